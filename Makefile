@@ -1,0 +1,43 @@
+# Thin verbs over cargo. ARGS is handed on: make run ARGS="--help"
+.PHONY: help run test bench lint fmt soak clean setup
+
+SUDO := $(if $(filter 0,$(shell id -u)),,sudo -E)
+# Tests and benchmarks load eBPF programs: root runs what cargo built.
+ifneq ($(SUDO),)
+export CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER := $(SUDO)
+endif
+
+help:
+	@echo 'make run    build and start the server in the foreground; then: redis-cli SET a 1'
+	@echo 'make test   every test'
+	@echo 'make bench  the benchmarks, as docs/benchmarks.md explains them'
+	@echo 'make lint   formats, warnings, house rules'
+	@echo 'make fmt    put the formats right, and what is generated'
+	@echo 'make soak   the long tests, with random load'
+	@echo 'make clean  remove what was built'
+
+setup:
+	@scripts/setup.sh
+
+run: setup
+	cargo build --release --bin bpfdb
+	$(SUDO) target/release/bpfdb serve $(ARGS)
+
+test: setup
+	cargo test --profile ci --workspace --all-features --no-fail-fast $(ARGS)
+
+bench: setup
+	cargo build --release -p bpfdb-cli -p bpfdb-bench
+	$(SUDO) target/release/bpfdb-bench $(ARGS)
+
+soak: setup
+	cargo test --release --workspace --all-features --no-fail-fast -- --ignored --nocapture soak $(ARGS)
+
+lint: setup
+	@scripts/lint.sh
+
+fmt: setup
+	@scripts/lint.sh --fix
+
+clean:
+	cargo clean

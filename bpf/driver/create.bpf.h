@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
+/* Once per engine: the first index page, and a directory that names it. */
+
+SEC("syscall")
+int bpfdb_create(void *ctx)
+{
+	u32 page;
+
+	if (engine.initialized)
+		return BPFDB_WRONG_STATE;
+	/* Address 0 means "none": page 0 is never handed out. */
+	engine.pages_taken.value = 1;
+	engine.clock.value = 1;
+	engine.now.value = bpf_ktime_get_ns();
+	page = index_page_create(0, 0);
+	if (!page)
+		return no_memory();
+	directory_point(0, 0, page);
+	engine.abi_version = BPFDB_ABI_VERSION;
+	engine.initialized = 1;
+	return BPFDB_OK;
+}

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
+/*
+ * Sessions of user space: BPF_PROG_RUN of `bpfdb_run` executes the requests in
+ * an io buffer, one or a batch. A `raw_tp` program and not a `syscall` one:
+ * the latter is sleepable and could be preempted while it holds a latch.
+ */
+
+struct io_buffer {
+	__u8 bytes[BPFDB_IO_SIZE + BPFDB_IO_PAD];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct io_buffer);
+} io SEC(".maps");
+
+struct run {
+	u32 session, io, offset, done;
+};
+
+static __always_inline void *io_at(u32 buffer, u32 offset)
+{
+	struct io_buffer *b = bpf_map_lookup_elem(&io, &buffer);
+	u64 o = offset;
+
+	if (!b)
+		return NULL;
+	OPAQUE(o);
+	o &= BPFDB_IO_SIZE - 8;
+	return b->bytes + o;
+}
+
+/* The request's value is where its key ends. */
+static __always_inline u32 value_offset(u32 offset, u32 key_len)
+{
+	if (key_len > BPFDB_KEY_MAX)
+		key_len = 0;
+	return offset + sizeof(struct bpfdb_request) + ((key_len + 7) & ~7u);
+}
+
+static __always_inline int key_load(struct bpfdb_session *s, u32 buffer, u32 offset)
+{
+	u64 *key = io_at(buffer, offset + sizeof(struct bpfdb_request));
+
+	/* The operator says so itself, which fails a transaction. */
+	if (!key || s->key_len > BPFDB_KEY_MAX)
+		return BPFDB_OK;
+	for (u32 i = 0; i < BPFDB_KEY_MAX / 8; i++) {
+		if (i * 8 >= s->key_len)
+			break;
+		s->key[i] = key[i];
+	}
+	return BPFDB_OK;
+}
+
+/* The value of a SET, from the buffer into the session or a new slot. */
+__noinline int value_load(struct bpfdb_session *s NONNULL, u32 buffer, u32 offset, u32 len)
+{
+	u64 *value = io_at(buffer, offset);
+	int status = bpfdb_value_alloc(s, len);
+	void *slot;
+
+	if (status != BPFDB_OK || !value)
+		return status;
+	if (len <= BPFDB_INLINE_MAX) {
+		s->value[0] = value[0];
+		s->value[1] = value[1];
+		return BPFDB_OK;
+	}
+	slot = bpfdb_at(s->value[0]);
+	if (!slot || len > BPFDB_VALUE_MAX)
+		return BPFDB_CORRUPT;
+	bpf_probe_read_kernel(slot, len, value);
+	return BPFDB_OK;
+}
+
+/* What GET found, from the session or its slot into the buffer. RETRY if the
+ * slot was given up meanwhile. */
+__noinline int value_store(struct bpfdb_session *s NONNULL, u32 buffer, u32 offset, u32 room)
+{
+	u64 *value = io_at(buffer, offset);
+	u32 len = s->value_len;
+	void *slot;
+
+	if (!value || len > room || len > BPFDB_VALUE_MAX)
+		return BPFDB_BAD_REQUEST;
+	if (len <= BPFDB_INLINE_MAX) {
+		value[0] = s->value[0];
+		value[1] = s->value[1];
+		return BPFDB_FOUND;
+	}
+	slot = bpfdb_at(s->value[0]);
+	if (!slot)
+		return RETRY;
+	bpf_probe_read_kernel(value, len, slot);
+	return bpfdb_still_valid(s) ? BPFDB_FOUND : RETRY;
+}
+
+static __always_inline int run_get(struct bpfdb_session *s, u32 buffer, u32 offset, u32 room,
+				   bool update)
+{
+	int status = RETRY;
+
+	repeat(i, BPFDB_READ_TRIES)
+	{
+		status = update ? bpfdb_get_for_update(s) : bpfdb_get(s);
+		if (status == BPFDB_FOUND)
+			status = value_store(s, buffer, offset, room);
+		if (status != RETRY)
+			return status;
+	}
+	return BPFDB_EXHAUSTED;
+}
+
+static __always_inline int run_operation(struct bpfdb_session *s, struct run *run, u32 operation,
+					 u32 value_len, u32 room)
+{
+	u32 offset = value_offset(run->offset, s->key_len);
+	int status;
+
+	switch (operation) {
+	case BPFDB_OP_BEGIN: return bpfdb_begin(s);
+	case BPFDB_OP_BEGIN_READ_ONLY: return bpfdb_begin_read_only(s);
+	case BPFDB_OP_GET: return run_get(s, run->io, offset, room, false);
+	case BPFDB_OP_GET_FOR_UPDATE: return run_get(s, run->io, offset, room, true);
+	case BPFDB_OP_SET:
+		status = value_load(s, run->io, offset, value_len);
+		return status == BPFDB_OK ? bpfdb_set(s) : status;
+	case BPFDB_OP_DELETE: return bpfdb_delete(s);
+	case BPFDB_OP_COMMIT: return bpfdb_commit(s);
+	case BPFDB_OP_ROLLBACK: return bpfdb_rollback(s);
+	default: return BPFDB_BAD_REQUEST;
+	}
+}
+
+static long run_request(u64 i, struct run *run)
+{
+	struct bpfdb_session *s = bpfdb_session(run->session);
+	struct bpfdb_request *request = io_at(run->io, run->offset);
+	u32 next;
+	int status;
+
+	if (!s || !request)
+		return 1;
+	if (unlikely(s->state == BPFDB_TXN_FINISHING))
+		bpfdb_settle(s);
+	s->key_len = request->key_len;
+	status = key_load(s, run->io, run->offset);
+	if (status == BPFDB_OK)
+		status = run_operation(s, run, request->operation, request->value_len,
+				       request->value_room);
+	request->status = status;
+	request->value_len = s->value_len;
+	run->done++;
+	next = request->next;
+	run->offset = next;
+	return next == 0 || next >= BPFDB_IO_SIZE;
+}
+
+/* ctx: session, io buffer, offset of the first request. Returns how many
+ * requests were executed. */
+SEC("raw_tp")
+int bpfdb_run(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct run run = {.session = ctx->args[0], .io = ctx->args[1], .offset = ctx->args[2]};
+
+	bpf_loop(BPFDB_BATCH_MAX, run_request, &run, 0);
+	return run.done;
+}
+
+/* ctx: 0. Opens a session; its index, or -BPFDB_NO_SESSION. */
+SEC("raw_tp")
+int bpfdb_run_open(struct bpf_raw_tracepoint_args *ctx)
+{
+	return bpfdb_session_open(BPFDB_SESSION_USER);
+}
+
+/* ctx: session. */
+SEC("raw_tp")
+int bpfdb_run_close(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct bpfdb_session *s = bpfdb_session(ctx->args[0]);
+
+	return s ? bpfdb_session_close(s) : BPFDB_BAD_REQUEST;
+}

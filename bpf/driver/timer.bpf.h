@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
+/*
+ * Maintenance inside the kernel: it goes on when the daemon is gone. Tracing
+ * programs may not touch a map with a timer, so a `syscall` program starts it.
+ */
+
+struct maintenance {
+	struct bpf_timer timer;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct maintenance);
+} maintenance SEC(".maps");
+
+#define CLOCK_MONOTONIC 1
+
+static int maintenance_tick(void *map, u32 *key, struct maintenance *m)
+{
+	maintenance_step();
+	bpf_timer_start(&m->timer, MAINTENANCE_PERIOD, 0);
+	return 0;
+}
+
+SEC("syscall")
+int bpfdb_timer_start(void *ctx)
+{
+	u32 zero = 0;
+	struct maintenance *m = bpf_map_lookup_elem(&maintenance, &zero);
+
+	if (!m)
+		return BPFDB_CORRUPT;
+	/* Fails if it was initialised before (an engine that is opened again), which
+	 * is fine, or if the kernel had no memory at this moment: then starting
+	 * fails as well. */
+	bpf_timer_init(&m->timer, &maintenance, CLOCK_MONOTONIC);
+	bpf_timer_set_callback(&m->timer, maintenance_tick);
+	return bpf_timer_start(&m->timer, MAINTENANCE_PERIOD, 0) ? BPFDB_MEMORY_PENDING : BPFDB_OK;
+}
+
+/* One whole round, for tests and for user space that wants memory back now. */
+SEC("syscall")
+int bpfdb_sweep(void *ctx)
+{
+	STORE(engine.sweep_cursor.value, 0);
+	bpf_loop(1 << 20, sweep_step, NULL, 0);
+	return BPFDB_OK;
+}
+
+/* Looks at every idle session once. */
+SEC("syscall")
+int bpfdb_reap(void *ctx)
+{
+	for (u32 i = LOAD(engine.zero); i < config.sessions && can_loop; i += REAP_STEP)
+		reap_some(bpf_ktime_get_ns());
+	return BPFDB_OK;
+}
+
+/* Gives every page of slots that nobody uses back to all size classes. */
+SEC("syscall")
+int bpfdb_reclaim(void *ctx)
+{
+	u32 found = 0;
+
+	repeat(class, BPFDB_CLASSES) found += reclaim_from_class(class, config.pages_max);
+	return found;
+}
+
+/* ctx: first page, number of pages. Merges index pages that are nearly empty
+ * with their buddies. Returns how many were retired; user space lets a grace
+ * period go by and calls bpfdb_release. */
+SEC("raw_tp")
+int bpfdb_merge(struct bpf_raw_tracepoint_args *ctx)
+{
+	u32 first = ctx->args[0], count = ctx->args[1], retired = 0;
+
+	repeat(i, count)
+	{
+		retired += page_merge(first + i);
+	}
+	return retired;
+}
+
+/* ctx: first page, number of pages. */
+SEC("raw_tp")
+int bpfdb_release(struct bpf_raw_tracepoint_args *ctx)
+{
+	u32 first = ctx->args[0], count = ctx->args[1], released = 0;
+
+	repeat(i, count)
+	{
+		released += page_release(first + i);
+	}
+	return released;
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
+/*
+ * Beginning and end of a connection. A connection that finds no session, or no
+ * room, is left to the daemon, which knows it by having no entry in `cookies`.
+ *
+ * The end is when TCP leaves the states in which data may be exchanged,
+ * whoever caused it. While the daemon may be executing an operator for the
+ * connection (it is USER and the client reset it), the session is only rolled
+ * back: freeing it is then left to the daemon, so that it cannot touch the
+ * session of a successor.
+ */
+#ifndef BPFDB_ACCEPT_BPF_H
+#define BPFDB_ACCEPT_BPF_H
+
+#include "connection.bpf.h"
+
+static __always_inline void connection_reset(struct bpfdb_connection *c, u64 cookie, u32 sequence)
+{
+	c->arrived = 0;
+	c->answered = 0;
+	c->handed = 0;
+	c->passed = 0;
+	c->consumed = 0;
+	c->replied = 0;
+	c->sequence = sequence;
+	c->rebase = 0;
+	c->corked = 0;
+	STORE(c->cookie, cookie);
+}
+
+/* The socket's entries in all maps; 0, or what failed. */
+static __always_inline int connection_register(struct bpf_sock_ops *ops, u32 index, u64 cookie)
+{
+	struct socket_data data = {.cookie = cookie, .index = index};
+	struct bpf_sock *sk = ops->sk;
+
+	if (!sk || !bpf_sk_storage_get(&socket_storage, sk, &data, BPF_SK_STORAGE_GET_F_CREATE))
+		return -1;
+	if (bpf_map_update_elem(&cookies, &cookie, &index, BPF_ANY))
+		return -1;
+	if (bpf_sock_ops_cb_flags_set(ops, ops->bpf_sock_ops_cb_flags | BPF_SOCK_OPS_STATE_CB_FLAG))
+		return -1;
+	return bpf_sock_map_update(ops, &sockets, &index, BPF_ANY);
+}
+
+static __always_inline void connection_open(struct bpf_sock_ops *ops)
+{
+	u64 cookie = bpf_get_socket_cookie(ops);
+	int index = bpfdb_session_open(BPFDB_SESSION_REDIS);
+	struct bpfdb_connection *c = index >= 0 ? connection_at(index) : NULL;
+
+	if (!c)
+		return;
+	connection_reset(c, cookie, ops->snd_nxt);
+	if (connection_register(ops, index, cookie))
+		connection_free(c, index, cookie);
+}
+
+static __always_inline void connection_end(u64 cookie, bool by_us)
+{
+	u32 *index = bpf_map_lookup_elem(&cookies, &cookie);
+	struct bpfdb_connection *c = index ? connection_at(*index) : NULL;
+	struct bpfdb_session *s;
+	u64 before;
+
+	if (!c || c->cookie != cookie)
+		return;
+	before = __sync_fetch_and_or(&c->arrived, BPFDB_CONNECTION_CLOSED);
+	s = bpfdb_session(*index);
+	if (by_us || !(before & BPFDB_CONNECTION_USER))
+		connection_free(c, *index, cookie);
+	else if (s)
+		bpfdb_rollback(s);
+}
+
+SEC("sockops")
+int redis_accept(struct bpf_sock_ops *ops)
+{
+	u32 state = ops->args[1];
+
+	if (ops->op == BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB) {
+		if (ops->local_port == port)
+			connection_open(ops);
+	} else if (ops->op == BPF_SOCK_OPS_STATE_CB) {
+		/* The daemon, or the kernel for a daemon that died, closed it:
+		 * nobody executes operators for it any more. */
+		bool by_us = state == BPF_TCP_FIN_WAIT1 || state == BPF_TCP_LAST_ACK;
+
+		if (by_us || state == BPF_TCP_CLOSE)
+			connection_end(bpf_get_socket_cookie(ops), by_us);
+	}
+	return 1;
+}
+
+/* BPF_PROG_RUN by the daemon, before it closes a socket. ctx: index, cookie. */
+SEC("raw_tp")
+int redis_release(struct bpf_raw_tracepoint_args *ctx)
+{
+	u32 index = ctx->args[0];
+	struct bpfdb_connection *c = connection_at(index);
+
+	if (c && ctx->args[1])
+		connection_free(c, index, ctx->args[1]);
+	return 0;
+}
+
+#endif

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
+/* INCR, DECR, INCRBY, DECRBY. What is not an integer is SLOW. */
+#ifndef BPFDB_COMMANDS_COUNTER_BPF_H
+#define BPFDB_COMMANDS_COUNTER_BPF_H
+
+#include "transaction.bpf.h"
+
+/* The connection's text: digits end at TEXT_END. */
+#define TEXT_END 32
+#define INTEGER_MIN ((s64)(1ULL << 63))
+
+/* Parses c->text[0..len): the shortest form of a 64-bit integer only. */
+static __always_inline bool integer_parse(const u8 *text, u32 len, s64 *value)
+{
+	bool negative = text[0] == '-';
+	u64 number = 0, limit = ~0ULL >> 1;
+	u32 digits = len - negative;
+
+	if (!len || len > BPFDB_INTEGER_MAX || !digits || digits > 19)
+		return false;
+	for (u32 i = 0; i < BPFDB_INTEGER_MAX; i++) {
+		u32 digit;
+
+		if (i < negative)
+			continue;
+		if (i >= len)
+			break;
+		digit = text[i] - '0';
+		if (digit > 9)
+			return false;
+		number = number * 10 + digit;
+	}
+	/* No leading zero, no minus zero. */
+	if (text[negative] == '0' && len > 1)
+		return false;
+	/* 19 digits do not overflow 64 bits. */
+	if (number > limit + negative)
+		return false;
+	*value = negative ? -number : number;
+	return true;
+}
+
+/* Writes a number before c->text[TEXT_END]; where it begins. */
+static __always_inline u32 integer_format(struct bpfdb_connection *c, s64 value)
+{
+	u64 number = value < 0 ? -(u64)value : value;
+	u32 start = TEXT_END;
+
+	for (u32 i = 0; i < BPFDB_INTEGER_MAX; i++) {
+		c->text[--start & (TEXT_END - 1)] = '0' + number % 10;
+		number /= 10;
+		if (!number)
+			break;
+	}
+	if (value < 0)
+		c->text[--start & (TEXT_END - 1)] = '-';
+	return start;
+}
+
+/* The value that GET left in the session as text in the connection. */
+static __always_inline bool value_to_text(struct bpfdb_connection *c, struct bpfdb_session *s)
+{
+	const u64 *slot;
+	u64 *text = (u64 *)c->text;
+
+	if (s->value_len > BPFDB_INTEGER_MAX)
+		return false;
+	if (s->value_len <= BPFDB_INLINE_MAX) {
+		text[0] = s->value[0];
+		text[1] = s->value[1];
+		return true;
+	}
+	slot = bpfdb_at(s->value[0]);
+	if (!slot)
+		return false;
+	text[0] = slot[0];
+	text[1] = slot[1];
+	text[2] = slot[2];
+	return true;
+}
+
+/* The number in the connection's text becomes the session's value. */
+static __always_inline int text_to_value(struct bpfdb_connection *c, struct bpfdb_session *s,
+					 u32 start)
+{
+	u32 len = TEXT_END - start;
+	u64 at = start, *slot;
+	const u8 *from;
+	int status = bpfdb_value_alloc(s, len);
+
+	if (status != BPFDB_OK)
+		return status;
+	OPAQUE(at);
+	from = c->text + (at & (TEXT_END - 1));
+	if (len <= BPFDB_INLINE_MAX) {
+		s->value[0] = low_bytes(load8(from), len);
+		s->value[1] = len > 8 ? low_bytes(load8(from + 8), len - 8) : 0;
+		return BPFDB_OK;
+	}
+	slot = bpfdb_at(s->value[0]);
+	if (!slot)
+		return BPFDB_CORRUPT;
+	slot[0] = load8(from);
+	slot[1] = load8(from + 8);
+	slot[2] = load8(from + 16);
+	return BPFDB_OK;
+}
+
+/* Not an outcome of the engine: the daemon will find the words. */
+#define NOT_AN_INTEGER (BPFDB_STATUS_COUNT + 1)
+
+/*
+ * Adds to the number that GET left in the session, or to 0: OK with the sum as the session's value, and as text in the connection,
+ * from c->need. A subprogram, to keep the stack below the operators short.
+ */
+__noinline int counter_change(struct bpfdb_connection *c NONNULL, struct bpfdb_session *s NONNULL,
+			      s64 delta, bool found)
+{
+	s64 value = 0;
+
+	if (found && (!value_to_text(c, s) || !integer_parse(c->text, s->value_len, &value)))
+		return NOT_AN_INTEGER;
+	if (__builtin_add_overflow(value, delta, &value))
+		return NOT_AN_INTEGER;
+	c->need = integer_format(c, value);
+	return text_to_value(c, s, c->need);
+}
+
+static __always_inline int counter_once(struct bpfdb_connection *c, struct bpfdb_session *s,
+					s64 delta, bool own)
+{
+	int status = short_begin(s, own, SHORT_WRITE);
+
+	if (status == BPFDB_OK)
+		status = bpfdb_get_for_update(s);
+	if (status < BPFDB_FIRST_ERROR)
+		status = counter_change(c, s, delta, status == BPFDB_FOUND);
+	if (status == BPFDB_OK)
+		status = bpfdb_set(s);
+	return short_end(s, own, status);
+}
+
+static __always_inline int counter_add(struct sk_msg_md *m, struct bpfdb_connection *c,
+				       struct bpfdb_session *s, s64 delta)
+{
+	bool own = short_needed(s);
+	int status = BPFDB_CONFLICT;
+
+	room_until(c, c->at);
+	repeat(i, BPFDB_COMMAND_TRIES)
+	{
+		status = counter_once(c, s, delta, own);
+		if (status != BPFDB_CONFLICT || !own)
+			break;
+	}
+	if (status == NOT_AN_INTEGER)
+		return SLOW;
+	if (status >= BPFDB_FIRST_ERROR)
+		return reply_error(m, c, s, status);
+	return reply_text_integer(m, c, c->need, TEXT_END - c->need);
+}
+
+/* INCR and DECR (one argument), INCRBY and DECRBY (two). */
+__noinline int command_counter(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+			       struct bpfdb_session *s NONNULL, u32 negative, u32 argc)
+{
+	s64 delta = 1;
+	int result;
+
+	if (c->argc != argc)
+		return SLOW;
+	result = key_next(c, s);
+	if (result != DONE)
+		return result;
+	if (argc == 2) {
+		result = arg_next(c);
+		if (result != DONE)
+			return result;
+		if (c->arg_len > BPFDB_INTEGER_MAX ||
+		    !integer_parse(window_at(c, c->arg, BPFDB_INTEGER_MAX), c->arg_len, &delta))
+			return SLOW;
+		if (negative && delta == INTEGER_MIN)
+			return SLOW;
+	}
+	return counter_add(m, c, s, negative ? -delta : delta);
+}
+
+#endif

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
+/* From the name of a command to its body. Every name that the kernel answers
+ * has up to eight letters: one word. */
+#ifndef BPFDB_COMMANDS_DISPATCH_BPF_H
+#define BPFDB_COMMANDS_DISPATCH_BPF_H
+
+#include "connection.bpf.h"
+#include "counter.bpf.h"
+#include "keys.bpf.h"
+#include "multi.bpf.h"
+#include "string.bpf.h"
+#include "transaction.bpf.h"
+
+#define NAME_MAX 8
+/* Letters differ from their small form in this bit; a byte that is not a
+ * letter does not become one by it. */
+#define SMALL_LETTERS 0x2020202020202020ULL
+
+/* `*<count>\r\n$<length>\r\n<name>\r\n`: DONE with c->name in small letters,
+ * c->argc, and c->at at the first argument. */
+__noinline int command_name(struct bpfdb_connection *c NONNULL)
+{
+	u32 count;
+	int header = header_parse(c, '*', &count), result;
+
+	if (header < 0)
+		return -header;
+	if (!count)
+		return SLOW;
+	c->at += header;
+	c->argc = count - 1;
+	result = arg_next(c);
+	if (result != DONE)
+		return result;
+	if (!c->arg_len || c->arg_len > NAME_MAX)
+		return SLOW;
+	c->name = low_bytes(load8(window_at(c, c->arg, NAME_MAX)) | SMALL_LETTERS, c->arg_len);
+	return DONE;
+}
+
+static __always_inline int command_run(struct sk_msg_md *m, struct bpfdb_connection *c,
+				       struct bpfdb_session *s)
+{
+	switch (c->name) {
+	case WORD('g', 'e', 't', 0, 0, 0, 0, 0): return command_get(m, c, s);
+	case WORD('s', 'e', 't', 0, 0, 0, 0, 0): return command_set(m, c, s);
+	case WORD('i', 'n', 'c', 'r', 0, 0, 0, 0): return command_counter(m, c, s, 0, 1);
+	case WORD('d', 'e', 'c', 'r', 0, 0, 0, 0): return command_counter(m, c, s, 1, 1);
+	case WORD('i', 'n', 'c', 'r', 'b', 'y', 0, 0): return command_counter(m, c, s, 0, 2);
+	case WORD('d', 'e', 'c', 'r', 'b', 'y', 0, 0): return command_counter(m, c, s, 1, 2);
+	case WORD('d', 'e', 'l', 0, 0, 0, 0, 0): return command_del(m, c, s);
+	case WORD('e', 'x', 'i', 's', 't', 's', 0, 0): return command_exists(m, c, s);
+	case WORD('m', 'g', 'e', 't', 0, 0, 0, 0): return command_mget(m, c, s);
+	case WORD('m', 's', 'e', 't', 0, 0, 0, 0): return command_mset(m, c, s);
+	case WORD('s', 't', 'r', 'l', 'e', 'n', 0, 0): return command_strlen(m, c, s);
+	case WORD('a', 'p', 'p', 'e', 'n', 'd', 0, 0): return command_append(m, c, s);
+	case WORD('b', 'e', 'g', 'i', 'n', 0, 0, 0): return command_begin(m, c, s);
+	case WORD('c', 'o', 'm', 'm', 'i', 't', 0, 0): return command_commit(m, c, s);
+	case WORD('r', 'o', 'l', 'l', 'b', 'a', 'c', 'k'): return command_rollback(m, c, s);
+	case WORD('p', 'i', 'n', 'g', 0, 0, 0, 0): return command_ping(m, c);
+	case WORD('e', 'c', 'h', 'o', 0, 0, 0, 0): return command_echo(m, c);
+	default: return SLOW;
+	}
+}
+
+#endif

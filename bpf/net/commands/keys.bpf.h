@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
+/* DEL, EXISTS: any number of keys, counted. */
+#ifndef BPFDB_COMMANDS_KEYS_BPF_H
+#define BPFDB_COMMANDS_KEYS_BPF_H
+
+#include "transaction.bpf.h"
+
+/* All keys once: OK with their number that there was in c->need, or an Error. */
+static __always_inline int keys_delete(struct bpfdb_connection *c, struct bpfdb_session *s)
+{
+	repeat(i, c->argc)
+	{
+		int status;
+
+		if (key_next(c, s) != DONE)
+			return BPFDB_BAD_REQUEST;
+		status = bpfdb_delete(s);
+		if (status >= BPFDB_FIRST_ERROR)
+			return status;
+		c->need += status == BPFDB_FOUND;
+	}
+	return BPFDB_OK;
+}
+
+static __always_inline int keys_count(struct bpfdb_connection *c, struct bpfdb_session *s)
+{
+	repeat(i, c->argc)
+	{
+		int status;
+
+		if (key_next(c, s) != DONE)
+			return BPFDB_BAD_REQUEST;
+		status = bpfdb_get(s);
+		if (status >= BPFDB_FIRST_ERROR)
+			return status;
+		c->need += status == BPFDB_FOUND;
+	}
+	return BPFDB_OK;
+}
+
+__noinline int command_del(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+			   struct bpfdb_session *s NONNULL)
+{
+	bool own = short_needed(s) && c->argc > 1;
+	u32 first = c->at;
+	int result, status = BPFDB_CONFLICT;
+
+	if (!c->argc)
+		return SLOW;
+	result = args_check(c, c->argc, 1);
+	if (result != DONE)
+		return result;
+	repeat(i, BPFDB_COMMAND_TRIES)
+	{
+		c->at = first;
+		c->need = 0;
+		status = short_begin(s, own, SHORT_WRITE);
+		if (status == BPFDB_OK)
+			status = short_end(s, own, keys_delete(c, s));
+		if (status != BPFDB_CONFLICT || !own)
+			break;
+	}
+	c->at = c->end;
+	room_until(c, c->request);
+	if (status >= BPFDB_FIRST_ERROR)
+		return reply_error(m, c, s, status);
+	room_until(c, c->at);
+	return reply_header(m, c, ':', c->need);
+}
+
+__noinline int command_exists(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+			      struct bpfdb_session *s NONNULL)
+{
+	bool own = short_needed(s) && c->argc > 1;
+	int result, status;
+
+	if (!c->argc)
+		return SLOW;
+	result = args_check(c, c->argc, 1);
+	if (result != DONE)
+		return result;
+	c->need = 0;
+	status = short_begin(s, own, SHORT_READ);
+	if (status == BPFDB_OK)
+		status = short_end(s, own, keys_count(c, s));
+	c->at = c->end;
+	room_until(c, c->request);
+	if (status >= BPFDB_FIRST_ERROR)
+		return reply_error(m, c, s, status);
+	room_until(c, c->at);
+	return harmless(reply_header(m, c, ':', c->need));
+}
+
+#endif

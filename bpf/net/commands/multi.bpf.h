@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
+/* MGET: one snapshot. MSET: all or nothing. */
+#ifndef BPFDB_COMMANDS_MULTI_BPF_H
+#define BPFDB_COMMANDS_MULTI_BPF_H
+
+#include "transaction.bpf.h"
+
+/* Not outcomes of the engine. */
+#define TOO_LONG (BPFDB_STATUS_COUNT + 1)
+
+/* Replies with the value of the session's key: OK, TOO_LONG or an Error. */
+static __always_inline int mget_one(struct sk_msg_md *m, struct bpfdb_connection *c,
+				    struct bpfdb_session *s)
+{
+	repeat(i, BPFDB_COMMAND_TRIES)
+	{
+		int status = bpfdb_get(s), result;
+
+		if (status == BPFDB_NOT_FOUND)
+			return reply_nil(m, c) == DONE ? BPFDB_OK : TOO_LONG;
+		if (status != BPFDB_FOUND)
+			return status;
+		result = reply_value(m, c, s);
+		if (result != AGAIN)
+			return result == DONE ? BPFDB_OK : TOO_LONG;
+	}
+	return BPFDB_EXHAUSTED;
+}
+
+static __always_inline int mget_all(struct sk_msg_md *m, struct bpfdb_connection *c,
+				    struct bpfdb_session *s)
+{
+	repeat(i, c->argc)
+	{
+		int status;
+
+		if (c->out > BPFDB_REPLY_BATCH)
+			return TOO_LONG;
+		if (key_next(c, s) != DONE)
+			return BPFDB_BAD_REQUEST;
+		status = mget_one(m, c, s);
+		if (status != BPFDB_OK)
+			return status;
+	}
+	return BPFDB_OK;
+}
+
+__noinline int command_mget(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+			    struct bpfdb_session *s NONNULL)
+{
+	bool own = short_needed(s) && c->argc > 1;
+	u32 out = c->out;
+	int result, status;
+
+	if (!c->argc)
+		return SLOW;
+	result = args_check(c, c->argc, 1);
+	if (result != DONE)
+		return result;
+	room_until(c, c->request);
+	status = short_begin(s, own, SHORT_READ);
+	if (status == BPFDB_OK) {
+		status = reply_header(m, c, '*', c->argc) == DONE ? mget_all(m, c, s) : TOO_LONG;
+		status = short_end(s, own, status);
+	}
+	c->at = c->end;
+	if (status == BPFDB_OK)
+		return DONE;
+	c->out = out;
+	return status == TOO_LONG ? SLOW : reply_error(m, c, s, status);
+}
+
+static __always_inline int mset_all(struct bpfdb_connection *c, struct bpfdb_session *s)
+{
+	repeat(i, c->argc / 2)
+	{
+		int status;
+
+		if (key_next(c, s) != DONE || arg_next(c) != DONE)
+			return BPFDB_BAD_REQUEST;
+		status = arg_to_value(c, s);
+		if (status == BPFDB_OK)
+			status = bpfdb_set(s);
+		if (status != BPFDB_OK)
+			return status;
+	}
+	return BPFDB_OK;
+}
+
+__noinline int command_mset(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+			    struct bpfdb_session *s NONNULL)
+{
+	bool own = short_needed(s) && c->argc > 2;
+	u32 first = c->at;
+	int result, status = BPFDB_CONFLICT;
+
+	if (!c->argc || c->argc % 2)
+		return SLOW;
+	result = args_check(c, c->argc, 2);
+	if (result != DONE)
+		return result;
+	repeat(i, BPFDB_COMMAND_TRIES)
+	{
+		c->at = first;
+		status = short_begin(s, own, SHORT_WRITE);
+		if (status == BPFDB_OK)
+			status = short_end(s, own, mset_all(c, s));
+		if (status != BPFDB_CONFLICT || !own)
+			break;
+	}
+	c->at = c->end;
+	room_until(c, c->request);
+	if (status != BPFDB_OK)
+		return reply_error(m, c, s, status);
+	room_until(c, c->at);
+	return reply_ok(m, c);
+}
+
+#endif

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
+/*
+ * BEGIN [READ ONLY], COMMIT, ROLLBACK; and the short transaction that makes a
+ * command on several keys atomic when the client has none open.
+ */
+#ifndef BPFDB_COMMANDS_TRANSACTION_BPF_H
+#define BPFDB_COMMANDS_TRANSACTION_BPF_H
+
+#include "../resp_error.bpf.h"
+
+/* BEGIN, COMMIT or ROLLBACK came to `status`; `wrong` says why the session was
+ * in no state for it. */
+static __always_inline int transaction_reply(struct sk_msg_md *m, struct bpfdb_connection *c,
+					     struct bpfdb_session *s, int status,
+					     const struct error_text *wrong)
+{
+	if (status == BPFDB_OK)
+		return reply_ok(m, c);
+	if (status == BPFDB_WRONG_STATE)
+		return reply_error_text(m, c, wrong);
+	return reply_error(m, c, s, status);
+}
+
+/* Is the next argument this word, given in small letters? */
+static __always_inline bool word_next(struct bpfdb_connection *c, u64 word, u32 len)
+{
+	u64 fold = 0x2020202020202020ULL;
+
+	if (arg_next(c) != DONE || c->arg_len != len)
+		return false;
+	return low_bytes(load8(window_at(c, c->arg, 8)) | fold, len) == word;
+}
+
+__noinline int command_begin(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+			     struct bpfdb_session *s NONNULL)
+{
+	const struct error_text *wrong = &error_nested;
+	bool read_only = c->argc == 2;
+	int result = args_check(c, c->argc, 1), status;
+
+	if (result != DONE)
+		return result;
+	if (c->argc && (!read_only || !word_next(c, WORD('r', 'e', 'a', 'd', 0, 0, 0, 0), 4) ||
+			!word_next(c, WORD('o', 'n', 'l', 'y', 0, 0, 0, 0), 4)))
+		return SLOW;
+	room_until(c, c->at);
+	status = read_only ? bpfdb_begin_read_only(s) : bpfdb_begin(s);
+	if (s->state == BPFDB_TXN_FAILED)
+		wrong = &error_failed;
+	return transaction_reply(m, c, s, status, wrong);
+}
+
+__noinline int command_commit(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+			      struct bpfdb_session *s NONNULL)
+{
+	if (c->argc)
+		return SLOW;
+	room_until(c, c->at);
+	return transaction_reply(m, c, s, bpfdb_commit(s), &error_no_transaction);
+}
+
+__noinline int command_rollback(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+				struct bpfdb_session *s NONNULL)
+{
+	if (c->argc)
+		return SLOW;
+	room_until(c, c->at);
+	return transaction_reply(m, c, s, bpfdb_rollback(s), &error_no_transaction);
+}
+
+/* ---- Short transactions -------------------------------------------------- */
+
+enum short_kind { SHORT_WRITE, SHORT_READ };
+
+/* Does a command need a transaction of its own? Not inside one. */
+static __always_inline bool short_needed(const struct bpfdb_session *s)
+{
+	return s->state == BPFDB_TXN_NONE || s->state == BPFDB_TXN_FINISHING;
+}
+
+static __always_inline int short_begin(struct bpfdb_session *s, bool needed, enum short_kind kind)
+{
+	if (!needed)
+		return BPFDB_OK;
+	return kind == SHORT_READ ? bpfdb_begin_read_only(s) : bpfdb_begin(s);
+}
+
+/* Commits if the command came to an outcome, else rolls back: the outcome of
+ * the whole. */
+static __always_inline int short_end(struct bpfdb_session *s, bool needed, int status)
+{
+	if (!needed)
+		return status;
+	if (status >= BPFDB_FIRST_ERROR) {
+		bpfdb_rollback(s);
+		return status;
+	}
+	return bpfdb_commit(s);
+}
+
+#endif

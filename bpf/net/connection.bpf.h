@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
+/*
+ * A connection and who answers it.
+ *
+ *   client ──TCP──► verdict.bpf.h ──(worker)──► answer.bpf.h ──TCP──► client
+ *                        │                          │
+ *                        │ USER: pass               │ SLOW, USER: to the socket's ingress
+ *                        ▼                          ▼
+ *                   receive queue of the socket: the daemon reads, answers with send()
+ *
+ * Three programs. accept.bpf.h (sockops) gives a new connection a session.
+ * verdict.bpf.h (sk_skb) sees what arrives and redirects it, unchanged, to the
+ * same socket's egress. There, in the kernel worker that sends it,
+ * answer.bpf.h (sk_msg) sees it as a message to be sent: it executes the
+ * requests, overwrites them with the replies, and lets TCP send those.
+ *
+ * Why not answer in the sk_skb program? The kernel advances the socket's
+ * copied_seq by the length of a redirected skb *after* the program: an skb that
+ * became longer than what arrived makes TCP believe that everything was read
+ * already, and it does not call the program for the next request. (With a
+ * stream parser the kernel sends as many bytes as the parser said, whatever the
+ * program made of them.) An sk_msg may change its length freely.
+ *
+ * Who answers is one bit, USER, in the word `arrived` that also counts what
+ * arrived from the client:
+ *
+ *   FAST ──fetch_or(USER), in answer.bpf.h, at the first byte of a request
+ *   │ ▲    that the kernel cannot answer──► USER
+ *   │ └──compare_exchange(USER | n, n) by the daemon, when it has consumed ──┘
+ *   │    all n bytes that the kernel has not answered
+ *   └── verdict.bpf.h adds to `arrived` and looks at the old USER bit, in one
+ *       instruction: so either the hand-back fails, or the bytes are answered
+ *       by the kernel.
+ *
+ * Order of requests: everything redirected passes the socket's ingress_skb
+ * queue, and SK_PASS queues behind it while it is not empty. The worker handles
+ * one skb after the other, under the socket's lock; what it finds in USER mode
+ * goes to the receive queue. So bytes reach the daemon in order.
+ *
+ * Backpressure: what is passed counts against TCP's receive window, so that a
+ * client waits for the daemon, which does not read while the client does not.
+ * What is redirected does not count; verdict.bpf.h bounds it.
+ *
+ * Order of replies: the worker sends synchronously, so all replies of the
+ * kernel are in TCP's queue when the first byte that follows reaches the
+ * daemon, and no worker sends for this socket until the daemon hands back.
+ *
+ * What the kernel sent must be in TCP's queue when the next message comes; a
+ * send that failed half way (no memory) would else be taken up again by the
+ * worker, and requests be executed twice. TCP's write_seq tells; if it is not
+ * what it must be, the connection is BROKEN and closed.
+ */
+#ifndef BPFDB_CONNECTION_BPF_H
+#define BPFDB_CONNECTION_BPF_H
+
+#include "../operators/maintenance.bpf.h"
+#include <bpfdb/connection.h>
+
+/* TCP port of the listener, host order; set before the programs are loaded. */
+const volatile u32 port SEC(".rodata.redis") = 0;
+
+/* Parallel to `sessions`: a connection has the index of its session. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 64);
+	__type(key, u32);
+	__type(value, struct bpfdb_connection);
+} connections SEC(".maps");
+
+/* Socket cookie -> index: an sk_skb program cannot use socket storage. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 64);
+	__type(key, u64);
+	__type(value, u32);
+} cookies SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_SOCKMAP);
+	__uint(max_entries, 64);
+	__type(key, u32);
+	__type(value, u64);
+} sockets SEC(".maps");
+
+/* The cookie tells whether the index still is this socket's. */
+struct socket_data {
+	u64 cookie;
+	u32 index;
+	u32 reserved;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct socket_data);
+} socket_storage SEC(".maps");
+
+/* To the daemon. Two records for each connection fit: one when it becomes
+ * USER, one when it becomes BROKEN, and then the daemon must have seen them. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+} handovers SEC(".maps");
+
+static __always_inline struct bpfdb_connection *connection_at(u32 index)
+{
+	return bpf_map_lookup_elem(&connections, &index);
+}
+
+/* Raises a flag; whoever raises it first tells the daemon. */
+__noinline int connection_raise(struct bpfdb_connection *c NONNULL, u32 index, u64 flag)
+{
+	struct bpfdb_handover h = {.cookie = c->cookie, .connection = index};
+
+	if (__sync_fetch_and_or(&c->arrived, flag) & flag)
+		return 0;
+	COUNT(connections_passed);
+	return bpf_ringbuf_output(&handovers, &h, sizeof(h), 0);
+}
+
+/* Gives back what the connection holds; only the first caller does. */
+static __always_inline void connection_free(struct bpfdb_connection *c, u32 index, u64 cookie)
+{
+	struct bpfdb_session *s = bpfdb_session(index);
+
+	if (!s || CAS(&c->cookie, cookie, 0) != cookie)
+		return;
+	bpf_map_delete_elem(&cookies, &cookie);
+	bpfdb_session_close(s);
+}
+
+#endif

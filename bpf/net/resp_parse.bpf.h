@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
+/*
+ * RESP2 requests, as far as the kernel answers them: arrays of bulk strings,
+ *
+ *   *<count>\r\n  then count times  $<length>\r\n<bytes>\r\n
+ *
+ * with lengths of up to five digits. Whatever else a request may be (an inline
+ * command, a malformed one, a longer one) is SLOW: the daemon answers it, with
+ * Redis's own words. So this parser never has to explain anything.
+ *
+ * The parser reads a window, a copy of a part of the message in the
+ * connection: bytes of a map may be read at any offset, without the bounds
+ * check that the verifier wants for each access to a packet. Behind the last
+ * byte of the message the window is zero, which is not valid anywhere in a
+ * header; so what does not match there is not malformed, but INCOMPLETE.
+ */
+#ifndef BPFDB_RESP_PARSE_BPF_H
+#define BPFDB_RESP_PARSE_BPF_H
+
+#include "connection.bpf.h"
+
+/* What became of a request. */
+enum {
+	DONE = 0, /* answered */
+	SLOW = 1, /* not executed: for the daemon */
+	INCOMPLETE = 2, /* not executed: more bytes must come */
+	AGAIN = 3, /* the value changed while it was copied */
+	NO_ROOM = 4, /* the reply found no memory */
+};
+
+/* Of a command that changes nothing: it may be executed again. */
+static __always_inline int harmless(int result)
+{
+	return result == NO_ROOM ? SLOW : result;
+}
+
+#define CRLF 0x0a0d
+/* Longest header: marker, five digits, CR LF. */
+#define HEADER_MAX 8
+#define HEADER_DIGITS 5
+
+static __always_inline u64 load8(const void *at)
+{
+	return *(const u64 *)at;
+}
+
+/* Bytes 0 to len-1 of a word; len is 0 to 8. */
+static __always_inline u64 low_bytes(u64 word, u32 len)
+{
+	return len >= 8 ? word : word & ((1ULL << (len & 7) * 8) - 1);
+}
+
+/* Loads the window at a position of the message. */
+static __always_inline void window_load(struct bpfdb_connection *c, u32 at)
+{
+	u32 len = c->size - at;
+
+	if (len > BPFDB_WINDOW)
+		len = BPFDB_WINDOW;
+	c->window_at = at;
+	c->window_end = at + len;
+	OPAQUE(len);
+	len &= 2 * BPFDB_WINDOW - 1;
+	if (len > BPFDB_WINDOW)
+		return;
+	bpf_probe_read_kernel(c->window, len, (void *)(c->source + at));
+	*(u64 *)(c->window + len) = 0;
+}
+
+/* Bytes at a position of the message, at least `need` of them unless it ends
+ * before; need is at most BPFDB_WINDOW_PAD. */
+static __always_inline const u8 *window_at(struct bpfdb_connection *c, u32 at, u32 need)
+{
+	u64 offset;
+
+	if (at < c->window_at || (at + need > c->window_end && c->window_end < c->size))
+		window_load(c, at < c->size ? at : c->size);
+	offset = at - c->window_at;
+	OPAQUE(offset);
+	offset &= 2 * BPFDB_WINDOW - 1;
+	if (offset > BPFDB_WINDOW)
+		offset = BPFDB_WINDOW;
+	return c->window + offset;
+}
+
+/*
+ * Parses `<marker><digits>\r\n` at c->at: its length (> 0), with the number in
+ * *value; or -SLOW or -INCOMPLETE.
+ */
+static __always_inline int header_parse(struct bpfdb_connection *c, u8 marker, u32 *value)
+{
+	u64 word = load8(window_at(c, c->at, HEADER_MAX));
+	u32 number = 0, digits = 0, mismatch = 0;
+
+	if ((u8)word == marker) {
+		for (; digits < HEADER_DIGITS; digits++) {
+			u32 digit = (u8)(word >> (8 + 8 * digits)) - '0';
+
+			if (digit > 9)
+				break;
+			number = number * 10 + digit;
+		}
+		word >>= 8 + 8 * digits;
+		*value = number;
+		if (likely(digits && (u16)word == CRLF))
+			return digits > 1 && number < 10 ? -SLOW : digits + 3;
+		mismatch = 1 + digits + (digits && (u8)word == '\r');
+	}
+	return c->at + mismatch < c->size ? -SLOW : -INCOMPLETE;
+}
+
+/*
+ * Parses the next argument: DONE with its bytes at c->arg, c->arg_len, and c->at
+ * behind it; SLOW or INCOMPLETE. A subprogram, so that the verifier does not
+ * walk its branches again for every argument of every command.
+ */
+__noinline int arg_next(struct bpfdb_connection *c NONNULL)
+{
+	u32 len;
+	int header = header_parse(c, '$', &len);
+
+	if (header < 0)
+		return -header;
+	if (len > BPFDB_VALUE_MAX)
+		return SLOW;
+	c->arg = c->at + header;
+	c->arg_len = len;
+	c->at = c->arg + len + 2;
+	if (c->at > c->size) {
+		c->need = c->at;
+		return INCOMPLETE;
+	}
+	return DONE;
+}
+
+/* The argument parsed last becomes the session's key. */
+static __always_inline int arg_to_key(struct bpfdb_connection *c, struct bpfdb_session *s)
+{
+	u32 len = c->arg_len;
+	const u8 *from;
+
+	if (!len || len > BPFDB_KEY_MAX)
+		return SLOW;
+	from = window_at(c, c->arg, len);
+	s->key_len = len;
+	s->key[0] = load8(from);
+	s->key[1] = load8(from + 8);
+	if (len <= 16)
+		return DONE;
+	repeat(i, BPFDB_KEY_MAX / 8)
+	{
+		u64 offset = i * 8;
+
+		if (offset >= len)
+			break;
+		OPAQUE(offset);
+		offset &= BPFDB_KEY_MAX - 8;
+		s->key[offset / 8] = load8(from + offset);
+	}
+	return DONE;
+}
+
+static __always_inline int key_next(struct bpfdb_connection *c, struct bpfdb_session *s)
+{
+	int result = arg_next(c);
+
+	return result == DONE ? arg_to_key(c, s) : result;
+}
+
+/* Copies the argument parsed last to map memory; len <= BPFDB_VALUE_MAX. */
+static __always_inline void arg_copy(struct bpfdb_connection *c, void *to, u32 len)
+{
+	bpf_probe_read_kernel(to, len, (void *)(c->source + c->arg));
+}
+
+/* The argument parsed last becomes the session's value: OK or an Error. */
+__noinline int arg_to_value(struct bpfdb_connection *c NONNULL, struct bpfdb_session *s NONNULL)
+{
+	u32 len = c->arg_len;
+	const u8 *from;
+	void *slot;
+	int status = bpfdb_value_alloc(s, len);
+
+	if (status != BPFDB_OK)
+		return status;
+	if (len <= BPFDB_INLINE_MAX) {
+		from = window_at(c, c->arg, len);
+		s->value[0] = low_bytes(load8(from), len);
+		s->value[1] = len > 8 ? low_bytes(load8(from + 8), len - 8) : 0;
+		return BPFDB_OK;
+	}
+	slot = bpfdb_at(s->value[0]);
+	if (!slot || len > BPFDB_VALUE_MAX)
+		return BPFDB_CORRUPT;
+	arg_copy(c, slot, len);
+	return BPFDB_OK;
+}
+
+/*
+ * Goes over `count` arguments and back to the first of them: DONE if all are
+ * there and can be answered here; they end at c->end then. `step` 2: keys and
+ * values in turn, 1: keys.
+ */
+static __always_inline int args_check(struct bpfdb_connection *c, u32 count, u32 step)
+{
+	u32 start = c->at;
+
+	repeat(i, count)
+	{
+		int result = arg_next(c);
+
+		if (result != DONE)
+			return result;
+		if (i % step == 0 && (!c->arg_len || c->arg_len > BPFDB_KEY_MAX))
+			return SLOW;
+	}
+	c->end = c->at;
+	c->at = start;
+	return DONE;
+}
+
+#endif

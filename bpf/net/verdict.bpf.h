@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
+/* What arrives at a connection: counted, and sent on its way. */
+#ifndef BPFDB_VERDICT_BPF_H
+#define BPFDB_VERDICT_BPF_H
+
+#include "connection.bpf.h"
+
+static __always_inline bool flooded(const struct bpfdb_connection *c, u64 arrived)
+{
+	return arrived - (LOAD(c->answered) + LOAD(c->consumed)) > BPFDB_UNANSWERED_MAX;
+}
+
+/*
+ * Has the worker nothing left of what came before? Only then may something be
+ * passed to the daemon directly, where it counts against the receive window.
+ * Behind what is still queued the kernel would queue it too, and later account
+ * for its memory without the socket's lock (seen on 6.18 as a warning when the
+ * socket is destroyed); so it goes through the worker as well.
+ */
+static __always_inline bool worker_is_idle(const struct bpfdb_connection *c, u64 arrived)
+{
+	return arrived == LOAD(c->answered) + LOAD(c->handed) + c->passed;
+}
+
+SEC("sk_skb/verdict")
+int redis_verdict(struct __sk_buff *skb)
+{
+	u64 cookie = bpf_get_socket_cookie(skb), before, arrived;
+	u32 *index = bpf_map_lookup_elem(&cookies, &cookie);
+	struct bpfdb_connection *c = index ? connection_at(*index) : NULL;
+
+	/* A lone FIN comes here too. It must not be redirected: the worker takes
+	 * a message of no bytes for an error. */
+	if (!skb->len)
+		return SK_DROP;
+	if (!c)
+		return SK_PASS;
+	before = FETCH_ADD(&c->arrived, skb->len);
+	arrived = before & BPFDB_CONNECTION_BYTES;
+	if (flooded(c, arrived)) {
+		connection_raise(c, *index, BPFDB_CONNECTION_BROKEN);
+		return SK_DROP;
+	}
+	if ((before & BPFDB_CONNECTION_USER) && worker_is_idle(c, arrived)) {
+		c->passed += skb->len;
+		COUNT_N(bytes_passed, skb->len);
+		return SK_PASS;
+	}
+	return bpf_sk_redirect_map(skb, &sockets, *index, 0);
+}
+
+#endif

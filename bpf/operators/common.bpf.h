@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
+/* What every operator begins and ends with. */
+#ifndef BPFDB_OPERATORS_COMMON_BPF_H
+#define BPFDB_OPERATORS_COMMON_BPF_H
+
+#include "../txn/commit.bpf.h"
+
+static __always_inline void count_outcome(struct bpfdb_session *s, u32 operation, u32 status)
+{
+	u32 zero = 0;
+	struct bpfdb_counters *c;
+
+	s->operations[operation % BPFDB_OP_COUNT]++;
+	if (likely(status < BPFDB_FIRST_ERROR))
+		return;
+	c = bpf_map_lookup_elem(&counters, &zero);
+	if (c && status < BPFDB_STATUS_COUNT)
+		ADD(&c->statuses[status], 1);
+}
+
+/* Zeroes what lies behind the key in its last word (the front end need not). */
+static __always_inline void key_pad(struct bpfdb_session *s)
+{
+	u32 len = s->key_len, last = (len - 1) / 8 % (BPFDB_KEY_MAX / 8), rest = len % 8;
+
+	if (rest)
+		s->key[last] &= (1ULL << rest * 8) - 1;
+	if (len <= 8)
+		s->key[1] = 0;
+}
+
+/* Checks the key operand and computes its hash. */
+static __always_inline int key_prepare(struct bpfdb_session *s)
+{
+	u32 len = s->key_len;
+
+	if (!len || len > BPFDB_KEY_MAX)
+		return BPFDB_KEY_TOO_LARGE;
+	key_pad(s);
+	s->room_tried = 0;
+	s->hash =
+		key_is_inline(len) ? hash_inline_key(s->key[0], s->key[1], len) : hash_long_key(s);
+	return BPFDB_OK;
+}
+
+/* The record of the session's key: OK with *cell, *address and the header read
+ * before the key was compared; NOT_FOUND; RETRY; CORRUPT. */
+static __always_inline int record_find(struct bpfdb_session *s, struct bpfdb_cell **cell,
+				       u64 *address, u64 *header)
+{
+	struct bucket b = {};
+	int status = bucket_find(s->hash, &b), index;
+
+	if (status != BPFDB_OK)
+		return status;
+	index = bucket_search(s, &b, header);
+	if (index < 0)
+		return bucket_unchanged(&b) ? BPFDB_NOT_FOUND : RETRY;
+	*cell = cell_in(b.memory, index);
+	*address = cell_address(b.page, index);
+	return BPFDB_OK;
+}
+
+/* An Error in a read-write transaction fails it. */
+static __always_inline int txn_result(struct bpfdb_session *s, int status)
+{
+	if (status >= BPFDB_FIRST_ERROR && s->state == BPFDB_TXN_WRITE) {
+		s->state = BPFDB_TXN_FAILED;
+		s->failure = status;
+	}
+	return status;
+}
+
+/*
+ * Finishes what an earlier COMMIT, ROLLBACK or auto-commit had to leave. What
+ * keeps it is a latch for a moment, or memory for a version that a snapshot
+ * came to need after SET. For those who have frames left: the driver of user
+ * space, the reaper. OK, or why it must be tried again.
+ */
+__noinline int bpfdb_settle(struct bpfdb_session *s NONNULL)
+{
+	int status = BPFDB_OK;
+
+	if (!session_enter(s))
+		return BPFDB_SESSION_BUSY;
+	if (s->state == BPFDB_TXN_FINISHING && !txn_finish(s))
+		status = no_memory();
+	return session_leave(s, status);
+}
+
+/* May this session run a statement now? */
+static __always_inline int txn_ready(struct bpfdb_session *s)
+{
+	if (unlikely(s->state == BPFDB_TXN_FAILED))
+		return BPFDB_WRONG_STATE;
+	if (unlikely(s->state == BPFDB_TXN_EXPIRED))
+		return BPFDB_TIMED_OUT;
+	/* Soon over; a front end has user space do it again, which settles. */
+	if (unlikely(s->state == BPFDB_TXN_FINISHING))
+		return BPFDB_MEMORY_PENDING;
+	return BPFDB_OK;
+}
+
+static __always_inline void txn_touch(struct bpfdb_session *s)
+{
+	s->last_active = LOAD(engine.now.value);
+}
+
+/*
+ * Inserts a record for the session's key with `flags` in its header: OK with
+ * *address, RETRY, NEED_SPLIT, or an Error.
+ */
+__noinline int record_insert(struct bpfdb_session *s NONNULL, u64 flags, u64 *address NONNULL)
+{
+	u64 key_slot = 0;
+	int status;
+
+	if (!key_is_inline(s->key_len)) {
+		key_slot = long_key_store(s);
+		if (!key_slot)
+			return no_memory();
+	}
+	status = index_insert(s, flags, key_slot, address);
+	if (status != BPFDB_OK && key_slot)
+		bpfdb_slot_free(key_slot);
+	return status;
+}
+
+/*
+ * What an operator does about the outcome of an attempt before it tries again:
+ * makes room in the index, or looks for memory. RETRY if that helped. It stands
+ * here and not where the need arises because the kernel allows eight frames.
+ */
+static __always_inline int make_room(struct bpfdb_session *s, int status)
+{
+	if (status == NEED_SPLIT) {
+		bool only_crowded = !s->room_tried;
+
+		s->room_tried = 1;
+		status = bpfdb_split(s->view_cell);
+		if (status == BPFDB_OK || only_crowded)
+			status = RETRY;
+	}
+	if ((status == BPFDB_OUT_OF_MEMORY || status == BPFDB_MEMORY_PENDING) &&
+	    bpfdb_memory_reclaim())
+		status = RETRY;
+	return status;
+}
+
+#endif

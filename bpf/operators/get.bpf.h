@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
+/*
+ * GET: key found, key not found, Error (in a read-write transaction only).
+ *
+ * auto-commit, read-only: no lock; the record as it was at one moment.
+ * read-write: under a shared lock (or an exclusive one, GET for update); if
+ * there is no record, one without a value is made to carry the lock.
+ */
+#ifndef BPFDB_GET_BPF_H
+#define BPFDB_GET_BPF_H
+
+#include "common.bpf.h"
+
+/* Without a lock, at `snapshot`. */
+static __always_inline int get_unlocked(struct bpfdb_session *s, u64 snapshot)
+{
+	struct bpfdb_cell *cell;
+	u64 address, header;
+	int status = record_find(s, &cell, &address, &header);
+
+	return status == BPFDB_OK ? read_visible(s, cell, address, header, snapshot) : status;
+}
+
+/* Until no writer is faster. A subprogram of its own, as is everything that GET
+ * seldom needs: what is left has its variables in registers. */
+__noinline int get_again(struct bpfdb_session *s NONNULL, u64 snapshot)
+{
+	repeat(i, BPFDB_READ_TRIES)
+	{
+		int status = get_unlocked(s, snapshot);
+
+		if (status != RETRY)
+			return status;
+		COUNT(read_retries);
+	}
+	return BPFDB_EXHAUSTED;
+}
+
+/* Makes the record that carries the lock on an absent key. */
+static __always_inline int lock_absent(struct bpfdb_session *s, u32 mode)
+{
+	u32 number = s->lock_count;
+	struct bpfdb_lock *lock;
+	struct bpfdb_cell *cell;
+	u64 address = 0, flags;
+	int status = lock_reserve(s, &lock);
+
+	if (status != BPFDB_OK)
+		return status;
+	flags = mode == BPFDB_LOCK_SHARED ? BPFDB_CELL_READER
+					  : BPFDB_CELL_EXCLUSIVE | owner_field(s, number);
+	status = record_insert(s, flags, &address);
+	if (status != BPFDB_OK)
+		return status;
+	cell = bpfdb_at(address);
+	lock = lock_at(s, number);
+	if (!cell || !lock)
+		return BPFDB_CORRUPT;
+	lock_fill(lock, s, cell, address, mode);
+	s->lock_count = number + 1;
+	s->value_len = BPFDB_ABSENT;
+	return BPFDB_NOT_FOUND;
+}
+
+/* One attempt to lock the session's key and read it. */
+__noinline int get_locked(struct bpfdb_session *s NONNULL, u32 mode)
+{
+	struct bpfdb_cell *cell;
+	u64 address, header;
+	u32 number;
+	int status = record_find(s, &cell, &address, &header);
+
+	if (status == BPFDB_NOT_FOUND)
+		return lock_absent(s, mode);
+	if (status != BPFDB_OK)
+		return status;
+	status = mode == BPFDB_LOCK_SHARED ? lock_shared(s, cell, address, header)
+					   : lock_exclusive(s, cell, address, header, &number);
+	if (status != BPFDB_OK)
+		return status;
+	return read_visible(s, cell, address, LOAD(cell->header), LATEST);
+}
+
+static __always_inline int get_in_transaction(struct bpfdb_session *s, u32 mode)
+{
+	int status = RETRY;
+
+	repeat(i, BPFDB_READ_TRIES)
+	{
+		status = make_room(s, get_locked(s, mode));
+		if (status != RETRY)
+			break;
+		COUNT(latch_retries);
+	}
+	/* Somebody held a latch all the while. */
+	return status == RETRY ? BPFDB_CONFLICT : status;
+}
+
+static __always_inline int get_begin(struct bpfdb_session *s)
+{
+	int status = txn_ready(s);
+
+	return status == BPFDB_OK ? key_prepare(s) : status;
+}
+
+/* GET in whatever transaction the session has, or none. */
+__noinline int get_stateful(struct bpfdb_session *s NONNULL, u32 mode, u32 operation)
+{
+	int status;
+
+	if (!session_enter(s))
+		return BPFDB_SESSION_BUSY;
+	status = get_begin(s);
+	if (status == BPFDB_OK) {
+		if (s->state == BPFDB_TXN_WRITE)
+			status = get_in_transaction(s, mode);
+		else if (mode == BPFDB_LOCK_EXCLUSIVE)
+			status = s->state == BPFDB_TXN_READ ? BPFDB_READ_ONLY : BPFDB_WRONG_STATE;
+		else
+			status = get_again(s, s->state == BPFDB_TXN_READ ? s->snapshot : LATEST);
+		txn_touch(s);
+	}
+	status = txn_result(s, status);
+	count_outcome(s, operation, status);
+	return session_leave(s, status);
+}
+
+/* Direct style: see bpfdb.bpf.h. */
+__noinline int bpfdb_get(struct bpfdb_session *s NONNULL)
+{
+	int status;
+
+	/* What is FINISHING is committed, or undone: readers know. */
+	if (unlikely(s->state != BPFDB_TXN_NONE && s->state != BPFDB_TXN_FINISHING))
+		return get_stateful(s, BPFDB_LOCK_SHARED, BPFDB_OP_GET);
+	status = key_prepare(s);
+	if (likely(status == BPFDB_OK)) {
+		status = get_unlocked(s, LATEST);
+		if (unlikely(status == RETRY))
+			status = get_again(s, LATEST);
+	}
+	count_outcome(s, BPFDB_OP_GET, status);
+	return status;
+}
+
+__noinline int bpfdb_get_for_update(struct bpfdb_session *s NONNULL)
+{
+	return get_stateful(s, BPFDB_LOCK_EXCLUSIVE, BPFDB_OP_GET_FOR_UPDATE);
+}
+
+/*
+ * 1 if the slot that the last GET pointed to has not been given up since: what
+ * was copied from it is the value.
+ */
+__noinline int bpfdb_still_valid(struct bpfdb_session *s NONNULL)
+{
+	struct bpfdb_cell *cell;
+
+	if (!s->view_cell)
+		return 1;
+	cell = bpfdb_at(s->view_cell);
+	return cell && header_content(LOAD(cell->header)) == header_content(s->view_header);
+}
+
+#endif

@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
+/*
+ * SET and DELETE: one body, since a deletion is a version without a value.
+ *
+ * In a transaction: exclusive lock, pending version in the lock.
+ * Auto-commit: lock, pending, announced and decided in one operator; the
+ * session's commit word is announced before the cell is taken, and the cell is
+ * taken with lock, latch and pending in one CAS.
+ */
+#ifndef BPFDB_SET_BPF_H
+#define BPFDB_SET_BPF_H
+
+#include "get.bpf.h"
+
+/*
+ * Allocates the memory for a value of `len` bytes and leaves it in the session.
+ * OK, or VALUE_TOO_LARGE, OUT_OF_MEMORY, MEMORY_PENDING, which fail a
+ * read-write transaction as they would in SET.
+ */
+__noinline int bpfdb_value_alloc(struct bpfdb_session *s NONNULL, u32 len)
+{
+	if (len > BPFDB_VALUE_MAX)
+		return txn_result(s, BPFDB_VALUE_TOO_LARGE);
+	s->value_len = len;
+	s->value[0] = s->value[1] = 0;
+	if (len <= BPFDB_INLINE_MAX)
+		return BPFDB_OK;
+	s->value[0] = bpfdb_slot_alloc(len);
+	if (unlikely(!s->value[0]) && bpfdb_memory_reclaim())
+		s->value[0] = bpfdb_slot_alloc(len);
+	return s->value[0] ? BPFDB_OK : txn_result(s, no_memory());
+}
+
+static __always_inline void value_discard(struct bpfdb_session *s)
+{
+	if (s->value_len > BPFDB_INLINE_MAX && s->value_len <= BPFDB_VALUE_MAX)
+		bpfdb_slot_free(s->value[0]);
+}
+
+/* Would the version array overflow? If not, makes it if the head will have to
+ * go there. The cell is latched. */
+static __always_inline int versions_check(u64 address)
+{
+	struct bpfdb_cell *cell = bpfdb_at(address);
+	struct bpfdb_aux *aux;
+	u32 head_needed = 0, used;
+
+	if (!cell)
+		return BPFDB_CORRUPT;
+	history_prune(address, &head_needed);
+	aux = cell_aux(cell);
+	used = aux ? aux->used : 0;
+	if (!used && version_len(&cell->head) == BPFDB_ABSENT)
+		return BPFDB_OK;
+	if (used >= config.versions || (head_needed && used >= config.versions - 1))
+		return BPFDB_VERSIONS_FULL;
+	/* Now, when it can still be refused. */
+	if (head_needed && !aux) {
+		if (!cell_aux_create(cell))
+			return no_memory();
+		cell_set_header(cell,
+				(LOAD(cell->header) & (BPFDB_CELL_CHANGE - 1)) | BPFDB_CELL_AUX);
+	}
+	return BPFDB_OK;
+}
+
+static __always_inline bool versions_matter(u64 header)
+{
+	return LOAD(engine.snapshots_running.value) || (header & BPFDB_CELL_AUX);
+}
+
+/* Checks the version array of a cell that this session has locked. */
+static __always_inline int versions_check_locked(struct bpfdb_cell *cell, u64 address)
+{
+	u64 header;
+	int status;
+
+	if (!versions_matter(LOAD(cell->header)))
+		return BPFDB_OK;
+	if (!cell_latch(cell, &header))
+		return BPFDB_CONFLICT;
+	status = versions_check(address);
+	STORE(cell->header, LOAD(cell->header) & ~BPFDB_CELL_LATCH);
+	return status;
+}
+
+/* The session's value becomes the pending version of lock `number`. */
+static __always_inline int pending_set(struct bpfdb_session *s, struct bpfdb_cell *cell, u32 number)
+{
+	struct bpfdb_lock *lock = lock_at(s, number);
+
+	if (!lock)
+		return BPFDB_CORRUPT;
+	if (lock->mode == BPFDB_LOCK_PENDING) {
+		u32 old_len = lock->meta & BPFDB_LENGTH_MASK;
+		u64 old_slot = lock->data[0];
+
+		STORE(lock->data[0], s->value[0]);
+		STORE(lock->data[1], s->value[1]);
+		STORE(lock->meta, (u64)s->value_len);
+		if (value_has_slot(old_len))
+			bpfdb_slot_free(old_slot);
+		return BPFDB_OK;
+	}
+	lock->data[0] = s->value[0];
+	lock->data[1] = s->value[1];
+	lock->meta = s->value_len;
+	repeat(i, BPFDB_LATCH_TRIES)
+	{
+		u64 header = LOAD(cell->header);
+		u64 kept = header & (BPFDB_CELL_CHANGE - 1);
+
+		if ((header & BPFDB_CELL_LATCH) || !header_is_mine(s, header))
+			continue;
+		if (CAS(&cell->header, header, header_next(header, kept | BPFDB_CELL_PENDING)) !=
+		    header)
+			continue;
+		lock->mode = BPFDB_LOCK_PENDING;
+		return BPFDB_OK;
+	}
+	return BPFDB_CONFLICT;
+}
+
+/* Is there a value for this session to delete? The cell is locked by it. */
+static __always_inline bool has_value(struct bpfdb_session *s, struct bpfdb_cell *cell, u32 number)
+{
+	struct bpfdb_lock *lock = lock_at(s, number);
+
+	if (lock && lock->mode == BPFDB_LOCK_PENDING)
+		return (lock->meta & BPFDB_LENGTH_MASK) != BPFDB_ABSENT;
+	return version_len(&cell->head) != BPFDB_ABSENT;
+}
+
+/* One attempt in a read-write transaction. FOUND tells DELETE that there was a
+ * value. */
+__noinline int set_locked(struct bpfdb_session *s NONNULL)
+{
+	bool deletes = s->value_len == BPFDB_ABSENT;
+	struct bpfdb_cell *cell;
+	u64 address, header;
+	u32 number = s->lock_count;
+	int status = record_find(s, &cell, &address, &header);
+
+	if (status == BPFDB_NOT_FOUND) {
+		u32 len = s->value_len;
+
+		status = lock_absent(s, BPFDB_LOCK_EXCLUSIVE);
+		s->value_len = len;
+		if (status != BPFDB_NOT_FOUND || deletes)
+			return status;
+		/* The lock is held; the next attempt finds the record. */
+		return RETRY;
+	}
+	if (status != BPFDB_OK)
+		return status;
+	status = lock_exclusive(s, cell, address, header, &number);
+	if (status != BPFDB_OK)
+		return status;
+	if (deletes && !has_value(s, cell, number))
+		return BPFDB_NOT_FOUND;
+	status = versions_check_locked(cell, address);
+	if (status == BPFDB_OK)
+		status = pending_set(s, cell, number);
+	return status == BPFDB_OK && deletes ? BPFDB_FOUND : status;
+}
+
+/* Takes the cell for an auto-commit: lock, latch, pending in one step, or with
+ * a look at the version array in between. */
+static __always_inline int auto_take(struct bpfdb_session *s, struct bpfdb_cell *cell, u64 address,
+				     u64 header)
+{
+	u64 kept = header & BPFDB_CELL_AUX, taken;
+	int status;
+
+	if (header & (BPFDB_CELL_EXCLUSIVE | BPFDB_CELL_FIELD_MASK | BPFDB_CELL_LATCH))
+		return conflict_or_retry(header);
+	taken = kept | BPFDB_CELL_USED | BPFDB_CELL_LATCH | BPFDB_CELL_EXCLUSIVE |
+		owner_field(s, 0);
+	if (likely(!versions_matter(header)))
+		return CAS(&cell->header, header,
+			   header_next(header, taken | BPFDB_CELL_PENDING)) == header
+			       ? BPFDB_OK
+			       : RETRY;
+	if (CAS(&cell->header, header, header_next(header, taken)) != header)
+		return RETRY;
+	status = versions_check(address);
+	kept = LOAD(cell->header) & BPFDB_CELL_AUX;
+	if (status == BPFDB_OK)
+		cell_set_header(cell, taken | kept | BPFDB_CELL_PENDING);
+	else
+		cell_set_header(cell, BPFDB_CELL_USED | kept);
+	return status;
+}
+
+/* Commits the pending version of lock 0 in the cell that auto_take took. */
+static __always_inline int auto_commit(struct bpfdb_session *s, struct bpfdb_cell *cell,
+				       u64 address, u64 announced)
+{
+	u64 stamp = commit_decide(&s->commit, announced) & BPFDB_PAYLOAD_MASK;
+	struct bpfdb_lock *lock = &s->locks[0];
+
+	if (likely(version_install_plain(cell, lock, stamp)) ||
+	    likely(version_install(lock, address, s->hash, stamp))) {
+		STORE(s->commit, 0);
+		return BPFDB_OK;
+	}
+	/* Committed, and seen so by everybody; installing must wait for memory. */
+	lock->hash = s->hash;
+	lock->key[0] = cell->key[0];
+	lock->key[1] = cell->key[1];
+	lock->cell = address;
+	lock->key_len = s->key_len;
+	lock->mode = BPFDB_LOCK_PENDING;
+	s->lock_count = 1;
+	s->state = BPFDB_TXN_FINISHING;
+	STORE(cell->header, LOAD(cell->header) & ~BPFDB_CELL_LATCH);
+	return BPFDB_OK;
+}
+
+/* One attempt without a transaction. FOUND tells DELETE that there was a value. */
+static __always_inline int set_auto(struct bpfdb_session *s)
+{
+	u64 announced = commit_word(BPFDB_PHASE_COMMITTING, ++s->transaction);
+	bool deletes = s->value_len == BPFDB_ABSENT;
+	struct bpfdb_lock *lock = &s->locks[0];
+	struct bpfdb_cell *cell = NULL;
+	u64 address = 0, header;
+	int status = record_find(s, &cell, &address, &header);
+
+	if (deletes && status == BPFDB_OK && version_len(&cell->head) == BPFDB_ABSENT &&
+	    !(header & BPFDB_CELL_EXCLUSIVE) &&
+	    header_content(LOAD(cell->header)) == header_content(header))
+		status = BPFDB_NOT_FOUND;
+	if (deletes && status == BPFDB_NOT_FOUND)
+		return status;
+	lock->data[0] = s->value[0];
+	lock->data[1] = s->value[1];
+	lock->meta = s->value_len;
+	/* Before the CAS that makes the version pending, which is a barrier. */
+	STORE(s->commit, announced);
+	if (status == BPFDB_OK)
+		status = auto_take(s, cell, address, header);
+	else if (status == BPFDB_NOT_FOUND) {
+		status = record_insert(s,
+				       BPFDB_CELL_EXCLUSIVE | BPFDB_CELL_LATCH |
+					       BPFDB_CELL_PENDING | owner_field(s, 0),
+				       &address);
+		cell = bpfdb_at(address);
+	}
+	if (status != BPFDB_OK || !cell) {
+		STORE(s->commit, 0);
+		return status;
+	}
+	status = auto_commit(s, cell, address, announced);
+	return status == BPFDB_OK && deletes ? BPFDB_FOUND : status;
+}
+
+static __always_inline int set_in_transaction(struct bpfdb_session *s)
+{
+	int status = RETRY;
+
+	repeat(i, BPFDB_READ_TRIES)
+	{
+		status = make_room(s, set_locked(s));
+		if (status != RETRY)
+			break;
+		COUNT(latch_retries);
+	}
+	txn_touch(s);
+	return status == RETRY ? BPFDB_CONFLICT : status;
+}
+
+/* The same as a subprogram, for the loop around it. */
+__noinline int set_auto_once(struct bpfdb_session *s NONNULL)
+{
+	return set_auto(s);
+}
+
+/* After a first attempt that ended with `status`, an Error or RETRY. */
+static __always_inline int set_auto_again(struct bpfdb_session *s, int status)
+{
+	u32 conflicts = LOAD(engine.zero);
+
+	repeat(i, BPFDB_READ_TRIES)
+	{
+		/* A lock is somebody's who may keep it; the rest is over soon. */
+		if (status == BPFDB_CONFLICT && ++conflicts > BPFDB_AUTOCOMMIT_TRIES)
+			return status;
+		status = make_room(s, status);
+		if (status != RETRY && status != BPFDB_CONFLICT)
+			return status;
+		COUNT(autocommit_retries);
+		status = set_auto_once(s);
+		if (status < BPFDB_FIRST_ERROR)
+			return status;
+	}
+	/* The page is being split all the while, or a latch is held by the very
+	 * program that this one interrupted. */
+	return status == RETRY || status == NEED_SPLIT ? BPFDB_MEMORY_PENDING : status;
+}
+
+static __always_inline int set_auto_commit(struct bpfdb_session *s)
+{
+	int status = set_auto(s);
+
+	return likely(status < BPFDB_FIRST_ERROR) ? status : set_auto_again(s, status);
+}
+
+static __always_inline int write_in_state(struct bpfdb_session *s)
+{
+	int status = txn_ready(s);
+
+	if (status != BPFDB_OK)
+		return status;
+	if (s->state == BPFDB_TXN_READ)
+		return BPFDB_READ_ONLY;
+	status = key_prepare(s);
+	return status == BPFDB_OK ? set_in_transaction(s) : status;
+}
+
+/* SET, and DELETE (value_len ABSENT), in the transaction that the session has. */
+__noinline int write_stateful(struct bpfdb_session *s NONNULL)
+{
+	return session_enter(s) ? session_leave(s, write_in_state(s)) : BPFDB_SESSION_BUSY;
+}
+
+static __always_inline int write_body(struct bpfdb_session *s)
+{
+	int status;
+
+	if (unlikely(s->state != BPFDB_TXN_NONE))
+		return write_stateful(s);
+	/* Without a transaction nobody but the session's user has business here:
+	 * not the reaper, not a reader. Two users at once are a mistake, which is
+	 * told if seen; seeing it for certain would cost a locked instruction. */
+	if (LOAD(s->busy))
+		return BPFDB_SESSION_BUSY;
+	STORE(s->busy, 1);
+	status = key_prepare(s);
+	if (likely(status == BPFDB_OK))
+		status = set_auto_commit(s);
+	return session_leave(s, status);
+}
+
+/* Direct style: see bpfdb.bpf.h. */
+__noinline int bpfdb_set(struct bpfdb_session *s NONNULL)
+{
+	int status = s->value_len > BPFDB_VALUE_MAX ? BPFDB_VALUE_TOO_LARGE : write_body(s);
+
+	if (unlikely(status != BPFDB_OK))
+		value_discard(s);
+	status = txn_result(s, status);
+	count_outcome(s, BPFDB_OP_SET, status);
+	return status;
+}
+
+__noinline int bpfdb_delete(struct bpfdb_session *s NONNULL)
+{
+	int status;
+
+	s->value_len = BPFDB_ABSENT;
+	s->value[0] = s->value[1] = 0;
+	status = txn_result(s, write_body(s));
+	count_outcome(s, BPFDB_OP_DELETE, status);
+	return status;
+}
+
+#endif

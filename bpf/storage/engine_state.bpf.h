@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
+/*
+ * The engine's maps. Every object that includes this file shares them: the
+ * loader reuses the engine's file descriptors by map name.
+ */
+#ifndef BPFDB_ENGINE_STATE_BPF_H
+#define BPFDB_ENGINE_STATE_BPF_H
+
+#include <bpfdb/types.bpf.h>
+
+/* Set by the loader before verification: the verifier sees constants and
+ * drops what they switch off. */
+const volatile struct bpfdb_config config SEC(".rodata.bpfdb") = {
+	.versions = 4,
+	.directory_bits = 4,
+	.sessions = 64,
+	.segments_max = 2,
+	.pages_max = 512,
+	.locks_max = BPFDB_LOCKS_MAX,
+};
+
+struct bpfdb_engine engine SEC(".data.bpfdb");
+
+struct segment_map {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__uint(key_size, sizeof(u32));
+	__uint(value_size, BPFDB_SEGMENT_SIZE + BPFDB_SEGMENT_PAD);
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, 2);
+	__type(key, u32);
+	__array(values, struct segment_map);
+} segments SEC(".maps");
+
+/* Bits of a key's hash -> index page | level << 24. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 16);
+	__type(key, u32);
+	__type(value, u32);
+} directory SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 512);
+	__type(key, u32);
+	__type(value, struct bpfdb_slab);
+} slabs SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 64);
+	__type(key, u32);
+	__type(value, struct bpfdb_session);
+} sessions SEC(".maps");
+
+/* Per session: 0, SNAPSHOT_STARTING, or its snapshot timestamp + 1. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 64);
+	__type(key, u32);
+	__type(value, u64);
+} snapshots SEC(".maps");
+
+/* Running snapshots per group of BPFDB_SNAPSHOT_GROUP sessions. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, u64);
+} snapshot_groups SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct bpfdb_counters);
+} counters SEC(".maps");
+
+/*
+ * A loop of up to `n` rounds that the verifier checks once: it starts from a
+ * value that it does not know, so that every round looks alike, and may_goto
+ * proves that it ends. (A constant start makes it walk all rounds.)
+ */
+#define repeat(i, n) for (u32 i = LOAD(engine.zero); i < (n) && can_loop; i++)
+
+/* Adds to a counter of this processor. Atomic, because a program may
+ * interrupt another one between load and store. */
+#define COUNT_N(name, n)                                                                           \
+	({                                                                                         \
+		u32 zero_ = 0;                                                                     \
+		struct bpfdb_counters *c_ = bpf_map_lookup_elem(&counters, &zero_);                \
+		if (c_)                                                                            \
+			ADD(&c_->name, n);                                                         \
+	})
+#define COUNT(name) COUNT_N(name, 1)
+
+#endif

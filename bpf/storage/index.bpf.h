@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
+/*
+ * The index: where a key's record is.
+ *
+ * An extendible hash table (Fagin et al., 1979) of pages of 1024 cells. The
+ * lowest ten bits of a hash, but for the last, are the key's home in a page: a
+ * pair of cells. The directory maps the bits above, as many as its depth says,
+ * to a page. A record lies in one of
+ * the 32 cells from its home on, and the bitmap in the pair's first cell says
+ * where (hopscotch hashing, Herlihy et al., 2008, without displacement: a
+ * crowded page is split). Nine of ten records lie in their home pair, whose two
+ * cache lines are fetched at once.
+ *
+ * Invariants
+ *  1. A cell's key, once the cell is USED, changes only after USED is cleared,
+ *     and every change of a cell's content changes its header's counter.
+ *  2. The home word of a bucket changes only under its latch, and every change
+ *     of it, but for the latch, changes its counter. It holds bitmap and level
+ *     together, so a bucket moves to another page in one store.
+ *  3. A key exists at most once among the buckets that a reader can reach:
+ *     inserting it happens under the home latch, after a search under it.
+ *  4. Readers take no latch. "Not found" is believed only if the home word and
+ *     the depth of the directory are the same after the search as before (with
+ *     an old depth, an entry that was right may name the other half's page).
+ *  5. A latch is never waited for without bound.
+ */
+#ifndef BPFDB_INDEX_BPF_H
+#define BPFDB_INDEX_BPF_H
+
+#include "hash.bpf.h"
+#include "slab.bpf.h"
+
+static __always_inline u32 home_level(u64 home)
+{
+	return (home >> BPFDB_HOME_LEVEL_SHIFT) & BPFDB_HOME_LEVEL_MASK;
+}
+
+static __always_inline u32 cell_key_len(const struct bpfdb_cell *cell)
+{
+	return LOAD(cell->head.stamp) >> BPFDB_STAMP_BITS;
+}
+
+static __always_inline bool key_is_inline(u32 key_len)
+{
+	return key_len <= BPFDB_INLINE_MAX;
+}
+
+/* Headers that differ only in what does not touch the content: the latch and
+ * the number of shared locks. */
+static __always_inline u64 header_content(u64 header)
+{
+	u64 ignored = BPFDB_CELL_LATCH;
+
+	if (!(header & BPFDB_CELL_EXCLUSIVE))
+		ignored |= BPFDB_CELL_FIELD_MASK;
+	return header & ~ignored;
+}
+
+/* What replaces a header when its content changed: new flags and field. */
+static __always_inline u64 header_next(u64 header, u64 flags_and_field)
+{
+	u64 counter = header & ~(BPFDB_CELL_CHANGE - 1);
+
+	return counter + BPFDB_CELL_CHANGE + flags_and_field;
+}
+
+/* Hash of the key of a used cell. */
+static __always_inline u64 cell_hash(const struct bpfdb_cell *cell)
+{
+	u32 len = cell_key_len(cell);
+
+	return key_is_inline(len) ? hash_inline_key(cell->key[0], cell->key[1], len) : cell->key[1];
+}
+
+/* Does the slot at `address` hold the session's key? */
+__noinline int bpfdb_long_key_equal(struct bpfdb_session *s NONNULL, u64 address)
+{
+	u64 *slot = bpfdb_at(address);
+
+	if (!slot)
+		return 0;
+	for (u32 i = 0; i < BPFDB_KEY_MAX / 8; i++) {
+		if (i * 8 >= s->key_len)
+			break;
+		if (LOAD(slot[i]) != s->key[i])
+			return 0;
+	}
+	return 1;
+}
+
+/* A slot with a copy of the session's key; 0 if memory is exhausted. */
+static __always_inline u64 long_key_store(struct bpfdb_session *s)
+{
+	u64 address = bpfdb_slot_alloc((s->key_len + 7) & ~7u);
+	u64 *slot = address ? bpfdb_at(address) : NULL;
+
+	if (!slot)
+		return 0;
+	for (u32 i = 0; i < BPFDB_KEY_MAX / 8; i++) {
+		if (i * 8 >= s->key_len)
+			break;
+		STORE(slot[i], s->key[i]);
+	}
+	return address;
+}
+
+/* Entry of the directory for a hash. Dense at any depth: the first 2^depth
+ * entries are all there is, so a small index has a small directory. */
+static __always_inline u32 directory_slot(u64 hash, u32 depth)
+{
+	return (hash >> BPFDB_CELL_BITS) & ((1u << (depth & 31)) - 1);
+}
+
+/* Which half of a page of `level` bits a hash goes to when it is split. */
+static __always_inline bool split_bit(u64 hash, u32 level)
+{
+	return hash >> ((BPFDB_CELL_BITS + level) & 63) & 1;
+}
+
+/* A key's home cell. */
+static __always_inline u32 home_of(u64 hash)
+{
+	return hash & (BPFDB_CELLS_PER_PAGE - 1);
+}
+
+/* Where a key's home is. */
+struct bucket {
+	void *memory; /* of the page */
+	u64 home;     /* the home word as it was read */
+	u32 page;
+	u32 index; /* of the home cell */
+	u32 level; /* of the bucket */
+	u32 depth; /* of the directory when it was read */
+};
+
+/* Goes on to `page`, whose bucket must have level b->level. */
+static __always_inline int bucket_go_to(struct bucket *b, u32 page)
+{
+	b->page = page;
+	b->memory = page ? page_memory(page) : NULL;
+	if (!b->memory)
+		return RETRY;
+	b->home = LOAD(cell_in(b->memory, b->index)->home);
+	return home_level(b->home) == b->level ? BPFDB_OK : RETRY;
+}
+
+/*
+ * The bucket is not of the level that the directory says: its page is being
+ * split or merged, or was since the directory was read.
+ */
+static __always_inline int bucket_follow(u64 hash, struct bucket *b, u32 level)
+{
+	struct bpfdb_slab *slab = slab_of_page(b->page);
+	u32 found = home_level(b->home);
+
+	if (!slab)
+		return BPFDB_CORRUPT;
+	b->level = found;
+	/* Split: the upper half is in the sibling already. */
+	if (found == level + 1)
+		return split_bit(hash, level) ? bucket_go_to(b, LOAD(slab->sibling)) : BPFDB_OK;
+	/* Merged: it is in the buddy, or this is the buddy. */
+	if (found + 1 == level)
+		return LOAD(slab->next) ? bucket_go_to(b, LOAD(slab->next)) : BPFDB_OK;
+	return RETRY;
+}
+
+/*
+ * Finds the bucket that answers for `hash`. RETRY if the directory was read
+ * while the page was being split and the trail is cold; CORRUPT if it names
+ * no page.
+ */
+static __always_inline int bucket_find(u64 hash, struct bucket *b)
+{
+	u32 depth = LOAD(engine.directory_depth.value), slot = directory_slot(hash, depth);
+	u32 *entry = bpf_map_lookup_elem(&directory, &slot);
+	u32 page, level;
+
+	b->depth = depth;
+	if (!entry)
+		return BPFDB_CORRUPT;
+	page = LOAD(*entry);
+	level = page >> 24;
+	page &= 0xffffff;
+	b->index = home_of(hash);
+	b->page = page;
+	b->level = level;
+	b->memory = page_memory(page);
+	if (!b->memory)
+		return BPFDB_CORRUPT;
+	b->home = LOAD(cell_in(b->memory, b->index)->home);
+	if (likely(home_level(b->home) == level))
+		return BPFDB_OK;
+	return bucket_follow(hash, b, level);
+}
+
+static __always_inline bool bucket_unchanged(const struct bucket *b)
+{
+	return LOAD(cell_in(b->memory, b->index)->home) == b->home &&
+	       LOAD(engine.directory_depth.value) == b->depth;
+}
+
+/* Is the session's key in this cell? */
+static __always_inline bool cell_has_key(struct bpfdb_session *s, const struct bpfdb_cell *cell)
+{
+	u32 len = s->key_len;
+
+	if (cell_key_len(cell) != len)
+		return false;
+	if (key_is_inline(len))
+		return LOAD(cell->key[0]) == s->key[0] && LOAD(cell->key[1]) == s->key[1];
+	return LOAD(cell->key[1]) == s->hash && bpfdb_long_key_equal(s, LOAD(cell->key[0]));
+}
+
+/* Is this the cell of the record that a lock names? */
+static __always_inline bool cell_has_identity(const struct bpfdb_cell *cell, u64 k0, u64 k1,
+					      u32 len)
+{
+	return LOAD(cell->key[0]) == k0 && LOAD(cell->key[1]) == k1 && cell_key_len(cell) == len;
+}
+
+/* Is the session's key in the cell at `offset` from its home? *header is what
+ * the header was before the key was compared: as long as its content bits stay,
+ * the cell holds this key. */
+static __always_inline bool bucket_has_key_at(struct bpfdb_session *s, struct bucket *b, u32 offset,
+					      u64 *header)
+{
+	struct bpfdb_cell *cell = cell_in(b->memory, b->index + offset);
+
+	*header = LOAD(cell->header);
+	return (*header & BPFDB_CELL_USED) && cell_has_key(s, cell);
+}
+
+/* Index of the cell of bucket `b` with the session's key, or -1; *header as
+ * above. The home cell, where three of four records are, without the loop. */
+static __always_inline int bucket_search(struct bpfdb_session *s, struct bucket *b, u64 *header)
+{
+	u32 bitmap = b->home & BPFDB_HOME_BITMAP_MASK;
+
+	if (likely(b->home & 1) && likely(bucket_has_key_at(s, b, 0, header)))
+		return b->index;
+	repeat(i, BPFDB_NEIGHBOURHOOD)
+	{
+		if (!(bitmap >> i))
+			break;
+		if ((bitmap >> i & 1) && bucket_has_key_at(s, b, i, header))
+			return (b->index + i) % BPFDB_CELLS_PER_PAGE;
+	}
+	return -1;
+}
+
+static __always_inline bool home_latch(struct bpfdb_cell *home_cell)
+{
+	repeat(i, BPFDB_LATCH_TRIES)
+	{
+		u64 home = LOAD(home_cell->home);
+
+		if (!(home & BPFDB_HOME_LATCH) &&
+		    CAS(&home_cell->home, home, home | BPFDB_HOME_LATCH) == home)
+			return true;
+		COUNT(latch_retries);
+	}
+	return false;
+}
+
+/* By its holder only: new bitmap and level, latch released. */
+static __always_inline void home_publish(struct bpfdb_cell *home_cell, u32 bitmap, u32 level)
+{
+	u64 counter = LOAD(home_cell->home) & ~(BPFDB_HOME_CHANGE - 1);
+
+	STORE(home_cell->home,
+	      (counter + BPFDB_HOME_CHANGE) | (u64)level << BPFDB_HOME_LEVEL_SHIFT | bitmap);
+}
+
+/* By its holder: new bitmap, the latch stays. */
+static __always_inline void home_replace(struct bpfdb_cell *home_cell, u32 bitmap)
+{
+	u64 rest = LOAD(home_cell->home) & ~BPFDB_HOME_BITMAP_MASK;
+
+	STORE(home_cell->home, (rest + BPFDB_HOME_CHANGE) | bitmap);
+}
+
+/* By the holder of the latch: new flags and field, and the content changed. */
+static __always_inline void cell_set_header(struct bpfdb_cell *cell, u64 flags_and_field)
+{
+	STORE(cell->header, header_next(LOAD(cell->header), flags_and_field));
+}
+
+static __always_inline void home_unlatch(struct bpfdb_cell *home_cell)
+{
+	STORE(home_cell->home, LOAD(home_cell->home) & ~BPFDB_HOME_LATCH);
+}
+
+/* Claims a free cell less than `within` cells behind `index`; its offset, or -1. It has LATCH without
+ * USED then, which no reader and no other claimant takes. */
+static __always_inline int cell_claim(void *memory, u32 index, u32 within)
+{
+	repeat(i, within)
+	{
+		struct bpfdb_cell *cell = cell_in(memory, index + i);
+		u64 header = LOAD(cell->header);
+
+		if (!(header & BPFDB_CELL_FLAGS_MASK) &&
+		    CAS(&cell->header, header, header | BPFDB_CELL_LATCH) == header)
+			return i;
+	}
+	return -1;
+}
+
+static __always_inline void page_count(u32 page, s64 cells)
+{
+	struct bpfdb_slab *slab = slab_of_page(page);
+
+	if (slab)
+		ADD(&slab->word, cells);
+}
+
+/* Beyond this a page is worth splitting: records lie far from their homes. */
+static __always_inline bool page_is_crowded(u32 page)
+{
+	struct bpfdb_slab *slab = slab_of_page(page);
+
+	return slab && LOAD(slab->word) >= BPFDB_SPLIT_FILL;
+}
+
+#include "split.bpf.h"
+
+/*
+ * Inserts a record for the session's key, without a value, with `flags` (and
+ * owner or readers) in its header from its first visible moment. OK: *address
+ * is the cell. RETRY: somebody inserted it, or a latch was taken. NEED_SPLIT:
+ * there is no room near the key's home in page session->view_cell, or little.
+ */
+static __always_inline int index_insert(struct bpfdb_session *s, u64 flags, u64 key_slot,
+					u64 *address)
+{
+	struct bpfdb_cell *home_cell, *cell;
+	struct bucket b = {};
+	int found = bucket_find(s->hash, &b), offset;
+	u64 header;
+
+	if (found != BPFDB_OK)
+		return found;
+	s->view_cell = b.page;
+	if (page_is_crowded(b.page) && !s->room_tried)
+		return NEED_SPLIT;
+	home_cell = cell_in(b.memory, b.index);
+	if (!home_latch(home_cell))
+		return RETRY;
+	b.home = LOAD(home_cell->home);
+	if (home_level(b.home) != b.level || LOAD(engine.directory_depth.value) != b.depth ||
+	    bucket_search(s, &b, &header) >= 0) {
+		home_unlatch(home_cell);
+		return RETRY;
+	}
+	offset = cell_claim(b.memory, b.index, BPFDB_NEIGHBOURHOOD);
+	if (offset < 0) {
+		home_unlatch(home_cell);
+		return NEED_SPLIT;
+	}
+	cell = cell_in(b.memory, b.index + offset);
+	cell->key[0] = key_slot ?: s->key[0];
+	cell->key[1] = key_slot ? s->hash : s->key[1];
+	cell->head.stamp = (u64)s->key_len << BPFDB_STAMP_BITS;
+	cell->head.meta = BPFDB_ABSENT;
+	header = LOAD(cell->header);
+	STORE(cell->header, header_next(header, BPFDB_CELL_USED | flags));
+	home_publish(home_cell, (u32)b.home | 1u << offset, b.level);
+	page_count(b.page, 1);
+	*address = cell_address(b.page, b.index + offset);
+	return BPFDB_OK;
+}
+
+/*
+ * Takes the record in `cell`, latched by the caller, out of the index. False
+ * if the home latch could not be had: the cell stays, latched.
+ */
+static __always_inline bool index_remove(u64 address, u64 hash)
+{
+	u32 home_index = home_of(hash), page = page_of(address), bitmap, offset;
+	struct bpfdb_cell *cell, *home_cell;
+	void *memory = page_memory(page);
+	u64 home, key_slot;
+
+	if (!memory)
+		return 0;
+	home_cell = cell_in(memory, home_index);
+	if (!home_latch(home_cell))
+		return 0;
+	cell = cell_in(memory, (address & (BPFDB_PAGE_SIZE - 1)) / BPFDB_CELL_SIZE);
+	offset = ((address & (BPFDB_PAGE_SIZE - 1)) / BPFDB_CELL_SIZE - home_index) %
+		 BPFDB_CELLS_PER_PAGE;
+	home = LOAD(home_cell->home);
+	key_slot = key_is_inline(cell_key_len(cell)) ? 0 : cell->key[0];
+	bitmap = (u32)home & ~(1u << (offset % BPFDB_NEIGHBOURHOOD));
+	home_publish(home_cell, bitmap, home_level(home));
+	STORE(cell->header, header_next(LOAD(cell->header), 0));
+	page_count(page, -1);
+	if (key_slot)
+		bpfdb_slot_free(key_slot);
+	return 1;
+}
+
+#endif

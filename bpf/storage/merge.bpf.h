@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
+/*
+ * Merging two index pages that are nearly empty, the reverse of a split: after
+ * many records were deleted their memory is for values again.
+ *
+ * P answers for the hashes with a certain `level` bits of which the last is 0,
+ * Q, its buddy, for those where it is 1. Bucket by bucket, Q's cells go to P:
+ *
+ *     latch both homes ─► latch Q's cells ─► copy them to P ─► P's home word:
+ *     new bitmap, level - 1 ─► Q's home word: empty, level - 1 ─► clear Q's cells
+ *
+ * A reader that comes by an old directory entry of P finds level - 1 there and
+ * is right; one that comes by Q's finds level - 1 and goes on to P (bucket_find).
+ * Between the two stores Q's keys are in both pages, but reached through Q only,
+ * where their cells are latched.
+ *
+ * When all buckets have moved the directory is changed, and Q is RETIRED: nobody
+ * finds it any more, but programs that found it before may still read it. User
+ * space waits for them (a grace period of RCU, under which all programs run that
+ * may use the engine) and then has it given back.
+ */
+#ifndef BPFDB_MERGE_BPF_H
+#define BPFDB_MERGE_BPF_H
+
+/* Pages with more cells than this between them stay two: else the next inserts
+ * would split them again. */
+#define MERGE_FILL (BPFDB_CELLS_PER_PAGE / 4)
+
+/* Both homes are latched. True if the bucket is in P now and the latches are
+ * released. */
+static __always_inline bool bucket_merge_latched(void *to, void *from, u32 index, u32 level)
+{
+	struct bpfdb_cell *home_to = cell_in(to, index), *home_from = cell_in(from, index);
+	u32 bitmap = LOAD(home_from->home), taken = 0;
+
+	if (!cells_latch(from, index, bitmap))
+		return false;
+	if (!cells_copy(from, to, index, bitmap, &taken)) {
+		cells_release(to, index, taken, true);
+		cells_release(from, index, bitmap, false);
+		return false;
+	}
+	home_publish(home_to, (u32)LOAD(home_to->home) | taken, level - 1);
+	home_publish(home_from, 0, level - 1);
+	cells_release(from, index, bitmap, true);
+	return true;
+}
+
+/* Merges one bucket of Q (`from`) into P (`to`). 0: try again later. */
+__noinline int bucket_merge(u32 to_page, u32 from_page, u32 index, u32 level)
+{
+	void *to = page_memory(to_page), *from = page_memory(from_page);
+	u32 moved;
+
+	if (!to || !from)
+		return 0;
+	if (home_level(LOAD(cell_in(from, index)->home)) != level)
+		return 1;
+	if (!home_latch(cell_in(from, index)))
+		return 0;
+	if (!home_latch(cell_in(to, index))) {
+		home_unlatch(cell_in(from, index));
+		return 0;
+	}
+	moved = __builtin_popcount((u32)LOAD(cell_in(from, index)->home));
+	if (!bucket_merge_latched(to, from, index, level)) {
+		home_unlatch(cell_in(to, index));
+		home_unlatch(cell_in(from, index));
+		return 0;
+	}
+	page_count(to_page, moved);
+	page_count(from_page, -(s64)moved);
+	return 1;
+}
+
+struct merge {
+	u32 to, from, level;
+	u32 left_behind;
+};
+
+static long merge_bucket(u64 index, struct merge *merge)
+{
+	if (!bucket_merge(merge->to, merge->from, index, merge->level))
+		merge->left_behind++;
+	return 0;
+}
+
+/* All of Q is in P: the directory forgets Q. */
+static __always_inline bool merge_finish(struct merge *merge, struct bpfdb_slab *to,
+					 struct bpfdb_slab *from)
+{
+	if (CAS(&engine.directory_latch.value, 0, 1))
+		return false;
+	directory_point(to->prefix, merge->level - 1, merge->to);
+	STORE(to->level, (u8)(merge->level - 1));
+	STORE(to->next, 0);
+	STORE(from->class_, BPFDB_PAGE_RETIRED);
+	STORE(engine.directory_latch.value, 0);
+	ADD(&engine.index_pages.value, -1);
+	COUNT(page_merges);
+	return true;
+}
+
+/* May these two be merged, now that both are held? Or are they in the middle of
+ * it already? */
+static __always_inline bool merge_wanted(struct bpfdb_slab *to, struct bpfdb_slab *from,
+					 u32 to_page)
+{
+	u32 level = to->level;
+
+	if (LOAD(from->class_) != BPFDB_PAGE_INDEX || !level || from->level != level ||
+	    LOAD(to->sibling) || LOAD(from->sibling))
+		return false;
+	if (from->prefix != (to->prefix | 1u << ((level - 1) & 31)))
+		return false;
+	return LOAD(from->next) == to_page || LOAD(to->word) + LOAD(from->word) <= MERGE_FILL;
+}
+
+/* With the split latches of both pages, which keep splits away. */
+static __always_inline bool merge_held(u32 to_page, u32 from_page, struct bpfdb_slab *to,
+				       struct bpfdb_slab *from)
+{
+	struct merge merge = {
+		.to = to_page,
+		.from = from_page,
+		.level = to->level,
+		.left_behind = LOAD(engine.zero),
+	};
+
+	if (!merge_wanted(to, from, to_page))
+		return false;
+	/* From now on Q's readers know where its buckets go, and neither page is
+	 * split before this is over. */
+	STORE(from->next, to_page);
+	STORE(to->next, to_page);
+	bpf_loop(BPFDB_CELLS_PER_PAGE, merge_bucket, &merge, 0);
+	return !merge.left_behind && merge_finish(&merge, to, from);
+}
+
+/*
+ * Merges index page `page` with its buddy if it is the lower half and both are
+ * nearly empty. 1 if a page was retired.
+ */
+__noinline int page_merge(u32 page)
+{
+	struct bpfdb_slab *to = slab_of_page(page), *from;
+	u32 slot, *entry, buddy;
+	int merged = 0;
+
+	if (!to || LOAD(to->class_) != BPFDB_PAGE_INDEX || !to->level)
+		return 0;
+	slot = to->prefix | 1u << ((to->level - 1) & 31);
+	entry = slot == to->prefix ? NULL : bpf_map_lookup_elem(&directory, &slot);
+	buddy = entry ? LOAD(*entry) & 0xffffff : 0;
+	from = buddy && buddy != page ? slab_of_page(buddy) : NULL;
+	if (!from || CAS(&to->splitting, 0, 1))
+		return 0;
+	if (!CAS(&from->splitting, 0, 1)) {
+		merged = merge_held(page, buddy, to, from);
+		STORE(from->splitting, 0);
+	}
+	STORE(to->splitting, 0);
+	return merged;
+}
+
+/* After the grace period. 1 if the page was retired and is free now. */
+__noinline int page_release(u32 page)
+{
+	struct bpfdb_slab *slab = slab_of_page(page);
+
+	if (!slab || LOAD(slab->class_) != BPFDB_PAGE_RETIRED)
+		return 0;
+	page_give_back(page);
+	return 1;
+}
+
+#endif

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: (MIT OR GPL-2.0-only)
+/* storage/hash.bpf.h and the key operand (operators/common.bpf.h). */
+#include "test.bpf.h"
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+/* Hash of the session's key; 0 if it is refused. */
+__noinline u64 key_hash(struct bpfdb_session *s NONNULL)
+{
+	return key_prepare(s) == BPFDB_OK ? s->hash : 0;
+}
+
+/* A key of `len` bytes 0xaa, and `behind` in the rest of its last word. */
+__noinline int key_with_rest(struct bpfdb_session *s NONNULL, u32 len, u64 behind)
+{
+	u32 last = (len - 1) / 8 % (BPFDB_KEY_MAX / 8), rest = len % 8;
+
+	for (u32 i = 0; i < BPFDB_KEY_MAX / 8; i++)
+		s->key[i] = 0xaaaaaaaaaaaaaaaaULL;
+	if (rest)
+		s->key[last] = (s->key[last] & ((1ULL << rest * 8) - 1)) | behind << rest * 8;
+	if (len <= 8)
+		s->key[1] = behind;
+	s->key_len = len;
+	return BPFDB_OK;
+}
+
+TEST(what_is_behind_a_key_does_not_count)
+{
+	struct bpfdb_session *s = test_session();
+
+	EXPECT(s);
+	for (u32 len = UNKNOWN(1); len <= BPFDB_KEY_MAX && can_loop; len++) {
+		u64 hash;
+
+		key_with_rest(s, len, 0);
+		hash = key_hash(s);
+		key_with_rest(s, len, 0x1234567);
+		EXPECT(hash && key_hash(s) == hash);
+	}
+	bpfdb_session_close(s);
+	return 0;
+}
+
+TEST(length_counts)
+{
+	struct bpfdb_session *s = test_session();
+	u64 before = 0;
+
+	EXPECT(s);
+	/* Keys of zeros differ in nothing else. */
+	EXPECT(key_long(s, 0, 0) == BPFDB_OK);
+	for (u32 i = 0; i < BPFDB_KEY_MAX / 8; i++)
+		s->key[i] = 0;
+	for (u32 len = UNKNOWN(1); len <= BPFDB_KEY_MAX && can_loop; len++) {
+		s->key_len = len;
+		EXPECT(key_hash(s) && s->hash != before);
+		before = s->hash;
+	}
+	bpfdb_session_close(s);
+	return 0;
+}
+
+TEST(lengths_out_of_bounds_are_refused)
+{
+	struct bpfdb_session *s = test_session();
+
+	EXPECT(s);
+	s->key_len = 0;
+	EXPECT(key_prepare(s) == BPFDB_KEY_TOO_LARGE);
+	EXPECT(bpfdb_get(s) == BPFDB_KEY_TOO_LARGE);
+	s->key_len = BPFDB_KEY_MAX + 1;
+	EXPECT(key_prepare(s) == BPFDB_KEY_TOO_LARGE);
+	s->key_len = ~0u;
+	EXPECT(bpfdb_delete(s) == BPFDB_KEY_TOO_LARGE);
+	bpfdb_session_close(s);
+	return 0;
+}
+
+TEST(every_word_of_a_long_key_counts)
+{
+	struct bpfdb_session *s = test_session();
+	u64 hash;
+
+	EXPECT(s);
+	EXPECT(key_long(s, 1, BPFDB_KEY_MAX) == BPFDB_OK);
+	hash = key_hash(s);
+	EXPECT(hash);
+	repeat(i, BPFDB_KEY_MAX / 8)
+	{
+		u64 word = i;
+
+		OPAQUE(word);
+		word %= BPFDB_KEY_MAX / 8;
+		s->key[word] ^= 1ULL << 63;
+		EXPECT(key_hash(s) && s->hash != hash);
+		s->key[word] ^= 1ULL << 63;
+	}
+	EXPECT(key_hash(s) == hash);
+	bpfdb_session_close(s);
+	return 0;
+}
+
+/* Of how many numbers below 16384 the hash has this bit. */
+__noinline u32 ones(u32 bit)
+{
+	u32 sum = 0;
+
+	repeat(n, 16384) sum += hash_inline_key(n, 0, 8) >> (bit & 63) & 1;
+	return sum;
+}
+
+/* Half of them: 8192 +- 5 standard deviations. */
+TEST(bits_are_balanced)
+{
+	repeat(bit, 64)
+	{
+		u32 n = ones(bit);
+
+		EXPECT(n > 8192 - 320 && n < 8192 + 320);
+	}
+	return 0;
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: (MIT OR GPL-2.0-only)
+/* storage/index.bpf.h and split.bpf.h: many keys, through their splits. */
+#include "test.bpf.h"
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+#define MANY 12000
+#define MANY_LONG 3000
+
+/* Cells in use, by the count of each index page. */
+static __always_inline u64 records(void)
+{
+	u64 sum = 0;
+
+	for (u32 page = UNKNOWN(1); page < config.pages_max && can_loop; page++) {
+		u32 number = page;
+		struct bpfdb_slab *slab = slab_of_page(number);
+
+		if (slab && page < engine.pages_taken.value && slab->class_ == BPFDB_PAGE_INDEX)
+			sum += slab->word;
+	}
+	return sum;
+}
+
+static __always_inline int long_key(struct bpfdb_session *s, u32 i)
+{
+	return key_long(s, i + 1, 17 + i % (BPFDB_KEY_MAX - 16));
+}
+
+TEST(many_keys_come_and_go)
+{
+	struct bpfdb_session *s = test_session();
+	u64 before = records(), pages = engine.index_pages.value;
+
+	EXPECT(s);
+	repeat(i, MANY) EXPECT(set_number(s, i, i * 3) == BPFDB_OK);
+	EXPECT(records() == before + MANY);
+	EXPECT(engine.index_pages.value >= pages + MANY / BPFDB_CELLS_PER_PAGE);
+	repeat(i, MANY) EXPECT(has_number(s, i, i * 3));
+	repeat(i, MANY) EXPECT(get_number(s, MANY + i) == BPFDB_NOT_FOUND);
+	for (u32 i = UNKNOWN(0); i < MANY && can_loop; i += 2) {
+		key_number(s, i);
+		EXPECT(bpfdb_delete(s) == BPFDB_FOUND);
+		EXPECT(bpfdb_delete(s) == BPFDB_NOT_FOUND);
+	}
+	repeat(i, MANY) EXPECT(has_number(s, i, i * 3) == i % 2);
+	for (u32 i = UNKNOWN(1); i < MANY && can_loop; i += 2) {
+		key_number(s, i);
+		EXPECT(bpfdb_delete(s) == BPFDB_FOUND);
+	}
+	EXPECT(records() == before);
+	bpfdb_session_close(s);
+	return 0;
+}
+
+TEST(many_long_keys_come_and_go)
+{
+	struct bpfdb_session *s = test_session();
+	u64 before = records();
+
+	EXPECT(s);
+	repeat(i, MANY_LONG)
+	{
+		EXPECT(long_key(s, i) == BPFDB_OK);
+		value_number(s, i);
+		EXPECT(bpfdb_set(s) == BPFDB_OK);
+	}
+	EXPECT(records() == before + MANY_LONG);
+	repeat(i, MANY_LONG)
+	{
+		EXPECT(long_key(s, i) == BPFDB_OK);
+		EXPECT(bpfdb_get(s) == BPFDB_FOUND && s->value[0] == i);
+		/* The same beginning, another end. */
+		s->key_len--;
+		EXPECT(bpfdb_get(s) == BPFDB_NOT_FOUND);
+	}
+	repeat(i, MANY_LONG)
+	{
+		EXPECT(long_key(s, i) == BPFDB_OK);
+		EXPECT(bpfdb_delete(s) == BPFDB_FOUND);
+	}
+	EXPECT(records() == before);
+	bpfdb_session_close(s);
+	return 0;
+}
+
+/* Every directory entry leads to an index page that answers for its bits. */
+TEST(the_directory_is_whole)
+{
+	u32 depth = engine.directory_depth.value;
+
+	EXPECT(depth > 0 && depth <= config.directory_bits);
+	for (u32 slot = UNKNOWN(0); slot < 1u << (depth & 31) && can_loop; slot++) {
+		u32 number = slot, page, level;
+		u32 *entry = bpf_map_lookup_elem(&directory, &number);
+		struct bpfdb_slab *slab;
+
+		EXPECT(entry);
+		page = *entry & 0xffffff;
+		level = *entry >> 24;
+		slab = slab_of_page(page);
+		EXPECT(slab && slab->class_ == BPFDB_PAGE_INDEX);
+		EXPECT(slab->level == level && level <= depth);
+		EXPECT(slab->prefix == (slot & ((1u << (level & 31)) - 1)));
+		EXPECT(!slab->splitting && !slab->sibling);
+	}
+	return 0;
+}
+
+/* A lock's hint is only a hint: records that a split moves keep their locks. */
+TEST(locks_move_with_their_records)
+{
+	struct bpfdb_session *owner = test_session(), *s = test_session();
+	u64 pages = engine.index_pages.value;
+
+	EXPECT(owner && s);
+	EXPECT(bpfdb_begin(owner) == BPFDB_OK);
+	repeat(i, 500) EXPECT(set_number(owner, 1000000 + i, i) == BPFDB_OK);
+	repeat(i, 2 * MANY) EXPECT(set_number(s, 2000000 + i, i) == BPFDB_OK);
+	EXPECT(engine.index_pages.value > pages);
+	repeat(i, 500) EXPECT(set_number(s, 1000000 + i, 0) == BPFDB_CONFLICT);
+	EXPECT(bpfdb_commit(owner) == BPFDB_OK);
+	repeat(i, 500) EXPECT(has_number(s, 1000000 + i, i));
+	EXPECT(owner->lock_count == 0 && owner->state == BPFDB_TXN_NONE);
+	bpfdb_session_close(owner);
+	bpfdb_session_close(s);
+	return 0;
+}

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: (MIT OR GPL-2.0-only)
+/* storage/slab.bpf.h: size classes, slots, pages, lists. */
+#include "test.bpf.h"
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+TEST(size_classes_fit_tightly)
+{
+	for (u32 size = UNKNOWN(1); size <= BPFDB_VALUE_MAX && can_loop; size++) {
+		u32 class = class_of_size(size);
+
+		EXPECT(class < BPFDB_CLASSES);
+		EXPECT(class_size(class) >= size);
+		EXPECT(class_size(class) % BPFDB_GRAIN == 0);
+		/* The next smaller one is too small; 48 KiB is left out. */
+		EXPECT(!class || class == BPFDB_CLASSES - 1 || class_size(class - 1) < size);
+	}
+	EXPECT(class_of_size(16) == 0 && class_size(0) == 32);
+	EXPECT(class_of_size(BPFDB_VALUE_MAX) == BPFDB_CLASSES - 1);
+	EXPECT(class_of_size(32769) == BPFDB_CLASSES - 1);
+	EXPECT(class_of_size(32768) == BPFDB_CLASSES - 3);
+	return 0;
+}
+
+TEST(slots_of_a_class_fill_its_page)
+{
+	repeat(class, BPFDB_CLASSES)
+	{
+		u32 bytes = class_capacity(class) * class_size(class);
+
+		if (class == BPFDB_CLASSES - 2)
+			continue;
+		EXPECT(bytes <= BPFDB_PAGE_SIZE);
+		EXPECT(bytes + class_size(class) > BPFDB_PAGE_SIZE);
+	}
+	return 0;
+}
+
+/* Allocates up to `most` slots that form a chain: word 0 links, word 1 counts.
+ * Returns the last one. */
+__noinline u64 chain_alloc(u32 size, u32 most)
+{
+	u64 last = 0;
+
+	repeat(i, most)
+	{
+		u64 address = bpfdb_slot_alloc(size), *slot;
+
+		slot = address ? bpfdb_at(address) : NULL;
+		if (!slot || address % BPFDB_GRAIN)
+			break;
+		slot[0] = last;
+		slot[1] = i + 1;
+		last = address;
+	}
+	return last;
+}
+
+__noinline u32 chain_count(u64 last)
+{
+	u64 *slot = last ? bpfdb_at(last) : NULL;
+
+	return slot ? slot[1] : 0;
+}
+
+#define DAMAGED (~0ULL)
+
+/* Frees the last slot of the chain; the one before it, DAMAGED if somebody
+ * else wrote to the slot. */
+__noinline u64 chain_step(u64 last)
+{
+	u64 *slot = bpfdb_at(last), next;
+
+	if (!slot)
+		return DAMAGED;
+	next = slot[0];
+	if (slot[1] != chain_count(next) + 1 || bpfdb_slot_free(last) != BPFDB_OK)
+		return DAMAGED;
+	return next;
+}
+
+/* Frees the chain; how many slots it had, 0 if one was damaged. */
+__noinline u32 chain_free(u64 last)
+{
+	u32 count = chain_count(last);
+
+	repeat(i, 1u << 20)
+	{
+		if (!last)
+			return count;
+		last = chain_step(last);
+		if (last == DAMAGED)
+			break;
+	}
+	return 0;
+}
+
+TEST(slots_do_not_overlap)
+{
+	u32 size = UNKNOWN(1);
+
+	repeat(i, BPFDB_CLASSES)
+	{
+		u64 last = chain_alloc(size, 150);
+
+		EXPECT(chain_free(last) == 150);
+		size = size * 17 / 10 + 20;
+		if (size > BPFDB_VALUE_MAX)
+			break;
+	}
+	return 0;
+}
+
+TEST(a_slab_that_is_full_is_followed_by_another)
+{
+	struct bpfdb_class *class = class_at(0);
+	u64 slabs = class->slabs, last;
+	u32 count;
+
+	last = chain_alloc(32, 5000);
+	count = chain_count(last);
+	EXPECT(count == 5000);
+	EXPECT(class->slabs >= slabs + 2);
+	EXPECT(chain_free(last) == count);
+	/* What is free again is used before another page is. */
+	slabs = class->slabs;
+	last = chain_alloc(32, 5000);
+	count = chain_count(last);
+	EXPECT(class->slabs == slabs);
+	EXPECT(chain_free(last) == count);
+	return 0;
+}
+
+TEST(empty_slabs_are_reclaimed)
+{
+	u64 free = engine.pages_free_count.value, last;
+	u32 count, found;
+
+	last = chain_alloc(1000, 640);
+	count = chain_count(last);
+	EXPECT(count == 640);
+	EXPECT(chain_free(last) == count);
+	found = reclaim_from_class(class_of_size(1000), 64);
+	/* Ten slabs; the open one of this processor is not in the list. */
+	EXPECT(found >= 9);
+	EXPECT(engine.pages_free_count.value == free + found);
+	return 0;
+}
+
+TEST(a_slab_in_use_is_not_reclaimed)
+{
+	u32 class = class_of_size(3000), count;
+	struct bpfdb_slab *slab;
+	u64 kept, last;
+
+	while (reclaim_from_class(class, 64) && can_loop)
+		;
+	kept = bpfdb_slot_alloc(3000);
+	last = chain_alloc(3000, 200);
+	count = chain_count(last);
+	EXPECT(kept && count == 200);
+	EXPECT(chain_free(last) == count);
+	reclaim_from_class(class, 64);
+	slab = slab_of_page(page_of(kept));
+	EXPECT(slab && slab->class_ == class);
+	EXPECT(bpfdb_slot_free(kept) == BPFDB_OK);
+	return 0;
+}
+
+/* All memory goes to one class, comes back, and serves another. */
+TEST(exhaustion_is_said_and_memory_comes_back)
+{
+	struct bpfdb_session *s = test_session();
+	u32 count, again;
+	u64 last;
+
+	EXPECT(s);
+	while (bpfdb_memory_reclaim() && can_loop)
+		;
+	last = chain_alloc(BPFDB_VALUE_MAX, 100000);
+	count = chain_count(last);
+	EXPECT(count > 500 && count < 2000);
+	EXPECT(bpfdb_slot_alloc(BPFDB_VALUE_MAX) == 0);
+	EXPECT(no_memory() == BPFDB_OUT_OF_MEMORY);
+	EXPECT(bpfdb_value_alloc(s, BPFDB_VALUE_MAX) == BPFDB_OUT_OF_MEMORY);
+	EXPECT(chain_free(last) == count);
+	EXPECT(bpfdb_value_alloc(s, 20000) == BPFDB_OK);
+	EXPECT(bpfdb_slot_free(s->value[0]) == BPFDB_OK);
+	while (bpfdb_memory_reclaim() && can_loop)
+		;
+	last = chain_alloc(BPFDB_VALUE_MAX, 100000);
+	again = chain_count(last);
+	EXPECT(again + 2 >= count);
+	EXPECT(chain_free(last) == again);
+	while (bpfdb_memory_reclaim() && can_loop)
+		;
+	bpfdb_session_close(s);
+	return 0;
+}
+
+TEST(void_addresses_are_refused)
+{
+	u64 outside = (u64)config.segments_max << BPFDB_SEGMENT_BITS;
+
+	EXPECT(bpfdb_slot_free(outside) == BPFDB_CORRUPT);
+	EXPECT(bpfdb_at(outside) == NULL);
+	EXPECT(bpfdb_slot_alloc(0) == 0);
+	EXPECT(bpfdb_slot_alloc(BPFDB_VALUE_MAX + 1) == 0);
+	return 0;
+}
+
+TEST(a_stale_slab_word_does_not_come_back)
+{
+	u64 address = bpfdb_slot_alloc(100), again, word;
+	struct bpfdb_slab *slab = slab_of_page(page_of(address));
+
+	EXPECT(address && slab);
+	word = slab->word;
+	EXPECT(bpfdb_slot_free(address) == BPFDB_OK);
+	again = bpfdb_slot_alloc(100);
+	/* The same slot, head and number of free slots; another tag. */
+	EXPECT(again == address);
+	EXPECT((word & (BPFDB_SLAB_TAG - 1)) == (slab->word & (BPFDB_SLAB_TAG - 1)));
+	EXPECT(word != slab->word);
+	EXPECT(CAS(&slab->word, word, 0) != word);
+	EXPECT(bpfdb_slot_free(again) == BPFDB_OK);
+	return 0;
+}
+
+u64 test_list;
+
+TEST(a_stale_list_head_does_not_come_back)
+{
+	u32 a = config.pages_max - 1, b = config.pages_max - 2;
+	struct bpfdb_slab *slab_a = slab_of_page(a), *slab_b = slab_of_page(b);
+	u64 stale;
+
+	EXPECT(slab_a && slab_b);
+	EXPECT(list_pop(&test_list) == 0);
+	EXPECT(list_push(&test_list, a, slab_a));
+	EXPECT(list_push(&test_list, b, slab_b));
+	stale = test_list;
+	EXPECT(list_pop(&test_list) == b);
+	EXPECT(list_pop(&test_list) == a);
+	EXPECT(list_push(&test_list, b, slab_b));
+	/* b is first again, but what follows is not what it was. */
+	EXPECT((u32)test_list == (u32)stale && test_list != stale);
+	EXPECT(CAS(&test_list, stale, (u64)a) != stale);
+	EXPECT(list_pop(&test_list) == b);
+	EXPECT(list_pop(&test_list) == 0);
+	return 0;
+}

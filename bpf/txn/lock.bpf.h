@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
+/*
+ * Strict two-phase locking without waiting; the locks are in the records.
+ *
+ *   free ──GET──► shared (n readers) ──GET by another──► shared (n + 1)
+ *   free ──SET──► exclusive (owner)        shared, only me ──SET──► exclusive
+ *   anything else: CONFLICT, at once, for the later comer
+ *
+ * A key without a record gets one without a value (a placeholder) and is
+ * locked like any other; it goes when its last lock goes.
+ *
+ * Every change of a header here is one CAS that demands "not latched".
+ */
+#ifndef BPFDB_LOCK_BPF_H
+#define BPFDB_LOCK_BPF_H
+
+#include "visible.bpf.h"
+
+static __always_inline bool lock_names(const struct bpfdb_lock *lock, u64 k0, u64 k1, u32 len)
+{
+	return lock->key[0] == k0 && lock->key[1] == k1 && lock->key_len == len;
+}
+
+/* Is lock `i` a shared one on the record with these key words and the
+ * session's key length? */
+__noinline int lock_is_shared_on(struct bpfdb_session *s NONNULL, u32 i, u64 k0, u64 k1)
+{
+	struct bpfdb_lock *lock = lock_at(s, i);
+
+	return lock && lock->mode == BPFDB_LOCK_SHARED && lock_names(lock, k0, k1, s->key_len);
+}
+
+/* Number of that lock; -1 if the session holds none. */
+__noinline int lock_search(struct bpfdb_session *s NONNULL, u64 k0, u64 k1)
+{
+	u32 count = s->lock_count;
+
+	repeat(i, BPFDB_LOCKS_MAX)
+	{
+		if (i >= count)
+			break;
+		if (lock_is_shared_on(s, i, k0, k1))
+			return i;
+	}
+	return -1;
+}
+
+static __always_inline int conflict_or_retry(u64 header)
+{
+	return header & BPFDB_CELL_LATCH ? RETRY : BPFDB_CONFLICT;
+}
+
+/* Takes a shared lock on `cell`, unless the session has one. */
+static __always_inline int lock_shared(struct bpfdb_session *s, struct bpfdb_cell *cell,
+				       u64 address, u64 header)
+{
+	struct bpfdb_lock *lock;
+	u32 readers = header_field(header);
+	int status;
+
+	if (header & BPFDB_CELL_EXCLUSIVE)
+		return header_is_mine(s, header) ? BPFDB_OK : conflict_or_retry(header);
+	if (header & BPFDB_CELL_LATCH)
+		return RETRY;
+	if (readers && lock_search(s, LOAD(cell->key[0]), LOAD(cell->key[1])) >= 0)
+		return BPFDB_OK;
+	if (readers >= BPFDB_READERS_MAX)
+		return BPFDB_CONFLICT;
+	status = lock_reserve(s, &lock);
+	if (status != BPFDB_OK)
+		return status;
+	lock_fill(lock, s, cell, address, BPFDB_LOCK_SHARED);
+	if (CAS(&cell->header, header, header + BPFDB_CELL_READER) != header)
+		return RETRY;
+	s->lock_count++;
+	return BPFDB_OK;
+}
+
+/* Takes an exclusive lock on `cell`; *number is the lock's place. */
+static __always_inline int lock_exclusive(struct bpfdb_session *s, struct bpfdb_cell *cell,
+					  u64 address, u64 header, u32 *number)
+{
+	u32 readers = header_field(header);
+	u64 kept = header & BPFDB_CELL_FLAGS_MASK;
+	struct bpfdb_lock *lock;
+	int status, mine;
+
+	if (header & BPFDB_CELL_EXCLUSIVE) {
+		*number = header_lock(header);
+		return header_is_mine(s, header) ? BPFDB_OK : conflict_or_retry(header);
+	}
+	if (header & BPFDB_CELL_LATCH)
+		return RETRY;
+	mine = readers ? lock_search(s, LOAD(cell->key[0]), LOAD(cell->key[1])) : -1;
+	if (readers > 1 || (readers == 1 && mine < 0))
+		return BPFDB_CONFLICT;
+	if (mine >= 0) {
+		lock = lock_at(s, mine);
+		*number = mine;
+		status = lock ? BPFDB_OK : BPFDB_CORRUPT;
+	} else {
+		*number = s->lock_count;
+		status = lock_reserve(s, &lock);
+	}
+	if (status != BPFDB_OK)
+		return status;
+	if (mine < 0)
+		lock_fill(lock, s, cell, address, BPFDB_LOCK_EXCLUSIVE);
+	if (CAS(&cell->header, header,
+		header_next(header, kept | BPFDB_CELL_EXCLUSIVE | owner_field(s, *number))) !=
+	    header)
+		return RETRY;
+	lock->mode = BPFDB_LOCK_EXCLUSIVE;
+	if (mine < 0)
+		s->lock_count++;
+	return BPFDB_OK;
+}
+
+/* The cell of a lock that this session holds; NULL (and *address 0) if it is
+ * not found now: it is being moved. */
+static __always_inline struct bpfdb_cell *lock_cell(struct bpfdb_lock *lock, u64 *address)
+{
+	struct bpfdb_cell *cell = bpfdb_at(lock->cell);
+	struct bucket b = {};
+	u32 bitmap;
+
+	*address = lock->cell;
+	if (cell && (LOAD(cell->header) & BPFDB_CELL_USED) &&
+	    cell_has_identity(cell, lock->key[0], lock->key[1], lock->key_len))
+		return cell;
+	if (bucket_find(lock->hash, &b) != BPFDB_OK)
+		return NULL;
+	bitmap = b.home & BPFDB_HOME_BITMAP_MASK;
+	repeat(i, BPFDB_NEIGHBOURHOOD)
+	{
+		if (!(bitmap >> i))
+			break;
+		cell = cell_in(b.memory, b.index + i);
+		if (!(bitmap >> i & 1) || !(LOAD(cell->header) & BPFDB_CELL_USED) ||
+		    !cell_has_identity(cell, lock->key[0], lock->key[1], lock->key_len))
+			continue;
+		*address = cell_address(b.page, b.index + i);
+		lock->cell = *address;
+		return cell;
+	}
+	return NULL;
+}
+
+#endif

@@ -1,0 +1,481 @@
+//! Turns the C side into something Rust can use:
+//!
+//! 1. compiles `bpf/*.bpf.c` (and, for tests, `bpf/tests` and `examples`) to eBPF objects;
+//! 2. generates `abi.rs` from `include/bpfdb/abi.h`;
+//! 3. generates `status.rs` from the list in `include/bpfdb/status.h`.
+//!
+//! Headers of libbpf and of the kernel's UAPI come from the `libbpf-sys` crate:
+//! those of a distribution may be older than the kernel that we need.
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio, exit};
+use std::thread;
+
+/// Compilers, best first, unless `BPFDB_CLANG` names one.
+const COMPILERS: [&str; 2] = ["clang-22", "clang-19"];
+const LAST_COMPILER: &str = "clang";
+
+const BPF_FLAGS: &str = "-target bpf -mcpu=v3 -O2 -g -std=gnu11 -Wall -Wextra -Werror \
+    -Wno-unused-parameter -Wno-address-of-packed-member";
+
+/// Objects that the crate names; one that has no source yet is empty.
+const NAMED_OBJECTS: [&str; 3] = ["engine", "redis", "bench"];
+
+type Result<T> = std::result::Result<T, String>;
+
+fn main() {
+    if let Err(message) = build() {
+        eprintln!("error: {message}");
+        exit(1);
+    }
+}
+
+fn build() -> Result<()> {
+    let tree = Tree::find()?;
+    tree.declare_inputs();
+    tree.copy_kernel_headers()?;
+    let clang = find_compiler()?;
+
+    compile_objects(&tree, &clang)?;
+    generate_abi(&tree)?;
+    generate_status(&tree, &clang)
+}
+
+/// Where things are.
+struct Tree {
+    root: PathBuf,
+    out: PathBuf,
+    headers: PathBuf,
+    target: String,
+    architecture: String,
+}
+
+impl Tree {
+    fn find() -> Result<Self> {
+        let root = Path::new(&variable("CARGO_MANIFEST_DIR")?).join("../..");
+        let out = PathBuf::from(variable("OUT_DIR")?);
+        Ok(Self {
+            root: root
+                .canonicalize()
+                .map_err(|error| format!("{}: {error}", root.display()))?,
+            headers: out.join("libbpf-headers"),
+            out,
+            target: variable("TARGET")?,
+            architecture: variable("CARGO_CFG_TARGET_ARCH")?,
+        })
+    }
+
+    fn declare_inputs(&self) {
+        for folder in ["bpf", "include", "examples"] {
+            println!(
+                "cargo::rerun-if-changed={}",
+                self.root.join(folder).display()
+            );
+        }
+        println!("cargo::rerun-if-changed=build.rs");
+        println!("cargo::rerun-if-env-changed=BPFDB_CLANG");
+    }
+
+    /// `bpf/*.h` as libbpf-sys installs them, `linux/*.h` from its sources.
+    fn copy_kernel_headers(&self) -> Result<()> {
+        let installed = PathBuf::from(variable("DEP_BPF_INCLUDE")?);
+        let uapi = libbpf_sources(&self.target)?.join("libbpf/include/uapi");
+        copy_headers(&installed.join("bpf"), &self.headers.join("bpf"))?;
+        copy_headers(&uapi.join("linux"), &self.headers.join("linux"))
+    }
+
+    fn include_flags(&self) -> Vec<String> {
+        let headers = self.headers.display();
+        let machine = format!("/usr/include/{}-linux-gnu", self.architecture);
+        let mut flags: Vec<String> = ["-Iinclude", "-Ibpf"].map(String::from).into();
+        flags.push(format!("-I{headers}"));
+        if Path::new(&machine).is_dir() {
+            flags.push(format!("-I{machine}"));
+        }
+        flags
+    }
+
+    /// The name by which `bpf_tracing.h` knows the architecture.
+    fn architecture_macro(&self) -> Result<&'static str> {
+        match self.architecture.as_str() {
+            "x86_64" => Ok("-D__TARGET_ARCH_x86"),
+            "aarch64" => Ok("-D__TARGET_ARCH_arm64"),
+            other => Err(format!("bpfdb does not know the architecture {other}")),
+        }
+    }
+}
+
+fn variable(name: &str) -> Result<String> {
+    env::var(name).map_err(|error| format!("variable {name}: {error}"))
+}
+
+/// The folder of the libbpf-sys crate that this build uses. The first try is
+/// without network; a fresh machine may have to fetch test dependencies.
+fn libbpf_sources(target: &str) -> Result<PathBuf> {
+    let cargo = variable("CARGO")?;
+    let ask = |extra: &[&str]| {
+        Command::new(&cargo)
+            .args([
+                "metadata",
+                "--format-version",
+                "1",
+                "--filter-platform",
+                target,
+            ])
+            .args(extra)
+            .stderr(Stdio::null())
+            .output()
+            .ok()
+            .filter(|output| output.status.success())
+    };
+    let output = ask(&["--offline"])
+        .or_else(|| ask(&[]))
+        .ok_or("cargo metadata failed: run it to see why")?;
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout)
+        .map_err(|error| format!("cargo metadata: {error}"))?;
+    metadata["packages"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .find(|package| package["name"] == "libbpf-sys")
+        .and_then(|package| Path::new(package["manifest_path"].as_str()?).parent())
+        .map(Path::to_path_buf)
+        .ok_or_else(|| "cargo metadata does not know libbpf-sys".into())
+}
+
+fn copy_headers(from: &Path, to: &Path) -> Result<()> {
+    let fail = |error: std::io::Error| format!("copying {}: {error}", from.display());
+    fs::create_dir_all(to).map_err(fail)?;
+    for entry in fs::read_dir(from).map_err(fail)? {
+        let path = entry.map_err(fail)?.path();
+        if let Some(name) = path
+            .file_name()
+            .filter(|_| path.extension().is_some_and(|e| e == "h"))
+        {
+            fs::copy(&path, to.join(name)).map_err(fail)?;
+        }
+    }
+    Ok(())
+}
+
+fn find_compiler() -> Result<String> {
+    if let Ok(clang) = env::var("BPFDB_CLANG") {
+        return runs(&clang)
+            .then_some(clang.clone())
+            .ok_or(format!("BPFDB_CLANG={clang} does not run"));
+    }
+    COMPILERS
+        .into_iter()
+        .chain([LAST_COMPILER])
+        .find(|compiler| runs(compiler))
+        .map(String::from)
+        .ok_or("no clang found: run scripts/setup.sh, or set BPFDB_CLANG".into())
+}
+
+fn runs(compiler: &str) -> bool {
+    Command::new(compiler)
+        .arg("--version")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+}
+
+// ---- Objects ---------------------------------------------------------------
+
+/// One `.bpf.c` and the object made of it.
+struct Source {
+    path: PathBuf,
+    name: String,
+    object: PathBuf,
+}
+
+fn compile_objects(tree: &Tree, clang: &str) -> Result<()> {
+    let engine = sources(tree, "bpf")?;
+    let (mut tests, mut must_fail, mut examples) = (Vec::new(), Vec::new(), Vec::new());
+    let with_tests = env::var_os("CARGO_FEATURE_TEST_OBJECTS").is_some();
+    if with_tests {
+        tests = sources(tree, "bpf/tests")?;
+        must_fail = sources(tree, "bpf/tests/must_fail")?;
+        examples = sources(tree, "examples")?;
+    }
+    let all: Vec<&Source> = [&engine, &tests, &must_fail, &examples]
+        .into_iter()
+        .flatten()
+        .collect();
+    compile_in_parallel(tree, clang, &all)?;
+
+    let mut text = String::new();
+    for name in NAMED_OBJECTS {
+        let source = engine.iter().find(|source| source.name == name);
+        let bytes = source.map_or("&Aligned([]).0".into(), embed);
+        text += &format!("/// `bpf/{name}.bpf.c`.\n");
+        text += &format!("pub static {}: &[u8] = {bytes};\n", name.to_uppercase());
+    }
+    if with_tests {
+        text += &embed_list("TESTS", "Programs that test the engine.", &tests);
+        text += &embed_list(
+            "MUST_FAIL",
+            "Programs that the verifier must refuse.",
+            &must_fail,
+        );
+        text += &embed_list("EXAMPLES", "The programs of `examples`.", &examples);
+    }
+    write(&tree.out.join("objects.rs"), &text)
+}
+
+fn sources(tree: &Tree, folder: &str) -> Result<Vec<Source>> {
+    let objects = tree.out.join(folder);
+    fs::create_dir_all(&objects).map_err(|error| format!("{}: {error}", objects.display()))?;
+    let Ok(entries) = fs::read_dir(tree.root.join(folder)) else {
+        return Ok(Vec::new());
+    };
+    let mut found: Vec<Source> = entries
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .filter_map(|file| {
+            let name = file.strip_suffix(".bpf.c")?.to_string();
+            Some(Source {
+                path: Path::new(folder).join(&file),
+                object: objects.join(format!("{name}.o")),
+                name,
+            })
+        })
+        .collect();
+    found.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(found)
+}
+
+fn compile_in_parallel(tree: &Tree, clang: &str, sources: &[&Source]) -> Result<()> {
+    let workers = thread::available_parallelism().map_or(1, usize::from);
+    let share = sources.len().div_ceil(workers).max(1);
+    thread::scope(|scope| {
+        let handles: Vec<_> = sources
+            .chunks(share)
+            .map(|chunk| scope.spawn(|| chunk.iter().try_for_each(|s| compile(tree, clang, s))))
+            .collect();
+        handles
+            .into_iter()
+            .try_for_each(|handle| handle.join().expect("a compile thread panicked"))
+    })
+}
+
+/// Runs in the root, so that line information names files as `bpf/…`.
+fn compile(tree: &Tree, clang: &str, source: &Source) -> Result<()> {
+    let status = Command::new(clang)
+        .current_dir(&tree.root)
+        .args(BPF_FLAGS.split_whitespace())
+        .arg("-fdebug-compilation-dir=.")
+        .arg(tree.architecture_macro()?)
+        .args(tree.include_flags())
+        .arg("-c")
+        .arg(&source.path)
+        .arg("-o")
+        .arg(&source.object)
+        .status()
+        .map_err(|error| format!("{clang}: {error}"))?;
+    if !status.success() {
+        return Err(format!(
+            "{clang} could not compile {}",
+            source.path.display()
+        ));
+    }
+    Ok(())
+}
+
+fn embed(source: &Source) -> String {
+    format!("&Aligned(*include_bytes!({:?})).0", source.object)
+}
+
+fn embed_list(list: &str, about: &str, sources: &[Source]) -> String {
+    let rows: String = sources
+        .iter()
+        .map(|source| {
+            let (name, bytes) = (&source.name, embed(source));
+            format!("    TestObject {{ name: {name:?}, bytes: {bytes} }},\n")
+        })
+        .collect();
+    format!("/// {about}\npub static {list}: &[TestObject] = &[\n{rows}];\n")
+}
+
+// ---- abi.h -----------------------------------------------------------------
+
+fn generate_abi(tree: &Tree) -> Result<()> {
+    let include = tree.root.join("include");
+    let wide = Wide::read(&[
+        include.join("bpfdb/limits.h"),
+        include.join("bpfdb/status.h"),
+        include.join("bpfdb/connection.h"),
+        include.join("bpfdb/abi.h"),
+    ])?;
+    let flags = tree
+        .include_flags()
+        .into_iter()
+        .filter(|flag| !flag.starts_with("-Ibpf"));
+    bindgen::Builder::default()
+        .header(include.join("bpfdb/abi.h").display().to_string())
+        .clang_arg(format!("-I{}", include.display()))
+        .clang_args(flags)
+        .allowlist_file(".*/include/bpfdb/.*")
+        .default_enum_style(bindgen::EnumVariation::Consts)
+        .prepend_enum_name(false)
+        .derive_default(true)
+        .derive_debug(true)
+        .derive_copy(true)
+        .explicit_padding(true)
+        .layout_tests(true)
+        .generate_comments(true)
+        .use_core()
+        .parse_callbacks(Box::new(wide))
+        .generate()
+        .map_err(|error| format!("bindgen of include/bpfdb/abi.h: {error}"))?
+        .write_to_file(tree.out.join("abi.rs"))
+        .map_err(|error| format!("abi.rs: {error}"))
+}
+
+/// Macros whose value is `unsigned long long` in C, though it may be small:
+/// their constants are `u64`, all others `u32`.
+#[derive(Debug)]
+struct Wide(Vec<String>);
+
+impl Wide {
+    fn read(headers: &[PathBuf]) -> Result<Self> {
+        let mut wide: Vec<String> = Vec::new();
+        for header in headers {
+            let text = read(header)?;
+            for (name, body) in text.lines().filter_map(define) {
+                let mut words = body.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+                if words.any(|word| word.ends_with("ULL") || wide.iter().any(|w| w == word)) {
+                    wide.push(name.to_string());
+                }
+            }
+        }
+        Ok(Self(wide))
+    }
+}
+
+/// `#define NAME body`: the name and the body, without comment.
+fn define(line: &str) -> Option<(&str, &str)> {
+    let (name, body) = line.strip_prefix("#define ")?.split_once(' ')?;
+    Some((name, body.split("/*").next().unwrap_or(body)))
+}
+
+impl bindgen::callbacks::ParseCallbacks for Wide {
+    fn int_macro(&self, name: &str, value: i64) -> Option<bindgen::callbacks::IntKind> {
+        use bindgen::callbacks::IntKind;
+        if self.0.iter().any(|wide| wide == name) {
+            return Some(IntKind::U64);
+        }
+        u32::try_from(value).is_ok().then_some(IntKind::U32)
+    }
+}
+
+// ---- status.h --------------------------------------------------------------
+
+/// One row of `BPFDB_STATUS_LIST`.
+struct Row {
+    name: String,
+    code: String,
+    text: String,
+    action: String,
+}
+
+fn generate_status(tree: &Tree, clang: &str) -> Result<()> {
+    let rows = status_rows(tree, clang)?;
+    let each = |row: fn(&Row) -> String| rows.iter().map(row).collect::<String>();
+
+    let variants = each(|r| {
+        format!(
+            "    /// {}\n    {} = {},\n",
+            sentence(&r.text),
+            camel(&r.name),
+            r.code
+        )
+    });
+    let all = each(|r| format!("        Self::{},\n", camel(&r.name)));
+    let method = |name: &str, about: &str, arms: String| {
+        format!(
+            "    /// {about}\n    pub const fn {name}(self) -> &'static str {{\n        \
+             match self {{\n{arms}        }}\n    }}\n"
+        )
+    };
+    let names = each(|r| format!("            Self::{} => {:?},\n", camel(&r.name), r.name));
+    let texts = each(|r| format!("            Self::{} => {:?},\n", camel(&r.name), r.text));
+    let actions = each(|r| format!("            Self::{} => {:?},\n", camel(&r.name), r.action));
+
+    let text = format!(
+        "/// The outcome of an operator.\n\
+         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]\n\
+         #[repr(u32)]\npub enum Status {{\n{variants}}}\n\n\
+         impl Status {{\n    /// All of them, by code.\n    pub const ALL: &[Self] = &[\n{all}    ];\n\n\
+         {}{}{}}}\n",
+        method("name", "Its name in C, without prefix.", names),
+        method("text", "What happened.", texts),
+        method("action", "What the caller should do.", actions),
+    );
+    write(&tree.out.join("status.rs"), &text)
+}
+
+/// Lets the preprocessor walk the list, so that nobody parses C by hand.
+fn status_rows(tree: &Tree, clang: &str) -> Result<Vec<Row>> {
+    let list = tree.out.join("status-list.c");
+    write(
+        &list,
+        "#include <bpfdb/status.h>\n\
+         #define ROW(name, code, text, action) \
+         BPFDB_NEXT #name BPFDB_THEN #code BPFDB_THEN text BPFDB_THEN action\n\
+         BPFDB_STATUS_LIST(ROW)\n",
+    )?;
+    let output = Command::new(clang)
+        .current_dir(&tree.root)
+        .args(["-E", "-P", "-Iinclude"])
+        .arg(&list)
+        .output()
+        .map_err(|error| format!("{clang}: {error}"))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let rows: Vec<Row> = text.split("BPFDB_NEXT").skip(1).filter_map(row).collect();
+    if !output.status.success() || rows.is_empty() {
+        return Err("the status list of include/bpfdb/status.h could not be read".into());
+    }
+    Ok(rows)
+}
+
+fn row(text: &str) -> Option<Row> {
+    let mut fields = text.split("BPFDB_THEN").map(literal);
+    Some(Row {
+        name: fields.next()?,
+        code: fields.next()?,
+        text: fields.next()?,
+        action: fields.next()?,
+    })
+}
+
+/// The value of adjacent C string literals. The list uses no escapes.
+fn literal(text: &str) -> String {
+    text.split('"').skip(1).step_by(2).collect()
+}
+
+fn camel(name: &str) -> String {
+    name.split('_')
+        .map(|word| {
+            let (first, rest) = word.split_at(1);
+            first.to_string() + &rest.to_lowercase()
+        })
+        .collect()
+}
+
+fn sentence(text: &str) -> String {
+    let (first, rest) = text.split_at(1);
+    format!("{}{rest}.", first.to_uppercase())
+}
+
+// ---- Files -----------------------------------------------------------------
+
+fn read(path: &Path) -> Result<String> {
+    fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
+}

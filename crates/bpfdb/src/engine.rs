@@ -1,0 +1,268 @@
+//! The engine: open → load → attach → session.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use libbpf_rs::{ObjectBuilder, OpenObject};
+
+use crate::error::{Error, Result, bpf, system};
+use crate::mapped::Mapped;
+use crate::maps::{self, Maps};
+use crate::memory::{Grower, Memory};
+use crate::options::Options;
+use crate::program::{self, Program};
+use crate::session::Session;
+use crate::shrink::Shrinker;
+use crate::stats::Stats;
+use crate::{Status, abi, objects};
+
+/// A running engine. Cheap to clone; when the last clone and the last session
+/// are gone, an engine that is not pinned vanishes with its data.
+#[derive(Clone, Debug)]
+pub struct Engine {
+    pub(crate) inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Inner {
+    pub(crate) maps: Maps,
+    pub(crate) memory: Arc<Memory>,
+    pub(crate) sessions: Mapped<abi::bpfdb_session>,
+    pub(crate) slabs: Mapped<abi::bpfdb_slab>,
+    pub(crate) io: Mapped<[u8; IO_STRIDE]>,
+    pub(crate) free_io: Mutex<Vec<u32>>,
+    pub(crate) run: Program,
+    pub(crate) run_open: Program,
+    pub(crate) run_close: Program,
+    sweep: Program,
+    reap: Program,
+    reclaim: Program,
+    shrinker: Arc<Shrinker>,
+    _grower: Grower,
+}
+
+/// Bytes of one io buffer, with the room behind it.
+pub(crate) const IO_STRIDE: usize = (abi::BPFDB_IO_SIZE + abi::BPFDB_IO_PAD) as usize;
+
+impl Engine {
+    /// Creates an engine with memory of its own, not pinned.
+    pub fn create(options: &Options) -> Result<Self> {
+        let config = options.config()?;
+        let mut object = open_object(objects::ENGINE, "engine")?;
+        maps::size(&mut object, options, &config)?;
+        let object = program::load(object, "the engine")?;
+        let maps = Maps::of(&object, config)?;
+        let memory = Memory::new(&maps, options.memory_ahead)?;
+
+        seed(&memory)?;
+        memory.grow()?;
+        check(
+            program::find(&object, "bpfdb_create")?.run(&[])?,
+            "create the engine",
+        )?;
+        memory.ensure()?;
+        start_maintenance(&object)?;
+        Self::assemble(&object, maps, memory)
+    }
+
+    /// Attaches to an engine that was pinned in `folder`. Sessions of user
+    /// space and of network connections that an earlier process left behind
+    /// are rolled back; the data is as it was.
+    pub fn open(folder: &Path, memory_ahead: u64) -> Result<Self> {
+        let maps = Maps::open(folder)?;
+        let mut object = open_object(objects::ENGINE, "engine")?;
+        maps.share_with(&mut object)?;
+        let object = program::load(object, "the engine")?;
+        let memory = Memory::new(&maps, memory_ahead)?;
+        let version = memory.state().abi_version;
+
+        if version != abi::BPFDB_ABI_VERSION {
+            return Err(Error::Invalid(format!(
+                "the pinned engine has layout version {version}, this program {}",
+                abi::BPFDB_ABI_VERSION
+            )));
+        }
+        // The timer that runs, if it does, belongs to programs of before.
+        start_maintenance(&object)?;
+        let engine = Self::assemble(&object, maps, memory)?;
+        engine.close_orphans()?;
+        Ok(engine)
+    }
+
+    fn assemble(object: &libbpf_rs::Object, maps: Maps, memory: Memory) -> Result<Self> {
+        let sessions = maps.mapped("sessions", maps.config.sessions)?;
+        let slabs = maps.mapped("slabs", maps.config.pages_max)?;
+        let buffers = libbpf_rs::MapInfo::new(maps.fd("io"))
+            .map_err(bpf("look at the io buffers"))?
+            .info
+            .max_entries;
+        let io = maps.mapped("io", buffers)?;
+        let memory = Arc::new(memory);
+        let shrinker = Arc::new(Shrinker::new(object)?);
+
+        Ok(Self {
+            inner: Arc::new(Inner {
+                sessions,
+                slabs,
+                io,
+                free_io: Mutex::new((0..buffers).rev().collect()),
+                run: program::find(object, "bpfdb_run")?,
+                run_open: program::find(object, "bpfdb_run_open")?,
+                run_close: program::find(object, "bpfdb_run_close")?,
+                sweep: program::find(object, "bpfdb_sweep")?,
+                reap: program::find(object, "bpfdb_reap")?,
+                reclaim: program::find(object, "bpfdb_reclaim")?,
+                _grower: Grower::start(Arc::clone(&memory), Arc::clone(&shrinker))?,
+                shrinker,
+                memory,
+                maps,
+            }),
+        })
+    }
+
+    /// Pins the engine's maps in `folder` of a bpf file system: the data
+    /// outlives this process until the folder is removed.
+    pub fn pin(&self, folder: &Path) -> Result<()> {
+        self.inner.maps.pin(folder)
+    }
+
+    /// Is an engine pinned in `folder`?
+    pub fn is_pinned(folder: &Path) -> bool {
+        Maps::are_pinned(folder)
+    }
+
+    /// Lets an object that includes `bpfdb/bpfdb.bpf.h` share this engine: its
+    /// maps and its constants. Call it between open and load.
+    pub fn adopt(&self, object: &mut OpenObject) -> Result<()> {
+        self.inner.maps.share_with(object)
+    }
+
+    /// The configuration that the programs were verified with.
+    pub fn config(&self) -> abi::bpfdb_config {
+        self.inner.maps.config
+    }
+
+    /// Opens a session of user space.
+    pub fn session(&self) -> Result<Session> {
+        Session::open(self)
+    }
+
+    /// Executes operators in the session `index`, which somebody else opened:
+    /// the slow path of a connection. Close it where it was opened.
+    pub fn borrow_session(&self, index: u32) -> Result<Session> {
+        Session::borrow(self, index)
+    }
+
+    /// Gauges and counters.
+    pub fn stats(&self) -> Result<Stats> {
+        let inner = &self.inner;
+        Stats::take(
+            &inner.maps,
+            &inner.memory.state(),
+            &inner.slabs,
+            &inner.sessions,
+        )
+    }
+
+    /// Prunes every version and removes every deleted record that no running
+    /// snapshot needs, and gives empty slabs and index pages back. The engine does
+    /// this by itself, in small steps and when memory is short.
+    pub fn sweep(&self) -> Result<()> {
+        self.inner.sweep.run(&[])?;
+        self.inner.reclaim.run(&[])?;
+        self.inner.shrinker.shrink(&self.inner.memory)?;
+        Ok(())
+    }
+
+    /// Rolls back idle transactions now; the engine does it by itself.
+    pub fn reap(&self) -> Result<()> {
+        self.inner.reap.run(&[]).map(drop)
+    }
+
+    /// Adds memory now, if the limit allows: after `MEMORY_PENDING`.
+    pub fn grow(&self) -> Result<bool> {
+        self.inner.memory.grow()
+    }
+
+    fn close_orphans(&self) -> Result<()> {
+        let sessions = &self.inner.sessions;
+        for index in 0..sessions.len() {
+            let session = sessions.read(index);
+            let kind = u32::from(session.kind);
+            if session.in_use != 1 || kind == abi::BPFDB_SESSION_EMBEDDED {
+                continue;
+            }
+            // Its operator was cut off in user space, never in the kernel.
+            self.inner.run_close.run(&[index as u64])?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn take_io(&self) -> Option<u32> {
+        self.inner
+            .free_io
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .pop()
+    }
+
+    pub(crate) fn give_io(&self, io: u32) {
+        self.inner
+            .free_io
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(io);
+    }
+}
+
+/// Opens an embedded or file object for [`Engine::adopt`].
+pub fn open_object(bytes: &[u8], name: &str) -> Result<OpenObject> {
+    ObjectBuilder::default()
+        .name(name)
+        .and_then(|builder| builder.open_memory(bytes))
+        .map_err(bpf(format!("open the BPF object {name}")))
+}
+
+/// Seeds the hash function, so that nobody can aim keys at one index page.
+fn seed(memory: &Memory) -> Result<()> {
+    let mut bytes = [0; 16];
+    File::open("/dev/urandom")
+        .and_then(|mut random| random.read_exact(&mut bytes))
+        .map_err(system("read random numbers"))?;
+    let word = |at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+    let state = memory.state_pointer();
+
+    // SAFETY: the mapping lives as long as memory; no program runs yet.
+    unsafe { (&raw mut (*state).hash_seed).write_volatile([word(0), word(8)]) };
+    Ok(())
+}
+
+/// The kernel allocates a timer without waiting for memory, which may fail on a
+/// busy machine and succeed a moment later.
+fn start_maintenance(object: &libbpf_rs::Object) -> Result<()> {
+    const TRIES: u32 = 50;
+    let program = program::find(object, "bpfdb_timer_start")?;
+    let mut code = program.run(&[])?;
+    for _ in 1..TRIES {
+        if code != Status::MemoryPending.code() {
+            break;
+        }
+        thread::sleep(Duration::from_millis(10));
+        code = program.run(&[])?;
+    }
+    check(code, "start maintenance")
+}
+
+fn check(code: u32, action: &str) -> Result<()> {
+    match Status::from_code(code) {
+        Some(Status::Ok) => Ok(()),
+        Some(status) => Err(Error::Engine(status)),
+        None => Err(Error::Invalid(format!(
+            "cannot {action}: unknown status {code}"
+        ))),
+    }
+}

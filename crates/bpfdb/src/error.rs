@@ -1,0 +1,38 @@
+//! What can go wrong around the engine. What an operator says is a [`Status`].
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::Status;
+
+/// Failure to create, open or drive an engine.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("cannot {action}: {source}")]
+    Bpf {
+        action: String,
+        source: libbpf_rs::Error,
+    },
+    #[error("cannot {action}: {source}")]
+    System { action: String, source: io::Error },
+    #[error("the BPF object has no {kind} {name:?}")]
+    Missing { kind: &'static str, name: String },
+    #[error("{0}")]
+    Invalid(String),
+    #[error("{path}: no engine is pinned here")]
+    NotPinned { path: PathBuf },
+    #[error("engine: {0}")]
+    Engine(#[from] Status),
+}
+
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+pub(crate) fn bpf(action: impl Into<String>) -> impl FnOnce(libbpf_rs::Error) -> Error {
+    let action = action.into();
+    move |source| Error::Bpf { action, source }
+}
+
+pub(crate) fn system(action: impl Into<String>) -> impl FnOnce(io::Error) -> Error {
+    let action = action.into();
+    move |source| Error::System { action, source }
+}

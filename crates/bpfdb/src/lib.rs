@@ -1,0 +1,39 @@
+//! bpfdb: a transactional database that lives in the Linux kernel as verified
+//! eBPF programs. This crate is its user-space side.
+//!
+//! ```no_run
+//! let engine = bpfdb::Engine::create(&bpfdb::Options::default())?;
+//! let mut session = engine.session()?;
+//!
+//! session.begin()?;
+//! let stock = session.get_for_update(b"apples")?.unwrap_or_default();
+//! session.set(b"apples", &[stock, b"+1".to_vec()].concat())?;
+//! session.commit()?; // all of it, or an Error and none of it
+//! # Ok::<(), bpfdb::Error>(())
+//! ```
+//!
+//! Other eBPF programs use the same engine: their object includes
+//! `bpfdb/bpfdb.bpf.h` and is handed to [`Engine::adopt`] before it is loaded.
+
+pub mod abi;
+mod engine;
+mod error;
+mod mapped;
+mod maps;
+mod memory;
+pub mod mounts;
+pub mod objects;
+mod options;
+mod program;
+mod session;
+mod shrink;
+mod stats;
+mod status;
+
+pub use engine::{Engine, open_object};
+pub use error::{Error, Result};
+pub use options::{Options, SEGMENT_SIZE};
+pub use program::{Program, find as find_program};
+pub use session::{Batch, Operation, Session};
+pub use stats::{Class, Observer, Stats};
+pub use status::Status;

@@ -1,0 +1,210 @@
+//! Adding memory to a running engine: programs cannot create maps, so user
+//! space creates segments ahead of need.
+
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType};
+
+use crate::abi;
+use crate::error::{Result, bpf, system};
+use crate::mapped::Mapped;
+use crate::maps::Maps;
+use crate::shrink::Shrinker;
+
+const PAGES_PER_SEGMENT: u64 = abi::BPFDB_PAGES_PER_SEGMENT as u64;
+/// How often the grower looks: while memory is being taken, and at rest.
+const PERIOD: Duration = Duration::from_millis(2);
+const PERIOD_AT_REST: Duration = Duration::from_millis(20);
+/// How often it looks for memory in the index, when it is short of it; less
+/// and less often while it finds none.
+const SHRINK_PERIOD: Duration = Duration::from_millis(100);
+const SHRINK_PERIOD_MAX: Duration = Duration::from_secs(10);
+
+/// The engine's memory, as user space sees and grows it.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    state: Mapped<abi::bpfdb_engine>,
+    segments: MapHandle,
+    segments_max: u64,
+    ahead: AtomicU64,
+    growing: Mutex<()>,
+}
+
+impl Memory {
+    pub(crate) fn new(maps: &Maps, ahead_bytes: u64) -> Result<Self> {
+        let state = Mapped::new(
+            maps.fd(crate::maps::STATE),
+            1,
+            size_of::<abi::bpfdb_engine>(),
+        )
+        .map_err(system("map the engine's state"))?;
+        Ok(Self {
+            state,
+            segments: maps.handle("segments")?,
+            segments_max: maps.config.segments_max.into(),
+            ahead: AtomicU64::new(ahead_bytes.div_ceil(u64::from(abi::BPFDB_PAGE_SIZE))),
+            growing: Mutex::new(()),
+        })
+    }
+
+    pub(crate) fn state(&self) -> abi::bpfdb_engine {
+        self.state.read(0)
+    }
+
+    pub(crate) fn state_pointer(&self) -> *mut abi::bpfdb_engine {
+        self.state.at(0)
+    }
+
+    /// Segments added so far.
+    fn segments(&self) -> &AtomicU64 {
+        // SAFETY: an aligned u64 in memory that lives as long as self and that
+        // programs and user space change atomically only.
+        unsafe { AtomicU64::from_ptr(&raw mut (*self.state.at(0)).segments.value) }
+    }
+
+    /// The value of one gauge of the state.
+    fn gauge(&self, of: impl Fn(*mut abi::bpfdb_engine) -> *mut u64) -> u64 {
+        // SAFETY: an aligned u64 inside the mapping, which lives as long as self.
+        unsafe { of(self.state.at(0)).read_volatile() }
+    }
+
+    fn pages_taken(&self) -> u64 {
+        // SAFETY: only the address is computed.
+        self.gauge(|state| unsafe { &raw mut (*state).pages_taken.value })
+    }
+
+    fn free_pages(&self) -> u64 {
+        // SAFETY: as above.
+        let returned = self.gauge(|state| unsafe { &raw mut (*state).pages_free_count.value });
+        let cut = self.segments().load(Ordering::Acquire) * PAGES_PER_SEGMENT;
+        cut.saturating_sub(self.pages_taken()) + returned
+    }
+
+    /// Is there too little memory left, and no more to add?
+    pub(crate) fn is_short(&self) -> bool {
+        self.segments().load(Ordering::Acquire) >= self.segments_max
+            && self.free_pages() < self.wanted_pages()
+    }
+
+    /// Pages to keep free: a fixed reserve, more as the engine gets larger.
+    fn wanted_pages(&self) -> u64 {
+        let growing = self.pages_taken() / 8;
+        self.ahead
+            .load(Ordering::Relaxed)
+            .max(growing.min(16 * PAGES_PER_SEGMENT))
+    }
+
+    fn guard(&self) -> MutexGuard<'_, ()> {
+        self.growing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds one segment. False at the limit.
+    pub(crate) fn grow(&self) -> Result<bool> {
+        let _one_at_a_time = self.guard();
+        self.grow_guarded()
+    }
+
+    fn grow_guarded(&self) -> Result<bool> {
+        let number = self.segments().load(Ordering::Acquire);
+        if number >= self.segments_max {
+            return Ok(false);
+        }
+        let options = libbpf_sys::bpf_map_create_opts {
+            sz: size_of::<libbpf_sys::bpf_map_create_opts>() as libbpf_sys::size_t,
+            map_flags: libbpf_sys::BPF_F_MMAPABLE,
+            ..Default::default()
+        };
+        let segment = MapHandle::create(
+            MapType::Array,
+            Some("bpfdb_segment"),
+            4,
+            abi::BPFDB_SEGMENT_SIZE + abi::BPFDB_SEGMENT_PAD,
+            1,
+            &options,
+        )
+        .map_err(bpf("create a memory segment"))?;
+        self.segments
+            .update(
+                &(number as u32).to_ne_bytes(),
+                &segment.as_fd().as_raw_fd().to_ne_bytes(),
+                MapFlags::ANY,
+            )
+            .map_err(bpf("add a memory segment"))?;
+        self.segments().store(number + 1, Ordering::Release);
+        Ok(true)
+    }
+
+    /// Adds segments until the reserve is there or the limit is reached.
+    pub(crate) fn ensure(&self) -> Result<()> {
+        let _one_at_a_time = self.guard();
+        while self.free_pages() < self.wanted_pages() {
+            if !self.grow_guarded()? {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Thread that keeps the reserve filled.
+#[derive(Debug)]
+pub(crate) struct Grower {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Grower {
+    pub(crate) fn start(memory: Arc<Memory>, shrinker: Arc<Shrinker>) -> Result<Self> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let thread = thread::Builder::new()
+            .name("bpfdb-memory".into())
+            .spawn(move || {
+                let mut next_shrink = Instant::now();
+                let mut pause = SHRINK_PERIOD;
+                let mut taken = 0;
+                while !stopped.load(Ordering::Relaxed) {
+                    let mut result = memory.ensure();
+                    if memory.is_short() && Instant::now() >= next_shrink {
+                        let found = result.and_then(|()| shrinker.shrink(&memory));
+                        pause = match found {
+                            Ok(0) => (2 * pause).min(SHRINK_PERIOD_MAX),
+                            _ => SHRINK_PERIOD,
+                        };
+                        result = found.map(drop);
+                        next_shrink = Instant::now() + pause;
+                    }
+                    if let Err(error) = result {
+                        tracing::error!(%error, "cannot add memory; trying again in a second");
+                        thread::park_timeout(Duration::from_secs(1));
+                    }
+                    let before = std::mem::replace(&mut taken, memory.pages_taken());
+                    thread::park_timeout(if taken == before {
+                        PERIOD_AT_REST
+                    } else {
+                        PERIOD
+                    });
+                }
+            })
+            .map_err(system("start the memory thread"))?;
+        Ok(Self {
+            stop,
+            thread: Some(thread),
+        })
+    }
+}
+
+impl Drop for Grower {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            // A panic there was already reported by its hook.
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! The compiled eBPF objects, embedded in the library.
+
+/// Gives embedded bytes the alignment that an ELF reader may rely on.
+#[repr(C, align(16))]
+struct Aligned<T: ?Sized>(T);
+
+/// An embedded object and the name of its source file, without `.bpf.c`.
+#[derive(Clone, Copy, Debug)]
+pub struct TestObject {
+    pub name: &'static str,
+    pub bytes: &'static [u8],
+}
+
+include!(concat!(env!("OUT_DIR"), "/objects.rs"));
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn objects_are_aligned() {
+        for object in [super::ENGINE, super::REDIS] {
+            assert_eq!(object.as_ptr().addr() % 16, 0);
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! How large and how configured an engine is. Fixed when it is created.
+
+use std::time::Duration;
+
+use crate::abi;
+use crate::error::{Error, Result};
+
+/// Bytes of one segment, the unit in which memory is added.
+pub const SEGMENT_SIZE: u64 = abi::BPFDB_SEGMENT_SIZE as u64;
+const PAGES_PER_SEGMENT: u64 = abi::BPFDB_PAGES_PER_SEGMENT as u64;
+
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Committed versions that a record may have, 1 to 8. 1: single-version mode.
+    pub versions: u32,
+    /// Most memory for records and index, bytes; rounded up to whole segments
+    /// of 16 MiB, at least two.
+    pub memory_limit: u64,
+    /// Memory to keep ready ahead of need, bytes.
+    pub memory_ahead: u64,
+    /// Sessions of all kinds, connections included.
+    pub max_sessions: u32,
+    /// Sessions of user space ([`crate::Session`]) at the same time: each has a
+    /// buffer of 330 KiB.
+    pub user_sessions: u32,
+    /// Locks of one transaction.
+    pub max_locks: u32,
+    /// A transaction idle for longer is rolled back; zero: never.
+    pub idle_limit: Duration,
+    /// TCP port of the Redis front end.
+    pub port: u16,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            versions: 4,
+            memory_limit: 1 << 30,
+            memory_ahead: 4 * SEGMENT_SIZE,
+            max_sessions: 1024,
+            user_sessions: 16,
+            max_locks: abi::BPFDB_LOCKS_MAX,
+            idle_limit: Duration::from_secs(30),
+            port: 0,
+        }
+    }
+}
+
+impl Options {
+    /// The engine's configuration, or why these options cannot be.
+    pub(crate) fn config(&self) -> Result<abi::bpfdb_config> {
+        self.check()?;
+        let segments = self.memory_limit.div_ceil(SEGMENT_SIZE).max(2);
+        let pages = segments * PAGES_PER_SEGMENT;
+
+        Ok(abi::bpfdb_config {
+            versions: self.versions,
+            // Twice as many directory entries as pages: pages are between half
+            // and whole full, so their levels differ by one.
+            directory_bits: pages.next_power_of_two().ilog2() + 1,
+            sessions: self.max_sessions,
+            segments_max: segments as u32,
+            pages_max: pages as u32,
+            locks_max: self.max_locks,
+            idle_limit: u64::try_from(self.idle_limit.as_nanos()).unwrap_or(u64::MAX),
+            port: u32::from(self.port),
+            ..Default::default()
+        })
+    }
+
+    fn check(&self) -> Result<()> {
+        let bounded = |name: &str, value: u64, least: u64, most: u64| {
+            if (least..=most).contains(&value) {
+                return Ok(());
+            }
+            Err(Error::Invalid(format!(
+                "{name} is {value}, must be {least} to {most}"
+            )))
+        };
+        let most_memory = u64::from(abi::BPFDB_SEGMENTS_MAX) * SEGMENT_SIZE;
+
+        bounded(
+            "versions",
+            self.versions.into(),
+            1,
+            abi::BPFDB_VERSIONS_MAX.into(),
+        )?;
+        bounded("memory limit", self.memory_limit, 1, most_memory)?;
+        bounded(
+            "sessions",
+            self.max_sessions.into(),
+            1,
+            abi::BPFDB_SESSIONS_MAX.into(),
+        )?;
+        bounded("user sessions", self.user_sessions.into(), 1, 4096)?;
+        bounded(
+            "locks",
+            self.max_locks.into(),
+            1,
+            abi::BPFDB_LOCKS_MAX.into(),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_whole_segments() {
+        let options = Options {
+            memory_limit: 40 << 20,
+            ..Options::default()
+        };
+        let config = options.config().expect("valid");
+        assert_eq!(config.segments_max, 3);
+        assert_eq!(config.pages_max, 768);
+        assert_eq!(config.directory_bits, 11);
+    }
+
+    #[test]
+    fn options_out_of_bounds_are_refused() {
+        let options = Options {
+            versions: 9,
+            ..Options::default()
+        };
+        assert!(options.config().is_err());
+    }
+}

@@ -1,0 +1,393 @@
+//! A session of user space: operators through `BPF_PROG_RUN`, one by one or
+//! in batches.
+
+use std::ptr;
+use std::sync::atomic::{Ordering, fence};
+use std::thread;
+
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::{Status, abi};
+
+const HEADER: usize = size_of::<abi::bpfdb_request>();
+const ROOM: usize = abi::BPFDB_IO_SIZE as usize;
+/// Attempts of an operation while memory is being added.
+const PENDING_TRIES: u32 = 64;
+const VALUE_MAX: usize = abi::BPFDB_VALUE_MAX as usize;
+
+/// One client of the engine: at most one transaction at a time. A transaction
+/// that is open when the session is dropped is rolled back.
+#[derive(Debug)]
+pub struct Session {
+    engine: Engine,
+    index: u32,
+    io: u32,
+    owned: bool,
+    buffer: Buffer,
+}
+
+/// The session's io buffer, mapped from the kernel.
+#[derive(Debug)]
+struct Buffer(*mut u8);
+
+// SAFETY: the buffer belongs to one session and outlives it (the session holds
+// the engine, which holds the mapping).
+unsafe impl Send for Buffer {}
+
+/// An operation of a batch.
+#[derive(Clone, Copy, Debug)]
+pub enum Operation<'a> {
+    Begin,
+    BeginReadOnly,
+    Get(&'a [u8]),
+    GetForUpdate(&'a [u8]),
+    Set(&'a [u8], &'a [u8]),
+    Delete(&'a [u8]),
+    Commit,
+    Rollback,
+}
+
+impl<'a> Operation<'a> {
+    fn code(&self) -> u32 {
+        match self {
+            Self::Begin => abi::BPFDB_OP_BEGIN,
+            Self::BeginReadOnly => abi::BPFDB_OP_BEGIN_READ_ONLY,
+            Self::Get(_) => abi::BPFDB_OP_GET,
+            Self::GetForUpdate(_) => abi::BPFDB_OP_GET_FOR_UPDATE,
+            Self::Set(..) => abi::BPFDB_OP_SET,
+            Self::Delete(_) => abi::BPFDB_OP_DELETE,
+            Self::Commit => abi::BPFDB_OP_COMMIT,
+            Self::Rollback => abi::BPFDB_OP_ROLLBACK,
+        }
+    }
+
+    fn key(&self) -> &'a [u8] {
+        match self {
+            Self::Get(key) | Self::GetForUpdate(key) | Self::Delete(key) | Self::Set(key, _) => key,
+            _ => &[],
+        }
+    }
+
+    fn value(&self) -> &'a [u8] {
+        match self {
+            Self::Set(_, value) => value,
+            _ => &[],
+        }
+    }
+
+    fn reads(&self) -> bool {
+        matches!(self, Self::Get(_) | Self::GetForUpdate(_))
+    }
+}
+
+/// Where a request lies in the io buffer, and how long it is.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    at: usize,
+    key: usize,
+    room: usize,
+}
+
+impl Place {
+    fn value(&self) -> usize {
+        self.at + HEADER + self.key.next_multiple_of(8)
+    }
+
+    fn end(&self) -> usize {
+        (self.value() + self.room).next_multiple_of(8)
+    }
+}
+
+/// Prepared requests: fill once, run many times (what a benchmark or a bulk
+/// load does), or use [`Session::batch`].
+#[derive(Debug, Default)]
+pub struct Batch {
+    places: Vec<Place>,
+    reads: Vec<bool>,
+}
+
+impl Batch {
+    pub fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+}
+
+impl Session {
+    pub(crate) fn open(engine: &Engine) -> Result<Self> {
+        let mut session = Self::borrow(engine, 0)?;
+        let index = engine.inner.run_open.run(&[0])? as i32;
+        if index < 0 {
+            return Err(Error::Engine(Status::NoSession));
+        }
+        session.index = index as u32;
+        session.owned = true;
+        Ok(session)
+    }
+
+    pub(crate) fn borrow(engine: &Engine, index: u32) -> Result<Self> {
+        let io = engine.take_io().ok_or(Error::Engine(Status::NoSession))?;
+        let buffer = Buffer(engine.inner.io.at(io as usize).cast());
+        Ok(Self {
+            engine: engine.clone(),
+            index,
+            io,
+            owned: false,
+            buffer,
+        })
+    }
+
+    /// Number of the session in the engine.
+    pub fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// Directs a borrowed session's operators at another session.
+    pub fn redirect(&mut self, index: u32) {
+        debug_assert!(!self.owned, "an owned session stays what it is");
+        self.index = index;
+    }
+
+    /// What transaction the session has now: a `BPFDB_TXN_` constant.
+    pub fn state(&self) -> u32 {
+        let session = self.engine.inner.sessions.at(self.index as usize);
+        // SAFETY: at() points into the mapping of the sessions.
+        u32::from(unsafe { (&raw const (*session).state).read_volatile() })
+    }
+
+    pub fn begin(&mut self) -> Result<(), Status> {
+        self.single(&Operation::Begin).map(drop)
+    }
+
+    pub fn begin_read_only(&mut self) -> Result<(), Status> {
+        self.single(&Operation::BeginReadOnly).map(drop)
+    }
+
+    /// The value of `key`, or `None`.
+    pub fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, Status> {
+        self.read(&Operation::Get(key))
+    }
+
+    /// The same under an exclusive lock, in a read-write transaction.
+    pub fn get_for_update(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, Status> {
+        self.read(&Operation::GetForUpdate(key))
+    }
+
+    pub fn set(&mut self, key: &[u8], value: &[u8]) -> Result<(), Status> {
+        self.single(&Operation::Set(key, value)).map(drop)
+    }
+
+    /// Whether there was a value to delete.
+    pub fn delete(&mut self, key: &[u8]) -> Result<bool, Status> {
+        self.single(&Operation::Delete(key))
+            .map(|status| status == Status::Found)
+    }
+
+    /// Commits. [`Status::RolledBack`] if an earlier Error had failed the
+    /// transaction.
+    pub fn commit(&mut self) -> Result<(), Status> {
+        self.single(&Operation::Commit).map(drop)
+    }
+
+    pub fn rollback(&mut self) -> Result<(), Status> {
+        self.single(&Operation::Rollback).map(drop)
+    }
+
+    fn read(&mut self, operation: &Operation<'_>) -> Result<Option<Vec<u8>>, Status> {
+        match self.single(operation)? {
+            Status::Found => Ok(Some(self.value_of(Place {
+                at: 0,
+                key: operation.key().len(),
+                room: VALUE_MAX,
+            }))),
+            _ => Ok(None),
+        }
+    }
+
+    /// Executes one operation; its outcome, an Error as `Err`. When memory is
+    /// still being added, adds it and tries again.
+    fn single(&mut self, operation: &Operation<'_>) -> Result<Status, Status> {
+        for attempt in 0.. {
+            let place = self.put(0, operation, VALUE_MAX)?;
+            self.link(place, 0);
+            self.submit().map_err(|_| Status::BadRequest)?;
+            let status = self.status(place);
+            // Inside a transaction the Error has failed it: no use.
+            if status == Status::MemoryPending && attempt < PENDING_TRIES && !self.in_transaction()
+            {
+                if !self.engine.grow().unwrap_or(false) {
+                    thread::yield_now();
+                }
+                continue;
+            }
+            return if status.is_error() {
+                Err(status)
+            } else {
+                Ok(status)
+            };
+        }
+        unreachable!("the last attempt returns")
+    }
+
+    fn in_transaction(&self) -> bool {
+        let state = self.engine.inner.sessions.read(self.index as usize).state;
+        let state = u32::from(state);
+        state != abi::BPFDB_TXN_NONE && state != abi::BPFDB_TXN_FINISHING
+    }
+
+    /// Executes `operations` in one system call, in order; the outcome of each,
+    /// with the value that a GET found. `room` is the longest value, in bytes,
+    /// that a GET may bring; a longer one gives `BAD_REQUEST`. Fails if the
+    /// operations do not fit the session's buffer.
+    pub fn batch(
+        &mut self,
+        operations: &[Operation<'_>],
+        room: usize,
+    ) -> Result<Vec<Result<Option<Vec<u8>>, Status>>> {
+        let batch = self.prepare(operations, room)?;
+        self.run(&batch)?;
+        Ok((0..batch.len()).map(|i| self.outcome(&batch, i)).collect())
+    }
+
+    /// Writes `operations` to the buffer without executing them. A later
+    /// `prepare`, `batch` or operation overwrites them.
+    pub fn prepare(&mut self, operations: &[Operation<'_>], room: usize) -> Result<Batch> {
+        let mut batch = Batch::default();
+        let mut at = 0;
+
+        if operations.len() > abi::BPFDB_BATCH_MAX as usize {
+            return Err(Error::Invalid(format!(
+                "a batch has at most {} operations",
+                abi::BPFDB_BATCH_MAX
+            )));
+        }
+        for operation in operations {
+            let room = if operation.reads() { room.max(16) } else { 0 };
+            let place = self.put(at, operation, room)?;
+            if let Some(&last) = batch.places.last() {
+                self.link(last, at as u32);
+            }
+            self.link(place, 0);
+            at = place.end();
+            batch.places.push(place);
+            batch.reads.push(operation.reads());
+        }
+        Ok(batch)
+    }
+
+    /// Executes a prepared batch: one system call. Returns how many of its
+    /// operations were executed.
+    pub fn run(&mut self, batch: &Batch) -> Result<usize> {
+        if batch.is_empty() {
+            return Ok(0);
+        }
+        self.submit()
+    }
+
+    /// Outcome of operation `i` of the batch that ran last.
+    pub fn outcome(&self, batch: &Batch, i: usize) -> Result<Option<Vec<u8>>, Status> {
+        let status = self.status(batch.places[i]);
+        if status.is_error() {
+            return Err(status);
+        }
+        let found = batch.reads[i] && status == Status::Found;
+        Ok(found.then(|| self.value_of(batch.places[i])))
+    }
+
+    /// Status of operation `i` of the batch that ran last.
+    pub fn status_of(&self, batch: &Batch, i: usize) -> Status {
+        self.status(batch.places[i])
+    }
+
+    fn put(&mut self, at: usize, operation: &Operation<'_>, room: usize) -> Result<Place, Status> {
+        let (key, value) = (operation.key(), operation.value());
+        // Lengths beyond the limits are sent without the bytes: the operator
+        // refuses them, which fails a transaction.
+        let key_bytes = if key.len() > abi::BPFDB_KEY_MAX as usize {
+            &[]
+        } else {
+            key
+        };
+        let value_bytes = if value.len() > VALUE_MAX { &[] } else { value };
+        let place = Place {
+            at,
+            key: key_bytes.len(),
+            room: room.max(value_bytes.len().next_multiple_of(16)),
+        };
+        if at != 0 && place.end() > ROOM {
+            return Err(Status::BadRequest);
+        }
+        let request = abi::bpfdb_request {
+            operation: operation.code(),
+            // Overwritten by the program; this if it never ran.
+            status: Status::BadRequest.code(),
+            key_len: u32::try_from(key.len()).unwrap_or(u32::MAX),
+            value_len: u32::try_from(value.len()).unwrap_or(u32::MAX),
+            next: 0,
+            value_room: place.room as u32,
+        };
+        // SAFETY: `end` is inside the buffer and its pad: checked above; at
+        // offset 0 a header, the longest key and the longest value fit.
+        unsafe {
+            let start = self.buffer.0.add(at);
+            start.cast::<abi::bpfdb_request>().write_unaligned(request);
+            ptr::copy_nonoverlapping(key_bytes.as_ptr(), start.add(HEADER), key_bytes.len());
+            ptr::copy_nonoverlapping(
+                value_bytes.as_ptr(),
+                self.buffer.0.add(place.value()),
+                value_bytes.len(),
+            );
+        }
+        Ok(place)
+    }
+
+    /// Makes the request at `next` follow that at `place`.
+    fn link(&mut self, place: Place, next: u32) {
+        // SAFETY: `place` was written by put().
+        unsafe { (&raw mut (*self.request(place)).next).write_unaligned(next) };
+    }
+
+    fn request(&self, place: Place) -> *mut abi::bpfdb_request {
+        // SAFETY: `place` was checked by put().
+        unsafe { self.buffer.0.add(place.at).cast() }
+    }
+
+    fn submit(&mut self) -> Result<usize> {
+        fence(Ordering::SeqCst);
+        let done = self
+            .engine
+            .inner
+            .run
+            .run(&[u64::from(self.index), u64::from(self.io), 0])?;
+        Ok(done as usize)
+    }
+
+    fn status(&self, place: Place) -> Status {
+        // SAFETY: as in link().
+        let code = unsafe { (&raw const (*self.request(place)).status).read_unaligned() };
+        Status::from_code(code).unwrap_or(Status::Corrupt)
+    }
+
+    fn value_of(&self, place: Place) -> Vec<u8> {
+        // SAFETY: the program wrote at most `room` bytes behind the key.
+        unsafe {
+            let len = (&raw const (*self.request(place)).value_len).read_unaligned() as usize;
+            let start = self.buffer.0.add(place.value());
+            std::slice::from_raw_parts(start, len.min(place.room)).to_vec()
+        }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        if self.owned
+            && let Err(error) = self.engine.inner.run_close.run(&[u64::from(self.index)])
+        {
+            tracing::error!(%error, session = self.index, "cannot close a session");
+        }
+        self.engine.give_io(self.io);
+    }
+}

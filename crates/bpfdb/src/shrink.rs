@@ -1,0 +1,71 @@
+//! Taking memory back from an index that has become too large for its records.
+//!
+//! Programs merge pages that are nearly empty and retire one of each two. A
+//! retired page may still be read by a program that found it before, so it is
+//! given back after a grace period, which only user space can wait for.
+
+use std::io;
+use std::sync::{Mutex, PoisonError};
+
+use crate::error::{Result, system};
+use crate::memory::Memory;
+use crate::program::{self, Program};
+
+/// Pages of one program run: to look at one takes nanoseconds, to merge two
+/// tens of microseconds.
+const STEP: u64 = 128;
+/// A merge may make two pages mergeable that were not: rounds at most.
+const ROUNDS: usize = 24;
+
+#[derive(Debug)]
+pub(crate) struct Shrinker {
+    merge: Program,
+    release: Program,
+    one_at_a_time: Mutex<()>,
+}
+
+impl Shrinker {
+    pub(crate) fn new(object: &libbpf_rs::Object) -> Result<Self> {
+        Ok(Self {
+            merge: program::find(object, "bpfdb_merge")?,
+            release: program::find(object, "bpfdb_release")?,
+            one_at_a_time: Mutex::new(()),
+        })
+    }
+
+    /// Merges what can be merged and gives the pages back. How many.
+    pub(crate) fn shrink(&self, memory: &Memory) -> Result<u64> {
+        let _guard = self
+            .one_at_a_time
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let mut freed = 0;
+        for _ in 0..ROUNDS {
+            if self.over_all_pages(&self.merge, memory)? == 0 {
+                break;
+            }
+            wait_for_readers()?;
+            freed += self.over_all_pages(&self.release, memory)?;
+        }
+        Ok(freed)
+    }
+
+    fn over_all_pages(&self, program: &Program, memory: &Memory) -> Result<u64> {
+        let taken = memory.state().pages_taken.value;
+        let mut count = 0;
+        for first in (1..taken).step_by(STEP as usize) {
+            count += u64::from(program.run(&[first, STEP.min(taken - first)])?);
+        }
+        Ok(count)
+    }
+}
+
+/// Waits until every program that runs now has ended: a grace period of RCU.
+fn wait_for_readers() -> Result<()> {
+    // SAFETY: membarrier takes no pointers.
+    let result = unsafe { libc::syscall(libc::SYS_membarrier, libc::MEMBARRIER_CMD_GLOBAL, 0, 0) };
+    if result < 0 {
+        return Err(system("wait for a grace period")(io::Error::last_os_error()));
+    }
+    Ok(())
+}

@@ -1,0 +1,44 @@
+//! What the tests of BPF objects share.
+#![allow(dead_code, unreachable_pub, reason = "no test uses all of it")]
+
+use bpfdb::{Engine, Options};
+use libbpf_rs::{Object, OpenObject};
+
+/// A small engine whose memory is all there from the beginning: programs of
+/// tests cannot wait for more.
+pub fn options() -> Options {
+    Options {
+        memory_limit: 64 << 20,
+        memory_ahead: 64 << 20,
+        max_sessions: 80,
+        user_sessions: 4,
+        ..Options::default()
+    }
+}
+
+pub fn engine() -> Engine {
+    Engine::create(&options()).expect("the engine starts")
+}
+
+/// An object that shares the engine's maps, not loaded yet.
+pub fn open(engine: &Engine, bytes: &[u8], name: &str) -> OpenObject {
+    let mut object = bpfdb::open_object(bytes, name).expect("the object opens");
+    engine.adopt(&mut object).expect("the object is adopted");
+    object
+}
+
+pub fn load(engine: &Engine, name: &str) -> Object {
+    let object = open(engine, bytes_of(name), name);
+    object
+        .load()
+        .unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+/// The test object made of `bpf/tests/NAME.bpf.c`.
+pub fn bytes_of(name: &str) -> &'static [u8] {
+    let named = |object: &&bpfdb::objects::TestObject| object.name == name;
+    let object = bpfdb::objects::TESTS.iter().find(named);
+    object
+        .unwrap_or_else(|| panic!("no test object {name}"))
+        .bytes
+}

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
+/*
+ * Every structure that the kernel side and user space share, declared once.
+ * Rust bindings are generated from this file; BPF C includes it.
+ * All sizes are bytes, all times nanoseconds of CLOCK_MONOTONIC.
+ */
+#ifndef BPFDB_ABI_H
+#define BPFDB_ABI_H
+
+#include <linux/types.h>
+#include <bpfdb/limits.h>
+#include <bpfdb/status.h>
+
+/* Raised when a structure below or a pinned map changes its layout. */
+#define BPFDB_ABI_VERSION 1
+
+/* ---- Storage ------------------------------------------------------------ */
+
+/*
+ * An address is a byte offset into the sequence of segments: segment number
+ * in the bits above BPFDB_SEGMENT_BITS. Address 0 is never handed out.
+ *
+ * A version is 32 bytes of a cell (the head: the newest committed one), of an
+ * aux block (history), or of a lock (pending).
+ *   stamp: commit timestamp (48 bits) | key length (10 bits; in the head only)
+ *   meta:  link to the aux block in grains (40 bits; head only) | length (24)
+ *   data:  the value if length <= BPFDB_INLINE_MAX, else data[0] = its address
+ */
+struct bpfdb_version {
+	__u64 stamp;
+	__u64 meta;
+	__u64 data[2];
+};
+
+#define BPFDB_STAMP_BITS 48
+#define BPFDB_STAMP_MASK ((1ULL << BPFDB_STAMP_BITS) - 1)
+#define BPFDB_LENGTH_BITS 24
+#define BPFDB_LENGTH_MASK ((1ULL << BPFDB_LENGTH_BITS) - 1)
+/* Length of a version that says: no value here (deleted, or never set). */
+#define BPFDB_ABSENT BPFDB_LENGTH_MASK
+
+/*
+ * A record. Key: the bytes, zero-padded, if length <= BPFDB_INLINE_MAX; else
+ * key[0] = address of the key's slot, key[1] = its hash. Either way key[] and
+ * the length identify one live record.
+ */
+struct bpfdb_cell {
+	__u64 home;   /* about the keys whose home is this cell: see HOME_ */
+	__u64 header; /* about the record stored in this cell: see CELL_ */
+	__u64 key[2];
+	struct bpfdb_version head;
+};
+
+/* home: bitmap of the neighbourhood | level | latch | change counter */
+#define BPFDB_HOME_BITMAP_MASK 0xffffffffULL
+#define BPFDB_HOME_LEVEL_SHIFT 32
+#define BPFDB_HOME_LEVEL_MASK 0xffULL
+#define BPFDB_HOME_LATCH (1ULL << 40)
+#define BPFDB_HOME_CHANGE (1ULL << 41)
+
+/* header: flags (8 bits) | owner or readers (26 bits) | change counter (30 bits).
+ * A cell with BPFDB_CELL_EXCLUSIVE names its owner (session, lock index); any
+ * other cell counts its shared locks in the same field. */
+#define BPFDB_CELL_USED (1ULL << 0)
+/* Held inside one operator; only its holder changes the cell's content. */
+#define BPFDB_CELL_LATCH (1ULL << 1)
+/* Exclusive transaction lock. */
+#define BPFDB_CELL_EXCLUSIVE (1ULL << 2)
+/* The owner's lock holds a pending version. */
+#define BPFDB_CELL_PENDING (1ULL << 3)
+/* The record has history: the link is its aux block (in grains). */
+#define BPFDB_CELL_AUX (1ULL << 4)
+/* The head is being overwritten by the pending version, already committed. */
+#define BPFDB_CELL_REPLACING (1ULL << 5)
+#define BPFDB_CELL_FLAGS_MASK 0xffULL
+#define BPFDB_CELL_FIELD_SHIFT 8
+#define BPFDB_CELL_FIELD_MASK (((1ULL << 26) - 1) << BPFDB_CELL_FIELD_SHIFT)
+#define BPFDB_CELL_READER (1ULL << BPFDB_CELL_FIELD_SHIFT)
+#define BPFDB_CELL_CHANGE (1ULL << 34)
+
+/* owner: session (16 bits) | lock index in that session (10 bits) */
+#define BPFDB_OWNER_LOCK_BITS 10
+#define BPFDB_OWNER_LOCK_MASK ((1ULL << BPFDB_OWNER_LOCK_BITS) - 1)
+
+/* Versions older than the head, unordered; meta 0 and stamp 0 = free entry.
+ * One entry more than the version limit asks for: a snapshot that begins
+ * between SET and COMMIT may need the head too (bpf/txn/history.bpf.h). */
+struct bpfdb_aux {
+	__u64 used; /* entries in use */
+	__u64 reserved;
+	struct bpfdb_version history[BPFDB_VERSIONS_MAX];
+};
+
+/* State of a page. word: first free grain | free slots | tag */
+struct bpfdb_slab {
+	__u64 word;
+	__u32 next;    /* next slab in the list that this one is in; of two index pages
+			* that are being merged: the one that stays */
+	__u32 sibling; /* index page being split: the page that takes the upper half */
+	__u32 listed;  /* 1 while in its class's list of slabs with free slots */
+	__u32 splitting; /* index page: latch of the split */
+	__u8 class_;   /* size class, or a BPFDB_PAGE_ value */
+	__u8 level;    /* index page: directory bits that it answers for */
+	__u8 reserved[2];
+	__u32 prefix; /* index page: the directory bits themselves */
+};
+
+#define BPFDB_SLAB_HEAD_MASK 0x1fffULL
+#define BPFDB_SLAB_NONE 0x1fffULL
+#define BPFDB_SLAB_FREE_SHIFT 13
+#define BPFDB_SLAB_FREE_MASK 0x1fffULL
+#define BPFDB_SLAB_TAG (1ULL << 26)
+
+#define BPFDB_PAGE_UNUSED 0xff
+#define BPFDB_PAGE_INDEX 0xfe
+/* Was an index page; programs that found it before may still read it. */
+#define BPFDB_PAGE_RETIRED 0xfd
+
+/* ---- Sessions ----------------------------------------------------------- */
+
+/* A lock held by a transaction, and the version it is to become. */
+struct bpfdb_lock {
+	__u64 hash;
+	__u64 key[2]; /* as in the cell: identifies the record if it moves */
+	__u64 cell;   /* address of the cell when it was locked: a hint */
+	__u32 key_len;
+	__u32 mode; /* BPFDB_LOCK_ */
+	__u64 meta; /* pending version: length */
+	__u64 data[2];
+};
+
+#define BPFDB_LOCK_NONE 0
+#define BPFDB_LOCK_SHARED 1
+#define BPFDB_LOCK_EXCLUSIVE 2
+/* EXCLUSIVE and a pending version is in meta and data. */
+#define BPFDB_LOCK_PENDING 3
+
+enum bpfdb_txn_state {
+	BPFDB_TXN_NONE = 0,
+	BPFDB_TXN_WRITE = 1,
+	BPFDB_TXN_READ = 2,
+	/* An Error happened: only ROLLBACK (or COMMIT, which rolls back). */
+	BPFDB_TXN_FAILED = 3,
+	/* Decided, but a lock could not be released yet: the next operator, or
+	 * the reaper, finishes it. */
+	BPFDB_TXN_FINISHING = 4,
+	/* Rolled back by the idle limit; told once. */
+	BPFDB_TXN_EXPIRED = 5,
+};
+
+/* in_use of a session that was closed but could not be cleared yet */
+#define BPFDB_SESSION_CLOSING 2
+
+/* kind: sessions of a daemon that died are closed by the next one, those of
+ * embedding programs are not. */
+#define BPFDB_SESSION_EMBEDDED 0
+#define BPFDB_SESSION_USER 1
+#define BPFDB_SESSION_REDIS 2
+
+/* commit word: phase | payload. See bpf/txn/commit.bpf.h for the protocol. */
+#define BPFDB_PHASE_SHIFT 62
+#define BPFDB_PHASE_NONE 0ULL
+#define BPFDB_PHASE_COMMITTING 1ULL /* payload: transaction number */
+#define BPFDB_PHASE_COMMITTED 2ULL  /* payload: commit timestamp */
+#define BPFDB_PAYLOAD_MASK ((1ULL << BPFDB_PHASE_SHIFT) - 1)
+
+enum bpfdb_operation {
+	BPFDB_OP_BEGIN = 0,
+	BPFDB_OP_BEGIN_READ_ONLY = 1,
+	BPFDB_OP_GET = 2,
+	BPFDB_OP_SET = 3,
+	BPFDB_OP_DELETE = 4,
+	BPFDB_OP_COMMIT = 5,
+	BPFDB_OP_ROLLBACK = 6,
+	BPFDB_OP_GET_FOR_UPDATE = 7,
+	BPFDB_OP_COUNT = 8,
+};
+
+/*
+ * The session context: one client's transaction and the operands of its
+ * operators. Set key, key_len (and the value for SET), call the operator, read
+ * the outcome and the value. One operator at a time per session.
+ */
+struct bpfdb_session {
+	__u64 commit; /* the commit word; other sessions read and help */
+	__u64 transaction;
+	__u64 snapshot; /* of a read-only transaction */
+	__u64 last_active;
+	__u32 busy; /* 1 while an operator runs */
+	__u32 index;
+	__u32 lock_count;
+	__u32 in_use; /* 0, 1, or BPFDB_SESSION_CLOSING */
+	__u8 state; /* enum bpfdb_txn_state */
+	__u8 failure; /* the Error that failed the transaction */
+	__u8 kind; /* BPFDB_SESSION_: who opened it */
+	__u8 reserved;
+	__u64 hash; /* of the key */
+
+	/* Operators executed, never reset. Here, because this cache line is at hand;
+	 * not atomic (docs/decisions/0004-counters.md). */
+	__u64 operations[BPFDB_OP_COUNT];
+
+	/* Operands. value: the bytes if value_len <= BPFDB_INLINE_MAX, else
+	 * value[0] = address of the slot. For SET the slot comes from
+	 * bpfdb_value_alloc and is taken over, Error or not. For GET it stays
+	 * the engine's: copy, then bpfdb_still_valid, else GET again. */
+	__u32 key_len;
+	__u32 value_len;
+	__u64 value[2];
+	/* What GET read: cell and header, for bpfdb_still_valid. */
+	__u64 view_cell;
+	__u64 view_header;
+
+	/* For continuation-passing style: programs to run after the operator,
+	 * by outcome; and room for the application. */
+	__u32 on_found;
+	__u32 on_not_found;
+	__u32 on_ok;
+	__u32 on_error;
+	__u32 status;
+	__u32 room_tried; /* this operator tried to split the key's page */
+	__u64 app[8];
+
+	struct bpfdb_lock locks[BPFDB_LOCKS_INLINE];
+	__u64 lock_blocks[BPFDB_LOCK_BLOCK_ENTRIES];
+	/* The key, zero-padded to a multiple of 8 by the front end. */
+	__u64 key[BPFDB_KEY_MAX / 8 + 2];
+};
+
+/* ---- User space sessions: BPF_PROG_RUN --------------------------------- */
+
+/* One operation in a user-space session's buffer; key then value follow, each
+ * padded to 8 bytes. The reply overwrites status and value. */
+struct bpfdb_request {
+	__u32 operation;
+	__u32 status;    /* out */
+	__u32 key_len;
+	__u32 value_len; /* in: of SET; out: of GET */
+	__u32 next;   /* offset of the next request in the buffer; 0 = last */
+	__u32 value_room; /* bytes reserved behind the key for the value */
+};
+
+/* Request buffer of one user-space session (map `io`, mapped by user space). */
+#define BPFDB_IO_SIZE (1 << 18)
+/* Room behind the buffer, for the verifier and the longest value. */
+#define BPFDB_IO_PAD (BPFDB_VALUE_MAX + 4096)
+
+/* ---- Engine ------------------------------------------------------------- */
+
+/* Fixed when the engine is created; constants to the verifier. */
+struct bpfdb_config {
+	__u32 versions; /* 1 to BPFDB_VERSIONS_MAX */
+	__u32 directory_bits;
+	__u32 sessions;
+	__u32 segments_max;
+	__u32 pages_max;
+	__u32 locks_max;
+	__u64 idle_limit; /* an interactive transaction idle longer is rolled back */
+	__u32 log_enabled; /* 0: this version has no log */
+	__u32 port; /* TCP port of the Redis front end, host order */
+};
+
+/* One gauge or list head per cache line, where several processors write it. */
+struct bpfdb_line {
+	__u64 value;
+	__u64 pad[7];
+};
+
+struct bpfdb_class {
+	__u64 partial; /* list of slabs with free slots: slab | tag (upper 32 bits) */
+	__u64 slabs;   /* slabs that belong to this class */
+	__u64 used;    /* slots handed out */
+	__u64 pad[5];
+	__u32 open[BPFDB_ALLOC_SHARDS]; /* slab that a processor allocates from */
+};
+
+struct bpfdb_engine {
+	__u32 abi_version;
+	__u32 initialized;
+	__u64 zero; /* always 0, unknown to the verifier */
+	__u64 hash_seed[2];
+	struct bpfdb_line clock;      /* epoch clock: see bpf/txn/clock.bpf.h */
+	struct bpfdb_line now; /* coarse time, written by the maintenance timer */
+	struct bpfdb_line snapshots_running;
+	struct bpfdb_line segments;   /* segments added so far (user space writes) */
+	struct bpfdb_line pages_taken;       /* pages cut off the segments so far */
+	struct bpfdb_line pages_free; /* list of returned pages: page | tag */
+	struct bpfdb_line pages_free_count;
+	struct bpfdb_line versions;   /* history versions */
+	struct bpfdb_line garbage;    /* cells that the sweeper must visit */
+	struct bpfdb_line directory_depth; /* bits of the hash that it goes by */
+	struct bpfdb_line directory_latch;
+	struct bpfdb_line index_pages;
+	struct bpfdb_line sweep_cursor;
+	struct bpfdb_line session_cursor;
+	struct bpfdb_line reap_cursor;
+	struct bpfdb_class classes[BPFDB_CLASS_ENTRIES];
+};
+
+/* Per-processor counters; `bpfdb stats` sums them. */
+struct bpfdb_counters {
+	__u64 operations[BPFDB_OP_COUNT]; /* of closed and open sessions: summed by user space */
+	__u64 statuses[BPFDB_STATUS_COUNT]; /* Errors by cause, and outcomes */
+	__u64 latch_retries;
+	__u64 read_retries;
+	__u64 autocommit_retries;
+	__u64 commits_helped;
+	__u64 page_splits;
+	__u64 page_merges;
+	__u64 pages_reclaimed;
+	__u64 versions_pruned;
+	__u64 records_swept;
+	__u64 sessions_reaped;
+	__u64 requests_fast; /* Redis requests answered in the kernel */
+	__u64 connections_passed; /* hand-overs to user space */
+	__u64 bytes_passed;
+};
+
+#include <bpfdb/connection.h>
+
+#endif

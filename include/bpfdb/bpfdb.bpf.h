@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
+/*
+ * What an eBPF program that embeds bpfdb includes. Load the object through the
+ * bpfdb crate (Engine::adopt), which lets it share the engine's maps.
+ *
+ * Direct style: the operators are global subprograms, verified one by one and
+ * called like functions. Each takes a session (an entry of the map `sessions`,
+ * from bpfdb_session_open) and returns an enum bpfdb_status.
+ *
+ *   bpfdb_begin, bpfdb_begin_read_only, bpfdb_commit, bpfdb_rollback
+ *   bpfdb_get             FOUND, NOT_FOUND, Error (in a read-write transaction)
+ *   bpfdb_get_for_update  the same, with an exclusive lock
+ *   bpfdb_set             OK, Error; takes over the slot of bpfdb_value_alloc
+ *   bpfdb_delete          FOUND, NOT_FOUND, Error
+ *
+ * Operands: session->key and key_len; session->value and value_len. A value of
+ * up to BPFDB_INLINE_MAX bytes is in session->value[]; a longer one in the slot
+ * whose address is session->value[0]: bpfdb_at() makes it a pointer. After a
+ * GET copy the bytes, then ask bpfdb_still_valid(); if it says 0, GET again.
+ *
+ * Continuation-passing style: continuation.bpf.h.
+ */
+#ifndef BPFDB_BPFDB_BPF_H
+#define BPFDB_BPFDB_BPF_H
+
+#include "../../bpf/operators/maintenance.bpf.h"
+
+#endif

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
+/*
+ * Connections of the Redis front end: what the programs in bpf/net and the
+ * daemon (crates/bpfdb-server) share. bpf/net/connection.bpf.h tells the
+ * protocol between them.
+ */
+#ifndef BPFDB_CONNECTION_H
+#define BPFDB_CONNECTION_H
+
+#include <linux/types.h>
+#include <bpfdb/limits.h>
+
+/* Bytes of requests that the parser looks at without loading again. */
+#define BPFDB_WINDOW 2048
+/* Behind the window: one access of up to a key may begin at its last byte. */
+#define BPFDB_WINDOW_PAD (BPFDB_KEY_MAX + 16)
+/* Longest request that the kernel assembles from parts, bytes. */
+#define BPFDB_REQUEST_MAX (BPFDB_VALUE_MAX + BPFDB_KEY_MAX + 256)
+/* Longest value that the kernel puts into a reply, bytes: the packet window of
+ * a program ends at 32 KiB. */
+#define BPFDB_REPLY_VALUE_MAX (28 * 1024)
+/* Reply bytes after which the kernel sends what it has. */
+#define BPFDB_REPLY_BATCH (64 * 1024)
+/* Send buffer of a connection, bytes. When half of it is taken, the daemon
+ * answers: it can wait for the client to read, a program cannot. */
+#define BPFDB_SEND_BUFFER (1 << 20)
+/* Bytes that may have arrived and not been taken in yet. What the kernel holds
+ * for a program does not close the window of TCP, so that a client which sends
+ * without end and reads nothing must lose its connection at some point; one
+ * that sends faster than the kernel's worker runs should not. */
+#define BPFDB_UNANSWERED_MAX (64 << 20)
+/* Attempts of a command on several keys before its conflict is reported. */
+#define BPFDB_COMMAND_TRIES 64
+/* Digits and sign of the longest integer. */
+#define BPFDB_INTEGER_MAX 20
+
+_Static_assert(BPFDB_REPLY_BATCH + BPFDB_REPLY_VALUE_MAX + 64 < BPFDB_SEND_BUFFER / 2,
+	       "the replies of one run fit what is left of the send buffer");
+_Static_assert(BPFDB_REPLY_VALUE_MAX + 64 < 32768, "a reply fits the packet window");
+
+/* `arrived`: flags | bytes that arrived from the client, ever. */
+#define BPFDB_CONNECTION_USER (1ULL << 63)   /* the daemon answers */
+#define BPFDB_CONNECTION_CLOSED (1ULL << 62) /* the socket is gone */
+#define BPFDB_CONNECTION_BROKEN (1ULL << 61) /* to be closed by the daemon */
+#define BPFDB_CONNECTION_BYTES (BPFDB_CONNECTION_BROKEN - 1)
+
+/* One connection; its index is that of its session. */
+struct bpfdb_connection {
+	__u64 arrived;
+	__u64 cookie; /* of the socket; 0: not in use */
+	__u64 answered; /* bytes of requests that the kernel answered */
+	__u64 handed; /* bytes that went to the daemon through the worker */
+	__u64 passed; /* bytes that went to the daemon directly */
+	__u64 consumed; /* bytes that the daemon received; it writes this */
+	__u64 replied; /* bytes of replies that the kernel sent */
+	__u32 sequence; /* TCP sequence number at which replied was 0 */
+	__u32 rebase; /* the daemon sent something: sequence is to be taken anew */
+	__u32 corked; /* size up to which a split request is being assembled, or 0 */
+	__u32 answers; /* requests answered in this message */
+
+	/* Scratch of the program that answers; positions count from the first
+	 * byte of the message. */
+	__u64 source; /* kernel address of the message */
+	__u32 size;
+	__u32 window_at;  /* position of the window */
+	__u32 window_end; /* position behind it */
+	__u32 request; /* position of the request being answered */
+	__u32 at;      /* position of the parser */
+	__u32 need;    /* bytes of the message that would complete the request */
+	__u32 end;     /* position behind the arguments that were checked */
+	__u32 arg;     /* the argument parsed last: position, length */
+	__u32 arg_len;
+	__u32 argc; /* arguments that follow the command's name */
+	__u32 out;  /* bytes of replies at the front of the message */
+	__u32 room; /* replies may be written up to here */
+	__u32 gaps; /* bytes inserted into the message to make room */
+	__u64 name; /* the command's, in small letters */
+	__u8 text[64];
+	__u8 window[BPFDB_WINDOW + BPFDB_WINDOW_PAD];
+};
+
+/* What the programs tell the daemon. */
+struct bpfdb_handover {
+	__u64 cookie;
+	__u32 connection;
+	__u32 reserved;
+};
+
+/* Error replies that are not in the list of status.h. */
+#define BPFDB_REPLY_CONFLICT                                                                       \
+	"CONFLICT another transaction holds this key; ROLLBACK and run the transaction again"
+#define BPFDB_REPLY_CONFLICT_AUTO                                                                  \
+	"CONFLICT another transaction holds this key; run the command again"
+#define BPFDB_REPLY_OOM "OOM command not allowed when used memory > 'maxmemory'."
+#define BPFDB_REPLY_FAILED "ERR the transaction has failed; ROLLBACK it and run it again"
+#define BPFDB_REPLY_NESTED "ERR a transaction is open already; COMMIT or ROLLBACK it first"
+#define BPFDB_REPLY_NO_TRANSACTION "ERR no transaction is open; BEGIN one first"
+
+#endif

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
+/*
+ * Every bound of the engine, in one place, each with its reason. Bounds that
+ * depend on each other are tied by static assertions at the end. Load-time
+ * knobs (versions per key, sizes of the tables) are in abi.h, struct
+ * bpfdb_config, and bounded by the limits here.
+ */
+#ifndef BPFDB_LIMITS_H
+#define BPFDB_LIMITS_H
+
+/* Longest key, bytes. */
+#define BPFDB_KEY_MAX 512
+/* Longest value that the kernel side stores, bytes: one slab page. */
+#define BPFDB_VALUE_MAX 65536
+/* Keys and values up to this length, bytes, live inside the 64-byte cell. */
+#define BPFDB_INLINE_MAX 16
+
+/* A segment is the unit in which memory is added to a running engine. */
+#define BPFDB_SEGMENT_BITS 24
+#define BPFDB_SEGMENT_SIZE (1 << BPFDB_SEGMENT_BITS)
+/* Unused tail of a segment: lets the verifier see that any offset inside the
+ * segment may be followed by one access of up to a page. */
+#define BPFDB_SEGMENT_PAD 65536
+/* Most segments: 4096 of 16 MiB, 64 GiB. */
+#define BPFDB_SEGMENTS_MAX 4096
+
+/* A page is the unit in which a segment is handed to the index or to a size
+ * class. */
+#define BPFDB_PAGE_BITS 16
+#define BPFDB_PAGE_SIZE (1 << BPFDB_PAGE_BITS)
+#define BPFDB_PAGES_PER_SEGMENT (1 << (BPFDB_SEGMENT_BITS - BPFDB_PAGE_BITS))
+
+/* An index page is an array of cells; a cell holds one record. */
+#define BPFDB_CELL_SIZE 64
+#define BPFDB_CELL_BITS 10
+#define BPFDB_CELLS_PER_PAGE (BPFDB_PAGE_SIZE / BPFDB_CELL_SIZE)
+/* A record lies at most this many cells behind its home cell. */
+#define BPFDB_NEIGHBOURHOOD 32
+/* Occupied cells at which a page is split, in 1/1024 of the page. */
+#define BPFDB_SPLIT_FILL 820
+/* Most directory bits: 2^22 index pages would hold 4 G cells. */
+#define BPFDB_DIRECTORY_BITS_MAX 22
+
+/* Size classes: 32, 48, 64, 96, 128, ... 32768, 49152, 65536 bytes. */
+#define BPFDB_CLASSES 23
+/* Entries of the class table: a power of two, so that a mask bounds it. */
+#define BPFDB_CLASS_ENTRIES 32
+/* Slots are addressed in units of this many bytes. */
+#define BPFDB_GRAIN 16
+/* Processors with an open slab of their own; others share by remainder. */
+#define BPFDB_ALLOC_SHARDS 16
+
+/* Versions of a record: the newest plus what running snapshots need.
+ * 1 means single-version mode. */
+#define BPFDB_VERSIONS_MAX 8
+
+/* Locks of one transaction: the first few in the session, then blocks. */
+#define BPFDB_LOCKS_INLINE 8
+#define BPFDB_LOCKS_PER_BLOCK 64
+#define BPFDB_LOCK_BLOCKS 15
+/* Entries of the block table: a power of two, so that a mask bounds it. */
+#define BPFDB_LOCK_BLOCK_ENTRIES 16
+#define BPFDB_LOCKS_MAX (BPFDB_LOCKS_INLINE + BPFDB_LOCKS_PER_BLOCK * BPFDB_LOCK_BLOCKS)
+
+/* Read locks on one record at a time. */
+#define BPFDB_READERS_MAX 1023
+/* Sessions, user-space and network together. */
+#define BPFDB_SESSIONS_MAX 65536
+/* Sessions are scanned for running snapshots in groups of this many. */
+#define BPFDB_SNAPSHOT_GROUP 64
+
+/* Tries before an operator gives up on a latch that another processor (or
+ * the program it interrupted) holds, and reports a conflict. */
+#define BPFDB_LATCH_TRIES 64
+/* Restarts of an optimistic read that writers keep invalidating. Each restart
+ * means that somebody else made progress. */
+#define BPFDB_READ_TRIES 4096
+/* Retries of an auto-commit operator inside the kernel on a conflict. */
+#define BPFDB_AUTOCOMMIT_TRIES 64
+
+/* Operators in one batch of BPF_PROG_RUN. */
+#define BPFDB_BATCH_MAX 1024
+
+_Static_assert(BPFDB_VALUE_MAX <= BPFDB_PAGE_SIZE, "a value must fit one slab page");
+_Static_assert(BPFDB_SEGMENT_PAD >= BPFDB_PAGE_SIZE, "page-sized access at any offset");
+_Static_assert(BPFDB_CELLS_PER_PAGE == 1 << BPFDB_CELL_BITS, "the home is ten bits of the hash");
+_Static_assert(BPFDB_NEIGHBOURHOOD == 32, "the neighbourhood bitmap has 32 bits");
+_Static_assert(BPFDB_LOCKS_MAX <= (1 << 10), "lock index field of a cell is 10 bits");
+_Static_assert(BPFDB_SESSIONS_MAX <= (1 << 16), "session field of a cell is 16 bits");
+_Static_assert(BPFDB_VERSIONS_MAX <= 8, "a version array fits the aux block");
+
+#endif

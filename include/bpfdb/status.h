@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
+/*
+ * Outcomes and Errors as one list. The C enum, the Rust enum (generated from
+ * the enum's bindings), the error texts and docs/errors.md come from it.
+ *
+ * X(NAME, value, "text", "what the caller should do")
+ */
+#ifndef BPFDB_STATUS_H
+#define BPFDB_STATUS_H
+
+#define BPFDB_STATUS_LIST(X)                                                                       \
+	X(OK, 0, "ok", "nothing")                                                                  \
+	X(FOUND, 1, "key found", "use the value")                                                  \
+	X(NOT_FOUND, 2, "key not found", "nothing: absence is an answer")                          \
+	X(CONFLICT, 16, "another transaction holds this key",                                      \
+	  "roll back and run the transaction again")                                               \
+	X(VERSIONS_FULL, 17, "every version of this key is needed by a running snapshot",          \
+	  "end long read-only transactions, then run the transaction again")                       \
+	X(OUT_OF_MEMORY, 18, "out of memory: the configured limit is reached",                     \
+	  "delete data or raise the memory limit")                                                 \
+	X(MEMORY_PENDING, 19, "memory is being added",                                             \
+	  "run the operation again in a few milliseconds")                                         \
+	X(TOO_MANY_LOCKS, 20, "the transaction holds too many locks",                              \
+	  "roll back and use smaller transactions")                                                \
+	X(KEY_TOO_LARGE, 21, "key is longer than the limit, or empty", "use a shorter key")        \
+	X(VALUE_TOO_LARGE, 22, "value is longer than the in-kernel limit", "use a shorter value")  \
+	X(WRONG_STATE, 23, "operator is not allowed in this state of the session",                 \
+	  "begin or end a transaction first")                                                      \
+	X(READ_ONLY, 24, "write in a read-only transaction", "use a read-write transaction")       \
+	X(ROLLED_BACK, 25, "the transaction had failed and was rolled back",                       \
+	  "run the transaction again")                                                             \
+	X(TIMED_OUT, 26, "the transaction was idle for too long and was rolled back",              \
+	  "run the transaction again")                                                             \
+	X(SESSION_BUSY, 27, "the session is running another operator",                             \
+	  "use one session per thread")                                                            \
+	X(EXHAUSTED, 28, "a bounded loop inside the engine ran out",                               \
+	  "run the operation again; report it if it persists")                                     \
+	X(BAD_REQUEST, 29, "malformed request to the engine", "correct the caller")                \
+	X(CORRUPT, 30, "an internal invariant does not hold", "stop and report it")                \
+	X(MISSED_TAIL_CALL, 31, "a continuation was not loaded", "load every continuation")        \
+	X(NO_SESSION, 32, "no free session", "close sessions or raise the session limit")
+
+#define BPFDB_STATUS_ENUM(name, value, text, action) BPFDB_##name = value,
+enum bpfdb_status { BPFDB_STATUS_LIST(BPFDB_STATUS_ENUM) BPFDB_STATUS_COUNT = 33 };
+
+/* Errors are the outcomes from here on. */
+#define BPFDB_FIRST_ERROR 16
+
+#endif

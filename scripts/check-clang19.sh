@@ -1,0 +1,16 @@
+#!/bin/sh
+# Do the programs also load when clang-19 compiles them? Builds in a folder of
+# its own, runs their tests, and leaves nothing behind. Exit status 77: skipped.
+set -eu
+cd "$(dirname "$0")/.."
+
+if ! command -v clang-19 >/dev/null; then
+	echo "check-clang19: SKIPPED, there is no clang-19" >&2
+	exit 77
+fi
+target=$(mktemp -d)
+trap 'rm -rf "$target"' EXIT
+
+BPFDB_CLANG=clang-19 CARGO_TARGET_DIR=$target nice cargo test --quiet --profile ci \
+	-p bpfdb --all-features --no-fail-fast "$@"
+echo "check-clang19: every program loads"

@@ -1,0 +1,43 @@
+#!/bin/sh
+# Every check that needs no kernel: formats, warnings, house rules.
+set -eu
+cd "$(dirname "$0")/.."
+
+step() { printf 'lint: %s\n' "$*"; }
+fail() { printf 'lint: %s\n' "$*" >&2; exit 1; }
+
+sources() { git ls-files -co --exclude-standard -- "$@"; }
+
+clang_format() {
+	for name in clang-format-22 clang-format-19 clang-format; do
+		command -v "$name" >/dev/null || continue
+		sources 'bpf/*.[ch]' 'include/*.h' 'tests/*.c' 'examples/*.c' 'examples/*.h' |
+			xargs -r "$name" "$@"
+		return
+	done
+	fail "no clang-format: run scripts/setup.sh"
+}
+
+if [ "${1:-}" = --fix ]; then
+	cargo fmt --all
+	clang_format -i
+	cargo run --quiet --profile ci --all-features --bin bpfdb -- docs errors >docs/errors.md.new
+	mv docs/errors.md.new docs/errors.md
+	exit
+fi
+
+step "format of Rust"
+cargo fmt --all --check
+step "format of C"
+clang_format --dry-run -Werror
+step "layers"
+scripts/check-layers.sh
+step "no unfinished work"
+unfinished='TO''DO|FIX''ME|XX''X'
+if sources | xargs grep -nIwE "$unfinished"; then fail "do it now, or file an issue"; fi
+step "clippy"
+cargo clippy --profile ci --workspace --all-targets --all-features -- -D warnings
+step "docs/errors.md is what include/bpfdb/status.h says"
+cargo run --quiet --profile ci --all-features --bin bpfdb -- docs errors |
+	diff -u docs/errors.md - || fail "run make fmt"
+step "clean"

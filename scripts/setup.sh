@@ -1,0 +1,154 @@
+#!/bin/sh
+# Installs what building, testing and measuring bpfdb needs. Asks nothing, may
+# run any number of times, and is quick when nothing is missing.
+set -eu
+
+say() { printf 'setup: %s\n' "$*"; }
+die() { printf 'setup: %s\n' "$*" >&2; exit 1; }
+have() { command -v "$1" >/dev/null 2>&1; }
+
+# Oldest versions that work.
+RUST_MIN=88 # 1.88: oldest that every dependency supports
+CLANG_MIN=19
+
+# ---- What is missing ---------------------------------------------------------
+
+# The compiler for BPF, best first; libclang and clang-format of its version.
+clang_version() {
+	for v in 22 19; do
+		have "clang-$v" && { echo "$v"; return; }
+	done
+	have clang || return 0
+	v=$(clang -dumpversion | cut -d. -f1)
+	[ "$v" -ge "$CLANG_MIN" ] && echo "$v"
+	return 0
+}
+
+library() { ldconfig -p 2>/dev/null | grep -q "$1"; }
+
+rust_is_new_enough() {
+	have cargo || return 1
+	minor=$(cargo --version 2>/dev/null | sed -n 's/^cargo 1\.\([0-9]*\)\..*/\1/p')
+	[ -n "$minor" ] && [ "$minor" -ge "$RUST_MIN" ]
+}
+
+# Prints the packages to install; the compiler's are chosen later, as only
+# apt knows what the archive has.
+missing_packages() {
+	[ -n "$(clang_version)" ] || echo CLANG
+	library 'libclang\(-[0-9]*\)\?\.so' || echo LIBCLANG
+	have clang-format-22 || have clang-format-19 || have clang-format || echo CLANG_FORMAT
+	[ -e /usr/include/libelf.h ] || echo libelf-dev
+	[ -e /usr/include/zlib.h ] || echo zlib1g-dev
+	[ -e /usr/include/linux/types.h ] || echo linux-libc-dev
+	have pkg-config || echo pkg-config
+	have make || echo make
+	have gcc || echo gcc libc6-dev
+	have redis-server || echo redis-server
+	have redis-benchmark || echo redis-tools
+	have ip || echo iproute2
+	python3 -c 'import venv, ensurepip' 2>/dev/null || echo python3-venv
+	rust_is_new_enough || echo RUST
+}
+
+# ---- Installing ----------------------------------------------------------------
+
+as_root() {
+	if [ "$(id -u)" = 0 ]; then
+		"$@"
+	elif have sudo; then
+		sudo "$@"
+	else
+		die "packages must be installed by root: run scripts/setup.sh as root once"
+	fi
+}
+
+apt_install() {
+	say "installing $*"
+	as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq \
+		--no-install-recommends "$@" >/dev/null
+}
+
+in_archive() {
+	apt-cache policy "$1" 2>/dev/null | grep -q 'Candidate: [0-9]'
+}
+
+# The first of these packages that the archive has.
+first_of() {
+	for package in "$@"; do
+		in_archive "$package" && { echo "$package"; return; }
+	done
+	die "none of these packages is in the archive: $*"
+}
+
+# A Redis server is for tests and comparison only: it must not take the port,
+# neither now nor after a restart.
+install_redis() {
+	policy=/usr/sbin/policy-rc.d
+	ours=
+	if [ ! -e "$policy" ]; then
+		ours=yes
+		printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" >/dev/null
+		as_root chmod 755 "$policy"
+	fi
+	failed=
+	apt_install "$@" || failed=yes
+	if [ -n "$ours" ]; then as_root rm -f "$policy"; fi
+	[ -z "$failed" ] || die "could not install $*"
+	if [ -d /run/systemd/system ]; then
+		as_root systemctl disable --now redis-server >/dev/null 2>&1 || true
+	fi
+}
+
+install_rust() {
+	if have rustup; then
+		say "cargo is too old: updating the stable toolchain"
+		rustup toolchain install stable --profile minimal -c clippy -c rustfmt
+		rustup default stable
+	elif in_archive rustup; then
+		apt_install rustup
+		rustup default stable
+	else
+		die "Rust 1.$RUST_MIN or newer is needed, and this distribution has no rustup" \
+			"package: install Rust with rustup, put cargo on PATH, then run this again"
+	fi
+	rust_is_new_enough || die "cargo is still older than 1.$RUST_MIN: check PATH"
+}
+
+install() {
+	have apt-get || die "cannot install on this distribution (it has no apt-get). Needed:" \
+		"clang >= $CLANG_MIN with libclang and clang-format, libelf and zlib headers," \
+		"pkg-config, make, gcc, redis, iproute2, python3 with venv, Rust >= 1.$RUST_MIN"
+	say "reading the package lists"
+	as_root apt-get update -qq
+	packages= redis= rust=
+	for name in "$@"; do
+		case $name in
+		CLANG) packages="$packages $(first_of clang-22 clang-19 clang)" ;;
+		LIBCLANG) packages="$packages $(first_of libclang1-22 libclang1-19 libclang-dev)" ;;
+		CLANG_FORMAT)
+			packages="$packages $(first_of clang-format-22 clang-format-19 clang-format)"
+			;;
+		redis-*) redis="$redis $name" ;;
+		RUST) rust=yes ;;
+		*) packages="$packages $name" ;;
+		esac
+	done
+	# shellcheck disable=SC2086 # lists of words
+	{
+		if [ -n "$packages" ]; then apt_install $packages; fi
+		if [ -n "$redis" ]; then install_redis $redis; fi
+	}
+	if [ -n "$rust" ]; then install_rust; fi
+	[ -n "$(clang_version)" ] || die "the archive's clang is older than $CLANG_MIN"
+}
+
+# ---- Main ----------------------------------------------------------------------
+
+[ "$(uname -s)" = Linux ] || die "bpfdb needs Linux"
+missing=$(missing_packages)
+if [ -n "$missing" ]; then
+	# shellcheck disable=SC2086 # a list of words
+	install $missing
+	say "done"
+fi
