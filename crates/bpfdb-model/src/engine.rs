@@ -1,0 +1,696 @@
+//! The reference engine: operators on plain maps.
+//!
+//! 1. A transaction holds every lock it took until it ends; nobody waits.
+//! 2. What a transaction writes stays in its session until COMMIT.
+//! 3. A commit gets the next timestamp; a snapshot is a timestamp, and sees of
+//!    each key the newest version that is not newer than itself.
+//! 4. After an Error a read-write transaction is FAILED: it holds its locks,
+//!    and can only end.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{Answer, Error, Fault, Gauges, Op, Outcome};
+
+type Key = Vec<u8>;
+/// `None`: no value here.
+type Value = Option<Vec<u8>>;
+type Timestamp = u64;
+
+/// The limits of the engine that a schedule can reach.
+#[derive(Clone, Copy, Debug)]
+pub struct Rules {
+    /// Versions of a record: the newest, and older ones for snapshots.
+    pub versions: usize,
+    pub locks_max: usize,
+    pub key_max: usize,
+    pub value_max: usize,
+    pub fault: Option<Fault>,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Rules {
+            versions: 4,
+            locks_max: 1000,
+            key_max: 512,
+            value_max: 65536,
+            fault: None,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SessionId(u64);
+
+#[derive(Default)]
+struct Session {
+    state: State,
+    /// Changes of the open transaction.
+    writes: BTreeMap<Key, Value>,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum State {
+    #[default]
+    Idle,
+    Write,
+    Failed,
+    Read(Timestamp),
+}
+
+#[derive(Default)]
+struct Lock {
+    writer: Option<SessionId>,
+    readers: BTreeSet<SessionId>,
+}
+
+struct Version {
+    stamp: Timestamp,
+    value: Value,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Shared,
+    Exclusive,
+}
+
+pub struct Model {
+    rules: Rules,
+    clock: Timestamp,
+    opened: u64,
+    sessions: BTreeMap<SessionId, Session>,
+    locks: BTreeMap<Key, Lock>,
+    /// Oldest first; no versions: never written, or forgotten.
+    records: BTreeMap<Key, Vec<Version>>,
+}
+
+impl Model {
+    pub fn new(rules: Rules) -> Model {
+        assert!(rules.versions >= 1);
+        Model {
+            rules,
+            clock: 0,
+            opened: 0,
+            sessions: BTreeMap::new(),
+            locks: BTreeMap::new(),
+            records: BTreeMap::new(),
+        }
+    }
+
+    pub fn open(&mut self) -> SessionId {
+        self.opened += 1;
+        let id = SessionId(self.opened);
+        self.sessions.insert(id, Session::default());
+        id
+    }
+
+    /// Rolls back what is open.
+    pub fn close(&mut self, id: SessionId) {
+        if !self.faulty(Fault::CloseKeepsLocks) {
+            self.unlock_all(id);
+        }
+        self.sessions.remove(&id);
+    }
+
+    /// Runs one operator. RECONNECT keeps the id.
+    pub fn apply(&mut self, id: SessionId, op: &Op) -> Outcome {
+        match op {
+            Op::Begin => self.begin(id, State::Write),
+            Op::BeginReadOnly => {
+                let stale = u64::from(self.faulty(Fault::SnapshotStale));
+                self.begin(id, State::Read(self.clock.saturating_sub(stale)))
+            }
+            Op::Get(key) => self.get(id, key),
+            Op::GetForUpdate(key) => self.get_for_update(id, key),
+            Op::Set(key, value) => self.set(id, key, value),
+            Op::Delete(key) => self.delete(id, key),
+            Op::Commit => self.commit(id),
+            Op::Rollback => self.rollback(id),
+            Op::Reconnect => {
+                self.close(id);
+                self.sessions.insert(id, Session::default());
+                Ok(Answer::Done)
+            }
+        }
+    }
+
+    pub fn gauges(&self) -> Gauges {
+        let locks = |lock: &Lock| lock.readers.len() + usize::from(lock.writer.is_some());
+        let open = |session: &&Session| session.state != State::Idle;
+        Gauges {
+            records: self.records.len() as u64,
+            locks: self.locks.values().map(locks).sum::<usize>() as u64,
+            transactions: self.sessions.values().filter(open).count() as u64,
+            history: self.records.values().map(|v| v.len() as u64 - 1).sum(),
+            slots: self.records.values().map(|v| v.len() as u64).sum(),
+        }
+    }
+
+    /// Of all keys and values that are kept.
+    pub fn bytes(&self) -> u64 {
+        let value = |version: &Version| version.value.as_ref().map_or(0, Vec::len);
+        let record = |(key, versions): (&Key, &Vec<Version>)| {
+            key.len() + versions.iter().map(value).sum::<usize>()
+        };
+        self.records.iter().map(record).sum::<usize>() as u64
+    }
+
+    /// Forgets versions that nobody can see, and records without a value.
+    pub fn sweep(&mut self) {
+        for key in self.records.keys().cloned().collect::<Vec<_>>() {
+            self.prune(&key);
+        }
+        self.records
+            .retain(|_, versions| versions.len() > 1 || versions[0].value.is_some());
+    }
+
+    // ---- Operators ---------------------------------------------------------
+
+    fn begin(&mut self, id: SessionId, state: State) -> Outcome {
+        match self.state(id) {
+            State::Idle => self.session(id).state = state,
+            _ => return Err(Error::WrongState),
+        }
+        Ok(Answer::Done)
+    }
+
+    fn get(&mut self, id: SessionId, key: &Key) -> Outcome {
+        self.check_not_failed(id)?;
+        self.check_key(id, key)?;
+        match self.state(id) {
+            State::Idle | State::Failed => Ok(answer(self.newest(id, key))),
+            State::Read(_) if self.faulty(Fault::SnapshotMoves) => Ok(answer(self.newest(id, key))),
+            State::Read(snapshot) => Ok(answer(self.version_at(key, snapshot))),
+            State::Write => {
+                self.lock_to_read(id, key)?;
+                Ok(answer(self.newest(id, key)))
+            }
+        }
+    }
+
+    fn get_for_update(&mut self, id: SessionId, key: &Key) -> Outcome {
+        self.check_not_failed(id)?;
+        self.check_key(id, key)?;
+        match self.state(id) {
+            State::Failed | State::Idle => Err(Error::WrongState),
+            State::Read(_) => Err(Error::ReadOnly),
+            State::Write => {
+                self.lock(id, key, Mode::Exclusive)?;
+                Ok(answer(self.newest(id, key)))
+            }
+        }
+    }
+
+    fn set(&mut self, id: SessionId, key: &Key, value: &[u8]) -> Outcome {
+        let fits = value.len() <= self.rules.value_max;
+        self.check(id, fits, Error::ValueTooLarge)?;
+        self.change(id, key, Some(value.to_vec()))?;
+        Ok(Answer::Done)
+    }
+
+    fn delete(&mut self, id: SessionId, key: &Key) -> Outcome {
+        match self.change(id, key, None)? {
+            Some(_) => Ok(Answer::Done),
+            None => Ok(Answer::Absent),
+        }
+    }
+
+    fn commit(&mut self, id: SessionId) -> Outcome {
+        let state = self.state(id);
+        match state {
+            State::Idle => return Err(Error::WrongState),
+            State::Failed if self.faulty(Fault::FailedCommits) => self.publish(id),
+            State::Write => self.publish(id),
+            State::Failed | State::Read(_) => {}
+        }
+        self.end(id);
+        if state == State::Failed {
+            Err(Error::RolledBack)
+        } else {
+            Ok(Answer::Done)
+        }
+    }
+
+    fn rollback(&mut self, id: SessionId) -> Outcome {
+        if self.state(id) == State::Idle {
+            return Err(Error::WrongState);
+        }
+        if self.faulty(Fault::RollbackKeepsChanges) {
+            self.publish(id);
+        }
+        if self.faulty(Fault::LeakedLock) {
+            self.session(id).state = State::Idle;
+            self.session(id).writes.clear();
+            self.unlock_writer(id);
+        } else {
+            self.end(id);
+        }
+        Ok(Answer::Done)
+    }
+
+    // ---- Transactions ------------------------------------------------------
+
+    fn session(&mut self, id: SessionId) -> &mut Session {
+        self.sessions.get_mut(&id).expect("session is open")
+    }
+
+    fn state(&self, id: SessionId) -> State {
+        self.sessions[&id].state
+    }
+
+    fn faulty(&self, fault: Fault) -> bool {
+        self.rules.fault == Some(fault)
+    }
+
+    /// An Error: it also fails the transaction, if there is one.
+    fn check(&mut self, id: SessionId, holds: bool, error: Error) -> Result<(), Error> {
+        if holds {
+            return Ok(());
+        }
+        if self.state(id) == State::Write {
+            self.session(id).state = State::Failed;
+        }
+        Err(error)
+    }
+
+    fn check_not_failed(&self, id: SessionId) -> Result<(), Error> {
+        match self.state(id) {
+            State::Failed => Err(Error::WrongState),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_key(&mut self, id: SessionId, key: &Key) -> Result<(), Error> {
+        let fits = (1..=self.rules.key_max).contains(&key.len());
+        self.check(id, fits, Error::KeyTooLarge)
+    }
+
+    /// SET and DELETE; returns the value before. A DELETE that finds nothing
+    /// changes nothing: it has read.
+    fn change(&mut self, id: SessionId, key: &Key, value: Value) -> Result<Value, Error> {
+        self.check_not_failed(id)?;
+        let reads_only = matches!(self.state(id), State::Read(_));
+        self.check(id, !reads_only, Error::ReadOnly)?;
+        self.check_key(id, key)?;
+        let in_transaction = self.state(id) == State::Write;
+        let before = self.newest(id, key);
+        let changes = value.is_some() || before.is_some();
+        if in_transaction {
+            self.lock(id, key, Mode::Exclusive)?;
+        } else {
+            self.check(id, self.is_free(key, changes), Error::Conflict)?;
+        }
+        if !changes {
+            return Ok(before);
+        }
+        self.check(id, self.has_room(key), Error::VersionsFull)?;
+        if in_transaction {
+            self.session(id).writes.insert(key.clone(), value);
+        } else {
+            self.clock += 1;
+            self.install(key, self.clock, value);
+        }
+        Ok(before)
+    }
+
+    /// Makes all changes of the transaction visible under one timestamp.
+    fn publish(&mut self, id: SessionId) {
+        let writes = std::mem::take(&mut self.session(id).writes);
+        if writes.is_empty() {
+            return;
+        }
+        self.clock += 1;
+        let late = u64::from(self.faulty(Fault::CommitInParts));
+        for (i, (key, value)) in writes.into_iter().enumerate() {
+            let stamp = if i == 0 {
+                self.clock
+            } else {
+                self.clock + late
+            };
+            self.install(&key, stamp, value);
+        }
+    }
+
+    fn end(&mut self, id: SessionId) {
+        self.unlock_all(id);
+        *self.session(id) = Session::default();
+    }
+
+    // ---- Versions ----------------------------------------------------------
+
+    /// What the session sees outside a snapshot: its own change or the newest
+    /// committed version.
+    fn newest(&self, id: SessionId, key: &Key) -> Value {
+        if let Some(own) = self.sessions[&id].writes.get(key) {
+            return own.clone();
+        }
+        if self.faulty(Fault::DirtyRead) {
+            let mut changes = self.sessions.values().filter_map(|s| s.writes.get(key));
+            if let Some(dirty) = changes.next() {
+                return dirty.clone();
+            }
+        }
+        self.records
+            .get(key)
+            .and_then(|versions| versions.last()?.value.clone())
+    }
+
+    fn version_at(&self, key: &Key, snapshot: Timestamp) -> Value {
+        let versions = self.records.get(key)?;
+        versions
+            .iter()
+            .rfind(|v| v.stamp <= snapshot)?
+            .value
+            .clone()
+    }
+
+    fn install(&mut self, key: &Key, stamp: Timestamp, value: Value) {
+        self.prune(key);
+        let versions = self.records.entry(key.clone()).or_default();
+        // Where nothing is older, absence needs no version.
+        if matches!(versions[..], [Version { value: None, .. }]) {
+            versions.clear();
+        }
+        versions.push(Version { stamp, value });
+        self.prune(key);
+    }
+
+    /// A running snapshot sees versions[i].
+    fn is_needed(&self, versions: &[Version], i: usize) -> bool {
+        let from = versions[i].stamp;
+        let until = versions
+            .get(i + 1)
+            .map_or(Timestamp::MAX, |next| next.stamp);
+        let sees = |session: &Session| match session.state {
+            State::Read(snapshot) => (from..until).contains(&snapshot),
+            _ => false,
+        };
+        self.sessions.values().any(sees)
+    }
+
+    /// Drops older versions that no running snapshot sees.
+    fn prune(&mut self, key: &Key) {
+        let Some(versions) = self.records.get(key) else {
+            return;
+        };
+        let newest = versions.len() - 1;
+        let early = self.faulty(Fault::PruneTooEarly);
+        let keep = |i| i == newest || (!early && self.is_needed(versions, i));
+        let kept: Vec<bool> = (0..versions.len()).map(keep).collect();
+        let mut kept = kept.into_iter();
+        self.records
+            .get_mut(key)
+            .unwrap()
+            .retain(|_| kept.next().unwrap());
+    }
+
+    /// There is room for a new version: for the newest one as an older one, if a
+    /// snapshot needs it, and even if one will that begins before COMMIT.
+    fn has_room(&self, key: &Key) -> bool {
+        let Some((newest, older)) = self.records.get(key).and_then(|v| v.split_last()) else {
+            return true;
+        };
+        let versions = &self.records[key];
+        let needed = |i: &usize| self.is_needed(versions, *i);
+        let kept = (0..older.len()).filter(needed).count();
+        if self.faulty(Fault::PruneTooEarly) || (kept == 0 && newest.value.is_none()) {
+            return true;
+        }
+        let room = self.rules.versions + usize::from(self.faulty(Fault::VersionTooMany));
+        kept + usize::from(self.is_needed(versions, older.len())) < room
+    }
+
+    // ---- Locks -------------------------------------------------------------
+
+    fn lock_to_read(&mut self, id: SessionId, key: &Key) -> Result<(), Error> {
+        if self.faulty(Fault::NoReadLock) || self.faulty(Fault::DirtyRead) {
+            return Ok(());
+        }
+        if self.faulty(Fault::NoLockOnAbsence) && self.newest(id, key).is_none() {
+            return Ok(());
+        }
+        self.lock(id, key, Mode::Shared)
+    }
+
+    /// Takes the lock for the transaction, or fails it.
+    fn lock(&mut self, id: SessionId, key: &Key, mode: Mode) -> Result<(), Error> {
+        let held = self
+            .locks
+            .values()
+            .filter(|lock| lock.is_held_by(id))
+            .count();
+        let holds = self.locks.get(key).is_some_and(|lock| lock.is_held_by(id));
+        self.check(id, self.may_lock(id, key, mode), Error::Conflict)?;
+        self.check(
+            id,
+            holds || held < self.rules.locks_max,
+            Error::TooManyLocks,
+        )?;
+        self.locks.entry(key.clone()).or_default().take(id, mode);
+        Ok(())
+    }
+
+    fn may_lock(&self, id: SessionId, key: &Key, mode: Mode) -> bool {
+        let Some(lock) = self.locks.get(key) else {
+            return true;
+        };
+        let other_writer = lock.writer.is_some_and(|writer| writer != id)
+            && !(mode == Mode::Exclusive && self.faulty(Fault::DirtyWrite));
+        let other_readers = lock.readers.iter().any(|reader| *reader != id)
+            && !(lock.readers.contains(&id) && self.faulty(Fault::UpgradeIgnoresReaders));
+        !other_writer && (mode == Mode::Shared || !other_readers)
+    }
+
+    /// For auto-commit: nobody holds the key, or nobody's lock forbids to read.
+    fn is_free(&self, key: &Key, changes: bool) -> bool {
+        let Some(lock) = self.locks.get(key) else {
+            return true;
+        };
+        let writer = lock.writer.is_some() && !self.faulty(Fault::DirtyWrite);
+        let readers = !lock.readers.is_empty() && !self.faulty(Fault::AutoCommitIgnoresReaders);
+        !(writer || changes && readers)
+    }
+
+    fn unlock_all(&mut self, id: SessionId) {
+        for lock in self.locks.values_mut() {
+            lock.readers.remove(&id);
+        }
+        self.unlock_writer(id);
+    }
+
+    fn unlock_writer(&mut self, id: SessionId) {
+        for lock in self.locks.values_mut() {
+            lock.writer.take_if(|writer| *writer == id);
+        }
+        self.locks
+            .retain(|_, lock| lock.writer.is_some() || !lock.readers.is_empty());
+    }
+}
+
+impl Lock {
+    fn is_held_by(&self, id: SessionId) -> bool {
+        self.writer == Some(id) || self.readers.contains(&id)
+    }
+
+    /// One lock per transaction and key: a reader that writes is the writer.
+    fn take(&mut self, id: SessionId, mode: Mode) {
+        match mode {
+            Mode::Exclusive => {
+                self.readers.remove(&id);
+                self.writer = Some(id);
+            }
+            Mode::Shared if self.writer == Some(id) => {}
+            Mode::Shared => {
+                self.readers.insert(id);
+            }
+        }
+    }
+}
+
+fn answer(value: Value) -> Answer {
+    value.map_or(Answer::Absent, Answer::Value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A model with two sessions, and words for them.
+    struct Pair {
+        model: Model,
+        a: SessionId,
+        b: SessionId,
+    }
+
+    impl Pair {
+        fn new(versions: usize) -> Pair {
+            let mut model = Model::new(Rules {
+                versions,
+                ..Rules::default()
+            });
+            let (a, b) = (model.open(), model.open());
+            Pair { model, a, b }
+        }
+
+        fn a(&mut self, op: Op) -> Outcome {
+            self.model.apply(self.a, &op)
+        }
+
+        fn b(&mut self, op: Op) -> Outcome {
+            self.model.apply(self.b, &op)
+        }
+    }
+
+    fn get(key: &str) -> Op {
+        Op::Get(key.into())
+    }
+
+    fn set(key: &str, value: &str) -> Op {
+        Op::Set(key.into(), value.into())
+    }
+
+    fn delete(key: &str) -> Op {
+        Op::Delete(key.into())
+    }
+
+    const DONE: Outcome = Ok(Answer::Done);
+    const ABSENT: Outcome = Ok(Answer::Absent);
+
+    fn value(value: &str) -> Outcome {
+        Ok(Answer::Value(value.into()))
+    }
+
+    #[test]
+    fn without_a_transaction_every_operator_commits() {
+        let mut pair = Pair::new(4);
+        assert_eq!(pair.a(get("x")), ABSENT);
+        assert_eq!(pair.a(delete("x")), ABSENT);
+        assert_eq!(pair.a(set("x", "1")), DONE);
+        assert_eq!(pair.b(get("x")), value("1"));
+        assert_eq!(pair.b(delete("x")), DONE);
+        assert_eq!(pair.a(get("x")), ABSENT);
+        pair.model.sweep();
+        assert_eq!(pair.model.gauges(), Gauges::default());
+    }
+
+    #[test]
+    fn changes_are_private_until_commit() {
+        let mut pair = Pair::new(4);
+        pair.a(Op::Begin).unwrap();
+        pair.a(set("x", "1")).unwrap();
+        assert_eq!(pair.a(get("x")), value("1"));
+        assert_eq!(pair.b(get("x")), ABSENT);
+        pair.a(Op::Commit).unwrap();
+        assert_eq!(pair.b(get("x")), value("1"));
+    }
+
+    #[test]
+    fn rollback_and_close_undo() {
+        for end in [Op::Rollback, Op::Reconnect] {
+            let mut pair = Pair::new(4);
+            pair.a(set("x", "1")).unwrap();
+            pair.a(Op::Begin).unwrap();
+            pair.a(set("x", "2")).unwrap();
+            pair.a(delete("y")).unwrap();
+            assert_eq!(pair.model.gauges().locks, 2);
+            pair.a(end).unwrap();
+            assert_eq!(pair.b(get("x")), value("1"));
+            assert_eq!(pair.model.gauges().locks, 0);
+            assert_eq!(pair.model.gauges().transactions, 0);
+        }
+    }
+
+    #[test]
+    fn a_conflict_fails_the_transaction_until_it_ends() {
+        let mut pair = Pair::new(4);
+        pair.a(Op::Begin).unwrap();
+        pair.b(Op::Begin).unwrap();
+        pair.a(set("x", "1")).unwrap();
+        pair.b(set("y", "1")).unwrap();
+        assert_eq!(pair.b(get("x")), Err(Error::Conflict));
+        assert_eq!(pair.b(get("y")), Err(Error::WrongState));
+        assert_eq!(pair.b(Op::Begin), Err(Error::WrongState));
+        // Its locks are held to the end.
+        assert_eq!(pair.model.gauges().locks, 2);
+        assert_eq!(pair.b(Op::Commit), Err(Error::RolledBack));
+        assert_eq!(pair.b(get("y")), ABSENT);
+        assert_eq!(pair.a(Op::Commit), DONE);
+    }
+
+    #[test]
+    fn only_the_only_reader_may_write() {
+        let mut pair = Pair::new(4);
+        pair.a(Op::Begin).unwrap();
+        pair.b(Op::Begin).unwrap();
+        pair.a(get("x")).unwrap();
+        pair.b(get("x")).unwrap();
+        assert_eq!(pair.a(set("x", "1")), Err(Error::Conflict));
+        assert_eq!(pair.b(set("x", "1")), Err(Error::Conflict));
+        pair.a(Op::Rollback).unwrap();
+        pair.b(Op::Rollback).unwrap();
+        pair.b(Op::Begin).unwrap();
+        pair.b(get("x")).unwrap();
+        assert_eq!(pair.b(set("x", "1")), DONE);
+    }
+
+    #[test]
+    fn a_snapshot_does_not_move_and_cannot_write() {
+        let mut pair = Pair::new(4);
+        pair.b(set("x", "1")).unwrap();
+        pair.a(Op::BeginReadOnly).unwrap();
+        pair.b(set("x", "2")).unwrap();
+        pair.b(set("y", "2")).unwrap();
+        assert_eq!(pair.a(get("x")), value("1"));
+        assert_eq!(pair.a(get("y")), ABSENT);
+        assert_eq!(pair.a(set("x", "3")), Err(Error::ReadOnly));
+        assert_eq!(pair.a(get("x")), value("1"));
+        pair.a(Op::Commit).unwrap();
+        assert_eq!(pair.a(get("x")), value("2"));
+    }
+
+    #[test]
+    fn a_set_that_would_drop_a_visible_version_is_refused() {
+        for versions in 1..=4 {
+            let mut pair = Pair::new(versions);
+            for i in 0..versions {
+                pair.b(set("x", "1")).unwrap();
+                let reader = pair.model.open();
+                pair.model.apply(reader, &Op::BeginReadOnly).unwrap();
+                assert_eq!(pair.model.gauges().history, i as u64);
+            }
+            assert_eq!(pair.b(set("x", "2")), Err(Error::VersionsFull));
+            assert_eq!(pair.b(set("y", "2")), DONE);
+        }
+    }
+
+    #[test]
+    fn versions_that_nobody_sees_make_room() {
+        let mut pair = Pair::new(2);
+        pair.b(set("x", "1")).unwrap();
+        pair.a(Op::BeginReadOnly).unwrap();
+        for i in 0..9 {
+            assert_eq!(pair.b(set("x", &i.to_string())), DONE);
+        }
+        assert_eq!(pair.a(get("x")), value("1"));
+        pair.a(Op::Rollback).unwrap();
+        pair.model.sweep();
+        assert_eq!(pair.model.gauges().history, 0);
+    }
+
+    #[test]
+    fn limits() {
+        let mut pair = Pair::new(4);
+        let long = |len| "k".repeat(len);
+        assert_eq!(pair.a(get("")), Err(Error::KeyTooLarge));
+        assert_eq!(pair.a(get(&long(513))), Err(Error::KeyTooLarge));
+        assert_eq!(pair.a(set(&long(512), &long(65536))), DONE);
+        assert_eq!(pair.a(set("x", &long(65537))), Err(Error::ValueTooLarge));
+        pair.a(Op::Begin).unwrap();
+        for i in 0..1000 {
+            pair.a(get(&i.to_string())).unwrap();
+        }
+        assert_eq!(pair.a(get("7")), ABSENT);
+        assert_eq!(pair.a(get("1000")), Err(Error::TooManyLocks));
+    }
+}

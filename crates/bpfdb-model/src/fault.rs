@@ -1,0 +1,57 @@
+//! Mistakes that an engine could make, for testing the tests.
+
+/// One deliberate mistake of a [`Model`](crate::Model).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Fault {
+    /// GET ignores exclusive locks and sees what others have not committed.
+    DirtyRead,
+    /// SET and DELETE ignore exclusive locks.
+    DirtyWrite,
+    /// GET inside a transaction takes no lock.
+    NoReadLock,
+    /// GET inside a transaction takes no lock if it finds nothing.
+    NoLockOnAbsence,
+    /// A reader may become the writer although there are other readers.
+    UpgradeIgnoresReaders,
+    /// Auto-commit SET and DELETE look for an exclusive lock only.
+    AutoCommitIgnoresReaders,
+    /// A read-only transaction sees the newest versions.
+    SnapshotMoves,
+    /// A read-only transaction misses the last commit before its BEGIN.
+    SnapshotStale,
+    /// Of several changes, COMMIT makes only the first one visible to
+    /// snapshots that begin before the next commit.
+    CommitInParts,
+    /// Versions are pruned although a running snapshot can see them.
+    PruneTooEarly,
+    /// One version more than allowed is kept.
+    VersionTooMany,
+    /// ROLLBACK keeps the changes.
+    RollbackKeepsChanges,
+    /// COMMIT of a failed transaction commits what it had done before.
+    FailedCommits,
+    /// ROLLBACK forgets to release shared locks.
+    LeakedLock,
+    /// A session that closes keeps its locks.
+    CloseKeepsLocks,
+}
+
+impl Fault {
+    pub const ALL: [Fault; 15] = [
+        Fault::DirtyRead,
+        Fault::DirtyWrite,
+        Fault::NoReadLock,
+        Fault::NoLockOnAbsence,
+        Fault::UpgradeIgnoresReaders,
+        Fault::AutoCommitIgnoresReaders,
+        Fault::SnapshotMoves,
+        Fault::SnapshotStale,
+        Fault::CommitInParts,
+        Fault::PruneTooEarly,
+        Fault::VersionTooMany,
+        Fault::RollbackKeepsChanges,
+        Fault::FailedCommits,
+        Fault::LeakedLock,
+        Fault::CloseKeepsLocks,
+    ];
+}

@@ -1,0 +1,221 @@
+//! The real engine as a target. Whatever changes in the API of the crate
+//! `bpfdb`, its tests change here only.
+
+use std::time::Duration;
+
+use bpfdb::{Engine, Operation, Options, Session, Status, abi};
+use bpfdb_model::{Answer, Error, Gauges, Op, Outcome, Rules};
+
+use crate::target::{Client, Target};
+
+/// What tests want to be different.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    pub versions: u32,
+    pub memory: u64,
+    pub sessions: u32,
+    pub idle: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            versions: 4,
+            memory: 512 << 20,
+            sessions: 64,
+            idle: Duration::from_secs(600),
+        }
+    }
+}
+
+/// An engine of its own, not pinned and not attached to anything.
+pub struct Kernel {
+    pub engine: Engine,
+}
+
+impl Kernel {
+    pub fn with(limits: Limits) -> Kernel {
+        let options = Options {
+            versions: limits.versions,
+            memory_limit: limits.memory,
+            max_sessions: limits.sessions,
+            user_sessions: limits.sessions + 1,
+            idle_limit: limits.idle,
+            ..Options::default()
+        };
+        let engine = Engine::create(&options);
+        let engine =
+            engine.unwrap_or_else(|error| panic!("no engine (tests run as root): {error}"));
+        Kernel { engine }
+    }
+
+    pub fn with_versions(versions: usize) -> Kernel {
+        Kernel::with(Limits {
+            versions: versions as u32,
+            ..Limits::default()
+        })
+    }
+
+    /// What the model has to know about this engine.
+    pub fn rules(versions: usize) -> Rules {
+        Rules {
+            versions,
+            locks_max: abi::BPFDB_LOCKS_MAX as usize,
+            key_max: abi::BPFDB_KEY_MAX as usize,
+            value_max: abi::BPFDB_VALUE_MAX as usize,
+            fault: None,
+        }
+    }
+
+    pub fn try_client(&self) -> Result<KernelClient, Error> {
+        let engine = self.engine.clone();
+        match engine.session() {
+            Ok(session) => Ok(KernelClient {
+                engine,
+                session: Some(session),
+            }),
+            Err(bpfdb::Error::Engine(status)) => Err(error(status)),
+            Err(other) => panic!("cannot open a session: {other}"),
+        }
+    }
+
+    fn stats(&self) -> bpfdb::Stats {
+        self.engine.stats().expect("read the gauges")
+    }
+}
+
+impl Target for Kernel {
+    type Client<'a> = KernelClient;
+
+    fn client(&self) -> KernelClient {
+        self.try_client().expect("a free session")
+    }
+
+    fn gauges(&self) -> Gauges {
+        let stats = self.stats();
+        Gauges {
+            records: stats.records,
+            locks: stats.locks,
+            transactions: stats.transactions,
+            history: stats.history_versions,
+            slots: stats.slots_used(),
+        }
+    }
+
+    fn memory(&self) -> u64 {
+        self.stats().memory_used()
+    }
+
+    fn sweep(&self) {
+        self.engine.sweep().expect("sweep");
+    }
+}
+
+pub struct KernelClient {
+    engine: Engine,
+    /// None only while reconnecting.
+    session: Option<Session>,
+}
+
+/// The model's name for a status: both are named as in the ABI.
+fn error(status: Status) -> Error {
+    let name = format!("{status:?}");
+    let same = |(error, _): &&(Error, &str)| format!("{error:?}") == name;
+    match Error::NAMED.iter().find(same) {
+        Some((error, _)) => *error,
+        None => Error::Other(status.code()),
+    }
+}
+
+impl KernelClient {
+    fn session(&mut self) -> &mut Session {
+        self.session.as_mut().expect("the session is open")
+    }
+}
+
+/// The outcome of an operation of a batch. It does not tell a DELETE that found
+/// nothing, and a GET that found an empty value, from others: the status does.
+fn outcome(op: &Op, status: Status, result: Result<Option<Vec<u8>>, Status>) -> Outcome {
+    match (op, result.map_err(error)?) {
+        (Op::Get(_) | Op::GetForUpdate(_), Some(value)) => Ok(Answer::Value(value)),
+        (Op::Get(_) | Op::GetForUpdate(_), None) => Ok(Answer::Absent),
+        (Op::Delete(_), _) if status == Status::NotFound => Ok(Answer::Absent),
+        _ => Ok(Answer::Done),
+    }
+}
+
+impl KernelClient {
+    fn batch(&mut self, ops: &[Op], longest: usize) -> Vec<Outcome> {
+        let operations: Vec<Operation> = ops.iter().map(operation).collect();
+        let session = self.session();
+        let batch = session
+            .prepare(&operations, longest)
+            .expect("fits the buffer");
+        let done = session.run(&batch).expect("run a batch");
+        assert_eq!(done, ops.len(), "operations of the batch that ran");
+        let outcome =
+            |(i, op)| outcome(op, session.status_of(&batch, i), session.outcome(&batch, i));
+        ops.iter().enumerate().map(outcome).collect()
+    }
+}
+
+fn operation(op: &Op) -> Operation<'_> {
+    match op {
+        Op::Begin => Operation::Begin,
+        Op::BeginReadOnly => Operation::BeginReadOnly,
+        Op::Get(key) => Operation::Get(key),
+        Op::GetForUpdate(key) => Operation::GetForUpdate(key),
+        Op::Set(key, value) => Operation::Set(key, value),
+        Op::Delete(key) => Operation::Delete(key),
+        Op::Commit => Operation::Commit,
+        Op::Rollback => Operation::Rollback,
+        Op::Reconnect => unreachable!("no operation of a batch"),
+    }
+}
+
+impl Client for KernelClient {
+    fn begin(&mut self) -> Result<(), Error> {
+        self.session().begin().map_err(error)
+    }
+
+    fn begin_read_only(&mut self) -> Result<(), Error> {
+        self.session().begin_read_only().map_err(error)
+    }
+
+    fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        self.session().get(key).map_err(error)
+    }
+
+    fn get_for_update(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        self.session().get_for_update(key).map_err(error)
+    }
+
+    fn set(&mut self, key: &[u8], value: &[u8]) -> Result<(), Error> {
+        self.session().set(key, value).map_err(error)
+    }
+
+    fn delete(&mut self, key: &[u8]) -> Result<bool, Error> {
+        self.session().delete(key).map_err(error)
+    }
+
+    fn commit(&mut self) -> Result<(), Error> {
+        self.session().commit().map_err(error)
+    }
+
+    fn rollback(&mut self) -> Result<(), Error> {
+        self.session().rollback().map_err(error)
+    }
+
+    fn apply_all(&mut self, ops: &[Op], longest: usize) -> Vec<Outcome> {
+        match ops {
+            [op] => vec![self.apply(op)],
+            _ if ops.contains(&Op::Reconnect) => ops.iter().map(|op| self.apply(op)).collect(),
+            _ => self.batch(ops, longest),
+        }
+    }
+
+    fn reconnect(&mut self) {
+        self.session = None;
+        self.session = Some(self.engine.session().expect("open a session again"));
+    }
+}

@@ -1,0 +1,25 @@
+//! Tests that drive the real engine from outside.
+//!
+//! | where         | what                                                         |
+//! |---------------|--------------------------------------------------------------|
+//! | [`target`]    | what can be tested: the model, with or without a fault, too  |
+//! | [`kernel`]    | the real engine as a target; alone knows its API             |
+//! | [`schedule`]  | random schedules, run on a target and on the model           |
+//! | [`script`]    | the anomaly scripts of `tests/scripts`, in [`words`]         |
+//! | [`stress`]    | parallel runs that check what must always hold               |
+//! | [`interrupt`] | programs that interrupt operators, as guests of such runs    |
+//!
+//! Every check is written against [`target::Target`], so that it also runs on a
+//! model with a deliberate fault, where it has to fail: `tests/faults.rs`.
+
+pub mod files;
+pub mod interrupt;
+pub mod kernel;
+pub mod noise;
+pub mod random;
+pub mod schedule;
+pub mod script;
+pub mod settings;
+pub mod stress;
+pub mod target;
+pub mod words;

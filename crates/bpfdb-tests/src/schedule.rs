@@ -1,0 +1,241 @@
+//! Random schedules: the same operators, on a target and on the model.
+//!
+//! A schedule names sessions, keys and value lengths by small numbers, so that
+//! it shrinks well. After every step the outcome, the committed contents, the
+//! locks and the open transactions must be those of the model; at the end
+//! everything is deleted and nothing may be left. The report of a difference is
+//! a script (see [`crate::script`]) of the steps up to it.
+
+use bpfdb_model::{Gauges, Model, Op, Outcome, Rules, SessionId};
+use proptest::prelude::*;
+use proptest::sample::{Index, select};
+
+use crate::target::{Client, Target, scrub};
+use crate::words::{op_to_text, outcome_to_text};
+
+#[derive(Clone, Debug)]
+pub struct Schedule {
+    pub sessions: usize,
+    pub keys: usize,
+    pub steps: Vec<Step>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Step {
+    session: Index,
+    verb: Verb,
+    key: Index,
+    length: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Verb {
+    Begin,
+    BeginReadOnly,
+    Get,
+    GetForUpdate,
+    Set,
+    Delete,
+    Commit,
+    Rollback,
+    Reconnect,
+}
+
+/// Keys at the limits of the layout, some equal but for zeros at their end.
+pub fn keys() -> Vec<Vec<u8>> {
+    let keys = [
+        b"a".to_vec(),
+        b"a\0".to_vec(),
+        vec![b'k'; 16],
+        vec![b'k'; 17],
+        vec![b'k'; 512],
+        vec![b'k'; 511],
+        vec![0; 8],
+        b"k\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0".to_vec(),
+    ];
+    keys.to_vec()
+}
+
+const LONGEST: usize = 65536;
+/// Value lengths at the limits of the layout.
+const LENGTHS: &[usize] = &[0, 1, 8, 15, 16, 17, 100, 1024, 8192, 65535, LONGEST];
+
+/// Up to `bursts` bursts: a session rarely gets far if it is interrupted after
+/// every step.
+pub fn schedules(bursts: usize) -> impl Strategy<Value = Schedule> {
+    (3..=8usize, 2..=keys().len()).prop_flat_map(move |(sessions, keys)| {
+        prop::collection::vec(burst(), 1..=bursts).prop_map(move |bursts| Schedule {
+            sessions,
+            keys,
+            steps: bursts.into_iter().flatten().collect(),
+        })
+    })
+}
+
+/// Some steps of one session.
+fn burst() -> impl Strategy<Value = Vec<Step>> {
+    let verb = prop_oneof![
+        8 => Just(Verb::Get),
+        9 => Just(Verb::Set),
+        4 => Just(Verb::Begin),
+        3 => Just(Verb::BeginReadOnly),
+        3 => Just(Verb::GetForUpdate),
+        3 => Just(Verb::Delete),
+        4 => Just(Verb::Commit),
+        2 => Just(Verb::Rollback),
+        1 => Just(Verb::Reconnect),
+    ];
+    // Mostly lengths around the inline limit: the longest cost the most time.
+    let length = prop_oneof![6 => select(&LENGTHS[..7]), 1 => select(&LENGTHS[7..])];
+    let steps = prop::collection::vec((verb, any::<Index>(), length), 1..=6);
+    (any::<Index>(), steps).prop_map(|(session, steps)| {
+        let step = |(verb, key, length)| Step {
+            session,
+            verb,
+            key,
+            length,
+        };
+        steps.into_iter().map(step).collect()
+    })
+}
+
+impl Schedule {
+    /// Steps in a row of one session, up to `size` of them.
+    fn batches(&self, size: usize) -> Vec<(usize, Vec<Op>)> {
+        let mut batches: Vec<(usize, Vec<Op>)> = Vec::new();
+        for (session, op) in self.ops() {
+            match batches.last_mut() {
+                Some((last, ops)) if *last == session && ops.len() < size => ops.push(op),
+                _ => batches.push((session, vec![op])),
+            }
+        }
+        batches
+    }
+
+    /// Session and operator of every step.
+    fn ops(&self) -> Vec<(usize, Op)> {
+        let keys = keys();
+        let op = |(number, step): (usize, &Step)| {
+            let key = keys[step.key.index(self.keys)].clone();
+            let op = match step.verb {
+                Verb::Begin => Op::Begin,
+                Verb::BeginReadOnly => Op::BeginReadOnly,
+                Verb::Get => Op::Get(key),
+                Verb::GetForUpdate => Op::GetForUpdate(key),
+                Verb::Set => Op::Set(key, value(number, step.length)),
+                Verb::Delete => Op::Delete(key),
+                Verb::Commit => Op::Commit,
+                Verb::Rollback => Op::Rollback,
+                Verb::Reconnect => Op::Reconnect,
+            };
+            (step.session.index(self.sessions), op)
+        };
+        self.steps.iter().enumerate().map(op).collect()
+    }
+}
+
+/// One letter all over, another one for every step: a torn value has two.
+fn value(number: usize, length: usize) -> Vec<u8> {
+    vec![b'A' + (number % 58) as u8; length]
+}
+
+/// Runs the schedule on an empty target, and leaves it empty, or says where it
+/// differs from the model. Up to `batch` operators of one session are called
+/// together, if the schedule has them in a row.
+pub fn run<T: Target>(
+    target: &T,
+    rules: Rules,
+    schedule: &Schedule,
+    batch: usize,
+) -> Result<(), String> {
+    let keys = &keys()[..schedule.keys];
+    let mut mirror = Mirror::new(target, rules, schedule.sessions);
+    let mut script = format!("versions {}\n", rules.versions);
+    for (number, (session, ops)) in schedule.batches(batch).into_iter().enumerate() {
+        let mut same = Ok(());
+        for (op, expected, actual) in mirror.step(session, &ops) {
+            let (op, expected) = (op_to_text(&op), outcome_to_text(&expected));
+            script += &format!("s{session} {op} -> {expected}\n");
+            let actual = outcome_to_text(&actual);
+            if actual != expected {
+                same = Err(format!("the outcome is {actual}"));
+                break;
+            }
+        }
+        same.and_then(|()| mirror.compare_state(number, keys))
+            .map_err(|difference| format!("{script}but {difference}\n"))?;
+    }
+    drop(mirror);
+    scrub(target, keys).map_err(|difference| format!("{script}at the end: {difference}\n"))
+}
+
+/// A target beside the model.
+struct Mirror<'a, T: Target> {
+    target: &'a T,
+    clients: Vec<T::Client<'a>>,
+    /// Reads what is committed, with the last one of the ids.
+    observer: T::Client<'a>,
+    model: Model,
+    ids: Vec<SessionId>,
+}
+
+impl<'a, T: Target> Mirror<'a, T> {
+    fn new(target: &'a T, rules: Rules, sessions: usize) -> Self {
+        let mut model = Model::new(rules);
+        Mirror {
+            target,
+            clients: (0..sessions).map(|_| target.client()).collect(),
+            observer: target.client(),
+            ids: (0..=sessions).map(|_| model.open()).collect(),
+            model,
+        }
+    }
+
+    /// Each operator with the outcome that is expected and the actual one.
+    fn step(&mut self, session: usize, ops: &[Op]) -> Vec<(Op, Outcome, Outcome)> {
+        let actual = self.clients[session].apply_all(ops, LONGEST);
+        assert_eq!(actual.len(), ops.len(), "an outcome for each operator");
+        let expected = ops.iter().map(|op| self.model.apply(self.ids[session], op));
+        ops.iter()
+            .zip(expected)
+            .zip(actual)
+            .map(|((op, expected), actual)| (op.clone(), expected, actual))
+            .collect()
+    }
+
+    /// In turn without a transaction and in a snapshot.
+    fn compare_state(&mut self, step: usize, keys: &[Vec<u8>]) -> Result<(), String> {
+        if step.is_multiple_of(2) {
+            self.compare_contents(keys)?;
+        } else {
+            self.observe(&Op::BeginReadOnly)?;
+            self.compare_contents(keys)?;
+            self.observe(&Op::Commit)?;
+        }
+        let (expected, actual) = (self.model.gauges(), self.target.gauges());
+        let compared = |gauges: Gauges| (gauges.locks, gauges.transactions);
+        if compared(expected) != compared(actual) {
+            return Err(format!("the gauges are {actual:?}, not {expected:?}"));
+        }
+        Ok(())
+    }
+
+    fn compare_contents(&mut self, keys: &[Vec<u8>]) -> Result<(), String> {
+        keys.iter()
+            .try_for_each(|key| self.observe(&Op::Get(key.clone())))
+    }
+
+    fn observe(&mut self, op: &Op) -> Result<(), String> {
+        let observer = *self.ids.last().unwrap();
+        let expected = self.model.apply(observer, op);
+        let actual = self.observer.apply(op);
+        if expected == actual {
+            return Ok(());
+        }
+        let (expected, actual) = (outcome_to_text(&expected), outcome_to_text(&actual));
+        Err(format!(
+            "{} of an observer is {actual}, not {expected}",
+            op_to_text(op)
+        ))
+    }
+}

@@ -1,0 +1,185 @@
+//! What the tests run on.
+
+use std::sync::{Arc, Mutex};
+
+use bpfdb_model::{Answer, Error, Gauges, Model, Op, Outcome, Rules, SessionId};
+
+/// An engine.
+pub trait Target: Sync {
+    type Client<'a>: Client + Send
+    where
+        Self: 'a;
+
+    fn client(&self) -> Self::Client<'_>;
+    fn gauges(&self) -> Gauges;
+    /// Bytes in use for keys and values, gaps included.
+    fn memory(&self) -> u64;
+    /// Does all the clean-up that is left to be done.
+    fn sweep(&self);
+}
+
+/// A session of an engine. Dropped, it closes.
+pub trait Client {
+    fn begin(&mut self) -> Result<(), Error>;
+    fn begin_read_only(&mut self) -> Result<(), Error>;
+    fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, Error>;
+    fn get_for_update(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, Error>;
+    fn set(&mut self, key: &[u8], value: &[u8]) -> Result<(), Error>;
+    /// Whether there was a value.
+    fn delete(&mut self, key: &[u8]) -> Result<bool, Error>;
+    fn commit(&mut self) -> Result<(), Error>;
+    fn rollback(&mut self) -> Result<(), Error>;
+    /// Closes the session and opens a new one.
+    fn reconnect(&mut self);
+
+    /// One after the other, in as few calls as possible. No value is longer than
+    /// `longest`.
+    fn apply_all(&mut self, ops: &[Op], longest: usize) -> Vec<Outcome> {
+        let _ = longest;
+        ops.iter().map(|op| self.apply(op)).collect()
+    }
+
+    fn apply(&mut self, op: &Op) -> Outcome {
+        let done = |()| Answer::Done;
+        let value = |value: Option<Vec<u8>>| value.map_or(Answer::Absent, Answer::Value);
+        let deleted = |found| if found { Answer::Done } else { Answer::Absent };
+        match op {
+            Op::Begin => self.begin().map(done),
+            Op::BeginReadOnly => self.begin_read_only().map(done),
+            Op::Get(key) => self.get(key).map(value),
+            Op::GetForUpdate(key) => self.get_for_update(key).map(value),
+            Op::Set(key, bytes) => self.set(key, bytes).map(done),
+            Op::Delete(key) => self.delete(key).map(deleted),
+            Op::Commit => self.commit().map(done),
+            Op::Rollback => self.rollback().map(done),
+            Op::Reconnect => {
+                self.reconnect();
+                Ok(Answer::Done)
+            }
+        }
+    }
+}
+
+/// Deletes the keys and sweeps: nothing may be left of a test that has closed
+/// its sessions.
+pub fn scrub<T: Target>(target: &T, keys: &[Vec<u8>]) -> Result<(), String> {
+    let held = target.gauges();
+    if (held.locks, held.transactions) != (0, 0) {
+        return Err(format!("held although every session is closed: {held:?}"));
+    }
+    let mut client = target.client();
+    for key in keys {
+        client
+            .delete(key)
+            .map_err(|error| format!("DELETE at the end: {error}"))?;
+    }
+    target.sweep();
+    match target.gauges() {
+        left if left == Gauges::default() => Ok(()),
+        left => Err(format!("left although everything is deleted: {left:?}")),
+    }
+}
+
+/// The model as a target.
+pub struct ModelTarget(Arc<Mutex<Model>>);
+
+pub struct ModelClient {
+    model: Arc<Mutex<Model>>,
+    id: SessionId,
+    turns: u64,
+}
+
+impl ModelTarget {
+    pub fn new(rules: Rules) -> ModelTarget {
+        ModelTarget(Arc::new(Mutex::new(Model::new(rules))))
+    }
+}
+
+impl Target for ModelTarget {
+    type Client<'a> = ModelClient;
+
+    fn client(&self) -> ModelClient {
+        let id = self.0.lock().unwrap().open();
+        ModelClient {
+            model: self.0.clone(),
+            id,
+            turns: 0,
+        }
+    }
+
+    fn gauges(&self) -> Gauges {
+        self.0.lock().unwrap().gauges()
+    }
+
+    fn memory(&self) -> u64 {
+        self.0.lock().unwrap().bytes()
+    }
+
+    fn sweep(&self) {
+        self.0.lock().unwrap().sweep();
+    }
+}
+
+impl ModelClient {
+    /// Lets another thread in now and then, so that parallel runs are parallel
+    /// on a busy machine, too.
+    fn run(&mut self, op: Op) -> Outcome {
+        self.turns += 1;
+        if self.turns.is_multiple_of(3) {
+            std::thread::yield_now();
+        }
+        self.model.lock().unwrap().apply(self.id, &op)
+    }
+}
+
+fn found(answer: Answer) -> Option<Vec<u8>> {
+    match answer {
+        Answer::Value(value) => Some(value),
+        _ => None,
+    }
+}
+
+impl Client for ModelClient {
+    fn begin(&mut self) -> Result<(), Error> {
+        self.run(Op::Begin).map(drop)
+    }
+
+    fn begin_read_only(&mut self) -> Result<(), Error> {
+        self.run(Op::BeginReadOnly).map(drop)
+    }
+
+    fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        self.run(Op::Get(key.to_vec())).map(found)
+    }
+
+    fn get_for_update(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        self.run(Op::GetForUpdate(key.to_vec())).map(found)
+    }
+
+    fn set(&mut self, key: &[u8], value: &[u8]) -> Result<(), Error> {
+        self.run(Op::Set(key.to_vec(), value.to_vec())).map(drop)
+    }
+
+    fn delete(&mut self, key: &[u8]) -> Result<bool, Error> {
+        self.run(Op::Delete(key.to_vec()))
+            .map(|answer| answer == Answer::Done)
+    }
+
+    fn commit(&mut self) -> Result<(), Error> {
+        self.run(Op::Commit).map(drop)
+    }
+
+    fn rollback(&mut self) -> Result<(), Error> {
+        self.run(Op::Rollback).map(drop)
+    }
+
+    fn reconnect(&mut self) {
+        self.run(Op::Reconnect).expect("RECONNECT cannot fail");
+    }
+}
+
+impl Drop for ModelClient {
+    fn drop(&mut self) {
+        self.model.lock().unwrap().close(self.id);
+    }
+}

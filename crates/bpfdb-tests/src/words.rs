@@ -1,0 +1,153 @@
+//! Operators and outcomes as text, the language of the scripts.
+//!
+//! ```text
+//! begin | begin-read-only | commit | rollback | reconnect
+//! get KEY | get-for-update KEY | delete KEY | set KEY VALUE
+//! ```
+//!
+//! KEY and VALUE are words; `\x00` is the byte 0, `k*512` the word k, 512 times.
+//! An outcome is `ok`, `absent`, `= VALUE`, or the name of an Error.
+
+use bpfdb_model::{Answer, Op, Outcome};
+
+/// The shortest word for the bytes.
+pub fn to_word(bytes: &[u8]) -> String {
+    let escape = |bytes: &[u8]| {
+        bytes
+            .escape_ascii()
+            .to_string()
+            .replace(' ', "\\x20")
+            .replace('*', "\\x2a")
+    };
+    match bytes {
+        [] => "*0".to_string(),
+        [first, _, _, _, ..] if bytes.iter().all(|byte| byte == first) => {
+            format!("{}*{}", escape(&[*first]), bytes.len())
+        }
+        _ => escape(bytes),
+    }
+}
+
+pub fn from_word(word: &str) -> Result<Vec<u8>, String> {
+    let (base, times) = match word.rsplit_once('*') {
+        None => (word, 1),
+        Some((base, times)) => (
+            base,
+            times.parse().map_err(|_| format!("no number: {word}"))?,
+        ),
+    };
+    Ok(unescape(base)?.repeat(times))
+}
+
+fn unescape(base: &str) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    let mut rest = base.as_bytes();
+    while let [first, others @ ..] = rest {
+        rest = others;
+        if *first != b'\\' {
+            bytes.push(*first);
+            continue;
+        }
+        let (byte, length) = match rest {
+            [b'x', high, low, ..] => (hex(*high)? * 16 + hex(*low)?, 3),
+            [b'n', ..] => (b'\n', 1),
+            [b'r', ..] => (b'\r', 1),
+            [b't', ..] => (b'\t', 1),
+            [other, ..] => (*other, 1),
+            [] => return Err(format!("nothing behind \\ in {base}")),
+        };
+        bytes.push(byte);
+        rest = &rest[length..];
+    }
+    Ok(bytes)
+}
+
+fn hex(digit: u8) -> Result<u8, String> {
+    let value = (digit as char).to_digit(16);
+    value
+        .map(|value| value as u8)
+        .ok_or(format!("no hexadecimal digit: {}", digit as char))
+}
+
+pub fn op_to_text(op: &Op) -> String {
+    match op {
+        Op::Begin => "begin".to_string(),
+        Op::BeginReadOnly => "begin-read-only".to_string(),
+        Op::Get(key) => format!("get {}", to_word(key)),
+        Op::GetForUpdate(key) => format!("get-for-update {}", to_word(key)),
+        Op::Set(key, value) => format!("set {} {}", to_word(key), to_word(value)),
+        Op::Delete(key) => format!("delete {}", to_word(key)),
+        Op::Commit => "commit".to_string(),
+        Op::Rollback => "rollback".to_string(),
+        Op::Reconnect => "reconnect".to_string(),
+    }
+}
+
+pub fn op_from_text(text: &str) -> Result<Op, String> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    Ok(match words[..] {
+        ["begin"] => Op::Begin,
+        ["begin-read-only"] => Op::BeginReadOnly,
+        ["get", key] => Op::Get(from_word(key)?),
+        ["get-for-update", key] => Op::GetForUpdate(from_word(key)?),
+        ["set", key, value] => Op::Set(from_word(key)?, from_word(value)?),
+        ["delete", key] => Op::Delete(from_word(key)?),
+        ["commit"] => Op::Commit,
+        ["rollback"] => Op::Rollback,
+        ["reconnect"] => Op::Reconnect,
+        _ => return Err(format!("no operator: {text}")),
+    })
+}
+
+pub fn outcome_to_text(outcome: &Outcome) -> String {
+    match outcome {
+        Ok(Answer::Done) => "ok".to_string(),
+        Ok(Answer::Absent) => "absent".to_string(),
+        Ok(Answer::Value(value)) => format!("= {}", to_word(value)),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_come_back() {
+        let all_bytes: Vec<u8> = (0..=255).collect();
+        for bytes in [
+            &b""[..],
+            b"x",
+            b"a\0",
+            b"kkkk",
+            b"a b*c\\\n",
+            &[0; 17],
+            &all_bytes,
+        ] {
+            let word = to_word(bytes);
+            assert!(!word.contains(char::is_whitespace), "{word}");
+            assert_eq!(from_word(&word).unwrap(), bytes, "{word}");
+        }
+        assert_eq!(to_word(&[b'k'; 512]), "k*512");
+    }
+
+    #[test]
+    fn operators_come_back() {
+        let (key, value) = (b"k\0".to_vec(), b"v".to_vec());
+        let ops = [
+            Op::Begin,
+            Op::BeginReadOnly,
+            Op::Get(key.clone()),
+            Op::GetForUpdate(key.clone()),
+            Op::Set(key.clone(), value),
+            Op::Delete(key),
+            Op::Commit,
+            Op::Rollback,
+            Op::Reconnect,
+        ];
+        for op in ops {
+            assert_eq!(op_from_text(&op_to_text(&op)).unwrap(), op);
+        }
+        assert!(op_from_text("set x").is_err());
+    }
+}

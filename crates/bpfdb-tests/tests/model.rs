@@ -1,0 +1,94 @@
+//! Random schedules: the kernel and the model answer the same.
+//!
+//! A failure prints the shortest schedule found, as a script, and the seed of
+//! the run: `BPFDB_SEED=… cargo test -p bpfdb-tests --test model` repeats it.
+//! `BPFDB_CASES` sets the number of schedules.
+
+use std::cell::RefCell;
+
+use bpfdb_model::Rules;
+use bpfdb_tests::kernel::Kernel;
+use bpfdb_tests::schedule::{self, Schedule, schedules};
+use bpfdb_tests::settings;
+use bpfdb_tests::target::scrub;
+use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
+
+/// Runs schedules one after the other on one engine, which each leaves empty. If
+/// one cannot, the next one gets a new engine.
+struct Bench {
+    rules: Rules,
+    batch: usize,
+    kernel: RefCell<Option<Kernel>>,
+}
+
+impl Bench {
+    fn run(&self, schedule: &Schedule) -> Result<(), TestCaseError> {
+        let mut kernel = self.kernel.borrow_mut();
+        let engine = kernel.get_or_insert_with(|| Kernel::with_versions(self.rules.versions));
+        let result = schedule::run(engine, self.rules, schedule, self.batch);
+        if result.is_err() && scrub(engine, &schedule::keys()).is_err() {
+            *kernel = None;
+        }
+        result.map_err(TestCaseError::fail)
+    }
+}
+
+fn compare(versions: usize, cases: u32, batch: usize) {
+    let seed = settings::number("BPFDB_SEED").unwrap_or_else(settings::fresh_seed);
+    let cases = settings::number("BPFDB_CASES").map_or(cases, |cases| cases as u32);
+    let config = Config {
+        cases,
+        max_shrink_iters: 20_000,
+        max_shrink_time: 60_000,
+        failure_persistence: None,
+        ..Config::default()
+    };
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    let random = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
+    let bench = Bench {
+        rules: Kernel::rules(versions),
+        batch,
+        kernel: RefCell::new(None),
+    };
+    let mut runner = TestRunner::new_with_rng(config, random);
+    match runner.run(&schedules(60), |schedule| bench.run(&schedule)) {
+        Ok(()) => {}
+        Err(TestError::Fail(script, _)) => panic!("BPFDB_SEED={seed}\n{script}"),
+        Err(TestError::Abort(reason)) => panic!("{reason}"),
+    }
+}
+
+#[test]
+fn one_version() {
+    compare(1, 1_000, 1);
+}
+
+#[test]
+fn two_versions() {
+    compare(2, 1_000, 1);
+}
+
+#[test]
+fn four_versions() {
+    compare(4, 1_000, 1);
+}
+
+#[test]
+fn eight_versions() {
+    compare(8, 1_000, 1);
+}
+
+#[test]
+fn batches() {
+    compare(4, 1_000, 3);
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn soak_model() {
+    for versions in 1..=8 {
+        compare(versions, 5_000, 1);
+        compare(versions, 5_000, 3);
+    }
+}
