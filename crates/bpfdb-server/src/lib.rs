@@ -1,0 +1,42 @@
+//! The network front end of bpfdb in user space.
+//!
+//! The kernel answers what it can (`bpf/net`); this crate does the rest:
+//!
+//! - [`Server::start`] loads and attaches the programs and listens;
+//! - it accepts connections, which already have a session by then;
+//! - it answers the requests that the kernel hands over, on the same session,
+//!   and gives the connection back (`client.rs`; the protocol with the kernel
+//!   is told in `bpf/net/connection.bpf.h`);
+//! - it takes everything down again.
+//!
+//! ```text
+//! server.rs     one thread, one epoll; who is ready
+//! client.rs     one connection: bytes in, bytes out, whose turn it is
+//! request.rs    bytes to requests
+//! commands/     requests to operators
+//! reply.rs      outcomes to bytes
+//! programs.rs   the programs and their maps
+//! cgroup.rs     where they are attached
+//! ```
+
+mod cgroup;
+mod client;
+mod commands;
+mod connections;
+mod error;
+mod integer;
+mod poll;
+mod programs;
+mod reply;
+mod request;
+mod server;
+mod socket;
+
+pub use error::{Error, Result};
+pub use server::{Options, Server, Stopper};
+
+#[doc(hidden)]
+pub mod testing {
+    //! For the tests of this crate.
+    pub use crate::request::{Parser, Step};
+}

@@ -1,0 +1,449 @@
+//! Bytes to requests: RESP2 arrays of bulk strings, and inline commands.
+//!
+//! Limits and error texts are Redis's. Memory is bounded: of a bulk string that
+//! is longer than any value may be, only the beginning is kept, and a request
+//! keeps [`KEPT_MAX`] bytes; it is marked as cut then, and refused.
+
+use crate::integer;
+
+/// Longest line: of an inline command, of a length.
+const LINE_MAX: usize = 64 * 1024;
+/// Longest bulk string that the protocol allows.
+const BULK_MAX: i64 = 512 << 20;
+/// Of one argument: enough to see that it is too long.
+const ARGUMENT_KEPT_MAX: usize = bpfdb::abi::BPFDB_VALUE_MAX as usize + 1;
+/// Of one request: more than a transaction of the most locks can write.
+const KEPT_MAX: usize = 80 << 20;
+
+const _: () = assert!(
+    KEPT_MAX
+        > bpfdb::abi::BPFDB_LOCKS_MAX as usize
+            * (bpfdb::abi::BPFDB_VALUE_MAX + bpfdb::abi::BPFDB_KEY_MAX) as usize
+);
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Request {
+    /// Name and arguments, at least one.
+    pub words: Vec<Vec<u8>>,
+    /// A word was not kept in full.
+    pub cut: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    Request(Request),
+    /// Everything fed so far is used up, up to the middle of a request.
+    More,
+    /// Malformed beyond repair: the text, to be sent before closing.
+    Broken(String),
+}
+
+/// An incremental parser of one connection's bytes.
+#[derive(Debug, Default)]
+pub struct Parser {
+    bytes: Vec<u8>,
+    /// Bytes before this are used up.
+    start: usize,
+    array: Option<Array>,
+}
+
+/// An array whose elements are still coming.
+#[derive(Debug)]
+struct Array {
+    left: usize,
+    kept: usize,
+    request: Request,
+    bulk: Option<Bulk>,
+}
+
+/// A bulk string whose bytes are still coming.
+#[derive(Debug)]
+struct Bulk {
+    left: usize,
+    keep: usize,
+    /// Behind the bytes: CR LF, or what stands there.
+    trailer: usize,
+}
+
+type Outcome<T> = Result<T, Step>;
+
+impl Parser {
+    pub fn feed(&mut self, bytes: &[u8]) {
+        if self.start == self.bytes.len() {
+            self.bytes.clear();
+            self.start = 0;
+        }
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// Is the parser between two requests, with nothing left to parse?
+    pub fn is_idle(&self) -> bool {
+        self.array.is_none() && self.rest().is_empty()
+    }
+
+    pub fn next_step(&mut self) -> Step {
+        let step = self.advance();
+        // A long line or argument must not keep its memory for ever.
+        if self.start > LINE_MAX {
+            self.bytes.drain(..self.start);
+            self.start = 0;
+        }
+        match step {
+            Ok(request) => Step::Request(request),
+            Err(step) => step,
+        }
+    }
+
+    fn advance(&mut self) -> Outcome<Request> {
+        loop {
+            if self.array.is_some() {
+                return self.elements();
+            }
+            match self.rest().first() {
+                None => return Err(Step::More),
+                Some(b'*') => self.array_begin()?,
+                Some(_) => {
+                    let words = self.inline()?;
+                    if !words.is_empty() {
+                        return Ok(Request { words, cut: false });
+                    }
+                }
+            }
+        }
+    }
+
+    fn rest(&self) -> &[u8] {
+        &self.bytes[self.start..]
+    }
+
+    /// A line that ends with CR and one more byte, without them.
+    fn line(&mut self, too_big: &str) -> Outcome<Vec<u8>> {
+        let rest = self.rest();
+        let Some(end) = rest.iter().position(|&byte| byte == b'\r') else {
+            return Err(self.more_or_too_big(too_big));
+        };
+        if end + 2 > rest.len() {
+            return Err(Step::More);
+        }
+        let line = rest[..end].to_vec();
+        self.start += end + 2;
+        Ok(line)
+    }
+
+    fn more_or_too_big(&self, what: &str) -> Step {
+        if self.rest().len() > LINE_MAX {
+            broken(&format!("too big {what}"))
+        } else {
+            Step::More
+        }
+    }
+
+    fn array_begin(&mut self) -> Outcome<()> {
+        let line = self.line("mbulk count string")?;
+        let count = integer::parse(&line[1..])
+            .filter(|&count| count <= i64::from(i32::MAX))
+            .ok_or_else(|| broken("invalid multibulk length"))?;
+
+        if count > 0 {
+            self.array = Some(Array {
+                left: count as usize,
+                kept: 0,
+                request: Request::default(),
+                bulk: None,
+            });
+        }
+        Ok(())
+    }
+
+    fn elements(&mut self) -> Outcome<Request> {
+        loop {
+            let array = self.array.as_mut().expect("in an array");
+            if let Some(bulk) = &mut array.bulk {
+                let rest = &self.bytes[self.start..];
+                let word = array.request.words.last_mut().expect("of this bulk");
+                self.start += bulk.take(rest, word);
+                if bulk.left + bulk.trailer > 0 {
+                    return Err(Step::More);
+                }
+                array.bulk = None;
+                array.left -= 1;
+            }
+            if array.left == 0 {
+                return Ok(self.array.take().expect("in an array").request);
+            }
+            self.bulk_begin()?;
+        }
+    }
+
+    fn bulk_begin(&mut self) -> Outcome<()> {
+        // Redis looks at the marker when the line is complete.
+        let line = self.line("bulk count string")?;
+        let len = match line.split_first() {
+            Some((b'$', digits)) => integer::parse(digits)
+                .filter(|len| (0..=BULK_MAX).contains(len))
+                .ok_or_else(|| broken("invalid bulk length"))?,
+            other => {
+                let got = other.map_or('\r', |(&byte, _)| char::from(byte));
+                return Err(broken(&format!("expected '$', got '{got}'")));
+            }
+        };
+        let array = self.array.as_mut().expect("in an array");
+        let keep = (len as usize)
+            .min(ARGUMENT_KEPT_MAX)
+            .min(KEPT_MAX - array.kept);
+
+        array.kept += keep;
+        array.request.cut |= keep < len as usize;
+        array.request.words.push(Vec::new());
+        array.bulk = Some(Bulk {
+            left: len as usize,
+            keep,
+            trailer: 2,
+        });
+        Ok(())
+    }
+
+    fn inline(&mut self) -> Outcome<Vec<Vec<u8>>> {
+        let rest = self.rest();
+        let Some(end) = rest.iter().position(|&byte| byte == b'\n') else {
+            return Err(self.more_or_too_big("inline request"));
+        };
+        let line = rest[..end].strip_suffix(b"\r").unwrap_or(&rest[..end]);
+        let words = split(line).ok_or_else(|| broken("unbalanced quotes in request"))?;
+
+        self.start += end + 1;
+        Ok(words)
+    }
+}
+
+impl Bulk {
+    /// Takes what there is of it; how many bytes that were.
+    fn take(&mut self, bytes: &[u8], word: &mut Vec<u8>) -> usize {
+        let here = bytes.len().min(self.left);
+        let kept = here.min(self.keep);
+        word.extend_from_slice(&bytes[..kept]);
+        self.keep -= kept;
+        self.left -= here;
+
+        let trailer = (bytes.len() - here).min(self.trailer);
+        self.trailer -= trailer;
+        here + trailer
+    }
+}
+
+fn broken(text: &str) -> Step {
+    Step::Broken(format!("ERR Protocol error: {text}"))
+}
+
+/// Splits an inline command into words; `None` if a quote does not end. A NUL
+/// ends the line.
+fn split(line: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let mut words = Vec::new();
+    let end = line.iter().position(|&byte| byte == 0);
+    let mut rest = &line[..end.unwrap_or(line.len())];
+
+    loop {
+        rest = rest.trim_ascii_start();
+        if rest.is_empty() {
+            return Some(words);
+        }
+        let mut word = Vec::new();
+        while let Some((&byte, behind)) = rest.split_first() {
+            if byte.is_ascii_whitespace() {
+                break;
+            }
+            rest = match byte {
+                b'"' => quoted(behind, &mut word, b'"', escape)?,
+                b'\'' => quoted(behind, &mut word, b'\'', only_quotes)?,
+                _ => {
+                    word.push(byte);
+                    behind
+                }
+            };
+        }
+        words.push(word);
+    }
+}
+
+type Escape = fn(&[u8]) -> (u8, usize);
+
+/// The rest of a quoted part; what is behind its quote. A quote must be
+/// followed by a blank or the end.
+fn quoted<'a>(
+    mut rest: &'a [u8],
+    word: &mut Vec<u8>,
+    quote: u8,
+    escape: Escape,
+) -> Option<&'a [u8]> {
+    loop {
+        let (&byte, behind) = rest.split_first()?;
+        if byte == quote {
+            let ends = behind.first().is_none_or(u8::is_ascii_whitespace);
+            return ends.then_some(behind);
+        }
+        if byte == b'\\' && !behind.is_empty() {
+            let (meant, len) = escape(behind);
+            word.push(meant);
+            rest = &behind[len..];
+        } else {
+            word.push(byte);
+            rest = behind;
+        }
+    }
+}
+
+/// What stands behind a backslash in double quotes, and its length.
+fn escape(text: &[u8]) -> (u8, usize) {
+    let hex = |digit: u8| char::from(digit).to_digit(16).map(|value| value as u8);
+    if let [b'x', high, low, ..] = *text
+        && let (Some(high), Some(low)) = (hex(high), hex(low))
+    {
+        return (high << 4 | low, 3);
+    }
+    let meant = match text[0] {
+        b'n' => b'\n',
+        b'r' => b'\r',
+        b't' => b'\t',
+        b'b' => 8,
+        b'a' => 7,
+        other => other,
+    };
+    (meant, 1)
+}
+
+/// In single quotes a backslash means something before a quote only.
+fn only_quotes(text: &[u8]) -> (u8, usize) {
+    if text[0] == b'\'' {
+        (b'\'', 1)
+    } else {
+        (b'\\', 0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(bytes: &[u8], chunk: usize) -> Vec<Step> {
+        let mut parser = Parser::default();
+        let mut steps = Vec::new();
+        for part in bytes.chunks(chunk) {
+            parser.feed(part);
+            loop {
+                match parser.next_step() {
+                    Step::More => break,
+                    broken @ Step::Broken(_) => {
+                        steps.push(broken);
+                        return steps;
+                    }
+                    request => steps.push(request),
+                }
+            }
+        }
+        steps
+    }
+
+    fn words(text: &[&str]) -> Step {
+        Step::Request(Request {
+            words: text.iter().map(|word| word.as_bytes().to_vec()).collect(),
+            cut: false,
+        })
+    }
+
+    fn one_broken(bytes: &[u8]) -> String {
+        match all(bytes, usize::MAX).as_slice() {
+            [Step::Broken(text)] => text.clone(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn arrays_come_in_any_pieces() {
+        let bytes = b"*1\r\n$4\r\nPING\r\n*0\r\n*3\r\n$3\r\nSET\r\n$0\r\n\r\n$2\r\n\r\n\r\n*-1\r\nGET a\r\n";
+        let expected = [
+            words(&["PING"]),
+            words(&["SET", "", "\r\n"]),
+            words(&["GET", "a"]),
+        ];
+        for chunk in 1..bytes.len() {
+            assert_eq!(all(bytes, chunk), expected, "in pieces of {chunk}");
+        }
+    }
+
+    #[test]
+    fn idle_only_between_requests() {
+        let mut parser = Parser::default();
+        assert!(parser.is_idle());
+        parser.feed(b"*1\r\n");
+        assert_eq!(parser.next_step(), Step::More);
+        assert!(!parser.is_idle());
+        parser.feed(b"$1\r\na\r");
+        assert_eq!(parser.next_step(), Step::More);
+        assert!(!parser.is_idle());
+        parser.feed(b"\n");
+        assert_eq!(parser.next_step(), words(&["a"]));
+        assert!(parser.is_idle());
+    }
+
+    #[test]
+    fn long_arguments_are_cut_and_skipped() {
+        let len = ARGUMENT_KEPT_MAX + 100_000;
+        let mut bytes = format!("*2\r\n$4\r\nECHO\r\n${len}\r\n").into_bytes();
+        bytes.resize(bytes.len() + len, b'x');
+        bytes.extend_from_slice(b"\r\nPING\r\n");
+
+        let steps = all(&bytes, 10_000);
+        let Step::Request(first) = &steps[0] else {
+            panic!("{:?}", steps[0]);
+        };
+        assert!(first.cut);
+        assert_eq!(first.words[1].len(), ARGUMENT_KEPT_MAX);
+        assert_eq!(steps[1], words(&["PING"]));
+    }
+
+    #[test]
+    fn what_redis_calls_a_protocol_error() {
+        let cases: [(&[u8], &str); 9] = [
+            (b"*a\r\n", "invalid multibulk length"),
+            (b"*2147483648\r\n", "invalid multibulk length"),
+            (b"*01\r\n", "invalid multibulk length"),
+            (b"*1\r\nPING\r\n", "expected '$', got 'P'"),
+            (b"*1\r\n\r\n", "expected '$', got '\r'"),
+            (b"*1\r\n$-1\r\n", "invalid bulk length"),
+            (b"*1\r\n$536870913\r\n", "invalid bulk length"),
+            (b"GET \"a\r\n", "unbalanced quotes in request"),
+            (b"GET \"a\"b\r\n", "unbalanced quotes in request"),
+        ];
+        for (bytes, text) in cases {
+            assert_eq!(one_broken(bytes), format!("ERR Protocol error: {text}"));
+        }
+    }
+
+    #[test]
+    fn lines_are_bounded() {
+        for (first, text) in [
+            ("x", "too big inline request"),
+            ("*", "too big mbulk count string"),
+            ("*1\r\n$", "too big bulk count string"),
+        ] {
+            let mut bytes = first.as_bytes().to_vec();
+            bytes.resize(bytes.len() + LINE_MAX + 1, b'1');
+            assert_eq!(one_broken(&bytes), format!("ERR Protocol error: {text}"));
+        }
+    }
+
+    #[test]
+    fn inline_words_may_be_quoted() {
+        let cases: [(&str, &[&str]); 5] = [
+            ("  get   a  ", &["get", "a"]),
+            (r#"set k "a b\n\x41\q""#, &["set", "k", "a b\nAq"]),
+            (r"set k 'it\'s \n'", &["set", "k", "it's \\n"]),
+            (r#"set k """#, &["set", "k", ""]),
+            ("\r", &[]),
+        ];
+        for (line, expected) in cases {
+            let expected: Vec<Vec<u8>> = expected.iter().map(|w| w.as_bytes().to_vec()).collect();
+            assert_eq!(split(line.as_bytes()), Some(expected), "{line}");
+        }
+    }
+}

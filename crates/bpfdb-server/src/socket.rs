@@ -1,0 +1,123 @@
+//! Sockets: the listener, and what the standard library does not offer.
+
+use std::io::{self, ErrorKind};
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+
+use nix::sys::socket::{
+    AddressFamily, Backlog, SockFlag, SockType, SockaddrStorage, bind, listen, setsockopt, socket,
+    sockopt,
+};
+
+use crate::error::{Result, system};
+
+/// A socket bound to `address`, not listening yet.
+pub(crate) fn bound(address: SocketAddr) -> Result<TcpListener> {
+    let family = if address.is_ipv4() {
+        AddressFamily::Inet
+    } else {
+        AddressFamily::Inet6
+    };
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    let fd = socket(family, SockType::Stream, flags, None).map_err(system("create a socket"))?;
+
+    setsockopt(&fd, sockopt::ReuseAddr, &true).map_err(system("set up the listener"))?;
+    // Inherited by connections; a fixed size, so that programs know how much
+    // they may send (BPFDB_SEND_BUFFER). The kernel doubles what it is told.
+    let half = bpfdb::abi::BPFDB_SEND_BUFFER as usize / 2;
+    setsockopt(&fd, sockopt::SndBufForce, &half).map_err(system("set the send buffer"))?;
+    bind(fd.as_raw_fd(), &SockaddrStorage::from(address))
+        .map_err(system(format!("listen on {address}")))?;
+    Ok(TcpListener::from(fd))
+}
+
+pub(crate) fn start_listening(listener: &TcpListener) -> Result<()> {
+    let backlog = Backlog::new(4096).map_err(system("listen"))?;
+    listen(listener, backlog).map_err(system("listen"))
+}
+
+/// The number of a socket that the kernel side knows it by.
+pub(crate) fn cookie(socket: BorrowedFd<'_>) -> io::Result<u64> {
+    let mut cookie = 0u64;
+    let mut len = size_of::<u64>() as libc::socklen_t;
+    // SAFETY: cookie is as long as len says.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_COOKIE,
+            (&raw mut cookie).cast(),
+            &raw mut len,
+        )
+    };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(cookie)
+}
+
+/// The next connection, if there is one. It does not block, and sends replies
+/// at once.
+pub(crate) fn accept(listener: &TcpListener) -> io::Result<Option<OwnedFd>> {
+    // SAFETY: no address is asked for.
+    let fd = unsafe {
+        libc::accept4(
+            listener.as_raw_fd(),
+            std::ptr::null_mut(),
+            std::ptr::null_mut(),
+            libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC,
+        )
+    };
+    if fd >= 0 {
+        // SAFETY: a new descriptor that nobody else knows.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        setsockopt(&fd, sockopt::TcpNoDelay, &true)?;
+        return Ok(Some(fd));
+    }
+    let error = io::Error::last_os_error();
+    match error.kind() {
+        ErrorKind::WouldBlock => Ok(None),
+        // It was gone before we came.
+        ErrorKind::ConnectionAborted | ErrorKind::Interrupted => accept(listener),
+        _ => Err(error),
+    }
+}
+
+/// Receives without blocking: `None` if there is nothing now, 0 at the end.
+pub(crate) fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+    // SAFETY: the buffer is as long as its length.
+    let got = unsafe {
+        libc::recv(
+            socket.as_raw_fd(),
+            buffer.as_mut_ptr().cast(),
+            buffer.len(),
+            libc::MSG_DONTWAIT,
+        )
+    };
+    finished(got)
+}
+
+/// Sends without blocking: `None` if nothing can be sent now.
+pub(crate) fn send(socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<Option<usize>> {
+    // SAFETY: the bytes are as many as their length.
+    let sent = unsafe {
+        libc::send(
+            socket.as_raw_fd(),
+            bytes.as_ptr().cast(),
+            bytes.len(),
+            libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL,
+        )
+    };
+    finished(sent)
+}
+
+fn finished(result: isize) -> io::Result<Option<usize>> {
+    if result >= 0 {
+        return Ok(Some(result as usize));
+    }
+    let error = io::Error::last_os_error();
+    match error.kind() {
+        ErrorKind::WouldBlock | ErrorKind::Interrupted => Ok(None),
+        _ => Err(error),
+    }
+}

@@ -1,0 +1,104 @@
+//! Unmodified clients.
+
+mod common;
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use common::TestServer;
+
+/// Runs a program to its end; what it printed.
+fn run(program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap_or_else(|error| panic!("{program}: {error}"));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        output.status.success(),
+        "{program} {arguments:?}: {}\n{text}\n{}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    );
+    text
+}
+
+fn port(server: &TestServer) -> String {
+    server.address.port().to_string()
+}
+
+#[test]
+fn redis_cli() {
+    let server = TestServer::shared();
+    let port = port(&server);
+    let cli = |words: &[&str]| run("redis-cli", &[&["-p", &port], words].concat());
+
+    assert_eq!(cli(&["SET", "cli", "1"]), "OK\n");
+    assert_eq!(cli(&["GET", "cli"]), "1\n");
+    assert_eq!(cli(&["INCR", "cli"]), "2\n");
+    assert_eq!(cli(&["MGET", "cli", "none"]), "2\n\n");
+    assert!(cli(&["NONSENSE"]).starts_with("ERR unknown command"));
+    assert!(cli(&["INFO"]).contains("bpfdb_version"));
+    assert_eq!(cli(&["-r", "100", "PING"]), "PONG\n".repeat(100));
+
+    // Mass insertion counts replies and errors.
+    let text: String = (0..5000).map(|i| format!("SET mass{i} {i}\r\n")).collect();
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("commands");
+    std::fs::write(&file, text).expect("written");
+    let told = Command::new("redis-cli")
+        .args(["-p", &port, "--pipe"])
+        .stdin(std::fs::File::open(&file).expect("there"))
+        .output()
+        .expect("redis-cli");
+    let told = String::from_utf8_lossy(&told.stdout);
+    assert!(told.contains("errors: 0, replies: 5000"), "{told}");
+    assert_eq!(cli(&["GET", "mass4999"]), "4999\n");
+}
+
+#[test]
+fn redis_benchmark() {
+    let server = TestServer::shared();
+    let port = port(&server);
+    for extra in [
+        "-P 1",
+        "-P 16",
+        "-P 16 -r 100000",
+        "-d 16 -r 1000",
+        "-P 16 -d 1024 -r 1000",
+        "-P 64 -d 5000 -c 10",
+        "--threads 2 -P 4",
+    ] {
+        let mut arguments = vec![
+            "-p",
+            &port,
+            "-n",
+            "4000",
+            "--csv",
+            "-t",
+            "set,get,incr,mset",
+        ];
+        arguments.extend(extra.split(' '));
+        let text = run("redis-benchmark", &arguments);
+        for test in ["\"SET\"", "\"GET\"", "\"INCR\"", "\"MSET (10 keys)\""] {
+            assert!(text.contains(test), "{extra}: {text}");
+        }
+        assert!(!text.to_lowercase().contains("error"), "{extra}: {text}");
+    }
+}
+
+#[test]
+fn redis_py() {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients");
+    let made = run(
+        here.join("python.sh").to_str().expect("a path"),
+        &[env!("CARGO_TARGET_TMPDIR")],
+    );
+    let server = TestServer::shared();
+    let script = here.join("session.py");
+    run(
+        made.trim(),
+        &[script.to_str().expect("a path"), &port(&server)],
+    );
+}

@@ -1,0 +1,280 @@
+//! Servers, clients and processes for the tests of this crate.
+#![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError, Weak, mpsc};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use bpfdb::Engine;
+use bpfdb_server::{Options, Server, Stopper};
+
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A server on an engine of its own, in a thread.
+pub struct TestServer {
+    pub address: SocketAddr,
+    pub engine: Engine,
+    stopper: Stopper,
+    thread: Option<JoinHandle<bpfdb_server::Result<()>>>,
+}
+
+impl TestServer {
+    pub fn start(options: &bpfdb::Options) -> Self {
+        let engine = Engine::create(options).expect("an engine");
+        let (sender, receiver) = mpsc::channel();
+        let of_thread = engine.clone();
+        let thread = thread::spawn(move || {
+            let server = Server::start(
+                &of_thread,
+                &Options {
+                    address: ([127, 0, 0, 1], 0).into(),
+                },
+            )?;
+            sender
+                .send((server.address(), server.stopper()))
+                .expect("the test waits");
+            server.run()
+        });
+        let Ok((address, stopper)) = receiver.recv() else {
+            panic!("{:?}", thread.join().expect("no panic"));
+        };
+        Self {
+            address,
+            engine,
+            stopper,
+            thread: Some(thread),
+        }
+    }
+
+    /// The server that tests of one file share while they run: loading the
+    /// programs takes seconds.
+    pub fn shared() -> Arc<Self> {
+        static SHARED: Mutex<Weak<TestServer>> = Mutex::new(Weak::new());
+        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(server) = shared.upgrade() {
+            return server;
+        }
+        let server = Arc::new(Self::start(&bpfdb::Options {
+            max_sessions: 2048,
+            ..bpfdb::Options::default()
+        }));
+        *shared = Arc::downgrade(&server);
+        server
+    }
+
+    pub fn client(&self) -> Client {
+        Client::connect(self.address)
+    }
+
+    pub fn stop(mut self) {
+        self.stop_now();
+    }
+
+    fn stop_now(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            self.stopper.stop();
+            thread.join().expect("no panic").expect("a clean stop");
+        }
+    }
+}
+
+impl Drop for TestServer {
+    fn drop(&mut self) {
+        self.stop_now();
+    }
+}
+
+/// The real thing, to compare with.
+pub struct Redis {
+    pub address: SocketAddr,
+    process: Child,
+    _folder: tempfile::TempDir,
+}
+
+impl Redis {
+    pub fn start() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let port = free_port();
+        let process = Command::new("redis-server")
+            .args(["--port", &port.to_string()])
+            .args(["--bind", "127.0.0.1"])
+            .args(["--save", "", "--appendonly", "no"])
+            .arg("--dir")
+            .arg(folder.path())
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("redis-server is installed by scripts/setup.sh");
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        wait_until("redis-server listens", || {
+            TcpStream::connect(address).is_ok()
+        });
+        Self {
+            address,
+            process,
+            _folder: folder,
+        }
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn free_port() -> u16 {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    listener.local_addr().expect("bound").port()
+}
+
+pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !done() {
+        assert!(start.elapsed() < PATIENCE, "waiting until {what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A connection that speaks RESP2.
+pub struct Client {
+    pub stream: TcpStream,
+    buffer: Vec<u8>,
+}
+
+impl Client {
+    pub fn connect(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).expect("a connection");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a time-out");
+        stream
+            .set_write_timeout(Some(PATIENCE))
+            .expect("a time-out");
+        stream.set_nodelay(true).expect("no delay");
+        Self::from_stream(stream)
+    }
+
+    pub fn from_stream(stream: TcpStream) -> Self {
+        Self {
+            stream,
+            buffer: Vec::new(),
+        }
+    }
+
+    pub fn send(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).expect("sent");
+    }
+
+    /// Sends a command; its reply as it came.
+    pub fn ask(&mut self, words: &[&[u8]]) -> Vec<u8> {
+        self.send(&request(words));
+        self.reply()
+    }
+
+    /// The same for a command given as text.
+    pub fn say(&mut self, command: &str) -> String {
+        let words: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
+        String::from_utf8(self.ask(&words)).expect("text")
+    }
+
+    /// One whole reply, with all its markers.
+    pub fn reply(&mut self) -> Vec<u8> {
+        loop {
+            if let Some(len) = reply_len(&self.buffer) {
+                let rest = self.buffer.split_off(len);
+                return std::mem::replace(&mut self.buffer, rest);
+            }
+            assert!(self.fill(), "closed after {:?}", show(&self.buffer));
+        }
+    }
+
+    /// False at the end of the stream.
+    fn fill(&mut self) -> bool {
+        let mut chunk = [0; 65536];
+        match self.stream.read(&mut chunk) {
+            Ok(0) => false,
+            Ok(got) => {
+                self.buffer.extend_from_slice(&chunk[..got]);
+                true
+            }
+            Err(error) => panic!("{error} after {:?}", show(&self.buffer)),
+        }
+    }
+
+    /// Everything that comes until the server closes.
+    pub fn until_closed(&mut self) -> Vec<u8> {
+        while self.fill() {}
+        std::mem::take(&mut self.buffer)
+    }
+
+    /// Has the server closed the connection? (It may also reset it.)
+    pub fn is_closed(&mut self) -> bool {
+        let mut chunk = [0; 65536];
+        loop {
+            match self.stream.read(&mut chunk) {
+                Ok(0) => return true,
+                Ok(_) => {}
+                Err(error) => return error.kind() == std::io::ErrorKind::ConnectionReset,
+            }
+        }
+    }
+}
+
+/// The bytes of a request.
+pub fn request(words: &[&[u8]]) -> Vec<u8> {
+    let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
+    for word in words {
+        bytes.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+        bytes.extend_from_slice(word);
+        bytes.extend_from_slice(b"\r\n");
+    }
+    bytes
+}
+
+/// Length of the reply at the beginning of `bytes`, if all of it is there.
+pub fn reply_len(bytes: &[u8]) -> Option<usize> {
+    let line = bytes.windows(2).position(|two| two == b"\r\n")? + 2;
+    let number = || -> i64 {
+        std::str::from_utf8(&bytes[1..line - 2])
+            .expect("a number")
+            .parse()
+            .expect("a number")
+    };
+    match bytes[0] {
+        b'+' | b'-' | b':' => Some(line),
+        b'$' => {
+            let len = number();
+            let end = if len < 0 {
+                line
+            } else {
+                line + len as usize + 2
+            };
+            (bytes.len() >= end).then_some(end)
+        }
+        b'*' => {
+            let mut end = line;
+            for _ in 0..number().max(0) {
+                end += reply_len(&bytes[end..])?;
+            }
+            Some(end)
+        }
+        other => panic!(
+            "a reply that begins with {:?}: {:?}",
+            other as char,
+            show(bytes)
+        ),
+    }
+}
+
+/// For messages: as text, shortened.
+pub fn show(bytes: &[u8]) -> String {
+    let end = bytes.len().min(300);
+    let more = if end < bytes.len() { "…" } else { "" };
+    format!(
+        "{}{more} ({} bytes)",
+        bytes[..end].escape_ascii(),
+        bytes.len()
+    )
+}

@@ -1,0 +1,265 @@
+//! Many connections, slow ones, and what is left when the server stops.
+
+mod common;
+
+use std::io::{BufRead, BufReader, ErrorKind, Write};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use bpfdb_server::{Options, Server};
+use common::{Client, TestServer, request, wait_until};
+use nix::mount::{MsFlags, mount, umount};
+
+#[test]
+fn a_thousand_connections() {
+    let server = TestServer::shared();
+    let mut clients: Vec<Client> = (0..1000).map(|_| server.client()).collect();
+    for (i, client) in clients.iter_mut().enumerate() {
+        let key = format!("of{i}");
+        client.send(&request(&[b"set", key.as_bytes(), b"x"]));
+        client.send(&request(&[b"nonsense"]));
+        client.send(&request(&[b"incr", b"of all"]));
+    }
+    for client in &mut clients {
+        assert_eq!(client.reply(), b"+OK\r\n");
+        assert!(client.reply().starts_with(b"-ERR unknown command"));
+        assert_eq!(client.reply()[0], b':');
+    }
+    assert_eq!(server.client().ask(&[b"get", b"of all"]), b"$4\r\n1000\r\n");
+}
+
+#[test]
+fn connections_come_and_go() {
+    let server = TestServer::shared();
+    for round in 0..300 {
+        let mut client = server.client();
+        assert_eq!(client.say("ping"), "+PONG\r\n", "round {round}");
+        if round % 3 == 0 {
+            assert_eq!(client.say("select 0"), "+OK\r\n", "round {round}");
+        }
+    }
+}
+
+#[test]
+fn too_many_connections() {
+    let server = TestServer::start(&bpfdb::Options {
+        max_sessions: 3,
+        ..bpfdb::Options::default()
+    });
+    let mut clients: Vec<Client> = (0..3).map(|_| server.client()).collect();
+    for client in &mut clients {
+        assert_eq!(client.say("ping"), "+PONG\r\n");
+    }
+    let mut refused = server.client();
+    assert_eq!(refused.reply(), b"-ERR max number of clients reached\r\n");
+    assert!(refused.is_closed());
+
+    drop(clients.pop());
+    wait_until("there is room again", || {
+        let mut client = server.client();
+        client.send(&request(&[b"ping"]));
+        client.reply() == b"+PONG\r\n"
+    });
+}
+
+/// Sends requests until the server takes no more, or closes; how many bytes.
+fn flood(client: &mut Client, requests: &[u8], most: usize) -> usize {
+    let mut sent = 0;
+    client
+        .stream
+        .set_write_timeout(Some(Duration::from_millis(500)))
+        .expect("a time-out");
+    while sent < most {
+        match client.stream.write(requests) {
+            Ok(some) => sent += some,
+            Err(error) => {
+                let expected = [
+                    ErrorKind::WouldBlock,
+                    ErrorKind::ConnectionReset,
+                    ErrorKind::BrokenPipe,
+                ];
+                assert!(expected.contains(&error.kind()), "{error}");
+                break;
+            }
+        }
+    }
+    sent
+}
+
+/// A client that does not read cannot make the server keep its replies without
+/// end; others are served meanwhile.
+#[test]
+fn a_client_that_does_not_read() {
+    let server = TestServer::shared();
+    let mut setup = server.client();
+    setup.ask(&[b"set", b"big", &[b'b'; 20_000]]);
+    for requests in [
+        request(&[b"get", b"big"]).repeat(100),
+        request(&[b"ping"]).repeat(1000),
+        request(&[b"echo", &[b'e'; 300]]).repeat(100),
+        request(&[b"set", b"big2", b"x", b"xx"]).repeat(100),
+    ] {
+        let mut client = server.client();
+        let sent = flood(&mut client, &requests, 400 << 20);
+        assert!(sent < 400 << 20, "the server took everything");
+        assert_eq!(setup.say("ping"), "+PONG\r\n");
+        drop(client);
+    }
+    assert_eq!(server.client().say("strlen big"), ":20000\r\n");
+}
+
+/// One that reads late gets everything, in order.
+#[test]
+fn a_client_that_reads_late() {
+    let server = TestServer::shared();
+    let mut client = server.client();
+    let value = [b'l'; 10_000];
+    client.ask(&[b"set", b"late", &value]);
+    let mut bytes = Vec::new();
+    for i in 0..300u32 {
+        bytes.extend(request(&[b"get", b"late"]));
+        bytes.extend(request(&[b"echo", i.to_string().as_bytes()]));
+    }
+    client.send(&bytes);
+    std::thread::sleep(Duration::from_millis(300));
+    for i in 0..300u32 {
+        assert_eq!(
+            client.reply().len(),
+            value.len() + b"$10000\r\n\r\n".len(),
+            "{i}"
+        );
+        let text = i.to_string();
+        assert_eq!(
+            client.reply(),
+            format!("${}\r\n{text}\r\n", text.len()).as_bytes()
+        );
+    }
+    assert_eq!(client.say("ping"), "+PONG\r\n");
+}
+
+fn own_cgroups() -> Vec<PathBuf> {
+    let mount = bpfdb::mounts::cgroup2()
+        .expect("a mount table")
+        .expect("cgroup v2");
+    let prefix = format!("bpfdb-{}-", std::process::id());
+    let mut found = Vec::new();
+    let mut folders = vec![mount];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
+            if entry.file_name().to_string_lossy().starts_with(&prefix) {
+                found.push(entry.path());
+            }
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                folders.push(entry.path());
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn nothing_is_left_behind() {
+    let before = own_cgroups().len();
+    let server = TestServer::start(&bpfdb::Options::default());
+    let (mut a, mut b) = (server.client(), server.client());
+    a.say("BEGIN");
+    a.say("SET x 1");
+    b.say("SELECT 0");
+    assert!(own_cgroups().len() > before || before > 0);
+    let engine = server.engine.clone();
+    let address = server.address;
+    server.stop();
+
+    assert!(a.is_closed());
+    assert!(b.is_closed());
+    assert!(std::net::TcpStream::connect(address).is_err());
+    wait_until("the cgroup is gone", || own_cgroups().len() <= before + 1);
+    let stats = engine.stats().expect("figures");
+    assert_eq!((stats.transactions, stats.locks), (0, 0));
+    assert_eq!(stats.sessions, 0);
+    let mut session = engine.session().expect("a session");
+    assert_eq!(session.get(b"x"), Ok(None));
+}
+
+/// A bpf file system of our own, gone in the end.
+struct Pins(tempfile::TempDir);
+
+impl Pins {
+    fn mount() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let none: Option<&str> = None;
+        mount(none, folder.path(), Some("bpf"), MsFlags::empty(), none).expect("mounted");
+        Self(folder)
+    }
+
+    fn folder(&self) -> PathBuf {
+        self.0.path().join("engine")
+    }
+}
+
+impl Drop for Pins {
+    fn drop(&mut self) {
+        let _ = umount(self.0.path());
+    }
+}
+
+const PINS: &str = "BPFDB_TEST_PINS";
+
+/// Not a test: the process that `a_killed_server` kills.
+#[test]
+#[ignore = "run by a_killed_server"]
+fn server_process() {
+    let Some(folder) = std::env::var_os(PINS) else {
+        return;
+    };
+    let engine = bpfdb::Engine::open(folder.as_ref(), 0).expect("a pinned engine");
+    let address = ([127, 0, 0, 1], 0).into();
+    let server = Server::start(&engine, &Options { address }).expect("a server");
+    println!("port {}", server.address().port());
+    server.run().expect("killed, not stopped");
+}
+
+/// The kernel closes its sockets, and the sessions with them.
+#[test]
+fn a_killed_server() {
+    let engine = bpfdb::Engine::create(&bpfdb::Options::default()).expect("an engine");
+    let pins = Pins::mount();
+    let folder = pins.folder();
+    engine.pin(&folder).expect("pinned");
+
+    let mut process = Command::new(std::env::current_exe().expect("this program"))
+        .args(["--ignored", "--exact", "server_process", "--nocapture"])
+        .env(PINS, &folder)
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("started");
+    let output = BufReader::new(process.stdout.take().expect("piped"));
+    let port: u16 = output
+        .lines()
+        .map_while(Result::ok)
+        .find_map(|line| line.split("port ").nth(1)?.parse().ok())
+        .expect("it listens");
+
+    let mut clients: Vec<Client> = (0..20)
+        .map(|_| Client::connect(([127, 0, 0, 1], port).into()))
+        .collect();
+    for (i, client) in clients.iter_mut().enumerate() {
+        assert_eq!(client.say("BEGIN"), "+OK\r\n");
+        assert_eq!(client.say(&format!("SET killed{i} 1")), "+OK\r\n");
+        if i % 2 == 0 {
+            assert_eq!(client.say("SELECT 0"), "+OK\r\n");
+        }
+    }
+    assert_eq!(engine.stats().expect("figures").locks, 20);
+    process.kill().expect("killed");
+    process.wait().expect("gone");
+    wait_until("every lock is gone", || {
+        engine.stats().expect("figures").locks == 0
+    });
+    let mut session = engine.session().expect("a session");
+    assert_eq!(session.get(b"killed0"), Ok(None));
+    for client in &mut clients {
+        assert!(client.is_closed());
+    }
+}

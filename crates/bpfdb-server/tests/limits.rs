@@ -1,0 +1,206 @@
+//! Keys, values and messages at the limits.
+
+mod common;
+
+use common::{TestServer, request, show};
+
+const TOO_LONG: &[u8] = b"-ERR value is longer than the in-kernel limit; use a shorter value\r\n";
+const BAD_KEY: &[u8] = b"-ERR key is longer than the limit, or empty; use a shorter key\r\n";
+
+fn bulk(value: &[u8]) -> Vec<u8> {
+    [format!("${}\r\n", value.len()).as_bytes(), value, b"\r\n"].concat()
+}
+
+#[test]
+fn keys() {
+    let server = TestServer::shared();
+    let mut client = server.client();
+    for len in [1, 8, 9, 16, 17, 511, 512] {
+        let key = vec![b'K'; len];
+        assert_eq!(client.ask(&[b"set", &key, b"v"]), b"+OK\r\n", "{len}");
+        assert_eq!(client.ask(&[b"get", &key]), bulk(b"v"), "{len}");
+        assert_eq!(client.ask(&[b"del", &key]), b":1\r\n", "{len}");
+    }
+    for key in [vec![], vec![b'K'; 513], vec![b'K'; 100_000]] {
+        for command in ["get", "del", "exists", "strlen", "incr"] {
+            let reply = client.ask(&[command.as_bytes(), &key]);
+            // A word of more than 64 KiB is not even looked at.
+            let expected = if key.len() > 65536 { TOO_LONG } else { BAD_KEY };
+            assert_eq!(reply, expected, "{command}, {}", key.len());
+        }
+    }
+    assert_eq!(client.say("ping"), "+PONG\r\n");
+}
+
+#[test]
+fn keys_that_differ_in_what_padding_could_hide() {
+    let server = TestServer::shared();
+    let mut client = server.client();
+    let keys: [&[u8]; 7] = [
+        b"p",
+        b"p\0",
+        b"p\0\0",
+        b"\0",
+        b"\0\0",
+        b"12345678",
+        b"12345678\0",
+    ];
+    for (i, key) in keys.iter().enumerate() {
+        client.ask(&[b"set", key, i.to_string().as_bytes()]);
+    }
+    for (i, key) in keys.iter().enumerate() {
+        assert_eq!(
+            client.ask(&[b"get", key]),
+            bulk(i.to_string().as_bytes()),
+            "{}",
+            show(key)
+        );
+    }
+}
+
+#[test]
+fn values() {
+    let server = TestServer::shared();
+    let mut client = server.client();
+    for len in [
+        0, 1, 15, 16, 17, 28_671, 28_672, 28_673, 32_768, 65_535, 65_536,
+    ] {
+        let value: Vec<u8> = (0..len).map(|i| (i % 251) as u8).collect();
+        assert_eq!(client.ask(&[b"set", b"long", &value]), b"+OK\r\n", "{len}");
+        assert_eq!(client.ask(&[b"get", b"long"]), bulk(&value), "{len}");
+        assert_eq!(
+            client.ask(&[b"strlen", b"long"]),
+            format!(":{len}\r\n").as_bytes()
+        );
+        assert_eq!(
+            client.ask(&[b"mget", b"long", b"absent"]),
+            [b"*2\r\n".to_vec(), bulk(&value), b"$-1\r\n".to_vec()].concat()
+        );
+    }
+    for len in [65_537, 1_000_000, 20_000_000] {
+        assert_eq!(
+            client.ask(&[b"set", b"long", &vec![b'x'; len]]),
+            TOO_LONG,
+            "{len}"
+        );
+        assert_eq!(client.say("strlen long"), ":65536\r\n");
+    }
+    assert_eq!(
+        client.say("append long x"),
+        String::from_utf8_lossy(TOO_LONG)
+    );
+    assert_eq!(client.say("strlen long"), ":65536\r\n");
+}
+
+#[test]
+fn long_pipelines_of_long_values() {
+    let server = TestServer::shared();
+    let mut client = server.client();
+    let value = vec![b'v'; 5000];
+    let mut bytes = Vec::new();
+    for i in 0..400u32 {
+        bytes.extend(request(&[b"set", format!("pipe{i}").as_bytes(), &value]));
+    }
+    client.send(&bytes);
+    for _ in 0..400 {
+        assert_eq!(client.reply(), b"+OK\r\n");
+    }
+    // Requests are short and replies long: the kernel must make room, send in
+    // parts, and at last leave the rest to the daemon.
+    let bytes: Vec<u8> = (0..400u32)
+        .flat_map(|i| request(&[b"get", format!("pipe{i}").as_bytes()]))
+        .collect();
+    client.send(&bytes);
+    for i in 0..400 {
+        assert_eq!(client.reply(), bulk(&value), "reply {i}");
+    }
+    assert_eq!(client.say("ping"), "+PONG\r\n");
+}
+
+#[test]
+fn commands_of_many_keys() {
+    let server = TestServer::shared();
+    let mut client = server.client();
+    let names: Vec<Vec<u8>> = (0..900).map(|i| format!("many{i}").into_bytes()).collect();
+    let with = |name: &'static [u8], rest: Vec<&[u8]>| request(&[&[name][..], &rest].concat());
+    let pairs: Vec<&[u8]> = names
+        .iter()
+        .flat_map(|name| [&name[..], b"value"])
+        .collect();
+    let keys: Vec<&[u8]> = names.iter().map(Vec::as_slice).collect();
+
+    client.send(&with(b"mset", pairs));
+    assert_eq!(client.reply(), b"+OK\r\n");
+    client.send(&with(b"exists", keys.clone()));
+    assert_eq!(client.reply(), b":900\r\n");
+    client.send(&with(b"mget", keys.clone()));
+    assert_eq!(
+        client.reply().len(),
+        b"*900\r\n".len() + 900 * bulk(b"value").len()
+    );
+    client.send(&with(b"del", keys));
+    assert_eq!(client.reply(), b":900\r\n");
+}
+
+#[test]
+fn more_keys_than_a_transaction_locks() {
+    let server = TestServer::shared();
+    let mut client = server.client();
+    let names: Vec<Vec<u8>> = (0..1500).map(|i| format!("lots{i}").into_bytes()).collect();
+    let mut words: Vec<&[u8]> = vec![b"mset"];
+    words.extend(names.iter().flat_map(|name| [&name[..], b"value"]));
+    let reply = client.ask(&words);
+    assert!(
+        reply.starts_with(b"-ERR the transaction holds too many locks"),
+        "{}",
+        show(&reply)
+    );
+    // All or nothing.
+    assert_eq!(client.say("exists lots0 lots1 lots1499"), ":0\r\n");
+}
+
+/// Memory is added while clients write, and none of them hears of it; then the
+/// limit is reached, and gone again after deletions.
+#[test]
+fn memory_grows_to_its_limit() {
+    const EACH: u32 = 1000;
+    let server = TestServer::start(&bpfdb::Options {
+        memory_limit: 128 << 20,
+        memory_ahead: 0,
+        ..bpfdb::Options::default()
+    });
+    let value = vec![b'm'; 1000];
+    let mut client = server.client();
+    let mut written = 0;
+    let full = loop {
+        let keys = written..written + EACH;
+        let bytes: Vec<u8> = keys
+            .flat_map(|i| request(&[b"set", format!("memory{i}").as_bytes(), &value]))
+            .collect();
+        client.send(&bytes);
+        let replies: Vec<Vec<u8>> = (0..EACH).map(|_| client.reply()).collect();
+        written += EACH;
+        if let Some(other) = replies.into_iter().find(|reply| reply != b"+OK\r\n") {
+            break other;
+        }
+    };
+    assert_eq!(
+        show(&full),
+        show(b"-OOM command not allowed when used memory > 'maxmemory'.\r\n")
+    );
+    assert!(
+        written > 60_000,
+        "full after {written} records of 1000 bytes"
+    );
+    assert_eq!(client.ask(&[b"get", b"memory0"]), bulk(&value));
+
+    for i in 0..written {
+        client.send(&request(&[b"del", format!("memory{i}").as_bytes()]));
+    }
+    for _ in 0..written {
+        assert_eq!(client.reply()[0], b':');
+    }
+    common::wait_until("there is memory again", || {
+        client.ask(&[b"set", b"again", &value]) == b"+OK\r\n"
+    });
+}

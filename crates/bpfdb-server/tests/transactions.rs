@@ -1,0 +1,320 @@
+//! Transactions over several requests of one connection.
+
+mod common;
+
+use std::net::Shutdown;
+use std::thread;
+use std::time::Duration;
+
+use common::{Client, TestServer, request, wait_until};
+
+const CONFLICT: &str =
+    "-CONFLICT another transaction holds this key; ROLLBACK and run the transaction again\r\n";
+const CONFLICT_AUTO: &str =
+    "-CONFLICT another transaction holds this key; run the command again\r\n";
+const FAILED: &str = "-ERR the transaction has failed; ROLLBACK it and run it again\r\n";
+
+fn pair() -> (std::sync::Arc<TestServer>, Client, Client) {
+    let server = TestServer::shared();
+    let (a, b) = (server.client(), server.client());
+    (server, a, b)
+}
+
+#[test]
+fn commit_and_rollback() {
+    let (_server, mut a, mut b) = pair();
+    assert_eq!(a.say("BEGIN"), "+OK\r\n");
+    assert_eq!(a.say("SET cr 1"), "+OK\r\n");
+    assert_eq!(a.say("GET cr"), "$1\r\n1\r\n");
+    assert_eq!(b.say("GET cr"), "$-1\r\n");
+    assert_eq!(a.say("COMMIT"), "+OK\r\n");
+    assert_eq!(b.say("GET cr"), "$1\r\n1\r\n");
+
+    assert_eq!(a.say("begin"), "+OK\r\n");
+    assert_eq!(a.say("DEL cr"), ":1\r\n");
+    assert_eq!(a.say("INCR cr"), ":1\r\n");
+    assert_eq!(a.say("rollback"), "+OK\r\n");
+    assert_eq!(b.say("GET cr"), "$1\r\n1\r\n");
+}
+
+#[test]
+fn a_transfer_meets_another() {
+    let (_server, mut a, mut b) = pair();
+    a.say("MSET from 100 to 0");
+    assert_eq!(a.say("BEGIN"), "+OK\r\n");
+    assert_eq!(b.say("BEGIN"), "+OK\r\n");
+    assert_eq!(a.say("DECRBY from 10"), ":90\r\n");
+    assert_eq!(b.say("DECRBY from 20"), CONFLICT);
+    assert_eq!(b.say("INCRBY to 20"), FAILED);
+    assert_eq!(b.say("GET to"), FAILED);
+    assert_eq!(b.say("MGET from to"), FAILED);
+    assert_eq!(b.say("PING"), "+PONG\r\n");
+    assert_eq!(
+        b.say("COMMIT"),
+        "-ERR the transaction had failed and was rolled back; run the transaction again\r\n"
+    );
+    assert_eq!(a.say("INCRBY to 10"), ":10\r\n");
+    assert_eq!(a.say("COMMIT"), "+OK\r\n");
+    assert_eq!(b.say("MGET from to"), "*2\r\n$2\r\n90\r\n$2\r\n10\r\n");
+}
+
+#[test]
+fn statements_outside_a_transaction_meet_one() {
+    let (_server, mut a, mut b) = pair();
+    a.say("BEGIN");
+    a.say("SET held 1");
+    assert_eq!(b.say("SET held 2"), CONFLICT_AUTO);
+    assert_eq!(b.say("INCR held"), CONFLICT_AUTO);
+    assert_eq!(b.say("MSET other 1 held 2"), CONFLICT_AUTO);
+    assert_eq!(b.say("EXISTS other"), ":0\r\n");
+    assert_eq!(b.say("GET held"), "$-1\r\n");
+    // And the slow way.
+    assert_eq!(b.say("SET held 2 NX"), CONFLICT_AUTO);
+    a.say("ROLLBACK");
+    assert_eq!(b.say("SET held 2"), "+OK\r\n");
+}
+
+#[test]
+fn read_only_sees_one_moment() {
+    let (_server, mut a, mut b) = pair();
+    a.say("MSET ra 1 rb 1");
+    assert_eq!(a.say("BEGIN READ ONLY"), "+OK\r\n");
+    assert_eq!(b.say("MSET ra 2 rb 2"), "+OK\r\n");
+    assert_eq!(a.say("GET ra"), "$1\r\n1\r\n");
+    assert_eq!(a.say("MGET ra rb"), "*2\r\n$1\r\n1\r\n$1\r\n1\r\n");
+    assert_eq!(
+        a.say("SET ra 3"),
+        "-ERR write in a read-only transaction; use a read-write transaction\r\n"
+    );
+    a.say("ROLLBACK");
+    assert_eq!(a.say("GET ra"), "$1\r\n2\r\n");
+}
+
+#[test]
+fn states() {
+    let (_server, mut a, _) = pair();
+    assert_eq!(
+        a.say("COMMIT"),
+        "-ERR no transaction is open; BEGIN one first\r\n"
+    );
+    assert_eq!(
+        a.say("ROLLBACK"),
+        "-ERR no transaction is open; BEGIN one first\r\n"
+    );
+    assert_eq!(a.say("BEGIN"), "+OK\r\n");
+    assert_eq!(
+        a.say("BEGIN"),
+        "-ERR a transaction is open already; COMMIT or ROLLBACK it first\r\n"
+    );
+    assert_eq!(a.say("BEGIN READ WRITE"), "-ERR syntax error\r\n");
+    assert_eq!(
+        a.say("ROLLBACK now"),
+        "-ERR wrong number of arguments for 'rollback' command\r\n"
+    );
+    assert_eq!(a.say("COMMIT"), "+OK\r\n");
+}
+
+/// The transaction goes on in user space and comes back.
+#[test]
+fn slow_commands_inside() {
+    let (_server, mut a, mut b) = pair();
+    let long = vec![b'x'; 50_000];
+    let mut bytes = Vec::new();
+    for words in [
+        &[&b"BEGIN"[..]][..],
+        &[b"SET", b"si1", b"1"],
+        &[b"SET", b"si2", &long],
+        &[b"GET", b"si2"],
+        &[b"nonsense"],
+        &[b"INCR", b"si1"],
+        &[b"SET", b"si3", b"3", b"NX"],
+        &[b"GET", b"si1"],
+        &[b"MGET", b"si1", b"si2", b"si3"],
+    ] {
+        bytes.extend(request(words));
+    }
+    a.send(&bytes);
+    let long_reply = [b"$50000\r\n", &long[..], b"\r\n"].concat();
+    for expected in [
+        b"+OK\r\n".to_vec(),
+        b"+OK\r\n".to_vec(),
+        b"+OK\r\n".to_vec(),
+        long_reply.clone(),
+        b"-ERR unknown command 'nonsense', with args beginning with: \r\n".to_vec(),
+        b":2\r\n".to_vec(),
+        b"+OK\r\n".to_vec(),
+        b"$1\r\n2\r\n".to_vec(),
+        [b"*3\r\n$1\r\n2\r\n", &long_reply[..], b"$1\r\n3\r\n"].concat(),
+    ] {
+        assert!(a.reply() == expected, "{}", common::show(&expected));
+    }
+    assert_eq!(b.say("MGET si1 si2 si3"), "*3\r\n$-1\r\n$-1\r\n$-1\r\n");
+    assert_eq!(a.say("COMMIT"), "+OK\r\n");
+    assert_eq!(b.say("MGET si1 si3"), "*2\r\n$1\r\n2\r\n$1\r\n3\r\n");
+}
+
+/// However a connection ends, its locks are gone.
+#[test]
+fn ends_of_connections() {
+    let server = TestServer::shared();
+    type End = fn(Client);
+    let ways: [(&str, End); 4] = [
+        ("closed", drop),
+        ("reset", |client| {
+            let linger = libc::linger {
+                l_onoff: 1,
+                l_linger: 0,
+            };
+            set_option(&client, libc::SO_LINGER, &linger);
+        }),
+        ("half closed", |client| {
+            client
+                .stream
+                .shutdown(Shutdown::Write)
+                .expect("half closed");
+            // Kept until the server has closed it.
+            thread::spawn(move || {
+                let mut client = client;
+                client.until_closed();
+            });
+        }),
+        ("quit", |mut client| {
+            client.send(&request(&[b"QUIT"]));
+            client.until_closed();
+        }),
+    ];
+    for (way, end) in ways {
+        for slow in [false, true] {
+            let mut client = server.client();
+            client.say("BEGIN");
+            client.say("SET mine 1");
+            if slow {
+                client.say("SET mine 1 XX");
+            }
+            let mut other = server.client();
+            assert_eq!(other.say("SET mine 2"), CONFLICT_AUTO);
+            end(client);
+            wait_until(&format!("the lock of a {way} connection is gone"), || {
+                other.say("SET mine 2") == "+OK\r\n"
+            });
+            other.say("DEL mine");
+        }
+    }
+}
+
+fn set_option<T>(client: &Client, option: i32, value: &T) {
+    use std::os::fd::AsRawFd;
+    // SAFETY: value is as long as its type.
+    let result = unsafe {
+        libc::setsockopt(
+            client.stream.as_raw_fd(),
+            libc::SOL_SOCKET,
+            option,
+            std::ptr::from_ref(value).cast(),
+            size_of::<T>() as libc::socklen_t,
+        )
+    };
+    assert_eq!(result, 0);
+}
+
+#[test]
+fn idle_transactions_end() {
+    let server = TestServer::start(&bpfdb::Options {
+        idle_limit: Duration::from_millis(500),
+        ..bpfdb::Options::default()
+    });
+    let (mut a, mut b) = (server.client(), server.client());
+    a.say("BEGIN");
+    a.say("SET idle 1");
+    wait_until("the lock of the idle transaction is gone", || {
+        b.say("SET idle 2") == "+OK\r\n"
+    });
+    assert_eq!(
+        a.say("GET idle"),
+        "-ERR the transaction was idle for too long and was rolled back; \
+         run the transaction again\r\n"
+    );
+    a.say("ROLLBACK");
+    assert_eq!(a.say("GET idle"), "$1\r\n2\r\n");
+}
+
+/// Several clients move money while others watch: none is ever missing.
+#[test]
+fn money_is_conserved() {
+    const ACCOUNTS: usize = 8;
+    const ROUNDS: usize = 300;
+    let server = TestServer::shared();
+    let account = |i: usize| format!("account{}", i % ACCOUNTS);
+    let mut client = server.client();
+    for i in 0..ACCOUNTS {
+        client.say(&format!("SET {} 1000", account(i)));
+    }
+    let all: Vec<String> = (0..ACCOUNTS).map(account).collect();
+    let mget = format!("MGET {}", all.join(" "));
+
+    let total = |reply: &str| -> i64 {
+        reply
+            .split("\r\n")
+            .skip(2)
+            .step_by(2)
+            .map(|text| text.parse::<i64>().expect("a number"))
+            .sum()
+    };
+    thread::scope(|scope| {
+        for number in 0..4 {
+            let server = &server;
+            scope.spawn(move || {
+                let mut client = server.client();
+                let mut done = 0;
+                while done < ROUNDS {
+                    let (from, to) = (account(number + done), account(number * 3 + done * 5 + 1));
+                    if from == to {
+                        done += 1;
+                        continue;
+                    }
+                    client.say("BEGIN");
+                    let moved = client.say(&format!("DECRBY {from} 7")).starts_with(':')
+                        && client.say(&format!("INCRBY {to} 7")).starts_with(':');
+                    if moved && client.say("COMMIT") == "+OK\r\n" {
+                        done += 1;
+                    } else {
+                        client.say("ROLLBACK");
+                    }
+                }
+            });
+        }
+        let (server, mget) = (&server, &mget);
+        scope.spawn(move || {
+            let mut client = server.client();
+            for _ in 0..ROUNDS {
+                assert_eq!(total(&client.say(mget)), 1000 * ACCOUNTS as i64);
+            }
+        });
+    });
+    assert_eq!(total(&client.say(&mget)), 1000 * ACCOUNTS as i64);
+}
+
+#[test]
+fn counters_lose_nothing() {
+    const EACH: usize = 2000;
+    let server = TestServer::shared();
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            let server = &server;
+            scope.spawn(move || {
+                let mut client = server.client();
+                let bytes: Vec<u8> = (0..EACH)
+                    .flat_map(|_| request(&[b"INCR", b"counter of all"]))
+                    .collect();
+                client.send(&bytes);
+                for _ in 0..EACH {
+                    let reply = client.reply();
+                    assert_eq!(reply[0], b':', "{}", common::show(&reply));
+                }
+            });
+        }
+    });
+    let mut client = server.client();
+    let reply = client.ask(&[b"get", b"counter of all"]);
+    assert_eq!(reply, b"$4\r\n8000\r\n");
+}
