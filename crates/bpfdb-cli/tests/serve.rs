@@ -1,0 +1,202 @@
+//! `bpfdb serve` and `bpfdb stats` as a user runs them.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_bpfdb");
+
+/// A running server. Killed on drop, so that a failed test leaves nothing.
+struct Served {
+    child: Child,
+    port: u16,
+}
+
+impl Served {
+    fn start(port: u16, arguments: &[&str]) -> Self {
+        let mut child = Command::new(BINARY)
+            .args(["serve", "--maxmemory", "64M", "--memory-ahead", "16M"])
+            .args(["--maxclients", "32", "--port", &port.to_string()])
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .expect("bpfdb starts");
+        let mut line = String::new();
+        let stdout = child.stdout.take().expect("piped");
+        let mut lines = BufReader::new(stdout);
+        lines.read_line(&mut line).expect("a greeting");
+        // The rest of its output must not block it.
+        thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
+        let port = line.trim().rsplit(':').next().and_then(|p| p.parse().ok());
+        Self {
+            child,
+            port: port.unwrap_or_else(|| panic!("no port in {line:?}")),
+        }
+    }
+
+    fn stop(mut self) {
+        let pid = nix::unistd::Pid::from_raw(self.child.id() as i32);
+        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).expect("kill");
+        assert!(self.child.wait().expect("wait").success());
+    }
+
+    fn crash(mut self) {
+        self.child.kill().expect("kill");
+        self.child.wait().expect("wait");
+    }
+
+    /// Sends inline-free RESP and returns the first reply line (or bulk).
+    fn ask(&self, arguments: &[&str]) -> String {
+        Connection::open(self.port).ask(arguments)
+    }
+
+    fn stats(&self) -> serde_json::Value {
+        let output = Command::new(BINARY)
+            .args(["stats", "--json", "--port", &self.port.to_string()])
+            .output()
+            .expect("bpfdb stats");
+        assert!(output.status.success(), "{output:?}");
+        serde_json::from_slice(&output.stdout).expect("JSON")
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+struct Connection(BufReader<TcpStream>);
+
+impl Connection {
+    fn open(port: u16) -> Self {
+        let stream = TcpStream::connect(("127.0.0.1", port)).expect("connect");
+        stream
+            .set_read_timeout(Some(Duration::from_secs(5)))
+            .expect("time-out");
+        Self(BufReader::new(stream))
+    }
+
+    fn ask(&mut self, arguments: &[&str]) -> String {
+        let mut request = format!("*{}\r\n", arguments.len());
+        for argument in arguments {
+            request += &format!("${}\r\n{argument}\r\n", argument.len());
+        }
+        self.0
+            .get_mut()
+            .write_all(request.as_bytes())
+            .expect("send");
+        let mut line = String::new();
+        self.0.read_line(&mut line).expect("reply");
+        let line = line.trim_end().to_owned();
+        let Some(len) = line.strip_prefix('$').and_then(|n| n.parse::<usize>().ok()) else {
+            return line;
+        };
+        let mut bulk = vec![0; len + 2];
+        self.0.read_exact(&mut bulk).expect("bulk");
+        String::from_utf8_lossy(&bulk[..len]).into_owned()
+    }
+}
+
+fn folder(port: u16) -> std::path::PathBuf {
+    let root = bpfdb::mounts::bpffs().expect("mount table");
+    root.unwrap_or_else(|| "/sys/fs/bpf".into())
+        .join("bpfdb")
+        .join(port.to_string())
+}
+
+#[test]
+fn a_clean_stop_leaves_nothing() {
+    let server = Served::start(0, &[]);
+    let port = server.port;
+    assert_eq!(server.ask(&["SET", "a", "1"]), "+OK");
+    assert_eq!(server.ask(&["INCR", "a"]), ":2");
+    assert!(folder(port).exists());
+    let stats = server.stats();
+    assert_eq!(stats["data"]["records"], 1);
+    assert!(stats["operations"]["set"].as_u64() >= Some(1));
+    server.stop();
+    assert!(!folder(port).exists());
+}
+
+#[test]
+fn data_is_kept_on_request() {
+    let server = Served::start(0, &["--keep-data"]);
+    let port = server.port;
+    assert_eq!(server.ask(&["SET", "kept", "yes"]), "+OK");
+    server.stop();
+    assert!(folder(port).exists());
+
+    let server = Served::start(port, &[]);
+    assert_eq!(server.ask(&["GET", "kept"]), "yes");
+    server.stop();
+    assert!(!folder(port).exists());
+}
+
+#[test]
+fn a_crash_loses_no_commit_and_no_lock_stays() {
+    let server = Served::start(0, &[]);
+    let port = server.port;
+    assert_eq!(server.ask(&["SET", "a", "1"]), "+OK");
+    let mut open = Connection::open(port);
+    assert_eq!(open.ask(&["BEGIN"]), "+OK");
+    assert_eq!(open.ask(&["SET", "a", "2"]), "+OK");
+    server.crash();
+
+    let server = Served::start(port, &[]);
+    assert_eq!(server.ask(&["GET", "a"]), "1");
+    assert_eq!(server.ask(&["SET", "a", "3"]), "+OK");
+    assert_eq!(server.stats()["sessions"]["locks"], 0);
+    server.stop();
+    assert!(!folder(port).exists());
+}
+
+#[test]
+fn an_idle_transaction_is_rolled_back_in_the_kernel() {
+    let server = Served::start(0, &["--transaction-timeout", "2"]);
+    let mut idle = Connection::open(server.port);
+    assert_eq!(idle.ask(&["BEGIN"]), "+OK");
+    assert_eq!(idle.ask(&["SET", "k", "1"]), "+OK");
+    assert!(server.ask(&["SET", "k", "2"]).starts_with("-CONFLICT"));
+
+    let start = Instant::now();
+    while !server.ask(&["SET", "k", "2"]).starts_with("+OK") {
+        assert!(start.elapsed() < Duration::from_secs(20), "the lock stays");
+        thread::sleep(Duration::from_millis(50));
+    }
+    assert!(idle.ask(&["GET", "k"]).starts_with('-'));
+    assert!(idle.ask(&["COMMIT"]).starts_with('-'));
+    assert_eq!(idle.ask(&["GET", "k"]), "2");
+    server.stop();
+}
+
+#[test]
+fn a_port_in_use_is_told_in_one_line() {
+    let server = Served::start(0, &[]);
+    let output = Command::new(BINARY)
+        .args(["serve", "--port", &server.port.to_string()])
+        .output()
+        .expect("bpfdb");
+    assert!(!output.status.success());
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(message.lines().count(), 1, "{message}");
+    assert!(message.contains("cannot listen"), "{message}");
+    // It did not touch the other's data.
+    assert_eq!(server.ask(&["PING"]), "+PONG");
+    assert!(folder(server.port).exists());
+    server.stop();
+}
+
+#[test]
+fn stats_of_nothing_is_told_in_one_line() {
+    let output = Command::new(BINARY)
+        .args(["stats", "--port", "1"])
+        .output()
+        .expect("bpfdb");
+    assert!(!output.status.success());
+    assert_eq!(String::from_utf8_lossy(&output.stderr).lines().count(), 1);
+}
