@@ -1,0 +1,97 @@
+//! `make bench`: what docs/benchmarks.md explains.
+//!
+//! ```text
+//! plan.rs      what is measured, how large, for how long
+//! kernel/      inside the kernel: the engine against a plain hash map
+//! run/         sessions of user space: BPF_PROG_RUN, one by one and in batches
+//! memory/      bytes per record, and pauses while the engine grows
+//! tcp/         `bpfdb serve` against Redis
+//! sample.rs    rounds to a median and its spread
+//! report.rs    the tables, on the terminal and as JSON
+//! docs.rs      the same tables in docs/benchmarks.md
+//! random.rs    which key is used next
+//! records.rs   what the records are
+//! machine.rs   what it runs on
+//! ```
+
+mod docs;
+mod kernel;
+mod machine;
+mod memory;
+mod plan;
+mod random;
+mod records;
+mod report;
+mod run;
+mod sample;
+mod tcp;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use clap::Parser;
+
+use crate::plan::{Plan, Scenario};
+use crate::report::{Report, Table};
+
+/// Measures bpfdb; everything that is compared runs side by side, in turns.
+#[derive(Parser, Debug)]
+#[command(name = "bpfdb-bench")]
+struct Arguments {
+    /// How often everything is measured; the median counts
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+    /// Measure only these, separated by commas
+    #[arg(long, value_delimiter = ',', value_enum)]
+    only: Vec<Scenario>,
+    /// Tiny sizes: shows that the benchmarks work, not how fast anything is
+    #[arg(long)]
+    quick: bool,
+    /// Folder for the results as JSON
+    #[arg(long, default_value = "bench/results")]
+    output: PathBuf,
+    /// Put the tables into this document, where its marks are
+    #[arg(long)]
+    docs: Option<PathBuf>,
+    /// redis-server to compare with besides the one in PATH [default: that of
+    /// Redis 8, from PyPI]
+    #[arg(long)]
+    redis: Option<PathBuf>,
+}
+
+fn main() -> Result<()> {
+    let arguments = Arguments::parse();
+    let plan = Plan::new(arguments.rounds as usize, arguments.quick);
+    let mut report = Report::new(plan.rounds, plan.quick);
+
+    let mut outcome = Ok(());
+
+    for scenario in Scenario::chosen(&arguments.only) {
+        outcome = measure(scenario, &plan, arguments.redis.as_deref()).map(|tables| {
+            for table in tables {
+                table.print();
+                report.add(table);
+            }
+        });
+        // What was measured before is kept.
+        if outcome.is_err() {
+            break;
+        }
+    }
+    if let Some(path) = &arguments.docs {
+        docs::update(path, &report)?;
+    }
+    println!("\nwritten to {}", report.save(&arguments.output)?.display());
+    outcome
+}
+
+fn measure(scenario: Scenario, plan: &Plan, redis: Option<&Path>) -> Result<Vec<Table>> {
+    match scenario {
+        Scenario::Kernel => kernel::measure(plan),
+        Scenario::Run => run::measure(plan),
+        Scenario::Versions => run::versions::measure(plan),
+        Scenario::Memory => memory::measure(plan),
+        Scenario::Tcp => tcp::measure(plan, redis),
+    }
+    .with_context(|| format!("scenario {scenario:?}"))
+}

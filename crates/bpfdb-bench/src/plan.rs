@@ -1,0 +1,115 @@
+//! What is measured, how large, for how long.
+
+use std::time::Duration;
+
+use clap::ValueEnum;
+
+/// What can be measured by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Scenario {
+    /// Inside the kernel, against a plain hash map
+    Kernel,
+    /// Sessions of user space, one by one and in batches
+    Run,
+    /// One to eight versions per record
+    Versions,
+    /// Bytes per record, and pauses while memory is added
+    Memory,
+    /// The server against Redis
+    Tcp,
+}
+
+impl Scenario {
+    /// Those asked for, in the order of the report; all if none is named.
+    pub(crate) fn chosen(only: &[Self]) -> Vec<Self> {
+        Self::value_variants()
+            .iter()
+            .copied()
+            .filter(|scenario| only.is_empty() || only.contains(scenario))
+            .collect()
+    }
+}
+
+/// Rounds and sizes.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) rounds: usize,
+    pub(crate) quick: bool,
+    /// Records inside the kernel, and places in each sequence of draws: powers
+    /// of two.
+    pub(crate) kernel_records: u32,
+    pub(crate) kernel_draws: u32,
+    /// Operations of one measurement inside the kernel.
+    pub(crate) kernel_operations: u32,
+    /// Records for sessions of user space.
+    pub(crate) run_records: u32,
+    /// How long one mix of operations runs.
+    pub(crate) run_time: Duration,
+    /// Versions per record to compare, and records of each of these engines.
+    pub(crate) versions: Vec<u32>,
+    pub(crate) versions_records: u32,
+    pub(crate) versions_time: Duration,
+    /// Records of which the bytes are counted.
+    pub(crate) memory_records: u32,
+    /// Records of the load of which the pauses are taken.
+    pub(crate) growth_records: u32,
+    /// Different keys over TCP, and requests at pipeline 1 and 16.
+    pub(crate) tcp_keys: u32,
+    pub(crate) tcp_requests: [u32; 2],
+}
+
+impl Plan {
+    pub(crate) fn new(rounds: usize, quick: bool) -> Self {
+        let millis = Duration::from_millis;
+        if quick {
+            return Self {
+                rounds: 1,
+                quick,
+                kernel_records: 1 << 14,
+                kernel_draws: 1 << 14,
+                kernel_operations: 1 << 13,
+                run_records: 2_000,
+                run_time: millis(2),
+                versions: vec![1, 4],
+                versions_records: 500,
+                versions_time: millis(5),
+                memory_records: 5_000,
+                growth_records: 20_000,
+                tcp_keys: 1_000,
+                tcp_requests: [1_000, 4_000],
+            };
+        }
+        Self {
+            rounds,
+            quick,
+            kernel_records: 1 << 22,
+            kernel_draws: 1 << 22,
+            kernel_operations: 1 << 19,
+            run_records: 1_000_000,
+            run_time: millis(250),
+            versions: (1..=bpfdb::abi::BPFDB_VERSIONS_MAX).collect(),
+            versions_records: 250_000,
+            versions_time: millis(250),
+            memory_records: 1_000_000,
+            growth_records: 4_000_000,
+            tcp_keys: 1_000_000,
+            tcp_requests: [150_000, 1_200_000],
+        }
+    }
+
+    /// Calls `measure` for a round that warms up, which it is told, and for
+    /// each that counts.
+    pub(crate) fn repeat(
+        &self,
+        what: &str,
+        mut measure: impl FnMut(usize, bool) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        eprintln!("{what}: warming up");
+        measure(0, true)?;
+        for round in 0..self.rounds {
+            eprintln!("{what}: round {} of {}", round + 1, self.rounds);
+            measure(round + 1, false)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,153 @@
+//! Which key is used next.
+
+use std::fmt;
+
+/// How often which key is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Distribution {
+    Uniform,
+    /// Zipf with exponent 0.99, the ranks scattered over the keys.
+    Zipf,
+}
+
+impl Distribution {
+    pub(crate) const ALL: [Self; 2] = [Self::Uniform, Self::Zipf];
+}
+
+impl fmt::Display for Distribution {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Uniform => "uniform",
+            Self::Zipf => "Zipf 0.99",
+        })
+    }
+}
+
+const EXPONENT: f64 = 0.99;
+
+/// SplitMix64 (S. Vigna): small, seeded, good enough to draw keys.
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ z >> 31
+    }
+
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
+    }
+
+    fn unit(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+/// Draws ranks by the method of Gray et al., "Quickly generating billion-record
+/// synthetic databases" (1994), which YCSB uses.
+struct Zipf {
+    count: f64,
+    zeta: f64,
+    alpha: f64,
+    eta: f64,
+}
+
+impl Zipf {
+    fn new(count: u64) -> Self {
+        let zeta = |n: u64| {
+            (1..=n)
+                .map(|i| 1.0 / (i as f64).powf(EXPONENT))
+                .sum::<f64>()
+        };
+        let all = zeta(count);
+        let n = count as f64;
+        Self {
+            count: n,
+            zeta: all,
+            alpha: 1.0 / (1.0 - EXPONENT),
+            eta: (1.0 - (2.0 / n).powf(1.0 - EXPONENT)) / (1.0 - zeta(2) / all),
+        }
+    }
+
+    fn draw(&self, random: &mut Random) -> u64 {
+        let u = random.unit();
+        let uz = u * self.zeta;
+        if uz < 1.0 {
+            return 0;
+        }
+        if uz < 1.0 + 0.5f64.powf(EXPONENT) {
+            return 1;
+        }
+        (self.count * (self.eta * u - self.eta + 1.0).powf(self.alpha)) as u64
+    }
+}
+
+/// The record of a rank: neighbours in rank are no neighbours in memory.
+fn scattered(rank: u64, records: u64) -> u32 {
+    (rank.wrapping_mul(0x9e37_79b9_7f4a_7c15) % records) as u32
+}
+
+/// `length` record numbers below `records`; the same ones for the same seed.
+pub(crate) fn sequence(
+    distribution: Distribution,
+    records: u32,
+    length: u32,
+    seed: u64,
+) -> Vec<u32> {
+    let mut random = Random::new(seed);
+    let records = u64::from(records);
+
+    match distribution {
+        Distribution::Uniform => (0..length).map(|_| random.below(records) as u32).collect(),
+        Distribution::Zipf => {
+            let zipf = Zipf::new(records);
+            (0..length)
+                .map(|_| scattered(zipf.draw(&mut random).min(records - 1), records))
+                .collect()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RECORDS: u32 = 1000;
+    const DRAWS: u32 = 100_000;
+
+    /// How often record `record` is drawn.
+    fn share(distribution: Distribution, record: u32) -> f64 {
+        let numbers = sequence(distribution, RECORDS, DRAWS, 1);
+        assert!(numbers.iter().all(|&n| n < RECORDS));
+        numbers.iter().filter(|&&n| n == record).count() as f64 / f64::from(DRAWS)
+    }
+
+    #[test]
+    fn uniform_is_uniform() {
+        let share = share(Distribution::Uniform, 7);
+        assert!((0.0005..0.002).contains(&share), "{share}");
+    }
+
+    #[test]
+    fn the_first_ranks_of_zipf_are_as_frequent_as_they_should_be() {
+        let zeta: f64 = (1..=RECORDS).map(|i| f64::from(i).powf(-EXPONENT)).sum();
+        let first = share(Distribution::Zipf, scattered(0, 1000));
+        assert!((first * zeta - 1.0).abs() < 0.1, "{first} of {zeta}");
+        let second = share(Distribution::Zipf, scattered(1, 1000));
+        assert!((second / first - 0.5).abs() < 0.1, "{second} of {first}");
+    }
+
+    #[test]
+    fn the_same_seed_draws_the_same() {
+        let draw = |seed| sequence(Distribution::Zipf, RECORDS, 100, seed);
+        assert_eq!(draw(3), draw(3));
+        assert_ne!(draw(3), draw(4));
+    }
+}

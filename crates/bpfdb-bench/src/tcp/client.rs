@@ -1,0 +1,195 @@
+//! redis-benchmark, and a client of our own that fills a store.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use super::server::Server;
+use crate::machine;
+
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// Requests that are sent before the replies are read.
+const PIPELINE: u32 = 500;
+
+/// One run of redis-benchmark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Load {
+    /// Bytes of a value.
+    pub(crate) size: u32,
+    pub(crate) pipeline: u32,
+    /// Name of the test in redis-benchmark.
+    pub(crate) test: &'static str,
+}
+
+/// What it said.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Answer {
+    pub(crate) per_second: f64,
+    pub(crate) p50_micros: f64,
+    pub(crate) p99_micros: f64,
+    /// Of all processors, client included.
+    pub(crate) cpu_micros: f64,
+}
+
+impl Load {
+    /// The arguments, the port excepted.
+    pub(crate) fn arguments(&self, keys: u32, requests: u32) -> Vec<String> {
+        format!(
+            "--threads 2 -c 64 -r {keys} -n {requests} -P {} -d {} -t {}",
+            self.pipeline, self.size, self.test
+        )
+        .split(' ')
+        .map(String::from)
+        .collect()
+    }
+
+    pub(crate) fn run(&self, server: &Server, keys: u32, requests: u32) -> Result<Answer> {
+        let busy = machine::busy_seconds();
+        let output = Command::new("redis-benchmark")
+            .args(["-h", "127.0.0.1"])
+            .args(["-p", &server.address.port().to_string()])
+            .args(self.arguments(keys, requests))
+            .output()
+            .context("run redis-benchmark")?;
+        let busy = machine::busy_seconds() - busy;
+        let text = String::from_utf8_lossy(&output.stdout);
+        ensure!(
+            output.status.success(),
+            "redis-benchmark against {}: {}",
+            server.name,
+            String::from_utf8_lossy(&output.stderr)
+        );
+        let [per_second, p50, p99] = parse(&text)
+            .with_context(|| format!("redis-benchmark against {} said: {text}", server.name))?;
+        Ok(Answer {
+            per_second,
+            p50_micros: p50 * 1e3,
+            p99_micros: p99 * 1e3,
+            cpu_micros: busy * 1e6 / f64::from(requests),
+        })
+    }
+}
+
+/// Requests per second, and milliseconds at p50 and p99.
+///
+/// With --threads the program notices only every 250 ms that it is done, and
+/// the rate of its summary counts that time. What it prints on the way, `rps=…
+/// (overall: …)`, does not: the last of them counts, if it is not the first,
+/// which comes when hardly anything was sent.
+fn parse(text: &str) -> Option<[f64; 3]> {
+    let running = text.split("rps=").skip(2).filter_map(|tick| {
+        let overall = tick.split("(overall: ").nth(1)?;
+        overall.split(')').next()?.parse().ok()
+    });
+    let summary = number_before(text, " requests per second")?;
+    let per_second = running
+        .filter(|&rate: &f64| rate > 0.0)
+        .last()
+        .unwrap_or(summary);
+    let mut latencies = text.lines().skip_while(|line| !line.contains("p50"));
+    let names = latencies.next()?.split_whitespace();
+    let figures: Vec<f64> = latencies
+        .next()?
+        .split_whitespace()
+        .map_while(|word| word.parse().ok())
+        .collect();
+    let at = |wanted: &str| {
+        let column = names.clone().position(|name| name == wanted)?;
+        figures.get(column).copied()
+    };
+    Some([per_second, at("p50")?, at("p99")?])
+}
+
+fn number_before(text: &str, what: &str) -> Option<f64> {
+    text.split(what)
+        .next()?
+        .split_whitespace()
+        .last()?
+        .parse()
+        .ok()
+}
+
+/// Whether a server answers PING there.
+pub(crate) fn answers(address: SocketAddr) -> bool {
+    let ping = || -> std::io::Result<bool> {
+        let mut stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
+        stream.write_all(b"*1\r\n$4\r\nPING\r\n")?;
+        let mut reply = [0; 7];
+        stream.read_exact(&mut reply)?;
+        Ok(&reply == b"+PONG\r\n")
+    };
+    ping().unwrap_or(false)
+}
+
+/// Sets every key that redis-benchmark -r `keys` may ask for.
+pub(crate) fn fill(server: &Server, keys: u32, size: u32) -> Result<()> {
+    let mut stream = server.connect()?;
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    let mut replies = BufReader::new(stream.try_clone()?);
+    let value = "x".repeat(size as usize);
+
+    for first in (0..keys).step_by(PIPELINE as usize) {
+        let batch = first..keys.min(first + PIPELINE);
+        let requests: String = batch.clone().map(|n| set(n, &value)).collect();
+        stream.write_all(requests.as_bytes())?;
+        for n in batch {
+            let mut reply = String::new();
+            replies
+                .read_line(&mut reply)
+                .with_context(|| format!("{}: reply to the SET of key {n}", server.name))?;
+            if reply != "+OK\r\n" {
+                bail!("{}: SET of key {n}: {reply}", server.name);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn set(n: u32, value: &str) -> String {
+    format!(
+        "*3\r\n$3\r\nSET\r\n$16\r\nkey:{n:012}\r\n${}\r\n{value}\r\n",
+        value.len()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SUMMARY: &str = "====== SET ======\n  1000 requests completed in 0.25 seconds\n\
+        Summary:\n  throughput summary: 3984.06 requests per second\n\
+        \x20 latency summary (msec):\n\
+        \x20         avg       min       p50       p95       p99       max\n\
+        \x20       0.311     0.104     0.295     0.463     0.623     3.167\n";
+
+    #[test]
+    fn the_summary_of_redis_benchmark_is_understood() {
+        assert_eq!(parse(SUMMARY), Some([3984.06, 0.295, 0.623]));
+        assert_eq!(parse("nothing of the kind"), None);
+    }
+
+    #[test]
+    fn the_rate_is_the_last_one_while_it_ran() {
+        let text = format!(
+            "SET: rps=0.0 (overall: 0.0) avg_msec=-nan (overall: -nan)\r      \r\
+             SET: rps=43616.6 (overall: 42279.7) avg_msec=1.2 (overall: 1.2)\r\
+             SET: rps=61568.0 (overall: 51716.2) avg_msec=0.8 (overall: 1.0)\r{SUMMARY}"
+        );
+        assert_eq!(parse(&text), Some([51716.2, 0.295, 0.623]));
+        let short = format!("SET: rps=37000.0 (overall: 37000.0) avg_msec=1.2\r{SUMMARY}");
+        assert_eq!(parse(&short), Some([3984.06, 0.295, 0.623]));
+    }
+
+    #[test]
+    fn a_key_is_that_of_redis_benchmark() {
+        assert_eq!(
+            set(7, "abc"),
+            "*3\r\n$3\r\nSET\r\n$16\r\nkey:000000000007\r\n$3\r\nabc\r\n"
+        );
+    }
+}

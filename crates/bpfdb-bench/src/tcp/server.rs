@@ -1,0 +1,155 @@
+//! Servers, each a process of its own on a free port.
+
+use std::env;
+use std::fs::File;
+use std::io::Write;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tempfile::TempDir;
+
+use super::client;
+
+const START_TIME: Duration = Duration::from_secs(20);
+const STOP_TIME: Duration = Duration::from_secs(20);
+const PAUSE: Duration = Duration::from_millis(20);
+/// Memory that `bpfdb serve` may use: one million values of 1 KiB and more.
+const MEMORY: &str = "4G";
+const MEMORY_QUICK: &str = "256M";
+
+/// A running server; stopped when dropped.
+pub(crate) struct Server {
+    pub(crate) name: String,
+    pub(crate) address: SocketAddr,
+    child: Child,
+    folder: TempDir,
+}
+
+impl Server {
+    /// `bpfdb serve`, from the folder of this program.
+    pub(crate) fn bpfdb(quick: bool) -> Result<Self> {
+        let program = own_folder()?.join("bpfdb");
+        if !program.exists() {
+            bail!("{}: not built", program.display());
+        }
+        let memory = if quick { MEMORY_QUICK } else { MEMORY };
+        Self::start("bpfdb".into(), &program, |command, port| {
+            command.args(["serve", "--port", port, "--maxmemory", memory]);
+        })
+    }
+
+    /// A redis-server that keeps everything in memory only.
+    pub(crate) fn redis(program: &Path) -> Result<Self> {
+        let name = redis_version(program)?;
+        Self::start(name, program, |command, port| {
+            command.args(["--port", port, "--bind", "127.0.0.1"]);
+            command.args(["--save", "", "--appendonly", "no"]);
+        })
+    }
+
+    fn start(
+        name: String,
+        program: &Path,
+        arguments: impl FnOnce(&mut Command, &str),
+    ) -> Result<Self> {
+        let folder = tempfile::tempdir().context("create a folder")?;
+        let log = File::create(folder.path().join("log")).context("create a log")?;
+        let port = free_port()?;
+        let mut command = Command::new(program);
+        arguments(&mut command, &port.to_string());
+        let child = command
+            .current_dir(folder.path())
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .spawn()
+            .with_context(|| format!("start {}", program.display()))?;
+        let mut server = Self {
+            name,
+            address: (Ipv4Addr::LOCALHOST, port).into(),
+            child,
+            folder,
+        };
+        server.wait()?;
+        Ok(server)
+    }
+
+    /// Until it answers.
+    fn wait(&mut self) -> Result<()> {
+        let start = Instant::now();
+        while start.elapsed() < START_TIME {
+            if self.child.try_wait()?.is_some() {
+                break;
+            }
+            if client::answers(self.address) {
+                return Ok(());
+            }
+            thread::sleep(PAUSE);
+        }
+        bail!("{} does not answer: {}", self.name, self.log());
+    }
+
+    /// The end of what it said.
+    fn log(&self) -> String {
+        let text = std::fs::read(self.folder.path().join("log")).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(5)..].join(" | ")
+    }
+
+    /// A connection of our own.
+    pub(crate) fn connect(&self) -> Result<TcpStream> {
+        TcpStream::connect(self.address).with_context(|| format!("connect to {}", self.name))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let start = Instant::now();
+        let stopped = kill(Pid::from_raw(self.child.id() as i32), Signal::SIGTERM);
+        while stopped.is_ok() && start.elapsed() < STOP_TIME {
+            if matches!(self.child.try_wait(), Ok(Some(_))) {
+                return;
+            }
+            thread::sleep(PAUSE);
+        }
+        let _ = writeln!(std::io::stderr(), "{} did not stop by itself", self.name);
+        // It is gone already, or it goes now.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn free_port() -> Result<u16> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("find a free port")?;
+    Ok(listener.local_addr()?.port())
+}
+
+/// Where cargo put this program and the others.
+fn own_folder() -> Result<PathBuf> {
+    let program = env::current_exe().context("find this program")?;
+    program
+        .parent()
+        .map(Path::to_owned)
+        .context("this program is in no folder")
+}
+
+/// `Redis 7.0.15`.
+fn redis_version(program: &Path) -> Result<String> {
+    let output = Command::new(program)
+        .arg("--version")
+        .output()
+        .with_context(|| format!("run {}", program.display()))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let version = text
+        .split_whitespace()
+        .find_map(|word| word.strip_prefix("v="))
+        .with_context(|| format!("{} is no redis-server", program.display()))?;
+    Ok(format!("Redis {version}"))
+}

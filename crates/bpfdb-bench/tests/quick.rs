@@ -1,0 +1,73 @@
+//! `make bench` itself works: a tiny run gives every table. Nothing here looks
+//! at how fast anything is.
+
+use std::fs;
+use std::process::Command;
+
+use serde_json::Value;
+
+/// Runs the program with these arguments; its report.
+fn report(arguments: &[&str]) -> Value {
+    let folder = tempfile::tempdir().expect("a folder");
+    let output = Command::new(env!("CARGO_BIN_EXE_bpfdb-bench"))
+        .args(["--quick", "--output"])
+        .arg(folder.path())
+        .args(arguments)
+        .output()
+        .expect("the program starts");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let file = folder
+        .path()
+        .read_dir()
+        .expect("results")
+        .next()
+        .expect("one result")
+        .expect("a file");
+    serde_json::from_slice(&fs::read(file.path()).expect("readable")).expect("JSON")
+}
+
+fn names(report: &Value) -> Vec<&str> {
+    let tables = report["tables"].as_array().expect("tables");
+    tables
+        .iter()
+        .map(|table| table["name"].as_str().expect("a name"))
+        .collect()
+}
+
+#[test]
+fn a_quick_run_gives_every_table() {
+    let report = report(&[]);
+    let expected = [
+        "kernel",
+        "kernel-transaction",
+        "kernel-cores",
+        "run-16",
+        "run-1024",
+        "versions",
+        "versions-latency",
+        "memory",
+        "memory-fill",
+        "growth",
+        "tcp",
+    ];
+    // Costs over TCP are missing if the server is not built.
+    assert_eq!(&names(&report)[..expected.len()], expected);
+    assert_eq!(report["quick"], true);
+    assert!(report["machine"]["processors"].as_u64() > Some(0));
+    assert!(report["command"][1] == "--quick");
+
+    let kernel = &report["tables"][0];
+    assert_eq!(kernel["rows"].as_array().map(Vec::len), Some(8));
+    let get = &kernel["rows"][0];
+    assert!(get[2]["median"].as_f64() > Some(0.0), "{get}");
+}
+
+#[test]
+fn one_scenario_can_be_chosen() {
+    let report = report(&["--only", "memory"]);
+    assert_eq!(names(&report), ["memory", "memory-fill", "growth"]);
+}
