@@ -159,7 +159,7 @@ __noinline int bpfdb_still_valid(struct bpfdb_session *s NONNULL)
 	if (!s->view_cell)
 		return 1;
 	cell = bpfdb_at(s->view_cell);
-	return cell && header_content(LOAD(cell->header)) == header_content(s->view_header);
+	return cell && header_same_content(LOAD(cell->header), s->view_header);
 }
 
 #endif

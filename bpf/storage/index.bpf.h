@@ -3,13 +3,11 @@
  * The index: where a key's record is.
  *
  * An extendible hash table (Fagin et al., 1979) of pages of 1024 cells. The
- * lowest ten bits of a hash, but for the last, are the key's home in a page: a
- * pair of cells. The directory maps the bits above, as many as its depth says,
- * to a page. A record lies in one of
- * the 32 cells from its home on, and the bitmap in the pair's first cell says
+ * lowest ten bits of a hash are the key's home cell in a page. The directory
+ * maps the bits above, as many as its depth says, to a page. A record lies in
+ * one of the 32 cells from its home on, and the bitmap in the home cell says
  * where (hopscotch hashing, Herlihy et al., 2008, without displacement: a
- * crowded page is split). Nine of ten records lie in their home pair, whose two
- * cache lines are fetched at once.
+ * crowded page is split). Three of four records lie in their home cell.
  *
  * Invariants
  *  1. A cell's key, once the cell is USED, changes only after USED is cleared,
@@ -54,6 +52,11 @@ static __always_inline u64 header_content(u64 header)
 	if (!(header & BPFDB_CELL_EXCLUSIVE))
 		ignored |= BPFDB_CELL_FIELD_MASK;
 	return header & ~ignored;
+}
+
+static __always_inline bool header_same_content(u64 a, u64 b)
+{
+	return likely(a == b) || header_content(a) == header_content(b);
 }
 
 /* What replaces a header when its content changed: new flags and field. */

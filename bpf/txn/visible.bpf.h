@@ -62,7 +62,7 @@ static __always_inline enum pending pending_state(struct bpfdb_session *owner,
 		 * transaction under which this record is pending. It could else be
 		 * the owner's next one, announced but not yet pending anywhere:
 		 * deciding that would give it a timestamp too early. */
-		if (header_content(LOAD(cell->header)) != header_content(header))
+		if (!header_same_content(LOAD(cell->header), header))
 			return PENDING_OVER;
 		word = commit_decide(&owner->commit, word);
 		COUNT(commits_helped);
@@ -160,7 +160,7 @@ static __always_inline int read_visible(struct bpfdb_session *s, struct bpfdb_ce
 		if (status != BPFDB_OK)
 			return status;
 	}
-	if (unlikely(header_content(LOAD(cell->header)) != header_content(header)))
+	if (unlikely(!header_same_content(LOAD(cell->header), header)))
 		return RETRY;
 	/* A short value is in the session already: nothing of it can change. */
 	if (likely(s->value_len <= BPFDB_INLINE_MAX)) {
