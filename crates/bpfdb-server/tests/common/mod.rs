@@ -1,6 +1,8 @@
 //! Servers, clients and processes for the tests of this crate.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
+mod reply;
+
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
@@ -10,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use bpfdb::Engine;
 use bpfdb_server::{Options, Server, Stopper};
+pub use reply::Reply;
 
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -100,7 +103,7 @@ impl Redis {
         let port = free_port();
         let process = Command::new("redis-server")
             .args(["--port", &port.to_string()])
-            .args(["--bind", "127.0.0.1"])
+            .args(["--bind", "127.0.0.1", "--databases", "1"])
             .args(["--save", "", "--appendonly", "no"])
             .arg("--dir")
             .arg(folder.path())
@@ -139,7 +142,7 @@ pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// A connection that speaks RESP2.
+/// A connection; it speaks RESP2 until it says HELLO 3.
 pub struct Client {
     pub stream: TcpStream,
     buffer: Vec<u8>,
@@ -235,37 +238,7 @@ pub fn request(words: &[&[u8]]) -> Vec<u8> {
 
 /// Length of the reply at the beginning of `bytes`, if all of it is there.
 pub fn reply_len(bytes: &[u8]) -> Option<usize> {
-    let line = bytes.windows(2).position(|two| two == b"\r\n")? + 2;
-    let number = || -> i64 {
-        std::str::from_utf8(&bytes[1..line - 2])
-            .expect("a number")
-            .parse()
-            .expect("a number")
-    };
-    match bytes[0] {
-        b'+' | b'-' | b':' => Some(line),
-        b'$' => {
-            let len = number();
-            let end = if len < 0 {
-                line
-            } else {
-                line + len as usize + 2
-            };
-            (bytes.len() >= end).then_some(end)
-        }
-        b'*' => {
-            let mut end = line;
-            for _ in 0..number().max(0) {
-                end += reply_len(&bytes[end..])?;
-            }
-            Some(end)
-        }
-        other => panic!(
-            "a reply that begins with {:?}: {:?}",
-            other as char,
-            show(bytes)
-        ),
-    }
+    Reply::parse(bytes).map(|(_, len)| len)
 }
 
 /// For messages: as text, shortened.

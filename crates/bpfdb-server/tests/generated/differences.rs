@@ -1,0 +1,63 @@
+//! Where bpfdb and Redis differ on purpose. Each time one is met is counted and
+//! told; nothing else may differ.
+
+use super::compare::Asked;
+use crate::common::Reply;
+
+pub struct Difference {
+    pub name: &'static str,
+    pub reason: &'static str,
+    /// Do the data differ from then on? Then no more is compared.
+    pub diverges: bool,
+    pub explains: fn(&Asked<'_>, redis: &Reply, bpfdb: &Reply) -> bool,
+}
+
+const BAD_KEY: &[u8] = b"ERR key is longer than the limit, or empty; use a shorter key";
+const TOO_LONG: &[u8] = b"ERR value is longer than the in-kernel limit; use a shorter value";
+const KEY_MAX: usize = bpfdb::abi::BPFDB_KEY_MAX as usize;
+
+pub static DIFFERENCES: &[Difference] = &[
+    Difference {
+        name: "keys have 1 to 512 bytes",
+        reason: "a key is part of a record of the index, whose operators copy it whole",
+        diverges: true,
+        explains: |asked, _, bpfdb| {
+            is_error(bpfdb, BAD_KEY)
+                && (asked.words.iter().chain(asked.queued.iter().flatten()))
+                    .any(|word| word.is_empty() || word.len() > KEY_MAX)
+        },
+    },
+    Difference {
+        name: "values have up to 65,536 bytes",
+        reason: "a value is one slot of the slab",
+        diverges: true,
+        explains: |_, redis, bpfdb| !redis.is_error() && is_error(bpfdb, TOO_LONG),
+    },
+    Difference {
+        name: "not implemented yet",
+        reason: "the command says so itself",
+        diverges: true,
+        explains: |_, redis, bpfdb| {
+            let texts = [
+                "ERR keys do not expire in bpfdb",
+                "NOPROTO",
+                "ERR bpfdb knows HELLO 2 without",
+                "ERR unknown subcommand",
+                "ERR DB index is out of range",
+            ];
+            redis.text != bpfdb.text
+                && (texts.iter()).any(|text| bpfdb.text.starts_with(text.as_bytes()))
+        },
+    },
+];
+
+/// Also as one of the results of EXEC.
+fn is_error(reply: &Reply, text: &[u8]) -> bool {
+    reply.is_error() && reply.text == text || reply.items.iter().any(|item| is_error(item, text))
+}
+
+pub fn explain(asked: &Asked<'_>, redis: &Reply, bpfdb: &Reply) -> Option<&'static Difference> {
+    DIFFERENCES
+        .iter()
+        .find(|difference| (difference.explains)(asked, redis, bpfdb))
+}

@@ -1,0 +1,321 @@
+//! Parts that requests are put together from: words, valid and invalid, and
+//! ways to combine them.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use proptest::prelude::*;
+use proptest::strategy::Union;
+
+/// A request, or some words of it.
+pub type Words = Vec<Vec<u8>>;
+pub type Part = BoxedStrategy<Words>;
+
+// ---- Combinations -------------------------------------------------------------
+
+pub fn seq<const N: usize>(parts: [Part; N]) -> Part {
+    Vec::from(parts).prop_map(|words| words.concat()).boxed()
+}
+
+pub fn one_of<const N: usize>(parts: [Part; N]) -> Part {
+    Union::new(parts).boxed()
+}
+
+/// From none to `most` of these, in any order, also the same again: options.
+pub fn some_of<const N: usize>(most: usize, parts: [Part; N]) -> Part {
+    // Mostly one or none: most options exclude each other.
+    let count = prop_oneof![4 => 0..2usize, 1 => 0..=most];
+    let parts = Union::new(parts);
+    count
+        .prop_flat_map(move |count| proptest::collection::vec(parts.clone(), count))
+        .prop_map(|words| words.concat())
+        .boxed()
+}
+
+pub fn many(part: Part, count: std::ops::RangeInclusive<usize>) -> Part {
+    proptest::collection::vec(part, count)
+        .prop_map(|words| words.concat())
+        .boxed()
+}
+
+pub fn none() -> Part {
+    Just(Words::new()).boxed()
+}
+
+pub fn word(text: impl AsRef<[u8]>) -> Part {
+    Just(vec![text.as_ref().to_vec()]).boxed()
+}
+
+/// A word of the command language, in capitals or in small letters.
+pub fn option(text: &str) -> Part {
+    one_of([word(text), word(text.to_ascii_lowercase())])
+}
+
+fn one_word(strategy: impl Strategy<Value = Vec<u8>> + 'static) -> Part {
+    strategy.prop_map(|word| vec![word]).boxed()
+}
+
+fn text(number: impl ToString) -> Vec<u8> {
+    number.to_string().into_bytes()
+}
+
+// ---- Keys and values ----------------------------------------------------------
+
+pub const KEYS: usize = 6;
+
+/// Few, so that commands meet: in the cell and outside, as binary as can be,
+/// the longest.
+pub fn key_at(index: usize) -> Vec<u8> {
+    match index {
+        0 => b"a".to_vec(),
+        1 => b"key:1".to_vec(),
+        2 => b"*[sixteen bytes]".to_vec(),
+        3 => b"seventeen bytes:3".to_vec(),
+        4 => b"\0\r\n$1\r\n\xff".to_vec(),
+        _ => vec![b'k'; 512],
+    }
+}
+
+pub fn key() -> Part {
+    one_word((0..KEYS).prop_map(key_at))
+}
+
+/// Keys that only LCS uses, with short values: its time grows with their
+/// product.
+pub fn short_key() -> Part {
+    one_of([word("short:1"), word("short:2")])
+}
+
+pub fn short_value() -> Part {
+    one_word("[ab\\x00é]{0,40}".prop_map(String::into_bytes))
+}
+
+pub fn value() -> Part {
+    let lengths = prop::sample::select(vec![
+        0usize, 1, 8, 15, 16, 17, 31, 100, 1000, 5000, 20_000, 28_672, 28_673, 65_536,
+    ]);
+    one_word(prop_oneof![
+        6 => (-3..100i64).prop_map(text),
+        1 => boundary().prop_map(text),
+        1 => floating(),
+        2 => "[ -~]{0,20}".prop_map(String::into_bytes),
+        2 => proptest::collection::vec(any::<u8>(), 0..24),
+        1 => Just(b"007".to_vec()),
+        1 => Just(b"\r\n$-1\r\n\0*1".to_vec()),
+        2 => (lengths, any::<u8>()).prop_map(|(len, seed)| {
+            (0..len).map(|i| (i as u8).wrapping_mul(seed | 1)).collect()
+        }),
+    ])
+}
+
+/// What may be appended, or written into a value, again and again.
+pub fn piece() -> Part {
+    one_word(prop_oneof![
+        3 => "[ -~]{0,20}".prop_map(String::into_bytes),
+        1 => proptest::collection::vec(any::<u8>(), 0..40),
+        1 => (0..3000usize).prop_map(|len| vec![b'p'; len]),
+    ])
+}
+
+// ---- Numbers ------------------------------------------------------------------
+
+fn boundary() -> impl Strategy<Value = i64> {
+    prop::sample::select(vec![
+        i64::MAX,
+        i64::MAX - 1,
+        i64::MIN,
+        i64::MIN + 1,
+        i64::from(i32::MAX),
+        i64::from(i32::MIN),
+        1 << 32,
+        (1 << 53) + 1,
+    ])
+}
+
+fn no_number() -> impl Strategy<Value = Vec<u8>> {
+    prop::sample::select(vec![
+        "",
+        " 1",
+        "1 ",
+        "+1",
+        "-0",
+        "01",
+        "1.0",
+        "1e2",
+        "0x10",
+        "x",
+        "9223372036854775808",
+        "-9223372036854775809",
+        "99999999999999999999999999",
+        "nan",
+    ])
+    .prop_map(|text| text.as_bytes().to_vec())
+}
+
+pub fn integer() -> Part {
+    one_word(prop_oneof![
+        8 => (-20..200i64).prop_map(text),
+        2 => any::<i64>().prop_map(text),
+        1 => boundary().prop_map(text),
+        1 => no_number(),
+    ])
+}
+
+/// A place in a value: mostly where one is.
+pub fn offset() -> Part {
+    one_word(prop_oneof![
+        8 => (-30..40i64).prop_map(text),
+        2 => (0..50_000i64).prop_map(text),
+        1 => boundary().prop_map(text),
+        1 => no_number(),
+    ])
+}
+
+fn floating() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        4 => (-10_000..10_000i64, 0..6u32)
+            .prop_map(|(digits, scale)| text(digits as f64 / 10f64.powi(scale as i32))),
+        1 => prop::sample::select(vec![
+            "0.1", "-0.0", "3.0e3", "5.0e-3", "1e17", "1e300", "-1e-10", ".5", "5.", "1e5000",
+            "inf", "-inf", "nan", "0x1p3", "3.14159265358979", "12345678901234567890",
+        ])
+        .prop_map(|text| text.as_bytes().to_vec()),
+        1 => no_number(),
+    ]
+}
+
+pub fn float() -> Part {
+    one_word(floating())
+}
+
+// ---- Time ---------------------------------------------------------------------
+
+/// Seconds within which the two servers execute one command, surely.
+pub const TOLERANCE: i64 = 100;
+/// Times to live begin here: none ends within a test.
+const FAR: i64 = 1000 * TOLERANCE;
+
+fn now() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.expect("after 1970").as_secs() as i64
+}
+
+/// Times from now, in units of which `per_second` make a second. Two of them
+/// are never as close as the tolerance, also when a failure is made smaller:
+/// else GT and LT would depend on the moment.
+fn from_now(per_second: i64) -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        12 => (1..1_000_000i64)
+            .prop_map(move |far| text((FAR + far * 2 * TOLERANCE) * per_second))
+            .no_shrink(),
+        2 => (-5..1i64).prop_map(text),
+        1 => prop::sample::select(vec![
+            i64::MAX,
+            i64::MIN,
+            i64::MAX / 1000,
+            i64::MAX / 1000 + 1,
+            i64::MIN / 1000,
+            // Only the addition of the present overflows.
+            i64::MAX - 1_000_000,
+            i64::MAX / 1000 - 1_000_000,
+        ])
+        .prop_map(text),
+        1 => no_number(),
+    ]
+}
+
+fn moment(per_second: i64) -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        12 => (1..1_000_000i64)
+            .prop_map(move |far| text((now() + FAR + far * 2 * TOLERANCE + TOLERANCE) * per_second))
+            .no_shrink(),
+        2 => (-5..1000i64).prop_map(text),
+        1 => prop::sample::select(vec![
+            i64::MAX,
+            i64::MIN,
+            i64::MAX / 1000,
+            i64::MAX / 1000 + 1,
+            i64::MIN / 1000,
+        ])
+        .prop_map(text),
+        1 => no_number(),
+    ]
+}
+
+pub fn seconds() -> Part {
+    one_word(from_now(1))
+}
+
+pub fn milliseconds() -> Part {
+    one_word(from_now(1000))
+}
+
+pub fn at_second() -> Part {
+    one_word(moment(1))
+}
+
+pub fn at_millisecond() -> Part {
+    one_word(moment(1000))
+}
+
+// ---- Damage -------------------------------------------------------------------
+
+/// What may happen to a request that was well made.
+#[derive(Clone, Debug)]
+pub enum Damage {
+    Drop(prop::sample::Index),
+    Double(prop::sample::Index),
+    Replace(prop::sample::Index, &'static str),
+    Append(&'static str),
+}
+
+/// No empty word (it might become a key), and no number that is a short time.
+pub const JUNK: &[&str] = &[
+    "x",
+    "-1",
+    "0",
+    "1.5",
+    "NX",
+    "xx",
+    "GET",
+    "EX",
+    "KEEPTTL",
+    "PERSIST",
+    "MATCH",
+    "*",
+    "\r\n",
+    "9223372036854775807",
+    "9223372036854775808",
+    "-9223372036854775808",
+];
+
+pub fn damage() -> impl Strategy<Value = Option<Damage>> {
+    let place = any::<prop::sample::Index>;
+    let junk = || prop::sample::select(JUNK);
+    prop_oneof![
+        30 => Just(None),
+        1 => place().prop_map(|at| Some(Damage::Drop(at))),
+        1 => place().prop_map(|at| Some(Damage::Double(at))),
+        1 => (place(), junk()).prop_map(|(at, junk)| Some(Damage::Replace(at, junk))),
+        1 => junk().prop_map(|junk| Some(Damage::Append(junk))),
+    ]
+}
+
+/// Never touches the name.
+pub fn damaged(mut words: Words, damage: Option<&Damage>) -> Words {
+    let arguments = words.len() - 1;
+    match damage {
+        Some(Damage::Append(junk)) => words.push(junk.as_bytes().to_vec()),
+        Some(Damage::Drop(at)) if arguments > 0 => {
+            words.remove(1 + at.index(arguments));
+        }
+        Some(Damage::Double(at)) if arguments > 0 => {
+            let at = 1 + at.index(arguments);
+            words.insert(at, words[at].clone());
+        }
+        Some(Damage::Replace(at, junk)) if arguments > 0 => {
+            words[1 + at.index(arguments)] = junk.as_bytes().to_vec();
+        }
+        _ => {}
+    }
+    words
+}
