@@ -8,6 +8,15 @@ fail() { printf 'lint: %s\n' "$*" >&2; exit 1; }
 
 sources() { git ls-files -co --exclude-standard -- "$@"; }
 
+# Parts of the documentation that come from the code, and their files.
+generated() {
+	echo errors docs/errors.md
+	echo settings docs/settings.md
+	echo config docs/bpfdb.toml
+}
+
+docs() { cargo run --quiet --profile ci --all-features --bin bpfdb -- docs "$1" </dev/null; }
+
 clang_format() {
 	for name in clang-format-22 clang-format-19 clang-format; do
 		command -v "$name" >/dev/null || continue
@@ -21,8 +30,10 @@ clang_format() {
 if [ "${1:-}" = --fix ]; then
 	cargo fmt --all
 	clang_format -i
-	cargo run --quiet --profile ci --all-features --bin bpfdb -- docs errors >docs/errors.md.new
-	mv docs/errors.md.new docs/errors.md
+	generated | while read -r part file; do
+		docs "$part" >"$file.new"
+		mv "$file.new" "$file"
+	done
 	exit
 fi
 
@@ -37,7 +48,8 @@ unfinished='TO''DO|FIX''ME|XX''X'
 if sources | xargs grep -nIwE "$unfinished"; then fail "do it now, or file an issue"; fi
 step "clippy"
 cargo clippy --profile ci --workspace --all-targets --all-features -- -D warnings
-step "docs/errors.md is what include/bpfdb/status.h says"
-cargo run --quiet --profile ci --all-features --bin bpfdb -- docs errors |
-	diff -u docs/errors.md - || fail "run make fmt"
+step "generated documentation"
+generated | while read -r part file; do
+	docs "$part" | diff -u "$file" - || fail "run make fmt"
+done
 step "clean"

@@ -2,16 +2,15 @@
 
 mod docs;
 mod doctor;
+mod flags;
+mod log;
 mod pins;
 mod serve;
-mod size;
 mod stats;
 
-use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use tracing_subscriber::EnvFilter;
 
 /// A transactional database inside the Linux kernel.
 #[derive(Parser)]
@@ -24,7 +23,7 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     /// Start the server: load the engine into the kernel and accept connections
-    Serve(serve::Arguments),
+    Serve(flags::Arguments),
     /// Check what this machine offers, and say what to do about what is missing
     Doctor(doctor::Arguments),
     /// Show every counter of the running engine
@@ -35,12 +34,6 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    tracing_subscriber::fmt()
-        .with_env_filter(EnvFilter::try_from_default_env().unwrap_or_else(|_| "info".into()))
-        .with_ansi(io::stderr().is_terminal())
-        .with_writer(io::stderr)
-        .init();
-
     let outcome = match Arguments::parse().command {
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),

@@ -1,6 +1,6 @@
 //! `bpfdb serve`.
 
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::ExitCode;
 use std::thread;
@@ -8,111 +8,69 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use bpfdb::Engine;
-use bpfdb_server::Server;
+use bpfdb_server::settings::{Settings, Size};
+use bpfdb_server::{Server, Stopper};
 use nix::sys::signal::{SigSet, Signal};
 
+use crate::flags::Arguments;
 use crate::pins::Pins;
-use crate::{doctor, size};
-
-#[derive(clap::Args)]
-pub(crate) struct Arguments {
-    /// Address to listen on
-    #[arg(long, default_value = "127.0.0.1")]
-    bind: IpAddr,
-    /// TCP port to listen on; 0: any free one
-    #[arg(long, short, default_value_t = 6379)]
-    port: u16,
-    /// Most memory for data and index, e.g. 512M or 4G [default: half of the
-    /// machine's]
-    #[arg(long, value_parser = size::parse)]
-    maxmemory: Option<u64>,
-    /// Memory to keep ready ahead of need
-    #[arg(long, value_parser = size::parse, default_value = "128M")]
-    memory_ahead: u64,
-    /// Most connections at the same time
-    #[arg(long, default_value_t = 10_000)]
-    maxclients: u32,
-    /// Committed versions of a record, 1 to 8; 1: single-version mode
-    #[arg(long, default_value_t = 4)]
-    versions: u32,
-    /// Seconds after which an idle transaction is rolled back; 0: never
-    #[arg(long, default_value_t = 30)]
-    transaction_timeout: u64,
-    /// Keep the data in the kernel when the server stops: the next `serve` on
-    /// this port goes on with it
-    #[arg(long)]
-    keep_data: bool,
-    /// Drop data that an earlier server on this port left in the kernel
-    #[arg(long)]
-    fresh: bool,
-}
-
-impl Arguments {
-    fn options(&self) -> Result<bpfdb::Options> {
-        let defaults = bpfdb::Options::default();
-        Ok(bpfdb::Options {
-            versions: self.versions,
-            memory_limit: match self.maxmemory {
-                Some(bytes) => bytes,
-                None => machine_memory()? / 2,
-            },
-            memory_ahead: self.memory_ahead,
-            max_sessions: self.maxclients.saturating_add(defaults.user_sessions),
-            idle_limit: Duration::from_secs(self.transaction_timeout),
-            port: self.port,
-            ..defaults
-        })
-    }
-}
+use crate::{doctor, log};
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let signals = block_signals()?;
+    let (settings, file) = arguments.settings()?;
+    log::start(&settings)?;
     if let Some(missing) = doctor::first_missing() {
         bail!("{missing}; `bpfdb doctor` explains all");
     }
-    let address = SocketAddr::new(arguments.bind, arguments.port);
+    let address = SocketAddr::new(settings.bind, settings.port);
     // Before anything is touched: another server may be using that data.
     drop(TcpListener::bind(address).with_context(|| format!("cannot listen on {address}"))?);
 
-    let mut pins = Pins::claim(arguments.port)?;
-    let served = serve(arguments, address, &mut pins, signals);
-    if arguments.keep_data && served.is_ok() {
-        let folder = pins.folder().display();
-        println!("stopped; the data stays in the kernel, pinned in {folder}");
-    } else if served.is_ok() || !Engine::is_pinned(pins.folder()) {
-        pins.give_up()?;
-    }
-    served.map(|()| ExitCode::SUCCESS)
-}
-
-/// Data of an earlier server is only given up on a clean stop.
-fn serve(
-    arguments: &Arguments,
-    address: SocketAddr,
-    pins: &mut Pins,
-    signals: SigSet,
-) -> Result<()> {
+    let options = bpfdb_server::Options {
+        settings,
+        file,
+        set_log_level: log::set_level,
+    };
+    let mut pins = Pins::claim(options.settings.port)?;
     if arguments.fresh {
         pins.clear()?;
     }
-    let (engine, kept) = create_or_attach(arguments, pins.folder())?;
-    let server = Server::start(&engine, &bpfdb_server::Options { address })?;
-    let address = server.address();
+    let served = serve(&options, &mut pins, signals);
+    match served {
+        Ok(keep) if keep => {
+            let folder = pins.folder().display();
+            println!("stopped; the data stays in the kernel, pinned in {folder}");
+        }
+        // Data of an earlier server is only given up on a clean stop.
+        Err(_) if Engine::is_pinned(pins.folder()) => {}
+        _ => pins.give_up()?,
+    }
+    served.map(|_| ExitCode::SUCCESS)
+}
+
+/// Serves until it is stopped. Shall the data be kept?
+fn serve(options: &bpfdb_server::Options, pins: &mut Pins, signals: SigSet) -> Result<bool> {
+    let settings = &options.settings;
+    let (engine, kept) = create_or_attach(settings, pins.folder())?;
+    let server = Server::start(&engine, options)?;
+    let (address, stopper) = (server.address(), server.stopper());
 
     pins.rename(address.port())?;
     if !kept {
         engine.pin(pins.folder())?;
     }
-    greet(&engine, address, kept);
-    stop_on_signal(&server, signals)?;
-    server.run().context("the server failed")
+    greet(&engine, settings, address, kept);
+    stop_on_signal(stopper.clone(), signals)?;
+    server.run().context("the server failed")?;
+    Ok(stopper.keeps_data().unwrap_or(settings.keep_data))
 }
 
-fn create_or_attach(arguments: &Arguments, folder: &Path) -> Result<(Engine, bool)> {
+fn create_or_attach(settings: &Settings, folder: &Path) -> Result<(Engine, bool)> {
     if !Engine::is_pinned(folder) {
-        return Ok((Engine::create(&arguments.options()?)?, false));
+        return Ok((Engine::create(&engine_options(settings)?)?, false));
     }
-    let engine = Engine::open(folder, arguments.memory_ahead).with_context(|| {
+    let engine = Engine::open(folder, settings.memory_ahead.bytes()).with_context(|| {
         format!(
             "cannot go on with the data in {}; --fresh drops it",
             folder.display()
@@ -121,19 +79,38 @@ fn create_or_attach(arguments: &Arguments, folder: &Path) -> Result<(Engine, boo
     Ok((engine, true))
 }
 
-fn greet(engine: &Engine, address: SocketAddr, kept: bool) {
-    let limit = u64::from(engine.config().segments_max) * bpfdb::SEGMENT_SIZE;
+fn engine_options(settings: &Settings) -> Result<bpfdb::Options> {
+    let defaults = bpfdb::Options::default();
+    Ok(bpfdb::Options {
+        versions: settings.versions,
+        memory_limit: match settings.max_memory {
+            Size(0) => machine_memory()? / 2,
+            Size(bytes) => bytes,
+        },
+        memory_ahead: settings.memory_ahead.bytes(),
+        max_sessions: settings.max_clients.saturating_add(defaults.user_sessions),
+        idle_limit: Duration::from_secs(settings.transaction_timeout),
+        port: settings.port,
+        ..defaults
+    })
+}
+
+fn greet(engine: &Engine, settings: &Settings, address: SocketAddr, kept: bool) {
+    let limit = Size(u64::from(engine.config().segments_max) * bpfdb::SEGMENT_SIZE);
     let (ip, port) = (address.ip(), address.port());
 
     println!("bpfdb {} listens on {address}", env!("CARGO_PKG_VERSION"));
     if kept {
         println!("  going on with the data of an earlier server, in the kernel");
     }
-    println!("  memory limit {}, data in the kernel", size::format(limit));
+    println!("  memory limit {limit}, data in the kernel");
     println!("  try:    redis-cli -h {ip} -p {port} SET greeting hello");
     println!("          redis-cli -h {ip} -p {port} GET greeting");
     println!("          redis-benchmark -h {ip} -p {port} -t set,get -P 16");
     println!("  watch:  bpfdb stats --port {port}");
+    if let Some(address) = settings.metrics_address {
+        println!("          curl http://{address}/metrics");
+    }
     println!("  stop:   Ctrl-C");
 }
 
@@ -151,8 +128,7 @@ fn block_signals() -> Result<SigSet> {
     Ok(signals)
 }
 
-fn stop_on_signal(server: &Server, signals: SigSet) -> Result<()> {
-    let stopper = server.stopper();
+fn stop_on_signal(stopper: Stopper, signals: SigSet) -> Result<()> {
     thread::Builder::new()
         .name("bpfdb-signals".into())
         .spawn(move || {

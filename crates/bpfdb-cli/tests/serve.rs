@@ -200,3 +200,49 @@ fn stats_of_nothing_is_told_in_one_line() {
     assert!(!output.status.success());
     assert_eq!(String::from_utf8_lossy(&output.stderr).lines().count(), 1);
 }
+
+#[test]
+fn a_file_configures_and_flags_win() {
+    let folder = std::env::temp_dir().join(format!("bpfdb-file-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let file = folder.join("bpfdb.toml");
+    let log = folder.join("log");
+    std::fs::write(
+        &file,
+        format!(
+            "maxclients = 7\nlogfile = {:?}\nlog-format = \"json\"\n",
+            log.to_str().expect("a path")
+        ),
+    )
+    .expect("written");
+
+    // `start` gives --maxclients 32: it wins.
+    let server = Served::start(0, &["--config", file.to_str().expect("a path")]);
+    assert_eq!(server.ask(&["PING"]), "+PONG");
+    server.stop();
+    let text = std::fs::read_to_string(&log).expect("a log");
+    let events: Vec<serde_json::Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    assert!(
+        events.iter().any(|event| event["message"] == "listening"),
+        "{text}"
+    );
+    assert!(events.iter().all(|event| event["level"].is_string()));
+
+    std::fs::write(&file, "maxclinets = 7\n").expect("written");
+    let output = Command::new(BINARY)
+        .args(["serve", "--config"])
+        .arg(&file)
+        .output()
+        .expect("bpfdb");
+    assert!(!output.status.success());
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(message.lines().count(), 1, "{message}");
+    assert!(
+        message.contains("line 1: there is no setting maxclinets; did you mean maxclients?"),
+        "{message}"
+    );
+    std::fs::remove_dir_all(&folder).expect("removed");
+}

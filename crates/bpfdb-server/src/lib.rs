@@ -30,6 +30,7 @@ mod programs;
 mod reply;
 mod request;
 mod server;
+pub mod settings;
 mod socket;
 
 pub use error::{Error, Result};

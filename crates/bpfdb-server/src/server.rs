@@ -3,7 +3,7 @@
 
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bpfdb::{Engine, Session};
@@ -15,6 +15,7 @@ use crate::client::{Client, Next, State};
 use crate::error::{Result, system};
 use crate::poll::{Event, Interest, Poll, Source};
 use crate::programs::Programs;
+use crate::settings::{ConfigFile, LogLevel, Settings};
 use crate::socket;
 
 /// Connections taken in before others are served.
@@ -27,27 +28,67 @@ const RECEIVE_BUFFER: usize = 64 * 1024;
 
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where to listen; port 0: any.
-    pub address: SocketAddr,
+    pub settings: Settings,
+    /// What the settings were read from: for CONFIG REWRITE.
+    pub file: Option<ConfigFile>,
+    /// Called when CONFIG SET changes what is logged.
+    pub set_log_level: fn(LogLevel),
 }
 
 impl Default for Options {
     fn default() -> Self {
         Self {
-            address: SocketAddr::from(([127, 0, 0, 1], 6379)),
+            settings: Settings::default(),
+            file: None,
+            set_log_level: |_| {},
         }
     }
 }
 
+impl Options {
+    /// All as it is by default, but the address; port 0: any.
+    pub fn at(address: SocketAddr) -> Self {
+        let settings = Settings {
+            bind: address.ip(),
+            port: address.port(),
+            ..Settings::default()
+        };
+        Self {
+            settings,
+            ..Self::default()
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Stop {
+    event: EventFd,
+    keep_data: OnceLock<bool>,
+}
+
 /// Stops a server, from any thread.
 #[derive(Clone, Debug)]
-pub struct Stopper(Arc<EventFd>);
+pub struct Stopper(Arc<Stop>);
 
 impl Stopper {
+    fn new() -> Result<Self> {
+        let event = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)
+            .map_err(system("create an event"))?;
+        Ok(Self(Arc::new(Stop {
+            event,
+            keep_data: OnceLock::new(),
+        })))
+    }
+
     pub fn stop(&self) {
-        if let Err(error) = self.0.write(1) {
+        if let Err(error) = self.0.event.write(1) {
             tracing::error!(%error, "cannot stop the server");
         }
+    }
+
+    /// Has a client said whether the data shall stay? (SHUTDOWN SAVE, NOSAVE.)
+    pub fn keeps_data(&self) -> Option<bool> {
+        self.0.keep_data.get().copied()
     }
 }
 
@@ -59,7 +100,7 @@ pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
     poll: Poll,
-    stop: Arc<EventFd>,
+    stop: Stopper,
     clients: Vec<Option<Client>>,
     /// Connections that wait for the kernel.
     draining: Vec<u32>,
@@ -75,22 +116,23 @@ impl Server {
     pub fn start(engine: &Engine, options: &Options) -> Result<Self> {
         raise_descriptor_limit();
         let cgroup = Cgroup::create()?;
-        let listener = cgroup.inside(|| socket::bound(options.address))?;
+        let settings = &options.settings;
+        let wanted = SocketAddr::new(settings.bind, settings.port);
+        let listener = cgroup.inside(|| socket::bound(wanted))?;
         let address = listener
             .local_addr()
             .map_err(system("look at the listener"))?;
         let programs = Programs::attach(engine, &cgroup, address.port())?;
-        let stop = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)
-            .map_err(system("create an event"))?;
+        let stop = Stopper::new()?;
         let poll = Poll::new()?;
         let readable = Interest {
             readable: true,
             ..Interest::default()
         };
 
-        socket::start_listening(&listener)?;
+        socket::start_listening(&listener, settings.tcp_backlog)?;
         poll.add(listener.as_fd(), Source::Listener, readable)?;
-        poll.add(stop.as_fd(), Source::Stop, readable)?;
+        poll.add(stop.0.event.as_fd(), Source::Stop, readable)?;
         // SAFETY: the ring lives in `programs`, longer than this borrow.
         let ring = unsafe { BorrowedFd::borrow_raw(programs.ring_fd()) };
         poll.add(ring, Source::Handovers, readable)?;
@@ -105,7 +147,7 @@ impl Server {
             listener,
             address,
             poll,
-            stop: Arc::new(stop),
+            stop,
             clients,
             draining: Vec::new(),
             accept_paused: false,
@@ -120,7 +162,7 @@ impl Server {
     }
 
     pub fn stopper(&self) -> Stopper {
-        Stopper(Arc::clone(&self.stop))
+        self.stop.clone()
     }
 
     /// Serves until it is stopped.

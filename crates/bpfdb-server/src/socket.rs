@@ -2,7 +2,7 @@
 
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener};
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use nix::sys::socket::{
     AddressFamily, Backlog, SockFlag, SockType, SockaddrStorage, bind, listen, setsockopt, socket,
@@ -31,8 +31,9 @@ pub(crate) fn bound(address: SocketAddr) -> Result<TcpListener> {
     Ok(TcpListener::from(fd))
 }
 
-pub(crate) fn start_listening(listener: &TcpListener) -> Result<()> {
-    let backlog = Backlog::new(4096).map_err(system("listen"))?;
+pub(crate) fn start_listening(listener: &impl AsFd, backlog: u32) -> Result<()> {
+    let backlog = i32::try_from(backlog).unwrap_or(i32::MAX);
+    let backlog = Backlog::new(backlog).map_err(system("listen"))?;
     listen(listener, backlog).map_err(system("listen"))
 }
 

@@ -215,7 +215,7 @@ fn server_process() {
     };
     let engine = bpfdb::Engine::open(folder.as_ref(), 0).expect("a pinned engine");
     let address = ([127, 0, 0, 1], 0).into();
-    let server = Server::start(&engine, &Options { address }).expect("a server");
+    let server = Server::start(&engine, &Options::at(address)).expect("a server");
     println!("port {}", server.address().port());
     server.run().expect("killed, not stopped");
 }

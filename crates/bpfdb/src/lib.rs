@@ -18,6 +18,7 @@
 pub mod abi;
 mod engine;
 mod error;
+pub mod figures;
 mod mapped;
 mod maps;
 mod memory;

@@ -6,10 +6,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use bpfdb::mounts::{self, Mount};
+use bpfdb_server::settings::Size;
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
 
 use super::Check;
-use crate::size;
 
 pub(super) fn checks(wanted: u64) -> Vec<Check> {
     let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
@@ -22,15 +22,15 @@ pub(super) fn checks(wanted: u64) -> Vec<Check> {
 
 fn machine(available: Option<u64>, wanted: u64) -> Check {
     let name = "memory";
-    let wanted_text = size::format(wanted);
+    let wanted_text = Size(wanted);
     match available {
         Some(bytes) if bytes >= wanted => Check::ok(
             name,
-            format!("{} available, {wanted_text} wanted", size::format(bytes)),
+            format!("{} available, {wanted_text} wanted", Size(bytes)),
         ),
         Some(bytes) => Check::missing(
             name,
-            format!("{} available, {wanted_text} wanted", size::format(bytes)),
+            format!("{} available, {wanted_text} wanted", Size(bytes)),
             "free memory, or give the engine a lower limit with --memory",
         ),
         None => Check::note(
@@ -54,14 +54,10 @@ fn control_group(room: Option<u64>, wanted: u64) -> Check {
     let name = "control group limit";
     match room {
         None => Check::ok(name, "none"),
-        Some(room) if room >= wanted => Check::ok(name, format!("leaves {}", size::format(room))),
+        Some(room) if room >= wanted => Check::ok(name, format!("leaves {}", Size(room))),
         Some(room) => Check::missing(
             name,
-            format!(
-                "leaves {} of the {} wanted",
-                size::format(room),
-                size::format(wanted)
-            ),
+            format!("leaves {} of the {} wanted", Size(room), Size(wanted)),
             "raise memory.max of the control group, or give the engine a lower limit with --memory",
         ),
     }
@@ -70,7 +66,7 @@ fn control_group(room: Option<u64>, wanted: u64) -> Check {
 fn locked() -> Check {
     let found = match getrlimit(Resource::RLIMIT_MEMLOCK) {
         Ok((RLIM_INFINITY, _)) => "unlimited".into(),
-        Ok((soft, _)) => format!("{}; does not apply to maps", size::format(soft)),
+        Ok((soft, _)) => format!("{}; does not apply to maps", Size(soft)),
         Err(error) => error.to_string(),
     };
     Check::ok("locked memory limit", found)

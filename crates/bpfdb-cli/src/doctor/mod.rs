@@ -9,9 +9,8 @@ mod permissions;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
+use bpfdb_server::settings::Size;
 use serde::Serialize;
-
-use crate::size;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -19,8 +18,8 @@ pub(crate) struct Arguments {
     #[arg(long)]
     json: bool,
     /// Memory that the engine shall be able to use
-    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = size::parse)]
-    memory: u64,
+    #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = clap::value_parser!(Size))]
+    memory: Size,
 }
 
 /// One thing looked at.
@@ -81,7 +80,7 @@ struct Report {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let report = examine(arguments.memory);
+    let report = examine(arguments.memory.bytes());
     if arguments.json {
         println!(
             "{}",

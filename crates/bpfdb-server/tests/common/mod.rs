@@ -11,6 +11,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use bpfdb::Engine;
+use bpfdb_server::settings::Settings;
 use bpfdb_server::{Options, Server, Stopper};
 pub use reply::Reply;
 
@@ -26,16 +27,23 @@ pub struct TestServer {
 
 impl TestServer {
     pub fn start(options: &bpfdb::Options) -> Self {
+        Self::start_with(options, Settings::default())
+    }
+
+    /// The same with other settings; address and port are chosen here.
+    pub fn start_with(options: &bpfdb::Options, settings: Settings) -> Self {
         let engine = Engine::create(options).expect("an engine");
+        let options = Options {
+            settings: Settings {
+                port: 0,
+                ..settings
+            },
+            ..Options::default()
+        };
         let (sender, receiver) = mpsc::channel();
         let of_thread = engine.clone();
         let thread = thread::spawn(move || {
-            let server = Server::start(
-                &of_thread,
-                &Options {
-                    address: ([127, 0, 0, 1], 0).into(),
-                },
-            )?;
+            let server = Server::start(&of_thread, &options)?;
             sender
                 .send((server.address(), server.stopper()))
                 .expect("the test waits");

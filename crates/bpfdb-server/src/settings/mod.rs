@@ -1,0 +1,229 @@
+//! The settings of a server.
+//!
+//! There is one list of them, below. From it come [`Settings`], the flags of
+//! `bpfdb serve`, the keys of the configuration file (`file.rs`), the
+//! parameters of CONFIG and the table in docs/operation.md, all with the same
+//! names: those of Redis, where Redis has the setting.
+
+mod file;
+mod value;
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+
+pub use file::{ConfigFile, FileError};
+pub use value::{LogFormat, LogLevel, OutputLimit, Permissions, Size};
+
+use value::Value;
+
+/// When a new value takes effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// At the next start only.
+    Restart,
+    /// CONFIG SET may change it.
+    Now,
+}
+
+/// One setting: how it is called, and how its value is read and written.
+#[derive(Debug)]
+pub struct Setting {
+    pub name: &'static str,
+    /// What it is for; more than one line.
+    pub help: &'static [&'static str],
+    pub change: Change,
+    /// Stands for a value in `--help`.
+    pub hint: &'static str,
+    show: fn(&Settings) -> String,
+    to_toml: fn(&Settings) -> toml_edit::Value,
+    set: fn(&mut Settings, &str) -> Result<(), String>,
+}
+
+impl Setting {
+    pub fn find(name: &str) -> Option<&'static Self> {
+        SETTINGS
+            .iter()
+            .find(|setting| setting.name.eq_ignore_ascii_case(name))
+    }
+
+    pub fn show(&self, settings: &Settings) -> String {
+        (self.show)(settings)
+    }
+
+    /// As a file has it.
+    pub fn to_toml(&self, settings: &Settings) -> String {
+        (self.to_toml)(settings).to_string()
+    }
+
+    /// Sets it, or says what is wrong with the text.
+    pub fn set(&self, settings: &mut Settings, text: &str) -> Result<(), String> {
+        (self.set)(settings, text)
+    }
+
+    /// The help as one line.
+    pub fn help(&self) -> String {
+        self.help.concat().trim().to_owned()
+    }
+
+    /// Is it a switch, which a flag without a value turns on?
+    pub fn is_switch(&self) -> bool {
+        self.hint == <bool as Value>::HINT
+    }
+}
+
+fn within<T: Value>(value: T, range: Option<RangeInclusive<i64>>) -> Result<T, String> {
+    let number = value.number().unwrap_or(i64::MAX);
+    match range {
+        Some(range) if !range.contains(&number) => Err(format!(
+            "argument must be between {} and {} inclusive",
+            range.start(),
+            range.end()
+        )),
+        _ => Ok(value),
+    }
+}
+
+macro_rules! bounds {
+    () => {
+        None
+    };
+    ($range:expr) => {
+        Some($range)
+    };
+}
+
+/// `name in the struct, name elsewhere: type, bounds = default, change;`
+macro_rules! settings {
+    ($(
+        $(#[doc = $help:literal])+
+        $field:ident $name:literal: $type:ty $(, $range:expr)? => $default:expr, $change:ident;
+    )*) => {
+        #[derive(Clone, Debug, PartialEq)]
+        pub struct Settings {
+            $($(#[doc = $help])+ pub $field: $type,)*
+        }
+
+        impl Default for Settings {
+            fn default() -> Self {
+                Self { $($field: $default,)* }
+            }
+        }
+
+        pub static SETTINGS: &[Setting] = &[$(
+            Setting {
+                name: $name,
+                help: &[$($help),+],
+                change: Change::$change,
+                hint: <$type as Value>::HINT,
+                show: |settings| settings.$field.show(),
+                to_toml: |settings| settings.$field.to_toml(),
+                set: |settings, text| {
+                    let value = <$type as Value>::parse(text)?;
+                    settings.$field = within(value, bounds!($($range)?))?;
+                    Ok(())
+                },
+            },
+        )*];
+    };
+}
+
+settings! {
+    /// Address to listen on
+    bind "bind": IpAddr => IpAddr::V4(Ipv4Addr::LOCALHOST), Restart;
+    /// TCP port to listen on; 0: any free one
+    port "port": u16 => 6379, Restart;
+    /// Connections that may wait to be accepted
+    tcp_backlog "tcp-backlog": u32, 1..=65_535 => 4096, Restart;
+    /// Path of a Unix-domain socket to listen on as well; empty: none
+    unix_socket "unixsocket": Option<PathBuf> => None, Restart;
+    /// Permissions of that socket, in octal; 0: as the umask leaves them
+    unix_permissions "unixsocketperm": Permissions => Permissions(0), Restart;
+    /// Most connections at the same time. At run time not more than at the start:
+    /// the sessions are made then
+    max_clients "maxclients": u32, 1..=65_000 => 10_000, Now;
+    /// Seconds after which an idle connection is closed; 0: never
+    timeout "timeout": u64, 0..=2_147_483_647 => 0, Now;
+    /// Seconds of silence after which the kernel asks whether the client still
+    /// lives; 0: never
+    tcp_keepalive "tcp-keepalive": u64, 0..=32_767 => 300, Now;
+
+    /// Password that clients must give by AUTH or HELLO; empty: none
+    require_pass "requirepass": String => String::new(), Now;
+
+    /// Most memory for data and index; 0: half of the machine's
+    max_memory "maxmemory": Size => Size(0), Restart;
+    /// Memory to keep ready ahead of need
+    memory_ahead "memory-ahead": Size => Size::mib(128), Restart;
+    /// Committed versions of a record; 1: single-version mode
+    versions "versions": u32, 1..=8 => 4, Restart;
+    /// Seconds after which an idle transaction is rolled back; 0: never
+    transaction_timeout "transaction-timeout": u64, 0..=31_536_000 => 30, Restart;
+    /// Keep the data in the kernel when the server stops: the next `serve` on this
+    /// port goes on with it
+    keep_data "keep-data": bool => false, Restart;
+
+    /// Longest argument that is taken in to be answered with an error; a longer one
+    /// closes the connection
+    max_bulk "proto-max-bulk-len": Size, 1_048_576..=536_870_912 => Size::mib(512), Now;
+    /// Replies of one connection that may wait to be read: it is closed at the hard
+    /// limit, or after so many seconds above the soft one
+    output_limit "client-output-buffer-limit": OutputLimit => OutputLimit {
+        hard: Size::mib(96),
+        soft: Size::mib(32),
+        seconds: 60,
+    }, Now;
+    /// Most memory for requests and replies of all connections together in user
+    /// space; beyond it the connection that uses most is closed. 0: no limit
+    max_client_memory "maxmemory-clients": Size => Size::mib(256), Now;
+
+    /// Microseconds from which on a command of user space is kept for SLOWLOG;
+    /// negative: none, 0: all
+    slowlog_threshold "slowlog-log-slower-than": i64, -1..=i64::MAX => 10_000, Now;
+    /// Commands that SLOWLOG keeps
+    slowlog_len "slowlog-max-len": u32, 0..=1_000_000 => 128, Now;
+    /// Milliseconds from which on something slow is kept for LATENCY; 0: nothing
+    latency_threshold "latency-monitor-threshold": u64, 0..=i64::MAX => 0, Now;
+    /// Address of the HTTP server with /metrics, /health and /ready; empty: none
+    metrics_address "metrics-address": Option<SocketAddr> => None, Restart;
+    /// What is logged
+    log_level "loglevel": LogLevel => LogLevel::Info, Now;
+    /// Form of the log: one line of text, or one JSON object, for each event
+    log_format "log-format": LogFormat => LogFormat::Text, Restart;
+    /// File that the log is appended to; empty: standard error
+    log_file "logfile": Option<PathBuf> => None, Restart;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_defaults_are_within_bounds() {
+        for (at, setting) in SETTINGS.iter().enumerate() {
+            let same = |other: &Setting| other.name == setting.name;
+            assert_eq!(SETTINGS.iter().position(same), Some(at));
+
+            let mut settings = Settings::default();
+            let shown = setting.show(&settings);
+            assert_eq!(
+                setting.set(&mut settings, &shown),
+                Ok(()),
+                "{}",
+                setting.name
+            );
+            assert_eq!(settings, Settings::default(), "{}", setting.name);
+        }
+    }
+
+    #[test]
+    fn bounds_are_told() {
+        let mut settings = Settings::default();
+        let versions = Setting::find("VERSIONS").expect("there");
+        assert_eq!(
+            versions.set(&mut settings, "9"),
+            Err("argument must be between 1 and 8 inclusive".into())
+        );
+        assert_eq!(settings.versions, 4);
+    }
+}

@@ -1,0 +1,379 @@
+//! Values of settings, as text: what flags, files and CONFIG SET write. The
+//! texts of errors are Redis's where Redis has one.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+/// A type that settings have.
+pub(super) trait Value: Sized {
+    /// Stands for a value in `--help`.
+    const HINT: &'static str;
+
+    fn parse(text: &str) -> Result<Self, String>;
+
+    fn show(&self) -> String;
+
+    /// As a file has it.
+    fn to_toml(&self) -> toml_edit::Value {
+        self.show().into()
+    }
+
+    /// For settings with bounds.
+    fn number(&self) -> Option<i64> {
+        None
+    }
+}
+
+macro_rules! integers {
+    ($($type:ty),*) => {$(
+        impl Value for $type {
+            const HINT: &'static str = "N";
+
+            fn parse(text: &str) -> Result<Self, String> {
+                text.parse()
+                    .map_err(|_| "argument couldn't be parsed into an integer".into())
+            }
+
+            fn show(&self) -> String {
+                self.to_string()
+            }
+
+            fn to_toml(&self) -> toml_edit::Value {
+                self.number().unwrap_or(i64::MAX).into()
+            }
+
+            fn number(&self) -> Option<i64> {
+                i64::try_from(*self).ok()
+            }
+        }
+    )*};
+}
+
+integers!(u16, u32, u64, i64);
+
+impl Value for bool {
+    const HINT: &'static str = "yes|no";
+
+    fn parse(text: &str) -> Result<Self, String> {
+        match text.to_ascii_lowercase().as_str() {
+            "yes" | "true" => Ok(true),
+            "no" | "false" => Ok(false),
+            _ => Err("argument must be 'yes' or 'no'".into()),
+        }
+    }
+
+    fn show(&self) -> String {
+        if *self { "yes" } else { "no" }.into()
+    }
+
+    fn to_toml(&self) -> toml_edit::Value {
+        (*self).into()
+    }
+}
+
+impl Value for String {
+    const HINT: &'static str = "TEXT";
+
+    fn parse(text: &str) -> Result<Self, String> {
+        Ok(text.to_owned())
+    }
+
+    fn show(&self) -> String {
+        self.clone()
+    }
+}
+
+impl Value for IpAddr {
+    const HINT: &'static str = "ADDRESS";
+
+    fn parse(text: &str) -> Result<Self, String> {
+        text.parse()
+            .map_err(|_| "argument must be one IP address".into())
+    }
+
+    fn show(&self) -> String {
+        self.to_string()
+    }
+}
+
+/// Something that may be left out: the empty text.
+macro_rules! optional {
+    ($type:ty, $hint:literal, $error:literal, $show:expr) => {
+        impl Value for Option<$type> {
+            const HINT: &'static str = $hint;
+
+            fn parse(text: &str) -> Result<Self, String> {
+                if text.is_empty() {
+                    return Ok(None);
+                }
+                text.parse().map(Some).map_err(|_| $error.into())
+            }
+
+            fn show(&self) -> String {
+                self.as_ref().map($show).unwrap_or_default()
+            }
+        }
+    };
+}
+
+optional!(
+    SocketAddr,
+    "ADDRESS:PORT",
+    "argument must be an address and a port, as 127.0.0.1:9121",
+    SocketAddr::to_string
+);
+optional!(
+    PathBuf,
+    "PATH",
+    "argument must be a path",
+    |path: &PathBuf| { path.display().to_string() }
+);
+
+/// A number of bytes: `512M`, `4gb`. Units are of 1024.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Size(pub u64);
+
+impl Size {
+    const UNITS: [(&str, u32); 4] = [("K", 10), ("M", 20), ("G", 30), ("T", 40)];
+
+    pub const fn mib(number: u64) -> Self {
+        Self(number << 20)
+    }
+
+    pub fn bytes(self) -> u64 {
+        self.0
+    }
+}
+
+impl std::str::FromStr for Size {
+    type Err = String;
+
+    /// Reads a number, with an optional K, M, G or T, and an optional B or iB
+    /// behind it.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let upper = text.trim().to_ascii_uppercase();
+        let short = upper
+            .strip_suffix("IB")
+            .or(upper.strip_suffix('B'))
+            .unwrap_or(&upper);
+        let (digits, shift) = Self::UNITS
+            .iter()
+            .find_map(|(unit, shift)| Some((short.strip_suffix(unit)?, *shift)))
+            .unwrap_or((short, 0));
+        digits
+            .parse::<u64>()
+            .ok()
+            .and_then(|number| number.checked_mul(1 << shift))
+            .map(Self)
+            .ok_or_else(|| "argument must be a memory value, as 512M or 4G".into())
+    }
+}
+
+/// With the largest unit that keeps it above 1.
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(bytes) = *self;
+        let unit = Self::UNITS
+            .iter()
+            .rev()
+            .find(|(_, shift)| bytes >> shift > 0);
+        match unit {
+            Some((unit, shift)) => {
+                let value = bytes as f64 / (1u64 << shift) as f64;
+                f.pad(&format!("{value:.1} {unit}iB"))
+            }
+            None => f.pad(&format!("{bytes} B")),
+        }
+    }
+}
+
+impl Value for Size {
+    const HINT: &'static str = "SIZE";
+
+    fn parse(text: &str) -> Result<Self, String> {
+        text.parse()
+    }
+
+    fn show(&self) -> String {
+        self.0.to_string()
+    }
+
+    fn number(&self) -> Option<i64> {
+        i64::try_from(self.0).ok()
+    }
+}
+
+/// The permissions of a file, in octal digits; 0: as the umask leaves them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Permissions(pub u32);
+
+impl Value for Permissions {
+    const HINT: &'static str = "OCTAL";
+
+    fn parse(text: &str) -> Result<Self, String> {
+        u32::from_str_radix(text, 8)
+            .ok()
+            .filter(|mode| *mode <= 0o777)
+            .map(Self)
+            .ok_or_else(|| "argument must be octal permissions, as 700".into())
+    }
+
+    fn show(&self) -> String {
+        format!("{:o}", self.0)
+    }
+}
+
+/// How much of one connection's replies may wait for it to read them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutputLimit {
+    /// Bytes at which the connection is closed at once; 0: no limit.
+    pub hard: Size,
+    /// Bytes that may wait for `seconds`; 0: no limit.
+    pub soft: Size,
+    pub seconds: u64,
+}
+
+/// Redis's way to write it, for the one class of clients that there is.
+impl Value for OutputLimit {
+    const HINT: &'static str = "\"normal HARD SOFT SECONDS\"";
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let words: Vec<&str> = text.split_ascii_whitespace().collect();
+        let [class, hard, soft, seconds] = words[..] else {
+            return Err("argument must be: normal, hard limit, soft limit, seconds".into());
+        };
+        if !class.eq_ignore_ascii_case("normal") {
+            return Err("argument must name the class normal: there is no other".into());
+        }
+        Ok(Self {
+            hard: hard.parse()?,
+            soft: soft.parse()?,
+            seconds: u64::parse(seconds)?,
+        })
+    }
+
+    fn show(&self) -> String {
+        let Self {
+            hard,
+            soft,
+            seconds,
+        } = self;
+        format!("normal {} {} {seconds}", hard.0, soft.0)
+    }
+}
+
+/// One of a few words.
+macro_rules! words {
+    ($(#[$attribute:meta])* $type:ident { $($variant:ident $word:literal $(| $alias:literal)*),* }) => {
+        $(#[$attribute])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $type { $($variant),* }
+
+        impl $type {
+            pub fn word(self) -> &'static str {
+                match self { $(Self::$variant => $word),* }
+            }
+        }
+
+        impl Value for $type {
+            const HINT: &'static str = concat_words!($($word),*);
+
+            fn parse(text: &str) -> Result<Self, String> {
+                match text.to_ascii_lowercase().as_str() {
+                    $($word $(| $alias)* => Ok(Self::$variant),)*
+                    _ => Err(format!(
+                        "argument(s) must be one of the following: {}",
+                        [$($word),*].join(", ")
+                    )),
+                }
+            }
+
+            fn show(&self) -> String {
+                self.word().into()
+            }
+        }
+    };
+}
+
+macro_rules! concat_words {
+    ($first:literal $(, $word:literal)*) => { concat!($first $(, "|", $word)*) };
+}
+
+words! {
+    /// What is logged; Redis's words mean the level next to them.
+    LogLevel {
+        Error "error" | "nothing",
+        Warn "warn" | "warning",
+        Info "info" | "notice",
+        Debug "debug" | "verbose",
+        Trace "trace"
+    }
+}
+
+words! {
+    LogFormat { Text "text", Json "json" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes() {
+        for (text, bytes) in [
+            ("0", 0),
+            ("512", 512),
+            ("512m", 512 << 20),
+            ("4G", 4 << 30),
+            ("100mb", 100 << 20),
+            ("2 TiB", 0),
+            ("2TiB", 2 << 40),
+        ] {
+            let parsed = Size::parse(text);
+            if text.contains(' ') {
+                assert!(parsed.is_err(), "{text}");
+            } else {
+                assert_eq!(parsed, Ok(Size(bytes)), "{text}");
+            }
+        }
+        for text in ["", "M", "-1", "1.5G", "99999999999T"] {
+            assert!(Size::parse(text).is_err(), "{text}");
+        }
+        assert_eq!(Size(0).to_string(), "0 B");
+        assert_eq!(Size(1536).to_string(), "1.5 KiB");
+        assert_eq!(Size(64 << 20).to_string(), "64.0 MiB");
+    }
+
+    #[test]
+    fn what_is_shown_is_read_again() {
+        fn again<T: Value + PartialEq + fmt::Debug>(text: &str) {
+            let value = T::parse(text).expect(text);
+            assert_eq!(T::parse(&value.show()).as_ref(), Ok(&value), "{text}");
+        }
+        again::<bool>("yes");
+        again::<Size>("64M");
+        again::<Permissions>("750");
+        again::<OutputLimit>("normal 64M 16M 60");
+        again::<LogLevel>("notice");
+        again::<LogFormat>("json");
+        again::<Option<SocketAddr>>("127.0.0.1:9121");
+        again::<Option<PathBuf>>("");
+        again::<IpAddr>("::1");
+    }
+
+    #[test]
+    fn errors_are_redis_texts() {
+        assert_eq!(
+            u32::parse("x"),
+            Err("argument couldn't be parsed into an integer".into())
+        );
+        assert_eq!(
+            bool::parse("x"),
+            Err("argument must be 'yes' or 'no'".into())
+        );
+        assert!(LogLevel::parse("loud").is_err());
+        assert!(OutputLimit::parse("pubsub 1 1 1").is_err());
+        assert!(Permissions::parse("8").is_err());
+    }
+}

@@ -1,0 +1,181 @@
+//! Every gauge and counter of the engine with its name: what `bpfdb stats`
+//! prints and what a metrics endpoint exports.
+
+use crate::stats::Stats;
+use crate::{SEGMENT_SIZE, Status, abi};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Gauge,
+    /// Never falls while the engine lives.
+    Counter,
+}
+
+#[derive(Clone, Debug)]
+pub struct Figure {
+    /// Where it stands in the output of `bpfdb stats`: names with dots between.
+    pub path: String,
+    /// What it is called among other programs' metrics, without prefix, suffix
+    /// and unit.
+    pub metric: &'static str,
+    /// What tells it from others of the same metric.
+    pub label: Option<(&'static str, String)>,
+    pub kind: Kind,
+    pub help: &'static str,
+    pub value: u64,
+}
+
+const OPERATIONS: [(&str, u32); abi::BPFDB_OP_COUNT as usize] = [
+    ("begin", abi::BPFDB_OP_BEGIN),
+    ("begin_read_only", abi::BPFDB_OP_BEGIN_READ_ONLY),
+    ("get", abi::BPFDB_OP_GET),
+    ("set", abi::BPFDB_OP_SET),
+    ("delete", abi::BPFDB_OP_DELETE),
+    ("commit", abi::BPFDB_OP_COMMIT),
+    ("rollback", abi::BPFDB_OP_ROLLBACK),
+    ("get_for_update", abi::BPFDB_OP_GET_FOR_UPDATE),
+];
+
+impl Stats {
+    pub fn figures(&self) -> Vec<Figure> {
+        let mut figures = self.gauges();
+        figures.extend(self.size_classes());
+        figures.extend(self.operations());
+        figures.extend(self.errors());
+        figures.extend(self.events());
+        figures
+    }
+
+    #[rustfmt::skip]
+    fn gauges(&self) -> Vec<Figure> {
+        [
+            ("data.records", "records", self.records, "Records, deleted ones that snapshots see included"),
+            ("data.history_versions", "history_versions", self.history_versions, "Versions older than the newest of their record"),
+            ("data.slots_used", "slots_used", self.slots_used(), "Slots in use, of all size classes"),
+            ("memory.limit_bytes", "memory_limit_bytes", self.segments_max * SEGMENT_SIZE, "Most memory that the engine takes"),
+            ("memory.added_bytes", "memory_added_bytes", self.memory_added(), "Memory that the engine has taken from the kernel"),
+            ("memory.used_bytes", "memory_used_bytes", self.memory_used(), "Memory in pages of index and slabs"),
+            ("memory.segments", "memory_segments", self.segments, "Memory segments added"),
+            ("memory.pages_taken", "memory_pages_taken", self.pages_taken, "Pages cut off the segments so far"),
+            ("memory.pages_free", "memory_pages_free", self.pages_free, "Pages given back, to be used again"),
+            ("memory.index_pages", "memory_index_pages", self.index_pages, "Pages of the index"),
+            ("sessions.open", "sessions_open", self.sessions, "Sessions in use, connections included"),
+            ("sessions.in_transaction", "sessions_in_transaction", self.transactions, "Sessions with an open transaction"),
+            ("sessions.snapshots", "snapshots", self.snapshots, "Read-only transactions that run"),
+            ("sessions.locks", "locks", self.locks, "Locks of open transactions"),
+            ("sessions.clock", "clock", self.clock, "The engine's clock of commits"),
+        ]
+        .into_iter()
+        .map(|(path, metric, value, help)| gauge(path.into(), metric, None, value, help))
+        .collect()
+    }
+
+    fn size_classes(&self) -> impl Iterator<Item = Figure> {
+        let used = self.classes.iter().filter(|class| class.pages > 0);
+        used.flat_map(|class| {
+            let figure = |name: &str, metric, value, help| {
+                let path = format!("memory.size_classes.{}.{name}", class.size);
+                gauge(
+                    path,
+                    metric,
+                    Some(("size", class.size.to_string())),
+                    value,
+                    help,
+                )
+            };
+            [
+                figure(
+                    "pages",
+                    "size_class_pages",
+                    class.pages,
+                    "Pages of a size class",
+                ),
+                figure(
+                    "slots",
+                    "size_class_slots",
+                    class.slots,
+                    "Slots of a size class",
+                ),
+                figure(
+                    "used",
+                    "size_class_slots_used",
+                    class.used,
+                    "Slots of a size class in use",
+                ),
+            ]
+        })
+    }
+
+    fn operations(&self) -> impl Iterator<Item = Figure> {
+        OPERATIONS.iter().map(|&(name, number)| Figure {
+            path: format!("operations.{name}"),
+            metric: "operations",
+            label: Some(("operation", name.into())),
+            kind: Kind::Counter,
+            help: "Operators executed",
+            value: self.counters.operations[number as usize],
+        })
+    }
+
+    fn errors(&self) -> impl Iterator<Item = Figure> {
+        let errors = Status::ALL.iter().filter(|status| status.is_error());
+        errors.map(|status| {
+            let name = status.name().to_ascii_lowercase();
+            Figure {
+                path: format!("errors.{name}"),
+                metric: "errors",
+                label: Some(("error", name)),
+                kind: Kind::Counter,
+                help: "Errors of operators, by cause",
+                value: self.counters.statuses[status.code() as usize],
+            }
+        })
+    }
+
+    #[rustfmt::skip]
+    fn events(&self) -> Vec<Figure> {
+        let c = &self.counters;
+        [
+            ("latch_retries", c.latch_retries, "Tries again for a latch"),
+            ("read_retries", c.read_retries, "Reads begun again because of a writer"),
+            ("autocommit_retries", c.autocommit_retries, "Single operators tried again after a conflict"),
+            ("commits_helped", c.commits_helped, "Commits that another session finished"),
+            ("page_splits", c.page_splits, "Index pages split"),
+            ("page_merges", c.page_merges, "Index pages merged"),
+            ("pages_reclaimed", c.pages_reclaimed, "Pages that went back to be used again"),
+            ("versions_pruned", c.versions_pruned, "Old versions thrown away"),
+            ("records_swept", c.records_swept, "Deleted records taken out of the index"),
+            ("sessions_reaped", c.sessions_reaped, "Idle transactions rolled back"),
+            ("requests_fast", c.requests_fast, "Requests of clients answered in the kernel"),
+            ("connections_passed", c.connections_passed, "Times that a connection was handed to user space"),
+            ("bytes_passed", c.bytes_passed, "Bytes of requests passed to user space"),
+        ]
+        .into_iter()
+        .map(|(name, value, help)| Figure {
+            path: format!("events.{name}"),
+            metric: name,
+            label: None,
+            kind: Kind::Counter,
+            help,
+            value,
+        })
+        .collect()
+    }
+}
+
+fn gauge(
+    path: String,
+    metric: &'static str,
+    label: Option<(&'static str, String)>,
+    value: u64,
+    help: &'static str,
+) -> Figure {
+    Figure {
+        path,
+        metric,
+        label,
+        kind: Kind::Gauge,
+        help,
+        value,
+    }
+}
