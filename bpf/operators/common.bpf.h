@@ -4,6 +4,7 @@
 #define BPFDB_OPERATORS_COMMON_BPF_H
 
 #include "../txn/commit.bpf.h"
+#include "../storage/merge.bpf.h"
 
 static __always_inline void count_outcome(struct bpfdb_session *s, u32 operation, u32 status)
 {
@@ -138,6 +139,8 @@ static __always_inline int make_room(struct bpfdb_session *s, int status)
 
 		s->room_tried = 1;
 		status = bpfdb_split(s->view_cell);
+		if (status == RETRY)
+			merge_take_up(s->view_cell);
 		if (status == BPFDB_OK || only_crowded)
 			status = RETRY;
 	}

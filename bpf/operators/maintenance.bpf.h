@@ -8,7 +8,6 @@
 #define BPFDB_MAINTENANCE_BPF_H
 
 #include "transaction.bpf.h"
-#include "../storage/merge.bpf.h"
 
 /* A cell that may hold versions or a deletion that nobody needs any more. */
 static __always_inline bool cell_wants_sweep(u64 header, const struct bpfdb_cell *cell)

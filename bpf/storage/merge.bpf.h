@@ -163,6 +163,18 @@ __noinline int page_merge(u32 page)
 	return merged;
 }
 
+/* Goes on with an unfinished merge that `page` is part of, if there is one: until
+ * it is over the page cannot be split, and the merges that user space orders
+ * when memory is short may have stopped. */
+static __always_inline void merge_take_up(u32 page)
+{
+	struct bpfdb_slab *slab = slab_of_page(page);
+	u32 to = slab ? LOAD(slab->next) : 0;
+
+	if (to && LOAD(slab->class_) == BPFDB_PAGE_INDEX)
+		page_merge(to);
+}
+
 /* After the grace period. 1 if the page was retired and is free now. */
 __noinline int page_release(u32 page)
 {

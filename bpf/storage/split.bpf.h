@@ -17,6 +17,10 @@
  * A bucket with a cell that somebody holds latched is left for later: the page
  * stays "in split" and whoever needs room next takes the split up again.
  * Transaction locks do not hinder a split: they move with their cells.
+ *
+ * The sibling is not split before the directory names it: its own, deeper
+ * entries would be overwritten when the first split reaches the directory. Who
+ * wants room in it finishes the first split instead.
  */
 #ifndef BPFDB_SPLIT_BPF_H
 #define BPFDB_SPLIT_BPF_H
@@ -258,6 +262,7 @@ static __always_inline u32 index_page_create(u32 level, u32 prefix)
 	STORE(slab->prefix, prefix);
 	STORE(slab->sibling, 0);
 	STORE(slab->next, 0);
+	STORE(slab->unlisted, level != 0);
 	STORE(slab->splitting, 0);
 	STORE(slab->word, 0);
 	ADD(&engine.index_pages.value, 1);
@@ -315,9 +320,10 @@ static __always_inline void directory_double(u32 depth)
  */
 static __always_inline bool split_finish(struct split *split, struct bpfdb_slab *slab)
 {
+	struct bpfdb_slab *sibling = slab_of_page(split->sibling);
 	u32 prefix = slab->prefix, level = split->level & 31;
 
-	if (CAS(&engine.directory_latch.value, 0, 1))
+	if (!sibling || CAS(&engine.directory_latch.value, 0, 1))
 		return false;
 	if (LOAD(engine.directory_depth.value) == level)
 		directory_double(level);
@@ -325,27 +331,45 @@ static __always_inline bool split_finish(struct split *split, struct bpfdb_slab 
 	directory_point(prefix, level + 1, split->page);
 	STORE(slab->level, (u8)(level + 1));
 	STORE(slab->sibling, 0);
+	STORE(sibling->unlisted, 0);
 	STORE(engine.directory_latch.value, 0);
 	COUNT(page_splits);
 	return true;
 }
 
-/*
- * Splits index page `page`, or takes an unfinished split of it up again. OK,
- * an Error if there is no memory, RETRY if somebody else is at it.
- */
-__noinline int bpfdb_split(u32 page)
+/* The page whose split comes first: `page`, or the one that it was split off. */
+static __always_inline u32 page_to_split(u32 page)
 {
 	struct bpfdb_slab *slab = slab_of_page(page);
+	u32 slot, *entry;
+
+	if (!slab || !LOAD(slab->unlisted))
+		return page;
+	slot = slab->prefix & ((1u << (LOAD(engine.directory_depth.value) & 31)) - 1);
+	entry = bpf_map_lookup_elem(&directory, &slot);
+	return entry ? LOAD(*entry) & 0xffffff : page;
+}
+
+/*
+ * Splits index page `wanted`, or takes an unfinished split of it up again. OK,
+ * an Error if there is no memory, RETRY if somebody else is at it or another
+ * split had to be finished first.
+ */
+__noinline int bpfdb_split(u32 wanted)
+{
+	u32 page = page_to_split(wanted);
+	struct bpfdb_slab *slab = slab_of_page(page);
 	struct split split = {.page = page, .left_behind = LOAD(engine.zero)};
-	int result = BPFDB_OK;
+	int result = page == wanted ? BPFDB_OK : RETRY;
 
 	if (!slab || LOAD(slab->class_) != BPFDB_PAGE_INDEX)
 		return BPFDB_CORRUPT;
 	if (CAS(&slab->splitting, 0, 1))
 		return RETRY;
-	if (LOAD(slab->next)) {
-		/* It is being merged. */
+	/* It is being merged; or what was to be finished is finished; or it was
+	 * split off a moment ago. */
+	if (LOAD(slab->next) || (page != wanted && !LOAD(slab->sibling)) ||
+	    LOAD(slab->unlisted)) {
 		STORE(slab->splitting, 0);
 		return RETRY;
 	}

@@ -101,7 +101,9 @@ struct bpfdb_slab {
 	__u32 splitting; /* index page: latch of the split */
 	__u8 class_;   /* size class, or a BPFDB_PAGE_ value */
 	__u8 level;    /* index page: directory bits that it answers for */
-	__u8 reserved[2];
+	__u8 unlisted; /* index page: the directory does not name it yet, because the
+			* split that made it is unfinished */
+	__u8 reserved;
 	__u32 prefix; /* index page: the directory bits themselves */
 };
 
