@@ -1,5 +1,5 @@
 # Thin verbs over cargo. ARGS is handed on: make run ARGS="--help"
-.PHONY: help run test bench lint fmt soak clean setup
+.PHONY: help run test bench lint fmt soak clang-19 clean setup
 
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo -E)
 # Tests and benchmarks load eBPF programs: root runs what cargo built.
@@ -14,6 +14,7 @@ help:
 	@echo 'make lint   formats, warnings, house rules'
 	@echo 'make fmt    put the formats right, and what is generated'
 	@echo 'make soak   the long tests, with random load'
+	@echo 'make clang-19  do the programs load when clang-19 compiles them?'
 	@echo 'make clean  remove what was built'
 
 setup:
@@ -32,6 +33,9 @@ bench: setup
 
 soak: setup
 	cargo test --release --workspace --all-features --no-fail-fast -- --ignored --nocapture soak $(ARGS)
+
+clang-19: setup
+	@scripts/check-clang19.sh
 
 lint: setup
 	@scripts/lint.sh
