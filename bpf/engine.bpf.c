@@ -9,4 +9,5 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
 #include "driver/create.bpf.h"
 #include "driver/run.bpf.h"
+#include "driver/scan.bpf.h"
 #include "driver/timer.bpf.h"

@@ -115,23 +115,37 @@ static __always_inline int run_get(struct bpfdb_session *s, u32 buffer, u32 offs
 	return BPFDB_EXHAUSTED;
 }
 
-static __always_inline int run_operation(struct bpfdb_session *s, struct run *run, u32 operation,
-					 u32 value_len, u32 room)
+/* The token goes where the value of a SET would be. */
+static __always_inline int run_watch(struct bpfdb_session *s, u32 buffer, u32 offset, u32 room)
 {
-	u32 offset = value_offset(run->offset, s->key_len);
+	struct bpfdb_watch *out = io_at(buffer, offset), token = {};
+	int status = bpfdb_watch(s, &token);
+
+	if (!out || room < sizeof(token))
+		return BPFDB_BAD_REQUEST;
+	*out = token;
+	return status;
+}
+
+static __always_inline int run_operation(struct bpfdb_session *s, struct run *run,
+					 struct bpfdb_request *request)
+{
+	u32 offset = value_offset(run->offset, s->key_len), room = request->value_room;
 	int status;
 
-	switch (operation) {
+	switch (request->operation) {
 	case BPFDB_OP_BEGIN: return bpfdb_begin(s);
 	case BPFDB_OP_BEGIN_READ_ONLY: return bpfdb_begin_read_only(s);
 	case BPFDB_OP_GET: return run_get(s, run->io, offset, room, false);
 	case BPFDB_OP_GET_FOR_UPDATE: return run_get(s, run->io, offset, room, true);
 	case BPFDB_OP_SET:
-		status = value_load(s, run->io, offset, value_len);
+		status = value_load(s, run->io, offset, request->value_len);
+		s->expires = request->expires;
 		return status == BPFDB_OK ? bpfdb_set(s) : status;
 	case BPFDB_OP_DELETE: return bpfdb_delete(s);
 	case BPFDB_OP_COMMIT: return bpfdb_commit(s);
 	case BPFDB_OP_ROLLBACK: return bpfdb_rollback(s);
+	case BPFDB_OP_WATCH: return run_watch(s, run->io, offset, room);
 	default: return BPFDB_BAD_REQUEST;
 	}
 }
@@ -150,10 +164,10 @@ static long run_request(u64 i, struct run *run)
 	s->key_len = request->key_len;
 	status = key_load(s, run->io, run->offset);
 	if (status == BPFDB_OK)
-		status = run_operation(s, run, request->operation, request->value_len,
-				       request->value_room);
+		status = run_operation(s, run, request);
 	request->status = status;
 	request->value_len = s->value_len;
+	request->expires = s->found_expires;
 	run->done++;
 	next = request->next;
 	run->offset = next;

@@ -44,8 +44,10 @@ int bpfdb_timer_start(void *ctx)
 SEC("syscall")
 int bpfdb_sweep(void *ctx)
 {
+	struct sweep sweep = {.horizon = horizon_now(), .deadline = EVER, .left = ~0u};
+
 	STORE(engine.sweep_cursor.value, 0);
-	bpf_loop(1 << 20, sweep_step, NULL, 0);
+	sweep_some(&sweep, 1 << 20);
 	return BPFDB_OK;
 }
 

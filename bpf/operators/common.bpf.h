@@ -39,6 +39,7 @@ static __always_inline int key_prepare(struct bpfdb_session *s)
 		return BPFDB_KEY_TOO_LARGE;
 	key_pad(s);
 	s->room_tried = 0;
+	s->found_expires = 0;
 	s->hash =
 		key_is_inline(len) ? hash_inline_key(s->key[0], s->key[1], len) : hash_long_key(s);
 	return BPFDB_OK;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
 /*
- * GET: key found, key not found, Error (in a read-write transaction only).
+ * GET: key found, key not found, Error (in a read-write transaction only). With
+ * the value comes when it expires: s->found_expires.
  *
  * auto-commit, read-only: no lock; the record as it was at one moment.
  * read-write: under a shared lock (or an exclusive one, GET for update); if
@@ -154,12 +155,7 @@ __noinline int bpfdb_get_for_update(struct bpfdb_session *s NONNULL)
  */
 __noinline int bpfdb_still_valid(struct bpfdb_session *s NONNULL)
 {
-	struct bpfdb_cell *cell;
-
-	if (!s->view_cell)
-		return 1;
-	cell = bpfdb_at(s->view_cell);
-	return cell && header_same_content(LOAD(cell->header), s->view_header);
+	return !s->view_cell || view_is_valid(s);
 }
 
 #endif

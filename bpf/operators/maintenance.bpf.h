@@ -1,76 +1,145 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
 /*
- * What nobody's operator does in passing: versions and deleted records of keys
- * that are not written again, idle transactions, sessions whose close could not
- * be finished. Small steps, from a timer in the kernel or from user space.
+ * What nobody's operator does in passing: versions, deleted and expired records
+ * of keys that are not written again, idle transactions, sessions whose close
+ * could not be finished. Small steps, from a timer in the kernel or from user
+ * space.
  */
 #ifndef BPFDB_MAINTENANCE_BPF_H
 #define BPFDB_MAINTENANCE_BPF_H
 
-#include "transaction.bpf.h"
+#include "expire.bpf.h"
 
-/* A cell that may hold versions or a deletion that nobody needs any more. */
-static __always_inline bool cell_wants_sweep(u64 header, const struct bpfdb_cell *cell)
+/* ---- The sweeper ----------------------------------------------------------- */
+
+#define EVER (~0ULL)
+
+/* What one tick, or one call, sweeps. */
+struct sweep {
+	u64 horizon;  /* what expired by then goes */
+	u64 due;      /* when the first of those that stay expires */
+	u64 deadline; /* of CLOCK_MONOTONIC */
+	u32 page;
+	u32 left; /* index pages to sweep at most */
+};
+
+static __always_inline bool cell_is_locked(u64 header)
 {
-	if ((header & (BPFDB_CELL_USED | BPFDB_CELL_LATCH | BPFDB_CELL_EXCLUSIVE)) !=
-		    BPFDB_CELL_USED ||
-	    (header & BPFDB_CELL_FIELD_MASK))
-		return false;
-	return (header & BPFDB_CELL_AUX) || version_len(&cell->head) == BPFDB_ABSENT;
+	return header & (BPFDB_CELL_LATCH | BPFDB_CELL_EXCLUSIVE | BPFDB_CELL_FIELD_MASK);
 }
 
-static long sweep_cell(u64 index, u32 *page)
+/* A cell that may hold versions, a deletion or a value that nobody needs any
+ * more. */
+static __always_inline bool cell_wants_sweep(u64 header, const struct bpfdb_cell *cell, u64 horizon)
 {
-	void *memory = page_memory(*page);
-	u64 address = cell_address(*page, index), header;
-	struct bpfdb_cell *cell;
+	if (!(header & BPFDB_CELL_USED) || cell_is_locked(header))
+		return false;
+	return (header & BPFDB_CELL_AUX) || version_form(&cell->head) == BPFDB_ABSENT ||
+	       cell_has_expired(cell, horizon);
+}
+
+/* The sweeper has to come back when this record has expired. */
+static __always_inline void sweep_leaves(struct sweep *sweep, u64 header, struct bpfdb_cell *cell)
+{
+	u64 expires = LOAD(cell->head.data[1]);
+
+	if ((header & BPFDB_CELL_USED) && form_expires(version_form(&cell->head)) &&
+	    expires < sweep->due)
+		sweep->due = expires;
+}
+
+/* By the holder of the latch, which is released. False: the record stays. */
+static __always_inline bool cell_sweep(struct bpfdb_cell *cell, u64 address, u64 horizon)
+{
 	u32 head_needed = 0;
+
+	history_prune(address, &head_needed);
+	cell_aux_drop_empty(cell);
+	COUNT(records_swept);
+	if (cell_has_expired(cell, horizon) && cell_expire(cell, address))
+		return true;
+	cell_settle(cell, address, cell_hash(cell));
+	return false;
+}
+
+static long sweep_cell(u64 index, struct sweep *sweep)
+{
+	void *memory = page_memory(sweep->page);
+	u64 address = cell_address(sweep->page, index), header;
+	struct bpfdb_cell *cell;
 
 	if (!memory)
 		return 1;
 	cell = cell_in(memory, index);
 	header = LOAD(cell->header);
-	if (likely(!cell_wants_sweep(header, cell)))
+	if (unlikely(cell_wants_sweep(header, cell, sweep->horizon)) &&
+	    CAS(&cell->header, header, header | BPFDB_CELL_LATCH) == header &&
+	    cell_sweep(cell, address, sweep->horizon))
 		return 0;
-	if (CAS(&cell->header, header, header | BPFDB_CELL_LATCH) != header)
-		return 0;
-	history_prune(address, &head_needed);
-	cell_aux_drop_empty(cell);
-	COUNT(records_swept);
-	cell_settle(cell, address, cell_hash(cell));
+	sweep_leaves(sweep, header, cell);
 	return 0;
 }
 
+/* The beginning of a round. What it cannot remove, and what comes to be behind
+ * it, counts itself again. */
+static __always_inline void sweep_round(void)
+{
+	(void)SWAP(&engine.garbage.value, 0);
+	(void)SWAP(&engine.expiry_due.value, EVER);
+}
+
+/* Records that a split brings to a page behind the sweeper are found in the
+ * next round, which comes after this at the latest; milliseconds. */
+#define SWEEP_ROUND_MAX 60000
+
 /* Sweeps the next page. False at the end of a round. */
-static __always_inline bool sweep_page(void)
+static __always_inline bool sweep_page(struct sweep *sweep)
 {
 	u64 cursor = FETCH_ADD(&engine.sweep_cursor.value, 1), taken = engine.pages_taken.value;
 	struct bpfdb_slab *slab;
-	u32 page;
 
 	if (cursor >= taken) {
 		STORE(engine.sweep_cursor.value, 0);
+		expiry_due_at(time_now() + SWEEP_ROUND_MAX);
 		return 0;
 	}
-	/* Page 0 is no page: the round begins. What it cannot remove, and what is
-	 * left behind it meanwhile, counts itself again. */
+	/* Page 0 is no page. */
 	if (!cursor)
-		(void)SWAP(&engine.garbage.value, 0);
-	page = cursor;
-	slab = slab_of_page(page);
-	if (slab && LOAD(slab->class_) == BPFDB_PAGE_INDEX && LOAD(slab->word))
-		bpf_loop(BPFDB_CELLS_PER_PAGE, sweep_cell, &page, 0);
+		sweep_round();
+	sweep->page = cursor;
+	slab = slab_of_page(sweep->page);
+	if (slab && LOAD(slab->class_) == BPFDB_PAGE_INDEX && LOAD(slab->word)) {
+		bpf_loop(BPFDB_CELLS_PER_PAGE, sweep_cell, sweep, 0);
+		sweep->left--;
+	}
 	return 1;
 }
 
-static __always_inline bool sweep_wanted(void)
+static long sweep_step(u64 i, struct sweep *sweep)
 {
-	return LOAD(engine.versions.value) || LOAD(engine.garbage.value);
+	u32 left = sweep->left;
+
+	if (!sweep_page(sweep))
+		return 1;
+	return sweep->left != left && (!sweep->left || bpf_ktime_get_ns() > sweep->deadline);
 }
 
-static long sweep_step(u64 i, void *unused)
+/* Sweeps up to `pages` pages. */
+static __always_inline void sweep_some(struct sweep *sweep, u32 pages)
 {
-	return !sweep_page();
+	sweep->due = EVER;
+	bpf_loop(pages, sweep_step, sweep, 0);
+	if (sweep->due != EVER)
+		expiry_due_at(sweep->due);
+}
+
+static __always_inline bool sweep_wanted(u64 horizon)
+{
+	if (LOAD(engine.versions.value) || LOAD(engine.garbage.value))
+		return true;
+	/* A round that has begun must end: only then is it known what is due. */
+	return LOAD(engine.expiring.value) &&
+	       (LOAD(engine.sweep_cursor.value) || LOAD(engine.expiry_due.value) <= horizon);
 }
 
 /* ---- Sessions ------------------------------------------------------------ */
@@ -141,16 +210,27 @@ static __always_inline void reap_some(u64 now)
 /* ---- The timer ------------------------------------------------------------ */
 
 #define MAINTENANCE_PERIOD 10000000ULL /* 10 ms */
+/* Of a tick: index pages swept, pages looked at, nanoseconds after which no
+ * further page is begun. */
 #define SWEEP_PAGES_PER_TICK 16
+#define SWEEP_LOOKS_PER_TICK 1024
+#define SWEEP_TIME_PER_TICK 300000ULL
 
 static __always_inline void maintenance_step(void)
 {
 	u64 now = bpf_ktime_get_ns();
+	struct sweep sweep = {
+		.deadline = now + SWEEP_TIME_PER_TICK,
+		.left = SWEEP_PAGES_PER_TICK,
+	};
 
 	STORE(engine.now.value, now);
 	reap_some(now);
-	if (sweep_wanted())
-		bpf_loop(SWEEP_PAGES_PER_TICK, sweep_step, NULL, 0);
+	if (LOAD(engine.expiring.value))
+		horizon_advance();
+	sweep.horizon = LOAD(engine.horizon.value);
+	if (sweep_wanted(sweep.horizon))
+		sweep_some(&sweep, SWEEP_LOOKS_PER_TICK);
 }
 
 #endif

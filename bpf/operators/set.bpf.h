@@ -12,6 +12,15 @@
 
 #include "get.bpf.h"
 
+static __always_inline u64 value_slot(u32 len)
+{
+	u64 address = bpfdb_slot_alloc(len);
+
+	if (unlikely(!address) && bpfdb_memory_reclaim())
+		address = bpfdb_slot_alloc(len);
+	return address;
+}
+
 /*
  * Allocates the memory for a value of `len` bytes and leaves it in the session.
  * OK, or VALUE_TOO_LARGE, OUT_OF_MEMORY, MEMORY_PENDING, which fail a
@@ -25,16 +34,45 @@ __noinline int bpfdb_value_alloc(struct bpfdb_session *s NONNULL, u32 len)
 	s->value[0] = s->value[1] = 0;
 	if (len <= BPFDB_INLINE_MAX)
 		return BPFDB_OK;
-	s->value[0] = bpfdb_slot_alloc(len);
-	if (unlikely(!s->value[0]) && bpfdb_memory_reclaim())
-		s->value[0] = bpfdb_slot_alloc(len);
+	s->value[0] = value_slot(len);
 	return s->value[0] ? BPFDB_OK : txn_result(s, no_memory());
 }
 
 static __always_inline void value_discard(struct bpfdb_session *s)
 {
-	if (s->value_len > BPFDB_INLINE_MAX && s->value_len <= BPFDB_VALUE_MAX)
-		bpfdb_slot_free(s->value[0]);
+	version_dispose(s->value_len, s->value[0]);
+}
+
+/*
+ * Brings the operands of SET into the form of a version with an expiry: half of
+ * the inline room is for the time. What has expired already is nothing, and
+ * SET is DELETE.
+ */
+__noinline int value_expire(struct bpfdb_session *s NONNULL)
+{
+	u32 len = s->value_len;
+	u64 address, *slot;
+
+	if (s->expires <= session_time(s)) {
+		value_discard(s);
+		s->value_len = BPFDB_ABSENT;
+		s->value[0] = s->value[1] = 0;
+		return BPFDB_OK;
+	}
+	if (len > BPFDB_INLINE_EXPIRING_MAX && len <= BPFDB_INLINE_MAX) {
+		address = value_slot(BPFDB_INLINE_MAX);
+		slot = address ? bpfdb_at(address) : NULL;
+		if (!slot)
+			return no_memory();
+		STORE(slot[0], s->value[0]);
+		STORE(slot[1], s->value[1]);
+		s->value[0] = address;
+	}
+	s->value[1] = s->expires;
+	s->value_len = len | BPFDB_EXPIRES;
+	ADD(&engine.expiring.value, 1);
+	expiry_due_at(s->expires);
+	return BPFDB_OK;
 }
 
 /* Would the version array overflow? If not, makes it if the head will have to
@@ -50,7 +88,7 @@ static __always_inline int versions_check(u64 address)
 	history_prune(address, &head_needed);
 	aux = cell_aux(cell);
 	used = aux ? aux->used : 0;
-	if (!used && version_len(&cell->head) == BPFDB_ABSENT)
+	if (!used && version_form(&cell->head) == BPFDB_ABSENT)
 		return BPFDB_OK;
 	if (used >= config.versions || (head_needed && used >= config.versions - 1))
 		return BPFDB_VERSIONS_FULL;
@@ -92,14 +130,13 @@ static __always_inline int pending_set(struct bpfdb_session *s, struct bpfdb_cel
 	if (!lock)
 		return BPFDB_CORRUPT;
 	if (lock->mode == BPFDB_LOCK_PENDING) {
-		u32 old_len = lock->meta & BPFDB_LENGTH_MASK;
-		u64 old_slot = lock->data[0];
+		u32 old_form = lock->meta & BPFDB_FORM_MASK;
+		u64 old_data = lock->data[0];
 
 		STORE(lock->data[0], s->value[0]);
 		STORE(lock->data[1], s->value[1]);
 		STORE(lock->meta, (u64)s->value_len);
-		if (value_has_slot(old_len))
-			bpfdb_slot_free(old_slot);
+		version_dispose(old_form, old_data);
 		return BPFDB_OK;
 	}
 	lock->data[0] = s->value[0];
@@ -127,8 +164,8 @@ static __always_inline bool has_value(struct bpfdb_session *s, struct bpfdb_cell
 	struct bpfdb_lock *lock = lock_at(s, number);
 
 	if (lock && lock->mode == BPFDB_LOCK_PENDING)
-		return (lock->meta & BPFDB_LENGTH_MASK) != BPFDB_ABSENT;
-	return version_len(&cell->head) != BPFDB_ABSENT;
+		return !form_is_gone(s, lock->meta & BPFDB_FORM_MASK, lock->data[1]);
+	return !form_is_gone(s, version_form(&cell->head), cell->head.data[1]);
 }
 
 /* One attempt in a read-write transaction. FOUND tells DELETE that there was a
@@ -227,7 +264,8 @@ static __always_inline int set_auto(struct bpfdb_session *s)
 	u64 address = 0, header;
 	int status = record_find(s, &cell, &address, &header);
 
-	if (deletes && status == BPFDB_OK && version_len(&cell->head) == BPFDB_ABSENT &&
+	if (deletes && status == BPFDB_OK &&
+	    form_is_gone(s, version_form(&cell->head), LOAD(cell->head.data[1])) &&
 	    !(header & BPFDB_CELL_EXCLUSIVE) &&
 	    header_content(LOAD(cell->header)) == header_content(header))
 		status = BPFDB_NOT_FOUND;
@@ -342,13 +380,30 @@ static __always_inline int write_body(struct bpfdb_session *s)
 	return session_leave(s, status);
 }
 
+static __always_inline int set_body(struct bpfdb_session *s)
+{
+	int status = BPFDB_OK;
+
+	if (s->value_len > BPFDB_VALUE_MAX)
+		return BPFDB_VALUE_TOO_LARGE;
+	if (unlikely(s->expires))
+		status = value_expire(s);
+	if (likely(status == BPFDB_OK))
+		status = write_body(s);
+	if (unlikely(status >= BPFDB_FIRST_ERROR)) {
+		value_discard(s);
+		return status;
+	}
+	/* Of a value that had expired already it is DELETE's outcome. */
+	return BPFDB_OK;
+}
+
 /* Direct style: see bpfdb.bpf.h. */
 __noinline int bpfdb_set(struct bpfdb_session *s NONNULL)
 {
-	int status = s->value_len > BPFDB_VALUE_MAX ? BPFDB_VALUE_TOO_LARGE : write_body(s);
+	int status = set_body(s);
 
-	if (unlikely(status != BPFDB_OK))
-		value_discard(s);
+	s->expires = 0;
 	status = txn_result(s, status);
 	count_outcome(s, BPFDB_OP_SET, status);
 	return status;

@@ -230,7 +230,10 @@ static long split_bucket(u64 index, struct split *split)
 
 struct page_init {
 	u32 page, level;
+	u64 generation;
 };
+
+#define GENERATION_FACTOR 0x9e3779b97f4a7c15ULL
 
 static long page_init_cell(u64 index, struct page_init *init)
 {
@@ -240,8 +243,11 @@ static long page_init_cell(u64 index, struct page_init *init)
 	if (!memory)
 		return 1;
 	cell = cell_in(memory, index);
-	STORE(cell->header, 0);
-	STORE(cell->home, (u64)init->level << BPFDB_HOME_LEVEL_SHIFT);
+	/* The counters do not begin where they did when this page, or another
+	 * with the same cells, was an index page before. */
+	STORE(cell->header, init->generation * BPFDB_CELL_CHANGE);
+	STORE(cell->home,
+	      init->generation * BPFDB_HOME_CHANGE | (u64)init->level << BPFDB_HOME_LEVEL_SHIFT);
 	return 0;
 }
 
@@ -251,6 +257,8 @@ static __always_inline u32 index_page_create(u32 level, u32 prefix)
 	struct page_init init = {.level = level};
 	struct bpfdb_slab *slab;
 
+	/* An odd factor: all values of the counters come before one comes again. */
+	init.generation = FETCH_ADD(&engine.index_generation.value, 1) * GENERATION_FACTOR;
 	init.page = page_take();
 	slab = init.page ? slab_of_page(init.page) : NULL;
 	if (!slab)

@@ -135,6 +135,14 @@ TEST(more_versions_than_the_limit_are_refused)
 	return 0;
 }
 
+static __always_inline void sweep_all(void)
+{
+	struct sweep sweep = {.horizon = horizon_now(), .deadline = EVER, .left = ~0u};
+
+	STORE(engine.sweep_cursor.value, 0);
+	sweep_some(&sweep, 2 * BPFDB_PAGES_PER_SEGMENT);
+}
+
 TEST(the_sweeper_removes_what_nobody_needs)
 {
 	struct bpfdb_session *w = test_session(), *r = test_session();
@@ -150,12 +158,7 @@ TEST(the_sweeper_removes_what_nobody_needs)
 	EXPECT(has_number(r, 3, 1) && has_number(r, 4, 1) && get_number(w, 4) == BPFDB_NOT_FOUND);
 	EXPECT(history_of(w, 3) == 1 && history_of(w, 4) == 1);
 	EXPECT(bpfdb_commit(r) == BPFDB_OK);
-	STORE(engine.sweep_cursor.value, 0);
-	repeat(i, 2 * BPFDB_PAGES_PER_SEGMENT)
-	{
-		if (!sweep_page())
-			break;
-	}
+	sweep_all();
 	EXPECT(history_of(w, 3) == 0 && has_number(w, 3, 2));
 	{
 		u64 address;

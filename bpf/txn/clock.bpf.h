@@ -20,7 +20,7 @@
 #ifndef BPFDB_CLOCK_BPF_H
 #define BPFDB_CLOCK_BPF_H
 
-#include "session.bpf.h"
+#include "expiry.bpf.h"
 
 /* A snapshot that is larger than every timestamp: the latest version. */
 #define LATEST (~0ULL)
@@ -51,7 +51,11 @@ static __always_inline int snapshot_begin(struct bpfdb_session *s)
 	ADD(group, 1);
 	ADD(&engine.snapshots_running.value, 1);
 	STORE(*slot, SNAPSHOT_STARTING);
+	STORE(s->time, TIME_STARTING);
 	s->snapshot = FETCH_ADD(&engine.clock.value, 1);
+	/* What this snapshot sees was counted before it was committed: if there
+	 * is nothing with an expiry, there is nothing to judge. */
+	STORE(s->time, LOAD(engine.expiring.value) ? time_now() : 0);
 	STORE(*slot, s->snapshot + 1);
 	return BPFDB_OK;
 }
@@ -64,6 +68,7 @@ static __always_inline void snapshot_end(struct bpfdb_session *s)
 	if (!slot || !group)
 		return;
 	STORE(*slot, 0);
+	STORE(s->time, 0);
 	ADD(group, -1);
 	ADD(&engine.snapshots_running.value, -1);
 }

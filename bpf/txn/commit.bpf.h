@@ -73,7 +73,7 @@ static __always_inline void garbage_left(void)
 static __always_inline void cell_settle(struct bpfdb_cell *cell, u64 address, u64 hash)
 {
 	u64 flags = LOAD(cell->header) & (BPFDB_CELL_USED | BPFDB_CELL_AUX);
-	bool absent = version_len(&cell->head) == BPFDB_ABSENT;
+	bool absent = version_form(&cell->head) == BPFDB_ABSENT;
 
 	if (absent && !(flags & BPFDB_CELL_AUX) && index_remove(address, hash))
 		return;
@@ -99,7 +99,7 @@ static __always_inline void cell_aux_drop_empty(struct bpfdb_cell *cell)
 static __always_inline bool head_preserve(struct bpfdb_cell *cell)
 {
 	struct bpfdb_aux *aux = cell_aux(cell);
-	bool absent = version_len(&cell->head) == BPFDB_ABSENT;
+	bool absent = version_form(&cell->head) == BPFDB_ABSENT;
 
 	/* Without older versions, absence needs no entry to be absent. */
 	if (absent && (!aux || !aux->used))
@@ -127,7 +127,7 @@ static __always_inline void head_replace(struct bpfdb_cell *cell, const struct b
 	cell->head.stamp = (cell->head.stamp & ~BPFDB_STAMP_MASK) | stamp;
 	cell->head.data[0] = lock->data[0];
 	cell->head.data[1] = lock->data[1];
-	cell_set_meta(cell, link, lock->meta & BPFDB_LENGTH_MASK);
+	cell_set_meta(cell, link, lock->meta & BPFDB_FORM_MASK);
 }
 
 /*
@@ -138,16 +138,15 @@ static __always_inline void head_replace(struct bpfdb_cell *cell, const struct b
 static __always_inline bool version_install_plain(struct bpfdb_cell *cell,
 						  const struct bpfdb_lock *lock, u64 stamp)
 {
-	u64 flags = LOAD(cell->header) & (BPFDB_CELL_CHANGE - 1), old_slot = cell->head.data[0];
-	u32 old_len = version_len(&cell->head);
+	u64 flags = LOAD(cell->header) & (BPFDB_CELL_CHANGE - 1), old_data = cell->head.data[0];
+	u32 old_form = version_form(&cell->head);
 
 	if (LOAD(engine.snapshots_running.value) || (flags & BPFDB_CELL_AUX) ||
 	    lock->meta == BPFDB_ABSENT)
 		return false;
 	head_replace(cell, lock, flags, stamp);
 	cell_set_header(cell, BPFDB_CELL_USED);
-	if (value_has_slot(old_len))
-		bpfdb_slot_free(old_slot);
+	version_dispose(old_form, old_data);
 	return true;
 }
 
@@ -159,8 +158,8 @@ static __always_inline bool version_install_plain(struct bpfdb_cell *cell,
 __noinline int version_install(struct bpfdb_lock *lock NONNULL, u64 address, u64 hash, u64 stamp)
 {
 	struct bpfdb_cell *cell = bpfdb_at(address);
-	u32 head_needed = 0, old_len;
-	u64 old_slot;
+	u32 head_needed = 0, old_form;
+	u64 old_data;
 	bool preserved = false;
 
 	if (!cell)
@@ -175,11 +174,10 @@ __noinline int version_install(struct bpfdb_lock *lock NONNULL, u64 address, u64
 			preserved = true;
 		}
 	}
-	old_len = preserved ? BPFDB_ABSENT : version_len(&cell->head);
-	old_slot = cell->head.data[0];
+	old_form = preserved ? BPFDB_ABSENT : version_form(&cell->head);
+	old_data = cell->head.data[0];
 	head_replace(cell, lock, LOAD(cell->header) & (BPFDB_CELL_CHANGE - 1), stamp);
-	if (value_has_slot(old_len))
-		bpfdb_slot_free(old_slot);
+	version_dispose(old_form, old_data);
 	cell_aux_drop_empty(cell);
 	cell_settle(cell, address, hash);
 	return 1;
@@ -200,7 +198,7 @@ static __always_inline int release_shared(struct bpfdb_lock *lock)
 	{
 		u64 header = LOAD(cell->header);
 		bool last = header_field(header) == 1 && !(header & BPFDB_CELL_AUX) &&
-			    version_len(&cell->head) == BPFDB_ABSENT;
+			    version_form(&cell->head) == BPFDB_ABSENT;
 
 		if ((header & (BPFDB_CELL_USED | BPFDB_CELL_LATCH)) != BPFDB_CELL_USED)
 			continue;
@@ -240,8 +238,8 @@ static __always_inline int release_exclusive(struct bpfdb_lock *lock, u64 stamp,
 	/* SET may have made room for a version that did not come. */
 	cell_aux_drop_empty(cell);
 	cell_settle(cell, address, lock->hash);
-	if (lock->mode == BPFDB_LOCK_PENDING && value_has_slot(lock->meta & BPFDB_LENGTH_MASK))
-		bpfdb_slot_free(lock->data[0]);
+	if (lock->mode == BPFDB_LOCK_PENDING)
+		version_dispose(lock->meta & BPFDB_FORM_MASK, lock->data[0]);
 	return 1;
 }
 
@@ -287,6 +285,7 @@ static __always_inline bool txn_finish(struct bpfdb_session *s)
 	lock_blocks_free(s);
 	STORE(s->commit, 0);
 	s->state = BPFDB_TXN_NONE;
+	STORE(s->time, 0);
 	return 1;
 }
 

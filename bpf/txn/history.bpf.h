@@ -27,24 +27,14 @@ static __always_inline u64 version_stamp(const struct bpfdb_version *v)
 	return LOAD(v->stamp) & BPFDB_STAMP_MASK;
 }
 
-static __always_inline u32 version_len(const struct bpfdb_version *v)
-{
-	return LOAD(v->meta) & BPFDB_LENGTH_MASK;
-}
-
 static __always_inline u64 cell_link(const struct bpfdb_cell *cell)
 {
-	return (LOAD(cell->head.meta) >> BPFDB_LENGTH_BITS) * BPFDB_GRAIN;
+	return (LOAD(cell->head.meta) >> BPFDB_FORM_BITS) * BPFDB_GRAIN;
 }
 
-static __always_inline void cell_set_meta(struct bpfdb_cell *cell, u64 link, u32 len)
+static __always_inline void cell_set_meta(struct bpfdb_cell *cell, u64 link, u32 form)
 {
-	STORE(cell->head.meta, link / BPFDB_GRAIN << BPFDB_LENGTH_BITS | len);
-}
-
-static __always_inline bool value_has_slot(u32 len)
-{
-	return len != BPFDB_ABSENT && len > BPFDB_INLINE_MAX;
+	STORE(cell->head.meta, link / BPFDB_GRAIN << BPFDB_FORM_BITS | form);
 }
 
 /* An unused entry of the version array. */
@@ -54,7 +44,7 @@ static __always_inline bool version_unused(const struct bpfdb_version *v)
 }
 
 /* meta of an entry that is in use: never 0. */
-#define VERSION_IN_USE (1ULL << BPFDB_LENGTH_BITS)
+#define VERSION_IN_USE (1ULL << BPFDB_FORM_BITS)
 
 /* Which entries of a version array running snapshots need. */
 struct need {
@@ -134,15 +124,14 @@ static __always_inline void need_load(struct need *n, struct bpfdb_cell *cell,
 static __always_inline void version_drop(struct bpfdb_aux *aux, u32 i)
 {
 	struct bpfdb_version *v = &aux->history[i];
-	u32 len = version_len(v);
-	u64 slot = v->data[0];
+	u32 form = version_form(v);
+	u64 data = v->data[0];
 
 	STORE(v->meta, 0);
 	aux->used--;
 	ADD(&engine.versions.value, -1);
 	COUNT(versions_pruned);
-	if (value_has_slot(len))
-		bpfdb_slot_free(slot);
+	version_dispose(form, data);
 }
 
 /* Copies the head into a free entry. The caller knows that there is one. */
@@ -159,7 +148,7 @@ static __always_inline bool version_push(struct bpfdb_cell *cell, struct bpfdb_a
 		STORE(v->stamp, version_stamp(&cell->head));
 		v->data[0] = cell->head.data[0];
 		v->data[1] = cell->head.data[1];
-		STORE(v->meta, VERSION_IN_USE | version_len(&cell->head));
+		STORE(v->meta, VERSION_IN_USE | version_form(&cell->head));
 		aux->used++;
 		ADD(&engine.versions.value, 1);
 		return true;
@@ -186,7 +175,7 @@ static __always_inline struct bpfdb_aux *cell_aux_create(struct bpfdb_cell *cell
 		if (i < config.versions)
 			aux->history[i].meta = 0;
 	}
-	cell_set_meta(cell, address, version_len(&cell->head));
+	cell_set_meta(cell, address, version_form(&cell->head));
 	return aux;
 }
 

@@ -72,9 +72,10 @@ static __always_inline enum pending pending_state(struct bpfdb_session *owner,
 	return (word & BPFDB_PAYLOAD_MASK) <= snapshot ? PENDING_VISIBLE : PENDING_IGNORE;
 }
 
+/* Leaves the version's form in the place of the length: read_visible. */
 static __always_inline void take_version(struct bpfdb_session *s, u64 meta, u64 d0, u64 d1)
 {
-	s->value_len = meta & BPFDB_LENGTH_MASK;
+	s->value_len = meta & BPFDB_FORM_MASK;
 	s->value[0] = d0;
 	s->value[1] = d1;
 }
@@ -143,6 +144,43 @@ __noinline int bpfdb_read_slow(struct bpfdb_session *s NONNULL, u64 address, u64
 	return BPFDB_OK;
 }
 
+static __always_inline bool view_is_valid(const struct bpfdb_session *s)
+{
+	struct bpfdb_cell *cell = bpfdb_at(s->view_cell);
+
+	return cell && header_same_content(LOAD(cell->header), s->view_header);
+}
+
+/*
+ * The session has taken a version with an expiry: makes it what GET promises,
+ * with bytes of up to BPFDB_INLINE_MAX in the session. FOUND, NOT_FOUND, RETRY.
+ */
+__noinline int read_expiring(struct bpfdb_session *s NONNULL)
+{
+	u32 len = form_length(s->value_len);
+	u64 expires = s->value[1], *slot;
+
+	if (expires <= session_time(s)) {
+		s->value_len = BPFDB_ABSENT;
+		return BPFDB_NOT_FOUND;
+	}
+	s->value_len = len;
+	s->value[1] = 0;
+	if (len > BPFDB_INLINE_EXPIRING_MAX && len <= BPFDB_INLINE_MAX) {
+		slot = bpfdb_at(s->value[0]);
+		if (!slot)
+			return RETRY;
+		s->value[0] = LOAD(slot[0]);
+		s->value[1] = LOAD(slot[1]);
+		if (!view_is_valid(s))
+			return RETRY;
+	}
+	if (len <= BPFDB_INLINE_MAX)
+		s->view_cell = 0;
+	s->found_expires = expires;
+	return BPFDB_FOUND;
+}
+
 /*
  * Reads the version of `cell` that `snapshot` sees into the session. FOUND,
  * NOT_FOUND, or RETRY if a writer was faster.
@@ -169,7 +207,9 @@ static __always_inline int read_visible(struct bpfdb_session *s, struct bpfdb_ce
 	}
 	s->view_cell = address;
 	s->view_header = header;
-	return s->value_len == BPFDB_ABSENT ? BPFDB_NOT_FOUND : BPFDB_FOUND;
+	if (likely(s->value_len < BPFDB_EXPIRES))
+		return BPFDB_FOUND;
+	return s->value_len == BPFDB_ABSENT ? BPFDB_NOT_FOUND : read_expiring(s);
 }
 
 #endif

@@ -2,7 +2,8 @@
 /*
  * Every structure that the kernel side and user space share, declared once.
  * Rust bindings are generated from this file; BPF C includes it.
- * All sizes are bytes, all times nanoseconds of CLOCK_MONOTONIC.
+ * All sizes are bytes, all times nanoseconds of CLOCK_MONOTONIC, but for those
+ * at which something expires: milliseconds of UNIX time.
  */
 #ifndef BPFDB_ABI_H
 #define BPFDB_ABI_H
@@ -12,7 +13,7 @@
 #include <bpfdb/status.h>
 
 /* Raised when a structure below or a pinned map changes its layout. */
-#define BPFDB_ABI_VERSION 1
+#define BPFDB_ABI_VERSION 2
 
 /* ---- Storage ------------------------------------------------------------ */
 
@@ -23,8 +24,12 @@
  * A version is 32 bytes of a cell (the head: the newest committed one), of an
  * aux block (history), or of a lock (pending).
  *   stamp: commit timestamp (48 bits) | key length (10 bits; in the head only)
- *   meta:  link to the aux block in grains (40 bits; head only) | length (24)
+ *   meta:  link to the aux block in grains (40 bits; head only) | form (24)
+ *   form:  BPFDB_ABSENT, or the value's length, with or without BPFDB_EXPIRES
  *   data:  the value if length <= BPFDB_INLINE_MAX, else data[0] = its address
+ *   data with BPFDB_EXPIRES: the value if length <= BPFDB_INLINE_EXPIRING_MAX,
+ *          else data[0] = its address; data[1] = when it expires
+ * bpf/txn/expiry.bpf.h reads forms.
  */
 struct bpfdb_version {
 	__u64 stamp;
@@ -34,10 +39,12 @@ struct bpfdb_version {
 
 #define BPFDB_STAMP_BITS 48
 #define BPFDB_STAMP_MASK ((1ULL << BPFDB_STAMP_BITS) - 1)
-#define BPFDB_LENGTH_BITS 24
-#define BPFDB_LENGTH_MASK ((1ULL << BPFDB_LENGTH_BITS) - 1)
-/* Length of a version that says: no value here (deleted, or never set). */
-#define BPFDB_ABSENT BPFDB_LENGTH_MASK
+#define BPFDB_FORM_BITS 24
+#define BPFDB_FORM_MASK ((1ULL << BPFDB_FORM_BITS) - 1)
+/* Form of a version that says: no value here (deleted, or never set). */
+#define BPFDB_ABSENT BPFDB_FORM_MASK
+/* In a form: the version has an expiry. Larger than any length. */
+#define BPFDB_EXPIRES (1ULL << 23)
 
 /*
  * A record. Key: the bytes, zero-padded, if length <= BPFDB_INLINE_MAX; else
@@ -176,6 +183,8 @@ enum bpfdb_operation {
 	BPFDB_OP_ROLLBACK = 6,
 	BPFDB_OP_GET_FOR_UPDATE = 7,
 	BPFDB_OP_COUNT = 8,
+	/* Not counted. */
+	BPFDB_OP_WATCH = 8,
 };
 
 /*
@@ -212,6 +221,12 @@ struct bpfdb_session {
 	/* What GET read: cell and header, for bpfdb_still_valid. */
 	__u64 view_cell;
 	__u64 view_header;
+	/* When the value of the next SET expires; 0: never. SET leaves 0, so that
+	 * it does not count for the one after. */
+	__u64 expires;
+	__u64 found_expires; /* when what GET found expires; 0: never */
+	__u32 status;
+	__u32 room_tried; /* this operator tried to split the key's page */
 
 	/* For continuation-passing style: programs to run after the operator,
 	 * by outcome; and room for the application. */
@@ -219,8 +234,9 @@ struct bpfdb_session {
 	__u32 on_not_found;
 	__u32 on_ok;
 	__u32 on_error;
-	__u32 status;
-	__u32 room_tried; /* this operator tried to split the key's page */
+	/* The time by which the transaction judges what has expired; 0: not
+	 * taken. See bpf/txn/expiry.bpf.h. */
+	__u64 time;
 	__u64 app[8];
 
 	struct bpfdb_lock locks[BPFDB_LOCKS_INLINE];
@@ -240,6 +256,21 @@ struct bpfdb_request {
 	__u32 value_len; /* in: of SET; out: of GET */
 	__u32 next;   /* offset of the next request in the buffer; 0 = last */
 	__u32 value_room; /* bytes reserved behind the key for the value */
+	__u64 expires; /* in: of SET; out: of GET; 0: never */
+};
+
+/* What a key holds, for comparison: see bpf/operators/watch.bpf.h. */
+struct bpfdb_watch {
+	__u64 place;
+	__u64 word;
+};
+
+/* A step of a scan, at the beginning of the io buffer. The keys that it found
+ * follow, each as a 64-bit length and its bytes, padded to 8. */
+struct bpfdb_scan {
+	__u64 cursor; /* in and out; 0 begins, and says that all was visited */
+	__u32 keys;   /* in: enough of them; out: how many follow */
+	__u32 buckets; /* in: to be visited at most; out: were visited */
 };
 
 /* Request buffer of one user-space session (map `io`, mapped by user space). */
@@ -266,6 +297,23 @@ struct bpfdb_config {
 struct bpfdb_line {
 	__u64 value;
 	__u64 pad[7];
+};
+
+/* The clock that expiry goes by. */
+struct bpfdb_time {
+	/* CLOCK_TAI - CLOCK_REALTIME, nanoseconds: programs can read only the
+	 * former. User space keeps it right. */
+	__s64 tai_offset;
+	__u64 fixed; /* not 0: the time, as a test wants it */
+	__u64 pad[6];
+};
+
+/* No open transaction judges by a time before this: bpf/operators/expire.bpf.h. */
+struct bpfdb_horizon {
+	__u64 value;
+	__u64 oldest; /* of the sessions looked at in this round */
+	__u64 next;   /* session to look at next */
+	__u64 pad[5];
 };
 
 struct bpfdb_class {
@@ -296,6 +344,11 @@ struct bpfdb_engine {
 	struct bpfdb_line sweep_cursor;
 	struct bpfdb_line session_cursor;
 	struct bpfdb_line reap_cursor;
+	struct bpfdb_time time;
+	struct bpfdb_horizon horizon;
+	struct bpfdb_line expiring; /* versions with an expiry */
+	struct bpfdb_line expiry_due; /* no record is to be removed before */
+	struct bpfdb_line index_generation; /* index pages ever made */
 	struct bpfdb_class classes[BPFDB_CLASS_ENTRIES];
 };
 
@@ -312,6 +365,7 @@ struct bpfdb_counters {
 	__u64 pages_reclaimed;
 	__u64 versions_pruned;
 	__u64 records_swept;
+	__u64 records_expired; /* removed by the sweeper because their time was over */
 	__u64 sessions_reaped;
 	__u64 requests_fast; /* Redis requests answered in the kernel */
 	__u64 connections_passed; /* hand-overs to user space */

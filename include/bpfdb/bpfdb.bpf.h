@@ -12,11 +12,14 @@
  *   bpfdb_get_for_update  the same, with an exclusive lock
  *   bpfdb_set             OK, Error; takes over the slot of bpfdb_value_alloc
  *   bpfdb_delete          FOUND, NOT_FOUND, Error
+ *   bpfdb_watch           OK, Error; a token to compare, see watch.bpf.h
  *
  * Operands: session->key and key_len; session->value and value_len. A value of
  * up to BPFDB_INLINE_MAX bytes is in session->value[]; a longer one in the slot
  * whose address is session->value[0]: bpfdb_at() makes it a pointer. After a
  * GET copy the bytes, then ask bpfdb_still_valid(); if it says 0, GET again.
+ * A SET with session->expires stores a value that expires at that time (UNIX,
+ * milliseconds); a GET says so in session->found_expires.
  *
  * Continuation-passing style: continuation.bpf.h.
  */
@@ -24,5 +27,7 @@
 #define BPFDB_BPFDB_BPF_H
 
 #include "../../bpf/operators/maintenance.bpf.h"
+#include "../../bpf/operators/scan.bpf.h"
+#include "../../bpf/operators/watch.bpf.h"
 
 #endif

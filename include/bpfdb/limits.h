@@ -14,6 +14,8 @@
 #define BPFDB_VALUE_MAX 65536
 /* Keys and values up to this length, bytes, live inside the 64-byte cell. */
 #define BPFDB_INLINE_MAX 16
+/* A value with an expiry, which takes half of the room, up to this length. */
+#define BPFDB_INLINE_EXPIRING_MAX 8
 
 /* A segment is the unit in which memory is added to a running engine. */
 #define BPFDB_SEGMENT_BITS 24
@@ -80,6 +82,9 @@
 
 /* Operators in one batch of BPF_PROG_RUN. */
 #define BPFDB_BATCH_MAX 1024
+/* Buckets that one step of a scan visits: most of them are a cache miss, so a
+ * step takes less than a millisecond. */
+#define BPFDB_SCAN_BUCKETS_MAX 4096
 
 _Static_assert(BPFDB_VALUE_MAX <= BPFDB_PAGE_SIZE, "a value must fit one slab page");
 _Static_assert(BPFDB_SEGMENT_PAD >= BPFDB_PAGE_SIZE, "page-sized access at any offset");

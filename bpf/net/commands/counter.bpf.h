@@ -135,8 +135,10 @@ static __always_inline int counter_once(struct bpfdb_connection *c, struct bpfdb
 		status = bpfdb_get_for_update(s);
 	if (status < BPFDB_FIRST_ERROR)
 		status = counter_change(c, s, delta, status == BPFDB_FOUND);
-	if (status == BPFDB_OK)
+	if (status == BPFDB_OK) {
+		s->expires = s->found_expires;
 		status = bpfdb_set(s);
+	}
 	return short_end(s, own, status);
 }
 

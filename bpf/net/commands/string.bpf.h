@@ -134,8 +134,10 @@ static __always_inline int append_once(struct bpfdb_connection *c, struct bpfdb_
 	if (status == BPFDB_FOUND) {
 		status = value_append(c, s);
 		c->need = s->value_len;
-		if (status == BPFDB_OK)
+		if (status == BPFDB_OK) {
+			s->expires = s->found_expires;
 			status = bpfdb_set(s);
+		}
 	}
 	return short_end(s, own, status);
 }

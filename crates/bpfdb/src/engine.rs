@@ -18,7 +18,7 @@ use crate::program::{self, Program};
 use crate::session::Session;
 use crate::shrink::Shrinker;
 use crate::stats::Stats;
-use crate::{Status, abi, objects};
+use crate::{Status, abi, objects, time};
 
 /// A running engine. Cheap to clone; when the last clone and the last session
 /// are gone, an engine that is not pinned vanishes with its data.
@@ -36,6 +36,7 @@ pub(crate) struct Inner {
     pub(crate) io: Mapped<[u8; IO_STRIDE]>,
     pub(crate) free_io: Mutex<Vec<u32>>,
     pub(crate) run: Program,
+    pub(crate) run_scan: Program,
     pub(crate) run_open: Program,
     pub(crate) run_close: Program,
     sweep: Program,
@@ -59,6 +60,7 @@ impl Engine {
         let memory = Memory::new(&maps, options.memory_ahead)?;
 
         seed(&memory)?;
+        time::synchronize(&memory)?;
         memory.grow()?;
         check(
             program::find(&object, "bpfdb_create")?.run(&[])?,
@@ -86,6 +88,7 @@ impl Engine {
                 abi::BPFDB_ABI_VERSION
             )));
         }
+        time::synchronize(&memory)?;
         // The timer that runs, if it does, belongs to programs of before.
         start_maintenance(&object)?;
         let engine = Self::assemble(&object, maps, memory)?;
@@ -111,6 +114,7 @@ impl Engine {
                 io,
                 free_io: Mutex::new((0..buffers).rev().collect()),
                 run: program::find(object, "bpfdb_run")?,
+                run_scan: program::find(object, "bpfdb_run_scan")?,
                 run_open: program::find(object, "bpfdb_run_open")?,
                 run_close: program::find(object, "bpfdb_run_close")?,
                 sweep: program::find(object, "bpfdb_sweep")?,
@@ -176,6 +180,17 @@ impl Engine {
         self.inner.reclaim.run(&[])?;
         self.inner.shrinker.shrink(&self.inner.memory)?;
         Ok(())
+    }
+
+    /// The clock that expiry goes by: UNIX time, milliseconds.
+    pub fn now_ms(&self) -> u64 {
+        time::now(&self.inner.memory)
+    }
+
+    /// For tests: stops the clock of expiry at `time`, or lets it go on (0).
+    #[doc(hidden)]
+    pub fn stop_clock(&self, time: u64) {
+        time::stop(&self.inner.memory, time);
     }
 
     /// Rolls back idle transactions now; the engine does it by itself.

@@ -51,6 +51,7 @@ impl Stats {
         [
             ("data.records", "records", self.records, "Records, deleted ones that snapshots see included"),
             ("data.history_versions", "history_versions", self.history_versions, "Versions older than the newest of their record"),
+            ("data.expiring", "expiring", self.expiring, "Versions with an expiry, those of snapshots and open transactions included"),
             ("data.slots_used", "slots_used", self.slots_used(), "Slots in use, of all size classes"),
             ("memory.limit_bytes", "memory_limit_bytes", self.segments_max * SEGMENT_SIZE, "Most memory that the engine takes"),
             ("memory.added_bytes", "memory_added_bytes", self.memory_added(), "Memory that the engine has taken from the kernel"),
@@ -145,6 +146,7 @@ impl Stats {
             ("pages_reclaimed", c.pages_reclaimed, "Pages that went back to be used again"),
             ("versions_pruned", c.versions_pruned, "Old versions thrown away"),
             ("records_swept", c.records_swept, "Deleted records taken out of the index"),
+            ("records_expired", c.records_expired, "Expired records taken out of the index"),
             ("sessions_reaped", c.sessions_reaped, "Idle transactions rolled back"),
             ("requests_fast", c.requests_fast, "Requests of clients answered in the kernel"),
             ("connections_passed", c.connections_passed, "Times that a connection was handed to user space"),

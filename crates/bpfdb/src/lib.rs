@@ -26,15 +26,17 @@ pub mod mounts;
 pub mod objects;
 mod options;
 mod program;
+mod scan;
 mod session;
 mod shrink;
 mod stats;
 mod status;
+mod time;
 
 pub use engine::{Engine, open_object};
 pub use error::{Error, Result};
 pub use options::{Options, SEGMENT_SIZE};
 pub use program::{Program, find as find_program};
-pub use session::{Batch, Operation, Session};
+pub use session::{Batch, Entry, Operation, Session, WatchToken};
 pub use stats::{Class, Observer, Stats};
 pub use status::Status;

@@ -14,6 +14,7 @@ use crate::error::{Result, bpf, system};
 use crate::mapped::Mapped;
 use crate::maps::Maps;
 use crate::shrink::Shrinker;
+use crate::time;
 
 const PAGES_PER_SEGMENT: u64 = abi::BPFDB_PAGES_PER_SEGMENT as u64;
 /// How often the grower looks: while memory is being taken, and at rest.
@@ -23,6 +24,8 @@ const PERIOD_AT_REST: Duration = Duration::from_millis(20);
 /// and less often while it finds none.
 const SHRINK_PERIOD: Duration = Duration::from_millis(100);
 const SHRINK_PERIOD_MAX: Duration = Duration::from_secs(10);
+/// How often it tells the programs what the clock needs: see [`time`].
+const TIME_PERIOD: Duration = Duration::from_secs(1);
 
 /// The engine's memory, as user space sees and grows it.
 #[derive(Debug)]
@@ -165,6 +168,7 @@ impl Grower {
             .name("bpfdb-memory".into())
             .spawn(move || {
                 let mut next_shrink = Instant::now();
+                let mut next_time = Instant::now() + TIME_PERIOD;
                 let mut pause = SHRINK_PERIOD;
                 let mut taken = 0;
                 while !stopped.load(Ordering::Relaxed) {
@@ -178,8 +182,12 @@ impl Grower {
                         result = found.map(drop);
                         next_shrink = Instant::now() + pause;
                     }
+                    if Instant::now() >= next_time {
+                        next_time += TIME_PERIOD;
+                        result = result.and_then(|()| time::synchronize(&memory));
+                    }
                     if let Err(error) = result {
-                        tracing::error!(%error, "cannot add memory; trying again in a second");
+                        tracing::error!(%error, "cannot keep up the memory; trying again in a second");
                         thread::park_timeout(Duration::from_secs(1));
                     }
                     let before = std::mem::replace(&mut taken, memory.pages_taken());

@@ -34,6 +34,21 @@ struct Buffer(*mut u8);
 // the engine, which holds the mapping).
 unsafe impl Send for Buffer {}
 
+/// A value and when it expires: UNIX time, milliseconds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    pub value: Vec<u8>,
+    pub expires_at: Option<u64>,
+}
+
+/// What a key holds, for comparison: equal tokens mean that the key was not
+/// written in between, not even with the same value. See [`Session::watch`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WatchToken {
+    place: u64,
+    word: u64,
+}
+
 /// An operation of a batch.
 #[derive(Clone, Copy, Debug)]
 pub enum Operation<'a> {
@@ -42,9 +57,13 @@ pub enum Operation<'a> {
     Get(&'a [u8]),
     GetForUpdate(&'a [u8]),
     Set(&'a [u8], &'a [u8]),
+    /// With the time at which it expires; see [`Session::set_entry`].
+    SetEntry(&'a [u8], &'a [u8], Option<u64>),
     Delete(&'a [u8]),
     Commit,
     Rollback,
+    /// See [`Session::token_of`].
+    Watch(&'a [u8]),
 }
 
 impl<'a> Operation<'a> {
@@ -54,29 +73,48 @@ impl<'a> Operation<'a> {
             Self::BeginReadOnly => abi::BPFDB_OP_BEGIN_READ_ONLY,
             Self::Get(_) => abi::BPFDB_OP_GET,
             Self::GetForUpdate(_) => abi::BPFDB_OP_GET_FOR_UPDATE,
-            Self::Set(..) => abi::BPFDB_OP_SET,
+            Self::Set(..) | Self::SetEntry(..) => abi::BPFDB_OP_SET,
             Self::Delete(_) => abi::BPFDB_OP_DELETE,
             Self::Commit => abi::BPFDB_OP_COMMIT,
             Self::Rollback => abi::BPFDB_OP_ROLLBACK,
+            Self::Watch(_) => abi::BPFDB_OP_WATCH,
         }
     }
 
     fn key(&self) -> &'a [u8] {
         match self {
-            Self::Get(key) | Self::GetForUpdate(key) | Self::Delete(key) | Self::Set(key, _) => key,
+            Self::Get(key) | Self::GetForUpdate(key) | Self::Delete(key) | Self::Watch(key) => key,
+            Self::Set(key, _) | Self::SetEntry(key, ..) => key,
             _ => &[],
         }
     }
 
     fn value(&self) -> &'a [u8] {
         match self {
-            Self::Set(_, value) => value,
+            Self::Set(_, value) | Self::SetEntry(_, value, _) => value,
             _ => &[],
+        }
+    }
+
+    /// As the engine takes it: 0 is never, and 1 is over.
+    fn expires(&self) -> u64 {
+        match self {
+            Self::SetEntry(.., Some(time)) => (*time).max(1),
+            _ => 0,
         }
     }
 
     fn reads(&self) -> bool {
         matches!(self, Self::Get(_) | Self::GetForUpdate(_))
+    }
+
+    /// Bytes that its result needs, if a value has up to `longest`.
+    fn room(&self, longest: usize) -> usize {
+        match self {
+            Self::Get(_) | Self::GetForUpdate(_) => longest.max(16),
+            Self::Watch(_) => size_of::<abi::bpfdb_watch>(),
+            _ => 0,
+        }
     }
 }
 
@@ -89,6 +127,15 @@ struct Place {
 }
 
 impl Place {
+    /// Of a request that is alone in the buffer.
+    fn first(key: &[u8], room: usize) -> Self {
+        Self {
+            at: 0,
+            key: key.len(),
+            room,
+        }
+    }
+
     fn value(&self) -> usize {
         self.at + HEADER + self.key.next_multiple_of(8)
     }
@@ -176,8 +223,31 @@ impl Session {
         self.read(&Operation::GetForUpdate(key))
     }
 
+    /// The value of `key` and when it expires, or `None`.
+    pub fn entry(&mut self, key: &[u8]) -> Result<Option<Entry>, Status> {
+        self.read_entry(&Operation::Get(key))
+    }
+
+    /// The same under an exclusive lock, in a read-write transaction.
+    pub fn entry_for_update(&mut self, key: &[u8]) -> Result<Option<Entry>, Status> {
+        self.read_entry(&Operation::GetForUpdate(key))
+    }
+
+    /// Sets a value that never expires.
     pub fn set(&mut self, key: &[u8], value: &[u8]) -> Result<(), Status> {
         self.single(&Operation::Set(key, value)).map(drop)
+    }
+
+    /// Sets a value that is there until `expires_at` (milliseconds of UNIX
+    /// time), or for ever. A time that is over deletes the key.
+    pub fn set_entry(
+        &mut self,
+        key: &[u8],
+        value: &[u8],
+        expires_at: Option<u64>,
+    ) -> Result<(), Status> {
+        self.single(&Operation::SetEntry(key, value, expires_at))
+            .map(drop)
     }
 
     /// Whether there was a value to delete.
@@ -196,15 +266,30 @@ impl Session {
         self.single(&Operation::Rollback).map(drop)
     }
 
+    /// A token for what `key` holds now: a later one is equal only if the key
+    /// was not written in between, and has not expired. A token may differ
+    /// though nobody wrote, seldom: the index was reorganised, or somebody held
+    /// an exclusive lock.
+    ///
+    /// Take tokens without a transaction, and compare them in a read-write
+    /// transaction when the key is locked by [`Session::get`] or
+    /// [`Session::get_for_update`] and not written yet. If all are equal, what was
+    /// read between is what the transaction would have read: with its commands it
+    /// is serializable. Else roll back. The locks of the session itself do not
+    /// change the token.
+    pub fn watch(&mut self, key: &[u8]) -> Result<WatchToken, Status> {
+        self.single(&Operation::Watch(key))?;
+        Ok(self.token_at(Place::first(key, VALUE_MAX)))
+    }
+
     fn read(&mut self, operation: &Operation<'_>) -> Result<Option<Vec<u8>>, Status> {
-        match self.single(operation)? {
-            Status::Found => Ok(Some(self.value_of(Place {
-                at: 0,
-                key: operation.key().len(),
-                room: VALUE_MAX,
-            }))),
-            _ => Ok(None),
-        }
+        let found = self.single(operation)? == Status::Found;
+        Ok(found.then(|| self.value_of(Place::first(operation.key(), VALUE_MAX))))
+    }
+
+    fn read_entry(&mut self, operation: &Operation<'_>) -> Result<Option<Entry>, Status> {
+        let found = self.single(operation)? == Status::Found;
+        Ok(found.then(|| self.entry_at(Place::first(operation.key(), VALUE_MAX))))
     }
 
     /// Executes one operation; its outcome, an Error as `Err`. When memory is
@@ -265,8 +350,7 @@ impl Session {
             )));
         }
         for operation in operations {
-            let room = if operation.reads() { room.max(16) } else { 0 };
-            let place = self.put(at, operation, room)?;
+            let place = self.put(at, operation, operation.room(room))?;
             if let Some(&last) = batch.places.last() {
                 self.link(last, at as u32);
             }
@@ -295,6 +379,21 @@ impl Session {
         }
         let found = batch.reads[i] && status == Status::Found;
         Ok(found.then(|| self.value_of(batch.places[i])))
+    }
+
+    /// What operation `i` of the batch that ran last found, with its expiry.
+    pub fn entry_of(&self, batch: &Batch, i: usize) -> Result<Option<Entry>, Status> {
+        let found = self.outcome(batch, i)?.is_some();
+        Ok(found.then(|| self.entry_at(batch.places[i])))
+    }
+
+    /// The token of a [`Operation::Watch`], operation `i` of the batch that ran
+    /// last.
+    pub fn token_of(&self, batch: &Batch, i: usize) -> Result<WatchToken, Status> {
+        match self.status(batch.places[i]) {
+            Status::Ok => Ok(self.token_at(batch.places[i])),
+            status => Err(status),
+        }
     }
 
     /// Status of operation `i` of the batch that ran last.
@@ -328,6 +427,7 @@ impl Session {
             value_len: u32::try_from(value.len()).unwrap_or(u32::MAX),
             next: 0,
             value_room: place.room as u32,
+            expires: operation.expires(),
         };
         // SAFETY: `end` is inside the buffer and its pad: checked above; at
         // offset 0 a header, the longest key and the longest value fit.
@@ -365,10 +465,66 @@ impl Session {
         Ok(done as usize)
     }
 
+    /// A step of a scan: its reply, with the keys behind it in the buffer.
+    pub(crate) fn run_scan(&mut self, request: abi::bpfdb_scan) -> Result<abi::bpfdb_scan, Status> {
+        let start = self.buffer.0.cast::<abi::bpfdb_scan>();
+        // SAFETY: the buffer is longer; nobody else writes to it now.
+        unsafe { start.write_unaligned(request) };
+        fence(Ordering::SeqCst);
+        let program = &self.engine.inner.run_scan;
+        let code = program
+            .run(&[u64::from(self.index), u64::from(self.io)])
+            .map_err(|_| Status::BadRequest)?;
+        match Status::from_code(code) {
+            // SAFETY: as above.
+            Some(Status::Ok) => Ok(unsafe { start.read_unaligned() }),
+            Some(status) => Err(status),
+            None => Err(Status::Corrupt),
+        }
+    }
+
+    /// The keys that a step of a scan left in the buffer.
+    pub(crate) fn scanned_keys(&self, count: usize) -> Vec<Vec<u8>> {
+        let mut at = size_of::<abi::bpfdb_scan>();
+        (0..count)
+            .map(|_| {
+                // SAFETY: the program wrote `count` keys of at most KEY_MAX bytes.
+                unsafe {
+                    let start = self.buffer.0.add(at);
+                    let len = start.cast::<u64>().read_unaligned() as usize;
+                    let len = len.min(abi::BPFDB_KEY_MAX as usize);
+                    at += 8 + len.next_multiple_of(8);
+                    std::slice::from_raw_parts(start.add(8), len).to_vec()
+                }
+            })
+            .collect()
+    }
+
     fn status(&self, place: Place) -> Status {
         // SAFETY: as in link().
         let code = unsafe { (&raw const (*self.request(place)).status).read_unaligned() };
         Status::from_code(code).unwrap_or(Status::Corrupt)
+    }
+
+    fn entry_at(&self, place: Place) -> Entry {
+        // SAFETY: as in link().
+        let expires = unsafe { (&raw const (*self.request(place)).expires).read_unaligned() };
+        Entry {
+            value: self.value_of(place),
+            expires_at: (expires != 0).then_some(expires),
+        }
+    }
+
+    fn token_at(&self, place: Place) -> WatchToken {
+        // SAFETY: the program wrote the token where the value would be.
+        let token = unsafe {
+            let start = self.buffer.0.add(place.value());
+            start.cast::<abi::bpfdb_watch>().read_unaligned()
+        };
+        WatchToken {
+            place: token.place,
+            word: token.word,
+        }
     }
 
     fn value_of(&self, place: Place) -> Vec<u8> {

@@ -63,6 +63,9 @@ pub struct Stats {
     pub records: u64,
     /// Versions older than the newest one of their record.
     pub history_versions: u64,
+    /// Versions with an expiry: those of records, of snapshots, and of open
+    /// transactions; expired ones until they are removed.
+    pub expiring: u64,
     pub index_pages: u64,
     pub pages_taken: u64,
     pub pages_free: u64,
@@ -88,6 +91,7 @@ impl Stats {
         let mut stats = Self {
             records: 0,
             history_versions: state.versions.value,
+            expiring: state.expiring.value,
             index_pages: state.index_pages.value,
             pages_taken: state.pages_taken.value,
             pages_free: state.pages_free_count.value,

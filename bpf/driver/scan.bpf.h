@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
+/* Scans of user space: the keys go into the session's io buffer. */
+
+/* The keys of one bucket take at most this much of the buffer. */
+#define SCAN_KEY_SIZE (sizeof(u64) + BPFDB_KEY_MAX)
+#define SCAN_BUCKET_SIZE (BPFDB_NEIGHBOURHOOD * SCAN_KEY_SIZE)
+#define SCAN_OFFSET_MAX (BPFDB_IO_SIZE - SCAN_BUCKET_SIZE)
+
+struct scan {
+	u64 cursor;
+	u32 session, io;
+	u32 offset; /* where the next key goes */
+	u32 keys;
+	u32 wanted; /* keys after which to stop */
+	u32 buckets; /* visited */
+	int status;
+};
+
+/* Appends the key in the cell at `address`. 0: it is void by now. */
+__noinline int scan_put(struct scan *scan NONNULL, u64 address)
+{
+	struct bpfdb_cell *cell = bpfdb_at(address);
+	u64 *out = io_at(scan->io, scan->offset);
+	void *slot;
+	u32 len;
+
+	if (!cell || !out)
+		return 0;
+	len = cell_key_len(cell);
+	if (len > BPFDB_KEY_MAX)
+		return 0;
+	out[0] = len;
+	if (key_is_inline(len)) {
+		out[1] = LOAD(cell->key[0]);
+		out[2] = LOAD(cell->key[1]);
+	} else {
+		slot = bpfdb_at(LOAD(cell->key[0]));
+		if (!slot)
+			return 0;
+		bpf_probe_read_kernel(out + 1, len, slot);
+	}
+	scan->offset += sizeof(u64) + ((len + 7) & ~7u);
+	scan->keys++;
+	return 1;
+}
+
+/* The keys in the cells of a bucket. */
+static __always_inline void scan_cells(struct scan *scan, struct bpfdb_session *s,
+				       const struct bucket *b)
+{
+	u32 bitmap = b->home & BPFDB_HOME_BITMAP_MASK;
+
+	repeat(i, BPFDB_NEIGHBOURHOOD)
+	{
+		u64 address = cell_address(b->page, b->index + i);
+
+		if (!(bitmap >> i))
+			break;
+		if ((bitmap >> i & 1) && scan_sees(s, address))
+			scan_put(scan, address);
+	}
+}
+
+/*
+ * Visits the bucket at the cursor. OK, or RETRY if it changed meanwhile. While
+ * the home word is the same, its cells hold the same keys: a record comes, goes
+ * and moves by a change of that word.
+ */
+__noinline int scan_bucket(struct scan *scan NONNULL)
+{
+	struct bpfdb_session *s = bpfdb_session(scan->session);
+	u32 offset = scan->offset, keys = scan->keys;
+	struct bucket b = {};
+	int status;
+
+	if (!s)
+		return BPFDB_BAD_REQUEST;
+	status = bucket_find(scan_hash(scan->cursor), &b);
+	if (status != BPFDB_OK)
+		return status;
+	scan_cells(scan, s, &b);
+	if (!bucket_unchanged(&b)) {
+		scan->offset = offset;
+		scan->keys = keys;
+		return RETRY;
+	}
+	scan->cursor = scan_next(scan->cursor, b.level);
+	return BPFDB_OK;
+}
+
+static long scan_step(u64 i, struct scan *scan)
+{
+	int status = RETRY;
+
+	if (scan->cursor >= SCAN_END || scan->keys >= scan->wanted ||
+	    scan->offset > SCAN_OFFSET_MAX)
+		return 1;
+	repeat(j, BPFDB_READ_TRIES)
+	{
+		status = scan_bucket(scan);
+		if (status != RETRY)
+			break;
+		COUNT(read_retries);
+	}
+	scan->buckets++;
+	scan->status = status == RETRY ? BPFDB_EXHAUSTED : status;
+	return scan->status != BPFDB_OK;
+}
+
+/* ctx: session, io buffer, which holds a struct bpfdb_scan. */
+SEC("raw_tp")
+int bpfdb_run_scan(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct scan scan = {
+		.session = ctx->args[0],
+		.io = ctx->args[1],
+		.offset = sizeof(struct bpfdb_scan),
+	};
+	struct bpfdb_scan *request = io_at(scan.io, 0);
+	u32 buckets;
+
+	if (!request)
+		return BPFDB_BAD_REQUEST;
+	scan.cursor = request->cursor;
+	scan.wanted = request->keys;
+	buckets = request->buckets;
+	if (buckets > BPFDB_SCAN_BUCKETS_MAX)
+		buckets = BPFDB_SCAN_BUCKETS_MAX;
+	bpf_loop(buckets, scan_step, &scan, 0);
+	request->cursor = scan.cursor < SCAN_END ? scan.cursor : 0;
+	request->keys = scan.keys;
+	request->buckets = scan.buckets;
+	return scan.status;
+}

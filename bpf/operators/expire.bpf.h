@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
+/*
+ * Memory of what has expired comes back, also if nobody asks for it again. The
+ * sweeper (maintenance.bpf.h) removes a record when
+ *
+ *   - its time is not after the horizon: the oldest time by which an open
+ *     transaction judges, or will (txn/expiry.bpf.h). So it is absent for
+ *     everybody, whichever version he sees by his snapshot;
+ *   - it has no history: a snapshot before the expired version still sees an
+ *     older one, and one behind it would, if the newer one were gone;
+ *   - nobody has it locked, and it is latched now.
+ *
+ * Nobody can tell the record from its absence then, so its removal needs no
+ * timestamp and no commit word.
+ */
+#ifndef BPFDB_EXPIRE_BPF_H
+#define BPFDB_EXPIRE_BPF_H
+
+#include "transaction.bpf.h"
+
+/* ---- The horizon ----------------------------------------------------------- */
+
+struct horizon {
+	u64 oldest;
+	u32 first; /* session */
+};
+
+static long horizon_session(u64 i, struct horizon *h)
+{
+	struct bpfdb_session *s = bpfdb_session(h->first + i);
+	u64 time = s ? LOAD(s->time) : 0;
+
+	if (time && time < h->oldest)
+		h->oldest = time;
+	return !s;
+}
+
+/* Of all sessions, at once. */
+static __always_inline u64 horizon_now(void)
+{
+	struct horizon h = {.oldest = time_now()};
+
+	bpf_loop(config.sessions, horizon_session, &h, 0);
+	return h.oldest;
+}
+
+#define HORIZON_STEP 256
+
+/* The same for the timer: some sessions per tick, then a new horizon. A session
+ * that takes its time after it was looked at takes a later one than the clock
+ * had at the beginning of the round. */
+static __always_inline void horizon_advance(void)
+{
+	struct bpfdb_horizon *horizon = &engine.horizon;
+	struct horizon h = {.oldest = horizon->oldest, .first = horizon->next};
+
+	if (!h.first)
+		h.oldest = time_now();
+	bpf_loop(HORIZON_STEP, horizon_session, &h, 0);
+	horizon->oldest = h.oldest;
+	horizon->next = h.first + HORIZON_STEP;
+	if (horizon->next < config.sessions)
+		return;
+	horizon->next = 0;
+	STORE(horizon->value, h.oldest);
+}
+
+/* ---- Removal ---------------------------------------------------------------- */
+
+static __always_inline bool cell_has_expired(const struct bpfdb_cell *cell, u64 horizon)
+{
+	return form_expires(version_form(&cell->head)) && LOAD(cell->head.data[1]) <= horizon;
+}
+
+/* By the holder of the latch: removes the record and what it holds. False if
+ * the cell stays, latched. */
+static __always_inline bool cell_expire(struct bpfdb_cell *cell, u64 address)
+{
+	u32 form = version_form(&cell->head);
+	u64 data = cell->head.data[0];
+
+	if ((LOAD(cell->header) & BPFDB_CELL_AUX) || !index_remove(address, cell_hash(cell)))
+		return false;
+	version_dispose(form, data);
+	COUNT(records_expired);
+	return true;
+}
+
+#endif

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
+/*
+ * Expiry: a version may have a time from which on it counts as absent. It is a
+ * property of the version, so SET, COMMIT, ROLLBACK, history and splits handle
+ * it as they handle the value (docs/decisions/0006-expiry.md).
+ *
+ * Invariants
+ *  1. What a version consists of is asked here, of its form: nobody else
+ *     compares lengths to tell an inline value from one in a slot.
+ *  2. A transaction judges all versions by one time: a read-only one by that of
+ *     its BEGIN, a read-write one by that of the first version that it had to
+ *     judge. Without a transaction each operator has its own.
+ *  3. A session publishes that time, TIME_STARTING before it reads the clock.
+ *     So the oldest published time (engine.horizon) has no open transaction
+ *     before it, and none will come: what expired by then is invisible to all.
+ *  4. engine.expiring counts the versions with an expiry, wherever they are. It
+ *     is raised before such a version is pending anywhere.
+ */
+#ifndef BPFDB_EXPIRY_BPF_H
+#define BPFDB_EXPIRY_BPF_H
+
+#include "session.bpf.h"
+
+_Static_assert(BPFDB_VALUE_MAX < BPFDB_EXPIRES, "the flag is no length");
+
+/* ---- Forms ---------------------------------------------------------------- */
+
+static __always_inline bool form_expires(u32 form)
+{
+	return form >= BPFDB_EXPIRES && form != BPFDB_ABSENT;
+}
+
+/* Length of the value; the form is not ABSENT. */
+static __always_inline u32 form_length(u32 form)
+{
+	return form & (BPFDB_EXPIRES - 1);
+}
+
+static __always_inline u32 version_form(const struct bpfdb_version *v)
+{
+	return LOAD(v->meta) & BPFDB_FORM_MASK;
+}
+
+/* Gives up what a version of this form holds; data is its data[0]. */
+static __always_inline void version_dispose(u32 form, u64 data)
+{
+	if (likely(form <= BPFDB_INLINE_MAX) || form == BPFDB_ABSENT)
+		return;
+	if (unlikely(form >= BPFDB_EXPIRES)) {
+		ADD(&engine.expiring.value, -1);
+		if (form_length(form) <= BPFDB_INLINE_EXPIRING_MAX)
+			return;
+	}
+	bpfdb_slot_free(data);
+}
+
+/* ---- Time ----------------------------------------------------------------- */
+
+/* Published while a session is reading the clock: before any other time. */
+#define TIME_STARTING 1
+
+static __always_inline u64 time_now(void)
+{
+	u64 fixed = LOAD(engine.time.fixed);
+
+	return fixed ?: (bpf_ktime_get_tai_ns() - LOAD(engine.time.tai_offset)) / 1000000;
+}
+
+/* The time by which the session judges now. */
+static __always_inline u64 session_time(struct bpfdb_session *s)
+{
+	if (s->state != BPFDB_TXN_WRITE && s->state != BPFDB_TXN_READ)
+		return time_now();
+	if (!s->time) {
+		/* Atomic: it must be seen before the clock is read. */
+		(void)SWAP(&s->time, TIME_STARTING);
+		STORE(s->time, time_now());
+	}
+	return s->time;
+}
+
+/* Does a version of this form, with this data[1], count as absent? */
+static __always_inline bool form_is_gone(struct bpfdb_session *s, u32 form, u64 expires)
+{
+	if (likely(form < BPFDB_EXPIRES))
+		return false;
+	return form == BPFDB_ABSENT || expires <= session_time(s);
+}
+
+/* The sweeper is to come by at this time. Unsuccessful, it comes too early. */
+static __always_inline void expiry_due_at(u64 time)
+{
+	repeat(i, BPFDB_LATCH_TRIES)
+	{
+		u64 due = LOAD(engine.expiry_due.value);
+
+		if (due <= time || CAS(&engine.expiry_due.value, due, time) == due)
+			return;
+	}
+	STORE(engine.expiry_due.value, 0);
+}
+
+#endif
