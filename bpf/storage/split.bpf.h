@@ -370,9 +370,10 @@ __noinline int bpfdb_split(u32 wanted)
 	struct split split = {.page = page, .left_behind = LOAD(engine.zero)};
 	int result = page == wanted ? BPFDB_OK : RETRY;
 
-	if (!slab || LOAD(slab->class_) != BPFDB_PAGE_INDEX)
+	if (!slab)
 		return BPFDB_CORRUPT;
-	if (CAS(&slab->splitting, 0, 1))
+	/* Else it was merged away since it was found crowded. */
+	if (LOAD(slab->class_) != BPFDB_PAGE_INDEX || CAS(&slab->splitting, 0, 1))
 		return RETRY;
 	/* It is being merged; or what was to be finished is finished; or it was
 	 * split off a moment ago. */

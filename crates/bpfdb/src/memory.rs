@@ -105,9 +105,13 @@ impl Memory {
         self.growing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds one segment. False at the limit.
+    /// Adds one segment, unless there is free memory: somebody else added it, or
+    /// an operator was told to come again for another reason. False at the limit.
     pub(crate) fn grow(&self) -> Result<bool> {
         let _one_at_a_time = self.guard();
+        if self.free_pages() > 0 {
+            return Ok(true);
+        }
         self.grow_guarded()
     }
 
