@@ -48,6 +48,9 @@ missing_packages() {
 	have redis-benchmark || echo redis-tools
 	have ip || echo iproute2
 	python3 -c 'import venv, ensurepip' 2>/dev/null || echo python3-venv
+	have node || echo nodejs
+	have npm || echo npm
+	have go || echo golang-go
 	rust_is_new_enough || echo RUST
 }
 
@@ -118,7 +121,8 @@ install_rust() {
 install() {
 	have apt-get || die "cannot install on this distribution (it has no apt-get). Needed:" \
 		"clang >= $CLANG_MIN with libclang and clang-format, libelf and zlib headers," \
-		"pkg-config, make, gcc, redis, iproute2, python3 with venv, Rust >= 1.$RUST_MIN"
+		"pkg-config, make, gcc, redis, iproute2, python3 with venv, node >= 20 with npm," \
+		"go >= 1.24, Rust >= 1.$RUST_MIN"
 	say "reading the package lists"
 	as_root apt-get update -qq
 	packages= redis= rust=

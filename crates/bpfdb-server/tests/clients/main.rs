@@ -1,27 +1,26 @@
-//! Unmodified clients.
+//! Unmodified clients, with their default settings.
+#![allow(unreachable_pub, reason = "the modules of one test")]
 
+#[path = "../common/mod.rs"]
 mod common;
+mod go_redis;
+mod install;
+mod node;
+mod redis_py;
+mod redis_rs;
 
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use common::TestServer;
 
-/// Runs a program to its end; what it printed.
 fn run(program: &str, arguments: &[&str]) -> String {
-    let output = Command::new(program)
-        .args(arguments)
-        .stdin(Stdio::null())
-        .output()
-        .unwrap_or_else(|error| panic!("{program}: {error}"));
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(
-        output.status.success(),
-        "{program} {arguments:?}: {}\n{text}\n{}",
-        output.status,
-        String::from_utf8_lossy(&output.stderr)
-    );
-    text
+    install::run(program, arguments, Path::new("."))
+}
+
+/// Do all the commands exist that a session needs?
+fn is_ready(server: &TestServer) -> bool {
+    server.knows(&["multi", "watch", "expire", "scan", "incrbyfloat"])
 }
 
 fn port(server: &TestServer) -> String {
@@ -86,19 +85,4 @@ fn redis_benchmark() {
         }
         assert!(!text.to_lowercase().contains("error"), "{extra}: {text}");
     }
-}
-
-#[test]
-fn redis_py() {
-    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients");
-    let made = run(
-        here.join("python.sh").to_str().expect("a path"),
-        &[env!("CARGO_TARGET_TMPDIR")],
-    );
-    let server = TestServer::shared();
-    let script = here.join("session.py");
-    run(
-        made.trim(),
-        &[script.to_str().expect("a path"), &port(&server)],
-    );
 }

@@ -1,0 +1,30 @@
+//! go-redis.
+
+use crate::common::TestServer;
+use crate::install::{Source, run};
+use crate::is_ready;
+
+#[test]
+fn go_redis() {
+    let source = Source::of("go_redis", &["go.mod", "go.sum", "main.go"]);
+    let folder = source.installed(|folder| {
+        // Without C, it is built in half the time.
+        let arguments = [
+            "CGO_ENABLED=0",
+            "go",
+            "build",
+            "-mod=readonly",
+            "-o",
+            "session",
+            ".",
+        ];
+        run("env", &arguments, folder);
+    });
+    let server = TestServer::shared();
+    if !is_ready(&server) {
+        return;
+    }
+    let session = folder.join("session");
+    let port = server.address.port().to_string();
+    run(session.to_str().expect("a path"), &[&port], &folder);
+}
