@@ -10,6 +10,7 @@ sources() { git ls-files -co --exclude-standard -- "$@"; }
 
 # Parts of the documentation that come from the code, and their files.
 generated() {
+	echo commands docs/commands.md
 	echo errors docs/errors.md
 	echo settings docs/settings.md
 	echo config docs/bpfdb.toml

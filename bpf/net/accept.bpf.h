@@ -25,6 +25,7 @@ static __always_inline void connection_reset(struct bpfdb_connection *c, u64 coo
 	c->sequence = sequence;
 	c->rebase = 0;
 	c->corked = 0;
+	c->resp3 = 0;
 	STORE(c->cookie, cookie);
 }
 

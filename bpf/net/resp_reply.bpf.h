@@ -95,6 +95,8 @@ static __always_inline int reply_pong(struct sk_msg_md *m, struct bpfdb_connecti
 
 static __always_inline int reply_nil(struct sk_msg_md *m, struct bpfdb_connection *c)
 {
+	if (unlikely(c->resp3))
+		return reply_word(m, c, WORD('_', '\r', '\n', 0, 0, 0, 0, 0), 3);
 	return reply_word(m, c, WORD('$', '-', '1', '\r', '\n', 0, 0, 0), 5);
 }
 

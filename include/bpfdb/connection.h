@@ -57,6 +57,8 @@ struct bpfdb_connection {
 	__u32 rebase; /* the daemon sent something: sequence is to be taken anew */
 	__u32 corked; /* size up to which a split request is being assembled, or 0 */
 	__u32 answers; /* requests answered in this message */
+	__u32 resp3; /* replies are in RESP3; the daemon writes it */
+	__u32 reserved;
 
 	/* Scratch of the program that answers; positions count from the first
 	 * byte of the message. */

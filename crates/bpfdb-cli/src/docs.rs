@@ -14,6 +14,8 @@ pub(crate) struct Arguments {
 
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum Part {
+    /// docs/commands.md
+    Commands,
     /// docs/errors.md
     Errors,
     /// docs/settings.md
@@ -24,6 +26,7 @@ enum Part {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     match arguments.part {
+        Part::Commands => print!("{}", bpfdb_server::commands_page()),
         Part::Errors => print!("{}", errors()),
         Part::Settings => print!("{}", settings()),
         Part::Config => print!("{}", config()),
@@ -142,6 +145,15 @@ mod tests {
         std::fs::remove_file(&path).expect("removed");
         read.expect("a good file");
         assert_eq!(settings, Settings::default());
+    }
+
+    #[test]
+    fn commands_page_is_current() {
+        let page = include_str!("../../../docs/commands.md");
+        assert!(
+            page == bpfdb_server::commands_page(),
+            "docs/commands.md is out of date: run `make fmt`"
+        );
     }
 
     #[test]

@@ -24,6 +24,7 @@ use crate::poll::{Interest, Source};
 use crate::reply::Replies;
 use crate::request::{Parser, Step};
 use crate::socket;
+use crate::state::ConnectionState;
 
 /// Replies that may wait to be sent before no more requests are executed.
 const OUTPUT_MAX: usize = 1 << 20;
@@ -52,7 +53,7 @@ pub(crate) struct Client {
     pub(crate) cookie: u64,
     pub(crate) state: State,
     pub(crate) interest: Interest,
-    name: Vec<u8>,
+    connection: ConnectionState,
     parser: Parser,
     /// Bytes received here, ever.
     consumed: u64,
@@ -78,7 +79,7 @@ impl Client {
                 ended: true,
                 ..Interest::default()
             },
-            name: Vec::new(),
+            connection: ConnectionState::new(cookie),
             parser: Parser::default(),
             consumed: 0,
             replies: Replies::default(),
@@ -166,12 +167,21 @@ impl Client {
                 Some(0) => self.state = State::Closing,
                 Some(got) => self.received(&buffer[..got], connections),
                 None => {
-                    if self.parser.is_idle() && connections.hand_back(self.index, self.consumed) {
-                        self.state = State::Kernel;
-                    }
+                    self.hand_back(connections);
                     return Ok(Next::Keep);
                 }
             }
+        }
+    }
+
+    /// Lets the kernel answer again, if nothing is begun here.
+    fn hand_back(&mut self, connections: &Connections) {
+        if !self.parser.is_idle() || !self.connection.may_be_handed_back() {
+            return;
+        }
+        connections.set_protocol(self.index, self.replies.protocol());
+        if connections.hand_back(self.index, self.consumed) {
+            self.state = State::Kernel;
         }
     }
 
@@ -186,28 +196,25 @@ impl Client {
     /// Executes what the parser has, but not more than may wait to be sent;
     /// true if there may be more.
     fn execute(&mut self, engine: &Engine, session: &mut Session) -> bool {
-        let mut close = false;
         let mut more = true;
         while more && self.state == State::Daemon && self.replies.len() < OUTPUT_MAX {
             match self.parser.next_step() {
                 Step::More => more = false,
                 Step::Broken(text) => {
                     self.replies.error(text);
-                    close = true;
+                    self.connection.close = true;
                 }
                 Step::Request(request) => commands::execute(
                     &mut Context {
                         engine,
                         session,
                         replies: &mut self.replies,
-                        id: self.cookie,
-                        name: &mut self.name,
-                        close: &mut close,
+                        connection: &mut self.connection,
                     },
-                    &request,
+                    request,
                 ),
             }
-            if close {
+            if self.connection.close {
                 self.state = State::Closing;
             }
         }

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use bpfdb::abi;
 
 use crate::error::{Result, system};
+use crate::reply::Protocol;
 
 const STRIDE: usize = size_of::<abi::bpfdb_connection>().next_multiple_of(8);
 
@@ -105,6 +106,13 @@ impl Connections {
         // SAFETY: as above.
         self.word(unsafe { &raw mut (*self.at(index)).consumed })
             .store(consumed, Ordering::Release);
+    }
+
+    /// Tells the kernel in which protocol to reply, before it is handed back.
+    pub(crate) fn set_protocol(&self, index: u32, protocol: Protocol) {
+        // SAFETY: as above.
+        unsafe { AtomicU32::from_ptr(&raw mut (*self.at(index)).resp3) }
+            .store((protocol == Protocol::Resp3).into(), Ordering::Release);
     }
 
     /// Gives the connection back to the kernel, if every byte that arrived has

@@ -13,17 +13,21 @@
 //! server.rs     one thread, one epoll; who is ready
 //! client.rs     one connection: bytes in, bytes out, whose turn it is
 //! request.rs    bytes to requests
-//! commands/     requests to operators
+//! commands/     requests to operators: one file per command
+//! state.rs      what a connection has begun
 //! reply.rs      outcomes to bytes
 //! programs.rs   the programs and their maps
 //! cgroup.rs     where they are attached
 //! ```
 
+mod authentication;
 mod cgroup;
 mod client;
 mod commands;
 mod connections;
 mod error;
+mod extended;
+mod glob;
 mod integer;
 mod poll;
 mod programs;
@@ -32,12 +36,15 @@ mod request;
 mod server;
 pub mod settings;
 mod socket;
+mod state;
 
+pub use commands::page as commands_page;
 pub use error::{Error, Result};
 pub use server::{Options, Server, Stopper};
 
 #[doc(hidden)]
 pub mod testing {
     //! For the tests of this crate.
+    pub use crate::reply::{Protocol, Replies};
     pub use crate::request::{Parser, Step};
 }

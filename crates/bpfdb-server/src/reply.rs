@@ -1,24 +1,72 @@
-//! Outcomes to bytes: RESP2.
+//! Outcomes to bytes: RESP2 and RESP3.
 
 use bpfdb::{Status, abi};
 
-/// Replies to one client, one after the other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Protocol {
+    #[default]
+    Resp2,
+    Resp3,
+}
+
+impl Protocol {
+    /// As HELLO names it.
+    pub fn version(self) -> i64 {
+        match self {
+            Self::Resp2 => 2,
+            Self::Resp3 => 3,
+        }
+    }
+}
+
+/// Replies to one client, one after the other, in its protocol. What RESP2 has
+/// no type for is written as Redis does.
 #[derive(Debug, Default)]
-pub(crate) struct Replies {
+pub struct Replies {
     bytes: Vec<u8>,
+    protocol: Protocol,
 }
 
 impl Replies {
-    pub(crate) fn len(&self) -> usize {
+    pub fn new(protocol: Protocol) -> Self {
+        Self {
+            bytes: Vec::new(),
+            protocol,
+        }
+    }
+
+    pub fn protocol(&self) -> Protocol {
+        self.protocol
+    }
+
+    /// Replies that follow are in this protocol.
+    pub fn speak(&mut self, protocol: Protocol) {
+        self.protocol = protocol;
+    }
+
+    fn is_resp3(&self) -> bool {
+        self.protocol == Protocol::Resp3
+    }
+
+    pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    pub(crate) fn truncate(&mut self, len: usize) {
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    pub fn truncate(&mut self, len: usize) {
         self.bytes.truncate(len);
     }
 
-    pub(crate) fn take(&mut self) -> Vec<u8> {
+    pub fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.bytes)
+    }
+
+    /// Adds replies that were written elsewhere.
+    pub fn append(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
     }
 
     fn line(&mut self, marker: u8, text: impl AsRef<[u8]>) {
@@ -27,16 +75,27 @@ impl Replies {
         self.bytes.extend_from_slice(b"\r\n");
     }
 
-    pub(crate) fn simple(&mut self, text: &str) {
+    fn number(&mut self, marker: u8, value: i64) {
+        use std::io::Write as _;
+        self.bytes.push(marker);
+        // Writing to a Vec cannot fail.
+        let _ = write!(self.bytes, "{value}\r\n");
+    }
+
+    fn length(&mut self, marker: u8, len: usize) {
+        self.number(marker, len as i64);
+    }
+
+    pub fn simple(&mut self, text: &str) {
         self.line(b'+', text);
     }
 
-    pub(crate) fn ok(&mut self) {
+    pub fn ok(&mut self) {
         self.simple("OK");
     }
 
     /// An error; its first word is the code. A line is all that it may be.
-    pub(crate) fn error(&mut self, text: impl AsRef<[u8]>) {
+    pub fn error(&mut self, text: impl AsRef<[u8]>) {
         let mut text = text.as_ref().to_vec();
         while text.last().is_some_and(|byte| b"\r\n".contains(byte)) {
             text.pop();
@@ -49,26 +108,113 @@ impl Replies {
         self.line(b'-', text);
     }
 
-    pub(crate) fn integer(&mut self, value: i64) {
-        self.line(b':', value.to_string());
+    pub fn integer(&mut self, value: i64) {
+        self.number(b':', value);
     }
 
-    pub(crate) fn array(&mut self, len: usize) {
-        self.line(b'*', len.to_string());
-    }
-
-    pub(crate) fn bulk(&mut self, bytes: &[u8]) {
-        self.line(b'$', bytes.len().to_string());
+    pub fn bulk(&mut self, bytes: impl AsRef<[u8]>) {
+        let bytes = bytes.as_ref();
+        self.length(b'$', bytes.len());
         self.bytes.extend_from_slice(bytes);
         self.bytes.extend_from_slice(b"\r\n");
     }
 
-    pub(crate) fn nil_array(&mut self) {
-        self.line(b'*', "-1");
+    /// A value, or that there is none.
+    pub fn bulk_or_null(&mut self, bytes: Option<&[u8]>) {
+        match bytes {
+            Some(bytes) => self.bulk(bytes),
+            None => self.null(),
+        }
     }
 
-    pub(crate) fn nil(&mut self) {
-        self.line(b'$', "-1");
+    /// Text for people; its format has three letters.
+    pub fn verbatim(&mut self, format: &str, text: &str) {
+        debug_assert_eq!(format.len(), 3);
+        if self.is_resp3() {
+            self.length(b'=', text.len() + 4);
+            self.line_of_text(&format!("{format}:{text}"));
+        } else {
+            self.bulk(text);
+        }
+    }
+
+    fn line_of_text(&mut self, text: &str) {
+        self.bytes.extend_from_slice(text.as_bytes());
+        self.bytes.extend_from_slice(b"\r\n");
+    }
+
+    pub fn null(&mut self) {
+        if self.is_resp3() {
+            self.line(b'_', "");
+        } else {
+            self.line(b'$', "-1");
+        }
+    }
+
+    /// In the place of an array.
+    pub fn null_array(&mut self) {
+        if self.is_resp3() {
+            self.line(b'_', "");
+        } else {
+            self.line(b'*', "-1");
+        }
+    }
+
+    pub fn array(&mut self, len: usize) {
+        self.length(b'*', len);
+    }
+
+    /// That many pairs follow.
+    pub fn map(&mut self, pairs: usize) {
+        if self.is_resp3() {
+            self.length(b'%', pairs);
+        } else {
+            self.length(b'*', 2 * pairs);
+        }
+    }
+
+    pub fn set(&mut self, len: usize) {
+        let marker = if self.is_resp3() { b'~' } else { b'*' };
+        self.length(marker, len);
+    }
+
+    /// Something the client did not ask for.
+    pub fn push(&mut self, len: usize) {
+        let marker = if self.is_resp3() { b'>' } else { b'*' };
+        self.length(marker, len);
+    }
+
+    pub fn boolean(&mut self, value: bool) {
+        if self.is_resp3() {
+            self.line(b'#', if value { "t" } else { "f" });
+        } else {
+            self.integer(value.into());
+        }
+    }
+
+    /// In the shortest form that means the same number.
+    pub fn double(&mut self, value: f64) {
+        let text = if value.is_nan() {
+            "nan".to_owned()
+        } else if value.is_infinite() {
+            if value > 0.0 { "inf" } else { "-inf" }.to_owned()
+        } else {
+            value.to_string()
+        };
+        if self.is_resp3() {
+            self.line(b',', text);
+        } else {
+            self.bulk(text);
+        }
+    }
+
+    /// An integer of any length, in digits.
+    pub fn big_number(&mut self, digits: &str) {
+        if self.is_resp3() {
+            self.line(b'(', digits);
+        } else {
+            self.bulk(digits);
+        }
     }
 }
 
@@ -106,6 +252,14 @@ pub(crate) fn error_text(status: Status, in_transaction: bool) -> Vec<u8> {
 mod tests {
     use super::*;
 
+    fn both(write: impl Fn(&mut Replies)) -> [String; 2] {
+        [Protocol::Resp2, Protocol::Resp3].map(|protocol| {
+            let mut replies = Replies::new(protocol);
+            write(&mut replies);
+            String::from_utf8(replies.take()).expect("text")
+        })
+    }
+
     #[test]
     fn errors_are_one_line() {
         let mut replies = Replies::default();
@@ -119,6 +273,56 @@ mod tests {
             let text = error_text(status, true);
             assert!(text.len() > 8, "{status:?}");
             assert!(!text.contains(&0), "{status:?}");
+        }
+    }
+
+    #[test]
+    fn types_that_both_protocols_have() {
+        for (write, text) in [
+            (
+                (|replies| replies.integer(-7)) as fn(&mut Replies),
+                ":-7\r\n",
+            ),
+            (|replies| replies.bulk("a\r\n"), "$3\r\na\r\n\r\n"),
+            (|replies| replies.array(2), "*2\r\n"),
+            (|replies| replies.ok(), "+OK\r\n"),
+        ] {
+            assert_eq!(both(write), [text, text]);
+        }
+    }
+
+    #[test]
+    fn types_that_resp2_has_not() {
+        for (write, resp2, resp3) in [
+            (
+                (|replies| replies.null()) as fn(&mut Replies),
+                "$-1\r\n",
+                "_\r\n",
+            ),
+            (|replies| replies.null_array(), "*-1\r\n", "_\r\n"),
+            (|replies| replies.map(2), "*4\r\n", "%2\r\n"),
+            (|replies| replies.set(2), "*2\r\n", "~2\r\n"),
+            (|replies| replies.push(2), "*2\r\n", ">2\r\n"),
+            (|replies| replies.boolean(true), ":1\r\n", "#t\r\n"),
+            (|replies| replies.double(1.5), "$3\r\n1.5\r\n", ",1.5\r\n"),
+            (|replies| replies.double(3.0), "$1\r\n3\r\n", ",3\r\n"),
+            (
+                |replies| replies.double(f64::NEG_INFINITY),
+                "$4\r\n-inf\r\n",
+                ",-inf\r\n",
+            ),
+            (
+                |replies| replies.big_number("12345678901234567890"),
+                "$20\r\n12345678901234567890\r\n",
+                "(12345678901234567890\r\n",
+            ),
+            (
+                |replies| replies.verbatim("txt", "a b"),
+                "$3\r\na b\r\n",
+                "=7\r\ntxt:a b\r\n",
+            ),
+        ] {
+            assert_eq!(both(write), [resp2, resp3]);
         }
     }
 }

@@ -25,6 +25,8 @@ const DRAIN_PERIOD: Duration = Duration::from_millis(10);
 /// How long no connection is accepted after there were no descriptors left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const RECEIVE_BUFFER: usize = 64 * 1024;
+/// The Redis whose protocol and error texts this server speaks.
+pub(crate) const REDIS_VERSION: &str = "7.0.15";
 
 #[derive(Clone, Debug)]
 pub struct Options {

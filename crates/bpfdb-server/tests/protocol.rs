@@ -136,8 +136,7 @@ fn what_clients_ask_when_they_connect() {
         ("CONFIG GET nothing", "*0\r\n"),
         ("SELECT 0", "+OK\r\n"),
         ("SELECT 1", "-ERR DB index is out of range\r\n"),
-        ("HELLO 3", "-NOPROTO unsupported protocol version\r\n"),
-        ("COMMAND DOCS", "*0\r\n"),
+        ("HELLO 4", "-NOPROTO unsupported protocol version\r\n"),
     ] {
         assert_eq!(client.say(command), reply, "{command}");
     }

@@ -1,21 +1,25 @@
-//! GET, SET, STRLEN, APPEND.
+//! SET.
 
-use super::transaction::{Kind, atomically};
-use super::{Context, Failure, Outcome};
+use super::super::arguments::syntax_error;
+use super::super::atomic::{Kind, atomically};
+use super::super::prelude::*;
 
-pub(super) fn get(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
-    match context.session.get(&arguments[0])? {
-        Some(value) => context.replies.bulk(&value),
-        None => context.replies.nil(),
-    }
-    Ok(())
-}
-
-pub(super) fn strlen(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
-    let value = context.session.get(&arguments[0])?.unwrap_or_default();
-    context.replies.integer(value.len() as i64);
-    Ok(())
-}
+pub(crate) static COMMAND: Command = Command {
+    name: "set",
+    summary: "Set the string value of a key",
+    since: "1.0.0",
+    group: Group::String,
+    complexity: "O(1)",
+    arity: -3,
+    flags: &[Flag::Write, Flag::DenyOom],
+    categories: &[Category::String],
+    keys: &[Keys::at(1, &["RW", "access", "update", "variable_flags"])
+        .notes("RW and ACCESS due to the optional `GET` argument")],
+    path: Path::Kernel,
+    differences: "With options in user space.",
+    run,
+    ..Command::BASE
+};
 
 /// What may stand behind SET key value.
 #[derive(Default)]
@@ -38,11 +42,11 @@ impl SetOptions {
                 b"ex" | b"px" | b"exat" | b"pxat" => {
                     return Err("ERR keys do not expire in bpfdb".into());
                 }
-                _ => return Err("ERR syntax error".into()),
+                _ => return Err(syntax_error()),
             }
         }
         if options.if_absent && options.if_present {
-            return Err("ERR syntax error".into());
+            return Err(syntax_error());
         }
         Ok(options)
     }
@@ -52,7 +56,7 @@ impl SetOptions {
     }
 }
 
-pub(super) fn set(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
+fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     let (key, value) = (&arguments[0], &arguments[1]);
     let options = SetOptions::parse(&arguments[2..])?;
 
@@ -73,22 +77,9 @@ pub(super) fn set(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
         Ok((old, wanted))
     })?;
     match old {
-        Some(old) if options.get => context.replies.bulk(&old),
-        None if options.get => context.replies.nil(),
+        old if options.get => context.replies.bulk_or_null(old.as_deref()),
         _ if done => context.replies.ok(),
-        _ => context.replies.nil(),
+        _ => context.replies.null(),
     }
-    Ok(())
-}
-
-pub(super) fn append(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
-    let (key, more) = (&arguments[0], &arguments[1]);
-    let len = atomically(context.session, Kind::Write, |session| {
-        let mut value = session.get_for_update(key)?.unwrap_or_default();
-        value.extend_from_slice(more);
-        session.set(key, &value)?;
-        Ok(value.len())
-    })?;
-    context.replies.integer(len as i64);
     Ok(())
 }

@@ -1,0 +1,17 @@
+//! What arguments mean, and Redis's words for those that mean nothing.
+
+use super::Failure;
+use crate::integer;
+
+pub(super) fn syntax_error() -> Failure {
+    "ERR syntax error".into()
+}
+
+pub(super) fn number(text: &[u8]) -> Result<i64, Failure> {
+    integer::parse(text).ok_or_else(|| "ERR value is not an integer or out of range".into())
+}
+
+/// Options are words in letters of any size.
+pub(super) fn is(word: &[u8], option: &str) -> bool {
+    word.eq_ignore_ascii_case(option.as_bytes())
+}

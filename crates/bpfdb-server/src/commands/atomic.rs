@@ -1,0 +1,68 @@
+//! The transaction in which a command runs: the client's, if one is open, else
+//! a short one of its own.
+
+use bpfdb::{Session, Status, abi};
+
+use super::Failure;
+
+/// Attempts of a command before its conflict is reported.
+const TRIES: u32 = abi::BPFDB_COMMAND_TRIES;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Read,
+    Write,
+}
+
+pub(super) fn has_failed(session: &Session) -> bool {
+    session.state() == abi::BPFDB_TXN_FAILED
+}
+
+/// Has the client a transaction open, be it a failed one?
+pub(super) fn is_open(session: &Session) -> bool {
+    !matches!(
+        session.state(),
+        abi::BPFDB_TXN_NONE | abi::BPFDB_TXN_FINISHING
+    )
+}
+
+/// Does `work` in the client's transaction, or in one of its own, which is
+/// tried again after a conflict.
+pub(super) fn atomically<T>(
+    session: &mut Session,
+    kind: Kind,
+    mut work: impl FnMut(&mut Session) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    if is_open(session) {
+        return work(session);
+    }
+    for _ in 0..TRIES {
+        match once(session, kind, &mut work) {
+            Err(Failure::Engine(Status::Conflict)) => {}
+            outcome => return outcome,
+        }
+    }
+    Err(Status::Conflict.into())
+}
+
+/// Does `work` in a transaction, which stays only if it succeeds.
+pub(super) fn once<T>(
+    session: &mut Session,
+    kind: Kind,
+    work: impl FnOnce(&mut Session) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    match kind {
+        Kind::Read => session.begin_read_only()?,
+        Kind::Write => session.begin()?,
+    }
+    match work(session) {
+        Ok(result) => {
+            session.commit()?;
+            Ok(result)
+        }
+        Err(failure) => {
+            session.rollback()?;
+            Err(failure)
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! ECHO.
+
+use super::super::prelude::*;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "echo",
+    summary: "Echo the given string",
+    since: "1.0.0",
+    group: Group::Connection,
+    complexity: "O(1)",
+    arity: 2,
+    flags: &[Flag::Loading, Flag::Stale, Flag::Fast],
+    categories: &[Category::Connection],
+    path: Path::Kernel,
+    run,
+    ..Command::BASE
+};
+
+fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
+    context.replies.bulk(&arguments[0]);
+    Ok(())
+}

@@ -1,0 +1,21 @@
+//! The connection itself.
+
+mod client;
+mod echo;
+mod hello;
+mod ping;
+mod quit;
+mod reset;
+mod select;
+
+use super::definition::Command;
+
+pub(super) static COMMANDS: &[&Command] = &[
+    &client::COMMAND,
+    &echo::COMMAND,
+    &hello::COMMAND,
+    &ping::COMMAND,
+    &quit::COMMAND,
+    &reset::COMMAND,
+    &select::COMMAND,
+];

@@ -1,0 +1,28 @@
+//! PING.
+
+use super::super::prelude::*;
+use super::super::table::wrong_arity;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "ping",
+    summary: "Ping the server",
+    since: "1.0.0",
+    group: Group::Connection,
+    complexity: "O(1)",
+    arity: -1,
+    flags: &[Flag::Fast],
+    categories: &[Category::Connection],
+    tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
+    path: Path::Kernel,
+    run,
+    ..Command::BASE
+};
+
+fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
+    match arguments {
+        [] => context.replies.simple("PONG"),
+        [message] => context.replies.bulk(message),
+        _ => return Err(wrong_arity("ping")),
+    }
+    Ok(())
+}

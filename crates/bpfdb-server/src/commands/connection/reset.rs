@@ -1,0 +1,37 @@
+//! RESET: the connection as it was when it began.
+
+use super::super::atomic::is_open;
+use super::super::prelude::*;
+use crate::reply::Protocol;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "reset",
+    summary: "Reset the connection",
+    since: "6.2.0",
+    group: Group::Connection,
+    complexity: "O(1)",
+    arity: 1,
+    flags: &[
+        Flag::NoScript,
+        Flag::Loading,
+        Flag::Stale,
+        Flag::Fast,
+        Flag::NoAuth,
+        Flag::AllowBusy,
+    ],
+    categories: &[Category::Connection],
+    differences: "Rolls a transaction back that BEGIN opened.",
+    queued: false,
+    run,
+    ..Command::BASE
+};
+
+fn run(context: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {
+    if is_open(context.session) {
+        context.session.rollback()?;
+    }
+    context.connection.reset();
+    context.replies.speak(Protocol::Resp2);
+    context.replies.simple("RESET");
+    Ok(())
+}

@@ -1,0 +1,305 @@
+//! What is said about a command. Lookup, COMMAND, access rights and
+//! docs/commands.md all come from these definitions; each stands in the file
+//! of its command.
+
+use super::{Context, Outcome};
+
+/// Runs a command; the words are those behind its name.
+pub(crate) type Run = fn(&mut Context<'_>, &[Vec<u8>]) -> Outcome;
+
+#[derive(Debug)]
+pub(crate) struct Command {
+    /// In small letters; of a subcommand `command|subcommand`.
+    pub(crate) name: &'static str,
+    pub(crate) summary: &'static str,
+    /// The version of Redis that brought it, or ours.
+    pub(crate) since: &'static str,
+    pub(crate) deprecated: Option<Deprecated>,
+    pub(crate) group: Group,
+    pub(crate) complexity: &'static str,
+    /// Words, the name included (of a subcommand both); negative: at least as
+    /// many.
+    pub(crate) arity: i32,
+    pub(crate) flags: &'static [Flag],
+    /// Beyond those that follow from the flags.
+    pub(crate) categories: &'static [Category],
+    /// For clients of clusters; as Redis gives them.
+    pub(crate) tips: &'static [&'static str],
+    pub(crate) keys: &'static [Keys],
+    pub(crate) path: Path,
+    /// From Redis's command of this name; a sentence, or nothing.
+    pub(crate) differences: &'static str,
+    /// Queued between MULTI and EXEC; else run at once there too.
+    pub(crate) queued: bool,
+    pub(crate) subcommands: &'static [&'static Command],
+    pub(crate) run: Run,
+}
+
+impl Command {
+    /// What most commands have in common.
+    pub(crate) const BASE: Self = Self {
+        name: "",
+        summary: "",
+        since: "",
+        deprecated: None,
+        group: Group::Generic,
+        complexity: "",
+        arity: -1,
+        flags: &[],
+        categories: &[],
+        tips: &[],
+        keys: &[],
+        path: Path::UserSpace,
+        differences: "",
+        queued: true,
+        subcommands: &[],
+        run: only_subcommands,
+    };
+
+    pub(crate) fn has(&self, flag: Flag) -> bool {
+        self.flags.contains(&flag)
+    }
+
+    /// Of a subcommand: its own word.
+    pub(crate) fn last_name(&self) -> &'static str {
+        self.name.rsplit('|').next().unwrap_or(self.name)
+    }
+
+    pub(crate) fn fits(&self, words: usize) -> bool {
+        let least = self.arity.unsigned_abs() as usize;
+        if self.arity < 0 {
+            words >= least
+        } else {
+            words == least
+        }
+    }
+
+    /// Does it belong to this category of commands?
+    pub(crate) fn is_in(&self, category: Category) -> bool {
+        let implied = match category {
+            Category::Write => self.has(Flag::Write),
+            Category::Read => self.has(Flag::Readonly),
+            Category::Admin => self.has(Flag::Admin),
+            Category::Dangerous => self.has(Flag::Admin),
+            Category::Fast => self.has(Flag::Fast),
+            Category::Slow => !self.has(Flag::Fast),
+            _ => false,
+        };
+        implied || self.categories.contains(&category)
+    }
+}
+
+/// A command with subcommands has nothing to run itself: lookup has found one
+/// of them, or an error.
+fn only_subcommands(_: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {
+    Err("ERR a subcommand is missing".into())
+}
+
+#[derive(Debug)]
+pub(crate) struct Deprecated {
+    pub(crate) since: &'static str,
+    pub(crate) replaced_by: &'static str,
+}
+
+/// Who answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Path {
+    /// The kernel, as long as the request has the plain form; user space else.
+    Kernel,
+    UserSpace,
+}
+
+/// Redis's groups of commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Group {
+    String,
+    Bitmap,
+    Generic,
+    Transactions,
+    Connection,
+    Server,
+}
+
+impl Group {
+    pub(crate) const ALL: &'static [Self] = &[
+        Self::String,
+        Self::Bitmap,
+        Self::Generic,
+        Self::Transactions,
+        Self::Connection,
+        Self::Server,
+    ];
+
+    /// As COMMAND DOCS calls it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::String => "string",
+            Self::Bitmap => "bitmap",
+            Self::Generic => "generic",
+            Self::Transactions => "transactions",
+            Self::Connection => "connection",
+            Self::Server => "server",
+        }
+    }
+}
+
+/// Redis's flags of commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flag {
+    Write,
+    Readonly,
+    /// May need memory.
+    DenyOom,
+    Admin,
+    NoScript,
+    Loading,
+    Stale,
+    SkipSlowlog,
+    Fast,
+    /// Allowed before the client has authenticated.
+    NoAuth,
+    AllowBusy,
+    /// Not allowed between MULTI and EXEC.
+    NoMulti,
+}
+
+impl Flag {
+    /// As COMMAND INFO calls it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Write => "write",
+            Self::Readonly => "readonly",
+            Self::DenyOom => "denyoom",
+            Self::Admin => "admin",
+            Self::NoScript => "noscript",
+            Self::Loading => "loading",
+            Self::Stale => "stale",
+            Self::SkipSlowlog => "skip_slowlog",
+            Self::Fast => "fast",
+            Self::NoAuth => "no_auth",
+            Self::AllowBusy => "allow_busy",
+            Self::NoMulti => "no_multi",
+        }
+    }
+}
+
+/// Redis's categories of commands, for access rights.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Category {
+    Keyspace,
+    Read,
+    Write,
+    String,
+    Bitmap,
+    Admin,
+    Fast,
+    Slow,
+    Dangerous,
+    Connection,
+    Transaction,
+}
+
+impl Category {
+    /// In the order in which Redis names them.
+    pub(crate) const ALL: &'static [Self] = &[
+        Self::Keyspace,
+        Self::Read,
+        Self::Write,
+        Self::String,
+        Self::Bitmap,
+        Self::Admin,
+        Self::Fast,
+        Self::Slow,
+        Self::Dangerous,
+        Self::Connection,
+        Self::Transaction,
+    ];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Keyspace => "keyspace",
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::String => "string",
+            Self::Bitmap => "bitmap",
+            Self::Admin => "admin",
+            Self::Fast => "fast",
+            Self::Slow => "slow",
+            Self::Dangerous => "dangerous",
+            Self::Connection => "connection",
+            Self::Transaction => "transaction",
+        }
+    }
+}
+
+/// Where keys stand among the words, and what is done to them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Keys {
+    pub(crate) notes: &'static str,
+    /// Redis's flags of key specifications.
+    pub(crate) flags: &'static [&'static str],
+    /// Position of the first key; the command's name is at 0.
+    pub(crate) first: i32,
+    /// Position of the last, counted from the first; negative: from the end
+    /// of the request, -1 is its last word.
+    pub(crate) last: i32,
+    pub(crate) step: i32,
+}
+
+impl Keys {
+    /// One key.
+    pub(crate) const fn at(position: i32, flags: &'static [&'static str]) -> Self {
+        Self {
+            notes: "",
+            flags,
+            first: position,
+            last: 0,
+            step: 1,
+        }
+    }
+
+    pub(crate) const fn last(self, last: i32) -> Self {
+        Self { last, ..self }
+    }
+
+    pub(crate) const fn step(self, step: i32) -> Self {
+        Self { step, ..self }
+    }
+
+    pub(crate) const fn notes(self, notes: &'static str) -> Self {
+        Self { notes, ..self }
+    }
+
+    /// Positions of the keys in a request of that many words.
+    pub(crate) fn positions(self, words: usize) -> impl Iterator<Item = usize> {
+        let words = words as i32;
+        let last = if self.last < 0 {
+            words + self.last
+        } else {
+            self.first + self.last
+        };
+        (self.first..=last.min(words - 1))
+            .step_by(self.step as usize)
+            .map(|position| position as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn positions(keys: Keys, words: usize) -> Vec<usize> {
+        keys.positions(words).collect()
+    }
+
+    #[test]
+    fn positions_of_keys() {
+        let key = Keys::at(1, &[]);
+        assert_eq!(positions(key, 2), [1]);
+        assert_eq!(positions(key, 1), [0usize; 0]);
+        assert_eq!(positions(key.last(-1), 4), [1, 2, 3]);
+        assert_eq!(positions(key.last(-1).step(2), 5), [1, 3]);
+        assert_eq!(positions(key.last(1), 5), [1, 2]);
+        assert_eq!(positions(Keys::at(2, &[]).last(-1), 5), [2, 3, 4]);
+    }
+}

@@ -1,0 +1,115 @@
+//! One request: may it run, must it wait for EXEC, is it tried again.
+
+use std::thread;
+use std::time::Duration;
+
+use bpfdb::Status;
+
+use super::definition::{Command, Flag};
+use super::table::{self, Call};
+use super::{Context, Failure, Outcome, atomic};
+use crate::reply;
+use crate::request::Request;
+
+/// Executes a request and adds its reply.
+pub(crate) fn execute(context: &mut Context<'_>, request: Request) {
+    let start = context.replies.len();
+    let outcome = match admit(context, &request) {
+        Ok(call) if must_wait(context, call.command) => queue(context, call, request),
+        Ok(call) => patiently(context, call.command, &request.words[call.name_words..]),
+        Err(failure) => {
+            refused(context);
+            Err(failure)
+        }
+    };
+    if let Err(failure) = outcome {
+        context.replies.truncate(start);
+        let text = error_text(context, failure);
+        context.replies.error(text);
+    }
+}
+
+/// The reply to a failure.
+pub(super) fn error_text(context: &Context<'_>, failure: Failure) -> Vec<u8> {
+    match failure {
+        Failure::Text(text) => text,
+        // An Error fails the client's transaction, if there is one.
+        Failure::Engine(status) => reply::error_text(status, atomic::has_failed(context.session)),
+    }
+}
+
+/// Finds the command of a request that may be executed.
+fn admit(context: &Context<'_>, request: &Request) -> Result<Call, Failure> {
+    let call = table::resolve(&request.words)?;
+    if !context.connection.authenticated && !call.command.has(Flag::NoAuth) {
+        return Err("NOAUTH Authentication required.".into());
+    }
+    if context.connection.queue.is_some() && call.command.has(Flag::NoMulti) {
+        return Err("ERR Command not allowed inside a transaction".into());
+    }
+    if request.cut {
+        return Err(Status::ValueTooLarge.into());
+    }
+    Ok(call)
+}
+
+/// EXEC will not run a queue in which something is missing.
+fn refused(context: &mut Context<'_>) {
+    if let Some(queue) = &mut context.connection.queue {
+        queue.spoil();
+    }
+}
+
+fn must_wait(context: &Context<'_>, command: &Command) -> bool {
+    context.connection.queue.is_some() && command.queued
+}
+
+fn queue(context: &mut Context<'_>, call: Call, request: Request) -> Outcome {
+    if let Some(queue) = &mut context.connection.queue {
+        queue.add(call.command, request.words, call.name_words)?;
+    }
+    context.replies.simple("QUEUED");
+    Ok(())
+}
+
+/// Runs a command, and again if that may help: a failed statement has done
+/// nothing, unless it has failed a transaction.
+fn patiently(context: &mut Context<'_>, command: &Command, words: &[Vec<u8>]) -> Outcome {
+    let start = context.replies.len();
+    let mut patience = Patience::default();
+    loop {
+        let outcome = (command.run)(context, words);
+        let Err(Failure::Engine(status)) = outcome else {
+            return outcome;
+        };
+        if atomic::has_failed(context.session) || !patience.wait(status) {
+            return outcome;
+        }
+        context.replies.truncate(start);
+    }
+}
+
+/// How often something is tried again.
+#[derive(Debug, Default)]
+pub(super) struct Patience {
+    tries: u32,
+}
+
+impl Patience {
+    /// Waits a moment after an Error; false if another try would not help.
+    pub(super) fn wait(&mut self, status: Status) -> bool {
+        // Memory is being added; or another processor holds a lock for a moment
+        // (if a client does, it may do so for long).
+        let (most, pause) = match status {
+            Status::MemoryPending => (100, Duration::from_millis(1)),
+            Status::Conflict => (5, Duration::from_micros(200)),
+            _ => return false,
+        };
+        self.tries += 1;
+        if self.tries > most {
+            return false;
+        }
+        thread::sleep(pause);
+        true
+    }
+}

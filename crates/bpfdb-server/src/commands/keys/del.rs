@@ -1,0 +1,36 @@
+//! DEL.
+
+use super::super::atomic::{Kind, atomically};
+use super::super::prelude::*;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "del",
+    summary: "Delete a key",
+    since: "1.0.0",
+    group: Group::Generic,
+    complexity: "O(N) where N is the number of keys that will be removed. When a key to remove holds a value other than a string, the individual complexity for this key is O(M) where M is the number of elements in the list, set, sorted set or hash. Removing a single key that holds a string value is O(1).",
+    arity: -2,
+    flags: &[Flag::Write],
+    categories: &[Category::Keyspace],
+    tips: &["request_policy:multi_shard", "response_policy:agg_sum"],
+    keys: &[Keys::at(1, &["RM", "delete"]).last(-1)],
+    path: Path::Kernel,
+    run,
+    ..Command::BASE
+};
+
+pub(super) fn run(context: &mut Context<'_>, keys: &[Vec<u8>]) -> Outcome {
+    let deleted = if let [key] = keys {
+        i64::from(context.session.delete(key)?)
+    } else {
+        atomically(context.session, Kind::Write, |session| {
+            let mut deleted = 0;
+            for key in keys {
+                deleted += i64::from(session.delete(key)?);
+            }
+            Ok(deleted)
+        })?
+    };
+    context.replies.integer(deleted);
+    Ok(())
+}

@@ -1,0 +1,25 @@
+//! TYPE.
+
+use super::super::prelude::*;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "type",
+    summary: "Determine the type stored at key",
+    since: "1.0.0",
+    group: Group::Generic,
+    complexity: "O(1)",
+    arity: 2,
+    flags: &[Flag::Readonly, Flag::Fast],
+    categories: &[Category::Keyspace],
+    keys: &[Keys::at(1, &["RO"])],
+    run,
+    ..Command::BASE
+};
+
+fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
+    let found = context.session.get(&arguments[0])?.is_some();
+    context
+        .replies
+        .simple(if found { "string" } else { "none" });
+    Ok(())
+}

@@ -1,0 +1,51 @@
+//! docs/commands.md: the commands as a table.
+
+use std::fmt::Write as _;
+
+use super::definition::{Command, Group, Path};
+use super::table::COMMANDS;
+
+/// The page, as it is to be written.
+pub fn page() -> String {
+    let mut page = String::from(
+        "# Commands\n\n\
+         Generated from the definitions in `crates/bpfdb-server/src/commands` by `make fmt`.\n\n\
+         Kernel: answered there, without waking the server's process, as long as the request\n\
+         has the plain form and size ([network.md](network.md) tells what is passed on); else\n\
+         in user space, on the same session. Since: the version of Redis that brought the\n\
+         command.\n",
+    );
+    for &group in Group::ALL {
+        let title = group.name();
+        // Writing to a String cannot fail.
+        let _ = write!(
+            page,
+            "\n## {}{}\n\n| Command | Path | Since | Differences from Redis 7.0 |\n|---|---|---|---|\n",
+            title[..1].to_ascii_uppercase(),
+            &title[1..],
+        );
+        for command in COMMANDS.iter().filter(|command| command.group == group) {
+            rows(&mut page, command);
+        }
+    }
+    page
+}
+
+fn rows(page: &mut String, command: &Command) {
+    if command.subcommands.is_empty() {
+        row(page, command);
+    }
+    for subcommand in command.subcommands {
+        row(page, subcommand);
+    }
+}
+
+fn row(page: &mut String, command: &Command) {
+    let name = command.name.replace('|', " ").to_ascii_uppercase();
+    let path = match command.path {
+        Path::Kernel => "kernel",
+        Path::UserSpace => "user space",
+    };
+    let (since, differences) = (command.since, command.differences);
+    let _ = writeln!(page, "| {name} | {path} | {since} | {differences} |");
+}

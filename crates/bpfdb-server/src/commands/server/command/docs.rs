@@ -1,0 +1,69 @@
+//! COMMAND DOCS.
+
+use super::super::super::prelude::*;
+use super::super::super::table::{COMMANDS, by_full_name};
+use crate::reply::Replies;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "command|docs",
+    summary: "Get array of specific Redis command documentation",
+    since: "7.0.0",
+    group: Group::Server,
+    complexity: "O(N) where N is the number of commands to look up",
+    arity: -2,
+    flags: &[Flag::Loading, Flag::Stale],
+    categories: &[Category::Connection],
+    tips: &["nondeterministic_output_order"],
+    differences: "Without histories and arguments.",
+    run,
+    ..Command::BASE
+};
+
+fn run(context: &mut Context<'_>, names: &[Vec<u8>]) -> Outcome {
+    let asked: Vec<&Command> = if names.is_empty() {
+        COMMANDS.clone()
+    } else {
+        names.iter().filter_map(|name| by_full_name(name)).collect()
+    };
+    all(context.replies, &asked);
+    Ok(())
+}
+
+fn all(replies: &mut Replies, commands: &[&Command]) {
+    replies.map(commands.len());
+    for command in commands {
+        replies.bulk(command.name);
+        document(replies, command);
+    }
+}
+
+fn document(replies: &mut Replies, command: &Command) {
+    let fields = [
+        ("summary", command.summary),
+        ("since", command.since),
+        ("group", command.group.name()),
+        ("complexity", command.complexity),
+    ];
+    let deprecated = command.deprecated.as_ref();
+    let has_subcommands = !command.subcommands.is_empty();
+    let more = 3 * usize::from(deprecated.is_some()) + usize::from(has_subcommands);
+
+    replies.map(fields.len() + more);
+    for (name, text) in fields {
+        replies.bulk(name);
+        replies.bulk(text);
+    }
+    if let Some(deprecated) = deprecated {
+        replies.bulk("doc_flags");
+        replies.set(1);
+        replies.simple("deprecated");
+        replies.bulk("deprecated_since");
+        replies.bulk(deprecated.since);
+        replies.bulk("replaced_by");
+        replies.bulk(deprecated.replaced_by);
+    }
+    if has_subcommands {
+        replies.bulk("subcommands");
+        all(replies, command.subcommands);
+    }
+}

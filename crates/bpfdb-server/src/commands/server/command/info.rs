@@ -1,0 +1,141 @@
+//! COMMAND INFO: what clients must know of a command to call it.
+
+use super::super::super::prelude::*;
+use super::super::super::table::{COMMANDS, by_full_name};
+use crate::reply::Replies;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "command|info",
+    summary: "Get array of specific Redis command details, or all when no argument is given.",
+    since: "2.8.13",
+    group: Group::Server,
+    complexity: "O(N) where N is the number of commands to look up",
+    arity: -2,
+    flags: &[Flag::Loading, Flag::Stale],
+    categories: &[Category::Connection],
+    tips: &["nondeterministic_output_order"],
+    run,
+    ..Command::BASE
+};
+
+fn run(context: &mut Context<'_>, names: &[Vec<u8>]) -> Outcome {
+    let replies = &mut *context.replies;
+    if names.is_empty() {
+        replies.array(COMMANDS.len());
+        COMMANDS
+            .iter()
+            .for_each(|command| describe(replies, command));
+        return Ok(());
+    }
+    replies.array(names.len());
+    for name in names {
+        match by_full_name(name) {
+            Some(command) => describe(replies, command),
+            None => replies.null_array(),
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn describe(replies: &mut Replies, command: &Command) {
+    replies.array(10);
+    replies.bulk(command.name);
+    replies.integer(command.arity.into());
+    replies.set(command.flags.len());
+    for flag in command.flags {
+        replies.simple(flag.name());
+    }
+    for position in range(command.keys) {
+        replies.integer(position.into());
+    }
+    categories(replies, command);
+    replies.set(command.tips.len());
+    for tip in command.tips {
+        replies.bulk(tip);
+    }
+    replies.set(command.keys.len());
+    for keys in command.keys {
+        specification(replies, *keys);
+    }
+    replies.array(command.subcommands.len());
+    for subcommand in command.subcommands {
+        describe(replies, subcommand);
+    }
+}
+
+fn categories(replies: &mut Replies, command: &Command) {
+    let of_it = || {
+        Category::ALL
+            .iter()
+            .filter(|&&category| command.is_in(category))
+    };
+    replies.set(of_it().count());
+    for category in of_it() {
+        replies.simple(&format!("@{}", category.name()));
+    }
+}
+
+fn specification(replies: &mut Replies, keys: Keys) {
+    let notes = usize::from(!keys.notes.is_empty());
+    replies.map(3 + notes);
+    if notes > 0 {
+        replies.bulk("notes");
+        replies.bulk(keys.notes);
+    }
+    replies.bulk("flags");
+    replies.set(keys.flags.len());
+    for flag in keys.flags {
+        replies.simple(flag);
+    }
+    replies.bulk("begin_search");
+    typed(replies, "index", &[("index", keys.first)]);
+    replies.bulk("find_keys");
+    let range = [("lastkey", keys.last), ("keystep", keys.step), ("limit", 0)];
+    typed(replies, "range", &range);
+}
+
+fn typed(replies: &mut Replies, kind: &str, fields: &[(&str, i32)]) {
+    replies.map(2);
+    replies.bulk("type");
+    replies.bulk(kind);
+    replies.bulk("spec");
+    replies.map(fields.len());
+    for &(name, value) in fields {
+        replies.bulk(name);
+        replies.integer(value.into());
+    }
+}
+
+/// First, last and step, as clients of before Redis 7 read them: of several
+/// specifications, as long as each begins where the one before it ends.
+fn range(specifications: &[Keys]) -> [i32; 3] {
+    let mut result = [0; 3];
+    for keys in specifications {
+        let last = if keys.last < 0 {
+            keys.last
+        } else {
+            keys.first + keys.last
+        };
+        result = match result {
+            [0, ..] => [keys.first, last, keys.step],
+            [first, before, 1] if keys.step == 1 && keys.first == before + 1 => [first, last, 1],
+            other => return other,
+        };
+    }
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_of_keys() {
+        let key = |position| Keys::at(position, &[]);
+        assert_eq!(range(&[]), [0, 0, 0]);
+        assert_eq!(range(&[key(1)]), [1, 1, 1]);
+        assert_eq!(range(&[key(1).last(-1).step(2)]), [1, -1, 2]);
+        assert_eq!(range(&[key(1), key(2)]), [1, 2, 1]);
+        assert_eq!(range(&[key(2), key(3).last(-1)]), [2, -1, 1]);
+    }
+}

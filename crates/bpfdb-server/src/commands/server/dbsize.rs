@@ -1,0 +1,24 @@
+//! DBSIZE.
+
+use super::super::prelude::*;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "dbsize",
+    summary: "Return the number of keys in the selected database",
+    since: "1.0.0",
+    group: Group::Server,
+    complexity: "O(1)",
+    arity: 1,
+    flags: &[Flag::Readonly, Flag::Fast],
+    categories: &[Category::Keyspace],
+    tips: &["request_policy:all_shards", "response_policy:agg_sum"],
+    differences: "Counts records: those included that are deleted or expired, but not cleared away yet.",
+    run,
+    ..Command::BASE
+};
+
+fn run(context: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {
+    let stats = context.engine.stats()?;
+    context.replies.integer(stats.records as i64);
+    Ok(())
+}

@@ -1,0 +1,15 @@
+//! The server itself.
+
+mod command;
+mod config;
+mod dbsize;
+mod info;
+
+use super::definition::Command;
+
+pub(super) static COMMANDS: &[&Command] = &[
+    &command::COMMAND,
+    &config::COMMAND,
+    &dbsize::COMMAND,
+    &info::COMMAND,
+];

@@ -1,0 +1,44 @@
+//! BITCOUNT.
+
+use super::super::arguments::syntax_error;
+use super::super::prelude::*;
+use super::bits::{self, Unit};
+
+pub(crate) static COMMAND: Command = Command {
+    name: "bitcount",
+    summary: "Count set bits in a string",
+    since: "2.6.0",
+    group: Group::Bitmap,
+    complexity: "O(N)",
+    arity: -2,
+    flags: &[Flag::Readonly],
+    categories: &[Category::Bitmap],
+    keys: &[Keys::at(1, &["RO", "access"])],
+    run,
+    ..Command::BASE
+};
+
+fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
+    // As in Redis: without a value nobody looks at the rest.
+    let Some(value) = context.session.get(&arguments[0])? else {
+        context.replies.integer(0);
+        return Ok(());
+    };
+    let range = match &arguments[1..] {
+        [] => bits::range(0, -1, Unit::Byte, value.len()),
+        [start, end, unit @ ..] if unit.len() <= 1 => {
+            let (start, end) = bits::positions(start, end)?;
+            if start < 0 && end < 0 && start > end {
+                0..0
+            } else {
+                let unit = unit
+                    .first()
+                    .map_or(Ok(Unit::Byte), |word| Unit::parse(word))?;
+                bits::range(start, end, unit, value.len())
+            }
+        }
+        _ => return Err(syntax_error()),
+    };
+    context.replies.integer(bits::count(&value, range) as i64);
+    Ok(())
+}

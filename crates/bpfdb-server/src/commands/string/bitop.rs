@@ -1,0 +1,86 @@
+//! BITOP.
+
+use super::super::arguments::{is, syntax_error};
+use super::super::atomic::{Kind, atomically};
+use super::super::prelude::*;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "bitop",
+    summary: "Perform bitwise operations between strings",
+    since: "2.6.0",
+    group: Group::Bitmap,
+    complexity: "O(N)",
+    arity: -4,
+    flags: &[Flag::Write, Flag::DenyOom],
+    categories: &[Category::Bitmap],
+    keys: &[
+        Keys::at(2, &["OW", "update"]),
+        Keys::at(3, &["RO", "access"]).last(-1),
+    ],
+    run,
+    ..Command::BASE
+};
+
+type Join = fn(u8, u8) -> u8;
+
+#[derive(Clone, Copy)]
+enum Operation {
+    Join(Join),
+    Not,
+}
+
+impl Operation {
+    fn parse(word: &[u8]) -> Result<Self, Failure> {
+        let joins: [(&str, Join); 3] = [
+            ("and", |a, b| a & b),
+            ("or", |a, b| a | b),
+            ("xor", |a, b| a ^ b),
+        ];
+        if is(word, "not") {
+            return Ok(Self::Not);
+        }
+        joins
+            .into_iter()
+            .find(|(name, _)| is(word, name))
+            .map(|(_, join)| Self::Join(join))
+            .ok_or_else(syntax_error)
+    }
+
+    /// Shorter values are thought to go on with zeros.
+    fn apply(self, values: &[Vec<u8>]) -> Vec<u8> {
+        let len = values.iter().map(Vec::len).max().unwrap_or(0);
+        let byte = |value: &Vec<u8>, i: usize| value.get(i).copied().unwrap_or(0);
+        (0..len)
+            .map(|i| match self {
+                Self::Not => !values[0][i],
+                Self::Join(join) => {
+                    let rest = values[1..].iter();
+                    rest.fold(byte(&values[0], i), |all, value| join(all, byte(value, i)))
+                }
+            })
+            .collect()
+    }
+}
+
+fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
+    let operation = Operation::parse(&arguments[0])?;
+    let (target, sources) = (&arguments[1], &arguments[2..]);
+    if matches!(operation, Operation::Not) && sources.len() != 1 {
+        return Err("ERR BITOP NOT must be called with a single source key.".into());
+    }
+    let len = atomically(context.session, Kind::Write, |session| {
+        let mut values = Vec::with_capacity(sources.len());
+        for key in sources {
+            values.push(session.get(key)?.unwrap_or_default());
+        }
+        let result = operation.apply(&values);
+        if result.is_empty() {
+            session.delete(target)?;
+        } else {
+            session.set(target, &result)?;
+        }
+        Ok(result.len())
+    })?;
+    context.replies.integer(len as i64);
+    Ok(())
+}

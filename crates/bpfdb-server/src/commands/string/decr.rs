@@ -1,0 +1,23 @@
+//! DECR.
+
+use super::super::prelude::*;
+use super::incr::add;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "decr",
+    summary: "Decrement the integer value of a key by one",
+    since: "1.0.0",
+    group: Group::String,
+    complexity: "O(1)",
+    arity: 2,
+    flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
+    categories: &[Category::String],
+    keys: &[Keys::at(1, &["RW", "access", "update"])],
+    path: Path::Kernel,
+    run,
+    ..Command::BASE
+};
+
+fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
+    add(context, &arguments[0], -1)
+}

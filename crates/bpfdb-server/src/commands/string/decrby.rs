@@ -1,0 +1,27 @@
+//! DECRBY.
+
+use super::super::arguments::number;
+use super::super::prelude::*;
+use super::incr::add;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "decrby",
+    summary: "Decrement the integer value of a key by the given number",
+    since: "1.0.0",
+    group: Group::String,
+    complexity: "O(1)",
+    arity: 3,
+    flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
+    categories: &[Category::String],
+    keys: &[Keys::at(1, &["RW", "access", "update"])],
+    path: Path::Kernel,
+    run,
+    ..Command::BASE
+};
+
+fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
+    let delta = number(&arguments[1])?
+        .checked_neg()
+        .ok_or("ERR decrement would overflow")?;
+    add(context, &arguments[0], delta)
+}

@@ -1,0 +1,24 @@
+//! GET.
+
+use super::super::prelude::*;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "get",
+    summary: "Get the value of a key",
+    since: "1.0.0",
+    group: Group::String,
+    complexity: "O(1)",
+    arity: 2,
+    flags: &[Flag::Readonly, Flag::Fast],
+    categories: &[Category::String],
+    keys: &[Keys::at(1, &["RO", "access"])],
+    path: Path::Kernel,
+    run,
+    ..Command::BASE
+};
+
+fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
+    let value = context.session.get(&arguments[0])?;
+    context.replies.bulk_or_null(value.as_deref());
+    Ok(())
+}

@@ -1,0 +1,25 @@
+//! GETBIT.
+
+use super::super::prelude::*;
+use super::bits;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "getbit",
+    summary: "Returns the bit value at offset in the string value stored at key",
+    since: "2.2.0",
+    group: Group::Bitmap,
+    complexity: "O(1)",
+    arity: 3,
+    flags: &[Flag::Readonly, Flag::Fast],
+    categories: &[Category::Bitmap],
+    keys: &[Keys::at(1, &["RO", "access"])],
+    run,
+    ..Command::BASE
+};
+
+fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
+    let offset = bits::offset(&arguments[1])?;
+    let value = context.session.get(&arguments[0])?.unwrap_or_default();
+    context.replies.integer(bits::get(&value, offset).into());
+    Ok(())
+}

@@ -1,0 +1,31 @@
+//! GETDEL.
+
+use super::super::atomic::{Kind, atomically};
+use super::super::prelude::*;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "getdel",
+    summary: "Get the value of a key and delete the key",
+    since: "6.2.0",
+    group: Group::String,
+    complexity: "O(1)",
+    arity: 2,
+    flags: &[Flag::Write, Flag::Fast],
+    categories: &[Category::String],
+    keys: &[Keys::at(1, &["RW", "access", "delete"])],
+    run,
+    ..Command::BASE
+};
+
+fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
+    let key = &arguments[0];
+    let old = atomically(context.session, Kind::Write, |session| {
+        let old = session.get_for_update(key)?;
+        if old.is_some() {
+            session.delete(key)?;
+        }
+        Ok(old)
+    })?;
+    context.replies.bulk_or_null(old.as_deref());
+    Ok(())
+}

@@ -1,0 +1,24 @@
+//! INCRBY.
+
+use super::super::arguments::number;
+use super::super::prelude::*;
+use super::incr::add;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "incrby",
+    summary: "Increment the integer value of a key by the given amount",
+    since: "1.0.0",
+    group: Group::String,
+    complexity: "O(1)",
+    arity: 3,
+    flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
+    categories: &[Category::String],
+    keys: &[Keys::at(1, &["RW", "access", "update"])],
+    path: Path::Kernel,
+    run,
+    ..Command::BASE
+};
+
+fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
+    add(context, &arguments[0], number(&arguments[1])?)
+}

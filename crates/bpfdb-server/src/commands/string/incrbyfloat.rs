@@ -1,0 +1,37 @@
+//! INCRBYFLOAT.
+
+use super::super::prelude::*;
+use super::super::value::change;
+use crate::extended::Extended;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "incrbyfloat",
+    summary: "Increment the float value of a key by the given amount",
+    since: "2.6.0",
+    group: Group::String,
+    complexity: "O(1)",
+    arity: 3,
+    flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
+    categories: &[Category::String],
+    keys: &[Keys::at(1, &["RW", "access", "update"])],
+    differences: "Hexadecimal numbers are not accepted.",
+    run,
+    ..Command::BASE
+};
+
+fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
+    let text = change(context.session, &arguments[0], |old| {
+        let old = old.map_or(Ok(Extended::ZERO), |text| number(&text))?;
+        let new = old
+            .add(number(&arguments[1])?)
+            .ok_or("ERR increment would produce NaN or Infinity")?;
+        let text = new.to_text().into_bytes();
+        Ok((Some(text.clone()), text))
+    })?;
+    context.replies.bulk(&text);
+    Ok(())
+}
+
+fn number(text: &[u8]) -> Result<Extended, Failure> {
+    Extended::parse(text).ok_or_else(|| "ERR value is not a valid float".into())
+}

@@ -1,0 +1,233 @@
+//! LCS: the longest common subsequence of two values.
+
+use super::super::arguments::{is, number, syntax_error};
+use super::super::atomic::{Kind, atomically};
+use super::super::prelude::*;
+use super::super::value::REDIS_VALUE_MAX;
+use crate::reply::Replies;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "lcs",
+    summary: "Find longest common substring",
+    since: "7.0.0",
+    group: Group::String,
+    complexity: "O(N*M) where N and M are the lengths of s1 and s2, respectively",
+    arity: -3,
+    flags: &[Flag::Readonly],
+    categories: &[Category::String],
+    keys: &[Keys::at(1, &["RO", "access"]).last(1)],
+    run,
+    ..Command::BASE
+};
+
+#[derive(Debug, Default)]
+struct Options {
+    ranges: bool,
+    length: bool,
+    with_lengths: bool,
+    shortest: i64,
+}
+
+impl Options {
+    fn parse(mut words: &[Vec<u8>]) -> Result<Self, Failure> {
+        let mut options = Self::default();
+        while let Some((word, behind)) = words.split_first() {
+            words = behind;
+            if is(word, "idx") {
+                options.ranges = true;
+            } else if is(word, "len") {
+                options.length = true;
+            } else if is(word, "withmatchlen") {
+                options.with_lengths = true;
+            } else if is(word, "minmatchlen")
+                && let Some((shortest, behind)) = words.split_first()
+            {
+                options.shortest = number(shortest)?;
+                words = behind;
+            } else {
+                return Err(syntax_error());
+            }
+        }
+        if options.ranges && options.length {
+            return Err("ERR If you want both the length and indexes, please just use IDX.".into());
+        }
+        Ok(options)
+    }
+}
+
+fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
+    let options = Options::parse(&arguments[2..])?;
+    let (a, b) = atomically(context.session, Kind::Read, |session| {
+        let a = session.get(&arguments[0])?.unwrap_or_default();
+        let b = session.get(&arguments[1])?.unwrap_or_default();
+        Ok((a, b))
+    })?;
+    let table = Table::new(&a, &b)?;
+    let replies = &mut *context.replies;
+    if options.ranges {
+        reply_ranges(replies, &table, &options);
+    } else if options.length {
+        replies.integer(table.length() as i64);
+    } else {
+        replies.bulk(table.subsequence());
+    }
+    Ok(())
+}
+
+fn reply_ranges(replies: &mut Replies, table: &Table<'_>, options: &Options) {
+    let mut ranges = table.ranges();
+    ranges.retain(|range| range.len as i64 >= options.shortest);
+    replies.map(2);
+    replies.bulk("matches");
+    replies.array(ranges.len());
+    for range in ranges {
+        replies.array(2 + usize::from(options.with_lengths));
+        for start in [range.a, range.b] {
+            replies.array(2);
+            replies.integer(start as i64);
+            replies.integer((start + range.len - 1) as i64);
+        }
+        if options.with_lengths {
+            replies.integer(range.len as i64);
+        }
+    }
+    replies.bulk("len");
+    replies.integer(table.length() as i64);
+}
+
+/// At (i, j): length of the longest common subsequence of the first i bytes of
+/// a and the first j bytes of b. It is never longer than what the bound on the
+/// table's size leaves for the shorter of the two, so that 16 bits hold it.
+struct Table<'a> {
+    a: &'a [u8],
+    b: &'a [u8],
+    lengths: Vec<u16>,
+}
+
+/// Bytes that are equal, one after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Range {
+    a: usize,
+    b: usize,
+    len: usize,
+}
+
+impl<'a> Table<'a> {
+    fn new(a: &'a [u8], b: &'a [u8]) -> Result<Self, Failure> {
+        let size = (a.len() + 1) * (b.len() + 1);
+        // Redis's bound, for its cells of four bytes.
+        if size as u64 * 4 > REDIS_VALUE_MAX {
+            return Err(
+                "ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len"
+                    .into(),
+            );
+        }
+        let mut table = Self {
+            a,
+            b,
+            lengths: vec![0; size],
+        };
+        table.fill();
+        Ok(table)
+    }
+
+    fn fill(&mut self) {
+        let width = self.b.len() + 1;
+        for (i, a) in self.a.iter().enumerate() {
+            let (before, row) = self.lengths[i * width..].split_at_mut(width);
+            for (j, b) in self.b.iter().enumerate() {
+                row[j + 1] = if a == b {
+                    before[j] + 1
+                } else {
+                    before[j + 1].max(row[j])
+                };
+            }
+        }
+    }
+
+    fn at(&self, i: usize, j: usize) -> u16 {
+        self.lengths[i * (self.b.len() + 1) + j]
+    }
+
+    fn length(&self) -> usize {
+        self.at(self.a.len(), self.b.len()).into()
+    }
+
+    /// Positions of the equal bytes, from the last to the first.
+    fn matches(&self) -> impl Iterator<Item = (usize, usize)> {
+        let (mut i, mut j) = (self.a.len(), self.b.len());
+        std::iter::from_fn(move || {
+            while i > 0 && j > 0 {
+                if self.a[i - 1] == self.b[j - 1] {
+                    i -= 1;
+                    j -= 1;
+                    return Some((i, j));
+                }
+                if self.at(i - 1, j) > self.at(i, j - 1) {
+                    i -= 1;
+                } else {
+                    j -= 1;
+                }
+            }
+            None
+        })
+    }
+
+    fn subsequence(&self) -> Vec<u8> {
+        let mut bytes: Vec<u8> = self.matches().map(|(i, _)| self.a[i]).collect();
+        bytes.reverse();
+        bytes
+    }
+
+    /// From the last to the first.
+    fn ranges(&self) -> Vec<Range> {
+        let mut ranges: Vec<Range> = Vec::new();
+        for (a, b) in self.matches() {
+            match ranges.last_mut() {
+                Some(range) if range.a == a + 1 && range.b == b + 1 => {
+                    *range = Range {
+                        a,
+                        b,
+                        len: range.len + 1,
+                    };
+                }
+                _ => ranges.push(Range { a, b, len: 1 }),
+            }
+        }
+        ranges
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_example_of_the_documentation() {
+        let table = Table::new(b"ohmytext", b"mynewtext").expect("small");
+        assert_eq!(table.length(), 6);
+        assert_eq!(table.subsequence(), b"mytext");
+        let ranges = [Range { a: 4, b: 5, len: 4 }, Range { a: 2, b: 0, len: 2 }];
+        assert_eq!(table.ranges(), ranges);
+    }
+
+    #[test]
+    fn nothing_in_common() {
+        assert_eq!(Table::new(b"", b"abc").expect("small").length(), 0);
+        assert!(
+            Table::new(b"xyz", b"abc")
+                .expect("small")
+                .ranges()
+                .is_empty()
+        );
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let long = vec![b'a'; 65536];
+        assert!(Table::new(&long, &long).is_err());
+        // The longest result that the bound allows.
+        let side = vec![b'a'; 11_584];
+        assert_eq!(Table::new(&side, &side).expect("fits").length(), 11_584);
+    }
+}

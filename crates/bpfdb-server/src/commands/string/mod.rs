@@ -1,0 +1,56 @@
+//! Strings, and the bits in them.
+
+mod append;
+mod bitcount;
+mod bitop;
+mod bitpos;
+mod bits;
+mod decr;
+mod decrby;
+mod get;
+mod getbit;
+mod getdel;
+mod getrange;
+mod getset;
+mod incr;
+mod incrby;
+mod incrbyfloat;
+mod lcs;
+mod mget;
+mod mset;
+mod msetnx;
+mod set;
+mod setbit;
+mod setnx;
+mod setrange;
+mod strlen;
+mod substr;
+
+use super::definition::Command;
+
+pub(super) static COMMANDS: &[&Command] = &[
+    &append::COMMAND,
+    &bitcount::COMMAND,
+    &bitop::COMMAND,
+    &bitpos::COMMAND,
+    &decr::COMMAND,
+    &decrby::COMMAND,
+    &get::COMMAND,
+    &getbit::COMMAND,
+    &getdel::COMMAND,
+    &getrange::COMMAND,
+    &getset::COMMAND,
+    &incr::COMMAND,
+    &incrby::COMMAND,
+    &incrbyfloat::COMMAND,
+    &lcs::COMMAND,
+    &mget::COMMAND,
+    &mset::COMMAND,
+    &msetnx::COMMAND,
+    &set::COMMAND,
+    &setbit::COMMAND,
+    &setnx::COMMAND,
+    &setrange::COMMAND,
+    &strlen::COMMAND,
+    &substr::COMMAND,
+];

@@ -1,0 +1,38 @@
+//! MSET: all or nothing.
+
+use super::super::atomic::{Kind, atomically};
+use super::super::prelude::*;
+use super::super::table::wrong_arity;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "mset",
+    summary: "Set multiple keys to multiple values",
+    since: "1.0.1",
+    group: Group::String,
+    complexity: "O(N) where N is the number of keys to set.",
+    arity: -3,
+    flags: &[Flag::Write, Flag::DenyOom],
+    categories: &[Category::String],
+    tips: &[
+        "request_policy:multi_shard",
+        "response_policy:all_succeeded",
+    ],
+    keys: &[Keys::at(1, &["OW", "update"]).last(-1).step(2)],
+    path: Path::Kernel,
+    run,
+    ..Command::BASE
+};
+
+fn run(context: &mut Context<'_>, pairs: &[Vec<u8>]) -> Outcome {
+    if !pairs.len().is_multiple_of(2) {
+        return Err(wrong_arity("mset"));
+    }
+    atomically(context.session, Kind::Write, |session| {
+        for pair in pairs.chunks(2) {
+            session.set(&pair[0], &pair[1])?;
+        }
+        Ok(())
+    })?;
+    context.replies.ok();
+    Ok(())
+}

@@ -1,0 +1,39 @@
+//! MSETNX: all or nothing, and only if none is there.
+
+use super::super::atomic::{Kind, atomically};
+use super::super::prelude::*;
+use super::super::table::wrong_arity;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "msetnx",
+    summary: "Set multiple keys to multiple values, only if none of the keys exist",
+    since: "1.0.1",
+    group: Group::String,
+    complexity: "O(N) where N is the number of keys to set.",
+    arity: -3,
+    flags: &[Flag::Write, Flag::DenyOom],
+    categories: &[Category::String],
+    tips: &["request_policy:multi_shard", "response_policy:agg_min"],
+    keys: &[Keys::at(1, &["OW", "insert"]).last(-1).step(2)],
+    run,
+    ..Command::BASE
+};
+
+fn run(context: &mut Context<'_>, pairs: &[Vec<u8>]) -> Outcome {
+    if !pairs.len().is_multiple_of(2) {
+        return Err(wrong_arity("msetnx"));
+    }
+    let done = atomically(context.session, Kind::Write, |session| {
+        for pair in pairs.chunks(2) {
+            if session.get_for_update(&pair[0])?.is_some() {
+                return Ok(false);
+            }
+        }
+        for pair in pairs.chunks(2) {
+            session.set(&pair[0], &pair[1])?;
+        }
+        Ok(true)
+    })?;
+    context.replies.integer(done.into());
+    Ok(())
+}

@@ -1,0 +1,24 @@
+//! STRLEN.
+
+use super::super::prelude::*;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "strlen",
+    summary: "Get the length of the value stored in a key",
+    since: "2.2.0",
+    group: Group::String,
+    complexity: "O(1)",
+    arity: 2,
+    flags: &[Flag::Readonly, Flag::Fast],
+    categories: &[Category::String],
+    keys: &[Keys::at(1, &["RO"])],
+    path: Path::Kernel,
+    run,
+    ..Command::BASE
+};
+
+fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
+    let value = context.session.get(&arguments[0])?.unwrap_or_default();
+    context.replies.integer(value.len() as i64);
+    Ok(())
+}

@@ -1,0 +1,192 @@
+//! From a request to its command.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use super::definition::Command;
+use super::{Failure, connection, keys, server, string, transaction};
+
+/// Every folder of commands.
+static FOLDERS: &[&[&Command]] = &[
+    connection::COMMANDS,
+    keys::COMMANDS,
+    server::COMMANDS,
+    string::COMMANDS,
+    transaction::COMMANDS,
+];
+
+/// All commands, without their subcommands, by name.
+pub(super) static COMMANDS: LazyLock<Vec<&'static Command>> = LazyLock::new(|| {
+    let mut all = FOLDERS.concat();
+    all.sort_by_key(|command| command.name);
+    all
+});
+
+static BY_NAME: LazyLock<HashMap<&'static [u8], &'static Command>> = LazyLock::new(|| {
+    COMMANDS
+        .iter()
+        .map(|&command| (command.name.as_bytes(), command))
+        .collect()
+});
+
+/// A request's command, and how many of its words are the name.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Call {
+    pub(super) command: &'static Command,
+    pub(super) name_words: usize,
+}
+
+/// The command of a request with the right number of words.
+pub(super) fn resolve(words: &[Vec<u8>]) -> Result<Call, Failure> {
+    let call = find(words)?;
+    if call.command.fits(words.len()) {
+        Ok(call)
+    } else {
+        Err(wrong_arity(call.command.name))
+    }
+}
+
+/// The same, whatever the number of words.
+pub(super) fn find(words: &[Vec<u8>]) -> Result<Call, Failure> {
+    let command = command(&words[0]).ok_or_else(|| unknown(words))?;
+    let container = Call {
+        command,
+        name_words: 1,
+    };
+    match words.get(1) {
+        Some(word) if !command.subcommands.is_empty() => {
+            let command =
+                subcommand(command, word).ok_or_else(|| unknown_subcommand(command.name, word))?;
+            Ok(Call {
+                command,
+                name_words: 2,
+            })
+        }
+        _ => Ok(container),
+    }
+}
+
+/// A command by its name.
+fn command(name: &[u8]) -> Option<&'static Command> {
+    const LONGEST: usize = 32;
+    let mut small = [0; LONGEST];
+    let small = small.get_mut(..name.len())?;
+    small.copy_from_slice(name);
+    small.make_ascii_lowercase();
+    BY_NAME.get(&*small).copied()
+}
+
+fn subcommand(command: &Command, word: &[u8]) -> Option<&'static Command> {
+    let is =
+        |candidate: &&&'static Command| candidate.last_name().as_bytes().eq_ignore_ascii_case(word);
+    command.subcommands.iter().find(is).copied()
+}
+
+/// A command or, as `command|subcommand`, a subcommand.
+pub(super) fn by_full_name(name: &[u8]) -> Option<&'static Command> {
+    let bar = name.iter().position(|&byte| byte == b'|');
+    match bar {
+        None => command(name),
+        Some(bar) => subcommand(command(&name[..bar])?, &name[bar + 1..]),
+    }
+}
+
+pub(super) fn wrong_arity(name: &str) -> Failure {
+    format!("ERR wrong number of arguments for '{name}' command").into()
+}
+
+const SHOWN: usize = 128;
+
+fn unknown_subcommand(name: &str, word: &[u8]) -> Failure {
+    let help = format!("'. Try {} HELP.", name.to_ascii_uppercase());
+    let start = b"ERR unknown subcommand '";
+    Failure::Text([start, c_string(word, SHOWN), help.as_bytes()].concat())
+}
+
+/// Redis quotes the name and the first arguments, each and all of them up to
+/// 128 bytes, and as C strings.
+fn unknown(words: &[Vec<u8>]) -> Failure {
+    let mut arguments = Vec::new();
+    for word in &words[1..] {
+        if arguments.len() >= SHOWN {
+            break;
+        }
+        let shown = c_string(word, SHOWN - arguments.len());
+        arguments.extend_from_slice(&[b"'", shown, b"' "].concat());
+    }
+    Failure::Text(
+        [
+            b"ERR unknown command '",
+            c_string(&words[0], SHOWN),
+            b"', with args beginning with: ",
+            &arguments,
+        ]
+        .concat(),
+    )
+}
+
+fn c_string(bytes: &[u8], longest: usize) -> &[u8] {
+    let end = bytes.iter().position(|&byte| byte == 0);
+    &bytes[..end.unwrap_or(bytes.len()).min(longest)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::definition::Path;
+    use super::*;
+
+    fn with_subcommands() -> impl Iterator<Item = &'static Command> {
+        COMMANDS.iter().flat_map(|&command| {
+            std::iter::once(command).chain(command.subcommands.iter().copied())
+        })
+    }
+
+    #[test]
+    fn every_command_is_found_by_its_name() {
+        for command in with_subcommands() {
+            let upper = command.name.to_ascii_uppercase();
+            let found = by_full_name(upper.as_bytes()).expect("found");
+            assert!(std::ptr::eq(found, command), "{}", command.name);
+        }
+    }
+
+    #[test]
+    fn definitions_are_complete() {
+        for command in with_subcommands() {
+            let name = command.name;
+            assert!(!name.is_empty() && name == name.to_ascii_lowercase());
+            assert!(!command.summary.is_empty(), "{name}");
+            assert!(!command.since.is_empty(), "{name}");
+            assert!(!command.complexity.is_empty(), "{name}");
+            assert!(command.arity != 0, "{name}");
+            for sub in command.subcommands {
+                assert!(sub.name.starts_with(&format!("{name}|")), "{}", sub.name);
+            }
+        }
+    }
+
+    /// The names in dispatch.bpf.h, letter by letter, as its words spell them.
+    fn kernel_names() -> Vec<String> {
+        include_str!("../../../../bpf/net/commands/dispatch.bpf.h")
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix("case WORD("))
+            .map(|line| {
+                let word = line.split(')').next().unwrap_or_default();
+                let letters = word.split(", ").filter(|letter| *letter != "0");
+                letters.map(|letter| letter.trim_matches('\'')).collect()
+            })
+            .collect()
+    }
+
+    #[test]
+    fn the_kernel_answers_what_is_said_to_be_its() {
+        let mut said: Vec<String> = with_subcommands()
+            .filter(|command| command.path == Path::Kernel)
+            .map(|command| command.name.to_owned())
+            .collect();
+        let mut known = kernel_names();
+        said.sort();
+        known.sort();
+        assert_eq!(said, known);
+    }
+}

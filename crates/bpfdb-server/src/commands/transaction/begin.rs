@@ -1,0 +1,46 @@
+//! BEGIN [READ ONLY].
+
+use bpfdb::Status;
+
+use super::super::arguments::{is, syntax_error};
+use super::super::atomic::has_failed;
+use super::super::prelude::*;
+use crate::reply;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "begin",
+    summary: "Open a transaction that the commands of this connection belong to, up to COMMIT or ROLLBACK",
+    since: "0.1.0",
+    group: Group::Transactions,
+    complexity: "O(1)",
+    arity: -1,
+    flags: &[Flag::NoScript, Flag::Fast, Flag::NoMulti],
+    categories: &[Category::Transaction],
+    path: Path::Kernel,
+    differences: "Redis has no such command. BEGIN READ ONLY reads one snapshot.",
+    run,
+    ..Command::BASE
+};
+
+fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
+    let begun = match arguments {
+        [] => context.session.begin(),
+        [first, second] if is(first, "read") && is(second, "only") => {
+            context.session.begin_read_only()
+        }
+        _ => return Err(syntax_error()),
+    };
+    match begun {
+        Ok(()) => context.replies.ok(),
+        Err(Status::WrongState) => {
+            let text = if has_failed(context.session) {
+                reply::failed()
+            } else {
+                reply::nested()
+            };
+            context.replies.error(text);
+        }
+        Err(status) => return Err(status.into()),
+    }
+    Ok(())
+}

@@ -1,0 +1,36 @@
+//! COMMIT.
+
+use bpfdb::Status;
+
+use super::super::prelude::*;
+use crate::reply;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "commit",
+    summary: "Make everything visible at once that was done since BEGIN",
+    since: "0.1.0",
+    group: Group::Transactions,
+    complexity: "O(N) where N is the number of keys that were read or written",
+    arity: 1,
+    flags: &[Flag::NoScript, Flag::NoMulti],
+    categories: &[Category::Transaction],
+    path: Path::Kernel,
+    differences: "Redis has no such command.",
+    run,
+    ..Command::BASE
+};
+
+fn run(context: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {
+    let ended = context.session.commit();
+    end(context, ended)
+}
+
+/// The reply to the end of a transaction.
+pub(super) fn end(context: &mut Context<'_>, ended: Result<(), Status>) -> Outcome {
+    match ended {
+        Ok(()) => context.replies.ok(),
+        Err(Status::WrongState) => context.replies.error(reply::no_transaction()),
+        Err(status) => return Err(status.into()),
+    }
+    Ok(())
+}

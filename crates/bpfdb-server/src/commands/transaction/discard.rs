@@ -1,0 +1,31 @@
+//! DISCARD.
+
+use super::super::prelude::*;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "discard",
+    summary: "Discard all commands issued after MULTI",
+    since: "2.0.0",
+    group: Group::Transactions,
+    complexity: "O(N), when N is the number of queued commands",
+    arity: 1,
+    flags: &[
+        Flag::NoScript,
+        Flag::Loading,
+        Flag::Stale,
+        Flag::Fast,
+        Flag::AllowBusy,
+    ],
+    categories: &[Category::Transaction],
+    queued: false,
+    run,
+    ..Command::BASE
+};
+
+fn run(context: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {
+    if context.connection.queue.take().is_none() {
+        return Err("ERR DISCARD without MULTI".into());
+    }
+    context.replies.ok();
+    Ok(())
+}

@@ -1,0 +1,110 @@
+//! EXEC: all queued commands in one transaction of the engine.
+
+use bpfdb::Status;
+
+use super::super::REPLY_MAX;
+use super::super::execute::Patience;
+use super::super::prelude::*;
+use super::queue::Queue;
+use crate::reply;
+
+/// Attempts before it waits between them.
+const TRIES: u32 = 16;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "exec",
+    summary: "Execute all commands issued after MULTI",
+    since: "1.2.0",
+    group: Group::Transactions,
+    complexity: "Depends on commands in the transaction",
+    arity: 1,
+    flags: &[
+        Flag::NoScript,
+        Flag::Loading,
+        Flag::Stale,
+        Flag::SkipSlowlog,
+    ],
+    categories: &[Category::Transaction],
+    differences: "All commands are one serializable transaction. A command that fails for a reason of Redis (a wrong type, not an integer) leaves the others alone, as in Redis; if one fails for a reason of the engine (a conflict that persists, no memory, too many locks, a key or value beyond the limits), everything is rolled back and EXEC replies with an error.",
+    queued: false,
+    run,
+    ..Command::BASE
+};
+
+fn run(context: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {
+    let Some(queue) = context.connection.queue.take() else {
+        return Err("ERR EXEC without MULTI".into());
+    };
+    if queue.is_spoiled() {
+        return Err("EXECABORT Transaction discarded because of previous errors.".into());
+    }
+    let start = context.replies.len();
+    let mut patience = Patience::default();
+    let mut tries = 0;
+    loop {
+        let Err(failure) = attempt(context, &queue) else {
+            return Ok(());
+        };
+        context.replies.truncate(start);
+        tries += 1;
+        match failure {
+            Failure::Engine(Status::Conflict) if tries < TRIES => {}
+            Failure::Engine(status) if patience.wait(status) => {}
+            Failure::Engine(status) => return Err(rolled_back(status)),
+            Failure::Text(_) => return Err(failure),
+        }
+    }
+}
+
+/// Executes all, or leaves nothing behind.
+fn attempt(context: &mut Context<'_>, queue: &Queue) -> Outcome {
+    if queue.only_reads() {
+        context.session.begin_read_only()?;
+    } else {
+        context.session.begin()?;
+    }
+    match execute_all(context, queue) {
+        Ok(()) => Ok(context.session.commit()?),
+        Err(failure) => {
+            context.session.rollback()?;
+            Err(failure)
+        }
+    }
+}
+
+fn execute_all(context: &mut Context<'_>, queue: &Queue) -> Outcome {
+    let start = context.replies.len();
+    context.replies.array(queue.commands.len());
+    for queued in &queue.commands {
+        let at = context.replies.len();
+        match (queued.command.run)(context, queued.arguments()) {
+            Ok(()) => {}
+            Err(Failure::Text(text)) => {
+                context.replies.truncate(at);
+                context.replies.error(text);
+            }
+            Err(failure) => return Err(failure),
+        }
+        if context.replies.len() - start > REPLY_MAX {
+            return Err(
+                "EXECABORT Transaction rolled back: its reply is longer than 64 MiB".into(),
+            );
+        }
+    }
+    Ok(())
+}
+
+fn rolled_back(status: Status) -> Failure {
+    match status {
+        Status::Conflict => "CONFLICT another transaction holds a key of this one, which was \
+                             rolled back; run it again"
+            .into(),
+        Status::OutOfMemory => Failure::Text(reply::error_text(status, false)),
+        other => format!(
+            "EXECABORT Transaction rolled back: {}; {}",
+            other.text(),
+            other.action()
+        )
+        .into(),
+    }
+}

@@ -1,0 +1,38 @@
+//! MULTI.
+
+use super::super::atomic::is_open;
+use super::super::prelude::*;
+use super::queue::Queue;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "multi",
+    summary: "Mark the start of a transaction block",
+    since: "1.2.0",
+    group: Group::Transactions,
+    complexity: "O(1)",
+    arity: 1,
+    flags: &[
+        Flag::NoScript,
+        Flag::Loading,
+        Flag::Stale,
+        Flag::Fast,
+        Flag::AllowBusy,
+    ],
+    categories: &[Category::Transaction],
+    differences: "Refused inside BEGIN. The memory of queued commands is bounded.",
+    queued: false,
+    run,
+    ..Command::BASE
+};
+
+fn run(context: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {
+    if context.connection.queue.is_some() {
+        return Err("ERR MULTI calls can not be nested".into());
+    }
+    if is_open(context.session) {
+        return Err("ERR MULTI inside BEGIN is not allowed; COMMIT or ROLLBACK first".into());
+    }
+    context.connection.queue = Some(Queue::default());
+    context.replies.ok();
+    Ok(())
+}

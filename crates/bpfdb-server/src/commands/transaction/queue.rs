@@ -1,0 +1,150 @@
+//! What waits for EXEC.
+//!
+//! Its memory is bounded twice: for one connection, so that a transaction which
+//! could not be executed is refused early, and for all of them together.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::super::definition::{Command, Flag};
+use super::super::{Failure, Outcome};
+
+/// Of one connection, bytes.
+const QUEUE_MAX: usize = 32 << 20;
+/// Of all connections of this process, bytes.
+const ALL_QUEUES_MAX: usize = 512 << 20;
+/// What a word takes beside its bytes.
+const WORD_OVERHEAD: usize = 40;
+
+static ALL_QUEUES: AtomicUsize = AtomicUsize::new(0);
+
+#[derive(Debug)]
+pub(super) struct Queued {
+    pub(super) command: &'static Command,
+    words: Vec<Vec<u8>>,
+    name_words: usize,
+}
+
+impl Queued {
+    pub(super) fn arguments(&self) -> &[Vec<u8>] {
+        &self.words[self.name_words..]
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    pub(super) commands: Vec<Queued>,
+    bytes: usize,
+    spoiled: bool,
+}
+
+impl Queue {
+    /// A command was refused that should have been queued.
+    pub(crate) fn spoil(&mut self) {
+        self.spoiled = true;
+        // Nobody will execute them.
+        self.commands = Vec::new();
+        self.give_back();
+    }
+
+    pub(super) fn is_spoiled(&self) -> bool {
+        self.spoiled
+    }
+
+    pub(super) fn only_reads(&self) -> bool {
+        !self
+            .commands
+            .iter()
+            .any(|queued| queued.command.has(Flag::Write))
+    }
+
+    pub(crate) fn add(
+        &mut self,
+        command: &'static Command,
+        words: Vec<Vec<u8>>,
+        name_words: usize,
+    ) -> Outcome {
+        if self.spoiled {
+            return Ok(());
+        }
+        if let Err(failure) = self.reserve(size(&words)) {
+            self.spoil();
+            return Err(failure);
+        }
+        self.commands.push(Queued {
+            command,
+            words,
+            name_words,
+        });
+        Ok(())
+    }
+
+    fn reserve(&mut self, bytes: usize) -> Outcome {
+        if self.bytes + bytes > QUEUE_MAX {
+            return Err(too_much("this transaction"));
+        }
+        let before = ALL_QUEUES.fetch_add(bytes, Ordering::Relaxed);
+        self.bytes += bytes;
+        if before + bytes > ALL_QUEUES_MAX {
+            return Err(too_much("transactions"));
+        }
+        Ok(())
+    }
+
+    fn give_back(&mut self) {
+        ALL_QUEUES.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.bytes = 0;
+    }
+}
+
+impl Drop for Queue {
+    fn drop(&mut self) {
+        self.give_back();
+    }
+}
+
+fn size(words: &[Vec<u8>]) -> usize {
+    words.iter().map(|word| word.len() + WORD_OVERHEAD).sum()
+}
+
+fn too_much(whose: &str) -> Failure {
+    format!("ERR the commands queued by {whose} take too much memory; EXEC earlier").into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::multi;
+    use super::*;
+
+    fn add(queue: &mut Queue, len: usize) -> Outcome {
+        queue.add(&multi::COMMAND, vec![vec![0; len]], 1)
+    }
+
+    #[test]
+    fn memory_is_bounded_and_comes_back() {
+        let mut queue = Queue::default();
+        while add(&mut queue, 1 << 20).is_ok() {
+            assert!(queue.bytes <= QUEUE_MAX);
+        }
+        assert!(queue.is_spoiled());
+        assert!(queue.commands.is_empty());
+        assert_eq!(queue.bytes, 0);
+        // What comes next is not kept either.
+        assert!(add(&mut queue, 1).is_ok());
+        assert!(queue.commands.is_empty());
+    }
+
+    #[test]
+    fn many_queues_share_a_bound() {
+        let mut queues = Vec::new();
+        let refused = (0..2 * ALL_QUEUES_MAX / QUEUE_MAX).any(|_| {
+            let mut queue = Queue::default();
+            // As if it held so much.
+            let refused = queue.reserve(QUEUE_MAX).is_err();
+            queues.push(queue);
+            refused
+        });
+        assert!(refused);
+        queues.clear();
+        assert!(add(&mut Queue::default(), 1).is_ok());
+    }
+}
