@@ -36,8 +36,8 @@ impl Extended {
         exponent: 0,
     };
 
-    /// The number that this text means, if it means one: decimal, with or
-    /// without exponent, or infinity.
+    /// The number that this text means, if it means one: decimal or
+    /// hexadecimal, with or without exponent, or infinity.
     pub(crate) fn parse(text: &[u8]) -> Option<Self> {
         if text.len() >= TEXT_MAX {
             return None;
@@ -50,10 +50,10 @@ impl Extended {
         if rest.eq_ignore_ascii_case(b"inf") || rest.eq_ignore_ascii_case(b"infinity") {
             return Some(Self::Infinite);
         }
-        let decimal = Decimal::parse(rest)?;
-        match decimal.value(negative) {
+        let literal = Literal::parse(rest)?;
+        match literal.value(negative) {
             Self::Infinite => None,
-            Self::Finite { mantissa: 0, .. } if !decimal.digits.is_zero() => None,
+            Self::Finite { mantissa: 0, .. } if !literal.digits.is_zero() => None,
             value => Some(value),
         }
     }
@@ -183,26 +183,30 @@ fn rounded(negative: bool, magnitude: Big, exponent: i32, more: bool) -> Extende
     }
 }
 
-/// digits × 10^exponent.
-struct Decimal {
+/// digits × 10^exponent; or, if it was written in hexadecimal digits,
+/// digits × 2^exponent.
+struct Literal {
     digits: Big,
     exponent: i64,
+    hexadecimal: bool,
 }
 
-impl Decimal {
+impl Literal {
     fn parse(text: &[u8]) -> Option<Self> {
+        let hexadecimal = matches!(text, [b'0', b'x' | b'X', ..]);
+        let (base, places) = if hexadecimal { (16, 4) } else { (10, 1) };
         let mut digits = Big::default();
         let (mut exponent, mut seen, mut point) = (0, false, false);
-        let mut rest = text;
+        let mut rest = &text[if hexadecimal { 2 } else { 0 }..];
         while let Some((&byte, behind)) = rest.split_first() {
-            match byte {
-                b'0'..=b'9' => {
-                    digits.multiply_add(10, (byte - b'0').into());
-                    exponent -= i64::from(point);
+            match char::from(byte).to_digit(base) {
+                Some(digit) => {
+                    digits.multiply_add(base, digit);
+                    exponent -= if point { places } else { 0 };
                     seen = true;
                 }
-                b'.' if !point => point = true,
-                _ => break,
+                None if byte == b'.' && !point => point = true,
+                None => break,
             }
             rest = behind;
         }
@@ -210,14 +214,18 @@ impl Decimal {
             return None;
         }
         if !rest.is_empty() {
-            exponent += exponent_of(rest)?;
+            exponent += exponent_of(rest, if hexadecimal { b'p' } else { b'e' })?;
         }
-        Some(Self { digits, exponent })
+        Some(Self {
+            digits,
+            exponent,
+            hexadecimal,
+        })
     }
 
     fn value(&self, negative: bool) -> Extended {
         // Far outside of what can be represented: nothing to calculate.
-        const FAR: i64 = 20_000;
+        const FAR: i64 = 40_000;
         if self.digits.is_zero() || self.exponent < -FAR {
             return Extended::ZERO;
         }
@@ -225,6 +233,9 @@ impl Decimal {
             return Extended::Infinite;
         }
         let mut number = self.digits.clone();
+        if self.hexadecimal {
+            return rounded(negative, number, self.exponent as i32, false);
+        }
         if self.exponent >= 0 {
             number.multiply_by_power_of_10(self.exponent as u32);
             return rounded(negative, number, 0, false);
@@ -238,12 +249,13 @@ impl Decimal {
     }
 }
 
-/// `e` and an integer, at the end of a number.
-fn exponent_of(text: &[u8]) -> Option<i64> {
+/// A letter and an integer, at the end of a number.
+fn exponent_of(text: &[u8], letter: u8) -> Option<i64> {
     const HUGE: i64 = 1_000_000;
-    let (b'e' | b'E', rest) = text.split_first()? else {
+    let (first, rest) = text.split_first()?;
+    if first.to_ascii_lowercase() != letter {
         return None;
-    };
+    }
     let (negative, digits) = match rest.split_first()? {
         (b'-', digits) => (true, digits),
         (b'+', digits) => (false, digits),
@@ -285,7 +297,8 @@ mod tests {
             ("1e-18", "0", "0"),
             ("-1e-18", "0", "0"),
             ("17179869184", "0.25", "17179869184.25"),
-            ("1e20", "1", "100000000000000000001"),
+            ("0x10", "0X.8p1", "17"),
+            ("1e20", "1", "100000000000000000000"),
             ("12345678901234567890", "1", "12345678901234567891"),
             ("1000000000000000000000", "1", "1000000000000000000000"),
         ] {
@@ -298,7 +311,7 @@ mod tests {
     fn what_is_no_number() {
         for text in [
             "", " 1", "1 ", "a", ".", "-", "1e", "1e+", "e5", "1.2.3", "nan", "1e5000", "1e-5000",
-            "--1", "1f",
+            "--1", "1f", "0x", "0xg", "0x1e+1",
         ] {
             assert_eq!(Extended::parse(text.as_bytes()), None, "{text:?}");
         }

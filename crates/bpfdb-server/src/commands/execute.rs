@@ -17,10 +17,7 @@ pub(crate) fn execute(context: &mut Context<'_>, request: Request) {
     let outcome = match admit(context, &request) {
         Ok(call) if must_wait(context, call.command) => queue(context, call, request),
         Ok(call) => patiently(context, call.command, &request.words[call.name_words..]),
-        Err(failure) => {
-            refused(context);
-            Err(failure)
-        }
+        Err(failure) => Err(refused(context, &request, failure)),
     };
     if let Err(failure) = outcome {
         context.replies.truncate(start);
@@ -53,10 +50,19 @@ fn admit(context: &Context<'_>, request: &Request) -> Result<Call, Failure> {
     Ok(call)
 }
 
-/// EXEC will not run a queue in which something is missing.
-fn refused(context: &mut Context<'_>) {
+/// EXEC will not run a queue in which something is missing; and when EXEC itself
+/// is refused, the queue is gone.
+fn refused(context: &mut Context<'_>, request: &Request, failure: Failure) -> Failure {
     if let Some(queue) = &mut context.connection.queue {
         queue.spoil();
+    }
+    match failure {
+        Failure::Text(text) if request.words[0].eq_ignore_ascii_case(b"exec") => {
+            context.connection.queue = None;
+            let text = text.strip_prefix(b"ERR ").unwrap_or(&text);
+            Failure::Text([b"EXECABORT Transaction discarded because of: ", text].concat())
+        }
+        failure => failure,
     }
 }
 

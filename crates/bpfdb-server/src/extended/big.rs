@@ -204,7 +204,7 @@ mod tests {
         assert_eq!(top, u64::MAX);
         assert!(!rest.is_above_half(true, true));
         let (_, rest) = Big::from(0b1100).split(3);
-        assert!(rest.is_above_half(false, false) && rest.low == Big::from(0b100));
+        assert!(!rest.is_above_half(false, false) && rest.is_above_half(false, true));
         let (_, rest) = Big::from(0b1101).split(3);
         assert!(rest.is_above_half(false, false));
     }

@@ -85,6 +85,27 @@ pub static COMMANDS: &[Command] = &[
     command("time", 1, Now, none),
     // ---- Strings ----
     command("append", 6, Exact, || seq([key(), piece()])),
+    command("bitop", 3, Exact, || {
+        seq([
+            one_of([option("AND"), option("OR"), option("XOR"), option("NOT")]),
+            key(),
+            many(key(), 1..=3),
+        ])
+    }),
+    command("bitpos", 4, Exact, || {
+        seq([
+            key(),
+            one_of([word("0"), word("1"), integer()]),
+            some_of(
+                1,
+                [
+                    offset(),
+                    seq([offset(), offset()]),
+                    seq([offset(), offset(), one_of([option("BYTE"), option("BIT")])]),
+                ],
+            ),
+        ])
+    }),
     command("bitcount", 4, Exact, || {
         seq([
             key(),
