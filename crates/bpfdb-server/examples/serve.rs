@@ -10,7 +10,7 @@ fn main() -> anyhow::Result<()> {
         None => ([127, 0, 0, 1], 0).into(),
     };
     let engine = bpfdb::Engine::create(&bpfdb::Options::default())?;
-    let server = Server::start(&engine, &Options { address })?;
+    let server = Server::start(&engine, &Options::at(address))?;
     println!("{}", server.address());
     server.run()?;
     Ok(())
