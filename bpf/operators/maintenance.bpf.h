@@ -226,9 +226,7 @@ static __always_inline void maintenance_step(void)
 
 	STORE(engine.now.value, now);
 	reap_some(now);
-	if (LOAD(engine.expiring.value))
-		horizon_advance();
-	sweep.horizon = LOAD(engine.horizon.value);
+	sweep.horizon = horizon_known();
 	if (sweep_wanted(sweep.horizon))
 		sweep_some(&sweep, SWEEP_LOOKS_PER_TICK);
 }

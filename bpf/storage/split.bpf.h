@@ -377,8 +377,7 @@ __noinline int bpfdb_split(u32 wanted)
 		return RETRY;
 	/* It is being merged; or what was to be finished is finished; or it was
 	 * split off a moment ago. */
-	if (LOAD(slab->next) || (page != wanted && !LOAD(slab->sibling)) ||
-	    LOAD(slab->unlisted)) {
+	if (LOAD(slab->next) || (page != wanted && !LOAD(slab->sibling)) || LOAD(slab->unlisted)) {
 		STORE(slab->splitting, 0);
 		return RETRY;
 	}

@@ -53,9 +53,7 @@ static __always_inline int snapshot_begin(struct bpfdb_session *s)
 	STORE(*slot, SNAPSHOT_STARTING);
 	STORE(s->time, TIME_STARTING);
 	s->snapshot = FETCH_ADD(&engine.clock.value, 1);
-	/* What this snapshot sees was counted before it was committed: if there
-	 * is nothing with an expiry, there is nothing to judge. */
-	STORE(s->time, LOAD(engine.expiring.value) ? time_now() : 0);
+	STORE(s->time, time_now());
 	STORE(*slot, s->snapshot + 1);
 	return BPFDB_OK;
 }

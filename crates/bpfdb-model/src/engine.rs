@@ -6,6 +6,9 @@
 //!    each key the newest version that is not newer than itself.
 //! 4. After an Error a read-write transaction is FAILED: it holds its locks,
 //!    and can only end.
+//! 5. A version may expire: from its time on it counts as absent. A transaction
+//!    judges all versions by one time: a snapshot by that of its BEGIN, another
+//!    by that at which it first had to judge.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,8 +16,16 @@ use crate::{Answer, Error, Fault, Gauges, Op, Outcome};
 
 type Key = Vec<u8>;
 /// `None`: no value here.
-type Value = Option<Vec<u8>>;
+type Value = Option<Content>;
 type Timestamp = u64;
+/// Milliseconds; has nothing to do with timestamps.
+type Time = u64;
+
+#[derive(Clone)]
+struct Content {
+    bytes: Vec<u8>,
+    until: Option<Time>,
+}
 
 /// The limits of the engine that a schedule can reach.
 #[derive(Clone, Copy, Debug)]
@@ -47,6 +58,8 @@ struct Session {
     state: State,
     /// Changes of the open transaction.
     writes: BTreeMap<Key, Value>,
+    /// By which the open transaction judges, once it is taken.
+    time: Option<Time>,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -78,6 +91,7 @@ enum Mode {
 pub struct Model {
     rules: Rules,
     clock: Timestamp,
+    now: Time,
     opened: u64,
     sessions: BTreeMap<SessionId, Session>,
     locks: BTreeMap<Key, Lock>,
@@ -91,6 +105,7 @@ impl Model {
         Model {
             rules,
             clock: 0,
+            now: 0,
             opened: 0,
             sessions: BTreeMap::new(),
             locks: BTreeMap::new(),
@@ -123,13 +138,23 @@ impl Model {
             }
             Op::Get(key) => self.get(id, key),
             Op::GetForUpdate(key) => self.get_for_update(id, key),
-            Op::Set(key, value) => self.set(id, key, value),
+            Op::Set(key, value) => self.set(id, key, value, None),
+            Op::SetFor(key, value, time) => self.set(id, key, value, Some(self.now + time)),
+            Op::Expiry(key) => self.expiry(id, key),
             Op::Delete(key) => self.delete(id, key),
             Op::Commit => self.commit(id),
             Op::Rollback => self.rollback(id),
             Op::Reconnect => {
                 self.close(id);
                 self.sessions.insert(id, Session::default());
+                Ok(Answer::Done)
+            }
+            Op::Pass(time) => {
+                self.now += time;
+                Ok(Answer::Done)
+            }
+            Op::Sweep => {
+                self.sweep();
                 Ok(Answer::Done)
             }
         }
@@ -149,20 +174,31 @@ impl Model {
 
     /// Of all keys and values that are kept.
     pub fn bytes(&self) -> u64 {
-        let value = |version: &Version| version.value.as_ref().map_or(0, Vec::len);
+        let value = |version: &Version| version.value.as_ref().map_or(0, |v| v.bytes.len());
         let record = |(key, versions): (&Key, &Vec<Version>)| {
             key.len() + versions.iter().map(value).sum::<usize>()
         };
         self.records.iter().map(record).sum::<usize>() as u64
     }
 
-    /// Forgets versions that nobody can see, and records without a value.
+    /// Forgets versions that nobody can see, and records without a value: it is
+    /// deleted, or has expired for everybody and is not locked.
     pub fn sweep(&mut self) {
         for key in self.records.keys().cloned().collect::<Vec<_>>() {
             self.prune(&key);
         }
-        self.records
-            .retain(|_, versions| versions.len() > 1 || versions[0].value.is_some());
+        let horizon = self.horizon();
+        let locks = &self.locks;
+        self.records.retain(|key, versions| match &versions[..] {
+            [Version { value: None, .. }] => false,
+            [
+                Version {
+                    value: Some(content),
+                    ..
+                },
+            ] => locks.contains_key(key) || content.until.is_none_or(|until| until > horizon),
+            _ => true,
+        });
     }
 
     // ---- Operators ---------------------------------------------------------
@@ -172,21 +208,39 @@ impl Model {
             State::Idle => self.session(id).state = state,
             _ => return Err(Error::WrongState),
         }
+        if matches!(state, State::Read(_)) {
+            self.session(id).time = Some(self.now);
+        }
         Ok(Answer::Done)
     }
 
     fn get(&mut self, id: SessionId, key: &Key) -> Outcome {
+        self.read(id, key).map(answer)
+    }
+
+    fn expiry(&mut self, id: SessionId, key: &Key) -> Outcome {
+        Ok(match self.read(id, key)? {
+            None => Answer::Absent,
+            Some(Content { until: None, .. }) => Answer::Done,
+            Some(Content {
+                until: Some(time), ..
+            }) => Answer::Left(time as i64 - self.now as i64),
+        })
+    }
+
+    fn read(&mut self, id: SessionId, key: &Key) -> Result<Value, Error> {
         self.check_not_failed(id)?;
         self.check_key(id, key)?;
-        match self.state(id) {
-            State::Idle | State::Failed => Ok(answer(self.newest(id, key))),
-            State::Read(_) if self.faulty(Fault::SnapshotMoves) => Ok(answer(self.newest(id, key))),
-            State::Read(snapshot) => Ok(answer(self.version_at(key, snapshot))),
+        let value = match self.state(id) {
+            State::Idle | State::Failed => self.newest(id, key),
+            State::Read(_) if self.faulty(Fault::SnapshotMoves) => self.newest(id, key),
+            State::Read(snapshot) => self.version_at(key, snapshot),
             State::Write => {
                 self.lock_to_read(id, key)?;
-                Ok(answer(self.newest(id, key)))
+                self.newest(id, key)
             }
-        }
+        };
+        Ok(self.judged(id, value))
     }
 
     fn get_for_update(&mut self, id: SessionId, key: &Key) -> Outcome {
@@ -197,15 +251,27 @@ impl Model {
             State::Read(_) => Err(Error::ReadOnly),
             State::Write => {
                 self.lock(id, key, Mode::Exclusive)?;
-                Ok(answer(self.newest(id, key)))
+                let value = self.newest(id, key);
+                Ok(answer(self.judged(id, value)))
             }
         }
     }
 
-    fn set(&mut self, id: SessionId, key: &Key, value: &[u8]) -> Outcome {
+    /// What has expired already is deleted.
+    fn set(&mut self, id: SessionId, key: &Key, value: &[u8], until: Option<Time>) -> Outcome {
         let fits = value.len() <= self.rules.value_max;
         self.check(id, fits, Error::ValueTooLarge)?;
-        self.change(id, key, Some(value.to_vec()))?;
+        let kept = if self.faulty(Fault::SetKeepsExpiry) {
+            self.newest(id, key).and_then(|old| old.until)
+        } else {
+            None
+        };
+        let content = Content {
+            bytes: value.to_vec(),
+            until: until.or(kept),
+        };
+        let over = until.is_some_and(|until| until <= self.time_of(id));
+        self.change(id, key, (!over).then_some(content))?;
         Ok(Answer::Done)
     }
 
@@ -286,19 +352,26 @@ impl Model {
         self.check(id, fits, Error::KeyTooLarge)
     }
 
-    /// SET and DELETE; returns the value before. A DELETE that finds nothing
-    /// changes nothing: it has read.
+    /// SET and DELETE, which is told the value before. A DELETE that finds
+    /// nothing changes nothing: it has read.
     fn change(&mut self, id: SessionId, key: &Key, value: Value) -> Result<Value, Error> {
         self.check_not_failed(id)?;
         let reads_only = matches!(self.state(id), State::Read(_));
         self.check(id, !reads_only, Error::ReadOnly)?;
         self.check_key(id, key)?;
         let in_transaction = self.state(id) == State::Write;
-        let before = self.newest(id, key);
-        let changes = value.is_some() || before.is_some();
         if in_transaction {
             self.lock(id, key, Mode::Exclusive)?;
-        } else {
+        }
+        let before = match value {
+            None => {
+                let newest = self.newest(id, key);
+                self.judged(id, newest)
+            }
+            Some(_) => None,
+        };
+        let changes = value.is_some() || before.is_some();
+        if !in_transaction {
             self.check(id, self.is_free(key, changes), Error::Conflict)?;
         }
         if !changes {
@@ -335,6 +408,34 @@ impl Model {
     fn end(&mut self, id: SessionId) {
         self.unlock_all(id);
         *self.session(id) = Session::default();
+    }
+
+    // ---- Time --------------------------------------------------------------
+
+    /// By which the session judges now.
+    fn time_of(&mut self, id: SessionId) -> Time {
+        let now = self.now;
+        match self.state(id) {
+            State::Write | State::Read(_) if !self.faulty(Fault::TimeMoves) => {
+                *self.session(id).time.get_or_insert(now)
+            }
+            _ => now,
+        }
+    }
+
+    fn judged(&mut self, id: SessionId, value: Value) -> Value {
+        let until = value.as_ref()?.until;
+        let over = until.is_some_and(|until| until <= self.time_of(id));
+        value.filter(|_| !over || self.faulty(Fault::ExpiredIsSeen))
+    }
+
+    /// No open transaction judges by an earlier time.
+    fn horizon(&self) -> Time {
+        let times = self.sessions.values().filter_map(|session| session.time);
+        match times.min() {
+            Some(oldest) if !self.faulty(Fault::SweepTooEarly) => oldest,
+            _ => self.now,
+        }
     }
 
     // ---- Versions ----------------------------------------------------------
@@ -509,7 +610,7 @@ impl Lock {
 }
 
 fn answer(value: Value) -> Answer {
-    value.map_or(Answer::Absent, Answer::Value)
+    value.map_or(Answer::Absent, |content| Answer::Value(content.bytes))
 }
 
 #[cfg(test)]
@@ -676,6 +777,53 @@ mod tests {
         pair.a(Op::Rollback).unwrap();
         pair.model.sweep();
         assert_eq!(pair.model.gauges().history, 0);
+    }
+
+    fn set_for(key: &str, value: &str, time: u64) -> Op {
+        Op::SetFor(key.into(), value.into(), time)
+    }
+
+    fn expiry(key: &str) -> Op {
+        Op::Expiry(key.into())
+    }
+
+    #[test]
+    fn a_value_expires() {
+        let mut pair = Pair::new(4);
+        assert_eq!(pair.a(set_for("x", "1", 10)), DONE);
+        pair.a(Op::Pass(9)).unwrap();
+        assert_eq!(pair.b(get("x")), value("1"));
+        assert_eq!(pair.b(expiry("x")), Ok(Answer::Left(1)));
+        pair.a(Op::Pass(1)).unwrap();
+        assert_eq!(pair.b(get("x")), ABSENT);
+        assert_eq!(pair.b(delete("x")), ABSENT);
+        assert_eq!(pair.model.gauges().records, 1);
+        pair.model.sweep();
+        assert_eq!(pair.model.gauges(), Gauges::default());
+        assert_eq!(pair.a(set_for("x", "1", 10)), DONE);
+        assert_eq!(pair.a(set("x", "2")), DONE);
+        assert_eq!(pair.b(expiry("x")), DONE);
+        assert_eq!(pair.a(set_for("x", "3", 0)), DONE);
+        assert_eq!(pair.b(get("x")), ABSENT);
+    }
+
+    #[test]
+    fn a_transaction_judges_by_one_time() {
+        let mut pair = Pair::new(4);
+        for begin in [Op::Begin, Op::BeginReadOnly] {
+            pair.b(set_for("x", "1", 10)).unwrap();
+            pair.a(begin).unwrap();
+            assert_eq!(pair.a(get("x")), value("1"));
+            pair.a(Op::Pass(20)).unwrap();
+            pair.model.sweep();
+            assert_eq!(pair.a(get("x")), value("1"));
+            assert_eq!(pair.a(expiry("x")), Ok(Answer::Left(-10)));
+            assert_eq!(pair.b(get("x")), ABSENT);
+            pair.a(Op::Commit).unwrap();
+            assert_eq!(pair.a(get("x")), ABSENT);
+            pair.model.sweep();
+            assert_eq!(pair.model.gauges(), Gauges::default());
+        }
     }
 
     #[test]

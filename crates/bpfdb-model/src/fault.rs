@@ -34,10 +34,19 @@ pub enum Fault {
     LeakedLock,
     /// A session that closes keeps its locks.
     CloseKeepsLocks,
+    /// What has expired is seen until it is swept.
+    ExpiredIsSeen,
+    /// A transaction judges by the time of each operator.
+    TimeMoves,
+    /// SET leaves the expiry that the key had.
+    SetKeepsExpiry,
+    /// The sweeper removes what has expired now, though an open transaction
+    /// judges by an earlier time.
+    SweepTooEarly,
 }
 
 impl Fault {
-    pub const ALL: [Fault; 15] = [
+    pub const ALL: [Fault; 19] = [
         Fault::DirtyRead,
         Fault::DirtyWrite,
         Fault::NoReadLock,
@@ -53,5 +62,9 @@ impl Fault {
         Fault::FailedCommits,
         Fault::LeakedLock,
         Fault::CloseKeepsLocks,
+        Fault::ExpiredIsSeen,
+        Fault::TimeMoves,
+        Fault::SetKeepsExpiry,
+        Fault::SweepTooEarly,
     ];
 }

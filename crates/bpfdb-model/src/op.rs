@@ -10,11 +10,19 @@ pub enum Op {
     Get(Vec<u8>),
     GetForUpdate(Vec<u8>),
     Set(Vec<u8>, Vec<u8>),
+    /// SET of a value that expires after so many milliseconds.
+    SetFor(Vec<u8>, Vec<u8>, u64),
+    /// GET, of which only the expiry is told.
+    Expiry(Vec<u8>),
     Delete(Vec<u8>),
     Commit,
     Rollback,
     /// Close the session, whatever it has open, and open a new one.
     Reconnect,
+    /// So many milliseconds go by, for everybody.
+    Pass(u64),
+    /// All clean-up that is left to be done is done.
+    Sweep,
 }
 
 #[derive(Clone, PartialEq, Eq)]
@@ -23,6 +31,10 @@ pub enum Answer {
     Value(Vec<u8>),
     /// GET or DELETE found no value.
     Absent,
+    /// Milliseconds until a value expires; less than 0 if it has, for others
+    /// than a transaction that judges by an earlier time. (A value that never
+    /// expires is Done.)
+    Left(i64),
 }
 
 pub type Outcome = Result<Answer, Error>;
@@ -94,7 +106,8 @@ pub struct Gauges {
 impl Op {
     pub fn key(&self) -> Option<&[u8]> {
         match self {
-            Op::Get(key) | Op::GetForUpdate(key) | Op::Set(key, _) | Op::Delete(key) => Some(key),
+            Op::Get(key) | Op::GetForUpdate(key) | Op::Expiry(key) => Some(key),
+            Op::Set(key, _) | Op::SetFor(key, ..) | Op::Delete(key) => Some(key),
             _ => None,
         }
     }
@@ -124,10 +137,16 @@ impl fmt::Debug for Op {
             Op::Get(key) => write!(f, "GET {:?}", Shown(key)),
             Op::GetForUpdate(key) => write!(f, "GET FOR UPDATE {:?}", Shown(key)),
             Op::Set(key, value) => write!(f, "SET {:?} {:?}", Shown(key), Shown(value)),
+            Op::SetFor(key, value, time) => {
+                write!(f, "SET {:?} {:?} FOR {time} MS", Shown(key), Shown(value))
+            }
+            Op::Expiry(key) => write!(f, "EXPIRY {:?}", Shown(key)),
             Op::Delete(key) => write!(f, "DELETE {:?}", Shown(key)),
             Op::Commit => write!(f, "COMMIT"),
             Op::Rollback => write!(f, "ROLLBACK"),
             Op::Reconnect => write!(f, "RECONNECT"),
+            Op::Pass(time) => write!(f, "{time} MS PASS"),
+            Op::Sweep => write!(f, "SWEEP"),
         }
     }
 }
@@ -138,6 +157,7 @@ impl fmt::Debug for Answer {
             Answer::Done => write!(f, "ok"),
             Answer::Value(value) => write!(f, "{:?}", Shown(value)),
             Answer::Absent => write!(f, "absent"),
+            Answer::Left(time) => write!(f, "{time} ms left"),
         }
     }
 }

@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use bpfdb::{Engine, Operation, Options, Session, Status, abi};
+use bpfdb::{Engine, Entry, Operation, Options, Session, Status, abi};
 use bpfdb_model::{Answer, Error, Gauges, Op, Outcome, Rules};
 
-use crate::target::{Client, Target};
+use crate::target::{Client, Target, expiry_answer};
 
 /// What tests want to be different.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +28,10 @@ impl Default for Limits {
     }
 }
 
+/// What the clock of expiry says until a test lets time pass: it stands still,
+/// so that a test gives the same result each time.
+const START: u64 = 1_000_000;
+
 /// An engine of its own, not pinned and not attached to anything.
 pub struct Kernel {
     pub engine: Engine,
@@ -46,6 +50,7 @@ impl Kernel {
         let engine = Engine::create(&options);
         let engine =
             engine.unwrap_or_else(|error| panic!("no engine (tests run as root): {error}"));
+        engine.stop_clock(START);
         Kernel { engine }
     }
 
@@ -146,30 +151,47 @@ fn outcome(op: &Op, status: Status, result: Result<Option<Vec<u8>>, Status>) -> 
 
 impl KernelClient {
     fn batch(&mut self, ops: &[Op], longest: usize) -> Vec<Outcome> {
-        let operations: Vec<Operation> = ops.iter().map(operation).collect();
+        let now = self.engine.now_ms();
+        let operations: Vec<Operation> = ops.iter().map(|op| operation(op, now)).collect();
         let session = self.session();
         let batch = session
             .prepare(&operations, longest)
             .expect("fits the buffer");
         let done = session.run(&batch).expect("run a batch");
         assert_eq!(done, ops.len(), "operations of the batch that ran");
-        let outcome =
-            |(i, op)| outcome(op, session.status_of(&batch, i), session.outcome(&batch, i));
+        let outcome = |(i, op): (usize, &Op)| match op {
+            Op::Expiry(_) => {
+                let entry = session.entry_of(&batch, i).map_err(error)?;
+                Ok(expiry_answer(entry.map(|entry| left(&entry, now))))
+            }
+            _ => outcome(op, session.status_of(&batch, i), session.outcome(&batch, i)),
+        };
         ops.iter().enumerate().map(outcome).collect()
     }
 }
 
-fn operation(op: &Op) -> Operation<'_> {
+/// Milliseconds until it expires.
+fn left(entry: &Entry, now: u64) -> Option<i64> {
+    entry.expires_at.map(|time| time as i64 - now as i64)
+}
+
+/// Does it have to be called on its own?
+fn is_no_operation(op: &Op) -> bool {
+    matches!(op, Op::Reconnect | Op::Pass(_) | Op::Sweep)
+}
+
+fn operation(op: &Op, now: u64) -> Operation<'_> {
     match op {
         Op::Begin => Operation::Begin,
         Op::BeginReadOnly => Operation::BeginReadOnly,
-        Op::Get(key) => Operation::Get(key),
+        Op::Get(key) | Op::Expiry(key) => Operation::Get(key),
         Op::GetForUpdate(key) => Operation::GetForUpdate(key),
         Op::Set(key, value) => Operation::Set(key, value),
+        Op::SetFor(key, value, time) => Operation::SetEntry(key, value, Some(now + time)),
         Op::Delete(key) => Operation::Delete(key),
         Op::Commit => Operation::Commit,
         Op::Rollback => Operation::Rollback,
-        Op::Reconnect => unreachable!("no operation of a batch"),
+        Op::Reconnect | Op::Pass(_) | Op::Sweep => unreachable!("no operation of a batch"),
     }
 }
 
@@ -194,6 +216,19 @@ impl Client for KernelClient {
         self.session().set(key, value).map_err(error)
     }
 
+    fn set_for(&mut self, key: &[u8], value: &[u8], time: u64) -> Result<(), Error> {
+        let expires_at = Some(self.engine.now_ms() + time);
+        self.session()
+            .set_entry(key, value, expires_at)
+            .map_err(error)
+    }
+
+    fn expiry(&mut self, key: &[u8]) -> Result<Option<Option<i64>>, Error> {
+        let now = self.engine.now_ms();
+        let entry = self.session().entry(key).map_err(error)?;
+        Ok(entry.map(|entry| left(&entry, now)))
+    }
+
     fn delete(&mut self, key: &[u8]) -> Result<bool, Error> {
         self.session().delete(key).map_err(error)
     }
@@ -209,7 +244,7 @@ impl Client for KernelClient {
     fn apply_all(&mut self, ops: &[Op], longest: usize) -> Vec<Outcome> {
         match ops {
             [op] => vec![self.apply(op)],
-            _ if ops.contains(&Op::Reconnect) => ops.iter().map(|op| self.apply(op)).collect(),
+            _ if ops.iter().any(is_no_operation) => ops.iter().map(|op| self.apply(op)).collect(),
             _ => self.batch(ops, longest),
         }
     }
@@ -217,5 +252,13 @@ impl Client for KernelClient {
     fn reconnect(&mut self) {
         self.session = None;
         self.session = Some(self.engine.session().expect("open a session again"));
+    }
+
+    fn pass(&mut self, time: u64) {
+        self.engine.stop_clock(self.engine.now_ms() + time);
+    }
+
+    fn sweep(&mut self) {
+        self.engine.sweep().expect("sweep");
     }
 }

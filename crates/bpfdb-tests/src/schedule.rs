@@ -26,6 +26,8 @@ pub struct Step {
     verb: Verb,
     key: Index,
     length: usize,
+    /// Milliseconds.
+    time: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -35,10 +37,14 @@ enum Verb {
     Get,
     GetForUpdate,
     Set,
+    SetFor,
+    Expiry,
     Delete,
     Commit,
     Rollback,
     Reconnect,
+    Pass,
+    Sweep,
 }
 
 /// Keys at the limits of the layout, some equal but for zeros at their end.
@@ -84,16 +90,21 @@ fn burst() -> impl Strategy<Value = Vec<Step>> {
         4 => Just(Verb::Commit),
         2 => Just(Verb::Rollback),
         1 => Just(Verb::Reconnect),
+        4 => Just(Verb::SetFor),
+        2 => Just(Verb::Expiry),
+        3 => Just(Verb::Pass),
+        1 => Just(Verb::Sweep),
     ];
     // Mostly lengths around the inline limit: the longest cost the most time.
     let length = prop_oneof![6 => select(&LENGTHS[..7]), 1 => select(&LENGTHS[7..])];
-    let steps = prop::collection::vec((verb, any::<Index>(), length), 1..=6);
+    let steps = prop::collection::vec((verb, any::<Index>(), length, 0..=4u64), 1..=6);
     (any::<Index>(), steps).prop_map(|(session, steps)| {
-        let step = |(verb, key, length)| Step {
+        let step = |(verb, key, length, time)| Step {
             session,
             verb,
             key,
             length,
+            time,
         };
         steps.into_iter().map(step).collect()
     })
@@ -123,10 +134,14 @@ impl Schedule {
                 Verb::Get => Op::Get(key),
                 Verb::GetForUpdate => Op::GetForUpdate(key),
                 Verb::Set => Op::Set(key, value(number, step.length)),
+                Verb::SetFor => Op::SetFor(key, value(number, step.length), step.time),
+                Verb::Expiry => Op::Expiry(key),
                 Verb::Delete => Op::Delete(key),
                 Verb::Commit => Op::Commit,
                 Verb::Rollback => Op::Rollback,
                 Verb::Reconnect => Op::Reconnect,
+                Verb::Pass => Op::Pass(step.time),
+                Verb::Sweep => Op::Sweep,
             };
             (step.session.index(self.sessions), op)
         };
@@ -221,8 +236,10 @@ impl<'a, T: Target> Mirror<'a, T> {
     }
 
     fn compare_contents(&mut self, keys: &[Vec<u8>]) -> Result<(), String> {
-        keys.iter()
-            .try_for_each(|key| self.observe(&Op::Get(key.clone())))
+        keys.iter().try_for_each(|key| {
+            self.observe(&Op::Get(key.clone()))?;
+            self.observe(&Op::Expiry(key.clone()))
+        })
     }
 
     fn observe(&mut self, op: &Op) -> Result<(), String> {

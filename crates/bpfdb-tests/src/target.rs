@@ -25,12 +25,20 @@ pub trait Client {
     fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, Error>;
     fn get_for_update(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, Error>;
     fn set(&mut self, key: &[u8], value: &[u8]) -> Result<(), Error>;
+    /// A value that expires after so many milliseconds.
+    fn set_for(&mut self, key: &[u8], value: &[u8], time: u64) -> Result<(), Error>;
+    /// GET; milliseconds until the value expires: see [`Answer::Left`].
+    fn expiry(&mut self, key: &[u8]) -> Result<Option<Option<i64>>, Error>;
     /// Whether there was a value.
     fn delete(&mut self, key: &[u8]) -> Result<bool, Error>;
     fn commit(&mut self) -> Result<(), Error>;
     fn rollback(&mut self) -> Result<(), Error>;
     /// Closes the session and opens a new one.
     fn reconnect(&mut self);
+    /// So many milliseconds go by, for all clients.
+    fn pass(&mut self, time: u64);
+    /// As [`Target::sweep`].
+    fn sweep(&mut self);
 
     /// One after the other, in as few calls as possible. No value is longer than
     /// `longest`.
@@ -49,6 +57,8 @@ pub trait Client {
             Op::Get(key) => self.get(key).map(value),
             Op::GetForUpdate(key) => self.get_for_update(key).map(value),
             Op::Set(key, bytes) => self.set(key, bytes).map(done),
+            Op::SetFor(key, bytes, time) => self.set_for(key, bytes, *time).map(done),
+            Op::Expiry(key) => self.expiry(key).map(expiry_answer),
             Op::Delete(key) => self.delete(key).map(deleted),
             Op::Commit => self.commit().map(done),
             Op::Rollback => self.rollback().map(done),
@@ -56,7 +66,24 @@ pub trait Client {
                 self.reconnect();
                 Ok(Answer::Done)
             }
+            Op::Pass(time) => {
+                self.pass(*time);
+                Ok(Answer::Done)
+            }
+            Op::Sweep => {
+                self.sweep();
+                Ok(Answer::Done)
+            }
         }
+    }
+}
+
+/// Of a value that is there or not, and that expires or not.
+pub fn expiry_answer(expiry: Option<Option<i64>>) -> Answer {
+    match expiry {
+        None => Answer::Absent,
+        Some(None) => Answer::Done,
+        Some(Some(left)) => Answer::Left(left),
     }
 }
 
@@ -160,6 +187,20 @@ impl Client for ModelClient {
         self.run(Op::Set(key.to_vec(), value.to_vec())).map(drop)
     }
 
+    fn set_for(&mut self, key: &[u8], value: &[u8], time: u64) -> Result<(), Error> {
+        self.run(Op::SetFor(key.to_vec(), value.to_vec(), time))
+            .map(drop)
+    }
+
+    fn expiry(&mut self, key: &[u8]) -> Result<Option<Option<i64>>, Error> {
+        self.run(Op::Expiry(key.to_vec()))
+            .map(|answer| match answer {
+                Answer::Left(left) => Some(Some(left)),
+                Answer::Done => Some(None),
+                _ => None,
+            })
+    }
+
     fn delete(&mut self, key: &[u8]) -> Result<bool, Error> {
         self.run(Op::Delete(key.to_vec()))
             .map(|answer| answer == Answer::Done)
@@ -175,6 +216,14 @@ impl Client for ModelClient {
 
     fn reconnect(&mut self) {
         self.run(Op::Reconnect).expect("RECONNECT cannot fail");
+    }
+
+    fn pass(&mut self, time: u64) {
+        self.run(Op::Pass(time)).expect("time cannot fail to pass");
+    }
+
+    fn sweep(&mut self) {
+        self.run(Op::Sweep).expect("the sweeper cannot fail");
     }
 }
 

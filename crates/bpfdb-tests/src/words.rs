@@ -3,10 +3,11 @@
 //! ```text
 //! begin | begin-read-only | commit | rollback | reconnect
 //! get KEY | get-for-update KEY | delete KEY | set KEY VALUE
+//! set-for KEY VALUE MS | expiry KEY | pass MS | sweep
 //! ```
 //!
 //! KEY and VALUE are words; `\x00` is the byte 0, `k*512` the word k, 512 times.
-//! An outcome is `ok`, `absent`, `= VALUE`, or the name of an Error.
+//! An outcome is `ok`, `absent`, `= VALUE`, `left MS`, or the name of an Error.
 
 use bpfdb_model::{Answer, Op, Outcome};
 
@@ -76,10 +77,16 @@ pub fn op_to_text(op: &Op) -> String {
         Op::Get(key) => format!("get {}", to_word(key)),
         Op::GetForUpdate(key) => format!("get-for-update {}", to_word(key)),
         Op::Set(key, value) => format!("set {} {}", to_word(key), to_word(value)),
+        Op::SetFor(key, value, time) => {
+            format!("set-for {} {} {time}", to_word(key), to_word(value))
+        }
+        Op::Expiry(key) => format!("expiry {}", to_word(key)),
         Op::Delete(key) => format!("delete {}", to_word(key)),
         Op::Commit => "commit".to_string(),
         Op::Rollback => "rollback".to_string(),
         Op::Reconnect => "reconnect".to_string(),
+        Op::Pass(time) => format!("pass {time}"),
+        Op::Sweep => "sweep".to_string(),
     }
 }
 
@@ -91,12 +98,22 @@ pub fn op_from_text(text: &str) -> Result<Op, String> {
         ["get", key] => Op::Get(from_word(key)?),
         ["get-for-update", key] => Op::GetForUpdate(from_word(key)?),
         ["set", key, value] => Op::Set(from_word(key)?, from_word(value)?),
+        ["set-for", key, value, time] => {
+            Op::SetFor(from_word(key)?, from_word(value)?, milliseconds(time)?)
+        }
+        ["expiry", key] => Op::Expiry(from_word(key)?),
         ["delete", key] => Op::Delete(from_word(key)?),
         ["commit"] => Op::Commit,
         ["rollback"] => Op::Rollback,
         ["reconnect"] => Op::Reconnect,
+        ["pass", time] => Op::Pass(milliseconds(time)?),
+        ["sweep"] => Op::Sweep,
         _ => return Err(format!("no operator: {text}")),
     })
+}
+
+fn milliseconds(word: &str) -> Result<u64, String> {
+    word.parse().map_err(|_| format!("no number: {word}"))
 }
 
 pub fn outcome_to_text(outcome: &Outcome) -> String {
@@ -104,6 +121,7 @@ pub fn outcome_to_text(outcome: &Outcome) -> String {
         Ok(Answer::Done) => "ok".to_string(),
         Ok(Answer::Absent) => "absent".to_string(),
         Ok(Answer::Value(value)) => format!("= {}", to_word(value)),
+        Ok(Answer::Left(time)) => format!("left {time}"),
         Err(error) => error.to_string(),
     }
 }
@@ -139,7 +157,11 @@ mod tests {
             Op::BeginReadOnly,
             Op::Get(key.clone()),
             Op::GetForUpdate(key.clone()),
-            Op::Set(key.clone(), value),
+            Op::Set(key.clone(), value.clone()),
+            Op::SetFor(key.clone(), value, 10),
+            Op::Expiry(key.clone()),
+            Op::Pass(10),
+            Op::Sweep,
             Op::Delete(key),
             Op::Commit,
             Op::Rollback,
