@@ -2,7 +2,6 @@
 //! character that stands for itself.
 
 /// Does all of `text` match the pattern?
-#[cfg(test)]
 pub(crate) fn matches(pattern: &[u8], text: &[u8]) -> bool {
     Matcher { fold: false }.matches(pattern, text)
 }

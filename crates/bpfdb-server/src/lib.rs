@@ -25,6 +25,7 @@ mod cgroup;
 mod client;
 mod commands;
 mod connections;
+mod dump;
 mod error;
 mod extended;
 mod glob;

@@ -10,8 +10,10 @@ use crate::integer;
 const LINE_MAX: usize = 64 * 1024;
 /// Longest bulk string that the protocol allows.
 const BULK_MAX: i64 = 512 << 20;
+/// What DUMP adds to a value.
+const DUMP_OVERHEAD: usize = 16;
 /// Of one argument: enough to see that it is too long.
-const ARGUMENT_KEPT_MAX: usize = bpfdb::abi::BPFDB_VALUE_MAX as usize + 1;
+const ARGUMENT_KEPT_MAX: usize = bpfdb::abi::BPFDB_VALUE_MAX as usize + DUMP_OVERHEAD + 1;
 /// Of one request: more than a transaction of the most locks can write.
 const KEPT_MAX: usize = 80 << 20;
 

@@ -1,5 +1,7 @@
 //! What a connection has said about itself, and what it has begun.
 
+use bpfdb::WatchToken;
+
 use crate::commands::Queue;
 
 #[derive(Debug)]
@@ -11,6 +13,8 @@ pub(crate) struct ConnectionState {
     pub(crate) authenticated: bool,
     /// What waits for EXEC, after MULTI.
     pub(crate) queue: Option<Queue>,
+    /// Keys that EXEC must find as they were.
+    pub(crate) watched: Vec<(Vec<u8>, WatchToken)>,
     /// Set by a command after which the connection is closed.
     pub(crate) close: bool,
 }
@@ -22,6 +26,7 @@ impl ConnectionState {
             name: Vec::new(),
             authenticated: true,
             queue: None,
+            watched: Vec::new(),
             close: false,
         }
     }

@@ -59,6 +59,7 @@ fn refused(context: &mut Context<'_>, request: &Request, failure: Failure) -> Fa
     match failure {
         Failure::Text(text) if request.words[0].eq_ignore_ascii_case(b"exec") => {
             context.connection.queue = None;
+            context.connection.watched.clear();
             let text = text.strip_prefix(b"ERR ").unwrap_or(&text);
             Failure::Text([b"EXECABORT Transaction discarded because of: ", text].concat())
         }

@@ -8,6 +8,8 @@
 //! execute.rs      may it run, must it wait for EXEC, is it tried again
 //! atomic.rs       the transaction in which a command runs
 //! arguments.rs    what arguments mean
+//! expiry.rs       when a value expires
+//! help.rs         the replies to HELP
 //! value.rs        values that are changed
 //! page.rs         docs/commands.md
 //! ```
@@ -17,6 +19,8 @@ mod atomic;
 mod connection;
 mod definition;
 mod execute;
+mod expiry;
+mod help;
 mod keys;
 mod page;
 mod server;
@@ -54,7 +58,7 @@ pub(crate) struct Context<'a> {
 
 /// Why a statement has no other reply. A command that fails with a text has
 /// changed nothing.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Failure {
     Engine(Status),
     Text(Vec<u8>),

@@ -17,9 +17,11 @@ pub(super) fn change<T>(
     mut work: impl FnMut(Option<Vec<u8>>) -> Result<(Option<Vec<u8>>, T), Failure>,
 ) -> Result<T, Failure> {
     atomically(session, Kind::Write, |session| {
-        let (new, result) = work(session.get_for_update(key)?)?;
+        let old = session.entry_for_update(key)?;
+        let expires_at = old.as_ref().and_then(|old| old.expires_at);
+        let (new, result) = work(old.map(|old| old.value))?;
         if let Some(new) = new {
-            session.set(key, &new)?;
+            session.set_entry(key, &new, expires_at)?;
         }
         Ok(result)
     })

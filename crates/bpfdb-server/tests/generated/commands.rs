@@ -71,7 +71,7 @@ pub static COMMANDS: &[Command] = &[
     command("command", 1, GetKeys, || {
         seq([option("GETKEYS"), getkeys()])
     }),
-    command("dbsize", 2, Exact, none),
+    command("dbsize", 2, AtLeast, none),
     command("flushall", 1, Exact, flush),
     command("flushdb", 1, Exact, flush),
     command("lastsave", 1, Shape, none),

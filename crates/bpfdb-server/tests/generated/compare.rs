@@ -14,6 +14,9 @@ pub enum Compare {
     /// A moment or a time to live, in units of which so many make a second;
     /// what is not positive has a meaning and is compared exactly.
     Time(i64),
+    /// A number that may be higher here: it counts what is deleted or expired,
+    /// but not cleared away yet.
+    AtLeast,
     /// The present.
     Now,
     /// An array in any order.
@@ -62,6 +65,7 @@ pub fn same(asked: &Asked<'_>, redis: &Reply, bpfdb: &Reply, aside: &mut Aside) 
     match asked.compare() {
         Compare::Exact => false,
         Compare::Time(per_second) => same_time(redis, bpfdb, per_second),
+        Compare::AtLeast => redis.number() <= bpfdb.number() && same_shape(redis, bpfdb),
         Compare::Now => same_now(redis, bpfdb),
         Compare::Unordered => sorted(redis) == sorted(bpfdb),
         Compare::Shape => same_shape(redis, bpfdb),

@@ -10,6 +10,8 @@ mod select;
 
 use super::definition::Command;
 
+pub(super) use select::check_database;
+
 pub(super) static COMMANDS: &[&Command] = &[
     &client::COMMAND,
     &echo::COMMAND,

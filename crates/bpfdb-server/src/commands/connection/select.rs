@@ -18,7 +18,14 @@ pub(crate) static COMMAND: Command = Command {
 };
 
 fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
-    let index = number(&arguments[0])?;
+    check_database(&arguments[0])?;
+    context.replies.ok();
+    Ok(())
+}
+
+/// There is database 0.
+pub(crate) fn check_database(index: &[u8]) -> Outcome {
+    let index = number(index)?;
     if i32::try_from(index).is_err() {
         return Err(
             "ERR value is out of range, value must between -2147483648 and 2147483647".into(),
@@ -27,6 +34,5 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     if index != 0 {
         return Err("ERR DB index is out of range".into());
     }
-    context.replies.ok();
     Ok(())
 }

@@ -1,17 +1,53 @@
 //! Keys, whatever their values are.
 
+mod copy;
 mod del;
+mod dump;
 mod exists;
+mod expire;
+mod expireat;
+mod expiretime;
+mod list;
+mod object;
+mod persist;
+mod pexpire;
+mod pexpireat;
+mod pexpiretime;
+mod pttl;
+mod randomkey;
+mod rename;
+mod renamenx;
+mod restore;
+mod scan;
 mod touch;
+mod ttl;
 mod r#type;
 mod unlink;
 
 use super::definition::Command;
 
 pub(super) static COMMANDS: &[&Command] = &[
+    &copy::COMMAND,
     &del::COMMAND,
+    &dump::COMMAND,
     &exists::COMMAND,
+    &expire::COMMAND,
+    &expireat::COMMAND,
+    &expiretime::COMMAND,
+    &list::COMMAND,
+    &object::COMMAND,
+    &persist::COMMAND,
+    &pexpire::COMMAND,
+    &pexpireat::COMMAND,
+    &pexpiretime::COMMAND,
+    &pttl::COMMAND,
+    &randomkey::COMMAND,
+    &rename::COMMAND,
+    &renamenx::COMMAND,
+    &restore::COMMAND,
+    &scan::COMMAND,
     &touch::COMMAND,
+    &ttl::COMMAND,
     &r#type::COMMAND,
     &unlink::COMMAND,
 ];

@@ -3,6 +3,8 @@
 mod command;
 mod config;
 mod dbsize;
+mod flushall;
+mod flushdb;
 mod info;
 
 use super::definition::Command;
@@ -11,5 +13,7 @@ pub(super) static COMMANDS: &[&Command] = &[
     &command::COMMAND,
     &config::COMMAND,
     &dbsize::COMMAND,
+    &flushall::COMMAND,
+    &flushdb::COMMAND,
     &info::COMMAND,
 ];

@@ -17,7 +17,7 @@ pub(crate) static COMMAND: Command = Command {
     ..Command::BASE
 };
 
-fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
+pub(super) fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     let value = context.session.get(&arguments[0])?;
     context.replies.bulk_or_null(value.as_deref());
     Ok(())

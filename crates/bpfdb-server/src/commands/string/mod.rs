@@ -10,6 +10,7 @@ mod decrby;
 mod get;
 mod getbit;
 mod getdel;
+mod getex;
 mod getrange;
 mod getset;
 mod incr;
@@ -19,8 +20,10 @@ mod lcs;
 mod mget;
 mod mset;
 mod msetnx;
+mod psetex;
 mod set;
 mod setbit;
+mod setex;
 mod setnx;
 mod setrange;
 mod strlen;
@@ -38,6 +41,7 @@ pub(super) static COMMANDS: &[&Command] = &[
     &get::COMMAND,
     &getbit::COMMAND,
     &getdel::COMMAND,
+    &getex::COMMAND,
     &getrange::COMMAND,
     &getset::COMMAND,
     &incr::COMMAND,
@@ -47,8 +51,10 @@ pub(super) static COMMANDS: &[&Command] = &[
     &mget::COMMAND,
     &mset::COMMAND,
     &msetnx::COMMAND,
+    &psetex::COMMAND,
     &set::COMMAND,
     &setbit::COMMAND,
+    &setex::COMMAND,
     &setnx::COMMAND,
     &setrange::COMMAND,
     &strlen::COMMAND,

@@ -2,6 +2,7 @@
 
 use super::super::arguments::syntax_error;
 use super::super::atomic::{Kind, atomically};
+use super::super::expiry::Form;
 use super::super::prelude::*;
 
 pub(crate) static COMMAND: Command = Command {
@@ -21,63 +22,92 @@ pub(crate) static COMMAND: Command = Command {
     ..Command::BASE
 };
 
+/// What becomes of the time at which the value expires.
+#[derive(Clone, Copy, Debug, Default)]
+enum Expiry<'a> {
+    #[default]
+    Drop,
+    Keep,
+    At(Form, &'a [u8]),
+}
+
 /// What may stand behind SET key value.
-#[derive(Default)]
-struct SetOptions {
+#[derive(Debug, Default)]
+struct Options<'a> {
     if_absent: bool,
     if_present: bool,
     get: bool,
+    expiry: Expiry<'a>,
 }
 
-impl SetOptions {
-    fn parse(words: &[Vec<u8>]) -> Result<Self, Failure> {
+impl<'a> Options<'a> {
+    fn parse(mut words: &'a [Vec<u8>]) -> Result<Self, Failure> {
         let mut options = Self::default();
-        for word in words {
-            match word.to_ascii_lowercase().as_slice() {
-                b"nx" => options.if_absent = true,
-                b"xx" => options.if_present = true,
-                b"get" => options.get = true,
-                // There is no time to live that it could keep or drop.
-                b"keepttl" => {}
-                b"ex" | b"px" | b"exat" | b"pxat" => {
-                    return Err("ERR keys do not expire in bpfdb".into());
+        while let Some((word, behind)) = words.split_first() {
+            words = behind;
+            let option = word.to_ascii_lowercase();
+            match (&*option, options.expiry) {
+                (b"nx", _) if !options.if_present => options.if_absent = true,
+                (b"xx", _) if !options.if_absent => options.if_present = true,
+                (b"get", _) => options.get = true,
+                (b"keepttl", Expiry::Drop | Expiry::Keep) => options.expiry = Expiry::Keep,
+                (option, before) => {
+                    let form = allowed(Form::parse(option), before).ok_or_else(syntax_error)?;
+                    let (time, behind) = words.split_first().ok_or_else(syntax_error)?;
+                    options.expiry = Expiry::At(form, time);
+                    words = behind;
                 }
-                _ => return Err(syntax_error()),
             }
-        }
-        if options.if_absent && options.if_present {
-            return Err(syntax_error());
         }
         Ok(options)
     }
 
+    /// Does it matter what was there before?
     fn is_plain(&self) -> bool {
-        !(self.if_absent || self.if_present || self.get)
+        !(self.if_absent || self.if_present || self.get || matches!(self.expiry, Expiry::Keep))
     }
+}
+
+/// The same form may be given again, another one not.
+fn allowed(form: Option<Form>, before: Expiry<'_>) -> Option<Form> {
+    form.filter(|&form| match before {
+        Expiry::Drop => true,
+        Expiry::Keep => false,
+        Expiry::At(other, _) => form == other,
+    })
 }
 
 fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     let (key, value) = (&arguments[0], &arguments[1]);
-    let options = SetOptions::parse(&arguments[2..])?;
-
+    let options = Options::parse(&arguments[2..])?;
+    let expires_at = match options.expiry {
+        Expiry::At(form, text) => Some(form.deadline(context, COMMAND.name, text)?),
+        Expiry::Drop | Expiry::Keep => None,
+    };
     if options.is_plain() {
-        context.session.set(key, value)?;
+        context.session.set_entry(key, value, expires_at)?;
         context.replies.ok();
         return Ok(());
     }
     let (old, done) = atomically(context.session, Kind::Write, |session| {
-        let old = session.get_for_update(key)?;
+        let old = session.entry_for_update(key)?;
         let wanted = match old {
             Some(_) => !options.if_absent,
             None => !options.if_present,
         };
         if wanted {
-            session.set(key, value)?;
+            let kept = old.as_ref().and_then(|old| old.expires_at);
+            let keep = matches!(options.expiry, Expiry::Keep);
+            session.set_entry(key, value, if keep { kept } else { expires_at })?;
         }
         Ok((old, wanted))
     })?;
     match old {
-        old if options.get => context.replies.bulk_or_null(old.as_deref()),
+        old if options.get => {
+            context
+                .replies
+                .bulk_or_null(old.as_ref().map(|old| &*old.value));
+        }
         _ if done => context.replies.ok(),
         _ => context.replies.null(),
     }

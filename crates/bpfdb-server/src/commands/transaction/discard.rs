@@ -26,6 +26,7 @@ fn run(context: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {
     if context.connection.queue.take().is_none() {
         return Err("ERR DISCARD without MULTI".into());
     }
+    context.connection.watched.clear();
     context.replies.ok();
     Ok(())
 }

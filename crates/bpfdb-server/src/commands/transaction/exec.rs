@@ -1,6 +1,8 @@
 //! EXEC: all queued commands in one transaction of the engine.
 
-use bpfdb::Status;
+use std::mem;
+
+use bpfdb::{Session, Status, WatchToken};
 
 use super::super::REPLY_MAX;
 use super::super::execute::Patience;
@@ -35,6 +37,7 @@ fn run(context: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {
     let Some(queue) = context.connection.queue.take() else {
         return Err("ERR EXEC without MULTI".into());
     };
+    let watched = mem::take(&mut context.connection.watched);
     if queue.is_spoiled() {
         return Err("EXECABORT Transaction discarded because of previous errors.".into());
     }
@@ -42,7 +45,7 @@ fn run(context: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {
     let mut patience = Patience::default();
     let mut tries = 0;
     loop {
-        let Err(failure) = attempt(context, &queue) else {
+        let Err(failure) = attempt(context, &queue, &watched) else {
             return Ok(());
         };
         context.replies.truncate(start);
@@ -56,20 +59,42 @@ fn run(context: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {
     }
 }
 
+type Watched = [(Vec<u8>, WatchToken)];
+
 /// Executes all, or leaves nothing behind.
-fn attempt(context: &mut Context<'_>, queue: &Queue) -> Outcome {
-    if queue.only_reads() {
+fn attempt(context: &mut Context<'_>, queue: &Queue, watched: &Watched) -> Outcome {
+    if queue.only_reads() && watched.is_empty() {
         context.session.begin_read_only()?;
     } else {
         context.session.begin()?;
     }
-    match execute_all(context, queue) {
+    let executed = match are_unchanged(context.session, watched) {
+        Ok(true) => execute_all(context, queue),
+        Ok(false) => {
+            context.session.rollback()?;
+            context.replies.null_array();
+            return Ok(());
+        }
+        Err(status) => Err(status.into()),
+    };
+    match executed {
         Ok(()) => Ok(context.session.commit()?),
         Err(failure) => {
             context.session.rollback()?;
             Err(failure)
         }
     }
+}
+
+/// Locks what is watched, so that it stays as it is, and compares.
+fn are_unchanged(session: &mut Session, watched: &Watched) -> Result<bool, Status> {
+    for (key, token) in watched {
+        session.get(key)?;
+        if session.watch(key)? != *token {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 fn execute_all(context: &mut Context<'_>, queue: &Queue) -> Outcome {

@@ -7,6 +7,8 @@ mod exec;
 mod multi;
 pub(super) mod queue;
 mod rollback;
+mod unwatch;
+mod watch;
 
 use super::definition::Command;
 
@@ -17,4 +19,6 @@ pub(super) static COMMANDS: &[&Command] = &[
     &exec::COMMAND,
     &multi::COMMAND,
     &rollback::COMMAND,
+    &unwatch::COMMAND,
+    &watch::COMMAND,
 ];

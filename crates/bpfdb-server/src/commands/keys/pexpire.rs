@@ -1,0 +1,23 @@
+//! PEXPIRE.
+
+use super::super::expiry::Form;
+use super::super::prelude::*;
+use super::expire::expire;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "pexpire",
+    summary: "Set a key's time to live in milliseconds",
+    since: "2.6.0",
+    group: Group::Generic,
+    complexity: "O(1)",
+    arity: -3,
+    flags: &[Flag::Write, Flag::Fast],
+    categories: &[Category::Keyspace],
+    keys: &[Keys::at(1, &["RW", "update"])],
+    run,
+    ..Command::BASE
+};
+
+fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
+    expire(context, arguments, Form::PX, COMMAND.name)
+}

@@ -1,0 +1,22 @@
+//! PEXPIRETIME.
+
+use super::super::prelude::*;
+use super::ttl::tell;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "pexpiretime",
+    summary: "Get the expiration Unix timestamp for a key in milliseconds",
+    since: "7.0.0",
+    group: Group::Generic,
+    complexity: "O(1)",
+    arity: 2,
+    flags: &[Flag::Readonly, Flag::Fast],
+    categories: &[Category::Keyspace],
+    keys: &[Keys::at(1, &["RO", "access"])],
+    run,
+    ..Command::BASE
+};
+
+fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
+    tell(context, &arguments[0], |at| at)
+}

@@ -1,0 +1,24 @@
+//! PTTL.
+
+use super::super::prelude::*;
+use super::ttl::tell;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "pttl",
+    summary: "Get the time to live for a key in milliseconds",
+    since: "2.6.0",
+    group: Group::Generic,
+    complexity: "O(1)",
+    arity: 2,
+    flags: &[Flag::Readonly, Flag::Fast],
+    categories: &[Category::Keyspace],
+    tips: &["nondeterministic_output"],
+    keys: &[Keys::at(1, &["RO", "access"])],
+    run,
+    ..Command::BASE
+};
+
+fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
+    let now = context.engine.now_ms();
+    tell(context, &arguments[0], |at| at.saturating_sub(now))
+}

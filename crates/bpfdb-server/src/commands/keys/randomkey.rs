@@ -1,0 +1,24 @@
+//! RANDOMKEY.
+
+use super::super::prelude::*;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "randomkey",
+    summary: "Return a random key from the keyspace",
+    since: "1.0.0",
+    group: Group::Generic,
+    complexity: "O(1)",
+    arity: 1,
+    flags: &[Flag::Readonly],
+    categories: &[Category::Keyspace],
+    tips: &["request_policy:all_shards", "nondeterministic_output"],
+    differences: "Keys behind a gap in the index are more probable than others.",
+    run,
+    ..Command::BASE
+};
+
+fn run(context: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {
+    let key = context.session.random_key()?;
+    context.replies.bulk_or_null(key.as_deref());
+    Ok(())
+}

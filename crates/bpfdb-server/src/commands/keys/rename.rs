@@ -1,0 +1,49 @@
+//! RENAME; and RENAMENX, which does not overwrite.
+
+use super::super::atomic::{Kind, atomically};
+use super::super::prelude::*;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "rename",
+    summary: "Rename a key",
+    since: "1.0.0",
+    group: Group::Generic,
+    complexity: "O(1)",
+    arity: 3,
+    flags: &[Flag::Write],
+    categories: &[Category::Keyspace],
+    keys: &[
+        Keys::at(1, &["RW", "access", "delete"]),
+        Keys::at(2, &["OW", "update"]),
+    ],
+    run,
+    ..Command::BASE
+};
+
+fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
+    rename(context, arguments, true)?;
+    context.replies.ok();
+    Ok(())
+}
+
+/// Moves a value with the time at which it expires; false if there is one
+/// already that must stay.
+pub(super) fn rename(
+    context: &mut Context<'_>,
+    names: &[Vec<u8>],
+    overwrite: bool,
+) -> Result<bool, Failure> {
+    let (from, to) = (&names[0], &names[1]);
+    atomically(context.session, Kind::Write, |session| {
+        let entry = session.entry_for_update(from)?.ok_or("ERR no such key")?;
+        if from == to {
+            return Ok(overwrite);
+        }
+        if !overwrite && session.get_for_update(to)?.is_some() {
+            return Ok(false);
+        }
+        session.set_entry(to, &entry.value, entry.expires_at)?;
+        session.delete(from)?;
+        Ok(true)
+    })
+}

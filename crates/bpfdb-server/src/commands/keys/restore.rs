@@ -1,0 +1,101 @@
+//! RESTORE.
+
+use bpfdb::Status;
+
+use super::super::arguments::{is, number, syntax_error};
+use super::super::atomic::{Kind, atomically};
+use super::super::prelude::*;
+use crate::dump::{self, Damage};
+
+pub(crate) static COMMAND: Command = Command {
+    name: "restore",
+    summary: "Create a key using the provided serialized value, previously obtained using DUMP.",
+    since: "2.6.0",
+    group: Group::Generic,
+    complexity: "O(1) to create the new key and additional O(N*M) to reconstruct the serialized value, where N is the number of Redis objects composing the value and M their average size. For small string values the time complexity is thus O(1)+O(1*M) where M is small, so simply O(1). However for sorted set values the complexity is O(N*M*log(N)) because inserting values into sorted sets is O(log(N)).",
+    arity: -4,
+    flags: &[Flag::Write, Flag::DenyOom],
+    categories: &[Category::Keyspace, Category::Dangerous],
+    keys: &[Keys::at(1, &["OW", "update"])],
+    differences: "Strings only. IDLETIME and FREQ are checked and have no effect.",
+    run,
+    ..Command::BASE
+};
+
+#[derive(Debug, Default)]
+struct Options {
+    replace: bool,
+    absolute: bool,
+}
+
+impl Options {
+    fn parse(mut words: &[Vec<u8>]) -> Result<Self, Failure> {
+        let mut options = Self::default();
+        let (mut idle, mut frequency) = (false, false);
+        while let Some((word, behind)) = words.split_first() {
+            words = match behind {
+                behind if is(word, "replace") => {
+                    options.replace = true;
+                    behind
+                }
+                behind if is(word, "absttl") => {
+                    options.absolute = true;
+                    behind
+                }
+                [seconds, behind @ ..] if is(word, "idletime") && !frequency => {
+                    idle = true;
+                    if number(seconds)? < 0 {
+                        return Err("ERR Invalid IDLETIME value, must be >= 0".into());
+                    }
+                    behind
+                }
+                [value, behind @ ..] if is(word, "freq") && !idle => {
+                    frequency = true;
+                    if !(0..=255).contains(&number(value)?) {
+                        return Err("ERR Invalid FREQ value, must be >= 0 and <= 255".into());
+                    }
+                    behind
+                }
+                _ => return Err(syntax_error()),
+            };
+        }
+        Ok(options)
+    }
+}
+
+fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
+    let (key, payload) = (&arguments[0], &arguments[2]);
+    let options = Options::parse(&arguments[3..])?;
+    let now = context.engine.now_ms();
+    atomically(context.session, Kind::Write, |session| {
+        if !options.replace && session.get_for_update(key)?.is_some() {
+            return Err("BUSYKEY Target key name already exists.".into());
+        }
+        let ttl = u64::try_from(number(&arguments[1])?)
+            .map_err(|_| "ERR Invalid TTL value, must be >= 0")?;
+        let value = dump::decode(payload).map_err(failure)?;
+        let start = if options.absolute { 0 } else { now };
+        let expires_at = (ttl > 0).then(|| deadline(ttl, start));
+        Ok(session.set_entry(key, &value, expires_at)?)
+    })?;
+    context.replies.ok();
+    Ok(())
+}
+
+/// As in Redis, what does not fit a signed number is long over.
+fn deadline(ttl: u64, start: u64) -> u64 {
+    let deadline = ttl.wrapping_add(start);
+    if i64::try_from(deadline).is_ok() {
+        deadline
+    } else {
+        1
+    }
+}
+
+fn failure(damage: Damage) -> Failure {
+    match damage {
+        Damage::Envelope => "ERR DUMP payload version or checksum are wrong".into(),
+        Damage::Content => "ERR Bad data format".into(),
+        Damage::TooLong => Status::ValueTooLarge.into(),
+    }
+}

@@ -1,0 +1,105 @@
+//! SCAN.
+
+use super::super::arguments::{is, number, syntax_error};
+use super::super::prelude::*;
+use crate::glob;
+
+/// Keys at a time, whatever COUNT says: others wait meanwhile.
+const COUNT_MAX: i64 = 65_536;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "scan",
+    summary: "Incrementally iterate the keys space",
+    since: "2.8.0",
+    group: Group::Generic,
+    complexity: "O(1) for every call. O(N) for a complete iteration, including enough command calls for the cursor to return back to 0. N is the number of elements inside the collection.",
+    arity: -2,
+    flags: &[Flag::Readonly],
+    categories: &[Category::Keyspace],
+    tips: &["nondeterministic_output", "request_policy:special"],
+    differences: "Cursors are not those of Redis.",
+    run,
+    ..Command::BASE
+};
+
+struct Options<'a> {
+    count: usize,
+    pattern: Option<&'a [u8]>,
+    /// All values are strings.
+    any: bool,
+}
+
+impl<'a> Options<'a> {
+    fn parse(words: &'a [Vec<u8>]) -> Result<Self, Failure> {
+        let mut options = Self {
+            count: 10,
+            pattern: None,
+            any: true,
+        };
+        for pair in words.chunks(2) {
+            let [option, value] = pair else {
+                return Err(syntax_error());
+            };
+            if is(option, "count") {
+                let count = number(value)?;
+                if count < 1 {
+                    return Err(syntax_error());
+                }
+                options.count = count.min(COUNT_MAX) as usize;
+            } else if is(option, "match") {
+                options.pattern = Some(value);
+            } else if is(option, "type") {
+                options.any = is(value, "string");
+            } else {
+                return Err(syntax_error());
+            }
+        }
+        Ok(options)
+    }
+
+    fn wants(&self, key: &[u8]) -> bool {
+        self.any
+            && self
+                .pattern
+                .is_none_or(|pattern| glob::matches(pattern, key))
+    }
+}
+
+/// What strtoul() reads of a whole word: it may be empty, or negative.
+fn cursor(text: &[u8]) -> Result<u64, Failure> {
+    let (negative, digits) = match text {
+        [b'-', digits @ ..] => (true, digits),
+        [b'+', digits @ ..] => (false, digits),
+        digits => (false, digits),
+    };
+    if text.is_empty() {
+        return Ok(0);
+    }
+    let value: Option<u64> = std::str::from_utf8(digits)
+        .ok()
+        .filter(|digits| digits.bytes().all(|digit| digit.is_ascii_digit()))
+        .and_then(|digits| digits.parse().ok());
+    value
+        .map(|value| {
+            if negative {
+                value.wrapping_neg()
+            } else {
+                value
+            }
+        })
+        .ok_or_else(|| "ERR invalid cursor".into())
+}
+
+fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
+    let cursor = cursor(&arguments[0])?;
+    let options = Options::parse(&arguments[1..])?;
+    let (next, mut keys) = context.session.scan(cursor, options.count)?;
+    keys.retain(|key| options.wants(key));
+    context.replies.array(2);
+    context.replies.bulk(next.to_string());
+    context.replies.array(keys.len());
+    for key in keys {
+        context.replies.bulk(key);
+    }
+    Ok(())
+}

@@ -1,0 +1,19 @@
+//! FLUSHDB.
+
+use super::super::prelude::*;
+use super::flushall;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "flushdb",
+    summary: "Remove all keys from the current database",
+    since: "1.0.0",
+    group: Group::Server,
+    complexity: "O(N) where N is the number of keys in the selected database",
+    arity: -1,
+    flags: &[Flag::Write],
+    categories: &[Category::Keyspace, Category::Dangerous],
+    tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
+    differences: "As FLUSHALL.",
+    run: flushall::run,
+    ..Command::BASE
+};

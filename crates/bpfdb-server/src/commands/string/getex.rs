@@ -1,0 +1,80 @@
+//! GETEX.
+
+use super::super::arguments::{is, syntax_error};
+use super::super::atomic::{Kind, atomically};
+use super::super::expiry::Form;
+use super::super::prelude::*;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "getex",
+    summary: "Get the value of a key and optionally set its expiration",
+    since: "6.2.0",
+    group: Group::String,
+    complexity: "O(1)",
+    arity: -2,
+    flags: &[Flag::Write, Flag::Fast],
+    categories: &[Category::String],
+    keys: &[
+        Keys::at(1, &["RW", "access", "update"]).notes("RW and UPDATE because it changes the TTL")
+    ],
+    run,
+    ..Command::BASE
+};
+
+/// What becomes of the time at which the value expires.
+#[derive(Clone, Copy, Debug)]
+enum Change<'a> {
+    Nothing,
+    Persist,
+    At(Form, &'a [u8]),
+}
+
+impl<'a> Change<'a> {
+    fn parse(words: &'a [Vec<u8>]) -> Result<Self, Failure> {
+        let form = |word: &[u8]| Form::parse(&word.to_ascii_lowercase());
+        let mut change = Self::Nothing;
+        let mut rest = words;
+        while let Some((word, behind)) = rest.split_first() {
+            rest = match (change, behind) {
+                (Self::Nothing | Self::Persist, _) if is(word, "persist") => {
+                    change = Self::Persist;
+                    behind
+                }
+                (Self::Nothing, [time, behind @ ..]) => {
+                    change = Self::At(form(word).ok_or_else(syntax_error)?, time);
+                    behind
+                }
+                // The same form may be given again.
+                (Self::At(before, _), [time, behind @ ..]) if form(word) == Some(before) => {
+                    change = Self::At(before, time);
+                    behind
+                }
+                _ => return Err(syntax_error()),
+            };
+        }
+        Ok(change)
+    }
+}
+
+fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
+    let key = &arguments[0];
+    let change = Change::parse(&arguments[1..])?;
+    // Without a value nobody looks at the time.
+    let deadline = match change {
+        Change::Nothing => return super::get::run(context, arguments),
+        Change::Persist => Ok(None),
+        Change::At(form, text) => form.deadline(context, COMMAND.name, text).map(Some),
+    };
+    let value = atomically(context.session, Kind::Write, |session| {
+        let Some(old) = session.entry_for_update(key)? else {
+            return Ok(None);
+        };
+        let expires_at = deadline.clone()?;
+        if old.expires_at != expires_at {
+            session.set_entry(key, &old.value, expires_at)?;
+        }
+        Ok(Some(old.value))
+    })?;
+    context.replies.bulk_or_null(value.as_deref());
+    Ok(())
+}

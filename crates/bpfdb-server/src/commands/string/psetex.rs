@@ -1,0 +1,23 @@
+//! PSETEX.
+
+use super::super::expiry::Form;
+use super::super::prelude::*;
+use super::setex::set;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "psetex",
+    summary: "Set the value and expiration in milliseconds of a key",
+    since: "2.6.0",
+    group: Group::String,
+    complexity: "O(1)",
+    arity: 4,
+    flags: &[Flag::Write, Flag::DenyOom],
+    categories: &[Category::String],
+    keys: &[Keys::at(1, &["OW", "update"])],
+    run,
+    ..Command::BASE
+};
+
+fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
+    set(context, arguments, Form::PX, COMMAND.name)
+}

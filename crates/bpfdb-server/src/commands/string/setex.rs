@@ -1,0 +1,35 @@
+//! SETEX; and PSETEX, which counts milliseconds.
+
+use super::super::expiry::Form;
+use super::super::prelude::*;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "setex",
+    summary: "Set the value and expiration of a key",
+    since: "2.0.0",
+    group: Group::String,
+    complexity: "O(1)",
+    arity: 4,
+    flags: &[Flag::Write, Flag::DenyOom],
+    categories: &[Category::String],
+    keys: &[Keys::at(1, &["OW", "update"])],
+    run,
+    ..Command::BASE
+};
+
+fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
+    set(context, arguments, Form::EX, COMMAND.name)
+}
+
+pub(super) fn set(
+    context: &mut Context<'_>,
+    arguments: &[Vec<u8>],
+    form: Form,
+    name: &str,
+) -> Outcome {
+    let expires_at = form.deadline(context, name, &arguments[1])?;
+    let (key, value) = (&arguments[0], &arguments[2]);
+    context.session.set_entry(key, value, Some(expires_at))?;
+    context.replies.ok();
+    Ok(())
+}

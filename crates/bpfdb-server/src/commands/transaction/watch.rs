@@ -1,0 +1,53 @@
+//! WATCH; EXEC compares what it has noted.
+
+use bpfdb::abi;
+
+use super::super::atomic::is_open;
+use super::super::prelude::*;
+
+/// EXEC locks what is watched.
+const WATCHED_MAX: usize = abi::BPFDB_LOCKS_MAX as usize;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "watch",
+    summary: "Watch the given keys to determine execution of the MULTI/EXEC block",
+    since: "2.2.0",
+    group: Group::Transactions,
+    complexity: "O(1) for every key.",
+    arity: -2,
+    flags: &[
+        Flag::NoScript,
+        Flag::Loading,
+        Flag::Stale,
+        Flag::Fast,
+        Flag::AllowBusy,
+    ],
+    categories: &[Category::Transaction],
+    keys: &[Keys::at(1, &["RO"]).last(-1)],
+    differences: "Refused inside BEGIN. EXEC may fail though no watched key was written: when somebody locked one in vain (a SETNX that found a value), or the index was reorganised.",
+    queued: false,
+    run,
+    ..Command::BASE
+};
+
+fn run(context: &mut Context<'_>, keys: &[Vec<u8>]) -> Outcome {
+    if context.connection.queue.is_some() {
+        return Err("ERR WATCH inside MULTI is not allowed".into());
+    }
+    if is_open(context.session) {
+        return Err("ERR WATCH inside BEGIN is not allowed; COMMIT or ROLLBACK first".into());
+    }
+    for key in keys {
+        let watched = &context.connection.watched;
+        if watched.iter().any(|(other, _)| other == key) {
+            continue;
+        }
+        if watched.len() == WATCHED_MAX {
+            return Err(format!("ERR more than {WATCHED_MAX} keys are watched").into());
+        }
+        let token = context.session.watch(key)?;
+        context.connection.watched.push((key.clone(), token));
+    }
+    context.replies.ok();
+    Ok(())
+}

@@ -1,0 +1,276 @@
+//! MULTI, EXEC, WATCH: what cannot be compared with Redis, because there is more
+//! than one command at a time here, or other limits.
+
+mod common;
+
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use common::{Client, TestServer, request};
+
+const QUEUED: &str = "+QUEUED\r\n";
+
+fn pair() -> (Arc<TestServer>, Client, Client) {
+    let server = TestServer::shared();
+    let (a, b) = (server.client(), server.client());
+    (server, a, b)
+}
+
+#[test]
+fn commands_wait_and_are_executed_together() {
+    let (_server, mut a, mut b) = pair();
+    assert_eq!(a.say("MULTI"), "+OK\r\n");
+    assert_eq!(a.say("SET together 1"), QUEUED);
+    assert_eq!(a.say("INCR together"), QUEUED);
+    assert_eq!(b.say("EXISTS together"), ":0\r\n");
+    assert_eq!(a.say("EXEC"), "*2\r\n+OK\r\n:2\r\n");
+    assert_eq!(b.say("GET together"), "$1\r\n2\r\n");
+    // The kernel answers again.
+    assert_eq!(a.say("GET together"), "$1\r\n2\r\n");
+}
+
+#[test]
+fn a_conflict_rolls_everything_back() {
+    let (_server, mut a, mut b) = pair();
+    assert_eq!(b.say("BEGIN"), "+OK\r\n");
+    assert_eq!(b.say("SET rb2 theirs"), "+OK\r\n");
+    for command in ["MULTI", "SET rb1 mine", "SET rb2 mine"] {
+        a.say(command);
+    }
+    assert!(a.say("EXEC").starts_with("-CONFLICT "));
+    assert_eq!(a.say("EXISTS rb1"), ":0\r\n");
+    assert_eq!(a.say("EXEC"), "-ERR EXEC without MULTI\r\n");
+    assert_eq!(b.say("COMMIT"), "+OK\r\n");
+    assert_eq!(a.say("MGET rb1 rb2"), "*2\r\n$-1\r\n$6\r\ntheirs\r\n");
+}
+
+#[test]
+fn an_error_of_the_engine_rolls_everything_back() {
+    let (_server, mut a, _) = pair();
+    a.say("MULTI");
+    assert_eq!(a.say("SET before 1"), QUEUED);
+    let long = vec![b'k'; 600];
+    assert_eq!(a.ask(&[b"SET", &long, b"1"]), QUEUED.as_bytes());
+    assert_eq!(
+        a.say("EXEC"),
+        "-EXECABORT Transaction rolled back: key is longer than the limit, or empty; \
+         use a shorter key\r\n"
+    );
+    assert_eq!(a.say("EXISTS before"), ":0\r\n");
+}
+
+#[test]
+fn an_error_of_a_command_leaves_the_others_alone() {
+    let (_server, mut a, _) = pair();
+    for command in ["SET word abc", "MULTI", "INCR word", "SET after 1"] {
+        a.say(command);
+    }
+    assert_eq!(
+        a.say("EXEC"),
+        "*2\r\n-ERR value is not an integer or out of range\r\n+OK\r\n"
+    );
+    assert_eq!(a.say("GET after"), "$1\r\n1\r\n");
+}
+
+#[test]
+fn two_kinds_of_transactions_do_not_mix() {
+    let (_server, mut a, _) = pair();
+    a.say("BEGIN");
+    assert_eq!(
+        a.say("MULTI"),
+        "-ERR MULTI inside BEGIN is not allowed; COMMIT or ROLLBACK first\r\n"
+    );
+    assert_eq!(
+        a.say("WATCH mix"),
+        "-ERR WATCH inside BEGIN is not allowed; COMMIT or ROLLBACK first\r\n"
+    );
+    a.say("COMMIT");
+    a.say("MULTI");
+    assert_eq!(
+        a.say("BEGIN"),
+        "-ERR Command not allowed inside a transaction\r\n"
+    );
+    assert_eq!(
+        a.say("EXEC"),
+        "-EXECABORT Transaction discarded because of previous errors.\r\n"
+    );
+}
+
+/// However the other client writes: in the kernel, in user space, with the same
+/// value, or by taking away and putting back.
+#[test]
+fn watched_keys_that_are_written() {
+    let (_server, mut a, mut b) = pair();
+    let ways: [&[&str]; 7] = [
+        &["SET watched 2"],
+        &["SET watched 1"],
+        &["SET watched 1 XX"],
+        &["DEL watched"],
+        &["DEL watched", "SET watched 1"],
+        &["PEXPIRE watched 100000"],
+        &["BEGIN", "INCR watched", "COMMIT"],
+    ];
+    for way in ways {
+        b.say("SET watched 1");
+        assert_eq!(a.say("WATCH watched other"), "+OK\r\n");
+        for command in way {
+            b.say(command);
+        }
+        a.say("MULTI");
+        a.say("SET result 1");
+        assert_eq!(a.say("EXEC"), "*-1\r\n", "{way:?}");
+        assert_eq!(a.say("EXISTS result"), ":0\r\n");
+    }
+    // Absent ones too.
+    a.say("DEL absent");
+    a.say("WATCH absent");
+    b.say("SET absent 1");
+    a.say("MULTI");
+    a.say("PING");
+    assert_eq!(a.say("EXEC"), "*-1\r\n");
+}
+
+#[test]
+fn watched_keys_that_are_not_written() {
+    let (_server, mut a, mut b) = pair();
+    a.say("MSET still 1 beside 1");
+    for forget in ["", "UNWATCH", "DISCARD"] {
+        a.say("WATCH still absent-still");
+        b.say("GET still");
+        b.say("SET beside 2");
+        if forget == "UNWATCH" {
+            b.say("SET still 2");
+            a.say(forget);
+        }
+        a.say("MULTI");
+        if forget == "DISCARD" {
+            b.say("SET still 3");
+            a.say(forget);
+            a.say("MULTI");
+        }
+        a.say("APPEND still x");
+        assert!(a.say("EXEC").starts_with("*1\r\n:"), "{forget}");
+    }
+    // What the watching client writes itself counts.
+    a.say("WATCH still");
+    a.say("SET still own");
+    a.say("MULTI");
+    assert_eq!(a.say("EXEC"), "*-1\r\n");
+}
+
+#[test]
+fn an_expired_key_has_changed() {
+    let (_server, mut a, _) = pair();
+    a.say("SET passing 1 PX 30");
+    a.say("WATCH passing");
+    thread::sleep(Duration::from_millis(60));
+    a.say("MULTI");
+    assert_eq!(a.say("EXEC"), "*-1\r\n");
+}
+
+/// Clients take turns by WATCH only: no increment is lost.
+#[test]
+fn optimistic_counters_lose_nothing() {
+    const CLIENTS: usize = 4;
+    const EACH: usize = 100;
+    let server = TestServer::shared();
+    server.client().say("SET optimistic 0");
+    thread::scope(|scope| {
+        for _ in 0..CLIENTS {
+            scope.spawn(|| {
+                let mut client = server.client();
+                let mut done = 0;
+                while done < EACH {
+                    client.say("WATCH optimistic");
+                    let value = client.say("GET optimistic");
+                    let value: u64 = (value.split("\r\n").nth(1))
+                        .and_then(|text| text.parse().ok())
+                        .expect("a number");
+                    client.say("MULTI");
+                    client.say(&format!("SET optimistic {}", value + 1));
+                    match client.say("EXEC").as_str() {
+                        "*1\r\n+OK\r\n" => done += 1,
+                        "*-1\r\n" => {}
+                        reply => assert!(reply.starts_with("-CONFLICT"), "{reply}"),
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(server.client().say("GET optimistic"), "$3\r\n400\r\n");
+}
+
+/// Money moves in MULTI; in the kernel somebody watches.
+#[test]
+fn money_is_conserved() {
+    const ROUNDS: usize = 300;
+    let server = TestServer::shared();
+    server.client().say("MSET bank1 1000 bank2 1000");
+    thread::scope(|scope| {
+        for (from, to) in [("bank1", "bank2"), ("bank2", "bank1")] {
+            let server = &server;
+            scope.spawn(move || {
+                let mut client = server.client();
+                let (less, more) = (format!("DECRBY {from} 3"), format!("INCRBY {to} 3"));
+                for _ in 0..ROUNDS {
+                    client.say("MULTI");
+                    client.say(&less);
+                    client.say(&more);
+                    let reply = client.say("EXEC");
+                    assert!(reply.starts_with("*2\r\n:"), "{reply}");
+                }
+            });
+        }
+        scope.spawn(|| {
+            let mut client = server.client();
+            for _ in 0..ROUNDS {
+                let reply = client.say("MGET bank1 bank2");
+                let sum: i64 = (reply.split("\r\n").skip(2).step_by(2).take(2))
+                    .map(|text| text.parse::<i64>().expect("a number"))
+                    .sum();
+                assert_eq!(sum, 2000);
+            }
+        });
+    });
+}
+
+#[test]
+fn the_queue_is_bounded() {
+    let server = TestServer::shared();
+    let mut client = server.client();
+    let value = vec![b'v'; 60_000];
+    client.say("MULTI");
+    let mut refused = 0;
+    for _ in 0..700 {
+        client.send(&request(&[b"SET", b"bounded", &value]));
+        let reply = client.reply();
+        refused += usize::from(reply.starts_with(b"-ERR the commands queued"));
+    }
+    assert_eq!(refused, 1);
+    assert_eq!(
+        client.say("EXEC"),
+        "-EXECABORT Transaction discarded because of previous errors.\r\n"
+    );
+    assert_eq!(client.say("EXISTS bounded"), ":0\r\n");
+}
+
+/// Nulls differ, in the kernel and in user space, until RESET.
+#[test]
+fn the_protocol_goes_with_the_connection() {
+    let server = TestServer::shared();
+    let mut client = server.client();
+    assert_eq!(client.say("GET nothing"), "$-1\r\n");
+    assert!(client.say("HELLO 3").starts_with("%7\r\n"));
+    for _ in 0..3 {
+        assert_eq!(client.say("GET nothing"), "_\r\n");
+        assert_eq!(client.say("MGET nothing none"), "*2\r\n_\r\n_\r\n");
+        assert_eq!(client.say("GETDEL nothing"), "_\r\n");
+    }
+    assert_eq!(client.say("RESET"), "+RESET\r\n");
+    assert_eq!(client.say("GET nothing"), "$-1\r\n");
+    // The next connection begins anew.
+    client.say("HELLO 3");
+    drop(client);
+    assert_eq!(server.client().say("GET nothing"), "$-1\r\n");
+}
