@@ -16,7 +16,7 @@
 
 static __always_inline void connection_reset(struct bpfdb_connection *c, u64 cookie, u32 sequence)
 {
-	c->arrived = 0;
+	c->arrived = LOAD(gate_closed) ? BPFDB_CONNECTION_USER : 0;
 	c->answered = 0;
 	c->handed = 0;
 	c->passed = 0;

@@ -59,6 +59,10 @@
 /* TCP port of the listener, host order; set before the programs are loaded. */
 const volatile u32 port SEC(".rodata.redis") = 0;
 
+/* 1: a connection begins as USER, because the daemon wants to know who the client
+ * is. The daemon changes it while connections come; so it must be read once. */
+u32 gate_closed SEC(".data.redis") = 0;
+
 /* Parallel to `sessions`: a connection has the index of its session. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

@@ -43,6 +43,16 @@ impl Served {
         assert!(self.child.wait().expect("wait").success());
     }
 
+    /// A command that ends the server without a reply.
+    fn shut_down(mut self, arguments: &[&str]) {
+        let mut connection = Connection::open(self.port);
+        connection.send(arguments);
+        let mut rest = Vec::new();
+        connection.0.read_to_end(&mut rest).expect("closed");
+        assert_eq!(rest, b"");
+        assert!(self.child.wait().expect("wait").success());
+    }
+
     fn crash(mut self) {
         self.child.kill().expect("kill");
         self.child.wait().expect("wait");
@@ -81,7 +91,7 @@ impl Connection {
         Self(BufReader::new(stream))
     }
 
-    fn ask(&mut self, arguments: &[&str]) -> String {
+    fn send(&mut self, arguments: &[&str]) {
         let mut request = format!("*{}\r\n", arguments.len());
         for argument in arguments {
             request += &format!("${}\r\n{argument}\r\n", argument.len());
@@ -90,6 +100,10 @@ impl Connection {
             .get_mut()
             .write_all(request.as_bytes())
             .expect("send");
+    }
+
+    fn ask(&mut self, arguments: &[&str]) -> String {
+        self.send(arguments);
         let mut line = String::new();
         self.0.read_line(&mut line).expect("reply");
         let line = line.trim_end().to_owned();
@@ -245,4 +259,51 @@ fn a_file_configures_and_flags_win() {
         "{message}"
     );
     std::fs::remove_dir_all(&folder).expect("removed");
+}
+
+#[test]
+fn settings_are_written_back_to_their_file() {
+    let folder = std::env::temp_dir().join(format!("bpfdb-rewrite-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let file = folder.join("bpfdb.toml");
+    std::fs::write(&file, "# ours\ntimeout = 5 # seconds\n").expect("written");
+    let server = Served::start(0, &["--config", file.to_str().expect("a path")]);
+    assert_eq!(
+        server.ask(&["CONFIG", "SET", "timeout", "9", "requirepass", "secret"]),
+        "+OK"
+    );
+    let mut connection = Connection::open(server.port);
+    assert!(connection.ask(&["PING"]).starts_with("-NOAUTH"));
+    assert_eq!(connection.ask(&["AUTH", "secret"]), "+OK");
+    assert_eq!(connection.ask(&["CONFIG", "REWRITE"]), "+OK");
+    server.stop();
+    let text = std::fs::read_to_string(&file).expect("there");
+    assert!(
+        text.starts_with("# ours\ntimeout = 9 # seconds\n"),
+        "{text}"
+    );
+    assert!(text.contains("requirepass = \"secret\""), "{text}");
+
+    // It is what the next start goes by.
+    let server = Served::start(0, &["--config", file.to_str().expect("a path")]);
+    let mut connection = Connection::open(server.port);
+    assert!(connection.ask(&["GET", "a"]).starts_with("-NOAUTH"));
+    assert_eq!(connection.ask(&["AUTH", "secret"]), "+OK");
+    assert_eq!(connection.ask(&["CONFIG", "GET", "timeout"]), "*2");
+    server.stop();
+    std::fs::remove_dir_all(&folder).expect("removed");
+}
+
+#[test]
+fn a_client_can_stop_the_server_and_say_what_becomes_of_the_data() {
+    let server = Served::start(0, &[]);
+    let port = server.port;
+    assert_eq!(server.ask(&["SET", "kept", "yes"]), "+OK");
+    server.shut_down(&["SHUTDOWN", "SAVE"]);
+    assert!(folder(port).exists());
+
+    let server = Served::start(port, &["--keep-data"]);
+    assert_eq!(server.ask(&["GET", "kept"]), "yes");
+    server.shut_down(&["SHUTDOWN", "NOSAVE"]);
+    assert!(!folder(port).exists());
 }

@@ -15,19 +15,24 @@
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::Instant;
 
 use bpfdb::{Engine, Session};
 
+use crate::clients::Clients;
 use crate::commands::{self, Context};
 use crate::connections::Connections;
+use crate::instance::Instance;
 use crate::poll::{Interest, Source};
 use crate::reply::Replies;
-use crate::request::{Parser, Step};
+use crate::request::{Limits, Parser, Step};
 use crate::socket;
 use crate::state::ConnectionState;
 
 /// Replies that may wait to be sent before no more requests are executed.
 const OUTPUT_MAX: usize = 1 << 20;
+/// Memory that an empty buffer may keep.
+const BUFFER_KEPT: usize = 4096;
 /// Rounds of reading and executing before others have their turn.
 const ROUNDS: u32 = 16;
 
@@ -46,6 +51,17 @@ pub(crate) enum Next {
     Close,
 }
 
+/// What serving a connection takes.
+pub(crate) struct Tools<'a> {
+    pub(crate) engine: &'a Engine,
+    pub(crate) session: &'a mut Session,
+    pub(crate) kernel: &'a Connections,
+    pub(crate) instance: &'a mut Instance,
+    /// The others.
+    pub(crate) clients: &'a mut Clients,
+    pub(crate) buffer: &'a mut [u8],
+}
+
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) socket: OwnedFd,
@@ -53,7 +69,7 @@ pub(crate) struct Client {
     pub(crate) cookie: u64,
     pub(crate) state: State,
     pub(crate) interest: Interest,
-    connection: ConnectionState,
+    pub(crate) connection: ConnectionState,
     parser: Parser,
     /// Bytes received here, ever.
     consumed: u64,
@@ -66,20 +82,32 @@ pub(crate) struct Client {
     unchanged: u32,
     /// Bytes must still come, but nothing tells when.
     late: bool,
+    /// Since when more than the soft limit of replies waits.
+    pub(crate) slow_since: Option<Instant>,
+    /// Bytes that had arrived when it was looked at last.
+    seen: u64,
 }
 
 impl Client {
-    pub(crate) fn new(socket: OwnedFd, index: u32, cookie: u64) -> Self {
+    /// Through TCP it begins in the kernel, else here.
+    pub(crate) fn new(socket: OwnedFd, index: u32, connection: ConnectionState) -> Self {
+        let is_unix = connection.is_unix();
+        let state = if is_unix {
+            State::Daemon
+        } else {
+            State::Kernel
+        };
         Self {
             socket,
             index,
-            cookie,
-            state: State::Kernel,
+            cookie: connection.id,
+            state,
             interest: Interest {
-                ended: true,
+                readable: is_unix,
+                ended: !is_unix,
                 ..Interest::default()
             },
-            connection: ConnectionState::new(cookie),
+            connection,
             parser: Parser::default(),
             consumed: 0,
             replies: Replies::default(),
@@ -88,6 +116,8 @@ impl Client {
             waiting: 0,
             unchanged: 0,
             late: false,
+            slow_since: None,
+            seen: 0,
         }
     }
 
@@ -126,23 +156,28 @@ impl Client {
     fn received(&mut self, bytes: &[u8], connections: &Connections) {
         self.parser.feed(bytes);
         self.consumed += bytes.len() as u64;
-        connections.set_consumed(self.index, self.consumed);
+        if !self.connection.is_unix() {
+            connections.set_consumed(self.index, self.consumed);
+        }
+    }
+
+    /// Bytes that arrived and that nobody has taken in.
+    fn waiting(&self, connections: &Connections) -> u64 {
+        if self.connection.is_unix() {
+            return 0;
+        }
+        connections.waiting(self.index, self.consumed)
     }
 
     /// Reads, executes and replies until there is nothing to do.
-    pub(crate) fn serve(
-        &mut self,
-        engine: &Engine,
-        session: &mut Session,
-        connections: &Connections,
-        buffer: &mut [u8],
-    ) -> io::Result<Next> {
-        session.redirect(self.index);
+    pub(crate) fn serve(&mut self, tools: &mut Tools<'_>) -> io::Result<Next> {
+        tools.session.redirect(self.index);
         self.late = false;
+        self.connection.active = Instant::now();
         let mut rounds = 0..ROUNDS;
         loop {
-            let more = self.execute(engine, session);
-            self.flush()?;
+            let more = self.execute(tools);
+            self.flush(tools.instance)?;
             if self.is_unsent() {
                 return Ok(Next::Keep);
             }
@@ -157,17 +192,20 @@ impl Client {
                 // told again.
                 return Ok(Next::Keep);
             }
-            match socket::receive(self.socket.as_fd(), buffer)? {
-                Some(0) if connections.waiting(self.index, self.consumed) > 0 => {
+            match socket::receive(self.socket.as_fd(), tools.buffer)? {
+                Some(0) if self.waiting(tools.kernel) > 0 => {
                     // The client has ended its stream, and the last bytes of it
                     // are still on their way from the kernel's worker to us.
                     self.late = true;
                     return Ok(Next::Keep);
                 }
                 Some(0) => self.state = State::Closing,
-                Some(got) => self.received(&buffer[..got], connections),
+                Some(got) => {
+                    tools.instance.statistics.input_bytes.add(got as u64);
+                    self.received(&tools.buffer[..got], tools.kernel);
+                }
                 None => {
-                    self.hand_back(connections);
+                    self.hand_back(tools);
                     return Ok(Next::Keep);
                 }
             }
@@ -175,10 +213,12 @@ impl Client {
     }
 
     /// Lets the kernel answer again, if nothing is begun here.
-    fn hand_back(&mut self, connections: &Connections) {
-        if !self.parser.is_idle() || !self.connection.may_be_handed_back() {
+    fn hand_back(&mut self, tools: &Tools<'_>) {
+        let known = tools.instance.admits(&self.connection);
+        if !known || !self.parser.is_idle() || !self.connection.may_be_handed_back() {
             return;
         }
+        let connections = tools.kernel;
         connections.set_protocol(self.index, self.replies.protocol());
         if connections.hand_back(self.index, self.consumed) {
             self.state = State::Kernel;
@@ -195,10 +235,10 @@ impl Client {
 
     /// Executes what the parser has, but not more than may wait to be sent;
     /// true if there may be more.
-    fn execute(&mut self, engine: &Engine, session: &mut Session) -> bool {
+    fn execute(&mut self, tools: &mut Tools<'_>) -> bool {
         let mut more = true;
         while more && self.state == State::Daemon && self.replies.len() < OUTPUT_MAX {
-            match self.parser.next_step() {
+            match self.parser.next_step(self.limits(tools.instance)) {
                 Step::More => more = false,
                 Step::Broken(text) => {
                     self.replies.error(text);
@@ -206,10 +246,12 @@ impl Client {
                 }
                 Step::Request(request) => commands::execute(
                     &mut Context {
-                        engine,
-                        session,
+                        engine: tools.engine,
+                        session: &mut *tools.session,
                         replies: &mut self.replies,
                         connection: &mut self.connection,
+                        instance: &mut *tools.instance,
+                        clients: &mut *tools.clients,
                     },
                     request,
                 ),
@@ -226,20 +268,63 @@ impl Client {
         more && self.state == State::Daemon
     }
 
-    fn is_unsent(&self) -> bool {
-        self.sent < self.output.len()
+    /// A stranger may say little before it has said who it is.
+    fn limits(&self, instance: &Instance) -> Limits {
+        if !instance.admits(&self.connection) {
+            return Limits::UNKNOWN_CLIENT;
+        }
+        Limits::of_bulk(instance.settings.max_bulk.bytes())
     }
 
-    fn flush(&mut self) -> io::Result<()> {
+    /// Bytes of replies that wait for the client to read.
+    pub(crate) fn unsent(&self) -> usize {
+        self.output.len() - self.sent
+    }
+
+    fn is_unsent(&self) -> bool {
+        self.unsent() > 0
+    }
+
+    fn flush(&mut self, instance: &Instance) -> io::Result<()> {
         while self.is_unsent() {
             match socket::send(self.socket.as_fd(), &self.output[self.sent..])? {
-                Some(sent) => self.sent += sent,
+                Some(sent) => {
+                    self.sent += sent;
+                    instance.statistics.output_bytes.add(sent as u64);
+                }
                 None => return Ok(()),
             }
         }
         self.output.clear();
         self.sent = 0;
         Ok(())
+    }
+
+    /// Gives back the memory that is not in use between two rounds of service,
+    /// and takes note of what is.
+    pub(crate) fn trim(&mut self) {
+        self.parser.trim(BUFFER_KEPT);
+        if self.output.is_empty() && self.output.capacity() > BUFFER_KEPT {
+            self.output = Vec::new();
+        }
+        self.connection.input = self.parser.memory();
+        self.connection.output = self.output.capacity();
+    }
+
+    /// Has it been active since it was looked at last?
+    pub(crate) fn look_at_activity(&mut self, connections: &Connections, now: Instant) {
+        if self.connection.is_unix() {
+            return;
+        }
+        let arrived = connections.arrived(self.index).bytes();
+        if arrived != self.seen {
+            self.seen = arrived;
+            self.connection.active = now;
+        }
+    }
+
+    pub(crate) fn describe(&self) -> String {
+        commands::describe(&self.connection, self.replies.protocol())
     }
 
     /// Must it be looked at again without being told?

@@ -25,7 +25,7 @@ impl Arrived {
         self.0 & abi::BPFDB_CONNECTION_BROKEN != 0
     }
 
-    fn bytes(self) -> u64 {
+    pub(crate) fn bytes(self) -> u64 {
         self.0 & abi::BPFDB_CONNECTION_BYTES
     }
 }

@@ -10,7 +10,13 @@
 //! - it takes everything down again.
 //!
 //! ```text
-//! server.rs     one thread, one epoll; who is ready
+//! server.rs        one thread, one epoll; who is ready
+//! admission.rs     beginning and end of connections
+//! housekeeping.rs  once a second: idle, slow and greedy connections
+//! instance.rs      settings, statistics, what was slow
+//! settings/        every setting, once
+//! metrics.rs       for Prometheus, in a thread of its own
+//! unix.rs          the Unix-domain socket
 //! client.rs     one connection: bytes in, bytes out, whose turn it is
 //! request.rs    bytes to requests
 //! commands/     requests to operators: one file per command
@@ -20,28 +26,39 @@
 //! cgroup.rs     where they are attached
 //! ```
 
+mod admission;
 mod authentication;
 mod cgroup;
 mod client;
+mod clients;
 mod commands;
 mod connections;
 mod dump;
 mod error;
 mod extended;
 mod glob;
+mod housekeeping;
+mod instance;
 mod integer;
+mod latency;
+mod metrics;
 mod poll;
 mod programs;
 mod reply;
 mod request;
 mod server;
 pub mod settings;
+mod slowlog;
 mod socket;
 mod state;
+mod statistics;
+mod stopper;
+mod unix;
 
 pub use commands::page as commands_page;
 pub use error::{Error, Result};
-pub use server::{Options, Server, Stopper};
+pub use server::{Options, Server};
+pub use stopper::Stopper;
 
 #[doc(hidden)]
 pub mod testing {

@@ -10,6 +10,7 @@ use crate::error::{Result, system};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     Listener,
+    UnixListener,
     Handovers,
     Stop,
     /// Index, and a serial number that tells it from others with this index:
@@ -26,6 +27,7 @@ impl Source {
             Self::Listener => 0,
             Self::Handovers => 1,
             Self::Stop => 2,
+            Self::UnixListener => 3,
             Self::Connection(index, serial) => {
                 u64::from(serial) << 32 | u64::from(Self::CONNECTIONS + index)
             }
@@ -37,6 +39,7 @@ impl Source {
             0 => Self::Listener,
             1 => Self::Handovers,
             2 => Self::Stop,
+            3 => Self::UnixListener,
             _ => Self::Connection(number as u32 - Self::CONNECTIONS, (number >> 32) as u32),
         }
     }

@@ -23,6 +23,22 @@ pub(crate) struct Handover {
     pub(crate) cookie: u64,
 }
 
+/// Who answers a new connection first: the kernel, or the daemon, which wants
+/// to know who the client is. A variable of the programs.
+#[derive(Debug)]
+pub(crate) struct Gate(MapHandle);
+
+impl Gate {
+    /// Closed: the daemon answers. Holds for connections from now on.
+    pub(crate) fn close(&self, closed: bool) {
+        let mut value = vec![0; self.0.value_size() as usize];
+        value[..4].copy_from_slice(&u32::from(closed).to_ne_bytes());
+        if let Err(error) = self.0.update(&0u32.to_ne_bytes(), &value, MapFlags::ANY) {
+            tracing::error!(%error, "cannot tell the kernel who answers");
+        }
+    }
+}
+
 pub(crate) struct Programs {
     pub(crate) connections: Connections,
     cookies: MapHandle,
@@ -33,7 +49,7 @@ pub(crate) struct Programs {
     /// [`first_and_last`].
     _accept_ends: [OwnedFd; 2],
     _accept: Link,
-    _object: Object,
+    object: Object,
 }
 
 impl Programs {
@@ -58,7 +74,7 @@ impl Programs {
             received,
             _accept_ends: accept_ends,
             _accept: accept,
-            _object: object,
+            object,
         })
     }
 
@@ -70,6 +86,10 @@ impl Programs {
             .map_err(bpf("look a connection up"))?;
         let index = found.and_then(|bytes| Some(u32::from_ne_bytes(bytes.try_into().ok()?)));
         Ok(index.filter(|&index| index < self.connections.len()))
+    }
+
+    pub(crate) fn gate(&self) -> Result<Gate> {
+        Ok(Gate(map(&self.object, ".data.redis")?))
     }
 
     /// Ends the connection's session, if it still has one.

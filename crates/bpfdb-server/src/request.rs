@@ -8,8 +8,6 @@ use crate::integer;
 
 /// Longest line: of an inline command, of a length.
 const LINE_MAX: usize = 64 * 1024;
-/// Longest bulk string that the protocol allows.
-const BULK_MAX: i64 = 512 << 20;
 /// What DUMP adds to a value.
 const DUMP_OVERHEAD: usize = 16;
 /// Of one argument: enough to see that it is too long.
@@ -17,11 +15,67 @@ const ARGUMENT_KEPT_MAX: usize = bpfdb::abi::BPFDB_VALUE_MAX as usize + DUMP_OVE
 /// Of one request: more than a transaction of the most locks can write.
 const KEPT_MAX: usize = 80 << 20;
 
+/// What a word takes beside its bytes.
+const WORD_OVERHEAD: usize = 40;
+
 const _: () = assert!(
     KEPT_MAX
         > bpfdb::abi::BPFDB_LOCKS_MAX as usize
-            * (bpfdb::abi::BPFDB_VALUE_MAX + bpfdb::abi::BPFDB_KEY_MAX) as usize
+            * ((bpfdb::abi::BPFDB_VALUE_MAX + bpfdb::abi::BPFDB_KEY_MAX) as usize
+                + 2 * WORD_OVERHEAD)
 );
+
+/// How much a client may say, and what the refusal is called.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Words of one request.
+    pub words: i64,
+    /// Bytes of one bulk string.
+    pub bulk: i64,
+    unknown_client: bool,
+}
+
+impl Limits {
+    /// Before a client has said who it is; as in Redis.
+    pub(crate) const UNKNOWN_CLIENT: Self = Self {
+        words: 10,
+        bulk: 16 * 1024,
+        unknown_client: true,
+    };
+
+    pub(crate) fn of_bulk(bulk: u64) -> Self {
+        Self {
+            bulk: i64::try_from(bulk).unwrap_or(i64::MAX),
+            ..Self::default()
+        }
+    }
+
+    fn too_many_words(self) -> Step {
+        broken(if self.unknown_client {
+            "unauthenticated multibulk length"
+        } else {
+            "invalid multibulk length"
+        })
+    }
+
+    fn too_long(self) -> Step {
+        broken(if self.unknown_client {
+            "unauthenticated bulk length"
+        } else {
+            "invalid bulk length"
+        })
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            words: i32::MAX.into(),
+            bulk: 512 << 20,
+            unknown_client: false,
+        }
+    }
+}
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Request {
@@ -53,7 +107,10 @@ pub struct Parser {
 #[derive(Debug)]
 struct Array {
     left: usize,
+    /// What is to be kept, at most [`KEPT_MAX`].
     kept: usize,
+    /// What is kept already.
+    held: usize,
     request: Request,
     bulk: Option<Bulk>,
 }
@@ -83,8 +140,26 @@ impl Parser {
         self.array.is_none() && self.rest().is_empty()
     }
 
-    pub fn next_step(&mut self) -> Step {
-        let step = self.advance();
+    /// Frees what an empty buffer has beyond `most`, and what a request that is
+    /// still coming does not need.
+    pub(crate) fn trim(&mut self, most: usize) {
+        if self.start > 0 {
+            self.bytes.drain(..self.start);
+            self.start = 0;
+        }
+        if self.bytes.capacity() > most {
+            self.bytes.shrink_to(2 * self.bytes.len());
+        }
+    }
+
+    /// Bytes that are kept.
+    pub(crate) fn memory(&self) -> usize {
+        let words = self.array.as_ref().map_or(0, |array| array.held);
+        self.bytes.capacity() + words
+    }
+
+    pub fn next_step(&mut self, limits: Limits) -> Step {
+        let step = self.advance(limits);
         // A long line or argument must not keep its memory for ever.
         if self.start > LINE_MAX {
             self.bytes.drain(..self.start);
@@ -96,14 +171,14 @@ impl Parser {
         }
     }
 
-    fn advance(&mut self) -> Outcome<Request> {
+    fn advance(&mut self, limits: Limits) -> Outcome<Request> {
         loop {
             if self.array.is_some() {
-                return self.elements();
+                return self.elements(limits);
             }
             match self.rest().first() {
                 None => return Err(Step::More),
-                Some(b'*') => self.array_begin()?,
+                Some(b'*') => self.array_begin(limits)?,
                 Some(_) => {
                     let words = self.inline()?;
                     if !words.is_empty() {
@@ -140,16 +215,20 @@ impl Parser {
         }
     }
 
-    fn array_begin(&mut self) -> Outcome<()> {
+    fn array_begin(&mut self, limits: Limits) -> Outcome<()> {
         let line = self.line("mbulk count string")?;
         let count = integer::parse(&line[1..])
             .filter(|&count| count <= i64::from(i32::MAX))
             .ok_or_else(|| broken("invalid multibulk length"))?;
+        if count > limits.words {
+            return Err(limits.too_many_words());
+        }
 
         if count > 0 {
             self.array = Some(Array {
                 left: count as usize,
                 kept: 0,
+                held: 0,
                 request: Request::default(),
                 bulk: None,
             });
@@ -157,13 +236,15 @@ impl Parser {
         Ok(())
     }
 
-    fn elements(&mut self) -> Outcome<Request> {
+    fn elements(&mut self, limits: Limits) -> Outcome<Request> {
         loop {
             let array = self.array.as_mut().expect("in an array");
             if let Some(bulk) = &mut array.bulk {
                 let rest = &self.bytes[self.start..];
                 let word = array.request.words.last_mut().expect("of this bulk");
+                let before = word.len();
                 self.start += bulk.take(rest, word);
+                array.held += word.len() - before;
                 if bulk.left + bulk.trailer > 0 {
                     return Err(Step::More);
                 }
@@ -173,30 +254,39 @@ impl Parser {
             if array.left == 0 {
                 return Ok(self.array.take().expect("in an array").request);
             }
-            self.bulk_begin()?;
+            self.bulk_begin(limits)?;
         }
     }
 
-    fn bulk_begin(&mut self) -> Outcome<()> {
+    fn bulk_begin(&mut self, limits: Limits) -> Outcome<()> {
         // Redis looks at the marker when the line is complete.
         let line = self.line("bulk count string")?;
         let len = match line.split_first() {
-            Some((b'$', digits)) => integer::parse(digits)
-                .filter(|len| (0..=BULK_MAX).contains(len))
-                .ok_or_else(|| broken("invalid bulk length"))?,
+            Some((b'$', digits)) => {
+                let len = integer::parse(digits)
+                    .filter(|&len| len >= 0)
+                    .ok_or_else(|| broken("invalid bulk length"))?;
+                if len > limits.bulk {
+                    return Err(limits.too_long());
+                }
+                len
+            }
             other => {
                 let got = other.map_or('\r', |(&byte, _)| char::from(byte));
                 return Err(broken(&format!("expected '$', got '{got}'")));
             }
         };
         let array = self.array.as_mut().expect("in an array");
-        let keep = (len as usize)
-            .min(ARGUMENT_KEPT_MAX)
-            .min(KEPT_MAX - array.kept);
+        let room = KEPT_MAX.saturating_sub(array.kept + WORD_OVERHEAD);
+        let keep = (len as usize).min(ARGUMENT_KEPT_MAX).min(room);
 
-        array.kept += keep;
-        array.request.cut |= keep < len as usize;
-        array.request.words.push(Vec::new());
+        array.request.cut |= keep < len as usize || room == 0;
+        // Without room for another word the last one takes its place.
+        if room > 0 || array.request.words.is_empty() {
+            array.kept += keep + WORD_OVERHEAD;
+            array.held += WORD_OVERHEAD;
+            array.request.words.push(Vec::new());
+        }
         array.bulk = Some(Bulk {
             left: len as usize,
             keep,
@@ -332,7 +422,7 @@ mod tests {
         for part in bytes.chunks(chunk) {
             parser.feed(part);
             loop {
-                match parser.next_step() {
+                match parser.next_step(Limits::default()) {
                     Step::More => break,
                     broken @ Step::Broken(_) => {
                         steps.push(broken);
@@ -373,17 +463,57 @@ mod tests {
     }
 
     #[test]
+    fn a_stranger_may_say_little() {
+        let one = |bytes: &[u8]| {
+            let mut parser = Parser::default();
+            parser.feed(bytes);
+            parser.next_step(Limits::UNKNOWN_CLIENT)
+        };
+        for (bytes, text) in [
+            (&b"*11\r\n"[..], "unauthenticated multibulk length"),
+            (b"*1\r\n$16385\r\n", "unauthenticated bulk length"),
+            (b"*1\r\n$-1\r\n", "invalid bulk length"),
+        ] {
+            assert_eq!(one(bytes), broken(text));
+        }
+        assert_eq!(one(b"*10\r\n$16384\r\n"), Step::More);
+    }
+
+    /// Words of no bytes take memory too.
+    #[test]
+    fn many_empty_words_are_bounded() {
+        let count = KEPT_MAX / WORD_OVERHEAD + 1000;
+        let mut parser = Parser::default();
+        parser.feed(format!("*{count}\r\n").as_bytes());
+        let words = b"$0\r\n\r\n".repeat(1000);
+        let mut left = count;
+        let request = loop {
+            let some = left.min(1000);
+            parser.feed(&words[..some * 6]);
+            left -= some;
+            match parser.next_step(Limits::default()) {
+                Step::More => assert!(parser.memory() <= KEPT_MAX + 10_000),
+                Step::Request(request) => break request,
+                broken => panic!("{broken:?}"),
+            }
+        };
+        assert!(request.cut);
+        assert!(request.words.len() < count);
+        assert!(parser.is_idle());
+    }
+
+    #[test]
     fn idle_only_between_requests() {
         let mut parser = Parser::default();
         assert!(parser.is_idle());
         parser.feed(b"*1\r\n");
-        assert_eq!(parser.next_step(), Step::More);
+        assert_eq!(parser.next_step(Limits::default()), Step::More);
         assert!(!parser.is_idle());
         parser.feed(b"$1\r\na\r");
-        assert_eq!(parser.next_step(), Step::More);
+        assert_eq!(parser.next_step(Limits::default()), Step::More);
         assert!(!parser.is_idle());
         parser.feed(b"\n");
-        assert_eq!(parser.next_step(), words(&["a"]));
+        assert_eq!(parser.next_step(Limits::default()), words(&["a"]));
         assert!(parser.is_idle());
     }
 

@@ -3,23 +3,26 @@
 
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use bpfdb::{Engine, Session};
-use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use crate::cgroup::Cgroup;
-use crate::client::{Client, Next, State};
+use crate::client::{Client, Next, State, Tools};
+use crate::clients::Clients;
+use crate::commands;
 use crate::error::{Result, system};
+use crate::instance::Instance;
+use crate::metrics::Endpoint;
 use crate::poll::{Event, Interest, Poll, Source};
 use crate::programs::Programs;
 use crate::settings::{ConfigFile, LogLevel, Settings};
-use crate::socket;
+use crate::statistics::Statistics;
+use crate::stopper::Stopper;
+use crate::{socket, unix};
 
-/// Connections taken in before others are served.
-const ACCEPT_MAX: usize = 64;
 /// How often connections are looked at that wait for the kernel.
 const DRAIN_PERIOD: Duration = Duration::from_millis(10);
 /// How long no connection is accepted after there were no descriptors left.
@@ -62,54 +65,24 @@ impl Options {
     }
 }
 
-#[derive(Debug)]
-struct Stop {
-    event: EventFd,
-    keep_data: OnceLock<bool>,
-}
-
-/// Stops a server, from any thread.
-#[derive(Clone, Debug)]
-pub struct Stopper(Arc<Stop>);
-
-impl Stopper {
-    fn new() -> Result<Self> {
-        let event = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)
-            .map_err(system("create an event"))?;
-        Ok(Self(Arc::new(Stop {
-            event,
-            keep_data: OnceLock::new(),
-        })))
-    }
-
-    pub fn stop(&self) {
-        if let Err(error) = self.0.event.write(1) {
-            tracing::error!(%error, "cannot stop the server");
-        }
-    }
-
-    /// Has a client said whether the data shall stay? (SHUTDOWN SAVE, NOSAVE.)
-    pub fn keeps_data(&self) -> Option<bool> {
-        self.0.keep_data.get().copied()
-    }
-}
-
 /// A server that listens; [`Server::run`] serves. Dropping it closes all
 /// connections and detaches everything; the engine is not touched.
 pub struct Server {
-    engine: Engine,
+    pub(crate) engine: Engine,
     session: Session,
-    listener: TcpListener,
-    address: SocketAddr,
-    poll: Poll,
-    stop: Stopper,
-    clients: Vec<Option<Client>>,
+    pub(crate) listener: TcpListener,
+    pub(crate) unix: Option<unix::Listener>,
+    pub(crate) poll: Poll,
+    pub(crate) instance: Instance,
+    pub(crate) clients: Clients,
     /// Connections that wait for the kernel.
     draining: Vec<u32>,
-    accept_paused: bool,
+    pub(crate) accept_paused: bool,
+    next_tick: Instant,
     buffer: Vec<u8>,
+    _metrics: Option<Endpoint>,
     // Dropped in this order: programs, then what they are attached to.
-    programs: Programs,
+    pub(crate) programs: Programs,
     _cgroup: Cgroup,
 }
 
@@ -117,214 +90,192 @@ impl Server {
     /// Loads and attaches the programs, and listens.
     pub fn start(engine: &Engine, options: &Options) -> Result<Self> {
         raise_descriptor_limit();
-        let cgroup = Cgroup::create()?;
         let settings = &options.settings;
+        let cgroup = Cgroup::create()?;
         let wanted = SocketAddr::new(settings.bind, settings.port);
         let listener = cgroup.inside(|| socket::bound(wanted))?;
         let address = listener
             .local_addr()
             .map_err(system("look at the listener"))?;
         let programs = Programs::attach(engine, &cgroup, address.port())?;
-        let stop = Stopper::new()?;
-        let poll = Poll::new()?;
-        let readable = Interest {
-            readable: true,
-            ..Interest::default()
-        };
-
+        let sessions = programs.connections.len();
+        let statistics = Arc::new(Statistics::new(commands::names()));
+        let metrics = settings
+            .metrics_address
+            .map(|address| Endpoint::start(address, engine, &statistics))
+            .transpose()?;
+        let mut instance = Instance::new(
+            options,
+            programs.gate()?,
+            Stopper::new()?,
+            address,
+            statistics,
+            sessions,
+        );
+        instance.metrics_address = metrics.as_ref().map(|metrics| metrics.address);
+        let unix = settings
+            .unix_socket
+            .as_ref()
+            .map(|path| {
+                let permissions = settings.unix_permissions.0;
+                unix::Listener::bind(path, permissions, settings.tcp_backlog)
+            })
+            .transpose()?;
         socket::start_listening(&listener, settings.tcp_backlog)?;
-        poll.add(listener.as_fd(), Source::Listener, readable)?;
-        poll.add(stop.0.event.as_fd(), Source::Stop, readable)?;
-        // SAFETY: the ring lives in `programs`, longer than this borrow.
-        let ring = unsafe { BorrowedFd::borrow_raw(programs.ring_fd()) };
-        poll.add(ring, Source::Handovers, readable)?;
-
-        let mut clients = Vec::new();
-        clients.resize_with(programs.connections.len() as usize, || None);
         tracing::info!(%address, "listening");
-        Ok(Self {
+
+        let server = Self {
             engine: engine.clone(),
             // Directed at the session of each connection in turn.
             session: engine.borrow_session(0)?,
             listener,
-            address,
-            poll,
-            stop,
-            clients,
+            unix,
+            poll: Poll::new()?,
+            instance,
+            clients: Clients::new(sessions),
             draining: Vec::new(),
             accept_paused: false,
+            next_tick: Instant::now(),
             buffer: vec![0; RECEIVE_BUFFER],
+            _metrics: metrics,
             programs,
             _cgroup: cgroup,
-        })
+        };
+        server.wait_for_events()?;
+        Ok(server)
+    }
+
+    fn wait_for_events(&self) -> Result<()> {
+        let readable = Interest {
+            readable: true,
+            ..Interest::default()
+        };
+        let poll = &self.poll;
+        poll.add(self.listener.as_fd(), Source::Listener, readable)?;
+        if let Some(unix) = &self.unix {
+            poll.add(unix.as_fd(), Source::UnixListener, readable)?;
+        }
+        poll.add(self.instance.stopper.as_fd(), Source::Stop, readable)?;
+        // SAFETY: the ring lives in `programs`, longer than this borrow.
+        let ring = unsafe { BorrowedFd::borrow_raw(self.programs.ring_fd()) };
+        poll.add(ring, Source::Handovers, readable)
     }
 
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.instance.address
+    }
+
+    /// Where metrics are served.
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.instance.metrics_address
     }
 
     pub fn stopper(&self) -> Stopper {
-        self.stop.clone()
+        self.instance.stopper.clone()
     }
 
     /// Serves until it is stopped.
     pub fn run(mut self) -> Result<()> {
         let mut events = Vec::new();
+        self.instance.statistics.set_ready(true);
         loop {
-            self.poll.wait(&mut events, self.timeout())?;
+            self.poll.wait(&mut events, Some(self.timeout()))?;
             for event in &events {
                 if event.source == Source::Stop {
-                    tracing::info!(address = %self.address, "stopping");
+                    tracing::info!(address = %self.address(), "stopping");
+                    self.instance.statistics.set_ready(false);
                     return Ok(());
                 }
                 self.handle(event);
+                self.close_condemned();
             }
             self.look_at_draining();
             self.resume_accepting();
+            self.tick_when_due();
         }
     }
 
-    fn timeout(&self) -> Option<Duration> {
+    fn timeout(&self) -> Duration {
+        let tick = self.next_tick.saturating_duration_since(Instant::now());
         if !self.draining.is_empty() {
-            Some(DRAIN_PERIOD)
+            tick.min(DRAIN_PERIOD)
         } else if self.accept_paused {
-            Some(ACCEPT_PAUSE)
+            tick.min(ACCEPT_PAUSE)
         } else {
-            None
+            tick
+        }
+    }
+
+    fn tick_when_due(&mut self) {
+        let now = Instant::now();
+        if now >= self.next_tick {
+            self.next_tick = now + Statistics::TICK;
+            self.tick(now);
         }
     }
 
     fn handle(&mut self, event: &Event) {
         match event.source {
-            Source::Listener => self.accept(),
+            Source::Listener | Source::UnixListener => self.accept(event.source),
             Source::Handovers => self.take_over(),
             Source::Connection(index, _) => self.connection_event(index, event),
             Source::Stop => {}
         }
     }
 
-    // ---- Beginning and end of connections -----------------------------------
-
-    fn accept(&mut self) {
-        for _ in 0..ACCEPT_MAX {
-            match socket::accept(&self.listener) {
-                Ok(Some(socket)) => self.admit(socket),
-                Ok(None) => return,
-                Err(error) => {
-                    tracing::error!(%error, "cannot accept a connection");
-                    self.pause_accepting(true);
-                    return;
-                }
-            }
-        }
-    }
-
-    fn pause_accepting(&mut self, pause: bool) {
-        let interest = Interest {
-            readable: !pause,
-            ..Interest::default()
-        };
-        self.poll
-            .change(self.listener.as_fd(), Source::Listener, interest);
-        self.accept_paused = pause;
-    }
-
-    fn resume_accepting(&mut self) {
-        if self.accept_paused {
-            self.pause_accepting(false);
-        }
-    }
-
-    /// The kernel has given the connection a session already, or had none.
-    fn admit(&mut self, socket: std::os::fd::OwnedFd) {
-        let known = socket::cookie(socket.as_fd())
-            .map_err(system("identify a connection"))
-            .and_then(|cookie| Ok((cookie, self.programs.connection(cookie)?)));
-        match known {
-            Ok((cookie, Some(index))) => self.enter(Client::new(socket, index, cookie)),
-            Ok((_, None)) => refuse(socket.as_fd()),
-            Err(error) => tracing::error!(%error, "cannot take a connection in"),
-        }
-    }
-
-    fn enter(&mut self, client: Client) {
-        let (index, cookie) = (client.index, client.cookie);
-        let added = self
-            .poll
-            .add(client.socket.as_fd(), client.source(), client.interest);
-        if let Err(error) = added {
-            tracing::error!(%error, "cannot take a connection in");
-            self.programs.release(index, cookie);
-            return;
-        }
-        // A former connection with this index was ended by the kernel, which
-        // this process has not noticed yet.
-        self.clients[index as usize] = Some(client);
-        self.with_client(index, |server, client| {
-            client.nudge(&server.programs.connections)?;
-            let arrived = server.programs.connections.arrived(index);
-            if arrived.is_broken() {
-                return Ok(Next::Close);
-            }
-            if arrived.is_user() {
-                client.take_over();
-            }
-            server.serve(client)
-        });
-    }
-
-    fn close(&mut self, index: u32, client: Client) {
-        self.programs.release(index, client.cookie);
-        drop(client);
-    }
-
     // ---- Service --------------------------------------------------------------
 
     /// Lets `work` have a connection, and does what it says then.
-    fn with_client(
+    pub(crate) fn with_client(
         &mut self,
         index: u32,
         work: impl FnOnce(&mut Self, &mut Client) -> std::io::Result<Next>,
     ) {
-        let Some(mut client) = self.clients[index as usize].take() else {
+        let Some(mut client) = self.clients.take(index) else {
             return;
         };
         match work(self, &mut client) {
-            Ok(Next::Keep) => {
-                let wanted = client.wanted();
-                if wanted != client.interest {
-                    client.interest = wanted;
-                    self.poll
-                        .change(client.socket.as_fd(), client.source(), wanted);
-                }
-                if client.wants_another_look() && !self.draining.contains(&index) {
-                    self.draining.push(index);
-                }
-                self.clients[index as usize] = Some(client);
-            }
-            Ok(Next::Close) => self.close(index, client),
+            Ok(Next::Keep) if self.is_over_output_limit(&client) => self.close(client),
+            Ok(Next::Keep) => self.keep(client),
+            Ok(Next::Close) => self.close(client),
             Err(error) => {
                 tracing::debug!(%error, index, "connection lost");
-                self.close(index, client);
+                self.close(client);
             }
         }
     }
 
-    fn serve(&mut self, client: &mut Client) -> std::io::Result<Next> {
-        client.serve(
-            &self.engine,
-            &mut self.session,
-            &self.programs.connections,
-            &mut self.buffer,
-        )
+    fn keep(&mut self, mut client: Client) {
+        let wanted = client.wanted();
+        if wanted != client.interest {
+            client.interest = wanted;
+            self.poll
+                .change(client.socket.as_fd(), client.source(), wanted);
+        }
+        if client.wants_another_look() && !self.draining.contains(&client.index) {
+            self.draining.push(client.index);
+        }
+        client.trim();
+        self.clients.put(client);
+        self.bound_memory();
+    }
+
+    pub(crate) fn serve(&mut self, client: &mut Client) -> std::io::Result<Next> {
+        client.serve(&mut Tools {
+            engine: &self.engine,
+            session: &mut self.session,
+            kernel: &self.programs.connections,
+            instance: &mut self.instance,
+            clients: &mut self.clients,
+            buffer: &mut self.buffer,
+        })
     }
 
     fn take_over(&mut self) {
         for handover in self.programs.handovers() {
             let known = self
                 .clients
-                .get(handover.index as usize)
-                .and_then(Option::as_ref)
+                .get(handover.index)
                 .is_some_and(|client| client.cookie == handover.cookie);
             // Else it is not accepted yet, or gone.
             if !known {
@@ -334,7 +285,7 @@ impl Server {
                 let arrived = server.programs.connections.arrived(handover.index);
                 if arrived.is_broken() {
                     tracing::warn!(
-                        index = handover.index,
+                        peer = %client.connection.peer,
                         "closing a connection that sends without reading"
                     );
                     return Ok(Next::Close);
@@ -377,19 +328,8 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        for index in 0..self.clients.len() {
-            if let Some(client) = self.clients[index].take() {
-                self.close(index as u32, client);
-            }
-        }
+        self.close_all();
     }
-}
-
-/// There is no session left for this connection.
-fn refuse(socket: BorrowedFd<'_>) {
-    tracing::warn!("refusing a connection: every session is taken");
-    // Best effort: it is closed next.
-    let _ = socket::send(socket, b"-ERR max number of clients reached\r\n");
 }
 
 /// Each connection is a descriptor.

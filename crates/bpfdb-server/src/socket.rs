@@ -5,8 +5,8 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use nix::sys::socket::{
-    AddressFamily, Backlog, SockFlag, SockType, SockaddrStorage, bind, listen, setsockopt, socket,
-    sockopt,
+    AddressFamily, Backlog, SockFlag, SockType, SockaddrStorage, bind, getpeername, getsockname,
+    listen, setsockopt, socket, sockopt,
 };
 
 use crate::error::{Result, system};
@@ -81,6 +81,37 @@ pub(crate) fn accept(listener: &TcpListener) -> io::Result<Option<OwnedFd>> {
         // It was gone before we came.
         ErrorKind::ConnectionAborted | ErrorKind::Interrupted => accept(listener),
         _ => Err(error),
+    }
+}
+
+pub(crate) fn peer(socket: BorrowedFd<'_>) -> Option<SocketAddr> {
+    inet(getpeername(socket.as_raw_fd()).ok()?)
+}
+
+pub(crate) fn local(socket: BorrowedFd<'_>) -> Option<SocketAddr> {
+    inet(getsockname(socket.as_raw_fd()).ok()?)
+}
+
+fn inet(address: SockaddrStorage) -> Option<SocketAddr> {
+    let v4 = address.as_sockaddr_in().map(|&a| SocketAddr::V4(a.into()));
+    v4.or_else(|| address.as_sockaddr_in6().map(|&a| SocketAddr::V6(a.into())))
+}
+
+/// Lets the kernel ask a client that is silent for so many seconds whether it
+/// still lives, and give up after three questions. 0: never.
+pub(crate) fn keep_alive(socket: BorrowedFd<'_>, seconds: u64) {
+    let seconds = u32::try_from(seconds).unwrap_or(u32::MAX);
+    let set = || {
+        setsockopt(&socket, sockopt::KeepAlive, &(seconds > 0))?;
+        if seconds > 0 {
+            setsockopt(&socket, sockopt::TcpKeepIdle, &seconds)?;
+            setsockopt(&socket, sockopt::TcpKeepInterval, &(seconds / 3).max(1))?;
+            setsockopt(&socket, sockopt::TcpKeepCount, &3)?;
+        }
+        Ok::<(), nix::Error>(())
+    };
+    if let Err(error) = set() {
+        tracing::warn!(%error, "cannot set up keep-alive");
     }
 }
 

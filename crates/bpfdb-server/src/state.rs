@@ -1,44 +1,129 @@
 //! What a connection has said about itself, and what it has begun.
 
+use std::fmt;
+use std::net::SocketAddr;
+use std::os::fd::RawFd;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::Instant;
+
 use bpfdb::WatchToken;
 
 use crate::commands::Queue;
+
+/// What a watched key may take.
+const WATCHED: usize = bpfdb::abi::BPFDB_KEY_MAX as usize + 64;
+
+/// One end of a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Address {
+    Inet(SocketAddr),
+    /// The path that is listened on.
+    Unix(Rc<PathBuf>),
+}
+
+/// As Redis writes it.
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Inet(address) => write!(f, "{address}"),
+            Self::Unix(path) => write!(f, "{}:0", path.display()),
+        }
+    }
+}
+
+/// CLIENT REPLY: whether replies are sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum ReplyMode {
+    #[default]
+    On,
+    Off,
+    /// That to the next command is not.
+    SkipNext,
+}
 
 #[derive(Debug)]
 pub(crate) struct ConnectionState {
     /// For CLIENT ID.
     pub(crate) id: u64,
+    pub(crate) peer: Address,
+    pub(crate) local: Address,
+    pub(crate) fd: RawFd,
+    pub(crate) since: Instant,
+    /// When it was last seen to do something.
+    pub(crate) active: Instant,
     pub(crate) name: Vec<u8>,
+    pub(crate) library_name: Vec<u8>,
+    pub(crate) library_version: Vec<u8>,
+    /// Name of the command that was executed last in user space.
+    pub(crate) command: &'static str,
     /// May it do more than authenticate?
     pub(crate) authenticated: bool,
+    pub(crate) replies: ReplyMode,
+    /// Not to be closed for the sake of memory.
+    pub(crate) no_evict: bool,
+    pub(crate) no_touch: bool,
     /// What waits for EXEC, after MULTI.
     pub(crate) queue: Option<Queue>,
     /// Keys that EXEC must find as they were.
     pub(crate) watched: Vec<(Vec<u8>, WatchToken)>,
     /// Set by a command after which the connection is closed.
     pub(crate) close: bool,
+    /// Bytes kept of requests, and of replies.
+    pub(crate) input: usize,
+    pub(crate) output: usize,
 }
 
 impl ConnectionState {
-    pub(crate) fn new(id: u64) -> Self {
+    pub(crate) fn new(id: u64, fd: RawFd, peer: Address, local: Address) -> Self {
+        let now = Instant::now();
         Self {
             id,
+            peer,
+            local,
+            fd,
+            since: now,
+            active: now,
             name: Vec::new(),
-            authenticated: true,
+            library_name: Vec::new(),
+            library_version: Vec::new(),
+            command: "NULL",
+            authenticated: false,
+            replies: ReplyMode::On,
+            no_evict: false,
+            no_touch: false,
             queue: None,
             watched: Vec::new(),
             close: false,
+            input: 0,
+            output: 0,
         }
     }
 
-    /// Forgets everything but who it is.
+    /// Forgets everything but who is at the other end.
     pub(crate) fn reset(&mut self) {
-        *self = Self::new(self.id);
+        self.name = Vec::new();
+        self.authenticated = false;
+        self.replies = ReplyMode::On;
+        self.no_evict = false;
+        self.no_touch = false;
+        self.queue = None;
+        self.watched = Vec::new();
     }
 
     /// May the kernel answer it? Not while only the daemon knows what it has
     /// begun, or that it must authenticate.
     pub(crate) fn may_be_handed_back(&self) -> bool {
-        self.authenticated && self.queue.is_none()
+        self.authenticated && self.queue.is_none() && self.replies == ReplyMode::On
+    }
+
+    pub(crate) fn is_unix(&self) -> bool {
+        matches!(self.local, Address::Unix(_))
+    }
+
+    /// Bytes that it makes the daemon keep.
+    pub(crate) fn memory(&self) -> usize {
+        let queued = self.queue.as_ref().map_or(0, Queue::memory);
+        self.input + self.output + queued + self.watched.len() * WATCHED
     }
 }

@@ -161,6 +161,23 @@ impl Engine {
         Session::borrow(self, index)
     }
 
+    /// Opens a session for [`Engine::borrow_session`]; its index, or `None` if
+    /// all are taken. To be closed by [`Engine::close_session`].
+    pub fn open_session(&self) -> Result<Option<u32>> {
+        let index = self.inner.run_open.run(&[0])? as i32;
+        Ok(u32::try_from(index).ok())
+    }
+
+    /// Rolls back what the session has open, and frees it.
+    pub fn close_session(&self, index: u32) -> Result<()> {
+        self.inner.run_close.run(&[u64::from(index)]).map(drop)
+    }
+
+    /// Counters, without those that sessions keep: quick.
+    pub fn counters(&self) -> Result<abi::bpfdb_counters> {
+        crate::stats::counters(&self.inner.maps)
+    }
+
     /// Gauges and counters.
     pub fn stats(&self) -> Result<Stats> {
         let inner = &self.inner;

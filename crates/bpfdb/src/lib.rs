@@ -38,5 +38,5 @@ pub use error::{Error, Result};
 pub use options::{Options, SEGMENT_SIZE};
 pub use program::{Program, find as find_program};
 pub use session::{Batch, Entry, Operation, Session, WatchToken};
-pub use stats::{Class, Observer, Stats};
+pub use stats::{Class, Observer, Stats, slot_size};
 pub use status::Status;

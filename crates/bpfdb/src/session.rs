@@ -166,11 +166,9 @@ impl Batch {
 impl Session {
     pub(crate) fn open(engine: &Engine) -> Result<Self> {
         let mut session = Self::borrow(engine, 0)?;
-        let index = engine.inner.run_open.run(&[0])? as i32;
-        if index < 0 {
-            return Err(Error::Engine(Status::NoSession));
-        }
-        session.index = index as u32;
+        session.index = engine
+            .open_session()?
+            .ok_or(Error::Engine(Status::NoSession))?;
         session.owned = true;
         Ok(session)
     }

@@ -165,7 +165,19 @@ impl Class {
     }
 }
 
-fn counters(maps: &Maps) -> Result<abi::bpfdb_counters> {
+/// Bytes of the slot that a key or value of this length takes; 0 if it lies in
+/// the record's cell.
+pub fn slot_size(len: usize) -> usize {
+    if len <= abi::BPFDB_INLINE_MAX as usize {
+        return 0;
+    }
+    (0..abi::BPFDB_CLASSES)
+        .map(|number| Class::numbered(number).size as usize)
+        .find(|&size| size >= len)
+        .unwrap_or(0)
+}
+
+pub(crate) fn counters(maps: &Maps) -> Result<abi::bpfdb_counters> {
     let per_processor = maps
         .handle("counters")?
         .lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY)
@@ -190,6 +202,12 @@ fn counters(maps: &Maps) -> Result<abi::bpfdb_counters> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn slots_are_of_the_next_class() {
+        let sizes = [0, 16, 17, 32, 33, 1000, 65_536].map(slot_size);
+        assert_eq!(sizes, [0, 0, 32, 32, 48, 1024, 65_536]);
+    }
 
     #[test]
     fn classes_are_those_of_the_slab_allocator() {

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use bpfdb::mounts::{self, Mount};
-use bpfdb_server::settings::Size;
+use bpfdb_server::settings::{Settings, Size};
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
 
 use super::Check;
@@ -17,7 +17,25 @@ pub(super) fn checks(wanted: u64) -> Vec<Check> {
         machine(parse_available(&meminfo), wanted),
         control_group(control_group_room(), wanted),
         locked(),
+        open_files(),
     ]
+}
+
+/// Each connection is a file, and the daemon raises its limit to the hard one.
+fn open_files() -> Check {
+    const OWN: u64 = 100;
+    let name = "open files limit";
+    let wanted = u64::from(Settings::default().max_clients) + OWN;
+    match getrlimit(Resource::RLIMIT_NOFILE) {
+        Ok((_, RLIM_INFINITY)) => Check::ok(name, "unlimited"),
+        Ok((_, hard)) if hard >= wanted => Check::ok(name, hard.to_string()),
+        Ok((_, hard)) => Check::note(
+            name,
+            format!("{hard}, {wanted} wanted"),
+            "raise the hard limit (ulimit -Hn), or give the server a lower --maxclients",
+        ),
+        Err(error) => Check::note(name, error.to_string(), "check it by hand: ulimit -Hn"),
+    }
 }
 
 fn machine(available: Option<u64>, wanted: u64) -> Check {

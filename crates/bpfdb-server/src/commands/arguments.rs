@@ -15,3 +15,13 @@ pub(super) fn number(text: &[u8]) -> Result<i64, Failure> {
 pub(super) fn is(word: &[u8], option: &str) -> bool {
     word.eq_ignore_ascii_case(option.as_bytes())
 }
+
+pub(super) fn on_or_off(word: &[u8]) -> Result<bool, Failure> {
+    if is(word, "on") {
+        Ok(true)
+    } else if is(word, "off") {
+        Ok(false)
+    } else {
+        Err(syntax_error())
+    }
+}

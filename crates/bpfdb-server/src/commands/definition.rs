@@ -31,6 +31,8 @@ pub(crate) struct Command {
     pub(crate) differences: &'static str,
     /// Queued between MULTI and EXEC; else run at once there too.
     pub(crate) queued: bool,
+    /// Its arguments may be passwords: not kept for SLOWLOG.
+    pub(crate) secret: bool,
     pub(crate) subcommands: &'static [&'static Command],
     pub(crate) run: Run,
 }
@@ -52,6 +54,7 @@ impl Command {
         path: Path::UserSpace,
         differences: "",
         queued: true,
+        secret: false,
         subcommands: &[],
         run: only_subcommands,
     };

@@ -1,7 +1,7 @@
 //! One request: may it run, must it wait for EXEC, is it tried again.
 
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bpfdb::Status;
 
@@ -10,19 +10,40 @@ use super::table::{self, Call};
 use super::{Context, Failure, Outcome, atomic};
 use crate::reply;
 use crate::request::Request;
+use crate::state::ReplyMode;
 
 /// Executes a request and adds its reply.
 pub(crate) fn execute(context: &mut Context<'_>, request: Request) {
     let start = context.replies.len();
+    let mode = context.connection.replies;
     let outcome = match admit(context, &request) {
         Ok(call) if must_wait(context, call.command) => queue(context, call, request),
-        Ok(call) => patiently(context, call.command, &request.words[call.name_words..]),
+        Ok(call) => run(context, call, &request.words),
         Err(failure) => Err(refused(context, &request, failure)),
     };
     if let Err(failure) = outcome {
         context.replies.truncate(start);
         let text = error_text(context, failure);
+        context.instance.count_error(&text);
         context.replies.error(text);
+    }
+    hold_back(context, mode, start);
+}
+
+/// CLIENT REPLY: OFF and SKIP have no reply themselves, ON has.
+fn hold_back(context: &mut Context<'_>, before: ReplyMode, start: usize) {
+    let mode = &mut context.connection.replies;
+    let silent = match (before, *mode) {
+        (_, ReplyMode::Off) => true,
+        (ReplyMode::SkipNext, ReplyMode::SkipNext) => {
+            *mode = ReplyMode::On;
+            true
+        }
+        (_, ReplyMode::SkipNext) => true,
+        (_, ReplyMode::On) => false,
+    };
+    if silent {
+        context.replies.truncate(start);
     }
 }
 
@@ -38,7 +59,7 @@ pub(super) fn error_text(context: &Context<'_>, failure: Failure) -> Vec<u8> {
 /// Finds the command of a request that may be executed.
 fn admit(context: &Context<'_>, request: &Request) -> Result<Call, Failure> {
     let call = table::resolve(&request.words)?;
-    if !context.connection.authenticated && !call.command.has(Flag::NoAuth) {
+    if !call.command.has(Flag::NoAuth) && !context.instance.admits(context.connection) {
         return Err("NOAUTH Authentication required.".into());
     }
     if context.connection.queue.is_some() && call.command.has(Flag::NoMulti) {
@@ -50,9 +71,43 @@ fn admit(context: &Context<'_>, request: &Request) -> Result<Call, Failure> {
     Ok(call)
 }
 
+/// Executes a command that is not queued, and takes note if it was slow.
+fn run(context: &mut Context<'_>, call: Call, words: &[Vec<u8>]) -> Outcome {
+    let start = Instant::now();
+    context.connection.command = call.command.name;
+    let outcome = patiently(context, call.command, &words[call.name_words..]);
+    if !call.command.has(Flag::SkipSlowlog) && !call.command.secret {
+        let connection = &*context.connection;
+        let peer = || connection.peer.to_string();
+        context
+            .instance
+            .observe(start.elapsed(), words, peer, &connection.name);
+    }
+    outcome
+}
+
+/// Runs a command once, and counts it.
+pub(super) fn timed(
+    context: &mut Context<'_>,
+    command: &Command,
+    arguments: &[Vec<u8>],
+) -> Outcome {
+    let start = Instant::now();
+    let outcome = (command.run)(context, arguments);
+    if let Some(statistics) = context.instance.statistics.command(command.name) {
+        statistics.executed(start.elapsed(), outcome.is_err());
+    }
+    outcome
+}
+
 /// EXEC will not run a queue in which something is missing; and when EXEC itself
 /// is refused, the queue is gone.
 fn refused(context: &mut Context<'_>, request: &Request, failure: Failure) -> Failure {
+    if let Ok(call) = table::find(&request.words)
+        && let Some(statistics) = context.instance.statistics.command(call.command.name)
+    {
+        statistics.rejected.increment();
+    }
     if let Some(queue) = &mut context.connection.queue {
         queue.spoil();
     }
@@ -85,7 +140,7 @@ fn patiently(context: &mut Context<'_>, command: &Command, words: &[Vec<u8>]) ->
     let start = context.replies.len();
     let mut patience = Patience::default();
     loop {
-        let outcome = (command.run)(context, words);
+        let outcome = timed(context, command, words);
         let Err(Failure::Engine(status)) = outcome else {
             return outcome;
         };

@@ -1,5 +1,6 @@
 //! The replies to HELP.
 
+use super::definition::Command;
 use crate::reply::Replies;
 
 /// Lines as Redis gives them, between its first and its last.
@@ -10,5 +11,18 @@ pub(super) fn help(replies: &mut Replies, command: &str, lines: &[&str]) {
     ));
     for line in lines.iter().chain(&["HELP", "    Prints this help."]) {
         replies.simple(line);
+    }
+}
+
+/// The same from the definitions of the subcommands, HELP among them.
+pub(super) fn show(replies: &mut Replies, command: &Command) {
+    let name = command.name.to_ascii_uppercase();
+    replies.array(1 + 2 * command.subcommands.len());
+    replies.simple(&format!(
+        "{name} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"
+    ));
+    for subcommand in command.subcommands {
+        replies.simple(&subcommand.last_name().to_ascii_uppercase());
+        replies.simple(&format!("    {}.", subcommand.summary));
     }
 }

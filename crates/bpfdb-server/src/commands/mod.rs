@@ -31,10 +31,14 @@ mod value;
 
 use bpfdb::{Engine, Session, Status};
 
+pub(crate) use connection::describe;
 pub(crate) use execute::execute;
 pub use page::page;
+pub(crate) use table::names;
 pub(crate) use transaction::queue::Queue;
 
+use crate::clients::Clients;
+use crate::instance::Instance;
 use crate::reply::Replies;
 use crate::state::ConnectionState;
 
@@ -54,6 +58,9 @@ pub(crate) struct Context<'a> {
     pub(crate) session: &'a mut Session,
     pub(crate) replies: &'a mut Replies,
     pub(crate) connection: &'a mut ConnectionState,
+    pub(crate) instance: &'a mut Instance,
+    /// The other connections.
+    pub(crate) clients: &'a mut Clients,
 }
 
 /// Why a statement has no other reply. A command that fails with a text has

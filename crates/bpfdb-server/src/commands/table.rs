@@ -29,6 +29,14 @@ static BY_NAME: LazyLock<HashMap<&'static [u8], &'static Command>> = LazyLock::n
         .collect()
 });
 
+/// The names of all that can be executed: commands, and `command|subcommand`.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    COMMANDS.iter().flat_map(|&command| {
+        let subcommands = command.subcommands.iter().map(|sub| sub.name);
+        std::iter::once(command.name).chain(subcommands)
+    })
+}
+
 /// A request's command, and how many of its words are the name.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Call {

@@ -231,7 +231,7 @@ mod tests {
         let mut settings = Settings::default();
         file.apply(&mut settings).expect("good");
         settings.slowlog_len = 5;
-        settings.require_pass = "a \"b\"".into();
+        settings.require_pass.0 = "a \"b\"".into();
         file.rewrite(&settings).expect("written");
 
         let text = file.text().expect("there");

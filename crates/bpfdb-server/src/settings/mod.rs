@@ -13,7 +13,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 pub use file::{ConfigFile, FileError};
-pub use value::{LogFormat, LogLevel, OutputLimit, Permissions, Size};
+pub use value::{LogFormat, LogLevel, OutputLimit, Permissions, Secret, Size};
 
 use value::Value;
 
@@ -149,7 +149,7 @@ settings! {
     tcp_keepalive "tcp-keepalive": u64, 0..=32_767 => 300, Now;
 
     /// Password that clients must give by AUTH or HELLO; empty: none
-    require_pass "requirepass": String => String::new(), Now;
+    require_pass "requirepass": Secret => Secret::default(), Now;
 
     /// Most memory for data and index; 0: half of the machine's
     max_memory "maxmemory": Size => Size(0), Restart;

@@ -72,15 +72,36 @@ impl Value for bool {
     }
 }
 
-impl Value for String {
+/// A password; not shown by `{:?}`.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Secret(pub String);
+
+impl Secret {
+    /// As in Redis.
+    pub const LEN_MAX: usize = 512;
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+impl Value for Secret {
     const HINT: &'static str = "TEXT";
 
     fn parse(text: &str) -> Result<Self, String> {
-        Ok(text.to_owned())
+        if text.len() > Self::LEN_MAX {
+            return Err(format!(
+                "argument must not be longer than {} bytes",
+                Self::LEN_MAX
+            ));
+        }
+        Ok(Self(text.to_owned()))
     }
 
     fn show(&self) -> String {
-        self.clone()
+        self.0.clone()
     }
 }
 
@@ -375,5 +396,7 @@ mod tests {
         assert!(LogLevel::parse("loud").is_err());
         assert!(OutputLimit::parse("pubsub 1 1 1").is_err());
         assert!(Permissions::parse("8").is_err());
+        assert!(Secret::parse(&"x".repeat(513)).is_err());
+        assert!(!format!("{:?}", Secret("open".into())).contains("open"));
     }
 }

@@ -2,8 +2,8 @@
 
 use super::super::arguments::is;
 use super::super::prelude::*;
+use super::auth::authenticate;
 use super::client::check_name;
-use crate::authentication::authenticate;
 use crate::integer;
 use crate::reply::{Protocol, Replies};
 use crate::server::REDIS_VERSION;
@@ -24,6 +24,7 @@ pub(crate) static COMMAND: Command = Command {
         Flag::AllowBusy,
     ],
     categories: &[Category::Connection],
+    secret: true,
     run,
     ..Command::BASE
 };
@@ -78,12 +79,10 @@ fn protocol(version: &[u8]) -> Result<Protocol, Failure> {
 
 fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     let hello = Hello::parse(arguments)?;
-    if let Some((user, password)) = hello.user_and_password
-        && !authenticate(context.connection, user, password)
-    {
-        return Err("WRONGPASS invalid username-password pair or user is disabled.".into());
+    if let Some((user, password)) = hello.user_and_password {
+        authenticate(context, user, password)?;
     }
-    if !context.connection.authenticated {
+    if !context.instance.admits(context.connection) {
         return Err(NOT_AUTHENTICATED.into());
     }
     if let Some(name) = hello.name {

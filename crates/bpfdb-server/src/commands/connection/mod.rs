@@ -1,5 +1,6 @@
 //! The connection itself.
 
+mod auth;
 mod client;
 mod echo;
 mod hello;
@@ -8,11 +9,14 @@ mod quit;
 mod reset;
 mod select;
 
+pub(crate) use client::list::describe;
+
 use super::definition::Command;
 
 pub(super) use select::check_database;
 
 pub(super) static COMMANDS: &[&Command] = &[
+    &auth::COMMAND,
     &client::COMMAND,
     &echo::COMMAND,
     &hello::COMMAND,

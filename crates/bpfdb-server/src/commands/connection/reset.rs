@@ -31,6 +31,7 @@ fn run(context: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {
         context.session.rollback()?;
     }
     context.connection.reset();
+    context.connection.authenticated = !context.instance.users.must_authenticate();
     context.replies.speak(Protocol::Resp2);
     context.replies.simple("RESET");
     Ok(())

@@ -1,11 +1,21 @@
-//! INFO.
+//! INFO: sections of lines `field:value`, with Redis's names where the meaning
+//! is Redis's, so that exporters and clients can read them.
 
+use std::fmt::{Display, Write as _};
+use std::fs;
+
+use bpfdb::Stats;
+use nix::sys::resource::{UsageWho, getrusage};
+
+use super::super::arguments::is;
 use super::super::prelude::*;
+use crate::instance::Instance;
 use crate::server::REDIS_VERSION;
+use crate::settings::Size;
 
 pub(crate) static COMMAND: Command = Command {
     name: "info",
-    summary: "Get information and statistics about the server",
+    summary: "Facts and figures about the server",
     since: "1.0.0",
     group: Group::Server,
     complexity: "O(1)",
@@ -17,40 +27,329 @@ pub(crate) static COMMAND: Command = Command {
         "request_policy:all_shards",
         "response_policy:special",
     ],
+    differences: "commandstats, errorstats and latencystats are of what user space executed. The section bpfdb has what is our own.",
     run,
     ..Command::BASE
 };
 
-fn run(context: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {
+struct Section {
+    name: &'static str,
+    title: &'static str,
+    /// Shown when no section is named.
+    default: bool,
+    write: fn(&mut Page, &Source<'_>),
+}
+
+/// What sections are written from.
+struct Source<'a> {
+    instance: &'a Instance,
+    stats: &'a Stats,
+}
+
+#[rustfmt::skip]
+static SECTIONS: &[Section] = &[
+    Section { name: "server", title: "Server", default: true, write: server },
+    Section { name: "clients", title: "Clients", default: true, write: clients },
+    Section { name: "memory", title: "Memory", default: true, write: memory },
+    Section { name: "persistence", title: "Persistence", default: true, write: persistence },
+    Section { name: "stats", title: "Stats", default: true, write: stats },
+    Section { name: "replication", title: "Replication", default: true, write: replication },
+    Section { name: "cpu", title: "CPU", default: true, write: cpu },
+    Section { name: "modules", title: "Modules", default: true, write: |_, _| {} },
+    Section { name: "commandstats", title: "Commandstats", default: false, write: commandstats },
+    Section { name: "errorstats", title: "Errorstats", default: true, write: errorstats },
+    Section { name: "latencystats", title: "Latencystats", default: false, write: latencystats },
+    Section { name: "cluster", title: "Cluster", default: true, write: cluster },
+    Section { name: "keyspace", title: "Keyspace", default: true, write: keyspace },
+    Section { name: "bpfdb", title: "Bpfdb", default: true, write: own },
+];
+
+fn run(context: &mut Context<'_>, names: &[Vec<u8>]) -> Outcome {
     let stats = context.engine.stats()?;
-    let text = format!(
-        "# Server\r\n\
-         server_name:bpfdb\r\n\
-         bpfdb_version:{}\r\n\
-         redis_version:{REDIS_VERSION}\r\n\
-         redis_mode:standalone\r\n\
-         process_id:{}\r\n\
-         \r\n# Clients\r\n\
-         sessions:{}\r\n\
-         transactions:{}\r\n\
-         \r\n# Memory\r\n\
-         used_memory:{}\r\n\
-         maxmemory:{}\r\n\
-         \r\n# Stats\r\n\
-         requests_answered_in_kernel:{}\r\n\
-         connections_handed_over:{}\r\n\
-         \r\n# Keyspace\r\n\
-         db0:keys={},expires=0,avg_ttl=0\r\n",
-        env!("CARGO_PKG_VERSION"),
-        std::process::id(),
-        stats.sessions,
-        stats.transactions,
-        stats.segments * bpfdb::SEGMENT_SIZE,
-        stats.segments_max * bpfdb::SEGMENT_SIZE,
-        stats.counters.requests_fast,
-        stats.counters.connections_passed,
-        stats.records,
-    );
-    context.replies.verbatim("txt", &text);
+    let source = Source {
+        instance: context.instance,
+        stats: &stats,
+    };
+    let mut page = Page::default();
+    for section in SECTIONS.iter().filter(|section| is_asked(section, names)) {
+        page.title(section.title);
+        (section.write)(&mut page, &source);
+    }
+    context.replies.verbatim("txt", &page.text);
     Ok(())
+}
+
+fn is_asked(section: &Section, names: &[Vec<u8>]) -> bool {
+    let all = |name: &Vec<u8>| is(name, "all") || is(name, "everything");
+    let default = names.is_empty() || names.iter().any(|name| is(name, "default"));
+    names.iter().any(|name| all(name) || is(name, section.name)) || (default && section.default)
+}
+
+#[derive(Default)]
+struct Page {
+    text: String,
+}
+
+impl Page {
+    fn title(&mut self, title: &str) {
+        if !self.text.is_empty() {
+            self.text += "\r\n";
+        }
+        // Writing to a String cannot fail.
+        let _ = write!(self.text, "# {title}\r\n");
+    }
+
+    fn line(&mut self, field: impl Display, value: impl Display) {
+        let _ = write!(self.text, "{field}:{value}\r\n");
+    }
+
+    fn lines(&mut self, lines: &[(&str, &dyn Display)]) {
+        for (field, value) in lines {
+            self.line(field, value);
+        }
+    }
+}
+
+fn server(page: &mut Page, source: &Source<'_>) {
+    let instance = source.instance;
+    let uptime = instance.statistics.uptime().as_secs();
+    let system = nix::sys::utsname::uname().map_or_else(
+        |_| "Linux".into(),
+        |name| {
+            let part = |text: &std::ffi::OsStr| text.to_string_lossy().into_owned();
+            let (system, release) = (part(name.sysname()), part(name.release()));
+            format!("{system} {release} {}", part(name.machine()))
+        },
+    );
+    let executable = std::env::current_exe().unwrap_or_default();
+    let file = instance.file.as_ref();
+    let file = file.map(|file| file.path().display().to_string());
+    page.lines(&[
+        ("redis_version", &REDIS_VERSION),
+        ("redis_git_sha1", &"00000000"),
+        ("redis_git_dirty", &0),
+        ("redis_mode", &"standalone"),
+        ("server_name", &"bpfdb"),
+        ("bpfdb_version", &env!("CARGO_PKG_VERSION")),
+        ("os", &system),
+        ("arch_bits", &usize::BITS),
+        ("multiplexing_api", &"epoll"),
+        ("process_id", &std::process::id()),
+        ("process_supervised", &"no"),
+        ("run_id", &instance.run_id),
+        ("tcp_port", &instance.address.port()),
+        ("uptime_in_seconds", &uptime),
+        ("uptime_in_days", &(uptime / 86_400)),
+        ("executable", &executable.display()),
+        ("config_file", &file.unwrap_or_default()),
+        ("io_threads_active", &0),
+    ]);
+}
+
+fn clients(page: &mut Page, source: &Source<'_>) {
+    let statistics = &source.instance.statistics;
+    page.lines(&[
+        ("connected_clients", &statistics.connections.get()),
+        ("cluster_connections", &0),
+        ("maxclients", &source.instance.settings.max_clients),
+        ("client_recent_max_input_buffer", &0),
+        ("client_recent_max_output_buffer", &0),
+        ("blocked_clients", &0),
+        ("tracking_clients", &0),
+        ("clients_in_timeout_table", &0),
+        ("unix_clients", &statistics.connections_unix.get()),
+    ]);
+}
+
+fn memory(page: &mut Page, source: &Source<'_>) {
+    let (stats, instance) = (source.stats, source.instance);
+    let of_clients = instance.statistics.client_memory.get();
+    let used = stats.memory_used() + of_clients;
+    let resident = stats.memory_added() + resident().unwrap_or(0);
+    let limit = stats.segments_max * bpfdb::SEGMENT_SIZE;
+    let machine = nix::sys::sysinfo::sysinfo().map_or(0, |info| info.ram_total());
+    page.lines(&[
+        ("used_memory", &used),
+        ("used_memory_human", &Size(used)),
+        ("used_memory_rss", &resident),
+        ("used_memory_rss_human", &Size(resident)),
+        ("used_memory_dataset", &stats.memory_used()),
+        ("total_system_memory", &machine),
+        ("total_system_memory_human", &Size(machine)),
+        ("maxmemory", &limit),
+        ("maxmemory_human", &Size(limit)),
+        ("maxmemory_policy", &"noeviction"),
+        (
+            "mem_fragmentation_ratio",
+            &format!("{:.2}", resident as f64 / used.max(1) as f64),
+        ),
+        ("mem_clients_normal", &of_clients),
+        ("mem_clients_slaves", &0),
+        ("mem_aof_buffer", &0),
+        ("mem_allocator", &"bpfdb"),
+        ("lazyfree_pending_objects", &0),
+    ]);
+}
+
+/// Memory of this process that is in the machine's, bytes.
+fn resident() -> Option<u64> {
+    let text = fs::read_to_string("/proc/self/status").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib * 1024)
+}
+
+fn persistence(page: &mut Page, source: &Source<'_>) {
+    page.lines(&[
+        ("loading", &0),
+        ("async_loading", &0),
+        ("rdb_changes_since_last_save", &0),
+        ("rdb_bgsave_in_progress", &0),
+        ("rdb_last_save_time", &source.instance.started),
+        ("rdb_last_bgsave_status", &"ok"),
+        ("rdb_last_bgsave_time_sec", &-1),
+        ("rdb_current_bgsave_time_sec", &-1),
+        ("aof_enabled", &0),
+        ("aof_rewrite_in_progress", &0),
+        ("aof_rewrite_scheduled", &0),
+        ("aof_last_bgrewrite_status", &"ok"),
+        ("aof_last_write_status", &"ok"),
+    ]);
+}
+
+fn stats(page: &mut Page, source: &Source<'_>) {
+    let s = &source.instance.statistics;
+    let fast = source.stats.counters.requests_fast;
+    page.lines(&[
+        ("total_connections_received", &s.connections_received.get()),
+        ("total_commands_processed", &(fast + s.commands_executed())),
+        (
+            "instantaneous_ops_per_sec",
+            &source.instance.rate.per_second(),
+        ),
+        ("total_net_input_bytes", &s.input_bytes.get()),
+        ("total_net_output_bytes", &s.output_bytes.get()),
+        ("rejected_connections", &s.connections_rejected.get()),
+        ("sync_full", &0),
+        ("sync_partial_ok", &0),
+        ("sync_partial_err", &0),
+        ("expired_keys", &source.stats.counters.records_expired),
+        ("evicted_keys", &0),
+        ("evicted_clients", &s.connections_evicted.get()),
+        (
+            "client_output_buffer_limit_disconnections",
+            &s.connections_over_output_limit.get(),
+        ),
+        ("pubsub_channels", &0),
+        ("pubsub_patterns", &0),
+        ("latest_fork_usec", &0),
+        ("total_forks", &0),
+        ("total_error_replies", &s.error_replies.get()),
+        ("acl_access_denied_auth", &s.authentications_failed.get()),
+    ]);
+}
+
+fn replication(page: &mut Page, source: &Source<'_>) {
+    page.lines(&[
+        ("role", &"master"),
+        ("connected_slaves", &0),
+        ("master_failover_state", &"no-failover"),
+        ("master_replid", &source.instance.run_id),
+        ("master_replid2", &"0".repeat(40)),
+        ("master_repl_offset", &0),
+        ("second_repl_offset", &-1),
+        ("repl_backlog_active", &0),
+        ("repl_backlog_size", &0),
+        ("repl_backlog_first_byte_offset", &0),
+        ("repl_backlog_histlen", &0),
+    ]);
+}
+
+fn cpu(page: &mut Page, _: &Source<'_>) {
+    for (who, sys, user) in [
+        (UsageWho::RUSAGE_SELF, "used_cpu_sys", "used_cpu_user"),
+        (
+            UsageWho::RUSAGE_CHILDREN,
+            "used_cpu_sys_children",
+            "used_cpu_user_children",
+        ),
+    ] {
+        let Ok(usage) = getrusage(who) else {
+            continue;
+        };
+        let seconds =
+            |time: nix::sys::time::TimeVal| format!("{}.{:06}", time.tv_sec(), time.tv_usec());
+        page.line(sys, seconds(usage.system_time()));
+        page.line(user, seconds(usage.user_time()));
+    }
+}
+
+fn commandstats(page: &mut Page, source: &Source<'_>) {
+    for (name, of) in source.instance.statistics.used_commands() {
+        let calls = of.calls.get();
+        let microseconds = of.nanoseconds.get() / 1000;
+        let each = microseconds as f64 / calls.max(1) as f64;
+        let (rejected, failed) = (of.rejected.get(), of.failed.get());
+        page.line(
+            format_args!("cmdstat_{name}"),
+            format_args!(
+                "calls={calls},usec={microseconds},usec_per_call={each:.2},\
+                 rejected_calls={rejected},failed_calls={failed}"
+            ),
+        );
+    }
+}
+
+fn errorstats(page: &mut Page, source: &Source<'_>) {
+    for (kind, count) in &source.instance.errors {
+        page.line(
+            format_args!("errorstat_{kind}"),
+            format_args!("count={count}"),
+        );
+    }
+}
+
+fn latencystats(page: &mut Page, source: &Source<'_>) {
+    let used = source.instance.statistics.used_commands();
+    for (name, of) in used.filter(|(_, of)| of.calls.get() > 0) {
+        let at = |percent| of.times.percentile(percent).as_nanos() as f64 / 1000.0;
+        page.line(
+            format_args!("latency_percentiles_usec_{name}"),
+            format_args!(
+                "p50={:.3},p99={:.3},p99.9={:.3}",
+                at(50.0),
+                at(99.0),
+                at(99.9)
+            ),
+        );
+    }
+}
+
+fn cluster(page: &mut Page, _: &Source<'_>) {
+    page.line("cluster_enabled", 0);
+}
+
+fn keyspace(page: &mut Page, source: &Source<'_>) {
+    let keys = source.stats.records;
+    if keys > 0 {
+        let expires = source.stats.expiring;
+        page.line(
+            "db0",
+            format_args!("keys={keys},expires={expires},avg_ttl=0"),
+        );
+    }
+}
+
+/// What `bpfdb stats` shows too.
+fn own(page: &mut Page, source: &Source<'_>) {
+    let figures = source.stats.figures();
+    let plain = figures
+        .iter()
+        .filter(|figure| !figure.path.contains("size_classes"));
+    for figure in plain {
+        page.line(
+            format_args!("bpfdb_{}", figure.path.replace('.', "_")),
+            figure.value,
+        );
+    }
 }

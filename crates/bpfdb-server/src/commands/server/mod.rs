@@ -3,9 +3,20 @@
 mod command;
 mod config;
 mod dbsize;
+mod debug;
 mod flushall;
 mod flushdb;
 mod info;
+mod lastsave;
+mod latency;
+mod memory;
+mod replicaof;
+mod role;
+mod shutdown;
+mod slaveof;
+mod slowlog;
+mod time;
+mod wait;
 
 use super::definition::Command;
 
@@ -13,7 +24,18 @@ pub(super) static COMMANDS: &[&Command] = &[
     &command::COMMAND,
     &config::COMMAND,
     &dbsize::COMMAND,
+    &debug::COMMAND,
     &flushall::COMMAND,
     &flushdb::COMMAND,
     &info::COMMAND,
+    &lastsave::COMMAND,
+    &latency::COMMAND,
+    &memory::COMMAND,
+    &replicaof::COMMAND,
+    &role::COMMAND,
+    &shutdown::COMMAND,
+    &slaveof::COMMAND,
+    &slowlog::COMMAND,
+    &time::COMMAND,
+    &wait::COMMAND,
 ];

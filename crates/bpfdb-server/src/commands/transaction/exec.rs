@@ -5,7 +5,7 @@ use std::mem;
 use bpfdb::{Session, Status, WatchToken};
 
 use super::super::REPLY_MAX;
-use super::super::execute::Patience;
+use super::super::execute::{Patience, timed};
 use super::super::prelude::*;
 use super::queue::Queue;
 use crate::reply;
@@ -102,10 +102,11 @@ fn execute_all(context: &mut Context<'_>, queue: &Queue) -> Outcome {
     context.replies.array(queue.commands.len());
     for queued in &queue.commands {
         let at = context.replies.len();
-        match (queued.command.run)(context, queued.arguments()) {
+        match timed(context, queued.command, queued.arguments()) {
             Ok(()) => {}
             Err(Failure::Text(text)) => {
                 context.replies.truncate(at);
+                context.instance.count_error(&text);
                 context.replies.error(text);
             }
             Err(failure) => return Err(failure),

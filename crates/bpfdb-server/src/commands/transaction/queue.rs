@@ -78,6 +78,16 @@ impl Queue {
         Ok(())
     }
 
+    /// Commands that wait.
+    pub(crate) fn len(&self) -> usize {
+        self.commands.len()
+    }
+
+    /// Bytes that are kept.
+    pub(crate) fn memory(&self) -> usize {
+        self.bytes
+    }
+
     fn reserve(&mut self, bytes: usize) -> Outcome {
         if self.bytes + bytes > QUEUE_MAX {
             return Err(too_much("this transaction"));

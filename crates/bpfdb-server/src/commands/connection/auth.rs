@@ -1,0 +1,57 @@
+//! AUTH.
+
+use super::super::arguments::syntax_error;
+use super::super::prelude::*;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "auth",
+    summary: "Says who the client is, with a password",
+    since: "1.0.0",
+    group: Group::Connection,
+    complexity: "O(1)",
+    arity: -2,
+    flags: &[
+        Flag::NoScript,
+        Flag::Loading,
+        Flag::Stale,
+        Flag::Fast,
+        Flag::NoAuth,
+        Flag::AllowBusy,
+    ],
+    categories: &[Category::Connection],
+    differences: "There is one user, default.",
+    secret: true,
+    run,
+    ..Command::BASE
+};
+
+fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
+    match arguments {
+        [password] => {
+            if !context.instance.users.must_authenticate() {
+                return Err(
+                    "ERR AUTH <password> called without any password configured for the default \
+                     user. Are you sure your configuration is correct?"
+                        .into(),
+                );
+            }
+            authenticate(context, b"default", password)?;
+        }
+        [user, password] => authenticate(context, user, password)?,
+        _ => return Err(syntax_error()),
+    }
+    context.replies.ok();
+    Ok(())
+}
+
+/// Lets the client in, or says that it is not who it says.
+pub(super) fn authenticate(context: &mut Context<'_>, user: &[u8], password: &[u8]) -> Outcome {
+    if context.instance.users.admit(user, password) {
+        context.connection.authenticated = true;
+        return Ok(());
+    }
+    let statistics = &context.instance.statistics;
+    statistics.authentications_failed.increment();
+    tracing::warn!(peer = %context.connection.peer, "a client gave a wrong password");
+    Err("WRONGPASS invalid username-password pair or user is disabled.".into())
+}

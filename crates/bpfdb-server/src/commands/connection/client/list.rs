@@ -1,0 +1,144 @@
+//! CLIENT LIST.
+
+use super::super::super::Queue;
+use super::super::super::arguments::{is, syntax_error};
+use super::super::super::prelude::*;
+use crate::reply::Protocol;
+use crate::state::ConnectionState;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "client|list",
+    summary: "What is known about all connections",
+    since: "2.4.0",
+    group: Group::Connection,
+    complexity: "O(connections)",
+    arity: -2,
+    flags: &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale],
+    categories: &[Category::Connection],
+    tips: &["nondeterministic_output"],
+    differences: "qbuf and omem are what user space keeps; events, rbs and rbp say nothing.",
+    run,
+    ..Command::BASE
+};
+
+fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
+    let wanted = filter(arguments)?;
+    let protocol = context.replies.protocol();
+    let mut lines = Vec::new();
+    if wanted.includes(context.connection.id) {
+        lines.push((
+            context.connection.id,
+            describe(context.connection, protocol),
+        ));
+    }
+    let others = context.clients.iter();
+    let others = others.filter(|client| wanted.includes(client.connection.id));
+    lines.extend(others.map(|client| (client.connection.id, client.describe())));
+    lines.sort_unstable_by_key(|&(id, _)| id);
+
+    let mut text = String::new();
+    for (_, line) in lines {
+        text += &line;
+        text.push('\n');
+    }
+    context.replies.verbatim("txt", &text);
+    Ok(())
+}
+
+enum Wanted {
+    All,
+    None,
+    Ids(Vec<u64>),
+}
+
+impl Wanted {
+    fn includes(&self, id: u64) -> bool {
+        match self {
+            Self::All => true,
+            Self::None => false,
+            Self::Ids(ids) => ids.contains(&id),
+        }
+    }
+}
+
+fn filter(arguments: &[Vec<u8>]) -> Result<Wanted, Failure> {
+    match arguments {
+        [] => Ok(Wanted::All),
+        [option, kind] if is(option, "type") => Ok(if is_normal(kind)? {
+            Wanted::All
+        } else {
+            Wanted::None
+        }),
+        [option, ids @ ..] if is(option, "id") && !ids.is_empty() => ids
+            .iter()
+            .map(|id| client_id(id))
+            .collect::<Result<_, _>>()
+            .map(Wanted::Ids),
+        _ => Err(syntax_error()),
+    }
+}
+
+pub(super) fn client_id(text: &[u8]) -> Result<u64, Failure> {
+    crate::integer::parse(text)
+        .and_then(|id| u64::try_from(id).ok())
+        .filter(|&id| id > 0)
+        .ok_or_else(|| "ERR Invalid client ID".into())
+}
+
+/// There are clients of one type only, of those that Redis knows.
+pub(super) fn is_normal(kind: &[u8]) -> Result<bool, Failure> {
+    if is(kind, "normal") {
+        return Ok(true);
+    }
+    if ["master", "replica", "slave", "pubsub"]
+        .iter()
+        .any(|other| is(kind, other))
+    {
+        return Ok(false);
+    }
+    Err(Failure::Text(
+        [b"ERR Unknown client type '", kind, b"'"].concat(),
+    ))
+}
+
+/// One connection as CLIENT LIST shows it, with Redis's names.
+pub(crate) fn describe(connection: &ConnectionState, protocol: Protocol) -> String {
+    let text = String::from_utf8_lossy;
+    let mut flags = String::new();
+    for (is_so, letter) in [
+        (connection.queue.is_some(), 'x'),
+        (connection.is_unix(), 'U'),
+        (connection.no_evict, 'e'),
+        (connection.no_touch, 'T'),
+    ] {
+        if is_so {
+            flags.push(letter);
+        }
+    }
+    if flags.is_empty() {
+        flags.push('N');
+    }
+    let queued = connection.queue.as_ref();
+    format!(
+        "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db=0 sub=0 psub=0 \
+         ssub=0 multi={} qbuf={} qbuf-free=0 argv-mem=0 multi-mem={} rbs=0 rbp=0 obl={} oll=0 \
+         omem={} tot-mem={} events=r cmd={} user=default redir=-1 resp={} lib-name={} lib-ver={}",
+        connection.id,
+        connection.peer,
+        connection.local,
+        connection.fd,
+        text(&connection.name),
+        connection.since.elapsed().as_secs(),
+        connection.active.elapsed().as_secs(),
+        queued.map_or(-1, |queue| queue.len() as i64),
+        connection.input,
+        queued.map_or(0, Queue::memory),
+        connection.output,
+        connection.output,
+        connection.memory(),
+        connection.command,
+        protocol.version(),
+        text(&connection.library_name),
+        text(&connection.library_version),
+    )
+}

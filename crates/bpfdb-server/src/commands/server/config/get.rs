@@ -1,0 +1,59 @@
+//! CONFIG GET.
+
+use super::super::super::prelude::*;
+use super::fixed::FIXED;
+use crate::glob;
+use crate::settings::{SETTINGS, Setting};
+
+pub(crate) static COMMAND: Command = Command {
+    name: "config|get",
+    summary: "Values of the settings that match patterns",
+    since: "2.0.0",
+    group: Group::Server,
+    complexity: "O(settings named)",
+    arity: -3,
+    flags: &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale],
+    differences: "Knows the parameters of settings.md and those that clients ask for.",
+    run,
+    ..Command::BASE
+};
+
+fn run(context: &mut Context<'_>, patterns: &[Vec<u8>]) -> Outcome {
+    let asked = |name: &str| {
+        let fits = |pattern: &Vec<u8>| glob::matches_any_case(pattern, name.as_bytes());
+        patterns.iter().any(fits)
+    };
+    let settings = SETTINGS
+        .iter()
+        .map(|setting| (setting.name, value(context, setting)));
+    let fixed = FIXED
+        .iter()
+        .map(|fixed| (fixed.name, fixed.value.to_owned()));
+    let found: Vec<(&str, String)> = settings
+        .chain(fixed)
+        .filter(|(name, _)| asked(name))
+        .collect();
+    context.replies.map(found.len());
+    for (name, value) in found {
+        context.replies.bulk(name);
+        context.replies.bulk(value);
+    }
+    Ok(())
+}
+
+/// What holds now: of what was left to the server, what it chose.
+fn value(context: &Context<'_>, setting: &Setting) -> String {
+    match setting.name {
+        "maxmemory" => {
+            let segments = u64::from(context.engine.config().segments_max);
+            (segments * bpfdb::SEGMENT_SIZE).to_string()
+        }
+        "metrics-address" => context
+            .instance
+            .metrics_address
+            .map(|address| address.to_string())
+            .unwrap_or_default(),
+        "port" => context.instance.address.port().to_string(),
+        _ => setting.show(&context.instance.settings),
+    }
+}

@@ -1,0 +1,25 @@
+//! CONFIG RESETSTAT.
+
+use super::super::super::prelude::*;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "config|resetstat",
+    summary: "Counts from zero again",
+    since: "2.0.0",
+    group: Group::Server,
+    complexity: "O(1)",
+    arity: 2,
+    flags: &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale],
+    tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
+    differences: "What the kernel counts goes on.",
+    run,
+    ..Command::BASE
+};
+
+fn run(context: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {
+    let instance = &mut *context.instance;
+    instance.statistics.reset();
+    instance.errors.clear();
+    context.replies.ok();
+    Ok(())
+}

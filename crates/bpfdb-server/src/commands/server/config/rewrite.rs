@@ -1,0 +1,30 @@
+//! CONFIG REWRITE.
+
+use super::super::super::prelude::*;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "config|rewrite",
+    summary: "Writes the settings to the configuration file",
+    since: "2.8.0",
+    group: Group::Server,
+    complexity: "O(1)",
+    arity: 2,
+    flags: &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale],
+    tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
+    run,
+    ..Command::BASE
+};
+
+fn run(context: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {
+    let instance = &*context.instance;
+    let Some(file) = &instance.file else {
+        return Err("ERR The server is running without a config file".into());
+    };
+    file.rewrite(&instance.settings).map_err(|error| {
+        tracing::warn!(%error, "cannot rewrite the configuration file");
+        format!("ERR Rewriting config file: {error}")
+    })?;
+    tracing::info!(path = %file.path().display(), "the configuration file was rewritten");
+    context.replies.ok();
+    Ok(())
+}

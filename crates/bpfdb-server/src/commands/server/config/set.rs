@@ -1,0 +1,82 @@
+//! CONFIG SET: all of it or nothing.
+
+use super::super::super::prelude::*;
+use super::super::super::table::wrong_arity;
+use super::fixed::{self, Fixed};
+use crate::settings::{Change, Setting, Settings};
+
+pub(crate) static COMMAND: Command = Command {
+    name: "config|set",
+    summary: "Changes settings while the server runs",
+    since: "2.0.0",
+    group: Group::Server,
+    complexity: "O(settings named)",
+    arity: -4,
+    flags: &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale],
+    tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
+    differences: "maxmemory needs a restart.",
+    secret: true,
+    run,
+    ..Command::BASE
+};
+
+fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
+    if !arguments.len().is_multiple_of(2) {
+        return Err(wrong_arity("config|set"));
+    }
+    let mut settings = context.instance.settings.clone();
+    let mut seen: Vec<&[u8]> = Vec::new();
+    for pair in arguments.chunks_exact(2) {
+        let (name, text) = (&pair[0], &pair[1]);
+        if seen.iter().any(|other| other.eq_ignore_ascii_case(name)) {
+            return Err(failed(name, "duplicate parameter"));
+        }
+        seen.push(name);
+        match (setting(name), fixed::find(name)) {
+            (Some(setting), _) => set(&mut settings, setting, name, text)?,
+            (None, Some(fixed)) => keep(fixed, name, text)?,
+            (None, None) => return Err(unknown(name)),
+        }
+    }
+    let most = context.instance.clients_max;
+    if settings.max_clients > most {
+        let why = format!("there are sessions for {most} clients; more need a restart");
+        return Err(failed(b"maxclients", &why));
+    }
+    context.instance.change(settings);
+    context.replies.ok();
+    Ok(())
+}
+
+fn setting(name: &[u8]) -> Option<&'static Setting> {
+    Setting::find(std::str::from_utf8(name).ok()?)
+}
+
+fn set(settings: &mut Settings, setting: &Setting, name: &[u8], text: &[u8]) -> Outcome {
+    if setting.change == Change::Restart {
+        return Err(failed(name, "can't set immutable config"));
+    }
+    let text = std::str::from_utf8(text).map_err(|_| failed(name, "argument must be text"))?;
+    setting
+        .set(settings, text)
+        .map_err(|why| failed(name, &why))
+}
+
+/// It may be set to what it is.
+fn keep(fixed: &Fixed, name: &[u8], text: &[u8]) -> Outcome {
+    if text.eq_ignore_ascii_case(fixed.value.as_bytes()) {
+        return Ok(());
+    }
+    let why = format!("it is always '{}' in bpfdb", fixed.value);
+    Err(failed(name, &why))
+}
+
+fn failed(name: &[u8], why: &str) -> Failure {
+    let start = b"ERR CONFIG SET failed (possibly related to argument '";
+    Failure::Text([&start[..], name, b"') - ", why.as_bytes()].concat())
+}
+
+fn unknown(name: &[u8]) -> Failure {
+    let start = b"ERR Unknown option or number of arguments for CONFIG SET - '";
+    Failure::Text([&start[..], name, b"'"].concat())
+}

@@ -1,0 +1,49 @@
+//! MEMORY USAGE: the cell of the record, and the slots of what does not fit into it.
+
+use bpfdb::slot_size;
+
+use super::super::super::arguments::{is, number, syntax_error};
+use super::super::super::prelude::*;
+
+const CELL: usize = bpfdb::abi::BPFDB_CELL_SIZE as usize;
+const INLINE_MAX: usize = bpfdb::abi::BPFDB_INLINE_MAX as usize;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "memory|usage",
+    summary: "Bytes that a key and its value take",
+    since: "4.0.0",
+    group: Group::Server,
+    complexity: "O(length of the value)",
+    arity: -3,
+    flags: &[Flag::Readonly],
+    keys: &[Keys::at(2, &["RO"])],
+    differences: "Exact for the newest version; older ones that snapshots need are not counted.",
+    run,
+    ..Command::BASE
+};
+
+fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
+    let key = &arguments[0];
+    match &arguments[1..] {
+        [] => {}
+        [option, count] if is(option, "samples") => {
+            if number(count)? < 0 {
+                return Err(syntax_error());
+            }
+        }
+        _ => return Err(syntax_error()),
+    }
+    match context.session.entry(key)? {
+        Some(entry) => {
+            let mut value = entry.value.len();
+            if entry.expires_at.is_some() {
+                // Its time lies in the cell, the value never.
+                value = value.max(INLINE_MAX + 1);
+            }
+            let bytes = CELL + slot_size(key.len()) + slot_size(value);
+            context.replies.integer(bytes as i64);
+        }
+        None => context.replies.null(),
+    }
+    Ok(())
+}

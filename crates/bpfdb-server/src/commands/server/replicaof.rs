@@ -1,0 +1,30 @@
+//! REPLICAOF.
+
+use super::super::arguments::is;
+use super::super::prelude::*;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "replicaof",
+    summary: "Would make the server a copy of another",
+    since: "5.0.0",
+    group: Group::Server,
+    complexity: "O(1)",
+    arity: 3,
+    flags: &[Flag::Admin, Flag::NoScript, Flag::Stale],
+    differences: "NO ONE only.",
+    run,
+    ..Command::BASE
+};
+
+fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
+    replicate(context, arguments)
+}
+
+/// It is a master, and stays one.
+pub(super) fn replicate(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
+    if is(&arguments[0], "no") && is(&arguments[1], "one") {
+        context.replies.ok();
+        return Ok(());
+    }
+    Err("ERR replication is not supported".into())
+}

@@ -1,0 +1,116 @@
+//! What is looked at once a second, and the bounds on memory: who is idle, who
+//! does not read its replies, who makes the daemon keep most.
+
+use std::time::{Duration, Instant};
+
+use crate::client::Client;
+use crate::server::Server;
+
+impl Server {
+    pub(crate) fn tick(&mut self, now: Instant) {
+        self.instance.statistics.mark_alive();
+        self.look_at_activity(now);
+        self.close_idle(now);
+        self.close_slow_readers(now);
+        self.measure_rate();
+        self.close_condemned();
+    }
+
+    /// What the kernel answers for a connection is not seen here, but that
+    /// bytes arrived is.
+    fn look_at_activity(&mut self, now: Instant) {
+        for client in self.clients.iter_mut() {
+            client.look_at_activity(&self.programs.connections, now);
+        }
+    }
+
+    fn close_idle(&mut self, now: Instant) {
+        let seconds = self.instance.settings.timeout;
+        if seconds == 0 {
+            return;
+        }
+        let Some(moment) = now.checked_sub(Duration::from_secs(seconds)) else {
+            return;
+        };
+        let idle: Vec<_> = self.clients.idle_since(moment).map(place).collect();
+        for (index, cookie) in idle {
+            self.instance.statistics.connections_timed_out.increment();
+            tracing::debug!(index, "closing an idle connection");
+            self.clients.condemn(index, cookie);
+        }
+    }
+
+    fn close_slow_readers(&mut self, now: Instant) {
+        let limit = self.instance.settings.output_limit;
+        let patience = Duration::from_secs(limit.seconds);
+        let soft = usize::try_from(limit.soft.bytes()).unwrap_or(usize::MAX);
+        let mut slow = Vec::new();
+        for client in self.clients.iter_mut() {
+            let above = soft > 0 && client.unsent() > soft;
+            let since = client.slow_since.filter(|_| above).unwrap_or(now);
+            client.slow_since = above.then_some(since);
+            if above && now.duration_since(since) >= patience {
+                slow.push(place(client));
+            }
+        }
+        for (index, cookie) in slow {
+            self.report_slow_reader(index);
+            self.clients.condemn(index, cookie);
+        }
+    }
+
+    fn report_slow_reader(&self, index: u32) {
+        let statistics = &self.instance.statistics;
+        statistics.connections_over_output_limit.increment();
+        tracing::warn!(index, "closing a connection that does not read its replies");
+    }
+
+    /// The hard limit, after every round of service.
+    pub(crate) fn is_over_output_limit(&self, client: &Client) -> bool {
+        let hard = self.instance.settings.output_limit.hard.bytes();
+        let over = hard > 0 && client.unsent() as u64 > hard;
+        if over {
+            self.report_slow_reader(client.index);
+        }
+        over
+    }
+
+    /// Closes those that most is kept for, until the rest is within bounds.
+    pub(crate) fn bound_memory(&mut self) {
+        let most = self.instance.settings.max_client_memory.bytes();
+        while most > 0 && self.clients.memory() as u64 > most {
+            let largest = self.clients.largest().map(|client| client.index);
+            match largest.and_then(|index| self.clients.take(index)) {
+                Some(client) => self.evict(client),
+                None => break,
+            }
+        }
+        self.note_memory();
+    }
+
+    pub(crate) fn note_memory(&self) {
+        let statistics = &self.instance.statistics;
+        statistics.client_memory.set(self.clients.memory() as u64);
+    }
+
+    fn evict(&mut self, client: Client) {
+        let (peer, kept) = (&client.connection.peer, client.connection.memory());
+        tracing::warn!(%peer, kept, "closing a connection: all together use too much memory");
+        self.instance.statistics.connections_evicted.increment();
+        self.close(client);
+    }
+
+    fn measure_rate(&mut self) {
+        match self.engine.counters() {
+            Ok(counters) => {
+                let daemon = self.instance.statistics.commands_executed();
+                self.instance.rate.look(counters.requests_fast + daemon);
+            }
+            Err(error) => tracing::warn!(%error, "cannot read the engine's counters"),
+        }
+    }
+}
+
+fn place(client: &Client) -> (u32, u64) {
+    (client.index, client.cookie)
+}

@@ -1,0 +1,201 @@
+//! What the daemon knows of itself: settings, statistics, what was slow. One
+//! for each server; commands find it in their context.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::Read;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::authentication::Users;
+use crate::latency::Latency;
+use crate::programs::Gate;
+use crate::server::Options;
+use crate::settings::{Change, ConfigFile, LogLevel, Settings};
+use crate::slowlog::{Slowlog, unix_seconds};
+use crate::state::ConnectionState;
+use crate::statistics::Statistics;
+use crate::stopper::Stopper;
+
+/// Kinds of errors that are told apart; Redis too gives up at some number.
+const ERROR_KINDS_MAX: usize = 128;
+
+#[derive(Debug)]
+pub(crate) struct Instance {
+    pub(crate) settings: Settings,
+    pub(crate) file: Option<ConfigFile>,
+    set_log_level: fn(LogLevel),
+    pub(crate) users: Users,
+    gate: Gate,
+    pub(crate) stopper: Stopper,
+    pub(crate) address: SocketAddr,
+    pub(crate) metrics_address: Option<SocketAddr>,
+    /// Another one at every start, in 40 hexadecimal digits.
+    pub(crate) run_id: String,
+    /// Seconds since 1970.
+    pub(crate) started: u64,
+    pub(crate) statistics: Arc<Statistics>,
+    pub(crate) slowlog: Slowlog,
+    pub(crate) latency: Latency,
+    /// Error replies by their first word.
+    pub(crate) errors: BTreeMap<String, u64>,
+    pub(crate) rate: Rate,
+    /// Connections that the sessions suffice for.
+    pub(crate) clients_max: u32,
+}
+
+impl Instance {
+    pub(crate) fn new(
+        options: &Options,
+        gate: Gate,
+        stopper: Stopper,
+        address: SocketAddr,
+        statistics: Arc<Statistics>,
+        clients_max: u32,
+    ) -> Self {
+        let mut settings = options.settings.clone();
+        settings.max_clients = settings.max_clients.min(clients_max);
+        let instance = Self {
+            settings,
+            file: options.file.clone(),
+            set_log_level: options.set_log_level,
+            users: Users::new(&options.settings.require_pass.0),
+            gate,
+            stopper,
+            address,
+            metrics_address: None,
+            run_id: random_id(),
+            started: unix_seconds(),
+            statistics,
+            slowlog: Slowlog::default(),
+            latency: Latency::default(),
+            errors: BTreeMap::new(),
+            rate: Rate::default(),
+            clients_max,
+        };
+        instance.gate.close(instance.users.must_authenticate());
+        instance
+    }
+
+    /// May this client do more than say who it is?
+    pub(crate) fn admits(&self, connection: &ConnectionState) -> bool {
+        connection.authenticated || !self.users.must_authenticate()
+    }
+
+    /// Makes these the settings. What only a start can change stays as it is.
+    pub(crate) fn change(&mut self, settings: Settings) {
+        let old = std::mem::replace(&mut self.settings, settings);
+        let new = &self.settings;
+        if new.require_pass != old.require_pass {
+            self.users = Users::new(&new.require_pass.0);
+            // Before anybody is told: who connects then finds it closed.
+            self.gate.close(self.users.must_authenticate());
+        }
+        if new.log_level != old.log_level {
+            (self.set_log_level)(new.log_level);
+        }
+        for setting in crate::settings::SETTINGS {
+            let value = setting.show(new);
+            if value == setting.show(&old) {
+                continue;
+            }
+            debug_assert_eq!(setting.change, Change::Now);
+            let name = setting.name;
+            if name == "requirepass" {
+                tracing::info!(name, "a setting was changed");
+            } else {
+                tracing::info!(name, value, "a setting was changed");
+            }
+        }
+    }
+
+    /// Takes note of an error reply.
+    pub(crate) fn count_error(&mut self, reply: &[u8]) {
+        self.statistics.error_replies.increment();
+        let word = reply.split(|&byte| byte == b' ').next().unwrap_or_default();
+        let kind = String::from_utf8_lossy(&word[..word.len().min(32)]);
+        if let Some(count) = self.errors.get_mut(&*kind) {
+            *count += 1;
+        } else if self.errors.len() < ERROR_KINDS_MAX {
+            self.errors.insert(kind.into_owned(), 1);
+        }
+    }
+
+    /// Takes note of how long a command took.
+    pub(crate) fn observe(
+        &mut self,
+        time: Duration,
+        words: &[Vec<u8>],
+        peer: impl FnOnce() -> String,
+        name: &[u8],
+    ) {
+        let settings = &self.settings;
+        self.latency
+            .observe("command", time, settings.latency_threshold);
+        let threshold = settings.slowlog_threshold;
+        if u64::try_from(threshold).is_ok_and(|least| time.as_micros() >= u128::from(least)) {
+            let most = settings.slowlog_len as usize;
+            self.slowlog.add(time, words, peer(), name.to_vec(), most);
+        }
+    }
+}
+
+/// How fast a counter grows, looked at once in a while.
+#[derive(Debug, Default)]
+pub(crate) struct Rate {
+    last: Option<(Instant, u64)>,
+    per_second: u64,
+}
+
+impl Rate {
+    pub(crate) fn look(&mut self, count: u64) {
+        let now = Instant::now();
+        if let Some((before, counted)) = self.last {
+            let seconds = now.duration_since(before).as_secs_f64();
+            let more = count.saturating_sub(counted);
+            self.per_second = (more as f64 / seconds.max(0.001)) as u64;
+        }
+        self.last = Some((now, count));
+    }
+
+    pub(crate) fn per_second(&self) -> u64 {
+        self.per_second
+    }
+}
+
+fn random_id() -> String {
+    let mut bytes = [0u8; 20];
+    let read = File::open("/dev/urandom").and_then(|mut random| random.read_exact(&mut bytes));
+    if let Err(error) = read {
+        tracing::warn!(%error, "no random numbers for the run id");
+    }
+    bytes.iter().fold(String::new(), |mut id, byte| {
+        // Writing to a String cannot fail.
+        let _ = write!(id, "{byte:02x}");
+        id
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_differ() {
+        let id = random_id();
+        assert_eq!(id.len(), 40);
+        assert_ne!(id, random_id());
+    }
+
+    #[test]
+    fn rates() {
+        let mut rate = Rate::default();
+        rate.look(10);
+        assert_eq!(rate.per_second(), 0);
+        std::thread::sleep(Duration::from_millis(20));
+        rate.look(1010);
+        assert!(rate.per_second() > 1000);
+    }
+}
