@@ -6,7 +6,7 @@ use bpfdb::{Session, Status, abi};
 use super::Failure;
 
 /// Attempts of a command before its conflict is reported.
-const TRIES: u32 = abi::BPFDB_COMMAND_TRIES;
+pub(super) const TRIES: u32 = abi::BPFDB_COMMAND_TRIES;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {

@@ -10,7 +10,7 @@
 //! arguments.rs    what arguments mean
 //! expiry.rs       when a value expires
 //! help.rs         the replies to HELP
-//! value.rs        values that are changed
+//! update.rs       one key that is read and written back
 //! page.rs         docs/commands.md
 //! ```
 
@@ -27,7 +27,7 @@ mod server;
 mod string;
 mod table;
 mod transaction;
-mod value;
+mod update;
 
 use bpfdb::{Engine, Session, Status};
 

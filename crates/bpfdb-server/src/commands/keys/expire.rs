@@ -1,9 +1,9 @@
 //! EXPIRE; and what it has in common with PEXPIRE, EXPIREAT and PEXPIREAT.
 
 use super::super::arguments::number;
-use super::super::atomic::{Kind, atomically};
 use super::super::expiry::Form;
 use super::super::prelude::*;
+use super::super::update::{Write, update};
 
 pub(crate) static COMMAND: Command = Command {
     name: "expire",
@@ -78,19 +78,17 @@ pub(super) fn expire(
     let key = &arguments[0];
     let condition = Condition::parse(&arguments[2..])?;
     let deadline = form.any_deadline(context, name, number(&arguments[1])?)?;
-    let done = atomically(context.session, Kind::Write, |session| {
-        let Some(old) = session.entry_for_update(key)? else {
-            return Ok(false);
+    let done = update(context.session, key, |old| {
+        let allowed = old.filter(|old| condition.allows(old.expires_at, deadline));
+        let Some(old) = allowed else {
+            return Ok((Write::Nothing, false));
         };
-        if !condition.allows(old.expires_at, deadline) {
-            return Ok(false);
-        }
-        match u64::try_from(deadline) {
-            Ok(deadline @ 1..) => session.set_entry(key, &old.value, Some(deadline))?,
+        let write = match u64::try_from(deadline) {
+            Ok(deadline @ 1..) => Write::Set(old.value.into(), Some(deadline)),
             // Long over.
-            _ => drop(session.delete(key)?),
-        }
-        Ok(true)
+            _ => Write::Delete,
+        };
+        Ok((write, true))
     })?;
     context.replies.integer(done.into());
     Ok(())

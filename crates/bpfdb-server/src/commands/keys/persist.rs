@@ -1,7 +1,7 @@
 //! PERSIST.
 
-use super::super::atomic::{Kind, atomically};
 use super::super::prelude::*;
+use super::super::update::{Write, update};
 
 pub(crate) static COMMAND: Command = Command {
     name: "persist",
@@ -19,13 +19,9 @@ pub(crate) static COMMAND: Command = Command {
 
 fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     let key = &arguments[0];
-    let done = atomically(context.session, Kind::Write, |session| {
-        let old = session.entry_for_update(key)?;
-        let Some(old) = old.filter(|old| old.expires_at.is_some()) else {
-            return Ok(false);
-        };
-        session.set(key, &old.value)?;
-        Ok(true)
+    let done = update(context.session, key, |old| match old {
+        Some(old) if old.expires_at.is_some() => Ok((Write::Set(old.value.into(), None), true)),
+        _ => Ok((Write::Nothing, false)),
     })?;
     context.replies.integer(done.into());
     Ok(())

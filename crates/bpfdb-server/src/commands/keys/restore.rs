@@ -3,8 +3,8 @@
 use bpfdb::Status;
 
 use super::super::arguments::{is, number, syntax_error};
-use super::super::atomic::{Kind, atomically};
 use super::super::prelude::*;
+use super::super::update::{Write, update};
 use crate::dump::{self, Damage};
 
 pub(crate) static COMMAND: Command = Command {
@@ -67,8 +67,8 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     let (key, payload) = (&arguments[0], &arguments[2]);
     let options = Options::parse(&arguments[3..])?;
     let now = context.engine.now_ms();
-    atomically(context.session, Kind::Write, |session| {
-        if !options.replace && session.get_for_update(key)?.is_some() {
+    update(context.session, key, |old| {
+        if !options.replace && old.is_some() {
             return Err("BUSYKEY Target key name already exists.".into());
         }
         let ttl = u64::try_from(number(&arguments[1])?)
@@ -76,7 +76,7 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
         let value = dump::decode(payload).map_err(failure)?;
         let start = if options.absolute { 0 } else { now };
         let expires_at = (ttl > 0).then(|| deadline(ttl, start));
-        Ok(session.set_entry(key, &value, expires_at)?)
+        Ok((Write::Set(value.into(), expires_at), ()))
     })?;
     context.replies.ok();
     Ok(())

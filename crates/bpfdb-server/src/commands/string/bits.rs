@@ -2,7 +2,7 @@
 
 use super::super::Failure;
 use super::super::arguments::{is, number, syntax_error};
-use super::super::value::REDIS_VALUE_MAX;
+use super::super::update::REDIS_VALUE_MAX;
 use crate::integer;
 
 /// The position of a bit, given as an argument.

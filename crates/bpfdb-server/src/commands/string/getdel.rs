@@ -1,7 +1,7 @@
 //! GETDEL.
 
-use super::super::atomic::{Kind, atomically};
 use super::super::prelude::*;
+use super::super::update::{Write, update};
 
 pub(crate) static COMMAND: Command = Command {
     name: "getdel",
@@ -19,12 +19,9 @@ pub(crate) static COMMAND: Command = Command {
 
 fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     let key = &arguments[0];
-    let old = atomically(context.session, Kind::Write, |session| {
-        let old = session.get_for_update(key)?;
-        if old.is_some() {
-            session.delete(key)?;
-        }
-        Ok(old)
+    let old = update(context.session, key, |old| match old {
+        Some(old) => Ok((Write::Delete, Some(old.value))),
+        None => Ok((Write::Nothing, None)),
     })?;
     context.replies.bulk_or_null(old.as_deref());
     Ok(())

@@ -1,9 +1,9 @@
 //! GETEX.
 
 use super::super::arguments::{is, syntax_error};
-use super::super::atomic::{Kind, atomically};
 use super::super::expiry::Form;
 use super::super::prelude::*;
+use super::super::update::{Write, update};
 
 pub(crate) static COMMAND: Command = Command {
     name: "getex",
@@ -65,15 +65,17 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
         Change::Persist => Ok(None),
         Change::At(form, text) => form.deadline(context, COMMAND.name, text).map(Some),
     };
-    let value = atomically(context.session, Kind::Write, |session| {
-        let Some(old) = session.entry_for_update(key)? else {
-            return Ok(None);
+    let value = update(context.session, key, |old| {
+        let Some(old) = old else {
+            return Ok((Write::Nothing, None));
         };
         let expires_at = deadline.clone()?;
-        if old.expires_at != expires_at {
-            session.set_entry(key, &old.value, expires_at)?;
-        }
-        Ok(Some(old.value))
+        let write = if old.expires_at == expires_at {
+            Write::Nothing
+        } else {
+            Write::Set(old.value.clone().into(), expires_at)
+        };
+        Ok((write, Some(old.value)))
     })?;
     context.replies.bulk_or_null(value.as_deref());
     Ok(())

@@ -1,8 +1,8 @@
 //! GETSET.
 
-use super::super::atomic::{Kind, atomically};
 use super::super::definition::Deprecated;
 use super::super::prelude::*;
+use super::super::update::{Write, update};
 
 pub(crate) static COMMAND: Command = Command {
     name: "getset",
@@ -24,11 +24,11 @@ pub(crate) static COMMAND: Command = Command {
 
 fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     let (key, value) = (&arguments[0], &arguments[1]);
-    let old = atomically(context.session, Kind::Write, |session| {
-        let old = session.get_for_update(key)?;
-        session.set(key, value)?;
-        Ok(old)
+    let old = update(context.session, key, |old| {
+        Ok((Write::Set(value.into(), None), old))
     })?;
-    context.replies.bulk_or_null(old.as_deref());
+    context
+        .replies
+        .bulk_or_null(old.as_ref().map(|old| &*old.value));
     Ok(())
 }

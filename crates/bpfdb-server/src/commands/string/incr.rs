@@ -2,7 +2,7 @@
 
 use super::super::arguments::number;
 use super::super::prelude::*;
-use super::super::value::change;
+use super::super::update::change;
 
 pub(crate) static COMMAND: Command = Command {
     name: "incr",

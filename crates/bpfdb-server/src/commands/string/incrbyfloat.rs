@@ -1,7 +1,7 @@
 //! INCRBYFLOAT.
 
 use super::super::prelude::*;
-use super::super::value::change;
+use super::super::update::change;
 use crate::extended::Extended;
 
 pub(crate) static COMMAND: Command = Command {

@@ -3,7 +3,7 @@
 use super::super::arguments::{is, number, syntax_error};
 use super::super::atomic::{Kind, atomically};
 use super::super::prelude::*;
-use super::super::value::REDIS_VALUE_MAX;
+use super::super::update::REDIS_VALUE_MAX;
 use crate::reply::Replies;
 
 pub(crate) static COMMAND: Command = Command {

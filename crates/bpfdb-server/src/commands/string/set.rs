@@ -1,9 +1,9 @@
 //! SET.
 
 use super::super::arguments::syntax_error;
-use super::super::atomic::{Kind, atomically};
 use super::super::expiry::Form;
 use super::super::prelude::*;
+use super::super::update::{Write, update};
 
 pub(crate) static COMMAND: Command = Command {
     name: "set",
@@ -89,18 +89,19 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
         context.replies.ok();
         return Ok(());
     }
-    let (old, done) = atomically(context.session, Kind::Write, |session| {
-        let old = session.entry_for_update(key)?;
+    let (old, done) = update(context.session, key, |old| {
         let wanted = match old {
             Some(_) => !options.if_absent,
             None => !options.if_present,
         };
-        if wanted {
-            let kept = old.as_ref().and_then(|old| old.expires_at);
-            let keep = matches!(options.expiry, Expiry::Keep);
-            session.set_entry(key, value, if keep { kept } else { expires_at })?;
-        }
-        Ok((old, wanted))
+        let kept = old.as_ref().and_then(|old| old.expires_at);
+        let keep = matches!(options.expiry, Expiry::Keep);
+        let write = if wanted {
+            Write::Set(value.into(), if keep { kept } else { expires_at })
+        } else {
+            Write::Nothing
+        };
+        Ok((write, (old, wanted)))
     })?;
     match old {
         old if options.get => {

@@ -1,7 +1,7 @@
 //! SETBIT.
 
 use super::super::prelude::*;
-use super::super::value::{change, check_len};
+use super::super::update::{change, check_len};
 use super::bits;
 
 pub(crate) static COMMAND: Command = Command {

@@ -1,7 +1,7 @@
 //! SETNX.
 
-use super::super::atomic::{Kind, atomically};
 use super::super::prelude::*;
+use super::super::update::{Write, update};
 
 pub(crate) static COMMAND: Command = Command {
     name: "setnx",
@@ -19,12 +19,9 @@ pub(crate) static COMMAND: Command = Command {
 
 fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     let (key, value) = (&arguments[0], &arguments[1]);
-    let done = atomically(context.session, Kind::Write, |session| {
-        let absent = session.get_for_update(key)?.is_none();
-        if absent {
-            session.set(key, value)?;
-        }
-        Ok(absent)
+    let done = update(context.session, key, |old| match old {
+        Some(_) => Ok((Write::Nothing, false)),
+        None => Ok((Write::Set(value.into(), None), true)),
     })?;
     context.replies.integer(done.into());
     Ok(())

@@ -2,7 +2,7 @@
 
 use super::super::arguments::number;
 use super::super::prelude::*;
-use super::super::value::{change, check_len};
+use super::super::update::{change, check_len};
 
 pub(crate) static COMMAND: Command = Command {
     name: "setrange",
