@@ -3,13 +3,14 @@
 use super::definition::Command;
 use crate::reply::Replies;
 
-/// Lines as Redis gives them, between its first and its last.
+/// A line for each subcommand and one that explains it, between the first and
+/// the last.
 pub(super) fn help(replies: &mut Replies, command: &str, lines: &[&str]) {
     replies.array(lines.len() + 3);
     replies.simple(&format!(
-        "{command} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:"
+        "{command} <subcommand> [<argument> ...], with these subcommands:"
     ));
-    for line in lines.iter().chain(&["HELP", "    Prints this help."]) {
+    for line in lines.iter().chain(&["HELP", "    This text."]) {
         replies.simple(line);
     }
 }

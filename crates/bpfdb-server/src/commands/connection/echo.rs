@@ -4,10 +4,10 @@ use super::super::prelude::*;
 
 pub(crate) static COMMAND: Command = Command {
     name: "echo",
-    summary: "Echo the given string",
+    summary: "Replies with its argument",
     since: "1.0.0",
     group: Group::Connection,
-    complexity: "O(1)",
+    complexity: "O(length of the message)",
     arity: 2,
     flags: &[Flag::Loading, Flag::Stale, Flag::Fast],
     categories: &[Category::Connection],

@@ -10,7 +10,7 @@ use crate::server::REDIS_VERSION;
 
 pub(crate) static COMMAND: Command = Command {
     name: "hello",
-    summary: "Handshake with Redis",
+    summary: "Chooses the protocol; may authenticate and name the connection",
     since: "6.0.0",
     group: Group::Connection,
     complexity: "O(1)",

@@ -5,10 +5,10 @@ use super::super::table::wrong_arity;
 
 pub(crate) static COMMAND: Command = Command {
     name: "ping",
-    summary: "Ping the server",
+    summary: "Replies at once, with PONG or with its argument",
     since: "1.0.0",
     group: Group::Connection,
-    complexity: "O(1)",
+    complexity: "O(length of the message)",
     arity: -1,
     flags: &[Flag::Fast],
     categories: &[Category::Connection],

@@ -4,7 +4,7 @@ use super::super::prelude::*;
 
 pub(crate) static COMMAND: Command = Command {
     name: "quit",
-    summary: "Close the connection",
+    summary: "Closes the connection after the reply",
     since: "1.0.0",
     group: Group::Connection,
     complexity: "O(1)",

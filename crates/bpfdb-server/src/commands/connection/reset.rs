@@ -6,10 +6,10 @@ use crate::reply::Protocol;
 
 pub(crate) static COMMAND: Command = Command {
     name: "reset",
-    summary: "Reset the connection",
+    summary: "Puts the connection into the state in which it began",
     since: "6.2.0",
     group: Group::Connection,
-    complexity: "O(1)",
+    complexity: "O(locks and watched keys)",
     arity: 1,
     flags: &[
         Flag::NoScript,

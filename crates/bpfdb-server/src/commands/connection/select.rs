@@ -5,7 +5,7 @@ use super::super::prelude::*;
 
 pub(crate) static COMMAND: Command = Command {
     name: "select",
-    summary: "Change the selected database for the current connection",
+    summary: "Chooses a database, of which there is one",
     since: "1.0.0",
     group: Group::Connection,
     complexity: "O(1)",

@@ -7,10 +7,10 @@ use super::super::prelude::*;
 
 pub(crate) static COMMAND: Command = Command {
     name: "copy",
-    summary: "Copy a key",
+    summary: "Gives another key the same value, with the time at which it expires",
     since: "6.2.0",
     group: Group::Generic,
-    complexity: "O(N) worst case for collections, where N is the number of nested items. O(1) for string values.",
+    complexity: "O(length of the value)",
     arity: -3,
     flags: &[Flag::Write, Flag::DenyOom],
     categories: &[Category::Keyspace],

@@ -5,10 +5,10 @@ use super::super::prelude::*;
 
 pub(crate) static COMMAND: Command = Command {
     name: "del",
-    summary: "Delete a key",
+    summary: "Deletes keys, all at once",
     since: "1.0.0",
     group: Group::Generic,
-    complexity: "O(N) where N is the number of keys that will be removed. When a key to remove holds a value other than a string, the individual complexity for this key is O(M) where M is the number of elements in the list, set, sorted set or hash. Removing a single key that holds a string value is O(1).",
+    complexity: "O(keys)",
     arity: -2,
     flags: &[Flag::Write],
     categories: &[Category::Keyspace],

@@ -5,10 +5,10 @@ use crate::dump;
 
 pub(crate) static COMMAND: Command = Command {
     name: "dump",
-    summary: "Return a serialized version of the value stored at the specified key.",
+    summary: "Writes a value in the form that RESTORE reads",
     since: "2.6.0",
     group: Group::Generic,
-    complexity: "O(1) to access the key and additional O(N*M) to serialize it, where N is the number of Redis objects composing the value and M their average size. For small string values the time complexity is thus O(1)+O(1*M) where M is small, so simply O(1).",
+    complexity: "O(length of the value)",
     arity: 2,
     flags: &[Flag::Readonly],
     categories: &[Category::Keyspace],

@@ -5,10 +5,10 @@ use super::super::prelude::*;
 
 pub(crate) static COMMAND: Command = Command {
     name: "exists",
-    summary: "Determine if a key exists",
+    summary: "Counts those of the keys given that have a value",
     since: "1.0.0",
     group: Group::Generic,
-    complexity: "O(N) where N is the number of keys to check.",
+    complexity: "O(keys)",
     arity: -2,
     flags: &[Flag::Readonly, Flag::Fast],
     categories: &[Category::Keyspace],

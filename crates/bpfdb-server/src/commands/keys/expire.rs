@@ -7,10 +7,10 @@ use super::super::update::{Write, update};
 
 pub(crate) static COMMAND: Command = Command {
     name: "expire",
-    summary: "Set a key's time to live in seconds",
+    summary: "Lets a value expire after some seconds",
     since: "1.0.0",
     group: Group::Generic,
-    complexity: "O(1)",
+    complexity: "O(length of the value)",
     arity: -3,
     flags: &[Flag::Write, Flag::Fast],
     categories: &[Category::Keyspace],

@@ -6,10 +6,10 @@ use super::expire::expire;
 
 pub(crate) static COMMAND: Command = Command {
     name: "expireat",
-    summary: "Set the expiration for a key as a UNIX timestamp",
+    summary: "Lets a value expire at a UNIX time in seconds",
     since: "1.2.0",
     group: Group::Generic,
-    complexity: "O(1)",
+    complexity: "O(length of the value)",
     arity: -3,
     flags: &[Flag::Write, Flag::Fast],
     categories: &[Category::Keyspace],

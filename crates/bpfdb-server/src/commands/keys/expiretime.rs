@@ -5,7 +5,7 @@ use super::ttl::{seconds, tell};
 
 pub(crate) static COMMAND: Command = Command {
     name: "expiretime",
-    summary: "Get the expiration Unix timestamp for a key",
+    summary: "Tells at what UNIX time a value expires, in seconds",
     since: "7.0.0",
     group: Group::Generic,
     complexity: "O(1)",

@@ -11,10 +11,10 @@ const STEP: usize = 4096;
 
 pub(crate) static COMMAND: Command = Command {
     name: "keys",
-    summary: "Find all keys matching the given pattern",
+    summary: "Lists the keys that match a pattern",
     since: "1.0.0",
     group: Group::Generic,
-    complexity: "O(N) with N being the number of keys in the database, under the assumption that the key names in the database and the given pattern have limited length.",
+    complexity: "O(keys in the database)",
     arity: 2,
     flags: &[Flag::Readonly],
     categories: &[Category::Keyspace, Category::Dangerous],

@@ -6,10 +6,10 @@ use crate::integer;
 
 pub(crate) static COMMAND: Command = Command {
     name: "object",
-    summary: "A container for object introspection commands",
+    summary: "Tells how a value is kept",
     since: "2.2.3",
     group: Group::Generic,
-    complexity: "Depends on subcommand.",
+    complexity: "See the subcommands",
     arity: -2,
     subcommands: &[&ENCODING, &FREQ, &HELP, &IDLETIME, &REFCOUNT],
     ..Command::BASE
@@ -17,10 +17,10 @@ pub(crate) static COMMAND: Command = Command {
 
 pub(crate) static ENCODING: Command = Command {
     name: "object|encoding",
-    summary: "Inspect the internal encoding of a Redis object",
+    summary: "Tells which of Redis's encodings fits a value",
     since: "2.2.3",
     group: Group::Generic,
-    complexity: "O(1)",
+    complexity: "O(length of the value)",
     arity: 3,
     flags: &[Flag::Readonly],
     categories: &[Category::Keyspace],
@@ -33,7 +33,7 @@ pub(crate) static ENCODING: Command = Command {
 
 pub(crate) static FREQ: Command = Command {
     name: "object|freq",
-    summary: "Get the logarithmic access frequency counter of a Redis object",
+    summary: "Would tell how often a value is used",
     since: "4.0.0",
     group: Group::Generic,
     complexity: "O(1)",
@@ -48,7 +48,7 @@ pub(crate) static FREQ: Command = Command {
 
 pub(crate) static HELP: Command = Command {
     name: "object|help",
-    summary: "Show helpful text about the different subcommands",
+    summary: "Lists the subcommands",
     since: "6.2.0",
     group: Group::Generic,
     complexity: "O(1)",
@@ -61,7 +61,7 @@ pub(crate) static HELP: Command = Command {
 
 pub(crate) static IDLETIME: Command = Command {
     name: "object|idletime",
-    summary: "Get the time since a Redis object was last accessed",
+    summary: "Would tell how long a value has not been used",
     since: "2.2.3",
     group: Group::Generic,
     complexity: "O(1)",
@@ -77,7 +77,7 @@ pub(crate) static IDLETIME: Command = Command {
 
 pub(crate) static REFCOUNT: Command = Command {
     name: "object|refcount",
-    summary: "Get the number of references to the value of the key",
+    summary: "Tells how many keys share a value",
     since: "2.2.3",
     group: Group::Generic,
     complexity: "O(1)",
@@ -93,17 +93,13 @@ pub(crate) static REFCOUNT: Command = Command {
 
 const LINES: &[&str] = &[
     "ENCODING <key>",
-    "    Return the kind of internal representation used in order to store the value",
-    "    associated with a <key>.",
+    "    Which of Redis's encodings fits the value.",
     "FREQ <key>",
-    "    Return the access frequency index of the <key>. The returned integer is",
-    "    proportional to the logarithm of the recent access frequency of the key.",
+    "    Not recorded: an error.",
     "IDLETIME <key>",
-    "    Return the idle time of the <key>, that is the approximated number of",
-    "    seconds elapsed since the last access to the key.",
+    "    Not recorded: an error.",
     "REFCOUNT <key>",
-    "    Return the number of references of the value associated with the specified",
-    "    <key>.",
+    "    How many keys share the value: 1.",
 ];
 
 /// Longest string that Redis keeps in its header.

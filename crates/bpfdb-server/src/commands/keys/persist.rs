@@ -5,10 +5,10 @@ use super::super::update::{Write, update};
 
 pub(crate) static COMMAND: Command = Command {
     name: "persist",
-    summary: "Remove the expiration from a key",
+    summary: "Lets a value that would expire stay for ever",
     since: "2.2.0",
     group: Group::Generic,
-    complexity: "O(1)",
+    complexity: "O(length of the value)",
     arity: 2,
     flags: &[Flag::Write, Flag::Fast],
     categories: &[Category::Keyspace],

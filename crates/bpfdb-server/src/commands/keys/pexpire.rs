@@ -6,10 +6,10 @@ use super::expire::expire;
 
 pub(crate) static COMMAND: Command = Command {
     name: "pexpire",
-    summary: "Set a key's time to live in milliseconds",
+    summary: "Lets a value expire after some milliseconds",
     since: "2.6.0",
     group: Group::Generic,
-    complexity: "O(1)",
+    complexity: "O(length of the value)",
     arity: -3,
     flags: &[Flag::Write, Flag::Fast],
     categories: &[Category::Keyspace],

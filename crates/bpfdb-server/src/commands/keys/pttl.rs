@@ -5,7 +5,7 @@ use super::ttl::tell;
 
 pub(crate) static COMMAND: Command = Command {
     name: "pttl",
-    summary: "Get the time to live for a key in milliseconds",
+    summary: "Tells how many milliseconds a value has left",
     since: "2.6.0",
     group: Group::Generic,
     complexity: "O(1)",

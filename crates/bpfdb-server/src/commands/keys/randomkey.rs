@@ -4,10 +4,10 @@ use super::super::prelude::*;
 
 pub(crate) static COMMAND: Command = Command {
     name: "randomkey",
-    summary: "Return a random key from the keyspace",
+    summary: "Picks a key by chance",
     since: "1.0.0",
     group: Group::Generic,
-    complexity: "O(1)",
+    complexity: "O(1) unless most of the index is empty",
     arity: 1,
     flags: &[Flag::Readonly],
     categories: &[Category::Keyspace],

@@ -5,10 +5,10 @@ use super::super::prelude::*;
 
 pub(crate) static COMMAND: Command = Command {
     name: "rename",
-    summary: "Rename a key",
+    summary: "Moves a value to another key, over what is there",
     since: "1.0.0",
     group: Group::Generic,
-    complexity: "O(1)",
+    complexity: "O(length of the value)",
     arity: 3,
     flags: &[Flag::Write],
     categories: &[Category::Keyspace],

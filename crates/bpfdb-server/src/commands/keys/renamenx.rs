@@ -5,10 +5,10 @@ use super::rename::rename;
 
 pub(crate) static COMMAND: Command = Command {
     name: "renamenx",
-    summary: "Rename a key, only if the new key does not exist",
+    summary: "Moves a value to another key, if that has none",
     since: "1.0.0",
     group: Group::Generic,
-    complexity: "O(1)",
+    complexity: "O(length of the value)",
     arity: 3,
     flags: &[Flag::Write, Flag::Fast],
     categories: &[Category::Keyspace],

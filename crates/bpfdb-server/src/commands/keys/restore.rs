@@ -9,10 +9,10 @@ use crate::dump::{self, Damage};
 
 pub(crate) static COMMAND: Command = Command {
     name: "restore",
-    summary: "Create a key using the provided serialized value, previously obtained using DUMP.",
+    summary: "Makes a value from what DUMP wrote",
     since: "2.6.0",
     group: Group::Generic,
-    complexity: "O(1) to create the new key and additional O(N*M) to reconstruct the serialized value, where N is the number of Redis objects composing the value and M their average size. For small string values the time complexity is thus O(1)+O(1*M) where M is small, so simply O(1). However for sorted set values the complexity is O(N*M*log(N)) because inserting values into sorted sets is O(log(N)).",
+    complexity: "O(length of the payload)",
     arity: -4,
     flags: &[Flag::Write, Flag::DenyOom],
     categories: &[Category::Keyspace, Category::Dangerous],

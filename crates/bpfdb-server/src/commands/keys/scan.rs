@@ -9,10 +9,10 @@ const COUNT_MAX: i64 = 65_536;
 
 pub(crate) static COMMAND: Command = Command {
     name: "scan",
-    summary: "Incrementally iterate the keys space",
+    summary: "Lists keys in steps; a cursor leads from one to the next",
     since: "2.8.0",
     group: Group::Generic,
-    complexity: "O(1) for every call. O(N) for a complete iteration, including enough command calls for the cursor to return back to 0. N is the number of elements inside the collection.",
+    complexity: "O(count) for a step, O(keys in the database) for all",
     arity: -2,
     flags: &[Flag::Readonly],
     categories: &[Category::Keyspace],

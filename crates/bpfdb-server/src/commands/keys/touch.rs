@@ -5,10 +5,10 @@ use super::exists;
 
 pub(crate) static COMMAND: Command = Command {
     name: "touch",
-    summary: "Alters the last access time of a key(s). Returns the number of existing keys specified.",
+    summary: "Counts those of the keys given that have a value, as EXISTS",
     since: "3.2.1",
     group: Group::Generic,
-    complexity: "O(N) where N is the number of keys that will be touched.",
+    complexity: "O(keys)",
     arity: -2,
     flags: &[Flag::Readonly, Flag::Fast],
     categories: &[Category::Keyspace],

@@ -4,7 +4,7 @@ use super::super::prelude::*;
 
 pub(crate) static COMMAND: Command = Command {
     name: "ttl",
-    summary: "Get the time to live for a key in seconds",
+    summary: "Tells how many seconds a value has left",
     since: "1.0.0",
     group: Group::Generic,
     complexity: "O(1)",

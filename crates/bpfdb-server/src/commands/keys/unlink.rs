@@ -5,10 +5,10 @@ use super::del;
 
 pub(crate) static COMMAND: Command = Command {
     name: "unlink",
-    summary: "Delete a key asynchronously in another thread. Otherwise it is just as DEL, but non blocking.",
+    summary: "Deletes keys, all at once, as DEL",
     since: "4.0.0",
     group: Group::Generic,
-    complexity: "O(1) for each key removed regardless of its size. Then the command does O(N) work in a different thread in order to reclaim memory, where N is the number of allocations the deleted objects where composed of.",
+    complexity: "O(keys)",
     arity: -2,
     flags: &[Flag::Write, Flag::Fast],
     categories: &[Category::Keyspace],

@@ -4,7 +4,7 @@ use super::super::prelude::*;
 
 pub(crate) static COMMAND: Command = Command {
     name: "dbsize",
-    summary: "Return the number of keys in the selected database",
+    summary: "Counts the keys",
     since: "1.0.0",
     group: Group::Server,
     complexity: "O(1)",

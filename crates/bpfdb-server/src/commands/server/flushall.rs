@@ -11,10 +11,10 @@ const STEP: usize = 512;
 
 pub(crate) static COMMAND: Command = Command {
     name: "flushall",
-    summary: "Remove all keys from all databases",
+    summary: "Deletes every key",
     since: "1.0.0",
     group: Group::Server,
-    complexity: "O(N) where N is the total number of keys in all databases",
+    complexity: "O(keys in the database)",
     arity: -1,
     flags: &[Flag::Write],
     categories: &[Category::Keyspace, Category::Dangerous],

@@ -5,10 +5,10 @@ use super::flushall;
 
 pub(crate) static COMMAND: Command = Command {
     name: "flushdb",
-    summary: "Remove all keys from the current database",
+    summary: "Deletes every key",
     since: "1.0.0",
     group: Group::Server,
-    complexity: "O(N) where N is the number of keys in the selected database",
+    complexity: "O(keys in the database)",
     arity: -1,
     flags: &[Flag::Write],
     categories: &[Category::Keyspace, Category::Dangerous],

@@ -5,10 +5,10 @@ use super::super::update::{change, check_len};
 
 pub(crate) static COMMAND: Command = Command {
     name: "append",
-    summary: "Append a value to a key",
+    summary: "Adds bytes at the end of a value, or makes it",
     since: "2.0.0",
     group: Group::String,
-    complexity: "O(1). The amortized time complexity is O(1) assuming the appended value is small and the already present value is of any size, since the dynamic string library used by Redis will double the free space available on every reallocation.",
+    complexity: "O(length of the value that results)",
     arity: 3,
     flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
     categories: &[Category::String],

@@ -6,10 +6,10 @@ use super::bits::{self, Unit};
 
 pub(crate) static COMMAND: Command = Command {
     name: "bitcount",
-    summary: "Count set bits in a string",
+    summary: "Counts the bits that are set, in all of a value or in a range",
     since: "2.6.0",
     group: Group::Bitmap,
-    complexity: "O(N)",
+    complexity: "O(length of the range)",
     arity: -2,
     flags: &[Flag::Readonly],
     categories: &[Category::Bitmap],

@@ -6,10 +6,10 @@ use super::super::prelude::*;
 
 pub(crate) static COMMAND: Command = Command {
     name: "bitop",
-    summary: "Perform bitwise operations between strings",
+    summary: "Combines values bit by bit and keeps the result under another key",
     since: "2.6.0",
     group: Group::Bitmap,
-    complexity: "O(N)",
+    complexity: "O(sum of the lengths)",
     arity: -4,
     flags: &[Flag::Write, Flag::DenyOom],
     categories: &[Category::Bitmap],

@@ -6,10 +6,10 @@ use super::bits::{self, Unit};
 
 pub(crate) static COMMAND: Command = Command {
     name: "bitpos",
-    summary: "Find first bit set or clear in a string",
+    summary: "Finds the first bit that is set, or that is not",
     since: "2.8.7",
     group: Group::Bitmap,
-    complexity: "O(N)",
+    complexity: "O(length of the range)",
     arity: -3,
     flags: &[Flag::Readonly],
     categories: &[Category::Bitmap],

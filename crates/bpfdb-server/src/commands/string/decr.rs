@@ -5,7 +5,7 @@ use super::incr::add;
 
 pub(crate) static COMMAND: Command = Command {
     name: "decr",
-    summary: "Decrement the integer value of a key by one",
+    summary: "Subtracts one from a number; an absent key counts as 0",
     since: "1.0.0",
     group: Group::String,
     complexity: "O(1)",

@@ -6,7 +6,7 @@ use super::incr::add;
 
 pub(crate) static COMMAND: Command = Command {
     name: "decrby",
-    summary: "Decrement the integer value of a key by the given number",
+    summary: "Subtracts an integer from a number; an absent key counts as 0",
     since: "1.0.0",
     group: Group::String,
     complexity: "O(1)",

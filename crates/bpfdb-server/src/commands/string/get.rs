@@ -4,10 +4,10 @@ use super::super::prelude::*;
 
 pub(crate) static COMMAND: Command = Command {
     name: "get",
-    summary: "Get the value of a key",
+    summary: "Reads a value",
     since: "1.0.0",
     group: Group::String,
-    complexity: "O(1)",
+    complexity: "O(length of the value)",
     arity: 2,
     flags: &[Flag::Readonly, Flag::Fast],
     categories: &[Category::String],

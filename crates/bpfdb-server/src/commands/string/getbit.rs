@@ -5,10 +5,10 @@ use super::bits;
 
 pub(crate) static COMMAND: Command = Command {
     name: "getbit",
-    summary: "Returns the bit value at offset in the string value stored at key",
+    summary: "Reads one bit of a value",
     since: "2.2.0",
     group: Group::Bitmap,
-    complexity: "O(1)",
+    complexity: "O(length of the value)",
     arity: 3,
     flags: &[Flag::Readonly, Flag::Fast],
     categories: &[Category::Bitmap],

@@ -5,10 +5,10 @@ use super::super::update::{Write, update};
 
 pub(crate) static COMMAND: Command = Command {
     name: "getdel",
-    summary: "Get the value of a key and delete the key",
+    summary: "Reads a value and deletes its key",
     since: "6.2.0",
     group: Group::String,
-    complexity: "O(1)",
+    complexity: "O(length of the value)",
     arity: 2,
     flags: &[Flag::Write, Flag::Fast],
     categories: &[Category::String],

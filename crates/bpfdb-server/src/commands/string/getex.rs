@@ -7,16 +7,14 @@ use super::super::update::{Write, update};
 
 pub(crate) static COMMAND: Command = Command {
     name: "getex",
-    summary: "Get the value of a key and optionally set its expiration",
+    summary: "Reads a value and changes when it expires",
     since: "6.2.0",
     group: Group::String,
-    complexity: "O(1)",
+    complexity: "O(length of the value)",
     arity: -2,
     flags: &[Flag::Write, Flag::Fast],
     categories: &[Category::String],
-    keys: &[
-        Keys::at(1, &["RW", "access", "update"]).notes("RW and UPDATE because it changes the TTL")
-    ],
+    keys: &[Keys::at(1, &["RW", "access", "update"]).notes("written with an option only")],
     run,
     ..Command::BASE
 };

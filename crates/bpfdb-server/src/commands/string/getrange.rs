@@ -5,10 +5,10 @@ use super::super::prelude::*;
 
 pub(crate) static COMMAND: Command = Command {
     name: "getrange",
-    summary: "Get a substring of the string stored at a key",
+    summary: "Reads part of a value, between two positions",
     since: "2.4.0",
     group: Group::String,
-    complexity: "O(N) where N is the length of the returned string. The complexity is ultimately determined by the returned length, but because creating a substring from an existing string is very cheap, it can be considered O(1) for small strings.",
+    complexity: "O(length of the value)",
     arity: 4,
     flags: &[Flag::Readonly],
     categories: &[Category::String],

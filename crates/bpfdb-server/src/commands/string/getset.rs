@@ -6,14 +6,14 @@ use super::super::update::{Write, update};
 
 pub(crate) static COMMAND: Command = Command {
     name: "getset",
-    summary: "Set the string value of a key and return its old value",
+    summary: "Sets a value and gives back the one before it",
     since: "1.0.0",
     deprecated: Some(Deprecated {
         since: "6.2.0",
-        replaced_by: "`SET` with the `!GET` argument",
+        replaced_by: "`SET` with `GET`",
     }),
     group: Group::String,
-    complexity: "O(1)",
+    complexity: "O(length of both values)",
     arity: 3,
     flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
     categories: &[Category::String],

@@ -6,7 +6,7 @@ use super::super::update::change;
 
 pub(crate) static COMMAND: Command = Command {
     name: "incr",
-    summary: "Increment the integer value of a key by one",
+    summary: "Adds one to a number; an absent key counts as 0",
     since: "1.0.0",
     group: Group::String,
     complexity: "O(1)",

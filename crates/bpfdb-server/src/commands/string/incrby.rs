@@ -6,7 +6,7 @@ use super::incr::add;
 
 pub(crate) static COMMAND: Command = Command {
     name: "incrby",
-    summary: "Increment the integer value of a key by the given amount",
+    summary: "Adds an integer to a number; an absent key counts as 0",
     since: "1.0.0",
     group: Group::String,
     complexity: "O(1)",

@@ -6,7 +6,7 @@ use crate::extended::Extended;
 
 pub(crate) static COMMAND: Command = Command {
     name: "incrbyfloat",
-    summary: "Increment the float value of a key by the given amount",
+    summary: "Adds a number with a fraction to a number; an absent key counts as 0",
     since: "2.6.0",
     group: Group::String,
     complexity: "O(1)",

@@ -8,10 +8,10 @@ use crate::reply::Replies;
 
 pub(crate) static COMMAND: Command = Command {
     name: "lcs",
-    summary: "Find longest common substring",
+    summary: "Compares two values: their longest common subsequence",
     since: "7.0.0",
     group: Group::String,
-    complexity: "O(N*M) where N and M are the lengths of s1 and s2, respectively",
+    complexity: "O(product of both lengths)",
     arity: -3,
     flags: &[Flag::Readonly],
     categories: &[Category::String],

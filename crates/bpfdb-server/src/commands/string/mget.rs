@@ -6,10 +6,10 @@ use super::super::prelude::*;
 
 pub(crate) static COMMAND: Command = Command {
     name: "mget",
-    summary: "Get the values of all the given keys",
+    summary: "Reads the values of several keys at one moment",
     since: "1.0.0",
     group: Group::String,
-    complexity: "O(N) where N is the number of keys to retrieve.",
+    complexity: "O(keys and bytes read)",
     arity: -2,
     flags: &[Flag::Readonly, Flag::Fast],
     categories: &[Category::String],

@@ -6,10 +6,10 @@ use super::super::table::wrong_arity;
 
 pub(crate) static COMMAND: Command = Command {
     name: "msetnx",
-    summary: "Set multiple keys to multiple values, only if none of the keys exist",
+    summary: "Sets several keys all at once, if none of them has a value",
     since: "1.0.1",
     group: Group::String,
-    complexity: "O(N) where N is the number of keys to set.",
+    complexity: "O(keys and bytes written)",
     arity: -3,
     flags: &[Flag::Write, Flag::DenyOom],
     categories: &[Category::String],

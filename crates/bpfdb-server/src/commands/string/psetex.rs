@@ -6,10 +6,10 @@ use super::setex::set;
 
 pub(crate) static COMMAND: Command = Command {
     name: "psetex",
-    summary: "Set the value and expiration in milliseconds of a key",
+    summary: "Sets a value that expires after some milliseconds",
     since: "2.6.0",
     group: Group::String,
-    complexity: "O(1)",
+    complexity: "O(length of the value)",
     arity: 4,
     flags: &[Flag::Write, Flag::DenyOom],
     categories: &[Category::String],

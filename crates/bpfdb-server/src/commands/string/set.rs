@@ -7,15 +7,15 @@ use super::super::update::{Write, update};
 
 pub(crate) static COMMAND: Command = Command {
     name: "set",
-    summary: "Set the string value of a key",
+    summary: "Sets a value: always, or under a condition; for ever, or for a time",
     since: "1.0.0",
     group: Group::String,
-    complexity: "O(1)",
+    complexity: "O(length of the value)",
     arity: -3,
     flags: &[Flag::Write, Flag::DenyOom],
     categories: &[Category::String],
     keys: &[Keys::at(1, &["RW", "access", "update", "variable_flags"])
-        .notes("RW and ACCESS due to the optional `GET` argument")],
+        .notes("read with the option GET only")],
     path: Path::Kernel,
     differences: "With options in user space.",
     run,

@@ -6,10 +6,10 @@ use super::bits;
 
 pub(crate) static COMMAND: Command = Command {
     name: "setbit",
-    summary: "Sets or clears the bit at offset in the string value stored at key",
+    summary: "Sets or clears one bit; pads the value with zero bytes",
     since: "2.2.0",
     group: Group::Bitmap,
-    complexity: "O(1)",
+    complexity: "O(length of the value)",
     arity: 4,
     flags: &[Flag::Write, Flag::DenyOom],
     categories: &[Category::Bitmap],

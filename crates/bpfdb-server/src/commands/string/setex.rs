@@ -5,10 +5,10 @@ use super::super::prelude::*;
 
 pub(crate) static COMMAND: Command = Command {
     name: "setex",
-    summary: "Set the value and expiration of a key",
+    summary: "Sets a value that expires after some seconds",
     since: "2.0.0",
     group: Group::String,
-    complexity: "O(1)",
+    complexity: "O(length of the value)",
     arity: 4,
     flags: &[Flag::Write, Flag::DenyOom],
     categories: &[Category::String],

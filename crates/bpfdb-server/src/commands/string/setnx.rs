@@ -5,10 +5,10 @@ use super::super::update::{Write, update};
 
 pub(crate) static COMMAND: Command = Command {
     name: "setnx",
-    summary: "Set the value of a key, only if the key does not exist",
+    summary: "Sets a value if the key has none",
     since: "1.0.0",
     group: Group::String,
-    complexity: "O(1)",
+    complexity: "O(length of the value)",
     arity: 3,
     flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
     categories: &[Category::String],

@@ -6,10 +6,10 @@ use super::super::update::{change, check_len};
 
 pub(crate) static COMMAND: Command = Command {
     name: "setrange",
-    summary: "Overwrite part of a string at key starting at the specified offset",
+    summary: "Writes over part of a value, from an offset on; pads with zero bytes",
     since: "2.2.0",
     group: Group::String,
-    complexity: "O(1), not counting the time taken to copy the new string in place. Usually, this string is very small so the amortized complexity is O(1). Otherwise, complexity is O(M) with M being the length of the value argument.",
+    complexity: "O(length of the value)",
     arity: 4,
     flags: &[Flag::Write, Flag::DenyOom],
     categories: &[Category::String],

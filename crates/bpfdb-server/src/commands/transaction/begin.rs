@@ -9,7 +9,7 @@ use crate::reply;
 
 pub(crate) static COMMAND: Command = Command {
     name: "begin",
-    summary: "Open a transaction that the commands of this connection belong to, up to COMMIT or ROLLBACK",
+    summary: "Opens a transaction that the commands of this connection belong to, up to COMMIT or ROLLBACK",
     since: "0.1.0",
     group: Group::Transactions,
     complexity: "O(1)",

@@ -7,7 +7,7 @@ use crate::reply;
 
 pub(crate) static COMMAND: Command = Command {
     name: "commit",
-    summary: "Make everything visible at once that was done since BEGIN",
+    summary: "Makes everything visible at once that was done since BEGIN",
     since: "0.1.0",
     group: Group::Transactions,
     complexity: "O(N) where N is the number of keys that were read or written",

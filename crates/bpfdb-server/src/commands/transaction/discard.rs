@@ -4,10 +4,10 @@ use super::super::prelude::*;
 
 pub(crate) static COMMAND: Command = Command {
     name: "discard",
-    summary: "Discard all commands issued after MULTI",
+    summary: "Forgets the commands queued since MULTI",
     since: "2.0.0",
     group: Group::Transactions,
-    complexity: "O(N), when N is the number of queued commands",
+    complexity: "O(commands queued)",
     arity: 1,
     flags: &[
         Flag::NoScript,

@@ -15,10 +15,10 @@ const TRIES: u32 = 16;
 
 pub(crate) static COMMAND: Command = Command {
     name: "exec",
-    summary: "Execute all commands issued after MULTI",
+    summary: "Executes the commands queued since MULTI, as one transaction",
     since: "1.2.0",
     group: Group::Transactions,
-    complexity: "Depends on commands in the transaction",
+    complexity: "That of the commands",
     arity: 1,
     flags: &[
         Flag::NoScript,

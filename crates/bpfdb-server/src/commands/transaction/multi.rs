@@ -6,7 +6,7 @@ use super::queue::Queue;
 
 pub(crate) static COMMAND: Command = Command {
     name: "multi",
-    summary: "Mark the start of a transaction block",
+    summary: "Begins to queue commands for EXEC",
     since: "1.2.0",
     group: Group::Transactions,
     complexity: "O(1)",

@@ -5,7 +5,7 @@ use super::commit::end;
 
 pub(crate) static COMMAND: Command = Command {
     name: "rollback",
-    summary: "Undo everything that was done since BEGIN",
+    summary: "Undoes everything that was done since BEGIN",
     since: "0.1.0",
     group: Group::Transactions,
     complexity: "O(N) where N is the number of keys that were read or written",

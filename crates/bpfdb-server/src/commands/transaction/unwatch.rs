@@ -4,7 +4,7 @@ use super::super::prelude::*;
 
 pub(crate) static COMMAND: Command = Command {
     name: "unwatch",
-    summary: "Forget about all watched keys",
+    summary: "Forgets the keys that WATCH noted",
     since: "2.2.0",
     group: Group::Transactions,
     complexity: "O(1)",

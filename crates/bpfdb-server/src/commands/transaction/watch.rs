@@ -10,10 +10,10 @@ const WATCHED_MAX: usize = abi::BPFDB_LOCKS_MAX as usize;
 
 pub(crate) static COMMAND: Command = Command {
     name: "watch",
-    summary: "Watch the given keys to determine execution of the MULTI/EXEC block",
+    summary: "Notes keys: the next EXEC is void if one of them is written before",
     since: "2.2.0",
     group: Group::Transactions,
-    complexity: "O(1) for every key.",
+    complexity: "O(keys)",
     arity: -2,
     flags: &[
         Flag::NoScript,

@@ -5,7 +5,7 @@ use super::super::super::table::COMMANDS;
 
 pub(crate) static COMMAND: Command = Command {
     name: "command|count",
-    summary: "Get total number of Redis commands",
+    summary: "Counts the commands",
     since: "2.8.13",
     group: Group::Server,
     complexity: "O(1)",

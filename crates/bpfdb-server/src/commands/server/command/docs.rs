@@ -6,10 +6,10 @@ use crate::reply::Replies;
 
 pub(crate) static COMMAND: Command = Command {
     name: "command|docs",
-    summary: "Get array of specific Redis command documentation",
+    summary: "Describes commands for people",
     since: "7.0.0",
     group: Group::Server,
-    complexity: "O(N) where N is the number of commands to look up",
+    complexity: "O(commands asked for)",
     arity: -2,
     flags: &[Flag::Loading, Flag::Stale],
     categories: &[Category::Connection],

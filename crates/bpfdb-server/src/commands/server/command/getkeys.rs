@@ -5,10 +5,10 @@ use super::super::super::table;
 
 pub(crate) static COMMAND: Command = Command {
     name: "command|getkeys",
-    summary: "Extract keys given a full Redis command",
+    summary: "Tells which words of a request are keys",
     since: "2.8.13",
     group: Group::Server,
-    complexity: "O(N) where N is the number of arguments to the command",
+    complexity: "O(words)",
     arity: -4,
     flags: &[Flag::Loading, Flag::Stale],
     categories: &[Category::Connection],
@@ -18,10 +18,10 @@ pub(crate) static COMMAND: Command = Command {
 
 pub(crate) static WITH_FLAGS: Command = Command {
     name: "command|getkeysandflags",
-    summary: "Extract keys and access flags given a full Redis command",
+    summary: "Tells which words of a request are keys, and what becomes of them",
     since: "7.0.0",
     group: Group::Server,
-    complexity: "O(N) where N is the number of arguments to the command",
+    complexity: "O(words)",
     arity: -4,
     flags: &[Flag::Loading, Flag::Stale],
     categories: &[Category::Connection],

@@ -6,10 +6,10 @@ use crate::reply::Replies;
 
 pub(crate) static COMMAND: Command = Command {
     name: "command|info",
-    summary: "Get array of specific Redis command details, or all when no argument is given.",
+    summary: "Describes commands, in short",
     since: "2.8.13",
     group: Group::Server,
-    complexity: "O(N) where N is the number of commands to look up",
+    complexity: "O(commands asked for)",
     arity: -2,
     flags: &[Flag::Loading, Flag::Stale],
     categories: &[Category::Connection],
@@ -57,7 +57,7 @@ pub(super) fn describe(replies: &mut Replies, command: &Command) {
     for keys in command.keys {
         specification(replies, *keys);
     }
-    replies.array(command.subcommands.len());
+    replies.set(command.subcommands.len());
     for subcommand in command.subcommands {
         describe(replies, subcommand);
     }

@@ -7,10 +7,10 @@ use crate::glob;
 
 pub(crate) static COMMAND: Command = Command {
     name: "command|list",
-    summary: "Get an array of Redis command names",
+    summary: "Names the commands, all or some",
     since: "7.0.0",
     group: Group::Server,
-    complexity: "O(N) where N is the total number of Redis commands",
+    complexity: "O(commands)",
     arity: -2,
     flags: &[Flag::Loading, Flag::Stale],
     categories: &[Category::Connection],

@@ -6,15 +6,16 @@ mod getkeys;
 mod info;
 mod list;
 
+use super::super::help;
 use super::super::prelude::*;
 use super::super::table::COMMANDS;
 
 pub(crate) static COMMAND: Command = Command {
     name: "command",
-    summary: "Get array of Redis command details",
+    summary: "Describes all commands, in short",
     since: "2.8.13",
     group: Group::Server,
-    complexity: "O(N) where N is the total number of Redis commands",
+    complexity: "O(commands)",
     arity: -1,
     flags: &[Flag::Loading, Flag::Stale],
     categories: &[Category::Connection],
@@ -24,6 +25,7 @@ pub(crate) static COMMAND: Command = Command {
         &docs::COMMAND,
         &getkeys::COMMAND,
         &getkeys::WITH_FLAGS,
+        &HELP,
         &info::COMMAND,
         &list::COMMAND,
     ],
@@ -36,5 +38,40 @@ fn run(context: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {
     for command in COMMANDS.iter() {
         info::describe(context.replies, command);
     }
+    Ok(())
+}
+
+pub(crate) static HELP: Command = Command {
+    name: "command|help",
+    summary: "Lists the subcommands",
+    since: "5.0.0",
+    group: Group::Server,
+    complexity: "O(1)",
+    arity: 2,
+    flags: &[Flag::Loading, Flag::Stale],
+    categories: &[Category::Connection],
+    run: help,
+    ..Command::BASE
+};
+
+const LINES: &[&str] = &[
+    "(no subcommand)",
+    "    All commands, as INFO describes them.",
+    "COUNT",
+    "    How many commands there are.",
+    "DOCS [<command> ...]",
+    "    All commands or some, described for people.",
+    "GETKEYS <request>",
+    "    The keys of a request.",
+    "GETKEYSANDFLAGS <request>",
+    "    The keys of a request, and what becomes of them.",
+    "INFO [<command> ...]",
+    "    All commands or some, described for programs.",
+    "LIST [FILTERBY (MODULE|ACLCAT|PATTERN) <what>]",
+    "    The names of all commands, or of some.",
+];
+
+fn help(context: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {
+    help::help(context.replies, "COMMAND", LINES);
     Ok(())
 }
