@@ -91,17 +91,6 @@ pub(crate) static REFCOUNT: Command = Command {
     ..Command::BASE
 };
 
-const LINES: &[&str] = &[
-    "ENCODING <key>",
-    "    Which of Redis's encodings fits the value.",
-    "FREQ <key>",
-    "    Not recorded: an error.",
-    "IDLETIME <key>",
-    "    Not recorded: an error.",
-    "REFCOUNT <key>",
-    "    How many keys share the value: 1.",
-];
-
 /// Longest string that Redis keeps in its header.
 const EMBEDDED_MAX: usize = 44;
 
@@ -154,6 +143,6 @@ fn freq(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
 }
 
 fn help(context: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {
-    help::help(context.replies, "OBJECT", LINES);
+    help::show(context.replies, &COMMAND);
     Ok(())
 }

@@ -46,19 +46,21 @@ impl Operation {
             .ok_or_else(syntax_error)
     }
 
-    /// Shorter values are thought to go on with zeros.
-    fn apply(self, values: &[Vec<u8>]) -> Vec<u8> {
-        let len = values.iter().map(Vec::len).max().unwrap_or(0);
-        let byte = |value: &Vec<u8>, i: usize| value.get(i).copied().unwrap_or(0);
-        (0..len)
-            .map(|i| match self {
-                Self::Not => !values[0][i],
-                Self::Join(join) => {
-                    let rest = values[1..].iter();
-                    rest.fold(byte(&values[0], i), |all, value| join(all, byte(value, i)))
-                }
-            })
-            .collect()
+    /// With the first value, or with the result so far and the next value: one
+    /// after the other, a key may be named any number of times. Shorter values
+    /// are thought to go on with zeros.
+    fn apply(self, before: Option<Vec<u8>>, mut value: Vec<u8>) -> Vec<u8> {
+        match (self, before) {
+            (Self::Not, _) => value.iter().map(|byte| !byte).collect(),
+            (Self::Join(_), None) => value,
+            (Self::Join(join), Some(mut all)) => {
+                let len = all.len().max(value.len());
+                all.resize(len, 0);
+                value.resize(len, 0);
+                let pairs = all.iter().zip(&value);
+                pairs.map(|(&a, &b)| join(a, b)).collect()
+            }
+        }
     }
 }
 
@@ -69,11 +71,12 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
         return Err("ERR BITOP NOT must be called with a single source key.".into());
     }
     let len = atomically(context.session, Kind::Write, |session| {
-        let mut values = Vec::with_capacity(sources.len());
+        let mut result = None;
         for key in sources {
-            values.push(session.get(key)?.unwrap_or_default());
+            let value = session.get(key)?.unwrap_or_default();
+            result = Some(operation.apply(result, value));
         }
-        let result = operation.apply(&values);
+        let result = result.unwrap_or_default();
         if result.is_empty() {
             session.delete(target)?;
         } else {

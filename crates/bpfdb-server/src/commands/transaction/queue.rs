@@ -12,8 +12,9 @@ use super::super::{Failure, Outcome};
 const QUEUE_MAX: usize = 32 << 20;
 /// Of all connections of this process, bytes.
 const ALL_QUEUES_MAX: usize = 512 << 20;
-/// What a word takes beside its bytes.
-const WORD_OVERHEAD: usize = 40;
+/// What a command takes beside its words, and a word beside its bytes.
+const COMMAND_OVERHEAD: usize = 80;
+const WORD_OVERHEAD: usize = 48;
 
 static ALL_QUEUES: AtomicUsize = AtomicUsize::new(0);
 
@@ -113,7 +114,8 @@ impl Drop for Queue {
 }
 
 fn size(words: &[Vec<u8>]) -> usize {
-    words.iter().map(|word| word.len() + WORD_OVERHEAD).sum()
+    let words: usize = words.iter().map(|word| word.len() + WORD_OVERHEAD).sum();
+    COMMAND_OVERHEAD + words
 }
 
 fn too_much(whose: &str) -> Failure {

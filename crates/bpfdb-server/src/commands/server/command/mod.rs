@@ -54,24 +54,7 @@ pub(crate) static HELP: Command = Command {
     ..Command::BASE
 };
 
-const LINES: &[&str] = &[
-    "(no subcommand)",
-    "    All commands, as INFO describes them.",
-    "COUNT",
-    "    How many commands there are.",
-    "DOCS [<command> ...]",
-    "    All commands or some, described for people.",
-    "GETKEYS <request>",
-    "    The keys of a request.",
-    "GETKEYSANDFLAGS <request>",
-    "    The keys of a request, and what becomes of them.",
-    "INFO [<command> ...]",
-    "    All commands or some, described for programs.",
-    "LIST [FILTERBY (MODULE|ACLCAT|PATTERN) <what>]",
-    "    The names of all commands, or of some.",
-];
-
 fn help(context: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {
-    help::help(context.replies, "COMMAND", LINES);
+    help::show(context.replies, &COMMAND);
     Ok(())
 }
