@@ -112,9 +112,13 @@ impl Server {
     }
 
     /// There is no session left for this connection, or there are too many.
-    fn refuse(&self, socket: BorrowedFd<'_>) {
-        self.instance.statistics.connections_rejected.increment();
-        tracing::warn!("refusing a connection: there are too many");
+    fn refuse(&mut self, socket: BorrowedFd<'_>) {
+        let rejected = &self.instance.statistics.connections_rejected;
+        rejected.increment();
+        let so_far = rejected.get();
+        if self.instance.tell_refused.is_due() {
+            tracing::warn!(so_far, "refusing connections: there are too many");
+        }
         // Best effort: it is closed next.
         let _ = socket::send(socket, b"-ERR max number of clients reached\r\n");
     }

@@ -62,6 +62,9 @@ pub(crate) struct Tools<'a> {
     pub(crate) buffer: &'a mut [u8],
 }
 
+// One for each session is kept ready.
+const _: () = assert!(size_of::<Option<Client>>() <= 640);
+
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) socket: OwnedFd,

@@ -42,6 +42,8 @@ pub(crate) struct Instance {
     /// Error replies by their first word.
     pub(crate) errors: BTreeMap<String, u64>,
     pub(crate) rate: Rate,
+    pub(crate) tell_refused: Seldom,
+    pub(crate) tell_wrong_password: Seldom,
     /// Connections that the sessions suffice for.
     pub(crate) clients_max: u32,
 }
@@ -73,6 +75,8 @@ impl Instance {
             latency: Latency::default(),
             errors: BTreeMap::new(),
             rate: Rate::default(),
+            tell_refused: Seldom::default(),
+            tell_wrong_password: Seldom::default(),
             clients_max,
         };
         instance.gate.close(instance.users.must_authenticate());
@@ -142,6 +146,28 @@ impl Instance {
     }
 }
 
+/// For messages that somebody else could make us write without end.
+#[derive(Debug, Default)]
+pub(crate) struct Seldom {
+    last: Option<Instant>,
+}
+
+impl Seldom {
+    const PERIOD: Duration = Duration::from_secs(1);
+
+    /// True once a second at most.
+    pub(crate) fn is_due(&mut self) -> bool {
+        let now = Instant::now();
+        let due = self
+            .last
+            .is_none_or(|last| now.duration_since(last) >= Self::PERIOD);
+        if due {
+            self.last = Some(now);
+        }
+        due
+    }
+}
+
 /// How fast a counter grows, looked at once in a while.
 #[derive(Debug, Default)]
 pub(crate) struct Rate {
@@ -187,6 +213,13 @@ mod tests {
         let id = random_id();
         assert_eq!(id.len(), 40);
         assert_ne!(id, random_id());
+    }
+
+    #[test]
+    fn once_a_second() {
+        let mut seldom = Seldom::default();
+        assert!(seldom.is_due());
+        assert!(!seldom.is_due());
     }
 
     #[test]

@@ -301,7 +301,10 @@ impl Server {
             if event.source != client.source() {
                 return Ok(Next::Keep);
             }
-            if event.failed {
+            // The other end of a Unix-domain socket may be gone, and what it sent
+            // still be here.
+            let has_more = client.connection.is_unix() && event.ready.readable;
+            if event.failed && !has_more {
                 return Ok(Next::Close);
             }
             if event.ready.ended && client.state == State::Kernel {

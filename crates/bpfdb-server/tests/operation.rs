@@ -537,6 +537,14 @@ fn a_unix_socket_has_the_same_data() {
     );
     assert!(list.contains("flags=U "), "{list}");
 
+    // What is sent is executed, although nobody waits for the reply.
+    let mut hasty = UnixStream::connect(&path).expect("a connection");
+    hasty
+        .write_all(&request(&[b"set", b"hasty", b"1"]))
+        .expect("sent");
+    drop(hasty);
+    wait_until("it is executed", || tcp.say("GET hasty") == "$1\r\n1\r\n");
+
     // What it leaves open is rolled back.
     talk(&mut unix, &request(&[b"begin"]), 5);
     talk(&mut unix, &request(&[b"set", b"a", b"lost"]), 5);

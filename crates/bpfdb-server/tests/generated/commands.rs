@@ -82,6 +82,7 @@ pub static COMMANDS: &[Command] = &[
             some_of(1, [seq([option("SAMPLES"), integer()])]),
         ])
     }),
+    command("role", 1, Exact, none),
     command("time", 1, Now, none),
     // ---- Strings ----
     command("append", 6, Exact, || seq([key(), piece()])),
@@ -187,6 +188,10 @@ pub static NOT_COMPARED: &[(&str, &str)] = &[
     ("slowlog", "depends on how long commands took"),
     ("latency", "depends on how long commands took"),
     ("debug", "is refused, with other words"),
+    ("replicaof", "would make a copy of redis-server"),
+    ("shutdown", "ends the server: see the tests of bpfdb serve"),
+    ("slaveof", "would make a copy of redis-server"),
+    ("wait", "waits, in redis-server"),
 ];
 
 pub fn find(name: &[u8]) -> Option<&'static Command> {

@@ -50,8 +50,12 @@ pub(super) fn authenticate(context: &mut Context<'_>, user: &[u8], password: &[u
         context.connection.authenticated = true;
         return Ok(());
     }
-    let statistics = &context.instance.statistics;
-    statistics.authentications_failed.increment();
-    tracing::warn!(peer = %context.connection.peer, "a client gave a wrong password");
+    let failed = &context.instance.statistics.authentications_failed;
+    failed.increment();
+    let so_far = failed.get();
+    if context.instance.tell_wrong_password.is_due() {
+        let peer = &context.connection.peer;
+        tracing::warn!(%peer, so_far, "a client gave a wrong password");
+    }
     Err("WRONGPASS invalid username-password pair or user is disabled.".into())
 }

@@ -23,15 +23,17 @@ pub(crate) static COMMAND: Command = Command {
 };
 
 fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
-    let key = &arguments[0];
-    match &arguments[1..] {
-        [] => {}
-        [option, count] if is(option, "samples") => {
-            if number(count)? < 0 {
-                return Err(syntax_error());
+    let (key, mut options) = (&arguments[0], &arguments[1..]);
+    while let [option, rest @ ..] = options {
+        options = match rest {
+            [count, rest @ ..] if is(option, "samples") => {
+                if number(count)? < 0 {
+                    return Err(syntax_error());
+                }
+                rest
             }
-        }
-        _ => return Err(syntax_error()),
+            _ => return Err(syntax_error()),
+        };
     }
     match context.session.entry(key)? {
         Some(entry) => {
