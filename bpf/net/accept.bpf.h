@@ -12,27 +12,36 @@
 #ifndef BPFDB_ACCEPT_BPF_H
 #define BPFDB_ACCEPT_BPF_H
 
-#include "connection.bpf.h"
+#include "local.bpf.h"
 
-static __always_inline void connection_reset(struct bpfdb_connection *c, u64 cookie, u32 sequence)
+/* The cookie last: by it a program knows that the rest is this connection's. */
+static __always_inline void connection_reset(struct bpfdb_connection *c, struct bpf_sock_ops *ops,
+					     u64 cookie)
 {
-	c->arrived = LOAD(gate_closed) ? BPFDB_CONNECTION_USER : 0;
+	STORE(c->arrived, LOAD(gate_closed) ? BPFDB_CONNECTION_USER : 0);
+	STORE(c->client, 0);
 	c->answered = 0;
 	c->handed = 0;
 	c->passed = 0;
 	c->consumed = 0;
 	c->replied = 0;
-	c->sequence = sequence;
+	c->sent = 0;
+	c->local = 0;
+	c->sequence = ops->snd_nxt;
 	c->rebase = 0;
 	c->corked = 0;
 	c->resp3 = 0;
+	c->client_first = ops->rcv_nxt;
+	c->server_first = ops->snd_nxt;
+	flow_of_server(ops, &c->flow);
 	STORE(c->cookie, cookie);
 }
 
 /* The socket's entries in all maps; 0, or what failed. */
-static __always_inline int connection_register(struct bpf_sock_ops *ops, u32 index, u64 cookie)
+static __always_inline int connection_register(struct bpf_sock_ops *ops, struct bpfdb_connection *c,
+					       u32 index, u64 cookie)
 {
-	struct socket_data data = {.cookie = cookie, .index = index};
+	struct socket_data data = {.cookie = cookie, .peer = cookie, .index = index};
 	struct bpf_sock *sk = ops->sk;
 
 	if (!sk || !bpf_sk_storage_get(&socket_storage, sk, &data, BPF_SK_STORAGE_GET_F_CREATE))
@@ -41,6 +50,8 @@ static __always_inline int connection_register(struct bpf_sock_ops *ops, u32 ind
 		return -1;
 	if (bpf_sock_ops_cb_flags_set(ops, ops->bpf_sock_ops_cb_flags | BPF_SOCK_OPS_STATE_CB_FLAG))
 		return -1;
+	/* Without it a local client is answered as a remote one. */
+	bpf_map_update_elem(&flows, &c->flow, &index, BPF_ANY);
 	return bpf_sock_map_update(ops, &sockets, &index, BPF_ANY);
 }
 
@@ -52,9 +63,9 @@ static __always_inline void connection_open(struct bpf_sock_ops *ops)
 
 	if (!c)
 		return;
-	connection_reset(c, cookie, ops->snd_nxt);
-	if (connection_register(ops, index, cookie))
-		connection_free(c, index, cookie);
+	connection_reset(c, ops, cookie);
+	if (connection_register(ops, c, index, cookie))
+		connection_retire(c, index, cookie);
 }
 
 static __always_inline void connection_end(u64 cookie, bool by_us)
@@ -69,7 +80,7 @@ static __always_inline void connection_end(u64 cookie, bool by_us)
 	before = __sync_fetch_and_or(&c->arrived, BPFDB_CONNECTION_CLOSED);
 	s = bpfdb_session(*index);
 	if (by_us || !(before & BPFDB_CONNECTION_USER))
-		connection_free(c, *index, cookie);
+		connection_retire(c, *index, cookie);
 	else if (s)
 		bpfdb_rollback(s);
 }
@@ -79,7 +90,10 @@ int redis_accept(struct bpf_sock_ops *ops)
 {
 	u32 state = ops->args[1];
 
-	if (ops->op == BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB) {
+	if (ops->op == BPF_SOCK_OPS_RWND_INIT) {
+		if (ops->local_port == port)
+			handshake_seen(ops);
+	} else if (ops->op == BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB) {
 		if (ops->local_port == port)
 			connection_open(ops);
 	} else if (ops->op == BPF_SOCK_OPS_STATE_CB) {
@@ -101,7 +115,7 @@ int redis_release(struct bpf_raw_tracepoint_args *ctx)
 	struct bpfdb_connection *c = connection_at(index);
 
 	if (c && ctx->args[1])
-		connection_free(c, index, ctx->args[1]);
+		connection_retire(c, index, ctx->args[1]);
 	return 0;
 }
 

@@ -1,15 +1,22 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
 /*
- * Answers: an sk_msg program on the connection's own socket. It runs for every
- * sendmsg() there, in process context, under the socket's lock:
+ * Answers: an sk_msg program. It runs for every sendmsg() on a socket, in process
+ * context, under the socket's lock.
+ *
+ * On our own end of a connection:
  *
  *   by the kernel's worker   the bytes are requests (verdict.bpf.h sent them
  *                            here): answer them
  *   by the daemon            the bytes are replies: let them pass
  *
+ * On the client's end, if it is on this machine, the bytes are requests, and
+ * local.bpf.h tells when they are answered here and what becomes of the rest.
+ *
  * A message is part of the stream: it may hold many requests and end within
  * one. What remains of it after the program's verdict (bpf_msg_apply_bytes) is
  * given to the program again; then the first request is what it stopped at:
+ *
+ * (on our own end:)
  *
  *   SLOW        to the own socket's ingress, and the connection is USER
  *   INCOMPLETE  kept back until the rest has arrived (bpf_msg_cork_bytes)
@@ -18,7 +25,7 @@
 #define BPFDB_ANSWER_BPF_H
 
 #include "commands/dispatch.bpf.h"
-#include "socket.bpf.h"
+#include "local.bpf.h"
 
 /* Requests in one run; the rest of the message is another run. */
 #define REQUESTS_PER_RUN 4096
@@ -69,15 +76,15 @@ static __always_inline bool message_open(struct sk_msg_md *m, struct bpfdb_conne
 {
 	u32 size = m->size;
 
+	c->answers = 0;
+	c->gaps = 0;
 	if (bpf_msg_pull_data(m, 0, size, 0))
 		return false;
 	c->source = (u64)m->data;
 	c->size = size;
 	c->request = 0;
-	c->answers = 0;
 	c->out = 0;
 	c->room = 0;
-	c->gaps = 0;
 	window_load(c, 0);
 	return true;
 }
@@ -103,25 +110,24 @@ static __always_inline bool message_cut(struct sk_msg_md *m, const struct bpfdb_
 	return !unused || bpf_msg_pop_data(m, c->out, unused, 0) == 0;
 }
 
-/* Sends the replies; what remains of the message comes again. */
+/* Sends the replies; what remains of the message comes again. `answered` last: a
+ * local client goes by it. */
 static __always_inline int message_send(struct sk_msg_md *m, struct bpfdb_connection *c)
 {
-	COUNT_N(requests_fast, c->answers);
-	if (c->request < c->size)
-		bpf_msg_apply_bytes(m, c->out);
 	c->corked = 0;
-	c->answered += c->request;
-	c->replied += c->out;
+	STORE(c->replied, c->replied + c->out);
+	STORE(c->answered, c->answered + c->request);
 	return SK_PASS;
 }
 
-static __always_inline int answer(struct sk_msg_md *m, struct bpfdb_connection *c,
-				  struct bpfdb_session *s)
+/* Answers what can be answered: what stopped it. */
+static __always_inline int message_answer(struct sk_msg_md *m, struct bpfdb_connection *c,
+					  struct bpfdb_session *s)
 {
 	int result = SLOW;
 
 	if (!message_open(m, c))
-		return hand_over(m, c, s->index);
+		return SLOW;
 	repeat(i, REQUESTS_PER_RUN)
 	{
 		result = request_answer(m, c, s);
@@ -134,43 +140,119 @@ static __always_inline int answer(struct sk_msg_md *m, struct bpfdb_connection *
 	}
 	/* Executed, but its reply is lost. */
 	if (result == NO_ROOM || !message_cut(m, c))
-		return give_up(c, s->index);
+		return NO_ROOM;
+	if (c->answers) {
+		COUNT_N(requests_fast, c->answers);
+		if (c->request < c->size)
+			bpf_msg_apply_bytes(m, c->out);
+	}
+	return result;
+}
+
+/* ---- On our end ---------------------------------------------------------- */
+
+/* May the worker's message be answered? Else what is to become of it. */
+static __always_inline bool remote_enter(struct sk_msg_md *m, const struct socket_data *data,
+					 struct bpfdb_connection *c, int *verdict)
+{
+	struct bpf_sock *sk = m->sk;
+	struct tcp_sock *tcp = sk ? bpf_skc_to_tcp_sock(sk) : NULL;
+	u64 arrived = LOAD(c->arrived);
+
+	*verdict = SK_DROP;
+	if (!tcp || c->cookie != data->cookie ||
+	    arrived & (BPFDB_CONNECTION_CLOSED | BPFDB_CONNECTION_BROKEN))
+		return false;
+	if (arrived & BPFDB_CONNECTION_USER)
+		*verdict = hand_over(m, c, data->index);
+	else if (!in_step(c, tcp))
+		*verdict = give_up(c, data->index);
+	else if (send_queue_is_long(tcp))
+		*verdict = hand_over(m, c, data->index);
+	else
+		return true;
+	return false;
+}
+
+static __always_inline int remote_finish(struct sk_msg_md *m, struct bpfdb_connection *c, u32 index,
+					 int result)
+{
+	if (result == NO_ROOM)
+		return give_up(c, index);
 	if (c->answers)
 		return message_send(m, c);
-	return result == INCOMPLETE ? keep_back(m, c, s->index) : hand_over(m, c, s->index);
+	return result == INCOMPLETE ? keep_back(m, c, index) : hand_over(m, c, index);
+}
+
+/* ---- On the client's end ------------------------------------------------- */
+
+static __always_inline bool local_begin(struct sk_msg_md *m, struct socket_data *data,
+					struct bpfdb_connection *c)
+{
+	int found = local_enter(m, data, c);
+
+	if (found == LOCAL_LEAVE)
+		local_leave(c, data);
+	return found == LOCAL_RUN;
+}
+
+/*
+ * The replies in one piece: the kernel may find memory for some pieces and not
+ * for others, and would then show us replies as if they were requests.
+ */
+static __always_inline bool message_join(struct sk_msg_md *m, const struct bpfdb_connection *c)
+{
+	return !c->gaps || bpf_msg_pull_data(m, 0, c->out, 0) == 0;
+}
+
+static __always_inline int local_finish(struct sk_msg_md *m, struct bpfdb_connection *c,
+					struct socket_data *data, int result)
+{
+	u32 answers = c->answers, out = c->out;
+
+	if (result == NO_ROOM || (answers && !message_join(m, c))) {
+		give_up(c, data->index);
+		local_leave(c, data);
+		return SK_DROP;
+	}
+	STORE(c->local, c->local + answers);
+	local_leave(c, data);
+	if (!answers)
+		return local_pass(m, data);
+	COUNT_N(requests_local, answers);
+	return local_reply(m, data, out);
 }
 
 SEC("sk_msg")
 int redis_answer(struct sk_msg_md *m)
 {
-	struct socket_data *data;
+	struct bpf_sock *sk = m->sk;
+	struct socket_data *data = sk ? bpf_sk_storage_get(&socket_storage, sk, NULL, 0) : NULL;
 	struct bpfdb_connection *c;
 	struct bpfdb_session *s;
-	struct tcp_sock *tcp;
-	struct bpf_sock *sk = m->sk;
-	u64 arrived;
+	int result;
 
-	if (!in_kernel_thread())
+	if (!data || (!data->is_client && !in_kernel_thread()))
 		return SK_PASS;
 	/* They keep what an earlier run for the same message said. */
 	bpf_msg_apply_bytes(m, 0);
 	bpf_msg_cork_bytes(m, 0);
-	data = sk ? bpf_sk_storage_get(&socket_storage, sk, NULL, 0) : NULL;
-	tcp = sk ? bpf_skc_to_tcp_sock(sk) : NULL;
-	c = data ? connection_at(data->index) : NULL;
-	s = data ? bpfdb_session(data->index) : NULL;
-	if (!c || !s || !tcp || c->cookie != data->cookie)
+	if (!data->peer && !local_bind(m, data))
+		return SK_PASS;
+	c = connection_at(data->index);
+	s = bpfdb_session(data->index);
+	if (!c || !s)
 		return SK_DROP;
-	arrived = LOAD(c->arrived);
-	if (arrived & (BPFDB_CONNECTION_CLOSED | BPFDB_CONNECTION_BROKEN))
-		return SK_DROP;
-	if (arrived & BPFDB_CONNECTION_USER)
-		return hand_over(m, c, s->index);
-	if (!in_step(c, tcp))
-		return give_up(c, s->index);
-	if (send_queue_is_long(tcp))
-		return hand_over(m, c, s->index);
-	return answer(m, c, s);
+	if (data->is_client) {
+		if (!local_begin(m, data, c))
+			return local_pass(m, data);
+	} else if (!remote_enter(m, data, c, &result)) {
+		return result;
+	}
+	result = message_answer(m, c, s);
+	if (data->is_client)
+		return local_finish(m, c, data, result);
+	return remote_finish(m, c, data->index, result);
 }
 
 #endif

@@ -8,6 +8,9 @@
  *                        ▼                          ▼
  *                   receive queue of the socket: the daemon reads, answers with send()
  *
+ * A client on this machine usually is answered before its bytes reach TCP:
+ * local.bpf.h. This page is about the others, and about what that path leaves.
+ *
  * Three programs. accept.bpf.h (sockops) gives a new connection a session.
  * verdict.bpf.h (sk_skb) sees what arrives and redirects it, unchanged, to the
  * same socket's egress. There, in the kernel worker that sends it,
@@ -87,10 +90,21 @@ struct {
 	__type(value, u64);
 } sockets SEC(".maps");
 
-/* The cookie tells whether the index still is this socket's. */
+/* What is known of a socket: one of ours, or the client's end of a connection
+ * that may be ours. */
 struct socket_data {
-	u64 cookie;
+	u64 cookie; /* the socket's own */
+	/* Cookie of our end; its own, if it is ours; 0: not known. It tells whether
+	 * the index still is this connection's. */
+	u64 peer;
 	u32 index;
+	/* Of a client's end only: see local.bpf.h. */
+	u32 is_client;
+	u32 client_first; /* sequence number of the first byte that it sends */
+	u32 server_first; /* and that it receives */
+	u32 tries; /* to find the connection */
+	u32 unread; /* bytes put into its queue since that was seen empty */
+	u32 leaving; /* it is to leave the map of sockets */
 	u32 reserved;
 };
 
@@ -124,15 +138,42 @@ __noinline int connection_raise(struct bpfdb_connection *c NONNULL, u32 index, u
 	return bpf_ringbuf_output(&handovers, &h, sizeof(h), 0);
 }
 
-/* Gives back what the connection holds; only the first caller does. */
+/* Both ends of a connection -> index, for the client's end to find ours. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 64);
+	__type(key, struct bpfdb_flow);
+	__type(value, u32);
+} flows SEC(".maps");
+
+/* Gives back what a retired connection holds; only the first caller does. */
 static __always_inline void connection_free(struct bpfdb_connection *c, u32 index, u64 cookie)
 {
+	u64 retired = cookie | BPFDB_COOKIE_RETIRED;
 	struct bpfdb_session *s = bpfdb_session(index);
+	u32 *of_flow;
 
-	if (!s || CAS(&c->cookie, cookie, 0) != cookie)
+	if (!s || CAS(&c->cookie, retired, 0) != retired)
 		return;
 	bpf_map_delete_elem(&cookies, &cookie);
+	of_flow = bpf_map_lookup_elem(&flows, &c->flow);
+	if (of_flow && *of_flow == index)
+		bpf_map_delete_elem(&flows, &c->flow);
 	bpfdb_session_close(s);
+}
+
+/*
+ * Ends a connection that nobody but a local client's program may be using; only
+ * the first caller does. If that program is running, it frees the connection:
+ * it takes its flag away, then looks whether the connection was retired, and
+ * this function does the same things in the opposite order.
+ */
+static __always_inline void connection_retire(struct bpfdb_connection *c, u32 index, u64 cookie)
+{
+	if (CAS(&c->cookie, cookie, cookie | BPFDB_COOKIE_RETIRED) != cookie)
+		return;
+	if (!(LOAD(c->client) & BPFDB_CLIENT_RUNNING))
+		connection_free(c, index, cookie);
 }
 
 #endif

@@ -4,6 +4,7 @@
 #define BPFDB_SOCKET_BPF_H
 
 #include <bpfdb/types.bpf.h>
+#include <bpf/bpf_core_read.h>
 
 #define KERNEL_TYPE __attribute__((preserve_access_index))
 
@@ -11,10 +12,22 @@ struct task_struct {
 	unsigned int flags;
 } KERNEL_TYPE;
 
+struct sock_common {
+	volatile unsigned char skc_state;
+	unsigned long skc_flags;
+} KERNEL_TYPE;
+
 struct sock {
+	struct sock_common __sk_common;
 	int sk_wmem_queued;
 	int sk_sndbuf;
+	int sk_rcvlowat;
+	int sk_err;
+	u8 sk_shutdown;
+	void *sk_user_data;
 } KERNEL_TYPE;
+
+enum sock_flags { SOCK_ZEROCOPY };
 
 struct inet_sock {
 	struct sock sk;
@@ -27,10 +40,36 @@ struct inet_connection_sock {
 struct tcp_sock {
 	struct inet_connection_sock inet_conn;
 	u32 write_seq;
+	u32 rcv_nxt;
+	u32 copied_seq;
 } KERNEL_TYPE;
+
+struct list_head {
+	struct list_head *next;
+} KERNEL_TYPE;
+
+/* What a socket in a sockmap has besides. */
+struct sk_psock {
+	struct list_head ingress_msg;
+} KERNEL_TYPE;
+
+struct sk_msg {
+	struct sock *sk_redir;
+} KERNEL_TYPE;
+
+/* The kernel's structure behind the context of an sk_msg program. */
+extern void *bpf_cast_to_kern_ctx(void *) __ksym;
 
 /* A flag of struct task_struct: a thread of the kernel. */
 #define PF_KTHREAD 0x00200000
+
+/* Low bits of sk_user_data are flags. */
+#define USER_DATA_FLAGS 7UL
+
+static __always_inline const struct sock *sock_of(const struct tcp_sock *tcp)
+{
+	return &tcp->inet_conn.icsk_inet.sk;
+}
 
 /* Is this the worker that sends redirected data, and not the daemon? */
 static __always_inline bool in_kernel_thread(void)
@@ -43,9 +82,19 @@ static __always_inline bool in_kernel_thread(void)
 /* Replies would have to wait for the client to read earlier ones. */
 static __always_inline bool send_queue_is_long(const struct tcp_sock *tcp)
 {
-	const struct sock *sk = &tcp->inet_conn.icsk_inet.sk;
+	const struct sock *sk = sock_of(tcp);
 
 	return (u32)sk->sk_wmem_queued > (u32)sk->sk_sndbuf / 2;
+}
+
+/* Has everything been read that was redirected to the socket's ingress? */
+static __always_inline bool ingress_is_empty(const struct tcp_sock *tcp)
+{
+	unsigned long psock = (unsigned long)sock_of(tcp)->sk_user_data & ~USER_DATA_FLAGS;
+	const void *head = &((struct sk_psock *)psock)->ingress_msg;
+	void *next = NULL;
+
+	return psock && bpf_probe_read_kernel(&next, sizeof(next), head) == 0 && next == head;
 }
 
 #endif

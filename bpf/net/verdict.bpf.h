@@ -22,6 +22,13 @@ static __always_inline bool worker_is_idle(const struct bpfdb_connection *c, u64
 	return arrived == LOAD(c->answered) + LOAD(c->handed) + c->passed;
 }
 
+/* Nothing can arrive while a local client is answered (local.bpf.h), unless
+ * somebody else puts bytes into the stream. */
+static __always_inline bool foreign(const struct bpfdb_connection *c)
+{
+	return LOAD(c->client) & BPFDB_CLIENT_RUNNING;
+}
+
 SEC("sk_skb/verdict")
 int redis_verdict(struct __sk_buff *skb)
 {
@@ -37,7 +44,7 @@ int redis_verdict(struct __sk_buff *skb)
 		return SK_PASS;
 	before = FETCH_ADD(&c->arrived, skb->len);
 	arrived = before & BPFDB_CONNECTION_BYTES;
-	if (flooded(c, arrived)) {
+	if (flooded(c, arrived) || foreign(c)) {
 		connection_raise(c, *index, BPFDB_CONNECTION_BROKEN);
 		return SK_DROP;
 	}

@@ -368,6 +368,7 @@ struct bpfdb_counters {
 	__u64 records_expired; /* removed by the sweeper because their time was over */
 	__u64 sessions_reaped;
 	__u64 requests_fast; /* Redis requests answered in the kernel */
+	__u64 requests_local; /* of these, inside the client's own send() */
 	__u64 connections_passed; /* hand-overs to user space */
 	__u64 bytes_passed;
 };

@@ -29,6 +29,17 @@
  * without end and reads nothing must lose its connection at some point; one
  * that sends faster than the kernel's worker runs should not. */
 #define BPFDB_UNANSWERED_MAX (64 << 20)
+/* A message of a local client that is longer goes through TCP, bytes: one
+ * sendmsg() may bring more than a program finds linear memory for. */
+#define BPFDB_LOCAL_MESSAGE_MAX (128 * 1024)
+/* Replies that a local client has not read, bytes; then its requests go through
+ * TCP, which lets it wait. */
+#define BPFDB_LOCAL_UNREAD_MAX (256 * 1024)
+/* A local client sees the answer to its SYN within this time, nanoseconds. */
+#define BPFDB_LOCAL_HANDSHAKE_MAX 10000000000ULL
+/* Messages of a local client until its connection is known to be one of ours;
+ * after that it is left alone for good. */
+#define BPFDB_LOCAL_TRIES 16
 /* Attempts of a command on several keys before its conflict is reported. */
 #define BPFDB_COMMAND_TRIES 64
 /* Digits and sign of the longest integer. */
@@ -44,21 +55,42 @@ _Static_assert(BPFDB_REPLY_VALUE_MAX + 64 < 32768, "a reply fits the packet wind
 #define BPFDB_CONNECTION_BROKEN (1ULL << 61) /* to be closed by the daemon */
 #define BPFDB_CONNECTION_BYTES (BPFDB_CONNECTION_BROKEN - 1)
 
+/* `cookie`: flag | cookie of the socket. Cookies are small numbers. */
+#define BPFDB_COOKIE_RETIRED (1ULL << 63) /* to be freed by its last user */
+
+/* `client`: flag | cookie of the client's own socket, if it is on this machine.
+ * While the flag is set a program runs in that client's sendmsg(). */
+#define BPFDB_CLIENT_RUNNING (1ULL << 63)
+
+/* The two ends of a connection, the same for both: addresses as of IPv6. */
+struct bpfdb_flow {
+	__u32 client[4];
+	__u32 server[4];
+	__u32 client_port; /* host order */
+	__u32 server_port;
+};
+
 /* One connection; its index is that of its session. */
 struct bpfdb_connection {
 	__u64 arrived;
-	__u64 cookie; /* of the socket; 0: not in use */
+	__u64 cookie; /* of the socket; 0: not in use; see BPFDB_COOKIE_RETIRED */
 	__u64 answered; /* bytes of requests that the kernel answered */
 	__u64 handed; /* bytes that went to the daemon through the worker */
 	__u64 passed; /* bytes that went to the daemon directly */
 	__u64 consumed; /* bytes that the daemon received; it writes this */
 	__u64 replied; /* bytes of replies that the kernel sent */
+	__u64 sent; /* bytes of replies that the daemon sent; it writes this */
+	__u64 client; /* see BPFDB_CLIENT_RUNNING; 0: none is known */
+	__u64 local; /* requests answered in the client's own send() */
 	__u32 sequence; /* TCP sequence number at which replied was 0 */
 	__u32 rebase; /* the daemon sent something: sequence is to be taken anew */
 	__u32 corked; /* size up to which a split request is being assembled, or 0 */
 	__u32 answers; /* requests answered in this message */
 	__u32 resp3; /* replies are in RESP3; the daemon writes it */
 	__u32 reserved;
+	__u32 client_first; /* TCP sequence number of the client's first byte */
+	__u32 server_first; /* and of the first one to the client */
+	struct bpfdb_flow flow;
 
 	/* Scratch of the program that answers; positions count from the first
 	 * byte of the message. */

@@ -86,9 +86,9 @@ fn enter(path: &Path) -> Result<()> {
         .map_err(system(format!("enter cgroup {}", path.display())))
 }
 
-/// The cgroup v2 that this process is in.
-fn current() -> Result<PathBuf> {
-    let mount = bpfdb::mounts::cgroup2()
+/// Where the cgroup v2 hierarchy is mounted: the root of what is visible here.
+pub(crate) fn root() -> Result<PathBuf> {
+    bpfdb::mounts::cgroup2()
         .map_err(system("read the mount table"))?
         .ok_or_else(|| {
             Error::Unsupported(
@@ -96,7 +96,12 @@ fn current() -> Result<PathBuf> {
                  mount -t cgroup2 none /sys/fs/cgroup/unified"
                     .into(),
             )
-        })?;
+        })
+}
+
+/// The cgroup v2 that this process is in.
+fn current() -> Result<PathBuf> {
+    let mount = root()?;
     let table = fs::read_to_string("/proc/self/cgroup").map_err(system("find the own cgroup"))?;
     let own = table
         .lines()

@@ -79,6 +79,8 @@ pub(crate) struct Client {
     replies: Replies,
     output: Vec<u8>,
     sent: usize,
+    /// Bytes sent here, ever.
+    replied: u64,
     /// For Draining: what was waiting when it was looked at last, and how
     /// often it did not change.
     waiting: u64,
@@ -116,6 +118,7 @@ impl Client {
             replies: Replies::default(),
             output: Vec::new(),
             sent: 0,
+            replied: 0,
             waiting: 0,
             unchanged: 0,
             late: false,
@@ -223,7 +226,7 @@ impl Client {
         }
         let connections = tools.kernel;
         connections.set_protocol(self.index, self.replies.protocol());
-        if connections.hand_back(self.index, self.consumed) {
+        if connections.hand_back(self.index, self.consumed, self.replied) {
             self.state = State::Kernel;
         }
     }
@@ -294,6 +297,7 @@ impl Client {
                 Some(sent) => {
                     self.sent += sent;
                     instance.statistics.output_bytes.add(sent as u64);
+                    self.replied += sent as u64;
                 }
                 None => return Ok(()),
             }
@@ -319,9 +323,9 @@ impl Client {
         if self.connection.is_unix() {
             return;
         }
-        let arrived = connections.arrived(self.index).bytes();
-        if arrived != self.seen {
-            self.seen = arrived;
+        let activity = connections.activity(self.index);
+        if activity != self.seen {
+            self.seen = activity;
             self.connection.active = now;
         }
     }

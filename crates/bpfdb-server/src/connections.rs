@@ -83,6 +83,15 @@ impl Connections {
         Arrived(self.arrived_word(index).load(Ordering::Acquire))
     }
 
+    /// Changes whenever the client has sent something.
+    pub(crate) fn activity(&self, index: u32) -> u64 {
+        // SAFETY: as above.
+        let local = self.word(unsafe { &raw mut (*self.at(index)).local });
+        self.arrived(index)
+            .bytes()
+            .wrapping_add(local.load(Ordering::Relaxed))
+    }
+
     fn answered(&self, index: u32) -> u64 {
         // SAFETY: as above.
         self.word(unsafe { &raw mut (*self.at(index)).answered })
@@ -116,9 +125,12 @@ impl Connections {
     }
 
     /// Gives the connection back to the kernel, if every byte that arrived has
-    /// been answered by one of us.
-    pub(crate) fn hand_back(&self, index: u32, consumed: u64) -> bool {
+    /// been answered by one of us; `sent` are the bytes that we sent, ever.
+    pub(crate) fn hand_back(&self, index: u32, consumed: u64, sent: u64) -> bool {
         let all = self.answered(index) + consumed;
+        // SAFETY: as above.
+        self.word(unsafe { &raw mut (*self.at(index)).sent })
+            .store(sent, Ordering::Release);
         // SAFETY: as above.
         let rebase = unsafe { AtomicU32::from_ptr(&raw mut (*self.at(index)).rebase) };
 

@@ -2,19 +2,22 @@
 //! cgroup and to a map of sockets, for one port.
 
 use std::cell::RefCell;
+use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::rc::Rc;
 
 use bpfdb::{Engine, abi};
 use libbpf_rs::{
-    Link, MapCore, MapFlags, MapHandle, Object, OpenObject, RingBuffer, RingBufferBuilder,
+    Link, MapCore, MapFlags, MapHandle, Object, OpenObject, ProgramMut, RingBuffer,
+    RingBufferBuilder,
 };
 
 use nix::sys::resource::{Resource, getrlimit};
 
-use crate::cgroup::Cgroup;
+use crate::cgroup::{self, Cgroup};
 use crate::connections::Connections;
 use crate::error::{Error, Result, bpf, system};
+use crate::settings::LocalClients;
 
 /// A connection that the kernel hands over.
 #[derive(Clone, Copy, Debug)]
@@ -49,11 +52,20 @@ pub(crate) struct Programs {
     /// [`first_and_last`].
     _accept_ends: [OwnedFd; 2],
     _accept: Link,
+    /// The same for the program that sees the clients of this machine.
+    _local_ends: Option<[OwnedFd; 2]>,
+    _local: Option<Link>,
     object: Object,
 }
 
 impl Programs {
-    pub(crate) fn attach(engine: &Engine, cgroup: &Cgroup, port: u16) -> Result<Self> {
+    /// `local`: cgroup of the clients that are answered in their own send().
+    pub(crate) fn attach(
+        engine: &Engine,
+        cgroup: &Cgroup,
+        local: &LocalClients,
+        port: u16,
+    ) -> Result<Self> {
         let sessions = engine.config().sessions;
         let mut object = bpfdb::open_object(bpfdb::objects::REDIS, "redis")?;
 
@@ -65,6 +77,8 @@ impl Programs {
         let (ring, received) = ring(&object)?;
         let accept = attach(&object, cgroup)?;
         let accept_ends = first_and_last(&accept)?;
+        let local = attach_local(&object, local)?;
+        let local_ends = local.as_ref().map(first_and_last).transpose()?;
 
         Ok(Self {
             connections,
@@ -74,6 +88,8 @@ impl Programs {
             received,
             _accept_ends: accept_ends,
             _accept: accept,
+            _local_ends: local_ends,
+            _local: local,
             object,
         })
     }
@@ -163,7 +179,7 @@ fn size(object: &mut OpenObject, sessions: u32) -> Result<()> {
     for mut map in object.maps_mut() {
         let name = map.name().to_string_lossy().into_owned();
         let entries = match name.as_str() {
-            "connections" | "cookies" | "sockets" => sessions,
+            "connections" | "cookies" | "sockets" | "flows" | "clients" => sessions,
             // Two records of 32 bytes with header for each connection.
             "handovers" => (sessions * 64).next_power_of_two().max(page_size()),
             _ => continue,
@@ -220,19 +236,39 @@ fn ring(object: &Object) -> Result<(RingBuffer<'static>, Rc<RefCell<Vec<Handover
 
 /// Sockets first: a connection that is accepted finds the programs in place.
 fn attach(object: &Object, cgroup: &Cgroup) -> Result<Link> {
-    let sockets = map(object, "sockets")?;
-    let program = |name: &str| {
-        object
-            .progs_mut()
-            .find(|program| program.name() == name)
-            .ok_or_else(|| Error::Unsupported(format!("the BPF object has no program {name}")))
+    attach_sockets(object, "redis_verdict", "sockets")?;
+    attach_sockets(object, "redis_answer", "sockets")?;
+    attach_cgroup(object, "redis_accept", cgroup.fd())
+}
+
+fn attach_local(object: &Object, local: &LocalClients) -> Result<Option<Link>> {
+    let path = match local {
+        LocalClients::Off => return Ok(None),
+        LocalClients::Auto => cgroup::root()?,
+        LocalClients::In(path) => path.clone(),
     };
-    for name in ["redis_verdict", "redis_answer"] {
-        program(name)?
-            .attach_sockmap(sockets.as_fd().as_raw_fd())
-            .map_err(bpf(format!("attach {name}")))?;
-    }
-    program("redis_accept")?
-        .attach_cgroup(cgroup.fd())
-        .map_err(bpf("attach to the cgroup"))
+    let folder = File::open(&path).map_err(system(format!("open cgroup {}", path.display())))?;
+    attach_sockets(object, "redis_answer", "clients")?;
+    attach_cgroup(object, "redis_local", folder.as_raw_fd()).map(Some)
+}
+
+fn attach_sockets(object: &Object, name: &str, sockets: &str) -> Result<()> {
+    let sockets = map(object, sockets)?;
+    program(object, name)?
+        .attach_sockmap(sockets.as_fd().as_raw_fd())
+        .map_err(bpf(format!("attach {name}")))
+}
+
+/// By a link: programs of others in the same place go on running.
+fn attach_cgroup(object: &Object, name: &str, cgroup: i32) -> Result<Link> {
+    program(object, name)?
+        .attach_cgroup(cgroup)
+        .map_err(bpf(format!("attach {name} to the cgroup")))
+}
+
+fn program<'a>(object: &'a Object, name: &str) -> Result<ProgramMut<'a>> {
+    object
+        .progs_mut()
+        .find(|program| program.name() == name)
+        .ok_or_else(|| Error::Unsupported(format!("the BPF object has no program {name}")))
 }

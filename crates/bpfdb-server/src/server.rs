@@ -97,7 +97,7 @@ impl Server {
         let address = listener
             .local_addr()
             .map_err(system("look at the listener"))?;
-        let programs = Programs::attach(engine, &cgroup, address.port())?;
+        let programs = Programs::attach(engine, &cgroup, &settings.local_clients, address.port())?;
         let sessions = programs.connections.len();
         let statistics = Arc::new(Statistics::new(commands::names()));
         let metrics = settings
@@ -309,7 +309,8 @@ impl Server {
             }
             if event.ready.ended && client.state == State::Kernel {
                 client.drain();
-                return Ok(Next::Keep);
+                let drained = client.is_drained(&server.programs.connections);
+                return Ok(if drained { Next::Close } else { Next::Keep });
             }
             server.serve(client)
         });

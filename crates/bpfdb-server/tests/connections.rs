@@ -7,8 +7,9 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use bpfdb_server::settings::LocalClients;
 use bpfdb_server::{Options, Server};
-use common::{Client, TestServer, request, wait_until};
+use common::{Client, TestServer, cgroup, request, wait_until};
 use nix::mount::{MsFlags, mount, umount};
 
 #[test]
@@ -205,6 +206,7 @@ impl Drop for Pins {
 }
 
 const PINS: &str = "BPFDB_TEST_PINS";
+const CLIENTS: &str = "BPFDB_TEST_CLIENTS";
 
 /// Not a test: the process that `a_killed_server` kills.
 #[test]
@@ -214,8 +216,11 @@ fn server_process() {
         return;
     };
     let engine = bpfdb::Engine::open(folder.as_ref(), 0).expect("a pinned engine");
-    let address = ([127, 0, 0, 1], 0).into();
-    let server = Server::start(&engine, &Options::at(address)).expect("a server");
+    let mut options = Options::at(([127, 0, 0, 1], 0).into());
+    if let Some(path) = std::env::var_os(CLIENTS) {
+        options.settings.local_clients = LocalClients::In(path.into());
+    }
+    let server = Server::start(&engine, &options).expect("a server");
     println!("port {}", server.address().port());
     server.run().expect("killed, not stopped");
 }
@@ -223,6 +228,16 @@ fn server_process() {
 /// The kernel closes its sockets, and the sessions with them.
 #[test]
 fn a_killed_server() {
+    kill_a_server(None);
+}
+
+/// Clients that are answered inside their own send() find it closed as well.
+#[test]
+fn a_killed_server_of_local_clients() {
+    kill_a_server(Some(cgroup::own()));
+}
+
+fn kill_a_server(local_clients: Option<PathBuf>) {
     let engine = bpfdb::Engine::create(&bpfdb::Options::default()).expect("an engine");
     let pins = Pins::mount();
     let folder = pins.folder();
@@ -231,6 +246,7 @@ fn a_killed_server() {
     let mut process = Command::new(std::env::current_exe().expect("this program"))
         .args(["--ignored", "--exact", "server_process", "--nocapture"])
         .env(PINS, &folder)
+        .envs(local_clients.as_ref().map(|path| (CLIENTS, path)))
         .stdout(Stdio::piped())
         .spawn()
         .expect("started");
@@ -251,7 +267,9 @@ fn a_killed_server() {
             assert_eq!(client.say("SELECT 0"), "+OK\r\n");
         }
     }
-    assert_eq!(engine.stats().expect("figures").locks, 20);
+    let stats = engine.stats().expect("figures");
+    assert_eq!(stats.locks, 20);
+    assert_eq!(stats.counters.requests_local > 0, local_clients.is_some());
     process.kill().expect("killed");
     process.wait().expect("gone");
     wait_until("every lock is gone", || {
@@ -261,5 +279,7 @@ fn a_killed_server() {
     assert_eq!(session.get(b"killed0"), Ok(None));
     for client in &mut clients {
         assert!(client.is_closed());
+        let _ = client.stream.write(&request(&[b"SET", b"killed0", b"2"]));
     }
+    assert_eq!(session.get(b"killed0"), Ok(None));
 }

@@ -149,6 +149,7 @@ impl Stats {
             ("records_expired", c.records_expired, "Expired records taken out of the index"),
             ("sessions_reaped", c.sessions_reaped, "Idle transactions rolled back"),
             ("requests_fast", c.requests_fast, "Requests of clients answered in the kernel"),
+            ("requests_local", c.requests_local, "Of these, answered inside the client's own send()"),
             ("connections_passed", c.connections_passed, "Times that a connection was handed to user space"),
             ("bytes_passed", c.bytes_passed, "Bytes of requests passed to user space"),
         ]

@@ -13,7 +13,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 pub use file::{ConfigFile, FileError};
-pub use value::{LogFormat, LogLevel, OutputLimit, Permissions, Secret, Size};
+pub use value::{LocalClients, LogFormat, LogLevel, OutputLimit, Permissions, Secret, Size};
 
 use value::Value;
 
@@ -139,6 +139,9 @@ settings! {
     unix_socket "unixsocket": Option<PathBuf> => None, Restart;
     /// Permissions of that socket, in octal; 0: as the umask leaves them
     unix_permissions "unixsocketperm": Permissions => Permissions(0), Restart;
+    /// Clients of this machine that are answered inside their own send(): off;
+    /// auto: all; or those in this cgroup (v2) and below it
+    local_clients "local-clients": LocalClients => LocalClients::Off, Restart;
     /// Most connections at the same time. At run time not more than at the start:
     /// the sessions are made then
     max_clients "maxclients": u32, 1..=65_000 => 10_000, Now;

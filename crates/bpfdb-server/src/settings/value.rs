@@ -151,6 +151,37 @@ optional!(
     |path: &PathBuf| { path.display().to_string() }
 );
 
+/// Which clients are answered inside their own send().
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LocalClients {
+    Off,
+    /// All on this machine: those below the root of the cgroup hierarchy.
+    Auto,
+    /// Those in a cgroup and below it.
+    In(PathBuf),
+}
+
+impl Value for LocalClients {
+    const HINT: &'static str = "off|auto|PATH";
+
+    fn parse(text: &str) -> Result<Self, String> {
+        match text {
+            "off" => Ok(Self::Off),
+            "auto" => Ok(Self::Auto),
+            path if path.starts_with('/') => Ok(Self::In(path.into())),
+            _ => Err("argument must be 'off', 'auto' or the path of a cgroup".into()),
+        }
+    }
+
+    fn show(&self) -> String {
+        match self {
+            Self::Off => "off".into(),
+            Self::Auto => "auto".into(),
+            Self::In(path) => path.display().to_string(),
+        }
+    }
+}
+
 /// A number of bytes: `512M`, `4gb`. Units are of 1024.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Size(pub u64);

@@ -1,9 +1,11 @@
 //! Servers, clients and processes for the tests of this crate.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
+pub mod cgroup;
+pub mod netns;
 mod reply;
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError, Weak, mpsc};
@@ -32,6 +34,18 @@ impl TestServer {
 
     /// The same with other settings; address and port are chosen here.
     pub fn start_with(options: &bpfdb::Options, settings: Settings) -> Self {
+        let local_clients = cgroup::chosen();
+        Self::start_as_told(
+            options,
+            Settings {
+                local_clients,
+                ..settings
+            },
+        )
+    }
+
+    /// The same, with exactly these settings but the port.
+    pub fn start_as_told(options: &bpfdb::Options, settings: Settings) -> Self {
         let engine = Engine::create(options).expect("an engine");
         let options = Options {
             settings: Settings {
@@ -211,16 +225,39 @@ impl Client {
         }
     }
 
+    /// The replies that are here already.
+    pub fn replies_at_hand(&mut self) -> Vec<Vec<u8>> {
+        self.stream.set_nonblocking(true).expect("set");
+        let mut chunk = [0; 65536];
+        if let Ok(got) = self.stream.read(&mut chunk) {
+            self.buffer.extend_from_slice(&chunk[..got]);
+        }
+        self.stream.set_nonblocking(false).expect("set");
+        let mut replies = Vec::new();
+        while let Some(len) = reply_len(&self.buffer) {
+            let rest = self.buffer.split_off(len);
+            replies.push(std::mem::replace(&mut self.buffer, rest));
+        }
+        replies
+    }
+
     /// False at the end of the stream.
     fn fill(&mut self) -> bool {
         let mut chunk = [0; 65536];
-        match self.stream.read(&mut chunk) {
-            Ok(0) => false,
-            Ok(got) => {
-                self.buffer.extend_from_slice(&chunk[..got]);
-                true
+        let start = Instant::now();
+        loop {
+            match self.stream.read(&mut chunk) {
+                Ok(0) => return false,
+                Ok(got) => {
+                    self.buffer.extend_from_slice(&chunk[..got]);
+                    return true;
+                }
+                // A socket in a map of sockets says this when it was woken up
+                // for anything but data, too: bpf/net/local.bpf.h, 6.
+                Err(error)
+                    if error.kind() == ErrorKind::WouldBlock && start.elapsed() < PATIENCE => {}
+                Err(error) => panic!("{error} after {:?}", show(&self.buffer)),
             }
-            Err(error) => panic!("{error} after {:?}", show(&self.buffer)),
         }
     }
 
@@ -233,11 +270,15 @@ impl Client {
     /// Has the server closed the connection? (It may also reset it.)
     pub fn is_closed(&mut self) -> bool {
         let mut chunk = [0; 65536];
+        let start = Instant::now();
         loop {
             match self.stream.read(&mut chunk) {
                 Ok(0) => return true,
                 Ok(_) => {}
-                Err(error) => return error.kind() == std::io::ErrorKind::ConnectionReset,
+                // See fill().
+                Err(error)
+                    if error.kind() == ErrorKind::WouldBlock && start.elapsed() < PATIENCE => {}
+                Err(error) => return error.kind() == ErrorKind::ConnectionReset,
             }
         }
     }
