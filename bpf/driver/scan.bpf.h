@@ -107,6 +107,20 @@ static long scan_step(u64 i, struct scan *scan)
 	return scan->status != BPFDB_OK;
 }
 
+/* Up to `buckets` buckets, if the session may run a statement now. */
+static __always_inline int scan_run(struct scan *scan, struct bpfdb_session *s, u32 buckets)
+{
+	if (unlikely(s->state == BPFDB_TXN_FINISHING))
+		bpfdb_settle(s);
+	if (!session_enter(s))
+		return BPFDB_SESSION_BUSY;
+	scan->status = txn_ready(s);
+	if (scan->status == BPFDB_OK)
+		bpf_loop(buckets, scan_step, scan, 0);
+	txn_touch(s);
+	return session_leave(s, scan->status);
+}
+
 /* ctx: session, io buffer, which holds a struct bpfdb_scan. */
 SEC("raw_tp")
 int bpfdb_run_scan(struct bpf_raw_tracepoint_args *ctx)
@@ -116,19 +130,21 @@ int bpfdb_run_scan(struct bpf_raw_tracepoint_args *ctx)
 		.io = ctx->args[1],
 		.offset = sizeof(struct bpfdb_scan),
 	};
+	struct bpfdb_session *s = bpfdb_session(scan.session);
 	struct bpfdb_scan *request = io_at(scan.io, 0);
 	u32 buckets;
+	int status;
 
-	if (!request)
+	if (!s || !request)
 		return BPFDB_BAD_REQUEST;
 	scan.cursor = request->cursor;
 	scan.wanted = request->keys;
 	buckets = request->buckets;
 	if (buckets > BPFDB_SCAN_BUCKETS_MAX)
 		buckets = BPFDB_SCAN_BUCKETS_MAX;
-	bpf_loop(buckets, scan_step, &scan, 0);
+	status = scan_run(&scan, s, buckets);
 	request->cursor = scan.cursor < SCAN_END ? scan.cursor : 0;
 	request->keys = scan.keys;
 	request->buckets = scan.buckets;
-	return scan.status;
+	return status;
 }

@@ -19,8 +19,7 @@ struct {
 
 static int maintenance_tick(void *map, u32 *key, struct maintenance *m)
 {
-	maintenance_step();
-	bpf_timer_start(&m->timer, MAINTENANCE_PERIOD, 0);
+	bpf_timer_start(&m->timer, maintenance_step(), 0);
 	return 0;
 }
 

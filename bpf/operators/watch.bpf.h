@@ -105,7 +105,7 @@ __noinline int bpfdb_watch(struct bpfdb_session *s NONNULL, struct bpfdb_watch *
 
 	if (!session_enter(s))
 		return BPFDB_SESSION_BUSY;
-	status = key_prepare(s);
+	status = get_begin(s);
 	if (status == BPFDB_OK) {
 		repeat(i, BPFDB_READ_TRIES)
 		{
@@ -114,6 +114,7 @@ __noinline int bpfdb_watch(struct bpfdb_session *s NONNULL, struct bpfdb_watch *
 				break;
 			COUNT(read_retries);
 		}
+		txn_touch(s);
 	}
 	return session_leave(s, status == RETRY ? BPFDB_EXHAUSTED : status);
 }

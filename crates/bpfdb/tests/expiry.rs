@@ -304,3 +304,54 @@ fn memory_comes_back_by_itself() {
         assert_eq!(there, i % 4 >= 2, "key {i}");
     }
 }
+
+/// How long it takes until the timer has removed what expires all at once, and
+/// what the rounds do to a client meanwhile.
+#[test]
+#[ignore = "takes a minute and a gigabyte"]
+fn soak_four_million_expire_at_once() {
+    const KEYS: u64 = 4_000_000;
+    const BATCH: u64 = 1_000;
+    let engine = Engine::create(&Options {
+        memory_limit: 1 << 30,
+        memory_ahead: 256 << 20,
+        ..Options::default()
+    })
+    .expect("the engine starts");
+    let mut session = engine.session().expect("session");
+    let until = engine.now_ms() + 60_000;
+    let start = Instant::now();
+
+    for first in (0..KEYS).step_by(BATCH as usize) {
+        let keys: Vec<[u8; 8]> = (first..first + BATCH).map(u64::to_ne_bytes).collect();
+        // One in a hundred stays.
+        let operation = |key: &[u8; 8]| -> Option<u64> {
+            (u64::from_ne_bytes(*key) % 100 != 0).then_some(until)
+        };
+        let operations: Vec<Operation<'_>> = keys
+            .iter()
+            .map(|key| Operation::SetEntry(key, key, operation(key)))
+            .collect();
+        for outcome in session.batch(&operations, 16).expect("batch") {
+            outcome.expect("set");
+        }
+    }
+    println!("{KEYS} records set in {:?}", start.elapsed());
+    sleep(Duration::from_millis(until.saturating_sub(engine.now_ms())));
+    let (start, mut longest, mut gets) = (Instant::now(), Duration::ZERO, 0u64);
+    while engine.stats().expect("stats").expiring > 0 {
+        assert!(start.elapsed() < Duration::from_secs(60), "they stay");
+        for i in 0..1_000u64 {
+            let before = Instant::now();
+            let there = session.get(&i.to_ne_bytes()).expect("get").is_some();
+            longest = longest.max(before.elapsed());
+            assert_eq!(there, i % 100 == 0);
+            gets += 1;
+        }
+    }
+    println!(
+        "all gone after {:?}; the longest of {gets} GETs took {longest:?}",
+        start.elapsed()
+    );
+    assert_eq!(engine.stats().expect("stats").records, KEYS / 100);
+}

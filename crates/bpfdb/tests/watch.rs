@@ -57,6 +57,13 @@ fn whatever_writes_a_key_changes_its_token() {
         }
     }
     assert_eq!(session.watch(b""), Err(Status::KeyTooLarge));
+    // In a transaction that has failed neither a token nor a scan is of use.
+    other.begin().expect("begin");
+    set(&mut other, b"k");
+    session.begin().expect("begin");
+    assert_eq!(session.get(b"k"), Err(Status::Conflict));
+    assert_eq!(session.watch(b"l"), Err(Status::WrongState));
+    assert_eq!(session.scan(0, 10), Err(Status::WrongState));
 }
 
 #[test]
