@@ -144,7 +144,7 @@ impl Server {
             return;
         }
         self.with_client(index, |server, client| {
-            client.nudge(&server.programs.connections)?;
+            client.nudge()?;
             let arrived = server.programs.connections.arrived(index);
             if arrived.is_broken() {
                 return Ok(Next::Close);

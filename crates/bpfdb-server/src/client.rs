@@ -149,14 +149,9 @@ impl Client {
     }
 
     /// Data that arrived before the connection was accepted waits until
-    /// somebody asks for it: that makes the kernel look at it.
-    pub(crate) fn nudge(&mut self, connections: &Connections) -> io::Result<()> {
-        let mut buffer = [0; 4096];
-        if let Some(got @ 1..) = socket::receive(self.socket.as_fd(), &mut buffer)? {
-            self.take_over();
-            self.received(&buffer[..got], connections);
-        }
-        Ok(())
+    /// somebody makes the kernel look at it.
+    pub(crate) fn nudge(&self) -> io::Result<()> {
+        socket::announce_arrived(self.socket.as_fd())
     }
 
     fn received(&mut self, bytes: &[u8], connections: &Connections) {

@@ -115,6 +115,30 @@ pub(crate) fn keep_alive(socket: BorrowedFd<'_>, seconds: u64) {
     }
 }
 
+/// Makes the kernel give what has arrived to the programs, as it does when
+/// something arrives.
+///
+/// A `recv()` does so too, but it then sets TCP's `copied_seq` back to what it
+/// was before the programs took the bytes (`tcp_bpf_recvmsg_parser`, 6.18):
+/// poll calls the socket readable from then on, and nothing can be read.
+pub(crate) fn announce_arrived(socket: BorrowedFd<'_>) -> io::Result<()> {
+    let least: libc::c_int = 1;
+    // SAFETY: an integer, as long as it says.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_RCVLOWAT,
+            (&raw const least).cast(),
+            size_of_val(&least) as libc::socklen_t,
+        )
+    };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
 /// Receives without blocking: `None` if there is nothing now, 0 at the end.
 pub(crate) fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Option<usize>> {
     // SAFETY: the buffer is as long as its length.

@@ -3,6 +3,7 @@
 
 pub mod cgroup;
 pub mod netns;
+pub mod process;
 mod reply;
 
 use std::io::{ErrorKind, Read, Write};
@@ -47,13 +48,7 @@ impl TestServer {
     /// The same, with exactly these settings but the port.
     pub fn start_as_told(options: &bpfdb::Options, settings: Settings) -> Self {
         let engine = Engine::create(options).expect("an engine");
-        let options = Options {
-            settings: Settings {
-                port: 0,
-                ..settings
-            },
-            ..Options::default()
-        };
+        let options = at_any_port(settings);
         let (sender, receiver) = mpsc::channel();
         let of_thread = engine.clone();
         let thread = thread::spawn(move || {
@@ -119,6 +114,16 @@ impl TestServer {
 impl Drop for TestServer {
     fn drop(&mut self) {
         self.stop_now();
+    }
+}
+
+pub fn at_any_port(settings: Settings) -> Options {
+    Options {
+        settings: Settings {
+            port: 0,
+            ..settings
+        },
+        ..Options::default()
     }
 }
 
@@ -264,6 +269,15 @@ impl Client {
     /// Everything that comes until the server closes.
     pub fn until_closed(&mut self) -> Vec<u8> {
         while self.fill() {}
+        std::mem::take(&mut self.buffer)
+    }
+
+    /// The same, if the server may also reset the connection, or wait for more.
+    pub fn try_until_closed(&mut self) -> Vec<u8> {
+        let mut chunk = [0; 65536];
+        while let Ok(got @ 1..) = self.stream.read(&mut chunk) {
+            self.buffer.extend_from_slice(&chunk[..got]);
+        }
         std::mem::take(&mut self.buffer)
     }
 
