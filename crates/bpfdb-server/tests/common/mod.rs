@@ -9,6 +9,7 @@ mod reply;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -169,6 +170,22 @@ impl Drop for Redis {
 fn free_port() -> u16 {
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
     listener.local_addr().expect("bound").port()
+}
+
+/// Raises a flag at the end, also if that is a panic: else a test would wait for
+/// ever for a thread that looks at the flag.
+pub struct AtEnd<'a>(&'a AtomicBool);
+
+impl<'a> AtEnd<'a> {
+    pub fn of(flag: &'a AtomicBool) -> Self {
+        Self(flag)
+    }
+}
+
+impl Drop for AtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {

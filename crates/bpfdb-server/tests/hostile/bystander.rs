@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::common::{Client, request};
+use crate::common::{AtEnd, Client, request};
 
 /// Most of what a machine that does something else may add to a reply.
 const PATIENT: Duration = Duration::from_secs(1);
@@ -86,20 +86,11 @@ pub fn while_working<T>(server: SocketAddr, work: impl FnOnce() -> T) -> (T, Lat
                 daemon: Latency::of(daemon),
             }
         });
-        let end = AtEnd(&done);
+        let end = AtEnd::of(&done);
         let result = work();
         drop(end);
         (result, bystander.join().expect("it is served"))
     })
-}
-
-/// Also if the work panics: else the test would wait for the bystander for ever.
-struct AtEnd<'a>(&'a AtomicBool);
-
-impl Drop for AtEnd<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }
 
 pub fn alone(server: SocketAddr) -> Latencies {
