@@ -176,6 +176,8 @@ impl Client {
         self.late = false;
         self.connection.active = Instant::now();
         let mut rounds = 0..ROUNDS;
+        // What came last was all there was: if there is more by now, it is told.
+        let mut drained = false;
         loop {
             let more = self.execute(tools);
             self.flush(tools.instance)?;
@@ -193,6 +195,10 @@ impl Client {
                 // told again.
                 return Ok(Next::Keep);
             }
+            if drained {
+                self.hand_back(tools);
+                return Ok(Next::Keep);
+            }
             match socket::receive(self.socket.as_fd(), tools.buffer)? {
                 Some(0) if self.waiting(tools.kernel) > 0 => {
                     // The client has ended its stream, and the last bytes of it
@@ -204,6 +210,7 @@ impl Client {
                 Some(got) => {
                     tools.instance.statistics.input_bytes.add(got as u64);
                     self.received(&tools.buffer[..got], tools.kernel);
+                    drained = got < tools.buffer.len();
                 }
                 None => {
                     self.hand_back(tools);
@@ -213,10 +220,16 @@ impl Client {
         }
     }
 
-    /// Lets the kernel answer again, if nothing is begun here.
+    /// Lets the kernel answer again, if nothing is begun here. Not behind a
+    /// request that it does not answer: where there was one there are more, and
+    /// each would come here by way of the kernel's worker.
     fn hand_back(&mut self, tools: &Tools<'_>) {
         let known = tools.instance.admits(&self.connection);
-        if !known || !self.parser.is_idle() || !self.connection.may_be_handed_back() {
+        if !known
+            || self.connection.slow
+            || !self.parser.is_idle()
+            || !self.connection.may_be_handed_back()
+        {
             return;
         }
         let connections = tools.kernel;

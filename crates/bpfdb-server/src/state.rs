@@ -69,6 +69,8 @@ pub(crate) struct ConnectionState {
     pub(crate) watched: Vec<(Vec<u8>, WatchToken)>,
     /// Set by a command after which the connection is closed.
     pub(crate) close: bool,
+    /// The kernel does not answer what was executed last.
+    pub(crate) slow: bool,
     /// Bytes kept of requests, and of replies.
     pub(crate) input: usize,
     pub(crate) output: usize,
@@ -95,6 +97,7 @@ impl ConnectionState {
             queue: None,
             watched: Vec::new(),
             close: false,
+            slow: false,
             input: 0,
             output: 0,
         }

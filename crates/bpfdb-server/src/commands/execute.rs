@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use bpfdb::Status;
 
-use super::definition::{Command, Flag};
+use super::definition::{Command, Flag, Path};
 use super::table::{self, Call};
 use super::{Context, Failure, Outcome, atomic};
 use crate::reply;
@@ -75,6 +75,7 @@ fn admit(context: &Context<'_>, request: &Request) -> Result<Call, Failure> {
 fn run(context: &mut Context<'_>, call: Call, words: &[Vec<u8>]) -> Outcome {
     let start = Instant::now();
     context.connection.command = call.command.name;
+    context.connection.slow = call.command.path == Path::UserSpace;
     let outcome = patiently(context, call.command, &words[call.name_words..]);
     if !call.command.has(Flag::SkipSlowlog) && !call.command.secret {
         let connection = &*context.connection;

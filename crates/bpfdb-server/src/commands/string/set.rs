@@ -80,6 +80,7 @@ fn allowed(form: Option<Form>, before: Expiry<'_>) -> Option<Form> {
 fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     let (key, value) = (&arguments[0], &arguments[1]);
     let options = Options::parse(&arguments[2..])?;
+    context.connection.slow = arguments.len() > 2;
     let expires_at = match options.expiry {
         Expiry::At(form, text) => Some(form.deadline(context, COMMAND.name, text)?),
         Expiry::Drop | Expiry::Keep => None,
