@@ -29,10 +29,16 @@
 
 /* Requests in one run; the rest of the message is another run. */
 #define REQUESTS_PER_RUN 4096
+/* Parts of one message that the kernel may keep unseen: each has a byte. */
+#define PARTS_KEPT 8
+/* How often the parts of a request are looked at before the daemon, which need
+ * not begin anew each time, gets them. */
+#define PARTS_MAX 64
 
 __noinline int hand_over(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL, u32 index)
 {
 	c->corked = 0;
+	c->parts = 0;
 	c->handed += m->size;
 	COUNT_N(bytes_passed, m->size);
 	connection_raise(c, index, BPFDB_CONNECTION_USER);
@@ -46,14 +52,22 @@ static __always_inline int give_up(struct bpfdb_connection *c, u32 index)
 	return SK_DROP;
 }
 
-/* Waits for the rest of a request, unless it is too long, or the kernel cannot
- * keep more parts (then it runs the program before all is there). */
+/*
+ * Waits for the rest of a request, unless it is too long, or comes in too many
+ * parts. The kernel keeps 17 parts at most, and loses the connection to the next
+ * one (ENOSPC, seen on 6.18; adjacent parts are one, until others take turns
+ * with the same page). So the program looks again after a few bytes: then it
+ * makes one part of all (bpf_msg_pull_data).
+ */
 static __always_inline int keep_back(struct sk_msg_md *m, struct bpfdb_connection *c, u32 index)
 {
 	u32 need = c->need > m->size ? c->need : m->size + 1;
 
-	if (need > BPFDB_REQUEST_MAX || m->size < c->corked)
+	if (need > BPFDB_REQUEST_MAX || m->size < c->corked || c->parts >= PARTS_MAX)
 		return hand_over(m, c, index);
+	if (need > m->size + PARTS_KEPT)
+		need = m->size + PARTS_KEPT;
+	c->parts++;
 	c->corked = need;
 	bpf_msg_cork_bytes(m, need);
 	return SK_PASS;
@@ -115,6 +129,7 @@ static __always_inline bool message_cut(struct sk_msg_md *m, const struct bpfdb_
 static __always_inline int message_send(struct sk_msg_md *m, struct bpfdb_connection *c)
 {
 	c->corked = 0;
+	c->parts = 0;
 	STORE(c->replied, c->replied + c->out);
 	STORE(c->answered, c->answered + c->request);
 	return SK_PASS;

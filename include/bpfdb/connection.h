@@ -87,7 +87,7 @@ struct bpfdb_connection {
 	__u32 corked; /* size up to which a split request is being assembled, or 0 */
 	__u32 answers; /* requests answered in this message */
 	__u32 resp3; /* replies are in RESP3; the daemon writes it */
-	__u32 reserved;
+	__u32 parts; /* how often the split request was looked at */
 	__u32 client_first; /* TCP sequence number of the client's first byte */
 	__u32 server_first; /* and of the first one to the client */
 	struct bpfdb_flow flow;

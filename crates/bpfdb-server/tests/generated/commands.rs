@@ -192,6 +192,7 @@ pub static NOT_COMPARED: &[(&str, &str)] = &[
     ("shutdown", "ends the server: see the tests of bpfdb serve"),
     ("slaveof", "would make a copy of redis-server"),
     ("wait", "waits, in redis-server"),
+    ("role", "tells of the server itself"),
 ];
 
 pub fn find(name: &[u8]) -> Option<&'static Command> {

@@ -34,12 +34,6 @@ pub static DIFFERENCES: &[Difference] = &[
         explains: |_, redis, bpfdb| !redis.is_error() && is_error(bpfdb, TOO_LONG),
     },
     Difference {
-        name: "not implemented yet",
-        reason: "the command says so itself",
-        diverges: true,
-        explains: |_, _, bpfdb| bpfdb.text.starts_with(b"ERR unknown subcommand"),
-    },
-    Difference {
         name: "accesses are not recorded",
         reason: "reads do not write",
         diverges: false,
