@@ -326,7 +326,7 @@ fn soak_four_million_expire_at_once() {
         let keys: Vec<[u8; 8]> = (first..first + BATCH).map(u64::to_ne_bytes).collect();
         // One in a hundred stays.
         let operation = |key: &[u8; 8]| -> Option<u64> {
-            (u64::from_ne_bytes(*key) % 100 != 0).then_some(until)
+            (!u64::from_ne_bytes(*key).is_multiple_of(100)).then_some(until)
         };
         let operations: Vec<Operation<'_>> = keys
             .iter()
