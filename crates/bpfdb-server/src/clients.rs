@@ -1,6 +1,9 @@
 //! All connections, by the index of their session.
 
+use std::os::fd::AsRawFd;
 use std::time::Instant;
+
+use nix::sys::socket::{Shutdown, shutdown};
 
 use crate::client::Client;
 
@@ -49,8 +52,15 @@ impl Clients {
         self.slots.iter_mut().flatten()
     }
 
-    /// Whoever has this index is closed soon.
+    /// Whoever has this index is closed soon. Its stream ends at once: the kernel
+    /// answers nothing any more.
     pub(crate) fn condemn(&mut self, index: u32, cookie: u64) {
+        if let Some(client) = self.get(index)
+            && client.cookie == cookie
+        {
+            // It may have ended by itself.
+            let _ = shutdown(client.socket.as_raw_fd(), Shutdown::Both);
+        }
         self.condemned.push((index, cookie));
     }
 
