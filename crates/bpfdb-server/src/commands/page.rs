@@ -32,7 +32,7 @@ pub fn page() -> String {
 }
 
 fn rows(page: &mut String, command: &Command) {
-    if command.subcommands.is_empty() {
+    if command.fits(1) || command.subcommands.is_empty() {
         row(page, command);
     }
     for subcommand in command.subcommands {

@@ -2,7 +2,6 @@
 
 use crate::common::TestServer;
 use crate::install::{Source, run};
-use crate::is_ready;
 
 #[test]
 fn go_redis() {
@@ -21,9 +20,6 @@ fn go_redis() {
         run("env", &arguments, folder);
     });
     let server = TestServer::shared();
-    if !is_ready(&server) {
-        return;
-    }
     let session = folder.join("session");
     let port = server.address.port().to_string();
     run(session.to_str().expect("a path"), &[&port], &folder);

@@ -18,11 +18,6 @@ fn run(program: &str, arguments: &[&str]) -> String {
     install::run(program, arguments, Path::new("."))
 }
 
-/// Do all the commands exist that a session needs?
-fn is_ready(server: &TestServer) -> bool {
-    server.knows(&["multi", "watch", "expire", "scan", "incrbyfloat"])
-}
-
 fn port(server: &TestServer) -> String {
     server.address.port().to_string()
 }

@@ -2,7 +2,6 @@
 
 use crate::common::TestServer;
 use crate::install::{Source, run};
-use crate::is_ready;
 
 #[test]
 fn redis_py() {
@@ -26,9 +25,6 @@ fn redis_py() {
         run(pip.to_str().expect("a path"), &arguments, folder);
     });
     let server = TestServer::shared();
-    if !is_ready(&server) {
-        return;
-    }
     let python = folder.join("venv/bin/python");
     let script = source.file("session.py");
     run(

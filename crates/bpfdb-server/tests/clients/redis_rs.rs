@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use redis::{Client, Commands, Connection, ExpireOption, RedisResult, Value};
 
 use crate::common::{PATIENCE, TestServer};
-use crate::is_ready;
 
 fn client(server: &TestServer) -> Client {
     Client::open(format!("redis://{}", server.address)).expect("an address")
@@ -15,9 +14,6 @@ fn client(server: &TestServer) -> Client {
 #[test]
 fn redis_rs() {
     let server = TestServer::shared();
-    if !is_ready(&server) {
-        return;
-    }
     let client = client(&server);
     let mut connection = client.get_connection().expect("a connection");
     values(&mut connection).expect("values");

@@ -90,16 +90,6 @@ impl TestServer {
         Client::connect(self.address)
     }
 
-    /// Does the server know all these commands?
-    pub fn knows(&self, names: &[&str]) -> bool {
-        let mut client = self.client();
-        names.iter().all(|name| {
-            let told = client.ask(&[b"command", b"info", name.as_bytes()]);
-            let (told, _) = Reply::parse(&told).expect("whole");
-            !told.items[0].is_nil
-        })
-    }
-
     pub fn stop(mut self) {
         self.stop_now();
     }
