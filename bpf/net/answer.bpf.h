@@ -135,6 +135,37 @@ static __always_inline int message_send(struct sk_msg_md *m, struct bpfdb_connec
 	return SK_PASS;
 }
 
+/* ---- Counting ------------------------------------------------------------ */
+
+static __always_inline void run_begin(struct bpfdb_connection *c)
+{
+	c->run_command = 0;
+	c->run = 0;
+}
+
+static __always_inline void run_end(struct bpfdb_connection *c)
+{
+	u32 command = c->run_command;
+
+	if (c->run && command < BPFDB_COMMAND_COUNT)
+		COUNT_N(commands[command], c->run);
+}
+
+/* A command was answered. Those of a pipeline often are the same: one addition
+ * to a counter for a row of them. */
+static __always_inline void command_count(struct bpfdb_connection *c)
+{
+	c->answers++;
+	if (c->command != c->run_command) {
+		run_end(c);
+		c->run_command = c->command;
+		c->run = 0;
+	}
+	c->run++;
+}
+
+/* ---- A message ----------------------------------------------------------- */
+
 /* Answers what can be answered: what stopped it. */
 static __always_inline int message_answer(struct sk_msg_md *m, struct bpfdb_connection *c,
 					  struct bpfdb_session *s)
@@ -143,24 +174,23 @@ static __always_inline int message_answer(struct sk_msg_md *m, struct bpfdb_conn
 
 	if (!message_open(m, c))
 		return SLOW;
+	run_begin(c);
 	repeat(i, REQUESTS_PER_RUN)
 	{
 		result = request_answer(m, c, s);
 		if (result != DONE)
 			break;
-		c->answers++;
+		command_count(c);
 		c->request = c->at;
 		if (c->at >= c->size || c->out > BPFDB_REPLY_BATCH)
 			break;
 	}
+	run_end(c);
 	/* Executed, but its reply is lost. */
 	if (result == NO_ROOM || !message_cut(m, c))
 		return NO_ROOM;
-	if (c->answers) {
-		COUNT_N(requests_fast, c->answers);
-		if (c->request < c->size)
-			bpf_msg_apply_bytes(m, c->out);
-	}
+	if (c->answers && c->request < c->size)
+		bpf_msg_apply_bytes(m, c->out);
 	return result;
 }
 

@@ -9,22 +9,34 @@
 #define ERROR_TEXT_MAX 160
 
 struct error_text {
+	u32 kind; /* enum bpfdb_error_reply */
 	u32 len;
 	char bytes[ERROR_TEXT_MAX];
 };
 
-#define ERROR_TEXT(text) {sizeof("-" text "\r\n") - 1, "-" text "\r\n"}
-#define ERROR_ROW(name, value, text, action) [value] = ERROR_TEXT("ERR " text "; " action),
+#define ERROR_TEXT(kind, text)                                                                     \
+	{BPFDB_ERROR_REPLY_##kind, sizeof("-" text "\r\n") - 1, "-" text "\r\n"}
+#define ERROR_ROW(name, value, text, action) [value] = ERROR_TEXT(ERR, "ERR " text "; " action),
 
 static const struct error_text error_texts[64] = {BPFDB_STATUS_LIST(ERROR_ROW)};
 
-static const struct error_text error_conflict = ERROR_TEXT(BPFDB_REPLY_CONFLICT);
-static const struct error_text error_oom = ERROR_TEXT(BPFDB_REPLY_OOM);
-static const struct error_text error_failed = ERROR_TEXT(BPFDB_REPLY_FAILED);
-static const struct error_text error_nested = ERROR_TEXT(BPFDB_REPLY_NESTED);
-static const struct error_text error_no_transaction = ERROR_TEXT(BPFDB_REPLY_NO_TRANSACTION);
+static const struct error_text error_conflict = ERROR_TEXT(CONFLICT, BPFDB_REPLY_CONFLICT);
+static const struct error_text error_oom = ERROR_TEXT(OOM, BPFDB_REPLY_OOM);
+static const struct error_text error_failed = ERROR_TEXT(ERR, BPFDB_REPLY_FAILED);
+static const struct error_text error_nested = ERROR_TEXT(ERR, BPFDB_REPLY_NESTED);
+static const struct error_text error_no_transaction = ERROR_TEXT(ERR, BPFDB_REPLY_NO_TRANSACTION);
 
 _Static_assert(BPFDB_STATUS_COUNT <= 64, "a mask bounds the table of texts");
+
+static __always_inline void count_error_reply(const struct bpfdb_connection *c, u32 kind)
+{
+	u32 command = c->command;
+
+	if (kind < BPFDB_ERROR_REPLY_COUNT)
+		COUNT(error_replies[kind]);
+	if (command < BPFDB_COMMAND_COUNT)
+		COUNT(commands_failed[command]);
+}
 
 static __always_inline int reply_error_text(struct sk_msg_md *m, struct bpfdb_connection *c,
 					    const struct error_text *text)
@@ -38,6 +50,7 @@ static __always_inline int reply_error_text(struct sk_msg_md *m, struct bpfdb_co
 	if (!packet_copy(p, m->data_end, (const u8 *)text->bytes, len))
 		return NO_ROOM;
 	c->out += len;
+	count_error_reply(c, text->kind);
 	return DONE;
 }
 

@@ -12,6 +12,10 @@ static __always_inline void count_outcome(struct bpfdb_session *s, u32 operation
 	struct bpfdb_counters *c;
 
 	s->operations[operation % BPFDB_OP_COUNT]++;
+	if (operation == BPFDB_OP_GET) {
+		s->gets_found += status == BPFDB_FOUND;
+		s->gets_missed += status == BPFDB_NOT_FOUND;
+	}
 	if (likely(status < BPFDB_FIRST_ERROR))
 		return;
 	c = bpf_map_lookup_elem(&counters, &zero);

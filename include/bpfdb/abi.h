@@ -13,7 +13,7 @@
 #include <bpfdb/status.h>
 
 /* Raised when a structure below or a pinned map changes its layout. */
-#define BPFDB_ABI_VERSION 2
+#define BPFDB_ABI_VERSION 3
 
 /* ---- Storage ------------------------------------------------------------ */
 
@@ -210,6 +210,9 @@ struct bpfdb_session {
 	/* Operators executed, never reset. Here, because this cache line is at hand;
 	 * not atomic (docs/decisions/0004-counters.md). */
 	__u64 operations[BPFDB_OP_COUNT];
+	/* Of these, GETs (not those for update) that found a value, and that did not. */
+	__u64 gets_found;
+	__u64 gets_missed;
 
 	/* Operands. value: the bytes if value_len <= BPFDB_INLINE_MAX, else
 	 * value[0] = address of the slot. For SET the slot comes from
@@ -352,6 +355,36 @@ struct bpfdb_engine {
 	struct bpfdb_class classes[BPFDB_CLASS_ENTRIES];
 };
 
+/* Redis commands that the kernel answers, by which it counts them. */
+enum bpfdb_command {
+	BPFDB_COMMAND_APPEND = 0,
+	BPFDB_COMMAND_BEGIN = 1,
+	BPFDB_COMMAND_COMMIT = 2,
+	BPFDB_COMMAND_DECR = 3,
+	BPFDB_COMMAND_DECRBY = 4,
+	BPFDB_COMMAND_DEL = 5,
+	BPFDB_COMMAND_ECHO = 6,
+	BPFDB_COMMAND_EXISTS = 7,
+	BPFDB_COMMAND_GET = 8,
+	BPFDB_COMMAND_INCR = 9,
+	BPFDB_COMMAND_INCRBY = 10,
+	BPFDB_COMMAND_MGET = 11,
+	BPFDB_COMMAND_MSET = 12,
+	BPFDB_COMMAND_PING = 13,
+	BPFDB_COMMAND_ROLLBACK = 14,
+	BPFDB_COMMAND_SET = 15,
+	BPFDB_COMMAND_STRLEN = 16,
+	BPFDB_COMMAND_COUNT = 17,
+};
+
+/* Errors that the kernel replies, by their first word. */
+enum bpfdb_error_reply {
+	BPFDB_ERROR_REPLY_ERR = 0,
+	BPFDB_ERROR_REPLY_CONFLICT = 1,
+	BPFDB_ERROR_REPLY_OOM = 2,
+	BPFDB_ERROR_REPLY_COUNT = 3,
+};
+
 /* Per-processor counters; `bpfdb stats` sums them. */
 struct bpfdb_counters {
 	__u64 operations[BPFDB_OP_COUNT]; /* of closed and open sessions: summed by user space */
@@ -367,8 +400,10 @@ struct bpfdb_counters {
 	__u64 records_swept;
 	__u64 records_expired; /* removed by the sweeper because their time was over */
 	__u64 sessions_reaped;
-	__u64 requests_fast; /* Redis requests answered in the kernel */
-	__u64 requests_local; /* of these, inside the client's own send() */
+	__u64 commands[BPFDB_COMMAND_COUNT]; /* Redis commands answered in the kernel */
+	__u64 commands_failed[BPFDB_COMMAND_COUNT]; /* of these, with an error */
+	__u64 error_replies[BPFDB_ERROR_REPLY_COUNT];
+	__u64 requests_local; /* of the commands, inside the client's own send() */
 	__u64 connections_passed; /* hand-overs to user space */
 	__u64 bytes_passed;
 };

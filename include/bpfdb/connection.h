@@ -108,6 +108,9 @@ struct bpfdb_connection {
 	__u32 out;  /* bytes of replies at the front of the message */
 	__u32 room; /* replies may be written up to here */
 	__u32 gaps; /* bytes inserted into the message to make room */
+	__u32 command; /* enum bpfdb_command: being executed */
+	__u32 run_command; /* commands in a row that were not counted yet: which, */
+	__u32 run; /* how many */
 	__u64 name; /* the command's, in small letters */
 	__u8 text[64];
 	__u8 window[BPFDB_WINDOW + BPFDB_WINDOW_PAD];

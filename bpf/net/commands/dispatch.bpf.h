@@ -38,27 +38,33 @@ __noinline int command_name(struct bpfdb_connection *c NONNULL)
 	return DONE;
 }
 
+/* The command's number stays, for those who count. */
+#define RUN(name, call) ((c->command = BPFDB_COMMAND_##name), call)
+
 static __always_inline int command_run(struct sk_msg_md *m, struct bpfdb_connection *c,
 				       struct bpfdb_session *s)
 {
 	switch (c->name) {
-	case WORD('g', 'e', 't', 0, 0, 0, 0, 0): return command_get(m, c, s);
-	case WORD('s', 'e', 't', 0, 0, 0, 0, 0): return command_set(m, c, s);
-	case WORD('i', 'n', 'c', 'r', 0, 0, 0, 0): return command_counter(m, c, s, 0, 1);
-	case WORD('d', 'e', 'c', 'r', 0, 0, 0, 0): return command_counter(m, c, s, 1, 1);
-	case WORD('i', 'n', 'c', 'r', 'b', 'y', 0, 0): return command_counter(m, c, s, 0, 2);
-	case WORD('d', 'e', 'c', 'r', 'b', 'y', 0, 0): return command_counter(m, c, s, 1, 2);
-	case WORD('d', 'e', 'l', 0, 0, 0, 0, 0): return command_del(m, c, s);
-	case WORD('e', 'x', 'i', 's', 't', 's', 0, 0): return command_exists(m, c, s);
-	case WORD('m', 'g', 'e', 't', 0, 0, 0, 0): return command_mget(m, c, s);
-	case WORD('m', 's', 'e', 't', 0, 0, 0, 0): return command_mset(m, c, s);
-	case WORD('s', 't', 'r', 'l', 'e', 'n', 0, 0): return command_strlen(m, c, s);
-	case WORD('a', 'p', 'p', 'e', 'n', 'd', 0, 0): return command_append(m, c, s);
-	case WORD('b', 'e', 'g', 'i', 'n', 0, 0, 0): return command_begin(m, c, s);
-	case WORD('c', 'o', 'm', 'm', 'i', 't', 0, 0): return command_commit(m, c, s);
-	case WORD('r', 'o', 'l', 'l', 'b', 'a', 'c', 'k'): return command_rollback(m, c, s);
-	case WORD('p', 'i', 'n', 'g', 0, 0, 0, 0): return command_ping(m, c);
-	case WORD('e', 'c', 'h', 'o', 0, 0, 0, 0): return command_echo(m, c);
+	case WORD('g', 'e', 't', 0, 0, 0, 0, 0): return RUN(GET, command_get(m, c, s));
+	case WORD('s', 'e', 't', 0, 0, 0, 0, 0): return RUN(SET, command_set(m, c, s));
+	case WORD('i', 'n', 'c', 'r', 0, 0, 0, 0): return RUN(INCR, command_counter(m, c, s, 0, 1));
+	case WORD('d', 'e', 'c', 'r', 0, 0, 0, 0): return RUN(DECR, command_counter(m, c, s, 1, 1));
+	case WORD('i', 'n', 'c', 'r', 'b', 'y', 0, 0):
+		return RUN(INCRBY, command_counter(m, c, s, 0, 2));
+	case WORD('d', 'e', 'c', 'r', 'b', 'y', 0, 0):
+		return RUN(DECRBY, command_counter(m, c, s, 1, 2));
+	case WORD('d', 'e', 'l', 0, 0, 0, 0, 0): return RUN(DEL, command_del(m, c, s));
+	case WORD('e', 'x', 'i', 's', 't', 's', 0, 0): return RUN(EXISTS, command_exists(m, c, s));
+	case WORD('m', 'g', 'e', 't', 0, 0, 0, 0): return RUN(MGET, command_mget(m, c, s));
+	case WORD('m', 's', 'e', 't', 0, 0, 0, 0): return RUN(MSET, command_mset(m, c, s));
+	case WORD('s', 't', 'r', 'l', 'e', 'n', 0, 0): return RUN(STRLEN, command_strlen(m, c, s));
+	case WORD('a', 'p', 'p', 'e', 'n', 'd', 0, 0): return RUN(APPEND, command_append(m, c, s));
+	case WORD('b', 'e', 'g', 'i', 'n', 0, 0, 0): return RUN(BEGIN, command_begin(m, c, s));
+	case WORD('c', 'o', 'm', 'm', 'i', 't', 0, 0): return RUN(COMMIT, command_commit(m, c, s));
+	case WORD('r', 'o', 'l', 'l', 'b', 'a', 'c', 'k'):
+		return RUN(ROLLBACK, command_rollback(m, c, s));
+	case WORD('p', 'i', 'n', 'g', 0, 0, 0, 0): return RUN(PING, command_ping(m, c));
+	case WORD('e', 'c', 'h', 'o', 0, 0, 0, 0): return RUN(ECHO, command_echo(m, c));
 	default: return SLOW;
 	}
 }

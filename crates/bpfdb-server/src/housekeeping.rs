@@ -104,7 +104,7 @@ impl Server {
         match self.engine.counters() {
             Ok(counters) => {
                 let daemon = self.instance.statistics.commands_executed();
-                self.instance.rate.look(counters.requests_fast + daemon);
+                self.instance.rate.look(counters.requests_fast() + daemon);
             }
             Err(error) => tracing::warn!(%error, "cannot read the engine's counters"),
         }

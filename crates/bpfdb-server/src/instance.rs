@@ -9,7 +9,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bpfdb::Stats;
+
 use crate::authentication::Users;
+use crate::counted::Counted;
 use crate::latency::Latency;
 use crate::programs::Gate;
 use crate::server::Options;
@@ -37,6 +40,8 @@ pub(crate) struct Instance {
     /// Seconds since 1970.
     pub(crate) started: u64,
     pub(crate) statistics: Arc<Statistics>,
+    /// What the kernel had counted when counting began.
+    base: Counted,
     pub(crate) slowlog: Slowlog,
     pub(crate) latency: Latency,
     /// Error replies by their first word.
@@ -55,6 +60,7 @@ impl Instance {
         stopper: Stopper,
         address: SocketAddr,
         statistics: Arc<Statistics>,
+        base: Counted,
         clients_max: u32,
     ) -> Self {
         let mut settings = options.settings.clone();
@@ -71,6 +77,7 @@ impl Instance {
             run_id: random_id(),
             started: unix_seconds(),
             statistics,
+            base,
             slowlog: Slowlog::default(),
             latency: Latency::default(),
             errors: BTreeMap::new(),
@@ -113,6 +120,18 @@ impl Instance {
                 tracing::info!(name, value, "a setting was changed");
             }
         }
+    }
+
+    /// What the kernel has counted since counting began.
+    pub(crate) fn counted(&self, stats: &Stats) -> Counted {
+        Counted::of(stats).since(&self.base)
+    }
+
+    /// CONFIG RESETSTAT: counting begins.
+    pub(crate) fn reset_statistics(&mut self, stats: &Stats) {
+        self.base = Counted::of(stats);
+        self.statistics.reset();
+        self.errors.clear();
     }
 
     /// Takes note of an error reply.

@@ -13,6 +13,7 @@
 //! server.rs        one thread, one epoll; who is ready
 //! admission.rs     beginning and end of connections
 //! housekeeping.rs  once a second: idle, slow and greedy connections
+//! counted.rs       what the kernel counted, since when
 //! instance.rs      settings, statistics, what was slow
 //! settings/        every setting, once
 //! metrics.rs       for Prometheus, in a thread of its own
@@ -33,6 +34,7 @@ mod client;
 mod clients;
 mod commands;
 mod connections;
+mod counted;
 mod dump;
 mod error;
 mod extended;

@@ -13,6 +13,7 @@ use crate::cgroup::Cgroup;
 use crate::client::{Client, Next, State, Tools};
 use crate::clients::Clients;
 use crate::commands;
+use crate::counted::Counted;
 use crate::error::{Result, system};
 use crate::instance::Instance;
 use crate::metrics::Endpoint;
@@ -110,6 +111,7 @@ impl Server {
             Stopper::new()?,
             address,
             statistics,
+            Counted::of(&engine.stats()?),
             sessions,
         );
         instance.metrics_address = metrics.as_ref().map(|metrics| metrics.address);

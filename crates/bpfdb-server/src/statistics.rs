@@ -180,6 +180,10 @@ pub(crate) struct Statistics {
     pub(crate) output_bytes: Number,
     pub(crate) error_replies: Number,
     pub(crate) authentications_failed: Number,
+    /// Values asked for by commands that change the key as well: the engine
+    /// counts the others.
+    pub(crate) gets_found: Number,
+    pub(crate) gets_missed: Number,
     commands: BTreeMap<&'static str, CommandStatistics>,
 }
 
@@ -207,6 +211,8 @@ impl Statistics {
             output_bytes: Number::default(),
             error_replies: Number::default(),
             authentications_failed: Number::default(),
+            gets_found: Number::default(),
+            gets_missed: Number::default(),
             commands: commands.into_iter().map(of).collect(),
         }
     }
@@ -219,10 +225,23 @@ impl Statistics {
         self.commands.get(name)
     }
 
+    pub(crate) fn got(&self, found: bool) {
+        let number = if found {
+            &self.gets_found
+        } else {
+            &self.gets_missed
+        };
+        number.increment();
+    }
+
+    /// All, by name.
+    pub(crate) fn commands(&self) -> impl Iterator<Item = (&'static str, &CommandStatistics)> {
+        self.commands.iter().map(|(&name, of)| (name, of))
+    }
+
     /// By name, those that were asked for.
     pub(crate) fn used_commands(&self) -> impl Iterator<Item = (&'static str, &CommandStatistics)> {
-        let all = self.commands.iter().map(|(&name, of)| (name, of));
-        all.filter(|(_, of)| of.is_used())
+        self.commands().filter(|(_, of)| of.is_used())
     }
 
     /// Requests that user space executed.
@@ -242,6 +261,8 @@ impl Statistics {
             &self.output_bytes,
             &self.error_replies,
             &self.authentications_failed,
+            &self.gets_found,
+            &self.gets_missed,
         ] {
             number.set(0);
         }

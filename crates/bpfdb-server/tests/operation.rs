@@ -93,11 +93,11 @@ fn a_stranger_can_only_say_who_it_is() {
     assert_eq!(pipelined.reply(), b"$1\r\n1\r\n");
 
     // Let in, it is answered in the kernel.
-    let before = server.engine.counters().expect("figures").requests_fast;
+    let before = server.engine.counters().expect("figures").requests_fast();
     for _ in 0..100 {
         assert_eq!(pipelined.say("GET a"), "$1\r\n1\r\n");
     }
-    let after = server.engine.counters().expect("figures").requests_fast;
+    let after = server.engine.counters().expect("figures").requests_fast();
     assert!(after - before >= 90, "{}", after - before);
 }
 
@@ -389,11 +389,18 @@ fn info_tells_what_happened() {
         "keys=1,expires=0,avg_ttl=0"
     );
     let set = info(&mut client, "commandstats", "cmdstat_set");
-    assert!(set.starts_with("calls=1,usec="), "{set}");
+    assert!(set.starts_with("calls=2,usec="), "{set}");
+    assert!(set.ends_with(",kernel_calls=1"), "{set}");
     let set = info(&mut client, "commandstats", "cmdstat_config|set");
-    assert!(set.ends_with("rejected_calls=0,failed_calls=1"), "{set}");
+    assert!(
+        set.ends_with("rejected_calls=0,failed_calls=1,kernel_calls=0"),
+        "{set}"
+    );
     let get = info(&mut client, "commandstats", "cmdstat_get");
-    assert!(get.ends_with("rejected_calls=1,failed_calls=0"), "{get}");
+    assert!(
+        get.ends_with("rejected_calls=1,failed_calls=0,kernel_calls=0"),
+        "{get}"
+    );
     assert!(info(&mut client, "latencystats", "latency_percentiles_usec_set").starts_with("p50="));
     let all: u64 = info(&mut client, "stats", "total_commands_processed")
         .parse()
@@ -410,6 +417,83 @@ fn info_tells_what_happened() {
     client.say("CONFIG RESETSTAT");
     assert_eq!(info(&mut client, "stats", "total_error_replies"), "0");
     assert!(!ask(&mut client, "INFO errorstats").contains("errorstat_"));
+}
+
+/// Whoever answers, each command is counted once.
+#[test]
+fn what_the_kernel_answers_is_counted() {
+    let server = start(Settings::default());
+    let mut client = server.client();
+    let pipeline = [
+        request(&[b"set", b"a", b"1"]),
+        request(&[b"get", b"a"]),
+        request(&[b"get", b"a"]),
+        request(&[b"get", b"absent"]),
+        request(&[b"incr", b"absent"]),
+        request(&[b"mget", b"a", b"absent", b"nowhere"]),
+        request(&[b"commit"]),
+        request(&[b"ping"]),
+    ];
+    let rounds = || {
+        let mut client = server.client();
+        for _ in 0..10 {
+            client.send(&pipeline.concat());
+            for _ in 0..pipeline.len() {
+                client.reply();
+            }
+            assert_eq!(client.say("DEL absent"), ":1\r\n");
+        }
+    };
+    rounds();
+    client.say("CONFIG RESETSTAT");
+    let of_kernel = || {
+        let counters = server.engine.counters().expect("figures");
+        counters.requests_fast()
+    };
+    let before = of_kernel();
+    rounds();
+    let in_kernel = of_kernel() - before;
+    assert!(in_kernel >= 60, "the kernel answers most: {in_kernel}");
+
+    let calls = |client: &mut Client, name: &str| -> u64 {
+        let line = info(client, "commandstats", &format!("cmdstat_{name}"));
+        let number = line
+            .strip_prefix("calls=")
+            .and_then(|l| l.split(',').next());
+        number.and_then(|n| n.parse().ok()).expect("a number")
+    };
+    let number = |client: &mut Client, section: &str, name: &str| -> u64 {
+        info(client, section, name).parse().expect("a number")
+    };
+    for (name, expected) in [
+        ("set", 10),
+        ("get", 30),
+        ("incr", 10),
+        ("mget", 10),
+        ("commit", 10),
+        ("ping", 10),
+        ("del", 10),
+    ] {
+        assert_eq!(calls(&mut client, name), expected, "{name}");
+    }
+    let commit = info(&mut client, "commandstats", "cmdstat_commit");
+    assert!(commit.contains(",failed_calls=10,"), "{commit}");
+    assert_eq!(info(&mut client, "errorstats", "errorstat_ERR"), "count=10");
+    assert_eq!(number(&mut client, "stats", "total_error_replies"), 10);
+    // GET found twice and MGET twice; GET missed once and MGET once.
+    assert_eq!(number(&mut client, "stats", "keyspace_hits"), 40);
+    assert_eq!(number(&mut client, "stats", "keyspace_misses"), 20);
+    let all = number(&mut client, "stats", "total_commands_processed");
+    assert!((90..130).contains(&all), "{all}");
+
+    // Those that change the key as well.
+    client.say("CONFIG RESETSTAT");
+    client.say("GETSET a 2");
+    client.say("GETDEL a");
+    client.say("GETEX a PERSIST");
+    client.say("SET a 1 GET");
+    assert_eq!(number(&mut client, "stats", "keyspace_hits"), 2);
+    assert_eq!(number(&mut client, "stats", "keyspace_misses"), 2);
 }
 
 #[test]

@@ -36,12 +36,42 @@ const OPERATIONS: [(&str, u32); abi::BPFDB_OP_COUNT as usize] = [
     ("get_for_update", abi::BPFDB_OP_GET_FOR_UPDATE),
 ];
 
+/// Redis commands that the kernel answers, and where they are in its counters.
+pub const COMMANDS: [(&str, u32); abi::BPFDB_COMMAND_COUNT as usize] = [
+    ("append", abi::BPFDB_COMMAND_APPEND),
+    ("begin", abi::BPFDB_COMMAND_BEGIN),
+    ("commit", abi::BPFDB_COMMAND_COMMIT),
+    ("decr", abi::BPFDB_COMMAND_DECR),
+    ("decrby", abi::BPFDB_COMMAND_DECRBY),
+    ("del", abi::BPFDB_COMMAND_DEL),
+    ("echo", abi::BPFDB_COMMAND_ECHO),
+    ("exists", abi::BPFDB_COMMAND_EXISTS),
+    ("get", abi::BPFDB_COMMAND_GET),
+    ("incr", abi::BPFDB_COMMAND_INCR),
+    ("incrby", abi::BPFDB_COMMAND_INCRBY),
+    ("mget", abi::BPFDB_COMMAND_MGET),
+    ("mset", abi::BPFDB_COMMAND_MSET),
+    ("ping", abi::BPFDB_COMMAND_PING),
+    ("rollback", abi::BPFDB_COMMAND_ROLLBACK),
+    ("set", abi::BPFDB_COMMAND_SET),
+    ("strlen", abi::BPFDB_COMMAND_STRLEN),
+];
+
+/// Errors that the kernel replies, by their first word.
+pub const ERROR_REPLIES: [(&str, u32); abi::BPFDB_ERROR_REPLY_COUNT as usize] = [
+    ("ERR", abi::BPFDB_ERROR_REPLY_ERR),
+    ("CONFLICT", abi::BPFDB_ERROR_REPLY_CONFLICT),
+    ("OOM", abi::BPFDB_ERROR_REPLY_OOM),
+];
+
 impl Stats {
     pub fn figures(&self) -> Vec<Figure> {
         let mut figures = self.gauges();
         figures.extend(self.size_classes());
         figures.extend(self.operations());
         figures.extend(self.errors());
+        figures.extend(self.commands());
+        figures.extend(self.error_replies());
         figures.extend(self.events());
         figures
     }
@@ -118,6 +148,46 @@ impl Stats {
         })
     }
 
+    /// What the kernel answered, and with errors, by command.
+    fn commands(&self) -> Vec<Figure> {
+        let c = &self.counters;
+        let figures = |folder: &str, metric, help, values: &[u64]| -> Vec<Figure> {
+            let figure = |&(name, number): &(&str, u32)| Figure {
+                path: format!("{folder}.{name}"),
+                metric,
+                label: Some(("command", name.into())),
+                kind: Kind::Counter,
+                help,
+                value: values[number as usize],
+            };
+            COMMANDS.iter().map(figure).collect()
+        };
+        let mut all = figures(
+            "commands",
+            "kernel_commands",
+            "Redis commands answered in the kernel",
+            &c.commands,
+        );
+        all.extend(figures(
+            "commands_failed",
+            "kernel_commands_failed",
+            "Redis commands that the kernel answered with an error",
+            &c.commands_failed,
+        ));
+        all
+    }
+
+    fn error_replies(&self) -> impl Iterator<Item = Figure> {
+        ERROR_REPLIES.iter().map(|&(word, number)| Figure {
+            path: format!("error_replies.{}", word.to_ascii_lowercase()),
+            metric: "kernel_error_replies",
+            label: Some(("error", word.into())),
+            kind: Kind::Counter,
+            help: "Errors that the kernel replied, by their first word",
+            value: self.counters.error_replies[number as usize],
+        })
+    }
+
     fn errors(&self) -> impl Iterator<Item = Figure> {
         let errors = Status::ALL.iter().filter(|status| status.is_error());
         errors.map(|status| {
@@ -148,7 +218,9 @@ impl Stats {
             ("records_swept", c.records_swept, "Deleted records taken out of the index"),
             ("records_expired", c.records_expired, "Expired records taken out of the index"),
             ("sessions_reaped", c.sessions_reaped, "Idle transactions rolled back"),
-            ("requests_fast", c.requests_fast, "Requests of clients answered in the kernel"),
+            ("gets_found", self.gets_found, "GETs that found a value"),
+            ("gets_missed", self.gets_missed, "GETs that found none"),
+            ("requests_fast", c.requests_fast(), "Requests of clients answered in the kernel"),
             ("requests_local", c.requests_local, "Of these, answered inside the client's own send()"),
             ("connections_passed", c.connections_passed, "Times that a connection was handed to user space"),
             ("bytes_passed", c.bytes_passed, "Bytes of requests passed to user space"),

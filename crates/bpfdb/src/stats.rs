@@ -78,6 +78,9 @@ pub struct Stats {
     /// Locks held by open transactions.
     pub locks: u64,
     pub clock: u64,
+    /// GETs that found a value, and that did not.
+    pub gets_found: u64,
+    pub gets_missed: u64,
     pub counters: abi::bpfdb_counters,
 }
 
@@ -103,6 +106,8 @@ impl Stats {
             snapshots: state.snapshots_running.value,
             locks: 0,
             clock: state.clock.value,
+            gets_found: 0,
+            gets_missed: 0,
             counters: counters(maps)?,
         };
         stats.add_pages(slabs);
@@ -132,6 +137,8 @@ impl Stats {
             self.sessions += u64::from(session.in_use != 0);
             self.transactions += u64::from(session.state != abi::BPFDB_TXN_NONE as u8);
             self.locks += u64::from(session.lock_count);
+            self.gets_found += session.gets_found;
+            self.gets_missed += session.gets_missed;
             let sums = self.counters.operations.iter_mut();
             for (sum, count) in sums.zip(session.operations) {
                 *sum += count;
@@ -162,6 +169,13 @@ impl Class {
             size: if number % 2 == 1 { 48 } else { 32 } << (number / 2),
             ..Self::default()
         }
+    }
+}
+
+impl abi::bpfdb_counters {
+    /// Redis commands that the kernel answered.
+    pub fn requests_fast(&self) -> u64 {
+        self.commands.iter().sum()
     }
 }
 

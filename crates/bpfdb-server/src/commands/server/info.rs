@@ -9,6 +9,7 @@ use nix::sys::resource::{UsageWho, getrusage};
 
 use super::super::arguments::is;
 use super::super::prelude::*;
+use crate::counted::Counted;
 use crate::instance::Instance;
 use crate::server::REDIS_VERSION;
 use crate::settings::Size;
@@ -27,7 +28,7 @@ pub(crate) static COMMAND: Command = Command {
         "request_policy:all_shards",
         "response_policy:special",
     ],
-    differences: "commandstats, errorstats and latencystats are of what user space executed. The section bpfdb has what is our own.",
+    differences: "What the kernel answers has no times: usec and latencystats are of what user space executed, calls less kernel_calls. The section bpfdb has what is our own.",
     run,
     ..Command::BASE
 };
@@ -44,6 +45,8 @@ struct Section {
 struct Source<'a> {
     instance: &'a Instance,
     stats: &'a Stats,
+    /// By the kernel, since counting began.
+    counted: Counted,
 }
 
 #[rustfmt::skip]
@@ -69,6 +72,7 @@ fn run(context: &mut Context<'_>, names: &[Vec<u8>]) -> Outcome {
     let source = Source {
         instance: context.instance,
         stats: &stats,
+        counted: context.instance.counted(&stats),
     };
     let mut page = Page::default();
     for section in SECTIONS.iter().filter(|section| is_asked(section, names)) {
@@ -219,10 +223,13 @@ fn persistence(page: &mut Page, source: &Source<'_>) {
 
 fn stats(page: &mut Page, source: &Source<'_>) {
     let s = &source.instance.statistics;
-    let fast = source.stats.counters.requests_fast;
+    let kernel = &source.counted;
     page.lines(&[
         ("total_connections_received", &s.connections_received.get()),
-        ("total_commands_processed", &(fast + s.commands_executed())),
+        (
+            "total_commands_processed",
+            &(kernel.requests() + s.commands_executed()),
+        ),
         (
             "instantaneous_ops_per_sec",
             &source.instance.rate.per_second(),
@@ -233,18 +240,23 @@ fn stats(page: &mut Page, source: &Source<'_>) {
         ("sync_full", &0),
         ("sync_partial_ok", &0),
         ("sync_partial_err", &0),
-        ("expired_keys", &source.stats.counters.records_expired),
+        ("expired_keys", &kernel.expired),
         ("evicted_keys", &0),
         ("evicted_clients", &s.connections_evicted.get()),
         (
             "client_output_buffer_limit_disconnections",
             &s.connections_over_output_limit.get(),
         ),
+        ("keyspace_hits", &(kernel.found + s.gets_found.get())),
+        ("keyspace_misses", &(kernel.missed + s.gets_missed.get())),
         ("pubsub_channels", &0),
         ("pubsub_patterns", &0),
         ("latest_fork_usec", &0),
         ("total_forks", &0),
-        ("total_error_replies", &s.error_replies.get()),
+        (
+            "total_error_replies",
+            &(kernel.errors() + s.error_replies.get()),
+        ),
         ("acl_access_denied_auth", &s.authentications_failed.get()),
     ]);
 }
@@ -284,24 +296,34 @@ fn cpu(page: &mut Page, _: &Source<'_>) {
     }
 }
 
+/// Time is known of what user space executed: all calls but `kernel_calls`.
 fn commandstats(page: &mut Page, source: &Source<'_>) {
-    for (name, of) in source.instance.statistics.used_commands() {
-        let calls = of.calls.get();
+    for (name, of) in source.instance.statistics.commands() {
+        let (kernel_calls, kernel_failed) = source.counted.command(name);
+        if kernel_calls == 0 && !of.is_used() {
+            continue;
+        }
+        let timed = of.calls.get();
+        let calls = timed + kernel_calls;
         let microseconds = of.nanoseconds.get() / 1000;
-        let each = microseconds as f64 / calls.max(1) as f64;
-        let (rejected, failed) = (of.rejected.get(), of.failed.get());
+        let each = microseconds as f64 / timed.max(1) as f64;
+        let (rejected, failed) = (of.rejected.get(), of.failed.get() + kernel_failed);
         page.line(
             format_args!("cmdstat_{name}"),
             format_args!(
                 "calls={calls},usec={microseconds},usec_per_call={each:.2},\
-                 rejected_calls={rejected},failed_calls={failed}"
+                 rejected_calls={rejected},failed_calls={failed},kernel_calls={kernel_calls}"
             ),
         );
     }
 }
 
 fn errorstats(page: &mut Page, source: &Source<'_>) {
-    for (kind, count) in &source.instance.errors {
+    let mut errors = source.instance.errors.clone();
+    for (word, count) in source.counted.by_word() {
+        *errors.entry(word.to_owned()).or_default() += count;
+    }
+    for (kind, count) in errors {
         page.line(
             format_args!("errorstat_{kind}"),
             format_args!("count={count}"),
@@ -345,7 +367,7 @@ fn own(page: &mut Page, source: &Source<'_>) {
     let figures = source.stats.figures();
     let plain = figures
         .iter()
-        .filter(|figure| !figure.path.contains("size_classes"));
+        .filter(|figure| !matches!(figure.label, Some(("size" | "command", _))));
     for figure in plain {
         page.line(
             format_args!("bpfdb_{}", figure.path.replace('.', "_")),

@@ -23,6 +23,7 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
         Some(old) => Ok((Write::Delete, Some(old.value))),
         None => Ok((Write::Nothing, None)),
     })?;
+    context.instance.statistics.got(old.is_some());
     context.replies.bulk_or_null(old.as_deref());
     Ok(())
 }

@@ -75,6 +75,7 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
         };
         Ok((write, Some(old.value)))
     })?;
+    context.instance.statistics.got(value.is_some());
     context.replies.bulk_or_null(value.as_deref());
     Ok(())
 }

@@ -27,6 +27,7 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     let old = update(context.session, key, |old| {
         Ok((Write::Set(value.into(), None), old))
     })?;
+    context.instance.statistics.got(old.is_some());
     context
         .replies
         .bulk_or_null(old.as_ref().map(|old| &*old.value));

@@ -106,6 +106,7 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     })?;
     match old {
         old if options.get => {
+            context.instance.statistics.got(old.is_some());
             context
                 .replies
                 .bulk_or_null(old.as_ref().map(|old| &*old.value));

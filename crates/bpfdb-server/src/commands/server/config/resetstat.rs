@@ -11,15 +11,14 @@ pub(crate) static COMMAND: Command = Command {
     arity: 2,
     flags: &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale],
     tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
-    differences: "What the kernel counts goes on.",
+    differences: "The figures of the section bpfdb of INFO and of the metrics go on.",
     run,
     ..Command::BASE
 };
 
 fn run(context: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {
-    let instance = &mut *context.instance;
-    instance.statistics.reset();
-    instance.errors.clear();
+    let stats = context.engine.stats()?;
+    context.instance.reset_statistics(&stats);
     context.replies.ok();
     Ok(())
 }

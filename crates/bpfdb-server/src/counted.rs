@@ -1,0 +1,69 @@
+//! What the kernel counted since a moment: since the server began, or since
+//! CONFIG RESETSTAT. The kernel's counters themselves are never reset; they are as
+//! old as the engine.
+
+use bpfdb::Stats;
+use bpfdb::figures::{COMMANDS, ERROR_REPLIES};
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Counted {
+    commands: [u64; COMMANDS.len()],
+    failed: [u64; COMMANDS.len()],
+    error_replies: [u64; ERROR_REPLIES.len()],
+    pub(crate) found: u64,
+    pub(crate) missed: u64,
+    pub(crate) expired: u64,
+}
+
+impl Counted {
+    pub(crate) fn of(stats: &Stats) -> Self {
+        Self {
+            commands: stats.counters.commands,
+            failed: stats.counters.commands_failed,
+            error_replies: stats.counters.error_replies,
+            found: stats.gets_found,
+            missed: stats.gets_missed,
+            expired: stats.counters.records_expired,
+        }
+    }
+
+    pub(crate) fn since(&self, before: &Self) -> Self {
+        Self {
+            commands: less(self.commands, before.commands),
+            failed: less(self.failed, before.failed),
+            error_replies: less(self.error_replies, before.error_replies),
+            found: self.found - before.found,
+            missed: self.missed - before.missed,
+            expired: self.expired - before.expired,
+        }
+    }
+
+    pub(crate) fn requests(&self) -> u64 {
+        self.commands.iter().sum()
+    }
+
+    pub(crate) fn errors(&self) -> u64 {
+        self.error_replies.iter().sum()
+    }
+
+    /// How often the kernel answered a command, and how often with an error.
+    pub(crate) fn command(&self, name: &str) -> (u64, u64) {
+        let of_it = COMMANDS.iter().find(|(known, _)| *known == name);
+        of_it.map_or((0, 0), |&(_, number)| {
+            (self.commands[number as usize], self.failed[number as usize])
+        })
+    }
+
+    /// Error replies by their first word.
+    pub(crate) fn by_word(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        ERROR_REPLIES
+            .iter()
+            .map(|&(word, number)| (word, self.error_replies[number as usize]))
+            .filter(|&(_, count)| count > 0)
+    }
+}
+
+fn less<const N: usize>(mut after: [u64; N], before: [u64; N]) -> [u64; N] {
+    after.iter_mut().zip(before).for_each(|(a, b)| *a -= b);
+    after
+}
