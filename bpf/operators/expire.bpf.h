@@ -87,9 +87,10 @@ static __always_inline bool cell_has_expired(const struct bpfdb_cell *cell, u64 
 static __always_inline bool cell_expire(struct bpfdb_cell *cell, u64 address)
 {
 	u32 form = version_form(&cell->head);
-	u64 data = cell->head.data[0];
+	u64 data = cell->head.data[0], hash = cell_hash(cell);
 
-	if ((LOAD(cell->header) & BPFDB_CELL_AUX) || !index_remove(address, cell_hash(cell)))
+	if ((LOAD(cell->header) & BPFDB_CELL_AUX) ||
+	    !removal_note(hash, version_stamp(&cell->head)) || !index_remove(address, hash))
 		return false;
 	version_dispose(form, data);
 	COUNT(records_expired);

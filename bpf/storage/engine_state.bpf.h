@@ -76,6 +76,14 @@ struct {
 	__type(value, u64);
 } snapshot_groups SEC(".maps");
 
+/* Timestamps of removed records: bpf/txn/removal.bpf.h. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, BPFDB_REMOVALS);
+	__type(key, u32);
+	__type(value, u64);
+} removals SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);

@@ -43,6 +43,7 @@
 #define BPFDB_COMMIT_BPF_H
 
 #include "lock.bpf.h"
+#include "removal.bpf.h"
 
 static __always_inline bool cell_latch(struct bpfdb_cell *cell, u64 *header)
 {
@@ -75,7 +76,8 @@ static __always_inline void cell_settle(struct bpfdb_cell *cell, u64 address, u6
 	u64 flags = LOAD(cell->header) & (BPFDB_CELL_USED | BPFDB_CELL_AUX);
 	bool absent = version_form(&cell->head) == BPFDB_ABSENT;
 
-	if (absent && !(flags & BPFDB_CELL_AUX) && index_remove(address, hash))
+	if (absent && !(flags & BPFDB_CELL_AUX) && removal_note(hash, version_stamp(&cell->head)) &&
+	    index_remove(address, hash))
 		return;
 	if (absent)
 		garbage_left();

@@ -262,10 +262,11 @@ struct bpfdb_request {
 	__u64 expires; /* in: of SET; out: of GET; 0: never */
 };
 
-/* What a key holds, for comparison: see bpf/operators/watch.bpf.h. */
+/* Of a key, to tell whether it was written: see bpf/operators/watch.bpf.h. */
 struct bpfdb_watch {
-	__u64 place;
-	__u64 word;
+	__u64 snapshot; /* the moment; not inside a transaction */
+	__u64 changed;  /* timestamp of the last change; inside one only */
+	__u64 present;  /* it has a value */
 };
 
 /* A step of a scan, at the beginning of the io buffer. The keys that it found

@@ -68,6 +68,8 @@
 #define BPFDB_READERS_MAX 1023
 /* Sessions, user-space and network together. */
 #define BPFDB_SESSIONS_MAX 65536
+/* Places for the timestamps of removed records, by hash. A power of two. */
+#define BPFDB_REMOVALS 65536
 /* Sessions are scanned for running snapshots in groups of this many. */
 #define BPFDB_SNAPSHOT_GROUP 64
 

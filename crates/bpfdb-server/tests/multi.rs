@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use common::{Client, TestServer, request};
+use common::{Client, TestServer, request, wait_until};
 
 const QUEUED: &str = "+QUEUED\r\n";
 
@@ -167,6 +167,51 @@ fn an_expired_key_has_changed() {
     thread::sleep(Duration::from_millis(60));
     a.say("MULTI");
     assert_eq!(a.say("EXEC"), "*-1\r\n");
+}
+
+/// Others lock the watched keys, and find that there is nothing to write.
+#[test]
+fn commands_in_vain_do_not_matter() {
+    let (_server, mut a, mut b) = pair();
+    a.say("SET vain 1");
+    a.say("DEL vain-absent");
+    a.say("WATCH vain vain-absent");
+    for command in [
+        "SETNX vain 2",
+        "SET vain 2 NX",
+        "SET vain-absent 2 XX",
+        "DEL vain-absent",
+        "GETDEL vain-absent",
+        "GETEX vain PERSIST",
+        "PEXPIRE vain-absent 100",
+        "MSETNX other 1 vain 2",
+        "RENAMENX beside vain",
+        "PERSIST vain",
+        "BEGIN",
+        "SET vain 3",
+        "SET vain-absent 3",
+        "ROLLBACK",
+    ] {
+        b.say(command);
+    }
+    a.say("MULTI");
+    a.say("GET vain");
+    assert_eq!(a.say("EXEC"), "*1\r\n$1\r\n1\r\n");
+}
+
+/// What had expired when it was watched may be removed.
+#[test]
+fn the_removal_of_an_expired_key_does_not_matter() {
+    let server = TestServer::start(&bpfdb::Options::default());
+    let (mut a, mut b) = (server.client(), server.client());
+    b.say("SET removed 1 PX 1");
+    thread::sleep(Duration::from_millis(5));
+    a.say("WATCH removed");
+    let removed = || server.engine.stats().expect("figures").expiring == 0;
+    wait_until("it is removed", removed);
+    a.say("MULTI");
+    a.say("PING");
+    assert_eq!(a.say("EXEC"), "*1\r\n+PONG\r\n");
 }
 
 /// Clients take turns by WATCH only: no increment is lost.

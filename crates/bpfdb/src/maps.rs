@@ -17,13 +17,14 @@ pub(crate) const STATE: &str = ".data.bpfdb";
 const CONFIG: &str = ".rodata.bpfdb";
 
 /// Maps that every object shares with the engine, by name.
-pub(crate) const SHARED: [&str; 10] = [
+pub(crate) const SHARED: [&str; 11] = [
     "segments",
     "directory",
     "slabs",
     "sessions",
     "snapshots",
     "snapshot_groups",
+    "removals",
     "counters",
     "io",
     "maintenance",

@@ -41,12 +41,21 @@ pub struct Entry {
     pub expires_at: Option<u64>,
 }
 
-/// What a key holds, for comparison: equal tokens mean that the key was not
-/// written in between, not even with the same value. See [`Session::watch`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Tells whether a key was written. See [`Session::watch`].
+#[derive(Clone, Copy, Debug)]
 pub struct WatchToken {
-    place: u64,
-    word: u64,
+    snapshot: u64,
+    changed: u64,
+    present: bool,
+}
+
+impl WatchToken {
+    /// Is the key, of which `now` was taken in a transaction that holds a lock on
+    /// it, as it was when this token was taken? False if it was written, be it
+    /// with the same value, or has expired.
+    pub fn still_holds(&self, now: &Self) -> bool {
+        now.changed <= self.snapshot && now.present == self.present
+    }
 }
 
 /// An operation of a batch.
@@ -264,17 +273,17 @@ impl Session {
         self.single(&Operation::Rollback).map(drop)
     }
 
-    /// A token for what `key` holds now: a later one is equal only if the key
-    /// was not written in between, and has not expired. A token may differ
-    /// though nobody wrote, seldom: the index was reorganised, or somebody held
-    /// an exclusive lock.
+    /// A token for `key`, by which one can tell later whether it was written.
     ///
-    /// Take tokens without a transaction, and compare them in a read-write
-    /// transaction when the key is locked by [`Session::get`] or
-    /// [`Session::get_for_update`] and not written yet. If all are equal, what was
-    /// read between is what the transaction would have read: with its commands it
-    /// is serializable. Else roll back. The locks of the session itself do not
-    /// change the token.
+    /// Take tokens without a transaction, and others in a read-write transaction
+    /// when the key is locked by [`Session::get`] or [`Session::get_for_update`]
+    /// and not written yet. If each of the former [still holds](
+    /// WatchToken::still_holds), what was read between is what the transaction would
+    /// have read: with its commands it is serializable. Else roll back.
+    ///
+    /// Locks in vain, splits and the removal of expired records do not matter. Of a
+    /// key that is absent it may seem that it was written when another one with
+    /// the same place in a table of 65,536 was deleted or has expired.
     pub fn watch(&mut self, key: &[u8]) -> Result<WatchToken, Status> {
         self.single(&Operation::Watch(key))?;
         Ok(self.token_at(Place::first(key, VALUE_MAX)))
@@ -520,8 +529,9 @@ impl Session {
             start.cast::<abi::bpfdb_watch>().read_unaligned()
         };
         WatchToken {
-            place: token.place,
-            word: token.word,
+            snapshot: token.snapshot,
+            changed: token.changed,
+            present: token.present != 0,
         }
     }
 

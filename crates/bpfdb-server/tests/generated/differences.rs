@@ -45,14 +45,6 @@ pub static DIFFERENCES: &[Difference] = &[
                 )
         },
     },
-    Difference {
-        name: "EXEC fails once too often",
-        reason: "a watched key was locked, though not written",
-        diverges: true,
-        explains: |asked, redis, bpfdb| {
-            asked.words[0].eq_ignore_ascii_case(b"exec") && bpfdb.is_nil && !redis.is_error()
-        },
-    },
 ];
 
 /// Also as one of the results of EXEC.

@@ -90,7 +90,7 @@ fn attempt(context: &mut Context<'_>, queue: &Queue, watched: &Watched) -> Outco
 fn are_unchanged(session: &mut Session, watched: &Watched) -> Result<bool, Status> {
     for (key, token) in watched {
         session.get(key)?;
-        if session.watch(key)? != *token {
+        if !token.still_holds(&session.watch(key)?) {
             return Ok(false);
         }
     }

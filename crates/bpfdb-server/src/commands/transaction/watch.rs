@@ -24,7 +24,7 @@ pub(crate) static COMMAND: Command = Command {
     ],
     categories: &[Category::Transaction],
     keys: &[Keys::at(1, &["RO"]).last(-1)],
-    differences: "Refused inside BEGIN. EXEC may fail though no watched key was written: when somebody locked one in vain (a SETNX that found a value), or the index was reorganised.",
+    differences: "Refused inside BEGIN. EXEC may, one time in 65,536, take an absent key for written because another key was deleted or has expired.",
     queued: false,
     run,
     ..Command::BASE
