@@ -28,6 +28,8 @@ use crate::statistics::{Histogram, Statistics};
 
 const HEAD_MAX: usize = 8 * 1024;
 const HEADERS_MAX: usize = 64;
+/// Read and thrown away of what follows a bad request.
+const DRAIN_MAX: usize = 64 * 1024;
 /// For a whole request, and for taking its reply.
 const PATIENCE: Duration = Duration::from_secs(2);
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -120,12 +122,17 @@ impl Pages {
 
     fn answer(&self, mut stream: TcpStream) -> io::Result<()> {
         stream.set_write_timeout(Some(PATIENCE))?;
-        let response = match read_head(&mut stream)? {
-            Some(head) => self.response(&head),
+        let head = read_head(&mut stream)?;
+        let response = match &head {
+            Some(head) => self.response(head),
             None => Response::plain(400, "Bad Request"),
         };
         response.write(&mut stream)?;
-        stream.shutdown(Shutdown::Write)
+        stream.shutdown(Shutdown::Write)?;
+        if head.is_none() {
+            drain(&mut stream)?;
+        }
+        Ok(())
     }
 
     fn response(&self, head: &Head) -> Response {
@@ -195,6 +202,24 @@ fn read_head(stream: &mut TcpStream) -> io::Result<Option<Head>> {
         }
     }
     Ok(None)
+}
+
+/// Takes what the other side still sends, within bounds: who closes with bytes
+/// unread resets the connection, and the response may be lost.
+fn drain(stream: &mut TcpStream) -> io::Result<()> {
+    let deadline = Instant::now() + PATIENCE;
+    let mut chunk = [0; 1024];
+    for _ in 0..DRAIN_MAX / chunk.len() {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            break;
+        }
+        stream.set_read_timeout(Some(left))?;
+        if stream.read(&mut chunk)? == 0 {
+            break;
+        }
+    }
+    Ok(())
 }
 
 struct Response {
