@@ -176,7 +176,10 @@ impl Seldom {
 
     /// True once a second at most.
     pub(crate) fn is_due(&mut self) -> bool {
-        let now = Instant::now();
+        self.is_due_at(Instant::now())
+    }
+
+    fn is_due_at(&mut self, now: Instant) -> bool {
         let due = self
             .last
             .is_none_or(|last| now.duration_since(last) >= Self::PERIOD);
@@ -196,7 +199,10 @@ pub(crate) struct Rate {
 
 impl Rate {
     pub(crate) fn look(&mut self, count: u64) {
-        let now = Instant::now();
+        self.look_at(count, Instant::now());
+    }
+
+    fn look_at(&mut self, count: u64, now: Instant) {
         if let Some((before, counted)) = self.last {
             let seconds = now.duration_since(before).as_secs_f64();
             let more = count.saturating_sub(counted);
@@ -236,18 +242,20 @@ mod tests {
 
     #[test]
     fn once_a_second() {
-        let mut seldom = Seldom::default();
-        assert!(seldom.is_due());
-        assert!(!seldom.is_due());
+        let (mut seldom, start) = (Seldom::default(), Instant::now());
+        let after = |milliseconds| start + Duration::from_millis(milliseconds);
+        assert!(seldom.is_due_at(start));
+        assert!(!seldom.is_due_at(after(999)));
+        assert!(seldom.is_due_at(after(1000)));
+        assert!(!seldom.is_due_at(after(1500)));
     }
 
     #[test]
     fn rates() {
-        let mut rate = Rate::default();
-        rate.look(10);
+        let (mut rate, start) = (Rate::default(), Instant::now());
+        rate.look_at(10, start);
         assert_eq!(rate.per_second(), 0);
-        std::thread::sleep(Duration::from_millis(20));
-        rate.look(1010);
-        assert!(rate.per_second() > 1000);
+        rate.look_at(1010, start + Duration::from_millis(500));
+        assert_eq!(rate.per_second(), 2000);
     }
 }
