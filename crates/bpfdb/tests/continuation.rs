@@ -5,8 +5,9 @@
 mod common;
 
 use std::os::fd::{AsFd, AsRawFd};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use bpfdb::{Engine, Session, Status, abi};
 use libbpf_rs::{MapCore, MapFlags, MapHandle, Object};
@@ -286,33 +287,39 @@ fn an_operator_that_is_gone_ends_the_procedure() {
 
 #[test]
 fn an_operator_is_swapped_while_it_runs() {
-    const SWAPS: usize = 500;
+    const SWAPS: u64 = 500;
     let mut chain = Chain::new("procedure");
     let slot = chain.slot_of("count_set");
-    let stop = AtomicBool::new(false);
+    let (stop, runs) = (AtomicBool::new(false), AtomicU64::new(0));
     let program = bpfdb::find_program(&chain.object, "count_by_tail_calls").expect("program");
     let arguments = [u64::from(chain.session.index()), 5];
 
-    let runs = thread::scope(|scope| {
+    let marks = || u64::from(chain.call("count_marks", 0));
+    let swaps = thread::scope(|scope| {
         let runner = scope.spawn(|| {
-            let mut runs = 0u64;
             while !stop.load(Ordering::Relaxed) {
                 assert_eq!(program.run(&arguments).expect("run"), Status::Ok.code());
-                runs += 1;
+                runs.fetch_add(1, Ordering::Relaxed);
             }
-            runs
         });
-        for swap in 0..SWAPS {
+        // Until both operators had their turn, as the threads have theirs. Each
+        // run marks itself before it is counted.
+        let both = || (1..runs.load(Ordering::Relaxed)).contains(&marks());
+        let (start, mut swaps) = (Instant::now(), 0);
+        while !runner.is_finished() && (swaps < SWAPS || !both()) {
+            assert!(start.elapsed() < Duration::from_secs(60), "one has no turn");
             let names = ["count_set_marked", "count_set"];
-            chain.put(slot, names[swap % 2]);
+            chain.put(slot, names[(swaps % 2) as usize]);
+            swaps += 1;
             thread::yield_now();
         }
         stop.store(true, Ordering::Relaxed);
-        runner.join().expect("every run is whole")
+        runner.join().expect("every run is whole");
+        swaps
     });
 
-    let marks = u64::from(chain.call("count_marks", 0));
-    println!("{runs} runs, {marks} through the other operator, {SWAPS} swaps");
+    let (runs, marks) = (runs.into_inner(), marks());
+    println!("{runs} runs, {marks} through the other operator, {swaps} swaps");
     assert!(marks > 0 && marks < runs, "{marks} of {runs}");
     let value = runs.to_ne_bytes().to_vec();
     assert_eq!(chain.session.get(&5u64.to_ne_bytes()), Ok(Some(value)));
