@@ -98,7 +98,7 @@ impl Interrupts {
         for number in 0..self.payers.len() as u64 {
             while self.stopper.run(&orders_of(number)).expect("stop a payer") == 0 {
                 assert!(
-                    start.elapsed() < Duration::from_secs(20),
+                    start.elapsed() < Duration::from_secs(60),
                     "payer {number} does not stop"
                 );
                 sleep(Duration::from_millis(1));
