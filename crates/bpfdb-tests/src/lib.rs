@@ -8,6 +8,8 @@
 //! | [`script`]    | the anomaly scripts of `tests/scripts`, in [`words`]         |
 //! | [`stress`]    | parallel runs that check what must always hold               |
 //! | [`interrupt`] | programs that interrupt operators, as guests of such runs    |
+//! | [`namespace`] | network and files that only one test sees                    |
+//! | [`process`]   | processes that a test starts                                 |
 //!
 //! Every check is written against [`target::Target`], so that it also runs on a
 //! model with a deliberate fault, where it has to fail: `tests/faults.rs`.
@@ -15,7 +17,9 @@
 pub mod files;
 pub mod interrupt;
 pub mod kernel;
+pub mod namespace;
 pub mod noise;
+pub mod process;
 pub mod random;
 pub mod schedule;
 pub mod script;
