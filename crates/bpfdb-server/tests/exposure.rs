@@ -10,7 +10,7 @@ mod common;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use common::{Client, TestServer, request, show};
+use common::{Client, TestServer, bulk, request, show};
 
 const MARKER: &[u8] = b"<secret>";
 
@@ -27,10 +27,6 @@ fn lengths() -> Vec<usize> {
 /// Bytes without any part of the marker, different for every length.
 fn value(len: usize) -> Vec<u8> {
     (0..len).map(|i| b'0' + ((i + len) % 10) as u8).collect()
-}
-
-fn bulk(value: &[u8]) -> Vec<u8> {
-    [format!("${}\r\n", value.len()).as_bytes(), value, b"\r\n"].concat()
 }
 
 /// Requests with the replies to them.

@@ -2,14 +2,10 @@
 
 mod common;
 
-use common::{TestServer, request, show};
+use common::{TestServer, bulk, request, show};
 
 const TOO_LONG: &[u8] = b"-ERR value is longer than the in-kernel limit; use a shorter value\r\n";
 const BAD_KEY: &[u8] = b"-ERR key is longer than the limit, or empty; use a shorter key\r\n";
-
-fn bulk(value: &[u8]) -> Vec<u8> {
-    [format!("${}\r\n", value.len()).as_bytes(), value, b"\r\n"].concat()
-}
 
 #[test]
 fn keys() {

@@ -6,7 +6,7 @@ pub mod netns;
 pub mod process;
 mod reply;
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,9 +17,11 @@ use std::time::{Duration, Instant};
 use bpfdb::Engine;
 use bpfdb_server::settings::Settings;
 use bpfdb_server::{Options, Server, Stopper};
+use bpfdb_tests::process::dies_with_us;
 pub use reply::Reply;
 
-pub const PATIENCE: Duration = Duration::from_secs(20);
+/// Longer than a busy machine takes for anything.
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A server on an engine of its own, in a thread.
 pub struct TestServer {
@@ -122,31 +124,51 @@ pub fn at_any_port(settings: Settings) -> Options {
 pub struct Redis {
     pub address: SocketAddr,
     process: Child,
-    _folder: tempfile::TempDir,
 }
 
 impl Redis {
     pub fn start() -> Self {
-        let folder = tempfile::tempdir().expect("a folder");
-        let port = free_port();
-        let process = Command::new("redis-server")
+        // Somebody else may take the port before redis-server does.
+        const TRIES: usize = 20;
+        (0..TRIES)
+            .find_map(|_| Self::try_at(free_port()))
+            .expect("redis-server starts")
+    }
+
+    fn try_at(port: u16) -> Option<Self> {
+        let mut command = Command::new("redis-server");
+        command
             .args(["--port", &port.to_string()])
             .args(["--bind", "127.0.0.1", "--databases", "1"])
             .args(["--save", "", "--appendonly", "no"])
-            .arg("--dir")
-            .arg(folder.path())
-            .stdout(Stdio::null())
-            .spawn()
-            .expect("redis-server is installed by scripts/setup.sh");
-        let address = SocketAddr::from(([127, 0, 0, 1], port));
-        wait_until("redis-server listens", || {
-            TcpStream::connect(address).is_ok()
+            .stdout(Stdio::null());
+        let mut redis = Self {
+            address: SocketAddr::from(([127, 0, 0, 1], port)),
+            process: dies_with_us(&mut command)
+                .spawn()
+                .expect("redis-server is installed by scripts/setup.sh"),
+        };
+        let mut ready = false;
+        wait_until("redis-server listens, or has ended", || {
+            ready = redis.is_itself();
+            ready || redis.process.try_wait().expect("a child").is_some()
         });
-        Self {
-            address,
-            process,
-            _folder: folder,
-        }
+        ready.then_some(redis)
+    }
+
+    /// Is it this process that answers at the port?
+    fn is_itself(&self) -> bool {
+        let id = format!("process_id:{}\r\n", self.process.id());
+        TcpStream::connect(self.address).is_ok_and(|stream| {
+            let mut client = Client::from_stream(stream);
+            client
+                .stream
+                .write_all(&request(&[b"INFO", b"server"]))
+                .is_ok()
+                && client
+                    .try_reply()
+                    .is_ok_and(|reply| String::from_utf8_lossy(&reply).contains(&id))
+        })
     }
 }
 
@@ -176,6 +198,23 @@ impl Drop for AtEnd<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
+}
+
+/// Does a new connection get a reply? A server may also close it at once.
+pub fn is_served(address: SocketAddr) -> bool {
+    TcpStream::connect(address).is_ok_and(|stream| {
+        let mut client = Client::from_stream(stream);
+        client.stream.set_read_timeout(Some(PATIENCE)).expect("set");
+        client.stream.write_all(&request(&[b"ping"])).is_ok()
+            && client.try_reply().is_ok_and(|reply| reply == b"+PONG\r\n")
+    })
+}
+
+/// Does nobody listen there? (TCP may connect a socket with itself.)
+pub fn is_refused(address: SocketAddr) -> bool {
+    TcpStream::connect(address).map_or(true, |stream| {
+        stream.local_addr().is_ok_and(|own| own == address)
+    })
 }
 
 pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
@@ -228,12 +267,20 @@ impl Client {
 
     /// One whole reply, with all its markers.
     pub fn reply(&mut self) -> Vec<u8> {
+        self.try_reply()
+            .unwrap_or_else(|error| panic!("{error} after {:?}", show(&self.buffer)))
+    }
+
+    /// The same, if the server may close the connection before.
+    pub fn try_reply(&mut self) -> io::Result<Vec<u8>> {
         loop {
             if let Some(len) = reply_len(&self.buffer) {
                 let rest = self.buffer.split_off(len);
-                return std::mem::replace(&mut self.buffer, rest);
+                return Ok(std::mem::replace(&mut self.buffer, rest));
             }
-            assert!(self.fill(), "closed after {:?}", show(&self.buffer));
+            if self.fill()? == 0 {
+                return Err(ErrorKind::UnexpectedEof.into());
+            }
         }
     }
 
@@ -253,52 +300,64 @@ impl Client {
         replies
     }
 
-    /// False at the end of the stream.
-    fn fill(&mut self) -> bool {
+    /// How many bytes came; 0 at the end of the stream.
+    fn fill(&mut self) -> io::Result<usize> {
         let mut chunk = [0; 65536];
         let start = Instant::now();
         loop {
             match self.stream.read(&mut chunk) {
-                Ok(0) => return false,
                 Ok(got) => {
                     self.buffer.extend_from_slice(&chunk[..got]);
-                    return true;
+                    return Ok(got);
                 }
+                // The process was stopped meanwhile.
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 // A socket in a map of sockets says this when it was woken up
                 // for anything but data, too: bpf/net/local.bpf.h, 6.
                 Err(error)
                     if error.kind() == ErrorKind::WouldBlock && start.elapsed() < PATIENCE => {}
-                Err(error) => panic!("{error} after {:?}", show(&self.buffer)),
+                Err(error) => return Err(error),
             }
         }
     }
 
-    /// Everything that comes until the server closes.
+    /// Everything that comes until the server closes. Who has not read all that
+    /// was sent closes by a reset.
     pub fn until_closed(&mut self) -> Vec<u8> {
-        while self.fill() {}
-        std::mem::take(&mut self.buffer)
-    }
-
-    /// The same, if the server may also reset the connection, or wait for more.
-    pub fn try_until_closed(&mut self) -> Vec<u8> {
-        let mut chunk = [0; 65536];
-        while let Ok(got @ 1..) = self.stream.read(&mut chunk) {
-            self.buffer.extend_from_slice(&chunk[..got]);
+        loop {
+            match self.fill() {
+                Ok(0) => break,
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::ConnectionReset => break,
+                Err(error) => panic!("{error} after {:?}", show(&self.buffer)),
+            }
         }
         std::mem::take(&mut self.buffer)
     }
 
-    /// Has the server closed the connection? (It may also reset it.)
+    /// The same, if the server may also wait for more.
+    pub fn try_until_closed(&mut self) -> Vec<u8> {
+        while let Ok(1..) = self.fill() {}
+        std::mem::take(&mut self.buffer)
+    }
+
+    /// Has the server closed the connection, so far?
+    pub fn is_closed_already(&self) -> bool {
+        self.stream.set_nonblocking(true).expect("set");
+        let closed = self.stream.peek(&mut [0]);
+        self.stream.set_nonblocking(false).expect("set");
+        match closed {
+            Ok(got) => got == 0,
+            Err(error) => error.kind() == ErrorKind::ConnectionReset,
+        }
+    }
+
+    /// Does the server close the connection? (It may also reset it.)
     pub fn is_closed(&mut self) -> bool {
-        let mut chunk = [0; 65536];
-        let start = Instant::now();
         loop {
-            match self.stream.read(&mut chunk) {
+            match self.fill() {
                 Ok(0) => return true,
-                Ok(_) => {}
-                // See fill().
-                Err(error)
-                    if error.kind() == ErrorKind::WouldBlock && start.elapsed() < PATIENCE => {}
+                Ok(_) => self.buffer.clear(),
                 Err(error) => return error.kind() == ErrorKind::ConnectionReset,
             }
         }
@@ -314,6 +373,19 @@ pub fn request(words: &[&[u8]]) -> Vec<u8> {
         bytes.extend_from_slice(b"\r\n");
     }
     bytes
+}
+
+/// A value as it is in a reply.
+pub fn bulk(value: &[u8]) -> Vec<u8> {
+    [format!("${}\r\n", value.len()).as_bytes(), value, b"\r\n"].concat()
+}
+
+/// Is this what INCR says? It may also have met somebody who was interrupted in
+/// the middle of the same: then it did nothing.
+pub fn is_incremented(reply: &[u8]) -> bool {
+    let conflict = reply.starts_with(b"-CONFLICT ");
+    assert!(conflict || reply[0] == b':', "{}", show(reply));
+    !conflict
 }
 
 /// Length of the reply at the beginning of `bytes`, if all of it is there.

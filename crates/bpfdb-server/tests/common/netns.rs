@@ -1,34 +1,18 @@
 //! Network namespaces of threads. Nothing has to be removed: they go with the
 //! thread, and devices go with them.
 
-use std::process::Command;
 use std::sync::mpsc;
 use std::thread;
 
-use nix::sched::{CloneFlags, unshare};
+use bpfdb_tests::namespace::{ip, network};
 
 /// Runs `work` in a thread in a network namespace of its own.
 pub fn isolated(work: impl FnOnce() + Send + 'static) {
     let thread = thread::spawn(|| {
-        enter();
+        network();
         work();
     });
     thread.join().expect("no panic");
-}
-
-/// Puts this thread into a network namespace of its own, with loopback.
-fn enter() {
-    unshare(CloneFlags::CLONE_NEWNET).expect("a network namespace");
-    ip("link set lo up");
-}
-
-/// Configures the network of this thread's namespace.
-fn ip(arguments: &str) {
-    let status = Command::new("ip")
-        .args(arguments.split(' '))
-        .status()
-        .expect("iproute2 is installed by scripts/setup.sh");
-    assert!(status.success(), "ip {arguments}");
 }
 
 /// Runs `work` in a thread in another namespace, which a cable of two devices
@@ -37,7 +21,7 @@ pub fn connected<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -
     let (there, name) = mpsc::channel();
     let (here, ready) = mpsc::channel();
     let thread = thread::spawn(move || {
-        enter();
+        network();
         there.send(nix::unistd::gettid()).expect("the test waits");
         ready.recv().expect("the test goes on");
         address("there", 2);

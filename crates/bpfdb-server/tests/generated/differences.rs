@@ -47,9 +47,13 @@ pub static DIFFERENCES: &[Difference] = &[
     },
 ];
 
-/// Also as one of the results of EXEC.
+/// Also as one of the results of EXEC, or as the reason why it has rolled back.
 fn is_error(reply: &Reply, text: &[u8]) -> bool {
-    reply.is_error() && reply.text == text || reply.items.iter().any(|item| is_error(item, text))
+    const ROLLED_BACK: &[u8] = b"EXECABORT Transaction rolled back: ";
+    let reason = reply.text.strip_prefix(ROLLED_BACK);
+    let rolled_back = reason.is_some() && reason == text.strip_prefix(b"ERR ");
+    reply.is_error() && (reply.text == text || rolled_back)
+        || reply.items.iter().any(|item| is_error(item, text))
 }
 
 pub fn explain(asked: &Asked<'_>, redis: &Reply, bpfdb: &Reply) -> Option<&'static Difference> {

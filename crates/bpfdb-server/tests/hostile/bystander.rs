@@ -8,8 +8,10 @@ use std::time::{Duration, Instant};
 
 use crate::common::{AtEnd, Client, request};
 
-/// Most of what a machine that does something else may add to a reply.
+/// Most of what a machine that does something else may add to a usual reply, and
+/// to one of those that it happened to stop in the middle of.
 const PATIENT: Duration = Duration::from_secs(1);
+const VERY_PATIENT: Duration = Duration::from_secs(20);
 
 #[derive(Clone, Copy)]
 pub struct Latency {
@@ -57,8 +59,10 @@ impl Latencies {
             ("daemon", before.daemon, during.daemon),
         ] {
             println!("{what}: {path} {before}, then {during}");
-            let most = PATIENT.max(before.p99 * 20);
-            assert!(during.p99 < most, "{what}: {before}, then {during}");
+            assert!(
+                during.median < PATIENT && during.p99 < VERY_PATIENT,
+                "{what}: {before}, then {during}"
+            );
         }
     }
 }

@@ -66,6 +66,8 @@ fn flood(stream: &mut TcpStream, bytes: &[u8], most: usize, patience: Duration) 
         let at = sent % bytes.len();
         match stream.write(&bytes[at..]) {
             Ok(some) => sent += some,
+            // The process was stopped meanwhile.
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => {
                 let expected = [
                     ErrorKind::WouldBlock,
@@ -165,11 +167,14 @@ fn ten_thousand_half_open_requests() {
 /// Nothing happens: so the server has nothing to do.
 fn check_idle(server: &ServerProcess) {
     const PAUSE: Duration = Duration::from_secs(1);
-    let before = server.processor_time();
-    std::thread::sleep(PAUSE);
-    let busy = server.processor_time() - before;
-    println!("busy for {busy:?} of {PAUSE:?} idle");
-    assert!(busy < PAUSE / 4, "{busy:?}");
+    // It may still be at what happened before.
+    common::wait_until("it is idle", || {
+        let before = server.processor_time();
+        std::thread::sleep(PAUSE);
+        let busy = server.processor_time() - before;
+        println!("busy for {busy:?} of {PAUSE:?} idle");
+        busy < PAUSE / 4
+    });
 }
 
 fn open_half(server: SocketAddr, number: usize, half: &[u8]) -> TcpStream {

@@ -1,0 +1,198 @@
+//! INFO, SLOWLOG, LATENCY, MEMORY.
+
+use bpfdb_server::settings::{Secret, Settings};
+
+use crate::common::{Client, request};
+use crate::{ask, info, number, start};
+
+#[test]
+fn info_tells_what_happened() {
+    let server = start(Settings::default());
+    let mut client = server.client();
+    client.say("SET a 1");
+    client.say("SET a 1 NX");
+    client.say("NONSENSE");
+    client.say("GET");
+    client.say("CONFIG SET port 1");
+    assert_eq!(info(&mut client, "server", "redis_mode"), "standalone");
+    assert_eq!(info(&mut client, "clients", "connected_clients"), "1");
+    assert_eq!(info(&mut client, "replication", "role"), "master");
+    assert_eq!(info(&mut client, "stats", "total_error_replies"), "3");
+    assert_eq!(info(&mut client, "errorstats", "errorstat_ERR"), "count=3");
+    assert_eq!(
+        info(&mut client, "keyspace", "db0"),
+        "keys=1,expires=0,avg_ttl=0"
+    );
+    let set = info(&mut client, "commandstats", "cmdstat_set");
+    assert!(set.starts_with("calls=2,usec="), "{set}");
+    assert!(set.ends_with(",kernel_calls=1"), "{set}");
+    let set = info(&mut client, "commandstats", "cmdstat_config|set");
+    assert!(
+        set.ends_with("rejected_calls=0,failed_calls=1,kernel_calls=0"),
+        "{set}"
+    );
+    let get = info(&mut client, "commandstats", "cmdstat_get");
+    assert!(
+        get.ends_with("rejected_calls=1,failed_calls=0,kernel_calls=0"),
+        "{get}"
+    );
+    assert!(info(&mut client, "latencystats", "latency_percentiles_usec_set").starts_with("p50="));
+    let all = number(&mut client, "stats", "total_commands_processed");
+    assert!(all >= 10, "{all}");
+
+    let default = ask(&mut client, "INFO");
+    assert!(default.starts_with("# Server\r\n") && !default.contains("# Commandstats"));
+    assert!(ask(&mut client, "INFO everything").contains("# Commandstats"));
+    assert_eq!(ask(&mut client, "INFO nonsense"), "");
+    let two = ask(&mut client, "INFO cpu cluster");
+    assert!(two.contains("# CPU") && two.contains("# Cluster") && !two.contains("# Stats"));
+
+    client.say("CONFIG RESETSTAT");
+    assert_eq!(info(&mut client, "stats", "total_error_replies"), "0");
+    assert!(!ask(&mut client, "INFO errorstats").contains("errorstat_"));
+}
+
+/// Whoever answers, each command is counted once.
+#[test]
+fn what_the_kernel_answers_is_counted() {
+    let server = start(Settings::default());
+    let mut client = server.client();
+    let pipeline = [
+        request(&[b"set", b"a", b"1"]),
+        request(&[b"get", b"a"]),
+        request(&[b"get", b"a"]),
+        request(&[b"get", b"absent"]),
+        request(&[b"incr", b"absent"]),
+        request(&[b"mget", b"a", b"absent", b"nowhere"]),
+        request(&[b"commit"]),
+        request(&[b"ping"]),
+    ];
+    let rounds = || {
+        let mut client = server.client();
+        for _ in 0..10 {
+            client.send(&pipeline.concat());
+            for _ in 0..pipeline.len() {
+                client.reply();
+            }
+            assert_eq!(client.say("DEL absent"), ":1\r\n");
+        }
+    };
+    rounds();
+    client.say("CONFIG RESETSTAT");
+    let of_kernel = || {
+        let counters = server.engine.counters().expect("figures");
+        counters.requests_fast()
+    };
+    let before = of_kernel();
+    rounds();
+    let in_kernel = of_kernel() - before;
+    assert!(in_kernel >= 60, "the kernel answers most: {in_kernel}");
+
+    let calls = |client: &mut Client, name: &str| -> u64 {
+        let line = info(client, "commandstats", &format!("cmdstat_{name}"));
+        let number = line
+            .strip_prefix("calls=")
+            .and_then(|l| l.split(',').next());
+        number.and_then(|n| n.parse().ok()).expect("a number")
+    };
+    for (name, expected) in [
+        ("set", 10),
+        ("get", 30),
+        ("incr", 10),
+        ("mget", 10),
+        ("commit", 10),
+        ("ping", 10),
+        ("del", 10),
+    ] {
+        assert_eq!(calls(&mut client, name), expected, "{name}");
+    }
+    let commit = info(&mut client, "commandstats", "cmdstat_commit");
+    assert!(commit.contains(",failed_calls=10,"), "{commit}");
+    assert_eq!(info(&mut client, "errorstats", "errorstat_ERR"), "count=10");
+    assert_eq!(number(&mut client, "stats", "total_error_replies"), 10);
+    // GET found twice and MGET twice; GET missed once and MGET once.
+    assert_eq!(number(&mut client, "stats", "keyspace_hits"), 40);
+    assert_eq!(number(&mut client, "stats", "keyspace_misses"), 20);
+    let all = number(&mut client, "stats", "total_commands_processed");
+    assert!((90..130).contains(&all), "{all}");
+
+    // Those that change the key as well.
+    client.say("CONFIG RESETSTAT");
+    client.say("GETSET a 2");
+    client.say("GETDEL a");
+    client.say("GETEX a PERSIST");
+    client.say("SET a 1 GET");
+    assert_eq!(number(&mut client, "stats", "keyspace_hits"), 2);
+    assert_eq!(number(&mut client, "stats", "keyspace_misses"), 2);
+}
+
+#[test]
+fn slow_commands_are_kept() {
+    let server = start(Settings {
+        slowlog_threshold: 0,
+        slowlog_len: 2,
+        require_pass: Secret("secret".into()),
+        ..Settings::default()
+    });
+    let mut client = server.client();
+    assert_eq!(client.say("AUTH secret"), "+OK\r\n");
+    client.say("CLIENT SETNAME slow");
+    client.say("CONFIG SET requirepass other");
+    client.say("SET a 1 NX");
+    let log = client.say("SLOWLOG GET");
+    assert!(log.starts_with("*2\r\n*6\r\n"), "{log}");
+    assert!(log.contains("*4\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\n1\r\n$2\r\nNX\r\n"));
+    assert!(log.contains("\r\nslow\r\n"));
+    assert!(!log.contains("secret") && !log.contains("other"), "{log}");
+    assert!(client.say("SLOWLOG GET 1").starts_with("*1\r\n"));
+    assert!(
+        client
+            .say("SLOWLOG GET -2")
+            .starts_with("-ERR count should be")
+    );
+    assert_eq!(client.say("SLOWLOG RESET"), "+OK\r\n");
+    assert_eq!(
+        client.say("CONFIG SET slowlog-log-slower-than -1"),
+        "+OK\r\n"
+    );
+    client.say("SLOWLOG RESET");
+    client.say("SET a 1 NX");
+    assert_eq!(client.say("SLOWLOG LEN"), ":0\r\n");
+}
+
+#[test]
+fn latency_and_memory() {
+    let server = start(Settings::default());
+    let mut client = server.client();
+    assert_eq!(client.say("LATENCY LATEST"), "*0\r\n");
+    assert_eq!(client.say("LATENCY HISTORY command"), "*0\r\n");
+    assert_eq!(client.say("LATENCY RESET"), ":0\r\n");
+    assert!(
+        client
+            .say("LATENCY GRAPH command")
+            .starts_with("-ERR No samples available")
+    );
+    assert!(client.say("LATENCY DOCTOR").starts_with('$'));
+    client.say("SET a 1 NX");
+    let histogram = client.say("LATENCY HISTOGRAM set");
+    assert!(
+        histogram.starts_with(
+            "*2\r\n$3\r\nset\r\n*4\r\n$5\r\ncalls\r\n:1\r\n$14\r\nhistogram_usec\r\n*2\r\n"
+        ),
+        "{histogram}"
+    );
+
+    client.ask(&[b"set", b"short", b"x"]);
+    client.ask(&[b"set", b"long", &[b'x'; 1000]]);
+    client.ask(&[b"set", &[b'k'; 100], &[b'x'; 1000]]);
+    assert_eq!(client.say("MEMORY USAGE short"), ":64\r\n");
+    assert_eq!(client.say("MEMORY USAGE long SAMPLES 5"), ":1088\r\n");
+    assert_eq!(
+        client.ask(&[b"memory", b"usage", &[b'k'; 100]]),
+        b":1216\r\n"
+    );
+    assert_eq!(client.say("MEMORY USAGE none"), "$-1\r\n");
+    assert_eq!(client.say("MEMORY PURGE"), "+OK\r\n");
+    assert!(client.say("MEMORY STATS").contains("keys.count"));
+    assert!(client.say("MEMORY DOCTOR").contains("No problem"));
+}
