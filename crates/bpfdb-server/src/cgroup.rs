@@ -33,6 +33,8 @@ impl Cgroup {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let path = parent.join(format!("bpfdb-{}-{number}", process::id()));
 
+        // What a process had that was killed and had this one's id.
+        let _ = fs::remove_dir(&path);
         fs::create_dir(&path).map_err(system(format!("create cgroup {}", path.display())))?;
         let folder =
             File::open(&path).map_err(system(format!("open cgroup {}", path.display())))?;

@@ -11,6 +11,7 @@ use bpfdb_server::settings::LocalClients;
 use bpfdb_server::{Options, Server};
 use bpfdb_tests::namespace;
 use bpfdb_tests::process::dies_with_us;
+use common::process::ServerProcess;
 use common::{
     Client, TestServer, bulk, cgroup, is_incremented, is_refused, is_served, request, wait_until,
 };
@@ -144,11 +145,11 @@ fn a_client_that_reads_late() {
     assert_eq!(client.say("ping"), "+PONG\r\n");
 }
 
-fn own_cgroups() -> Vec<PathBuf> {
+fn cgroups_of(process: u32) -> Vec<PathBuf> {
     let mount = bpfdb::mounts::cgroup2()
         .expect("a mount table")
         .expect("cgroup v2");
-    let prefix = format!("bpfdb-{}-", std::process::id());
+    let prefix = format!("bpfdb-{process}-");
     let mut found = Vec::new();
     let mut folders = vec![mount];
     while let Some(folder) = folders.pop() {
@@ -166,13 +167,11 @@ fn own_cgroups() -> Vec<PathBuf> {
 
 #[test]
 fn nothing_is_left_behind() {
-    let before = own_cgroups().len();
     let server = TestServer::start(&bpfdb::Options::default());
     let (mut a, mut b) = (server.client(), server.client());
     a.say("BEGIN");
     a.say("SET x 1");
     b.say("SELECT 0");
-    assert!(own_cgroups().len() > before || before > 0);
     let engine = server.engine.clone();
     let address = server.address;
     server.stop();
@@ -180,7 +179,6 @@ fn nothing_is_left_behind() {
     assert!(a.is_closed());
     assert!(b.is_closed());
     assert!(is_refused(address));
-    wait_until("the cgroup is gone", || own_cgroups().len() <= before + 1);
     let stats = engine.stats().expect("figures");
     assert_eq!((stats.transactions, stats.locks), (0, 0));
     assert_eq!(stats.sessions, 0);
@@ -188,15 +186,25 @@ fn nothing_is_left_behind() {
     assert_eq!(session.get(b"x"), Ok(None));
 }
 
+#[test]
+fn the_cgroup_goes_with_the_server() {
+    let server = ServerProcess::start(16);
+    let process = server.id();
+    assert_eq!(server.client().say("PING"), "+PONG\r\n");
+    assert_eq!(cgroups_of(process).len(), 1);
+    drop(server);
+    assert_eq!(cgroups_of(process), Vec::<PathBuf>::new());
+}
+
 const PINS: &str = "BPFDB_TEST_PINS";
 const CLIENTS: &str = "BPFDB_TEST_CLIENTS";
 
-/// Not a test: the process that `a_killed_server` kills.
+/// Not a test: the process of a server, which `a_killed_server` kills.
 #[test]
-#[ignore = "run by a_killed_server"]
+#[ignore = "run by the tests"]
 fn server_process() {
     let Some(folder) = std::env::var_os(PINS) else {
-        return;
+        return common::process::serve();
     };
     let engine = bpfdb::Engine::open(folder.as_ref(), 0).expect("a pinned engine");
     let mut options = Options::at(([127, 0, 0, 1], 0).into());

@@ -9,7 +9,7 @@ use std::time::Duration;
 use common::{Client, Redis, TestServer, request, show};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
-use proptest::test_runner::{Config, TestError, TestRunner};
+use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};
 
 type Words = Vec<Vec<u8>>;
 
@@ -153,12 +153,14 @@ fn compare(redis: &Redis, server: &TestServer, commands: &[Words], pieces: &Piec
 
 fn run(cases: u32, commands: std::ops::Range<usize>, pieces: impl Strategy<Value = Pieces>) {
     let (redis, server) = (Redis::start(), TestServer::shared());
-    let mut runner = TestRunner::new(Config {
+    let config = Config {
         cases,
         failure_persistence: None,
         max_shrink_iters: 200,
         ..Config::default()
-    });
+    };
+    let random = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
+    let mut runner = TestRunner::new_with_rng(config, random);
     let own = prefix();
     let commands = proptest::collection::vec(command(own.clone()), commands);
     runner

@@ -33,8 +33,10 @@ impl Bench {
     }
 }
 
-fn compare(versions: usize, cases: u32, batch: usize) {
-    let seed = settings::number("BPFDB_SEED").unwrap_or_else(settings::fresh_seed);
+/// `seed`: the same schedules each time in every-day tests; chance is for the long
+/// run.
+fn compare(versions: usize, cases: u32, batch: usize, seed: u64) {
+    let seed = settings::number("BPFDB_SEED").unwrap_or(seed);
     let cases = settings::number("BPFDB_CASES").map_or(cases, |cases| cases as u32);
     let config = Config {
         cases,
@@ -61,34 +63,34 @@ fn compare(versions: usize, cases: u32, batch: usize) {
 
 #[test]
 fn one_version() {
-    compare(1, 1_000, 1);
+    compare(1, 1_000, 1, 1);
 }
 
 #[test]
 fn two_versions() {
-    compare(2, 1_000, 1);
+    compare(2, 1_000, 1, 2);
 }
 
 #[test]
 fn four_versions() {
-    compare(4, 1_000, 1);
+    compare(4, 1_000, 1, 3);
 }
 
 #[test]
 fn eight_versions() {
-    compare(8, 1_000, 1);
+    compare(8, 1_000, 1, 4);
 }
 
 #[test]
 fn batches() {
-    compare(4, 1_000, 3);
+    compare(4, 1_000, 3, 5);
 }
 
 #[test]
 #[ignore = "takes minutes"]
 fn soak_model() {
     for versions in 1..=8 {
-        compare(versions, 5_000, 1);
-        compare(versions, 5_000, 3);
+        compare(versions, 5_000, 1, settings::fresh_seed());
+        compare(versions, 5_000, 3, settings::fresh_seed());
     }
 }

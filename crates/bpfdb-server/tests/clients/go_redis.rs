@@ -1,7 +1,7 @@
 //! go-redis.
 
 use crate::common::TestServer;
-use crate::install::{Source, run};
+use crate::install::{Source, run, try_run};
 
 #[test]
 fn go_redis() {
@@ -17,7 +17,7 @@ fn go_redis() {
             "session",
             ".",
         ];
-        run("env", &arguments, folder);
+        try_run("env", &arguments, folder).map(drop)
     });
     let server = TestServer::shared();
     let session = folder.join("session");

@@ -1,9 +1,13 @@
 //! Clients of other languages: installed on first use below target/, as their
 //! lock files say, and again only when these change.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use nix::fcntl::{Flock, FlockArg};
 
 /// A folder beside this file.
 pub struct Source {
@@ -28,21 +32,37 @@ impl Source {
     }
 
     /// The folder with everything installed, by `install` if it is not yet.
-    pub fn installed(&self, install: impl FnOnce(&Path)) -> PathBuf {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(self.name);
+    pub fn installed(&self, install: impl Fn(&Path) -> Result<(), String>) -> PathBuf {
+        let parent = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let folder = parent.join(self.name);
+        // Another run of the tests may want the same.
+        let _turn = turn(&parent.join(format!("{}.lock", self.name)));
         let stamp = folder.join("installed");
         let wanted = self.contents();
         if fs::read(&stamp).is_ok_and(|installed| installed == wanted) {
             return folder;
         }
-        let _ = fs::remove_dir_all(&folder);
-        fs::create_dir_all(&folder).expect("a folder");
-        for file in self.files {
-            fs::copy(self.file(file), folder.join(file)).expect("copied");
-        }
-        install(&folder);
+        self.install(&folder, install);
         fs::write(&stamp, wanted).expect("written");
         folder
+    }
+
+    /// What comes from the network comes at the second or third attempt, too.
+    fn install(&self, folder: &Path, install: impl Fn(&Path) -> Result<(), String>) {
+        let mut failure = String::new();
+        for pause in [0, 2, 10] {
+            thread::sleep(Duration::from_secs(pause));
+            let _ = fs::remove_dir_all(folder);
+            fs::create_dir_all(folder).expect("a folder");
+            for file in self.files {
+                fs::copy(self.file(file), folder.join(file)).expect("copied");
+            }
+            match install(folder) {
+                Ok(()) => return,
+                Err(error) => failure = error,
+            }
+        }
+        panic!("{failure}");
     }
 
     fn contents(&self) -> Vec<u8> {
@@ -51,20 +71,31 @@ impl Source {
     }
 }
 
+/// Until it is dropped nobody else has it.
+fn turn(path: &Path) -> Flock<File> {
+    let file = File::create(path).expect("a lock file");
+    Flock::lock(file, FlockArg::LockExclusive).expect("locked")
+}
+
 /// Runs a program to its end; what it printed.
 pub fn run(program: &str, arguments: &[&str], folder: &Path) -> String {
+    try_run(program, arguments, folder).unwrap_or_else(|failure| panic!("{failure}"))
+}
+
+pub fn try_run(program: &str, arguments: &[&str], folder: &Path) -> Result<String, String> {
     let output = Command::new(program)
         .args(arguments)
         .current_dir(folder)
         .stdin(Stdio::null())
         .output()
-        .unwrap_or_else(|error| panic!("{program}: {error}; scripts/setup.sh installs it"));
+        .map_err(|error| format!("{program}: {error}; scripts/setup.sh installs it"))?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(
-        output.status.success(),
+    if output.status.success() {
+        return Ok(text);
+    }
+    Err(format!(
         "{program} {arguments:?}: {}\n{text}\n{}",
         output.status,
         String::from_utf8_lossy(&output.stderr)
-    );
-    text
+    ))
 }

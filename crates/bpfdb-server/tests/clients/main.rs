@@ -9,6 +9,7 @@ mod node;
 mod redis_py;
 mod redis_rs;
 
+use std::io::{Seek, Write};
 use std::path::Path;
 use std::process::Command;
 
@@ -38,12 +39,12 @@ fn redis_cli() {
 
     // Mass insertion counts replies and errors.
     let text: String = (0..5000).map(|i| format!("SET mass{i} {i}\r\n")).collect();
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("commands");
-    std::fs::write(&file, text).expect("written");
+    let mut file = tempfile::tempfile().expect("a file");
+    file.write_all(text.as_bytes()).expect("written");
+    file.rewind().expect("rewound");
     let told = Command::new("redis-cli")
         .args(["-p", &port, "--pipe"])
-        .stdin(std::fs::File::open(&file).expect("there"))
+        .stdin(file)
         .output()
         .expect("redis-cli");
     let told = String::from_utf8_lossy(&told.stdout);

@@ -2,20 +2,24 @@
 
 use std::fs;
 use std::path::Path;
+use std::process;
 
 use crate::common::TestServer;
-use crate::install::{Source, run};
+use crate::install::{Source, run, try_run};
 
-fn installed(folder: &Path) {
+fn install(folder: &Path) -> Result<(), String> {
     let arguments = ["ci", "--no-audit", "--no-fund", "--ignore-scripts"];
-    run("npm", &arguments, folder);
+    try_run("npm", &arguments, folder).map(drop)
 }
 
 fn session(name: &'static str) {
     let source = Source::of(name, &["package.json", "package-lock.json"]);
-    let folder = source.installed(installed);
-    // Node looks for modules beside the script.
-    fs::copy(source.file("session.mjs"), folder.join("session.mjs")).expect("copied");
+    let folder = source.installed(install);
+    // Node looks for modules beside the script. Another run of the tests may be
+    // reading it.
+    let (script, new) = (folder.join("session.mjs"), format!("new-{}", process::id()));
+    fs::copy(source.file("session.mjs"), folder.join(&new)).expect("copied");
+    fs::rename(folder.join(&new), script).expect("renamed");
     let server = TestServer::shared();
     let port = server.address.port().to_string();
     run("node", &["session.mjs", &port], &folder);

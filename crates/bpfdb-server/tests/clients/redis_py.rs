@@ -1,18 +1,15 @@
 //! redis-py.
 
 use crate::common::TestServer;
-use crate::install::{Source, run};
+use crate::install::{Source, run, try_run};
 
 #[test]
 fn redis_py() {
     let source = Source::of("redis_py", &["requirements.txt"]);
     let folder = source.installed(|folder| {
         let venv = folder.join("venv");
-        run(
-            "python3",
-            &["-m", "venv", venv.to_str().expect("a path")],
-            folder,
-        );
+        let arguments = ["-m", "venv", venv.to_str().expect("a path")];
+        try_run("python3", &arguments, folder)?;
         let pip = venv.join("bin/pip");
         let arguments = [
             "install",
@@ -22,7 +19,7 @@ fn redis_py() {
             "--requirement",
             "requirements.txt",
         ];
-        run(pip.to_str().expect("a path"), &arguments, folder);
+        try_run(pip.to_str().expect("a path"), &arguments, folder).map(drop)
     });
     let server = TestServer::shared();
     let python = folder.join("venv/bin/python");

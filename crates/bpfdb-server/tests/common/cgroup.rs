@@ -69,9 +69,10 @@ fn current() -> PathBuf {
 fn remove_left_over(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
+        let own = std::process::id().to_string();
         let dead = name
             .strip_prefix(PREFIX)
-            .is_some_and(|pid| !Path::new("/proc").join(pid).exists());
+            .is_some_and(|pid| pid == own || !Path::new("/proc").join(pid).exists());
         if dead {
             for inner in fs::read_dir(entry.path()).into_iter().flatten().flatten() {
                 let _ = fs::remove_dir(inner.path());

@@ -50,6 +50,8 @@ impl TestServer {
 
     /// The same, with exactly these settings but the port.
     pub fn start_as_told(options: &bpfdb::Options, settings: Settings) -> Self {
+        // Before the first server moves this process for a moment.
+        cgroup::own();
         let engine = Engine::create(options).expect("an engine");
         let options = at_any_port(settings);
         let (sender, receiver) = mpsc::channel();

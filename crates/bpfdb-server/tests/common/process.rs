@@ -32,6 +32,7 @@ pub struct ServerProcess {
 
 impl ServerProcess {
     pub fn start(max_sessions: u32) -> Self {
+        super::cgroup::own();
         let mut child = Command::new(std::env::current_exe().expect("this program"))
             .args(["--ignored", "--exact", "server_process", "--nocapture"])
             .env(SESSIONS, max_sessions.to_string())
@@ -52,6 +53,10 @@ impl ServerProcess {
 
     pub fn client(&self) -> Client {
         Client::connect(self.address)
+    }
+
+    pub fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// Bytes of memory that the process has in use.

@@ -18,6 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use bpfdb_tests::settings;
 use case::{CONNECTIONS, Case, Step};
 use commands::{COMMANDS, Command, NOT_COMPARED};
 use common::{Client, Redis, Reply, TestServer, show};
@@ -292,18 +293,6 @@ fn message(step: &Step, queued: &[Words], redis: &Reply, bpfdb: &Reply) -> Strin
 
 // ---- Tests --------------------------------------------------------------------
 
-fn seed() -> u64 {
-    let given = std::env::var("BPFDB_SEED").ok();
-    given.map_or_else(rand_seed, |text| {
-        text.parse().expect("BPFDB_SEED is a number")
-    })
-}
-
-fn rand_seed() -> u64 {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    now.map_or(1, |now| now.as_nanos() as u64)
-}
-
 fn runner(seed: u64) -> TestRunner {
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
@@ -316,10 +305,10 @@ fn runner(seed: u64) -> TestRunner {
     TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes))
 }
 
-/// Compares cases for so long, and at least a few.
-fn compare_for(time: Duration) {
+/// Compares so many cases, as far as there is time, and at least a few.
+fn compare(most: usize, time: Duration, seed: u64) {
     const LEAST: usize = 30;
-    let seed = seed();
+    let seed = settings::number("BPFDB_SEED").unwrap_or(seed);
     let pair = RefCell::new(Pair::start());
     let commands = pair.borrow().commands();
     let strategy = case::case(&commands);
@@ -328,7 +317,7 @@ fn compare_for(time: Duration) {
     let mut cases = 0;
     let mut told = String::new();
 
-    while cases < LEAST || start.elapsed() < time {
+    while cases < LEAST || cases < most && start.elapsed() < time {
         let tree = strategy.new_tree(&mut runner).expect("a case");
         let check = |case: Case| {
             let checked = pair.borrow_mut().check(&case);
@@ -352,13 +341,15 @@ fn compare_for(time: Duration) {
 
 #[test]
 fn redis_and_bpfdb_say_the_same() {
-    compare_for(Duration::from_secs(20));
+    // The same cases each time: chance is for the long run.
+    compare(1000, Duration::from_secs(20), 1);
 }
 
 #[test]
 #[ignore = "long: make soak"]
 fn soak_redis_and_bpfdb_say_the_same() {
-    compare_for(Duration::from_secs(600));
+    let seed = settings::fresh_seed();
+    compare(usize::MAX, Duration::from_secs(600), seed);
 }
 
 /// A command that is not compared must have a reason.
