@@ -9,6 +9,7 @@ mod common;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use common::{Client, TestServer, bulk, request, show};
 
@@ -128,6 +129,8 @@ fn chatter(mut client: Client, stop: &AtomicBool) {
         assert_eq!(client.ask(&[b"set", b"chatter", &text]), b"+OK\r\n");
         assert_eq!(client.ask(&[b"get", b"chatter"]), bulk(&text));
         assert_eq!(client.ask(&[b"echo", &text]), bulk(&text));
+        // A client that is answered in its own send() never sleeps else.
+        thread::sleep(Duration::from_micros(100));
     }
 }
 

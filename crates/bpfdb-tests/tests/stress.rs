@@ -126,7 +126,8 @@ fn churn(scale: usize) {
             longest: 8192,
             warm_up: 10,
             short: false,
-            tolerance: 5,
+            // Which sizes meet is random; what is lost adds up to more in ten rounds.
+            tolerance: 25,
         };
         stress::churn(&kernel, plan)
     });

@@ -73,7 +73,10 @@ fn clients_are_listed_and_killed() {
     assert_eq!(c.say("BEGIN"), "+OK\r\n");
     assert_eq!(c.say("SET locked 1"), "+OK\r\n");
     let peer = c.stream.local_addr().expect("an address");
-    assert_eq!(a.say(&format!("CLIENT KILL {peer}")), "+OK\r\n");
+    // The kernel answers before the daemon has accepted the connection.
+    wait_until("it is known", || {
+        a.say(&format!("CLIENT KILL {peer}")) == "+OK\r\n"
+    });
     assert!(c.is_closed());
     wait_until("the lock is gone", || a.say("SET locked 2") == "+OK\r\n");
     assert_eq!(a.say("CLIENT KILL SKIPME no"), ":1\r\n");
