@@ -267,7 +267,7 @@ static __always_inline int set_auto(struct bpfdb_session *s)
 	if (deletes && status == BPFDB_OK &&
 	    form_is_gone(s, version_form(&cell->head), LOAD(cell->head.data[1])) &&
 	    !(header & BPFDB_CELL_EXCLUSIVE) &&
-	    header_content(LOAD(cell->header)) == header_content(header))
+	    header_same_content(LOAD(cell->header), header))
 		status = BPFDB_NOT_FOUND;
 	if (deletes && status == BPFDB_NOT_FOUND)
 		return status;

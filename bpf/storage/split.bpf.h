@@ -353,7 +353,8 @@ static __always_inline u32 page_to_split(u32 page)
 
 	if (!slab || !LOAD(slab->unlisted))
 		return page;
-	slot = slab->prefix & ((1u << (LOAD(engine.directory_depth.value) & 31)) - 1);
+	slot = directory_slot((u64)slab->prefix << BPFDB_CELL_BITS,
+			      LOAD(engine.directory_depth.value));
 	entry = bpf_map_lookup_elem(&directory, &slot);
 	return entry ? LOAD(*entry) & 0xffffff : page;
 }

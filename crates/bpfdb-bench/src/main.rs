@@ -91,7 +91,10 @@ fn measure(scenario: Scenario, plan: &Plan, redis: Option<&Path>) -> Result<Vec<
         Scenario::Run => run::measure(plan),
         Scenario::Versions => run::versions::measure(plan),
         Scenario::Memory => memory::measure(plan),
-        Scenario::Tcp => tcp::measure(plan, redis),
+        Scenario::Tcp => tcp::measure(plan, tcp::Path::Loopback, redis),
+        Scenario::Local => tcp::measure(plan, tcp::Path::Local, redis),
+        Scenario::Remote => tcp::measure(plan, tcp::Path::Remote, redis),
+        Scenario::Slow => tcp::measure(plan, tcp::Path::Slow, redis),
     }
     .with_context(|| format!("scenario {scenario:?}"))
 }

@@ -15,8 +15,14 @@ pub(crate) enum Scenario {
     Versions,
     /// Bytes per record, and pauses while memory is added
     Memory,
-    /// The server against Redis
+    /// The server against Redis, through TCP on loopback
     Tcp,
+    /// The same, clients answered inside their send()
+    Local,
+    /// The same, from another network namespace
+    Remote,
+    /// Commands that user space answers, against Redis
+    Slow,
 }
 
 impl Scenario {
@@ -93,7 +99,7 @@ impl Plan {
             memory_records: 1_000_000,
             growth_records: 4_000_000,
             tcp_keys: 1_000_000,
-            tcp_requests: [150_000, 1_200_000],
+            tcp_requests: [200_000, 1_600_000],
         }
     }
 

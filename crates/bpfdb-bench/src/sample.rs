@@ -32,7 +32,16 @@ impl Sample {
 
     /// Round by round `self / other`: what both suffered alike cancels out.
     pub(crate) fn over(&self, other: &Self) -> Self {
-        self.0.iter().zip(&other.0).map(|(a, b)| a / b).collect()
+        self.with(other, |a, b| a / b)
+    }
+
+    /// Round by round `f(self, other)`.
+    pub(crate) fn with(&self, other: &Self, f: impl Fn(f64, f64) -> f64) -> Self {
+        self.0
+            .iter()
+            .zip(&other.0)
+            .map(|(&a, &b)| f(a, b))
+            .collect()
     }
 
     pub(crate) fn map(&self, f: impl Fn(f64) -> f64) -> Self {

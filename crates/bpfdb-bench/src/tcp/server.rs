@@ -3,7 +3,7 @@
 use std::env;
 use std::fs::File;
 use std::io::Write;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -14,7 +14,9 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
 
-use super::client;
+use super::fill;
+use super::path::Path as Way;
+use super::side::Side;
 
 const START_TIME: Duration = Duration::from_secs(20);
 const STOP_TIME: Duration = Duration::from_secs(20);
@@ -27,28 +29,34 @@ const MEMORY_QUICK: &str = "256M";
 pub(crate) struct Server {
     pub(crate) name: String,
     pub(crate) address: SocketAddr,
+    pub(crate) client_side: Side,
     child: Child,
     folder: TempDir,
 }
 
 impl Server {
     /// `bpfdb serve`, from the folder of this program.
-    pub(crate) fn bpfdb(quick: bool) -> Result<Self> {
+    pub(crate) fn bpfdb(way: Way, sides: &[Side; 2], quick: bool) -> Result<Self> {
         let program = own_folder()?.join("bpfdb");
         if !program.exists() {
             bail!("{}: not built", program.display());
         }
         let memory = if quick { MEMORY_QUICK } else { MEMORY };
-        Self::start("bpfdb".into(), &program, |command, port| {
-            command.args(["serve", "--port", port, "--maxmemory", memory]);
+        Self::start("bpfdb".into(), &program, sides, |command, address| {
+            command.args(["serve", "--maxmemory", memory]);
+            command.args(["--bind", &address.ip().to_string()]);
+            command.args(["--port", &address.port().to_string()]);
+            command.args(["--local-clients", way.local_clients()]);
         })
     }
 
     /// A redis-server that keeps everything in memory only.
-    pub(crate) fn redis(program: &Path) -> Result<Self> {
+    pub(crate) fn redis(program: &Path, sides: &[Side; 2]) -> Result<Self> {
         let name = redis_version(program)?;
-        Self::start(name, program, |command, port| {
-            command.args(["--port", port, "--bind", "127.0.0.1"]);
+        Self::start(name, program, sides, |command, address| {
+            command.args(["--bind", &address.ip().to_string()]);
+            command.args(["--port", &address.port().to_string()]);
+            command.args(["--protected-mode", "no"]);
             command.args(["--save", "", "--appendonly", "no"]);
         })
     }
@@ -56,13 +64,15 @@ impl Server {
     fn start(
         name: String,
         program: &Path,
-        arguments: impl FnOnce(&mut Command, &str),
+        [side, client_side]: &[Side; 2],
+        arguments: impl FnOnce(&mut Command, SocketAddr),
     ) -> Result<Self> {
         let folder = tempfile::tempdir().context("create a folder")?;
         let log = File::create(folder.path().join("log")).context("create a log")?;
-        let port = free_port()?;
+        let address = side.visit(|| free_address(side.address))??;
         let mut command = Command::new(program);
-        arguments(&mut command, &port.to_string());
+        arguments(&mut command, address);
+        side.of_command(&mut command);
         let child = command
             .current_dir(folder.path())
             .stdin(Stdio::null())
@@ -72,7 +82,8 @@ impl Server {
             .with_context(|| format!("start {}", program.display()))?;
         let mut server = Self {
             name,
-            address: (Ipv4Addr::LOCALHOST, port).into(),
+            address,
+            client_side: client_side.clone(),
             child,
             folder,
         };
@@ -87,7 +98,7 @@ impl Server {
             if self.child.try_wait()?.is_some() {
                 break;
             }
-            if client::answers(self.address) {
+            if self.client_side.visit(|| fill::answers(self.address))? {
                 return Ok(());
             }
             thread::sleep(PAUSE);
@@ -126,9 +137,9 @@ impl Drop for Server {
     }
 }
 
-fn free_port() -> Result<u16> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("find a free port")?;
-    Ok(listener.local_addr()?.port())
+fn free_address(ip: IpAddr) -> Result<SocketAddr> {
+    let listener = TcpListener::bind((ip, 0)).context("find a free port")?;
+    Ok(listener.local_addr()?)
 }
 
 /// Where cargo put this program and the others.

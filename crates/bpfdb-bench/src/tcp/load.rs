@@ -1,27 +1,29 @@
-//! redis-benchmark, and a client of our own that fills a store.
+//! One run of redis-benchmark.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
 use std::process::Command;
-use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 
 use super::server::Server;
 use crate::machine;
 
-const TIMEOUT: Duration = Duration::from_secs(5);
-/// Requests that are sent before the replies are read.
-const PIPELINE: u32 = 500;
-
 /// One run of redis-benchmark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Load {
+    /// Threads of the client.
+    pub(crate) threads: u32,
     /// Bytes of a value.
     pub(crate) size: u32,
     pub(crate) pipeline: u32,
-    /// Name of the test in redis-benchmark.
-    pub(crate) test: &'static str,
+    pub(crate) test: Test,
+}
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Test {
+    pub(crate) name: &'static str,
+    /// For redis-benchmark: `-t` and one of its tests, or a command.
+    pub(crate) arguments: &'static str,
 }
 
 /// What it said.
@@ -35,25 +37,35 @@ pub(crate) struct Answer {
 }
 
 impl Load {
-    /// The arguments, the port excepted.
+    /// The arguments, the address excepted.
     pub(crate) fn arguments(&self, keys: u32, requests: u32) -> Vec<String> {
-        format!(
-            "--threads 2 -c 64 -r {keys} -n {requests} -P {} -d {} -t {}",
-            self.pipeline, self.size, self.test
-        )
-        .split(' ')
-        .map(String::from)
-        .collect()
+        let Self {
+            threads,
+            pipeline,
+            size,
+            test,
+        } = self;
+        let general = format!("-c 64 -r {keys} -n {requests} -P {pipeline} -d {size}");
+        // One thread means none besides the main one.
+        let threads = match threads {
+            1 => String::new(),
+            n => format!("--threads {n} "),
+        };
+        format!("{threads}{general} {}", test.arguments)
+            .split(' ')
+            .map(String::from)
+            .collect()
     }
 
     pub(crate) fn run(&self, server: &Server, keys: u32, requests: u32) -> Result<Answer> {
-        let busy = machine::busy_seconds();
-        let output = Command::new("redis-benchmark")
-            .args(["-h", "127.0.0.1"])
+        let mut command = Command::new("redis-benchmark");
+        command
+            .args(["-h", &server.address.ip().to_string()])
             .args(["-p", &server.address.port().to_string()])
-            .args(self.arguments(keys, requests))
-            .output()
-            .context("run redis-benchmark")?;
+            .args(self.arguments(keys, requests));
+        server.client_side.of_command(&mut command);
+        let busy = machine::busy_seconds();
+        let output = command.output().context("run redis-benchmark")?;
         let busy = machine::busy_seconds() - busy;
         let text = String::from_utf8_lossy(&output.stdout);
         ensure!(
@@ -112,51 +124,6 @@ fn number_before(text: &str, what: &str) -> Option<f64> {
         .ok()
 }
 
-/// Whether a server answers PING there.
-pub(crate) fn answers(address: SocketAddr) -> bool {
-    let ping = || -> std::io::Result<bool> {
-        let mut stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
-        stream.set_read_timeout(Some(TIMEOUT))?;
-        stream.write_all(b"*1\r\n$4\r\nPING\r\n")?;
-        let mut reply = [0; 7];
-        stream.read_exact(&mut reply)?;
-        Ok(&reply == b"+PONG\r\n")
-    };
-    ping().unwrap_or(false)
-}
-
-/// Sets every key that redis-benchmark -r `keys` may ask for.
-pub(crate) fn fill(server: &Server, keys: u32, size: u32) -> Result<()> {
-    let mut stream = server.connect()?;
-    stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(TIMEOUT))?;
-    let mut replies = BufReader::new(stream.try_clone()?);
-    let value = "x".repeat(size as usize);
-
-    for first in (0..keys).step_by(PIPELINE as usize) {
-        let batch = first..keys.min(first + PIPELINE);
-        let requests: String = batch.clone().map(|n| set(n, &value)).collect();
-        stream.write_all(requests.as_bytes())?;
-        for n in batch {
-            let mut reply = String::new();
-            replies
-                .read_line(&mut reply)
-                .with_context(|| format!("{}: reply to the SET of key {n}", server.name))?;
-            if reply != "+OK\r\n" {
-                bail!("{}: SET of key {n}: {reply}", server.name);
-            }
-        }
-    }
-    Ok(())
-}
-
-fn set(n: u32, value: &str) -> String {
-    format!(
-        "*3\r\n$3\r\nSET\r\n$16\r\nkey:{n:012}\r\n${}\r\n{value}\r\n",
-        value.len()
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -183,13 +150,5 @@ mod tests {
         assert_eq!(parse(&text), Some([51716.2, 0.295, 0.623]));
         let short = format!("SET: rps=37000.0 (overall: 37000.0) avg_msec=1.2\r{SUMMARY}");
         assert_eq!(parse(&short), Some([3984.06, 0.295, 0.623]));
-    }
-
-    #[test]
-    fn a_key_is_that_of_redis_benchmark() {
-        assert_eq!(
-            set(7, "abc"),
-            "*3\r\n$3\r\nSET\r\n$16\r\nkey:000000000007\r\n$3\r\nabc\r\n"
-        );
     }
 }

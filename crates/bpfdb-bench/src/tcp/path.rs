@@ -1,0 +1,179 @@
+//! The ways of a request, and what is measured on each.
+
+use anyhow::Result;
+
+use super::load::{Load, Test};
+use super::side::Side;
+use crate::plan::Plan;
+
+/// A way from the client to the server and back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Path {
+    /// Loopback, answered by TCP's receiver
+    Loopback,
+    /// Loopback, answered inside the client's send()
+    Local,
+    /// From another network namespace, as from another machine
+    Remote,
+    /// Loopback, commands that the kernel leaves to the daemon
+    Slow,
+}
+
+/// What is measured there: how many times the requests of the better Redis are
+/// to be answered, if there is a target.
+pub(crate) struct Row {
+    pub(crate) load: Load,
+    pub(crate) target: Option<f64>,
+}
+
+const PIPELINES: [u32; 2] = [1, 16];
+
+const GET: Test = test("get", "-t get");
+const SET: Test = test("set", "-t set");
+const INCR: Test = test("incr", "-t incr");
+const MSET: Test = test("mset", "-t mset");
+
+/// Commands of user space: readers, writers, and both.
+const SLOW: [Test; 12] = [
+    test("TTL", "TTL key:__rand_int__"),
+    test("GETRANGE", "GETRANGE key:__rand_int__ 2 9"),
+    test("GETBIT", "GETBIT key:__rand_int__ 7"),
+    test("BITCOUNT", "BITCOUNT key:__rand_int__"),
+    test("TYPE", "TYPE key:__rand_int__"),
+    test("SET EX", "SET key:__rand_int__ 0123456789abcdef EX 100000"),
+    test("SETNX", "SETNX key:__rand_int__ 0123456789abcdef"),
+    test("GETSET", "GETSET key:__rand_int__ 0123456789abcdef"),
+    test("SETRANGE", "SETRANGE key:__rand_int__ 2 abcd"),
+    test("EXPIRE", "EXPIRE key:__rand_int__ 100000"),
+    test("SCAN", "SCAN 0 COUNT 10"),
+    test("COPY", "COPY key:__rand_int__ copy:__rand_int__ REPLACE"),
+];
+
+const fn test(name: &'static str, arguments: &'static str) -> Test {
+    Test { name, arguments }
+}
+
+impl Path {
+    /// Of the tables.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Loopback => "tcp",
+            Self::Local => "local",
+            Self::Remote => "remote",
+            Self::Slow => "slow",
+        }
+    }
+
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Self::Loopback => "through TCP on loopback",
+            Self::Local => "clients of this machine, answered inside their send()",
+            Self::Remote => "from another network namespace, over veth",
+            Self::Slow => "commands that user space answers, through TCP on loopback",
+        }
+    }
+
+    /// For `--local-clients`.
+    pub(crate) fn local_clients(self) -> &'static str {
+        match self {
+            Self::Local => "auto",
+            _ => "off",
+        }
+    }
+
+    /// Where the servers are, and where the clients.
+    pub(crate) fn sides(self) -> Result<[Side; 2]> {
+        match self {
+            Self::Remote => Side::cable(),
+            _ => Ok([Side::here(), Side::here()]),
+        }
+    }
+
+    /// Whether the 99th percentile must be below that of the better Redis.
+    pub(crate) fn wants_lower_latency(self) -> bool {
+        self == Self::Local
+    }
+
+    /// Bytes of the values; every store is filled anew for each.
+    pub(crate) fn sizes(self) -> &'static [u32] {
+        match self {
+            Self::Slow => &[16, 48 << 10],
+            _ => &[16, 1024],
+        }
+    }
+
+    /// What is measured with values of `size`.
+    pub(crate) fn rows(self, size: u32, quick: bool) -> Vec<Row> {
+        let mut rows = Vec::new();
+        for pipeline in PIPELINES {
+            for &threads in self.threads() {
+                for &test in self.tests(size, quick) {
+                    let load = Load {
+                        threads,
+                        size,
+                        pipeline,
+                        test,
+                    };
+                    rows.push(Row {
+                        load,
+                        target: self.target(load),
+                    });
+                }
+            }
+        }
+        rows
+    }
+
+    /// Threads of the client.
+    fn threads(self) -> &'static [u32] {
+        match self {
+            Self::Local | Self::Remote => &[1, 2],
+            Self::Loopback | Self::Slow => &[2],
+        }
+    }
+
+    fn tests(self, size: u32, quick: bool) -> &'static [Test] {
+        match (self, size, quick) {
+            (Self::Slow, 16, true) => &SLOW[..1],
+            (_, _, true) => &[SET],
+            (Self::Slow, 16, _) => &SLOW,
+            (Self::Loopback, 16, _) => &[SET, GET, INCR, MSET],
+            _ => &[SET, GET],
+        }
+    }
+
+    fn target(self, load: Load) -> Option<f64> {
+        let deep = load.pipeline > 1;
+        match self {
+            _ if ![SET, GET].contains(&load.test) && self != Self::Slow => None,
+            Self::Loopback | Self::Remote => Some(if deep { 1.5 } else { 1.0 }),
+            Self::Local => Some(if deep { 2.0 } else { 2.5 }),
+            Self::Slow => Some(0.8),
+        }
+    }
+}
+
+impl Load {
+    /// Different keys: those of the plan, less of the values that are large.
+    pub(crate) fn keys(&self, plan: &Plan) -> u32 {
+        keys(plan, self.size)
+    }
+
+    /// How often it is asked for: less where one request is much work.
+    pub(crate) fn requests(&self, plan: &Plan) -> u32 {
+        let requests = plan.tcp_requests[usize::from(self.pipeline > 1)];
+        match (self.test, self.size) {
+            (MSET, _) => requests / 4,
+            (_, LARGE..) => requests / 20,
+            _ => requests,
+        }
+    }
+}
+
+/// Values from here on are so large that there are less of them.
+const LARGE: u32 = 10_000;
+
+/// Different keys with values of `size`.
+pub(crate) fn keys(plan: &Plan, size: u32) -> u32 {
+    plan.tcp_keys / if size >= LARGE { 100 } else { 1 }
+}

@@ -1,0 +1,144 @@
+//! What was measured, as tables.
+
+use super::Results;
+use super::load::Load;
+use super::path::{Path, Row};
+use crate::plan::Plan;
+use crate::report::{Cell, Table};
+use crate::sample::Sample;
+
+const LOAD_COLUMNS: [&str; 4] = ["request", "-d", "-P", "threads"];
+
+pub(crate) fn skipped(path: Path, reason: &str) -> Table {
+    let mut table = Table::new(path.name(), "against Redis: not measured", &[""]);
+    table.note(reason);
+    table
+}
+
+/// The first server is bpfdb, all others are Redis.
+pub(crate) fn all(
+    plan: &Plan,
+    path: Path,
+    servers: Vec<String>,
+    results: &Results,
+    note: Option<String>,
+) -> Vec<Table> {
+    let context = Context {
+        path,
+        servers,
+        rows: path
+            .sizes()
+            .iter()
+            .flat_map(|&size| path.rows(size, plan.quick))
+            .collect(),
+    };
+    let mut rates = context.rates(results, plan);
+    if let Some(note) = note {
+        rates.note(note);
+    }
+    vec![
+        rates,
+        context.latencies(results),
+        context.processor(results),
+    ]
+}
+
+struct Context {
+    path: Path,
+    servers: Vec<String>,
+    rows: Vec<Row>,
+}
+
+impl Context {
+    fn rates(&self, results: &Results, plan: &Plan) -> Table {
+        let title = format!(
+            "{}, thousands of requests per second: redis-benchmark -c 64 -r {}",
+            self.path.title(),
+            plan.tcp_keys
+        );
+        let mut columns = self.columns("");
+        columns.extend(["bpfdb over the better".into(), "target".into()]);
+        let mut table = Table::new(self.path.name(), title, &columns);
+        for row in &self.rows {
+            let rates = &results.rates[&row.load];
+            let ratio = rates[0].over(&better(&rates[1..], f64::max));
+            let mut cells = load_cells(row.load);
+            cells.extend(rates.iter().map(Cell::thousands));
+            cells.push(Cell::figure(&ratio, 2));
+            let target = |limit| Cell::at_least(&ratio, limit);
+            cells.push(row.target.map_or("".into(), target));
+            table.row(cells);
+        }
+        table
+    }
+
+    /// As the client sees them.
+    fn latencies(&self, results: &Results) -> Table {
+        let name = match self.path {
+            Path::Loopback => "tcp-latency",
+            Path::Local => "local-latency",
+            Path::Remote => "remote-latency",
+            Path::Slow => "slow-latency",
+        };
+        let mut columns = self.columns("p50 ");
+        columns.extend(self.columns("p99 ").into_iter().skip(LOAD_COLUMNS.len()));
+        columns.push("target for p99".into());
+        let mut table = Table::new(name, "their latencies, µs", &columns);
+        for row in &self.rows {
+            let (p50, p99) = (&results.p50[&row.load], &results.p99[&row.load]);
+            let mut cells = load_cells(row.load);
+            cells.extend(p50.iter().chain(p99).map(|sample| Cell::figure(sample, 0)));
+            let ratio = p99[0].over(&better(&p99[1..], f64::min));
+            cells.push(if self.path.wants_lower_latency() {
+                Cell::at_most(&ratio, 1.0)
+            } else {
+                "".into()
+            });
+            table.row(cells);
+        }
+        table
+    }
+
+    fn processor(&self, results: &Results) -> Table {
+        let name = match self.path {
+            Path::Loopback => "tcp-processor",
+            Path::Local => "local-processor",
+            Path::Remote => "remote-processor",
+            Path::Slow => "slow-processor",
+        };
+        let title = "processor time of the whole machine per request, client included, µs";
+        let mut table = Table::new(name, title, &self.columns(""));
+        for row in &self.rows {
+            let cpu = results.cpu[&row.load].iter();
+            let mut cells = load_cells(row.load);
+            cells.extend(cpu.map(|sample| Cell::figure(sample, 2)));
+            table.row(cells);
+        }
+        table
+    }
+
+    /// Those of the load, and one for each server.
+    fn columns(&self, what: &str) -> Vec<String> {
+        let mut columns: Vec<String> = LOAD_COLUMNS.map(String::from).into();
+        columns.extend(self.servers.iter().map(|name| format!("{what}{name}")));
+        columns
+    }
+}
+
+/// The better of several servers, round by round.
+fn better(servers: &[Sample], better: fn(f64, f64) -> f64) -> Sample {
+    let mut best = servers[0].clone();
+    for server in &servers[1..] {
+        best = best.with(server, better);
+    }
+    best
+}
+
+fn load_cells(load: Load) -> Vec<Cell> {
+    vec![
+        load.test.name.into(),
+        load.size.into(),
+        load.pipeline.into(),
+        load.threads.into(),
+    ]
+}
