@@ -133,6 +133,21 @@ __noinline int arg_next(struct bpfdb_connection *c NONNULL)
 	return DONE;
 }
 
+/* Letters differ from their small form in this bit; a byte that is not a
+ * letter does not become one by it. */
+#define SMALL_LETTERS 0x2020202020202020ULL
+
+/* The argument parsed last as a word of up to eight small letters; 0: it is
+ * empty or longer. */
+static __always_inline u64 arg_word(struct bpfdb_connection *c)
+{
+	u32 len = c->arg_len;
+
+	if (!len || len > 8)
+		return 0;
+	return low_bytes(load8(window_at(c, c->arg, 8)) | SMALL_LETTERS, len);
+}
+
 /* The argument parsed last becomes the session's key. */
 static __always_inline int arg_to_key(struct bpfdb_connection *c, struct bpfdb_session *s)
 {

@@ -111,6 +111,8 @@ struct bpfdb_connection {
 	__u32 command; /* enum bpfdb_command: being executed */
 	__u32 run_command; /* commands in a row that were not counted yet: which, */
 	__u32 run; /* how many */
+	__u32 options;  /* of SET: see bpf/net/commands/set.bpf.h */
+	__u64 deadline; /* when the command's value expires; 0: never */
 	__u64 name; /* the command's, in small letters */
 	__u8 text[64];
 	__u8 window[BPFDB_WINDOW + BPFDB_WINDOW_PAD];

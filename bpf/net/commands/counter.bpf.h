@@ -106,6 +106,13 @@ static __always_inline int text_to_value(struct bpfdb_connection *c, struct bpfd
 	return BPFDB_OK;
 }
 
+/* The argument parsed last as a number: false if it is none. */
+static __always_inline bool arg_integer(struct bpfdb_connection *c, s64 *value)
+{
+	return c->arg_len <= BPFDB_INTEGER_MAX &&
+	       integer_parse(window_at(c, c->arg, BPFDB_INTEGER_MAX), c->arg_len, value);
+}
+
 /* Not an outcome of the engine: the daemon will find the words. */
 #define NOT_AN_INTEGER (BPFDB_STATUS_COUNT + 1)
 
@@ -178,10 +185,7 @@ __noinline int command_counter(struct sk_msg_md *m, struct bpfdb_connection *c N
 		result = arg_next(c);
 		if (result != DONE)
 			return result;
-		if (c->arg_len > BPFDB_INTEGER_MAX ||
-		    !integer_parse(window_at(c, c->arg, BPFDB_INTEGER_MAX), c->arg_len, &delta))
-			return SLOW;
-		if (negative && delta == INTEGER_MIN)
+		if (!arg_integer(c, &delta) || (negative && delta == INTEGER_MIN))
 			return SLOW;
 	}
 	return counter_add(m, c, s, negative ? -delta : delta);

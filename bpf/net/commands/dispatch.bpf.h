@@ -8,13 +8,9 @@
 #include "counter.bpf.h"
 #include "keys.bpf.h"
 #include "multi.bpf.h"
+#include "set.bpf.h"
 #include "string.bpf.h"
 #include "transaction.bpf.h"
-
-#define NAME_MAX 8
-/* Letters differ from their small form in this bit; a byte that is not a
- * letter does not become one by it. */
-#define SMALL_LETTERS 0x2020202020202020ULL
 
 /* `*<count>\r\n$<length>\r\n<name>\r\n`: DONE with c->name in small letters,
  * c->argc, and c->at at the first argument. */
@@ -32,10 +28,8 @@ __noinline int command_name(struct bpfdb_connection *c NONNULL)
 	result = arg_next(c);
 	if (result != DONE)
 		return result;
-	if (!c->arg_len || c->arg_len > NAME_MAX)
-		return SLOW;
-	c->name = low_bytes(load8(window_at(c, c->arg, NAME_MAX)) | SMALL_LETTERS, c->arg_len);
-	return DONE;
+	c->name = arg_word(c);
+	return c->name ? DONE : SLOW;
 }
 
 /* The command's number stays, for those who count. */
@@ -46,7 +40,8 @@ static __always_inline int command_run(struct sk_msg_md *m, struct bpfdb_connect
 {
 	switch (c->name) {
 	case WORD('g', 'e', 't', 0, 0, 0, 0, 0): return RUN(GET, command_get(m, c, s));
-	case WORD('s', 'e', 't', 0, 0, 0, 0, 0): return RUN(SET, command_set(m, c, s));
+	case WORD('s', 'e', 't', 0, 0, 0, 0, 0):
+		return RUN(SET, c->argc == 2 ? command_set(m, c, s) : command_set_if(m, c, s));
 	case WORD('i', 'n', 'c', 'r', 0, 0, 0, 0): return RUN(INCR, command_counter(m, c, s, 0, 1));
 	case WORD('d', 'e', 'c', 'r', 0, 0, 0, 0): return RUN(DECR, command_counter(m, c, s, 1, 1));
 	case WORD('i', 'n', 'c', 'r', 'b', 'y', 0, 0):
@@ -65,6 +60,19 @@ static __always_inline int command_run(struct sk_msg_md *m, struct bpfdb_connect
 		return RUN(ROLLBACK, command_rollback(m, c, s));
 	case WORD('p', 'i', 'n', 'g', 0, 0, 0, 0): return RUN(PING, command_ping(m, c));
 	case WORD('e', 'c', 'h', 'o', 0, 0, 0, 0): return RUN(ECHO, command_echo(m, c));
+	case WORD('s', 'e', 't', 'e', 'x', 0, 0, 0):
+		return RUN(SETEX, command_setex(m, c, s, TIME_SECONDS));
+	case WORD('p', 's', 'e', 't', 'e', 'x', 0, 0):
+		return RUN(PSETEX, command_setex(m, c, s, TIME_MILLISECONDS));
+	case WORD('s', 'e', 't', 'n', 'x', 0, 0, 0): return RUN(SETNX, command_setnx(m, c, s));
+	case WORD('e', 'x', 'p', 'i', 'r', 'e', 0, 0):
+		return RUN(EXPIRE, command_expire(m, c, s, TIME_SECONDS));
+	case WORD('p', 'e', 'x', 'p', 'i', 'r', 'e', 0):
+		return RUN(PEXPIRE, command_expire(m, c, s, TIME_MILLISECONDS));
+	case WORD('t', 't', 'l', 0, 0, 0, 0, 0):
+		return RUN(TTL, command_ttl(m, c, s, TIME_SECONDS));
+	case WORD('p', 't', 't', 'l', 0, 0, 0, 0):
+		return RUN(PTTL, command_ttl(m, c, s, TIME_MILLISECONDS));
 	default: return SLOW;
 	}
 }

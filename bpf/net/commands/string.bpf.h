@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
-/* GET, SET, STRLEN, APPEND: one key, one value. */
+/* GET, STRLEN, APPEND: one key, one value. */
 #ifndef BPFDB_COMMANDS_STRING_BPF_H
 #define BPFDB_COMMANDS_STRING_BPF_H
 
@@ -52,23 +52,40 @@ __noinline int command_strlen(struct sk_msg_md *m, struct bpfdb_connection *c NO
 	return harmless(reply_header(m, c, ':', s->value_len));
 }
 
-__noinline int command_set(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
-			   struct bpfdb_session *s NONNULL)
+/*
+ * Allocates the session's value anew, `added` bytes longer than the one that
+ * GET left there and locked, and copies that into it: OK or an Error.
+ */
+static __always_inline int value_again(struct bpfdb_session *s, u32 added)
 {
-	int result, status;
+	u32 len = s->value_len;
+	u64 a = s->value[0], b = s->value[1];
+	void *from, *to;
+	int status;
 
-	if (c->argc != 2)
-		return SLOW;
-	result = key_next(c, s);
-	if (result == DONE)
-		result = arg_next(c);
-	if (result != DONE)
-		return result;
-	room_until(c, c->at);
-	status = arg_to_value(c, s);
-	if (status == BPFDB_OK)
-		status = bpfdb_set(s);
-	return status == BPFDB_OK ? reply_ok(m, c) : reply_error(m, c, s, status);
+	if (len > BPFDB_VALUE_MAX)
+		return BPFDB_VALUE_TOO_LARGE;
+	status = bpfdb_value_alloc(s, len + added);
+	if (status != BPFDB_OK)
+		return status;
+	if (len + added <= BPFDB_INLINE_MAX) {
+		s->value[0] = a;
+		s->value[1] = b;
+		return BPFDB_OK;
+	}
+	to = bpfdb_at(s->value[0]);
+	if (!to)
+		return BPFDB_CORRUPT;
+	if (len <= BPFDB_INLINE_MAX) {
+		((u64 *)to)[0] = a;
+		((u64 *)to)[1] = b;
+		return BPFDB_OK;
+	}
+	from = bpfdb_at(a);
+	if (!from)
+		return BPFDB_CORRUPT;
+	bpf_probe_read_kernel(to, len, from);
+	return BPFDB_OK;
 }
 
 /* The argument goes behind the value that GET left in the session: OK with the
@@ -77,36 +94,21 @@ __noinline int command_set(struct sk_msg_md *m, struct bpfdb_connection *c NONNU
 __noinline int value_append(struct bpfdb_connection *c NONNULL, struct bpfdb_session *s NONNULL)
 {
 	u32 old_len = s->value_len, added = c->arg_len;
-	u64 a = s->value[0], b = s->value[1];
-	void *from, *to;
+	void *to;
 	int status;
 
-	if (old_len > BPFDB_VALUE_MAX || added > BPFDB_VALUE_MAX)
+	if (added > BPFDB_VALUE_MAX)
 		return BPFDB_VALUE_TOO_LARGE;
-	status = bpfdb_value_alloc(s, old_len + added);
+	status = value_again(s, added);
 	if (status != BPFDB_OK)
 		return status;
 	if (old_len + added <= BPFDB_INLINE_MAX) {
-		s->value[0] = a;
-		s->value[1] = b;
 		OPAQUE(old_len);
 		OPAQUE(added);
 		old_len &= 31;
 		added &= 31;
 		arg_copy(c, (u8 *)s->value + old_len, added);
 		return BPFDB_OK;
-	}
-	to = bpfdb_at(s->value[0]);
-	if (!to)
-		return BPFDB_CORRUPT;
-	if (old_len <= BPFDB_INLINE_MAX) {
-		((u64 *)to)[0] = a;
-		((u64 *)to)[1] = b;
-	} else {
-		from = bpfdb_at(a);
-		if (!from)
-			return BPFDB_CORRUPT;
-		bpf_probe_read_kernel(to, old_len, from);
 	}
 	/* The end may lie outside the page that bpfdb_at() vouches for. */
 	to = bpfdb_at(s->value[0] + (old_len & ~(BPFDB_GRAIN - 1)));

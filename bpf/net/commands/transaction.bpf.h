@@ -24,11 +24,7 @@ static __always_inline int transaction_reply(struct sk_msg_md *m, struct bpfdb_c
 /* Is the next argument this word, given in small letters? */
 static __always_inline bool word_next(struct bpfdb_connection *c, u64 word, u32 len)
 {
-	u64 fold = 0x2020202020202020ULL;
-
-	if (arg_next(c) != DONE || c->arg_len != len)
-		return false;
-	return low_bytes(load8(window_at(c, c->arg, 8)) | fold, len) == word;
+	return arg_next(c) == DONE && c->arg_len == len && arg_word(c) == word;
 }
 
 __noinline int command_begin(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,

@@ -46,15 +46,22 @@ pub const COMMANDS: [(&str, u32); abi::BPFDB_COMMAND_COUNT as usize] = [
     ("del", abi::BPFDB_COMMAND_DEL),
     ("echo", abi::BPFDB_COMMAND_ECHO),
     ("exists", abi::BPFDB_COMMAND_EXISTS),
+    ("expire", abi::BPFDB_COMMAND_EXPIRE),
     ("get", abi::BPFDB_COMMAND_GET),
     ("incr", abi::BPFDB_COMMAND_INCR),
     ("incrby", abi::BPFDB_COMMAND_INCRBY),
     ("mget", abi::BPFDB_COMMAND_MGET),
     ("mset", abi::BPFDB_COMMAND_MSET),
+    ("pexpire", abi::BPFDB_COMMAND_PEXPIRE),
     ("ping", abi::BPFDB_COMMAND_PING),
+    ("psetex", abi::BPFDB_COMMAND_PSETEX),
+    ("pttl", abi::BPFDB_COMMAND_PTTL),
     ("rollback", abi::BPFDB_COMMAND_ROLLBACK),
     ("set", abi::BPFDB_COMMAND_SET),
+    ("setex", abi::BPFDB_COMMAND_SETEX),
+    ("setnx", abi::BPFDB_COMMAND_SETNX),
     ("strlen", abi::BPFDB_COMMAND_STRLEN),
+    ("ttl", abi::BPFDB_COMMAND_TTL),
 ];
 
 /// Errors that the kernel replies, by their first word.

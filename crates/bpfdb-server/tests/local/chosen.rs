@@ -31,7 +31,7 @@ fn every_command_of_the_kernel() {
     let server = server();
     let mut client = local_client(&server);
     let before = local(&server);
-    for (command, reply) in [
+    let answers = [
         ("MSET a 1 b 2", "+OK\r\n"),
         ("MGET a b none", "*3\r\n$1\r\n1\r\n$1\r\n2\r\n$-1\r\n"),
         ("INCRBY a 41", ":42\r\n"),
@@ -44,10 +44,34 @@ fn every_command_of_the_kernel() {
         ("SET c 1", "+OK\r\n"),
         ("ROLLBACK", "+OK\r\n"),
         ("GET c", "$-1\r\n"),
-    ] {
+        ("SET d 1 EX 100 NX", "+OK\r\n"),
+        ("SET d 2 PX 100000 nx", "$-1\r\n"),
+        ("SET d 3 XX KEEPTTL", "+OK\r\n"),
+        ("TTL d", ":100\r\n"),
+        ("SET none 3 XX", "$-1\r\n"),
+        ("SETNX d 4", ":0\r\n"),
+        ("SETNX e 5", ":1\r\n"),
+        ("TTL e", ":-1\r\n"),
+        ("PTTL none", ":-2\r\n"),
+        ("EXPIRE e 50", ":1\r\n"),
+        ("TTL e", ":50\r\n"),
+        ("PEXPIRE none 50", ":0\r\n"),
+        ("SETEX e 70 0123456789abcdefg", "+OK\r\n"),
+        ("PEXPIRE e 30000", ":1\r\n"),
+        ("TTL e", ":30\r\n"),
+        ("GET e", "$17\r\n0123456789abcdefg\r\n"),
+        ("PSETEX d 9000 x", "+OK\r\n"),
+        ("SET d y PXAT 4102444800000", "+OK\r\n"),
+        ("SET d z KEEPTTL", "+OK\r\n"),
+        ("MGET d e", "*2\r\n$1\r\nz\r\n$17\r\n0123456789abcdefg\r\n"),
+        // Long over: it is gone at once.
+        ("SET d z EXAT 1", "+OK\r\n"),
+        ("GET d", "$-1\r\n"),
+    ];
+    for (command, reply) in answers {
         assert_eq!(client.say(command), reply, "{command}");
     }
-    assert_eq!(local(&server) - before, 12);
+    assert_eq!(local(&server) - before, answers.len() as u64);
 }
 
 #[test]

@@ -15,6 +15,8 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Write, Flag::Fast],
     categories: &[Category::Keyspace],
     keys: &[Keys::at(1, &["RW", "update"])],
+    path: Path::Kernel,
+    differences: "With options in user space.",
     run,
     ..Command::BASE
 };
@@ -77,6 +79,7 @@ pub(super) fn expire(
 ) -> Outcome {
     let key = &arguments[0];
     let condition = Condition::parse(&arguments[2..])?;
+    context.connection.slow |= arguments.len() > 2;
     let deadline = form.any_deadline(context, name, number(&arguments[1])?)?;
     let done = update(context.session, key, |old| {
         let allowed = old.filter(|old| condition.allows(old.expires_at, deadline));

@@ -13,6 +13,7 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Write, Flag::DenyOom],
     categories: &[Category::String],
     keys: &[Keys::at(1, &["OW", "update"])],
+    path: Path::Kernel,
     run,
     ..Command::BASE
 };

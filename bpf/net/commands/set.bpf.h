@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
+/* SET with all options but GET, SETEX, PSETEX, SETNX. */
+#ifndef BPFDB_COMMANDS_SET_BPF_H
+#define BPFDB_COMMANDS_SET_BPF_H
+
+#include "expiry.bpf.h"
+
+/* c->options: what SET does depends on what is there. */
+#define SET_IF_ABSENT 1
+#define SET_IF_PRESENT 2
+#define SET_KEEPS_TIME 4
+/* Most words behind the value: a condition, and a time with its unit. */
+#define SET_OPTIONS_MAX 3
+
+/* The value is an argument at this place. */
+static __always_inline int value_from(struct bpfdb_connection *c, struct bpfdb_session *s, u32 arg,
+				      u32 len)
+{
+	c->arg = arg;
+	c->arg_len = len;
+	return arg_to_value(c, s);
+}
+
+/* Sets the argument as the value, whatever is there. */
+static __always_inline int set_always(struct sk_msg_md *m, struct bpfdb_connection *c,
+				      struct bpfdb_session *s, u32 arg, u32 len)
+{
+	int status;
+
+	room_until(c, c->at);
+	status = value_from(c, s, arg, len);
+	if (status == BPFDB_OK) {
+		s->expires = c->deadline;
+		status = bpfdb_set(s);
+	}
+	return status == BPFDB_OK ? reply_ok(m, c) : reply_error(m, c, s, status);
+}
+
+__noinline int command_set(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+			   struct bpfdb_session *s NONNULL)
+{
+	int result = key_next(c, s);
+
+	if (result == DONE)
+		result = arg_next(c);
+	if (result != DONE)
+		return result;
+	c->deadline = 0;
+	return set_always(m, c, s, c->arg, c->arg_len);
+}
+
+/* SETEX and PSETEX: the time stands before the value. */
+__noinline int command_setex(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+			     struct bpfdb_session *s NONNULL, u32 unit)
+{
+	int result;
+
+	if (c->argc != 3)
+		return SLOW;
+	result = key_next(c, s);
+	if (result == DONE)
+		result = deadline_next(c, unit, true);
+	if (result == DONE)
+		result = arg_next(c);
+	if (result != DONE)
+		return result;
+	return set_always(m, c, s, c->arg, c->arg_len);
+}
+
+/* ---- Conditions ---------------------------------------------------------- */
+
+/* Does the condition hold where GET has this outcome? */
+static __always_inline bool set_wanted(const struct bpfdb_connection *c, int status)
+{
+	return !(c->options & (status == BPFDB_FOUND ? SET_IF_ABSENT : SET_IF_PRESENT));
+}
+
+/* OK with c->need: was it set? */
+static __always_inline int set_if_once(struct bpfdb_connection *c, struct bpfdb_session *s,
+				       bool own, u32 arg, u32 len)
+{
+	int status = short_begin(s, own, SHORT_WRITE);
+
+	if (status == BPFDB_OK)
+		status = bpfdb_get_for_update(s);
+	c->need = status < BPFDB_FIRST_ERROR && set_wanted(c, status);
+	if (c->need) {
+		if (c->options & SET_KEEPS_TIME)
+			c->deadline = status == BPFDB_FOUND ? s->found_expires : 0;
+		status = value_from(c, s, arg, len);
+		if (status == BPFDB_OK) {
+			s->expires = c->deadline;
+			status = bpfdb_set(s);
+		}
+	}
+	return short_end(s, own, status);
+}
+
+/* OK with c->need: was it set? Else an Error. */
+static __always_inline int set_if(struct bpfdb_connection *c, struct bpfdb_session *s, u32 arg,
+				  u32 len)
+{
+	bool own = short_needed(s);
+	int status;
+
+	/* What will not be written needs no lock. */
+	if (own) {
+		status = bpfdb_get(s);
+		c->need = 0;
+		if (status >= BPFDB_FIRST_ERROR || !set_wanted(c, status))
+			return status;
+	}
+	status = BPFDB_CONFLICT;
+	repeat(i, BPFDB_COMMAND_TRIES)
+	{
+		status = set_if_once(c, s, own, arg, len);
+		if (status != BPFDB_CONFLICT || !own)
+			break;
+	}
+	return status;
+}
+
+__noinline int command_setnx(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+			     struct bpfdb_session *s NONNULL)
+{
+	int result, status;
+
+	if (c->argc != 2)
+		return SLOW;
+	result = key_next(c, s);
+	if (result == DONE)
+		result = arg_next(c);
+	if (result != DONE)
+		return result;
+	room_until(c, c->at);
+	c->options = SET_IF_ABSENT;
+	c->deadline = 0;
+	status = set_if(c, s, c->arg, c->arg_len);
+	if (status >= BPFDB_FIRST_ERROR)
+		return reply_error(m, c, s, status);
+	return reply_header(m, c, ':', c->need);
+}
+
+/* ---- Options ------------------------------------------------------------- */
+
+/* The option whose word is the argument parsed last: DONE with the connection's
+ * options and deadline. What is repeated or contradicts itself is SLOW. */
+static __always_inline int set_option(struct bpfdb_connection *c, u64 word, u32 left)
+{
+	bool timed = c->deadline || c->options & SET_KEEPS_TIME;
+
+	switch (word) {
+	case WORD('n', 'x', 0, 0, 0, 0, 0, 0): c->options |= SET_IF_ABSENT; return DONE;
+	case WORD('x', 'x', 0, 0, 0, 0, 0, 0): c->options |= SET_IF_PRESENT; return DONE;
+	case WORD('k', 'e', 'e', 'p', 't', 't', 'l', 0):
+		c->options |= SET_KEEPS_TIME;
+		return timed ? SLOW : DONE;
+	}
+	if (timed || !left)
+		return SLOW;
+	switch (word) {
+	case WORD('e', 'x', 0, 0, 0, 0, 0, 0): return deadline_next(c, TIME_SECONDS, true);
+	case WORD('p', 'x', 0, 0, 0, 0, 0, 0): return deadline_next(c, TIME_MILLISECONDS, true);
+	case WORD('e', 'x', 'a', 't', 0, 0, 0, 0): return deadline_next(c, TIME_SECONDS, false);
+	case WORD('p', 'x', 'a', 't', 0, 0, 0, 0):
+		return deadline_next(c, TIME_MILLISECONDS, false);
+	default: return SLOW;
+	}
+}
+
+/* All that stand behind the value. A subprogram, as deadline_next(). */
+__noinline int set_options(struct bpfdb_connection *c NONNULL)
+{
+	u32 left = c->argc - 2;
+
+	c->options = 0;
+	c->deadline = 0;
+	repeat(i, SET_OPTIONS_MAX)
+	{
+		bool had_time = c->deadline;
+		int result;
+
+		if (!left)
+			break;
+		left--;
+		result = arg_next(c);
+		if (result == DONE)
+			result = set_option(c, arg_word(c), left);
+		if (result != DONE)
+			return result;
+		left -= !had_time && c->deadline;
+	}
+	if ((c->options & SET_IF_ABSENT) && (c->options & SET_IF_PRESENT))
+		return SLOW;
+	return left ? SLOW : DONE;
+}
+
+__noinline int command_set_if(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+			      struct bpfdb_session *s NONNULL)
+{
+	u32 arg, len;
+	int result, status;
+
+	if (c->argc < 2 || c->argc > 2 + SET_OPTIONS_MAX)
+		return SLOW;
+	result = key_next(c, s);
+	if (result == DONE)
+		result = arg_next(c);
+	if (result != DONE)
+		return result;
+	arg = c->arg;
+	len = c->arg_len;
+	result = set_options(c);
+	if (result != DONE)
+		return result;
+	if (!c->options)
+		return set_always(m, c, s, arg, len);
+	room_until(c, c->at);
+	status = set_if(c, s, arg, len);
+	if (status >= BPFDB_FIRST_ERROR)
+		return reply_error(m, c, s, status);
+	return c->need ? reply_ok(m, c) : harmless(reply_nil(m, c));
+}
+
+#endif
