@@ -4,6 +4,8 @@
 //! is longer than any value may be, only the beginning is kept, and a request
 //! keeps [`KEPT_MAX`] bytes; it is marked as cut then, and refused.
 
+use std::ops::Range;
+
 use crate::integer;
 
 /// Longest line: of an inline command, of a length.
@@ -14,6 +16,9 @@ const DUMP_OVERHEAD: usize = 16;
 const ARGUMENT_KEPT_MAX: usize = bpfdb::abi::BPFDB_VALUE_MAX as usize + DUMP_OVERHEAD + 1;
 /// Of one request: more than a transaction of the most locks can write.
 const KEPT_MAX: usize = 80 << 20;
+
+/// Words of most requests: memory for them is taken at once.
+const WORDS_EXPECTED: usize = 8;
 
 /// What a word takes beside its bytes.
 const WORD_OVERHEAD: usize = 40;
@@ -193,8 +198,9 @@ impl Parser {
         &self.bytes[self.start..]
     }
 
-    /// A line that ends with CR and one more byte, without them.
-    fn line(&mut self, too_big: &str) -> Outcome<Vec<u8>> {
+    /// Takes a line that ends with CR and one more byte: where it is, without
+    /// them.
+    fn line(&mut self, too_big: &str) -> Outcome<Range<usize>> {
         let rest = self.rest();
         let Some(end) = rest.iter().position(|&byte| byte == b'\r') else {
             return Err(self.more_or_too_big(too_big));
@@ -202,7 +208,7 @@ impl Parser {
         if end + 2 > rest.len() {
             return Err(Step::More);
         }
-        let line = rest[..end].to_vec();
+        let line = self.start..self.start + end;
         self.start += end + 2;
         Ok(line)
     }
@@ -217,7 +223,7 @@ impl Parser {
 
     fn array_begin(&mut self, limits: Limits) -> Outcome<()> {
         let line = self.line("mbulk count string")?;
-        let count = integer::parse(&line[1..])
+        let count = integer::parse(&self.bytes[line][1..])
             .filter(|&count| count <= i64::from(i32::MAX))
             .ok_or_else(|| broken("invalid multibulk length"))?;
         if count > limits.words {
@@ -225,11 +231,12 @@ impl Parser {
         }
 
         if count > 0 {
+            let words = Vec::with_capacity((count as usize).min(WORDS_EXPECTED));
             self.array = Some(Array {
                 left: count as usize,
                 kept: 0,
                 held: 0,
-                request: Request::default(),
+                request: Request { words, cut: false },
                 bulk: None,
             });
         }
@@ -261,7 +268,7 @@ impl Parser {
     fn bulk_begin(&mut self, limits: Limits) -> Outcome<()> {
         // Redis looks at the marker when the line is complete.
         let line = self.line("bulk count string")?;
-        let len = match line.split_first() {
+        let len = match self.bytes[line].split_first() {
             Some((b'$', digits)) => {
                 let len = integer::parse(digits)
                     .filter(|&len| len >= 0)
@@ -285,7 +292,9 @@ impl Parser {
         if room > 0 || array.request.words.is_empty() {
             array.kept += keep + WORD_OVERHEAD;
             array.held += WORD_OVERHEAD;
-            array.request.words.push(Vec::new());
+            // What is here already is taken in one piece.
+            let here = self.bytes.len() - self.start;
+            array.request.words.push(Vec::with_capacity(keep.min(here)));
         }
         array.bulk = Some(Bulk {
             left: len as usize,

@@ -133,15 +133,18 @@ struct Place {
     at: usize,
     key: usize,
     room: usize,
+    /// Does it bring a value?
+    reads: bool,
 }
 
 impl Place {
-    /// Of a request that is alone in the buffer.
+    /// Of a reader that is alone in the buffer.
     fn first(key: &[u8], room: usize) -> Self {
         Self {
             at: 0,
             key: key.len(),
             room,
+            reads: true,
         }
     }
 
@@ -159,7 +162,6 @@ impl Place {
 #[derive(Debug, Default)]
 pub struct Batch {
     places: Vec<Place>,
-    reads: Vec<bool>,
 }
 
 impl Batch {
@@ -347,7 +349,9 @@ impl Session {
     /// Writes `operations` to the buffer without executing them. A later
     /// `prepare`, `batch` or operation overwrites them.
     pub fn prepare(&mut self, operations: &[Operation<'_>], room: usize) -> Result<Batch> {
-        let mut batch = Batch::default();
+        let mut batch = Batch {
+            places: Vec::with_capacity(operations.len()),
+        };
         let mut at = 0;
 
         if operations.len() > abi::BPFDB_BATCH_MAX as usize {
@@ -364,7 +368,6 @@ impl Session {
             self.link(place, 0);
             at = place.end();
             batch.places.push(place);
-            batch.reads.push(operation.reads());
         }
         Ok(batch)
     }
@@ -384,13 +387,17 @@ impl Session {
         if status.is_error() {
             return Err(status);
         }
-        let found = batch.reads[i] && status == Status::Found;
+        let found = batch.places[i].reads && status == Status::Found;
         Ok(found.then(|| self.value_of(batch.places[i])))
     }
 
     /// What operation `i` of the batch that ran last found, with its expiry.
     pub fn entry_of(&self, batch: &Batch, i: usize) -> Result<Option<Entry>, Status> {
-        let found = self.outcome(batch, i)?.is_some();
+        let status = self.status(batch.places[i]);
+        if status.is_error() {
+            return Err(status);
+        }
+        let found = batch.places[i].reads && status == Status::Found;
         Ok(found.then(|| self.entry_at(batch.places[i])))
     }
 
@@ -422,6 +429,7 @@ impl Session {
             at,
             key: key_bytes.len(),
             room: room.max(value_bytes.len().next_multiple_of(16)),
+            reads: operation.reads(),
         };
         if at != 0 && place.end() > ROOM {
             return Err(Status::BadRequest);

@@ -73,32 +73,32 @@ fn admit(context: &Context<'_>, request: &Request) -> Result<Call, Failure> {
 
 /// Executes a command that is not queued, and takes note if it was slow.
 fn run(context: &mut Context<'_>, call: Call, words: &[Vec<u8>]) -> Outcome {
-    let start = Instant::now();
     context.connection.command = call.command.name;
     context.connection.slow = call.command.path == Path::UserSpace;
-    let outcome = patiently(context, call.command, &words[call.name_words..]);
+    let (outcome, time) = patiently(context, call.command, &words[call.name_words..]);
     if !call.command.has(Flag::SkipSlowlog) && !call.command.secret {
         let connection = &*context.connection;
         let peer = || connection.peer.to_string();
         context
             .instance
-            .observe(start.elapsed(), words, peer, &connection.name);
+            .observe(time, words, peer, &connection.name);
     }
     outcome
 }
 
-/// Runs a command once, and counts it.
+/// Runs a command once, and counts it; with the time that it took.
 pub(super) fn timed(
     context: &mut Context<'_>,
     command: &Command,
     arguments: &[Vec<u8>],
-) -> Outcome {
+) -> (Outcome, Duration) {
     let start = Instant::now();
     let outcome = (command.run)(context, arguments);
+    let time = start.elapsed();
     if let Some(statistics) = context.instance.statistics.command(command.name) {
-        statistics.executed(start.elapsed(), outcome.is_err());
+        statistics.executed(time, outcome.is_err());
     }
-    outcome
+    (outcome, time)
 }
 
 /// EXEC will not run a queue in which something is missing; and when EXEC itself
@@ -136,17 +136,23 @@ fn queue(context: &mut Context<'_>, call: Call, request: Request) -> Outcome {
 }
 
 /// Runs a command, and again if that may help: a failed statement has done
-/// nothing, unless it has failed a transaction.
-fn patiently(context: &mut Context<'_>, command: &Command, words: &[Vec<u8>]) -> Outcome {
+/// nothing, unless it has failed a transaction. With the time of all tries.
+fn patiently(
+    context: &mut Context<'_>,
+    command: &Command,
+    words: &[Vec<u8>],
+) -> (Outcome, Duration) {
     let start = context.replies.len();
     let mut patience = Patience::default();
+    let mut sum = Duration::ZERO;
     loop {
-        let outcome = timed(context, command, words);
+        let (outcome, time) = timed(context, command, words);
+        sum += time;
         let Err(Failure::Engine(status)) = outcome else {
-            return outcome;
+            return (outcome, sum);
         };
         if atomic::has_failed(context.session) || !patience.wait(status) {
-            return outcome;
+            return (outcome, sum);
         }
         context.replies.truncate(start);
     }
