@@ -140,8 +140,11 @@ static __always_inline int run_operation(struct bpfdb_session *s, struct run *ru
 	case BPFDB_OP_GET_FOR_UPDATE: return run_get(s, run->io, offset, room, true);
 	case BPFDB_OP_SET:
 		status = value_load(s, run->io, offset, request->value_len);
+		if (status != BPFDB_OK)
+			return status;
+		/* Only now: it would count for the next SET of the session. */
 		s->expires = request->expires;
-		return status == BPFDB_OK ? bpfdb_set(s) : status;
+		return bpfdb_set(s);
 	case BPFDB_OP_DELETE: return bpfdb_delete(s);
 	case BPFDB_OP_COMMIT: return bpfdb_commit(s);
 	case BPFDB_OP_ROLLBACK: return bpfdb_rollback(s);

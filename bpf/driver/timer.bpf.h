@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
 /*
  * Maintenance inside the kernel: it goes on when the daemon is gone. Tracing
- * programs may not touch a map with a timer, so a `syscall` program starts it.
+ * programs may not touch a map with a timer, so a `syscall` program starts it;
+ * it touches nothing else.
  */
 
 struct maintenance {
@@ -39,19 +40,25 @@ int bpfdb_timer_start(void *ctx)
 	return bpf_timer_start(&m->timer, MAINTENANCE_PERIOD, 0) ? BPFDB_MEMORY_PENDING : BPFDB_OK;
 }
 
-/* One whole round, for tests and for user space that wants memory back now. */
-SEC("syscall")
-int bpfdb_sweep(void *ctx)
-{
-	struct sweep sweep = {.horizon = horizon_now(), .deadline = EVER, .left = ~0u};
+/*
+ * What follows is for tests, and for user space that wants memory back now. No
+ * `syscall` programs: those may sleep, with a latch, and the grace period after
+ * which a page of the index is used for something else does not wait for them.
+ */
 
-	STORE(engine.sweep_cursor.value, 0);
-	sweep_some(&sweep, 1 << 20);
+/* ctx: first page, number of pages. Sweeps them. */
+SEC("raw_tp")
+int bpfdb_sweep(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct sweep sweep = {.horizon = horizon_now()};
+	u32 first = ctx->args[0], count = ctx->args[1];
+
+	sweep_pages(&sweep, first, count);
 	return BPFDB_OK;
 }
 
 /* Looks at every idle session once. */
-SEC("syscall")
+SEC("raw_tp")
 int bpfdb_reap(void *ctx)
 {
 	for (u32 i = LOAD(engine.zero); i < config.sessions && can_loop; i += REAP_STEP)
@@ -59,14 +66,12 @@ int bpfdb_reap(void *ctx)
 	return BPFDB_OK;
 }
 
-/* Gives every page of slots that nobody uses back to all size classes. */
-SEC("syscall")
-int bpfdb_reclaim(void *ctx)
+/* ctx: size class. Gives every page of its slots that nobody uses back to all
+ * classes. */
+SEC("raw_tp")
+int bpfdb_reclaim(struct bpf_raw_tracepoint_args *ctx)
 {
-	u32 found = 0;
-
-	repeat(class, BPFDB_CLASSES) found += reclaim_from_class(class, config.pages_max);
-	return found;
+	return reclaim_from_class(ctx->args[0], config.pages_max);
 }
 
 /* ctx: first page, number of pages. Merges index pages that are nearly empty

@@ -89,8 +89,8 @@ __noinline int bpfdb_settle(struct bpfdb_session *s NONNULL)
 
 	if (!session_enter(s))
 		return BPFDB_SESSION_BUSY;
-	if (s->state == BPFDB_TXN_FINISHING && !txn_finish(s))
-		status = no_memory();
+	if (txn_is_unfinished(s->state) && !txn_finish(s))
+		status = BPFDB_MEMORY_PENDING;
 	return session_leave(s, status);
 }
 
@@ -99,7 +99,7 @@ static __always_inline int txn_ready(struct bpfdb_session *s)
 {
 	if (unlikely(s->state == BPFDB_TXN_FAILED))
 		return BPFDB_WRONG_STATE;
-	if (unlikely(s->state == BPFDB_TXN_EXPIRED))
+	if (unlikely(s->state == BPFDB_TXN_EXPIRED || s->state == BPFDB_TXN_EXPIRING))
 		return BPFDB_TIMED_OUT;
 	/* Soon over; a front end has user space do it again, which settles. */
 	if (unlikely(s->state == BPFDB_TXN_FINISHING))
@@ -114,7 +114,8 @@ static __always_inline void txn_touch(struct bpfdb_session *s)
 
 /*
  * Inserts a record for the session's key with `flags` in its header: OK with
- * *address, RETRY, NEED_SPLIT, or an Error.
+ * *address, RETRY, NEED_SPLIT, or an Error. s->key_word is the slot of a long
+ * key, else 0.
  */
 __noinline int record_insert(struct bpfdb_session *s NONNULL, u64 flags, u64 *address NONNULL)
 {
@@ -126,6 +127,7 @@ __noinline int record_insert(struct bpfdb_session *s NONNULL, u64 flags, u64 *ad
 		if (!key_slot)
 			return no_memory();
 	}
+	s->key_word = key_slot;
 	status = index_insert(s, flags, key_slot, address);
 	if (status != BPFDB_OK && key_slot)
 		bpfdb_slot_free(key_slot);

@@ -42,7 +42,6 @@ static __always_inline int lock_absent(struct bpfdb_session *s, u32 mode)
 {
 	u32 number = s->lock_count;
 	struct bpfdb_lock *lock;
-	struct bpfdb_cell *cell;
 	u64 address = 0, flags;
 	int status = lock_reserve(s, &lock);
 
@@ -53,11 +52,12 @@ static __always_inline int lock_absent(struct bpfdb_session *s, u32 mode)
 	status = record_insert(s, flags, &address);
 	if (status != BPFDB_OK)
 		return status;
-	cell = bpfdb_at(address);
 	lock = lock_at(s, number);
-	if (!cell || !lock)
+	if (!lock)
 		return BPFDB_CORRUPT;
-	lock_fill(lock, s, cell, address, mode);
+	/* Not out of the cell: others may have moved the record already. */
+	lock_fill(lock, s, s->key_word ?: s->key[0], s->key_word ? s->hash : s->key[1], address,
+		  mode);
 	s->lock_count = number + 1;
 	s->value_len = BPFDB_ABSENT;
 	return BPFDB_NOT_FOUND;
@@ -75,11 +75,13 @@ __noinline int get_locked(struct bpfdb_session *s NONNULL, u32 mode)
 		return lock_absent(s, mode);
 	if (status != BPFDB_OK)
 		return status;
-	status = mode == BPFDB_LOCK_SHARED ? lock_shared(s, cell, address, header)
-					   : lock_exclusive(s, cell, address, header, &number);
+	status = mode == BPFDB_LOCK_SHARED ? lock_shared(s, cell, address, &header)
+					   : lock_exclusive(s, cell, address, &header, &number);
 	if (status != BPFDB_OK)
 		return status;
-	return read_visible(s, cell, address, LOAD(cell->header), LATEST);
+	/* By the header that the lock was taken with: a cell that the record was
+	 * moved from since then has another one. */
+	return read_visible(s, cell, address, header, LATEST);
 }
 
 static __always_inline int get_in_transaction(struct bpfdb_session *s, u32 mode)

@@ -94,11 +94,21 @@ static __always_inline void sweep_round(void)
  * next round, which comes after this at the latest; milliseconds. */
 #define SWEEP_ROUND_MAX 60000
 
+/* False: this is no page of the index, or one without records. */
+static __always_inline bool sweep_index_page(struct sweep *sweep)
+{
+	struct bpfdb_slab *slab = slab_of_page(sweep->page);
+
+	if (!slab || LOAD(slab->class_) != BPFDB_PAGE_INDEX || !LOAD(slab->word))
+		return false;
+	bpf_loop(BPFDB_CELLS_PER_PAGE, sweep_cell, sweep, 0);
+	return true;
+}
+
 /* Sweeps the next page. False at the end of a round. */
 static __always_inline bool sweep_page(struct sweep *sweep)
 {
 	u64 cursor = FETCH_ADD(&engine.sweep_cursor.value, 1), taken = engine.pages_taken.value;
-	struct bpfdb_slab *slab;
 
 	if (cursor >= taken) {
 		STORE(engine.sweep_cursor.value, 0);
@@ -109,11 +119,8 @@ static __always_inline bool sweep_page(struct sweep *sweep)
 	if (!cursor)
 		sweep_round();
 	sweep->page = cursor;
-	slab = slab_of_page(sweep->page);
-	if (slab && LOAD(slab->class_) == BPFDB_PAGE_INDEX && LOAD(slab->word)) {
-		bpf_loop(BPFDB_CELLS_PER_PAGE, sweep_cell, sweep, 0);
+	if (sweep_index_page(sweep))
 		sweep->left--;
-	}
 	return 1;
 }
 
@@ -133,6 +140,24 @@ static __always_inline void sweep_some(struct sweep *sweep, u32 pages)
 	/* Unknown to the verifier, which would count it up. */
 	sweep->expired = LOAD(engine.zero);
 	bpf_loop(pages, sweep_step, sweep, 0);
+	if (sweep->due != EVER)
+		expiry_due_at(sweep->due);
+}
+
+static long sweep_one(u64 i, struct sweep *sweep)
+{
+	sweep->page++;
+	sweep_index_page(sweep);
+	return 0;
+}
+
+/* Sweeps `count` pages from `first` on, besides the rounds of the timer. */
+static __always_inline void sweep_pages(struct sweep *sweep, u32 first, u32 count)
+{
+	sweep->due = EVER;
+	sweep->page = first - 1;
+	sweep->expired = LOAD(engine.zero);
+	bpf_loop(count, sweep_one, sweep, 0);
 	if (sweep->due != EVER)
 		expiry_due_at(sweep->due);
 }
@@ -167,9 +192,10 @@ static __always_inline void session_reap(struct bpfdb_session *s, bool closing, 
 		session_leave(s, 0);
 		return;
 	}
-	abandon(s);
-	if (!closing && s->state == BPFDB_TXN_NONE)
-		s->state = BPFDB_TXN_EXPIRED;
+	if (closing)
+		abandon(s);
+	else
+		abandon_and_tell(s);
 	COUNT(sessions_reaped);
 	session_leave(s, 0);
 	if (closing && s->state == BPFDB_TXN_NONE)
@@ -192,10 +218,8 @@ static long reap_session(u64 i, struct reap *reap)
 		session_reap(s, true, reap->now);
 	else if (session_idle(s, reap->now))
 		session_reap(s, false, reap->now);
-	else if (LOAD(s->state) == BPFDB_TXN_FINISHING && session_enter(s)) {
-		txn_finish(s);
-		session_leave(s, 0);
-	}
+	else if (txn_is_unfinished(LOAD(s->state)))
+		bpfdb_settle(s);
 	return 0;
 }
 

@@ -107,8 +107,10 @@ static __always_inline bool versions_matter(u64 header)
 	return LOAD(engine.snapshots_running.value) || (header & BPFDB_CELL_AUX);
 }
 
-/* Checks the version array of a cell that this session has locked. */
-static __always_inline int versions_check_locked(struct bpfdb_cell *cell, u64 address)
+/* Checks the version array of the record that this session has locked as
+ * `number`; RETRY if it is not in `cell` any more. */
+static __always_inline int versions_check_locked(struct bpfdb_session *s, struct bpfdb_cell *cell,
+						 u64 address, u32 number)
 {
 	u64 header;
 	int status;
@@ -116,8 +118,8 @@ static __always_inline int versions_check_locked(struct bpfdb_cell *cell, u64 ad
 	if (!versions_matter(LOAD(cell->header)))
 		return BPFDB_OK;
 	if (!cell_latch(cell, &header))
-		return BPFDB_CONFLICT;
-	status = versions_check(address);
+		return RETRY;
+	status = header_is_of_lock(s, header, number) ? versions_check(address) : RETRY;
 	STORE(cell->header, LOAD(cell->header) & ~BPFDB_CELL_LATCH);
 	return status;
 }
@@ -147,7 +149,10 @@ static __always_inline int pending_set(struct bpfdb_session *s, struct bpfdb_cel
 		u64 header = LOAD(cell->header);
 		u64 kept = header & (BPFDB_CELL_CHANGE - 1);
 
-		if ((header & BPFDB_CELL_LATCH) || !header_is_mine(s, header))
+		/* Moved. */
+		if (!header_is_of_lock(s, header, number))
+			return RETRY;
+		if (header & BPFDB_CELL_LATCH)
 			continue;
 		if (CAS(&cell->header, header, header_next(header, kept | BPFDB_CELL_PENDING)) !=
 		    header)
@@ -155,7 +160,7 @@ static __always_inline int pending_set(struct bpfdb_session *s, struct bpfdb_cel
 		lock->mode = BPFDB_LOCK_PENDING;
 		return BPFDB_OK;
 	}
-	return BPFDB_CONFLICT;
+	return RETRY;
 }
 
 /* Is there a value for this session to delete? The cell is locked by it. */
@@ -190,12 +195,12 @@ __noinline int set_locked(struct bpfdb_session *s NONNULL)
 	}
 	if (status != BPFDB_OK)
 		return status;
-	status = lock_exclusive(s, cell, address, header, &number);
+	status = lock_exclusive(s, cell, address, &header, &number);
 	if (status != BPFDB_OK)
 		return status;
 	if (deletes && !has_value(s, cell, number))
-		return BPFDB_NOT_FOUND;
-	status = versions_check_locked(cell, address);
+		return header_is_of_lock(s, LOAD(cell->header), number) ? BPFDB_NOT_FOUND : RETRY;
+	status = versions_check_locked(s, cell, address, number);
 	if (status == BPFDB_OK)
 		status = pending_set(s, cell, number);
 	return status == BPFDB_OK && deletes ? BPFDB_FOUND : status;
@@ -221,9 +226,13 @@ static __always_inline int auto_take(struct bpfdb_session *s, struct bpfdb_cell 
 	if (CAS(&cell->header, header, header_next(header, taken)) != header)
 		return RETRY;
 	status = versions_check(address);
-	kept = LOAD(cell->header) & BPFDB_CELL_AUX;
+	header = LOAD(cell->header);
+	kept = header & BPFDB_CELL_AUX;
+	/* Atomic: a snapshot that begins when the clock has been read must find the
+	 * version pending, else it would see the old value first and then the new
+	 * one (case 2a of commit.bpf.h). */
 	if (status == BPFDB_OK)
-		cell_set_header(cell, taken | kept | BPFDB_CELL_PENDING);
+		(void)SWAP(&cell->header, header_next(header, taken | kept | BPFDB_CELL_PENDING));
 	else
 		cell_set_header(cell, BPFDB_CELL_USED | kept);
 	return status;
@@ -266,15 +275,15 @@ static __always_inline int set_auto(struct bpfdb_session *s)
 
 	if (deletes && status == BPFDB_OK &&
 	    form_is_gone(s, version_form(&cell->head), LOAD(cell->head.data[1])) &&
-	    !(header & BPFDB_CELL_EXCLUSIVE) &&
-	    header_same_content(LOAD(cell->header), header))
+	    !(header & BPFDB_CELL_EXCLUSIVE) && header_same_content(LOAD(cell->header), header))
 		status = BPFDB_NOT_FOUND;
 	if (deletes && status == BPFDB_NOT_FOUND)
 		return status;
 	lock->data[0] = s->value[0];
 	lock->data[1] = s->value[1];
 	lock->meta = s->value_len;
-	/* Before the CAS that makes the version pending, which is a barrier. */
+	/* Before the atomic operation that makes the version pending: a barrier also
+	 * between that and the reading of the clock. */
 	STORE(s->commit, announced);
 	if (status == BPFDB_OK)
 		status = auto_take(s, cell, address, header);

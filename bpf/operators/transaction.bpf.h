@@ -7,6 +7,7 @@
  *   NONE ──BEGIN read-only──► READ ──COMMIT, ROLLBACK──► NONE
  *   WRITE, READ, FAILED ──idle limit──► EXPIRED ──COMMIT (says so), ROLLBACK──► NONE
  *   FINISHING: see commit.bpf.h
+ *   EXPIRING: as EXPIRED, with locks that could not be released yet
  */
 #ifndef BPFDB_TRANSACTION_BPF_H
 #define BPFDB_TRANSACTION_BPF_H
@@ -17,8 +18,8 @@ static __always_inline int begin(struct bpfdb_session *s, u32 state)
 {
 	int status = BPFDB_OK;
 
-	if (unlikely(s->state == BPFDB_TXN_FINISHING) && !txn_finish(s))
-		return no_memory();
+	if (unlikely(s->state == BPFDB_TXN_FINISHING))
+		txn_finish(s);
 	status = txn_ready(s);
 	if (status == BPFDB_OK && s->state != BPFDB_TXN_NONE)
 		status = BPFDB_WRONG_STATE;
@@ -61,10 +62,24 @@ static __always_inline void abandon(struct bpfdb_session *s)
 		snapshot_end(s);
 		s->state = BPFDB_TXN_NONE;
 	} else if (s->state == BPFDB_TXN_WRITE || s->state == BPFDB_TXN_FAILED ||
-		   s->state == BPFDB_TXN_FINISHING) {
+		   txn_is_unfinished(s->state)) {
+		s->state = BPFDB_TXN_FINISHING;
 		txn_finish(s);
 	} else {
 		s->state = BPFDB_TXN_NONE;
+	}
+}
+
+/* The same for a transaction whose client does not know yet: until COMMIT or
+ * ROLLBACK, every statement says TIMED_OUT. */
+static __always_inline void abandon_and_tell(struct bpfdb_session *s)
+{
+	if (s->state == BPFDB_TXN_READ) {
+		snapshot_end(s);
+		s->state = BPFDB_TXN_EXPIRED;
+	} else if (s->state == BPFDB_TXN_WRITE || s->state == BPFDB_TXN_FAILED) {
+		s->state = BPFDB_TXN_EXPIRING;
+		txn_finish(s);
 	}
 }
 
@@ -74,7 +89,8 @@ static __always_inline int commit(struct bpfdb_session *s)
 	case BPFDB_TXN_WRITE: commit_all(s); return BPFDB_OK;
 	case BPFDB_TXN_READ: abandon(s); return BPFDB_OK;
 	case BPFDB_TXN_FAILED: abandon(s); return BPFDB_ROLLED_BACK;
-	case BPFDB_TXN_EXPIRED: s->state = BPFDB_TXN_NONE; return BPFDB_TIMED_OUT;
+	case BPFDB_TXN_EXPIRED:
+	case BPFDB_TXN_EXPIRING: abandon(s); return BPFDB_TIMED_OUT;
 	default: return BPFDB_WRONG_STATE;
 	}
 }
@@ -137,6 +153,7 @@ __noinline int bpfdb_session_open(u32 kind)
 	if (s) {
 		s->index = search.found;
 		s->kind = kind;
+		s->expires = 0;
 	}
 	return search.found;
 }

@@ -266,13 +266,18 @@ static __always_inline bool home_latch(struct bpfdb_cell *home_cell)
 	return false;
 }
 
-/* By its holder only: new bitmap and level, latch released. */
-static __always_inline void home_publish(struct bpfdb_cell *home_cell, u32 bitmap, u32 level)
+/* A home word with another bitmap and level, not latched. */
+static __always_inline u64 home_next(struct bpfdb_cell *home_cell, u32 bitmap, u32 level)
 {
 	u64 counter = LOAD(home_cell->home) & ~(BPFDB_HOME_CHANGE - 1);
 
-	STORE(home_cell->home,
-	      (counter + BPFDB_HOME_CHANGE) | (u64)level << BPFDB_HOME_LEVEL_SHIFT | bitmap);
+	return (counter + BPFDB_HOME_CHANGE) | (u64)level << BPFDB_HOME_LEVEL_SHIFT | bitmap;
+}
+
+/* By its holder only: new bitmap and level, latch released. */
+static __always_inline void home_publish(struct bpfdb_cell *home_cell, u32 bitmap, u32 level)
+{
+	STORE(home_cell->home, home_next(home_cell, bitmap, level));
 }
 
 /* By its holder: new bitmap, the latch stays. */
@@ -331,7 +336,7 @@ static __always_inline bool page_is_crowded(u32 page)
 /*
  * Inserts a record for the session's key, without a value, with `flags` (and
  * owner or readers) in its header from its first visible moment. OK: *address
- * is the cell. RETRY: somebody inserted it, or a latch was taken. NEED_SPLIT:
+ * is the cell; from then on it may be moved, unless it is latched. RETRY: somebody inserted it, or a latch was taken. NEED_SPLIT:
  * there is no room near the key's home in page session->view_cell, or little.
  */
 static __always_inline int index_insert(struct bpfdb_session *s, u64 flags, u64 key_slot,
@@ -368,7 +373,9 @@ static __always_inline int index_insert(struct bpfdb_session *s, u64 flags, u64 
 	cell->head.meta = BPFDB_ABSENT;
 	header = LOAD(cell->header);
 	STORE(cell->header, header_next(header, BPFDB_CELL_USED | flags));
-	home_publish(home_cell, (u32)b.home | 1u << offset, b.level);
+	/* Atomic: a record that is inserted PENDING must be found by every snapshot
+	 * that begins after the clock is read for it (case 2a of commit.bpf.h). */
+	(void)SWAP(&home_cell->home, home_next(home_cell, (u32)b.home | 1u << offset, b.level));
 	page_count(b.page, 1);
 	*address = cell_address(b.page, b.index + offset);
 	return BPFDB_OK;

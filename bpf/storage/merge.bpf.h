@@ -8,6 +8,7 @@
  *
  *     latch both homes ─► latch Q's cells ─► copy them to P ─► P's home word:
  *     new bitmap, level - 1 ─► Q's home word: empty, level - 1 ─► clear Q's cells
+ *     ─► unlatch the copies (why not before: bucket_move)
  *
  * A reader that comes by an old directory entry of P finds level - 1 there and
  * is right; one that comes by Q's finds level - 1 and goes on to P (bucket_find).
@@ -43,6 +44,7 @@ static __always_inline bool bucket_merge_latched(void *to, void *from, u32 index
 	home_publish(home_to, (u32)LOAD(home_to->home) | taken, level - 1);
 	home_publish(home_from, 0, level - 1);
 	cells_release(from, index, bitmap, true);
+	cells_release(to, index, taken, false);
 	return true;
 }
 

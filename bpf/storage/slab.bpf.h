@@ -164,6 +164,8 @@ static __always_inline void page_give_back(u32 page)
 	STORE(slab->class_, BPFDB_PAGE_UNUSED);
 	if (list_push(&engine.pages_free.value, page, slab))
 		ADD(&engine.pages_free_count.value, 1);
+	else
+		COUNT(memory_lost);
 }
 
 struct reclaim {
@@ -222,6 +224,7 @@ static __always_inline void list_push_chain(u64 *list, u32 first, struct bpfdb_s
 		if (CAS(list, head, ((head & ~(LIST_TAG - 1)) + LIST_TAG) | first) == head)
 			return;
 	}
+	COUNT(memory_lost);
 }
 
 /*
@@ -420,8 +423,10 @@ __noinline int bpfdb_slot_free(u64 address)
 		if (done)
 			break;
 	}
-	if (!done)
+	if (!done) {
+		COUNT(memory_lost);
 		return BPFDB_EXHAUSTED;
+	}
 	/* The first free slot, or (so that empty slabs can be found) the last
 	 * used one. */
 	if (!free || free + 1 == class_capacity(class))

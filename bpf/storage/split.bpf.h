@@ -85,13 +85,13 @@ static __always_inline bool cells_latch(void *memory, u32 index, u32 bitmap)
 	return all;
 }
 
-/* A claimed cell becomes what `old`, latched by the caller, is. */
+/* A claimed cell becomes what `old`, latched by the caller, is; latched too. */
 static __always_inline void cell_fill(struct bpfdb_cell *new, const struct bpfdb_cell *old)
 {
 	new->key[0] = old->key[0];
 	new->key[1] = old->key[1];
 	new->head = old->head;
-	cell_set_header(new, LOAD(old->header) & (BPFDB_CELL_CHANGE - 1) & ~BPFDB_CELL_LATCH);
+	cell_set_header(new, LOAD(old->header) & (BPFDB_CELL_CHANGE - 1));
 }
 
 static __always_inline int cell_copy(void *from, void *to, u32 index, u32 i)
@@ -127,7 +127,15 @@ static __always_inline bool cells_copy(void *from, void *to, u32 index, u32 bitm
 	return all;
 }
 
-/* Moves one latched bucket; true if its upper half is in the sibling now. */
+/*
+ * Moves one latched bucket; true if its upper half is in the sibling now.
+ *
+ * The copies are latched until the cells that they were made from are cleared.
+ * Else somebody could change a copy that no bitmap names yet (the sweeper, which
+ * goes over cells, would remove the record, and its bit would be published all
+ * the same); or overwrite the value through the copy while readers still find
+ * the old header, by which they judge what they read of it, unchanged.
+ */
 __noinline int bucket_move(u32 page, u32 sibling, u32 index, u32 level)
 {
 	void *from = page_memory(page), *to = page_memory(sibling);
@@ -150,6 +158,7 @@ __noinline int bucket_move(u32 page, u32 sibling, u32 index, u32 level)
 	home_publish(cell_in(to, index), taken, level + 1);
 	home_publish(home_cell, bitmap & ~upper, level + 1);
 	cells_release(from, index, upper, true);
+	cells_release(to, index, taken, false);
 	page_count(sibling, __builtin_popcount(upper));
 	page_count(page, -(s64)__builtin_popcount(upper));
 	return 1;
@@ -174,6 +183,7 @@ static __always_inline u32 cell_pull(void *memory, u32 index, u32 bitmap, u32 fr
 	bitmap = (bitmap & ~(1u << (from & 31))) | 1u << (to & 31);
 	home_replace(home_cell, bitmap);
 	cell_set_header(old, 0);
+	cells_release(memory, index, 1u << (to & 31), false);
 	return bitmap;
 }
 

@@ -204,6 +204,10 @@ static __always_inline int release_shared(struct bpfdb_lock *lock)
 
 		if ((header & (BPFDB_CELL_USED | BPFDB_CELL_LATCH)) != BPFDB_CELL_USED)
 			continue;
+		/* After the header, which the CAS demands: else the record may have
+		 * been moved since it was found, and the lock be another's. */
+		if (!cell_has_identity(cell, lock->key[0], lock->key[1], lock->key_len))
+			return 0;
 		if (CAS(&cell->header, header,
 			header - BPFDB_CELL_READER + (last ? BPFDB_CELL_LATCH : 0)) != header)
 			continue;
@@ -263,6 +267,12 @@ __noinline int lock_release(struct bpfdb_session *s NONNULL, u32 i)
 	return released;
 }
 
+/* Is the transaction over, but for locks that could not be released? */
+static __always_inline bool txn_is_unfinished(u32 state)
+{
+	return state == BPFDB_TXN_FINISHING || state == BPFDB_TXN_EXPIRING;
+}
+
 /*
  * Releases what the session still holds after its decision: committed if the
  * commit word says so, else rolled back. True if nothing is left.
@@ -281,12 +291,13 @@ static __always_inline bool txn_finish(struct bpfdb_session *s)
 			left = true;
 	}
 	if (left) {
-		s->state = BPFDB_TXN_FINISHING;
+		if (s->state != BPFDB_TXN_EXPIRING)
+			s->state = BPFDB_TXN_FINISHING;
 		return 0;
 	}
 	lock_blocks_free(s);
 	STORE(s->commit, 0);
-	s->state = BPFDB_TXN_NONE;
+	s->state = s->state == BPFDB_TXN_EXPIRING ? BPFDB_TXN_EXPIRED : BPFDB_TXN_NONE;
 	STORE(s->time, 0);
 	return 1;
 }

@@ -50,46 +50,62 @@ static __always_inline int conflict_or_retry(u64 header)
 	return header & BPFDB_CELL_LATCH ? RETRY : BPFDB_CONFLICT;
 }
 
-/* Takes a shared lock on `cell`, unless the session has one. */
+/*
+ * The outcome for a record that seems to be locked by the session already, by
+ * what was read of the cell after its header: the cell may have been emptied, and
+ * another record put there, in between.
+ */
+static __always_inline int lock_is_held(struct bpfdb_cell *cell, u64 header)
+{
+	return header_same_content(LOAD(cell->header), header) ? BPFDB_OK : RETRY;
+}
+
+/* Takes a shared lock on `cell`, unless the session has one. *header, as it was
+ * before the key was compared, goes on being the header of that record. */
 static __always_inline int lock_shared(struct bpfdb_session *s, struct bpfdb_cell *cell,
-				       u64 address, u64 header)
+				       u64 address, u64 *header)
 {
 	struct bpfdb_lock *lock;
-	u32 readers = header_field(header);
+	u64 before = *header;
+	u32 readers = header_field(before);
 	int status;
 
-	if (header & BPFDB_CELL_EXCLUSIVE)
-		return header_is_mine(s, header) ? BPFDB_OK : conflict_or_retry(header);
-	if (header & BPFDB_CELL_LATCH)
+	if (before & BPFDB_CELL_EXCLUSIVE)
+		return header_is_mine(s, before) ? lock_is_held(cell, before)
+						 : conflict_or_retry(before);
+	if (before & BPFDB_CELL_LATCH)
 		return RETRY;
 	if (readers && lock_search(s, LOAD(cell->key[0]), LOAD(cell->key[1])) >= 0)
-		return BPFDB_OK;
+		return lock_is_held(cell, before);
 	if (readers >= BPFDB_READERS_MAX)
 		return BPFDB_CONFLICT;
 	status = lock_reserve(s, &lock);
 	if (status != BPFDB_OK)
 		return status;
-	lock_fill(lock, s, cell, address, BPFDB_LOCK_SHARED);
-	if (CAS(&cell->header, header, header + BPFDB_CELL_READER) != header)
+	lock_fill(lock, s, LOAD(cell->key[0]), LOAD(cell->key[1]), address, BPFDB_LOCK_SHARED);
+	*header = before + BPFDB_CELL_READER;
+	if (CAS(&cell->header, before, *header) != before)
 		return RETRY;
 	s->lock_count++;
 	return BPFDB_OK;
 }
 
-/* Takes an exclusive lock on `cell`; *number is the lock's place. */
+/* Takes an exclusive lock on `cell`; *number is the lock's place. *header as
+ * above. */
 static __always_inline int lock_exclusive(struct bpfdb_session *s, struct bpfdb_cell *cell,
-					  u64 address, u64 header, u32 *number)
+					  u64 address, u64 *header, u32 *number)
 {
-	u32 readers = header_field(header);
-	u64 kept = header & BPFDB_CELL_FLAGS_MASK;
+	u64 before = *header, kept = before & BPFDB_CELL_FLAGS_MASK;
+	u32 readers = header_field(before);
 	struct bpfdb_lock *lock;
 	int status, mine;
 
-	if (header & BPFDB_CELL_EXCLUSIVE) {
-		*number = header_lock(header);
-		return header_is_mine(s, header) ? BPFDB_OK : conflict_or_retry(header);
+	if (before & BPFDB_CELL_EXCLUSIVE) {
+		*number = header_lock(before);
+		return header_is_mine(s, before) ? lock_is_held(cell, before)
+						 : conflict_or_retry(before);
 	}
-	if (header & BPFDB_CELL_LATCH)
+	if (before & BPFDB_CELL_LATCH)
 		return RETRY;
 	mine = readers ? lock_search(s, LOAD(cell->key[0]), LOAD(cell->key[1])) : -1;
 	if (readers > 1 || (readers == 1 && mine < 0))
@@ -105,15 +121,32 @@ static __always_inline int lock_exclusive(struct bpfdb_session *s, struct bpfdb_
 	if (status != BPFDB_OK)
 		return status;
 	if (mine < 0)
-		lock_fill(lock, s, cell, address, BPFDB_LOCK_EXCLUSIVE);
-	if (CAS(&cell->header, header,
-		header_next(header, kept | BPFDB_CELL_EXCLUSIVE | owner_field(s, *number))) !=
-	    header)
+		lock_fill(lock, s, LOAD(cell->key[0]), LOAD(cell->key[1]), address,
+			  BPFDB_LOCK_EXCLUSIVE);
+	*header = header_next(before, kept | BPFDB_CELL_EXCLUSIVE | owner_field(s, *number));
+	if (CAS(&cell->header, before, *header) != before)
 		return RETRY;
 	lock->mode = BPFDB_LOCK_EXCLUSIVE;
 	if (mine < 0)
 		s->lock_count++;
 	return BPFDB_OK;
+}
+
+/* Is the record with this header the one that the session holds by exclusive
+ * lock `number`? */
+static __always_inline bool header_is_of_lock(const struct bpfdb_session *s, u64 header, u32 number)
+{
+	return (header & (BPFDB_CELL_USED | BPFDB_CELL_EXCLUSIVE | BPFDB_CELL_FIELD_MASK)) ==
+	       (BPFDB_CELL_USED | BPFDB_CELL_EXCLUSIVE | owner_field(s, number));
+}
+
+/* Are there cells at this address, or values? A page that has cells when a program
+ * looks keeps them until that program has ended (merge.bpf.h). */
+static __always_inline bool address_is_of_cell(u64 address)
+{
+	struct bpfdb_slab *slab = slab_of_page(page_of(address));
+
+	return slab && LOAD(slab->class_) == BPFDB_PAGE_INDEX;
 }
 
 /* The cell of a lock that this session holds; NULL (and *address 0) if it is
@@ -125,7 +158,8 @@ static __always_inline struct bpfdb_cell *lock_cell(struct bpfdb_lock *lock, u64
 	u32 bitmap;
 
 	*address = lock->cell;
-	if (cell && (LOAD(cell->header) & BPFDB_CELL_USED) &&
+	/* What looks like the cell may be the bytes of a value by now. */
+	if (cell && address_is_of_cell(*address) && (LOAD(cell->header) & BPFDB_CELL_USED) &&
 	    cell_has_identity(cell, lock->key[0], lock->key[1], lock->key_len))
 		return cell;
 	if (bucket_find(lock->hash, &b) != BPFDB_OK)

@@ -76,12 +76,13 @@ static __always_inline int lock_reserve(struct bpfdb_session *s, struct bpfdb_lo
 	return *lock ? BPFDB_OK : BPFDB_TOO_MANY_LOCKS;
 }
 
-static __always_inline void lock_fill(struct bpfdb_lock *lock, struct bpfdb_session *s,
-				      const struct bpfdb_cell *cell, u64 address, u32 mode)
+/* `k0` and `k1`: the key words of the record at `address`. */
+static __always_inline void lock_fill(struct bpfdb_lock *lock, struct bpfdb_session *s, u64 k0,
+				      u64 k1, u64 address, u32 mode)
 {
 	lock->hash = s->hash;
-	lock->key[0] = cell->key[0];
-	lock->key[1] = cell->key[1];
+	lock->key[0] = k0;
+	lock->key[1] = k1;
 	lock->cell = address;
 	lock->key_len = s->key_len;
 	lock->mode = mode;
@@ -91,7 +92,8 @@ static __always_inline void lock_fill(struct bpfdb_lock *lock, struct bpfdb_sess
 /* Gives back the blocks of a transaction that holds no locks any more. */
 static __always_inline void lock_blocks_free(struct bpfdb_session *s)
 {
-	if (s->lock_count > BPFDB_LOCKS_INLINE) {
+	/* Equal: the block may be there for a lock that was not taken. */
+	if (s->lock_count >= BPFDB_LOCKS_INLINE) {
 		for (u32 i = 0; i < BPFDB_LOCK_BLOCKS; i++) {
 			u64 address = s->lock_blocks[i];
 

@@ -155,6 +155,8 @@ enum bpfdb_txn_state {
 	BPFDB_TXN_FINISHING = 4,
 	/* Rolled back by the idle limit; told once. */
 	BPFDB_TXN_EXPIRED = 5,
+	/* The same, and a lock could not be released yet. */
+	BPFDB_TXN_EXPIRING = 6,
 };
 
 /* in_use of a session that was closed but could not be cleared yet */
@@ -228,6 +230,7 @@ struct bpfdb_session {
 	 * it does not count for the one after. */
 	__u64 expires;
 	__u64 found_expires; /* when what GET found expires; 0: never */
+	__u64 key_word; /* slot of the long key of the record inserted last; 0: a short key */
 	__u32 status;
 	__u32 room_tried; /* this operator tried to split the key's page */
 
@@ -397,6 +400,7 @@ enum bpfdb_error_reply {
 struct bpfdb_counters {
 	__u64 operations[BPFDB_OP_COUNT]; /* of closed and open sessions: summed by user space */
 	__u64 statuses[BPFDB_STATUS_COUNT]; /* Errors by cause, and outcomes */
+	__u64 memory_lost;
 	__u64 latch_retries;
 	__u64 read_retries;
 	__u64 autocommit_retries;

@@ -39,7 +39,6 @@ pub(crate) struct Inner {
     pub(crate) run_scan: Program,
     pub(crate) run_open: Program,
     pub(crate) run_close: Program,
-    sweep: Program,
     reap: Program,
     reclaim: Program,
     shrinker: Arc<Shrinker>,
@@ -117,7 +116,6 @@ impl Engine {
                 run_scan: program::find(object, "bpfdb_run_scan")?,
                 run_open: program::find(object, "bpfdb_run_open")?,
                 run_close: program::find(object, "bpfdb_run_close")?,
-                sweep: program::find(object, "bpfdb_sweep")?,
                 reap: program::find(object, "bpfdb_reap")?,
                 reclaim: program::find(object, "bpfdb_reclaim")?,
                 _grower: Grower::start(Arc::clone(&memory), Arc::clone(&shrinker))?,
@@ -193,8 +191,10 @@ impl Engine {
     /// snapshot needs, and gives empty slabs and index pages back. The engine does
     /// this by itself, in small steps and when memory is short.
     pub fn sweep(&self) -> Result<()> {
-        self.inner.sweep.run(&[])?;
-        self.inner.reclaim.run(&[])?;
+        self.inner.shrinker.sweep(&self.inner.memory)?;
+        for class in 0..abi::BPFDB_CLASSES {
+            self.inner.reclaim.run(&[class.into()])?;
+        }
         self.inner.shrinker.shrink(&self.inner.memory)?;
         Ok(())
     }

@@ -214,6 +214,7 @@ impl Stats {
     fn events(&self) -> Vec<Figure> {
         let c = &self.counters;
         [
+            ("memory_lost", c.memory_lost, "Slots and pages that could not be given back: their list changed all the while"),
             ("latch_retries", c.latch_retries, "Tries again for a latch"),
             ("read_retries", c.read_retries, "Reads begun again because of a writer"),
             ("autocommit_retries", c.autocommit_retries, "Single operators tried again after a conflict"),

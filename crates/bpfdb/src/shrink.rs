@@ -19,6 +19,7 @@ const ROUNDS: usize = 24;
 
 #[derive(Debug)]
 pub(crate) struct Shrinker {
+    sweep: Program,
     merge: Program,
     release: Program,
     one_at_a_time: Mutex<()>,
@@ -27,10 +28,16 @@ pub(crate) struct Shrinker {
 impl Shrinker {
     pub(crate) fn new(object: &libbpf_rs::Object) -> Result<Self> {
         Ok(Self {
+            sweep: program::find(object, "bpfdb_sweep")?,
             merge: program::find(object, "bpfdb_merge")?,
             release: program::find(object, "bpfdb_release")?,
             one_at_a_time: Mutex::new(()),
         })
+    }
+
+    /// Removes every record and version that nobody needs any more.
+    pub(crate) fn sweep(&self, memory: &Memory) -> Result<()> {
+        self.over_all_pages(&self.sweep, memory).map(drop)
     }
 
     /// Merges what can be merged and gives the pages back. How many.
