@@ -196,3 +196,40 @@ TEST(only_snapshots_move_the_clock)
 	bpfdb_session_close(r);
 	return 0;
 }
+
+/* The idle limit rolls a transaction back whose lock cannot be released yet. Its
+ * client hears of it all the same, whenever it asks. */
+TEST(what_expires_at_a_latched_cell_is_told)
+{
+	struct bpfdb_session *w = test_session(), *r = test_session();
+
+	EXPECT(w && r);
+	EXPECT(set_number(w, 70, 10) == BPFDB_OK && bpfdb_begin(w) == BPFDB_OK);
+	EXPECT(set_number(w, 70, 11) == BPFDB_OK);
+	PASS(latch_set(r, 70, true));
+	session_reap(w, false, w->last_active + config.idle_limit + 1);
+	EXPECT(w->state == BPFDB_TXN_EXPIRING && w->lock_count);
+	EXPECT(get_number(w, 70) == BPFDB_TIMED_OUT);
+	EXPECT(set_number(w, 80, 12) == BPFDB_TIMED_OUT);
+	EXPECT(bpfdb_begin(w) == BPFDB_TIMED_OUT);
+	EXPECT(w->state == BPFDB_TXN_EXPIRING);
+
+	PASS(latch_set(r, 70, false));
+	EXPECT(bpfdb_settle(w) == BPFDB_OK);
+	EXPECT(w->state == BPFDB_TXN_EXPIRED && !w->lock_count);
+	EXPECT(set_number(w, 80, 12) == BPFDB_TIMED_OUT);
+	EXPECT(bpfdb_commit(w) == BPFDB_TIMED_OUT && w->state == BPFDB_TXN_NONE);
+	EXPECT(has_number(r, 70, 10) && get_number(r, 80) == BPFDB_NOT_FOUND);
+
+	/* Asked while the lock is still there. */
+	EXPECT(bpfdb_begin(w) == BPFDB_OK && set_number(w, 70, 11) == BPFDB_OK);
+	PASS(latch_set(r, 70, true));
+	session_reap(w, false, w->last_active + config.idle_limit + 1);
+	EXPECT(bpfdb_commit(w) == BPFDB_TIMED_OUT && w->state == BPFDB_TXN_FINISHING);
+	PASS(latch_set(r, 70, false));
+	EXPECT(bpfdb_settle(w) == BPFDB_OK && w->state == BPFDB_TXN_NONE);
+	EXPECT(has_number(r, 70, 10));
+	bpfdb_session_close(w);
+	bpfdb_session_close(r);
+	return 0;
+}

@@ -162,3 +162,48 @@ TEST(locks_move_with_their_records)
 	bpfdb_session_close(s);
 	return 0;
 }
+
+/* The sweeper goes over the cells of a page, not over what its bitmaps name: it
+ * must leave copies alone that a split has made and not published yet. */
+TEST(the_sweeper_leaves_copies_alone)
+{
+	struct bpfdb_session *s = test_session();
+	struct sweep sweep = {.horizon = EVER, .due = EVER};
+	u64 address, header;
+	u32 taken = 0, home, bit;
+	struct bpfdb_cell *cell;
+	void *from, *to;
+
+	EXPECT(s);
+	engine.time.fixed = 1000;
+	key_number(s, 1);
+	value_number(s, 1);
+	s->expires = 2000;
+	EXPECT(bpfdb_set(s) == BPFDB_OK);
+	cell = cell_of_key(s, &address);
+	EXPECT(cell);
+	home = home_of(s->hash);
+	bit = 1u << (((address & (BPFDB_PAGE_SIZE - 1)) / BPFDB_CELL_SIZE - home) % 32);
+	sweep.page = index_page_create(1, 0);
+	from = page_memory(page_of(address));
+	to = page_memory(sweep.page);
+	EXPECT(from && to && sweep.page);
+
+	EXPECT(cells_latch(from, home, bit));
+	EXPECT(cells_copy(from, to, home, bit, &taken) && taken == 1);
+	cell = cell_in(to, home);
+	header = cell->header;
+	EXPECT((header & BPFDB_CELL_USED) && cell_has_expired(cell, EVER));
+	sweep_cell(home, &sweep);
+	EXPECT(cell->header == header && !sweep.expired);
+
+	/* Released, it would go. */
+	cells_release(to, home, taken, false);
+	EXPECT(cell_wants_sweep(cell->header, cell, EVER));
+	cells_release(to, home, taken, true);
+	cells_release(from, home, bit, false);
+	EXPECT(has_number(s, 1, 1));
+	engine.time.fixed = 0;
+	bpfdb_session_close(s);
+	return 0;
+}

@@ -183,3 +183,27 @@ TEST(a_full_transaction_commits)
 	bpfdb_session_close(a);
 	return 0;
 }
+
+/* The page of a lock's hint may hold values by now, and a client choose bytes
+ * that look like the cell. */
+TEST(a_hint_is_believed_in_the_index_only)
+{
+	struct bpfdb_session *s = test_session();
+	struct bpfdb_cell *cell, *forged;
+	u64 address, slot;
+
+	EXPECT(s);
+	EXPECT(bpfdb_begin(s) == BPFDB_OK && set_number(s, 1, 2) == BPFDB_OK);
+	cell = cell_of_key(s, &address);
+	slot = bpfdb_slot_alloc(sizeof(*cell));
+	forged = bpfdb_at(slot);
+	EXPECT(cell && forged);
+	*forged = *cell;
+	s->locks[0].cell = slot;
+	EXPECT(bpfdb_commit(s) == BPFDB_OK && s->state == BPFDB_TXN_NONE);
+	EXPECT(has_number(s, 1, 2));
+	EXPECT(set_number(s, 1, 3) == BPFDB_OK);
+	EXPECT(bpfdb_slot_free(slot) == BPFDB_OK);
+	bpfdb_session_close(s);
+	return 0;
+}

@@ -8,6 +8,7 @@ mod counter;
 mod growth;
 mod history;
 mod money;
+mod snapshot;
 mod tide;
 mod torn;
 
@@ -22,6 +23,7 @@ pub use counter::{Counter, count};
 pub use growth::{Growth, grow};
 pub use history::{Histories, record};
 pub use money::{DEPOSIT, Money, transfer, transfer_with};
+pub use snapshot::{Still, stand_still};
 pub use tide::{Tide, tide};
 pub use torn::{Torn, overwrite};
 

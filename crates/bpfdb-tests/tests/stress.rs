@@ -215,6 +215,24 @@ fn tide(scale: usize) {
     });
 }
 
+fn snapshots(seconds: u64) {
+    let _alone = ALONE.lock().unwrap_or_else(|error| error.into_inner());
+    let kernel = Kernel::with_versions(8);
+    for keys in [1, 8] {
+        let time = Duration::from_secs(seconds);
+        let plan = stress::Still { keys, time };
+        let done = stress::stand_still(&kernel.engine, plan);
+        let (snapshots, sets) = done.unwrap_or_else(|error| panic!("{keys} keys: {error}"));
+        println!("{keys} keys: {snapshots} snapshots, {sets} SETs");
+        assert!(snapshots > 0 && sets > 0);
+    }
+}
+
+#[test]
+fn snapshots_stand_still() {
+    snapshots(1);
+}
+
 #[test]
 fn money_is_conserved() {
     money(1);
@@ -265,6 +283,12 @@ fn keys_come_and_go_around_others() {
 fn soak_money() {
     money(10);
     interrupted_money(10);
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn soak_snapshots() {
+    snapshots(60);
 }
 
 #[test]
