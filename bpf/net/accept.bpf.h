@@ -4,10 +4,12 @@
  * room, is left to the daemon, which knows it by having no entry in `cookies`.
  *
  * The end is when TCP leaves the states in which data may be exchanged,
- * whoever caused it. While the daemon may be executing an operator for the
- * connection (it is USER and the client reset it), the session is only rolled
- * back: freeing it is then left to the daemon, so that it cannot touch the
- * session of a successor.
+ * whoever caused it. While the daemon may be at work for the connection (it is
+ * USER and the client reset it), its transaction only expires, so that statements
+ * of it that the daemon has yet to execute do nothing. If the daemon is inside an
+ * operator, the transaction stays until it closes the socket, which it does before
+ * the next request: it sees CLOSED. Freeing the session is left to it, so that it
+ * cannot touch the session of a successor.
  */
 #ifndef BPFDB_ACCEPT_BPF_H
 #define BPFDB_ACCEPT_BPF_H
@@ -83,7 +85,7 @@ static __always_inline void connection_end(u64 cookie, bool by_us)
 	if (by_us || !(before & BPFDB_CONNECTION_USER))
 		connection_retire(c, *index, cookie);
 	else if (s)
-		bpfdb_rollback(s);
+		bpfdb_expire(s);
 }
 
 SEC("sockops")

@@ -175,9 +175,7 @@ static __always_inline bool sweep_wanted(u64 horizon)
 
 static __always_inline bool session_idle(const struct bpfdb_session *s, u64 now)
 {
-	u8 state = LOAD(s->state);
-
-	if (state != BPFDB_TXN_WRITE && state != BPFDB_TXN_READ && state != BPFDB_TXN_FAILED)
+	if (!txn_is_open(LOAD(s->state)))
 		return false;
 	return config.idle_limit && now > s->last_active &&
 	       now - s->last_active > config.idle_limit;

@@ -5,7 +5,7 @@
  *   NONE ──BEGIN──► WRITE ──COMMIT, ROLLBACK──► NONE
  *                     │ ──Error──► FAILED ──COMMIT (says so), ROLLBACK──► NONE
  *   NONE ──BEGIN read-only──► READ ──COMMIT, ROLLBACK──► NONE
- *   WRITE, READ, FAILED ──idle limit──► EXPIRED ──COMMIT (says so), ROLLBACK──► NONE
+ *   WRITE, READ, FAILED ──bpfdb_expire, reaper──► EXPIRED ──COMMIT (says so), ROLLBACK──► NONE
  *   FINISHING: see commit.bpf.h
  *   EXPIRING: as EXPIRED, with locks that could not be released yet
  */
@@ -118,6 +118,28 @@ __noinline int bpfdb_rollback(struct bpfdb_session *s NONNULL)
 		abandon(s);
 	count_outcome(s, BPFDB_OP_ROLLBACK, status);
 	return session_leave(s, status);
+}
+
+static __always_inline bool txn_is_open(u32 state)
+{
+	return state == BPFDB_TXN_WRITE || state == BPFDB_TXN_READ || state == BPFDB_TXN_FAILED;
+}
+
+/*
+ * Rolls back what is open in a session whose user may still be at work: its
+ * statements are those of a transaction, and must not become auto-commits. Until
+ * COMMIT or ROLLBACK each says TIMED_OUT. SESSION_BUSY: an operator runs, and
+ * nothing was done. Without a transaction the session is not touched: its user
+ * may be in an auto-commit, which does not enter by an atomic instruction.
+ */
+__noinline int bpfdb_expire(struct bpfdb_session *s NONNULL)
+{
+	if (!txn_is_open(LOAD(s->state)))
+		return BPFDB_OK;
+	if (!session_enter(s))
+		return BPFDB_SESSION_BUSY;
+	abandon_and_tell(s);
+	return session_leave(s, BPFDB_OK);
 }
 
 /* ---- Sessions ------------------------------------------------------------ */

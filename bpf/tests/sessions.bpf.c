@@ -124,6 +124,29 @@ TEST(an_idle_transaction_expires)
 	return 0;
 }
 
+/* Its user is gone, or does not know yet, and its statements come after all. */
+TEST(what_comes_after_a_transaction_expired_does_nothing)
+{
+	struct bpfdb_session *s = test_session(), *other = test_session();
+
+	EXPECT(s && other);
+	EXPECT(bpfdb_expire(s) == BPFDB_OK && s->state == BPFDB_TXN_NONE);
+	EXPECT(bpfdb_begin(s) == BPFDB_OK && set_number(s, 14, 1) == BPFDB_OK);
+	EXPECT(session_enter(s) && bpfdb_expire(s) == BPFDB_SESSION_BUSY);
+	session_leave(s, 0);
+	EXPECT(s->state == BPFDB_TXN_WRITE);
+	EXPECT(bpfdb_expire(s) == BPFDB_OK);
+	EXPECT(s->state == BPFDB_TXN_EXPIRED && !s->lock_count);
+	EXPECT(set_number(other, 14, 2) == BPFDB_OK);
+	EXPECT(set_number(s, 14, 3) == BPFDB_TIMED_OUT && set_number(s, 15, 3) == BPFDB_TIMED_OUT);
+	EXPECT(bpfdb_expire(s) == BPFDB_OK && s->state == BPFDB_TXN_EXPIRED);
+	EXPECT(bpfdb_rollback(s) == BPFDB_OK && s->state == BPFDB_TXN_NONE);
+	EXPECT(has_number(s, 14, 2) && get_number(s, 15) == BPFDB_NOT_FOUND);
+	bpfdb_session_close(s);
+	bpfdb_session_close(other);
+	return 0;
+}
+
 TEST(an_idle_snapshot_and_a_failed_transaction_expire)
 {
 	struct bpfdb_session *reader = test_session(), *failed = test_session();

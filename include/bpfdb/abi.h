@@ -153,7 +153,7 @@ enum bpfdb_txn_state {
 	/* Decided, but a lock could not be released yet: the next operator, or
 	 * the reaper, finishes it. */
 	BPFDB_TXN_FINISHING = 4,
-	/* Rolled back by the idle limit; told once. */
+	/* Rolled back by the idle limit, or because the client is gone. */
 	BPFDB_TXN_EXPIRED = 5,
 	/* The same, and a lock could not be released yet. */
 	BPFDB_TXN_EXPIRING = 6,

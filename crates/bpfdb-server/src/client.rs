@@ -252,6 +252,10 @@ impl Client {
     fn execute(&mut self, tools: &mut Tools<'_>) -> bool {
         let mut more = true;
         while more && self.state == State::Daemon && self.replies.len() < OUTPUT_MAX {
+            if self.is_gone(tools.kernel) {
+                self.state = State::Closing;
+                break;
+            }
             match self.parser.next_step(self.limits(tools.instance)) {
                 Step::More => more = false,
                 Step::Broken(text) => {
@@ -280,6 +284,12 @@ impl Client {
             self.output.extend_from_slice(&self.replies.take());
         }
         more && self.state == State::Daemon
+    }
+
+    /// Was the connection reset? Then its transaction may be rolled back already,
+    /// and nobody reads replies.
+    fn is_gone(&self, connections: &Connections) -> bool {
+        !self.connection.is_unix() && connections.arrived(self.index).is_closed()
     }
 
     /// A stranger may say little before it has said who it is.

@@ -21,6 +21,10 @@ impl Arrived {
         self.0 & abi::BPFDB_CONNECTION_USER != 0
     }
 
+    pub(crate) fn is_closed(self) -> bool {
+        self.0 & abi::BPFDB_CONNECTION_CLOSED != 0
+    }
+
     pub(crate) fn is_broken(self) -> bool {
         self.0 & abi::BPFDB_CONNECTION_BROKEN != 0
     }

@@ -160,13 +160,7 @@ fn ends_of_connections() {
     type End = fn(Client);
     let ways: [(&str, End); 4] = [
         ("closed", drop),
-        ("reset", |client| {
-            let linger = libc::linger {
-                l_onoff: 1,
-                l_linger: 0,
-            };
-            set_option(&client, libc::SO_LINGER, &linger);
-        }),
+        ("reset", reset),
         ("half closed", |client| {
             client
                 .stream
@@ -200,6 +194,55 @@ fn ends_of_connections() {
             other.say("DEL mine");
         }
     }
+}
+
+/// A connection that is reset has its requests executed up to some point, and its
+/// transaction is rolled back: no statement of it becomes one of its own.
+#[test]
+fn a_reset_leaves_nothing_of_a_transaction() {
+    const STATEMENTS: usize = 900;
+    const ROUNDS: u64 = 30;
+    let server = TestServer::start(&bpfdb::Options::default());
+    let mut other = server.client();
+    for (begin, end) in [("BEGIN", "PING"), ("MULTI", "EXEC")] {
+        for round in 0..ROUNDS {
+            let keys: Vec<String> = (0..STATEMENTS)
+                .map(|i| format!("{begin}{round}-{i}"))
+                .collect();
+            let mut bytes = request(&[begin.as_bytes()]);
+            for key in &keys {
+                bytes.extend(request(&[b"SET", key.as_bytes(), b"v", b"EX", b"1000"]));
+            }
+            bytes.extend(request(&[end.as_bytes()]));
+            let mut client = server.client();
+            let address = client.stream.local_addr().expect("connected");
+            client.send(&bytes);
+            // Somewhere in the middle, sooner or later.
+            thread::sleep(Duration::from_micros(500 * round));
+            reset(client);
+            wait_until("the daemon has noticed", || {
+                !other
+                    .say("CLIENT LIST")
+                    .contains(&format!("addr={address} "))
+            });
+            let exists = format!("EXISTS {}", keys.join(" "));
+            let left = other.say(&exists);
+            let whole = format!(":{STATEMENTS}\r\n");
+            assert!(
+                left == ":0\r\n" || (begin == "MULTI" && left == whole),
+                "{begin}, round {round}: {left}"
+            );
+        }
+    }
+    assert_eq!(server.engine.stats().expect("stats").locks, 0);
+}
+
+fn reset(client: Client) {
+    let linger = libc::linger {
+        l_onoff: 1,
+        l_linger: 0,
+    };
+    set_option(&client, libc::SO_LINGER, &linger);
 }
 
 fn set_option<T>(client: &Client, option: i32, value: &T) {
