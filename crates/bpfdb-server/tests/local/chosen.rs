@@ -44,23 +44,23 @@ fn every_command_of_the_kernel() {
         ("SET c 1", "+OK\r\n"),
         ("ROLLBACK", "+OK\r\n"),
         ("GET c", "$-1\r\n"),
-        ("SET d 1 EX 100 NX", "+OK\r\n"),
-        ("SET d 2 PX 100000 nx", "$-1\r\n"),
+        ("SET d 1 EX 1000 NX", "+OK\r\n"),
+        ("SET d 2 PX 1000000 nx", "$-1\r\n"),
         ("SET d 3 XX KEEPTTL", "+OK\r\n"),
-        ("TTL d", ":100\r\n"),
+        ("TTL d", ":1000\r\n"),
         ("SET none 3 XX", "$-1\r\n"),
         ("SETNX d 4", ":0\r\n"),
         ("SETNX e 5", ":1\r\n"),
         ("TTL e", ":-1\r\n"),
         ("PTTL none", ":-2\r\n"),
-        ("EXPIRE e 50", ":1\r\n"),
-        ("TTL e", ":50\r\n"),
+        ("EXPIRE e 5000", ":1\r\n"),
+        ("TTL e", ":5000\r\n"),
         ("PEXPIRE none 50", ":0\r\n"),
-        ("SETEX e 70 0123456789abcdefg", "+OK\r\n"),
-        ("PEXPIRE e 30000", ":1\r\n"),
-        ("TTL e", ":30\r\n"),
+        ("SETEX e 7000 0123456789abcdefg", "+OK\r\n"),
+        ("PEXPIRE e 3000000", ":1\r\n"),
+        ("TTL e", ":3000\r\n"),
         ("GET e", "$17\r\n0123456789abcdefg\r\n"),
-        ("PSETEX d 9000 x", "+OK\r\n"),
+        ("PSETEX d 9000000 x", "+OK\r\n"),
         ("SET d y PXAT 4102444800000", "+OK\r\n"),
         ("SET d z KEEPTTL", "+OK\r\n"),
         ("MGET d e", "*2\r\n$1\r\nz\r\n$17\r\n0123456789abcdefg\r\n"),
@@ -68,8 +68,17 @@ fn every_command_of_the_kernel() {
         ("SET d z EXAT 1", "+OK\r\n"),
         ("GET d", "$-1\r\n"),
     ];
-    for (command, reply) in answers {
-        assert_eq!(client.say(command), reply, "{command}");
+    let number = |reply: &str| reply.trim()[1..].parse::<i64>().ok();
+    for (command, expected) in answers {
+        let reply = client.say(command);
+        match (command.starts_with("TTL"), number(expected)) {
+            // The machine may stand still for a while.
+            (true, Some(most @ 1..)) => {
+                let left = number(&reply).expect(command);
+                assert!((most - 600..=most).contains(&left), "{command}: {left}");
+            }
+            _ => assert_eq!(reply, expected, "{command}"),
+        }
     }
     assert_eq!(local(&server) - before, answers.len() as u64);
 }

@@ -10,7 +10,7 @@ fn info_tells_what_happened() {
     let server = start(Settings::default());
     let mut client = server.client();
     client.say("SET a 1");
-    client.say("SET a 1 NX");
+    client.say("SET a 1 GET");
     client.say("NONSENSE");
     client.say("GET");
     client.say("CONFIG SET port 1");
@@ -138,7 +138,7 @@ fn slow_commands_are_kept() {
     assert_eq!(client.say("AUTH secret"), "+OK\r\n");
     client.say("CLIENT SETNAME slow");
     client.say("CONFIG SET requirepass other");
-    client.say("SET a 1 NX");
+    client.say("SET a 1 GET");
     let log = client.say("SLOWLOG GET");
     assert!(log.starts_with("*2\r\n*6\r\n"), "{log}");
     assert!(log.contains("*4\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\n1\r\n$2\r\nNX\r\n"));
@@ -156,7 +156,7 @@ fn slow_commands_are_kept() {
         "+OK\r\n"
     );
     client.say("SLOWLOG RESET");
-    client.say("SET a 1 NX");
+    client.say("SET a 1 GET");
     assert_eq!(client.say("SLOWLOG LEN"), ":0\r\n");
 }
 
@@ -173,7 +173,7 @@ fn latency_and_memory() {
             .starts_with("-ERR No samples available")
     );
     assert!(client.say("LATENCY DOCTOR").starts_with('$'));
-    client.say("SET a 1 NX");
+    client.say("SET a 1 GET");
     let histogram = client.say("LATENCY HISTOGRAM set");
     assert!(
         histogram.starts_with(

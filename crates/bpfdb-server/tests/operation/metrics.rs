@@ -31,7 +31,7 @@ fn metrics_are_served() {
     });
     let mut client = server.client();
     client.say("SET a 1");
-    client.say("SET a 1 NX");
+    client.say("SET a 1 GET");
     client.say("NONSENSE");
     let address = metrics_address(&mut client);
     let page = http(address, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
