@@ -321,3 +321,40 @@ fn a_client_can_stop_the_server_and_say_what_becomes_of_the_data() {
     server.shut_down(&["SHUTDOWN", "NOSAVE"]);
     assert!(!folder(port).exists());
 }
+
+/// One line on standard error, and no success: what it says.
+fn refused(arguments: &[&str]) -> String {
+    let output = Command::new(BINARY)
+        .args(arguments)
+        .output()
+        .expect("bpfdb");
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success(), "{message}");
+    assert_eq!(message.lines().count(), 1, "{message}");
+    message
+}
+
+/// The sockets do not meet, but the data would.
+#[test]
+fn a_living_server_shares_its_data_with_nobody() {
+    let server = Served::start(0, &["--keep-data"]);
+    let port = server.port;
+    let mut open = Connection::open(port);
+    assert_eq!(open.ask(&["BEGIN"]), "+OK");
+    assert_eq!(open.ask(&["SET", "a", "1"]), "+OK");
+    let other = ["serve", "--bind", "127.0.0.2", "--port", &port.to_string()];
+    for more in [&[][..], &["--fresh"]] {
+        let message = refused(&[&other[..], more].concat());
+        assert!(message.contains("another server"), "{message}");
+        assert!(message.contains("--port"), "{message}");
+    }
+    assert_eq!(open.ask(&["SET", "b", "1"]), "+OK");
+    assert_eq!(open.ask(&["COMMIT"]), "+OK");
+    assert_eq!(server.ask(&["GET", "a"]), "1");
+    server.crash();
+
+    let server = Served::start(port, &[]);
+    assert_eq!(server.ask(&["GET", "b"]), "1");
+    server.stop();
+    assert!(!folder(port).exists());
+}
