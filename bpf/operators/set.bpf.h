@@ -28,14 +28,21 @@ static __always_inline u64 value_slot(u32 len)
  */
 __noinline int bpfdb_value_alloc(struct bpfdb_session *s NONNULL, u32 len)
 {
-	if (len > BPFDB_VALUE_MAX)
-		return txn_result(s, BPFDB_VALUE_TOO_LARGE);
-	s->value_len = len;
-	s->value[0] = s->value[1] = 0;
-	if (len <= BPFDB_INLINE_MAX)
-		return BPFDB_OK;
-	s->value[0] = value_slot(len);
-	return s->value[0] ? BPFDB_OK : txn_result(s, no_memory());
+	int status = BPFDB_VALUE_TOO_LARGE;
+
+	if (len <= BPFDB_VALUE_MAX) {
+		s->value_len = len;
+		s->value[0] = s->value[1] = 0;
+		if (len <= BPFDB_INLINE_MAX)
+			return BPFDB_OK;
+		s->value[0] = value_slot(len);
+		if (s->value[0])
+			return BPFDB_OK;
+		status = no_memory();
+	}
+	/* The SET that it was for will not be. */
+	count_outcome(s, BPFDB_OP_SET, status);
+	return txn_result(s, status);
 }
 
 static __always_inline void value_discard(struct bpfdb_session *s)

@@ -88,6 +88,55 @@ fn values() {
     assert_eq!(client.say("strlen long"), ":65536\r\n");
 }
 
+/// An Error of the engine, wherever it is found: counted, and only ROLLBACK is
+/// useful then.
+#[test]
+fn values_that_are_too_long_fail_a_transaction() {
+    let server = TestServer::start(&bpfdb::Options::default());
+    let mut client = server.client();
+    let code = bpfdb::Status::ValueTooLarge.code() as usize;
+    let refused = || server.engine.stats().expect("stats").counters.statuses[code];
+    let just = vec![b'x'; 65_536];
+    let long = |len| vec![b'x'; len];
+    for words in [
+        vec![b"set".to_vec(), b"too long".to_vec(), long(65_537)],
+        vec![b"set".to_vec(), b"too long".to_vec(), long(70_000)],
+        vec![b"set".to_vec(), b"too long".to_vec(), long(1_000_000)],
+        vec![
+            b"set".to_vec(),
+            b"too long".to_vec(),
+            long(70_000),
+            b"nx".to_vec(),
+        ],
+        vec![b"mset".to_vec(), b"too long".to_vec(), long(70_000)],
+        vec![b"append".to_vec(), b"long".to_vec(), b"x".to_vec()],
+        vec![
+            b"setrange".to_vec(),
+            b"long".to_vec(),
+            b"65536".to_vec(),
+            b"x".to_vec(),
+        ],
+        vec![b"get".to_vec(), long(70_000)],
+    ] {
+        let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+        let before = refused();
+        assert_eq!(client.ask(&[b"set", b"long", &just]), b"+OK\r\n");
+        assert_eq!(client.ask(&words), TOO_LONG, "{}", show(words[0]));
+        assert_eq!(refused(), before + 1, "{}", show(words[0]));
+
+        assert_eq!(client.say("begin"), "+OK\r\n");
+        assert_eq!(client.say("set beside 1"), "+OK\r\n");
+        assert_eq!(client.ask(&words), TOO_LONG, "{}", show(words[0]));
+        assert_eq!(refused(), before + 2, "{}", show(words[0]));
+        assert!(
+            client
+                .say("commit")
+                .starts_with("-ERR the transaction had failed")
+        );
+        assert_eq!(client.say("exists beside"), ":0\r\n");
+    }
+}
+
 #[test]
 fn long_pipelines_of_long_values() {
     let server = TestServer::shared();
@@ -188,6 +237,8 @@ fn memory_grows_to_its_limit() {
         written > 60_000,
         "full after {written} records of 1000 bytes"
     );
+    let errors = server.engine.stats().expect("stats").counters.statuses;
+    assert!(errors[bpfdb::Status::OutOfMemory.code() as usize] > 0);
     assert_eq!(client.ask(&[b"get", b"memory0"]), bulk(&value));
 
     for i in 0..written {

@@ -53,6 +53,7 @@ pub(super) fn error_text(context: &Context<'_>, failure: Failure) -> Vec<u8> {
         Failure::Text(text) => text,
         // An Error fails the client's transaction, if there is one.
         Failure::Engine(status) => reply::error_text(status, atomic::has_failed(context.session)),
+        Failure::TooLong => reply::error_text(Status::ValueTooLarge, false),
     }
 }
 
@@ -66,7 +67,7 @@ fn admit(context: &Context<'_>, request: &Request) -> Result<Call, Failure> {
         return Err("ERR Command not allowed inside a transaction".into());
     }
     if request.cut {
-        return Err(Status::ValueTooLarge.into());
+        return Err(Failure::TooLong);
     }
     Ok(call)
 }
@@ -93,7 +94,8 @@ pub(super) fn timed(
     arguments: &[Vec<u8>],
 ) -> (Outcome, Duration) {
     let start = Instant::now();
-    let outcome = (command.run)(context, arguments);
+    let outcome = (command.run)(context, arguments)
+        .map_err(|failure| atomic::settled(context.session, failure));
     let time = start.elapsed();
     if let Some(statistics) = context.instance.statistics.command(command.name) {
         statistics.executed(time, outcome.is_err());
@@ -112,7 +114,7 @@ fn refused(context: &mut Context<'_>, request: &Request, failure: Failure) -> Fa
     if let Some(queue) = &mut context.connection.queue {
         queue.spoil();
     }
-    match failure {
+    match atomic::settled(context.session, failure) {
         Failure::Text(text) if request.words[0].eq_ignore_ascii_case(b"exec") => {
             context.connection.queue = None;
             context.connection.watched.clear();

@@ -68,6 +68,8 @@ pub(crate) struct Context<'a> {
 #[derive(Clone, Debug)]
 pub(crate) enum Failure {
     Engine(Status),
+    /// A value beyond the limit, refused before the engine saw it.
+    TooLong,
     Text(Vec<u8>),
 }
 

@@ -110,7 +110,7 @@ pub(super) fn check_len(len: u64) -> Result<(), Failure> {
         return Err("ERR string exceeds maximum allowed size (proto-max-bulk-len)".into());
     }
     if len > VALUE_MAX as u64 {
-        return Err(Status::ValueTooLarge.into());
+        return Err(Failure::TooLong);
     }
     Ok(())
 }

@@ -1,7 +1,5 @@
 //! RESTORE.
 
-use bpfdb::Status;
-
 use super::super::arguments::{is, number, syntax_error};
 use super::super::prelude::*;
 use super::super::update::{Write, update};
@@ -96,6 +94,6 @@ fn failure(damage: Damage) -> Failure {
     match damage {
         Damage::Envelope => "ERR DUMP payload version or checksum are wrong".into(),
         Damage::Content => "ERR Bad data format".into(),
-        Damage::TooLong => Status::ValueTooLarge.into(),
+        Damage::TooLong => Failure::TooLong,
     }
 }

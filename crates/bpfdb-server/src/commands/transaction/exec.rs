@@ -54,7 +54,7 @@ fn run(context: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {
             Failure::Engine(Status::Conflict) if tries < TRIES => {}
             Failure::Engine(status) if patience.wait(status) => {}
             Failure::Engine(status) => return Err(rolled_back(status)),
-            Failure::Text(_) => return Err(failure),
+            Failure::TooLong | Failure::Text(_) => return Err(failure),
         }
     }
 }
