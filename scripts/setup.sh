@@ -7,6 +7,9 @@ say() { printf 'setup: %s\n' "$*"; }
 die() { printf 'setup: %s\n' "$*" >&2; exit 1; }
 have() { command -v "$1" >/dev/null 2>&1; }
 
+# Where ldconfig is, which only root's PATH names on Debian.
+PATH=$PATH:/usr/sbin:/sbin
+
 # Oldest versions that work.
 RUST_MIN=88 # 1.88: oldest that every dependency supports
 CLANG_MIN=19
@@ -62,7 +65,8 @@ as_root() {
 	elif have sudo; then
 		sudo "$@"
 	else
-		die "packages must be installed by root: run scripts/setup.sh as root once"
+		die "missing: $(printf '%s ' "$missing" | tr 'A-Z\n' 'a-z ')— packages must be" \
+			"installed by root: run scripts/setup.sh as root once"
 	fi
 }
 
@@ -119,6 +123,11 @@ install_rust() {
 }
 
 install() {
+	# That needs no root: each user has toolchains of its own.
+	if [ "$*" = RUST ] && have rustup; then
+		install_rust
+		return
+	fi
 	have apt-get || die "cannot install on this distribution (it has no apt-get). Needed:" \
 		"clang >= $CLANG_MIN with libclang and clang-format, libelf and zlib headers," \
 		"pkg-config, make, gcc, redis, iproute2, python3 with venv, node >= 20 with npm," \

@@ -7,6 +7,8 @@ use anyhow::Result;
 use bpfdb::Status;
 use bpfdb_server::settings::{Change, SETTINGS, Settings};
 
+use crate::output;
+
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     part: Part,
@@ -25,12 +27,12 @@ enum Part {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
-    match arguments.part {
-        Part::Commands => print!("{}", bpfdb_server::commands_page()),
-        Part::Errors => print!("{}", errors()),
-        Part::Settings => print!("{}", settings()),
-        Part::Config => print!("{}", config()),
-    }
+    output::print(&match arguments.part {
+        Part::Commands => bpfdb_server::commands_page(),
+        Part::Errors => errors(),
+        Part::Settings => settings(),
+        Part::Config => config(),
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -23,6 +23,8 @@ pub(crate) fn start(settings: &Settings) -> Result<()> {
     let colours = settings.log_file.is_none() && io::stderr().is_terminal();
     let lines = fmt::layer()
         .with_ansi(colours)
+        // It would panic on a standard error that nobody reads.
+        .log_internal_errors(false)
         .with_writer(writer(settings)?);
     let lines = match settings.log_format {
         LogFormat::Text => lines.boxed(),

@@ -4,10 +4,12 @@ mod docs;
 mod doctor;
 mod flags;
 mod log;
+mod output;
 mod pins;
 mod serve;
 mod stats;
 
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -41,7 +43,8 @@ fn main() -> ExitCode {
         Command::Docs(arguments) => docs::run(&arguments),
     };
     outcome.unwrap_or_else(|error| {
-        eprintln!("bpfdb: {error:#}");
+        // There is nowhere else to say that nobody hears it.
+        let _ = writeln!(io::stderr(), "bpfdb: {error:#}");
         ExitCode::FAILURE
     })
 }

@@ -1,5 +1,6 @@
 //! `bpfdb serve`.
 
+use std::fmt::Display;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::ExitCode;
@@ -8,13 +9,17 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use bpfdb::Engine;
+use bpfdb::abi::bpfdb_config;
 use bpfdb_server::settings::{Settings, Size};
 use bpfdb_server::{Server, Stopper};
 use nix::sys::signal::{SigSet, Signal};
 
 use crate::flags::Arguments;
 use crate::pins::Pins;
-use crate::{doctor, log};
+use crate::{doctor, log, output};
+
+/// An engine has at least two segments.
+const LEAST_MEMORY: u64 = 2 * bpfdb::SEGMENT_SIZE;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let signals = block_signals()?;
@@ -40,7 +45,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     match served {
         Ok(keep) if keep => {
             let folder = pins.folder().display();
-            println!("stopped; the data stays in the kernel, pinned in {folder}");
+            output::print(&format!(
+                "stopped; the data stays in the kernel, pinned in {folder}\n"
+            ))?;
         }
         // Data of an earlier server is only given up on a clean stop.
         Err(_) if Engine::is_pinned(pins.folder()) => {}
@@ -52,7 +59,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 /// Serves until it is stopped. Shall the data be kept?
 fn serve(options: &bpfdb_server::Options, pins: &mut Pins, signals: SigSet) -> Result<bool> {
     let settings = &options.settings;
-    let (engine, kept) = create_or_attach(settings, pins.folder())?;
+    let wanted = engine_options(settings)?;
+    let (engine, kept) = create_or_attach(&wanted, pins.folder())?;
     let server = Server::start(&engine, options)?;
     let (address, stopper) = (server.address(), server.stopper());
 
@@ -60,17 +68,21 @@ fn serve(options: &bpfdb_server::Options, pins: &mut Pins, signals: SigSet) -> R
     if !kept {
         engine.pin(pins.folder())?;
     }
-    greet(&engine, settings, address, kept);
+    let mut greeting = greeting(&engine, settings, address);
+    if kept {
+        greeting += &about_kept(&engine.config(), settings, &wanted);
+    }
+    output::print(&greeting)?;
     stop_on_signal(stopper.clone(), signals)?;
     server.run().context("the server failed")?;
     Ok(stopper.keeps_data().unwrap_or(settings.keep_data))
 }
 
-fn create_or_attach(settings: &Settings, folder: &Path) -> Result<(Engine, bool)> {
+fn create_or_attach(wanted: &bpfdb::Options, folder: &Path) -> Result<(Engine, bool)> {
     if !Engine::is_pinned(folder) {
-        return Ok((Engine::create(&engine_options(settings)?)?, false));
+        return Ok((Engine::create(wanted)?, false));
     }
-    let engine = Engine::open(folder, settings.memory_ahead.bytes()).with_context(|| {
+    let engine = Engine::open(folder, wanted.memory_ahead).with_context(|| {
         format!(
             "cannot go on with the data in {}; --fresh drops it",
             folder.display()
@@ -85,6 +97,11 @@ fn engine_options(settings: &Settings) -> Result<bpfdb::Options> {
         versions: settings.versions,
         memory_limit: match settings.max_memory {
             Size(0) => machine_memory()? / 2,
+            Size(bytes) if bytes < LEAST_MEMORY => bail!(
+                "maxmemory is {}, must be at least {}, or 0 for half of the machine's",
+                Size(bytes),
+                Size(LEAST_MEMORY)
+            ),
             Size(bytes) => bytes,
         },
         memory_ahead: settings.memory_ahead.bytes(),
@@ -95,23 +112,64 @@ fn engine_options(settings: &Settings) -> Result<bpfdb::Options> {
     })
 }
 
-fn greet(engine: &Engine, settings: &Settings, address: SocketAddr, kept: bool) {
-    let limit = Size(u64::from(engine.config().segments_max) * bpfdb::SEGMENT_SIZE);
+fn greeting(engine: &Engine, settings: &Settings, address: SocketAddr) -> String {
+    let limit = memory_limit(&engine.config());
     let (ip, port) = (address.ip(), address.port());
+    let metrics = settings
+        .metrics_address
+        .map(|address| format!("          curl http://{address}/metrics\n"))
+        .unwrap_or_default();
+    let version = env!("CARGO_PKG_VERSION");
 
-    println!("bpfdb {} listens on {address}", env!("CARGO_PKG_VERSION"));
-    if kept {
-        println!("  going on with the data of an earlier server, in the kernel");
+    format!(
+        "bpfdb {version} listens on {address}\n  \
+         memory limit {limit}, data in the kernel\n  \
+         try:    redis-cli -h {ip} -p {port} SET greeting hello\n          \
+         redis-cli -h {ip} -p {port} GET greeting\n          \
+         redis-benchmark -h {ip} -p {port} -t set,get -P 16\n  \
+         watch:  bpfdb stats --port {port}\n\
+         {metrics}  stop:   Ctrl-C\n"
+    )
+}
+
+fn memory_limit(config: &bpfdb_config) -> Size {
+    Size(u64::from(config.segments_max) * bpfdb::SEGMENT_SIZE)
+}
+
+/// What an engine was made with stays as it is: so a line about the settings that
+/// ask for something else, if there are any.
+fn about_kept(has: &bpfdb_config, settings: &Settings, wanted: &bpfdb::Options) -> String {
+    let memory = Size(wanted.memory_limit.next_multiple_of(bpfdb::SEGMENT_SIZE));
+    let clients = has.sessions.saturating_sub(wanted.user_sessions);
+    let timeout = Duration::from_nanos(has.idle_limit).as_secs();
+    let told = |name, has: &dyn Display, wanted: &dyn Display| {
+        let (has, wanted) = (has.to_string(), wanted.to_string());
+        (has != wanted).then(|| format!("{name} {has} (not {wanted})"))
+    };
+    let differences: Vec<String> = [
+        // Half of the machine's is not asked for.
+        (settings.max_memory != Size(0))
+            .then(|| told("maxmemory", &memory_limit(has), &memory))
+            .flatten(),
+        told("versions", &has.versions, &settings.versions),
+        told("maxclients", &clients, &settings.max_clients),
+        told(
+            "transaction-timeout",
+            &timeout,
+            &settings.transaction_timeout,
+        ),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    let mut text = "  going on with the data of an earlier server, in the kernel\n".to_owned();
+    if !differences.is_empty() {
+        text += &format!(
+            "  as it was made: {}; --fresh drops the data and goes by the new settings\n",
+            differences.join(", ")
+        );
     }
-    println!("  memory limit {limit}, data in the kernel");
-    println!("  try:    redis-cli -h {ip} -p {port} SET greeting hello");
-    println!("          redis-cli -h {ip} -p {port} GET greeting");
-    println!("          redis-benchmark -h {ip} -p {port} -t set,get -P 16");
-    println!("  watch:  bpfdb stats --port {port}");
-    if let Some(address) = settings.metrics_address {
-        println!("          curl http://{address}/metrics");
-    }
-    println!("  stop:   Ctrl-C");
+    text
 }
 
 fn machine_memory() -> Result<u64> {

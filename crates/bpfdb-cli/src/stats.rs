@@ -1,6 +1,6 @@
 //! `bpfdb stats`.
 
-use std::io::{self, Write};
+use std::fmt::{self, Write};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
@@ -8,7 +8,7 @@ use bpfdb::{Observer, Stats};
 use bpfdb_server::settings::Size;
 use serde_json::{Map, Value};
 
-use crate::pins;
+use crate::{output, pins};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -25,13 +25,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let observer = Observer::open(&folder)
         .with_context(|| format!("no engine of a server on port {}", arguments.port))?;
     let value = describe(&observer.stats()?);
-    let mut out = io::stdout().lock();
-
-    if arguments.json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&value)?)?;
+    let text = if arguments.json {
+        serde_json::to_string_pretty(&value)? + "\n"
     } else {
-        print_section(&mut out, "", &value)?;
-    }
+        let mut text = String::new();
+        print_section(&mut text, "", &value)?;
+        text
+    };
+    output::print(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -48,7 +49,7 @@ fn describe(stats: &Stats) -> Value {
     root
 }
 
-fn print_section(out: &mut impl Write, indent: &str, value: &Value) -> io::Result<()> {
+fn print_section(out: &mut String, indent: &str, value: &Value) -> fmt::Result {
     let Value::Object(entries) = value else {
         return Ok(());
     };

@@ -337,6 +337,7 @@ fn refused(arguments: &[&str]) -> String {
 /// The sockets do not meet, but the data would.
 #[test]
 fn a_living_server_shares_its_data_with_nobody() {
+    alone();
     let server = Served::start(0, &["--keep-data"]);
     let port = server.port;
     let mut open = Connection::open(port);
@@ -357,4 +358,101 @@ fn a_living_server_shares_its_data_with_nobody() {
     assert_eq!(server.ask(&["GET", "b"]), "1");
     server.stop();
     assert!(!folder(port).exists());
+}
+
+#[test]
+fn settings_that_kept_data_overrules_are_told() {
+    alone();
+    let server = Served::start(0, &["--keep-data"]);
+    let port = server.port;
+    server.stop();
+
+    let mut command = Command::new(BINARY);
+    command
+        .args(["serve", "--maxmemory", "128M", "--versions", "8"])
+        .args(["--maxclients", "32", "--port", &port.to_string()])
+        .stdout(Stdio::piped());
+    let mut child = dies_with_us(&mut command).spawn().expect("bpfdb starts");
+    let mut greeting = BufReader::new(child.stdout.take().expect("piped")).lines();
+    let told = greeting
+        .by_ref()
+        .map_while(Result::ok)
+        .find(|line| line.contains("as it was made"));
+    let server = Served { child, port };
+    assert_eq!(
+        told.as_deref(),
+        Some(
+            "  as it was made: maxmemory 64.0 MiB (not 128.0 MiB), versions 4 (not 8); \
+             --fresh drops the data and goes by the new settings"
+        )
+    );
+    server.stop();
+    assert!(!folder(port).exists());
+}
+
+/// A standard output that nobody reads.
+fn nobody() -> Stdio {
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    writer.into()
+}
+
+#[test]
+fn that_nobody_reads_is_no_error() {
+    alone();
+    let free = std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    let port = free.local_addr().expect("bound").port();
+    drop(free);
+    let mut command = Command::new(BINARY);
+    command
+        .args(["serve", "--maxmemory", "64M", "--memory-ahead", "16M"])
+        .args(["--maxclients", "32", "--port", &port.to_string()])
+        .stdout(nobody())
+        .stderr(nobody());
+    let child = dies_with_us(&mut command).spawn().expect("bpfdb starts");
+    let server = Served { child, port };
+    let start = Instant::now();
+    while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        assert!(start.elapsed() < PATIENCE, "no server");
+        thread::sleep(Duration::from_millis(20));
+    }
+    let mut connection = Connection::open(port);
+    // It is logged, and so is the end.
+    assert_eq!(connection.ask(&["CONFIG", "SET", "timeout", "9"]), "+OK");
+    let port_text = port.to_string();
+    for arguments in [
+        &["stats", "--port", &port_text][..],
+        &["stats", "--json", "--port", &port_text],
+        &["docs", "errors"],
+        &["doctor"],
+        &["doctor", "--json"],
+    ] {
+        let output = Command::new(BINARY)
+            .args(arguments)
+            .stdout(nobody())
+            .stderr(Stdio::piped())
+            .output()
+            .expect("bpfdb");
+        assert!(output.status.success(), "{arguments:?}: {output:?}");
+        assert!(output.stderr.is_empty(), "{arguments:?}: {output:?}");
+    }
+    server.stop();
+    assert!(!folder(port).exists());
+}
+
+#[test]
+fn values_that_cannot_be_are_told_with_what_can() {
+    alone();
+    let message = refused(&["serve", "--port", "0", "--maxmemory", "1"]);
+    assert!(message.contains("at least 32.0 MiB"), "{message}");
+    let message = refused(&["serve", "--port", "70000"]);
+    assert!(message.contains("between 0 and 65535"), "{message}");
+}
+
+#[test]
+fn a_name_is_an_address() {
+    alone();
+    let server = Served::start(0, &["--bind", "localhost"]);
+    assert_eq!(server.ask(&["PING"]), "+PONG");
+    server.stop();
 }

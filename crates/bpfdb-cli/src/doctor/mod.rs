@@ -12,6 +12,8 @@ use anyhow::{Context, Result};
 use bpfdb_server::settings::Size;
 use serde::Serialize;
 
+use crate::output;
+
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// Print JSON
@@ -81,14 +83,12 @@ struct Report {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let report = examine(arguments.memory.bytes());
-    if arguments.json {
-        println!(
-            "{}",
-            serde_json::to_string_pretty(&report).context("writing the report")?
-        );
+    let text = if arguments.json {
+        serde_json::to_string_pretty(&report).context("writing the report")? + "\n"
     } else {
-        print!("{}", page(&report));
-    }
+        page(&report)
+    };
+    output::print(&text)?;
     Ok(if report.ready {
         ExitCode::SUCCESS
     } else {

@@ -75,12 +75,16 @@ impl Setting {
 fn within<T: Value>(value: T, range: Option<RangeInclusive<i64>>) -> Result<T, String> {
     let number = value.number().unwrap_or(i64::MAX);
     match range {
-        Some(range) if !range.contains(&number) => Err(format!(
-            "argument must be between {} and {} inclusive",
-            range.start(),
-            range.end()
-        )),
+        Some(range) if !range.contains(&number) => Err(value::outside(range.start(), range.end())),
         _ => Ok(value),
+    }
+}
+
+/// A number that its type cannot hold is beyond the bounds of the setting too.
+fn told(error: String, text: &str, range: Option<&RangeInclusive<i64>>) -> String {
+    match range {
+        Some(range) if text.parse::<i128>().is_ok() => value::outside(range.start(), range.end()),
+        _ => error,
     }
 }
 
@@ -119,8 +123,10 @@ macro_rules! settings {
                 show: |settings| settings.$field.show(),
                 to_toml: |settings| settings.$field.to_toml(),
                 set: |settings, text| {
-                    let value = <$type as Value>::parse(text)?;
-                    settings.$field = within(value, bounds!($($range)?))?;
+                    let range = bounds!($($range)?);
+                    let value = <$type as Value>::parse(text)
+                        .map_err(|error| told(error, text, range.as_ref()))?;
+                    settings.$field = within(value, range)?;
                     Ok(())
                 },
             },
@@ -129,7 +135,7 @@ macro_rules! settings {
 }
 
 settings! {
-    /// Address to listen on
+    /// Address to listen on, or the name of a host that has one
     bind "bind": IpAddr => IpAddr::V4(Ipv4Addr::LOCALHOST), Restart;
     /// TCP port to listen on; 0: any free one
     port "port": u16 => 6379, Restart;
@@ -228,5 +234,10 @@ mod tests {
             Err("argument must be between 1 and 8 inclusive".into())
         );
         assert_eq!(settings.versions, 4);
+        let clients = Setting::find("maxclients").expect("there");
+        assert_eq!(
+            clients.set(&mut settings, "99999999999"),
+            Err("argument must be between 1 and 65000 inclusive".into())
+        );
     }
 }

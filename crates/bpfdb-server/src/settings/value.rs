@@ -2,7 +2,7 @@
 //! texts of errors are Redis's where Redis has one.
 
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 
 /// A type that settings have.
@@ -25,14 +25,21 @@ pub(super) trait Value: Sized {
     }
 }
 
+/// For a number beyond its bounds.
+pub(super) fn outside(least: impl fmt::Display, most: impl fmt::Display) -> String {
+    format!("argument must be between {least} and {most} inclusive")
+}
+
 macro_rules! integers {
     ($($type:ty),*) => {$(
         impl Value for $type {
             const HINT: &'static str = "N";
 
             fn parse(text: &str) -> Result<Self, String> {
-                text.parse()
-                    .map_err(|_| "argument couldn't be parsed into an integer".into())
+                text.parse().map_err(|_| match text.parse::<i128>() {
+                    Ok(_) => outside(<$type>::MIN, <$type>::MAX),
+                    Err(_) => "argument couldn't be parsed into an integer".into(),
+                })
             }
 
             fn show(&self) -> String {
@@ -108,9 +115,19 @@ impl Value for Secret {
 impl Value for IpAddr {
     const HINT: &'static str = "ADDRESS";
 
+    /// Of a name, such as localhost, the first IPv4 address, for which clients
+    /// ask that are told nothing; else the first.
     fn parse(text: &str) -> Result<Self, String> {
-        text.parse()
-            .map_err(|_| "argument must be one IP address".into())
+        if let Ok(address) = text.parse() {
+            return Ok(address);
+        }
+        let found = (text, 0).to_socket_addrs().map_err(|_| {
+            "argument must be one IP address, or the name of a host that has one".to_owned()
+        })?;
+        let mut found: Vec<IpAddr> = found.map(|address| address.ip()).collect();
+        found.sort_by_key(IpAddr::is_ipv6);
+        let first = found.into_iter().next();
+        first.ok_or_else(|| "argument is the name of a host without an address".into())
     }
 
     fn show(&self) -> String {
@@ -415,6 +432,14 @@ mod tests {
     }
 
     #[test]
+    fn a_host_has_an_address() {
+        let localhost = IpAddr::parse("localhost").expect("in /etc/hosts");
+        assert!(localhost.is_loopback());
+        assert!(IpAddr::parse("").is_err());
+        assert!(IpAddr::parse("no host").is_err());
+    }
+
+    #[test]
     fn errors_are_redis_texts() {
         assert_eq!(
             u32::parse("x"),
@@ -423,6 +448,10 @@ mod tests {
         assert_eq!(
             bool::parse("x"),
             Err("argument must be 'yes' or 'no'".into())
+        );
+        assert_eq!(
+            u16::parse("70000"),
+            Err("argument must be between 0 and 65535 inclusive".into())
         );
         assert!(LogLevel::parse("loud").is_err());
         assert!(OutputLimit::parse("pubsub 1 1 1").is_err());
