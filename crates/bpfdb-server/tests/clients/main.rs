@@ -57,10 +57,10 @@ fn redis_benchmark() {
     let server = TestServer::shared();
     let port = port(&server);
     for extra in [
-        "-P 1",
-        "-P 16",
-        "-P 16 -r 100000",
-        "-d 16 -r 1000",
+        "-P 1 -d 16 -r 1000000",
+        "-P 1 -d 1024 -r 1000000",
+        "-P 16 -d 16 -r 1000000",
+        "-P 16 -d 1024 -r 1000000",
         "-P 16 -d 1024 -r 1000",
         "-P 64 -d 5000 -c 10",
         "--threads 2 -P 4",
