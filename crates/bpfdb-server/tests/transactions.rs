@@ -211,7 +211,7 @@ fn a_reset_leaves_nothing_of_a_transaction() {
                 .collect();
             let mut bytes = request(&[begin.as_bytes()]);
             for key in &keys {
-                bytes.extend(request(&[b"SET", key.as_bytes(), b"v", b"EX", b"1000"]));
+                bytes.extend(request(&[b"GETSET", key.as_bytes(), b"v"]));
             }
             bytes.extend(request(&[end.as_bytes()]));
             let mut client = server.client();
