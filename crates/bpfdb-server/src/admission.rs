@@ -79,8 +79,8 @@ impl Server {
         let full = connected >= u64::from(self.instance.settings.max_clients);
         match index {
             Some(index) if full => {
-                self.end_session(index, cookie, listener == Source::UnixListener);
                 self.refuse(socket.as_fd());
+                self.end_session(&socket, index, cookie, listener == Source::UnixListener);
             }
             None => self.refuse(socket.as_fd()),
             Some(index) => {
@@ -130,7 +130,7 @@ impl Server {
             .add(client.socket.as_fd(), client.source(), client.interest);
         if let Err(error) = added {
             tracing::error!(%error, "cannot take a connection in");
-            self.end_session(index, client.cookie, is_unix);
+            self.end_session(&client.socket, index, client.cookie, is_unix);
             return;
         }
         // A former connection with this index was ended by the kernel, which
@@ -167,13 +167,17 @@ impl Server {
     pub(crate) fn close(&mut self, client: Client) {
         let is_unix = client.connection.is_unix();
         self.count_connection(-1, is_unix);
-        self.end_session(client.index, client.cookie, is_unix);
+        self.end_session(&client.socket, client.index, client.cookie, is_unix);
         drop(client);
         self.note_memory();
     }
 
-    fn end_session(&self, index: u32, cookie: u64, is_unix: bool) {
+    /// Through TCP the stream ends first: that waits for a program which answers on
+    /// the connection, and retires it. Its transaction must not be rolled back in
+    /// the middle of a request.
+    fn end_session(&self, socket: &OwnedFd, index: u32, cookie: u64, is_unix: bool) {
         if !is_unix {
+            socket::end_stream(socket.as_fd());
             self.programs.release(index, cookie);
         } else if let Err(error) = self.engine.close_session(index) {
             tracing::error!(%error, index, "cannot end the session of a connection");

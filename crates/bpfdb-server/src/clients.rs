@@ -1,11 +1,10 @@
 //! All connections, by the index of their session.
 
-use std::os::fd::AsRawFd;
+use std::os::fd::AsFd;
 use std::time::Instant;
 
-use nix::sys::socket::{Shutdown, shutdown};
-
 use crate::client::Client;
+use crate::socket;
 
 #[derive(Debug)]
 pub(crate) struct Clients {
@@ -58,8 +57,7 @@ impl Clients {
         if let Some(client) = self.get(index)
             && client.cookie == cookie
         {
-            // It may have ended by itself.
-            let _ = shutdown(client.socket.as_raw_fd(), Shutdown::Both);
+            socket::end_stream(client.socket.as_fd());
         }
         self.condemned.push((index, cookie));
     }

@@ -5,8 +5,8 @@ use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use nix::sys::socket::{
-    AddressFamily, Backlog, SockFlag, SockType, SockaddrStorage, bind, getpeername, getsockname,
-    listen, setsockopt, socket, sockopt,
+    AddressFamily, Backlog, Shutdown, SockFlag, SockType, SockaddrStorage, bind, getpeername,
+    getsockname, listen, setsockopt, shutdown, socket, sockopt,
 };
 
 use crate::error::{Result, system};
@@ -165,6 +165,12 @@ pub(crate) fn send(socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<Option<us
         )
     };
     finished(sent)
+}
+
+/// Sends what is to be sent, and takes nothing more.
+pub(crate) fn end_stream(socket: BorrowedFd<'_>) {
+    // It may have ended by itself.
+    let _ = shutdown(socket.as_raw_fd(), Shutdown::Both);
 }
 
 fn finished(result: isize) -> io::Result<Option<usize>> {

@@ -2,10 +2,12 @@
 
 mod common;
 
+use std::io::Write;
 use std::net::Shutdown;
 use std::thread;
 use std::time::Duration;
 
+use bpfdb_server::settings::Settings;
 use common::{Client, TestServer, bulk, is_incremented, request, wait_until};
 
 const CONFLICT: &str =
@@ -235,6 +237,31 @@ fn a_reset_leaves_nothing_of_a_transaction() {
         }
     }
     assert_eq!(server.engine.stats().expect("stats").locks, 0);
+}
+
+/// A connection that the server refuses is answered by the kernel until then: not
+/// in the middle of its transaction, nor without it.
+#[test]
+fn a_refused_connection_leaves_nothing_of_a_transaction() {
+    let settings = Settings {
+        max_clients: 1,
+        ..Settings::default()
+    };
+    let server = TestServer::start_with(&bpfdb::Options::default(), settings);
+    let mut only = server.client();
+    let keys: Vec<String> = (0..900).map(|i| format!("refused{i}")).collect();
+    let exists = format!("EXISTS {}", keys.join(" "));
+    assert_eq!(only.say(&exists), ":0\r\n");
+    let mut bytes = request(&[b"BEGIN"]);
+    for key in &keys {
+        bytes.extend(request(&[b"SET", key.as_bytes(), b"v"]));
+    }
+    for round in 0..300 {
+        let mut client = server.client();
+        let _ = client.stream.write(&bytes);
+        client.try_until_closed();
+        assert_eq!(only.say(&exists), ":0\r\n", "round {round}");
+    }
 }
 
 fn reset(client: Client) {
