@@ -20,7 +20,7 @@
 static __always_inline void connection_reset(struct bpfdb_connection *c, struct bpf_sock_ops *ops,
 					     u64 cookie)
 {
-	STORE(c->arrived, LOAD(gate_closed) ? BPFDB_CONNECTION_USER : 0);
+	STORE(c->arrived, LOAD(gate.closed) ? BPFDB_CONNECTION_USER : 0);
 	STORE(c->client, 0);
 	c->answered = 0;
 	c->handed = 0;

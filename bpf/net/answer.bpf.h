@@ -177,7 +177,9 @@ static __always_inline int message_answer(struct sk_msg_md *m, struct bpfdb_conn
 	run_begin(c);
 	repeat(i, REQUESTS_PER_RUN)
 	{
-		result = request_answer(m, c, s);
+		/* Looked at before each: when the daemon has said so, it begins
+		 * nothing more. */
+		result = LOAD(gate.paused) ? SLOW : request_answer(m, c, s);
 		if (result != DONE)
 			break;
 		command_count(c);
@@ -234,7 +236,7 @@ static __always_inline int remote_finish(struct sk_msg_md *m, struct bpfdb_conne
 static __always_inline bool local_begin(struct sk_msg_md *m, struct socket_data *data,
 					struct bpfdb_connection *c)
 {
-	int found = local_enter(m, data, c);
+	int found = LOAD(gate.paused) ? LOCAL_PASS : local_enter(m, data, c);
 
 	if (found == LOCAL_LEAVE)
 		local_leave(c, data);

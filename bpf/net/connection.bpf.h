@@ -62,9 +62,9 @@
 /* TCP port of the listener, host order; set before the programs are loaded. */
 const volatile u32 port SEC(".rodata.redis") = 0;
 
-/* 1: a connection begins as USER, because the daemon wants to know who the client
- * is. The daemon changes it while connections come; so it must be read once. */
-u32 gate_closed SEC(".data.redis") = 0;
+/* What the daemon says to all connections, and changes while they are served; so
+ * each must be read once. */
+struct bpfdb_gate gate SEC(".data.redis");
 
 /* Parallel to `sessions`: a connection has the index of its session. */
 struct {

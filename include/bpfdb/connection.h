@@ -70,6 +70,12 @@ struct bpfdb_flow {
 	__u32 server_port;
 };
 
+/* What the daemon wants of all connections: 0 or 1. */
+struct bpfdb_gate {
+	__u32 closed; /* they begin as USER: who are the clients? */
+	__u32 paused; /* the kernel answers nothing: CLIENT PAUSE */
+};
+
 /* One connection; its index is that of its session. */
 struct bpfdb_connection {
 	__u64 arrived;

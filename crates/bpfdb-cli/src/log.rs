@@ -1,9 +1,10 @@
 //! The log: one line for each event of importance, to standard error or to a
 //! file.
 
-use std::fs::OpenOptions;
-use std::io::{self, IsTerminal};
-use std::sync::{Mutex, OnceLock};
+use std::fs::{File, OpenOptions};
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use anyhow::{Context, Result};
 use bpfdb_server::settings::{LogFormat, LogLevel, Settings};
@@ -56,10 +57,54 @@ fn writer(settings: &Settings) -> Result<BoxMakeWriter> {
     let Some(path) = &settings.log_file else {
         return Ok(BoxMakeWriter::new(io::stderr));
     };
-    let file = OpenOptions::new()
-        .append(true)
-        .create(true)
-        .open(path)
-        .with_context(|| format!("cannot write the log {}", path.display()))?;
-    Ok(BoxMakeWriter::new(Mutex::new(file)))
+    let file = open(path).with_context(|| format!("cannot write the log {}", path.display()))?;
+    // As above.
+    let file = FILE.get_or_init(|| LogFile {
+        path: path.clone(),
+        file: Mutex::new(file),
+    });
+    Ok(BoxMakeWriter::new(move || file))
+}
+
+#[derive(Debug)]
+struct LogFile {
+    path: PathBuf,
+    file: Mutex<File>,
+}
+
+static FILE: OnceLock<LogFile> = OnceLock::new();
+
+fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new().append(true).create(true).open(path)
+}
+
+impl LogFile {
+    fn file(&self) -> MutexGuard<'_, File> {
+        self.file.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Write for &LogFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.file().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file().flush()
+    }
+}
+
+/// Goes on in a new file of the same name: the old one may have been renamed. If
+/// that fails, in the old one.
+pub(crate) fn reopen() {
+    let Some(log) = FILE.get() else {
+        return;
+    };
+    match open(&log.path) {
+        Ok(file) => {
+            *log.file() = file;
+            tracing::info!("the log was opened anew");
+        }
+        Err(error) => tracing::error!(%error, "cannot open the log anew"),
+    }
 }

@@ -182,18 +182,26 @@ fn block_signals() -> Result<SigSet> {
     let mut signals = SigSet::empty();
     signals.add(Signal::SIGTERM);
     signals.add(Signal::SIGINT);
+    signals.add(Signal::SIGHUP);
     signals.thread_block().context("cannot block signals")?;
     Ok(signals)
 }
 
+/// SIGHUP is for those who rotate the log.
 fn stop_on_signal(stopper: Stopper, signals: SigSet) -> Result<()> {
     thread::Builder::new()
         .name("bpfdb-signals".into())
         .spawn(move || {
-            if let Ok(signal) = signals.wait() {
-                tracing::info!(%signal, "stopping");
+            loop {
+                match signals.wait() {
+                    Ok(Signal::SIGHUP) => log::reopen(),
+                    Ok(signal) => {
+                        tracing::info!(%signal, "stopping");
+                        return stopper.stop();
+                    }
+                    Err(_) => return stopper.stop(),
+                }
             }
-            stopper.stop();
         })
         .context("cannot start the signal thread")?;
     Ok(())

@@ -20,12 +20,12 @@ use std::time::Instant;
 use bpfdb::{Engine, Session};
 
 use crate::clients::Clients;
-use crate::commands::{self, Context};
+use crate::commands::{self, Context, Running};
 use crate::connections::Connections;
 use crate::instance::Instance;
 use crate::poll::{Interest, Source};
 use crate::reply::Replies;
-use crate::request::{Limits, Parser, Step};
+use crate::request::{Limits, Parser, Request, Step};
 use crate::socket;
 use crate::state::ConnectionState;
 
@@ -63,7 +63,7 @@ pub(crate) struct Tools<'a> {
 }
 
 // One for each session is kept ready.
-const _: () = assert!(size_of::<Option<Client>>() <= 640);
+const _: () = assert!(size_of::<Option<Client>>() <= 832);
 
 #[derive(Debug)]
 pub(crate) struct Client {
@@ -74,6 +74,10 @@ pub(crate) struct Client {
     pub(crate) interest: Interest,
     pub(crate) connection: ConnectionState,
     parser: Parser,
+    /// A request that waits for the end of CLIENT PAUSE.
+    held: Option<Request>,
+    /// What is left of a long command.
+    running: Option<Running>,
     /// Bytes received here, ever.
     consumed: u64,
     replies: Replies,
@@ -114,6 +118,8 @@ impl Client {
             },
             connection,
             parser: Parser::default(),
+            held: None,
+            running: None,
             consumed: 0,
             replies: Replies::default(),
             output: Vec::new(),
@@ -142,7 +148,7 @@ impl Client {
     pub(crate) fn wanted(&self) -> Interest {
         let unsent = self.is_unsent();
         Interest {
-            readable: self.state == State::Daemon && !unsent && !self.late,
+            readable: self.state == State::Daemon && !unsent && !self.late && !self.is_held_up(),
             writable: unsent,
             ended: self.state == State::Kernel,
         }
@@ -152,6 +158,21 @@ impl Client {
     /// somebody makes the kernel look at it.
     pub(crate) fn nudge(&self) -> io::Result<()> {
         socket::announce_arrived(self.socket.as_fd())
+    }
+
+    /// Is a request of it not executed yet? Those behind it wait.
+    fn is_held_up(&self) -> bool {
+        self.held.is_some() || self.running.is_some()
+    }
+
+    pub(crate) fn is_paused(&self) -> bool {
+        self.held.is_some()
+    }
+
+    /// Has it work that waits for nobody? Not for the client to read either: others
+    /// may wait for the end of it.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.running.is_some()
     }
 
     fn received(&mut self, bytes: &[u8], connections: &Connections) {
@@ -186,6 +207,9 @@ impl Client {
             }
             if more {
                 continue;
+            }
+            if self.is_held_up() {
+                return Ok(Next::Keep);
             }
             if self.state != State::Daemon {
                 return Ok(self.next());
@@ -226,6 +250,7 @@ impl Client {
     fn hand_back(&mut self, tools: &Tools<'_>) {
         let known = tools.instance.admits(&self.connection);
         if !known
+            || tools.instance.pause.is_on()
             || self.connection.slow
             || !self.parser.is_idle()
             || !self.connection.may_be_handed_back()
@@ -247,33 +272,31 @@ impl Client {
         }
     }
 
-    /// Executes what the parser has, but not more than may wait to be sent;
-    /// true if there may be more.
+    /// Executes what the parser has, but not more than may wait to be sent, and one
+    /// step of a long command; true if there may be more.
     fn execute(&mut self, tools: &mut Tools<'_>) -> bool {
         let mut more = true;
+        if self.is_gone(tools.kernel) {
+            self.running = None;
+        }
+        if let Some(running) = self.running.take() {
+            self.running = running.go_on(&mut self.context(tools));
+            more = self.running.is_none();
+        }
         while more && self.state == State::Daemon && self.replies.len() < OUTPUT_MAX {
             if self.is_gone(tools.kernel) {
                 self.state = State::Closing;
                 break;
             }
-            match self.parser.next_step(self.limits(tools.instance)) {
-                Step::More => more = false,
+            more = match self.next_step(tools) {
+                Step::More => false,
                 Step::Broken(text) => {
                     self.replies.error(text);
                     self.connection.close = true;
+                    true
                 }
-                Step::Request(request) => commands::execute(
-                    &mut Context {
-                        engine: tools.engine,
-                        session: &mut *tools.session,
-                        replies: &mut self.replies,
-                        connection: &mut self.connection,
-                        instance: &mut *tools.instance,
-                        clients: &mut *tools.clients,
-                    },
-                    request,
-                ),
-            }
+                Step::Request(request) => self.answer(tools, request),
+            };
             if self.connection.close {
                 self.state = State::Closing;
             }
@@ -290,6 +313,37 @@ impl Client {
     /// and nobody reads replies.
     fn is_gone(&self, connections: &Connections) -> bool {
         !self.connection.is_unix() && connections.arrived(self.index).is_closed()
+    }
+
+    fn next_step(&mut self, tools: &Tools<'_>) -> Step {
+        match self.held.take() {
+            Some(request) => Step::Request(request),
+            None => self.parser.next_step(self.limits(tools.instance)),
+        }
+    }
+
+    /// Executes a request, or what of it can be executed now; true if all of it was.
+    fn answer(&mut self, tools: &mut Tools<'_>, request: Request) -> bool {
+        let mut context = self.context(tools);
+        if commands::is_paused(&context, &request) {
+            self.held = Some(request);
+            return false;
+        }
+        self.running = commands::execute(&mut context, request);
+        self.running.is_none()
+    }
+
+    fn context<'a>(&'a mut self, tools: &'a mut Tools<'_>) -> Context<'a> {
+        Context {
+            engine: tools.engine,
+            session: &mut *tools.session,
+            replies: &mut self.replies,
+            connection: &mut self.connection,
+            instance: &mut *tools.instance,
+            clients: &mut *tools.clients,
+            job: None,
+            at_once: false,
+        }
     }
 
     /// A stranger may say little before it has said who it is.
@@ -332,7 +386,9 @@ impl Client {
         if self.output.is_empty() && self.output.capacity() > BUFFER_KEPT {
             self.output = Vec::new();
         }
-        self.connection.input = self.parser.memory();
+        let held = self.held.as_ref().map_or(0, Request::memory);
+        let running = self.running.as_ref().map_or(0, Running::memory);
+        self.connection.input = self.parser.memory() + held + running;
         self.connection.output = self.output.capacity();
     }
 

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Read;
 use std::net::SocketAddr;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -14,6 +15,7 @@ use bpfdb::Stats;
 use crate::authentication::Users;
 use crate::counted::Counted;
 use crate::latency::Latency;
+use crate::pause::Pause;
 use crate::programs::Gate;
 use crate::server::Options;
 use crate::settings::{Change, ConfigFile, LogLevel, Settings};
@@ -32,6 +34,8 @@ pub(crate) struct Instance {
     set_log_level: fn(LogLevel),
     pub(crate) users: Users,
     gate: Gate,
+    pub(crate) pause: Pause,
+    turn: Rc<()>,
     pub(crate) stopper: Stopper,
     pub(crate) address: SocketAddr,
     pub(crate) metrics_address: Option<SocketAddr>,
@@ -71,6 +75,8 @@ impl Instance {
             set_log_level: options.set_log_level,
             users: Users::new(&options.settings.require_pass.0),
             gate,
+            pause: Pause::default(),
+            turn: Rc::new(()),
             stopper,
             address,
             metrics_address: None,
@@ -120,6 +126,24 @@ impl Instance {
                 tracing::info!(name, value, "a setting was changed");
             }
         }
+    }
+
+    /// CLIENT PAUSE. The kernel hears of it first: it passes all requests, and the
+    /// daemon lets wait what must.
+    pub(crate) fn pause(&mut self, length: Duration, all: bool) {
+        self.gate.pause(true);
+        self.pause.begin(Instant::now(), length, all);
+    }
+
+    pub(crate) fn unpause(&mut self) {
+        self.pause.end();
+        self.gate.pause(false);
+    }
+
+    /// For commands that take so much memory that only one may at a time; nobody
+    /// else gets it while the result lives.
+    pub(crate) fn turn(&self) -> Option<Rc<()>> {
+        (Rc::strong_count(&self.turn) == 1).then(|| Rc::clone(&self.turn))
     }
 
     /// What the kernel has counted since counting began.

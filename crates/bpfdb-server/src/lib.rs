@@ -22,6 +22,7 @@
 //! request.rs    bytes to requests
 //! commands/     requests to operators: one file per command
 //! state.rs      what a connection has begun
+//! pause.rs      CLIENT PAUSE: what waits
 //! reply.rs      outcomes to bytes
 //! programs.rs   the programs and their maps
 //! cgroup.rs     where they are attached
@@ -44,6 +45,7 @@ mod instance;
 mod integer;
 mod latency;
 mod metrics;
+mod pause;
 mod poll;
 mod programs;
 mod reply;

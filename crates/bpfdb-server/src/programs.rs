@@ -1,7 +1,7 @@
 //! The programs of the front end: loaded with the engine's maps, attached to a
 //! cgroup and to a map of sockets, for one port.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::rc::Rc;
@@ -26,21 +26,49 @@ pub(crate) struct Handover {
     pub(crate) cookie: u64,
 }
 
-/// Who answers a new connection first: the kernel, or the daemon, which wants
-/// to know who the client is. A variable of the programs.
+/// What all connections are told: a variable of the programs.
 #[derive(Debug)]
-pub(crate) struct Gate(MapHandle);
+pub(crate) struct Gate {
+    map: MapHandle,
+    closed: Cell<bool>,
+    paused: Cell<bool>,
+}
 
 impl Gate {
-    /// Closed: the daemon answers. Holds for connections from now on.
+    fn new(map: MapHandle) -> Self {
+        Self {
+            map,
+            closed: Cell::new(false),
+            paused: Cell::new(false),
+        }
+    }
+
+    /// Closed: the daemon answers first, and asks who the client is. Holds for
+    /// connections from now on.
     pub(crate) fn close(&self, closed: bool) {
-        let mut value = vec![0; self.0.value_size() as usize];
-        value[..4].copy_from_slice(&u32::from(closed).to_ne_bytes());
-        if let Err(error) = self.0.update(&0u32.to_ne_bytes(), &value, MapFlags::ANY) {
+        self.closed.set(closed);
+        self.tell();
+    }
+
+    /// Paused: the kernel passes all requests to the daemon.
+    pub(crate) fn pause(&self, paused: bool) {
+        self.paused.set(paused);
+        self.tell();
+    }
+
+    fn tell(&self) {
+        let mut value = vec![0; self.map.value_size() as usize];
+        for (word, says) in value.chunks_exact_mut(4).zip([&self.closed, &self.paused]) {
+            word.copy_from_slice(&u32::from(says.get()).to_ne_bytes());
+        }
+        if let Err(error) = self.map.update(&0u32.to_ne_bytes(), &value, MapFlags::ANY) {
             tracing::error!(%error, "cannot tell the kernel who answers");
         }
     }
 }
+
+// The words that tell() writes.
+const _: () = assert!(size_of::<abi::bpfdb_gate>() == 8);
 
 pub(crate) struct Programs {
     pub(crate) connections: Connections,
@@ -105,7 +133,7 @@ impl Programs {
     }
 
     pub(crate) fn gate(&self) -> Result<Gate> {
-        Ok(Gate(map(&self.object, ".data.redis")?))
+        Ok(Gate::new(map(&self.object, ".data.redis")?))
     }
 
     /// Ends the connection's session, if it still has one.

@@ -56,6 +56,15 @@ impl Replies {
         self.bytes.is_empty()
     }
 
+    /// Moves those of another one behind these.
+    pub fn absorb(&mut self, other: &mut Self) {
+        if self.bytes.is_empty() {
+            std::mem::swap(&mut self.bytes, &mut other.bytes);
+        } else {
+            self.bytes.append(&mut other.bytes);
+        }
+    }
+
     pub fn truncate(&mut self, len: usize) {
         self.bytes.truncate(len);
     }

@@ -90,6 +90,16 @@ pub struct Request {
     pub cut: bool,
 }
 
+impl Request {
+    /// Bytes that it takes.
+    pub(crate) fn memory(&self) -> usize {
+        let words = self.words.iter();
+        words
+            .map(|word| word.capacity() + size_of::<Vec<u8>>())
+            .sum()
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     Request(Request),

@@ -1,6 +1,7 @@
 //! The server: one thread that accepts connections and answers what the kernel
 //! leaves to it.
 
+use std::collections::VecDeque;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -78,6 +79,10 @@ pub struct Server {
     pub(crate) clients: Clients,
     /// Connections that wait for the kernel.
     draining: Vec<u32>,
+    /// Connections whose next request is paused.
+    paused: Vec<u32>,
+    /// Connections with a long command, each in its turn.
+    busy: VecDeque<u32>,
     pub(crate) accept_paused: bool,
     next_tick: Instant,
     buffer: Vec<u8>,
@@ -136,6 +141,8 @@ impl Server {
             instance,
             clients: Clients::new(sessions),
             draining: Vec::new(),
+            paused: Vec::new(),
+            busy: VecDeque::new(),
             accept_paused: false,
             next_tick: Instant::now(),
             buffer: vec![0; RECEIVE_BUFFER],
@@ -191,14 +198,24 @@ impl Server {
                 self.handle(event);
                 self.close_condemned();
             }
+            self.work_on();
+            self.close_condemned();
             self.look_at_draining();
+            self.end_pause_when_due();
             self.resume_accepting();
             self.tick_when_due();
         }
     }
 
     fn timeout(&self) -> Duration {
-        let tick = self.next_tick.saturating_duration_since(Instant::now());
+        let now = Instant::now();
+        let mut tick = self.next_tick.saturating_duration_since(now);
+        if !self.busy.is_empty() {
+            return Duration::ZERO;
+        }
+        if let Some(pause) = self.instance.pause.left(now) {
+            tick = tick.min(pause);
+        }
         if !self.draining.is_empty() {
             tick.min(DRAIN_PERIOD)
         } else if self.accept_paused {
@@ -256,6 +273,12 @@ impl Server {
         }
         if client.wants_another_look() && !self.draining.contains(&client.index) {
             self.draining.push(client.index);
+        }
+        if client.is_paused() && !self.paused.contains(&client.index) {
+            self.paused.push(client.index);
+        }
+        if client.is_busy() && !self.busy.contains(&client.index) {
+            self.busy.push_back(client.index);
         }
         client.trim();
         self.clients.put(client);
@@ -316,6 +339,40 @@ impl Server {
             }
             server.serve(client)
         });
+    }
+
+    /// One step of one long command; then the others have their turn.
+    fn work_on(&mut self) {
+        if let Some(index) = self.busy.pop_front() {
+            self.with_client(index, |server, client| {
+                if client.is_busy() {
+                    server.serve(client)
+                } else {
+                    Ok(Next::Keep)
+                }
+            });
+        }
+    }
+
+    /// When CLIENT PAUSE is over, by time or by UNPAUSE, what waited is executed.
+    fn end_pause_when_due(&mut self) {
+        let left = self.instance.pause.left(Instant::now());
+        if left.is_some_and(|left| left.is_zero()) {
+            self.instance.unpause();
+        }
+        if self.instance.pause.is_on() {
+            return;
+        }
+        for index in std::mem::take(&mut self.paused) {
+            self.with_client(index, |server, client| {
+                if client.is_paused() {
+                    server.serve(client)
+                } else {
+                    Ok(Next::Keep)
+                }
+            });
+            self.close_condemned();
+        }
     }
 
     fn look_at_draining(&mut self) {

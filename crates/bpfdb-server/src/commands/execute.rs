@@ -3,24 +3,47 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use bpfdb::Status;
+use bpfdb::{Status, abi};
 
 use super::definition::{Command, Flag, Path};
+use super::job::{Progress, Running};
 use super::table::{self, Call};
 use super::{Context, Failure, Outcome, atomic};
 use crate::reply;
 use crate::request::Request;
 use crate::state::ReplyMode;
 
-/// Executes a request and adds its reply.
-pub(crate) fn execute(context: &mut Context<'_>, request: Request) {
+/// Executes a request and adds its reply; or returns what is left to be done.
+pub(crate) fn execute(context: &mut Context<'_>, request: Request) -> Option<Running> {
     let start = context.replies.len();
     let mode = context.connection.replies;
     let outcome = match admit(context, &request) {
         Ok(call) if must_wait(context, call.command) => queue(context, call, request),
-        Ok(call) => run(context, call, &request.words),
+        Ok(call) => {
+            let begun = Instant::now();
+            let outcome = run(context, call, &request.words);
+            if let Some(job) = context.job.take()
+                && outcome.is_ok()
+            {
+                return Some(Running {
+                    job,
+                    command: call.command,
+                    request,
+                    name_words: call.name_words,
+                    spent: begun.elapsed(),
+                    patience: Patience::default(),
+                });
+            }
+            outcome
+        }
         Err(failure) => Err(refused(context, &request, failure)),
     };
+    conclude(context, outcome, mode, start);
+    None
+}
+
+/// The reply to what has come to an end.
+pub(super) fn conclude(context: &mut Context<'_>, outcome: Outcome, mode: ReplyMode, start: usize) {
     if let Err(failure) = outcome {
         context.replies.truncate(start);
         let text = error_text(context, failure);
@@ -28,6 +51,37 @@ pub(crate) fn execute(context: &mut Context<'_>, request: Request) {
         context.replies.error(text);
     }
     hold_back(context, mode, start);
+}
+
+/// The same for a part of the reply.
+pub(super) fn silence(context: &mut Context<'_>, start: usize) {
+    if context.connection.replies != ReplyMode::On {
+        context.replies.truncate(start);
+    }
+}
+
+/// Must this request wait for the end of CLIENT PAUSE? What is refused is refused at
+/// once, and somebody must be able to end the pause.
+pub(crate) fn is_paused(context: &Context<'_>, request: &Request) -> bool {
+    if !context.instance.pause.is_on() {
+        return false;
+    }
+    let Ok(call) = admit(context, request) else {
+        return false;
+    };
+    let command = call.command;
+    command.name != "client|unpause"
+        && (context.instance.pause.stops_all()
+            || (writes(context, command) && !must_wait(context, command)))
+}
+
+/// Do others see a change when it has been executed?
+fn writes(context: &Context<'_>, command: &Command) -> bool {
+    match command.name {
+        "exec" => (context.connection.queue.as_ref()).is_some_and(|queue| !queue.only_reads()),
+        "commit" => context.session.state() == abi::BPFDB_TXN_WRITE,
+        _ => command.has(Flag::Write),
+    }
 }
 
 /// CLIENT REPLY: OFF and SKIP have no reply themselves, ON has.
@@ -77,18 +131,61 @@ fn run(context: &mut Context<'_>, call: Call, words: &[Vec<u8>]) -> Outcome {
     context.connection.command = call.command.name;
     context.connection.slow = call.command.path == Path::UserSpace;
     let (outcome, time) = patiently(context, call.command, &words[call.name_words..]);
-    if !call.command.has(Flag::SkipSlowlog) && !call.command.secret {
-        let connection = &*context.connection;
-        let peer = || connection.peer.to_string();
-        context
-            .instance
-            .observe(time, words, peer, &connection.name);
+    if context.job.is_none() {
+        observe(context, call.command, time, words);
     }
     outcome
 }
 
-/// Runs a command once, and counts it; with the time that it took.
+/// Takes note if a command was slow.
+pub(super) fn observe(
+    context: &mut Context<'_>,
+    command: &Command,
+    time: Duration,
+    words: &[Vec<u8>],
+) {
+    if command.has(Flag::SkipSlowlog) || command.secret {
+        return;
+    }
+    let connection = &*context.connection;
+    let peer = || connection.peer.to_string();
+    context
+        .instance
+        .observe(time, words, peer, &connection.name);
+}
+
+/// Runs a command, all of it, and counts it; with the time that it took.
 pub(super) fn timed(
+    context: &mut Context<'_>,
+    command: &Command,
+    arguments: &[Vec<u8>],
+) -> (Outcome, Duration) {
+    let start = Instant::now();
+    let mut outcome = (command.run)(context, arguments);
+    context.at_once = true;
+    while let Some(mut job) = context.job.take() {
+        match job.step(context, arguments) {
+            Ok(Progress::More) => context.job = Some(job),
+            Ok(Progress::Done) => {}
+            Err(failure) => outcome = Err(failure),
+        }
+    }
+    context.at_once = false;
+    let outcome = outcome.map_err(|failure| atomic::settled(context.session, failure));
+    let time = start.elapsed();
+    count(context, command, time, outcome.is_err());
+    (outcome, time)
+}
+
+pub(super) fn count(context: &Context<'_>, command: &Command, time: Duration, failed: bool) {
+    if let Some(statistics) = context.instance.statistics.command(command.name) {
+        statistics.executed(time, failed);
+    }
+}
+
+/// Runs a command once, and counts it, unless it goes on in steps; with the time
+/// that it took.
+fn begun(
     context: &mut Context<'_>,
     command: &Command,
     arguments: &[Vec<u8>],
@@ -97,8 +194,11 @@ pub(super) fn timed(
     let outcome = (command.run)(context, arguments)
         .map_err(|failure| atomic::settled(context.session, failure));
     let time = start.elapsed();
-    if let Some(statistics) = context.instance.statistics.command(command.name) {
-        statistics.executed(time, outcome.is_err());
+    if outcome.is_err() {
+        context.job = None;
+    }
+    if context.job.is_none() {
+        count(context, command, time, outcome.is_err());
     }
     (outcome, time)
 }
@@ -148,7 +248,7 @@ fn patiently(
     let mut patience = Patience::default();
     let mut sum = Duration::ZERO;
     loop {
-        let (outcome, time) = timed(context, command, words);
+        let (outcome, time) = begun(context, command, words);
         sum += time;
         let Err(Failure::Engine(status)) = outcome else {
             return (outcome, sum);

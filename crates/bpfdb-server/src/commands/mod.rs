@@ -6,11 +6,13 @@
 //! definition.rs   what is said about a command
 //! table.rs        from a request to its command
 //! execute.rs      may it run, must it wait for EXEC, is it tried again
+//! job.rs          commands that are executed in slices
 //! atomic.rs       the transaction in which a command runs
 //! arguments.rs    what arguments mean
 //! expiry.rs       when a value expires
 //! help.rs         the replies to HELP
 //! update.rs       one key that is read and written back
+//! many.rs         values of many keys at one moment
 //! page.rs         docs/commands.md
 //! ```
 
@@ -21,7 +23,9 @@ mod definition;
 mod execute;
 mod expiry;
 mod help;
+mod job;
 mod keys;
+mod many;
 mod page;
 mod server;
 mod string;
@@ -32,7 +36,8 @@ mod update;
 use bpfdb::{Engine, Session, Status};
 
 pub(crate) use connection::describe;
-pub(crate) use execute::execute;
+pub(crate) use execute::{execute, is_paused};
+pub(crate) use job::{Job, Running};
 pub use page::page;
 pub(crate) use table::names;
 pub(crate) use transaction::queue::Queue;
@@ -48,6 +53,7 @@ const REPLY_MAX: usize = 64 << 20;
 /// What most commands need.
 mod prelude {
     pub(super) use super::definition::{Category, Command, Flag, Group, Keys, Path};
+    pub(super) use super::job::{Job, Progress};
     pub(super) use super::{Context, Failure, Outcome};
 }
 
@@ -61,6 +67,17 @@ pub(crate) struct Context<'a> {
     pub(crate) instance: &'a mut Instance,
     /// The other connections.
     pub(crate) clients: &'a mut Clients,
+    /// What a command leaves to be done.
+    pub(crate) job: Option<Box<dyn Job>>,
+    /// Nobody else is served before it is done: there is nobody to wait for.
+    pub(crate) at_once: bool,
+}
+
+impl Context<'_> {
+    /// The command goes on in steps.
+    fn later(&mut self, job: impl Job + 'static) {
+        self.job = Some(Box::new(job));
+    }
 }
 
 /// Why a statement has no other reply. A command that fails with a text has

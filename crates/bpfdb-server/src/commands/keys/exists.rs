@@ -1,7 +1,8 @@
 //! EXISTS.
 
-use super::super::atomic::{Kind, atomically};
+use super::super::many::{Reader, read_many};
 use super::super::prelude::*;
+use crate::reply::Protocol;
 
 pub(crate) static COMMAND: Command = Command {
     name: "exists",
@@ -15,18 +16,24 @@ pub(crate) static COMMAND: Command = Command {
     tips: &["request_policy:multi_shard", "response_policy:agg_sum"],
     keys: &[Keys::at(1, &["RO"]).last(-1)],
     path: Path::Kernel,
-    run,
+    run: read_many::<Count>,
     ..Command::BASE
 };
 
-pub(super) fn run(context: &mut Context<'_>, keys: &[Vec<u8>]) -> Outcome {
-    let found = atomically(context.session, Kind::Read, |session| {
-        let mut found = 0;
-        for key in keys {
-            found += i64::from(session.get(key)?.is_some());
-        }
-        Ok(found)
-    })?;
-    context.replies.integer(found);
-    Ok(())
+#[derive(Debug)]
+pub(super) struct Count(i64);
+
+impl Reader for Count {
+    fn new(_: Protocol, _: usize) -> Self {
+        Self(0)
+    }
+
+    fn take(&mut self, value: Option<Vec<u8>>) -> Outcome {
+        self.0 += i64::from(value.is_some());
+        Ok(())
+    }
+
+    fn reply(&mut self, context: &mut Context<'_>) {
+        context.replies.integer(self.0);
+    }
 }

@@ -1,6 +1,7 @@
 //! KEYS.
 
 use std::collections::HashSet;
+use std::hash::{BuildHasher, RandomState};
 
 use super::super::REPLY_MAX;
 use super::super::prelude::*;
@@ -24,30 +25,90 @@ pub(crate) static COMMAND: Command = Command {
     ..Command::BASE
 };
 
-fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
-    let pattern = &arguments[0];
-    // While the index is reorganised a key may be met twice.
-    let mut found = HashSet::new();
-    let (mut cursor, mut bytes) = (0, 0);
-    loop {
-        let (next, keys) = context.session.scan(cursor, STEP)?;
+/// In a set of many keys some steps would take long: when it has to grow.
+const SETS: usize = 256;
+
+fn run(context: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {
+    context.later(Listing::default());
+    Ok(())
+}
+
+#[derive(Debug)]
+struct Listing {
+    cursor: u64,
+    /// While the index is reorganised a key may be met twice.
+    found: Vec<HashSet<Vec<u8>>>,
+    hasher: RandomState,
+    bytes: usize,
+    replying: bool,
+}
+
+impl Default for Listing {
+    fn default() -> Self {
+        Self {
+            cursor: 0,
+            found: vec![HashSet::new(); SETS],
+            hasher: RandomState::new(),
+            bytes: 0,
+            replying: false,
+        }
+    }
+}
+
+impl Job for Listing {
+    fn step(
+        &mut self,
+        context: &mut Context<'_>,
+        arguments: &[Vec<u8>],
+    ) -> Result<Progress, Failure> {
+        if self.replying {
+            return Ok(self.reply(context));
+        }
+        let (next, keys) = context.session.scan(self.cursor, STEP)?;
         for key in keys {
-            if glob::matches(pattern, &key) {
-                bytes += key.len() + b"$512\r\n\r\n".len();
-                found.insert(key);
+            if glob::matches(&arguments[0], &key) {
+                self.add(key);
             }
         }
-        if bytes > REPLY_MAX {
+        if self.bytes > REPLY_MAX {
             return Err("ERR reply is longer than 64 MiB; use SCAN".into());
         }
+        self.cursor = next;
         if next == 0 {
-            break;
+            self.replying = true;
+            context
+                .replies
+                .array(self.found.iter().map(HashSet::len).sum());
         }
-        cursor = next;
+        Ok(Progress::More)
     }
-    context.replies.array(found.len());
-    for key in found {
-        context.replies.bulk(key);
+
+    fn memory(&self) -> usize {
+        self.bytes
     }
-    Ok(())
+}
+
+impl Listing {
+    fn add(&mut self, key: Vec<u8>) {
+        let set = self.hasher.hash_one(&key) as usize % SETS;
+        let len = key.len() + b"$512\r\n\r\n".len();
+        if self.found[set].insert(key) {
+            self.bytes += len;
+        }
+    }
+
+    /// Some of what was found.
+    fn reply(&mut self, context: &mut Context<'_>) -> Progress {
+        let mut replied = 0;
+        while let Some(set) = self.found.pop() {
+            replied += set.len();
+            for key in set {
+                context.replies.bulk(key);
+            }
+            if replied >= STEP {
+                return Progress::More;
+            }
+        }
+        Progress::Done
+    }
 }

@@ -5,7 +5,7 @@ use super::super::prelude::*;
 use crate::glob;
 
 /// Keys at a time, whatever COUNT says: others wait meanwhile.
-const COUNT_MAX: i64 = 65_536;
+const COUNT_MAX: i64 = 4096;
 
 pub(crate) static COMMAND: Command = Command {
     name: "scan",

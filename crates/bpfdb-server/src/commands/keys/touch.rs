@@ -1,7 +1,8 @@
 //! TOUCH.
 
+use super::super::many::read_many;
 use super::super::prelude::*;
-use super::exists;
+use super::exists::Count;
 
 pub(crate) static COMMAND: Command = Command {
     name: "touch",
@@ -15,6 +16,6 @@ pub(crate) static COMMAND: Command = Command {
     tips: &["request_policy:multi_shard", "response_policy:agg_sum"],
     keys: &[Keys::at(1, &["RO"]).last(-1)],
     differences: "Counts the keys; accesses are not recorded.",
-    run: exists::run,
+    run: read_many::<Count>,
     ..Command::BASE
 };

@@ -30,27 +30,32 @@ pub(super) fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
         [how] if is(how, "async") || is(how, "sync") => {}
         _ => return Err(syntax_error()),
     }
-    flush(context.session)?;
-    context.replies.ok();
+    context.later(Flush::default());
     Ok(())
 }
 
-fn flush(session: &mut Session) -> Outcome {
-    let in_transaction = is_open(session);
-    let mut cursor = 0;
-    loop {
-        let (next, keys) = session.scan(cursor, STEP)?;
-        if in_transaction {
+#[derive(Debug, Default)]
+struct Flush {
+    cursor: u64,
+}
+
+impl Job for Flush {
+    fn step(&mut self, context: &mut Context<'_>, _: &[Vec<u8>]) -> Result<Progress, Failure> {
+        let session = &mut *context.session;
+        let (next, keys) = session.scan(self.cursor, STEP)?;
+        if is_open(session) {
             for key in &keys {
                 session.delete(key)?;
             }
         } else {
             delete(session, &keys)?;
         }
-        if next == 0 {
-            return Ok(());
+        self.cursor = next;
+        if next > 0 {
+            return Ok(Progress::More);
         }
-        cursor = next;
+        context.replies.ok();
+        Ok(Progress::Done)
     }
 }
 

@@ -1,5 +1,7 @@
 //! LCS: the longest common subsequence of two values.
 
+use std::rc::Rc;
+
 use super::super::arguments::{is, number, syntax_error};
 use super::super::atomic::{Kind, atomically};
 use super::super::prelude::*;
@@ -19,6 +21,9 @@ pub(crate) static COMMAND: Command = Command {
     run,
     ..Command::BASE
 };
+
+/// Cells of the table that one step fills.
+const CELLS: usize = 1 << 17;
 
 #[derive(Debug, Default)]
 struct Options {
@@ -62,19 +67,49 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
         let b = session.get(&arguments[1])?.unwrap_or_default();
         Ok((a, b))
     })?;
-    let table = Table::new(&a, &b)?;
-    let replies = &mut *context.replies;
-    if options.ranges {
-        reply_ranges(replies, &table, &options);
-    } else if options.length {
-        replies.integer(table.length() as i64);
-    } else {
-        replies.bulk(table.subsequence());
-    }
+    context.later(Comparison {
+        options,
+        turn: None,
+        table: Table::new(a, b)?,
+    });
     Ok(())
 }
 
-fn reply_ranges(replies: &mut Replies, table: &Table<'_>, options: &Options) {
+#[derive(Debug)]
+struct Comparison {
+    options: Options,
+    /// There is memory for one table at a time.
+    turn: Option<Rc<()>>,
+    table: Table,
+}
+
+impl Job for Comparison {
+    fn step(&mut self, context: &mut Context<'_>, _: &[Vec<u8>]) -> Result<Progress, Failure> {
+        if self.turn.is_none() {
+            self.turn = context.instance.turn();
+        }
+        let waits = self.turn.is_none() && !context.at_once;
+        if waits || !self.table.fill(CELLS) {
+            return Ok(Progress::More);
+        }
+        let (options, table) = (&self.options, &self.table);
+        let replies = &mut *context.replies;
+        if options.ranges {
+            reply_ranges(replies, table, options);
+        } else if options.length {
+            replies.integer(table.length() as i64);
+        } else {
+            replies.bulk(table.subsequence());
+        }
+        Ok(Progress::Done)
+    }
+
+    fn memory(&self) -> usize {
+        self.table.a.len() + self.table.b.len()
+    }
+}
+
+fn reply_ranges(replies: &mut Replies, table: &Table, options: &Options) {
     let mut ranges = table.ranges();
     ranges.retain(|range| range.len as i64 >= options.shortest);
     replies.map(2);
@@ -98,10 +133,15 @@ fn reply_ranges(replies: &mut Replies, table: &Table<'_>, options: &Options) {
 /// At (i, j): length of the longest common subsequence of the first i bytes of
 /// a and the first j bytes of b. It is never longer than what the bound on the
 /// table's size leaves for the shorter of the two, so that 16 bits hold it.
-struct Table<'a> {
-    a: &'a [u8],
-    b: &'a [u8],
+#[derive(Debug)]
+struct Table {
+    a: Vec<u8>,
+    b: Vec<u8>,
+    size: usize,
+    /// Empty until it is filled.
     lengths: Vec<u16>,
+    /// Bytes of a that are done.
+    rows: usize,
 }
 
 /// Bytes that are equal, one after the other.
@@ -112,8 +152,8 @@ struct Range {
     len: usize,
 }
 
-impl<'a> Table<'a> {
-    fn new(a: &'a [u8], b: &'a [u8]) -> Result<Self, Failure> {
+impl Table {
+    fn new(a: Vec<u8>, b: Vec<u8>) -> Result<Self, Failure> {
         let size = (a.len() + 1) * (b.len() + 1);
         // Redis's bound, for its cells of four bytes.
         if size as u64 * 4 > REDIS_VALUE_MAX {
@@ -122,27 +162,34 @@ impl<'a> Table<'a> {
                     .into(),
             );
         }
-        let mut table = Self {
+        Ok(Self {
             a,
             b,
-            lengths: vec![0; size],
-        };
-        table.fill();
-        Ok(table)
+            size,
+            lengths: Vec::new(),
+            rows: 0,
+        })
     }
 
-    fn fill(&mut self) {
+    /// Fills about so many cells: are all filled?
+    fn fill(&mut self, cells: usize) -> bool {
+        if self.lengths.is_empty() {
+            self.lengths = vec![0; self.size];
+        }
         let width = self.b.len() + 1;
-        for (i, a) in self.a.iter().enumerate() {
+        let end = self.a.len().min(self.rows + 1 + cells / width);
+        for i in self.rows..end {
             let (before, row) = self.lengths[i * width..].split_at_mut(width);
             for (j, b) in self.b.iter().enumerate() {
-                row[j + 1] = if a == b {
+                row[j + 1] = if self.a[i] == *b {
                     before[j] + 1
                 } else {
                     before[j + 1].max(row[j])
                 };
             }
         }
+        self.rows = end;
+        end == self.a.len()
     }
 
     fn at(&self, i: usize, j: usize) -> u16 {
@@ -202,9 +249,15 @@ impl<'a> Table<'a> {
 mod tests {
     use super::*;
 
+    fn table(a: &[u8], b: &[u8]) -> Table {
+        let mut table = Table::new(a.to_vec(), b.to_vec()).expect("small");
+        while !table.fill(10) {}
+        table
+    }
+
     #[test]
     fn the_example_of_the_documentation() {
-        let table = Table::new(b"ohmytext", b"mynewtext").expect("small");
+        let table = table(b"ohmytext", b"mynewtext");
         assert_eq!(table.length(), 6);
         assert_eq!(table.subsequence(), b"mytext");
         let ranges = [Range { a: 4, b: 5, len: 4 }, Range { a: 2, b: 0, len: 2 }];
@@ -213,21 +266,16 @@ mod tests {
 
     #[test]
     fn nothing_in_common() {
-        assert_eq!(Table::new(b"", b"abc").expect("small").length(), 0);
-        assert!(
-            Table::new(b"xyz", b"abc")
-                .expect("small")
-                .ranges()
-                .is_empty()
-        );
+        assert_eq!(table(b"", b"abc").length(), 0);
+        assert!(table(b"xyz", b"abc").ranges().is_empty());
     }
 
     #[test]
     fn memory_is_bounded() {
         let long = vec![b'a'; 65536];
-        assert!(Table::new(&long, &long).is_err());
+        assert!(Table::new(long.clone(), long).is_err());
         // The longest result that the bound allows.
         let side = vec![b'a'; 11_584];
-        assert_eq!(Table::new(&side, &side).expect("fits").length(), 11_584);
+        assert_eq!(table(&side, &side).length(), 11_584);
     }
 }

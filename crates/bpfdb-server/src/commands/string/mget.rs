@@ -1,8 +1,9 @@
 //! MGET: all values at one moment.
 
 use super::super::REPLY_MAX;
-use super::super::atomic::{Kind, atomically};
+use super::super::many::{Reader, read_many};
 use super::super::prelude::*;
+use crate::reply::{Protocol, Replies};
 
 pub(crate) static COMMAND: Command = Command {
     name: "mget",
@@ -17,22 +18,33 @@ pub(crate) static COMMAND: Command = Command {
     keys: &[Keys::at(1, &["RO", "access"]).last(-1)],
     path: Path::Kernel,
     differences: "The reply has at most 64 MiB.",
-    run,
+    run: read_many::<Values>,
     ..Command::BASE
 };
 
-fn run(context: &mut Context<'_>, keys: &[Vec<u8>]) -> Outcome {
-    let replies = &mut *context.replies;
-    let start = replies.len();
-    atomically(context.session, Kind::Read, |session| {
-        replies.truncate(start);
-        replies.array(keys.len());
-        for key in keys {
-            replies.bulk_or_null(session.get(key)?.as_deref());
-            if replies.len() - start > REPLY_MAX {
-                return Err("ERR reply is longer than 64 MiB; ask for fewer keys".into());
-            }
+#[derive(Debug)]
+struct Values(Replies);
+
+impl Reader for Values {
+    fn new(protocol: Protocol, keys: usize) -> Self {
+        let mut replies = Replies::new(protocol);
+        replies.array(keys);
+        Self(replies)
+    }
+
+    fn take(&mut self, value: Option<Vec<u8>>) -> Outcome {
+        self.0.bulk_or_null(value.as_deref());
+        if self.0.len() > REPLY_MAX {
+            return Err("ERR reply is longer than 64 MiB; ask for fewer keys".into());
         }
         Ok(())
-    })
+    }
+
+    fn reply(&mut self, context: &mut Context<'_>) {
+        context.replies.absorb(&mut self.0);
+    }
+
+    fn memory(&self) -> usize {
+        self.0.len()
+    }
 }

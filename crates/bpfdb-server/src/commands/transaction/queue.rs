@@ -51,7 +51,7 @@ impl Queue {
         self.spoiled
     }
 
-    pub(super) fn only_reads(&self) -> bool {
+    pub(crate) fn only_reads(&self) -> bool {
         !self
             .commands
             .iter()

@@ -1,6 +1,7 @@
 //! CLIENT KILL, in the old form (an address) and the new one (filters).
 
 use super::super::super::arguments::{is, syntax_error};
+use super::super::super::job::Later;
 use super::super::super::prelude::*;
 use super::list::is_normal;
 use crate::state::{Address, ConnectionState};
@@ -14,7 +15,10 @@ pub(crate) static COMMAND: Command = Command {
     arity: -3,
     flags: &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale],
     categories: &[Category::Connection],
-    run,
+    run: |context, _| {
+        context.later(Later(run));
+        Ok(())
+    },
     ..Command::BASE
 };
 

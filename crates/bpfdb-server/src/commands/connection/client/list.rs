@@ -2,6 +2,7 @@
 
 use super::super::super::Queue;
 use super::super::super::arguments::{is, syntax_error};
+use super::super::super::job::Later;
 use super::super::super::prelude::*;
 use crate::reply::Protocol;
 use crate::state::ConnectionState;
@@ -17,7 +18,10 @@ pub(crate) static COMMAND: Command = Command {
     categories: &[Category::Connection],
     tips: &["nondeterministic_output"],
     differences: "qbuf and omem are what user space keeps; events, rbs and rbp say nothing.",
-    run,
+    run: |context, _| {
+        context.later(Later(run));
+        Ok(())
+    },
     ..Command::BASE
 };
 

@@ -10,12 +10,14 @@ mod kill;
 pub(super) mod list;
 mod no_evict;
 mod no_touch;
+mod pause;
 mod reply;
 mod setinfo;
 mod setname;
 mod tracking;
 mod trackinginfo;
 mod unblock;
+mod unpause;
 
 use super::super::prelude::*;
 
@@ -37,15 +39,22 @@ pub(crate) static COMMAND: Command = Command {
         &list::COMMAND,
         &no_evict::COMMAND,
         &no_touch::COMMAND,
+        &pause::COMMAND,
         &reply::COMMAND,
         &setinfo::COMMAND,
         &setname::COMMAND,
         &tracking::COMMAND,
         &trackinginfo::COMMAND,
         &unblock::COMMAND,
+        &unpause::COMMAND,
     ],
     ..Command::BASE
 };
+
+fn wrong_subcommand_arity(name: &str) -> Failure {
+    format!("ERR unknown subcommand or wrong number of arguments for '{name}'. Try CLIENT HELP.")
+        .into()
+}
 
 /// What Redis takes as the name of a connection.
 pub(super) fn check_name(name: &[u8]) -> Outcome {

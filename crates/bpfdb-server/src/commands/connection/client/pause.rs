@@ -1,0 +1,41 @@
+//! CLIENT PAUSE: requests wait, in the daemon; the kernel passes them all.
+
+use std::time::Duration;
+
+use super::super::super::arguments::is;
+use super::super::super::prelude::*;
+use crate::integer;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "client|pause",
+    summary: "Lets the requests of all connections wait, or those that write",
+    since: "3.0.0",
+    group: Group::Connection,
+    complexity: "O(1)",
+    arity: -3,
+    flags: &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale],
+    categories: &[Category::Connection],
+    differences: "CLIENT UNPAUSE does not wait, nor does a write that is only queued after MULTI. What the kernel is executing at that moment is executed.",
+    run,
+    ..Command::BASE
+};
+
+fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
+    let (all, milliseconds) = match arguments {
+        [time] => (true, parse(time)?),
+        [time, mode] if is(mode, "all") => (true, parse(time)?),
+        [time, mode] if is(mode, "write") => (false, parse(time)?),
+        [_, _] => return Err("ERR CLIENT PAUSE mode must be WRITE or ALL".into()),
+        _ => return Err(super::wrong_subcommand_arity("pause")),
+    };
+    context
+        .instance
+        .pause(Duration::from_millis(milliseconds), all);
+    context.replies.ok();
+    Ok(())
+}
+
+fn parse(text: &[u8]) -> Result<u64, Failure> {
+    let number = integer::parse(text).ok_or("ERR timeout is not an integer or out of range")?;
+    u64::try_from(number).map_err(|_| "ERR timeout is negative".into())
+}

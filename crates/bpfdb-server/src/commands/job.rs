@@ -1,0 +1,98 @@
+//! Commands that take long are executed in slices, so that other connections are
+//! served in between. Those of the connection itself wait.
+//!
+//! ```text
+//!  run() ── context.later(job) ──► Running ──► step, step, … ──► reply
+//!                                     ▲  others are served  │
+//!                                     └─────────────────────┘
+//! ```
+//!
+//! Inside EXEC all steps follow each other at once.
+
+use std::fmt::Debug;
+use std::time::{Duration, Instant};
+
+use super::definition::{Command, Run};
+use super::execute::{self, Patience};
+use super::{Context, Failure, atomic};
+use crate::request::Request;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    More,
+    Done,
+}
+
+/// What is left of a command. A step takes about a millisecond at most. One that
+/// fails has replied nothing, and may be tried again; but once a step has begun the
+/// reply, none fails.
+pub(crate) trait Job: Debug {
+    fn step(
+        &mut self,
+        context: &mut Context<'_>,
+        arguments: &[Vec<u8>],
+    ) -> Result<Progress, Failure>;
+
+    /// Bytes that it keeps.
+    fn memory(&self) -> usize {
+        0
+    }
+}
+
+/// A command that is executed after what else is waiting now: connections that came
+/// before it are taken in then.
+#[derive(Debug)]
+pub(super) struct Later(pub(super) Run);
+
+impl Job for Later {
+    fn step(
+        &mut self,
+        context: &mut Context<'_>,
+        arguments: &[Vec<u8>],
+    ) -> Result<Progress, Failure> {
+        (self.0)(context, arguments)?;
+        Ok(Progress::Done)
+    }
+}
+
+/// A job on its way.
+#[derive(Debug)]
+pub(crate) struct Running {
+    pub(super) job: Box<dyn Job>,
+    pub(super) command: &'static Command,
+    pub(super) request: Request,
+    pub(super) name_words: usize,
+    pub(super) spent: Duration,
+    pub(super) patience: Patience,
+}
+
+impl Running {
+    pub(crate) fn memory(&self) -> usize {
+        self.request.memory() + self.job.memory()
+    }
+
+    /// One step; what is left then.
+    pub(crate) fn go_on(mut self, context: &mut Context<'_>) -> Option<Self> {
+        let (start, begun) = (context.replies.len(), Instant::now());
+        let arguments = &self.request.words[self.name_words..];
+        let progress = self.job.step(context, arguments);
+        self.spent += begun.elapsed();
+        let outcome = match progress {
+            Ok(Progress::More) => {
+                execute::silence(context, start);
+                return Some(self);
+            }
+            Ok(Progress::Done) => Ok(()),
+            Err(Failure::Engine(status))
+                if !atomic::has_failed(context.session) && self.patience.wait(status) =>
+            {
+                return Some(self);
+            }
+            Err(failure) => Err(atomic::settled(context.session, failure)),
+        };
+        execute::count(context, self.command, self.spent, outcome.is_err());
+        execute::observe(context, self.command, self.spent, &self.request.words);
+        execute::conclude(context, outcome, context.connection.replies, start);
+        None
+    }
+}
