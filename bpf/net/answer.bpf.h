@@ -191,8 +191,12 @@ static __always_inline int message_answer(struct sk_msg_md *m, struct bpfdb_conn
 	/* Executed, but its reply is lost. */
 	if (result == NO_ROOM || !message_cut(m, c))
 		return NO_ROOM;
-	if (c->answers && c->request < c->size)
-		bpf_msg_apply_bytes(m, c->out);
+	if (c->answers) {
+		COUNT_N(bytes_received, c->request);
+		COUNT_N(bytes_sent, c->out);
+		if (c->request < c->size)
+			bpf_msg_apply_bytes(m, c->out);
+	}
 	return result;
 }
 

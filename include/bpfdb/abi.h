@@ -13,7 +13,7 @@
 #include <bpfdb/status.h>
 
 /* Raised when a structure below or a pinned map changes its layout. */
-#define BPFDB_ABI_VERSION 3
+#define BPFDB_ABI_VERSION 4
 
 /* ---- Storage ------------------------------------------------------------ */
 
@@ -415,6 +415,8 @@ struct bpfdb_counters {
 	__u64 commands[BPFDB_COMMAND_COUNT]; /* Redis commands answered in the kernel */
 	__u64 commands_failed[BPFDB_COMMAND_COUNT]; /* of these, with an error */
 	__u64 error_replies[BPFDB_ERROR_REPLY_COUNT];
+	__u64 bytes_received; /* of requests answered in the kernel */
+	__u64 bytes_sent;     /* of its replies */
 	__u64 requests_local; /* of the commands, inside the client's own send() */
 	__u64 connections_passed; /* hand-overs to user space */
 	__u64 bytes_passed;

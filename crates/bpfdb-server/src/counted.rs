@@ -13,6 +13,9 @@ pub(crate) struct Counted {
     pub(crate) found: u64,
     pub(crate) missed: u64,
     pub(crate) expired: u64,
+    /// Bytes of requests that the kernel answered, and of its replies.
+    pub(crate) received: u64,
+    pub(crate) sent: u64,
 }
 
 impl Counted {
@@ -24,6 +27,8 @@ impl Counted {
             found: stats.gets_found,
             missed: stats.gets_missed,
             expired: stats.counters.records_expired,
+            received: stats.counters.bytes_received,
+            sent: stats.counters.bytes_sent,
         }
     }
 
@@ -35,6 +40,8 @@ impl Counted {
             found: self.found - before.found,
             missed: self.missed - before.missed,
             expired: self.expired - before.expired,
+            received: self.received - before.received,
+            sent: self.sent - before.sent,
         }
     }
 

@@ -101,13 +101,26 @@ impl Server {
     }
 
     fn measure_rate(&mut self) {
-        match self.engine.counters() {
-            Ok(counters) => {
-                let daemon = self.instance.statistics.commands_executed();
-                self.instance.rate.look(counters.requests_fast() + daemon);
+        let counters = match self.engine.counters() {
+            Ok(counters) => counters,
+            Err(error) => {
+                tracing::warn!(%error, "cannot read the engine's counters");
+                return;
             }
-            Err(error) => tracing::warn!(%error, "cannot read the engine's counters"),
-        }
+        };
+        let used = self.engine.memory_used() + self.clients.memory() as u64;
+        let instance = &mut self.instance;
+        let daemon = &instance.statistics;
+        instance
+            .rate
+            .look(counters.requests_fast() + daemon.commands_executed());
+        instance
+            .input_rate
+            .look(counters.bytes_received + daemon.input_bytes.get());
+        instance
+            .output_rate
+            .look(counters.bytes_sent + daemon.output_bytes.get());
+        instance.memory_peak = instance.memory_peak.max(used);
     }
 }
 

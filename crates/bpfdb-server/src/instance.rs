@@ -51,6 +51,12 @@ pub(crate) struct Instance {
     /// Error replies by their first word.
     pub(crate) errors: BTreeMap<String, u64>,
     pub(crate) rate: Rate,
+    /// Bytes that came in, and went out.
+    pub(crate) input_rate: Rate,
+    pub(crate) output_rate: Rate,
+    /// Most memory that was seen in use, and that at the start.
+    pub(crate) memory_peak: u64,
+    pub(crate) memory_at_start: u64,
     pub(crate) tell_refused: Seldom,
     pub(crate) tell_wrong_password: Seldom,
     /// Connections that the sessions suffice for.
@@ -88,6 +94,10 @@ impl Instance {
             latency: Latency::default(),
             errors: BTreeMap::new(),
             rate: Rate::default(),
+            input_rate: Rate::default(),
+            output_rate: Rate::default(),
+            memory_peak: 0,
+            memory_at_start: 0,
             tell_refused: Seldom::default(),
             tell_wrong_password: Seldom::default(),
             clients_max,

@@ -119,6 +119,7 @@ impl Server {
             Counted::of(&engine.stats()?),
             sessions,
         );
+        instance.memory_at_start = engine.memory_used();
         instance.metrics_address = metrics.as_ref().map(|metrics| metrics.address);
         let unix = settings
             .unix_socket

@@ -176,6 +176,14 @@ impl Engine {
         crate::stats::counters(&self.inner.maps)
     }
 
+    /// Bytes of memory in use by index and slabs, as [`Stats::memory_used`], without
+    /// looking at the rest.
+    pub fn memory_used(&self) -> u64 {
+        let state = self.inner.memory.state();
+        let free = 1 + state.pages_free_count.value;
+        state.pages_taken.value.saturating_sub(free) * u64::from(abi::BPFDB_PAGE_SIZE)
+    }
+
     /// Gauges and counters.
     pub fn stats(&self) -> Result<Stats> {
         let inner = &self.inner;

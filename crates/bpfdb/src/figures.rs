@@ -229,6 +229,8 @@ impl Stats {
             ("gets_found", self.gets_found, "GETs that found a value"),
             ("gets_missed", self.gets_missed, "GETs that found none"),
             ("requests_fast", c.requests_fast(), "Requests of clients answered in the kernel"),
+            ("bytes_received", c.bytes_received, "Bytes of requests answered in the kernel"),
+            ("bytes_sent", c.bytes_sent, "Bytes of replies that the kernel gave"),
             ("requests_local", c.requests_local, "Of these, answered inside the client's own send()"),
             ("connections_passed", c.connections_passed, "Times that a connection was handed to user space"),
             ("bytes_passed", c.bytes_passed, "Bytes of requests passed to user space"),

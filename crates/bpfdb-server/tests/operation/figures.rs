@@ -2,7 +2,7 @@
 
 use bpfdb_server::settings::{Secret, Settings};
 
-use crate::common::{Client, request};
+use crate::common::{Client, Redis, request};
 use crate::{ask, info, number, start};
 
 #[test]
@@ -50,6 +50,74 @@ fn info_tells_what_happened() {
     client.say("CONFIG RESETSTAT");
     assert_eq!(info(&mut client, "stats", "total_error_replies"), "0");
     assert!(!ask(&mut client, "INFO errorstats").contains("errorstat_"));
+}
+
+/// The fields that Redis exporters and dashboards read. Left out are some that have
+/// no meaning here.
+#[test]
+fn info_has_the_fields_of_redis() {
+    const WITHOUT_MEANING: &[&str] = &[
+        "redis_build_id",
+        "atomicvar_api",
+        "gcc_version",
+        "hz",
+        "configured_hz",
+        "lru_clock",
+        "used_memory_vm_eval",
+        "used_memory_lua_human",
+        "used_memory_scripts_eval",
+        "used_memory_vm_functions",
+        "used_memory_vm_total",
+        "used_memory_vm_total_human",
+        "used_memory_functions",
+        "used_memory_scripts_human",
+        "expired_stale_perc",
+        "expired_time_cap_reached_count",
+        "expire_cycle_cpu_milliseconds",
+        "total_reads_processed",
+        "total_writes_processed",
+        "reply_buffer_shrinks",
+        "reply_buffer_expands",
+    ];
+    fn fields(page: &str) -> Vec<(String, String)> {
+        let mut section = String::new();
+        let mut fields = Vec::new();
+        for line in page.lines() {
+            if let Some(title) = line.strip_prefix("# ") {
+                section = title.to_owned();
+            } else if let Some((field, _)) = line.split_once(':') {
+                fields.push((section.clone(), field.to_owned()));
+            }
+        }
+        fields
+    }
+
+    let server = start(Settings::default());
+    let redis = Redis::start();
+    let mut client = server.client();
+    for i in 0..100 {
+        client.say(&format!("SET key{i} {i}"));
+    }
+    let ours = fields(&ask(&mut client, "INFO"));
+    let theirs = fields(&ask(&mut Client::connect(redis.address), "INFO"));
+    assert!(theirs.len() > 100);
+    let missing: Vec<_> = theirs
+        .iter()
+        .filter(|field| !WITHOUT_MEANING.contains(&field.1.as_str()))
+        .filter(|field| !ours.contains(field))
+        .collect();
+    assert!(missing.is_empty(), "{missing:?}");
+
+    let mut figure = |section, name| -> f64 {
+        let text = info(&mut client, section, name);
+        text.trim_end_matches('%').parse().expect("a number")
+    };
+    assert!(figure("stats", "total_net_input_bytes") > 3000.0);
+    assert!(figure("stats", "total_net_output_bytes") > 500.0);
+    assert!(figure("persistence", "rdb_changes_since_last_save") >= 100.0);
+    assert!(figure("memory", "used_memory_peak") >= figure("memory", "used_memory"));
+    assert!(figure("memory", "allocator_frag_ratio") >= 1.0);
+    assert!(figure("memory", "used_memory_dataset_perc") > 50.0);
 }
 
 /// Whoever answers, each command is counted once.

@@ -10,7 +10,7 @@ use nix::sys::resource::{UsageWho, getrusage};
 use super::super::arguments::is;
 use super::super::prelude::*;
 use crate::counted::Counted;
-use crate::instance::Instance;
+use crate::instance::{Instance, Rate};
 use crate::server::REDIS_VERSION;
 use crate::settings::Size;
 
@@ -47,6 +47,35 @@ struct Source<'a> {
     stats: &'a Stats,
     /// By the kernel, since counting began.
     counted: Counted,
+    clients: Clients,
+}
+
+/// What all connections have begun.
+#[derive(Default)]
+struct Clients {
+    paused: usize,
+    watching: usize,
+    watched_keys: usize,
+    longest_input: usize,
+    longest_output: usize,
+}
+
+impl Clients {
+    fn of(context: &Context<'_>) -> Self {
+        let others = || context.clients.iter();
+        let mut all = Self {
+            paused: others().filter(|client| client.is_paused()).count(),
+            ..Self::default()
+        };
+        let connections = others().map(|client| &client.connection);
+        for connection in connections.chain([&*context.connection]) {
+            all.watching += usize::from(!connection.watched.is_empty());
+            all.watched_keys += connection.watched.len();
+            all.longest_input = all.longest_input.max(connection.input);
+            all.longest_output = all.longest_output.max(connection.output);
+        }
+        all
+    }
 }
 
 #[rustfmt::skip]
@@ -73,6 +102,7 @@ fn run(context: &mut Context<'_>, names: &[Vec<u8>]) -> Outcome {
         instance: context.instance,
         stats: &stats,
         counted: context.instance.counted(&stats),
+        clients: Clients::of(context),
     };
     let mut page = Page::default();
     for section in SECTIONS.iter().filter(|section| is_asked(section, names)) {
@@ -117,6 +147,7 @@ impl Page {
 fn server(page: &mut Page, source: &Source<'_>) {
     let instance = source.instance;
     let uptime = instance.statistics.uptime().as_secs();
+    let now = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
     let system = nix::sys::utsname::uname().map_or_else(
         |_| "Linux".into(),
         |name| {
@@ -137,11 +168,13 @@ fn server(page: &mut Page, source: &Source<'_>) {
         ("bpfdb_version", &env!("CARGO_PKG_VERSION")),
         ("os", &system),
         ("arch_bits", &usize::BITS),
+        ("monotonic_clock", &"POSIX clock_gettime"),
         ("multiplexing_api", &"epoll"),
         ("process_id", &std::process::id()),
         ("process_supervised", &"no"),
         ("run_id", &instance.run_id),
         ("tcp_port", &instance.address.port()),
+        ("server_time_usec", &now.as_micros()),
         ("uptime_in_seconds", &uptime),
         ("uptime_in_days", &(uptime / 86_400)),
         ("executable", &executable.display()),
@@ -156,11 +189,21 @@ fn clients(page: &mut Page, source: &Source<'_>) {
         ("connected_clients", &statistics.connections.get()),
         ("cluster_connections", &0),
         ("maxclients", &source.instance.settings.max_clients),
-        ("client_recent_max_input_buffer", &0),
-        ("client_recent_max_output_buffer", &0),
-        ("blocked_clients", &0),
+        (
+            "client_recent_max_input_buffer",
+            &source.clients.longest_input,
+        ),
+        (
+            "client_recent_max_output_buffer",
+            &source.clients.longest_output,
+        ),
+        ("blocked_clients", &source.clients.paused),
         ("tracking_clients", &0),
+        ("pubsub_clients", &0),
+        ("watching_clients", &source.clients.watching),
         ("clients_in_timeout_table", &0),
+        ("total_watched_keys", &source.clients.watched_keys),
+        ("total_blocking_keys", &0),
         ("unix_clients", &statistics.connections_unix.get()),
     ]);
 }
@@ -169,6 +212,7 @@ fn memory(page: &mut Page, source: &Source<'_>) {
     let (stats, instance) = (source.stats, source.instance);
     let of_clients = instance.statistics.client_memory.get();
     let used = stats.memory_used() + of_clients;
+    let peak = instance.memory_peak.max(used);
     let resident = stats.memory_added() + resident().unwrap_or(0);
     let limit = stats.segments_max * bpfdb::SEGMENT_SIZE;
     let machine = nix::sys::sysinfo::sysinfo().map_or(0, |info| info.ram_total());
@@ -177,22 +221,72 @@ fn memory(page: &mut Page, source: &Source<'_>) {
         ("used_memory_human", &Size(used)),
         ("used_memory_rss", &resident),
         ("used_memory_rss_human", &Size(resident)),
+        ("used_memory_peak", &peak),
+        ("used_memory_peak_human", &Size(peak)),
+        ("used_memory_peak_perc", &percent(used, peak)),
+        ("used_memory_overhead", &of_clients),
+        ("used_memory_startup", &instance.memory_at_start),
         ("used_memory_dataset", &stats.memory_used()),
+        (
+            "used_memory_dataset_perc",
+            &percent(stats.memory_used(), used),
+        ),
         ("total_system_memory", &machine),
         ("total_system_memory_human", &Size(machine)),
+        ("used_memory_lua", &0),
+        ("used_memory_scripts", &0),
+        ("number_of_cached_scripts", &0),
+        ("number_of_functions", &0),
+        ("number_of_libraries", &0),
         ("maxmemory", &limit),
         ("maxmemory_human", &Size(limit)),
         ("maxmemory_policy", &"noeviction"),
-        (
-            "mem_fragmentation_ratio",
-            &format!("{:.2}", resident as f64 / used.max(1) as f64),
-        ),
+        ("mem_fragmentation_ratio", &ratio(resident, used)),
+        ("mem_fragmentation_bytes", &less(resident, used)),
+        ("mem_not_counted_for_evict", &0),
+        ("mem_replication_backlog", &0),
+        ("mem_total_replication_buffers", &0),
         ("mem_clients_normal", &of_clients),
         ("mem_clients_slaves", &0),
+        ("mem_cluster_links", &0),
         ("mem_aof_buffer", &0),
         ("mem_allocator", &"bpfdb"),
+        ("active_defrag_running", &0),
         ("lazyfree_pending_objects", &0),
+        ("lazyfreed_objects", &0),
     ]);
+    allocator(page, stats, resident);
+}
+
+/// Slots in use, the pages that they and the index take, and what the kernel gave.
+fn allocator(page: &mut Page, stats: &Stats, resident: u64) {
+    let slots = |class: &bpfdb::Class| class.used * u64::from(class.size);
+    let index = stats.index_pages * u64::from(bpfdb::abi::BPFDB_PAGE_SIZE);
+    let allocated = stats.classes.iter().map(slots).sum::<u64>() + index;
+    let (active, added) = (stats.memory_used(), stats.memory_added());
+    page.lines(&[
+        ("allocator_allocated", &allocated),
+        ("allocator_active", &active),
+        ("allocator_resident", &added),
+        ("allocator_frag_ratio", &ratio(active, allocated)),
+        ("allocator_frag_bytes", &less(active, allocated)),
+        ("allocator_rss_ratio", &ratio(added, active)),
+        ("allocator_rss_bytes", &less(added, active)),
+        ("rss_overhead_ratio", &ratio(resident, added)),
+        ("rss_overhead_bytes", &less(resident, added)),
+    ]);
+}
+
+fn ratio(a: u64, b: u64) -> String {
+    format!("{:.2}", a as f64 / b.max(1) as f64)
+}
+
+fn percent(a: u64, b: u64) -> String {
+    format!("{:.2}%", 100.0 * a as f64 / b.max(1) as f64)
+}
+
+fn less(a: u64, b: u64) -> i128 {
+    i128::from(a) - i128::from(b)
 }
 
 /// Memory of this process that is in the machine's, bytes.
@@ -203,21 +297,42 @@ fn resident() -> Option<u64> {
     Some(kib * 1024)
 }
 
+/// Nothing is ever saved.
 fn persistence(page: &mut Page, source: &Source<'_>) {
+    let operations = &source.stats.counters.operations;
+    let count = |operation: u32| operations[operation as usize];
+    let changes = count(bpfdb::abi::BPFDB_OP_SET) + count(bpfdb::abi::BPFDB_OP_DELETE);
     page.lines(&[
         ("loading", &0),
         ("async_loading", &0),
-        ("rdb_changes_since_last_save", &0),
+        ("current_cow_peak", &0),
+        ("current_cow_size", &0),
+        ("current_cow_size_age", &0),
+        ("current_fork_perc", &"0.00"),
+        ("current_save_keys_processed", &0),
+        ("current_save_keys_total", &0),
+        ("rdb_changes_since_last_save", &changes),
         ("rdb_bgsave_in_progress", &0),
         ("rdb_last_save_time", &source.instance.started),
         ("rdb_last_bgsave_status", &"ok"),
         ("rdb_last_bgsave_time_sec", &-1),
         ("rdb_current_bgsave_time_sec", &-1),
+        ("rdb_saves", &0),
+        ("rdb_last_cow_size", &0),
+        ("rdb_last_load_keys_expired", &0),
+        ("rdb_last_load_keys_loaded", &0),
         ("aof_enabled", &0),
         ("aof_rewrite_in_progress", &0),
         ("aof_rewrite_scheduled", &0),
+        ("aof_last_rewrite_time_sec", &-1),
+        ("aof_current_rewrite_time_sec", &-1),
         ("aof_last_bgrewrite_status", &"ok"),
+        ("aof_rewrites", &0),
+        ("aof_rewrites_consecutive_failures", &0),
         ("aof_last_write_status", &"ok"),
+        ("aof_last_cow_size", &0),
+        ("module_fork_in_progress", &0),
+        ("module_fork_last_cow_size", &0),
     ]);
 }
 
@@ -234,14 +349,34 @@ fn stats(page: &mut Page, source: &Source<'_>) {
             "instantaneous_ops_per_sec",
             &source.instance.rate.per_second(),
         ),
-        ("total_net_input_bytes", &s.input_bytes.get()),
-        ("total_net_output_bytes", &s.output_bytes.get()),
+        (
+            "total_net_input_bytes",
+            &(kernel.received + s.input_bytes.get()),
+        ),
+        (
+            "total_net_output_bytes",
+            &(kernel.sent + s.output_bytes.get()),
+        ),
+        ("total_net_repl_input_bytes", &0),
+        ("total_net_repl_output_bytes", &0),
+        (
+            "instantaneous_input_kbps",
+            &kilobytes(&source.instance.input_rate),
+        ),
+        (
+            "instantaneous_output_kbps",
+            &kilobytes(&source.instance.output_rate),
+        ),
+        ("instantaneous_input_repl_kbps", &"0.00"),
+        ("instantaneous_output_repl_kbps", &"0.00"),
         ("rejected_connections", &s.connections_rejected.get()),
         ("sync_full", &0),
         ("sync_partial_ok", &0),
         ("sync_partial_err", &0),
         ("expired_keys", &kernel.expired),
         ("evicted_keys", &0),
+        ("total_eviction_exceeded_time", &0),
+        ("current_eviction_exceeded_time", &0),
         ("evicted_clients", &s.connections_evicted.get()),
         (
             "client_output_buffer_limit_disconnections",
@@ -251,14 +386,31 @@ fn stats(page: &mut Page, source: &Source<'_>) {
         ("keyspace_misses", &(kernel.missed + s.gets_missed.get())),
         ("pubsub_channels", &0),
         ("pubsub_patterns", &0),
+        ("pubsubshard_channels", &0),
         ("latest_fork_usec", &0),
         ("total_forks", &0),
+        ("migrate_cached_sockets", &0),
+        ("slave_expires_tracked_keys", &0),
+        ("active_defrag_hits", &0),
+        ("active_defrag_misses", &0),
+        ("active_defrag_key_hits", &0),
+        ("active_defrag_key_misses", &0),
+        ("total_active_defrag_time", &0),
+        ("current_active_defrag_time", &0),
+        ("tracking_total_keys", &0),
+        ("tracking_total_items", &0),
+        ("tracking_total_prefixes", &0),
+        ("unexpected_error_replies", &0),
         (
             "total_error_replies",
             &(kernel.errors() + s.error_replies.get()),
         ),
         ("acl_access_denied_auth", &s.authentications_failed.get()),
     ]);
+}
+
+fn kilobytes(rate: &Rate) -> String {
+    format!("{:.2}", rate.per_second() as f64 / 1024.0)
 }
 
 fn replication(page: &mut Page, source: &Source<'_>) {
@@ -284,6 +436,11 @@ fn cpu(page: &mut Page, _: &Source<'_>) {
             UsageWho::RUSAGE_CHILDREN,
             "used_cpu_sys_children",
             "used_cpu_user_children",
+        ),
+        (
+            UsageWho::RUSAGE_THREAD,
+            "used_cpu_sys_main_thread",
+            "used_cpu_user_main_thread",
         ),
     ] {
         let Ok(usage) = getrusage(who) else {
