@@ -33,18 +33,22 @@ const SET: Test = test("set", "-t set");
 const INCR: Test = test("incr", "-t incr");
 const MSET: Test = test("mset", "-t mset");
 
+/// Of caches: values with an expiry, and conditions.
+const SETEX: Test = test("SET EX", "SET key:__rand_int__ 0123456789abcdef EX 100000");
+const SETNX: Test = test("SETNX", "SETNX key:__rand_int__ 0123456789abcdef");
+const EXPIRE: Test = test("EXPIRE", "EXPIRE key:__rand_int__ 100000");
+const TTL: Test = test("TTL", "TTL key:__rand_int__");
+
 /// Commands of user space: readers, writers, and both.
-const SLOW: [Test; 12] = [
-    test("TTL", "TTL key:__rand_int__"),
+const SLOW: [Test; 10] = [
     test("GETRANGE", "GETRANGE key:__rand_int__ 2 9"),
     test("GETBIT", "GETBIT key:__rand_int__ 7"),
     test("BITCOUNT", "BITCOUNT key:__rand_int__"),
     test("TYPE", "TYPE key:__rand_int__"),
-    test("SET EX", "SET key:__rand_int__ 0123456789abcdef EX 100000"),
-    test("SETNX", "SETNX key:__rand_int__ 0123456789abcdef"),
     test("GETSET", "GETSET key:__rand_int__ 0123456789abcdef"),
     test("SETRANGE", "SETRANGE key:__rand_int__ 2 abcd"),
-    test("EXPIRE", "EXPIRE key:__rand_int__ 100000"),
+    test("SETBIT", "SETBIT key:__rand_int__ 7 1"),
+    test("PERSIST", "PERSIST key:__rand_int__"),
     test("SCAN", "SCAN 0 COUNT 10"),
     test("COPY", "COPY key:__rand_int__ copy:__rand_int__ REPLACE"),
 ];
@@ -137,7 +141,7 @@ impl Path {
             (Self::Slow, 16, true) => &SLOW[..1],
             (_, _, true) => &[SET],
             (Self::Slow, 16, _) => &SLOW,
-            (Self::Loopback, 16, _) => &[SET, GET, INCR, MSET],
+            (Self::Loopback, 16, _) => &[SET, GET, INCR, MSET, SETEX, SETNX, EXPIRE, TTL],
             _ => &[SET, GET],
         }
     }
@@ -165,6 +169,7 @@ impl Load {
         match (self.test, self.size) {
             (MSET, _) => requests / 4,
             (_, LARGE..) => requests / 20,
+            _ if SLOW.contains(&self.test) => requests / 2,
             _ => requests,
         }
     }
