@@ -1,6 +1,10 @@
 # Thin verbs over cargo. ARGS is handed on: make run ARGS="--help"
 .PHONY: help run test bench lint fmt soak clang-19 clean setup
 
+# Tests of the server that run both ways: clients served through TCP, and clients
+# answered inside their own send().
+BOTH_WAYS := $(addprefix --test ,clients differential generated limits multi protocol transactions)
+
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo -E)
 # Tests and benchmarks load eBPF programs: root runs what cargo built.
 ifneq ($(SUDO),)
@@ -26,6 +30,8 @@ run: setup
 
 test: setup
 	cargo test --profile ci --workspace --all-features --no-fail-fast $(ARGS)
+	BPFDB_TEST_LOCAL_CLIENTS=on cargo test --profile ci -p bpfdb-server --all-features \
+		--no-fail-fast $(BOTH_WAYS) $(ARGS)
 
 bench: setup
 	cargo build --release -p bpfdb-cli -p bpfdb-bench

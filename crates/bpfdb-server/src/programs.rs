@@ -4,6 +4,7 @@
 use std::cell::{Cell, RefCell};
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::path::Path;
 use std::rc::Rc;
 
 use bpfdb::{Engine, abi};
@@ -270,14 +271,23 @@ fn attach(object: &Object, cgroup: &Cgroup) -> Result<Link> {
 }
 
 fn attach_local(object: &Object, local: &LocalClients) -> Result<Option<Link>> {
-    let path = match local {
-        LocalClients::Off => return Ok(None),
-        LocalClients::Auto => cgroup::root()?,
-        LocalClients::In(path) => path.clone(),
-    };
-    let folder = File::open(&path).map_err(system(format!("open cgroup {}", path.display())))?;
+    match local {
+        LocalClients::Off => Ok(None),
+        LocalClients::In(path) => attach_clients(object, path).map(Some),
+        // In a container, say, that sees no root.
+        LocalClients::Auto => Ok(cgroup::root()
+            .and_then(|root| attach_clients(object, &root))
+            .inspect_err(|error| {
+                tracing::warn!(%error, "clients of this machine are served through TCP");
+            })
+            .ok()),
+    }
+}
+
+fn attach_clients(object: &Object, path: &Path) -> Result<Link> {
+    let folder = File::open(path).map_err(system(format!("open cgroup {}", path.display())))?;
     attach_sockets(object, "redis_answer", "clients")?;
-    attach_cgroup(object, "redis_local", folder.as_raw_fd()).map(Some)
+    attach_cgroup(object, "redis_local", folder.as_raw_fd())
 }
 
 fn attach_sockets(object: &Object, name: &str, sockets: &str) -> Result<()> {

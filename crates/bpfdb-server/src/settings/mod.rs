@@ -147,7 +147,7 @@ settings! {
     unix_permissions "unixsocketperm": Permissions => Permissions(0), Restart;
     /// Clients of this machine that are answered inside their own send(): off;
     /// auto: all; or those in this cgroup (v2) and below it
-    local_clients "local-clients": LocalClients => LocalClients::Off, Restart;
+    local_clients "local-clients": LocalClients => LocalClients::Auto, Restart;
     /// Most connections at the same time. At run time not more than at the start:
     /// the sessions are made then
     max_clients "maxclients": u32, 1..=65_000 => 10_000, Now;

@@ -172,7 +172,8 @@ optional!(
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LocalClients {
     Off,
-    /// All on this machine: those below the root of the cgroup hierarchy.
+    /// All on this machine, as far as the server sees it: those below the root of
+    /// its cgroup hierarchy; none if that cannot be had.
     Auto,
     /// Those in a cgroup and below it.
     In(PathBuf),

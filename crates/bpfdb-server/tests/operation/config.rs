@@ -41,7 +41,7 @@ fn settings_are_read_and_changed_all_or_nothing() {
         ),
         (
             "CONFIG SET timeout -1",
-            "-ERR CONFIG SET failed (possibly related to argument 'timeout') - argument couldn't be parsed into an integer\r\n",
+            "-ERR CONFIG SET failed (possibly related to argument 'timeout') - argument must be between 0 and 2147483647 inclusive\r\n",
         ),
         (
             "CONFIG SET timeout",
