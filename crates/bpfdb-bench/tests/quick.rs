@@ -4,15 +4,23 @@
 use std::fs;
 use std::process::Command;
 
+use bpfdb_tests::namespace;
+use bpfdb_tests::process::dies_with_us;
 use serde_json::Value;
 
 /// Runs the program with these arguments; its report.
 fn report(arguments: &[&str]) -> Value {
-    let folder = tempfile::tempdir().expect("a folder");
-    let output = Command::new(env!("CARGO_BIN_EXE_bpfdb-bench"))
+    // Its servers meet nobody, and nothing is left of them.
+    namespace::network();
+    let folder = namespace::files().folder;
+    let results = folder.join("results");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bpfdb-bench"));
+    command
         .args(["--quick", "--output"])
-        .arg(folder.path())
+        .arg(&results)
         .args(arguments)
+        .env("TMPDIR", &folder);
+    let output = dies_with_us(&mut command)
         .output()
         .expect("the program starts");
     assert!(
@@ -20,8 +28,7 @@ fn report(arguments: &[&str]) -> Value {
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    let file = folder
-        .path()
+    let file = results
         .read_dir()
         .expect("results")
         .next()

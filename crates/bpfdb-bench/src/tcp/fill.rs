@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 
 use super::server::Server;
 
-const TIMEOUT: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// Bytes of requests that are sent before the replies are read.
 const PIPELINE_BYTES: u32 = 32_000;
 

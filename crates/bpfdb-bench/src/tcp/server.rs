@@ -4,12 +4,14 @@ use std::env;
 use std::fs::File;
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
@@ -18,8 +20,8 @@ use super::fill;
 use super::path::Path as Way;
 use super::side::Side;
 
-const START_TIME: Duration = Duration::from_secs(20);
-const STOP_TIME: Duration = Duration::from_secs(20);
+const START_TIME: Duration = Duration::from_secs(60);
+const STOP_TIME: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(20);
 /// Memory that `bpfdb serve` may use: one million values of 1 KiB and more.
 const MEMORY: &str = "4G";
@@ -73,7 +75,7 @@ impl Server {
         let mut command = Command::new(program);
         arguments(&mut command, address);
         side.of_command(&mut command);
-        let child = command
+        let child = ends_with_us(&mut command)
             .current_dir(folder.path())
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
@@ -135,6 +137,13 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// The kernel tells it to stop when this program has ended, however it did.
+fn ends_with_us(command: &mut Command) -> &mut Command {
+    let ask = || set_pdeathsig(Signal::SIGTERM).map_err(Into::into);
+    // SAFETY: a system call; it allocates nothing and takes no lock.
+    unsafe { command.pre_exec(ask) }
 }
 
 fn free_address(ip: IpAddr) -> Result<SocketAddr> {

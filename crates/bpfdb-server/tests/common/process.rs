@@ -19,11 +19,13 @@ use std::time::Duration;
 
 use bpfdb::Engine;
 use bpfdb_server::Server;
-use bpfdb_server::settings::Settings;
+use bpfdb_server::settings::{LocalClients, Settings};
 
-use super::Client;
+use super::{Client, cgroup};
 
 const SESSIONS: &str = "BPFDB_TEST_SESSIONS";
+/// The cgroup of clients that are answered in their own send(), if any are.
+const LOCAL: &str = "BPFDB_TEST_LOCAL_CGROUP";
 
 pub struct ServerProcess {
     pub address: SocketAddr,
@@ -32,10 +34,15 @@ pub struct ServerProcess {
 
 impl ServerProcess {
     pub fn start(max_sessions: u32) -> Self {
-        super::cgroup::own();
+        cgroup::own();
+        let local = match cgroup::chosen() {
+            LocalClients::In(path) => Some((LOCAL, path)),
+            _ => None,
+        };
         let mut child = Command::new(std::env::current_exe().expect("this program"))
             .args(["--ignored", "--exact", "server_process", "--nocapture"])
             .env(SESSIONS, max_sessions.to_string())
+            .envs(local)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -133,8 +140,10 @@ pub fn serve() {
         ..bpfdb::Options::default()
     })
     .expect("an engine");
+    let local = std::env::var_os(LOCAL);
     let options = super::at_any_port(Settings {
         max_clients: max_sessions,
+        local_clients: local.map_or(LocalClients::Off, |path| LocalClients::In(path.into())),
         ..Settings::default()
     });
     let server = Server::start(&engine, &options).expect("a server");
