@@ -208,9 +208,10 @@ fn server_process() {
     };
     let engine = bpfdb::Engine::open(folder.as_ref(), 0).expect("a pinned engine");
     let mut options = Options::at(([127, 0, 0, 1], 0).into());
-    if let Some(path) = std::env::var_os(CLIENTS) {
-        options.settings.local_clients = LocalClients::In(path.into());
-    }
+    options.settings.local_clients = match std::env::var_os(CLIENTS) {
+        Some(path) => LocalClients::In(path.into()),
+        None => LocalClients::Off,
+    };
     let server = Server::start(&engine, &options).expect("a server");
     println!("port {}", server.address().port());
     server.run().expect("killed, not stopped");
