@@ -85,10 +85,7 @@ impl Replies {
     }
 
     fn number(&mut self, marker: u8, value: i64) {
-        use std::io::Write as _;
-        self.bytes.push(marker);
-        // Writing to a Vec cannot fail.
-        let _ = write!(self.bytes, "{value}\r\n");
+        self.line(marker, itoa::Buffer::new().format(value));
     }
 
     fn length(&mut self, marker: u8, len: usize) {

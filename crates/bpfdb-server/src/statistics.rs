@@ -1,9 +1,10 @@
 //! What the daemon counts. It is the only one that writes; INFO and the
 //! metrics endpoint read, from any thread, and nobody waits for anybody.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+
+use rustc_hash::FxHashMap;
 
 /// A number that one thread changes and others read.
 #[derive(Debug, Default)]
@@ -184,7 +185,10 @@ pub(crate) struct Statistics {
     /// counts the others.
     pub(crate) gets_found: Number,
     pub(crate) gets_missed: Number,
-    commands: BTreeMap<&'static str, CommandStatistics>,
+    /// By name, in its order.
+    commands: Vec<(&'static str, CommandStatistics)>,
+    /// Where each is: looked up for every request.
+    places: FxHashMap<&'static str, usize>,
 }
 
 impl Statistics {
@@ -195,6 +199,10 @@ impl Statistics {
 
     pub(crate) fn new(commands: impl IntoIterator<Item = &'static str>) -> Self {
         let of = |name| (name, CommandStatistics::default());
+        let mut commands: Vec<_> = commands.into_iter().map(of).collect();
+        commands.sort_by_key(|&(name, _)| name);
+        let names = commands.iter().enumerate();
+        let places = names.map(|(place, &(name, _))| (name, place)).collect();
         Self {
             begun: Instant::now(),
             seen: Number::default(),
@@ -213,7 +221,8 @@ impl Statistics {
             authentications_failed: Number::default(),
             gets_found: Number::default(),
             gets_missed: Number::default(),
-            commands: commands.into_iter().map(of).collect(),
+            commands,
+            places,
         }
     }
 
@@ -222,7 +231,7 @@ impl Statistics {
     }
 
     pub(crate) fn command(&self, name: &str) -> Option<&CommandStatistics> {
-        self.commands.get(name)
+        self.places.get(name).map(|&place| &self.commands[place].1)
     }
 
     pub(crate) fn got(&self, found: bool) {
@@ -236,7 +245,7 @@ impl Statistics {
 
     /// All, by name.
     pub(crate) fn commands(&self) -> impl Iterator<Item = (&'static str, &CommandStatistics)> {
-        self.commands.iter().map(|(&name, of)| (name, of))
+        self.commands.iter().map(|(name, of)| (*name, of))
     }
 
     /// By name, those that were asked for.
@@ -246,7 +255,7 @@ impl Statistics {
 
     /// Requests that user space executed.
     pub(crate) fn commands_executed(&self) -> u64 {
-        self.commands.values().map(|of| of.calls.get()).sum()
+        self.commands().map(|(_, of)| of.calls.get()).sum()
     }
 
     /// Counters begin again; gauges stay.
@@ -266,7 +275,7 @@ impl Statistics {
         ] {
             number.set(0);
         }
-        self.commands.values().for_each(CommandStatistics::reset);
+        self.commands().for_each(|(_, of)| of.reset());
     }
 
     /// The daemon's thread is at work.

@@ -20,8 +20,7 @@ pub(crate) fn execute(context: &mut Context<'_>, request: Request) -> Option<Run
     let outcome = match admit(context, &request) {
         Ok(call) if must_wait(context, call.command) => queue(context, call, request),
         Ok(call) => {
-            let begun = Instant::now();
-            let outcome = run(context, call, &request.words);
+            let (outcome, spent) = run(context, call, &request.words);
             if let Some(job) = context.job.take()
                 && outcome.is_ok()
             {
@@ -30,7 +29,7 @@ pub(crate) fn execute(context: &mut Context<'_>, request: Request) -> Option<Run
                     command: call.command,
                     request,
                     name_words: call.name_words,
-                    spent: begun.elapsed(),
+                    spent,
                     patience: Patience::default(),
                 });
             }
@@ -126,15 +125,16 @@ fn admit(context: &Context<'_>, request: &Request) -> Result<Call, Failure> {
     Ok(call)
 }
 
-/// Executes a command that is not queued, and takes note if it was slow.
-fn run(context: &mut Context<'_>, call: Call, words: &[Vec<u8>]) -> Outcome {
+/// Executes a command that is not queued, and takes note if it was slow; with the
+/// time that it took.
+fn run(context: &mut Context<'_>, call: Call, words: &[Vec<u8>]) -> (Outcome, Duration) {
     context.connection.command = call.command.name;
     context.connection.slow = call.command.path == Path::UserSpace;
     let (outcome, time) = patiently(context, call.command, &words[call.name_words..]);
     if context.job.is_none() {
         observe(context, call.command, time, words);
     }
-    outcome
+    (outcome, time)
 }
 
 /// Takes note if a command was slow.
@@ -154,15 +154,33 @@ pub(super) fn observe(
         .observe(time, words, peer, &connection.name);
 }
 
-/// Runs a command, all of it, and counts it; with the time that it took.
+/// Runs a command and counts it; with the time that it took. One that goes on in
+/// steps is executed to its end `at_once`, or left in `context.job` and not counted.
 pub(super) fn timed(
     context: &mut Context<'_>,
     command: &Command,
     arguments: &[Vec<u8>],
+    at_once: bool,
 ) -> (Outcome, Duration) {
     let start = Instant::now();
     let mut outcome = (command.run)(context, arguments);
+    if outcome.is_err() {
+        context.job = None;
+    } else if at_once {
+        outcome = all_steps(context, arguments);
+    }
+    let outcome = outcome.map_err(|failure| atomic::settled(context.session, failure));
+    let time = start.elapsed();
+    if context.job.is_none() {
+        count(context, command, time, outcome.is_err());
+    }
+    (outcome, time)
+}
+
+/// What a command has left to be done, while nobody else is served.
+fn all_steps(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     context.at_once = true;
+    let mut outcome = Ok(());
     while let Some(mut job) = context.job.take() {
         match job.step(context, arguments) {
             Ok(Progress::More) => context.job = Some(job),
@@ -171,36 +189,13 @@ pub(super) fn timed(
         }
     }
     context.at_once = false;
-    let outcome = outcome.map_err(|failure| atomic::settled(context.session, failure));
-    let time = start.elapsed();
-    count(context, command, time, outcome.is_err());
-    (outcome, time)
+    outcome
 }
 
 pub(super) fn count(context: &Context<'_>, command: &Command, time: Duration, failed: bool) {
     if let Some(statistics) = context.instance.statistics.command(command.name) {
         statistics.executed(time, failed);
     }
-}
-
-/// Runs a command once, and counts it, unless it goes on in steps; with the time
-/// that it took.
-fn begun(
-    context: &mut Context<'_>,
-    command: &Command,
-    arguments: &[Vec<u8>],
-) -> (Outcome, Duration) {
-    let start = Instant::now();
-    let outcome = (command.run)(context, arguments)
-        .map_err(|failure| atomic::settled(context.session, failure));
-    let time = start.elapsed();
-    if outcome.is_err() {
-        context.job = None;
-    }
-    if context.job.is_none() {
-        count(context, command, time, outcome.is_err());
-    }
-    (outcome, time)
 }
 
 /// EXEC will not run a queue in which something is missing; and when EXEC itself
@@ -248,7 +243,7 @@ fn patiently(
     let mut patience = Patience::default();
     let mut sum = Duration::ZERO;
     loop {
-        let (outcome, time) = begun(context, command, words);
+        let (outcome, time) = timed(context, command, words, false);
         sum += time;
         let Err(Failure::Engine(status)) = outcome else {
             return (outcome, sum);

@@ -1,7 +1,8 @@
 //! From a request to its command.
 
-use std::collections::HashMap;
 use std::sync::LazyLock;
+
+use rustc_hash::FxHashMap;
 
 use super::definition::Command;
 use super::{Failure, connection, keys, server, string, transaction};
@@ -22,7 +23,8 @@ pub(super) static COMMANDS: LazyLock<Vec<&'static Command>> = LazyLock::new(|| {
     all
 });
 
-static BY_NAME: LazyLock<HashMap<&'static [u8], &'static Command>> = LazyLock::new(|| {
+/// What is in it is ours: nobody can fill it with names that collide.
+static BY_NAME: LazyLock<FxHashMap<&'static [u8], &'static Command>> = LazyLock::new(|| {
     COMMANDS
         .iter()
         .map(|&command| (command.name.as_bytes(), command))

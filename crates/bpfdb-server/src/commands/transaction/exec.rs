@@ -102,7 +102,7 @@ fn execute_all(context: &mut Context<'_>, queue: &Queue) -> Outcome {
     context.replies.array(queue.commands.len());
     for queued in &queue.commands {
         let at = context.replies.len();
-        match timed(context, queued.command, queued.arguments()).0 {
+        match timed(context, queued.command, queued.arguments(), true).0 {
             Ok(()) => {}
             Err(Failure::Text(text)) => {
                 context.replies.truncate(at);
