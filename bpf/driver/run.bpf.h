@@ -133,7 +133,7 @@ static __always_inline int run_operation(struct bpfdb_session *s, struct run *ru
 	u32 offset = value_offset(run->offset, s->key_len), room = request->value_room;
 	int status;
 
-	switch (request->operation) {
+	switch (request->operation & ~BPFDB_OR_STOP) {
 	case BPFDB_OP_BEGIN: return bpfdb_begin(s);
 	case BPFDB_OP_BEGIN_READ_ONLY: return bpfdb_begin_read_only(s);
 	case BPFDB_OP_GET: return run_get(s, run->io, offset, room, false);
@@ -173,6 +173,8 @@ static long run_request(u64 i, struct run *run)
 	request->expires = s->found_expires;
 	run->done++;
 	next = request->next;
+	if ((request->operation & BPFDB_OR_STOP) && status >= BPFDB_FIRST_ERROR)
+		return 1;
 	run->offset = next;
 	return next == 0 || next >= BPFDB_IO_SIZE;
 }

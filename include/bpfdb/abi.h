@@ -13,7 +13,7 @@
 #include <bpfdb/status.h>
 
 /* Raised when a structure below or a pinned map changes its layout. */
-#define BPFDB_ABI_VERSION 4
+#define BPFDB_ABI_VERSION 5
 
 /* ---- Storage ------------------------------------------------------------ */
 
@@ -256,7 +256,7 @@ struct bpfdb_session {
 /* One operation in a user-space session's buffer; key then value follow, each
  * padded to 8 bytes. The reply overwrites status and value. */
 struct bpfdb_request {
-	__u32 operation;
+	__u32 operation; /* with or without BPFDB_OR_STOP */
 	__u32 status;    /* out */
 	__u32 key_len;
 	__u32 value_len; /* in: of SET; out: of GET */
@@ -264,6 +264,9 @@ struct bpfdb_request {
 	__u32 value_room; /* bytes reserved behind the key for the value */
 	__u64 expires; /* in: of SET; out: of GET; 0: never */
 };
+
+/* In an operation: if it ends in an Error, the requests behind it are not executed. */
+#define BPFDB_OR_STOP (1U << 31)
 
 /* Of a key, to tell whether it was written: see bpf/operators/watch.bpf.h. */
 struct bpfdb_watch {

@@ -32,6 +32,7 @@ mod shrink;
 mod stats;
 mod status;
 mod time;
+mod waiting;
 
 pub use engine::{Engine, open_object};
 pub use error::{Error, Result};

@@ -7,6 +7,7 @@ use std::thread;
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
+use crate::waiting::Waiting;
 use crate::{Status, abi};
 
 const HEADER: usize = size_of::<abi::bpfdb_request>();
@@ -24,6 +25,7 @@ pub struct Session {
     io: u32,
     owned: bool,
     buffer: Buffer,
+    waiting: Waiting,
 }
 
 /// The session's io buffer, mapped from the kernel.
@@ -129,7 +131,7 @@ impl<'a> Operation<'a> {
 
 /// Where a request lies in the io buffer, and how long it is.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+pub(crate) struct Place {
     at: usize,
     key: usize,
     room: usize,
@@ -138,21 +140,11 @@ struct Place {
 }
 
 impl Place {
-    /// Of a reader that is alone in the buffer.
-    fn first(key: &[u8], room: usize) -> Self {
-        Self {
-            at: 0,
-            key: key.len(),
-            room,
-            reads: true,
-        }
-    }
-
     fn value(&self) -> usize {
         self.at + HEADER + self.key.next_multiple_of(8)
     }
 
-    fn end(&self) -> usize {
+    pub(crate) fn end(&self) -> usize {
         (self.value() + self.room).next_multiple_of(8)
     }
 }
@@ -193,6 +185,7 @@ impl Session {
             io,
             owned: false,
             buffer,
+            waiting: Waiting::default(),
         })
     }
 
@@ -204,11 +197,15 @@ impl Session {
     /// Directs a borrowed session's operators at another session.
     pub fn redirect(&mut self, index: u32) {
         debug_assert!(!self.owned, "an owned session stays what it is");
+        debug_assert!(!self.waiting.is_open(), "a transaction is ended first");
         self.index = index;
     }
 
     /// What transaction the session has now: a `BPFDB_TXN_` constant.
     pub fn state(&self) -> u32 {
+        if let Some(state) = self.waiting.begins() {
+            return state;
+        }
         let session = self.engine.inner.sessions.at(self.index as usize);
         // SAFETY: at() points into the mapping of the sessions.
         u32::from(unsafe { (&raw const (*session).state).read_volatile() })
@@ -220,6 +217,22 @@ impl Session {
 
     pub fn begin_read_only(&mut self) -> Result<(), Status> {
         self.single(&Operation::BeginReadOnly).map(drop)
+    }
+
+    /// Begins a transaction with the next operation that has a result. Until
+    /// [`Session::commit`] or [`Session::rollback`], one of which must follow,
+    /// [`Session::set`] and [`Session::set_entry`] wait as well: they succeed, and
+    /// their Error is that of the operation that is executed next. After an Error
+    /// of `commit` the transaction is rolled back.
+    pub fn begin_later(&mut self) -> Result<(), Status> {
+        self.waiting.open(abi::BPFDB_TXN_WRITE);
+        self.later(&Operation::Begin)
+    }
+
+    /// The same for a read-only transaction.
+    pub fn begin_read_only_later(&mut self) -> Result<(), Status> {
+        self.waiting.open(abi::BPFDB_TXN_READ);
+        self.later(&Operation::BeginReadOnly)
     }
 
     /// The value of `key`, or `None`.
@@ -244,7 +257,7 @@ impl Session {
 
     /// Sets a value that never expires.
     pub fn set(&mut self, key: &[u8], value: &[u8]) -> Result<(), Status> {
-        self.single(&Operation::Set(key, value)).map(drop)
+        self.set_entry(key, value, None)
     }
 
     /// Sets a value that is there until `expires_at` (milliseconds of UNIX
@@ -255,24 +268,59 @@ impl Session {
         value: &[u8],
         expires_at: Option<u64>,
     ) -> Result<(), Status> {
-        self.single(&Operation::SetEntry(key, value, expires_at))
-            .map(drop)
+        let operation = Operation::SetEntry(key, value, expires_at);
+        if self.waiting.is_open() {
+            self.later(&operation)
+        } else {
+            self.single(&operation).map(drop)
+        }
     }
 
     /// Whether there was a value to delete.
     pub fn delete(&mut self, key: &[u8]) -> Result<bool, Status> {
         self.single(&Operation::Delete(key))
-            .map(|status| status == Status::Found)
+            .map(|(status, _)| status == Status::Found)
     }
 
     /// Commits. [`Status::RolledBack`] if an earlier Error had failed the
     /// transaction.
     pub fn commit(&mut self) -> Result<(), Status> {
-        self.single(&Operation::Commit).map(drop)
+        let waited = self.waiting.is_open();
+        let known = self.waiting.close();
+        if !known && self.waiting.len() <= 1 {
+            // Nothing but BEGIN.
+            let refused = self.waiting.refused();
+            self.waiting.forget();
+            return refused;
+        }
+        let outcome = self.single(&Operation::Commit).map(drop);
+        // What waited has failed, and COMMIT was not executed.
+        if outcome.is_err() && waited {
+            if self.in_transaction() {
+                self.single(&Operation::Rollback)?;
+            }
+            self.waiting.forget();
+        }
+        outcome
     }
 
     pub fn rollback(&mut self) -> Result<(), Status> {
-        self.single(&Operation::Rollback).map(drop)
+        let known = self.waiting.close();
+        self.waiting.forget();
+        if known {
+            self.single(&Operation::Rollback).map(drop)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Executes what waits; its Error, if there is one.
+    pub fn flush(&mut self) -> Result<(), Status> {
+        if self.waiting.len() == 0 {
+            return Ok(());
+        }
+        self.submit().map_err(|_| Status::BadRequest)?;
+        self.waited()
     }
 
     /// A token for `key`, by which one can tell later whether it was written.
@@ -287,27 +335,28 @@ impl Session {
     /// key that is absent it may seem that it was written when another one with
     /// the same place in a table of 65,536 was deleted or has expired.
     pub fn watch(&mut self, key: &[u8]) -> Result<WatchToken, Status> {
-        self.single(&Operation::Watch(key))?;
-        Ok(self.token_at(Place::first(key, VALUE_MAX)))
+        let (_, place) = self.single(&Operation::Watch(key))?;
+        Ok(self.token_at(place))
     }
 
     fn read(&mut self, operation: &Operation<'_>) -> Result<Option<Vec<u8>>, Status> {
-        let found = self.single(operation)? == Status::Found;
-        Ok(found.then(|| self.value_of(Place::first(operation.key(), VALUE_MAX))))
+        let (status, place) = self.single(operation)?;
+        Ok((status == Status::Found).then(|| self.value_of(place)))
     }
 
     fn read_entry(&mut self, operation: &Operation<'_>) -> Result<Option<Entry>, Status> {
-        let found = self.single(operation)? == Status::Found;
-        Ok(found.then(|| self.entry_at(Place::first(operation.key(), VALUE_MAX))))
+        let (status, place) = self.single(operation)?;
+        Ok((status == Status::Found).then(|| self.entry_at(place)))
     }
 
-    /// Executes one operation; its outcome, an Error as `Err`. When memory is
-    /// still being added, adds it and tries again.
-    fn single(&mut self, operation: &Operation<'_>) -> Result<Status, Status> {
+    /// Executes one operation, behind what waits: its outcome, an Error as `Err`,
+    /// and where it lies in the buffer. When memory is still being added, adds it
+    /// and tries again.
+    fn single(&mut self, operation: &Operation<'_>) -> Result<(Status, Place), Status> {
         for attempt in 0.. {
-            let place = self.put(0, operation, VALUE_MAX)?;
-            self.link(place, 0);
+            let place = self.append(operation, operation.room(VALUE_MAX), 0)?;
             self.submit().map_err(|_| Status::BadRequest)?;
+            self.waited()?;
             let status = self.status(place);
             // Inside a transaction the Error has failed it: no use.
             if status == Status::MemoryPending && attempt < PENDING_TRIES && !self.in_transaction()
@@ -320,10 +369,51 @@ impl Session {
             return if status.is_error() {
                 Err(status)
             } else {
-                Ok(status)
+                Ok((status, place))
             };
         }
         unreachable!("the last attempt returns")
+    }
+
+    /// Leaves an operation to be executed with the next one.
+    fn later(&mut self, operation: &Operation<'_>) -> Result<(), Status> {
+        let place = self.append(operation, 0, abi::BPFDB_OR_STOP)?;
+        self.waiting.push(place);
+        Ok(())
+    }
+
+    /// Puts a request behind what waits; if there is no room, that is executed first.
+    fn append(
+        &mut self,
+        operation: &Operation<'_>,
+        room: usize,
+        flags: u32,
+    ) -> Result<Place, Status> {
+        self.waiting.refused()?;
+        // The last one of a batch is to be the one with a result.
+        if self.waiting.len() + 1 >= abi::BPFDB_BATCH_MAX as usize {
+            self.flush()?;
+        }
+        let end = self.waiting.end();
+        let place = match self.put(end, operation, room, flags) {
+            Err(_) if end != 0 => {
+                self.flush()?;
+                self.put(0, operation, room, flags)?
+            }
+            place => place?,
+        };
+        if let Some(last) = self.waiting.last() {
+            self.link(last, place.at as u32);
+        }
+        Ok(place)
+    }
+
+    /// What waited was sent: its first Error.
+    fn waited(&mut self) -> Result<(), Status> {
+        let mut waiting = std::mem::take(&mut self.waiting);
+        let outcome = waiting.sent(|place| self.status(place));
+        self.waiting = waiting;
+        outcome
     }
 
     fn in_transaction(&self) -> bool {
@@ -354,6 +444,8 @@ impl Session {
         };
         let mut at = 0;
 
+        self.flush()?;
+
         if operations.len() > abi::BPFDB_BATCH_MAX as usize {
             return Err(Error::Invalid(format!(
                 "a batch has at most {} operations",
@@ -361,11 +453,10 @@ impl Session {
             )));
         }
         for operation in operations {
-            let place = self.put(at, operation, operation.room(room))?;
+            let place = self.put(at, operation, operation.room(room), 0)?;
             if let Some(&last) = batch.places.last() {
                 self.link(last, at as u32);
             }
-            self.link(place, 0);
             at = place.end();
             batch.places.push(place);
         }
@@ -415,7 +506,14 @@ impl Session {
         self.status(batch.places[i])
     }
 
-    fn put(&mut self, at: usize, operation: &Operation<'_>, room: usize) -> Result<Place, Status> {
+    /// Writes a request, the last one of its batch as yet.
+    fn put(
+        &mut self,
+        at: usize,
+        operation: &Operation<'_>,
+        room: usize,
+        flags: u32,
+    ) -> Result<Place, Status> {
         let (key, value) = (operation.key(), operation.value());
         // Lengths beyond the limits are sent without the bytes: the operator
         // refuses them, which fails a transaction.
@@ -435,7 +533,7 @@ impl Session {
             return Err(Status::BadRequest);
         }
         let request = abi::bpfdb_request {
-            operation: operation.code(),
+            operation: operation.code() | flags,
             // Overwritten by the program; this if it never ran.
             status: Status::BadRequest.code(),
             key_len: u32::try_from(key.len()).unwrap_or(u32::MAX),
@@ -482,6 +580,7 @@ impl Session {
 
     /// A step of a scan: its reply, with the keys behind it in the buffer.
     pub(crate) fn run_scan(&mut self, request: abi::bpfdb_scan) -> Result<abi::bpfdb_scan, Status> {
+        self.flush()?;
         let start = self.buffer.0.cast::<abi::bpfdb_scan>();
         // SAFETY: the buffer is longer; nobody else writes to it now.
         unsafe { start.write_unaligned(request) };

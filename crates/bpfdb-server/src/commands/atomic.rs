@@ -33,6 +33,7 @@ pub(super) fn settled(session: &mut Session, failure: Failure) -> Failure {
     match failure {
         Failure::TooLong => session
             .set(b"any", TOO_LONG)
+            .and_then(|()| session.flush())
             .map_or_else(Into::into, |()| failure),
         failure => failure,
     }
@@ -64,8 +65,8 @@ pub(super) fn once<T>(
     work: impl FnOnce(&mut Session) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
     match kind {
-        Kind::Read => session.begin_read_only()?,
-        Kind::Write => session.begin()?,
+        Kind::Read => session.begin_read_only_later()?,
+        Kind::Write => session.begin_later()?,
     }
     match work(session) {
         Ok(result) => {

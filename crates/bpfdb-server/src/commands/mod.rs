@@ -98,7 +98,10 @@ impl From<Status> for Failure {
 
 impl From<bpfdb::Error> for Failure {
     fn from(error: bpfdb::Error) -> Self {
-        format!("ERR {error}").into()
+        match error {
+            bpfdb::Error::Engine(status) => status.into(),
+            error => format!("ERR {error}").into(),
+        }
     }
 }
 

@@ -64,9 +64,9 @@ type Watched = [(Vec<u8>, WatchToken)];
 /// Executes all, or leaves nothing behind.
 fn attempt(context: &mut Context<'_>, queue: &Queue, watched: &Watched) -> Outcome {
     if queue.only_reads() && watched.is_empty() {
-        context.session.begin_read_only()?;
+        context.session.begin_read_only_later()?;
     } else {
-        context.session.begin()?;
+        context.session.begin_later()?;
     }
     let executed = match are_unchanged(context.session, watched) {
         Ok(true) => execute_all(context, queue),
