@@ -2,7 +2,7 @@
 
 mod common;
 
-use std::io::{BufRead, BufReader, ErrorKind, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -13,7 +13,8 @@ use bpfdb_tests::namespace;
 use bpfdb_tests::process::dies_with_us;
 use common::process::ServerProcess;
 use common::{
-    Client, TestServer, bulk, cgroup, is_incremented, is_refused, is_served, request, wait_until,
+    Client, TestServer, bulk, cgroup, flood, is_incremented, is_refused, is_served, request,
+    wait_until,
 };
 
 #[test]
@@ -68,32 +69,6 @@ fn too_many_connections() {
     wait_until("there is room again", || is_served(server.address));
 }
 
-/// Sends requests until the server takes no more, or closes; how many bytes.
-fn flood(client: &mut Client, requests: &[u8], most: usize) -> usize {
-    let mut sent = 0;
-    client
-        .stream
-        .set_write_timeout(Some(Duration::from_millis(500)))
-        .expect("a time-out");
-    while sent < most {
-        match client.stream.write(requests) {
-            Ok(some) => sent += some,
-            // The process was stopped meanwhile.
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => {
-                let expected = [
-                    ErrorKind::WouldBlock,
-                    ErrorKind::ConnectionReset,
-                    ErrorKind::BrokenPipe,
-                ];
-                assert!(expected.contains(&error.kind()), "{error}");
-                break;
-            }
-        }
-    }
-    sent
-}
-
 /// A client that does not read cannot make the server keep its replies without
 /// end; others are served meanwhile.
 #[test]
@@ -108,7 +83,12 @@ fn a_client_that_does_not_read() {
         request(&[b"set", b"big2", b"x", b"xx"]).repeat(100),
     ] {
         let mut client = server.client();
-        let sent = flood(&mut client, &requests, 400 << 20);
+        let sent = flood(
+            &mut client.stream,
+            &requests,
+            400 << 20,
+            Duration::from_millis(500),
+        );
         assert!(sent < 400 << 20, "the server took everything");
         assert_eq!(setup.say("ping"), "+PONG\r\n");
         drop(client);

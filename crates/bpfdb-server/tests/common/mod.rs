@@ -366,6 +366,33 @@ impl Client {
     }
 }
 
+/// Writes until nothing more is taken, or `most` bytes are: how many. The other
+/// side may close.
+pub fn flood(stream: &mut TcpStream, bytes: &[u8], most: usize, patience: Duration) -> usize {
+    stream
+        .set_write_timeout(Some(patience))
+        .expect("a time-out");
+    let mut sent = 0;
+    while sent < most {
+        let at = sent % bytes.len();
+        match stream.write(&bytes[at..]) {
+            Ok(some) => sent += some,
+            // The process was stopped meanwhile.
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => {
+                let expected = [
+                    ErrorKind::WouldBlock,
+                    ErrorKind::ConnectionReset,
+                    ErrorKind::BrokenPipe,
+                ];
+                assert!(expected.contains(&error.kind()), "{error}");
+                break;
+            }
+        }
+    }
+    sent
+}
+
 /// The bytes of a request.
 pub fn request(words: &[&[u8]]) -> Vec<u8> {
     let mut bytes = format!("*{}\r\n", words.len()).into_bytes();

@@ -6,13 +6,13 @@ mod bystander;
 #[path = "../common/mod.rs"]
 mod common;
 
-use std::io::{ErrorKind, Write};
+use std::io::Write;
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use bystander::{Latencies, alone, while_working};
 use common::process::{ServerProcess, kernel_memory};
-use common::{Client, request, show};
+use common::{Client, flood, request, show};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 const MIB: u64 = 1 << 20;
@@ -53,33 +53,6 @@ impl Memory {
         );
         grown
     }
-}
-
-/// Writes until nothing more is taken, or `most` bytes are: how many. The other
-/// side may close.
-fn flood(stream: &mut TcpStream, bytes: &[u8], most: usize, patience: Duration) -> usize {
-    stream
-        .set_write_timeout(Some(patience))
-        .expect("a time-out");
-    let mut sent = 0;
-    while sent < most {
-        let at = sent % bytes.len();
-        match stream.write(&bytes[at..]) {
-            Ok(some) => sent += some,
-            // The process was stopped meanwhile.
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => {
-                let expected = [
-                    ErrorKind::WouldBlock,
-                    ErrorKind::ConnectionReset,
-                    ErrorKind::BrokenPipe,
-                ];
-                assert!(expected.contains(&error.kind()), "{error}");
-                break;
-            }
-        }
-    }
-    sent
 }
 
 // ---- Half-open requests ------------------------------------------------------------
