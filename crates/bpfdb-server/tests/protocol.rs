@@ -2,10 +2,11 @@
 
 mod common;
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::net::Shutdown;
 
-use common::{Client, Redis, TestServer, request, show};
+use common::{Client, Redis, Reply, TestServer, request, show};
 
 /// Sends the bytes, ends the sending side, and takes all that comes.
 fn all_replies(mut client: Client, bytes: &[u8]) -> Vec<u8> {
@@ -144,4 +145,42 @@ fn what_clients_ask_when_they_connect() {
     assert!(client.say("HELLO 2").starts_with("*14\r\n"));
     assert!(client.say("COMMAND").starts_with('*'));
     assert!(client.say("DBSIZE").starts_with(':'));
+}
+
+/// COMMAND DOCS, by command and `command|subcommand`: what is said of its arguments.
+fn described(mut client: Client) -> BTreeMap<String, Option<Reply>> {
+    fn take(all: &mut BTreeMap<String, Option<Reply>>, commands: &Reply) {
+        for pair in commands.items.chunks_exact(2) {
+            let (name, about) = (show(&pair[0].text), &pair[1]);
+            all.insert(name, about.field("arguments").cloned());
+            if let Some(subcommands) = about.field("subcommands") {
+                take(all, subcommands);
+            }
+        }
+    }
+    client.ask(&[b"hello", b"3"]);
+    let bytes = client.ask(&[b"command", b"docs"]);
+    let (reply, _) = Reply::parse(&bytes).expect("whole");
+    let mut all = BTreeMap::new();
+    take(&mut all, &reply);
+    all
+}
+
+#[test]
+fn arguments_are_described_as_redis_does() {
+    let (redis, server) = (Redis::start(), TestServer::shared());
+    let redis = described(Client::connect(redis.address));
+    let ours = described(server.client());
+    let mut compared = 0;
+    for (name, arguments) in &ours {
+        let Some(expected) = redis.get(name) else {
+            continue;
+        };
+        assert!(
+            arguments == expected,
+            "{name}\n redis: {expected:?}\n bpfdb: {arguments:?}"
+        );
+        compared += usize::from(expected.is_some());
+    }
+    assert!(compared > 70, "{compared} commands with arguments");
 }

@@ -20,6 +20,8 @@ pub(crate) struct Command {
     /// Words, the name included (of a subcommand both); negative: at least as
     /// many.
     pub(crate) arity: i32,
+    /// Behind the name; `syntax.rs` says how they are written.
+    pub(crate) arguments: &'static str,
     pub(crate) flags: &'static [Flag],
     /// Beyond those that follow from the flags.
     pub(crate) categories: &'static [Category],
@@ -47,6 +49,7 @@ impl Command {
         group: Group::Generic,
         complexity: "",
         arity: -1,
+        arguments: "",
         flags: &[],
         categories: &[],
         tips: &[],

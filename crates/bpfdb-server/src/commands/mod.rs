@@ -14,6 +14,7 @@
 //! update.rs       one key that is read and written back
 //! many.rs         values of many keys at one moment
 //! page.rs         docs/commands.md
+//! syntax.rs       how a definition writes down its arguments
 //! ```
 
 mod arguments;
@@ -29,6 +30,7 @@ mod many;
 mod page;
 mod server;
 mod string;
+mod syntax;
 mod table;
 mod transaction;
 mod update;

@@ -143,6 +143,7 @@ fn c_string(bytes: &[u8], longest: usize) -> &[u8] {
 #[cfg(test)]
 mod tests {
     use super::super::definition::Path;
+    use super::super::syntax;
     use super::*;
 
     fn with_subcommands() -> impl Iterator<Item = &'static Command> {
@@ -169,6 +170,11 @@ mod tests {
             assert!(!command.since.is_empty(), "{name}");
             assert!(!command.complexity.is_empty(), "{name}");
             assert!(command.arity != 0, "{name}");
+            let arguments = syntax::parse(command.arguments).expect(name);
+            assert!(
+                arguments.is_empty() || command.arity.unsigned_abs() > 1 || command.arity < 0,
+                "{name}"
+            );
             for sub in command.subcommands {
                 assert!(sub.name.starts_with(&format!("{name}|")), "{}", sub.name);
             }

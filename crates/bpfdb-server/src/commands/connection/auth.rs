@@ -10,6 +10,7 @@ pub(crate) static COMMAND: Command = Command {
     group: Group::Connection,
     complexity: "O(1)",
     arity: -2,
+    arguments: "[username@6.0.0], password",
     flags: &[
         Flag::NoScript,
         Flag::Loading,

@@ -9,6 +9,7 @@ pub(crate) static COMMAND: Command = Command {
     group: Group::Connection,
     complexity: "O(length of the message)",
     arity: 2,
+    arguments: "message",
     flags: &[Flag::Loading, Flag::Stale, Flag::Fast],
     categories: &[Category::Connection],
     path: Path::Kernel,

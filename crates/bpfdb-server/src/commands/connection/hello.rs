@@ -15,6 +15,7 @@ pub(crate) static COMMAND: Command = Command {
     group: Group::Connection,
     complexity: "O(1)",
     arity: -1,
+    arguments: "[arguments{protover:integer, [AUTH username_password{username, password}], [SETNAME clientname]}]",
     flags: &[
         Flag::NoScript,
         Flag::Loading,

@@ -10,6 +10,7 @@ pub(crate) static COMMAND: Command = Command {
     group: Group::Connection,
     complexity: "O(length of the message)",
     arity: -1,
+    arguments: "[message]",
     flags: &[Flag::Fast],
     categories: &[Category::Connection],
     tips: &["request_policy:all_shards", "response_policy:all_succeeded"],

@@ -12,6 +12,7 @@ pub(crate) static COMMAND: Command = Command {
     group: Group::Generic,
     complexity: "O(length of the value)",
     arity: -3,
+    arguments: "source:key, destination:key, [DB destination-db:integer], [REPLACE]",
     flags: &[Flag::Write, Flag::DenyOom],
     categories: &[Category::Keyspace],
     keys: &[

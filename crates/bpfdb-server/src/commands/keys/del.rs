@@ -10,6 +10,7 @@ pub(crate) static COMMAND: Command = Command {
     group: Group::Generic,
     complexity: "O(keys)",
     arity: -2,
+    arguments: "key:key...",
     flags: &[Flag::Write],
     categories: &[Category::Keyspace],
     tips: &["request_policy:multi_shard", "response_policy:agg_sum"],

@@ -10,6 +10,7 @@ pub(crate) static COMMAND: Command = Command {
     group: Group::Generic,
     complexity: "O(length of the value)",
     arity: 2,
+    arguments: "key:key",
     flags: &[Flag::Readonly],
     categories: &[Category::Keyspace],
     tips: &["nondeterministic_output"],

@@ -11,6 +11,7 @@ pub(crate) static COMMAND: Command = Command {
     group: Group::Generic,
     complexity: "O(keys)",
     arity: -2,
+    arguments: "key:key...",
     flags: &[Flag::Readonly, Flag::Fast],
     categories: &[Category::Keyspace],
     tips: &["request_policy:multi_shard", "response_policy:agg_sum"],

@@ -12,6 +12,7 @@ pub(crate) static COMMAND: Command = Command {
     group: Group::Generic,
     complexity: "O(length of the value)",
     arity: -3,
+    arguments: "key:key, seconds:integer, [condition(NX|XX|GT|LT)@7.0.0]",
     flags: &[Flag::Write, Flag::Fast],
     categories: &[Category::Keyspace],
     keys: &[Keys::at(1, &["RW", "update"])],

@@ -17,6 +17,7 @@ pub(crate) static COMMAND: Command = Command {
     group: Group::Generic,
     complexity: "O(keys in the database)",
     arity: 2,
+    arguments: "pattern:pattern",
     flags: &[Flag::Readonly],
     categories: &[Category::Keyspace, Category::Dangerous],
     tips: &["request_policy:all_shards", "nondeterministic_output_order"],

@@ -10,6 +10,7 @@ pub(crate) static COMMAND: Command = Command {
     group: Group::Generic,
     complexity: "O(length of the value)",
     arity: 3,
+    arguments: "key:key, newkey:key",
     flags: &[Flag::Write],
     categories: &[Category::Keyspace],
     keys: &[

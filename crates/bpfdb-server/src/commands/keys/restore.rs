@@ -12,6 +12,7 @@ pub(crate) static COMMAND: Command = Command {
     group: Group::Generic,
     complexity: "O(length of the payload)",
     arity: -4,
+    arguments: "key:key, ttl:integer, serialized-value, [REPLACE@3.0.0], [ABSTTL@5.0.0], [IDLETIME seconds:integer@5.0.0], [FREQ frequency:integer@5.0.0]",
     flags: &[Flag::Write, Flag::DenyOom],
     categories: &[Category::Keyspace, Category::Dangerous],
     keys: &[Keys::at(1, &["OW", "update"])],

@@ -14,6 +14,7 @@ pub(crate) static COMMAND: Command = Command {
     group: Group::Generic,
     complexity: "O(count) for a step, O(keys in the database) for all",
     arity: -2,
+    arguments: "cursor:integer, [MATCH pattern:pattern], [COUNT count:integer], [TYPE type@6.0.0]",
     flags: &[Flag::Readonly],
     categories: &[Category::Keyspace],
     tips: &["nondeterministic_output", "request_policy:special"],

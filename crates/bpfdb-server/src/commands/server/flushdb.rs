@@ -10,6 +10,7 @@ pub(crate) static COMMAND: Command = Command {
     group: Group::Server,
     complexity: "O(keys in the database)",
     arity: -1,
+    arguments: "[async(ASYNC@4.0.0|SYNC@6.2.0)]",
     flags: &[Flag::Write],
     categories: &[Category::Keyspace, Category::Dangerous],
     tips: &["request_policy:all_shards", "response_policy:all_succeeded"],

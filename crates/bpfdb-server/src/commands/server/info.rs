@@ -21,6 +21,7 @@ pub(crate) static COMMAND: Command = Command {
     group: Group::Server,
     complexity: "O(1)",
     arity: -1,
+    arguments: "[section]...",
     flags: &[Flag::Loading, Flag::Stale],
     categories: &[Category::Dangerous],
     tips: &[

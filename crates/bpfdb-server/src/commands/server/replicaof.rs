@@ -10,6 +10,7 @@ pub(crate) static COMMAND: Command = Command {
     group: Group::Server,
     complexity: "O(1)",
     arity: 3,
+    arguments: "args(host-port{host, port:integer}|no-one{NO, ONE})",
     flags: &[Flag::Admin, Flag::NoScript, Flag::Stale],
     differences: "NO ONE only.",
     run,

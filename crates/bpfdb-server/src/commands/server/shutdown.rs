@@ -10,6 +10,7 @@ pub(crate) static COMMAND: Command = Command {
     group: Group::Server,
     complexity: "O(1)",
     arity: -1,
+    arguments: "[nosave_save(NOSAVE|SAVE)], [NOW@7.0.0], [FORCE@7.0.0], [ABORT@7.0.0]",
     flags: &[
         Flag::Admin,
         Flag::NoScript,

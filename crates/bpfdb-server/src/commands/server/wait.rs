@@ -10,6 +10,7 @@ pub(crate) static COMMAND: Command = Command {
     group: Group::Generic,
     complexity: "O(1)",
     arity: 3,
+    arguments: "numreplicas:integer, timeout:integer",
     flags: &[Flag::NoScript],
     tips: &["request_policy:all_shards", "response_policy:agg_min"],
     differences: "There are no replicas: 0, at once.",

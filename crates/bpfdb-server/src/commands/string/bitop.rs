@@ -11,6 +11,7 @@ pub(crate) static COMMAND: Command = Command {
     group: Group::Bitmap,
     complexity: "O(sum of the lengths)",
     arity: -4,
+    arguments: "operation, destkey:key, key:key...",
     flags: &[Flag::Write, Flag::DenyOom],
     categories: &[Category::Bitmap],
     keys: &[

@@ -11,6 +11,7 @@ pub(crate) static COMMAND: Command = Command {
     group: Group::Bitmap,
     complexity: "O(length of the range)",
     arity: -3,
+    arguments: "key:key, bit:integer, [index{start:integer, [end_index{end:integer, [index_unit(BYTE|BIT)@7.0.0]}]}]",
     flags: &[Flag::Readonly],
     categories: &[Category::Bitmap],
     keys: &[Keys::at(1, &["RO", "access"])],

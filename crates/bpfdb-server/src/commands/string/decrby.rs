@@ -11,6 +11,7 @@ pub(crate) static COMMAND: Command = Command {
     group: Group::String,
     complexity: "O(1)",
     arity: 3,
+    arguments: "key:key, decrement:integer",
     flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
     categories: &[Category::String],
     keys: &[Keys::at(1, &["RW", "access", "update"])],

@@ -10,6 +10,7 @@ pub(crate) static COMMAND: Command = Command {
     group: Group::Bitmap,
     complexity: "O(length of the value)",
     arity: 3,
+    arguments: "key:key, offset:integer",
     flags: &[Flag::Readonly, Flag::Fast],
     categories: &[Category::Bitmap],
     keys: &[Keys::at(1, &["RO", "access"])],

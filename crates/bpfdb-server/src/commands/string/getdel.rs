@@ -10,6 +10,7 @@ pub(crate) static COMMAND: Command = Command {
     group: Group::String,
     complexity: "O(length of the value)",
     arity: 2,
+    arguments: "key:key",
     flags: &[Flag::Write, Flag::Fast],
     categories: &[Category::String],
     keys: &[Keys::at(1, &["RW", "access", "delete"])],

@@ -12,6 +12,7 @@ pub(crate) static COMMAND: Command = Command {
     group: Group::String,
     complexity: "O(length of the value)",
     arity: -2,
+    arguments: "key:key, [expiration(EX seconds:integer|PX milliseconds:integer|EXAT unix-time-seconds:unix-time|PXAT unix-time-milliseconds:unix-time|PERSIST)]",
     flags: &[Flag::Write, Flag::Fast],
     categories: &[Category::String],
     keys: &[Keys::at(1, &["RW", "access", "update"]).notes("written with an option only")],

@@ -15,6 +15,7 @@ pub(crate) static COMMAND: Command = Command {
     group: Group::String,
     complexity: "O(product of both lengths)",
     arity: -3,
+    arguments: "key1:key, key2:key, [LEN], [IDX], [MINMATCHLEN len:integer], [WITHMATCHLEN]",
     flags: &[Flag::Readonly],
     categories: &[Category::String],
     keys: &[Keys::at(1, &["RO", "access"]).last(1)],

@@ -12,6 +12,7 @@ pub(crate) static COMMAND: Command = Command {
     group: Group::String,
     complexity: "O(keys and bytes read)",
     arity: -2,
+    arguments: "key:key...",
     flags: &[Flag::Readonly, Flag::Fast],
     categories: &[Category::String],
     tips: &["request_policy:multi_shard"],

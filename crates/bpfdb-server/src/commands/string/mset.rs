@@ -11,6 +11,7 @@ pub(crate) static COMMAND: Command = Command {
     group: Group::String,
     complexity: "O(keys and bytes written)",
     arity: -3,
+    arguments: "key_value{key:key, value}...",
     flags: &[Flag::Write, Flag::DenyOom],
     categories: &[Category::String],
     tips: &[

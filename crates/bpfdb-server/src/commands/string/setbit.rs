@@ -11,6 +11,7 @@ pub(crate) static COMMAND: Command = Command {
     group: Group::Bitmap,
     complexity: "O(length of the value)",
     arity: 4,
+    arguments: "key:key, offset:integer, value:integer",
     flags: &[Flag::Write, Flag::DenyOom],
     categories: &[Category::Bitmap],
     keys: &[Keys::at(1, &["RW", "access", "update"])],

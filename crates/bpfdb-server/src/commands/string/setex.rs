@@ -10,6 +10,7 @@ pub(crate) static COMMAND: Command = Command {
     group: Group::String,
     complexity: "O(length of the value)",
     arity: 4,
+    arguments: "key:key, seconds:integer, value",
     flags: &[Flag::Write, Flag::DenyOom],
     categories: &[Category::String],
     keys: &[Keys::at(1, &["OW", "update"])],

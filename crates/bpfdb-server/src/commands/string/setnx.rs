@@ -10,6 +10,7 @@ pub(crate) static COMMAND: Command = Command {
     group: Group::String,
     complexity: "O(length of the value)",
     arity: 3,
+    arguments: "key:key, value",
     flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
     categories: &[Category::String],
     keys: &[Keys::at(1, &["OW", "insert"])],

@@ -9,6 +9,7 @@ pub(crate) static COMMAND: Command = Command {
     group: Group::String,
     complexity: "O(1)",
     arity: 2,
+    arguments: "key:key",
     flags: &[Flag::Readonly, Flag::Fast],
     categories: &[Category::String],
     keys: &[Keys::at(1, &["RO"])],

@@ -15,6 +15,7 @@ pub(crate) static COMMAND: Command = Command {
     group: Group::String,
     complexity: "O(length of the value)",
     arity: 4,
+    arguments: "key:key, start:integer, end:integer",
     flags: &[Flag::Readonly],
     categories: &[Category::String],
     keys: &[Keys::at(1, &["RO", "access"])],

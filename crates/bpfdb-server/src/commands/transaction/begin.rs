@@ -14,6 +14,7 @@ pub(crate) static COMMAND: Command = Command {
     group: Group::Transactions,
     complexity: "O(1)",
     arity: -1,
+    arguments: "[mode{READ, ONLY}]",
     flags: &[Flag::NoScript, Flag::Fast, Flag::NoMulti],
     categories: &[Category::Transaction],
     path: Path::Kernel,

@@ -15,6 +15,7 @@ pub(crate) static COMMAND: Command = Command {
     group: Group::Transactions,
     complexity: "O(keys)",
     arity: -2,
+    arguments: "key:key...",
     flags: &[
         Flag::NoScript,
         Flag::Loading,

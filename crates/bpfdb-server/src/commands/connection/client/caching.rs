@@ -10,6 +10,7 @@ pub(crate) static COMMAND: Command = Command {
     group: Group::Connection,
     complexity: "O(1)",
     arity: 3,
+    arguments: "mode(YES|NO)",
     flags: &[Flag::NoScript, Flag::Loading, Flag::Stale],
     categories: &[Category::Connection],
     differences: "Nothing is tracked: refused.",

@@ -13,6 +13,7 @@ pub(crate) static COMMAND: Command = Command {
     group: Group::Connection,
     complexity: "O(connections)",
     arity: -3,
+    arguments: "filter(ip:port!2.8.12|new-format([ID client-id:integer@2.8.12]|[TYPE normal_master_slave_pubsub(NORMAL|MASTER@3.2.0|SLAVE|REPLICA@5.0.0|PUBSUB)@2.8.12]|[USER username]|[ADDR ip:port]|[LADDR ip:port@6.2.0]|[SKIPME yes/no])...)",
     flags: &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale],
     categories: &[Category::Connection],
     run: |context, _| {

@@ -14,6 +14,7 @@ pub(crate) static COMMAND: Command = Command {
     group: Group::Connection,
     complexity: "O(connections)",
     arity: -2,
+    arguments: "[TYPE normal_master_replica_pubsub(NORMAL|MASTER|REPLICA|PUBSUB)@5.0.0], [ID id{client-id:integer...}@6.2.0]",
     flags: &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale],
     categories: &[Category::Connection],
     tips: &["nondeterministic_output"],

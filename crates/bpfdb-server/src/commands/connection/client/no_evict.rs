@@ -10,6 +10,7 @@ pub(crate) static COMMAND: Command = Command {
     group: Group::Connection,
     complexity: "O(1)",
     arity: 3,
+    arguments: "enabled(ON|OFF)",
     flags: &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale],
     categories: &[Category::Connection],
     run,

@@ -11,6 +11,7 @@ pub(crate) static COMMAND: Command = Command {
     group: Group::Connection,
     complexity: "O(1)",
     arity: 3,
+    arguments: "on_off_skip(ON|OFF|SKIP)",
     flags: &[Flag::NoScript, Flag::Loading, Flag::Stale],
     categories: &[Category::Connection],
     run,

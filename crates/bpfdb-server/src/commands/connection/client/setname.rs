@@ -9,6 +9,7 @@ pub(crate) static COMMAND: Command = Command {
     group: Group::Connection,
     complexity: "O(1)",
     arity: 3,
+    arguments: "connection-name",
     flags: &[Flag::NoScript, Flag::Loading, Flag::Stale],
     categories: &[Category::Connection],
     run,

@@ -10,6 +10,7 @@ pub(crate) static COMMAND: Command = Command {
     group: Group::Connection,
     complexity: "O(1)",
     arity: -3,
+    arguments: "status(ON|OFF), [REDIRECT client-id:integer], [PREFIX prefix]...+, [BCAST], [OPTIN], [OPTOUT], [NOLOOP]",
     flags: &[Flag::NoScript, Flag::Loading, Flag::Stale],
     categories: &[Category::Connection],
     differences: "ON is refused.",

@@ -10,6 +10,7 @@ pub(crate) static COMMAND: Command = Command {
     group: Group::Connection,
     complexity: "O(1)",
     arity: -3,
+    arguments: "client-id:integer, [timeout_error(TIMEOUT|ERROR)]",
     flags: &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale],
     categories: &[Category::Connection],
     differences: "No command blocks: always 0.",

@@ -1,6 +1,7 @@
 //! COMMAND DOCS.
 
 use super::super::super::prelude::*;
+use super::super::super::syntax;
 use super::super::super::table::{COMMANDS, by_full_name};
 use crate::reply::Replies;
 
@@ -11,10 +12,11 @@ pub(crate) static COMMAND: Command = Command {
     group: Group::Server,
     complexity: "O(commands asked for)",
     arity: -2,
+    arguments: "[command-name]...",
     flags: &[Flag::Loading, Flag::Stale],
     categories: &[Category::Connection],
     tips: &["nondeterministic_output_order"],
-    differences: "Without histories and arguments.",
+    differences: "Without histories.",
     run,
     ..Command::BASE
 };
@@ -46,7 +48,10 @@ fn document(replies: &mut Replies, command: &Command) {
     ];
     let deprecated = command.deprecated.as_ref();
     let has_subcommands = !command.subcommands.is_empty();
-    let more = 3 * usize::from(deprecated.is_some()) + usize::from(has_subcommands);
+    let arguments = syntax::parse(command.arguments).unwrap_or_default();
+    let more = 3 * usize::from(deprecated.is_some())
+        + usize::from(!arguments.is_empty())
+        + usize::from(has_subcommands);
 
     replies.map(fields.len() + more);
     for (name, text) in fields {
@@ -61,6 +66,10 @@ fn document(replies: &mut Replies, command: &Command) {
         replies.bulk(deprecated.since);
         replies.bulk("replaced_by");
         replies.bulk(deprecated.replaced_by);
+    }
+    if !arguments.is_empty() {
+        replies.bulk("arguments");
+        syntax::list(replies, &arguments, command.keys.len());
     }
     if has_subcommands {
         replies.bulk("subcommands");

@@ -11,6 +11,7 @@ pub(crate) static COMMAND: Command = Command {
     group: Group::Server,
     complexity: "O(commands asked for)",
     arity: -2,
+    arguments: "[command-name]...",
     flags: &[Flag::Loading, Flag::Stale],
     categories: &[Category::Connection],
     tips: &["nondeterministic_output_order"],

@@ -12,6 +12,7 @@ pub(crate) static COMMAND: Command = Command {
     group: Group::Server,
     complexity: "O(commands)",
     arity: -2,
+    arguments: "[FILTERBY filterby(MODULE module-name|ACLCAT category|PATTERN pattern:pattern)]",
     flags: &[Flag::Loading, Flag::Stale],
     categories: &[Category::Connection],
     tips: &["nondeterministic_output_order"],

@@ -12,6 +12,7 @@ pub(crate) static COMMAND: Command = Command {
     group: Group::Server,
     complexity: "O(settings named)",
     arity: -3,
+    arguments: "parameter{parameter}...",
     flags: &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale],
     differences: "Knows the parameters of settings.md and those that clients ask for.",
     run,

@@ -12,6 +12,7 @@ pub(crate) static COMMAND: Command = Command {
     group: Group::Server,
     complexity: "O(settings named)",
     arity: -4,
+    arguments: "parameter_value{parameter, value}...",
     flags: &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale],
     tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
     differences: "maxmemory needs a restart.",

@@ -9,6 +9,7 @@ pub(crate) static COMMAND: Command = Command {
     group: Group::Server,
     complexity: "O(1)",
     arity: 3,
+    arguments: "event",
     flags: &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale],
     tips: &[
         "nondeterministic_output",

@@ -9,6 +9,7 @@ pub(crate) static COMMAND: Command = Command {
     group: Group::Server,
     complexity: "O(commands named)",
     arity: -2,
+    arguments: "[command]...",
     flags: &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale],
     tips: &[
         "nondeterministic_output",

@@ -15,6 +15,7 @@ pub(crate) static COMMAND: Command = Command {
     group: Group::Server,
     complexity: "O(length of the value)",
     arity: -3,
+    arguments: "key:key, [SAMPLES count:integer]",
     flags: &[Flag::Readonly],
     keys: &[Keys::at(2, &["RO"])],
     differences: "Exact for the newest version; older ones that snapshots need are not counted.",

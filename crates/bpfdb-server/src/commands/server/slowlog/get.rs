@@ -11,6 +11,7 @@ pub(crate) static COMMAND: Command = Command {
     group: Group::Server,
     complexity: "O(entries returned)",
     arity: -2,
+    arguments: "[count:integer]",
     flags: &[Flag::Admin, Flag::Loading, Flag::Stale],
     tips: &["request_policy:all_nodes", "nondeterministic_output"],
     differences: "Commands that user space executed.",
