@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use bpfdb_tests::namespace;
 use bpfdb_tests::process::dies_with_us;
+use nix::sys::signal::Signal;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_bpfdb");
 /// Longer than a busy machine takes for anything.
@@ -49,9 +50,13 @@ impl Served {
         }
     }
 
-    fn stop(mut self) {
+    fn signal(&self, signal: Signal) {
         let pid = nix::unistd::Pid::from_raw(self.child.id() as i32);
-        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).expect("kill");
+        nix::sys::signal::kill(pid, signal).expect("kill");
+    }
+
+    fn stop(mut self) {
+        self.signal(Signal::SIGTERM);
         assert!(self.child.wait().expect("wait").success());
     }
 
@@ -275,6 +280,32 @@ fn a_file_configures_and_flags_win() {
         message.contains("line 1: there is no setting maxclinets; did you mean maxclients?"),
         "{message}"
     );
+}
+
+/// Who rotates the log moves it away and sends SIGHUP: what comes then is in a new file.
+#[test]
+fn sighup_opens_the_log_anew() {
+    let folder = alone().folder;
+    let (log, old) = (folder.join("log"), folder.join("log.1"));
+    let server = Served::start(0, &["--logfile", log.to_str().expect("a path")]);
+    assert_eq!(server.ask(&["PING"]), "+PONG");
+    std::fs::rename(&log, &old).expect("moved away");
+    server.signal(Signal::SIGHUP);
+    let until = Instant::now() + PATIENCE;
+    while !log.exists() {
+        assert!(Instant::now() < until, "no new log");
+        thread::sleep(Duration::from_millis(5));
+    }
+    let before = std::fs::read_to_string(&old).expect("the old log");
+    assert!(before.contains("listening"), "{before}");
+    server.stop();
+    let after = std::fs::read_to_string(&log).expect("the new log");
+    assert!(
+        after.contains("stop") && !after.contains("listening"),
+        "{after}"
+    );
+    let unchanged = std::fs::read_to_string(&old).expect("the old log");
+    assert_eq!(unchanged, before);
 }
 
 #[test]
