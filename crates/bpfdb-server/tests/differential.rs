@@ -42,7 +42,7 @@ fn value(kind: usize, seed: u8) -> Vec<u8> {
 /// A command that both know, its name in letters of any size.
 fn command(prefix: String) -> impl Strategy<Value = Words> {
     let pick = (
-        0..34u8,
+        0..50u8,
         0..8usize,
         0..8usize,
         0..20usize,
@@ -80,7 +80,24 @@ fn command(prefix: String) -> impl Strategy<Value = Words> {
             30 => ("set", vec![ka, v, b"NX".to_vec()]),
             31 => ("set", vec![ka, v, b"get".to_vec(), b"XX".to_vec()]),
             32 => ("set", vec![ka, v, b"nx".to_vec(), b"xx".to_vec()]),
-            _ => ("select", vec![b"0".to_vec()]),
+            33 => ("select", vec![b"0".to_vec()]),
+            34 => (
+                "setrange",
+                vec![ka, n(i64::from(seed)), value(kind % 12, seed)],
+            ),
+            35 => ("getrange", vec![ka, n(i64::from(seed) - 128), n(-3)]),
+            36 => ("copy", vec![ka, kb, b"replace".to_vec()]),
+            37 => ("rename", vec![ka, kb]),
+            38 => ("msetnx", vec![ka, v, kb, b"y".to_vec()]),
+            39 => ("getset", vec![ka, v]),
+            40 => ("setbit", vec![ka, n(i64::from(seed) * 9), b"1".to_vec()]),
+            41 => ("incrbyfloat", vec![ka, b"1.5".to_vec()]),
+            42 => ("bitcount", vec![ka]),
+            43 => ("watch", vec![ka, kb]),
+            44 => ("unwatch", vec![]),
+            45 => ("discard", vec![]),
+            46 | 47 => ("multi", vec![]),
+            _ => ("exec", vec![]),
         };
         let name = name
             .bytes()
@@ -152,23 +169,40 @@ fn compare(redis: &Redis, server: &TestServer, commands: &[Words], pieces: &Piec
 }
 
 fn run(cases: u32, commands: std::ops::Range<usize>, pieces: impl Strategy<Value = Pieces>) {
-    let (redis, server) = (Redis::start(), TestServer::shared());
+    run_with(
+        &Redis::start(),
+        &TestServer::shared(),
+        cases,
+        commands,
+        pieces,
+    );
+}
+
+fn run_with(
+    redis: &Redis,
+    server: &TestServer,
+    cases: u32,
+    commands: std::ops::Range<usize>,
+    pieces: impl Strategy<Value = Pieces>,
+) {
     let config = Config {
         cases,
         failure_persistence: None,
         max_shrink_iters: 200,
         ..Config::default()
     };
-    let random = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
-    let mut runner = TestRunner::new_with_rng(config, random);
     let own = prefix();
+    let mut seed = [0; 32];
+    seed[..own.len()].copy_from_slice(own.as_bytes());
+    let random = TestRng::from_seed(RngAlgorithm::ChaCha, &seed);
+    let mut runner = TestRunner::new_with_rng(config, random);
     let commands = proptest::collection::vec(command(own.clone()), commands);
     runner
         .run(&(commands, pieces), |(mut commands, pieces)| {
             // Begins without keys, whatever the case before left behind.
             let keys = (0..8).map(|number| key(&own, number));
             commands.insert(0, std::iter::once(b"del".to_vec()).chain(keys).collect());
-            compare(&redis, &server, &commands, &pieces);
+            compare(redis, server, &commands, &pieces);
             Ok(())
         })
         .unwrap_or_else(|failure| match failure {
@@ -206,6 +240,17 @@ fn one_command_after_the_other() {
 #[test]
 fn deep_pipelines() {
     run(60, 1..200, Just(Vec::new()));
+}
+
+/// Each with keys of its own: what the others do at the same time must not show.
+#[test]
+fn many_connections_with_deep_pipelines() {
+    let (redis, server) = (Redis::start(), TestServer::shared());
+    thread::scope(|scope| {
+        for _ in 0..6 {
+            scope.spawn(|| run_with(&redis, &server, 12, 100..600, Just(Vec::new())));
+        }
+    });
 }
 
 #[test]
