@@ -71,6 +71,7 @@ int bpfdb_reap(void *ctx)
 SEC("raw_tp")
 int bpfdb_reclaim(struct bpf_raw_tracepoint_args *ctx)
 {
+	spares_release(ctx->args[0]);
 	return reclaim_from_class(ctx->args[0], config.pages_max);
 }
 

@@ -26,7 +26,7 @@
 #define BPFDB_INDEX_BPF_H
 
 #include "hash.bpf.h"
-#include "slab.bpf.h"
+#include "reclaim.bpf.h"
 
 static __always_inline u32 home_level(u64 home)
 {

@@ -12,7 +12,9 @@
  *  3. A slab's class changes only while its word says "no free slot" and
  *     between two changes of the word: who reads word, class, and succeeds in
  *     a CAS on that word has taken a slot of that class.
- *  4. Nothing here waits: a program may interrupt another at any instruction,
+ *  4. A slot is taken from its slab, and so keeps the page, while it is the spare
+ *     of a shard: freed there, not yet in the slab's list.
+ *  5. Nothing here waits: a program may interrupt another at any instruction,
  *     and the interrupted one's CAS fails and is tried again.
  *
  * A freed slot may still be read by a program that found it earlier. Such
@@ -74,6 +76,40 @@ static __always_inline u64 slab_word(u64 head, u64 free, u64 tag_from)
 static __always_inline u32 slab_free_slots(u64 word)
 {
 	return (word >> BPFDB_SLAB_FREE_SHIFT) & BPFDB_SLAB_FREE_MASK;
+}
+
+/* ---- Spares ----------------------------------------------------------------- */
+
+/*
+ * An overwrite takes a slot and frees one of the same class. Handed from the one
+ * to the other it costs no access to slab and slot: the link that freeing writes
+ * into the slot is a cache miss, and the CAS behind it waits for that.
+ */
+static __always_inline u64 *spares_of(u32 shard)
+{
+	u64 of = shard;
+
+	OPAQUE(of);
+	return engine.spares[of % BPFDB_ALLOC_SHARDS].slots;
+}
+
+static __always_inline u64 spare_take(u64 *spares, u32 class)
+{
+	u64 *spare = spares + class % BPFDB_CLASS_ENTRIES;
+
+	return LOAD(*spare) ? SWAP(spare, 0) : 0;
+}
+
+static __always_inline bool spare_keep(u64 *spares, u32 class, u64 address)
+{
+	u64 *spare = spares + class % BPFDB_CLASS_ENTRIES;
+
+	return !LOAD(*spare) && CAS(spare, 0, address) == 0;
+}
+
+static __always_inline u32 this_shard(void)
+{
+	return bpf_get_smp_processor_id() % BPFDB_ALLOC_SHARDS;
 }
 
 /* ---- Lists of slabs: head is slab | tag, links are in the slabs ---------- */
@@ -166,94 +202,6 @@ static __always_inline void page_give_back(u32 page)
 		ADD(&engine.pages_free_count.value, 1);
 	else
 		COUNT(memory_lost);
-}
-
-struct reclaim {
-	u32 class;
-	u32 found;
-	u32 first, last; /* slabs in use, to be put back as one chain */
-};
-
-static __always_inline bool slab_claim_empty(struct bpfdb_slab *slab, u32 class)
-{
-	u64 word = LOAD(slab->word);
-
-	return LOAD(slab->class_) == class && slab_free_slots(word) == class_capacity(class) &&
-	       CAS(&slab->word, word, slab_word(BPFDB_SLAB_NONE, 0, word)) == word;
-}
-
-static long reclaim_slab(u64 i, struct reclaim *r)
-{
-	u32 page;
-	struct bpfdb_slab *slab;
-
-	if (r->class >= BPFDB_CLASSES)
-		return 1;
-	/* `listed` stays set: nobody else lists it, before or after. */
-	page = list_pop(&class_at(r->class)->partial);
-	slab = page ? slab_of_page(page) : NULL;
-	if (!slab)
-		return 1;
-	if (slab_claim_empty(slab, r->class)) {
-		ADD(&class_at(r->class)->slabs, -1);
-		COUNT(pages_reclaimed);
-		page_give_back(page);
-		r->found++;
-		return 0;
-	}
-	/* Still in use. If it has free slots it stays listed, through us. */
-	if (!slab_free_slots(LOAD(slab->word))) {
-		(void)SWAP(&slab->listed, 0);
-		if (!slab_free_slots(LOAD(slab->word)) || CAS(&slab->listed, 0, 1))
-			return 0;
-	}
-	STORE(slab->next, r->first);
-	r->first = page;
-	if (!r->last)
-		r->last = page;
-	return 0;
-}
-
-static __always_inline void list_push_chain(u64 *list, u32 first, struct bpfdb_slab *last)
-{
-	repeat(i, BPFDB_READ_TRIES)
-	{
-		u64 head = LOAD(*list);
-
-		STORE(last->next, (u32)head);
-		if (CAS(list, head, ((head & ~(LIST_TAG - 1)) + LIST_TAG) | first) == head)
-			return;
-	}
-	COUNT(memory_lost);
-}
-
-/*
- * Looks through up to `depth` slabs of `class` that have free slots, and gives
- * back the pages of those that nobody uses. Returns how many.
- */
-__noinline int reclaim_from_class(u32 class, u32 depth)
-{
-	struct reclaim r = {.class = class};
-	struct bpfdb_slab *last;
-
-	bpf_loop(depth, reclaim_slab, &r, 0);
-	last = r.last ? slab_of_page(r.last) : NULL;
-	if (last)
-		list_push_chain(&class_at(class)->partial, r.first, last);
-	return r.found;
-}
-
-/* Slabs looked at in each class when an allocation finds every page taken;
- * user space has the programs look at all of them (bpfdb_reclaim). */
-#define RECLAIM_DEPTH 32
-
-/* Empty slabs of any class become pages for all. True if there were any. */
-__noinline int bpfdb_memory_reclaim(void)
-{
-	u32 found = 0;
-
-	repeat(class, BPFDB_CLASSES) found += reclaim_from_class(class, RECLAIM_DEPTH);
-	return found;
 }
 
 /* A page for the index or for a class; 0 if there is none. Its content is
@@ -377,7 +325,7 @@ static __always_inline u64 slot_from_list(u32 class, u32 *page)
  */
 __noinline u64 bpfdb_slot_alloc(u32 size)
 {
-	u32 class, shard = bpf_get_smp_processor_id() % BPFDB_ALLOC_SHARDS;
+	u32 class, shard = this_shard();
 	u64 address;
 	u32 page;
 
@@ -386,6 +334,9 @@ __noinline u64 bpfdb_slot_alloc(u32 size)
 	class = class_of_size(size);
 	if (class >= BPFDB_CLASSES)
 		return 0;
+	address = spare_take(spares_of(shard), class);
+	if (likely(address))
+		return address;
 	page = LOAD(class_at(class)->open[shard]);
 	address = page ? slab_pop(page, class) : 0;
 	if (likely(address))
@@ -400,8 +351,9 @@ __noinline u64 bpfdb_slot_alloc(u32 size)
 	return address;
 }
 
-/* Gives a slot back. The class comes from the slab. */
-__noinline int bpfdb_slot_free(u64 address)
+/* Puts a slot into the list of its slab, or makes it the spare of a shard (0: of
+ * none). The class comes from the slab. */
+static __always_inline int slot_return(u64 address, u64 *spares)
 {
 	u32 page = page_of(address), class, free = 0;
 	u64 grain = (address & (BPFDB_PAGE_SIZE - 1)) / BPFDB_GRAIN, word;
@@ -414,6 +366,8 @@ __noinline int bpfdb_slot_free(u64 address)
 	class = LOAD(slab->class_);
 	if (class >= BPFDB_CLASSES)
 		return BPFDB_CORRUPT;
+	if (spares && likely(spare_keep(spares, class, address)))
+		return BPFDB_OK;
 	repeat(i, BPFDB_READ_TRIES)
 	{
 		word = LOAD(slab->word);
@@ -432,6 +386,12 @@ __noinline int bpfdb_slot_free(u64 address)
 	if (!free || free + 1 == class_capacity(class))
 		slab_list(page, slab);
 	return BPFDB_OK;
+}
+
+/* Gives a slot back. */
+__noinline int bpfdb_slot_free(u64 address)
+{
+	return slot_return(address, spares_of(this_shard()));
 }
 
 #endif

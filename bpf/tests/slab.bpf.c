@@ -140,10 +140,33 @@ TEST(empty_slabs_are_reclaimed)
 	count = chain_count(last);
 	EXPECT(count == 640);
 	EXPECT(chain_free(last) == count);
+	spares_release(class_of_size(1000));
 	found = reclaim_from_class(class_of_size(1000), 64);
 	/* Ten slabs; the open one of this processor is not in the list. */
 	EXPECT(found >= 9);
 	EXPECT(engine.pages_free_count.value == free + found);
+	return 0;
+}
+
+TEST(a_slot_that_was_freed_is_the_next_of_its_class)
+{
+	u64 first = bpfdb_slot_alloc(5000), second = bpfdb_slot_alloc(5000), word;
+	u32 class = class_of_size(5000);
+	struct bpfdb_slab *slab;
+
+	EXPECT(first && second && first != second);
+	EXPECT(bpfdb_slot_free(first) == BPFDB_OK);
+	slab = slab_of_page(page_of(first));
+	EXPECT(slab);
+	word = slab->word;
+	/* A spare is not in its slab, and is no other class's. */
+	EXPECT(bpfdb_slot_alloc(5001) == first);
+	EXPECT(slab->word == word);
+	EXPECT(bpfdb_slot_free(first) == BPFDB_OK);
+	EXPECT(bpfdb_slot_free(second) == BPFDB_OK);
+	EXPECT(spares_release(class) == 1);
+	EXPECT(spares_release(class) == 0);
+	EXPECT(slab->word != word);
 	return 0;
 }
 
@@ -216,7 +239,7 @@ TEST(a_stale_slab_word_does_not_come_back)
 
 	EXPECT(address && slab);
 	word = slab->word;
-	EXPECT(bpfdb_slot_free(address) == BPFDB_OK);
+	EXPECT(slot_return(address, NULL) == BPFDB_OK);
 	again = bpfdb_slot_alloc(100);
 	/* The same slot, head and number of free slots; another tag. */
 	EXPECT(again == address);

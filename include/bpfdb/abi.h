@@ -334,6 +334,11 @@ struct bpfdb_class {
 	__u32 open[BPFDB_ALLOC_SHARDS]; /* slab that a processor allocates from */
 };
 
+/* Slots that one shard of processors keeps ready, one of each size class; 0: none. */
+struct bpfdb_spares {
+	__u64 slots[BPFDB_CLASS_ENTRIES];
+};
+
 struct bpfdb_engine {
 	__u32 abi_version;
 	__u32 initialized;
@@ -360,6 +365,7 @@ struct bpfdb_engine {
 	struct bpfdb_line expiry_due; /* no record is to be removed before */
 	struct bpfdb_line index_generation; /* index pages ever made */
 	struct bpfdb_class classes[BPFDB_CLASS_ENTRIES];
+	struct bpfdb_spares spares[BPFDB_ALLOC_SHARDS];
 };
 
 /* Redis commands that the kernel answers, by which it counts them. */

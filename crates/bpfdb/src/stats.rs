@@ -111,6 +111,7 @@ impl Stats {
             counters: counters(maps)?,
         };
         stats.add_pages(slabs);
+        stats.add_spares(&state.spares);
         stats.add_sessions(sessions);
         Ok(stats)
     }
@@ -127,6 +128,15 @@ impl Stats {
                 class.pages += 1;
                 class.slots += slots;
                 class.used += slots.saturating_sub(free);
+            }
+        }
+    }
+
+    /// What a shard of processors keeps ready is free, though its slab does not say so.
+    fn add_spares(&mut self, spares: &[abi::bpfdb_spares]) {
+        for shard in spares {
+            for (class, &slot) in self.classes.iter_mut().zip(&shard.slots) {
+                class.used = class.used.saturating_sub(u64::from(slot != 0));
             }
         }
     }
