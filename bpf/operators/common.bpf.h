@@ -49,6 +49,25 @@ static __always_inline int key_prepare(struct bpfdb_session *s)
 	return BPFDB_OK;
 }
 
+/*
+ * Loads the home of the session's key, whose value nobody asks for: the processor
+ * fetches the cache line while the caller does something else, like copying a value,
+ * and the operator that follows need not wait for it.
+ */
+static __always_inline void record_prefetch(struct bpfdb_session *s)
+{
+	u32 depth = LOAD(engine.directory_depth.value), slot, *entry;
+	void *memory;
+
+	if (key_prepare(s) != BPFDB_OK)
+		return;
+	slot = directory_slot(s->hash, depth);
+	entry = bpf_map_lookup_elem(&directory, &slot);
+	memory = entry ? page_memory(LOAD(*entry) & 0xffffff) : NULL;
+	if (memory)
+		(void)LOAD(cell_in(memory, home_of(s->hash))->home);
+}
+
 /* The record of the session's key: OK with *cell, *address and the header read
  * before the key was compared; NOT_FOUND; RETRY; CORRUPT. */
 static __always_inline int record_find(struct bpfdb_session *s, struct bpfdb_cell **cell,
