@@ -175,6 +175,27 @@ static __always_inline int arg_to_key(struct bpfdb_connection *c, struct bpfdb_s
 	return DONE;
 }
 
+/*
+ * In a pipeline the next request often looks like this one, and its record is a cache
+ * miss. Fetches what would be its record while this one is answered: c->at is where
+ * it begins, and its key would be as far behind as this one's, at c->arg. A wrong
+ * guess fetches something that nobody needs.
+ */
+static __always_inline void next_prefetch(struct bpfdb_connection *c)
+{
+	u32 len = c->arg_len, at = c->at + c->arg - c->request;
+	u64 offset = at - c->window_at;
+	const u8 *from;
+
+	if (!len || len > BPFDB_INLINE_MAX || at + BPFDB_INLINE_MAX > c->window_end)
+		return;
+	OPAQUE(offset);
+	offset &= BPFDB_WINDOW - 1;
+	from = c->window + offset;
+	home_prefetch(hash_inline_key(low_bytes(load8(from), len),
+				      len > 8 ? low_bytes(load8(from + 8), len - 8) : 0, len));
+}
+
 static __always_inline int key_next(struct bpfdb_connection *c, struct bpfdb_session *s)
 {
 	int result = arg_next(c);

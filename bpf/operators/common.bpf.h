@@ -50,22 +50,18 @@ static __always_inline int key_prepare(struct bpfdb_session *s)
 }
 
 /*
- * Loads the home of the session's key, whose value nobody asks for: the processor
- * fetches the cache line while the caller does something else, like copying a value,
- * and the operator that follows need not wait for it.
+ * Loads the home of a key, and nobody asks what is there: the processor fetches the
+ * cache line while the caller does something else, like copying a value, and the
+ * operator that follows need not wait for it.
  */
-static __always_inline void record_prefetch(struct bpfdb_session *s)
+static __always_inline void home_prefetch(u64 hash)
 {
-	u32 depth = LOAD(engine.directory_depth.value), slot, *entry;
-	void *memory;
+	u32 slot = directory_slot(hash, LOAD(engine.directory_depth.value));
+	u32 *entry = bpf_map_lookup_elem(&directory, &slot);
+	void *memory = entry ? page_memory(LOAD(*entry) & 0xffffff) : NULL;
 
-	if (key_prepare(s) != BPFDB_OK)
-		return;
-	slot = directory_slot(s->hash, depth);
-	entry = bpf_map_lookup_elem(&directory, &slot);
-	memory = entry ? page_memory(LOAD(*entry) & 0xffffff) : NULL;
 	if (memory)
-		(void)LOAD(cell_in(memory, home_of(s->hash))->home);
+		(void)LOAD(cell_in(memory, home_of(hash))->home);
 }
 
 /* The record of the session's key: OK with *cell, *address and the header read

@@ -28,8 +28,8 @@ static __always_inline int set_always(struct sk_msg_md *m, struct bpfdb_connecti
 	int status;
 
 	room_until(c, c->at);
-	if (len > BPFDB_INLINE_MAX)
-		record_prefetch(s);
+	if (len > BPFDB_INLINE_MAX && key_prepare(s) == BPFDB_OK)
+		home_prefetch(s->hash);
 	status = value_from(c, s, arg, len);
 	if (status == BPFDB_OK) {
 		s->expires = c->deadline;

@@ -18,6 +18,7 @@ __noinline int command_get(struct sk_msg_md *m, struct bpfdb_connection *c NONNU
 	result = key_next(c, s);
 	if (result != DONE)
 		return result;
+	next_prefetch(c);
 	room_until(c, c->at);
 	repeat(i, COPY_TRIES)
 	{
