@@ -203,6 +203,14 @@ static __always_inline int key_next(struct bpfdb_connection *c, struct bpfdb_ses
 	return result == DONE ? arg_to_key(c, s) : result;
 }
 
+/* A key and the argument behind it, which then is the one parsed last. */
+static __always_inline int key_and_arg(struct bpfdb_connection *c, struct bpfdb_session *s)
+{
+	int result = key_next(c, s);
+
+	return result == DONE ? arg_next(c) : result;
+}
+
 /* Copies the argument parsed last to map memory; len <= BPFDB_VALUE_MAX. */
 static __always_inline void arg_copy(struct bpfdb_connection *c, void *to, u32 len)
 {

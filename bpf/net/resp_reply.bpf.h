@@ -27,6 +27,16 @@ static __always_inline void room_until(struct bpfdb_connection *c, u32 at)
 		c->room = at;
 }
 
+/* A key is all that follows the command's name; the reply may be written over both. */
+static __always_inline int key_alone(struct bpfdb_connection *c, struct bpfdb_session *s)
+{
+	int result = c->argc == 1 ? key_next(c, s) : SLOW;
+
+	if (result == DONE)
+		room_until(c, c->at);
+	return result;
+}
+
 /* Enough for this reply and, if more requests are waiting, for replies like it. */
 static __always_inline u32 gap_size(const struct bpfdb_connection *c, u32 len)
 {

@@ -153,15 +153,10 @@ static __always_inline int counter_add(struct sk_msg_md *m, struct bpfdb_connect
 				       struct bpfdb_session *s, s64 delta)
 {
 	bool own = short_needed(s);
-	int status = BPFDB_CONFLICT;
+	int status;
 
 	room_until(c, c->at);
-	repeat(i, BPFDB_COMMAND_TRIES)
-	{
-		status = counter_once(c, s, delta, own);
-		if (status != BPFDB_CONFLICT || !own)
-			break;
-	}
+	status = WITHOUT_CONFLICT(own, counter_once(c, s, delta, own));
 	if (status == NOT_AN_INTEGER)
 		return SLOW;
 	if (status >= BPFDB_FIRST_ERROR)

@@ -61,7 +61,7 @@ __noinline int command_expire(struct sk_msg_md *m, struct bpfdb_connection *c NO
 			      struct bpfdb_session *s NONNULL, u32 unit)
 {
 	bool own = short_needed(s);
-	int result, status = BPFDB_CONFLICT;
+	int result, status;
 
 	/* NX, XX, GT and LT are the daemon's. */
 	if (c->argc != 2)
@@ -72,12 +72,7 @@ __noinline int command_expire(struct sk_msg_md *m, struct bpfdb_connection *c NO
 	if (result != DONE)
 		return result;
 	room_until(c, c->at);
-	repeat(i, BPFDB_COMMAND_TRIES)
-	{
-		status = expire_once(c, s, own);
-		if (status != BPFDB_CONFLICT || !own)
-			break;
-	}
+	status = WITHOUT_CONFLICT(own, expire_once(c, s, own));
 	if (status >= BPFDB_FIRST_ERROR)
 		return reply_error(m, c, s, status);
 	return reply_header(m, c, ':', c->need);
@@ -101,12 +96,9 @@ __noinline int command_ttl(struct sk_msg_md *m, struct bpfdb_connection *c NONNU
 	int result, status;
 	u32 start;
 
-	if (c->argc != 1)
-		return SLOW;
-	result = key_next(c, s);
+	result = key_alone(c, s);
 	if (result != DONE)
 		return result;
-	room_until(c, c->at);
 	status = bpfdb_get(s);
 	if (status >= BPFDB_FIRST_ERROR)
 		return reply_error(m, c, s, status);

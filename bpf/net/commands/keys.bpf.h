@@ -5,7 +5,7 @@
 
 #include "transaction.bpf.h"
 
-/* All keys once: OK with their number that there was in c->need, or an Error. */
+/* All keys: OK with the number of those that there were in c->need, or an Error. */
 static __always_inline int keys_delete(struct bpfdb_connection *c, struct bpfdb_session *s)
 {
 	repeat(i, c->argc)
@@ -20,6 +20,16 @@ static __always_inline int keys_delete(struct bpfdb_connection *c, struct bpfdb_
 		c->need += status == BPFDB_FOUND;
 	}
 	return BPFDB_OK;
+}
+
+static __always_inline int delete_once(struct bpfdb_connection *c, struct bpfdb_session *s,
+				       bool own, u32 first)
+{
+	int status = short_begin(s, own, SHORT_WRITE);
+
+	c->at = first;
+	c->need = 0;
+	return short_end(s, own, status == BPFDB_OK ? keys_delete(c, s) : status);
 }
 
 static __always_inline int keys_count(struct bpfdb_connection *c, struct bpfdb_session *s)
@@ -43,23 +53,14 @@ __noinline int command_del(struct sk_msg_md *m, struct bpfdb_connection *c NONNU
 {
 	bool own = short_needed(s) && c->argc > 1;
 	u32 first = c->at;
-	int result, status = BPFDB_CONFLICT;
+	int result, status;
 
 	if (!c->argc)
 		return SLOW;
 	result = args_check(c, c->argc, 1);
 	if (result != DONE)
 		return result;
-	repeat(i, BPFDB_COMMAND_TRIES)
-	{
-		c->at = first;
-		c->need = 0;
-		status = short_begin(s, own, SHORT_WRITE);
-		if (status == BPFDB_OK)
-			status = short_end(s, own, keys_delete(c, s));
-		if (status != BPFDB_CONFLICT || !own)
-			break;
-	}
+	status = WITHOUT_CONFLICT(own, delete_once(c, s, own, first));
 	c->at = c->end;
 	room_until(c, c->request);
 	if (status >= BPFDB_FIRST_ERROR)

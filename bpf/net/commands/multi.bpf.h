@@ -87,27 +87,28 @@ static __always_inline int mset_all(struct bpfdb_connection *c, struct bpfdb_ses
 	return BPFDB_OK;
 }
 
+static __always_inline int mset_once(struct bpfdb_connection *c, struct bpfdb_session *s, bool own,
+				     u32 first)
+{
+	int status = short_begin(s, own, SHORT_WRITE);
+
+	c->at = first;
+	return short_end(s, own, status == BPFDB_OK ? mset_all(c, s) : status);
+}
+
 __noinline int command_mset(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
 			    struct bpfdb_session *s NONNULL)
 {
 	bool own = short_needed(s) && c->argc > 2;
 	u32 first = c->at;
-	int result, status = BPFDB_CONFLICT;
+	int result, status;
 
 	if (!c->argc || c->argc % 2)
 		return SLOW;
 	result = args_check(c, c->argc, 2);
 	if (result != DONE)
 		return result;
-	repeat(i, BPFDB_COMMAND_TRIES)
-	{
-		c->at = first;
-		status = short_begin(s, own, SHORT_WRITE);
-		if (status == BPFDB_OK)
-			status = short_end(s, own, mset_all(c, s));
-		if (status != BPFDB_CONFLICT || !own)
-			break;
-	}
+	status = WITHOUT_CONFLICT(own, mset_once(c, s, own, first));
 	c->at = c->end;
 	room_until(c, c->request);
 	if (status != BPFDB_OK)

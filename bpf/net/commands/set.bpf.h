@@ -41,10 +41,8 @@ static __always_inline int set_always(struct sk_msg_md *m, struct bpfdb_connecti
 __noinline int command_set(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
 			   struct bpfdb_session *s NONNULL)
 {
-	int result = key_next(c, s);
+	int result = key_and_arg(c, s);
 
-	if (result == DONE)
-		result = arg_next(c);
 	if (result != DONE)
 		return result;
 	c->deadline = 0;
@@ -112,14 +110,7 @@ static __always_inline int set_if(struct bpfdb_connection *c, struct bpfdb_sessi
 		if (status >= BPFDB_FIRST_ERROR || !set_wanted(c, status))
 			return status;
 	}
-	status = BPFDB_CONFLICT;
-	repeat(i, BPFDB_COMMAND_TRIES)
-	{
-		status = set_if_once(c, s, own, arg, len);
-		if (status != BPFDB_CONFLICT || !own)
-			break;
-	}
-	return status;
+	return WITHOUT_CONFLICT(own, set_if_once(c, s, own, arg, len));
 }
 
 __noinline int command_setnx(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
@@ -129,9 +120,7 @@ __noinline int command_setnx(struct sk_msg_md *m, struct bpfdb_connection *c NON
 
 	if (c->argc != 2)
 		return SLOW;
-	result = key_next(c, s);
-	if (result == DONE)
-		result = arg_next(c);
+	result = key_and_arg(c, s);
 	if (result != DONE)
 		return result;
 	room_until(c, c->at);
@@ -205,9 +194,7 @@ __noinline int command_set_if(struct sk_msg_md *m, struct bpfdb_connection *c NO
 
 	if (c->argc < 2 || c->argc > 2 + SET_OPTIONS_MAX)
 		return SLOW;
-	result = key_next(c, s);
-	if (result == DONE)
-		result = arg_next(c);
+	result = key_and_arg(c, s);
 	if (result != DONE)
 		return result;
 	arg = c->arg;

@@ -13,13 +13,10 @@ __noinline int command_get(struct sk_msg_md *m, struct bpfdb_connection *c NONNU
 {
 	int result, status;
 
-	if (c->argc != 1)
-		return SLOW;
-	result = key_next(c, s);
+	result = key_alone(c, s);
 	if (result != DONE)
 		return result;
 	next_prefetch(c);
-	room_until(c, c->at);
 	repeat(i, COPY_TRIES)
 	{
 		status = bpfdb_get(s);
@@ -39,12 +36,9 @@ __noinline int command_strlen(struct sk_msg_md *m, struct bpfdb_connection *c NO
 {
 	int result, status;
 
-	if (c->argc != 1)
-		return SLOW;
-	result = key_next(c, s);
+	result = key_alone(c, s);
 	if (result != DONE)
 		return result;
-	room_until(c, c->at);
 	status = bpfdb_get(s);
 	if (status == BPFDB_NOT_FOUND)
 		return harmless(reply_header(m, c, ':', 0));
@@ -149,24 +143,17 @@ __noinline int command_append(struct sk_msg_md *m, struct bpfdb_connection *c NO
 			      struct bpfdb_session *s NONNULL)
 {
 	bool own = short_needed(s);
-	int result, status = BPFDB_CONFLICT;
+	int result, status;
 
 	if (c->argc != 2)
 		return SLOW;
-	result = key_next(c, s);
-	if (result == DONE)
-		result = arg_next(c);
+	result = key_and_arg(c, s);
 	if (result != DONE)
 		return result;
 	if (c->arg_len > BPFDB_VALUE_MAX / 2)
 		return SLOW;
 	room_until(c, c->at);
-	repeat(i, BPFDB_COMMAND_TRIES)
-	{
-		status = append_once(c, s, own);
-		if (status != BPFDB_CONFLICT || !own)
-			break;
-	}
+	status = WITHOUT_CONFLICT(own, append_once(c, s, own));
 	if (status >= BPFDB_FIRST_ERROR)
 		return reply_error(m, c, s, status);
 	return reply_header(m, c, ':', c->need);

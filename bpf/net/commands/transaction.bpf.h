@@ -94,4 +94,20 @@ static __always_inline int short_end(struct bpfdb_session *s, bool needed, int s
 	return bpfdb_commit(s);
 }
 
+/*
+ * The outcome of `once`, done again as long as it is a conflict. Not in the client's
+ * transaction, which a conflict has failed.
+ */
+#define WITHOUT_CONFLICT(own, once)                                                                \
+	({                                                                                         \
+		int outcome_ = BPFDB_CONFLICT;                                                     \
+		repeat(try_, BPFDB_COMMAND_TRIES)                                                  \
+		{                                                                                  \
+			outcome_ = (once);                                                         \
+			if (outcome_ != BPFDB_CONFLICT || !(own))                                  \
+				break;                                                             \
+		}                                                                                  \
+		outcome_;                                                                          \
+	})
+
 #endif
