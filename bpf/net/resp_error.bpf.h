@@ -8,6 +8,10 @@
 
 #define ERROR_TEXT_MAX 160
 
+/* Not an outcome of the engine: nothing was changed, and the daemon is to execute the
+ * command from its beginning. An Error to those who compare: it rolls back. */
+#define FOR_THE_DAEMON (BPFDB_STATUS_COUNT + 1)
+
 struct error_text {
 	u32 kind; /* enum bpfdb_error_reply */
 	u32 len;
@@ -54,13 +58,15 @@ static __always_inline int reply_error_text(struct sk_msg_md *m, struct bpfdb_co
 	return DONE;
 }
 
-/* The reply to an Error of a statement. */
+/* The reply to an Error of a statement; SLOW if that is the daemon's. */
 __noinline int reply_error(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
 			   struct bpfdb_session *s NONNULL, u32 status)
 {
 	const struct error_text *text = &error_texts[status & 63];
 	bool failed = s->state == BPFDB_TXN_FAILED;
 
+	if (status == FOR_THE_DAEMON)
+		return SLOW;
 	/* Unless it failed a transaction, the daemon tries again: it can wait for
 	 * memory, or for another processor that was interrupted in an operator. */
 	if (!failed && (status == BPFDB_MEMORY_PENDING || status == BPFDB_CONFLICT))

@@ -103,6 +103,27 @@ static __always_inline int reply_pong(struct sk_msg_md *m, struct bpfdb_connecti
 	return reply_word(m, c, WORD('+', 'P', 'O', 'N', 'G', '\r', '\n', 0), 7);
 }
 
+/* What TYPE says of a value, and of none. */
+static __always_inline int reply_string_type(struct sk_msg_md *m, struct bpfdb_connection *c)
+{
+	u8 *p;
+
+	if (!room_make(m, c, 9))
+		return NO_ROOM;
+	p = ROOM(m, 9);
+	if (!p)
+		return NO_ROOM;
+	*(u64 *)p = WORD('+', 's', 't', 'r', 'i', 'n', 'g', '\r');
+	p[8] = '\n';
+	c->out += 9;
+	return DONE;
+}
+
+static __always_inline int reply_no_type(struct sk_msg_md *m, struct bpfdb_connection *c)
+{
+	return reply_word(m, c, WORD('+', 'n', 'o', 'n', 'e', '\r', '\n', 0), 7);
+}
+
 static __always_inline int reply_nil(struct sk_msg_md *m, struct bpfdb_connection *c)
 {
 	if (unlikely(c->resp3))

@@ -146,6 +146,15 @@ __noinline int bpfdb_get(struct bpfdb_session *s NONNULL)
 	return status;
 }
 
+/* The same without a transaction, and not counted: for who wants to know whether a
+ * lock is worth its while. */
+__noinline int bpfdb_peek(struct bpfdb_session *s NONNULL)
+{
+	int status = key_prepare(s);
+
+	return status == BPFDB_OK ? get_again(s, LATEST) : status;
+}
+
 __noinline int bpfdb_get_for_update(struct bpfdb_session *s NONNULL)
 {
 	return get_stateful(s, BPFDB_LOCK_EXCLUSIVE, BPFDB_OP_GET_FOR_UPDATE);

@@ -9,6 +9,7 @@
  *
  *   bpfdb_begin, bpfdb_begin_read_only, bpfdb_commit, bpfdb_rollback
  *   bpfdb_get             FOUND, NOT_FOUND, Error (in a read-write transaction)
+ *   bpfdb_peek            the same without a transaction, not counted
  *   bpfdb_get_for_update  the same, with an exclusive lock
  *   bpfdb_set             OK, Error; takes over the slot of bpfdb_value_alloc
  *   bpfdb_delete          FOUND, NOT_FOUND, Error

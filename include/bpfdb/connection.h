@@ -119,7 +119,7 @@ struct bpfdb_connection {
 	__u32 run; /* how many */
 	__u32 options;  /* of SET: see bpf/net/commands/set.bpf.h */
 	__u64 deadline; /* when the command's value expires; 0: never */
-	__u64 name; /* the command's, in small letters */
+	__u64 name; /* the command's, in small letters, or its number */
 	__u8 text[64];
 	__u8 window[BPFDB_WINDOW + BPFDB_WINDOW_PAD];
 };

@@ -113,9 +113,6 @@ static __always_inline bool arg_integer(struct bpfdb_connection *c, s64 *value)
 	       integer_parse(window_at(c, c->arg, BPFDB_INTEGER_MAX), c->arg_len, value);
 }
 
-/* Not an outcome of the engine: the daemon will find the words. */
-#define NOT_AN_INTEGER (BPFDB_STATUS_COUNT + 1)
-
 /*
  * Adds to the number that GET left in the session, or to 0: OK with the sum as the session's value, and as text in the connection,
  * from c->need. A subprogram, to keep the stack below the operators short.
@@ -126,9 +123,9 @@ __noinline int counter_change(struct bpfdb_connection *c NONNULL, struct bpfdb_s
 	s64 value = 0;
 
 	if (found && (!value_to_text(c, s) || !integer_parse(c->text, s->value_len, &value)))
-		return NOT_AN_INTEGER;
+		return FOR_THE_DAEMON;
 	if (__builtin_add_overflow(value, delta, &value))
-		return NOT_AN_INTEGER;
+		return FOR_THE_DAEMON;
 	c->need = integer_format(c, value);
 	return text_to_value(c, s, c->need);
 }
@@ -157,8 +154,6 @@ static __always_inline int counter_add(struct sk_msg_md *m, struct bpfdb_connect
 
 	room_until(c, c->at);
 	status = WITHOUT_CONFLICT(own, counter_once(c, s, delta, own));
-	if (status == NOT_AN_INTEGER)
-		return SLOW;
 	if (status >= BPFDB_FIRST_ERROR)
 		return reply_error(m, c, s, status);
 	return reply_text_integer(m, c, c->need, TEXT_END - c->need);

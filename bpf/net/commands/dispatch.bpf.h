@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
-/* From the name of a command to its body. Every name that the kernel answers
- * has up to eight letters: one word. */
+/* From the name of a command to its body. Nearly every name that the kernel answers
+ * has up to eight letters: one word. The others get a number, which is no such word. */
 #ifndef BPFDB_COMMANDS_DISPATCH_BPF_H
 #define BPFDB_COMMANDS_DISPATCH_BPF_H
 
@@ -11,6 +11,34 @@
 #include "set.bpf.h"
 #include "string.bpf.h"
 #include "transaction.bpf.h"
+
+enum {
+	NAME_PEXPIREAT = 1,
+	NAME_EXPIRETIME = 2,
+	NAME_PEXPIRETIME = 3,
+};
+
+#define LONG_NAME(name, a, b, c, d, e, f, g, h, i, j, k)                                           \
+	if (start == WORD(a, b, c, d, e, f, g, h) && end == WORD(i, j, k, 0, 0, 0, 0, 0))          \
+	return NAME_##name
+
+/* The number of the name parsed last, which has more than eight letters; 0: none. */
+static __always_inline u64 long_name(struct bpfdb_connection *c)
+{
+	u32 len = c->arg_len;
+	const u8 *name;
+	u64 start, end;
+
+	if (len <= 8 || len > 16)
+		return 0;
+	name = window_at(c, c->arg, 16);
+	start = load8(name) | SMALL_LETTERS;
+	end = low_bytes(load8(name + 8) | SMALL_LETTERS, len - 8);
+	LONG_NAME(PEXPIREAT, 'p', 'e', 'x', 'p', 'i', 'r', 'e', 'a', 't', 0, 0);
+	LONG_NAME(EXPIRETIME, 'e', 'x', 'p', 'i', 'r', 'e', 't', 'i', 'm', 'e', 0);
+	LONG_NAME(PEXPIRETIME, 'p', 'e', 'x', 'p', 'i', 'r', 'e', 't', 'i', 'm', 'e');
+	return 0;
+}
 
 /* `*<count>\r\n$<length>\r\n<name>\r\n`: DONE with c->name in small letters,
  * c->argc, and c->at at the first argument. */
@@ -29,6 +57,8 @@ __noinline int command_name(struct bpfdb_connection *c NONNULL)
 	if (result != DONE)
 		return result;
 	c->name = arg_word(c);
+	if (unlikely(!c->name))
+		c->name = long_name(c);
 	return c->name ? DONE : SLOW;
 }
 
@@ -66,13 +96,25 @@ static __always_inline int command_run(struct sk_msg_md *m, struct bpfdb_connect
 		return RUN(PSETEX, command_setex(m, c, s, TIME_MILLISECONDS));
 	case WORD('s', 'e', 't', 'n', 'x', 0, 0, 0): return RUN(SETNX, command_setnx(m, c, s));
 	case WORD('e', 'x', 'p', 'i', 'r', 'e', 0, 0):
-		return RUN(EXPIRE, command_expire(m, c, s, TIME_SECONDS));
+		return RUN(EXPIRE, command_expire(m, c, s, TIME_SECONDS, true));
 	case WORD('p', 'e', 'x', 'p', 'i', 'r', 'e', 0):
-		return RUN(PEXPIRE, command_expire(m, c, s, TIME_MILLISECONDS));
+		return RUN(PEXPIRE, command_expire(m, c, s, TIME_MILLISECONDS, true));
 	case WORD('t', 't', 'l', 0, 0, 0, 0, 0):
-		return RUN(TTL, command_ttl(m, c, s, TIME_SECONDS));
+		return RUN(TTL, command_ttl(m, c, s, TIME_SECONDS, true));
 	case WORD('p', 't', 't', 'l', 0, 0, 0, 0):
-		return RUN(PTTL, command_ttl(m, c, s, TIME_MILLISECONDS));
+		return RUN(PTTL, command_ttl(m, c, s, TIME_MILLISECONDS, true));
+	case WORD('t', 'y', 'p', 'e', 0, 0, 0, 0): return RUN(TYPE, command_type(m, c, s));
+	case WORD('t', 'o', 'u', 'c', 'h', 0, 0, 0): return RUN(TOUCH, command_exists(m, c, s));
+	case WORD('u', 'n', 'l', 'i', 'n', 'k', 0, 0): return RUN(UNLINK, command_del(m, c, s));
+	case WORD('p', 'e', 'r', 's', 'i', 's', 't', 0):
+		return RUN(PERSIST, command_persist(m, c, s));
+	case WORD('e', 'x', 'p', 'i', 'r', 'e', 'a', 't'):
+		return RUN(EXPIREAT, command_expire(m, c, s, TIME_SECONDS, false));
+	case NAME_PEXPIREAT:
+		return RUN(PEXPIREAT, command_expire(m, c, s, TIME_MILLISECONDS, false));
+	case NAME_EXPIRETIME: return RUN(EXPIRETIME, command_ttl(m, c, s, TIME_SECONDS, false));
+	case NAME_PEXPIRETIME:
+		return RUN(PEXPIRETIME, command_ttl(m, c, s, TIME_MILLISECONDS, false));
 	default: return SLOW;
 	}
 }

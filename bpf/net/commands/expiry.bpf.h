@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
-/* EXPIRE, PEXPIRE, TTL, PTTL. */
+/* EXPIRE, TTL, EXPIRETIME and their kin; PERSIST. */
 #ifndef BPFDB_COMMANDS_EXPIRY_BPF_H
 #define BPFDB_COMMANDS_EXPIRY_BPF_H
 
@@ -37,7 +37,8 @@ __noinline int value_copy(struct bpfdb_session *s NONNULL)
 	return value_again(s, 0);
 }
 
-/* OK with c->need: did the key have a value? */
+/* The value expires at c->deadline; 0: it stops to do so. OK with c->need: was there
+ * something to do? */
 static __always_inline int expire_once(struct bpfdb_connection *c, struct bpfdb_session *s,
 				       bool own)
 {
@@ -46,7 +47,7 @@ static __always_inline int expire_once(struct bpfdb_connection *c, struct bpfdb_
 	c->need = 0;
 	if (status == BPFDB_OK)
 		status = bpfdb_get_for_update(s);
-	if (status == BPFDB_FOUND) {
+	if (status == BPFDB_FOUND && (c->deadline || s->found_expires)) {
 		c->need = 1;
 		status = value_copy(s);
 		if (status == BPFDB_OK) {
@@ -57,41 +58,68 @@ static __always_inline int expire_once(struct bpfdb_connection *c, struct bpfdb_
 	return short_end(s, own, status);
 }
 
-__noinline int command_expire(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
-			      struct bpfdb_session *s NONNULL, u32 unit)
+/* The same with its reply. */
+static __always_inline int expire_reply(struct sk_msg_md *m, struct bpfdb_connection *c,
+					struct bpfdb_session *s)
 {
 	bool own = short_needed(s);
-	int result, status;
+	int status = WITHOUT_CONFLICT(own, expire_once(c, s, own));
+
+	if (status >= BPFDB_FIRST_ERROR)
+		return reply_error(m, c, s, status);
+	return reply_header(m, c, ':', c->need);
+}
+
+/* EXPIRE and PEXPIRE; EXPIREAT and PEXPIREAT. */
+__noinline int command_expire(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+			      struct bpfdb_session *s NONNULL, u32 unit, bool from_now)
+{
+	int result;
 
 	/* NX, XX, GT and LT are the daemon's. */
 	if (c->argc != 2)
 		return SLOW;
 	result = key_next(c, s);
 	if (result == DONE)
-		result = deadline_next(c, unit, true);
+		result = deadline_next(c, unit, from_now);
 	if (result != DONE)
 		return result;
 	room_until(c, c->at);
-	status = WITHOUT_CONFLICT(own, expire_once(c, s, own));
-	if (status >= BPFDB_FIRST_ERROR)
-		return reply_error(m, c, s, status);
-	return reply_header(m, c, ':', c->need);
+	return expire_reply(m, c, s);
 }
 
-/* What TTL tells of the value that GET found: -1 if it does not expire. */
-static __always_inline s64 time_left(const struct bpfdb_session *s, u32 unit)
+__noinline int command_persist(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+			       struct bpfdb_session *s NONNULL)
 {
-	u64 now = time_now(), expires = s->found_expires, left;
+	int result = key_alone(c, s), status;
+
+	if (result != DONE)
+		return result;
+	/* What does not expire needs no lock. */
+	if (short_needed(s)) {
+		status = bpfdb_peek(s);
+		if (status == BPFDB_NOT_FOUND || (status == BPFDB_FOUND && !s->found_expires))
+			return harmless(reply_header(m, c, ':', 0));
+	}
+	c->deadline = 0;
+	return expire_reply(m, c, s);
+}
+
+/* What is told of the value that GET found: -1 if it does not expire. */
+static __always_inline s64 time_told(const struct bpfdb_session *s, u32 unit, bool from_now)
+{
+	u64 now = from_now ? time_now() : 0, expires = s->found_expires, told;
 
 	if (!expires)
 		return -1;
-	left = expires > now ? expires - now : 0;
+	told = expires > now ? expires - now : 0;
 	/* Rounded, as Redis does. */
-	return unit == TIME_SECONDS ? (left + 500) / 1000 : left;
+	return unit == TIME_SECONDS ? (told + 500) / 1000 : told;
 }
 
+/* TTL and PTTL; EXPIRETIME and PEXPIRETIME. */
 __noinline int command_ttl(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
-			   struct bpfdb_session *s NONNULL, u32 unit)
+			   struct bpfdb_session *s NONNULL, u32 unit, bool from_now)
 {
 	int result, status;
 	u32 start;
@@ -102,7 +130,7 @@ __noinline int command_ttl(struct sk_msg_md *m, struct bpfdb_connection *c NONNU
 	status = bpfdb_get(s);
 	if (status >= BPFDB_FIRST_ERROR)
 		return reply_error(m, c, s, status);
-	start = integer_format(c, status == BPFDB_FOUND ? time_left(s, unit) : -2);
+	start = integer_format(c, status == BPFDB_FOUND ? time_told(s, unit, from_now) : -2);
 	return harmless(reply_text_integer(m, c, start, TEXT_END - start));
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
-/* DEL, EXISTS: any number of keys, counted. */
+/* DEL, UNLINK, EXISTS, TOUCH: any number of keys, counted. TYPE. */
 #ifndef BPFDB_COMMANDS_KEYS_BPF_H
 #define BPFDB_COMMANDS_KEYS_BPF_H
 
@@ -90,6 +90,19 @@ __noinline int command_exists(struct sk_msg_md *m, struct bpfdb_connection *c NO
 		return reply_error(m, c, s, status);
 	room_until(c, c->at);
 	return harmless(reply_header(m, c, ':', c->need));
+}
+
+__noinline int command_type(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+			    struct bpfdb_session *s NONNULL)
+{
+	int result = key_alone(c, s), status;
+
+	if (result != DONE)
+		return result;
+	status = bpfdb_get(s);
+	if (status >= BPFDB_FIRST_ERROR)
+		return reply_error(m, c, s, status);
+	return harmless(status == BPFDB_FOUND ? reply_string_type(m, c) : reply_no_type(m, c));
 }
 
 #endif

@@ -5,10 +5,7 @@
 
 #include "transaction.bpf.h"
 
-/* Not outcomes of the engine. */
-#define TOO_LONG (BPFDB_STATUS_COUNT + 1)
-
-/* Replies with the value of the session's key: OK, TOO_LONG or an Error. */
+/* Replies with the value of the session's key: OK, or an Error. */
 static __always_inline int mget_one(struct sk_msg_md *m, struct bpfdb_connection *c,
 				    struct bpfdb_session *s)
 {
@@ -17,12 +14,12 @@ static __always_inline int mget_one(struct sk_msg_md *m, struct bpfdb_connection
 		int status = bpfdb_get(s), result;
 
 		if (status == BPFDB_NOT_FOUND)
-			return reply_nil(m, c) == DONE ? BPFDB_OK : TOO_LONG;
+			return reply_nil(m, c) == DONE ? BPFDB_OK : FOR_THE_DAEMON;
 		if (status != BPFDB_FOUND)
 			return status;
 		result = reply_value(m, c, s);
 		if (result != AGAIN)
-			return result == DONE ? BPFDB_OK : TOO_LONG;
+			return result == DONE ? BPFDB_OK : FOR_THE_DAEMON;
 	}
 	return BPFDB_EXHAUSTED;
 }
@@ -35,7 +32,7 @@ static __always_inline int mget_all(struct sk_msg_md *m, struct bpfdb_connection
 		int status;
 
 		if (c->out > BPFDB_REPLY_BATCH)
-			return TOO_LONG;
+			return FOR_THE_DAEMON;
 		if (key_next(c, s) != DONE)
 			return BPFDB_BAD_REQUEST;
 		status = mget_one(m, c, s);
@@ -60,14 +57,15 @@ __noinline int command_mget(struct sk_msg_md *m, struct bpfdb_connection *c NONN
 	room_until(c, c->request);
 	status = short_begin(s, own, SHORT_READ);
 	if (status == BPFDB_OK) {
-		status = reply_header(m, c, '*', c->argc) == DONE ? mget_all(m, c, s) : TOO_LONG;
+		status = reply_header(m, c, '*', c->argc) == DONE ? mget_all(m, c, s)
+								  : FOR_THE_DAEMON;
 		status = short_end(s, own, status);
 	}
 	c->at = c->end;
 	if (status == BPFDB_OK)
 		return DONE;
 	c->out = out;
-	return status == TOO_LONG ? SLOW : reply_error(m, c, s, status);
+	return reply_error(m, c, s, status);
 }
 
 static __always_inline int mset_all(struct bpfdb_connection *c, struct bpfdb_session *s)

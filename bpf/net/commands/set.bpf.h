@@ -105,7 +105,7 @@ static __always_inline int set_if(struct bpfdb_connection *c, struct bpfdb_sessi
 
 	/* What will not be written needs no lock. */
 	if (own) {
-		status = bpfdb_get(s);
+		status = bpfdb_peek(s);
 		c->need = 0;
 		if (status >= BPFDB_FIRST_ERROR || !set_wanted(c, status))
 			return status;

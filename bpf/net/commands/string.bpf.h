@@ -59,7 +59,7 @@ static __always_inline int value_again(struct bpfdb_session *s, u32 added)
 	int status;
 
 	if (len > BPFDB_VALUE_MAX)
-		return BPFDB_VALUE_TOO_LARGE;
+		return FOR_THE_DAEMON;
 	status = bpfdb_value_alloc(s, len + added);
 	if (status != BPFDB_OK)
 		return status;

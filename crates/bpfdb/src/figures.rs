@@ -47,12 +47,17 @@ pub const COMMANDS: [(&str, u32); abi::BPFDB_COMMAND_COUNT as usize] = [
     ("echo", abi::BPFDB_COMMAND_ECHO),
     ("exists", abi::BPFDB_COMMAND_EXISTS),
     ("expire", abi::BPFDB_COMMAND_EXPIRE),
+    ("expireat", abi::BPFDB_COMMAND_EXPIREAT),
+    ("expiretime", abi::BPFDB_COMMAND_EXPIRETIME),
     ("get", abi::BPFDB_COMMAND_GET),
     ("incr", abi::BPFDB_COMMAND_INCR),
     ("incrby", abi::BPFDB_COMMAND_INCRBY),
     ("mget", abi::BPFDB_COMMAND_MGET),
     ("mset", abi::BPFDB_COMMAND_MSET),
+    ("persist", abi::BPFDB_COMMAND_PERSIST),
     ("pexpire", abi::BPFDB_COMMAND_PEXPIRE),
+    ("pexpireat", abi::BPFDB_COMMAND_PEXPIREAT),
+    ("pexpiretime", abi::BPFDB_COMMAND_PEXPIRETIME),
     ("ping", abi::BPFDB_COMMAND_PING),
     ("psetex", abi::BPFDB_COMMAND_PSETEX),
     ("pttl", abi::BPFDB_COMMAND_PTTL),
@@ -61,7 +66,10 @@ pub const COMMANDS: [(&str, u32); abi::BPFDB_COMMAND_COUNT as usize] = [
     ("setex", abi::BPFDB_COMMAND_SETEX),
     ("setnx", abi::BPFDB_COMMAND_SETNX),
     ("strlen", abi::BPFDB_COMMAND_STRLEN),
+    ("touch", abi::BPFDB_COMMAND_TOUCH),
     ("ttl", abi::BPFDB_COMMAND_TTL),
+    ("type", abi::BPFDB_COMMAND_TYPE),
+    ("unlink", abi::BPFDB_COMMAND_UNLINK),
 ];
 
 /// Errors that the kernel replies, by their first word.

@@ -26,12 +26,29 @@ fn the_reply_is_there_when_send_returns() {
     assert_eq!(local(&server) - before, 200);
 }
 
-#[test]
-fn every_command_of_the_kernel() {
+/// All of these commands are answered inside send(), and as expected.
+fn answered(answers: &[(&str, &str)]) {
     let server = server();
     let mut client = local_client(&server);
     let before = local(&server);
-    let answers = [
+    let number = |reply: &str| reply.trim()[1..].parse::<i64>().ok();
+    for &(command, expected) in answers {
+        let reply = client.say(command);
+        match (command.starts_with("TTL"), number(expected)) {
+            // The machine may stand still for a while.
+            (true, Some(most @ 1..)) => {
+                let left = number(&reply).expect(command);
+                assert!((most - 600..=most).contains(&left), "{command}: {left}");
+            }
+            _ => assert_eq!(reply, expected, "{command}"),
+        }
+    }
+    assert_eq!(local(&server) - before, answers.len() as u64);
+}
+
+#[test]
+fn every_command_of_the_kernel() {
+    answered(&[
         ("MSET a 1 b 2", "+OK\r\n"),
         ("MGET a b none", "*3\r\n$1\r\n1\r\n$1\r\n2\r\n$-1\r\n"),
         ("INCRBY a 41", ":42\r\n"),
@@ -67,20 +84,42 @@ fn every_command_of_the_kernel() {
         // Long over: it is gone at once.
         ("SET d z EXAT 1", "+OK\r\n"),
         ("GET d", "$-1\r\n"),
-    ];
-    let number = |reply: &str| reply.trim()[1..].parse::<i64>().ok();
-    for (command, expected) in answers {
-        let reply = client.say(command);
-        match (command.starts_with("TTL"), number(expected)) {
-            // The machine may stand still for a while.
-            (true, Some(most @ 1..)) => {
-                let left = number(&reply).expect(command);
-                assert!((most - 600..=most).contains(&left), "{command}: {left}");
-            }
-            _ => assert_eq!(reply, expected, "{command}"),
-        }
-    }
-    assert_eq!(local(&server) - before, answers.len() as u64);
+    ]);
+}
+
+#[test]
+fn what_is_said_of_keys() {
+    answered(&[
+        ("TYPE a", "+none\r\n"),
+        ("MSET a 1 b 22 c 0123456789abcdefg", "+OK\r\n"),
+        ("TYPE a", "+string\r\n"),
+        ("TOUCH a b a none", ":3\r\n"),
+        ("UNLINK b none", ":1\r\n"),
+        ("EXPIRETIME b", ":-2\r\n"),
+        ("PEXPIRETIME a", ":-1\r\n"),
+        ("EXPIREAT a 4102444800", ":1\r\n"),
+        ("ExpireTime a", ":4102444800\r\n"),
+        ("PEXPIREAT c 4102444800499", ":1\r\n"),
+        ("EXPIRETIME c", ":4102444800\r\n"),
+        ("PEXPIREAT c 4102444800500", ":1\r\n"),
+        ("EXPIRETIME c", ":4102444801\r\n"),
+        ("PEXPIRETIME c", ":4102444800500\r\n"),
+        ("PEXPIREAT none 4102444800500", ":0\r\n"),
+        ("PERSIST none", ":0\r\n"),
+        ("PERSIST c", ":1\r\n"),
+        ("PERSIST c", ":0\r\n"),
+        ("TTL c", ":-1\r\n"),
+        ("GET c", "$17\r\n0123456789abcdefg\r\n"),
+        ("BEGIN", "+OK\r\n"),
+        ("PERSIST a", ":1\r\n"),
+        ("PERSIST a", ":0\r\n"),
+        ("TTL a", ":-1\r\n"),
+        ("ROLLBACK", "+OK\r\n"),
+        ("EXPIRETIME a", ":4102444800\r\n"),
+        // Long over: it is gone at once.
+        ("EXPIREAT a 1", ":1\r\n"),
+        ("TYPE a", "+none\r\n"),
+    ]);
 }
 
 #[test]
