@@ -118,6 +118,7 @@ struct bpfdb_connection {
 	__u32 run_command; /* commands in a row that were not counted yet: which, */
 	__u32 run; /* how many */
 	__u32 options;  /* of SET: see bpf/net/commands/set.bpf.h */
+	__s64 number; /* the argument parsed last, as one */
 	__u64 deadline; /* when the command's value expires; 0: never */
 	__u64 name; /* the command's, in small letters, or its number */
 	__u8 text[64];

@@ -106,11 +106,20 @@ static __always_inline int text_to_value(struct bpfdb_connection *c, struct bpfd
 	return BPFDB_OK;
 }
 
-/* The argument parsed last as a number: false if it is none. */
-static __always_inline bool arg_integer(struct bpfdb_connection *c, s64 *value)
+/* The next argument as a number: DONE with it in c->number; if it is none, SLOW. A
+ * subprogram, like arg_next(). */
+__noinline int number_next(struct bpfdb_connection *c NONNULL)
 {
-	return c->arg_len <= BPFDB_INTEGER_MAX &&
-	       integer_parse(window_at(c, c->arg, BPFDB_INTEGER_MAX), c->arg_len, value);
+	int result = arg_next(c);
+	s64 number = 0;
+
+	if (result != DONE)
+		return result;
+	if (c->arg_len > BPFDB_INTEGER_MAX ||
+	    !integer_parse(window_at(c, c->arg, BPFDB_INTEGER_MAX), c->arg_len, &number))
+		return SLOW;
+	c->number = number;
+	return DONE;
 }
 
 /*
@@ -172,10 +181,11 @@ __noinline int command_counter(struct sk_msg_md *m, struct bpfdb_connection *c N
 	if (result != DONE)
 		return result;
 	if (argc == 2) {
-		result = arg_next(c);
+		result = number_next(c);
 		if (result != DONE)
 			return result;
-		if (!arg_integer(c, &delta) || (negative && delta == INTEGER_MIN))
+		delta = c->number;
+		if (negative && delta == INTEGER_MIN)
 			return SLOW;
 	}
 	return counter_add(m, c, s, negative ? -delta : delta);

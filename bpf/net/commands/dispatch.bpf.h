@@ -10,6 +10,7 @@
 #include "multi.bpf.h"
 #include "set.bpf.h"
 #include "string.bpf.h"
+#include "take.bpf.h"
 #include "transaction.bpf.h"
 
 enum {
@@ -103,6 +104,10 @@ static __always_inline int command_run(struct sk_msg_md *m, struct bpfdb_connect
 		return RUN(TTL, command_ttl(m, c, s, TIME_SECONDS, true));
 	case WORD('p', 't', 't', 'l', 0, 0, 0, 0):
 		return RUN(PTTL, command_ttl(m, c, s, TIME_MILLISECONDS, true));
+	case WORD('g', 'e', 't', 's', 'e', 't', 0, 0): return RUN(GETSET, command_getset(m, c, s));
+	case WORD('g', 'e', 't', 'd', 'e', 'l', 0, 0): return RUN(GETDEL, command_getdel(m, c, s));
+	case WORD('g', 'e', 't', 'e', 'x', 0, 0, 0):
+		return RUN(GETEX, c->argc == 1 ? command_get(m, c, s) : command_getex(m, c, s));
 	case WORD('t', 'y', 'p', 'e', 0, 0, 0, 0): return RUN(TYPE, command_type(m, c, s));
 	case WORD('t', 'o', 'u', 'c', 'h', 0, 0, 0): return RUN(TOUCH, command_exists(m, c, s));
 	case WORD('u', 'n', 'l', 'i', 'n', 'k', 0, 0): return RUN(UNLINK, command_del(m, c, s));

@@ -20,15 +20,28 @@ enum { TIME_SECONDS = 1000, TIME_MILLISECONDS = 1 };
  */
 __noinline int deadline_next(struct bpfdb_connection *c NONNULL, u32 unit, bool from_now)
 {
-	s64 time;
-	int result = arg_next(c);
+	int result = number_next(c);
+	s64 time = c->number;
 
 	if (result != DONE)
 		return result;
-	if (!arg_integer(c, &time) || time <= 0 || time >= TIME_LIMIT)
+	if (time <= 0 || time >= TIME_LIMIT)
 		return SLOW;
 	c->deadline = time * unit + (from_now ? time_now() : 0);
 	return DONE;
+}
+
+/* The same behind the word that says what it counts. */
+static __always_inline int deadline_option(struct bpfdb_connection *c, u64 word)
+{
+	switch (word) {
+	case WORD('e', 'x', 0, 0, 0, 0, 0, 0): return deadline_next(c, TIME_SECONDS, true);
+	case WORD('p', 'x', 0, 0, 0, 0, 0, 0): return deadline_next(c, TIME_MILLISECONDS, true);
+	case WORD('e', 'x', 'a', 't', 0, 0, 0, 0): return deadline_next(c, TIME_SECONDS, false);
+	case WORD('p', 'x', 'a', 't', 0, 0, 0, 0):
+		return deadline_next(c, TIME_MILLISECONDS, false);
+	default: return SLOW;
+	}
 }
 
 /* The value that GET left in the session becomes its value again. */

@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
-/* SET with all options but GET, SETEX, PSETEX, SETNX. */
+/* SET with its options, SETEX, PSETEX, SETNX, GETSET. */
 #ifndef BPFDB_COMMANDS_SET_BPF_H
 #define BPFDB_COMMANDS_SET_BPF_H
 
 #include "expiry.bpf.h"
+#include "before.bpf.h"
 
 /* c->options: what SET does depends on what is there. */
 #define SET_IF_ABSENT 1
 #define SET_IF_PRESENT 2
 #define SET_KEEPS_TIME 4
-/* Most words behind the value: a condition, and a time with its unit. */
-#define SET_OPTIONS_MAX 3
+/* And so is the reply. */
+#define SET_GETS 8
+/* Most words behind the value: GET, a condition, and a time with its
+ * unit. */
+#define SET_OPTIONS_MAX 4
 
 /* The value is an argument at this place. */
 static __always_inline int value_from(struct bpfdb_connection *c, struct bpfdb_session *s, u32 arg,
@@ -75,14 +79,18 @@ static __always_inline bool set_wanted(const struct bpfdb_connection *c, int sta
 	return !(c->options & (status == BPFDB_FOUND ? SET_IF_ABSENT : SET_IF_PRESENT));
 }
 
-/* OK with c->need: was it set? */
-static __always_inline int set_if_once(struct bpfdb_connection *c, struct bpfdb_session *s,
-				       bool own, u32 arg, u32 len)
+/* OK with c->need: was it set? With SET_GETS the reply is there too. */
+static __always_inline int set_if_once(struct sk_msg_md *m, struct bpfdb_connection *c,
+				       struct bpfdb_session *s, bool own, u32 arg, u32 len)
 {
+	bool gets = c->options & SET_GETS;
+	struct before before = before_begin(c);
 	int status = short_begin(s, own, SHORT_WRITE);
 
 	if (status == BPFDB_OK)
 		status = bpfdb_get_for_update(s);
+	if (gets)
+		status = before_reply(m, c, s, status, &before);
 	c->need = status < BPFDB_FIRST_ERROR && set_wanted(c, status);
 	if (c->need) {
 		if (c->options & SET_KEEPS_TIME)
@@ -93,24 +101,27 @@ static __always_inline int set_if_once(struct bpfdb_connection *c, struct bpfdb_
 			status = bpfdb_set(s);
 		}
 	}
-	return short_end(s, own, status);
+	status = short_end(s, own, status);
+	if (gets)
+		before_end(c, s, status, &before);
+	return status;
 }
 
 /* OK with c->need: was it set? Else an Error. */
-static __always_inline int set_if(struct bpfdb_connection *c, struct bpfdb_session *s, u32 arg,
-				  u32 len)
+static __always_inline int set_if(struct sk_msg_md *m, struct bpfdb_connection *c,
+				  struct bpfdb_session *s, u32 arg, u32 len)
 {
 	bool own = short_needed(s);
 	int status;
 
 	/* What will not be written needs no lock. */
-	if (own) {
+	if (own && !(c->options & SET_GETS)) {
 		status = bpfdb_peek(s);
 		c->need = 0;
 		if (status >= BPFDB_FIRST_ERROR || !set_wanted(c, status))
 			return status;
 	}
-	return WITHOUT_CONFLICT(own, set_if_once(c, s, own, arg, len));
+	return WITHOUT_CONFLICT(own, set_if_once(m, c, s, own, arg, len));
 }
 
 __noinline int command_setnx(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
@@ -126,10 +137,26 @@ __noinline int command_setnx(struct sk_msg_md *m, struct bpfdb_connection *c NON
 	room_until(c, c->at);
 	c->options = SET_IF_ABSENT;
 	c->deadline = 0;
-	status = set_if(c, s, c->arg, c->arg_len);
+	status = set_if(m, c, s, c->arg, c->arg_len);
 	if (status >= BPFDB_FIRST_ERROR)
 		return reply_error(m, c, s, status);
 	return reply_header(m, c, ':', c->need);
+}
+
+__noinline int command_getset(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+			      struct bpfdb_session *s NONNULL)
+{
+	int result, status;
+
+	if (c->argc != 2)
+		return SLOW;
+	result = key_and_arg(c, s);
+	if (result != DONE)
+		return result;
+	c->options = SET_GETS;
+	c->deadline = 0;
+	status = set_if(m, c, s, c->arg, c->arg_len);
+	return status >= BPFDB_FIRST_ERROR ? reply_error(m, c, s, status) : DONE;
 }
 
 /* ---- Options ------------------------------------------------------------- */
@@ -143,20 +170,12 @@ static __always_inline int set_option(struct bpfdb_connection *c, u64 word, u32 
 	switch (word) {
 	case WORD('n', 'x', 0, 0, 0, 0, 0, 0): c->options |= SET_IF_ABSENT; return DONE;
 	case WORD('x', 'x', 0, 0, 0, 0, 0, 0): c->options |= SET_IF_PRESENT; return DONE;
+	case WORD('g', 'e', 't', 0, 0, 0, 0, 0): c->options |= SET_GETS; return DONE;
 	case WORD('k', 'e', 'e', 'p', 't', 't', 'l', 0):
 		c->options |= SET_KEEPS_TIME;
 		return timed ? SLOW : DONE;
 	}
-	if (timed || !left)
-		return SLOW;
-	switch (word) {
-	case WORD('e', 'x', 0, 0, 0, 0, 0, 0): return deadline_next(c, TIME_SECONDS, true);
-	case WORD('p', 'x', 0, 0, 0, 0, 0, 0): return deadline_next(c, TIME_MILLISECONDS, true);
-	case WORD('e', 'x', 'a', 't', 0, 0, 0, 0): return deadline_next(c, TIME_SECONDS, false);
-	case WORD('p', 'x', 'a', 't', 0, 0, 0, 0):
-		return deadline_next(c, TIME_MILLISECONDS, false);
-	default: return SLOW;
-	}
+	return timed || !left ? SLOW : deadline_option(c, word);
 }
 
 /* All that stand behind the value. A subprogram, as deadline_next(). */
@@ -204,10 +223,13 @@ __noinline int command_set_if(struct sk_msg_md *m, struct bpfdb_connection *c NO
 		return result;
 	if (!c->options)
 		return set_always(m, c, s, arg, len);
-	room_until(c, c->at);
-	status = set_if(c, s, arg, len);
+	if (!(c->options & SET_GETS))
+		room_until(c, c->at);
+	status = set_if(m, c, s, arg, len);
 	if (status >= BPFDB_FIRST_ERROR)
 		return reply_error(m, c, s, status);
+	if (c->options & SET_GETS)
+		return DONE;
 	return c->need ? reply_ok(m, c) : harmless(reply_nil(m, c));
 }
 

@@ -213,7 +213,7 @@ fn a_reset_leaves_nothing_of_a_transaction() {
                 .collect();
             let mut bytes = request(&[begin.as_bytes()]);
             for key in &keys {
-                bytes.extend(request(&[b"GETSET", key.as_bytes(), b"v"]));
+                bytes.extend(request(&[b"INCRBYFLOAT", key.as_bytes(), b"1"]));
             }
             bytes.extend(request(&[end.as_bytes()]));
             let mut client = server.client();

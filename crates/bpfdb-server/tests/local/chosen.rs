@@ -88,6 +88,44 @@ fn every_command_of_the_kernel() {
 }
 
 #[test]
+fn what_was_there_before() {
+    answered(&[
+        ("GETSET a 1", "$-1\r\n"),
+        ("GETSET a 0123456789abcdefg", "$1\r\n1\r\n"),
+        (
+            "GETSET a 0123456789abcdefgh",
+            "$17\r\n0123456789abcdefg\r\n",
+        ),
+        ("SET a 2 GET", "$18\r\n0123456789abcdefgh\r\n"),
+        ("SET a 3 NX get", "$1\r\n2\r\n"),
+        ("SET a 4 GET XX EX 1000", "$1\r\n2\r\n"),
+        ("TTL a", ":1000\r\n"),
+        ("SET a 5 KEEPTTL GET", "$1\r\n4\r\n"),
+        ("TTL a", ":1000\r\n"),
+        ("SET none 5 GET XX", "$-1\r\n"),
+        ("GETEX a", "$1\r\n5\r\n"),
+        ("TTL a", ":1000\r\n"),
+        ("GETEX a PERSIST", "$1\r\n5\r\n"),
+        ("TTL a", ":-1\r\n"),
+        ("GETEX a EX 2000", "$1\r\n5\r\n"),
+        ("TTL a", ":2000\r\n"),
+        ("GETSET a 6", "$1\r\n5\r\n"),
+        ("TTL a", ":-1\r\n"),
+        ("GETEX none PX 5", "$-1\r\n"),
+        ("BEGIN", "+OK\r\n"),
+        ("GETDEL a", "$1\r\n6\r\n"),
+        ("GETDEL a", "$-1\r\n"),
+        ("ROLLBACK", "+OK\r\n"),
+        ("GETDEL a", "$1\r\n6\r\n"),
+        ("GETDEL a", "$-1\r\n"),
+        ("SET a 7", "+OK\r\n"),
+        // Long over: it is gone at once.
+        ("GETEX a PXAT 1", "$1\r\n7\r\n"),
+        ("EXISTS a", ":0\r\n"),
+    ]);
+}
+
+#[test]
 fn what_is_said_of_keys() {
     answered(&[
         ("TYPE a", "+none\r\n"),

@@ -10,7 +10,8 @@ fn info_tells_what_happened() {
     let server = start(Settings::default());
     let mut client = server.client();
     client.say("SET a 1");
-    client.say("SET a 1 GET");
+    // What is said twice is for user space.
+    client.say("SET a 1 KEEPTTL KEEPTTL");
     client.say("NONSENSE");
     client.say("GET");
     client.say("CONFIG SET port 1");

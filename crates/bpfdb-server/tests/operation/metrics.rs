@@ -31,7 +31,8 @@ fn metrics_are_served() {
     });
     let mut client = server.client();
     client.say("SET a 1");
-    client.say("SET a 1 GET");
+    // What is said twice is for user space.
+    client.say("SET a 1 KEEPTTL KEEPTTL");
     client.say("NONSENSE");
     let address = metrics_address(&mut client);
     let page = http(address, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");

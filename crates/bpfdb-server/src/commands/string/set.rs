@@ -18,7 +18,6 @@ pub(crate) static COMMAND: Command = Command {
     keys: &[Keys::at(1, &["RW", "access", "update", "variable_flags"])
         .notes("read with the option GET only")],
     path: Path::Kernel,
-    differences: "With the option GET in user space.",
     run,
     ..Command::BASE
 };
@@ -81,7 +80,6 @@ fn allowed(form: Option<Form>, before: Expiry<'_>) -> Option<Form> {
 fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     let (key, value) = (&arguments[0], &arguments[1]);
     let options = Options::parse(&arguments[2..])?;
-    context.connection.slow = options.get;
     let expires_at = match options.expiry {
         Expiry::At(form, text) => Some(form.deadline(context, COMMAND.name, text)?),
         Expiry::Drop | Expiry::Keep => None,

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
+/* GETDEL, GETEX: a value is read, and deleted or given another time. */
+#ifndef BPFDB_COMMANDS_TAKE_BPF_H
+#define BPFDB_COMMANDS_TAKE_BPF_H
+
+#include "before.bpf.h"
+#include "expiry.bpf.h"
+
+enum taking { TAKING_DELETES, TAKING_EXPIRES };
+
+/* What becomes of the value that was found: an outcome or an Error. */
+static __always_inline int taken(struct bpfdb_connection *c, struct bpfdb_session *s,
+				 enum taking what)
+{
+	int status;
+
+	if (what == TAKING_DELETES)
+		return bpfdb_delete(s);
+	if (s->found_expires == c->deadline)
+		return BPFDB_OK;
+	status = value_copy(s);
+	if (status != BPFDB_OK)
+		return status;
+	s->expires = c->deadline;
+	return bpfdb_set(s);
+}
+
+static __always_inline int take_once(struct sk_msg_md *m, struct bpfdb_connection *c,
+				     struct bpfdb_session *s, bool own, enum taking what)
+{
+	struct before before = before_begin(c);
+	int status = short_begin(s, own, SHORT_WRITE);
+
+	if (status == BPFDB_OK)
+		status = bpfdb_get_for_update(s);
+	status = before_reply(m, c, s, status, &before);
+	if (status == BPFDB_FOUND)
+		status = taken(c, s, what);
+	status = short_end(s, own, status);
+	before_end(c, s, status, &before);
+	return status;
+}
+
+static __always_inline int take(struct sk_msg_md *m, struct bpfdb_connection *c,
+				struct bpfdb_session *s, enum taking what)
+{
+	bool own = short_needed(s);
+	int status;
+
+	/* What is not there needs no lock. */
+	if (own && bpfdb_peek(s) == BPFDB_NOT_FOUND) {
+		s->gets_missed++;
+		room_until(c, c->at);
+		return harmless(reply_nil(m, c));
+	}
+	status = WITHOUT_CONFLICT(own, take_once(m, c, s, own, what));
+	return status >= BPFDB_FIRST_ERROR ? reply_error(m, c, s, status) : DONE;
+}
+
+__noinline int command_getdel(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+			      struct bpfdb_session *s NONNULL)
+{
+	int result = c->argc == 1 ? key_next(c, s) : SLOW;
+
+	return result == DONE ? take(m, c, s, TAKING_DELETES) : result;
+}
+
+/* With PERSIST or a time; without it is GET. */
+__noinline int command_getex(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+			     struct bpfdb_session *s NONNULL)
+{
+	bool persists = c->argc == 2;
+	int result;
+
+	if (c->argc != 2 && c->argc != 3)
+		return SLOW;
+	result = key_and_arg(c, s);
+	if (result != DONE)
+		return result;
+	c->deadline = 0;
+	if (!persists)
+		result = deadline_option(c, arg_word(c));
+	else if (arg_word(c) != WORD('p', 'e', 'r', 's', 'i', 's', 't', 0))
+		result = SLOW;
+	return result == DONE ? take(m, c, s, TAKING_EXPIRES) : result;
+}
+
+#endif
