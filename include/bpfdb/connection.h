@@ -19,6 +19,8 @@
 /* Longest value that the kernel puts into a reply, bytes: the packet window of
  * a program ends at 32 KiB. */
 #define BPFDB_REPLY_VALUE_MAX (28 * 1024)
+/* Most bytes whose bits the kernel counts: half a microsecond. */
+#define BPFDB_BITCOUNT_MAX 4096
 /* Reply bytes after which the kernel sends what it has. */
 #define BPFDB_REPLY_BATCH (64 * 1024)
 /* Send buffer of a connection, bytes. When half of it is taken, the daemon

@@ -8,9 +8,11 @@
 #include "counter.bpf.h"
 #include "keys.bpf.h"
 #include "multi.bpf.h"
+#include "read.bpf.h"
 #include "set.bpf.h"
 #include "string.bpf.h"
 #include "take.bpf.h"
+#include "write.bpf.h"
 #include "transaction.bpf.h"
 
 enum {
@@ -104,6 +106,16 @@ static __always_inline int command_run(struct sk_msg_md *m, struct bpfdb_connect
 		return RUN(TTL, command_ttl(m, c, s, TIME_SECONDS, true));
 	case WORD('p', 't', 't', 'l', 0, 0, 0, 0):
 		return RUN(PTTL, command_ttl(m, c, s, TIME_MILLISECONDS, true));
+	case WORD('g', 'e', 't', 'r', 'a', 'n', 'g', 'e'):
+		return RUN(GETRANGE, command_getrange(m, c, s));
+	case WORD('s', 'u', 'b', 's', 't', 'r', 0, 0):
+		return RUN(SUBSTR, command_getrange(m, c, s));
+	case WORD('g', 'e', 't', 'b', 'i', 't', 0, 0): return RUN(GETBIT, command_getbit(m, c, s));
+	case WORD('b', 'i', 't', 'c', 'o', 'u', 'n', 't'):
+		return RUN(BITCOUNT, command_bitcount(m, c, s));
+	case WORD('s', 'e', 't', 'r', 'a', 'n', 'g', 'e'):
+		return RUN(SETRANGE, command_setrange(m, c, s));
+	case WORD('s', 'e', 't', 'b', 'i', 't', 0, 0): return RUN(SETBIT, command_setbit(m, c, s));
 	case WORD('g', 'e', 't', 's', 'e', 't', 0, 0): return RUN(GETSET, command_getset(m, c, s));
 	case WORD('g', 'e', 't', 'd', 'e', 'l', 0, 0): return RUN(GETDEL, command_getdel(m, c, s));
 	case WORD('g', 'e', 't', 'e', 'x', 0, 0, 0):

@@ -4,7 +4,7 @@
 #define BPFDB_COMMANDS_EXPIRY_BPF_H
 
 #include "counter.bpf.h"
-#include "string.bpf.h"
+#include "value.bpf.h"
 
 /* Times in arguments from here on are the daemon's: some are no 64-bit number in
  * milliseconds. */
@@ -42,12 +42,6 @@ static __always_inline int deadline_option(struct bpfdb_connection *c, u64 word)
 		return deadline_next(c, TIME_MILLISECONDS, false);
 	default: return SLOW;
 	}
-}
-
-/* The value that GET left in the session becomes its value again. */
-__noinline int value_copy(struct bpfdb_session *s NONNULL)
-{
-	return value_again(s, 0);
 }
 
 /* The value expires at c->deadline; 0: it stops to do so. OK with c->need: was there

@@ -2,7 +2,9 @@
 
 mod common;
 
-use common::{TestServer, bulk, request, show};
+use std::thread;
+
+use common::{Client, TestServer, bulk, request, show};
 
 const TOO_LONG: &[u8] = b"-ERR value is longer than the in-kernel limit; use a shorter value\r\n";
 const BAD_KEY: &[u8] = b"-ERR key is longer than the limit, or empty; use a shorter key\r\n";
@@ -160,6 +162,44 @@ fn long_pipelines_of_long_values() {
         assert_eq!(client.reply(), bulk(&value), "reply {i}");
     }
     assert_eq!(client.say("ping"), "+PONG\r\n");
+}
+
+/// Replies that are longer than what they are written over, of commands that still need
+/// their request when the reply is there.
+#[test]
+fn long_pipelines_of_what_was_there() {
+    let server = TestServer::shared();
+    let mut client = server.client();
+    let value = |i: usize| vec![b'a' + (i % 26) as u8; [3, 17, 700, 5000, 30_000][i % 5]];
+    let key = |i: usize| format!("was{i}").into_bytes();
+    let mut bytes = Vec::new();
+    for i in 0..300 {
+        bytes.extend(request(&[b"set", &key(i), &value(i), b"ex", b"9000"]));
+        bytes.extend(request(&[b"getrange", &key(i), b"1", b"-1"]));
+        bytes.extend(request(&[b"getex", &key(i), b"persist"]));
+        bytes.extend(request(&[b"getset", &key(i), &value(i + 1)]));
+        bytes.extend(request(&[
+            b"set",
+            &key(i),
+            &value(i + 2),
+            b"get",
+            b"keepttl",
+        ]));
+        bytes.extend(request(&[b"getdel", &key(i)]));
+        bytes.extend(request(&[b"getdel", &key(i)]));
+    }
+    let mut sender = Client::from_stream(client.stream.try_clone().expect("a clone"));
+    thread::scope(|scope| {
+        scope.spawn(move || sender.send(&bytes));
+        for i in 0..300 {
+            assert_eq!(client.reply(), b"+OK\r\n", "{i}");
+            assert!(client.reply() == bulk(&value(i)[1..]), "{i}");
+            for expected in [value(i), value(i), value(i + 1), value(i + 2)] {
+                assert!(client.reply() == bulk(&expected), "{i}");
+            }
+            assert_eq!(client.reply(), b"$-1\r\n", "{i}");
+        }
+    });
 }
 
 #[test]

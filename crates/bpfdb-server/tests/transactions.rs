@@ -116,6 +116,56 @@ fn states() {
     assert_eq!(a.say("COMMIT"), "+OK\r\n");
 }
 
+/// Says a command until no other client is in the way.
+fn insist(client: &mut Client, command: &str) -> String {
+    loop {
+        let reply = client.say(command);
+        if !reply.starts_with("-CONFLICT") {
+            return reply;
+        }
+    }
+}
+
+/// Commands that read and write do both at one moment.
+#[test]
+fn nothing_is_lost_between_reading_and_writing() {
+    const THREADS: usize = 4;
+    const ROUNDS: usize = 200;
+    let server = TestServer::start(&bpfdb::Options::default());
+    let seen: Vec<String> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS)
+            .map(|thread| {
+                let mut client = server.client();
+                scope.spawn(move || {
+                    let round = |round| {
+                        let number = thread * ROUNDS + round;
+                        let set = insist(&mut client, &format!("SETBIT bits {number} 1"));
+                        assert_eq!(set, ":0\r\n");
+                        insist(&mut client, &format!("SETRANGE bytes {number} x"));
+                        insist(&mut client, &format!("GETSET token token-number-{number}"))
+                    };
+                    (0..ROUNDS).map(round).collect::<Vec<_>>()
+                })
+            })
+            .collect();
+        let joined = threads
+            .into_iter()
+            .map(|thread| thread.join().expect("no panic"));
+        joined.flatten().collect()
+    });
+    let mut client = server.client();
+    let all = THREADS * ROUNDS;
+    assert_eq!(client.say("BITCOUNT bits"), format!(":{all}\r\n"));
+    let bytes = "x".repeat(all);
+    assert_eq!(client.say("GET bytes"), format!("${all}\r\n{bytes}\r\n"));
+    // Each token was somebody's once, and the last one is still there.
+    let mut tokens: Vec<String> = seen;
+    tokens.push(client.say("GETDEL token"));
+    tokens.sort();
+    tokens.dedup();
+    assert_eq!(tokens.len(), all + 1);
+}
+
 /// The transaction goes on in user space and comes back.
 #[test]
 fn slow_commands_inside() {

@@ -126,6 +126,27 @@ fn what_was_there_before() {
 }
 
 #[test]
+fn parts() {
+    answered(&[
+        ("GETRANGE a 0 -1", "$0\r\n\r\n"),
+        ("SETRANGE a 2 bc", ":4\r\n"),
+        ("GETRANGE a 2 5", "$2\r\nbc\r\n"),
+        ("SUBSTR a -1 -1", "$1\r\nc\r\n"),
+        ("GETBIT a 18", ":1\r\n"),
+        ("SETBIT a 18 0", ":1\r\n"),
+        ("BITCOUNT a", ":6\r\n"),
+        ("BITCOUNT a 3 3", ":4\r\n"),
+        ("BITCOUNT none", ":0\r\n"),
+        ("BEGIN", "+OK\r\n"),
+        ("SETRANGE a 20 end", ":23\r\n"),
+        ("SETBIT a 0 1", ":0\r\n"),
+        ("GETRANGE a 19 -1", "$4\r\n\0end\r\n"),
+        ("ROLLBACK", "+OK\r\n"),
+        ("GET a", "$4\r\n\0\0Bc\r\n"),
+    ]);
+}
+
+#[test]
 fn what_is_said_of_keys() {
     answered(&[
         ("TYPE a", "+none\r\n"),

@@ -7,6 +7,7 @@ mod chosen;
 #[path = "../common/mod.rs"]
 mod common;
 mod end;
+mod parts;
 mod transfer;
 
 use std::net::{IpAddr, Ipv4Addr, TcpStream};

@@ -1,5 +1,7 @@
 //! BITCOUNT.
 
+use bpfdb::abi;
+
 use super::super::arguments::syntax_error;
 use super::super::prelude::*;
 use super::bits::{self, Unit};
@@ -15,6 +17,7 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Readonly],
     categories: &[Category::Bitmap],
     keys: &[Keys::at(1, &["RO", "access"])],
+    path: Path::Kernel,
     run,
     ..Command::BASE
 };
@@ -40,6 +43,8 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
         }
         _ => return Err(syntax_error()),
     };
+    let many = range.end - range.start > 8 * u64::from(abi::BPFDB_BITCOUNT_MAX);
+    context.connection.slow = many || arguments.len() > 3;
     context.replies.integer(bits::count(&value, range) as i64);
     Ok(())
 }

@@ -14,6 +14,7 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Readonly, Flag::Fast],
     categories: &[Category::Bitmap],
     keys: &[Keys::at(1, &["RO", "access"])],
+    path: Path::Kernel,
     run,
     ..Command::BASE
 };

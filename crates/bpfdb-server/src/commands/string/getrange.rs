@@ -1,5 +1,7 @@
 //! GETRANGE.
 
+use bpfdb::abi;
+
 use super::super::arguments::number;
 use super::super::prelude::*;
 
@@ -14,6 +16,7 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Readonly],
     categories: &[Category::String],
     keys: &[Keys::at(1, &["RO", "access"])],
+    path: Path::Kernel,
     run,
     ..Command::BASE
 };
@@ -21,7 +24,9 @@ pub(crate) static COMMAND: Command = Command {
 pub(super) fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     let (start, end) = (number(&arguments[1])?, number(&arguments[2])?);
     let value = context.session.get(&arguments[0])?.unwrap_or_default();
-    context.replies.bulk(range(&value, start, end));
+    let part = range(&value, start, end);
+    context.connection.slow = part.len() > abi::BPFDB_REPLY_VALUE_MAX as usize;
+    context.replies.bulk(part);
     Ok(())
 }
 

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
+/* GETRANGE and SUBSTR, GETBIT, BITCOUNT: a part of a value is read. */
+#ifndef BPFDB_COMMANDS_READ_BPF_H
+#define BPFDB_COMMANDS_READ_BPF_H
+
+#include "counter.bpf.h"
+#include "string.bpf.h"
+#include "value.bpf.h"
+
+struct part {
+	u32 first;
+	u32 len;
+};
+
+/* Bytes from start to end of a value of `len`; negative positions count from its end. */
+static __always_inline struct part part_of(s64 start, s64 end, u32 len)
+{
+	struct part none = {};
+
+	/* Else both might become 0. */
+	if (start < 0 && end < 0 && start > end)
+		return none;
+	if (start < 0)
+		start = start + len < 0 ? 0 : start + len;
+	if (end < 0)
+		end = end + len < 0 ? 0 : end + len;
+	if (end >= len)
+		end = (s64)len - 1;
+	return start > end ? none : (struct part){start, end - start + 1};
+}
+
+/* Replies with what `reply` makes of the value in the session, empty if there is none,
+ * until no writer spoils it. */
+#define READ_VALUE(m, c, s, reply)                                                                 \
+	({                                                                                         \
+		int result_ = AGAIN, status_ = BPFDB_EXHAUSTED;                                    \
+		repeat(try_, COPY_TRIES)                                                           \
+		{                                                                                  \
+			int got_ = value_or_empty(s, bpfdb_get(s));                                \
+			if (got_ != BPFDB_FOUND)                                                   \
+				status_ = got_;                                                    \
+			else                                                                       \
+				result_ = (s)->value_len > BPFDB_VALUE_MAX ? SLOW : (reply);       \
+			if (got_ != BPFDB_FOUND || result_ != AGAIN)                               \
+				break;                                                             \
+		}                                                                                  \
+		result_ == AGAIN ? reply_error(m, c, s, status_) : harmless(result_);              \
+	})
+
+/* ---- Bytes ---------------------------------------------------------------- */
+
+__noinline int reply_part(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+			  struct bpfdb_session *s NONNULL, s64 start, s64 end)
+{
+	struct part part = part_of(start, end, s->value_len);
+	u32 out = c->out;
+	int result;
+	u8 *from;
+
+	if (part.len > BPFDB_REPLY_VALUE_MAX)
+		return SLOW;
+	/* Not over the request itself: it may have to be answered again. */
+	room_until(c, c->request);
+	if (s->value_len <= BPFDB_INLINE_MAX) {
+		from = inline_byte(s, part.first);
+		return reply_bulk_inline(m, c, load8(from), load8(from + 8), part.len);
+	}
+	from = slot_byte(s, part.first);
+	if (!from)
+		return AGAIN;
+	if (part.len <= BPFDB_INLINE_MAX)
+		result = reply_bulk_inline(m, c, load8(from), load8(from + 8), part.len);
+	else
+		result = reply_bulk_long(m, c, from, part.len);
+	if (result == DONE && !bpfdb_still_valid(s)) {
+		c->out = out;
+		return AGAIN;
+	}
+	return result;
+}
+
+/* Two numbers: DONE with the first in *start and the second in c->number. */
+static __always_inline int numbers_next(struct bpfdb_connection *c, s64 *start)
+{
+	int result = number_next(c);
+
+	*start = c->number;
+	return result == DONE ? number_next(c) : result;
+}
+
+__noinline int command_getrange(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+				struct bpfdb_session *s NONNULL)
+{
+	int result = c->argc == 3 ? key_next(c, s) : SLOW;
+	s64 start = 0;
+
+	if (result == DONE)
+		result = numbers_next(c, &start);
+	if (result != DONE)
+		return result;
+	return READ_VALUE(m, c, s, reply_part(m, c, s, start, c->number));
+}
+
+/* ---- Bits ----------------------------------------------------------------- */
+
+/* Redis's longest value, in bits: positions from here on are no positions. */
+#define BIT_LIMIT (512LL << 23)
+
+static __always_inline int reply_bit(struct sk_msg_md *m, struct bpfdb_connection *c,
+				     struct bpfdb_session *s, u64 bit)
+{
+	u32 set = 0, at = bit / 8;
+	u8 *byte;
+
+	if (at < s->value_len) {
+		byte = value_byte(s, at);
+		if (!byte)
+			return AGAIN;
+		set = *byte >> (7 - bit % 8) & 1;
+		if (!bpfdb_still_valid(s))
+			return AGAIN;
+	}
+	return reply_header(m, c, ':', set);
+}
+
+__noinline int command_getbit(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+			      struct bpfdb_session *s NONNULL)
+{
+	int result = c->argc == 2 ? key_next(c, s) : SLOW;
+
+	if (result == DONE)
+		result = number_next(c);
+	if (result != DONE)
+		return result;
+	if (c->number < 0 || c->number >= BIT_LIMIT)
+		return SLOW;
+	room_until(c, c->at);
+	return READ_VALUE(m, c, s, reply_bit(m, c, s, c->number));
+}
+
+/* Bits that are set in a part of the session's value, bounded; negative: the value was
+ * given up meanwhile. */
+__noinline int bits_count(struct bpfdb_session *s NONNULL, u32 first, u32 len)
+{
+	bool is_inline = s->value_len <= BPFDB_INLINE_MAX;
+	u8 *slot = is_inline ? NULL : bpfdb_at(s->value[0]);
+	u32 end = first + len, count = 0;
+
+	if (!slot && !is_inline)
+		return -1;
+	repeat(i, BPFDB_BITCOUNT_MAX / 8 + 1)
+	{
+		u64 at = (first & ~7u) + (u64)i * 8, word;
+
+		if (at >= end)
+			break;
+		word = end - at;
+		OPAQUE(at);
+		at &= BPFDB_VALUE_MAX - 8;
+		word = low_bytes(slot ? load8(slot + at) : s->value[at / 8 % 2], word);
+		if (at < first)
+			word &= ~0ULL << (first - at) * 8;
+		count += __builtin_popcountll(word);
+	}
+	return count;
+}
+
+static __always_inline int reply_bits(struct sk_msg_md *m, struct bpfdb_connection *c,
+				      struct bpfdb_session *s, s64 start, s64 end)
+{
+	struct part part = part_of(start, end, s->value_len);
+	int count;
+
+	if (part.len > BPFDB_BITCOUNT_MAX)
+		return SLOW;
+	count = bits_count(s, part.first, part.len);
+	if (count < 0 || !bpfdb_still_valid(s))
+		return AGAIN;
+	return reply_header(m, c, ':', count);
+}
+
+/* Of the whole, or from one byte to another; positions of bits are the daemon's. */
+__noinline int command_bitcount(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+				struct bpfdb_session *s NONNULL)
+{
+	int result = c->argc == 1 || c->argc == 3 ? key_next(c, s) : SLOW;
+	s64 start = 0;
+
+	c->number = -1;
+	if (result == DONE && c->argc == 3)
+		result = numbers_next(c, &start);
+	if (result != DONE)
+		return result;
+	room_until(c, c->at);
+	return READ_VALUE(m, c, s, reply_bits(m, c, s, start, c->number));
+}
+
+#endif

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
+/* APPEND, SETRANGE, SETBIT: a part of a value is written. */
+#ifndef BPFDB_COMMANDS_WRITE_BPF_H
+#define BPFDB_COMMANDS_WRITE_BPF_H
+
+#include "counter.bpf.h"
+#include "value.bpf.h"
+
+/* A position: behind the last byte. */
+#define AT_END (~0u)
+
+static __always_inline int write_begin(struct bpfdb_session *s, bool own)
+{
+	int status = short_begin(s, own, SHORT_WRITE);
+
+	return status == BPFDB_OK ? value_or_empty(s, bpfdb_get_for_update(s)) : status;
+}
+
+/* Sets what became of the value, if that went well; when it expires stays. */
+static __always_inline int write_end(struct bpfdb_session *s, bool own, int status)
+{
+	if (status == BPFDB_OK) {
+		s->expires = s->found_expires;
+		status = bpfdb_set(s);
+	}
+	return short_end(s, own, status);
+}
+
+/*
+ * The argument is written into the value that GET left in the session, which grows for
+ * it: OK with the whole as the session's value, or an Error. A subprogram, because the
+ * stack below the operators is short: 512 bytes for all frames.
+ */
+__noinline int value_write(struct bpfdb_connection *c NONNULL, struct bpfdb_session *s NONNULL,
+			   u32 at)
+{
+	u32 old = s->value_len, written = c->arg_len, len;
+	void *to;
+	int status;
+
+	if (at == AT_END)
+		at = old;
+	if (at > BPFDB_VALUE_MAX || written > BPFDB_VALUE_MAX)
+		return FOR_THE_DAEMON;
+	len = at + written > old ? at + written : old;
+	status = value_again(s, len, at);
+	if (status != BPFDB_OK)
+		return status;
+	if (len <= BPFDB_INLINE_MAX) {
+		OPAQUE(at);
+		OPAQUE(written);
+		at &= 31;
+		written &= 31;
+		arg_copy(c, (u8 *)s->value + at, written);
+		return BPFDB_OK;
+	}
+	/* The end may lie outside the page that bpfdb_at() vouches for. */
+	to = bpfdb_at(s->value[0] + (at & ~(BPFDB_GRAIN - 1)));
+	if (!to)
+		return BPFDB_CORRUPT;
+	to += at & (BPFDB_GRAIN - 1);
+	if (written > BPFDB_VALUE_MAX - BPFDB_GRAIN)
+		return FOR_THE_DAEMON;
+	arg_copy(c, to, written);
+	return BPFDB_OK;
+}
+
+/* OK with the length in c->need. */
+static __always_inline int write_once(struct bpfdb_connection *c, struct bpfdb_session *s, bool own,
+				      u32 at)
+{
+	int status = write_begin(s, own);
+
+	if (status == BPFDB_FOUND)
+		status = value_write(c, s, at);
+	c->need = s->value_len;
+	return write_end(s, own, status);
+}
+
+/* The argument is what is written. */
+static __always_inline int write_reply(struct sk_msg_md *m, struct bpfdb_connection *c,
+				       struct bpfdb_session *s, u32 at)
+{
+	bool own = short_needed(s);
+	int status;
+
+	/* More might not find room in one slot, whatever there is. */
+	if (c->arg_len > BPFDB_VALUE_MAX / 2)
+		return SLOW;
+	room_until(c, c->at);
+	status = WITHOUT_CONFLICT(own, write_once(c, s, own, at));
+	if (status >= BPFDB_FIRST_ERROR)
+		return reply_error(m, c, s, status);
+	return reply_header(m, c, ':', c->need);
+}
+
+__noinline int command_append(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+			      struct bpfdb_session *s NONNULL)
+{
+	int result = c->argc == 2 ? key_and_arg(c, s) : SLOW;
+
+	return result == DONE ? write_reply(m, c, s, AT_END) : result;
+}
+
+__noinline int command_setrange(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+				struct bpfdb_session *s NONNULL)
+{
+	int result = c->argc == 3 ? key_next(c, s) : SLOW;
+
+	if (result == DONE)
+		result = number_next(c);
+	if (result == DONE)
+		result = arg_next(c);
+	if (result != DONE)
+		return result;
+	/* An empty piece changes nothing, and makes no value. */
+	if (c->number < 0 || c->number > BPFDB_VALUE_MAX || !c->arg_len)
+		return SLOW;
+	return write_reply(m, c, s, c->number);
+}
+
+/* ---- Bits ---------------------------------------------------------------- */
+
+/* The bit of the value that GET left in the session, which grows for it: OK with what
+ * it was in c->need. */
+__noinline int bit_write(struct bpfdb_connection *c NONNULL, struct bpfdb_session *s NONNULL,
+			 u32 bit, bool on)
+{
+	u32 at = bit / 8, mask = 0x80 >> bit % 8;
+	u32 len = at < s->value_len ? s->value_len : at + 1;
+	int status = value_again(s, len, len);
+	u8 *byte;
+
+	if (status != BPFDB_OK)
+		return status;
+	byte = value_byte(s, at);
+	if (!byte)
+		return BPFDB_CORRUPT;
+	c->need = (*byte & mask) != 0;
+	*byte = on ? *byte | mask : *byte & ~mask;
+	return BPFDB_OK;
+}
+
+static __always_inline int bit_once(struct bpfdb_connection *c, struct bpfdb_session *s, bool own,
+				    u32 bit, bool on)
+{
+	int status = write_begin(s, own);
+
+	if (status == BPFDB_FOUND)
+		status = bit_write(c, s, bit, on);
+	return write_end(s, own, status);
+}
+
+__noinline int command_setbit(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+			      struct bpfdb_session *s NONNULL)
+{
+	bool own = short_needed(s);
+	int result = c->argc == 3 ? key_next(c, s) : SLOW, status;
+	u32 bit;
+	u8 digit;
+
+	if (result == DONE)
+		result = number_next(c);
+	if (result == DONE)
+		result = arg_next(c);
+	if (result != DONE)
+		return result;
+	digit = *window_at(c, c->arg, 1);
+	if (c->arg_len != 1 || (digit != '0' && digit != '1') || c->number < 0 ||
+	    c->number >= BPFDB_VALUE_MAX * 8)
+		return SLOW;
+	bit = c->number;
+	room_until(c, c->at);
+	status = WITHOUT_CONFLICT(own, bit_once(c, s, own, bit, digit == '1'));
+	if (status >= BPFDB_FIRST_ERROR)
+		return reply_error(m, c, s, status);
+	return reply_header(m, c, ':', c->need);
+}
+
+#endif
