@@ -94,6 +94,7 @@ fn measure(scenario: Scenario, plan: &Plan, redis: Option<&Path>) -> Result<Vec<
         Scenario::Tcp => tcp::measure(plan, tcp::Path::Loopback, redis),
         Scenario::Local => tcp::measure(plan, tcp::Path::Local, redis),
         Scenario::Remote => tcp::measure(plan, tcp::Path::Remote, redis),
+        Scenario::Other => tcp::measure(plan, tcp::Path::Other, redis),
         Scenario::Slow => tcp::measure(plan, tcp::Path::Slow, redis),
     }
     .with_context(|| format!("scenario {scenario:?}"))

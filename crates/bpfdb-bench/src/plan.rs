@@ -21,6 +21,8 @@ pub(crate) enum Scenario {
     Local,
     /// The same, from another network namespace
     Remote,
+    /// Commands besides those of the others that the kernel answers, against Redis
+    Other,
     /// Commands that user space answers, against Redis
     Slow,
 }

@@ -15,6 +15,8 @@ pub(crate) enum Path {
     Local,
     /// From another network namespace, as from another machine
     Remote,
+    /// Loopback, commands that are asked for less
+    Other,
     /// Loopback, commands that the kernel leaves to the daemon
     Slow,
 }
@@ -39,19 +41,35 @@ const SETNX: Test = test("SETNX", "SETNX key:__rand_int__ 0123456789abcdef");
 const EXPIRE: Test = test("EXPIRE", "EXPIRE key:__rand_int__ 100000");
 const TTL: Test = test("TTL", "TTL key:__rand_int__");
 
-/// Commands of user space: readers, writers, and both.
-const SLOW: [Test; 10] = [
+/// Of keys, and of parts of values: readers, and those that read and write.
+const OTHER: [Test; 10] = [
+    test("TYPE", "TYPE key:__rand_int__"),
     test("GETRANGE", "GETRANGE key:__rand_int__ 2 9"),
     test("GETBIT", "GETBIT key:__rand_int__ 7"),
     test("BITCOUNT", "BITCOUNT key:__rand_int__"),
-    test("TYPE", "TYPE key:__rand_int__"),
+    test("EXPIREAT", "EXPIREAT key:__rand_int__ 4102444800"),
+    test("GETEX", "GETEX key:__rand_int__ EX 100000"),
+    test("PERSIST", "PERSIST key:__rand_int__"),
     test("GETSET", "GETSET key:__rand_int__ 0123456789abcdef"),
     test("SETRANGE", "SETRANGE key:__rand_int__ 2 abcd"),
     test("SETBIT", "SETBIT key:__rand_int__ 7 1"),
-    test("PERSIST", "PERSIST key:__rand_int__"),
+];
+
+/// Commands of user space: readers, writers, and both.
+const SLOW: [Test; 9] = [
+    test("DUMP", "DUMP key:__rand_int__"),
+    test("OBJECT", "OBJECT ENCODING key:__rand_int__"),
+    test("BITPOS", "BITPOS key:__rand_int__ 1"),
+    test("LCS", "LCS key:__rand_int__ key:__rand_int__ LEN"),
     test("SCAN", "SCAN 0 COUNT 10"),
+    test("INCRBYFLOAT", "INCRBYFLOAT float:__rand_int__ 1.5"),
+    test("MSETNX", "MSETNX new:__rand_int__ 1 key:__rand_int__ 2"),
+    test("EXPIRE GT", "EXPIRE key:__rand_int__ 100000 GT"),
     test("COPY", "COPY key:__rand_int__ copy:__rand_int__ REPLACE"),
 ];
+
+/// With long values.
+const LONG: [Test; 3] = [SET, GET, test("BITCOUNT", "BITCOUNT key:__rand_int__")];
 
 const fn test(name: &'static str, arguments: &'static str) -> Test {
     Test { name, arguments }
@@ -64,6 +82,7 @@ impl Path {
             Self::Loopback => "tcp",
             Self::Local => "local",
             Self::Remote => "remote",
+            Self::Other => "other",
             Self::Slow => "slow",
         }
     }
@@ -73,6 +92,7 @@ impl Path {
             Self::Loopback => "through TCP on loopback",
             Self::Local => "clients of this machine, answered inside their send()",
             Self::Remote => "from another network namespace, over veth",
+            Self::Other => "other commands that the kernel answers, through TCP on loopback",
             Self::Slow => "commands that user space answers, through TCP on loopback",
         }
     }
@@ -101,6 +121,7 @@ impl Path {
     /// Bytes of the values; every store is filled anew for each.
     pub(crate) fn sizes(self) -> &'static [u32] {
         match self {
+            Self::Other => &[16],
             Self::Slow => &[16, 48 << 10],
             _ => &[16, 1024],
         }
@@ -132,15 +153,18 @@ impl Path {
     fn threads(self) -> &'static [u32] {
         match self {
             Self::Local | Self::Remote => &[1, 2],
-            Self::Loopback | Self::Slow => &[2],
+            Self::Loopback | Self::Other | Self::Slow => &[2],
         }
     }
 
     fn tests(self, size: u32, quick: bool) -> &'static [Test] {
         match (self, size, quick) {
             (Self::Slow, 16, true) => &SLOW[..1],
+            (Self::Other, _, true) => &OTHER[..1],
             (_, _, true) => &[SET],
+            (Self::Other, ..) => &OTHER,
             (Self::Slow, 16, _) => &SLOW,
+            (Self::Slow, ..) => &LONG,
             (Self::Loopback, 16, _) => &[SET, GET, INCR, MSET, SETEX, SETNX, EXPIRE, TTL],
             _ => &[SET, GET],
         }
@@ -149,10 +173,10 @@ impl Path {
     fn target(self, load: Load) -> Option<f64> {
         let deep = load.pipeline > 1;
         match self {
-            _ if ![SET, GET].contains(&load.test) && self != Self::Slow => None,
+            Self::Other | Self::Slow => Some(0.8),
+            _ if ![SET, GET].contains(&load.test) => None,
             Self::Loopback | Self::Remote => Some(if deep { 1.5 } else { 1.0 }),
             Self::Local => Some(if deep { 2.0 } else { 2.5 }),
-            Self::Slow => Some(0.8),
         }
     }
 }
@@ -169,7 +193,7 @@ impl Load {
         match (self.test, self.size) {
             (MSET, _) => requests / 4,
             (_, LARGE..) => requests / 20,
-            _ if SLOW.contains(&self.test) => requests / 2,
+            _ if SLOW.contains(&self.test) || OTHER.contains(&self.test) => requests / 2,
             _ => requests,
         }
     }

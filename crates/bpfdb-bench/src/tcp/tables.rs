@@ -78,6 +78,7 @@ impl Context {
             Path::Loopback => "tcp-latency",
             Path::Local => "local-latency",
             Path::Remote => "remote-latency",
+            Path::Other => "other-latency",
             Path::Slow => "slow-latency",
         };
         let mut columns = self.columns("p50 ");
@@ -104,6 +105,7 @@ impl Context {
             Path::Loopback => "tcp-processor",
             Path::Local => "local-processor",
             Path::Remote => "remote-processor",
+            Path::Other => "other-processor",
             Path::Slow => "slow-processor",
         };
         let title = "processor time of the whole machine per request, client included, µs";
