@@ -5,41 +5,9 @@
  * the latter is sleepable and could be preempted while it holds a latch.
  */
 
-struct io_buffer {
-	__u8 bytes[BPFDB_IO_SIZE + BPFDB_IO_PAD];
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, u32);
-	__type(value, struct io_buffer);
-} io SEC(".maps");
-
 struct run {
 	u32 session, io, offset, done;
 };
-
-static __always_inline void *io_at(u32 buffer, u32 offset)
-{
-	struct io_buffer *b = bpf_map_lookup_elem(&io, &buffer);
-	u64 o = offset;
-
-	if (!b)
-		return NULL;
-	OPAQUE(o);
-	o &= BPFDB_IO_SIZE - 8;
-	return b->bytes + o;
-}
-
-/* The request's value is where its key ends. */
-static __always_inline u32 value_offset(u32 offset, u32 key_len)
-{
-	if (key_len > BPFDB_KEY_MAX)
-		key_len = 0;
-	return offset + sizeof(struct bpfdb_request) + ((key_len + 7) & ~7u);
-}
 
 static __always_inline int key_load(struct bpfdb_session *s, u32 buffer, u32 offset)
 {
@@ -56,13 +24,16 @@ static __always_inline int key_load(struct bpfdb_session *s, u32 buffer, u32 off
 	return BPFDB_OK;
 }
 
-/* The value of a SET, from the buffer into the session or a new slot. */
+/* The value of a SET, from the buffer into the session or a new slot; a large one
+ * is there already. */
 __noinline int value_load(struct bpfdb_session *s NONNULL, u32 buffer, u32 offset, u32 len)
 {
 	u64 *value = io_at(buffer, offset);
-	int status = bpfdb_value_alloc(s, len);
+	int status = len > BPFDB_VALUE_MAX ? bpfdb_large_take(s, len) : bpfdb_value_alloc(s, len);
 	void *slot;
 
+	if (len > BPFDB_VALUE_MAX)
+		return status;
 	if (status != BPFDB_OK || !value)
 		return status;
 	if (len <= BPFDB_INLINE_MAX) {
@@ -71,7 +42,7 @@ __noinline int value_load(struct bpfdb_session *s NONNULL, u32 buffer, u32 offse
 		return BPFDB_OK;
 	}
 	slot = bpfdb_at(s->value[0]);
-	if (!slot || len > BPFDB_VALUE_MAX)
+	if (!slot)
 		return BPFDB_CORRUPT;
 	bpf_probe_read_kernel(slot, len, value);
 	return BPFDB_OK;
@@ -99,7 +70,7 @@ __noinline int value_store(struct bpfdb_session *s NONNULL, u32 buffer, u32 offs
 	return bpfdb_still_valid(s) ? BPFDB_FOUND : RETRY;
 }
 
-static __always_inline int run_get(struct bpfdb_session *s, u32 buffer, u32 offset, u32 room,
+static __always_inline int run_get(struct bpfdb_session *s, struct run *run, u32 offset, u32 room,
 				   bool update)
 {
 	int status = RETRY;
@@ -108,11 +79,28 @@ static __always_inline int run_get(struct bpfdb_session *s, u32 buffer, u32 offs
 	{
 		status = update ? bpfdb_get_for_update(s) : bpfdb_get(s);
 		if (status == BPFDB_FOUND)
-			status = value_store(s, buffer, offset, room);
+			status = s->value_len == BPFDB_LARGE
+					 ? large_tell(s, run->io, run->offset)
+					 : value_store(s, run->io, offset, room);
 		if (status != RETRY)
 			return status;
 	}
 	return BPFDB_EXHAUSTED;
+}
+
+/* The large value of the key, which gets an exclusive lock, for a SET to come. Any
+ * other is not told. */
+static __always_inline int run_share(struct bpfdb_session *s, struct run *run)
+{
+	int status = bpfdb_get_for_update(s);
+
+	if (status != BPFDB_FOUND)
+		return status;
+	bpfdb_large_discard(s);
+	if (bpfdb_large_share(s) != BPFDB_OK)
+		return BPFDB_FOUND;
+	s->building = s->value[0];
+	return large_tell(s, run->io, run->offset);
 }
 
 /* The token goes where the value of a SET would be. */
@@ -136,8 +124,8 @@ static __always_inline int run_operation(struct bpfdb_session *s, struct run *ru
 	switch (request->operation & ~BPFDB_OR_STOP) {
 	case BPFDB_OP_BEGIN: return bpfdb_begin(s);
 	case BPFDB_OP_BEGIN_READ_ONLY: return bpfdb_begin_read_only(s);
-	case BPFDB_OP_GET: return run_get(s, run->io, offset, room, false);
-	case BPFDB_OP_GET_FOR_UPDATE: return run_get(s, run->io, offset, room, true);
+	case BPFDB_OP_GET: return run_get(s, run, offset, room, false);
+	case BPFDB_OP_GET_FOR_UPDATE: return run_get(s, run, offset, room, true);
 	case BPFDB_OP_SET:
 		status = value_load(s, run->io, offset, request->value_len);
 		if (status != BPFDB_OK)
@@ -149,6 +137,9 @@ static __always_inline int run_operation(struct bpfdb_session *s, struct run *ru
 	case BPFDB_OP_COMMIT: return bpfdb_commit(s);
 	case BPFDB_OP_ROLLBACK: return bpfdb_rollback(s);
 	case BPFDB_OP_WATCH: return run_watch(s, run->io, offset, room);
+	case BPFDB_OP_LARGE_WRITE: return large_write(s, run->io, run->offset);
+	case BPFDB_OP_LARGE_READ: return large_read(s, run->io, run->offset);
+	case BPFDB_OP_LARGE_SHARE: return run_share(s, run);
 	default: return BPFDB_BAD_REQUEST;
 	}
 }
@@ -169,7 +160,8 @@ static long run_request(u64 i, struct run *run)
 	if (status == BPFDB_OK)
 		status = run_operation(s, run, request);
 	request->status = status;
-	request->value_len = s->value_len;
+	if (status != BPFDB_FOUND_LARGE)
+		request->value_len = s->value_len;
 	request->expires = s->found_expires;
 	run->done++;
 	next = request->next;

@@ -66,11 +66,12 @@ int bpfdb_reap(void *ctx)
 	return BPFDB_OK;
 }
 
-/* ctx: size class. Gives every page of its slots that nobody uses back to all
- * classes. */
+/* ctx: size class. Gives every page of its slots that nobody uses, and what large
+ * values have left, back to all classes. */
 SEC("raw_tp")
 int bpfdb_reclaim(struct bpf_raw_tracepoint_args *ctx)
 {
+	large_collect(config.pages_max);
 	spares_release(ctx->args[0]);
 	return reclaim_from_class(ctx->args[0], config.pages_max);
 }

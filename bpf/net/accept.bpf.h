@@ -29,6 +29,8 @@ static __always_inline void connection_reset(struct bpfdb_connection *c, struct 
 	c->replied = 0;
 	c->sent = 0;
 	c->local = 0;
+	c->patient = 1;
+	grant_release(c);
 	c->sequence = ops->snd_nxt;
 	c->rebase = 0;
 	c->corked = 0;

@@ -66,6 +66,9 @@ const volatile u32 port SEC(".rodata.redis") = 0;
  * each must be read once. */
 struct bpfdb_gate gate SEC(".data.redis");
 
+/* Bytes that may wait beyond BPFDB_UNANSWERED_MAX, of all connections together. */
+struct bpfdb_line granted SEC(".data.granted");
+
 /* Parallel to `sessions`: a connection has the index of its session. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -146,6 +149,15 @@ struct {
 	__type(value, u32);
 } flows SEC(".maps");
 
+/* Nothing, or little, waits any more. */
+static __always_inline void grant_release(struct bpfdb_connection *c)
+{
+	u64 had = SWAP(&c->granted, 0);
+
+	if (had)
+		ADD(&granted.value, -had);
+}
+
 /* Gives back what a retired connection holds; only the first caller does. */
 static __always_inline void connection_free(struct bpfdb_connection *c, u32 index, u64 cookie)
 {
@@ -156,6 +168,7 @@ static __always_inline void connection_free(struct bpfdb_connection *c, u32 inde
 	if (!s || CAS(&c->cookie, retired, 0) != retired)
 		return;
 	bpf_map_delete_elem(&cookies, &cookie);
+	grant_release(c);
 	of_flow = bpf_map_lookup_elem(&flows, &c->flow);
 	if (of_flow && *of_flow == index)
 		bpf_map_delete_elem(&flows, &c->flow);

@@ -5,9 +5,32 @@
 
 #include "connection.bpf.h"
 
-static __always_inline bool flooded(const struct bpfdb_connection *c, u64 arrived)
+/* May so much wait? A client that sends a long argument has nothing to read yet, but
+ * the worker may be slower than it is. */
+__noinline int waiting_granted(struct bpfdb_connection *c NONNULL, u64 waiting)
 {
-	return arrived - (LOAD(c->answered) + LOAD(c->consumed)) > BPFDB_UNANSWERED_MAX;
+	if (waiting <= BPFDB_UNANSWERED_MAX + c->granted)
+		return 1;
+	if (!LOAD(c->patient))
+		return 0;
+	if (FETCH_ADD(&granted.value, BPFDB_GRANT) + BPFDB_GRANT > BPFDB_GRANTS_MAX) {
+		ADD(&granted.value, -BPFDB_GRANT);
+		return 0;
+	}
+	ADD(&c->granted, BPFDB_GRANT);
+	return 1;
+}
+
+static __always_inline bool flooded(struct bpfdb_connection *c, u64 arrived)
+{
+	u64 waiting = arrived - (LOAD(c->answered) + LOAD(c->consumed));
+
+	if (likely(waiting <= BPFDB_UNANSWERED_MAX)) {
+		if (unlikely(c->granted) && waiting <= BPFDB_UNANSWERED_MAX / 2)
+			grant_release(c);
+		return false;
+	}
+	return !waiting_granted(c, waiting);
 }
 
 /*

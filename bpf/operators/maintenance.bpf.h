@@ -190,10 +190,12 @@ static __always_inline void session_reap(struct bpfdb_session *s, bool closing, 
 		session_leave(s, 0);
 		return;
 	}
-	if (closing)
+	if (closing) {
+		bpfdb_large_discard(s);
 		abandon(s);
-	else
+	} else {
 		abandon_and_tell(s);
+	}
 	COUNT(sessions_reaped);
 	session_leave(s, 0);
 	if (closing && s->state == BPFDB_TXN_NONE)
@@ -258,10 +260,13 @@ static __always_inline u64 maintenance_step(void)
 
 	STORE(engine.now.value, now);
 	reap_some(now);
+	large_collect(COLLECT_SOME);
 	sweep.horizon = horizon_known();
 	if (sweep_wanted(sweep.horizon))
 		sweep_some(&sweep, SWEEP_LOOKS_PER_TICK);
-	return sweep.expired > SWEEP_MANY ? MAINTENANCE_PERIOD_BUSY : MAINTENANCE_PERIOD;
+	return sweep.expired > SWEEP_MANY || LOAD(engine.large_garbage.value)
+		       ? MAINTENANCE_PERIOD_BUSY
+		       : MAINTENANCE_PERIOD;
 }
 
 #endif

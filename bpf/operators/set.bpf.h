@@ -400,7 +400,7 @@ static __always_inline int set_body(struct bpfdb_session *s)
 {
 	int status = BPFDB_OK;
 
-	if (s->value_len > BPFDB_VALUE_MAX)
+	if (unlikely(s->value_len > BPFDB_VALUE_MAX) && s->value_len != BPFDB_LARGE)
 		return BPFDB_VALUE_TOO_LARGE;
 	if (unlikely(s->expires))
 		status = value_expire(s);

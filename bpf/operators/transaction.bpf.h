@@ -12,7 +12,7 @@
 #ifndef BPFDB_TRANSACTION_BPF_H
 #define BPFDB_TRANSACTION_BPF_H
 
-#include "set.bpf.h"
+#include "large.bpf.h"
 
 static __always_inline int begin(struct bpfdb_session *s, u32 state)
 {
@@ -187,6 +187,7 @@ __noinline int bpfdb_session_open(u32 kind)
 __noinline int bpfdb_session_close(struct bpfdb_session *s NONNULL)
 {
 	if (session_enter(s)) {
+		bpfdb_large_discard(s);
 		abandon(s);
 		session_leave(s, 0);
 		if (s->state == BPFDB_TXN_NONE) {

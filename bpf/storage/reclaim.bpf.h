@@ -104,7 +104,7 @@ __noinline int reclaim_from_class(u32 class, u32 depth)
 
 /* Spares can be taken by all, and empty slabs of any class become pages for all. True
  * if there were any. */
-__noinline int bpfdb_memory_reclaim(void)
+static __always_inline int slabs_reclaim(void)
 {
 	u32 found = 0;
 

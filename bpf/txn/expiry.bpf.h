@@ -30,7 +30,7 @@ static __always_inline bool form_expires(u32 form)
 	return form >= BPFDB_EXPIRES && form != BPFDB_ABSENT;
 }
 
-/* Length of the value; the form is not ABSENT. */
+/* Length of the value, BPFDB_LARGE if it is large; the form is not ABSENT. */
 static __always_inline u32 form_length(u32 form)
 {
 	return form & (BPFDB_EXPIRES - 1);
@@ -46,10 +46,15 @@ static __always_inline void version_dispose(u32 form, u64 data)
 {
 	if (likely(form <= BPFDB_INLINE_MAX) || form == BPFDB_ABSENT)
 		return;
-	if (unlikely(form >= BPFDB_EXPIRES)) {
-		ADD(&engine.expiring.value, -1);
+	if (unlikely(form >= BPFDB_LARGE)) {
+		if (form >= BPFDB_EXPIRES)
+			ADD(&engine.expiring.value, -1);
 		if (form_length(form) <= BPFDB_INLINE_EXPIRING_MAX)
 			return;
+		if (form_length(form) == BPFDB_LARGE) {
+			bpfdb_large_free(data);
+			return;
+		}
 	}
 	bpfdb_slot_free(data);
 }

@@ -25,10 +25,12 @@
  * aux block (history), or of a lock (pending).
  *   stamp: commit timestamp (48 bits) | key length (10 bits; in the head only)
  *   meta:  link to the aux block in grains (40 bits; head only) | form (24)
- *   form:  BPFDB_ABSENT, or the value's length, with or without BPFDB_EXPIRES
+ *   form:  BPFDB_ABSENT; or the value's length, or BPFDB_LARGE if that is more
+ *          than BPFDB_VALUE_MAX; with or without BPFDB_EXPIRES
  *   data:  the value if length <= BPFDB_INLINE_MAX, else data[0] = its address
  *   data with BPFDB_EXPIRES: the value if length <= BPFDB_INLINE_EXPIRING_MAX,
  *          else data[0] = its address; data[1] = when it expires
+ *   The address of a large value is that of its struct bpfdb_large.
  * bpf/txn/expiry.bpf.h reads forms.
  */
 struct bpfdb_version {
@@ -45,6 +47,22 @@ struct bpfdb_version {
 #define BPFDB_ABSENT BPFDB_FORM_MASK
 /* In a form: the version has an expiry. Larger than any length. */
 #define BPFDB_EXPIRES (1ULL << 23)
+/* In a form, in the place of a length: a large value. Also larger than any. */
+#define BPFDB_LARGE (1ULL << 22)
+
+/*
+ * A large value, bpf/storage/large.bpf.h: in pieces of a page each, but for the
+ * last one. Behind this, the numbers of these pages, 32 bits each.
+ */
+struct bpfdb_large {
+	__u64 id;   /* no other value has it, ever: tells whether it is still the same */
+	__u64 len;  /* bytes: BPFDB_VALUE_MAX + 1 to BPFDB_LARGE_MAX */
+	__u64 tail; /* address of the slot with what the pages leave; 0: nothing, or not yet */
+	__u32 pages;   /* there are by now; all of them when SET has taken it */
+	__u32 holders; /* versions, and sessions that are about to SET it */
+	__u64 next;    /* address of the next one that nobody holds, while it waits to be freed */
+};
+#define BPFDB_LARGE_PAGES (BPFDB_LARGE_MAX / BPFDB_PAGE_SIZE)
 
 /*
  * A record. Key: the bytes, zero-padded, if length <= BPFDB_INLINE_MAX; else
@@ -187,6 +205,12 @@ enum bpfdb_operation {
 	BPFDB_OP_COUNT = 8,
 	/* Not counted. */
 	BPFDB_OP_WATCH = 8,
+	/* Of user space, see struct bpfdb_request: the next bytes of the large value
+	 * that a SET is to take; some bytes of the one that a GET found; the value of
+	 * a key, if it is large, to be taken by a SET of another key or time. */
+	BPFDB_OP_LARGE_WRITE = 9,
+	BPFDB_OP_LARGE_READ = 10,
+	BPFDB_OP_LARGE_SHARE = 11,
 };
 
 /*
@@ -219,7 +243,8 @@ struct bpfdb_session {
 	/* Operands. value: the bytes if value_len <= BPFDB_INLINE_MAX, else
 	 * value[0] = address of the slot. For SET the slot comes from
 	 * bpfdb_value_alloc and is taken over, Error or not. For GET it stays
-	 * the engine's: copy, then bpfdb_still_valid, else GET again. */
+	 * the engine's: copy, then bpfdb_still_valid, else GET again. value_len
+	 * BPFDB_LARGE: the slot holds a struct bpfdb_large. */
 	__u32 key_len;
 	__u32 value_len;
 	__u64 value[2];
@@ -243,6 +268,7 @@ struct bpfdb_session {
 	/* The time by which the transaction judges what has expired; 0: not
 	 * taken. See bpf/txn/expiry.bpf.h. */
 	__u64 time;
+	__u64 building; /* address of the large value that a SET is to take; 0: none */
 	__u64 app[8];
 
 	struct bpfdb_lock locks[BPFDB_LOCKS_INLINE];
@@ -263,6 +289,14 @@ struct bpfdb_request {
 	__u32 next;   /* offset of the next request in the buffer; 0 = last */
 	__u32 value_room; /* bytes reserved behind the key for the value */
 	__u64 expires; /* in: of SET; out: of GET; 0: never */
+	/* Of a large value. GET and LARGE_SHARE say FOUND_LARGE, not FOUND, its length
+	 * in value_len and its id here. LARGE_READ: `value_room` bytes from `offset`
+	 * (a multiple of 8) on of the value with this id; NOT_FOUND if the key has
+	 * another one by now. LARGE_WRITE: `value_len` bytes at `offset`, in order and
+	 * in steps of BPFDB_LARGE_PART; the first one says here how long all of it
+	 * will be (0: it will not be). A SET of that length takes it. */
+	__u64 large;
+	__u64 offset;
 };
 
 /* In an operation: if it ends in an Error, the requests behind it are not executed. */
@@ -364,6 +398,9 @@ struct bpfdb_engine {
 	struct bpfdb_line expiring; /* versions with an expiry */
 	struct bpfdb_line expiry_due; /* no record is to be removed before */
 	struct bpfdb_line index_generation; /* index pages ever made */
+	struct bpfdb_line large_values; /* begun, ever: the id of the last one */
+	struct bpfdb_line large_garbage; /* address of the first that nobody holds */
+	struct bpfdb_line large_collecting; /* latch: somebody frees these */
 	struct bpfdb_class classes[BPFDB_CLASS_ENTRIES];
 	struct bpfdb_spares spares[BPFDB_ALLOC_SHARDS];
 };

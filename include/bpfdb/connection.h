@@ -31,6 +31,10 @@
  * without end and reads nothing must lose its connection at some point; one
  * that sends faster than the kernel's worker runs should not. */
 #define BPFDB_UNANSWERED_MAX (64 << 20)
+/* More for a connection that sends a long argument to the daemon, in steps of this many
+ * bytes, while all connections together have not more than this. */
+#define BPFDB_GRANT (64 << 20)
+#define BPFDB_GRANTS_MAX (1ULL << 30)
 /* A message of a local client that is longer goes through TCP, bytes: one
  * sendmsg() may bring more than a program finds linear memory for. */
 #define BPFDB_LOCAL_MESSAGE_MAX (128 * 1024)
@@ -90,6 +94,10 @@ struct bpfdb_connection {
 	__u64 sent; /* bytes of replies that the daemon sent; it writes this */
 	__u64 client; /* see BPFDB_CLIENT_RUNNING; 0: none is known */
 	__u64 local; /* requests answered in the client's own send() */
+	__u64 granted; /* bytes beyond BPFDB_UNANSWERED_MAX that may wait */
+	__u32 patient; /* a long argument may be on its way: nobody has looked yet, or the
+			* daemon, which writes this too, says so */
+	__u32 reserved;
 	__u32 sequence; /* TCP sequence number at which replied was 0 */
 	__u32 rebase; /* the daemon sent something: sequence is to be taken anew */
 	__u32 corked; /* size up to which a split request is being assembled, or 0 */

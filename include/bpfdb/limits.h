@@ -10,8 +10,13 @@
 
 /* Longest key, bytes. */
 #define BPFDB_KEY_MAX 512
-/* Longest value that the kernel side stores, bytes: one slab page. */
+/* Longest value in one slot, bytes: one slab page. What the kernel side reads
+ * and writes in one piece. */
 #define BPFDB_VALUE_MAX 65536
+/* Longest value, bytes; what is longer than BPFDB_VALUE_MAX is in pieces. */
+#define BPFDB_LARGE_MAX (512 << 20)
+/* Bytes of a large value that user space reads or writes in one step. */
+#define BPFDB_LARGE_PART (4 * 65536)
 /* Keys and values up to this length, bytes, live inside the 64-byte cell. */
 #define BPFDB_INLINE_MAX 16
 /* A value with an expiry, which takes half of the room, up to this length. */
@@ -89,6 +94,7 @@
 #define BPFDB_SCAN_BUCKETS_MAX 4096
 
 _Static_assert(BPFDB_VALUE_MAX <= BPFDB_PAGE_SIZE, "a value must fit one slab page");
+_Static_assert(BPFDB_LARGE_PART % BPFDB_PAGE_SIZE == 0, "a part is whole pieces");
 _Static_assert(BPFDB_SEGMENT_PAD >= BPFDB_PAGE_SIZE, "page-sized access at any offset");
 _Static_assert(BPFDB_CELLS_PER_PAGE == 1 << BPFDB_CELL_BITS, "the home is ten bits of the hash");
 _Static_assert(BPFDB_NEIGHBOURHOOD == 32, "the neighbourhood bitmap has 32 bits");

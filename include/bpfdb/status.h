@@ -12,6 +12,7 @@
 	X(OK, 0, "ok", "nothing")                                                                  \
 	X(FOUND, 1, "key found", "use the value")                                                  \
 	X(NOT_FOUND, 2, "key not found", "nothing: absence is an answer")                          \
+	X(FOUND_LARGE, 3, "key found, with a large value", "read the value in parts")              \
 	X(CONFLICT, 16, "another transaction holds this key",                                      \
 	  "roll back and run the transaction again")                                               \
 	X(VERSIONS_FULL, 17, "every version of this key is needed by a running snapshot",          \
@@ -23,7 +24,7 @@
 	X(TOO_MANY_LOCKS, 20, "the transaction holds too many locks",                              \
 	  "roll back and use smaller transactions")                                                \
 	X(KEY_TOO_LARGE, 21, "key is longer than the limit, or empty", "use a shorter key")        \
-	X(VALUE_TOO_LARGE, 22, "value is longer than the in-kernel limit", "use a shorter value")  \
+	X(VALUE_TOO_LARGE, 22, "value is longer than the limit", "use a shorter value")            \
 	X(WRONG_STATE, 23, "operator is not allowed in this state of the session",                 \
 	  "begin or end a transaction first")                                                      \
 	X(READ_ONLY, 24, "write in a read-only transaction", "use a read-write transaction")       \

@@ -32,8 +32,6 @@ static __always_inline int set_always(struct sk_msg_md *m, struct bpfdb_connecti
 	int status;
 
 	room_until(c, c->at);
-	if (len > BPFDB_INLINE_MAX && key_prepare(s) == BPFDB_OK)
-		home_prefetch(s->hash);
 	status = value_from(c, s, arg, len);
 	if (status == BPFDB_OK) {
 		s->expires = c->deadline;
@@ -49,6 +47,9 @@ __noinline int command_set(struct sk_msg_md *m, struct bpfdb_connection *c NONNU
 
 	if (result != DONE)
 		return result;
+	/* Not for SET with options: the stack below the operators is short. */
+	if (c->arg_len > BPFDB_INLINE_MAX && key_prepare(s) == BPFDB_OK)
+		home_prefetch(s->hash);
 	c->deadline = 0;
 	return set_always(m, c, s, c->arg, c->arg_len);
 }

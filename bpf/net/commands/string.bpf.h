@@ -44,6 +44,8 @@ __noinline int command_strlen(struct sk_msg_md *m, struct bpfdb_connection *c NO
 		return harmless(reply_header(m, c, ':', 0));
 	if (status != BPFDB_FOUND)
 		return reply_error(m, c, s, status);
+	if (s->value_len > BPFDB_VALUE_MAX)
+		return SLOW;
 	return harmless(reply_header(m, c, ':', s->value_len));
 }
 

@@ -199,8 +199,13 @@ impl Client {
         let mut rounds = 0..ROUNDS;
         // What came last was all there was: if there is more by now, it is told.
         let mut drained = false;
+        let mut received = false;
         loop {
             let more = self.execute(tools);
+            // Before, nobody knows what is on its way.
+            if received && !self.connection.is_unix() {
+                tools.kernel.set_patient(self.index, self.parser.is_long());
+            }
             self.flush(tools.instance)?;
             if self.is_unsent() {
                 return Ok(Next::Keep);
@@ -234,6 +239,7 @@ impl Client {
                 Some(got) => {
                     tools.instance.statistics.input_bytes.add(got as u64);
                     self.received(&tools.buffer[..got], tools.kernel);
+                    received = true;
                     drained = got < tools.buffer.len();
                 }
                 None => {

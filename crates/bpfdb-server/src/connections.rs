@@ -121,6 +121,13 @@ impl Connections {
             .store(consumed, Ordering::Release);
     }
 
+    /// Tells the kernel whether a long argument is on its way: then more may wait.
+    pub(crate) fn set_patient(&self, index: u32, patient: bool) {
+        // SAFETY: as above.
+        unsafe { AtomicU32::from_ptr(&raw mut (*self.at(index)).patient) }
+            .store(patient.into(), Ordering::Release);
+    }
+
     /// Tells the kernel in which protocol to reply, before it is handed back.
     pub(crate) fn set_protocol(&self, index: u32, protocol: Protocol) {
         // SAFETY: as above.

@@ -1,8 +1,8 @@
 //! Bytes to requests: RESP2 arrays of bulk strings, and inline commands.
 //!
-//! Limits and error texts are Redis's. Memory is bounded: of a bulk string that
-//! is longer than any value may be, only the beginning is kept, and a request
-//! keeps [`KEPT_MAX`] bytes; it is marked as cut then, and refused.
+//! Limits and error texts are Redis's. Memory is bounded: a request keeps
+//! [`KEPT_MAX`] bytes; it is marked as cut then, and refused. What all requests of
+//! all connections may take together is `maxmemory-clients`.
 
 use std::ops::Range;
 
@@ -10,12 +10,9 @@ use crate::integer;
 
 /// Longest line: of an inline command, of a length.
 const LINE_MAX: usize = 64 * 1024;
-/// What DUMP adds to a value.
-const DUMP_OVERHEAD: usize = 16;
-/// Of one argument: enough to see that it is too long.
-const ARGUMENT_KEPT_MAX: usize = bpfdb::abi::BPFDB_VALUE_MAX as usize + DUMP_OVERHEAD + 1;
-/// Of one request: more than a transaction of the most locks can write.
-const KEPT_MAX: usize = 80 << 20;
+/// Of one request: the longest value, and more than a transaction of the most locks
+/// can write in values of one slot.
+const KEPT_MAX: usize = 640 << 20;
 
 /// Words of most requests: memory for them is taken at once.
 const WORDS_EXPECTED: usize = 8;
@@ -23,6 +20,7 @@ const WORDS_EXPECTED: usize = 8;
 /// What a word takes beside its bytes.
 const WORD_OVERHEAD: usize = 40;
 
+const _: () = assert!(KEPT_MAX > bpfdb::abi::BPFDB_LARGE_MAX as usize + (1 << 20));
 const _: () = assert!(
     KEPT_MAX
         > bpfdb::abi::BPFDB_LOCKS_MAX as usize
@@ -153,6 +151,12 @@ impl Parser {
     /// Is the parser between two requests, with nothing left to parse?
     pub fn is_idle(&self) -> bool {
         self.array.is_none() && self.rest().is_empty()
+    }
+
+    /// Is more than a slot's worth of an argument still to come?
+    pub(crate) fn is_long(&self) -> bool {
+        let bulk = self.array.as_ref().and_then(|array| array.bulk.as_ref());
+        bulk.is_some_and(|bulk| bulk.left > bpfdb::abi::BPFDB_VALUE_MAX as usize)
     }
 
     /// Frees what an empty buffer has beyond `most`, and what a request that is
@@ -295,7 +299,7 @@ impl Parser {
         };
         let array = self.array.as_mut().expect("in an array");
         let room = KEPT_MAX.saturating_sub(array.kept + WORD_OVERHEAD);
-        let keep = (len as usize).min(ARGUMENT_KEPT_MAX).min(room);
+        let keep = (len as usize).min(room);
 
         array.request.cut |= keep < len as usize || room == 0;
         // Without room for another word the last one takes its place.
@@ -537,19 +541,29 @@ mod tests {
     }
 
     #[test]
-    fn long_arguments_are_cut_and_skipped() {
-        let len = ARGUMENT_KEPT_MAX + 100_000;
-        let mut bytes = format!("*2\r\n$4\r\nECHO\r\n${len}\r\n").into_bytes();
-        bytes.resize(bytes.len() + len, b'x');
-        bytes.extend_from_slice(b"\r\nPING\r\n");
-
-        let steps = all(&bytes, 10_000);
-        let Step::Request(first) = &steps[0] else {
-            panic!("{:?}", steps[0]);
+    fn long_requests_are_cut_and_skipped() {
+        const PART: usize = 1 << 20;
+        let len = KEPT_MAX / 2;
+        let part = vec![b'x'; PART];
+        let mut parser = Parser::default();
+        parser.feed(b"*3\r\n$4\r\nMSET\r\n");
+        for _ in 0..2 {
+            parser.feed(format!("${len}\r\n").as_bytes());
+            for _ in 0..len / PART {
+                assert_eq!(parser.next_step(Limits::default()), Step::More);
+                assert!(parser.memory() <= KEPT_MAX + 4 * PART);
+                parser.feed(&part);
+            }
+            parser.feed(b"\r\n");
+        }
+        let Step::Request(first) = parser.next_step(Limits::default()) else {
+            panic!("it has ended");
         };
         assert!(first.cut);
-        assert_eq!(first.words[1].len(), ARGUMENT_KEPT_MAX);
-        assert_eq!(steps[1], words(&["PING"]));
+        assert_eq!(first.words[1].len(), len);
+        assert!(first.words[2].len() < len);
+        parser.feed(b"PING\r\n");
+        assert_eq!(parser.next_step(Limits::default()), words(&["PING"]));
     }
 
     #[test]

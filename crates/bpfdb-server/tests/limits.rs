@@ -6,7 +6,6 @@ use std::thread;
 
 use common::{Client, TestServer, bulk, request, show};
 
-const TOO_LONG: &[u8] = b"-ERR value is longer than the in-kernel limit; use a shorter value\r\n";
 const BAD_KEY: &[u8] = b"-ERR key is longer than the limit, or empty; use a shorter key\r\n";
 
 #[test]
@@ -22,9 +21,7 @@ fn keys() {
     for key in [vec![], vec![b'K'; 513], vec![b'K'; 100_000]] {
         for command in ["get", "del", "exists", "strlen", "incr"] {
             let reply = client.ask(&[command.as_bytes(), &key]);
-            // A word of more than 64 KiB is not even looked at.
-            let expected = if key.len() > 65536 { TOO_LONG } else { BAD_KEY };
-            assert_eq!(reply, expected, "{command}, {}", key.len());
+            assert_eq!(reply, BAD_KEY, "{command}, {}", key.len());
         }
     }
     assert_eq!(client.say("ping"), "+PONG\r\n");
@@ -74,68 +71,6 @@ fn values() {
             client.ask(&[b"mget", b"long", b"absent"]),
             [b"*2\r\n".to_vec(), bulk(&value), b"$-1\r\n".to_vec()].concat()
         );
-    }
-    for len in [65_537, 1_000_000, 20_000_000] {
-        assert_eq!(
-            client.ask(&[b"set", b"long", &vec![b'x'; len]]),
-            TOO_LONG,
-            "{len}"
-        );
-        assert_eq!(client.say("strlen long"), ":65536\r\n");
-    }
-    assert_eq!(
-        client.say("append long x"),
-        String::from_utf8_lossy(TOO_LONG)
-    );
-    assert_eq!(client.say("strlen long"), ":65536\r\n");
-}
-
-/// An Error of the engine, wherever it is found: counted, and only ROLLBACK is
-/// useful then.
-#[test]
-fn values_that_are_too_long_fail_a_transaction() {
-    let server = TestServer::start(&bpfdb::Options::default());
-    let mut client = server.client();
-    let code = bpfdb::Status::ValueTooLarge.code() as usize;
-    let refused = || server.engine.stats().expect("stats").counters.statuses[code];
-    let just = vec![b'x'; 65_536];
-    let long = |len| vec![b'x'; len];
-    for words in [
-        vec![b"set".to_vec(), b"too long".to_vec(), long(65_537)],
-        vec![b"set".to_vec(), b"too long".to_vec(), long(70_000)],
-        vec![b"set".to_vec(), b"too long".to_vec(), long(1_000_000)],
-        vec![
-            b"set".to_vec(),
-            b"too long".to_vec(),
-            long(70_000),
-            b"nx".to_vec(),
-        ],
-        vec![b"mset".to_vec(), b"too long".to_vec(), long(70_000)],
-        vec![b"append".to_vec(), b"long".to_vec(), b"x".to_vec()],
-        vec![
-            b"setrange".to_vec(),
-            b"long".to_vec(),
-            b"65536".to_vec(),
-            b"x".to_vec(),
-        ],
-        vec![b"get".to_vec(), long(70_000)],
-    ] {
-        let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
-        let before = refused();
-        assert_eq!(client.ask(&[b"set", b"long", &just]), b"+OK\r\n");
-        assert_eq!(client.ask(&words), TOO_LONG, "{}", show(words[0]));
-        assert_eq!(refused(), before + 1, "{}", show(words[0]));
-
-        assert_eq!(client.say("begin"), "+OK\r\n");
-        assert_eq!(client.say("set beside 1"), "+OK\r\n");
-        assert_eq!(client.ask(&words), TOO_LONG, "{}", show(words[0]));
-        assert_eq!(refused(), before + 2, "{}", show(words[0]));
-        assert!(
-            client
-                .say("commit")
-                .starts_with("-ERR the transaction had failed")
-        );
-        assert_eq!(client.say("exists beside"), ":0\r\n");
     }
 }
 

@@ -32,12 +32,11 @@ mod shrink;
 mod stats;
 mod status;
 mod time;
-mod waiting;
 
 pub use engine::{Engine, open_object};
 pub use error::{Error, Result};
 pub use options::{Options, SEGMENT_SIZE};
 pub use program::{Program, find as find_program};
-pub use session::{Batch, Entry, Operation, Session, WatchToken};
+pub use session::{Batch, Entry, Head, Operation, Session, WatchToken};
 pub use stats::{Class, Observer, Stats, slot_size};
 pub use status::Status;

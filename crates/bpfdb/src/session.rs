@@ -1,14 +1,23 @@
 //! A session of user space: operators through `BPF_PROG_RUN`, one by one or
 //! in batches.
 
+mod batch;
+mod large;
+mod operation;
+mod waiting;
+
 use std::ptr;
 use std::sync::atomic::{Ordering, fence};
 use std::thread;
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::waiting::Waiting;
 use crate::{Status, abi};
+
+pub use batch::Batch;
+pub use operation::Operation;
+use operation::Place;
+use waiting::Waiting;
 
 const HEADER: usize = size_of::<abi::bpfdb_request>();
 const ROOM: usize = abi::BPFDB_IO_SIZE as usize;
@@ -43,6 +52,17 @@ pub struct Entry {
     pub expires_at: Option<u64>,
 }
 
+/// A value as far as it can be told without reading much of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// Bytes.
+    pub len: u64,
+    /// UNIX time, milliseconds.
+    pub expires_at: Option<u64>,
+    /// The value itself; `None` if it is a large one (more than `BPFDB_VALUE_MAX`).
+    pub value: Option<Vec<u8>>,
+}
+
 /// Tells whether a key was written. See [`Session::watch`].
 #[derive(Clone, Copy, Debug)]
 pub struct WatchToken {
@@ -57,112 +77,6 @@ impl WatchToken {
     /// with the same value, or has expired.
     pub fn still_holds(&self, now: &Self) -> bool {
         now.changed <= self.snapshot && now.present == self.present
-    }
-}
-
-/// An operation of a batch.
-#[derive(Clone, Copy, Debug)]
-pub enum Operation<'a> {
-    Begin,
-    BeginReadOnly,
-    Get(&'a [u8]),
-    GetForUpdate(&'a [u8]),
-    Set(&'a [u8], &'a [u8]),
-    /// With the time at which it expires; see [`Session::set_entry`].
-    SetEntry(&'a [u8], &'a [u8], Option<u64>),
-    Delete(&'a [u8]),
-    Commit,
-    Rollback,
-    /// See [`Session::token_of`].
-    Watch(&'a [u8]),
-}
-
-impl<'a> Operation<'a> {
-    fn code(&self) -> u32 {
-        match self {
-            Self::Begin => abi::BPFDB_OP_BEGIN,
-            Self::BeginReadOnly => abi::BPFDB_OP_BEGIN_READ_ONLY,
-            Self::Get(_) => abi::BPFDB_OP_GET,
-            Self::GetForUpdate(_) => abi::BPFDB_OP_GET_FOR_UPDATE,
-            Self::Set(..) | Self::SetEntry(..) => abi::BPFDB_OP_SET,
-            Self::Delete(_) => abi::BPFDB_OP_DELETE,
-            Self::Commit => abi::BPFDB_OP_COMMIT,
-            Self::Rollback => abi::BPFDB_OP_ROLLBACK,
-            Self::Watch(_) => abi::BPFDB_OP_WATCH,
-        }
-    }
-
-    fn key(&self) -> &'a [u8] {
-        match self {
-            Self::Get(key) | Self::GetForUpdate(key) | Self::Delete(key) | Self::Watch(key) => key,
-            Self::Set(key, _) | Self::SetEntry(key, ..) => key,
-            _ => &[],
-        }
-    }
-
-    fn value(&self) -> &'a [u8] {
-        match self {
-            Self::Set(_, value) | Self::SetEntry(_, value, _) => value,
-            _ => &[],
-        }
-    }
-
-    /// As the engine takes it: 0 is never, and 1 is over.
-    fn expires(&self) -> u64 {
-        match self {
-            Self::SetEntry(.., Some(time)) => (*time).max(1),
-            _ => 0,
-        }
-    }
-
-    fn reads(&self) -> bool {
-        matches!(self, Self::Get(_) | Self::GetForUpdate(_))
-    }
-
-    /// Bytes that its result needs, if a value has up to `longest`.
-    fn room(&self, longest: usize) -> usize {
-        match self {
-            Self::Get(_) | Self::GetForUpdate(_) => longest.max(16),
-            Self::Watch(_) => size_of::<abi::bpfdb_watch>(),
-            _ => 0,
-        }
-    }
-}
-
-/// Where a request lies in the io buffer, and how long it is.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
-    at: usize,
-    key: usize,
-    room: usize,
-    /// Does it bring a value?
-    reads: bool,
-}
-
-impl Place {
-    fn value(&self) -> usize {
-        self.at + HEADER + self.key.next_multiple_of(8)
-    }
-
-    pub(crate) fn end(&self) -> usize {
-        (self.value() + self.room).next_multiple_of(8)
-    }
-}
-
-/// Prepared requests: fill once, run many times (what a benchmark or a bulk
-/// load does), or use [`Session::batch`].
-#[derive(Debug, Default)]
-pub struct Batch {
-    places: Vec<Place>,
-}
-
-impl Batch {
-    pub fn len(&self) -> usize {
-        self.places.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.places.is_empty()
     }
 }
 
@@ -268,6 +182,9 @@ impl Session {
         value: &[u8],
         expires_at: Option<u64>,
     ) -> Result<(), Status> {
+        if value.len() > VALUE_MAX {
+            return self.set_large(key, value, expires_at);
+        }
         let operation = Operation::SetEntry(key, value, expires_at);
         if self.waiting.is_open() {
             self.later(&operation)
@@ -279,7 +196,7 @@ impl Session {
     /// Whether there was a value to delete.
     pub fn delete(&mut self, key: &[u8]) -> Result<bool, Status> {
         self.single(&Operation::Delete(key))
-            .map(|(status, _)| status == Status::Found)
+            .map(|status| status == Status::Found)
     }
 
     /// Commits. [`Status::RolledBack`] if an earlier Error had failed the
@@ -316,6 +233,7 @@ impl Session {
 
     /// Executes what waits; its Error, if there is one.
     pub fn flush(&mut self) -> Result<(), Status> {
+        self.waiting.refused()?;
         if self.waiting.len() == 0 {
             return Ok(());
         }
@@ -335,32 +253,46 @@ impl Session {
     /// key that is absent it may seem that it was written when another one with
     /// the same place in a table of 65,536 was deleted or has expired.
     pub fn watch(&mut self, key: &[u8]) -> Result<WatchToken, Status> {
-        let (_, place) = self.single(&Operation::Watch(key))?;
+        let (_, place) = self.single_at(&Operation::Watch(key))?;
         Ok(self.token_at(place))
     }
 
     fn read(&mut self, operation: &Operation<'_>) -> Result<Option<Vec<u8>>, Status> {
-        let (status, place) = self.single(operation)?;
-        Ok((status == Status::Found).then(|| self.value_of(place)))
+        Ok(self.read_entry(operation)?.map(|entry| entry.value))
     }
 
     fn read_entry(&mut self, operation: &Operation<'_>) -> Result<Option<Entry>, Status> {
-        let (status, place) = self.single(operation)?;
-        Ok((status == Status::Found).then(|| self.entry_at(place)))
+        self.read_part(operation, |len| 0..len)
+            .map(|found| found.map(|(entry, _)| entry))
     }
 
-    /// Executes one operation, behind what waits: its outcome, an Error as `Err`,
-    /// and where it lies in the buffer. When memory is still being added, adds it
-    /// and tries again.
-    fn single(&mut self, operation: &Operation<'_>) -> Result<(Status, Place), Status> {
+    /// Executes one operation; its outcome, an Error as `Err`. When memory is
+    /// still being added, adds it and tries again.
+    fn single(&mut self, operation: &Operation<'_>) -> Result<Status, Status> {
+        self.single_at(operation).map(|(status, _)| status)
+    }
+
+    fn single_at(&mut self, operation: &Operation<'_>) -> Result<(Status, Place), Status> {
+        // Inside a transaction the Error has failed it: no use to try again.
+        let patient = !self.in_transaction() && !self.waiting.is_open();
+        self.patiently(patient, |session| {
+            session.append(operation, operation.room(VALUE_MAX), 0)
+        })
+    }
+
+    /// Executes what `put` writes into the buffer, and again while memory is being
+    /// added.
+    fn patiently(
+        &mut self,
+        patient: bool,
+        mut put: impl FnMut(&mut Self) -> Result<Place, Status>,
+    ) -> Result<(Status, Place), Status> {
         for attempt in 0.. {
-            let place = self.append(operation, operation.room(VALUE_MAX), 0)?;
+            let place = put(self)?;
             self.submit().map_err(|_| Status::BadRequest)?;
             self.waited()?;
             let status = self.status(place);
-            // Inside a transaction the Error has failed it: no use.
-            if status == Status::MemoryPending && attempt < PENDING_TRIES && !self.in_transaction()
-            {
+            if status == Status::MemoryPending && attempt < PENDING_TRIES && patient {
                 if !self.engine.grow().unwrap_or(false) {
                     thread::yield_now();
                 }
@@ -422,90 +354,6 @@ impl Session {
         state != abi::BPFDB_TXN_NONE && state != abi::BPFDB_TXN_FINISHING
     }
 
-    /// Executes `operations` in one system call, in order; the outcome of each,
-    /// with the value that a GET found. `room` is the longest value, in bytes,
-    /// that a GET may bring; a longer one gives `BAD_REQUEST`. Fails if the
-    /// operations do not fit the session's buffer.
-    pub fn batch(
-        &mut self,
-        operations: &[Operation<'_>],
-        room: usize,
-    ) -> Result<Vec<Result<Option<Vec<u8>>, Status>>> {
-        let batch = self.prepare(operations, room)?;
-        self.run(&batch)?;
-        Ok((0..batch.len()).map(|i| self.outcome(&batch, i)).collect())
-    }
-
-    /// Writes `operations` to the buffer without executing them. A later
-    /// `prepare`, `batch` or operation overwrites them.
-    pub fn prepare(&mut self, operations: &[Operation<'_>], room: usize) -> Result<Batch> {
-        let mut batch = Batch {
-            places: Vec::with_capacity(operations.len()),
-        };
-        let mut at = 0;
-
-        self.flush()?;
-
-        if operations.len() > abi::BPFDB_BATCH_MAX as usize {
-            return Err(Error::Invalid(format!(
-                "a batch has at most {} operations",
-                abi::BPFDB_BATCH_MAX
-            )));
-        }
-        for operation in operations {
-            let place = self.put(at, operation, operation.room(room), 0)?;
-            if let Some(&last) = batch.places.last() {
-                self.link(last, at as u32);
-            }
-            at = place.end();
-            batch.places.push(place);
-        }
-        Ok(batch)
-    }
-
-    /// Executes a prepared batch: one system call. Returns how many of its
-    /// operations were executed.
-    pub fn run(&mut self, batch: &Batch) -> Result<usize> {
-        if batch.is_empty() {
-            return Ok(0);
-        }
-        self.submit()
-    }
-
-    /// Outcome of operation `i` of the batch that ran last.
-    pub fn outcome(&self, batch: &Batch, i: usize) -> Result<Option<Vec<u8>>, Status> {
-        let status = self.status(batch.places[i]);
-        if status.is_error() {
-            return Err(status);
-        }
-        let found = batch.places[i].reads && status == Status::Found;
-        Ok(found.then(|| self.value_of(batch.places[i])))
-    }
-
-    /// What operation `i` of the batch that ran last found, with its expiry.
-    pub fn entry_of(&self, batch: &Batch, i: usize) -> Result<Option<Entry>, Status> {
-        let status = self.status(batch.places[i]);
-        if status.is_error() {
-            return Err(status);
-        }
-        let found = batch.places[i].reads && status == Status::Found;
-        Ok(found.then(|| self.entry_at(batch.places[i])))
-    }
-
-    /// The token of a [`Operation::Watch`], operation `i` of the batch that ran
-    /// last.
-    pub fn token_of(&self, batch: &Batch, i: usize) -> Result<WatchToken, Status> {
-        match self.status(batch.places[i]) {
-            Status::Ok => Ok(self.token_at(batch.places[i])),
-            status => Err(status),
-        }
-    }
-
-    /// Status of operation `i` of the batch that ran last.
-    pub fn status_of(&self, batch: &Batch, i: usize) -> Status {
-        self.status(batch.places[i])
-    }
-
     /// Writes a request, the last one of its batch as yet.
     fn put(
         &mut self,
@@ -541,6 +389,8 @@ impl Session {
             next: 0,
             value_room: place.room as u32,
             expires: operation.expires(),
+            large: 0,
+            offset: 0,
         };
         // SAFETY: `end` is inside the buffer and its pad: checked above; at
         // offset 0 a header, the longest key and the longest value fit.

@@ -189,16 +189,32 @@ impl abi::bpfdb_counters {
     }
 }
 
-/// Bytes of the slot that a key or value of this length takes; 0 if it lies in
+/// Bytes of the slots that a key or value of this length takes; 0 if it lies in
 /// the record's cell.
 pub fn slot_size(len: usize) -> usize {
+    const PAGE: usize = abi::BPFDB_PAGE_SIZE as usize;
     if len <= abi::BPFDB_INLINE_MAX as usize {
         return 0;
     }
+    if len > abi::BPFDB_VALUE_MAX as usize {
+        let table = size_of::<abi::bpfdb_large>() + len / PAGE * size_of::<u32>();
+        return slot_size(table) + len / PAGE * PAGE + tail_size(len % PAGE);
+    }
     (0..abi::BPFDB_CLASSES)
+        // The last but one is not used: bpf/storage/slab.bpf.h.
+        .filter(|&number| number != abi::BPFDB_CLASSES - 2)
         .map(|number| Class::numbered(number).size as usize)
         .find(|&size| size >= len)
         .unwrap_or(0)
+}
+
+/// What is left of a large value has a slot of its own, however short it is.
+fn tail_size(len: usize) -> usize {
+    if len == 0 {
+        0
+    } else {
+        slot_size(len.max(abi::BPFDB_INLINE_MAX as usize + 1))
+    }
 }
 
 pub(crate) fn counters(maps: &Maps) -> Result<abi::bpfdb_counters> {
@@ -231,6 +247,10 @@ mod tests {
     fn slots_are_of_the_next_class() {
         let sizes = [0, 16, 17, 32, 33, 1000, 65_536].map(slot_size);
         assert_eq!(sizes, [0, 0, 32, 32, 48, 1024, 65_536]);
+        assert_eq!([32_768, 32_769].map(slot_size), [32_768, 65_536]);
+        // Table and pieces.
+        assert_eq!(slot_size(65_537), 48 + 65_536 + 32);
+        assert_eq!(slot_size(512 << 20), 65_536 + (512 << 20));
     }
 
     #[test]

@@ -29,12 +29,8 @@ pub(super) fn is_open(session: &Session) -> bool {
 /// What is too long is refused by the engine too: it counts the Error, and fails
 /// the client's transaction as after any other.
 pub(super) fn settled(session: &mut Session, failure: Failure) -> Failure {
-    const TOO_LONG: &[u8] = &[0; abi::BPFDB_VALUE_MAX as usize + 1];
     match failure {
-        Failure::TooLong => session
-            .set(b"any", TOO_LONG)
-            .and_then(|()| session.flush())
-            .map_or_else(Into::into, |()| failure),
+        Failure::TooLong => session.refuse_value().into(),
         failure => failure,
     }
 }

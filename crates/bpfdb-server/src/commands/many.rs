@@ -1,7 +1,7 @@
 //! One value for each of many keys, all at one moment, in slices: a job for commands
 //! that read.
 
-use bpfdb::Session;
+use bpfdb::{Session, Status};
 
 use super::atomic::{Kind, atomically, is_open};
 use super::job::{Job, Progress};
@@ -14,6 +14,8 @@ const BYTES: usize = 512 * 1024;
 
 /// What a command makes of the values.
 pub(super) trait Reader: std::fmt::Debug {
+    /// Are values wanted, or only whether there is one?
+    const VALUES: bool = true;
     /// For so many keys.
     fn new(protocol: Protocol, keys: usize) -> Self;
     /// Of one key; keys come in the order of the request.
@@ -39,12 +41,20 @@ pub(super) fn read_many<R: Reader + 'static>(
     let mut read = atomically(context.session, Kind::Read, |session| {
         let mut reader = R::new(protocol, keys.len());
         for key in keys {
-            reader.take(session.get(key)?)?;
+            reader.take(read_one::<R>(session, key)?)?;
         }
         Ok(reader)
     })?;
     read.reply(context);
     Ok(())
+}
+
+fn read_one<R: Reader>(session: &mut Session, key: &[u8]) -> Result<Option<Vec<u8>>, Status> {
+    if R::VALUES {
+        session.get(key)
+    } else {
+        Ok(session.head(key)?.map(|_| Vec::new()))
+    }
 }
 
 #[derive(Debug)]
@@ -73,7 +83,7 @@ impl<R: Reader> Reading<R> {
         }
         let mut bytes = 0;
         for key in keys[self.next..].iter().take(KEYS) {
-            let value = session.get(key)?;
+            let value = read_one::<R>(session, key)?;
             bytes += value.as_ref().map_or(0, Vec::len);
             self.reader.take(value)?;
             self.next += 1;

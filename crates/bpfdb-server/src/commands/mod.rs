@@ -49,8 +49,8 @@ use crate::instance::Instance;
 use crate::reply::Replies;
 use crate::state::ConnectionState;
 
-/// Longest reply to one command, bytes.
-const REPLY_MAX: usize = 64 << 20;
+/// Longest reply to one command, bytes: one value of the longest, and more.
+const REPLY_MAX: usize = 640 << 20;
 
 /// What most commands need.
 mod prelude {

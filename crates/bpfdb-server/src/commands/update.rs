@@ -2,14 +2,14 @@
 
 use std::borrow::Cow;
 
-use bpfdb::{Entry, Operation, Session, Status, abi};
+use bpfdb::{Entry, Head, Operation, Session, Status, abi};
 
-use super::atomic::{TRIES, is_open};
+use super::atomic::{Kind, TRIES, atomically, is_open};
 use super::{Failure, Outcome};
 
-const VALUE_MAX: usize = abi::BPFDB_VALUE_MAX as usize;
-/// Redis's limit for a value, bytes; its texts speak of it.
-pub(super) const REDIS_VALUE_MAX: u64 = 512 << 20;
+const SLOT_MAX: usize = abi::BPFDB_VALUE_MAX as usize;
+/// The limit for a value, bytes, as in Redis.
+pub(super) const VALUE_MAX: u64 = abi::BPFDB_LARGE_MAX as u64;
 
 /// What becomes of a key.
 #[derive(Debug)]
@@ -80,10 +80,13 @@ fn update_alone<'a, T>(
 
 fn begin(session: &mut Session, key: &[u8]) -> Result<Option<Entry>, Failure> {
     let operations = [Operation::Begin, Operation::GetForUpdate(key)];
-    let batch = session.prepare(&operations, VALUE_MAX)?;
+    let batch = session.prepare(&operations, SLOT_MAX)?;
     session.run(&batch)?;
     session.outcome(&batch, 0)?;
-    let read = session.entry_of(&batch, 1);
+    let mut read = session.entry_of(&batch, 1);
+    if read == Err(Status::FoundLarge) {
+        read = session.entry_for_update(key);
+    }
     if read.is_err() {
         session.rollback()?;
     }
@@ -95,6 +98,13 @@ fn commit(session: &mut Session, key: &[u8], write: &Write<'_>) -> Outcome {
     let operation = match write {
         Write::Nothing => return Ok(session.commit()?),
         Write::Delete => Operation::Delete(key),
+        Write::Set(value, expires_at) if value.len() > SLOT_MAX => {
+            if let Err(status) = session.set_entry(key, value, *expires_at) {
+                session.rollback()?;
+                return Err(status.into());
+            }
+            return Ok(session.commit()?);
+        }
         Write::Set(value, expires_at) => Operation::SetEntry(key, value, *expires_at),
     };
     let batch = session.prepare(&[operation, Operation::Commit], 0)?;
@@ -104,13 +114,58 @@ fn commit(session: &mut Session, key: &[u8], write: &Write<'_>) -> Outcome {
     Ok(())
 }
 
+/// The value stays, and the time at which it expires becomes what `work` says when
+/// it is told the time of before: that of a value there is, no time at all included.
+/// A large value is not copied.
+pub(super) fn retime<T>(
+    session: &mut Session,
+    key: &[u8],
+    mut work: impl FnMut(Option<Head>) -> Result<(Time, T), Failure>,
+) -> Result<T, Failure> {
+    atomically(session, Kind::Write, |session| {
+        let head = session.head_for_update(key)?;
+        let value = head.as_ref().and_then(|head| head.value.clone());
+        let (time, result) = work(head)?;
+        match (time, value) {
+            (Time::Stays, _) => {}
+            (Time::Over, _) => drop(session.delete(key)?),
+            (Time::Becomes(expires_at), Some(value)) => {
+                session.set_entry(key, &value, expires_at)?;
+            }
+            (Time::Becomes(expires_at), None) => {
+                session.share_large(key, key, expires_at)?;
+            }
+        }
+        Ok(result)
+    })
+}
+
+/// Gives another key a value of which this is known, in a transaction.
+pub(super) fn give(
+    session: &mut Session,
+    from: &[u8],
+    to: &[u8],
+    head: &Head,
+) -> Result<(), Status> {
+    match &head.value {
+        Some(value) => session.set_entry(to, value, head.expires_at),
+        None => session.share_large(from, to, head.expires_at).map(drop),
+    }
+}
+
+/// What becomes of the time at which a value expires.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Time {
+    Stays,
+    Becomes(Option<u64>),
+    /// Long over: the key is deleted.
+    Over,
+}
+
 /// May a value be so long? Asked before memory is taken for it.
 pub(super) fn check_len(len: u64) -> Result<(), Failure> {
-    if len > REDIS_VALUE_MAX {
+    if len > VALUE_MAX {
         return Err("ERR string exceeds maximum allowed size (proto-max-bulk-len)".into());
-    }
-    if len > VALUE_MAX as u64 {
-        return Err(Failure::TooLong);
     }
     Ok(())
 }

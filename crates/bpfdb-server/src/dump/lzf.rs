@@ -3,7 +3,8 @@
 
 /// The bytes, if they are exactly so many.
 pub(super) fn decompress(mut input: &[u8], len: usize) -> Option<Vec<u8>> {
-    let mut output = Vec::with_capacity(len);
+    // Three bytes of input give 264 at most: a promise alone takes no memory.
+    let mut output = Vec::with_capacity(len.min(88 * input.len()));
     while let Some((&control, rest)) = input.split_first() {
         input = if control < 32 {
             let (run, rest) = rest.split_at_checked(usize::from(control) + 1)?;

@@ -172,19 +172,18 @@ settings! {
     /// port goes on with it
     keep_data "keep-data": bool => false, Restart;
 
-    /// Longest argument that is taken in to be answered with an error; a longer one
-    /// closes the connection
+    /// Longest argument; a longer one closes the connection
     max_bulk "proto-max-bulk-len": Size, 1_048_576..=536_870_912 => Size::mib(512), Now;
     /// Replies of one connection that may wait to be read: it is closed at the hard
     /// limit, or after so many seconds above the soft one
     output_limit "client-output-buffer-limit": OutputLimit => OutputLimit {
-        hard: Size::mib(96),
+        hard: Size::mib(640),
         soft: Size::mib(32),
-        seconds: 60,
+        seconds: 300,
     }, Now;
     /// Most memory for requests and replies of all connections together in user
     /// space; beyond it the connection that uses most is closed. 0: no limit
-    max_client_memory "maxmemory-clients": Size => Size::mib(256), Now;
+    max_client_memory "maxmemory-clients": Size => Size::mib(1024), Now;
 
     /// Microseconds from which on a command of user space is kept for SLOWLOG;
     /// negative: none, 0: all

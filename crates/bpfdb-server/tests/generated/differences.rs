@@ -13,7 +13,6 @@ pub struct Difference {
 }
 
 const BAD_KEY: &[u8] = b"ERR key is longer than the limit, or empty; use a shorter key";
-const TOO_LONG: &[u8] = b"ERR value is longer than the in-kernel limit; use a shorter value";
 const KEY_MAX: usize = bpfdb::abi::BPFDB_KEY_MAX as usize;
 
 pub static DIFFERENCES: &[Difference] = &[
@@ -26,12 +25,6 @@ pub static DIFFERENCES: &[Difference] = &[
                 && (asked.words.iter().chain(asked.queued.iter().flatten()))
                     .any(|word| word.is_empty() || word.len() > KEY_MAX)
         },
-    },
-    Difference {
-        name: "values have up to 65,536 bytes",
-        reason: "a value is one slot of the slab",
-        diverges: true,
-        explains: |_, redis, bpfdb| !redis.is_error() && is_error(bpfdb, TOO_LONG),
     },
     Difference {
         name: "accesses are not recorded",

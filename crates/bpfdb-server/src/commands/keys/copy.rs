@@ -4,6 +4,7 @@ use super::super::arguments::{is, syntax_error};
 use super::super::atomic::{Kind, atomically};
 use super::super::connection::check_database;
 use super::super::prelude::*;
+use super::super::update::give;
 
 pub(crate) static COMMAND: Command = Command {
     name: "copy",
@@ -50,13 +51,13 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
         return Err("ERR source and destination objects are the same".into());
     }
     let done = atomically(context.session, Kind::Write, |session| {
-        let Some(entry) = session.entry(from)? else {
+        let Some(head) = session.head(from)? else {
             return Ok(false);
         };
-        if !replace && session.get_for_update(to)?.is_some() {
+        if !replace && session.head_for_update(to)?.is_some() {
             return Ok(false);
         }
-        session.set_entry(to, &entry.value, entry.expires_at)?;
+        give(session, from, to, &head)?;
         Ok(true)
     })?;
     context.replies.integer(done.into());

@@ -25,6 +25,8 @@ pub(crate) static COMMAND: Command = Command {
 pub(super) struct Count(i64);
 
 impl Reader for Count {
+    const VALUES: bool = false;
+
     fn new(_: Protocol, _: usize) -> Self {
         Self(0)
     }

@@ -3,7 +3,7 @@
 use super::super::arguments::number;
 use super::super::expiry::Form;
 use super::super::prelude::*;
-use super::super::update::{Write, update};
+use super::super::update::{Time, retime};
 
 pub(crate) static COMMAND: Command = Command {
     name: "expire",
@@ -82,17 +82,15 @@ pub(super) fn expire(
     let condition = Condition::parse(&arguments[2..])?;
     context.connection.slow |= arguments.len() > 2;
     let deadline = form.any_deadline(context, name, number(&arguments[1])?)?;
-    let done = update(context.session, key, |old| {
-        let allowed = old.filter(|old| condition.allows(old.expires_at, deadline));
-        let Some(old) = allowed else {
-            return Ok((Write::Nothing, false));
+    let done = retime(context.session, key, |old| {
+        if !old.is_some_and(|old| condition.allows(old.expires_at, deadline)) {
+            return Ok((Time::Stays, false));
+        }
+        let time = match u64::try_from(deadline) {
+            Ok(deadline @ 1..) => Time::Becomes(Some(deadline)),
+            _ => Time::Over,
         };
-        let write = match u64::try_from(deadline) {
-            Ok(deadline @ 1..) => Write::Set(old.value.into(), Some(deadline)),
-            // Long over.
-            _ => Write::Delete,
-        };
-        Ok((write, true))
+        Ok((time, true))
     })?;
     context.replies.integer(done.into());
     Ok(())

@@ -21,7 +21,7 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Readonly],
     categories: &[Category::Keyspace, Category::Dangerous],
     tips: &["request_policy:all_shards", "nondeterministic_output_order"],
-    differences: "Not one moment: keys that come or go meanwhile may be missing or not. The reply has at most 64 MiB.",
+    differences: "Not one moment: keys that come or go meanwhile may be missing or not. The reply has at most 640 MiB.",
     run,
     ..Command::BASE
 };
@@ -72,7 +72,7 @@ impl Job for Listing {
             }
         }
         if self.bytes > REPLY_MAX {
-            return Err("ERR reply is longer than 64 MiB; use SCAN".into());
+            return Err("ERR reply is longer than 640 MiB; use SCAN".into());
         }
         self.cursor = next;
         if next == 0 {

@@ -1,5 +1,7 @@
 //! OBJECT: how a value is kept.
 
+use bpfdb::Head;
+
 use super::super::help;
 use super::super::prelude::*;
 use crate::integer;
@@ -96,22 +98,23 @@ pub(crate) static REFCOUNT: Command = Command {
 };
 
 /// Longest string that Redis keeps in its header.
-const EMBEDDED_MAX: usize = 44;
+const EMBEDDED_MAX: u64 = 44;
 
 /// Has the key a value? If not, that is the reply.
-fn exists(context: &mut Context<'_>, key: &[u8]) -> Result<Option<Vec<u8>>, Failure> {
-    let value = context.session.get(key)?;
-    if value.is_none() {
+fn exists(context: &mut Context<'_>, key: &[u8]) -> Result<Option<Head>, Failure> {
+    let head = context.session.head(key)?;
+    if head.is_none() {
         context.replies.null();
     }
-    Ok(value)
+    Ok(head)
 }
 
 fn encoding(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
-    if let Some(value) = exists(context, &arguments[0])? {
-        context.replies.bulk(if integer::parse(&value).is_some() {
+    if let Some(head) = exists(context, &arguments[0])? {
+        let value = head.value.as_deref().unwrap_or_default();
+        context.replies.bulk(if integer::parse(value).is_some() {
             "int"
-        } else if value.len() <= EMBEDDED_MAX {
+        } else if head.len <= EMBEDDED_MAX {
             "embstr"
         } else {
             "raw"

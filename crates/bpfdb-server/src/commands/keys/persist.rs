@@ -1,7 +1,7 @@
 //! PERSIST.
 
 use super::super::prelude::*;
-use super::super::update::{Write, update};
+use super::super::update::{Time, retime};
 
 pub(crate) static COMMAND: Command = Command {
     name: "persist",
@@ -21,9 +21,11 @@ pub(crate) static COMMAND: Command = Command {
 
 fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     let key = &arguments[0];
-    let done = update(context.session, key, |old| match old {
-        Some(old) if old.expires_at.is_some() => Ok((Write::Set(old.value.into(), None), true)),
-        _ => Ok((Write::Nothing, false)),
+    let done = retime(context.session, key, |old| {
+        Ok(match old.and_then(|old| old.expires_at) {
+            Some(_) => (Time::Becomes(None), true),
+            None => (Time::Stays, false),
+        })
     })?;
     context.replies.integer(done.into());
     Ok(())

@@ -2,6 +2,7 @@
 
 use super::super::atomic::{Kind, atomically};
 use super::super::prelude::*;
+use super::super::update::give;
 
 pub(crate) static COMMAND: Command = Command {
     name: "rename",
@@ -36,14 +37,14 @@ pub(super) fn rename(
 ) -> Result<bool, Failure> {
     let (from, to) = (&names[0], &names[1]);
     atomically(context.session, Kind::Write, |session| {
-        let entry = session.entry_for_update(from)?.ok_or("ERR no such key")?;
+        let head = session.head_for_update(from)?.ok_or("ERR no such key")?;
         if from == to {
             return Ok(overwrite);
         }
-        if !overwrite && session.get_for_update(to)?.is_some() {
+        if !overwrite && session.head_for_update(to)?.is_some() {
             return Ok(false);
         }
-        session.set_entry(to, &entry.value, entry.expires_at)?;
+        give(session, from, to, &head)?;
         session.delete(from)?;
         Ok(true)
     })

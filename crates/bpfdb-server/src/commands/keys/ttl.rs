@@ -35,9 +35,9 @@ pub(super) fn tell(
     key: &[u8],
     told: impl FnOnce(u64) -> u64,
 ) -> Outcome {
-    let reply = match context.session.entry(key)? {
+    let reply = match context.session.head(key)? {
         None => -2,
-        Some(entry) => entry.expires_at.map_or(-1, |at| told(at) as i64),
+        Some(head) => head.expires_at.map_or(-1, |at| told(at) as i64),
     };
     context.replies.integer(reply);
     Ok(())

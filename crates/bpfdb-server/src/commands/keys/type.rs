@@ -19,7 +19,7 @@ pub(crate) static COMMAND: Command = Command {
 };
 
 fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
-    let found = context.session.get(&arguments[0])?.is_some();
+    let found = context.session.head(&arguments[0])?.is_some();
     context
         .replies
         .simple(if found { "string" } else { "none" });

@@ -2,14 +2,14 @@
 
 use super::super::Failure;
 use super::super::arguments::{is, number, syntax_error};
-use super::super::update::REDIS_VALUE_MAX;
+use super::super::update::VALUE_MAX;
 use crate::integer;
 
 /// The position of a bit, given as an argument.
 pub(super) fn offset(text: &[u8]) -> Result<u64, Failure> {
     integer::parse(text)
         .and_then(|offset| u64::try_from(offset).ok())
-        .filter(|offset| offset / 8 < REDIS_VALUE_MAX)
+        .filter(|offset| offset / 8 < VALUE_MAX)
         .ok_or_else(|| "ERR bit offset is not an integer or out of range".into())
 }
 

@@ -8,7 +8,7 @@ pub(crate) static COMMAND: Command = Command {
     summary: "Reads one bit of a value",
     since: "2.2.0",
     group: Group::Bitmap,
-    complexity: "O(length of the value)",
+    complexity: "O(1)",
     arity: 3,
     arguments: "key:key, offset:integer",
     flags: &[Flag::Readonly, Flag::Fast],
@@ -21,7 +21,13 @@ pub(crate) static COMMAND: Command = Command {
 
 fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     let offset = bits::offset(&arguments[1])?;
-    let value = context.session.get(&arguments[0])?.unwrap_or_default();
-    context.replies.integer(bits::get(&value, offset).into());
+    // The one byte that it is in, if there is one.
+    let byte = context
+        .session
+        .get_range(&arguments[0], |len| {
+            (offset / 8).min(len)..(offset / 8 + 1).min(len)
+        })?
+        .unwrap_or_default();
+    context.replies.integer(bits::get(&byte, offset % 8).into());
     Ok(())
 }

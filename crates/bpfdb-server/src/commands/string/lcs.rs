@@ -5,7 +5,7 @@ use std::rc::Rc;
 use super::super::arguments::{is, number, syntax_error};
 use super::super::atomic::{Kind, atomically};
 use super::super::prelude::*;
-use super::super::update::REDIS_VALUE_MAX;
+use super::super::update::VALUE_MAX;
 use crate::reply::Replies;
 
 pub(crate) static COMMAND: Command = Command {
@@ -157,7 +157,7 @@ impl Table {
     fn new(a: Vec<u8>, b: Vec<u8>) -> Result<Self, Failure> {
         let size = (a.len() + 1) * (b.len() + 1);
         // Redis's bound, for its cells of four bytes.
-        if size as u64 * 4 > REDIS_VALUE_MAX {
+        if size as u64 * 4 > VALUE_MAX {
             return Err(
                 "ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len"
                     .into(),

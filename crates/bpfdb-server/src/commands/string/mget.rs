@@ -18,7 +18,7 @@ pub(crate) static COMMAND: Command = Command {
     tips: &["request_policy:multi_shard"],
     keys: &[Keys::at(1, &["RO", "access"]).last(-1)],
     path: Path::Kernel,
-    differences: "The reply has at most 64 MiB.",
+    differences: "The reply has at most 640 MiB.",
     run: read_many::<Values>,
     ..Command::BASE
 };
@@ -36,7 +36,7 @@ impl Reader for Values {
     fn take(&mut self, value: Option<Vec<u8>>) -> Outcome {
         self.0.bulk_or_null(value.as_deref());
         if self.0.len() > REPLY_MAX {
-            return Err("ERR reply is longer than 64 MiB; ask for fewer keys".into());
+            return Err("ERR reply is longer than 640 MiB; ask for fewer keys".into());
         }
         Ok(())
     }

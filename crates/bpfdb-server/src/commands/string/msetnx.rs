@@ -26,7 +26,7 @@ fn run(context: &mut Context<'_>, pairs: &[Vec<u8>]) -> Outcome {
     }
     let done = atomically(context.session, Kind::Write, |session| {
         for pair in pairs.chunks(2) {
-            if session.get_for_update(&pair[0])?.is_some() {
+            if session.head_for_update(&pair[0])?.is_some() {
                 return Ok(false);
             }
         }

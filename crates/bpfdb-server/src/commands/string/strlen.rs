@@ -19,7 +19,7 @@ pub(crate) static COMMAND: Command = Command {
 };
 
 fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
-    let value = context.session.get(&arguments[0])?.unwrap_or_default();
-    context.replies.integer(value.len() as i64);
+    let len = context.session.value_len(&arguments[0])?.unwrap_or(0);
+    context.replies.integer(len as i64);
     Ok(())
 }

@@ -113,7 +113,7 @@ fn execute_all(context: &mut Context<'_>, queue: &Queue) -> Outcome {
         }
         if context.replies.len() - start > REPLY_MAX {
             return Err(
-                "EXECABORT Transaction rolled back: its reply is longer than 64 MiB".into(),
+                "EXECABORT Transaction rolled back: its reply is longer than 640 MiB".into(),
             );
         }
     }

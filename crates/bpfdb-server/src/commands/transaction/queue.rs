@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::super::definition::{Command, Flag};
 use super::super::{Failure, Outcome};
 
-/// Of one connection, bytes.
-const QUEUE_MAX: usize = 32 << 20;
+/// Of one connection, bytes: one value of the longest, and more.
+const QUEUE_MAX: usize = 640 << 20;
 /// Of all connections of this process, bytes.
-const ALL_QUEUES_MAX: usize = 512 << 20;
+const ALL_QUEUES_MAX: usize = 1 << 30;
 /// What a command takes beside its words, and a word beside its bytes.
 const COMMAND_OVERHEAD: usize = 80;
 const WORD_OVERHEAD: usize = 48;

@@ -36,10 +36,10 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
             _ => return Err(syntax_error()),
         };
     }
-    match context.session.entry(key)? {
-        Some(entry) => {
-            let mut value = entry.value.len();
-            if entry.expires_at.is_some() {
+    match context.session.head(key)? {
+        Some(head) => {
+            let mut value = head.len as usize;
+            if head.expires_at.is_some() {
                 // Its time lies in the cell, the value never.
                 value = value.max(INLINE_MAX + 1);
             }

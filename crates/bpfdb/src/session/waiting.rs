@@ -14,12 +14,12 @@
 //!  3. Where BEGIN failed nothing is executed until the transaction is ended: it
 //!     would be without one.
 
+use super::operation::Place;
 use crate::Status;
-use crate::session::Place;
 
 /// What waits in the buffer of a session.
 #[derive(Debug, Default)]
-pub(crate) struct Waiting {
+pub(super) struct Waiting {
     places: Vec<Place>,
     /// The state that the session will have when a waiting BEGIN is executed.
     begins: Option<u32>,
@@ -31,38 +31,38 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    pub(crate) fn is_open(&self) -> bool {
+    pub(super) fn is_open(&self) -> bool {
         self.open
     }
 
-    pub(crate) fn open(&mut self, begins: u32) {
+    pub(super) fn open(&mut self, begins: u32) {
         self.open = true;
         self.begins = Some(begins);
     }
 
-    pub(crate) fn begins(&self) -> Option<u32> {
+    pub(super) fn begins(&self) -> Option<u32> {
         self.begins
     }
 
     /// Where the next request goes.
-    pub(crate) fn end(&self) -> usize {
+    pub(super) fn end(&self) -> usize {
         self.places.last().map_or(0, Place::end)
     }
 
-    pub(crate) fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.places.len()
     }
 
-    pub(crate) fn last(&self) -> Option<Place> {
+    pub(super) fn last(&self) -> Option<Place> {
         self.places.last().copied()
     }
 
-    pub(crate) fn push(&mut self, place: Place) {
+    pub(super) fn push(&mut self, place: Place) {
         self.places.push(place);
     }
 
     /// It was sent: the first Error, as `status` tells them.
-    pub(crate) fn sent(&mut self, status: impl Fn(Place) -> Status) -> Result<(), Status> {
+    pub(super) fn sent(&mut self, status: impl Fn(Place) -> Status) -> Result<(), Status> {
         let begins = self.begins.take().is_some();
         let statuses = self.places.drain(..).map(status);
         let failed = statuses.enumerate().find(|(_, status)| status.is_error());
@@ -77,18 +77,18 @@ impl Waiting {
         }
     }
 
-    pub(crate) fn refused(&self) -> Result<(), Status> {
+    pub(super) fn refused(&self) -> Result<(), Status> {
         self.refused.map_or(Ok(()), Err)
     }
 
     /// The transaction ends: true if the engine knows of it.
-    pub(crate) fn close(&mut self) -> bool {
+    pub(super) fn close(&mut self) -> bool {
         self.open = false;
         self.begins.is_none() && self.refused.is_none()
     }
 
     /// Nothing of it will be sent.
-    pub(crate) fn forget(&mut self) {
+    pub(super) fn forget(&mut self) {
         self.places.clear();
         *self = Self {
             places: std::mem::take(&mut self.places),

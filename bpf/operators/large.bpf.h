@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
+/*
+ * Large values as operands (storage/large.bpf.h has their layout).
+ *
+ *   none ──bpfdb_large_begin──► building ──bpfdb_large_piece, in order──► building
+ *   building ──bpfdb_large_take──► operand of SET ──bpfdb_set──► a version, or given back
+ *   building ──bpfdb_large_begin, bpfdb_large_discard, end of the session──► given back
+ *
+ * What is being built belongs to the session, so that nothing is lost with a daemon
+ * that dies. Memory that is still to be added fails no transaction here: the next
+ * piece is asked for again.
+ */
+#ifndef BPFDB_OPERATORS_LARGE_BPF_H
+#define BPFDB_OPERATORS_LARGE_BPF_H
+
+#include "set.bpf.h"
+
+/* The SET that it was for will not be. */
+static __always_inline int large_refuse(struct bpfdb_session *s, int status)
+{
+	count_outcome(s, BPFDB_OP_SET, status);
+	return txn_result(s, status);
+}
+
+/* Gives up what is being built. */
+__noinline int bpfdb_large_discard(struct bpfdb_session *s NONNULL)
+{
+	u64 table = s->building;
+
+	s->building = 0;
+	return table ? bpfdb_large_free(table) : BPFDB_OK;
+}
+
+/*
+ * Begins a value of `len` bytes in the place of one that is being built: OK,
+ * MEMORY_PENDING (try again), or an Error that fails a read-write transaction as
+ * it would in SET.
+ */
+__noinline int bpfdb_large_begin(struct bpfdb_session *s NONNULL, u64 len)
+{
+	int status = txn_ready(s);
+
+	bpfdb_large_discard(s);
+	if (status == BPFDB_OK && s->state == BPFDB_TXN_READ)
+		status = BPFDB_READ_ONLY;
+	if (status == BPFDB_OK && (len <= BPFDB_VALUE_MAX || len > BPFDB_LARGE_MAX))
+		status = BPFDB_VALUE_TOO_LARGE;
+	if (status == BPFDB_OK && !large_fits(len))
+		status = BPFDB_OUT_OF_MEMORY;
+	if (status != BPFDB_OK)
+		return large_refuse(s, status);
+	s->building = large_create(len);
+	if (!s->building && bpfdb_memory_reclaim())
+		s->building = large_create(len);
+	if (s->building)
+		return BPFDB_OK;
+	status = no_memory();
+	return status == BPFDB_MEMORY_PENDING ? status : large_refuse(s, status);
+}
+
+/*
+ * Memory for the bytes of piece `i`, which is one there is, or the next: OK with
+ * its address in *address, MEMORY_PENDING (try again), or an Error that has given
+ * up what was being built.
+ */
+__noinline int bpfdb_large_piece(struct bpfdb_session *s NONNULL, u32 i, u64 *address NONNULL)
+{
+	u64 table = s->building;
+	int status;
+
+	if (!table)
+		return BPFDB_BAD_REQUEST;
+	*address = large_piece_make(table, i);
+	if (!*address && bpfdb_memory_reclaim())
+		*address = large_piece_make(table, i);
+	if (*address)
+		return BPFDB_OK;
+	status = no_memory();
+	if (status == BPFDB_MEMORY_PENDING)
+		return status;
+	bpfdb_large_discard(s);
+	return large_refuse(s, status);
+}
+
+/* What was built becomes the session's value for SET, if it is all there and
+ * `len` bytes long; else VALUE_TOO_LARGE, which fails a transaction. */
+__noinline int bpfdb_large_take(struct bpfdb_session *s NONNULL, u64 len)
+{
+	u64 table = s->building;
+	struct bpfdb_large *large = table ? bpfdb_at(table) : NULL;
+
+	if (!large || large->len != len || !large_is_whole(large))
+		return large_refuse(s, BPFDB_VALUE_TOO_LARGE);
+	s->building = 0;
+	s->value_len = BPFDB_LARGE;
+	s->value[0] = table;
+	s->value[1] = 0;
+	return BPFDB_OK;
+}
+
+/*
+ * The large value that GET left in the session, which has its key locked, becomes
+ * an operand of SET: two versions hold it then, and not a byte is copied.
+ */
+__noinline int bpfdb_large_share(struct bpfdb_session *s NONNULL)
+{
+	struct bpfdb_large *large = bpfdb_at(s->value[0]);
+
+	if (s->value_len != BPFDB_LARGE || !large || s->state != BPFDB_TXN_WRITE)
+		return BPFDB_BAD_REQUEST;
+	ADD(&large->holders, 1);
+	return BPFDB_OK;
+}
+
+/*
+ * Reads the session's key once more, without counting it: FOUND with the value in
+ * the session if it is the large one with this id, else NOT_FOUND, or an Error.
+ */
+__noinline int bpfdb_large_find(struct bpfdb_session *s NONNULL, u64 id)
+{
+	struct bpfdb_large *large;
+	int status;
+
+	if (!session_enter(s))
+		return BPFDB_SESSION_BUSY;
+	status = get_begin(s);
+	if (status == BPFDB_OK)
+		status = get_again(s, s->state == BPFDB_TXN_READ ? s->snapshot : LATEST);
+	txn_touch(s);
+	if (status == BPFDB_FOUND) {
+		large = bpfdb_at(s->value[0]);
+		if (s->value_len != BPFDB_LARGE || !large || LOAD(large->id) != id)
+			status = BPFDB_NOT_FOUND;
+	}
+	return session_leave(s, status);
+}
+
+#endif

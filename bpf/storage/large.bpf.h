@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
+/*
+ * Values longer than a slot: a table (struct bpfdb_large) that names pieces of a
+ * page each, and a last one as large as what is left.
+ *
+ *   version ──► table ──► page, page, page, ...
+ *                   └───► tail
+ *
+ * Invariants
+ *  1. Pieces are added in order, by the session that builds the value and by
+ *     nobody else; when SET has taken it, no byte of it changes any more.
+ *  2. `holders` counts who names the table: versions wherever they are, and
+ *     sessions in `building` or as an operand of SET. A holder is added only by
+ *     somebody who keeps another one from going: under an exclusive lock. Who
+ *     takes the last one away puts the table into the list of engine.large_garbage;
+ *     table and pieces are given back by large_collect, soon after.
+ *  3. An id is given once. So bytes that were copied at different times are of one
+ *     value if the id was the same each time, and nothing had been given back
+ *     after each copying (bpfdb_still_valid).
+ *
+ * A reader may come by a table that is somebody else's memory by now: whatever it
+ * finds there leads to memory of the engine or nowhere, and is not believed.
+ */
+#ifndef BPFDB_LARGE_BPF_H
+#define BPFDB_LARGE_BPF_H
+
+#include "reclaim.bpf.h"
+
+_Static_assert(BPFDB_VALUE_MAX < BPFDB_LARGE, "the flag is no length");
+_Static_assert(BPFDB_LARGE < BPFDB_EXPIRES && !(BPFDB_LARGE & BPFDB_EXPIRES),
+	       "a large value may expire");
+_Static_assert(sizeof(struct bpfdb_large) + BPFDB_LARGE_PAGES * sizeof(u32) <= BPFDB_VALUE_MAX,
+	       "the table is one slot");
+
+#define PIECE_MASK (BPFDB_PAGE_SIZE - 1)
+
+/* Whole pages of a value of `len` bytes. */
+static __always_inline u32 large_pages(u64 len)
+{
+	return len >> BPFDB_PAGE_BITS;
+}
+
+static __always_inline u32 *large_page(struct bpfdb_large *large, u64 i)
+{
+	OPAQUE(i);
+	i &= BPFDB_LARGE_PAGES - 1;
+	return (u32 *)(large + 1) + i;
+}
+
+/* Is every piece there? */
+static __always_inline bool large_is_whole(const struct bpfdb_large *large)
+{
+	return large->pages == large_pages(large->len) &&
+	       (large->tail || !(large->len & PIECE_MASK));
+}
+
+/* A table without pieces, held once: its address, 0 if there is no memory. */
+__noinline u64 large_create(u64 len)
+{
+	u64 address = bpfdb_slot_alloc(sizeof(struct bpfdb_large) + large_pages(len) * sizeof(u32));
+	struct bpfdb_large *large = address ? bpfdb_at(address) : NULL;
+
+	if (!large)
+		return 0;
+	large->id = FETCH_ADD(&engine.large_values.value, 1) + 1;
+	large->len = len;
+	large->tail = 0;
+	large->pages = 0;
+	large->holders = 1;
+	large->next = 0;
+	return address;
+}
+
+/* Address of piece `i`; 0: there is none. */
+static __always_inline u64 large_piece(struct bpfdb_large *large, u32 i)
+{
+	if (i < LOAD(large->pages))
+		return (u64)LOAD(*large_page(large, i)) << BPFDB_PAGE_BITS;
+	return i == large_pages(LOAD(large->len)) ? LOAD(large->tail) : 0;
+}
+
+/* The same; makes the next one. 0: no memory for it, or not the next. */
+__noinline u64 large_piece_make(u64 table, u32 i)
+{
+	struct bpfdb_large *large = bpfdb_at(table);
+	u32 pages, last;
+	u64 address;
+
+	if (!large)
+		return 0;
+	address = large_piece(large, i);
+	if (address)
+		return address;
+	pages = large->pages;
+	last = large_pages(large->len);
+	if (i != pages || i > last)
+		return 0;
+	address = bpfdb_slot_alloc(i < last ? BPFDB_PAGE_SIZE : large->len & PIECE_MASK);
+	if (!address)
+		return 0;
+	if (i < last) {
+		*large_page(large, i) = page_of(address);
+		large->pages = pages + 1;
+	} else {
+		large->tail = address;
+	}
+	return address;
+}
+
+/*
+ * One holder less. What nobody holds any more waits for large_collect, since it may
+ * take long, and who disposes of a version may have a latch, and has neither a frame
+ * nor stack to spare.
+ */
+__noinline int bpfdb_large_free(u64 table)
+{
+	struct bpfdb_large *large = bpfdb_at(table);
+
+	if (!large)
+		return BPFDB_CORRUPT;
+	if (FETCH_ADD(&large->holders, -1) != 1)
+		return BPFDB_OK;
+	repeat(i, BPFDB_READ_TRIES)
+	{
+		u64 first = LOAD(engine.large_garbage.value);
+
+		STORE(large->next, first);
+		if (CAS(&engine.large_garbage.value, first, table) == first)
+			return BPFDB_OK;
+	}
+	COUNT(memory_lost);
+	return BPFDB_EXHAUSTED;
+}
+
+/* Takes a piece out of the first table that waits; its address, 0 if there is none
+ * now. The table itself comes last. By the holder of the latch: nobody else takes
+ * tables out of the list, so that the first one's successor stays what it is. */
+static __always_inline u64 garbage_piece(u64 table)
+{
+	struct bpfdb_large *large = bpfdb_at(table);
+	u64 address;
+	u32 pages;
+
+	if (!large)
+		return 0;
+	pages = large->pages;
+	if (pages) {
+		large->pages = pages - 1;
+		return (u64)*large_page(large, pages - 1) << BPFDB_PAGE_BITS;
+	}
+	address = large->tail;
+	large->tail = 0;
+	if (address)
+		return address;
+	/* Else another one came before it: this one has its turn again. */
+	return CAS(&engine.large_garbage.value, table, LOAD(large->next)) == table ? table : 0;
+}
+
+/*
+ * Gives back up to `most` pieces of values that nobody holds; how many. Called from
+ * the timer, and by who looks for memory. Waits for nobody who does the same.
+ */
+__noinline int large_collect(u32 most)
+{
+	u32 found = LOAD(engine.zero);
+
+	if (!LOAD(engine.large_garbage.value) || CAS(&engine.large_collecting.value, 0, 1))
+		return 0;
+	repeat(i, most)
+	{
+		u64 table = LOAD(engine.large_garbage.value), address;
+
+		if (!table)
+			break;
+		address = garbage_piece(table);
+		if (!address)
+			continue;
+		bpfdb_slot_free(address);
+		found = 1;
+	}
+	STORE(engine.large_collecting.value, 0);
+	return found;
+}
+
+/* Pieces that somebody who needs memory gives back before he goes on. */
+#define COLLECT_SOME 1024
+
+/* Memory that nobody uses becomes pages for all: that of large values, and empty
+ * slabs of any class. True if there was any. */
+__noinline int bpfdb_memory_reclaim(void)
+{
+	int collected = large_collect(COLLECT_SOME);
+
+	return slabs_reclaim() || collected;
+}
+
+/* ---- Is there room? -------------------------------------------------------- */
+
+/* Pages that nobody has, those that may still be added included. */
+static __always_inline u64 pages_left(void)
+{
+	u64 most = (u64)config.segments_max * BPFDB_PAGES_PER_SEGMENT;
+
+	return most - LOAD(engine.pages_taken.value) + LOAD(engine.pages_free_count.value);
+}
+
+/*
+ * Could a value of `len` bytes find room now? Asked before it takes any: what must
+ * fail should not leave others without memory for a time. A yes is no promise.
+ */
+__noinline int large_fits(u64 len)
+{
+	u32 pages = large_pages(len) + 1;
+
+	if (pages_left() >= pages)
+		return 1;
+	large_collect(config.pages_max);
+	reclaim_from_class(BPFDB_CLASSES - 1, config.pages_max);
+	if (pages_left() >= pages)
+		return 1;
+	bpfdb_memory_reclaim();
+	return pages_left() >= pages;
+}
+
+#endif

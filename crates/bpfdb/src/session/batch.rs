@@ -1,0 +1,110 @@
+//! Several operations in one system call.
+
+use super::operation::{Operation, Place};
+use super::{Entry, Session, WatchToken};
+use crate::error::{Error, Result};
+use crate::{Status, abi};
+
+/// Prepared requests: fill once, run many times (what a benchmark or a bulk
+/// load does), or use [`Session::batch`].
+#[derive(Debug, Default)]
+pub struct Batch {
+    places: Vec<Place>,
+}
+
+impl Batch {
+    pub fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+}
+
+impl Session {
+    /// Executes `operations` in one system call, in order; the outcome of each,
+    /// with the value that a GET found. `room` is the longest value, in bytes,
+    /// that a GET may bring; a longer one gives `BAD_REQUEST`, and a large one (more
+    /// than `BPFDB_VALUE_MAX`) always [`Status::FoundLarge`]: read it by
+    /// [`Session::get`]. A SET of a large value is refused with `VALUE_TOO_LARGE`:
+    /// use [`Session::set`]. Fails if the operations do not fit the session's buffer.
+    pub fn batch(
+        &mut self,
+        operations: &[Operation<'_>],
+        room: usize,
+    ) -> Result<Vec<Result<Option<Vec<u8>>, Status>>> {
+        let batch = self.prepare(operations, room)?;
+        self.run(&batch)?;
+        Ok((0..batch.len()).map(|i| self.outcome(&batch, i)).collect())
+    }
+
+    /// Writes `operations` to the buffer without executing them. A later
+    /// `prepare`, `batch` or operation overwrites them.
+    pub fn prepare(&mut self, operations: &[Operation<'_>], room: usize) -> Result<Batch> {
+        let mut batch = Batch {
+            places: Vec::with_capacity(operations.len()),
+        };
+        let mut at = 0;
+
+        self.flush()?;
+        if operations.len() > abi::BPFDB_BATCH_MAX as usize {
+            return Err(Error::Invalid(format!(
+                "a batch has at most {} operations",
+                abi::BPFDB_BATCH_MAX
+            )));
+        }
+        for operation in operations {
+            let place = self.put(at, operation, operation.room(room), 0)?;
+            if let Some(&last) = batch.places.last() {
+                self.link(last, at as u32);
+            }
+            at = place.end();
+            batch.places.push(place);
+        }
+        Ok(batch)
+    }
+
+    /// Executes a prepared batch: one system call. Returns how many of its
+    /// operations were executed.
+    pub fn run(&mut self, batch: &Batch) -> Result<usize> {
+        if batch.is_empty() {
+            return Ok(0);
+        }
+        self.submit()
+    }
+
+    /// Outcome of operation `i` of the batch that ran last; `FOUND_LARGE` as an Error.
+    pub fn outcome(&self, batch: &Batch, i: usize) -> Result<Option<Vec<u8>>, Status> {
+        let status = self.status(batch.places[i]);
+        if status.is_error() || status == Status::FoundLarge {
+            return Err(status);
+        }
+        let found = batch.places[i].reads && status == Status::Found;
+        Ok(found.then(|| self.value_of(batch.places[i])))
+    }
+
+    /// What operation `i` of the batch that ran last found, with its expiry.
+    pub fn entry_of(&self, batch: &Batch, i: usize) -> Result<Option<Entry>, Status> {
+        let status = self.status(batch.places[i]);
+        if status.is_error() || status == Status::FoundLarge {
+            return Err(status);
+        }
+        let found = batch.places[i].reads && status == Status::Found;
+        Ok(found.then(|| self.entry_at(batch.places[i])))
+    }
+
+    /// The token of a [`Operation::Watch`], operation `i` of the batch that ran
+    /// last.
+    pub fn token_of(&self, batch: &Batch, i: usize) -> Result<WatchToken, Status> {
+        match self.status(batch.places[i]) {
+            Status::Ok => Ok(self.token_at(batch.places[i])),
+            status => Err(status),
+        }
+    }
+
+    /// Status of operation `i` of the batch that ran last.
+    pub fn status_of(&self, batch: &Batch, i: usize) -> Status {
+        self.status(batch.places[i])
+    }
+}

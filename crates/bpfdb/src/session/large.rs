@@ -1,0 +1,326 @@
+//! Values longer than a slot, in parts (docs/decisions/0007-large-values.md).
+
+use std::ops::Range;
+use std::ptr;
+use std::thread;
+
+use super::operation::{Operation, Place};
+use super::{Entry, HEADER, Head, PENDING_TRIES, Session};
+use crate::{Status, abi};
+
+const PART: usize = abi::BPFDB_LARGE_PART as usize;
+/// Where a part may begin that is read.
+const GRAIN: u64 = 8;
+/// Values that may take each other's place while one of them is read.
+const TRIES: u32 = 4096;
+
+/// A step of a large value, in the io buffer.
+#[derive(Clone, Copy, Debug)]
+struct Step<'a> {
+    operation: u32,
+    key: &'a [u8],
+    bytes: &'a [u8],
+    room: usize,
+    large: u64,
+    offset: u64,
+}
+
+/// What was found of a large value.
+#[derive(Clone, Copy, Debug)]
+struct Found {
+    id: u64,
+    len: u64,
+    expires: u64,
+}
+
+impl Session {
+    /// What there is to tell of the value of `key` without reading a large one.
+    pub fn head(&mut self, key: &[u8]) -> Result<Option<Head>, Status> {
+        self.read_head(&Operation::Get(key))
+    }
+
+    /// The same under an exclusive lock, in a read-write transaction.
+    pub fn head_for_update(&mut self, key: &[u8]) -> Result<Option<Head>, Status> {
+        self.read_head(&Operation::GetForUpdate(key))
+    }
+
+    fn read_head(&mut self, operation: &Operation<'_>) -> Result<Option<Head>, Status> {
+        let (status, place) = self.single_at(operation)?;
+        Ok(match status {
+            Status::Found => {
+                let entry = self.entry_at(place);
+                Some(Head {
+                    len: entry.value.len() as u64,
+                    expires_at: entry.expires_at,
+                    value: Some(entry.value),
+                })
+            }
+            Status::FoundLarge => {
+                let found = self.found(place);
+                Some(Head {
+                    len: found.len,
+                    expires_at: (found.expires != 0).then_some(found.expires),
+                    value: None,
+                })
+            }
+            _ => None,
+        })
+    }
+
+    /// Length of the value of `key`, bytes.
+    pub fn value_len(&mut self, key: &[u8]) -> Result<Option<u64>, Status> {
+        Ok(self.head(key)?.map(|head| head.len))
+    }
+
+    /// Those bytes of the value of `key` that `range` asks for when it is told the
+    /// length; it must keep within. Of a large value only these are read.
+    pub fn get_range(
+        &mut self,
+        key: &[u8],
+        range: impl FnMut(u64) -> Range<u64>,
+    ) -> Result<Option<Vec<u8>>, Status> {
+        let found = self.read_part(&Operation::Get(key), range)?;
+        Ok(found.map(|(entry, _)| entry.value))
+    }
+
+    /// Gives `to` the value of `from`, and this time to expire, without copying, if
+    /// it is a large one; both may be the same key. False: it is not, or absent, and
+    /// nothing was done but that `from` is locked. In a read-write transaction only.
+    pub fn share_large(
+        &mut self,
+        from: &[u8],
+        to: &[u8],
+        expires_at: Option<u64>,
+    ) -> Result<bool, Status> {
+        let step = Step::new(abi::BPFDB_OP_LARGE_SHARE, from);
+        let (status, place) = self.step(step)?;
+        if status != Status::FoundLarge {
+            return Ok(false);
+        }
+        let found = self.found(place);
+        self.take_large(to, found.len, expires_at)?;
+        Ok(true)
+    }
+
+    /// Has the engine refuse a value beyond the limit, as any SET of one: that counts,
+    /// and fails a transaction.
+    pub fn refuse_value(&mut self) -> Status {
+        let len = u64::from(abi::BPFDB_LARGE_MAX) + 1;
+        match self.take_large(b"any", len, None) {
+            Err(status) => status,
+            Ok(()) => Status::Corrupt,
+        }
+    }
+
+    /// The value that `operation` finds: its part that `range` asks for, and how long
+    /// all of it is.
+    pub(super) fn read_part(
+        &mut self,
+        operation: &Operation<'_>,
+        mut range: impl FnMut(u64) -> Range<u64>,
+    ) -> Result<Option<(Entry, u64)>, Status> {
+        for _ in 0..TRIES {
+            let (status, place) = self.single_at(operation)?;
+            match status {
+                Status::Found => {
+                    let mut entry = self.entry_at(place);
+                    let len = entry.value.len() as u64;
+                    cut(&mut entry.value, range(len));
+                    return Ok(Some((entry, len)));
+                }
+                Status::FoundLarge => {
+                    let found = self.found(place);
+                    let Some(value) = self.read_large(operation.key(), found, range(found.len))?
+                    else {
+                        continue;
+                    };
+                    let expires_at = (found.expires != 0).then_some(found.expires);
+                    return Ok(Some((Entry { value, expires_at }, found.len)));
+                }
+                _ => return Ok(None),
+            }
+        }
+        Err(Status::Exhausted)
+    }
+
+    /// Part of a large value; `None` if the key has another value by now.
+    fn read_large(
+        &mut self,
+        key: &[u8],
+        found: Found,
+        range: Range<u64>,
+    ) -> Result<Option<Vec<u8>>, Status> {
+        let end = range.end.min(found.len);
+        let mut value = Vec::with_capacity(end.saturating_sub(range.start) as usize);
+        let mut at = range.start;
+        while at < end {
+            let start = at & !(GRAIN - 1);
+            let room = (end - start).min(PART as u64) as usize;
+            let step = Step {
+                room,
+                large: found.id,
+                offset: start,
+                ..Step::new(abi::BPFDB_OP_LARGE_READ, key)
+            };
+            let (status, place) = self.step(step)?;
+            if status != Status::Found {
+                return Ok(None);
+            }
+            let skipped = (at - start) as usize;
+            // SAFETY: the program wrote `room` bytes behind the key, all inside the
+            // buffer: checked by put_step().
+            let part = unsafe {
+                let bytes = self.buffer.0.add(place.value());
+                std::slice::from_raw_parts(bytes.add(skipped), room - skipped)
+            };
+            value.extend_from_slice(part);
+            at = start + room as u64;
+        }
+        Ok(Some(value))
+    }
+
+    pub(super) fn set_large(
+        &mut self,
+        key: &[u8],
+        value: &[u8],
+        expires_at: Option<u64>,
+    ) -> Result<(), Status> {
+        if value.len() > abi::BPFDB_LARGE_MAX as usize || key.len() > abi::BPFDB_KEY_MAX as usize {
+            // The operator says what is wrong with it.
+            return self.take_large(key, value.len() as u64, expires_at);
+        }
+        self.flush()?;
+        let patient = !self.in_transaction();
+        for attempt in 0.. {
+            let built = self.build(value);
+            let outcome = match built {
+                Ok(()) => self.take_large(key, value.len() as u64, expires_at),
+                Err(status) => Err(status),
+            };
+            // What SET did not take is gone, or gives way to the next.
+            match outcome {
+                Err(Status::MemoryPending) if patient && attempt < PENDING_TRIES => {
+                    if !self.engine.grow().unwrap_or(false) {
+                        thread::yield_now();
+                    }
+                }
+                Err(status) => {
+                    self.step(Step::new(abi::BPFDB_OP_LARGE_WRITE, &[]))?;
+                    return Err(status);
+                }
+                Ok(()) => return Ok(()),
+            }
+        }
+        unreachable!("the last attempt returns")
+    }
+
+    /// For tests: begins a value of `len` bytes by its first part, and goes no further.
+    #[doc(hidden)]
+    pub fn begin_large(&mut self, part: &[u8], len: u64) {
+        let step = Step {
+            bytes: part,
+            large: len,
+            ..Step::new(abi::BPFDB_OP_LARGE_WRITE, &[])
+        };
+        self.step(step).expect("there is memory");
+    }
+
+    fn build(&mut self, value: &[u8]) -> Result<(), Status> {
+        for (number, part) in value.chunks(PART).enumerate() {
+            self.step(Step {
+                bytes: part,
+                large: value.len() as u64,
+                offset: (number * PART) as u64,
+                ..Step::new(abi::BPFDB_OP_LARGE_WRITE, &[])
+            })?;
+        }
+        Ok(())
+    }
+
+    /// SET of the value that was built, or shared, of this length.
+    fn take_large(&mut self, key: &[u8], len: u64, expires_at: Option<u64>) -> Result<(), Status> {
+        self.flush()?;
+        // Not patient: after an Error the value is gone.
+        self.patiently(false, |session| {
+            let operation = Operation::SetEntry(key, &[], expires_at);
+            let place = session.put(0, &operation, 0, 0)?;
+            let len = u32::try_from(len).unwrap_or(u32::MAX);
+            // SAFETY: the request was written by put().
+            unsafe { (&raw mut (*session.request(place)).value_len).write_unaligned(len) };
+            Ok(place)
+        })?;
+        Ok(())
+    }
+
+    /// Executes one step. It may wait for memory in a transaction too: nothing has
+    /// failed by then.
+    fn step(&mut self, step: Step<'_>) -> Result<(Status, Place), Status> {
+        self.flush()?;
+        self.patiently(true, |session| Ok(session.put_step(&step)))
+    }
+
+    fn put_step(&mut self, step: &Step<'_>) -> Place {
+        let place = Place {
+            at: 0,
+            key: step.key.len(),
+            room: step.room.max(step.bytes.len()),
+            reads: step.room > 0,
+        };
+        assert!(
+            place.end() <= crate::engine::IO_STRIDE,
+            "a step fits the buffer"
+        );
+        let request = abi::bpfdb_request {
+            operation: step.operation,
+            status: Status::BadRequest.code(),
+            key_len: step.key.len() as u32,
+            value_len: step.bytes.len() as u32,
+            next: 0,
+            value_room: step.room as u32,
+            expires: 0,
+            large: step.large,
+            offset: step.offset,
+        };
+        // SAFETY: all of it is inside the buffer and its pad: checked above.
+        unsafe {
+            let start = self.buffer.0;
+            start.cast::<abi::bpfdb_request>().write_unaligned(request);
+            ptr::copy_nonoverlapping(step.key.as_ptr(), start.add(HEADER), step.key.len());
+            ptr::copy_nonoverlapping(
+                step.bytes.as_ptr(),
+                start.add(place.value()),
+                step.bytes.len(),
+            );
+        }
+        place
+    }
+
+    fn found(&self, place: Place) -> Found {
+        // SAFETY: as in put().
+        let request = unsafe { self.request(place).read_unaligned() };
+        Found {
+            id: request.large,
+            len: request.value_len.into(),
+            expires: request.expires,
+        }
+    }
+}
+
+impl<'a> Step<'a> {
+    fn new(operation: u32, key: &'a [u8]) -> Self {
+        Self {
+            operation,
+            key,
+            bytes: &[],
+            room: 0,
+            large: 0,
+            offset: 0,
+        }
+    }
+}
+
+/// What of `value` is in the range.
+fn cut(value: &mut Vec<u8>, range: Range<u64>) {
+    value.truncate((range.end.min(value.len() as u64)) as usize);
+    value.drain(..(range.start.min(value.len() as u64)) as usize);
+}

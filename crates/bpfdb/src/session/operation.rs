@@ -1,0 +1,93 @@
+//! What a session is asked to do, and where that lies in its buffer.
+
+use super::HEADER;
+use crate::abi;
+
+/// An operation of a batch.
+#[derive(Clone, Copy, Debug)]
+pub enum Operation<'a> {
+    Begin,
+    BeginReadOnly,
+    Get(&'a [u8]),
+    GetForUpdate(&'a [u8]),
+    Set(&'a [u8], &'a [u8]),
+    /// With the time at which it expires; see [`Session::set_entry`].
+    SetEntry(&'a [u8], &'a [u8], Option<u64>),
+    Delete(&'a [u8]),
+    Commit,
+    Rollback,
+    /// See [`Session::token_of`].
+    Watch(&'a [u8]),
+}
+
+impl<'a> Operation<'a> {
+    pub(super) fn code(&self) -> u32 {
+        match self {
+            Self::Begin => abi::BPFDB_OP_BEGIN,
+            Self::BeginReadOnly => abi::BPFDB_OP_BEGIN_READ_ONLY,
+            Self::Get(_) => abi::BPFDB_OP_GET,
+            Self::GetForUpdate(_) => abi::BPFDB_OP_GET_FOR_UPDATE,
+            Self::Set(..) | Self::SetEntry(..) => abi::BPFDB_OP_SET,
+            Self::Delete(_) => abi::BPFDB_OP_DELETE,
+            Self::Commit => abi::BPFDB_OP_COMMIT,
+            Self::Rollback => abi::BPFDB_OP_ROLLBACK,
+            Self::Watch(_) => abi::BPFDB_OP_WATCH,
+        }
+    }
+
+    pub(super) fn key(&self) -> &'a [u8] {
+        match self {
+            Self::Get(key) | Self::GetForUpdate(key) | Self::Delete(key) | Self::Watch(key) => key,
+            Self::Set(key, _) | Self::SetEntry(key, ..) => key,
+            _ => &[],
+        }
+    }
+
+    pub(super) fn value(&self) -> &'a [u8] {
+        match self {
+            Self::Set(_, value) | Self::SetEntry(_, value, _) => value,
+            _ => &[],
+        }
+    }
+
+    /// As the engine takes it: 0 is never, and 1 is over.
+    pub(super) fn expires(&self) -> u64 {
+        match self {
+            Self::SetEntry(.., Some(time)) => (*time).max(1),
+            _ => 0,
+        }
+    }
+
+    pub(super) fn reads(&self) -> bool {
+        matches!(self, Self::Get(_) | Self::GetForUpdate(_))
+    }
+
+    /// Bytes that its result needs, if a value has up to `longest`.
+    pub(super) fn room(&self, longest: usize) -> usize {
+        match self {
+            Self::Get(_) | Self::GetForUpdate(_) => longest.max(16),
+            Self::Watch(_) => size_of::<abi::bpfdb_watch>(),
+            _ => 0,
+        }
+    }
+}
+
+/// Where a request lies in the io buffer, and how long it is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) at: usize,
+    pub(super) key: usize,
+    pub(super) room: usize,
+    /// Does it bring a value?
+    pub(super) reads: bool,
+}
+
+impl Place {
+    pub(super) fn value(&self) -> usize {
+        self.at + HEADER + self.key.next_multiple_of(8)
+    }
+
+    pub(super) fn end(&self) -> usize {
+        (self.value() + self.room).next_multiple_of(8)
+    }
+}
