@@ -185,10 +185,14 @@ mod tests {
     fn kernel_names() -> Vec<String> {
         include_str!("../../../../bpf/net/commands/dispatch.bpf.h")
             .lines()
-            .filter_map(|line| line.trim().strip_prefix("case WORD("))
+            .filter_map(|line| {
+                let line = line.trim();
+                let long = || line.strip_prefix("LONG_NAME(");
+                line.strip_prefix("case WORD(").or_else(long)
+            })
             .map(|line| {
                 let word = line.split(')').next().unwrap_or_default();
-                let letters = word.split(", ").filter(|letter| *letter != "0");
+                let letters = word.split(", ").filter(|letter| letter.starts_with('\''));
                 letters.map(|letter| letter.trim_matches('\'')).collect()
             })
             .collect()
