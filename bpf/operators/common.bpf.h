@@ -149,6 +149,13 @@ __noinline int record_insert(struct bpfdb_session *s NONNULL, u64 flags, u64 *ad
 	return status;
 }
 
+/* What an operator has tried to make room: a bit, and a number above it. */
+#define ROOM_SPLIT 1
+#define ROOM_RECLAIM 2
+/* What an attempt takes and gives back again counts as found, without end: the slot of
+ * a long key for which the index has no room. */
+#define ROOM_RECLAIMS_MAX 4
+
 /*
  * What an operator does about the outcome of an attempt before it tries again:
  * makes room in the index, or looks for memory. RETRY if that helped. It stands
@@ -157,9 +164,9 @@ __noinline int record_insert(struct bpfdb_session *s NONNULL, u64 flags, u64 *ad
 static __always_inline int make_room(struct bpfdb_session *s, int status)
 {
 	if (status == NEED_SPLIT) {
-		bool only_crowded = !s->room_tried;
+		bool only_crowded = !(s->room_tried & ROOM_SPLIT);
 
-		s->room_tried = 1;
+		s->room_tried |= ROOM_SPLIT;
 		status = bpfdb_split(s->view_cell);
 		if (status == RETRY)
 			merge_take_up(s->view_cell);
@@ -167,8 +174,10 @@ static __always_inline int make_room(struct bpfdb_session *s, int status)
 			status = RETRY;
 	}
 	if ((status == BPFDB_OUT_OF_MEMORY || status == BPFDB_MEMORY_PENDING) &&
-	    bpfdb_memory_reclaim())
+	    s->room_tried < ROOM_RECLAIMS_MAX * ROOM_RECLAIM && bpfdb_memory_reclaim()) {
+		s->room_tried += ROOM_RECLAIM;
 		status = RETRY;
+	}
 	return status;
 }
 

@@ -257,7 +257,7 @@ struct bpfdb_session {
 	__u64 found_expires; /* when what GET found expires; 0: never */
 	__u64 key_word; /* slot of the long key of the record inserted last; 0: a short key */
 	__u32 status;
-	__u32 room_tried; /* this operator tried to split the key's page */
+	__u32 room_tried; /* what this operator tried to make room: see make_room() */
 
 	/* For continuation-passing style: programs to run after the operator,
 	 * by outcome; and room for the application. */

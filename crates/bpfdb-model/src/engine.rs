@@ -44,7 +44,7 @@ impl Default for Rules {
             versions: 4,
             locks_max: 1000,
             key_max: 512,
-            value_max: 65536,
+            value_max: 512 << 20,
             fault: None,
         }
     }
@@ -833,7 +833,9 @@ mod tests {
         assert_eq!(pair.a(get("")), Err(Error::KeyTooLarge));
         assert_eq!(pair.a(get(&long(513))), Err(Error::KeyTooLarge));
         assert_eq!(pair.a(set(&long(512), &long(65536))), DONE);
-        assert_eq!(pair.a(set("x", &long(65537))), Err(Error::ValueTooLarge));
+        assert_eq!(pair.a(set("x", &long(65537))), DONE);
+        let too_long = long((512 << 20) + 1);
+        assert_eq!(pair.a(set("x", &too_long)), Err(Error::ValueTooLarge));
         pair.a(Op::Begin).unwrap();
         for i in 0..1000 {
             pair.a(get(&i.to_string())).unwrap();

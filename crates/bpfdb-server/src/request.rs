@@ -10,9 +10,13 @@ use crate::integer;
 
 /// Longest line: of an inline command, of a length.
 const LINE_MAX: usize = 64 * 1024;
-/// Of one request: the longest value, and more than a transaction of the most locks
-/// can write in values of one slot.
+/// Of one request: the longest value, and more.
 const KEPT_MAX: usize = 640 << 20;
+/// Of the words of one request that are not longer than a slot: more than a transaction
+/// of the most locks can write. Short words take several times their bytes.
+const SHORT_KEPT_MAX: usize = 80 << 20;
+/// Bytes of a short word.
+const SHORT: usize = bpfdb::abi::BPFDB_VALUE_MAX as usize;
 
 /// Words of most requests: memory for them is taken at once.
 const WORDS_EXPECTED: usize = 8;
@@ -22,7 +26,7 @@ const WORD_OVERHEAD: usize = 40;
 
 const _: () = assert!(KEPT_MAX > bpfdb::abi::BPFDB_LARGE_MAX as usize + (1 << 20));
 const _: () = assert!(
-    KEPT_MAX
+    SHORT_KEPT_MAX
         > bpfdb::abi::BPFDB_LOCKS_MAX as usize
             * ((bpfdb::abi::BPFDB_VALUE_MAX + bpfdb::abi::BPFDB_KEY_MAX) as usize
                 + 2 * WORD_OVERHEAD)
@@ -122,6 +126,8 @@ struct Array {
     left: usize,
     /// What is to be kept, at most [`KEPT_MAX`].
     kept: usize,
+    /// Of that, what short words take, at most [`SHORT_KEPT_MAX`].
+    short: usize,
     /// What is kept already.
     held: usize,
     request: Request,
@@ -249,6 +255,7 @@ impl Parser {
             self.array = Some(Array {
                 left: count as usize,
                 kept: 0,
+                short: 0,
                 held: 0,
                 request: Request { words, cut: false },
                 bulk: None,
@@ -298,13 +305,20 @@ impl Parser {
             }
         };
         let array = self.array.as_mut().expect("in an array");
-        let room = KEPT_MAX.saturating_sub(array.kept + WORD_OVERHEAD);
+        let is_short = len as usize <= SHORT;
+        let mut room = KEPT_MAX.saturating_sub(array.kept + WORD_OVERHEAD);
+        if is_short {
+            room = room.min(SHORT_KEPT_MAX.saturating_sub(array.short + WORD_OVERHEAD));
+        }
         let keep = (len as usize).min(room);
 
         array.request.cut |= keep < len as usize || room == 0;
         // Without room for another word the last one takes its place.
         if room > 0 || array.request.words.is_empty() {
             array.kept += keep + WORD_OVERHEAD;
+            if is_short {
+                array.short += keep + WORD_OVERHEAD;
+            }
             array.held += WORD_OVERHEAD;
             // What is here already is taken in one piece.
             let here = self.bytes.len() - self.start;
@@ -505,7 +519,7 @@ mod tests {
     /// Words of no bytes take memory too.
     #[test]
     fn many_empty_words_are_bounded() {
-        let count = KEPT_MAX / WORD_OVERHEAD + 1000;
+        let count = SHORT_KEPT_MAX / WORD_OVERHEAD + 1000;
         let mut parser = Parser::default();
         parser.feed(format!("*{count}\r\n").as_bytes());
         let words = b"$0\r\n\r\n".repeat(1000);
@@ -515,7 +529,7 @@ mod tests {
             parser.feed(&words[..some * 6]);
             left -= some;
             match parser.next_step(Limits::default()) {
-                Step::More => assert!(parser.memory() <= KEPT_MAX + 10_000),
+                Step::More => assert!(parser.memory() <= SHORT_KEPT_MAX + 10_000),
                 Step::Request(request) => break request,
                 broken => panic!("{broken:?}"),
             }

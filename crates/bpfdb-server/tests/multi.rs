@@ -295,7 +295,7 @@ fn money_is_conserved() {
 fn the_queue_is_bounded() {
     let server = TestServer::shared();
     let mut client = server.client();
-    let value = vec![b'v'; 60_000];
+    let value = vec![b'v'; 1_000_000];
     client.say("MULTI");
     let mut refused = 0;
     for _ in 0..700 {

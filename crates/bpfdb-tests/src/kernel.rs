@@ -67,7 +67,7 @@ impl Kernel {
             versions,
             locks_max: abi::BPFDB_LOCKS_MAX as usize,
             key_max: abi::BPFDB_KEY_MAX as usize,
-            value_max: abi::BPFDB_VALUE_MAX as usize,
+            value_max: abi::BPFDB_LARGE_MAX as usize,
             fault: None,
         }
     }
