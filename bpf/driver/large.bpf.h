@@ -84,7 +84,7 @@ static __always_inline int parts_store(struct bpfdb_session *s, u32 buffer, u32 
 	u32 done = LOAD(engine.zero);
 
 	/* The first and the last piece need not be whole. */
-	repeat(i, BPFDB_LARGE_PART / BPFDB_PAGE_SIZE + 1)
+	repeat(i, BPFDB_LARGE_PART / BPFDB_PAGE_SIZE)
 	{
 		struct bpfdb_large *large = bpfdb_at(s->value[0]);
 		u64 at = start + done, inside = at & PIECE_MASK, address;
@@ -112,9 +112,14 @@ static __always_inline int large_read_once(struct bpfdb_session *s, u32 buffer, 
 	u32 len;
 	int status;
 
-	if (!request || request->offset % 8 || request->value_room > BPFDB_LARGE_PART)
+	if (!request)
 		return BPFDB_BAD_REQUEST;
+	/* Not more pieces than have a place in the buffer, which begins anew behind its
+	 * end. */
 	len = request->value_room;
+	if (request->offset % 8 || len > BPFDB_LARGE_PART ||
+	    request->offset % BPFDB_PAGE_SIZE + len > BPFDB_LARGE_PART)
+		return BPFDB_BAD_REQUEST;
 	status = bpfdb_large_find(s, request->large);
 	if (status != BPFDB_FOUND)
 		return status;

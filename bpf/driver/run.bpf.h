@@ -92,15 +92,18 @@ static __always_inline int run_get(struct bpfdb_session *s, struct run *run, u32
  * other is not told. */
 static __always_inline int run_share(struct bpfdb_session *s, struct run *run)
 {
-	int status = bpfdb_get_for_update(s);
+	struct bpfdb_request *request = io_at(run->io, run->offset);
+	int status = bpfdb_large_share(s);
+	struct bpfdb_large *large = bpfdb_at(s->building);
 
-	if (status != BPFDB_FOUND)
+	if (status != BPFDB_FOUND || s->value_len != BPFDB_LARGE)
 		return status;
-	bpfdb_large_discard(s);
-	if (bpfdb_large_share(s) != BPFDB_OK)
-		return BPFDB_FOUND;
-	s->building = s->value[0];
-	return large_tell(s, run->io, run->offset);
+	/* The session holds it: it is what it was. */
+	if (!request || !large || !s->building)
+		return BPFDB_CORRUPT;
+	request->value_len = large->len;
+	request->large = large->id;
+	return BPFDB_FOUND_LARGE;
 }
 
 /* The token goes where the value of a SET would be. */
@@ -148,11 +151,14 @@ static long run_request(u64 i, struct run *run)
 {
 	struct bpfdb_session *s = bpfdb_session(run->session);
 	struct bpfdb_request *request = io_at(run->io, run->offset);
-	u32 next;
+	u32 next, operation;
 	int status;
 
 	if (!s || !request)
 		return 1;
+	/* Not when values of clients have been written behind it. */
+	next = request->next;
+	operation = request->operation;
 	if (unlikely(s->state == BPFDB_TXN_FINISHING))
 		bpfdb_settle(s);
 	s->key_len = request->key_len;
@@ -164,8 +170,7 @@ static long run_request(u64 i, struct run *run)
 		request->value_len = s->value_len;
 	request->expires = s->found_expires;
 	run->done++;
-	next = request->next;
-	if ((request->operation & BPFDB_OR_STOP) && status >= BPFDB_FIRST_ERROR)
+	if ((operation & BPFDB_OR_STOP) && status >= BPFDB_FIRST_ERROR)
 		return 1;
 	run->offset = next;
 	return next == 0 || next >= BPFDB_IO_SIZE;

@@ -99,17 +99,33 @@ __noinline int bpfdb_large_take(struct bpfdb_session *s NONNULL, u64 len)
 }
 
 /*
- * The large value that GET left in the session, which has its key locked, becomes
- * an operand of SET: two versions hold it then, and not a byte is copied.
+ * GET for update: FOUND, NOT_FOUND or an Error. A large value that it found is what the
+ * session has built then, and can be taken for a SET: two versions hold it, and not a
+ * byte is copied. One operator, because the lock must be there while a holder is added:
+ * between two operators the transaction may be rolled back.
  */
 __noinline int bpfdb_large_share(struct bpfdb_session *s NONNULL)
 {
-	struct bpfdb_large *large = bpfdb_at(s->value[0]);
+	struct bpfdb_large *large;
+	int status;
 
-	if (s->value_len != BPFDB_LARGE || !large || s->state != BPFDB_TXN_WRITE)
-		return BPFDB_BAD_REQUEST;
-	ADD(&large->holders, 1);
-	return BPFDB_OK;
+	if (!session_enter(s))
+		return BPFDB_SESSION_BUSY;
+	status = get_begin(s);
+	if (status == BPFDB_OK && s->state != BPFDB_TXN_WRITE)
+		status = s->state == BPFDB_TXN_READ ? BPFDB_READ_ONLY : BPFDB_WRONG_STATE;
+	if (status == BPFDB_OK)
+		status = get_in_transaction(s, BPFDB_LOCK_EXCLUSIVE);
+	txn_touch(s);
+	large = bpfdb_at(s->value[0]);
+	if (status == BPFDB_FOUND && s->value_len == BPFDB_LARGE && large) {
+		ADD(&large->holders, 1);
+		bpfdb_large_discard(s);
+		s->building = s->value[0];
+	}
+	status = txn_result(s, status);
+	count_outcome(s, BPFDB_OP_GET_FOR_UPDATE, status);
+	return session_leave(s, status);
 }
 
 /*

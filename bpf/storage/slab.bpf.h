@@ -216,11 +216,14 @@ static __always_inline u32 page_take(void)
 	return page;
 }
 
-/* Why there was no page: the limit, or memory that is still to be added. */
+/* Why there was no page: the limit, or memory that is still to be added, or to be
+ * given back. */
 static __always_inline int no_memory(void)
 {
-	return LOAD(engine.segments.value) < config.segments_max ? BPFDB_MEMORY_PENDING
-								 : BPFDB_OUT_OF_MEMORY;
+	if (LOAD(engine.segments.value) < config.segments_max)
+		return BPFDB_MEMORY_PENDING;
+	/* Somebody else is giving back what a large value had. */
+	return LOAD(engine.large_garbage.value) ? BPFDB_MEMORY_PENDING : BPFDB_OUT_OF_MEMORY;
 }
 
 /* ---- Slots ---------------------------------------------------------------- */

@@ -195,13 +195,14 @@ TEST(the_last_holder_gives_it_back)
 	EXPECT(s && set_number(s, 4, 1) == BPFDB_OK && set_number(s, 5, 1) == BPFDB_OK);
 	before = memory_free();
 	EXPECT(set_large(s, 4, LEN) == BPFDB_OK);
-	EXPECT(get_number(s, 4) == BPFDB_FOUND);
 	/* Not without a lock on it. */
-	EXPECT(bpfdb_large_share(s) == BPFDB_BAD_REQUEST);
+	key_number(s, 4);
+	EXPECT(bpfdb_large_share(s) == BPFDB_WRONG_STATE && !s->building);
 	EXPECT(bpfdb_begin(s) == BPFDB_OK);
 	key_number(s, 4);
-	EXPECT(bpfdb_get_for_update(s) == BPFDB_FOUND && bpfdb_large_share(s) == BPFDB_OK);
+	EXPECT(bpfdb_large_share(s) == BPFDB_FOUND && s->building);
 	key_number(s, 5);
+	EXPECT(bpfdb_large_take(s, LEN) == BPFDB_OK && !s->building);
 	EXPECT(bpfdb_set(s) == BPFDB_OK && bpfdb_commit(s) == BPFDB_OK);
 	EXPECT(set_number(s, 4, 1) == BPFDB_OK && memory_free() < before);
 	EXPECT(get_number(s, 5) == BPFDB_FOUND && is_marked(s, LEN));

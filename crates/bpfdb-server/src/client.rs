@@ -204,7 +204,11 @@ impl Client {
             let more = self.execute(tools);
             // Before, nobody knows what is on its way.
             if received && !self.connection.is_unix() {
-                tools.kernel.set_patient(self.index, self.parser.is_long());
+                // Nor is a long argument over while much of what follows is on its way.
+                let waiting = self.waiting(tools.kernel);
+                let patient =
+                    self.parser.is_long() || waiting > u64::from(bpfdb::abi::BPFDB_UNANSWERED_MAX);
+                tools.kernel.set_patient(self.index, patient);
             }
             self.flush(tools.instance)?;
             if self.is_unsent() {

@@ -19,6 +19,9 @@ impl Protocol {
     }
 }
 
+/// What a bulk string has besides its bytes, at most.
+const FRAME: usize = 32;
+
 /// Replies to one client, one after the other, in its protocol. What RESP2 has
 /// no type for is written as Redis does.
 #[derive(Debug, Default)]
@@ -120,6 +123,8 @@ impl Replies {
 
     pub fn bulk(&mut self, bytes: impl AsRef<[u8]>) {
         let bytes = bytes.as_ref();
+        // All at once: the line behind a value of 512 MiB would double what is kept.
+        self.bytes.reserve(bytes.len() + FRAME);
         self.length(b'$', bytes.len());
         self.bytes.extend_from_slice(bytes);
         self.bytes.extend_from_slice(b"\r\n");
@@ -264,6 +269,13 @@ mod tests {
             write(&mut replies);
             String::from_utf8(replies.take()).expect("text")
         })
+    }
+
+    #[test]
+    fn a_long_value_takes_no_more_than_it_needs() {
+        let mut replies = Replies::default();
+        replies.bulk(vec![b'v'; 1 << 20]);
+        assert!(replies.bytes.capacity() < (1 << 20) + 4096);
     }
 
     #[test]

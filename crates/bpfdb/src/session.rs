@@ -112,6 +112,8 @@ impl Session {
     pub fn redirect(&mut self, index: u32) {
         debug_assert!(!self.owned, "an owned session stays what it is");
         debug_assert!(!self.waiting.is_open(), "a transaction is ended first");
+        // Whatever went wrong: it is not this session's.
+        self.waiting.forget();
         self.index = index;
     }
 
@@ -213,10 +215,10 @@ impl Session {
         let outcome = self.single(&Operation::Commit).map(drop);
         // What waited has failed, and COMMIT was not executed.
         if outcome.is_err() && waited {
+            self.waiting.forget();
             if self.in_transaction() {
                 self.single(&Operation::Rollback)?;
             }
-            self.waiting.forget();
         }
         outcome
     }

@@ -92,6 +92,56 @@ fn every_length_comes_back() {
     assert_eq!(slots(&engine), before);
 }
 
+/// Every part of a read ends inside the buffer, whatever lies before it there.
+#[test]
+fn parts_begin_anywhere() {
+    let engine = engine();
+    let mut session = session(&engine);
+    let bytes = value((1 << 20) + 100, 3);
+    for key_len in [1, 8, 9, 16, 200, 512] {
+        let key = vec![b'k'; key_len];
+        session.set(&key, &bytes).expect("set");
+        for start in [
+            1, 8, 16, 40, 48, 56, 64, 128, 560, 65_535, 65_544, 65_576, 66_000,
+        ] {
+            for len in [PART - 8, PART, PART + SLOT, 700_000] {
+                let range = start..start + len;
+                let part = session
+                    .get_range(&key, |_| range.start as u64..range.end as u64)
+                    .expect("get");
+                assert!(
+                    part.as_deref() == Some(&bytes[range.clone()]),
+                    "key of {key_len} bytes, {range:?}"
+                );
+            }
+        }
+        session.delete(&key).expect("delete");
+    }
+}
+
+#[test]
+fn a_shared_value_that_is_not_taken_is_given_up() {
+    let engine = engine();
+    let mut session = session(&engine);
+    let before = slots(&engine);
+    session.set(b"from", &value(200_000, 1)).expect("set");
+    for to in [&[b'x'; 600][..], b""] {
+        session.begin().expect("begin");
+        let refused = session.share_large(b"from", to, None);
+        assert_eq!(refused, Err(Status::KeyTooLarge));
+        session.rollback().expect("rollback");
+    }
+    let unknown = session.share_large(&[b'x'; 600], b"to", None);
+    assert_eq!(unknown, Err(Status::KeyTooLarge));
+    assert_eq!(
+        session.share_large(b"from", b"to", None),
+        Err(Status::WrongState),
+        "without a transaction nothing keeps it"
+    );
+    session.delete(b"from").expect("delete");
+    assert_eq!(slots(&engine), before);
+}
+
 #[test]
 fn the_longest_value_is_512_mib() {
     let engine = Engine::create(&Options {

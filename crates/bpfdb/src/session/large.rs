@@ -92,14 +92,23 @@ impl Session {
         to: &[u8],
         expires_at: Option<u64>,
     ) -> Result<bool, Status> {
+        if from.len() > abi::BPFDB_KEY_MAX as usize {
+            return Err(Status::KeyTooLarge);
+        }
         let step = Step::new(abi::BPFDB_OP_LARGE_SHARE, from);
         let (status, place) = self.step(step)?;
         if status != Status::FoundLarge {
             return Ok(false);
         }
         let found = self.found(place);
-        self.take_large(to, found.len, expires_at)?;
-        Ok(true)
+        match self.take_large(to, found.len, expires_at) {
+            Ok(()) => Ok(true),
+            // Not taken, perhaps: nobody else would give it up.
+            Err(status) => {
+                self.step(Step::new(abi::BPFDB_OP_LARGE_WRITE, &[]))?;
+                Err(status)
+            }
+        }
     }
 
     /// Has the engine refuse a value beyond the limit, as any SET of one: that counts,
@@ -155,7 +164,10 @@ impl Session {
         let mut at = range.start;
         while at < end {
             let start = at & !(GRAIN - 1);
-            let room = (end - start).min(PART as u64) as usize;
+            // As many pieces as the buffer has places for: the first one may be begun in
+            // the middle.
+            let whole = PART as u64 - start % u64::from(abi::BPFDB_PAGE_SIZE);
+            let room = (end - start).min(whole) as usize;
             let step = Step {
                 room,
                 large: found.id,

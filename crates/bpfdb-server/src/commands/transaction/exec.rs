@@ -89,7 +89,8 @@ fn attempt(context: &mut Context<'_>, queue: &Queue, watched: &Watched) -> Outco
 /// Locks what is watched, so that it stays as it is, and compares.
 fn are_unchanged(session: &mut Session, watched: &Watched) -> Result<bool, Status> {
     for (key, token) in watched {
-        session.get(key)?;
+        // For the lock; a large value is not read for it.
+        session.head(key)?;
         if !token.still_holds(&session.watch(key)?) {
             return Ok(false);
         }
