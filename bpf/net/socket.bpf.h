@@ -57,6 +57,11 @@ struct sk_msg {
 	struct sock *sk_redir;
 } KERNEL_TYPE;
 
+/* TCP keeps in `cb` what it knows of a segment: first of all its sequence number. */
+struct sk_buff {
+	char cb[48];
+} KERNEL_TYPE;
+
 /* The kernel's structure behind the context of an sk_msg program. */
 extern void *bpf_cast_to_kern_ctx(void *) __ksym;
 

@@ -52,10 +52,63 @@ static __always_inline bool foreign(const struct bpfdb_connection *c)
 	return LOAD(c->client) & BPFDB_CLIENT_RUNNING;
 }
 
+/*
+ * Bytes at the beginning of a segment that came before. TCP queues a segment that was
+ * sent again, together with new bytes, as it is, and its readers skip what they have;
+ * but to this program the kernel (6.18) shows all of it.
+ */
+static __always_inline u32 repeated(struct __sk_buff *skb, const struct bpfdb_connection *c,
+				    u64 arrived)
+{
+	struct sk_buff *segment = bpf_cast_to_kern_ctx(skb);
+	u32 sequence = 0, ahead;
+
+	if (bpf_probe_read_kernel(&sequence, sizeof(sequence), &segment->cb))
+		return 0;
+	ahead = c->client_first + (u32)arrived - sequence;
+	return (int)ahead > 0 ? ahead : 0;
+}
+
+/* The helper takes this many bytes at a time. */
+#define CUT_MAX 0xfff
+#define CUTS_MAX 1024
+
+struct cut {
+	struct __sk_buff *skb;
+	u32 bytes;
+	u32 failed;
+};
+
+/* How much is left follows from the round: a count of it would have the verifier walk
+ * all rounds. */
+static long cut_some(u64 i, struct cut *cut)
+{
+	u64 done = i * CUT_MAX;
+	u32 some;
+
+	if (done >= cut->bytes)
+		return 1;
+	some = cut->bytes - done < CUT_MAX ? cut->bytes - done : CUT_MAX;
+	if (bpf_skb_adjust_room(cut->skb, -(int)some, 0, 0) == 0)
+		return 0;
+	cut->failed = 1;
+	return 1;
+}
+
+/* Cuts off the beginning of a segment: by its new length the kernel counts on. */
+static __always_inline bool cut_off(struct __sk_buff *skb, u32 bytes)
+{
+	struct cut cut = {.skb = skb, .bytes = bytes > skb->len ? skb->len : bytes};
+
+	bpf_loop(CUTS_MAX, cut_some, &cut, 0);
+	return !cut.failed;
+}
+
 SEC("sk_skb/verdict")
 int redis_verdict(struct __sk_buff *skb)
 {
 	u64 cookie = bpf_get_socket_cookie(skb), before, arrived;
+	u32 known;
 	u32 *index = bpf_map_lookup_elem(&cookies, &cookie);
 	struct bpfdb_connection *c = index ? connection_at(*index) : NULL;
 
@@ -65,6 +118,15 @@ int redis_verdict(struct __sk_buff *skb)
 		return SK_DROP;
 	if (!c)
 		return SK_PASS;
+	known = repeated(skb, c, LOAD(c->arrived) & BPFDB_CONNECTION_BYTES);
+	if (unlikely(known)) {
+		if (!cut_off(skb, known)) {
+			connection_raise(c, *index, BPFDB_CONNECTION_BROKEN);
+			return SK_DROP;
+		}
+		if (!skb->len)
+			return SK_DROP;
+	}
 	before = FETCH_ADD(&c->arrived, skb->len);
 	arrived = before & BPFDB_CONNECTION_BYTES;
 	if (flooded(c, arrived) || foreign(c)) {

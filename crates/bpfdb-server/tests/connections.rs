@@ -3,6 +3,7 @@
 mod common;
 
 use std::io::{BufRead, BufReader, Write};
+use std::os::fd::AsRawFd;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -13,7 +14,7 @@ use bpfdb_tests::namespace;
 use bpfdb_tests::process::dies_with_us;
 use common::process::ServerProcess;
 use common::{
-    Client, TestServer, bulk, cgroup, flood, is_incremented, is_refused, is_served, request,
+    Client, TestServer, bulk, cgroup, flood, is_incremented, is_refused, is_served, request, show,
     wait_until,
 };
 
@@ -253,4 +254,49 @@ fn kill_a_server(local_clients: Option<PathBuf>) {
         let _ = client.stream.write(&request(&[b"SET", b"killed0", b"2"]));
     }
     assert_eq!(session.get(b"killed0"), Ok(None));
+}
+
+/// Segments that TCP has sent again on this socket.
+fn sent_again(client: &Client) -> u32 {
+    // SAFETY: plain numbers, for which zero is a value.
+    let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
+    let mut len = size_of_val(&info) as libc::socklen_t;
+    // SAFETY: both pointers are to live values of these sizes.
+    let result = unsafe {
+        libc::getsockopt(
+            client.stream.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            (&raw mut info).cast(),
+            &raw mut len,
+        )
+    };
+    assert_eq!(result, 0, "TCP_INFO");
+    info.tcpi_total_retrans
+}
+
+/// TCP may send bytes again together with new ones; with fast senders it does so on
+/// loopback too. They must not be taken in twice.
+#[test]
+fn what_tcp_sends_again_arrives_once() {
+    const ENOUGH: u32 = 40;
+    let server = TestServer::shared();
+    let value: Vec<u8> = (0..125_000)
+        .flat_map(|i| format!("{i:07},").into_bytes())
+        .collect();
+    let set = request(&[b"set", b"sent again", &value]);
+    let mut again = 0;
+    for _ in 0..20 {
+        let mut client = server.client();
+        for _ in 0..300 {
+            client.send(&set);
+            assert_eq!(show(&client.reply()), show(b"+OK\r\n"));
+        }
+        assert!(client.ask(&[b"get", b"sent again"]) == bulk(&value));
+        again += sent_again(&client);
+        if again >= ENOUGH {
+            break;
+        }
+    }
+    println!("{again} segments were sent again");
 }
