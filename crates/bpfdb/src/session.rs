@@ -119,9 +119,14 @@ impl Session {
 
     /// What transaction the session has now: a `BPFDB_TXN_` constant.
     pub fn state(&self) -> u32 {
-        if let Some(state) = self.waiting.begins() {
-            return state;
-        }
+        self.waiting
+            .begins()
+            .unwrap_or_else(|| self.state_in_engine())
+    }
+
+    /// The same, but for a BEGIN that waits. Asked before every operation, so not with
+    /// a copy of the session.
+    fn state_in_engine(&self) -> u32 {
         let session = self.engine.inner.sessions.at(self.index as usize);
         // SAFETY: at() points into the mapping of the sessions.
         u32::from(unsafe { (&raw const (*session).state).read_volatile() })
@@ -351,9 +356,10 @@ impl Session {
     }
 
     fn in_transaction(&self) -> bool {
-        let state = self.engine.inner.sessions.read(self.index as usize).state;
-        let state = u32::from(state);
-        state != abi::BPFDB_TXN_NONE && state != abi::BPFDB_TXN_FINISHING
+        !matches!(
+            self.state_in_engine(),
+            abi::BPFDB_TXN_NONE | abi::BPFDB_TXN_FINISHING
+        )
     }
 
     /// Writes a request, the last one of its batch as yet.
