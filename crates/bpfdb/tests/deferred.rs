@@ -1,15 +1,9 @@
 //! Transactions whose BEGIN and SETs wait for the next operation with a result.
 
-use bpfdb::{Engine, Options, Session, Status, abi};
+mod common;
 
-fn engine() -> Engine {
-    let options = Options {
-        memory_limit: 64 << 20,
-        max_sessions: 64,
-        ..Options::default()
-    };
-    Engine::create(&options).expect("the engine starts")
-}
+use bpfdb::{Session, Status, abi};
+use common::engine;
 
 fn value(session: &mut Session, key: &[u8]) -> Option<Vec<u8>> {
     session.get(key).expect("get")
