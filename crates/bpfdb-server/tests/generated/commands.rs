@@ -159,7 +159,7 @@ pub static COMMANDS: &[Command] = &[
         ])
     }),
     command("setbit", 4, Exact, || {
-        seq([key(), offset(), one_of([word("0"), word("1"), integer()])])
+        seq([key(), bit(), one_of([word("0"), word("1"), integer()])])
     }),
     command("setex", 3, Exact, || seq([key(), seconds(), value()])),
     command("setnx", 4, Exact, || seq([key(), value()])),

@@ -170,6 +170,20 @@ pub fn offset() -> Part {
     ])
 }
 
+/// The number of a bit, to be set: not so far that values of hundreds of megabytes come
+/// together, of which each server has room for another number.
+pub fn bit() -> Part {
+    one_word(prop_oneof![
+        8 => (-30..40i64).prop_map(text),
+        2 => (0..50_000i64).prop_map(text),
+        1 => (0..20_000_000i64).prop_map(text),
+        1 => boundary()
+            .prop_filter("a bit of a smaller value", |&bit| bit != i64::from(i32::MAX))
+            .prop_map(text),
+        1 => no_number(),
+    ])
+}
+
 fn floating() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         4 => (-10_000..10_000i64, 0..6u32)
