@@ -95,6 +95,7 @@ fn measure(scenario: Scenario, plan: &Plan, redis: Option<&Path>) -> Result<Vec<
         Scenario::Local => tcp::measure(plan, tcp::Path::Local, redis),
         Scenario::Remote => tcp::measure(plan, tcp::Path::Remote, redis),
         Scenario::Other => tcp::measure(plan, tcp::Path::Other, redis),
+        Scenario::Transactions => tcp::measure(plan, tcp::Path::Transactions, redis),
         Scenario::Slow => tcp::measure(plan, tcp::Path::Slow, redis),
     }
     .with_context(|| format!("scenario {scenario:?}"))

@@ -23,6 +23,8 @@ pub(crate) enum Scenario {
     Remote,
     /// Commands besides those of the others that the kernel answers, against Redis
     Other,
+    /// MULTI … EXEC, against Redis
+    Transactions,
     /// Commands that user space answers, against Redis
     Slow,
 }

@@ -1,13 +1,14 @@
-//! One run of redis-benchmark.
+//! One run of a client.
 
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
+use super::block::{self, Block};
 use super::server::Server;
 use crate::machine;
 
-/// One run of redis-benchmark.
+/// One run of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Load {
     /// Threads of the client.
@@ -22,8 +23,15 @@ pub(crate) struct Load {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Test {
     pub(crate) name: &'static str,
-    /// For redis-benchmark: `-t` and one of its tests, or a command.
-    pub(crate) arguments: &'static str,
+    pub(crate) asks: Asks,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Asks {
+    /// Of redis-benchmark: `-t` and one of its tests, or a command.
+    Benchmark(&'static str),
+    /// Of our own client: commands for one MULTI … EXEC, separated by `;`.
+    Block(&'static str),
 }
 
 /// What it said.
@@ -37,13 +45,13 @@ pub(crate) struct Answer {
 }
 
 impl Load {
-    /// The arguments, the address excepted.
-    pub(crate) fn arguments(&self, keys: u32, requests: u32) -> Vec<String> {
+    /// Of redis-benchmark, the address excepted.
+    fn arguments(&self, what: &str, keys: u32, requests: u32) -> Vec<String> {
         let Self {
             threads,
             pipeline,
             size,
-            test,
+            ..
         } = self;
         let general = format!("-c 64 -r {keys} -n {requests} -P {pipeline} -d {size}");
         // One thread means none besides the main one.
@@ -51,18 +59,32 @@ impl Load {
             1 => String::new(),
             n => format!("--threads {n} "),
         };
-        format!("{threads}{general} {}", test.arguments)
+        format!("{threads}{general} {what}")
             .split(' ')
             .map(String::from)
             .collect()
     }
 
     pub(crate) fn run(&self, server: &Server, keys: u32, requests: u32) -> Result<Answer> {
+        match self.test.asks {
+            Asks::Benchmark(what) => self.redis_benchmark(what, server, keys, requests),
+            Asks::Block(commands) => block::run(server, self, Block::new(commands, keys), requests)
+                .with_context(|| format!("{} of {}", self.test.name, server.name)),
+        }
+    }
+
+    fn redis_benchmark(
+        &self,
+        what: &str,
+        server: &Server,
+        keys: u32,
+        requests: u32,
+    ) -> Result<Answer> {
         let mut command = Command::new("redis-benchmark");
         command
             .args(["-h", &server.address.ip().to_string()])
             .args(["-p", &server.address.port().to_string()])
-            .args(self.arguments(keys, requests));
+            .args(self.arguments(what, keys, requests));
         server.client_side.of_command(&mut command);
         let busy = machine::busy_seconds();
         let output = command.output().context("run redis-benchmark")?;

@@ -1,5 +1,6 @@
-//! `bpfdb serve` against Redis on the same processors, by redis-benchmark.
+//! `bpfdb serve` against Redis on the same processors, by redis-benchmark and a client of our own.
 
+mod block;
 mod fill;
 mod load;
 mod path;

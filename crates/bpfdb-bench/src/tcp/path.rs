@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use super::load::{Load, Test};
+use super::load::{Asks, Load, Test};
 use super::side::Side;
 use crate::plan::Plan;
 
@@ -17,6 +17,8 @@ pub(crate) enum Path {
     Remote,
     /// Loopback, commands that are asked for less
     Other,
+    /// Loopback, MULTI … EXEC
+    Transactions,
     /// Loopback, commands that the kernel leaves to the daemon
     Slow,
 }
@@ -55,6 +57,20 @@ const OTHER: [Test; 10] = [
     test("SETBIT", "SETBIT key:__rand_int__ 7 1"),
 ];
 
+/// Transactions, each between MULTI and EXEC.
+const TRANSACTIONS: [Test; 3] = [
+    block("INCRBY", "INCRBY number:__rand_int__ 7"),
+    block(
+        "SET SET GET",
+        "SET key:__rand_int__ 0123456789abcdef; SET key:__rand_int__ fedcba9876543210; \
+         GET key:__rand_int__",
+    ),
+    block(
+        "GET GET GET GET",
+        "GET key:__rand_int__; GET key:__rand_int__; GET key:__rand_int__; GET key:__rand_int__",
+    ),
+];
+
 /// Commands of user space: readers, writers, and both.
 const SLOW: [Test; 9] = [
     test("DUMP", "DUMP key:__rand_int__"),
@@ -72,7 +88,13 @@ const SLOW: [Test; 9] = [
 const LONG: [Test; 3] = [SET, GET, test("BITCOUNT", "BITCOUNT key:__rand_int__")];
 
 const fn test(name: &'static str, arguments: &'static str) -> Test {
-    Test { name, arguments }
+    let asks = Asks::Benchmark(arguments);
+    Test { name, asks }
+}
+
+const fn block(name: &'static str, commands: &'static str) -> Test {
+    let asks = Asks::Block(commands);
+    Test { name, asks }
 }
 
 impl Path {
@@ -83,6 +105,7 @@ impl Path {
             Self::Local => "local",
             Self::Remote => "remote",
             Self::Other => "other",
+            Self::Transactions => "transactions",
             Self::Slow => "slow",
         }
     }
@@ -93,6 +116,7 @@ impl Path {
             Self::Local => "clients of this machine, answered inside their send()",
             Self::Remote => "from another network namespace, over veth",
             Self::Other => "other commands that the kernel answers, through TCP on loopback",
+            Self::Transactions => "MULTI … EXEC in one message, through TCP on loopback",
             Self::Slow => "commands that user space answers, through TCP on loopback",
         }
     }
@@ -121,7 +145,7 @@ impl Path {
     /// Bytes of the values; every store is filled anew for each.
     pub(crate) fn sizes(self) -> &'static [u32] {
         match self {
-            Self::Other => &[16],
+            Self::Other | Self::Transactions => &[16],
             Self::Slow => &[16, 48 << 10],
             _ => &[16, 1024],
         }
@@ -153,7 +177,7 @@ impl Path {
     fn threads(self) -> &'static [u32] {
         match self {
             Self::Local | Self::Remote => &[1, 2],
-            Self::Loopback | Self::Other | Self::Slow => &[2],
+            Self::Loopback | Self::Other | Self::Transactions | Self::Slow => &[2],
         }
     }
 
@@ -161,6 +185,7 @@ impl Path {
         match (self, size, quick) {
             (Self::Slow, 16, true) => &SLOW[..1],
             (Self::Other, _, true) => &OTHER[..1],
+            (Self::Transactions, ..) => &TRANSACTIONS,
             (_, _, true) => &[SET],
             (Self::Other, ..) => &OTHER,
             (Self::Slow, 16, _) => &SLOW,
@@ -173,7 +198,7 @@ impl Path {
     fn target(self, load: Load) -> Option<f64> {
         let deep = load.pipeline > 1;
         match self {
-            Self::Other | Self::Slow => Some(0.8),
+            Self::Other | Self::Transactions | Self::Slow => Some(0.8),
             _ if ![SET, GET].contains(&load.test) => None,
             Self::Loopback | Self::Remote => Some(if deep { 1.5 } else { 1.0 }),
             Self::Local => Some(if deep { 2.0 } else { 2.5 }),
@@ -193,6 +218,7 @@ impl Load {
         match (self.test, self.size) {
             (MSET, _) => requests / 4,
             (_, LARGE..) => requests / 20,
+            _ if TRANSACTIONS.contains(&self.test) => requests / 4,
             _ if SLOW.contains(&self.test) || OTHER.contains(&self.test) => requests / 2,
             _ => requests,
         }

@@ -51,8 +51,12 @@ struct Context {
 
 impl Context {
     fn rates(&self, results: &Results, plan: &Plan) -> Table {
+        let (what, client) = match self.path {
+            Path::Transactions => ("transactions", "64 connections, keys: "),
+            _ => ("requests", "redis-benchmark -c 64 -r "),
+        };
         let title = format!(
-            "{}, thousands of requests per second: redis-benchmark -c 64 -r {}",
+            "{}, thousands of {what} per second: {client}{}",
             self.path.title(),
             plan.tcp_keys
         );
@@ -79,6 +83,7 @@ impl Context {
             Path::Local => "local-latency",
             Path::Remote => "remote-latency",
             Path::Other => "other-latency",
+            Path::Transactions => "transactions-latency",
             Path::Slow => "slow-latency",
         };
         let mut columns = self.columns("p50 ");
@@ -106,6 +111,7 @@ impl Context {
             Path::Local => "local-processor",
             Path::Remote => "remote-processor",
             Path::Other => "other-processor",
+            Path::Transactions => "transactions-processor",
             Path::Slow => "slow-processor",
         };
         let title = "processor time of the whole machine per request, client included, µs";

@@ -1,0 +1,243 @@
+//! A client of our own for what redis-benchmark cannot send: several commands as one
+//! request, MULTI … EXEC.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, ensure};
+use hdrhistogram::Histogram;
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
+
+use super::load::{Answer, Load};
+use super::server::Server;
+use crate::machine;
+use crate::random::Random;
+
+/// As many as redis-benchmark -c 64 has.
+const CONNECTIONS: usize = 64;
+/// After so long without any reply the server hangs.
+const PATIENCE_MILLIS: u16 = 10_000;
+const BUFFER: usize = 64 << 10;
+
+/// Commands, separated by `;`, that are sent between MULTI and EXEC.
+#[derive(Clone, Copy)]
+pub(super) struct Block<'a> {
+    commands: &'a str,
+    keys: u32,
+}
+
+impl<'a> Block<'a> {
+    pub(super) fn new(commands: &'a str, keys: u32) -> Self {
+        Self { commands, keys }
+    }
+
+    fn commands(self) -> impl Iterator<Item = &'a str> {
+        self.commands.split(';').map(str::trim)
+    }
+
+    /// Lines of the reply: +OK, +QUEUED for each command, *n, and what each says;
+    /// GET finds its key.
+    fn reply_lines(self) -> usize {
+        let said = |command: &str| 1 + usize::from(command.starts_with("GET "));
+        2 + self
+            .commands()
+            .map(|command| 1 + said(command))
+            .sum::<usize>()
+    }
+
+    /// Adds it to what is sent, with other keys each time.
+    fn write(self, random: &mut Random, to: &mut Vec<u8>) {
+        to.extend_from_slice(b"*1\r\n$5\r\nMULTI\r\n");
+        for command in self.commands() {
+            let words: Vec<&str> = command.split(' ').collect();
+            to.extend_from_slice(format!("*{}\r\n", words.len()).as_bytes());
+            for word in words {
+                let key = random.below(self.keys.into());
+                let word = word.replace("__rand_int__", &format!("{key:012}"));
+                to.extend_from_slice(format!("${}\r\n{word}\r\n", word.len()).as_bytes());
+            }
+        }
+        to.extend_from_slice(b"*1\r\n$4\r\nEXEC\r\n");
+    }
+}
+
+/// Sends `requests` blocks in pipelines, from as many threads as the load has.
+pub(super) fn run(server: &Server, load: &Load, block: Block<'_>, requests: u32) -> Result<Answer> {
+    let threads = load.threads as usize;
+    let batches = requests as usize / load.pipeline as usize / threads;
+    let worker = |seed| {
+        let prepared = Worker::new(server, load, block, CONNECTIONS / threads, seed)?;
+        Ok::<_, anyhow::Error>(prepared)
+    };
+    let workers: Vec<Worker> = (0..threads as u64).map(worker).collect::<Result<_>>()?;
+
+    let busy = machine::busy_seconds();
+    let start = Instant::now();
+    let done: Vec<Result<Histogram<u64>>> = thread::scope(|scope| {
+        let running: Vec<_> = workers
+            .into_iter()
+            .map(|worker| scope.spawn(move || worker.run(batches)))
+            .collect();
+        let join = |thread: thread::ScopedJoinHandle<'_, _>| {
+            thread.join().map_err(|_| anyhow!("a thread failed"))?
+        };
+        running.into_iter().map(join).collect()
+    });
+    let (time, busy) = (start.elapsed(), machine::busy_seconds() - busy);
+
+    let mut latencies = histogram();
+    for part in done {
+        latencies.add(part?).context("add latencies")?;
+    }
+    let sent = (batches * threads * load.pipeline as usize) as f64;
+    Ok(Answer {
+        per_second: sent / time.as_secs_f64(),
+        p50_micros: latencies.value_at_quantile(0.5) as f64 / 1e3,
+        p99_micros: latencies.value_at_quantile(0.99) as f64 / 1e3,
+        cpu_micros: busy * 1e6 / sent,
+    })
+}
+
+/// Nanoseconds.
+fn histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, 100_000_000_000, 3).expect("constant bounds")
+}
+
+/// One thread and its connections.
+struct Worker {
+    poll: Epoll,
+    connections: Vec<Connection>,
+    /// What is sent, in turn: made in advance.
+    batches: Vec<Vec<u8>>,
+    lines: usize,
+}
+
+struct Connection {
+    stream: TcpStream,
+    sent: Instant,
+    /// Lines of the reply that have not come yet.
+    missing: usize,
+}
+
+/// Different batches of a thread.
+const BATCHES: usize = 4096;
+
+impl Worker {
+    fn new(
+        server: &Server,
+        load: &Load,
+        block: Block<'_>,
+        connections: usize,
+        seed: u64,
+    ) -> Result<Self> {
+        let mut random = Random::new(seed);
+        let batch = |_| {
+            let mut bytes = Vec::new();
+            for _ in 0..load.pipeline {
+                block.write(&mut random, &mut bytes);
+            }
+            bytes
+        };
+        let mut worker = Self {
+            poll: Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?,
+            connections: Vec::new(),
+            batches: (0..BATCHES).map(batch).collect(),
+            lines: block.reply_lines() * load.pipeline as usize,
+        };
+        for number in 0..connections {
+            worker.open(server, number)?;
+        }
+        Ok(worker)
+    }
+
+    fn open(&mut self, server: &Server, number: usize) -> Result<()> {
+        let stream = server.client_side.visit(|| server.connect())??;
+        stream.set_nodelay(true)?;
+        stream.set_nonblocking(true)?;
+        let event = EpollEvent::new(EpollFlags::EPOLLIN, number as u64);
+        self.poll.add(&stream, event)?;
+        self.connections.push(Connection {
+            stream,
+            sent: Instant::now(),
+            missing: 0,
+        });
+        Ok(())
+    }
+
+    fn run(mut self, batches: usize) -> Result<Histogram<u64>> {
+        let mut latencies = histogram();
+        let mut sent = 0;
+        for number in 0..self.connections.len().min(batches) {
+            self.send(number, sent)?;
+            sent += 1;
+        }
+        let mut left = batches;
+        let mut events = [EpollEvent::empty(); CONNECTIONS];
+        let mut buffer = vec![0; BUFFER];
+        while left > 0 {
+            let ready = self.poll.wait(&mut events, PATIENCE_MILLIS)?;
+            ensure!(ready > 0, "no reply within {PATIENCE_MILLIS} ms");
+            for event in &events[..ready] {
+                let number = event.data() as usize;
+                let Some(latency) = self.receive(number, &mut buffer)? else {
+                    continue;
+                };
+                latencies.saturating_record(latency.as_nanos() as u64);
+                left -= 1;
+                if sent < batches {
+                    self.send(number, sent)?;
+                    sent += 1;
+                }
+            }
+        }
+        Ok(latencies)
+    }
+
+    /// A batch is much less than fits the send buffer.
+    fn send(&mut self, number: usize, batch: usize) -> Result<()> {
+        let connection = &mut self.connections[number];
+        connection.missing = self.lines;
+        connection.sent = Instant::now();
+        let bytes = &self.batches[batch % BATCHES];
+        connection.stream.write_all(bytes).context("send a batch")
+    }
+
+    /// Takes in what has come: the latency of the batch, if that is all.
+    fn receive(&mut self, number: usize, buffer: &mut [u8]) -> Result<Option<Duration>> {
+        let connection = &mut self.connections[number];
+        let got = match connection.stream.read(buffer) {
+            Ok(got) => got,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
+            Err(error) => return Err(error).context("receive a reply"),
+        };
+        ensure!(got > 0, "the server has closed a connection");
+        let reply = &buffer[..got];
+        let error = reply.starts_with(b"-") || reply.windows(2).any(|two| two == b"\n-");
+        ensure!(!error, "a reply: {}", String::from_utf8_lossy(reply));
+        let lines = reply.iter().filter(|&&byte| byte == b'\n').count();
+        ensure!(lines <= connection.missing, "more replies than expected");
+        connection.missing -= lines;
+        Ok((connection.missing == 0).then(|| connection.sent.elapsed()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_is_what_a_client_sends() {
+        let block = Block::new("SET k:__rand_int__ v; GET x", 1);
+        let mut bytes = Vec::new();
+        block.write(&mut Random::new(1), &mut bytes);
+        assert_eq!(
+            String::from_utf8(bytes).unwrap(),
+            "*1\r\n$5\r\nMULTI\r\n*3\r\n$3\r\nSET\r\n$14\r\nk:000000000000\r\n$1\r\nv\r\n\
+             *2\r\n$3\r\nGET\r\n$1\r\nx\r\n*1\r\n$4\r\nEXEC\r\n"
+        );
+        // OK, QUEUED twice, *2, OK, and two for GET.
+        assert_eq!(block.reply_lines(), 7);
+    }
+}
