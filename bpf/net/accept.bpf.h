@@ -36,6 +36,7 @@ static __always_inline void connection_reset(struct bpfdb_connection *c, struct 
 	c->corked = 0;
 	c->parts = 0;
 	c->resp3 = 0;
+	c->watching = 0;
 	c->client_first = ops->rcv_nxt;
 	c->server_first = ops->snd_nxt;
 	flow_of_server(ops, &c->flow);

@@ -95,6 +95,7 @@ static __always_inline bool message_open(struct sk_msg_md *m, struct bpfdb_conne
 
 	c->answers = 0;
 	c->gaps = 0;
+	c->block = 0;
 	if (bpf_msg_pull_data(m, 0, size, 0))
 		return false;
 	c->source = (u64)m->data;
@@ -106,16 +107,19 @@ static __always_inline bool message_open(struct sk_msg_md *m, struct bpfdb_conne
 	return true;
 }
 
-/* The request at c->request. */
+/* The request at c->request; within MULTI … EXEC the next one behind it. */
 static __always_inline int request_answer(struct sk_msg_md *m, struct bpfdb_connection *c,
 					  struct bpfdb_session *s)
 {
 	int result;
 
-	c->at = c->request;
+	if (likely(!c->block))
+		c->at = c->request;
 	c->need = 0;
 	result = command_name(c);
-	return result == DONE ? command_run(m, c, s) : result;
+	if (result == DONE)
+		result = command_run(m, c, s);
+	return unlikely(c->block) ? block_next(c, s, result) : result;
 }
 
 /* Cuts out what lies between the replies and the requests that remain. */
@@ -186,12 +190,18 @@ static __always_inline int message_answer(struct sk_msg_md *m, struct bpfdb_conn
 		result = LOAD(gate.paused) ? SLOW : request_answer(m, c, s);
 		if (result != DONE)
 			break;
+		if (unlikely(c->block))
+			continue;
 		command_count(c);
 		c->request = c->at;
 		if (c->at >= c->size || c->out > BPFDB_REPLY_BATCH)
 			break;
 	}
 	run_end(c);
+	if (unlikely(c->block)) {
+		block_abort(c, s);
+		result = SLOW;
+	}
 	/* Executed, but its reply is lost. */
 	if (result == NO_ROOM || !message_cut(m, c))
 		return NO_ROOM;

@@ -65,7 +65,8 @@ __noinline int reply_error(struct sk_msg_md *m, struct bpfdb_connection *c NONNU
 	const struct error_text *text = &error_texts[status & 63];
 	bool failed = s->state == BPFDB_TXN_FAILED;
 
-	if (status == FOR_THE_DAEMON)
+	/* Those of MULTI … EXEC have words of their own. */
+	if (status == FOR_THE_DAEMON || c->block)
 		return SLOW;
 	/* Unless it failed a transaction, the daemon tries again: it can wait for
 	 * memory, or for another processor that was interrupted in an operator. */

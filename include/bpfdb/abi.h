@@ -13,7 +13,7 @@
 #include <bpfdb/status.h>
 
 /* Raised when a structure below or a pinned map changes its layout. */
-#define BPFDB_ABI_VERSION 5
+#define BPFDB_ABI_VERSION 6
 
 /* ---- Storage ------------------------------------------------------------ */
 
@@ -415,6 +415,7 @@ enum bpfdb_command {
 	BPFDB_COMMAND_DECRBY,
 	BPFDB_COMMAND_DEL,
 	BPFDB_COMMAND_ECHO,
+	BPFDB_COMMAND_EXEC,
 	BPFDB_COMMAND_EXISTS,
 	BPFDB_COMMAND_EXPIRE,
 	BPFDB_COMMAND_EXPIREAT,
@@ -429,6 +430,7 @@ enum bpfdb_command {
 	BPFDB_COMMAND_INCRBY,
 	BPFDB_COMMAND_MGET,
 	BPFDB_COMMAND_MSET,
+	BPFDB_COMMAND_MULTI,
 	BPFDB_COMMAND_PERSIST,
 	BPFDB_COMMAND_PEXPIRE,
 	BPFDB_COMMAND_PEXPIREAT,

@@ -48,6 +48,10 @@
 #define BPFDB_LOCAL_TRIES 16
 /* Attempts of a command on several keys before its conflict is reported. */
 #define BPFDB_COMMAND_TRIES 64
+/* Commands of a MULTI … EXEC that the kernel executes, MULTI included. */
+#define BPFDB_BLOCK_MAX 256
+/* Attempts of it in a row, before the daemon tries, with pauses. */
+#define BPFDB_BLOCK_TRIES 16
 /* Digits and sign of the longest integer. */
 #define BPFDB_INTEGER_MAX 20
 
@@ -97,7 +101,8 @@ struct bpfdb_connection {
 	__u64 granted; /* bytes beyond BPFDB_UNANSWERED_MAX that may wait */
 	__u32 patient; /* a long argument may be on its way: nobody has looked yet, or the
 			* daemon, which writes this too, says so */
-	__u32 reserved;
+	__u32 watching; /* keys that EXEC must find as they were, as the daemon knows, which
+			 * writes this: EXEC is the daemon's */
 	__u32 sequence; /* TCP sequence number at which replied was 0 */
 	__u32 rebase; /* the daemon sent something: sequence is to be taken anew */
 	__u32 corked; /* size up to which a split request is being assembled, or 0 */
@@ -131,6 +136,17 @@ struct bpfdb_connection {
 	__s64 number; /* the argument parsed last, as one */
 	__u64 deadline; /* when the command's value expires; 0: never */
 	__u64 name; /* the command's, in small letters, or its number */
+
+	/* MULTI … EXEC: see bpf/net/commands/exec.bpf.h. */
+	__u32 block; /* is being executed */
+	__u32 block_reads; /* none of its commands changes anything */
+	__u32 block_count; /* commands between MULTI and EXEC */
+	__u32 block_first; /* position of the first of them */
+	__u32 block_out; /* bytes of replies before the one to MULTI */
+	__u32 block_body; /* and before the one to the first command */
+	__u32 block_done; /* commands executed, MULTI included */
+	__u32 block_tries;
+	__u8 block_commands[BPFDB_BLOCK_MAX]; /* which: enum bpfdb_command */
 	__u8 text[64];
 	__u8 window[BPFDB_WINDOW + BPFDB_WINDOW_PAD];
 };

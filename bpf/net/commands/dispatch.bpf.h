@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
-/* From the name of a command to its body. Nearly every name that the kernel answers
- * has up to eight letters: one word. The others get a number, which is no such word. */
+/* From the name of a command to its body. */
 #ifndef BPFDB_COMMANDS_DISPATCH_BPF_H
 #define BPFDB_COMMANDS_DISPATCH_BPF_H
 
 #include "connection.bpf.h"
 #include "counter.bpf.h"
+#include "exec.bpf.h"
 #include "keys.bpf.h"
 #include "multi.bpf.h"
 #include "read.bpf.h"
@@ -14,56 +14,6 @@
 #include "take.bpf.h"
 #include "write.bpf.h"
 #include "transaction.bpf.h"
-
-enum {
-	NAME_PEXPIREAT = 1,
-	NAME_EXPIRETIME = 2,
-	NAME_PEXPIRETIME = 3,
-};
-
-#define LONG_NAME(name, a, b, c, d, e, f, g, h, i, j, k)                                           \
-	if (start == WORD(a, b, c, d, e, f, g, h) && end == WORD(i, j, k, 0, 0, 0, 0, 0))          \
-	return NAME_##name
-
-/* The number of the name parsed last, which has more than eight letters; 0: none. */
-static __always_inline u64 long_name(struct bpfdb_connection *c)
-{
-	u32 len = c->arg_len;
-	const u8 *name;
-	u64 start, end;
-
-	if (len <= 8 || len > 16)
-		return 0;
-	name = window_at(c, c->arg, 16);
-	start = load8(name) | SMALL_LETTERS;
-	end = low_bytes(load8(name + 8) | SMALL_LETTERS, len - 8);
-	LONG_NAME(PEXPIREAT, 'p', 'e', 'x', 'p', 'i', 'r', 'e', 'a', 't', 0, 0);
-	LONG_NAME(EXPIRETIME, 'e', 'x', 'p', 'i', 'r', 'e', 't', 'i', 'm', 'e', 0);
-	LONG_NAME(PEXPIRETIME, 'p', 'e', 'x', 'p', 'i', 'r', 'e', 't', 'i', 'm', 'e');
-	return 0;
-}
-
-/* `*<count>\r\n$<length>\r\n<name>\r\n`: DONE with c->name in small letters,
- * c->argc, and c->at at the first argument. */
-__noinline int command_name(struct bpfdb_connection *c NONNULL)
-{
-	u32 count;
-	int header = header_parse(c, '*', &count), result;
-
-	if (header < 0)
-		return -header;
-	if (!count)
-		return SLOW;
-	c->at += header;
-	c->argc = count - 1;
-	result = arg_next(c);
-	if (result != DONE)
-		return result;
-	c->name = arg_word(c);
-	if (unlikely(!c->name))
-		c->name = long_name(c);
-	return c->name ? DONE : SLOW;
-}
 
 /* The command's number stays, for those who count. */
 #define RUN(name, call) ((c->command = BPFDB_COMMAND_##name), call)
@@ -91,6 +41,8 @@ static __always_inline int command_run(struct sk_msg_md *m, struct bpfdb_connect
 	case WORD('c', 'o', 'm', 'm', 'i', 't', 0, 0): return RUN(COMMIT, command_commit(m, c, s));
 	case WORD('r', 'o', 'l', 'l', 'b', 'a', 'c', 'k'):
 		return RUN(ROLLBACK, command_rollback(m, c, s));
+	case WORD('m', 'u', 'l', 't', 'i', 0, 0, 0): return RUN(MULTI, command_multi(m, c, s));
+	case WORD('e', 'x', 'e', 'c', 0, 0, 0, 0): return RUN(EXEC, command_exec(c, s));
 	case WORD('p', 'i', 'n', 'g', 0, 0, 0, 0): return RUN(PING, command_ping(m, c));
 	case WORD('e', 'c', 'h', 'o', 0, 0, 0, 0): return RUN(ECHO, command_echo(m, c));
 	case WORD('s', 'e', 't', 'e', 'x', 0, 0, 0):

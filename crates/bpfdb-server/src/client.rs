@@ -177,6 +177,7 @@ impl Client {
 
     fn received(&mut self, bytes: &[u8], connections: &Connections) {
         self.parser.feed(bytes);
+        self.connection.receipts += 1;
         self.consumed += bytes.len() as u64;
         if !self.connection.is_unix() {
             connections.set_consumed(self.index, self.consumed);
@@ -269,6 +270,7 @@ impl Client {
         }
         let connections = tools.kernel;
         connections.set_protocol(self.index, self.replies.protocol());
+        connections.set_watching(self.index, !self.connection.watched.is_empty());
         if connections.hand_back(self.index, self.consumed, self.replied) {
             self.state = State::Kernel;
         }

@@ -135,6 +135,13 @@ impl Connections {
             .store((protocol == Protocol::Resp3).into(), Ordering::Release);
     }
 
+    /// Tells the kernel whether EXEC has keys to compare, before it is handed back.
+    pub(crate) fn set_watching(&self, index: u32, watching: bool) {
+        // SAFETY: as above.
+        unsafe { AtomicU32::from_ptr(&raw mut (*self.at(index)).watching) }
+            .store(watching.into(), Ordering::Release);
+    }
+
     /// Gives the connection back to the kernel, if every byte that arrived has
     /// been answered by one of us; `sent` are the bytes that we sent, ever.
     pub(crate) fn hand_back(&self, index: u32, consumed: u64, sent: u64) -> bool {

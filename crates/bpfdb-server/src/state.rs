@@ -71,6 +71,8 @@ pub(crate) struct ConnectionState {
     pub(crate) close: bool,
     /// The kernel does not answer what was executed last.
     pub(crate) slow: bool,
+    /// How often something was received from it.
+    pub(crate) receipts: u64,
     /// Bytes kept of requests, and of replies.
     pub(crate) input: usize,
     pub(crate) output: usize,
@@ -98,6 +100,7 @@ impl ConnectionState {
             watched: Vec::new(),
             close: false,
             slow: false,
+            receipts: 0,
             input: 0,
             output: 0,
         }

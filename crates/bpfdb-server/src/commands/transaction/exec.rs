@@ -27,6 +27,7 @@ pub(crate) static COMMAND: Command = Command {
         Flag::SkipSlowlog,
     ],
     categories: &[Category::Transaction],
+    path: Path::Kernel,
     differences: "All commands are one serializable transaction. A command that fails for a reason of Redis (a wrong type, not an integer) leaves the others alone, as in Redis; if one fails for a reason of the engine (a conflict that persists, no memory, too many locks, a key or value beyond the limits), everything is rolled back and EXEC replies with an error.",
     queued: false,
     run,
@@ -38,6 +39,8 @@ fn run(context: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {
         return Err("ERR EXEC without MULTI".into());
     };
     let watched = mem::take(&mut context.connection.watched);
+    context.connection.slow =
+        !watched.is_empty() || !queue.suits_kernel(context.connection.receipts);
     if queue.is_spoiled() {
         return Err("EXECABORT Transaction discarded because of previous errors.".into());
     }

@@ -19,6 +19,7 @@ pub(crate) static COMMAND: Command = Command {
         Flag::AllowBusy,
     ],
     categories: &[Category::Transaction],
+    path: Path::Kernel,
     differences: "Refused inside BEGIN. The memory of queued commands is bounded.",
     queued: false,
     run,
@@ -32,7 +33,7 @@ fn run(context: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {
     if is_open(context.session) {
         return Err("ERR MULTI inside BEGIN is not allowed; COMMIT or ROLLBACK first".into());
     }
-    context.connection.queue = Some(Queue::default());
+    context.connection.queue = Some(Queue::new(context.connection.receipts));
     context.replies.ok();
     Ok(())
 }

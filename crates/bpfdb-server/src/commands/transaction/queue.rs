@@ -5,7 +5,9 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::super::definition::{Command, Flag};
+use bpfdb::abi;
+
+use super::super::definition::{Command, Flag, Path};
 use super::super::{Failure, Outcome};
 
 /// Of one connection, bytes: one value of the longest, and more.
@@ -36,9 +38,27 @@ pub(crate) struct Queue {
     pub(super) commands: Vec<Queued>,
     bytes: usize,
     spoiled: bool,
+    /// Of the connection, when MULTI came.
+    receipts: u64,
 }
 
 impl Queue {
+    /// For a connection that has received so often.
+    pub(super) fn new(receipts: u64) -> Self {
+        let mut queue = Self::default();
+        queue.receipts = receipts;
+        queue
+    }
+
+    /// Would the kernel execute one like it? If it came at once, and nothing in it is
+    /// for the daemon only.
+    pub(super) fn suits_kernel(&self, receipts: u64) -> bool {
+        let known = |queued: &Queued| queued.command.path == Path::Kernel;
+        self.receipts == receipts
+            && self.len() < abi::BPFDB_BLOCK_MAX as usize
+            && self.commands.iter().all(known)
+    }
+
     /// A command was refused that should have been queued.
     pub(crate) fn spoil(&mut self) {
         self.spoiled = true;

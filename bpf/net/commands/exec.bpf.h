@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
+/*
+ * MULTI … EXEC that came in one message: executed here, as one transaction. That is
+ * what clients call a pipeline with a transaction.
+ *
+ *   | replies | MULTI | SET a 1 | GET b | EXEC | next request
+ *             ^ c->request                     ^ c->end
+ *
+ * Whatever else a transaction may be (its commands come one by one, keys are watched,
+ * a command fails) is the daemon's, from MULTI on.
+ *
+ *            MULTI: the block is all here            EXEC: committed
+ *   NONE ───────────────────────────────────► OPEN ──────────────────► NONE
+ *                                             │  ▲
+ *   NONE, SLOW ◄── block_abort: anything else ┘  └── a conflict: rolled back, again
+ *
+ * While a block is OPEN (c->block):
+ *
+ * 1. c->request stays at MULTI, and nothing is written over its requests: there is a
+ *    gap in the message, which has the replies (resp_reply.bpf.h). So at any time the
+ *    daemon can be given the block as it came.
+ * 2. The transaction of the session is this block's. Every way out ends it, in this run
+ *    of the program; replies are sent when the run is over. So nobody sees replies of
+ *    what was not committed.
+ * 3. No Error is replied (reply_error). The daemon meets it again, and has patience and
+ *    Redis's words.
+ * 4. Its commands are counted when it is committed.
+ */
+#ifndef BPFDB_COMMANDS_EXEC_BPF_H
+#define BPFDB_COMMANDS_EXEC_BPF_H
+
+#include "name.bpf.h"
+#include "transaction.bpf.h"
+
+/* What the replies to a block are expected to need for each command: `+QUEUED` and a
+ * short value. If they need more, there will be more gaps. */
+#define QUEUED_LEN 9
+#define BLOCK_REPLY_GUESS (QUEUED_LEN + 24)
+
+_Static_assert(!(BPFDB_BLOCK_MAX & (BPFDB_BLOCK_MAX - 1)), "a mask bounds block_commands");
+_Static_assert(BPFDB_COMMAND_COUNT <= 256, "a command is one byte there");
+_Static_assert(BPFDB_BLOCK_MAX *BLOCK_REPLY_GUESS < GAP_MAX, "a program can see the gap");
+
+/* Does a command of this name leave everything as it is? A wrong no only costs locks. */
+static __always_inline bool name_reads(u64 name)
+{
+	switch (name) {
+	case WORD('g', 'e', 't', 0, 0, 0, 0, 0):
+	case WORD('m', 'g', 'e', 't', 0, 0, 0, 0):
+	case WORD('e', 'x', 'i', 's', 't', 's', 0, 0):
+	case WORD('s', 't', 'r', 'l', 'e', 'n', 0, 0):
+	case WORD('t', 't', 'l', 0, 0, 0, 0, 0):
+	case WORD('p', 't', 't', 'l', 0, 0, 0, 0):
+	case WORD('t', 'y', 'p', 'e', 0, 0, 0, 0):
+	case WORD('g', 'e', 't', 'r', 'a', 'n', 'g', 'e'):
+	case WORD('g', 'e', 't', 'b', 'i', 't', 0, 0):
+	case WORD('b', 'i', 't', 'c', 'o', 'u', 'n', 't'): return true;
+	default: return false;
+	}
+}
+
+/* Would it end, or nest, the transaction in which it stands? */
+static __always_inline bool name_is_transactional(u64 name)
+{
+	return name == WORD('m', 'u', 'l', 't', 'i', 0, 0, 0) ||
+	       name == WORD('b', 'e', 'g', 'i', 'n', 0, 0, 0) ||
+	       name == WORD('c', 'o', 'm', 'm', 'i', 't', 0, 0) ||
+	       name == WORD('r', 'o', 'l', 'l', 'b', 'a', 'c', 'k');
+}
+
+/* The argument parsed last is probably a key: fetches what is its record then. */
+static __always_inline void arg_prefetch(struct bpfdb_connection *c)
+{
+	u32 len = c->arg_len;
+	const u8 *from;
+
+	if (!len || len > BPFDB_INLINE_MAX)
+		return;
+	from = window_at(c, c->arg, BPFDB_INLINE_MAX);
+	home_prefetch(hash_inline_key(low_bytes(load8(from), len),
+				      len > 8 ? low_bytes(load8(from + 8), len - 8) : 0, len));
+}
+
+/* Goes over the arguments of the command whose name was parsed last. */
+__noinline int args_pass(struct bpfdb_connection *c NONNULL)
+{
+	int result = c->argc ? arg_next(c) : DONE;
+
+	if (!c->argc || result != DONE)
+		return result;
+	arg_prefetch(c);
+	repeat(i, c->argc - 1)
+	{
+		result = arg_next(c);
+		if (result != DONE)
+			return result;
+	}
+	return DONE;
+}
+
+/* Goes over what follows MULTI: DONE with c->at behind EXEC. SLOW if it ends before
+ * EXEC, but not within a request: the client may be waiting for a reply. */
+__noinline int block_scan(struct bpfdb_connection *c NONNULL)
+{
+	c->block_reads = 1;
+	repeat(i, BPFDB_BLOCK_MAX)
+	{
+		int result = c->at < c->size ? command_name(c) : SLOW;
+
+		if (result != DONE)
+			return result;
+		if (c->name == WORD('e', 'x', 'e', 'c', 0, 0, 0, 0)) {
+			c->block_count = i;
+			return c->argc ? SLOW : DONE;
+		}
+		if (name_is_transactional(c->name))
+			return SLOW;
+		if (!name_reads(c->name))
+			c->block_reads = 0;
+		result = args_pass(c);
+		if (result != DONE)
+			return result;
+	}
+	return SLOW;
+}
+
+/* +OK, +QUEUED for each command, and the header of EXEC's reply; c->at is behind EXEC.
+ * DONE or NO_ROOM. */
+__noinline int block_head(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL)
+{
+	u32 count = c->block_count, len = 5 + count * QUEUED_LEN;
+	u8 *p;
+
+	/* What earlier replies have left free, is followed by the block itself. */
+	if (!c->gaps)
+		c->room = c->out;
+	if (!room_make(m, c, 16 + count * BLOCK_REPLY_GUESS))
+		return NO_ROOM;
+	p = ROOM(m, 8);
+	if (!p)
+		return NO_ROOM;
+	*(u64 *)p = WORD('+', 'O', 'K', '\r', '\n', 0, 0, 0);
+	repeat(i, count)
+	{
+		u64 at = i;
+		u8 *to;
+
+		/* Else clang adds 9 in each round, and the verifier walks all rounds. */
+		OPAQUE(at);
+		at = 5 + at * QUEUED_LEN;
+		at &= 16 * BPFDB_BLOCK_MAX - 1;
+		to = p + at;
+		if (to + QUEUED_LEN > (u8 *)m->data_end)
+			return NO_ROOM;
+		*(u64 *)to = WORD('+', 'Q', 'U', 'E', 'U', 'E', 'D', '\r');
+		to[8] = '\n';
+	}
+	c->out += len;
+	return reply_header(m, c, '*', count);
+}
+
+/* Begins the transaction, and the first command is next. */
+static __always_inline int block_begin(struct bpfdb_connection *c, struct bpfdb_session *s)
+{
+	c->at = c->block_first;
+	c->out = c->block_body;
+	return c->block_reads ? bpfdb_begin_read_only(s) : bpfdb_begin(s);
+}
+
+__noinline int command_multi(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+			     struct bpfdb_session *s NONNULL)
+{
+	int result;
+
+	if (c->argc || c->watching || !short_needed(s))
+		return SLOW;
+	c->block_first = c->at;
+	result = block_scan(c);
+	if (result != DONE)
+		return result;
+	c->block_out = c->out;
+	result = block_head(m, c);
+	c->block_body = c->out;
+	if (result != DONE || block_begin(c, s) != BPFDB_OK) {
+		c->out = c->block_out;
+		return SLOW;
+	}
+	c->block_done = 0;
+	c->block_tries = 0;
+	c->block = 1;
+	return DONE;
+}
+
+/* A request of a block came to `result`: what that means for the block. DONE: it goes
+ * on, perhaps from its beginning. */
+__noinline int block_next(struct bpfdb_connection *c NONNULL, struct bpfdb_session *s NONNULL,
+			  u32 result)
+{
+	u64 done = c->block_done;
+
+	if (result == DONE) {
+		if (c->out > BPFDB_REPLY_BATCH)
+			return SLOW;
+		OPAQUE(done);
+		c->block_commands[done & (BPFDB_BLOCK_MAX - 1)] = c->command;
+		c->block_done++;
+		return DONE;
+	}
+	if (s->state != BPFDB_TXN_FAILED || s->failure != BPFDB_CONFLICT)
+		return SLOW;
+	if (++c->block_tries >= BPFDB_BLOCK_TRIES)
+		return SLOW;
+	bpfdb_rollback(s);
+	c->block_done = 1;
+	return block_begin(c, s) == BPFDB_OK ? DONE : SLOW;
+}
+
+/* The daemon is to have it. */
+static __always_inline void block_abort(struct bpfdb_connection *c, struct bpfdb_session *s)
+{
+	if (!short_needed(s))
+		bpfdb_rollback(s);
+	c->block = 0;
+	c->out = c->block_out;
+}
+
+__noinline int command_exec(struct bpfdb_connection *c NONNULL, struct bpfdb_session *s NONNULL)
+{
+	if (!c->block || bpfdb_commit(s) != BPFDB_OK)
+		return SLOW;
+	c->block = 0;
+	c->answers += c->block_done;
+	repeat(i, c->block_done)
+	{
+		u32 command = c->block_commands[i & (BPFDB_BLOCK_MAX - 1)];
+
+		if (command < BPFDB_COMMAND_COUNT)
+			COUNT(commands[command]);
+	}
+	return DONE;
+}
+
+#endif
