@@ -115,6 +115,7 @@ static __always_inline int request_answer(struct sk_msg_md *m, struct bpfdb_conn
 
 	if (likely(!c->block))
 		c->at = c->request;
+	c->piece = c->at;
 	c->need = 0;
 	result = command_name(c);
 	if (result == DONE)

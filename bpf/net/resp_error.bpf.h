@@ -69,8 +69,10 @@ __noinline int reply_error(struct sk_msg_md *m, struct bpfdb_connection *c NONNU
 	if (status == FOR_THE_DAEMON || c->block)
 		return SLOW;
 	/* Unless it failed a transaction, the daemon tries again: it can wait for
-	 * memory, or for another processor that was interrupted in an operator. */
-	if (!failed && (status == BPFDB_MEMORY_PENDING || status == BPFDB_CONFLICT))
+	 * memory, for another processor that was interrupted in an operator, or for
+	 * the end of snapshots. */
+	if (!failed && (status == BPFDB_MEMORY_PENDING || status == BPFDB_CONFLICT ||
+			status == BPFDB_VERSIONS_FULL))
 		return SLOW;
 	if (status == BPFDB_CONFLICT)
 		text = &error_conflict;

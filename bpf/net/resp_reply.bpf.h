@@ -9,6 +9,12 @@
  * in behind them. Requests never move in memory: the parser reads them at
  * c->source. What lies between the replies and the requests is cut out at the
  * end (answer.bpf.h); it may be uninitialized and never leaves the kernel.
+ *
+ * A message has 17 parts at most. If there is no part left for a gap, the kernel
+ * copies the part in which it is to be, and gives up the old one. That must not be the
+ * one with the requests: so a gap has an end that is never used, and the next gap
+ * is always pushed into the one before. And gaps become larger and larger, so that a
+ * few of them are enough.
  */
 #ifndef BPFDB_RESP_REPLY_BPF_H
 #define BPFDB_RESP_REPLY_BPF_H
@@ -17,6 +23,9 @@
 
 /* Room that a program may see at once; see BPFDB_REPLY_VALUE_MAX. */
 #define GAP_MAX 32768
+/* The end of a gap, and the least size of one that is not the first. */
+#define GAP_END 8
+#define GAP_NEXT_MIN 4096
 /* A store of whole words may go so far beyond the reply itself. */
 #define REPLY_SLACK 8
 
@@ -37,15 +46,18 @@ static __always_inline int key_alone(struct bpfdb_connection *c, struct bpfdb_se
 	return result;
 }
 
-/* Enough for this reply and, if more requests are waiting, for replies like it. */
+/* Enough for this reply and, if more is to be answered, for replies like it. */
 static __always_inline u32 gap_size(const struct bpfdb_connection *c, u32 len)
 {
-	u32 behind = c->size - c->at, each = c->at - c->request;
-	u64 gap;
+	u32 behind = c->size - c->at, each = c->at - c->piece;
+	u64 gap = len;
 
-	if (!behind || !each || c->at > c->size)
-		return len;
-	gap = (u64)len * (1 + behind / each);
+	if (behind && each && c->at <= c->size)
+		gap = (u64)len * (1 + behind / each);
+	if (c->gaps && gap < GAP_NEXT_MIN)
+		gap = GAP_NEXT_MIN;
+	if (gap < c->gaps)
+		gap = c->gaps;
 	return gap < GAP_MAX ? gap : GAP_MAX;
 }
 
@@ -55,9 +67,9 @@ static __always_inline bool room_make(struct sk_msg_md *m, struct bpfdb_connecti
 	if (c->out + len > c->room) {
 		u32 gap = gap_size(c, len);
 
-		if (bpf_msg_push_data(m, c->out, gap, 0))
+		if (bpf_msg_push_data(m, c->out, gap + GAP_END, 0))
 			return false;
-		c->gaps += gap;
+		c->gaps += gap + GAP_END;
 		c->room = c->out + gap;
 	}
 	return bpf_msg_pull_data(m, c->out, c->out + len, 0) == 0;

@@ -120,6 +120,7 @@ struct bpfdb_connection {
 	__u32 window_at;  /* position of the window */
 	__u32 window_end; /* position behind it */
 	__u32 request; /* position of the request being answered */
+	__u32 piece; /* of that which the next reply is for: also a part of that request */
 	__u32 at;      /* position of the parser */
 	__u32 need;    /* bytes of the message that would complete the request */
 	__u32 end;     /* position behind the arguments that were checked */
@@ -146,6 +147,8 @@ struct bpfdb_connection {
 	__u32 block_body; /* and before the one to the first command */
 	__u32 block_done; /* commands executed, MULTI included */
 	__u32 block_tries;
+	__u64 block_found; /* the session's gets_found and gets_missed before it */
+	__u64 block_missed;
 	__u8 block_commands[BPFDB_BLOCK_MAX]; /* which: enum bpfdb_command */
 	__u8 text[64];
 	__u8 window[BPFDB_WINDOW + BPFDB_WINDOW_PAD];

@@ -54,7 +54,13 @@ static __always_inline bool name_reads(u64 name)
 	case WORD('t', 'y', 'p', 'e', 0, 0, 0, 0):
 	case WORD('g', 'e', 't', 'r', 'a', 'n', 'g', 'e'):
 	case WORD('g', 'e', 't', 'b', 'i', 't', 0, 0):
-	case WORD('b', 'i', 't', 'c', 'o', 'u', 'n', 't'): return true;
+	case WORD('b', 'i', 't', 'c', 'o', 'u', 'n', 't'):
+	case WORD('s', 'u', 'b', 's', 't', 'r', 0, 0):
+	case WORD('t', 'o', 'u', 'c', 'h', 0, 0, 0):
+	case WORD('p', 'i', 'n', 'g', 0, 0, 0, 0):
+	case WORD('e', 'c', 'h', 'o', 0, 0, 0, 0):
+	case NAME_EXPIRETIME:
+	case NAME_PEXPIRETIME: return true;
 	default: return false;
 	}
 }
@@ -162,6 +168,8 @@ __noinline int block_head(struct sk_msg_md *m, struct bpfdb_connection *c NONNUL
 /* Begins the transaction, and the first command is next. */
 static __always_inline int block_begin(struct bpfdb_connection *c, struct bpfdb_session *s)
 {
+	c->block_found = s->gets_found;
+	c->block_missed = s->gets_missed;
 	c->at = c->block_first;
 	c->out = c->block_body;
 	return c->block_reads ? bpfdb_begin_read_only(s) : bpfdb_begin(s);
@@ -191,6 +199,20 @@ __noinline int command_multi(struct sk_msg_md *m, struct bpfdb_connection *c NON
 	return DONE;
 }
 
+/* As if the block had not been begun. SESSION_BUSY: the reaper looks at the session, for
+ * a moment. */
+__noinline int block_undo(struct bpfdb_connection *c NONNULL, struct bpfdb_session *s NONNULL)
+{
+	s->gets_found = c->block_found;
+	s->gets_missed = c->block_missed;
+	repeat(i, BPFDB_READ_TRIES)
+	{
+		if (short_needed(s) || bpfdb_rollback(s) != BPFDB_SESSION_BUSY)
+			break;
+	}
+	return 0;
+}
+
 /* A request of a block came to `result`: what that means for the block. DONE: it goes
  * on, perhaps from its beginning. */
 __noinline int block_next(struct bpfdb_connection *c NONNULL, struct bpfdb_session *s NONNULL,
@@ -210,7 +232,7 @@ __noinline int block_next(struct bpfdb_connection *c NONNULL, struct bpfdb_sessi
 		return SLOW;
 	if (++c->block_tries >= BPFDB_BLOCK_TRIES)
 		return SLOW;
-	bpfdb_rollback(s);
+	block_undo(c, s);
 	c->block_done = 1;
 	return block_begin(c, s) == BPFDB_OK ? DONE : SLOW;
 }
@@ -218,8 +240,7 @@ __noinline int block_next(struct bpfdb_connection *c NONNULL, struct bpfdb_sessi
 /* The daemon is to have it. */
 static __always_inline void block_abort(struct bpfdb_connection *c, struct bpfdb_session *s)
 {
-	if (!short_needed(s))
-		bpfdb_rollback(s);
+	block_undo(c, s);
 	c->block = 0;
 	c->out = c->block_out;
 }

@@ -33,6 +33,7 @@ static __always_inline int mget_all(struct sk_msg_md *m, struct bpfdb_connection
 
 		if (c->out > BPFDB_REPLY_BATCH)
 			return FOR_THE_DAEMON;
+		c->piece = c->at;
 		if (key_next(c, s) != DONE)
 			return BPFDB_BAD_REQUEST;
 		status = mget_one(m, c, s);

@@ -73,6 +73,8 @@ pub(crate) struct ConnectionState {
     pub(crate) slow: bool,
     /// How often something was received from it.
     pub(crate) receipts: u64,
+    /// Transactions executed here that the kernel might have executed.
+    refused: u32,
     /// Bytes kept of requests, and of replies.
     pub(crate) input: usize,
     pub(crate) output: usize,
@@ -101,6 +103,7 @@ impl ConnectionState {
             close: false,
             slow: false,
             receipts: 0,
+            refused: 0,
             input: 0,
             output: 0,
         }
@@ -121,6 +124,16 @@ impl ConnectionState {
     /// begun, or that it must authenticate.
     pub(crate) fn may_be_handed_back(&self) -> bool {
         self.authenticated && self.queue.is_none() && self.replies == ReplyMode::On
+    }
+
+    /// One more transaction came to the daemon that the kernel might have executed. Are
+    /// they so many that something about them must be beyond it, which the daemon does
+    /// not see? Then the connection stays, with another trial now and then.
+    pub(crate) fn is_refused_often(&mut self) -> bool {
+        const TRIALS: u32 = 8;
+        const PERIOD: u32 = 256;
+        self.refused = self.refused.wrapping_add(1);
+        self.refused % PERIOD >= TRIALS
     }
 
     pub(crate) fn is_unix(&self) -> bool {

@@ -264,11 +264,11 @@ pub(super) struct Patience {
 impl Patience {
     /// Waits a moment after an Error; false if another try would not help.
     pub(super) fn wait(&mut self, status: Status) -> bool {
-        // Memory is being added; or another processor holds a lock for a moment
-        // (if a client does, it may do so for long).
+        // Memory is being added; or another processor holds a lock, or reads a
+        // snapshot, for a moment (if a client does, it may do so for long).
         let (most, pause) = match status {
             Status::MemoryPending => (100, Duration::from_millis(1)),
-            Status::Conflict => (5, Duration::from_micros(200)),
+            Status::Conflict | Status::VersionsFull => (5, Duration::from_micros(200)),
             _ => return false,
         };
         self.tries += 1;

@@ -39,8 +39,8 @@ fn run(context: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {
         return Err("ERR EXEC without MULTI".into());
     };
     let watched = mem::take(&mut context.connection.watched);
-    context.connection.slow =
-        !watched.is_empty() || !queue.suits_kernel(context.connection.receipts);
+    let suits = watched.is_empty() && queue.suits_kernel(context.connection.receipts);
+    context.connection.slow = !suits || context.connection.is_refused_often();
     if queue.is_spoiled() {
         return Err("EXECABORT Transaction discarded because of previous errors.".into());
     }

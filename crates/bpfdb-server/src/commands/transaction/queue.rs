@@ -55,6 +55,7 @@ impl Queue {
     pub(super) fn suits_kernel(&self, receipts: u64) -> bool {
         let known = |queued: &Queued| queued.command.path == Path::Kernel;
         self.receipts == receipts
+            && !self.spoiled
             && self.len() < abi::BPFDB_BLOCK_MAX as usize
             && self.commands.iter().all(known)
     }
