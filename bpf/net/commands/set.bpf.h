@@ -125,19 +125,23 @@ static __always_inline int set_if(struct sk_msg_md *m, struct bpfdb_connection *
 	return WITHOUT_CONFLICT(own, set_if_once(m, c, s, own, arg, len));
 }
 
+/* Key and value alone: SET with these options is meant. */
+static __always_inline int key_and_value(struct bpfdb_connection *c, struct bpfdb_session *s,
+					 u32 options)
+{
+	c->options = options;
+	c->deadline = 0;
+	return c->argc == 2 ? key_and_arg(c, s) : SLOW;
+}
+
 __noinline int command_setnx(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
 			     struct bpfdb_session *s NONNULL)
 {
-	int result, status;
+	int result = key_and_value(c, s, SET_IF_ABSENT), status;
 
-	if (c->argc != 2)
-		return SLOW;
-	result = key_and_arg(c, s);
 	if (result != DONE)
 		return result;
 	room_until(c, c->at);
-	c->options = SET_IF_ABSENT;
-	c->deadline = 0;
 	status = set_if(m, c, s, c->arg, c->arg_len);
 	if (status >= BPFDB_FIRST_ERROR)
 		return reply_error(m, c, s, status);
@@ -147,15 +151,10 @@ __noinline int command_setnx(struct sk_msg_md *m, struct bpfdb_connection *c NON
 __noinline int command_getset(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
 			      struct bpfdb_session *s NONNULL)
 {
-	int result, status;
+	int result = key_and_value(c, s, SET_GETS), status;
 
-	if (c->argc != 2)
-		return SLOW;
-	result = key_and_arg(c, s);
 	if (result != DONE)
 		return result;
-	c->options = SET_GETS;
-	c->deadline = 0;
 	status = set_if(m, c, s, c->arg, c->arg_len);
 	return status >= BPFDB_FIRST_ERROR ? reply_error(m, c, s, status) : DONE;
 }

@@ -102,15 +102,21 @@ __noinline int command_append(struct sk_msg_md *m, struct bpfdb_connection *c NO
 	return result == DONE ? write_reply(m, c, s, AT_END) : result;
 }
 
-__noinline int command_setrange(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
-				struct bpfdb_session *s NONNULL)
+/* A key, a number for c->number, and the argument behind them. */
+static __always_inline int key_number_arg(struct bpfdb_connection *c, struct bpfdb_session *s)
 {
 	int result = c->argc == 3 ? key_next(c, s) : SLOW;
 
 	if (result == DONE)
 		result = number_next(c);
-	if (result == DONE)
-		result = arg_next(c);
+	return result == DONE ? arg_next(c) : result;
+}
+
+__noinline int command_setrange(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+				struct bpfdb_session *s NONNULL)
+{
+	int result = key_number_arg(c, s);
+
 	if (result != DONE)
 		return result;
 	/* An empty piece changes nothing, and makes no value. */
@@ -155,14 +161,10 @@ __noinline int command_setbit(struct sk_msg_md *m, struct bpfdb_connection *c NO
 			      struct bpfdb_session *s NONNULL)
 {
 	bool own = short_needed(s);
-	int result = c->argc == 3 ? key_next(c, s) : SLOW, status;
+	int result = key_number_arg(c, s), status;
 	u32 bit;
 	u8 digit;
 
-	if (result == DONE)
-		result = number_next(c);
-	if (result == DONE)
-		result = arg_next(c);
 	if (result != DONE)
 		return result;
 	digit = *window_at(c, c->arg, 1);
