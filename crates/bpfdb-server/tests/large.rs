@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::time::{Duration, Instant};
+
 use common::{Client, Redis, TestServer, bulk, request, show, wait_until};
 
 const SLOT: usize = 65_536;
@@ -376,4 +378,43 @@ fn memory_of_the_server_is_bounded() {
         field(&mut other, "evicted_clients") >= 2
     });
     assert!(field(&mut other, "mem_clients_normal") <= BUDGET << 20);
+}
+
+/// The longest value there may be, through the server, while another client is served.
+#[test]
+#[ignore = "takes gigabytes of memory: make soak"]
+fn soak_half_a_gigabyte_comes_and_goes() {
+    const LEN: usize = 512 << 20;
+    let server = TestServer::start(&bpfdb::Options {
+        memory_limit: 1280 << 20,
+        ..bpfdb::Options::default()
+    });
+    let (mut client, mut other) = (server.client(), server.client());
+    other.say("SET small 1");
+    let long = value(LEN, 3);
+    let start = Instant::now();
+    assert_eq!(client.ask(&[b"SET", b"half", &long]), b"+OK\r\n");
+    let set = start.elapsed();
+    assert_eq!(client.say("STRLEN half"), format!(":{LEN}\r\n"));
+    assert_eq!(client.say("COPY half again"), ":1\r\n");
+    // One byte more is too much.
+    assert_eq!(
+        client.say("APPEND half x"),
+        "-ERR string exceeds maximum allowed size (proto-max-bulk-len)\r\n"
+    );
+    let start = Instant::now();
+    client.send(&request(&[b"GET", b"again"]));
+    let mut longest = Duration::ZERO;
+    while start.elapsed() < Duration::from_millis(500) {
+        let before = Instant::now();
+        assert_eq!(other.say("GET small"), "$1\r\n1\r\n");
+        longest = longest.max(before.elapsed());
+    }
+    assert!(client.reply() == bulk(&long), "another value");
+    println!(
+        "SET {set:?}, GET {:?}, another client waited {longest:?} at most",
+        start.elapsed()
+    );
+    assert_eq!(client.say("DEL half again"), ":2\r\n");
+    wait_until("the memory is back", || slots(&server) == 0);
 }
