@@ -51,7 +51,7 @@ static __always_inline int reply_error_text(struct sk_msg_md *m, struct bpfdb_co
 	if (len < 8 || len > ERROR_TEXT_MAX || !room_make(m, c, len))
 		return NO_ROOM;
 	p = (u8 *)m->data;
-	if (!packet_copy(p, m->data_end, (const u8 *)text->bytes, len))
+	if (!packet_copy(p, m->data_end, (const u8 *)text->bytes, len, ERROR_TEXT_MAX))
 		return NO_ROOM;
 	c->out += len;
 	count_error_reply(c, text->kind);

@@ -170,13 +170,13 @@ static __always_inline int reply_header(struct sk_msg_md *m, struct bpfdb_connec
 	return reply_word(m, c, word, len);
 }
 
-/* Copies `len` bytes, up to 32 KiB, from map memory to p; 8 bytes are there at
- * least. False if the packet ends before. */
-static __always_inline bool packet_copy(u8 *p, u8 *end, const u8 *from, u32 len)
+/* Copies `len` bytes from map memory, of which `most` (a constant, up to 32 KiB) may be
+ * read, to p; 8 bytes are there at least. False if the packet ends before. */
+static __always_inline bool packet_copy(u8 *p, u8 *end, const u8 *from, u32 len, u32 most)
 {
 	u64 last = len - 8;
 
-	repeat(i, GAP_MAX / 32)
+	repeat(i, most / 32)
 	{
 		u64 at = (u64)i * 32;
 		u8 *to;
@@ -184,7 +184,8 @@ static __always_inline bool packet_copy(u8 *p, u8 *end, const u8 *from, u32 len)
 		if (at + 32 > len)
 			break;
 		OPAQUE(at);
-		at &= GAP_MAX - 1;
+		if (at > most - 32)
+			return false;
 		to = p + at;
 		if (to + 32 > end)
 			return false;
@@ -201,7 +202,8 @@ static __always_inline bool packet_copy(u8 *p, u8 *end, const u8 *from, u32 len)
 		if (at > last)
 			at = last;
 		OPAQUE(at);
-		at &= GAP_MAX - 1;
+		if (at > most - 8)
+			return false;
 		to = p + at;
 		if (to + 8 > end)
 			return false;
@@ -261,7 +263,7 @@ static __always_inline int reply_bulk_long(struct sk_msg_md *m, struct bpfdb_con
 		return NO_ROOM;
 	*(u64 *)p = header;
 	p += head & 15;
-	if (!packet_copy(p, m->data_end, from, len))
+	if (!packet_copy(p, m->data_end, from, len, GAP_MAX))
 		return NO_ROOM;
 	tail = len;
 	OPAQUE(tail);

@@ -146,20 +146,21 @@ __noinline int block_head(struct sk_msg_md *m, struct bpfdb_connection *c NONNUL
 	if (!p)
 		return NO_ROOM;
 	*(u64 *)p = WORD('+', 'O', 'K', '\r', '\n', 0, 0, 0);
+	/* The place is kept in memory: in a register the verifier (6.12) takes it for the
+	 * number of the round, and walks all of them. */
+	c->need = 5;
 	repeat(i, count)
 	{
-		u64 at = i;
+		u64 at = c->need;
 		u8 *to;
 
-		/* Else clang adds 9 in each round, and the verifier walks all rounds. */
-		OPAQUE(at);
-		at = 5 + at * QUEUED_LEN;
 		at &= 16 * BPFDB_BLOCK_MAX - 1;
 		to = p + at;
 		if (to + QUEUED_LEN > (u8 *)m->data_end)
 			return NO_ROOM;
 		*(u64 *)to = WORD('+', 'Q', 'U', 'E', 'U', 'E', 'D', '\r');
 		to[8] = '\n';
+		c->need += QUEUED_LEN;
 	}
 	c->out += len;
 	return reply_header(m, c, '*', count);
@@ -251,12 +252,16 @@ __noinline int command_exec(struct bpfdb_connection *c NONNULL, struct bpfdb_ses
 		return SLOW;
 	c->block = 0;
 	c->answers += c->block_done;
-	repeat(i, c->block_done)
+	repeat(i, BPFDB_BLOCK_MAX)
 	{
-		u32 command = c->block_commands[i & (BPFDB_BLOCK_MAX - 1)];
+		u64 left = c->block_done;
+		u32 command = c->block_commands[(left - 1) & (BPFDB_BLOCK_MAX - 1)];
 
+		if (!left)
+			break;
 		if (command < BPFDB_COMMAND_COUNT)
 			COUNT(commands[command]);
+		c->block_done = left - 1;
 	}
 	return DONE;
 }

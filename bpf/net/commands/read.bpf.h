@@ -140,7 +140,8 @@ __noinline int command_getbit(struct sk_msg_md *m, struct bpfdb_connection *c NO
 
 /* Bits that are set in a part of the session's value, bounded; negative: the value was
  * given up meanwhile. */
-__noinline int bits_count(struct bpfdb_session *s NONNULL, u32 first, u32 len)
+__noinline int bits_count(struct bpfdb_connection *c NONNULL, struct bpfdb_session *s NONNULL,
+			  u32 first, u32 len)
 {
 	bool is_inline = s->value_len <= BPFDB_INLINE_MAX;
 	u8 *slot = is_inline ? NULL : bpfdb_at(s->value[0]);
@@ -148,14 +149,16 @@ __noinline int bits_count(struct bpfdb_session *s NONNULL, u32 first, u32 len)
 
 	if (!slot && !is_inline)
 		return -1;
+	/* The place is kept in memory: in a register the verifier (6.12) walks all rounds. */
+	c->need = first & ~7u;
 	repeat(i, BPFDB_BITCOUNT_MAX / 8 + 1)
 	{
-		u64 at = (first & ~7u) + (u64)i * 8, word;
+		u64 at = c->need, word;
 
 		if (at >= end)
 			break;
 		word = end - at;
-		OPAQUE(at);
+		c->need = at + 8;
 		at &= BPFDB_VALUE_MAX - 8;
 		word = low_bytes(slot ? load8(slot + at) : s->value[at / 8 % 2], word);
 		if (at < first)
@@ -173,7 +176,7 @@ static __always_inline int reply_bits(struct sk_msg_md *m, struct bpfdb_connecti
 
 	if (part.len > BPFDB_BITCOUNT_MAX)
 		return SLOW;
-	count = bits_count(s, part.first, part.len);
+	count = bits_count(c, s, part.first, part.len);
 	if (count < 0 || !bpfdb_still_valid(s))
 		return AGAIN;
 	return reply_header(m, c, ':', count);
