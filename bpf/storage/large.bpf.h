@@ -199,9 +199,10 @@ __noinline int bpfdb_memory_reclaim(void)
 /* Pages that nobody has, those that may still be added included. */
 static __always_inline u64 pages_left(void)
 {
-	u64 most = (u64)config.segments_max * BPFDB_PAGES_PER_SEGMENT;
+	u64 most = LOAD(engine.segments_limit.value) * BPFDB_PAGES_PER_SEGMENT;
+	u64 used = LOAD(engine.pages_taken.value) - LOAD(engine.pages_free_count.value);
 
-	return most - LOAD(engine.pages_taken.value) + LOAD(engine.pages_free_count.value);
+	return most > used ? most - used : 0;
 }
 
 /*

@@ -204,12 +204,25 @@ static __always_inline void page_give_back(u32 page)
 		COUNT(memory_lost);
 }
 
+/* Is as much in use as may be? Asked only where it can be so although there are pages:
+ * after the limit was lowered. */
+static __always_inline bool limit_is_reached(void)
+{
+	u64 limit = LOAD(engine.segments_limit.value);
+	u64 used = LOAD(engine.pages_taken.value) - LOAD(engine.pages_free_count.value);
+
+	return limit < LOAD(engine.segments.value) && used >= limit * BPFDB_PAGES_PER_SEGMENT;
+}
+
 /* A page for the index or for a class; 0 if there is none. Its content is
  * whatever it held before. */
 static __always_inline u32 page_take(void)
 {
-	u32 page = list_pop(&engine.pages_free.value);
+	u32 page;
 
+	if (unlikely(limit_is_reached()))
+		return 0;
+	page = list_pop(&engine.pages_free.value);
 	if (!page)
 		return page_cut();
 	ADD(&engine.pages_free_count.value, -1);
@@ -220,7 +233,7 @@ static __always_inline u32 page_take(void)
  * given back. */
 static __always_inline int no_memory(void)
 {
-	if (LOAD(engine.segments.value) < config.segments_max)
+	if (LOAD(engine.segments.value) < LOAD(engine.segments_limit.value))
 		return BPFDB_MEMORY_PENDING;
 	/* Somebody else is giving back what a large value had. */
 	return LOAD(engine.large_garbage.value) ? BPFDB_MEMORY_PENDING : BPFDB_OUT_OF_MEMORY;

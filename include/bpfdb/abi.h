@@ -329,7 +329,7 @@ struct bpfdb_config {
 	__u32 versions; /* 1 to BPFDB_VERSIONS_MAX */
 	__u32 directory_bits;
 	__u32 sessions;
-	__u32 segments_max;
+	__u32 segments_max; /* most that segments_limit may be */
 	__u32 pages_max;
 	__u32 locks_max;
 	__u64 idle_limit; /* an interactive transaction idle longer is rolled back */
@@ -382,6 +382,7 @@ struct bpfdb_engine {
 	struct bpfdb_line now; /* coarse time, written by the maintenance timer */
 	struct bpfdb_line snapshots_running;
 	struct bpfdb_line segments;   /* segments added so far (user space writes) */
+	struct bpfdb_line segments_limit; /* memory limit: user space writes it at any time */
 	struct bpfdb_line pages_taken;       /* pages cut off the segments so far */
 	struct bpfdb_line pages_free; /* list of returned pages: page | tag */
 	struct bpfdb_line pages_free_count;

@@ -7,19 +7,15 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Error, Result, bail};
 use bpfdb::Engine;
-use bpfdb::abi::bpfdb_config;
-use bpfdb_server::settings::{Settings, Size};
+use bpfdb_server::settings::{Settings, Size, memory};
 use bpfdb_server::{Server, Stopper};
 use nix::sys::signal::{SigSet, Signal};
 
 use crate::flags::Arguments;
 use crate::pins::Pins;
 use crate::{doctor, log, output};
-
-/// An engine has at least two segments.
-const LEAST_MEMORY: u64 = 2 * bpfdb::SEGMENT_SIZE;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let signals = block_signals()?;
@@ -60,7 +56,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 fn serve(options: &bpfdb_server::Options, pins: &mut Pins, signals: SigSet) -> Result<bool> {
     let settings = &options.settings;
     let wanted = engine_options(settings)?;
-    let (engine, kept) = create_or_attach(&wanted, pins.folder())?;
+    let (engine, kept) = create_or_attach(settings, &wanted, pins.folder())?;
     let server = Server::start(&engine, options)?;
     let (address, stopper) = (server.address(), server.stopper());
 
@@ -70,7 +66,7 @@ fn serve(options: &bpfdb_server::Options, pins: &mut Pins, signals: SigSet) -> R
     }
     let mut greeting = greeting(&engine, settings, address);
     if kept {
-        greeting += &about_kept(&engine.config(), settings, &wanted);
+        greeting += &about_kept(&engine, settings, &wanted);
     }
     output::print(&greeting)?;
     stop_on_signal(stopper.clone(), signals)?;
@@ -78,7 +74,11 @@ fn serve(options: &bpfdb_server::Options, pins: &mut Pins, signals: SigSet) -> R
     Ok(stopper.keeps_data().unwrap_or(settings.keep_data))
 }
 
-fn create_or_attach(wanted: &bpfdb::Options, folder: &Path) -> Result<(Engine, bool)> {
+fn create_or_attach(
+    settings: &Settings,
+    wanted: &bpfdb::Options,
+    folder: &Path,
+) -> Result<(Engine, bool)> {
     if !Engine::is_pinned(folder) {
         return Ok((Engine::create(wanted)?, false));
     }
@@ -88,6 +88,10 @@ fn create_or_attach(wanted: &bpfdb::Options, folder: &Path) -> Result<(Engine, b
             folder.display()
         )
     })?;
+    // Half of the machine's is not asked for.
+    if settings.max_memory != Size(0) && wanted.memory_limit <= engine.memory_limit_max() {
+        engine.set_memory_limit(wanted.memory_limit)?;
+    }
     Ok((engine, true))
 }
 
@@ -95,15 +99,9 @@ fn engine_options(settings: &Settings) -> Result<bpfdb::Options> {
     let defaults = bpfdb::Options::default();
     Ok(bpfdb::Options {
         versions: settings.versions,
-        memory_limit: match settings.max_memory {
-            Size(0) => machine_memory()? / 2,
-            Size(bytes) if bytes < LEAST_MEMORY => bail!(
-                "maxmemory is {}, must be at least {}, or 0 for half of the machine's",
-                Size(bytes),
-                Size(LEAST_MEMORY)
-            ),
-            Size(bytes) => bytes,
-        },
+        memory_limit: memory::memory_limit(settings.max_memory).map_err(Error::msg)?,
+        // So that CONFIG SET may raise it.
+        memory_limit_max: memory::machine_memory().map_err(Error::msg)?,
         memory_ahead: settings.memory_ahead.bytes(),
         max_sessions: settings.max_clients.saturating_add(defaults.user_sessions),
         idle_limit: Duration::from_secs(settings.transaction_timeout),
@@ -113,7 +111,7 @@ fn engine_options(settings: &Settings) -> Result<bpfdb::Options> {
 }
 
 fn greeting(engine: &Engine, settings: &Settings, address: SocketAddr) -> String {
-    let limit = memory_limit(&engine.config());
+    let limit = Size(engine.memory_limit());
     let (ip, port) = (address.ip(), address.port());
     let metrics = settings
         .metrics_address
@@ -132,13 +130,10 @@ fn greeting(engine: &Engine, settings: &Settings, address: SocketAddr) -> String
     )
 }
 
-fn memory_limit(config: &bpfdb_config) -> Size {
-    Size(u64::from(config.segments_max) * bpfdb::SEGMENT_SIZE)
-}
-
 /// What an engine was made with stays as it is: so a line about the settings that
 /// ask for something else, if there are any.
-fn about_kept(has: &bpfdb_config, settings: &Settings, wanted: &bpfdb::Options) -> String {
+fn about_kept(engine: &Engine, settings: &Settings, wanted: &bpfdb::Options) -> String {
+    let has = engine.config();
     let memory = Size(wanted.memory_limit.next_multiple_of(bpfdb::SEGMENT_SIZE));
     let clients = has.sessions.saturating_sub(wanted.user_sessions);
     let timeout = Duration::from_nanos(has.idle_limit).as_secs();
@@ -149,7 +144,7 @@ fn about_kept(has: &bpfdb_config, settings: &Settings, wanted: &bpfdb::Options) 
     let differences: Vec<String> = [
         // Half of the machine's is not asked for.
         (settings.max_memory != Size(0))
-            .then(|| told("maxmemory", &memory_limit(has), &memory))
+            .then(|| told("maxmemory", &Size(engine.memory_limit()), &memory))
             .flatten(),
         told("versions", &has.versions, &settings.versions),
         told("maxclients", &clients, &settings.max_clients),
@@ -170,11 +165,6 @@ fn about_kept(has: &bpfdb_config, settings: &Settings, wanted: &bpfdb::Options) 
         );
     }
     text
-}
-
-fn machine_memory() -> Result<u64> {
-    let info = nix::sys::sysinfo::sysinfo().context("cannot ask for the machine's memory")?;
-    Ok(info.ram_total())
 }
 
 /// Must run before any thread starts: they inherit the mask.

@@ -413,10 +413,13 @@ fn settings_that_kept_data_overrules_are_told() {
     assert_eq!(
         told.as_deref(),
         Some(
-            "  as it was made: maxmemory 64.0 MiB (not 128.0 MiB), versions 4 (not 8); \
+            "  as it was made: versions 4 (not 8); \
              --fresh drops the data and goes by the new settings"
         )
     );
+    // The memory limit is what is asked for now.
+    let said = server.ask(&["INFO", "memory"]);
+    assert!(said.contains("maxmemory:134217728\r\n"), "{said}");
     server.stop();
     assert!(!folder(port).exists());
 }

@@ -13,7 +13,7 @@ use crate::error::{Error, Result, bpf, system};
 use crate::mapped::Mapped;
 use crate::maps::{self, Maps};
 use crate::memory::{Grower, Memory};
-use crate::options::Options;
+use crate::options::{Options, SEGMENT_SIZE, segments_of};
 use crate::program::{self, Program};
 use crate::session::Session;
 use crate::shrink::Shrinker;
@@ -40,7 +40,6 @@ pub(crate) struct Inner {
     pub(crate) run_open: Program,
     pub(crate) run_close: Program,
     reap: Program,
-    reclaim: Program,
     shrinker: Arc<Shrinker>,
     _grower: Grower,
 }
@@ -58,6 +57,7 @@ impl Engine {
         let maps = Maps::of(&object, config)?;
         let memory = Memory::new(&maps, options.memory_ahead)?;
 
+        memory.set_limit(segments_of(options.memory_limit));
         seed(&memory)?;
         time::synchronize(&memory)?;
         memory.grow()?;
@@ -117,7 +117,6 @@ impl Engine {
                 run_open: program::find(object, "bpfdb_run_open")?,
                 run_close: program::find(object, "bpfdb_run_close")?,
                 reap: program::find(object, "bpfdb_reap")?,
-                reclaim: program::find(object, "bpfdb_reclaim")?,
                 _grower: Grower::start(Arc::clone(&memory), Arc::clone(&shrinker))?,
                 shrinker,
                 memory,
@@ -200,9 +199,7 @@ impl Engine {
     /// this by itself, in small steps and when memory is short.
     pub fn sweep(&self) -> Result<()> {
         self.inner.shrinker.sweep(&self.inner.memory)?;
-        for class in 0..abi::BPFDB_CLASSES {
-            self.inner.reclaim.run(&[class.into()])?;
-        }
+        self.inner.shrinker.reclaim()?;
         self.inner.shrinker.shrink(&self.inner.memory)?;
         Ok(())
     }
@@ -221,6 +218,30 @@ impl Engine {
     /// Rolls back idle transactions now; the engine does it by itself.
     pub fn reap(&self) -> Result<()> {
         self.inner.reap.run(&[]).map(drop)
+    }
+
+    /// Most memory for records and index, bytes.
+    pub fn memory_limit(&self) -> u64 {
+        self.inner.memory.limit() * SEGMENT_SIZE
+    }
+
+    /// Most that the limit may be, bytes; fixed when the engine was created.
+    pub fn memory_limit_max(&self) -> u64 {
+        u64::from(self.inner.maps.config.segments_max) * SEGMENT_SIZE
+    }
+
+    /// Changes the limit: `bytes` are rounded up to whole segments, two at least. Memory
+    /// that was added stays with the engine. Below what is in use, who needs more gets
+    /// `OUT_OF_MEMORY` until enough was deleted.
+    pub fn set_memory_limit(&self, bytes: u64) -> Result<()> {
+        let most = self.memory_limit_max();
+        if bytes > most {
+            return Err(Error::Invalid(format!(
+                "the memory limit is {bytes}, may be {most} at most"
+            )));
+        }
+        self.inner.memory.set_limit(segments_of(bytes));
+        Ok(())
     }
 
     /// Adds memory now, if the limit allows: after `MEMORY_PENDING`.

@@ -32,7 +32,6 @@ const TIME_PERIOD: Duration = Duration::from_secs(1);
 pub(crate) struct Memory {
     state: Mapped<abi::bpfdb_engine>,
     segments: MapHandle,
-    segments_max: u64,
     ahead: AtomicU64,
     growing: Mutex<()>,
 }
@@ -48,7 +47,6 @@ impl Memory {
         Ok(Self {
             state,
             segments: maps.handle("segments")?,
-            segments_max: maps.config.segments_max.into(),
             ahead: AtomicU64::new(ahead_bytes.div_ceil(u64::from(abi::BPFDB_PAGE_SIZE))),
             growing: Mutex::new(()),
         })
@@ -69,6 +67,22 @@ impl Memory {
         unsafe { AtomicU64::from_ptr(&raw mut (*self.state.at(0)).segments.value) }
     }
 
+    fn limit_word(&self) -> &AtomicU64 {
+        // SAFETY: as above; programs only read it.
+        unsafe { AtomicU64::from_ptr(&raw mut (*self.state.at(0)).segments_limit.value) }
+    }
+
+    /// Most segments that may be in use.
+    pub(crate) fn limit(&self) -> u64 {
+        self.limit_word().load(Ordering::Acquire)
+    }
+
+    /// Changes that. Segments that are there stay, but are filled up to the limit only.
+    pub(crate) fn set_limit(&self, segments: u64) {
+        let _one_at_a_time = self.guard();
+        self.limit_word().store(segments, Ordering::Release);
+    }
+
     /// The value of one gauge of the state.
     fn gauge(&self, of: impl Fn(*mut abi::bpfdb_engine) -> *mut u64) -> u64 {
         // SAFETY: an aligned u64 inside the mapping, which lives as long as self.
@@ -81,15 +95,24 @@ impl Memory {
     }
 
     fn free_pages(&self) -> u64 {
+        let segments = self.segments().load(Ordering::Acquire).min(self.limit());
+        (segments * PAGES_PER_SEGMENT).saturating_sub(self.pages_used())
+    }
+
+    pub(crate) fn pages_used(&self) -> u64 {
         // SAFETY: as above.
         let returned = self.gauge(|state| unsafe { &raw mut (*state).pages_free_count.value });
-        let cut = self.segments().load(Ordering::Acquire) * PAGES_PER_SEGMENT;
-        cut.saturating_sub(self.pages_taken()) + returned
+        self.pages_taken().saturating_sub(returned)
+    }
+
+    /// Is more in use than may be? After the limit was lowered.
+    pub(crate) fn is_over(&self) -> bool {
+        self.pages_used() > self.limit() * PAGES_PER_SEGMENT
     }
 
     /// Is there too little memory left, and no more to add?
     pub(crate) fn is_short(&self) -> bool {
-        self.segments().load(Ordering::Acquire) >= self.segments_max
+        self.segments().load(Ordering::Acquire) >= self.limit()
             && self.free_pages() < self.wanted_pages()
     }
 
@@ -117,7 +140,7 @@ impl Memory {
 
     fn grow_guarded(&self) -> Result<bool> {
         let number = self.segments().load(Ordering::Acquire);
-        if number >= self.segments_max {
+        if number >= self.limit() {
             return Ok(false);
         }
         let options = libbpf_sys::bpf_map_create_opts {
@@ -178,7 +201,7 @@ impl Grower {
                 while !stopped.load(Ordering::Relaxed) {
                     let mut result = memory.ensure();
                     if memory.is_short() && Instant::now() >= next_shrink {
-                        let found = result.and_then(|()| shrinker.shrink(&memory));
+                        let found = result.and_then(|()| shrinker.make_room(&memory));
                         pause = match found {
                             Ok(0) => (2 * pause).min(SHRINK_PERIOD_MAX),
                             _ => SHRINK_PERIOD,

@@ -16,6 +16,9 @@ pub struct Options {
     /// Most memory for records and index, bytes; rounded up to whole segments
     /// of 16 MiB, at least two.
     pub memory_limit: u64,
+    /// Most that [`crate::Engine::set_memory_limit`] may make of it, bytes; what is less
+    /// than `memory_limit` counts as that. It costs about a thousandth of itself.
+    pub memory_limit_max: u64,
     /// Memory to keep ready ahead of need, bytes.
     pub memory_ahead: u64,
     /// Sessions of all kinds, connections included.
@@ -36,6 +39,7 @@ impl Default for Options {
         Self {
             versions: 4,
             memory_limit: 1 << 30,
+            memory_limit_max: 0,
             memory_ahead: 4 * SEGMENT_SIZE,
             max_sessions: 1024,
             user_sessions: 16,
@@ -46,11 +50,18 @@ impl Default for Options {
     }
 }
 
+/// Segments for so many bytes. Two at least: an index page alone fills one of them while
+/// it is split.
+pub(crate) fn segments_of(bytes: u64) -> u64 {
+    bytes.div_ceil(SEGMENT_SIZE).max(2)
+}
+
 impl Options {
     /// The engine's configuration, or why these options cannot be.
     pub(crate) fn config(&self) -> Result<abi::bpfdb_config> {
         self.check()?;
-        let segments = self.memory_limit.div_ceil(SEGMENT_SIZE).max(2);
+        let most = self.memory_limit.max(self.memory_limit_max);
+        let segments = segments_of(most);
         let pages = segments * PAGES_PER_SEGMENT;
 
         Ok(abi::bpfdb_config {
@@ -86,6 +97,12 @@ impl Options {
             abi::BPFDB_VERSIONS_MAX.into(),
         )?;
         bounded("memory limit", self.memory_limit, 1, most_memory)?;
+        bounded(
+            "memory limit's limit",
+            self.memory_limit_max,
+            0,
+            most_memory,
+        )?;
         bounded(
             "sessions",
             self.max_sessions.into(),

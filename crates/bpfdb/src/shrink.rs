@@ -7,6 +7,7 @@
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
+use crate::abi;
 use crate::error::{Result, system};
 use crate::memory::Memory;
 use crate::program::{self, Program};
@@ -22,6 +23,7 @@ pub(crate) struct Shrinker {
     sweep: Program,
     merge: Program,
     release: Program,
+    reclaim: Program,
     one_at_a_time: Mutex<()>,
 }
 
@@ -31,6 +33,7 @@ impl Shrinker {
             sweep: program::find(object, "bpfdb_sweep")?,
             merge: program::find(object, "bpfdb_merge")?,
             release: program::find(object, "bpfdb_release")?,
+            reclaim: program::find(object, "bpfdb_reclaim")?,
             one_at_a_time: Mutex::new(()),
         })
     }
@@ -38,6 +41,26 @@ impl Shrinker {
     /// Removes every record and version that nobody needs any more.
     pub(crate) fn sweep(&self, memory: &Memory) -> Result<()> {
         self.over_all_pages(&self.sweep, memory).map(drop)
+    }
+
+    /// Gives the empty slabs of all size classes back. Operators that find no memory do
+    /// that too, for some of them.
+    pub(crate) fn reclaim(&self) -> Result<()> {
+        for class in 0..abi::BPFDB_CLASSES {
+            self.reclaim.run(&[class.into()])?;
+        }
+        Ok(())
+    }
+
+    /// Looks for memory that nobody needs: pages that it found. Slabs keep what they
+    /// have, unless that is more than may be in use.
+    pub(crate) fn make_room(&self, memory: &Memory) -> Result<u64> {
+        let before = memory.pages_used();
+        if memory.is_over() {
+            self.reclaim()?;
+        }
+        let reclaimed = before.saturating_sub(memory.pages_used());
+        Ok(reclaimed + self.shrink(memory)?)
     }
 
     /// Merges what can be merged and gives the pages back. How many.

@@ -70,6 +70,7 @@ pub struct Stats {
     pub pages_taken: u64,
     pub pages_free: u64,
     pub segments: u64,
+    /// Most that may be in use: the memory limit.
     pub segments_max: u64,
     pub classes: Vec<Class>,
     pub sessions: u64,
@@ -99,7 +100,7 @@ impl Stats {
             pages_taken: state.pages_taken.value,
             pages_free: state.pages_free_count.value,
             segments: state.segments.value,
-            segments_max: maps.config.segments_max.into(),
+            segments_max: state.segments_limit.value,
             classes: (0..abi::BPFDB_CLASSES).map(Class::numbered).collect(),
             sessions: 0,
             transactions: 0,

@@ -6,6 +6,7 @@
 //! names: those of Redis, where Redis has the setting.
 
 mod file;
+pub mod memory;
 mod value;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -160,8 +161,9 @@ settings! {
     /// Password that clients must give by AUTH or HELLO; empty: none
     require_pass "requirepass": Secret => Secret::default(), Now;
 
-    /// Most memory for data and index; 0: half of the machine's
-    max_memory "maxmemory": Size => Size(0), Restart;
+    /// Most memory for data and index; 0: half of the machine's. At run time not more
+    /// than the machine has
+    max_memory "maxmemory": Size => Size(0), Now;
     /// Memory to keep ready ahead of need
     memory_ahead "memory-ahead": Size => Size::mib(128), Restart;
     /// Committed versions of a record; 1: single-version mode

@@ -2,7 +2,51 @@
 
 use bpfdb_server::settings::Settings;
 
+use crate::common::TestServer;
 use crate::start;
+
+#[test]
+fn the_memory_limit_is_changed_at_run_time() {
+    const MIB: u64 = 1 << 20;
+    let server = TestServer::start(&bpfdb::Options {
+        memory_limit: 64 * MIB,
+        memory_limit_max: 256 * MIB,
+        ..bpfdb::Options::default()
+    });
+    let mut client = server.client();
+    let now = |client: &mut crate::common::Client| {
+        let said = client.say("CONFIG GET maxmemory");
+        let mib = (said.split("\r\n").nth(4)).and_then(|bytes| bytes.parse::<u64>().ok());
+        mib.expect("a number") / MIB
+    };
+    assert_eq!(now(&mut client), 64);
+    assert_eq!(client.say("CONFIG SET maxmemory 100mb"), "+OK\r\n");
+    assert_eq!(now(&mut client), 112);
+    assert!(
+        client
+            .say("INFO memory")
+            .contains("maxmemory:117440512\r\n")
+    );
+    let start = "-ERR CONFIG SET failed (possibly related to argument 'maxmemory') - ";
+    for (wanted, why) in [
+        ("1g", "there is room for 256.0 MiB; more needs a restart"),
+        (
+            "1mb",
+            "maxmemory is 1.0 MiB, must be at least 32.0 MiB, or 0 for half of the machine's",
+        ),
+        ("lots", "argument must be a memory value, as 512M or 4G"),
+    ] {
+        let said = client.say(&format!("CONFIG SET timeout 5 maxmemory {wanted}"));
+        assert_eq!(said, format!("{start}{why}\r\n"));
+    }
+    assert_eq!(now(&mut client), 112);
+    assert_eq!(
+        client.say("CONFIG GET timeout"),
+        "*2\r\n$7\r\ntimeout\r\n$1\r\n0\r\n"
+    );
+    assert_eq!(client.say("CONFIG SET maxmemory 32mb"), "+OK\r\n");
+    assert_eq!(now(&mut client), 32);
+}
 
 #[test]
 fn settings_are_read_and_changed_all_or_nothing() {

@@ -45,10 +45,7 @@ fn run(context: &mut Context<'_>, patterns: &[Vec<u8>]) -> Outcome {
 /// What holds now: of what was left to the server, what it chose.
 fn value(context: &Context<'_>, setting: &Setting) -> String {
     match setting.name {
-        "maxmemory" => {
-            let segments = u64::from(context.engine.config().segments_max);
-            (segments * bpfdb::SEGMENT_SIZE).to_string()
-        }
+        "maxmemory" => context.engine.memory_limit().to_string(),
         "metrics-address" => context
             .instance
             .metrics_address

@@ -3,7 +3,7 @@
 use super::super::super::prelude::*;
 use super::super::super::table::wrong_arity;
 use super::fixed::{self, Fixed};
-use crate::settings::{Change, Setting, Settings};
+use crate::settings::{Change, Setting, Settings, Size, memory};
 
 pub(crate) static COMMAND: Command = Command {
     name: "config|set",
@@ -15,7 +15,7 @@ pub(crate) static COMMAND: Command = Command {
     arguments: "parameter_value{parameter, value}...",
     flags: &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale],
     tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
-    differences: "maxmemory needs a restart.",
+    differences: "maxmemory is rounded up to 16 MiB, and not more than the machine has.",
     secret: true,
     run,
     ..Command::BASE
@@ -44,9 +44,31 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
         let why = format!("there are sessions for {most} clients; more need a restart");
         return Err(failed(b"maxclients", &why));
     }
+    if let Some(limit) = memory_limit(context, &settings, &seen)? {
+        context.engine.set_memory_limit(limit)?;
+    }
     context.instance.change(settings);
     context.replies.ok();
     Ok(())
+}
+
+/// What maxmemory is to be, if it is among what was `named`.
+fn memory_limit(
+    context: &Context<'_>,
+    settings: &Settings,
+    named: &[&[u8]],
+) -> Result<Option<u64>, Failure> {
+    let name = b"maxmemory";
+    if !named.iter().any(|named| named.eq_ignore_ascii_case(name)) {
+        return Ok(None);
+    }
+    let limit = memory::memory_limit(settings.max_memory).map_err(|why| failed(name, &why))?;
+    let most = context.engine.memory_limit_max();
+    if limit > most {
+        let why = format!("there is room for {}; more needs a restart", Size(most));
+        return Err(failed(name, &why));
+    }
+    Ok(Some(limit))
 }
 
 fn setting(name: &[u8]) -> Option<&'static Setting> {
