@@ -24,14 +24,20 @@ pub(crate) fn execute(context: &mut Context<'_>, request: Request) -> Option<Run
             if let Some(job) = context.job.take()
                 && outcome.is_ok()
             {
-                return Some(Running {
+                let short = job.is_short();
+                let running = Running {
                     job,
                     command: call.command,
                     request,
                     name_words: call.name_words,
                     spent,
                     patience: Patience::default(),
-                });
+                };
+                return if short {
+                    running.go_on(context)
+                } else {
+                    Some(running)
+                };
             }
             outcome
         }

@@ -33,6 +33,12 @@ pub(crate) trait Job: Debug {
         arguments: &[Vec<u8>],
     ) -> Result<Progress, Failure>;
 
+    /// Is its first step surely a matter of microseconds? Then it need not wait for
+    /// others.
+    fn is_short(&self) -> bool {
+        false
+    }
+
     /// Bytes that it keeps.
     fn memory(&self) -> usize {
         0

@@ -105,6 +105,10 @@ impl Job for Comparison {
         Ok(Progress::Done)
     }
 
+    fn is_short(&self) -> bool {
+        self.table.size <= CELLS / 100
+    }
+
     fn memory(&self) -> usize {
         self.table.a.len() + self.table.b.len()
     }
