@@ -1,5 +1,5 @@
 # Thin verbs over cargo. ARGS is handed on: make run ARGS="--help"
-.PHONY: help run test bench lint fmt soak clang-19 clean setup
+.PHONY: help run test bench lint fmt soak vm clang-19 clean setup
 
 # Tests of the server that run both ways: clients served through TCP, and clients
 # answered inside their own send().
@@ -18,6 +18,7 @@ help:
 	@echo 'make lint   formats, warnings, house rules'
 	@echo 'make fmt    put the formats right, and what is generated'
 	@echo 'make soak   the long tests, with random load'
+	@echo 'make vm     tests on another kernel, in a virtual machine: Debian 13, 6.12'
 	@echo 'make clang-19  do the programs load when clang-19 compiles them?'
 	@echo 'make clean  remove what was built'
 
@@ -39,6 +40,9 @@ bench: setup
 
 soak: setup
 	cargo test --release --workspace --all-features --no-fail-fast -- --ignored --nocapture soak $(ARGS)
+
+vm: setup
+	$(SUDO) scripts/vm.sh $(ARGS)
 
 clang-19: setup
 	@scripts/check-clang19.sh

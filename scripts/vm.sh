@@ -1,0 +1,168 @@
+#!/bin/sh
+# Runs a command, or the tests of engine and server, on another kernel: that of
+# another release of Debian, in a virtual machine that sees this machine's files and
+# changes none of them.
+#
+#   scripts/vm.sh                       the tests, on the kernel of Debian 13 (6.12)
+#   SUITE=sid scripts/vm.sh             on that of another release
+#   TESTS='blocks|session' scripts/vm.sh   only these
+#   scripts/vm.sh make run              any command, in this folder
+set -eu
+cd "$(dirname "$0")/.."
+
+SUITE=${SUITE:-trixie}
+MEMORY=${MEMORY:-8G}
+CPUS=${CPUS:-2}
+folder=$PWD/target/vm/$SUITE
+# What the machine needs before it has the files of this one, and what tests need then.
+FIRST="virtio_pci 9pnet_virtio 9p overlay"
+LATER="veth"
+
+say() { printf 'vm: %s\n' "$*" >&2; }
+die() { say "$*"; exit 1; }
+
+# ---- What it takes -------------------------------------------------------------
+
+install_tools() {
+	set --
+	command -v qemu-system-x86_64 >/dev/null || set -- "$@" qemu-system-x86
+	command -v busybox >/dev/null || set -- "$@" busybox-static
+	command -v cpio >/dev/null || set -- "$@" cpio
+	command -v depmod >/dev/null || set -- "$@" kmod
+	[ $# = 0 ] && return
+	say "installing $*"
+	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" \
+		>/dev/null
+}
+
+# apt-get for the other release, with lists of its own.
+other_apt() {
+	apt=$1
+	shift
+	"$apt" -qq -o Dir::Etc::sourcelist="$folder/sources.list" -o Dir::Etc::sourceparts=- \
+		-o Dir::State::lists="$folder/lists" -o Dir::Cache="$folder/cache" "$@"
+}
+
+fetch_kernel() {
+	[ -e "$folder/kernel" ] && return
+	command -v apt-get >/dev/null || die "Debian's or Ubuntu's apt-get is needed"
+	mkdir -p "$folder/lists/partial" "$folder/cache/archives/partial"
+	archive=$(apt-get indextargets --format '$(SITE)' 'Created-By: Packages' |
+		grep '/debian$' | sort -u | head -n 1)
+	[ -n "$archive" ] || die "apt-get names no archive of Debian"
+	keys=/usr/share/keyrings/debian-archive-keyring.gpg
+	echo "deb [signed-by=$keys] $archive $SUITE main" >"$folder/sources.list"
+	other_apt apt-get update
+	package=$(other_apt apt-cache depends linux-image-amd64 |
+		sed -n 's/^ *Depends: \(linux-image-.*\)/\1/p')
+	[ -n "$package" ] || die "$SUITE has no linux-image-amd64"
+	say "fetching $package"
+	(cd "$folder" && other_apt apt-get download "$package")
+	mkdir -p "$folder/files"
+	dpkg-deb -x "$folder"/linux-image-*.deb "$folder/files"
+	rm -rf "$folder"/linux-image-*.deb "$folder/lists" "$folder/cache"
+	modules=$(echo "$folder"/files/lib/modules/* "$folder"/files/usr/lib/modules/*)
+	for modules in $modules; do [ -d "$modules" ] && break; done
+	basename "$modules" >"$folder/version"
+	# depmod and modprobe look for lib/modules below their base.
+	[ -d "$folder/files/lib" ] || ln -s usr/lib "$folder/files/lib"
+	depmod -b "$folder/files" "$(cat "$folder/version")"
+	cp "$folder"/files/boot/vmlinuz-* "$folder/kernel"
+}
+
+# ---- The first files of the machine --------------------------------------------
+
+# The files of a module and of what it needs, in the order of loading.
+module_files() {
+	modprobe -d "$folder/files" -S "$version" --show-depends "$1" 2>/dev/null |
+		sed -n 's/^insmod \([^ ]*\).*/\1/p'
+}
+
+make_initramfs() {
+	root=$(mktemp -d)
+	trap 'rm -rf "$root"' EXIT
+	mkdir -p "$root/bin" "$root/modules" "$root/host" "$root/new"
+	cp "$(command -v busybox)" "$root/bin/busybox"
+	for module in $FIRST $LATER; do
+		for file in $(module_files "$module"); do
+			name=$(basename "$file")
+			[ -e "$root/modules/${name%.xz}" ] && continue
+			cp "$file" "$root/modules/"
+			case $name in *.xz) xz -d "$root/modules/$name" ;; esac
+			echo "${name%.xz}" >>"$root/modules/order"
+		done
+	done
+	write_init >"$root/init"
+	printf '%s\n' "$@" >"$root/command"
+	chmod 755 "$root/init"
+	(cd "$root" && find . | cpio -o -H newc --quiet | gzip -1) >"$folder/initramfs"
+}
+
+write_init() {
+	cat <<'INIT'
+#!/bin/busybox sh
+b=/bin/busybox
+$b mkdir -p /proc /sys /dev
+$b mount -t proc none /proc
+$b mount -t sysfs none /sys
+$b mount -t devtmpfs none /dev
+while read -r module; do $b insmod "/modules/$module"; done </modules/order
+$b mount -t 9p -o ro,trans=virtio,version=9p2000.L,msize=262144,cache=loose host /host
+$b mount -t tmpfs none /new
+$b mkdir /new/upper /new/work /new/root
+$b mount -t overlay -o lowerdir=/host,upperdir=/new/upper,workdir=/new/work none /new/root
+cd /new/root
+for fs in proc:proc sysfs:sys devtmpfs:dev tmpfs:tmp tmpfs:run bpf:sys/fs/bpf \
+	cgroup2:sys/fs/cgroup tracefs:sys/kernel/tracing; do
+	$b mount -t "${fs%%:*}" none "${fs#*:}"
+done
+$b ip link set lo up
+$b ulimit -n 65536 2>/dev/null
+$b cp /command /new/root/tmp/command
+$b chroot /new/root /bin/sh /tmp/command
+echo "vm: exit code $?"
+$b poweroff -f
+INIT
+}
+
+# ---- Main ----------------------------------------------------------------------
+
+[ "$(uname -m)" = x86_64 ] || die "for x86_64 only"
+[ "$(id -u)" = 0 ] || die "must be run by root"
+install_tools
+fetch_kernel
+version=$(cat "$folder/version")
+
+# One line for each test program: where it runs, and its path.
+test_programs() {
+	cargo test --profile ci -p bpfdb -p bpfdb-server --all-features --no-run \
+		--message-format=json 2>/dev/null |
+		sed -n 's/.*"manifest_path":"\([^"]*\)\/Cargo.toml".*"executable":"\([^"]*\)".*/\1 \2/p'
+}
+
+if [ $# = 0 ]; then
+	say "building the tests"
+	programs=$(test_programs | grep -E "/(${TESTS:-.*})-[0-9a-f]*\$")
+	set -- "$(printf '%s\n' 'bad=' "while read -r where program; do" \
+		'echo "vm: $(basename $program)"; cd "$where"' \
+		'timeout 900 "$program" >/tmp/out 2>&1 </dev/null || bad="$bad $(basename $program)"' \
+		'grep -E "FAILED|panicked|result:" /tmp/out' \
+		"done <<'PROGRAMS'" "$programs" PROGRAMS 'echo "vm: failed:$bad"; [ -z "$bad" ]')"
+	what="the tests"
+fi
+home=${HOME:-/root}
+make_initramfs "export PATH='$PATH' HOME='$home'; cd '$PWD'
+$*"
+
+# Without KVM, unless told: a virtual machine may offer one that cannot run a kernel.
+accelerated="-accel tcg,thread=multi -cpu max"
+[ -z "${KVM:-}" ] || accelerated="-enable-kvm -cpu host"
+say "$version, $CPUS processors, $MEMORY: ${what:-$*}"
+log=$folder/log
+# shellcheck disable=SC2086 # a list of words
+qemu-system-x86_64 $accelerated -m "$MEMORY" -smp "$CPUS" -nographic -no-reboot \
+	-kernel "$folder/kernel" -initrd "$folder/initramfs" \
+	-append "console=ttyS0 quiet panic=-1" \
+	-virtfs "local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap" \
+	-nic none </dev/null | tee "$log"
+grep -q '^vm: exit code 0' "$log"
