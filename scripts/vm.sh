@@ -111,13 +111,13 @@ $b mount -t 9p -o ro,trans=virtio,version=9p2000.L,msize=262144,cache=loose host
 $b mount -t tmpfs none /new
 $b mkdir /new/upper /new/work /new/root
 $b mount -t overlay -o lowerdir=/host,upperdir=/new/upper,workdir=/new/work none /new/root
-cd /new/root
-for fs in proc:proc sysfs:sys devtmpfs:dev tmpfs:tmp tmpfs:run bpf:sys/fs/bpf \
+cd /new/root || $b poweroff -f
+for fs in proc:proc sysfs:sys devtmpfs:dev tmpfs:run bpf:sys/fs/bpf \
 	cgroup2:sys/fs/cgroup tracefs:sys/kernel/tracing; do
 	$b mount -t "${fs%%:*}" none "${fs#*:}"
 done
 $b ip link set lo up
-$b ulimit -n 65536 2>/dev/null
+ulimit -Hn 65536 && ulimit -n 65536
 $b cp /command /new/root/tmp/command
 $b chroot /new/root /bin/sh /tmp/command
 echo "vm: exit code $?"

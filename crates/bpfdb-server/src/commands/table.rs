@@ -181,10 +181,13 @@ mod tests {
         }
     }
 
-    /// The names in dispatch.bpf.h, letter by letter, as its words spell them.
+    /// The names in dispatch.bpf.h, and the long ones in name.bpf.h, letter by letter, as
+    /// their words spell them.
     fn kernel_names() -> Vec<String> {
-        include_str!("../../../../bpf/net/commands/dispatch.bpf.h")
-            .lines()
+        let short = include_str!("../../../../bpf/net/commands/dispatch.bpf.h");
+        let long = include_str!("../../../../bpf/net/commands/name.bpf.h");
+        (short.lines())
+            .chain(long.lines())
             .filter_map(|line| {
                 let line = line.trim();
                 let long = || line.strip_prefix("LONG_NAME(");
