@@ -244,6 +244,27 @@ impl Engine {
         Ok(())
     }
 
+    /// Gives back what slabs and index keep without need, if a large value of so many
+    /// bytes would find no room else. Operators do that too, a little at a time.
+    pub(crate) fn make_room_for(&self, bytes: u64) {
+        let (memory, shrinker) = (&self.inner.memory, &self.inner.shrinker);
+        let made = if memory.has_room_for(bytes) {
+            Ok(())
+        } else {
+            shrinker.reclaim()
+        };
+        let made = made.and_then(|()| {
+            if memory.has_room_for(bytes) {
+                return Ok(());
+            }
+            shrinker.shrink(memory).map(drop)
+        });
+        // Whether there is room now, SET will see.
+        if let Err(error) = made {
+            tracing::warn!(%error, "cannot look for memory");
+        }
+    }
+
     /// Adds memory now, if the limit allows: after `MEMORY_PENDING`.
     pub fn grow(&self) -> Result<bool> {
         self.inner.memory.grow()

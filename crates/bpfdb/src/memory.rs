@@ -105,6 +105,12 @@ impl Memory {
         self.pages_taken().saturating_sub(returned)
     }
 
+    /// Could a value of so many bytes, its table included, find pages?
+    pub(crate) fn has_room_for(&self, bytes: u64) -> bool {
+        let needed = bytes.div_ceil(u64::from(abi::BPFDB_PAGE_SIZE)) + 2;
+        self.limit() * PAGES_PER_SEGMENT >= self.pages_used() + needed
+    }
+
     /// Is more in use than may be? After the limit was lowered.
     pub(crate) fn is_over(&self) -> bool {
         self.pages_used() > self.limit() * PAGES_PER_SEGMENT

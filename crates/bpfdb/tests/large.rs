@@ -415,3 +415,24 @@ fn no_reader_sees_a_torn_value() {
     session(&engine).delete(b"key").expect("delete");
     assert_eq!(slots(&engine), 0);
 }
+
+/// What small values had, empty slabs and index pages, is there for a large one.
+#[test]
+fn memory_of_small_values_is_used() {
+    let engine = Engine::create(&Options {
+        memory_limit: 64 << 20,
+        ..Options::default()
+    })
+    .expect("the engine starts");
+    let mut session = engine.session().expect("session");
+    let key = |number: u32| format!("small:{number}").into_bytes();
+    let full = (0..)
+        .find(|&number| session.set(&key(number), &[1; 500]).is_err())
+        .expect("there is a limit");
+    for number in 0..full {
+        assert!(session.delete(&key(number)).expect("deleted"));
+    }
+    let large = vec![7; 45 << 20];
+    session.set(b"large", &large).expect("there is room");
+    assert!(session.get(b"large").expect("found").as_deref() == Some(&large[..]));
+}

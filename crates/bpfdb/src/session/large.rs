@@ -202,6 +202,7 @@ impl Session {
             return self.take_large(key, value.len() as u64, expires_at);
         }
         self.flush()?;
+        self.engine.make_room_for(value.len() as u64);
         let patient = !self.in_transaction();
         for attempt in 0.. {
             let built = self.build(value);
