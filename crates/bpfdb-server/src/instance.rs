@@ -59,6 +59,7 @@ pub(crate) struct Instance {
     pub(crate) memory_at_start: u64,
     pub(crate) tell_refused: Seldom,
     pub(crate) tell_wrong_password: Seldom,
+    pub(crate) tell_http: Seldom,
     /// Connections that the sessions suffice for.
     pub(crate) clients_max: u32,
 }
@@ -100,6 +101,7 @@ impl Instance {
             memory_at_start: 0,
             tell_refused: Seldom::default(),
             tell_wrong_password: Seldom::default(),
+            tell_http: Seldom::default(),
             clients_max,
         };
         instance.gate.close(instance.users.must_authenticate());

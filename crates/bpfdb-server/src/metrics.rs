@@ -30,6 +30,8 @@ const HEAD_MAX: usize = 8 * 1024;
 const HEADERS_MAX: usize = 64;
 /// Read and thrown away of what follows a bad request.
 const DRAIN_MAX: usize = 64 * 1024;
+/// Requests at the same time.
+const AT_A_TIME: usize = 64;
 /// For a whole request, and for taking its reply.
 const PATIENCE: Duration = Duration::from_secs(2);
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -56,7 +58,7 @@ impl Endpoint {
         let of_thread = Arc::clone(&listener);
         let thread = thread::Builder::new()
             .name("bpfdb-metrics".into())
-            .spawn(move || pages.serve(&of_thread))
+            .spawn(move || serve(&Arc::new(pages), &of_thread))
             .map_err(system(action()))?;
 
         tracing::info!(%address, "metrics are served");
@@ -82,6 +84,36 @@ impl Drop for Endpoint {
     }
 }
 
+/// Each request has a thread of its own, so that clients that say nothing keep nobody
+/// waiting. Beyond `AT_A_TIME` of them connections are closed.
+fn serve(pages: &Arc<Pages>, listener: &TcpListener) {
+    let running = Arc::new(());
+    loop {
+        match listener.accept() {
+            Ok(_) if Arc::strong_count(&running) > AT_A_TIME => {}
+            Ok((stream, _)) => {
+                let (pages, running) = (Arc::clone(pages), Arc::clone(&running));
+                let answer = move || {
+                    if let Err(error) = pages.answer(stream) {
+                        tracing::debug!(%error, "a request for metrics failed");
+                    }
+                    drop(running);
+                };
+                let thread = thread::Builder::new().name("bpfdb-metrics".into());
+                if let Err(error) = thread.spawn(answer) {
+                    tracing::warn!(%error, "cannot answer a request for metrics");
+                }
+            }
+            // It was shut down.
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => return,
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a request for metrics");
+                thread::sleep(Duration::from_millis(100));
+            }
+        }
+    }
+}
+
 #[derive(Debug)]
 struct Pages {
     registry: Registry,
@@ -99,24 +131,6 @@ impl Pages {
         Self {
             registry,
             statistics: Arc::clone(statistics),
-        }
-    }
-
-    fn serve(&self, listener: &TcpListener) {
-        loop {
-            match listener.accept() {
-                Ok((stream, _)) => {
-                    if let Err(error) = self.answer(stream) {
-                        tracing::debug!(%error, "a request for metrics failed");
-                    }
-                }
-                // It was shut down.
-                Err(error) if error.kind() == io::ErrorKind::InvalidInput => return,
-                Err(error) => {
-                    tracing::warn!(%error, "cannot accept a request for metrics");
-                    thread::sleep(Duration::from_millis(100));
-                }
-            }
         }
     }
 

@@ -67,6 +67,34 @@ fn malformed_requests_get_redis_answers() {
     }
 }
 
+/// What a browser can be made to send: nothing behind it is executed.
+#[test]
+fn http_is_closed() {
+    let server = TestServer::shared();
+    let set = request(&[b"SET", b"http-victim", b"1"]);
+    let heads = [
+        b"POST / HTTP/1.1\r\n".to_vec(),
+        b"GET / HTTP/1.1\r\nHost: x\r\n\r\n".to_vec(),
+        b"host: x\r\n".to_vec(),
+        request(&[b"Post", b"/"]),
+        [request(&[b"MULTI"]), request(&[b"POST"])].concat(),
+    ];
+    for head in heads {
+        let replies = all_replies(server.client(), &[&head[..], &set[..]].concat());
+        let text = show(&replies);
+        assert!(
+            !replies.ends_with(b"+OK\r\n") || head.starts_with(b"*1\r\n$5"),
+            "{text}"
+        );
+        assert_eq!(
+            server.client().say("EXISTS http-victim"),
+            ":0\r\n",
+            "{}",
+            show(&head)
+        );
+    }
+}
+
 #[test]
 fn a_connection_survives_errors() {
     let server = TestServer::shared();

@@ -15,6 +15,10 @@ use crate::state::ReplyMode;
 
 /// Executes a request and adds its reply; or returns what is left to be done.
 pub(crate) fn execute(context: &mut Context<'_>, request: Request) -> Option<Running> {
+    if is_http(&request) {
+        close_http(context);
+        return None;
+    }
     let start = context.replies.len();
     let mode = context.connection.replies;
     let outcome = match admit(context, &request) {
@@ -45,6 +49,25 @@ pub(crate) fn execute(context: &mut Context<'_>, request: Request) -> Option<Run
     };
     conclude(context, outcome, mode, start);
     None
+}
+
+/// Part of a request of HTTP that is no command? A page in somebody's browser can have it
+/// send such requests here, with commands in its body; as in Redis, the connection is
+/// closed before they are looked at.
+fn is_http(request: &Request) -> bool {
+    let word = &request.words[0];
+    word.eq_ignore_ascii_case(b"post") || word.eq_ignore_ascii_case(b"host:")
+}
+
+fn close_http(context: &mut Context<'_>) {
+    context.connection.close = true;
+    if context.instance.tell_http.is_due() {
+        let peer = context.connection.peer.to_string();
+        tracing::warn!(
+            peer,
+            "closing a connection that speaks HTTP: an attack by way of a browser?"
+        );
+    }
 }
 
 /// The reply to what has come to an end.

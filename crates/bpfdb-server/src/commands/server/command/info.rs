@@ -32,7 +32,7 @@ fn run(context: &mut Context<'_>, names: &[Vec<u8>]) -> Outcome {
     for name in names {
         match by_full_name(name) {
             Some(command) => describe(replies, command),
-            None => replies.null_array(),
+            None => replies.null(),
         }
     }
     Ok(())
