@@ -4,7 +4,7 @@
  * what clients call a pipeline with a transaction.
  *
  *   | replies | MULTI | SET a 1 | GET b | EXEC | next request
- *             ^ c->request                     ^ c->end
+ *             ^ c->request
  *
  * Whatever else a transaction may be (its commands come one by one, keys are watched,
  * a command fails) is the daemon's, from MULTI on.

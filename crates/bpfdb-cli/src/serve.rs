@@ -101,7 +101,7 @@ fn engine_options(settings: &Settings) -> Result<bpfdb::Options> {
         versions: settings.versions,
         memory_limit: memory::memory_limit(settings.max_memory).map_err(Error::msg)?,
         // So that CONFIG SET may raise it.
-        memory_limit_max: memory::machine_memory().map_err(Error::msg)?,
+        memory_limit_max: memory::memory_limit_max().map_err(Error::msg)?,
         memory_ahead: settings.memory_ahead.bytes(),
         max_sessions: settings.max_clients.saturating_add(defaults.user_sessions),
         idle_limit: Duration::from_secs(settings.transaction_timeout),

@@ -4,11 +4,13 @@ use super::Size;
 
 /// An engine has at least two segments.
 const LEAST: u64 = 2 * bpfdb::SEGMENT_SIZE;
+/// And not more than its addresses can name.
+const MOST: u64 = bpfdb::abi::BPFDB_SEGMENTS_MAX as u64 * bpfdb::SEGMENT_SIZE;
 
 /// Most memory for data and index, bytes; or why the setting is refused.
 pub fn memory_limit(setting: Size) -> Result<u64, String> {
     match setting {
-        Size(0) => Ok(machine_memory()? / 2),
+        Size(0) => Ok(half_of(machine_memory()?)),
         Size(bytes) if bytes < LEAST => Err(format!(
             "maxmemory is {setting}, must be at least {}, or 0 for half of the machine's",
             Size(LEAST)
@@ -17,9 +19,35 @@ pub fn memory_limit(setting: Size) -> Result<u64, String> {
     }
 }
 
+/// Most that CONFIG SET may make of it on this machine, bytes.
+pub fn memory_limit_max() -> Result<u64, String> {
+    machine_memory().map(all_of)
+}
+
+fn half_of(machine: u64) -> u64 {
+    (machine / 2).min(MOST)
+}
+
+fn all_of(machine: u64) -> u64 {
+    machine.min(MOST)
+}
+
 /// Memory of this machine, bytes.
-pub fn machine_memory() -> Result<u64, String> {
+fn machine_memory() -> Result<u64, String> {
     nix::sys::sysinfo::sysinfo()
         .map(|info| info.ram_total())
         .map_err(|error| format!("cannot ask for the machine's memory: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_large_machine_has_more_than_an_engine() {
+        assert_eq!((half_of(8 << 30), all_of(8 << 30)), (4 << 30, 8 << 30));
+        for machine in [MOST + 1, 2 * MOST + 2, u64::MAX] {
+            assert!(half_of(machine) <= MOST && all_of(machine) == MOST);
+        }
+    }
 }
