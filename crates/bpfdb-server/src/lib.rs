@@ -41,6 +41,7 @@ mod error;
 mod extended;
 mod glob;
 mod housekeeping;
+mod inline;
 mod instance;
 mod integer;
 mod latency;

@@ -6,6 +6,7 @@
 
 use std::ops::Range;
 
+use crate::inline::split;
 use crate::integer;
 
 /// Longest line: of an inline command, of a length.
@@ -222,7 +223,7 @@ impl Parser {
     /// them.
     fn line(&mut self, too_big: &str) -> Outcome<Range<usize>> {
         let rest = self.rest();
-        let Some(end) = rest.iter().position(|&byte| byte == b'\r') else {
+        let Some(end) = end_of_line(rest, b'\r') else {
             return Err(self.more_or_too_big(too_big));
         };
         if end + 2 > rest.len() {
@@ -334,7 +335,7 @@ impl Parser {
 
     fn inline(&mut self) -> Outcome<Vec<Vec<u8>>> {
         let rest = self.rest();
-        let Some(end) = rest.iter().position(|&byte| byte == b'\n') else {
+        let Some(end) = end_of_line(rest, b'\n') else {
             return Err(self.more_or_too_big("inline request"));
         };
         let line = rest[..end].strip_suffix(b"\r").unwrap_or(&rest[..end]);
@@ -364,89 +365,11 @@ fn broken(text: &str) -> Step {
     Step::Broken(format!("ERR Protocol error: {text}"))
 }
 
-/// Splits an inline command into words; `None` if a quote does not end. A NUL
-/// ends the line.
-fn split(line: &[u8]) -> Option<Vec<Vec<u8>>> {
-    let mut words = Vec::new();
-    let end = line.iter().position(|&byte| byte == 0);
-    let mut rest = &line[..end.unwrap_or(line.len())];
-
-    loop {
-        rest = rest.trim_ascii_start();
-        if rest.is_empty() {
-            return Some(words);
-        }
-        let mut word = Vec::new();
-        while let Some((&byte, behind)) = rest.split_first() {
-            if byte.is_ascii_whitespace() {
-                break;
-            }
-            rest = match byte {
-                b'"' => quoted(behind, &mut word, b'"', escape)?,
-                b'\'' => quoted(behind, &mut word, b'\'', only_quotes)?,
-                _ => {
-                    word.push(byte);
-                    behind
-                }
-            };
-        }
-        words.push(word);
-    }
-}
-
-type Escape = fn(&[u8]) -> (u8, usize);
-
-/// The rest of a quoted part; what is behind its quote. A quote must be
-/// followed by a blank or the end.
-fn quoted<'a>(
-    mut rest: &'a [u8],
-    word: &mut Vec<u8>,
-    quote: u8,
-    escape: Escape,
-) -> Option<&'a [u8]> {
-    loop {
-        let (&byte, behind) = rest.split_first()?;
-        if byte == quote {
-            let ends = behind.first().is_none_or(u8::is_ascii_whitespace);
-            return ends.then_some(behind);
-        }
-        if byte == b'\\' && !behind.is_empty() {
-            let (meant, len) = escape(behind);
-            word.push(meant);
-            rest = &behind[len..];
-        } else {
-            word.push(byte);
-            rest = behind;
-        }
-    }
-}
-
-/// What stands behind a backslash in double quotes, and its length.
-fn escape(text: &[u8]) -> (u8, usize) {
-    let hex = |digit: u8| char::from(digit).to_digit(16).map(|value| value as u8);
-    if let [b'x', high, low, ..] = *text
-        && let (Some(high), Some(low)) = (hex(high), hex(low))
-    {
-        return (high << 4 | low, 3);
-    }
-    let meant = match text[0] {
-        b'n' => b'\n',
-        b'r' => b'\r',
-        b't' => b'\t',
-        b'b' => 8,
-        b'a' => 7,
-        other => other,
-    };
-    (meant, 1)
-}
-
-/// In single quotes a backslash means something before a quote only.
-fn only_quotes(text: &[u8]) -> (u8, usize) {
-    if text[0] == b'\'' {
-        (b'\'', 1)
-    } else {
-        (b'\\', 0)
-    }
+/// Where a line ends. As in Redis, no end is found behind a NUL: such a line grows until it
+/// is too long.
+fn end_of_line(bytes: &[u8], end: u8) -> Option<usize> {
+    let found = bytes.iter().position(|&byte| byte == end || byte == 0)?;
+    (bytes[found] == end).then_some(found)
 }
 
 #[cfg(test)]
@@ -609,6 +532,23 @@ mod tests {
             bytes.resize(bytes.len() + LINE_MAX + 1, b'1');
             assert_eq!(one_broken(&bytes), format!("ERR Protocol error: {text}"));
         }
+    }
+
+    /// Redis looks for the end of a line as C does for that of a string.
+    #[test]
+    fn a_line_with_a_nul_does_not_end() {
+        for bytes in [
+            &b"PING\0\r\n"[..],
+            b"\0\r\nPING\r\n",
+            b"*1\0\r\n",
+            b"*1\r\n$4\0\r\n",
+        ] {
+            let mut bytes = bytes.to_vec();
+            assert_eq!(all(&bytes, usize::MAX), []);
+            bytes.resize(bytes.len() + LINE_MAX + 1, b'1');
+            assert!(one_broken(&bytes).starts_with("ERR Protocol error: too big "));
+        }
+        assert_eq!(all(b"PING\r\n\0", usize::MAX), [words(&["PING"])]);
     }
 
     #[test]

@@ -109,7 +109,7 @@ fn all_wait_until_the_time_is_over() {
         ),
         (
             "CLIENT PAUSE 1 WRITE x",
-            "unknown subcommand or wrong number of arguments for 'pause'. Try CLIENT HELP.",
+            "unknown subcommand or wrong number of arguments for 'PAUSE'. Try CLIENT HELP.",
         ),
     ] {
         assert_eq!(a.say(command), format!("-ERR {error}\r\n"));

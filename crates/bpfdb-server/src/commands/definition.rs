@@ -160,6 +160,7 @@ pub(crate) enum Flag {
     NoScript,
     Loading,
     Stale,
+    NoAsyncLoading,
     SkipSlowlog,
     Fast,
     /// Allowed before the client has authenticated.
@@ -180,6 +181,7 @@ impl Flag {
             Self::NoScript => "noscript",
             Self::Loading => "loading",
             Self::Stale => "stale",
+            Self::NoAsyncLoading => "no_async_loading",
             Self::SkipSlowlog => "skip_slowlog",
             Self::Fast => "fast",
             Self::NoAuth => "no_auth",
@@ -242,26 +244,48 @@ impl Category {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Keys {
     pub(crate) notes: &'static str,
-    /// Redis's flags of key specifications.
-    pub(crate) flags: &'static [&'static str],
+    pub(crate) flags: KeyFlags,
     /// Position of the first key; the command's name is at 0.
     pub(crate) first: i32,
     /// Position of the last, counted from the first; negative: from the end
     /// of the request, -1 is its last word.
     pub(crate) last: i32,
     pub(crate) step: i32,
+    /// The flags of one request, when they depend on its words: what is done
+    /// only with an option, say.
+    pub(crate) of_request: Option<FlagsOf>,
 }
+
+/// Redis's flags of key specifications.
+pub(crate) type KeyFlags = &'static [&'static str];
+/// What the words of a request make of its keys.
+type FlagsOf = fn(&[Vec<u8>]) -> KeyFlags;
 
 impl Keys {
     /// One key.
-    pub(crate) const fn at(position: i32, flags: &'static [&'static str]) -> Self {
+    pub(crate) const fn at(position: i32, flags: KeyFlags) -> Self {
         Self {
             notes: "",
             flags,
             first: position,
             last: 0,
             step: 1,
+            of_request: None,
         }
+    }
+
+    /// What is done to the key depends on the request; `flags` are of all that may
+    /// be done.
+    pub(crate) const fn depending(self, of_request: FlagsOf) -> Self {
+        Self {
+            of_request: Some(of_request),
+            ..self
+        }
+    }
+
+    /// What these words do to the keys.
+    pub(crate) fn flags_of(self, words: &[Vec<u8>]) -> KeyFlags {
+        self.of_request.map_or(self.flags, |of| of(words))
     }
 
     pub(crate) const fn last(self, last: i32) -> Self {

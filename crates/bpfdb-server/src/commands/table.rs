@@ -105,6 +105,15 @@ pub(super) fn wrong_arity(name: &str) -> Failure {
     format!("ERR wrong number of arguments for '{name}' command").into()
 }
 
+/// What Redis says where it checks the number itself, of a subcommand of `name`. It
+/// repeats the word as it was written, which is nearly always in capitals.
+pub(super) fn wrong_subcommand_arity(name: &str, subcommand: &str) -> Failure {
+    format!(
+        "ERR unknown subcommand or wrong number of arguments for '{subcommand}'. Try {name} HELP."
+    )
+    .into()
+}
+
 const SHOWN: usize = 128;
 
 fn unknown_subcommand(name: &str, word: &[u8]) -> Failure {

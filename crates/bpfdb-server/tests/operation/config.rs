@@ -54,7 +54,7 @@ fn settings_are_read_and_changed_all_or_nothing() {
     let mut client = server.client();
     assert_eq!(
         client.say("CONFIG GET TIMEOUT save"),
-        "*4\r\n$7\r\ntimeout\r\n$1\r\n0\r\n$4\r\nsave\r\n$0\r\n\r\n"
+        "*4\r\n$7\r\nTIMEOUT\r\n$1\r\n0\r\n$4\r\nsave\r\n$0\r\n\r\n"
     );
     assert!(client.say("CONFIG GET slowlog-*").starts_with("*4\r\n"));
     let port = server.address.port();

@@ -36,19 +36,19 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
                         .into(),
                 );
             }
-            authenticate(context, b"default", password)?;
+            check_password(context, b"default", password)?;
         }
-        [user, password] => authenticate(context, user, password)?,
+        [user, password] => check_password(context, user, password)?,
         _ => return Err(syntax_error()),
     }
+    context.connection.authenticated = true;
     context.replies.ok();
     Ok(())
 }
 
-/// Lets the client in, or says that it is not who it says.
-pub(super) fn authenticate(context: &mut Context<'_>, user: &[u8], password: &[u8]) -> Outcome {
+/// Is it who it says? If not, that is counted and logged.
+pub(super) fn check_password(context: &mut Context<'_>, user: &[u8], password: &[u8]) -> Outcome {
     if context.instance.users.admit(user, password) {
-        context.connection.authenticated = true;
         return Ok(());
     }
     let failed = &context.instance.statistics.authentications_failed;

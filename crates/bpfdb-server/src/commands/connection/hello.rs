@@ -2,7 +2,7 @@
 
 use super::super::arguments::is;
 use super::super::prelude::*;
-use super::auth::authenticate;
+use super::auth::check_password;
 use super::client::check_name;
 use crate::integer;
 use crate::reply::{Protocol, Replies};
@@ -31,18 +31,19 @@ pub(crate) static COMMAND: Command = Command {
 };
 
 const NOT_AUTHENTICATED: &str = "NOAUTH HELLO must be called with the client already \
-     authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to \
+     authenticated, otherwise the HELLO AUTH <user> <pass> option can be used to \
      authenticate the client and select the RESP protocol version at the same time";
 
 #[derive(Debug, Default)]
 struct Hello<'a> {
     protocol: Option<Protocol>,
-    user_and_password: Option<(&'a [u8], &'a [u8])>,
+    authenticated: bool,
     name: Option<&'a [u8]>,
 }
 
 impl<'a> Hello<'a> {
-    fn parse(arguments: &'a [Vec<u8>]) -> Result<Self, Failure> {
+    /// The first mistake is told, a wrong password among them; nothing is done yet.
+    fn parse(context: &mut Context<'_>, arguments: &'a [Vec<u8>]) -> Result<Self, Failure> {
         let mut hello = Self::default();
         let Some((version, mut rest)) = arguments.split_first() else {
             return Ok(hello);
@@ -51,7 +52,8 @@ impl<'a> Hello<'a> {
         while let Some((option, behind)) = rest.split_first() {
             rest = match behind {
                 [user, password, rest @ ..] if is(option, "auth") => {
-                    hello.user_and_password = Some((user, password));
+                    check_password(context, user, password)?;
+                    hello.authenticated = true;
                     rest
                 }
                 [name, rest @ ..] if is(option, "setname") => {
@@ -79,9 +81,9 @@ fn protocol(version: &[u8]) -> Result<Protocol, Failure> {
 }
 
 fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
-    let hello = Hello::parse(arguments)?;
-    if let Some((user, password)) = hello.user_and_password {
-        authenticate(context, user, password)?;
+    let hello = Hello::parse(context, arguments)?;
+    if hello.authenticated {
+        context.connection.authenticated = true;
     }
     if !context.instance.admits(context.connection) {
         return Err(NOT_AUTHENTICATED.into());

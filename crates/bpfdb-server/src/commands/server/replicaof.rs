@@ -2,6 +2,7 @@
 
 use super::super::arguments::is;
 use super::super::prelude::*;
+use crate::integer;
 
 pub(crate) static COMMAND: Command = Command {
     name: "replicaof",
@@ -11,7 +12,12 @@ pub(crate) static COMMAND: Command = Command {
     complexity: "O(1)",
     arity: 3,
     arguments: "args(host-port{host, port:integer}|no-one{NO, ONE})",
-    flags: &[Flag::Admin, Flag::NoScript, Flag::Stale],
+    flags: &[
+        Flag::Admin,
+        Flag::NoScript,
+        Flag::Stale,
+        Flag::NoAsyncLoading,
+    ],
     differences: "NO ONE only.",
     run,
     ..Command::BASE
@@ -26,6 +32,10 @@ pub(super) fn replicate(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Out
     if is(&arguments[0], "no") && is(&arguments[1], "one") {
         context.replies.ok();
         return Ok(());
+    }
+    let port = integer::parse(&arguments[1]).and_then(|port| u16::try_from(port).ok());
+    if port.is_none() {
+        return Err("ERR Invalid master port".into());
     }
     Err("ERR replication is not supported".into())
 }

@@ -12,7 +12,12 @@ pub(crate) static COMMAND: Command = Command {
     complexity: "O(1)",
     arity: 3,
     arguments: "args(host-port{host, port:integer}|no-one{NO, ONE})",
-    flags: &[Flag::Admin, Flag::NoScript, Flag::Stale],
+    flags: &[
+        Flag::Admin,
+        Flag::NoScript,
+        Flag::Stale,
+        Flag::NoAsyncLoading,
+    ],
     differences: "NO ONE only.",
     deprecated: Some(Deprecated {
         since: "5.0.0",

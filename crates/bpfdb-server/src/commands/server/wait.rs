@@ -12,6 +12,7 @@ pub(crate) static COMMAND: Command = Command {
     arity: 3,
     arguments: "numreplicas:integer, timeout:integer",
     flags: &[Flag::NoScript],
+    categories: &[Category::Connection],
     tips: &["request_policy:all_shards", "response_policy:agg_min"],
     differences: "There are no replicas: 0, at once.",
     run,

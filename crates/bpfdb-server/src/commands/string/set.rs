@@ -1,6 +1,6 @@
 //! SET.
 
-use super::super::arguments::syntax_error;
+use super::super::arguments::{is, syntax_error};
 use super::super::expiry::Form;
 use super::super::prelude::*;
 use super::super::update::{Write, update};
@@ -16,11 +16,22 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Write, Flag::DenyOom],
     categories: &[Category::String],
     keys: &[Keys::at(1, &["RW", "access", "update", "variable_flags"])
-        .notes("read with the option GET only")],
+        .notes("read with the option GET only")
+        .depending(key_flags)],
     path: Path::Kernel,
     run,
     ..Command::BASE
 };
+
+/// With GET the old value is read.
+fn key_flags(words: &[Vec<u8>]) -> KeyFlags {
+    let options = words.get(3..).unwrap_or_default();
+    if options.iter().any(|option| is(option, "get")) {
+        &["RW", "access", "update"]
+    } else {
+        &["OW", "update"]
+    }
+}
 
 /// What becomes of the time at which the value expires.
 #[derive(Clone, Copy, Debug, Default)]

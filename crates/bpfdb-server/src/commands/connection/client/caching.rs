@@ -1,6 +1,5 @@
 //! CLIENT CACHING.
 
-use super::super::super::arguments::{is, syntax_error};
 use super::super::super::prelude::*;
 
 pub(crate) static COMMAND: Command = Command {
@@ -18,19 +17,10 @@ pub(crate) static COMMAND: Command = Command {
     ..Command::BASE
 };
 
-fn run(_: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
-    let word = &arguments[0];
-    if is(word, "yes") {
-        return Err(only_with("OPTIN"));
-    }
-    if is(word, "no") {
-        return Err(only_with("OPTOUT"));
-    }
-    Err(syntax_error())
-}
-
-fn only_with(mode: &str) -> Failure {
-    let word = if mode == "OPTIN" { "YES" } else { "NO" };
-    format!("ERR CLIENT CACHING {word} is only valid when tracking is enabled in {mode} mode.")
-        .into()
+fn run(_: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {
+    Err(
+        "ERR CLIENT CACHING can be called only when the client is in tracking mode with \
+         OPTIN or OPTOUT mode enabled"
+            .into(),
+    )
 }

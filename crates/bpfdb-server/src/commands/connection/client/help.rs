@@ -12,6 +12,7 @@ pub(crate) static COMMAND: Command = Command {
     arity: 2,
     flags: &[Flag::Loading, Flag::Stale],
     categories: &[Category::Connection],
+    differences: "In its own words.",
     run,
     ..Command::BASE
 };

@@ -53,7 +53,7 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
 enum Wanted {
     All,
     None,
-    Ids(Vec<u64>),
+    Ids(Vec<i64>),
 }
 
 impl Wanted {
@@ -61,7 +61,7 @@ impl Wanted {
         match self {
             Self::All => true,
             Self::None => false,
-            Self::Ids(ids) => ids.contains(&id),
+            Self::Ids(ids) => i64::try_from(id).is_ok_and(|id| ids.contains(&id)),
         }
     }
 }
@@ -83,11 +83,9 @@ fn filter(arguments: &[Vec<u8>]) -> Result<Wanted, Failure> {
     }
 }
 
-pub(super) fn client_id(text: &[u8]) -> Result<u64, Failure> {
-    crate::integer::parse(text)
-        .and_then(|id| u64::try_from(id).ok())
-        .filter(|&id| id > 0)
-        .ok_or_else(|| "ERR Invalid client ID".into())
+/// Any number: nobody has one below 1.
+fn client_id(text: &[u8]) -> Result<i64, Failure> {
+    crate::integer::parse(text).ok_or_else(|| "ERR Invalid client ID".into())
 }
 
 /// There are clients of one type only, of those that Redis knows.

@@ -51,11 +51,6 @@ pub(crate) static COMMAND: Command = Command {
     ..Command::BASE
 };
 
-fn wrong_subcommand_arity(name: &str) -> Failure {
-    format!("ERR unknown subcommand or wrong number of arguments for '{name}'. Try CLIENT HELP.")
-        .into()
-}
-
 /// What Redis takes as the name of a connection.
 pub(super) fn check_name(name: &[u8]) -> Outcome {
     check_word(name, "Client names")

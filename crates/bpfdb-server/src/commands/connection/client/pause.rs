@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::super::super::arguments::is;
 use super::super::super::prelude::*;
+use super::super::super::table::wrong_subcommand_arity;
 use crate::integer;
 
 pub(crate) static COMMAND: Command = Command {
@@ -27,7 +28,7 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
         [time, mode] if is(mode, "all") => (true, parse(time)?),
         [time, mode] if is(mode, "write") => (false, parse(time)?),
         [_, _] => return Err("ERR CLIENT PAUSE mode must be WRITE or ALL".into()),
-        _ => return Err(super::wrong_subcommand_arity("pause")),
+        _ => return Err(wrong_subcommand_arity("CLIENT", "PAUSE")),
     };
     context
         .instance

@@ -1,6 +1,6 @@
 //! CLIENT TRACKING: the server tells nobody what changes, and says so.
 
-use super::super::super::arguments::{is, syntax_error};
+use super::super::super::arguments::{is, number, syntax_error};
 use super::super::super::prelude::*;
 
 pub(crate) static COMMAND: Command = Command {
@@ -19,6 +19,7 @@ pub(crate) static COMMAND: Command = Command {
 };
 
 fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
+    check_options(context, &arguments[1..])?;
     if is(&arguments[0], "off") {
         context.replies.ok();
         return Ok(());
@@ -27,4 +28,35 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
         return Err("ERR client side caching is not supported".into());
     }
     Err(syntax_error())
+}
+
+fn check_options(context: &Context<'_>, mut options: &[Vec<u8>]) -> Outcome {
+    let mut redirected = false;
+    while let [option, behind @ ..] = options {
+        options = match behind {
+            [id, behind @ ..] if is(option, "redirect") => {
+                if redirected {
+                    return Err("ERR A client can only redirect to a single other client".into());
+                }
+                check_client(context, number(id)?)?;
+                redirected = true;
+                behind
+            }
+            [_, behind @ ..] if is(option, "prefix") => behind,
+            _ if MODES.iter().any(|mode| is(option, mode)) => behind,
+            _ => return Err(syntax_error()),
+        };
+    }
+    Ok(())
+}
+
+const MODES: [&str; 4] = ["bcast", "optin", "optout", "noloop"];
+
+fn check_client(context: &Context<'_>, id: i64) -> Outcome {
+    let others = context.clients.iter().map(|client| client.connection.id);
+    let mut all = others.chain([context.connection.id]);
+    if all.any(|known| u64::try_from(id) == Ok(known)) {
+        return Ok(());
+    }
+    Err("ERR The client ID you want redirect to does not exist".into())
 }

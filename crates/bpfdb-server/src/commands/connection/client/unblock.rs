@@ -2,6 +2,7 @@
 
 use super::super::super::arguments::{is, number};
 use super::super::super::prelude::*;
+use super::super::super::table::wrong_subcommand_arity;
 
 pub(crate) static COMMAND: Command = Command {
     name: "client|unblock",
@@ -22,7 +23,8 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     match arguments {
         [_] => {}
         [_, how] if is(how, "timeout") || is(how, "error") => {}
-        _ => return Err("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR".into()),
+        [_, _] => return Err("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR".into()),
+        _ => return Err(wrong_subcommand_arity("CLIENT", "UNBLOCK")),
     }
     number(&arguments[0])?;
     context.replies.integer(0);

@@ -52,7 +52,7 @@ fn keys_and_flags(context: &mut Context<'_>, words: &[Vec<u8>]) -> Outcome {
     Ok(())
 }
 
-type Found<'a> = Vec<(&'a [u8], &'static [&'static str])>;
+type Found<'a> = Vec<(&'a [u8], KeyFlags)>;
 
 fn find(words: &[Vec<u8>]) -> Result<Found<'_>, Failure> {
     let Ok(call) = table::find(words) else {
@@ -70,7 +70,7 @@ fn find(words: &[Vec<u8>]) -> Result<Found<'_>, Failure> {
         .iter()
         .flat_map(|keys| {
             keys.positions(words.len())
-                .map(|position| (&*words[position], keys.flags))
+                .map(|position| (&*words[position], keys.flags_of(words)))
         })
         .collect())
 }

@@ -50,6 +50,7 @@ pub(crate) static HELP: Command = Command {
     arity: 2,
     flags: &[Flag::Loading, Flag::Stale],
     categories: &[Category::Connection],
+    differences: "In its own words.",
     run: help,
     ..Command::BASE
 };

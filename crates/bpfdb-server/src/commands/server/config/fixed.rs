@@ -18,6 +18,7 @@ pub(super) static FIXED: &[Fixed] = &[
     fixed("databases", "1"),
     fixed("io-threads", "1"),
     fixed("latency-tracking", "yes"),
+    fixed("latency-tracking-info-percentiles", "50 99 99.9"),
     fixed("lazyfree-lazy-user-del", "no"),
     fixed("maxmemory-policy", "noeviction"),
     fixed("notify-keyspace-events", ""),

@@ -1,5 +1,6 @@
 //! CONFIG GET.
 
+use super::super::super::arguments::is;
 use super::super::super::prelude::*;
 use super::fixed::FIXED;
 use crate::glob;
@@ -20,19 +21,15 @@ pub(crate) static COMMAND: Command = Command {
 };
 
 fn run(context: &mut Context<'_>, patterns: &[Vec<u8>]) -> Outcome {
-    let asked = |name: &str| {
-        let fits = |pattern: &Vec<u8>| glob::matches_any_case(pattern, name.as_bytes());
-        patterns.iter().any(fits)
-    };
     let settings = SETTINGS
         .iter()
         .map(|setting| (setting.name, value(context, setting)));
     let fixed = FIXED
         .iter()
         .map(|fixed| (fixed.name, fixed.value.to_owned()));
-    let found: Vec<(&str, String)> = settings
+    let found: Vec<(&[u8], String)> = settings
         .chain(fixed)
-        .filter(|(name, _)| asked(name))
+        .filter_map(|(name, value)| Some((asked(patterns, name)?, value)))
         .collect();
     context.replies.map(found.len());
     for (name, value) in found {
@@ -40,6 +37,19 @@ fn run(context: &mut Context<'_>, patterns: &[Vec<u8>]) -> Outcome {
         context.replies.bulk(value);
     }
     Ok(())
+}
+
+/// The name to reply with, if it is asked for. As in Redis, what is named in full is
+/// called as the client calls it.
+fn asked<'a>(patterns: &'a [Vec<u8>], name: &'static str) -> Option<&'a [u8]> {
+    patterns.iter().find_map(|pattern| {
+        let is_pattern = pattern.iter().any(|byte| b"*?[".contains(byte));
+        if is_pattern {
+            glob::matches_any_case(pattern, name.as_bytes()).then_some(name.as_bytes())
+        } else {
+            is(pattern, name).then_some(pattern)
+        }
+    })
 }
 
 /// What holds now: of what was left to the server, what it chose.

@@ -11,6 +11,7 @@ pub(crate) static COMMAND: Command = Command {
     complexity: "O(1)",
     arity: 2,
     flags: &[Flag::Loading, Flag::Stale],
+    differences: "In its own words.",
     run,
     ..Command::BASE
 };

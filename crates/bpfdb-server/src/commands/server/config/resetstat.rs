@@ -10,7 +10,6 @@ pub(crate) static COMMAND: Command = Command {
     complexity: "O(1)",
     arity: 2,
     flags: &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale],
-    tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
     differences: "The figures of the section bpfdb of INFO and of the metrics go on.",
     run,
     ..Command::BASE

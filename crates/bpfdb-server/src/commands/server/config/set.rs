@@ -1,7 +1,7 @@
 //! CONFIG SET: all of it or nothing.
 
+use super::super::super::arguments::syntax_error;
 use super::super::super::prelude::*;
-use super::super::super::table::wrong_arity;
 use super::fixed::{self, Fixed};
 use crate::settings::{Change, Setting, Settings, Size, memory};
 
@@ -23,7 +23,7 @@ pub(crate) static COMMAND: Command = Command {
 
 fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     if !arguments.len().is_multiple_of(2) {
-        return Err(wrong_arity("config|set"));
+        return Err(syntax_error());
     }
     let mut settings = context.instance.settings.clone();
     let mut seen: Vec<&[u8]> = Vec::new();

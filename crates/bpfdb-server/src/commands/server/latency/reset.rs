@@ -11,7 +11,7 @@ pub(crate) static COMMAND: Command = Command {
     arity: -2,
     arguments: "[event]...",
     flags: &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale],
-    tips: &["request_policy:all_nodes", "response_policy:agg_sum"],
+    tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
     run,
     ..Command::BASE
 };

@@ -1,8 +1,8 @@
 //! SLOWLOG GET.
 
-use super::super::super::arguments::number;
 use super::super::super::prelude::*;
-use super::super::super::table::wrong_arity;
+use super::super::super::table::wrong_subcommand_arity;
+use crate::integer;
 
 pub(crate) static COMMAND: Command = Command {
     name: "slowlog|get",
@@ -24,12 +24,9 @@ const COUNT: i64 = 10;
 fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     let count = match arguments {
         [] => COUNT,
-        [count] => number(count)?,
-        _ => return Err(wrong_arity("slowlog|get")),
+        [count] => parse(count)?,
+        _ => return Err(wrong_subcommand_arity("SLOWLOG", "GET")),
     };
-    if count < -1 {
-        return Err("ERR count should be greater than or equal to -1".into());
-    }
     let log = &context.instance.slowlog;
     let count = usize::try_from(count).unwrap_or(usize::MAX).min(log.len());
     context.replies.array(count);
@@ -46,4 +43,10 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
         context.replies.bulk(&entry.name);
     }
     Ok(())
+}
+
+/// -1: all.
+fn parse(text: &[u8]) -> Result<i64, Failure> {
+    let count = integer::parse(text).filter(|&count| count >= -1);
+    count.ok_or_else(|| "ERR count should be greater than or equal to -1".into())
 }
