@@ -64,14 +64,6 @@ fn info_has_the_fields_of_redis() {
         "hz",
         "configured_hz",
         "lru_clock",
-        "used_memory_vm_eval",
-        "used_memory_lua_human",
-        "used_memory_scripts_eval",
-        "used_memory_vm_functions",
-        "used_memory_vm_total",
-        "used_memory_vm_total_human",
-        "used_memory_functions",
-        "used_memory_scripts_human",
         "expired_stale_perc",
         "expired_time_cap_reached_count",
         "expire_cycle_cpu_milliseconds",
@@ -79,8 +71,6 @@ fn info_has_the_fields_of_redis() {
         "total_writes_processed",
         "reply_buffer_shrinks",
         "dump_payload_sanitizations",
-        "io_threaded_reads_processed",
-        "io_threaded_writes_processed",
         "reply_buffer_expands",
     ];
     fn fields(page: &str) -> Vec<(String, String)> {
@@ -124,6 +114,27 @@ fn info_has_the_fields_of_redis() {
     assert!(figure("memory", "used_memory_peak") >= used);
     assert!(figure("memory", "allocator_frag_ratio") >= 1.0);
     assert!(figure("memory", "used_memory_dataset_perc") > 50.0);
+    // Hardly anything is stored, and nothing was deleted.
+    for ratio in ["mem_fragmentation_ratio", "allocator_rss_ratio"] {
+        let ratio = figure("memory", ratio);
+        assert!((1.0..1.5).contains(&ratio), "{ratio}");
+    }
+}
+
+/// `1.72M`, as parsers of Redis's INFO expect.
+#[test]
+fn sizes_for_people_are_as_redis_writes_them() {
+    let server = start(Settings::default());
+    let page = ask(&mut server.client(), "INFO memory");
+    let human = page.lines().filter_map(|line| line.split_once("_human:"));
+    assert_eq!(human.clone().count(), 8);
+    for (field, text) in human {
+        let number = text.trim_end_matches(['B', 'K', 'M', 'G', 'T']);
+        let decimals = number.split_once('.').map_or(0, |(_, behind)| behind.len());
+        assert_eq!(text.len(), number.len() + 1, "{field}:{text}");
+        assert!(number.parse::<f64>().is_ok(), "{field}:{text}");
+        assert_eq!(decimals, if text.ends_with('B') { 0 } else { 2 }, "{text}");
+    }
 }
 
 /// Whoever answers, each command is counted once.

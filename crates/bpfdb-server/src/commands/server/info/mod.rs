@@ -1,8 +1,9 @@
 //! INFO: sections of lines `field:value`, with Redis's names where the meaning
 //! is Redis's, so that exporters and clients can read them.
 
+mod memory;
+
 use std::fmt::{Display, Write as _};
-use std::fs;
 
 use bpfdb::Stats;
 use nix::sys::resource::{UsageWho, getrusage};
@@ -12,7 +13,6 @@ use super::super::prelude::*;
 use crate::counted::Counted;
 use crate::instance::{Instance, Rate};
 use crate::server::REDIS_VERSION;
-use crate::settings::Size;
 
 pub(crate) static COMMAND: Command = Command {
     name: "info",
@@ -83,7 +83,7 @@ impl Clients {
 static SECTIONS: &[Section] = &[
     Section { name: "server", title: "Server", default: true, write: server },
     Section { name: "clients", title: "Clients", default: true, write: clients },
-    Section { name: "memory", title: "Memory", default: true, write: memory },
+    Section { name: "memory", title: "Memory", default: true, write: memory::memory },
     Section { name: "persistence", title: "Persistence", default: true, write: persistence },
     Section { name: "stats", title: "Stats", default: true, write: stats },
     Section { name: "replication", title: "Replication", default: true, write: replication },
@@ -209,95 +209,6 @@ fn clients(page: &mut Page, source: &Source<'_>) {
     ]);
 }
 
-fn memory(page: &mut Page, source: &Source<'_>) {
-    let (stats, instance) = (source.stats, source.instance);
-    let of_clients = instance.statistics.client_memory.get();
-    let used = stats.memory_used() + of_clients;
-    let peak = instance.memory_peak.max(used);
-    let resident = stats.memory_added() + resident().unwrap_or(0);
-    let limit = stats.segments_max * bpfdb::SEGMENT_SIZE;
-    let machine = nix::sys::sysinfo::sysinfo().map_or(0, |info| info.ram_total());
-    page.lines(&[
-        ("used_memory", &used),
-        ("used_memory_human", &Size(used)),
-        ("used_memory_rss", &resident),
-        ("used_memory_rss_human", &Size(resident)),
-        ("used_memory_peak", &peak),
-        ("used_memory_peak_human", &Size(peak)),
-        ("used_memory_peak_perc", &percent(used, peak)),
-        ("used_memory_overhead", &of_clients),
-        ("used_memory_startup", &instance.memory_at_start),
-        ("used_memory_dataset", &stats.memory_used()),
-        (
-            "used_memory_dataset_perc",
-            &percent(stats.memory_used(), used),
-        ),
-        ("total_system_memory", &machine),
-        ("total_system_memory_human", &Size(machine)),
-        ("used_memory_lua", &0),
-        ("used_memory_scripts", &0),
-        ("number_of_cached_scripts", &0),
-        ("number_of_functions", &0),
-        ("number_of_libraries", &0),
-        ("maxmemory", &limit),
-        ("maxmemory_human", &Size(limit)),
-        ("maxmemory_policy", &"noeviction"),
-        ("mem_fragmentation_ratio", &ratio(resident, used)),
-        ("mem_fragmentation_bytes", &less(resident, used)),
-        ("mem_not_counted_for_evict", &0),
-        ("mem_replication_backlog", &0),
-        ("mem_total_replication_buffers", &0),
-        ("mem_clients_normal", &of_clients),
-        ("mem_clients_slaves", &0),
-        ("mem_cluster_links", &0),
-        ("mem_aof_buffer", &0),
-        ("mem_allocator", &"bpfdb"),
-        ("active_defrag_running", &0),
-        ("lazyfree_pending_objects", &0),
-        ("lazyfreed_objects", &0),
-    ]);
-    allocator(page, stats, resident);
-}
-
-/// Slots in use, the pages that they and the index take, and what the kernel gave.
-fn allocator(page: &mut Page, stats: &Stats, resident: u64) {
-    let slots = |class: &bpfdb::Class| class.used * u64::from(class.size);
-    let index = stats.index_pages * u64::from(bpfdb::abi::BPFDB_PAGE_SIZE);
-    let allocated = stats.classes.iter().map(slots).sum::<u64>() + index;
-    let (active, added) = (stats.memory_used(), stats.memory_added());
-    page.lines(&[
-        ("allocator_allocated", &allocated),
-        ("allocator_active", &active),
-        ("allocator_resident", &added),
-        ("allocator_frag_ratio", &ratio(active, allocated)),
-        ("allocator_frag_bytes", &less(active, allocated)),
-        ("allocator_rss_ratio", &ratio(added, active)),
-        ("allocator_rss_bytes", &less(added, active)),
-        ("rss_overhead_ratio", &ratio(resident, added)),
-        ("rss_overhead_bytes", &less(resident, added)),
-    ]);
-}
-
-fn ratio(a: u64, b: u64) -> String {
-    format!("{:.2}", a as f64 / b.max(1) as f64)
-}
-
-fn percent(a: u64, b: u64) -> String {
-    format!("{:.2}%", 100.0 * a as f64 / b.max(1) as f64)
-}
-
-fn less(a: u64, b: u64) -> i128 {
-    i128::from(a) - i128::from(b)
-}
-
-/// Memory of this process that is in the machine's, bytes.
-fn resident() -> Option<u64> {
-    let text = fs::read_to_string("/proc/self/status").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kib * 1024)
-}
-
 /// Nothing is ever saved.
 fn persistence(page: &mut Page, source: &Source<'_>) {
     let operations = &source.stats.counters.operations;
@@ -402,6 +313,8 @@ fn stats(page: &mut Page, source: &Source<'_>) {
         ("tracking_total_items", &0),
         ("tracking_total_prefixes", &0),
         ("unexpected_error_replies", &0),
+        ("io_threaded_reads_processed", &0),
+        ("io_threaded_writes_processed", &0),
         (
             "total_error_replies",
             &(kernel.errors() + s.error_replies.get()),
