@@ -49,6 +49,7 @@ missing_packages() {
 	have gcc || echo gcc libc6-dev
 	have redis-server || echo redis-server
 	have redis-benchmark || echo redis-tools
+	have prometheus-redis-exporter || echo prometheus-redis-exporter
 	have ip || echo iproute2
 	python3 -c 'import venv, ensurepip' 2>/dev/null || echo python3-venv
 	have node || echo nodejs
@@ -88,8 +89,8 @@ first_of() {
 	die "none of these packages is in the archive: $*"
 }
 
-# A Redis server is for tests and comparison only: it must not take the port,
-# neither now nor after a restart.
+# A Redis server and its exporter are for tests and comparison only: they must not
+# take their ports, neither now nor after a restart.
 install_redis() {
 	policy=/usr/sbin/policy-rc.d
 	ours=
@@ -103,7 +104,9 @@ install_redis() {
 	if [ -n "$ours" ]; then as_root rm -f "$policy"; fi
 	[ -z "$failed" ] || die "could not install $*"
 	if [ -d /run/systemd/system ]; then
-		as_root systemctl disable --now redis-server >/dev/null 2>&1 || true
+		for service in "$@"; do
+			as_root systemctl disable --now "$service" >/dev/null 2>&1 || true
+		done
 	fi
 }
 
@@ -130,8 +133,8 @@ install() {
 	fi
 	have apt-get || die "cannot install on this distribution (it has no apt-get). Needed:" \
 		"clang >= $CLANG_MIN with libclang and clang-format, libelf and zlib headers," \
-		"pkg-config, make, gcc, redis, iproute2, python3 with venv, node >= 20 with npm," \
-		"go >= 1.24, Rust >= 1.$RUST_MIN"
+		"pkg-config, make, gcc, redis, prometheus-redis-exporter, iproute2," \
+		"python3 with venv, node >= 20 with npm, go >= 1.24, Rust >= 1.$RUST_MIN"
 	say "reading the package lists"
 	as_root apt-get update -qq
 	packages= redis= rust=
@@ -142,7 +145,7 @@ install() {
 		CLANG_FORMAT)
 			packages="$packages $(first_of clang-format-22 clang-format-19 clang-format)"
 			;;
-		redis-*) redis="$redis $name" ;;
+		redis-* | prometheus-redis-exporter) redis="$redis $name" ;;
 		RUST) rust=yes ;;
 		*) packages="$packages $name" ;;
 		esac

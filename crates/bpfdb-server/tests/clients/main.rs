@@ -3,6 +3,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod exporter;
 mod go_redis;
 mod install;
 mod node;

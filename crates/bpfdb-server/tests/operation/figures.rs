@@ -70,7 +70,6 @@ fn info_has_the_fields_of_redis() {
         "total_reads_processed",
         "total_writes_processed",
         "reply_buffer_shrinks",
-        "dump_payload_sanitizations",
         "reply_buffer_expands",
     ];
     fn fields(page: &str) -> Vec<(String, String)> {

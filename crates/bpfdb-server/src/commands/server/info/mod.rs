@@ -313,6 +313,7 @@ fn stats(page: &mut Page, source: &Source<'_>) {
         ("tracking_total_items", &0),
         ("tracking_total_prefixes", &0),
         ("unexpected_error_replies", &0),
+        ("dump_payload_sanitizations", &0),
         ("io_threaded_reads_processed", &0),
         ("io_threaded_writes_processed", &0),
         (
