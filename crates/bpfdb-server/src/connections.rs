@@ -1,5 +1,6 @@
 //! The kernel's view of the connections: its map, mapped into this process.
 
+use std::cell::Cell;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::{self, NonNull};
@@ -38,6 +39,9 @@ impl Arrived {
 pub(crate) struct Connections {
     start: NonNull<u8>,
     entries: u32,
+    /// Of each connection: its cookie, and what the kernel had answered when it was handed
+    /// back.
+    handed_back: Vec<Cell<(u64, u64)>>,
 }
 
 impl Connections {
@@ -59,6 +63,7 @@ impl Connections {
         Ok(Self {
             start: NonNull::new(start.cast()).expect("mmap does not return NULL"),
             entries,
+            handed_back: vec![Cell::default(); entries as usize],
         })
     }
 
@@ -108,6 +113,43 @@ impl Connections {
         arrived.saturating_sub(self.answered(index) + consumed)
     }
 
+    /// The same, as far as the daemon has said what it has taken in.
+    pub(crate) fn unanswered(&self, index: u32) -> u64 {
+        // SAFETY: as above.
+        let consumed = self.word(unsafe { &raw mut (*self.at(index)).consumed });
+        self.waiting(index, consumed.load(Ordering::Relaxed))
+    }
+
+    /// What the kernel executed last, if it did anything since it has the connection:
+    /// one of enum bpfdb_command.
+    pub(crate) fn last_command(&self, index: u32) -> Option<u32> {
+        let (cookie, before) = self.handed_back[index as usize].get();
+        // Else it is of a connection that is gone.
+        let before = if cookie == self.cookie(index) {
+            before
+        } else {
+            0
+        };
+        // SAFETY: as above.
+        let command = unsafe { AtomicU32::from_ptr(&raw mut (*self.at(index)).command) };
+        (self.answers(index) != before).then(|| command.load(Ordering::Relaxed))
+    }
+
+    fn cookie(&self, index: u32) -> u64 {
+        // SAFETY: as above.
+        self.word(unsafe { &raw mut (*self.at(index)).cookie })
+            .load(Ordering::Relaxed)
+    }
+
+    /// Changes whenever the kernel answers: bytes of requests that came through TCP, and
+    /// requests answered in the client's own send().
+    fn answers(&self, index: u32) -> u64 {
+        // SAFETY: as above.
+        let local = self.word(unsafe { &raw mut (*self.at(index)).local });
+        self.answered(index)
+            .wrapping_add(local.load(Ordering::Relaxed))
+    }
+
     /// The kernel keeps the beginning of a request until its rest arrives.
     pub(crate) fn is_assembling(&self, index: u32) -> bool {
         // SAFETY: as above.
@@ -146,6 +188,7 @@ impl Connections {
     /// been answered by one of us; `sent` are the bytes that we sent, ever.
     pub(crate) fn hand_back(&self, index: u32, consumed: u64, sent: u64) -> bool {
         let all = self.answered(index) + consumed;
+        self.handed_back[index as usize].set((self.cookie(index), self.answers(index)));
         // SAFETY: as above.
         self.word(unsafe { &raw mut (*self.at(index)).sent })
             .store(sent, Ordering::Release);

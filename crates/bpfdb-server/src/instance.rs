@@ -13,10 +13,12 @@ use std::time::{Duration, Instant};
 use bpfdb::Stats;
 
 use crate::authentication::Users;
+use crate::connections::Connections;
 use crate::counted::Counted;
+use crate::error::Result;
 use crate::latency::Latency;
 use crate::pause::Pause;
-use crate::programs::Gate;
+use crate::programs::{Gate, Programs};
 use crate::server::Options;
 use crate::settings::{Change, ConfigFile, LogLevel, Settings};
 use crate::slowlog::{Slowlog, unix_seconds};
@@ -34,6 +36,8 @@ pub(crate) struct Instance {
     set_log_level: fn(LogLevel),
     pub(crate) users: Users,
     gate: Gate,
+    /// What the kernel does with the connections.
+    pub(crate) kernel: Rc<Connections>,
     pub(crate) pause: Pause,
     turn: Rc<()>,
     pub(crate) stopper: Stopper,
@@ -67,13 +71,13 @@ pub(crate) struct Instance {
 impl Instance {
     pub(crate) fn new(
         options: &Options,
-        gate: Gate,
+        programs: &Programs,
         stopper: Stopper,
         address: SocketAddr,
         statistics: Arc<Statistics>,
         base: Counted,
-        clients_max: u32,
-    ) -> Self {
+    ) -> Result<Self> {
+        let clients_max = programs.connections.len();
         let mut settings = options.settings.clone();
         settings.max_clients = settings.max_clients.min(clients_max);
         let instance = Self {
@@ -81,7 +85,8 @@ impl Instance {
             file: options.file.clone(),
             set_log_level: options.set_log_level,
             users: Users::new(&options.settings.require_pass.0),
-            gate,
+            gate: programs.gate()?,
+            kernel: Rc::clone(&programs.connections),
             pause: Pause::default(),
             turn: Rc::new(()),
             stopper,
@@ -105,7 +110,7 @@ impl Instance {
             clients_max,
         };
         instance.gate.close(instance.users.must_authenticate());
-        instance
+        Ok(instance)
     }
 
     /// May this client do more than say who it is?

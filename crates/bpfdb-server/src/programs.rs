@@ -72,7 +72,7 @@ impl Gate {
 const _: () = assert!(size_of::<abi::bpfdb_gate>() == 8);
 
 pub(crate) struct Programs {
-    pub(crate) connections: Connections,
+    pub(crate) connections: Rc<Connections>,
     cookies: MapHandle,
     release: bpfdb::Program,
     ring: RingBuffer<'static>,
@@ -102,7 +102,10 @@ impl Programs {
         set_port(&mut object, port)?;
         engine.adopt(&mut object)?;
         let object = object.load().map_err(bpf("load the network programs"))?;
-        let connections = Connections::map(map(&object, "connections")?.as_fd(), sessions)?;
+        let connections = Rc::new(Connections::map(
+            map(&object, "connections")?.as_fd(),
+            sessions,
+        )?);
         let (ring, received) = ring(&object)?;
         let accept = attach(&object, cgroup)?;
         let accept_ends = first_and_last(&accept)?;

@@ -112,13 +112,12 @@ impl Server {
             .transpose()?;
         let mut instance = Instance::new(
             options,
-            programs.gate()?,
+            &programs,
             Stopper::new()?,
             address,
             statistics,
             Counted::of(&engine.stats()?),
-            sessions,
-        );
+        )?;
         instance.memory_at_start = engine.memory_used();
         instance.metrics_address = metrics.as_ref().map(|metrics| metrics.address);
         let unix = settings

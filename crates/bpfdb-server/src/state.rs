@@ -78,6 +78,17 @@ pub(crate) struct ConnectionState {
     /// Bytes kept of requests, and of replies.
     pub(crate) input: usize,
     pub(crate) output: usize,
+    /// When it was looked at last.
+    pub(crate) waiting: Waiting,
+}
+
+/// What was under way at one moment, bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Waiting {
+    /// Of requests that nobody has answered.
+    pub(crate) requests: usize,
+    /// Of replies that were not sent.
+    pub(crate) replies: usize,
 }
 
 impl ConnectionState {
@@ -106,6 +117,7 @@ impl ConnectionState {
             refused: 0,
             input: 0,
             output: 0,
+            waiting: Waiting::default(),
         }
     }
 

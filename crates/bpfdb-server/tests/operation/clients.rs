@@ -83,6 +83,51 @@ fn clients_are_listed_and_killed() {
     assert!(a.is_closed());
 }
 
+/// What the kernel answers, user space does not see; CLIENT LIST looks it up.
+#[test]
+fn what_the_kernel_does_is_listed() {
+    let server = start(Settings::default());
+    let (mut a, mut b) = (server.client(), server.client());
+    a.say("PING");
+    b.say("CLIENT SETNAME bee");
+    let mut line = |wanted: &str| {
+        let mut found = String::new();
+        wait_until(wanted, || {
+            let list = ask(&mut a, "CLIENT LIST");
+            let of_bee = list.lines().find(|line| line.contains("name=bee"));
+            found = of_bee.unwrap_or_default().to_owned();
+            found.contains(wanted)
+        });
+        found
+    };
+    line("cmd=client|setname ");
+    // User space keeps a connection after a command of its own, up to one of the kernel's.
+    b.say("SET a 1 KEEPTTL KEEPTTL");
+    b.say("GET a");
+    line("cmd=get ");
+    b.say("INCR a");
+    let after = line("cmd=incr ");
+    for part in [" idle=0 ", " qbuf=0 ", " obl=0 ", " omem=0 "] {
+        assert!(after.contains(part), "{part} in {after}");
+    }
+    // Half a request is kept, by whomever.
+    b.send(b"*2\r\n$3\r\nGET\r\n$1");
+    let half = line(" qbuf=15 ");
+    assert!(half.contains(" obl=0 "), "{half}");
+    b.send(b"\r\na\r\n");
+    assert_eq!(b.reply(), b"$1\r\n2\r\n");
+    line("cmd=get ");
+    // Somebody else has its place then: nothing is left of it.
+    let peer = b.stream.local_addr().expect("an address");
+    assert_eq!(a.say(&format!("CLIENT KILL {peer}")), "+OK\r\n");
+    assert!(b.is_closed());
+    let mut c = server.client();
+    c.say("GET a");
+    wait_until("it is known", || {
+        ask(&mut a, "CLIENT LIST").contains("cmd=get ")
+    });
+}
+
 #[test]
 fn replies_can_be_turned_off() {
     let server = start(Settings::default());

@@ -2,6 +2,7 @@
 
 use super::super::super::prelude::*;
 use super::list::describe;
+use crate::state::Waiting;
 
 pub(crate) static COMMAND: Command = Command {
     name: "client|info",
@@ -18,6 +19,8 @@ pub(crate) static COMMAND: Command = Command {
 };
 
 fn run(context: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {
+    // What it has asked for is being answered.
+    context.connection.waiting = Waiting::default();
     let line = describe(context.connection, context.replies.protocol());
     context.replies.verbatim("txt", &format!("{line}\n"));
     Ok(())

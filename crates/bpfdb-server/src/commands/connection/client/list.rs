@@ -1,11 +1,16 @@
 //! CLIENT LIST.
 
+use std::rc::Rc;
+use std::time::Instant;
+
 use super::super::super::Queue;
 use super::super::super::arguments::{is, syntax_error};
 use super::super::super::job::Later;
 use super::super::super::prelude::*;
+use crate::client::{Client, State};
+use crate::connections::Connections;
 use crate::reply::Protocol;
-use crate::state::ConnectionState;
+use crate::state::{ConnectionState, Waiting};
 
 pub(crate) static COMMAND: Command = Command {
     name: "client|list",
@@ -18,7 +23,7 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale],
     categories: &[Category::Connection],
     tips: &["nondeterministic_output"],
-    differences: "qbuf and omem are what user space keeps; events, rbs and rbp say nothing.",
+    differences: "Where user space serves a connection, qbuf is what it keeps in memory; events, rbs and rbp say nothing.",
     run: |context, _| {
         context.later(Later(run));
         Ok(())
@@ -28,6 +33,7 @@ pub(crate) static COMMAND: Command = Command {
 
 fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     let wanted = filter(arguments)?;
+    look(context);
     let protocol = context.replies.protocol();
     let mut lines = Vec::new();
     if wanted.includes(context.connection.id) {
@@ -48,6 +54,39 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     }
     context.replies.verbatim("txt", &text);
     Ok(())
+}
+
+/// The kernel does not tell what it answers: that is looked up now.
+fn look(context: &mut Context<'_>) {
+    let (kernel, now) = (Rc::clone(&context.instance.kernel), Instant::now());
+    for client in context.clients.iter_mut() {
+        client.look_at_activity(&kernel, now);
+        look_at(client, &kernel);
+    }
+    // What it has asked for is being answered.
+    context.connection.waiting = Waiting::default();
+}
+
+fn look_at(client: &mut Client, kernel: &Connections) {
+    let mut waiting = Waiting {
+        requests: 0,
+        replies: client.unsent(),
+    };
+    if !client.connection.is_unix() {
+        waiting.requests = kernel.unanswered(client.index) as usize;
+    }
+    if client.state == State::Daemon {
+        waiting.requests += client.connection.input;
+    } else if let Some(name) = kernel.last_command(client.index).and_then(kernel_command) {
+        client.connection.command = name;
+    }
+    client.connection.waiting = waiting;
+}
+
+fn kernel_command(number: u32) -> Option<&'static str> {
+    let mut all = bpfdb::figures::COMMANDS.iter();
+    all.find(|&&(_, known)| known == number)
+        .map(|&(name, _)| name)
 }
 
 enum Wanted {
@@ -122,9 +161,10 @@ pub(crate) fn describe(connection: &ConnectionState, protocol: Protocol) -> Stri
         flags.push('N');
     }
     let queued = connection.queue.as_ref();
+    let waiting = connection.waiting;
     format!(
         "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db=0 sub=0 psub=0 \
-         ssub=0 multi={} qbuf={} qbuf-free=0 argv-mem=0 multi-mem={} rbs=0 rbp=0 obl={} oll=0 \
+         ssub=0 multi={} qbuf={} qbuf-free={} argv-mem=0 multi-mem={} rbs=0 rbp=0 obl={} oll=0 \
          omem={} tot-mem={} events=r cmd={} user=default redir=-1 resp={} lib-name={} lib-ver={}",
         connection.id,
         connection.peer,
@@ -134,10 +174,15 @@ pub(crate) fn describe(connection: &ConnectionState, protocol: Protocol) -> Stri
         connection.since.elapsed().as_secs(),
         connection.active.elapsed().as_secs(),
         queued.map_or(-1, |queue| queue.len() as i64),
-        connection.input,
+        waiting.requests,
+        connection.input.saturating_sub(waiting.requests),
         queued.map_or(0, Queue::memory),
-        connection.output,
-        connection.output,
+        waiting.replies,
+        if waiting.replies > 0 {
+            connection.output
+        } else {
+            0
+        },
         connection.memory(),
         connection.command,
         protocol.version(),
