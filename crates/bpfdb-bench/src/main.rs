@@ -11,9 +11,11 @@
 //! docs.rs      the same tables in docs/benchmarks.md
 //! random.rs    which key is used next
 //! records.rs   what the records are
+//! commit.rs    which source it was
 //! machine.rs   what it runs on
 //! ```
 
+mod commit;
 mod docs;
 mod kernel;
 mod machine;

@@ -7,12 +7,15 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use serde::Serialize;
 
+use crate::commit::Commit;
 use crate::machine::{self, Machine};
 use crate::sample::Sample;
 
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     date: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    commit: Option<Commit>,
     command: Vec<String>,
     machine: Machine,
     rounds: usize,
@@ -24,6 +27,7 @@ impl Report {
     pub(crate) fn new(rounds: usize, quick: bool) -> Self {
         Self {
             date: machine::now(),
+            commit: Commit::checked_out(),
             command: env::args().collect(),
             machine: Machine::this(),
             rounds,
@@ -44,9 +48,12 @@ impl Report {
             processors,
             memory_kib,
         } = &self.machine;
+        let commit = self.commit.as_ref();
+        let commit = commit.map(|commit| format!(", commit {commit}"));
         format!(
-            "{}: Linux {kernel}, {processors} processors ({cpu}), {} GiB, {} rounds{}",
+            "{}{}: Linux {kernel}, {processors} processors ({cpu}), {} GiB, {} rounds{}",
             self.date,
+            commit.unwrap_or_default(),
             memory_kib >> 20,
             self.rounds,
             if self.quick { ", quick" } else { "" }
