@@ -7,6 +7,9 @@ const LEAST: u64 = 2 * bpfdb::SEGMENT_SIZE;
 /// And not more than its addresses can name.
 const MOST: u64 = bpfdb::abi::BPFDB_SEGMENTS_MAX as u64 * bpfdb::SEGMENT_SIZE;
 
+// The help of the setting says so.
+const _: () = assert!(MOST == 64 << 30);
+
 /// Most memory for data and index, bytes; or why the setting is refused.
 pub fn memory_limit(setting: Size) -> Result<u64, String> {
     match setting {
@@ -14,6 +17,10 @@ pub fn memory_limit(setting: Size) -> Result<u64, String> {
         Size(bytes) if bytes < LEAST => Err(format!(
             "maxmemory is {setting}, must be at least {}, or 0 for half of the machine's",
             Size(LEAST)
+        )),
+        Size(bytes) if bytes > MOST => Err(format!(
+            "maxmemory is {setting}, must be at most {}: an engine can name no more",
+            Size(MOST)
         )),
         Size(bytes) => Ok(bytes),
     }
@@ -49,5 +56,8 @@ mod tests {
         for machine in [MOST + 1, 2 * MOST + 2, u64::MAX] {
             assert!(half_of(machine) <= MOST && all_of(machine) == MOST);
         }
+        assert_eq!(memory_limit(Size(MOST)), Ok(MOST));
+        let refused = memory_limit(Size(MOST + 1)).expect_err("too much");
+        assert!(refused.contains("at most 64.0 GiB"), "{refused}");
     }
 }
