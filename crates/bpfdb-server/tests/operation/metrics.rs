@@ -1,6 +1,6 @@
 //! The metrics endpoint.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
@@ -83,4 +83,30 @@ fn metrics_are_served() {
     drop(silent);
     server.stop();
     assert!(is_refused(address));
+}
+
+/// Who has asked nothing yet keeps a thread waiting, up to two seconds; not when the server
+/// stops.
+#[test]
+fn nobody_is_served_after_the_end() {
+    let server = start(Settings {
+        metrics_address: Some(([127, 0, 0, 1], 0).into()),
+        ..Settings::default()
+    });
+    let address = metrics_address(&mut server.client());
+    let mut silent: Vec<TcpStream> = (0..5)
+        .map(|_| TcpStream::connect(address).expect("a connection"))
+        .collect();
+    // In order: the silent ones are being served.
+    http(address, "GET /health HTTP/1.1\r\n\r\n");
+    server.stop();
+    for stream in &mut silent {
+        stream.set_nonblocking(true).expect("set");
+        let end = stream.read(&mut [0; 100]);
+        let closed = match &end {
+            Ok(got) => *got == 0,
+            Err(error) => error.kind() == ErrorKind::ConnectionReset,
+        };
+        assert!(closed, "{end:?}");
+    }
 }
