@@ -3,8 +3,8 @@
 
 # Tests of the server that run both ways: clients served through TCP, and clients
 # answered inside their own send().
-BOTH_WAYS := $(addprefix --test ,blocks clients differential differential_errors generated limits multi protocol \
-	transactions)
+BOTH_WAYS := $(addprefix --test ,blocks clients differential differential_errors generated \
+	groups limits multi protocol transactions)
 
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo -E)
 # Tests and benchmarks load eBPF programs: root runs what cargo built.

@@ -13,6 +13,7 @@
 //! ordinary way; while replies cannot be sent, none are read, and TCP slows the
 //! client down.
 
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Instant;
@@ -20,7 +21,7 @@ use std::time::Instant;
 use bpfdb::{Engine, Session};
 
 use crate::clients::Clients;
-use crate::commands::{self, Context, Running};
+use crate::commands::{self, Context, Group, Remainder, Running};
 use crate::connections::Connections;
 use crate::instance::Instance;
 use crate::poll::{Interest, Source};
@@ -76,6 +77,8 @@ pub(crate) struct Client {
     parser: Parser,
     /// A request that waits for the end of CLIENT PAUSE.
     held: Option<Request>,
+    /// What the parser gave already, before it is asked for more.
+    ahead: VecDeque<Step>,
     /// What is left of a long command.
     running: Option<Running>,
     /// Bytes received here, ever.
@@ -119,6 +122,7 @@ impl Client {
             connection,
             parser: Parser::default(),
             held: None,
+            ahead: VecDeque::new(),
             running: None,
             consumed: 0,
             replies: Replies::default(),
@@ -263,7 +267,7 @@ impl Client {
         if !known
             || tools.instance.pause.is_on()
             || self.connection.slow
-            || !self.parser.is_idle()
+            || !self.is_idle()
             || !self.connection.may_be_handed_back()
         {
             return;
@@ -274,6 +278,11 @@ impl Client {
         if connections.hand_back(self.index, self.consumed, self.replied) {
             self.state = State::Kernel;
         }
+    }
+
+    /// Is all that was received executed, and no request begun?
+    fn is_idle(&self) -> bool {
+        self.parser.is_idle() && self.ahead.is_empty()
     }
 
     fn next(&self) -> Next {
@@ -307,7 +316,10 @@ impl Client {
                     self.connection.close = true;
                     true
                 }
-                Step::Request(request) => self.answer(tools, request),
+                Step::Request(request) => match self.gather(tools, request) {
+                    Ok(group) => self.answer_group(tools, group),
+                    Err(request) => self.answer(tools, request),
+                },
             };
             if self.connection.close {
                 self.state = State::Closing;
@@ -328,10 +340,41 @@ impl Client {
     }
 
     fn next_step(&mut self, tools: &Tools<'_>) -> Step {
-        match self.held.take() {
-            Some(request) => Step::Request(request),
-            None => self.parser.next_step(self.limits(tools.instance)),
+        let held = self.held.take().map(Step::Request);
+        held.or_else(|| self.ahead.pop_front())
+            .unwrap_or_else(|| self.parser.next_step(self.limits(tools.instance)))
+    }
+
+    /// A request with those that have come behind it and can be executed with it; or the
+    /// request, if that is all.
+    fn gather(&mut self, tools: &mut Tools<'_>, request: Request) -> Result<Group, Request> {
+        if self.is_idle() {
+            return Err(request);
         }
+        let mut group = Group::begin(&self.context(tools), request)?;
+        while !group.is_full() {
+            let refused = match self.next_step(tools) {
+                Step::More => break,
+                Step::Request(request) => match group.join(request) {
+                    Ok(()) => continue,
+                    Err(request) => Step::Request(request),
+                },
+                broken => broken,
+            };
+            self.ahead.push_front(refused);
+            break;
+        }
+        group.alone()
+    }
+
+    /// Executes requests, or what of them can be executed now; true if all of them were.
+    fn answer_group(&mut self, tools: &mut Tools<'_>, group: Group) -> bool {
+        let Remainder { running, requests } = group.execute(&mut self.context(tools));
+        for request in requests.into_iter().rev() {
+            self.ahead.push_front(Step::Request(request));
+        }
+        self.running = running;
+        self.running.is_none()
     }
 
     /// Executes a request, or what of it can be executed now; true if all of it was.
@@ -400,7 +443,8 @@ impl Client {
         }
         let held = self.held.as_ref().map_or(0, Request::memory);
         let running = self.running.as_ref().map_or(0, Running::memory);
-        self.connection.input = self.parser.memory() + held + running;
+        let ahead: usize = self.ahead.iter().map(Step::memory).sum();
+        self.connection.input = self.parser.memory() + held + running + ahead;
         self.connection.output = self.output.capacity();
     }
 

@@ -112,6 +112,17 @@ pub enum Step {
     Broken(String),
 }
 
+impl Step {
+    /// Bytes that it takes.
+    pub(crate) fn memory(&self) -> usize {
+        match self {
+            Self::Request(request) => request.memory(),
+            Self::Broken(text) => text.capacity(),
+            Self::More => 0,
+        }
+    }
+}
+
 /// An incremental parser of one connection's bytes.
 #[derive(Debug, Default)]
 pub struct Parser {

@@ -14,11 +14,11 @@ const BUCKETS_MAX: usize = abi::BPFDB_SCAN_BUCKETS_MAX as usize;
 /// Cursors are below this.
 const CURSOR_END: u64 = 1 << (abi::BPFDB_CELL_BITS + abi::BPFDB_DIRECTORY_BITS_MAX);
 
-/// One call of the program.
+/// One call of the program; its keys are in the session's buffer.
 struct Step {
     cursor: u64,
     buckets: usize,
-    keys: Vec<Vec<u8>>,
+    keys: usize,
 }
 
 impl Session {
@@ -32,17 +32,29 @@ impl Session {
     /// transaction it sees what the transaction has written, but keys may come
     /// and go behind it. In a read-only transaction it sees the snapshot.
     pub fn scan(&mut self, cursor: u64, count: usize) -> Result<(u64, Vec<Vec<u8>>), Status> {
-        let wanted = count.max(1);
+        let mut keys = Vec::new();
+        let next = self.scan_each(cursor, count, |key| keys.push(key.to_vec()))?;
+        Ok((next, keys))
+    }
+
+    /// The same, each key shown to `visit`; the next cursor.
+    pub fn scan_each(
+        &mut self,
+        cursor: u64,
+        count: usize,
+        mut visit: impl FnMut(&[u8]),
+    ) -> Result<u64, Status> {
+        let mut wanted = count.max(1);
         let mut buckets = wanted.saturating_mul(BUCKETS_PER_KEY).max(BUCKETS_MAX);
         let mut cursor = cursor;
-        let mut keys = Vec::new();
         loop {
-            let step = self.scan_step(cursor, wanted - keys.len(), buckets)?;
+            let step = self.scan_step(cursor, wanted, buckets)?;
+            self.scanned_keys(step.keys, &mut visit);
             cursor = step.cursor;
-            keys.extend(step.keys);
+            wanted = wanted.saturating_sub(step.keys);
             buckets = buckets.saturating_sub(step.buckets);
-            if cursor == 0 || keys.len() >= wanted || buckets == 0 {
-                return Ok((cursor, keys));
+            if cursor == 0 || wanted == 0 || buckets == 0 {
+                return Ok(cursor);
             }
         }
     }
@@ -55,10 +67,12 @@ impl Session {
         let mut cursor = start;
         let mut ends = 0;
         loop {
-            let mut step = self.scan_step(cursor, 1, BUCKETS_MAX)?;
-            if !step.keys.is_empty() {
-                let any = (random >> 32) as usize % step.keys.len();
-                return Ok(Some(step.keys.swap_remove(any)));
+            let step = self.scan_step(cursor, 1, BUCKETS_MAX)?;
+            if step.keys > 0 {
+                let any = (random >> 32) as usize % step.keys;
+                let mut keys = Vec::with_capacity(step.keys);
+                self.scanned_keys(step.keys, |key| keys.push(key.to_vec()));
+                return Ok(Some(keys.swap_remove(any)));
             }
             cursor = step.cursor;
             ends += u32::from(cursor == 0);
@@ -79,7 +93,7 @@ impl Session {
         Ok(Step {
             cursor: reply.cursor,
             buckets: reply.buckets as usize,
-            keys: self.scanned_keys(reply.keys as usize),
+            keys: reply.keys as usize,
         })
     }
 }

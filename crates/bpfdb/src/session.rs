@@ -2,6 +2,7 @@
 //! in batches.
 
 mod batch;
+mod fetched;
 mod large;
 mod operation;
 mod waiting;
@@ -15,6 +16,7 @@ use crate::error::{Error, Result};
 use crate::{Status, abi};
 
 pub use batch::Batch;
+use fetched::Fetched;
 pub use operation::Operation;
 use operation::Place;
 use waiting::Waiting;
@@ -35,6 +37,7 @@ pub struct Session {
     owned: bool,
     buffer: Buffer,
     waiting: Waiting,
+    fetched: Fetched,
 }
 
 /// The session's io buffer, mapped from the kernel.
@@ -100,6 +103,7 @@ impl Session {
             owned: false,
             buffer,
             waiting: Waiting::default(),
+            fetched: Fetched::default(),
         })
     }
 
@@ -114,6 +118,7 @@ impl Session {
         debug_assert!(!self.waiting.is_open(), "a transaction is ended first");
         // Whatever went wrong: it is not this session's.
         self.waiting.forget();
+        self.fetched.clear();
         self.index = index;
     }
 
@@ -193,6 +198,7 @@ impl Session {
             return self.set_large(key, value, expires_at);
         }
         let operation = Operation::SetEntry(key, value, expires_at);
+        self.fetched.wrote(key, Some((value, expires_at)));
         if self.waiting.is_open() {
             self.later(&operation)
         } else {
@@ -202,6 +208,14 @@ impl Session {
 
     /// Whether there was a value to delete.
     pub fn delete(&mut self, key: &[u8]) -> Result<bool, Status> {
+        let known = self.fetched.presence(key);
+        self.fetched.wrote(key, None);
+        if let Some(present) = known
+            && self.waiting.is_open()
+        {
+            self.later(&Operation::Delete(key))?;
+            return Ok(present);
+        }
         self.single(&Operation::Delete(key))
             .map(|status| status == Status::Found)
     }
@@ -217,6 +231,7 @@ impl Session {
             self.waiting.forget();
             return refused;
         }
+        self.fetched.clear();
         let outcome = self.single(&Operation::Commit).map(drop);
         // What waited has failed, and COMMIT was not executed.
         if outcome.is_err() && waited {
@@ -231,6 +246,7 @@ impl Session {
     pub fn rollback(&mut self) -> Result<(), Status> {
         let known = self.waiting.close();
         self.waiting.forget();
+        self.fetched.clear();
         if known {
             self.single(&Operation::Rollback).map(drop)
         } else {
@@ -455,21 +471,19 @@ impl Session {
         }
     }
 
-    /// The keys that a step of a scan left in the buffer.
-    pub(crate) fn scanned_keys(&self, count: usize) -> Vec<Vec<u8>> {
+    /// Shows the keys that a step of a scan left in the buffer.
+    pub(crate) fn scanned_keys(&self, count: usize, mut visit: impl FnMut(&[u8])) {
         let mut at = size_of::<abi::bpfdb_scan>();
-        (0..count)
-            .map(|_| {
-                // SAFETY: the program wrote `count` keys of at most KEY_MAX bytes.
-                unsafe {
-                    let start = self.buffer.0.add(at);
-                    let len = start.cast::<u64>().read_unaligned() as usize;
-                    let len = len.min(abi::BPFDB_KEY_MAX as usize);
-                    at += 8 + len.next_multiple_of(8);
-                    std::slice::from_raw_parts(start.add(8), len).to_vec()
-                }
-            })
-            .collect()
+        for _ in 0..count {
+            // SAFETY: the program wrote `count` keys of at most KEY_MAX bytes.
+            let key = unsafe {
+                let start = self.buffer.0.add(at);
+                let len = start.cast::<u64>().read_unaligned() as usize;
+                std::slice::from_raw_parts(start.add(8), len.min(abi::BPFDB_KEY_MAX as usize))
+            };
+            at += 8 + key.len().next_multiple_of(8);
+            visit(key);
+        }
     }
 
     fn status(&self, place: Place) -> Status {

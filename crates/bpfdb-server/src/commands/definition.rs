@@ -33,6 +33,7 @@ pub(crate) struct Command {
     pub(crate) differences: &'static str,
     /// Queued between MULTI and EXEC; else run at once there too.
     pub(crate) queued: bool,
+    pub(crate) grouped: Grouped,
     /// Its arguments may be passwords: not kept for SLOWLOG.
     pub(crate) secret: bool,
     pub(crate) subcommands: &'static [&'static Command],
@@ -57,6 +58,7 @@ impl Command {
         path: Path::UserSpace,
         differences: "",
         queued: true,
+        grouped: Grouped::No,
         secret: false,
         subcommands: &[],
         run: only_subcommands,
@@ -113,6 +115,18 @@ pub(crate) enum Path {
     /// The kernel, as long as the request has the plain form; user space else.
     Kernel,
     UserSpace,
+}
+
+/// May it be executed in one transaction with its neighbours in a pipeline
+/// (`group.rs`)? What it does is done by the session, and by its reply; with a text for a
+/// failure it has written nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Grouped {
+    No,
+    /// It reads its keys: those that it writes by `head_for_update` or `entry_for_update`.
+    Reads,
+    /// It writes whatever there is.
+    Writes,
 }
 
 /// Redis's groups of commands.

@@ -29,14 +29,7 @@ pub(crate) fn execute(context: &mut Context<'_>, request: Request) -> Option<Run
                 && outcome.is_ok()
             {
                 let short = job.is_short();
-                let running = Running {
-                    job,
-                    command: call.command,
-                    request,
-                    name_words: call.name_words,
-                    spent,
-                    patience: Patience::default(),
-                };
+                let running = Running::new(job, call, request, spent);
                 return if short {
                     running.go_on(context)
                 } else {
@@ -183,8 +176,8 @@ pub(super) fn observe(
         .observe(time, words, peer, &connection.name);
 }
 
-/// Runs a command and counts it; with the time that it took. One that goes on in
-/// steps is executed to its end `at_once`, or left in `context.job` and not counted.
+/// Runs a command once; with the time that it took. One that goes on in steps is executed
+/// to its end `at_once`, or left in `context.job`.
 pub(super) fn timed(
     context: &mut Context<'_>,
     command: &Command,
@@ -199,11 +192,7 @@ pub(super) fn timed(
         outcome = all_steps(context, arguments);
     }
     let outcome = outcome.map_err(|failure| atomic::settled(context.session, failure));
-    let time = start.elapsed();
-    if context.job.is_none() {
-        count(context, command, time, outcome.is_err());
-    }
-    (outcome, time)
+    (outcome, start.elapsed())
 }
 
 /// What a command has left to be done, while nobody else is served.
@@ -274,13 +263,17 @@ fn patiently(
     loop {
         let (outcome, time) = timed(context, command, words, false);
         sum += time;
-        let Err(Failure::Engine(status)) = outcome else {
-            return (outcome, sum);
-        };
-        if atomic::has_failed(context.session) || !patience.wait(status) {
-            return (outcome, sum);
+        if let Err(Failure::Engine(status)) = outcome
+            && !atomic::has_failed(context.session)
+            && patience.wait(status)
+        {
+            context.replies.truncate(start);
+            continue;
         }
-        context.replies.truncate(start);
+        if context.job.is_none() {
+            count(context, command, sum, outcome.is_err());
+        }
+        return (outcome, sum);
     }
 }
 

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use super::definition::{Command, Run};
 use super::execute::{self, Patience};
+use super::table::Call;
 use super::{Context, Failure, atomic};
 use crate::request::Request;
 
@@ -64,15 +65,27 @@ impl Job for Later {
 /// A job on its way.
 #[derive(Debug)]
 pub(crate) struct Running {
-    pub(super) job: Box<dyn Job>,
-    pub(super) command: &'static Command,
-    pub(super) request: Request,
-    pub(super) name_words: usize,
-    pub(super) spent: Duration,
-    pub(super) patience: Patience,
+    job: Box<dyn Job>,
+    command: &'static Command,
+    request: Request,
+    name_words: usize,
+    spent: Duration,
+    patience: Patience,
 }
 
 impl Running {
+    /// A job that a command has left, after so much time.
+    pub(super) fn new(job: Box<dyn Job>, call: Call, request: Request, spent: Duration) -> Self {
+        Self {
+            job,
+            command: call.command,
+            request,
+            name_words: call.name_words,
+            spent,
+            patience: Patience::default(),
+        }
+    }
+
     pub(crate) fn memory(&self) -> usize {
         self.request.memory() + self.job.memory()
     }

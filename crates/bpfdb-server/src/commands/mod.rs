@@ -10,6 +10,7 @@
 //! atomic.rs       the transaction in which a command runs
 //! arguments.rs    what arguments mean
 //! expiry.rs       when a value expires
+//! group.rs        requests of a pipeline in one transaction
 //! help.rs         the replies to HELP
 //! update.rs       one key that is read and written back
 //! many.rs         values of many keys at one moment
@@ -23,6 +24,7 @@ mod connection;
 mod definition;
 mod execute;
 mod expiry;
+mod group;
 mod help;
 mod job;
 mod keys;
@@ -39,6 +41,7 @@ use bpfdb::{Engine, Session, Status};
 
 pub(crate) use connection::describe;
 pub(crate) use execute::{execute, is_paused};
+pub(crate) use group::{Group, Remainder};
 pub(crate) use job::{Job, Running};
 pub use page::page;
 pub(crate) use table::names;
@@ -54,7 +57,9 @@ const REPLY_MAX: usize = 640 << 20;
 
 /// What most commands need.
 mod prelude {
-    pub(super) use super::definition::{Category, Command, Flag, Group, KeyFlags, Keys, Path};
+    pub(super) use super::definition::{
+        Category, Command, Flag, Group, Grouped, KeyFlags, Keys, Path,
+    };
     pub(super) use super::job::{Job, Progress};
     pub(super) use super::{Context, Failure, Outcome};
 }

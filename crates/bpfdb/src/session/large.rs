@@ -45,16 +45,12 @@ impl Session {
     }
 
     fn read_head(&mut self, operation: &Operation<'_>) -> Result<Option<Head>, Status> {
+        if let Some(known) = self.fetched.find(operation) {
+            return Ok(known.map(Head::from));
+        }
         let (status, place) = self.single_at(operation)?;
         Ok(match status {
-            Status::Found => {
-                let entry = self.entry_at(place);
-                Some(Head {
-                    len: entry.value.len() as u64,
-                    expires_at: entry.expires_at,
-                    value: Some(entry.value),
-                })
-            }
+            Status::Found => Some(self.entry_at(place).into()),
             Status::FoundLarge => {
                 let found = self.found(place);
                 Some(Head {
@@ -128,15 +124,13 @@ impl Session {
         operation: &Operation<'_>,
         mut range: impl FnMut(u64) -> Range<u64>,
     ) -> Result<Option<(Entry, u64)>, Status> {
+        if let Some(known) = self.fetched.find(operation) {
+            return Ok(known.map(|entry| part_of(entry, &mut range)));
+        }
         for _ in 0..TRIES {
             let (status, place) = self.single_at(operation)?;
             match status {
-                Status::Found => {
-                    let mut entry = self.entry_at(place);
-                    let len = entry.value.len() as u64;
-                    cut(&mut entry.value, range(len));
-                    return Ok(Some((entry, len)));
-                }
+                Status::Found => return Ok(Some(part_of(self.entry_at(place), &mut range))),
                 Status::FoundLarge => {
                     let found = self.found(place);
                     let Some(value) = self.read_large(operation.key(), found, range(found.len))?
@@ -253,6 +247,7 @@ impl Session {
     /// SET of the value that was built, or shared, of this length.
     fn take_large(&mut self, key: &[u8], len: u64, expires_at: Option<u64>) -> Result<(), Status> {
         self.flush()?;
+        self.fetched.forget(key);
         // Not patient: after an Error the value is gone.
         self.patiently(false, |session| {
             let operation = Operation::SetEntry(key, &[], expires_at);
@@ -319,6 +314,16 @@ impl Session {
     }
 }
 
+impl From<Entry> for Head {
+    fn from(entry: Entry) -> Self {
+        Self {
+            len: entry.value.len() as u64,
+            expires_at: entry.expires_at,
+            value: Some(entry.value),
+        }
+    }
+}
+
 impl<'a> Step<'a> {
     fn new(operation: u32, key: &'a [u8]) -> Self {
         Self {
@@ -330,6 +335,13 @@ impl<'a> Step<'a> {
             offset: 0,
         }
     }
+}
+
+/// The part of a value that is asked for, and how long all of it is.
+fn part_of(mut entry: Entry, range: &mut impl FnMut(u64) -> Range<u64>) -> (Entry, u64) {
+    let len = entry.value.len() as u64;
+    cut(&mut entry.value, range(len));
+    (entry, len)
 }
 
 /// What of `value` is in the range.

@@ -21,6 +21,7 @@ pub(crate) static COMMAND: Command = Command {
         Keys::at(2, &["OW", "update"]),
     ],
     differences: "There is one database, 0.",
+    grouped: Grouped::Reads,
     run,
     ..Command::BASE
 };

@@ -65,12 +65,11 @@ impl Job for Listing {
         if self.replying {
             return Ok(self.reply(context));
         }
-        let (next, keys) = context.session.scan(self.cursor, STEP)?;
-        for key in keys {
-            if glob::matches(&arguments[0], &key) {
+        let next = (context.session).scan_each(self.cursor, STEP, |key| {
+            if glob::matches(&arguments[0], key) {
                 self.add(key);
             }
-        }
+        })?;
         if self.bytes > REPLY_MAX {
             return Err("ERR reply is longer than 640 MiB; use SCAN".into());
         }
@@ -90,10 +89,10 @@ impl Job for Listing {
 }
 
 impl Listing {
-    fn add(&mut self, key: Vec<u8>) {
-        let set = self.hasher.hash_one(&key) as usize % SETS;
+    fn add(&mut self, key: &[u8]) {
+        let set = self.hasher.hash_one(key) as usize % SETS;
         let len = key.len() + b"$512\r\n\r\n".len();
-        if self.found[set].insert(key) {
+        if self.found[set].insert(key.to_vec()) {
             self.bytes += len;
         }
     }

@@ -30,6 +30,7 @@ pub(crate) static ENCODING: Command = Command {
     tips: &["nondeterministic_output"],
     keys: &[Keys::at(2, &["RO"])],
     differences: "What Redis would say of a value that was just set.",
+    grouped: Grouped::Reads,
     run: encoding,
     ..Command::BASE
 };
@@ -46,6 +47,7 @@ pub(crate) static FREQ: Command = Command {
     categories: &[Category::Keyspace],
     tips: &["nondeterministic_output"],
     keys: &[Keys::at(2, &["RO"])],
+    grouped: Grouped::Reads,
     run: freq,
     ..Command::BASE
 };
@@ -77,6 +79,7 @@ pub(crate) static IDLETIME: Command = Command {
     tips: &["nondeterministic_output"],
     keys: &[Keys::at(2, &["RO"])],
     differences: "Accesses are not recorded: an error.",
+    grouped: Grouped::Reads,
     run: idletime,
     ..Command::BASE
 };
@@ -94,6 +97,7 @@ pub(crate) static REFCOUNT: Command = Command {
     tips: &["nondeterministic_output"],
     keys: &[Keys::at(2, &["RO"])],
     differences: "Always 1: values are not shared.",
+    grouped: Grouped::Reads,
     run: refcount,
     ..Command::BASE
 };

@@ -16,6 +16,7 @@ pub(crate) static COMMAND: Command = Command {
     tips: &["nondeterministic_output"],
     keys: &[Keys::at(1, &["RO", "access"])],
     path: Path::Kernel,
+    grouped: Grouped::Reads,
     run,
     ..Command::BASE
 };

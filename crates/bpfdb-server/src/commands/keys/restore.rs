@@ -17,6 +17,7 @@ pub(crate) static COMMAND: Command = Command {
     categories: &[Category::Keyspace, Category::Dangerous],
     keys: &[Keys::at(1, &["OW", "update"])],
     differences: "Strings only. IDLETIME and FREQ are checked and have no effect.",
+    grouped: Grouped::Reads,
     run,
     ..Command::BASE
 };

@@ -3,6 +3,7 @@
 use super::super::arguments::{is, number, syntax_error};
 use super::super::prelude::*;
 use crate::glob;
+use crate::reply::Replies;
 
 /// Keys at a time, whatever COUNT says: others wait meanwhile.
 const COUNT_MAX: i64 = 4096;
@@ -94,13 +95,17 @@ fn cursor(text: &[u8]) -> Result<u64, Failure> {
 fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     let cursor = cursor(&arguments[0])?;
     let options = Options::parse(&arguments[1..])?;
-    let (next, mut keys) = context.session.scan(cursor, options.count)?;
-    keys.retain(|key| options.wants(key));
+    let mut keys = Replies::new(context.replies.protocol());
+    let mut count = 0;
+    let next = (context.session).scan_each(cursor, options.count, |key| {
+        if options.wants(key) {
+            keys.bulk(key);
+            count += 1;
+        }
+    })?;
     context.replies.array(2);
     context.replies.bulk(next.to_string());
-    context.replies.array(keys.len());
-    for key in keys {
-        context.replies.bulk(key);
-    }
+    context.replies.array(count);
+    context.replies.absorb(&mut keys);
     Ok(())
 }

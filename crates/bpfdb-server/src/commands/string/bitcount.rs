@@ -18,6 +18,7 @@ pub(crate) static COMMAND: Command = Command {
     categories: &[Category::Bitmap],
     keys: &[Keys::at(1, &["RO", "access"])],
     path: Path::Kernel,
+    grouped: Grouped::Reads,
     run,
     ..Command::BASE
 };

@@ -16,6 +16,7 @@ pub(crate) static COMMAND: Command = Command {
     categories: &[Category::String],
     keys: &[Keys::at(1, &["RW", "access", "update"])],
     path: Path::Kernel,
+    grouped: Grouped::Reads,
     run,
     ..Command::BASE
 };

@@ -19,6 +19,7 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Readonly],
     categories: &[Category::String],
     keys: &[Keys::at(1, &["RO", "access"]).last(1)],
+    grouped: Grouped::Reads,
     run,
     ..Command::BASE
 };

@@ -5,7 +5,7 @@ use std::mem;
 use bpfdb::{Session, Status, WatchToken};
 
 use super::super::REPLY_MAX;
-use super::super::execute::{Patience, timed};
+use super::super::execute::{Patience, count, timed};
 use super::super::prelude::*;
 use super::queue::Queue;
 use crate::reply;
@@ -106,7 +106,9 @@ fn execute_all(context: &mut Context<'_>, queue: &Queue) -> Outcome {
     context.replies.array(queue.commands.len());
     for queued in &queue.commands {
         let at = context.replies.len();
-        match timed(context, queued.command, queued.arguments(), true).0 {
+        let (outcome, time) = timed(context, queued.command, queued.arguments(), true);
+        count(context, queued.command, time, outcome.is_err());
+        match outcome {
             Ok(()) => {}
             Err(Failure::Text(text)) => {
                 context.replies.truncate(at);
