@@ -15,6 +15,8 @@ use crate::integer;
 /// That of Redis 7.0.
 const VERSION: u16 = 10;
 const FOOTER: usize = 10;
+/// Bytes of a payload beside those of the value.
+const OVERHEAD_MAX: usize = 16;
 const TYPE_STRING: u8 = 0;
 /// Longest text that is kept as an integer.
 const INTEGER_MAX: usize = 11;
@@ -32,7 +34,8 @@ pub(crate) enum Damage {
 }
 
 pub(crate) fn encode(value: &[u8]) -> Vec<u8> {
-    let mut payload = vec![TYPE_STRING];
+    let mut payload = Vec::with_capacity(value.len() + OVERHEAD_MAX);
+    payload.push(TYPE_STRING);
     if !encode_integer(&mut payload, value) {
         encode_len(&mut payload, value.len());
         payload.extend_from_slice(value);

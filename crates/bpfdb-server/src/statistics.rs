@@ -240,7 +240,18 @@ impl Statistics {
         } else {
             &self.gets_missed
         };
-        number.increment();
+        number.set(number.get().wrapping_add(1));
+    }
+
+    /// What the engine has counted so often will be counted again, or is none. These two
+    /// numbers wrap: they count only as the sum with the engine's.
+    pub(crate) fn take_back(&self, reads: bpfdb::Reads) {
+        for (number, less) in [
+            (&self.gets_found, reads.found),
+            (&self.gets_missed, reads.missed),
+        ] {
+            number.set(number.get().wrapping_sub(less));
+        }
     }
 
     /// All, by name.

@@ -251,12 +251,16 @@ fn a_long_command_keeps_its_place() {
 fn hits_are_counted_once() {
     let (_server, mut a, mut b) = server();
     a.say("SET here 1");
+    a.ask(&[b"SET", b"long", &[b'x'; 9000]]);
+    a.ask(&[b"SET", b"large", &[b'x'; 90_000]]);
     let commands = [
         "DUMP here",
         "GET here",
         "GET none",
         "STRLEN here",
         "BITPOS none 1",
+        "STRLEN long",
+        "BITPOS large 0",
     ];
     let counts = |b: &mut Client| {
         let hits = figure(b, "keyspace_hits");

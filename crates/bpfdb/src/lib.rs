@@ -37,6 +37,6 @@ pub use engine::{Engine, open_object};
 pub use error::{Error, Result};
 pub use options::{Options, SEGMENT_SIZE};
 pub use program::{Program, find as find_program};
-pub use session::{Batch, Entry, Head, Operation, Session, WatchToken};
+pub use session::{Batch, Entry, Head, Operation, Reads, Session, WatchToken};
 pub use stats::{Class, Observer, Stats, slot_size};
 pub use status::Status;

@@ -17,6 +17,7 @@ use crate::{Status, abi};
 
 pub use batch::Batch;
 use fetched::Fetched;
+pub use fetched::Reads;
 pub use operation::Operation;
 use operation::Place;
 use waiting::Waiting;
@@ -493,12 +494,22 @@ impl Session {
     }
 
     fn entry_at(&self, place: Place) -> Entry {
-        // SAFETY: as in link().
-        let expires = unsafe { (&raw const (*self.request(place)).expires).read_unaligned() };
         Entry {
             value: self.value_of(place),
-            expires_at: (expires != 0).then_some(expires),
+            expires_at: self.found_at(place).1,
         }
+    }
+
+    /// The length of a value that was found, be there room for it or not, bytes, and
+    /// when it expires.
+    fn found_at(&self, place: Place) -> (usize, Option<u64>) {
+        // SAFETY: as in link().
+        let request = unsafe { self.request(place).read_unaligned() };
+        let expires = request.expires;
+        (
+            request.value_len as usize,
+            (expires != 0).then_some(expires),
+        )
     }
 
     fn token_at(&self, place: Place) -> WatchToken {
@@ -515,11 +526,16 @@ impl Session {
     }
 
     fn value_of(&self, place: Place) -> Vec<u8> {
+        self.value_at(place).to_vec()
+    }
+
+    /// A value in the buffer: there until the next operation.
+    fn value_at(&self, place: Place) -> &[u8] {
         // SAFETY: the program wrote at most `room` bytes behind the key.
         unsafe {
             let len = (&raw const (*self.request(place)).value_len).read_unaligned() as usize;
             let start = self.buffer.0.add(place.value());
-            std::slice::from_raw_parts(start, len.min(place.room)).to_vec()
+            std::slice::from_raw_parts(start, len.min(place.room))
         }
     }
 }

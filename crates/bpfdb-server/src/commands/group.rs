@@ -178,6 +178,8 @@ impl Group {
                 self.conclude(context, executed, each)
             }
             Err(_) => {
+                let (counted, _) = context.session.counted_reads();
+                context.instance.statistics.take_back(counted);
                 context.replies.truncate(start);
                 context.job = None;
                 one_by_one(context, self.requests(0))
@@ -270,6 +272,8 @@ impl Group {
             count(context, command, each, has_failed(number));
             observe(context, command, each, &member.request.words);
         }
+        let (_, repeated) = context.session.counted_reads();
+        context.instance.statistics.take_back(repeated);
         for (_, text) in &executed.failures {
             context.instance.count_error(text);
         }

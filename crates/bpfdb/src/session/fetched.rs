@@ -20,14 +20,23 @@
 use std::ops::Range;
 
 use super::operation::{Operation, Place};
-use super::{Entry, Session};
+use super::{Entry, Session, VALUE_MAX};
 use crate::{Status, abi};
 
 /// Room for a value at first, bytes, and what it is rounded to.
 const ROOM_LEAST: usize = 256;
-const ROOM_MOST: usize = abi::BPFDB_VALUE_MAX as usize;
+/// Longer values are copied more often than once if they are fetched, which takes longer
+/// than the call that it saves.
+const ROOM_MOST: usize = 4096;
 /// Reads of one call: with them comes what waits, and COMMIT.
 const READS_MAX: usize = abi::BPFDB_BATCH_MAX as usize / 2;
+
+/// GETs that the engine has counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reads {
+    pub found: u64,
+    pub missed: u64,
+}
 
 #[derive(Debug, Default)]
 pub(super) struct Fetched {
@@ -38,6 +47,8 @@ pub(super) struct Fetched {
     /// Bytes of the longest value that fetches bring.
     room: usize,
     places: Vec<Place>,
+    counted: Reads,
+    counted_for_nothing: Reads,
 }
 
 #[derive(Debug)]
@@ -80,6 +91,18 @@ impl Fetched {
 
     /// What `operation`, a GET, would find; `None` if that is not known.
     pub(super) fn find(&self, operation: &Operation<'_>) -> Option<Option<Entry>> {
+        let known = self.find_bytes(operation)?;
+        Some(known.map(|(value, expires_at)| Entry {
+            value: value.to_vec(),
+            expires_at,
+        }))
+    }
+
+    /// The same without a copy.
+    pub(super) fn find_bytes(
+        &self,
+        operation: &Operation<'_>,
+    ) -> Option<Option<(&[u8], Option<u64>)>> {
         let locks = matches!(operation, Operation::GetForUpdate(_));
         let is_it = |found: &&Found| {
             self.bytes[found.key.clone()] == *operation.key() && (found.for_update || !locks)
@@ -88,10 +111,7 @@ impl Fetched {
         match &found.what {
             What::Unknown => None,
             What::Absent => Some(None),
-            What::Value(value, expires_at) => Some(Some(Entry {
-                value: self.bytes[value.clone()].to_vec(),
-                expires_at: *expires_at,
-            })),
+            What::Value(value, expires_at) => Some(Some((&self.bytes[value.clone()], *expires_at))),
         }
     }
 
@@ -137,6 +157,58 @@ impl Fetched {
             if bytes[found.key.clone()] == *key {
                 found.what = what.clone();
             }
+        }
+    }
+
+    fn count(&mut self, read: &What) {
+        self.counted.missed += u64::from(matches!(read, What::Absent));
+        self.counted.found += u64::from(!matches!(read, What::Absent));
+        self.counted_for_nothing.found += u64::from(matches!(read, What::Unknown));
+    }
+
+    fn take_in(
+        &mut self,
+        session: &Session,
+        reads: &[Operation<'_>],
+        places: &[Place],
+    ) -> Result<(), Status> {
+        let mut longest = 0;
+        for (number, read) in reads.iter().enumerate() {
+            let for_update = matches!(read, Operation::GetForUpdate(_));
+            let what = match places.get(number) {
+                None => What::Unknown,
+                Some(&place) => {
+                    let (what, len) = self.what_was_found(session, place)?;
+                    longest = longest.max(len);
+                    if !for_update {
+                        self.count(&what);
+                    }
+                    what
+                }
+            };
+            self.push(read.key(), for_update, what);
+        }
+        self.adapt(longest);
+        Ok(())
+    }
+
+    /// With the length of the value, bytes.
+    fn what_was_found(
+        &mut self,
+        session: &Session,
+        place: Place,
+    ) -> Result<(What, usize), Status> {
+        let (len, expires_at) = session.found_at(place);
+        match session.status(place) {
+            Status::Found => {
+                let value = self.keep(session.value_at(place));
+                Ok((What::Value(value, expires_at), len))
+            }
+            Status::NotFound => Ok((What::Absent, 0)),
+            // Found, but with no room for it. Nothing has failed.
+            Status::BadRequest if len > place.room && len <= VALUE_MAX => Ok((What::Unknown, len)),
+            Status::FoundLarge => Ok((What::Unknown, 0)),
+            status => Err(status),
         }
     }
 
@@ -188,6 +260,12 @@ impl Session {
         self.fetched.clear();
     }
 
+    /// How many GETs of the last fetch the engine has counted: all, and those that
+    /// brought nothing, so that they will be done again.
+    pub fn counted_reads(&self) -> (Reads, Reads) {
+        (self.fetched.counted, self.fetched.counted_for_nothing)
+    }
+
     fn read_ahead(
         &mut self,
         begin: Option<&Operation<'_>>,
@@ -195,6 +273,8 @@ impl Session {
         commit: bool,
     ) -> Result<(), Status> {
         self.fetched.clear();
+        self.fetched.counted = Reads::default();
+        self.fetched.counted_for_nothing = Reads::default();
         if reads.is_empty() {
             return Ok(());
         }
@@ -259,36 +339,9 @@ impl Session {
     }
 
     fn take_in(&mut self, reads: &[Operation<'_>], places: &[Place]) -> Result<(), Status> {
-        let mut longest = 0;
-        for (number, read) in reads.iter().enumerate() {
-            let (what, len) = match places.get(number) {
-                None => (What::Unknown, 0),
-                Some(&place) => self.what_was_found(place)?,
-            };
-            longest = longest.max(len);
-            let for_update = matches!(read, Operation::GetForUpdate(_));
-            self.fetched.push(read.key(), for_update, what);
-        }
-        self.fetched.adapt(longest);
-        Ok(())
-    }
-
-    /// With the length of the value, bytes.
-    fn what_was_found(&mut self, place: Place) -> Result<(What, usize), Status> {
-        // SAFETY: as in link().
-        let len = unsafe { (&raw const (*self.request(place)).value_len).read_unaligned() };
-        let len = len as usize;
-        match self.status(place) {
-            Status::Found => {
-                let entry = self.entry_at(place);
-                let value = self.fetched.keep(&entry.value);
-                Ok((What::Value(value, entry.expires_at), len))
-            }
-            Status::NotFound => Ok((What::Absent, 0)),
-            // Found, but with no room for it. Nothing has failed.
-            Status::BadRequest if len > place.room && len <= ROOM_MOST => Ok((What::Unknown, len)),
-            Status::FoundLarge => Ok((What::Unknown, 0)),
-            status => Err(status),
-        }
+        let mut fetched = std::mem::take(&mut self.fetched);
+        let outcome = fetched.take_in(self, reads, places);
+        self.fetched = fetched;
+        outcome
     }
 }

@@ -79,6 +79,32 @@ impl Session {
         Ok(found.map(|(entry, _)| entry.value))
     }
 
+    /// Shows the value of `key` where it is, without a copy if it is not a large one.
+    pub fn get_with<T>(
+        &mut self,
+        key: &[u8],
+        show: impl FnOnce(Option<&[u8]>) -> T,
+    ) -> Result<T, Status> {
+        let operation = Operation::Get(key);
+        if let Some(known) = self.fetched.find_bytes(&operation) {
+            return Ok(show(known.map(|(value, _)| value)));
+        }
+        for _ in 0..TRIES {
+            let (status, place) = self.single_at(&operation)?;
+            match status {
+                Status::Found => return Ok(show(Some(self.value_at(place)))),
+                Status::FoundLarge => {
+                    let found = self.found(place);
+                    if let Some(value) = self.read_large(key, found, 0..found.len)? {
+                        return Ok(show(Some(&value)));
+                    }
+                }
+                _ => return Ok(show(None)),
+            }
+        }
+        Err(Status::Exhausted)
+    }
+
     /// Gives `to` the value of `from`, and this time to expire, without copying, if
     /// it is a large one; both may be the same key. False: it is not, or absent, and
     /// nothing was done but that `from` is locked. In a read-write transaction only.

@@ -22,8 +22,7 @@ pub(crate) static COMMAND: Command = Command {
 };
 
 fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
-    let value = context.session.get(&arguments[0])?;
-    let payload = value.map(|value| dump::encode(&value));
+    let payload = (context.session).get_with(&arguments[0], |value| value.map(dump::encode))?;
     context.replies.bulk_or_null(payload.as_deref());
     Ok(())
 }

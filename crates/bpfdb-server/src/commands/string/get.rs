@@ -20,7 +20,7 @@ pub(crate) static COMMAND: Command = Command {
 };
 
 pub(super) fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
-    let value = context.session.get(&arguments[0])?;
-    context.replies.bulk_or_null(value.as_deref());
+    let replies = &mut *context.replies;
+    (context.session).get_with(&arguments[0], |value| replies.bulk_or_null(value))?;
     Ok(())
 }
