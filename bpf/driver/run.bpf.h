@@ -147,6 +147,21 @@ static __always_inline int run_operation(struct bpfdb_session *s, struct run *ru
 	}
 }
 
+/* In a batch the record of every request is a cache miss: fetches the next one's while
+ * this one is executed. */
+static __always_inline void request_prefetch(u32 buffer, u32 offset)
+{
+	struct bpfdb_request *request = io_at(buffer, offset);
+	u64 *key = io_at(buffer, offset + sizeof(*request));
+	u32 len;
+
+	if (!offset || !request || !key)
+		return;
+	len = request->key_len;
+	if (len && len <= BPFDB_INLINE_MAX)
+		inline_prefetch(key[0], key[1], len);
+}
+
 static long run_request(u64 i, struct run *run)
 {
 	struct bpfdb_session *s = bpfdb_session(run->session);
@@ -159,6 +174,7 @@ static long run_request(u64 i, struct run *run)
 	/* Not when values of clients have been written behind it. */
 	next = request->next;
 	operation = request->operation;
+	request_prefetch(run->io, next);
 	if (unlikely(s->state == BPFDB_TXN_FINISHING))
 		bpfdb_settle(s);
 	s->key_len = request->key_len;

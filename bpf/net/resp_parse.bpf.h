@@ -44,12 +44,6 @@ static __always_inline u64 load8(const void *at)
 	return *(const u64 *)at;
 }
 
-/* Bytes 0 to len-1 of a word; len is 0 to 8. */
-static __always_inline u64 low_bytes(u64 word, u32 len)
-{
-	return len >= 8 ? word : word & ((1ULL << (len & 7) * 8) - 1);
-}
-
 /* Loads the window at a position of the message. */
 static __always_inline void window_load(struct bpfdb_connection *c, u32 at)
 {
@@ -192,8 +186,7 @@ static __always_inline void next_prefetch(struct bpfdb_connection *c)
 	OPAQUE(offset);
 	offset &= BPFDB_WINDOW - 1;
 	from = c->window + offset;
-	home_prefetch(hash_inline_key(low_bytes(load8(from), len),
-				      len > 8 ? low_bytes(load8(from + 8), len - 8) : 0, len));
+	inline_prefetch(load8(from), load8(from + 8), len);
 }
 
 static __always_inline int key_next(struct bpfdb_connection *c, struct bpfdb_session *s)

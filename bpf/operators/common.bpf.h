@@ -64,6 +64,19 @@ static __always_inline void home_prefetch(u64 hash)
 		(void)LOAD(cell_in(memory, home_of(hash))->home);
 }
 
+/* Bytes 0 to len-1 of a word; len is 0 to 8. */
+static __always_inline u64 low_bytes(u64 word, u32 len)
+{
+	return len >= 8 ? word : word & ((1ULL << (len & 7) * 8) - 1);
+}
+
+/* The same for a key of up to BPFDB_INLINE_MAX bytes, and whatever is behind them. */
+static __always_inline void inline_prefetch(u64 word0, u64 word1, u32 len)
+{
+	home_prefetch(hash_inline_key(low_bytes(word0, len),
+				      len > 8 ? low_bytes(word1, len - 8) : 0, len));
+}
+
 /* The record of the session's key: OK with *cell, *address and the header read
  * before the key was compared; NOT_FOUND; RETRY; CORRUPT. */
 static __always_inline int record_find(struct bpfdb_session *s, struct bpfdb_cell **cell,

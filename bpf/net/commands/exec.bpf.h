@@ -83,8 +83,7 @@ static __always_inline void arg_prefetch(struct bpfdb_connection *c)
 	if (!len || len > BPFDB_INLINE_MAX)
 		return;
 	from = window_at(c, c->arg, BPFDB_INLINE_MAX);
-	home_prefetch(hash_inline_key(low_bytes(load8(from), len),
-				      len > 8 ? low_bytes(load8(from + 8), len - 8) : 0, len));
+	inline_prefetch(load8(from), load8(from + 8), len);
 }
 
 /* Goes over the arguments of the command whose name was parsed last. */
