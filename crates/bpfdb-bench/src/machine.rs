@@ -5,6 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 use nix::sched::{CpuSet, sched_setaffinity};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::unistd::Pid;
 use serde::Serialize;
 
@@ -39,7 +40,7 @@ fn read(path: &str) -> String {
 }
 
 /// The first `name: value` of a file.
-fn field(path: &str, name: &str) -> String {
+pub(crate) fn field(path: &str, name: &str) -> String {
     read(path)
         .lines()
         .filter_map(|line| line.split_once(':'))
@@ -57,6 +58,17 @@ pub(crate) fn pin(cpu: usize) -> Result<()> {
     let mut set = CpuSet::new();
     set.set(cpu % processors())?;
     sched_setaffinity(Pid::from_raw(0), &set).context("pin a thread to a processor")
+}
+
+/// How many descriptors this process may have, and each that it starts: one for
+/// every connection, of the client and of the server.
+pub(crate) fn raise_descriptor_limit(wanted: u64) -> Result<()> {
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
+    if soft >= wanted {
+        return Ok(());
+    }
+    setrlimit(Resource::RLIMIT_NOFILE, wanted, hard.max(wanted))
+        .with_context(|| format!("raise the limit of descriptors to {wanted}"))
 }
 
 /// Seconds that all processors together were busy since they were started.

@@ -6,6 +6,7 @@
 //! run/         sessions of user space: BPF_PROG_RUN, one by one and in batches
 //! memory/      bytes per record, and pauses while the engine grows
 //! tcp/         `bpfdb serve` against Redis
+//! hostile/     what others wait for while it is attacked
 //! sample.rs    rounds to a median and its spread
 //! report.rs    the tables, on the terminal and as JSON
 //! docs.rs      the same tables in docs/benchmarks.md
@@ -17,6 +18,7 @@
 
 mod commit;
 mod docs;
+mod hostile;
 mod kernel;
 mod machine;
 mod memory;
@@ -99,6 +101,8 @@ fn measure(scenario: Scenario, plan: &Plan, redis: Option<&Path>) -> Result<Vec<
         Scenario::Other => tcp::measure(plan, tcp::Path::Other, redis),
         Scenario::Transactions => tcp::measure(plan, tcp::Path::Transactions, redis),
         Scenario::Slow => tcp::measure(plan, tcp::Path::Slow, redis),
+        Scenario::Connections => tcp::measure(plan, tcp::Path::Connections, redis),
+        Scenario::Hostile => hostile::measure(plan, redis),
     }
     .with_context(|| format!("scenario {scenario:?}"))
 }

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 
+use crate::tcp::CONNECTIONS_MAX;
+
 /// What can be measured by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Scenario {
@@ -27,6 +29,10 @@ pub(crate) enum Scenario {
     Transactions,
     /// Commands that user space answers, against Redis
     Slow,
+    /// 100, 1,000 and 10,000 connections, against Redis
+    Connections,
+    /// What others wait for while the server is attacked, against Redis
+    Hostile,
 }
 
 impl Scenario {
@@ -66,6 +72,12 @@ pub(crate) struct Plan {
     /// Different keys over TCP, and requests at pipeline 1 and 16.
     pub(crate) tcp_keys: u32,
     pub(crate) tcp_requests: [u32; 2],
+    /// How long an attack lasts, and how many connections many are.
+    pub(crate) attack_time: Duration,
+    pub(crate) attack_connections: u32,
+    /// Bytes that clients which do not read ask for, altogether: a Redis that is
+    /// started without a limit for replies keeps all of them.
+    pub(crate) attack_replies: usize,
 }
 
 impl Plan {
@@ -87,6 +99,9 @@ impl Plan {
                 growth_records: 20_000,
                 tcp_keys: 1_000,
                 tcp_requests: [1_000, 4_000],
+                attack_time: millis(50),
+                attack_connections: 100,
+                attack_replies: 128 << 20,
             };
         }
         Self {
@@ -104,6 +119,9 @@ impl Plan {
             growth_records: 4_000_000,
             tcp_keys: 1_000_000,
             tcp_requests: [200_000, 1_600_000],
+            attack_time: millis(3000),
+            attack_connections: CONNECTIONS_MAX,
+            attack_replies: 2 << 30,
         }
     }
 

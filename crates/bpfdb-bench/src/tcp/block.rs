@@ -1,5 +1,6 @@
-//! A client of our own for what redis-benchmark cannot send: several commands as one
-//! request, MULTI … EXEC.
+//! A client of our own for what redis-benchmark cannot do: several commands as one
+//! request, MULTI … EXEC; and many connections, for which it takes more processor time
+//! than for their requests.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -15,41 +16,58 @@ use super::server::Server;
 use crate::machine;
 use crate::random::Random;
 
-/// As many as redis-benchmark -c 64 has.
-const CONNECTIONS: usize = 64;
+/// Events that are taken at a time.
+const EVENTS: usize = 256;
 /// After so long without any reply the server hangs.
 const PATIENCE_MILLIS: u16 = 10_000;
 const BUFFER: usize = 64 << 10;
 
-/// Commands, separated by `;`, that are sent between MULTI and EXEC.
+/// Commands, separated by `;`: one request.
 #[derive(Clone, Copy)]
 pub(super) struct Block<'a> {
     commands: &'a str,
     keys: u32,
+    /// They are sent between MULTI and EXEC.
+    transaction: bool,
 }
 
 impl<'a> Block<'a> {
-    pub(super) fn new(commands: &'a str, keys: u32) -> Self {
-        Self { commands, keys }
+    pub(super) fn transaction(commands: &'a str, keys: u32) -> Self {
+        Self {
+            transaction: true,
+            ..Self::command(commands, keys)
+        }
+    }
+
+    pub(super) fn command(commands: &'a str, keys: u32) -> Self {
+        Self {
+            commands,
+            keys,
+            transaction: false,
+        }
     }
 
     fn commands(self) -> impl Iterator<Item = &'a str> {
         self.commands.split(';').map(str::trim)
     }
 
-    /// Lines of the reply: +OK, +QUEUED for each command, *n, and what each says;
-    /// GET finds its key.
+    /// Lines of the reply: what each command says, and of a transaction +OK, +QUEUED
+    /// for each and *n; GET finds its key.
     fn reply_lines(self) -> usize {
         let said = |command: &str| 1 + usize::from(command.starts_with("GET "));
-        2 + self
-            .commands()
-            .map(|command| 1 + said(command))
-            .sum::<usize>()
+        let said = self.commands().map(said).sum::<usize>();
+        if self.transaction {
+            2 + self.commands().count() + said
+        } else {
+            said
+        }
     }
 
     /// Adds it to what is sent, with other keys each time.
     fn write(self, random: &mut Random, to: &mut Vec<u8>) {
-        to.extend_from_slice(b"*1\r\n$5\r\nMULTI\r\n");
+        if self.transaction {
+            to.extend_from_slice(b"*1\r\n$5\r\nMULTI\r\n");
+        }
         for command in self.commands() {
             let words: Vec<&str> = command.split(' ').collect();
             to.extend_from_slice(format!("*{}\r\n", words.len()).as_bytes());
@@ -59,7 +77,9 @@ impl<'a> Block<'a> {
                 to.extend_from_slice(format!("${}\r\n{word}\r\n", word.len()).as_bytes());
             }
         }
-        to.extend_from_slice(b"*1\r\n$4\r\nEXEC\r\n");
+        if self.transaction {
+            to.extend_from_slice(b"*1\r\n$4\r\nEXEC\r\n");
+        }
     }
 }
 
@@ -67,8 +87,9 @@ impl<'a> Block<'a> {
 pub(super) fn run(server: &Server, load: &Load, block: Block<'_>, requests: u32) -> Result<Answer> {
     let threads = load.threads as usize;
     let batches = requests as usize / load.pipeline as usize / threads;
+    let connections = load.connections as usize / threads;
     let worker = |seed| {
-        let prepared = Worker::new(server, load, block, CONNECTIONS / threads, seed)?;
+        let prepared = Worker::new(server, load, block, connections, seed)?;
         Ok::<_, anyhow::Error>(prepared)
     };
     let workers: Vec<Worker> = (0..threads as u64).map(worker).collect::<Result<_>>()?;
@@ -174,7 +195,7 @@ impl Worker {
             sent += 1;
         }
         let mut left = batches;
-        let mut events = [EpollEvent::empty(); CONNECTIONS];
+        let mut events = [EpollEvent::empty(); EVENTS];
         let mut buffer = vec![0; BUFFER];
         while left > 0 {
             let ready = self.poll.wait(&mut events, PATIENCE_MILLIS)?;
@@ -229,7 +250,7 @@ mod tests {
 
     #[test]
     fn a_block_is_what_a_client_sends() {
-        let block = Block::new("SET k:__rand_int__ v; GET x", 1);
+        let block = Block::transaction("SET k:__rand_int__ v; GET x", 1);
         let mut bytes = Vec::new();
         block.write(&mut Random::new(1), &mut bytes);
         assert_eq!(

@@ -11,7 +11,8 @@ use crate::machine;
 /// One run of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Load {
-    /// Threads of the client.
+    /// Connections and threads of the client.
+    pub(crate) connections: u32,
     pub(crate) threads: u32,
     /// Bytes of a value.
     pub(crate) size: u32,
@@ -32,6 +33,8 @@ pub(crate) enum Asks {
     Benchmark(&'static str),
     /// Of our own client: commands for one MULTI … EXEC, separated by `;`.
     Block(&'static str),
+    /// Of our own client: one command.
+    Command(&'static str),
 }
 
 /// What it said.
@@ -48,12 +51,13 @@ impl Load {
     /// Of redis-benchmark, the address excepted.
     fn arguments(&self, what: &str, keys: u32, requests: u32) -> Vec<String> {
         let Self {
+            connections,
             threads,
             pipeline,
             size,
             ..
         } = self;
-        let general = format!("-c 64 -r {keys} -n {requests} -P {pipeline} -d {size}");
+        let general = format!("-c {connections} -r {keys} -n {requests} -P {pipeline} -d {size}");
         // One thread means none besides the main one.
         let threads = match threads {
             1 => String::new(),
@@ -66,11 +70,13 @@ impl Load {
     }
 
     pub(crate) fn run(&self, server: &Server, keys: u32, requests: u32) -> Result<Answer> {
-        match self.test.asks {
-            Asks::Benchmark(what) => self.redis_benchmark(what, server, keys, requests),
-            Asks::Block(commands) => block::run(server, self, Block::new(commands, keys), requests)
-                .with_context(|| format!("{} of {}", self.test.name, server.name)),
-        }
+        let block = match self.test.asks {
+            Asks::Benchmark(what) => return self.redis_benchmark(what, server, keys, requests),
+            Asks::Block(commands) => Block::transaction(commands, keys),
+            Asks::Command(command) => Block::command(command, keys),
+        };
+        block::run(server, self, block, requests)
+            .with_context(|| format!("{} of {}", self.test.name, server.name))
     }
 
     fn redis_benchmark(

@@ -14,13 +14,20 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 
+use crate::machine;
 use crate::plan::Plan;
 use crate::report::Table;
 use crate::sample::Sample;
 use fill::fill;
 use load::Load;
+pub(crate) use path::CONNECTIONS_MAX;
 pub(crate) use path::Path;
-use server::Server;
+pub(crate) use server::Server;
+pub(crate) use side::Side;
+
+/// Of this program and of each that it starts: every connection is one, and some
+/// are left for other things.
+pub(crate) const DESCRIPTORS: u64 = CONNECTIONS_MAX as u64 + 1_000;
 
 /// What was measured: of each load, by server.
 #[derive(Default)]
@@ -38,17 +45,17 @@ pub(crate) fn measure(
     path: Path,
     other: Option<&std::path::Path>,
 ) -> Result<Vec<Table>> {
+    machine::raise_descriptor_limit(DESCRIPTORS)?;
     let sides = path.sides()?;
-    let ours = match Server::bpfdb(path, &sides, plan.quick) {
+    let ours = match Server::bpfdb(path.local_clients(), &sides, plan.quick) {
         Ok(ours) => ours,
         // The rest of the report is worth having.
         Err(error) => return Ok(vec![tables::skipped(path, &format!("{error:#}"))]),
     };
-    let mut servers = vec![ours, Server::redis(&rivals::installed()?, &sides)?];
-    let mut note = None;
-    match other.map_or_else(|| newest(plan), |path| Ok(path.to_owned())) {
-        Ok(program) => servers.push(Server::redis(&program, &sides)?),
-        Err(error) => note = Some(format!("no second Redis: {error:#}")),
+    let (rivals, note) = rivals(plan, other)?;
+    let mut servers = vec![ours];
+    for program in rivals {
+        servers.push(Server::redis(&program, &sides)?);
     }
     let mut results = Results::default();
     for &size in path.sizes() {
@@ -65,6 +72,20 @@ pub(crate) fn measure(
     }
     let names = servers.iter().map(|server| server.name.clone()).collect();
     Ok(tables::all(plan, path, names, &results, note))
+}
+
+/// Each redis-server to compare with, and why there are not two.
+pub(crate) fn rivals(
+    plan: &Plan,
+    other: Option<&std::path::Path>,
+) -> Result<(Vec<PathBuf>, Option<String>)> {
+    let mut programs = vec![rivals::installed()?];
+    let mut note = None;
+    match other.map_or_else(|| newest(plan), |path| Ok(path.to_owned())) {
+        Ok(program) => programs.push(program),
+        Err(error) => note = Some(format!("no second Redis: {error:#}")),
+    }
+    Ok((programs, note))
 }
 
 fn newest(plan: &Plan) -> Result<PathBuf> {

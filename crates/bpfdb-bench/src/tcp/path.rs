@@ -21,6 +21,8 @@ pub(crate) enum Path {
     Transactions,
     /// Loopback, commands that the kernel leaves to the daemon
     Slow,
+    /// Loopback, more and more connections
+    Connections,
 }
 
 /// What is measured there: how many times the requests of the better Redis are
@@ -31,6 +33,8 @@ pub(crate) struct Row {
 }
 
 const PIPELINES: [u32; 2] = [1, 16];
+/// What a server is asked for at most.
+pub(crate) const CONNECTIONS_MAX: u32 = 10_000;
 
 const GET: Test = test("get", "-t get");
 const SET: Test = test("set", "-t set");
@@ -84,6 +88,12 @@ const SLOW: [Test; 9] = [
     test("COPY", "COPY key:__rand_int__ copy:__rand_int__ REPLACE"),
 ];
 
+/// For any number of connections.
+const MANY: [Test; 2] = [
+    command("SET", "SET key:__rand_int__ 0123456789abcdef"),
+    command("GET", "GET key:__rand_int__"),
+];
+
 /// With long values.
 const LONG: [Test; 3] = [SET, GET, test("BITCOUNT", "BITCOUNT key:__rand_int__")];
 
@@ -97,6 +107,11 @@ const fn block(name: &'static str, commands: &'static str) -> Test {
     Test { name, asks }
 }
 
+const fn command(name: &'static str, command: &'static str) -> Test {
+    let asks = Asks::Command(command);
+    Test { name, asks }
+}
+
 impl Path {
     /// Of the tables.
     pub(crate) fn name(self) -> &'static str {
@@ -107,6 +122,7 @@ impl Path {
             Self::Other => "other",
             Self::Transactions => "transactions",
             Self::Slow => "slow",
+            Self::Connections => "connections",
         }
     }
 
@@ -118,6 +134,7 @@ impl Path {
             Self::Other => "other commands that the kernel answers, through TCP on loopback",
             Self::Transactions => "MULTI … EXEC in one message, through TCP on loopback",
             Self::Slow => "commands that user space answers, through TCP on loopback",
+            Self::Connections => "many connections, through TCP on loopback",
         }
     }
 
@@ -145,7 +162,7 @@ impl Path {
     /// Bytes of the values; every store is filled anew for each.
     pub(crate) fn sizes(self) -> &'static [u32] {
         match self {
-            Self::Other | Self::Transactions => &[16],
+            Self::Other | Self::Transactions | Self::Connections => &[16],
             Self::Slow => &[16, 48 << 10],
             _ => &[16, 1024],
         }
@@ -154,30 +171,39 @@ impl Path {
     /// What is measured with values of `size`.
     pub(crate) fn rows(self, size: u32, quick: bool) -> Vec<Row> {
         let mut rows = Vec::new();
-        for pipeline in PIPELINES {
-            for &threads in self.threads() {
-                for &test in self.tests(size, quick) {
-                    let load = Load {
-                        threads,
-                        size,
-                        pipeline,
-                        test,
-                    };
-                    rows.push(Row {
-                        load,
-                        target: self.target(load),
-                    });
+        for &connections in self.connections(quick) {
+            for pipeline in PIPELINES {
+                for &threads in self.threads() {
+                    for &test in self.tests(size, quick) {
+                        let load = Load {
+                            connections,
+                            threads,
+                            size,
+                            pipeline,
+                            test,
+                        };
+                        let target = self.target(load);
+                        rows.push(Row { load, target });
+                    }
                 }
             }
         }
         rows
     }
 
+    fn connections(self, quick: bool) -> &'static [u32] {
+        match (self, quick) {
+            (Self::Connections, false) => &[100, 1_000, CONNECTIONS_MAX],
+            (Self::Connections, true) => &[100],
+            _ => &[64],
+        }
+    }
+
     /// Threads of the client.
     fn threads(self) -> &'static [u32] {
         match self {
             Self::Local | Self::Remote => &[1, 2],
-            Self::Loopback | Self::Other | Self::Transactions | Self::Slow => &[2],
+            _ => &[2],
         }
     }
 
@@ -186,6 +212,7 @@ impl Path {
             (Self::Slow, 16, true) => &SLOW[..1],
             (Self::Other, _, true) => &OTHER[..1],
             (Self::Transactions, ..) => &TRANSACTIONS,
+            (Self::Connections, ..) => &MANY,
             (_, _, true) => &[SET],
             (Self::Other, ..) => &OTHER,
             (Self::Slow, 16, _) => &SLOW,
@@ -199,6 +226,7 @@ impl Path {
         let deep = load.pipeline > 1;
         match self {
             Self::Other | Self::Transactions | Self::Slow => Some(0.8),
+            Self::Connections => None,
             _ if ![SET, GET].contains(&load.test) => None,
             Self::Loopback | Self::Remote => Some(if deep { 1.5 } else { 1.0 }),
             Self::Local => Some(if deep { 2.0 } else { 2.5 }),

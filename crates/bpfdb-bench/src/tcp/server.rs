@@ -17,7 +17,7 @@ use nix::unistd::Pid;
 use tempfile::TempDir;
 
 use super::fill;
-use super::path::Path as Way;
+use super::path::CONNECTIONS_MAX;
 use super::side::Side;
 
 const START_TIME: Duration = Duration::from_secs(60);
@@ -26,6 +26,9 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// Memory that `bpfdb serve` may use: one million values of 1 KiB and more.
 const MEMORY: &str = "4G";
 const MEMORY_QUICK: &str = "256M";
+
+/// For the connections that measure, and for ours besides.
+const MAXCLIENTS: u32 = CONNECTIONS_MAX + 100;
 
 /// A running server; stopped when dropped.
 pub(crate) struct Server {
@@ -38,7 +41,7 @@ pub(crate) struct Server {
 
 impl Server {
     /// `bpfdb serve`, from the folder of this program.
-    pub(crate) fn bpfdb(way: Way, sides: &[Side; 2], quick: bool) -> Result<Self> {
+    pub(crate) fn bpfdb(local_clients: &str, sides: &[Side; 2], quick: bool) -> Result<Self> {
         let program = own_folder()?.join("bpfdb");
         if !program.exists() {
             bail!("{}: not built", program.display());
@@ -48,7 +51,8 @@ impl Server {
             command.args(["serve", "--maxmemory", memory]);
             command.args(["--bind", &address.ip().to_string()]);
             command.args(["--port", &address.port().to_string()]);
-            command.args(["--local-clients", way.local_clients()]);
+            command.args(["--local-clients", local_clients]);
+            command.args(["--maxclients", &MAXCLIENTS.to_string()]);
         })
     }
 
@@ -60,6 +64,7 @@ impl Server {
             command.args(["--port", &address.port().to_string()]);
             command.args(["--protected-mode", "no"]);
             command.args(["--save", "", "--appendonly", "no"]);
+            command.args(["--maxclients", &MAXCLIENTS.to_string()]);
         })
     }
 
@@ -114,6 +119,10 @@ impl Server {
         let text = String::from_utf8_lossy(&text);
         let lines: Vec<&str> = text.lines().collect();
         lines[lines.len().saturating_sub(5)..].join(" | ")
+    }
+
+    pub(crate) fn process(&self) -> u32 {
+        self.child.id()
     }
 
     /// A connection of our own.

@@ -7,7 +7,7 @@ use crate::plan::Plan;
 use crate::report::{Cell, Table};
 use crate::sample::Sample;
 
-const LOAD_COLUMNS: [&str; 4] = ["request", "-d", "-P", "threads"];
+const LOAD_COLUMNS: usize = 4;
 
 pub(crate) fn skipped(path: Path, reason: &str) -> Table {
     let mut table = Table::new(path.name(), "against Redis: not measured", &[""]);
@@ -53,6 +53,7 @@ impl Context {
     fn rates(&self, results: &Results, plan: &Plan) -> Table {
         let (what, client) = match self.path {
             Path::Transactions => ("transactions", "64 connections, keys: "),
+            Path::Connections => ("requests", "values of 16 B, keys: "),
             _ => ("requests", "redis-benchmark -c 64 -r "),
         };
         let title = format!(
@@ -66,7 +67,7 @@ impl Context {
         for row in &self.rows {
             let rates = &results.rates[&row.load];
             let ratio = rates[0].over(&better(&rates[1..], f64::max));
-            let mut cells = load_cells(row.load);
+            let mut cells = self.load_cells(row.load);
             cells.extend(rates.iter().map(Cell::thousands));
             cells.push(Cell::figure(&ratio, 2));
             let target = |limit| Cell::at_least(&ratio, limit);
@@ -85,14 +86,15 @@ impl Context {
             Path::Other => "other-latency",
             Path::Transactions => "transactions-latency",
             Path::Slow => "slow-latency",
+            Path::Connections => "connections-latency",
         };
         let mut columns = self.columns("p50 ");
-        columns.extend(self.columns("p99 ").into_iter().skip(LOAD_COLUMNS.len()));
+        columns.extend(self.columns("p99 ").into_iter().skip(LOAD_COLUMNS));
         columns.push("target for p99".into());
         let mut table = Table::new(name, "their latencies, µs", &columns);
         for row in &self.rows {
             let (p50, p99) = (&results.p50[&row.load], &results.p99[&row.load]);
-            let mut cells = load_cells(row.load);
+            let mut cells = self.load_cells(row.load);
             cells.extend(p50.iter().chain(p99).map(|sample| Cell::figure(sample, 0)));
             let ratio = p99[0].over(&better(&p99[1..], f64::min));
             cells.push(if self.path.wants_lower_latency() {
@@ -113,21 +115,39 @@ impl Context {
             Path::Other => "other-processor",
             Path::Transactions => "transactions-processor",
             Path::Slow => "slow-processor",
+            Path::Connections => "connections-processor",
         };
         let title = "processor time of the whole machine per request, client included, µs";
         let mut table = Table::new(name, title, &self.columns(""));
         for row in &self.rows {
             let cpu = results.cpu[&row.load].iter();
-            let mut cells = load_cells(row.load);
+            let mut cells = self.load_cells(row.load);
             cells.extend(cpu.map(|sample| Cell::figure(sample, 2)));
             table.row(cells);
         }
         table
     }
 
+    fn load_cells(&self, load: Load) -> Vec<Cell> {
+        let second = match self.path {
+            Path::Connections => load.connections,
+            _ => load.size,
+        };
+        vec![
+            load.test.name.into(),
+            second.into(),
+            load.pipeline.into(),
+            load.threads.into(),
+        ]
+    }
+
     /// Those of the load, and one for each server.
     fn columns(&self, what: &str) -> Vec<String> {
-        let mut columns: Vec<String> = LOAD_COLUMNS.map(String::from).into();
+        let load = match self.path {
+            Path::Connections => ["request", "-c", "-P", "threads"],
+            _ => ["request", "-d", "-P", "threads"],
+        };
+        let mut columns: Vec<String> = load.map(String::from).into();
         columns.extend(self.servers.iter().map(|name| format!("{what}{name}")));
         columns
     }
@@ -140,13 +160,4 @@ fn better(servers: &[Sample], better: fn(f64, f64) -> f64) -> Sample {
         best = best.with(server, better);
     }
     best
-}
-
-fn load_cells(load: Load) -> Vec<Cell> {
-    vec![
-        load.test.name.into(),
-        load.size.into(),
-        load.pipeline.into(),
-        load.threads.into(),
-    ]
 }

@@ -1,0 +1,154 @@
+//! What others wait for while the server is attacked, and how much memory that takes.
+//!
+//! ```text
+//! attacks.rs    which there are
+//! front.rs      what all attackers share; one connection of them
+//! requests.rs   requests that are wrong, or never end
+//! crowds.rs     connections in number, and those that do not read
+//! bystander.rs  a client that behaves well, and how long it waits
+//! memory.rs     of the server's process, and of the kernel
+//! tables.rs     what was measured, as tables
+//! ```
+//!
+//! Each attack meets a server of its own, so that nothing is left of the others.
+//! Attackers and bystanders are threads of this program, at 127.0.0.1.
+
+mod attacks;
+mod bystander;
+mod crowds;
+mod front;
+mod memory;
+mod requests;
+mod tables;
+
+use std::path::{Path, PathBuf};
+use std::thread::{self, Scope, ScopedJoinHandle};
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+
+use crate::machine;
+use crate::plan::Plan;
+use crate::report::Table;
+use crate::tcp::{DESCRIPTORS, Server, Side, rivals};
+use attacks::{ATTACKS, Attack};
+use bystander::{Bystander, Waits};
+use front::{AtEnd, Front};
+use memory::{Memory, Watch};
+use tables::Results;
+
+/// A server that can be started again and again.
+enum Program {
+    Bpfdb,
+    Redis(PathBuf),
+}
+
+impl Program {
+    fn start(&self, quick: bool) -> Result<Server> {
+        let sides = [Side::here(), Side::here()];
+        match self {
+            Self::Bpfdb => Server::bpfdb("off", &sides, quick),
+            Self::Redis(program) => Server::redis(program, &sides),
+        }
+    }
+}
+
+/// What one attack came to.
+struct Outcome {
+    kernel: Waits,
+    user: Waits,
+    before: Memory,
+    most: Memory,
+    after: Memory,
+    connections: f64,
+    sent: f64,
+}
+
+pub(crate) fn measure(plan: &Plan, other: Option<&Path>) -> Result<Vec<Table>> {
+    machine::raise_descriptor_limit(DESCRIPTORS)?;
+    // The rest of the report is worth having.
+    if let Err(error) = Program::Bpfdb.start(plan.quick) {
+        return Ok(vec![tables::skipped(&format!("{error:#}"))]);
+    }
+    let (rivals, note) = rivals(plan, other)?;
+    let mut programs = vec![Program::Bpfdb];
+    programs.extend(rivals.into_iter().map(Program::Redis));
+
+    let mut results = Results::default();
+    for round in 0..plan.rounds {
+        eprintln!("hostile: round {} of {}", round + 1, plan.rounds);
+        for attack in &ATTACKS {
+            for program in &programs {
+                let server = program.start(plan.quick)?;
+                let outcome = suffer(plan, &server, attack)
+                    .with_context(|| format!("{}: {}", server.name, attack.name))?;
+                results.add(attack.name, &server.name, &outcome);
+            }
+        }
+    }
+    Ok(results.tables(plan, note))
+}
+
+/// Attacks `server` for a while, and looks what that does to others.
+fn suffer(plan: &Plan, server: &Server, attack: &Attack) -> Result<Outcome> {
+    /// Until it has taken note that its clients are gone.
+    const RECOVERY: Duration = Duration::from_millis(500);
+    let mut kernel = Bystander::of_kernel(server)?;
+    let mut user = Bystander::of_user_space(server)?;
+    let before = Memory::of(server.process())?;
+    let front = Front::new(server.address, plan);
+
+    let (waits, most) = thread::scope(|scope| {
+        let attackers: Vec<_> = (0..attack.threads)
+            .map(|_| {
+                scope.spawn(|| {
+                    // If it fails, nobody waits for it.
+                    let _end = AtEnd::of(&front);
+                    (attack.run)(&front)
+                })
+            })
+            .collect();
+        let observed = {
+            let _end = AtEnd::of(&front);
+            observe(scope, plan, server, &mut kernel, &mut user, || {
+                front.wait_until_ready(attack.threads);
+            })
+        };
+        for attacker in attackers {
+            joined(attacker).context("the attacker")?;
+        }
+        observed
+    })?;
+    thread::sleep(RECOVERY.min(plan.attack_time));
+    let [kernel, user] = waits;
+    Ok(Outcome {
+        kernel,
+        user,
+        before,
+        most,
+        after: Memory::of(server.process())?,
+        connections: front.connections(),
+        sent: front.sent(),
+    })
+}
+
+/// What both bystanders wait for, and the most memory meanwhile.
+fn observe<'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    plan: &Plan,
+    server: &Server,
+    kernel: &'scope mut Bystander,
+    user: &'scope mut Bystander,
+    prepare: impl FnOnce(),
+) -> Result<([Waits; 2], Memory)> {
+    let time = plan.attack_time;
+    let watch = Watch::start(scope, server.process());
+    prepare();
+    let waiting = [kernel, user].map(|bystander| scope.spawn(move || bystander.ask(time)));
+    let [kernel, user] = waiting.map(joined);
+    Ok(([kernel?, user?], watch.most()?))
+}
+
+fn joined<T>(thread: ScopedJoinHandle<'_, Result<T>>) -> Result<T> {
+    thread.join().map_err(|_| anyhow!("a thread failed"))?
+}
