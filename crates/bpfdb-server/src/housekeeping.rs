@@ -6,6 +6,9 @@ use std::time::{Duration, Instant};
 use crate::client::Client;
 use crate::server::Server;
 
+/// Memory that free() may keep without being told to give it back.
+const FREE_KEPT: u64 = 16 << 20;
+
 impl Server {
     pub(crate) fn tick(&mut self, now: Instant) {
         self.instance.statistics.mark_alive();
@@ -14,6 +17,7 @@ impl Server {
         self.close_slow_readers(now);
         self.measure_rate();
         self.close_condemned();
+        self.give_memory_back();
     }
 
     /// What the kernel answers for a connection is not seen here, but that
@@ -75,9 +79,26 @@ impl Server {
         over
     }
 
+    /// A request of many short arguments is many small pieces, and free() keeps those:
+    /// more than 100 MiB, after one that never ended.
+    fn give_memory_back(&mut self) {
+        let kept = self.clients.memory() as u64;
+        if self.instance.client_memory_most > kept + FREE_KEPT {
+            self.instance.client_memory_most = kept;
+            // SAFETY: changes nothing but what is free.
+            #[cfg(target_env = "gnu")]
+            unsafe {
+                libc::malloc_trim(0);
+            }
+        }
+    }
+
     /// Closes those that most is kept for, until the rest is within bounds.
     pub(crate) fn bound_memory(&mut self) {
-        let most = self.instance.settings.max_client_memory.bytes();
+        let kept = self.clients.memory() as u64;
+        let instance = &mut self.instance;
+        instance.client_memory_most = instance.client_memory_most.max(kept);
+        let most = instance.settings.max_client_memory.bytes();
         while most > 0 && self.clients.memory() as u64 > most {
             let largest = self.clients.largest().map(|client| client.index);
             match largest.and_then(|index| self.clients.take(index)) {

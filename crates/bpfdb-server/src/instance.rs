@@ -61,6 +61,8 @@ pub(crate) struct Instance {
     /// Most memory that was seen in use, and that at the start.
     pub(crate) memory_peak: u64,
     pub(crate) memory_at_start: u64,
+    /// Most that was kept for connections since free memory was given back.
+    pub(crate) client_memory_most: u64,
     pub(crate) tell_refused: Seldom,
     pub(crate) tell_wrong_password: Seldom,
     pub(crate) tell_http: Seldom,
@@ -104,6 +106,7 @@ impl Instance {
             output_rate: Rate::default(),
             memory_peak: 0,
             memory_at_start: 0,
+            client_memory_most: 0,
             tell_refused: Seldom::default(),
             tell_wrong_password: Seldom::default(),
             tell_http: Seldom::default(),

@@ -8,10 +8,13 @@ use std::time::{Duration, Instant};
 
 use crate::common::{AtEnd, Client, request};
 
-/// Most of what a machine that does something else may add to a usual reply, and
-/// to one of those that it happened to stop in the middle of.
-const PATIENT: Duration = Duration::from_secs(1);
-const VERY_PATIENT: Duration = Duration::from_secs(20);
+/// Most that it may wait for: ten times the most of ten runs on two processors with a
+/// busy loop on each besides, where it mostly waits for a processor. Without them the
+/// median is some 50 us.
+const MEDIAN: Duration = Duration::from_millis(100);
+/// What the kernel answers waits for no other connection's turn.
+const P99_KERNEL: Duration = Duration::from_secs(1);
+const P99_DAEMON: Duration = Duration::from_secs(4);
 
 #[derive(Clone, Copy)]
 pub struct Latency {
@@ -54,14 +57,14 @@ pub struct Latencies {
 impl Latencies {
     /// Says so, and stops the test if others made it wait for long.
     pub fn compare(what: &str, before: Self, during: Self) {
-        for (path, before, during) in [
-            ("kernel", before.kernel, during.kernel),
-            ("daemon", before.daemon, during.daemon),
+        for (path, limit, before, during) in [
+            ("kernel", P99_KERNEL, before.kernel, during.kernel),
+            ("daemon", P99_DAEMON, before.daemon, during.daemon),
         ] {
             println!("{what}: {path} {before}, then {during}");
             assert!(
-                during.median < PATIENT && during.p99 < VERY_PATIENT,
-                "{what}: {before}, then {during}"
+                during.median < MEDIAN && during.p99 < limit,
+                "{what}: {path} {before}, then {during}"
             );
         }
     }
@@ -80,8 +83,8 @@ pub fn while_working<T>(server: SocketAddr, work: impl FnOnce() -> T) -> (T, Lat
                 kernel.push(time(&mut fast, &[b"get", b"bystander"], b"$4\r\nhere\r\n"));
                 daemon.push(time(
                     &mut slow,
-                    &[b"set", b"bystander", b"x", b"nx"],
-                    b"$-1\r\n",
+                    &[b"object", b"encoding", b"bystander"],
+                    b"$6\r\nembstr\r\n",
                 ));
                 thread::sleep(Duration::from_micros(500));
             }
