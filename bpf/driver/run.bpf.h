@@ -5,6 +5,10 @@
  * the latter is sleepable and could be preempted while it holds a latch.
  */
 
+/* Requests of a batch whose records are fetched before the first one is executed: as many
+ * cache lines as surely are there still when the last one is. */
+#define FETCHED_MAX 128
+
 struct run {
 	u32 session, io, offset, done;
 };
@@ -147,19 +151,21 @@ static __always_inline int run_operation(struct bpfdb_session *s, struct run *ru
 	}
 }
 
-/* In a batch the record of every request is a cache miss: fetches the next one's while
- * this one is executed. */
-static __always_inline void request_prefetch(u32 buffer, u32 offset)
+/*
+ * In a batch the record of every request is a cache miss: fetches that of one, and goes
+ * on to the next. The processor waits for several of them at a time then.
+ */
+static long fetch_request(u64 i, struct run *run)
 {
-	struct bpfdb_request *request = io_at(buffer, offset);
-	u64 *key = io_at(buffer, offset + sizeof(*request));
-	u32 len;
+	struct bpfdb_request *request = io_at(run->io, run->offset);
+	u64 *key = io_at(run->io, run->offset + sizeof(*request));
 
-	if (!offset || !request || !key)
-		return;
-	len = request->key_len;
-	if (len && len <= BPFDB_INLINE_MAX)
-		inline_prefetch(key[0], key[1], len);
+	if (!request || !key)
+		return 1;
+	if (request->key_len && request->key_len <= BPFDB_INLINE_MAX)
+		inline_prefetch(key[0], key[1], request->key_len);
+	run->offset = request->next;
+	return !run->offset;
 }
 
 static long run_request(u64 i, struct run *run)
@@ -174,7 +180,6 @@ static long run_request(u64 i, struct run *run)
 	/* Not when values of clients have been written behind it. */
 	next = request->next;
 	operation = request->operation;
-	request_prefetch(run->io, next);
 	if (unlikely(s->state == BPFDB_TXN_FINISHING))
 		bpfdb_settle(s);
 	s->key_len = request->key_len;
@@ -192,13 +197,23 @@ static long run_request(u64 i, struct run *run)
 	return next == 0 || next >= BPFDB_IO_SIZE;
 }
 
+static __always_inline bool is_batch(const struct run *run)
+{
+	struct bpfdb_request *request = io_at(run->io, run->offset);
+
+	return request && request->next;
+}
+
 /* ctx: session, io buffer, offset of the first request. Returns how many
  * requests were executed. */
 SEC("raw_tp")
 int bpfdb_run(struct bpf_raw_tracepoint_args *ctx)
 {
 	struct run run = {.session = ctx->args[0], .io = ctx->args[1], .offset = ctx->args[2]};
+	struct run ahead = run;
 
+	if (is_batch(&run))
+		bpf_loop(FETCHED_MAX, fetch_request, &ahead, 0);
 	bpf_loop(BPFDB_BATCH_MAX, run_request, &run, 0);
 	return run.done;
 }
