@@ -98,6 +98,7 @@ fn measure(scenario: Scenario, plan: &Plan, redis: Option<&Path>) -> Result<Vec<
         Scenario::Tcp => tcp::measure(plan, tcp::Path::Loopback, redis),
         Scenario::Local => tcp::measure(plan, tcp::Path::Local, redis),
         Scenario::Remote => tcp::measure(plan, tcp::Path::Remote, redis),
+        Scenario::Steered => tcp::measure(plan, tcp::Path::Steered, redis),
         Scenario::Other => tcp::measure(plan, tcp::Path::Other, redis),
         Scenario::Transactions => tcp::measure(plan, tcp::Path::Transactions, redis),
         Scenario::Slow => tcp::measure(plan, tcp::Path::Slow, redis),

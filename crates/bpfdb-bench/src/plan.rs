@@ -23,6 +23,8 @@ pub(crate) enum Scenario {
     Local,
     /// The same, from another network namespace
     Remote,
+    /// The same, received by a processor of its own
+    Steered,
     /// Commands besides those of the others that the kernel answers, against Redis
     Other,
     /// MULTI … EXEC, against Redis

@@ -77,7 +77,7 @@ impl Report {
 /// A table of the report. The rows of a table were measured in turns.
 #[derive(Debug, Serialize)]
 pub(crate) struct Table {
-    name: &'static str,
+    name: String,
     title: String,
     columns: Vec<String>,
     rows: Vec<Vec<Cell>>,
@@ -151,12 +151,12 @@ impl<T: ToString> From<T> for Cell {
 
 impl Table {
     pub(crate) fn new(
-        name: &'static str,
+        name: impl Into<String>,
         title: impl Into<String>,
         columns: &[impl ToString],
     ) -> Self {
         Self {
-            name,
+            name: name.into(),
             title: title.into(),
             columns: columns.iter().map(ToString::to_string).collect(),
             rows: Vec::new(),
@@ -174,8 +174,8 @@ impl Table {
         self.notes.push(note.into());
     }
 
-    pub(crate) fn name(&self) -> &'static str {
-        self.name
+    pub(crate) fn name(&self) -> &str {
+        &self.name
     }
 
     pub(crate) fn print(&self) {

@@ -15,6 +15,8 @@ pub(crate) enum Path {
     Local,
     /// From another network namespace, as from another machine
     Remote,
+    /// The same, received by a processor of its own, as from a network card
+    Steered,
     /// Loopback, commands that are asked for less
     Other,
     /// Loopback, MULTI … EXEC
@@ -119,6 +121,7 @@ impl Path {
             Self::Loopback => "tcp",
             Self::Local => "local",
             Self::Remote => "remote",
+            Self::Steered => "steered",
             Self::Other => "other",
             Self::Transactions => "transactions",
             Self::Slow => "slow",
@@ -131,6 +134,7 @@ impl Path {
             Self::Loopback => "through TCP on loopback",
             Self::Local => "clients of this machine, answered inside their send()",
             Self::Remote => "from another network namespace, over veth",
+            Self::Steered => "over veth, received by the second processor",
             Self::Other => "other commands that the kernel answers, through TCP on loopback",
             Self::Transactions => "MULTI … EXEC in one message, through TCP on loopback",
             Self::Slow => "commands that user space answers, through TCP on loopback",
@@ -150,6 +154,11 @@ impl Path {
     pub(crate) fn sides(self) -> Result<[Side; 2]> {
         match self {
             Self::Remote => Side::cable(),
+            Self::Steered => {
+                let sides = Side::cable()?;
+                sides[0].steer(1)?;
+                Ok(sides)
+            }
             _ => Ok([Side::here(), Side::here()]),
         }
     }
@@ -202,7 +211,7 @@ impl Path {
     /// Threads of the client.
     fn threads(self) -> &'static [u32] {
         match self {
-            Self::Local | Self::Remote => &[1, 2],
+            Self::Local | Self::Remote | Self::Steered => &[1, 2],
             _ => &[2],
         }
     }
@@ -228,7 +237,7 @@ impl Path {
             Self::Other | Self::Transactions | Self::Slow => Some(0.8),
             Self::Connections => None,
             _ if ![SET, GET].contains(&load.test) => None,
-            Self::Loopback | Self::Remote => Some(if deep { 1.5 } else { 1.0 }),
+            Self::Loopback | Self::Remote | Self::Steered => Some(if deep { 1.5 } else { 1.0 }),
             Self::Local => Some(if deep { 2.0 } else { 2.5 }),
         }
     }

@@ -1,6 +1,6 @@
 //! Network namespaces: both ends of a cable.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::unix::process::CommandExt;
@@ -9,6 +9,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 
 use anyhow::{Context, Result, anyhow, ensure};
+use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, setns, unshare};
 use nix::unistd::gettid;
 
@@ -66,6 +67,20 @@ impl Side {
             address: Ipv4Addr::new(10, 77, 0, number).into(),
             namespace: Some(Arc::new(file)),
         })
+    }
+
+    /// Has a processor receive what comes by the cable, where else that which sends it would
+    /// (receive packet steering). A mask of the kernel has 32 bits in a word.
+    pub(crate) fn steer(&self, processor: u32) -> Result<()> {
+        self.visit(|| {
+            // Files of devices are those of the namespace that mounts them.
+            unshare(CloneFlags::CLONE_NEWNS).context("create a namespace of mounts")?;
+            let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
+            mount(None::<&str>, "/", None::<&str>, private, None::<&str>)?;
+            mount(Some("sysfs"), "/sys", Some("sysfs"), MsFlags::empty(), None::<&str>)?;
+            let file = "/sys/class/net/veth1/queues/rx-0/rps_cpus";
+            fs::write(file, format!("{:x}", 1u32 << processor)).context(file)
+        })?
     }
 
     /// Calls `work` on this side.

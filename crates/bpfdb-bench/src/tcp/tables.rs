@@ -79,15 +79,7 @@ impl Context {
 
     /// As the client sees them.
     fn latencies(&self, results: &Results) -> Table {
-        let name = match self.path {
-            Path::Loopback => "tcp-latency",
-            Path::Local => "local-latency",
-            Path::Remote => "remote-latency",
-            Path::Other => "other-latency",
-            Path::Transactions => "transactions-latency",
-            Path::Slow => "slow-latency",
-            Path::Connections => "connections-latency",
-        };
+        let name = self.name("latency");
         let mut columns = self.columns("p50 ");
         columns.extend(self.columns("p99 ").into_iter().skip(LOAD_COLUMNS));
         columns.push("target for p99".into());
@@ -108,15 +100,7 @@ impl Context {
     }
 
     fn processor(&self, results: &Results) -> Table {
-        let name = match self.path {
-            Path::Loopback => "tcp-processor",
-            Path::Local => "local-processor",
-            Path::Remote => "remote-processor",
-            Path::Other => "other-processor",
-            Path::Transactions => "transactions-processor",
-            Path::Slow => "slow-processor",
-            Path::Connections => "connections-processor",
-        };
+        let name = self.name("processor");
         let title = "processor time of the whole machine per request, client included, µs";
         let mut table = Table::new(name, title, &self.columns(""));
         for row in &self.rows {
@@ -126,6 +110,11 @@ impl Context {
             table.row(cells);
         }
         table
+    }
+
+    /// Of another table of this path.
+    fn name(&self, table: &str) -> String {
+        format!("{}-{table}", self.path.name())
     }
 
     fn load_cells(&self, load: Load) -> Vec<Cell> {
