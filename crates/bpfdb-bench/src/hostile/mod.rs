@@ -79,10 +79,15 @@ pub(crate) fn measure(plan: &Plan, other: Option<&Path>) -> Result<Vec<Table>> {
         eprintln!("hostile: round {} of {}", round + 1, plan.rounds);
         for attack in &ATTACKS {
             for program in &programs {
-                let server = program.start(plan.quick)?;
-                let outcome = suffer(plan, &server, attack)
-                    .with_context(|| format!("{}: {}", server.name, attack.name))?;
-                results.add(attack.name, &server.name, &outcome);
+                let mut server = program.start(plan.quick)?;
+                match suffer(plan, &server, attack) {
+                    Ok(outcome) => results.add(attack.name, &server.name, &outcome),
+                    Err(error) if plan.quick => return Err(error.context(server.state())),
+                    // The other figures are worth having.
+                    Err(error) => {
+                        results.fail(attack.name, format!("{error:#}; {}", server.state()));
+                    }
+                }
             }
         }
     }

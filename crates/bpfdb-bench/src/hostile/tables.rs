@@ -81,6 +81,7 @@ struct Row {
 #[derive(Default)]
 pub(super) struct Results {
     rows: Vec<Row>,
+    failures: Vec<String>,
 }
 
 impl Results {
@@ -89,6 +90,13 @@ impl Results {
         row.kernel.add(&outcome.kernel);
         row.user.add(&outcome.user);
         row.cost.add(outcome);
+    }
+
+    /// One round of it came to nothing.
+    pub(super) fn fail(&mut self, attack: &'static str, reason: String) {
+        let failure = format!("FAILED: {attack}: {reason}");
+        eprintln!("{failure}");
+        self.failures.push(failure);
     }
 
     fn row(&mut self, attack: &'static str, server: &str) -> &mut Row {
@@ -114,7 +122,7 @@ impl Results {
             ),
             |row| &row.kernel,
         );
-        if let Some(note) = note {
+        for note in note.iter().chain(&self.failures) {
             kernel.note(note);
         }
         let user = self.latencies(

@@ -113,6 +113,15 @@ impl Server {
         bail!("{} does not answer: {}", self.name, self.log());
     }
 
+    /// How it is, for a message: whether it has ended, and what it said last.
+    pub(crate) fn state(&mut self) -> String {
+        let ended = match self.child.try_wait() {
+            Ok(Some(status)) => format!("has ended, {status}"),
+            _ => "runs".into(),
+        };
+        format!("{} {ended}: {}", self.name, self.log())
+    }
+
     /// The end of what it said.
     fn log(&self) -> String {
         let text = std::fs::read(self.folder.path().join("log")).unwrap_or_default();
@@ -133,6 +142,9 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(Some(_))) {
+            return;
+        }
         let start = Instant::now();
         let stopped = kill(Pid::from_raw(self.child.id() as i32), Signal::SIGTERM);
         while stopped.is_ok() && start.elapsed() < STOP_TIME {
