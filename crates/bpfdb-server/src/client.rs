@@ -29,9 +29,8 @@ use crate::reply::Replies;
 use crate::request::{Limits, Parser, Request, Step};
 use crate::socket;
 use crate::state::ConnectionState;
+use crate::turn::Turn;
 
-/// Replies that may wait to be sent before no more requests are executed.
-const OUTPUT_MAX: usize = 1 << 20;
 /// Memory that an empty buffer may keep.
 const BUFFER_KEPT: usize = 4096;
 /// Rounds of reading and executing before others have their turn.
@@ -81,6 +80,8 @@ pub(crate) struct Client {
     ahead: VecDeque<Step>,
     /// What is left of a long command.
     running: Option<Running>,
+    /// Its turn was over before all that it sent was executed.
+    unfinished: bool,
     /// Bytes received here, ever.
     consumed: u64,
     replies: Replies,
@@ -124,6 +125,7 @@ impl Client {
             held: None,
             ahead: VecDeque::new(),
             running: None,
+            unfinished: false,
             consumed: 0,
             replies: Replies::default(),
             output: Vec::new(),
@@ -152,7 +154,11 @@ impl Client {
     pub(crate) fn wanted(&self) -> Interest {
         let unsent = self.is_unsent();
         Interest {
-            readable: self.state == State::Daemon && !unsent && !self.late && !self.is_held_up(),
+            readable: self.state == State::Daemon
+                && !unsent
+                && !self.late
+                && !self.is_held_up()
+                && !self.unfinished,
             writable: unsent,
             ended: self.state == State::Kernel,
         }
@@ -176,7 +182,7 @@ impl Client {
     /// Has it work that waits for nobody? Not for the client to read either: others
     /// may wait for the end of it.
     pub(crate) fn is_busy(&self) -> bool {
-        self.running.is_some()
+        self.running.is_some() || self.unfinished
     }
 
     fn received(&mut self, bytes: &[u8], connections: &Connections) {
@@ -200,13 +206,15 @@ impl Client {
     pub(crate) fn serve(&mut self, tools: &mut Tools<'_>) -> io::Result<Next> {
         tools.session.redirect(self.index);
         self.late = false;
+        self.unfinished = false;
         self.connection.active = Instant::now();
+        let turn = Turn::begin();
         let mut rounds = 0..ROUNDS;
         // What came last was all there was: if there is more by now, it is told.
         let mut drained = false;
         let mut received = false;
         loop {
-            let more = self.execute(tools);
+            let more = self.execute(tools, turn);
             // Before, nobody knows what is on its way.
             if received && !self.connection.is_unix() {
                 // Nor is a long argument over while much of what follows is on its way.
@@ -219,6 +227,10 @@ impl Client {
             if self.is_unsent() {
                 return Ok(Next::Keep);
             }
+            if more && turn.is_over() {
+                self.unfinished = true;
+                return Ok(Next::Keep);
+            }
             if more {
                 continue;
             }
@@ -228,7 +240,7 @@ impl Client {
             if self.state != State::Daemon {
                 return Ok(self.next());
             }
-            if rounds.next().is_none() {
+            if rounds.next().is_none() || turn.is_over() {
                 // All that was received is answered; if there is more, it is
                 // told again.
                 return Ok(Next::Keep);
@@ -295,7 +307,7 @@ impl Client {
 
     /// Executes what the parser has, but not more than may wait to be sent, and one
     /// step of a long command; true if there may be more.
-    fn execute(&mut self, tools: &mut Tools<'_>) -> bool {
+    fn execute(&mut self, tools: &mut Tools<'_>, turn: Turn) -> bool {
         let mut more = true;
         if self.is_gone(tools.kernel) {
             self.running = None;
@@ -304,7 +316,7 @@ impl Client {
             self.running = running.go_on(&mut self.context(tools));
             more = self.running.is_none();
         }
-        while more && self.state == State::Daemon && self.replies.len() < OUTPUT_MAX {
+        while more && self.state == State::Daemon && turn.has_room(self.replies.len()) {
             if self.is_gone(tools.kernel) {
                 self.state = State::Closing;
                 break;
@@ -317,7 +329,7 @@ impl Client {
                     true
                 }
                 Step::Request(request) => match self.gather(tools, request) {
-                    Ok(group) => self.answer_group(tools, group),
+                    Ok(group) => self.answer_group(tools, group, turn),
                     Err(request) => self.answer(tools, request),
                 },
             };
@@ -368,8 +380,8 @@ impl Client {
     }
 
     /// Executes requests, or what of them can be executed now; true if all of them were.
-    fn answer_group(&mut self, tools: &mut Tools<'_>, group: Group) -> bool {
-        let Remainder { running, requests } = group.execute(&mut self.context(tools));
+    fn answer_group(&mut self, tools: &mut Tools<'_>, group: Group, turn: Turn) -> bool {
+        let Remainder { running, requests } = group.execute(&mut self.context(tools), turn);
         for request in requests.into_iter().rev() {
             self.ahead.push_front(Step::Request(request));
         }

@@ -58,6 +58,7 @@ mod socket;
 mod state;
 mod statistics;
 mod stopper;
+mod turn;
 mod unix;
 
 pub use commands::page as commands_page;

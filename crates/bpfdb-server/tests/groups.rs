@@ -261,7 +261,12 @@ fn hits_are_counted_once() {
         "BITPOS none 1",
         "STRLEN long",
         "BITPOS large 0",
+        "EXISTS here long",
+        "LCS wide1 wide2 LEN",
+        "GET here",
     ];
+    a.ask(&[b"SET", b"wide1", &[b'x'; 500]]);
+    a.ask(&[b"SET", b"wide2", &[b'y'; 500]]);
     let counts = |b: &mut Client| {
         let hits = figure(b, "keyspace_hits");
         (hits, figure(b, "keyspace_misses"))
@@ -367,4 +372,74 @@ fn nothing_is_lost_among_many() {
         .sum();
     assert_eq!(sum, added);
     assert!(added > 16 * ROUNDS as u64, "few additions: {added}");
+}
+
+/// Replies that are long are sent before the next ones are made.
+#[test]
+fn long_replies_do_not_pile_up() {
+    let (_server, mut a, mut b) = server();
+    let value = vec![b'x'; 3 << 20];
+    assert_eq!(a.ask(&[b"SET", b"big", &value]), b"+OK\r\n");
+    let limit = "CONFIG SET client-output-buffer-limit";
+    let set: Vec<&[u8]> = limit.split(' ').map(str::as_bytes).collect();
+    assert_eq!(
+        b.ask(&[&set[..], &[b"normal 16mb 0 0"]].concat()),
+        b"+OK\r\n"
+    );
+    a.send(&words("DUMP big").repeat(30));
+    for _ in 0..30 {
+        let dump = a.reply();
+        assert!(dump.len() > value.len(), "{} bytes", dump.len());
+    }
+}
+
+/// What the engine refuses is refused to one of them.
+#[test]
+fn a_key_that_is_too_long_is_that_of_one() {
+    let (_server, mut a, mut b) = server();
+    let long = [b'k'; 600];
+    for name in [&b"INCRBYFLOAT"[..], b"BITPOS"] {
+        let before = of_command(&mut b, "incrbyfloat", "calls");
+        let mut requests = request(&[name, b"n", b"1"]);
+        requests.extend(request(&[name, &long, b"1"]));
+        requests.extend(request(&[name, b"", b"1"]));
+        requests.extend(request(&[name, b"n", b"1"]));
+        requests.extend(words("INCRBYFLOAT n 1"));
+        a.send(&requests);
+        let replies: Vec<_> = (0..5).map(|_| a.reply()).collect();
+        for refused in &replies[1..3] {
+            let text = String::from_utf8_lossy(refused);
+            assert!(text.starts_with("-ERR key is longer"), "{text}");
+        }
+        assert_ne!(replies[3][0], b'-');
+        let added = if name == b"BITPOS" { 1 } else { 5 };
+        let after = of_command(&mut b, "incrbyfloat", "calls");
+        assert_eq!(after - before, added);
+    }
+    assert_eq!(a.say("GET n"), text("4"));
+}
+
+/// What ends the connection does so at its place.
+#[test]
+fn the_end_keeps_its_place() {
+    let (server, mut a, _) = server();
+    let mut requests = words("INCRBYFLOAT n 1").repeat(3);
+    requests.extend(b"*1\r\n$x\r\n");
+    a.send(&requests);
+    let said = String::from_utf8(a.until_closed()).expect("text");
+    let counted = ["1", "2", "3"].map(text).concat();
+    assert!(said.starts_with(&counted), "{said}");
+    assert!(said.contains("-ERR Protocol error"), "{said}");
+
+    let mut b = server.client();
+    let requests = [
+        "INCRBYFLOAT n 1",
+        "INCRBYFLOAT n 1",
+        "QUIT",
+        "INCRBYFLOAT n 1",
+    ];
+    b.send(&requests.map(words).concat());
+    let said = String::from_utf8(b.until_closed()).expect("text");
+    assert_eq!(said, [text("4"), text("5"), "+OK\r\n".into()].concat());
+    assert_eq!(server.client().say("GET n"), text("5"));
 }

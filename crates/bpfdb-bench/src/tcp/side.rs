@@ -77,7 +77,13 @@ impl Side {
             unshare(CloneFlags::CLONE_NEWNS).context("create a namespace of mounts")?;
             let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
             mount(None::<&str>, "/", None::<&str>, private, None::<&str>)?;
-            mount(Some("sysfs"), "/sys", Some("sysfs"), MsFlags::empty(), None::<&str>)?;
+            mount(
+                Some("sysfs"),
+                "/sys",
+                Some("sysfs"),
+                MsFlags::empty(),
+                None::<&str>,
+            )?;
             let file = "/sys/class/net/veth1/queues/rx-0/rps_cpus";
             fs::write(file, format!("{:x}", 1u32 << processor)).context(file)
         })?

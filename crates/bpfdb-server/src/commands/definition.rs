@@ -125,7 +125,7 @@ pub(crate) enum Grouped {
     No,
     /// It reads its keys: those that it writes by `head_for_update` or `entry_for_update`.
     Reads,
-    /// It writes whatever there is.
+    /// It writes whatever there is, if it has no more words than it must have.
     Writes,
 }
 

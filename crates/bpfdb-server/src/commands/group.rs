@@ -12,11 +12,14 @@
 //!
 //! Invariants
 //!  1. Members are executed in the order of their requests, and each sees what those
-//!     before it have written.
+//!     before it have written. All of them write, or all only read: these take no locks.
 //!  2. If anything ends in an Error of the engine, nothing has been done, replied or
 //!     counted, and every member is executed alone: clients see the Errors that they
 //!     would see without groups.
 //!  3. A member that fails with a text has changed nothing; the others stay.
+//!  4. A member whose values were not fetched, because they are long, ends the group: it
+//!     would read at a later moment than those behind it, or hold the locks of those
+//!     before it while it works. It is executed alone, and so are the rest.
 
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -31,6 +34,7 @@ use super::table::{self, Call};
 use super::{Context, Failure};
 use crate::request::Request;
 use crate::state::ReplyMode;
+use crate::turn::Turn;
 
 /// Requests of a group: more would make others wait for its locks, and gain little.
 const MEMBERS_MAX: usize = 32;
@@ -48,11 +52,9 @@ struct Member {
 }
 
 impl Member {
+    /// With whether it writes to them.
     fn keys(&self) -> impl Iterator<Item = (&[u8], bool)> {
         let words = &self.request.words;
-        // Positions count the command's name as one word.
-        let skipped = self.call.name_words;
-        debug_assert!(skipped >= 1);
         let specifications = self.call.command.keys.iter();
         specifications.flat_map(move |keys| {
             let for_update = !keys.flags.contains(&"RO");
@@ -93,11 +95,14 @@ pub(crate) struct Remainder {
 /// What became of the members.
 #[derive(Debug, Default)]
 struct Executed {
-    members: usize,
+    /// How long each took.
+    times: Vec<Duration>,
     /// Texts of those that failed.
     failures: Vec<(usize, Vec<u8>)>,
     /// What the last one has left to be done.
     job: Option<Box<dyn Job>>,
+    /// The next one must be executed alone.
+    stopped: bool,
 }
 
 impl Group {
@@ -132,13 +137,14 @@ impl Group {
             reads: 0..0,
         };
         let keys = member.keys().count();
-        if keys > KEYS_MAX || self.reads_what_was_written(&member) {
+        let fits = self.members.is_empty() || self.writes == member.writes();
+        if keys > KEYS_MAX || !fits {
             return Err(member.request);
         }
         let reads = if member.fetches() { keys } else { 0 };
         member.reads = self.reads..self.reads + reads;
         self.reads += reads;
-        self.writes |= member.writes();
+        self.writes = member.writes();
         self.members.push(member);
         Ok(())
     }
@@ -158,53 +164,48 @@ impl Group {
         }
     }
 
-    /// Does it read a key that one before it writes? What is read is counted as found
-    /// or not when it is fetched, which would be too early.
-    fn reads_what_was_written(&self, member: &Member) -> bool {
-        let has = |key: &[u8]| {
-            let keys = self.members.iter().flat_map(Member::keys);
-            keys.into_iter()
-                .any(|(other, writes)| writes && other == key)
-        };
-        self.writes && member.keys().any(|(key, writes)| !writes && has(key))
-    }
-
     /// Executes it, and what it comes to one by one if that fails.
-    pub(crate) fn execute(self, context: &mut Context<'_>) -> Remainder {
-        let (start, begun) = (context.replies.len(), Instant::now());
-        match self.attempt(context) {
-            Ok(executed) => {
-                let each = begun.elapsed() / executed.members.max(1) as u32;
-                self.conclude(context, executed, each)
-            }
+    pub(crate) fn execute(self, context: &mut Context<'_>, turn: Turn) -> Remainder {
+        let start = context.replies.len();
+        match self.attempt(context, turn) {
+            Ok(executed) => self.conclude(context, executed, turn),
             Err(_) => {
-                let (counted, _) = context.session.counted_reads();
-                context.instance.statistics.take_back(counted);
                 context.replies.truncate(start);
                 context.job = None;
-                one_by_one(context, self.requests(0))
+                one_by_one(context, self.members.into_iter(), turn)
             }
         }
     }
 
-    fn requests(self, from: usize) -> impl Iterator<Item = Request> {
-        (self.members.into_iter().skip(from)).map(|member| member.request)
+    fn attempt(&self, context: &mut Context<'_>, turn: Turn) -> Result<Executed, Failure> {
+        let begun = Instant::now();
+        let read = self.read_ahead(context.session).map_err(Failure::from);
+        let outcome = read.and_then(|()| self.run(context, turn));
+        let (unused, all) = context.session.fetched_reads();
+        let outcome = self.end(context.session, outcome);
+        let statistics = &context.instance.statistics;
+        statistics.take_back(if outcome.is_ok() { unused } else { all });
+        let mut executed = outcome?;
+        executed.share(begun.elapsed());
+        Ok(executed)
     }
 
-    fn attempt(&self, context: &mut Context<'_>) -> Result<Executed, Failure> {
-        let read = self.read_ahead(context.session).map_err(Failure::from);
-        let outcome = read.and_then(|()| self.run(context));
-        if !self.writes {
-            context.session.forget_fetched();
-            return outcome;
-        }
+    fn end(
+        &self,
+        session: &mut Session,
+        outcome: Result<Executed, Failure>,
+    ) -> Result<Executed, Failure> {
         match outcome {
+            outcome if !self.writes => {
+                session.forget_fetched();
+                outcome
+            }
             Ok(executed) => {
-                context.session.commit()?;
+                session.commit()?;
                 Ok(executed)
             }
             Err(failure) => {
-                context.session.rollback()?;
+                session.rollback()?;
                 Err(failure)
             }
         }
@@ -229,71 +230,79 @@ impl Group {
         }
     }
 
-    fn run(&self, context: &mut Context<'_>) -> Result<Executed, Failure> {
+    fn run(&self, context: &mut Context<'_>, turn: Turn) -> Result<Executed, Failure> {
         let mut executed = Executed::default();
+        let mut begun = Instant::now();
         for (number, member) in self.members.iter().enumerate() {
-            let command = member.call.command;
-            context.connection.command = command.name;
-            context.connection.slow = command.path == Path::UserSpace;
-            context.session.offer(member.reads.clone());
+            if !context.session.offer(member.reads.clone()) {
+                executed.stopped = true;
+                break;
+            }
             let start = context.replies.len();
             match member.run(context) {
                 Ok(job) => executed.job = job,
                 Err(Failure::Text(text)) => {
                     context.replies.truncate(start);
-                    context.replies.error(text.clone());
+                    context.replies.error(&text);
                     executed.failures.push((number, text));
                 }
                 Err(failure) => return Err(failure),
             }
-            executed.members += 1;
-            if executed.job.is_some() {
+            let ended = Instant::now();
+            executed.times.push(ended - begun);
+            begun = ended;
+            if executed.job.is_some() || !turn.has_room(context.replies.len()) {
                 break;
             }
         }
         Ok(executed)
     }
 
-    /// It has happened: counts it, each member as long as the others.
-    fn conclude(
-        mut self,
-        context: &mut Context<'_>,
-        executed: Executed,
-        each: Duration,
-    ) -> Remainder {
+    /// It has happened: counts it.
+    fn conclude(mut self, context: &mut Context<'_>, executed: Executed, turn: Turn) -> Remainder {
         let unfinished = usize::from(executed.job.is_some());
-        let has_failed = |number| {
-            let mut failures = executed.failures.iter();
-            failures.any(|&(failed, _)| failed == number)
-        };
-        let finished = &self.members[..executed.members - unfinished];
-        for (number, member) in finished.iter().enumerate() {
-            let command = member.call.command;
-            count(context, command, each, has_failed(number));
-            observe(context, command, each, &member.request.words);
+        let rest = self.members.split_off(executed.times.len());
+        let finished = executed.times.len() - unfinished;
+        for (number, (member, &time)) in self.members.iter().zip(&executed.times).enumerate() {
+            if number < finished {
+                let failed = executed.failures.iter().any(|&(other, _)| other == number);
+                count(context, member.call.command, time, failed);
+                observe(context, member.call.command, time, &member.request.words);
+            }
         }
-        let (_, repeated) = context.session.counted_reads();
-        context.instance.statistics.take_back(repeated);
         for (_, text) in &executed.failures {
             context.instance.count_error(text);
         }
-        let left = self.members.split_off(executed.members);
         let running = executed.job.and_then(|job| {
             let last = self.members.pop()?;
-            Some(Running::new(job, last.call, last.request, each))
+            let time = *executed.times.last()?;
+            Some(Running::new(job, last.call, last.request, time))
         });
-        Remainder {
-            running,
-            requests: left.into_iter().map(|member| member.request).collect(),
+        if executed.stopped {
+            return one_by_one(context, rest.into_iter(), turn);
         }
+        let requests = rest.into_iter().map(|member| member.request).collect();
+        Remainder { running, requests }
+    }
+}
+
+impl Executed {
+    /// Each takes its part of the time that the calls took.
+    fn share(&mut self, whole: Duration) {
+        let own: Duration = self.times.iter().sum();
+        let members = self.times.len().max(1) as u32;
+        let part = whole.saturating_sub(own) / members;
+        self.times.iter_mut().for_each(|time| *time += part);
     }
 }
 
 impl Member {
     /// Runs it; a short job to its end.
     fn run(&self, context: &mut Context<'_>) -> Result<Option<Box<dyn Job>>, Failure> {
-        let arguments = self.arguments();
-        let outcome = (self.call.command.run)(context, arguments);
+        let (command, arguments) = (self.call.command, self.arguments());
+        context.connection.command = command.name;
+        context.connection.slow = command.path == Path::UserSpace;
+        let outcome = (command.run)(context, arguments);
         let job = context.job.take();
         outcome?;
         match job {
@@ -309,19 +318,35 @@ impl Member {
 /// The command of a request that may be a member.
 fn groupable(request: &Request) -> Option<Call> {
     let call = table::resolve(&request.words).ok()?;
-    let fits = call.command.grouped != Grouped::No && !request.cut && request.memory() <= LONG;
+    let words = request.words.len();
+    let kind_fits = match call.command.grouped {
+        Grouped::No => false,
+        Grouped::Reads => true,
+        // With options it might read.
+        Grouped::Writes => words == call.command.arity.unsigned_abs() as usize,
+    };
+    let fits = kind_fits && !request.cut && request.memory() <= LONG;
     fits.then_some(call)
 }
 
-fn one_by_one(context: &mut Context<'_>, mut requests: impl Iterator<Item = Request>) -> Remainder {
-    while let Some(request) = requests.next() {
-        let running = execute(context, request);
-        if running.is_some() {
-            return Remainder {
-                running,
-                requests: requests.collect(),
-            };
+/// As long as the turn is not over; the first one in any case.
+fn one_by_one(
+    context: &mut Context<'_>,
+    mut members: impl Iterator<Item = Member>,
+    turn: Turn,
+) -> Remainder {
+    let mut running = None;
+    while running.is_none() {
+        let Some(member) = members.next() else {
+            break;
+        };
+        running = execute(context, member.request);
+        if !turn.has_room(context.replies.len()) {
+            break;
         }
     }
-    Remainder::default()
+    Remainder {
+        running,
+        requests: members.map(|member| member.request).collect(),
+    }
 }

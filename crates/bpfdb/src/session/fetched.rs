@@ -13,14 +13,14 @@
 //!     under a lock that the open transaction holds, and is what it wrote last
 //!     (`begin_fetching`). What is not known is read as if there were nothing here.
 //!  2. A read finds only what was [offered](Session::offer) last: keys that were
-//!     fetched for the command that is executed now. All of them are known, or none is
-//!     offered: a command does not read half of its keys at another moment.
+//!     fetched for the command that is executed now.
 //!  3. Nothing outlives the transaction, or the session's next one.
 
+use std::cell::Cell;
 use std::ops::Range;
 
 use super::operation::{Operation, Place};
-use super::{Entry, Session, VALUE_MAX};
+use super::{Entry, HEADER, Session, VALUE_MAX};
 use crate::{Status, abi};
 
 /// Room for a value at first, bytes, and what it is rounded to.
@@ -47,8 +47,6 @@ pub(super) struct Fetched {
     /// Bytes of the longest value that fetches bring.
     room: usize,
     places: Vec<Place>,
-    counted: Reads,
-    counted_for_nothing: Reads,
 }
 
 #[derive(Debug)]
@@ -57,26 +55,20 @@ struct Found {
     /// Under an exclusive lock.
     for_update: bool,
     what: What,
+    /// The engine has counted it as a GET that found a value, or none.
+    counted: Option<bool>,
+    used: Cell<bool>,
 }
 
 #[derive(Clone, Debug)]
 enum What {
-    /// Too long, large, or not read.
+    /// Too long, large, not read, or written since.
     Unknown,
     Absent,
     Value(Range<usize>, Option<u64>),
 }
 
 impl Fetched {
-    fn push(&mut self, key: &[u8], for_update: bool, what: What) {
-        let key = self.keep(key);
-        self.entries.push(Found {
-            key,
-            for_update,
-            what,
-        });
-    }
-
     fn keep(&mut self, bytes: &[u8]) -> Range<usize> {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(bytes);
@@ -108,6 +100,7 @@ impl Fetched {
             self.bytes[found.key.clone()] == *operation.key() && (found.for_update || !locks)
         };
         let found = self.entries[self.offered.clone()].iter().find(is_it)?;
+        found.used.set(true);
         match &found.what {
             What::Unknown => None,
             What::Absent => Some(None),
@@ -160,44 +153,42 @@ impl Fetched {
         }
     }
 
-    fn count(&mut self, read: &What) {
-        self.counted.missed += u64::from(matches!(read, What::Absent));
-        self.counted.found += u64::from(!matches!(read, What::Absent));
-        self.counted_for_nothing.found += u64::from(matches!(read, What::Unknown));
-    }
-
+    /// What the places tell of the reads; the first Error among them.
     fn take_in(
         &mut self,
         session: &Session,
         reads: &[Operation<'_>],
         places: &[Place],
     ) -> Result<(), Status> {
+        let mut outcome = Ok(());
         let mut longest = 0;
         for (number, read) in reads.iter().enumerate() {
             let for_update = matches!(read, Operation::GetForUpdate(_));
-            let what = match places.get(number) {
-                None => What::Unknown,
-                Some(&place) => {
-                    let (what, len) = self.what_was_found(session, place)?;
-                    longest = longest.max(len);
-                    if !for_update {
-                        self.count(&what);
-                    }
-                    what
-                }
-            };
-            self.push(read.key(), for_update, what);
+            let place = places.get(number);
+            let found = place.map_or(Ok((What::Unknown, 0)), |&place| {
+                self.what_was_found(session, place)
+            });
+            let is_counted = place.is_some() && found.is_ok() && !for_update;
+            let (what, len) = found.unwrap_or_else(|status| {
+                outcome = outcome.and(Err(status));
+                (What::Unknown, 0)
+            });
+            longest = longest.max(len);
+            let key = self.keep(read.key());
+            self.entries.push(Found {
+                key,
+                for_update,
+                counted: is_counted.then_some(!matches!(what, What::Absent)),
+                what,
+                used: Cell::new(false),
+            });
         }
         self.adapt(longest);
-        Ok(())
+        outcome
     }
 
     /// With the length of the value, bytes.
-    fn what_was_found(
-        &mut self,
-        session: &Session,
-        place: Place,
-    ) -> Result<(What, usize), Status> {
+    fn what_was_found(&mut self, session: &Session, place: Place) -> Result<(What, usize), Status> {
         let (len, expires_at) = session.found_at(place);
         match session.status(place) {
             Status::Found => {
@@ -212,11 +203,25 @@ impl Fetched {
         }
     }
 
-    /// Values are about as long as they were.
+    /// Values are about as long as they were; those beyond the limit find no room anyway.
     fn adapt(&mut self, longest: usize) {
         let less = self.room - self.room / 8;
-        let room = longest.max(less).max(ROOM_LEAST);
-        self.room = room.next_multiple_of(ROOM_LEAST).min(ROOM_MOST);
+        let longest = if longest > ROOM_MOST { 0 } else { longest };
+        self.room = longest
+            .max(less)
+            .max(ROOM_LEAST)
+            .next_multiple_of(ROOM_LEAST)
+            .min(ROOM_MOST);
+    }
+
+    /// GETs that the engine has counted.
+    fn counted(&self, which: impl Fn(&Found) -> bool) -> Reads {
+        let mut reads = Reads::default();
+        for found in self.entries.iter().filter(|found| which(found)) {
+            reads.found += u64::from(found.counted == Some(true));
+            reads.missed += u64::from(found.counted == Some(false));
+        }
+        reads
     }
 }
 
@@ -228,7 +233,7 @@ impl Session {
     /// to be read by whoever wants them.
     pub fn fetch(&mut self, reads: &[Operation<'_>]) -> Result<(), Status> {
         debug_assert!(!self.waiting.is_open() && !self.in_transaction());
-        self.read_ahead(Some(&Operation::BeginReadOnly), reads, true)
+        self.read_ahead(reads, true)
     }
 
     /// Begins a transaction as [`Session::begin_later`] does, and reads keys by
@@ -236,23 +241,21 @@ impl Session {
     /// Error is that of the first of them; the transaction must be ended then too.
     pub fn begin_fetching(&mut self, reads: &[Operation<'_>]) -> Result<(), Status> {
         self.begin_later()?;
-        self.read_ahead(None, reads, false)
+        self.read_ahead(reads, false)
     }
 
     /// From now on, reads may be answered from what those of `reads` brought that have
-    /// these numbers; if one of them brought nothing, from none.
-    pub fn offer(&mut self, numbers: Range<usize>) {
+    /// these numbers. False if it is not known of all of them what they would find.
+    pub fn offer(&mut self, numbers: Range<usize>) -> bool {
         let fetched = &mut self.fetched;
-        let (start, entries) = (numbers.start, fetched.entries.get(numbers.clone()));
-        let all_known = entries.is_some_and(|entries| {
-            !(entries.iter()).any(|found| matches!(found.what, What::Unknown))
-        });
-        fetched.offered = if all_known {
-            numbers
-        } else {
-            let start = start.min(fetched.entries.len());
-            start..start
+        let Some(entries) = fetched.entries.get(numbers.clone()) else {
+            return false;
         };
+        let mut unknown = entries
+            .iter()
+            .map(|found| matches!(found.what, What::Unknown));
+        fetched.offered = numbers;
+        !unknown.any(|is| is)
     }
 
     /// Reads go to the engine again.
@@ -260,82 +263,83 @@ impl Session {
         self.fetched.clear();
     }
 
-    /// How many GETs of the last fetch the engine has counted: all, and those that
-    /// brought nothing, so that they will be done again.
-    pub fn counted_reads(&self) -> (Reads, Reads) {
-        (self.fetched.counted, self.fetched.counted_for_nothing)
+    /// GETs of the last fetch that the engine has counted, as long as it is not
+    /// forgotten: those that answered no read, and all of them.
+    pub fn fetched_reads(&self) -> (Reads, Reads) {
+        let unused = self.fetched.counted(|found| !found.used.get());
+        (unused, self.fetched.counted(|_| true))
     }
 
-    fn read_ahead(
-        &mut self,
-        begin: Option<&Operation<'_>>,
-        reads: &[Operation<'_>],
-        commit: bool,
-    ) -> Result<(), Status> {
+    /// What was counted is known after an Error too.
+    fn read_ahead(&mut self, reads: &[Operation<'_>], read_only: bool) -> Result<(), Status> {
         self.fetched.clear();
-        self.fetched.counted = Reads::default();
-        self.fetched.counted_for_nothing = Reads::default();
         if reads.is_empty() {
             return Ok(());
         }
         let mut places = std::mem::take(&mut self.fetched.places);
         places.clear();
-        let written = self.put_reads(begin, reads, commit, &mut places);
-        let outcome = written.and_then(|first| {
+        let written = self.put_reads(reads, read_only, &mut places);
+        let outcome = written.and_then(|ends| {
             self.submit().map_err(|_| Status::BadRequest)?;
             self.waited()?;
-            let (begun, places) = places.split_at(first);
-            let begun = begun.iter().map(|&place| self.status(place));
-            begun.filter(|status| status.is_error()).try_for_each(Err)?;
-            self.take_in(reads, places)
+            let mut statuses = ends.into_iter().flatten().map(|place| self.status(place));
+            let ended = statuses
+                .find(|status| status.is_error())
+                .map_or(Ok(()), Err);
+            self.take_in(reads, &places).and(ended)
         });
         self.fetched.places = places;
-        if outcome.is_err() {
-            self.fetched.clear();
-        }
         outcome
     }
 
-    /// Writes the batch behind what waits; the number of the first read's place.
-    /// Reads that find no room are left out.
+    /// Writes the batch behind what waits, between BEGIN and COMMIT if `read_only`: the
+    /// places of these. Reads that find no room are left out.
     fn put_reads(
         &mut self,
-        begin: Option<&Operation<'_>>,
         reads: &[Operation<'_>],
-        commit: bool,
+        read_only: bool,
         places: &mut Vec<Place>,
-    ) -> Result<usize, Status> {
+    ) -> Result<Option<[Place; 2]>, Status> {
         self.waiting.refused()?;
         let room = self.fetched.room.max(ROOM_LEAST);
         let mut last = self.waiting.last();
-        let mut at = self.waiting.end();
-        let first = usize::from(begin.is_some());
-        let commit = commit.then_some(&Operation::Commit);
-        let end = super::ROOM - super::HEADER;
-        for operation in begin.into_iter().chain(reads) {
-            let flags = if operation.reads() {
-                0
-            } else {
-                abi::BPFDB_OR_STOP
-            };
-            let fits = |place: &Place| place.end() <= end && places.len() < READS_MAX;
-            match self.put(at, operation, operation.room(room), flags) {
-                Ok(place) if fits(&place) => {
-                    if let Some(last) = last {
-                        self.link(last, at as u32);
-                    }
-                    at = place.end();
-                    last = Some(place);
-                    places.push(place);
-                }
-                _ => break,
+        let begin = read_only
+            .then(|| self.put_behind(&mut last, &Operation::BeginReadOnly, 0))
+            .transpose()?;
+        for read in reads.iter().take(READS_MAX) {
+            let end = last.map_or(0, |place| place.end());
+            let len = HEADER + read.key().len() + 8 + read.room(room);
+            if end + len + HEADER > super::ROOM {
+                break;
             }
+            places.push(self.put_behind(&mut last, read, read.room(room))?);
         }
-        if let (Some(commit), Some(last)) = (commit, last) {
-            self.put(at, commit, 0, 0)?;
+        let commit = begin.map(|begin| {
+            let commit = self.put_behind(&mut last, &Operation::Commit, 0)?;
+            Ok([begin, commit])
+        });
+        commit.transpose()
+    }
+
+    /// Writes a request behind another one. If it is no read, an Error stops the batch.
+    fn put_behind(
+        &mut self,
+        last: &mut Option<Place>,
+        operation: &Operation<'_>,
+        room: usize,
+    ) -> Result<Place, Status> {
+        let at = last.map_or(0, |place| place.end());
+        let flags = if operation.reads() {
+            0
+        } else {
+            abi::BPFDB_OR_STOP
+        };
+        let place = self.put(at, operation, room, flags)?;
+        if let Some(last) = *last {
             self.link(last, at as u32);
         }
-        Ok(first)
+        *last = Some(place);
+        Ok(place)
     }
 
     fn take_in(&mut self, reads: &[Operation<'_>], places: &[Place]) -> Result<(), Status> {

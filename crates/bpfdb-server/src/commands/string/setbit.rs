@@ -16,7 +16,6 @@ pub(crate) static COMMAND: Command = Command {
     categories: &[Category::Bitmap],
     keys: &[Keys::at(1, &["RW", "access", "update"])],
     path: Path::Kernel,
-    grouped: Grouped::Reads,
     run,
     ..Command::BASE
 };

@@ -16,7 +16,6 @@ pub(crate) static COMMAND: Command = Command {
     categories: &[Category::String],
     keys: &[Keys::at(1, &["RW", "update"])],
     path: Path::Kernel,
-    grouped: Grouped::Reads,
     run,
     ..Command::BASE
 };

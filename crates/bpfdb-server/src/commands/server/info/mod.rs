@@ -294,8 +294,14 @@ fn stats(page: &mut Page, source: &Source<'_>) {
             "client_output_buffer_limit_disconnections",
             &s.connections_over_output_limit.get(),
         ),
-        ("keyspace_hits", &kernel.found.wrapping_add(s.gets_found.get())),
-        ("keyspace_misses", &kernel.missed.wrapping_add(s.gets_missed.get())),
+        (
+            "keyspace_hits",
+            &kernel.found.wrapping_add(s.gets_found.get()),
+        ),
+        (
+            "keyspace_misses",
+            &kernel.missed.wrapping_add(s.gets_missed.get()),
+        ),
         ("pubsub_channels", &0),
         ("pubsub_patterns", &0),
         ("pubsubshard_channels", &0),

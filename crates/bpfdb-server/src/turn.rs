@@ -1,0 +1,31 @@
+//! How much of one connection is executed before others have their turn.
+
+use std::time::{Duration, Instant};
+
+/// As long as a step of a long command.
+const LONGEST: Duration = Duration::from_millis(1);
+/// Bytes of replies that may wait to be sent before no more requests are executed.
+const OUTPUT_MAX: usize = 1 << 20;
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Turn {
+    end: Instant,
+}
+
+impl Turn {
+    pub(crate) fn begin() -> Self {
+        Self {
+            end: Instant::now() + LONGEST,
+        }
+    }
+
+    /// Has it lasted long enough?
+    pub(crate) fn is_over(self) -> bool {
+        Instant::now() >= self.end
+    }
+
+    /// May another request be executed, with so many bytes of replies?
+    pub(crate) fn has_room(self, replies: usize) -> bool {
+        replies < OUTPUT_MAX && !self.is_over()
+    }
+}
