@@ -1,5 +1,5 @@
 # Thin verbs over cargo. ARGS is handed on: make run ARGS="--help"
-.PHONY: help run test bench lint fmt soak vm clang-19 clean setup
+.PHONY: help run test bench lint fmt soak vm vm-short clang-19 clean setup
 
 # Tests of the server that run both ways: clients served through TCP, and clients
 # answered inside their own send().
@@ -20,6 +20,7 @@ help:
 	@echo 'make fmt    put the formats right, and what is generated'
 	@echo 'make soak   the long tests, with random load'
 	@echo 'make vm     tests on another kernel, in a virtual machine: Debian 13, 6.12'
+	@echo 'make vm-short  one of them; part of the checks of every change'
 	@echo 'make clang-19  do the programs load when clang-19 compiles them?'
 	@echo 'make clean  remove what was built'
 
@@ -44,6 +45,11 @@ soak: setup
 
 vm: setup
 	$(SUDO) scripts/vm.sh $(ARGS)
+
+# Is there an engine, and a server, on the oldest kernel that is promised?
+vm-short: setup
+	TESTS=multi FILTER=commands_wait_and_are_executed_together \
+		$(SUDO) scripts/vm.sh --if-possible $(ARGS)
 
 clang-19: setup
 	@scripts/check-clang19.sh
