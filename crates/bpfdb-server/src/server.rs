@@ -328,7 +328,8 @@ impl Server {
             }
             // The other end of a Unix-domain socket may be gone, and what it sent
             // still be here.
-            let has_more = client.connection.is_unix() && event.ready.readable;
+            let has_more =
+                client.connection.is_unix() && (event.ready.readable || client.is_busy());
             if event.failed && !has_more {
                 return Ok(Next::Close);
             }

@@ -262,6 +262,7 @@ fn hits_are_counted_once() {
         "STRLEN long",
         "BITPOS large 0",
         "EXISTS here long",
+        "EXISTS here here none none",
         "LCS wide1 wide2 LEN",
         "GET here",
     ];

@@ -68,6 +68,16 @@ fn a_unix_socket_has_the_same_data() {
     drop(hasty);
     wait_until("it is executed", || tcp.say("GET hasty") == "$1\r\n1\r\n");
 
+    // The same if it takes longer than a turn.
+    let mut hasty = UnixStream::connect(&path).expect("a connection");
+    let mut requests = request(&[b"client", b"reply", b"off"]);
+    requests.extend(request(&[b"incrbyfloat", b"many", b"1"]).repeat(3000));
+    hasty.write_all(&requests).expect("sent");
+    drop(hasty);
+    wait_until("all are executed", || {
+        tcp.say("GET many") == "$4\r\n3000\r\n"
+    });
+
     // What it leaves open is rolled back.
     talk(&mut unix, &request(&[b"begin"]), 5);
     talk(&mut unix, &request(&[b"set", b"a", b"lost"]), 5);

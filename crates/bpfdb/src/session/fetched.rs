@@ -99,7 +99,14 @@ impl Fetched {
         let is_it = |found: &&Found| {
             self.bytes[found.key.clone()] == *operation.key() && (found.for_update || !locks)
         };
-        let found = self.entries[self.offered.clone()].iter().find(is_it)?;
+        // A key that a command names twice was read twice.
+        let mut named = self.entries[self.offered.clone()].iter().filter(is_it);
+        let first = named.next()?;
+        let found = [first]
+            .into_iter()
+            .chain(named)
+            .find(|found| !found.used.get());
+        let found = found.unwrap_or(first);
         found.used.set(true);
         match &found.what {
             What::Unknown => None,
