@@ -25,7 +25,7 @@ pub(crate) static COMMAND: Command = Command {
     ],
     categories: &[Category::Transaction],
     keys: &[Keys::at(1, &["RO"]).last(-1)],
-    differences: "Refused inside BEGIN. EXEC may, one time in 65,536, take an absent key for written because another key was deleted or has expired.",
+    differences: "Refused inside BEGIN. EXEC may, one time in 65,536, take an absent key for written because another key was deleted or has expired. SET of an absent key with a time that is over changes nothing, and does not void EXEC.",
     queued: false,
     run,
     ..Command::BASE
