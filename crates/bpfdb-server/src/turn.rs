@@ -26,6 +26,11 @@ impl Turn {
 
     /// May another request be executed, with so many bytes of replies?
     pub(crate) fn has_room(self, replies: usize) -> bool {
-        replies < OUTPUT_MAX && !self.is_over()
+        self.has_room_at(Instant::now(), replies)
+    }
+
+    /// The same for who knows the time.
+    pub(crate) fn has_room_at(self, now: Instant, replies: usize) -> bool {
+        replies < OUTPUT_MAX && now < self.end
     }
 }

@@ -6,12 +6,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use common::{Client, TestServer, request, wait_until};
-
-fn words(command: &str) -> Vec<u8> {
-    let words: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
-    request(&words)
-}
+use common::{Client, TestServer, of_command, wait_until, words};
 
 /// The requests of a transaction.
 fn block<'a>(commands: impl IntoIterator<Item = &'a str>) -> Vec<u8> {
@@ -43,11 +38,7 @@ fn server() -> TestServer {
 
 /// How often the kernel has executed a command.
 fn kernel_calls(client: &mut Client, command: &str) -> u64 {
-    let info = client.say("INFO commandstats");
-    let line = format!("cmdstat_{command}:");
-    let line = info.lines().find(|row| row.starts_with(&line));
-    line.and_then(|line| line.rsplit("kernel_calls=").next()?.parse().ok())
-        .unwrap_or(0)
+    of_command(client, command, "kernel_calls")
 }
 
 /// Until the daemon has given the connection back.

@@ -6,12 +6,7 @@ mod common;
 use std::thread;
 use std::time::Duration;
 
-use common::{Client, TestServer, bulk, request};
-
-fn words(command: &str) -> Vec<u8> {
-    let words: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
-    request(&words)
-}
+use common::{Client, TestServer, bulk, of_command, request, words};
 
 /// Sends commands in one message; their replies.
 fn pipeline<'a>(client: &mut Client, commands: impl IntoIterator<Item = &'a str>) -> Vec<String> {
@@ -34,17 +29,6 @@ fn figure(client: &mut Client, name: &str) -> u64 {
     let found = lines.find(|(field, _)| *field == name);
     let (_, value) = found.unwrap_or_else(|| panic!("INFO has no {name}"));
     value.parse().expect("a number")
-}
-
-/// A field of the statistics of a command.
-fn of_command(client: &mut Client, command: &str, field: &str) -> u64 {
-    let info = client.say("INFO commandstats");
-    let line = format!("cmdstat_{command}:");
-    let line = info.lines().find_map(|row| row.strip_prefix(&line));
-    let fields = line.into_iter().flat_map(|line| line.split(','));
-    let mut pairs = fields.filter_map(|pair| pair.split_once('='));
-    let value = pairs.find_map(|(name, value)| (name == field).then_some(value));
-    value.map_or(0, |value| value.parse().expect("a number"))
 }
 
 fn server() -> (TestServer, Client, Client) {

@@ -74,14 +74,29 @@ impl Member {
     fn arguments(&self) -> &[Vec<u8>] {
         &self.request.words[self.call.name_words..]
     }
+
+    /// Runs it; a short job to its end.
+    fn run(&self, context: &mut Context<'_>) -> Result<Option<Box<dyn Job>>, Failure> {
+        let (command, arguments) = (self.call.command, self.arguments());
+        context.connection.command = command.name;
+        context.connection.slow = command.path == Path::UserSpace;
+        let outcome = (command.run)(context, arguments);
+        let job = context.job.take();
+        outcome?;
+        match job {
+            Some(mut job) if job.is_short() => match job.step(context, arguments)? {
+                Progress::Done => Ok(None),
+                Progress::More => Ok(Some(job)),
+            },
+            job => Ok(job),
+        }
+    }
 }
 
 /// Requests that are to be executed together.
 #[derive(Debug)]
 pub(crate) struct Group {
     members: Vec<Member>,
-    reads: usize,
-    writes: bool,
 }
 
 /// What a group did not do.
@@ -119,8 +134,6 @@ impl Group {
         }
         let mut group = Self {
             members: Vec::new(),
-            reads: 0,
-            writes: false,
         };
         group.join(request)?;
         Ok(group)
@@ -137,16 +150,24 @@ impl Group {
             reads: 0..0,
         };
         let keys = member.keys().count();
-        let fits = self.members.is_empty() || self.writes == member.writes();
+        let fits = self.members.is_empty() || self.writes() == member.writes();
         if keys > KEYS_MAX || !fits {
             return Err(member.request);
         }
-        let reads = if member.fetches() { keys } else { 0 };
-        member.reads = self.reads..self.reads + reads;
-        self.reads += reads;
-        self.writes = member.writes();
+        let start = self.reads();
+        member.reads = start..start + if member.fetches() { keys } else { 0 };
         self.members.push(member);
         Ok(())
+    }
+
+    /// How many there are for all members.
+    fn reads(&self) -> usize {
+        self.members.last().map_or(0, |member| member.reads.end)
+    }
+
+    /// All do, or none does.
+    fn writes(&self) -> bool {
+        self.members.first().is_some_and(Member::writes)
     }
 
     pub(crate) fn is_full(&self) -> bool {
@@ -196,7 +217,7 @@ impl Group {
         outcome: Result<Executed, Failure>,
     ) -> Result<Executed, Failure> {
         match outcome {
-            outcome if !self.writes => {
+            outcome if !self.writes() => {
                 session.forget_fetched();
                 outcome
             }
@@ -212,7 +233,7 @@ impl Group {
     }
 
     fn read_ahead(&self, session: &mut Session) -> Result<(), bpfdb::Status> {
-        let mut reads = Vec::with_capacity(self.reads);
+        let mut reads = Vec::with_capacity(self.reads());
         for (key, for_update) in (self.members.iter())
             .filter(|member| member.fetches())
             .flat_map(Member::keys)
@@ -223,7 +244,7 @@ impl Group {
                 Operation::Get(key)
             });
         }
-        if self.writes {
+        if self.writes() {
             session.begin_fetching(&reads)
         } else {
             session.fetch(&reads)
@@ -251,7 +272,7 @@ impl Group {
             let ended = Instant::now();
             executed.times.push(ended - begun);
             begun = ended;
-            if executed.job.is_some() || !turn.has_room(context.replies.len()) {
+            if executed.job.is_some() || !turn.has_room_at(ended, context.replies.len()) {
                 break;
             }
         }
@@ -293,25 +314,6 @@ impl Executed {
         let members = self.times.len().max(1) as u32;
         let part = whole.saturating_sub(own) / members;
         self.times.iter_mut().for_each(|time| *time += part);
-    }
-}
-
-impl Member {
-    /// Runs it; a short job to its end.
-    fn run(&self, context: &mut Context<'_>) -> Result<Option<Box<dyn Job>>, Failure> {
-        let (command, arguments) = (self.call.command, self.arguments());
-        context.connection.command = command.name;
-        context.connection.slow = command.path == Path::UserSpace;
-        let outcome = (command.run)(context, arguments);
-        let job = context.job.take();
-        outcome?;
-        match job {
-            Some(mut job) if job.is_short() => match job.step(context, arguments)? {
-                Progress::Done => Ok(None),
-                Progress::More => Ok(Some(job)),
-            },
-            job => Ok(job),
-        }
     }
 }
 

@@ -404,6 +404,23 @@ pub fn request(words: &[&[u8]]) -> Vec<u8> {
     bytes
 }
 
+/// The request of a command whose words are separated by blanks.
+pub fn words(command: &str) -> Vec<u8> {
+    let words: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
+    request(&words)
+}
+
+/// A field of the statistics of a command.
+pub fn of_command(client: &mut Client, command: &str, field: &str) -> u64 {
+    let info = client.say("INFO commandstats");
+    let line = format!("cmdstat_{command}:");
+    let line = info.lines().find_map(|row| row.strip_prefix(&line));
+    let fields = line.into_iter().flat_map(|line| line.split(','));
+    let mut pairs = fields.filter_map(|pair| pair.split_once('='));
+    let value = pairs.find_map(|(name, value)| (name == field).then_some(value));
+    value.map_or(0, |value| value.parse().expect("a number"))
+}
+
 /// A value as it is in a reply.
 pub fn bulk(value: &[u8]) -> Vec<u8> {
     [format!("${}\r\n", value.len()).as_bytes(), value, b"\r\n"].concat()
