@@ -30,6 +30,29 @@ typedef __s64 s64;
 #define ADD(p, v) ((void)__sync_fetch_and_add(p, v))
 #define SWAP(p, v) __sync_lock_test_and_set(p, v)
 
+/*
+ * A latched section: the program cannot be descheduled between these two. A
+ * program in process context (sk_msg, LSM, tracing) runs with migration off, not
+ * preemption; on a kernel with full or lazy preemption a holder that loses the
+ * processor would make everybody else fail at its latch until it runs again.
+ *
+ * Sections do not nest in one frame, and are short. The verifier of Linux 6.12
+ * refuses global subprograms inside one (static ones and bpf_loop pass), so a
+ * section allocates before it begins and frees after it has ended.
+ */
+extern void bpf_preempt_disable(void) __ksym;
+extern void bpf_preempt_enable(void) __ksym;
+
+static __always_inline void preempt_off(void)
+{
+	bpf_preempt_disable();
+}
+
+static __always_inline void preempt_on(void)
+{
+	bpf_preempt_enable();
+}
+
 /* Keeps clang from replacing a masked offset by an unmasked copy that the
  * verifier cannot bound. */
 #define OPAQUE(x) asm volatile("" : "+r"(x))
