@@ -114,7 +114,7 @@ static __always_inline int scan_run(struct scan *scan, struct bpfdb_session *s, 
 		bpfdb_settle(s);
 	if (!session_enter(s))
 		return BPFDB_SESSION_BUSY;
-	scan->status = txn_ready(s);
+	scan->status = scan_ready(s);
 	if (scan->status == BPFDB_OK)
 		bpf_loop(buckets, scan_step, scan, 0);
 	txn_touch(s);

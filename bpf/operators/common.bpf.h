@@ -6,21 +6,26 @@
 #include "../txn/commit.bpf.h"
 #include "../storage/merge.bpf.h"
 
-static __always_inline void count_outcome(struct bpfdb_session *s, u32 operation, u32 status)
+static __always_inline void count_error(u32 status)
 {
 	u32 zero = 0;
 	struct bpfdb_counters *c;
 
-	s->operations[operation % BPFDB_OP_COUNT]++;
-	if (operation == BPFDB_OP_GET) {
-		s->gets_found += status == BPFDB_FOUND;
-		s->gets_missed += status == BPFDB_NOT_FOUND;
-	}
 	if (likely(status < BPFDB_FIRST_ERROR))
 		return;
 	c = bpf_map_lookup_elem(&counters, &zero);
 	if (c && status < BPFDB_STATUS_COUNT)
 		ADD(&c->statuses[status], 1);
+}
+
+static __always_inline void count_outcome(struct bpfdb_session *s, u32 operation, u32 status)
+{
+	s->operations[operation % BPFDB_OP_COUNT]++;
+	if (operation == BPFDB_OP_GET) {
+		s->gets_found += status == BPFDB_FOUND;
+		s->gets_missed += status == BPFDB_NOT_FOUND;
+	}
+	count_error(status);
 }
 
 /* Zeroes what lies behind the key in its last word (the front end need not). */

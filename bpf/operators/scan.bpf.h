@@ -3,7 +3,10 @@
  * SCAN: all keys, in steps that may be far apart, while the index is split and
  * merged. A key that is there from the first step to the last is found at least
  * once; one that comes or goes meanwhile may be found or not; none is found
- * that was never there. It takes no locks, in transactions neither.
+ * that was never there. It takes no locks, so it is refused in a read-write
+ * transaction (scan_ready): the keys that it did not find would not be protected,
+ * and the transaction not be serializable. In a read-only transaction it sees the
+ * snapshot, in which no key comes or goes.
  *
  * The order is fixed by the hash alone. A key's position is
  *
@@ -71,9 +74,21 @@ static __always_inline u64 scan_next(u64 cursor, u32 level)
 	return (cursor | (interval - 1)) + 1;
 }
 
+/* May the session make a step of a scan: OK or an Error, which fails a read-write
+ * transaction as every Error does. The session is entered. */
+static __always_inline int scan_ready(struct bpfdb_session *s)
+{
+	int status = txn_ready(s);
+
+	if (status == BPFDB_OK && s->state == BPFDB_TXN_WRITE)
+		status = BPFDB_SCAN_IN_TRANSACTION;
+	count_error(status);
+	return txn_result(s, status);
+}
+
 /*
  * Is there a value in the record at `address` for this session: 1 or 0. One
- * that is being written all the time counts as there.
+ * that is being written all the time counts as there. After scan_ready().
  */
 __noinline int scan_sees(struct bpfdb_session *s NONNULL, u64 address)
 {

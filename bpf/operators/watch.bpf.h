@@ -5,8 +5,8 @@
  *
  * Without a transaction the token is a moment and whether there was a value
  * then. The moment is a timestamp S, taken as a snapshot takes it (clock.bpf.h),
- * but nothing is kept for it. Inside a transaction the token says when the key
- * was written last, and whether it has a value:
+ * but nothing is kept for it. Inside a transaction, read-only or not, the token
+ * says when the key was written last, and whether it has a value:
  *
  *   WATCH     t = watch(key), for each key, without a transaction
  *   EXEC      BEGIN; for each key: GET or GET for update, then n = watch(key);
@@ -27,6 +27,12 @@
  *  4. The locks of EXEC keep what was compared until the commit. So all reads
  *     between WATCH and EXEC have the result that they would have had at the
  *     commit: together they are one serializable transaction.
+ *  5. An EXEC that only reads takes no locks: its transaction is a snapshot, and the
+ *     token is taken when that has begun. A key that was not written up to then was
+ *     not written up to the snapshot: all reads have the result that they would
+ *     have had at its moment. A change that the snapshot does not see may void EXEC;
+ *     it has done nothing then, and came after that change. A pending version that
+ *     is not committed voids nothing: its commit will come after the snapshot.
  *
  * Locks, taken by whomever and in vain, splits, merges and the sweeper change
  * neither timestamps nor values, so they do not matter. One case remains in which
@@ -47,8 +53,24 @@ static __always_inline void watch_absent(struct bpfdb_session *s, struct bpfdb_w
 	token->changed = removal_stamp(s->hash);
 }
 
+/* Does the head say when the record was written last? Not if it was written in this
+ * transaction, or by somebody who may be committing. A snapshot knows more: what is
+ * undecided when it has begun comes after it. */
+static __always_inline enum pending watch_pending(struct bpfdb_session *s, struct bpfdb_cell *cell,
+						  u64 header)
+{
+	struct bpfdb_session *owner;
+
+	if (!(header & BPFDB_CELL_PENDING))
+		return PENDING_IGNORE;
+	if (s->state != BPFDB_TXN_READ || (header & BPFDB_CELL_REPLACING))
+		return PENDING_VISIBLE;
+	owner = bpfdb_session(header_owner(header));
+	return owner ? pending_state(owner, cell, header, s->snapshot) : PENDING_OVER;
+}
+
 static __always_inline void watch_record(struct bpfdb_session *s, struct bpfdb_watch *token,
-					 struct bpfdb_cell *cell, u64 header)
+					 struct bpfdb_cell *cell, enum pending pending)
 {
 	u32 form = version_form(&cell->head);
 	u64 stamp = version_stamp(&cell->head);
@@ -57,14 +79,14 @@ static __always_inline void watch_record(struct bpfdb_session *s, struct bpfdb_w
 	token->changed = stamp;
 	if (form == BPFDB_ABSENT && !stamp)
 		watch_absent(s, token);
-	/* Written in this transaction, or by somebody who may be committing. */
-	if (header & BPFDB_CELL_PENDING)
+	if (pending == PENDING_VISIBLE)
 		token->changed = WATCH_CHANGING;
 }
 
 /* When the key was written last. */
 __noinline int watch_last(struct bpfdb_session *s NONNULL, struct bpfdb_watch *token NONNULL)
 {
+	enum pending pending;
 	struct bpfdb_cell *cell;
 	u64 address, header;
 	int status = record_find(s, &cell, &address, &header);
@@ -75,7 +97,10 @@ __noinline int watch_last(struct bpfdb_session *s NONNULL, struct bpfdb_watch *t
 	}
 	if (status != BPFDB_OK)
 		return status;
-	watch_record(s, token, cell, header);
+	pending = watch_pending(s, cell, header);
+	if (pending == PENDING_OVER)
+		return RETRY;
+	watch_record(s, token, cell, pending);
 	return header_same_content(LOAD(cell->header), header) ? BPFDB_OK : RETRY;
 }
 
@@ -112,7 +137,7 @@ __noinline int bpfdb_watch(struct bpfdb_session *s NONNULL, struct bpfdb_watch *
 		return BPFDB_SESSION_BUSY;
 	status = get_begin(s);
 	if (status == BPFDB_OK) {
-		status = s->state == BPFDB_TXN_WRITE ? watch_end(s, token) : watch_begin(s, token);
+		status = s->state == BPFDB_TXN_NONE ? watch_begin(s, token) : watch_end(s, token);
 		txn_touch(s);
 	}
 	return session_leave(s, status);

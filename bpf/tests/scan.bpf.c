@@ -108,6 +108,11 @@ static __always_inline int sees(struct bpfdb_session *s, u64 key)
 	return cell_of_key(s, &address) && scan_sees(s, address);
 }
 
+static __always_inline int scan_may(struct bpfdb_session *s)
+{
+	return session_enter(s) ? session_leave(s, scan_ready(s)) : BPFDB_SESSION_BUSY;
+}
+
 TEST(a_scan_sees_values_only)
 {
 	struct bpfdb_session *s = test_session(), *other = test_session();
@@ -116,10 +121,28 @@ TEST(a_scan_sees_values_only)
 	EXPECT(set_number(s, 1, 1) == BPFDB_OK && sees(s, 1));
 	EXPECT(bpfdb_begin(s) == BPFDB_OK && set_number(s, 2, 1) == BPFDB_OK);
 	EXPECT(get_number(s, 3) == BPFDB_NOT_FOUND);
-	EXPECT(sees(s, 1) && sees(s, 2) && !sees(s, 3));
 	EXPECT(sees(other, 1) && !sees(other, 2) && !sees(other, 3));
 	EXPECT(bpfdb_commit(s) == BPFDB_OK && sees(other, 2));
 	bpfdb_session_close(s);
 	bpfdb_session_close(other);
+	return 0;
+}
+
+/* What it did not find would not be protected. */
+TEST(a_read_write_transaction_does_not_scan)
+{
+	struct bpfdb_session *s = test_session();
+
+	EXPECT(s);
+	EXPECT(scan_may(s) == BPFDB_OK);
+	EXPECT(bpfdb_begin_read_only(s) == BPFDB_OK && scan_may(s) == BPFDB_OK);
+	EXPECT(bpfdb_commit(s) == BPFDB_OK);
+	EXPECT(bpfdb_begin(s) == BPFDB_OK && set_number(s, 9, 1) == BPFDB_OK);
+	EXPECT(scan_may(s) == BPFDB_SCAN_IN_TRANSACTION);
+	EXPECT(s->state == BPFDB_TXN_FAILED && s->failure == BPFDB_SCAN_IN_TRANSACTION);
+	EXPECT(scan_may(s) == BPFDB_WRONG_STATE);
+	EXPECT(bpfdb_commit(s) == BPFDB_ROLLED_BACK);
+	EXPECT(get_number(s, 9) == BPFDB_NOT_FOUND);
+	bpfdb_session_close(s);
 	return 0;
 }

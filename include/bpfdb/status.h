@@ -39,10 +39,13 @@
 	X(BAD_REQUEST, 29, "malformed request to the engine", "correct the caller")                \
 	X(CORRUPT, 30, "an internal invariant does not hold", "stop and report it")                \
 	X(MISSED_TAIL_CALL, 31, "a continuation was not loaded", "load every continuation")        \
-	X(NO_SESSION, 32, "no free session", "close sessions or raise the session limit")
+	X(NO_SESSION, 32, "no free session", "close sessions or raise the session limit")          \
+	X(SCAN_IN_TRANSACTION, 33,                                                                 \
+	  "a scan in a read-write transaction takes no lock on keys that others may add",          \
+	  "scan in a read-only transaction (BEGIN READ ONLY), or without one")
 
 #define BPFDB_STATUS_ENUM(name, value, text, action) BPFDB_##name = value,
-enum bpfdb_status { BPFDB_STATUS_LIST(BPFDB_STATUS_ENUM) BPFDB_STATUS_COUNT = 33 };
+enum bpfdb_status { BPFDB_STATUS_LIST(BPFDB_STATUS_ENUM) BPFDB_STATUS_COUNT = 34 };
 
 /* Errors are the outcomes from here on. */
 #define BPFDB_FIRST_ERROR 16

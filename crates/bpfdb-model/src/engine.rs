@@ -9,6 +9,7 @@
 //! 5. A version may expire: from its time on it counts as absent. A transaction
 //!    judges all versions by one time: a snapshot by that of its BEGIN, another
 //!    by that at which it first had to judge.
+//! 6. A scan takes no locks: a read-write transaction may not scan.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -142,6 +143,7 @@ impl Model {
             Op::SetFor(key, value, time) => self.set(id, key, value, Some(self.now + time)),
             Op::Expiry(key) => self.expiry(id, key),
             Op::Delete(key) => self.delete(id, key),
+            Op::Scan => self.scan(id),
             Op::Commit => self.commit(id),
             Op::Rollback => self.rollback(id),
             Op::Reconnect => {
@@ -280,6 +282,21 @@ impl Model {
             Some(_) => Ok(Answer::Done),
             None => Ok(Answer::Absent),
         }
+    }
+
+    fn scan(&mut self, id: SessionId) -> Outcome {
+        self.check_not_failed(id)?;
+        let protected = self.state(id) != State::Write || self.faulty(Fault::ScanUnprotected);
+        self.check(id, protected, Error::ScanInTransaction)?;
+        let keys: Vec<Key> = self.records.keys().cloned().collect();
+        let seen = |key: &Key| {
+            let value = match self.state(id) {
+                State::Read(snapshot) => self.version_at(key, snapshot),
+                _ => self.newest(id, key),
+            };
+            self.judged(id, value).is_some()
+        };
+        Ok(Answer::Keys(keys.into_iter().filter(seen).collect()))
     }
 
     fn commit(&mut self, id: SessionId) -> Outcome {
@@ -748,6 +765,27 @@ mod tests {
         assert_eq!(pair.a(get("x")), value("1"));
         pair.a(Op::Commit).unwrap();
         assert_eq!(pair.a(get("x")), value("2"));
+    }
+
+    #[test]
+    fn a_scan_sees_a_snapshot_or_what_is_committed() {
+        let keys = |keys: &[&str]| {
+            let keys = keys.iter().map(|key| key.as_bytes().to_vec());
+            Ok(Answer::Keys(keys.collect()))
+        };
+        let mut pair = Pair::new(4);
+        pair.b(set("y", "1")).unwrap();
+        pair.b(set("x", "1")).unwrap();
+        pair.a(Op::BeginReadOnly).unwrap();
+        pair.b(set("z", "1")).unwrap();
+        pair.b(delete("x")).unwrap();
+        assert_eq!(pair.a(Op::Scan), keys(&["x", "y"]));
+        assert_eq!(pair.b(Op::Scan), keys(&["y", "z"]));
+        pair.a(Op::Commit).unwrap();
+        pair.a(Op::Begin).unwrap();
+        assert_eq!(pair.a(Op::Scan), Err(Error::ScanInTransaction));
+        assert_eq!(pair.a(Op::Scan), Err(Error::WrongState));
+        assert_eq!(pair.a(Op::Commit), Err(Error::RolledBack));
     }
 
     #[test]

@@ -43,10 +43,12 @@ pub enum Fault {
     /// The sweeper removes what has expired now, though an open transaction
     /// judges by an earlier time.
     SweepTooEarly,
+    /// A read-write transaction may scan, and others may add keys behind it.
+    ScanUnprotected,
 }
 
 impl Fault {
-    pub const ALL: [Fault; 19] = [
+    pub const ALL: [Fault; 20] = [
         Fault::DirtyRead,
         Fault::DirtyWrite,
         Fault::NoReadLock,
@@ -66,5 +68,6 @@ impl Fault {
         Fault::TimeMoves,
         Fault::SetKeepsExpiry,
         Fault::SweepTooEarly,
+        Fault::ScanUnprotected,
     ];
 }

@@ -15,6 +15,8 @@ pub enum Op {
     /// GET, of which only the expiry is told.
     Expiry(Vec<u8>),
     Delete(Vec<u8>),
+    /// All keys that have a value.
+    Scan,
     Commit,
     Rollback,
     /// Close the session, whatever it has open, and open a new one.
@@ -35,6 +37,8 @@ pub enum Answer {
     /// than a transaction that judges by an earlier time. (A value that never
     /// expires is Done.)
     Left(i64),
+    /// In order.
+    Keys(Vec<Vec<u8>>),
 }
 
 pub type Outcome = Result<Answer, Error>;
@@ -68,6 +72,7 @@ errors! {
     RolledBack "ROLLED_BACK",
     TimedOut "TIMED_OUT",
     NoSession "NO_SESSION",
+    ScanInTransaction "SCAN_IN_TRANSACTION",
 }
 
 impl Error {
@@ -142,6 +147,7 @@ impl fmt::Debug for Op {
             }
             Op::Expiry(key) => write!(f, "EXPIRY {:?}", Shown(key)),
             Op::Delete(key) => write!(f, "DELETE {:?}", Shown(key)),
+            Op::Scan => write!(f, "SCAN"),
             Op::Commit => write!(f, "COMMIT"),
             Op::Rollback => write!(f, "ROLLBACK"),
             Op::Reconnect => write!(f, "RECONNECT"),
@@ -158,6 +164,10 @@ impl fmt::Debug for Answer {
             Answer::Value(value) => write!(f, "{:?}", Shown(value)),
             Answer::Absent => write!(f, "absent"),
             Answer::Left(time) => write!(f, "{time} ms left"),
+            Answer::Keys(keys) => f
+                .debug_list()
+                .entries(keys.iter().map(|key| Shown(key)))
+                .finish(),
         }
     }
 }

@@ -336,3 +336,86 @@ fn the_protocol_goes_with_the_connection() {
     drop(client);
     assert_eq!(server.client().say("GET nothing"), "$-1\r\n");
 }
+
+const SCAN: &str = "a scan in a read-write transaction takes no lock on keys that others may add; \
+                    scan in a read-only transaction (BEGIN READ ONLY), or without one\r\n";
+
+/// KEYS, another client's SET, KEYS: the second would show a key that the first did not.
+#[test]
+fn a_transaction_that_writes_does_not_scan() {
+    let server = TestServer::start(&bpfdb::Options::default());
+    let (mut a, mut b) = (server.client(), server.client());
+    for scan in ["KEYS *", "SCAN 0", "RANDOMKEY", "FLUSHALL", "FLUSHDB ASYNC"] {
+        b.say("SET one 1");
+        assert_eq!(a.say("BEGIN"), "+OK\r\n");
+        assert_eq!(a.say(scan), format!("-ERR {SCAN}"), "{scan}");
+        assert_eq!(b.say("SET two 2"), "+OK\r\n");
+        assert!(
+            a.say(scan).starts_with("-ERR the transaction has failed"),
+            "{scan}"
+        );
+        assert!(a.say("COMMIT").starts_with("-ERR "), "{scan}");
+        // In a block that writes: nothing of it is done. One by one, and in one message.
+        for command in ["MULTI", "SET three 3", scan] {
+            a.say(command);
+        }
+        let refused = format!("-EXECABORT Transaction rolled back: {SCAN}");
+        assert_eq!(a.say("EXEC"), refused, "{scan}");
+        let words: Vec<&[u8]> = scan.split(' ').map(str::as_bytes).collect();
+        a.send(
+            &[
+                request(&[b"MULTI"]),
+                request(&[b"SET", b"three", b"3"]),
+                request(&words),
+                request(&[b"EXEC"]),
+            ]
+            .concat(),
+        );
+        for expected in ["+OK\r\n", QUEUED, QUEUED, &refused] {
+            assert_eq!(String::from_utf8_lossy(&a.reply()), expected, "{scan}");
+        }
+        assert_eq!(b.say("EXISTS one two three"), ":2\r\n", "{scan}");
+        b.say("DEL one two");
+    }
+}
+
+/// Where nothing is written, there is one snapshot to scan.
+#[test]
+fn a_transaction_that_reads_scans_its_snapshot() {
+    let server = TestServer::start(&bpfdb::Options::default());
+    let (mut a, mut b) = (server.client(), server.client());
+    b.say("SET one 1");
+    assert_eq!(a.say("BEGIN READ ONLY"), "+OK\r\n");
+    b.say("SET two 2");
+    assert_eq!(a.say("KEYS *"), "*1\r\n$3\r\none\r\n");
+    assert_eq!(a.say("RANDOMKEY"), "$3\r\none\r\n");
+    assert!(a.say("FLUSHALL").starts_with("-ERR write in a read-only"));
+    assert_eq!(a.say("COMMIT"), "+OK\r\n");
+    b.say("DEL two");
+
+    for watched in ["", "WATCH one absent"] {
+        let block = [watched, "MULTI", "GET one", "KEYS *"];
+        for command in block.iter().filter(|command| !command.is_empty()) {
+            a.say(command);
+        }
+        let expected = "*2\r\n$1\r\n1\r\n*1\r\n$3\r\none\r\n";
+        assert_eq!(a.say("EXEC"), expected, "{watched}");
+    }
+    // What is watched and written is seen without locks.
+    for change in ["SET one 1", "SET absent 1"] {
+        a.say("WATCH one absent");
+        b.say(change);
+        a.say("MULTI");
+        a.say("KEYS *");
+        assert_eq!(a.say("EXEC"), "*-1\r\n", "{change}");
+    }
+    // A lock of somebody else is not in the way of one that only reads.
+    b.say("DEL absent");
+    b.say("BEGIN");
+    b.say("SET one 2");
+    for command in ["WATCH one", "MULTI", "KEYS o*"] {
+        a.say(command);
+    }
+    assert_eq!(a.say("EXEC"), "*1\r\n*1\r\n$3\r\none\r\n");
+    b.say("ROLLBACK");
+}

@@ -1,6 +1,7 @@
 //! The real engine as a target. Whatever changes in the API of the crate
 //! `bpfdb`, its tests change here only.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use bpfdb::{Engine, Entry, Operation, Options, Session, Status, abi};
@@ -177,7 +178,7 @@ fn left(entry: &Entry, now: u64) -> Option<i64> {
 
 /// Does it have to be called on its own?
 fn is_no_operation(op: &Op) -> bool {
-    matches!(op, Op::Reconnect | Op::Pass(_) | Op::Sweep)
+    matches!(op, Op::Scan | Op::Reconnect | Op::Pass(_) | Op::Sweep)
 }
 
 fn operation(op: &Op, now: u64) -> Operation<'_> {
@@ -191,7 +192,9 @@ fn operation(op: &Op, now: u64) -> Operation<'_> {
         Op::Delete(key) => Operation::Delete(key),
         Op::Commit => Operation::Commit,
         Op::Rollback => Operation::Rollback,
-        Op::Reconnect | Op::Pass(_) | Op::Sweep => unreachable!("no operation of a batch"),
+        Op::Scan | Op::Reconnect | Op::Pass(_) | Op::Sweep => {
+            unreachable!("no operation of a batch")
+        }
     }
 }
 
@@ -231,6 +234,20 @@ impl Client for KernelClient {
 
     fn delete(&mut self, key: &[u8]) -> Result<bool, Error> {
         self.session().delete(key).map_err(error)
+    }
+
+    fn scan(&mut self) -> Result<Vec<Vec<u8>>, Error> {
+        const COUNT: usize = 10;
+        let mut found = BTreeSet::new();
+        let mut cursor = 0;
+        loop {
+            let (next, keys) = self.session().scan(cursor, COUNT).map_err(error)?;
+            found.extend(keys);
+            cursor = next;
+            if cursor == 0 {
+                return Ok(found.into_iter().collect());
+            }
+        }
     }
 
     fn commit(&mut self) -> Result<(), Error> {

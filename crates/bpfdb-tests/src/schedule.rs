@@ -28,6 +28,16 @@ pub struct Step {
     length: usize,
     /// Milliseconds.
     time: u64,
+    /// What is committed then is compared in a snapshot. Chosen, not by turns: so that
+    /// a step less is not another schedule, and schedules shrink.
+    in_snapshot: bool,
+}
+
+/// Operators that one session calls together.
+struct Batch {
+    session: usize,
+    ops: Vec<Op>,
+    in_snapshot: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +50,7 @@ enum Verb {
     SetFor,
     Expiry,
     Delete,
+    Scan,
     Commit,
     Rollback,
     Reconnect,
@@ -94,17 +105,22 @@ fn burst() -> impl Strategy<Value = Vec<Step>> {
         2 => Just(Verb::Expiry),
         3 => Just(Verb::Pass),
         1 => Just(Verb::Sweep),
+        2 => Just(Verb::Scan),
     ];
     // Mostly lengths around the inline limit: the longest cost the most time.
     let length = prop_oneof![6 => select(&LENGTHS[..7]), 1 => select(&LENGTHS[7..])];
-    let steps = prop::collection::vec((verb, any::<Index>(), length, 0..=4u64), 1..=6);
+    let steps = prop::collection::vec(
+        (verb, any::<Index>(), length, 0..=4u64, any::<bool>()),
+        1..=6,
+    );
     (any::<Index>(), steps).prop_map(|(session, steps)| {
-        let step = |(verb, key, length, time)| Step {
+        let step = |(verb, key, length, time, in_snapshot)| Step {
             session,
             verb,
             key,
             length,
             time,
+            in_snapshot,
         };
         steps.into_iter().map(step).collect()
     })
@@ -112,12 +128,19 @@ fn burst() -> impl Strategy<Value = Vec<Step>> {
 
 impl Schedule {
     /// Steps in a row of one session, up to `size` of them.
-    fn batches(&self, size: usize) -> Vec<(usize, Vec<Op>)> {
-        let mut batches: Vec<(usize, Vec<Op>)> = Vec::new();
-        for (session, op) in self.ops() {
+    fn batches(&self, size: usize) -> Vec<Batch> {
+        let mut batches: Vec<Batch> = Vec::new();
+        for ((session, op), step) in self.ops().into_iter().zip(&self.steps) {
             match batches.last_mut() {
-                Some((last, ops)) if *last == session && ops.len() < size => ops.push(op),
-                _ => batches.push((session, vec![op])),
+                Some(last) if last.session == session && last.ops.len() < size => {
+                    last.ops.push(op);
+                    last.in_snapshot = step.in_snapshot;
+                }
+                _ => batches.push(Batch {
+                    session,
+                    ops: vec![op],
+                    in_snapshot: step.in_snapshot,
+                }),
             }
         }
         batches
@@ -137,6 +160,7 @@ impl Schedule {
                 Verb::SetFor => Op::SetFor(key, value(number, step.length), step.time),
                 Verb::Expiry => Op::Expiry(key),
                 Verb::Delete => Op::Delete(key),
+                Verb::Scan => Op::Scan,
                 Verb::Commit => Op::Commit,
                 Verb::Rollback => Op::Rollback,
                 Verb::Reconnect => Op::Reconnect,
@@ -166,9 +190,10 @@ pub fn run<T: Target>(
     let keys = &keys()[..schedule.keys];
     let mut mirror = Mirror::new(target, rules, schedule.sessions);
     let mut script = format!("versions {}\n", rules.versions);
-    for (number, (session, ops)) in schedule.batches(batch).into_iter().enumerate() {
+    for batch in schedule.batches(batch) {
+        let session = batch.session;
         let mut same = Ok(());
-        for (op, expected, actual) in mirror.step(session, &ops) {
+        for (op, expected, actual) in mirror.step(session, &batch.ops) {
             let (op, expected) = (op_to_text(&op), outcome_to_text(&expected));
             script += &format!("s{session} {op} -> {expected}\n");
             let actual = outcome_to_text(&actual);
@@ -177,7 +202,7 @@ pub fn run<T: Target>(
                 break;
             }
         }
-        same.and_then(|()| mirror.compare_state(number, keys))
+        same.and_then(|()| mirror.compare_state(batch.in_snapshot, keys))
             .map_err(|difference| format!("{script}but {difference}\n"))?;
     }
     drop(mirror);
@@ -218,9 +243,8 @@ impl<'a, T: Target> Mirror<'a, T> {
             .collect()
     }
 
-    /// In turn without a transaction and in a snapshot.
-    fn compare_state(&mut self, step: usize, keys: &[Vec<u8>]) -> Result<(), String> {
-        if step.is_multiple_of(2) {
+    fn compare_state(&mut self, in_snapshot: bool, keys: &[Vec<u8>]) -> Result<(), String> {
+        if !in_snapshot {
             self.compare_contents(keys)?;
         } else {
             self.observe(&Op::BeginReadOnly)?;

@@ -31,6 +31,8 @@ pub trait Client {
     fn expiry(&mut self, key: &[u8]) -> Result<Option<Option<i64>>, Error>;
     /// Whether there was a value.
     fn delete(&mut self, key: &[u8]) -> Result<bool, Error>;
+    /// All keys that have a value, in order.
+    fn scan(&mut self) -> Result<Vec<Vec<u8>>, Error>;
     fn commit(&mut self) -> Result<(), Error>;
     fn rollback(&mut self) -> Result<(), Error>;
     /// Closes the session and opens a new one.
@@ -60,6 +62,7 @@ pub trait Client {
             Op::SetFor(key, bytes, time) => self.set_for(key, bytes, *time).map(done),
             Op::Expiry(key) => self.expiry(key).map(expiry_answer),
             Op::Delete(key) => self.delete(key).map(deleted),
+            Op::Scan => self.scan().map(Answer::Keys),
             Op::Commit => self.commit().map(done),
             Op::Rollback => self.rollback().map(done),
             Op::Reconnect => {
@@ -204,6 +207,13 @@ impl Client for ModelClient {
     fn delete(&mut self, key: &[u8]) -> Result<bool, Error> {
         self.run(Op::Delete(key.to_vec()))
             .map(|answer| answer == Answer::Done)
+    }
+
+    fn scan(&mut self) -> Result<Vec<Vec<u8>>, Error> {
+        self.run(Op::Scan).map(|answer| match answer {
+            Answer::Keys(keys) => keys,
+            other => panic!("SCAN answers {other:?}"),
+        })
     }
 
     fn commit(&mut self) -> Result<(), Error> {

@@ -3,11 +3,12 @@
 //! ```text
 //! begin | begin-read-only | commit | rollback | reconnect
 //! get KEY | get-for-update KEY | delete KEY | set KEY VALUE
-//! set-for KEY VALUE MS | expiry KEY | pass MS | sweep
+//! set-for KEY VALUE MS | expiry KEY | scan | pass MS | sweep
 //! ```
 //!
 //! KEY and VALUE are words; `\x00` is the byte 0, `k*512` the word k, 512 times.
-//! An outcome is `ok`, `absent`, `= VALUE`, `left MS`, or the name of an Error.
+//! An outcome is `ok`, `absent`, `= VALUE`, `left MS`, `keys KEY ...`, or the name of
+//! an Error.
 
 use bpfdb_model::{Answer, Op, Outcome};
 
@@ -82,6 +83,7 @@ pub fn op_to_text(op: &Op) -> String {
         }
         Op::Expiry(key) => format!("expiry {}", to_word(key)),
         Op::Delete(key) => format!("delete {}", to_word(key)),
+        Op::Scan => "scan".to_string(),
         Op::Commit => "commit".to_string(),
         Op::Rollback => "rollback".to_string(),
         Op::Reconnect => "reconnect".to_string(),
@@ -103,6 +105,7 @@ pub fn op_from_text(text: &str) -> Result<Op, String> {
         }
         ["expiry", key] => Op::Expiry(from_word(key)?),
         ["delete", key] => Op::Delete(from_word(key)?),
+        ["scan"] => Op::Scan,
         ["commit"] => Op::Commit,
         ["rollback"] => Op::Rollback,
         ["reconnect"] => Op::Reconnect,
@@ -122,6 +125,10 @@ pub fn outcome_to_text(outcome: &Outcome) -> String {
         Ok(Answer::Absent) => "absent".to_string(),
         Ok(Answer::Value(value)) => format!("= {}", to_word(value)),
         Ok(Answer::Left(time)) => format!("left {time}"),
+        Ok(Answer::Keys(keys)) => {
+            let words = keys.iter().map(|key| format!(" {}", to_word(key)));
+            format!("keys{}", words.collect::<String>())
+        }
         Err(error) => error.to_string(),
     }
 }
@@ -163,6 +170,7 @@ mod tests {
             Op::Pass(10),
             Op::Sweep,
             Op::Delete(key),
+            Op::Scan,
             Op::Commit,
             Op::Rollback,
             Op::Reconnect,

@@ -28,9 +28,12 @@ impl Session {
     ///
     /// Every key that is there from the call with 0 to the one that returns 0
     /// is found at least once; others may be found or not. Keys that have expired
-    /// or are deleted are not. The scan takes no locks: in a read-write
-    /// transaction it sees what the transaction has written, but keys may come
-    /// and go behind it. In a read-only transaction it sees the snapshot.
+    /// or are deleted are not. In a read-only transaction it sees the snapshot.
+    ///
+    /// The scan takes no locks, so nothing would keep others from adding keys
+    /// behind it: in a read-write transaction, also one of
+    /// [`Session::begin_later`], it is [`Status::ScanInTransaction`] and fails the
+    /// transaction.
     pub fn scan(&mut self, cursor: u64, count: usize) -> Result<(u64, Vec<Vec<u8>>), Status> {
         let mut keys = Vec::new();
         let next = self.scan_each(cursor, count, |key| keys.push(key.to_vec()))?;
@@ -60,7 +63,8 @@ impl Session {
     }
 
     /// Any key, or `None` if there is none. Not all are equally probable: those
-    /// behind a gap in the index are more so.
+    /// behind a gap in the index are more so. [`Status::ScanInTransaction`] as in
+    /// [`Session::scan`].
     pub fn random_key(&mut self) -> Result<Option<Vec<u8>>, Status> {
         let random = RandomState::new().build_hasher().finish();
         let start = random % CURSOR_END;

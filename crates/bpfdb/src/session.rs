@@ -271,7 +271,9 @@ impl Session {
     /// when the key is locked by [`Session::get`] or [`Session::get_for_update`]
     /// and not written yet. If each of the former [still holds](
     /// WatchToken::still_holds), what was read between is what the transaction would
-    /// have read: with its commands it is serializable. Else roll back.
+    /// have read: with its commands it is serializable. Else roll back. In a
+    /// read-only transaction no lock is needed: the tokens then say whether the keys
+    /// are as they were up to its snapshot.
     ///
     /// Locks in vain, splits and the removal of expired records do not matter. Of a
     /// key that is absent it may seem that it was written when another one with

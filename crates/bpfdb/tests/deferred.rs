@@ -155,8 +155,13 @@ fn what_does_not_fit_is_executed_before() {
     // Writes wait before a batch and a scan as well.
     session.begin_later().expect("begin");
     session.set(b"mine", b"1").expect("set");
+    assert_eq!(session.scan(0, 10), Err(Status::ScanInTransaction));
+    assert_eq!(session.commit(), Err(Status::RolledBack));
+    session.begin_read_only_later().expect("begin");
     let (_, keys) = session.scan(0, 100_000).expect("scan");
-    assert!(keys.contains(&b"mine".to_vec()));
+    assert!(!keys.contains(&b"mine".to_vec()));
+    session.commit().expect("commit");
+    session.begin_later().expect("begin");
     session.set(b"mine", b"2").expect("set");
     let found = session.batch(&[bpfdb::Operation::Get(b"mine")], 16);
     assert_eq!(found.expect("batch"), [Ok(Some(b"2".to_vec()))]);

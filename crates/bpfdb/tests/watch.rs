@@ -298,3 +298,52 @@ fn no_increment_is_lost() {
         .sum();
     assert_eq!(sum, WORKERS as u64 * INCREMENTS);
 }
+
+/// A snapshot compares without locks: what was written up to it is seen, and what is
+/// not committed is not.
+#[test]
+fn a_snapshot_compares_without_locks() {
+    let engine = engine();
+    let mut session = engine.session().expect("session");
+    let mut other = engine.session().expect("session");
+    let compare = |session: &mut Session, key: &[u8], token: &WatchToken| {
+        session.begin_read_only().expect("begin");
+        let now = watch(session, key);
+        session.commit().expect("commit");
+        token.still_holds(&now)
+    };
+
+    for key in KEYS {
+        for there in [false, true] {
+            for (name, write) in WRITES {
+                session.delete(key).expect("delete");
+                if there {
+                    set(&mut session, key);
+                }
+                let token = watch(&mut session, key);
+                // Locked, and written by one that may still roll back.
+                other.begin().expect("begin");
+                other.get_for_update(key).expect("get");
+                assert!(compare(&mut session, key, &token), "{name}, there: {there}");
+                set(&mut other, key);
+                assert!(compare(&mut session, key, &token), "{name}, there: {there}");
+                other.rollback().expect("rollback");
+                assert!(compare(&mut session, key, &token), "{name}, there: {there}");
+                write(&mut other, key);
+                assert!(
+                    !compare(&mut session, key, &token),
+                    "{name}, there: {there}"
+                );
+            }
+        }
+    }
+    // By the time of the snapshot.
+    session.set_entry(b"e", b"v", Some(1500)).expect("set");
+    let token = watch(&mut session, b"e");
+    session.begin_read_only().expect("begin");
+    engine.stop_clock(1500);
+    let now = watch(&mut session, b"e");
+    assert!(token.still_holds(&now));
+    session.commit().expect("commit");
+    assert!(!compare(&mut session, b"e", &token));
+}

@@ -19,7 +19,7 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Readonly],
     categories: &[Category::Keyspace],
     tips: &["nondeterministic_output", "request_policy:special"],
-    differences: "Cursors are not those of Redis.",
+    differences: "Cursors are not those of Redis. Refused in a transaction that writes (BEGIN, a MULTI with a command that writes), which could not keep others from adding keys meanwhile; in one that only reads it sees the snapshot.",
     run,
     ..Command::BASE
 };

@@ -3,7 +3,6 @@
 use bpfdb::{Operation, Session};
 
 use super::super::arguments::{is, syntax_error};
-use super::super::atomic::is_open;
 use super::super::prelude::*;
 
 /// Keys deleted at a time.
@@ -20,7 +19,7 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Write],
     categories: &[Category::Keyspace, Category::Dangerous],
     tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
-    differences: "Not one moment: deletes key by key, except in a transaction, which must hold all of them. ASYNC is as SYNC.",
+    differences: "Not one moment: deletes key by key. Refused in a transaction (BEGIN, MULTI), which could not keep others from adding keys meanwhile. ASYNC is as SYNC.",
     run,
     ..Command::BASE
 };
@@ -44,13 +43,7 @@ impl Job for Flush {
     fn step(&mut self, context: &mut Context<'_>, _: &[Vec<u8>]) -> Result<Progress, Failure> {
         let session = &mut *context.session;
         let (next, keys) = session.scan(self.cursor, STEP)?;
-        if is_open(session) {
-            for key in &keys {
-                session.delete(key)?;
-            }
-        } else {
-            delete(session, &keys)?;
-        }
+        delete(session, &keys)?;
         self.cursor = next;
         if next > 0 {
             return Ok(Progress::More);

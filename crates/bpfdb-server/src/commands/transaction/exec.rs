@@ -28,7 +28,7 @@ pub(crate) static COMMAND: Command = Command {
     ],
     categories: &[Category::Transaction],
     path: Path::Kernel,
-    differences: "All commands are one serializable transaction. A command that fails for a reason of Redis (a wrong type, not an integer) leaves the others alone, as in Redis; if one fails for a reason of the engine (a conflict that persists, no memory, too many locks, a key or value beyond the limits), everything is rolled back and EXEC replies with an error.",
+    differences: "All commands are one serializable transaction. A command that fails for a reason of Redis (a wrong type, not an integer) leaves the others alone, as in Redis; if one fails for a reason of the engine (a conflict that persists, no memory, too many locks, a key or value beyond the limits), everything is rolled back and EXEC replies with an error. KEYS, SCAN, RANDOMKEY and FLUSHALL are such a reason if one of the commands writes; a transaction that only reads sees one snapshot.",
     queued: false,
     run,
     ..Command::BASE
@@ -66,12 +66,13 @@ type Watched = [(Vec<u8>, WatchToken)];
 
 /// Executes all, or leaves nothing behind.
 fn attempt(context: &mut Context<'_>, queue: &Queue, watched: &Watched) -> Outcome {
-    if queue.only_reads() && watched.is_empty() {
+    let only_reads = queue.only_reads();
+    if only_reads {
         context.session.begin_read_only_later()?;
     } else {
         context.session.begin_later()?;
     }
-    let executed = match are_unchanged(context.session, watched) {
+    let executed = match are_unchanged(context.session, watched, !only_reads) {
         Ok(true) => execute_all(context, queue),
         Ok(false) => {
             context.session.rollback()?;
@@ -89,11 +90,14 @@ fn attempt(context: &mut Context<'_>, queue: &Queue, watched: &Watched) -> Outco
     }
 }
 
-/// Locks what is watched, so that it stays as it is, and compares.
-fn are_unchanged(session: &mut Session, watched: &Watched) -> Result<bool, Status> {
+/// Compares what is watched; if `locks`, locks it first, so that it stays as it is. A
+/// snapshot stays as it is without.
+fn are_unchanged(session: &mut Session, watched: &Watched, locks: bool) -> Result<bool, Status> {
     for (key, token) in watched {
-        // For the lock; a large value is not read for it.
-        session.head(key)?;
+        if locks {
+            // A large value is not read for it.
+            session.head(key)?;
+        }
         if !token.still_holds(&session.watch(key)?) {
             return Ok(false);
         }
