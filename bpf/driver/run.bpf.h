@@ -225,6 +225,14 @@ int bpfdb_run_open(struct bpf_raw_tracepoint_args *ctx)
 	return bpfdb_session_open(BPFDB_SESSION_USER);
 }
 
+/* Tells user space the clock that programs read: in a time namespace it has another. */
+SEC("raw_tp")
+int bpfdb_run_clock(struct bpf_raw_tracepoint_args *ctx)
+{
+	STORE(engine.time.boot, bpf_ktime_get_boot_ns());
+	return BPFDB_OK;
+}
+
 /* ctx: session. */
 SEC("raw_tp")
 int bpfdb_run_close(struct bpf_raw_tracepoint_args *ctx)

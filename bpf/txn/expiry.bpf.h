@@ -64,11 +64,17 @@ static __always_inline void version_dispose(u32 form, u64 data)
 /* Published while a session is reading the clock: before any other time. */
 #define TIME_STARTING 1
 
+/*
+ * UNIX time, milliseconds. CLOCK_BOOTTIME goes on at its rate, whatever is done to the
+ * others: CLOCK_TAI is 37 s ahead at once when a time daemon tells the kernel of leap
+ * seconds, CLOCK_REALTIME is set by anybody. What is between it and UNIX time changes
+ * only when user space says so.
+ */
 static __always_inline u64 time_now(void)
 {
 	u64 fixed = LOAD(engine.time.fixed);
 
-	return fixed ?: (bpf_ktime_get_tai_ns() - LOAD(engine.time.tai_offset)) / 1000000;
+	return fixed ?: (bpf_ktime_get_boot_ns() + LOAD(engine.time.offset)) / 1000000;
 }
 
 /* The time by which the session judges now. */

@@ -343,13 +343,14 @@ struct bpfdb_line {
 	__u64 pad[7];
 };
 
-/* The clock that expiry goes by. */
+/* The clock that expiry goes by: crates/bpfdb/src/time.rs. */
 struct bpfdb_time {
-	/* CLOCK_TAI - CLOCK_REALTIME, nanoseconds: programs can read only the
-	 * former. User space keeps it right. */
-	__s64 tai_offset;
-	__u64 fixed; /* not 0: the time, as a test wants it */
-	__u64 pad[6];
+	/* UNIX time - CLOCK_BOOTTIME, nanoseconds: programs read the latter, which does
+	 * not jump. User space publishes it, by one store. */
+	__s64 offset;
+	__u64 fixed; /* not 0: the time, milliseconds, as a test wants it */
+	__u64 boot; /* CLOCK_BOOTTIME as a program read it last, for user space */
+	__u64 pad[5];
 };
 
 /* No open transaction judges by a time before this: bpf/operators/expire.bpf.h. */

@@ -18,7 +18,8 @@ use crate::program::{self, Program};
 use crate::session::Session;
 use crate::shrink::Shrinker;
 use crate::stats::Stats;
-use crate::{Status, abi, objects, time};
+use crate::time::{self, Clock};
+use crate::{Status, abi, objects};
 
 /// A running engine. Cheap to clone; when the last clone and the last session
 /// are gone, an engine that is not pinned vanishes with its data.
@@ -55,7 +56,7 @@ impl Engine {
         maps::size(&mut object, options, &config)?;
         let object = program::load(object, "the engine")?;
         let maps = Maps::of(&object, config)?;
-        let memory = Memory::new(&maps, options.memory_ahead)?;
+        let memory = Memory::new(&maps, options.memory_ahead, Clock::of(&object)?)?;
 
         memory.set_limit(segments_of(options.memory_limit));
         seed(&memory)?;
@@ -78,7 +79,7 @@ impl Engine {
         let mut object = open_object(objects::ENGINE, "engine")?;
         maps.share_with(&mut object)?;
         let object = program::load(object, "the engine")?;
-        let memory = Memory::new(&maps, memory_ahead)?;
+        let memory = Memory::new(&maps, memory_ahead, Clock::of(&object)?)?;
         let version = memory.state().abi_version;
 
         if version != abi::BPFDB_ABI_VERSION {
@@ -204,7 +205,9 @@ impl Engine {
         Ok(())
     }
 
-    /// The clock that expiry goes by: UNIX time, milliseconds.
+    /// The clock that expiry goes by: UNIX time, milliseconds, as the programs have
+    /// it. A step of the system's clock by more than 0.1 s counts from its third second
+    /// on; one that is taken back before never does.
     pub fn now_ms(&self) -> u64 {
         time::now(&self.inner.memory)
     }

@@ -14,7 +14,7 @@ use crate::error::{Result, bpf, system};
 use crate::mapped::Mapped;
 use crate::maps::Maps;
 use crate::shrink::Shrinker;
-use crate::time;
+use crate::time::{self, Clock};
 
 const PAGES_PER_SEGMENT: u64 = abi::BPFDB_PAGES_PER_SEGMENT as u64;
 /// How often the grower looks: while memory is being taken, and at rest.
@@ -34,10 +34,11 @@ pub(crate) struct Memory {
     segments: MapHandle,
     ahead: AtomicU64,
     growing: Mutex<()>,
+    clock: Clock,
 }
 
 impl Memory {
-    pub(crate) fn new(maps: &Maps, ahead_bytes: u64) -> Result<Self> {
+    pub(crate) fn new(maps: &Maps, ahead_bytes: u64, clock: Clock) -> Result<Self> {
         let state = Mapped::new(
             maps.fd(crate::maps::STATE),
             1,
@@ -49,7 +50,12 @@ impl Memory {
             segments: maps.handle("segments")?,
             ahead: AtomicU64::new(ahead_bytes.div_ceil(u64::from(abi::BPFDB_PAGE_SIZE))),
             growing: Mutex::new(()),
+            clock,
         })
+    }
+
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
     }
 
     pub(crate) fn state(&self) -> abi::bpfdb_engine {
@@ -216,7 +222,7 @@ impl Grower {
                         next_shrink = Instant::now() + pause;
                     }
                     if Instant::now() >= next_time {
-                        next_time += TIME_PERIOD;
+                        next_time = Instant::now() + TIME_PERIOD;
                         result = result.and_then(|()| time::synchronize(&memory));
                     }
                     if let Err(error) = result {

@@ -1,26 +1,110 @@
 //! The clock that expiry goes by: UNIX time in milliseconds.
 //!
-//! Programs cannot read CLOCK_REALTIME, but CLOCK_TAI, which differs by a number
-//! of seconds that changes when somebody tells the kernel (a time daemon, after
-//! its start or at a leap second). User space writes the difference into the
-//! engine's state at the beginning and every second.
+//! ```text
+//! UNIX time of the engine = CLOCK_BOOTTIME + offset
+//!                           goes on by itself  published here, each second
+//! ```
+//!
+//! Programs cannot read CLOCK_REALTIME, and no key may die because a clock jumped for a
+//! moment: CLOCK_TAI, when a time daemon tells the kernel of leap seconds, or
+//! CLOCK_REALTIME, when it is set wrong and right again. CLOCK_BOOTTIME does neither. The
+//! offset follows CLOCK_REALTIME: by small amounts at once, by a step when that has stood
+//! for [`LOOKS`] seconds. It is one word, so that a program sees it whole. If nobody
+//! publishes it any more, the clock goes on as it was set.
 
 use std::io;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::{Mutex, PoisonError};
 
 use crate::error::{Result, system};
 use crate::memory::Memory;
+use crate::program::{self, Program};
 
-/// Tells the programs what is between the two clocks.
+/// Nanoseconds; what differs by more is a step. Time daemons slew what is less.
+const STEP: i64 = 100_000_000;
+/// A step is followed when so many looks in a row have found it.
+const LOOKS: u32 = 3;
+/// Attempts to read two clocks at one moment.
+const TRIES: u32 = 8;
+
+/// What user space knows of the clock of the programs.
+#[derive(Debug)]
+pub(crate) struct Clock {
+    /// Reads the clock of the programs.
+    sample: Program,
+    /// That clock - CLOCK_BOOTTIME of this process, nanoseconds: not 0 in a time
+    /// namespace.
+    namespace: AtomicI64,
+    follower: Mutex<Follower>,
+}
+
+/// Decides when a step of CLOCK_REALTIME is followed.
+#[derive(Debug, Default)]
+struct Follower {
+    offset: i64,
+    looks: u32,
+}
+
+impl Follower {
+    /// Shall the offset that was measured replace the one that is published?
+    fn accepts(&mut self, published: i64, measured: i64) -> bool {
+        // 0: none is.
+        if published == 0 || is_near(published, measured) {
+            self.looks = 0;
+            return true;
+        }
+        if self.looks == 0 || !is_near(self.offset, measured) {
+            self.looks = 0;
+        }
+        self.offset = measured;
+        self.looks += 1;
+        if self.looks < LOOKS {
+            return false;
+        }
+        self.looks = 0;
+        true
+    }
+}
+
+fn is_near(one: i64, other: i64) -> bool {
+    one.abs_diff(other) <= STEP as u64
+}
+
+impl Clock {
+    pub(crate) fn of(object: &libbpf_rs::Object) -> Result<Self> {
+        Ok(Self {
+            sample: program::find(object, "bpfdb_run_clock")?,
+            namespace: AtomicI64::new(0),
+            follower: Mutex::default(),
+        })
+    }
+}
+
+/// Compares the clocks, and publishes what is between them.
 pub(crate) fn synchronize(memory: &Memory) -> Result<()> {
-    tai_offset_of(memory).store(tai_offset()?, Ordering::Relaxed);
+    let clock = memory.clock();
+    let (realtime, _) = between(memory, libc::CLOCK_REALTIME)?;
+    let (boottime, error) = between(memory, libc::CLOCK_BOOTTIME)?;
+    // Zero, but for what the measurement is worth.
+    let namespace = if boottime.abs() <= error {
+        0
+    } else {
+        -boottime
+    };
+    clock.namespace.store(namespace, Ordering::Relaxed);
+
+    let offset = offset_of(memory);
+    let mut follower = (clock.follower.lock()).unwrap_or_else(PoisonError::into_inner);
+    if follower.accepts(offset.load(Ordering::Relaxed), realtime) {
+        offset.store(realtime, Ordering::Relaxed);
+    }
     Ok(())
 }
 
+/// As the programs have it.
 pub(crate) fn now(memory: &Memory) -> u64 {
     match fixed_of(memory).load(Ordering::Relaxed) {
-        0 => unix_time(),
+        0 => unix_time(memory),
         fixed => fixed,
     }
 }
@@ -29,14 +113,33 @@ pub(crate) fn stop(memory: &Memory, time: u64) {
     fixed_of(memory).store(time, Ordering::Relaxed);
 }
 
-fn unix_time() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| since.as_millis() as u64)
+fn unix_time(memory: &Memory) -> u64 {
+    let boottime = read(libc::CLOCK_BOOTTIME).expect("CLOCK_BOOTTIME can be read");
+    let namespace = memory.clock().namespace.load(Ordering::Relaxed);
+    let nanoseconds = boottime + namespace + offset_of(memory).load(Ordering::Relaxed);
+    nanoseconds.max(0) as u64 / 1_000_000
 }
 
-fn tai_offset_of(memory: &Memory) -> &AtomicI64 {
+/// A clock of this process - the clock of the programs, nanoseconds, and by how much that
+/// may be wrong. Somebody else's program may have been faster: it too ran in between.
+fn between(memory: &Memory, clock: libc::clockid_t) -> Result<(i64, i64)> {
+    let mut best = (0, i64::MAX);
+    for _ in 0..TRIES {
+        let before = read(clock)?;
+        memory.clock().sample.run(&[])?;
+        let sample = boot_of(memory).load(Ordering::Acquire) as i64;
+        let error = read(clock)? - before;
+        // Negative: the clock was set meanwhile.
+        if (0..best.1).contains(&error) {
+            best = (before + error / 2 - sample, error);
+        }
+    }
+    Ok(best)
+}
+
+fn offset_of(memory: &Memory) -> &AtomicI64 {
     // SAFETY: an aligned i64 inside the mapping, which lives as long as memory.
-    unsafe { AtomicI64::from_ptr(&raw mut (*memory.state_pointer()).time.tai_offset) }
+    unsafe { AtomicI64::from_ptr(&raw mut (*memory.state_pointer()).time.offset) }
 }
 
 fn fixed_of(memory: &Memory) -> &AtomicU64 {
@@ -44,12 +147,9 @@ fn fixed_of(memory: &Memory) -> &AtomicU64 {
     unsafe { AtomicU64::from_ptr(&raw mut (*memory.state_pointer()).time.fixed) }
 }
 
-/// CLOCK_TAI - CLOCK_REALTIME in nanoseconds: always whole seconds.
-fn tai_offset() -> Result<i64> {
-    const SECOND: i64 = 1_000_000_000;
-    let realtime = read(libc::CLOCK_REALTIME)?;
-    let tai = read(libc::CLOCK_TAI)?;
-    Ok((tai - realtime + SECOND / 2).div_euclid(SECOND) * SECOND)
+fn boot_of(memory: &Memory) -> &AtomicU64 {
+    // SAFETY: as above.
+    unsafe { AtomicU64::from_ptr(&raw mut (*memory.state_pointer()).time.boot) }
 }
 
 fn read(clock: libc::clockid_t) -> Result<i64> {
@@ -62,4 +162,56 @@ fn read(clock: libc::clockid_t) -> Result<i64> {
         return Err(system("read a clock")(io::Error::last_os_error()));
     }
     Ok(time.tv_sec * 1_000_000_000 + time.tv_nsec)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const START: i64 = 1_700_000_000_000_000_000;
+    const SECOND: i64 = 1_000_000_000;
+
+    /// What is published after each look.
+    fn published(measured: &[i64]) -> Vec<i64> {
+        let mut follower = Follower::default();
+        let mut offset = 0;
+        let look = |&measured: &i64| {
+            if follower.accepts(offset, measured) {
+                offset = measured;
+            }
+            offset
+        };
+        measured.iter().map(look).collect()
+    }
+
+    #[test]
+    fn the_first_offset_is_taken() {
+        assert_eq!(published(&[START]), [START]);
+    }
+
+    #[test]
+    fn small_differences_are_followed_at_once() {
+        let slewed: Vec<i64> = (0..10).map(|i| START - i * STEP / 2).collect();
+        assert_eq!(published(&slewed), slewed);
+    }
+
+    #[test]
+    fn a_step_is_followed_when_it_stands() {
+        for step in [37 * SECOND, -3600 * SECOND, STEP + 1] {
+            let after = START + step;
+            assert_eq!(
+                published(&[START, after, after + 1, after + 2, after + 3]),
+                [START, START, START, after + 2, after + 3],
+                "{step}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_clock_that_is_wrong_for_a_moment_is_not() {
+        let wrong = START + 37 * SECOND;
+        let far = START + 86_400 * SECOND;
+        let measured = [START, wrong, wrong, START, wrong, far, wrong, far, START];
+        assert_eq!(published(&measured), [START; 9]);
+    }
 }
