@@ -31,6 +31,13 @@ __noinline int bpfdb_large_discard(struct bpfdb_session *s NONNULL)
 	return table ? bpfdb_large_free(table) : BPFDB_OK;
 }
 
+/* Gives up what the session owns and no SET took: at its end. */
+static __always_inline void operands_discard(struct bpfdb_session *s)
+{
+	bpfdb_large_discard(s);
+	value_discard(s);
+}
+
 /*
  * Begins a value of `len` bytes in the place of one that is being built: OK,
  * MEMORY_PENDING (try again), or an Error that fails a read-write transaction as
@@ -92,9 +99,11 @@ __noinline int bpfdb_large_take(struct bpfdb_session *s NONNULL, u64 len)
 	if (!large || large->len != len || !large_is_whole(large))
 		return large_refuse(s, BPFDB_VALUE_TOO_LARGE);
 	s->building = 0;
+	value_discard(s);
 	s->value_len = BPFDB_LARGE;
 	s->value[0] = table;
 	s->value[1] = 0;
+	s->value_owned = value_owned(BPFDB_LARGE, table);
 	return BPFDB_OK;
 }
 

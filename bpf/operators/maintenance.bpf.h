@@ -191,7 +191,7 @@ static __always_inline void session_reap(struct bpfdb_session *s, bool closing, 
 		return;
 	}
 	if (closing) {
-		bpfdb_large_discard(s);
+		operands_discard(s);
 		abandon(s);
 	} else {
 		abandon_and_tell(s);

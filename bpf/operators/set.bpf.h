@@ -12,6 +12,42 @@
 
 #include "get.bpf.h"
 
+_Static_assert((u64)BPFDB_SEGMENTS_MAX << BPFDB_SEGMENT_BITS <= 1ULL << BPFDB_OWNED_SHIFT,
+	       "an address is below the length");
+
+/*
+ * Who owns a value that is longer than the session's words: the session, from its
+ * allocation to SET, which hands it to the lock; then the record. A GET leaves an
+ * address that is the record's. A SET of that would give one slot to two records, to
+ * be freed twice: it is refused, since the session knows what it owns.
+ */
+static __always_inline u64 value_owned(u32 len, u64 address)
+{
+	return address | (u64)len << BPFDB_OWNED_SHIFT;
+}
+
+/* Frees what was allocated, and no SET took. */
+static __always_inline void value_discard(struct bpfdb_session *s)
+{
+	u64 owned = s->value_owned;
+
+	if (likely(!owned))
+		return;
+	s->value_owned = 0;
+	version_dispose(owned >> BPFDB_OWNED_SHIFT, owned & (value_owned(1, 0) - 1));
+}
+
+/* SET takes the value over. False: it is not the session's. */
+static __always_inline bool value_claim(struct bpfdb_session *s)
+{
+	if (likely(s->value_len <= BPFDB_INLINE_MAX))
+		return true;
+	if (unlikely(s->value_owned != value_owned(s->value_len, s->value[0])))
+		return false;
+	s->value_owned = 0;
+	return true;
+}
+
 static __always_inline u64 value_slot(u32 len)
 {
 	u64 address = bpfdb_slot_alloc(len);
@@ -22,32 +58,30 @@ static __always_inline u64 value_slot(u32 len)
 }
 
 /*
- * Allocates the memory for a value of `len` bytes and leaves it in the session.
- * OK, or VALUE_TOO_LARGE, OUT_OF_MEMORY, MEMORY_PENDING, which fail a
+ * Allocates the memory for a value of `len` bytes and leaves it in the session, in
+ * the place of one that no SET took. OK, or VALUE_TOO_LARGE, OUT_OF_MEMORY, MEMORY_PENDING, which fail a
  * read-write transaction as they would in SET.
  */
 __noinline int bpfdb_value_alloc(struct bpfdb_session *s NONNULL, u32 len)
 {
 	int status = BPFDB_VALUE_TOO_LARGE;
 
+	value_discard(s);
 	if (len <= BPFDB_VALUE_MAX) {
 		s->value_len = len;
 		s->value[0] = s->value[1] = 0;
 		if (len <= BPFDB_INLINE_MAX)
 			return BPFDB_OK;
 		s->value[0] = value_slot(len);
-		if (s->value[0])
+		if (s->value[0]) {
+			s->value_owned = value_owned(len, s->value[0]);
 			return BPFDB_OK;
+		}
 		status = no_memory();
 	}
 	/* The SET that it was for will not be. */
 	count_outcome(s, BPFDB_OP_SET, status);
 	return txn_result(s, status);
-}
-
-static __always_inline void value_discard(struct bpfdb_session *s)
-{
-	version_dispose(s->value_len, s->value[0]);
 }
 
 /*
@@ -61,7 +95,7 @@ __noinline int value_expire(struct bpfdb_session *s NONNULL)
 	u64 address, *slot;
 
 	if (s->expires <= session_time(s)) {
-		value_discard(s);
+		version_dispose(s->value_len, s->value[0]);
 		s->value_len = BPFDB_ABSENT;
 		s->value[0] = s->value[1] = 0;
 		return BPFDB_OK;
@@ -402,12 +436,14 @@ static __always_inline int set_body(struct bpfdb_session *s)
 
 	if (unlikely(s->value_len > BPFDB_VALUE_MAX) && s->value_len != BPFDB_LARGE)
 		return BPFDB_VALUE_TOO_LARGE;
+	if (unlikely(!value_claim(s)))
+		return BPFDB_BAD_REQUEST;
 	if (unlikely(s->expires))
 		status = value_expire(s);
 	if (likely(status == BPFDB_OK))
 		status = write_body(s);
 	if (unlikely(status >= BPFDB_FIRST_ERROR)) {
-		value_discard(s);
+		version_dispose(s->value_len, s->value[0]);
 		return status;
 	}
 	/* Of a value that had expired already it is DELETE's outcome. */

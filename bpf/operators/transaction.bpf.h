@@ -187,7 +187,7 @@ __noinline int bpfdb_session_open(u32 kind)
 __noinline int bpfdb_session_close(struct bpfdb_session *s NONNULL)
 {
 	if (session_enter(s)) {
-		bpfdb_large_discard(s);
+		operands_discard(s);
 		abandon(s);
 		session_leave(s, 0);
 		if (s->state == BPFDB_TXN_NONE) {

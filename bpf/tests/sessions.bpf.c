@@ -170,3 +170,102 @@ TEST(an_idle_snapshot_and_a_failed_transaction_expire)
 	bpfdb_session_close(owner);
 	return 0;
 }
+
+#define LONG 100
+
+/* Is a slot of `size` bytes that was freed a moment ago handed out again, and once? It
+ * is the spare of this processor, or the first ones of its slab's list. */
+__noinline int is_free_once(u64 slot, u32 size)
+{
+	u64 a = bpfdb_slot_alloc(size), b = bpfdb_slot_alloc(size);
+	u64 c = bpfdb_slot_alloc(size), d = bpfdb_slot_alloc(size);
+
+	bpfdb_slot_free(d);
+	bpfdb_slot_free(c);
+	bpfdb_slot_free(b);
+	bpfdb_slot_free(a);
+	return (a == slot) + (b == slot) + (c == slot) + (d == slot) == 1;
+}
+
+static __always_inline int set_long(struct bpfdb_session *s, u64 key)
+{
+	int status = bpfdb_value_alloc(s, LONG);
+
+	key_number(s, key);
+	return status == BPFDB_OK ? bpfdb_set(s) : status;
+}
+
+TEST(a_slot_that_was_read_is_not_set_again)
+{
+	struct bpfdb_session *s = test_session();
+	u64 slot;
+
+	EXPECT(s && set_long(s, 1) == BPFDB_OK);
+	EXPECT(get_number(s, 1) == BPFDB_FOUND && s->value_len == LONG);
+	slot = s->value[0];
+	key_number(s, 2);
+	EXPECT(bpfdb_set(s) == BPFDB_BAD_REQUEST);
+	EXPECT(get_number(s, 2) == BPFDB_NOT_FOUND);
+	/* Nor for the record that it is from, nor with something else allocated. */
+	EXPECT(get_number(s, 1) == BPFDB_FOUND && bpfdb_set(s) == BPFDB_BAD_REQUEST);
+	EXPECT(bpfdb_value_alloc(s, LONG) == BPFDB_OK && s->value[0] != slot);
+	EXPECT(get_number(s, 1) == BPFDB_FOUND && s->value[0] == slot);
+	EXPECT(bpfdb_set(s) == BPFDB_BAD_REQUEST);
+	bpfdb_session_close(s);
+
+	s = test_session();
+	EXPECT(s && get_number(s, 1) == BPFDB_FOUND && s->value[0] == slot);
+	EXPECT(bpfdb_delete(s) == BPFDB_FOUND && is_free_once(slot, LONG));
+	bpfdb_session_close(s);
+	return 0;
+}
+
+TEST(a_slot_is_set_once_with_its_length)
+{
+	struct bpfdb_session *s = test_session();
+	u64 slot;
+
+	EXPECT(s && bpfdb_value_alloc(s, LONG) == BPFDB_OK);
+	slot = s->value[0];
+	/* Longer than what was allocated: others' bytes would be read. */
+	s->value_len = LONG + 1;
+	key_number(s, 1);
+	EXPECT(bpfdb_set(s) == BPFDB_BAD_REQUEST);
+	s->value_len = LONG;
+	EXPECT(bpfdb_set(s) == BPFDB_OK && !s->value_owned);
+	s->value_len = LONG;
+	s->value[0] = slot;
+	EXPECT(bpfdb_set(s) == BPFDB_BAD_REQUEST);
+	/* Taken over, Error or not. */
+	EXPECT(bpfdb_begin_read_only(s) == BPFDB_OK && set_long(s, 2) == BPFDB_READ_ONLY);
+	EXPECT(!s->value_owned && bpfdb_commit(s) == BPFDB_OK);
+	/* It fails a transaction as every Error does. */
+	EXPECT(bpfdb_begin(s) == BPFDB_OK && get_number(s, 1) == BPFDB_FOUND);
+	EXPECT(bpfdb_set(s) == BPFDB_BAD_REQUEST && s->state == BPFDB_TXN_FAILED);
+	EXPECT(bpfdb_rollback(s) == BPFDB_OK);
+	EXPECT(get_number(s, 1) == BPFDB_FOUND && bpfdb_delete(s) == BPFDB_FOUND);
+	EXPECT(is_free_once(slot, LONG));
+	bpfdb_session_close(s);
+	return 0;
+}
+
+TEST(a_slot_that_was_not_set_is_freed)
+{
+	struct bpfdb_session *s = test_session();
+	u64 slot, other;
+
+	EXPECT(s && bpfdb_value_alloc(s, LONG) == BPFDB_OK);
+	slot = s->value[0];
+	/* By the next allocation, of whatever length. */
+	EXPECT(bpfdb_value_alloc(s, 1000) == BPFDB_OK && is_free_once(slot, LONG));
+	other = s->value[0];
+	EXPECT(bpfdb_value_alloc(s, 8) == BPFDB_OK && !s->value_owned);
+	EXPECT(is_free_once(other, 1000));
+	/* Not by a SET of a short value, but by the end of the session. */
+	EXPECT(bpfdb_value_alloc(s, LONG) == BPFDB_OK);
+	slot = s->value[0];
+	EXPECT(set_number(s, 1, 1) == BPFDB_OK && s->value_owned);
+	bpfdb_session_close(s);
+	EXPECT(!s->value_owned && is_free_once(slot, LONG));
+	return 0;
+}

@@ -213,6 +213,9 @@ enum bpfdb_operation {
 	BPFDB_OP_LARGE_SHARE = 11,
 };
 
+/* value_owned: the address below, the length (or BPFDB_LARGE) above. */
+#define BPFDB_OWNED_SHIFT 40
+
 /*
  * The session context: one client's transaction and the operands of its
  * operators. Set key, key_len (and the value for SET), call the operator, read
@@ -241,16 +244,20 @@ struct bpfdb_session {
 	__u64 gets_missed;
 
 	/* Operands. value: the bytes if value_len <= BPFDB_INLINE_MAX, else
-	 * value[0] = address of the slot. For SET the slot comes from
-	 * bpfdb_value_alloc and is taken over, Error or not. For GET it stays
-	 * the engine's: copy, then bpfdb_still_valid, else GET again. value_len
-	 * BPFDB_LARGE: the slot holds a struct bpfdb_large. */
+	 * value[0] = address of the slot. For SET the slot is that of the last
+	 * bpfdb_value_alloc or bpfdb_large_take, with the length that it was asked
+	 * for, and is taken over, Error or not; any other is BAD_REQUEST. For GET it
+	 * stays the engine's: copy, then bpfdb_still_valid, else GET again.
+	 * value_len BPFDB_LARGE: the slot holds a struct bpfdb_large. */
 	__u32 key_len;
 	__u32 value_len;
 	__u64 value[2];
 	/* What GET read: cell and header, for bpfdb_still_valid. */
 	__u64 view_cell;
 	__u64 view_header;
+	/* What was allocated for the next SET, address | length << BPFDB_OWNED_SHIFT;
+	 * 0: nothing. Freed by the next allocation, or the end of the session. */
+	__u64 value_owned;
 	/* When the value of the next SET expires; 0: never. SET leaves 0, so that
 	 * it does not count for the one after. */
 	__u64 expires;

@@ -11,7 +11,8 @@
  *   bpfdb_get             FOUND, NOT_FOUND, Error (in a read-write transaction)
  *   bpfdb_peek            the same without a transaction, not counted
  *   bpfdb_get_for_update  the same, with an exclusive lock
- *   bpfdb_set             OK, Error; takes over the slot of bpfdb_value_alloc
+ *   bpfdb_set             OK, Error; takes over the slot of bpfdb_value_alloc, and
+ *                         only that: BAD_REQUEST for one that a GET left
  *   bpfdb_delete          FOUND, NOT_FOUND, Error
  *   bpfdb_watch           OK, Error; a token to compare, see watch.bpf.h
  *
