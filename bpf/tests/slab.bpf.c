@@ -273,3 +273,30 @@ TEST(a_stale_list_head_does_not_come_back)
 	EXPECT(list_pop(&test_list) == 0);
 	return 0;
 }
+
+/* As a number: in a map, for the verifier allows no arithmetic with the pointer. */
+static u64 address_taken;
+
+static __always_inline bool begins_line(const void *p)
+{
+	STORE(address_taken, (u64)p);
+	return p && LOAD(address_taken) % BPFDB_LINE_SIZE == 0;
+}
+
+/* What abi.h says of offsets holds of addresses, if these begin with a line. */
+TEST(processors_do_not_share_lines)
+{
+	struct bpfdb_slab *slab;
+	struct bpfdb_session *s;
+
+	EXPECT(begins_line(&engine));
+	EXPECT(begins_line(&engine.clock) && begins_line(&engine.time));
+	EXPECT(begins_line(&engine.spares[1]) && begins_line(&engine.classes[1].open));
+	for (u32 i = 0; i < 3; i++) {
+		s = bpfdb_session(i);
+		slab = slab_of_page(i + 1);
+		EXPECT(s && begins_line(s) && begins_line(s->locks) && begins_line(s->key));
+		EXPECT(slab && begins_line(slab));
+	}
+	return 0;
+}

@@ -13,7 +13,12 @@
 #include <bpfdb/status.h>
 
 /* Raised when a structure below or a pinned map changes its layout. */
-#define BPFDB_ABI_VERSION 6
+#define BPFDB_ABI_VERSION 7
+
+/* Bytes that processors pass to each other as one. What different processors write does
+ * not share one: ARCHITECTURE.md says who writes what. */
+#define BPFDB_LINE_SIZE 64
+#define BPFDB_LINES __attribute__((aligned(BPFDB_LINE_SIZE)))
 
 /* ---- Storage ------------------------------------------------------------ */
 
@@ -130,7 +135,7 @@ struct bpfdb_slab {
 			* split that made it is unfinished */
 	__u8 reserved;
 	__u32 prefix; /* index page: the directory bits themselves */
-};
+} BPFDB_LINES; /* pages that follow each other are of different processors */
 
 #define BPFDB_SLAB_HEAD_MASK 0x1fffULL
 #define BPFDB_SLAB_NONE 0x1fffULL
@@ -222,6 +227,7 @@ enum bpfdb_operation {
  * the outcome and the value. One operator at a time per session.
  */
 struct bpfdb_session {
+	/* First line: every operator. */
 	__u64 commit; /* the commit word; other sessions read and help */
 	__u64 transaction;
 	__u64 snapshot; /* of a read-only transaction */
@@ -236,7 +242,7 @@ struct bpfdb_session {
 	__u8 reserved;
 	__u64 hash; /* of the key */
 
-	/* Operators executed, never reset. Here, because this cache line is at hand;
+	/* Operators executed, never reset. Here, because these cache lines are at hand;
 	 * not atomic (docs/decisions/0004-counters.md). */
 	__u64 operations[BPFDB_OP_COUNT];
 	/* Of these, GETs (not those for update) that found a value, and that did not. */
@@ -282,7 +288,20 @@ struct bpfdb_session {
 	__u64 lock_blocks[BPFDB_LOCK_BLOCK_ENTRIES];
 	/* The key, zero-padded to a multiple of 8 by the front end. */
 	__u64 key[BPFDB_KEY_MAX / 8 + 2];
-};
+} BPFDB_LINES;
+
+#define BPFDB_BEGINS_LINE(type, member)                                                            \
+	_Static_assert(__builtin_offsetof(type, member) % BPFDB_LINE_SIZE == 0, #member)
+
+_Static_assert(sizeof(struct bpfdb_session) % BPFDB_LINE_SIZE == 0, "no line of two sessions");
+/* What every operator touches: three lines, the key, and a lock for each key written. */
+BPFDB_BEGINS_LINE(struct bpfdb_session, operations);
+BPFDB_BEGINS_LINE(struct bpfdb_session, gets_found);
+BPFDB_BEGINS_LINE(struct bpfdb_session, expires);
+BPFDB_BEGINS_LINE(struct bpfdb_session, app);
+BPFDB_BEGINS_LINE(struct bpfdb_session, locks);
+BPFDB_BEGINS_LINE(struct bpfdb_session, key);
+_Static_assert(sizeof(struct bpfdb_lock) == BPFDB_LINE_SIZE, "a lock is a line");
 
 /* ---- User space sessions: BPF_PROG_RUN --------------------------------- */
 
@@ -347,8 +366,7 @@ struct bpfdb_config {
 /* One gauge or list head per cache line, where several processors write it. */
 struct bpfdb_line {
 	__u64 value;
-	__u64 pad[7];
-};
+} BPFDB_LINES;
 
 /* The clock that expiry goes by: crates/bpfdb/src/time.rs. */
 struct bpfdb_time {
@@ -356,32 +374,32 @@ struct bpfdb_time {
 	 * not jump. User space publishes it, by one store. */
 	__s64 offset;
 	__u64 fixed; /* not 0: the time, milliseconds, as a test wants it */
-	__u64 boot; /* CLOCK_BOOTTIME as a program read it last, for user space */
-	__u64 pad[5];
-};
+	__u64 boot BPFDB_LINES; /* CLOCK_BOOTTIME as a program read it last, for user space */
+} BPFDB_LINES;
 
 /* No open transaction judges by a time before this: bpf/operators/expire.bpf.h. */
 struct bpfdb_horizon {
 	__u64 value;
 	__u64 oldest; /* of the sessions looked at in this round */
 	__u64 next;   /* session to look at next */
-	__u64 pad[5];
-};
+} BPFDB_LINES;
 
 struct bpfdb_class {
 	__u64 partial; /* list of slabs with free slots: slab | tag (upper 32 bits) */
 	__u64 slabs;   /* slabs that belong to this class */
 	__u64 used;    /* slots handed out */
-	__u64 pad[5];
-	__u32 open[BPFDB_ALLOC_SHARDS]; /* slab that a processor allocates from */
-};
+	/* Slab that a processor allocates from; written when it opens another one. */
+	__u32 open[BPFDB_ALLOC_SHARDS] BPFDB_LINES;
+} BPFDB_LINES;
 
 /* Slots that one shard of processors keeps ready, one of each size class; 0: none. */
 struct bpfdb_spares {
 	__u64 slots[BPFDB_CLASS_ENTRIES];
-};
+} BPFDB_LINES;
 
+/* Begins a page: the map is one that user space maps. */
 struct bpfdb_engine {
+	/* One line that every operator reads, and nobody writes. */
 	__u32 abi_version;
 	__u32 initialized;
 	__u64 zero; /* always 0, unknown to the verifier */
@@ -412,7 +430,18 @@ struct bpfdb_engine {
 	struct bpfdb_line large_collecting; /* latch: somebody frees these */
 	struct bpfdb_class classes[BPFDB_CLASS_ENTRIES];
 	struct bpfdb_spares spares[BPFDB_ALLOC_SHARDS];
-};
+} BPFDB_LINES;
+
+_Static_assert(sizeof(struct bpfdb_line) == BPFDB_LINE_SIZE, "nobody else's line");
+_Static_assert(sizeof(struct bpfdb_slab) == BPFDB_LINE_SIZE, "no line of two slabs");
+_Static_assert(sizeof(struct bpfdb_cell) == BPFDB_LINE_SIZE, "a cell is a line");
+BPFDB_BEGINS_LINE(struct bpfdb_engine, clock);
+BPFDB_BEGINS_LINE(struct bpfdb_engine, time);
+BPFDB_BEGINS_LINE(struct bpfdb_engine, horizon);
+BPFDB_BEGINS_LINE(struct bpfdb_engine, expiring);
+BPFDB_BEGINS_LINE(struct bpfdb_engine, classes);
+BPFDB_BEGINS_LINE(struct bpfdb_engine, spares);
+BPFDB_BEGINS_LINE(struct bpfdb_class, open);
 
 /* Redis commands that the kernel answers, by which it counts them; by the alphabet. */
 enum bpfdb_command {

@@ -54,8 +54,9 @@
 #define BPFDB_CLASS_ENTRIES 32
 /* Slots are addressed in units of this many bytes. */
 #define BPFDB_GRAIN 16
-/* Processors with an open slab of their own; others share by remainder. */
-#define BPFDB_ALLOC_SHARDS 16
+/* Processors with an open slab of their own, and spares; with more, two share by
+ * remainder. What no processor uses costs 384 bytes. A power of two. */
+#define BPFDB_ALLOC_SHARDS 64
 
 /* Versions of a record: the newest plus what running snapshots need.
  * 1 means single-version mode. */
