@@ -117,6 +117,8 @@ static __always_inline int scan_run(struct scan *scan, struct bpfdb_session *s, 
 	scan->status = scan_ready(s);
 	if (scan->status == BPFDB_OK)
 		bpf_loop(buckets, scan_step, scan, 0);
+	if (s->state == BPFDB_TXN_READ && !snapshot_is_registered(s))
+		scan->status = BPFDB_SNAPSHOT_TOO_OLD;
 	txn_touch(s);
 	return session_leave(s, scan->status);
 }

@@ -167,12 +167,20 @@ __noinline int record_insert(struct bpfdb_session *s NONNULL, u64 flags, u64 *ad
 	return status;
 }
 
-/* What an operator has tried to make room: a bit, and a number above it. */
+/* What an operator has tried to make room: bits, and a number above them. */
 #define ROOM_SPLIT 1
-#define ROOM_RECLAIM 2
+#define ROOM_VERSIONS 2
+#define ROOM_RECLAIM 4
 /* What an attempt takes and gives back again counts as found, without end: the slot of
  * a long key for which the index has no room. */
 #define ROOM_RECLAIMS_MAX 4
+
+/* Looks for memory that nobody needs, or that only old snapshots do. True if it may
+ * have been found. */
+static __always_inline bool memory_look(void)
+{
+	return bpfdb_memory_reclaim() || snapshots_revoke_old();
+}
 
 /*
  * What an operator does about the outcome of an attempt before it tries again:
@@ -191,8 +199,12 @@ static __always_inline int make_room(struct bpfdb_session *s, int status)
 		if (status == BPFDB_OK || only_crowded)
 			status = RETRY;
 	}
+	if (status == NEED_VERSIONS) {
+		s->room_tried |= ROOM_VERSIONS;
+		status = versions_room(s);
+	}
 	if ((status == BPFDB_OUT_OF_MEMORY || status == BPFDB_MEMORY_PENDING) &&
-	    s->room_tried < ROOM_RECLAIMS_MAX * ROOM_RECLAIM && bpfdb_memory_reclaim()) {
+	    s->room_tried < ROOM_RECLAIMS_MAX * ROOM_RECLAIM && memory_look()) {
 		s->room_tried += ROOM_RECLAIM;
 		status = RETRY;
 	}

@@ -82,19 +82,37 @@ static __always_inline bool cell_has_expired(const struct bpfdb_cell *cell, u64 
 	return form_expires(version_form(&cell->head)) && LOAD(cell->head.data[1]) <= horizon;
 }
 
-/* By the holder of the latch: removes the record and what it holds. False if
- * the cell stays, latched. */
-static __always_inline bool cell_expire(struct bpfdb_cell *cell, u64 address)
+/*
+ * Removes the record at `address` with this header, which has expired, if nobody has
+ * come to it since. 1 if it is gone.
+ */
+__noinline int record_expire(u64 address, u64 header)
 {
-	u32 form = version_form(&cell->head);
-	u64 data = cell->head.data[0], hash = cell_hash(cell);
+	struct bpfdb_cell *cell = bpfdb_at(address);
+	u64 hash, data, key_slot = 0;
+	bool removed = false;
+	u32 form;
 
-	if ((LOAD(cell->header) & BPFDB_CELL_AUX) ||
-	    !removal_note(hash, version_stamp(&cell->head)) || !index_remove(address, hash))
-		return false;
+	if (!cell)
+		return 0;
+	form = version_form(&cell->head);
+	data = cell->head.data[0];
+	hash = cell_hash(cell);
+	preempt_off();
+	if (CAS(&cell->header, header, header | BPFDB_CELL_LATCH) == header) {
+		removed = removal_note(hash, version_stamp(&cell->head)) &&
+			  index_remove(address, hash, &key_slot);
+		if (!removed)
+			STORE(cell->header, header);
+	}
+	preempt_on();
+	if (!removed)
+		return 0;
+	if (key_slot)
+		bpfdb_slot_free(key_slot);
 	version_dispose(form, data);
 	COUNT(records_expired);
-	return true;
+	return 1;
 }
 
 #endif

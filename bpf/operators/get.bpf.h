@@ -88,7 +88,7 @@ static __always_inline int get_in_transaction(struct bpfdb_session *s, u32 mode)
 {
 	int status = RETRY;
 
-	repeat(i, BPFDB_READ_TRIES)
+	repeat(i, BPFDB_TRIES)
 	{
 		status = make_room(s, get_locked(s, mode));
 		if (status != RETRY)
@@ -106,6 +106,20 @@ static __always_inline int get_begin(struct bpfdb_session *s)
 	return status == BPFDB_OK ? key_prepare(s) : status;
 }
 
+/*
+ * Without a lock: in a read-only transaction, or without one. A snapshot that was
+ * revoked while it was read by may have lost the version: so that is asked afterwards.
+ */
+static __always_inline int get_at_rest(struct bpfdb_session *s)
+{
+	int status;
+
+	if (s->state != BPFDB_TXN_READ)
+		return get_again(s, LATEST);
+	status = get_again(s, s->snapshot);
+	return snapshot_is_registered(s) ? status : BPFDB_SNAPSHOT_TOO_OLD;
+}
+
 /* GET in whatever transaction the session has, or none. */
 __noinline int get_stateful(struct bpfdb_session *s NONNULL, u32 mode, u32 operation)
 {
@@ -120,7 +134,7 @@ __noinline int get_stateful(struct bpfdb_session *s NONNULL, u32 mode, u32 opera
 		else if (mode == BPFDB_LOCK_EXCLUSIVE)
 			status = s->state == BPFDB_TXN_READ ? BPFDB_READ_ONLY : BPFDB_WRONG_STATE;
 		else
-			status = get_again(s, s->state == BPFDB_TXN_READ ? s->snapshot : LATEST);
+			status = get_at_rest(s);
 		txn_touch(s);
 	}
 	status = txn_result(s, status);

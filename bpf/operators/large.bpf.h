@@ -57,7 +57,7 @@ __noinline int bpfdb_large_begin(struct bpfdb_session *s NONNULL, u64 len)
 	if (status != BPFDB_OK)
 		return large_refuse(s, status);
 	s->building = large_create(len);
-	if (!s->building && bpfdb_memory_reclaim())
+	if (!s->building && memory_look())
 		s->building = large_create(len);
 	if (s->building)
 		return BPFDB_OK;
@@ -78,7 +78,7 @@ __noinline int bpfdb_large_piece(struct bpfdb_session *s NONNULL, u32 i, u64 *ad
 	if (!table)
 		return BPFDB_BAD_REQUEST;
 	*address = large_piece_make(table, i);
-	if (!*address && bpfdb_memory_reclaim())
+	if (!*address && memory_look())
 		*address = large_piece_make(table, i);
 	if (*address)
 		return BPFDB_OK;
@@ -150,7 +150,7 @@ __noinline int bpfdb_large_find(struct bpfdb_session *s NONNULL, u64 id)
 		return BPFDB_SESSION_BUSY;
 	status = get_begin(s);
 	if (status == BPFDB_OK)
-		status = get_again(s, s->state == BPFDB_TXN_READ ? s->snapshot : LATEST);
+		status = get_at_rest(s);
 	txn_touch(s);
 	if (status == BPFDB_FOUND) {
 		large = bpfdb_at(s->value[0]);

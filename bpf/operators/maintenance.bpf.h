@@ -22,21 +22,12 @@ struct sweep {
 	u32 page;
 	u32 left; /* index pages to sweep at most */
 	u32 expired; /* records removed because their time was over */
+	u32 start;   /* cell of a page to begin at */
 };
 
 static __always_inline bool cell_is_locked(u64 header)
 {
 	return header & (BPFDB_CELL_LATCH | BPFDB_CELL_EXCLUSIVE | BPFDB_CELL_FIELD_MASK);
-}
-
-/* A cell that may hold versions, a deletion or a value that nobody needs any
- * more. */
-static __always_inline bool cell_wants_sweep(u64 header, const struct bpfdb_cell *cell, u64 horizon)
-{
-	if (!(header & BPFDB_CELL_USED) || cell_is_locked(header))
-		return false;
-	return (header & BPFDB_CELL_AUX) || version_form(&cell->head) == BPFDB_ABSENT ||
-	       cell_has_expired(cell, horizon);
 }
 
 /* The sweeper has to come back when this record has expired. */
@@ -49,38 +40,58 @@ static __always_inline void sweep_leaves(struct sweep *sweep, u64 header, struct
 		sweep->due = expires;
 }
 
-/* By the holder of the latch, which is released. False: the record stays. */
-static __always_inline bool cell_sweep(struct bpfdb_cell *cell, u64 address, u64 horizon)
+/* Removes the record in a cell if it is nobody's: one that was deleted, or has expired.
+ * True if it had expired. */
+static __always_inline bool sweep_record(struct sweep *sweep, struct bpfdb_cell *cell, u64 address)
 {
-	u32 head_needed = 0;
+	u64 header = LOAD(cell->header);
 
-	history_prune(address, &head_needed);
-	cell_aux_drop_empty(cell);
-	COUNT(records_swept);
-	if (cell_has_expired(cell, horizon) && cell_expire(cell, address))
-		return true;
-	cell_settle(cell, address, cell_hash(cell));
-	return false;
+	if (!(header & BPFDB_CELL_USED) || (header & BPFDB_CELL_AUX) || cell_is_locked(header))
+		return false;
+	if (unlikely(version_form(&cell->head) == BPFDB_ABSENT)) {
+		COUNT(records_swept);
+		record_give_up(address);
+		return false;
+	}
+	return unlikely(cell_has_expired(cell, sweep->horizon)) && record_expire(address, header);
 }
 
-static long sweep_cell(u64 index, struct sweep *sweep)
+/* Prunes the version array of a cell. False: there is no time left for that. */
+static __always_inline bool sweep_versions(struct sweep *sweep, u64 address)
+{
+	if (bpf_ktime_get_ns() > sweep->deadline) {
+		garbage_left();
+		return false;
+	}
+	history_prune(address, 0);
+	return true;
+}
+
+/* Pages begin at any cell: where many records have versions that are needed, there
+ * is no time for all of them. */
+static long sweep_cell(u64 i, struct sweep *sweep)
 {
 	void *memory = page_memory(sweep->page);
-	u64 address = cell_address(sweep->page, index), header;
+	u64 index = (i + sweep->start) % BPFDB_CELLS_PER_PAGE, header;
+	u64 address = cell_address(sweep->page, index);
 	struct bpfdb_cell *cell;
 
 	if (!memory)
 		return 1;
 	cell = cell_in(memory, index);
 	header = LOAD(cell->header);
-	if (unlikely(cell_wants_sweep(header, cell, sweep->horizon)) &&
-	    CAS(&cell->header, header, header | BPFDB_CELL_LATCH) == header &&
-	    cell_sweep(cell, address, sweep->horizon))
+	if ((header & BPFDB_CELL_AUX) && !sweep_versions(sweep, address))
+		return 1;
+	if (sweep_record(sweep, cell, address))
 		sweep->expired++;
 	else
-		sweep_leaves(sweep, header, cell);
+		sweep_leaves(sweep, LOAD(cell->header), cell);
 	return 0;
 }
+
+/* Records that a split brings to a page behind the sweeper are found in the
+ * next round, which comes after this at the latest; milliseconds. */
+#define SWEEP_ROUND_MAX 60000
 
 /* The beginning of a round. What it cannot remove, and what comes to be behind
  * it, counts itself again. */
@@ -88,11 +99,19 @@ static __always_inline void sweep_round(void)
 {
 	(void)SWAP(&engine.garbage.value, 0);
 	(void)SWAP(&engine.expiry_due.value, EVER);
+	STORE(engine.snapshots.swept, LOAD(engine.snapshots.ended));
 }
 
-/* Records that a split brings to a page behind the sweeper are found in the
- * next round, which comes after this at the latest; milliseconds. */
-#define SWEEP_ROUND_MAX 60000
+/* The end of it. Two at the same time count as one. */
+static __always_inline void sweep_round_ends(void)
+{
+	u64 rounds = LOAD(engine.snapshots.sweeping);
+
+	STORE(engine.sweep_cursor.value, 0);
+	expiry_due_at(time_now() + SWEEP_ROUND_MAX);
+	if (rounds)
+		CAS(&engine.snapshots.sweeping, rounds, rounds - 1);
+}
 
 /* False: this is no page of the index, or one without records. */
 static __always_inline bool sweep_index_page(struct sweep *sweep)
@@ -101,6 +120,7 @@ static __always_inline bool sweep_index_page(struct sweep *sweep)
 
 	if (!slab || LOAD(slab->class_) != BPFDB_PAGE_INDEX || !LOAD(slab->word))
 		return false;
+	sweep->start = bpf_get_prandom_u32() % BPFDB_CELLS_PER_PAGE;
 	bpf_loop(BPFDB_CELLS_PER_PAGE, sweep_cell, sweep, 0);
 	return true;
 }
@@ -111,8 +131,7 @@ static __always_inline bool sweep_page(struct sweep *sweep)
 	u64 cursor = FETCH_ADD(&engine.sweep_cursor.value, 1), taken = engine.pages_taken.value;
 
 	if (cursor >= taken) {
-		STORE(engine.sweep_cursor.value, 0);
-		expiry_due_at(time_now() + SWEEP_ROUND_MAX);
+		sweep_round_ends();
 		return 0;
 	}
 	/* Page 0 is no page. */
@@ -155,6 +174,7 @@ static long sweep_one(u64 i, struct sweep *sweep)
 static __always_inline void sweep_pages(struct sweep *sweep, u32 first, u32 count)
 {
 	sweep->due = EVER;
+	sweep->deadline = EVER;
 	sweep->page = first - 1;
 	sweep->expired = LOAD(engine.zero);
 	bpf_loop(count, sweep_one, sweep, 0);
@@ -162,9 +182,17 @@ static __always_inline void sweep_pages(struct sweep *sweep, u32 first, u32 coun
 		expiry_due_at(sweep->due);
 }
 
+/* Can versions be pruned that could not when the last round began? Or does it go on? */
+static __always_inline bool versions_want_sweep(void)
+{
+	return LOAD(engine.versions.value) &&
+	       (LOAD(engine.sweep_cursor.value) || snapshots_none() ||
+		LOAD(engine.snapshots.ended) != LOAD(engine.snapshots.swept));
+}
+
 static __always_inline bool sweep_wanted(u64 horizon)
 {
-	if (LOAD(engine.versions.value) || LOAD(engine.garbage.value))
+	if (LOAD(engine.garbage.value) || LOAD(engine.snapshots.sweeping) || versions_want_sweep())
 		return true;
 	/* A round that has begun must end: only then is it known what is due. */
 	return LOAD(engine.expiring.value) &&
@@ -192,6 +220,7 @@ static __always_inline void session_reap(struct bpfdb_session *s, bool closing, 
 	}
 	if (closing) {
 		operands_discard(s);
+		spare_aux_free(s);
 		abandon(s);
 	} else {
 		abandon_and_tell(s);

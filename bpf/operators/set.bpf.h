@@ -52,7 +52,7 @@ static __always_inline u64 value_slot(u32 len)
 {
 	u64 address = bpfdb_slot_alloc(len);
 
-	if (unlikely(!address) && bpfdb_memory_reclaim())
+	if (unlikely(!address) && memory_look())
 		address = bpfdb_slot_alloc(len);
 	return address;
 }
@@ -116,53 +116,66 @@ __noinline int value_expire(struct bpfdb_session *s NONNULL)
 	return BPFDB_OK;
 }
 
-/* Would the version array overflow? If not, makes it if the head will have to
- * go there. The cell is latched. */
-static __always_inline int versions_check(u64 address)
+/*
+ * Can the head of a record be replaced, as far as its older versions go? `header` is
+ * that of the cell; if it still is after this, the answer holds. OK, or NEED_VERSIONS:
+ * versions_room() comes first.
+ */
+static __always_inline int versions_ready(struct bpfdb_session *s, struct bpfdb_cell *cell,
+					  u64 address, u64 header)
 {
-	struct bpfdb_cell *cell = bpfdb_at(address);
-	struct bpfdb_aux *aux;
-	u32 head_needed = 0, used;
+	struct bpfdb_aux *aux = aux_of(cell, header);
+	enum head_need need;
 
-	if (!cell)
-		return BPFDB_CORRUPT;
-	history_prune(address, &head_needed);
-	aux = cell_aux(cell);
-	used = aux ? aux->used : 0;
-	if (!used && version_form(&cell->head) == BPFDB_ABSENT)
+	if (likely(!aux && snapshots_none()))
 		return BPFDB_OK;
-	if (used >= config.versions || (head_needed && used >= config.versions - 1))
-		return BPFDB_VERSIONS_FULL;
-	/* Now, when it can still be refused. */
-	if (head_needed && !aux) {
-		if (!cell_aux_create(cell))
-			return no_memory();
-		cell_set_header(cell,
-				(LOAD(cell->header) & (BPFDB_CELL_CHANGE - 1)) | BPFDB_CELL_AUX);
-	}
-	return BPFDB_OK;
+	s->room_cell = address;
+	/* Without snapshots nobody needs what is in the array. */
+	if (snapshots_none() || (!aux && !s->spare_aux))
+		return NEED_VERSIONS;
+	need = head_need(version_stamp(&cell->head));
+	if (need == HEAD_UNSURE && !(s->room_tried & ROOM_VERSIONS))
+		return NEED_VERSIONS;
+	if (!aux)
+		return config.versions > 1 || need == HEAD_FREE ||
+				       version_form(&cell->head) == BPFDB_ABSENT
+			       ? BPFDB_OK
+			       : NEED_VERSIONS;
+	/* One entry is for a snapshot that begins from now on. */
+	return LOAD(aux->used) < config.versions - (need != HEAD_FREE) ? BPFDB_OK : NEED_VERSIONS;
 }
 
-static __always_inline bool versions_matter(u64 header)
+/* The record that this session has locked as `number` gets an aux block, now that SET
+ * can still be refused. RETRY if it is not in `cell` any more, or latched. */
+static __always_inline int versions_reserve(struct bpfdb_session *s, struct bpfdb_cell *cell,
+					    u32 number)
 {
-	return LOAD(engine.snapshots_running.value) || (header & BPFDB_CELL_AUX);
+	u64 header = LOAD(cell->header);
+	int status = RETRY;
+
+	if (snapshots_none() || (header & BPFDB_CELL_AUX))
+		return BPFDB_OK;
+	preempt_off();
+	if (header_is_of_lock(s, header, number) && !(header & BPFDB_CELL_LATCH) &&
+	    CAS(&cell->header, header, header | BPFDB_CELL_LATCH) == header) {
+		status = cell_aux_attach(s, cell) ? BPFDB_OK : RETRY;
+		STORE(cell->header, LOAD(cell->header) & ~BPFDB_CELL_LATCH);
+	}
+	preempt_on();
+	return status;
 }
 
-/* Checks the version array of the record that this session has locked as
- * `number`; RETRY if it is not in `cell` any more. */
+/* Makes sure that COMMIT can keep the head of the record that this session has locked
+ * as `number`. OK, NEED_VERSIONS, RETRY. */
 static __always_inline int versions_check_locked(struct bpfdb_session *s, struct bpfdb_cell *cell,
 						 u64 address, u32 number)
 {
-	u64 header;
-	int status;
+	u64 header = LOAD(cell->header);
+	int status = versions_ready(s, cell, address, header);
 
-	if (!versions_matter(LOAD(cell->header)))
-		return BPFDB_OK;
-	if (!cell_latch(cell, &header))
+	if (!header_is_of_lock(s, header, number) || LOAD(cell->header) != header)
 		return RETRY;
-	status = header_is_of_lock(s, header, number) ? versions_check(address) : RETRY;
-	STORE(cell->header, LOAD(cell->header) & ~BPFDB_CELL_LATCH);
-	return status;
+	return status == BPFDB_OK ? versions_reserve(s, cell, number) : status;
 }
 
 /* The session's value becomes the pending version of lock `number`. */
@@ -247,51 +260,44 @@ __noinline int set_locked(struct bpfdb_session *s NONNULL)
 	return status == BPFDB_OK && deletes ? BPFDB_FOUND : status;
 }
 
-/* Takes the cell for an auto-commit: lock, latch, pending in one step, or with
- * a look at the version array in between. */
+/* ---- Auto-commit ------------------------------------------------------------- */
+
+/* Flags of a record that an auto-commit of this session has in hand. */
+static __always_inline u64 auto_flags(const struct bpfdb_session *s)
+{
+	return BPFDB_CELL_USED | BPFDB_CELL_LATCH | BPFDB_CELL_EXCLUSIVE | BPFDB_CELL_PENDING |
+	       owner_field(s, 0);
+}
+
+/*
+ * Takes the cell for an auto-commit: lock, latch and pending in one step. Atomic: a
+ * snapshot that begins when the clock has been read must find the version pending,
+ * else it would see the old value first and then the new one (case 2a of
+ * commit.bpf.h).
+ */
 static __always_inline int auto_take(struct bpfdb_session *s, struct bpfdb_cell *cell, u64 address,
 				     u64 header)
 {
-	u64 kept = header & BPFDB_CELL_AUX, taken;
 	int status;
 
 	if (header & (BPFDB_CELL_EXCLUSIVE | BPFDB_CELL_FIELD_MASK | BPFDB_CELL_LATCH))
 		return conflict_or_retry(header);
-	taken = kept | BPFDB_CELL_USED | BPFDB_CELL_LATCH | BPFDB_CELL_EXCLUSIVE |
-		owner_field(s, 0);
-	if (likely(!versions_matter(header)))
-		return CAS(&cell->header, header,
-			   header_next(header, taken | BPFDB_CELL_PENDING)) == header
-			       ? BPFDB_OK
-			       : RETRY;
-	if (CAS(&cell->header, header, header_next(header, taken)) != header)
-		return RETRY;
-	status = versions_check(address);
-	header = LOAD(cell->header);
-	kept = header & BPFDB_CELL_AUX;
-	/* Atomic: a snapshot that begins when the clock has been read must find the
-	 * version pending, else it would see the old value first and then the new
-	 * one (case 2a of commit.bpf.h). */
-	if (status == BPFDB_OK)
-		(void)SWAP(&cell->header, header_next(header, taken | kept | BPFDB_CELL_PENDING));
-	else
-		cell_set_header(cell, BPFDB_CELL_USED | kept);
-	return status;
+	status = versions_ready(s, cell, address, header);
+	if (unlikely(status != BPFDB_OK))
+		return status;
+	return CAS(&cell->header, header,
+		   header_next(header, (header & BPFDB_CELL_AUX) | auto_flags(s))) == header
+		       ? BPFDB_OK
+		       : RETRY;
 }
 
-/* Commits the pending version of lock 0 in the cell that auto_take took. */
-static __always_inline int auto_commit(struct bpfdb_session *s, struct bpfdb_cell *cell,
-				       u64 address, u64 announced)
+/* Committed, and seen so by everybody; installing must wait until there is a place for
+ * what a snapshot came to need meanwhile. */
+static __always_inline void auto_finish_later(struct bpfdb_session *s, struct bpfdb_cell *cell,
+					      u64 address)
 {
-	u64 stamp = commit_decide(&s->commit, announced) & BPFDB_PAYLOAD_MASK;
 	struct bpfdb_lock *lock = &s->locks[0];
 
-	if (likely(version_install_plain(cell, lock, stamp)) ||
-	    likely(version_install(lock, address, s->hash, stamp))) {
-		STORE(s->commit, 0);
-		return BPFDB_OK;
-	}
-	/* Committed, and seen so by everybody; installing must wait for memory. */
 	lock->hash = s->hash;
 	lock->key[0] = cell->key[0];
 	lock->key[1] = cell->key[1];
@@ -301,45 +307,105 @@ static __always_inline int auto_commit(struct bpfdb_session *s, struct bpfdb_cel
 	s->lock_count = 1;
 	s->state = BPFDB_TXN_FINISHING;
 	STORE(cell->header, LOAD(cell->header) & ~BPFDB_CELL_LATCH);
-	return BPFDB_OK;
 }
 
-/* One attempt without a transaction. FOUND tells DELETE that there was a value. */
-static __always_inline int set_auto(struct bpfdb_session *s)
+/* Commits the pending version of lock 0 in the cell that was taken. */
+static __always_inline void auto_commit(struct bpfdb_session *s, struct bpfdb_cell *cell,
+					u64 address, u64 announced, struct leftovers *left)
+{
+	u64 stamp = commit_decide(&s->commit, announced) & BPFDB_PAYLOAD_MASK;
+	struct bpfdb_lock *lock = &s->locks[0];
+
+	if (likely(version_install_plain(cell, lock, stamp, left))) {
+		STORE(s->commit, 0);
+		return;
+	}
+	if (version_install(s, address, lock, stamp, left))
+		STORE(s->commit, 0);
+	else
+		auto_finish_later(s, cell, address);
+}
+
+/* The session's value becomes the pending version of lock 0. */
+static __always_inline u64 auto_announce(struct bpfdb_session *s)
 {
 	u64 announced = commit_word(BPFDB_PHASE_COMMITTING, ++s->transaction);
-	bool deletes = s->value_len == BPFDB_ABSENT;
 	struct bpfdb_lock *lock = &s->locks[0];
-	struct bpfdb_cell *cell = NULL;
-	u64 address = 0, header;
-	int status = record_find(s, &cell, &address, &header);
 
-	if (deletes && status == BPFDB_OK &&
-	    form_is_gone(s, version_form(&cell->head), LOAD(cell->head.data[1])) &&
-	    !(header & BPFDB_CELL_EXCLUSIVE) && header_same_content(LOAD(cell->header), header))
-		status = BPFDB_NOT_FOUND;
-	if (deletes && status == BPFDB_NOT_FOUND)
-		return status;
 	lock->data[0] = s->value[0];
 	lock->data[1] = s->value[1];
 	lock->meta = s->value_len;
 	/* Before the atomic operation that makes the version pending: a barrier also
 	 * between that and the reading of the clock. */
 	STORE(s->commit, announced);
+	return announced;
+}
+
+/* A record for a key that has none: inserted, pending and latched, then committed. */
+__noinline int auto_insert(struct bpfdb_session *s NONNULL)
+{
+	u64 key_slot = 0, address = 0, announced;
+	struct leftovers left = {};
+	struct bpfdb_cell *cell = NULL;
+	int status;
+
+	if (!key_is_inline(s->key_len)) {
+		key_slot = long_key_store(s);
+		if (!key_slot)
+			return no_memory();
+	}
+	preempt_off();
+	announced = auto_announce(s);
+	status = index_insert(s, auto_flags(s), key_slot, &address);
 	if (status == BPFDB_OK)
-		status = auto_take(s, cell, address, header);
-	else if (status == BPFDB_NOT_FOUND) {
-		status = record_insert(s,
-				       BPFDB_CELL_EXCLUSIVE | BPFDB_CELL_LATCH |
-					       BPFDB_CELL_PENDING | owner_field(s, 0),
-				       &address);
 		cell = bpfdb_at(address);
-	}
-	if (status != BPFDB_OK || !cell) {
+	if (cell)
+		auto_commit(s, cell, address, announced, &left);
+	else
 		STORE(s->commit, 0);
+	preempt_on();
+	if (status != BPFDB_OK && key_slot)
+		bpfdb_slot_free(key_slot);
+	leftovers_free(&left);
+	return status;
+}
+
+/* Is there nothing for DELETE, by the header that was read before? */
+static __always_inline bool auto_has_no_value(struct bpfdb_session *s, struct bpfdb_cell *cell,
+					      u64 header)
+{
+	return form_is_gone(s, version_form(&cell->head), LOAD(cell->head.data[1])) &&
+	       !(header & BPFDB_CELL_EXCLUSIVE) && header_same_content(LOAD(cell->header), header);
+}
+
+/* One attempt without a transaction. FOUND tells DELETE that there was a value. */
+static __always_inline int set_auto(struct bpfdb_session *s)
+{
+	bool deletes = s->value_len == BPFDB_ABSENT;
+	struct bpfdb_cell *cell = NULL;
+	struct leftovers left;
+	u64 address = 0, header, announced;
+	int status = record_find(s, &cell, &address, &header);
+
+	if (status == BPFDB_NOT_FOUND)
+		return deletes ? status : auto_insert(s);
+	if (status != BPFDB_OK)
 		return status;
-	}
-	status = auto_commit(s, cell, address, announced);
+	if (deletes && auto_has_no_value(s, cell, header))
+		return BPFDB_NOT_FOUND;
+	/* Needed soon, and not to be had in a latched section. */
+	if (unlikely(!snapshots_none()))
+		spare_aux_ready(s);
+	left = (struct leftovers){};
+	preempt_off();
+	announced = auto_announce(s);
+	status = auto_take(s, cell, address, header);
+	if (likely(status == BPFDB_OK))
+		auto_commit(s, cell, address, announced, &left);
+	else
+		STORE(s->commit, 0);
+	preempt_on();
+	leftovers_free(&left);
 	return status == BPFDB_OK && deletes ? BPFDB_FOUND : status;
 }
 
@@ -347,7 +413,7 @@ static __always_inline int set_in_transaction(struct bpfdb_session *s)
 {
 	int status = RETRY;
 
-	repeat(i, BPFDB_READ_TRIES)
+	repeat(i, BPFDB_TRIES)
 	{
 		status = make_room(s, set_locked(s));
 		if (status != RETRY)
@@ -367,13 +433,8 @@ __noinline int set_auto_once(struct bpfdb_session *s NONNULL)
 /* After a first attempt that ended with `status`, an Error or RETRY. */
 static __always_inline int set_auto_again(struct bpfdb_session *s, int status)
 {
-	u32 conflicts = LOAD(engine.zero);
-
-	repeat(i, BPFDB_READ_TRIES)
+	repeat(i, BPFDB_TRIES)
 	{
-		/* A lock is somebody's who may keep it; the rest is over soon. */
-		if (status == BPFDB_CONFLICT && ++conflicts > BPFDB_AUTOCOMMIT_TRIES)
-			return status;
 		status = make_room(s, status);
 		if (status != RETRY && status != BPFDB_CONFLICT)
 			return status;
@@ -382,9 +443,12 @@ static __always_inline int set_auto_again(struct bpfdb_session *s, int status)
 		if (status < BPFDB_FIRST_ERROR)
 			return status;
 	}
-	/* The page is being split all the while, or a latch is held by the very
-	 * program that this one interrupted. */
-	return status == RETRY || status == NEED_SPLIT ? BPFDB_MEMORY_PENDING : status;
+	/* A lock is somebody's who may keep it; the rest is over soon: the page is being
+	 * split all the while, or a latch is held by the very program that this one
+	 * interrupted. */
+	return status == RETRY || status == NEED_SPLIT || status == NEED_VERSIONS
+		       ? BPFDB_MEMORY_PENDING
+		       : status;
 }
 
 static __always_inline int set_auto_commit(struct bpfdb_session *s)

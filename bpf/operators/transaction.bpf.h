@@ -188,6 +188,7 @@ __noinline int bpfdb_session_close(struct bpfdb_session *s NONNULL)
 {
 	if (session_enter(s)) {
 		operands_discard(s);
+		spare_aux_free(s);
 		abandon(s);
 		session_leave(s, 0);
 		if (s->state == BPFDB_TXN_NONE) {

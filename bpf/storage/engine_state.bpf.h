@@ -60,7 +60,7 @@ struct {
 	__type(value, struct bpfdb_session);
 } sessions SEC(".maps");
 
-/* Per session: 0, SNAPSHOT_STARTING, or its snapshot timestamp + 1. */
+/* Per session: 0, its snapshot timestamp + 1, or SNAPSHOT_REVOKED. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 64);

@@ -382,16 +382,20 @@ static __always_inline int index_insert(struct bpfdb_session *s, u64 flags, u64 
 }
 
 /*
- * Takes the record in `cell`, latched by the caller, out of the index. False
- * if the home latch could not be had: the cell stays, latched.
+ * Takes the record in the cell at `address`, latched by the caller, out of the
+ * index. *key_slot is the slot of its long key, or 0: the caller frees it, after
+ * it has left its latched section, in which no global subprogram may be called
+ * (bpfdb/types.bpf.h). False, with *key_slot 0, if the home latch could not be
+ * had in BPFDB_LATCH_TRIES tries: the cell stays, latched.
  */
-static __always_inline bool index_remove(u64 address, u64 hash)
+static __always_inline bool index_remove(u64 address, u64 hash, u64 *key_slot)
 {
 	u32 home_index = home_of(hash), page = page_of(address), bitmap, offset;
 	struct bpfdb_cell *cell, *home_cell;
 	void *memory = page_memory(page);
-	u64 home, key_slot;
+	u64 home;
 
+	*key_slot = 0;
 	if (!memory)
 		return 0;
 	home_cell = cell_in(memory, home_index);
@@ -401,13 +405,12 @@ static __always_inline bool index_remove(u64 address, u64 hash)
 	offset = ((address & (BPFDB_PAGE_SIZE - 1)) / BPFDB_CELL_SIZE - home_index) %
 		 BPFDB_CELLS_PER_PAGE;
 	home = LOAD(home_cell->home);
-	key_slot = key_is_inline(cell_key_len(cell)) ? 0 : cell->key[0];
+	if (!key_is_inline(cell_key_len(cell)))
+		*key_slot = cell->key[0];
 	bitmap = (u32)home & ~(1u << (offset % BPFDB_NEIGHBOURHOOD));
 	home_publish(home_cell, bitmap, home_level(home));
 	STORE(cell->header, header_next(LOAD(cell->header), 0));
 	page_count(page, -1);
-	if (key_slot)
-		bpfdb_slot_free(key_slot);
 	return 1;
 }
 

@@ -235,8 +235,10 @@ static __always_inline int no_memory(void)
 {
 	if (LOAD(engine.segments.value) < LOAD(engine.segments_limit.value))
 		return BPFDB_MEMORY_PENDING;
-	/* Somebody else is giving back what a large value had. */
-	return LOAD(engine.large_garbage.value) ? BPFDB_MEMORY_PENDING : BPFDB_OUT_OF_MEMORY;
+	/* Somebody else is giving back what a large value had, or what snapshots kept. */
+	return LOAD(engine.large_garbage.value) || LOAD(engine.snapshots.sweeping)
+		       ? BPFDB_MEMORY_PENDING
+		       : BPFDB_OUT_OF_MEMORY;
 }
 
 /* ---- Slots ---------------------------------------------------------------- */

@@ -64,7 +64,7 @@ TEST(states_allow_what_they_should)
 TEST(close_rolls_back)
 {
 	struct bpfdb_session *s = test_session(), *other = test_session();
-	u64 running = engine.snapshots_running.value;
+	u64 running = engine.snapshots.active;
 
 	EXPECT(s && other);
 	EXPECT(bpfdb_begin(s) == BPFDB_OK && set_number(s, 10, 1) == BPFDB_OK);
@@ -72,9 +72,9 @@ TEST(close_rolls_back)
 	EXPECT(bpfdb_session_close(s) == BPFDB_OK && !s->in_use);
 	EXPECT(set_number(other, 10, 2) == BPFDB_OK);
 	EXPECT(bpfdb_begin_read_only(other) == BPFDB_OK);
-	EXPECT(engine.snapshots_running.value == running + 1);
+	EXPECT(engine.snapshots.active == running + 1);
 	bpfdb_session_close(other);
-	EXPECT(engine.snapshots_running.value == running);
+	EXPECT(engine.snapshots.active == running);
 	return 0;
 }
 
@@ -151,7 +151,7 @@ TEST(an_idle_snapshot_and_a_failed_transaction_expire)
 {
 	struct bpfdb_session *reader = test_session(), *failed = test_session();
 	struct bpfdb_session *owner = test_session();
-	u64 running = engine.snapshots_running.value;
+	u64 running = engine.snapshots.active;
 
 	EXPECT(reader && failed && owner);
 	EXPECT(bpfdb_begin(owner) == BPFDB_OK && set_number(owner, 13, 1) == BPFDB_OK);
@@ -160,7 +160,7 @@ TEST(an_idle_snapshot_and_a_failed_transaction_expire)
 	EXPECT(bpfdb_begin_read_only(reader) == BPFDB_OK);
 	reap_all(reader->last_active + config.idle_limit + MAINTENANCE_PERIOD);
 	EXPECT(reader->state == BPFDB_TXN_EXPIRED && failed->state == BPFDB_TXN_EXPIRED);
-	EXPECT(engine.snapshots_running.value == running);
+	EXPECT(engine.snapshots.active == running);
 	EXPECT(bpfdb_rollback(reader) == BPFDB_OK && bpfdb_rollback(failed) == BPFDB_OK);
 	/* Without a transaction nothing expires. */
 	reap_all(reader->last_active + 2 * config.idle_limit);

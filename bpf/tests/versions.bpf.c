@@ -4,7 +4,7 @@
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
-#define HEAD (1u << NEED_HEAD)
+#define HEAD NEED_HEAD_BIT
 
 /* Entries 0 and 1 of stamps 5 and 9, the head of stamp 12. */
 static __always_inline u32 needed_by(u64 snapshot)
@@ -14,8 +14,7 @@ static __always_inline u32 needed_by(u64 snapshot)
 	n.stamps[0] = 5;
 	n.stamps[1] = 9;
 	n.stamps[NEED_HEAD] = 12;
-	need_mark(&n, snapshot);
-	return n.needed;
+	return need_bit(&n, snapshot);
 }
 
 TEST(a_snapshot_needs_the_newest_version_not_after_it)
@@ -36,8 +35,7 @@ TEST(the_head_wins_a_tie)
 	struct need n = {.used = HEAD | 1 << 3};
 
 	n.stamps[3] = n.stamps[NEED_HEAD] = UNKNOWN(7);
-	need_mark(&n, UNKNOWN(7));
-	EXPECT(n.needed == HEAD);
+	EXPECT(need_bit(&n, UNKNOWN(7)) == HEAD);
 	return 0;
 }
 
@@ -49,7 +47,7 @@ static __always_inline u32 history_of(struct bpfdb_session *s, u64 key)
 
 	key_number(s, key);
 	cell = cell_of_key(s, &address);
-	aux = cell ? cell_aux(cell) : NULL;
+	aux = cell ? aux_of(cell, cell->header) : NULL;
 	return aux ? aux->used : 0;
 }
 
@@ -135,6 +133,175 @@ TEST(more_versions_than_the_limit_are_refused)
 	return 0;
 }
 
+/* Opens as many readers as there may be versions; each begins when the key has a
+ * version of its own. The next SET finds no place for what the last one needs. */
+__noinline int readers_fill(struct bpfdb_session *w NONNULL, u64 key)
+{
+	struct bpfdb_session *r;
+
+	EXPECT(set_number(w, key, 0) == BPFDB_OK);
+	repeat(i, config.versions)
+	{
+		int index = bpfdb_session_open(BPFDB_SESSION_EMBEDDED);
+		u64 place = i;
+
+		OPAQUE(place);
+		w->app[place % READERS] = index;
+		r = bpfdb_session(index);
+		EXPECT(r && bpfdb_begin_read_only(r) == BPFDB_OK);
+		if (i < config.versions - 1)
+			EXPECT(set_number(w, key, i + 1) == BPFDB_OK);
+	}
+	EXPECT(set_number(w, key, 99) == BPFDB_VERSIONS_FULL);
+	return 0;
+}
+
+__noinline int readers_close(struct bpfdb_session *w NONNULL)
+{
+	repeat(i, config.versions)
+	{
+		struct bpfdb_session *r = reader(w, i);
+
+		EXPECT(r && bpfdb_session_close(r) == BPFDB_OK);
+	}
+	return 0;
+}
+
+/* All of them, but for the first `old`, have begun just now. */
+static __always_inline void readers_age(struct bpfdb_session *w, u32 old)
+{
+	repeat(i, config.versions)
+	{
+		struct bpfdb_session *r = reader(w, i);
+
+		if (r)
+			r->begun = i < old ? 1000 : 1000000;
+	}
+}
+
+/* The first reader's snapshot is old, and stands in the way: it ends, and no other. */
+TEST(an_old_snapshot_ends_for_a_writer)
+{
+	struct bpfdb_session *w = test_session(), *first;
+	u64 now = engine.now.value;
+
+	EXPECT(w);
+	if (config.versions == 1)
+		return 0;
+	PASS(readers_fill(w, 20));
+	readers_age(w, 1);
+	STORE(engine.now.value, 1000001);
+	STORE(engine.snapshots.age_max, 1000);
+	EXPECT(set_number(w, 20, 99) == BPFDB_OK);
+	first = reader(w, 0);
+	EXPECT(first && get_number(first, 20) == BPFDB_SNAPSHOT_TOO_OLD);
+	/* It says so again, whatever it reads, until it is ended. */
+	EXPECT(get_number(first, 21) == BPFDB_SNAPSHOT_TOO_OLD);
+	EXPECT(!bpfdb_still_valid(first) || !first->view_cell);
+	repeat(i, config.versions)
+	{
+		struct bpfdb_session *r = reader(w, i);
+
+		EXPECT(r && (!i || has_number(r, 20, i)));
+	}
+	/* The others are too young. */
+	EXPECT(set_number(w, 20, 100) == BPFDB_OK);
+	EXPECT(bpfdb_commit(first) == BPFDB_OK && bpfdb_begin_read_only(first) == BPFDB_OK);
+	first->begun = 1000000;
+	EXPECT(has_number(first, 20, 100));
+	EXPECT(set_number(w, 20, 101) == BPFDB_VERSIONS_FULL);
+	STORE(engine.snapshots.age_max, 0);
+	STORE(engine.now.value, now);
+	PASS(readers_close(w));
+	bpfdb_session_close(w);
+	return 0;
+}
+
+TEST(without_a_maximum_age_no_snapshot_is_ended)
+{
+	struct bpfdb_session *w = test_session();
+
+	EXPECT(w);
+	PASS(readers_fill(w, 30));
+	readers_age(w, config.versions);
+	EXPECT(engine.snapshots.age_max == 0);
+	EXPECT(set_number(w, 30, 99) == BPFDB_VERSIONS_FULL);
+	repeat(i, config.versions)
+	{
+		struct bpfdb_session *r = reader(w, i);
+
+		EXPECT(r && has_number(r, 30, i));
+	}
+	PASS(readers_close(w));
+	bpfdb_session_close(w);
+	return 0;
+}
+
+/* What costs a writer is a snapshot that began since it wrote the record last. */
+TEST(a_record_pays_once_for_each_snapshot)
+{
+	struct bpfdb_session *w = test_session(), *r = test_session(), *other = test_session();
+	struct bpfdb_cell *cell;
+	u64 address;
+
+	EXPECT(w && r && other);
+	if (config.versions == 1)
+		return 0;
+	EXPECT(set_number(w, 40, 1) == BPFDB_OK);
+	EXPECT(bpfdb_begin_read_only(r) == BPFDB_OK);
+	key_number(w, 40);
+	cell = cell_of_key(w, &address);
+	EXPECT(cell && head_need(version_stamp(&cell->head)) == HEAD_NEEDED);
+	EXPECT(set_number(w, 40, 2) == BPFDB_OK && history_of(w, 40) == 1);
+	EXPECT(head_need(version_stamp(&cell->head)) == HEAD_FREE);
+	EXPECT(set_number(w, 40, 3) == BPFDB_OK && history_of(w, 40) == 1);
+
+	/* One that has ended leaves nothing behind, though an older one runs. */
+	EXPECT(bpfdb_begin_read_only(other) == BPFDB_OK && bpfdb_commit(other) == BPFDB_OK);
+	EXPECT(head_need(version_stamp(&cell->head)) == HEAD_UNSURE);
+	EXPECT(set_number(w, 40, 4) == BPFDB_OK && history_of(w, 40) == 1);
+	EXPECT(engine.snapshots.newest == r->snapshot);
+	EXPECT(has_number(r, 40, 1) && has_number(w, 40, 4));
+	EXPECT(bpfdb_commit(r) == BPFDB_OK);
+	bpfdb_session_close(w);
+	bpfdb_session_close(r);
+	bpfdb_session_close(other);
+	return 0;
+}
+
+/* A snapshot's value stays where it is while writers replace it. */
+TEST(a_value_that_a_snapshot_has_found_stays)
+{
+	struct bpfdb_session *w = test_session(), *r = test_session();
+	u64 *slot;
+
+	EXPECT(w && r);
+	if (config.versions == 1)
+		return 0;
+	key_number(w, 50);
+	EXPECT(bpfdb_value_alloc(w, 100) == BPFDB_OK);
+	slot = bpfdb_at(w->value[0]);
+	EXPECT(slot);
+	*slot = 4711;
+	EXPECT(bpfdb_set(w) == BPFDB_OK);
+	EXPECT(bpfdb_begin_read_only(r) == BPFDB_OK && get_number(r, 50) == BPFDB_FOUND);
+	repeat(i, 20)
+	{
+		key_number(w, 50);
+		EXPECT(bpfdb_value_alloc(w, 100) == BPFDB_OK);
+		slot = bpfdb_at(w->value[0]);
+		EXPECT(slot);
+		*slot = i;
+		EXPECT(bpfdb_set(w) == BPFDB_OK);
+		EXPECT(bpfdb_still_valid(r));
+		slot = bpfdb_at(r->value[0]);
+		EXPECT(slot && *slot == 4711);
+	}
+	bpfdb_session_close(w);
+	bpfdb_session_close(r);
+	return 0;
+}
+
 static __always_inline void sweep_all(void)
 {
 	struct sweep sweep = {.horizon = horizon_now(), .deadline = EVER, .left = ~0u};
@@ -174,14 +341,12 @@ TEST(the_sweeper_removes_what_nobody_needs)
 /* A snapshot that is about to take its timestamp may need everything. */
 TEST(nothing_is_pruned_for_a_snapshot_that_is_starting)
 {
-	u32 zero = 0;
 	struct need n = {.used = HEAD | 1};
-	u64 *slot = bpf_map_lookup_elem(&snapshots, &zero);
 
-	EXPECT(slot && *slot == 0);
-	STORE(*slot, SNAPSHOT_STARTING);
-	need_group(&n, 0);
-	STORE(*slot, 0);
-	EXPECT(n.needed == ~0u);
+	EXPECT(snapshots_none());
+	STORE(engine.snapshots.active, SNAPSHOT_RUNNING + SNAPSHOT_STARTING);
+	need_compute(&n);
+	EXPECT(n.needed == ~0u && head_need(UNKNOWN(1000)) == HEAD_NEEDED);
+	STORE(engine.snapshots.active, 0);
 	return 0;
 }

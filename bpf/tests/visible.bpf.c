@@ -37,7 +37,7 @@ static __always_inline int scene_make(struct scene *scene)
 	cell = cell_of_key(owner, &scene->address);
 	EXPECT(cell);
 	STORE(cell->header, BPFDB_CELL_USED | BPFDB_CELL_EXCLUSIVE | owner_field(owner, 0));
-	aux = cell_aux_create(cell);
+	aux = spare_aux_ready(owner) ? cell_aux_attach(owner, cell) : NULL;
 	EXPECT(aux);
 	aux->used = 1;
 	aux->history[0].stamp = AT_HISTORY;

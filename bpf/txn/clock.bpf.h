@@ -24,51 +24,5 @@
 
 /* A snapshot that is larger than every timestamp: the latest version. */
 #define LATEST (~0ULL)
-/* Published while a read-only BEGIN is taking its timestamp: everything is
- * needed. */
-#define SNAPSHOT_STARTING (~0ULL)
-
-static __always_inline u64 *snapshot_group(u32 session)
-{
-	u32 group = session / BPFDB_SNAPSHOT_GROUP;
-
-	return bpf_map_lookup_elem(&snapshot_groups, &group);
-}
-
-/*
- * Announced in this order: counters, STARTING, clock, timestamp. A program
- * that decides what to prune reads them after its commit was decided: if it
- * does not see the counter, this BEGIN's clock is read later and the snapshot
- * sees that commit; if it sees STARTING, it prunes nothing.
- */
-static __always_inline int snapshot_begin(struct bpfdb_session *s)
-{
-	u32 index = s->index;
-	u64 *slot = bpf_map_lookup_elem(&snapshots, &index), *group = snapshot_group(index);
-
-	if (!slot || !group)
-		return BPFDB_CORRUPT;
-	ADD(group, 1);
-	ADD(&engine.snapshots_running.value, 1);
-	STORE(*slot, SNAPSHOT_STARTING);
-	STORE(s->time, TIME_STARTING);
-	s->snapshot = FETCH_ADD(&engine.clock.value, 1);
-	STORE(s->time, time_now());
-	STORE(*slot, s->snapshot + 1);
-	return BPFDB_OK;
-}
-
-static __always_inline void snapshot_end(struct bpfdb_session *s)
-{
-	u32 index = s->index;
-	u64 *slot = bpf_map_lookup_elem(&snapshots, &index), *group = snapshot_group(index);
-
-	if (!slot || !group)
-		return;
-	STORE(*slot, 0);
-	STORE(s->time, 0);
-	ADD(group, -1);
-	ADD(&engine.snapshots_running.value, -1);
-}
 
 #endif

@@ -67,204 +67,261 @@ static __always_inline void garbage_left(void)
 	ADD(&engine.garbage.value, 1);
 }
 
-/*
- * By the holder of the latch: unlocks the cell and gives it up if it holds
- * nothing. Releases the latch in any case.
- */
-static __always_inline void cell_settle(struct bpfdb_cell *cell, u64 address, u64 hash)
+/* By the holder of the latch: unlocks the cell. If it holds nothing, the record is
+ * given up when the section has ended. */
+static __always_inline void cell_settle(struct bpfdb_cell *cell, u64 address,
+					struct leftovers *left)
 {
 	u64 flags = LOAD(cell->header) & (BPFDB_CELL_USED | BPFDB_CELL_AUX);
-	bool absent = version_form(&cell->head) == BPFDB_ABSENT;
 
-	if (absent && !(flags & BPFDB_CELL_AUX) && removal_note(hash, version_stamp(&cell->head)) &&
-	    index_remove(address, hash))
-		return;
-	if (absent)
-		garbage_left();
+	if (version_form(&cell->head) == BPFDB_ABSENT && !(flags & BPFDB_CELL_AUX))
+		left->empty = address;
 	cell_set_header(cell, flags);
 }
 
-/* By the holder of the latch: if nothing is left in the version array, the
- * aux block goes. */
-static __always_inline void cell_aux_drop_empty(struct bpfdb_cell *cell)
+/* Has a record with this header neither a value, nor history, nor a lock? */
+static __always_inline bool cell_is_empty(u64 header, const struct bpfdb_cell *cell)
 {
-	struct bpfdb_aux *aux = cell_aux(cell);
-	u64 address = cell_link(cell);
+	u64 held = BPFDB_CELL_AUX | BPFDB_CELL_EXCLUSIVE | BPFDB_CELL_FIELD_MASK;
 
-	if (!aux || aux->used)
-		return;
-	cell_set_header(cell, LOAD(cell->header) & (BPFDB_CELL_CHANGE - 1) & ~BPFDB_CELL_AUX);
-	bpfdb_slot_free(address);
-}
-
-/* Keeps the head for the snapshots that need it. False: out of memory. */
-static __always_inline bool head_preserve(struct bpfdb_cell *cell)
-{
-	struct bpfdb_aux *aux = cell_aux(cell);
-	bool absent = version_form(&cell->head) == BPFDB_ABSENT;
-
-	/* Without older versions, absence needs no entry to be absent. */
-	if (absent && (!aux || !aux->used))
-		return true;
-	if (aux)
-		return version_push(cell, aux);
-	aux = cell_aux_create(cell);
-	if (!aux)
-		return false;
-	version_push(cell, aux);
-	cell_set_header(cell, (LOAD(cell->header) & (BPFDB_CELL_CHANGE - 1)) | BPFDB_CELL_AUX);
-	return true;
+	return (header & (BPFDB_CELL_USED | held)) == BPFDB_CELL_USED &&
+	       version_form(&cell->head) == BPFDB_ABSENT;
 }
 
 /*
- * The part of version_install without history: overwrites the head of the
- * latched cell. `flags` is what the header says besides REPLACING.
+ * Takes the record at `address` out of the index if it is empty: who has it locked
+ * gives it up himself. Any empty record will do, should this one have been moved. If
+ * a latch is in the way the sweeper comes back. 1 if the record is gone.
  */
+__noinline int record_give_up(u64 address)
+{
+	struct bpfdb_cell *cell = bpfdb_at(address);
+	u64 header, hash, key_slot = 0;
+	bool removed = false;
+
+	if (!cell)
+		return 0;
+	header = LOAD(cell->header);
+	if (!cell_is_empty(header, cell))
+		return 0;
+	hash = cell_hash(cell);
+	preempt_off();
+	if (!(header & BPFDB_CELL_LATCH) &&
+	    CAS(&cell->header, header, header | BPFDB_CELL_LATCH) == header) {
+		removed = removal_note(hash, version_stamp(&cell->head)) &&
+			  index_remove(address, hash, &key_slot);
+		if (!removed)
+			STORE(cell->header, header);
+	}
+	preempt_on();
+	if (key_slot)
+		bpfdb_slot_free(key_slot);
+	if (!removed)
+		garbage_left();
+	return removed;
+}
+
+/* After a latched section. */
+static __always_inline void leftovers_free(const struct leftovers *left)
+{
+	version_dispose(left->form, left->data);
+	if (unlikely(left->aux))
+		bpfdb_slot_free(left->aux);
+	if (unlikely(left->empty))
+		record_give_up(left->empty);
+}
+
+/* Keeps the head of the latched cell for the snapshots that need it. False: there is
+ * no entry for it, and no aux block in the session. */
+static __always_inline bool head_preserve(struct bpfdb_session *s, struct bpfdb_cell *cell)
+{
+	struct bpfdb_aux *aux = aux_of(cell, LOAD(cell->header));
+
+	/* Without older versions, absence needs no entry to be absent. */
+	if (version_form(&cell->head) == BPFDB_ABSENT && (!aux || !aux->used))
+		return true;
+	if (!aux)
+		aux = cell_aux_attach(s, cell);
+	return aux && version_push(cell, aux);
+}
+
+/* Overwrites the head of the latched cell. `flags` is what the header says besides
+ * REPLACING. */
 static __always_inline void head_replace(struct bpfdb_cell *cell, const struct bpfdb_lock *lock,
 					 u64 flags, u64 stamp)
 {
 	u64 link = flags & BPFDB_CELL_AUX ? cell_link(cell) : 0;
 
 	cell_set_header(cell, flags | BPFDB_CELL_REPLACING);
-	cell->head.stamp = (cell->head.stamp & ~BPFDB_STAMP_MASK) | stamp;
-	cell->head.data[0] = lock->data[0];
-	cell->head.data[1] = lock->data[1];
+	STORE(cell->head.stamp, (cell->head.stamp & ~BPFDB_STAMP_MASK) | stamp);
+	STORE(cell->head.data[0], lock->data[0]);
+	STORE(cell->head.data[1], lock->data[1]);
 	cell_set_meta(cell, link, lock->meta & BPFDB_FORM_MASK);
 }
 
+/* Must the head be kept when a version of timestamp `stamp` replaces it? Asked after
+ * that was decided: a snapshot that begins later sees the new version. */
+static __always_inline bool head_is_kept(const struct bpfdb_cell *cell, u64 stamp)
+{
+	u64 head = version_stamp(&cell->head);
+
+	/* Two commits of one epoch: no snapshot can be between them. */
+	return head != stamp && head_need(head) != HEAD_FREE;
+}
+
 /*
- * The usual case of version_install: a value, no history, no snapshot running.
- * False: not that case, and nothing was done. Snapshots are looked for here,
- * after the decision: one that begins later sees the new version.
+ * The usual case of version_install: a value, no history, and no snapshot sees the
+ * head. False: not that case, and nothing was done.
  */
 static __always_inline bool version_install_plain(struct bpfdb_cell *cell,
-						  const struct bpfdb_lock *lock, u64 stamp)
+						  const struct bpfdb_lock *lock, u64 stamp,
+						  struct leftovers *left)
 {
-	u64 flags = LOAD(cell->header) & (BPFDB_CELL_CHANGE - 1), old_data = cell->head.data[0];
-	u32 old_form = version_form(&cell->head);
+	u64 flags = LOAD(cell->header) & (BPFDB_CELL_CHANGE - 1);
 
-	if (LOAD(engine.snapshots_running.value) || (flags & BPFDB_CELL_AUX) ||
-	    lock->meta == BPFDB_ABSENT)
+	if ((flags & BPFDB_CELL_AUX) || lock->meta == BPFDB_ABSENT || head_is_kept(cell, stamp))
 		return false;
+	left->form = version_form(&cell->head);
+	left->data = cell->head.data[0];
 	head_replace(cell, lock, flags, stamp);
 	cell_set_header(cell, BPFDB_CELL_USED);
-	version_dispose(old_form, old_data);
 	return true;
 }
 
 /*
  * Makes the pending version of `lock` the head of the latched cell, with
  * timestamp `stamp`, and settles the cell. False, with the cell still latched
- * and unchanged to readers: no memory for a version that a snapshot needs.
+ * and unchanged to readers: no place for a version that a snapshot needs. A static subprogram: it is called in a latched
+ * section.
  */
-__noinline int version_install(struct bpfdb_lock *lock NONNULL, u64 address, u64 hash, u64 stamp)
+static __noinline bool version_install(struct bpfdb_session *s, u64 address,
+				       const struct bpfdb_lock *lock, u64 stamp,
+				       struct leftovers *left)
 {
 	struct bpfdb_cell *cell = bpfdb_at(address);
-	u32 head_needed = 0, old_form;
-	u64 old_data;
-	bool preserved = false;
+	bool kept;
 
 	if (!cell)
-		return 0;
-	if (unlikely(LOAD(engine.snapshots_running.value) ||
-		     (LOAD(cell->header) & BPFDB_CELL_AUX))) {
-		history_prune(address, &head_needed);
-		/* Two commits of one epoch: no snapshot can be between them. */
-		if (head_needed && version_stamp(&cell->head) != stamp) {
-			if (!head_preserve(cell))
-				return 0;
-			preserved = true;
-		}
+		return false;
+	kept = head_is_kept(cell, stamp);
+	if (kept && !head_preserve(s, cell))
+		return false;
+	if (!kept) {
+		left->form = version_form(&cell->head);
+		left->data = cell->head.data[0];
 	}
-	old_form = preserved ? BPFDB_ABSENT : version_form(&cell->head);
-	old_data = cell->head.data[0];
 	head_replace(cell, lock, LOAD(cell->header) & (BPFDB_CELL_CHANGE - 1), stamp);
-	version_dispose(old_form, old_data);
-	cell_aux_drop_empty(cell);
-	cell_settle(cell, address, hash);
-	return 1;
+	left->aux = cell_aux_detach_empty(cell);
+	cell_settle(cell, address, left);
+	return true;
 }
 
-/* A shared lock goes; with the last one, a placeholder. */
-static __always_inline int release_shared(struct bpfdb_lock *lock)
+/* One attempt to take a shared lock away; with the last one a placeholder goes. RETRY:
+ * the cell is latched, or has changed. */
+static __always_inline int release_shared_once(struct bpfdb_lock *lock, struct bpfdb_cell *cell,
+					       u64 address, struct leftovers *left)
 {
-	struct bpfdb_cell *cell;
-	u64 address;
+	u64 header = LOAD(cell->header);
 
-	if (!lock)
-		return 0;
-	cell = lock_cell(lock, &address);
-	if (!cell)
-		return 0;
+	if ((header & (BPFDB_CELL_USED | BPFDB_CELL_LATCH)) != BPFDB_CELL_USED)
+		return RETRY;
+	/* After the header, which the CAS demands: else the record may have
+	 * been moved since it was found, and the lock be another's. */
+	if (!cell_has_identity(cell, lock->key[0], lock->key[1], lock->key_len))
+		return BPFDB_NOT_FOUND;
+	if (CAS(&cell->header, header, header - BPFDB_CELL_READER) != header)
+		return RETRY;
+	if (cell_is_empty(header - BPFDB_CELL_READER, cell))
+		left->empty = address;
+	return BPFDB_OK;
+}
+
+static __always_inline bool release_shared(struct bpfdb_lock *lock, struct leftovers *left)
+{
+	u64 address = lock_cell(lock);
+	struct bpfdb_cell *cell = bpfdb_at(address);
+	int status = RETRY;
+
+	if (!address || !cell)
+		return false;
 	repeat(i, BPFDB_LATCH_TRIES)
 	{
-		u64 header = LOAD(cell->header);
-		bool last = header_field(header) == 1 && !(header & BPFDB_CELL_AUX) &&
-			    version_form(&cell->head) == BPFDB_ABSENT;
-
-		if ((header & (BPFDB_CELL_USED | BPFDB_CELL_LATCH)) != BPFDB_CELL_USED)
-			continue;
-		/* After the header, which the CAS demands: else the record may have
-		 * been moved since it was found, and the lock be another's. */
-		if (!cell_has_identity(cell, lock->key[0], lock->key[1], lock->key_len))
-			return 0;
-		if (CAS(&cell->header, header,
-			header - BPFDB_CELL_READER + (last ? BPFDB_CELL_LATCH : 0)) != header)
-			continue;
-		if (last)
-			cell_settle(cell, address, lock->hash);
-		return 1;
+		status = release_shared_once(lock, cell, address, left);
+		if (status != RETRY)
+			break;
 	}
-	return 0;
+	return status == BPFDB_OK;
 }
 
-/* An exclusive lock goes: its pending version is installed (stamp > 0 or a
- * commit at epoch 0 is told by `commit`) or thrown away. */
-static __always_inline int release_exclusive(struct bpfdb_lock *lock, u64 stamp, bool commit)
+/* With the cell latched: the lock's pending version is installed, or thrown away.
+ * False, with the cell still latched: it must be tried again later. */
+static __always_inline bool release_latched(struct bpfdb_session *s, struct bpfdb_lock *lock,
+					    struct bpfdb_cell *cell, u64 address,
+					    struct leftovers *left)
 {
-	struct bpfdb_cell *cell;
-	u64 address, header;
+	u64 word = LOAD(s->commit);
 
-	if (!lock)
-		return 0;
-	cell = lock_cell(lock, &address);
-	if (!cell || !cell_latch(cell, &header))
-		return 0;
-	if (!cell_has_identity(cell, lock->key[0], lock->key[1], lock->key_len)) {
-		/* Moved between look-up and latch. */
-		STORE(cell->header, LOAD(cell->header) & ~BPFDB_CELL_LATCH);
-		return 0;
-	}
-	if (lock->mode == BPFDB_LOCK_PENDING && commit) {
-		if (version_install(lock, address, lock->hash, stamp))
-			return 1;
-		STORE(cell->header, LOAD(cell->header) & ~BPFDB_CELL_LATCH);
-		return 0;
-	}
+	/* Moved between look-up and latch. */
+	if (!cell_has_identity(cell, lock->key[0], lock->key[1], lock->key_len))
+		return false;
+	if (lock->mode == BPFDB_LOCK_PENDING && commit_phase(word) == BPFDB_PHASE_COMMITTED)
+		return version_install(s, address, lock, word & BPFDB_PAYLOAD_MASK, left);
 	/* SET may have made room for a version that did not come. */
-	cell_aux_drop_empty(cell);
-	cell_settle(cell, address, lock->hash);
-	if (lock->mode == BPFDB_LOCK_PENDING)
-		version_dispose(lock->meta & BPFDB_FORM_MASK, lock->data[0]);
-	return 1;
+	left->aux = cell_aux_detach_empty(cell);
+	cell_settle(cell, address, left);
+	if (lock->mode == BPFDB_LOCK_PENDING) {
+		left->form = lock->meta & BPFDB_FORM_MASK;
+		left->data = lock->data[0];
+	}
+	return true;
+}
+
+static __always_inline bool release_exclusive(struct bpfdb_session *s, struct bpfdb_lock *lock,
+					      struct leftovers *left)
+{
+	u64 address = lock_cell(lock), header;
+	struct bpfdb_cell *cell = bpfdb_at(address);
+	bool released = false;
+
+	if (!address || !cell)
+		return false;
+	preempt_off();
+	if (cell_latch(cell, &header)) {
+		released = release_latched(s, lock, cell, address, left);
+		if (!released)
+			STORE(cell->header, LOAD(cell->header) & ~BPFDB_CELL_LATCH);
+	}
+	preempt_on();
+	return released;
 }
 
 /* Releases lock `i` of a decided transaction, by its commit word. 0 if that
  * must be tried again later. */
 __noinline int lock_release(struct bpfdb_session *s NONNULL, u32 i)
 {
-	u64 word = LOAD(s->commit), stamp = word & BPFDB_PAYLOAD_MASK;
-	bool commit = commit_phase(word) == BPFDB_PHASE_COMMITTED;
 	struct bpfdb_lock *lock = lock_at(s, i);
-	int released;
+	struct leftovers left = {};
+	bool released;
 
 	if (!lock || lock->mode == BPFDB_LOCK_NONE)
 		return 1;
-	released = lock->mode == BPFDB_LOCK_SHARED ? release_shared(lock)
-						   : release_exclusive(lock, stamp, commit);
-	if (released)
-		lock->mode = BPFDB_LOCK_NONE;
-	return released;
+	if (lock->mode == BPFDB_LOCK_SHARED) {
+		released = release_shared(lock, &left);
+	} else {
+		/* For a snapshot that began after SET. */
+		if (lock->mode == BPFDB_LOCK_PENDING && unlikely(!snapshots_none()))
+			spare_aux_ready(s);
+		released = release_exclusive(s, lock, &left);
+	}
+	if (!released) {
+		/* Perhaps its version array was full. */
+		if (lock->mode == BPFDB_LOCK_PENDING && !snapshots_none())
+			history_prune(lock->cell, 0);
+		return 0;
+	}
+	lock->mode = BPFDB_LOCK_NONE;
+	leftovers_free(&left);
+	return 1;
 }
 
 /* Is the transaction over, but for locks that could not be released? */

@@ -1,21 +1,29 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
 /*
  * Older versions of a record, kept for running snapshots, and their cooperative
- * garbage collection: whoever installs a version prunes what nobody needs.
+ * garbage collection: a writer that finds no room in the version array, or no
+ * snapshot running, prunes what nobody needs; the sweeper prunes the rest.
  *
  * A version is needed iff some running snapshot S has
  *     version.stamp <= S < stamp of the next newer version.
+ * What is not the head and is not needed will never be: snapshots to come have
+ * later timestamps than every version there is. So it is decided without the
+ * latch, by looking at all snapshots, and then each entry is dropped in a latched
+ * section of its own.
  *
  * config.versions bounds the committed versions of a record. SET reports
  * VERSIONS_FULL (before anything is changed) when the head is needed by a
  * running snapshot and config.versions - 1 older ones are needed too. The aux
  * block has one entry more than that: a snapshot that begins between SET and
  * COMMIT may need the head as well, and COMMIT must not fail for that.
+ *
+ * Before a writer is refused, snapshots that are older than engine.snapshots.age_max
+ * and keep one of the versions are revoked: their next read says SNAPSHOT_TOO_OLD.
  */
 #ifndef BPFDB_HISTORY_BPF_H
 #define BPFDB_HISTORY_BPF_H
 
-#include "clock.bpf.h"
+#include "snapshot.bpf.h"
 
 static __always_inline u32 aux_size(void)
 {
@@ -46,17 +54,32 @@ static __always_inline bool version_unused(const struct bpfdb_version *v)
 /* meta of an entry that is in use: never 0. */
 #define VERSION_IN_USE (1ULL << BPFDB_FORM_BITS)
 
-/* Which entries of a version array running snapshots need. */
+static __always_inline struct bpfdb_aux *aux_of(const struct bpfdb_cell *cell, u64 header)
+{
+	return header & BPFDB_CELL_AUX ? bpfdb_at(cell_link(cell)) : NULL;
+}
+
+/* ---- Which versions are needed --------------------------------------------- */
+
+/* The versions of a record, and what the running snapshots make of them. A bit of
+ * a mask is an entry of the version array; bit 8 is the head. */
 struct need {
 	u64 stamps[BPFDB_VERSIONS_MAX + 1]; /* the last one: the head's */
-	u32 used;   /* bit i: entry i holds a version; bit 8: the head counts */
-	u32 needed; /* result */
+	u32 used;   /* there is a version */
+	u32 needed; /* a snapshot sees it */
+	u32 young;  /* one that must not be revoked does */
+	u32 victim; /* snapshots that see this one are to be revoked; 0: none are */
+	u64 young_since; /* snapshots that began later must not be revoked */
+	u64 newest; /* of all snapshots */
+	u32 newest_session;
+	u32 revoked; /* how many were */
 };
 
 #define NEED_HEAD BPFDB_VERSIONS_MAX
+#define NEED_HEAD_BIT (1u << NEED_HEAD)
 
-/* Marks the version that `snapshot` sees. */
-static __always_inline void need_mark(struct need *n, u64 snapshot)
+/* The version that `snapshot` sees, as a bit; 0: none. */
+static __always_inline u32 need_bit(const struct need *n, u64 snapshot)
 {
 	u64 best = 0;
 	u32 bit = 0;
@@ -70,7 +93,34 @@ static __always_inline void need_mark(struct need *n, u64 snapshot)
 			bit = 1u << i;
 		}
 	}
+	return bit;
+}
+
+static __always_inline bool snapshot_is_young(const struct need *n, u32 session)
+{
+	struct bpfdb_session *s = bpfdb_session(session);
+
+	return !s || s->begun > n->young_since;
+}
+
+static __always_inline void need_mark(struct need *n, u64 *slot, u32 session, u64 published)
+{
+	u64 snapshot = published - 1;
+	u32 bit = n->used ? need_bit(n, snapshot) : 0;
+
+	if (snapshot > n->newest) {
+		n->newest = snapshot;
+		n->newest_session = session;
+	}
 	n->needed |= bit;
+	if (!n->young_since || !bit)
+		return;
+	if (snapshot_is_young(n, session)) {
+		n->young |= bit;
+	} else if (bit == n->victim && CAS(slot, published, SNAPSHOT_REVOKED) == published) {
+		STORE(engine.snapshots.ended, snapshot);
+		n->revoked++;
+	}
 }
 
 /* Marks what the running snapshots of one group of sessions see. */
@@ -79,19 +129,27 @@ __noinline int need_group(struct need *n NONNULL, u32 group)
 	repeat(i, BPFDB_SNAPSHOT_GROUP)
 	{
 		u32 session = group * BPFDB_SNAPSHOT_GROUP + i;
-		u64 *slot = bpf_map_lookup_elem(&snapshots, &session);
+		u64 *slot = snapshot_slot(session);
 		u64 published = slot ? LOAD(*slot) : 0;
 
-		if (published == SNAPSHOT_STARTING)
-			n->needed = ~0u;
-		else if (published)
-			need_mark(n, published - 1);
+		if (published && published != SNAPSHOT_REVOKED)
+			need_mark(n, slot, session, published);
 	}
 	return 0;
 }
 
+/* Looks at all running snapshots, and makes the bound of the newest one exact. A
+ * snapshot that is starting may need everything. */
 static __always_inline void need_compute(struct need *n)
 {
+	u64 newest = LOAD(engine.snapshots.newest);
+
+	if (snapshots_none())
+		return;
+	if (snapshot_is_starting()) {
+		n->needed = n->young = ~0u;
+		return;
+	}
 	repeat(group, BPFDB_SESSIONS_MAX / BPFDB_SNAPSHOT_GROUP)
 	{
 		u32 i = group;
@@ -102,13 +160,15 @@ static __always_inline void need_compute(struct need *n)
 		if (LOAD(*running))
 			need_group(n, group);
 	}
+	if (n->newest <= newest && CAS(&engine.snapshots.newest, newest, n->newest) == newest)
+		STORE(engine.snapshots.newest_session, n->newest_session);
 }
 
 static __always_inline void need_load(struct need *n, struct bpfdb_cell *cell,
 				      struct bpfdb_aux *aux)
 {
 	n->stamps[NEED_HEAD] = version_stamp(&cell->head);
-	n->used = 1u << NEED_HEAD;
+	n->used = NEED_HEAD_BIT;
 	if (!aux)
 		return;
 #pragma clang loop unroll(full)
@@ -120,34 +180,51 @@ static __always_inline void need_load(struct need *n, struct bpfdb_cell *cell,
 	}
 }
 
-/* Frees entry `i` of the version array. */
-static __always_inline void version_drop(struct bpfdb_aux *aux, u32 i)
+/* Is there no entry for the head, which is going to be replaced? */
+static __always_inline bool need_exceeds(const struct need *n)
 {
-	struct bpfdb_version *v = &aux->history[i];
-	u32 form = version_form(v);
-	u64 data = v->data[0];
+	u32 entries = __builtin_popcount(n->used & (NEED_HEAD_BIT - 1));
 
-	STORE(v->meta, 0);
-	aux->used--;
-	ADD(&engine.versions.value, -1);
-	COUNT(versions_pruned);
-	version_dispose(form, data);
+	return entries >= config.versions - !!(n->needed & NEED_HEAD_BIT);
 }
 
-/* Copies the head into a free entry. The caller knows that there is one. */
+/* The oldest version that only snapshots see that may be revoked; 0: none. */
+static __always_inline u32 need_victim(const struct need *n)
+{
+	u32 mask = n->used & n->needed & ~n->young & ~NEED_HEAD_BIT, bit = 0;
+	u64 oldest = ~0ULL;
+
+#pragma clang loop unroll(full)
+	for (u32 i = 0; i < BPFDB_VERSIONS_MAX; i++) {
+		if ((mask >> i & 1) && n->stamps[i] < oldest) {
+			oldest = n->stamps[i];
+			bit = 1u << i;
+		}
+	}
+	return bit;
+}
+
+/* ---- The version array ------------------------------------------------------ */
+
+/* Entry `i` of a version array. */
+static __always_inline struct bpfdb_version *version_at(struct bpfdb_aux *aux, u64 i)
+{
+	OPAQUE(i);
+	return &aux->history[i % BPFDB_VERSIONS_MAX];
+}
+
+/* Copies the head into a free entry. False: there is none. */
 static __always_inline bool version_push(struct bpfdb_cell *cell, struct bpfdb_aux *aux)
 {
-#pragma clang loop unroll(disable)
-	for (u32 i = 0; i < BPFDB_VERSIONS_MAX; i++) {
-		struct bpfdb_version *v = &aux->history[i];
+	repeat(i, config.versions)
+	{
+		struct bpfdb_version *v = version_at(aux, i);
 
-		if (i >= config.versions)
-			break;
 		if (!version_unused(v))
 			continue;
 		STORE(v->stamp, version_stamp(&cell->head));
-		v->data[0] = cell->head.data[0];
-		v->data[1] = cell->head.data[1];
+		STORE(v->data[0], cell->head.data[0]);
+		STORE(v->data[1], cell->head.data[1]);
 		STORE(v->meta, VERSION_IN_USE | version_form(&cell->head));
 		aux->used++;
 		ADD(&engine.versions.value, 1);
@@ -156,60 +233,213 @@ static __always_inline bool version_push(struct bpfdb_cell *cell, struct bpfdb_a
 	return false;
 }
 
-static __always_inline struct bpfdb_aux *cell_aux(struct bpfdb_cell *cell)
+/* The session gets an aux block, for a latched section that must not allocate.
+ * False: no memory. */
+static __always_inline bool spare_aux_ready(struct bpfdb_session *s)
 {
-	return LOAD(cell->header) & BPFDB_CELL_AUX ? bpfdb_at(cell_link(cell)) : NULL;
+	if (!s->spare_aux)
+		s->spare_aux = bpfdb_slot_alloc(aux_size());
+	return s->spare_aux;
 }
 
-/* A latched or exclusively locked cell gets an aux block. The link means
- * nothing until the header says AUX, so readers are not misled. */
-static __always_inline struct bpfdb_aux *cell_aux_create(struct bpfdb_cell *cell)
+static __always_inline void spare_aux_free(struct bpfdb_session *s)
 {
-	u64 address = bpfdb_slot_alloc(aux_size());
+	u64 address = s->spare_aux;
+
+	s->spare_aux = 0;
+	if (address)
+		bpfdb_slot_free(address);
+}
+
+/* The session's aux block becomes that of a latched cell; NULL: it has none. The
+ * link means nothing until the header says AUX, so readers are not misled. */
+static __always_inline struct bpfdb_aux *cell_aux_attach(struct bpfdb_session *s,
+							 struct bpfdb_cell *cell)
+{
+	u64 address = s->spare_aux;
 	struct bpfdb_aux *aux = address ? bpfdb_at(address) : NULL;
 
 	if (!aux)
 		return NULL;
+	s->spare_aux = 0;
 	aux->used = 0;
 	for (u32 i = 0; i < BPFDB_VERSIONS_MAX; i++) {
 		if (i < config.versions)
-			aux->history[i].meta = 0;
+			STORE(aux->history[i].meta, 0);
 	}
 	cell_set_meta(cell, address, version_form(&cell->head));
+	cell_set_header(cell, (LOAD(cell->header) & (BPFDB_CELL_CHANGE - 1)) | BPFDB_CELL_AUX);
 	return aux;
 }
 
-/*
- * Prunes the history of a cell that the caller has latched. *head_needed says
- * whether a running snapshot sees the head. Entries that nobody needs are gone afterwards.
- */
-__noinline int history_prune(u64 cell_address_, u32 *head_needed NONNULL)
+/* By the holder of the latch: an aux block without versions leaves the cell. Its
+ * address, to be freed when the section has ended; 0: it stays. */
+static __always_inline u64 cell_aux_detach_empty(struct bpfdb_cell *cell)
 {
-	struct bpfdb_cell *cell = bpfdb_at(cell_address_);
+	struct bpfdb_aux *aux = aux_of(cell, LOAD(cell->header));
+
+	if (!aux || aux->used)
+		return 0;
+	cell_set_header(cell, LOAD(cell->header) & (BPFDB_CELL_CHANGE - 1) & ~BPFDB_CELL_AUX);
+	return cell_link(cell);
+}
+
+/* Rounds of the sweeper until it has visited every record: one may be half done. */
+#define SWEEP_ROUNDS 2
+
+/* ---- Pruning ---------------------------------------------------------------- */
+
+/* What a latched section took out of a record, to be freed after it. */
+struct leftovers {
+	u64 data; /* of the version */
+	u32 form; /* 0: nothing, as an inline value has none */
+	u32 reserved;
+	u64 aux;   /* 0: none */
+	u64 empty; /* address of the record if nothing is left of it; else 0 */
+};
+
+/*
+ * Drops entry `i` of the version array of the record that has *header, which goes
+ * on being its header. False: the record changed. A reader that still has the entry
+ * in hand must not take what is put there next for the same version: so the
+ * header's counter changes.
+ */
+static __always_inline bool version_drop(struct bpfdb_cell *cell, u64 *header, u32 i,
+					 struct leftovers *left)
+{
+	u64 before = *header;
 	struct bpfdb_aux *aux;
-	struct need need = {};
+	bool dropped = false;
+
+	preempt_off();
+	if (CAS(&cell->header, before, before | BPFDB_CELL_LATCH) == before) {
+		aux = aux_of(cell, before);
+		if (aux) {
+			struct bpfdb_version *v = &aux->history[i];
+
+			left->form = version_form(v);
+			left->data = v->data[0];
+			STORE(v->meta, 0);
+			aux->used--;
+			dropped = true;
+		}
+		*header = header_next(before, before & (BPFDB_CELL_CHANGE - 1));
+		if (aux && !aux->used) {
+			*header &= ~BPFDB_CELL_AUX;
+			left->aux = cell_link(cell);
+		}
+		STORE(cell->header, *header);
+	}
+	preempt_on();
+	return dropped;
+}
+
+/* Drops every entry that nobody needs. False: the record changed. */
+static __always_inline bool versions_drop(struct need *n, struct bpfdb_cell *cell, u64 header)
+{
+#pragma clang loop unroll(disable)
+	for (u32 i = 0; i < BPFDB_VERSIONS_MAX; i++) {
+		struct leftovers left = {};
+
+		if (i >= config.versions)
+			break;
+		if (!(n->used & ~n->needed & 1u << i))
+			continue;
+		if (!version_drop(cell, &header, i, &left))
+			return false;
+		n->used &= ~(1u << i);
+		ADD(&engine.versions.value, -1);
+		COUNT(versions_pruned);
+		version_dispose(left.form, left.data);
+		if (left.aux)
+			bpfdb_slot_free(left.aux);
+	}
+	return true;
+}
+
+/* Revokes the snapshots for which alone the oldest version is kept that can be
+ * had so. True if there were any. */
+static __always_inline bool versions_revoke(struct need *n)
+{
+	n->victim = need_victim(n);
+	if (!n->victim)
+		return false;
+	need_compute(n);
+	COUNT_N(snapshots_revoked, n->revoked);
+	return n->revoked || n->needed == ~0u;
+}
+
+/*
+ * Memory is short: revokes all snapshots that are old enough. How many. The versions
+ * that they kept come back with the sweeper's next round.
+ */
+__noinline int snapshots_revoke_old(void)
+{
+	u64 age = LOAD(engine.snapshots.age_max), now = LOAD(engine.now.value);
+	/* Whatever a snapshot sees, it sees the only version that is listed here. */
+	struct need need = {.used = NEED_HEAD_BIT, .victim = NEED_HEAD_BIT};
+
+	if (!age || now <= age || !LOAD(engine.versions.value))
+		return 0;
+	need.young_since = now - age;
+	need_compute(&need);
+	if (!need.revoked)
+		return 0;
+	COUNT_N(snapshots_revoked, need.revoked);
+	STORE(engine.snapshots.sweeping, SWEEP_ROUNDS);
+	return need.revoked;
+}
+
+/*
+ * Prunes the versions of the record at `address`, which nobody has latched. OK;
+ * RETRY: it changed meanwhile, or there may be room now; VERSIONS_FULL: the head has
+ * no place in the version array. `young_since`: see struct need; 0: no snapshot is
+ * revoked. Takes no longer than one look at all snapshots, or two.
+ */
+__noinline int history_prune(u64 address, u64 young_since)
+{
+	struct need need = {.young_since = young_since};
+	struct bpfdb_cell *cell = bpfdb_at(address);
+	struct bpfdb_aux *aux;
+	u64 header;
 
 	if (!cell)
 		return BPFDB_CORRUPT;
-	aux = cell_aux(cell);
-	if (LOAD(engine.snapshots_running.value)) {
-		need_load(&need, cell, aux);
-		need_compute(&need);
-	}
-	*head_needed = need.needed >> NEED_HEAD & 1;
-	if (!aux)
+	header = LOAD(cell->header);
+	aux = aux_of(cell, header);
+	need_load(&need, cell, aux);
+	if ((header & (BPFDB_CELL_USED | BPFDB_CELL_LATCH)) != BPFDB_CELL_USED ||
+	    LOAD(cell->header) != header)
+		return RETRY;
+	need_compute(&need);
+	if (aux && !versions_drop(&need, cell, header))
+		return RETRY;
+	if (!need_exceeds(&need))
 		return BPFDB_OK;
-#pragma clang loop unroll(disable)
-	for (u32 i = 0; i < BPFDB_VERSIONS_MAX; i++) {
-		if (i >= config.versions)
-			break;
-		if (!version_unused(&aux->history[i]) && !(need.needed >> i & 1))
-			version_drop(aux, i);
-	}
-	/* A reader that still has an entry in hand must not take what is put
-	 * there next for the same version. */
-	cell_set_header(cell, LOAD(cell->header) & (BPFDB_CELL_CHANGE - 1));
-	return BPFDB_OK;
+	/* A snapshot that is starting will have begun in a moment. */
+	if (need.needed == ~0u || (young_since && versions_revoke(&need)))
+		return RETRY;
+	return BPFDB_VERSIONS_FULL;
+}
+
+/* Not an outcome: what a SET finds in its way. See versions_room(). */
+#define NEED_VERSIONS 102
+
+/*
+ * Makes what a SET of the session wants before it replaces the head of the record
+ * at s->room_cell: certainty about the newest snapshot, an aux block, room in the
+ * version array. RETRY if it may succeed now, else VERSIONS_FULL or out of memory.
+ */
+__noinline int versions_room(struct bpfdb_session *s NONNULL)
+{
+	u64 age = LOAD(engine.snapshots.age_max), now = LOAD(engine.now.value);
+	int status;
+
+	/* That may have been all: the next attempt knows. */
+	if (!s->spare_aux)
+		return spare_aux_ready(s) ? RETRY : no_memory();
+	status = history_prune(s->room_cell, age && now > age ? now - age : 0);
+	return status == BPFDB_OK ? RETRY : status;
 }
 
 #endif

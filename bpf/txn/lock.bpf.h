@@ -149,21 +149,23 @@ static __always_inline bool address_is_of_cell(u64 address)
 	return slab && LOAD(slab->class_) == BPFDB_PAGE_INDEX;
 }
 
-/* The cell of a lock that this session holds; NULL (and *address 0) if it is
- * not found now: it is being moved. */
-static __always_inline struct bpfdb_cell *lock_cell(struct bpfdb_lock *lock, u64 *address)
+/*
+ * Address of the cell of a lock that this session holds; 0 if it is not found now: it
+ * is being moved. A subprogram of its own: inlined twice, its loop does not converge
+ * for the verifier (6.18, clang 22).
+ */
+__noinline u64 lock_cell(struct bpfdb_lock *lock NONNULL)
 {
 	struct bpfdb_cell *cell = bpfdb_at(lock->cell);
 	struct bucket b = {};
 	u32 bitmap;
 
-	*address = lock->cell;
 	/* What looks like the cell may be the bytes of a value by now. */
-	if (cell && address_is_of_cell(*address) && (LOAD(cell->header) & BPFDB_CELL_USED) &&
+	if (cell && address_is_of_cell(lock->cell) && (LOAD(cell->header) & BPFDB_CELL_USED) &&
 	    cell_has_identity(cell, lock->key[0], lock->key[1], lock->key_len))
-		return cell;
+		return lock->cell;
 	if (bucket_find(lock->hash, &b) != BPFDB_OK)
-		return NULL;
+		return 0;
 	bitmap = b.home & BPFDB_HOME_BITMAP_MASK;
 	repeat(i, BPFDB_NEIGHBOURHOOD)
 	{
@@ -173,11 +175,10 @@ static __always_inline struct bpfdb_cell *lock_cell(struct bpfdb_lock *lock, u64
 		if (!(bitmap >> i & 1) || !(LOAD(cell->header) & BPFDB_CELL_USED) ||
 		    !cell_has_identity(cell, lock->key[0], lock->key[1], lock->key_len))
 			continue;
-		*address = cell_address(b.page, b.index + i);
-		lock->cell = *address;
-		return cell;
+		lock->cell = cell_address(b.page, b.index + i);
+		return lock->cell;
 	}
-	return NULL;
+	return 0;
 }
 
 #endif

@@ -144,10 +144,18 @@ __noinline int bpfdb_read_slow(struct bpfdb_session *s NONNULL, u64 address, u64
 	return BPFDB_OK;
 }
 
+/*
+ * Is what the session read still what it was? The header tells; but a snapshot's
+ * versions stay as they are until it ends, however busy the writers are (invariant 4
+ * of snapshot.bpf.h).
+ */
 static __always_inline bool view_is_valid(const struct bpfdb_session *s)
 {
-	struct bpfdb_cell *cell = bpfdb_at(s->view_cell);
+	struct bpfdb_cell *cell;
 
+	if (s->state == BPFDB_TXN_READ)
+		return snapshot_is_registered(s);
+	cell = bpfdb_at(s->view_cell);
 	return cell && header_same_content(LOAD(cell->header), s->view_header);
 }
 

@@ -282,6 +282,10 @@ struct bpfdb_session {
 	 * taken. See bpf/txn/expiry.bpf.h. */
 	__u64 time;
 	__u64 building; /* address of the large value that a SET is to take; 0: none */
+	__u64 begun;    /* when the snapshot was taken, CLOCK_MONOTONIC, to 10 ms */
+	__u64 spare_aux; /* address of an aux block for the next record that needs one; 0: none */
+	__u64 room_cell; /* address of the record whose version array is in the way */
+	__u64 pad[5];
 	__u64 app[8];
 
 	struct bpfdb_lock locks[BPFDB_LOCKS_INLINE];
@@ -384,6 +388,20 @@ struct bpfdb_horizon {
 	__u64 next;   /* session to look at next */
 } BPFDB_LINES;
 
+/* The running snapshots at a glance: bpf/txn/snapshot.bpf.h. */
+struct bpfdb_snapshots {
+	__u64 active; /* running (32 bits) | of these, about to take their timestamp (32 bits) */
+	__u64 newest; /* no running snapshot has a later timestamp */
+	__u64 newest_session; /* which is likely to have that one */
+	__u64 ended; /* changes whenever one ends */
+	/* Older than this, nanoseconds, a snapshot may be ended if it is in the way; 0: never.
+	 * User space writes it at any time. */
+	__u64 age_max;
+	__u64 swept; /* what `ended` was when the sweeper began its round */
+	__u64 sweeping; /* rounds until memory that revoked snapshots kept has come back */
+	__u64 pad;
+};
+
 struct bpfdb_class {
 	__u64 partial; /* list of slabs with free slots: slab | tag (upper 32 bits) */
 	__u64 slabs;   /* slabs that belong to this class */
@@ -406,7 +424,7 @@ struct bpfdb_engine {
 	__u64 hash_seed[2];
 	struct bpfdb_line clock;      /* epoch clock: see bpf/txn/clock.bpf.h */
 	struct bpfdb_line now; /* coarse time, written by the maintenance timer */
-	struct bpfdb_line snapshots_running;
+	struct bpfdb_snapshots snapshots;
 	struct bpfdb_line segments;   /* segments added so far (user space writes) */
 	struct bpfdb_line segments_limit; /* memory limit: user space writes it at any time */
 	struct bpfdb_line pages_taken;       /* pages cut off the segments so far */
@@ -436,6 +454,7 @@ _Static_assert(sizeof(struct bpfdb_line) == BPFDB_LINE_SIZE, "nobody else's line
 _Static_assert(sizeof(struct bpfdb_slab) == BPFDB_LINE_SIZE, "no line of two slabs");
 _Static_assert(sizeof(struct bpfdb_cell) == BPFDB_LINE_SIZE, "a cell is a line");
 BPFDB_BEGINS_LINE(struct bpfdb_engine, clock);
+BPFDB_BEGINS_LINE(struct bpfdb_engine, snapshots);
 BPFDB_BEGINS_LINE(struct bpfdb_engine, time);
 BPFDB_BEGINS_LINE(struct bpfdb_engine, horizon);
 BPFDB_BEGINS_LINE(struct bpfdb_engine, expiring);
@@ -512,6 +531,7 @@ struct bpfdb_counters {
 	__u64 page_merges;
 	__u64 pages_reclaimed;
 	__u64 versions_pruned;
+	__u64 snapshots_revoked; /* ended because they were old and in the way */
 	__u64 records_swept;
 	__u64 records_expired; /* removed by the sweeper because their time was over */
 	__u64 sessions_reaped;

@@ -79,14 +79,16 @@
 /* Sessions are scanned for running snapshots in groups of this many. */
 #define BPFDB_SNAPSHOT_GROUP 64
 
-/* Tries before an operator gives up on a latch that another processor (or
- * the program it interrupted) holds, and reports a conflict. */
-#define BPFDB_LATCH_TRIES 64
+/* Attempts of an operator that finds a latch or a lock in its way, or the record
+ * changed: then it reports a conflict, or passes the request on. Who holds a latch is
+ * on another processor and keeps it for less than a microsecond (or is the program
+ * that this one interrupted, and keeps it until this one has ended). */
+#define BPFDB_TRIES 64
+/* The same for one latch, where there is no operator that begins anew. */
+#define BPFDB_LATCH_TRIES BPFDB_TRIES
 /* Restarts of an optimistic read that writers keep invalidating. Each restart
  * means that somebody else made progress. */
 #define BPFDB_READ_TRIES 4096
-/* Retries of an auto-commit operator inside the kernel on a conflict. */
-#define BPFDB_AUTOCOMMIT_TRIES 64
 
 /* Operators in one batch of BPF_PROG_RUN. */
 #define BPFDB_BATCH_MAX 1024

@@ -42,10 +42,12 @@
 	X(NO_SESSION, 32, "no free session", "close sessions or raise the session limit")          \
 	X(SCAN_IN_TRANSACTION, 33,                                                                 \
 	  "a scan in a read-write transaction takes no lock on keys that others may add",          \
-	  "scan in a read-only transaction (BEGIN READ ONLY), or without one")
+	  "scan in a read-only transaction (BEGIN READ ONLY), or without one")          \
+	X(SNAPSHOT_TOO_OLD, 34, "the snapshot was too old, and ended for a writer or for memory",  \
+	  "run the read-only transaction again, or raise the maximum age of snapshots")
 
 #define BPFDB_STATUS_ENUM(name, value, text, action) BPFDB_##name = value,
-enum bpfdb_status { BPFDB_STATUS_LIST(BPFDB_STATUS_ENUM) BPFDB_STATUS_COUNT = 34 };
+enum bpfdb_status { BPFDB_STATUS_LIST(BPFDB_STATUS_ENUM) BPFDB_STATUS_COUNT = 35 };
 
 /* Errors are the outcomes from here on. */
 #define BPFDB_FIRST_ERROR 16

@@ -94,6 +94,7 @@ fn measure(scenario: Scenario, plan: &Plan, redis: Option<&Path>) -> Result<Vec<
         Scenario::Kernel => kernel::measure(plan),
         Scenario::Run => run::measure(plan),
         Scenario::Versions => run::versions::measure(plan),
+        Scenario::Snapshots => run::idle::measure(plan),
         Scenario::Memory => memory::measure(plan),
         Scenario::Tcp => tcp::measure(plan, tcp::Path::Loopback, redis),
         Scenario::Local => tcp::measure(plan, tcp::Path::Local, redis),

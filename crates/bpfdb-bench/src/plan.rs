@@ -15,6 +15,8 @@ pub(crate) enum Scenario {
     Run,
     /// One to eight versions per record
     Versions,
+    /// A writer beside idle snapshots
+    Snapshots,
     /// Bytes per record, and pauses while memory is added
     Memory,
     /// The server against Redis, through TCP on loopback

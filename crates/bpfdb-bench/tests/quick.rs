@@ -56,6 +56,7 @@ fn a_quick_run_gives_every_table() {
         "run-1024",
         "versions",
         "versions-latency",
+        "snapshots",
         "memory",
         "memory-fill",
         "growth",

@@ -92,6 +92,7 @@ fn create_or_attach(
     if settings.max_memory != Size(0) && wanted.memory_limit <= engine.memory_limit_max() {
         engine.set_memory_limit(wanted.memory_limit)?;
     }
+    engine.set_snapshot_max_age(wanted.snapshot_max_age);
     Ok((engine, true))
 }
 
@@ -105,6 +106,7 @@ fn engine_options(settings: &Settings) -> Result<bpfdb::Options> {
         memory_ahead: settings.memory_ahead.bytes(),
         max_sessions: settings.max_clients.saturating_add(defaults.user_sessions),
         idle_limit: Duration::from_secs(settings.transaction_timeout),
+        snapshot_max_age: Duration::from_secs(settings.snapshot_max_age),
         port: settings.port,
         ..defaults
     })

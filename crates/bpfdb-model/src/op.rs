@@ -73,6 +73,7 @@ errors! {
     TimedOut "TIMED_OUT",
     NoSession "NO_SESSION",
     ScanInTransaction "SCAN_IN_TRANSACTION",
+    SnapshotTooOld "SNAPSHOT_TOO_OLD",
 }
 
 impl Error {

@@ -59,6 +59,7 @@ impl Engine {
         let memory = Memory::new(&maps, options.memory_ahead, Clock::of(&object)?)?;
 
         memory.set_limit(segments_of(options.memory_limit));
+        memory.set_snapshot_max_age(options.snapshot_max_age);
         seed(&memory)?;
         time::synchronize(&memory)?;
         memory.grow()?;
@@ -245,6 +246,12 @@ impl Engine {
         }
         self.inner.memory.set_limit(segments_of(bytes));
         Ok(())
+    }
+
+    /// From what age on a read-only transaction may be ended if it is in the way of a
+    /// writer or of memory; see [`Options::snapshot_max_age`].
+    pub fn set_snapshot_max_age(&self, age: Duration) {
+        self.inner.memory.set_snapshot_max_age(age);
     }
 
     /// Gives back what slabs and index keep without need, if a large value of so many

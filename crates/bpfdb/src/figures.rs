@@ -242,6 +242,7 @@ impl Stats {
             ("page_merges", c.page_merges, "Index pages merged"),
             ("pages_reclaimed", c.pages_reclaimed, "Pages that went back to be used again"),
             ("versions_pruned", c.versions_pruned, "Old versions thrown away"),
+            ("snapshots_revoked", c.snapshots_revoked, "Read-only transactions ended because they were old and in the way"),
             ("records_swept", c.records_swept, "Deleted records taken out of the index"),
             ("records_expired", c.records_expired, "Expired records taken out of the index"),
             ("sessions_reaped", c.sessions_reaped, "Idle transactions rolled back"),

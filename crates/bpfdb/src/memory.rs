@@ -89,6 +89,13 @@ impl Memory {
         self.limit_word().store(segments, Ordering::Release);
     }
 
+    /// Programs read it whenever a snapshot is in somebody's way.
+    pub(crate) fn set_snapshot_max_age(&self, age: Duration) {
+        let nanoseconds = u64::try_from(age.as_nanos()).unwrap_or(u64::MAX);
+        // SAFETY: an aligned u64 inside the mapping, which lives as long as self.
+        unsafe { (&raw mut (*self.state.at(0)).snapshots.age_max).write_volatile(nanoseconds) };
+    }
+
     /// The value of one gauge of the state.
     fn gauge(&self, of: impl Fn(*mut abi::bpfdb_engine) -> *mut u64) -> u64 {
         // SAFETY: an aligned u64 inside the mapping, which lives as long as self.

@@ -30,6 +30,11 @@ pub struct Options {
     pub max_locks: u32,
     /// A transaction idle for longer is rolled back; zero: never.
     pub idle_limit: Duration,
+    /// A read-only transaction that began longer ago is ended when a writer would be
+    /// refused for it, or memory is short: its next read is told
+    /// [`crate::Status::SnapshotTooOld`]. Zero: never.
+    /// [`crate::Engine::set_snapshot_max_age`] changes it.
+    pub snapshot_max_age: Duration,
     /// TCP port of the Redis front end.
     pub port: u16,
 }
@@ -45,6 +50,7 @@ impl Default for Options {
             user_sessions: 16,
             max_locks: abi::BPFDB_LOCKS_MAX,
             idle_limit: Duration::from_secs(30),
+            snapshot_max_age: Duration::from_secs(30),
             port: 0,
         }
     }

@@ -104,7 +104,7 @@ impl Stats {
             classes: (0..abi::BPFDB_CLASSES).map(Class::numbered).collect(),
             sessions: 0,
             transactions: 0,
-            snapshots: state.snapshots_running.value,
+            snapshots: state.snapshots.active & u64::from(u32::MAX),
             locks: 0,
             clock: state.clock.value,
             gets_found: 0,

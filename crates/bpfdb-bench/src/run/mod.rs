@@ -1,6 +1,7 @@
 //! Sessions of user space, through `BPF_PROG_RUN`: one by one and in batches
 //! (the set-up of the paper's Figure 8).
 
+pub(crate) mod idle;
 mod snapshots;
 pub(crate) mod versions;
 mod worker;

@@ -170,6 +170,9 @@ settings! {
     versions "versions": u32, 1..=8 => 4, Restart;
     /// Seconds after which an idle transaction is rolled back; 0: never
     transaction_timeout "transaction-timeout": u64, 0..=31_536_000 => 30, Restart;
+    /// Seconds from which on a read-only transaction is ended if a writer would be
+    /// refused for it, or memory is short; 0: never
+    snapshot_max_age "snapshot-max-age": u64, 0..=31_536_000 => 30, Now;
     /// Keep the data in the kernel when the server stops: the next `serve` on this
     /// port goes on with it
     keep_data "keep-data": bool => false, Restart;

@@ -1,5 +1,7 @@
 //! CONFIG SET: all of it or nothing.
 
+use std::time::Duration;
+
 use super::super::super::arguments::syntax_error;
 use super::super::super::prelude::*;
 use super::fixed::{self, Fixed};
@@ -47,6 +49,8 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     if let Some(limit) = memory_limit(context, &settings, &seen)? {
         context.engine.set_memory_limit(limit)?;
     }
+    let age = Duration::from_secs(settings.snapshot_max_age);
+    context.engine.set_snapshot_max_age(age);
     context.instance.change(settings);
     context.replies.ok();
     Ok(())
