@@ -18,7 +18,7 @@ __noinline int large_tell(struct bpfdb_session *s NONNULL, u32 buffer, u32 at)
 /* Copies a piece's worth of bytes between the buffer and the value. */
 static __always_inline void piece_load(void *piece, const void *from, u32 len)
 {
-	if (len <= BPFDB_PAGE_SIZE)
+	if (len <= BPFDB_PIECE_SIZE)
 		bpf_probe_read_kernel(piece, len, from);
 }
 
@@ -29,16 +29,16 @@ static __always_inline int parts_load(struct bpfdb_session *s, u32 buffer, u32 f
 {
 	u32 done = LOAD(engine.zero);
 
-	repeat(i, BPFDB_LARGE_PART / BPFDB_PAGE_SIZE)
+	repeat(i, BPFDB_LARGE_PART / BPFDB_PIECE_SIZE)
 	{
-		u32 some = len - done < BPFDB_PAGE_SIZE ? len - done : BPFDB_PAGE_SIZE;
+		u32 some = len - done < BPFDB_PIECE_SIZE ? len - done : BPFDB_PIECE_SIZE;
 		u64 address = 0;
 		void *piece, *bytes;
 		int status;
 
 		if (done >= len)
 			break;
-		status = bpfdb_large_piece(s, (start + done) >> BPFDB_PAGE_BITS, &address);
+		status = bpfdb_large_piece(s, (start + done) >> BPFDB_PIECE_BITS, &address);
 		if (status != BPFDB_OK)
 			return status;
 		piece = bpfdb_at(address);
@@ -65,8 +65,8 @@ __noinline int large_write(struct bpfdb_session *s NONNULL, u32 buffer, u32 at)
 	len = request->value_len;
 	if (!whole)
 		return bpfdb_large_discard(s);
-	if (start % BPFDB_PAGE_SIZE || len > BPFDB_LARGE_PART || start > whole ||
-	    len > whole - start || (len % BPFDB_PAGE_SIZE && len != whole - start))
+	if (start % BPFDB_PIECE_SIZE || len > BPFDB_LARGE_PART || start > whole ||
+	    len > whole - start || (len % BPFDB_PIECE_SIZE && len != whole - start))
 		return BPFDB_BAD_REQUEST;
 	if (!start) {
 		status = bpfdb_large_begin(s, whole);
@@ -84,18 +84,18 @@ static __always_inline int parts_store(struct bpfdb_session *s, u32 buffer, u32 
 	u32 done = LOAD(engine.zero);
 
 	/* The first and the last piece need not be whole. */
-	repeat(i, BPFDB_LARGE_PART / BPFDB_PAGE_SIZE)
+	repeat(i, BPFDB_LARGE_PART / BPFDB_PIECE_SIZE)
 	{
 		struct bpfdb_large *large = bpfdb_at(s->value[0]);
 		u64 at = start + done, inside = at & PIECE_MASK, address;
-		u32 some = BPFDB_PAGE_SIZE - inside;
+		u32 some = BPFDB_PIECE_SIZE - inside;
 		void *piece, *bytes;
 
 		if (done >= len)
 			break;
 		if (some > len - done)
 			some = len - done;
-		address = large ? large_piece(large, at >> BPFDB_PAGE_BITS) : 0;
+		address = large ? large_piece(large, at >> BPFDB_PIECE_BITS) : 0;
 		piece = address ? bpfdb_at(address) : NULL;
 		bytes = io_at(buffer, to + done);
 		if (!piece || !bytes)
@@ -118,7 +118,7 @@ static __always_inline int large_read_once(struct bpfdb_session *s, u32 buffer, 
 	 * end. */
 	len = request->value_room;
 	if (request->offset % 8 || len > BPFDB_LARGE_PART ||
-	    request->offset % BPFDB_PAGE_SIZE + len > BPFDB_LARGE_PART)
+	    request->offset % BPFDB_PIECE_SIZE + len > BPFDB_LARGE_PART)
 		return BPFDB_BAD_REQUEST;
 	status = bpfdb_large_find(s, request->large);
 	if (status != BPFDB_FOUND)

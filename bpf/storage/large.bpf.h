@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
 /*
- * Values longer than a slot: a table (struct bpfdb_large) that names pieces of a
- * page each, and a last one as large as what is left.
+ * Values longer than a slot: a table (struct bpfdb_large) that names pages, and what
+ * they leave: a slot of half a page, if it is more than that, and one for the tail.
  *
  *   version ──► table ──► page, page, page, ...
+ *                   ├───► half
  *                   └───► tail
+ *
+ * They are read and written in pieces of BPFDB_PIECE_SIZE bytes, of which a page is two.
  *
  * Invariants
  *  1. Pieces are added in order, by the session that builds the value and by
@@ -29,15 +32,35 @@
 _Static_assert(BPFDB_VALUE_MAX < BPFDB_LARGE, "the flag is no length");
 _Static_assert(BPFDB_LARGE < BPFDB_EXPIRES && !(BPFDB_LARGE & BPFDB_EXPIRES),
 	       "a large value may expire");
-_Static_assert(sizeof(struct bpfdb_large) + BPFDB_LARGE_PAGES * sizeof(u32) <= BPFDB_VALUE_MAX,
+_Static_assert(sizeof(struct bpfdb_large) + BPFDB_LARGE_PAGES * sizeof(u32) <= BPFDB_PAGE_SIZE,
 	       "the table is one slot");
+_Static_assert(BPFDB_VALUE_MAX == BPFDB_PIECE_SIZE, "the shortest large value has two pieces");
 
-#define PIECE_MASK (BPFDB_PAGE_SIZE - 1)
+#define PIECE_MASK (BPFDB_PIECE_SIZE - 1)
 
 /* Whole pages of a value of `len` bytes. */
 static __always_inline u32 large_pages(u64 len)
 {
 	return len >> BPFDB_PAGE_BITS;
+}
+
+static __always_inline u32 large_pieces(u64 len)
+{
+	return (len + PIECE_MASK) >> BPFDB_PIECE_BITS;
+}
+
+/* Do the pages leave more than a piece? */
+static __always_inline bool large_has_half(u64 len)
+{
+	return (len & (BPFDB_PAGE_SIZE - 1)) > BPFDB_PIECE_SIZE;
+}
+
+/* Bytes of the tail. */
+static __always_inline u32 large_tail(u64 len)
+{
+	u32 left = len & (BPFDB_PAGE_SIZE - 1);
+
+	return left > BPFDB_PIECE_SIZE ? left - BPFDB_PIECE_SIZE : left;
 }
 
 static __always_inline u32 *large_page(struct bpfdb_large *large, u64 i)
@@ -51,7 +74,8 @@ static __always_inline u32 *large_page(struct bpfdb_large *large, u64 i)
 static __always_inline bool large_is_whole(const struct bpfdb_large *large)
 {
 	return large->pages == large_pages(large->len) &&
-	       (large->tail || !(large->len & PIECE_MASK));
+	       (large->half || !large_has_half(large->len)) &&
+	       (large->tail || !large_tail(large->len));
 }
 
 /* A table without pieces, held once: its address, 0 if there is no memory. */
@@ -64,6 +88,7 @@ __noinline u64 large_create(u64 len)
 		return 0;
 	large->id = FETCH_ADD(&engine.large_values.value, 1) + 1;
 	large->len = len;
+	large->half = 0;
 	large->tail = 0;
 	large->pages = 0;
 	large->holders = 1;
@@ -74,16 +99,50 @@ __noinline u64 large_create(u64 len)
 /* Address of piece `i`; 0: there is none. */
 static __always_inline u64 large_piece(struct bpfdb_large *large, u32 i)
 {
-	if (i < LOAD(large->pages))
-		return (u64)LOAD(*large_page(large, i)) << BPFDB_PAGE_BITS;
-	return i == large_pages(LOAD(large->len)) ? LOAD(large->tail) : 0;
+	u32 page = i / 2, second = i % 2;
+	u64 len = LOAD(large->len);
+
+	if (page < LOAD(large->pages))
+		return ((u64)LOAD(*large_page(large, page)) << BPFDB_PAGE_BITS) +
+		       second * BPFDB_PIECE_SIZE;
+	if (page != large_pages(len))
+		return 0;
+	if (large_has_half(len))
+		return second ? LOAD(large->tail) : LOAD(large->half);
+	return second ? 0 : LOAD(large->tail);
 }
 
-/* The same; makes the next one. 0: no memory for it, or not the next. */
+/* Makes the next page; the address of its first piece. 0: no memory. */
+static __always_inline u64 large_page_make(struct bpfdb_large *large)
+{
+	u64 address = bpfdb_slot_alloc(BPFDB_PAGE_SIZE);
+	u32 pages = large->pages;
+
+	if (!address)
+		return 0;
+	*large_page(large, pages) = page_of(address);
+	large->pages = pages + 1;
+	return address;
+}
+
+/* Makes what the pages leave: the half of a page, then the tail. */
+static __always_inline u64 large_rest_make(struct bpfdb_large *large)
+{
+	bool half = large_has_half(large->len) && !large->half;
+	u64 address = bpfdb_slot_alloc(half ? BPFDB_PIECE_SIZE : large_tail(large->len));
+
+	if (half)
+		large->half = address;
+	else
+		large->tail = address;
+	return address;
+}
+
+/* Address of piece `i`, which is made if it is the next one. 0: no memory for it, or
+ * not the next. */
 __noinline u64 large_piece_make(u64 table, u32 i)
 {
 	struct bpfdb_large *large = bpfdb_at(table);
-	u32 pages, last;
 	u64 address;
 
 	if (!large)
@@ -91,20 +150,11 @@ __noinline u64 large_piece_make(u64 table, u32 i)
 	address = large_piece(large, i);
 	if (address)
 		return address;
-	pages = large->pages;
-	last = large_pages(large->len);
-	if (i != pages || i > last)
+	/* Of a page both pieces are made at once. */
+	if (i != 2 * large->pages + (large->half != 0))
 		return 0;
-	address = bpfdb_slot_alloc(i < last ? BPFDB_PAGE_SIZE : large->len & PIECE_MASK);
-	if (!address)
-		return 0;
-	if (i < last) {
-		*large_page(large, i) = page_of(address);
-		large->pages = pages + 1;
-	} else {
-		large->tail = address;
-	}
-	return address;
+	return large->pages < large_pages(large->len) ? large_page_make(large)
+						      : large_rest_make(large);
 }
 
 /*
@@ -148,8 +198,11 @@ static __always_inline u64 garbage_piece(u64 table)
 		large->pages = pages - 1;
 		return (u64)*large_page(large, pages - 1) << BPFDB_PAGE_BITS;
 	}
-	address = large->tail;
-	large->tail = 0;
+	address = large->half ? large->half : large->tail;
+	if (large->half)
+		large->half = 0;
+	else
+		large->tail = 0;
 	if (address)
 		return address;
 	/* Else another one came before it: this one has its turn again. */
@@ -207,13 +260,14 @@ static __always_inline u64 pages_left(void)
 
 /*
  * Could a value of `len` bytes find room now? Asked before it takes any: what must
- * fail should not leave others without memory for a time. A yes is no promise.
+ * fail should not leave others without memory for a time. A yes is no promise. What
+ * has no page of its own may find its slots where no page is left, as others do.
  */
 __noinline int large_fits(u64 len)
 {
 	u32 pages = large_pages(len) + 1;
 
-	if (pages_left() >= pages)
+	if (len < BPFDB_PAGE_SIZE || pages_left() >= pages)
 		return 1;
 	large_collect(config.pages_max);
 	reclaim_from_class(BPFDB_CLASSES - 1, config.pages_max);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
 /*
- * Slots of 23 size classes, cut from 64 KiB pages ("slabs").
+ * Slots of 42 size classes, cut from 64 KiB pages ("slabs").
  *
  * Invariants
  *  1. A slab's free slots form a list inside the slots themselves; head,
@@ -27,35 +27,70 @@
 
 #define LIST_TAG (1ULL << 32)
 
-/* Class of a slot of `size` bytes (1 to BPFDB_VALUE_MAX): sizes are powers of
- * two from 32 and one and a half times those. */
+/*
+ * Size classes, so that a slot is at most a quarter longer than what it holds, and a
+ * tenth on average:
+ *
+ *   to 128 bytes   every grain: 32, 48, 64, ... 128
+ *   to 4096        four to a doubling: 160, 192, 224, 256, 320, ... 4096
+ *   beyond         as much as 15, 14, 13, ... 1 to a page leave each of them: 4368,
+ *                  4672, ... 21840, 32768, 65536. Even steps would leave up to a
+ *                  quarter of the page unused.
+ */
+#define CLASS_OF_SHORT(size) (((size) - 17) / BPFDB_GRAIN)
+#define SHORT_CLASSES 7
+#define SHORT_MAX 128u
+#define MIDDLE_CLASSES 20
+#define MIDDLE_MAX 4096u
+_Static_assert(BPFDB_CLASSES == SHORT_CLASSES + MIDDLE_CLASSES + 15, "as the rule says");
+
+/* Of the classes between: 2^(5 + double) times 5, 6, 7, 8. */
+static __always_inline u32 middle_double(u32 class)
+{
+	return (class - SHORT_CLASSES) / 4;
+}
+
+static __always_inline u32 middle_factor(u32 class)
+{
+	return 5 + (class - SHORT_CLASSES) % 4;
+}
+
+/* Class of a slot of `size` bytes, 1 to BPFDB_PAGE_SIZE. */
 static __always_inline u32 class_of_size(u32 size)
 {
-	u32 n = size - 1, bit = 0, class;
+	u32 n = size - 1, bit = 7;
 
-	if (size <= 32)
-		return 0;
-	if (n >> 8)
-		bit += 8, n >>= 8;
-	if (n >> 4)
-		bit += 4, n >>= 4;
-	if (n >> 2)
-		bit += 2, n >>= 2;
-	if (n >> 1)
+	if (size <= SHORT_MAX)
+		return size <= 32 ? 0 : CLASS_OF_SHORT(size);
+	if (size > MIDDLE_MAX)
+		return BPFDB_CLASSES - BPFDB_PAGE_SIZE / ((n | (BPFDB_GRAIN - 1)) + 1);
+	/* The highest bit of n, 7 to 11, and the two below it. */
+	if (n >> 9)
+		bit += 2;
+	if (n >> (bit + 2))
+		bit += 2;
+	if (n >> (bit + 1))
 		bit += 1;
-	class = 2 * (bit - 5) + (((size - 1) >> (bit - 1)) & 1) + 1;
-	/* 48 KiB slots would leave a quarter of the page unused. */
-	return class >= BPFDB_CLASSES - 2 ? BPFDB_CLASSES - 1 : class;
+	return SHORT_CLASSES + 4 * (bit - 7) + ((n >> (bit - 2)) & 3);
+}
+
+/* Slots of a page. */
+static __always_inline u32 class_capacity(u32 class)
+{
+	if (class < SHORT_CLASSES)
+		return BPFDB_PAGE_SIZE / BPFDB_GRAIN / (class + 2);
+	if (class < SHORT_CLASSES + MIDDLE_CLASSES)
+		return (BPFDB_PAGE_SIZE / 32 / middle_factor(class)) >> middle_double(class);
+	return class < BPFDB_CLASSES ? BPFDB_CLASSES - class : 1;
 }
 
 static __always_inline u32 class_size(u32 class)
 {
-	return (class & 1 ? 48u : 32u) << (class / 2);
-}
-
-static __always_inline u32 class_capacity(u32 class)
-{
-	return (class & 1 ? 1365u : 2048u) >> (class / 2);
+	if (class < SHORT_CLASSES)
+		return (class + 2) * BPFDB_GRAIN;
+	if (class < SHORT_CLASSES + MIDDLE_CLASSES)
+		return (middle_factor(class) * 32) << middle_double(class);
+	return (BPFDB_PAGE_SIZE / class_capacity(class)) & ~(BPFDB_GRAIN - 1);
 }
 
 static __always_inline struct bpfdb_class *class_at(u32 class)
@@ -247,8 +282,11 @@ static __always_inline int no_memory(void)
  * would cost one of the eight frames. */
 static __always_inline void slab_carve(u32 page, u32 class)
 {
-	u32 step = class_size(class) / BPFDB_GRAIN, last = class_capacity(class) - 1;
+	u32 last = class_capacity(class) - 1, step = class_size(class) / BPFDB_GRAIN;
 
+	/* Two numbers, not what clang computes them from: callers need the stack. */
+	OPAQUE(last);
+	OPAQUE(step);
 	repeat(i, BPFDB_PAGE_SIZE / 32)
 	{
 		u64 *slot = bpfdb_at(((u64)page << BPFDB_PAGE_BITS) + (u64)i * step * BPFDB_GRAIN);
@@ -338,7 +376,7 @@ static __always_inline u64 slot_from_list(u32 class, u32 *page)
 }
 
 /*
- * Allocates a slot for `size` bytes (1 to BPFDB_VALUE_MAX). Returns its
+ * Allocates a slot for `size` bytes (1 to BPFDB_PAGE_SIZE). Returns its
  * address, 0 if there is neither a free slot nor a page.
  */
 __noinline u64 bpfdb_slot_alloc(u32 size)
@@ -347,9 +385,12 @@ __noinline u64 bpfdb_slot_alloc(u32 size)
 	u64 address;
 	u32 page;
 
-	if (!size || size > BPFDB_VALUE_MAX)
+	if (!size || size > BPFDB_PAGE_SIZE)
 		return 0;
 	class = class_of_size(size);
+	/* clang knows that a class is less than BPFDB_CLASSES, and would leave out the
+	 * comparison; the verifier knows nothing of a quotient. */
+	OPAQUE(class);
 	if (class >= BPFDB_CLASSES)
 		return 0;
 	address = spare_take(spares_of(shard), class);
@@ -364,8 +405,9 @@ __noinline u64 bpfdb_slot_alloc(u32 size)
 		page = slab_create(class);
 		address = page ? slab_pop(page, class) : 0;
 	}
+	/* The shard once more: to keep it would take stack that callers need. */
 	if (address)
-		slab_open(class, shard, page);
+		slab_open(class, this_shard(), page);
 	return address;
 }
 

@@ -33,13 +33,13 @@ __noinline u64 memory_free(void)
 /* A value of `len` bytes, each piece marked by its number; OK or an Error. */
 __noinline int build(struct bpfdb_session *s NONNULL, u64 len)
 {
-	u32 pieces = large_pages(len + PIECE_MASK);
+	u32 pieces = large_pieces(len);
 	u64 address = 0, *piece;
 	int status = bpfdb_large_begin(s, len);
 
 	if (status != BPFDB_OK)
 		return status;
-	repeat(i, BPFDB_LARGE_PAGES + 1)
+	repeat(i, 2 * BPFDB_LARGE_PAGES + 1)
 	{
 		if (i >= pieces)
 			break;
@@ -64,7 +64,7 @@ static __always_inline int set_large(struct bpfdb_session *s, u64 key, u64 len)
 __noinline int is_marked(struct bpfdb_session *s NONNULL, u64 len)
 {
 	struct bpfdb_large *large = bpfdb_at(s->value[0]);
-	u32 pieces = large_pages(len + PIECE_MASK);
+	u32 pieces = large_pieces(len);
 
 	if (s->value_len != BPFDB_LARGE || !large || large->len != len)
 		return 0;
@@ -84,7 +84,14 @@ __noinline int is_marked(struct bpfdb_session *s NONNULL, u64 len)
 
 TEST(pieces_fit_the_length)
 {
-	EXPECT(large_pages(UNKNOWN(BPFDB_VALUE_MAX) + 1) == 1);
+	u64 len = UNKNOWN(BPFDB_VALUE_MAX) + 1;
+
+	/* Two pieces, no page. */
+	EXPECT(large_pages(len) == 0 && large_pieces(len) == 2);
+	EXPECT(large_has_half(len) && large_tail(len) == 1);
+	len += BPFDB_PAGE_SIZE - 1;
+	EXPECT(large_pages(len) == 1 && large_pieces(len) == 3);
+	EXPECT(!large_has_half(len) && large_tail(len) == BPFDB_PIECE_SIZE);
 	EXPECT(large_pages(UNKNOWN(2 * BPFDB_PAGE_SIZE)) == 2);
 	EXPECT(large_pages(UNKNOWN(BPFDB_LARGE_MAX)) == BPFDB_LARGE_PAGES);
 	return 0;
@@ -115,6 +122,13 @@ TEST(a_large_value_is_set_read_and_given_back)
 	EXPECT(set_large(s, 1, 2 * BPFDB_PAGE_SIZE) == BPFDB_OK);
 	EXPECT(get_number(s, 1) == BPFDB_FOUND && is_marked(s, 2 * BPFDB_PAGE_SIZE));
 	EXPECT(set_number(s, 1, 2) == BPFDB_OK && memory_free() == before);
+	/* With half a page: the last two pieces are slots. */
+	EXPECT(set_large(s, 1, 3 * BPFDB_PAGE_SIZE + 40000) == BPFDB_OK);
+	EXPECT(get_number(s, 1) == BPFDB_FOUND && is_marked(s, 3 * BPFDB_PAGE_SIZE + 40000));
+	/* What has no page takes little more than its length. */
+	EXPECT(set_large(s, 1, 40000) == BPFDB_OK);
+	EXPECT(get_number(s, 1) == BPFDB_FOUND && is_marked(s, 40000));
+	EXPECT(before - memory_free() < 40000 + 40000 / 64);
 	EXPECT(set_large(s, 1, LEN) == BPFDB_OK && bpfdb_delete(s) == BPFDB_FOUND);
 	EXPECT(memory_free() == before);
 	bpfdb_session_close(s);
@@ -247,16 +261,16 @@ TEST(out_of_memory_leaves_nothing)
 	/* And by surprise: another session took what it was to have. */
 	pages = pages_left();
 	EXPECT(bpfdb_large_begin(s, (pages - 1) << BPFDB_PAGE_BITS) == BPFDB_OK);
-	address = bpfdb_slot_alloc(BPFDB_VALUE_MAX);
-	other = bpfdb_slot_alloc(BPFDB_VALUE_MAX);
+	address = bpfdb_slot_alloc(BPFDB_PAGE_SIZE);
+	other = bpfdb_slot_alloc(BPFDB_PAGE_SIZE);
 	EXPECT(address && other);
 	EXPECT(bpfdb_begin(s) == BPFDB_OK);
-	repeat(i, BPFDB_LARGE_PAGES)
+	repeat(i, 2 * BPFDB_LARGE_PAGES)
 	{
 		u64 piece;
 
 		status = bpfdb_large_piece(s, i, &piece);
-		if (status != BPFDB_OK || i + 2 >= pages)
+		if (status != BPFDB_OK || i >= 2 * pages)
 			break;
 	}
 	EXPECT(status == BPFDB_OUT_OF_MEMORY);

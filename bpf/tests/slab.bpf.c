@@ -6,19 +6,36 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
 TEST(size_classes_fit_tightly)
 {
-	for (u32 size = UNKNOWN(1); size <= BPFDB_VALUE_MAX && can_loop; size++) {
+	for (u32 size = UNKNOWN(1); size <= BPFDB_PAGE_SIZE && can_loop; size++) {
 		u32 class = class_of_size(size);
 
 		EXPECT(class < BPFDB_CLASSES);
 		EXPECT(class_size(class) >= size);
 		EXPECT(class_size(class) % BPFDB_GRAIN == 0);
-		/* The next smaller one is too small; 48 KiB is left out. */
-		EXPECT(!class || class == BPFDB_CLASSES - 1 || class_size(class - 1) < size);
+		/* The next smaller one is too small. */
+		EXPECT(!class || class_size(class - 1) < size);
 	}
 	EXPECT(class_of_size(16) == 0 && class_size(0) == 32);
-	EXPECT(class_of_size(BPFDB_VALUE_MAX) == BPFDB_CLASSES - 1);
+	EXPECT(class_of_size(BPFDB_PAGE_SIZE) == BPFDB_CLASSES - 1);
 	EXPECT(class_of_size(32769) == BPFDB_CLASSES - 1);
-	EXPECT(class_of_size(32768) == BPFDB_CLASSES - 3);
+	EXPECT(class_of_size(32768) == BPFDB_CLASSES - 2);
+	EXPECT(class_size(class_of_size(100)) == 112 && class_size(class_of_size(129)) == 160);
+	EXPECT(class_size(class_of_size(4096)) == 4096);
+	EXPECT(class_size(class_of_size(7000)) == 7280);
+	return 0;
+}
+
+/* A slot is at most a quarter and a grain longer than what it holds, as long as more
+ * than a few of them make a page; and a page's slots leave little of it. */
+TEST(slots_waste_little)
+{
+	repeat(class, BPFDB_CLASSES - 1)
+	{
+		u32 size = class_size(class), capacity = class_capacity(class);
+
+		EXPECT(class_size(class + 1) * 4 <= size * 5 + 4 * BPFDB_GRAIN || capacity <= 4);
+		EXPECT(capacity * size >= BPFDB_PAGE_SIZE / 32 * 31);
+	}
 	return 0;
 }
 
@@ -28,8 +45,6 @@ TEST(slots_of_a_class_fill_its_page)
 	{
 		u32 bytes = class_capacity(class) * class_size(class);
 
-		if (class == BPFDB_CLASSES - 2)
-			continue;
 		EXPECT(bytes <= BPFDB_PAGE_SIZE);
 		EXPECT(bytes + class_size(class) > BPFDB_PAGE_SIZE);
 	}
@@ -105,7 +120,7 @@ TEST(slots_do_not_overlap)
 
 		EXPECT(chain_free(last) == 150);
 		size = size * 17 / 10 + 20;
-		if (size > BPFDB_VALUE_MAX)
+		if (size > BPFDB_PAGE_SIZE)
 			break;
 	}
 	return 0;
@@ -200,10 +215,10 @@ TEST(exhaustion_is_said_and_memory_comes_back)
 	EXPECT(s);
 	while (bpfdb_memory_reclaim() && can_loop)
 		;
-	last = chain_alloc(BPFDB_VALUE_MAX, 100000);
+	last = chain_alloc(BPFDB_PAGE_SIZE, 100000);
 	count = chain_count(last);
 	EXPECT(count > 500 && count < 2000);
-	EXPECT(bpfdb_slot_alloc(BPFDB_VALUE_MAX) == 0);
+	EXPECT(bpfdb_slot_alloc(BPFDB_PAGE_SIZE) == 0);
 	EXPECT(no_memory() == BPFDB_OUT_OF_MEMORY);
 	EXPECT(bpfdb_value_alloc(s, BPFDB_VALUE_MAX) == BPFDB_OUT_OF_MEMORY);
 	EXPECT(chain_free(last) == count);
@@ -211,7 +226,7 @@ TEST(exhaustion_is_said_and_memory_comes_back)
 	EXPECT(bpfdb_slot_free(s->value[0]) == BPFDB_OK);
 	while (bpfdb_memory_reclaim() && can_loop)
 		;
-	last = chain_alloc(BPFDB_VALUE_MAX, 100000);
+	last = chain_alloc(BPFDB_PAGE_SIZE, 100000);
 	again = chain_count(last);
 	EXPECT(again + 2 >= count);
 	EXPECT(chain_free(last) == again);
@@ -228,7 +243,7 @@ TEST(void_addresses_are_refused)
 	EXPECT(bpfdb_slot_free(outside) == BPFDB_CORRUPT);
 	EXPECT(bpfdb_at(outside) == NULL);
 	EXPECT(bpfdb_slot_alloc(0) == 0);
-	EXPECT(bpfdb_slot_alloc(BPFDB_VALUE_MAX + 1) == 0);
+	EXPECT(bpfdb_slot_alloc(BPFDB_PAGE_SIZE + 1) == 0);
 	return 0;
 }
 

@@ -56,13 +56,15 @@ struct bpfdb_version {
 #define BPFDB_LARGE (1ULL << 22)
 
 /*
- * A large value, bpf/storage/large.bpf.h: in pieces of a page each, but for the
- * last one. Behind this, the numbers of these pages, 32 bits each.
+ * A large value, bpf/storage/large.bpf.h: in whole pages, and slots for what these
+ * leave. Behind this, the numbers of the pages, 32 bits each.
  */
 struct bpfdb_large {
 	__u64 id;   /* no other value has it, ever: tells whether it is still the same */
 	__u64 len;  /* bytes: BPFDB_VALUE_MAX + 1 to BPFDB_LARGE_MAX */
-	__u64 tail; /* address of the slot with what the pages leave; 0: nothing, or not yet */
+	__u64 half; /* address of the slot with the first BPFDB_PIECE_SIZE bytes of what the
+		     * pages leave, if that is more; 0: it is not, or not yet */
+	__u64 tail; /* address of the slot with the last bytes; 0: none are left, or not yet */
 	__u32 pages;   /* there are by now; all of them when SET has taken it */
 	__u32 holders; /* versions, and sessions that are about to SET it */
 	__u64 next;    /* address of the next one that nobody holds, while it waits to be freed */
@@ -350,7 +352,7 @@ struct bpfdb_scan {
 /* Request buffer of one user-space session (map `io`, mapped by user space). */
 #define BPFDB_IO_SIZE (1 << 18)
 /* Room behind the buffer, for the verifier and the longest value. */
-#define BPFDB_IO_PAD (BPFDB_VALUE_MAX + 4096)
+#define BPFDB_IO_PAD (BPFDB_PIECE_SIZE + 4096)
 
 /* ---- Engine ------------------------------------------------------------- */
 
@@ -405,7 +407,6 @@ struct bpfdb_snapshots {
 struct bpfdb_class {
 	__u64 partial; /* list of slabs with free slots: slab | tag (upper 32 bits) */
 	__u64 slabs;   /* slabs that belong to this class */
-	__u64 used;    /* slots handed out */
 	/* Slab that a processor allocates from; written when it opens another one. */
 	__u32 open[BPFDB_ALLOC_SHARDS] BPFDB_LINES;
 } BPFDB_LINES;

@@ -10,10 +10,12 @@
 
 /* Longest key, bytes. */
 #define BPFDB_KEY_MAX 512
-/* Longest value in one slot, bytes: one slab page. What the kernel side reads
- * and writes in one piece. */
-#define BPFDB_VALUE_MAX 65536
-/* Longest value, bytes; what is longer than BPFDB_VALUE_MAX is in pieces. */
+/* Longest value in one slot, bytes: half of a slab page, since a longer one would
+ * take all of it. What the kernel side reads and writes at once. */
+#define BPFDB_VALUE_MAX 32768
+/* Longest value, bytes; what is longer than BPFDB_VALUE_MAX is in pieces of this. */
+#define BPFDB_PIECE_BITS 15
+#define BPFDB_PIECE_SIZE (1 << BPFDB_PIECE_BITS)
 #define BPFDB_LARGE_MAX (512 << 20)
 /* Bytes of a large value that user space reads or writes in one step. */
 #define BPFDB_LARGE_PART (4 * 65536)
@@ -48,10 +50,11 @@
 /* Most directory bits: 2^22 index pages would hold 4 G cells. */
 #define BPFDB_DIRECTORY_BITS_MAX 22
 
-/* Size classes: 32, 48, 64, 96, 128, ... 32768, 49152, 65536 bytes. */
-#define BPFDB_CLASSES 23
+/* Size classes: 32, 48, 64, ... 128, 160, 192, 224, 256, ... 4096, and the 15th,
+ * 14th, ... 2nd part of a page, and all of it; bpf/storage/slab.bpf.h. */
+#define BPFDB_CLASSES 42
 /* Entries of the class table: a power of two, so that a mask bounds it. */
-#define BPFDB_CLASS_ENTRIES 32
+#define BPFDB_CLASS_ENTRIES 64
 /* Slots are addressed in units of this many bytes. */
 #define BPFDB_GRAIN 16
 /* Processors with an open slab of their own, and spares; with more, two share by
@@ -97,6 +100,8 @@
 #define BPFDB_SCAN_BUCKETS_MAX 4096
 
 _Static_assert(BPFDB_VALUE_MAX <= BPFDB_PAGE_SIZE, "a value must fit one slab page");
+_Static_assert(BPFDB_CLASSES <= BPFDB_CLASS_ENTRIES, "every class has its entry");
+_Static_assert(BPFDB_PAGE_SIZE == 2 * BPFDB_PIECE_SIZE, "two pieces are a page");
 _Static_assert(BPFDB_LARGE_PART % BPFDB_PAGE_SIZE == 0, "a part is whole pieces");
 _Static_assert(BPFDB_SEGMENT_PAD >= BPFDB_PAGE_SIZE, "page-sized access at any offset");
 _Static_assert(BPFDB_CELLS_PER_PAGE == 1 << BPFDB_CELL_BITS, "the home is ten bits of the hash");

@@ -118,7 +118,7 @@ impl Server {
             statistics,
             Counted::of(&engine.stats()?),
         )?;
-        instance.memory_at_start = engine.memory_used();
+        instance.memory_at_start = engine.stats()?.memory_used();
         instance.metrics_address = metrics.as_ref().map(|metrics| metrics.address);
         let unix = settings
             .unix_socket

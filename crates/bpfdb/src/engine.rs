@@ -10,6 +10,7 @@ use std::time::Duration;
 use libbpf_rs::{ObjectBuilder, OpenObject};
 
 use crate::error::{Error, Result, bpf, system};
+use crate::idle::IdleMemory;
 use crate::mapped::Mapped;
 use crate::maps::{self, Maps};
 use crate::memory::{Grower, Memory};
@@ -105,6 +106,7 @@ impl Engine {
             .info
             .max_entries;
         let io = maps.mapped("io", buffers)?;
+        let idle = IdleMemory::new(maps.mapped("slabs", maps.config.pages_max)?);
         let memory = Arc::new(memory);
         let shrinker = Arc::new(Shrinker::new(object)?);
 
@@ -119,7 +121,7 @@ impl Engine {
                 run_open: program::find(object, "bpfdb_run_open")?,
                 run_close: program::find(object, "bpfdb_run_close")?,
                 reap: program::find(object, "bpfdb_reap")?,
-                _grower: Grower::start(Arc::clone(&memory), Arc::clone(&shrinker))?,
+                _grower: Grower::start(Arc::clone(&memory), Arc::clone(&shrinker), idle)?,
                 shrinker,
                 memory,
                 maps,
@@ -177,12 +179,9 @@ impl Engine {
         crate::stats::counters(&self.inner.maps)
     }
 
-    /// Bytes of memory in use by index and slabs, as [`Stats::memory_used`], without
-    /// looking at the rest.
+    /// Bytes that the data takes, as [`Stats::memory_used`] of a second ago at most: quick.
     pub fn memory_used(&self) -> u64 {
-        let state = self.inner.memory.state();
-        let free = 1 + state.pages_free_count.value;
-        state.pages_taken.value.saturating_sub(free) * u64::from(abi::BPFDB_PAGE_SIZE)
+        self.inner.memory.used()
     }
 
     /// Gauges and counters.

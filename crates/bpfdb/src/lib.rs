@@ -19,6 +19,7 @@ pub mod abi;
 mod engine;
 mod error;
 pub mod figures;
+mod idle;
 mod mapped;
 mod maps;
 mod memory;
@@ -32,6 +33,7 @@ mod shrink;
 mod stats;
 mod status;
 mod time;
+mod usage;
 
 pub use engine::{Engine, open_object};
 pub use error::{Error, Result};

@@ -11,6 +11,7 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType};
 
 use crate::abi;
 use crate::error::{Result, bpf, system};
+use crate::idle::IdleMemory;
 use crate::mapped::Mapped;
 use crate::maps::Maps;
 use crate::shrink::Shrinker;
@@ -33,6 +34,8 @@ pub(crate) struct Memory {
     state: Mapped<abi::bpfdb_engine>,
     segments: MapHandle,
     ahead: AtomicU64,
+    /// Bytes that the data takes, as of the last look.
+    used: AtomicU64,
     growing: Mutex<()>,
     clock: Clock,
 }
@@ -49,6 +52,7 @@ impl Memory {
             state,
             segments: maps.handle("segments")?,
             ahead: AtomicU64::new(ahead_bytes.div_ceil(u64::from(abi::BPFDB_PAGE_SIZE))),
+            used: AtomicU64::new(0),
             growing: Mutex::new(()),
             clock,
         })
@@ -110,6 +114,15 @@ impl Memory {
     fn free_pages(&self) -> u64 {
         let segments = self.segments().load(Ordering::Acquire).min(self.limit());
         (segments * PAGES_PER_SEGMENT).saturating_sub(self.pages_used())
+    }
+
+    /// Bytes that the data takes, a second ago at most.
+    pub(crate) fn used(&self) -> u64 {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn note_used(&self, bytes: u64) {
+        self.used.store(bytes, Ordering::Relaxed);
     }
 
     pub(crate) fn pages_used(&self) -> u64 {
@@ -207,7 +220,11 @@ pub(crate) struct Grower {
 }
 
 impl Grower {
-    pub(crate) fn start(memory: Arc<Memory>, shrinker: Arc<Shrinker>) -> Result<Self> {
+    pub(crate) fn start(
+        memory: Arc<Memory>,
+        shrinker: Arc<Shrinker>,
+        mut idle: IdleMemory,
+    ) -> Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let thread = thread::Builder::new()
@@ -228,6 +245,7 @@ impl Grower {
                         result = found.map(drop);
                         next_shrink = Instant::now() + pause;
                     }
+                    result = result.and_then(|()| idle.look(&memory, &shrinker));
                     if Instant::now() >= next_time {
                         next_time = Instant::now() + TIME_PERIOD;
                         result = result.and_then(|()| time::synchronize(&memory));

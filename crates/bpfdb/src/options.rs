@@ -24,7 +24,7 @@ pub struct Options {
     /// Sessions of all kinds, connections included.
     pub max_sessions: u32,
     /// Sessions of user space ([`crate::Session`]) at the same time: each has a
-    /// buffer of 330 KiB.
+    /// buffer of 300 KiB.
     pub user_sessions: u32,
     /// Locks of one transaction.
     pub max_locks: u32,

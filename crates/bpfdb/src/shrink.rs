@@ -11,6 +11,7 @@ use crate::abi;
 use crate::error::{Result, system};
 use crate::memory::Memory;
 use crate::program::{self, Program};
+use crate::usage::Usage;
 
 /// Pages of one program run: to look at one takes nanoseconds, to merge two
 /// tens of microseconds.
@@ -48,6 +49,19 @@ impl Shrinker {
     pub(crate) fn reclaim(&self) -> Result<()> {
         for class in 0..abi::BPFDB_CLASSES {
             self.reclaim.run(&[class.into()])?;
+        }
+        Ok(())
+    }
+
+    /// Gives back what `usage` says is idle.
+    pub(crate) fn give_back(&self, usage: &Usage, memory: &Memory) -> Result<()> {
+        for (number, class) in usage.classes.iter().enumerate() {
+            if class.empty > 0 {
+                self.reclaim.run(&[number as u64])?;
+            }
+        }
+        if usage.index_pages_sparse > 1 {
+            self.shrink(memory)?;
         }
         Ok(())
     }

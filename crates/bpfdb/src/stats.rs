@@ -10,16 +10,8 @@ use crate::abi;
 use crate::error::{Result, bpf, system};
 use crate::mapped::Mapped;
 use crate::maps::{Maps, STATE};
-
-/// A size class and how full it is.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Class {
-    /// Bytes of one slot.
-    pub size: u32,
-    pub pages: u64,
-    pub slots: u64,
-    pub used: u64,
-}
+pub use crate::usage::Class;
+use crate::usage::Usage;
 
 /// Looks at a pinned engine without becoming part of it: loads nothing, changes
 /// nothing, works beside its daemon or without one.
@@ -67,6 +59,7 @@ pub struct Stats {
     /// transactions; expired ones until they are removed.
     pub expiring: u64,
     pub index_pages: u64,
+    memory_used: u64,
     pub pages_taken: u64,
     pub pages_free: u64,
     pub segments: u64,
@@ -92,8 +85,10 @@ impl Stats {
         slabs: &Mapped<abi::bpfdb_slab>,
         sessions: &Mapped<abi::bpfdb_session>,
     ) -> Result<Self> {
+        let usage = Usage::take(state, slabs);
         let mut stats = Self {
-            records: 0,
+            records: usage.records,
+            memory_used: usage.memory_used(),
             history_versions: state.versions.value,
             expiring: state.expiring.value,
             index_pages: state.index_pages.value,
@@ -101,7 +96,7 @@ impl Stats {
             pages_free: state.pages_free_count.value,
             segments: state.segments.value,
             segments_max: state.segments_limit.value,
-            classes: (0..abi::BPFDB_CLASSES).map(Class::numbered).collect(),
+            classes: usage.classes,
             sessions: 0,
             transactions: 0,
             snapshots: state.snapshots.active & u64::from(u32::MAX),
@@ -111,34 +106,19 @@ impl Stats {
             gets_missed: 0,
             counters: counters(maps)?,
         };
-        stats.add_pages(slabs);
-        stats.add_spares(&state.spares);
         stats.add_sessions(sessions);
+        stats.subtract_ready(sessions, maps.config.versions);
         Ok(stats)
     }
 
-    fn add_pages(&mut self, slabs: &Mapped<abi::bpfdb_slab>) {
-        // Page 0 is never handed out.
-        for page in 1..(self.pages_taken as usize).min(slabs.len()) {
-            let slab = slabs.read(page);
-            if u32::from(slab.class_) == abi::BPFDB_PAGE_INDEX {
-                self.records += slab.word;
-            } else if let Some(class) = self.classes.get_mut(usize::from(slab.class_)) {
-                let free = slab.word >> abi::BPFDB_SLAB_FREE_SHIFT & abi::BPFDB_SLAB_FREE_MASK;
-                let slots = u64::from(abi::BPFDB_PAGE_SIZE / class.size);
-                class.pages += 1;
-                class.slots += slots;
-                class.used += slots.saturating_sub(free);
-            }
-        }
-    }
-
-    /// What a shard of processors keeps ready is free, though its slab does not say so.
-    fn add_spares(&mut self, spares: &[abi::bpfdb_spares]) {
-        for shard in spares {
-            for (class, &slot) in self.classes.iter_mut().zip(&shard.slots) {
-                class.used = class.used.saturating_sub(u64::from(slot != 0));
-            }
+    /// The aux block that a session keeps ready is free, though its slab does not say so.
+    fn subtract_ready(&mut self, sessions: &Mapped<abi::bpfdb_session>, versions: u32) {
+        let versions = versions as usize * size_of::<abi::bpfdb_version>();
+        let size = std::mem::offset_of!(abi::bpfdb_aux, history) + versions;
+        let ready = (0..sessions.len()).filter(|&index| sessions.read(index).spare_aux != 0);
+        let mut classes = self.classes.iter_mut();
+        if let Some(class) = classes.find(|class| class.size as usize >= size) {
+            class.used = class.used.saturating_sub(ready.count() as u64);
         }
     }
 
@@ -162,24 +142,29 @@ impl Stats {
         self.classes.iter().map(|class| class.used).sum()
     }
 
-    /// Bytes of memory in use by index and slabs, free slots included.
+    /// Bytes that the data takes: the slots in use, and the index as far as its records
+    /// fill it.
     pub fn memory_used(&self) -> u64 {
+        self.memory_used
+    }
+
+    /// Bytes of all pages that are not free. A write is refused when there are no more,
+    /// whatever of them is used.
+    pub fn memory_held(&self) -> u64 {
         let in_use = self.pages_taken.saturating_sub(1 + self.pages_free);
         in_use * u64::from(abi::BPFDB_PAGE_SIZE)
+    }
+
+    /// Bytes of these that no data takes: free slots, and room in the index. They serve
+    /// data of the same size, and go back to the free pages when whole pages are empty
+    /// for a while.
+    pub fn memory_kept(&self) -> u64 {
+        self.memory_held().saturating_sub(self.memory_used)
     }
 
     /// Bytes that were added to the engine so far.
     pub fn memory_added(&self) -> u64 {
         self.segments * crate::options::SEGMENT_SIZE
-    }
-}
-
-impl Class {
-    fn numbered(number: u32) -> Self {
-        Self {
-            size: if number % 2 == 1 { 48 } else { 32 } << (number / 2),
-            ..Self::default()
-        }
     }
 }
 
@@ -199,23 +184,26 @@ pub fn slot_size(len: usize) -> usize {
     }
     if len > abi::BPFDB_VALUE_MAX as usize {
         let table = size_of::<abi::bpfdb_large>() + len / PAGE * size_of::<u32>();
-        return slot_size(table) + len / PAGE * PAGE + tail_size(len % PAGE);
+        return of_class(table) + len / PAGE * PAGE + rest_size(len % PAGE);
     }
+    of_class(len)
+}
+
+/// Bytes of the slots that hold what the pages of a large value leave.
+fn rest_size(len: usize) -> usize {
+    const PIECE: usize = abi::BPFDB_PIECE_SIZE as usize;
+    match len {
+        0 => 0,
+        1..=PIECE => of_class(len),
+        _ => PIECE + of_class(len - PIECE),
+    }
+}
+
+fn of_class(len: usize) -> usize {
     (0..abi::BPFDB_CLASSES)
-        // The last but one is not used: bpf/storage/slab.bpf.h.
-        .filter(|&number| number != abi::BPFDB_CLASSES - 2)
         .map(|number| Class::numbered(number).size as usize)
         .find(|&size| size >= len)
         .unwrap_or(0)
-}
-
-/// What is left of a large value has a slot of its own, however short it is.
-fn tail_size(len: usize) -> usize {
-    if len == 0 {
-        0
-    } else {
-        slot_size(len.max(abi::BPFDB_INLINE_MAX as usize + 1))
-    }
 }
 
 pub(crate) fn counters(maps: &Maps) -> Result<abi::bpfdb_counters> {
@@ -246,20 +234,13 @@ mod tests {
 
     #[test]
     fn slots_are_of_the_next_class() {
-        let sizes = [0, 16, 17, 32, 33, 1000, 65_536].map(slot_size);
-        assert_eq!(sizes, [0, 0, 32, 32, 48, 1024, 65_536]);
-        assert_eq!([32_768, 32_769].map(slot_size), [32_768, 65_536]);
+        let sizes = [0, 16, 17, 32, 33, 100, 1000, 32_768].map(slot_size);
+        assert_eq!(sizes, [0, 0, 32, 32, 48, 112, 1024, 32_768]);
         // Table and pieces.
-        assert_eq!(slot_size(65_537), 48 + 65_536 + 32);
+        assert_eq!(slot_size(40_000), 48 + 32_768 + 7280);
+        assert_eq!(slot_size(65_536), 64 + 65_536);
+        assert_eq!(slot_size(65_537), 64 + 65_536 + 32);
+        assert_eq!(slot_size(100_000), 64 + 65_536 + 32_768 + 1792);
         assert_eq!(slot_size(512 << 20), 65_536 + (512 << 20));
-    }
-
-    #[test]
-    fn classes_are_those_of_the_slab_allocator() {
-        let sizes: Vec<u32> = (0..abi::BPFDB_CLASSES)
-            .map(|number| Class::numbered(number).size)
-            .collect();
-        assert_eq!(sizes[..5], [32, 48, 64, 96, 128]);
-        assert_eq!(sizes.last(), Some(&65536));
     }
 }

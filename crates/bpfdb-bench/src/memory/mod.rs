@@ -49,7 +49,7 @@ fn bytes(plan: &Plan) -> Result<Vec<Table>> {
             stats.records == u64::from(plan.memory_records),
             "records were lost"
         );
-        let each = stats.memory_used() as f64 / stats.records as f64;
+        let each = stats.memory_held() as f64 / stats.records as f64;
         records.row([
             KEY_LEN.into(),
             value.into(),

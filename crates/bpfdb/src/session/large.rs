@@ -186,7 +186,7 @@ impl Session {
             let start = at & !(GRAIN - 1);
             // As many pieces as the buffer has places for: the first one may be begun in
             // the middle.
-            let whole = PART as u64 - start % u64::from(abi::BPFDB_PAGE_SIZE);
+            let whole = PART as u64 - start % u64::from(abi::BPFDB_PIECE_SIZE);
             let room = (end - start).min(whole) as usize;
             let step = Step {
                 room,
@@ -222,7 +222,9 @@ impl Session {
             return self.take_large(key, value.len() as u64, expires_at);
         }
         self.flush()?;
-        self.engine.make_room_for(value.len() as u64);
+        if value.len() >= abi::BPFDB_PAGE_SIZE as usize {
+            self.engine.make_room_for(value.len() as u64);
+        }
         let patient = !self.in_transaction();
         for attempt in 0.. {
             let built = self.build(value);

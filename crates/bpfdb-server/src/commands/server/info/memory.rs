@@ -9,7 +9,7 @@ use super::{Page, Source};
 
 /// Figures that several fields are made of, bytes.
 struct Figures {
-    /// Pages of data and index, and what the daemon keeps for clients.
+    /// What the data takes, and what the daemon keeps for clients.
     used: u64,
     of_clients: u64,
     /// The engine's memory, and the daemon's.
@@ -19,14 +19,16 @@ struct Figures {
 
 /// The engine's memory, bytes.
 struct Allocator {
-    /// Slots in use, and the index.
+    /// Slots in use, and the index as far as records fill it.
     allocated: u64,
-    /// The pages that they take.
+    /// The pages that these lie in: what counts against maxmemory.
     active: u64,
     /// What the kernel gave.
     added: u64,
-    /// Of that, what is kept for data to come, on purpose.
+    /// Of that, what is kept ready on purpose.
     ready: u64,
+    /// A page of each size class that has some: one is always being filled.
+    filling: u64,
 }
 
 impl Figures {
@@ -45,22 +47,26 @@ impl Figures {
     ///
     /// Redis compares all memory of its process: what is beyond the data is what its
     /// allocator wastes. Here it would be something else: what `memory-ahead` keeps ready,
-    /// and a process that is equally large whatever there is of data; with few data that
-    /// made ratios of hundreds. So both are left out. What remains is as in Redis: memory
-    /// that data had and do not have any more, which stays with the server. All memory is
-    /// in used_memory_rss.
+    /// pages that are free for all, and a process that is equally large whatever there is
+    /// of data; with few data that made ratios of hundreds. So these are left out, and so
+    /// is the page of each size class that is being filled. What remains is why a write may be refused although used_memory is below maxmemory:
+    /// room in pages that are not free. All memory is in used_memory_rss.
     fn held(&self) -> u64 {
-        self.allocator.held() + self.of_clients
+        let kept = self
+            .allocator
+            .active
+            .saturating_sub(self.allocator.allocated);
+        self.used + kept.saturating_sub(self.allocator.filling)
     }
 }
 
 impl Allocator {
     fn of(stats: &Stats, ahead: u64) -> Self {
-        let slots = |class: &bpfdb::Class| class.used * u64::from(class.size);
-        let index = stats.index_pages * u64::from(bpfdb::abi::BPFDB_PAGE_SIZE);
-        let (active, added) = (stats.memory_used(), stats.memory_added());
+        let (active, added) = (stats.memory_held(), stats.memory_added());
+        let classes = stats.classes.iter().filter(|class| class.pages > 0).count() as u64;
         Self {
-            allocated: stats.classes.iter().map(slots).sum::<u64>() + index,
+            allocated: stats.memory_used(),
+            filling: classes * u64::from(bpfdb::abi::BPFDB_PAGE_SIZE),
             active,
             added,
             ready: ready(active, added, ahead),
@@ -108,6 +114,7 @@ pub(super) fn memory(page: &mut Page, source: &Source<'_>) {
         ("maxmemory_policy", &"noeviction"),
         ("mem_fragmentation_ratio", &ratio(held, used)),
         ("mem_fragmentation_bytes", &less(held, used)),
+        ("mem_kept_for_reuse", &stats.memory_kept()),
         ("mem_not_counted_for_evict", &0),
         ("mem_replication_backlog", &0),
         ("mem_total_replication_buffers", &0),

@@ -7,7 +7,7 @@ pub(crate) static COMMAND: Command = Command {
     summary: "A report about memory, in words",
     since: "4.0.0",
     group: Group::Server,
-    complexity: "O(1)",
+    complexity: "O(pages)",
     arity: 2,
     tips: &[
         "nondeterministic_output",
@@ -25,6 +25,11 @@ fn run(context: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {
     if stats.memory_used() * 10 > limit * 9 {
         report += "More than nine tenths of maxmemory are in use: writes will soon be refused. \
                    Delete data, or start the server with more.\n";
+    }
+    if stats.memory_held() * 10 > limit * 9 && stats.memory_kept() * 4 > limit {
+        report += "A quarter of maxmemory is kept in pages that are not empty, for data of the \
+                   sizes that were deleted: writes of other sizes may be refused. MEMORY \
+                   PURGE gives back what is empty; the rest as the data of those pages goes.\n";
     }
     if stats.history_versions > stats.records {
         report += "Old versions outnumber records: read-only transactions run for long.\n";

@@ -9,7 +9,7 @@ pub(crate) static COMMAND: Command = Command {
     summary: "Figures about memory",
     since: "4.0.0",
     group: Group::Server,
-    complexity: "O(1)",
+    complexity: "O(pages)",
     arity: 2,
     tips: &[
         "nondeterministic_output",
@@ -27,6 +27,8 @@ fn run(context: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {
     let keys = stats.records;
     let figures = [
         ("total.allocated", stats.memory_used() + clients),
+        ("memory.held", stats.memory_held()),
+        ("memory.kept", stats.memory_kept()),
         ("memory.added", stats.memory_added()),
         ("memory.limit", stats.segments_max * bpfdb::SEGMENT_SIZE),
         ("index.bytes", stats.index_pages * PAGE),
@@ -37,6 +39,7 @@ fn run(context: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {
             stats.memory_used().checked_div(keys).unwrap_or(0),
         ),
         ("dataset.bytes", stats.memory_used()),
+        ("fragmentation.bytes", stats.memory_kept()),
     ];
     context.replies.map(figures.len());
     for (name, figure) in figures {
