@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
-/* The buffers in which user space hands over requests and finds replies. */
+/*
+ * The buffers in which user space hands over requests and finds replies. Each process
+ * has its own, so no two can use one buffer. The id of this map is the holder of the
+ * process's sessions: it lives exactly as long as the process has the programs that use
+ * it, or the memory mapped. (Constants would not do: the maintenance timer keeps those
+ * of a process that died.)
+ */
 
 struct io_buffer {
 	__u8 bytes[BPFDB_IO_SIZE + BPFDB_IO_PAD];

@@ -218,11 +218,11 @@ int bpfdb_run(struct bpf_raw_tracepoint_args *ctx)
 	return run.done;
 }
 
-/* ctx: 0. Opens a session; its index, or -BPFDB_NO_SESSION. */
+/* ctx: holder. Opens a session; its index, or -BPFDB_NO_SESSION. */
 SEC("raw_tp")
 int bpfdb_run_open(struct bpf_raw_tracepoint_args *ctx)
 {
-	return bpfdb_session_open(BPFDB_SESSION_USER);
+	return session_take(BPFDB_SESSION_USER, ctx->args[0]);
 }
 
 /* Tells user space the clock that programs read: in a time namespace it has another. */
@@ -233,11 +233,11 @@ int bpfdb_run_clock(struct bpf_raw_tracepoint_args *ctx)
 	return BPFDB_OK;
 }
 
-/* ctx: session. */
+/* ctx: session, holder. Closes the session if it is this holder's. */
 SEC("raw_tp")
 int bpfdb_run_close(struct bpf_raw_tracepoint_args *ctx)
 {
 	struct bpfdb_session *s = bpfdb_session(ctx->args[0]);
 
-	return s ? bpfdb_session_close(s) : BPFDB_BAD_REQUEST;
+	return s ? session_close(s, ctx->args[1]) : BPFDB_BAD_REQUEST;
 }

@@ -209,26 +209,30 @@ static __always_inline bool session_idle(const struct bpfdb_session *s, u64 now)
 	       now - s->last_active > config.idle_limit;
 }
 
+/* Asked again inside the session: it may have ended its transaction or begun another
+ * since it was looked at, or have been freed and opened by somebody else. */
+static __always_inline bool session_wants_reap(struct bpfdb_session *s, bool closing, u64 now)
+{
+	u32 in_use = LOAD(s->in_use);
+
+	return closing ? in_use == BPFDB_SESSION_CLOSING : in_use && session_idle(s, now);
+}
+
 static __always_inline void session_reap(struct bpfdb_session *s, bool closing, u64 now)
 {
 	if (!session_enter(s))
 		return;
-	/* It may have ended its transaction, or begun another, since. */
-	if (!closing && !session_idle(s, now)) {
+	if (!session_wants_reap(s, closing, now)) {
 		session_leave(s, 0);
 		return;
 	}
-	if (closing) {
-		operands_discard(s);
-		spare_aux_free(s);
-		abandon(s);
-	} else {
-		abandon_and_tell(s);
-	}
 	COUNT(sessions_reaped);
+	if (closing) {
+		session_end(s);
+		return;
+	}
+	abandon_and_tell(s);
 	session_leave(s, 0);
-	if (closing && s->state == BPFDB_TXN_NONE)
-		STORE(s->in_use, 0);
 }
 
 struct reap {

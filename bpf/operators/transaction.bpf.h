@@ -144,60 +144,140 @@ __noinline int bpfdb_expire(struct bpfdb_session *s NONNULL)
 
 /* ---- Sessions ------------------------------------------------------------ */
 
-struct session_search {
-	u32 start;
-	int found;
-};
-
-static long session_try(u64 i, struct session_search *search)
+/*
+ * Free sessions form a list, changed by CAS only; its head has a tag that grows with
+ * every change, so a stale CAS cannot succeed. A session is in the list, or in_use, or
+ * between the two in one program, or was never opened: these are numbered from
+ * `sessions_made` on, so that a new engine needs no list.
+ *
+ * Who turns in_use to 0 puts the session into the list, once: it does so inside the
+ * session (`busy`), where it has seen that in_use was not 0.
+ */
+static __always_inline u64 sessions_head(u64 from, u32 link)
 {
-	struct bpfdb_session *s = bpfdb_session((search->start + i) % config.sessions);
+	return ((from & ~(LIST_TAG - 1)) + LIST_TAG) | link;
+}
 
-	/* One that still has locks to release is not ready to be used again. */
-	if (!s || LOAD(s->in_use) || LOAD(s->state) != BPFDB_TXN_NONE || CAS(&s->in_use, 0, 1))
-		return 0;
-	search->found = (search->start + i) % config.sessions;
-	return 1;
+static __always_inline bool session_push(struct bpfdb_session *s)
+{
+	repeat(i, BPFDB_READ_TRIES)
+	{
+		u64 head = LOAD(engine.sessions_free.value);
+
+		STORE(s->next_free, (u32)head);
+		if (CAS(&engine.sessions_free.value, head, sessions_head(head, s->index + 1)) ==
+		    head)
+			return true;
+	}
+	return false;
+}
+
+/* Index of a session that was closed; negative: there is none. */
+static __always_inline int session_pop(void)
+{
+	repeat(i, BPFDB_READ_TRIES)
+	{
+		u64 head = LOAD(engine.sessions_free.value);
+		u32 index = (u32)head - 1;
+		struct bpfdb_session *s = bpfdb_session(index);
+
+		/* Also if the list is empty. */
+		if (!s)
+			return -BPFDB_NO_SESSION;
+		if (CAS(&engine.sessions_free.value, head,
+			sessions_head(head, LOAD(s->next_free))) == head)
+			return index;
+	}
+	return -BPFDB_NO_SESSION;
+}
+
+/* Index of a session that was never opened. */
+static __always_inline int session_make(void)
+{
+	repeat(i, BPFDB_READ_TRIES)
+	{
+		u64 made = LOAD(engine.sessions_made.value);
+
+		if (made >= config.sessions)
+			break;
+		if (CAS(&engine.sessions_made.value, made, made + 1) == made)
+			return made;
+	}
+	return -BPFDB_NO_SESSION;
+}
+
+static __always_inline int session_take(u32 kind, u32 holder)
+{
+	int index = session_pop();
+	struct bpfdb_session *s;
+
+	if (index < 0)
+		index = session_make();
+	s = index < 0 ? NULL : bpfdb_session(index);
+	if (!s)
+		return -BPFDB_NO_SESSION;
+	s->index = index;
+	s->kind = kind;
+	s->holder = holder;
+	s->expires = 0;
+	/* Last: from here on the reaper looks at it. */
+	(void)SWAP(&s->in_use, 1);
+	return index;
 }
 
 /*
- * Takes a free session for `kind` (BPFDB_SESSION_). Its index, or
- * -BPFDB_NO_SESSION.
+ * Takes a free session for `kind` (BPFDB_SESSION_), in constant time. Its index, or
+ * -BPFDB_NO_SESSION. When the programs of this object are gone, the engine's owner
+ * closes it.
  */
 __noinline int bpfdb_session_open(u32 kind)
 {
-	struct session_search search = {.found = -BPFDB_NO_SESSION};
-	struct bpfdb_session *s;
+	return session_take(kind, config.holder);
+}
 
-	search.start = FETCH_ADD(&engine.session_cursor.value, 1) % config.sessions;
-	bpf_loop(config.sessions, session_try, &search, 0);
-	s = search.found >= 0 ? bpfdb_session(search.found) : NULL;
-	if (s) {
-		s->index = search.found;
-		s->kind = kind;
-		s->expires = 0;
+/* Rolls back what a session has open that was entered and is in use; leaves it, and
+ * frees it. False: it could not be finished. */
+static __always_inline bool session_end(struct bpfdb_session *s)
+{
+	bool ended;
+
+	operands_discard(s);
+	spare_aux_free(s);
+	abandon(s);
+	ended = s->state == BPFDB_TXN_NONE;
+	if (ended)
+		STORE(s->in_use, 0);
+	session_leave(s, 0);
+	/* Only when it was left: who takes it from the list may enter it at once. */
+	if (!ended || session_push(s))
+		return ended;
+	STORE(s->in_use, BPFDB_SESSION_CLOSING);
+	return true;
+}
+
+/* Closes the session if it is this holder's. */
+static __always_inline int session_close(struct bpfdb_session *s, u32 holder)
+{
+	bool entered = session_enter(s);
+
+	if (!LOAD(s->in_use) || LOAD(s->holder) != holder) {
+		if (entered)
+			session_leave(s, 0);
+		return BPFDB_BAD_REQUEST;
 	}
-	return search.found;
+	if (!entered || !session_end(s))
+		CAS(&s->in_use, 1, BPFDB_SESSION_CLOSING);
+	return BPFDB_OK;
 }
 
 /*
  * Rolls back what the session has open and frees it. If it cannot be finished
- * now, or its last operator is still running, the reaper does it.
+ * now, or its last operator is still running, the reaper does it. BAD_REQUEST: it is
+ * closed already, or was opened by others; nothing was done.
  */
 __noinline int bpfdb_session_close(struct bpfdb_session *s NONNULL)
 {
-	if (session_enter(s)) {
-		operands_discard(s);
-		spare_aux_free(s);
-		abandon(s);
-		session_leave(s, 0);
-		if (s->state == BPFDB_TXN_NONE) {
-			STORE(s->in_use, 0);
-			return BPFDB_OK;
-		}
-	}
-	STORE(s->in_use, BPFDB_SESSION_CLOSING);
-	return BPFDB_OK;
+	return session_close(s, config.holder);
 }
 
 #endif

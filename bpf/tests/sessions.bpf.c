@@ -102,6 +102,52 @@ TEST(a_busy_session_is_closed_by_the_reaper)
 	return 0;
 }
 
+/* It was CLOSING when the reaper looked at it, and was freed and opened since. */
+TEST(the_reaper_looks_again_when_it_has_entered)
+{
+	struct bpfdb_session *s = test_session();
+
+	EXPECT(s && bpfdb_begin(s) == BPFDB_OK && set_number(s, 16, 1) == BPFDB_OK);
+	session_reap(s, true, bpf_ktime_get_ns());
+	EXPECT(s->in_use == 1 && s->state == BPFDB_TXN_WRITE);
+	EXPECT(bpfdb_commit(s) == BPFDB_OK && has_number(s, 16, 1));
+	EXPECT(bpfdb_session_close(s) == BPFDB_OK && !s->in_use);
+	/* The same of one that is free. */
+	session_reap(s, true, bpf_ktime_get_ns());
+	EXPECT(!s->in_use && !s->busy);
+	return 0;
+}
+
+TEST(a_session_is_freed_once)
+{
+	struct bpfdb_session *s = test_session();
+	int first, second;
+
+	EXPECT(s && bpfdb_session_close(s) == BPFDB_OK);
+	EXPECT(bpfdb_session_close(s) == BPFDB_BAD_REQUEST);
+	session_reap(s, true, bpf_ktime_get_ns());
+	first = bpfdb_session_open(BPFDB_SESSION_EMBEDDED);
+	second = bpfdb_session_open(BPFDB_SESSION_EMBEDDED);
+	EXPECT(first >= 0 && second >= 0 && first != second);
+	s = bpfdb_session(first);
+	EXPECT(s && bpfdb_session_close(s) == BPFDB_OK);
+	s = bpfdb_session(second);
+	EXPECT(s && bpfdb_session_close(s) == BPFDB_OK);
+	return 0;
+}
+
+TEST(a_session_is_closed_by_its_holder)
+{
+	struct bpfdb_session *s = test_session();
+
+	EXPECT(config.holder && s && s->holder == config.holder);
+	s->holder++;
+	EXPECT(bpfdb_session_close(s) == BPFDB_BAD_REQUEST && s->in_use == 1 && !s->busy);
+	s->holder--;
+	EXPECT(bpfdb_session_close(s) == BPFDB_OK && !s->in_use);
+	return 0;
+}
+
 TEST(an_idle_transaction_expires)
 {
 	struct bpfdb_session *s = test_session(), *other = test_session();

@@ -187,8 +187,7 @@ enum bpfdb_txn_state {
 /* in_use of a session that was closed but could not be cleared yet */
 #define BPFDB_SESSION_CLOSING 2
 
-/* kind: sessions of a daemon that died are closed by the next one, those of
- * embedding programs are not. */
+/* kind. Those of a server are its own: only the engine's owner runs one. */
 #define BPFDB_SESSION_EMBEDDED 0
 #define BPFDB_SESSION_USER 1
 #define BPFDB_SESSION_REDIS 2
@@ -287,7 +286,9 @@ struct bpfdb_session {
 	__u64 begun;    /* when the snapshot was taken, CLOCK_MONOTONIC, to 10 ms */
 	__u64 spare_aux; /* address of an aux block for the next record that needs one; 0: none */
 	__u64 room_cell; /* address of the record whose version array is in the way */
-	__u64 pad[5];
+	__u32 holder; /* who opened it, as in struct bpfdb_config */
+	__u32 next_free; /* the next free session + 1; 0: this is the last one */
+	__u64 pad[4];
 	__u64 app[8];
 
 	struct bpfdb_lock locks[BPFDB_LOCKS_INLINE];
@@ -367,6 +368,11 @@ struct bpfdb_config {
 	__u64 idle_limit; /* an interactive transaction idle longer is rolled back */
 	__u32 log_enabled; /* 0: this version has no log */
 	__u32 port; /* TCP port of the Redis front end, host order */
+	__u32 user_sessions; /* buffers of each process for sessions of user space */
+	/* Id of a map that lives as long as the programs of this object: they hold the
+	 * sessions that they open. When the map is gone nobody can close these, and the
+	 * engine's owner does it. 0: not known, and never closed by others. */
+	__u32 holder;
 };
 
 /* One gauge or list head per cache line, where several processors write it. */
@@ -437,7 +443,10 @@ struct bpfdb_engine {
 	struct bpfdb_line directory_latch;
 	struct bpfdb_line index_pages;
 	struct bpfdb_line sweep_cursor;
-	struct bpfdb_line session_cursor;
+	struct bpfdb_line sessions_free; /* list of closed sessions: session + 1 | tag */
+	struct bpfdb_line sessions_made; /* sessions from here on were never opened */
+	struct bpfdb_line owner; /* holder of the owner's sessions of user space */
+	struct bpfdb_line memory_asked; /* not 0: an attached process waits for memory */
 	struct bpfdb_line reap_cursor;
 	struct bpfdb_time time;
 	struct bpfdb_horizon horizon;

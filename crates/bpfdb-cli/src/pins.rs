@@ -5,17 +5,16 @@
 //! again, if it was one of us who mounted it. A lock file makes claim and
 //! give-up exclude each other.
 //!
-//! The claim is a lock on the folder itself, held until the process ends: two
+//! The claim is the library's ([`bpfdb::Claim`]), held until the process ends: two
 //! servers on one port, at different addresses or in namespaces that share the
 //! file system, must not use one engine as if each were alone.
 
 use std::fs::{self, File};
-use std::io::{self, ErrorKind};
-use std::os::unix::fs::MetadataExt;
+use std::io;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
-use nix::errno::Errno;
+use anyhow::{Context, Result, anyhow};
+use bpfdb::{Claim, Error};
 use nix::fcntl::{Flock, FlockArg};
 use nix::mount::{MsFlags, mount, umount};
 
@@ -27,64 +26,18 @@ const LOCK_FILE: &str = "/run/bpfdb.lock";
 /// The claimed folder of one server.
 pub(crate) struct Pins {
     root: PathBuf,
-    folder: Folder,
+    claim: Claim,
 }
 
-/// A folder that is locked as long as this value lives.
-struct Folder {
-    path: PathBuf,
-    lock: Flock<File>,
-}
-
-impl Folder {
-    /// Creates it if need be.
-    fn lock(path: PathBuf) -> Result<Self> {
-        loop {
-            fs::create_dir_all(&path)
-                .with_context(|| format!("cannot create {}", path.display()))?;
-            let file =
-                File::open(&path).with_context(|| format!("cannot open {}", path.display()))?;
-            let lock = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-                Ok(lock) => lock,
-                Err((_, Errno::EWOULDBLOCK)) => bail!(
-                    "another server uses the data in {}: choose another --port, or stop that server",
-                    path.display()
-                ),
-                Err((_, error)) => {
-                    return Err(io::Error::from(error))
-                        .with_context(|| format!("cannot lock {}", path.display()));
-                }
-            };
-            // Its last owner may have removed it in between.
-            if is_at(&lock, &path)? {
-                return Ok(Self { path, lock });
-            }
-        }
-    }
-
-    /// Unpins whatever is in it.
-    fn clear(&self) -> Result<()> {
-        let cannot = || format!("cannot empty {}", self.path.display());
-        for entry in fs::read_dir(&self.path).with_context(cannot)? {
-            fs::remove_file(entry.with_context(cannot)?.path()).with_context(cannot)?;
-        }
-        Ok(())
-    }
-
-    /// Removes it, and holds nothing of its file system any more.
-    fn remove(self) -> Result<()> {
-        remove(&self.path)?;
-        drop(self.lock);
-        Ok(())
-    }
-}
-
-fn is_at(file: &File, path: &Path) -> Result<bool> {
-    let ours = file.metadata().context("cannot look at a folder")?;
-    Ok(
-        fs::metadata(path)
-            .is_ok_and(|there| (there.dev(), there.ino()) == (ours.dev(), ours.ino())),
-    )
+/// The library's claim, or why it cannot be had.
+fn claim(path: &Path) -> Result<Claim> {
+    Claim::take(path).map_err(|error| match error {
+        Error::Owned { .. } => anyhow!(
+            "another server uses the data in {}: choose another --port, or stop that server",
+            path.display()
+        ),
+        error => error.into(),
+    })
 }
 
 impl Pins {
@@ -100,37 +53,42 @@ impl Pins {
             0 => format!("starting-{}", std::process::id()),
             port => port.to_string(),
         };
-        let folder = Folder::lock(root.join("bpfdb").join(name))?;
-        Ok(Self { root, folder })
+        let claim = claim(&root.join("bpfdb").join(name))?;
+        Ok(Self { root, claim })
     }
 
     pub(crate) fn folder(&self) -> &Path {
-        &self.folder.path
+        self.claim.folder()
+    }
+
+    /// For the engine that is opened or pinned in the folder.
+    pub(crate) fn claim_of_folder(&self) -> &Claim {
+        &self.claim
     }
 
     /// Moves the claim to the folder of `port`, now that it is known.
     pub(crate) fn rename(&mut self, port: u16) -> Result<()> {
         let path = self.root.join("bpfdb").join(port.to_string());
-        if path == self.folder.path {
+        if path == self.folder() {
             return Ok(());
         }
         let _lock = lock()?;
-        let folder = Folder::lock(path)?;
-        folder.clear()?;
-        std::mem::replace(&mut self.folder, folder).remove()
+        let claim = claim(&path)?;
+        claim.clear()?;
+        remove(std::mem::replace(&mut self.claim, claim))
     }
 
     /// Unpins whatever is in the folder, and keeps the claim.
     pub(crate) fn clear(&self) -> Result<()> {
         let _lock = lock()?;
-        self.folder.clear()
+        Ok(self.claim.clear()?)
     }
 
     /// Gives up the folder and what is pinned in it; its memory is free when
     /// its last user is gone.
     pub(crate) fn give_up(self) -> Result<()> {
         let _lock = lock()?;
-        self.folder.remove()?;
+        remove(self.claim)?;
         // Fails, and shall, if other servers have theirs beside it.
         if fs::remove_dir(self.root.join("bpfdb")).is_ok() && is_ours(&self.root) {
             let _ = umount(self.root.as_path());
@@ -172,13 +130,14 @@ fn is_ours(root: &Path) -> bool {
     ours && fs::read_dir(root).is_ok_and(|mut entries| !entries.any(pinned))
 }
 
-fn remove(folder: &Path) -> Result<()> {
-    match fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != ErrorKind::NotFound => {
-            Err(error).with_context(|| format!("cannot remove {}", folder.display()))
-        }
-        _ => Ok(()),
+/// Removes a folder with what is pinned in it, and gives up the claim.
+fn remove(claim: Claim) -> Result<()> {
+    let folder = claim.folder();
+    if !folder.exists() {
+        return Ok(());
     }
+    claim.clear()?;
+    fs::remove_dir(folder).with_context(|| format!("cannot remove {}", folder.display()))
 }
 
 /// Folder of the engine of the server on `port`.

@@ -2,7 +2,6 @@
 
 use std::fmt::Display;
 use std::net::{SocketAddr, TcpListener};
-use std::path::Path;
 use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
@@ -56,13 +55,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 fn serve(options: &bpfdb_server::Options, pins: &mut Pins, signals: SigSet) -> Result<bool> {
     let settings = &options.settings;
     let wanted = engine_options(settings)?;
-    let (engine, kept) = create_or_attach(settings, &wanted, pins.folder())?;
+    let (engine, kept) = create_or_open(settings, &wanted, pins)?;
     let server = Server::start(&engine, options)?;
     let (address, stopper) = (server.address(), server.stopper());
 
     pins.rename(address.port())?;
     if !kept {
-        engine.pin(pins.folder())?;
+        engine.pin_claimed(pins.claim_of_folder())?;
     }
     let mut greeting = greeting(&engine, settings, address);
     if kept {
@@ -74,20 +73,22 @@ fn serve(options: &bpfdb_server::Options, pins: &mut Pins, signals: SigSet) -> R
     Ok(stopper.keeps_data().unwrap_or(settings.keep_data))
 }
 
-fn create_or_attach(
+fn create_or_open(
     settings: &Settings,
     wanted: &bpfdb::Options,
-    folder: &Path,
+    pins: &Pins,
 ) -> Result<(Engine, bool)> {
+    let folder = pins.folder();
     if !Engine::is_pinned(folder) {
         return Ok((Engine::create(wanted)?, false));
     }
-    let engine = Engine::open(folder, wanted.memory_ahead).with_context(|| {
-        format!(
-            "cannot go on with the data in {}; --fresh drops it",
-            folder.display()
-        )
-    })?;
+    let engine =
+        Engine::open_claimed(pins.claim_of_folder(), wanted.memory_ahead).with_context(|| {
+            format!(
+                "cannot go on with the data in {}; --fresh drops it",
+                folder.display()
+            )
+        })?;
     // Half of the machine's is not asked for.
     if settings.max_memory != Size(0) && wanted.memory_limit <= engine.memory_limit_max() {
         engine.set_memory_limit(wanted.memory_limit)?;

@@ -12,6 +12,8 @@ pub enum Error {
     },
     #[error("cannot {action}: {source}")]
     System { action: String, source: io::Error },
+    #[error("a server runs in the process that owns the engine: open it, do not attach to it")]
+    Attached,
     #[error("{0}")]
     Unsupported(String),
 }

@@ -15,7 +15,7 @@ use crate::client::{Client, Next, State, Tools};
 use crate::clients::Clients;
 use crate::commands;
 use crate::counted::Counted;
-use crate::error::{Result, system};
+use crate::error::{Error, Result, system};
 use crate::instance::Instance;
 use crate::metrics::Endpoint;
 use crate::poll::{Event, Interest, Poll, Source};
@@ -95,6 +95,9 @@ pub struct Server {
 impl Server {
     /// Loads and attaches the programs, and listens.
     pub fn start(engine: &Engine, options: &Options) -> Result<Self> {
+        if !engine.is_owned() {
+            return Err(Error::Attached);
+        }
         raise_descriptor_limit();
         let settings = &options.settings;
         let cgroup = Cgroup::create()?;

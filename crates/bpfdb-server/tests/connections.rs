@@ -214,6 +214,13 @@ fn kill_a_server(local_clients: Option<PathBuf>) {
     let engine = bpfdb::Engine::create(&bpfdb::Options::default()).expect("an engine");
     let folder = namespace::files().pins.join("engine");
     engine.pin(&folder).expect("pinned");
+    // The server owns it: whoever else is there is attached.
+    drop(engine);
+    let engine = bpfdb::Engine::attach(&folder).expect("a pinned engine");
+    let refused = Server::start(&engine, &Options::at(([127, 0, 0, 1], 0).into()))
+        .err()
+        .expect("it is another process's engine");
+    assert_eq!(refused.to_string().lines().count(), 1);
 
     let mut command = Command::new(std::env::current_exe().expect("this program"));
     command

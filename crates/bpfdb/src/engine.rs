@@ -2,14 +2,17 @@
 
 use std::fs::File;
 use std::io::Read;
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use libbpf_rs::{ObjectBuilder, OpenObject};
+use libbpf_rs::{MapCore, ObjectBuilder, OpenObject};
 
+use crate::claim::Claim;
 use crate::error::{Error, Result, bpf, system};
+use crate::holders::Holders;
 use crate::idle::IdleMemory;
 use crate::mapped::Mapped;
 use crate::maps::{self, Maps};
@@ -24,6 +27,9 @@ use crate::{Status, abi, objects};
 
 /// A running engine. Cheap to clone; when the last clone and the last session
 /// are gone, an engine that is not pinned vanishes with its data.
+///
+/// One process owns an engine: it adds memory and takes it back, and ends the sessions of
+/// programs that are gone. Others attach to it.
 #[derive(Clone, Debug)]
 pub struct Engine {
     pub(crate) inner: Arc<Inner>,
@@ -33,18 +39,32 @@ pub struct Engine {
 pub(crate) struct Inner {
     pub(crate) maps: Maps,
     pub(crate) memory: Arc<Memory>,
-    pub(crate) sessions: Mapped<abi::bpfdb_session>,
-    pub(crate) slabs: Mapped<abi::bpfdb_slab>,
+    pub(crate) sessions: Arc<Mapped<abi::bpfdb_session>>,
+    pub(crate) slabs: Arc<Mapped<abi::bpfdb_slab>>,
     pub(crate) io: Mapped<[u8; IO_STRIDE]>,
     pub(crate) free_io: Mutex<Vec<u32>>,
     pub(crate) run: Program,
     pub(crate) run_scan: Program,
     pub(crate) run_open: Program,
     pub(crate) run_close: Program,
-    reap: Program,
-    shrinker: Arc<Shrinker>,
-    _grower: Grower,
+    /// Holder of this process's sessions.
+    holder: u32,
+    owned: Option<Owned>,
 }
+
+/// What only the owner of an engine has.
+#[derive(Debug)]
+struct Owned {
+    // First, so that its thread has ended when the claim does.
+    _grower: Grower,
+    shrinker: Arc<Shrinker>,
+    reap: Program,
+    /// To the folder, once the engine is pinned.
+    claim: Mutex<Option<Claim>>,
+}
+
+/// How often an attached process looks whether the owner has added memory.
+const ASK_PERIOD: Duration = Duration::from_millis(2);
 
 /// Bytes of one io buffer, with the room behind it.
 pub(crate) const IO_STRIDE: usize = (abi::BPFDB_IO_SIZE + abi::BPFDB_IO_PAD) as usize;
@@ -70,69 +90,113 @@ impl Engine {
         )?;
         memory.ensure()?;
         start_maintenance(&object)?;
-        Self::assemble(&object, maps, memory)
+        Self::assemble(&object, maps, memory)?.own(&object, None)
     }
 
-    /// Attaches to an engine that was pinned in `folder`. Sessions of user
-    /// space and of network connections that an earlier process left behind
-    /// are rolled back; the data is as it was.
+    /// Opens an engine that was pinned in `folder`, as its owner: claims the folder for
+    /// as long as the engine is in use. Sessions of user space and of network connections
+    /// that an earlier owner left behind are rolled back, those of other programs that
+    /// are gone too; the data is as it was.
+    ///
+    /// `memory_ahead`: memory to keep ready ahead of need, bytes.
+    ///
+    /// # Errors
+    /// [`Error::Owned`], at once, if the engine has a living owner: [`Engine::attach`].
+    /// [`Error::NotPinned`] if there is none.
     pub fn open(folder: &Path, memory_ahead: u64) -> Result<Self> {
-        let maps = Maps::open(folder)?;
-        let mut object = open_object(objects::ENGINE, "engine")?;
-        maps.share_with(&mut object)?;
-        let object = program::load(object, "the engine")?;
-        let memory = Memory::new(&maps, memory_ahead, Clock::of(&object)?)?;
-        let version = memory.state().abi_version;
-
-        if version != abi::BPFDB_ABI_VERSION {
-            return Err(Error::Invalid(format!(
-                "the pinned engine has layout version {version}, this program {}",
-                abi::BPFDB_ABI_VERSION
-            )));
+        if !Maps::are_pinned(folder) {
+            return Err(Error::NotPinned {
+                path: folder.to_owned(),
+            });
         }
+        Self::open_claimed(&Claim::take(folder)?, memory_ahead)
+    }
+
+    /// [`Engine::open`] for a caller that has claimed the folder already.
+    pub fn open_claimed(claim: &Claim, memory_ahead: u64) -> Result<Self> {
+        let maps = Maps::open(claim.folder())?;
+        let object = load_sharing(&maps)?;
+        let memory = Memory::new(&maps, memory_ahead, Clock::of(&object)?)?;
         time::synchronize(&memory)?;
         // The timer that runs, if it does, belongs to programs of before.
         start_maintenance(&object)?;
-        let engine = Self::assemble(&object, maps, memory)?;
-        engine.close_orphans()?;
-        Ok(engine)
+        Self::assemble(&object, maps, memory)?.own(&object, Some(claim))
     }
 
-    fn assemble(object: &libbpf_rs::Object, maps: Maps, memory: Memory) -> Result<Self> {
-        let sessions = maps.mapped("sessions", maps.config.sessions)?;
-        let slabs = maps.mapped("slabs", maps.config.pages_max)?;
-        let buffers = libbpf_rs::MapInfo::new(maps.fd("io"))
-            .map_err(bpf("look at the io buffers"))?
-            .info
-            .max_entries;
-        let io = maps.mapped("io", buffers)?;
-        let idle = IdleMemory::new(maps.mapped("slabs", maps.config.pages_max)?);
-        let memory = Arc::new(memory);
-        let shrinker = Arc::new(Shrinker::new(object)?);
-
+    /// Attaches to an engine that is pinned in `folder` and that another process owns.
+    /// Sessions and their buffers are this process's; what it leaves open when it ends is
+    /// rolled back by the owner, within a second or two.
+    ///
+    /// The owner adds memory: an operation that needs some waits for it for a while, then
+    /// is [`Status::MemoryPending`]. It waits in vain if there is no owner.
+    ///
+    /// What is the owner's is [`Error::Attached`] here: changing the memory limit,
+    /// pinning, sweeping, reaping. A server runs on its owner's engine only.
+    pub fn attach(folder: &Path) -> Result<Self> {
+        let maps = Maps::open(folder)?;
+        let object = load_sharing(&maps)?;
+        let memory = Memory::new(&maps, 0, Clock::of(&object)?)?;
+        let inner = Self::assemble(&object, maps, memory)?;
         Ok(Self {
-            inner: Arc::new(Inner {
-                sessions,
-                slabs,
-                io,
-                free_io: Mutex::new((0..buffers).rev().collect()),
-                run: program::find(object, "bpfdb_run")?,
-                run_scan: program::find(object, "bpfdb_run_scan")?,
-                run_open: program::find(object, "bpfdb_run_open")?,
-                run_close: program::find(object, "bpfdb_run_close")?,
-                reap: program::find(object, "bpfdb_reap")?,
-                _grower: Grower::start(Arc::clone(&memory), Arc::clone(&shrinker), idle)?,
-                shrinker,
-                memory,
-                maps,
-            }),
+            inner: Arc::new(inner),
         })
     }
 
-    /// Pins the engine's maps in `folder` of a bpf file system: the data
-    /// outlives this process until the folder is removed.
+    fn assemble(object: &libbpf_rs::Object, maps: Maps, memory: Memory) -> Result<Inner> {
+        let buffers = maps.config.user_sessions;
+        let io = find_map(object, maps::IO)?;
+        Ok(Inner {
+            sessions: Arc::new(maps.mapped("sessions", maps.config.sessions)?),
+            slabs: Arc::new(maps.mapped("slabs", maps.config.pages_max)?),
+            io: Mapped::new(io.as_fd(), buffers as usize, IO_STRIDE)
+                .map_err(system("map the io buffers"))?,
+            holder: maps::map_id(io.as_fd())?,
+            free_io: Mutex::new((0..buffers).rev().collect()),
+            run: program::find(object, "bpfdb_run")?,
+            run_scan: program::find(object, "bpfdb_run_scan")?,
+            run_open: program::find(object, "bpfdb_run_open")?,
+            run_close: program::find(object, "bpfdb_run_close")?,
+            memory: Arc::new(memory),
+            maps,
+            owned: None,
+        })
+    }
+
+    /// Is this process the owner of the engine, not merely attached to it?
+    pub fn is_owned(&self) -> bool {
+        self.inner.owned.is_some()
+    }
+
+    /// What its owner may do.
+    fn owned(&self, action: &'static str) -> Result<&Owned> {
+        let owned = self.inner.owned.as_ref();
+        owned.ok_or(Error::Attached { action })
+    }
+
+    /// Pins the engine's maps in `folder` of a bpf file system, which is created and
+    /// claimed: the data outlives this process until the folder is removed. Once for an
+    /// engine: a second folder would be a second owner.
+    ///
+    /// # Errors
+    /// [`Error::Owned`] if another process has the folder; [`Error::Invalid`] if an
+    /// engine is pinned there, or this one anywhere.
     pub fn pin(&self, folder: &Path) -> Result<()> {
-        self.inner.maps.pin(folder)
+        self.pin_claimed(&Claim::take(folder)?)
+    }
+
+    /// [`Engine::pin`] for a caller that has claimed the folder already.
+    pub fn pin_claimed(&self, claim: &Claim) -> Result<()> {
+        let owned = self.owned("pin the engine")?;
+        let mut held = owned.claim.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(held) = held.as_ref() {
+            return Err(Error::Invalid(format!(
+                "the engine is pinned already, in {}",
+                held.folder().display()
+            )));
+        }
+        self.inner.maps.pin(claim.folder())?;
+        *held = Some(claim.clone());
+        Ok(())
     }
 
     /// Is an engine pinned in `folder`?
@@ -165,13 +229,18 @@ impl Engine {
     /// Opens a session for [`Engine::borrow_session`]; its index, or `None` if
     /// all are taken. To be closed by [`Engine::close_session`].
     pub fn open_session(&self) -> Result<Option<u32>> {
-        let index = self.inner.run_open.run(&[0])? as i32;
+        let index = self.inner.run_open.run(&[self.inner.holder.into()])? as i32;
         Ok(u32::try_from(index).ok())
     }
 
-    /// Rolls back what the session has open, and frees it.
+    /// Rolls back what the session has open, and frees it. One that this process did not
+    /// open stays as it is.
     pub fn close_session(&self, index: u32) -> Result<()> {
-        self.inner.run_close.run(&[u64::from(index)]).map(drop)
+        let holder = self.inner.holder;
+        self.inner
+            .run_close
+            .run(&[index.into(), holder.into()])
+            .map(drop)
     }
 
     /// Counters, without those that sessions keep: quick.
@@ -199,9 +268,11 @@ impl Engine {
     /// snapshot needs, and gives empty slabs and index pages back. The engine does
     /// this by itself, in small steps and when memory is short.
     pub fn sweep(&self) -> Result<()> {
-        self.inner.shrinker.sweep(&self.inner.memory)?;
-        self.inner.shrinker.reclaim()?;
-        self.inner.shrinker.shrink(&self.inner.memory)?;
+        // Not beside the owner: who releases a page must know when it was retired.
+        let shrinker = &self.owned("sweep the engine")?.shrinker;
+        shrinker.sweep(&self.inner.memory)?;
+        shrinker.reclaim()?;
+        shrinker.shrink(&self.inner.memory)?;
         Ok(())
     }
 
@@ -220,7 +291,8 @@ impl Engine {
 
     /// Rolls back idle transactions now; the engine does it by itself.
     pub fn reap(&self) -> Result<()> {
-        self.inner.reap.run(&[]).map(drop)
+        let owned = self.owned("roll back idle transactions")?;
+        owned.reap.run(&[]).map(drop)
     }
 
     /// Most memory for records and index, bytes.
@@ -237,6 +309,7 @@ impl Engine {
     /// that was added stays with the engine. Below what is in use, who needs more gets
     /// `OUT_OF_MEMORY` until enough was deleted.
     pub fn set_memory_limit(&self, bytes: u64) -> Result<()> {
+        self.owned("change the memory limit")?;
         let most = self.memory_limit_max();
         if bytes > most {
             return Err(Error::Invalid(format!(
@@ -256,7 +329,11 @@ impl Engine {
     /// Gives back what slabs and index keep without need, if a large value of so many
     /// bytes would find no room else. Operators do that too, a little at a time.
     pub(crate) fn make_room_for(&self, bytes: u64) {
-        let (memory, shrinker) = (&self.inner.memory, &self.inner.shrinker);
+        let memory = &self.inner.memory;
+        // The owner does it by itself when memory is short.
+        let Some(Owned { shrinker, .. }) = &self.inner.owned else {
+            return;
+        };
         let made = if memory.has_room_for(bytes) {
             Ok(())
         } else {
@@ -274,23 +351,30 @@ impl Engine {
         }
     }
 
-    /// Adds memory now, if the limit allows: after `MEMORY_PENDING`.
+    /// Adds memory now, if the limit allows: after `MEMORY_PENDING`. On an engine that
+    /// is attached asks the owner for it, and says false.
     pub fn grow(&self) -> Result<bool> {
-        self.inner.memory.grow()
+        if self.is_owned() {
+            return self.inner.memory.grow();
+        }
+        self.inner.memory.ask();
+        Ok(false)
     }
 
-    fn close_orphans(&self) -> Result<()> {
-        let sessions = &self.inner.sessions;
-        for index in 0..sessions.len() {
-            let session = sessions.read(index);
-            let kind = u32::from(session.kind);
-            if session.in_use != 1 || kind == abi::BPFDB_SESSION_EMBEDDED {
-                continue;
-            }
-            // Its operator was cut off in user space, never in the kernel.
-            self.inner.run_close.run(&[index as u64])?;
+    /// After `MEMORY_PENDING`, before the operation is tried again.
+    pub(crate) fn await_memory(&self) {
+        let added = self.grow().unwrap_or(false);
+        if !self.is_owned() {
+            thread::sleep(ASK_PERIOD);
+        } else if !added {
+            thread::yield_now();
         }
-        Ok(())
+    }
+
+    /// For tests: waits until every program that runs now has ended.
+    #[doc(hidden)]
+    pub fn wait_for_readers(&self) -> Result<()> {
+        self.owned("wait for readers")?.shrinker.wait_for_readers()
     }
 
     pub(crate) fn take_io(&self) -> Option<u32> {
@@ -308,6 +392,47 @@ impl Engine {
             .unwrap_or_else(PoisonError::into_inner)
             .push(io);
     }
+}
+
+impl Inner {
+    /// Makes this process the owner; the caller has seen to it that there is no other.
+    fn own(mut self, object: &libbpf_rs::Object, claim: Option<&Claim>) -> Result<Engine> {
+        let close = program::find(object, "bpfdb_run_close")?;
+        let holders = Holders::new(&self.sessions, close, self.holder);
+        let shrinker = Arc::new(Shrinker::new(object, &self.slabs)?);
+
+        let idle = IdleMemory::new(Arc::clone(&self.slabs));
+
+        if claim.is_some() {
+            holders.close_orphans(&self.memory)?;
+            shrinker.take_over(&self.memory)?;
+        }
+        self.memory.set_owner(self.holder);
+        self.owned = Some(Owned {
+            _grower: Grower::start(&self.memory, &shrinker, holders, idle)?,
+            shrinker,
+            reap: program::find(object, "bpfdb_reap")?,
+            claim: Mutex::new(claim.cloned()),
+        });
+        Ok(Engine {
+            inner: Arc::new(self),
+        })
+    }
+}
+
+/// The engine's programs on the maps of an engine that exists.
+fn load_sharing(maps: &Maps) -> Result<libbpf_rs::Object> {
+    let mut object = open_object(objects::ENGINE, "engine")?;
+    maps.share_with(&mut object)?;
+    program::load(object, "the engine")
+}
+
+fn find_map<'a>(object: &'a libbpf_rs::Object, name: &'static str) -> Result<libbpf_rs::Map<'a>> {
+    let found = object.maps().find(|map| map.name() == name);
+    found.ok_or_else(|| Error::Missing {
+        kind: "map",
+        name: name.to_owned(),
+    })
 }
 
 /// Opens an embedded or file object for [`Engine::adopt`].

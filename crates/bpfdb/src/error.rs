@@ -21,6 +21,14 @@ pub enum Error {
     Invalid(String),
     #[error("{path}: no engine is pinned here")]
     NotPinned { path: PathBuf },
+    /// The engine of this folder has a living owner.
+    #[error(
+        "{path}: another process owns this engine; attach to it (Engine::attach), or end that process"
+    )]
+    Owned { path: PathBuf },
+    /// The engine is merely attached; `action` is its owner's.
+    #[error("cannot {action}: only the process that owns the engine can")]
+    Attached { action: &'static str },
     #[error("engine: {0}")]
     Engine(#[from] Status),
 }

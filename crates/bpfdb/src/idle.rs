@@ -5,6 +5,7 @@
 //! to take them from where they are is cheaper. When memory is short operators do not
 //! wait for this.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::abi;
@@ -26,7 +27,7 @@ const LEAST_PART: u64 = 8;
 /// The part of the memory thread that looks after pages nobody uses.
 #[derive(Debug)]
 pub(crate) struct IdleMemory {
-    slabs: Mapped<abi::bpfdb_slab>,
+    slabs: Arc<Mapped<abi::bpfdb_slab>>,
     next: Instant,
     /// Since when there has been enough to give back.
     since: Option<Instant>,
@@ -34,7 +35,7 @@ pub(crate) struct IdleMemory {
 }
 
 impl IdleMemory {
-    pub(crate) fn new(slabs: Mapped<abi::bpfdb_slab>) -> Self {
+    pub(crate) fn new(slabs: Arc<Mapped<abi::bpfdb_slab>>) -> Self {
         Self {
             slabs,
             next: Instant::now(),

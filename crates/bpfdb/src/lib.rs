@@ -16,9 +16,12 @@
 //! `bpfdb/bpfdb.bpf.h` and is handed to [`Engine::adopt`] before it is loaded.
 
 pub mod abi;
+mod claim;
 mod engine;
 mod error;
 pub mod figures;
+mod grace;
+mod holders;
 mod idle;
 mod mapped;
 mod maps;
@@ -35,6 +38,7 @@ mod status;
 mod time;
 mod usage;
 
+pub use claim::Claim;
 pub use engine::{Engine, open_object};
 pub use error::{Error, Result};
 pub use options::{Options, SEGMENT_SIZE};

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use libbpf_rs::{MapCore, MapFlags, MapHandle, OpenObject};
+use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, OpenObject};
 
 use crate::abi;
 use crate::error::{Error, Result, bpf, system};
@@ -16,8 +17,11 @@ use crate::options::Options;
 pub(crate) const STATE: &str = ".data.bpfdb";
 const CONFIG: &str = ".rodata.bpfdb";
 
+/// The map of io buffers, which each process has for itself.
+pub(crate) const IO: &str = "io";
+
 /// Maps that every object shares with the engine, by name.
-pub(crate) const SHARED: [&str; 11] = [
+pub(crate) const SHARED: [&str; 10] = [
     "segments",
     "directory",
     "slabs",
@@ -26,7 +30,6 @@ pub(crate) const SHARED: [&str; 11] = [
     "snapshot_groups",
     "removals",
     "counters",
-    "io",
     "maintenance",
     STATE,
 ];
@@ -46,6 +49,22 @@ impl Maps {
 
     pub(crate) fn handle(&self, name: &str) -> Result<MapHandle> {
         MapHandle::from_map_id(map_id(self.fd(name))?).map_err(bpf(format!("open map {name}")))
+    }
+
+    /// Was the engine made by a bpfdb with the same structures? Asked before anything of
+    /// it is mapped or loaded.
+    fn check_version(&self) -> Result<()> {
+        let state = read_value(self.fd(STATE))?;
+        let version = state
+            .first_chunk()
+            .map_or(0, |&word| u32::from_ne_bytes(word));
+        if version == abi::BPFDB_ABI_VERSION {
+            return Ok(());
+        }
+        Err(Error::Invalid(format!(
+            "the pinned engine has layout version {version}, this program {}",
+            abi::BPFDB_ABI_VERSION
+        )))
     }
 
     /// The first `entries` values of a map, as memory.
@@ -90,7 +109,10 @@ impl Maps {
         for mut map in object.maps_mut() {
             let name = map.name().to_string_lossy().into_owned();
             if name == CONFIG {
-                set_config(&mut map, &self.config)?;
+                constants(&mut map, &self.config)?;
+            } else if name == IO {
+                map.set_max_entries(self.config.user_sessions)
+                    .map_err(bpf("size the io buffers"))?;
             } else if let Some(fd) = self.fds.get(&name) {
                 map.reuse_fd(fd.as_fd())
                     .map_err(bpf(format!("share map {name}")))?;
@@ -99,10 +121,18 @@ impl Maps {
         Ok(())
     }
 
-    /// Pins the maps in `folder` of a bpf file system, which it creates.
+    /// Pins the maps in `folder` of a bpf file system, which the caller has claimed.
     pub(crate) fn pin(&self, folder: &Path) -> Result<()> {
-        fs::create_dir_all(folder)
-            .map_err(system(format!("create folder {}", folder.display())))?;
+        if Self::are_pinned(folder) {
+            return Err(Error::Invalid(format!(
+                "{}: another engine is pinned here",
+                folder.display()
+            )));
+        }
+        // What somebody left who was ended in the middle of this.
+        for name in SHARED {
+            remove(&folder.join(pin_name(name)))?;
+        }
         for (name, fd) in &self.fds {
             pin_fd(fd.as_fd(), &folder.join(pin_name(name)))?;
         }
@@ -135,12 +165,33 @@ impl Maps {
             .map(|name| Ok((name.to_owned(), open(name)?)))
             .collect::<Result<_>>()?;
         let config = read_config(config_fd.as_fd())?;
-
-        Ok(Self {
+        let maps = Self {
             config,
             fds,
             config_fd,
-        })
+        };
+        maps.check_version()?;
+        Ok(maps)
+    }
+}
+
+/// Removes the pins in `folder`; first of all the one that says that all are there.
+pub(crate) fn unpin(folder: &Path) -> Result<()> {
+    let cannot = || system(format!("empty {}", folder.display()));
+    remove(&folder.join(pin_name(CONFIG)))?;
+    for entry in fs::read_dir(folder).map_err(cannot())? {
+        remove(&entry.map_err(cannot())?.path())?;
+    }
+    Ok(())
+}
+
+/// Removes a pin, if it is there.
+fn remove(pin: &Path) -> Result<()> {
+    match fs::remove_file(pin) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(system(format!("unpin {}", pin.display()))(error))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -156,7 +207,7 @@ fn missing(name: &str) -> Error {
     }
 }
 
-fn map_id(fd: BorrowedFd<'_>) -> Result<u32> {
+pub(crate) fn map_id(fd: BorrowedFd<'_>) -> Result<u32> {
     libbpf_rs::MapInfo::new(fd)
         .map(|info| info.info.id)
         .map_err(bpf("look at a map"))
@@ -169,12 +220,17 @@ fn pin_fd(fd: BorrowedFd<'_>, path: &Path) -> Result<()> {
         .map_err(bpf(format!("pin map {}", path.display())))
 }
 
-fn read_config(fd: BorrowedFd<'_>) -> Result<abi::bpfdb_config> {
-    let map = MapHandle::from_map_id(map_id(fd)?).map_err(bpf("open the configuration"))?;
+/// The only value of a map.
+fn read_value(fd: BorrowedFd<'_>) -> Result<Vec<u8>> {
+    let map = MapHandle::from_map_id(map_id(fd)?).map_err(bpf("open a pinned map"))?;
     let bytes = map
         .lookup(&0u32.to_ne_bytes(), MapFlags::ANY)
-        .map_err(bpf("read the configuration"))?
-        .unwrap_or_default();
+        .map_err(bpf("read a pinned map"))?;
+    Ok(bytes.unwrap_or_default())
+}
+
+fn read_config(fd: BorrowedFd<'_>) -> Result<abi::bpfdb_config> {
+    let bytes = read_value(fd)?;
     if bytes.len() < size_of::<abi::bpfdb_config>() {
         return Err(Error::Invalid(
             "the pinned configuration is of another version".into(),
@@ -182,6 +238,30 @@ fn read_config(fd: BorrowedFd<'_>) -> Result<abi::bpfdb_config> {
     }
     // SAFETY: long enough, checked above; the structure is plain data.
     Ok(unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast()) })
+}
+
+/// Makes the constants of an adopted object a map of their own, with its id inside: as
+/// long as it lives, the sessions that the object's programs open have somebody who can
+/// close them. The verifier knows the values of a map that is frozen.
+fn constants(map: &mut libbpf_rs::OpenMapMut<'_>, config: &abi::bpfdb_config) -> Result<()> {
+    let options = libbpf_sys::bpf_map_create_opts {
+        sz: size_of::<libbpf_sys::bpf_map_create_opts>() as libbpf_sys::size_t,
+        map_flags: libbpf_sys::BPF_F_RDONLY_PROG,
+        ..Default::default()
+    };
+    let len = map
+        .initial_value_mut()
+        .ok_or_else(|| missing(CONFIG))?
+        .len();
+    let own = MapHandle::create(MapType::Array, Some(CONFIG), 4, len as u32, 1, &options)
+        .map_err(bpf("create the map of constants"))?;
+    let holder = map_id(own.as_fd())?;
+    set_config(map, &abi::bpfdb_config { holder, ..*config })?;
+    let value = map.initial_value_mut().ok_or_else(|| missing(CONFIG))?;
+    own.update(&0u32.to_ne_bytes(), value, MapFlags::ANY)
+        .and_then(|()| own.freeze())
+        .and_then(|()| map.reuse_fd(own.as_fd()))
+        .map_err(bpf("fill the map of constants"))
 }
 
 fn set_config(map: &mut libbpf_rs::OpenMapMut<'_>, config: &abi::bpfdb_config) -> Result<()> {
@@ -212,7 +292,7 @@ pub(crate) fn size(
             "slabs" => config.pages_max,
             "sessions" | "snapshots" => config.sessions,
             "snapshot_groups" => config.sessions.div_ceil(abi::BPFDB_SNAPSHOT_GROUP),
-            "io" => options.user_sessions,
+            IO => options.user_sessions,
             CONFIG => {
                 set_config(&mut map, config)?;
                 continue;

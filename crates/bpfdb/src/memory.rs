@@ -11,6 +11,7 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType};
 
 use crate::abi;
 use crate::error::{Result, bpf, system};
+use crate::holders::Holders;
 use crate::idle::IdleMemory;
 use crate::mapped::Mapped;
 use crate::maps::Maps;
@@ -25,8 +26,9 @@ const PERIOD_AT_REST: Duration = Duration::from_millis(20);
 /// and less often while it finds none.
 const SHRINK_PERIOD: Duration = Duration::from_millis(100);
 const SHRINK_PERIOD_MAX: Duration = Duration::from_secs(10);
-/// How often it tells the programs what the clock needs: see [`time`].
-const TIME_PERIOD: Duration = Duration::from_secs(1);
+/// How often it tells the programs what the clock needs (see [`time`]), and looks for
+/// sessions whose holder is gone.
+const EVERY_SECOND: Duration = Duration::from_secs(1);
 
 /// The engine's memory, as user space sees and grows it.
 #[derive(Debug)]
@@ -77,6 +79,42 @@ impl Memory {
         unsafe { AtomicU64::from_ptr(&raw mut (*self.state.at(0)).segments.value) }
     }
 
+    fn asked(&self) -> &AtomicU64 {
+        // SAFETY: as above.
+        unsafe { AtomicU64::from_ptr(&raw mut (*self.state.at(0)).memory_asked.value) }
+    }
+
+    /// By an attached process: asks the owner for memory.
+    pub(crate) fn ask(&self) {
+        self.asked().store(1, Ordering::Release);
+    }
+
+    /// By the owner: adds what an attached process has asked for, if nothing is free.
+    fn answer(&self) -> Result<()> {
+        if self.asked().load(Ordering::Acquire) != 0 {
+            self.asked().store(0, Ordering::Relaxed);
+            self.grow()?;
+        }
+        Ok(())
+    }
+
+    /// Holder of the sessions of user space of the owner, or of the one before.
+    pub(crate) fn owner(&self) -> u32 {
+        // SAFETY: only the address is computed.
+        self.gauge(|state| unsafe { &raw mut (*state).owner.value }) as u32
+    }
+
+    pub(crate) fn set_owner(&self, holder: u32) {
+        // SAFETY: an aligned u64 inside the mapping; only the owner writes it.
+        unsafe { (&raw mut (*self.state.at(0)).owner.value).write_volatile(holder.into()) };
+    }
+
+    /// Sessions that were ever opened: those behind them were not.
+    pub(crate) fn sessions_made(&self) -> u64 {
+        // SAFETY: only the address is computed.
+        self.gauge(|state| unsafe { &raw mut (*state).sessions_made.value })
+    }
+
     fn limit_word(&self) -> &AtomicU64 {
         // SAFETY: as above; programs only read it.
         unsafe { AtomicU64::from_ptr(&raw mut (*self.state.at(0)).segments_limit.value) }
@@ -106,7 +144,7 @@ impl Memory {
         unsafe { of(self.state.at(0)).read_volatile() }
     }
 
-    fn pages_taken(&self) -> u64 {
+    pub(crate) fn pages_taken(&self) -> u64 {
         // SAFETY: only the address is computed.
         self.gauge(|state| unsafe { &raw mut (*state).pages_taken.value })
     }
@@ -212,6 +250,65 @@ impl Memory {
     }
 }
 
+/// What the memory thread does, and when it is to do it again.
+struct Keeper {
+    memory: Arc<Memory>,
+    shrinker: Arc<Shrinker>,
+    holders: Holders,
+    idle: IdleMemory,
+    next_shrink: Instant,
+    next_second: Instant,
+    pause: Duration,
+    taken: u64,
+}
+
+impl Keeper {
+    fn round(&mut self) -> Result<()> {
+        self.memory.answer()?;
+        self.memory.ensure()?;
+        if self.memory.is_short() && Instant::now() >= self.next_shrink {
+            self.look_for_memory()?;
+        }
+        self.idle.look(&self.memory, &self.shrinker)?;
+        if Instant::now() >= self.next_second {
+            self.next_second = Instant::now() + EVERY_SECOND;
+            time::synchronize(&self.memory)?;
+            self.holders.close_abandoned(&self.memory)?;
+        }
+        Ok(())
+    }
+
+    fn look_for_memory(&mut self) -> Result<()> {
+        let found = self.shrinker.make_room(&self.memory);
+        self.pause = match found {
+            Ok(0) => (2 * self.pause).min(SHRINK_PERIOD_MAX),
+            _ => SHRINK_PERIOD,
+        };
+        self.next_shrink = Instant::now() + self.pause;
+        found.map(drop)
+    }
+
+    /// Until the next round.
+    fn period(&mut self) -> Duration {
+        let before = std::mem::replace(&mut self.taken, self.memory.pages_taken());
+        if self.taken == before {
+            PERIOD_AT_REST
+        } else {
+            PERIOD
+        }
+    }
+
+    fn run(&mut self, stopped: &AtomicBool) {
+        while !stopped.load(Ordering::Relaxed) {
+            if let Err(error) = self.round() {
+                tracing::error!(%error, "cannot keep up the memory; trying again in a second");
+                thread::park_timeout(Duration::from_secs(1));
+            }
+            thread::park_timeout(self.period());
+        }
+    }
+}
+
 /// Thread that keeps the reserve filled.
 #[derive(Debug)]
 pub(crate) struct Grower {
@@ -221,47 +318,26 @@ pub(crate) struct Grower {
 
 impl Grower {
     pub(crate) fn start(
-        memory: Arc<Memory>,
-        shrinker: Arc<Shrinker>,
-        mut idle: IdleMemory,
+        memory: &Arc<Memory>,
+        shrinker: &Arc<Shrinker>,
+        holders: Holders,
+        idle: IdleMemory,
     ) -> Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
+        let mut keeper = Keeper {
+            memory: Arc::clone(memory),
+            shrinker: Arc::clone(shrinker),
+            holders,
+            idle,
+            next_shrink: Instant::now(),
+            next_second: Instant::now() + EVERY_SECOND,
+            pause: SHRINK_PERIOD,
+            taken: 0,
+        };
         let thread = thread::Builder::new()
             .name("bpfdb-memory".into())
-            .spawn(move || {
-                let mut next_shrink = Instant::now();
-                let mut next_time = Instant::now() + TIME_PERIOD;
-                let mut pause = SHRINK_PERIOD;
-                let mut taken = 0;
-                while !stopped.load(Ordering::Relaxed) {
-                    let mut result = memory.ensure();
-                    if memory.is_short() && Instant::now() >= next_shrink {
-                        let found = result.and_then(|()| shrinker.make_room(&memory));
-                        pause = match found {
-                            Ok(0) => (2 * pause).min(SHRINK_PERIOD_MAX),
-                            _ => SHRINK_PERIOD,
-                        };
-                        result = found.map(drop);
-                        next_shrink = Instant::now() + pause;
-                    }
-                    result = result.and_then(|()| idle.look(&memory, &shrinker));
-                    if Instant::now() >= next_time {
-                        next_time = Instant::now() + TIME_PERIOD;
-                        result = result.and_then(|()| time::synchronize(&memory));
-                    }
-                    if let Err(error) = result {
-                        tracing::error!(%error, "cannot keep up the memory; trying again in a second");
-                        thread::park_timeout(Duration::from_secs(1));
-                    }
-                    let before = std::mem::replace(&mut taken, memory.pages_taken());
-                    thread::park_timeout(if taken == before {
-                        PERIOD_AT_REST
-                    } else {
-                        PERIOD
-                    });
-                }
-            })
+            .spawn(move || keeper.run(&stopped))
             .map_err(system("start the memory thread"))?;
         Ok(Self {
             stop,

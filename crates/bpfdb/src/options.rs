@@ -23,8 +23,8 @@ pub struct Options {
     pub memory_ahead: u64,
     /// Sessions of all kinds, connections included.
     pub max_sessions: u32,
-    /// Sessions of user space ([`crate::Session`]) at the same time: each has a
-    /// buffer of 300 KiB.
+    /// Sessions of user space ([`crate::Session`]) of one process at the same time: each
+    /// has a buffer of 300 KiB.
     pub user_sessions: u32,
     /// Locks of one transaction.
     pub max_locks: u32,
@@ -81,6 +81,7 @@ impl Options {
             locks_max: self.max_locks,
             idle_limit: u64::try_from(self.idle_limit.as_nanos()).unwrap_or(u64::MAX),
             port: u32::from(self.port),
+            user_sessions: self.user_sessions,
             ..Default::default()
         })
     }

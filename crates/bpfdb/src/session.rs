@@ -9,7 +9,6 @@ mod waiting;
 
 use std::ptr;
 use std::sync::atomic::{Ordering, fence};
-use std::thread;
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
@@ -319,9 +318,7 @@ impl Session {
             self.waited()?;
             let status = self.status(place);
             if status == Status::MemoryPending && attempt < PENDING_TRIES && patient {
-                if !self.engine.grow().unwrap_or(false) {
-                    thread::yield_now();
-                }
+                self.engine.await_memory();
                 continue;
             }
             return if status.is_error() {
@@ -545,7 +542,7 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         if self.owned
-            && let Err(error) = self.engine.inner.run_close.run(&[u64::from(self.index)])
+            && let Err(error) = self.engine.close_session(self.index)
         {
             tracing::error!(%error, session = self.index, "cannot close a session");
         }

@@ -4,11 +4,12 @@
 //! retired page may still be read by a program that found it before, so it is
 //! given back after a grace period, which only user space can wait for.
 
-use std::io;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::abi;
-use crate::error::{Result, system};
+use crate::error::Result;
+use crate::grace::Grace;
+use crate::mapped::Mapped;
 use crate::memory::Memory;
 use crate::program::{self, Program};
 use crate::usage::Usage;
@@ -25,16 +26,23 @@ pub(crate) struct Shrinker {
     merge: Program,
     release: Program,
     reclaim: Program,
+    slabs: Arc<Mapped<abi::bpfdb_slab>>,
+    grace: Grace,
     one_at_a_time: Mutex<()>,
 }
 
 impl Shrinker {
-    pub(crate) fn new(object: &libbpf_rs::Object) -> Result<Self> {
+    pub(crate) fn new(
+        object: &libbpf_rs::Object,
+        slabs: &Arc<Mapped<abi::bpfdb_slab>>,
+    ) -> Result<Self> {
         Ok(Self {
             sweep: program::find(object, "bpfdb_sweep")?,
             merge: program::find(object, "bpfdb_merge")?,
             release: program::find(object, "bpfdb_release")?,
             reclaim: program::find(object, "bpfdb_reclaim")?,
+            slabs: Arc::clone(slabs),
+            grace: Grace::new()?,
             one_at_a_time: Mutex::new(()),
         })
     }
@@ -85,13 +93,54 @@ impl Shrinker {
             .unwrap_or_else(PoisonError::into_inner);
         let mut freed = 0;
         for _ in 0..ROUNDS {
-            if self.over_all_pages(&self.merge, memory)? == 0 {
-                break;
+            self.over_all_pages(&self.merge, memory)?;
+            match self.release_retired(memory)? {
+                0 => break,
+                released => freed += released,
             }
-            wait_for_readers()?;
-            freed += self.over_all_pages(&self.release, memory)?;
         }
         Ok(freed)
+    }
+
+    /// Gives back the pages that an owner before retired and did not come to release.
+    pub(crate) fn take_over(&self, memory: &Memory) -> Result<()> {
+        let _guard = self
+            .one_at_a_time
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        self.release_retired(memory).map(drop)
+    }
+
+    /// Gives the retired pages back after a grace period; how many. Only those that were
+    /// retired before it begins: operators retire pages at any time.
+    fn release_retired(&self, memory: &Memory) -> Result<u64> {
+        let retired = self.retired(memory);
+        if retired.is_empty() {
+            return Ok(0);
+        }
+        self.grace.wait()?;
+        let mut released = 0;
+        for page in retired {
+            released += u64::from(self.release.run(&[page, 1])?);
+        }
+        Ok(released)
+    }
+
+    fn retired(&self, memory: &Memory) -> Vec<u64> {
+        let taken = memory.pages_taken().min(self.slabs.len() as u64);
+        (1..taken)
+            .filter(|&page| {
+                let slab = self.slabs.at(page as usize);
+                // SAFETY: at() points into the mapping, which lives as long as self.
+                let class = unsafe { (&raw const (*slab).class_).read_volatile() };
+                u32::from(class) == abi::BPFDB_PAGE_RETIRED
+            })
+            .collect()
+    }
+
+    /// For tests: waits as long as before a page is given back.
+    pub(crate) fn wait_for_readers(&self) -> Result<()> {
+        self.grace.wait()
     }
 
     fn over_all_pages(&self, program: &Program, memory: &Memory) -> Result<u64> {
@@ -102,14 +151,4 @@ impl Shrinker {
         }
         Ok(count)
     }
-}
-
-/// Waits until every program that runs now has ended: a grace period of RCU.
-fn wait_for_readers() -> Result<()> {
-    // SAFETY: membarrier takes no pointers.
-    let result = unsafe { libc::syscall(libc::SYS_membarrier, libc::MEMBARRIER_CMD_GLOBAL, 0, 0) };
-    if result < 0 {
-        return Err(system("wait for a grace period")(io::Error::last_os_error()));
-    }
-    Ok(())
 }

@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 use std::ptr;
-use std::thread;
 
 use super::operation::{Operation, Place};
 use super::{Entry, HEADER, Head, PENDING_TRIES, Session};
@@ -235,9 +234,7 @@ impl Session {
             // What SET did not take is gone, or gives way to the next.
             match outcome {
                 Err(Status::MemoryPending) if patient && attempt < PENDING_TRIES => {
-                    if !self.engine.grow().unwrap_or(false) {
-                        thread::yield_now();
-                    }
+                    self.engine.await_memory();
                 }
                 Err(status) => {
                     self.step(Step::new(abi::BPFDB_OP_LARGE_WRITE, &[]))?;

@@ -1,0 +1,112 @@
+//! Who holds a session, and the end of sessions whose holder is gone.
+//!
+//! A holder is told by the id of a map that lives exactly as long as it: the io buffers
+//! of a process for sessions of user space, the constants of an adopted object for those
+//! that its programs open. The kernel keeps a map as long as a program uses it, and a
+//! program until its last run has ended; so when the map is gone nobody works in these
+//! sessions, nor ever will. It gives ids in ascending order and begins again after 2^31.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::sync::Arc;
+
+use crate::abi;
+use crate::error::{Result, system};
+use crate::mapped::Mapped;
+use crate::memory::Memory;
+use crate::program::Program;
+
+/// The owner's look at the sessions of all.
+#[derive(Debug)]
+pub(crate) struct Holders {
+    sessions: Arc<Mapped<abi::bpfdb_session>>,
+    close: Program,
+    own: u32,
+}
+
+/// What is to be known of one session.
+struct Held {
+    holder: u32,
+    kind: u32,
+}
+
+impl Holders {
+    /// `own`: the holder of the owner's own sessions.
+    pub(crate) fn new(
+        sessions: &Arc<Mapped<abi::bpfdb_session>>,
+        close: Program,
+        own: u32,
+    ) -> Self {
+        Self {
+            sessions: Arc::clone(sessions),
+            close,
+            own,
+        }
+    }
+
+    /// Closes the sessions of programs that are gone, with their transactions.
+    pub(crate) fn close_abandoned(&self, memory: &Memory) -> Result<()> {
+        let mut known = BTreeMap::from([(0, false), (self.own, false)]);
+        for (index, held) in self.held(memory) {
+            let gone = match known.get(&held.holder) {
+                Some(&gone) => gone,
+                None => *known.entry(held.holder).or_insert(is_gone(held.holder)?),
+            };
+            if gone {
+                self.close(index, held.holder)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Closes what an owner that is gone has left behind, also if the kernel has not
+    /// taken its programs away yet: its own sessions, and those of a server.
+    pub(crate) fn close_orphans(&self, memory: &Memory) -> Result<()> {
+        let before = memory.owner();
+        for (index, held) in self.held(memory) {
+            if held.holder == before || held.kind == abi::BPFDB_SESSION_REDIS {
+                self.close(index, held.holder)?;
+            }
+        }
+        self.close_abandoned(memory)
+    }
+
+    fn close(&self, index: usize, holder: u32) -> Result<()> {
+        // Refused if it was closed, and perhaps opened again, meanwhile.
+        self.close.run(&[index as u64, holder.into()]).map(drop)
+    }
+
+    /// The sessions in use, but for those that the reaper closes anyway.
+    fn held(&self, memory: &Memory) -> impl Iterator<Item = (usize, Held)> + '_ {
+        let made = (memory.sessions_made() as usize).min(self.sessions.len());
+        (0..made).filter_map(|index| {
+            let session = self.sessions.at(index);
+            // SAFETY: at() points into the mapping, which lives as long as self.
+            let (in_use, holder, kind) = unsafe {
+                (
+                    (&raw const (*session).in_use).read_volatile(),
+                    (&raw const (*session).holder).read_volatile(),
+                    (&raw const (*session).kind).read_volatile().into(),
+                )
+            };
+            (in_use == 1).then_some((index, Held { holder, kind }))
+        })
+    }
+}
+
+fn is_gone(holder: u32) -> Result<bool> {
+    // SAFETY: takes no pointers.
+    let fd = unsafe { libbpf_sys::bpf_map_get_fd_by_id(holder) };
+    if fd >= 0 {
+        // SAFETY: a new descriptor, which nobody else has.
+        drop(unsafe { OwnedFd::from_raw_fd(fd) });
+        return Ok(false);
+    }
+    match -fd {
+        libc::ENOENT => Ok(true),
+        error => Err(system("look for the holder of a session")(
+            io::Error::from_raw_os_error(error),
+        )),
+    }
+}
