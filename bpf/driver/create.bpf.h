@@ -16,6 +16,7 @@ int bpfdb_create(void *ctx)
 	if (!page)
 		return no_memory();
 	directory_point(0, 0, page);
+	level_count(0, 1);
 	engine.abi_version = BPFDB_ABI_VERSION;
 	engine.initialized = 1;
 	return BPFDB_OK;

@@ -54,6 +54,13 @@ static __always_inline int key_prepare(struct bpfdb_session *s)
 	return BPFDB_OK;
 }
 
+/* The same as a subprogram, for transactions: their frames need the stack that the hash
+ * takes (512 bytes together). */
+__noinline int key_prepare_apart(struct bpfdb_session *s NONNULL)
+{
+	return key_prepare(s);
+}
+
 /*
  * Loads the home of a key, and nobody asks what is there: the processor fetches the
  * cache line while the caller does something else, like copying a value, and the
@@ -152,25 +159,31 @@ static __always_inline void txn_touch(struct bpfdb_session *s)
  */
 __noinline int record_insert(struct bpfdb_session *s NONNULL, u64 flags, u64 *address NONNULL)
 {
-	u64 key_slot = 0;
 	int status;
 
+	/* In the session, not here: all callers together have 512 bytes of stack. */
+	s->key_word = 0;
 	if (!key_is_inline(s->key_len)) {
-		key_slot = long_key_store(s);
-		if (!key_slot)
+		s->key_word = long_key_store(s);
+		if (!s->key_word)
 			return no_memory();
 	}
-	s->key_word = key_slot;
-	status = index_insert(s, flags, key_slot, address);
-	if (status != BPFDB_OK && key_slot)
-		bpfdb_slot_free(key_slot);
+	preempt_off();
+	status = index_insert(s, flags, s->key_word, address);
+	preempt_on();
+	if (status != BPFDB_OK && s->key_word)
+		bpfdb_slot_free(s->key_word);
 	return status;
 }
 
-/* What an operator has tried to make room: bits, and a number above them. */
-#define ROOM_SPLIT 1
-#define ROOM_VERSIONS 2
-#define ROOM_RECLAIM 4
+/* What an operator has tried to make room: whether it has looked at the page, how many
+ * splits it has made (BPFDB_SPLITS_MAX), whether it knows the snapshots, how often it has
+ * looked for memory. */
+#define ROOM_LOOKED 1
+#define ROOM_SPLIT 2
+#define ROOM_SPLITS (7 * ROOM_SPLIT)
+#define ROOM_VERSIONS 16
+#define ROOM_RECLAIM 32
 /* What an attempt takes and gives back again counts as found, without end: the slot of
  * a long key for which the index has no room. */
 #define ROOM_RECLAIMS_MAX 4
@@ -182,6 +195,33 @@ static __always_inline bool memory_look(void)
 	return bpfdb_memory_reclaim() || snapshots_revoke_old();
 }
 
+/* After so many splits and merges. INDEX_CROWDED, unless one is not over because somebody
+ * else is at it, or holds a latch. */
+static __always_inline int split_in_vain(u32 page)
+{
+	return page_is_changing(page) ? BPFDB_MEMORY_PENDING : BPFDB_INDEX_CROWDED;
+}
+
+/*
+ * Makes room in the index for the session's key, which page session->view_cell has not,
+ * or will not have for long. RETRY if there may be some now.
+ */
+static __always_inline int make_room_in_index(struct bpfdb_session *s)
+{
+	bool only_crowded = !(s->room_tried & ROOM_LOOKED);
+	int status;
+
+	s->room_tried |= ROOM_LOOKED;
+	if (!only_crowded && (s->room_tried & ROOM_SPLITS) >= BPFDB_SPLITS_MAX * ROOM_SPLIT)
+		return split_in_vain(s->view_cell);
+	if (neighbourhood_agrees(s->view_cell, s->hash))
+		return BPFDB_INDEX_CROWDED;
+	status = bpfdb_split(s->view_cell);
+	if (status == BPFDB_OK || (status == RETRY && merge_take_up(s->view_cell)))
+		s->room_tried += ROOM_SPLIT;
+	return status == BPFDB_OK || only_crowded ? RETRY : status;
+}
+
 /*
  * What an operator does about the outcome of an attempt before it tries again:
  * makes room in the index, or looks for memory. RETRY if that helped. It stands
@@ -189,16 +229,8 @@ static __always_inline bool memory_look(void)
  */
 static __always_inline int make_room(struct bpfdb_session *s, int status)
 {
-	if (status == NEED_SPLIT) {
-		bool only_crowded = !(s->room_tried & ROOM_SPLIT);
-
-		s->room_tried |= ROOM_SPLIT;
-		status = bpfdb_split(s->view_cell);
-		if (status == RETRY)
-			merge_take_up(s->view_cell);
-		if (status == BPFDB_OK || only_crowded)
-			status = RETRY;
-	}
+	if (status == NEED_SPLIT)
+		status = make_room_in_index(s);
 	if (status == NEED_VERSIONS) {
 		s->room_tried |= ROOM_VERSIONS;
 		status = versions_room(s);

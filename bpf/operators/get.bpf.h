@@ -103,7 +103,7 @@ static __always_inline int get_begin(struct bpfdb_session *s)
 {
 	int status = txn_ready(s);
 
-	return status == BPFDB_OK ? key_prepare(s) : status;
+	return status == BPFDB_OK ? key_prepare_apart(s) : status;
 }
 
 /*

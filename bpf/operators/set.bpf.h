@@ -466,7 +466,7 @@ static __always_inline int write_in_state(struct bpfdb_session *s)
 		return status;
 	if (s->state == BPFDB_TXN_READ)
 		return BPFDB_READ_ONLY;
-	status = key_prepare(s);
+	status = key_prepare_apart(s);
 	return status == BPFDB_OK ? set_in_transaction(s) : status;
 }
 

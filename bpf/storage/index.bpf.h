@@ -75,17 +75,25 @@ static __always_inline u64 cell_hash(const struct bpfdb_cell *cell)
 	return key_is_inline(len) ? hash_inline_key(cell->key[0], cell->key[1], len) : cell->key[1];
 }
 
-/* Does the slot at `address` hold the session's key? */
-__noinline int bpfdb_long_key_equal(struct bpfdb_session *s NONNULL, u64 address)
+/* Does the slot at `address` hold the session's key? Static: it is called in latched
+ * sections too. Not inlined: it is called in loops over cells. */
+static __noinline int long_key_equal(struct bpfdb_session *s, u64 address)
 {
 	u64 *slot = bpfdb_at(address);
+	u32 words = (s->key_len + 7) / 8;
 
 	if (!slot)
 		return 0;
-	for (u32 i = 0; i < BPFDB_KEY_MAX / 8; i++) {
-		if (i * 8 >= s->key_len)
+	repeat(i, BPFDB_KEY_MAX / 8)
+	{
+		/* Bounded here for the verifier, which forgets what the loop says. */
+		u64 word = i;
+
+		OPAQUE(word);
+		word %= BPFDB_KEY_MAX / 8;
+		if (i >= words)
 			break;
-		if (LOAD(slot[i]) != s->key[i])
+		if (LOAD(slot[word]) != s->key[word])
 			return 0;
 	}
 	return 1;
@@ -185,6 +193,9 @@ static __always_inline int bucket_find(u64 hash, struct bucket *b)
 	page = LOAD(*entry);
 	level = page >> 24;
 	page &= 0xffffff;
+	/* The depth has grown since: the page may be that of the other half. */
+	if (unlikely(level > depth))
+		return RETRY;
 	b->index = home_of(hash);
 	b->page = page;
 	b->level = level;
@@ -212,7 +223,7 @@ static __always_inline bool cell_has_key(struct bpfdb_session *s, const struct b
 		return false;
 	if (key_is_inline(len))
 		return LOAD(cell->key[0]) == s->key[0] && LOAD(cell->key[1]) == s->key[1];
-	return LOAD(cell->key[1]) == s->hash && bpfdb_long_key_equal(s, LOAD(cell->key[0]));
+	return LOAD(cell->key[1]) == s->hash && long_key_equal(s, LOAD(cell->key[0]));
 }
 
 /* Is this the cell of the record that a lock names? */
@@ -338,6 +349,7 @@ static __always_inline bool page_is_crowded(u32 page)
  * owner or readers) in its header from its first visible moment. OK: *address
  * is the cell; from then on it may be moved, unless it is latched. RETRY: somebody inserted it, or a latch was taken. NEED_SPLIT:
  * there is no room near the key's home in page session->view_cell, or little.
+ * A latched section: the caller has preemption off.
  */
 static __always_inline int index_insert(struct bpfdb_session *s, u64 flags, u64 key_slot,
 					u64 *address)
@@ -375,9 +387,12 @@ static __always_inline int index_insert(struct bpfdb_session *s, u64 flags, u64 
 	STORE(cell->header, header_next(header, BPFDB_CELL_USED | flags));
 	/* Atomic: a record that is inserted PENDING must be found by every snapshot
 	 * that begins after the clock is read for it (case 2a of commit.bpf.h). */
-	(void)SWAP(&home_cell->home, home_next(home_cell, (u32)b.home | 1u << offset, b.level));
-	page_count(b.page, 1);
-	*address = cell_address(b.page, b.index + offset);
+	b.home = LOAD(home_cell->home);
+	(void)SWAP(&home_cell->home,
+		   home_next(home_cell, (u32)b.home | 1u << offset, home_level(b.home)));
+	/* Read again, both of them: less is kept on the stack, which is short. */
+	page_count(s->view_cell, 1);
+	*address = cell_address(s->view_cell, home_of(s->hash) + offset);
 	return BPFDB_OK;
 }
 

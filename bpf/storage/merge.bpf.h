@@ -15,6 +15,10 @@
  * Between the two stores Q's keys are in both pages, but reached through Q only,
  * where their cells are latched.
  *
+ * If a bucket has no room in P, because others took it since the merge was begun, the
+ * merge is undone: the buckets that had moved are split again (bucket_move), and the
+ * links are cut. Their levels say which are where, as in a split (split.bpf.h).
+ *
  * When all buckets have moved the directory is changed, and Q is RETIRED: nobody
  * finds it any more, but programs that found it before may still read it. User
  * space waits for them (a grace period of RCU, under which all programs run that
@@ -27,64 +31,104 @@
  * would split them again. */
 #define MERGE_FILL (BPFDB_CELLS_PER_PAGE / 4)
 
-/* Both homes are latched. True if the bucket is in P now and the latches are
- * released. */
-static __always_inline bool bucket_merge_latched(void *to, void *from, u32 index, u32 level)
+/* Both homes are latched. DONE: the bucket is in P now and the latches are released. */
+static __always_inline int bucket_merge_latched(void *to, void *from, u32 index, u32 level)
 {
 	struct bpfdb_cell *home_to = cell_in(to, index), *home_from = cell_in(from, index);
 	u32 bitmap = LOAD(home_from->home), taken = 0;
 
 	if (!cells_latch(from, index, bitmap))
-		return false;
+		return MOVE_LATER;
 	if (!cells_copy(from, to, index, bitmap, &taken)) {
 		cells_release(to, index, taken, true);
 		cells_release(from, index, bitmap, false);
-		return false;
+		return MOVE_NO_ROOM;
 	}
 	home_publish(home_to, (u32)LOAD(home_to->home) | taken, level - 1);
 	home_publish(home_from, 0, level - 1);
 	cells_release(from, index, bitmap, true);
 	cells_release(to, index, taken, false);
-	return true;
+	return MOVE_DONE;
 }
 
-/* Merges one bucket of Q (`from`) into P (`to`). 0: try again later. */
+/* Latches both homes, if they can be had, and merges the bucket: *moved cells. */
+static __always_inline int bucket_merge_both(void *to, void *from, u32 index, u32 level, u32 *moved)
+{
+	struct bpfdb_cell *home_to = cell_in(to, index), *home_from = cell_in(from, index);
+	int done = MOVE_LATER;
+	u32 bitmap;
+
+	if (!home_latch(home_from))
+		return MOVE_LATER;
+	if (home_latch(home_to)) {
+		bitmap = LOAD(home_from->home);
+		done = bucket_merge_latched(to, from, index, level);
+		if (done == MOVE_DONE) {
+			*moved = __builtin_popcount(bitmap);
+			return done;
+		}
+		home_unlatch(home_to);
+	}
+	home_unlatch(home_from);
+	return done;
+}
+
+/* Merges one bucket of Q (`from`) into P (`to`): MOVE_. */
 __noinline int bucket_merge(u32 to_page, u32 from_page, u32 index, u32 level)
 {
 	void *to = page_memory(to_page), *from = page_memory(from_page);
-	u32 moved;
+	u32 moved = 0;
+	int done;
 
 	if (!to || !from)
-		return 0;
+		return MOVE_LATER;
 	if (home_level(LOAD(cell_in(from, index)->home)) != level)
-		return 1;
-	if (!home_latch(cell_in(from, index)))
-		return 0;
-	if (!home_latch(cell_in(to, index))) {
-		home_unlatch(cell_in(from, index));
-		return 0;
-	}
-	moved = __builtin_popcount((u32)LOAD(cell_in(from, index)->home));
-	if (!bucket_merge_latched(to, from, index, level)) {
-		home_unlatch(cell_in(to, index));
-		home_unlatch(cell_in(from, index));
-		return 0;
-	}
+		return MOVE_DONE;
+	preempt_off();
+	done = bucket_merge_both(to, from, index, level, &moved);
+	preempt_on();
 	page_count(to_page, moved);
 	page_count(from_page, -(s64)moved);
-	return 1;
+	return done;
 }
 
 struct merge {
 	u32 to, from, level;
 	u32 left_behind;
+	u32 no_room; /* of these */
 };
 
 static long merge_bucket(u64 index, struct merge *merge)
 {
-	if (!bucket_merge(merge->to, merge->from, index, merge->level))
+	int done = bucket_merge(merge->to, merge->from, index, merge->level);
+
+	merge->left_behind += done != MOVE_DONE;
+	merge->no_room += done == MOVE_NO_ROOM;
+	return 0;
+}
+
+/* The other way round: Q gets its half of the bucket again. */
+static long merge_bucket_back(u64 index, struct merge *merge)
+{
+	void *to = page_memory(merge->to);
+
+	if (!to || home_level(LOAD(cell_in(to, index)->home)) == merge->level)
+		return 0;
+	if (bucket_move(merge->to, merge->from, index, merge->level - 1) != MOVE_DONE)
 		merge->left_behind++;
 	return 0;
+}
+
+/* The merge has not been, if all buckets can come back. */
+static __always_inline void merge_undo(struct merge *merge, struct bpfdb_slab *to,
+				       struct bpfdb_slab *from)
+{
+	merge->left_behind = LOAD(engine.zero);
+	bpf_loop(BPFDB_CELLS_PER_PAGE, merge_bucket_back, merge, 0);
+	if (merge->left_behind)
+		return;
+	STORE(from->next, 0);
+	STORE(to->next, 0);
 }
 
 /* All of Q is in P: the directory forgets Q. */
@@ -94,6 +138,9 @@ static __always_inline bool merge_finish(struct merge *merge, struct bpfdb_slab 
 	if (CAS(&engine.directory_latch.value, 0, 1))
 		return false;
 	directory_point(to->prefix, merge->level - 1, merge->to);
+	level_count(merge->level, -2);
+	level_count(merge->level - 1, 1);
+	directory_halve();
 	STORE(to->level, (u8)(merge->level - 1));
 	STORE(to->next, 0);
 	STORE(from->class_, BPFDB_PAGE_RETIRED);
@@ -135,7 +182,12 @@ static __always_inline bool merge_held(u32 to_page, u32 from_page, struct bpfdb_
 	 * split before this is over. */
 	STORE(from->next, to_page);
 	STORE(to->next, to_page);
+	merge.no_room = LOAD(engine.zero);
 	bpf_loop(BPFDB_CELLS_PER_PAGE, merge_bucket, &merge, 0);
+	if (merge.no_room) {
+		merge_undo(&merge, to, from);
+		return false;
+	}
 	return !merge.left_behind && merge_finish(&merge, to, from);
 }
 
@@ -167,14 +219,16 @@ __noinline int page_merge(u32 page)
 
 /* Goes on with an unfinished merge that `page` is part of, if there is one: until
  * it is over the page cannot be split, and the merges that user space orders
- * when memory is short may have stopped. */
-static __always_inline void merge_take_up(u32 page)
+ * when memory is short may have stopped. False if there is none. */
+static __always_inline bool merge_take_up(u32 page)
 {
 	struct bpfdb_slab *slab = slab_of_page(page);
 	u32 to = slab ? LOAD(slab->next) : 0;
 
-	if (to && LOAD(slab->class_) == BPFDB_PAGE_INDEX)
-		page_merge(to);
+	if (!to || LOAD(slab->class_) != BPFDB_PAGE_INDEX)
+		return false;
+	page_merge(to);
+	return true;
 }
 
 /* After the grace period. 1 if the page was retired and is free now. */

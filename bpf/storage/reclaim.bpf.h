@@ -11,7 +11,6 @@
 struct reclaim {
 	u32 class;
 	u32 found;
-	u32 first, last; /* slabs in use, to be put back as one chain */
 };
 
 static __always_inline bool slab_claim_empty(struct bpfdb_slab *slab, u32 class)
@@ -22,49 +21,68 @@ static __always_inline bool slab_claim_empty(struct bpfdb_slab *slab, u32 class)
 	       CAS(&slab->word, word, slab_word(BPFDB_SLAB_NONE, 0, word)) == word;
 }
 
-static long reclaim_slab(u64 i, struct reclaim *r)
+/*
+ * Puts a slab that was taken from a list into another one, `listed` set all the while.
+ * One without free slots is left out, as by an allocation, unless one was freed since.
+ */
+static __always_inline void slab_list_again(u64 *list, u32 page, struct bpfdb_slab *slab)
 {
-	u32 page;
-	struct bpfdb_slab *slab;
-
-	if (r->class >= BPFDB_CLASSES)
-		return 1;
-	/* `listed` stays set: nobody else lists it, before or after. */
-	page = list_pop(&class_at(r->class)->partial);
-	slab = page ? slab_of_page(page) : NULL;
-	if (!slab)
-		return 1;
-	if (slab_claim_empty(slab, r->class)) {
-		ADD(&class_at(r->class)->slabs, -1);
-		COUNT(pages_reclaimed);
-		page_give_back(page);
-		r->found++;
-		return 0;
-	}
-	/* Still in use. If it has free slots it stays listed, through us. */
 	if (!slab_free_slots(LOAD(slab->word))) {
 		(void)SWAP(&slab->listed, 0);
 		if (!slab_free_slots(LOAD(slab->word)) || CAS(&slab->listed, 0, 1))
-			return 0;
-	}
-	STORE(slab->next, r->first);
-	r->first = page;
-	if (!r->last)
-		r->last = page;
-	return 0;
-}
-
-static __always_inline void list_push_chain(u64 *list, u32 first, struct bpfdb_slab *last)
-{
-	repeat(i, BPFDB_READ_TRIES)
-	{
-		u64 head = LOAD(*list);
-
-		STORE(last->next, (u32)head);
-		if (CAS(list, head, ((head & ~(LIST_TAG - 1)) + LIST_TAG) | first) == head)
 			return;
 	}
-	COUNT(memory_lost);
+	if (!list_push(list, page, slab))
+		STORE(slab->listed, 0); /* the next free of a slot lists it */
+}
+
+/* Looks at the next slab. False if there is none. */
+static __always_inline bool slab_look(struct reclaim *r)
+{
+	struct bpfdb_class *class = class_at(r->class);
+	/* `listed` stays set: nobody else lists it, before or after. */
+	u32 page = list_pop(&class->partial);
+	struct bpfdb_slab *slab = page ? slab_of_page(page) : NULL;
+
+	if (!slab)
+		return false;
+	if (slab_claim_empty(slab, r->class)) {
+		ADD(&class->slabs, -1);
+		COUNT(pages_reclaimed);
+		page_give_back(page);
+		r->found++;
+		return true;
+	}
+	slab_list_again(&class->looked_at, page, slab);
+	return true;
+}
+
+static long reclaim_slab(u64 i, struct reclaim *r)
+{
+	bool more;
+
+	if (r->class >= BPFDB_CLASSES)
+		return 1;
+	preempt_off();
+	more = slab_look(r);
+	preempt_on();
+	return !more;
+}
+
+/* Puts back what was looked at. */
+static long return_slab(u64 i, struct reclaim *r)
+{
+	struct bpfdb_class *class = class_at(r->class);
+	struct bpfdb_slab *slab;
+	u32 page;
+
+	preempt_off();
+	page = list_pop(&class->looked_at);
+	slab = page ? slab_of_page(page) : NULL;
+	if (slab)
+		slab_list_again(&class->partial, page, slab);
+	preempt_on();
+	return !slab;
 }
 
 /* The spares of a class go back to their slabs. How many. */
@@ -85,16 +103,16 @@ __noinline int spares_release(u32 class)
 /*
  * Looks through up to `depth` slabs of `class` that have free slots, and gives
  * back the pages of those that nobody uses. Returns how many.
+ *
+ * Others allocate meanwhile: what was looked at is in a list of its own, where they
+ * look too, and only one slab at a time is in neither, with preemption off.
  */
 __noinline int reclaim_from_class(u32 class, u32 depth)
 {
 	struct reclaim r = {.class = class};
-	struct bpfdb_slab *last;
 
 	bpf_loop(depth, reclaim_slab, &r, 0);
-	last = r.last ? slab_of_page(r.last) : NULL;
-	if (last)
-		list_push_chain(&class_at(class)->partial, r.first, last);
+	bpf_loop(depth, return_slab, &r, 0);
 	return r.found;
 }
 

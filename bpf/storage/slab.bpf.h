@@ -200,8 +200,12 @@ static __always_inline void slab_list(u32 page, struct bpfdb_slab *slab)
 static __always_inline u32 slab_unlist(struct bpfdb_class *class)
 {
 	u32 page = list_pop(&class->partial);
-	struct bpfdb_slab *slab = page ? slab_of_page(page) : NULL;
+	struct bpfdb_slab *slab;
 
+	/* A reclaim is under way. */
+	if (!page)
+		page = list_pop(&class->looked_at);
+	slab = page ? slab_of_page(page) : NULL;
 	if (!slab)
 		return 0;
 	/* Before its word is looked at: a slot freed from now on lists it anew. */

@@ -121,3 +121,106 @@ TEST(bits_are_balanced)
 	}
 	return 0;
 }
+
+/* ---- Chosen keys -------------------------------------------------------------- */
+
+#define FLIP (1ULL << 63)
+#define FLIP_NEXT (1ULL << 63 | 1ULL << 31)
+
+/* Pairs of 16-byte keys that a product with any constant cannot tell apart. How many have
+ * the same `bits` of their hashes. */
+__noinline u32 pairs_that_meet(u64 bits)
+{
+	u32 meet = 0;
+
+	repeat(n, 2048)
+	{
+		u64 a = n * 0x9e3779b97f4a7c15ULL, b = n;
+		u64 difference =
+			hash_inline_key(a, b, 16) ^ hash_inline_key(a ^ FLIP, b ^ FLIP_NEXT, 16);
+
+		meet += !(difference & bits);
+	}
+	return meet;
+}
+
+TEST(chosen_short_keys_do_not_meet)
+{
+	EXPECT(!pairs_that_meet(~0ULL));
+	/* Home and the lowest six page bits: 1 of 65,536 would. */
+	EXPECT(pairs_that_meet(0xffff) < 4);
+	/* Home: 2 of 2,048 would. */
+	EXPECT(pairs_that_meet(BPFDB_CELLS_PER_PAGE - 1) < 20);
+	return 0;
+}
+
+/* The key of 56 bytes with those flips that `choice` says. */
+__noinline u64 chosen_hash(struct bpfdb_session *s NONNULL, u32 choice)
+{
+	key_long(s, 12345, 56);
+	for (u32 i = 0; i < 6; i++) {
+		if (!(choice >> i & 1))
+			continue;
+		s->key[i] ^= FLIP;
+		s->key[i + 1] ^= FLIP_NEXT;
+	}
+	return key_hash(s);
+}
+
+/* How many of the choices before have the same `bits` of the hash as this one. */
+__noinline u32 choices_that_meet(struct bpfdb_session *s NONNULL, u32 choice, u64 bits)
+{
+	u64 hash = chosen_hash(s, choice);
+	u32 meet = 0;
+
+	repeat(i, 64)
+	{
+		if (i >= choice)
+			break;
+		meet += !((chosen_hash(s, i) ^ hash) & bits);
+	}
+	return meet;
+}
+
+TEST(chosen_long_keys_do_not_meet)
+{
+	struct bpfdb_session *s = test_session();
+	u32 meet = 0, at_home = 0;
+
+	EXPECT(s);
+	repeat(choice, 64)
+	{
+		meet += choices_that_meet(s, choice, ~0ULL);
+		at_home += choices_that_meet(s, choice, BPFDB_CELLS_PER_PAGE - 1);
+	}
+	/* Of 2,016 pairs. */
+	EXPECT(!meet && at_home < 20);
+	bpfdb_session_close(s);
+	return 0;
+}
+
+/* ---- For crates/bpfdb/tests/hash.rs -------------------------------------------- */
+
+/* ctx: secrets are the numbers from this one on, each times an odd constant. */
+SEC("raw_tp")
+int known_secrets(struct bpf_raw_tracepoint_args *ctx)
+{
+	u64 first = ctx->args[0], *words = (u64 *)&engine.hash;
+
+	for (u32 i = 0; i < sizeof(engine.hash) / 8; i++)
+		words[i] = (first + i) * 0x9e3779b97f4a7c15ULL;
+	engine.hash.finish[0] |= 1;
+	engine.hash.finish[1] |= 1;
+	return 0;
+}
+
+/* ctx: session, number, length, shift. Its key is that of key_long(). */
+SEC("raw_tp")
+int known_hash(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct bpfdb_session *s = bpfdb_session(ctx->args[0]);
+
+	if (!s || key_long(s, ctx->args[1], ctx->args[2]) != BPFDB_OK)
+		return 0;
+	return key_hash(s) >> (ctx->args[3] & 63);
+}

@@ -130,10 +130,14 @@ TEST(the_directory_is_whole)
  * then named a page for hashes that it no longer answered for.) */
 TEST(a_page_is_split_only_when_the_directory_names_it)
 {
+	struct bpfdb_session *s = test_session();
 	u32 slot = 0, page, *entry = bpf_map_lookup_elem(&directory, &slot);
 	struct bpfdb_slab *lower, *upper;
 
-	EXPECT(entry);
+	EXPECT(entry && s);
+	/* Enough for two splits of each page. */
+	repeat(i, MANY) EXPECT(set_number(s, 4000000 + i, i) == BPFDB_OK);
+	bpfdb_session_close(s);
 	page = *entry & 0xffffff;
 	lower = slab_of_page(page);
 	EXPECT(lower);

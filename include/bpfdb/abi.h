@@ -274,7 +274,7 @@ struct bpfdb_session {
 	__u32 room_tried; /* what this operator tried to make room: see make_room() */
 
 	/* For continuation-passing style: programs to run after the operator,
-	 * by outcome; and room for the application. */
+	 * by outcome. */
 	__u32 on_found;
 	__u32 on_not_found;
 	__u32 on_ok;
@@ -283,18 +283,19 @@ struct bpfdb_session {
 	 * taken. See bpf/txn/expiry.bpf.h. */
 	__u64 time;
 	__u64 building; /* address of the large value that a SET is to take; 0: none */
+
+	struct bpfdb_lock locks[BPFDB_LOCKS_INLINE];
+	__u64 app[8]; /* room for the application */
+	__u64 lock_blocks[BPFDB_LOCK_BLOCK_ENTRIES];
+	/* The key, zero-padded to a multiple of 8 by the front end. */
+	__u64 key[BPFDB_KEY_MAX / 8 + 2];
+
+	/* Seldom used. */
 	__u64 begun;    /* when the snapshot was taken, CLOCK_MONOTONIC, to 10 ms */
 	__u64 spare_aux; /* address of an aux block for the next record that needs one; 0: none */
 	__u64 room_cell; /* address of the record whose version array is in the way */
 	__u32 holder; /* who opened it, as in struct bpfdb_config */
 	__u32 next_free; /* the next free session + 1; 0: this is the last one */
-	__u64 pad[4];
-	__u64 app[8];
-
-	struct bpfdb_lock locks[BPFDB_LOCKS_INLINE];
-	__u64 lock_blocks[BPFDB_LOCK_BLOCK_ENTRIES];
-	/* The key, zero-padded to a multiple of 8 by the front end. */
-	__u64 key[BPFDB_KEY_MAX / 8 + 2];
 } BPFDB_LINES;
 
 #define BPFDB_BEGINS_LINE(type, member)                                                            \
@@ -413,6 +414,7 @@ struct bpfdb_snapshots {
 struct bpfdb_class {
 	__u64 partial; /* list of slabs with free slots: slab | tag (upper 32 bits) */
 	__u64 slabs;   /* slabs that belong to this class */
+	__u64 looked_at; /* as partial: those of them that a reclaim has looked at */
 	/* Slab that a processor allocates from; written when it opens another one. */
 	__u32 open[BPFDB_ALLOC_SHARDS] BPFDB_LINES;
 } BPFDB_LINES;
@@ -422,17 +424,30 @@ struct bpfdb_spares {
 	__u64 slots[BPFDB_CLASS_ENTRIES];
 } BPFDB_LINES;
 
+/*
+ * What the hash of keys is drawn by: bpf/storage/hash.bpf.h. Random, never shown,
+ * the same as long as the engine is. What keys of BPFDB_INLINE_MAX bytes need is in
+ * the first two lines.
+ */
+struct bpfdb_hash_secrets {
+	__u64 start[2];
+	__u64 length[2];
+	__u64 finish[2]; /* odd */
+	/* Two words for each 8 bytes of the key; the second sum begins two further. */
+	__u64 words[2 * (BPFDB_KEY_MAX / 8 + 1)];
+};
+
 /* Begins a page: the map is one that user space maps. */
 struct bpfdb_engine {
 	/* One line that every operator reads, and nobody writes. */
 	__u32 abi_version;
 	__u32 initialized;
 	__u64 zero; /* always 0, unknown to the verifier */
-	__u64 hash_seed[2];
 	struct bpfdb_line clock;      /* epoch clock: see bpf/txn/clock.bpf.h */
 	struct bpfdb_line now; /* coarse time, written by the maintenance timer */
 	struct bpfdb_snapshots snapshots;
 	struct bpfdb_line segments;   /* segments added so far (user space writes) */
+	struct bpfdb_hash_secrets hash;
 	struct bpfdb_line segments_limit; /* memory limit: user space writes it at any time */
 	struct bpfdb_line pages_taken;       /* pages cut off the segments so far */
 	struct bpfdb_line pages_free; /* list of returned pages: page | tag */
@@ -441,6 +456,8 @@ struct bpfdb_engine {
 	struct bpfdb_line garbage;    /* cells that the sweeper must visit */
 	struct bpfdb_line directory_depth; /* bits of the hash that it goes by */
 	struct bpfdb_line directory_latch;
+	/* Pages that the directory names, by their level; under its latch. */
+	__u64 level_pages[BPFDB_LEVEL_ENTRIES];
 	struct bpfdb_line index_pages;
 	struct bpfdb_line sweep_cursor;
 	struct bpfdb_line sessions_free; /* list of closed sessions: session + 1 | tag */
@@ -471,6 +488,18 @@ BPFDB_BEGINS_LINE(struct bpfdb_engine, expiring);
 BPFDB_BEGINS_LINE(struct bpfdb_engine, classes);
 BPFDB_BEGINS_LINE(struct bpfdb_engine, spares);
 BPFDB_BEGINS_LINE(struct bpfdb_class, open);
+
+/*
+ * A load waits for a store before it whose address has the same lowest 12 bits, until
+ * that store has retired: in an operator, behind the cache miss of the last one. Sessions
+ * lie at multiples of 512 bytes, and of these 8 lines the operators store to 0 to 4 and 7
+ * (the first lock; the key). So the secrets, which every operator loads, are in the others.
+ */
+_Static_assert(__builtin_offsetof(struct bpfdb_engine, hash) % 512 == 5 * BPFDB_LINE_SIZE &&
+		       sizeof(struct bpfdb_session) % 512 == 0 &&
+		       __builtin_offsetof(struct bpfdb_session, locks) % 512 == 4 * BPFDB_LINE_SIZE &&
+		       __builtin_offsetof(struct bpfdb_session, key) % 512 == 7 * BPFDB_LINE_SIZE,
+	       "the secrets of the hash do not alias what operators store");
 
 /* Redis commands that the kernel answers, by which it counts them; by the alphabet. */
 enum bpfdb_command {

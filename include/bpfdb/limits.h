@@ -47,8 +47,19 @@
 #define BPFDB_NEIGHBOURHOOD 32
 /* Occupied cells at which a page is split, in 1/1024 of the page. */
 #define BPFDB_SPLIT_FILL 820
+/* Cells that a page must have to be split: with fewer, a full neighbourhood is no
+ * chance (less than once in 10^13 pages), its keys were chosen. */
+#define BPFDB_SPLIT_CELLS_MIN (BPFDB_CELLS_PER_PAGE / 8)
+/* The half with fewer of them gets one of so many: so a page is never made for fewer
+ * than 32 records, and whoever knows the secrets of the hash gains at most that. */
+#define BPFDB_SPLIT_SHARE 4
+/* Splits of one request. One makes room, unless all keys of a neighbourhood agree in
+ * the bit that it goes by. */
+#define BPFDB_SPLITS_MAX 4
 /* Most directory bits: 2^22 index pages would hold 4 G cells. */
 #define BPFDB_DIRECTORY_BITS_MAX 22
+/* Entries of the table of levels: a power of two, so that a mask bounds it. */
+#define BPFDB_LEVEL_ENTRIES 32
 
 /* Size classes: 32, 48, 64, ... 128, 160, 192, 224, 256, ... 4096, and the 15th,
  * 14th, ... 2nd part of a page, and all of it; bpf/storage/slab.bpf.h. */
@@ -106,6 +117,9 @@ _Static_assert(BPFDB_LARGE_PART % BPFDB_PAGE_SIZE == 0, "a part is whole pieces"
 _Static_assert(BPFDB_SEGMENT_PAD >= BPFDB_PAGE_SIZE, "page-sized access at any offset");
 _Static_assert(BPFDB_CELLS_PER_PAGE == 1 << BPFDB_CELL_BITS, "the home is ten bits of the hash");
 _Static_assert(BPFDB_NEIGHBOURHOOD == 32, "the neighbourhood bitmap has 32 bits");
+_Static_assert(BPFDB_DIRECTORY_BITS_MAX < BPFDB_LEVEL_ENTRIES, "each level has an entry");
+_Static_assert(BPFDB_SPLIT_CELLS_MIN > BPFDB_NEIGHBOURHOOD, "one home never makes a split");
+_Static_assert(BPFDB_SPLITS_MAX <= 7, "an operator counts them in three bits");
 _Static_assert(BPFDB_LOCKS_MAX <= (1 << 10), "lock index field of a cell is 10 bits");
 _Static_assert(BPFDB_SESSIONS_MAX <= (1 << 16), "session field of a cell is 16 bits");
 _Static_assert(BPFDB_VERSIONS_MAX <= 8, "a version array fits the aux block");

@@ -42,12 +42,14 @@
 	X(NO_SESSION, 32, "no free session", "close sessions or raise the session limit")          \
 	X(SCAN_IN_TRANSACTION, 33,                                                                 \
 	  "a scan in a read-write transaction takes no lock on keys that others may add",          \
-	  "scan in a read-only transaction (BEGIN READ ONLY), or without one")          \
+	  "scan in a read-only transaction (BEGIN READ ONLY), or without one")                    \
 	X(SNAPSHOT_TOO_OLD, 34, "the snapshot was too old, and ended for a writer or for memory",  \
-	  "run the read-only transaction again, or raise the maximum age of snapshots")
+	  "run the read-only transaction again, or raise the maximum age of snapshots")      \
+	X(INDEX_CROWDED, 35, "too many keys that the index cannot tell apart are near this one",   \
+	  "use other keys; report it if these were not chosen for that")
 
 #define BPFDB_STATUS_ENUM(name, value, text, action) BPFDB_##name = value,
-enum bpfdb_status { BPFDB_STATUS_LIST(BPFDB_STATUS_ENUM) BPFDB_STATUS_COUNT = 35 };
+enum bpfdb_status { BPFDB_STATUS_LIST(BPFDB_STATUS_ENUM) BPFDB_STATUS_COUNT = 36 };
 
 /* Errors are the outcomes from here on. */
 #define BPFDB_FIRST_ERROR 16

@@ -443,17 +443,21 @@ pub fn open_object(bytes: &[u8], name: &str) -> Result<OpenObject> {
         .map_err(bpf(format!("open the BPF object {name}")))
 }
 
-/// Seeds the hash function, so that nobody can aim keys at one index page.
+/// Draws the secrets of the hash function, so that nobody can aim keys at one place
+/// of the index.
 fn seed(memory: &Memory) -> Result<()> {
-    let mut bytes = [0; 16];
+    let mut words = [0u8; size_of::<abi::bpfdb_hash_secrets>()];
     File::open("/dev/urandom")
-        .and_then(|mut random| random.read_exact(&mut bytes))
+        .and_then(|mut random| random.read_exact(&mut words))
         .map_err(system("read random numbers"))?;
-    let word = |at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+    // SAFETY: words only, for which every pattern of bits is a value.
+    let mut secrets: abi::bpfdb_hash_secrets = unsafe { std::mem::transmute(words) };
+    // Odd, so that multiplying by them loses nothing.
+    secrets.finish.iter_mut().for_each(|word| *word |= 1);
     let state = memory.state_pointer();
 
     // SAFETY: the mapping lives as long as memory; no program runs yet.
-    unsafe { (&raw mut (*state).hash_seed).write_volatile([word(0), word(8)]) };
+    unsafe { (&raw mut (*state).hash).write_volatile(secrets) };
     Ok(())
 }
 
