@@ -106,9 +106,11 @@ struct socket_data {
 	u32 client_first; /* sequence number of the first byte that it sends */
 	u32 server_first; /* and that it receives */
 	u32 tries; /* to find the connection */
-	u32 unread; /* bytes put into its queue since that was seen empty */
 	u32 leaving; /* it is to leave the map of sockets */
-	u32 reserved;
+	/* What its queue held when it was counted, and what was put there since:
+	 * not less than it holds. */
+	u32 unread; /* bytes */
+	u32 unread_messages;
 };
 
 struct {

@@ -48,8 +48,13 @@
  *    somebody forges segments, and verdict.bpf.h ends the connection.) The end
  *    of the connection is left to us then: connection_retire().
  *
- * 4. Memory. Replies that wait to be read count up to BPFDB_LOCAL_UNREAD_MAX;
- *    beyond, messages go through TCP, which makes the client wait.
+ * 4. Memory. Up to BPFDB_LOCAL_UNREAD_MAX bytes of replies wait to be read, in
+ *    BPFDB_LOCAL_MESSAGES_MAX messages; beyond, requests go through TCP, which
+ *    makes the client wait. What is added is counted; what is read is not told to
+ *    anybody, so the queue is counted anew when the sum is too large. A client
+ *    that reads what it asks for stays here therefore, though its queue may never
+ *    be empty. One that was too slow comes back as 2. says: when it has read all,
+ *    and waits for nothing.
  *
  * 5. The end. When our end is closed the connection is retired, at once, and not
  *    answered any more; the client's TCP passes what is sent then, and hears that
@@ -275,14 +280,43 @@ static __always_inline bool is_quiet(struct bpfdb_connection *c, const struct so
 	return tcp->rcv_nxt - data->server_first == (u32)done && tcp->copied_seq == tcp->rcv_nxt;
 }
 
+/*
+ * Counts what waits in the client's queue, whose list begins at this address. The
+ * socket is locked: nobody else adds or takes away. Zero if it is as much as may
+ * wait, or cannot be read.
+ */
+__noinline int unread_count(u64 head, struct socket_data *data NONNULL)
+{
+	const u64 link = bpf_core_field_offset(struct sk_msg, list);
+	const u64 size = bpf_core_field_offset(struct sk_msg, sg.size);
+	u32 sum = 0, bytes = 0;
+	u64 at = head;
+
+	repeat(messages, BPFDB_LOCAL_MESSAGES_MAX)
+	{
+		if (bpf_probe_read_kernel(&at, sizeof(at), (void *)at))
+			return 0;
+		if (at == head) {
+			data->unread = sum;
+			data->unread_messages = messages;
+			return sum <= BPFDB_LOCAL_UNREAD_MAX;
+		}
+		if (bpf_probe_read_kernel(&bytes, sizeof(bytes), (void *)(at - link + size)))
+			return 0;
+		sum += bytes;
+	}
+	return 0;
+}
+
 static __always_inline bool client_reads(struct socket_data *data, const struct tcp_sock *tcp)
 {
-	if (likely(data->unread <= BPFDB_LOCAL_UNREAD_MAX))
+	u64 head;
+
+	if (likely(data->unread <= BPFDB_LOCAL_UNREAD_MAX &&
+		   data->unread_messages < BPFDB_LOCAL_MESSAGES_MAX))
 		return true;
-	if (!ingress_is_empty(tcp))
-		return false;
-	data->unread = 0;
-	return true;
+	head = ingress_of(tcp);
+	return head && unread_count(head, data);
 }
 
 /* Will the client have to wait until TCP has room? See 6. above. */
@@ -339,6 +373,7 @@ __noinline int local_leave(struct bpfdb_connection *c NONNULL, struct socket_dat
 static __always_inline int local_reply(struct sk_msg_md *m, struct socket_data *data, u32 bytes)
 {
 	data->unread += bytes;
+	data->unread_messages++;
 	return bpf_msg_redirect_hash(m, &clients, &data->cookie, BPF_F_INGRESS);
 }
 

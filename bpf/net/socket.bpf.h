@@ -53,8 +53,14 @@ struct sk_psock {
 	struct list_head ingress_msg;
 } KERNEL_TYPE;
 
+struct sk_msg_sg {
+	u32 size; /* bytes not read yet */
+} KERNEL_TYPE;
+
 struct sk_msg {
+	struct sk_msg_sg sg;
 	struct sock *sk_redir;
+	struct list_head list;
 } KERNEL_TYPE;
 
 /* TCP keeps in `cb` what it knows of a segment: first of all its sequence number. */
@@ -92,14 +98,24 @@ static __always_inline bool send_queue_is_long(const struct tcp_sock *tcp)
 	return (u32)sk->sk_wmem_queued > (u32)sk->sk_sndbuf / 2;
 }
 
-/* Has everything been read that was redirected to the socket's ingress? */
+/* Address of the head of the list of messages that were redirected to the socket's
+ * ingress and not read yet; 0 if there is none. Read as bytes: a loaded pointer is
+ * one to the verifier (6.18), and cannot be given to a global function. */
+static __always_inline u64 ingress_of(const struct tcp_sock *tcp)
+{
+	u64 psock = 0;
+
+	bpf_probe_read_kernel(&psock, sizeof(psock), &sock_of(tcp)->sk_user_data);
+	psock &= ~USER_DATA_FLAGS;
+	return psock ? psock + bpf_core_field_offset(struct sk_psock, ingress_msg) : 0;
+}
+
 static __always_inline bool ingress_is_empty(const struct tcp_sock *tcp)
 {
-	unsigned long psock = (unsigned long)sock_of(tcp)->sk_user_data & ~USER_DATA_FLAGS;
-	const void *head = &((struct sk_psock *)psock)->ingress_msg;
-	void *next = NULL;
+	u64 head = ingress_of(tcp), next = 0;
 
-	return psock && bpf_probe_read_kernel(&next, sizeof(next), head) == 0 && next == head;
+	return head && bpf_probe_read_kernel(&next, sizeof(next), (void *)head) == 0 &&
+	       next == head;
 }
 
 #endif

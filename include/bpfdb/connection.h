@@ -41,6 +41,8 @@
 /* Replies that a local client has not read, bytes; then its requests go through
  * TCP, which lets it wait. */
 #define BPFDB_LOCAL_UNREAD_MAX (256 * 1024)
+/* The same, messages: each takes the kernel 1 KiB besides its bytes. */
+#define BPFDB_LOCAL_MESSAGES_MAX 1024
 /* A local client sees the answer to its SYN within this time, nanoseconds. */
 #define BPFDB_LOCAL_HANDSHAKE_MAX 10000000000ULL
 /* Messages of a local client until its connection is known to be one of ours;

@@ -127,16 +127,26 @@ __noinline int command_setrange(struct sk_msg_md *m, struct bpfdb_connection *c 
 
 /* ---- Bits ---------------------------------------------------------------- */
 
-/* The bit of the value that GET left in the session, which grows for it: OK with what
- * it was in c->need. */
+/* The bit of the value that GET left in the session, which grows for it: OK, or FOUND if
+ * nothing changes, with what the bit was in c->need. */
 __noinline int bit_write(struct bpfdb_connection *c NONNULL, struct bpfdb_session *s NONNULL,
 			 u32 bit, bool on)
 {
 	u32 at = bit / 8, mask = 0x80 >> bit % 8;
-	u32 len = at < s->value_len ? s->value_len : at + 1;
-	int status = value_again(s, len, len);
+	u32 old = s->value_len, len = at < old ? old : at + 1;
+	int status;
 	u8 *byte;
 
+	/* As in Redis, a bit that stays as it is is not written: WATCH need not know. */
+	if (at < old && old <= BPFDB_VALUE_MAX) {
+		byte = value_byte(s, at);
+		if (!byte)
+			return BPFDB_CORRUPT;
+		c->need = (*byte & mask) != 0;
+		if (c->need == on)
+			return BPFDB_FOUND;
+	}
+	status = value_again(s, len, len);
 	if (status != BPFDB_OK)
 		return status;
 	byte = value_byte(s, at);

@@ -277,7 +277,7 @@ impl Client {
     fn hand_back(&mut self, tools: &Tools<'_>) {
         let known = tools.instance.admits(&self.connection);
         if !known
-            || tools.instance.pause.is_on()
+            || tools.instance.keeps_connections()
             || self.connection.slow
             || !self.is_idle()
             || !self.connection.may_be_handed_back()
@@ -315,6 +315,10 @@ impl Client {
         if let Some(running) = self.running.take() {
             self.running = running.go_on(&mut self.context(tools));
             more = self.running.is_none();
+            // CLIENT KILL of itself: what it sent behind that is not executed.
+            if self.connection.close {
+                self.state = State::Closing;
+            }
         }
         while more && self.state == State::Daemon && turn.has_room(self.replies.len()) {
             if self.is_gone(tools.kernel) {

@@ -45,7 +45,7 @@ impl Server {
     }
 
     fn close_slow_readers(&mut self, now: Instant) {
-        let limit = self.instance.settings.output_limit;
+        let limit = self.instance.settings.output_limit.normal;
         let patience = Duration::from_secs(limit.seconds);
         let soft = usize::try_from(limit.soft.bytes()).unwrap_or(usize::MAX);
         let mut slow = Vec::new();
@@ -71,7 +71,7 @@ impl Server {
 
     /// The hard limit, after every round of service.
     pub(crate) fn is_over_output_limit(&self, client: &Client) -> bool {
-        let hard = self.instance.settings.output_limit.hard.bytes();
+        let hard = self.instance.settings.output_limit.normal.hard.bytes();
         let over = hard > 0 && client.unsent() as u64 > hard;
         if over {
             self.report_slow_reader(client.index);

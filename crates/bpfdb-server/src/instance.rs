@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use bpfdb::Stats;
 
 use crate::authentication::Users;
+use crate::commands::Parameters;
 use crate::connections::Connections;
 use crate::counted::Counted;
 use crate::error::Result;
@@ -20,7 +21,7 @@ use crate::latency::Latency;
 use crate::pause::Pause;
 use crate::programs::{Gate, Programs};
 use crate::server::Options;
-use crate::settings::{Change, ConfigFile, LogLevel, Settings};
+use crate::settings::{Change, ConfigFile, LogLevel, Settings, memory};
 use crate::slowlog::{Slowlog, unix_seconds};
 use crate::state::ConnectionState;
 use crate::statistics::Statistics;
@@ -40,6 +41,9 @@ pub(crate) struct Instance {
     pub(crate) kernel: Rc<Connections>,
     pub(crate) pause: Pause,
     turn: Rc<()>,
+    long_block: Rc<()>,
+    /// What was set of Redis's parameters that are no settings.
+    pub(crate) parameters: Parameters,
     pub(crate) stopper: Stopper,
     pub(crate) address: SocketAddr,
     pub(crate) metrics_address: Option<SocketAddr>,
@@ -91,6 +95,8 @@ impl Instance {
             kernel: Rc::clone(&programs.connections),
             pause: Pause::default(),
             turn: Rc::new(()),
+            long_block: Rc::new(()),
+            parameters: Parameters::default(),
             stopper,
             address,
             metrics_address: None,
@@ -130,6 +136,9 @@ impl Instance {
             // Before anybody is told: who connects then finds it closed.
             self.gate.close(self.users.must_authenticate());
         }
+        if new.max_memory != old.max_memory {
+            self.gate.pause(self.keeps_connections());
+        }
         if new.log_level != old.log_level {
             (self.set_log_level)(new.log_level);
         }
@@ -157,13 +166,34 @@ impl Instance {
 
     pub(crate) fn unpause(&mut self) {
         self.pause.end();
-        self.gate.pause(false);
+        self.gate.pause(self.refuses_writes());
+    }
+
+    /// Is `maxmemory` less than any data takes? The kernel leaves everything to the daemon
+    /// then.
+    pub(crate) fn refuses_writes(&self) -> bool {
+        memory::is_too_little(self.settings.max_memory)
+    }
+
+    /// Does the daemon answer everything?
+    pub(crate) fn keeps_connections(&self) -> bool {
+        self.pause.is_on() || self.refuses_writes()
     }
 
     /// For commands that take so much memory that only one may at a time; nobody
     /// else gets it while the result lives.
     pub(crate) fn turn(&self) -> Option<Rc<()>> {
         (Rc::strong_count(&self.turn) == 1).then(|| Rc::clone(&self.turn))
+    }
+
+    /// For a MULTI … EXEC that holds locks while others are served: one at a time, while
+    /// the result lives.
+    pub(crate) fn long_block(&self) -> Option<Rc<()>> {
+        (!self.has_long_block()).then(|| Rc::clone(&self.long_block))
+    }
+
+    pub(crate) fn has_long_block(&self) -> bool {
+        Rc::strong_count(&self.long_block) > 1
     }
 
     /// What the kernel has counted since counting began.

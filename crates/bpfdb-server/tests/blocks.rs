@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use common::{Client, TestServer, of_command, wait_until, words};
+use common::{Client, TestServer, kernel_calls, wait_until, words};
 
 /// The requests of a transaction.
 fn block<'a>(commands: impl IntoIterator<Item = &'a str>) -> Vec<u8> {
@@ -34,11 +34,6 @@ fn transact(client: &mut Client, commands: &[&str]) -> String {
 
 fn server() -> TestServer {
     TestServer::start(&bpfdb::Options::default())
-}
-
-/// How often the kernel has executed a command.
-fn kernel_calls(client: &mut Client, command: &str) -> u64 {
-    of_command(client, command, "kernel_calls")
 }
 
 /// Until the daemon has given the connection back.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use common::{Client, TestServer, request, wait_until};
+use common::{Client, Redis, TestServer, request, wait_until};
 
 const QUEUED: &str = "+QUEUED\r\n";
 
@@ -418,4 +418,83 @@ fn a_transaction_that_reads_scans_its_snapshot() {
     }
     assert_eq!(a.say("EXEC"), "*1\r\n*1\r\n$3\r\none\r\n");
     b.say("ROLLBACK");
+}
+
+/// What Redis takes for a write, and what it does not: WATCH tells.
+#[test]
+fn writes_that_change_nothing_are_as_in_redis() {
+    const COMMANDS: &[&str] = &[
+        "SETBIT bits 1 1",
+        "SETBIT bits 2 0",
+        "SETBIT bits 2 1",
+        "SETBIT bits 100 0",
+        "SETBIT none 100 0",
+        "SETBIT long 5 1",
+        "SETBIT long 4 0",
+        "SETBIT long 4 1",
+        "SETBIT timed 1 1",
+        "SETRANGE bits 0 a",
+        "SETRANGE bits 1 ",
+        "SETRANGE none 1 ",
+        "APPEND bits ",
+        "APPEND none ",
+        "SET bits a",
+        "SET bits b NX",
+        "SET none b XX",
+        "SETNX bits a",
+        "MSETNX bits a none b",
+        "GETSET bits a",
+        "GETEX bits",
+        "GETEX bits PERSIST",
+        "GETEX timed PERSIST",
+        "GETDEL none",
+        "DEL none",
+        "UNLINK none",
+        "PERSIST bits",
+        "PERSIST timed",
+        "PERSIST none",
+        "EXPIRE none 100",
+        "EXPIRE timed 100 NX",
+        "EXPIRE timed 100",
+        "INCRBY number 0",
+        "INCRBYFLOAT number 0",
+        "COPY long bits",
+        "COPY none bits REPLACE",
+        "RENAMENX long bits",
+        "BITOP AND none none",
+        "BITOP AND bits none",
+        "TOUCH bits",
+    ];
+    let redis = Redis::start();
+    let (_server, a, b) = pair();
+    let mut theirs = (
+        Client::connect(redis.address),
+        Client::connect(redis.address),
+    );
+    let mut ours = (a, b);
+    for command in COMMANDS {
+        let tried = |(a, b): &mut (Client, Client), in_the_kernel: bool| {
+            for set in [
+                "DEL none",
+                "SET bits a",
+                "SET number 7",
+                "SET timed a EX 1000",
+            ] {
+                b.say(set);
+            }
+            b.ask(&[b"SET", b"long", &[b'e'; 40]]);
+            if !in_the_kernel {
+                b.say("LASTSAVE");
+            }
+            a.say("WATCH none bits number timed long");
+            let said = b.say(command);
+            a.say("MULTI");
+            a.say("PING");
+            (said, a.say("EXEC"))
+        };
+        let expected = tried(&mut theirs, true);
+        for in_the_kernel in [true, false] {
+            assert_eq!(tried(&mut ours, in_the_kernel), expected, "{command}");
+        }
+    }
 }

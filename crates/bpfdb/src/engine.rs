@@ -276,6 +276,14 @@ impl Engine {
         Ok(())
     }
 
+    /// Removes records that are deleted or expired and that nobody needs any more, step by
+    /// step: those in some pages from `first` on, at first 0. The page to go on with; 0 at
+    /// the end. The engine does this by itself, in the course of seconds.
+    pub fn clear_away(&self, first: u64) -> Result<u64> {
+        let shrinker = &self.owned("clear the engine")?.shrinker;
+        shrinker.sweep_some(&self.inner.memory, first)
+    }
+
     /// The clock that expiry goes by: UNIX time, milliseconds, as the programs have
     /// it. A step of the system's clock by more than 0.1 s counts from its third second
     /// on; one that is taken back before never does.

@@ -254,6 +254,21 @@ impl Session {
         }
     }
 
+    /// Executes what waits, and lets nothing wait from now on: the transaction stays
+    /// open, and the handle may be used for others until [`Session::resume`]. After an
+    /// Error [`Session::rollback`] must follow.
+    pub fn suspend(&mut self) -> Result<(), Status> {
+        self.flush()?;
+        self.fetched.clear();
+        self.waiting.close();
+        Ok(())
+    }
+
+    /// Goes on with the open transaction that was suspended: operations may wait again.
+    pub fn resume(&mut self) {
+        self.waiting.reopen();
+    }
+
     /// Executes what waits; its Error, if there is one.
     pub fn flush(&mut self) -> Result<(), Status> {
         self.waiting.refused()?;

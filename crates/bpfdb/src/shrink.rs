@@ -52,6 +52,17 @@ impl Shrinker {
         self.over_all_pages(&self.sweep, memory).map(drop)
     }
 
+    /// The same for some pages from one on: the next one, 0 behind the last.
+    pub(crate) fn sweep_some(&self, memory: &Memory, first: u64) -> Result<u64> {
+        let (first, taken) = (first.max(1), memory.state().pages_taken.value);
+        let count = STEP.min(taken.saturating_sub(first));
+        if count > 0 {
+            self.sweep.run(&[first, count])?;
+        }
+        let next = first + count;
+        Ok(if next < taken { next } else { 0 })
+    }
+
     /// Gives the empty slabs of all size classes back. Operators that find no memory do
     /// that too, for some of them.
     pub(crate) fn reclaim(&self) -> Result<()> {

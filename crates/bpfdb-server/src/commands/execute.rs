@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use bpfdb::{Status, abi};
 
 use super::definition::{Command, Flag, Path};
-use super::job::{Progress, Running};
+use super::job::{AfterBlock, Progress, Running};
 use super::table::{self, Call};
 use super::{Context, Failure, Outcome, atomic};
 use crate::reply;
@@ -141,6 +141,9 @@ fn admit(context: &Context<'_>, request: &Request) -> Result<Call, Failure> {
     if context.connection.queue.is_some() && call.command.has(Flag::NoMulti) {
         return Err("ERR Command not allowed inside a transaction".into());
     }
+    if call.command.has(Flag::DenyOom) && context.instance.refuses_writes() {
+        return Err(Failure::Text(reply::error_text(Status::OutOfMemory, false)));
+    }
     if request.cut {
         return Err(Failure::TooLong);
     }
@@ -263,6 +266,13 @@ fn patiently(
     loop {
         let (outcome, time) = timed(context, command, words, false);
         sum += time;
+        if let Err(failure) = &outcome
+            && waits_for_block(context, failure)
+        {
+            context.replies.truncate(start);
+            context.later(AfterBlock::new(command.run));
+            return (Ok(()), sum);
+        }
         if let Err(Failure::Engine(status)) = outcome
             && !atomic::has_failed(context.session)
             && patience.wait(status)
@@ -275,6 +285,14 @@ fn patiently(
         }
         return (outcome, sum);
     }
+}
+
+/// Has a command met the locks of a MULTI … EXEC that goes on in steps? Another try makes
+/// no sense before the end of that.
+pub(super) fn waits_for_block(context: &Context<'_>, failure: &Failure) -> bool {
+    matches!(failure, Failure::Engine(Status::Conflict))
+        && context.instance.has_long_block()
+        && !atomic::is_open(context.session)
 }
 
 /// How often something is tried again.

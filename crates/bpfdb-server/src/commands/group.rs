@@ -128,7 +128,8 @@ impl Group {
             && connection.replies == ReplyMode::On
             && !context.instance.pause.is_on()
             && !is_open(context.session)
-            && context.instance.admits(connection);
+            && context.instance.admits(connection)
+            && !context.instance.refuses_writes();
         if !possible {
             return Err(request);
         }

@@ -7,7 +7,8 @@
 //!                                     └─────────────────────┘
 //! ```
 //!
-//! Inside EXEC all steps follow each other at once.
+//! Inside EXEC all steps of a command follow each other at once. EXEC itself is such a
+//! job: its transaction stays open between its steps.
 
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
@@ -62,6 +63,43 @@ impl Job for Later {
     }
 }
 
+/// A command that is executed when no MULTI … EXEC holds locks any more while others are
+/// served.
+#[derive(Debug)]
+pub(super) struct AfterBlock {
+    run: Run,
+    job: Option<Box<dyn Job>>,
+}
+
+impl AfterBlock {
+    pub(super) fn new(run: Run) -> Self {
+        Self { run, job: None }
+    }
+}
+
+impl Job for AfterBlock {
+    fn step(
+        &mut self,
+        context: &mut Context<'_>,
+        arguments: &[Vec<u8>],
+    ) -> Result<Progress, Failure> {
+        if let Some(job) = &mut self.job {
+            return job.step(context, arguments);
+        }
+        // Unless it is a command of that one.
+        if context.instance.has_long_block() && !context.at_once {
+            return Ok(Progress::More);
+        }
+        (self.run)(context, arguments)?;
+        self.job = context.job.take();
+        Ok(if self.job.is_some() {
+            Progress::More
+        } else {
+            Progress::Done
+        })
+    }
+}
+
 /// A job on its way.
 #[derive(Debug)]
 pub(crate) struct Running {
@@ -102,6 +140,9 @@ impl Running {
                 return Some(self);
             }
             Ok(Progress::Done) => Ok(()),
+            Err(ref failure) if execute::waits_for_block(context, failure) => {
+                return Some(self);
+            }
             Err(Failure::Engine(status))
                 if !atomic::has_failed(context.session) && self.patience.wait(status) =>
             {

@@ -44,6 +44,7 @@ pub(crate) use execute::{execute, is_paused};
 pub(crate) use group::{Group, Remainder};
 pub(crate) use job::{Job, Running};
 pub use page::page;
+pub(crate) use server::Parameters;
 pub(crate) use table::names;
 pub(crate) use transaction::queue::Queue;
 

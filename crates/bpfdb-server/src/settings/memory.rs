@@ -10,6 +10,16 @@ const MOST: u64 = bpfdb::abi::BPFDB_SEGMENTS_MAX as u64 * bpfdb::SEGMENT_SIZE;
 // The help of the setting says so.
 const _: () = assert!(MOST == 64 << 30);
 
+/// Is it less than an engine needs? CONFIG SET takes it; a server does not start with it.
+pub(crate) fn is_too_little(setting: Size) -> bool {
+    setting != Size(0) && setting.bytes() < LEAST
+}
+
+/// The least that an engine has.
+pub(crate) fn least() -> Size {
+    Size(LEAST)
+}
+
 /// Most memory for data and index, bytes; or why the setting is refused.
 pub fn memory_limit(setting: Size) -> Result<u64, String> {
     match setting {

@@ -14,7 +14,11 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 pub use file::{ConfigFile, FileError};
-pub use value::{LocalClients, LogFormat, LogLevel, OutputLimit, Permissions, Secret, Size};
+pub use value::{
+    LocalClients, LogFormat, LogLevel, OutputLimit, OutputLimits, Permissions, Secret, Size,
+};
+
+pub(crate) use value::outside;
 
 use value::Value;
 
@@ -125,7 +129,7 @@ macro_rules! settings {
                 to_toml: |settings| settings.$field.to_toml(),
                 set: |settings, text| {
                     let range = bounds!($($range)?);
-                    let value = <$type as Value>::parse(text)
+                    let value = settings.$field.parse_onto(text)
                         .map_err(|error| told(error, text, range.as_ref()))?;
                     settings.$field = within(value, range)?;
                     Ok(())
@@ -180,12 +184,11 @@ settings! {
     /// Longest argument; a longer one closes the connection
     max_bulk "proto-max-bulk-len": Size, 1_048_576..=536_870_912 => Size::mib(512), Now;
     /// Replies of one connection that may wait to be read: it is closed at the hard
-    /// limit, or after so many seconds above the soft one
-    output_limit "client-output-buffer-limit": OutputLimit => OutputLimit {
-        hard: Size::mib(640),
-        soft: Size::mib(32),
-        seconds: 300,
-    }, Now;
+    /// limit, or after so many seconds above the soft one. Of the classes of clients
+    /// that Redis has, all are in the class normal
+    output_limit "client-output-buffer-limit": OutputLimits => OutputLimits::of_normal(
+        OutputLimit::new(640 << 20, 32 << 20, 300)
+    ), Now;
     /// Most memory for requests and replies of all connections together in user
     /// space; beyond it the connection that uses most is closed. 0: no limit
     max_client_memory "maxmemory-clients": Size => Size::mib(1024), Now;

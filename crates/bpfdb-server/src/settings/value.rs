@@ -12,6 +12,11 @@ pub(super) trait Value: Sized {
 
     fn parse(text: &str) -> Result<Self, String>;
 
+    /// What it becomes by this text, which need not tell all of it.
+    fn parse_onto(&self, text: &str) -> Result<Self, String> {
+        Self::parse(text)
+    }
+
     fn show(&self) -> String;
 
     /// As a file has it.
@@ -26,7 +31,7 @@ pub(super) trait Value: Sized {
 }
 
 /// For a number beyond its bounds.
-pub(super) fn outside(least: impl fmt::Display, most: impl fmt::Display) -> String {
+pub(crate) fn outside(least: impl fmt::Display, most: impl fmt::Display) -> String {
     format!("argument must be between {least} and {most} inclusive")
 }
 
@@ -304,32 +309,95 @@ pub struct OutputLimit {
     pub seconds: u64,
 }
 
-/// Redis's way to write it, for the one class of clients that there is.
-impl Value for OutputLimit {
+impl OutputLimit {
+    pub(super) const fn new(hard: u64, soft: u64, seconds: u64) -> Self {
+        Self {
+            hard: Size(hard),
+            soft: Size(soft),
+            seconds,
+        }
+    }
+}
+
+/// The limits of Redis's classes of clients. All here are normal ones; what is said of
+/// the others is kept, and has no effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutputLimits {
+    pub normal: OutputLimit,
+    pub replica: OutputLimit,
+    pub pubsub: OutputLimit,
+}
+
+impl OutputLimits {
+    /// Those of Redis for the classes that nobody is in.
+    pub const fn of_normal(normal: OutputLimit) -> Self {
+        Self {
+            normal,
+            replica: OutputLimit::new(256 << 20, 64 << 20, 60),
+            pubsub: OutputLimit::new(32 << 20, 8 << 20, 60),
+        }
+    }
+
+    fn class(&mut self, name: &str) -> Option<&mut OutputLimit> {
+        match name.to_ascii_lowercase().as_str() {
+            "normal" => Some(&mut self.normal),
+            "slave" | "replica" => Some(&mut self.replica),
+            "pubsub" => Some(&mut self.pubsub),
+            _ => None,
+        }
+    }
+}
+
+/// Redis's way to write it: four words for each class; one that is not named stays.
+impl Value for OutputLimits {
     const HINT: &'static str = "\"normal HARD SOFT SECONDS\"";
 
     fn parse(text: &str) -> Result<Self, String> {
+        Self::of_normal(OutputLimit::new(0, 0, 0)).parse_onto(text)
+    }
+
+    fn parse_onto(&self, text: &str) -> Result<Self, String> {
+        let mut limits = *self;
         let words: Vec<&str> = text.split_ascii_whitespace().collect();
-        let [class, hard, soft, seconds] = words[..] else {
-            return Err("argument must be: normal, hard limit, soft limit, seconds".into());
-        };
-        if !class.eq_ignore_ascii_case("normal") {
-            return Err("argument must name the class normal: there is no other".into());
+        if words.is_empty() || !words.len().is_multiple_of(4) {
+            return Err("Wrong number of arguments in buffer limit configuration.".into());
         }
-        Ok(Self {
-            hard: hard.parse()?,
-            soft: soft.parse()?,
-            seconds: u64::parse(seconds)?,
-        })
+        for limit in words.chunks_exact(4) {
+            let class = limits
+                .class(limit[0])
+                .ok_or("Invalid client class specified in buffer limit configuration.")?;
+            let number = |text: &str| text.parse::<Size>().ok();
+            let seconds = limit[3]
+                .parse()
+                .ok()
+                .filter(|&seconds| seconds <= i64::MAX as u64);
+            let (Some(hard), Some(soft), Some(seconds)) =
+                (number(limit[1]), number(limit[2]), seconds)
+            else {
+                return Err(
+                    "Error in hard, soft or soft_seconds setting in buffer limit configuration."
+                        .into(),
+                );
+            };
+            *class = OutputLimit {
+                hard,
+                soft,
+                seconds,
+            };
+        }
+        Ok(limits)
     }
 
     fn show(&self) -> String {
-        let Self {
-            hard,
-            soft,
-            seconds,
-        } = self;
-        format!("normal {} {} {seconds}", hard.0, soft.0)
+        let classes = [
+            ("normal", self.normal),
+            ("slave", self.replica),
+            ("pubsub", self.pubsub),
+        ];
+        let one = |(name, limit): (&str, OutputLimit)| {
+            format!("{name} {} {} {}", limit.hard.0, limit.soft.0, limit.seconds)
+        };
+        classes.map(one).join(" ")
     }
 }
 
@@ -424,7 +492,10 @@ mod tests {
         again::<bool>("yes");
         again::<Size>("64M");
         again::<Permissions>("750");
-        again::<OutputLimit>("normal 64M 16M 60");
+        again::<OutputLimits>("normal 64M 16M 60");
+        again::<OutputLimits>(
+            "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60",
+        );
         again::<LogLevel>("notice");
         again::<LogFormat>("json");
         again::<Option<SocketAddr>>("127.0.0.1:9121");
@@ -455,7 +526,7 @@ mod tests {
             Err("argument must be between 0 and 65535 inclusive".into())
         );
         assert!(LogLevel::parse("loud").is_err());
-        assert!(OutputLimit::parse("pubsub 1 1 1").is_err());
+        assert!(OutputLimits::parse("odd 1 1 1").is_err());
         assert!(Permissions::parse("8").is_err());
         assert!(Secret::parse(&"x".repeat(513)).is_err());
         assert!(!format!("{:?}", Secret("open".into())).contains("open"));

@@ -412,9 +412,27 @@ pub fn words(command: &str) -> Vec<u8> {
 
 /// A field of the statistics of a command.
 pub fn of_command(client: &mut Client, command: &str, field: &str) -> u64 {
-    let info = client.say("INFO commandstats");
-    let line = format!("cmdstat_{command}:");
-    let line = info.lines().find_map(|row| row.strip_prefix(&line));
+    of_line(
+        client,
+        "commandstats",
+        &format!("cmdstat_{command}:"),
+        field,
+    )
+}
+
+/// Of how many executions of a command the kernel gave the reply.
+pub fn kernel_calls(client: &mut Client, command: &str) -> u64 {
+    of_line(
+        client,
+        "kernelstats",
+        &format!("kernelstat_{command}:"),
+        "calls",
+    )
+}
+
+fn of_line(client: &mut Client, section: &str, line: &str, field: &str) -> u64 {
+    let info = client.say(&format!("INFO {section}"));
+    let line = info.lines().find_map(|row| row.strip_prefix(line));
     let fields = line.into_iter().flat_map(|line| line.split(','));
     let mut pairs = fields.filter_map(|pair| pair.split_once('='));
     let value = pairs.find_map(|(name, value)| (name == field).then_some(value));

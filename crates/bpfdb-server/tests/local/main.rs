@@ -9,6 +9,7 @@ mod common;
 mod end;
 mod parts;
 mod transfer;
+mod window;
 
 use std::net::{IpAddr, Ipv4Addr, TcpStream};
 use std::os::fd::AsRawFd;

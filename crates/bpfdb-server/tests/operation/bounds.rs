@@ -4,7 +4,7 @@ use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use bpfdb_server::settings::{OutputLimit, Secret, Settings, Size};
+use bpfdb_server::settings::{OutputLimit, OutputLimits, Secret, Settings, Size};
 use bpfdb_tests::namespace;
 
 use crate::common::{Client, PATIENCE, TestServer, is_served, request, show, wait_until};
@@ -66,11 +66,11 @@ fn wait_for_disconnections(client: &mut Client, wanted: u32) {
 #[test]
 fn a_slow_reader_is_closed() {
     let server = start(Settings {
-        output_limit: OutputLimit {
+        output_limit: OutputLimits::of_normal(OutputLimit {
             hard: Size::mib(8),
             soft: Size::mib(1),
             seconds: 2,
-        },
+        }),
         ..Settings::default()
     });
     let mut setup = server.client();

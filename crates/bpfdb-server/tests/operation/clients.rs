@@ -2,7 +2,7 @@
 
 use bpfdb_server::settings::Settings;
 
-use crate::common::{request, wait_until};
+use crate::common::{request, wait_until, words};
 use crate::{ask, start};
 
 #[test]
@@ -187,4 +187,36 @@ fn what_is_refused_is_refused_in_the_words_that_clients_know() {
     assert!(client.say("CLIENT TRACKINGINFO").contains("off"));
     assert!(client.say("TIME").starts_with("*2\r\n$10\r\n"));
     assert!(client.say("LASTSAVE").starts_with(':'));
+}
+
+/// What comes behind it is not executed.
+#[test]
+fn who_kills_itself_is_at_its_end() {
+    let server = start(Settings::default());
+    let mut b = server.client();
+    for old_form in [true, false] {
+        let mut a = server.client();
+        let id = a.say("CLIENT ID").trim()[1..].to_owned();
+        let peer = a.stream.local_addr().expect("an address");
+        let kill = if old_form {
+            format!("CLIENT KILL {peer}")
+        } else {
+            format!("CLIENT KILL ID {id} SKIPME no")
+        };
+        let commands = [
+            "SET before 1",
+            &kill,
+            "SET behind 1",
+            "LASTSAVE",
+            "SET behind 2",
+        ];
+        a.send(&commands.map(words).concat());
+        let expected = if old_form {
+            "+OK\r\n+OK\r\n"
+        } else {
+            "+OK\r\n:1\r\n"
+        };
+        assert_eq!(String::from_utf8_lossy(&a.until_closed()), expected);
+        assert_eq!(b.say("MGET before behind"), "*2\r\n$1\r\n1\r\n$-1\r\n");
+    }
 }

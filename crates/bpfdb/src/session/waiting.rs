@@ -40,6 +40,11 @@ impl Waiting {
         self.begins = Some(begins);
     }
 
+    /// The same, of a transaction that has begun.
+    pub(super) fn reopen(&mut self) {
+        self.open = true;
+    }
+
     pub(super) fn begins(&self) -> Option<u32> {
         self.begins
     }

@@ -4,6 +4,7 @@ use bpfdb::{Operation, Session};
 
 use super::super::arguments::{is, syntax_error};
 use super::super::prelude::*;
+use crate::turn::Turn;
 
 /// Keys deleted at a time.
 const STEP: usize = 512;
@@ -37,19 +38,45 @@ pub(super) fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
 #[derive(Debug, Default)]
 struct Flush {
     cursor: u64,
+    /// All keys are deleted; records of expired ones may be left from this page on.
+    records: Option<u64>,
 }
 
 impl Job for Flush {
     fn step(&mut self, context: &mut Context<'_>, _: &[Vec<u8>]) -> Result<Progress, Failure> {
+        if let Some(page) = self.records {
+            return self.clear_away(context, page);
+        }
         let session = &mut *context.session;
         let (next, keys) = session.scan(self.cursor, STEP)?;
         delete(session, &keys)?;
         self.cursor = next;
-        if next > 0 {
-            return Ok(Progress::More);
+        if next == 0 {
+            self.records = Some(0);
         }
-        context.replies.ok();
-        Ok(Progress::Done)
+        Ok(Progress::More)
+    }
+}
+
+impl Flush {
+    /// DBSIZE counts records, also those that no key is seen in.
+    fn clear_away(
+        &mut self,
+        context: &mut Context<'_>,
+        mut page: u64,
+    ) -> Result<Progress, Failure> {
+        let turn = Turn::begin();
+        loop {
+            page = context.engine.clear_away(page)?;
+            if page == 0 {
+                context.replies.ok();
+                return Ok(Progress::Done);
+            }
+            if turn.is_over() {
+                self.records = Some(page);
+                return Ok(Progress::More);
+            }
+        }
     }
 }
 

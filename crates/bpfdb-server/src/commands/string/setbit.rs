@@ -31,6 +31,10 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
         let mut value = old.unwrap_or_default();
         let before = bits::get(&value, offset);
         let (byte, mask) = (offset / 8, 0x80 >> (offset % 8));
+        // Nothing is written: WATCH need not know.
+        if byte < value.len() as u64 && before == on {
+            return Ok((None, before));
+        }
         check_len(byte + 1)?;
         value.resize(value.len().max(byte as usize + 1), 0);
         let byte = &mut value[byte as usize];

@@ -1,6 +1,7 @@
-//! EXEC: all queued commands in one transaction of the engine.
+//! EXEC: all queued commands in one transaction of the engine, in slices.
 
 use std::mem;
+use std::rc::Rc;
 
 use bpfdb::{Session, Status, WatchToken};
 
@@ -8,7 +9,8 @@ use super::super::REPLY_MAX;
 use super::super::execute::{Patience, count, timed};
 use super::super::prelude::*;
 use super::queue::Queue;
-use crate::reply;
+use crate::reply::{self, Protocol, Replies};
+use crate::turn::Turn;
 
 /// Attempts before it waits between them.
 const TRIES: u32 = 16;
@@ -28,7 +30,7 @@ pub(crate) static COMMAND: Command = Command {
     ],
     categories: &[Category::Transaction],
     path: Path::Kernel,
-    differences: "All commands are one serializable transaction. A command that fails for a reason of Redis (a wrong type, not an integer) leaves the others alone, as in Redis; if one fails for a reason of the engine (a conflict that persists, no memory, too many locks, a key or value beyond the limits), everything is rolled back and EXEC replies with an error. KEYS, SCAN, RANDOMKEY and FLUSHALL are such a reason if one of the commands writes; a transaction that only reads sees one snapshot.",
+    differences: "All commands are one serializable transaction. A command that fails for a reason of Redis (a wrong type, not an integer) leaves the others alone, as in Redis; if one fails for a reason of the engine (a conflict that persists, no memory, too many locks, a key or value beyond the limits), everything is rolled back and EXEC replies with an error. KEYS, SCAN, RANDOMKEY and FLUSHALL are such a reason if one of the commands writes; a transaction that only reads sees one snapshot. While a long one is executed others are served: what they do in user space waits for its keys, what they do in the kernel meets a conflict.",
     queued: false,
     run,
     ..Command::BASE
@@ -44,51 +46,224 @@ fn run(context: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {
     if queue.is_spoiled() {
         return Err("EXECABORT Transaction discarded because of previous errors.".into());
     }
-    let start = context.replies.len();
-    let mut patience = Patience::default();
-    let mut tries = 0;
-    loop {
-        let Err(failure) = attempt(context, &queue, &watched) else {
-            return Ok(());
+    let mut block = Block::new(queue, watched, context.replies.protocol());
+    if block.step(context, &[])? == Progress::More {
+        context.later(block);
+    }
+    Ok(())
+}
+
+/// A MULTI … EXEC on its way.
+///
+/// ```text
+///          step                    step                   step
+///   begin, commands, suspend │ commands, suspend │ … │ commands, commit │ clear
+///                            └── others are served ──┘
+/// ```
+///
+/// Between steps the transaction stays open and holds its locks. If the connection
+/// ends then, its session does, which rolls back.
+#[derive(Debug)]
+struct Block {
+    queue: Queue,
+    watched: Vec<(Vec<u8>, WatchToken)>,
+    phase: Phase,
+    replies: Replies,
+    tries: u32,
+    patience: Patience,
+    /// Has it been going on for more than a step, and does it write?
+    long: Option<Rc<()>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Phase {
+    /// No attempt has begun.
+    Begin,
+    /// This command is the next one.
+    Commands(usize),
+    /// The reply is given, the memory of the commands is not given back.
+    Clear,
+}
+
+impl Job for Block {
+    fn step(&mut self, context: &mut Context<'_>, _: &[Vec<u8>]) -> Result<Progress, Failure> {
+        if matches!(self.phase, Phase::Clear) {
+            return Ok(self.clear());
+        }
+        // At most one holds locks for long, so that none waits for the other one.
+        let waits = matches!(self.phase, Phase::Begin) && self.tries > 0;
+        if waits && context.instance.has_long_block() {
+            return Ok(Progress::More);
+        }
+        match self.advance(context) {
+            Ok(progress) => Ok(progress),
+            Err(failure) => self.begin_anew(context, failure),
+        }
+    }
+
+    fn memory(&self) -> usize {
+        self.queue.memory() + self.replies.len()
+    }
+}
+
+impl Block {
+    fn new(queue: Queue, watched: Vec<(Vec<u8>, WatchToken)>, protocol: Protocol) -> Self {
+        Self {
+            queue,
+            watched,
+            phase: Phase::Begin,
+            replies: Replies::new(protocol),
+            tries: 0,
+            patience: Patience::default(),
+            long: None,
+        }
+    }
+
+    /// Executes commands for as long as a step may take; at the end of them, or where an
+    /// Error is, leaves nothing open.
+    fn advance(&mut self, context: &mut Context<'_>) -> Result<Progress, Failure> {
+        if matches!(self.phase, Phase::Begin) {
+            self.begin(context)?;
+        } else {
+            context.session.resume();
+        }
+        match self.go_on(context) {
+            Ok(Some(progress)) => Ok(progress),
+            Ok(None) => self.commit(context),
+            Err(failure) => {
+                context.session.rollback()?;
+                Err(failure)
+            }
+        }
+    }
+
+    fn begin(&mut self, context: &mut Context<'_>) -> Outcome {
+        if self.only_reads() {
+            context.session.begin_read_only_later()?;
+        } else {
+            context.session.begin_later()?;
+        }
+        Ok(())
+    }
+
+    fn only_reads(&self) -> bool {
+        self.queue.only_reads()
+    }
+
+    /// `None`: all commands are executed.
+    fn go_on(&mut self, context: &mut Context<'_>) -> Result<Option<Progress>, Failure> {
+        let turn = Turn::begin();
+        if matches!(self.phase, Phase::Begin) {
+            if !are_unchanged(context.session, &self.watched, !self.only_reads())? {
+                context.session.rollback()?;
+                context.replies.null_array();
+                return Ok(Some(self.clear()));
+            }
+            self.replies.array(self.queue.commands.len());
+            self.phase = Phase::Commands(0);
+        }
+        while let Phase::Commands(next) = self.phase
+            && next < self.queue.commands.len()
+        {
+            if turn.is_over() {
+                return self.pause(context).map(Some);
+            }
+            self.execute(context, next)?;
+            self.phase = Phase::Commands(next + 1);
+        }
+        Ok(None)
+    }
+
+    /// Others have their turn.
+    fn pause(&mut self, context: &mut Context<'_>) -> Result<Progress, Failure> {
+        if self.long.is_none() && !self.only_reads() {
+            self.long = context.instance.long_block();
+            if self.long.is_none() {
+                // Another one goes on already: after that, from the beginning.
+                return Err(Status::Conflict.into());
+            }
+        }
+        context.session.suspend()?;
+        Ok(Progress::More)
+    }
+
+    fn execute(&mut self, context: &mut Context<'_>, next: usize) -> Outcome {
+        let queued = &self.queue.commands[next];
+        let at = self.replies.len();
+        let mut inner = Context {
+            engine: context.engine,
+            session: &mut *context.session,
+            replies: &mut self.replies,
+            connection: &mut *context.connection,
+            instance: &mut *context.instance,
+            clients: &mut *context.clients,
+            job: None,
+            at_once: false,
         };
-        context.replies.truncate(start);
-        tries += 1;
+        let (outcome, time) = timed(&mut inner, queued.command, queued.arguments(), true);
+        count(context, queued.command, time, outcome.is_err());
+        match outcome {
+            Ok(()) => {}
+            Err(Failure::Text(text)) => {
+                self.replies.truncate(at);
+                context.instance.count_error(&text);
+                self.replies.error(text);
+            }
+            Err(failure) => return Err(failure),
+        }
+        if self.replies.len() > REPLY_MAX {
+            return Err(
+                "EXECABORT Transaction rolled back: its reply is longer than 640 MiB".into(),
+            );
+        }
+        Ok(())
+    }
+
+    fn commit(&mut self, context: &mut Context<'_>) -> Result<Progress, Failure> {
+        context.session.commit()?;
+        self.long = None;
+        context.replies.absorb(&mut self.replies);
+        // HELLO may be one of the commands.
+        context.replies.speak(self.replies.protocol());
+        Ok(self.clear())
+    }
+
+    /// Gives the memory of some commands back: that of many takes long.
+    fn clear(&mut self) -> Progress {
+        const COMMANDS: usize = 4096;
+        self.phase = Phase::Clear;
+        let left = self.queue.commands.len().saturating_sub(COMMANDS);
+        self.queue.commands.truncate(left);
+        if left > 0 {
+            Progress::More
+        } else {
+            Progress::Done
+        }
+    }
+
+    /// After an Error: tries again, from the beginning, if that may help.
+    fn begin_anew(
+        &mut self,
+        context: &mut Context<'_>,
+        failure: Failure,
+    ) -> Result<Progress, Failure> {
+        self.phase = Phase::Begin;
+        self.replies = Replies::new(context.replies.protocol());
+        self.long = None;
+        self.tries += 1;
         match failure {
-            Failure::Engine(Status::Conflict) if tries < TRIES => {}
-            Failure::Engine(status) if patience.wait(status) => {}
-            Failure::Engine(status) => return Err(rolled_back(status)),
-            Failure::TooLong | Failure::Text(_) => return Err(failure),
+            Failure::Engine(Status::Conflict) if context.instance.has_long_block() => {
+                Ok(Progress::More)
+            }
+            Failure::Engine(Status::Conflict) if self.tries < TRIES => Ok(Progress::More),
+            Failure::Engine(status) if self.patience.wait(status) => Ok(Progress::More),
+            Failure::Engine(status) => Err(rolled_back(status)),
+            Failure::TooLong | Failure::Text(_) => Err(failure),
         }
     }
 }
 
 type Watched = [(Vec<u8>, WatchToken)];
-
-/// Executes all, or leaves nothing behind.
-fn attempt(context: &mut Context<'_>, queue: &Queue, watched: &Watched) -> Outcome {
-    let only_reads = queue.only_reads();
-    if only_reads {
-        context.session.begin_read_only_later()?;
-    } else {
-        context.session.begin_later()?;
-    }
-    let executed = match are_unchanged(context.session, watched, !only_reads) {
-        Ok(true) => execute_all(context, queue),
-        Ok(false) => {
-            context.session.rollback()?;
-            context.replies.null_array();
-            return Ok(());
-        }
-        Err(status) => Err(status.into()),
-    };
-    match executed {
-        Ok(()) => Ok(context.session.commit()?),
-        Err(failure) => {
-            context.session.rollback()?;
-            Err(failure)
-        }
-    }
-}
 
 /// Compares what is watched; if `locks`, locks it first, so that it stays as it is. A
 /// snapshot stays as it is without.
@@ -103,31 +278,6 @@ fn are_unchanged(session: &mut Session, watched: &Watched, locks: bool) -> Resul
         }
     }
     Ok(true)
-}
-
-fn execute_all(context: &mut Context<'_>, queue: &Queue) -> Outcome {
-    let start = context.replies.len();
-    context.replies.array(queue.commands.len());
-    for queued in &queue.commands {
-        let at = context.replies.len();
-        let (outcome, time) = timed(context, queued.command, queued.arguments(), true);
-        count(context, queued.command, time, outcome.is_err());
-        match outcome {
-            Ok(()) => {}
-            Err(Failure::Text(text)) => {
-                context.replies.truncate(at);
-                context.instance.count_error(&text);
-                context.replies.error(text);
-            }
-            Err(failure) => return Err(failure),
-        }
-        if context.replies.len() - start > REPLY_MAX {
-            return Err(
-                "EXECABORT Transaction rolled back: its reply is longer than 640 MiB".into(),
-            );
-        }
-    }
-    Ok(())
 }
 
 fn rolled_back(status: Status) -> Failure {

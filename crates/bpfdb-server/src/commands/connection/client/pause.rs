@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::super::super::arguments::is;
+use super::super::super::job::AfterBlock;
 use super::super::super::prelude::*;
 use super::super::super::table::wrong_subcommand_arity;
 use crate::integer;
@@ -22,7 +23,17 @@ pub(crate) static COMMAND: Command = Command {
     ..Command::BASE
 };
 
+/// A MULTI … EXEC that has begun is executed to its end before: what writes must not
+/// commit in the pause.
 fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
+    if context.instance.has_long_block() {
+        context.later(AfterBlock::new(pause));
+        return Ok(());
+    }
+    pause(context, arguments)
+}
+
+fn pause(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     let (all, milliseconds) = match arguments {
         [time] => (true, parse(time)?),
         [time, mode] if is(mode, "all") => (true, parse(time)?),

@@ -2,7 +2,7 @@
 
 use super::super::super::arguments::is;
 use super::super::super::prelude::*;
-use super::fixed::FIXED;
+use super::parameters::PARAMETERS;
 use crate::glob;
 use crate::settings::{SETTINGS, Setting};
 
@@ -15,7 +15,7 @@ pub(crate) static COMMAND: Command = Command {
     arity: -3,
     arguments: "parameter{parameter}...",
     flags: &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale],
-    differences: "Knows the parameters of settings.md and those that clients ask for.",
+    differences: "Knows the parameters of Redis 7.0 and those of settings.md; operation.md says which have no effect.",
     run,
     ..Command::BASE
 };
@@ -24,11 +24,13 @@ fn run(context: &mut Context<'_>, patterns: &[Vec<u8>]) -> Outcome {
     let settings = SETTINGS
         .iter()
         .map(|setting| (setting.name, value(context, setting)));
-    let fixed = FIXED
-        .iter()
-        .map(|fixed| (fixed.name, fixed.value.to_owned()));
+    let known = &context.instance.parameters;
+    let parameters = PARAMETERS.iter().flat_map(|parameter| {
+        let value = known.show(parameter);
+        parameter.names().map(move |name| (name, value.clone()))
+    });
     let found: Vec<(&[u8], String)> = settings
-        .chain(fixed)
+        .chain(parameters)
         .filter_map(|(name, value)| Some((asked(patterns, name)?, value)))
         .collect();
     context.replies.map(found.len());
@@ -55,7 +57,10 @@ fn asked<'a>(patterns: &'a [Vec<u8>], name: &'static str) -> Option<&'a [u8]> {
 /// What holds now: of what was left to the server, what it chose.
 fn value(context: &Context<'_>, setting: &Setting) -> String {
     match setting.name {
-        "maxmemory" => context.engine.memory_limit().to_string(),
+        // What is less than an engine needs is kept as it was said.
+        "maxmemory" if !context.instance.refuses_writes() => {
+            context.engine.memory_limit().to_string()
+        }
         "metrics-address" => context
             .instance
             .metrics_address

@@ -1,13 +1,15 @@
 //! CONFIG: the settings of `settings/`, and what else Redis calls so.
 
-mod fixed;
 mod get;
 mod help;
+mod parameters;
 mod resetstat;
 mod rewrite;
 mod set;
 
 use super::super::prelude::*;
+
+pub(crate) use parameters::Parameters;
 
 pub(crate) static COMMAND: Command = Command {
     name: "config",

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::super::super::arguments::syntax_error;
 use super::super::super::prelude::*;
-use super::fixed::{self, Fixed};
+use super::parameters::{self, Parameters};
 use crate::settings::{Change, Setting, Settings, Size, memory};
 
 pub(crate) static COMMAND: Command = Command {
@@ -17,7 +17,7 @@ pub(crate) static COMMAND: Command = Command {
     arguments: "parameter_value{parameter, value}...",
     flags: &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale],
     tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
-    differences: "maxmemory is rounded up to 16 MiB, and not more than the machine has.",
+    differences: "maxmemory is rounded up to 16 MiB, and not more than the machine has; below 32 MiB all commands that may need memory are refused.",
     secret: true,
     run,
     ..Command::BASE
@@ -28,6 +28,7 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
         return Err(syntax_error());
     }
     let mut settings = context.instance.settings.clone();
+    let mut parameters = context.instance.parameters.clone();
     let mut seen: Vec<&[u8]> = Vec::new();
     for pair in arguments.chunks_exact(2) {
         let (name, text) = (&pair[0], &pair[1]);
@@ -35,10 +36,9 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
             return Err(failed(name, "duplicate parameter"));
         }
         seen.push(name);
-        match (setting(name), fixed::find(name)) {
-            (Some(setting), _) => set(&mut settings, setting, name, text)?,
-            (None, Some(fixed)) => keep(fixed, name, text)?,
-            (None, None) => return Err(unknown(name)),
+        match setting(name) {
+            Some(setting) => set(&mut settings, setting, name, text)?,
+            None => keep(&mut parameters, name, text)?,
         }
     }
     let most = context.instance.clients_max;
@@ -51,6 +51,7 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     }
     let age = Duration::from_secs(settings.snapshot_max_age);
     context.engine.set_snapshot_max_age(age);
+    context.instance.parameters = parameters;
     context.instance.change(settings);
     context.replies.ok();
     Ok(())
@@ -66,7 +67,13 @@ fn memory_limit(
     if !named.iter().any(|named| named.eq_ignore_ascii_case(name)) {
         return Ok(None);
     }
-    let limit = memory::memory_limit(settings.max_memory).map_err(|why| failed(name, &why))?;
+    // Less than an engine has is taken as in Redis: writes are refused then.
+    let wanted = if memory::is_too_little(settings.max_memory) {
+        memory::least()
+    } else {
+        settings.max_memory
+    };
+    let limit = memory::memory_limit(wanted).map_err(|why| failed(name, &why))?;
     let most = context.engine.memory_limit_max();
     if limit > most {
         let why = format!("there is room for {}; more needs a restart", Size(most));
@@ -89,13 +96,13 @@ fn set(settings: &mut Settings, setting: &Setting, name: &[u8], text: &[u8]) -> 
         .map_err(|why| failed(name, &why))
 }
 
-/// It may be set to what it is.
-fn keep(fixed: &Fixed, name: &[u8], text: &[u8]) -> Outcome {
-    if text.eq_ignore_ascii_case(fixed.value.as_bytes()) {
-        return Ok(());
-    }
-    let why = format!("it is always '{}' in bpfdb", fixed.value);
-    Err(failed(name, &why))
+/// A parameter that is no setting.
+fn keep(parameters: &mut Parameters, name: &[u8], text: &[u8]) -> Outcome {
+    let parameter = parameters::find(name).ok_or_else(|| unknown(name))?;
+    let text = std::str::from_utf8(text).map_err(|_| failed(name, "argument must be text"))?;
+    parameters
+        .set(parameter, text)
+        .map_err(|why| failed(name, &why))
 }
 
 fn failed(name: &[u8], why: &str) -> Failure {
