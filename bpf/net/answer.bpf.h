@@ -26,6 +26,7 @@
 
 #include "commands/dispatch.bpf.h"
 #include "local.bpf.h"
+#include "workers.bpf.h"
 
 /* Requests in one run; the rest of the message is another run. */
 #define REQUESTS_PER_RUN 4096
@@ -300,6 +301,8 @@ int redis_answer(struct sk_msg_md *m)
 
 	if (!data || (!data->is_client && !in_kernel_thread()))
 		return SK_PASS;
+	if (!data->is_client)
+		worker_note();
 	/* They keep what an earlier run for the same message said. */
 	bpf_msg_apply_bytes(m, 0);
 	bpf_msg_cork_bytes(m, 0);

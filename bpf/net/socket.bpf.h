@@ -10,6 +10,7 @@
 
 struct task_struct {
 	unsigned int flags;
+	int pid;
 } KERNEL_TYPE;
 
 struct sock_common {

@@ -26,6 +26,7 @@
 //! reply.rs      outcomes to bytes
 //! programs.rs   the programs and their maps
 //! cgroup.rs     where they are attached
+//! workers.rs    the kernel's threads that run them, and their priority
 //! ```
 
 mod admission;
@@ -60,6 +61,7 @@ mod statistics;
 mod stopper;
 mod turn;
 mod unix;
+mod workers;
 
 pub use commands::page as commands_page;
 pub use error::{Error, Result};

@@ -19,6 +19,7 @@ use crate::cgroup::{self, Cgroup};
 use crate::connections::Connections;
 use crate::error::{Error, Result, bpf, system};
 use crate::settings::LocalClients;
+use crate::workers::Workers;
 
 /// A connection that the kernel hands over.
 #[derive(Clone, Copy, Debug)]
@@ -140,6 +141,11 @@ impl Programs {
         Ok(Gate::new(map(&self.object, ".data.redis")?))
     }
 
+    /// The kernel's workers that send for us.
+    pub(crate) fn workers(&self) -> Result<Workers> {
+        Ok(Workers::new(map(&self.object, "workers")?))
+    }
+
     /// Ends the connection's session, if it still has one.
     pub(crate) fn release(&self, index: u32, cookie: u64) {
         if let Err(error) = self.release.run(&[u64::from(index), cookie]) {
@@ -212,6 +218,7 @@ fn size(object: &mut OpenObject, sessions: u32) -> Result<()> {
         let name = map.name().to_string_lossy().into_owned();
         let entries = match name.as_str() {
             "connections" | "cookies" | "sockets" | "flows" | "clients" => sessions,
+            "workers" => processors()?,
             // Two records of 32 bytes with header for each connection.
             "handovers" => (sessions * 64).next_power_of_two().max(page_size()),
             _ => continue,
@@ -220,6 +227,11 @@ fn size(object: &mut OpenObject, sessions: u32) -> Result<()> {
             .map_err(bpf(format!("size map {name}")))?;
     }
     Ok(())
+}
+
+fn processors() -> Result<u32> {
+    let processors = libbpf_rs::num_possible_cpus().map_err(bpf("count the processors"))?;
+    Ok(u32::try_from(processors).unwrap_or(u32::MAX))
 }
 
 fn page_size() -> u32 {

@@ -23,6 +23,7 @@ use crate::programs::Programs;
 use crate::settings::{ConfigFile, LogLevel, Settings};
 use crate::statistics::Statistics;
 use crate::stopper::Stopper;
+use crate::workers::Workers;
 use crate::{socket, unix};
 
 /// How often connections are looked at that wait for the kernel.
@@ -85,6 +86,7 @@ pub struct Server {
     busy: VecDeque<u32>,
     pub(crate) accept_paused: bool,
     next_tick: Instant,
+    pub(crate) workers: Workers,
     buffer: Vec<u8>,
     _metrics: Option<Endpoint>,
     // Dropped in this order: programs, then what they are attached to.
@@ -148,6 +150,7 @@ impl Server {
             busy: VecDeque::new(),
             accept_paused: false,
             next_tick: Instant::now(),
+            workers: programs.workers()?,
             buffer: vec![0; RECEIVE_BUFFER],
             _metrics: metrics,
             programs,

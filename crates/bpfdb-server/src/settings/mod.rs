@@ -153,6 +153,9 @@ settings! {
     /// Clients of this machine that are answered inside their own send(): off;
     /// auto: all; or those in this cgroup (v2) and below it
     local_clients "local-clients": LocalClients => LocalClients::Auto, Restart;
+    /// Nice value for the kernel's workers that answer remote clients; 0: they keep
+    /// their own
+    worker_nice "worker-nice": i64, -20..=0 => 0, Now;
     /// Most connections at the same time. At run time not more than at the start:
     /// the sessions are made then
     max_clients "maxclients": u32, 1..=65_000 => 10_000, Now;

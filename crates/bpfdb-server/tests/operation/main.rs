@@ -11,6 +11,7 @@ mod config;
 mod figures;
 mod metrics;
 mod unix;
+mod workers;
 
 use bpfdb_server::settings::Settings;
 use common::{Client, TestServer};

@@ -1,0 +1,58 @@
+//! The priority of the kernel's workers.
+
+use std::fs;
+use std::process;
+
+use bpfdb_server::settings::{LocalClients, Settings};
+
+use crate::common::{Client, TestServer, wait_until};
+
+/// Another one in each run of this test: they may share the machine.
+fn nice() -> i64 {
+    -1 - i64::from(process::id() % 18)
+}
+
+/// Workers of the kernel with this nice value.
+fn preferred(nice: i64) -> Vec<String> {
+    let threads = fs::read_dir("/proc").expect("/proc").flatten();
+    let stats = threads.filter_map(|thread| fs::read_to_string(thread.path().join("stat")).ok());
+    let of_nice = |stat: &String| {
+        let (name, rest) = stat.rsplit_once(')').expect("a name");
+        let value = rest.split_whitespace().nth(16).expect("a nice value");
+        name.contains("(kworker/") && value == nice.to_string()
+    };
+    stats.filter(of_nice).collect()
+}
+
+/// Until a worker that has answered this client is preferred.
+fn wait_for_worker(client: &mut Client) {
+    wait_until("a worker is preferred", || {
+        assert_eq!(client.say("ping"), "+PONG\r\n");
+        !preferred(nice()).is_empty()
+    });
+}
+
+#[test]
+fn the_kernels_workers_are_preferred_while_the_setting_says_so() {
+    let server = TestServer::start_as_told(
+        &bpfdb::Options::default(),
+        Settings {
+            local_clients: LocalClients::Off,
+            ..Settings::default()
+        },
+    );
+    let mut client = server.client();
+    assert_eq!(client.say("ping"), "+PONG\r\n");
+    assert_eq!(preferred(nice()), [""; 0]);
+
+    let prefer = format!("config set worker-nice {}", nice());
+    assert_eq!(client.say(&prefer), "+OK\r\n");
+    wait_for_worker(&mut client);
+    assert_eq!(client.say("config set worker-nice 0"), "+OK\r\n");
+    wait_until("they are as they were", || preferred(nice()).is_empty());
+
+    assert_eq!(client.say(&prefer), "+OK\r\n");
+    wait_for_worker(&mut client);
+    server.stop();
+    assert_eq!(preferred(nice()), [""; 0]);
+}
