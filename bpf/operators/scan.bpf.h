@@ -97,7 +97,7 @@ __noinline int scan_sees(struct bpfdb_session *s NONNULL, u64 address)
 
 	if (!cell)
 		return 0;
-	repeat(i, BPFDB_LATCH_TRIES)
+	repeat(i, BPFDB_TRIES)
 	{
 		u64 header = LOAD(cell->header);
 		int status;

@@ -182,6 +182,7 @@ static __always_inline int versions_check_locked(struct bpfdb_session *s, struct
 static __always_inline int pending_set(struct bpfdb_session *s, struct bpfdb_cell *cell, u32 number)
 {
 	struct bpfdb_lock *lock = lock_at(s, number);
+	u64 header, kept;
 
 	if (!lock)
 		return BPFDB_CORRUPT;
@@ -198,23 +199,15 @@ static __always_inline int pending_set(struct bpfdb_session *s, struct bpfdb_cel
 	lock->data[0] = s->value[0];
 	lock->data[1] = s->value[1];
 	lock->meta = s->value_len;
-	repeat(i, BPFDB_LATCH_TRIES)
-	{
-		u64 header = LOAD(cell->header);
-		u64 kept = header & (BPFDB_CELL_CHANGE - 1);
-
-		/* Moved. */
-		if (!header_is_of_lock(s, header, number))
-			return RETRY;
-		if (header & BPFDB_CELL_LATCH)
-			continue;
-		if (CAS(&cell->header, header, header_next(header, kept | BPFDB_CELL_PENDING)) !=
-		    header)
-			continue;
-		lock->mode = BPFDB_LOCK_PENDING;
-		return BPFDB_OK;
-	}
-	return RETRY;
+	header = LOAD(cell->header);
+	kept = header & (BPFDB_CELL_CHANGE - 1);
+	/* Moved, or about to be. */
+	if (!header_is_of_lock(s, header, number) || (header & BPFDB_CELL_LATCH))
+		return RETRY;
+	if (CAS(&cell->header, header, header_next(header, kept | BPFDB_CELL_PENDING)) != header)
+		return RETRY;
+	lock->mode = BPFDB_LOCK_PENDING;
+	return BPFDB_OK;
 }
 
 /* Is there a value for this session to delete? The cell is locked by it. */
@@ -341,32 +334,44 @@ static __always_inline u64 auto_announce(struct bpfdb_session *s)
 	return announced;
 }
 
+/* Commits the pending version of lock 0 in a cell that was inserted for it: there is
+ * nothing that a snapshot could need, nor anything to give up. */
+static __always_inline void auto_commit_first(struct bpfdb_session *s, struct bpfdb_cell *cell,
+					      u64 announced)
+{
+	u64 stamp = commit_decide(&s->commit, announced) & BPFDB_PAYLOAD_MASK;
+
+	head_replace(cell, &s->locks[0], LOAD(cell->header) & (BPFDB_CELL_CHANGE - 1), stamp);
+	cell_set_header(cell, BPFDB_CELL_USED);
+	STORE(s->commit, 0);
+}
+
 /* A record for a key that has none: inserted, pending and latched, then committed. */
 __noinline int auto_insert(struct bpfdb_session *s NONNULL)
 {
-	u64 key_slot = 0, address = 0, announced;
-	struct leftovers left = {};
 	struct bpfdb_cell *cell = NULL;
+	u64 address = 0, announced;
 	int status;
 
+	/* In the session: all callers together have 512 bytes of stack. */
+	s->key_word = 0;
 	if (!key_is_inline(s->key_len)) {
-		key_slot = long_key_store(s);
-		if (!key_slot)
+		s->key_word = long_key_store(s);
+		if (!s->key_word)
 			return no_memory();
 	}
 	preempt_off();
 	announced = auto_announce(s);
-	status = index_insert(s, auto_flags(s), key_slot, &address);
+	status = index_insert(s, auto_flags(s), s->key_word, &address);
 	if (status == BPFDB_OK)
 		cell = bpfdb_at(address);
 	if (cell)
-		auto_commit(s, cell, address, announced, &left);
+		auto_commit_first(s, cell, announced);
 	else
 		STORE(s->commit, 0);
 	preempt_on();
-	if (status != BPFDB_OK && key_slot)
-		bpfdb_slot_free(key_slot);
-	leftovers_free(&left);
+	if (status != BPFDB_OK && s->key_word)
+		bpfdb_slot_free(s->key_word);
 	return status;
 }
 

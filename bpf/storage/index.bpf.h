@@ -263,14 +263,20 @@ static __always_inline int bucket_search(struct bpfdb_session *s, struct bucket 
 	return -1;
 }
 
+static __always_inline bool home_latch_once(struct bpfdb_cell *home_cell)
+{
+	u64 home = LOAD(home_cell->home);
+
+	return !(home & BPFDB_HOME_LATCH) &&
+	       CAS(&home_cell->home, home, home | BPFDB_HOME_LATCH) == home;
+}
+
+/* For those that nobody calls again. */
 static __always_inline bool home_latch(struct bpfdb_cell *home_cell)
 {
-	repeat(i, BPFDB_LATCH_TRIES)
+	repeat(i, BPFDB_TRIES)
 	{
-		u64 home = LOAD(home_cell->home);
-
-		if (!(home & BPFDB_HOME_LATCH) &&
-		    CAS(&home_cell->home, home, home | BPFDB_HOME_LATCH) == home)
+		if (home_latch_once(home_cell))
 			return true;
 		COUNT(latch_retries);
 	}
@@ -365,7 +371,8 @@ static __always_inline int index_insert(struct bpfdb_session *s, u64 flags, u64 
 	if (page_is_crowded(b.page) && !s->room_tried)
 		return NEED_SPLIT;
 	home_cell = cell_in(b.memory, b.index);
-	if (!home_latch(home_cell))
+	/* The operator tries again, and looks for the bucket anew. */
+	if (!home_latch_once(home_cell))
 		return RETRY;
 	b.home = LOAD(home_cell->home);
 	if (home_level(b.home) != b.level || LOAD(engine.directory_depth.value) != b.depth ||
@@ -401,7 +408,7 @@ static __always_inline int index_insert(struct bpfdb_session *s, u64 flags, u64 
  * index. *key_slot is the slot of its long key, or 0: the caller frees it, after
  * it has left its latched section, in which no global subprogram may be called
  * (bpfdb/types.bpf.h). False, with *key_slot 0, if the home latch could not be
- * had in BPFDB_LATCH_TRIES tries: the cell stays, latched.
+ * had in BPFDB_TRIES tries: the cell stays, latched.
  */
 static __always_inline bool index_remove(u64 address, u64 hash, u64 *key_slot)
 {

@@ -88,7 +88,7 @@ TEST(many_long_keys_come_and_go)
  * sweeper has, which may run on another processor; who comes next finishes it. */
 static __always_inline int page_is_whole(u32 page, struct bpfdb_slab *slab)
 {
-	repeat(i, BPFDB_LATCH_TRIES)
+	repeat(i, BPFDB_TRIES)
 	{
 		if (!slab->splitting && !slab->sibling && !slab->unlisted)
 			return 1;

@@ -346,7 +346,7 @@ TEST(nothing_is_pruned_for_a_snapshot_that_is_starting)
 	EXPECT(snapshots_none());
 	STORE(engine.snapshots.active, SNAPSHOT_RUNNING + SNAPSHOT_STARTING);
 	need_compute(&n);
-	EXPECT(n.needed == ~0u && head_need(UNKNOWN(1000)) == HEAD_NEEDED);
+	EXPECT(n.needed == NEED_ALL && head_need(UNKNOWN(1000)) == HEAD_NEEDED);
 	STORE(engine.snapshots.active, 0);
 	return 0;
 }

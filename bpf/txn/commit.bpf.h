@@ -47,7 +47,7 @@
 
 static __always_inline bool cell_latch(struct bpfdb_cell *cell, u64 *header)
 {
-	repeat(i, BPFDB_LATCH_TRIES)
+	repeat(i, BPFDB_TRIES)
 	{
 		u64 seen = LOAD(cell->header);
 
@@ -244,7 +244,7 @@ static __always_inline bool release_shared(struct bpfdb_lock *lock, struct lefto
 
 	if (!address || !cell)
 		return false;
-	repeat(i, BPFDB_LATCH_TRIES)
+	repeat(i, BPFDB_TRIES)
 	{
 		status = release_shared_once(lock, cell, address, left);
 		if (status != RETRY)

@@ -101,7 +101,7 @@ static __always_inline bool form_is_gone(struct bpfdb_session *s, u32 form, u64 
 /* The sweeper is to come by at this time. Unsuccessful, it comes too early. */
 static __always_inline void expiry_due_at(u64 time)
 {
-	repeat(i, BPFDB_LATCH_TRIES)
+	repeat(i, BPFDB_TRIES)
 	{
 		u64 due = LOAD(engine.expiry_due.value);
 

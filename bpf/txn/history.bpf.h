@@ -65,10 +65,10 @@ static __always_inline struct bpfdb_aux *aux_of(const struct bpfdb_cell *cell, u
  * a mask is an entry of the version array; bit 8 is the head. */
 struct need {
 	u64 stamps[BPFDB_VERSIONS_MAX + 1]; /* the last one: the head's */
-	u32 used;   /* there is a version */
-	u32 needed; /* a snapshot sees it */
-	u32 young;  /* one that must not be revoked does */
-	u32 victim; /* snapshots that see this one are to be revoked; 0: none are */
+	u16 used;   /* there is a version */
+	u16 needed; /* a snapshot sees it */
+	u16 young;  /* one that must not be revoked does */
+	u16 victim; /* snapshots that see this one are to be revoked; 0: none are */
 	u64 young_since; /* snapshots that began later must not be revoked */
 	u64 newest; /* of all snapshots */
 	u32 newest_session;
@@ -77,6 +77,8 @@ struct need {
 
 #define NEED_HEAD BPFDB_VERSIONS_MAX
 #define NEED_HEAD_BIT (1u << NEED_HEAD)
+/* A snapshot that is starting may see any. */
+#define NEED_ALL 0xffff
 
 /* The version that `snapshot` sees, as a bit; 0: none. */
 static __always_inline u32 need_bit(const struct need *n, u64 snapshot)
@@ -147,7 +149,7 @@ static __always_inline void need_compute(struct need *n)
 	if (snapshots_none())
 		return;
 	if (snapshot_is_starting()) {
-		n->needed = n->young = ~0u;
+		n->needed = n->young = NEED_ALL;
 		return;
 	}
 	repeat(group, BPFDB_SESSIONS_MAX / BPFDB_SNAPSHOT_GROUP)
@@ -304,34 +306,34 @@ struct leftovers {
  * in hand must not take what is put there next for the same version: so the
  * header's counter changes.
  */
-static __always_inline bool version_drop(struct bpfdb_cell *cell, u64 *header, u32 i,
-					 struct leftovers *left)
+static __always_inline bool version_drop(struct bpfdb_cell *cell, u64 *header, u32 i)
 {
-	u64 before = *header;
-	struct bpfdb_aux *aux;
-	bool dropped = false;
+	u64 before = *header, data = 0, emptied = 0;
+	struct bpfdb_aux *aux = NULL;
+	u32 form = 0;
 
 	preempt_off();
 	if (CAS(&cell->header, before, before | BPFDB_CELL_LATCH) == before) {
 		aux = aux_of(cell, before);
-		if (aux) {
-			struct bpfdb_version *v = &aux->history[i];
-
-			left->form = version_form(v);
-			left->data = v->data[0];
-			STORE(v->meta, 0);
-			aux->used--;
-			dropped = true;
-		}
 		*header = header_next(before, before & (BPFDB_CELL_CHANGE - 1));
-		if (aux && !aux->used) {
-			*header &= ~BPFDB_CELL_AUX;
-			left->aux = cell_link(cell);
+		if (aux) {
+			form = version_form(&aux->history[i]);
+			data = aux->history[i].data[0];
+			STORE(aux->history[i].meta, 0);
+			if (!--aux->used) {
+				*header &= ~BPFDB_CELL_AUX;
+				emptied = cell_link(cell);
+			}
 		}
 		STORE(cell->header, *header);
 	}
 	preempt_on();
-	return dropped;
+	if (!aux)
+		return false;
+	version_dispose(form, data);
+	if (emptied)
+		bpfdb_slot_free(emptied);
+	return true;
 }
 
 /* Drops every entry that nobody needs. False: the record changed. */
@@ -339,20 +341,15 @@ static __always_inline bool versions_drop(struct need *n, struct bpfdb_cell *cel
 {
 #pragma clang loop unroll(disable)
 	for (u32 i = 0; i < BPFDB_VERSIONS_MAX; i++) {
-		struct leftovers left = {};
-
 		if (i >= config.versions)
 			break;
 		if (!(n->used & ~n->needed & 1u << i))
 			continue;
-		if (!version_drop(cell, &header, i, &left))
+		if (!version_drop(cell, &header, i))
 			return false;
 		n->used &= ~(1u << i);
 		ADD(&engine.versions.value, -1);
 		COUNT(versions_pruned);
-		version_dispose(left.form, left.data);
-		if (left.aux)
-			bpfdb_slot_free(left.aux);
 	}
 	return true;
 }
@@ -366,7 +363,7 @@ static __always_inline bool versions_revoke(struct need *n)
 		return false;
 	need_compute(n);
 	COUNT_N(snapshots_revoked, n->revoked);
-	return n->revoked || n->needed == ~0u;
+	return n->revoked || n->needed == NEED_ALL;
 }
 
 /*
@@ -417,7 +414,7 @@ __noinline int history_prune(u64 address, u64 young_since)
 	if (!need_exceeds(&need))
 		return BPFDB_OK;
 	/* A snapshot that is starting will have begun in a moment. */
-	if (need.needed == ~0u || (young_since && versions_revoke(&need)))
+	if (need.needed == NEED_ALL || (young_since && versions_revoke(&need)))
 		return RETRY;
 	return BPFDB_VERSIONS_FULL;
 }

@@ -40,7 +40,7 @@ static __always_inline bool removal_note(u64 hash, u64 stamp)
 	slot = removal_slot(hash);
 	if (!slot)
 		return false;
-	repeat(i, BPFDB_LATCH_TRIES)
+	repeat(i, BPFDB_TRIES)
 	{
 		u64 latest = LOAD(*slot);
 

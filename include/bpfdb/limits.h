@@ -98,8 +98,6 @@
  * on another processor and keeps it for less than a microsecond (or is the program
  * that this one interrupted, and keeps it until this one has ended). */
 #define BPFDB_TRIES 64
-/* The same for one latch, where there is no operator that begins anew. */
-#define BPFDB_LATCH_TRIES BPFDB_TRIES
 /* Restarts of an optimistic read that writers keep invalidating. Each restart
  * means that somebody else made progress. */
 #define BPFDB_READ_TRIES 4096
