@@ -130,17 +130,20 @@ static __always_inline int versions_ready(struct bpfdb_session *s, struct bpfdb_
 	if (likely(!aux && snapshots_none()))
 		return BPFDB_OK;
 	s->room_cell = address;
-	/* Without snapshots nobody needs what is in the array. */
-	if (snapshots_none() || (!aux && !s->spare_aux))
+	/* Without snapshots nobody needs what is in the array. An empty one is that of a
+	 * lock of this session, reserved for a snapshot which has ended. */
+	if (snapshots_none())
+		return aux && !LOAD(aux->used) ? BPFDB_OK : NEED_VERSIONS;
+	if (!aux && !s->spare_aux)
 		return NEED_VERSIONS;
+	/* Absence with nothing before it needs no entry: head_preserve(). */
+	if (version_form(&cell->head) == BPFDB_ABSENT && (!aux || !LOAD(aux->used)))
+		return BPFDB_OK;
 	need = head_need(version_stamp(&cell->head));
 	if (need == HEAD_UNSURE && !(s->room_tried & ROOM_VERSIONS))
 		return NEED_VERSIONS;
 	if (!aux)
-		return config.versions > 1 || need == HEAD_FREE ||
-				       version_form(&cell->head) == BPFDB_ABSENT
-			       ? BPFDB_OK
-			       : NEED_VERSIONS;
+		return config.versions > 1 || need == HEAD_FREE ? BPFDB_OK : NEED_VERSIONS;
 	/* One entry is for a snapshot that begins from now on. */
 	return LOAD(aux->used) < config.versions - (need != HEAD_FREE) ? BPFDB_OK : NEED_VERSIONS;
 }
