@@ -89,11 +89,16 @@ static __always_inline void take_history(struct bpfdb_session *s, struct bpfdb_a
 #pragma clang loop unroll(disable)
 	for (u32 i = 0; i < BPFDB_VERSIONS_MAX; i++) {
 		struct bpfdb_version *v = &aux->history[i];
-		u64 stamp = version_stamp(v);
+		u64 stamp;
 
 		if (i >= config.versions)
 			break;
-		if (version_unused(v) || stamp > snapshot || (any && stamp < best))
+		/* Before the stamp: version_push() writes `meta` last, and what the stamp
+		 * was before is that of another version. */
+		if (version_unused(v))
+			continue;
+		stamp = version_stamp(v);
+		if (stamp > snapshot || (any && stamp < best))
 			continue;
 		any = true;
 		best = stamp;
