@@ -242,8 +242,9 @@ static __always_inline bool session_end(struct bpfdb_session *s)
 	bool ended;
 
 	operands_discard(s);
-	spare_aux_free(s);
 	abandon(s);
+	/* Only now: what is rolled back may have taken one. */
+	spare_aux_free(s);
 	ended = s->state == BPFDB_TXN_NONE;
 	if (ended)
 		STORE(s->in_use, 0);
