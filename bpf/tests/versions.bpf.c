@@ -350,3 +350,73 @@ TEST(nothing_is_pruned_for_a_snapshot_that_is_starting)
 	STORE(engine.snapshots.active, 0);
 	return 0;
 }
+
+/* The place for the head was reserved for a snapshot that ends before the next SET. */
+TEST(a_transaction_writes_again_after_a_snapshot_has_ended)
+{
+	struct bpfdb_session *w = test_session(), *r = test_session();
+
+	EXPECT(w && r);
+	if (config.versions == 1)
+		return 0;
+	EXPECT(set_number(w, 60, 1) == BPFDB_OK);
+	EXPECT(bpfdb_begin_read_only(r) == BPFDB_OK && bpfdb_begin(w) == BPFDB_OK);
+	EXPECT(set_number(w, 60, 2) == BPFDB_OK);
+	EXPECT(bpfdb_commit(r) == BPFDB_OK && snapshots_none());
+	EXPECT(set_number(w, 60, 3) == BPFDB_OK);
+	EXPECT(bpfdb_commit(w) == BPFDB_OK && has_number(w, 60, 3));
+	EXPECT(history_of(w, 60) == 0);
+	bpfdb_session_close(w);
+	bpfdb_session_close(r);
+	return 0;
+}
+
+/* That there was nothing needs no place: also not the second time. */
+TEST(a_transaction_writes_a_new_key_twice_beside_a_snapshot)
+{
+	struct bpfdb_session *w = test_session(), *r = test_session();
+
+	EXPECT(w && r);
+	EXPECT(bpfdb_begin_read_only(r) == BPFDB_OK && bpfdb_begin(w) == BPFDB_OK);
+	EXPECT(set_number(w, 61, 1) == BPFDB_OK && set_number(w, 61, 2) == BPFDB_OK);
+	EXPECT(bpfdb_commit(w) == BPFDB_OK && has_number(w, 61, 2));
+	EXPECT(get_number(r, 61) == BPFDB_NOT_FOUND);
+	bpfdb_session_close(w);
+	bpfdb_session_close(r);
+	return 0;
+}
+
+/* A lock's address is a hint: by COMMIT the page may have become one of values, whose
+ * bytes look like anything. */
+TEST(what_is_not_a_cell_is_not_pruned)
+{
+	u64 address = bpfdb_slot_alloc(sizeof(struct bpfdb_cell));
+	u64 array = bpfdb_slot_alloc(aux_size());
+	struct bpfdb_cell *bytes = bpfdb_at(address);
+	struct bpfdb_aux *aux = bpfdb_at(array);
+
+	EXPECT(address && array && bytes && aux);
+	aux->used = 1;
+	aux->history[0].meta = VERSION_IN_USE;
+	bytes->header = BPFDB_CELL_USED | BPFDB_CELL_AUX;
+	cell_set_meta(bytes, array, 0);
+	EXPECT(history_prune(address, 0) == RETRY);
+	EXPECT(bytes->header == (BPFDB_CELL_USED | BPFDB_CELL_AUX) && aux->used == 1);
+	bpfdb_slot_free(address);
+	bpfdb_slot_free(array);
+	return 0;
+}
+
+/* A session that is closed gives back all that it had, also what it took to roll back. */
+TEST(a_closed_session_has_no_spare_version_array)
+{
+	struct bpfdb_session *w = test_session(), *r = test_session();
+
+	EXPECT(w && r);
+	EXPECT(bpfdb_begin(w) == BPFDB_OK && set_number(w, 62, 1) == BPFDB_OK);
+	EXPECT(bpfdb_begin_read_only(r) == BPFDB_OK);
+	EXPECT(bpfdb_session_close(w) == BPFDB_OK);
+	EXPECT(!w->spare_aux);
+	bpfdb_session_close(r);
+	return 0;
+}

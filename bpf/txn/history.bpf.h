@@ -59,6 +59,15 @@ static __always_inline struct bpfdb_aux *aux_of(const struct bpfdb_cell *cell, u
 	return header & BPFDB_CELL_AUX ? bpfdb_at(cell_link(cell)) : NULL;
 }
 
+/* Are there cells at this address, or values? A page that has cells when a program
+ * looks keeps them until that program has ended (merge.bpf.h). */
+static __always_inline bool address_is_of_cell(u64 address)
+{
+	struct bpfdb_slab *slab = slab_of_page(page_of(address));
+
+	return slab && LOAD(slab->class_) == BPFDB_PAGE_INDEX;
+}
+
 /* ---- Which versions are needed --------------------------------------------- */
 
 /* The versions of a record, and what the running snapshots make of them. A bit of
@@ -402,6 +411,9 @@ __noinline int history_prune(u64 address, u64 young_since)
 
 	if (!cell)
 		return BPFDB_CORRUPT;
+	/* A lock's address is a hint. */
+	if (!address_is_of_cell(address))
+		return RETRY;
 	header = LOAD(cell->header);
 	aux = aux_of(cell, header);
 	need_load(&need, cell, aux);

@@ -140,15 +140,6 @@ static __always_inline bool header_is_of_lock(const struct bpfdb_session *s, u64
 	       (BPFDB_CELL_USED | BPFDB_CELL_EXCLUSIVE | owner_field(s, number));
 }
 
-/* Are there cells at this address, or values? A page that has cells when a program
- * looks keeps them until that program has ended (merge.bpf.h). */
-static __always_inline bool address_is_of_cell(u64 address)
-{
-	struct bpfdb_slab *slab = slab_of_page(page_of(address));
-
-	return slab && LOAD(slab->class_) == BPFDB_PAGE_INDEX;
-}
-
 /*
  * Address of the cell of a lock that this session holds; 0 if it is not found now: it
  * is being moved. A subprogram of its own: inlined twice, its loop does not converge
