@@ -159,7 +159,8 @@ static __always_inline bool cells_copy(void *from, void *to, u32 index, u32 bitm
 }
 
 /*
- * Moves one bucket whose home is latched. DONE: its upper half is in the sibling now, and the latch released.
+ * Moves one bucket whose home is latched, in both pages. DONE: its upper half is in the
+ * sibling now, and the latches released.
  *
  * The copies are latched until the cells that they were made from are cleared.
  * Else somebody could change a copy that no bitmap names yet (the sweeper, which
@@ -187,21 +188,28 @@ static __always_inline int bucket_move_latched(void *from, void *to, u32 index, 
 	return MOVE_DONE;
 }
 
-/* Moves the cells `upper` of the bucket of `index`, if its home word is `home` still:
- * MOVE_. */
+/*
+ * Moves the cells `upper` of the bucket of `index`, if its home word is `home` still:
+ * MOVE_. The sibling's bucket is latched too: who found it before a split was undone, or
+ * before a merge, may have it in hand.
+ */
 __noinline int bucket_move_upper(u32 page, u32 sibling, u32 index, u64 home, u32 upper)
 {
 	void *from = page_memory(page), *to = page_memory(sibling);
-	struct bpfdb_cell *home_cell;
+	struct bpfdb_cell *home_cell, *home_to;
 	int done = MOVE_LATER;
 
 	if (!from || !to)
 		return MOVE_LATER;
 	home_cell = cell_in(from, index);
+	home_to = cell_in(to, index);
 	preempt_off();
 	if (home_latch(home_cell)) {
-		if (LOAD(home_cell->home) == (home | BPFDB_HOME_LATCH))
+		if (LOAD(home_cell->home) == (home | BPFDB_HOME_LATCH) && home_latch(home_to)) {
 			done = bucket_move_latched(from, to, index, home_level(home), upper);
+			if (done != MOVE_DONE)
+				home_unlatch(home_to);
+		}
 		if (done != MOVE_DONE)
 			home_unlatch(home_cell);
 	}

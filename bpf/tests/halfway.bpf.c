@@ -217,3 +217,30 @@ TEST(a_merge_whose_target_filled_up_is_undone)
 	bpfdb_session_close(s);
 	return 0;
 }
+
+/* Makes an empty page of the index that the directory does not name free again. */
+__noinline int page_drop(u32 page)
+{
+	struct bpfdb_slab *slab = slab_of_page(page);
+
+	if (!slab)
+		return 0;
+	STORE(slab->class_, BPFDB_PAGE_RETIRED);
+	ADD(&engine.index_pages.value, -1);
+	return page_release(page);
+}
+
+/* An insert may have the sibling's bucket in hand, if it found it before a split was undone:
+ * what it stores must not overwrite what the next split brings there. */
+TEST(a_bucket_does_not_move_to_one_that_is_latched)
+{
+	u32 page = index_page_create(1, 0), sibling = index_page_create(2, 2);
+
+	EXPECT(page && sibling);
+	EXPECT(home_hold(sibling, HOME, 1));
+	EXPECT(bucket_move(page, sibling, HOME, 1) == MOVE_LATER);
+	EXPECT(home_hold(sibling, HOME, 0));
+	EXPECT(bucket_move(page, sibling, HOME, 1) == MOVE_DONE);
+	EXPECT(page_drop(page) && page_drop(sibling));
+	return 0;
+}
