@@ -425,6 +425,9 @@ __noinline int history_prune(u64 address, u64 young_since)
 		return RETRY;
 	if (!need_exceeds(&need))
 		return BPFDB_OK;
+	/* Absence with nothing before it needs no entry: head_preserve(). */
+	if (!(need.used & (NEED_HEAD_BIT - 1)) && version_form(&cell->head) == BPFDB_ABSENT)
+		return BPFDB_OK;
 	/* A snapshot that is starting will have begun in a moment. */
 	if (need.needed == NEED_ALL || (young_since && versions_revoke(&need)))
 		return RETRY;
