@@ -321,6 +321,11 @@ fn settings_are_written_back_to_their_file() {
     assert!(connection.ask(&["PING"]).starts_with("-NOAUTH"));
     assert_eq!(connection.ask(&["AUTH", "secret"]), "+OK");
     assert_eq!(connection.ask(&["CONFIG", "REWRITE"]), "+OK");
+    // With this no server would start.
+    let too_little = ["CONFIG", "SET", "maxmemory", "1"];
+    assert_eq!(connection.ask(&too_little), "+OK");
+    let refused = connection.ask(&["CONFIG", "REWRITE"]);
+    assert!(refused.starts_with("-ERR Rewriting"), "{refused}");
     server.stop();
     let text = std::fs::read_to_string(&file).expect("there");
     assert!(

@@ -10,6 +10,7 @@ pub(crate) static COMMAND: Command = Command {
     complexity: "O(1)",
     arity: 2,
     flags: &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale],
+    differences: "Refused while maxmemory is less than a server starts with, 32 MiB.",
     run,
     ..Command::BASE
 };
@@ -19,6 +20,11 @@ fn run(context: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {
     let Some(file) = &instance.file else {
         return Err("ERR The server is running without a config file".into());
     };
+    // CONFIG SET takes it, a start does not: the file is left as one that works.
+    if instance.refuses_writes() {
+        let why = "ERR Rewriting config file: no server starts with this maxmemory; raise it";
+        return Err(why.into());
+    }
     file.rewrite(&instance.settings).map_err(|error| {
         tracing::warn!(%error, "cannot rewrite the configuration file");
         format!("ERR Rewriting config file: {error}")
