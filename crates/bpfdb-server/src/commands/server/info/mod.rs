@@ -13,6 +13,7 @@ use super::super::prelude::*;
 use crate::counted::Counted;
 use crate::instance::{Instance, Rate};
 use crate::server::REDIS_VERSION;
+use crate::turn::Turn;
 
 pub(crate) static COMMAND: Command = Command {
     name: "info",
@@ -99,19 +100,20 @@ static SECTIONS: &[Section] = &[
 ];
 
 /// What is expired counts when its record is removed, each once. The engine does that in
-/// the course of seconds; so much data, in pages, is looked through at once.
-const PAGES_AT_ONCE: u64 = 4096;
-
+/// the course of seconds. A few data are looked through at once, many not: all clients
+/// of user space wait meanwhile.
+///
 /// Redis counts a key when somebody finds it expired, and shows that at once.
 fn clear_away(context: &Context<'_>) -> Result<Stats, Failure> {
     let stats = context.engine.stats()?;
-    if stats.expiring == 0 || stats.pages_taken > PAGES_AT_ONCE {
+    if stats.expiring == 0 {
         return Ok(stats);
     }
+    let turn = Turn::begin();
     let mut page = 0;
     loop {
         page = context.engine.clear_away(page)?;
-        if page == 0 {
+        if page == 0 || turn.is_over() {
             return Ok(context.engine.stats()?);
         }
     }
