@@ -386,8 +386,9 @@ static __always_inline bool auto_has_no_value(struct bpfdb_session *s, struct bp
 	       !(header & BPFDB_CELL_EXCLUSIVE) && header_same_content(LOAD(cell->header), header);
 }
 
-/* One attempt without a transaction. FOUND tells DELETE that there was a value. */
-static __always_inline int set_auto(struct bpfdb_session *s)
+/* One attempt without a transaction on a record that is there. NOT_FOUND: there is none.
+ * FOUND tells DELETE that there was a value. */
+static __always_inline int auto_replace(struct bpfdb_session *s)
 {
 	bool deletes = s->value_len == BPFDB_ABSENT;
 	struct bpfdb_cell *cell = NULL;
@@ -395,8 +396,6 @@ static __always_inline int set_auto(struct bpfdb_session *s)
 	u64 address = 0, header, announced;
 	int status = record_find(s, &cell, &address, &header);
 
-	if (status == BPFDB_NOT_FOUND)
-		return deletes ? status : auto_insert(s);
 	if (status != BPFDB_OK)
 		return status;
 	if (deletes && auto_has_no_value(s, cell, header))
@@ -433,9 +432,17 @@ static __always_inline int set_in_transaction(struct bpfdb_session *s)
 }
 
 /* The same as a subprogram, for the loop around it. */
-__noinline int set_auto_once(struct bpfdb_session *s NONNULL)
+__noinline int auto_replace_again(struct bpfdb_session *s NONNULL)
 {
-	return set_auto(s);
+	return auto_replace(s);
+}
+
+/* After auto_replace, not in it: Linux 6.12 adds up the frames of all programs that
+ * call each other (later kernels give some programs a stack for each), and those of
+ * both would be more than 512 bytes. */
+static __always_inline int auto_insert_absent(struct bpfdb_session *s, int status)
+{
+	return status == BPFDB_NOT_FOUND && s->value_len != BPFDB_ABSENT ? auto_insert(s) : status;
 }
 
 /* After a first attempt that ended with `status`, an Error or RETRY. */
@@ -447,7 +454,7 @@ static __always_inline int set_auto_again(struct bpfdb_session *s, int status)
 		if (status != RETRY && status != BPFDB_CONFLICT)
 			return status;
 		COUNT(autocommit_retries);
-		status = set_auto_once(s);
+		status = auto_insert_absent(s, auto_replace_again(s));
 		if (status < BPFDB_FIRST_ERROR)
 			return status;
 	}
@@ -461,7 +468,7 @@ static __always_inline int set_auto_again(struct bpfdb_session *s, int status)
 
 static __always_inline int set_auto_commit(struct bpfdb_session *s)
 {
-	int status = set_auto(s);
+	int status = auto_insert_absent(s, auto_replace(s));
 
 	return likely(status < BPFDB_FIRST_ERROR) ? status : set_auto_again(s, status);
 }
