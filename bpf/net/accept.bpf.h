@@ -40,7 +40,7 @@ static __always_inline void connection_reset(struct bpfdb_connection *c, struct 
 	c->client_first = ops->rcv_nxt;
 	c->server_first = ops->snd_nxt;
 	flow_of_server(ops, &c->flow);
-	STORE(c->cookie, cookie);
+	STORE_RELEASE(c->cookie, cookie);
 }
 
 /* The socket's entries in all maps; 0, or what failed. */
@@ -83,7 +83,7 @@ static __always_inline void connection_end(u64 cookie, bool by_us)
 
 	if (!c || c->cookie != cookie)
 		return;
-	before = __sync_fetch_and_or(&c->arrived, BPFDB_CONNECTION_CLOSED);
+	before = FETCH_OR(&c->arrived, BPFDB_CONNECTION_CLOSED);
 	s = bpfdb_session(*index);
 	if (by_us || !(before & BPFDB_CONNECTION_USER))
 		connection_retire(c, *index, cookie);

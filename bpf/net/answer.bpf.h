@@ -40,7 +40,7 @@ __noinline int hand_over(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL
 {
 	c->corked = 0;
 	c->parts = 0;
-	c->handed += m->size;
+	STORE(c->handed, c->handed + m->size);
 	/* Perhaps a long argument. The daemon, which hears of it after this, knows. */
 	if (!(LOAD(c->arrived) & BPFDB_CONNECTION_USER))
 		STORE(c->patient, 1);
@@ -141,7 +141,7 @@ static __always_inline int message_send(struct sk_msg_md *m, struct bpfdb_connec
 	c->parts = 0;
 	STORE(c->patient, 0);
 	STORE(c->replied, c->replied + c->out);
-	STORE(c->answered, c->answered + c->request);
+	STORE_RELEASE(c->answered, c->answered + c->request);
 	return SK_PASS;
 }
 

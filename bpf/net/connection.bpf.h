@@ -137,7 +137,7 @@ __noinline int connection_raise(struct bpfdb_connection *c NONNULL, u32 index, u
 {
 	struct bpfdb_handover h = {.cookie = c->cookie, .connection = index};
 
-	if (__sync_fetch_and_or(&c->arrived, flag) & flag)
+	if (FETCH_OR(&c->arrived, flag) & flag)
 		return 0;
 	COUNT(connections_passed);
 	return bpf_ringbuf_output(&handovers, &h, sizeof(h), 0);

@@ -228,7 +228,7 @@ __noinline int local_bind(struct sk_msg_md *m, struct socket_data *data NONNULL)
 	c = index ? connection_at(*index) : NULL;
 	if (!c)
 		return 0;
-	peer = LOAD(c->cookie);
+	peer = LOAD_ACQUIRE(c->cookie);
 	if (c->client_first != data->client_first || c->server_first != data->server_first)
 		return 0;
 	if (CAS(&c->client, 0, data->cookie))
@@ -267,12 +267,12 @@ static __always_inline bool is_quiet(struct bpfdb_connection *c, const struct so
 {
 	u64 done;
 
-	*arrived = LOAD(c->arrived);
+	*arrived = LOAD_ACQUIRE(c->arrived);
 	if (*arrived & ~BPFDB_CONNECTION_BYTES ||
 	    (u32)*arrived != tcp->write_seq - data->client_first)
 		return false;
-	done = LOAD(c->answered);
-	done += LOAD(c->consumed);
+	done = LOAD_ACQUIRE(c->answered);
+	done += LOAD_ACQUIRE(c->consumed);
 	if (done != *arrived)
 		return false;
 	done = LOAD(c->replied);

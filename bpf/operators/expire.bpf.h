@@ -103,7 +103,7 @@ __noinline int record_expire(u64 address, u64 header)
 		removed = removal_note(hash, version_stamp(&cell->head)) &&
 			  index_remove(address, hash, &key_slot);
 		if (!removed)
-			STORE(cell->header, header);
+			STORE_RELEASE(cell->header, header);
 	}
 	preempt_on();
 	if (!removed)

@@ -44,7 +44,7 @@ static __always_inline void sweep_leaves(struct sweep *sweep, u64 header, struct
  * True if it had expired. */
 static __always_inline bool sweep_record(struct sweep *sweep, struct bpfdb_cell *cell, u64 address)
 {
-	u64 header = LOAD(cell->header);
+	u64 header = LOAD_ACQUIRE(cell->header);
 
 	if (!(header & BPFDB_CELL_USED) || (header & BPFDB_CELL_AUX) || cell_is_locked(header))
 		return false;
@@ -118,7 +118,7 @@ static __always_inline bool sweep_index_page(struct sweep *sweep)
 {
 	struct bpfdb_slab *slab = slab_of_page(sweep->page);
 
-	if (!slab || LOAD(slab->class_) != BPFDB_PAGE_INDEX || !LOAD(slab->word))
+	if (!slab || LOAD_ACQUIRE(slab->class_) != BPFDB_PAGE_INDEX || !LOAD(slab->word))
 		return false;
 	sweep->start = bpf_get_prandom_u32() % BPFDB_CELLS_PER_PAGE;
 	bpf_loop(BPFDB_CELLS_PER_PAGE, sweep_cell, sweep, 0);
@@ -213,7 +213,7 @@ static __always_inline bool session_idle(const struct bpfdb_session *s, u64 now)
  * since it was looked at, or have been freed and opened by somebody else. */
 static __always_inline bool session_wants_reap(struct bpfdb_session *s, bool closing, u64 now)
 {
-	u32 in_use = LOAD(s->in_use);
+	u32 in_use = LOAD_ACQUIRE(s->in_use);
 
 	return closing ? in_use == BPFDB_SESSION_CLOSING : in_use && session_idle(s, now);
 }
@@ -243,7 +243,7 @@ struct reap {
 static long reap_session(u64 i, struct reap *reap)
 {
 	struct bpfdb_session *s = bpfdb_session((reap->first + i) % config.sessions);
-	u32 in_use = s ? LOAD(s->in_use) : 0;
+	u32 in_use = s ? LOAD_ACQUIRE(s->in_use) : 0;
 
 	if (!in_use)
 		return 0;

@@ -99,7 +99,7 @@ __noinline int scan_sees(struct bpfdb_session *s NONNULL, u64 address)
 		return 0;
 	repeat(i, BPFDB_TRIES)
 	{
-		u64 header = LOAD(cell->header);
+		u64 header = LOAD_ACQUIRE(cell->header);
 		int status;
 
 		if (!(header & BPFDB_CELL_USED))

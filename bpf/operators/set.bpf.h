@@ -162,7 +162,7 @@ static __always_inline int versions_reserve(struct bpfdb_session *s, struct bpfd
 	if (header_is_of_lock(s, header, number) && !(header & BPFDB_CELL_LATCH) &&
 	    CAS(&cell->header, header, header | BPFDB_CELL_LATCH) == header) {
 		status = cell_aux_attach(s, cell) ? BPFDB_OK : RETRY;
-		STORE(cell->header, LOAD(cell->header) & ~BPFDB_CELL_LATCH);
+		STORE_RELEASE(cell->header, LOAD(cell->header) & ~BPFDB_CELL_LATCH);
 	}
 	preempt_on();
 	return status;
@@ -173,12 +173,21 @@ static __always_inline int versions_reserve(struct bpfdb_session *s, struct bpfd
 static __always_inline int versions_check_locked(struct bpfdb_session *s, struct bpfdb_cell *cell,
 						 u64 address, u32 number)
 {
-	u64 header = LOAD(cell->header);
+	u64 header = LOAD_ACQUIRE(cell->header);
 	int status = versions_ready(s, cell, address, header);
 
-	if (!header_is_of_lock(s, header, number) || LOAD(cell->header) != header)
+	if (!header_is_of_lock(s, header, number) || LOAD_AFTER(cell->header) != header)
 		return RETRY;
 	return status == BPFDB_OK ? versions_reserve(s, cell, number) : status;
+}
+
+/* The session's value into its lock. A reader of the version that was there before
+ * finds that version's header changed: so each store comes after that. */
+static __always_inline void lock_set_pending(struct bpfdb_lock *lock, const struct bpfdb_session *s)
+{
+	STORE_RELEASE(lock->data[0], s->value[0]);
+	STORE_RELEASE(lock->data[1], s->value[1]);
+	STORE_RELEASE(lock->meta, (u64)s->value_len);
 }
 
 /* The session's value becomes the pending version of lock `number`. */
@@ -193,15 +202,11 @@ static __always_inline int pending_set(struct bpfdb_session *s, struct bpfdb_cel
 		u32 old_form = lock->meta & BPFDB_FORM_MASK;
 		u64 old_data = lock->data[0];
 
-		STORE(lock->data[0], s->value[0]);
-		STORE(lock->data[1], s->value[1]);
-		STORE(lock->meta, (u64)s->value_len);
+		lock_set_pending(lock, s);
 		version_dispose(old_form, old_data);
 		return BPFDB_OK;
 	}
-	lock->data[0] = s->value[0];
-	lock->data[1] = s->value[1];
-	lock->meta = s->value_len;
+	lock_set_pending(lock, s);
 	header = LOAD(cell->header);
 	kept = header & (BPFDB_CELL_CHANGE - 1);
 	/* Moved, or about to be. */
@@ -249,7 +254,8 @@ __noinline int set_locked(struct bpfdb_session *s NONNULL)
 	if (status != BPFDB_OK)
 		return status;
 	if (deletes && !has_value(s, cell, number))
-		return header_is_of_lock(s, LOAD(cell->header), number) ? BPFDB_NOT_FOUND : RETRY;
+		return header_is_of_lock(s, LOAD_AFTER(cell->header), number) ? BPFDB_NOT_FOUND
+									      : RETRY;
 	status = versions_check_locked(s, cell, address, number);
 	if (status == BPFDB_OK)
 		status = pending_set(s, cell, number);
@@ -302,7 +308,7 @@ static __always_inline void auto_finish_later(struct bpfdb_session *s, struct bp
 	lock->mode = BPFDB_LOCK_PENDING;
 	s->lock_count = 1;
 	s->state = BPFDB_TXN_FINISHING;
-	STORE(cell->header, LOAD(cell->header) & ~BPFDB_CELL_LATCH);
+	STORE_RELEASE(cell->header, LOAD(cell->header) & ~BPFDB_CELL_LATCH);
 }
 
 /* Commits the pending version of lock 0 in the cell that was taken. */
@@ -313,11 +319,11 @@ static __always_inline void auto_commit(struct bpfdb_session *s, struct bpfdb_ce
 	struct bpfdb_lock *lock = &s->locks[0];
 
 	if (likely(version_install_plain(cell, lock, stamp, left))) {
-		STORE(s->commit, 0);
+		STORE_RELEASE(s->commit, 0);
 		return;
 	}
 	if (version_install(s, address, lock, stamp, left))
-		STORE(s->commit, 0);
+		STORE_RELEASE(s->commit, 0);
 	else
 		auto_finish_later(s, cell, address);
 }
@@ -328,12 +334,10 @@ static __always_inline u64 auto_announce(struct bpfdb_session *s)
 	u64 announced = commit_word(BPFDB_PHASE_COMMITTING, ++s->transaction);
 	struct bpfdb_lock *lock = &s->locks[0];
 
-	lock->data[0] = s->value[0];
-	lock->data[1] = s->value[1];
-	lock->meta = s->value_len;
+	lock_set_pending(lock, s);
 	/* Before the atomic operation that makes the version pending: a barrier also
 	 * between that and the reading of the clock. */
-	STORE(s->commit, announced);
+	STORE_RELEASE(s->commit, announced);
 	return announced;
 }
 
@@ -371,7 +375,7 @@ __noinline int auto_insert(struct bpfdb_session *s NONNULL)
 	if (cell)
 		auto_commit_first(s, cell, announced);
 	else
-		STORE(s->commit, 0);
+		STORE_RELEASE(s->commit, 0);
 	preempt_on();
 	if (status != BPFDB_OK && s->key_word)
 		bpfdb_slot_free(s->key_word);
@@ -383,7 +387,8 @@ static __always_inline bool auto_has_no_value(struct bpfdb_session *s, struct bp
 					      u64 header)
 {
 	return form_is_gone(s, version_form(&cell->head), LOAD(cell->head.data[1])) &&
-	       !(header & BPFDB_CELL_EXCLUSIVE) && header_same_content(LOAD(cell->header), header);
+	       !(header & BPFDB_CELL_EXCLUSIVE) &&
+	       header_same_content(LOAD_AFTER(cell->header), header);
 }
 
 /* One attempt without a transaction on a record that is there. NOT_FOUND: there is none.
@@ -410,7 +415,7 @@ static __always_inline int auto_replace(struct bpfdb_session *s)
 	if (likely(status == BPFDB_OK))
 		auto_commit(s, cell, address, announced, &left);
 	else
-		STORE(s->commit, 0);
+		STORE_RELEASE(s->commit, 0);
 	preempt_on();
 	leftovers_free(&left);
 	return status == BPFDB_OK && deletes ? BPFDB_FOUND : status;

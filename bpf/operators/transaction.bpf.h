@@ -177,7 +177,7 @@ static __always_inline int session_pop(void)
 {
 	repeat(i, BPFDB_READ_TRIES)
 	{
-		u64 head = LOAD(engine.sessions_free.value);
+		u64 head = LOAD_ACQUIRE(engine.sessions_free.value);
 		u32 index = (u32)head - 1;
 		struct bpfdb_session *s = bpfdb_session(index);
 
@@ -247,12 +247,12 @@ static __always_inline bool session_end(struct bpfdb_session *s)
 	spare_aux_free(s);
 	ended = s->state == BPFDB_TXN_NONE;
 	if (ended)
-		STORE(s->in_use, 0);
+		STORE_RELEASE(s->in_use, 0);
 	session_leave(s, 0);
 	/* Only when it was left: who takes it from the list may enter it at once. */
 	if (!ended || session_push(s))
 		return ended;
-	STORE(s->in_use, BPFDB_SESSION_CLOSING);
+	STORE_RELEASE(s->in_use, BPFDB_SESSION_CLOSING);
 	return true;
 }
 
@@ -261,7 +261,7 @@ static __always_inline int session_close(struct bpfdb_session *s, u32 holder)
 {
 	bool entered = session_enter(s);
 
-	if (!LOAD(s->in_use) || LOAD(s->holder) != holder) {
+	if (!LOAD_ACQUIRE(s->in_use) || LOAD(s->holder) != holder) {
 		if (entered)
 			session_leave(s, 0);
 		return BPFDB_BAD_REQUEST;

@@ -101,7 +101,7 @@ __noinline int watch_last(struct bpfdb_session *s NONNULL, struct bpfdb_watch *t
 	if (pending == PENDING_OVER)
 		return RETRY;
 	watch_record(s, token, cell, pending);
-	return header_same_content(LOAD(cell->header), header) ? BPFDB_OK : RETRY;
+	return header_same_content(LOAD_AFTER(cell->header), header) ? BPFDB_OK : RETRY;
 }
 
 /* A moment, and the key at that moment. */

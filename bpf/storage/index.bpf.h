@@ -151,7 +151,7 @@ static __always_inline int bucket_go_to(struct bucket *b, u32 page)
 	b->memory = page ? page_memory(page) : NULL;
 	if (!b->memory)
 		return RETRY;
-	b->home = LOAD(cell_in(b->memory, b->index)->home);
+	b->home = LOAD_ACQUIRE(cell_in(b->memory, b->index)->home);
 	return home_level(b->home) == b->level ? BPFDB_OK : RETRY;
 }
 
@@ -169,7 +169,8 @@ static __always_inline int bucket_follow(u64 hash, struct bucket *b, u32 level)
 	b->level = found;
 	/* Split: the upper half is in the sibling already. */
 	if (found == level + 1)
-		return split_bit(hash, level) ? bucket_go_to(b, LOAD(slab->sibling)) : BPFDB_OK;
+		return split_bit(hash, level) ? bucket_go_to(b, LOAD_ACQUIRE(slab->sibling))
+					      : BPFDB_OK;
 	/* Merged: it is in the buddy, or this is the buddy. */
 	if (found + 1 == level)
 		return LOAD(slab->next) ? bucket_go_to(b, LOAD(slab->next)) : BPFDB_OK;
@@ -183,14 +184,14 @@ static __always_inline int bucket_follow(u64 hash, struct bucket *b, u32 level)
  */
 static __always_inline int bucket_find(u64 hash, struct bucket *b)
 {
-	u32 depth = LOAD(engine.directory_depth.value), slot = directory_slot(hash, depth);
+	u32 depth = LOAD_ACQUIRE(engine.directory_depth.value), slot = directory_slot(hash, depth);
 	u32 *entry = bpf_map_lookup_elem(&directory, &slot);
 	u32 page, level;
 
 	b->depth = depth;
 	if (!entry)
 		return BPFDB_CORRUPT;
-	page = LOAD(*entry);
+	page = LOAD_ACQUIRE(*entry);
 	level = page >> 24;
 	page &= 0xffffff;
 	/* The depth has grown since: the page may be that of the other half. */
@@ -202,7 +203,7 @@ static __always_inline int bucket_find(u64 hash, struct bucket *b)
 	b->memory = page_memory(page);
 	if (!b->memory)
 		return BPFDB_CORRUPT;
-	b->home = LOAD(cell_in(b->memory, b->index)->home);
+	b->home = LOAD_ACQUIRE(cell_in(b->memory, b->index)->home);
 	if (likely(home_level(b->home) == level))
 		return BPFDB_OK;
 	return bucket_follow(hash, b, level);
@@ -210,7 +211,7 @@ static __always_inline int bucket_find(u64 hash, struct bucket *b)
 
 static __always_inline bool bucket_unchanged(const struct bucket *b)
 {
-	return LOAD(cell_in(b->memory, b->index)->home) == b->home &&
+	return LOAD_AFTER(cell_in(b->memory, b->index)->home) == b->home &&
 	       LOAD(engine.directory_depth.value) == b->depth;
 }
 
@@ -241,7 +242,7 @@ static __always_inline bool bucket_has_key_at(struct bpfdb_session *s, struct bu
 {
 	struct bpfdb_cell *cell = cell_in(b->memory, b->index + offset);
 
-	*header = LOAD(cell->header);
+	*header = LOAD_ACQUIRE(cell->header);
 	return (*header & BPFDB_CELL_USED) && cell_has_key(s, cell);
 }
 
@@ -294,7 +295,7 @@ static __always_inline u64 home_next(struct bpfdb_cell *home_cell, u32 bitmap, u
 /* By its holder only: new bitmap and level, latch released. */
 static __always_inline void home_publish(struct bpfdb_cell *home_cell, u32 bitmap, u32 level)
 {
-	STORE(home_cell->home, home_next(home_cell, bitmap, level));
+	STORE_RELEASE(home_cell->home, home_next(home_cell, bitmap, level));
 }
 
 /* By its holder: new bitmap, the latch stays. */
@@ -302,18 +303,18 @@ static __always_inline void home_replace(struct bpfdb_cell *home_cell, u32 bitma
 {
 	u64 rest = LOAD(home_cell->home) & ~BPFDB_HOME_BITMAP_MASK;
 
-	STORE(home_cell->home, (rest + BPFDB_HOME_CHANGE) | bitmap);
+	STORE_RELEASE(home_cell->home, (rest + BPFDB_HOME_CHANGE) | bitmap);
 }
 
 /* By the holder of the latch: new flags and field, and the content changed. */
 static __always_inline void cell_set_header(struct bpfdb_cell *cell, u64 flags_and_field)
 {
-	STORE(cell->header, header_next(LOAD(cell->header), flags_and_field));
+	STORE_RELEASE(cell->header, header_next(LOAD(cell->header), flags_and_field));
 }
 
 static __always_inline void home_unlatch(struct bpfdb_cell *home_cell)
 {
-	STORE(home_cell->home, LOAD(home_cell->home) & ~BPFDB_HOME_LATCH);
+	STORE_RELEASE(home_cell->home, LOAD(home_cell->home) & ~BPFDB_HOME_LATCH);
 }
 
 /* Claims a free cell less than `within` cells behind `index`; its offset, or -1. It has LATCH without
@@ -391,7 +392,7 @@ static __always_inline int index_insert(struct bpfdb_session *s, u64 flags, u64 
 	cell->head.stamp = (u64)s->key_len << BPFDB_STAMP_BITS;
 	cell->head.meta = BPFDB_ABSENT;
 	header = LOAD(cell->header);
-	STORE(cell->header, header_next(header, BPFDB_CELL_USED | flags));
+	STORE_RELEASE(cell->header, header_next(header, BPFDB_CELL_USED | flags));
 	/* Atomic: a record that is inserted PENDING must be found by every snapshot
 	 * that begins after the clock is read for it (case 2a of commit.bpf.h). */
 	b.home = LOAD(home_cell->home);
@@ -431,7 +432,7 @@ static __always_inline bool index_remove(u64 address, u64 hash, u64 *key_slot)
 		*key_slot = cell->key[0];
 	bitmap = (u32)home & ~(1u << (offset % BPFDB_NEIGHBOURHOOD));
 	home_publish(home_cell, bitmap, home_level(home));
-	STORE(cell->header, header_next(LOAD(cell->header), 0));
+	STORE_RELEASE(cell->header, header_next(LOAD(cell->header), 0));
 	page_count(page, -1);
 	return 1;
 }

@@ -221,7 +221,7 @@ __noinline int large_collect(u32 most)
 		return 0;
 	repeat(i, most)
 	{
-		u64 table = LOAD(engine.large_garbage.value), address;
+		u64 table = LOAD_ACQUIRE(engine.large_garbage.value), address;
 
 		if (!table)
 			break;
@@ -231,7 +231,7 @@ __noinline int large_collect(u32 most)
 		bpfdb_slot_free(address);
 		found = 1;
 	}
-	STORE(engine.large_collecting.value, 0);
+	STORE_RELEASE(engine.large_collecting.value, 0);
 	return found;
 }
 

@@ -127,8 +127,8 @@ static __always_inline void merge_undo(struct merge *merge, struct bpfdb_slab *t
 	bpf_loop(BPFDB_CELLS_PER_PAGE, merge_bucket_back, merge, 0);
 	if (merge->left_behind)
 		return;
-	STORE(from->next, 0);
-	STORE(to->next, 0);
+	STORE_RELEASE(from->next, 0);
+	STORE_RELEASE(to->next, 0);
 }
 
 /* All of Q is in P: the directory forgets Q. */
@@ -142,9 +142,9 @@ static __always_inline bool merge_finish(struct merge *merge, struct bpfdb_slab 
 	level_count(merge->level - 1, 1);
 	directory_halve();
 	STORE(to->level, (u8)(merge->level - 1));
-	STORE(to->next, 0);
-	STORE(from->class_, BPFDB_PAGE_RETIRED);
-	STORE(engine.directory_latch.value, 0);
+	STORE_RELEASE(to->next, 0);
+	STORE_RELEASE(from->class_, BPFDB_PAGE_RETIRED);
+	STORE_RELEASE(engine.directory_latch.value, 0);
 	ADD(&engine.index_pages.value, -1);
 	COUNT(page_merges);
 	return true;
@@ -211,9 +211,9 @@ __noinline int page_merge(u32 page)
 		return 0;
 	if (!CAS(&from->splitting, 0, 1)) {
 		merged = merge_held(page, buddy, to, from);
-		STORE(from->splitting, 0);
+		STORE_RELEASE(from->splitting, 0);
 	}
-	STORE(to->splitting, 0);
+	STORE_RELEASE(to->splitting, 0);
 	return merged;
 }
 

@@ -15,7 +15,7 @@ struct reclaim {
 
 static __always_inline bool slab_claim_empty(struct bpfdb_slab *slab, u32 class)
 {
-	u64 word = LOAD(slab->word);
+	u64 word = LOAD_ACQUIRE(slab->word);
 
 	return LOAD(slab->class_) == class && slab_free_slots(word) == class_capacity(class) &&
 	       CAS(&slab->word, word, slab_word(BPFDB_SLAB_NONE, 0, word)) == word;
@@ -33,7 +33,7 @@ static __always_inline void slab_list_again(u64 *list, u32 page, struct bpfdb_sl
 			return;
 	}
 	if (!list_push(list, page, slab))
-		STORE(slab->listed, 0); /* the next free of a slot lists it */
+		STORE_RELEASE(slab->listed, 0); /* the next free of a slot lists it */
 }
 
 /* Looks at the next slab. False if there is none. */

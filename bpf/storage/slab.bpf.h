@@ -167,7 +167,7 @@ static __always_inline u32 list_pop(u64 *list)
 {
 	repeat(i, BPFDB_READ_TRIES)
 	{
-		u64 head = LOAD(*list);
+		u64 head = LOAD_ACQUIRE(*list);
 		u32 page = head;
 		struct bpfdb_slab *slab;
 
@@ -194,7 +194,7 @@ static __always_inline void slab_list(u32 page, struct bpfdb_slab *slab)
 	 * it may have been before, and be another class's by now. */
 	class = LOAD(slab->class_);
 	if (class >= BPFDB_CLASSES || !list_push(&class_at(class)->partial, page, slab))
-		STORE(slab->listed, 0); /* the next free of a slot tries again */
+		STORE_RELEASE(slab->listed, 0); /* the next free of a slot tries again */
 }
 
 static __always_inline u32 slab_unlist(struct bpfdb_class *class)
@@ -220,7 +220,7 @@ static __always_inline u32 page_cut(void)
 	repeat(i, BPFDB_READ_TRIES)
 	{
 		u64 taken = LOAD(engine.pages_taken.value);
-		u64 end = LOAD(engine.segments.value) * BPFDB_PAGES_PER_SEGMENT;
+		u64 end = LOAD_ACQUIRE(engine.segments.value) * BPFDB_PAGES_PER_SEGMENT;
 
 		if (taken >= end)
 			return 0;
@@ -317,7 +317,7 @@ static __always_inline u32 slab_create(u32 class)
 	slab_carve(page, class);
 	STORE(slab->listed, 0);
 	STORE(slab->class_, (u8) class);
-	STORE(slab->word, slab_word(0, class_capacity(class), LOAD(slab->word)));
+	STORE_RELEASE(slab->word, slab_word(0, class_capacity(class), LOAD(slab->word)));
 	ADD(&class_at(class)->slabs, 1);
 	return page;
 }
@@ -331,7 +331,7 @@ static __always_inline u64 slab_pop(u32 page, u32 class)
 		return 0;
 	repeat(i, BPFDB_READ_TRIES)
 	{
-		u64 word = LOAD(slab->word);
+		u64 word = LOAD_ACQUIRE(slab->word);
 		u64 head = word & BPFDB_SLAB_HEAD_MASK;
 		u32 free = slab_free_slots(word);
 		u64 address = ((u64)page << BPFDB_PAGE_BITS) + head * BPFDB_GRAIN;

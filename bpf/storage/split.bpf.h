@@ -86,7 +86,8 @@ static __always_inline void cells_release(void *memory, u32 index, u32 upper, bo
 		if (!(upper >> i & 1))
 			continue;
 		header = LOAD(cell->header);
-		STORE(cell->header, moved ? header_next(header, 0) : header & ~BPFDB_CELL_LATCH);
+		STORE_RELEASE(cell->header,
+			      moved ? header_next(header, 0) : header & ~BPFDB_CELL_LATCH);
 	}
 }
 
@@ -221,7 +222,7 @@ __noinline int bucket_move_upper(u32 page, u32 sibling, u32 index, u64 home, u32
 static __always_inline int bucket_move(u32 page, u32 sibling, u32 index, u32 level)
 {
 	void *memory = page_memory(page);
-	u64 home = memory ? LOAD(cell_in(memory, index)->home) : 0;
+	u64 home = memory ? LOAD_ACQUIRE(cell_in(memory, index)->home) : 0;
 	u32 upper;
 	int done;
 
@@ -436,7 +437,7 @@ __noinline u32 index_page_create(u32 level, u32 prefix)
 		return 0;
 	bpf_loop(BPFDB_CELLS_PER_PAGE, page_init_cell, &init, 0);
 	STORE(slab->listed, 1); /* never in a list of slabs again */
-	STORE(slab->class_, BPFDB_PAGE_INDEX);
+	STORE_RELEASE(slab->class_, BPFDB_PAGE_INDEX);
 	STORE(slab->level, (u8)level);
 	STORE(slab->prefix, prefix);
 	STORE(slab->sibling, 0);
@@ -458,7 +459,7 @@ static long directory_set(u64 i, struct directory_change *change)
 	u32 *entry = bpf_map_lookup_elem(&directory, &slot);
 
 	if (entry)
-		STORE(*entry, change->value);
+		STORE_RELEASE(*entry, change->value);
 	return 0;
 }
 
@@ -489,7 +490,7 @@ static __always_inline void directory_double(u32 depth)
 	u32 half = 1u << (depth & 31);
 
 	bpf_loop(half, directory_copy, &half, 0);
-	STORE(engine.directory_depth.value, depth + 1);
+	STORE_RELEASE(engine.directory_depth.value, depth + 1);
 }
 
 static __always_inline u64 *level_pages(u32 level)
@@ -526,7 +527,8 @@ static __always_inline void directory_halve(void)
 	{
 		if (!depth || LOAD(*level_pages(depth)))
 			break;
-		STORE(engine.directory_depth.value, --depth);
+		--depth;
+		STORE_RELEASE(engine.directory_depth.value, depth);
 	}
 }
 
@@ -550,9 +552,9 @@ __noinline int split_finish(u32 page, u32 upper_page, u32 level)
 	level_count(level, -1);
 	level_count(level + 1, 2);
 	STORE(slab->level, (u8)(level + 1));
-	STORE(slab->sibling, 0);
-	STORE(sibling->unlisted, 0);
-	STORE(engine.directory_latch.value, 0);
+	STORE_RELEASE(slab->sibling, 0);
+	STORE_RELEASE(sibling->unlisted, 0);
+	STORE_RELEASE(engine.directory_latch.value, 0);
 	COUNT(page_splits);
 	return true;
 }
@@ -566,8 +568,8 @@ static __always_inline bool split_undo(struct split *split, struct bpfdb_slab *s
 	bpf_loop(BPFDB_CELLS_PER_PAGE, split_bucket_back, split, 0);
 	if (!sibling || split->left_behind)
 		return false;
-	STORE(slab->sibling, 0);
-	STORE(sibling->class_, BPFDB_PAGE_RETIRED);
+	STORE_RELEASE(slab->sibling, 0);
+	STORE_RELEASE(sibling->class_, BPFDB_PAGE_RETIRED);
 	ADD(&engine.index_pages.value, -1);
 	return true;
 }
@@ -607,7 +609,7 @@ __noinline int bpfdb_split(u32 wanted)
 	/* It is being merged; or what was to be finished is finished; or it was
 	 * split off a moment ago. */
 	if (LOAD(slab->next) || (page != wanted && !LOAD(slab->sibling)) || LOAD(slab->unlisted)) {
-		STORE(slab->splitting, 0);
+		STORE_RELEASE(slab->splitting, 0);
 		return RETRY;
 	}
 	split.level = slab->level;
@@ -627,7 +629,7 @@ __noinline int bpfdb_split(u32 wanted)
 			result = no_memory();
 			goto out;
 		}
-		STORE(slab->sibling, split.sibling);
+		STORE_RELEASE(slab->sibling, split.sibling);
 	}
 	split.no_room = LOAD(engine.zero);
 	bpf_loop(BPFDB_CELLS_PER_PAGE, split_bucket, &split, 0);
@@ -640,7 +642,7 @@ __noinline int bpfdb_split(u32 wanted)
 	if (!split.left_behind)
 		split_finish(page, split.sibling, split.level);
 out:
-	STORE(slab->splitting, 0);
+	STORE_RELEASE(slab->splitting, 0);
 	return result;
 }
 

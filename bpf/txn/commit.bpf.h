@@ -101,7 +101,7 @@ __noinline int record_give_up(u64 address)
 
 	if (!cell)
 		return 0;
-	header = LOAD(cell->header);
+	header = LOAD_ACQUIRE(cell->header);
 	if (!cell_is_empty(header, cell))
 		return 0;
 	hash = cell_hash(cell);
@@ -111,7 +111,7 @@ __noinline int record_give_up(u64 address)
 		removed = removal_note(hash, version_stamp(&cell->head)) &&
 			  index_remove(address, hash, &key_slot);
 		if (!removed)
-			STORE(cell->header, header);
+			STORE_RELEASE(cell->header, header);
 	}
 	preempt_on();
 	if (key_slot)
@@ -153,9 +153,10 @@ static __always_inline void head_replace(struct bpfdb_cell *cell, const struct b
 	u64 link = flags & BPFDB_CELL_AUX ? cell_link(cell) : 0;
 
 	cell_set_header(cell, flags | BPFDB_CELL_REPLACING);
-	STORE(cell->head.stamp, (cell->head.stamp & ~BPFDB_STAMP_MASK) | stamp);
-	STORE(cell->head.data[0], lock->data[0]);
-	STORE(cell->head.data[1], lock->data[1]);
+	/* Each after the header: who reads one of them finds that changed. */
+	STORE_RELEASE(cell->head.stamp, (cell->head.stamp & ~BPFDB_STAMP_MASK) | stamp);
+	STORE_RELEASE(cell->head.data[0], lock->data[0]);
+	STORE_RELEASE(cell->head.data[1], lock->data[1]);
 	cell_set_meta(cell, link, lock->meta & BPFDB_FORM_MASK);
 }
 
@@ -221,7 +222,7 @@ static __noinline bool version_install(struct bpfdb_session *s, u64 address,
 static __always_inline int release_shared_once(struct bpfdb_lock *lock, struct bpfdb_cell *cell,
 					       u64 address, struct leftovers *left)
 {
-	u64 header = LOAD(cell->header);
+	u64 header = LOAD_ACQUIRE(cell->header);
 
 	if ((header & (BPFDB_CELL_USED | BPFDB_CELL_LATCH)) != BPFDB_CELL_USED)
 		return RETRY;
@@ -289,7 +290,7 @@ static __always_inline bool release_exclusive(struct bpfdb_session *s, struct bp
 	if (cell_latch(cell, &header)) {
 		released = release_latched(s, lock, cell, address, left);
 		if (!released)
-			STORE(cell->header, LOAD(cell->header) & ~BPFDB_CELL_LATCH);
+			STORE_RELEASE(cell->header, LOAD(cell->header) & ~BPFDB_CELL_LATCH);
 	}
 	preempt_on();
 	return released;
@@ -353,9 +354,9 @@ static __always_inline bool txn_finish(struct bpfdb_session *s)
 		return 0;
 	}
 	lock_blocks_free(s);
-	STORE(s->commit, 0);
+	STORE_RELEASE(s->commit, 0);
 	s->state = s->state == BPFDB_TXN_EXPIRING ? BPFDB_TXN_EXPIRED : BPFDB_TXN_NONE;
-	STORE(s->time, 0);
+	STORE_RELEASE(s->time, 0);
 	return 1;
 }
 

@@ -42,13 +42,13 @@ static __always_inline u64 cell_link(const struct bpfdb_cell *cell)
 
 static __always_inline void cell_set_meta(struct bpfdb_cell *cell, u64 link, u32 form)
 {
-	STORE(cell->head.meta, link / BPFDB_GRAIN << BPFDB_FORM_BITS | form);
+	STORE_RELEASE(cell->head.meta, link / BPFDB_GRAIN << BPFDB_FORM_BITS | form);
 }
 
 /* An unused entry of the version array. */
 static __always_inline bool version_unused(const struct bpfdb_version *v)
 {
-	return !LOAD(v->meta);
+	return !LOAD_ACQUIRE(v->meta);
 }
 
 /* meta of an entry that is in use: never 0. */
@@ -65,7 +65,7 @@ static __always_inline bool address_is_of_cell(u64 address)
 {
 	struct bpfdb_slab *slab = slab_of_page(page_of(address));
 
-	return slab && LOAD(slab->class_) == BPFDB_PAGE_INDEX;
+	return slab && LOAD_ACQUIRE(slab->class_) == BPFDB_PAGE_INDEX;
 }
 
 /* ---- Which versions are needed --------------------------------------------- */
@@ -141,7 +141,7 @@ __noinline int need_group(struct need *n NONNULL, u32 group)
 	{
 		u32 session = group * BPFDB_SNAPSHOT_GROUP + i;
 		u64 *slot = snapshot_slot(session);
-		u64 published = slot ? LOAD(*slot) : 0;
+		u64 published = slot ? LOAD_ACQUIRE(*slot) : 0;
 
 		if (published && published != SNAPSHOT_REVOKED)
 			need_mark(n, slot, session, published);
@@ -153,7 +153,7 @@ __noinline int need_group(struct need *n NONNULL, u32 group)
  * snapshot that is starting may need everything. */
 static __always_inline void need_compute(struct need *n)
 {
-	u64 newest = LOAD(engine.snapshots.newest);
+	u64 newest = LOAD_ACQUIRE(engine.snapshots.newest);
 
 	if (snapshots_none())
 		return;
@@ -168,7 +168,7 @@ static __always_inline void need_compute(struct need *n)
 
 		if (!running)
 			break;
-		if (LOAD(*running))
+		if (LOAD_ACQUIRE(*running))
 			need_group(n, group);
 	}
 	if (n->newest <= newest && CAS(&engine.snapshots.newest, newest, n->newest) == newest)
@@ -236,7 +236,7 @@ static __always_inline bool version_push(struct bpfdb_cell *cell, struct bpfdb_a
 		STORE(v->stamp, version_stamp(&cell->head));
 		STORE(v->data[0], cell->head.data[0]);
 		STORE(v->data[1], cell->head.data[1]);
-		STORE(v->meta, VERSION_IN_USE | version_form(&cell->head));
+		STORE_RELEASE(v->meta, VERSION_IN_USE | version_form(&cell->head));
 		aux->used++;
 		ADD(&engine.versions.value, 1);
 		return true;
@@ -334,7 +334,7 @@ static __always_inline bool version_drop(struct bpfdb_cell *cell, u64 *header, u
 				emptied = cell_link(cell);
 			}
 		}
-		STORE(cell->header, *header);
+		STORE_RELEASE(cell->header, *header);
 	}
 	preempt_on();
 	if (!aux)
@@ -414,11 +414,11 @@ __noinline int history_prune(u64 address, u64 young_since)
 	/* A lock's address is a hint. */
 	if (!address_is_of_cell(address))
 		return RETRY;
-	header = LOAD(cell->header);
+	header = LOAD_ACQUIRE(cell->header);
 	aux = aux_of(cell, header);
 	need_load(&need, cell, aux);
 	if ((header & (BPFDB_CELL_USED | BPFDB_CELL_LATCH)) != BPFDB_CELL_USED ||
-	    LOAD(cell->header) != header)
+	    LOAD_AFTER(cell->header) != header)
 		return RETRY;
 	need_compute(&need);
 	if (aux && !versions_drop(&need, cell, header))

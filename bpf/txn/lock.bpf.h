@@ -57,7 +57,7 @@ static __always_inline int conflict_or_retry(u64 header)
  */
 static __always_inline int lock_is_held(struct bpfdb_cell *cell, u64 header)
 {
-	return header_same_content(LOAD(cell->header), header) ? BPFDB_OK : RETRY;
+	return header_same_content(LOAD_AFTER(cell->header), header) ? BPFDB_OK : RETRY;
 }
 
 /* Takes a shared lock on `cell`, unless the session has one. *header, as it was
@@ -152,7 +152,8 @@ __noinline u64 lock_cell(struct bpfdb_lock *lock NONNULL)
 	u32 bitmap;
 
 	/* What looks like the cell may be the bytes of a value by now. */
-	if (cell && address_is_of_cell(lock->cell) && (LOAD(cell->header) & BPFDB_CELL_USED) &&
+	if (cell && address_is_of_cell(lock->cell) &&
+	    (LOAD_ACQUIRE(cell->header) & BPFDB_CELL_USED) &&
 	    cell_has_identity(cell, lock->key[0], lock->key[1], lock->key_len))
 		return lock->cell;
 	if (bucket_find(lock->hash, &b) != BPFDB_OK)
@@ -163,7 +164,7 @@ __noinline u64 lock_cell(struct bpfdb_lock *lock NONNULL)
 		if (!(bitmap >> i))
 			break;
 		cell = cell_in(b.memory, b.index + i);
-		if (!(bitmap >> i & 1) || !(LOAD(cell->header) & BPFDB_CELL_USED) ||
+		if (!(bitmap >> i & 1) || !(LOAD_ACQUIRE(cell->header) & BPFDB_CELL_USED) ||
 		    !cell_has_identity(cell, lock->key[0], lock->key[1], lock->key_len))
 			continue;
 		lock->cell = cell_address(b.page, b.index + i);

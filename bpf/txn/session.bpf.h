@@ -87,7 +87,8 @@ static __always_inline void lock_fill(struct bpfdb_lock *lock, struct bpfdb_sess
 	lock->cell = address;
 	lock->key_len = s->key_len;
 	lock->mode = mode;
-	lock->meta = BPFDB_ABSENT;
+	/* A reader of the lock that was here before finds its header changed. */
+	STORE_RELEASE(lock->meta, BPFDB_ABSENT);
 }
 
 /* Gives back the blocks of a transaction that holds no locks any more. */
@@ -115,7 +116,7 @@ static __always_inline bool session_enter(struct bpfdb_session *s)
 
 static __always_inline int session_leave(struct bpfdb_session *s, int status)
 {
-	STORE(s->busy, 0);
+	STORE_RELEASE(s->busy, 0);
 	return status;
 }
 

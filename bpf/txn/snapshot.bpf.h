@@ -78,11 +78,12 @@ static __always_inline void snapshot_end(struct bpfdb_session *s)
 
 	if (!slot || !group)
 		return;
-	STORE(*slot, 0);
-	STORE(s->time, 0);
+	/* All that was read by it was read before. */
+	STORE_RELEASE(*slot, 0);
+	STORE_RELEASE(s->time, 0);
 	STORE(engine.snapshots.ended, s->snapshot);
-	ADD(group, -1);
-	ADD(&engine.snapshots.active, -SNAPSHOT_RUNNING);
+	(void)FETCH_ADD(group, -1);
+	(void)FETCH_ADD(&engine.snapshots.active, -SNAPSHOT_RUNNING);
 }
 
 /* Invariant 1. Others keep more than they need while a snapshot is starting: so
@@ -96,15 +97,15 @@ static __always_inline int snapshot_begin(struct bpfdb_session *s)
 		return BPFDB_CORRUPT;
 	s->begun = LOAD(engine.now.value);
 	preempt_off();
-	ADD(group, 1);
+	(void)FETCH_ADD(group, 1);
 	STORE(s->time, TIME_STARTING);
 	/* Atomic: counted before the clock is read. */
 	(void)FETCH_ADD(&engine.snapshots.active, SNAPSHOT_RUNNING + SNAPSHOT_STARTING);
 	s->snapshot = FETCH_ADD(&engine.clock.value, 1);
 	STORE(s->time, time_now());
-	STORE(*slot, s->snapshot + 1);
+	STORE_RELEASE(*slot, s->snapshot + 1);
 	raised = newest_raise(s->snapshot, s->index);
-	ADD(&engine.snapshots.active, -SNAPSHOT_STARTING);
+	(void)FETCH_ADD(&engine.snapshots.active, -SNAPSHOT_STARTING);
 	preempt_on();
 	if (raised)
 		return BPFDB_OK;
@@ -117,19 +118,19 @@ static __always_inline bool snapshot_is_registered(const struct bpfdb_session *s
 {
 	u64 *slot = snapshot_slot(s->index);
 
-	return slot && LOAD(*slot) == s->snapshot + 1;
+	return slot && LOAD_AFTER(*slot) == s->snapshot + 1;
 }
 
 /* ---- For writers ----------------------------------------------------------- */
 
 static __always_inline bool snapshots_none(void)
 {
-	return !LOAD(engine.snapshots.active);
+	return !LOAD_ACQUIRE(engine.snapshots.active);
 }
 
 static __always_inline bool snapshot_is_starting(void)
 {
-	return LOAD(engine.snapshots.active) >= SNAPSHOT_STARTING;
+	return LOAD_ACQUIRE(engine.snapshots.active) >= SNAPSHOT_STARTING;
 }
 
 /* Does the snapshot that `newest` is of still run? Else it is a bound only. */
@@ -149,13 +150,13 @@ enum head_need {
 /* Must a head of this timestamp be kept when it is replaced by a later one? */
 static __always_inline enum head_need head_need(u64 stamp)
 {
-	u64 active = LOAD(engine.snapshots.active), newest;
+	u64 active = LOAD_ACQUIRE(engine.snapshots.active), newest;
 
 	if (likely(!active))
 		return HEAD_FREE;
 	if (active >= SNAPSHOT_STARTING)
 		return HEAD_NEEDED;
-	newest = LOAD(engine.snapshots.newest);
+	newest = LOAD_ACQUIRE(engine.snapshots.newest);
 	if (stamp > newest)
 		return HEAD_FREE;
 	return newest_runs(newest) ? HEAD_NEEDED : HEAD_UNSURE;

@@ -42,7 +42,7 @@ static __always_inline u64 commit_decide(u64 *word, u64 announced)
 	u64 decided = commit_word(BPFDB_PHASE_COMMITTED, LOAD(engine.clock.value));
 
 	CAS(word, announced, decided);
-	return LOAD(*word);
+	return LOAD_ACQUIRE(*word);
 }
 
 /* What the owner's pending version is to a reader at `snapshot`. */
@@ -55,14 +55,14 @@ enum pending {
 static __always_inline enum pending pending_state(struct bpfdb_session *owner,
 						  struct bpfdb_cell *cell, u64 header, u64 snapshot)
 {
-	u64 word = LOAD(owner->commit);
+	u64 word = LOAD_ACQUIRE(owner->commit);
 
 	if (commit_phase(word) == BPFDB_PHASE_COMMITTING && snapshot != LATEST) {
 		/* Header, word, header: the number in the word is that of the
 		 * transaction under which this record is pending. It could else be
 		 * the owner's next one, announced but not yet pending anywhere:
 		 * deciding that would give it a timestamp too early. */
-		if (!header_same_content(LOAD(cell->header), header))
+		if (!header_same_content(LOAD_AFTER(cell->header), header))
 			return PENDING_OVER;
 		word = commit_decide(&owner->commit, word);
 		COUNT(commits_helped);
@@ -161,7 +161,7 @@ static __always_inline bool view_is_valid(const struct bpfdb_session *s)
 	if (s->state == BPFDB_TXN_READ)
 		return snapshot_is_registered(s);
 	cell = bpfdb_at(s->view_cell);
-	return cell && header_same_content(LOAD(cell->header), s->view_header);
+	return cell && header_same_content(LOAD_AFTER(cell->header), s->view_header);
 }
 
 /*
@@ -211,7 +211,7 @@ static __always_inline int read_visible(struct bpfdb_session *s, struct bpfdb_ce
 		if (status != BPFDB_OK)
 			return status;
 	}
-	if (unlikely(!header_same_content(LOAD(cell->header), header)))
+	if (unlikely(!header_same_content(LOAD_AFTER(cell->header), header)))
 		return RETRY;
 	/* A short value is in the session already: nothing of it can change. */
 	if (likely(s->value_len <= BPFDB_INLINE_MAX)) {

@@ -17,8 +17,14 @@ use std::thread;
 const COMPILERS: [&str; 2] = ["clang-22", "clang-19"];
 const LAST_COMPILER: &str = "clang";
 
-const BPF_FLAGS: &str = "-target bpf -mcpu=v3 -O2 -g -std=gnu11 -Wall -Wextra -Werror \
+const BPF_FLAGS: &str = "-target bpf -O2 -g -std=gnu11 -Wall -Wextra -Werror \
     -Wno-unused-parameter -Wno-address-of-packed-member";
+
+/// For processors that keep loads and stores in order, as x86-64 does.
+const STRONG_ORDER: &str = "-mcpu=v3";
+/// For all others (docs/decisions/0014-memory-order.md): v4 has load-acquire and
+/// store-release. It also has tables of jumps, which kernels of today do not know.
+const WEAK_ORDER: &str = "-mcpu=v4 -fno-jump-tables -DBPFDB_WEAK_ORDER";
 
 /// Objects that the crate names; one that has no source yet is empty.
 const NAMED_OBJECTS: [&str; 3] = ["engine", "redis", "bench"];
@@ -96,15 +102,54 @@ impl Tree {
         }
         flags
     }
+}
 
-    /// The name by which `bpf_tracing.h` knows the architecture.
-    fn architecture_macro(&self) -> Result<&'static str> {
-        match self.architecture.as_str() {
-            "x86_64" => Ok("-D__TARGET_ARCH_x86"),
-            "aarch64" => Ok("-D__TARGET_ARCH_arm64"),
+/// The processor that objects are compiled for.
+struct Machine {
+    /// The name by which `bpf_tracing.h` knows it.
+    architecture: &'static str,
+    order: &'static str,
+}
+
+impl Machine {
+    const X86_64: Self = Self {
+        architecture: "-D__TARGET_ARCH_x86",
+        order: STRONG_ORDER,
+    };
+    const ARM64: Self = Self {
+        architecture: "-D__TARGET_ARCH_arm64",
+        order: WEAK_ORDER,
+    };
+
+    fn of_build(tree: &Tree) -> Result<Self> {
+        match tree.architecture.as_str() {
+            "x86_64" => Ok(Self::X86_64),
+            "aarch64" => Ok(Self::ARM64),
             other => Err(format!("bpfdb does not know the architecture {other}")),
         }
     }
+
+    fn flags(&self) -> impl Iterator<Item = &'static str> {
+        self.order.split(' ').chain([self.architecture])
+    }
+}
+
+/// Does the compiler know load-acquire of BPF? Older ones than LLVM 22 may not.
+fn has_acquire(tree: &Tree, clang: &str) -> Result<bool> {
+    let probe = tree.out.join("acquire.c");
+    write(
+        &probe,
+        "int probe(int *p) { return __atomic_load_n(p, __ATOMIC_ACQUIRE); }\n",
+    )?;
+    Command::new(clang)
+        .args(["-target", "bpf", "-mcpu=v4", "-O2", "-S", "-o", "/dev/null"])
+        // A compiler that does not know it reports a crash of its own.
+        .arg("-fno-crash-diagnostics")
+        .arg(&probe)
+        .stderr(Stdio::null())
+        .status()
+        .map(|status| status.success())
+        .map_err(|error| format!("{clang}: {error}"))
 }
 
 fn variable(name: &str) -> Result<String> {
@@ -205,7 +250,13 @@ fn compile_objects(tree: &Tree, clang: &str) -> Result<()> {
         .into_iter()
         .flatten()
         .collect();
-    compile_in_parallel(tree, clang, &all)?;
+    compile_in_parallel(tree, clang, &all, &Machine::of_build(tree)?)?;
+    let mut weak = Vec::new();
+    if with_tests && has_acquire(tree, clang)? {
+        weak = sources_into(tree, "bpf", "weak")?;
+        let all: Vec<&Source> = weak.iter().collect();
+        compile_in_parallel(tree, clang, &all, &Machine::ARM64)?;
+    }
 
     let mut text = String::new();
     for name in NAMED_OBJECTS {
@@ -222,12 +273,22 @@ fn compile_objects(tree: &Tree, clang: &str) -> Result<()> {
             &must_fail,
         );
         text += &embed_list("EXAMPLES", "The programs of `examples`.", &examples);
+        text += &embed_list(
+            "WEAK",
+            "The engine's objects for arm64; none if the compiler has no load-acquire.",
+            &weak,
+        );
     }
     write(&tree.out.join("objects.rs"), &text)
 }
 
 fn sources(tree: &Tree, folder: &str) -> Result<Vec<Source>> {
-    let objects = tree.out.join(folder);
+    sources_into(tree, folder, folder)
+}
+
+/// The objects go to `objects` below the folder of the build's results.
+fn sources_into(tree: &Tree, folder: &str, objects: &str) -> Result<Vec<Source>> {
+    let objects = tree.out.join(objects);
     fs::create_dir_all(&objects).map_err(|error| format!("{}: {error}", objects.display()))?;
     let Ok(entries) = fs::read_dir(tree.root.join(folder)) else {
         return Ok(Vec::new());
@@ -247,13 +308,24 @@ fn sources(tree: &Tree, folder: &str) -> Result<Vec<Source>> {
     Ok(found)
 }
 
-fn compile_in_parallel(tree: &Tree, clang: &str, sources: &[&Source]) -> Result<()> {
+fn compile_in_parallel(
+    tree: &Tree,
+    clang: &str,
+    sources: &[&Source],
+    machine: &Machine,
+) -> Result<()> {
     let workers = thread::available_parallelism().map_or(1, usize::from);
     let share = sources.len().div_ceil(workers).max(1);
     thread::scope(|scope| {
         let handles: Vec<_> = sources
             .chunks(share)
-            .map(|chunk| scope.spawn(|| chunk.iter().try_for_each(|s| compile(tree, clang, s))))
+            .map(|chunk| {
+                scope.spawn(|| {
+                    chunk
+                        .iter()
+                        .try_for_each(|s| compile(tree, clang, s, machine))
+                })
+            })
             .collect();
         handles
             .into_iter()
@@ -262,12 +334,12 @@ fn compile_in_parallel(tree: &Tree, clang: &str, sources: &[&Source]) -> Result<
 }
 
 /// Runs in the root, so that line information names files as `bpf/…`.
-fn compile(tree: &Tree, clang: &str, source: &Source) -> Result<()> {
+fn compile(tree: &Tree, clang: &str, source: &Source, machine: &Machine) -> Result<()> {
     let status = Command::new(clang)
         .current_dir(&tree.root)
         .args(BPF_FLAGS.split_whitespace())
         .arg("-fdebug-compilation-dir=.")
-        .arg(tree.architecture_macro()?)
+        .args(machine.flags())
         .args(tree.include_flags())
         .arg("-c")
         .arg(&source.path)

@@ -18,15 +18,58 @@ typedef __s64 s64;
 #define NULL ((void *)0)
 #endif
 
-/* One access, neither torn nor merged by the compiler. x86-64 keeps loads in
- * order with loads and stores in order with stores (TSO), which is the
- * ordering that the protocols here need between plain accesses; a store that
- * must precede a load goes through an atomic instruction. Other processors
- * would need acquire and release here: `bpfdb doctor` refuses them. */
+/*
+ * One access, neither torn nor merged by the compiler. What else of it others see
+ * before or after is said by the kind of access; docs/decisions/0014-memory-order.md
+ * has the rules, bpf/ordering.txt every place and its reason.
+ *
+ *   LOAD, STORE    nothing
+ *   LOAD_ACQUIRE   what follows in the program happens after it
+ *   LOAD_AFTER     all loads before happened before it: a header is read again
+ *   STORE_RELEASE  what precedes in the program happened before it
+ *   CAS (if it succeeds), SWAP, FETCH_ADD, FETCH_OR
+ *                  what precedes before it, what follows after it
+ *   ADD            nothing that anybody relies on: it counts
+ *
+ * x86-64 keeps loads in order with loads, and stores with all that precedes, so
+ * there these only restrain the compiler. BPFDB_WEAK_ORDER is for processors that
+ * do not (and for a compiler of LLVM 22, and Linux 6.15): the instructions of BPF
+ * that order.
+ */
 #define LOAD(x) (*(volatile typeof(x) *)&(x))
 #define STORE(x, v) (*(volatile typeof(x) *)&(x) = (v))
+#ifdef BPFDB_WEAK_ORDER
+#define LOAD_ACQUIRE(x) __atomic_load_n(&(x), __ATOMIC_ACQUIRE)
+#define STORE_RELEASE(x, v) __atomic_store_n(&(x), v, __ATOMIC_RELEASE)
+/* BPF has no fence: an atomic instruction with a result is one, here on a word that
+ * nobody else has. */
+#define LOAD_BARRIER()                                                                             \
+	({                                                                                         \
+		volatile u64 own_ = 0;                                                             \
+		(void)__sync_fetch_and_add(&own_, 1);                                              \
+	})
+#else
+#define LOAD_BARRIER() asm volatile("" ::: "memory")
+#define LOAD_ACQUIRE(x)                                                                            \
+	({                                                                                         \
+		typeof(x) loaded_ = LOAD(x);                                                       \
+		LOAD_BARRIER();                                                                    \
+		loaded_;                                                                           \
+	})
+#define STORE_RELEASE(x, v)                                                                        \
+	({                                                                                         \
+		asm volatile("" ::: "memory");                                                     \
+		STORE(x, v);                                                                       \
+	})
+#endif
+#define LOAD_AFTER(x)                                                                              \
+	({                                                                                         \
+		LOAD_BARRIER();                                                                    \
+		LOAD(x);                                                                           \
+	})
 #define CAS(p, old, new) __sync_val_compare_and_swap(p, old, new)
 #define FETCH_ADD(p, v) __sync_fetch_and_add(p, v)
+#define FETCH_OR(p, v) __sync_fetch_and_or(p, v)
 #define ADD(p, v) ((void)__sync_fetch_and_add(p, v))
 #define SWAP(p, v) __sync_lock_test_and_set(p, v)
 

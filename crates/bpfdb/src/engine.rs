@@ -23,7 +23,7 @@ use crate::session::Session;
 use crate::shrink::Shrinker;
 use crate::stats::Stats;
 use crate::time::{self, Clock};
-use crate::{Status, abi, objects};
+use crate::{Status, abi, architecture, objects};
 
 /// A running engine. Cheap to clone; when the last clone and the last session
 /// are gone, an engine that is not pinned vanishes with its data.
@@ -72,6 +72,7 @@ pub(crate) const IO_STRIDE: usize = (abi::BPFDB_IO_SIZE + abi::BPFDB_IO_PAD) as 
 impl Engine {
     /// Creates an engine with memory of its own, not pinned.
     pub fn create(options: &Options) -> Result<Self> {
+        architecture::check_own()?;
         let config = options.config()?;
         let mut object = open_object(objects::ENGINE, "engine")?;
         maps::size(&mut object, options, &config)?;
@@ -114,6 +115,7 @@ impl Engine {
 
     /// [`Engine::open`] for a caller that has claimed the folder already.
     pub fn open_claimed(claim: &Claim, memory_ahead: u64) -> Result<Self> {
+        architecture::check_own()?;
         let maps = Maps::open(claim.folder())?;
         let object = load_sharing(&maps)?;
         let memory = Memory::new(&maps, memory_ahead, Clock::of(&object)?)?;
@@ -133,6 +135,7 @@ impl Engine {
     /// What is the owner's is [`Error::Attached`] here: changing the memory limit,
     /// pinning, sweeping, reaping. A server runs on its owner's engine only.
     pub fn attach(folder: &Path) -> Result<Self> {
+        architecture::check_own()?;
         let maps = Maps::open(folder)?;
         let object = load_sharing(&maps)?;
         let memory = Memory::new(&maps, 0, Clock::of(&object)?)?;

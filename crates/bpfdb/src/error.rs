@@ -19,6 +19,11 @@ pub enum Error {
     Missing { kind: &'static str, name: String },
     #[error("{0}")]
     Invalid(String),
+    /// The engine was shown to be right on x86-64 only: [`crate::architecture`].
+    #[error(
+        "bpfdb runs on x86-64 only, this is {architecture}: that its programs are right under another memory order was never shown"
+    )]
+    Architecture { architecture: String },
     #[error("{path}: no engine is pinned here")]
     NotPinned { path: PathBuf },
     /// The engine of this folder has a living owner.

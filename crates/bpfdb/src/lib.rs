@@ -16,6 +16,7 @@
 //! `bpfdb/bpfdb.bpf.h` and is handed to [`Engine::adopt`] before it is loaded.
 
 pub mod abi;
+pub mod architecture;
 mod claim;
 mod engine;
 mod error;

@@ -38,9 +38,10 @@ fn parse_release(release: &str) -> Option<(u32, u32)> {
 }
 
 fn architecture() -> Check {
-    match std::env::consts::ARCH {
-        "x86_64" => Check::ok("architecture", "x86-64"),
-        other => Check::missing("architecture", other, "bpfdb is tested on x86-64 only"),
+    let own = std::env::consts::ARCH;
+    match bpfdb::architecture::check(own) {
+        Ok(()) => Check::ok("architecture", own),
+        Err(error) => Check::missing("architecture", own, error.to_string()),
     }
 }
 
