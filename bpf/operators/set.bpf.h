@@ -313,8 +313,10 @@ static __always_inline void auto_finish_later(struct bpfdb_session *s, struct bp
 
 /* Commits the pending version of lock 0 in the cell that was taken. */
 static __always_inline void auto_commit(struct bpfdb_session *s, struct bpfdb_cell *cell,
-					u64 address, u64 announced, struct leftovers *left)
+					u64 address, struct leftovers *left)
 {
+	/* Not kept since auto_announce(): callers need the stack (6.18, clang 22). */
+	u64 announced = commit_word(BPFDB_PHASE_COMMITTING, s->transaction);
 	u64 stamp = commit_decide(&s->commit, announced) & BPFDB_PAYLOAD_MASK;
 	struct bpfdb_lock *lock = &s->locks[0];
 
@@ -329,7 +331,7 @@ static __always_inline void auto_commit(struct bpfdb_session *s, struct bpfdb_ce
 }
 
 /* The session's value becomes the pending version of lock 0. */
-static __always_inline u64 auto_announce(struct bpfdb_session *s)
+static __always_inline void auto_announce(struct bpfdb_session *s)
 {
 	u64 announced = commit_word(BPFDB_PHASE_COMMITTING, ++s->transaction);
 	struct bpfdb_lock *lock = &s->locks[0];
@@ -338,26 +340,25 @@ static __always_inline u64 auto_announce(struct bpfdb_session *s)
 	/* Before the atomic operation that makes the version pending: a barrier also
 	 * between that and the reading of the clock. */
 	STORE_RELEASE(s->commit, announced);
-	return announced;
 }
 
 /* Commits the pending version of lock 0 in a cell that was inserted for it: there is
  * nothing that a snapshot could need, nor anything to give up. */
-static __always_inline void auto_commit_first(struct bpfdb_session *s, struct bpfdb_cell *cell,
-					      u64 announced)
+static __always_inline void auto_commit_first(struct bpfdb_session *s, struct bpfdb_cell *cell)
 {
+	u64 announced = commit_word(BPFDB_PHASE_COMMITTING, s->transaction);
 	u64 stamp = commit_decide(&s->commit, announced) & BPFDB_PAYLOAD_MASK;
 
 	head_replace(cell, &s->locks[0], LOAD(cell->header) & (BPFDB_CELL_CHANGE - 1), stamp);
 	cell_set_header(cell, BPFDB_CELL_USED);
-	STORE(s->commit, 0);
+	STORE_RELEASE(s->commit, 0);
 }
 
 /* A record for a key that has none: inserted, pending and latched, then committed. */
 __noinline int auto_insert(struct bpfdb_session *s NONNULL)
 {
 	struct bpfdb_cell *cell = NULL;
-	u64 address = 0, announced;
+	u64 address = 0;
 	int status;
 
 	/* In the session: all callers together have 512 bytes of stack. */
@@ -368,12 +369,12 @@ __noinline int auto_insert(struct bpfdb_session *s NONNULL)
 			return no_memory();
 	}
 	preempt_off();
-	announced = auto_announce(s);
+	auto_announce(s);
 	status = index_insert(s, auto_flags(s), s->key_word, &address);
 	if (status == BPFDB_OK)
 		cell = bpfdb_at(address);
 	if (cell)
-		auto_commit_first(s, cell, announced);
+		auto_commit_first(s, cell);
 	else
 		STORE_RELEASE(s->commit, 0);
 	preempt_on();
@@ -398,7 +399,7 @@ static __always_inline int auto_replace(struct bpfdb_session *s)
 	bool deletes = s->value_len == BPFDB_ABSENT;
 	struct bpfdb_cell *cell = NULL;
 	struct leftovers left;
-	u64 address = 0, header, announced;
+	u64 address = 0, header;
 	int status = record_find(s, &cell, &address, &header);
 
 	if (status != BPFDB_OK)
@@ -410,10 +411,10 @@ static __always_inline int auto_replace(struct bpfdb_session *s)
 		spare_aux_ready(s);
 	left = (struct leftovers){};
 	preempt_off();
-	announced = auto_announce(s);
+	auto_announce(s);
 	status = auto_take(s, cell, address, header);
 	if (likely(status == BPFDB_OK))
-		auto_commit(s, cell, address, announced, &left);
+		auto_commit(s, cell, address, &left);
 	else
 		STORE_RELEASE(s->commit, 0);
 	preempt_on();
