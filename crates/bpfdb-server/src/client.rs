@@ -185,6 +185,11 @@ impl Client {
         self.running.is_some() || self.unfinished
     }
 
+    /// Until when it need not be served, if it has work that waits for a time.
+    pub(crate) fn rests_until(&self) -> Option<Instant> {
+        self.running.as_ref().and_then(Running::rests_until)
+    }
+
     fn received(&mut self, bytes: &[u8], connections: &Connections) {
         self.parser.feed(bytes);
         self.connection.receipts += 1;
@@ -313,8 +318,8 @@ impl Client {
             self.running = None;
         }
         if let Some(running) = self.running.take() {
-            self.running = running.go_on(&mut self.context(tools));
-            more = self.running.is_none();
+            self.go_on(tools, running);
+            more = !self.is_held_up();
             // CLIENT KILL of itself: what it sent behind that is not executed.
             if self.connection.close {
                 self.state = State::Closing;
@@ -347,6 +352,15 @@ impl Client {
             self.output.extend_from_slice(&self.replies.take());
         }
         more && self.state == State::Daemon
+    }
+
+    /// One step of a long command, if its time has come.
+    fn go_on(&mut self, tools: &mut Tools<'_>, running: Running) {
+        let mut context = self.context(tools);
+        match running.held_by_pause(&context) {
+            Ok(request) => self.held = Some(request),
+            Err(running) => self.running = running.go_on(&mut context),
+        }
     }
 
     /// Was the connection reset? Then its transaction may be rolled back already,
@@ -413,6 +427,7 @@ impl Client {
             instance: &mut *tools.instance,
             clients: &mut *tools.clients,
             job: None,
+            rests_until: None,
             at_once: false,
         }
     }

@@ -1,7 +1,7 @@
 //! The server: one thread that accepts connections and answers what the kernel
 //! leaves to it.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -84,6 +84,8 @@ pub struct Server {
     paused: Vec<u32>,
     /// Connections with a long command, each in its turn.
     busy: VecDeque<u32>,
+    /// Connections whose command goes on at a time, soonest first.
+    resting: BTreeSet<(Instant, u32)>,
     pub(crate) accept_paused: bool,
     next_tick: Instant,
     pub(crate) workers: Workers,
@@ -138,8 +140,7 @@ impl Server {
 
         let server = Self {
             engine: engine.clone(),
-            // Directed at the session of each connection in turn.
-            session: engine.borrow_session(0)?,
+            session: session_for(engine)?,
             listener,
             unix,
             poll: Poll::new()?,
@@ -148,6 +149,7 @@ impl Server {
             draining: Vec::new(),
             paused: Vec::new(),
             busy: VecDeque::new(),
+            resting: BTreeSet::new(),
             accept_paused: false,
             next_tick: Instant::now(),
             workers: programs.workers()?,
@@ -189,7 +191,9 @@ impl Server {
         self.instance.stopper.clone()
     }
 
-    /// Serves until it is stopped.
+    /// Serves until it is stopped. Nothing here waits for anything but events and the
+    /// next time at which there is something to do: whoever waits is put aside, and comes
+    /// to his turn again.
     pub fn run(mut self) -> Result<()> {
         let mut events = Vec::new();
         self.instance.statistics.set_ready(true);
@@ -204,6 +208,7 @@ impl Server {
                 self.handle(event);
                 self.close_condemned();
             }
+            self.wake_resting();
             self.work_on();
             self.close_condemned();
             self.look_at_draining();
@@ -218,6 +223,9 @@ impl Server {
         let mut tick = self.next_tick.saturating_duration_since(now);
         if !self.busy.is_empty() {
             return Duration::ZERO;
+        }
+        if let Some(&(until, _)) = self.resting.first() {
+            tick = tick.min(until.saturating_duration_since(now));
         }
         if let Some(pause) = self.instance.pause.left(now) {
             tick = tick.min(pause);
@@ -283,7 +291,9 @@ impl Server {
         if client.is_paused() && !self.paused.contains(&client.index) {
             self.paused.push(client.index);
         }
-        if client.is_busy() && !self.busy.contains(&client.index) {
+        if let Some(until) = client.rests_until() {
+            self.resting.insert((until, client.index));
+        } else if client.is_busy() && !self.busy.contains(&client.index) {
             self.busy.push_back(client.index);
         }
         client.trim();
@@ -348,6 +358,19 @@ impl Server {
         });
     }
 
+    /// Those whose time has come are busy again, behind those that are.
+    fn wake_resting(&mut self) {
+        let now = Instant::now();
+        while let Some(&(until, index)) = self.resting.first()
+            && until <= now
+        {
+            self.resting.pop_first();
+            if !self.busy.contains(&index) {
+                self.busy.push_back(index);
+            }
+        }
+    }
+
     /// One step of one long command; then the others have their turn.
     fn work_on(&mut self) {
         if let Some(index) = self.busy.pop_front() {
@@ -400,6 +423,14 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.close_all();
     }
+}
+
+/// To be directed at the session of each connection in turn. The loop has others to serve
+/// while one waits.
+fn session_for(engine: &Engine) -> Result<Session> {
+    let mut session = engine.borrow_session(0)?;
+    session.never_wait();
+    Ok(session)
 }
 
 /// Each connection is a descriptor.

@@ -273,10 +273,22 @@ impl Engine {
     pub fn sweep(&self) -> Result<()> {
         // Not beside the owner: who releases a page must know when it was retired.
         let shrinker = &self.owned("sweep the engine")?.shrinker;
-        shrinker.sweep(&self.inner.memory)?;
-        shrinker.reclaim()?;
-        shrinker.shrink(&self.inner.memory)?;
-        Ok(())
+        shrinker.clean(&self.inner.memory)
+    }
+
+    /// The same, done by the memory thread in the course of some milliseconds, or of
+    /// seconds in a large engine. The number to ask [`Engine::was_swept`] with.
+    ///
+    /// # Errors
+    /// As [`Engine::sweep`], but for those of the work itself: they are logged.
+    pub fn sweep_later(&self) -> Result<u64> {
+        self.owned("sweep the engine")?;
+        Ok(self.inner.memory.ask_to_sweep())
+    }
+
+    /// Is the sweep of [`Engine::sweep_later`] over?
+    pub fn was_swept(&self, number: u64) -> bool {
+        self.inner.memory.was_swept(number)
     }
 
     /// Removes records that are deleted or expired and that nobody needs any more, step by
@@ -337,33 +349,28 @@ impl Engine {
         self.inner.memory.set_snapshot_max_age(age);
     }
 
-    /// Gives back what slabs and index keep without need, if a large value of so many
-    /// bytes would find no room else. Operators do that too, a little at a time.
+    /// [`Shrinker::make_room_for`], by this thread.
     pub(crate) fn make_room_for(&self, bytes: u64) {
         let memory = &self.inner.memory;
         // The owner does it by itself when memory is short.
         let Some(Owned { shrinker, .. }) = &self.inner.owned else {
             return;
         };
-        let made = if memory.has_room_for(bytes) {
-            Ok(())
-        } else {
-            shrinker.reclaim()
-        };
-        let made = made.and_then(|()| {
-            if memory.has_room_for(bytes) {
-                return Ok(());
-            }
-            shrinker.shrink(memory).map(drop)
-        });
         // Whether there is room now, SET will see.
-        if let Err(error) = made {
+        if let Err(error) = shrinker.make_room_for(bytes, memory) {
             tracing::warn!(%error, "cannot look for memory");
         }
     }
 
+    /// Asks the owner's memory thread to add memory, after `MEMORY_PENDING`, and does not
+    /// wait for it: try again a millisecond later.
+    pub fn ask_for_memory(&self) {
+        self.inner.memory.ask();
+    }
+
     /// Adds memory now, if the limit allows: after `MEMORY_PENDING`. On an engine that
-    /// is attached asks the owner for it, and says false.
+    /// is attached asks the owner for it, and says false. Takes milliseconds, and waits
+    /// for a grace period of RCU; [`Engine::ask_for_memory`] does not.
     pub fn grow(&self) -> Result<bool> {
         if self.is_owned() {
             return self.inner.memory.grow();

@@ -19,6 +19,7 @@ pub mod abi;
 pub mod architecture;
 mod claim;
 mod engine;
+mod errand;
 mod error;
 pub mod figures;
 mod grace;

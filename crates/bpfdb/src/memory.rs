@@ -3,13 +3,14 @@
 
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::{self, JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType};
 
 use crate::abi;
+use crate::errand::Errand;
 use crate::error::{Result, bpf, system};
 use crate::holders::Holders;
 use crate::idle::IdleMemory;
@@ -40,6 +41,12 @@ pub(crate) struct Memory {
     used: AtomicU64,
     growing: Mutex<()>,
     clock: Clock,
+    /// Room for large values: the most bytes that one of them needs.
+    room: Errand,
+    room_bytes: AtomicU64,
+    sweep: Errand,
+    /// The memory thread, if this process owns the engine.
+    keeper: OnceLock<Thread>,
 }
 
 impl Memory {
@@ -57,6 +64,10 @@ impl Memory {
             used: AtomicU64::new(0),
             growing: Mutex::new(()),
             clock,
+            room: Errand::default(),
+            room_bytes: AtomicU64::new(0),
+            sweep: Errand::default(),
+            keeper: OnceLock::new(),
         })
     }
 
@@ -84,13 +95,47 @@ impl Memory {
         unsafe { AtomicU64::from_ptr(&raw mut (*self.state.at(0)).memory_asked.value) }
     }
 
-    /// By an attached process: asks the owner for memory.
+    /// Asks the owner's memory thread for memory, and does not wait for it.
     pub(crate) fn ask(&self) {
         self.asked().store(1, Ordering::Release);
+        self.wake_keeper();
     }
 
-    /// By the owner: adds what an attached process has asked for, if nothing is free.
-    fn answer(&self) -> Result<()> {
+    /// The memory thread looks every few milliseconds; this way at once, if it is one of
+    /// this process.
+    fn wake_keeper(&self) {
+        if let Some(keeper) = self.keeper.get() {
+            keeper.unpark();
+        }
+    }
+
+    /// Asks the memory thread for free pages for a large value, by taking them from
+    /// whatever does not need them; the number for [`Memory::was_room_made`].
+    pub(crate) fn ask_for_room(&self, bytes: u64) -> u64 {
+        self.room_bytes.fetch_max(bytes, Ordering::AcqRel);
+        let number = self.room.ask();
+        self.wake_keeper();
+        number
+    }
+
+    /// Has it done what it can?
+    pub(crate) fn was_room_made(&self, number: u64) -> bool {
+        self.room.is_done(number)
+    }
+
+    /// Asks the memory thread for [`Shrinker::clean`].
+    pub(crate) fn ask_to_sweep(&self) -> u64 {
+        let number = self.sweep.ask();
+        self.wake_keeper();
+        number
+    }
+
+    pub(crate) fn was_swept(&self, number: u64) -> bool {
+        self.sweep.is_done(number)
+    }
+
+    /// By the owner: adds what somebody has asked for, if nothing is free.
+    pub(crate) fn answer(&self) -> Result<()> {
         if self.asked().load(Ordering::Acquire) != 0 {
             self.asked().store(0, Ordering::Relaxed);
             self.grow()?;
@@ -126,8 +171,8 @@ impl Memory {
     }
 
     /// Changes that. Segments that are there stay, but are filled up to the limit only.
+    /// Nobody waits for who adds memory meanwhile: that may be one segment beyond.
     pub(crate) fn set_limit(&self, segments: u64) {
-        let _one_at_a_time = self.guard();
         self.limit_word().store(segments, Ordering::Release);
     }
 
@@ -171,8 +216,19 @@ impl Memory {
 
     /// Could a value of so many bytes, its table included, find pages?
     pub(crate) fn has_room_for(&self, bytes: u64) -> bool {
-        let needed = bytes.div_ceil(u64::from(abi::BPFDB_PAGE_SIZE)) + 2;
-        self.limit() * PAGES_PER_SEGMENT >= self.pages_used() + needed
+        self.limit() * PAGES_PER_SEGMENT >= self.pages_used() + pages_of(bytes)
+    }
+
+    /// Would it find them now, without more memory being added?
+    pub(crate) fn has_free(&self, bytes: u64) -> bool {
+        self.free_pages() >= pages_of(bytes)
+    }
+
+    /// Adds segments until it would, or the limit is reached.
+    fn grow_for(&self, bytes: u64) -> Result<()> {
+        let _one_at_a_time = self.guard();
+        while !self.has_free(bytes) && self.grow_guarded()? {}
+        Ok(())
     }
 
     /// Is more in use than may be? After the limit was lowered.
@@ -250,6 +306,11 @@ impl Memory {
     }
 }
 
+/// Pages of a large value, its table included.
+fn pages_of(bytes: u64) -> u64 {
+    bytes.div_ceil(u64::from(abi::BPFDB_PAGE_SIZE)) + 2
+}
+
 /// What the memory thread does, and when it is to do it again.
 struct Keeper {
     memory: Arc<Memory>,
@@ -266,6 +327,7 @@ impl Keeper {
     fn round(&mut self) -> Result<()> {
         self.memory.answer()?;
         self.memory.ensure()?;
+        self.run_errands()?;
         if self.memory.is_short() && Instant::now() >= self.next_shrink {
             self.look_for_memory()?;
         }
@@ -276,6 +338,17 @@ impl Keeper {
             self.holders.close_abandoned(&self.memory)?;
         }
         Ok(())
+    }
+
+    /// What others have asked for.
+    fn run_errands(&self) -> Result<()> {
+        let (memory, shrinker) = (&self.memory, &self.shrinker);
+        memory.room.run(|| {
+            let bytes = memory.room_bytes.swap(0, Ordering::AcqRel);
+            shrinker.make_room_for(bytes, memory)?;
+            memory.grow_for(bytes)
+        })?;
+        memory.sweep.run(|| shrinker.clean(memory))
     }
 
     fn look_for_memory(&mut self) -> Result<()> {
@@ -339,6 +412,8 @@ impl Grower {
             .name("bpfdb-memory".into())
             .spawn(move || keeper.run(&stopped))
             .map_err(system("start the memory thread"))?;
+        // Not set before: a process owns an engine once.
+        let _ = memory.keeper.set(thread.thread().clone());
         Ok(Self {
             stop,
             thread: Some(thread),

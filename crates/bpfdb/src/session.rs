@@ -3,6 +3,7 @@
 
 mod batch;
 mod fetched;
+mod haste;
 mod large;
 mod operation;
 mod waiting;
@@ -17,6 +18,7 @@ use crate::{Status, abi};
 pub use batch::Batch;
 use fetched::Fetched;
 pub use fetched::Reads;
+use haste::Haste;
 pub use operation::Operation;
 use operation::Place;
 use waiting::Waiting;
@@ -38,6 +40,7 @@ pub struct Session {
     buffer: Buffer,
     waiting: Waiting,
     fetched: Fetched,
+    haste: Option<Haste>,
 }
 
 /// The session's io buffer, mapped from the kernel.
@@ -104,7 +107,17 @@ impl Session {
             buffer,
             waiting: Waiting::default(),
             fetched: Fetched::default(),
+            haste: None,
         })
+    }
+
+    /// From now on operators never wait for memory, neither by sleeping nor for a grace
+    /// period: they ask the memory thread for what is missing, and return
+    /// [`Status::MemoryPending`]. The caller serves others and tries again, a millisecond
+    /// later for instance; inside a transaction, unless that failed. For threads that
+    /// must not wait, as the loop of a server.
+    pub fn never_wait(&mut self) {
+        self.haste = Some(Haste::default());
     }
 
     /// Number of the session in the engine.
@@ -332,8 +345,11 @@ impl Session {
             self.submit().map_err(|_| Status::BadRequest)?;
             self.waited()?;
             let status = self.status(place);
-            if status == Status::MemoryPending && attempt < PENDING_TRIES && patient {
-                self.engine.await_memory();
+            if status == Status::MemoryPending
+                && attempt < PENDING_TRIES
+                && patient
+                && self.await_memory()
+            {
                 continue;
             }
             return if status.is_error() {
@@ -343,6 +359,16 @@ impl Session {
             };
         }
         unreachable!("the last attempt returns")
+    }
+
+    /// Waits while memory is being added; or asks for it, and says false.
+    fn await_memory(&self) -> bool {
+        if self.haste.is_some() {
+            self.engine.ask_for_memory();
+            return false;
+        }
+        self.engine.await_memory();
+        true
     }
 
     /// Leaves an operation to be executed with the next one.

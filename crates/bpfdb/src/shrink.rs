@@ -96,6 +96,26 @@ impl Shrinker {
         Ok(reclaimed + self.shrink(memory)?)
     }
 
+    /// Gives back what slabs and index keep without need, if a large value of so many
+    /// bytes would find no room else. Operators do that too, a little at a time.
+    pub(crate) fn make_room_for(&self, bytes: u64, memory: &Memory) -> Result<()> {
+        if memory.has_room_for(bytes) {
+            return Ok(());
+        }
+        self.reclaim()?;
+        if memory.has_room_for(bytes) {
+            return Ok(());
+        }
+        self.shrink(memory).map(drop)
+    }
+
+    /// Gives back all that nobody needs any more.
+    pub(crate) fn clean(&self, memory: &Memory) -> Result<()> {
+        self.sweep(memory)?;
+        self.reclaim()?;
+        self.shrink(memory).map(drop)
+    }
+
     /// Merges what can be merged and gives the pages back. How many.
     pub(crate) fn shrink(&self, memory: &Memory) -> Result<u64> {
         let _guard = self
@@ -104,6 +124,8 @@ impl Shrinker {
             .unwrap_or_else(PoisonError::into_inner);
         let mut freed = 0;
         for _ in 0..ROUNDS {
+            // Who needs memory meanwhile does not wait for all rounds.
+            memory.answer()?;
             self.over_all_pages(&self.merge, memory)?;
             match self.release_retired(memory)? {
                 0 => break,

@@ -1,12 +1,11 @@
 //! One request: may it run, must it wait for EXEC, is it tried again.
 
-use std::thread;
 use std::time::{Duration, Instant};
 
 use bpfdb::{Status, abi};
 
 use super::definition::{Command, Flag, Path};
-use super::job::{AfterBlock, Progress, Running};
+use super::job::{Again, Progress, Running};
 use super::table::{self, Call};
 use super::{Context, Failure, Outcome, atomic};
 use crate::reply;
@@ -24,12 +23,13 @@ pub(crate) fn execute(context: &mut Context<'_>, request: Request) -> Option<Run
     let outcome = match admit(context, &request) {
         Ok(call) if must_wait(context, call.command) => queue(context, call, request),
         Ok(call) => {
-            let (outcome, spent) = run(context, call, &request.words);
+            let (outcome, spent, patience) = run(context, call, &request.words);
+            let rests_until = context.rests_until.take();
             if let Some(job) = context.job.take()
                 && outcome.is_ok()
             {
                 let short = job.is_short();
-                let running = Running::new(job, call, request, spent);
+                let running = Running::resting(job, call, request, spent, patience, rests_until);
                 return if short {
                     running.go_on(context)
                 } else {
@@ -151,15 +151,17 @@ fn admit(context: &Context<'_>, request: &Request) -> Result<Call, Failure> {
 }
 
 /// Executes a command that is not queued, and takes note if it was slow; with the
-/// time that it took.
-fn run(context: &mut Context<'_>, call: Call, words: &[Vec<u8>]) -> (Outcome, Duration) {
+/// time that it took, and its tries.
+fn run(context: &mut Context<'_>, call: Call, words: &[Vec<u8>]) -> (Outcome, Duration, Patience) {
     context.connection.command = call.command.name;
     context.connection.slow = call.command.path == Path::UserSpace;
-    let (outcome, time) = patiently(context, call.command, &words[call.name_words..]);
+    let mut patience = Patience::default();
+    let arguments = &words[call.name_words..];
+    let (outcome, time) = attempt(context, call.command, arguments, &mut patience);
     if context.job.is_none() {
         observe(context, call.command, time, words);
     }
-    (outcome, time)
+    (outcome, time, patience)
 }
 
 /// Takes note if a command was slow.
@@ -253,37 +255,39 @@ fn queue(context: &mut Context<'_>, call: Call, request: Request) -> Outcome {
     Ok(())
 }
 
-/// Runs a command, and again if that may help: a failed statement has done
-/// nothing, unless it has failed a transaction. With the time of all tries.
-fn patiently(
+/// Runs a command, and leaves it to be run again if that may help: a failed statement has
+/// done nothing, unless it has failed a transaction. With the time that it took.
+fn attempt(
     context: &mut Context<'_>,
     command: &Command,
     words: &[Vec<u8>],
+    patience: &mut Patience,
 ) -> (Outcome, Duration) {
     let start = context.replies.len();
-    let mut patience = Patience::default();
-    let mut sum = Duration::ZERO;
-    loop {
-        let (outcome, time) = timed(context, command, words, false);
-        sum += time;
-        if let Err(failure) = &outcome
-            && waits_for_block(context, failure)
-        {
-            context.replies.truncate(start);
-            context.later(AfterBlock::new(command.run));
-            return (Ok(()), sum);
+    let (outcome, time) = timed(context, command, words, false);
+    if let Err(failure) = &outcome
+        && may_help(context, failure, patience)
+    {
+        context.replies.truncate(start);
+        context.later(Again::new(command.run));
+        return (Ok(()), time);
+    }
+    if context.job.is_none() {
+        count(context, command, time, outcome.is_err());
+    }
+    (outcome, time)
+}
+
+/// Another try, at the time that the context says then?
+fn may_help(context: &mut Context<'_>, failure: &Failure, patience: &mut Patience) -> bool {
+    if waits_for_block(context, failure) {
+        return true;
+    }
+    match failure {
+        Failure::Engine(status) if !atomic::has_failed(context.session) => {
+            patience.wait(context, *status)
         }
-        if let Err(Failure::Engine(status)) = outcome
-            && !atomic::has_failed(context.session)
-            && patience.wait(status)
-        {
-            context.replies.truncate(start);
-            continue;
-        }
-        if context.job.is_none() {
-            count(context, command, sum, outcome.is_err());
-        }
-        return (outcome, sum);
+        _ => false,
     }
 }
 
@@ -302,12 +306,13 @@ pub(super) struct Patience {
 }
 
 impl Patience {
-    /// Waits a moment after an Error; false if another try would not help.
-    pub(super) fn wait(&mut self, status: Status) -> bool {
+    /// Has the command rest a moment after an Error, while others are served; false if
+    /// another try would not help.
+    pub(super) fn wait(&mut self, context: &mut Context<'_>, status: Status) -> bool {
         // Memory is being added; or another processor holds a lock, or reads a
         // snapshot, for a moment (if a client does, it may do so for long).
         let (most, pause) = match status {
-            Status::MemoryPending => (100, Duration::from_millis(1)),
+            Status::MemoryPending => (500, Duration::from_millis(1)),
             Status::Conflict | Status::VersionsFull => (5, Duration::from_micros(200)),
             _ => return false,
         };
@@ -315,7 +320,10 @@ impl Patience {
         if self.tries > most {
             return false;
         }
-        thread::sleep(pause);
+        if status == Status::MemoryPending {
+            context.engine.ask_for_memory();
+        }
+        context.rest(pause);
         true
     }
 }

@@ -41,6 +41,11 @@ pub(crate) trait Job: Debug {
         false
     }
 
+    /// Has it done anything yet? Else its command may as well be executed later.
+    fn has_begun(&self) -> bool {
+        true
+    }
+
     /// Bytes that it keeps.
     fn memory(&self) -> usize {
         0
@@ -63,21 +68,21 @@ impl Job for Later {
     }
 }
 
-/// A command that is executed when no MULTI … EXEC holds locks any more while others are
-/// served.
+/// A command that is executed again after an Error of a moment, or when no MULTI … EXEC holds
+/// locks any more while others are served.
 #[derive(Debug)]
-pub(super) struct AfterBlock {
+pub(super) struct Again {
     run: Run,
     job: Option<Box<dyn Job>>,
 }
 
-impl AfterBlock {
+impl Again {
     pub(super) fn new(run: Run) -> Self {
         Self { run, job: None }
     }
 }
 
-impl Job for AfterBlock {
+impl Job for Again {
     fn step(
         &mut self,
         context: &mut Context<'_>,
@@ -98,6 +103,10 @@ impl Job for AfterBlock {
             Progress::Done
         })
     }
+
+    fn has_begun(&self) -> bool {
+        self.job.is_some()
+    }
 }
 
 /// A job on its way.
@@ -109,18 +118,33 @@ pub(crate) struct Running {
     name_words: usize,
     spent: Duration,
     patience: Patience,
+    /// Its next step is not to be made before.
+    rests_until: Option<Instant>,
 }
 
 impl Running {
     /// A job that a command has left, after so much time.
     pub(super) fn new(job: Box<dyn Job>, call: Call, request: Request, spent: Duration) -> Self {
+        Self::resting(job, call, request, spent, Patience::default(), None)
+    }
+
+    /// The same for one that goes on at a time, perhaps after some tries.
+    pub(super) fn resting(
+        job: Box<dyn Job>,
+        call: Call,
+        request: Request,
+        spent: Duration,
+        patience: Patience,
+        rests_until: Option<Instant>,
+    ) -> Self {
         Self {
             job,
             command: call.command,
             request,
             name_words: call.name_words,
             spent,
-            patience: Patience::default(),
+            patience,
+            rests_until,
         }
     }
 
@@ -128,8 +152,34 @@ impl Running {
         self.request.memory() + self.job.memory()
     }
 
-    /// One step; what is left then.
-    pub(crate) fn go_on(mut self, context: &mut Context<'_>) -> Option<Self> {
+    /// When its next step is due, if that is not now.
+    pub(crate) fn rests_until(&self) -> Option<Instant> {
+        self.rests_until.filter(|&until| Instant::now() < until)
+    }
+
+    /// The request, if CLIENT PAUSE has come before it could be executed: it waits for the
+    /// end of that as any other.
+    pub(crate) fn held_by_pause(self, context: &Context<'_>) -> Result<Request, Self> {
+        if !self.job.has_begun() && execute::is_paused(context, &self.request) {
+            return Ok(self.request);
+        }
+        Err(self)
+    }
+
+    /// One step, if it is due; what is left then.
+    pub(crate) fn go_on(self, context: &mut Context<'_>) -> Option<Self> {
+        if self.rests_until().is_some() {
+            return Some(self);
+        }
+        let left = self.step(context);
+        let rests_until = context.rests_until.take();
+        left.map(|running| Self {
+            rests_until,
+            ..running
+        })
+    }
+
+    fn step(mut self, context: &mut Context<'_>) -> Option<Self> {
         let (start, begun) = (context.replies.len(), Instant::now());
         let arguments = &self.request.words[self.name_words..];
         let progress = self.job.step(context, arguments);
@@ -144,7 +194,7 @@ impl Running {
                 return Some(self);
             }
             Err(Failure::Engine(status))
-                if !atomic::has_failed(context.session) && self.patience.wait(status) =>
+                if !atomic::has_failed(context.session) && self.patience.wait(context, status) =>
             {
                 return Some(self);
             }

@@ -37,6 +37,8 @@ mod table;
 mod transaction;
 mod update;
 
+use std::time::{Duration, Instant};
+
 use bpfdb::{Engine, Session, Status};
 
 pub(crate) use connection::describe;
@@ -77,6 +79,8 @@ pub(crate) struct Context<'a> {
     pub(crate) clients: &'a mut Clients,
     /// What a command leaves to be done.
     pub(crate) job: Option<Box<dyn Job>>,
+    /// When that is to go on, if not at once.
+    pub(crate) rests_until: Option<Instant>,
     /// Nobody else is served before it is done: there is nobody to wait for.
     pub(crate) at_once: bool,
 }
@@ -85,6 +89,11 @@ impl Context<'_> {
     /// The command goes on in steps.
     fn later(&mut self, job: impl Job + 'static) {
         self.job = Some(Box::new(job));
+    }
+
+    /// The command goes on after a while. Nobody waits here for it: others are served.
+    fn rest(&mut self, time: Duration) {
+        self.rests_until = Some(Instant::now() + time);
     }
 }
 

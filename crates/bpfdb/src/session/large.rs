@@ -220,10 +220,8 @@ impl Session {
             // The operator says what is wrong with it.
             return self.take_large(key, value.len() as u64, expires_at);
         }
+        self.make_room_for(value.len() as u64)?;
         self.flush()?;
-        if value.len() >= abi::BPFDB_PAGE_SIZE as usize {
-            self.engine.make_room_for(value.len() as u64);
-        }
         let patient = !self.in_transaction();
         for attempt in 0.. {
             let built = self.build(value);
@@ -233,9 +231,8 @@ impl Session {
             };
             // What SET did not take is gone, or gives way to the next.
             match outcome {
-                Err(Status::MemoryPending) if patient && attempt < PENDING_TRIES => {
-                    self.engine.await_memory();
-                }
+                Err(Status::MemoryPending)
+                    if patient && attempt < PENDING_TRIES && self.await_memory() => {}
                 Err(status) => {
                     self.step(Step::new(abi::BPFDB_OP_LARGE_WRITE, &[]))?;
                     return Err(status);
@@ -244,6 +241,23 @@ impl Session {
             }
         }
         unreachable!("the last attempt returns")
+    }
+
+    /// What a value takes that needs whole pages. Who never waits is told to come again,
+    /// before anything was done.
+    fn make_room_for(&mut self, bytes: u64) -> Result<(), Status> {
+        if bytes < u64::from(abi::BPFDB_PAGE_SIZE) {
+            return Ok(());
+        }
+        match &mut self.haste {
+            // The owner does it by itself when memory is short.
+            Some(_) if !self.engine.is_owned() => {}
+            Some(haste) => {
+                return haste.make_room_for(&self.engine.inner.memory, self.index, bytes);
+            }
+            None => self.engine.make_room_for(bytes),
+        }
+        Ok(())
     }
 
     /// For tests: begins a value of `len` bytes by its first part, and goes no further.

@@ -1,6 +1,8 @@
 //! MSETNX: all or nothing, and only if none is there.
 
-use super::super::atomic::{Kind, atomically};
+use bpfdb::{Session, Status};
+
+use super::super::atomic::{Kind, atomically, has_failed};
 use super::super::prelude::*;
 use super::super::table::wrong_arity;
 
@@ -31,11 +33,25 @@ fn run(context: &mut Context<'_>, pairs: &[Vec<u8>]) -> Outcome {
                 return Ok(false);
             }
         }
-        for pair in pairs.chunks(2) {
-            session.set(&pair[0], &pair[1])?;
-        }
+        set_all(session, pairs)?;
         Ok(true)
     })?;
     context.replies.integer(done.into());
+    Ok(())
+}
+
+/// They were absent. If one finds no memory as yet, the others are absent again, since the
+/// command may be tried again in a transaction of the client's, which stays open.
+fn set_all(session: &mut Session, pairs: &[Vec<u8>]) -> Outcome {
+    for (done, pair) in pairs.chunks(2).enumerate() {
+        if let Err(status) = session.set(&pair[0], &pair[1]) {
+            if status == Status::MemoryPending && !has_failed(session) {
+                for pair in pairs.chunks(2).take(done) {
+                    session.delete(&pair[0])?;
+                }
+            }
+            return Err(status.into());
+        }
+    }
     Ok(())
 }

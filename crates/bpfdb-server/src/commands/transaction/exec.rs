@@ -2,6 +2,7 @@
 
 use std::mem;
 use std::rc::Rc;
+use std::time::Duration;
 
 use bpfdb::{Session, Status, WatchToken};
 
@@ -9,11 +10,14 @@ use super::super::REPLY_MAX;
 use super::super::execute::{Patience, count, timed};
 use super::super::prelude::*;
 use super::queue::Queue;
+use crate::pause::Pause;
 use crate::reply::{self, Protocol, Replies};
 use crate::turn::Turn;
 
 /// Attempts before it waits between them.
 const TRIES: u32 = 16;
+/// How often one that is to be tried again looks for the end of CLIENT PAUSE.
+const PAUSED: Duration = Duration::from_millis(1);
 
 pub(crate) static COMMAND: Command = Command {
     name: "exec",
@@ -93,6 +97,10 @@ impl Job for Block {
         // At most one holds locks for long, so that none waits for the other one.
         let waits = matches!(self.phase, Phase::Begin) && self.tries > 0;
         if waits && context.instance.has_long_block() {
+            return Ok(Progress::More);
+        }
+        if waits && is_stopped(&context.instance.pause, !self.only_reads()) {
+            context.rest(PAUSED);
             return Ok(Progress::More);
         }
         match self.advance(context) {
@@ -198,6 +206,7 @@ impl Block {
             instance: &mut *context.instance,
             clients: &mut *context.clients,
             job: None,
+            rests_until: None,
             at_once: false,
         };
         let (outcome, time) = timed(&mut inner, queued.command, queued.arguments(), true);
@@ -256,11 +265,16 @@ impl Block {
                 Ok(Progress::More)
             }
             Failure::Engine(Status::Conflict) if self.tries < TRIES => Ok(Progress::More),
-            Failure::Engine(status) if self.patience.wait(status) => Ok(Progress::More),
+            Failure::Engine(status) if self.patience.wait(context, status) => Ok(Progress::More),
             Failure::Engine(status) => Err(rolled_back(status)),
             Failure::TooLong | Failure::Text(_) => Err(failure),
         }
     }
+}
+
+/// Has CLIENT PAUSE come before another attempt?
+fn is_stopped(pause: &Pause, writes: bool) -> bool {
+    pause.is_on() && (writes || pause.stops_all())
 }
 
 type Watched = [(Vec<u8>, WatchToken)];

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::super::super::arguments::is;
-use super::super::super::job::AfterBlock;
+use super::super::super::job::Again;
 use super::super::super::prelude::*;
 use super::super::super::table::wrong_subcommand_arity;
 use crate::integer;
@@ -27,7 +27,7 @@ pub(crate) static COMMAND: Command = Command {
 /// commit in the pause.
 fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     if context.instance.has_long_block() {
-        context.later(AfterBlock::new(pause));
+        context.later(Again::new(pause));
         return Ok(());
     }
     pause(context, arguments)

@@ -1,6 +1,11 @@
 //! MEMORY PURGE: what snapshots no longer need, and empty pages.
 
+use std::time::Duration;
+
 use super::super::super::prelude::*;
+
+/// How often it looks whether it is done.
+const PERIOD: Duration = Duration::from_millis(2);
 
 pub(crate) static COMMAND: Command = Command {
     name: "memory|purge",
@@ -16,7 +21,25 @@ pub(crate) static COMMAND: Command = Command {
 };
 
 fn run(context: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {
-    context.engine.sweep()?;
-    context.replies.ok();
+    let number = context.engine.sweep_later()?;
+    context.later(Purge { number });
     Ok(())
+}
+
+/// The memory thread is at it.
+#[derive(Debug)]
+struct Purge {
+    number: u64,
+}
+
+impl Job for Purge {
+    fn step(&mut self, context: &mut Context<'_>, _: &[Vec<u8>]) -> Result<Progress, Failure> {
+        // Inside EXEC others would wait for it.
+        if context.engine.was_swept(self.number) || context.at_once {
+            context.replies.ok();
+            return Ok(Progress::Done);
+        }
+        context.rest(PERIOD);
+        Ok(Progress::More)
+    }
 }

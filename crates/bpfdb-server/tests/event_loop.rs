@@ -1,0 +1,269 @@
+//! One thread serves all connections that the kernel does not: it never sleeps, and never
+//! waits for memory or a grace period. Who must wait is put aside.
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::{AtEnd, Client, TestServer, bulk, request, words};
+
+/// Answered in user space.
+const QUICK: &str = "LASTSAVE";
+
+fn start(memory: u64) -> TestServer {
+    TestServer::start(&bpfdb::Options {
+        memory_limit: memory,
+        ..bpfdb::Options::default()
+    })
+}
+
+/// The median of how long a quick command takes.
+fn latency(client: &mut Client) -> Duration {
+    let mut times: Vec<Duration> = (0..100)
+        .map(|_| {
+            let begun = Instant::now();
+            assert!(client.say(QUICK).starts_with(':'));
+            begun.elapsed()
+        })
+        .collect();
+    times.sort();
+    times[times.len() / 2]
+}
+
+/// Replies to quick commands until another client has the reply it waits for, and that.
+fn served_beside(client: &mut Client, other: &mut Client) -> (usize, Vec<u8>) {
+    let begun = Instant::now();
+    for served in 0.. {
+        if let Some(reply) = other.replies_at_hand().pop() {
+            return (served, reply);
+        }
+        assert!(begun.elapsed() < common::PATIENCE);
+        client.say(QUICK);
+    }
+    unreachable!("without end")
+}
+
+/// Each of them is tried for a millisecond, and all together keep nobody waiting.
+#[test]
+fn conflicts_of_many_delay_nobody_else() {
+    const CLIENTS: usize = 32;
+    let server = start(256 << 20);
+    let mut holder = server.engine.session().expect("a session");
+    holder.begin().expect("begins");
+    holder.set(b"held", b"1").expect("locked");
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let _at_end = AtEnd::of(&over);
+        for _ in 0..CLIENTS {
+            scope.spawn(|| {
+                let mut client = server.client();
+                client.say(QUICK);
+                while !over.load(Ordering::Relaxed) {
+                    let reply = client.say("INCRBYFLOAT held 1");
+                    assert!(reply.starts_with("-CONFLICT "), "{reply}");
+                }
+            });
+        }
+        let mut client = server.client();
+        thread::sleep(Duration::from_millis(100));
+        let median = latency(&mut client);
+        assert!(median < Duration::from_millis(5), "{median:?}");
+        over.store(true, Ordering::Relaxed);
+    });
+    holder.rollback().expect("rolled back");
+    let mut client = server.client();
+    assert_eq!(client.say("INCRBYFLOAT held 1"), "$1\r\n1\r\n");
+}
+
+/// One that waits keeps its place: what its client sent behind it comes after it, and is
+/// neither lost nor doubled.
+#[test]
+fn requests_behind_one_that_is_tried_again_wait_for_it() {
+    let server = start(256 << 20);
+    let mut holder = server.engine.session().expect("a session");
+    let mut client = server.client();
+    client.say(QUICK);
+    for round in 1..200_u32 {
+        holder.begin().expect("begins");
+        holder.get_for_update(b"held").expect("locked");
+        client.send(&words("INCRBYFLOAT held 1"));
+        client.send(&words("SET behind 1"));
+        client.send(&words("GET held"));
+        thread::sleep(Duration::from_micros(u64::from(round) * 5));
+        holder.rollback().expect("rolled back");
+        let first = client.reply();
+        assert_eq!(client.reply(), b"+OK\r\n");
+        let held = client.reply();
+        if first[0] == b'$' {
+            assert_eq!(first, held);
+        } else {
+            assert!(first.starts_with(b"-CONFLICT "), "{}", common::show(&first));
+        }
+    }
+    let calls = common::of_command(&mut client, "incrbyfloat", "calls");
+    assert_eq!(calls, 199, "each counts once");
+}
+
+/// The client goes, or is killed, while its request waits for another try.
+#[test]
+fn who_waits_may_go() {
+    let server = start(256 << 20);
+    let mut holder = server.engine.session().expect("a session");
+    holder.begin().expect("begins");
+    holder.set(b"held", b"1").expect("locked");
+    let mut other = server.client();
+    for round in 0..50 {
+        let mut client = server.client();
+        let id = client.say("CLIENT ID").trim()[1..].to_owned();
+        client.send(&words("INCRBYFLOAT held 1"));
+        if round % 2 == 0 {
+            other.say(&format!("CLIENT KILL ID {id}"));
+        }
+        drop(client);
+    }
+    // Those whose clients went in an orderly way may come to it yet.
+    holder.commit().expect("committed");
+    common::wait_until("they are gone", || {
+        other.say("CLIENT LIST").matches("id=").count() == 1
+    });
+}
+
+/// No write that meets a conflict is made in the middle of a pause.
+#[test]
+fn a_pause_stops_what_is_tried_again() {
+    let server = start(256 << 20);
+    let mut holder = server.engine.session().expect("a session");
+    let (mut a, mut b) = (server.client(), server.client());
+    a.say(QUICK);
+    for _ in 0..50 {
+        holder.begin().expect("begins");
+        holder.get_for_update(b"held").expect("locked");
+        a.send(&words("INCRBYFLOAT held 1"));
+        b.say("CLIENT PAUSE 100000 WRITE");
+        holder.rollback().expect("rolled back");
+        let before = b.say("GET held");
+        thread::sleep(Duration::from_millis(5));
+        assert_eq!(b.say("GET held"), before);
+        b.say("CLIENT UNPAUSE");
+        a.reply();
+    }
+}
+
+/// It merges pages of the index and waits for grace periods, for others to do.
+#[test]
+fn others_are_served_during_memory_purge() {
+    let server = start(512 << 20);
+    let (mut a, mut b) = (server.client(), server.client());
+    for start in (0..400_000).step_by(250) {
+        let keys: Vec<Vec<u8>> = (start..start + 250)
+            .flat_map(|i| [format!("key{i}").into_bytes(), b"v".to_vec()])
+            .collect();
+        let mut request: Vec<&[u8]> = vec![b"mset"];
+        request.extend(keys.iter().map(Vec::as_slice));
+        assert_eq!(a.ask(&request), b"+OK\r\n");
+    }
+    assert_eq!(a.say("FLUSHALL"), "+OK\r\n");
+    b.say(QUICK);
+    let pages = server.engine.stats().expect("figures").index_pages;
+    a.send(&words("MEMORY PURGE"));
+    let (served, reply) = served_beside(&mut b, &mut a);
+    assert_eq!(reply, b"+OK\r\n");
+    let left = server.engine.stats().expect("figures").index_pages;
+    assert!(left < pages / 2, "{left} of {pages} pages of the index");
+    assert!(served >= 20, "{served} replies meanwhile");
+    // Nobody is kept waiting inside EXEC either.
+    assert_eq!(a.say("MULTI"), "+OK\r\n");
+    a.say("MEMORY PURGE");
+    assert!(a.say("EXEC").starts_with("*1\r\n+OK"));
+}
+
+/// A large value needs the pages that others have emptied, or that are not there yet.
+#[test]
+fn others_are_served_while_room_is_made_for_a_large_value() {
+    const LEN: usize = 150 << 20;
+    let server = start(256 << 20);
+    let (mut a, mut b) = (server.client(), server.client());
+    let small = [b's'; 1000];
+    for start in (0..140_000).step_by(250) {
+        let keys: Vec<Vec<u8>> = (start..start + 250)
+            .map(|i| format!("key{i}").into_bytes())
+            .collect();
+        let mut request: Vec<&[u8]> = vec![b"mset"];
+        request.extend(keys.iter().flat_map(|key| [&key[..], &small]));
+        assert_eq!(a.ask(&request), b"+OK\r\n");
+    }
+    assert_eq!(a.say("FLUSHALL"), "+OK\r\n");
+    b.say(QUICK);
+    let value = vec![b'l'; LEN];
+    assert_eq!(a.ask(&[b"SET", b"large", &value]), b"+OK\r\n");
+    assert_eq!(a.say("STRLEN large"), format!(":{LEN}\r\n"));
+    // Twice is more than there is. (What comes behind a command for user space is awaited
+    // there.)
+    a.say(QUICK);
+    let refused = a.ask(&[b"SET", b"other", &value]);
+    assert!(refused.starts_with(b"-OOM "), "{}", common::show(&refused));
+    assert_eq!(a.say("DEL large"), ":1\r\n");
+
+    // Inside a transaction of the client's, and with others behind it.
+    a.say(QUICK);
+    assert_eq!(a.say("BEGIN"), "+OK\r\n");
+    let pair: [&[u8]; 5] = [
+        b"MSETNX",
+        b"x",
+        &value[..1 << 20],
+        b"y",
+        &value[..120 << 20],
+    ];
+    assert_eq!(a.ask(&pair), b":1\r\n");
+    assert_eq!(a.say("COMMIT"), "+OK\r\n");
+    assert_eq!(a.say("STRLEN y"), format!(":{}\r\n", 120 << 20));
+    a.send(&[request(&[b"DEL", b"x", b"y"]), request(&[b"GET", b"key1"])].concat());
+    assert_eq!(
+        (a.reply(), a.reply()),
+        (b":2\r\n".to_vec(), b"$-1\r\n".to_vec())
+    );
+    assert_eq!(a.ask(&[b"SET", b"key1", b"v"]), b"+OK\r\n");
+    assert_eq!(a.ask(&[b"GET", b"key1"]), bulk(b"v"));
+}
+
+/// What would stop the loop, and modules with threads of their own.
+#[test]
+fn nothing_in_the_server_waits() {
+    const WAITS: [&str; 9] = [
+        "thread::sleep",
+        "::park",
+        "park_timeout",
+        "yield_now",
+        "Condvar",
+        ".join()",
+        "engine.grow",
+        "engine.sweep()",
+        "wait_for_readers",
+    ];
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut looked_at = 0;
+    let mut folders = vec![sources.clone()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).expect("readable") {
+            let path = entry.expect("an entry").path();
+            if path == sources.join("metrics") {
+                continue;
+            }
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let text = fs::read_to_string(&path).expect("text");
+            let found = WAITS.iter().find(|&&wait| text.contains(wait));
+            assert_eq!(found, None, "{}", path.display());
+            looked_at += 1;
+        }
+    }
+    assert!(looked_at > 100, "{looked_at} files");
+    let server = fs::read_to_string(sources.join("server.rs")).expect("text");
+    assert!(server.contains("never_wait()"));
+}
