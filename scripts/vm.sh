@@ -5,6 +5,8 @@
 #
 #   scripts/vm.sh                       the tests, on the kernel of Debian 13 (6.12)
 #   SUITE=sid scripts/vm.sh             on that of another release
+#   FLAVOUR=rt scripts/vm.sh            on that of its real-time kernel
+#   APPEND=preempt=full scripts/vm.sh   with more on the kernel's command line
 #   TESTS='blocks|session' scripts/vm.sh   only these
 #   TESTS=multi FILTER=conflict scripts/vm.sh   of these, the tests with such names
 #   scripts/vm.sh --if-possible         no failure where another kernel cannot be had
@@ -15,7 +17,8 @@ cd "$(dirname "$0")/.."
 SUITE=${SUITE:-trixie}
 MEMORY=${MEMORY:-8G}
 CPUS=${CPUS:-2}
-folder=$PWD/target/vm/$SUITE
+kernel=linux-image-${FLAVOUR:+$FLAVOUR-}amd64
+folder=$PWD/target/vm/$SUITE${FLAVOUR:+-$FLAVOUR}
 # What the machine needs before it has the files of this one, and what tests need then.
 FIRST="virtio_pci 9pnet_virtio 9p overlay"
 LATER="veth"
@@ -58,9 +61,9 @@ fetch_kernel() {
 	keys=/usr/share/keyrings/debian-archive-keyring.gpg
 	echo "deb [signed-by=$keys] $archive $SUITE main" >"$folder/sources.list"
 	other_apt apt-get update
-	package=$(other_apt apt-cache depends linux-image-amd64 |
+	package=$(other_apt apt-cache depends "$kernel" |
 		sed -n 's/^ *Depends: \(linux-image-.*\)/\1/p')
-	[ -n "$package" ] || die "$SUITE has no linux-image-amd64"
+	[ -n "$package" ] || die "$SUITE has no $kernel"
 	say "fetching $package"
 	(cd "$folder" && other_apt apt-get download "$package")
 	mkdir -p "$folder/files"
@@ -170,7 +173,7 @@ log=$folder/log
 # shellcheck disable=SC2086 # a list of words
 qemu-system-x86_64 $accelerated -m "$MEMORY" -smp "$CPUS" -nographic -no-reboot \
 	-kernel "$folder/kernel" -initrd "$folder/initramfs" \
-	-append "console=ttyS0 quiet panic=-1" \
+	-append "console=ttyS0 quiet panic=-1 ${APPEND:-}" \
 	-virtfs "local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap" \
 	-nic none </dev/null | tee "$log"
 grep -q '^vm: exit code 0' "$log"
