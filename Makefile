@@ -1,5 +1,5 @@
 # Thin verbs over cargo. ARGS is handed on: make run ARGS="--help"
-.PHONY: help run test bench lint fmt soak vm vm-short clang-19 clean setup
+.PHONY: help run test bench lint fmt soak vm vm-short vm-preempt clang-19 clean setup
 
 # Tests of the server that run both ways: clients served through TCP, and clients
 # answered inside their own send().
@@ -21,6 +21,7 @@ help:
 	@echo 'make soak   the long tests, with random load'
 	@echo 'make vm     tests on another kernel, in a virtual machine: Debian 13, 6.12'
 	@echo 'make vm-short  one of them; part of the checks of every change'
+	@echo 'make vm-preempt  is anybody held up by a client that is preempted?'
 	@echo 'make clang-19  do the programs load when clang-19 compiles them?'
 	@echo 'make clean  remove what was built'
 
@@ -50,6 +51,10 @@ vm: setup
 vm-short: setup
 	TESTS=multi FILTER=commands_wait_and_are_executed_together \
 		$(SUDO) scripts/vm.sh --if-possible $(ARGS)
+
+# Does a client that is preempted in its own send() hold up others?
+vm-preempt: setup
+	TESTS=preempted APPEND=preempt=full $(SUDO) scripts/vm.sh $(ARGS)
 
 clang-19: setup
 	@scripts/check-clang19.sh
