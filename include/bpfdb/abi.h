@@ -497,7 +497,8 @@ BPFDB_BEGINS_LINE(struct bpfdb_class, open);
  */
 _Static_assert(__builtin_offsetof(struct bpfdb_engine, hash) % 512 == 5 * BPFDB_LINE_SIZE &&
 		       sizeof(struct bpfdb_session) % 512 == 0 &&
-		       __builtin_offsetof(struct bpfdb_session, locks) % 512 == 4 * BPFDB_LINE_SIZE &&
+		       __builtin_offsetof(struct bpfdb_session, locks) % 512 ==
+			       4 * BPFDB_LINE_SIZE &&
 		       __builtin_offsetof(struct bpfdb_session, key) % 512 == 7 * BPFDB_LINE_SIZE,
 	       "the secrets of the hash do not alias what operators store");
 

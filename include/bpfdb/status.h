@@ -42,9 +42,9 @@
 	X(NO_SESSION, 32, "no free session", "close sessions or raise the session limit")          \
 	X(SCAN_IN_TRANSACTION, 33,                                                                 \
 	  "a scan in a read-write transaction takes no lock on keys that others may add",          \
-	  "scan in a read-only transaction (BEGIN READ ONLY), or without one")                    \
+	  "scan in a read-only transaction (BEGIN READ ONLY), or without one")                     \
 	X(SNAPSHOT_TOO_OLD, 34, "the snapshot was too old, and ended for a writer or for memory",  \
-	  "run the read-only transaction again, or raise the maximum age of snapshots")      \
+	  "run the read-only transaction again, or raise the maximum age of snapshots")            \
 	X(INDEX_CROWDED, 35, "too many keys that the index cannot tell apart are near this one",   \
 	  "use other keys; report it if these were not chosen for that")
 

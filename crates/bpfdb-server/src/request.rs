@@ -13,11 +13,11 @@ use crate::integer;
 const LINE_MAX: usize = 64 * 1024;
 /// Of one request: the longest value, and more.
 const KEPT_MAX: usize = 640 << 20;
-/// Of the words of one request that are not longer than a slot: more than a transaction
-/// of the most locks can write. Short words take several times their bytes.
+/// Of the short words of one request: more than a transaction
+/// of the most locks can write. They take several times their bytes.
 const SHORT_KEPT_MAX: usize = 80 << 20;
-/// Bytes of a short word.
-const SHORT: usize = bpfdb::abi::BPFDB_VALUE_MAX as usize;
+/// Bytes of a short word, at most.
+const SHORT: usize = 64 << 10;
 
 /// Words of most requests: memory for them is taken at once.
 const WORDS_EXPECTED: usize = 8;
@@ -29,8 +29,7 @@ const _: () = assert!(KEPT_MAX > bpfdb::abi::BPFDB_LARGE_MAX as usize + (1 << 20
 const _: () = assert!(
     SHORT_KEPT_MAX
         > bpfdb::abi::BPFDB_LOCKS_MAX as usize
-            * ((bpfdb::abi::BPFDB_VALUE_MAX + bpfdb::abi::BPFDB_KEY_MAX) as usize
-                + 2 * WORD_OVERHEAD)
+            * ((SHORT + bpfdb::abi::BPFDB_KEY_MAX as usize) + 2 * WORD_OVERHEAD)
 );
 
 /// How much a client may say, and what the refusal is called.

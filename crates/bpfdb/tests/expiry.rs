@@ -8,7 +8,16 @@ use bpfdb::{Engine, Entry, Operation, Options, Status};
 
 const START: u64 = 1_000_000;
 /// Around every limit of the layout: inline with an expiry, inline without, slot.
-const LENGTHS: [usize; 8] = [0, 1, 8, 9, 16, 17, 100, bpfdb::abi::BPFDB_VALUE_MAX as usize];
+const LENGTHS: [usize; 8] = [
+    0,
+    1,
+    8,
+    9,
+    16,
+    17,
+    100,
+    bpfdb::abi::BPFDB_VALUE_MAX as usize,
+];
 
 fn engine() -> Engine {
     let options = Options {
