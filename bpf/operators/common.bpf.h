@@ -152,6 +152,18 @@ static __always_inline void txn_touch(struct bpfdb_session *s)
 	s->last_active = LOAD(engine.now.value);
 }
 
+/* Stores a long key for the record that is about to be inserted; its slot is
+ * s->key_word, 0 for a short key. In the session, because all callers together have 512
+ * bytes of stack. False: no memory. */
+static __always_inline bool record_key_store(struct bpfdb_session *s)
+{
+	s->key_word = 0;
+	if (key_is_inline(s->key_len))
+		return true;
+	s->key_word = long_key_store(s);
+	return s->key_word;
+}
+
 /*
  * Inserts a record for the session's key with `flags` in its header: OK with
  * *address, RETRY, NEED_SPLIT, or an Error. s->key_word is the slot of a long
@@ -161,13 +173,8 @@ __noinline int record_insert(struct bpfdb_session *s NONNULL, u64 flags, u64 *ad
 {
 	int status;
 
-	/* In the session, not here: all callers together have 512 bytes of stack. */
-	s->key_word = 0;
-	if (!key_is_inline(s->key_len)) {
-		s->key_word = long_key_store(s);
-		if (!s->key_word)
-			return no_memory();
-	}
+	if (!record_key_store(s))
+		return no_memory();
 	preempt_off();
 	status = index_insert(s, flags, s->key_word, address);
 	preempt_on();

@@ -89,27 +89,15 @@ static __always_inline bool cell_has_expired(const struct bpfdb_cell *cell, u64 
 __noinline int record_expire(u64 address, u64 header)
 {
 	struct bpfdb_cell *cell = bpfdb_at(address);
-	u64 hash, data, key_slot = 0;
-	bool removed = false;
+	u64 data;
 	u32 form;
 
 	if (!cell)
 		return 0;
 	form = version_form(&cell->head);
 	data = cell->head.data[0];
-	hash = cell_hash(cell);
-	preempt_off();
-	if (CAS(&cell->header, header, header | BPFDB_CELL_LATCH) == header) {
-		removed = removal_note(hash, version_stamp(&cell->head)) &&
-			  index_remove(address, hash, &key_slot);
-		if (!removed)
-			STORE_RELEASE(cell->header, header);
-	}
-	preempt_on();
-	if (!removed)
+	if (!record_take_out(cell, address, header))
 		return 0;
-	if (key_slot)
-		bpfdb_slot_free(key_slot);
 	version_dispose(form, data);
 	COUNT(records_expired);
 	return 1;

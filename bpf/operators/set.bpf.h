@@ -361,13 +361,8 @@ __noinline int auto_insert(struct bpfdb_session *s NONNULL)
 	u64 address = 0;
 	int status;
 
-	/* In the session: all callers together have 512 bytes of stack. */
-	s->key_word = 0;
-	if (!key_is_inline(s->key_len)) {
-		s->key_word = long_key_store(s);
-		if (!s->key_word)
-			return no_memory();
-	}
+	if (!record_key_store(s))
+		return no_memory();
 	preempt_off();
 	auto_announce(s);
 	status = index_insert(s, auto_flags(s), s->key_word, &address);

@@ -88,23 +88,14 @@ static __always_inline bool cell_is_empty(u64 header, const struct bpfdb_cell *c
 	       version_form(&cell->head) == BPFDB_ABSENT;
 }
 
-/*
- * Takes the record at `address` out of the index if it is empty: who has it locked
- * gives it up himself. Any empty record will do, should this one have been moved. If
- * a latch is in the way the sweeper comes back. 1 if the record is gone.
- */
-__noinline int record_give_up(u64 address)
+/* Takes the record in `cell` out of the index, if it still has this header, which was
+ * read before whatever was asked of the record, and frees its long key. False, and it
+ * stays: it is latched or has changed, or a latch of the index is in the way. */
+static __always_inline bool record_take_out(struct bpfdb_cell *cell, u64 address, u64 header)
 {
-	struct bpfdb_cell *cell = bpfdb_at(address);
-	u64 header, hash, key_slot = 0;
+	u64 hash = cell_hash(cell), key_slot = 0;
 	bool removed = false;
 
-	if (!cell)
-		return 0;
-	header = LOAD_ACQUIRE(cell->header);
-	if (!cell_is_empty(header, cell))
-		return 0;
-	hash = cell_hash(cell);
 	preempt_off();
 	if (!(header & BPFDB_CELL_LATCH) &&
 	    CAS(&cell->header, header, header | BPFDB_CELL_LATCH) == header) {
@@ -116,9 +107,28 @@ __noinline int record_give_up(u64 address)
 	preempt_on();
 	if (key_slot)
 		bpfdb_slot_free(key_slot);
-	if (!removed)
-		garbage_left();
 	return removed;
+}
+
+/*
+ * Takes the record at `address` out of the index if it is empty: who has it locked
+ * gives it up himself. Any empty record will do, should this one have been moved. If
+ * a latch is in the way the sweeper comes back. 1 if the record is gone.
+ */
+__noinline int record_give_up(u64 address)
+{
+	struct bpfdb_cell *cell = bpfdb_at(address);
+	u64 header;
+
+	if (!cell)
+		return 0;
+	header = LOAD_ACQUIRE(cell->header);
+	if (!cell_is_empty(header, cell))
+		return 0;
+	if (record_take_out(cell, address, header))
+		return 1;
+	garbage_left();
+	return 0;
 }
 
 /* After a latched section. */
