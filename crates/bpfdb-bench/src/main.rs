@@ -102,7 +102,7 @@ fn measure(scenario: Scenario, plan: &Plan, redis: Option<&Path>) -> Result<Vec<
         Scenario::Steered => tcp::measure(plan, tcp::Path::Steered, redis),
         Scenario::Other => tcp::measure(plan, tcp::Path::Other, redis),
         Scenario::Transactions => tcp::measure(plan, tcp::Path::Transactions, redis),
-        Scenario::Slow => tcp::measure(plan, tcp::Path::Slow, redis),
+        Scenario::Daemon => tcp::measure(plan, tcp::Path::Daemon, redis),
         Scenario::Connections => tcp::measure(plan, tcp::Path::Connections, redis),
         Scenario::Hostile => hostile::measure(plan, redis),
     }
