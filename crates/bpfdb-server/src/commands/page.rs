@@ -44,7 +44,7 @@ fn row(page: &mut String, command: &Command) {
     let name = command.name.replace('|', " ").to_ascii_uppercase();
     let path = match command.path {
         Path::Kernel => "kernel",
-        Path::UserSpace => "user space",
+        Path::Daemon => "user space",
     };
     let (since, differences) = (command.since, command.differences);
     let _ = writeln!(page, "| {name} | {path} | {since} | {differences} |");

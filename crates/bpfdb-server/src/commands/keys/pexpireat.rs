@@ -17,7 +17,7 @@ pub(crate) static COMMAND: Command = Command {
     keys: &[Keys::at(1, &["RW", "update"])],
     path: Path::Kernel,
     differences: "With options in user space.",
-    grouped: Grouped::Reads,
+    batching: Batching::Reads,
     run,
     ..Command::BASE
 };

@@ -16,7 +16,7 @@ pub(crate) static COMMAND: Command = Command {
     tips: &["nondeterministic_output"],
     keys: &[Keys::at(1, &["RO", "access"])],
     path: Path::Kernel,
-    grouped: Grouped::Reads,
+    batching: Batching::Reads,
     run,
     ..Command::BASE
 };

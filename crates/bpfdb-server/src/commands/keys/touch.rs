@@ -18,7 +18,7 @@ pub(crate) static COMMAND: Command = Command {
     keys: &[Keys::at(1, &["RO"]).last(-1)],
     path: Path::Kernel,
     differences: "Counts the keys; accesses are not recorded.",
-    grouped: Grouped::Reads,
+    batching: Batching::Reads,
     run: read_many::<Count>,
     ..Command::BASE
 };

@@ -16,7 +16,7 @@ pub(crate) static COMMAND: Command = Command {
     tips: &["request_policy:multi_shard", "response_policy:agg_sum"],
     keys: &[Keys::at(1, &["RM", "delete"]).last(-1)],
     path: Path::Kernel,
-    grouped: Grouped::Reads,
+    batching: Batching::Reads,
     run: del::run,
     ..Command::BASE
 };

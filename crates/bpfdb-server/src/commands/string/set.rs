@@ -19,7 +19,7 @@ pub(crate) static COMMAND: Command = Command {
         .notes("read with the option GET only")
         .depending(key_flags)],
     path: Path::Kernel,
-    grouped: Grouped::Writes,
+    batching: Batching::Writes,
     run,
     ..Command::BASE
 };

@@ -15,7 +15,7 @@ pub(crate) static COMMAND: Command = Command {
     categories: &[Category::String],
     keys: &[Keys::at(1, &["OW", "update"])],
     path: Path::Kernel,
-    grouped: Grouped::Writes,
+    batching: Batching::Writes,
     run,
     ..Command::BASE
 };

@@ -14,7 +14,7 @@ pub(crate) static COMMAND: Command = Command {
     categories: &[Category::String],
     keys: &[Keys::at(1, &["RO"])],
     path: Path::Kernel,
-    grouped: Grouped::Reads,
+    batching: Batching::Reads,
     run,
     ..Command::BASE
 };

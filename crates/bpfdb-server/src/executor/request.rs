@@ -1,16 +1,20 @@
 //! One request: may it run, must it wait for EXEC, is it tried again.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use bpfdb::{Status, abi};
+use bpfdb::Status;
 
-use super::definition::{Command, Flag, Path};
-use super::job::{Again, Progress, Running};
-use super::table::{self, Call};
-use super::{Context, Failure, Outcome, atomic};
-use crate::reply;
-use crate::request::Request;
-use crate::state::ReplyMode;
+use super::running::Running;
+use crate::commands::atomic;
+use crate::commands::attempts::Backoff;
+use crate::commands::context::{Context, Failure, Outcome};
+use crate::commands::definition::{Command, Flag, Path};
+use crate::commands::invoke::{count, observe, timed};
+use crate::commands::job::RetriedCommand;
+use crate::commands::table::{self, Call};
+use crate::connection::info::ReplyMode;
+use crate::protocol::reply;
+use crate::protocol::request::Request;
 
 /// Executes a request and adds its reply; or returns what is left to be done.
 pub(crate) fn execute(context: &mut Context<'_>, request: Request) -> Option<Running> {
@@ -23,13 +27,13 @@ pub(crate) fn execute(context: &mut Context<'_>, request: Request) -> Option<Run
     let outcome = match admit(context, &request) {
         Ok(call) if must_wait(context, call.command) => queue(context, call, request),
         Ok(call) => {
-            let (outcome, spent, patience) = run(context, call, &request.words);
+            let (outcome, spent, backoff) = run(context, call, &request.words);
             let rests_until = context.rests_until.take();
             if let Some(job) = context.job.take()
                 && outcome.is_ok()
             {
                 let short = job.is_short();
-                let running = Running::resting(job, call, request, spent, patience, rests_until);
+                let running = Running::resting(job, call, request, spent, backoff, rests_until);
                 return if short {
                     running.go_on(context)
                 } else {
@@ -54,7 +58,7 @@ fn is_http(request: &Request) -> bool {
 
 fn close_http(context: &mut Context<'_>) {
     context.connection.close = true;
-    if context.instance.tell_http.is_due() {
+    if context.instance.http_limiter.is_due() {
         let peer = context.connection.peer.to_string();
         tracing::warn!(
             peer,
@@ -91,18 +95,9 @@ pub(crate) fn is_paused(context: &Context<'_>, request: &Request) -> bool {
         return false;
     };
     let command = call.command;
-    command.name != "client|unpause"
+    !command.never_paused
         && (context.instance.pause.stops_all()
-            || (writes(context, command) && !must_wait(context, command)))
-}
-
-/// Do others see a change when it has been executed?
-fn writes(context: &Context<'_>, command: &Command) -> bool {
-    match command.name {
-        "exec" => (context.connection.queue.as_ref()).is_some_and(|queue| !queue.only_reads()),
-        "commit" => context.session.state() == abi::BPFDB_TXN_WRITE,
-        _ => command.has(Flag::Write),
-    }
+            || (command.writes(context) && !must_wait(context, command)))
 }
 
 /// CLIENT REPLY: OFF and SKIP have no reply themselves, ON has.
@@ -138,7 +133,7 @@ fn admit(context: &Context<'_>, request: &Request) -> Result<Call, Failure> {
     if !call.command.has(Flag::NoAuth) && !context.instance.admits(context.connection) {
         return Err("NOAUTH Authentication required.".into());
     }
-    if context.connection.queue.is_some() && call.command.has(Flag::NoMulti) {
+    if context.is_queuing() && call.command.has(Flag::NoMulti) {
         return Err("ERR Command not allowed inside a transaction".into());
     }
     if call.command.has(Flag::DenyOom) && context.instance.refuses_writes() {
@@ -152,103 +147,40 @@ fn admit(context: &Context<'_>, request: &Request) -> Result<Call, Failure> {
 
 /// Executes a command that is not queued, and takes note if it was slow; with the
 /// time that it took, and its tries.
-fn run(context: &mut Context<'_>, call: Call, words: &[Vec<u8>]) -> (Outcome, Duration, Patience) {
+fn run(context: &mut Context<'_>, call: Call, words: &[Vec<u8>]) -> (Outcome, Duration, Backoff) {
     context.connection.command = call.command.name;
-    context.connection.slow = call.command.path == Path::UserSpace;
-    let mut patience = Patience::default();
+    context.set_needs_daemon(call.command.path == Path::Daemon);
+    let mut backoff = Backoff::default();
     let arguments = &words[call.name_words..];
-    let (outcome, time) = attempt(context, call.command, arguments, &mut patience);
+    let (outcome, time) = attempt(context, call.command, arguments, &mut backoff);
     if context.job.is_none() {
         observe(context, call.command, time, words);
     }
-    (outcome, time, patience)
+    (outcome, time, backoff)
 }
 
-/// Takes note if a command was slow.
-pub(super) fn observe(
-    context: &mut Context<'_>,
-    command: &Command,
-    time: Duration,
-    words: &[Vec<u8>],
-) {
-    if command.has(Flag::SkipSlowlog) || command.secret {
-        return;
-    }
-    let connection = &*context.connection;
-    let peer = || connection.peer.to_string();
-    context
-        .instance
-        .observe(time, words, peer, &connection.name);
-}
-
-/// Runs a command once; with the time that it took. One that goes on in steps is executed
-/// to its end `at_once`, or left in `context.job`.
-pub(super) fn timed(
-    context: &mut Context<'_>,
-    command: &Command,
-    arguments: &[Vec<u8>],
-    at_once: bool,
-) -> (Outcome, Duration) {
-    let start = Instant::now();
-    let mut outcome = (command.run)(context, arguments);
-    if outcome.is_err() {
-        context.job = None;
-    } else if at_once {
-        outcome = all_steps(context, arguments);
-    }
-    let outcome = outcome.map_err(|failure| atomic::settled(context.session, failure));
-    (outcome, start.elapsed())
-}
-
-/// What a command has left to be done, while nobody else is served.
-fn all_steps(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
-    context.at_once = true;
-    let mut outcome = Ok(());
-    while let Some(mut job) = context.job.take() {
-        match job.step(context, arguments) {
-            Ok(Progress::More) => context.job = Some(job),
-            Ok(Progress::Done) => {}
-            Err(failure) => outcome = Err(failure),
-        }
-    }
-    context.at_once = false;
-    outcome
-}
-
-pub(super) fn count(context: &Context<'_>, command: &Command, time: Duration, failed: bool) {
-    if let Some(statistics) = context.instance.statistics.command(command.name) {
-        statistics.executed(time, failed);
-    }
-}
-
-/// EXEC will not run a queue in which something is missing; and when EXEC itself
-/// is refused, the queue is gone.
+/// A request that is not executed. EXEC will not run a queue in which something is missing.
 fn refused(context: &mut Context<'_>, request: &Request, failure: Failure) -> Failure {
-    if let Ok(call) = table::find(&request.words)
+    let call = table::find(&request.words).ok();
+    if let Some(call) = call
         && let Some(statistics) = context.instance.statistics.command(call.command.name)
     {
         statistics.rejected.increment();
     }
-    if let Some(queue) = &mut context.connection.queue {
-        queue.spoil();
-    }
-    match atomic::settled(context.session, failure) {
-        Failure::Text(text) if request.words[0].eq_ignore_ascii_case(b"exec") => {
-            context.connection.queue = None;
-            context.connection.watched.clear();
-            let text = text.strip_prefix(b"ERR ").unwrap_or(&text);
-            Failure::Text([b"EXECABORT Transaction discarded because of: ", text].concat())
-        }
-        failure => failure,
+    context.multi.poison();
+    let failure = atomic::record_refusal(context.session, failure);
+    match call.and_then(|call| call.command.on_refusal) {
+        Some(on_refusal) => on_refusal(context, failure),
+        None => failure,
     }
 }
 
 fn must_wait(context: &Context<'_>, command: &Command) -> bool {
-    context.connection.queue.is_some() && command.queued
+    context.is_queuing() && command.queued
 }
 
 fn queue(context: &mut Context<'_>, call: Call, request: Request) -> Outcome {
-    if let Some(queue) = &mut context.connection.queue {
+    if let Some(queue) = &mut context.multi.queue {
         queue.add(call.command, request.words, call.name_words)?;
     }
     context.replies.simple("QUEUED");
@@ -261,15 +193,15 @@ fn attempt(
     context: &mut Context<'_>,
     command: &Command,
     words: &[Vec<u8>],
-    patience: &mut Patience,
+    backoff: &mut Backoff,
 ) -> (Outcome, Duration) {
     let start = context.replies.len();
     let (outcome, time) = timed(context, command, words, false);
     if let Err(failure) = &outcome
-        && may_help(context, failure, patience)
+        && may_help(context, failure, backoff)
     {
         context.replies.truncate(start);
-        context.later(Again::new(command.run));
+        context.go_on_with(RetriedCommand::new(command.run));
         return (Ok(()), time);
     }
     if context.job.is_none() {
@@ -279,13 +211,13 @@ fn attempt(
 }
 
 /// Another try, at the time that the context says then?
-fn may_help(context: &mut Context<'_>, failure: &Failure, patience: &mut Patience) -> bool {
+fn may_help(context: &mut Context<'_>, failure: &Failure, backoff: &mut Backoff) -> bool {
     if waits_for_block(context, failure) {
         return true;
     }
     match failure {
         Failure::Engine(status) if !atomic::has_failed(context.session) => {
-            patience.wait(context, *status)
+            backoff.wait(context, *status)
         }
         _ => false,
     }
@@ -297,33 +229,4 @@ pub(super) fn waits_for_block(context: &Context<'_>, failure: &Failure) -> bool 
     matches!(failure, Failure::Engine(Status::Conflict))
         && context.instance.has_long_block()
         && !atomic::is_open(context.session)
-}
-
-/// How often something is tried again.
-#[derive(Debug, Default)]
-pub(super) struct Patience {
-    tries: u32,
-}
-
-impl Patience {
-    /// Has the command rest a moment after an Error, while others are served; false if
-    /// another try would not help.
-    pub(super) fn wait(&mut self, context: &mut Context<'_>, status: Status) -> bool {
-        // Memory is being added; or another processor holds a lock, or reads a
-        // snapshot, for a moment (if a client does, it may do so for long).
-        let (most, pause) = match status {
-            Status::MemoryPending => (500, Duration::from_millis(1)),
-            Status::Conflict | Status::VersionsFull => (5, Duration::from_micros(200)),
-            _ => return false,
-        };
-        self.tries += 1;
-        if self.tries > most {
-            return false;
-        }
-        if status == Status::MemoryPending {
-            context.engine.ask_for_memory();
-        }
-        context.rest(pause);
-        true
-    }
 }

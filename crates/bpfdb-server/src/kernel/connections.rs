@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use bpfdb::abi;
 
 use crate::error::{Result, system};
-use crate::reply::Protocol;
+use crate::protocol::reply::Protocol;
 
 const STRIDE: usize = size_of::<abi::bpfdb_connection>().next_multiple_of(8);
 
@@ -18,7 +18,7 @@ const STRIDE: usize = size_of::<abi::bpfdb_connection>().next_multiple_of(8);
 pub(crate) struct Arrived(u64);
 
 impl Arrived {
-    pub(crate) fn is_user(self) -> bool {
+    pub(crate) fn is_daemon(self) -> bool {
         self.0 & abi::BPFDB_CONNECTION_USER != 0
     }
 
@@ -36,7 +36,7 @@ impl Arrived {
 }
 
 #[derive(Debug)]
-pub(crate) struct Connections {
+pub(crate) struct KernelConnections {
     start: NonNull<u8>,
     entries: u32,
     /// Of each connection: its cookie, and what the kernel had answered when it was handed
@@ -44,7 +44,7 @@ pub(crate) struct Connections {
     handed_back: Vec<Cell<(u64, u64)>>,
 }
 
-impl Connections {
+impl KernelConnections {
     pub(crate) fn map(map: BorrowedFd<'_>, entries: u32) -> Result<Self> {
         // SAFETY: a new mapping at an address that the kernel chooses.
         let start = unsafe {
@@ -207,7 +207,7 @@ impl Connections {
     }
 }
 
-impl Drop for Connections {
+impl Drop for KernelConnections {
     fn drop(&mut self) {
         // SAFETY: the mapping made in map(), not used any more.
         unsafe { libc::munmap(self.start.as_ptr().cast(), length(self.entries)) };

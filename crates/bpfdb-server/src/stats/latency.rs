@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use crate::slowlog::unix_seconds;
+use crate::stats::slowlog::unix_seconds;
 
 const SAMPLES_MAX: usize = 160;
 

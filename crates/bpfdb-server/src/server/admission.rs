@@ -3,18 +3,18 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 
-use crate::client::{Client, Next};
+use super::{Client, Server};
+use crate::connection::info::{Address, ConnectionInfo};
+use crate::connection::{Connection, Next};
 use crate::error::{Result, system};
-use crate::poll::{Interest, Source};
-use crate::server::Server;
-use crate::socket;
-use crate::state::{Address, ConnectionState};
+use crate::io::poll::{Interest, Source};
+use crate::io::socket;
 
 /// Connections taken in before others are served.
 const ACCEPT_MAX: usize = 64;
 
 impl Server {
-    pub(crate) fn accept(&mut self, listener: Source) {
+    pub(super) fn accept(&mut self, listener: Source) {
         for _ in 0..ACCEPT_MAX {
             let accepted = match (listener, &self.unix) {
                 (Source::UnixListener, Some(unix)) => unix.accept(),
@@ -45,7 +45,7 @@ impl Server {
         self.accept_paused = pause;
     }
 
-    pub(crate) fn resume_accepting(&mut self) {
+    pub(super) fn resume_accepting(&mut self) {
         if self.accept_paused {
             self.pause_accepting(false);
         }
@@ -89,9 +89,9 @@ impl Server {
                     socket::keep_alive(socket.as_fd(), seconds);
                 }
                 let (peer, local) = self.addresses(&socket, listener);
-                let mut state = ConnectionState::new(cookie, socket.as_raw_fd(), peer, local);
-                state.authenticated = !self.instance.users.must_authenticate();
-                self.enter(Client::new(socket, index, state));
+                let mut info = ConnectionInfo::new(cookie, socket.as_raw_fd(), peer, local);
+                info.authenticated = !self.instance.users.must_authenticate();
+                self.enter(Connection::new(socket, index, info));
             }
         }
     }
@@ -116,44 +116,45 @@ impl Server {
         let rejected = &self.instance.statistics.connections_rejected;
         rejected.increment();
         let so_far = rejected.get();
-        if self.instance.tell_refused.is_due() {
+        if self.instance.refused_limiter.is_due() {
             tracing::warn!(so_far, "refusing connections: there are too many");
         }
         // Best effort: it is closed next.
         let _ = socket::send(socket, b"-ERR max number of clients reached\r\n");
     }
 
-    fn enter(&mut self, client: Client) {
-        let (index, is_unix) = (client.index, client.connection.is_unix());
-        let added = self
-            .poll
-            .add(client.socket.as_fd(), client.source(), client.interest);
-        if let Err(error) = added {
+    fn enter(&mut self, connection: Connection) {
+        let (index, is_unix) = (connection.index, connection.info.is_unix());
+        let (socket, source) = (connection.socket.as_fd(), connection.source());
+        if let Err(error) = self.poll.add(socket, source, connection.interest) {
             tracing::error!(%error, "cannot take a connection in");
-            self.end_session(&client.socket, index, client.cookie, is_unix);
+            self.end_session(&connection.socket, index, connection.cookie, is_unix);
             return;
         }
         // A former connection with this index was ended by the kernel, which
         // this process has not noticed yet.
-        if self.clients.take(index).is_some() {
+        if self.take(index).is_some() {
             self.count_connection(-1, false);
         }
         self.count_connection(1, is_unix);
-        self.clients.put(client);
-        if is_unix {
-            return;
+        self.connections.put(connection);
+        if !is_unix {
+            self.with_client(index, Self::serve_first);
         }
-        self.with_client(index, |server, client| {
-            client.nudge()?;
-            let arrived = server.programs.connections.arrived(index);
-            if arrived.is_broken() {
-                return Ok(Next::Close);
-            }
-            if arrived.is_user() {
-                client.take_over();
-            }
-            server.serve(client)
-        });
+    }
+
+    /// What has arrived before the connection was accepted.
+    fn serve_first(&mut self, client: &mut Client) -> std::io::Result<Next> {
+        let connection = &mut client.connection;
+        connection.wake()?;
+        let arrived = self.programs.connections.arrived(connection.index);
+        if arrived.is_broken() {
+            return Ok(Next::Close);
+        }
+        if arrived.is_daemon() {
+            connection.take_over();
+        }
+        self.serve(client)
     }
 
     fn count_connection(&self, more: i64, is_unix: bool) {
@@ -164,10 +165,17 @@ impl Server {
         }
     }
 
-    pub(crate) fn close(&mut self, client: Client) {
-        let is_unix = client.connection.is_unix();
+    pub(super) fn close(&mut self, client: Client) {
+        let connection = &client.connection;
+        let is_unix = connection.info.is_unix();
         self.count_connection(-1, is_unix);
-        self.end_session(&client.socket, client.index, client.cookie, is_unix);
+        self.end_session(
+            &connection.socket,
+            connection.index,
+            connection.cookie,
+            is_unix,
+        );
+        // What it has begun goes after its session has: locks first, then who holds them.
         drop(client);
         self.note_memory();
     }
@@ -184,20 +192,21 @@ impl Server {
         }
     }
 
-    pub(crate) fn close_condemned(&mut self) {
-        for (index, cookie) in self.clients.take_condemned() {
-            let is_it = |client: &Client| client.cookie == cookie;
-            if self.clients.get(index).is_some_and(is_it)
-                && let Some(client) = self.clients.take(index)
+    /// Closes those that were told to go by `close_later`.
+    pub(super) fn close_those_told(&mut self) {
+        for (index, cookie) in self.connections.take_closing() {
+            let is_it = |connection: &Connection| connection.cookie == cookie;
+            if self.connections.get(index).is_some_and(is_it)
+                && let Some(client) = self.take(index)
             {
                 self.close(client);
             }
         }
     }
 
-    pub(crate) fn close_all(&mut self) {
+    pub(super) fn close_all(&mut self) {
         for index in 0..self.programs.connections.len() {
-            if let Some(client) = self.clients.take(index) {
+            if let Some(client) = self.take(index) {
                 self.close(client);
             }
         }

@@ -11,7 +11,7 @@ use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
-use crate::statistics::{Histogram, Statistics};
+use crate::stats::statistics::{Histogram, Statistics};
 
 pub(super) fn registry(engine: &Engine, statistics: &Arc<Statistics>) -> Registry {
     let mut registry = Registry::with_prefix("bpfdb");

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::settings::{Size, outside};
+use super::{Size, outside};
 
 use Kind::{Immutable, Memory, Number, Only, Protected, Switch, Word};
 
@@ -30,7 +30,7 @@ enum Kind {
 
 #[derive(Debug)]
 pub(crate) struct Parameter {
-    pub(super) name: &'static str,
+    pub(crate) name: &'static str,
     /// An older name of the same.
     older: Option<&'static str>,
     value: &'static str,
@@ -55,7 +55,7 @@ impl Parameter {
     }
 
     /// Under which names it is shown.
-    pub(super) fn names(&self) -> impl Iterator<Item = &'static str> {
+    pub(crate) fn names(&self) -> impl Iterator<Item = &'static str> {
         [Some(self.name), self.older].into_iter().flatten()
     }
 
@@ -89,7 +89,7 @@ fn word(text: &str, words: &[&str]) -> Result<String, String> {
 }
 
 fn number(text: &str, from: i64, to: i64) -> Result<i64, String> {
-    let number = crate::integer::parse(text.as_bytes())
+    let number = crate::values::integer::parse(text.as_bytes())
         .ok_or("argument couldn't be parsed into an integer")?;
     if !(from..=to).contains(&number) {
         return Err(outside(from, to));
@@ -112,7 +112,7 @@ fn memory(text: &str, least: u64) -> Result<u64, String> {
 pub(crate) struct Parameters(BTreeMap<&'static str, String>);
 
 impl Parameters {
-    pub(super) fn show(&self, parameter: &Parameter) -> String {
+    pub(crate) fn show(&self, parameter: &Parameter) -> String {
         match self.0.get(parameter.name) {
             Some(value) => value.clone(),
             // Where this process is.
@@ -123,14 +123,14 @@ impl Parameters {
         }
     }
 
-    pub(super) fn set(&mut self, parameter: &Parameter, text: &str) -> Result<(), String> {
+    pub(crate) fn set(&mut self, parameter: &Parameter, text: &str) -> Result<(), String> {
         let value = parameter.read(text)?;
         self.0.insert(parameter.name, value);
         Ok(())
     }
 }
 
-pub(super) fn find(name: &[u8]) -> Option<&'static Parameter> {
+pub(crate) fn find(name: &[u8]) -> Option<&'static Parameter> {
     let is = |known: &str| known.as_bytes().eq_ignore_ascii_case(name);
     PARAMETERS
         .iter()
@@ -138,7 +138,7 @@ pub(super) fn find(name: &[u8]) -> Option<&'static Parameter> {
 }
 
 #[rustfmt::skip]
-pub(super) static PARAMETERS: &[Parameter] = &[
+pub(crate) static PARAMETERS: &[Parameter] = &[
     parameter("acl-pubsub-default", "resetchannels", Word(&["allchannels", "resetchannels"])),
     parameter("aclfile", "", Immutable),
     parameter("acllog-max-len", "128", Number(0, i64::MAX)),

@@ -1,4 +1,5 @@
-//! What a connection has said about itself, and what it has begun.
+//! What is known about a connection, and shown by CLIENT LIST: what it has said about
+//! itself, and what was under way when it was looked at last.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -6,13 +7,6 @@ use std::os::fd::RawFd;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Instant;
-
-use bpfdb::WatchToken;
-
-use crate::commands::Queue;
-
-/// What a watched key may take.
-const WATCHED: usize = bpfdb::abi::BPFDB_KEY_MAX as usize + 64;
 
 /// One end of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,7 +37,7 @@ pub(crate) enum ReplyMode {
 }
 
 #[derive(Debug)]
-pub(crate) struct ConnectionState {
+pub(crate) struct ConnectionInfo {
     /// For CLIENT ID.
     pub(crate) id: u64,
     pub(crate) peer: Address,
@@ -63,14 +57,11 @@ pub(crate) struct ConnectionState {
     /// Not to be closed for the sake of memory.
     pub(crate) no_evict: bool,
     pub(crate) no_touch: bool,
-    /// What waits for EXEC, after MULTI.
-    pub(crate) queue: Option<Queue>,
-    /// Keys that EXEC must find as they were.
-    pub(crate) watched: Vec<(Vec<u8>, WatchToken)>,
     /// Set by a command after which the connection is closed.
     pub(crate) close: bool,
-    /// The kernel does not answer what was executed last.
-    pub(crate) slow: bool,
+    /// Only the daemon answers requests like the one executed last. Where there was one
+    /// there are more: the connection stays with the daemon.
+    pub(crate) needs_daemon: bool,
     /// How often something was received from it.
     pub(crate) receipts: u64,
     /// Transactions executed here that the kernel might have executed.
@@ -80,6 +71,8 @@ pub(crate) struct ConnectionState {
     pub(crate) output: usize,
     /// When it was looked at last.
     pub(crate) waiting: Waiting,
+    /// At the end of its last time slice.
+    pub(crate) begun: Begun,
 }
 
 /// What was under way at one moment, bytes.
@@ -91,7 +84,21 @@ pub(crate) struct Waiting {
     pub(crate) replies: usize,
 }
 
-impl ConnectionState {
+/// What the executor of a connection has begun for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Begun {
+    /// A request waits for the end of CLIENT PAUSE.
+    pub(crate) paused: bool,
+    /// Commands that wait for EXEC; `None`: there was no MULTI.
+    pub(crate) queued: Option<usize>,
+    /// Bytes that these take.
+    pub(crate) queue_memory: usize,
+    /// Keys that EXEC must find as they were, and the bytes that they take.
+    pub(crate) watched: usize,
+    pub(crate) watched_memory: usize,
+}
+
+impl ConnectionInfo {
     pub(crate) fn new(id: u64, fd: RawFd, peer: Address, local: Address) -> Self {
         let now = Instant::now();
         Self {
@@ -109,33 +116,30 @@ impl ConnectionState {
             replies: ReplyMode::On,
             no_evict: false,
             no_touch: false,
-            queue: None,
-            watched: Vec::new(),
             close: false,
-            slow: false,
+            needs_daemon: false,
             receipts: 0,
             refused: 0,
             input: 0,
             output: 0,
             waiting: Waiting::default(),
+            begun: Begun::default(),
         }
     }
 
-    /// Forgets everything but who is at the other end.
+    /// Forgets what the client has said about itself.
     pub(crate) fn reset(&mut self) {
         self.name = Vec::new();
         self.authenticated = false;
         self.replies = ReplyMode::On;
         self.no_evict = false;
         self.no_touch = false;
-        self.queue = None;
-        self.watched = Vec::new();
     }
 
-    /// May the kernel answer it? Not while only the daemon knows what it has
-    /// begun, or that it must authenticate.
+    /// May the kernel answer it? Not while only the daemon knows that it must authenticate,
+    /// or which replies it wants; nor where the kernel would hand over every request.
     pub(crate) fn may_be_handed_back(&self) -> bool {
-        self.authenticated && self.queue.is_none() && self.replies == ReplyMode::On
+        self.authenticated && self.replies == ReplyMode::On && !self.needs_daemon
     }
 
     /// One more transaction came to the daemon that the kernel might have executed. Are
@@ -154,7 +158,6 @@ impl ConnectionState {
 
     /// Bytes that it makes the daemon keep.
     pub(crate) fn memory(&self) -> usize {
-        let queued = self.queue.as_ref().map_or(0, Queue::memory);
-        self.input + self.output + queued + self.watched.len() * WATCHED
+        self.input + self.output + self.begun.queue_memory + self.begun.watched_memory
     }
 }

@@ -24,7 +24,7 @@ use prometheus_client::registry::Registry;
 
 use self::http::{Head, PATIENCE, Response};
 use crate::error::{Result, system};
-use crate::statistics::Statistics;
+use crate::stats::statistics::Statistics;
 
 /// Requests at the same time.
 const AT_A_TIME: usize = 64;

@@ -6,7 +6,7 @@ use bpfdb::Stats;
 use bpfdb::figures::{COMMANDS, ERROR_REPLIES};
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Counted {
+pub(crate) struct KernelCounters {
     commands: [u64; COMMANDS.len()],
     failed: [u64; COMMANDS.len()],
     error_replies: [u64; ERROR_REPLIES.len()],
@@ -18,7 +18,7 @@ pub(crate) struct Counted {
     pub(crate) sent: u64,
 }
 
-impl Counted {
+impl KernelCounters {
     pub(crate) fn of(stats: &Stats) -> Self {
         Self {
             commands: stats.counters.commands,

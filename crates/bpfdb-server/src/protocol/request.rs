@@ -1,18 +1,17 @@
 //! Bytes to requests: RESP2 arrays of bulk strings, and inline commands.
 //!
 //! Limits and error texts are Redis's. Memory is bounded: a request keeps
-//! [`KEPT_MAX`] bytes; it is marked as cut then, and refused. What all requests of
+//! [`MESSAGE_MAX`] bytes; it is marked as cut then, and refused. What all requests of
 //! all connections may take together is `maxmemory-clients`.
 
 use std::ops::Range;
 
-use crate::inline::split;
-use crate::integer;
+use super::inline::split;
+use crate::settings::limits::{MESSAGE_MAX, WORD_OVERHEAD};
+use crate::values::integer;
 
 /// Longest line: of an inline command, of a length.
 const LINE_MAX: usize = 64 * 1024;
-/// Of one request: the longest value, and more.
-const KEPT_MAX: usize = 640 << 20;
 /// Of the short words of one request: more than a transaction
 /// of the most locks can write. They take several times their bytes.
 const SHORT_KEPT_MAX: usize = 80 << 20;
@@ -22,10 +21,6 @@ const SHORT: usize = 64 << 10;
 /// Words of most requests: memory for them is taken at once.
 const WORDS_EXPECTED: usize = 8;
 
-/// What a word takes beside its bytes.
-const WORD_OVERHEAD: usize = 40;
-
-const _: () = assert!(KEPT_MAX > bpfdb::abi::BPFDB_LARGE_MAX as usize + (1 << 20));
 const _: () = assert!(
     SHORT_KEPT_MAX
         > bpfdb::abi::BPFDB_LOCKS_MAX as usize
@@ -135,7 +130,7 @@ pub struct Parser {
 #[derive(Debug)]
 struct Array {
     left: usize,
-    /// What is to be kept, at most [`KEPT_MAX`].
+    /// What is to be kept, at most [`MESSAGE_MAX`].
     kept: usize,
     /// Of that, what short words take, at most [`SHORT_KEPT_MAX`].
     short: usize,
@@ -317,7 +312,7 @@ impl Parser {
         };
         let array = self.array.as_mut().expect("in an array");
         let is_short = len as usize <= SHORT;
-        let mut room = KEPT_MAX.saturating_sub(array.kept + WORD_OVERHEAD);
+        let mut room = MESSAGE_MAX.saturating_sub(array.kept + WORD_OVERHEAD);
         if is_short {
             room = room.min(SHORT_KEPT_MAX.saturating_sub(array.short + WORD_OVERHEAD));
         }
@@ -490,7 +485,7 @@ mod tests {
     #[test]
     fn long_requests_are_cut_and_skipped() {
         const PART: usize = 1 << 20;
-        let len = KEPT_MAX / 2;
+        let len = MESSAGE_MAX / 2;
         let part = vec![b'x'; PART];
         let mut parser = Parser::default();
         parser.feed(b"*3\r\n$4\r\nMSET\r\n");
@@ -498,7 +493,7 @@ mod tests {
             parser.feed(format!("${len}\r\n").as_bytes());
             for _ in 0..len / PART {
                 assert_eq!(parser.next_step(Limits::default()), Step::More);
-                assert!(parser.memory() <= KEPT_MAX + 4 * PART);
+                assert!(parser.memory() <= MESSAGE_MAX + 4 * PART);
                 parser.feed(&part);
             }
             parser.feed(b"\r\n");

@@ -9,7 +9,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Result, system};
-use crate::socket;
+use crate::io::socket;
 
 /// A listener. Dropping it removes its file.
 #[derive(Debug)]

@@ -1,5 +1,9 @@
-//! What the daemon knows of itself: settings, statistics, what was slow. One
-//! for each server; commands find it in their context.
+//! What the daemon knows about itself: settings, statistics, what was slow, who is
+//! paused. There is one for each server; commands find it in their context.
+
+pub(crate) mod pause;
+pub(crate) mod rate_limiter;
+pub(crate) mod users;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,20 +16,23 @@ use std::time::{Duration, Instant};
 
 use bpfdb::Stats;
 
-use crate::authentication::Users;
-use crate::commands::Parameters;
-use crate::connections::Connections;
-use crate::counted::Counted;
+use self::pause::Pause;
+use self::rate_limiter::RateLimiter;
+use self::users::Users;
+use crate::connection::info::ConnectionInfo;
 use crate::error::Result;
-use crate::latency::Latency;
-use crate::pause::Pause;
-use crate::programs::{Gate, Programs};
-use crate::server::Options;
+use crate::io::stopper::Stopper;
+use crate::kernel::connections::KernelConnections;
+use crate::kernel::flags::KernelFlags;
+use crate::kernel::programs::Programs;
+use crate::settings::Options;
+use crate::settings::parameters::Parameters;
 use crate::settings::{Change, ConfigFile, LogLevel, Settings, memory};
-use crate::slowlog::{Slowlog, unix_seconds};
-use crate::state::ConnectionState;
-use crate::statistics::Statistics;
-use crate::stopper::Stopper;
+use crate::stats::kernel_counters::KernelCounters;
+use crate::stats::latency::Latency;
+use crate::stats::rate::Rate;
+use crate::stats::slowlog::{Slowlog, unix_seconds};
+use crate::stats::statistics::Statistics;
 
 /// Kinds of errors that are told apart; Redis too gives up at some number.
 const ERROR_KINDS_MAX: usize = 128;
@@ -36,9 +43,9 @@ pub(crate) struct Instance {
     pub(crate) file: Option<ConfigFile>,
     set_log_level: fn(LogLevel),
     pub(crate) users: Users,
-    gate: Gate,
+    kernel_flags: KernelFlags,
     /// What the kernel does with the connections.
-    pub(crate) kernel: Rc<Connections>,
+    pub(crate) kernel: Rc<KernelConnections>,
     pub(crate) pause: Pause,
     turn: Rc<()>,
     long_block: Rc<()>,
@@ -53,7 +60,7 @@ pub(crate) struct Instance {
     pub(crate) started: u64,
     pub(crate) statistics: Arc<Statistics>,
     /// What the kernel had counted when counting began.
-    base: Counted,
+    base: KernelCounters,
     pub(crate) slowlog: Slowlog,
     pub(crate) latency: Latency,
     /// Error replies by their first word.
@@ -67,10 +74,10 @@ pub(crate) struct Instance {
     pub(crate) memory_at_start: u64,
     /// Most that was kept for connections since free memory was given back.
     pub(crate) client_memory_most: u64,
-    pub(crate) tell_refused: Seldom,
-    pub(crate) tell_wrong_password: Seldom,
-    pub(crate) tell_http: Seldom,
-    /// Connections that the sessions suffice for.
+    pub(crate) refused_limiter: RateLimiter,
+    pub(crate) wrong_password_limiter: RateLimiter,
+    pub(crate) http_limiter: RateLimiter,
+    /// KernelConnections that the sessions suffice for.
     pub(crate) clients_max: u32,
 }
 
@@ -81,7 +88,7 @@ impl Instance {
         stopper: Stopper,
         address: SocketAddr,
         statistics: Arc<Statistics>,
-        base: Counted,
+        base: KernelCounters,
     ) -> Result<Self> {
         let clients_max = programs.connections.len();
         let mut settings = options.settings.clone();
@@ -91,7 +98,7 @@ impl Instance {
             file: options.file.clone(),
             set_log_level: options.set_log_level,
             users: Users::new(&options.settings.require_pass.0),
-            gate: programs.gate()?,
+            kernel_flags: programs.flags()?,
             kernel: Rc::clone(&programs.connections),
             pause: Pause::default(),
             turn: Rc::new(()),
@@ -113,17 +120,19 @@ impl Instance {
             memory_peak: 0,
             memory_at_start: 0,
             client_memory_most: 0,
-            tell_refused: Seldom::default(),
-            tell_wrong_password: Seldom::default(),
-            tell_http: Seldom::default(),
+            refused_limiter: RateLimiter::default(),
+            wrong_password_limiter: RateLimiter::default(),
+            http_limiter: RateLimiter::default(),
             clients_max,
         };
-        instance.gate.close(instance.users.must_authenticate());
+        instance
+            .kernel_flags
+            .require_authentication(instance.users.must_authenticate());
         Ok(instance)
     }
 
     /// May this client do more than say who it is?
-    pub(crate) fn admits(&self, connection: &ConnectionState) -> bool {
+    pub(crate) fn admits(&self, connection: &ConnectionInfo) -> bool {
         connection.authenticated || !self.users.must_authenticate()
     }
 
@@ -134,10 +143,11 @@ impl Instance {
         if new.require_pass != old.require_pass {
             self.users = Users::new(&new.require_pass.0);
             // Before anybody is told: who connects then finds it closed.
-            self.gate.close(self.users.must_authenticate());
+            self.kernel_flags
+                .require_authentication(self.users.must_authenticate());
         }
         if new.max_memory != old.max_memory {
-            self.gate.pause(self.keeps_connections());
+            self.kernel_flags.pass_everything(self.keeps_connections());
         }
         if new.log_level != old.log_level {
             (self.set_log_level)(new.log_level);
@@ -160,13 +170,13 @@ impl Instance {
     /// CLIENT PAUSE. The kernel hears of it first: it passes all requests, and the
     /// daemon lets wait what must.
     pub(crate) fn pause(&mut self, length: Duration, all: bool) {
-        self.gate.pause(true);
+        self.kernel_flags.pass_everything(true);
         self.pause.begin(Instant::now(), length, all);
     }
 
     pub(crate) fn unpause(&mut self) {
         self.pause.end();
-        self.gate.pause(self.refuses_writes());
+        self.kernel_flags.pass_everything(self.refuses_writes());
     }
 
     /// Is `maxmemory` less than any data takes? The kernel leaves everything to the daemon
@@ -197,13 +207,13 @@ impl Instance {
     }
 
     /// What the kernel has counted since counting began.
-    pub(crate) fn counted(&self, stats: &Stats) -> Counted {
-        Counted::of(stats).since(&self.base)
+    pub(crate) fn kernel_counters(&self, stats: &Stats) -> KernelCounters {
+        KernelCounters::of(stats).since(&self.base)
     }
 
     /// CONFIG RESETSTAT: counting begins.
     pub(crate) fn reset_statistics(&mut self, stats: &Stats) {
-        self.base = Counted::of(stats);
+        self.base = KernelCounters::of(stats);
         self.statistics.reset();
         self.errors.clear();
     }
@@ -239,57 +249,6 @@ impl Instance {
     }
 }
 
-/// For messages that somebody else could make us write without end.
-#[derive(Debug, Default)]
-pub(crate) struct Seldom {
-    last: Option<Instant>,
-}
-
-impl Seldom {
-    const PERIOD: Duration = Duration::from_secs(1);
-
-    /// True once a second at most.
-    pub(crate) fn is_due(&mut self) -> bool {
-        self.is_due_at(Instant::now())
-    }
-
-    fn is_due_at(&mut self, now: Instant) -> bool {
-        let due = self
-            .last
-            .is_none_or(|last| now.duration_since(last) >= Self::PERIOD);
-        if due {
-            self.last = Some(now);
-        }
-        due
-    }
-}
-
-/// How fast a counter grows, looked at once in a while.
-#[derive(Debug, Default)]
-pub(crate) struct Rate {
-    last: Option<(Instant, u64)>,
-    per_second: u64,
-}
-
-impl Rate {
-    pub(crate) fn look(&mut self, count: u64) {
-        self.look_at(count, Instant::now());
-    }
-
-    fn look_at(&mut self, count: u64, now: Instant) {
-        if let Some((before, counted)) = self.last {
-            let seconds = now.duration_since(before).as_secs_f64();
-            let more = count.saturating_sub(counted);
-            self.per_second = (more as f64 / seconds.max(0.001)) as u64;
-        }
-        self.last = Some((now, count));
-    }
-
-    pub(crate) fn per_second(&self) -> u64 {
-        self.per_second
-    }
-}
-
 fn random_id() -> String {
     let mut bytes = [0u8; 20];
     let read = File::open("/dev/urandom").and_then(|mut random| random.read_exact(&mut bytes));
@@ -312,24 +271,5 @@ mod tests {
         let id = random_id();
         assert_eq!(id.len(), 40);
         assert_ne!(id, random_id());
-    }
-
-    #[test]
-    fn once_a_second() {
-        let (mut seldom, start) = (Seldom::default(), Instant::now());
-        let after = |milliseconds| start + Duration::from_millis(milliseconds);
-        assert!(seldom.is_due_at(start));
-        assert!(!seldom.is_due_at(after(999)));
-        assert!(seldom.is_due_at(after(1000)));
-        assert!(!seldom.is_due_at(after(1500)));
-    }
-
-    #[test]
-    fn rates() {
-        let (mut rate, start) = (Rate::default(), Instant::now());
-        rate.look_at(10, start);
-        assert_eq!(rate.per_second(), 0);
-        rate.look_at(1010, start + Duration::from_millis(500));
-        assert_eq!(rate.per_second(), 2000);
     }
 }

@@ -1,4 +1,4 @@
-//! How much of one connection is executed before others have their turn.
+//! How long one connection is served before others are.
 
 use std::time::{Duration, Instant};
 
@@ -8,11 +8,11 @@ const LONGEST: Duration = Duration::from_millis(1);
 const OUTPUT_MAX: usize = 1 << 20;
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Turn {
+pub(crate) struct TimeSlice {
     end: Instant,
 }
 
-impl Turn {
+impl TimeSlice {
     pub(crate) fn begin() -> Self {
         Self {
             end: Instant::now() + LONGEST,

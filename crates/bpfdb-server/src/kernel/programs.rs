@@ -1,7 +1,7 @@
 //! The programs of the front end: loaded with the engine's maps, attached to a
 //! cgroup and to a map of sockets, for one port.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::path::Path;
@@ -15,11 +15,12 @@ use libbpf_rs::{
 
 use nix::sys::resource::{Resource, getrlimit};
 
-use crate::cgroup::{self, Cgroup};
-use crate::connections::Connections;
+use super::flags::KernelFlags;
 use crate::error::{Error, Result, bpf, system};
+use crate::kernel::cgroup::{self, Cgroup};
+use crate::kernel::connections::KernelConnections;
+use crate::kernel::workers::Workers;
 use crate::settings::LocalClients;
-use crate::workers::Workers;
 
 /// A connection that the kernel hands over.
 #[derive(Clone, Copy, Debug)]
@@ -28,52 +29,8 @@ pub(crate) struct Handover {
     pub(crate) cookie: u64,
 }
 
-/// What all connections are told: a variable of the programs.
-#[derive(Debug)]
-pub(crate) struct Gate {
-    map: MapHandle,
-    closed: Cell<bool>,
-    paused: Cell<bool>,
-}
-
-impl Gate {
-    fn new(map: MapHandle) -> Self {
-        Self {
-            map,
-            closed: Cell::new(false),
-            paused: Cell::new(false),
-        }
-    }
-
-    /// Closed: the daemon answers first, and asks who the client is. Holds for
-    /// connections from now on.
-    pub(crate) fn close(&self, closed: bool) {
-        self.closed.set(closed);
-        self.tell();
-    }
-
-    /// Paused: the kernel passes all requests to the daemon.
-    pub(crate) fn pause(&self, paused: bool) {
-        self.paused.set(paused);
-        self.tell();
-    }
-
-    fn tell(&self) {
-        let mut value = vec![0; self.map.value_size() as usize];
-        for (word, says) in value.chunks_exact_mut(4).zip([&self.closed, &self.paused]) {
-            word.copy_from_slice(&u32::from(says.get()).to_ne_bytes());
-        }
-        if let Err(error) = self.map.update(&0u32.to_ne_bytes(), &value, MapFlags::ANY) {
-            tracing::error!(%error, "cannot tell the kernel who answers");
-        }
-    }
-}
-
-// The words that tell() writes.
-const _: () = assert!(size_of::<abi::bpfdb_gate>() == 8);
-
 pub(crate) struct Programs {
-    pub(crate) connections: Rc<Connections>,
+    pub(crate) connections: Rc<KernelConnections>,
     cookies: MapHandle,
     release: bpfdb::Program,
     ring: RingBuffer<'static>,
@@ -103,7 +60,7 @@ impl Programs {
         set_port(&mut object, port)?;
         engine.adopt(&mut object)?;
         let object = object.load().map_err(bpf("load the network programs"))?;
-        let connections = Rc::new(Connections::map(
+        let connections = Rc::new(KernelConnections::map(
             map(&object, "connections")?.as_fd(),
             sessions,
         )?);
@@ -137,8 +94,8 @@ impl Programs {
         Ok(index.filter(|&index| index < self.connections.len()))
     }
 
-    pub(crate) fn gate(&self) -> Result<Gate> {
-        Ok(Gate::new(map(&self.object, ".data.redis")?))
+    pub(crate) fn flags(&self) -> Result<KernelFlags> {
+        Ok(KernelFlags::new(map(&self.object, ".data.redis")?))
     }
 
     /// The kernel's workers that send for us.

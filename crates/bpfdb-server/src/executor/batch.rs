@@ -3,7 +3,7 @@
 //! goes in another (docs/decisions/0010-groups.md).
 //!
 //! ```text
-//!  requests ──► Group ──► fetch ──► run, run, run, … ──► commit ──► replies
+//!  requests ──► Batch ──► fetch ──► run, run, run, … ──► commit ──► replies
 //!                 │          │           │                  │
 //!                 │          └───────────┴──── Error ───────┘
 //!                 ▼                             ▼
@@ -14,10 +14,10 @@
 //!  1. Members are executed in the order of their requests, and each sees what those
 //!     before it have written. All of them write, or all only read: these take no locks.
 //!  2. If anything ends in an Error of the engine, nothing has been done, replied or
-//!     counted, and every member is executed alone: clients see the Errors that they
-//!     would see without groups.
-//!  3. A member that fails with a text has changed nothing; the others stay.
-//!  4. A member whose values were not fetched, because they are long, ends the group: it
+//!     counted, and every entry is executed alone: clients see the Errors that they
+//!     would see without batches.
+//!  3. A entry that fails with a text has changed nothing; the others stay.
+//!  4. A entry whose values were not fetched, because they are long, ends the batch: it
 //!     would read at a later moment than those behind it, or hold the locks of those
 //!     before it while it works. It is executed alone, and so are the rest.
 
@@ -26,32 +26,34 @@ use std::time::{Duration, Instant};
 
 use bpfdb::{Operation, Session};
 
-use super::atomic::is_open;
-use super::definition::{Flag, Grouped, Path};
-use super::execute::{count, execute, observe};
-use super::job::{Job, Progress, Running};
-use super::table::{self, Call};
-use super::{Context, Failure};
-use crate::request::Request;
-use crate::state::ReplyMode;
-use crate::turn::Turn;
+use super::request::execute;
+use super::running::Running;
+use crate::commands::atomic::is_open;
+use crate::commands::context::{Context, Failure};
+use crate::commands::definition::{Batching, Flag, Path};
+use crate::commands::invoke::{count, observe};
+use crate::commands::job::{Job, Progress};
+use crate::commands::table::{self, Call};
+use crate::commands::time_slice::TimeSlice;
+use crate::connection::info::ReplyMode;
+use crate::protocol::request::Request;
 
-/// Requests of a group: more would make others wait for its locks, and gain little.
-const MEMBERS_MAX: usize = 32;
-/// Keys of one member.
+/// Requests of a batch: more would make others wait for its locks, and gain little.
+const ENTRIES_MAX: usize = 32;
+/// Keys of one entry.
 const KEYS_MAX: usize = 16;
 /// Bytes of a request: what is longer is not slow for the calls that it takes.
 const LONG: usize = 4096;
 
 #[derive(Debug)]
-struct Member {
+struct BatchEntry {
     call: Call,
     request: Request,
-    /// Which of the group's reads are for it.
+    /// Which of the batch's reads are for it.
     reads: Range<usize>,
 }
 
-impl Member {
+impl BatchEntry {
     /// With whether it writes to them.
     fn keys(&self) -> impl Iterator<Item = (&[u8], bool)> {
         let words = &self.request.words;
@@ -68,7 +70,7 @@ impl Member {
     }
 
     fn fetches(&self) -> bool {
-        self.call.command.grouped == Grouped::Reads
+        self.call.command.batching == Batching::Reads
     }
 
     fn arguments(&self) -> &[Vec<u8>] {
@@ -79,7 +81,7 @@ impl Member {
     fn run(&self, context: &mut Context<'_>) -> Result<Option<Box<dyn Job>>, Failure> {
         let (command, arguments) = (self.call.command, self.arguments());
         context.connection.command = command.name;
-        context.connection.slow = command.path == Path::UserSpace;
+        context.set_needs_daemon(command.path == Path::Daemon);
         let outcome = (command.run)(context, arguments);
         let job = context.job.take();
         outcome?;
@@ -95,19 +97,19 @@ impl Member {
 
 /// Requests that are to be executed together.
 #[derive(Debug)]
-pub(crate) struct Group {
-    members: Vec<Member>,
+pub(crate) struct Batch {
+    entries: Vec<BatchEntry>,
 }
 
-/// What a group did not do.
+/// What a batch did not do.
 #[derive(Debug, Default)]
-pub(crate) struct Remainder {
+pub(crate) struct Unexecuted {
     pub(crate) running: Option<Running>,
     /// Behind it.
     pub(crate) requests: Vec<Request>,
 }
 
-/// What became of the members.
+/// What became of the entries.
 #[derive(Debug, Default)]
 struct Executed {
     /// How long each took.
@@ -120,11 +122,11 @@ struct Executed {
     stopped: bool,
 }
 
-impl Group {
+impl Batch {
     /// With a request; which is given back if it must be executed alone.
     pub(crate) fn begin(context: &Context<'_>, request: Request) -> Result<Self, Request> {
         let connection = &*context.connection;
-        let possible = connection.queue.is_none()
+        let possible = !context.is_queuing()
             && connection.replies == ReplyMode::On
             && !context.instance.pause.is_on()
             && !is_open(context.session)
@@ -133,76 +135,76 @@ impl Group {
         if !possible {
             return Err(request);
         }
-        let mut group = Self {
-            members: Vec::new(),
+        let mut batch = Self {
+            entries: Vec::new(),
         };
-        group.join(request)?;
-        Ok(group)
+        batch.join(request)?;
+        Ok(batch)
     }
 
     /// One more request; it is given back if it cannot be executed with the others.
     pub(crate) fn join(&mut self, request: Request) -> Result<(), Request> {
-        let Some(call) = groupable(&request) else {
+        let Some(call) = batchable(&request) else {
             return Err(request);
         };
-        let mut member = Member {
+        let mut entry = BatchEntry {
             call,
             request,
             reads: 0..0,
         };
-        let keys = member.keys().count();
-        let fits = self.members.is_empty() || self.writes() == member.writes();
+        let keys = entry.keys().count();
+        let fits = self.entries.is_empty() || self.writes() == entry.writes();
         if keys > KEYS_MAX || !fits {
-            return Err(member.request);
+            return Err(entry.request);
         }
         let start = self.reads();
-        member.reads = start..start + if member.fetches() { keys } else { 0 };
-        self.members.push(member);
+        entry.reads = start..start + if entry.fetches() { keys } else { 0 };
+        self.entries.push(entry);
         Ok(())
     }
 
-    /// How many there are for all members.
+    /// How many there are for all entries.
     fn reads(&self) -> usize {
-        self.members.last().map_or(0, |member| member.reads.end)
+        self.entries.last().map_or(0, |entry| entry.reads.end)
     }
 
     /// All do, or none does.
     fn writes(&self) -> bool {
-        self.members.first().is_some_and(Member::writes)
+        self.entries.first().is_some_and(BatchEntry::writes)
     }
 
     pub(crate) fn is_full(&self) -> bool {
-        self.members.len() >= MEMBERS_MAX
+        self.entries.len() >= ENTRIES_MAX
     }
 
     /// The request, if there is but one.
     pub(crate) fn alone(mut self) -> Result<Self, Request> {
-        match self.members.pop() {
-            Some(member) if self.members.is_empty() => Err(member.request),
+        match self.entries.pop() {
+            Some(entry) if self.entries.is_empty() => Err(entry.request),
             last => {
-                self.members.extend(last);
+                self.entries.extend(last);
                 Ok(self)
             }
         }
     }
 
     /// Executes it, and what it comes to one by one if that fails.
-    pub(crate) fn execute(self, context: &mut Context<'_>, turn: Turn) -> Remainder {
+    pub(crate) fn execute(self, context: &mut Context<'_>, slice: TimeSlice) -> Unexecuted {
         let start = context.replies.len();
-        match self.attempt(context, turn) {
-            Ok(executed) => self.conclude(context, executed, turn),
+        match self.attempt(context, slice) {
+            Ok(executed) => self.conclude(context, executed, slice),
             Err(_) => {
                 context.replies.truncate(start);
                 context.job = None;
-                one_by_one(context, self.members.into_iter(), turn)
+                one_by_one(context, self.entries.into_iter(), slice)
             }
         }
     }
 
-    fn attempt(&self, context: &mut Context<'_>, turn: Turn) -> Result<Executed, Failure> {
+    fn attempt(&self, context: &mut Context<'_>, slice: TimeSlice) -> Result<Executed, Failure> {
         let begun = Instant::now();
         let read = self.read_ahead(context.session).map_err(Failure::from);
-        let outcome = read.and_then(|()| self.run(context, turn));
+        let outcome = read.and_then(|()| self.run(context, slice));
         let (unused, all) = context.session.fetched_reads();
         let outcome = self.end(context.session, outcome);
         let statistics = &context.instance.statistics;
@@ -235,9 +237,9 @@ impl Group {
 
     fn read_ahead(&self, session: &mut Session) -> Result<(), bpfdb::Status> {
         let mut reads = Vec::with_capacity(self.reads());
-        for (key, for_update) in (self.members.iter())
-            .filter(|member| member.fetches())
-            .flat_map(Member::keys)
+        for (key, for_update) in (self.entries.iter())
+            .filter(|entry| entry.fetches())
+            .flat_map(BatchEntry::keys)
         {
             reads.push(if for_update {
                 Operation::GetForUpdate(key)
@@ -252,16 +254,16 @@ impl Group {
         }
     }
 
-    fn run(&self, context: &mut Context<'_>, turn: Turn) -> Result<Executed, Failure> {
+    fn run(&self, context: &mut Context<'_>, slice: TimeSlice) -> Result<Executed, Failure> {
         let mut executed = Executed::default();
         let mut begun = Instant::now();
-        for (number, member) in self.members.iter().enumerate() {
-            if !context.session.offer(member.reads.clone()) {
+        for (number, entry) in self.entries.iter().enumerate() {
+            if !context.session.offer(entry.reads.clone()) {
                 executed.stopped = true;
                 break;
             }
             let start = context.replies.len();
-            match member.run(context) {
+            match entry.run(context) {
                 Ok(job) => executed.job = job,
                 Err(Failure::Text(text)) => {
                     context.replies.truncate(start);
@@ -273,7 +275,7 @@ impl Group {
             let ended = Instant::now();
             executed.times.push(ended - begun);
             begun = ended;
-            if executed.job.is_some() || !turn.has_room_at(ended, context.replies.len()) {
+            if executed.job.is_some() || !slice.has_room_at(ended, context.replies.len()) {
                 break;
             }
         }
@@ -281,30 +283,35 @@ impl Group {
     }
 
     /// It has happened: counts it.
-    fn conclude(mut self, context: &mut Context<'_>, executed: Executed, turn: Turn) -> Remainder {
+    fn conclude(
+        mut self,
+        context: &mut Context<'_>,
+        executed: Executed,
+        slice: TimeSlice,
+    ) -> Unexecuted {
         let unfinished = usize::from(executed.job.is_some());
-        let rest = self.members.split_off(executed.times.len());
+        let rest = self.entries.split_off(executed.times.len());
         let finished = executed.times.len() - unfinished;
-        for (number, (member, &time)) in self.members.iter().zip(&executed.times).enumerate() {
+        for (number, (entry, &time)) in self.entries.iter().zip(&executed.times).enumerate() {
             if number < finished {
                 let failed = executed.failures.iter().any(|&(other, _)| other == number);
-                count(context, member.call.command, time, failed);
-                observe(context, member.call.command, time, &member.request.words);
+                count(context, entry.call.command, time, failed);
+                observe(context, entry.call.command, time, &entry.request.words);
             }
         }
         for (_, text) in &executed.failures {
             context.instance.count_error(text);
         }
         let running = executed.job.and_then(|job| {
-            let last = self.members.pop()?;
+            let last = self.entries.pop()?;
             let time = *executed.times.last()?;
             Some(Running::new(job, last.call, last.request, time))
         });
         if executed.stopped {
-            return one_by_one(context, rest.into_iter(), turn);
+            return one_by_one(context, rest.into_iter(), slice);
         }
-        let requests = rest.into_iter().map(|member| member.request).collect();
-        Remainder { running, requests }
+        let requests = rest.into_iter().map(|entry| entry.request).collect();
+        Unexecuted { running, requests }
     }
 }
 
@@ -312,44 +319,44 @@ impl Executed {
     /// Each takes its part of the time that the calls took.
     fn share(&mut self, whole: Duration) {
         let own: Duration = self.times.iter().sum();
-        let members = self.times.len().max(1) as u32;
-        let part = whole.saturating_sub(own) / members;
+        let entries = self.times.len().max(1) as u32;
+        let part = whole.saturating_sub(own) / entries;
         self.times.iter_mut().for_each(|time| *time += part);
     }
 }
 
-/// The command of a request that may be a member.
-fn groupable(request: &Request) -> Option<Call> {
+/// The command of a request that may be a entry.
+fn batchable(request: &Request) -> Option<Call> {
     let call = table::resolve(&request.words).ok()?;
     let words = request.words.len();
-    let kind_fits = match call.command.grouped {
-        Grouped::No => false,
-        Grouped::Reads => true,
+    let kind_fits = match call.command.batching {
+        Batching::No => false,
+        Batching::Reads => true,
         // With options it might read.
-        Grouped::Writes => words == call.command.arity.unsigned_abs() as usize,
+        Batching::Writes => words == call.command.arity.unsigned_abs() as usize,
     };
     let fits = kind_fits && !request.cut && request.memory() <= LONG;
     fits.then_some(call)
 }
 
-/// As long as the turn is not over; the first one in any case.
+/// As long as the time slice is not over; the first one in any case.
 fn one_by_one(
     context: &mut Context<'_>,
-    mut members: impl Iterator<Item = Member>,
-    turn: Turn,
-) -> Remainder {
+    mut entries: impl Iterator<Item = BatchEntry>,
+    slice: TimeSlice,
+) -> Unexecuted {
     let mut running = None;
     while running.is_none() {
-        let Some(member) = members.next() else {
+        let Some(entry) = entries.next() else {
             break;
         };
-        running = execute(context, member.request);
-        if !turn.has_room(context.replies.len()) {
+        running = execute(context, entry.request);
+        if !slice.has_room(context.replies.len()) {
             break;
         }
     }
-    Remainder {
+    Unexecuted {
         running,
-        requests: members.map(|member| member.request).collect(),
+        requests: entries.map(|entry| entry.request).collect(),
     }
 }

@@ -1,6 +1,9 @@
 //! The server: one thread that accepts connections and answers what the kernel
 //! leaves to it.
 
+mod admission;
+mod housekeeping;
+
 use std::collections::{BTreeSet, VecDeque};
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -10,74 +13,48 @@ use std::time::{Duration, Instant};
 use bpfdb::{Engine, Session};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-use crate::cgroup::Cgroup;
-use crate::client::{Client, Next, State, Tools};
-use crate::clients::Clients;
-use crate::commands;
-use crate::counted::Counted;
+use crate::commands::table;
+use crate::connection::table::ConnectionTable;
+use crate::connection::{Connection, Next, State};
 use crate::error::{Error, Result, system};
+use crate::executor::{Executor, ServeContext};
 use crate::instance::Instance;
-use crate::metrics::Endpoint;
-use crate::poll::{Event, Interest, Poll, Source};
-use crate::programs::Programs;
-use crate::settings::{ConfigFile, LogLevel, Settings};
-use crate::statistics::Statistics;
-use crate::stopper::Stopper;
-use crate::workers::Workers;
-use crate::{socket, unix};
+use crate::io::poll::{Event, Interest, Poll, Source};
+use crate::io::stopper::Stopper;
+use crate::io::{socket, unix};
+use crate::kernel::cgroup::Cgroup;
+use crate::kernel::programs::Programs;
+use crate::kernel::workers::Workers;
+use crate::settings::Options;
+use crate::stats::kernel_counters::KernelCounters;
+use crate::stats::metrics::Endpoint;
+use crate::stats::statistics::Statistics;
 
 /// How often connections are looked at that wait for the kernel.
 const DRAIN_PERIOD: Duration = Duration::from_millis(10);
 /// How long no connection is accepted after there were no descriptors left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Bytes.
 const RECEIVE_BUFFER: usize = 64 * 1024;
-/// The Redis whose protocol and error texts this server speaks.
-pub(crate) const REDIS_VERSION: &str = "7.0.15";
 
-#[derive(Clone, Debug)]
-pub struct Options {
-    pub settings: Settings,
-    /// What the settings were read from: for CONFIG REWRITE.
-    pub file: Option<ConfigFile>,
-    /// Called when CONFIG SET changes what is logged.
-    pub set_log_level: fn(LogLevel),
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            settings: Settings::default(),
-            file: None,
-            set_log_level: |_| {},
-        }
-    }
-}
-
-impl Options {
-    /// All as it is by default, but the address; port 0: any.
-    pub fn at(address: SocketAddr) -> Self {
-        let settings = Settings {
-            bind: address.ip(),
-            port: address.port(),
-            ..Settings::default()
-        };
-        Self {
-            settings,
-            ..Self::default()
-        }
-    }
+/// A connection and what is begun for it: taken out of the tables while it is served.
+struct Client {
+    connection: Connection,
+    executor: Executor,
 }
 
 /// A server that listens; [`Server::run`] serves. Dropping it closes all
 /// connections and detaches everything; the engine is not touched.
 pub struct Server {
-    pub(crate) engine: Engine,
+    engine: Engine,
     session: Session,
-    pub(crate) listener: TcpListener,
-    pub(crate) unix: Option<unix::Listener>,
-    pub(crate) poll: Poll,
-    pub(crate) instance: Instance,
-    pub(crate) clients: Clients,
+    listener: TcpListener,
+    unix: Option<unix::Listener>,
+    poll: Poll,
+    instance: Instance,
+    connections: ConnectionTable,
+    /// Those of the connections, by the same index.
+    executors: Vec<Executor>,
     /// Connections that wait for the kernel.
     draining: Vec<u32>,
     /// Connections whose next request is paused.
@@ -86,13 +63,13 @@ pub struct Server {
     busy: VecDeque<u32>,
     /// Connections whose command goes on at a time, soonest first.
     resting: BTreeSet<(Instant, u32)>,
-    pub(crate) accept_paused: bool,
+    accept_paused: bool,
     next_tick: Instant,
-    pub(crate) workers: Workers,
+    workers: Workers,
     buffer: Vec<u8>,
     _metrics: Option<Endpoint>,
     // Dropped in this order: programs, then what they are attached to.
-    pub(crate) programs: Programs,
+    programs: Programs,
     _cgroup: Cgroup,
 }
 
@@ -112,7 +89,7 @@ impl Server {
             .map_err(system("look at the listener"))?;
         let programs = Programs::attach(engine, &cgroup, &settings.local_clients, address.port())?;
         let sessions = programs.connections.len();
-        let statistics = Arc::new(Statistics::new(commands::names()));
+        let statistics = Arc::new(Statistics::new(table::names()));
         let metrics = settings
             .metrics_address
             .map(|address| Endpoint::start(address, engine, &statistics))
@@ -123,7 +100,7 @@ impl Server {
             Stopper::new()?,
             address,
             statistics,
-            Counted::of(&engine.stats()?),
+            KernelCounters::of(&engine.stats()?),
         )?;
         instance.memory_at_start = engine.stats()?.memory_used();
         instance.metrics_address = metrics.as_ref().map(|metrics| metrics.address);
@@ -145,7 +122,8 @@ impl Server {
             unix,
             poll: Poll::new()?,
             instance,
-            clients: Clients::new(sessions),
+            connections: ConnectionTable::new(sessions),
+            executors: executors(sessions),
             draining: Vec::new(),
             paused: Vec::new(),
             busy: VecDeque::new(),
@@ -206,11 +184,11 @@ impl Server {
                     return Ok(());
                 }
                 self.handle(event);
-                self.close_condemned();
+                self.close_those_told();
             }
             self.wake_resting();
             self.work_on();
-            self.close_condemned();
+            self.close_those_told();
             self.look_at_draining();
             self.end_pause_when_due();
             self.resume_accepting();
@@ -258,17 +236,36 @@ impl Server {
 
     // ---- Service --------------------------------------------------------------
 
+    /// Takes a connection out of the tables, with what is begun for it.
+    fn take(&mut self, index: u32) -> Option<Client> {
+        let connection = self.connections.take(index)?;
+        let executor = std::mem::take(&mut self.executors[index as usize]);
+        Some(Client {
+            connection,
+            executor,
+        })
+    }
+
+    fn put(&mut self, client: Client) {
+        let Client {
+            connection,
+            executor,
+        } = client;
+        self.executors[connection.index as usize] = executor;
+        self.connections.put(connection);
+    }
+
     /// Lets `work` have a connection, and does what it says then.
-    pub(crate) fn with_client(
+    fn with_client(
         &mut self,
         index: u32,
         work: impl FnOnce(&mut Self, &mut Client) -> std::io::Result<Next>,
     ) {
-        let Some(mut client) = self.clients.take(index) else {
+        let Some(mut client) = self.take(index) else {
             return;
         };
         match work(self, &mut client) {
-            Ok(Next::Keep) if self.is_over_output_limit(&client) => self.close(client),
+            Ok(Next::Keep) if self.is_over_output_limit(&client.connection) => self.close(client),
             Ok(Next::Keep) => self.keep(client),
             Ok(Next::Close) => self.close(client),
             Err(error) => {
@@ -279,86 +276,105 @@ impl Server {
     }
 
     fn keep(&mut self, mut client: Client) {
-        let wanted = client.wanted();
-        if wanted != client.interest {
-            client.interest = wanted;
-            self.poll
-                .change(client.socket.as_fd(), client.source(), wanted);
+        let Client {
+            connection,
+            executor,
+        } = &mut client;
+        let index = connection.index;
+        let wanted = connection.wanted(executor.reads());
+        if wanted != connection.interest {
+            connection.interest = wanted;
+            let source = connection.source();
+            self.poll.change(connection.socket.as_fd(), source, wanted);
         }
-        if client.wants_another_look() && !self.draining.contains(&client.index) {
-            self.draining.push(client.index);
+        if connection.wants_another_look() && !self.draining.contains(&index) {
+            self.draining.push(index);
         }
-        if client.is_paused() && !self.paused.contains(&client.index) {
-            self.paused.push(client.index);
+        if executor.is_paused() && !self.paused.contains(&index) {
+            self.paused.push(index);
         }
-        if let Some(until) = client.rests_until() {
-            self.resting.insert((until, client.index));
-        } else if client.is_busy() && !self.busy.contains(&client.index) {
-            self.busy.push_back(client.index);
+        if let Some(until) = executor.rests_until() {
+            self.resting.insert((until, index));
+        } else if executor.is_busy() && !self.busy.contains(&index) {
+            self.busy.push_back(index);
         }
-        client.trim();
-        self.clients.put(client);
+        executor.trim(connection);
+        self.put(client);
         self.bound_memory();
     }
 
-    pub(crate) fn serve(&mut self, client: &mut Client) -> std::io::Result<Next> {
-        client.serve(&mut Tools {
-            engine: &self.engine,
-            session: &mut self.session,
-            kernel: &self.programs.connections,
-            instance: &mut self.instance,
-            clients: &mut self.clients,
-            buffer: &mut self.buffer,
-        })
+    fn serve(&mut self, client: &mut Client) -> std::io::Result<Next> {
+        client.executor.serve(
+            &mut client.connection,
+            &mut ServeContext {
+                engine: &self.engine,
+                session: &mut self.session,
+                kernel: &self.programs.connections,
+                instance: &mut self.instance,
+                others: &mut self.connections,
+                buffer: &mut self.buffer,
+            },
+        )
+    }
+
+    fn serve_if(&mut self, index: u32, is_to_be_served: impl FnOnce(&Executor) -> bool) {
+        self.with_client(index, |server, client| {
+            if is_to_be_served(&client.executor) {
+                server.serve(client)
+            } else {
+                Ok(Next::Keep)
+            }
+        });
     }
 
     fn take_over(&mut self) {
         for handover in self.programs.handovers() {
             let known = self
-                .clients
+                .connections
                 .get(handover.index)
-                .is_some_and(|client| client.cookie == handover.cookie);
+                .is_some_and(|connection| connection.cookie == handover.cookie);
             // Else it is not accepted yet, or gone.
-            if !known {
-                continue;
+            if known {
+                self.with_client(handover.index, Self::serve_handed_over);
             }
-            self.with_client(handover.index, |server, client| {
-                let arrived = server.programs.connections.arrived(handover.index);
-                if arrived.is_broken() {
-                    tracing::warn!(
-                        peer = %client.connection.peer,
-                        "closing a connection that sends without reading"
-                    );
-                    return Ok(Next::Close);
-                }
-                client.take_over();
-                server.serve(client)
-            });
         }
+    }
+
+    fn serve_handed_over(&mut self, client: &mut Client) -> std::io::Result<Next> {
+        let connection = &mut client.connection;
+        let arrived = self.programs.connections.arrived(connection.index);
+        if arrived.is_broken() {
+            let peer = &connection.info.peer;
+            tracing::warn!(%peer, "closing a connection that sends without reading");
+            return Ok(Next::Close);
+        }
+        connection.take_over();
+        self.serve(client)
     }
 
     fn connection_event(&mut self, index: u32, event: &Event) {
         self.with_client(index, |server, client| {
-            if event.source != client.source() {
+            let connection = &mut client.connection;
+            if event.source != connection.source() {
                 return Ok(Next::Keep);
             }
             // The other end of a Unix-domain socket may be gone, and what it sent
             // still be here.
             let has_more =
-                client.connection.is_unix() && (event.ready.readable || client.is_busy());
+                connection.info.is_unix() && (event.ready.readable || client.executor.is_busy());
             if event.failed && !has_more {
                 return Ok(Next::Close);
             }
-            if event.ready.ended && client.state == State::Kernel {
-                client.drain();
-                let drained = client.is_drained(&server.programs.connections);
+            if event.ready.ended && connection.state == State::Kernel {
+                connection.drain();
+                let drained = connection.is_drained(&server.programs.connections);
                 return Ok(if drained { Next::Close } else { Next::Keep });
             }
             server.serve(client)
         });
     }
 
-    /// Those whose time has come are busy again, behind those that are.
+    /// Those whose time has come are busy again, after those that are.
     fn wake_resting(&mut self) {
         let now = Instant::now();
         while let Some(&(until, index)) = self.resting.first()
@@ -371,16 +387,10 @@ impl Server {
         }
     }
 
-    /// One step of one long command; then the others have their turn.
+    /// One step of one long command; then the others are served.
     fn work_on(&mut self) {
         if let Some(index) = self.busy.pop_front() {
-            self.with_client(index, |server, client| {
-                if client.is_busy() {
-                    server.serve(client)
-                } else {
-                    Ok(Next::Keep)
-                }
-            });
+            self.serve_if(index, Executor::is_busy);
         }
     }
 
@@ -394,25 +404,20 @@ impl Server {
             return;
         }
         for index in std::mem::take(&mut self.paused) {
-            self.with_client(index, |server, client| {
-                if client.is_paused() {
-                    server.serve(client)
-                } else {
-                    Ok(Next::Keep)
-                }
-            });
-            self.close_condemned();
+            self.serve_if(index, Executor::is_paused);
+            self.close_those_told();
         }
     }
 
     fn look_at_draining(&mut self) {
         for index in std::mem::take(&mut self.draining) {
             self.with_client(index, |server, client| {
-                if client.state == State::Daemon {
+                let connection = &mut client.connection;
+                if connection.state == State::Daemon {
                     return server.serve(client);
                 }
-                let drained = client.state == State::Draining
-                    && client.is_drained(&server.programs.connections);
+                let drained = connection.state == State::Draining
+                    && connection.is_drained(&server.programs.connections);
                 Ok(if drained { Next::Close } else { Next::Keep })
             });
         }
@@ -423,6 +428,12 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.close_all();
     }
+}
+
+fn executors(sessions: u32) -> Vec<Executor> {
+    let mut executors = Vec::new();
+    executors.resize_with(sessions as usize, Executor::default);
+    executors
 }
 
 /// To be directed at the session of each connection in turn. The loop has others to serve

@@ -10,7 +10,7 @@
 mod crc;
 mod lzf;
 
-use crate::integer;
+use crate::values::integer;
 
 /// That of Redis 7.0.
 const VERSION: u16 = 10;

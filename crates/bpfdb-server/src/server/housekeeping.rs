@@ -3,29 +3,29 @@
 
 use std::time::{Duration, Instant};
 
-use crate::client::Client;
-use crate::server::Server;
+use super::{Client, Server};
+use crate::connection::Connection;
 
 /// Memory that free() may keep without being told to give it back.
 const FREE_KEPT: u64 = 16 << 20;
 
 impl Server {
-    pub(crate) fn tick(&mut self, now: Instant) {
+    pub(super) fn tick(&mut self, now: Instant) {
         self.instance.statistics.mark_alive();
         self.look_at_activity(now);
         self.close_idle(now);
         self.close_slow_readers(now);
         self.measure_rate();
         self.workers.prefer(self.instance.settings.worker_nice);
-        self.close_condemned();
+        self.close_those_told();
         self.give_memory_back();
     }
 
     /// What the kernel answers for a connection is not seen here, but that
     /// bytes arrived is.
     fn look_at_activity(&mut self, now: Instant) {
-        for client in self.clients.iter_mut() {
-            client.look_at_activity(&self.programs.connections, now);
+        for connection in self.connections.iter_mut() {
+            connection.look_at_activity(&self.programs.connections, now);
         }
     }
 
@@ -37,11 +37,11 @@ impl Server {
         let Some(moment) = now.checked_sub(Duration::from_secs(seconds)) else {
             return;
         };
-        let idle: Vec<_> = self.clients.idle_since(moment).map(place).collect();
+        let idle: Vec<_> = self.connections.idle_since(moment).map(place).collect();
         for (index, cookie) in idle {
             self.instance.statistics.connections_timed_out.increment();
             tracing::debug!(index, "closing an idle connection");
-            self.clients.condemn(index, cookie);
+            self.connections.close_later(index, cookie);
         }
     }
 
@@ -50,17 +50,17 @@ impl Server {
         let patience = Duration::from_secs(limit.seconds);
         let soft = usize::try_from(limit.soft.bytes()).unwrap_or(usize::MAX);
         let mut slow = Vec::new();
-        for client in self.clients.iter_mut() {
-            let above = soft > 0 && client.unsent() > soft;
-            let since = client.slow_since.filter(|_| above).unwrap_or(now);
-            client.slow_since = above.then_some(since);
+        for connection in self.connections.iter_mut() {
+            let above = soft > 0 && connection.unsent() > soft;
+            let since = connection.slow_since.filter(|_| above).unwrap_or(now);
+            connection.slow_since = above.then_some(since);
             if above && now.duration_since(since) >= patience {
-                slow.push(place(client));
+                slow.push(place(connection));
             }
         }
         for (index, cookie) in slow {
             self.report_slow_reader(index);
-            self.clients.condemn(index, cookie);
+            self.connections.close_later(index, cookie);
         }
     }
 
@@ -71,11 +71,11 @@ impl Server {
     }
 
     /// The hard limit, after every round of service.
-    pub(crate) fn is_over_output_limit(&self, client: &Client) -> bool {
+    pub(super) fn is_over_output_limit(&self, connection: &Connection) -> bool {
         let hard = self.instance.settings.output_limit.normal.hard.bytes();
-        let over = hard > 0 && client.unsent() as u64 > hard;
+        let over = hard > 0 && connection.unsent() as u64 > hard;
         if over {
-            self.report_slow_reader(client.index);
+            self.report_slow_reader(connection.index);
         }
         over
     }
@@ -83,7 +83,7 @@ impl Server {
     /// A request of many short arguments is many small pieces, and free() keeps those:
     /// more than 100 MiB, after one that never ended.
     fn give_memory_back(&mut self) {
-        let kept = self.clients.memory() as u64;
+        let kept = self.connections.memory() as u64;
         if self.instance.client_memory_most > kept + FREE_KEPT {
             self.instance.client_memory_most = kept;
             // SAFETY: changes nothing but what is free.
@@ -95,14 +95,17 @@ impl Server {
     }
 
     /// Closes those that most is kept for, until the rest is within bounds.
-    pub(crate) fn bound_memory(&mut self) {
-        let kept = self.clients.memory() as u64;
+    pub(super) fn bound_memory(&mut self) {
+        let kept = self.connections.memory() as u64;
         let instance = &mut self.instance;
         instance.client_memory_most = instance.client_memory_most.max(kept);
         let most = instance.settings.max_client_memory.bytes();
-        while most > 0 && self.clients.memory() as u64 > most {
-            let largest = self.clients.largest().map(|client| client.index);
-            match largest.and_then(|index| self.clients.take(index)) {
+        while most > 0 && self.connections.memory() as u64 > most {
+            let largest = self
+                .connections
+                .largest()
+                .map(|connection| connection.index);
+            match largest.and_then(|index| self.take(index)) {
                 Some(client) => self.evict(client),
                 None => break,
             }
@@ -110,13 +113,18 @@ impl Server {
         self.note_memory();
     }
 
-    pub(crate) fn note_memory(&self) {
+    pub(super) fn note_memory(&self) {
         let statistics = &self.instance.statistics;
-        statistics.client_memory.set(self.clients.memory() as u64);
+        statistics
+            .client_memory
+            .set(self.connections.memory() as u64);
     }
 
     fn evict(&mut self, client: Client) {
-        let (peer, kept) = (&client.connection.peer, client.connection.memory());
+        let (peer, kept) = (
+            &client.connection.info.peer,
+            client.connection.info.memory(),
+        );
         tracing::warn!(%peer, kept, "closing a connection: all together use too much memory");
         self.instance.statistics.connections_evicted.increment();
         self.close(client);
@@ -130,7 +138,7 @@ impl Server {
                 return;
             }
         };
-        let used = self.engine.memory_used() + self.clients.memory() as u64;
+        let used = self.engine.memory_used() + self.connections.memory() as u64;
         let instance = &mut self.instance;
         let daemon = &instance.statistics;
         instance
@@ -146,6 +154,6 @@ impl Server {
     }
 }
 
-fn place(client: &Client) -> (u32, u64) {
-    (client.index, client.cookie)
+fn place(connection: &Connection) -> (u32, u64) {
+    (connection.index, connection.cookie)
 }
