@@ -154,7 +154,7 @@ fn admit(context: &Context<'_>, request: &Request) -> Result<Call, Failure> {
 /// time that it took, and its tries.
 fn run(context: &mut Context<'_>, call: Call, words: &[Vec<u8>]) -> (Outcome, Duration, Patience) {
     context.connection.command = call.command.name;
-    context.connection.slow = call.command.path == Path::UserSpace;
+    context.connection.slow = call.command.path() == Path::UserSpace;
     let mut patience = Patience::default();
     let arguments = &words[call.name_words..];
     let (outcome, time) = attempt(context, call.command, arguments, &mut patience);

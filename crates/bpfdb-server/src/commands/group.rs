@@ -79,7 +79,7 @@ impl Member {
     fn run(&self, context: &mut Context<'_>) -> Result<Option<Box<dyn Job>>, Failure> {
         let (command, arguments) = (self.call.command, self.arguments());
         context.connection.command = command.name;
-        context.connection.slow = command.path == Path::UserSpace;
+        context.connection.slow = command.path() == Path::UserSpace;
         let outcome = (command.run)(context, arguments);
         let job = context.job.take();
         outcome?;

@@ -60,9 +60,7 @@ const REPLY_MAX: usize = 640 << 20;
 
 /// What most commands need.
 mod prelude {
-    pub(super) use super::definition::{
-        Category, Command, Flag, Group, Grouped, KeyFlags, Keys, Path,
-    };
+    pub(super) use super::definition::{Category, Command, Flag, Group, Grouped, KeyFlags, Keys};
     pub(super) use super::job::{Job, Progress};
     pub(super) use super::{Context, Failure, Outcome};
 }
