@@ -18,6 +18,7 @@
 pub mod abi;
 pub mod architecture;
 mod claim;
+pub mod commands;
 mod engine;
 mod errand;
 mod error;

@@ -2,6 +2,11 @@
 //! docs/commands.md all come from these definitions; each stands in the file
 //! of its command.
 
+use std::sync::LazyLock;
+
+use bpfdb::commands::KERNEL_COMMANDS;
+use rustc_hash::FxHashSet;
+
 use super::context::{Context, Failure, Outcome};
 
 /// Runs a command; the words are those behind its name.
@@ -28,7 +33,6 @@ pub(crate) struct Command {
     /// For clients of clusters; as Redis gives them.
     pub(crate) tips: &'static [&'static str],
     pub(crate) keys: &'static [Keys],
-    pub(crate) path: Path,
     /// From Redis's command of this name; a sentence, or nothing.
     pub(crate) differences: &'static str,
     /// Queued between MULTI and EXEC; else run at once there too.
@@ -62,7 +66,6 @@ impl Command {
         categories: &[],
         tips: &[],
         keys: &[],
-        path: Path::Daemon,
         differences: "",
         queued: true,
         batching: Batching::No,
@@ -82,6 +85,17 @@ impl Command {
     pub(crate) fn writes(&self, context: &Context<'_>) -> bool {
         self.writes_now
             .map_or(self.has(Flag::Write), |writes| writes(context))
+    }
+
+    /// Who answers: the kernel, if the command is in its list.
+    pub(crate) fn path(&self) -> Path {
+        static OF_KERNEL: LazyLock<FxHashSet<&str>> =
+            LazyLock::new(|| KERNEL_COMMANDS.iter().map(|known| known.name).collect());
+        if OF_KERNEL.contains(self.name) {
+            Path::Kernel
+        } else {
+            Path::Daemon
+        }
     }
 
     /// Of a subcommand: its own word.

@@ -81,7 +81,7 @@ impl BatchEntry {
     fn run(&self, context: &mut Context<'_>) -> Result<Option<Box<dyn Job>>, Failure> {
         let (command, arguments) = (self.call.command, self.arguments());
         context.connection.command = command.name;
-        context.set_needs_daemon(command.path == Path::Daemon);
+        context.set_needs_daemon(command.path() == Path::Daemon);
         let outcome = (command.run)(context, arguments);
         let job = context.job.take();
         outcome?;

@@ -149,7 +149,7 @@ fn admit(context: &Context<'_>, request: &Request) -> Result<Call, Failure> {
 /// time that it took, and its tries.
 fn run(context: &mut Context<'_>, call: Call, words: &[Vec<u8>]) -> (Outcome, Duration, Backoff) {
     context.connection.command = call.command.name;
-    context.set_needs_daemon(call.command.path == Path::Daemon);
+    context.set_needs_daemon(call.command.path() == Path::Daemon);
     let mut backoff = Backoff::default();
     let arguments = &words[call.name_words..];
     let (outcome, time) = attempt(context, call.command, arguments, &mut backoff);

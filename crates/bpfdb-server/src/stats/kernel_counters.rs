@@ -3,12 +3,13 @@
 //! old as the engine.
 
 use bpfdb::Stats;
-use bpfdb::figures::{COMMANDS, ERROR_REPLIES};
+use bpfdb::commands::KERNEL_COMMANDS;
+use bpfdb::figures::ERROR_REPLIES;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KernelCounters {
-    commands: [u64; COMMANDS.len()],
-    failed: [u64; COMMANDS.len()],
+    commands: [u64; KERNEL_COMMANDS.len()],
+    failed: [u64; KERNEL_COMMANDS.len()],
     error_replies: [u64; ERROR_REPLIES.len()],
     pub(crate) found: u64,
     pub(crate) missed: u64,
@@ -55,9 +56,10 @@ impl KernelCounters {
 
     /// How often the kernel answered a command, and how often with an error.
     pub(crate) fn command(&self, name: &str) -> (u64, u64) {
-        let of_it = COMMANDS.iter().find(|(known, _)| *known == name);
-        of_it.map_or((0, 0), |&(_, number)| {
-            (self.commands[number as usize], self.failed[number as usize])
+        let of_it = KERNEL_COMMANDS.iter().find(|known| known.name == name);
+        of_it.map_or((0, 0), |known| {
+            let number = known.number as usize;
+            (self.commands[number], self.failed[number])
         })
     }
 

@@ -14,7 +14,6 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Readonly, Flag::Fast],
     categories: &[Category::Keyspace],
     keys: &[Keys::at(1, &["RO", "access"])],
-    path: Path::Kernel,
     batching: Batching::Reads,
     run,
     ..Command::BASE

@@ -15,7 +15,6 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Write, Flag::Fast],
     categories: &[Category::Keyspace],
     keys: &[Keys::at(1, &["RW", "update"])],
-    path: Path::Kernel,
     differences: "With options in user space.",
     batching: Batching::Reads,
     run,

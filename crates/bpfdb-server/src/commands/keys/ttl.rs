@@ -14,7 +14,6 @@ pub(crate) static COMMAND: Command = Command {
     categories: &[Category::Keyspace],
     tips: &["nondeterministic_output"],
     keys: &[Keys::at(1, &["RO", "access"])],
-    path: Path::Kernel,
     batching: Batching::Reads,
     run,
     ..Command::BASE

@@ -13,7 +13,6 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Readonly, Flag::Fast],
     categories: &[Category::Keyspace],
     keys: &[Keys::at(1, &["RO"])],
-    path: Path::Kernel,
     batching: Batching::Reads,
     run,
     ..Command::BASE

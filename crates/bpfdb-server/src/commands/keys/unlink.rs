@@ -15,7 +15,6 @@ pub(crate) static COMMAND: Command = Command {
     categories: &[Category::Keyspace],
     tips: &["request_policy:multi_shard", "response_policy:agg_sum"],
     keys: &[Keys::at(1, &["RM", "delete"]).last(-1)],
-    path: Path::Kernel,
     batching: Batching::Reads,
     run: del::run,
     ..Command::BASE

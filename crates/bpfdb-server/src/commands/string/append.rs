@@ -14,7 +14,6 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
     categories: &[Category::String],
     keys: &[Keys::at(1, &["RW", "insert"])],
-    path: Path::Kernel,
     batching: Batching::Reads,
     run,
     ..Command::BASE

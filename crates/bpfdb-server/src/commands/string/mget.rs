@@ -17,7 +17,6 @@ pub(crate) static COMMAND: Command = Command {
     categories: &[Category::String],
     tips: &["request_policy:multi_shard"],
     keys: &[Keys::at(1, &["RO", "access"]).last(-1)],
-    path: Path::Kernel,
     differences: "The reply has at most 640 MiB.",
     run: read_many::<Values>,
     ..Command::BASE

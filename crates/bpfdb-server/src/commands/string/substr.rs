@@ -19,7 +19,6 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Readonly],
     categories: &[Category::String],
     keys: &[Keys::at(1, &["RO", "access"])],
-    path: Path::Kernel,
     batching: Batching::Reads,
     run: getrange::run,
     ..Command::BASE

@@ -17,7 +17,6 @@ pub(crate) static COMMAND: Command = Command {
     arguments: "[mode{READ, ONLY}]",
     flags: &[Flag::NoScript, Flag::Fast, Flag::NoMulti],
     categories: &[Category::Transaction],
-    path: Path::Kernel,
     differences: "Redis has no such command. BEGIN READ ONLY reads one snapshot.",
     run,
     ..Command::BASE

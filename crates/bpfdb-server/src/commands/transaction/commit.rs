@@ -14,7 +14,6 @@ pub(crate) static COMMAND: Command = Command {
     arity: 1,
     flags: &[Flag::NoScript, Flag::NoMulti],
     categories: &[Category::Transaction],
-    path: Path::Kernel,
     differences: "Redis has no such command.",
     writes_now: Some(|context| context.session.state() == abi::BPFDB_TXN_WRITE),
     run,

@@ -19,7 +19,6 @@ pub(crate) static COMMAND: Command = Command {
         Flag::AllowBusy,
     ],
     categories: &[Category::Transaction],
-    path: Path::Kernel,
     differences: "Refused inside BEGIN. The memory of queued commands is bounded.",
     queued: false,
     run,

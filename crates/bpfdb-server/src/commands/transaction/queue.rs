@@ -51,7 +51,7 @@ impl Queue {
     /// Would the kernel execute one like it? If it came at once, and nothing in it is
     /// for the daemon only.
     pub(super) fn suits_kernel(&self, receipts: u64) -> bool {
-        let known = |queued: &Queued| queued.command.path == Path::Kernel;
+        let known = |queued: &Queued| queued.command.path() == Path::Kernel;
         self.receipts == receipts
             && !self.poisoned
             && self.len() < abi::BPFDB_BLOCK_MAX as usize

@@ -97,9 +97,9 @@ fn look_at(connection: &mut Connection, kernel: &KernelConnections) {
 }
 
 fn kernel_command(number: u32) -> Option<&'static str> {
-    let mut all = bpfdb::figures::COMMANDS.iter();
-    all.find(|&&(_, known)| known == number)
-        .map(|&(name, _)| name)
+    let mut all = bpfdb::commands::KERNEL_COMMANDS.iter();
+    all.find(|known| known.number == number)
+        .map(|known| known.name)
 }
 
 enum Wanted {
