@@ -1,4 +1,4 @@
-//! Network namespaces: both ends of a cable.
+//! Network namespaces in which servers and clients run.
 
 use std::fs::{self, File};
 use std::io;
@@ -13,43 +13,43 @@ use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, setns, unshare};
 use nix::unistd::gettid;
 
-/// Where a process is in the network: a namespace that goes when nobody holds it
+/// A network namespace, and an address in it: a new one, which ends when nobody holds it
 /// any more, or that of this program.
 #[derive(Clone)]
-pub(crate) struct Side {
+pub(crate) struct NetworkNamespace {
     pub(crate) address: IpAddr,
-    namespace: Option<Arc<File>>,
+    file: Option<Arc<File>>,
 }
 
-impl Side {
-    /// This program's own side: loopback.
+impl NetworkNamespace {
+    /// This program's own namespace: loopback.
     pub(crate) fn here() -> Self {
         Self {
             address: Ipv4Addr::LOCALHOST.into(),
-            namespace: None,
+            file: None,
         }
     }
 
     /// Two new namespaces, connected by a pair of veth devices: as if there were
     /// two machines, as far as TCP is concerned.
-    pub(crate) fn cable() -> Result<[Self; 2]> {
+    pub(crate) fn veth_pair() -> Result<[Self; 2]> {
         let (sender, receiver) = mpsc::channel();
         let (done, wait) = mpsc::channel::<()>();
         // `ip` names the other namespace by a thread that is in it.
         let holder = thread::spawn(move || {
-            let made = Self::new(2).map(|side| (side, gettid()));
+            let made = Self::new(2).map(|namespace| (namespace, gettid()));
             let made = sender.send(made);
             // Until the devices are there, or nobody wants them any more.
             made.is_ok().then(|| wait.recv())
         });
         let (there, thread) = receiver.recv().context("a namespace")??;
         let here = thread::spawn(move || {
-            let side = Self::new(1)?;
+            let namespace = Self::new(1)?;
             ip(&format!(
                 "link add veth1 type veth peer name veth2 netns {thread}"
             ))?;
             configure(1)?;
-            Ok::<_, anyhow::Error>(side)
+            Ok::<_, anyhow::Error>(namespace)
         });
         let here = here.join().map_err(|_| anyhow!("a namespace"))??;
         drop(done);
@@ -65,12 +65,13 @@ impl Side {
         let file = File::open("/proc/thread-self/ns/net").context("open a network namespace")?;
         Ok(Self {
             address: Ipv4Addr::new(10, 77, 0, number).into(),
-            namespace: Some(Arc::new(file)),
+            file: Some(Arc::new(file)),
         })
     }
 
-    /// Has a processor receive what comes by the cable, where else that which sends it would
-    /// (receive packet steering). A mask of the kernel has 32 bits in a word.
+    /// Has a processor receive what arrives at the veth device. By default the
+    /// processor that sends it does. The setting is called receive packet steering; a mask of
+    /// the kernel has 32 bits in a word.
     pub(crate) fn steer(&self, processor: u32) -> Result<()> {
         self.visit(|| {
             // Files of devices are those of the namespace that mounts them.
@@ -89,32 +90,32 @@ impl Side {
         })?
     }
 
-    /// Calls `work` on this side.
+    /// Calls `work` in this namespace.
     pub(crate) fn visit<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
-        let Some(namespace) = &self.namespace else {
+        let Some(file) = &self.file else {
             return Ok(work());
         };
         thread::scope(|scope| {
             let visitor = scope.spawn(|| {
-                setns(&**namespace, CloneFlags::CLONE_NEWNET)?;
+                setns(&**file, CloneFlags::CLONE_NEWNET)?;
                 Ok(work())
             });
             visitor.join().map_err(|_| anyhow!("a thread failed"))?
         })
     }
 
-    /// Has `command` run on this side.
+    /// Has `command` run in this namespace.
     pub(crate) fn of_command(&self, command: &mut Command) {
-        let Some(namespace) = self.namespace.clone() else {
+        let Some(file) = self.file.clone() else {
             return;
         };
-        let enter = move || setns(&*namespace, CloneFlags::CLONE_NEWNET).map_err(io::Error::from);
+        let enter = move || setns(&*file, CloneFlags::CLONE_NEWNET).map_err(io::Error::from);
         // SAFETY: setns() is one system call, safe between fork and exec.
         unsafe { command.pre_exec(enter) };
     }
 }
 
-/// Configures the device of side `number`.
+/// Configures the device of namespace `number`.
 fn configure(number: u8) -> Result<()> {
     ip(&format!("address add 10.77.0.{number}/24 dev veth{number}"))?;
     ip(&format!("link set veth{number} up"))

@@ -1,4 +1,4 @@
-//! What all attackers of one attack share, and one connection of them.
+//! One connection of an attacker, and what all attackers of one attack share.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -17,7 +17,8 @@ use crate::plan::Plan;
 /// So soon an attacker notices that it is over.
 const TICK: Duration = Duration::from_millis(20);
 
-pub(super) struct Front<'a> {
+/// One attack while it lasts: its target, whether it is over, and what was done so far.
+pub(super) struct AttackState<'a> {
     address: SocketAddr,
     pub(super) plan: &'a Plan,
     over: AtomicBool,
@@ -26,7 +27,7 @@ pub(super) struct Front<'a> {
     sent: AtomicU64,
 }
 
-impl<'a> Front<'a> {
+impl<'a> AttackState<'a> {
     pub(super) fn new(address: SocketAddr, plan: &'a Plan) -> Self {
         Self {
             address,
@@ -83,13 +84,13 @@ impl<'a> Front<'a> {
         setsockopt(&stream, sockopt::Linger, &reset)?;
         self.connections.fetch_add(1, Ordering::Relaxed);
         Ok(Attacker {
-            front: self,
+            state: self,
             stream,
         })
     }
 }
 
-impl Front<'_> {
+impl AttackState<'_> {
     /// A server in a storm of connections refuses one in a while.
     fn patient_connect(&self) -> io::Result<TcpStream> {
         const TRIES: u32 = 1000;
@@ -111,11 +112,11 @@ fn is_refusal(error: &io::Error) -> bool {
 }
 
 /// The attack is over at the end of this, also if that is an error.
-pub(super) struct AtEnd<'a>(&'a Front<'a>);
+pub(super) struct AtEnd<'a>(&'a AttackState<'a>);
 
 impl<'a> AtEnd<'a> {
-    pub(super) fn of(front: &'a Front<'a>) -> Self {
-        Self(front)
+    pub(super) fn of(state: &'a AttackState<'a>) -> Self {
+        Self(state)
     }
 }
 
@@ -127,7 +128,7 @@ impl Drop for AtEnd<'_> {
 
 /// One connection. The server may do with it what it likes: that is no error.
 pub(super) struct Attacker<'a> {
-    front: &'a Front<'a>,
+    state: &'a AttackState<'a>,
     stream: TcpStream,
 }
 
@@ -157,7 +158,7 @@ impl Attacker<'_> {
     pub(super) fn send_some(&mut self, bytes: &[u8]) -> Done {
         let done = Done::of(self.stream.write(bytes));
         if let Done::Some(sent) = done {
-            self.front.sent.fetch_add(sent as u64, Ordering::Relaxed);
+            self.state.sent.fetch_add(sent as u64, Ordering::Relaxed);
         }
         done
     }
@@ -166,7 +167,7 @@ impl Attacker<'_> {
     /// was sent.
     pub(super) fn send(&mut self, bytes: &[u8]) -> bool {
         let mut left = bytes;
-        while !left.is_empty() && !self.front.is_over() {
+        while !left.is_empty() && !self.state.is_over() {
             match self.send_some(left) {
                 Done::Some(sent) => left = &left[sent..],
                 Done::NotNow => {}
@@ -182,7 +183,7 @@ impl Attacker<'_> {
 
     /// Until there is a reply, or there will be none.
     pub(super) fn wait_for_reply(&mut self) {
-        while self.receive(&mut [0; 4096]) == Done::NotNow && !self.front.is_over() {}
+        while self.receive(&mut [0; 4096]) == Done::NotNow && !self.state.is_over() {}
     }
 
     pub(super) fn never_wait(&self) -> Result<()> {

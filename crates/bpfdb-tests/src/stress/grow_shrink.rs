@@ -11,7 +11,7 @@ use crate::random::Random;
 use crate::target::{Client, Target, scrub};
 
 #[derive(Clone, Copy, Debug)]
-pub struct Tide {
+pub struct GrowShrink {
     pub seed: u64,
     pub writers: usize,
     pub readers: usize,
@@ -24,7 +24,7 @@ pub struct Tide {
     pub staying: usize,
 }
 
-pub fn tide<T: Target>(target: &T, plan: Tide) -> Result<Tally, String> {
+pub fn grow_and_shrink<T: Target>(target: &T, plan: GrowShrink) -> Result<Tally, String> {
     let staying: Vec<Vec<u8>> = (0..plan.staying).map(|i| name("stays", i)).collect();
     let mut client = target.client();
     for key in &staying {
@@ -92,7 +92,7 @@ fn check<C: Client>(client: &mut C, key: &[u8], expected: bool) -> Result<(), St
 fn make_waves<C: Client>(
     client: &mut C,
     number: usize,
-    plan: Tide,
+    plan: GrowShrink,
     stop: &AtomicBool,
 ) -> Result<Tally, String> {
     let mut tally = Tally::default();
