@@ -204,7 +204,7 @@ impl Stats {
             ("sessions_reaped", c.sessions_reaped, "Idle transactions rolled back"),
             ("gets_found", self.gets_found, "GETs that found a value"),
             ("gets_missed", self.gets_missed, "GETs that found none"),
-            ("requests_fast", c.requests_fast(), "Requests of clients answered in the kernel"),
+            ("requests_by_kernel", c.requests_by_kernel(), "Requests of clients answered in the kernel"),
             ("bytes_received", c.bytes_received, "Bytes of requests answered in the kernel"),
             ("bytes_sent", c.bytes_sent, "Bytes of replies that the kernel gave"),
             ("requests_local", c.requests_local, "Of these, answered inside the client's own send()"),

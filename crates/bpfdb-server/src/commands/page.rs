@@ -14,8 +14,9 @@ pub fn page() -> String {
          Generated from the definitions in `crates/bpfdb-server/src/commands` by `make fmt`.\n\n\
          Commands of the kernel, from the list in `include/bpfdb/commands.h`: {}.\n\n\
          Kernel: answered there, without waking the server's process, as long as the request\n\
-         has the plain form and size ([network.md](network.md) tells what is passed on); else\n\
-         in user space, on the same session. Since: the version of Redis that brought the\n\
+         has the plain form and size ([network.md](network.md) says what is passed on). Daemon:\n\
+         the server's process answers, and whatever the kernel passes on, on the same session.\n\
+         Since: the version of Redis that brought the\n\
          command.\n",
         kernel_commands(),
     );
@@ -54,7 +55,7 @@ fn row(page: &mut String, command: &Command) {
     let name = command.name.replace('|', " ").to_ascii_uppercase();
     let path = match command.path() {
         Path::Kernel => "kernel",
-        Path::Daemon => "user space",
+        Path::Daemon => "daemon",
     };
     let (since, differences) = (command.since, command.differences);
     let _ = writeln!(page, "| {name} | {path} | {since} | {differences} |");
