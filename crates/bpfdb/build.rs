@@ -2,7 +2,8 @@
 //!
 //! 1. compiles `bpf/*.bpf.c` (and, for tests, `bpf/tests` and `examples`) to eBPF objects;
 //! 2. generates `abi.rs` from `include/bpfdb/abi.h`;
-//! 3. generates `status.rs` from the list in `include/bpfdb/status.h`.
+//! 3. generates `status.rs` from the list in `include/bpfdb/status.h`, and `commands.rs`
+//!    from the one in `include/bpfdb/commands.h`.
 //!
 //! Headers of libbpf and of the kernel's UAPI come from the `libbpf-sys` crate:
 //! those of a distribution may be older than the kernel that we need.
@@ -46,7 +47,8 @@ fn build() -> Result<()> {
 
     compile_objects(&tree, &clang)?;
     generate_abi(&tree)?;
-    generate_status(&tree, &clang)
+    generate_status(&tree, &clang)?;
+    generate_commands(&tree, &clang)
 }
 
 /// Where things are.
@@ -378,6 +380,7 @@ fn generate_abi(tree: &Tree) -> Result<()> {
     let wide = Wide::read(&[
         include.join("bpfdb/limits.h"),
         include.join("bpfdb/status.h"),
+        include.join("bpfdb/commands.h"),
         include.join("bpfdb/connection.h"),
         include.join("bpfdb/abi.h"),
     ])?;
@@ -454,7 +457,17 @@ struct Row {
 }
 
 fn generate_status(tree: &Tree, clang: &str) -> Result<()> {
-    let rows = status_rows(tree, clang)?;
+    let list = List {
+        header: "bpfdb/status.h",
+        name: "BPFDB_STATUS_LIST",
+        fields: &["#name", "#code", "text", "action"],
+        arguments: "name, code, text, action",
+    };
+    let rows: Vec<Row> = list
+        .rows(tree, clang)?
+        .into_iter()
+        .filter_map(row)
+        .collect();
     let each = |row: fn(&Row) -> String| rows.iter().map(row).collect::<String>();
 
     let variants = each(|r| {
@@ -489,32 +502,8 @@ fn generate_status(tree: &Tree, clang: &str) -> Result<()> {
     write(&tree.out.join("status.rs"), &text)
 }
 
-/// Lets the preprocessor walk the list, so that nobody parses C by hand.
-fn status_rows(tree: &Tree, clang: &str) -> Result<Vec<Row>> {
-    let list = tree.out.join("status-list.c");
-    write(
-        &list,
-        "#include <bpfdb/status.h>\n\
-         #define ROW(name, code, text, action) \
-         BPFDB_NEXT #name BPFDB_THEN #code BPFDB_THEN text BPFDB_THEN action\n\
-         BPFDB_STATUS_LIST(ROW)\n",
-    )?;
-    let output = Command::new(clang)
-        .current_dir(&tree.root)
-        .args(["-E", "-P", "-Iinclude"])
-        .arg(&list)
-        .output()
-        .map_err(|error| format!("{clang}: {error}"))?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    let rows: Vec<Row> = text.split("BPFDB_NEXT").skip(1).filter_map(row).collect();
-    if !output.status.success() || rows.is_empty() {
-        return Err("the status list of include/bpfdb/status.h could not be read".into());
-    }
-    Ok(rows)
-}
-
-fn row(text: &str) -> Option<Row> {
-    let mut fields = text.split("BPFDB_THEN").map(literal);
+fn row(fields: Vec<String>) -> Option<Row> {
+    let mut fields = fields.iter().map(|field| literal(field));
     Some(Row {
         name: fields.next()?,
         code: fields.next()?,
@@ -540,6 +529,87 @@ fn camel(name: &str) -> String {
 fn sentence(text: &str) -> String {
     let (first, rest) = text.split_at(1);
     format!("{}{rest}.", first.to_uppercase())
+}
+
+// ---- commands.h ------------------------------------------------------------
+
+/// The flags are an expression of constants, which is the same in C and in Rust.
+fn generate_commands(tree: &Tree, clang: &str) -> Result<()> {
+    let list = List {
+        header: "bpfdb/commands.h",
+        name: "BPFDB_COMMAND_LIST",
+        fields: &["#name", "flags"],
+        arguments: "name, flags, call",
+    };
+    let rows: String = list
+        .rows(tree, clang)?
+        .iter()
+        .map(|fields| {
+            let (name, flags) = (literal(&fields[0]), &fields[1]);
+            let small = name.to_ascii_lowercase();
+            format!("    KernelCommand {{ name: {small:?}, number: BPFDB_COMMAND_{name}, flags: {flags} }},\n")
+        })
+        .collect();
+    let text = format!(
+        "/// The commands that the kernel answers, by name.\n\
+         pub const KERNEL_COMMANDS: [KernelCommand; BPFDB_COMMAND_COUNT as usize] = [\n{rows}];\n"
+    );
+    write(&tree.out.join("commands.rs"), &text)
+}
+
+// ---- Lists -----------------------------------------------------------------
+
+/// A list in a header: `#define LIST(X) X(…) X(…) …`.
+struct List {
+    /// As C includes it.
+    header: &'static str,
+    name: &'static str,
+    /// Names for what each row gives to X.
+    arguments: &'static str,
+    /// What is wanted of a row: of these, with a `#` before what is not a string.
+    fields: &'static [&'static str],
+}
+
+impl List {
+    /// Lets the preprocessor walk the list, so that nobody parses C by hand.
+    fn rows(&self, tree: &Tree, clang: &str) -> Result<Vec<Vec<String>>> {
+        let Self {
+            header,
+            name,
+            arguments,
+            ..
+        } = self;
+        let source = tree.out.join(format!("{name}.c"));
+        let fields = self.fields.join(" BPFDB_THEN ");
+        write(
+            &source,
+            &format!(
+                "#include <{header}>\n#define ROW({arguments}) BPFDB_NEXT {fields}\n{name}(ROW)\n"
+            ),
+        )?;
+        let output = Command::new(clang)
+            .current_dir(&tree.root)
+            .args(["-E", "-P", "-Iinclude"])
+            .arg(&source)
+            .output()
+            .map_err(|error| format!("{clang}: {error}"))?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let row = |row: &str| {
+            row.split("BPFDB_THEN")
+                .map(|field| field.trim().to_owned())
+                .collect()
+        };
+        let rows: Vec<Vec<String>> = text.split("BPFDB_NEXT").skip(1).map(row).collect();
+        if !output.status.success() || rows.iter().any(|row| row.len() != self.fields.len()) {
+            return Err(format!(
+                "the list {name} of include/{header} could not be read"
+            ));
+        }
+        if rows.is_empty() {
+            return Err(format!("the list {name} of include/{header} is empty"));
+        }
+        Ok(rows)
+    }
 }
 
 // ---- Files -----------------------------------------------------------------

@@ -9,6 +9,7 @@
 #define BPFDB_ABI_H
 
 #include <linux/types.h>
+#include <bpfdb/commands.h>
 #include <bpfdb/limits.h>
 #include <bpfdb/status.h>
 
@@ -501,54 +502,6 @@ _Static_assert(__builtin_offsetof(struct bpfdb_engine, hash) % 512 == 5 * BPFDB_
 			       4 * BPFDB_LINE_SIZE &&
 		       __builtin_offsetof(struct bpfdb_session, key) % 512 == 7 * BPFDB_LINE_SIZE,
 	       "the secrets of the hash do not alias what operators store");
-
-/* Redis commands that the kernel answers, by which it counts them; by the alphabet. */
-enum bpfdb_command {
-	BPFDB_COMMAND_APPEND,
-	BPFDB_COMMAND_BEGIN,
-	BPFDB_COMMAND_BITCOUNT,
-	BPFDB_COMMAND_COMMIT,
-	BPFDB_COMMAND_DECR,
-	BPFDB_COMMAND_DECRBY,
-	BPFDB_COMMAND_DEL,
-	BPFDB_COMMAND_ECHO,
-	BPFDB_COMMAND_EXEC,
-	BPFDB_COMMAND_EXISTS,
-	BPFDB_COMMAND_EXPIRE,
-	BPFDB_COMMAND_EXPIREAT,
-	BPFDB_COMMAND_EXPIRETIME,
-	BPFDB_COMMAND_GET,
-	BPFDB_COMMAND_GETBIT,
-	BPFDB_COMMAND_GETDEL,
-	BPFDB_COMMAND_GETEX,
-	BPFDB_COMMAND_GETRANGE,
-	BPFDB_COMMAND_GETSET,
-	BPFDB_COMMAND_INCR,
-	BPFDB_COMMAND_INCRBY,
-	BPFDB_COMMAND_MGET,
-	BPFDB_COMMAND_MSET,
-	BPFDB_COMMAND_MULTI,
-	BPFDB_COMMAND_PERSIST,
-	BPFDB_COMMAND_PEXPIRE,
-	BPFDB_COMMAND_PEXPIREAT,
-	BPFDB_COMMAND_PEXPIRETIME,
-	BPFDB_COMMAND_PING,
-	BPFDB_COMMAND_PSETEX,
-	BPFDB_COMMAND_PTTL,
-	BPFDB_COMMAND_ROLLBACK,
-	BPFDB_COMMAND_SET,
-	BPFDB_COMMAND_SETBIT,
-	BPFDB_COMMAND_SETEX,
-	BPFDB_COMMAND_SETNX,
-	BPFDB_COMMAND_SETRANGE,
-	BPFDB_COMMAND_STRLEN,
-	BPFDB_COMMAND_SUBSTR,
-	BPFDB_COMMAND_TOUCH,
-	BPFDB_COMMAND_TTL,
-	BPFDB_COMMAND_TYPE,
-	BPFDB_COMMAND_UNLINK,
-	BPFDB_COMMAND_COUNT,
-};
 
 /* Errors that the kernel replies, by their first word. */
 enum bpfdb_error_reply {

@@ -20,7 +20,11 @@ fn start() -> TestServer {
 }
 
 fn in_kernel(server: &TestServer) -> u64 {
-    server.engine.counters().expect("figures").requests_fast()
+    server
+        .engine
+        .counters()
+        .expect("figures")
+        .requests_by_kernel()
 }
 
 // ---- CLIENT PAUSE ------------------------------------------------------------------

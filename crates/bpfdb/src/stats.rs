@@ -170,7 +170,7 @@ impl Stats {
 
 impl abi::bpfdb_counters {
     /// Redis commands that the kernel answered.
-    pub fn requests_fast(&self) -> u64 {
+    pub fn requests_by_kernel(&self) -> u64 {
         self.commands.iter().sum()
     }
 }

@@ -2,18 +2,23 @@
 
 use std::fmt::Write as _;
 
+use bpfdb::commands::KERNEL_COMMANDS;
+
 use super::definition::{Command, Group, Path};
 use super::table::COMMANDS;
 
 /// The page, as it is to be written.
 pub fn page() -> String {
-    let mut page = String::from(
+    let mut page = format!(
         "# Commands\n\n\
          Generated from the definitions in `crates/bpfdb-server/src/commands` by `make fmt`.\n\n\
+         Commands of the kernel, from the list in `include/bpfdb/commands.h`: {}.\n\n\
          Kernel: answered there, without waking the server's process, as long as the request\n\
-         has the plain form and size ([network.md](network.md) tells what is passed on); else\n\
-         in user space, on the same session. Since: the version of Redis that brought the\n\
+         has the plain form and size ([network.md](network.md) says what is passed on). Daemon:\n\
+         the server's process answers, and whatever the kernel passes on, on the same session.\n\
+         Since: the version of Redis that brought the\n\
          command.\n",
+        kernel_commands(),
     );
     for &group in Group::ALL {
         let title = group.name();
@@ -31,6 +36,12 @@ pub fn page() -> String {
     page
 }
 
+/// The names of the commands in the kernel's list.
+fn kernel_commands() -> String {
+    let names = KERNEL_COMMANDS.map(|command| command.name.to_ascii_uppercase());
+    names.join(" ")
+}
+
 fn rows(page: &mut String, command: &Command) {
     if command.fits(1) || command.subcommands.is_empty() {
         row(page, command);
@@ -42,9 +53,9 @@ fn rows(page: &mut String, command: &Command) {
 
 fn row(page: &mut String, command: &Command) {
     let name = command.name.replace('|', " ").to_ascii_uppercase();
-    let path = match command.path {
+    let path = match command.path() {
         Path::Kernel => "kernel",
-        Path::UserSpace => "user space",
+        Path::Daemon => "daemon",
     };
     let (since, differences) = (command.since, command.differences);
     let _ = writeln!(page, "| {name} | {path} | {since} | {differences} |");
