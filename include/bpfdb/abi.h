@@ -9,12 +9,11 @@
 #define BPFDB_ABI_H
 
 #include <linux/types.h>
-#include <bpfdb/commands.h>
 #include <bpfdb/limits.h>
 #include <bpfdb/status.h>
 
 /* Raised when a structure below or a pinned map changes its layout. */
-#define BPFDB_ABI_VERSION 7
+#define BPFDB_ABI_VERSION 8
 
 /* Bytes that processors pass to each other as one. What different processors write does
  * not share one: ARCHITECTURE.md says who writes what. */
@@ -503,13 +502,9 @@ _Static_assert(__builtin_offsetof(struct bpfdb_engine, hash) % 512 == 5 * BPFDB_
 		       __builtin_offsetof(struct bpfdb_session, key) % 512 == 7 * BPFDB_LINE_SIZE,
 	       "the secrets of the hash do not alias what operators store");
 
-/* Errors that the kernel replies, by their first word. */
-enum bpfdb_error_reply {
-	BPFDB_ERROR_REPLY_ERR = 0,
-	BPFDB_ERROR_REPLY_CONFLICT = 1,
-	BPFDB_ERROR_REPLY_OOM = 2,
-	BPFDB_ERROR_REPLY_COUNT = 3,
-};
+/* Counters that a front end has for itself: what they count, its own header says. There
+ * is room for more, so that the engine's maps stay the same when a front end grows. */
+#define BPFDB_FRONT_END_COUNTERS 256
 
 /* Per-processor counters; `bpfdb stats` sums them. */
 struct bpfdb_counters {
@@ -528,16 +523,7 @@ struct bpfdb_counters {
 	__u64 records_swept;
 	__u64 records_expired; /* removed by the sweeper because their time was over */
 	__u64 sessions_reaped;
-	__u64 commands[BPFDB_COMMAND_COUNT]; /* Redis commands answered in the kernel */
-	__u64 commands_failed[BPFDB_COMMAND_COUNT]; /* of these, with an error */
-	__u64 error_replies[BPFDB_ERROR_REPLY_COUNT];
-	__u64 bytes_received; /* of requests answered in the kernel */
-	__u64 bytes_sent;     /* of its replies */
-	__u64 requests_local; /* of the commands, inside the client's own send() */
-	__u64 connections_passed; /* hand-overs to user space */
-	__u64 bytes_passed;
+	__u64 front_end[BPFDB_FRONT_END_COUNTERS]; /* struct bpfdb_redis_counters */
 };
-
-#include <bpfdb/connection.h>
 
 #endif

@@ -132,7 +132,7 @@ impl Stats {
 
     /// What the kernel answered, and with errors, by command.
     fn commands(&self) -> Vec<Figure> {
-        let c = &self.counters;
+        let c = self.counters.redis();
         let figures = |folder: &str, metric, help, values: &[u64]| -> Vec<Figure> {
             let figure = |command: &KernelCommand| Figure {
                 path: format!("{folder}.{}", command.name),
@@ -166,7 +166,7 @@ impl Stats {
             label: Some(("error", word.into())),
             kind: Kind::Counter,
             help: "Errors that the kernel replied, by their first word",
-            value: self.counters.error_replies[number as usize],
+            value: self.counters.redis().error_replies[number as usize],
         })
     }
 
@@ -188,6 +188,7 @@ impl Stats {
     #[rustfmt::skip]
     fn events(&self) -> Vec<Figure> {
         let c = &self.counters;
+        let redis = c.redis();
         [
             ("memory_lost", c.memory_lost, "Slots and pages that could not be given back: their list changed all the while"),
             ("latch_retries", c.latch_retries, "Tries again for a latch"),
@@ -204,12 +205,12 @@ impl Stats {
             ("sessions_reaped", c.sessions_reaped, "Idle transactions rolled back"),
             ("gets_found", self.gets_found, "GETs that found a value"),
             ("gets_missed", self.gets_missed, "GETs that found none"),
-            ("requests_fast", c.requests_fast(), "Requests of clients answered in the kernel"),
-            ("bytes_received", c.bytes_received, "Bytes of requests answered in the kernel"),
-            ("bytes_sent", c.bytes_sent, "Bytes of replies that the kernel gave"),
-            ("requests_local", c.requests_local, "Of these, answered inside the client's own send()"),
-            ("connections_passed", c.connections_passed, "Times that a connection was handed to user space"),
-            ("bytes_passed", c.bytes_passed, "Bytes of requests passed to user space"),
+            ("requests_fast", redis.requests_fast(), "Requests of clients answered in the kernel"),
+            ("bytes_received", redis.bytes_received, "Bytes of requests answered in the kernel"),
+            ("bytes_sent", redis.bytes_sent, "Bytes of replies that the kernel gave"),
+            ("requests_local", redis.requests_local, "Of these, answered inside the client's own send()"),
+            ("connections_passed", redis.connections_passed, "Times that a connection was handed to user space"),
+            ("bytes_passed", redis.bytes_passed, "Bytes of requests passed to user space"),
         ]
         .into_iter()
         .map(|(name, value, help)| Figure {

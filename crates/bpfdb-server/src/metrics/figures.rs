@@ -150,7 +150,7 @@ impl DaemonFigures {
             ("requests", "Requests answered, by who did", Kind::Counter),
             "path",
             [
-                ("kernel", stats.counters.requests_fast()),
+                ("kernel", stats.counters.redis().requests_fast()),
                 ("user_space", self.statistics.commands_executed()),
             ],
         )?;
