@@ -2,8 +2,8 @@
 //!
 //! 1. compiles `bpf/*.bpf.c` (and, for tests, `bpf/tests` and `examples`) to eBPF objects;
 //! 2. generates `abi.rs` from `include/bpfdb/abi.h` and the headers of the front end;
-//! 3. generates `status.rs` from the list in `include/bpfdb/status.h`, and `commands.rs`
-//!    from the one in `include/bpfdb/commands.h`.
+//! 3. generates `status.rs`, `commands.rs` and `operators.rs` from the lists in the headers
+//!    of these names in `include/bpfdb`.
 //!
 //! Headers of libbpf and of the kernel's UAPI come from the `libbpf-sys` crate:
 //! those of a distribution may be older than the kernel that we need.
@@ -48,7 +48,8 @@ fn build() -> Result<()> {
     compile_objects(&tree, &clang)?;
     generate_abi(&tree)?;
     generate_status(&tree, &clang)?;
-    generate_commands(&tree, &clang)
+    generate_commands(&tree, &clang)?;
+    generate_operators(&tree, &clang)
 }
 
 /// Where things are.
@@ -561,6 +562,31 @@ fn generate_commands(tree: &Tree, clang: &str) -> Result<()> {
          pub const KERNEL_COMMANDS: [KernelCommand; BPFDB_COMMAND_COUNT as usize] = [\n{rows}];\n"
     );
     write(&tree.out.join("commands.rs"), &text)
+}
+
+// ---- operators.h -----------------------------------------------------------
+
+fn generate_operators(tree: &Tree, clang: &str) -> Result<()> {
+    let list = List {
+        header: "bpfdb/operators.h",
+        name: "BPFDB_COUNTED_OPERATOR_LIST",
+        fields: &["#name"],
+        arguments: "name, call",
+    };
+    let rows: String = list
+        .rows(tree, clang)?
+        .iter()
+        .map(|fields| {
+            let name = literal(&fields[0]);
+            format!("    ({:?}, BPFDB_OP_{name}),\n", name.to_ascii_lowercase())
+        })
+        .collect();
+    let text = format!(
+        "/// The operators that sessions count.\n\
+         pub(crate) const COUNTED_OPERATORS: [(&str, u32); BPFDB_COUNTED_OPERATIONS as usize] = \
+         [\n{rows}];\n"
+    );
+    write(&tree.out.join("operators.rs"), &text)
 }
 
 // ---- Lists -----------------------------------------------------------------

@@ -10,6 +10,7 @@
 
 #include <linux/types.h>
 #include <bpfdb/limits.h>
+#include <bpfdb/operators.h>
 #include <bpfdb/status.h>
 
 /* Raised when a structure below or a pinned map changes its layout. */
@@ -199,26 +200,6 @@ enum bpfdb_txn_state {
 #define BPFDB_PHASE_COMMITTED 2ULL  /* payload: commit timestamp */
 #define BPFDB_PAYLOAD_MASK ((1ULL << BPFDB_PHASE_SHIFT) - 1)
 
-enum bpfdb_operation {
-	BPFDB_OP_BEGIN = 0,
-	BPFDB_OP_BEGIN_READ_ONLY = 1,
-	BPFDB_OP_GET = 2,
-	BPFDB_OP_SET = 3,
-	BPFDB_OP_DELETE = 4,
-	BPFDB_OP_COMMIT = 5,
-	BPFDB_OP_ROLLBACK = 6,
-	BPFDB_OP_GET_FOR_UPDATE = 7,
-	BPFDB_OP_COUNT = 8,
-	/* Not counted. */
-	BPFDB_OP_WATCH = 8,
-	/* Of user space, see struct bpfdb_request: the next bytes of the large value
-	 * that a SET is to take; some bytes of the one that a GET found; the value of
-	 * a key, if it is large, to be taken by a SET of another key or time. */
-	BPFDB_OP_LARGE_WRITE = 9,
-	BPFDB_OP_LARGE_READ = 10,
-	BPFDB_OP_LARGE_SHARE = 11,
-};
-
 /* value_owned: the address below, the length (or BPFDB_LARGE) above. */
 #define BPFDB_OWNED_SHIFT 40
 
@@ -245,7 +226,7 @@ struct bpfdb_session {
 
 	/* Operators executed, never reset. Here, because these cache lines are at hand;
 	 * not atomic (docs/decisions/0004-counters.md). */
-	__u64 operations[BPFDB_OP_COUNT];
+	__u64 operations[BPFDB_COUNTED_OPERATIONS];
 	/* Of these, GETs (not those for update) that found a value, and that did not. */
 	__u64 gets_found;
 	__u64 gets_missed;
@@ -508,7 +489,7 @@ _Static_assert(__builtin_offsetof(struct bpfdb_engine, hash) % 512 == 5 * BPFDB_
 
 /* Per-processor counters; `bpfdb stats` sums them. */
 struct bpfdb_counters {
-	__u64 operations[BPFDB_OP_COUNT]; /* of closed and open sessions: summed by user space */
+	__u64 operations[BPFDB_COUNTED_OPERATIONS]; /* of closed and open sessions: summed by user space */
 	__u64 statuses[BPFDB_STATUS_COUNT]; /* Errors by cause, and outcomes */
 	__u64 memory_lost;
 	__u64 latch_retries;

@@ -2,6 +2,7 @@
 //! prints and what a metrics endpoint exports.
 
 use crate::commands::{KERNEL_COMMANDS, KernelCommand};
+use crate::operators::COUNTED_OPERATORS;
 use crate::stats::Stats;
 use crate::{SEGMENT_SIZE, Status, abi};
 
@@ -25,17 +26,6 @@ pub struct Figure {
     pub help: &'static str,
     pub value: u64,
 }
-
-const OPERATIONS: [(&str, u32); abi::BPFDB_OP_COUNT as usize] = [
-    ("begin", abi::BPFDB_OP_BEGIN),
-    ("begin_read_only", abi::BPFDB_OP_BEGIN_READ_ONLY),
-    ("get", abi::BPFDB_OP_GET),
-    ("set", abi::BPFDB_OP_SET),
-    ("delete", abi::BPFDB_OP_DELETE),
-    ("commit", abi::BPFDB_OP_COMMIT),
-    ("rollback", abi::BPFDB_OP_ROLLBACK),
-    ("get_for_update", abi::BPFDB_OP_GET_FOR_UPDATE),
-];
 
 /// Errors that the kernel replies, by their first word.
 pub const ERROR_REPLIES: [(&str, u32); abi::BPFDB_ERROR_REPLY_COUNT as usize] = [
@@ -120,7 +110,7 @@ impl Stats {
     }
 
     fn operations(&self) -> impl Iterator<Item = Figure> {
-        OPERATIONS.iter().map(|&(name, number)| Figure {
+        COUNTED_OPERATORS.iter().map(|&(name, number)| Figure {
             path: format!("operations.{name}"),
             metric: "operations",
             label: Some(("operation", name.into())),

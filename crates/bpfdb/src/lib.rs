@@ -31,6 +31,7 @@ mod maps;
 mod memory;
 pub mod mounts;
 pub mod objects;
+mod operators;
 mod options;
 mod program;
 mod scan;
