@@ -1,6 +1,6 @@
 #!/bin/sh
-# The layer rule of ARCHITECTURE.md: which folder of bpf/ may include which.
-# Programs (bpf/*.bpf.c) and tests may include everything.
+# The layer rules of ARCHITECTURE.md: which folder of bpf/ may include which, and which
+# folder of a crate may use which. Programs (bpf/*.bpf.c) and tests may include everything.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -67,4 +67,57 @@ for file in $(find bpf include -name '*.h' -o -name '*.c' | sort); do
 		esac
 	done
 done
+
+# ---- Rust -----------------------------------------------------------------------
+# The folders and files of a crate's src, lowest first: each may use those before it, and
+# none after it. The library's root may use all.
+rust_layers() {
+	case $1 in
+	bpfdb-server) echo values settings error io protocol kernel stats connection instance commands executor server ;;
+	esac
+}
+
+# The modules of its own crate that a file uses, one a line: by crate::NAME, and by as many
+# super:: as lead to the root.
+rust_uses() {
+	depth=$2
+	grep -oE 'crate::[a-z_]+' "$1" | sed 's/crate:://'
+	[ "$depth" -gt 0 ] || return 0
+	up=$(printf 'super::%.0s' $(seq "$depth"))
+	grep -oE "(^|[^:a-z])$up[a-z_]+" "$1" | grep -oE '[a-z_]+$' | grep -v '^super$' || true
+}
+
+# How many modules lie between a file and the root of its crate.
+rust_depth() {
+	module=${1%.rs}
+	module=${module%/mod}
+	printf '%s' "$module" | tr -cd / | wc -c | awk '{ print $1 + 1 }'
+}
+
+check_rust() {
+	crate=$1
+	layers=$(rust_layers "$crate")
+	src=crates/$crate/src
+	for file in $(find "$src" -name '*.rs' | sort); do
+		inside=${file#"$src"/}
+		[ "$inside" != lib.rs ] || continue
+		layer=${inside%%/*}
+		layer=${layer%.rs}
+		case " $layers " in
+		*" $layer "*) ;;
+		*)
+			complain "$file: scripts/check-layers.sh does not know the layer $layer"
+			continue
+			;;
+		esac
+		above=" ${layers#*"$layer"} "
+		for target in $(rust_uses "$file" "$(rust_depth "$inside")" | sort -u); do
+			case "$above" in
+			*" $target "*) complain "$file uses $target, but $layer must not know it" ;;
+			esac
+		done
+	done
+}
+
+check_rust bpfdb-server
 exit $bad

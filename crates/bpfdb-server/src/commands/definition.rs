@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use bpfdb::commands::KERNEL_COMMANDS;
 use rustc_hash::FxHashSet;
 
-use super::{Context, Outcome};
+use super::context::{Context, Failure, Outcome};
 
 /// Runs a command; the words are those behind its name.
 pub(crate) type Run = fn(&mut Context<'_>, &[Vec<u8>]) -> Outcome;
@@ -37,9 +37,16 @@ pub(crate) struct Command {
     pub(crate) differences: &'static str,
     /// Queued between MULTI and EXEC; else run at once there too.
     pub(crate) queued: bool,
-    pub(crate) grouped: Grouped,
+    pub(crate) batching: Batching,
     /// Its arguments may be passwords: not kept for SLOWLOG.
     pub(crate) secret: bool,
+    /// Would others see a change if it were executed now? `None`: if it has the flag Write.
+    pub(crate) writes_now: Option<fn(&Context<'_>) -> bool>,
+    /// Executed during CLIENT PAUSE too: somebody must be able to end it.
+    pub(crate) never_paused: bool,
+    /// What becomes of the connection's state and of the reply when a request of it is
+    /// refused before it runs.
+    pub(crate) on_refusal: Option<fn(&mut Context<'_>, Failure) -> Failure>,
     pub(crate) subcommands: &'static [&'static Command],
     pub(crate) run: Run,
 }
@@ -61,14 +68,23 @@ impl Command {
         keys: &[],
         differences: "",
         queued: true,
-        grouped: Grouped::No,
+        batching: Batching::No,
         secret: false,
+        writes_now: None,
+        never_paused: false,
+        on_refusal: None,
         subcommands: &[],
         run: only_subcommands,
     };
 
     pub(crate) fn has(&self, flag: Flag) -> bool {
         self.flags.contains(&flag)
+    }
+
+    /// Would others see a change if it were executed now?
+    pub(crate) fn writes(&self, context: &Context<'_>) -> bool {
+        self.writes_now
+            .map_or(self.has(Flag::Write), |writes| writes(context))
     }
 
     /// Who answers: the kernel, if the command is in its list.
@@ -78,7 +94,7 @@ impl Command {
         if OF_KERNEL.contains(self.name) {
             Path::Kernel
         } else {
-            Path::UserSpace
+            Path::Daemon
         }
     }
 
@@ -128,14 +144,14 @@ pub(crate) struct Deprecated {
 pub(crate) enum Path {
     /// The kernel, as long as the request has the plain form; user space else.
     Kernel,
-    UserSpace,
+    Daemon,
 }
 
 /// May it be executed in one transaction with its neighbours in a pipeline
-/// (`group.rs`)? What it does is done by the session, and by its reply; with a text for a
+/// (`executor/batch.rs`)? What it does is done by the session, and by its reply; with a text for a
 /// failure it has written nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Grouped {
+pub(crate) enum Batching {
     No,
     /// It reads its keys: those that it writes by `head_for_update` or `entry_for_update`.
     Reads,

@@ -41,13 +41,13 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
 
 /// A request's command, and how many of its words are the name.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Call {
-    pub(super) command: &'static Command,
-    pub(super) name_words: usize,
+pub(crate) struct Call {
+    pub(crate) command: &'static Command,
+    pub(crate) name_words: usize,
 }
 
 /// The command of a request with the right number of words.
-pub(super) fn resolve(words: &[Vec<u8>]) -> Result<Call, Failure> {
+pub(crate) fn resolve(words: &[Vec<u8>]) -> Result<Call, Failure> {
     let call = find(words)?;
     if call.command.fits(words.len()) {
         Ok(call)
@@ -57,7 +57,7 @@ pub(super) fn resolve(words: &[Vec<u8>]) -> Result<Call, Failure> {
 }
 
 /// The same, whatever the number of words.
-pub(super) fn find(words: &[Vec<u8>]) -> Result<Call, Failure> {
+pub(crate) fn find(words: &[Vec<u8>]) -> Result<Call, Failure> {
     let command = command(&words[0]).ok_or_else(|| unknown(words))?;
     let container = Call {
         command,

@@ -14,7 +14,7 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Write, Flag::Fast],
     categories: &[Category::Keyspace],
     keys: &[Keys::at(1, &["RW", "update"])],
-    grouped: Grouped::Reads,
+    batching: Batching::Reads,
     run,
     ..Command::BASE
 };

@@ -16,7 +16,7 @@ pub(crate) static COMMAND: Command = Command {
     categories: &[Category::Keyspace],
     keys: &[Keys::at(1, &["RW", "update"])],
     differences: "With options in user space.",
-    grouped: Grouped::Reads,
+    batching: Batching::Reads,
     run,
     ..Command::BASE
 };

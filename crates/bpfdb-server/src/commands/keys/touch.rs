@@ -17,7 +17,7 @@ pub(crate) static COMMAND: Command = Command {
     tips: &["request_policy:multi_shard", "response_policy:agg_sum"],
     keys: &[Keys::at(1, &["RO"]).last(-1)],
     differences: "Counts the keys; accesses are not recorded.",
-    grouped: Grouped::Reads,
+    batching: Batching::Reads,
     run: read_many::<Count>,
     ..Command::BASE
 };

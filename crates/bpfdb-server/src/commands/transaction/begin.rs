@@ -5,7 +5,7 @@ use bpfdb::Status;
 use super::super::arguments::{is, syntax_error};
 use super::super::atomic::has_failed;
 use super::super::prelude::*;
-use crate::reply;
+use crate::protocol::reply;
 
 pub(crate) static COMMAND: Command = Command {
     name: "begin",

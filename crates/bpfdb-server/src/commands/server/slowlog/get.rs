@@ -2,7 +2,7 @@
 
 use super::super::super::prelude::*;
 use super::super::super::table::wrong_subcommand_arity;
-use crate::integer;
+use crate::values::integer;
 
 pub(crate) static COMMAND: Command = Command {
     name: "slowlog|get",
