@@ -4,10 +4,11 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-# What a layer may include besides the headers of include/bpfdb.
+# What a layer may include besides the headers of include/bpfdb. Those of these that are
+# about the Redis front end (front_end) are not for the engine.
 allowed() {
 	case $1 in
-	net) echo net operators ;;
+	net) echo net operators front_end ;;
 	procedures) echo procedures operators ;;
 	driver) echo driver operators ;;
 	operators) echo operators txn storage log ;;
@@ -15,7 +16,8 @@ allowed() {
 	storage) echo storage ;;
 	log) echo log ;;
 	abi) echo ;;
-	program | tests | embedding) echo net procedures driver operators txn storage log tests embedding ;;
+	front_end) echo front_end ;;
+	program | tests | embedding) echo front_end net procedures driver operators txn storage log tests embedding ;;
 	*) return 1 ;;
 	esac
 }
@@ -24,6 +26,7 @@ allowed() {
 layer_of() {
 	case $1 in
 	include/bpfdb/bpfdb.bpf.h | include/bpfdb/continuation.bpf.h) echo embedding ;;
+	include/bpfdb/commands.h | include/bpfdb/connection.h) echo front_end ;;
 	include/bpfdb/*) echo abi ;;
 	bpf/*/*) echo "$1" | cut -d/ -f2 ;;
 	bpf/*) echo program ;;
@@ -37,6 +40,7 @@ target_of() {
 	while [ "${path#../}" != "$path" ]; do path=${path#../}; done
 	path=${path#bpf/}
 	case $path in
+	bpfdb/commands.h | bpfdb/connection.h) echo front_end ;;
 	bpfdb/bpfdb.bpf.h | bpfdb.bpf.h | bpfdb/continuation.bpf.h) echo operators ;;
 	net/* | procedures/* | driver/* | operators/* | txn/* | storage/* | log/* | tests/*) echo "${path%%/*}" ;;
 	bpfdb/* | linux/* | asm/*) ;;

@@ -1,9 +1,9 @@
 //! Turns the C side into something Rust can use:
 //!
 //! 1. compiles `bpf/*.bpf.c` (and, for tests, `bpf/tests` and `examples`) to eBPF objects;
-//! 2. generates `abi.rs` from `include/bpfdb/abi.h`;
-//! 3. generates `status.rs` from the list in `include/bpfdb/status.h`, and `commands.rs`
-//!    from the one in `include/bpfdb/commands.h`.
+//! 2. generates `abi.rs` from `include/bpfdb/abi.h` and the headers of the front end;
+//! 3. generates `status.rs`, `commands.rs` and `operators.rs` from the lists in the headers
+//!    of these names in `include/bpfdb`.
 //!
 //! Headers of libbpf and of the kernel's UAPI come from the `libbpf-sys` crate:
 //! those of a distribution may be older than the kernel that we need.
@@ -48,7 +48,8 @@ fn build() -> Result<()> {
     compile_objects(&tree, &clang)?;
     generate_abi(&tree)?;
     generate_status(&tree, &clang)?;
-    generate_commands(&tree, &clang)
+    generate_commands(&tree, &clang)?;
+    generate_operators(&tree, &clang)
 }
 
 /// Where things are.
@@ -375,21 +376,27 @@ fn embed_list(list: &str, about: &str, sources: &[Source]) -> String {
 
 // ---- abi.h -----------------------------------------------------------------
 
+/// The engine's, and those of the Redis front end.
+const ABI_HEADERS: [&str; 3] = ["abi.h", "commands.h", "connection.h"];
+
 fn generate_abi(tree: &Tree) -> Result<()> {
     let include = tree.root.join("include");
-    let wide = Wide::read(&[
-        include.join("bpfdb/limits.h"),
-        include.join("bpfdb/status.h"),
-        include.join("bpfdb/commands.h"),
-        include.join("bpfdb/connection.h"),
-        include.join("bpfdb/abi.h"),
-    ])?;
+    let path = |header: &&str| include.join("bpfdb").join(header);
+    let headers: Vec<PathBuf> = ABI_HEADERS.iter().map(path).collect();
+    // In this order: a header uses those before it.
+    let wide = Wide::read(
+        &["limits.h", "status.h"]
+            .iter()
+            .map(path)
+            .chain(headers.clone())
+            .collect::<Vec<_>>(),
+    )?;
     let flags = tree
         .include_flags()
         .into_iter()
         .filter(|flag| !flag.starts_with("-Ibpf"));
     bindgen::Builder::default()
-        .header(include.join("bpfdb/abi.h").display().to_string())
+        .headers(headers.iter().map(|header| header.display().to_string()))
         .clang_arg(format!("-I{}", include.display()))
         .clang_args(flags)
         .allowlist_file(".*/include/bpfdb/.*")
@@ -404,7 +411,7 @@ fn generate_abi(tree: &Tree) -> Result<()> {
         .use_core()
         .parse_callbacks(Box::new(wide))
         .generate()
-        .map_err(|error| format!("bindgen of include/bpfdb/abi.h: {error}"))?
+        .map_err(|error| format!("bindgen of include/bpfdb: {error}"))?
         .write_to_file(tree.out.join("abi.rs"))
         .map_err(|error| format!("abi.rs: {error}"))
 }
@@ -555,6 +562,31 @@ fn generate_commands(tree: &Tree, clang: &str) -> Result<()> {
          pub const KERNEL_COMMANDS: [KernelCommand; BPFDB_COMMAND_COUNT as usize] = [\n{rows}];\n"
     );
     write(&tree.out.join("commands.rs"), &text)
+}
+
+// ---- operators.h -----------------------------------------------------------
+
+fn generate_operators(tree: &Tree, clang: &str) -> Result<()> {
+    let list = List {
+        header: "bpfdb/operators.h",
+        name: "BPFDB_COUNTED_OPERATOR_LIST",
+        fields: &["#name"],
+        arguments: "name, call",
+    };
+    let rows: String = list
+        .rows(tree, clang)?
+        .iter()
+        .map(|fields| {
+            let name = literal(&fields[0]);
+            format!("    ({:?}, BPFDB_OP_{name}),\n", name.to_ascii_lowercase())
+        })
+        .collect();
+    let text = format!(
+        "/// The operators that sessions count.\n\
+         pub(crate) const COUNTED_OPERATORS: [(&str, u32); BPFDB_COUNTED_OPERATIONS as usize] = \
+         [\n{rows}];\n"
+    );
+    write(&tree.out.join("operators.rs"), &text)
 }
 
 // ---- Lists -----------------------------------------------------------------

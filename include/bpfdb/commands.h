@@ -12,6 +12,8 @@
 #ifndef BPFDB_COMMANDS_H
 #define BPFDB_COMMANDS_H
 
+#include <linux/types.h>
+
 /* What a command does to the data. The daemon's definition of the command says the same,
  * and a test compares the two. */
 enum bpfdb_command_flag {
@@ -70,5 +72,25 @@ enum bpfdb_command_flag {
 /* By which the kernel counts them. */
 #define BPFDB_COMMAND_NUMBER(name, flags, call) BPFDB_COMMAND_##name,
 enum bpfdb_command { BPFDB_COMMAND_LIST(BPFDB_COMMAND_NUMBER) BPFDB_COMMAND_COUNT };
+
+/* Errors that the kernel replies, by their first word. */
+enum bpfdb_error_reply {
+	BPFDB_ERROR_REPLY_ERR = 0,
+	BPFDB_ERROR_REPLY_CONFLICT = 1,
+	BPFDB_ERROR_REPLY_OOM = 2,
+	BPFDB_ERROR_REPLY_COUNT = 3,
+};
+
+/* What the front end counts, in `front_end` of struct bpfdb_counters. */
+struct bpfdb_redis_counters {
+	__u64 bytes_received; /* of requests answered in the kernel */
+	__u64 bytes_sent;     /* of its replies */
+	__u64 requests_local; /* of the commands, inside the client's own send() */
+	__u64 connections_passed; /* times that a connection was handed to the daemon */
+	__u64 bytes_passed;       /* of requests that were */
+	__u64 error_replies[BPFDB_ERROR_REPLY_COUNT];
+	__u64 commands[BPFDB_COMMAND_COUNT];        /* answered in the kernel */
+	__u64 commands_failed[BPFDB_COMMAND_COUNT]; /* of these, with an error */
+};
 
 #endif

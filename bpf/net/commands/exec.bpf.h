@@ -229,7 +229,7 @@ __noinline int command_exec(struct bpfdb_connection *c NONNULL, struct bpfdb_ses
 		if (!left)
 			break;
 		if (command < BPFDB_COMMAND_COUNT)
-			COUNT(commands[command]);
+			COUNT_REQUESTS(commands[command]);
 		c->block_done = left - 1;
 	}
 	return DONE;

@@ -200,6 +200,7 @@ fn the_kernel_meets_them() {
             .engine
             .counters()
             .expect("counters")
+            .redis()
             .requests_by_kernel()
     };
     for (command, expected) in [

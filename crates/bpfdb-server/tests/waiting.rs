@@ -24,6 +24,7 @@ fn in_kernel(server: &TestServer) -> u64 {
         .engine
         .counters()
         .expect("figures")
+        .redis()
         .requests_by_kernel()
 }
 

@@ -2,6 +2,7 @@
 //! prints and what a metrics endpoint exports.
 
 use crate::commands::{KERNEL_COMMANDS, KernelCommand};
+use crate::operators::COUNTED_OPERATORS;
 use crate::stats::Stats;
 use crate::{SEGMENT_SIZE, Status, abi};
 
@@ -25,17 +26,6 @@ pub struct Figure {
     pub help: &'static str,
     pub value: u64,
 }
-
-const OPERATIONS: [(&str, u32); abi::BPFDB_OP_COUNT as usize] = [
-    ("begin", abi::BPFDB_OP_BEGIN),
-    ("begin_read_only", abi::BPFDB_OP_BEGIN_READ_ONLY),
-    ("get", abi::BPFDB_OP_GET),
-    ("set", abi::BPFDB_OP_SET),
-    ("delete", abi::BPFDB_OP_DELETE),
-    ("commit", abi::BPFDB_OP_COMMIT),
-    ("rollback", abi::BPFDB_OP_ROLLBACK),
-    ("get_for_update", abi::BPFDB_OP_GET_FOR_UPDATE),
-];
 
 /// Errors that the kernel replies, by their first word.
 pub const ERROR_REPLIES: [(&str, u32); abi::BPFDB_ERROR_REPLY_COUNT as usize] = [
@@ -120,7 +110,7 @@ impl Stats {
     }
 
     fn operations(&self) -> impl Iterator<Item = Figure> {
-        OPERATIONS.iter().map(|&(name, number)| Figure {
+        COUNTED_OPERATORS.iter().map(|&(name, number)| Figure {
             path: format!("operations.{name}"),
             metric: "operations",
             label: Some(("operation", name.into())),
@@ -132,7 +122,7 @@ impl Stats {
 
     /// What the kernel answered, and with errors, by command.
     fn commands(&self) -> Vec<Figure> {
-        let c = &self.counters;
+        let c = self.counters.redis();
         let figures = |folder: &str, metric, help, values: &[u64]| -> Vec<Figure> {
             let figure = |command: &KernelCommand| Figure {
                 path: format!("{folder}.{}", command.name),
@@ -166,7 +156,7 @@ impl Stats {
             label: Some(("error", word.into())),
             kind: Kind::Counter,
             help: "Errors that the kernel replied, by their first word",
-            value: self.counters.error_replies[number as usize],
+            value: self.counters.redis().error_replies[number as usize],
         })
     }
 
@@ -188,6 +178,7 @@ impl Stats {
     #[rustfmt::skip]
     fn events(&self) -> Vec<Figure> {
         let c = &self.counters;
+        let redis = c.redis();
         [
             ("memory_lost", c.memory_lost, "Slots and pages that could not be given back: their list changed all the while"),
             ("latch_retries", c.latch_retries, "Tries again for a latch"),
@@ -204,12 +195,12 @@ impl Stats {
             ("sessions_reaped", c.sessions_reaped, "Idle transactions rolled back"),
             ("gets_found", self.gets_found, "GETs that found a value"),
             ("gets_missed", self.gets_missed, "GETs that found none"),
-            ("requests_by_kernel", c.requests_by_kernel(), "Requests of clients answered in the kernel"),
-            ("bytes_received", c.bytes_received, "Bytes of requests answered in the kernel"),
-            ("bytes_sent", c.bytes_sent, "Bytes of replies that the kernel gave"),
-            ("requests_local", c.requests_local, "Of these, answered inside the client's own send()"),
-            ("connections_passed", c.connections_passed, "Times that a connection was handed to user space"),
-            ("bytes_passed", c.bytes_passed, "Bytes of requests passed to user space"),
+            ("requests_by_kernel", redis.requests_by_kernel(), "Requests of clients answered in the kernel"),
+            ("bytes_received", redis.bytes_received, "Bytes of requests answered in the kernel"),
+            ("bytes_sent", redis.bytes_sent, "Bytes of replies that the kernel gave"),
+            ("requests_local", redis.requests_local, "Of these, answered inside the client's own send()"),
+            ("connections_passed", redis.connections_passed, "Times that a connection was handed to the daemon"),
+            ("bytes_passed", redis.bytes_passed, "Bytes of requests passed to the daemon"),
         ]
         .into_iter()
         .map(|(name, value, help)| Figure {

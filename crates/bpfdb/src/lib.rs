@@ -33,6 +33,7 @@ mod memory;
 mod memory_thread;
 pub mod mounts;
 pub mod objects;
+mod operators;
 mod options;
 mod program;
 mod scan;

@@ -13,11 +13,10 @@ pub fn page() -> String {
         "# Commands\n\n\
          Generated from the definitions in `crates/bpfdb-server/src/commands` by `make fmt`.\n\n\
          Commands of the kernel, from the list in `include/bpfdb/commands.h`: {}.\n\n\
-         Kernel: answered there, without waking the server's process, as long as the request\n\
-         has the plain form and size ([network.md](network.md) says what is passed on). Daemon:\n\
-         the server's process answers, and whatever the kernel passes on, on the same session.\n\
-         Since: the version of Redis that brought the\n\
-         command.\n",
+         The kernel answers these without waking the daemon, which is the server's process,\n\
+         as long as the request has the plain form and size ([network.md](network.md) says\n\
+         what is passed on). The daemon answers everything else, on the same session. Since:\n\
+         the version of Redis that brought the command.\n",
         kernel_commands(),
     );
     for &group in Group::ALL {
@@ -25,7 +24,7 @@ pub fn page() -> String {
         // Writing to a String cannot fail.
         let _ = write!(
             page,
-            "\n## {}{}\n\n| Command | Path | Since | Differences from Redis 7.0 |\n|---|---|---|---|\n",
+            "\n## {}{}\n\n| Command | Answered by | Since | Differences from Redis 7.0 |\n|---|---|---|---|\n",
             title[..1].to_ascii_uppercase(),
             &title[1..],
         );

@@ -138,6 +138,7 @@ impl Server {
                 return;
             }
         };
+        let counters = counters.redis();
         let used = self.engine.memory_used() + self.connections.memory() as u64;
         let instance = &mut self.instance;
         let daemon = &instance.statistics;

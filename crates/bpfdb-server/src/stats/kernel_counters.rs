@@ -21,15 +21,16 @@ pub(crate) struct KernelCounters {
 
 impl KernelCounters {
     pub(crate) fn of(stats: &Stats) -> Self {
+        let redis = stats.counters.redis();
         Self {
-            commands: stats.counters.commands,
-            failed: stats.counters.commands_failed,
-            error_replies: stats.counters.error_replies,
+            commands: redis.commands,
+            failed: redis.commands_failed,
+            error_replies: redis.error_replies,
             found: stats.gets_found,
             missed: stats.gets_missed,
             expired: stats.counters.records_expired,
-            received: stats.counters.bytes_received,
-            sent: stats.counters.bytes_sent,
+            received: redis.bytes_received,
+            sent: redis.bytes_sent,
         }
     }
 

@@ -64,6 +64,7 @@ fn a_stranger_can_only_say_who_it_is() {
             .engine
             .counters()
             .expect("figures")
+            .redis()
             .requests_by_kernel()
     };
     wait_until("the kernel answers", || {

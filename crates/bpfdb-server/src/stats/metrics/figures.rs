@@ -150,7 +150,7 @@ impl DaemonFigures {
             ("requests", "Requests answered, by who did", Kind::Counter),
             "path",
             [
-                ("kernel", stats.counters.requests_by_kernel()),
+                ("kernel", stats.counters.redis().requests_by_kernel()),
                 ("daemon", self.statistics.commands_executed()),
             ],
         )?;
