@@ -164,10 +164,11 @@ struct bpfdb_handover {
 };
 
 /* Error replies that are not in the list of status.h. */
-#define BPFDB_REPLY_CONFLICT                                                                       \
-	"CONFLICT another transaction holds this key; ROLLBACK and run the transaction again"
-#define BPFDB_REPLY_CONFLICT_AUTO                                                                  \
-	"CONFLICT another transaction holds this key; run the command again"
+/* CONFLICT has the text of its cause (conflict.h), then what to do: in a transaction, and
+ * without one. Then, where one client holds the key, its id as CLIENT LIST has it. */
+#define BPFDB_REPLY_CONFLICT_ACTION "; ROLLBACK and run the transaction again"
+#define BPFDB_REPLY_CONFLICT_ACTION_AUTO "; run the command again"
+#define BPFDB_REPLY_CONFLICT_HOLDER "; held by client "
 #define BPFDB_REPLY_OOM "OOM command not allowed when used memory > 'maxmemory'."
 #define BPFDB_REPLY_FAILED "ERR the transaction has failed; ROLLBACK it and run it again"
 #define BPFDB_REPLY_NESTED "ERR a transaction is open already; COMMIT or ROLLBACK it first"
