@@ -42,8 +42,8 @@ static __always_inline void count_error_reply(const struct bpfdb_connection *c, 
 		COUNT_REQUESTS(commands_failed[command]);
 }
 
-static __always_inline int reply_error_text(struct sk_msg_md *m, struct bpfdb_connection *c,
-					    const struct error_text *text)
+static __always_inline enum result reply_error_text(struct sk_msg_md *m, struct bpfdb_connection *c,
+						    const struct error_text *text)
 {
 	u32 len = text->len;
 	u8 *p;
@@ -58,22 +58,22 @@ static __always_inline int reply_error_text(struct sk_msg_md *m, struct bpfdb_co
 	return DONE;
 }
 
-/* The reply to an Error of a statement; SLOW if that is the daemon's. */
-__noinline int reply_error(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
-			   struct bpfdb_session *s NONNULL, u32 status)
+/* The reply to an Error of a statement; PASS_TO_DAEMON if that is the daemon's. */
+__noinline enum result reply_error(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+				   struct bpfdb_session *s NONNULL, u32 status)
 {
 	const struct error_text *text = &error_texts[status & 63];
 	bool failed = s->state == BPFDB_TXN_FAILED;
 
 	/* Those of MULTI … EXEC have words of their own. */
 	if (status == FOR_THE_DAEMON || c->block)
-		return SLOW;
+		return PASS_TO_DAEMON;
 	/* Unless it failed a transaction, the daemon tries again: it can wait for
 	 * memory, for another processor that was interrupted in an operator, or for
 	 * the end of snapshots. */
 	if (!failed && (status == BPFDB_MEMORY_PENDING || status == BPFDB_CONFLICT ||
 			status == BPFDB_VERSIONS_FULL))
-		return SLOW;
+		return PASS_TO_DAEMON;
 	if (status == BPFDB_CONFLICT)
 		text = &error_conflict;
 	else if (status == BPFDB_OUT_OF_MEMORY)

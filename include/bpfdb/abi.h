@@ -489,7 +489,8 @@ _Static_assert(__builtin_offsetof(struct bpfdb_engine, hash) % 512 == 5 * BPFDB_
 
 /* Per-processor counters; `bpfdb stats` sums them. */
 struct bpfdb_counters {
-	__u64 operations[BPFDB_COUNTED_OPERATIONS]; /* of closed and open sessions: summed by user space */
+	__u64 operations
+		[BPFDB_COUNTED_OPERATIONS]; /* of closed and open sessions: summed by user space */
 	__u64 statuses[BPFDB_STATUS_COUNT]; /* Errors by cause, and outcomes */
 	__u64 memory_lost;
 	__u64 latch_retries;
