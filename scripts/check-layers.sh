@@ -73,18 +73,23 @@ done
 # none after it. The library's root may use all.
 rust_layers() {
 	case $1 in
+	bpfdb) echo abi status commands operators error architecture mounts objects grace chore options \
+		mapped program maps claim usage clock memory time holders shrink idle memory_thread \
+		stats figures engine session scan ;;
 	bpfdb-server) echo values settings error io protocol kernel stats connection instance commands executor server ;;
 	esac
 }
 
-# The modules of its own crate that a file uses, one a line: by crate::NAME, and by as many
-# super:: as lead to the root.
+# The modules of its own crate that a file uses, one a line: by crate::NAME, by
+# crate::{…}, and by as many super:: as lead to the root. Comments do not count.
 rust_uses() {
-	depth=$2
-	grep -oE 'crate::[a-z_]+' "$1" | sed 's/crate:://'
-	[ "$depth" -gt 0 ] || return 0
-	up=$(printf 'super::%.0s' $(seq "$depth"))
-	grep -oE "(^|[^:a-z])$up[a-z_]+" "$1" | grep -oE '[a-z_]+$' | grep -v '^super$' || true
+	code=$(sed 's,//.*,,' "$1")
+	printf '%s\n' "$code" | grep -oE 'crate::[a-z_]+' | sed 's/crate:://'
+	printf '%s\n' "$code" | tr '\n' ' ' | grep -oE 'crate::\{[^}]*\}' | tr '{},: ' '\n' |
+		grep -E '^[a-z_]+$' | grep -vE '^(crate|self)$' || true
+	up=$(printf 'super::%.0s' $(seq "$2"))
+	printf '%s\n' "$code" | grep -oE "(^|[^:a-z])$up[a-z_]+" | grep -oE '[a-z_]+$' |
+		grep -v '^super$' || true
 }
 
 # How many modules lie between a file and the root of its crate.
@@ -119,5 +124,6 @@ check_rust() {
 	done
 }
 
+check_rust bpfdb
 check_rust bpfdb-server
 exit $bad

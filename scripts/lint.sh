@@ -59,4 +59,6 @@ generated | while read -r part file; do
 done
 step "tables and plots"
 figures --check
+step "links of the documents"
+scripts/check-links.sh
 step "clean"

@@ -201,7 +201,7 @@ fn the_kernel_meets_them() {
             .counters()
             .expect("counters")
             .redis()
-            .requests_fast()
+            .requests_by_kernel()
     };
     for (command, expected) in [
         ("SET k 1", "+OK\r\n"),

@@ -25,7 +25,7 @@ fn in_kernel(server: &TestServer) -> u64 {
         .counters()
         .expect("figures")
         .redis()
-        .requests_fast()
+        .requests_by_kernel()
 }
 
 // ---- CLIENT PAUSE ------------------------------------------------------------------

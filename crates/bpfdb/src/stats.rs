@@ -182,7 +182,7 @@ impl abi::bpfdb_counters {
 
 impl abi::bpfdb_redis_counters {
     /// Redis commands that the kernel answered.
-    pub fn requests_fast(&self) -> u64 {
+    pub fn requests_by_kernel(&self) -> u64 {
         self.commands.iter().sum()
     }
 }

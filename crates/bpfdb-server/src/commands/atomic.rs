@@ -59,8 +59,8 @@ pub(super) fn once<T>(
     work: impl FnOnce(&mut Session) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
     match kind {
-        Kind::Read => session.begin_read_only_later()?,
-        Kind::Write => session.begin_later()?,
+        Kind::Read => session.begin_read_only_deferred()?,
+        Kind::Write => session.begin_deferred()?,
     }
     match work(session) {
         Ok(result) => {

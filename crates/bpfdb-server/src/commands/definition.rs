@@ -142,7 +142,7 @@ pub(crate) struct Deprecated {
 /// Who answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Path {
-    /// The kernel, as long as the request has the plain form; user space else.
+    /// The kernel, as long as the request has the plain form; the daemon otherwise.
     Kernel,
     Daemon,
 }

@@ -49,7 +49,7 @@ pub(crate) struct ConnectionInfo {
     pub(crate) name: Vec<u8>,
     pub(crate) library_name: Vec<u8>,
     pub(crate) library_version: Vec<u8>,
-    /// Name of the command that was executed last in user space.
+    /// Name of the command that the daemon executed last.
     pub(crate) command: &'static str,
     /// May it do more than authenticate?
     pub(crate) authenticated: bool,

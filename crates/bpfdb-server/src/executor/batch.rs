@@ -3,7 +3,7 @@
 //! goes in another (docs/decisions/0010-groups.md).
 //!
 //! ```text
-//!  requests ──► Batch ──► fetch ──► run, run, run, … ──► commit ──► replies
+//!  requests ──► Batch ──► prefetch ──► run, run, run, … ──► commit ──► replies
 //!                 │          │           │                  │
 //!                 │          └───────────┴──── Error ───────┘
 //!                 ▼                             ▼
@@ -16,8 +16,8 @@
 //!  2. If anything ends in an Error of the engine, nothing has been done, replied or
 //!     counted, and every entry is executed alone: clients see the Errors that they
 //!     would see without batches.
-//!  3. A entry that fails with a text has changed nothing; the others stay.
-//!  4. A entry whose values were not fetched, because they are long, ends the batch: it
+//!  3. An entry that fails with a text has changed nothing; the others stay.
+//!  4. An entry whose values were not fetched, because they are long, ends the batch: it
 //!     would read at a later moment than those behind it, or hold the locks of those
 //!     before it while it works. It is executed alone, and so are the rest.
 
@@ -205,10 +205,10 @@ impl Batch {
         let begun = Instant::now();
         let read = self.read_ahead(context.session).map_err(Failure::from);
         let outcome = read.and_then(|()| self.run(context, slice));
-        let (unused, all) = context.session.fetched_reads();
+        let (unused, all) = context.session.prefetched_reads();
         let outcome = self.end(context.session, outcome);
         let statistics = &context.instance.statistics;
-        statistics.take_back(if outcome.is_ok() { unused } else { all });
+        statistics.subtract(if outcome.is_ok() { unused } else { all });
         let mut executed = outcome?;
         executed.share(begun.elapsed());
         Ok(executed)
@@ -221,7 +221,7 @@ impl Batch {
     ) -> Result<Executed, Failure> {
         match outcome {
             outcome if !self.writes() => {
-                session.forget_fetched();
+                session.clear_read_cache();
                 outcome
             }
             Ok(executed) => {
@@ -248,9 +248,9 @@ impl Batch {
             });
         }
         if self.writes() {
-            session.begin_fetching(&reads)
+            session.begin_prefetching(&reads)
         } else {
-            session.fetch(&reads)
+            session.prefetch(&reads)
         }
     }
 
@@ -258,7 +258,7 @@ impl Batch {
         let mut executed = Executed::default();
         let mut begun = Instant::now();
         for (number, entry) in self.entries.iter().enumerate() {
-            if !context.session.offer(entry.reads.clone()) {
+            if !context.session.expose(entry.reads.clone()) {
                 executed.stopped = true;
                 break;
             }

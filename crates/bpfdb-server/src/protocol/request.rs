@@ -149,7 +149,7 @@ struct Bulk {
     trailer: usize,
 }
 
-type Outcome<T> = Result<T, Step>;
+type ParseResult<T> = Result<T, Step>;
 
 impl Parser {
     pub fn feed(&mut self, bytes: &[u8]) {
@@ -202,7 +202,7 @@ impl Parser {
         }
     }
 
-    fn advance(&mut self, limits: Limits) -> Outcome<Request> {
+    fn advance(&mut self, limits: Limits) -> ParseResult<Request> {
         loop {
             if self.array.is_some() {
                 return self.elements(limits);
@@ -226,7 +226,7 @@ impl Parser {
 
     /// Takes a line that ends with CR and one more byte: where it is, without
     /// them.
-    fn line(&mut self, too_big: &str) -> Outcome<Range<usize>> {
+    fn line(&mut self, too_big: &str) -> ParseResult<Range<usize>> {
         let rest = self.rest();
         let Some(end) = end_of_line(rest, b'\r') else {
             return Err(self.more_or_too_big(too_big));
@@ -247,7 +247,7 @@ impl Parser {
         }
     }
 
-    fn array_begin(&mut self, limits: Limits) -> Outcome<()> {
+    fn array_begin(&mut self, limits: Limits) -> ParseResult<()> {
         let line = self.line("mbulk count string")?;
         let count = integer::parse(&self.bytes[line][1..])
             .filter(|&count| count <= i64::from(i32::MAX))
@@ -270,7 +270,7 @@ impl Parser {
         Ok(())
     }
 
-    fn elements(&mut self, limits: Limits) -> Outcome<Request> {
+    fn elements(&mut self, limits: Limits) -> ParseResult<Request> {
         loop {
             let array = self.array.as_mut().expect("in an array");
             if let Some(bulk) = &mut array.bulk {
@@ -292,7 +292,7 @@ impl Parser {
         }
     }
 
-    fn bulk_begin(&mut self, limits: Limits) -> Outcome<()> {
+    fn bulk_begin(&mut self, limits: Limits) -> ParseResult<()> {
         // Redis looks at the marker when the line is complete.
         let line = self.line("bulk count string")?;
         let len = match self.bytes[line].split_first() {
@@ -338,7 +338,7 @@ impl Parser {
         Ok(())
     }
 
-    fn inline(&mut self) -> Outcome<Vec<Vec<u8>>> {
+    fn inline(&mut self) -> ParseResult<Vec<Vec<u8>>> {
         let rest = self.rest();
         let Some(end) = end_of_line(rest, b'\n') else {
             return Err(self.more_or_too_big("inline request"));

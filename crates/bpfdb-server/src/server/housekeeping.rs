@@ -144,7 +144,7 @@ impl Server {
         let daemon = &instance.statistics;
         instance
             .rate
-            .look(counters.requests_fast() + daemon.commands_executed());
+            .look(counters.requests_by_kernel() + daemon.commands_executed());
         instance
             .input_rate
             .look(counters.bytes_received + daemon.input_bytes.get());

@@ -200,7 +200,7 @@ settings! {
     /// space; beyond it the connection that uses most is closed. 0: no limit
     max_client_memory "maxmemory-clients": Size => Size::mib(1024), Now;
 
-    /// Microseconds from which on a command of user space is kept for SLOWLOG;
+    /// Microseconds from which on a command that the daemon executes is kept for SLOWLOG;
     /// negative: none, 0: all
     slowlog_threshold "slowlog-log-slower-than": i64, -1..=i64::MAX => 10_000, Now;
     /// Commands that SLOWLOG keeps

@@ -1,4 +1,4 @@
-//! The commands of user space that took longest: SLOWLOG. What the kernel
+//! The commands that the daemon executed and that took longest: SLOWLOG. What the kernel
 //! answers does not appear: it takes microseconds.
 
 use std::collections::VecDeque;

@@ -122,7 +122,7 @@ impl Histogram {
     }
 }
 
-/// Of one command, as user space executes it.
+/// Of one command, as the daemon executes it.
 #[derive(Debug, Default)]
 pub(crate) struct CommandStatistics {
     pub(crate) calls: Number,
@@ -243,9 +243,11 @@ impl Statistics {
         number.set(number.get().wrapping_add(1));
     }
 
-    /// What the engine has counted so often will be counted again, or is none. These two
-    /// numbers wrap: they count only as the sum with the engine's.
-    pub(crate) fn take_back(&self, reads: bpfdb::Reads) {
+    /// Subtracts GETs that the engine counted and that no client made: a batch read keys
+    /// ahead and did not need them, or reads them again when its requests are executed one
+    /// by one. These two numbers may wrap below zero: only their sum with the engine's
+    /// counters has a meaning.
+    pub(crate) fn subtract(&self, reads: bpfdb::Reads) {
         for (number, less) in [
             (&self.gets_found, reads.found),
             (&self.gets_missed, reads.missed),
@@ -264,7 +266,7 @@ impl Statistics {
         self.commands().filter(|(_, of)| of.is_used())
     }
 
-    /// Requests that user space executed.
+    /// Requests that the daemon executed.
     pub(crate) fn commands_executed(&self) -> u64 {
         self.commands().map(|(_, of)| of.calls.get()).sum()
     }

@@ -65,7 +65,7 @@ fn a_stranger_can_only_say_who_it_is() {
             .counters()
             .expect("figures")
             .redis()
-            .requests_fast()
+            .requests_by_kernel()
     };
     wait_until("the kernel answers", || {
         let before = fast();

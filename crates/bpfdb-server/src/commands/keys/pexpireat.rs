@@ -15,7 +15,7 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Write, Flag::Fast],
     categories: &[Category::Keyspace],
     keys: &[Keys::at(1, &["RW", "update"])],
-    differences: "With options in user space.",
+    differences: "With options the daemon answers it.",
     batching: Batching::Reads,
     run,
     ..Command::BASE

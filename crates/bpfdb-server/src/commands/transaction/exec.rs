@@ -29,7 +29,7 @@ pub(crate) static COMMAND: Command = Command {
         Flag::SkipSlowlog,
     ],
     categories: &[Category::Transaction],
-    differences: "All commands are one serializable transaction. A command that fails for a reason of Redis (a wrong type, not an integer) leaves the others alone, as in Redis; if one fails for a reason of the engine (a conflict that persists, no memory, too many locks, a key or value beyond the limits), everything is rolled back and EXEC replies with an error. KEYS, SCAN, RANDOMKEY and FLUSHALL are such a reason if one of the commands writes; a transaction that only reads sees one snapshot. While a long one is executed others are served: what they do in user space waits for its keys, what they do in the kernel meets a conflict.",
+    differences: "All commands are one serializable transaction. A command that fails for a reason of Redis (a wrong type, not an integer) leaves the others alone, as in Redis; if one fails for a reason of the engine (a conflict that persists, no memory, too many locks, a key or value beyond the limits), everything is rolled back and EXEC replies with an error. KEYS, SCAN, RANDOMKEY and FLUSHALL are such a reason if one of the commands writes; a transaction that only reads sees one snapshot. While a long one is executed others are served: what they do in the daemon waits for its keys, what they do in the kernel meets a conflict.",
     queued: false,
     writes_now: Some(|context| {
         let queue = context.multi.queue.as_ref();
@@ -160,9 +160,9 @@ impl Block {
 
     fn begin(&mut self, context: &mut Context<'_>) -> Outcome {
         if self.only_reads() {
-            context.session.begin_read_only_later()?;
+            context.session.begin_read_only_deferred()?;
         } else {
-            context.session.begin_later()?;
+            context.session.begin_deferred()?;
         }
         Ok(())
     }

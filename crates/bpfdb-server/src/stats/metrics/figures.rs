@@ -128,10 +128,10 @@ impl DaemonFigures {
             ("connections_timed_out", Kind::Counter, "Connections closed because they were idle", s.connections_timed_out.get()),
             ("connections_over_output_limit", Kind::Counter, "Connections closed because they did not read", s.connections_over_output_limit.get()),
             ("connections_evicted", Kind::Counter, "Connections closed because all together used too much memory", s.connections_evicted.get()),
-            ("client_memory_bytes", Kind::Gauge, "Memory of requests and replies in user space", s.client_memory.get()),
-            ("input_bytes", Kind::Counter, "Bytes received in user space", s.input_bytes.get()),
-            ("output_bytes", Kind::Counter, "Bytes sent from user space", s.output_bytes.get()),
-            ("error_replies", Kind::Counter, "Errors that user space replied", s.error_replies.get()),
+            ("client_memory_bytes", Kind::Gauge, "Memory that the daemon takes for requests and replies", s.client_memory.get()),
+            ("input_bytes", Kind::Counter, "Bytes that the daemon received", s.input_bytes.get()),
+            ("output_bytes", Kind::Counter, "Bytes that the daemon sent", s.output_bytes.get()),
+            ("error_replies", Kind::Counter, "Errors that the daemon replied", s.error_replies.get()),
             ("authentications_failed", Kind::Counter, "Wrong passwords", s.authentications_failed.get()),
         ] {
             let metric = encoder.encode_descriptor(name, help, None, metric_type(kind))?;
@@ -150,8 +150,8 @@ impl DaemonFigures {
             ("requests", "Requests answered, by who did", Kind::Counter),
             "path",
             [
-                ("kernel", stats.counters.redis().requests_fast()),
-                ("user_space", self.statistics.commands_executed()),
+                ("kernel", stats.counters.redis().requests_by_kernel()),
+                ("daemon", self.statistics.commands_executed()),
             ],
         )?;
         let used = || self.statistics.used_commands();
@@ -159,7 +159,7 @@ impl DaemonFigures {
             encoder,
             (
                 "commands_rejected",
-                "Requests that user space did not execute",
+                "Requests that the daemon refused to execute",
                 Kind::Counter,
             ),
             "command",
@@ -169,7 +169,7 @@ impl DaemonFigures {
             encoder,
             (
                 "commands_failed",
-                "Commands executed in user space that failed",
+                "Commands that the daemon executed and that failed",
                 Kind::Counter,
             ),
             "command",
@@ -180,7 +180,7 @@ impl DaemonFigures {
     fn durations(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let mut metric = encoder.encode_descriptor(
             "command_duration_seconds",
-            "Commands executed in user space, and how long they took",
+            "Commands that the daemon executed, and how long they took",
             None,
             MetricType::Histogram,
         )?;

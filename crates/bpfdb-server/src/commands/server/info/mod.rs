@@ -31,7 +31,7 @@ pub(crate) static COMMAND: Command = Command {
         "request_policy:all_shards",
         "response_policy:special",
     ],
-    differences: "What the kernel answers has no times: usec and latencystats are of what user space executed. The section kernelstats has how many of the calls the kernel answered, the section bpfdb what else is our own.",
+    differences: "What the kernel answers has no times: usec and latencystats are of what the daemon executed. The section kernelstats has how many of the calls the kernel answered, the section bpfdb what else is our own.",
     run,
     ..Command::BASE
 };
@@ -106,7 +106,7 @@ static SECTIONS: &[Section] = &[
 
 /// What is expired counts when its record is removed, each once. The engine does that in
 /// the course of seconds. A few data are looked through at once, many not: all clients
-/// of user space wait meanwhile.
+/// of the daemon wait meanwhile.
 ///
 /// Redis counts a key when somebody finds it expired, and shows that at once.
 fn clear_away(context: &Context<'_>) -> Result<Stats, Failure> {
@@ -401,7 +401,7 @@ fn cpu(page: &mut Page, _: &Source<'_>) {
     }
 }
 
-/// Time is known of what user space executed: all calls but those of `kernelstats`.
+/// Time is known of what the daemon executed: all calls but those of `kernelstats`.
 fn commandstats(page: &mut Page, source: &Source<'_>) {
     for (name, of) in source.instance.statistics.commands() {
         let (kernel_calls, kernel_failed) = source.counted.command(name);

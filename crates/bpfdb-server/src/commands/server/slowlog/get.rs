@@ -14,7 +14,7 @@ pub(crate) static COMMAND: Command = Command {
     arguments: "[count:integer]",
     flags: &[Flag::Admin, Flag::Loading, Flag::Stale],
     tips: &["request_policy:all_nodes", "nondeterministic_output"],
-    differences: "Commands that user space executed.",
+    differences: "Commands that the daemon executed.",
     run,
     ..Command::BASE
 };

@@ -2,7 +2,7 @@
 //! session's buffer and are sent with the next one that has a result.
 //!
 //! ```text
-//!  begin_later   set_later   set_later   get          set_later   commit
+//!  begin_deferred   set_deferred   set_deferred   get          set_deferred   commit
 //!      └────────────┴───────────┴────────►│ one call      └─────────►│ one call
 //! ```
 //!
@@ -19,7 +19,7 @@ use crate::Status;
 
 /// What waits in the buffer of a session.
 #[derive(Debug, Default)]
-pub(super) struct Waiting {
+pub(super) struct Deferred {
     places: Vec<Place>,
     /// The state that the session will have when a waiting BEGIN is executed.
     begins: Option<u32>,
@@ -30,7 +30,7 @@ pub(super) struct Waiting {
     refused: Option<Status>,
 }
 
-impl Waiting {
+impl Deferred {
     pub(super) fn is_open(&self) -> bool {
         self.open
     }

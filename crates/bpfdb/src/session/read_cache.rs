@@ -1,18 +1,18 @@
 //! What several commands read, in one call.
 //!
 //! ```text
-//!  fetch            BEGIN read-only, GET, GET, …, COMMIT      one call
-//!  begin_fetching   BEGIN, GET for update, GET, …             one call
+//!  prefetch           BEGIN read-only, GET, GET, …, COMMIT      one call
+//!  begin_prefetching  BEGIN, GET for update, GET, …             one call
 //!                     commands: reads are answered from here,
 //!                     SETs wait                               no call
 //!                   SET, SET, …, COMMIT                       one call
 //! ```
 //!
 //! Invariants
-//!  1. What is kept of a key was read at one moment with the others (`fetch`), or
+//!  1. What is kept of a key was read at one moment with the others (`prefetch`), or
 //!     under a lock that the open transaction holds, and is what it wrote last
-//!     (`begin_fetching`). What is not known is read as if there were nothing here.
-//!  2. A read finds only what was [offered](Session::offer) last: keys that were
+//!     (`begin_prefetching`). What is not known is read as if there were nothing here.
+//!  2. A read finds only what was [exposed](Session::expose) last: keys that were
 //!     fetched for the command that is executed now.
 //!  3. Nothing outlives the transaction, or the session's next one.
 
@@ -39,11 +39,11 @@ pub struct Reads {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Fetched {
+pub(super) struct ReadCache {
     /// Keys and values.
     bytes: Vec<u8>,
     entries: Vec<Found>,
-    offered: Range<usize>,
+    exposed: Range<usize>,
     /// Bytes of the longest value that fetches bring.
     room: usize,
     places: Vec<Place>,
@@ -68,7 +68,7 @@ enum What {
     Value(Range<usize>, Option<u64>),
 }
 
-impl Fetched {
+impl ReadCache {
     fn keep(&mut self, bytes: &[u8]) -> Range<usize> {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(bytes);
@@ -78,7 +78,7 @@ impl Fetched {
     pub(super) fn clear(&mut self) {
         self.bytes.clear();
         self.entries.clear();
-        self.offered = 0..0;
+        self.exposed = 0..0;
     }
 
     /// What `operation`, a GET, would find; `None` if that is not known.
@@ -100,7 +100,7 @@ impl Fetched {
             self.bytes[found.key.clone()] == *operation.key() && (found.for_update || !locks)
         };
         // A key that a command names twice was read twice.
-        let mut named = self.entries[self.offered.clone()].iter().filter(is_it);
+        let mut named = self.entries[self.exposed.clone()].iter().filter(is_it);
         let first = named.next()?;
         let found = [first]
             .into_iter()
@@ -118,7 +118,7 @@ impl Fetched {
     /// Is there a value? Known only under an exclusive lock.
     pub(super) fn presence(&self, key: &[u8]) -> Option<bool> {
         let is_it = |found: &&Found| found.for_update && self.bytes[found.key.clone()] == *key;
-        let found = self.entries[self.offered.clone()].iter().find(is_it)?;
+        let found = self.entries[self.exposed.clone()].iter().find(is_it)?;
         match found.what {
             What::Unknown => None,
             What::Absent => Some(false),
@@ -141,7 +141,7 @@ impl Fetched {
     }
 
     fn is_wanted_later(&self, key: &[u8]) -> bool {
-        let behind = &self.entries[self.offered.end..];
+        let behind = &self.entries[self.exposed.end..];
         (behind.iter()).any(|found| self.bytes[found.key.clone()] == *key)
     }
 
@@ -153,7 +153,7 @@ impl Fetched {
     /// For this command and those behind it.
     fn replace(&mut self, key: &[u8], what: &What) {
         let Self { bytes, entries, .. } = self;
-        for found in &mut entries[self.offered.start..] {
+        for found in &mut entries[self.exposed.start..] {
             if bytes[found.key.clone()] == *key {
                 found.what = what.clone();
             }
@@ -234,56 +234,56 @@ impl Fetched {
 
 impl Session {
     /// Reads the keys of `reads`, each of them [`Operation::Get`], at one moment and in
-    /// one call. Until [`Session::forget_fetched`] or the next transaction, reads of
-    /// these keys are answered from it as soon as they are [offered](Session::offer).
+    /// one call. Until [`Session::clear_read_cache`] or the next transaction, reads of
+    /// these keys are answered from it as soon as they are [exposed](Session::expose).
     /// Not in a transaction. Values that are too long to be read with others are left
     /// to be read by whoever wants them.
-    pub fn fetch(&mut self, reads: &[Operation<'_>]) -> Result<(), Status> {
-        debug_assert!(!self.waiting.is_open() && !self.in_transaction());
+    pub fn prefetch(&mut self, reads: &[Operation<'_>]) -> Result<(), Status> {
+        debug_assert!(!self.deferred.is_open() && !self.in_transaction());
         self.read_ahead(reads, true)
     }
 
-    /// Begins a transaction as [`Session::begin_later`] does, and reads keys by
-    /// [`Operation::Get`] or [`Operation::GetForUpdate`], as [`Session::fetch`]. An
+    /// Begins a transaction as [`Session::begin_deferred`] does, and reads keys by
+    /// [`Operation::Get`] or [`Operation::GetForUpdate`], as [`Session::prefetch`]. An
     /// Error is that of the first of them; the transaction must be ended then too.
-    pub fn begin_fetching(&mut self, reads: &[Operation<'_>]) -> Result<(), Status> {
-        self.begin_later()?;
+    pub fn begin_prefetching(&mut self, reads: &[Operation<'_>]) -> Result<(), Status> {
+        self.begin_deferred()?;
         self.read_ahead(reads, false)
     }
 
     /// From now on, reads may be answered from what those of `reads` brought that have
     /// these numbers. False if it is not known of all of them what they would find.
-    pub fn offer(&mut self, numbers: Range<usize>) -> bool {
-        let fetched = &mut self.fetched;
-        let Some(entries) = fetched.entries.get(numbers.clone()) else {
+    pub fn expose(&mut self, numbers: Range<usize>) -> bool {
+        let cache = &mut self.read_cache;
+        let Some(entries) = cache.entries.get(numbers.clone()) else {
             return false;
         };
         let mut unknown = entries
             .iter()
             .map(|found| matches!(found.what, What::Unknown));
-        fetched.offered = numbers;
+        cache.exposed = numbers;
         !unknown.any(|is| is)
     }
 
     /// Reads go to the engine again.
-    pub fn forget_fetched(&mut self) {
-        self.fetched.clear();
+    pub fn clear_read_cache(&mut self) {
+        self.read_cache.clear();
     }
 
     /// GETs of the last fetch that the engine has counted, as long as it is not
     /// forgotten: those that answered no read, and all of them.
-    pub fn fetched_reads(&self) -> (Reads, Reads) {
-        let unused = self.fetched.counted(|found| !found.used.get());
-        (unused, self.fetched.counted(|_| true))
+    pub fn prefetched_reads(&self) -> (Reads, Reads) {
+        let unused = self.read_cache.counted(|found| !found.used.get());
+        (unused, self.read_cache.counted(|_| true))
     }
 
     /// What was counted is known after an Error too.
     fn read_ahead(&mut self, reads: &[Operation<'_>], read_only: bool) -> Result<(), Status> {
-        self.fetched.clear();
+        self.read_cache.clear();
         if reads.is_empty() {
             return Ok(());
         }
-        let mut places = std::mem::take(&mut self.fetched.places);
+        let mut places = std::mem::take(&mut self.read_cache.places);
         places.clear();
         let written = self.put_reads(reads, read_only, &mut places);
         let outcome = written.and_then(|ends| {
@@ -295,7 +295,7 @@ impl Session {
                 .map_or(Ok(()), Err);
             self.take_in(reads, &places).and(ended)
         });
-        self.fetched.places = places;
+        self.read_cache.places = places;
         outcome
     }
 
@@ -307,9 +307,9 @@ impl Session {
         read_only: bool,
         places: &mut Vec<Place>,
     ) -> Result<Option<[Place; 2]>, Status> {
-        self.waiting.refused()?;
-        let room = self.fetched.room.max(ROOM_LEAST);
-        let mut last = self.waiting.last();
+        self.deferred.refused()?;
+        let room = self.read_cache.room.max(ROOM_LEAST);
+        let mut last = self.deferred.last();
         let begin = read_only
             .then(|| self.put_behind(&mut last, &Operation::BeginReadOnly, 0))
             .transpose()?;
@@ -350,9 +350,9 @@ impl Session {
     }
 
     fn take_in(&mut self, reads: &[Operation<'_>], places: &[Place]) -> Result<(), Status> {
-        let mut fetched = std::mem::take(&mut self.fetched);
-        let outcome = fetched.take_in(self, reads, places);
-        self.fetched = fetched;
+        let mut cache = std::mem::take(&mut self.read_cache);
+        let outcome = cache.take_in(self, reads, places);
+        self.read_cache = cache;
         outcome
     }
 }

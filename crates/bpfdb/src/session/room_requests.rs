@@ -11,7 +11,7 @@ const REMEMBERED: Duration = Duration::from_secs(5);
 
 /// Requests for room that the memory thread was asked for, by session.
 #[derive(Debug, Default)]
-pub(super) struct Haste {
+pub(super) struct RoomRequests {
     asked: HashMap<u32, Asked>,
 }
 
@@ -21,7 +21,7 @@ struct Asked {
     at: Instant,
 }
 
-impl Haste {
+impl RoomRequests {
     /// Are there free pages for so many bytes, or has the memory thread found no more when
     /// it was asked? Else asks it: `MEMORY_PENDING`.
     pub(super) fn make_room_for(

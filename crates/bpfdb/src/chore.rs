@@ -7,13 +7,13 @@ use crate::error::Result;
 
 /// One kind of work. All who ask before it begins are served by doing it once.
 #[derive(Debug, Default)]
-pub(crate) struct Errand {
+pub(crate) struct Chore {
     asked: AtomicU64,
     done: AtomicU64,
 }
 
-impl Errand {
-    /// Asks for it; the number to ask [`Errand::is_done`] with.
+impl Chore {
+    /// Asks for it; the number to ask [`Chore::is_done`] with.
     pub(crate) fn ask(&self) -> u64 {
         self.asked.fetch_add(1, Ordering::AcqRel) + 1
     }
@@ -43,7 +43,7 @@ mod tests {
 
     #[test]
     fn who_asks_while_it_is_done_has_it_done_again() {
-        let errand = Errand::default();
+        let errand = Chore::default();
         errand.run(|| panic!("nobody has asked")).expect("nothing");
         let first = errand.ask();
         assert!(!errand.is_done(first));
