@@ -46,8 +46,8 @@ static __always_inline void count_error_reply(const struct bpfdb_connection *c, 
 		COUNT_REQUESTS(commands_failed[command]);
 }
 
-static __always_inline int reply_error_text(struct sk_msg_md *m, struct bpfdb_connection *c,
-					    const struct error_text *text)
+static __always_inline enum result reply_error_text(struct sk_msg_md *m, struct bpfdb_connection *c,
+						    const struct error_text *text)
 {
 	u32 len = text->len;
 	u8 *p;
@@ -98,55 +98,53 @@ _Static_assert(HOLDER_TEXT_LEN + BPFDB_INTEGER_MAX + 2 <=
 		       sizeof(((struct bpfdb_connection *)0)->text),
 	       "the text of a holder fits the connection's");
 
-/* Replaces the end of the line that was replied last by who holds the key. */
-static __always_inline int reply_holder(struct sk_msg_md *m, struct bpfdb_connection *c,
+/* Replaces the end of the line that was replied last by who holds the key. The line stays as
+ * it is if there is no room for that. */
+static __always_inline void reply_holder(struct sk_msg_md *m, struct bpfdb_connection *c,
 					u64 client)
 {
 	u64 start = holder_format(c, client);
 	u32 len;
-	u8 *p;
 
 	OPAQUE(start);
 	start &= sizeof(c->text) - 1;
 	len = sizeof(c->text) - start;
 	c->out -= 2;
-	if (!room_make(m, c, len)) {
+	if (!room_make(m, c, len) ||
+	    !packet_copy(m->data, m->data_end, c->text + start, len, sizeof(c->text)))
 		c->out += 2;
-		return NO_ROOM;
-	}
-	p = (u8 *)m->data;
-	if (!packet_copy(p, m->data_end, c->text + start, len, sizeof(c->text)))
-		return NO_ROOM;
-	c->out += len;
-	return DONE;
+	else
+		c->out += len;
 }
 
 /* CONFLICT in a transaction, which has failed: why, and who. */
-static __always_inline int reply_conflict(struct sk_msg_md *m, struct bpfdb_connection *c,
-					  struct bpfdb_session *s)
+static __always_inline enum result reply_conflict(struct sk_msg_md *m, struct bpfdb_connection *c,
+						  struct bpfdb_session *s)
 {
-	int result = reply_error_text(m, c, &conflict_texts[s->conflict & 7]);
+	enum result result = reply_error_text(m, c, &conflict_texts[s->conflict & 7]);
 	u64 client = s->conflict_with ? client_of(s->conflict_with - 1) : 0;
 
-	return result == DONE && client ? reply_holder(m, c, client) : result;
+	if (result == DONE && client)
+		reply_holder(m, c, client);
+	return result;
 }
 
-/* The reply to an Error of a statement; SLOW if that is the daemon's. */
-__noinline int reply_error(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
-			   struct bpfdb_session *s NONNULL, u32 status)
+/* The reply to an Error of a statement; PASS_TO_DAEMON if that is the daemon's. */
+__noinline enum result reply_error(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+				   struct bpfdb_session *s NONNULL, u32 status)
 {
 	const struct error_text *text = &error_texts[status & 63];
 	bool failed = s->state == BPFDB_TXN_FAILED;
 
 	/* Those of MULTI … EXEC have words of their own. */
 	if (status == FOR_THE_DAEMON || c->block)
-		return SLOW;
+		return PASS_TO_DAEMON;
 	/* Unless it failed a transaction, the daemon tries again: it can wait for
 	 * memory, for another processor that was interrupted in an operator, or for
 	 * the end of snapshots. */
 	if (!failed && (status == BPFDB_MEMORY_PENDING || status == BPFDB_CONFLICT ||
 			status == BPFDB_VERSIONS_FULL))
-		return SLOW;
+		return PASS_TO_DAEMON;
 	if (status == BPFDB_CONFLICT)
 		return reply_conflict(m, c, s);
 	if (status == BPFDB_OUT_OF_MEMORY)

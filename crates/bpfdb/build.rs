@@ -270,6 +270,7 @@ fn compile_objects(tree: &Tree, clang: &str) -> Result<()> {
         text += &format!("pub static {}: &[u8] = {bytes};\n", name.to_uppercase());
     }
     if with_tests {
+        text += &compiler_command(tree, clang, &Machine::of_build(tree)?);
         text += &embed_list("TESTS", "Programs that test the engine.", &tests);
         text += &embed_list(
             "MUST_FAIL",
@@ -335,6 +336,24 @@ fn compile_in_parallel(
             .into_iter()
             .try_for_each(|handle| handle.join().expect("a compile thread panicked"))
     })
+}
+
+/// For a test that compiles a changed copy of the sources.
+fn compiler_command(tree: &Tree, clang: &str, machine: &Machine) -> String {
+    let words: Vec<String> = [clang.to_owned()]
+        .into_iter()
+        .chain(
+            BPF_FLAGS
+                .split_whitespace()
+                .chain(machine.flags())
+                .map(String::from),
+        )
+        .chain(tree.include_flags())
+        .collect();
+    format!(
+        "/// The compiler and its flags, to be run in a folder with `bpf` and `include`.\n\
+         pub static COMPILER: &[&str] = &{words:?};\n"
+    )
 }
 
 /// Runs in the root, so that line information names files as `bpf/…`.
