@@ -5,7 +5,7 @@
  *
  * The end is when TCP leaves the states in which data may be exchanged,
  * whoever caused it. While the daemon may be at work for the connection (it is
- * USER and the client reset it), its transaction only expires, so that statements
+ * DAEMON and the client reset it), its transaction only expires, so that statements
  * of it that the daemon has yet to execute do nothing. If the daemon is inside an
  * operator, the transaction stays until it closes the socket, which it does before
  * the next request: it sees CLOSED. Freeing the session is left to it, so that it
@@ -20,7 +20,7 @@
 static __always_inline void connection_reset(struct bpfdb_connection *c, struct bpf_sock_ops *ops,
 					     u64 cookie)
 {
-	STORE(c->arrived, LOAD(gate.closed) ? BPFDB_CONNECTION_USER : 0);
+	STORE(c->arrived, LOAD(gate.closed) ? BPFDB_CONNECTION_DAEMON : 0);
 	STORE(c->client, 0);
 	c->answered = 0;
 	c->handed = 0;
@@ -85,7 +85,7 @@ static __always_inline void connection_end(u64 cookie, bool by_us)
 		return;
 	before = FETCH_OR(&c->arrived, BPFDB_CONNECTION_CLOSED);
 	s = bpfdb_session(*index);
-	if (by_us || !(before & BPFDB_CONNECTION_USER))
+	if (by_us || !(before & BPFDB_CONNECTION_DAEMON))
 		connection_retire(c, *index, cookie);
 	else if (s)
 		bpfdb_expire(s);

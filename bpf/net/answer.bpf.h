@@ -18,8 +18,8 @@
  *
  * (on our own end:)
  *
- *   SLOW        to the own socket's ingress, and the connection is USER
- *   INCOMPLETE  kept back until the rest has arrived (bpf_msg_cork_bytes)
+ *   PASS_TO_DAEMON  to the own socket's ingress, and the connection is DAEMON
+ *   INCOMPLETE      kept back until the rest has arrived (bpf_msg_cork_bytes)
  */
 #ifndef BPFDB_ANSWER_BPF_H
 #define BPFDB_ANSWER_BPF_H
@@ -42,10 +42,10 @@ __noinline int hand_over(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL
 	c->parts = 0;
 	STORE(c->handed, c->handed + m->size);
 	/* Perhaps a long argument. The daemon, which hears of it after this, knows. */
-	if (!(LOAD(c->arrived) & BPFDB_CONNECTION_USER))
+	if (!(LOAD(c->arrived) & BPFDB_CONNECTION_DAEMON))
 		STORE(c->patient, 1);
 	COUNT_REQUESTS_N(bytes_passed, m->size);
-	connection_raise(c, index, BPFDB_CONNECTION_USER);
+	connection_raise(c, index, BPFDB_CONNECTION_DAEMON);
 	return bpf_msg_redirect_map(m, &sockets, index, BPF_F_INGRESS);
 }
 
@@ -65,7 +65,7 @@ static __always_inline int give_up(struct bpfdb_connection *c, u32 index)
  */
 static __always_inline int keep_back(struct sk_msg_md *m, struct bpfdb_connection *c, u32 index)
 {
-	u32 need = c->need > m->size ? c->need : m->size + 1;
+	u32 need = c->complete_size > m->size ? c->complete_size : m->size + 1;
 
 	if (need > BPFDB_REQUEST_MAX || m->size < c->corked || c->parts >= PARTS_MAX)
 		return hand_over(m, c, index);
@@ -109,15 +109,15 @@ static __always_inline bool message_open(struct sk_msg_md *m, struct bpfdb_conne
 }
 
 /* The request at c->request; within MULTI … EXEC the next one behind it. */
-static __always_inline int request_answer(struct sk_msg_md *m, struct bpfdb_connection *c,
-					  struct bpfdb_session *s)
+static __always_inline enum result request_answer(struct sk_msg_md *m, struct bpfdb_connection *c,
+						  struct bpfdb_session *s)
 {
-	int result;
+	enum result result;
 
 	if (likely(!c->block))
 		c->at = c->request;
 	c->piece = c->at;
-	c->need = 0;
+	c->complete_size = 0;
 	result = command_name(c);
 	if (result == DONE)
 		result = command_run(m, c, s);
@@ -177,19 +177,19 @@ static __always_inline void command_count(struct bpfdb_connection *c)
 /* ---- A message ----------------------------------------------------------- */
 
 /* Answers what can be answered: what stopped it. */
-static __always_inline int message_answer(struct sk_msg_md *m, struct bpfdb_connection *c,
-					  struct bpfdb_session *s)
+static __always_inline enum result message_answer(struct sk_msg_md *m, struct bpfdb_connection *c,
+						  struct bpfdb_session *s)
 {
-	int result = SLOW;
+	enum result result = PASS_TO_DAEMON;
 
 	if (!message_open(m, c))
-		return SLOW;
+		return PASS_TO_DAEMON;
 	run_begin(c);
 	repeat(i, REQUESTS_PER_RUN)
 	{
 		/* Looked at before each: when the daemon has said so, it begins
 		 * nothing more. */
-		result = LOAD(gate.paused) ? SLOW : request_answer(m, c, s);
+		result = LOAD(gate.paused) ? PASS_TO_DAEMON : request_answer(m, c, s);
 		if (result != DONE)
 			break;
 		if (unlikely(c->block))
@@ -202,7 +202,7 @@ static __always_inline int message_answer(struct sk_msg_md *m, struct bpfdb_conn
 	run_end(c);
 	if (unlikely(c->block)) {
 		block_abort(c, s);
-		result = SLOW;
+		result = PASS_TO_DAEMON;
 	}
 	/* Executed, but its reply is lost. */
 	if (result == NO_ROOM || !message_cut(m, c))
@@ -230,7 +230,7 @@ static __always_inline bool remote_enter(struct sk_msg_md *m, const struct socke
 	if (!tcp || c->cookie != data->cookie ||
 	    arrived & (BPFDB_CONNECTION_CLOSED | BPFDB_CONNECTION_BROKEN))
 		return false;
-	if (arrived & BPFDB_CONNECTION_USER)
+	if (arrived & BPFDB_CONNECTION_DAEMON)
 		*verdict = hand_over(m, c, data->index);
 	else if (!in_step(c, tcp))
 		*verdict = give_up(c, data->index);
@@ -242,7 +242,7 @@ static __always_inline bool remote_enter(struct sk_msg_md *m, const struct socke
 }
 
 static __always_inline int remote_finish(struct sk_msg_md *m, struct bpfdb_connection *c, u32 index,
-					 int result)
+					 enum result result)
 {
 	if (result == NO_ROOM)
 		return give_up(c, index);
@@ -273,7 +273,7 @@ static __always_inline bool message_join(struct sk_msg_md *m, const struct bpfdb
 }
 
 static __always_inline int local_finish(struct sk_msg_md *m, struct bpfdb_connection *c,
-					struct socket_data *data, int result)
+					struct socket_data *data, enum result result)
 {
 	u32 answers = c->answers, out = c->out;
 
@@ -297,7 +297,8 @@ int redis_answer(struct sk_msg_md *m)
 	struct socket_data *data = sk ? bpf_sk_storage_get(&socket_storage, sk, NULL, 0) : NULL;
 	struct bpfdb_connection *c;
 	struct bpfdb_session *s;
-	int result;
+	enum result result;
+	int verdict;
 
 	if (!data || (!data->is_client && !in_kernel_thread()))
 		return SK_PASS;
@@ -315,8 +316,8 @@ int redis_answer(struct sk_msg_md *m)
 	if (data->is_client) {
 		if (!local_begin(m, data, c))
 			return local_pass(m, data);
-	} else if (!remote_enter(m, data, c, &result)) {
-		return result;
+	} else if (!remote_enter(m, data, c, &verdict)) {
+		return verdict;
 	}
 	result = message_answer(m, c, s);
 	if (data->is_client)

@@ -4,7 +4,7 @@
  *
  *   client ──TCP──► verdict.bpf.h ──(worker)──► answer.bpf.h ──TCP──► client
  *                        │                          │
- *                        │ USER: pass               │ SLOW, USER: to the socket's ingress
+ *                        │ DAEMON: pass             │ DAEMON: to the socket's ingress
  *                        ▼                          ▼
  *                   receive queue of the socket: the daemon reads, answers with send()
  *
@@ -24,20 +24,20 @@
  * stream parser the kernel sends as many bytes as the parser said, whatever the
  * program made of them.) An sk_msg may change its length freely.
  *
- * Who answers is one bit, USER, in the word `arrived` that also counts what
+ * Who answers is one bit, DAEMON, in the word `arrived` that also counts what
  * arrived from the client:
  *
- *   FAST ──fetch_or(USER), in answer.bpf.h, at the first byte of a request
- *   │ ▲    that the kernel cannot answer──► USER
- *   │ └──compare_exchange(USER | n, n) by the daemon, when it has consumed ──┘
+ *   KERNEL ──fetch_or(DAEMON), in answer.bpf.h, at the first byte of a request
+ *   │ ▲    that the kernel cannot answer──► DAEMON
+ *   │ └──compare_exchange(DAEMON | n, n) by the daemon, when it has consumed ──┘
  *   │    all n bytes that the kernel has not answered
- *   └── verdict.bpf.h adds to `arrived` and looks at the old USER bit, in one
+ *   └── verdict.bpf.h adds to `arrived` and looks at the old DAEMON bit, in one
  *       instruction: so either the hand-back fails, or the bytes are answered
  *       by the kernel.
  *
  * Order of requests: everything redirected passes the socket's ingress_skb
  * queue, and SK_PASS queues behind it while it is not empty. The worker handles
- * one skb after the other, under the socket's lock; what it finds in USER mode
+ * one skb after the other, under the socket's lock; what it finds in DAEMON mode
  * goes to the receive queue. So bytes reach the daemon in order.
  *
  * Backpressure: what is passed counts against TCP's receive window, so that a
@@ -121,7 +121,7 @@ struct {
 } socket_storage SEC(".maps");
 
 /* To the daemon. Two records for each connection fit: one when it becomes
- * USER, one when it becomes BROKEN, and then the daemon must have seen them. */
+ * DAEMON, one when it becomes BROKEN, and then the daemon must have seen them. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 4096);

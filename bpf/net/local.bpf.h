@@ -13,7 +13,7 @@
  *      ▼            QUIET                                            │  │
  *   redis_answer ──────────► execute, replies ──► ingress queue ─────┘  │
  *      │                                          of the same socket    │
- *      │ else, or SLOW, or INCOMPLETE                                   │
+ *      │ else, or PASS_TO_DAEMON, or INCOMPLETE                         │
  *      └──► TCP ──► our end, as connection.bpf.h tells ──► TCP ─────────┘
  *
  * Which way is decided for each message anew:

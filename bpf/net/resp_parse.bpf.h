@@ -5,7 +5,7 @@
  *   *<count>\r\n  then count times  $<length>\r\n<bytes>\r\n
  *
  * with lengths of up to five digits. Whatever else a request may be (an inline
- * command, a malformed one, a longer one) is SLOW: the daemon answers it, with
+ * command, a malformed one, a longer one) is passed to the daemon, which answers it with
  * Redis's own words. So this parser never has to explain anything.
  *
  * The parser reads a window, a copy of a part of the message in the
@@ -19,19 +19,20 @@
 
 #include "connection.bpf.h"
 
-/* What became of a request. */
-enum {
+/* What became of a request, or of a part of it. Not an outcome of the engine, which is an
+ * enum bpfdb_status: the compiler refuses to take one for the other. */
+enum result {
 	DONE = 0, /* answered */
-	SLOW = 1, /* not executed: for the daemon */
+	PASS_TO_DAEMON = 1, /* not executed: the daemon answers */
 	INCOMPLETE = 2, /* not executed: more bytes must come */
 	AGAIN = 3, /* the value changed while it was copied */
 	NO_ROOM = 4, /* the reply found no memory */
 };
 
 /* Of a command that changes nothing: it may be executed again. */
-static __always_inline int harmless(int result)
+static __always_inline enum result harmless(enum result result)
 {
-	return result == NO_ROOM ? SLOW : result;
+	return result == NO_ROOM ? PASS_TO_DAEMON : result;
 }
 
 #define CRLF 0x0a0d
@@ -79,7 +80,7 @@ static __always_inline const u8 *window_at(struct bpfdb_connection *c, u32 at, u
 
 /*
  * Parses `<marker><digits>\r\n` at c->at: its length (> 0), with the number in
- * *value; or -SLOW or -INCOMPLETE.
+ * *value; or -PASS_TO_DAEMON or -INCOMPLETE.
  */
 static __always_inline int header_parse(struct bpfdb_connection *c, u8 marker, u32 *value)
 {
@@ -97,18 +98,18 @@ static __always_inline int header_parse(struct bpfdb_connection *c, u8 marker, u
 		word >>= 8 + 8 * digits;
 		*value = number;
 		if (likely(digits && (u16)word == CRLF))
-			return digits > 1 && number < 10 ? -SLOW : digits + 3;
+			return digits > 1 && number < 10 ? -PASS_TO_DAEMON : digits + 3;
 		mismatch = 1 + digits + (digits && (u8)word == '\r');
 	}
-	return c->at + mismatch < c->size ? -SLOW : -INCOMPLETE;
+	return c->at + mismatch < c->size ? -PASS_TO_DAEMON : -INCOMPLETE;
 }
 
 /*
  * Parses the next argument: DONE with its bytes at c->arg, c->arg_len, and c->at
- * behind it; SLOW or INCOMPLETE. A subprogram, so that the verifier does not
+ * behind it; PASS_TO_DAEMON or INCOMPLETE. A subprogram, so that the verifier does not
  * walk its branches again for every argument of every command.
  */
-__noinline int arg_next(struct bpfdb_connection *c NONNULL)
+__noinline enum result arg_next(struct bpfdb_connection *c NONNULL)
 {
 	u32 len;
 	int header = header_parse(c, '$', &len);
@@ -116,12 +117,12 @@ __noinline int arg_next(struct bpfdb_connection *c NONNULL)
 	if (header < 0)
 		return -header;
 	if (len > BPFDB_VALUE_MAX)
-		return SLOW;
+		return PASS_TO_DAEMON;
 	c->arg = c->at + header;
 	c->arg_len = len;
 	c->at = c->arg + len + 2;
 	if (c->at > c->size) {
-		c->need = c->at;
+		c->complete_size = c->at;
 		return INCOMPLETE;
 	}
 	return DONE;
@@ -143,13 +144,13 @@ static __always_inline u64 arg_word(struct bpfdb_connection *c)
 }
 
 /* The argument parsed last becomes the session's key. */
-static __always_inline int arg_to_key(struct bpfdb_connection *c, struct bpfdb_session *s)
+static __always_inline enum result arg_to_key(struct bpfdb_connection *c, struct bpfdb_session *s)
 {
 	u32 len = c->arg_len;
 	const u8 *from;
 
 	if (!len || len > BPFDB_KEY_MAX)
-		return SLOW;
+		return PASS_TO_DAEMON;
 	from = window_at(c, c->arg, len);
 	s->key_len = len;
 	s->key[0] = load8(from);
@@ -189,17 +190,17 @@ static __always_inline void next_prefetch(struct bpfdb_connection *c)
 	inline_prefetch(load8(from), load8(from + 8), len);
 }
 
-static __always_inline int key_next(struct bpfdb_connection *c, struct bpfdb_session *s)
+static __always_inline enum result key_next(struct bpfdb_connection *c, struct bpfdb_session *s)
 {
-	int result = arg_next(c);
+	enum result result = arg_next(c);
 
 	return result == DONE ? arg_to_key(c, s) : result;
 }
 
 /* A key and the argument behind it, which then is the one parsed last. */
-static __always_inline int key_and_arg(struct bpfdb_connection *c, struct bpfdb_session *s)
+static __always_inline enum result key_and_arg(struct bpfdb_connection *c, struct bpfdb_session *s)
 {
-	int result = key_next(c, s);
+	enum result result = key_next(c, s);
 
 	return result == DONE ? arg_next(c) : result;
 }
@@ -211,12 +212,13 @@ static __always_inline void arg_copy(struct bpfdb_connection *c, void *to, u32 l
 }
 
 /* The argument parsed last becomes the session's value: OK or an Error. */
-__noinline int arg_to_value(struct bpfdb_connection *c NONNULL, struct bpfdb_session *s NONNULL)
+__noinline enum bpfdb_status arg_to_value(struct bpfdb_connection *c NONNULL,
+					  struct bpfdb_session *s NONNULL)
 {
 	u32 len = c->arg_len;
 	const u8 *from;
 	void *slot;
-	int status = bpfdb_value_alloc(s, len);
+	enum bpfdb_status status = bpfdb_value_alloc(s, len);
 
 	if (status != BPFDB_OK)
 		return status;
@@ -238,18 +240,18 @@ __noinline int arg_to_value(struct bpfdb_connection *c NONNULL, struct bpfdb_ses
  * there and can be answered here; they end at c->end then. `step` 2: keys and
  * values in turn, 1: keys.
  */
-static __always_inline int args_check(struct bpfdb_connection *c, u32 count, u32 step)
+static __always_inline enum result args_check(struct bpfdb_connection *c, u32 count, u32 step)
 {
 	u32 start = c->at;
 
 	repeat(i, count)
 	{
-		int result = arg_next(c);
+		enum result result = arg_next(c);
 
 		if (result != DONE)
 			return result;
 		if (i % step == 0 && (!c->arg_len || c->arg_len > BPFDB_KEY_MAX))
-			return SLOW;
+			return PASS_TO_DAEMON;
 	}
 	c->end = c->at;
 	c->at = start;

@@ -37,9 +37,9 @@ static __always_inline void room_until(struct bpfdb_connection *c, u32 at)
 }
 
 /* A key is all that follows the command's name; the reply may be written over both. */
-static __always_inline int key_alone(struct bpfdb_connection *c, struct bpfdb_session *s)
+static __always_inline enum result key_alone(struct bpfdb_connection *c, struct bpfdb_session *s)
 {
-	int result = c->argc == 1 ? key_next(c, s) : SLOW;
+	enum result result = c->argc == 1 ? key_next(c, s) : PASS_TO_DAEMON;
 
 	if (result == DONE)
 		room_until(c, c->at);
@@ -86,8 +86,8 @@ static __always_inline bool room_make(struct sk_msg_md *m, struct bpfdb_connecti
 	})
 
 /* A reply of up to 8 bytes, given as a word. */
-static __always_inline int reply_word(struct sk_msg_md *m, struct bpfdb_connection *c, u64 word,
-				      u32 len)
+static __always_inline enum result reply_word(struct sk_msg_md *m, struct bpfdb_connection *c,
+					      u64 word, u32 len)
 {
 	u8 *p;
 
@@ -105,18 +105,19 @@ static __always_inline int reply_word(struct sk_msg_md *m, struct bpfdb_connecti
 	((u64)(a) | (u64)(b) << 8 | (u64)(c) << 16 | (u64)(d) << 24 | (u64)(e) << 32 |             \
 	 (u64)(f) << 40 | (u64)(g) << 48 | (u64)(h) << 56)
 
-static __always_inline int reply_ok(struct sk_msg_md *m, struct bpfdb_connection *c)
+static __always_inline enum result reply_ok(struct sk_msg_md *m, struct bpfdb_connection *c)
 {
 	return reply_word(m, c, WORD('+', 'O', 'K', '\r', '\n', 0, 0, 0), 5);
 }
 
-static __always_inline int reply_pong(struct sk_msg_md *m, struct bpfdb_connection *c)
+static __always_inline enum result reply_pong(struct sk_msg_md *m, struct bpfdb_connection *c)
 {
 	return reply_word(m, c, WORD('+', 'P', 'O', 'N', 'G', '\r', '\n', 0), 7);
 }
 
 /* What TYPE says of a value, and of none. */
-static __always_inline int reply_string_type(struct sk_msg_md *m, struct bpfdb_connection *c)
+static __always_inline enum result reply_string_type(struct sk_msg_md *m,
+						     struct bpfdb_connection *c)
 {
 	u8 *p;
 
@@ -131,12 +132,12 @@ static __always_inline int reply_string_type(struct sk_msg_md *m, struct bpfdb_c
 	return DONE;
 }
 
-static __always_inline int reply_no_type(struct sk_msg_md *m, struct bpfdb_connection *c)
+static __always_inline enum result reply_no_type(struct sk_msg_md *m, struct bpfdb_connection *c)
 {
 	return reply_word(m, c, WORD('+', 'n', 'o', 'n', 'e', '\r', '\n', 0), 7);
 }
 
-static __always_inline int reply_nil(struct sk_msg_md *m, struct bpfdb_connection *c)
+static __always_inline enum result reply_nil(struct sk_msg_md *m, struct bpfdb_connection *c)
 {
 	if (unlikely(c->resp3))
 		return reply_word(m, c, WORD('_', '\r', '\n', 0, 0, 0, 0, 0), 3);
@@ -161,8 +162,8 @@ static __always_inline u64 header_word(u8 marker, u32 number, u32 *len)
 }
 
 /* `:<number>\r\n` or `*<number>\r\n` for numbers below 100,000. */
-static __always_inline int reply_header(struct sk_msg_md *m, struct bpfdb_connection *c, u8 marker,
-					u32 number)
+static __always_inline enum result reply_header(struct sk_msg_md *m, struct bpfdb_connection *c,
+						u8 marker, u32 number)
 {
 	u32 len;
 	u64 word = header_word(marker, number, &len);
@@ -213,8 +214,8 @@ static __always_inline bool packet_copy(u8 *p, u8 *end, const u8 *from, u32 len,
 }
 
 /* A bulk string of up to 16 bytes in two words. */
-static __always_inline int reply_bulk_inline(struct sk_msg_md *m, struct bpfdb_connection *c, u64 a,
-					     u64 b, u32 len)
+static __always_inline enum result
+reply_bulk_inline(struct sk_msg_md *m, struct bpfdb_connection *c, u64 a, u64 b, u32 len)
 {
 	u32 head;
 	u64 header = header_word('$', len, &head);
@@ -248,8 +249,8 @@ static __always_inline int reply_bulk_inline(struct sk_msg_md *m, struct bpfdb_c
 }
 
 /* A bulk string of more than 16 bytes from map memory. */
-static __always_inline int reply_bulk_long(struct sk_msg_md *m, struct bpfdb_connection *c,
-					   const u8 *from, u32 len)
+static __always_inline enum result reply_bulk_long(struct sk_msg_md *m, struct bpfdb_connection *c,
+						   const u8 *from, u32 len)
 {
 	u32 head;
 	u64 header = header_word('$', len, &head);
@@ -277,17 +278,17 @@ static __always_inline int reply_bulk_long(struct sk_msg_md *m, struct bpfdb_con
 }
 
 /* The value that GET left in the session. AGAIN: it was given up meanwhile. */
-__noinline int reply_value(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
-			   struct bpfdb_session *s NONNULL)
+__noinline enum result reply_value(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+				   struct bpfdb_session *s NONNULL)
 {
 	u32 len = s->value_len, out = c->out;
 	const u8 *slot;
-	int result;
+	enum result result;
 
 	if (len <= BPFDB_INLINE_MAX)
 		return reply_bulk_inline(m, c, s->value[0], s->value[1], len);
 	if (len > BPFDB_REPLY_VALUE_MAX)
-		return SLOW;
+		return PASS_TO_DAEMON;
 	slot = bpfdb_at(s->value[0]);
 	if (!slot)
 		return AGAIN;
@@ -302,13 +303,13 @@ __noinline int reply_value(struct sk_msg_md *m, struct bpfdb_connection *c NONNU
 }
 
 /* A bulk string out of the request: the argument parsed last. */
-static __always_inline int reply_arg(struct sk_msg_md *m, struct bpfdb_connection *c)
+static __always_inline enum result reply_arg(struct sk_msg_md *m, struct bpfdb_connection *c)
 {
 	u32 len = c->arg_len;
 	const u8 *from;
 
 	if (len > BPFDB_KEY_MAX)
-		return SLOW;
+		return PASS_TO_DAEMON;
 	from = window_at(c, c->arg, len);
 	if (len <= BPFDB_INLINE_MAX)
 		return reply_bulk_inline(m, c, load8(from), load8(from + 8), len);
@@ -317,8 +318,8 @@ static __always_inline int reply_arg(struct sk_msg_md *m, struct bpfdb_connectio
 
 /* `:<number>\r\n` for numbers whose text is in the connection: `len` bytes at
  * text[start]. */
-static __always_inline int reply_text_integer(struct sk_msg_md *m, struct bpfdb_connection *c,
-					      u32 start, u32 len)
+static __always_inline enum result
+reply_text_integer(struct sk_msg_md *m, struct bpfdb_connection *c, u32 start, u32 len)
 {
 	const u8 *from;
 	u8 *p;

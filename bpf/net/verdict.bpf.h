@@ -133,7 +133,7 @@ int redis_verdict(struct __sk_buff *skb)
 		connection_raise(c, *index, BPFDB_CONNECTION_BROKEN);
 		return SK_DROP;
 	}
-	if ((before & BPFDB_CONNECTION_USER) && worker_is_idle(c, arrived)) {
+	if ((before & BPFDB_CONNECTION_DAEMON) && worker_is_idle(c, arrived)) {
 		c->passed += skb->len;
 		COUNT_REQUESTS_N(bytes_passed, skb->len);
 		return SK_PASS;

@@ -95,8 +95,7 @@ static __always_inline int get_in_transaction(struct bpfdb_session *s, u32 mode)
 			break;
 		COUNT(latch_retries);
 	}
-	/* Somebody held a latch all the while. */
-	return status == RETRY ? BPFDB_CONFLICT : status;
+	return retry_is_conflict(s, status);
 }
 
 static __always_inline int get_begin(struct bpfdb_session *s)
@@ -143,7 +142,7 @@ __noinline int get_stateful(struct bpfdb_session *s NONNULL, u32 mode, u32 opera
 }
 
 /* Direct style: see bpfdb.bpf.h. */
-__noinline int bpfdb_get(struct bpfdb_session *s NONNULL)
+__noinline enum bpfdb_status bpfdb_get(struct bpfdb_session *s NONNULL)
 {
 	int status;
 
@@ -162,14 +161,14 @@ __noinline int bpfdb_get(struct bpfdb_session *s NONNULL)
 
 /* The same without a transaction, and not counted: for who wants to know whether a
  * lock is worth its while. */
-__noinline int bpfdb_peek(struct bpfdb_session *s NONNULL)
+__noinline enum bpfdb_status bpfdb_peek(struct bpfdb_session *s NONNULL)
 {
 	int status = key_prepare(s);
 
 	return status == BPFDB_OK ? get_again(s, LATEST) : status;
 }
 
-__noinline int bpfdb_get_for_update(struct bpfdb_session *s NONNULL)
+__noinline enum bpfdb_status bpfdb_get_for_update(struct bpfdb_session *s NONNULL)
 {
 	return get_stateful(s, BPFDB_LOCK_EXCLUSIVE, BPFDB_OP_GET_FOR_UPDATE);
 }

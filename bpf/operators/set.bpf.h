@@ -62,7 +62,7 @@ static __always_inline u64 value_slot(u32 len)
  * the place of one that no SET took. OK, or VALUE_TOO_LARGE, OUT_OF_MEMORY, MEMORY_PENDING, which fail a
  * read-write transaction as they would in SET.
  */
-__noinline int bpfdb_value_alloc(struct bpfdb_session *s NONNULL, u32 len)
+__noinline enum bpfdb_status bpfdb_value_alloc(struct bpfdb_session *s NONNULL, u32 len)
 {
 	int status = BPFDB_VALUE_TOO_LARGE;
 
@@ -283,7 +283,7 @@ static __always_inline int auto_take(struct bpfdb_session *s, struct bpfdb_cell 
 	int status;
 
 	if (header & (BPFDB_CELL_EXCLUSIVE | BPFDB_CELL_FIELD_MASK | BPFDB_CELL_LATCH))
-		return conflict_or_retry(header);
+		return conflict_or_retry(s, header);
 	status = versions_ready(s, cell, address, header);
 	if (unlikely(status != BPFDB_OK))
 		return status;
@@ -429,7 +429,7 @@ static __always_inline int set_in_transaction(struct bpfdb_session *s)
 		COUNT(latch_retries);
 	}
 	txn_touch(s);
-	return status == RETRY ? BPFDB_CONFLICT : status;
+	return retry_is_conflict(s, status);
 }
 
 /* The same as a subprogram, for the loop around it. */
@@ -531,7 +531,7 @@ static __always_inline int set_body(struct bpfdb_session *s)
 }
 
 /* Direct style: see bpfdb.bpf.h. */
-__noinline int bpfdb_set(struct bpfdb_session *s NONNULL)
+__noinline enum bpfdb_status bpfdb_set(struct bpfdb_session *s NONNULL)
 {
 	int status = set_body(s);
 
@@ -541,7 +541,7 @@ __noinline int bpfdb_set(struct bpfdb_session *s NONNULL)
 	return status;
 }
 
-__noinline int bpfdb_delete(struct bpfdb_session *s NONNULL)
+__noinline enum bpfdb_status bpfdb_delete(struct bpfdb_session *s NONNULL)
 {
 	int status;
 

@@ -33,7 +33,7 @@ static __always_inline int begin(struct bpfdb_session *s, u32 state)
 	return status;
 }
 
-__noinline int bpfdb_begin(struct bpfdb_session *s NONNULL)
+__noinline enum bpfdb_status bpfdb_begin(struct bpfdb_session *s NONNULL)
 {
 	int status;
 
@@ -44,7 +44,7 @@ __noinline int bpfdb_begin(struct bpfdb_session *s NONNULL)
 	return session_leave(s, status);
 }
 
-__noinline int bpfdb_begin_read_only(struct bpfdb_session *s NONNULL)
+__noinline enum bpfdb_status bpfdb_begin_read_only(struct bpfdb_session *s NONNULL)
 {
 	int status;
 
@@ -95,7 +95,7 @@ static __always_inline int commit(struct bpfdb_session *s)
 	}
 }
 
-__noinline int bpfdb_commit(struct bpfdb_session *s NONNULL)
+__noinline enum bpfdb_status bpfdb_commit(struct bpfdb_session *s NONNULL)
 {
 	int status;
 
@@ -106,7 +106,7 @@ __noinline int bpfdb_commit(struct bpfdb_session *s NONNULL)
 	return session_leave(s, status);
 }
 
-__noinline int bpfdb_rollback(struct bpfdb_session *s NONNULL)
+__noinline enum bpfdb_status bpfdb_rollback(struct bpfdb_session *s NONNULL)
 {
 	int status = BPFDB_OK;
 

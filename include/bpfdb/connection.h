@@ -62,7 +62,7 @@ _Static_assert(BPFDB_REPLY_BATCH + BPFDB_REPLY_VALUE_MAX + 64 < BPFDB_SEND_BUFFE
 _Static_assert(BPFDB_REPLY_VALUE_MAX + 64 < 32768, "a reply fits the packet window");
 
 /* `arrived`: flags | bytes that arrived from the client, ever. */
-#define BPFDB_CONNECTION_USER (1ULL << 63)   /* the daemon answers */
+#define BPFDB_CONNECTION_DAEMON (1ULL << 63) /* the daemon answers */
 #define BPFDB_CONNECTION_CLOSED (1ULL << 62) /* the socket is gone */
 #define BPFDB_CONNECTION_BROKEN (1ULL << 61) /* to be closed by the daemon */
 #define BPFDB_CONNECTION_BYTES (BPFDB_CONNECTION_BROKEN - 1)
@@ -84,7 +84,7 @@ struct bpfdb_flow {
 
 /* What the daemon wants of all connections: 0 or 1. */
 struct bpfdb_gate {
-	__u32 closed; /* they begin as USER: who are the clients? */
+	__u32 closed; /* the daemon answers first: who are the clients? */
 	__u32 paused; /* the kernel answers nothing: CLIENT PAUSE */
 };
 
@@ -124,7 +124,7 @@ struct bpfdb_connection {
 	__u32 request; /* position of the request being answered */
 	__u32 piece; /* of that which the next reply is for: also a part of that request */
 	__u32 at;      /* position of the parser */
-	__u32 need;    /* bytes of the message that would complete the request */
+	__u32 complete_size; /* bytes of the message that would complete the request */
 	__u32 end;     /* position behind the arguments that were checked */
 	__u32 arg;     /* the argument parsed last: position, length */
 	__u32 arg_len;
@@ -140,15 +140,25 @@ struct bpfdb_connection {
 	__u64 deadline; /* when the command's value expires; 0: never */
 	__u64 name; /* the command's, in small letters, or its number */
 
-	/* MULTI … EXEC: see bpf/net/commands/exec.bpf.h. */
+	/* What one step of a command leaves to a later one. */
+	__u32 changed;    /* SET with a condition, EXPIRE, PERSIST: was there something to do? */
+	__u32 keys_found; /* DEL, EXISTS: of their keys, so far */
+	__u32 new_len;    /* APPEND, SETRANGE: of the value, bytes */
+	__u32 old_bit;    /* SETBIT: what the bit was */
+	__u32 counted_to; /* BITCOUNT: position in the value */
+	__u32 text_start; /* INCR and its kin: where the sum begins in `text` */
+
+	/* MULTI … EXEC: see bpf/net/commands/multi_exec.bpf.h. */
 	__u32 block; /* is being executed */
 	__u32 block_reads; /* none of its commands changes anything */
 	__u32 block_count; /* commands between MULTI and EXEC */
 	__u32 block_first; /* position of the first of them */
 	__u32 block_out; /* bytes of replies before the one to MULTI */
-	__u32 block_body; /* and before the one to the first command */
+	__u32 block_queued; /* place of the next +QUEUED, from the reply to MULTI on */
+	__u32 block_body; /* bytes of replies before the one to the first command */
 	__u32 block_done; /* commands executed, MULTI included */
 	__u32 block_tries;
+	__u32 reserved;
 	__u64 block_found; /* the session's gets_found and gets_missed before it */
 	__u64 block_missed;
 	__u8 block_commands[BPFDB_BLOCK_MAX]; /* which: enum bpfdb_command */
@@ -164,10 +174,11 @@ struct bpfdb_handover {
 };
 
 /* Error replies that are not in the list of status.h. */
-#define BPFDB_REPLY_CONFLICT                                                                       \
-	"CONFLICT another transaction holds this key; ROLLBACK and run the transaction again"
-#define BPFDB_REPLY_CONFLICT_AUTO                                                                  \
-	"CONFLICT another transaction holds this key; run the command again"
+/* CONFLICT has the text of its cause (conflict.h), then what to do: in a transaction, and
+ * without one. Then, where one client holds the key, its id as CLIENT LIST has it. */
+#define BPFDB_REPLY_CONFLICT_ACTION "; ROLLBACK and run the transaction again"
+#define BPFDB_REPLY_CONFLICT_ACTION_AUTO "; run the command again"
+#define BPFDB_REPLY_CONFLICT_HOLDER "; held by client "
 #define BPFDB_REPLY_OOM "OOM command not allowed when used memory > 'maxmemory'."
 #define BPFDB_REPLY_FAILED "ERR the transaction has failed; ROLLBACK it and run it again"
 #define BPFDB_REPLY_NESTED "ERR a transaction is open already; COMMIT or ROLLBACK it first"

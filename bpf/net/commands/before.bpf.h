@@ -22,10 +22,11 @@ static __always_inline struct before before_begin(const struct bpfdb_connection 
 
 /* Replies with what GET for update, which had this outcome, left in the session: the
  * outcome, or an Error. */
-static __always_inline int before_reply(struct sk_msg_md *m, struct bpfdb_connection *c,
-					struct bpfdb_session *s, int status, struct before *before)
+static __always_inline enum bpfdb_status
+before_reply(struct sk_msg_md *m, struct bpfdb_connection *c, struct bpfdb_session *s,
+	     enum bpfdb_status status, struct before *before)
 {
-	int result;
+	enum result result;
 
 	if (status >= BPFDB_FIRST_ERROR)
 		return status;
@@ -37,7 +38,7 @@ static __always_inline int before_reply(struct sk_msg_md *m, struct bpfdb_connec
 
 /* The command came to `status`: takes the reply back, or counts it as Redis does. */
 static __always_inline void before_end(struct bpfdb_connection *c, struct bpfdb_session *s,
-				       int status, const struct before *before)
+				       enum bpfdb_status status, const struct before *before)
 {
 	if (status >= BPFDB_FIRST_ERROR) {
 		c->out = before->out;

@@ -5,12 +5,12 @@
 
 #include "../resp_reply.bpf.h"
 
-__noinline int command_echo(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL)
+__noinline enum result command_echo(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL)
 {
-	int result;
+	enum result result;
 
 	if (c->argc != 1)
-		return SLOW;
+		return PASS_TO_DAEMON;
 	result = arg_next(c);
 	if (result != DONE)
 		return result;
@@ -20,7 +20,7 @@ __noinline int command_echo(struct sk_msg_md *m, struct bpfdb_connection *c NONN
 	return harmless(reply_arg(m, c));
 }
 
-__noinline int command_ping(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL)
+__noinline enum result command_ping(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL)
 {
 	if (c->argc)
 		return command_echo(m, c);

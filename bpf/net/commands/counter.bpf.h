@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
-/* INCR, DECR, INCRBY, DECRBY. What is not an integer is SLOW. */
+/* INCR, DECR, INCRBY, DECRBY. What is not an integer is PASS_TO_DAEMON. */
 #ifndef BPFDB_COMMANDS_COUNTER_BPF_H
 #define BPFDB_COMMANDS_COUNTER_BPF_H
 
@@ -80,13 +80,13 @@ static __always_inline bool value_to_text(struct bpfdb_connection *c, struct bpf
 }
 
 /* The number in the connection's text becomes the session's value. */
-static __always_inline int text_to_value(struct bpfdb_connection *c, struct bpfdb_session *s,
-					 u32 start)
+static __always_inline enum bpfdb_status text_to_value(struct bpfdb_connection *c,
+						       struct bpfdb_session *s, u32 start)
 {
 	u32 len = TEXT_END - start;
 	u64 at = start, *slot;
 	const u8 *from;
-	int status = bpfdb_value_alloc(s, len);
+	enum bpfdb_status status = bpfdb_value_alloc(s, len);
 
 	if (status != BPFDB_OK)
 		return status;
@@ -106,28 +106,28 @@ static __always_inline int text_to_value(struct bpfdb_connection *c, struct bpfd
 	return BPFDB_OK;
 }
 
-/* The next argument as a number: DONE with it in c->number; if it is none, SLOW. A
+/* The next argument as a number: DONE with it in c->number; if it is none, PASS_TO_DAEMON. A
  * subprogram, like arg_next(). */
-__noinline int number_next(struct bpfdb_connection *c NONNULL)
+__noinline enum result number_next(struct bpfdb_connection *c NONNULL)
 {
-	int result = arg_next(c);
+	enum result result = arg_next(c);
 	s64 number = 0;
 
 	if (result != DONE)
 		return result;
 	if (c->arg_len > BPFDB_INTEGER_MAX ||
 	    !integer_parse(window_at(c, c->arg, BPFDB_INTEGER_MAX), c->arg_len, &number))
-		return SLOW;
+		return PASS_TO_DAEMON;
 	c->number = number;
 	return DONE;
 }
 
 /*
  * Adds to the number that GET left in the session, or to 0: OK with the sum as the session's value, and as text in the connection,
- * from c->need. A subprogram, to keep the stack below the operators short.
+ * from c->text_start. A subprogram, to keep the stack below the operators short.
  */
-__noinline int counter_change(struct bpfdb_connection *c NONNULL, struct bpfdb_session *s NONNULL,
-			      s64 delta, bool found)
+__noinline enum bpfdb_status counter_change(struct bpfdb_connection *c NONNULL,
+					    struct bpfdb_session *s NONNULL, s64 delta, bool found)
 {
 	s64 value = 0;
 
@@ -135,14 +135,14 @@ __noinline int counter_change(struct bpfdb_connection *c NONNULL, struct bpfdb_s
 		return FOR_THE_DAEMON;
 	if (__builtin_add_overflow(value, delta, &value))
 		return FOR_THE_DAEMON;
-	c->need = integer_format(c, value);
-	return text_to_value(c, s, c->need);
+	c->text_start = integer_format(c, value);
+	return text_to_value(c, s, c->text_start);
 }
 
-static __always_inline int counter_once(struct bpfdb_connection *c, struct bpfdb_session *s,
-					s64 delta, bool own)
+static __always_inline enum bpfdb_status counter_once(struct bpfdb_connection *c,
+						      struct bpfdb_session *s, s64 delta, bool own)
 {
-	int status = short_begin(s, own, SHORT_WRITE);
+	enum bpfdb_status status = short_begin(s, own, SHORT_WRITE);
 
 	if (status == BPFDB_OK)
 		status = bpfdb_get_for_update(s);
@@ -155,28 +155,28 @@ static __always_inline int counter_once(struct bpfdb_connection *c, struct bpfdb
 	return short_end(s, own, status);
 }
 
-static __always_inline int counter_add(struct sk_msg_md *m, struct bpfdb_connection *c,
-				       struct bpfdb_session *s, s64 delta)
+static __always_inline enum result counter_add(struct sk_msg_md *m, struct bpfdb_connection *c,
+					       struct bpfdb_session *s, s64 delta)
 {
 	bool own = short_needed(s);
-	int status;
+	enum bpfdb_status status;
 
 	room_until(c, c->at);
 	status = WITHOUT_CONFLICT(own, counter_once(c, s, delta, own));
 	if (status >= BPFDB_FIRST_ERROR)
 		return reply_error(m, c, s, status);
-	return reply_text_integer(m, c, c->need, TEXT_END - c->need);
+	return reply_text_integer(m, c, c->text_start, TEXT_END - c->text_start);
 }
 
 /* INCR and DECR (one argument), INCRBY and DECRBY (two). */
-__noinline int command_counter(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
-			       struct bpfdb_session *s NONNULL, u32 negative, u32 argc)
+__noinline enum result command_counter(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+				       struct bpfdb_session *s NONNULL, u32 negative, u32 argc)
 {
 	s64 delta = 1;
-	int result;
+	enum result result;
 
 	if (c->argc != argc)
-		return SLOW;
+		return PASS_TO_DAEMON;
 	result = key_next(c, s);
 	if (result != DONE)
 		return result;
@@ -186,7 +186,7 @@ __noinline int command_counter(struct sk_msg_md *m, struct bpfdb_connection *c N
 			return result;
 		delta = c->number;
 		if (negative && delta == INTEGER_MIN)
-			return SLOW;
+			return PASS_TO_DAEMON;
 	}
 	return counter_add(m, c, s, negative ? -delta : delta);
 }

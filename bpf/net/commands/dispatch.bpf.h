@@ -5,13 +5,13 @@
 
 #include "connection.bpf.h"
 #include "counter.bpf.h"
-#include "exec.bpf.h"
+#include "multi_exec.bpf.h"
 #include "keys.bpf.h"
-#include "multi.bpf.h"
+#include "mget_mset.bpf.h"
 #include "read.bpf.h"
 #include "set.bpf.h"
 #include "string.bpf.h"
-#include "take.bpf.h"
+#include "getdel_getex.bpf.h"
 #include "write.bpf.h"
 #include "transaction.bpf.h"
 
@@ -19,12 +19,12 @@
 #define DISPATCH(name, flags, call)                                                                \
 	case NAME_OF(name): c->command = BPFDB_COMMAND_##name; return call;
 
-static __always_inline int command_run(struct sk_msg_md *m, struct bpfdb_connection *c,
-				       struct bpfdb_session *s)
+static __always_inline enum result command_run(struct sk_msg_md *m, struct bpfdb_connection *c,
+					       struct bpfdb_session *s)
 {
 	switch (c->name) {
 		BPFDB_COMMAND_LIST(DISPATCH)
-	default: return SLOW;
+	default: return PASS_TO_DAEMON;
 	}
 }
 

@@ -15,24 +15,24 @@ enum { TIME_SECONDS = 1000, TIME_MILLISECONDS = 1 };
 
 /*
  * The next argument as the time at which a value expires: DONE with it in
- * c->deadline. Those that are over, or no numbers, are SLOW. A subprogram, like
+ * c->deadline. Those that are over, or no numbers, are PASS_TO_DAEMON. A subprogram, like
  * arg_next().
  */
-__noinline int deadline_next(struct bpfdb_connection *c NONNULL, u32 unit, bool from_now)
+__noinline enum result deadline_next(struct bpfdb_connection *c NONNULL, u32 unit, bool from_now)
 {
-	int result = number_next(c);
+	enum result result = number_next(c);
 	s64 time = c->number;
 
 	if (result != DONE)
 		return result;
 	if (time <= 0 || time >= TIME_LIMIT)
-		return SLOW;
+		return PASS_TO_DAEMON;
 	c->deadline = time * unit + (from_now ? time_now() : 0);
 	return DONE;
 }
 
 /* The same behind the word that says what it counts. */
-static __always_inline int deadline_option(struct bpfdb_connection *c, u64 word)
+static __always_inline enum result deadline_option(struct bpfdb_connection *c, u64 word)
 {
 	switch (word) {
 	case WORD('e', 'x', 0, 0, 0, 0, 0, 0): return deadline_next(c, TIME_SECONDS, true);
@@ -40,22 +40,22 @@ static __always_inline int deadline_option(struct bpfdb_connection *c, u64 word)
 	case WORD('e', 'x', 'a', 't', 0, 0, 0, 0): return deadline_next(c, TIME_SECONDS, false);
 	case WORD('p', 'x', 'a', 't', 0, 0, 0, 0):
 		return deadline_next(c, TIME_MILLISECONDS, false);
-	default: return SLOW;
+	default: return PASS_TO_DAEMON;
 	}
 }
 
-/* The value expires at c->deadline; 0: it stops to do so. OK with c->need: was there
+/* The value expires at c->deadline; 0: it stops to do so. OK with c->changed: was there
  * something to do? */
-static __always_inline int expire_once(struct bpfdb_connection *c, struct bpfdb_session *s,
-				       bool own)
+static __always_inline enum bpfdb_status expire_once(struct bpfdb_connection *c,
+						     struct bpfdb_session *s, bool own)
 {
-	int status = short_begin(s, own, SHORT_WRITE);
+	enum bpfdb_status status = short_begin(s, own, SHORT_WRITE);
 
-	c->need = 0;
+	c->changed = 0;
 	if (status == BPFDB_OK)
 		status = bpfdb_get_for_update(s);
 	if (status == BPFDB_FOUND && (c->deadline || s->found_expires)) {
-		c->need = 1;
+		c->changed = 1;
 		status = value_copy(s);
 		if (status == BPFDB_OK) {
 			s->expires = c->deadline;
@@ -66,26 +66,26 @@ static __always_inline int expire_once(struct bpfdb_connection *c, struct bpfdb_
 }
 
 /* The same with its reply. */
-static __always_inline int expire_reply(struct sk_msg_md *m, struct bpfdb_connection *c,
-					struct bpfdb_session *s)
+static __always_inline enum result expire_reply(struct sk_msg_md *m, struct bpfdb_connection *c,
+						struct bpfdb_session *s)
 {
 	bool own = short_needed(s);
-	int status = WITHOUT_CONFLICT(own, expire_once(c, s, own));
+	enum bpfdb_status status = WITHOUT_CONFLICT(own, expire_once(c, s, own));
 
 	if (status >= BPFDB_FIRST_ERROR)
 		return reply_error(m, c, s, status);
-	return reply_header(m, c, ':', c->need);
+	return reply_header(m, c, ':', c->changed);
 }
 
 /* EXPIRE and PEXPIRE; EXPIREAT and PEXPIREAT. */
-__noinline int command_expire(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
-			      struct bpfdb_session *s NONNULL, u32 unit, bool from_now)
+__noinline enum result command_expire(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+				      struct bpfdb_session *s NONNULL, u32 unit, bool from_now)
 {
-	int result;
+	enum result result;
 
 	/* NX, XX, GT and LT are the daemon's. */
 	if (c->argc != 2)
-		return SLOW;
+		return PASS_TO_DAEMON;
 	result = key_next(c, s);
 	if (result == DONE)
 		result = deadline_next(c, unit, from_now);
@@ -95,10 +95,11 @@ __noinline int command_expire(struct sk_msg_md *m, struct bpfdb_connection *c NO
 	return expire_reply(m, c, s);
 }
 
-__noinline int command_persist(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
-			       struct bpfdb_session *s NONNULL)
+__noinline enum result command_persist(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+				       struct bpfdb_session *s NONNULL)
 {
-	int result = key_alone(c, s), status;
+	enum result result = key_alone(c, s);
+	enum bpfdb_status status;
 
 	if (result != DONE)
 		return result;
@@ -125,10 +126,11 @@ static __always_inline s64 time_told(const struct bpfdb_session *s, u32 unit, bo
 }
 
 /* TTL and PTTL; EXPIRETIME and PEXPIRETIME. */
-__noinline int command_ttl(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
-			   struct bpfdb_session *s NONNULL, u32 unit, bool from_now)
+__noinline enum result command_ttl(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+				   struct bpfdb_session *s NONNULL, u32 unit, bool from_now)
 {
-	int result, status;
+	enum result result;
+	enum bpfdb_status status;
 	u32 start;
 
 	result = key_alone(c, s);

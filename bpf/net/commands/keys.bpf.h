@@ -5,58 +5,61 @@
 
 #include "transaction.bpf.h"
 
-/* All keys: OK with the number of those that there were in c->need, or an Error. */
-static __always_inline int keys_delete(struct bpfdb_connection *c, struct bpfdb_session *s)
+/* All keys: OK with the number of those that there were in c->keys_found, or an Error. */
+static __always_inline enum bpfdb_status keys_delete(struct bpfdb_connection *c,
+						     struct bpfdb_session *s)
 {
 	repeat(i, c->argc)
 	{
-		int status;
+		enum bpfdb_status status;
 
 		if (key_next(c, s) != DONE)
 			return BPFDB_BAD_REQUEST;
 		status = bpfdb_delete(s);
 		if (status >= BPFDB_FIRST_ERROR)
 			return status;
-		c->need += status == BPFDB_FOUND;
+		c->keys_found += status == BPFDB_FOUND;
 	}
 	return BPFDB_OK;
 }
 
-static __always_inline int delete_once(struct bpfdb_connection *c, struct bpfdb_session *s,
-				       bool own, u32 first)
+static __always_inline enum bpfdb_status delete_once(struct bpfdb_connection *c,
+						     struct bpfdb_session *s, bool own, u32 first)
 {
-	int status = short_begin(s, own, SHORT_WRITE);
+	enum bpfdb_status status = short_begin(s, own, SHORT_WRITE);
 
 	c->at = first;
-	c->need = 0;
+	c->keys_found = 0;
 	return short_end(s, own, status == BPFDB_OK ? keys_delete(c, s) : status);
 }
 
-static __always_inline int keys_count(struct bpfdb_connection *c, struct bpfdb_session *s)
+static __always_inline enum bpfdb_status keys_count(struct bpfdb_connection *c,
+						    struct bpfdb_session *s)
 {
 	repeat(i, c->argc)
 	{
-		int status;
+		enum bpfdb_status status;
 
 		if (key_next(c, s) != DONE)
 			return BPFDB_BAD_REQUEST;
 		status = bpfdb_get(s);
 		if (status >= BPFDB_FIRST_ERROR)
 			return status;
-		c->need += status == BPFDB_FOUND;
+		c->keys_found += status == BPFDB_FOUND;
 	}
 	return BPFDB_OK;
 }
 
-__noinline int command_del(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
-			   struct bpfdb_session *s NONNULL)
+__noinline enum result command_del(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+				   struct bpfdb_session *s NONNULL)
 {
 	bool own = short_needed(s) && c->argc > 1;
 	u32 first = c->at;
-	int result, status;
+	enum result result;
+	enum bpfdb_status status;
 
 	if (!c->argc)
-		return SLOW;
+		return PASS_TO_DAEMON;
 	result = args_check(c, c->argc, 1);
 	if (result != DONE)
 		return result;
@@ -66,21 +69,22 @@ __noinline int command_del(struct sk_msg_md *m, struct bpfdb_connection *c NONNU
 	if (status >= BPFDB_FIRST_ERROR)
 		return reply_error(m, c, s, status);
 	room_until(c, c->at);
-	return reply_header(m, c, ':', c->need);
+	return reply_header(m, c, ':', c->keys_found);
 }
 
-__noinline int command_exists(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
-			      struct bpfdb_session *s NONNULL)
+__noinline enum result command_exists(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+				      struct bpfdb_session *s NONNULL)
 {
 	bool own = short_needed(s) && c->argc > 1;
-	int result, status;
+	enum result result;
+	enum bpfdb_status status;
 
 	if (!c->argc)
-		return SLOW;
+		return PASS_TO_DAEMON;
 	result = args_check(c, c->argc, 1);
 	if (result != DONE)
 		return result;
-	c->need = 0;
+	c->keys_found = 0;
 	status = short_begin(s, own, SHORT_READ);
 	if (status == BPFDB_OK)
 		status = short_end(s, own, keys_count(c, s));
@@ -89,13 +93,14 @@ __noinline int command_exists(struct sk_msg_md *m, struct bpfdb_connection *c NO
 	if (status >= BPFDB_FIRST_ERROR)
 		return reply_error(m, c, s, status);
 	room_until(c, c->at);
-	return harmless(reply_header(m, c, ':', c->need));
+	return harmless(reply_header(m, c, ':', c->keys_found));
 }
 
-__noinline int command_type(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
-			    struct bpfdb_session *s NONNULL)
+__noinline enum result command_type(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+				    struct bpfdb_session *s NONNULL)
 {
-	int result = key_alone(c, s), status;
+	enum result result = key_alone(c, s);
+	enum bpfdb_status status;
 
 	if (result != DONE)
 		return result;

@@ -68,15 +68,16 @@ static __always_inline u32 name_flags(u64 name)
 
 /* `*<count>\r\n$<length>\r\n<name>\r\n`: DONE with c->name in small letters,
  * c->argc, and c->at at the first argument. */
-__noinline int command_name(struct bpfdb_connection *c NONNULL)
+__noinline enum result command_name(struct bpfdb_connection *c NONNULL)
 {
 	u32 count;
-	int header = header_parse(c, '*', &count), result;
+	int header = header_parse(c, '*', &count);
+	enum result result;
 
 	if (header < 0)
 		return -header;
 	if (!count)
-		return SLOW;
+		return PASS_TO_DAEMON;
 	c->at += header;
 	c->argc = count - 1;
 	result = arg_next(c);
@@ -85,7 +86,7 @@ __noinline int command_name(struct bpfdb_connection *c NONNULL)
 	c->name = arg_word(c);
 	if (unlikely(!c->name))
 		c->name = long_name(c);
-	return c->name ? DONE : SLOW;
+	return c->name ? DONE : PASS_TO_DAEMON;
 }
 
 #endif

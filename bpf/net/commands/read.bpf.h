@@ -33,14 +33,16 @@ static __always_inline struct part part_of(s64 start, s64 end, u32 len)
  * until no writer spoils it. */
 #define READ_VALUE(m, c, s, reply)                                                                 \
 	({                                                                                         \
-		int result_ = AGAIN, status_ = BPFDB_EXHAUSTED;                                    \
+		enum bpfdb_status status_ = BPFDB_EXHAUSTED;                                       \
+		enum result result_ = AGAIN;                                                       \
 		repeat(try_, COPY_TRIES)                                                           \
 		{                                                                                  \
-			int got_ = value_or_empty(s, bpfdb_get(s));                                \
+			enum bpfdb_status got_ = value_or_empty(s, bpfdb_get(s));                  \
 			if (got_ != BPFDB_FOUND)                                                   \
 				status_ = got_;                                                    \
 			else                                                                       \
-				result_ = (s)->value_len > BPFDB_VALUE_MAX ? SLOW : (reply);       \
+				result_ = (s)->value_len > BPFDB_VALUE_MAX ? PASS_TO_DAEMON        \
+									   : (reply);              \
 			if (got_ != BPFDB_FOUND || result_ != AGAIN)                               \
 				break;                                                             \
 		}                                                                                  \
@@ -49,16 +51,16 @@ static __always_inline struct part part_of(s64 start, s64 end, u32 len)
 
 /* ---- Bytes ---------------------------------------------------------------- */
 
-__noinline int reply_part(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
-			  struct bpfdb_session *s NONNULL, s64 start, s64 end)
+__noinline enum result reply_part(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+				  struct bpfdb_session *s NONNULL, s64 start, s64 end)
 {
 	struct part part = part_of(start, end, s->value_len);
 	u32 out = c->out;
-	int result;
+	enum result result;
 	u8 *from;
 
 	if (part.len > BPFDB_REPLY_VALUE_MAX)
-		return SLOW;
+		return PASS_TO_DAEMON;
 	/* Not over the request itself: it may have to be answered again. */
 	room_until(c, c->request);
 	if (s->value_len <= BPFDB_INLINE_MAX) {
@@ -80,18 +82,18 @@ __noinline int reply_part(struct sk_msg_md *m, struct bpfdb_connection *c NONNUL
 }
 
 /* Two numbers: DONE with the first in *start and the second in c->number. */
-static __always_inline int numbers_next(struct bpfdb_connection *c, s64 *start)
+static __always_inline enum result numbers_next(struct bpfdb_connection *c, s64 *start)
 {
-	int result = number_next(c);
+	enum result result = number_next(c);
 
 	*start = c->number;
 	return result == DONE ? number_next(c) : result;
 }
 
-__noinline int command_getrange(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
-				struct bpfdb_session *s NONNULL)
+__noinline enum result command_getrange(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+					struct bpfdb_session *s NONNULL)
 {
-	int result = c->argc == 3 ? key_next(c, s) : SLOW;
+	enum result result = c->argc == 3 ? key_next(c, s) : PASS_TO_DAEMON;
 	s64 start = 0;
 
 	if (result == DONE)
@@ -106,8 +108,8 @@ __noinline int command_getrange(struct sk_msg_md *m, struct bpfdb_connection *c 
 /* Redis's longest value, in bits: positions from here on are no positions. */
 #define BIT_LIMIT (512LL << 23)
 
-static __always_inline int reply_bit(struct sk_msg_md *m, struct bpfdb_connection *c,
-				     struct bpfdb_session *s, u64 bit)
+static __always_inline enum result reply_bit(struct sk_msg_md *m, struct bpfdb_connection *c,
+					     struct bpfdb_session *s, u64 bit)
 {
 	u32 set = 0, at = bit / 8;
 	u8 *byte;
@@ -123,17 +125,17 @@ static __always_inline int reply_bit(struct sk_msg_md *m, struct bpfdb_connectio
 	return reply_header(m, c, ':', set);
 }
 
-__noinline int command_getbit(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
-			      struct bpfdb_session *s NONNULL)
+__noinline enum result command_getbit(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+				      struct bpfdb_session *s NONNULL)
 {
-	int result = c->argc == 2 ? key_next(c, s) : SLOW;
+	enum result result = c->argc == 2 ? key_next(c, s) : PASS_TO_DAEMON;
 
 	if (result == DONE)
 		result = number_next(c);
 	if (result != DONE)
 		return result;
 	if (c->number < 0 || c->number >= BIT_LIMIT)
-		return SLOW;
+		return PASS_TO_DAEMON;
 	room_until(c, c->at);
 	return READ_VALUE(m, c, s, reply_bit(m, c, s, c->number));
 }
@@ -150,15 +152,15 @@ __noinline int bits_count(struct bpfdb_connection *c NONNULL, struct bpfdb_sessi
 	if (!slot && !is_inline)
 		return -1;
 	/* The place is kept in memory: in a register the verifier (6.12) walks all rounds. */
-	c->need = first & ~7u;
+	c->counted_to = first & ~7u;
 	repeat(i, BPFDB_BITCOUNT_MAX / 8 + 1)
 	{
-		u64 at = c->need, word;
+		u64 at = c->counted_to, word;
 
 		if (at >= end)
 			break;
 		word = end - at;
-		c->need = at + 8;
+		c->counted_to = at + 8;
 		at &= BPFDB_VALUE_MAX - 8;
 		word = low_bytes(slot ? load8(slot + at) : s->value[at / 8 % 2], word);
 		if (at < first)
@@ -168,14 +170,14 @@ __noinline int bits_count(struct bpfdb_connection *c NONNULL, struct bpfdb_sessi
 	return count;
 }
 
-static __always_inline int reply_bits(struct sk_msg_md *m, struct bpfdb_connection *c,
-				      struct bpfdb_session *s, s64 start, s64 end)
+static __always_inline enum result reply_bits(struct sk_msg_md *m, struct bpfdb_connection *c,
+					      struct bpfdb_session *s, s64 start, s64 end)
 {
 	struct part part = part_of(start, end, s->value_len);
 	int count;
 
 	if (part.len > BPFDB_BITCOUNT_MAX)
-		return SLOW;
+		return PASS_TO_DAEMON;
 	count = bits_count(c, s, part.first, part.len);
 	if (count < 0 || !bpfdb_still_valid(s))
 		return AGAIN;
@@ -183,10 +185,10 @@ static __always_inline int reply_bits(struct sk_msg_md *m, struct bpfdb_connecti
 }
 
 /* Of the whole, or from one byte to another; positions of bits are the daemon's. */
-__noinline int command_bitcount(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
-				struct bpfdb_session *s NONNULL)
+__noinline enum result command_bitcount(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+					struct bpfdb_session *s NONNULL)
 {
-	int result = c->argc == 1 || c->argc == 3 ? key_next(c, s) : SLOW;
+	enum result result = c->argc == 1 || c->argc == 3 ? key_next(c, s) : PASS_TO_DAEMON;
 	s64 start = 0;
 
 	c->number = -1;

@@ -17,8 +17,8 @@
 #define SET_OPTIONS_MAX 4
 
 /* The value is an argument at this place. */
-static __always_inline int value_from(struct bpfdb_connection *c, struct bpfdb_session *s, u32 arg,
-				      u32 len)
+static __always_inline enum bpfdb_status value_from(struct bpfdb_connection *c,
+						    struct bpfdb_session *s, u32 arg, u32 len)
 {
 	c->arg = arg;
 	c->arg_len = len;
@@ -26,10 +26,10 @@ static __always_inline int value_from(struct bpfdb_connection *c, struct bpfdb_s
 }
 
 /* Sets the argument as the value, whatever is there. */
-static __always_inline int set_always(struct sk_msg_md *m, struct bpfdb_connection *c,
-				      struct bpfdb_session *s, u32 arg, u32 len)
+static __always_inline enum result set_always(struct sk_msg_md *m, struct bpfdb_connection *c,
+					      struct bpfdb_session *s, u32 arg, u32 len)
 {
-	int status;
+	enum bpfdb_status status;
 
 	room_until(c, c->at);
 	status = value_from(c, s, arg, len);
@@ -40,10 +40,10 @@ static __always_inline int set_always(struct sk_msg_md *m, struct bpfdb_connecti
 	return status == BPFDB_OK ? reply_ok(m, c) : reply_error(m, c, s, status);
 }
 
-__noinline int set_plain(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
-			 struct bpfdb_session *s NONNULL)
+__noinline enum result set_plain(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+				 struct bpfdb_session *s NONNULL)
 {
-	int result = key_and_arg(c, s);
+	enum result result = key_and_arg(c, s);
 
 	if (result != DONE)
 		return result;
@@ -55,13 +55,13 @@ __noinline int set_plain(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL
 }
 
 /* SETEX and PSETEX: the time stands before the value. */
-__noinline int command_setex(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
-			     struct bpfdb_session *s NONNULL, u32 unit)
+__noinline enum result command_setex(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+				     struct bpfdb_session *s NONNULL, u32 unit)
 {
-	int result;
+	enum result result;
 
 	if (c->argc != 3)
-		return SLOW;
+		return PASS_TO_DAEMON;
 	result = key_next(c, s);
 	if (result == DONE)
 		result = deadline_next(c, unit, true);
@@ -75,25 +75,27 @@ __noinline int command_setex(struct sk_msg_md *m, struct bpfdb_connection *c NON
 /* ---- Conditions ---------------------------------------------------------- */
 
 /* Does the condition hold where GET has this outcome? */
-static __always_inline bool set_wanted(const struct bpfdb_connection *c, int status)
+static __always_inline bool set_wanted(const struct bpfdb_connection *c, enum bpfdb_status status)
 {
 	return !(c->options & (status == BPFDB_FOUND ? SET_IF_ABSENT : SET_IF_PRESENT));
 }
 
-/* OK with c->need: was it set? With SET_GETS the reply is there too. */
-static __always_inline int set_if_once(struct sk_msg_md *m, struct bpfdb_connection *c,
-				       struct bpfdb_session *s, bool own, u32 arg, u32 len)
+/* OK with c->changed: was it set? With SET_GETS the reply is there too. */
+static __always_inline enum bpfdb_status set_if_once(struct sk_msg_md *m,
+						     struct bpfdb_connection *c,
+						     struct bpfdb_session *s, bool own, u32 arg,
+						     u32 len)
 {
 	bool gets = c->options & SET_GETS;
 	struct before before = before_begin(c);
-	int status = short_begin(s, own, SHORT_WRITE);
+	enum bpfdb_status status = short_begin(s, own, SHORT_WRITE);
 
 	if (status == BPFDB_OK)
 		status = bpfdb_get_for_update(s);
 	if (gets)
 		status = before_reply(m, c, s, status, &before);
-	c->need = status < BPFDB_FIRST_ERROR && set_wanted(c, status);
-	if (c->need) {
+	c->changed = status < BPFDB_FIRST_ERROR && set_wanted(c, status);
+	if (c->changed) {
 		if (c->options & SET_KEEPS_TIME)
 			c->deadline = status == BPFDB_FOUND ? s->found_expires : 0;
 		status = value_from(c, s, arg, len);
@@ -108,17 +110,17 @@ static __always_inline int set_if_once(struct sk_msg_md *m, struct bpfdb_connect
 	return status;
 }
 
-/* OK with c->need: was it set? Else an Error. */
-static __always_inline int set_if(struct sk_msg_md *m, struct bpfdb_connection *c,
-				  struct bpfdb_session *s, u32 arg, u32 len)
+/* OK with c->changed: was it set? Else an Error. */
+static __always_inline enum bpfdb_status set_if(struct sk_msg_md *m, struct bpfdb_connection *c,
+						struct bpfdb_session *s, u32 arg, u32 len)
 {
 	bool own = short_needed(s);
-	int status;
+	enum bpfdb_status status;
 
 	/* What will not be written needs no lock. */
 	if (own && !(c->options & SET_GETS)) {
 		status = bpfdb_peek(s);
-		c->need = 0;
+		c->changed = 0;
 		if (status >= BPFDB_FIRST_ERROR || !set_wanted(c, status))
 			return status;
 	}
@@ -126,18 +128,19 @@ static __always_inline int set_if(struct sk_msg_md *m, struct bpfdb_connection *
 }
 
 /* Key and value alone: SET with these options is meant. */
-static __always_inline int key_and_value(struct bpfdb_connection *c, struct bpfdb_session *s,
-					 u32 options)
+static __always_inline enum result key_and_value(struct bpfdb_connection *c,
+						 struct bpfdb_session *s, u32 options)
 {
 	c->options = options;
 	c->deadline = 0;
-	return c->argc == 2 ? key_and_arg(c, s) : SLOW;
+	return c->argc == 2 ? key_and_arg(c, s) : PASS_TO_DAEMON;
 }
 
-__noinline int command_setnx(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
-			     struct bpfdb_session *s NONNULL)
+__noinline enum result command_setnx(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+				     struct bpfdb_session *s NONNULL)
 {
-	int result = key_and_value(c, s, SET_IF_ABSENT), status;
+	enum result result = key_and_value(c, s, SET_IF_ABSENT);
+	enum bpfdb_status status;
 
 	if (result != DONE)
 		return result;
@@ -145,13 +148,14 @@ __noinline int command_setnx(struct sk_msg_md *m, struct bpfdb_connection *c NON
 	status = set_if(m, c, s, c->arg, c->arg_len);
 	if (status >= BPFDB_FIRST_ERROR)
 		return reply_error(m, c, s, status);
-	return reply_header(m, c, ':', c->need);
+	return reply_header(m, c, ':', c->changed);
 }
 
-__noinline int command_getset(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
-			      struct bpfdb_session *s NONNULL)
+__noinline enum result command_getset(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+				      struct bpfdb_session *s NONNULL)
 {
-	int result = key_and_value(c, s, SET_GETS), status;
+	enum result result = key_and_value(c, s, SET_GETS);
+	enum bpfdb_status status;
 
 	if (result != DONE)
 		return result;
@@ -162,8 +166,8 @@ __noinline int command_getset(struct sk_msg_md *m, struct bpfdb_connection *c NO
 /* ---- Options ------------------------------------------------------------- */
 
 /* The option whose word is the argument parsed last: DONE with the connection's
- * options and deadline. What is repeated or contradicts itself is SLOW. */
-static __always_inline int set_option(struct bpfdb_connection *c, u64 word, u32 left)
+ * options and deadline. What is repeated or contradicts itself is PASS_TO_DAEMON. */
+static __always_inline enum result set_option(struct bpfdb_connection *c, u64 word, u32 left)
 {
 	bool timed = c->deadline || c->options & SET_KEEPS_TIME;
 
@@ -173,13 +177,13 @@ static __always_inline int set_option(struct bpfdb_connection *c, u64 word, u32 
 	case WORD('g', 'e', 't', 0, 0, 0, 0, 0): c->options |= SET_GETS; return DONE;
 	case WORD('k', 'e', 'e', 'p', 't', 't', 'l', 0):
 		c->options |= SET_KEEPS_TIME;
-		return timed ? SLOW : DONE;
+		return timed ? PASS_TO_DAEMON : DONE;
 	}
-	return timed || !left ? SLOW : deadline_option(c, word);
+	return timed || !left ? PASS_TO_DAEMON : deadline_option(c, word);
 }
 
 /* All that stand behind the value. A subprogram, as deadline_next(). */
-__noinline int set_options(struct bpfdb_connection *c NONNULL)
+__noinline enum result set_options(struct bpfdb_connection *c NONNULL)
 {
 	u32 left = c->argc - 2;
 
@@ -188,7 +192,7 @@ __noinline int set_options(struct bpfdb_connection *c NONNULL)
 	repeat(i, SET_OPTIONS_MAX)
 	{
 		bool had_time = c->deadline;
-		int result;
+		enum result result;
 
 		if (!left)
 			break;
@@ -201,18 +205,19 @@ __noinline int set_options(struct bpfdb_connection *c NONNULL)
 		left -= !had_time && c->deadline;
 	}
 	if ((c->options & SET_IF_ABSENT) && (c->options & SET_IF_PRESENT))
-		return SLOW;
-	return left ? SLOW : DONE;
+		return PASS_TO_DAEMON;
+	return left ? PASS_TO_DAEMON : DONE;
 }
 
-__noinline int set_with_options(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
-				struct bpfdb_session *s NONNULL)
+__noinline enum result set_with_options(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+					struct bpfdb_session *s NONNULL)
 {
 	u32 arg, len;
-	int result, status;
+	enum result result;
+	enum bpfdb_status status;
 
 	if (c->argc < 2 || c->argc > 2 + SET_OPTIONS_MAX)
-		return SLOW;
+		return PASS_TO_DAEMON;
 	result = key_and_arg(c, s);
 	if (result != DONE)
 		return result;
@@ -230,11 +235,11 @@ __noinline int set_with_options(struct sk_msg_md *m, struct bpfdb_connection *c 
 		return reply_error(m, c, s, status);
 	if (c->options & SET_GETS)
 		return DONE;
-	return c->need ? reply_ok(m, c) : harmless(reply_nil(m, c));
+	return c->changed ? reply_ok(m, c) : harmless(reply_nil(m, c));
 }
 
-static __always_inline int command_set(struct sk_msg_md *m, struct bpfdb_connection *c,
-				       struct bpfdb_session *s)
+static __always_inline enum result command_set(struct sk_msg_md *m, struct bpfdb_connection *c,
+					       struct bpfdb_session *s)
 {
 	return c->argc == 2 ? set_plain(m, c, s) : set_with_options(m, c, s);
 }

@@ -8,10 +8,11 @@
 /* GETs in a row that writers may spoil by replacing the value being copied. */
 #define COPY_TRIES 64
 
-__noinline int command_get(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
-			   struct bpfdb_session *s NONNULL)
+__noinline enum result command_get(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+				   struct bpfdb_session *s NONNULL)
 {
-	int result, status;
+	enum result result;
+	enum bpfdb_status status;
 
 	result = key_alone(c, s);
 	if (result != DONE)
@@ -31,10 +32,11 @@ __noinline int command_get(struct sk_msg_md *m, struct bpfdb_connection *c NONNU
 	return reply_error(m, c, s, BPFDB_EXHAUSTED);
 }
 
-__noinline int command_strlen(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
-			      struct bpfdb_session *s NONNULL)
+__noinline enum result command_strlen(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+				      struct bpfdb_session *s NONNULL)
 {
-	int result, status;
+	enum result result;
+	enum bpfdb_status status;
 
 	result = key_alone(c, s);
 	if (result != DONE)
@@ -45,7 +47,7 @@ __noinline int command_strlen(struct sk_msg_md *m, struct bpfdb_connection *c NO
 	if (status != BPFDB_FOUND)
 		return reply_error(m, c, s, status);
 	if (s->value_len > BPFDB_VALUE_MAX)
-		return SLOW;
+		return PASS_TO_DAEMON;
 	return harmless(reply_header(m, c, ':', s->value_len));
 }
 

@@ -10,9 +10,9 @@
 
 /* BEGIN, COMMIT or ROLLBACK came to `status`; `wrong` says why the session was
  * in no state for it. */
-static __always_inline int transaction_reply(struct sk_msg_md *m, struct bpfdb_connection *c,
-					     struct bpfdb_session *s, int status,
-					     const struct error_text *wrong)
+static __always_inline enum result
+transaction_reply(struct sk_msg_md *m, struct bpfdb_connection *c, struct bpfdb_session *s,
+		  enum bpfdb_status status, const struct error_text *wrong)
 {
 	if (status == BPFDB_OK)
 		return reply_ok(m, c);
@@ -27,18 +27,19 @@ static __always_inline bool word_next(struct bpfdb_connection *c, u64 word, u32 
 	return arg_next(c) == DONE && c->arg_len == len && arg_word(c) == word;
 }
 
-__noinline int command_begin(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
-			     struct bpfdb_session *s NONNULL)
+__noinline enum result command_begin(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+				     struct bpfdb_session *s NONNULL)
 {
 	const struct error_text *wrong = &error_nested;
 	bool read_only = c->argc == 2;
-	int result = args_check(c, c->argc, 1), status;
+	enum result result = args_check(c, c->argc, 1);
+	enum bpfdb_status status;
 
 	if (result != DONE)
 		return result;
 	if (c->argc && (!read_only || !word_next(c, WORD('r', 'e', 'a', 'd', 0, 0, 0, 0), 4) ||
 			!word_next(c, WORD('o', 'n', 'l', 'y', 0, 0, 0, 0), 4)))
-		return SLOW;
+		return PASS_TO_DAEMON;
 	room_until(c, c->at);
 	status = read_only ? bpfdb_begin_read_only(s) : bpfdb_begin(s);
 	if (s->state == BPFDB_TXN_FAILED)
@@ -46,20 +47,20 @@ __noinline int command_begin(struct sk_msg_md *m, struct bpfdb_connection *c NON
 	return transaction_reply(m, c, s, status, wrong);
 }
 
-__noinline int command_commit(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
-			      struct bpfdb_session *s NONNULL)
+__noinline enum result command_commit(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+				      struct bpfdb_session *s NONNULL)
 {
 	if (c->argc)
-		return SLOW;
+		return PASS_TO_DAEMON;
 	room_until(c, c->at);
 	return transaction_reply(m, c, s, bpfdb_commit(s), &error_no_transaction);
 }
 
-__noinline int command_rollback(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
-				struct bpfdb_session *s NONNULL)
+__noinline enum result command_rollback(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+					struct bpfdb_session *s NONNULL)
 {
 	if (c->argc)
-		return SLOW;
+		return PASS_TO_DAEMON;
 	room_until(c, c->at);
 	return transaction_reply(m, c, s, bpfdb_rollback(s), &error_no_transaction);
 }
@@ -74,7 +75,8 @@ static __always_inline bool short_needed(const struct bpfdb_session *s)
 	return s->state == BPFDB_TXN_NONE || s->state == BPFDB_TXN_FINISHING;
 }
 
-static __always_inline int short_begin(struct bpfdb_session *s, bool needed, enum short_kind kind)
+static __always_inline enum bpfdb_status short_begin(struct bpfdb_session *s, bool needed,
+						     enum short_kind kind)
 {
 	if (!needed)
 		return BPFDB_OK;
@@ -83,7 +85,8 @@ static __always_inline int short_begin(struct bpfdb_session *s, bool needed, enu
 
 /* Commits if the command came to an outcome, else rolls back: the outcome of
  * the whole. */
-static __always_inline int short_end(struct bpfdb_session *s, bool needed, int status)
+static __always_inline enum bpfdb_status short_end(struct bpfdb_session *s, bool needed,
+						   enum bpfdb_status status)
 {
 	if (!needed)
 		return status;
@@ -100,7 +103,7 @@ static __always_inline int short_end(struct bpfdb_session *s, bool needed, int s
  */
 #define WITHOUT_CONFLICT(own, once)                                                                \
 	({                                                                                         \
-		int outcome_ = BPFDB_CONFLICT;                                                     \
+		enum bpfdb_status outcome_ = BPFDB_CONFLICT;                                       \
 		repeat(try_, BPFDB_COMMAND_TRIES)                                                  \
 		{                                                                                  \
 			outcome_ = (once);                                                         \

@@ -8,7 +8,7 @@
 /* Zeroes the words of a slot from the one with byte `from` up to byte `until`: OK or
  * CORRUPT. A subprogram, so that the verifier does not know where it begins: it would
  * walk all rounds. */
-__noinline int words_clear(u64 address, u32 from, u32 until)
+__noinline enum bpfdb_status words_clear(u64 address, u32 from, u32 until)
 {
 	u8 *slot = bpfdb_at(address);
 
@@ -32,12 +32,12 @@ __noinline int words_clear(u64 address, u32 from, u32 until)
  * there and locked, which is copied into it. What follows is zero up to byte `until`.
  * OK, or an Error.
  */
-static __always_inline int value_again(struct bpfdb_session *s, u32 len, u32 until)
+static __always_inline enum bpfdb_status value_again(struct bpfdb_session *s, u32 len, u32 until)
 {
 	u32 old = s->value_len;
 	u64 a = s->value[0], b = s->value[1];
 	void *from, *to;
-	int status;
+	enum bpfdb_status status;
 
 	if (old > BPFDB_VALUE_MAX || len > BPFDB_VALUE_MAX)
 		return FOR_THE_DAEMON;
@@ -72,7 +72,7 @@ static __always_inline int value_again(struct bpfdb_session *s, u32 len, u32 unt
 }
 
 /* The value that GET left in the session becomes its value again. */
-__noinline int value_copy(struct bpfdb_session *s NONNULL)
+__noinline enum bpfdb_status value_copy(struct bpfdb_session *s NONNULL)
 {
 	return value_again(s, s->value_len, 0);
 }
@@ -101,7 +101,8 @@ static __always_inline u8 *value_byte(struct bpfdb_session *s, u64 at)
 }
 
 /* An absent value counts as an empty one: FOUND, or the Error that GET had. */
-static __always_inline int value_or_empty(struct bpfdb_session *s, int status)
+static __always_inline enum bpfdb_status value_or_empty(struct bpfdb_session *s,
+							enum bpfdb_status status)
 {
 	if (status != BPFDB_NOT_FOUND)
 		return status;

@@ -9,15 +9,16 @@
 /* A position: behind the last byte. */
 #define AT_END (~0u)
 
-static __always_inline int write_begin(struct bpfdb_session *s, bool own)
+static __always_inline enum bpfdb_status write_begin(struct bpfdb_session *s, bool own)
 {
-	int status = short_begin(s, own, SHORT_WRITE);
+	enum bpfdb_status status = short_begin(s, own, SHORT_WRITE);
 
 	return status == BPFDB_OK ? value_or_empty(s, bpfdb_get_for_update(s)) : status;
 }
 
 /* Sets what became of the value, if that went well; when it expires stays. */
-static __always_inline int write_end(struct bpfdb_session *s, bool own, int status)
+static __always_inline enum bpfdb_status write_end(struct bpfdb_session *s, bool own,
+						   enum bpfdb_status status)
 {
 	if (status == BPFDB_OK) {
 		s->expires = s->found_expires;
@@ -31,12 +32,12 @@ static __always_inline int write_end(struct bpfdb_session *s, bool own, int stat
  * it: OK with the whole as the session's value, or an Error. A subprogram, because the
  * stack below the operators is short: 512 bytes for all frames.
  */
-__noinline int value_write(struct bpfdb_connection *c NONNULL, struct bpfdb_session *s NONNULL,
-			   u32 at)
+__noinline enum bpfdb_status value_write(struct bpfdb_connection *c NONNULL,
+					 struct bpfdb_session *s NONNULL, u32 at)
 {
 	u32 old = s->value_len, written = c->arg_len, len;
 	void *to;
-	int status;
+	enum bpfdb_status status;
 
 	if (at == AT_END)
 		at = old;
@@ -65,76 +66,77 @@ __noinline int value_write(struct bpfdb_connection *c NONNULL, struct bpfdb_sess
 	return BPFDB_OK;
 }
 
-/* OK with the length in c->need. */
-static __always_inline int write_once(struct bpfdb_connection *c, struct bpfdb_session *s, bool own,
-				      u32 at)
+/* OK with the length in c->new_len. */
+static __always_inline enum bpfdb_status write_once(struct bpfdb_connection *c,
+						    struct bpfdb_session *s, bool own, u32 at)
 {
-	int status = write_begin(s, own);
+	enum bpfdb_status status = write_begin(s, own);
 
 	if (status == BPFDB_FOUND)
 		status = value_write(c, s, at);
-	c->need = s->value_len;
+	c->new_len = s->value_len;
 	return write_end(s, own, status);
 }
 
 /* The argument is what is written. */
-static __always_inline int write_reply(struct sk_msg_md *m, struct bpfdb_connection *c,
-				       struct bpfdb_session *s, u32 at)
+static __always_inline enum result write_reply(struct sk_msg_md *m, struct bpfdb_connection *c,
+					       struct bpfdb_session *s, u32 at)
 {
 	bool own = short_needed(s);
-	int status;
+	enum bpfdb_status status;
 
 	/* More might not find room in one slot, whatever there is. */
 	if (c->arg_len > BPFDB_VALUE_MAX / 2)
-		return SLOW;
+		return PASS_TO_DAEMON;
 	room_until(c, c->at);
 	status = WITHOUT_CONFLICT(own, write_once(c, s, own, at));
 	if (status >= BPFDB_FIRST_ERROR)
 		return reply_error(m, c, s, status);
-	return reply_header(m, c, ':', c->need);
+	return reply_header(m, c, ':', c->new_len);
 }
 
-__noinline int command_append(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
-			      struct bpfdb_session *s NONNULL)
+__noinline enum result command_append(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+				      struct bpfdb_session *s NONNULL)
 {
-	int result = c->argc == 2 ? key_and_arg(c, s) : SLOW;
+	enum result result = c->argc == 2 ? key_and_arg(c, s) : PASS_TO_DAEMON;
 
 	return result == DONE ? write_reply(m, c, s, AT_END) : result;
 }
 
 /* A key, a number for c->number, and the argument behind them. */
-static __always_inline int key_number_arg(struct bpfdb_connection *c, struct bpfdb_session *s)
+static __always_inline enum result key_number_arg(struct bpfdb_connection *c,
+						  struct bpfdb_session *s)
 {
-	int result = c->argc == 3 ? key_next(c, s) : SLOW;
+	enum result result = c->argc == 3 ? key_next(c, s) : PASS_TO_DAEMON;
 
 	if (result == DONE)
 		result = number_next(c);
 	return result == DONE ? arg_next(c) : result;
 }
 
-__noinline int command_setrange(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
-				struct bpfdb_session *s NONNULL)
+__noinline enum result command_setrange(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+					struct bpfdb_session *s NONNULL)
 {
-	int result = key_number_arg(c, s);
+	enum result result = key_number_arg(c, s);
 
 	if (result != DONE)
 		return result;
 	/* An empty piece changes nothing, and makes no value. */
 	if (c->number < 0 || c->number > BPFDB_VALUE_MAX || !c->arg_len)
-		return SLOW;
+		return PASS_TO_DAEMON;
 	return write_reply(m, c, s, c->number);
 }
 
 /* ---- Bits ---------------------------------------------------------------- */
 
 /* The bit of the value that GET left in the session, which grows for it: OK, or FOUND if
- * nothing changes, with what the bit was in c->need. */
-__noinline int bit_write(struct bpfdb_connection *c NONNULL, struct bpfdb_session *s NONNULL,
-			 u32 bit, bool on)
+ * nothing changes, with what the bit was in c->old_bit. */
+__noinline enum bpfdb_status bit_write(struct bpfdb_connection *c NONNULL,
+				       struct bpfdb_session *s NONNULL, u32 bit, bool on)
 {
 	u32 at = bit / 8, mask = 0x80 >> bit % 8;
 	u32 old = s->value_len, len = at < old ? old : at + 1;
-	int status;
+	enum bpfdb_status status;
 	u8 *byte;
 
 	/* As in Redis, a bit that stays as it is is not written: WATCH need not know. */
@@ -142,8 +144,8 @@ __noinline int bit_write(struct bpfdb_connection *c NONNULL, struct bpfdb_sessio
 		byte = value_byte(s, at);
 		if (!byte)
 			return BPFDB_CORRUPT;
-		c->need = (*byte & mask) != 0;
-		if (c->need == on)
+		c->old_bit = (*byte & mask) != 0;
+		if (c->old_bit == on)
 			return BPFDB_FOUND;
 	}
 	status = value_again(s, len, len);
@@ -152,26 +154,27 @@ __noinline int bit_write(struct bpfdb_connection *c NONNULL, struct bpfdb_sessio
 	byte = value_byte(s, at);
 	if (!byte)
 		return BPFDB_CORRUPT;
-	c->need = (*byte & mask) != 0;
+	c->old_bit = (*byte & mask) != 0;
 	*byte = on ? *byte | mask : *byte & ~mask;
 	return BPFDB_OK;
 }
 
-static __always_inline int bit_once(struct bpfdb_connection *c, struct bpfdb_session *s, bool own,
-				    u32 bit, bool on)
+static __always_inline enum bpfdb_status
+bit_once(struct bpfdb_connection *c, struct bpfdb_session *s, bool own, u32 bit, bool on)
 {
-	int status = write_begin(s, own);
+	enum bpfdb_status status = write_begin(s, own);
 
 	if (status == BPFDB_FOUND)
 		status = bit_write(c, s, bit, on);
 	return write_end(s, own, status);
 }
 
-__noinline int command_setbit(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
-			      struct bpfdb_session *s NONNULL)
+__noinline enum result command_setbit(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+				      struct bpfdb_session *s NONNULL)
 {
 	bool own = short_needed(s);
-	int result = key_number_arg(c, s), status;
+	enum result result = key_number_arg(c, s);
+	enum bpfdb_status status;
 	u32 bit;
 	u8 digit;
 
@@ -180,13 +183,13 @@ __noinline int command_setbit(struct sk_msg_md *m, struct bpfdb_connection *c NO
 	digit = *window_at(c, c->arg, 1);
 	if (c->arg_len != 1 || (digit != '0' && digit != '1') || c->number < 0 ||
 	    c->number >= BPFDB_VALUE_MAX * 8)
-		return SLOW;
+		return PASS_TO_DAEMON;
 	bit = c->number;
 	room_until(c, c->at);
 	status = WITHOUT_CONFLICT(own, bit_once(c, s, own, bit, digit == '1'));
 	if (status >= BPFDB_FIRST_ERROR)
 		return reply_error(m, c, s, status);
-	return reply_header(m, c, ':', c->need);
+	return reply_header(m, c, ':', c->old_bit);
 }
 
 #endif

@@ -19,7 +19,7 @@ pub(crate) struct Arrived(u64);
 
 impl Arrived {
     pub(crate) fn is_daemon(self) -> bool {
-        self.0 & abi::BPFDB_CONNECTION_USER != 0
+        self.0 & abi::BPFDB_CONNECTION_DAEMON != 0
     }
 
     pub(crate) fn is_closed(self) -> bool {
@@ -198,7 +198,7 @@ impl KernelConnections {
         rebase.store(1, Ordering::Release);
         self.arrived_word(index)
             .compare_exchange(
-                abi::BPFDB_CONNECTION_USER | all,
+                abi::BPFDB_CONNECTION_DAEMON | all,
                 all,
                 Ordering::SeqCst,
                 Ordering::Relaxed,

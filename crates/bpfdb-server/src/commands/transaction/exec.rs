@@ -6,13 +6,14 @@ use std::rc::Rc;
 use bpfdb::{Session, Status, WatchToken};
 
 use super::super::attempts::{self, Backoff};
+use super::super::conflict;
 use super::super::invoke::{count, timed};
 use super::super::prelude::*;
 use super::super::time_slice::TimeSlice;
 use super::multi_state::MultiState;
 use super::queue::Queue;
 use crate::instance::pause::Pause;
-use crate::protocol::reply::{self, Protocol, Replies};
+use crate::protocol::reply::{self, ConflictAction, Protocol, Replies};
 use crate::settings::limits::MESSAGE_MAX;
 
 pub(crate) static COMMAND: Command = Command {
@@ -282,7 +283,7 @@ impl Block {
                 Ok(Progress::More)
             }
             Failure::Engine(status) if self.backoff.wait(context, status) => Ok(Progress::More),
-            Failure::Engine(status) => Err(rolled_back(status)),
+            Failure::Engine(status) => Err(rolled_back(context, status)),
             Failure::TooLong | Failure::Text(_) => Err(failure),
         }
     }
@@ -310,11 +311,11 @@ fn are_unchanged(session: &mut Session, watched: &Watched, locks: bool) -> Resul
     Ok(true)
 }
 
-fn rolled_back(status: Status) -> Failure {
+fn rolled_back(context: &Context<'_>, status: Status) -> Failure {
     match status {
-        Status::Conflict => "CONFLICT another transaction holds a key of this one, which was \
-                             rolled back; run it again"
-            .into(),
+        Status::Conflict => {
+            Failure::Text(conflict::text_with(context, ConflictAction::RunBlockAgain))
+        }
         Status::OutOfMemory => Failure::Text(reply::error_text(status, false)),
         other => format!(
             "EXECABORT Transaction rolled back: {}; {}",

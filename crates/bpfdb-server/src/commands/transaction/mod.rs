@@ -4,6 +4,7 @@ mod begin;
 mod commit;
 mod discard;
 mod exec;
+mod locks;
 mod multi;
 mod multi_state;
 mod queue;
@@ -20,6 +21,7 @@ pub(super) static COMMANDS: &[&Command] = &[
     &commit::COMMAND,
     &discard::COMMAND,
     &exec::COMMAND,
+    &locks::COMMAND,
     &multi::COMMAND,
     &rollback::COMMAND,
     &unwatch::COMMAND,

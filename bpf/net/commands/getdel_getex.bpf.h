@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
 /* GETDEL, GETEX: a value is read, and deleted or given another time. */
-#ifndef BPFDB_COMMANDS_TAKE_BPF_H
-#define BPFDB_COMMANDS_TAKE_BPF_H
+#ifndef BPFDB_COMMANDS_GETDEL_GETEX_BPF_H
+#define BPFDB_COMMANDS_GETDEL_GETEX_BPF_H
 
 #include "before.bpf.h"
 #include "expiry.bpf.h"
@@ -10,10 +10,10 @@
 enum taking { TAKING_DELETES, TAKING_EXPIRES };
 
 /* What becomes of the value that was found: an outcome or an Error. */
-static __always_inline int taken(struct bpfdb_connection *c, struct bpfdb_session *s,
-				 enum taking what)
+static __always_inline enum bpfdb_status taken(struct bpfdb_connection *c, struct bpfdb_session *s,
+					       enum taking what)
 {
-	int status;
+	enum bpfdb_status status;
 
 	if (what == TAKING_DELETES)
 		return bpfdb_delete(s);
@@ -26,11 +26,12 @@ static __always_inline int taken(struct bpfdb_connection *c, struct bpfdb_sessio
 	return bpfdb_set(s);
 }
 
-static __always_inline int take_once(struct sk_msg_md *m, struct bpfdb_connection *c,
-				     struct bpfdb_session *s, bool own, enum taking what)
+static __always_inline enum bpfdb_status take_once(struct sk_msg_md *m, struct bpfdb_connection *c,
+						   struct bpfdb_session *s, bool own,
+						   enum taking what)
 {
 	struct before before = before_begin(c);
-	int status = short_begin(s, own, SHORT_WRITE);
+	enum bpfdb_status status = short_begin(s, own, SHORT_WRITE);
 
 	if (status == BPFDB_OK)
 		status = bpfdb_get_for_update(s);
@@ -42,11 +43,11 @@ static __always_inline int take_once(struct sk_msg_md *m, struct bpfdb_connectio
 	return status;
 }
 
-static __always_inline int take(struct sk_msg_md *m, struct bpfdb_connection *c,
-				struct bpfdb_session *s, enum taking what)
+static __always_inline enum result take(struct sk_msg_md *m, struct bpfdb_connection *c,
+					struct bpfdb_session *s, enum taking what)
 {
 	bool own = short_needed(s);
-	int status;
+	enum bpfdb_status status;
 
 	/* What is not there needs no lock. */
 	if (own && bpfdb_peek(s) == BPFDB_NOT_FOUND) {
@@ -58,23 +59,23 @@ static __always_inline int take(struct sk_msg_md *m, struct bpfdb_connection *c,
 	return status >= BPFDB_FIRST_ERROR ? reply_error(m, c, s, status) : DONE;
 }
 
-__noinline int command_getdel(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
-			      struct bpfdb_session *s NONNULL)
+__noinline enum result command_getdel(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+				      struct bpfdb_session *s NONNULL)
 {
-	int result = c->argc == 1 ? key_next(c, s) : SLOW;
+	enum result result = c->argc == 1 ? key_next(c, s) : PASS_TO_DAEMON;
 
 	return result == DONE ? take(m, c, s, TAKING_DELETES) : result;
 }
 
 /* With PERSIST or a time. */
-__noinline int getex_with_option(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
-				 struct bpfdb_session *s NONNULL)
+__noinline enum result getex_with_option(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+					 struct bpfdb_session *s NONNULL)
 {
 	bool persists = c->argc == 2;
-	int result;
+	enum result result;
 
 	if (c->argc != 2 && c->argc != 3)
-		return SLOW;
+		return PASS_TO_DAEMON;
 	result = key_and_arg(c, s);
 	if (result != DONE)
 		return result;
@@ -82,13 +83,13 @@ __noinline int getex_with_option(struct sk_msg_md *m, struct bpfdb_connection *c
 	if (!persists)
 		result = deadline_option(c, arg_word(c));
 	else if (arg_word(c) != WORD('p', 'e', 'r', 's', 'i', 's', 't', 0))
-		result = SLOW;
+		result = PASS_TO_DAEMON;
 	return result == DONE ? take(m, c, s, TAKING_EXPIRES) : result;
 }
 
 /* Without an option it is GET. */
-static __always_inline int command_getex(struct sk_msg_md *m, struct bpfdb_connection *c,
-					 struct bpfdb_session *s)
+static __always_inline enum result command_getex(struct sk_msg_md *m, struct bpfdb_connection *c,
+						 struct bpfdb_session *s)
 {
 	return c->argc == 1 ? command_get(m, c, s) : getex_with_option(m, c, s);
 }

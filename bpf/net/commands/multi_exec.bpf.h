@@ -12,7 +12,7 @@
  *            MULTI: the block is all here            EXEC: committed
  *   NONE ───────────────────────────────────► OPEN ──────────────────► NONE
  *                                             │  ▲
- *   NONE, SLOW ◄── block_abort: anything else ┘  └── a conflict: rolled back, again
+ *   NONE, daemon ◄ block_abort: anything else ┘  └── a conflict: rolled back, again
  *
  * While a block is OPEN (c->block):
  *
@@ -26,8 +26,8 @@
  *    Redis's words.
  * 4. Its commands are counted when it is committed.
  */
-#ifndef BPFDB_COMMANDS_EXEC_BPF_H
-#define BPFDB_COMMANDS_EXEC_BPF_H
+#ifndef BPFDB_COMMANDS_MULTI_EXEC_BPF_H
+#define BPFDB_COMMANDS_MULTI_EXEC_BPF_H
 
 #include "name.bpf.h"
 #include "transaction.bpf.h"
@@ -54,9 +54,9 @@ static __always_inline void arg_prefetch(struct bpfdb_connection *c)
 }
 
 /* Goes over the arguments of the command whose name was parsed last. */
-__noinline int args_pass(struct bpfdb_connection *c NONNULL)
+__noinline enum result args_pass(struct bpfdb_connection *c NONNULL)
 {
-	int result = c->argc ? arg_next(c) : DONE;
+	enum result result = c->argc ? arg_next(c) : DONE;
 
 	if (!c->argc || result != DONE)
 		return result;
@@ -70,38 +70,38 @@ __noinline int args_pass(struct bpfdb_connection *c NONNULL)
 	return DONE;
 }
 
-/* Goes over what follows MULTI: DONE with c->at behind EXEC. SLOW if it ends before
+/* Goes over what follows MULTI: DONE with c->at behind EXEC. PASS_TO_DAEMON if it ends before
  * EXEC, but not within a request: the client may be waiting for a reply. */
-__noinline int block_scan(struct bpfdb_connection *c NONNULL)
+__noinline enum result block_scan(struct bpfdb_connection *c NONNULL)
 {
 	c->block_reads = 1;
 	repeat(i, BPFDB_BLOCK_MAX)
 	{
-		int result = c->at < c->size ? command_name(c) : SLOW;
+		enum result result = c->at < c->size ? command_name(c) : PASS_TO_DAEMON;
 		u32 flags;
 
 		if (result != DONE)
 			return result;
 		if (c->name == NAME_OF(EXEC)) {
 			c->block_count = i;
-			return c->argc ? SLOW : DONE;
+			return c->argc ? PASS_TO_DAEMON : DONE;
 		}
 		flags = name_flags(c->name);
 		/* It would end, or nest, the transaction. */
 		if (flags & BPFDB_TRANSACTION)
-			return SLOW;
+			return PASS_TO_DAEMON;
 		if (flags & BPFDB_WRITES)
 			c->block_reads = 0;
 		result = args_pass(c);
 		if (result != DONE)
 			return result;
 	}
-	return SLOW;
+	return PASS_TO_DAEMON;
 }
 
 /* +OK, +QUEUED for each command, and the header of EXEC's reply; c->at is behind EXEC.
  * DONE or NO_ROOM. */
-__noinline int block_head(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL)
+__noinline enum result block_head(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL)
 {
 	u32 count = c->block_count, len = 5 + count * QUEUED_LEN;
 	u8 *p;
@@ -117,10 +117,10 @@ __noinline int block_head(struct sk_msg_md *m, struct bpfdb_connection *c NONNUL
 	*(u64 *)p = WORD('+', 'O', 'K', '\r', '\n', 0, 0, 0);
 	/* The place is kept in memory: in a register the verifier (6.12) takes it for the
 	 * number of the round, and walks all of them. */
-	c->need = 5;
+	c->block_queued = 5;
 	repeat(i, count)
 	{
-		u64 at = c->need;
+		u64 at = c->block_queued;
 		u8 *to;
 
 		at &= 16 * BPFDB_BLOCK_MAX - 1;
@@ -129,14 +129,15 @@ __noinline int block_head(struct sk_msg_md *m, struct bpfdb_connection *c NONNUL
 			return NO_ROOM;
 		*(u64 *)to = WORD('+', 'Q', 'U', 'E', 'U', 'E', 'D', '\r');
 		to[8] = '\n';
-		c->need += QUEUED_LEN;
+		c->block_queued += QUEUED_LEN;
 	}
 	c->out += len;
 	return reply_header(m, c, '*', count);
 }
 
 /* Begins the transaction, and the first command is next. */
-static __always_inline int block_begin(struct bpfdb_connection *c, struct bpfdb_session *s)
+static __always_inline enum bpfdb_status block_begin(struct bpfdb_connection *c,
+						     struct bpfdb_session *s)
 {
 	c->block_found = s->gets_found;
 	c->block_missed = s->gets_missed;
@@ -145,13 +146,13 @@ static __always_inline int block_begin(struct bpfdb_connection *c, struct bpfdb_
 	return c->block_reads ? bpfdb_begin_read_only(s) : bpfdb_begin(s);
 }
 
-__noinline int command_multi(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
-			     struct bpfdb_session *s NONNULL)
+__noinline enum result command_multi(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+				     struct bpfdb_session *s NONNULL)
 {
-	int result;
+	enum result result;
 
 	if (c->argc || c->watching || !short_needed(s))
-		return SLOW;
+		return PASS_TO_DAEMON;
 	c->block_first = c->at;
 	result = block_scan(c);
 	if (result != DONE)
@@ -161,7 +162,7 @@ __noinline int command_multi(struct sk_msg_md *m, struct bpfdb_connection *c NON
 	c->block_body = c->out;
 	if (result != DONE || block_begin(c, s) != BPFDB_OK) {
 		c->out = c->block_out;
-		return SLOW;
+		return PASS_TO_DAEMON;
 	}
 	c->block_done = 0;
 	c->block_tries = 0;
@@ -185,26 +186,26 @@ __noinline int block_undo(struct bpfdb_connection *c NONNULL, struct bpfdb_sessi
 
 /* A request of a block came to `result`: what that means for the block. DONE: it goes
  * on, perhaps from its beginning. */
-__noinline int block_next(struct bpfdb_connection *c NONNULL, struct bpfdb_session *s NONNULL,
-			  u32 result)
+__noinline enum result block_next(struct bpfdb_connection *c NONNULL,
+				  struct bpfdb_session *s NONNULL, u32 result)
 {
 	u64 done = c->block_done;
 
 	if (result == DONE) {
 		if (c->out > BPFDB_REPLY_BATCH)
-			return SLOW;
+			return PASS_TO_DAEMON;
 		OPAQUE(done);
 		c->block_commands[done & (BPFDB_BLOCK_MAX - 1)] = c->command;
 		c->block_done++;
 		return DONE;
 	}
 	if (s->state != BPFDB_TXN_FAILED || s->failure != BPFDB_CONFLICT)
-		return SLOW;
+		return PASS_TO_DAEMON;
 	if (++c->block_tries >= BPFDB_BLOCK_TRIES)
-		return SLOW;
+		return PASS_TO_DAEMON;
 	block_undo(c, s);
 	c->block_done = 1;
-	return block_begin(c, s) == BPFDB_OK ? DONE : SLOW;
+	return block_begin(c, s) == BPFDB_OK ? DONE : PASS_TO_DAEMON;
 }
 
 /* The daemon is to have it. */
@@ -215,10 +216,11 @@ static __always_inline void block_abort(struct bpfdb_connection *c, struct bpfdb
 	c->out = c->block_out;
 }
 
-__noinline int command_exec(struct bpfdb_connection *c NONNULL, struct bpfdb_session *s NONNULL)
+__noinline enum result command_exec(struct bpfdb_connection *c NONNULL,
+				    struct bpfdb_session *s NONNULL)
 {
 	if (!c->block || bpfdb_commit(s) != BPFDB_OK)
-		return SLOW;
+		return PASS_TO_DAEMON;
 	c->block = 0;
 	c->answers += c->block_done;
 	repeat(i, BPFDB_BLOCK_MAX)

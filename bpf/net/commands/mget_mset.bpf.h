@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
 /* MGET: one snapshot. MSET: all or nothing. */
-#ifndef BPFDB_COMMANDS_MULTI_BPF_H
-#define BPFDB_COMMANDS_MULTI_BPF_H
+#ifndef BPFDB_COMMANDS_MGET_MSET_BPF_H
+#define BPFDB_COMMANDS_MGET_MSET_BPF_H
 
 #include "transaction.bpf.h"
 
 /* Replies with the value of the session's key: OK, or an Error. */
-static __always_inline int mget_one(struct sk_msg_md *m, struct bpfdb_connection *c,
-				    struct bpfdb_session *s)
+static __always_inline enum bpfdb_status mget_one(struct sk_msg_md *m, struct bpfdb_connection *c,
+						  struct bpfdb_session *s)
 {
 	repeat(i, BPFDB_COMMAND_TRIES)
 	{
-		int status = bpfdb_get(s), result;
+		enum bpfdb_status status = bpfdb_get(s);
+		enum result result;
 
 		if (status == BPFDB_NOT_FOUND)
 			return reply_nil(m, c) == DONE ? BPFDB_OK : FOR_THE_DAEMON;
@@ -24,12 +25,12 @@ static __always_inline int mget_one(struct sk_msg_md *m, struct bpfdb_connection
 	return BPFDB_EXHAUSTED;
 }
 
-static __always_inline int mget_all(struct sk_msg_md *m, struct bpfdb_connection *c,
-				    struct bpfdb_session *s)
+static __always_inline enum bpfdb_status mget_all(struct sk_msg_md *m, struct bpfdb_connection *c,
+						  struct bpfdb_session *s)
 {
 	repeat(i, c->argc)
 	{
-		int status;
+		enum bpfdb_status status;
 
 		if (c->out > BPFDB_REPLY_BATCH)
 			return FOR_THE_DAEMON;
@@ -43,15 +44,16 @@ static __always_inline int mget_all(struct sk_msg_md *m, struct bpfdb_connection
 	return BPFDB_OK;
 }
 
-__noinline int command_mget(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
-			    struct bpfdb_session *s NONNULL)
+__noinline enum result command_mget(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+				    struct bpfdb_session *s NONNULL)
 {
 	bool own = short_needed(s) && c->argc > 1;
 	u32 out = c->out;
-	int result, status;
+	enum result result;
+	enum bpfdb_status status;
 
 	if (!c->argc)
-		return SLOW;
+		return PASS_TO_DAEMON;
 	result = args_check(c, c->argc, 1);
 	if (result != DONE)
 		return result;
@@ -69,11 +71,12 @@ __noinline int command_mget(struct sk_msg_md *m, struct bpfdb_connection *c NONN
 	return reply_error(m, c, s, status);
 }
 
-static __always_inline int mset_all(struct bpfdb_connection *c, struct bpfdb_session *s)
+static __always_inline enum bpfdb_status mset_all(struct bpfdb_connection *c,
+						  struct bpfdb_session *s)
 {
 	repeat(i, c->argc / 2)
 	{
-		int status;
+		enum bpfdb_status status;
 
 		if (key_next(c, s) != DONE || arg_next(c) != DONE)
 			return BPFDB_BAD_REQUEST;
@@ -86,24 +89,25 @@ static __always_inline int mset_all(struct bpfdb_connection *c, struct bpfdb_ses
 	return BPFDB_OK;
 }
 
-static __always_inline int mset_once(struct bpfdb_connection *c, struct bpfdb_session *s, bool own,
-				     u32 first)
+static __always_inline enum bpfdb_status mset_once(struct bpfdb_connection *c,
+						   struct bpfdb_session *s, bool own, u32 first)
 {
-	int status = short_begin(s, own, SHORT_WRITE);
+	enum bpfdb_status status = short_begin(s, own, SHORT_WRITE);
 
 	c->at = first;
 	return short_end(s, own, status == BPFDB_OK ? mset_all(c, s) : status);
 }
 
-__noinline int command_mset(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
-			    struct bpfdb_session *s NONNULL)
+__noinline enum result command_mset(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+				    struct bpfdb_session *s NONNULL)
 {
 	bool own = short_needed(s) && c->argc > 2;
 	u32 first = c->at;
-	int result, status;
+	enum result result;
+	enum bpfdb_status status;
 
 	if (!c->argc || c->argc % 2)
-		return SLOW;
+		return PASS_TO_DAEMON;
 	result = args_check(c, c->argc, 2);
 	if (result != DONE)
 		return result;
