@@ -292,6 +292,8 @@ impl Client {
         let connections = tools.kernel;
         connections.set_protocol(self.index, self.replies.protocol());
         connections.set_watching(self.index, !self.connection.watched.is_empty());
+        // Nobody has looked at what comes next.
+        connections.set_patient(self.index, true);
         if connections.hand_back(self.index, self.consumed, self.replied) {
             self.state = State::Kernel;
         }
