@@ -190,12 +190,9 @@ impl Running {
                 return Some(self);
             }
             Ok(Progress::Done) => Ok(()),
-            Err(ref failure) if execute::waits_for_block(context, failure) => {
-                return Some(self);
-            }
-            Err(Failure::Engine(status))
-                if !atomic::has_failed(context.session) && self.patience.wait(context, status) =>
-            {
+            Err(ref failure) if execute::may_help(context, failure, &mut self.patience) => {
+                // It may have begun its reply.
+                context.replies.truncate(start);
                 return Some(self);
             }
             Err(failure) => Err(atomic::settled(context.session, failure)),
