@@ -9,6 +9,7 @@ use bpfdb::{Session, Status, WatchToken};
 use super::super::REPLY_MAX;
 use super::super::execute::{Patience, count, timed};
 use super::super::prelude::*;
+use super::flush::Flushes;
 use super::queue::Queue;
 use crate::pause::Pause;
 use crate::reply::{self, Protocol, Replies};
@@ -34,7 +35,7 @@ pub(crate) static COMMAND: Command = Command {
     ],
     categories: &[Category::Transaction],
     path: Path::Kernel,
-    differences: "All commands are one serializable transaction. A command that fails for a reason of Redis (a wrong type, not an integer) leaves the others alone, as in Redis; if one fails for a reason of the engine (a conflict that persists, no memory, too many locks, a key or value beyond the limits), everything is rolled back and EXEC replies with an error. KEYS, SCAN, RANDOMKEY and FLUSHALL are such a reason if one of the commands writes; a transaction that only reads sees one snapshot. While a long one is executed others are served: what they do in user space waits for its keys, what they do in the kernel meets a conflict.",
+    differences: "All commands are one serializable transaction. A command that fails for a reason of Redis (a wrong type, not an integer) leaves the others alone, as in Redis; if one fails for a reason of the engine (a conflict that persists, no memory, too many locks, a key or value beyond the limits), everything is rolled back and EXEC replies with an error. KEYS, SCAN, RANDOMKEY and FLUSHALL are such a reason if one of the commands writes; but nothing else than FLUSHALL and FLUSHDB, with no key watched, is executed as without MULTI. A transaction that only reads sees one snapshot. While a long one is executed others are served: what they do in user space waits for its keys, what they do in the kernel meets a conflict.",
     queued: false,
     run,
     ..Command::BASE
@@ -50,11 +51,26 @@ fn run(context: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {
     if queue.is_spoiled() {
         return Err("EXECABORT Transaction discarded because of previous errors.".into());
     }
+    let queue = match flushes_only(queue, &watched, context.replies.protocol()) {
+        Ok(flushes) => {
+            context.later(flushes);
+            return Ok(());
+        }
+        Err(queue) => queue,
+    };
     let mut block = Block::new(queue, watched, context.replies.protocol());
     if block.step(context, &[])? == Progress::More {
         context.later(block);
     }
     Ok(())
+}
+
+/// The commands of a block that is none of a transaction: see [`Flushes`].
+fn flushes_only(queue: Queue, watched: &Watched, protocol: Protocol) -> Result<Flushes, Queue> {
+    if !watched.is_empty() {
+        return Err(queue);
+    }
+    Flushes::of(queue, Replies::new(protocol))
 }
 
 /// A MULTI … EXEC on its way.
