@@ -121,7 +121,12 @@ fn the_kernel_reads_whole_values_beside_a_busy_writer() {
             client.send(&get());
             client.reply()
         });
-        let in_send = server.engine.counters().expect("figures").requests_local;
+        let in_send = server
+            .engine
+            .counters()
+            .expect("figures")
+            .redis()
+            .requests_local;
         assert_eq!(
             in_send > reads,
             local,

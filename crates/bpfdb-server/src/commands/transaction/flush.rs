@@ -7,13 +7,13 @@
 //! else promises no more than its commands do. Neither may keys be watched: they could
 //! change between being compared and being deleted.
 
-use super::super::execute::count;
+use super::super::invoke::count;
 use super::super::prelude::*;
+use super::super::time_slice::TimeSlice;
 use super::queue::Queue;
 use std::time::Duration;
 
-use crate::reply::Replies;
-use crate::turn::Turn;
+use crate::protocol::reply::Replies;
 
 /// The commands of such a block, on their way.
 #[derive(Debug)]
@@ -52,7 +52,8 @@ impl Flushes {
             replies: &mut self.replies,
             connection: &mut *context.connection,
             instance: &mut *context.instance,
-            clients: &mut *context.clients,
+            multi: &mut *context.multi,
+            others: &mut *context.others,
             job: None,
             rests_until: None,
             at_once: false,
@@ -84,9 +85,9 @@ impl Flushes {
 impl Job for Flushes {
     /// After an Error of the engine the step may be made again.
     fn step(&mut self, context: &mut Context<'_>, _: &[Vec<u8>]) -> Result<Progress, Failure> {
-        let turn = Turn::begin();
+        let slice = TimeSlice::begin();
         while self.next < self.queue.len() {
-            if turn.is_over() {
+            if slice.is_over() {
                 return Ok(Progress::More);
             }
             match self.advance(context) {

@@ -6,10 +6,13 @@ mod discard;
 mod exec;
 mod flush;
 mod multi;
-pub(super) mod queue;
+mod multi_state;
+mod queue;
 mod rollback;
 mod unwatch;
 mod watch;
+
+pub(crate) use multi_state::MultiState;
 
 use super::definition::Command;
 
