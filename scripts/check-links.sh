@@ -31,7 +31,7 @@ grep '\.md$' "$files" | tr '\n' '\0' | xargs -0 awk -v files="$files" -v written
 	# As GitHub makes names of headings.
 	function read_headings(page,    line, fenced) {
 		while ((getline line < page) > 0) {
-			if (line ~ /^```/) fenced = !fenced
+			if (line ~ /^ *```/) fenced = !fenced
 			if (fenced || line !~ /^#+ /) continue
 			sub(/^#+ /, "", line)
 			line = tolower(line)
@@ -79,7 +79,7 @@ grep '\.md$' "$files" | tr '\n' '\0' | xargs -0 awk -v files="$files" -v written
 	}
 
 	FNR == 1 { fenced = 0 }
-	/^```/ { fenced = !fenced }
+	/^ *```/ { fenced = !fenced }
 	fenced { next }
 	{
 		line = $0

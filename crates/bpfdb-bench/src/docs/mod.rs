@@ -126,7 +126,11 @@ fn replaced(text: &str, name: &str, content: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use tempfile::TempDir;
+
     use super::*;
+    use crate::report::{Cell, Table};
+    use crate::sample::Sample;
 
     const TEXT: &str = "a\n<!-- begin x -->\nold\n<!-- end x -->\nb\n";
 
@@ -150,18 +154,7 @@ mod tests {
 
     #[test]
     fn a_changed_figure_is_noticed() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let (documents, original) = (
-            folder.path().join("docs"),
-            Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")),
-        );
-        for path in [DATA, PLOTS, PAGES] {
-            copy(&original.join("docs").join(path), &documents.join(path));
-        }
-        let page = Path::new("docs").join(PAGE);
-        for path in [page.as_path(), Path::new("README.md")] {
-            fs::copy(original.join(path), folder.path().join(path)).expect("a copy");
-        }
+        let (_folder, documents) = copy_of_documents();
         check(&documents).expect("a copy is up to date too");
 
         let file = documents.join(DATA).join("tcp.json");
@@ -169,6 +162,53 @@ mod tests {
         let (before, after) = text.split_once("\"median\":").expect("a figure");
         fs::write(&file, format!("{before}\"median\":9{after}")).expect("a change");
         check(&documents).expect_err("a table or a plot is out of date");
+    }
+
+    #[test]
+    fn a_run_updates_file_table_and_plot() {
+        let (_folder, documents) = copy_of_documents();
+        let before = fs::read_to_string(documents.join(PLOTS).join("kernel-dark.svg"));
+        let mut report = Report::new(1, false);
+        report.add(kernel_table(123.4));
+        update(&documents, &report).expect("the documents are updated");
+
+        check(&documents).expect("all is up to date");
+        let page = fs::read_to_string(documents.join(PAGES).join("kernel.md")).expect("a page");
+        assert!(page.contains("123.4 (123.4–123.4)"), "{page}");
+        assert!(page.contains(&report.circumstances()), "{page}");
+        let after = fs::read_to_string(documents.join(PLOTS).join("kernel-dark.svg"));
+        assert_ne!(after.expect("a plot"), before.expect("a plot"));
+    }
+
+    /// As a run would give it, all times alike.
+    fn kernel_table(time: f64) -> Table {
+        let columns = ["keys", "operation", "bpfdb", "plain map", "ratio", "target"];
+        let mut table = Table::new("kernel", "a title", &columns);
+        for (keys, operation) in ["uniform", "Zipf 0.99"]
+            .into_iter()
+            .flat_map(|keys| ["GET", "SET"].map(|operation| (keys, operation)))
+        {
+            let sample: Sample = [time].into_iter().collect();
+            let figure = || Cell::figure(&sample, 1);
+            let cells = [keys.into(), operation.into(), figure(), figure(), figure()];
+            table.row(cells.into_iter().chain([Cell::from("≤ 0.5 MISSED")]));
+        }
+        table
+    }
+
+    /// A copy of what this program looks at, as long as its folder is held.
+    fn copy_of_documents() -> (TempDir, PathBuf) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let original = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+        let documents = folder.path().join("docs");
+        for path in [DATA, PLOTS, PAGES] {
+            copy(&original.join("docs").join(path), &documents.join(path));
+        }
+        let page = Path::new("docs").join(PAGE);
+        for path in [page.as_path(), Path::new("README.md")] {
+            fs::copy(original.join(path), folder.path().join(path)).expect("a copy");
+        }
+        (folder, documents)
     }
 
     fn copy(from: &Path, to: &Path) {

@@ -49,39 +49,63 @@ const HEADLINE: [Line; 6] = [
 
 /// For the page of the benchmarks.
 const SUMMARY: [Line; 21] = [
+    line("same machine: GET", "local", &["get", "16", "1", "2"]),
+    line("same machine: SET", "local", &["set", "16", "1", "2"]),
     line(
-        "in the client's send(): GET",
+        "same machine: GET, pipeline 16",
         "local",
-        &["get", "16", "1", "2"],
+        &["get", "16", "16", "2"],
     ),
-    line("SET", "local", &["set", "16", "1", "2"]),
-    line("GET, pipeline 16", "local", &["get", "16", "16", "2"]),
-    line("SET, pipeline 16", "local", &["set", "16", "16", "2"]),
-    line("GET, one client thread", "local", &["get", "16", "1", "1"]),
-    line("TCP on loopback: GET", "tcp", &["get", "16", "1", "2"]),
-    line("SET", "tcp", &["set", "16", "1", "2"]),
-    line("GET, pipeline 16", "tcp", &["get", "16", "16", "2"]),
-    line("SET, pipeline 16", "tcp", &["set", "16", "16", "2"]),
     line(
-        "SET with an expiry, pipeline 16",
+        "same machine: SET, pipeline 16",
+        "local",
+        &["set", "16", "16", "2"],
+    ),
+    line(
+        "same machine: GET, one client thread",
+        "local",
+        &["get", "16", "1", "1"],
+    ),
+    line("TCP on loopback: GET", "tcp", &["get", "16", "1", "2"]),
+    line("TCP on loopback: SET", "tcp", &["set", "16", "1", "2"]),
+    line(
+        "TCP on loopback: GET, pipeline 16",
+        "tcp",
+        &["get", "16", "16", "2"],
+    ),
+    line(
+        "TCP on loopback: SET, pipeline 16",
+        "tcp",
+        &["set", "16", "16", "2"],
+    ),
+    line(
+        "TCP on loopback: SET with an expiry, pipeline 16",
         "tcp",
         &["SET EX", "16", "16", "2"],
     ),
     line(
-        "MULTI SET SET GET EXEC, pipeline 16",
+        "TCP on loopback: MULTI SET SET GET EXEC, pipeline 16",
         "transactions",
         &["SET SET GET", "16", "16", "2"],
     ),
     line("TCP over veth: GET", "remote", &["get", "16", "1", "2"]),
-    line("GET, one client thread", "remote", &["get", "16", "1", "1"]),
-    line("GET, pipeline 16", "remote", &["get", "16", "16", "2"]),
+    line(
+        "TCP over veth: GET, one client thread",
+        "remote",
+        &["get", "16", "1", "1"],
+    ),
+    line(
+        "TCP over veth: GET, pipeline 16",
+        "remote",
+        &["get", "16", "16", "2"],
+    ),
     line(
         "10,000 connections: GET",
         "connections",
         &["GET", "10000", "1", "2"],
     ),
     line(
-        "GET, pipeline 16",
+        "10,000 connections: GET, pipeline 16",
         "connections",
         &["GET", "10000", "16", "2"],
     ),
@@ -90,10 +114,18 @@ const SUMMARY: [Line; 21] = [
         "daemon",
         &["DUMP", "16", "1", "2"],
     ),
-    line("SCAN, pipeline 16", "daemon", &["SCAN", "16", "16", "2"]),
-    line("GET of 48 KiB", "daemon", &["get", "49152", "1", "2"]),
+    line(
+        "answered by the daemon: SCAN, pipeline 16",
+        "daemon",
+        &["SCAN", "16", "16", "2"],
+    ),
+    line(
+        "answered by the daemon: GET of 48 KiB",
+        "daemon",
+        &["get", "49152", "1", "2"],
+    ),
     line("inside the kernel: GET", "kernel", &["uniform", "GET"]),
-    line("SET", "kernel", &["uniform", "SET"]),
+    line("inside the kernel: SET", "kernel", &["uniform", "SET"]),
 ];
 
 /// Tables with targets: the page of each, and what is aimed at.

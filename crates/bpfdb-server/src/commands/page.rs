@@ -14,9 +14,9 @@ pub fn page() -> String {
          Generated from the definitions in `crates/bpfdb-server/src/commands` by `make fmt`.\n\n\
          Commands of the kernel, from the list in `include/bpfdb/commands.h`: {}.\n\n\
          The kernel answers these without waking the daemon, which is the server's process,\n\
-         as long as the request has the plain form and size ([network.md](network.md) says\n\
-         what is passed on). The daemon answers everything else, on the same session. Since:\n\
-         the version of Redis that brought the command.\n",
+         as long as the request has a plain form and size ([network.md](network.md) lists\n\
+         what the kernel leaves to the daemon). The daemon answers everything else, on the same session. Since:\n\
+         the version of Redis that introduced the command.\n",
         kernel_commands(),
     );
     for &group in Group::ALL {

@@ -40,6 +40,18 @@ pub(super) fn all(data: &Data) -> Result<Vec<Chart>> {
         kernel(data)?,
         snapshots(data)?,
         versions(data)?,
+        attacks(
+            data,
+            "attacks",
+            "hostile",
+            "a client that the kernel answers",
+        )?,
+        attacks(
+            data,
+            "attacks-daemon",
+            "hostile-daemon",
+            "a client that the daemon answers",
+        )?,
     ])
 }
 
@@ -205,6 +217,59 @@ fn versions(data: &Data) -> Result<Chart> {
     })
 }
 
+fn attacks(data: &Data, name: &'static str, table: &str, title: &'static str) -> Result<Chart> {
+    let table = data.table(table)?;
+    let mut series: Vec<String> = Vec::new();
+    let mut groups: Vec<Group> = Vec::new();
+    let mut attack = String::new();
+    for row in table.rows().iter().filter(|row| row[0].show() != "none") {
+        let server = row[1].show();
+        if !series.contains(&server) {
+            series.push(server.clone());
+        }
+        if attack != row[0].show() {
+            attack = row[0].show();
+            groups.push(Group {
+                label: wrapped(&attack),
+                bars: Vec::new(),
+                note: String::new(),
+            });
+        }
+        let p99 = bars(table, &[&attack, &server], |column| column == "p99")?;
+        if let Some(group) = groups.last_mut() {
+            group.bars.extend(p99);
+        }
+    }
+    Ok(Chart {
+        name,
+        series,
+        panels: vec![Panel {
+            title,
+            axis: "99th percentile, microseconds",
+            groups_are: "",
+            groups,
+        }],
+    })
+}
+
+/// In lines of a few words.
+fn wrapped(text: &str) -> String {
+    const LINE: usize = 10;
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let last = lines.len() - 1;
+        if lines[last].is_empty() {
+            lines[last].push_str(word);
+        } else if lines[last].len() + 1 + word.len() <= LINE {
+            lines[last] += " ";
+            lines[last] += word;
+        } else {
+            lines.push(word.to_owned());
+        }
+    }
+    lines.join("\n")
+}
+
 fn is_server(column: &str) -> bool {
     column == "bpfdb" || column.starts_with("Redis ")
 }
@@ -225,4 +290,16 @@ fn bars(table: &Table, row: &[&str], is_wanted: impl Fn(&str) -> bool) -> Result
         .collect();
     ensure!(!figures.is_empty(), missing());
     Ok(figures)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::wrapped;
+
+    #[test]
+    fn long_labels_have_several_lines() {
+        assert_eq!(wrapped("slow readers, 48 KiB"), "slow\nreaders,\n48 KiB");
+        assert_eq!(wrapped("idle connections"), "idle\nconnections");
+        assert_eq!(wrapped("GET"), "GET");
+    }
 }

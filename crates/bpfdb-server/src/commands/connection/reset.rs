@@ -21,7 +21,7 @@ pub(crate) static COMMAND: Command = Command {
         Flag::AllowBusy,
     ],
     categories: &[Category::Connection],
-    differences: "Rolls a transaction back that BEGIN opened.",
+    differences: "Rolls back a transaction that BEGIN opened.",
     queued: false,
     run,
     ..Command::BASE

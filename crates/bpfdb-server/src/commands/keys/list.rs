@@ -21,7 +21,7 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Readonly],
     categories: &[Category::Keyspace, Category::Dangerous],
     tips: &["request_policy:all_shards", "nondeterministic_output_order"],
-    differences: "Not one moment: keys that come or go meanwhile may be missing or not. Refused in a transaction that writes (BEGIN, a MULTI with a command that writes), which could not keep others from adding keys meanwhile; in one that only reads it sees the snapshot. The reply has at most 640 MiB.",
+    differences: "Not a snapshot: keys that come or go meanwhile may be in the reply or not. Refused in a transaction that writes (BEGIN, a MULTI with a command that writes), which could not keep others from adding keys meanwhile; in one that only reads it sees the snapshot. The reply has at most 640 MiB.",
     run,
     ..Command::BASE
 };

@@ -29,7 +29,7 @@ pub(crate) static ENCODING: Command = Command {
     categories: &[Category::Keyspace],
     tips: &["nondeterministic_output"],
     keys: &[Keys::at(2, &["RO"])],
-    differences: "What Redis would say of a value that was just set.",
+    differences: "The encoding that Redis would give to a value that was just set.",
     batching: Batching::Reads,
     run: encoding,
     ..Command::BASE

@@ -12,7 +12,7 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Readonly, Flag::Fast],
     categories: &[Category::Keyspace],
     tips: &["request_policy:all_shards", "response_policy:agg_sum"],
-    differences: "Counts records: those included that are deleted or expired, but not cleared away yet; but SET with a time that is over leaves none.",
+    differences: "Counts records, including those that are deleted or expired but not removed yet. SET with a time that is over leaves none.",
     run,
     ..Command::BASE
 };

@@ -12,7 +12,7 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Loading, Flag::Stale, Flag::Fast],
     categories: &[Category::Admin, Category::Dangerous],
     tips: &["nondeterministic_output"],
-    differences: "Nothing is saved: the time of the start.",
+    differences: "Nothing is saved: replies with the time of the start.",
     run,
     ..Command::BASE
 };

@@ -19,7 +19,7 @@ pub(crate) static COMMAND: Command = Command {
         Flag::NoMulti,
         Flag::AllowBusy,
     ],
-    differences: "SAVE keeps the data in the kernel for the next start, NOSAVE drops it; else the setting keep-data says.",
+    differences: "SAVE keeps the data in the kernel for the next start, NOSAVE drops it; without either, the setting keep-data decides.",
     run,
     ..Command::BASE
 };

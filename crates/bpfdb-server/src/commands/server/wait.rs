@@ -14,7 +14,7 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::NoScript],
     categories: &[Category::Connection],
     tips: &["request_policy:all_shards", "response_policy:agg_min"],
-    differences: "There are no replicas: 0, at once.",
+    differences: "There are no replicas: replies 0 at once.",
     run,
     ..Command::BASE
 };

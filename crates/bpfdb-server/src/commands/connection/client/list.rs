@@ -22,7 +22,7 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale],
     categories: &[Category::Connection],
     tips: &["nondeterministic_output"],
-    differences: "Where the daemon serves a connection, qbuf is what it keeps in memory; events, rbs and rbp say nothing.",
+    differences: "For a connection that the daemon serves, qbuf is what it keeps in memory; events, rbs and rbp mean nothing.",
     run: |context, _| {
         context.go_on_with(DeferredCommand(run));
         Ok(())

@@ -18,7 +18,7 @@ pub(crate) static COMMAND: Command = Command {
     arguments: "timeout:integer, [mode(WRITE|ALL)@6.2.0]",
     flags: &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale],
     categories: &[Category::Connection],
-    differences: "CLIENT UNPAUSE does not wait, nor does a write that is only queued after MULTI. What the kernel is executing at that moment is executed.",
+    differences: "CLIENT UNPAUSE does not wait, nor does a write that is only queued after MULTI. Commands that the kernel has already begun are executed.",
     run,
     ..Command::BASE
 };

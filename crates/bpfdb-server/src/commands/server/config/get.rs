@@ -15,7 +15,7 @@ pub(crate) static COMMAND: Command = Command {
     arity: -3,
     arguments: "parameter{parameter}...",
     flags: &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale],
-    differences: "Knows the parameters of Redis 7.0 and those of settings.md; operation.md says which have no effect.",
+    differences: "Knows the parameters of Redis 7.0 and those of settings.md; operation.md lists those that have no effect.",
     run,
     ..Command::BASE
 };

@@ -31,7 +31,7 @@ pub(crate) static COMMAND: Command = Command {
         "request_policy:all_shards",
         "response_policy:special",
     ],
-    differences: "What the kernel answers has no times: usec and latencystats are of what the daemon executed. The section kernelstats has how many of the calls the kernel answered, the section bpfdb what else is our own.",
+    differences: "The kernel measures no times: usec and latencystats cover what the daemon executed. The section kernelstats has the calls that the kernel answered, the section bpfdb all other figures of our own.",
     run,
     ..Command::BASE
 };
