@@ -101,7 +101,7 @@ _Static_assert(HOLDER_TEXT_LEN + BPFDB_INTEGER_MAX + 2 <=
 /* Replaces the end of the line that was replied last by who holds the key. The line stays as
  * it is if there is no room for that. */
 static __always_inline void reply_holder(struct sk_msg_md *m, struct bpfdb_connection *c,
-					u64 client)
+					 u64 client)
 {
 	u64 start = holder_format(c, client);
 	u32 len;

@@ -101,8 +101,9 @@ struct bpfdb_connection {
 	__u64 client; /* see BPFDB_CLIENT_RUNNING; 0: none is known */
 	__u64 local; /* requests answered in the client's own send() */
 	__u64 granted; /* bytes beyond BPFDB_UNANSWERED_MAX that may wait */
-	__u32 patient; /* a long argument may be on its way: nobody has looked yet, or the
-			* daemon, which writes this too, says so */
+	__u32 patient; /* a long argument may be on its way: nobody has looked yet, or what
+			* waited when somebody looked was little, or the daemon, which
+			* writes this too, says so */
 	__u32 watching; /* keys that EXEC must find as they were, as the daemon knows, which
 			 * writes this: EXEC is the daemon's */
 	__u32 sequence; /* TCP sequence number at which replied was 0 */

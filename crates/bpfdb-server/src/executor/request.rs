@@ -213,7 +213,11 @@ fn attempt(
 }
 
 /// Another try, at the time that the context says then?
-fn may_help(context: &mut Context<'_>, failure: &Failure, backoff: &mut Backoff) -> bool {
+pub(super) fn may_help(
+    context: &mut Context<'_>,
+    failure: &Failure,
+    backoff: &mut Backoff,
+) -> bool {
     if waits_for_block(context, failure) {
         return true;
     }
@@ -227,7 +231,7 @@ fn may_help(context: &mut Context<'_>, failure: &Failure, backoff: &mut Backoff)
 
 /// Has a command met the locks of a MULTI … EXEC that goes on in steps? Another try makes
 /// no sense before the end of that.
-pub(super) fn waits_for_block(context: &Context<'_>, failure: &Failure) -> bool {
+fn waits_for_block(context: &Context<'_>, failure: &Failure) -> bool {
     matches!(failure, Failure::Engine(Status::Conflict))
         && context.instance.has_long_block()
         && !atomic::is_open(context.session)

@@ -4,6 +4,7 @@ mod begin;
 mod commit;
 mod discard;
 mod exec;
+mod flush;
 mod locks;
 mod multi;
 mod multi_state;
