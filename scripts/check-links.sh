@@ -3,6 +3,7 @@
 #  - relative links, pictures included, with the headings that they lead to;
 #  - paths in backticks that begin like a folder of the tree, or end like a file of it; the
 #    beginning of the latter may be left out, as in `storage/slab.bpf.h`;
+#  - functions and fields that ARCHITECTURE.md names, as `record_find`;
 #  - pages below docs/ that comments of the sources name.
 set -eu
 cd "$(dirname "$0")/.."
@@ -113,10 +114,17 @@ grep '\.md$' "$files" | tr '\n' '\0' | xargs -0 awk -v files="$files" -v written
 	END { exit failed }
 ' || exit 1
 
+failed=0
+for name in $(grep -oE '`[a-z][a-z0-9]*(_[a-z0-9]+)+`' ARCHITECTURE.md | tr -d '`' | sort -u); do
+	git grep -qw "$name" -- '*.h' '*.c' '*.rs' '*.sh' || {
+		echo "ARCHITECTURE.md: nothing has the name $name"
+		failed=1
+	}
+done
+
 # Pages that the sources name.
 grep -vE '\.(md|svg|json)$' "$files" | tr '\n' '\0' |
 	xargs -0 grep -noIE '(^|[^a-z/])docs/[a-z0-9/-]+\.(md|toml)' | {
-	failed=0
 	while IFS=: read -r file line page; do
 		page=docs/${page#*docs/}
 		[ -e "$page" ] || { echo "$file:$line: no such page: $page"; failed=1; }
