@@ -120,6 +120,19 @@ __noinline int bpfdb_rollback(struct bpfdb_session *s NONNULL)
 	return session_leave(s, status);
 }
 
+/*
+ * Takes a snapshot for one read without a transaction, whose value writers replace
+ * whenever it is copied: what a snapshot has found stays. True: the read ends with
+ * bpfdb_commit(). False: a transaction is open already; or with one version per record
+ * writers would be refused for as long as it lasts.
+ */
+static __always_inline bool read_takes_snapshot(struct bpfdb_session *s)
+{
+	if (config.versions == 1 || (s->state != BPFDB_TXN_NONE && s->state != BPFDB_TXN_FINISHING))
+		return false;
+	return bpfdb_begin_read_only(s) == BPFDB_OK;
+}
+
 static __always_inline bool txn_is_open(u32 state)
 {
 	return state == BPFDB_TXN_WRITE || state == BPFDB_TXN_READ || state == BPFDB_TXN_FAILED;

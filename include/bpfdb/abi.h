@@ -326,9 +326,10 @@ struct bpfdb_request {
 	/* Of a large value. GET and LARGE_SHARE say FOUND_LARGE, not FOUND, its length
 	 * in value_len and its id here. LARGE_READ: `value_room` bytes from `offset`
 	 * (a multiple of 8) on of the value with this id; NOT_FOUND if the key has
-	 * another one by now. LARGE_WRITE: `value_len` bytes at `offset`, in order and
-	 * in steps of BPFDB_LARGE_PART; the first one says here how long all of it
-	 * will be (0: it will not be). A SET of that length takes it. */
+	 * another one by now, or was written during every copy. LARGE_WRITE: `value_len`
+	 * bytes at `offset`, in order and in steps of BPFDB_LARGE_PART; the first one says
+	 * here how long all of it will be (0: it will not be). A SET of that length takes
+	 * it. */
 	__u64 large;
 	__u64 offset;
 };

@@ -101,6 +101,9 @@
 /* Restarts of an optimistic read that writers keep invalidating. Each restart
  * means that somebody else made progress. */
 #define BPFDB_READ_TRIES 4096
+/* Copies of a value that writers may spoil, by replacing it meanwhile, of a read without
+ * a transaction. Then it takes a snapshot, in which the value stays where it is. */
+#define BPFDB_COPY_TRIES 64
 
 /* Operators in one batch of BPF_PROG_RUN. */
 #define BPFDB_BATCH_MAX 1024

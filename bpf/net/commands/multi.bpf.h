@@ -21,7 +21,8 @@ static __always_inline int mget_one(struct sk_msg_md *m, struct bpfdb_connection
 		if (result != AGAIN)
 			return result == DONE ? BPFDB_OK : FOR_THE_DAEMON;
 	}
-	return BPFDB_EXHAUSTED;
+	/* Without a snapshot: it is the only key. */
+	return FOR_THE_DAEMON;
 }
 
 static __always_inline int mget_all(struct sk_msg_md *m, struct bpfdb_connection *c,

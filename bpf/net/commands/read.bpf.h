@@ -29,23 +29,16 @@ static __always_inline struct part part_of(s64 start, s64 end, u32 len)
 	return start > end ? none : (struct part){start, end - start + 1};
 }
 
-/* Replies with what `reply` makes of the value in the session, empty if there is none,
- * until no writer spoils it. */
-#define READ_VALUE(m, c, s, reply)                                                                 \
+/* Replies with what `reply` makes of the value in the session, empty if there is none. */
+#define READ_VALUE_ONCE(m, c, s, reply)                                                            \
 	({                                                                                         \
-		int result_ = AGAIN, status_ = BPFDB_EXHAUSTED;                                    \
-		repeat(try_, COPY_TRIES)                                                           \
-		{                                                                                  \
-			int got_ = value_or_empty(s, bpfdb_get(s));                                \
-			if (got_ != BPFDB_FOUND)                                                   \
-				status_ = got_;                                                    \
-			else                                                                       \
-				result_ = (s)->value_len > BPFDB_VALUE_MAX ? SLOW : (reply);       \
-			if (got_ != BPFDB_FOUND || result_ != AGAIN)                               \
-				break;                                                             \
-		}                                                                                  \
-		result_ == AGAIN ? reply_error(m, c, s, status_) : harmless(result_);              \
+		int got_ = value_or_empty(s, bpfdb_get(s));                                        \
+		got_ != BPFDB_FOUND                ? reply_error(m, c, s, got_)                    \
+		: (s)->value_len > BPFDB_VALUE_MAX ? SLOW                                          \
+						   : harmless(reply);                              \
 	})
+
+#define READ_VALUE(m, c, s, reply) WHILE_SPOILED(s, READ_VALUE_ONCE(m, c, s, reply))
 
 /* ---- Bytes ---------------------------------------------------------------- */
 

@@ -110,4 +110,26 @@ static __always_inline int short_end(struct bpfdb_session *s, bool needed, int s
 		outcome_;                                                                          \
 	})
 
+/*
+ * The result of `once`, which reads, done again as long as it is AGAIN: writers replace the
+ * value whenever it is copied. The last time it reads by a snapshot. SLOW, should that not
+ * be possible: the daemon is more patient.
+ */
+#define WHILE_SPOILED(s, once)                                                                     \
+	({                                                                                         \
+		bool by_snapshot_ = false;                                                         \
+		int result_ = AGAIN;                                                               \
+		repeat(try_, BPFDB_COPY_TRIES + 1)                                                 \
+		{                                                                                  \
+			if (unlikely(try_ == BPFDB_COPY_TRIES))                                    \
+				by_snapshot_ = read_takes_snapshot(s);                             \
+			result_ = (once);                                                          \
+			if (result_ != AGAIN)                                                      \
+				break;                                                             \
+		}                                                                                  \
+		if (unlikely(by_snapshot_))                                                        \
+			bpfdb_commit(s);                                                           \
+		result_ == AGAIN ? SLOW : result_;                                                 \
+	})
+
 #endif
