@@ -215,7 +215,8 @@ static __always_inline bool session_wants_reap(struct bpfdb_session *s, bool clo
 {
 	u32 in_use = LOAD_ACQUIRE(s->in_use);
 
-	return closing ? in_use == BPFDB_SESSION_CLOSING : in_use && session_idle(s, now);
+	return closing ? session_use(in_use) == BPFDB_SESSION_CLOSING
+		       : in_use && session_idle(s, now);
 }
 
 static __always_inline void session_reap(struct bpfdb_session *s, bool closing, u64 now)
@@ -247,7 +248,7 @@ static long reap_session(u64 i, struct reap *reap)
 
 	if (!in_use)
 		return 0;
-	if (in_use == BPFDB_SESSION_CLOSING)
+	if (session_use(in_use) == BPFDB_SESSION_CLOSING)
 		session_reap(s, true, reap->now);
 	else if (session_idle(s, reap->now))
 		session_reap(s, false, reap->now);

@@ -184,8 +184,11 @@ enum bpfdb_txn_state {
 	BPFDB_TXN_EXPIRING = 6,
 };
 
-/* in_use of a session that was closed but could not be cleared yet */
-#define BPFDB_SESSION_CLOSING 2
+/* in_use: one of these, and above how often the session was opened; 0: it is free. */
+#define BPFDB_SESSION_USE_MASK 3U
+#define BPFDB_SESSION_OPEN 1U
+#define BPFDB_SESSION_CLOSING 2U /* closed, but it could not be cleared yet */
+#define BPFDB_SESSION_OPENING 4U /* one more time */
 
 /* kind. Those of a server are its own: only the engine's owner runs one. */
 #define BPFDB_SESSION_EMBEDDED 0
@@ -236,7 +239,7 @@ struct bpfdb_session {
 	__u32 busy; /* 1 while an operator runs */
 	__u32 index;
 	__u32 lock_count;
-	__u32 in_use; /* 0, 1, or BPFDB_SESSION_CLOSING */
+	__u32 in_use; /* see BPFDB_SESSION_USE_MASK */
 	__u8 state; /* enum bpfdb_txn_state */
 	__u8 failure; /* the Error that failed the transaction */
 	__u8 kind; /* BPFDB_SESSION_: who opened it */
@@ -296,6 +299,8 @@ struct bpfdb_session {
 	__u64 room_cell; /* address of the record whose version array is in the way */
 	__u32 holder; /* who opened it, as in struct bpfdb_config */
 	__u32 next_free; /* the next free session + 1; 0: this is the last one */
+	__u32 opened; /* how often, in steps of BPFDB_SESSION_OPENING */
+	__u32 unused;
 } BPFDB_LINES;
 
 #define BPFDB_BEGINS_LINE(type, member)                                                            \
