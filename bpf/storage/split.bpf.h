@@ -467,7 +467,7 @@ static long directory_set(u64 i, struct directory_change *change)
 static __always_inline void directory_point(u32 prefix, u32 level, u32 page)
 {
 	u32 depth = LOAD(engine.directory_depth.value);
-	struct directory_change change = {prefix, 1u << (level & 31), page | level << 24};
+	struct directory_change change = {prefix, 1u << (level & 31), entry_of(page, level)};
 
 	bpf_loop(1u << ((depth - level) & 31), directory_set, &change, 0);
 }
@@ -585,7 +585,7 @@ static __always_inline u32 page_to_split(u32 page)
 	slot = directory_slot((u64)slab->prefix << BPFDB_CELL_BITS,
 			      LOAD(engine.directory_depth.value));
 	entry = bpf_map_lookup_elem(&directory, &slot);
-	return entry ? LOAD(*entry) & 0xffffff : page;
+	return entry ? entry_page(LOAD(*entry)) : page;
 }
 
 /*

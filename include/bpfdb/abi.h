@@ -83,6 +83,13 @@ struct bpfdb_cell {
 	struct bpfdb_version head;
 };
 
+/* Entry of the directory: index page (24 bits) | directory bits that it answers for (8). */
+#define BPFDB_ENTRY_PAGE_BITS 24
+#define BPFDB_ENTRY_PAGE_MASK ((1U << BPFDB_ENTRY_PAGE_BITS) - 1)
+_Static_assert(BPFDB_SEGMENTS_MAX *BPFDB_PAGES_PER_SEGMENT <= 1 << BPFDB_ENTRY_PAGE_BITS,
+	       "an entry has room for the number of any page");
+_Static_assert(BPFDB_DIRECTORY_BITS_MAX < 1 << (32 - BPFDB_ENTRY_PAGE_BITS), "and for any level");
+
 /* home: bitmap of the neighbourhood | level | latch | change counter */
 #define BPFDB_HOME_BITMAP_MASK 0xffffffffULL
 #define BPFDB_HOME_LEVEL_SHIFT 32
@@ -244,6 +251,7 @@ struct bpfdb_session {
 	__u8 failure; /* the Error that failed the transaction */
 	__u8 kind; /* BPFDB_SESSION_: who opened it */
 	__u8 reserved;
+	__u32 room_page; /* index page that has no room near the key's home, or little */
 	__u64 hash; /* of the key */
 
 	/* Operators executed, never reset. Here, because these cache lines are at hand;
@@ -485,7 +493,8 @@ struct bpfdb_engine {
 
 _Static_assert(sizeof(struct bpfdb_line) == BPFDB_LINE_SIZE, "nobody else's line");
 _Static_assert(sizeof(struct bpfdb_slab) == BPFDB_LINE_SIZE, "no line of two slabs");
-_Static_assert(sizeof(struct bpfdb_cell) == BPFDB_LINE_SIZE, "a cell is a line");
+_Static_assert(sizeof(struct bpfdb_cell) == BPFDB_CELL_SIZE, "pages are arrays of cells");
+_Static_assert(BPFDB_CELL_SIZE == BPFDB_LINE_SIZE, "a cell is a line");
 BPFDB_BEGINS_LINE(struct bpfdb_engine, clock);
 BPFDB_BEGINS_LINE(struct bpfdb_engine, snapshots);
 BPFDB_BEGINS_LINE(struct bpfdb_engine, time);
