@@ -221,7 +221,8 @@ static __always_inline bool session_wants_reap(struct bpfdb_session *s, bool clo
 
 static __always_inline void session_reap(struct bpfdb_session *s, bool closing, u64 now)
 {
-	if (!session_enter(s))
+	/* Somebody uses it; there will be another round. */
+	if (!session_enter_once(s))
 		return;
 	if (!session_wants_reap(s, closing, now)) {
 		session_leave(s, 0);
