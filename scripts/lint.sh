@@ -18,6 +18,9 @@ generated() {
 
 docs() { cargo run --quiet --profile ci --all-features --bin bpfdb -- docs "$1" </dev/null; }
 
+# Tables and plots of the benchmarks, from their files.
+figures() { cargo run --quiet --profile ci --all-features --bin bpfdb-bench -- docs "$@" </dev/null; }
+
 clang_format() {
 	for name in clang-format-22 clang-format-19 clang-format; do
 		command -v "$name" >/dev/null || continue
@@ -35,6 +38,7 @@ if [ "${1:-}" = --fix ]; then
 		docs "$part" >"$file.new"
 		mv "$file.new" "$file"
 	done
+	figures
 	exit
 fi
 
@@ -53,4 +57,8 @@ step "generated documentation"
 generated | while read -r part file; do
 	docs "$part" | diff -u "$file" - || fail "run make fmt"
 done
+step "tables and plots"
+figures --check
+step "links of the documents"
+scripts/check-links.sh
 step "clean"

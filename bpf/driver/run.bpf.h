@@ -134,31 +134,29 @@ static __always_inline int run_watch(struct bpfdb_session *s, u32 buffer, u32 of
 	return status;
 }
 
+static __always_inline int run_set(struct bpfdb_session *s, struct run *run, u32 offset,
+				   struct bpfdb_request *request)
+{
+	int status = value_load(s, run->io, offset, request->value_len);
+
+	if (status != BPFDB_OK)
+		return status;
+	/* Only now: it would count for the next SET of the session. */
+	s->expires = request->expires;
+	return bpfdb_set(s);
+}
+
+#define RUN_OPERATION(name, call)                                                                  \
+	case BPFDB_OP_##name: return call;
+
 static __always_inline int run_operation(struct bpfdb_session *s, struct run *run,
 					 struct bpfdb_request *request)
 {
 	u32 offset = value_offset(run->offset, s->key_len), room = request->value_room;
-	int status;
 
 	switch (request->operation & ~BPFDB_OR_STOP) {
-	case BPFDB_OP_BEGIN: return bpfdb_begin(s);
-	case BPFDB_OP_BEGIN_READ_ONLY: return bpfdb_begin_read_only(s);
-	case BPFDB_OP_GET: return run_get(s, run, offset, room, false);
-	case BPFDB_OP_GET_FOR_UPDATE: return run_get(s, run, offset, room, true);
-	case BPFDB_OP_SET:
-		status = value_load(s, run->io, offset, request->value_len);
-		if (status != BPFDB_OK)
-			return status;
-		/* Only now: it would count for the next SET of the session. */
-		s->expires = request->expires;
-		return bpfdb_set(s);
-	case BPFDB_OP_DELETE: return bpfdb_delete(s);
-	case BPFDB_OP_COMMIT: return bpfdb_commit(s);
-	case BPFDB_OP_ROLLBACK: return bpfdb_rollback(s);
-	case BPFDB_OP_WATCH: return run_watch(s, run->io, offset, room);
-	case BPFDB_OP_LARGE_WRITE: return large_write(s, run->io, run->offset);
-	case BPFDB_OP_LARGE_READ: return large_read(s, run->io, run->offset);
-	case BPFDB_OP_LARGE_SHARE: return run_share(s, run);
+		BPFDB_COUNTED_OPERATOR_LIST(RUN_OPERATION)
+		BPFDB_UNCOUNTED_OPERATOR_LIST(RUN_OPERATION)
 	default: return BPFDB_BAD_REQUEST;
 	}
 }

@@ -44,7 +44,7 @@ __noinline int hand_over(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL
 	/* Perhaps a long argument. The daemon, which hears of it after this, knows. */
 	if (!(LOAD(c->arrived) & BPFDB_CONNECTION_USER))
 		STORE(c->patient, 1);
-	COUNT_N(bytes_passed, m->size);
+	COUNT_REQUESTS_N(bytes_passed, m->size);
 	connection_raise(c, index, BPFDB_CONNECTION_USER);
 	return bpf_msg_redirect_map(m, &sockets, index, BPF_F_INGRESS);
 }
@@ -158,7 +158,7 @@ static __always_inline void run_end(struct bpfdb_connection *c)
 	u32 command = c->run_command;
 
 	if (c->run && command < BPFDB_COMMAND_COUNT)
-		COUNT_N(commands[command], c->run);
+		COUNT_REQUESTS_N(commands[command], c->run);
 }
 
 /* A command was answered. Those of a pipeline often are the same: one addition
@@ -208,8 +208,8 @@ static __always_inline int message_answer(struct sk_msg_md *m, struct bpfdb_conn
 	if (result == NO_ROOM || !message_cut(m, c))
 		return NO_ROOM;
 	if (c->answers) {
-		COUNT_N(bytes_received, c->request);
-		COUNT_N(bytes_sent, c->out);
+		COUNT_REQUESTS_N(bytes_received, c->request);
+		COUNT_REQUESTS_N(bytes_sent, c->out);
 		if (c->request < c->size)
 			bpf_msg_apply_bytes(m, c->out);
 	}
@@ -286,7 +286,7 @@ static __always_inline int local_finish(struct sk_msg_md *m, struct bpfdb_connec
 	local_leave(c, data);
 	if (!answers)
 		return local_pass(m, data);
-	COUNT_N(requests_local, answers);
+	COUNT_REQUESTS_N(requests_local, answers);
 	return local_reply(m, data, out);
 }
 

@@ -56,7 +56,7 @@
 #ifndef BPFDB_CONNECTION_BPF_H
 #define BPFDB_CONNECTION_BPF_H
 
-#include "../operators/maintenance.bpf.h"
+#include "counters.bpf.h"
 #include <bpfdb/connection.h>
 
 /* TCP port of the listener, host order; set before the programs are loaded. */
@@ -139,7 +139,7 @@ __noinline int connection_raise(struct bpfdb_connection *c NONNULL, u32 index, u
 
 	if (FETCH_OR(&c->arrived, flag) & flag)
 		return 0;
-	COUNT(connections_passed);
+	COUNT_REQUESTS(connections_passed);
 	return bpf_ringbuf_output(&handovers, &h, sizeof(h), 0);
 }
 

@@ -37,9 +37,9 @@ static __always_inline void count_error_reply(const struct bpfdb_connection *c, 
 	u32 command = c->command;
 
 	if (kind < BPFDB_ERROR_REPLY_COUNT)
-		COUNT(error_replies[kind]);
+		COUNT_REQUESTS(error_replies[kind]);
 	if (command < BPFDB_COMMAND_COUNT)
-		COUNT(commands_failed[command]);
+		COUNT_REQUESTS(commands_failed[command]);
 }
 
 static __always_inline int reply_error_text(struct sk_msg_md *m, struct bpfdb_connection *c,

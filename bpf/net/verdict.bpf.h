@@ -135,7 +135,7 @@ int redis_verdict(struct __sk_buff *skb)
 	}
 	if ((before & BPFDB_CONNECTION_USER) && worker_is_idle(c, arrived)) {
 		c->passed += skb->len;
-		COUNT_N(bytes_passed, skb->len);
+		COUNT_REQUESTS_N(bytes_passed, skb->len);
 		return SK_PASS;
 	}
 	return bpf_sk_redirect_map(skb, &sockets, *index, 0);

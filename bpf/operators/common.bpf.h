@@ -20,7 +20,7 @@ static __always_inline void count_error(u32 status)
 
 static __always_inline void count_outcome(struct bpfdb_session *s, u32 operation, u32 status)
 {
-	s->operations[operation % BPFDB_OP_COUNT]++;
+	s->operations[operation % BPFDB_COUNTED_OPERATIONS]++;
 	if (operation == BPFDB_OP_GET) {
 		s->gets_found += status == BPFDB_FOUND;
 		s->gets_missed += status == BPFDB_NOT_FOUND;

@@ -1,8 +1,9 @@
 //! Turns the C side into something Rust can use:
 //!
 //! 1. compiles `bpf/*.bpf.c` (and, for tests, `bpf/tests` and `examples`) to eBPF objects;
-//! 2. generates `abi.rs` from `include/bpfdb/abi.h`;
-//! 3. generates `status.rs` from the list in `include/bpfdb/status.h`.
+//! 2. generates `abi.rs` from `include/bpfdb/abi.h` and the headers of the front end;
+//! 3. generates `status.rs`, `commands.rs` and `operators.rs` from the lists in the headers
+//!    of these names in `include/bpfdb`.
 //!
 //! Headers of libbpf and of the kernel's UAPI come from the `libbpf-sys` crate:
 //! those of a distribution may be older than the kernel that we need.
@@ -46,7 +47,9 @@ fn build() -> Result<()> {
 
     compile_objects(&tree, &clang)?;
     generate_abi(&tree)?;
-    generate_status(&tree, &clang)
+    generate_status(&tree, &clang)?;
+    generate_commands(&tree, &clang)?;
+    generate_operators(&tree, &clang)
 }
 
 /// Where things are.
@@ -373,20 +376,27 @@ fn embed_list(list: &str, about: &str, sources: &[Source]) -> String {
 
 // ---- abi.h -----------------------------------------------------------------
 
+/// The engine's, and those of the Redis front end.
+const ABI_HEADERS: [&str; 3] = ["abi.h", "commands.h", "connection.h"];
+
 fn generate_abi(tree: &Tree) -> Result<()> {
     let include = tree.root.join("include");
-    let wide = Wide::read(&[
-        include.join("bpfdb/limits.h"),
-        include.join("bpfdb/status.h"),
-        include.join("bpfdb/connection.h"),
-        include.join("bpfdb/abi.h"),
-    ])?;
+    let path = |header: &&str| include.join("bpfdb").join(header);
+    let headers: Vec<PathBuf> = ABI_HEADERS.iter().map(path).collect();
+    // In this order: a header uses those before it.
+    let wide = Wide::read(
+        &["limits.h", "status.h"]
+            .iter()
+            .map(path)
+            .chain(headers.clone())
+            .collect::<Vec<_>>(),
+    )?;
     let flags = tree
         .include_flags()
         .into_iter()
         .filter(|flag| !flag.starts_with("-Ibpf"));
     bindgen::Builder::default()
-        .header(include.join("bpfdb/abi.h").display().to_string())
+        .headers(headers.iter().map(|header| header.display().to_string()))
         .clang_arg(format!("-I{}", include.display()))
         .clang_args(flags)
         .allowlist_file(".*/include/bpfdb/.*")
@@ -401,7 +411,7 @@ fn generate_abi(tree: &Tree) -> Result<()> {
         .use_core()
         .parse_callbacks(Box::new(wide))
         .generate()
-        .map_err(|error| format!("bindgen of include/bpfdb/abi.h: {error}"))?
+        .map_err(|error| format!("bindgen of include/bpfdb: {error}"))?
         .write_to_file(tree.out.join("abi.rs"))
         .map_err(|error| format!("abi.rs: {error}"))
 }
@@ -454,7 +464,17 @@ struct Row {
 }
 
 fn generate_status(tree: &Tree, clang: &str) -> Result<()> {
-    let rows = status_rows(tree, clang)?;
+    let list = List {
+        header: "bpfdb/status.h",
+        name: "BPFDB_STATUS_LIST",
+        fields: &["#name", "#code", "text", "action"],
+        arguments: "name, code, text, action",
+    };
+    let rows: Vec<Row> = list
+        .rows(tree, clang)?
+        .into_iter()
+        .filter_map(row)
+        .collect();
     let each = |row: fn(&Row) -> String| rows.iter().map(row).collect::<String>();
 
     let variants = each(|r| {
@@ -489,32 +509,8 @@ fn generate_status(tree: &Tree, clang: &str) -> Result<()> {
     write(&tree.out.join("status.rs"), &text)
 }
 
-/// Lets the preprocessor walk the list, so that nobody parses C by hand.
-fn status_rows(tree: &Tree, clang: &str) -> Result<Vec<Row>> {
-    let list = tree.out.join("status-list.c");
-    write(
-        &list,
-        "#include <bpfdb/status.h>\n\
-         #define ROW(name, code, text, action) \
-         BPFDB_NEXT #name BPFDB_THEN #code BPFDB_THEN text BPFDB_THEN action\n\
-         BPFDB_STATUS_LIST(ROW)\n",
-    )?;
-    let output = Command::new(clang)
-        .current_dir(&tree.root)
-        .args(["-E", "-P", "-Iinclude"])
-        .arg(&list)
-        .output()
-        .map_err(|error| format!("{clang}: {error}"))?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    let rows: Vec<Row> = text.split("BPFDB_NEXT").skip(1).filter_map(row).collect();
-    if !output.status.success() || rows.is_empty() {
-        return Err("the status list of include/bpfdb/status.h could not be read".into());
-    }
-    Ok(rows)
-}
-
-fn row(text: &str) -> Option<Row> {
-    let mut fields = text.split("BPFDB_THEN").map(literal);
+fn row(fields: Vec<String>) -> Option<Row> {
+    let mut fields = fields.iter().map(|field| literal(field));
     Some(Row {
         name: fields.next()?,
         code: fields.next()?,
@@ -540,6 +536,112 @@ fn camel(name: &str) -> String {
 fn sentence(text: &str) -> String {
     let (first, rest) = text.split_at(1);
     format!("{}{rest}.", first.to_uppercase())
+}
+
+// ---- commands.h ------------------------------------------------------------
+
+/// The flags are an expression of constants, which is the same in C and in Rust.
+fn generate_commands(tree: &Tree, clang: &str) -> Result<()> {
+    let list = List {
+        header: "bpfdb/commands.h",
+        name: "BPFDB_COMMAND_LIST",
+        fields: &["#name", "flags"],
+        arguments: "name, flags, call",
+    };
+    let rows: String = list
+        .rows(tree, clang)?
+        .iter()
+        .map(|fields| {
+            let (name, flags) = (literal(&fields[0]), &fields[1]);
+            let small = name.to_ascii_lowercase();
+            format!("    KernelCommand {{ name: {small:?}, number: BPFDB_COMMAND_{name}, flags: {flags} }},\n")
+        })
+        .collect();
+    let text = format!(
+        "/// The commands that the kernel answers, by name.\n\
+         pub const KERNEL_COMMANDS: [KernelCommand; BPFDB_COMMAND_COUNT as usize] = [\n{rows}];\n"
+    );
+    write(&tree.out.join("commands.rs"), &text)
+}
+
+// ---- operators.h -----------------------------------------------------------
+
+fn generate_operators(tree: &Tree, clang: &str) -> Result<()> {
+    let list = List {
+        header: "bpfdb/operators.h",
+        name: "BPFDB_COUNTED_OPERATOR_LIST",
+        fields: &["#name"],
+        arguments: "name, call",
+    };
+    let rows: String = list
+        .rows(tree, clang)?
+        .iter()
+        .map(|fields| {
+            let name = literal(&fields[0]);
+            format!("    ({:?}, BPFDB_OP_{name}),\n", name.to_ascii_lowercase())
+        })
+        .collect();
+    let text = format!(
+        "/// The operators that sessions count.\n\
+         pub(crate) const COUNTED_OPERATORS: [(&str, u32); BPFDB_COUNTED_OPERATIONS as usize] = \
+         [\n{rows}];\n"
+    );
+    write(&tree.out.join("operators.rs"), &text)
+}
+
+// ---- Lists -----------------------------------------------------------------
+
+/// A list in a header: `#define LIST(X) X(…) X(…) …`.
+struct List {
+    /// As C includes it.
+    header: &'static str,
+    name: &'static str,
+    /// Names for what each row gives to X.
+    arguments: &'static str,
+    /// What is wanted of a row: of these, with a `#` before what is not a string.
+    fields: &'static [&'static str],
+}
+
+impl List {
+    /// Lets the preprocessor walk the list, so that nobody parses C by hand.
+    fn rows(&self, tree: &Tree, clang: &str) -> Result<Vec<Vec<String>>> {
+        let Self {
+            header,
+            name,
+            arguments,
+            ..
+        } = self;
+        let source = tree.out.join(format!("{name}.c"));
+        let fields = self.fields.join(" BPFDB_THEN ");
+        write(
+            &source,
+            &format!(
+                "#include <{header}>\n#define ROW({arguments}) BPFDB_NEXT {fields}\n{name}(ROW)\n"
+            ),
+        )?;
+        let output = Command::new(clang)
+            .current_dir(&tree.root)
+            .args(["-E", "-P", "-Iinclude"])
+            .arg(&source)
+            .output()
+            .map_err(|error| format!("{clang}: {error}"))?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let row = |row: &str| {
+            row.split("BPFDB_THEN")
+                .map(|field| field.trim().to_owned())
+                .collect()
+        };
+        let rows: Vec<Vec<String>> = text.split("BPFDB_NEXT").skip(1).map(row).collect();
+        if !output.status.success() || rows.iter().any(|row| row.len() != self.fields.len()) {
+            return Err(format!(
+                "the list {name} of include/{header} could not be read"
+            ));
+        }
+        if rows.is_empty() {
+            return Err(format!("the list {name} of include/{header} is empty"));
+        }
+        Ok(rows)
+    }
 }
 
 // ---- Files -----------------------------------------------------------------

@@ -10,10 +10,11 @@
 
 #include <linux/types.h>
 #include <bpfdb/limits.h>
+#include <bpfdb/operators.h>
 #include <bpfdb/status.h>
 
 /* Raised when a structure below or a pinned map changes its layout. */
-#define BPFDB_ABI_VERSION 7
+#define BPFDB_ABI_VERSION 8
 
 /* Bytes that processors pass to each other as one. What different processors write does
  * not share one: ARCHITECTURE.md says who writes what. */
@@ -209,26 +210,6 @@ enum bpfdb_txn_state {
 #define BPFDB_PHASE_COMMITTED 2ULL  /* payload: commit timestamp */
 #define BPFDB_PAYLOAD_MASK ((1ULL << BPFDB_PHASE_SHIFT) - 1)
 
-enum bpfdb_operation {
-	BPFDB_OP_BEGIN = 0,
-	BPFDB_OP_BEGIN_READ_ONLY = 1,
-	BPFDB_OP_GET = 2,
-	BPFDB_OP_SET = 3,
-	BPFDB_OP_DELETE = 4,
-	BPFDB_OP_COMMIT = 5,
-	BPFDB_OP_ROLLBACK = 6,
-	BPFDB_OP_GET_FOR_UPDATE = 7,
-	BPFDB_OP_COUNT = 8,
-	/* Not counted. */
-	BPFDB_OP_WATCH = 8,
-	/* Of user space, see struct bpfdb_request: the next bytes of the large value
-	 * that a SET is to take; some bytes of the one that a GET found; the value of
-	 * a key, if it is large, to be taken by a SET of another key or time. */
-	BPFDB_OP_LARGE_WRITE = 9,
-	BPFDB_OP_LARGE_READ = 10,
-	BPFDB_OP_LARGE_SHARE = 11,
-};
-
 /* value_owned: the address below, the length (or BPFDB_LARGE) above. */
 #define BPFDB_OWNED_SHIFT 40
 
@@ -256,7 +237,7 @@ struct bpfdb_session {
 
 	/* Operators executed, never reset. Here, because these cache lines are at hand;
 	 * not atomic (docs/decisions/0004-counters.md). */
-	__u64 operations[BPFDB_OP_COUNT];
+	__u64 operations[BPFDB_COUNTED_OPERATIONS];
 	/* Of these, GETs (not those for update) that found a value, and that did not. */
 	__u64 gets_found;
 	__u64 gets_missed;
@@ -517,65 +498,13 @@ _Static_assert(__builtin_offsetof(struct bpfdb_engine, hash) % 512 == 5 * BPFDB_
 		       __builtin_offsetof(struct bpfdb_session, key) % 512 == 7 * BPFDB_LINE_SIZE,
 	       "the secrets of the hash do not alias what operators store");
 
-/* Redis commands that the kernel answers, by which it counts them; by the alphabet. */
-enum bpfdb_command {
-	BPFDB_COMMAND_APPEND,
-	BPFDB_COMMAND_BEGIN,
-	BPFDB_COMMAND_BITCOUNT,
-	BPFDB_COMMAND_COMMIT,
-	BPFDB_COMMAND_DECR,
-	BPFDB_COMMAND_DECRBY,
-	BPFDB_COMMAND_DEL,
-	BPFDB_COMMAND_ECHO,
-	BPFDB_COMMAND_EXEC,
-	BPFDB_COMMAND_EXISTS,
-	BPFDB_COMMAND_EXPIRE,
-	BPFDB_COMMAND_EXPIREAT,
-	BPFDB_COMMAND_EXPIRETIME,
-	BPFDB_COMMAND_GET,
-	BPFDB_COMMAND_GETBIT,
-	BPFDB_COMMAND_GETDEL,
-	BPFDB_COMMAND_GETEX,
-	BPFDB_COMMAND_GETRANGE,
-	BPFDB_COMMAND_GETSET,
-	BPFDB_COMMAND_INCR,
-	BPFDB_COMMAND_INCRBY,
-	BPFDB_COMMAND_MGET,
-	BPFDB_COMMAND_MSET,
-	BPFDB_COMMAND_MULTI,
-	BPFDB_COMMAND_PERSIST,
-	BPFDB_COMMAND_PEXPIRE,
-	BPFDB_COMMAND_PEXPIREAT,
-	BPFDB_COMMAND_PEXPIRETIME,
-	BPFDB_COMMAND_PING,
-	BPFDB_COMMAND_PSETEX,
-	BPFDB_COMMAND_PTTL,
-	BPFDB_COMMAND_ROLLBACK,
-	BPFDB_COMMAND_SET,
-	BPFDB_COMMAND_SETBIT,
-	BPFDB_COMMAND_SETEX,
-	BPFDB_COMMAND_SETNX,
-	BPFDB_COMMAND_SETRANGE,
-	BPFDB_COMMAND_STRLEN,
-	BPFDB_COMMAND_SUBSTR,
-	BPFDB_COMMAND_TOUCH,
-	BPFDB_COMMAND_TTL,
-	BPFDB_COMMAND_TYPE,
-	BPFDB_COMMAND_UNLINK,
-	BPFDB_COMMAND_COUNT,
-};
-
-/* Errors that the kernel replies, by their first word. */
-enum bpfdb_error_reply {
-	BPFDB_ERROR_REPLY_ERR = 0,
-	BPFDB_ERROR_REPLY_CONFLICT = 1,
-	BPFDB_ERROR_REPLY_OOM = 2,
-	BPFDB_ERROR_REPLY_COUNT = 3,
-};
+/* Counters that a front end has for itself: what they count, its own header says. There
+ * is room for more, so that the engine's maps stay the same when a front end grows. */
+#define BPFDB_FRONT_END_COUNTERS 256
 
 /* Per-processor counters; `bpfdb stats` sums them. */
 struct bpfdb_counters {
-	__u64 operations[BPFDB_OP_COUNT]; /* of closed and open sessions: summed by user space */
+	__u64 operations[BPFDB_COUNTED_OPERATIONS]; /* of closed and open sessions: summed by user space */
 	__u64 statuses[BPFDB_STATUS_COUNT]; /* Errors by cause, and outcomes */
 	__u64 memory_lost;
 	__u64 latch_retries;
@@ -590,16 +519,7 @@ struct bpfdb_counters {
 	__u64 records_swept;
 	__u64 records_expired; /* removed by the sweeper because their time was over */
 	__u64 sessions_reaped;
-	__u64 commands[BPFDB_COMMAND_COUNT]; /* Redis commands answered in the kernel */
-	__u64 commands_failed[BPFDB_COMMAND_COUNT]; /* of these, with an error */
-	__u64 error_replies[BPFDB_ERROR_REPLY_COUNT];
-	__u64 bytes_received; /* of requests answered in the kernel */
-	__u64 bytes_sent;     /* of its replies */
-	__u64 requests_local; /* of the commands, inside the client's own send() */
-	__u64 connections_passed; /* hand-overs to user space */
-	__u64 bytes_passed;
+	__u64 front_end[BPFDB_FRONT_END_COUNTERS]; /* struct bpfdb_redis_counters */
 };
-
-#include <bpfdb/connection.h>
 
 #endif

@@ -41,39 +41,6 @@ _Static_assert(!(BPFDB_BLOCK_MAX & (BPFDB_BLOCK_MAX - 1)), "a mask bounds block_
 _Static_assert(BPFDB_COMMAND_COUNT <= 256, "a command is one byte there");
 _Static_assert(BPFDB_BLOCK_MAX *BLOCK_REPLY_GUESS < GAP_MAX, "a program can see the gap");
 
-/* Does a command of this name leave everything as it is? A wrong no only costs locks. */
-static __always_inline bool name_reads(u64 name)
-{
-	switch (name) {
-	case WORD('g', 'e', 't', 0, 0, 0, 0, 0):
-	case WORD('m', 'g', 'e', 't', 0, 0, 0, 0):
-	case WORD('e', 'x', 'i', 's', 't', 's', 0, 0):
-	case WORD('s', 't', 'r', 'l', 'e', 'n', 0, 0):
-	case WORD('t', 't', 'l', 0, 0, 0, 0, 0):
-	case WORD('p', 't', 't', 'l', 0, 0, 0, 0):
-	case WORD('t', 'y', 'p', 'e', 0, 0, 0, 0):
-	case WORD('g', 'e', 't', 'r', 'a', 'n', 'g', 'e'):
-	case WORD('g', 'e', 't', 'b', 'i', 't', 0, 0):
-	case WORD('b', 'i', 't', 'c', 'o', 'u', 'n', 't'):
-	case WORD('s', 'u', 'b', 's', 't', 'r', 0, 0):
-	case WORD('t', 'o', 'u', 'c', 'h', 0, 0, 0):
-	case WORD('p', 'i', 'n', 'g', 0, 0, 0, 0):
-	case WORD('e', 'c', 'h', 'o', 0, 0, 0, 0):
-	case NAME_EXPIRETIME:
-	case NAME_PEXPIRETIME: return true;
-	default: return false;
-	}
-}
-
-/* Would it end, or nest, the transaction in which it stands? */
-static __always_inline bool name_is_transactional(u64 name)
-{
-	return name == WORD('m', 'u', 'l', 't', 'i', 0, 0, 0) ||
-	       name == WORD('b', 'e', 'g', 'i', 'n', 0, 0, 0) ||
-	       name == WORD('c', 'o', 'm', 'm', 'i', 't', 0, 0) ||
-	       name == WORD('r', 'o', 'l', 'l', 'b', 'a', 'c', 'k');
-}
-
 /* The argument parsed last is probably a key: fetches what is its record then. */
 static __always_inline void arg_prefetch(struct bpfdb_connection *c)
 {
@@ -111,16 +78,19 @@ __noinline int block_scan(struct bpfdb_connection *c NONNULL)
 	repeat(i, BPFDB_BLOCK_MAX)
 	{
 		int result = c->at < c->size ? command_name(c) : SLOW;
+		u32 flags;
 
 		if (result != DONE)
 			return result;
-		if (c->name == WORD('e', 'x', 'e', 'c', 0, 0, 0, 0)) {
+		if (c->name == NAME_OF(EXEC)) {
 			c->block_count = i;
 			return c->argc ? SLOW : DONE;
 		}
-		if (name_is_transactional(c->name))
+		flags = name_flags(c->name);
+		/* It would end, or nest, the transaction. */
+		if (flags & BPFDB_TRANSACTION)
 			return SLOW;
-		if (!name_reads(c->name))
+		if (flags & BPFDB_WRITES)
 			c->block_reads = 0;
 		result = args_pass(c);
 		if (result != DONE)
@@ -259,7 +229,7 @@ __noinline int command_exec(struct bpfdb_connection *c NONNULL, struct bpfdb_ses
 		if (!left)
 			break;
 		if (command < BPFDB_COMMAND_COUNT)
-			COUNT(commands[command]);
+			COUNT_REQUESTS(commands[command]);
 		c->block_done = left - 1;
 	}
 	return DONE;

@@ -1,20 +1,42 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
-/* Names of commands. Nearly every one that the kernel answers has up to eight letters:
- * one word. The others get a number, which is no such word. */
+/*
+ * Names of commands, as the list in bpfdb/commands.h spells them. A name of up to eight
+ * letters is one word, which compares as fast as a number. A longer one gets a number
+ * that is no such word.
+ */
 #ifndef BPFDB_COMMANDS_NAME_BPF_H
 #define BPFDB_COMMANDS_NAME_BPF_H
 
 #include "../resp_reply.bpf.h"
 
-enum {
-	NAME_PEXPIREAT = 1,
-	NAME_EXPIRETIME = 2,
-	NAME_PEXPIRETIME = 3,
-};
+#define NAME_LEN(name) (sizeof(#name) - 1)
+#define SHORT_NAME_MAX 8
+#define LONG_NAME_MAX 16
 
-#define LONG_NAME(name, a, b, c, d, e, f, g, h, i, j, k)                                           \
-	if (start == WORD(a, b, c, d, e, f, g, h) && end == WORD(i, j, k, 0, 0, 0, 0, 0))          \
-	return NAME_##name
+/* Letter `i` of a name, in small, at its place in a word; 0 behind the last one. The
+ * compiler reads the string: this is a constant. */
+#define NAME_LETTER(name, i)                                                                       \
+	((i) < NAME_LEN(name)                                                                      \
+		 ? (u64)((#name "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0")[i] | ' ') << (i) % 8 * 8         \
+		 : 0)
+#define NAME_WORD(name, i)                                                                         \
+	(NAME_LETTER(name, i) | NAME_LETTER(name, (i) + 1) | NAME_LETTER(name, (i) + 2) |          \
+	 NAME_LETTER(name, (i) + 3) | NAME_LETTER(name, (i) + 4) | NAME_LETTER(name, (i) + 5) |    \
+	 NAME_LETTER(name, (i) + 6) | NAME_LETTER(name, (i) + 7))
+
+/* What c->name is for this command. No word ends, and so begins, with a byte of 0. */
+#define NAME_OF(name)                                                                              \
+	(NAME_LEN(name) <= SHORT_NAME_MAX ? NAME_WORD(name, 0)                                     \
+					  : (u64)(BPFDB_COMMAND_##name + 1) << 8)
+
+#define NAME_FITS(name, flags, call)                                                               \
+	_Static_assert(NAME_LEN(name) <= LONG_NAME_MAX, #name " is compared as two words");
+BPFDB_COMMAND_LIST(NAME_FITS)
+
+#define LONG_NAME(name, flags, call)                                                               \
+	if (NAME_LEN(name) > SHORT_NAME_MAX && start == NAME_WORD(name, 0) &&                      \
+	    end == NAME_WORD(name, 8))                                                             \
+		return NAME_OF(name);
 
 /* The number of the name parsed last, which has more than eight letters; 0: none. */
 static __always_inline u64 long_name(struct bpfdb_connection *c)
@@ -23,15 +45,25 @@ static __always_inline u64 long_name(struct bpfdb_connection *c)
 	const u8 *name;
 	u64 start, end;
 
-	if (len <= 8 || len > 16)
+	if (len <= SHORT_NAME_MAX || len > LONG_NAME_MAX)
 		return 0;
-	name = window_at(c, c->arg, 16);
+	name = window_at(c, c->arg, LONG_NAME_MAX);
 	start = load8(name) | SMALL_LETTERS;
 	end = low_bytes(load8(name + 8) | SMALL_LETTERS, len - 8);
-	LONG_NAME(PEXPIREAT, 'p', 'e', 'x', 'p', 'i', 'r', 'e', 'a', 't', 0, 0);
-	LONG_NAME(EXPIRETIME, 'e', 'x', 'p', 'i', 'r', 'e', 't', 'i', 'm', 'e', 0);
-	LONG_NAME(PEXPIRETIME, 'p', 'e', 'x', 'p', 'i', 'r', 'e', 't', 'i', 'm', 'e');
+	BPFDB_COMMAND_LIST(LONG_NAME)
 	return 0;
+}
+
+/* What the list says of the command with this name; BPFDB_WRITES if it is not in it. */
+static __always_inline u32 name_flags(u64 name)
+{
+#define FLAGS(command, flags, call)                                                                \
+	case NAME_OF(command): return flags;
+	switch (name) {
+		BPFDB_COMMAND_LIST(FLAGS)
+	default: return BPFDB_WRITES;
+	}
+#undef FLAGS
 }
 
 /* `*<count>\r\n$<length>\r\n<name>\r\n`: DONE with c->name in small letters,

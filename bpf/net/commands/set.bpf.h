@@ -40,8 +40,8 @@ static __always_inline int set_always(struct sk_msg_md *m, struct bpfdb_connecti
 	return status == BPFDB_OK ? reply_ok(m, c) : reply_error(m, c, s, status);
 }
 
-__noinline int command_set(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
-			   struct bpfdb_session *s NONNULL)
+__noinline int set_plain(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+			 struct bpfdb_session *s NONNULL)
 {
 	int result = key_and_arg(c, s);
 
@@ -205,8 +205,8 @@ __noinline int set_options(struct bpfdb_connection *c NONNULL)
 	return left ? SLOW : DONE;
 }
 
-__noinline int command_set_if(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
-			      struct bpfdb_session *s NONNULL)
+__noinline int set_with_options(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+				struct bpfdb_session *s NONNULL)
 {
 	u32 arg, len;
 	int result, status;
@@ -231,6 +231,12 @@ __noinline int command_set_if(struct sk_msg_md *m, struct bpfdb_connection *c NO
 	if (c->options & SET_GETS)
 		return DONE;
 	return c->need ? reply_ok(m, c) : harmless(reply_nil(m, c));
+}
+
+static __always_inline int command_set(struct sk_msg_md *m, struct bpfdb_connection *c,
+				       struct bpfdb_session *s)
+{
+	return c->argc == 2 ? set_plain(m, c, s) : set_with_options(m, c, s);
 }
 
 #endif

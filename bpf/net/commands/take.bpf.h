@@ -5,6 +5,7 @@
 
 #include "before.bpf.h"
 #include "expiry.bpf.h"
+#include "string.bpf.h"
 
 enum taking { TAKING_DELETES, TAKING_EXPIRES };
 
@@ -65,9 +66,9 @@ __noinline int command_getdel(struct sk_msg_md *m, struct bpfdb_connection *c NO
 	return result == DONE ? take(m, c, s, TAKING_DELETES) : result;
 }
 
-/* With PERSIST or a time; without it is GET. */
-__noinline int command_getex(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
-			     struct bpfdb_session *s NONNULL)
+/* With PERSIST or a time. */
+__noinline int getex_with_option(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+				 struct bpfdb_session *s NONNULL)
 {
 	bool persists = c->argc == 2;
 	int result;
@@ -83,6 +84,13 @@ __noinline int command_getex(struct sk_msg_md *m, struct bpfdb_connection *c NON
 	else if (arg_word(c) != WORD('p', 'e', 'r', 's', 'i', 's', 't', 0))
 		result = SLOW;
 	return result == DONE ? take(m, c, s, TAKING_EXPIRES) : result;
+}
+
+/* Without an option it is GET. */
+static __always_inline int command_getex(struct sk_msg_md *m, struct bpfdb_connection *c,
+					 struct bpfdb_session *s)
+{
+	return c->argc == 1 ? command_get(m, c, s) : getex_with_option(m, c, s);
 }
 
 #endif

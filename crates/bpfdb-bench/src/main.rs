@@ -9,7 +9,7 @@
 //! hostile/     what others wait for while it is attacked
 //! sample.rs    rounds to a median and its spread
 //! report.rs    the tables, on the terminal and as JSON
-//! docs.rs      the same tables in docs/benchmarks.md
+//! docs/        the same tables and their plots in docs/benchmarks
 //! random.rs    which key is used next
 //! records.rs   what the records are
 //! commit.rs    which source it was
@@ -33,15 +33,17 @@ mod tcp;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use clap::Parser;
+use clap::{Parser, Subcommand};
 
 use crate::plan::{Plan, Scenario};
 use crate::report::{Report, Table};
 
 /// Measures bpfdb; everything that is compared runs side by side, in turns.
 #[derive(Parser, Debug)]
-#[command(name = "bpfdb-bench")]
+#[command(name = "bpfdb-bench", args_conflicts_with_subcommands = true)]
 struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
     /// How often everything is measured; the median counts
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
@@ -54,8 +56,8 @@ struct Arguments {
     /// Folder for the results as JSON
     #[arg(long, default_value = "bench/results")]
     output: PathBuf,
-    /// Put the tables into this document, where its marks are
-    #[arg(long)]
+    /// Put the figures into this folder of documents: files, tables and plots
+    #[arg(long, value_name = "FOLDER", num_args = 0..=1, default_missing_value = "docs")]
     docs: Option<PathBuf>,
     /// redis-server to compare with besides the one in PATH [default: that of
     /// Redis 8, from PyPI]
@@ -63,8 +65,38 @@ struct Arguments {
     redis: Option<PathBuf>,
 }
 
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// Makes the tables and plots of the documents from the files of figures; measures nothing
+    Docs {
+        /// Change nothing: fail if a table or a plot is not what the files give
+        #[arg(long)]
+        check: bool,
+        #[arg(default_value = "docs")]
+        folder: PathBuf,
+    },
+}
+
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
+    match &arguments.command {
+        None => bench(&arguments),
+        Some(Command::Docs {
+            check: false,
+            folder,
+        }) => docs::render(folder),
+        Some(Command::Docs {
+            check: true,
+            folder,
+        }) => docs::check(folder),
+    }
+}
+
+fn bench(arguments: &Arguments) -> Result<()> {
+    anyhow::ensure!(
+        arguments.docs.is_none() || !arguments.quick,
+        "figures of a quick run are not fit for documents"
+    );
     let plan = Plan::new(arguments.rounds as usize, arguments.quick);
     let mut report = Report::new(plan.rounds, plan.quick);
 
@@ -82,8 +114,8 @@ fn main() -> Result<()> {
             break;
         }
     }
-    if let Some(path) = &arguments.docs {
-        docs::update(path, &report)?;
+    if let Some(folder) = &arguments.docs {
+        docs::update(folder, &report)?;
     }
     println!("\nwritten to {}", report.save(&arguments.output)?.display());
     outcome
@@ -102,7 +134,7 @@ fn measure(scenario: Scenario, plan: &Plan, redis: Option<&Path>) -> Result<Vec<
         Scenario::Steered => tcp::measure(plan, tcp::Path::Steered, redis),
         Scenario::Other => tcp::measure(plan, tcp::Path::Other, redis),
         Scenario::Transactions => tcp::measure(plan, tcp::Path::Transactions, redis),
-        Scenario::Slow => tcp::measure(plan, tcp::Path::Slow, redis),
+        Scenario::Daemon => tcp::measure(plan, tcp::Path::Daemon, redis),
         Scenario::Connections => tcp::measure(plan, tcp::Path::Connections, redis),
         Scenario::Hostile => hostile::measure(plan, redis),
     }

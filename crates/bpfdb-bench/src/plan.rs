@@ -31,8 +31,8 @@ pub(crate) enum Scenario {
     Other,
     /// MULTI … EXEC, against Redis
     Transactions,
-    /// Commands that user space answers, against Redis
-    Slow,
+    /// Commands that the daemon answers, against Redis
+    Daemon,
     /// 100, 1,000 and 10,000 connections, against Redis
     Connections,
     /// What others wait for while the server is attacked, against Redis

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::commit::Commit;
 use crate::machine::{self, Machine};
@@ -75,7 +75,7 @@ impl Report {
 }
 
 /// A table of the report. The rows of a table were measured in turns.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Table {
     name: String,
     title: String,
@@ -84,7 +84,7 @@ pub(crate) struct Table {
     notes: Vec<String>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum Cell {
     Text(String),
@@ -92,15 +92,20 @@ pub(crate) enum Cell {
         median: f64,
         min: f64,
         max: f64,
+        /// Left out where only the table is kept.
+        #[serde(default, skip_serializing_if = "Sample::is_empty")]
         rounds: Sample,
-        #[serde(skip)]
+        /// Behind the point, where the figure is shown.
         digits: usize,
     },
 }
 
 impl Cell {
-    /// Median and spread of `sample`, with `digits` behind the point.
+    /// Median and spread of `sample`, with `digits` behind the point; "–" if it is empty.
     pub(crate) fn figure(sample: &Sample, digits: usize) -> Self {
+        if sample.is_empty() {
+            return "–".into();
+        }
         Self::Figure {
             median: sample.median(),
             min: sample.min(),
@@ -128,10 +133,39 @@ impl Cell {
         Self::Text(format!("{target} {}", if met { "met" } else { "MISSED" }))
     }
 
-    fn show(&self) -> String {
+    /// Median, lowest and highest, if it is a figure.
+    pub(crate) fn spread(&self) -> Option<Spread> {
+        match *self {
+            Self::Text(_) => None,
+            Self::Figure {
+                median, min, max, ..
+            } => Some(Spread { median, min, max }),
+        }
+    }
+
+    /// What is shown of it, and no more.
+    fn as_shown(&self) -> Self {
+        match *self {
+            Self::Text(ref text) => Self::Text(text.clone()),
+            Self::Figure {
+                median,
+                min,
+                max,
+                digits,
+                ..
+            } => Self::Figure {
+                median: rounded(median, digits),
+                min: rounded(min, digits),
+                max: rounded(max, digits),
+                rounds: Sample::default(),
+                digits,
+            },
+        }
+    }
+
+    pub(crate) fn show(&self) -> String {
         match self {
             Self::Text(text) => text.clone(),
-            Self::Figure { median, .. } if median.is_nan() => "–".into(),
             Self::Figure {
                 median,
                 min,
@@ -141,6 +175,19 @@ impl Cell {
             } => format!("{median:.digits$} ({min:.digits$}–{max:.digits$})"),
         }
     }
+}
+
+/// Of the rounds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Spread {
+    pub(crate) median: f64,
+    pub(crate) min: f64,
+    pub(crate) max: f64,
+}
+
+fn rounded(figure: f64, digits: usize) -> f64 {
+    let shown = format!("{figure:.digits$}");
+    shown.parse().unwrap_or(figure)
 }
 
 impl<T: ToString> From<T> for Cell {
@@ -176,6 +223,40 @@ impl Table {
 
     pub(crate) fn name(&self) -> &str {
         &self.name
+    }
+
+    pub(crate) fn title(&self) -> &str {
+        &self.title
+    }
+
+    pub(crate) fn columns(&self) -> &[String] {
+        &self.columns
+    }
+
+    pub(crate) fn rows(&self) -> &[Vec<Cell>] {
+        &self.rows
+    }
+
+    pub(crate) fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// The row that begins with these texts.
+    pub(crate) fn find(&self, beginning: &[&str]) -> Option<&[Cell]> {
+        let begins = |row: &&Vec<Cell>| {
+            row.len() >= beginning.len()
+                && (row.iter().zip(beginning)).all(|(cell, text)| cell.show() == *text)
+        };
+        self.rows.iter().find(begins).map(Vec::as_slice)
+    }
+
+    /// The same table with its figures as they are shown, without their rounds.
+    pub(crate) fn as_shown(&self) -> Self {
+        let row = |row: &Vec<Cell>| row.iter().map(Cell::as_shown).collect();
+        Self {
+            rows: self.rows.iter().map(row).collect(),
+            ..self.clone()
+        }
     }
 
     pub(crate) fn print(&self) {

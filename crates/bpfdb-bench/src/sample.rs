@@ -1,15 +1,19 @@
 //! Figures of several rounds.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// One figure per round, in order.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Sample(Vec<f64>);
 
 impl Sample {
     pub(crate) fn push(&mut self, figure: f64) {
         self.0.push(figure);
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     pub(crate) fn median(&self) -> f64 {

@@ -1,76 +1,49 @@
-//! The network front end of bpfdb in user space.
+//! The Redis-compatible server: its programs in the kernel (`bpf/net`) answer what they can,
+//! and this crate, the daemon, does the rest, on the same sessions.
 //!
-//! The kernel answers what it can (`bpf/net`); this crate does the rest:
-//!
-//! - [`Server::start`] loads and attaches the programs and listens;
-//! - it accepts connections, which already have a session by then;
-//! - it answers the requests that the kernel hands over, on the same session,
-//!   and gives the connection back (`client.rs`; the protocol with the kernel
-//!   is told in `bpf/net/connection.bpf.h`);
-//! - it takes everything down again.
+//! Each folder may use those below it and no other (`scripts/check-layers.sh`):
 //!
 //! ```text
-//! server.rs        one thread, one epoll; who is ready
-//! admission.rs     beginning and end of connections
-//! housekeeping.rs  once a second: idle, slow and greedy connections
-//! counted.rs       what the kernel counted, since when
-//! instance.rs      settings, statistics, what was slow
-//! settings/        every setting, once
-//! metrics.rs       for Prometheus, in a thread of its own
-//! unix.rs          the Unix-domain socket
-//! client.rs     one connection: bytes in, bytes out, whose turn it is
-//! request.rs    bytes to requests
-//! commands/     requests to operators: one file per command
-//! state.rs      what a connection has begun
-//! pause.rs      CLIENT PAUSE: what waits
-//! reply.rs      outcomes to bytes
-//! programs.rs   the programs and their maps
-//! cgroup.rs     where they are attached
-//! workers.rs    the kernel's threads that run them, and their priority
+//! server/       one thread, one epoll: who is ready, who begins and ends
+//! executor/     the requests of one connection: one by one, in batches, in time slices
+//! commands/     one file per command, in the folder of its group
+//! instance/     what the daemon knows about itself: settings, users, pauses
+//! connection/   one connection: its socket, bytes in and out, who answers it
+//! stats/        what is counted and measured; INFO's and Prometheus's source
+//! kernel/       the programs, where they are attached, the state that both sides share
+//! protocol/     bytes to requests, replies to bytes
+//! io/           epoll, sockets
+//! settings/     every setting, in one list
+//! values/       numbers, patterns, dumps: what the bytes of a value mean
 //! ```
+//!
+//! [`Server::start`] loads and attaches the programs and listens; [`Server::run`] serves. A
+//! connection has its session before it is accepted. ARCHITECTURE.md follows one request
+//! through these folders, and `bpf/net/connection.bpf.h` has the protocol by which kernel and
+//! daemon hand a connection to each other.
 
-mod admission;
-mod authentication;
-mod cgroup;
-mod client;
-mod clients;
 mod commands;
-mod connections;
-mod counted;
-mod dump;
+mod connection;
 mod error;
-mod extended;
-mod glob;
-mod housekeeping;
-mod inline;
+mod executor;
 mod instance;
-mod integer;
-mod latency;
-mod metrics;
-mod pause;
-mod poll;
-mod programs;
-mod reply;
-mod request;
+mod io;
+mod kernel;
+mod protocol;
 mod server;
 pub mod settings;
-mod slowlog;
-mod socket;
-mod state;
-mod statistics;
-mod stopper;
-mod turn;
-mod unix;
-mod workers;
+mod stats;
+mod values;
 
 pub use commands::page as commands_page;
 pub use error::{Error, Result};
-pub use server::{Options, Server};
-pub use stopper::Stopper;
+pub use io::stopper::Stopper;
+pub use server::Server;
+pub use settings::Options;
 
 #[doc(hidden)]
 pub mod testing {
     //! For the tests of this crate.
-    pub use crate::reply::{Protocol, Replies};
-    pub use crate::request::{Parser, Step};
+    pub use crate::protocol::reply::{Protocol, Replies};
+    pub use crate::protocol::request::{Parser, Step};
 }

@@ -248,7 +248,10 @@ fn kill_a_server(local_clients: Option<PathBuf>) {
     }
     let stats = engine.stats().expect("figures");
     assert_eq!(stats.locks, 20);
-    assert_eq!(stats.counters.requests_local > 0, local_clients.is_some());
+    assert_eq!(
+        stats.counters.redis().requests_local > 0,
+        local_clients.is_some()
+    );
     process.kill().expect("killed");
     process.wait().expect("gone");
     wait_until("every lock is gone", || {

@@ -195,7 +195,14 @@ fn the_kernel_meets_them() {
     let (mut setup, mut client) = (server.client(), server.client());
     let long = value(200_000, 3);
     let before = slots(&server);
-    let fast = || server.engine.counters().expect("counters").requests_fast();
+    let fast = || {
+        server
+            .engine
+            .counters()
+            .expect("counters")
+            .redis()
+            .requests_by_kernel()
+    };
     for (command, expected) in [
         ("SET k 1", "+OK\r\n"),
         ("DEL k", ":1\r\n"),

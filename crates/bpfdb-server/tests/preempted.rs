@@ -37,7 +37,12 @@ fn start() -> TestServer {
 }
 
 fn local(server: &TestServer) -> u64 {
-    server.engine.counters().expect("figures").requests_local
+    server
+        .engine
+        .counters()
+        .expect("figures")
+        .redis()
+        .requests_local
 }
 
 /// A client whose requests are executed in its own send() from now on.
@@ -185,7 +190,7 @@ fn who_is_preempted_holds_up_nobody() {
         [low, a, b]
     });
     let counters = server.engine.counters().expect("figures");
-    let passed = counters.connections_passed - before.connections_passed;
+    let passed = counters.redis().connections_passed - before.redis().connections_passed;
     for met in &met {
         let (replies, errors) = (met.replies, met.errors.len());
         println!(
@@ -195,7 +200,7 @@ fn who_is_preempted_holds_up_nobody() {
     }
     println!(
         "in their own send(): {}; attempts that were repeated: {}; passed: {passed}",
-        counters.requests_local - before.requests_local,
+        counters.redis().requests_local - before.redis().requests_local,
         counters.autocommit_retries
     );
     for met in met {

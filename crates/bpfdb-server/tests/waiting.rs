@@ -20,7 +20,12 @@ fn start() -> TestServer {
 }
 
 fn in_kernel(server: &TestServer) -> u64 {
-    server.engine.counters().expect("figures").requests_fast()
+    server
+        .engine
+        .counters()
+        .expect("figures")
+        .redis()
+        .requests_by_kernel()
 }
 
 // ---- CLIENT PAUSE ------------------------------------------------------------------

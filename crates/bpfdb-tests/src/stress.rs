@@ -5,11 +5,11 @@
 
 mod churn;
 mod counter;
+mod grow_shrink;
 mod growth;
 mod history;
 mod money;
 mod snapshot;
-mod tide;
 mod torn;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,11 +20,11 @@ use crate::target::Target;
 
 pub use churn::{Churn, churn};
 pub use counter::{Counter, count};
+pub use grow_shrink::{GrowShrink, grow_and_shrink};
 pub use growth::{Growth, grow};
 pub use history::{Histories, record};
 pub use money::{DEPOSIT, Money, transfer, transfer_with};
 pub use snapshot::{Still, stand_still};
-pub use tide::{Tide, tide};
 pub use torn::{Torn, overwrite};
 
 /// What the transactions of a run came to.

@@ -211,7 +211,7 @@ fn other_stress_passes_on_the_model() {
         stress::churn(&faulty(4, None), churn).unwrap().committed,
         8000
     );
-    let tide = stress::Tide {
+    let plan = stress::GrowShrink {
         seed: 1,
         writers: 2,
         readers: 1,
@@ -220,7 +220,12 @@ fn other_stress_passes_on_the_model() {
         keys: 500,
         staying: 50,
     };
-    assert!(stress::tide(&faulty(4, None), tide).unwrap().committed >= 4000);
+    assert!(
+        stress::grow_and_shrink(&faulty(4, None), plan)
+            .unwrap()
+            .committed
+            >= 4000
+    );
     let torn = stress::Torn {
         seed: 1,
         writers: 2,

@@ -199,10 +199,10 @@ fn torn(scale: usize) {
     }
 }
 
-fn tide(scale: usize) {
+fn grow_and_shrink(scale: usize) {
     let kernel = Kernel::with_versions(4);
-    run("tide", |seed| {
-        let plan = stress::Tide {
+    run("grow_and_shrink", |seed| {
+        let plan = stress::GrowShrink {
             seed,
             writers: 2,
             readers: 2,
@@ -211,7 +211,7 @@ fn tide(scale: usize) {
             keys: 60_000,
             staying: 2_000,
         };
-        stress::tide(&kernel, plan)
+        stress::grow_and_shrink(&kernel, plan)
     });
 }
 
@@ -275,7 +275,7 @@ fn nobody_sees_part_of_a_value() {
 
 #[test]
 fn keys_come_and_go_around_others() {
-    tide(1);
+    grow_and_shrink(1);
 }
 
 #[test]
@@ -323,8 +323,8 @@ fn soak_growth() {
 
 #[test]
 #[ignore = "takes minutes"]
-fn soak_tide() {
-    tide(20);
+fn soak_grow_and_shrink() {
+    grow_and_shrink(20);
 }
 
 #[test]

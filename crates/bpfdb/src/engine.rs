@@ -11,18 +11,19 @@ use std::time::Duration;
 use libbpf_rs::{MapCore, ObjectBuilder, OpenObject};
 
 use crate::claim::Claim;
+use crate::clock::Clock;
 use crate::error::{Error, Result, bpf, system};
 use crate::holders::Holders;
 use crate::idle::IdleMemory;
 use crate::mapped::Mapped;
 use crate::maps::{self, Maps};
-use crate::memory::{Grower, Memory};
+use crate::memory::Memory;
+use crate::memory_thread::MemoryThread;
 use crate::options::{Options, SEGMENT_SIZE, segments_of};
 use crate::program::{self, Program};
-use crate::session::Session;
 use crate::shrink::Shrinker;
 use crate::stats::Stats;
-use crate::time::{self, Clock};
+use crate::time;
 use crate::{Status, abi, architecture, objects};
 
 /// A running engine. Cheap to clone; when the last clone and the last session
@@ -56,7 +57,7 @@ pub(crate) struct Inner {
 #[derive(Debug)]
 struct Owned {
     // First, so that its thread has ended when the claim does.
-    _grower: Grower,
+    _memory_thread: MemoryThread,
     shrinker: Arc<Shrinker>,
     reap: Program,
     /// To the folder, once the engine is pinned.
@@ -216,17 +217,6 @@ impl Engine {
     /// The configuration that the programs were verified with.
     pub fn config(&self) -> abi::bpfdb_config {
         self.inner.maps.config
-    }
-
-    /// Opens a session of user space.
-    pub fn session(&self) -> Result<Session> {
-        Session::open(self)
-    }
-
-    /// Executes operators in the session `index`, which somebody else opened:
-    /// the slow path of a connection. Close it where it was opened.
-    pub fn borrow_session(&self, index: u32) -> Result<Session> {
-        Session::borrow(self, index)
     }
 
     /// Opens a session for [`Engine::borrow_session`]; its index, or `None` if
@@ -427,7 +417,7 @@ impl Inner {
         }
         self.memory.set_owner(self.holder);
         self.owned = Some(Owned {
-            _grower: Grower::start(&self.memory, &shrinker, holders, idle)?,
+            _memory_thread: MemoryThread::start(&self.memory, &shrinker, holders, idle)?,
             shrinker,
             reap: program::find(object, "bpfdb_reap")?,
             claim: Mutex::new(claim.cloned()),

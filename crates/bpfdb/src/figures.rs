@@ -1,6 +1,8 @@
 //! Every gauge and counter of the engine with its name: what `bpfdb stats`
 //! prints and what a metrics endpoint exports.
 
+use crate::commands::{KERNEL_COMMANDS, KernelCommand};
+use crate::operators::COUNTED_OPERATORS;
 use crate::stats::Stats;
 use crate::{SEGMENT_SIZE, Status, abi};
 
@@ -24,64 +26,6 @@ pub struct Figure {
     pub help: &'static str,
     pub value: u64,
 }
-
-const OPERATIONS: [(&str, u32); abi::BPFDB_OP_COUNT as usize] = [
-    ("begin", abi::BPFDB_OP_BEGIN),
-    ("begin_read_only", abi::BPFDB_OP_BEGIN_READ_ONLY),
-    ("get", abi::BPFDB_OP_GET),
-    ("set", abi::BPFDB_OP_SET),
-    ("delete", abi::BPFDB_OP_DELETE),
-    ("commit", abi::BPFDB_OP_COMMIT),
-    ("rollback", abi::BPFDB_OP_ROLLBACK),
-    ("get_for_update", abi::BPFDB_OP_GET_FOR_UPDATE),
-];
-
-/// Redis commands that the kernel answers, and where they are in its counters.
-pub const COMMANDS: [(&str, u32); abi::BPFDB_COMMAND_COUNT as usize] = [
-    ("append", abi::BPFDB_COMMAND_APPEND),
-    ("begin", abi::BPFDB_COMMAND_BEGIN),
-    ("bitcount", abi::BPFDB_COMMAND_BITCOUNT),
-    ("commit", abi::BPFDB_COMMAND_COMMIT),
-    ("decr", abi::BPFDB_COMMAND_DECR),
-    ("decrby", abi::BPFDB_COMMAND_DECRBY),
-    ("del", abi::BPFDB_COMMAND_DEL),
-    ("echo", abi::BPFDB_COMMAND_ECHO),
-    ("exec", abi::BPFDB_COMMAND_EXEC),
-    ("exists", abi::BPFDB_COMMAND_EXISTS),
-    ("expire", abi::BPFDB_COMMAND_EXPIRE),
-    ("expireat", abi::BPFDB_COMMAND_EXPIREAT),
-    ("expiretime", abi::BPFDB_COMMAND_EXPIRETIME),
-    ("get", abi::BPFDB_COMMAND_GET),
-    ("getbit", abi::BPFDB_COMMAND_GETBIT),
-    ("getdel", abi::BPFDB_COMMAND_GETDEL),
-    ("getex", abi::BPFDB_COMMAND_GETEX),
-    ("getrange", abi::BPFDB_COMMAND_GETRANGE),
-    ("getset", abi::BPFDB_COMMAND_GETSET),
-    ("incr", abi::BPFDB_COMMAND_INCR),
-    ("incrby", abi::BPFDB_COMMAND_INCRBY),
-    ("mget", abi::BPFDB_COMMAND_MGET),
-    ("mset", abi::BPFDB_COMMAND_MSET),
-    ("multi", abi::BPFDB_COMMAND_MULTI),
-    ("persist", abi::BPFDB_COMMAND_PERSIST),
-    ("pexpire", abi::BPFDB_COMMAND_PEXPIRE),
-    ("pexpireat", abi::BPFDB_COMMAND_PEXPIREAT),
-    ("pexpiretime", abi::BPFDB_COMMAND_PEXPIRETIME),
-    ("ping", abi::BPFDB_COMMAND_PING),
-    ("psetex", abi::BPFDB_COMMAND_PSETEX),
-    ("pttl", abi::BPFDB_COMMAND_PTTL),
-    ("rollback", abi::BPFDB_COMMAND_ROLLBACK),
-    ("set", abi::BPFDB_COMMAND_SET),
-    ("setbit", abi::BPFDB_COMMAND_SETBIT),
-    ("setex", abi::BPFDB_COMMAND_SETEX),
-    ("setnx", abi::BPFDB_COMMAND_SETNX),
-    ("setrange", abi::BPFDB_COMMAND_SETRANGE),
-    ("strlen", abi::BPFDB_COMMAND_STRLEN),
-    ("substr", abi::BPFDB_COMMAND_SUBSTR),
-    ("touch", abi::BPFDB_COMMAND_TOUCH),
-    ("ttl", abi::BPFDB_COMMAND_TTL),
-    ("type", abi::BPFDB_COMMAND_TYPE),
-    ("unlink", abi::BPFDB_COMMAND_UNLINK),
-];
 
 /// Errors that the kernel replies, by their first word.
 pub const ERROR_REPLIES: [(&str, u32); abi::BPFDB_ERROR_REPLY_COUNT as usize] = [
@@ -166,7 +110,7 @@ impl Stats {
     }
 
     fn operations(&self) -> impl Iterator<Item = Figure> {
-        OPERATIONS.iter().map(|&(name, number)| Figure {
+        COUNTED_OPERATORS.iter().map(|&(name, number)| Figure {
             path: format!("operations.{name}"),
             metric: "operations",
             label: Some(("operation", name.into())),
@@ -178,17 +122,17 @@ impl Stats {
 
     /// What the kernel answered, and with errors, by command.
     fn commands(&self) -> Vec<Figure> {
-        let c = &self.counters;
+        let c = self.counters.redis();
         let figures = |folder: &str, metric, help, values: &[u64]| -> Vec<Figure> {
-            let figure = |&(name, number): &(&str, u32)| Figure {
-                path: format!("{folder}.{name}"),
+            let figure = |command: &KernelCommand| Figure {
+                path: format!("{folder}.{}", command.name),
                 metric,
-                label: Some(("command", name.into())),
+                label: Some(("command", command.name.into())),
                 kind: Kind::Counter,
                 help,
-                value: values[number as usize],
+                value: values[command.number as usize],
             };
-            COMMANDS.iter().map(figure).collect()
+            KERNEL_COMMANDS.iter().map(figure).collect()
         };
         let mut all = figures(
             "commands",
@@ -212,7 +156,7 @@ impl Stats {
             label: Some(("error", word.into())),
             kind: Kind::Counter,
             help: "Errors that the kernel replied, by their first word",
-            value: self.counters.error_replies[number as usize],
+            value: self.counters.redis().error_replies[number as usize],
         })
     }
 
@@ -234,6 +178,7 @@ impl Stats {
     #[rustfmt::skip]
     fn events(&self) -> Vec<Figure> {
         let c = &self.counters;
+        let redis = c.redis();
         [
             ("memory_lost", c.memory_lost, "Slots and pages that could not be given back: their list changed all the while"),
             ("latch_retries", c.latch_retries, "Tries again for a latch"),
@@ -250,12 +195,12 @@ impl Stats {
             ("sessions_reaped", c.sessions_reaped, "Idle transactions rolled back"),
             ("gets_found", self.gets_found, "GETs that found a value"),
             ("gets_missed", self.gets_missed, "GETs that found none"),
-            ("requests_fast", c.requests_fast(), "Requests of clients answered in the kernel"),
-            ("bytes_received", c.bytes_received, "Bytes of requests answered in the kernel"),
-            ("bytes_sent", c.bytes_sent, "Bytes of replies that the kernel gave"),
-            ("requests_local", c.requests_local, "Of these, answered inside the client's own send()"),
-            ("connections_passed", c.connections_passed, "Times that a connection was handed to user space"),
-            ("bytes_passed", c.bytes_passed, "Bytes of requests passed to user space"),
+            ("requests_by_kernel", redis.requests_by_kernel(), "Requests of clients answered in the kernel"),
+            ("bytes_received", redis.bytes_received, "Bytes of requests answered in the kernel"),
+            ("bytes_sent", redis.bytes_sent, "Bytes of replies that the kernel gave"),
+            ("requests_local", redis.requests_local, "Of these, answered inside the client's own send()"),
+            ("connections_passed", redis.connections_passed, "Times that a connection was handed to the daemon"),
+            ("bytes_passed", redis.bytes_passed, "Bytes of requests passed to the daemon"),
         ]
         .into_iter()
         .map(|(name, value, help)| Figure {

@@ -17,9 +17,11 @@
 
 pub mod abi;
 pub mod architecture;
+mod chore;
 mod claim;
+mod clock;
+pub mod commands;
 mod engine;
-mod errand;
 mod error;
 pub mod figures;
 mod grace;
@@ -28,8 +30,10 @@ mod idle;
 mod mapped;
 mod maps;
 mod memory;
+mod memory_thread;
 pub mod mounts;
 pub mod objects;
+mod operators;
 mod options;
 mod program;
 mod scan;

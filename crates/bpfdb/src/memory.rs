@@ -1,35 +1,22 @@
 //! Adding memory to a running engine: programs cannot create maps, so user
-//! space creates segments ahead of need.
+//! space creates segments ahead of need. Who does it, and when: `memory_thread.rs`.
 
 use std::os::fd::{AsFd, AsRawFd};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::thread::{self, JoinHandle, Thread};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::Thread;
+use std::time::Duration;
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType};
 
 use crate::abi;
-use crate::errand::Errand;
+use crate::chore::Chore;
+use crate::clock::Clock;
 use crate::error::{Result, bpf, system};
-use crate::holders::Holders;
-use crate::idle::IdleMemory;
 use crate::mapped::Mapped;
 use crate::maps::Maps;
-use crate::shrink::Shrinker;
-use crate::time::{self, Clock};
 
 const PAGES_PER_SEGMENT: u64 = abi::BPFDB_PAGES_PER_SEGMENT as u64;
-/// How often the grower looks: while memory is being taken, and at rest.
-const PERIOD: Duration = Duration::from_millis(2);
-const PERIOD_AT_REST: Duration = Duration::from_millis(20);
-/// How often it looks for memory in the index, when it is short of it; less
-/// and less often while it finds none.
-const SHRINK_PERIOD: Duration = Duration::from_millis(100);
-const SHRINK_PERIOD_MAX: Duration = Duration::from_secs(10);
-/// How often it tells the programs what the clock needs (see [`time`]), and looks for
-/// sessions whose holder is gone.
-const EVERY_SECOND: Duration = Duration::from_secs(1);
 
 /// The engine's memory, as user space sees and grows it.
 #[derive(Debug)]
@@ -42,11 +29,11 @@ pub(crate) struct Memory {
     growing: Mutex<()>,
     clock: Clock,
     /// Room for large values: the most bytes that one of them needs.
-    room: Errand,
+    room: Chore,
     room_bytes: AtomicU64,
-    sweep: Errand,
+    sweep: Chore,
     /// The memory thread, if this process owns the engine.
-    keeper: OnceLock<Thread>,
+    thread: OnceLock<Thread>,
 }
 
 impl Memory {
@@ -64,10 +51,10 @@ impl Memory {
             used: AtomicU64::new(0),
             growing: Mutex::new(()),
             clock,
-            room: Errand::default(),
+            room: Chore::default(),
             room_bytes: AtomicU64::new(0),
-            sweep: Errand::default(),
-            keeper: OnceLock::new(),
+            sweep: Chore::default(),
+            thread: OnceLock::new(),
         })
     }
 
@@ -98,14 +85,19 @@ impl Memory {
     /// Asks the owner's memory thread for memory, and does not wait for it.
     pub(crate) fn ask(&self) {
         self.asked().store(1, Ordering::Release);
-        self.wake_keeper();
+        self.wake_thread();
+    }
+
+    /// Which thread adds memory, from now on: a process owns an engine once.
+    pub(crate) fn set_thread(&self, thread: &Thread) {
+        let _ = self.thread.set(thread.clone());
     }
 
     /// The memory thread looks every few milliseconds; this way at once, if it is one of
     /// this process.
-    fn wake_keeper(&self) {
-        if let Some(keeper) = self.keeper.get() {
-            keeper.unpark();
+    fn wake_thread(&self) {
+        if let Some(thread) = self.thread.get() {
+            thread.unpark();
         }
     }
 
@@ -114,7 +106,7 @@ impl Memory {
     pub(crate) fn ask_for_room(&self, bytes: u64) -> u64 {
         self.room_bytes.fetch_max(bytes, Ordering::AcqRel);
         let number = self.room.ask();
-        self.wake_keeper();
+        self.wake_thread();
         number
     }
 
@@ -123,10 +115,10 @@ impl Memory {
         self.room.is_done(number)
     }
 
-    /// Asks the memory thread for [`Shrinker::clean`].
+    /// Asks the memory thread for `Shrinker::clean`.
     pub(crate) fn ask_to_sweep(&self) -> u64 {
         let number = self.sweep.ask();
-        self.wake_keeper();
+        self.wake_thread();
         number
     }
 
@@ -224,6 +216,20 @@ impl Memory {
         self.free_pages() >= pages_of(bytes)
     }
 
+    /// By the memory thread: does what others have asked for.
+    pub(crate) fn run_chores(
+        &self,
+        make_room: impl FnOnce(u64) -> Result<()>,
+        sweep: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
+        self.room.run(|| {
+            let bytes = self.room_bytes.swap(0, Ordering::AcqRel);
+            make_room(bytes)?;
+            self.grow_for(bytes)
+        })?;
+        self.sweep.run(sweep)
+    }
+
     /// Adds segments until it would, or the limit is reached.
     fn grow_for(&self, bytes: u64) -> Result<()> {
         let _one_at_a_time = self.guard();
@@ -309,125 +315,4 @@ impl Memory {
 /// Pages of a large value, its table included.
 fn pages_of(bytes: u64) -> u64 {
     bytes.div_ceil(u64::from(abi::BPFDB_PAGE_SIZE)) + 2
-}
-
-/// What the memory thread does, and when it is to do it again.
-struct Keeper {
-    memory: Arc<Memory>,
-    shrinker: Arc<Shrinker>,
-    holders: Holders,
-    idle: IdleMemory,
-    next_shrink: Instant,
-    next_second: Instant,
-    pause: Duration,
-    taken: u64,
-}
-
-impl Keeper {
-    fn round(&mut self) -> Result<()> {
-        self.memory.answer()?;
-        self.memory.ensure()?;
-        self.run_errands()?;
-        if self.memory.is_short() && Instant::now() >= self.next_shrink {
-            self.look_for_memory()?;
-        }
-        self.idle.look(&self.memory, &self.shrinker)?;
-        if Instant::now() >= self.next_second {
-            self.next_second = Instant::now() + EVERY_SECOND;
-            time::synchronize(&self.memory)?;
-            self.holders.close_abandoned(&self.memory)?;
-        }
-        Ok(())
-    }
-
-    /// What others have asked for.
-    fn run_errands(&self) -> Result<()> {
-        let (memory, shrinker) = (&self.memory, &self.shrinker);
-        memory.room.run(|| {
-            let bytes = memory.room_bytes.swap(0, Ordering::AcqRel);
-            shrinker.make_room_for(bytes, memory)?;
-            memory.grow_for(bytes)
-        })?;
-        memory.sweep.run(|| shrinker.clean(memory))
-    }
-
-    fn look_for_memory(&mut self) -> Result<()> {
-        let found = self.shrinker.make_room(&self.memory);
-        self.pause = match found {
-            Ok(0) => (2 * self.pause).min(SHRINK_PERIOD_MAX),
-            _ => SHRINK_PERIOD,
-        };
-        self.next_shrink = Instant::now() + self.pause;
-        found.map(drop)
-    }
-
-    /// Until the next round.
-    fn period(&mut self) -> Duration {
-        let before = std::mem::replace(&mut self.taken, self.memory.pages_taken());
-        if self.taken == before {
-            PERIOD_AT_REST
-        } else {
-            PERIOD
-        }
-    }
-
-    fn run(&mut self, stopped: &AtomicBool) {
-        while !stopped.load(Ordering::Relaxed) {
-            if let Err(error) = self.round() {
-                tracing::error!(%error, "cannot keep up the memory; trying again in a second");
-                thread::park_timeout(Duration::from_secs(1));
-            }
-            thread::park_timeout(self.period());
-        }
-    }
-}
-
-/// Thread that keeps the reserve filled.
-#[derive(Debug)]
-pub(crate) struct Grower {
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Grower {
-    pub(crate) fn start(
-        memory: &Arc<Memory>,
-        shrinker: &Arc<Shrinker>,
-        holders: Holders,
-        idle: IdleMemory,
-    ) -> Result<Self> {
-        let stop = Arc::new(AtomicBool::new(false));
-        let stopped = Arc::clone(&stop);
-        let mut keeper = Keeper {
-            memory: Arc::clone(memory),
-            shrinker: Arc::clone(shrinker),
-            holders,
-            idle,
-            next_shrink: Instant::now(),
-            next_second: Instant::now() + EVERY_SECOND,
-            pause: SHRINK_PERIOD,
-            taken: 0,
-        };
-        let thread = thread::Builder::new()
-            .name("bpfdb-memory".into())
-            .spawn(move || keeper.run(&stopped))
-            .map_err(system("start the memory thread"))?;
-        // Not set before: a process owns an engine once.
-        let _ = memory.keeper.set(thread.thread().clone());
-        Ok(Self {
-            stop,
-            thread: Some(thread),
-        })
-    }
-}
-
-impl Drop for Grower {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            thread.thread().unpark();
-            // A panic there was already reported by its hook.
-            let _ = thread.join();
-        }
-    }
 }

@@ -32,7 +32,7 @@ impl Session {
     ///
     /// The scan takes no locks, so nothing would keep others from adding keys
     /// behind it: in a read-write transaction, also one of
-    /// [`Session::begin_later`], it is [`Status::ScanInTransaction`] and fails the
+    /// [`Session::begin_deferred`], it is [`Status::ScanInTransaction`] and fails the
     /// transaction.
     pub fn scan(&mut self, cursor: u64, count: usize) -> Result<(u64, Vec<Vec<u8>>), Status> {
         let mut keys = Vec::new();

@@ -2,11 +2,11 @@
 //! in batches.
 
 mod batch;
-mod fetched;
-mod haste;
+mod deferred;
 mod large;
 mod operation;
-mod waiting;
+mod read_cache;
+mod room_requests;
 
 use std::ptr;
 use std::sync::atomic::{Ordering, fence};
@@ -16,18 +16,31 @@ use crate::error::{Error, Result};
 use crate::{Status, abi};
 
 pub use batch::Batch;
-use fetched::Fetched;
-pub use fetched::Reads;
-use haste::Haste;
+use deferred::Deferred;
 pub use operation::Operation;
 use operation::Place;
-use waiting::Waiting;
+use read_cache::ReadCache;
+pub use read_cache::Reads;
+use room_requests::RoomRequests;
 
 const HEADER: usize = size_of::<abi::bpfdb_request>();
 const ROOM: usize = abi::BPFDB_IO_SIZE as usize;
 /// Attempts of an operation while memory is being added.
 const PENDING_TRIES: u32 = 64;
 const VALUE_MAX: usize = abi::BPFDB_VALUE_MAX as usize;
+
+impl Engine {
+    /// Opens a session of user space.
+    pub fn session(&self) -> Result<Session> {
+        Session::open(self)
+    }
+
+    /// Executes operators in the session `index`, which somebody else opened:
+    /// the connections that a daemon serves. Close it where it was opened.
+    pub fn borrow_session(&self, index: u32) -> Result<Session> {
+        Session::borrow(self, index)
+    }
+}
 
 /// One client of the engine: at most one transaction at a time. A transaction
 /// that is open when the session is dropped is rolled back.
@@ -38,9 +51,9 @@ pub struct Session {
     io: u32,
     owned: bool,
     buffer: Buffer,
-    waiting: Waiting,
-    fetched: Fetched,
-    haste: Option<Haste>,
+    deferred: Deferred,
+    read_cache: ReadCache,
+    room_requests: Option<RoomRequests>,
 }
 
 /// The session's io buffer, mapped from the kernel.
@@ -105,9 +118,9 @@ impl Session {
             io,
             owned: false,
             buffer,
-            waiting: Waiting::default(),
-            fetched: Fetched::default(),
-            haste: None,
+            deferred: Deferred::default(),
+            read_cache: ReadCache::default(),
+            room_requests: None,
         })
     }
 
@@ -117,7 +130,7 @@ impl Session {
     /// later for instance; inside a transaction, unless that failed. For threads that
     /// must not wait, as the loop of a server.
     pub fn never_wait(&mut self) {
-        self.haste = Some(Haste::default());
+        self.room_requests = Some(RoomRequests::default());
     }
 
     /// Number of the session in the engine.
@@ -128,16 +141,16 @@ impl Session {
     /// Directs a borrowed session's operators at another session.
     pub fn redirect(&mut self, index: u32) {
         debug_assert!(!self.owned, "an owned session stays what it is");
-        debug_assert!(!self.waiting.is_open(), "a transaction is ended first");
+        debug_assert!(!self.deferred.is_open(), "a transaction is ended first");
         // Whatever went wrong: it is not this session's.
-        self.waiting.forget();
-        self.fetched.clear();
+        self.deferred.forget();
+        self.read_cache.clear();
         self.index = index;
     }
 
     /// What transaction the session has now: a `BPFDB_TXN_` constant.
     pub fn state(&self) -> u32 {
-        self.waiting
+        self.deferred
             .begins()
             .unwrap_or_else(|| self.state_in_engine())
     }
@@ -163,14 +176,14 @@ impl Session {
     /// [`Session::set`] and [`Session::set_entry`] wait as well: they succeed, and
     /// their Error is that of the operation that is executed next. After an Error
     /// of `commit` the transaction is rolled back.
-    pub fn begin_later(&mut self) -> Result<(), Status> {
-        self.waiting.open(abi::BPFDB_TXN_WRITE);
+    pub fn begin_deferred(&mut self) -> Result<(), Status> {
+        self.deferred.open(abi::BPFDB_TXN_WRITE);
         self.later(&Operation::Begin)
     }
 
     /// The same for a read-only transaction.
-    pub fn begin_read_only_later(&mut self) -> Result<(), Status> {
-        self.waiting.open(abi::BPFDB_TXN_READ);
+    pub fn begin_read_only_deferred(&mut self) -> Result<(), Status> {
+        self.deferred.open(abi::BPFDB_TXN_READ);
         self.later(&Operation::BeginReadOnly)
     }
 
@@ -211,8 +224,8 @@ impl Session {
             return self.set_large(key, value, expires_at);
         }
         let operation = Operation::SetEntry(key, value, expires_at);
-        self.fetched.wrote(key, Some((value, expires_at)));
-        if self.waiting.is_open() {
+        self.read_cache.wrote(key, Some((value, expires_at)));
+        if self.deferred.is_open() {
             self.later(&operation)
         } else {
             self.single(&operation).map(drop)
@@ -221,10 +234,10 @@ impl Session {
 
     /// Whether there was a value to delete.
     pub fn delete(&mut self, key: &[u8]) -> Result<bool, Status> {
-        let known = self.fetched.presence(key);
-        self.fetched.wrote(key, None);
+        let known = self.read_cache.presence(key);
+        self.read_cache.wrote(key, None);
         if let Some(present) = known
-            && self.waiting.is_open()
+            && self.deferred.is_open()
         {
             self.later(&Operation::Delete(key))?;
             return Ok(present);
@@ -236,19 +249,19 @@ impl Session {
     /// Commits. [`Status::RolledBack`] if an earlier Error had failed the
     /// transaction.
     pub fn commit(&mut self) -> Result<(), Status> {
-        let waited = self.waiting.is_open();
-        let known = self.waiting.close();
-        if !known && self.waiting.len() <= 1 {
+        let waited = self.deferred.is_open();
+        let known = self.deferred.close();
+        if !known && self.deferred.len() <= 1 {
             // Nothing but BEGIN.
-            let refused = self.waiting.refused();
-            self.waiting.forget();
+            let refused = self.deferred.refused();
+            self.deferred.forget();
             return refused;
         }
-        self.fetched.clear();
+        self.read_cache.clear();
         let outcome = self.single(&Operation::Commit).map(drop);
         // What waited has failed, and COMMIT was not executed.
         if outcome.is_err() && waited {
-            self.waiting.forget();
+            self.deferred.forget();
             if self.in_transaction() {
                 self.single(&Operation::Rollback)?;
             }
@@ -257,9 +270,9 @@ impl Session {
     }
 
     pub fn rollback(&mut self) -> Result<(), Status> {
-        let known = self.waiting.close();
-        self.waiting.forget();
-        self.fetched.clear();
+        let known = self.deferred.close();
+        self.deferred.forget();
+        self.read_cache.clear();
         if known {
             self.single(&Operation::Rollback).map(drop)
         } else {
@@ -272,20 +285,20 @@ impl Session {
     /// Error [`Session::rollback`] must follow.
     pub fn suspend(&mut self) -> Result<(), Status> {
         self.flush()?;
-        self.fetched.clear();
-        self.waiting.close();
+        self.read_cache.clear();
+        self.deferred.close();
         Ok(())
     }
 
     /// Goes on with the open transaction that was suspended: operations may wait again.
     pub fn resume(&mut self) {
-        self.waiting.reopen();
+        self.deferred.reopen();
     }
 
     /// Executes what waits; its Error, if there is one.
     pub fn flush(&mut self) -> Result<(), Status> {
-        self.waiting.refused()?;
-        if self.waiting.len() == 0 {
+        self.deferred.refused()?;
+        if self.deferred.len() == 0 {
             return Ok(());
         }
         self.submit().map_err(|_| Status::BadRequest)?;
@@ -327,7 +340,7 @@ impl Session {
 
     fn single_at(&mut self, operation: &Operation<'_>) -> Result<(Status, Place), Status> {
         // Inside a transaction the Error has failed it: no use to try again.
-        let patient = !self.in_transaction() && !self.waiting.is_open();
+        let patient = !self.in_transaction() && !self.deferred.is_open();
         self.patiently(patient, |session| {
             session.append(operation, operation.room(VALUE_MAX), 0)
         })
@@ -363,7 +376,7 @@ impl Session {
 
     /// Waits while memory is being added; or asks for it, and says false.
     fn await_memory(&self) -> bool {
-        if self.haste.is_some() {
+        if self.room_requests.is_some() {
             self.engine.ask_for_memory();
             return false;
         }
@@ -374,7 +387,7 @@ impl Session {
     /// Leaves an operation to be executed with the next one.
     fn later(&mut self, operation: &Operation<'_>) -> Result<(), Status> {
         let place = self.append(operation, 0, abi::BPFDB_OR_STOP)?;
-        self.waiting.push(place);
+        self.deferred.push(place);
         Ok(())
     }
 
@@ -385,12 +398,12 @@ impl Session {
         room: usize,
         flags: u32,
     ) -> Result<Place, Status> {
-        self.waiting.refused()?;
+        self.deferred.refused()?;
         // The last one of a batch is to be the one with a result.
-        if self.waiting.len() + 1 >= abi::BPFDB_BATCH_MAX as usize {
+        if self.deferred.len() + 1 >= abi::BPFDB_BATCH_MAX as usize {
             self.flush()?;
         }
-        let end = self.waiting.end();
+        let end = self.deferred.end();
         let place = match self.put(end, operation, room, flags) {
             Err(_) if end != 0 => {
                 self.flush()?;
@@ -398,7 +411,7 @@ impl Session {
             }
             place => place?,
         };
-        if let Some(last) = self.waiting.last() {
+        if let Some(last) = self.deferred.last() {
             self.link(last, place.at as u32);
         }
         Ok(place)
@@ -406,9 +419,9 @@ impl Session {
 
     /// What waited was sent: its first Error.
     fn waited(&mut self) -> Result<(), Status> {
-        let mut waiting = std::mem::take(&mut self.waiting);
+        let mut waiting = std::mem::take(&mut self.deferred);
         let outcome = waiting.sent(|place| self.status(place));
-        self.waiting = waiting;
+        self.deferred = waiting;
         outcome
     }
 

@@ -169,8 +169,20 @@ impl Stats {
 }
 
 impl abi::bpfdb_counters {
+    /// What the Redis front end counts.
+    pub const fn redis(&self) -> &abi::bpfdb_redis_counters {
+        const _: () = assert!(
+            size_of::<abi::bpfdb_redis_counters>()
+                <= size_of::<[u64; abi::BPFDB_FRONT_END_COUNTERS as usize]>()
+        );
+        // SAFETY: both consist of u64 only, and there are enough of them: see above.
+        unsafe { &*self.front_end.as_ptr().cast() }
+    }
+}
+
+impl abi::bpfdb_redis_counters {
     /// Redis commands that the kernel answered.
-    pub fn requests_fast(&self) -> u64 {
+    pub fn requests_by_kernel(&self) -> u64 {
         self.commands.iter().sum()
     }
 }

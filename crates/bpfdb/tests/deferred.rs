@@ -15,7 +15,7 @@ fn what_waits_is_seen_by_the_transaction_and_committed_with_it() {
     let mut writer = engine.session().expect("session");
     let mut reader = engine.session().expect("session");
 
-    writer.begin_later().expect("begin");
+    writer.begin_deferred().expect("begin");
     assert_eq!(writer.state(), abi::BPFDB_TXN_WRITE);
     writer.set(b"a", b"1").expect("set");
     writer.set_entry(b"b", b"2", None).expect("set");
@@ -42,12 +42,12 @@ fn a_rollback_takes_back_what_waits_and_what_was_executed() {
     let engine = engine();
     let mut session = engine.session().expect("session");
 
-    session.begin_later().expect("begin");
+    session.begin_deferred().expect("begin");
     session.set(b"a", b"1").expect("set");
     session.rollback().expect("of nothing yet");
     assert_eq!(value(&mut session, b"a"), None);
 
-    session.begin_later().expect("begin");
+    session.begin_deferred().expect("begin");
     session.set(b"a", b"1").expect("set");
     session.flush().expect("flush");
     session.set(b"b", b"1").expect("set");
@@ -55,7 +55,7 @@ fn a_rollback_takes_back_what_waits_and_what_was_executed() {
     assert_eq!(value(&mut session, b"a"), None);
     assert_eq!(value(&mut session, b"b"), None);
 
-    session.begin_later().expect("begin");
+    session.begin_deferred().expect("begin");
     session.commit().expect("of nothing");
     assert_eq!(session.commit(), Err(Status::WrongState));
 }
@@ -69,7 +69,7 @@ fn the_error_of_a_set_is_that_of_what_comes_next_and_nothing_is_done() {
     other.set(b"locked", b"x").expect("set");
 
     // By the commit: it rolls back.
-    session.begin_later().expect("begin");
+    session.begin_deferred().expect("begin");
     session.set(b"a", b"1").expect("set");
     session.set(b"locked", b"1").expect("set");
     session.set(b"b", b"1").expect("set");
@@ -77,7 +77,7 @@ fn the_error_of_a_set_is_that_of_what_comes_next_and_nothing_is_done() {
     assert_eq!(session.state(), abi::BPFDB_TXN_NONE);
 
     // By a read.
-    session.begin_later().expect("begin");
+    session.begin_deferred().expect("begin");
     session.set(b"a", b"1").expect("set");
     session.set(b"locked", b"1").expect("set");
     assert_eq!(session.get(b"a"), Err(Status::Conflict));
@@ -99,7 +99,7 @@ fn nothing_is_executed_behind_a_begin_that_failed() {
 
     for by_commit in [false, true] {
         session.begin().expect("begin");
-        session.begin_later().expect("later");
+        session.begin_deferred().expect("later");
         session.set(b"a", b"1").expect("set");
         if by_commit {
             assert_eq!(session.commit(), Err(Status::WrongState));
@@ -122,7 +122,7 @@ fn a_snapshot_begins_with_the_first_read() {
     let mut reader = engine.session().expect("session");
     let mut writer = engine.session().expect("session");
 
-    reader.begin_read_only_later().expect("begin");
+    reader.begin_read_only_deferred().expect("begin");
     assert_eq!(reader.state(), abi::BPFDB_TXN_READ);
     writer.set(b"a", b"1").expect("set");
     assert_eq!(reader.get(b"a"), Ok(Some(b"1".to_vec())));
@@ -139,7 +139,7 @@ fn what_does_not_fit_is_executed_before() {
     let engine = engine();
     let mut session = engine.session().expect("session");
     for (count, len) in [(40, 40_000), (900, 8), (9, 65_536)] {
-        session.begin_later().expect("begin");
+        session.begin_deferred().expect("begin");
         for i in 0..count {
             let value = vec![i as u8; len];
             session
@@ -153,15 +153,15 @@ fn what_does_not_fit_is_executed_before() {
         }
     }
     // Writes wait before a batch and a scan as well.
-    session.begin_later().expect("begin");
+    session.begin_deferred().expect("begin");
     session.set(b"mine", b"1").expect("set");
     assert_eq!(session.scan(0, 10), Err(Status::ScanInTransaction));
     assert_eq!(session.commit(), Err(Status::RolledBack));
-    session.begin_read_only_later().expect("begin");
+    session.begin_read_only_deferred().expect("begin");
     let (_, keys) = session.scan(0, 100_000).expect("scan");
     assert!(!keys.contains(&b"mine".to_vec()));
     session.commit().expect("commit");
-    session.begin_later().expect("begin");
+    session.begin_deferred().expect("begin");
     session.set(b"mine", b"2").expect("set");
     let found = session.batch(&[bpfdb::Operation::Get(b"mine")], 16);
     assert_eq!(found.expect("batch"), [Ok(Some(b"2".to_vec()))]);

@@ -2,17 +2,21 @@
 
 use anyhow::Result;
 
-use super::front::Front;
-use super::{crowds, requests};
+use super::attacker::AttackState;
+use super::{connections, requests};
 
 pub(super) struct Attack {
     pub(super) name: &'static str,
     pub(super) threads: usize,
     /// Says when it is ready, and ends when it is over.
-    pub(super) run: fn(&Front<'_>) -> Result<()>,
+    pub(super) run: fn(&AttackState<'_>) -> Result<()>,
 }
 
-const fn attack(name: &'static str, threads: usize, run: fn(&Front<'_>) -> Result<()>) -> Attack {
+const fn attack(
+    name: &'static str,
+    threads: usize,
+    run: fn(&AttackState<'_>) -> Result<()>,
+) -> Attack {
     Attack { name, threads, run }
 }
 
@@ -28,9 +32,9 @@ pub(super) const ATTACKS: [Attack; 13] = [
     attack("endless, 16 MB/s", 1, requests::endless_trickle),
     attack("endless, full speed", 1, requests::endless),
     attack("lines of garbage", 2, requests::garbage),
-    attack("connect, PING, reset", 2, crowds::churn),
-    attack("half-open requests", 1, crowds::half_open),
-    attack("idle connections", 1, crowds::idle),
-    attack("slow readers, 48 KiB", 1, crowds::slow_readers),
-    attack("slow readers, 1 MiB", 1, crowds::slow_readers_of_large),
+    attack("connect, PING, reset", 2, connections::churn),
+    attack("half-open requests", 1, connections::half_open),
+    attack("idle connections", 1, connections::idle),
+    attack("slow readers, 48 KiB", 1, connections::slow_readers),
+    attack("slow readers, 1 MiB", 1, connections::slow_readers_of_large),
 ];

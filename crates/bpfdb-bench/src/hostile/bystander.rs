@@ -44,7 +44,7 @@ impl Bystander {
         )
     }
 
-    pub(super) fn of_user_space(server: &Server) -> Result<Self> {
+    pub(super) fn of_daemon(server: &Server) -> Result<Self> {
         let question = b"*3\r\n$6\r\nOBJECT\r\n$8\r\nENCODING\r\n$1\r\na\r\n";
         Self::new(
             server,

@@ -1,22 +1,22 @@
 //! What others wait for while the server is attacked, and how much memory that takes.
 //!
 //! ```text
-//! attacks.rs    which there are
-//! front.rs      what all attackers share; one connection of them
-//! requests.rs   requests that are wrong, or never end
-//! crowds.rs     connections in number, and those that do not read
-//! bystander.rs  a client that behaves well, and how long it waits
-//! memory.rs     of the server's process, and of the kernel
-//! tables.rs     what was measured, as tables
+//! attacks.rs      the list of attacks
+//! attacker.rs     one connection of an attacker; what all attackers share
+//! requests.rs     attacks by requests that are wrong, or never end
+//! connections.rs  attacks by many connections, and by clients that do not read
+//! bystander.rs    a client that behaves well, and how long it waits
+//! memory.rs       memory of the server's process, and of the kernel
+//! tables.rs       what was measured, as tables
 //! ```
 //!
 //! Each attack meets a server of its own, so that nothing is left of the others.
 //! Attackers and bystanders are threads of this program, at 127.0.0.1.
 
+mod attacker;
 mod attacks;
 mod bystander;
-mod crowds;
-mod front;
+mod connections;
 mod memory;
 mod requests;
 mod tables;
@@ -30,10 +30,10 @@ use anyhow::{Context, Result, anyhow};
 use crate::machine;
 use crate::plan::Plan;
 use crate::report::Table;
-use crate::tcp::{DESCRIPTORS, Server, Side, rivals};
+use crate::tcp::{DESCRIPTORS, NetworkNamespace, Server, rivals};
+use attacker::{AtEnd, AttackState};
 use attacks::{ATTACKS, Attack};
 use bystander::{Bystander, Waits};
-use front::{AtEnd, Front};
 use memory::{Memory, Watch};
 use tables::Results;
 
@@ -45,10 +45,10 @@ enum Program {
 
 impl Program {
     fn start(&self, quick: bool) -> Result<Server> {
-        let sides = [Side::here(), Side::here()];
+        let namespaces = [NetworkNamespace::here(), NetworkNamespace::here()];
         match self {
-            Self::Bpfdb => Server::bpfdb("off", &sides, quick),
-            Self::Redis(program) => Server::redis(program, &sides),
+            Self::Bpfdb => Server::bpfdb("off", &namespaces, quick),
+            Self::Redis(program) => Server::redis(program, &namespaces),
         }
     }
 }
@@ -56,7 +56,7 @@ impl Program {
 /// What one attack came to.
 struct Outcome {
     kernel: Waits,
-    user: Waits,
+    daemon: Waits,
     before: Memory,
     most: Memory,
     after: Memory,
@@ -99,24 +99,24 @@ fn suffer(plan: &Plan, server: &Server, attack: &Attack) -> Result<Outcome> {
     /// Until it has taken note that its clients are gone.
     const RECOVERY: Duration = Duration::from_millis(500);
     let mut kernel = Bystander::of_kernel(server)?;
-    let mut user = Bystander::of_user_space(server)?;
+    let mut daemon = Bystander::of_daemon(server)?;
     let before = Memory::of(server.process())?;
-    let front = Front::new(server.address, plan);
+    let state = AttackState::new(server.address, plan);
 
     let (waits, most) = thread::scope(|scope| {
         let attackers: Vec<_> = (0..attack.threads)
             .map(|_| {
                 scope.spawn(|| {
                     // If it fails, nobody waits for it.
-                    let _end = AtEnd::of(&front);
-                    (attack.run)(&front)
+                    let _end = AtEnd::of(&state);
+                    (attack.run)(&state)
                 })
             })
             .collect();
         let observed = {
-            let _end = AtEnd::of(&front);
-            observe(scope, plan, server, &mut kernel, &mut user, || {
-                front.wait_until_ready(attack.threads);
+            let _end = AtEnd::of(&state);
+            observe(scope, plan, server, &mut kernel, &mut daemon, || {
+                state.wait_until_ready(attack.threads);
             })
         };
         for attacker in attackers {
@@ -125,15 +125,15 @@ fn suffer(plan: &Plan, server: &Server, attack: &Attack) -> Result<Outcome> {
         observed
     })?;
     thread::sleep(RECOVERY.min(plan.attack_time));
-    let [kernel, user] = waits;
+    let [kernel, daemon] = waits;
     Ok(Outcome {
         kernel,
-        user,
+        daemon,
         before,
         most,
         after: Memory::of(server.process())?,
-        connections: front.connections(),
-        sent: front.sent(),
+        connections: state.connections(),
+        sent: state.sent(),
     })
 }
 
@@ -143,15 +143,15 @@ fn observe<'scope>(
     plan: &Plan,
     server: &Server,
     kernel: &'scope mut Bystander,
-    user: &'scope mut Bystander,
+    daemon: &'scope mut Bystander,
     prepare: impl FnOnce(),
 ) -> Result<([Waits; 2], Memory)> {
     let time = plan.attack_time;
     let watch = Watch::start(scope, server.process());
     prepare();
-    let waiting = [kernel, user].map(|bystander| scope.spawn(move || bystander.ask(time)));
-    let [kernel, user] = waiting.map(joined);
-    Ok(([kernel?, user?], watch.most()?))
+    let waiting = [kernel, daemon].map(|bystander| scope.spawn(move || bystander.ask(time)));
+    let [kernel, daemon] = waiting.map(joined);
+    Ok(([kernel?, daemon?], watch.most()?))
 }
 
 fn joined<T>(thread: ScopedJoinHandle<'_, Result<T>>) -> Result<T> {

@@ -74,7 +74,7 @@ struct Row {
     attack: &'static str,
     server: String,
     kernel: Latency,
-    user: Latency,
+    daemon: Latency,
     cost: Cost,
 }
 
@@ -88,7 +88,7 @@ impl Results {
     pub(super) fn add(&mut self, attack: &'static str, server: &str, outcome: &Outcome) {
         let row = self.row(attack, server);
         row.kernel.add(&outcome.kernel);
-        row.user.add(&outcome.user);
+        row.daemon.add(&outcome.daemon);
         row.cost.add(outcome);
     }
 
@@ -125,12 +125,12 @@ impl Results {
         for note in note.iter().chain(&self.failures) {
             kernel.note(note);
         }
-        let user = self.latencies(
-            "hostile-user",
+        let daemon = self.latencies(
+            "hostile-daemon",
             format!("one beside it: OBJECT ENCODING, {RATE} a second; µs"),
-            |row| &row.user,
+            |row| &row.daemon,
         );
-        vec![kernel, user, self.costs(plan)]
+        vec![kernel, daemon, self.costs(plan)]
     }
 
     fn latencies(

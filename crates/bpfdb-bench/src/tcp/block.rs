@@ -174,7 +174,7 @@ impl Worker {
     }
 
     fn open(&mut self, server: &Server, number: usize) -> Result<()> {
-        let stream = server.client_side.visit(|| server.connect())??;
+        let stream = server.client_namespace.visit(|| server.connect())??;
         stream.set_nodelay(true)?;
         stream.set_nonblocking(true)?;
         let event = EpollEvent::new(EpollFlags::EPOLLIN, number as u64);

@@ -91,7 +91,7 @@ impl Load {
             .args(["-h", &server.address.ip().to_string()])
             .args(["-p", &server.address.port().to_string()])
             .args(self.arguments(what, keys, requests));
-        server.client_side.of_command(&mut command);
+        server.client_namespace.of_command(&mut command);
         let busy = machine::busy_seconds();
         let output = command.output().context("run redis-benchmark")?;
         let busy = machine::busy_seconds() - busy;

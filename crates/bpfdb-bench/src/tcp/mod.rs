@@ -3,10 +3,10 @@
 mod block;
 mod fill;
 mod load;
+mod namespace;
 mod path;
 mod rivals;
 mod server;
-mod side;
 mod tables;
 
 use std::collections::BTreeMap;
@@ -20,10 +20,10 @@ use crate::report::Table;
 use crate::sample::Sample;
 use fill::fill;
 use load::Load;
+pub(crate) use namespace::NetworkNamespace;
 pub(crate) use path::CONNECTIONS_MAX;
 pub(crate) use path::Path;
 pub(crate) use server::Server;
-pub(crate) use side::Side;
 
 /// Of this program and of each that it starts: every connection is one, and some
 /// are left for other things.
@@ -46,8 +46,8 @@ pub(crate) fn measure(
     other: Option<&std::path::Path>,
 ) -> Result<Vec<Table>> {
     machine::raise_descriptor_limit(DESCRIPTORS)?;
-    let sides = path.sides()?;
-    let ours = match Server::bpfdb(path.local_clients(), &sides, plan.quick) {
+    let namespaces = path.namespaces()?;
+    let ours = match Server::bpfdb(path.local_clients(), &namespaces, plan.quick) {
         Ok(ours) => ours,
         // The rest of the report is worth having.
         Err(error) => return Ok(vec![tables::skipped(path, &format!("{error:#}"))]),
@@ -55,7 +55,7 @@ pub(crate) fn measure(
     let (rivals, note) = rivals(plan, other)?;
     let mut servers = vec![ours];
     for program in rivals {
-        servers.push(Server::redis(&program, &sides)?);
+        servers.push(Server::redis(&program, &namespaces)?);
     }
     let mut results = Results::default();
     for &size in path.sizes() {
@@ -66,7 +66,9 @@ pub(crate) fn measure(
                 path.name(),
                 server.name
             );
-            server.client_side.visit(|| fill(server, keys, size))??;
+            server
+                .client_namespace
+                .visit(|| fill(server, keys, size))??;
         }
         run(plan, path, size, &servers, &mut results)?;
     }

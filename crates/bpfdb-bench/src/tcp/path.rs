@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use super::load::{Asks, Load, Test};
-use super::side::Side;
+use super::namespace::NetworkNamespace;
 use crate::plan::Plan;
 
 /// A way from the client to the server and back.
@@ -22,7 +22,7 @@ pub(crate) enum Path {
     /// Loopback, MULTI … EXEC
     Transactions,
     /// Loopback, commands that the kernel leaves to the daemon
-    Slow,
+    Daemon,
     /// Loopback, more and more connections
     Connections,
 }
@@ -77,8 +77,8 @@ const TRANSACTIONS: [Test; 3] = [
     ),
 ];
 
-/// Commands of user space: readers, writers, and both.
-const SLOW: [Test; 9] = [
+/// Commands of the daemon: readers, writers, and both.
+const DAEMON: [Test; 9] = [
     test("DUMP", "DUMP key:__rand_int__"),
     test("OBJECT", "OBJECT ENCODING key:__rand_int__"),
     test("BITPOS", "BITPOS key:__rand_int__ 1"),
@@ -124,7 +124,7 @@ impl Path {
             Self::Steered => "steered",
             Self::Other => "other",
             Self::Transactions => "transactions",
-            Self::Slow => "slow",
+            Self::Daemon => "daemon",
             Self::Connections => "connections",
         }
     }
@@ -137,7 +137,7 @@ impl Path {
             Self::Steered => "over veth, received by the second processor",
             Self::Other => "other commands that the kernel answers, through TCP on loopback",
             Self::Transactions => "MULTI … EXEC in one message, through TCP on loopback",
-            Self::Slow => "commands that user space answers, through TCP on loopback",
+            Self::Daemon => "commands that the daemon answers, through TCP on loopback",
             Self::Connections => "many connections, through TCP on loopback",
         }
     }
@@ -151,15 +151,15 @@ impl Path {
     }
 
     /// Where the servers are, and where the clients.
-    pub(crate) fn sides(self) -> Result<[Side; 2]> {
+    pub(crate) fn namespaces(self) -> Result<[NetworkNamespace; 2]> {
         match self {
-            Self::Remote => Side::cable(),
+            Self::Remote => NetworkNamespace::veth_pair(),
             Self::Steered => {
-                let sides = Side::cable()?;
-                sides[0].steer(1)?;
-                Ok(sides)
+                let namespaces = NetworkNamespace::veth_pair()?;
+                namespaces[0].steer(1)?;
+                Ok(namespaces)
             }
-            _ => Ok([Side::here(), Side::here()]),
+            _ => Ok([NetworkNamespace::here(), NetworkNamespace::here()]),
         }
     }
 
@@ -172,7 +172,7 @@ impl Path {
     pub(crate) fn sizes(self) -> &'static [u32] {
         match self {
             Self::Other | Self::Transactions | Self::Connections => &[16],
-            Self::Slow => &[16, 48 << 10],
+            Self::Daemon => &[16, 48 << 10],
             _ => &[16, 1024],
         }
     }
@@ -218,14 +218,14 @@ impl Path {
 
     fn tests(self, size: u32, quick: bool) -> &'static [Test] {
         match (self, size, quick) {
-            (Self::Slow, 16, true) => &SLOW[..1],
+            (Self::Daemon, 16, true) => &DAEMON[..1],
             (Self::Other, _, true) => &OTHER[..1],
             (Self::Transactions, ..) => &TRANSACTIONS,
             (Self::Connections, ..) => &MANY,
             (_, _, true) => &[SET],
             (Self::Other, ..) => &OTHER,
-            (Self::Slow, 16, _) => &SLOW,
-            (Self::Slow, ..) => &LONG,
+            (Self::Daemon, 16, _) => &DAEMON,
+            (Self::Daemon, ..) => &LONG,
             (Self::Loopback, 16, _) => &[SET, GET, INCR, MSET, SETEX, SETNX, EXPIRE, TTL],
             _ => &[SET, GET],
         }
@@ -234,7 +234,7 @@ impl Path {
     fn target(self, load: Load) -> Option<f64> {
         let deep = load.pipeline > 1;
         match self {
-            Self::Other | Self::Transactions | Self::Slow => Some(0.8),
+            Self::Other | Self::Transactions | Self::Daemon => Some(0.8),
             Self::Connections => None,
             _ if ![SET, GET].contains(&load.test) => None,
             Self::Loopback | Self::Remote | Self::Steered => Some(if deep { 1.5 } else { 1.0 }),
@@ -256,7 +256,7 @@ impl Load {
             (MSET, _) => requests / 4,
             (_, LARGE..) => requests / 20,
             _ if TRANSACTIONS.contains(&self.test) => requests / 4,
-            _ if SLOW.contains(&self.test) || OTHER.contains(&self.test) => requests / 2,
+            _ if DAEMON.contains(&self.test) || OTHER.contains(&self.test) => requests / 2,
             _ => requests,
         }
     }

@@ -17,8 +17,8 @@ use nix::unistd::Pid;
 use tempfile::TempDir;
 
 use super::fill;
+use super::namespace::NetworkNamespace;
 use super::path::CONNECTIONS_MAX;
-use super::side::Side;
 
 const START_TIME: Duration = Duration::from_secs(60);
 const STOP_TIME: Duration = Duration::from_secs(60);
@@ -34,20 +34,24 @@ const MAXCLIENTS: u32 = CONNECTIONS_MAX + 100;
 pub(crate) struct Server {
     pub(crate) name: String,
     pub(crate) address: SocketAddr,
-    pub(crate) client_side: Side,
+    pub(crate) client_namespace: NetworkNamespace,
     child: Child,
     folder: TempDir,
 }
 
 impl Server {
     /// `bpfdb serve`, from the folder of this program.
-    pub(crate) fn bpfdb(local_clients: &str, sides: &[Side; 2], quick: bool) -> Result<Self> {
+    pub(crate) fn bpfdb(
+        local_clients: &str,
+        namespaces: &[NetworkNamespace; 2],
+        quick: bool,
+    ) -> Result<Self> {
         let program = own_folder()?.join("bpfdb");
         if !program.exists() {
             bail!("{}: not built", program.display());
         }
         let memory = if quick { MEMORY_QUICK } else { MEMORY };
-        Self::start("bpfdb".into(), &program, sides, |command, address| {
+        Self::start("bpfdb".into(), &program, namespaces, |command, address| {
             command.args(["serve", "--maxmemory", memory]);
             command.args(["--bind", &address.ip().to_string()]);
             command.args(["--port", &address.port().to_string()]);
@@ -57,9 +61,9 @@ impl Server {
     }
 
     /// A redis-server that keeps everything in memory only.
-    pub(crate) fn redis(program: &Path, sides: &[Side; 2]) -> Result<Self> {
+    pub(crate) fn redis(program: &Path, namespaces: &[NetworkNamespace; 2]) -> Result<Self> {
         let name = redis_version(program)?;
-        Self::start(name, program, sides, |command, address| {
+        Self::start(name, program, namespaces, |command, address| {
             command.args(["--bind", &address.ip().to_string()]);
             command.args(["--port", &address.port().to_string()]);
             command.args(["--protected-mode", "no"]);
@@ -71,15 +75,15 @@ impl Server {
     fn start(
         name: String,
         program: &Path,
-        [side, client_side]: &[Side; 2],
+        [namespace, client_namespace]: &[NetworkNamespace; 2],
         arguments: impl FnOnce(&mut Command, SocketAddr),
     ) -> Result<Self> {
         let folder = tempfile::tempdir().context("create a folder")?;
         let log = File::create(folder.path().join("log")).context("create a log")?;
-        let address = side.visit(|| free_address(side.address))??;
+        let address = namespace.visit(|| free_address(namespace.address))??;
         let mut command = Command::new(program);
         arguments(&mut command, address);
-        side.of_command(&mut command);
+        namespace.of_command(&mut command);
         let child = ends_with_us(&mut command)
             .current_dir(folder.path())
             .stdin(Stdio::null())
@@ -90,7 +94,7 @@ impl Server {
         let mut server = Self {
             name,
             address,
-            client_side: client_side.clone(),
+            client_namespace: client_namespace.clone(),
             child,
             folder,
         };
@@ -105,7 +109,10 @@ impl Server {
             if self.child.try_wait()?.is_some() {
                 break;
             }
-            if self.client_side.visit(|| fill::answers(self.address))? {
+            if self
+                .client_namespace
+                .visit(|| fill::answers(self.address))?
+            {
                 return Ok(());
             }
             thread::sleep(PAUSE);

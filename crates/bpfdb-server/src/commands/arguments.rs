@@ -1,7 +1,7 @@
 //! What arguments mean, and Redis's words for those that mean nothing.
 
 use super::Failure;
-use crate::integer;
+use crate::values::integer;
 
 pub(super) fn syntax_error() -> Failure {
     "ERR syntax error".into()

@@ -3,10 +3,8 @@
 
 use bpfdb::{Session, Status, abi};
 
-use super::Failure;
-
-/// Attempts of a command before its conflict is reported.
-pub(super) const TRIES: u32 = abi::BPFDB_COMMAND_TRIES;
+use super::attempts;
+use super::context::Failure;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -14,12 +12,12 @@ pub(super) enum Kind {
     Write,
 }
 
-pub(super) fn has_failed(session: &Session) -> bool {
+pub(crate) fn has_failed(session: &Session) -> bool {
     session.state() == abi::BPFDB_TXN_FAILED
 }
 
 /// Has the client a transaction open, be it a failed one?
-pub(super) fn is_open(session: &Session) -> bool {
+pub(crate) fn is_open(session: &Session) -> bool {
     !matches!(
         session.state(),
         abi::BPFDB_TXN_NONE | abi::BPFDB_TXN_FINISHING
@@ -28,7 +26,7 @@ pub(super) fn is_open(session: &Session) -> bool {
 
 /// What is too long is refused by the engine too: it counts the Error, and fails
 /// the client's transaction as after any other.
-pub(super) fn settled(session: &mut Session, failure: Failure) -> Failure {
+pub(crate) fn record_refusal(session: &mut Session, failure: Failure) -> Failure {
     match failure {
         Failure::TooLong => session.refuse_value().into(),
         failure => failure,
@@ -45,7 +43,7 @@ pub(super) fn atomically<T>(
     if is_open(session) {
         return work(session);
     }
-    for _ in 0..TRIES {
+    for _ in 0..attempts::STATEMENT {
         match once(session, kind, &mut work) {
             Err(Failure::Engine(Status::Conflict)) => {}
             outcome => return outcome,
@@ -61,8 +59,8 @@ pub(super) fn once<T>(
     work: impl FnOnce(&mut Session) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
     match kind {
-        Kind::Read => session.begin_read_only_later()?,
-        Kind::Write => session.begin_later()?,
+        Kind::Read => session.begin_read_only_deferred()?,
+        Kind::Write => session.begin_deferred()?,
     }
     match work(session) {
         Ok(result) => {

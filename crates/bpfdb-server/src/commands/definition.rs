@@ -2,7 +2,12 @@
 //! docs/commands.md all come from these definitions; each stands in the file
 //! of its command.
 
-use super::{Context, Outcome};
+use std::sync::LazyLock;
+
+use bpfdb::commands::KERNEL_COMMANDS;
+use rustc_hash::FxHashSet;
+
+use super::context::{Context, Failure, Outcome};
 
 /// Runs a command; the words are those behind its name.
 pub(crate) type Run = fn(&mut Context<'_>, &[Vec<u8>]) -> Outcome;
@@ -28,14 +33,20 @@ pub(crate) struct Command {
     /// For clients of clusters; as Redis gives them.
     pub(crate) tips: &'static [&'static str],
     pub(crate) keys: &'static [Keys],
-    pub(crate) path: Path,
     /// From Redis's command of this name; a sentence, or nothing.
     pub(crate) differences: &'static str,
     /// Queued between MULTI and EXEC; else run at once there too.
     pub(crate) queued: bool,
-    pub(crate) grouped: Grouped,
+    pub(crate) batching: Batching,
     /// Its arguments may be passwords: not kept for SLOWLOG.
     pub(crate) secret: bool,
+    /// Would others see a change if it were executed now? `None`: if it has the flag Write.
+    pub(crate) writes_now: Option<fn(&Context<'_>) -> bool>,
+    /// Executed during CLIENT PAUSE too: somebody must be able to end it.
+    pub(crate) never_paused: bool,
+    /// What becomes of the connection's state and of the reply when a request of it is
+    /// refused before it runs.
+    pub(crate) on_refusal: Option<fn(&mut Context<'_>, Failure) -> Failure>,
     pub(crate) subcommands: &'static [&'static Command],
     pub(crate) run: Run,
 }
@@ -55,17 +66,36 @@ impl Command {
         categories: &[],
         tips: &[],
         keys: &[],
-        path: Path::UserSpace,
         differences: "",
         queued: true,
-        grouped: Grouped::No,
+        batching: Batching::No,
         secret: false,
+        writes_now: None,
+        never_paused: false,
+        on_refusal: None,
         subcommands: &[],
         run: only_subcommands,
     };
 
     pub(crate) fn has(&self, flag: Flag) -> bool {
         self.flags.contains(&flag)
+    }
+
+    /// Would others see a change if it were executed now?
+    pub(crate) fn writes(&self, context: &Context<'_>) -> bool {
+        self.writes_now
+            .map_or(self.has(Flag::Write), |writes| writes(context))
+    }
+
+    /// Who answers: the kernel, if the command is in its list.
+    pub(crate) fn path(&self) -> Path {
+        static OF_KERNEL: LazyLock<FxHashSet<&str>> =
+            LazyLock::new(|| KERNEL_COMMANDS.iter().map(|known| known.name).collect());
+        if OF_KERNEL.contains(self.name) {
+            Path::Kernel
+        } else {
+            Path::Daemon
+        }
     }
 
     /// Of a subcommand: its own word.
@@ -112,16 +142,16 @@ pub(crate) struct Deprecated {
 /// Who answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Path {
-    /// The kernel, as long as the request has the plain form; user space else.
+    /// The kernel, as long as the request has the plain form; the daemon otherwise.
     Kernel,
-    UserSpace,
+    Daemon,
 }
 
 /// May it be executed in one transaction with its neighbours in a pipeline
-/// (`group.rs`)? What it does is done by the session, and by its reply; with a text for a
+/// (`executor/batch.rs`)? What it does is done by the session, and by its reply; with a text for a
 /// failure it has written nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Grouped {
+pub(crate) enum Batching {
     No,
     /// It reads its keys: those that it writes by `head_for_update` or `entry_for_update`.
     Reads,

@@ -1,7 +1,7 @@
 //! The replies to HELP.
 
 use super::definition::Command;
-use crate::reply::Replies;
+use crate::protocol::reply::Replies;
 
 /// From the definitions of the subcommands, HELP among them.
 pub(super) fn show(replies: &mut Replies, command: &Command) {

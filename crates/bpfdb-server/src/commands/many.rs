@@ -4,9 +4,9 @@
 use bpfdb::{Session, Status};
 
 use super::atomic::{Kind, atomically, is_open};
+use super::context::{Context, Failure, Outcome};
 use super::job::{Job, Progress};
-use super::{Context, Failure, Outcome};
-use crate::reply::Protocol;
+use crate::protocol::reply::Protocol;
 
 /// Keys, and bytes of values, of one step.
 const KEYS: usize = 256;
@@ -35,7 +35,7 @@ pub(super) fn read_many<R: Reader + 'static>(
 ) -> Outcome {
     let protocol = context.replies.protocol();
     if keys.len() > KEYS {
-        context.later(Reading::<R>::new(protocol, keys.len()));
+        context.go_on_with(Reading::<R>::new(protocol, keys.len()));
         return Ok(());
     }
     let mut read = atomically(context.session, Kind::Read, |session| {

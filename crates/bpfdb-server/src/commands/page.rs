@@ -2,25 +2,29 @@
 
 use std::fmt::Write as _;
 
+use bpfdb::commands::KERNEL_COMMANDS;
+
 use super::definition::{Command, Group, Path};
 use super::table::COMMANDS;
 
 /// The page, as it is to be written.
 pub fn page() -> String {
-    let mut page = String::from(
+    let mut page = format!(
         "# Commands\n\n\
          Generated from the definitions in `crates/bpfdb-server/src/commands` by `make fmt`.\n\n\
-         Kernel: answered there, without waking the server's process, as long as the request\n\
-         has the plain form and size ([network.md](network.md) tells what is passed on); else\n\
-         in user space, on the same session. Since: the version of Redis that brought the\n\
-         command.\n",
+         Commands of the kernel, from the list in `include/bpfdb/commands.h`: {}.\n\n\
+         The kernel answers these without waking the daemon, which is the server's process,\n\
+         as long as the request has the plain form and size ([network.md](network.md) says\n\
+         what is passed on). The daemon answers everything else, on the same session. Since:\n\
+         the version of Redis that brought the command.\n",
+        kernel_commands(),
     );
     for &group in Group::ALL {
         let title = group.name();
         // Writing to a String cannot fail.
         let _ = write!(
             page,
-            "\n## {}{}\n\n| Command | Path | Since | Differences from Redis 7.0 |\n|---|---|---|---|\n",
+            "\n## {}{}\n\n| Command | Answered by | Since | Differences from Redis 7.0 |\n|---|---|---|---|\n",
             title[..1].to_ascii_uppercase(),
             &title[1..],
         );
@@ -29,6 +33,12 @@ pub fn page() -> String {
         }
     }
     page
+}
+
+/// The names of the commands in the kernel's list.
+fn kernel_commands() -> String {
+    let names = KERNEL_COMMANDS.map(|command| command.name.to_ascii_uppercase());
+    names.join(" ")
 }
 
 fn rows(page: &mut String, command: &Command) {
@@ -42,9 +52,9 @@ fn rows(page: &mut String, command: &Command) {
 
 fn row(page: &mut String, command: &Command) {
     let name = command.name.replace('|', " ").to_ascii_uppercase();
-    let path = match command.path {
+    let path = match command.path() {
         Path::Kernel => "kernel",
-        Path::UserSpace => "user space",
+        Path::Daemon => "daemon",
     };
     let (since, differences) = (command.since, command.differences);
     let _ = writeln!(page, "| {name} | {path} | {since} | {differences} |");

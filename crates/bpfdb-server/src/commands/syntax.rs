@@ -12,7 +12,7 @@
 //! a@1.2.3    since that version      a!1.2.3     deprecated since
 //! ```
 
-use crate::reply::Replies;
+use crate::protocol::reply::Replies;
 
 const TYPES: &[&str] = &["key", "integer", "double", "pattern", "unix-time"];
 

@@ -41,13 +41,13 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
 
 /// A request's command, and how many of its words are the name.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Call {
-    pub(super) command: &'static Command,
-    pub(super) name_words: usize,
+pub(crate) struct Call {
+    pub(crate) command: &'static Command,
+    pub(crate) name_words: usize,
 }
 
 /// The command of a request with the right number of words.
-pub(super) fn resolve(words: &[Vec<u8>]) -> Result<Call, Failure> {
+pub(crate) fn resolve(words: &[Vec<u8>]) -> Result<Call, Failure> {
     let call = find(words)?;
     if call.command.fits(words.len()) {
         Ok(call)
@@ -57,7 +57,7 @@ pub(super) fn resolve(words: &[Vec<u8>]) -> Result<Call, Failure> {
 }
 
 /// The same, whatever the number of words.
-pub(super) fn find(words: &[Vec<u8>]) -> Result<Call, Failure> {
+pub(crate) fn find(words: &[Vec<u8>]) -> Result<Call, Failure> {
     let command = command(&words[0]).ok_or_else(|| unknown(words))?;
     let container = Call {
         command,
@@ -151,7 +151,9 @@ fn c_string(bytes: &[u8], longest: usize) -> &[u8] {
 
 #[cfg(test)]
 mod tests {
-    use super::super::definition::Path;
+    use bpfdb::commands::KERNEL_COMMANDS;
+
+    use super::super::definition::{Flag, Group, Path};
     use super::super::syntax;
     use super::*;
 
@@ -190,35 +192,32 @@ mod tests {
         }
     }
 
-    /// The names in dispatch.bpf.h, and the long ones in name.bpf.h, letter by letter, as
-    /// their words spell them.
-    fn kernel_names() -> Vec<String> {
-        let short = include_str!("../../../../bpf/net/commands/dispatch.bpf.h");
-        let long = include_str!("../../../../bpf/net/commands/name.bpf.h");
-        (short.lines())
-            .chain(long.lines())
-            .filter_map(|line| {
-                let line = line.trim();
-                let long = || line.strip_prefix("LONG_NAME(");
-                line.strip_prefix("case WORD(").or_else(long)
-            })
-            .map(|line| {
-                let word = line.split(')').next().unwrap_or_default();
-                let letters = word.split(", ").filter(|letter| letter.starts_with('\''));
-                letters.map(|letter| letter.trim_matches('\'')).collect()
-            })
-            .collect()
+    /// What the kernel passes on the daemon answers; so it has each of the kernel's
+    /// commands too, and both agree on what the command does.
+    #[test]
+    fn the_kernels_commands_are_defined_here_with_the_same_flags() {
+        for known in KERNEL_COMMANDS {
+            let name = known.name;
+            let here = command(name.as_bytes()).unwrap_or_else(|| panic!("{name} is not defined"));
+            assert_eq!(known.reads(), here.has(Flag::Readonly), "{name}: Readonly");
+            assert_eq!(known.writes(), here.has(Flag::Write), "{name}: Write");
+            assert_eq!(
+                known.needs_room(),
+                here.has(Flag::DenyOom),
+                "{name}: DenyOom"
+            );
+            let transactional = here.group == Group::Transactions;
+            assert_eq!(
+                known.is_transactional(),
+                transactional,
+                "{name}: Transactions"
+            );
+        }
     }
 
     #[test]
-    fn the_kernel_answers_what_is_said_to_be_its() {
-        let mut said: Vec<String> = with_subcommands()
-            .filter(|command| command.path == Path::Kernel)
-            .map(|command| command.name.to_owned())
-            .collect();
-        let mut known = kernel_names();
-        said.sort();
-        known.sort();
-        assert_eq!(said, known);
+    fn the_kernel_answers_what_is_in_its_list() {
+        let kernel = with_subcommands().filter(|command| command.path() == Path::Kernel);
+        assert_eq!(kernel.count(), KERNEL_COMMANDS.len());
     }
 }

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 use bpfdb::{Entry, Head, Operation, Session, Status, abi};
 
-use super::atomic::{Kind, TRIES, atomically, is_open};
+use super::atomic::{Kind, atomically, is_open};
+use super::attempts;
 use super::{Failure, Outcome};
 
 const SLOT_MAX: usize = abi::BPFDB_VALUE_MAX as usize;
@@ -37,7 +38,7 @@ pub(super) fn update<'a, T>(
         }
         return Ok(result);
     }
-    for _ in 0..TRIES {
+    for _ in 0..attempts::STATEMENT {
         match update_alone(session, key, &mut work) {
             Err(Failure::Engine(Status::Conflict)) => {}
             outcome => return outcome,

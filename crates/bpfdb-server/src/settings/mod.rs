@@ -6,7 +6,10 @@
 //! names: those of Redis, where Redis has the setting.
 
 mod file;
+pub(crate) mod limits;
 pub mod memory;
+mod options;
+pub(crate) mod parameters;
 mod value;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -14,6 +17,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 pub use file::{ConfigFile, FileError};
+pub use options::Options;
 pub use value::{
     LocalClients, LogFormat, LogLevel, OutputLimit, OutputLimits, Permissions, Secret, Size,
 };
@@ -190,13 +194,13 @@ settings! {
     /// limit, or after so many seconds above the soft one. Of the classes of clients
     /// that Redis has, all are in the class normal
     output_limit "client-output-buffer-limit": OutputLimits => OutputLimits::of_normal(
-        OutputLimit::new(640 << 20, 32 << 20, 300)
+        OutputLimit::new(limits::MESSAGE_MAX as u64, 32 << 20, 300)
     ), Now;
     /// Most memory for requests and replies of all connections together in user
     /// space; beyond it the connection that uses most is closed. 0: no limit
     max_client_memory "maxmemory-clients": Size => Size::mib(1024), Now;
 
-    /// Microseconds from which on a command of user space is kept for SLOWLOG;
+    /// Microseconds from which on a command that the daemon executes is kept for SLOWLOG;
     /// negative: none, 0: all
     slowlog_threshold "slowlog-log-slower-than": i64, -1..=i64::MAX => 10_000, Now;
     /// Commands that SLOWLOG keeps

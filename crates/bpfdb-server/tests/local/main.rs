@@ -43,6 +43,7 @@ fn local(server: &TestServer) -> u64 {
         .stats()
         .expect("figures")
         .counters
+        .redis()
         .requests_local
 }
 

@@ -59,6 +59,7 @@ fn in_the_kernel(work: impl Fn(&mut Client)) {
             .stats()
             .expect("figures")
             .counters
+            .redis()
             .bytes_passed
     };
     let before = (local(&server), passed());

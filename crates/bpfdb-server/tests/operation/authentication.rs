@@ -59,7 +59,14 @@ fn a_stranger_can_only_say_who_it_is() {
     assert_eq!(pipelined.reply(), b"$1\r\n1\r\n");
 
     // Let in, it is answered in the kernel.
-    let fast = || server.engine.counters().expect("figures").requests_fast();
+    let fast = || {
+        server
+            .engine
+            .counters()
+            .expect("figures")
+            .redis()
+            .requests_by_kernel()
+    };
     wait_until("the kernel answers", || {
         let before = fast();
         assert_eq!(pipelined.say("GET a"), "$1\r\n1\r\n");

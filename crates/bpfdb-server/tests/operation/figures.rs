@@ -200,7 +200,7 @@ fn what_the_kernel_answers_is_counted() {
     client.say("CONFIG RESETSTAT");
     let of_kernel = || {
         let counters = server.engine.counters().expect("figures");
-        counters.requests_fast()
+        counters.redis().requests_by_kernel()
     };
     let before = of_kernel();
     rounds();

@@ -54,7 +54,7 @@ impl Session {
     }
 
     fn read_head(&mut self, operation: &Operation<'_>) -> Result<Option<Head>, Status> {
-        if let Some(known) = self.fetched.find(operation) {
+        if let Some(known) = self.read_cache.find(operation) {
             return Ok(known.map(Head::from));
         }
         let (status, place) = self.single_at(operation)?;
@@ -95,7 +95,7 @@ impl Session {
         show: impl FnOnce(Option<&[u8]>) -> T,
     ) -> Result<T, Status> {
         let operation = Operation::Get(key);
-        if let Some(known) = self.fetched.find_bytes(&operation) {
+        if let Some(known) = self.read_cache.find_bytes(&operation) {
             return Ok(show(known.map(|(value, _)| value)));
         }
         let (status, place) = self.single_at(&operation)?;
@@ -154,7 +154,7 @@ impl Session {
         operation: &Operation<'_>,
         mut range: impl FnMut(u64) -> Range<u64>,
     ) -> Result<Option<(Entry, u64)>, Status> {
-        if let Some(known) = self.fetched.find(operation) {
+        if let Some(known) = self.read_cache.find(operation) {
             return Ok(known.map(|entry| part_of(entry, &mut range)));
         }
         for _ in 0..TRIES {
@@ -282,11 +282,11 @@ impl Session {
         if bytes < u64::from(abi::BPFDB_PAGE_SIZE) {
             return Ok(());
         }
-        match &mut self.haste {
+        match &mut self.room_requests {
             // The owner does it by itself when memory is short.
             Some(_) if !self.engine.is_owned() => {}
-            Some(haste) => {
-                return haste.make_room_for(&self.engine.inner.memory, self.index, bytes);
+            Some(requests) => {
+                return requests.make_room_for(&self.engine.inner.memory, self.index, bytes);
             }
             None => self.engine.make_room_for(bytes),
         }
@@ -319,7 +319,7 @@ impl Session {
     /// SET of the value that was built, or shared, of this length.
     fn take_large(&mut self, key: &[u8], len: u64, expires_at: Option<u64>) -> Result<(), Status> {
         self.flush()?;
-        self.fetched.forget(key);
+        self.read_cache.forget(key);
         // Not patient: after an Error the value is gone.
         self.patiently(false, |session| {
             let operation = Operation::SetEntry(key, &[], expires_at);

@@ -54,7 +54,7 @@ pub(super) fn check_password(context: &mut Context<'_>, user: &[u8], password: &
     let failed = &context.instance.statistics.authentications_failed;
     failed.increment();
     let so_far = failed.get();
-    if context.instance.tell_wrong_password.is_due() {
+    if context.instance.wrong_password_limiter.is_due() {
         let peer = &context.connection.peer;
         tracing::warn!(%peer, so_far, "a client gave a wrong password");
     }

@@ -12,7 +12,6 @@ pub(crate) static COMMAND: Command = Command {
     arguments: "message",
     flags: &[Flag::Loading, Flag::Stale, Flag::Fast],
     categories: &[Category::Connection],
-    path: Path::Kernel,
     run,
     ..Command::BASE
 };

@@ -4,9 +4,9 @@ use super::super::arguments::is;
 use super::super::prelude::*;
 use super::auth::check_password;
 use super::client::check_name;
-use crate::integer;
-use crate::reply::{Protocol, Replies};
-use crate::server::REDIS_VERSION;
+use crate::protocol::REDIS_VERSION;
+use crate::protocol::reply::{Protocol, Replies};
+use crate::values::integer;
 
 pub(crate) static COMMAND: Command = Command {
     name: "hello",

@@ -9,8 +9,6 @@ mod quit;
 mod reset;
 mod select;
 
-pub(crate) use client::list::describe;
-
 use super::definition::Command;
 
 pub(super) use select::check_database;

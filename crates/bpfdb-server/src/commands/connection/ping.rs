@@ -14,7 +14,6 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Fast],
     categories: &[Category::Connection],
     tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
-    path: Path::Kernel,
     run,
     ..Command::BASE
 };

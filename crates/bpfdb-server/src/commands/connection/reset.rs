@@ -2,7 +2,8 @@
 
 use super::super::atomic::is_open;
 use super::super::prelude::*;
-use crate::reply::Protocol;
+use super::super::transaction::MultiState;
+use crate::protocol::reply::Protocol;
 
 pub(crate) static COMMAND: Command = Command {
     name: "reset",
@@ -31,6 +32,7 @@ fn run(context: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {
         context.session.rollback()?;
     }
     context.connection.reset();
+    *context.multi = MultiState::default();
     context.connection.authenticated = !context.instance.users.must_authenticate();
     context.replies.speak(Protocol::Resp2);
     context.replies.simple("RESET");

@@ -21,7 +21,7 @@ pub(crate) static COMMAND: Command = Command {
         Keys::at(2, &["OW", "update"]),
     ],
     differences: "There is one database, 0.",
-    grouped: Grouped::Reads,
+    batching: Batching::Reads,
     run,
     ..Command::BASE
 };

@@ -15,8 +15,7 @@ pub(crate) static COMMAND: Command = Command {
     categories: &[Category::Keyspace],
     tips: &["request_policy:multi_shard", "response_policy:agg_sum"],
     keys: &[Keys::at(1, &["RM", "delete"]).last(-1)],
-    path: Path::Kernel,
-    grouped: Grouped::Reads,
+    batching: Batching::Reads,
     run,
     ..Command::BASE
 };

@@ -1,7 +1,7 @@
 //! DUMP.
 
 use super::super::prelude::*;
-use crate::dump;
+use crate::values::dump;
 
 pub(crate) static COMMAND: Command = Command {
     name: "dump",
@@ -16,7 +16,7 @@ pub(crate) static COMMAND: Command = Command {
     tips: &["nondeterministic_output"],
     keys: &[Keys::at(1, &["RO", "access"])],
     differences: "Values are not compressed.",
-    grouped: Grouped::Reads,
+    batching: Batching::Reads,
     run,
     ..Command::BASE
 };

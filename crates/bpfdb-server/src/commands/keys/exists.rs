@@ -2,7 +2,7 @@
 
 use super::super::many::{Reader, read_many};
 use super::super::prelude::*;
-use crate::reply::Protocol;
+use crate::protocol::reply::Protocol;
 
 pub(crate) static COMMAND: Command = Command {
     name: "exists",
@@ -16,8 +16,7 @@ pub(crate) static COMMAND: Command = Command {
     categories: &[Category::Keyspace],
     tips: &["request_policy:multi_shard", "response_policy:agg_sum"],
     keys: &[Keys::at(1, &["RO"]).last(-1)],
-    path: Path::Kernel,
-    grouped: Grouped::Reads,
+    batching: Batching::Reads,
     run: read_many::<Count>,
     ..Command::BASE
 };

@@ -16,9 +16,8 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Write, Flag::Fast],
     categories: &[Category::Keyspace],
     keys: &[Keys::at(1, &["RW", "update"])],
-    path: Path::Kernel,
-    differences: "With options in user space.",
-    grouped: Grouped::Reads,
+    differences: "With options the daemon answers it.",
+    batching: Batching::Reads,
     run,
     ..Command::BASE
 };
@@ -81,7 +80,9 @@ pub(super) fn expire(
 ) -> Outcome {
     let key = &arguments[0];
     let condition = Condition::parse(&arguments[2..])?;
-    context.connection.slow |= arguments.len() > 2;
+    if arguments.len() > 2 {
+        context.set_needs_daemon(true);
+    }
     let deadline = form.any_deadline(context, name, number(&arguments[1])?)?;
     let done = retime(context.session, key, |old| {
         if !old.is_some_and(|old| condition.allows(old.expires_at, deadline)) {

@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
 
-use super::super::REPLY_MAX;
 use super::super::prelude::*;
-use crate::glob;
+use crate::settings::limits::MESSAGE_MAX;
+use crate::values::glob;
 
 /// Keys taken from the index at a time.
 const STEP: usize = 4096;
@@ -30,7 +30,7 @@ pub(crate) static COMMAND: Command = Command {
 const SETS: usize = 256;
 
 fn run(context: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {
-    context.later(Listing::default());
+    context.go_on_with(Listing::default());
     Ok(())
 }
 
@@ -70,7 +70,7 @@ impl Job for Listing {
                 self.add(key);
             }
         })?;
-        if self.bytes > REPLY_MAX {
+        if self.bytes > MESSAGE_MAX {
             return Err("ERR reply is longer than 640 MiB; use SCAN".into());
         }
         self.cursor = next;

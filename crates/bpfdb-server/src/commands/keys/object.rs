@@ -4,7 +4,7 @@ use bpfdb::Head;
 
 use super::super::help;
 use super::super::prelude::*;
-use crate::integer;
+use crate::values::integer;
 
 pub(crate) static COMMAND: Command = Command {
     name: "object",
@@ -30,7 +30,7 @@ pub(crate) static ENCODING: Command = Command {
     tips: &["nondeterministic_output"],
     keys: &[Keys::at(2, &["RO"])],
     differences: "What Redis would say of a value that was just set.",
-    grouped: Grouped::Reads,
+    batching: Batching::Reads,
     run: encoding,
     ..Command::BASE
 };
@@ -47,7 +47,7 @@ pub(crate) static FREQ: Command = Command {
     categories: &[Category::Keyspace],
     tips: &["nondeterministic_output"],
     keys: &[Keys::at(2, &["RO"])],
-    grouped: Grouped::Reads,
+    batching: Batching::Reads,
     run: freq,
     ..Command::BASE
 };
@@ -79,7 +79,7 @@ pub(crate) static IDLETIME: Command = Command {
     tips: &["nondeterministic_output"],
     keys: &[Keys::at(2, &["RO"])],
     differences: "Accesses are not recorded: an error.",
-    grouped: Grouped::Reads,
+    batching: Batching::Reads,
     run: idletime,
     ..Command::BASE
 };
@@ -97,7 +97,7 @@ pub(crate) static REFCOUNT: Command = Command {
     tips: &["nondeterministic_output"],
     keys: &[Keys::at(2, &["RO"])],
     differences: "Always 1: values are not shared.",
-    grouped: Grouped::Reads,
+    batching: Batching::Reads,
     run: refcount,
     ..Command::BASE
 };

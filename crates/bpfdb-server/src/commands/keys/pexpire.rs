@@ -15,9 +15,8 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Write, Flag::Fast],
     categories: &[Category::Keyspace],
     keys: &[Keys::at(1, &["RW", "update"])],
-    path: Path::Kernel,
-    differences: "With options in user space.",
-    grouped: Grouped::Reads,
+    differences: "With options the daemon answers it.",
+    batching: Batching::Reads,
     run,
     ..Command::BASE
 };

@@ -18,7 +18,7 @@ pub(crate) static COMMAND: Command = Command {
         Keys::at(1, &["RW", "access", "delete"]),
         Keys::at(2, &["OW", "update"]),
     ],
-    grouped: Grouped::Reads,
+    batching: Batching::Reads,
     run,
     ..Command::BASE
 };

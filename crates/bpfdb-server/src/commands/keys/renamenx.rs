@@ -17,7 +17,7 @@ pub(crate) static COMMAND: Command = Command {
         Keys::at(1, &["RW", "access", "delete"]),
         Keys::at(2, &["OW", "insert"]),
     ],
-    grouped: Grouped::Reads,
+    batching: Batching::Reads,
     run,
     ..Command::BASE
 };

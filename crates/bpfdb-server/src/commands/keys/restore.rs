@@ -3,7 +3,7 @@
 use super::super::arguments::{is, number, syntax_error};
 use super::super::prelude::*;
 use super::super::update::{Write, update};
-use crate::dump::{self, Damage};
+use crate::values::dump::{self, Damage};
 
 pub(crate) static COMMAND: Command = Command {
     name: "restore",
@@ -17,7 +17,7 @@ pub(crate) static COMMAND: Command = Command {
     categories: &[Category::Keyspace, Category::Dangerous],
     keys: &[Keys::at(1, &["OW", "update"])],
     differences: "Strings only. IDLETIME and FREQ are checked and have no effect.",
-    grouped: Grouped::Reads,
+    batching: Batching::Reads,
     run,
     ..Command::BASE
 };

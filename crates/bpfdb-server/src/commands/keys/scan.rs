@@ -2,8 +2,8 @@
 
 use super::super::arguments::{is, number, syntax_error};
 use super::super::prelude::*;
-use crate::glob;
-use crate::reply::Replies;
+use crate::protocol::reply::Replies;
+use crate::values::glob;
 
 /// Keys at a time, whatever COUNT says: others wait meanwhile.
 const COUNT_MAX: i64 = 4096;

@@ -16,9 +16,8 @@ pub(crate) static COMMAND: Command = Command {
     categories: &[Category::Keyspace],
     tips: &["request_policy:multi_shard", "response_policy:agg_sum"],
     keys: &[Keys::at(1, &["RO"]).last(-1)],
-    path: Path::Kernel,
     differences: "Counts the keys; accesses are not recorded.",
-    grouped: Grouped::Reads,
+    batching: Batching::Reads,
     run: read_many::<Count>,
     ..Command::BASE
 };

@@ -14,8 +14,7 @@ pub(crate) static COMMAND: Command = Command {
     categories: &[Category::Keyspace],
     tips: &["nondeterministic_output"],
     keys: &[Keys::at(1, &["RO", "access"])],
-    path: Path::Kernel,
-    grouped: Grouped::Reads,
+    batching: Batching::Reads,
     run,
     ..Command::BASE
 };

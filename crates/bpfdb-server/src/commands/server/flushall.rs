@@ -4,7 +4,7 @@ use bpfdb::{Operation, Session};
 
 use super::super::arguments::{is, syntax_error};
 use super::super::prelude::*;
-use crate::turn::Turn;
+use crate::commands::time_slice::TimeSlice;
 
 /// Keys deleted at a time.
 const STEP: usize = 512;
@@ -31,7 +31,7 @@ pub(super) fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
         [how] if is(how, "async") || is(how, "sync") => {}
         _ => return Err(syntax_error()),
     }
-    context.later(Flush::default());
+    context.go_on_with(Flush::default());
     Ok(())
 }
 
@@ -65,14 +65,14 @@ impl Flush {
         context: &mut Context<'_>,
         mut page: u64,
     ) -> Result<Progress, Failure> {
-        let turn = Turn::begin();
+        let slice = TimeSlice::begin();
         loop {
             page = context.engine.clear_away(page)?;
             if page == 0 {
                 context.replies.ok();
                 return Ok(Progress::Done);
             }
-            if turn.is_over() {
+            if slice.is_over() {
                 self.records = Some(page);
                 return Ok(Progress::More);
             }

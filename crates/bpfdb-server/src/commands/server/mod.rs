@@ -18,8 +18,6 @@ mod slowlog;
 mod time;
 mod wait;
 
-pub(crate) use config::Parameters;
-
 use super::definition::Command;
 
 pub(super) static COMMANDS: &[&Command] = &[

@@ -2,7 +2,7 @@
 
 use super::super::arguments::is;
 use super::super::prelude::*;
-use crate::integer;
+use crate::values::integer;
 
 pub(crate) static COMMAND: Command = Command {
     name: "replicaof",

@@ -21,7 +21,7 @@ pub(crate) static COMMAND: Command = Command {
 
 fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     number(&arguments[0])?;
-    let timeout = crate::integer::parse(&arguments[1])
+    let timeout = crate::values::integer::parse(&arguments[1])
         .ok_or("ERR timeout is not an integer or out of range")?;
     if timeout < 0 {
         return Err("ERR timeout is negative".into());

@@ -17,8 +17,7 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Readonly],
     categories: &[Category::Bitmap],
     keys: &[Keys::at(1, &["RO", "access"])],
-    path: Path::Kernel,
-    grouped: Grouped::Reads,
+    batching: Batching::Reads,
     run,
     ..Command::BASE
 };
@@ -45,7 +44,7 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
         _ => return Err(syntax_error()),
     };
     let many = range.end - range.start > 8 * u64::from(abi::BPFDB_BITCOUNT_MAX);
-    context.connection.slow = many || arguments.len() > 3;
+    context.set_needs_daemon(many || arguments.len() > 3);
     context.replies.integer(bits::count(&value, range) as i64);
     Ok(())
 }

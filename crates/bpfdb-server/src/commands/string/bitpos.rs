@@ -15,7 +15,7 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Readonly],
     categories: &[Category::Bitmap],
     keys: &[Keys::at(1, &["RO", "access"])],
-    grouped: Grouped::Reads,
+    batching: Batching::Reads,
     run,
     ..Command::BASE
 };

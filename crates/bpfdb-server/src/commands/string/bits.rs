@@ -3,7 +3,7 @@
 use super::super::Failure;
 use super::super::arguments::{is, number, syntax_error};
 use super::super::update::VALUE_MAX;
-use crate::integer;
+use crate::values::integer;
 
 /// The position of a bit, given as an argument.
 pub(super) fn offset(text: &[u8]) -> Result<u64, Failure> {

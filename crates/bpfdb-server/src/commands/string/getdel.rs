@@ -14,7 +14,6 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Write, Flag::Fast],
     categories: &[Category::String],
     keys: &[Keys::at(1, &["RW", "access", "delete"])],
-    path: Path::Kernel,
     run,
     ..Command::BASE
 };

@@ -16,7 +16,6 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Write, Flag::Fast],
     categories: &[Category::String],
     keys: &[Keys::at(1, &["RW", "access", "update"]).notes("written with an option only")],
-    path: Path::Kernel,
     run,
     ..Command::BASE
 };

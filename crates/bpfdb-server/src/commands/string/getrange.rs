@@ -17,8 +17,7 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Readonly],
     categories: &[Category::String],
     keys: &[Keys::at(1, &["RO", "access"])],
-    path: Path::Kernel,
-    grouped: Grouped::Reads,
+    batching: Batching::Reads,
     run,
     ..Command::BASE
 };
@@ -29,7 +28,7 @@ pub(super) fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
         .session
         .get_range(&arguments[0], |len| range(len, start, end))?
         .unwrap_or_default();
-    context.connection.slow = part.len() > abi::BPFDB_REPLY_VALUE_MAX as usize;
+    context.set_needs_daemon(part.len() > abi::BPFDB_REPLY_VALUE_MAX as usize);
     context.replies.bulk(part);
     Ok(())
 }

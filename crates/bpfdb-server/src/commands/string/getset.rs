@@ -19,7 +19,6 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
     categories: &[Category::String],
     keys: &[Keys::at(1, &["RW", "access", "update"])],
-    path: Path::Kernel,
     run,
     ..Command::BASE
 };

@@ -2,7 +2,7 @@
 
 use super::super::prelude::*;
 use super::super::update::change;
-use crate::extended::Extended;
+use crate::values::long_double::Extended;
 
 pub(crate) static COMMAND: Command = Command {
     name: "incrbyfloat",
@@ -15,7 +15,7 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
     categories: &[Category::String],
     keys: &[Keys::at(1, &["RW", "access", "update"])],
-    grouped: Grouped::Reads,
+    batching: Batching::Reads,
     run,
     ..Command::BASE
 };

@@ -6,7 +6,7 @@ use super::super::arguments::{is, number, syntax_error};
 use super::super::atomic::{Kind, atomically};
 use super::super::prelude::*;
 use super::super::update::VALUE_MAX;
-use crate::reply::Replies;
+use crate::protocol::reply::Replies;
 
 pub(crate) static COMMAND: Command = Command {
     name: "lcs",
@@ -19,7 +19,7 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Readonly],
     categories: &[Category::String],
     keys: &[Keys::at(1, &["RO", "access"]).last(1)],
-    grouped: Grouped::Reads,
+    batching: Batching::Reads,
     run,
     ..Command::BASE
 };
@@ -69,7 +69,7 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
         let b = session.get(&arguments[1])?.unwrap_or_default();
         Ok((a, b))
     })?;
-    context.later(Comparison {
+    context.go_on_with(Comparison {
         options,
         turn: None,
         table: Table::new(a, b)?,

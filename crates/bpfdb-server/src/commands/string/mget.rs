@@ -1,9 +1,9 @@
 //! MGET: all values at one moment.
 
-use super::super::REPLY_MAX;
 use super::super::many::{Reader, read_many};
 use super::super::prelude::*;
-use crate::reply::{Protocol, Replies};
+use crate::protocol::reply::{Protocol, Replies};
+use crate::settings::limits::MESSAGE_MAX;
 
 pub(crate) static COMMAND: Command = Command {
     name: "mget",
@@ -17,7 +17,6 @@ pub(crate) static COMMAND: Command = Command {
     categories: &[Category::String],
     tips: &["request_policy:multi_shard"],
     keys: &[Keys::at(1, &["RO", "access"]).last(-1)],
-    path: Path::Kernel,
     differences: "The reply has at most 640 MiB.",
     run: read_many::<Values>,
     ..Command::BASE
@@ -35,7 +34,7 @@ impl Reader for Values {
 
     fn take(&mut self, value: Option<Vec<u8>>) -> Outcome {
         self.0.bulk_or_null(value.as_deref());
-        if self.0.len() > REPLY_MAX {
+        if self.0.len() > MESSAGE_MAX {
             return Err("ERR reply is longer than 640 MiB; ask for fewer keys".into());
         }
         Ok(())

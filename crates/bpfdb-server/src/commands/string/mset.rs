@@ -19,8 +19,7 @@ pub(crate) static COMMAND: Command = Command {
         "response_policy:all_succeeded",
     ],
     keys: &[Keys::at(1, &["OW", "update"]).last(-1).step(2)],
-    path: Path::Kernel,
-    grouped: Grouped::Writes,
+    batching: Batching::Writes,
     run,
     ..Command::BASE
 };

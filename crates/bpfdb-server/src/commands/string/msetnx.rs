@@ -18,7 +18,7 @@ pub(crate) static COMMAND: Command = Command {
     categories: &[Category::String],
     tips: &["request_policy:multi_shard", "response_policy:agg_min"],
     keys: &[Keys::at(1, &["OW", "insert"]).last(-1).step(2)],
-    grouped: Grouped::Reads,
+    batching: Batching::Reads,
     run,
     ..Command::BASE
 };

@@ -18,8 +18,7 @@ pub(crate) static COMMAND: Command = Command {
     keys: &[Keys::at(1, &["RW", "access", "update", "variable_flags"])
         .notes("read with the option GET only")
         .depending(key_flags)],
-    path: Path::Kernel,
-    grouped: Grouped::Writes,
+    batching: Batching::Writes,
     run,
     ..Command::BASE
 };

@@ -15,7 +15,6 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Write, Flag::DenyOom],
     categories: &[Category::Bitmap],
     keys: &[Keys::at(1, &["RW", "access", "update"])],
-    path: Path::Kernel,
     run,
     ..Command::BASE
 };

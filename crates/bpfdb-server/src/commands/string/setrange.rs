@@ -15,7 +15,6 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Write, Flag::DenyOom],
     categories: &[Category::String],
     keys: &[Keys::at(1, &["RW", "update"])],
-    path: Path::Kernel,
     run,
     ..Command::BASE
 };

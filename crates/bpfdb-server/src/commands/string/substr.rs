@@ -19,8 +19,7 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Readonly],
     categories: &[Category::String],
     keys: &[Keys::at(1, &["RO", "access"])],
-    path: Path::Kernel,
-    grouped: Grouped::Reads,
+    batching: Batching::Reads,
     run: getrange::run,
     ..Command::BASE
 };

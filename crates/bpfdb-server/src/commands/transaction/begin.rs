@@ -5,7 +5,7 @@ use bpfdb::Status;
 use super::super::arguments::{is, syntax_error};
 use super::super::atomic::has_failed;
 use super::super::prelude::*;
-use crate::reply;
+use crate::protocol::reply;
 
 pub(crate) static COMMAND: Command = Command {
     name: "begin",
@@ -17,7 +17,6 @@ pub(crate) static COMMAND: Command = Command {
     arguments: "[mode{READ, ONLY}]",
     flags: &[Flag::NoScript, Flag::Fast, Flag::NoMulti],
     categories: &[Category::Transaction],
-    path: Path::Kernel,
     differences: "Redis has no such command. BEGIN READ ONLY reads one snapshot.",
     run,
     ..Command::BASE

@@ -1,9 +1,9 @@
 //! COMMIT.
 
-use bpfdb::Status;
+use bpfdb::{Status, abi};
 
 use super::super::prelude::*;
-use crate::reply;
+use crate::protocol::reply;
 
 pub(crate) static COMMAND: Command = Command {
     name: "commit",
@@ -14,8 +14,8 @@ pub(crate) static COMMAND: Command = Command {
     arity: 1,
     flags: &[Flag::NoScript, Flag::NoMulti],
     categories: &[Category::Transaction],
-    path: Path::Kernel,
     differences: "Redis has no such command.",
+    writes_now: Some(|context| context.session.state() == abi::BPFDB_TXN_WRITE),
     run,
     ..Command::BASE
 };

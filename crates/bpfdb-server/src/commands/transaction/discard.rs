@@ -23,10 +23,10 @@ pub(crate) static COMMAND: Command = Command {
 };
 
 fn run(context: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {
-    if context.connection.queue.take().is_none() {
+    if context.multi.queue.take().is_none() {
         return Err("ERR DISCARD without MULTI".into());
     }
-    context.connection.watched.clear();
+    context.multi.watched.clear();
     context.replies.ok();
     Ok(())
 }

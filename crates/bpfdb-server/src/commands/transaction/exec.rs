@@ -2,22 +2,18 @@
 
 use std::mem;
 use std::rc::Rc;
-use std::time::Duration;
 
 use bpfdb::{Session, Status, WatchToken};
 
-use super::super::REPLY_MAX;
-use super::super::execute::{Patience, count, timed};
+use super::super::attempts::{self, Backoff};
+use super::super::invoke::{count, timed};
 use super::super::prelude::*;
+use super::super::time_slice::TimeSlice;
+use super::multi_state::MultiState;
 use super::queue::Queue;
-use crate::pause::Pause;
-use crate::reply::{self, Protocol, Replies};
-use crate::turn::Turn;
-
-/// Attempts before it waits between them.
-const TRIES: u32 = 16;
-/// How often one that is to be tried again looks for the end of CLIENT PAUSE.
-const PAUSED: Duration = Duration::from_millis(1);
+use crate::instance::pause::Pause;
+use crate::protocol::reply::{self, Protocol, Replies};
+use crate::settings::limits::MESSAGE_MAX;
 
 pub(crate) static COMMAND: Command = Command {
     name: "exec",
@@ -33,28 +29,45 @@ pub(crate) static COMMAND: Command = Command {
         Flag::SkipSlowlog,
     ],
     categories: &[Category::Transaction],
-    path: Path::Kernel,
-    differences: "All commands are one serializable transaction. A command that fails for a reason of Redis (a wrong type, not an integer) leaves the others alone, as in Redis; if one fails for a reason of the engine (a conflict that persists, no memory, too many locks, a key or value beyond the limits), everything is rolled back and EXEC replies with an error. KEYS, SCAN, RANDOMKEY and FLUSHALL are such a reason if one of the commands writes; a transaction that only reads sees one snapshot. While a long one is executed others are served: what they do in user space waits for its keys, what they do in the kernel meets a conflict.",
+    differences: "All commands are one serializable transaction. A command that fails for a reason of Redis (a wrong type, not an integer) leaves the others alone, as in Redis; if one fails for a reason of the engine (a conflict that persists, no memory, too many locks, a key or value beyond the limits), everything is rolled back and EXEC replies with an error. KEYS, SCAN, RANDOMKEY and FLUSHALL are such a reason if one of the commands writes; a transaction that only reads sees one snapshot. While a long one is executed others are served: what they do in the daemon waits for its keys, what they do in the kernel meets a conflict.",
     queued: false,
+    writes_now: Some(|context| {
+        let queue = context.multi.queue.as_ref();
+        queue.is_some_and(|queue| !queue.only_reads())
+    }),
+    on_refusal: Some(discard),
     run,
     ..Command::BASE
 };
 
 fn run(context: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {
-    let Some(queue) = context.connection.queue.take() else {
+    let Some(queue) = context.multi.queue.take() else {
         return Err("ERR EXEC without MULTI".into());
     };
-    let watched = mem::take(&mut context.connection.watched);
+    let watched = mem::take(&mut context.multi.watched);
     let suits = watched.is_empty() && queue.suits_kernel(context.connection.receipts);
-    context.connection.slow = !suits || context.connection.is_refused_often();
-    if queue.is_spoiled() {
+    let needs_daemon = !suits || context.connection.is_refused_often();
+    context.set_needs_daemon(needs_daemon);
+    if queue.is_poisoned() {
         return Err("EXECABORT Transaction discarded because of previous errors.".into());
     }
     let mut block = Block::new(queue, watched, context.replies.protocol());
     if block.step(context, &[])? == Progress::More {
-        context.later(block);
+        context.go_on_with(block);
     }
     Ok(())
+}
+
+/// EXEC itself was refused: the queue is gone.
+fn discard(context: &mut Context<'_>, failure: Failure) -> Failure {
+    *context.multi = MultiState::default();
+    match failure {
+        Failure::Text(text) => {
+            let text = text.strip_prefix(b"ERR ").unwrap_or(&text);
+            Failure::Text([b"EXECABORT Transaction discarded because of: ", text].concat())
+        }
+        failure => failure,
+    }
 }
 
 /// A MULTI … EXEC on its way.
@@ -73,8 +86,8 @@ struct Block {
     watched: Vec<(Vec<u8>, WatchToken)>,
     phase: Phase,
     replies: Replies,
-    tries: u32,
-    patience: Patience,
+    attempts: u32,
+    backoff: Backoff,
     /// Has it been going on for more than a step, and does it write?
     long: Option<Rc<()>>,
 }
@@ -95,12 +108,12 @@ impl Job for Block {
             return Ok(self.clear());
         }
         // At most one holds locks for long, so that none waits for the other one.
-        let waits = matches!(self.phase, Phase::Begin) && self.tries > 0;
+        let waits = matches!(self.phase, Phase::Begin) && self.attempts > 0;
         if waits && context.instance.has_long_block() {
             return Ok(Progress::More);
         }
         if waits && is_stopped(&context.instance.pause, !self.only_reads()) {
-            context.rest(PAUSED);
+            context.rest(attempts::PAUSED);
             return Ok(Progress::More);
         }
         match self.advance(context) {
@@ -121,8 +134,8 @@ impl Block {
             watched,
             phase: Phase::Begin,
             replies: Replies::new(protocol),
-            tries: 0,
-            patience: Patience::default(),
+            attempts: 0,
+            backoff: Backoff::default(),
             long: None,
         }
     }
@@ -147,9 +160,9 @@ impl Block {
 
     fn begin(&mut self, context: &mut Context<'_>) -> Outcome {
         if self.only_reads() {
-            context.session.begin_read_only_later()?;
+            context.session.begin_read_only_deferred()?;
         } else {
-            context.session.begin_later()?;
+            context.session.begin_deferred()?;
         }
         Ok(())
     }
@@ -160,7 +173,7 @@ impl Block {
 
     /// `None`: all commands are executed.
     fn go_on(&mut self, context: &mut Context<'_>) -> Result<Option<Progress>, Failure> {
-        let turn = Turn::begin();
+        let slice = TimeSlice::begin();
         if matches!(self.phase, Phase::Begin) {
             if !are_unchanged(context.session, &self.watched, !self.only_reads())? {
                 context.session.rollback()?;
@@ -173,7 +186,7 @@ impl Block {
         while let Phase::Commands(next) = self.phase
             && next < self.queue.commands.len()
         {
-            if turn.is_over() {
+            if slice.is_over() {
                 return self.pause(context).map(Some);
             }
             self.execute(context, next)?;
@@ -204,7 +217,8 @@ impl Block {
             replies: &mut self.replies,
             connection: &mut *context.connection,
             instance: &mut *context.instance,
-            clients: &mut *context.clients,
+            multi: &mut *context.multi,
+            others: &mut *context.others,
             job: None,
             rests_until: None,
             at_once: false,
@@ -220,7 +234,7 @@ impl Block {
             }
             Err(failure) => return Err(failure),
         }
-        if self.replies.len() > REPLY_MAX {
+        if self.replies.len() > MESSAGE_MAX {
             return Err(
                 "EXECABORT Transaction rolled back: its reply is longer than 640 MiB".into(),
             );
@@ -250,7 +264,7 @@ impl Block {
         }
     }
 
-    /// After an Error: tries again, from the beginning, if that may help.
+    /// After an Error: attempts again, from the beginning, if that may help.
     fn begin_anew(
         &mut self,
         context: &mut Context<'_>,
@@ -259,13 +273,15 @@ impl Block {
         self.phase = Phase::Begin;
         self.replies = Replies::new(context.replies.protocol());
         self.long = None;
-        self.tries += 1;
+        self.attempts += 1;
         match failure {
             Failure::Engine(Status::Conflict) if context.instance.has_long_block() => {
                 Ok(Progress::More)
             }
-            Failure::Engine(Status::Conflict) if self.tries < TRIES => Ok(Progress::More),
-            Failure::Engine(status) if self.patience.wait(context, status) => Ok(Progress::More),
+            Failure::Engine(Status::Conflict) if self.attempts < attempts::BLOCK => {
+                Ok(Progress::More)
+            }
+            Failure::Engine(status) if self.backoff.wait(context, status) => Ok(Progress::More),
             Failure::Engine(status) => Err(rolled_back(status)),
             Failure::TooLong | Failure::Text(_) => Err(failure),
         }

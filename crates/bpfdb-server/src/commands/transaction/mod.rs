@@ -5,10 +5,13 @@ mod commit;
 mod discard;
 mod exec;
 mod multi;
-pub(super) mod queue;
+mod multi_state;
+mod queue;
 mod rollback;
 mod unwatch;
 mod watch;
+
+pub(crate) use multi_state::MultiState;
 
 use super::definition::Command;
 

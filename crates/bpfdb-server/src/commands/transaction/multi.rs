@@ -19,7 +19,6 @@ pub(crate) static COMMAND: Command = Command {
         Flag::AllowBusy,
     ],
     categories: &[Category::Transaction],
-    path: Path::Kernel,
     differences: "Refused inside BEGIN. The memory of queued commands is bounded.",
     queued: false,
     run,
@@ -27,13 +26,13 @@ pub(crate) static COMMAND: Command = Command {
 };
 
 fn run(context: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {
-    if context.connection.queue.is_some() {
+    if context.multi.queue.is_some() {
         return Err("ERR MULTI calls can not be nested".into());
     }
     if is_open(context.session) {
         return Err("ERR MULTI inside BEGIN is not allowed; COMMIT or ROLLBACK first".into());
     }
-    context.connection.queue = Some(Queue::new(context.connection.receipts));
+    context.multi.queue = Some(Queue::new(context.connection.receipts));
     context.replies.ok();
     Ok(())
 }

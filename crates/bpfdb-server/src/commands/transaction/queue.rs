@@ -7,16 +7,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bpfdb::abi;
 
+use super::super::context::{Failure, Outcome};
 use super::super::definition::{Command, Flag, Path};
-use super::super::{Failure, Outcome};
+use crate::settings::limits::{MESSAGE_MAX, WORD_OVERHEAD};
 
-/// Of one connection, bytes: one value of the longest, and more.
-const QUEUE_MAX: usize = 640 << 20;
 /// Of all connections of this process, bytes.
 const ALL_QUEUES_MAX: usize = 1 << 30;
-/// What a command takes beside its words, and a word beside its bytes.
+/// Bytes that a command takes beside its words.
 const COMMAND_OVERHEAD: usize = 80;
-const WORD_OVERHEAD: usize = 48;
 
 static ALL_QUEUES: AtomicUsize = AtomicUsize::new(0);
 
@@ -37,7 +35,7 @@ impl Queued {
 pub(crate) struct Queue {
     pub(super) commands: Vec<Queued>,
     bytes: usize,
-    spoiled: bool,
+    poisoned: bool,
     /// Of the connection, when MULTI came.
     receipts: u64,
 }
@@ -53,23 +51,23 @@ impl Queue {
     /// Would the kernel execute one like it? If it came at once, and nothing in it is
     /// for the daemon only.
     pub(super) fn suits_kernel(&self, receipts: u64) -> bool {
-        let known = |queued: &Queued| queued.command.path == Path::Kernel;
+        let known = |queued: &Queued| queued.command.path() == Path::Kernel;
         self.receipts == receipts
-            && !self.spoiled
+            && !self.poisoned
             && self.len() < abi::BPFDB_BLOCK_MAX as usize
             && self.commands.iter().all(known)
     }
 
     /// A command was refused that should have been queued.
-    pub(crate) fn spoil(&mut self) {
-        self.spoiled = true;
+    pub(crate) fn poison(&mut self) {
+        self.poisoned = true;
         // Nobody will execute them.
         self.commands = Vec::new();
         self.give_back();
     }
 
-    pub(super) fn is_spoiled(&self) -> bool {
-        self.spoiled
+    pub(super) fn is_poisoned(&self) -> bool {
+        self.poisoned
     }
 
     pub(crate) fn only_reads(&self) -> bool {
@@ -85,11 +83,11 @@ impl Queue {
         words: Vec<Vec<u8>>,
         name_words: usize,
     ) -> Outcome {
-        if self.spoiled {
+        if self.poisoned {
             return Ok(());
         }
         if let Err(failure) = self.reserve(size(&words)) {
-            self.spoil();
+            self.poison();
             return Err(failure);
         }
         self.commands.push(Queued {
@@ -111,7 +109,7 @@ impl Queue {
     }
 
     fn reserve(&mut self, bytes: usize) -> Outcome {
-        if self.bytes + bytes > QUEUE_MAX {
+        if self.bytes + bytes > MESSAGE_MAX {
             return Err(too_much("this transaction"));
         }
         let before = ALL_QUEUES.fetch_add(bytes, Ordering::Relaxed);
@@ -156,9 +154,9 @@ mod tests {
     fn memory_is_bounded_and_comes_back() {
         let mut queue = Queue::default();
         while add(&mut queue, 1 << 20).is_ok() {
-            assert!(queue.bytes <= QUEUE_MAX);
+            assert!(queue.bytes <= MESSAGE_MAX);
         }
-        assert!(queue.is_spoiled());
+        assert!(queue.is_poisoned());
         assert!(queue.commands.is_empty());
         assert_eq!(queue.bytes, 0);
         // What comes next is not kept either.
@@ -169,10 +167,10 @@ mod tests {
     #[test]
     fn many_queues_share_a_bound() {
         let mut queues = Vec::new();
-        let refused = (0..2 * ALL_QUEUES_MAX / QUEUE_MAX).any(|_| {
+        let refused = (0..2 * ALL_QUEUES_MAX / MESSAGE_MAX).any(|_| {
             let mut queue = Queue::default();
             // As if it held so much.
-            let refused = queue.reserve(QUEUE_MAX).is_err();
+            let refused = queue.reserve(MESSAGE_MAX).is_err();
             queues.push(queue);
             refused
         });

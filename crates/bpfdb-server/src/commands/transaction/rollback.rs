@@ -12,7 +12,6 @@ pub(crate) static COMMAND: Command = Command {
     arity: 1,
     flags: &[Flag::NoScript, Flag::NoMulti],
     categories: &[Category::Transaction],
-    path: Path::Kernel,
     differences: "Redis has no such command.",
     run,
     ..Command::BASE

@@ -22,7 +22,7 @@ pub(crate) static COMMAND: Command = Command {
 };
 
 fn run(context: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {
-    context.connection.watched.clear();
+    context.multi.watched.clear();
     context.replies.ok();
     Ok(())
 }

@@ -32,14 +32,14 @@ pub(crate) static COMMAND: Command = Command {
 };
 
 fn run(context: &mut Context<'_>, keys: &[Vec<u8>]) -> Outcome {
-    if context.connection.queue.is_some() {
+    if context.multi.queue.is_some() {
         return Err("ERR WATCH inside MULTI is not allowed".into());
     }
     if is_open(context.session) {
         return Err("ERR WATCH inside BEGIN is not allowed; COMMIT or ROLLBACK first".into());
     }
     for key in keys {
-        let watched = &context.connection.watched;
+        let watched = &context.multi.watched;
         if watched.iter().any(|(other, _)| other == key) {
             continue;
         }
@@ -47,7 +47,7 @@ fn run(context: &mut Context<'_>, keys: &[Vec<u8>]) -> Outcome {
             return Err(format!("ERR more than {WATCHED_MAX} keys are watched").into());
         }
         let token = context.session.watch(key)?;
-        context.connection.watched.push((key.clone(), token));
+        context.multi.watched.push((key.clone(), token));
     }
     context.replies.ok();
     Ok(())

@@ -1,8 +1,7 @@
 //! CLIENT INFO.
 
 use super::super::super::prelude::*;
-use super::list::describe;
-use crate::state::Waiting;
+use super::list::{describe, look_at_own};
 
 pub(crate) static COMMAND: Command = Command {
     name: "client|info",
@@ -19,8 +18,7 @@ pub(crate) static COMMAND: Command = Command {
 };
 
 fn run(context: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {
-    // What it has asked for is being answered.
-    context.connection.waiting = Waiting::default();
+    look_at_own(context);
     let line = describe(context.connection, context.replies.protocol());
     context.replies.verbatim("txt", &format!("{line}\n"));
     Ok(())

@@ -1,10 +1,10 @@
 //! CLIENT KILL, in the old form (an address) and the new one (filters).
 
 use super::super::super::arguments::{is, syntax_error};
-use super::super::super::job::Later;
+use super::super::super::job::DeferredCommand;
 use super::super::super::prelude::*;
 use super::list::is_normal;
-use crate::state::{Address, ConnectionState};
+use crate::connection::info::{Address, ConnectionInfo};
 
 pub(crate) static COMMAND: Command = Command {
     name: "client|kill",
@@ -17,7 +17,7 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale],
     categories: &[Category::Connection],
     run: |context, _| {
-        context.later(Later(run));
+        context.go_on_with(DeferredCommand(run));
         Ok(())
     },
     ..Command::BASE
@@ -83,7 +83,7 @@ impl<'a> Filter<'a> {
         Ok((filter, skip_me))
     }
 
-    fn fits(&self, connection: &ConnectionState) -> bool {
+    fn fits(&self, connection: &ConnectionInfo) -> bool {
         let is = |wanted: Option<&[u8]>, address: &Address| {
             wanted.is_none_or(|wanted| wanted == address.to_string().as_bytes())
         };
@@ -97,7 +97,7 @@ impl<'a> Filter<'a> {
 }
 
 fn id(text: &[u8]) -> Result<u64, Failure> {
-    crate::integer::parse(text)
+    crate::values::integer::parse(text)
         .and_then(|id| u64::try_from(id).ok())
         .filter(|&id| id > 0)
         .ok_or_else(|| "ERR client-id should be greater than 0".into())
@@ -106,14 +106,14 @@ fn id(text: &[u8]) -> Result<u64, Failure> {
 /// How many; the connection itself ends after its reply.
 fn kill(context: &mut Context<'_>, filter: &Filter<'_>, skip_me: bool) -> i64 {
     let others: Vec<(u32, u64)> = context
-        .clients
+        .others
         .iter()
-        .filter(|client| filter.fits(&client.connection))
-        .map(|client| (client.index, client.cookie))
+        .filter(|other| filter.fits(&other.info))
+        .map(|other| (other.index, other.cookie))
         .collect();
     let mut killed = others.len() as i64;
     for (index, cookie) in others {
-        context.clients.condemn(index, cookie);
+        context.others.close_later(index, cookie);
     }
     if !skip_me && filter.fits(context.connection) {
         context.connection.close = true;

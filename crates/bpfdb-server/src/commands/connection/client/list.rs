@@ -3,14 +3,13 @@
 use std::rc::Rc;
 use std::time::Instant;
 
-use super::super::super::Queue;
 use super::super::super::arguments::{is, syntax_error};
-use super::super::super::job::Later;
+use super::super::super::job::DeferredCommand;
 use super::super::super::prelude::*;
-use crate::client::{Client, State};
-use crate::connections::Connections;
-use crate::reply::Protocol;
-use crate::state::{ConnectionState, Waiting};
+use crate::connection::info::{ConnectionInfo, Waiting};
+use crate::connection::{Connection, State};
+use crate::kernel::connections::KernelConnections;
+use crate::protocol::reply::Protocol;
 
 pub(crate) static COMMAND: Command = Command {
     name: "client|list",
@@ -23,9 +22,9 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale],
     categories: &[Category::Connection],
     tips: &["nondeterministic_output"],
-    differences: "Where user space serves a connection, qbuf is what it keeps in memory; events, rbs and rbp say nothing.",
+    differences: "Where the daemon serves a connection, qbuf is what it keeps in memory; events, rbs and rbp say nothing.",
     run: |context, _| {
-        context.later(Later(run));
+        context.go_on_with(DeferredCommand(run));
         Ok(())
     },
     ..Command::BASE
@@ -42,9 +41,14 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
             describe(context.connection, protocol),
         ));
     }
-    let others = context.clients.iter();
-    let others = others.filter(|client| wanted.includes(client.connection.id));
-    lines.extend(others.map(|client| (client.connection.id, client.describe())));
+    let others = context.others.iter();
+    let others = others.filter(|other| wanted.includes(other.info.id));
+    lines.extend(others.map(|other| {
+        (
+            other.info.id,
+            describe(&other.info, other.replies.protocol()),
+        )
+    }));
     lines.sort_unstable_by_key(|&(id, _)| id);
 
     let mut text = String::new();
@@ -56,37 +60,46 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     Ok(())
 }
 
-/// The kernel does not tell what it answers: that is looked up now.
+/// The kernel does not report what it answers: that is looked up now.
 fn look(context: &mut Context<'_>) {
     let (kernel, now) = (Rc::clone(&context.instance.kernel), Instant::now());
-    for client in context.clients.iter_mut() {
-        client.look_at_activity(&kernel, now);
-        look_at(client, &kernel);
+    for other in context.others.iter_mut() {
+        other.look_at_activity(&kernel, now);
+        look_at(other, &kernel);
     }
-    // What it has asked for is being answered.
-    context.connection.waiting = Waiting::default();
+    look_at_own(context);
 }
 
-fn look_at(client: &mut Client, kernel: &Connections) {
+/// The connection that asks.
+pub(super) fn look_at_own(context: &mut Context<'_>) {
+    // What it has asked for is being answered.
+    context.connection.waiting = Waiting::default();
+    context.connection.begun = context.multi.summary(false);
+}
+
+fn look_at(connection: &mut Connection, kernel: &KernelConnections) {
     let mut waiting = Waiting {
         requests: 0,
-        replies: client.unsent(),
+        replies: connection.unsent(),
     };
-    if !client.connection.is_unix() {
-        waiting.requests = kernel.unanswered(client.index) as usize;
+    if !connection.info.is_unix() {
+        waiting.requests = kernel.unanswered(connection.index) as usize;
     }
-    if client.state == State::Daemon {
-        waiting.requests += client.connection.input;
-    } else if let Some(name) = kernel.last_command(client.index).and_then(kernel_command) {
-        client.connection.command = name;
+    if connection.state == State::Daemon {
+        waiting.requests += connection.info.input;
+    } else if let Some(name) = kernel
+        .last_command(connection.index)
+        .and_then(kernel_command)
+    {
+        connection.info.command = name;
     }
-    client.connection.waiting = waiting;
+    connection.info.waiting = waiting;
 }
 
 fn kernel_command(number: u32) -> Option<&'static str> {
-    let mut all = bpfdb::figures::COMMANDS.iter();
-    all.find(|&&(_, known)| known == number)
-        .map(|&(name, _)| name)
+    let mut all = bpfdb::commands::KERNEL_COMMANDS.iter();
+    all.find(|known| known.number == number)
+        .map(|known| known.name)
 }
 
 enum Wanted {
@@ -124,7 +137,7 @@ fn filter(arguments: &[Vec<u8>]) -> Result<Wanted, Failure> {
 
 /// Any number: nobody has one below 1.
 fn client_id(text: &[u8]) -> Result<i64, Failure> {
-    crate::integer::parse(text).ok_or_else(|| "ERR Invalid client ID".into())
+    crate::values::integer::parse(text).ok_or_else(|| "ERR Invalid client ID".into())
 }
 
 /// There are clients of one type only, of those that Redis knows.
@@ -144,11 +157,11 @@ pub(super) fn is_normal(kind: &[u8]) -> Result<bool, Failure> {
 }
 
 /// One connection as CLIENT LIST shows it, with Redis's names.
-pub(crate) fn describe(connection: &ConnectionState, protocol: Protocol) -> String {
+pub(super) fn describe(connection: &ConnectionInfo, protocol: Protocol) -> String {
     let text = String::from_utf8_lossy;
     let mut flags = String::new();
     for (is_so, letter) in [
-        (connection.queue.is_some(), 'x'),
+        (connection.begun.queued.is_some(), 'x'),
         (connection.is_unix(), 'U'),
         (connection.no_evict, 'e'),
         (connection.no_touch, 'T'),
@@ -160,7 +173,7 @@ pub(crate) fn describe(connection: &ConnectionState, protocol: Protocol) -> Stri
     if flags.is_empty() {
         flags.push('N');
     }
-    let queued = connection.queue.as_ref();
+    let begun = connection.begun;
     let waiting = connection.waiting;
     format!(
         "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db=0 sub=0 psub=0 \
@@ -173,10 +186,10 @@ pub(crate) fn describe(connection: &ConnectionState, protocol: Protocol) -> Stri
         text(&connection.name),
         connection.since.elapsed().as_secs(),
         connection.active.elapsed().as_secs(),
-        queued.map_or(-1, |queue| queue.len() as i64),
+        begun.queued.map_or(-1, |commands| commands as i64),
         waiting.requests,
         connection.input.saturating_sub(waiting.requests),
-        queued.map_or(0, Queue::memory),
+        begun.queue_memory,
         waiting.replies,
         if waiting.replies > 0 {
             connection.output

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use super::super::super::arguments::is;
-use super::super::super::job::Again;
+use super::super::super::job::RetriedCommand;
 use super::super::super::prelude::*;
 use super::super::super::table::wrong_subcommand_arity;
-use crate::integer;
+use crate::values::integer;
 
 pub(crate) static COMMAND: Command = Command {
     name: "client|pause",
@@ -27,7 +27,7 @@ pub(crate) static COMMAND: Command = Command {
 /// commit in the pause.
 fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     if context.instance.has_long_block() {
-        context.later(Again::new(pause));
+        context.go_on_with(RetriedCommand::new(pause));
         return Ok(());
     }
     pause(context, arguments)

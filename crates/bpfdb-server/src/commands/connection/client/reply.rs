@@ -2,7 +2,7 @@
 
 use super::super::super::arguments::{is, syntax_error};
 use super::super::super::prelude::*;
-use crate::state::ReplyMode;
+use crate::connection::info::ReplyMode;
 
 pub(crate) static COMMAND: Command = Command {
     name: "client|reply",

@@ -53,7 +53,7 @@ fn check_options(context: &Context<'_>, mut options: &[Vec<u8>]) -> Outcome {
 const MODES: [&str; 4] = ["bcast", "optin", "optout", "noloop"];
 
 fn check_client(context: &Context<'_>, id: i64) -> Outcome {
-    let others = context.clients.iter().map(|client| client.connection.id);
+    let others = context.others.iter().map(|other| other.info.id);
     let mut all = others.chain([context.connection.id]);
     if all.any(|known| u64::try_from(id) == Ok(known)) {
         return Ok(());

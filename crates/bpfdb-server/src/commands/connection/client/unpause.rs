@@ -11,6 +11,7 @@ pub(crate) static COMMAND: Command = Command {
     arity: 2,
     flags: &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale],
     categories: &[Category::Connection],
+    never_paused: true,
     run,
     ..Command::BASE
 };

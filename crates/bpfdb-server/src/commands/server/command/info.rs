@@ -2,7 +2,7 @@
 
 use super::super::super::prelude::*;
 use super::super::super::table::{COMMANDS, by_full_name};
-use crate::reply::Replies;
+use crate::protocol::reply::Replies;
 
 pub(crate) static COMMAND: Command = Command {
     name: "command|info",

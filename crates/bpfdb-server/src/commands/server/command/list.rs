@@ -3,7 +3,7 @@
 use super::super::super::arguments::{is, syntax_error};
 use super::super::super::prelude::*;
 use super::super::super::table::COMMANDS;
-use crate::glob;
+use crate::values::glob;
 
 pub(crate) static COMMAND: Command = Command {
     name: "command|list",

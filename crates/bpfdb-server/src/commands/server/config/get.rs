@@ -2,9 +2,9 @@
 
 use super::super::super::arguments::is;
 use super::super::super::prelude::*;
-use super::parameters::PARAMETERS;
-use crate::glob;
+use crate::settings::parameters::PARAMETERS;
 use crate::settings::{SETTINGS, Setting};
+use crate::values::glob;
 
 pub(crate) static COMMAND: Command = Command {
     name: "config|get",

@@ -2,14 +2,11 @@
 
 mod get;
 mod help;
-mod parameters;
 mod resetstat;
 mod rewrite;
 mod set;
 
 use super::super::prelude::*;
-
-pub(crate) use parameters::Parameters;
 
 pub(crate) static COMMAND: Command = Command {
     name: "config",

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::super::super::arguments::syntax_error;
 use super::super::super::prelude::*;
-use super::parameters::{self, Parameters};
+use crate::settings::parameters::{self, Parameters};
 use crate::settings::{Change, Setting, Settings, Size, memory};
 
 pub(crate) static COMMAND: Command = Command {

@@ -10,10 +10,11 @@ use nix::sys::resource::{UsageWho, getrusage};
 
 use super::super::arguments::is;
 use super::super::prelude::*;
-use crate::counted::Counted;
-use crate::instance::{Instance, Rate};
-use crate::server::REDIS_VERSION;
-use crate::turn::Turn;
+use crate::commands::time_slice::TimeSlice;
+use crate::instance::Instance;
+use crate::protocol::REDIS_VERSION;
+use crate::stats::kernel_counters::KernelCounters;
+use crate::stats::rate::Rate;
 
 pub(crate) static COMMAND: Command = Command {
     name: "info",
@@ -30,7 +31,7 @@ pub(crate) static COMMAND: Command = Command {
         "request_policy:all_shards",
         "response_policy:special",
     ],
-    differences: "What the kernel answers has no times: usec and latencystats are of what user space executed. The section kernelstats has how many of the calls the kernel answered, the section bpfdb what else is our own.",
+    differences: "What the kernel answers has no times: usec and latencystats are of what the daemon executed. The section kernelstats has how many of the calls the kernel answered, the section bpfdb what else is our own.",
     run,
     ..Command::BASE
 };
@@ -48,7 +49,7 @@ struct Source<'a> {
     instance: &'a Instance,
     stats: &'a Stats,
     /// By the kernel, since counting began.
-    counted: Counted,
+    counted: KernelCounters,
     clients: Clients,
 }
 
@@ -64,15 +65,19 @@ struct Clients {
 
 impl Clients {
     fn of(context: &Context<'_>) -> Self {
-        let others = || context.clients.iter();
+        let others = || context.others.iter();
         let mut all = Self {
-            paused: others().filter(|client| client.is_paused()).count(),
+            paused: others().filter(|other| other.info.begun.paused).count(),
             ..Self::default()
         };
-        let connections = others().map(|client| &client.connection);
+        let own = context.multi.watched.len();
+        let watched = others().map(|other| other.info.begun.watched).chain([own]);
+        for keys in watched {
+            all.watching += usize::from(keys > 0);
+            all.watched_keys += keys;
+        }
+        let connections = others().map(|other| &other.info);
         for connection in connections.chain([&*context.connection]) {
-            all.watching += usize::from(!connection.watched.is_empty());
-            all.watched_keys += connection.watched.len();
             all.longest_input = all.longest_input.max(connection.input);
             all.longest_output = all.longest_output.max(connection.output);
         }
@@ -101,7 +106,7 @@ static SECTIONS: &[Section] = &[
 
 /// What is expired counts when its record is removed, each once. The engine does that in
 /// the course of seconds. A few data are looked through at once, many not: all clients
-/// of user space wait meanwhile.
+/// of the daemon wait meanwhile.
 ///
 /// Redis counts a key when somebody finds it expired, and shows that at once.
 fn clear_away(context: &Context<'_>) -> Result<Stats, Failure> {
@@ -109,11 +114,11 @@ fn clear_away(context: &Context<'_>) -> Result<Stats, Failure> {
     if stats.expiring == 0 {
         return Ok(stats);
     }
-    let turn = Turn::begin();
+    let slice = TimeSlice::begin();
     let mut page = 0;
     loop {
         page = context.engine.clear_away(page)?;
-        if page == 0 || turn.is_over() {
+        if page == 0 || slice.is_over() {
             return Ok(context.engine.stats()?);
         }
     }
@@ -124,7 +129,7 @@ fn run(context: &mut Context<'_>, names: &[Vec<u8>]) -> Outcome {
     let source = Source {
         instance: context.instance,
         stats: &stats,
-        counted: context.instance.counted(&stats),
+        counted: context.instance.kernel_counters(&stats),
         clients: Clients::of(context),
     };
     let mut page = Page::default();
@@ -396,7 +401,7 @@ fn cpu(page: &mut Page, _: &Source<'_>) {
     }
 }
 
-/// Time is known of what user space executed: all calls but those of `kernelstats`.
+/// Time is known of what the daemon executed: all calls but those of `kernelstats`.
 fn commandstats(page: &mut Page, source: &Source<'_>) {
     for (name, of) in source.instance.statistics.commands() {
         let (kernel_calls, kernel_failed) = source.counted.command(name);

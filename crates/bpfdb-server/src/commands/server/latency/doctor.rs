@@ -25,7 +25,9 @@ fn run(context: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {
     let mut report = if threshold == 0 {
         "Nothing slow is looked for: CONFIG SET latency-monitor-threshold <milliseconds>.\n".into()
     } else {
-        format!("Commands of user space that take {threshold} ms or longer are looked for.\n")
+        format!(
+            "Commands that the daemon executes and that take {threshold} ms or longer are looked for.\n"
+        )
     };
     if instance.latency.events().len() == 0 {
         report += "None was seen.\n";

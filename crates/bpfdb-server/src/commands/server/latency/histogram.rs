@@ -16,7 +16,7 @@ pub(crate) static COMMAND: Command = Command {
         "request_policy:all_nodes",
         "response_policy:special",
     ],
-    differences: "Of commands that user space executed.",
+    differences: "Of commands that the daemon executed.",
     run,
     ..Command::BASE
 };

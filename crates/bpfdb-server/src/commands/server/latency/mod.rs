@@ -1,4 +1,4 @@
-//! LATENCY: what was slow in user space, and how long commands take there.
+//! LATENCY: what was slow in the daemon, and how long commands take there.
 
 mod doctor;
 mod graph;

@@ -22,7 +22,7 @@ pub(crate) static COMMAND: Command = Command {
 
 fn run(context: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {
     let number = context.engine.sweep_later()?;
-    context.later(Purge { number });
+    context.go_on_with(Purge { number });
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 
 use super::super::super::prelude::*;
 use super::super::super::table::wrong_subcommand_arity;
-use crate::integer;
+use crate::values::integer;
 
 pub(crate) static COMMAND: Command = Command {
     name: "slowlog|get",
@@ -14,7 +14,7 @@ pub(crate) static COMMAND: Command = Command {
     arguments: "[count:integer]",
     flags: &[Flag::Admin, Flag::Loading, Flag::Stale],
     tips: &["request_policy:all_nodes", "nondeterministic_output"],
-    differences: "Commands that user space executed.",
+    differences: "Commands that the daemon executed.",
     run,
     ..Command::BASE
 };

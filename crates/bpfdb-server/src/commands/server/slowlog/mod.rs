@@ -1,4 +1,4 @@
-//! SLOWLOG: what took long in user space.
+//! SLOWLOG: what took long in the daemon.
 
 mod get;
 mod help;

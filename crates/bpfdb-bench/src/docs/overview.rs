@@ -1,0 +1,264 @@
+//! Some figures of all tables side by side, as Markdown: what README.md and the page of the
+//! benchmarks begin with.
+
+use anyhow::{Context, Result};
+
+use super::data::Data;
+use crate::report::{Cell, Table};
+
+/// One line: what it is, and the row of a table that has it.
+struct Line {
+    label: &'static str,
+    table: &'static str,
+    row: &'static [&'static str],
+}
+
+const fn line(label: &'static str, table: &'static str, row: &'static [&'static str]) -> Line {
+    Line { label, table, row }
+}
+
+/// For README.md.
+const HEADLINE: [Line; 6] = [
+    line(
+        "GET, client on the same machine",
+        "local",
+        &["get", "16", "1", "2"],
+    ),
+    line(
+        "the same, 16 requests in a pipeline",
+        "local",
+        &["get", "16", "16", "2"],
+    ),
+    line("GET through TCP", "tcp", &["get", "16", "1", "2"]),
+    line(
+        "SET through TCP, 16 in a pipeline",
+        "tcp",
+        &["set", "16", "16", "2"],
+    ),
+    line(
+        "SCAN, which only the daemon answers, 16 in a pipeline",
+        "daemon",
+        &["SCAN", "16", "16", "2"],
+    ),
+    line(
+        "GET inside the kernel, 4 million records, one core",
+        "kernel",
+        &["uniform", "GET"],
+    ),
+];
+
+/// For the page of the benchmarks.
+const SUMMARY: [Line; 21] = [
+    line(
+        "in the client's send(): GET",
+        "local",
+        &["get", "16", "1", "2"],
+    ),
+    line("SET", "local", &["set", "16", "1", "2"]),
+    line("GET, pipeline 16", "local", &["get", "16", "16", "2"]),
+    line("SET, pipeline 16", "local", &["set", "16", "16", "2"]),
+    line("GET, one client thread", "local", &["get", "16", "1", "1"]),
+    line("TCP on loopback: GET", "tcp", &["get", "16", "1", "2"]),
+    line("SET", "tcp", &["set", "16", "1", "2"]),
+    line("GET, pipeline 16", "tcp", &["get", "16", "16", "2"]),
+    line("SET, pipeline 16", "tcp", &["set", "16", "16", "2"]),
+    line(
+        "SET with an expiry, pipeline 16",
+        "tcp",
+        &["SET EX", "16", "16", "2"],
+    ),
+    line(
+        "MULTI SET SET GET EXEC, pipeline 16",
+        "transactions",
+        &["SET SET GET", "16", "16", "2"],
+    ),
+    line("TCP over veth: GET", "remote", &["get", "16", "1", "2"]),
+    line("GET, one client thread", "remote", &["get", "16", "1", "1"]),
+    line("GET, pipeline 16", "remote", &["get", "16", "16", "2"]),
+    line(
+        "10,000 connections: GET",
+        "connections",
+        &["GET", "10000", "1", "2"],
+    ),
+    line(
+        "GET, pipeline 16",
+        "connections",
+        &["GET", "10000", "16", "2"],
+    ),
+    line(
+        "answered by the daemon: DUMP",
+        "daemon",
+        &["DUMP", "16", "1", "2"],
+    ),
+    line("SCAN, pipeline 16", "daemon", &["SCAN", "16", "16", "2"]),
+    line("GET of 48 KiB", "daemon", &["get", "49152", "1", "2"]),
+    line("inside the kernel: GET", "kernel", &["uniform", "GET"]),
+    line("SET", "kernel", &["uniform", "SET"]),
+];
+
+/// Tables with targets: the page of each, and what is aimed at.
+const TARGETS: [(&str, &str, &str); 9] = [
+    (
+        "kernel",
+        "kernel.md",
+        "inside the kernel: at most half of the time of a plain map",
+    ),
+    (
+        "growth",
+        "memory.md",
+        "growing online: no operation takes longer than 5 ms",
+    ),
+    (
+        "snapshots",
+        "versions.md",
+        "1,000 idle snapshots: at least half of the rate without them",
+    ),
+    (
+        "local",
+        "local.md",
+        "in the client's send(): 2.5 times the better Redis, 2 times in pipelines",
+    ),
+    (
+        "local-latency",
+        "local.md",
+        "the same: a lower 99th percentile than the better Redis",
+    ),
+    (
+        "tcp",
+        "tcp.md",
+        "TCP on loopback: as fast as the better Redis, 1.5 times in pipelines",
+    ),
+    ("remote", "remote.md", "TCP over veth: the same"),
+    (
+        "transactions",
+        "transactions.md",
+        "MULTI … EXEC in one message: at least 0.8 of the better Redis",
+    ),
+    (
+        "daemon",
+        "daemon.md",
+        "answered by the daemon: at least 0.8 of the better Redis",
+    ),
+];
+
+/// Names of marks, and what is to stand there.
+pub(super) fn blocks(data: &Data) -> Result<Vec<(String, String)>> {
+    Ok(vec![
+        ("headline".into(), compared(data, &HEADLINE, false)?),
+        ("summary".into(), compared(data, &SUMMARY, true)?),
+        ("targets".into(), targets(data)?),
+    ])
+}
+
+/// Lines as a table of Markdown: ours, the best of the others, and the ratio.
+fn compared(data: &Data, lines: &[Line], spread: bool) -> Result<String> {
+    let mut text = String::from("| | bpfdb | compared with | ratio |\n|---|---|---|---|\n");
+    for line in lines {
+        let comparison = Comparison::of(data, line)?;
+        let ratio = if spread {
+            comparison.ratio.show()
+        } else {
+            format!("{:.2}", comparison.ratio_median()?)
+        };
+        text += &format!(
+            "| {} | {} | {}: {} | {ratio} |\n",
+            line.label, comparison.ours, comparison.rival, comparison.theirs
+        );
+    }
+    Ok(text.trim_end().to_owned())
+}
+
+struct Comparison {
+    ours: String,
+    rival: String,
+    theirs: String,
+    ratio: Cell,
+}
+
+impl Comparison {
+    fn of(data: &Data, line: &Line) -> Result<Self> {
+        let table = data.table(line.table)?;
+        let missing = || format!("{} has no row {:?}", line.table, line.row);
+        let row = table.find(line.row).with_context(missing)?;
+        let rates = table
+            .columns()
+            .iter()
+            .any(|name| name == "bpfdb over the better");
+        let ratio = column(table, |name| {
+            name == "ratio" || name == "bpfdb over the better"
+        })?;
+        let ours = column(table, |name| name == "bpfdb")?;
+        let (rival, theirs) = (ours + 1..ratio)
+            .filter_map(|number| Some((number, row[number].spread()?.median)))
+            .max_by(|(_, one), (_, other)| one.total_cmp(other))
+            .with_context(missing)?;
+        let show = |figure: f64| {
+            if rates {
+                format!("{}/s", with_commas(figure * 1e3))
+            } else {
+                format!("{figure:.0} ns")
+            }
+        };
+        Ok(Self {
+            ours: show(row[ours].spread().with_context(missing)?.median),
+            rival: table.columns()[rival].clone(),
+            theirs: show(theirs),
+            ratio: row[ratio].clone(),
+        })
+    }
+
+    fn ratio_median(&self) -> Result<f64> {
+        let ratio = self.ratio.spread().context("a ratio is a figure")?;
+        Ok(ratio.median)
+    }
+}
+
+fn column(table: &Table, is_it: impl Fn(&str) -> bool) -> Result<usize> {
+    (table.columns().iter())
+        .position(|name| is_it(name))
+        .with_context(|| format!("a column of {} is missing", table.name()))
+}
+
+/// How many targets of each table are met.
+fn targets(data: &Data) -> Result<String> {
+    let mut text = String::from("| target | met |\n|---|---|\n");
+    for (name, page, aim) in TARGETS {
+        let table = data.table(name)?;
+        let verdicts: Vec<String> = (table.rows().iter().flatten().map(Cell::show))
+            .filter(|text| text.ends_with(" met") || text.ends_with(" MISSED"))
+            .collect();
+        let met = verdicts
+            .iter()
+            .filter(|text| text.ends_with(" met"))
+            .count();
+        let all = verdicts.len();
+        text += &format!("| [{aim}](benchmarks/{page}) | {met} of {all} |\n");
+    }
+    Ok(text.trim_end().to_owned())
+}
+
+/// A whole number, its digits in threes.
+pub(super) fn with_commas(figure: f64) -> String {
+    let digits = format!("{figure:.0}");
+    let mut text = String::new();
+    for (number, digit) in digits.chars().enumerate() {
+        if number > 0 && (digits.len() - number) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::with_commas;
+
+    #[test]
+    fn digits_stand_in_threes() {
+        assert_eq!(with_commas(0.0), "0");
+        assert_eq!(with_commas(999.0), "999");
+        assert_eq!(with_commas(1000.0), "1,000");
+        assert_eq!(with_commas(2_150_000.0), "2,150,000");
+    }
+}

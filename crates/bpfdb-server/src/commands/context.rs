@@ -1,0 +1,94 @@
+//! What a command is given, and why it may have no reply of its own.
+
+use std::time::{Duration, Instant};
+
+use bpfdb::{Engine, Session, Status};
+
+use super::job::Job;
+use super::transaction::MultiState;
+use crate::connection::info::ConnectionInfo;
+use crate::connection::table::ConnectionTable;
+use crate::instance::Instance;
+use crate::protocol::reply::Replies;
+
+/// What a command works with.
+pub(crate) struct Context<'a> {
+    pub(crate) engine: &'a Engine,
+    /// Directed at the connection's session.
+    pub(crate) session: &'a mut Session,
+    pub(crate) replies: &'a mut Replies,
+    pub(crate) connection: &'a mut ConnectionInfo,
+    /// What the connection has queued and watches.
+    pub(crate) multi: &'a mut MultiState,
+    pub(crate) instance: &'a mut Instance,
+    /// The other connections.
+    pub(crate) others: &'a mut ConnectionTable,
+    /// What a command leaves to be done.
+    pub(crate) job: Option<Box<dyn Job>>,
+    /// When that is to go on, if not at once.
+    pub(crate) rests_until: Option<Instant>,
+    /// Nobody else is served before it is done: there is nobody to wait for.
+    pub(crate) at_once: bool,
+}
+
+impl Context<'_> {
+    /// The command goes on in steps; other connections are served between them.
+    pub(crate) fn go_on_with(&mut self, job: impl Job + 'static) {
+        self.job = Some(Box::new(job));
+    }
+
+    /// The command goes on after this time. Nobody waits here for it: others are served.
+    pub(crate) fn rest(&mut self, time: Duration) {
+        self.rests_until = Some(Instant::now() + time);
+    }
+
+    /// For a command that the kernel answers in its plain form: says whether this request
+    /// was one that only the daemon answers. Such a connection stays with the daemon.
+    pub(crate) fn set_needs_daemon(&mut self, needs: bool) {
+        self.connection.needs_daemon = needs;
+    }
+
+    /// Has the client queued commands since MULTI?
+    pub(crate) fn is_queuing(&self) -> bool {
+        self.multi.queue.is_some()
+    }
+}
+
+/// Why a statement has no other reply. A command that fails with a text has
+/// changed nothing.
+#[derive(Clone, Debug)]
+pub(crate) enum Failure {
+    Engine(Status),
+    /// A value beyond the limit, refused before the engine saw it.
+    TooLong,
+    Text(Vec<u8>),
+}
+
+impl From<Status> for Failure {
+    fn from(status: Status) -> Self {
+        Self::Engine(status)
+    }
+}
+
+impl From<bpfdb::Error> for Failure {
+    fn from(error: bpfdb::Error) -> Self {
+        match error {
+            bpfdb::Error::Engine(status) => status.into(),
+            error => format!("ERR {error}").into(),
+        }
+    }
+}
+
+impl From<String> for Failure {
+    fn from(text: String) -> Self {
+        Self::Text(text.into_bytes())
+    }
+}
+
+impl From<&str> for Failure {
+    fn from(text: &str) -> Self {
+        Self::Text(text.as_bytes().to_vec())
+    }
+}
+
+pub(crate) type Outcome = Result<(), Failure>;

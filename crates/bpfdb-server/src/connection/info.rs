@@ -1,0 +1,163 @@
+//! What is known about a connection, and shown by CLIENT LIST: what it has said about
+//! itself, and what was under way when it was looked at last.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::os::fd::RawFd;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::time::Instant;
+
+/// One end of a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Address {
+    Inet(SocketAddr),
+    /// The path that is listened on.
+    Unix(Rc<PathBuf>),
+}
+
+/// As Redis writes it.
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Inet(address) => write!(f, "{address}"),
+            Self::Unix(path) => write!(f, "{}:0", path.display()),
+        }
+    }
+}
+
+/// CLIENT REPLY: whether replies are sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum ReplyMode {
+    #[default]
+    On,
+    Off,
+    /// That to the next command is not.
+    SkipNext,
+}
+
+#[derive(Debug)]
+pub(crate) struct ConnectionInfo {
+    /// For CLIENT ID.
+    pub(crate) id: u64,
+    pub(crate) peer: Address,
+    pub(crate) local: Address,
+    pub(crate) fd: RawFd,
+    pub(crate) since: Instant,
+    /// When it was last seen to do something.
+    pub(crate) active: Instant,
+    pub(crate) name: Vec<u8>,
+    pub(crate) library_name: Vec<u8>,
+    pub(crate) library_version: Vec<u8>,
+    /// Name of the command that the daemon executed last.
+    pub(crate) command: &'static str,
+    /// May it do more than authenticate?
+    pub(crate) authenticated: bool,
+    pub(crate) replies: ReplyMode,
+    /// Not to be closed for the sake of memory.
+    pub(crate) no_evict: bool,
+    pub(crate) no_touch: bool,
+    /// Set by a command after which the connection is closed.
+    pub(crate) close: bool,
+    /// Only the daemon answers requests like the one executed last. Where there was one
+    /// there are more: the connection stays with the daemon.
+    pub(crate) needs_daemon: bool,
+    /// How often something was received from it.
+    pub(crate) receipts: u64,
+    /// Transactions executed here that the kernel might have executed.
+    refused: u32,
+    /// Bytes kept of requests, and of replies.
+    pub(crate) input: usize,
+    pub(crate) output: usize,
+    /// When it was looked at last.
+    pub(crate) waiting: Waiting,
+    /// At the end of its last time slice.
+    pub(crate) begun: Begun,
+}
+
+/// What was under way at one moment, bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Waiting {
+    /// Of requests that nobody has answered.
+    pub(crate) requests: usize,
+    /// Of replies that were not sent.
+    pub(crate) replies: usize,
+}
+
+/// What the executor of a connection has begun for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Begun {
+    /// A request waits for the end of CLIENT PAUSE.
+    pub(crate) paused: bool,
+    /// Commands that wait for EXEC; `None`: there was no MULTI.
+    pub(crate) queued: Option<usize>,
+    /// Bytes that these take.
+    pub(crate) queue_memory: usize,
+    /// Keys that EXEC must find as they were, and the bytes that they take.
+    pub(crate) watched: usize,
+    pub(crate) watched_memory: usize,
+}
+
+impl ConnectionInfo {
+    pub(crate) fn new(id: u64, fd: RawFd, peer: Address, local: Address) -> Self {
+        let now = Instant::now();
+        Self {
+            id,
+            peer,
+            local,
+            fd,
+            since: now,
+            active: now,
+            name: Vec::new(),
+            library_name: Vec::new(),
+            library_version: Vec::new(),
+            command: "NULL",
+            authenticated: false,
+            replies: ReplyMode::On,
+            no_evict: false,
+            no_touch: false,
+            close: false,
+            needs_daemon: false,
+            receipts: 0,
+            refused: 0,
+            input: 0,
+            output: 0,
+            waiting: Waiting::default(),
+            begun: Begun::default(),
+        }
+    }
+
+    /// Forgets what the client has said about itself.
+    pub(crate) fn reset(&mut self) {
+        self.name = Vec::new();
+        self.authenticated = false;
+        self.replies = ReplyMode::On;
+        self.no_evict = false;
+        self.no_touch = false;
+    }
+
+    /// May the kernel answer it? Not while only the daemon knows that it must authenticate,
+    /// or which replies it wants; nor where the kernel would hand over every request.
+    pub(crate) fn may_be_handed_back(&self) -> bool {
+        self.authenticated && self.replies == ReplyMode::On && !self.needs_daemon
+    }
+
+    /// One more transaction came to the daemon that the kernel might have executed. Are
+    /// they so many that something about them must be beyond it, which the daemon does
+    /// not see? Then the connection stays, with another trial now and then.
+    pub(crate) fn is_refused_often(&mut self) -> bool {
+        const TRIALS: u32 = 8;
+        const PERIOD: u32 = 256;
+        self.refused = self.refused.wrapping_add(1);
+        self.refused % PERIOD >= TRIALS
+    }
+
+    pub(crate) fn is_unix(&self) -> bool {
+        matches!(self.local, Address::Unix(_))
+    }
+
+    /// Bytes that it makes the daemon keep.
+    pub(crate) fn memory(&self) -> usize {
+        self.input + self.output + self.begun.queue_memory + self.begun.watched_memory
+    }
+}

@@ -1,0 +1,347 @@
+//! One connection as the daemon sees it: its socket, the bytes that came and that are to be
+//! sent, and who answers it.
+//!
+//! ```text
+//!            handover                     everything answered
+//!   Kernel ───────────► Daemon ─────────────────────────────► Kernel
+//!     │ client ends       │ protocol error, QUIT, client ends
+//!     ▼                   ▼
+//!   Draining ──────────► Closing: what is to be sent is sent, then closed
+//!     the kernel has answered all, or cannot
+//! ```
+//!
+//! Kernel: nothing to read here, and no wake-ups. Daemon: requests come in the
+//! ordinary way; while replies cannot be sent, none are read, and TCP slows the
+//! client down.
+//!
+//! What becomes of its requests is the executor's business (`executor/`).
+
+pub(crate) mod info;
+pub(crate) mod table;
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Instant;
+
+use self::info::ConnectionInfo;
+use crate::io::poll::{Interest, Source};
+use crate::io::socket;
+use crate::kernel::connections::KernelConnections;
+use crate::protocol::reply::Replies;
+use crate::protocol::request::{Limits, Parser, Step};
+use crate::stats::statistics::Statistics;
+
+/// Bytes of memory that an empty buffer may keep.
+const BUFFER_KEPT: usize = 4096;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    Kernel,
+    Daemon,
+    Draining,
+    Closing,
+}
+
+/// What the server is to do with a connection after it was served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    Keep,
+    Close,
+}
+
+/// What came of an attempt to receive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Received {
+    /// Nothing is there.
+    Nothing,
+    /// The client has ended its stream, and its last bytes are still on their way from
+    /// the kernel's worker to the daemon.
+    Late,
+    /// The client has ended its stream.
+    End,
+    /// Bytes; with whether they were all that was there.
+    Bytes { all: bool },
+}
+
+// One for each session is kept ready.
+const _: () = assert!(size_of::<Option<Connection>>() <= 640);
+
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) socket: OwnedFd,
+    /// Of its session, and of its entry in the kernel's map.
+    pub(crate) index: u32,
+    /// The kernel's number of the socket: no other connection ever has it.
+    pub(crate) cookie: u64,
+    pub(crate) state: State,
+    /// The events that it waits for now.
+    pub(crate) interest: Interest,
+    pub(crate) info: ConnectionInfo,
+    pub(crate) replies: Replies,
+    parser: Parser,
+    /// Bytes received here, ever.
+    consumed: u64,
+    output: Vec<u8>,
+    /// Bytes of `output` that were sent.
+    sent: usize,
+    /// Bytes sent here, ever.
+    replied: u64,
+    /// For Draining: what was waiting when it was looked at last, and how
+    /// often it did not change.
+    waiting: u64,
+    unchanged: u32,
+    /// Bytes must still come, but no event will tell when.
+    late: bool,
+    /// Since when more than the soft limit of replies waits.
+    pub(crate) slow_since: Option<Instant>,
+    /// The kernel's count of its activity when it was looked at last.
+    seen: u64,
+}
+
+impl Connection {
+    /// Through TCP it begins in the kernel, else in the daemon.
+    pub(crate) fn new(socket: OwnedFd, index: u32, info: ConnectionInfo) -> Self {
+        let is_unix = info.is_unix();
+        let state = if is_unix {
+            State::Daemon
+        } else {
+            State::Kernel
+        };
+        Self {
+            socket,
+            index,
+            cookie: info.id,
+            state,
+            interest: Interest {
+                readable: is_unix,
+                ended: !is_unix,
+                ..Interest::default()
+            },
+            info,
+            replies: Replies::default(),
+            parser: Parser::default(),
+            consumed: 0,
+            output: Vec::new(),
+            sent: 0,
+            replied: 0,
+            waiting: 0,
+            unchanged: 0,
+            late: false,
+            slow_since: None,
+            seen: 0,
+        }
+    }
+
+    pub(crate) fn source(&self) -> Source {
+        Source::Connection(self.index, self.cookie as u32)
+    }
+
+    // ---- Who answers ---------------------------------------------------------------
+
+    /// The kernel handed the connection over.
+    pub(crate) fn take_over(&mut self) {
+        if self.state == State::Kernel || self.state == State::Draining {
+            self.state = State::Daemon;
+        }
+    }
+
+    /// Lets the kernel answer again, unless something has arrived that nobody has answered.
+    pub(crate) fn hand_back(&mut self, kernel: &KernelConnections, watches: bool) {
+        kernel.set_protocol(self.index, self.replies.protocol());
+        kernel.set_watching(self.index, watches);
+        if kernel.hand_back(self.index, self.consumed, self.replied) {
+            self.state = State::Kernel;
+        }
+    }
+
+    /// Data that arrived before the connection was accepted waits until
+    /// somebody makes the kernel look at it.
+    pub(crate) fn wake(&self) -> io::Result<()> {
+        socket::announce_arrived(self.socket.as_fd())
+    }
+
+    /// Was the connection reset? Then its transaction may be rolled back already,
+    /// and nobody reads replies.
+    pub(crate) fn is_gone(&self, kernel: &KernelConnections) -> bool {
+        !self.info.is_unix() && kernel.arrived(self.index).is_closed()
+    }
+
+    /// What to do with it when there is nothing left to execute.
+    pub(crate) fn next(&self) -> Next {
+        if self.state == State::Closing {
+            Next::Close
+        } else {
+            Next::Keep
+        }
+    }
+
+    // ---- Requests ------------------------------------------------------------------
+
+    pub(crate) fn begin_service(&mut self) {
+        self.late = false;
+        self.info.active = Instant::now();
+    }
+
+    /// Takes in what has arrived, up to the length of the buffer.
+    pub(crate) fn receive(
+        &mut self,
+        buffer: &mut [u8],
+        kernel: &KernelConnections,
+        statistics: &Statistics,
+    ) -> io::Result<Received> {
+        Ok(match socket::receive(self.socket.as_fd(), buffer)? {
+            None => Received::Nothing,
+            Some(0) if self.waiting(kernel) > 0 => {
+                self.late = true;
+                Received::Late
+            }
+            Some(0) => Received::End,
+            Some(got) => {
+                statistics.input_bytes.add(got as u64);
+                self.received(&buffer[..got], kernel);
+                Received::Bytes {
+                    all: got < buffer.len(),
+                }
+            }
+        })
+    }
+
+    fn received(&mut self, bytes: &[u8], kernel: &KernelConnections) {
+        self.parser.feed(bytes);
+        self.info.receipts += 1;
+        self.consumed += bytes.len() as u64;
+        if !self.info.is_unix() {
+            kernel.set_consumed(self.index, self.consumed);
+        }
+    }
+
+    /// Bytes that arrived and that nobody has taken in.
+    fn waiting(&self, kernel: &KernelConnections) -> u64 {
+        if self.info.is_unix() {
+            return 0;
+        }
+        kernel.waiting(self.index, self.consumed)
+    }
+
+    /// Lets the kernel queue more than usual while a long argument is under way. One is not
+    /// over while much of what follows it is under way, either.
+    pub(crate) fn update_patience(&self, kernel: &KernelConnections) {
+        if !self.info.is_unix() {
+            let much = u64::from(bpfdb::abi::BPFDB_UNANSWERED_MAX);
+            let patient = self.parser.is_long() || self.waiting(kernel) > much;
+            kernel.set_patient(self.index, patient);
+        }
+    }
+
+    /// The next request of what was received.
+    pub(crate) fn next_step(&mut self, limits: Limits) -> Step {
+        self.parser.next_step(limits)
+    }
+
+    /// Has no request begun that is not complete?
+    pub(crate) fn is_between_requests(&self) -> bool {
+        self.parser.is_idle()
+    }
+
+    // ---- Replies -------------------------------------------------------------------
+
+    /// Moves the replies to what is to be sent.
+    pub(crate) fn queue_replies(&mut self) {
+        if self.output.is_empty() {
+            self.output = self.replies.take();
+        } else {
+            self.output.extend_from_slice(&self.replies.take());
+        }
+    }
+
+    /// Bytes of replies that wait for the client to read.
+    pub(crate) fn unsent(&self) -> usize {
+        self.output.len() - self.sent
+    }
+
+    pub(crate) fn is_unsent(&self) -> bool {
+        self.unsent() > 0
+    }
+
+    /// Sends as much as the client takes.
+    pub(crate) fn flush(&mut self, statistics: &Statistics) -> io::Result<()> {
+        while self.is_unsent() {
+            match socket::send(self.socket.as_fd(), &self.output[self.sent..])? {
+                Some(sent) => {
+                    self.sent += sent;
+                    statistics.output_bytes.add(sent as u64);
+                    self.replied += sent as u64;
+                }
+                None => return Ok(()),
+            }
+        }
+        self.output.clear();
+        self.sent = 0;
+        Ok(())
+    }
+
+    // ---- Between two rounds of service ---------------------------------------------
+
+    /// The events to wait for; `reads` says whether more requests may be read.
+    pub(crate) fn wanted(&self, reads: bool) -> Interest {
+        let unsent = self.is_unsent();
+        Interest {
+            readable: reads && self.state == State::Daemon && !unsent && !self.late,
+            writable: unsent,
+            ended: self.state == State::Kernel,
+        }
+    }
+
+    /// Gives back the memory that is not in use, and takes note of what is; with
+    /// the bytes of requests that the executor keeps.
+    pub(crate) fn trim(&mut self, executor: usize) {
+        self.parser.trim(BUFFER_KEPT);
+        if self.output.is_empty() && self.output.capacity() > BUFFER_KEPT {
+            self.output = Vec::new();
+        }
+        self.info.input = self.parser.memory() + executor;
+        self.info.output = self.output.capacity();
+    }
+
+    /// Takes note if it has been active since it was looked at last.
+    pub(crate) fn look_at_activity(&mut self, kernel: &KernelConnections, now: Instant) {
+        if self.info.is_unix() {
+            return;
+        }
+        let activity = kernel.activity(self.index);
+        if activity != self.seen {
+            self.seen = activity;
+            self.info.active = now;
+        }
+    }
+
+    /// Must it be looked at again without an event?
+    pub(crate) fn wants_another_look(&self) -> bool {
+        self.state == State::Draining || self.late
+    }
+
+    /// The client will send nothing more, and the kernel answers what it sent.
+    pub(crate) fn drain(&mut self) {
+        if self.state == State::Kernel {
+            self.state = State::Draining;
+        }
+    }
+
+    /// Has the kernel answered all that it will answer? Asked again and again.
+    pub(crate) fn is_drained(&mut self, kernel: &KernelConnections) -> bool {
+        const OFTEN: u32 = 5;
+        let waiting = kernel.waiting(self.index, self.consumed);
+
+        if waiting == 0 {
+            return true;
+        }
+        self.unchanged = if waiting == self.waiting {
+            self.unchanged + 1
+        } else {
+            0
+        };
+        self.waiting = waiting;
+        // Half a request, whose rest will not come.
+        self.unchanged >= OFTEN && kernel.is_assembling(self.index)
+    }
+}

@@ -1,0 +1,362 @@
+//! Executes the requests of a connection while the daemon has it: one by one, or together
+//! where a pipeline allows it, each in time slices, so that other connections are served
+//! in between.
+//!
+//! ```text
+//!  Connection ── bytes ──► Parser ──► pending ──► Batch, or one request ──► replies
+//!                                        ▲               │
+//!                                        │               ├─► paused_request: CLIENT PAUSE
+//!                                        └─ unexecuted ──┴─► running: goes on in steps
+//! ```
+//!
+//! ```text
+//! request.rs   may it run, must it wait for EXEC, is it tried again
+//! batch.rs     requests of a pipeline in one transaction
+//! running.rs   a command that goes on in steps, between its steps
+//! ```
+//!
+//! The executors lie beside the connections, in the server, by the same index: a command may
+//! look at all connections (CLIENT LIST), but at no executor.
+
+mod batch;
+mod request;
+mod running;
+
+use std::collections::VecDeque;
+use std::io;
+use std::time::Instant;
+
+use bpfdb::{Engine, Session};
+
+use self::batch::{Batch, Unexecuted};
+use self::running::Running;
+use crate::commands::MultiState;
+use crate::commands::context::Context;
+use crate::commands::time_slice::TimeSlice;
+use crate::connection::info::ConnectionInfo;
+use crate::connection::table::ConnectionTable;
+use crate::connection::{Connection, Next, Received, State};
+use crate::instance::Instance;
+use crate::kernel::connections::KernelConnections;
+use crate::protocol::request::{Limits, Request, Step};
+
+/// Rounds of receiving and executing before others are served.
+const ROUNDS: u32 = 16;
+
+// One for each session is kept ready.
+const _: () = assert!(size_of::<Executor>() <= 320);
+
+/// What serving a connection takes.
+pub(crate) struct ServeContext<'a> {
+    pub(crate) engine: &'a Engine,
+    pub(crate) session: &'a mut Session,
+    pub(crate) kernel: &'a KernelConnections,
+    pub(crate) instance: &'a mut Instance,
+    /// The other connections.
+    pub(crate) others: &'a mut ConnectionTable,
+    /// To receive into.
+    pub(crate) buffer: &'a mut [u8],
+}
+
+/// What of a connection's requests is begun, and not yet done.
+#[derive(Debug, Default)]
+pub(crate) struct Executor {
+    /// Waits for the end of CLIENT PAUSE.
+    paused_request: Option<Request>,
+    /// What the parser gave already; comes before what it gives next.
+    pending: VecDeque<Step>,
+    /// A command that goes on in steps.
+    running: Option<Running>,
+    /// Its time slice was over before all that it received was executed.
+    yielded: bool,
+    multi: MultiState,
+}
+
+impl Executor {
+    /// Receives, executes and replies until there is nothing to do, or others must be served.
+    pub(crate) fn serve(
+        &mut self,
+        connection: &mut Connection,
+        server: &mut ServeContext<'_>,
+    ) -> io::Result<Next> {
+        server.session.redirect(connection.index);
+        connection.begin_service();
+        self.yielded = false;
+        let slice = TimeSlice::begin();
+        let mut rounds = 0..ROUNDS;
+        let mut received = None;
+        loop {
+            let more = self.execute(connection, server, slice);
+            // Before anything is received nobody knows what is on its way.
+            if received.is_some() {
+                connection.update_patience(server.kernel);
+            }
+            connection.flush(&server.instance.statistics)?;
+            if connection.is_unsent() {
+                return Ok(Next::Keep);
+            }
+            if more {
+                if slice.is_over() {
+                    self.yielded = true;
+                    return Ok(Next::Keep);
+                }
+                continue;
+            }
+            if self.is_held_up() {
+                return Ok(Next::Keep);
+            }
+            if connection.state != State::Daemon {
+                return Ok(connection.next());
+            }
+            if rounds.next().is_none() || slice.is_over() {
+                // All that was received is answered; if there is more, there is an event.
+                return Ok(Next::Keep);
+            }
+            if received == Some(Received::Bytes { all: true }) {
+                // What came last was all there was.
+                self.hand_back(connection, server);
+                return Ok(Next::Keep);
+            }
+            let got =
+                connection.receive(server.buffer, server.kernel, &server.instance.statistics)?;
+            match got {
+                Received::Nothing => {
+                    self.hand_back(connection, server);
+                    return Ok(Next::Keep);
+                }
+                Received::Late => return Ok(Next::Keep),
+                Received::End => connection.state = State::Closing,
+                Received::Bytes { .. } => received = Some(got),
+            }
+        }
+    }
+
+    /// Lets the kernel answer again, if nothing is begun here, and if the last request was
+    /// not one that only the daemon answers: each of those would come here by way of the
+    /// kernel's worker.
+    fn hand_back(&self, connection: &mut Connection, server: &ServeContext<'_>) {
+        if server.instance.admits(&connection.info)
+            && !server.instance.keeps_connections()
+            && connection.info.may_be_handed_back()
+            && self.multi.queue.is_none()
+            && self.has_executed_all(connection)
+        {
+            connection.hand_back(server.kernel, !self.multi.watched.is_empty());
+        }
+    }
+
+    /// Is all that was received executed, and no request begun?
+    fn has_executed_all(&self, connection: &Connection) -> bool {
+        connection.is_between_requests() && self.pending.is_empty()
+    }
+
+    // ---- One time slice ------------------------------------------------------------
+
+    /// Executes what was received, but not more than may wait to be sent, and one
+    /// step of a long command; true if there may be more.
+    fn execute(
+        &mut self,
+        connection: &mut Connection,
+        server: &mut ServeContext<'_>,
+        slice: TimeSlice,
+    ) -> bool {
+        let mut more = true;
+        if connection.is_gone(server.kernel) {
+            self.running = None;
+        }
+        if let Some(running) = self.running.take() {
+            self.go_on(connection, server, running);
+            more = !self.is_held_up();
+            // CLIENT KILL of itself: what it sent after that is not executed.
+            close_if_told(connection);
+        }
+        while more && connection.state == State::Daemon && slice.has_room(connection.replies.len())
+        {
+            if connection.is_gone(server.kernel) {
+                connection.state = State::Closing;
+                break;
+            }
+            more = self.execute_next(connection, server, slice);
+            close_if_told(connection);
+        }
+        connection.queue_replies();
+        more && connection.state == State::Daemon
+    }
+
+    /// One request, or some together; true if there may be more.
+    fn execute_next(
+        &mut self,
+        connection: &mut Connection,
+        server: &mut ServeContext<'_>,
+        slice: TimeSlice,
+    ) -> bool {
+        match self.next_step(connection, server.instance) {
+            Step::More => false,
+            Step::Broken(text) => {
+                connection.replies.error(text);
+                connection.info.close = true;
+                true
+            }
+            Step::Request(request) => match self.gather(connection, server, request) {
+                Ok(batch) => self.answer_batch(connection, server, batch, slice),
+                Err(request) => self.answer(connection, server, request),
+            },
+        }
+    }
+
+    /// One step of a long command, if its time has come.
+    fn go_on(
+        &mut self,
+        connection: &mut Connection,
+        server: &mut ServeContext<'_>,
+        running: Running,
+    ) {
+        let mut context = self.context(connection, server);
+        match running.held_by_pause(&context) {
+            Ok(request) => self.paused_request = Some(request),
+            Err(running) => self.running = running.go_on(&mut context),
+        }
+    }
+
+    fn next_step(&mut self, connection: &mut Connection, instance: &Instance) -> Step {
+        let paused = self.paused_request.take().map(Step::Request);
+        paused
+            .or_else(|| self.pending.pop_front())
+            .unwrap_or_else(|| connection.next_step(limits(&connection.info, instance)))
+    }
+
+    /// A request with those that have come after it and can be executed with it; or the
+    /// request, if that is all.
+    fn gather(
+        &mut self,
+        connection: &mut Connection,
+        server: &mut ServeContext<'_>,
+        request: Request,
+    ) -> Result<Batch, Request> {
+        if self.has_executed_all(connection) {
+            return Err(request);
+        }
+        let mut batch = Batch::begin(&self.context(connection, server), request)?;
+        while !batch.is_full() {
+            let refused = match self.next_step(connection, server.instance) {
+                Step::More => break,
+                Step::Request(request) => match batch.join(request) {
+                    Ok(()) => continue,
+                    Err(request) => Step::Request(request),
+                },
+                broken => broken,
+            };
+            self.pending.push_front(refused);
+            break;
+        }
+        batch.alone()
+    }
+
+    /// Executes requests, or what of them can be executed now; true if all of them were.
+    fn answer_batch(
+        &mut self,
+        connection: &mut Connection,
+        server: &mut ServeContext<'_>,
+        batch: Batch,
+        slice: TimeSlice,
+    ) -> bool {
+        let Unexecuted { running, requests } =
+            batch.execute(&mut self.context(connection, server), slice);
+        for request in requests.into_iter().rev() {
+            self.pending.push_front(Step::Request(request));
+        }
+        self.running = running;
+        self.running.is_none()
+    }
+
+    /// Executes a request, or what of it can be executed now; true if all of it was.
+    fn answer(
+        &mut self,
+        connection: &mut Connection,
+        server: &mut ServeContext<'_>,
+        request: Request,
+    ) -> bool {
+        let mut context = self.context(connection, server);
+        if request::is_paused(&context, &request) {
+            self.paused_request = Some(request);
+            return false;
+        }
+        self.running = request::execute(&mut context, request);
+        self.running.is_none()
+    }
+
+    fn context<'a>(
+        &'a mut self,
+        connection: &'a mut Connection,
+        server: &'a mut ServeContext<'_>,
+    ) -> Context<'a> {
+        Context {
+            engine: server.engine,
+            session: &mut *server.session,
+            replies: &mut connection.replies,
+            connection: &mut connection.info,
+            multi: &mut self.multi,
+            instance: &mut *server.instance,
+            others: &mut *server.others,
+            job: None,
+            rests_until: None,
+            at_once: false,
+        }
+    }
+
+    // ---- Between two time slices ---------------------------------------------------
+
+    /// Is a request of it not executed yet? Those after it wait.
+    fn is_held_up(&self) -> bool {
+        self.paused_request.is_some() || self.running.is_some()
+    }
+
+    /// Does a request of it wait for the end of CLIENT PAUSE?
+    pub(crate) fn is_paused(&self) -> bool {
+        self.paused_request.is_some()
+    }
+
+    /// Has it work that waits for nobody? Not for the client to read either: others
+    /// may wait for the end of it.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.running.is_some() || self.yielded
+    }
+
+    /// May more requests be read for it?
+    pub(crate) fn reads(&self) -> bool {
+        !self.is_held_up() && !self.yielded
+    }
+
+    /// Until when it need not be served, if it has work that waits for a time.
+    pub(crate) fn rests_until(&self) -> Option<Instant> {
+        self.running.as_ref().and_then(Running::rests_until)
+    }
+
+    /// Gives back what memory is not in use, and lets others see what is begun.
+    pub(crate) fn trim(&self, connection: &mut Connection) {
+        connection.trim(self.memory());
+        connection.info.begun = self.multi.summary(self.is_paused());
+    }
+
+    /// Bytes of requests that it keeps.
+    fn memory(&self) -> usize {
+        let paused = self.paused_request.as_ref().map_or(0, Request::memory);
+        let running = self.running.as_ref().map_or(0, Running::memory);
+        let pending: usize = self.pending.iter().map(Step::memory).sum();
+        paused + running + pending
+    }
+}
+
+fn close_if_told(connection: &mut Connection) {
+    if connection.info.close {
+        connection.state = State::Closing;
+    }
+}
+
+/// A stranger may say little before it has said who it is.
+fn limits(connection: &ConnectionInfo, instance: &Instance) -> Limits {
+    if !instance.admits(connection) {
+        return Limits::UNKNOWN_CLIENT;
+    }
+    Limits::of_bulk(instance.settings.max_bulk.bytes())
+}

@@ -1,0 +1,232 @@
+//! One request: may it run, must it wait for EXEC, is it tried again.
+
+use std::time::Duration;
+
+use bpfdb::Status;
+
+use super::running::Running;
+use crate::commands::atomic;
+use crate::commands::attempts::Backoff;
+use crate::commands::context::{Context, Failure, Outcome};
+use crate::commands::definition::{Command, Flag, Path};
+use crate::commands::invoke::{count, observe, timed};
+use crate::commands::job::RetriedCommand;
+use crate::commands::table::{self, Call};
+use crate::connection::info::ReplyMode;
+use crate::protocol::reply;
+use crate::protocol::request::Request;
+
+/// Executes a request and adds its reply; or returns what is left to be done.
+pub(crate) fn execute(context: &mut Context<'_>, request: Request) -> Option<Running> {
+    if is_http(&request) {
+        close_http(context);
+        return None;
+    }
+    let start = context.replies.len();
+    let mode = context.connection.replies;
+    let outcome = match admit(context, &request) {
+        Ok(call) if must_wait(context, call.command) => queue(context, call, request),
+        Ok(call) => {
+            let (outcome, spent, backoff) = run(context, call, &request.words);
+            let rests_until = context.rests_until.take();
+            if let Some(job) = context.job.take()
+                && outcome.is_ok()
+            {
+                let short = job.is_short();
+                let running = Running::resting(job, call, request, spent, backoff, rests_until);
+                return if short {
+                    running.go_on(context)
+                } else {
+                    Some(running)
+                };
+            }
+            outcome
+        }
+        Err(failure) => Err(refused(context, &request, failure)),
+    };
+    conclude(context, outcome, mode, start);
+    None
+}
+
+/// Part of a request of HTTP that is no command? A page in somebody's browser can have it
+/// send such requests here, with commands in its body; as in Redis, the connection is
+/// closed before they are looked at.
+fn is_http(request: &Request) -> bool {
+    let word = &request.words[0];
+    word.eq_ignore_ascii_case(b"post") || word.eq_ignore_ascii_case(b"host:")
+}
+
+fn close_http(context: &mut Context<'_>) {
+    context.connection.close = true;
+    if context.instance.http_limiter.is_due() {
+        let peer = context.connection.peer.to_string();
+        tracing::warn!(
+            peer,
+            "closing a connection that speaks HTTP: an attack by way of a browser?"
+        );
+    }
+}
+
+/// The reply to what has come to an end.
+pub(super) fn conclude(context: &mut Context<'_>, outcome: Outcome, mode: ReplyMode, start: usize) {
+    if let Err(failure) = outcome {
+        context.replies.truncate(start);
+        let text = error_text(context, failure);
+        context.instance.count_error(&text);
+        context.replies.error(text);
+    }
+    hold_back(context, mode, start);
+}
+
+/// The same for a part of the reply.
+pub(super) fn silence(context: &mut Context<'_>, start: usize) {
+    if context.connection.replies != ReplyMode::On {
+        context.replies.truncate(start);
+    }
+}
+
+/// Must this request wait for the end of CLIENT PAUSE? What is refused is refused at
+/// once, and somebody must be able to end the pause.
+pub(crate) fn is_paused(context: &Context<'_>, request: &Request) -> bool {
+    if !context.instance.pause.is_on() {
+        return false;
+    }
+    let Ok(call) = admit(context, request) else {
+        return false;
+    };
+    let command = call.command;
+    !command.never_paused
+        && (context.instance.pause.stops_all()
+            || (command.writes(context) && !must_wait(context, command)))
+}
+
+/// CLIENT REPLY: OFF and SKIP have no reply themselves, ON has.
+fn hold_back(context: &mut Context<'_>, before: ReplyMode, start: usize) {
+    let mode = &mut context.connection.replies;
+    let silent = match (before, *mode) {
+        (_, ReplyMode::Off) => true,
+        (ReplyMode::SkipNext, ReplyMode::SkipNext) => {
+            *mode = ReplyMode::On;
+            true
+        }
+        (_, ReplyMode::SkipNext) => true,
+        (_, ReplyMode::On) => false,
+    };
+    if silent {
+        context.replies.truncate(start);
+    }
+}
+
+/// The reply to a failure.
+pub(super) fn error_text(context: &Context<'_>, failure: Failure) -> Vec<u8> {
+    match failure {
+        Failure::Text(text) => text,
+        // An Error fails the client's transaction, if there is one.
+        Failure::Engine(status) => reply::error_text(status, atomic::has_failed(context.session)),
+        Failure::TooLong => reply::error_text(Status::ValueTooLarge, false),
+    }
+}
+
+/// Finds the command of a request that may be executed.
+fn admit(context: &Context<'_>, request: &Request) -> Result<Call, Failure> {
+    let call = table::resolve(&request.words)?;
+    if !call.command.has(Flag::NoAuth) && !context.instance.admits(context.connection) {
+        return Err("NOAUTH Authentication required.".into());
+    }
+    if context.is_queuing() && call.command.has(Flag::NoMulti) {
+        return Err("ERR Command not allowed inside a transaction".into());
+    }
+    if call.command.has(Flag::DenyOom) && context.instance.refuses_writes() {
+        return Err(Failure::Text(reply::error_text(Status::OutOfMemory, false)));
+    }
+    if request.cut {
+        return Err(Failure::TooLong);
+    }
+    Ok(call)
+}
+
+/// Executes a command that is not queued, and takes note if it was slow; with the
+/// time that it took, and its tries.
+fn run(context: &mut Context<'_>, call: Call, words: &[Vec<u8>]) -> (Outcome, Duration, Backoff) {
+    context.connection.command = call.command.name;
+    context.set_needs_daemon(call.command.path() == Path::Daemon);
+    let mut backoff = Backoff::default();
+    let arguments = &words[call.name_words..];
+    let (outcome, time) = attempt(context, call.command, arguments, &mut backoff);
+    if context.job.is_none() {
+        observe(context, call.command, time, words);
+    }
+    (outcome, time, backoff)
+}
+
+/// A request that is not executed. EXEC will not run a queue in which something is missing.
+fn refused(context: &mut Context<'_>, request: &Request, failure: Failure) -> Failure {
+    let call = table::find(&request.words).ok();
+    if let Some(call) = call
+        && let Some(statistics) = context.instance.statistics.command(call.command.name)
+    {
+        statistics.rejected.increment();
+    }
+    context.multi.poison();
+    let failure = atomic::record_refusal(context.session, failure);
+    match call.and_then(|call| call.command.on_refusal) {
+        Some(on_refusal) => on_refusal(context, failure),
+        None => failure,
+    }
+}
+
+fn must_wait(context: &Context<'_>, command: &Command) -> bool {
+    context.is_queuing() && command.queued
+}
+
+fn queue(context: &mut Context<'_>, call: Call, request: Request) -> Outcome {
+    if let Some(queue) = &mut context.multi.queue {
+        queue.add(call.command, request.words, call.name_words)?;
+    }
+    context.replies.simple("QUEUED");
+    Ok(())
+}
+
+/// Runs a command, and leaves it to be run again if that may help: a failed statement has
+/// done nothing, unless it has failed a transaction. With the time that it took.
+fn attempt(
+    context: &mut Context<'_>,
+    command: &Command,
+    words: &[Vec<u8>],
+    backoff: &mut Backoff,
+) -> (Outcome, Duration) {
+    let start = context.replies.len();
+    let (outcome, time) = timed(context, command, words, false);
+    if let Err(failure) = &outcome
+        && may_help(context, failure, backoff)
+    {
+        context.replies.truncate(start);
+        context.go_on_with(RetriedCommand::new(command.run));
+        return (Ok(()), time);
+    }
+    if context.job.is_none() {
+        count(context, command, time, outcome.is_err());
+    }
+    (outcome, time)
+}
+
+/// Another try, at the time that the context says then?
+fn may_help(context: &mut Context<'_>, failure: &Failure, backoff: &mut Backoff) -> bool {
+    if waits_for_block(context, failure) {
+        return true;
+    }
+    match failure {
+        Failure::Engine(status) if !atomic::has_failed(context.session) => {
+            backoff.wait(context, *status)
+        }
+        _ => false,
+    }
+}
+
+/// Has a command met the locks of a MULTI … EXEC that goes on in steps? Another try makes
+/// no sense before the end of that.
+pub(super) fn waits_for_block(context: &Context<'_>, failure: &Failure) -> bool {
+    matches!(failure, Failure::Engine(Status::Conflict))
+        && context.instance.has_long_block()
+        && !atomic::is_open(context.session)
+}

@@ -1,0 +1,111 @@
+//! A command that goes on in steps, between its steps.
+
+use std::time::{Duration, Instant};
+
+use super::request;
+use crate::commands::atomic;
+use crate::commands::attempts::Backoff;
+use crate::commands::context::{Context, Failure};
+use crate::commands::definition::Command;
+use crate::commands::invoke;
+use crate::commands::job::{Job, Progress};
+use crate::commands::table::Call;
+use crate::protocol::request::Request;
+
+/// A job on its way.
+#[derive(Debug)]
+pub(crate) struct Running {
+    job: Box<dyn Job>,
+    command: &'static Command,
+    request: Request,
+    name_words: usize,
+    spent: Duration,
+    backoff: Backoff,
+    /// Its next step is not to be made before.
+    rests_until: Option<Instant>,
+}
+
+impl Running {
+    /// A job that a command has left, after so much time.
+    pub(super) fn new(job: Box<dyn Job>, call: Call, request: Request, spent: Duration) -> Self {
+        Self::resting(job, call, request, spent, Backoff::default(), None)
+    }
+
+    /// The same for one that goes on at a time, perhaps after some tries.
+    pub(super) fn resting(
+        job: Box<dyn Job>,
+        call: Call,
+        request: Request,
+        spent: Duration,
+        backoff: Backoff,
+        rests_until: Option<Instant>,
+    ) -> Self {
+        Self {
+            job,
+            command: call.command,
+            request,
+            name_words: call.name_words,
+            spent,
+            backoff,
+            rests_until,
+        }
+    }
+
+    pub(crate) fn memory(&self) -> usize {
+        self.request.memory() + self.job.memory()
+    }
+
+    /// When its next step is due, if that is not now.
+    pub(crate) fn rests_until(&self) -> Option<Instant> {
+        self.rests_until.filter(|&until| Instant::now() < until)
+    }
+
+    /// The request, if CLIENT PAUSE has come before it could be executed: it waits for the
+    /// end of that as any other.
+    pub(crate) fn held_by_pause(self, context: &Context<'_>) -> Result<Request, Self> {
+        if !self.job.has_begun() && request::is_paused(context, &self.request) {
+            return Ok(self.request);
+        }
+        Err(self)
+    }
+
+    /// One step, if it is due; what is left then.
+    pub(crate) fn go_on(self, context: &mut Context<'_>) -> Option<Self> {
+        if self.rests_until().is_some() {
+            return Some(self);
+        }
+        let left = self.step(context);
+        let rests_until = context.rests_until.take();
+        left.map(|running| Self {
+            rests_until,
+            ..running
+        })
+    }
+
+    fn step(mut self, context: &mut Context<'_>) -> Option<Self> {
+        let (start, begun) = (context.replies.len(), Instant::now());
+        let arguments = &self.request.words[self.name_words..];
+        let progress = self.job.step(context, arguments);
+        self.spent += begun.elapsed();
+        let outcome = match progress {
+            Ok(Progress::More) => {
+                request::silence(context, start);
+                return Some(self);
+            }
+            Ok(Progress::Done) => Ok(()),
+            Err(ref failure) if request::waits_for_block(context, failure) => {
+                return Some(self);
+            }
+            Err(Failure::Engine(status))
+                if !atomic::has_failed(context.session) && self.backoff.wait(context, status) =>
+            {
+                return Some(self);
+            }
+            Err(failure) => Err(atomic::record_refusal(context.session, failure)),
+        };
+        invoke::count(context, self.command, self.spent, outcome.is_err());
+        invoke::observe(context, self.command, self.spent, &self.request.words);
+        request::conclude(context, outcome, context.connection.replies, start);
+        None
+    }
+}

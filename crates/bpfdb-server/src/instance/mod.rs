@@ -1,0 +1,275 @@
+//! What the daemon knows about itself: settings, statistics, what was slow, who is
+//! paused. There is one for each server; commands find it in their context.
+
+pub(crate) mod pause;
+pub(crate) mod rate_limiter;
+pub(crate) mod users;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::Read;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bpfdb::Stats;
+
+use self::pause::Pause;
+use self::rate_limiter::RateLimiter;
+use self::users::Users;
+use crate::connection::info::ConnectionInfo;
+use crate::error::Result;
+use crate::io::stopper::Stopper;
+use crate::kernel::connections::KernelConnections;
+use crate::kernel::flags::KernelFlags;
+use crate::kernel::programs::Programs;
+use crate::settings::Options;
+use crate::settings::parameters::Parameters;
+use crate::settings::{Change, ConfigFile, LogLevel, Settings, memory};
+use crate::stats::kernel_counters::KernelCounters;
+use crate::stats::latency::Latency;
+use crate::stats::rate::Rate;
+use crate::stats::slowlog::{Slowlog, unix_seconds};
+use crate::stats::statistics::Statistics;
+
+/// Kinds of errors that are told apart; Redis too gives up at some number.
+const ERROR_KINDS_MAX: usize = 128;
+
+#[derive(Debug)]
+pub(crate) struct Instance {
+    pub(crate) settings: Settings,
+    pub(crate) file: Option<ConfigFile>,
+    set_log_level: fn(LogLevel),
+    pub(crate) users: Users,
+    kernel_flags: KernelFlags,
+    /// What the kernel does with the connections.
+    pub(crate) kernel: Rc<KernelConnections>,
+    pub(crate) pause: Pause,
+    turn: Rc<()>,
+    long_block: Rc<()>,
+    /// What was set of Redis's parameters that are no settings.
+    pub(crate) parameters: Parameters,
+    pub(crate) stopper: Stopper,
+    pub(crate) address: SocketAddr,
+    pub(crate) metrics_address: Option<SocketAddr>,
+    /// Another one at every start, in 40 hexadecimal digits.
+    pub(crate) run_id: String,
+    /// Seconds since 1970.
+    pub(crate) started: u64,
+    pub(crate) statistics: Arc<Statistics>,
+    /// What the kernel had counted when counting began.
+    base: KernelCounters,
+    pub(crate) slowlog: Slowlog,
+    pub(crate) latency: Latency,
+    /// Error replies by their first word.
+    pub(crate) errors: BTreeMap<String, u64>,
+    pub(crate) rate: Rate,
+    /// Bytes that came in, and went out.
+    pub(crate) input_rate: Rate,
+    pub(crate) output_rate: Rate,
+    /// Most memory that was seen in use, and that at the start.
+    pub(crate) memory_peak: u64,
+    pub(crate) memory_at_start: u64,
+    /// Most that was kept for connections since free memory was given back.
+    pub(crate) client_memory_most: u64,
+    pub(crate) refused_limiter: RateLimiter,
+    pub(crate) wrong_password_limiter: RateLimiter,
+    pub(crate) http_limiter: RateLimiter,
+    /// KernelConnections that the sessions suffice for.
+    pub(crate) clients_max: u32,
+}
+
+impl Instance {
+    pub(crate) fn new(
+        options: &Options,
+        programs: &Programs,
+        stopper: Stopper,
+        address: SocketAddr,
+        statistics: Arc<Statistics>,
+        base: KernelCounters,
+    ) -> Result<Self> {
+        let clients_max = programs.connections.len();
+        let mut settings = options.settings.clone();
+        settings.max_clients = settings.max_clients.min(clients_max);
+        let instance = Self {
+            settings,
+            file: options.file.clone(),
+            set_log_level: options.set_log_level,
+            users: Users::new(&options.settings.require_pass.0),
+            kernel_flags: programs.flags()?,
+            kernel: Rc::clone(&programs.connections),
+            pause: Pause::default(),
+            turn: Rc::new(()),
+            long_block: Rc::new(()),
+            parameters: Parameters::default(),
+            stopper,
+            address,
+            metrics_address: None,
+            run_id: random_id(),
+            started: unix_seconds(),
+            statistics,
+            base,
+            slowlog: Slowlog::default(),
+            latency: Latency::default(),
+            errors: BTreeMap::new(),
+            rate: Rate::default(),
+            input_rate: Rate::default(),
+            output_rate: Rate::default(),
+            memory_peak: 0,
+            memory_at_start: 0,
+            client_memory_most: 0,
+            refused_limiter: RateLimiter::default(),
+            wrong_password_limiter: RateLimiter::default(),
+            http_limiter: RateLimiter::default(),
+            clients_max,
+        };
+        instance
+            .kernel_flags
+            .require_authentication(instance.users.must_authenticate());
+        Ok(instance)
+    }
+
+    /// May this client do more than say who it is?
+    pub(crate) fn admits(&self, connection: &ConnectionInfo) -> bool {
+        connection.authenticated || !self.users.must_authenticate()
+    }
+
+    /// Makes these the settings. What only a start can change stays as it is.
+    pub(crate) fn change(&mut self, settings: Settings) {
+        let old = std::mem::replace(&mut self.settings, settings);
+        let new = &self.settings;
+        if new.require_pass != old.require_pass {
+            self.users = Users::new(&new.require_pass.0);
+            // Before anybody is told: who connects then finds it closed.
+            self.kernel_flags
+                .require_authentication(self.users.must_authenticate());
+        }
+        if new.max_memory != old.max_memory {
+            self.kernel_flags.pass_everything(self.keeps_connections());
+        }
+        if new.log_level != old.log_level {
+            (self.set_log_level)(new.log_level);
+        }
+        for setting in crate::settings::SETTINGS {
+            let value = setting.show(new);
+            if value == setting.show(&old) {
+                continue;
+            }
+            debug_assert_eq!(setting.change, Change::Now);
+            let name = setting.name;
+            if name == "requirepass" {
+                tracing::info!(name, "a setting was changed");
+            } else {
+                tracing::info!(name, value, "a setting was changed");
+            }
+        }
+    }
+
+    /// CLIENT PAUSE. The kernel hears of it first: it passes all requests, and the
+    /// daemon lets wait what must.
+    pub(crate) fn pause(&mut self, length: Duration, all: bool) {
+        self.kernel_flags.pass_everything(true);
+        self.pause.begin(Instant::now(), length, all);
+    }
+
+    pub(crate) fn unpause(&mut self) {
+        self.pause.end();
+        self.kernel_flags.pass_everything(self.refuses_writes());
+    }
+
+    /// Is `maxmemory` less than any data takes? The kernel leaves everything to the daemon
+    /// then.
+    pub(crate) fn refuses_writes(&self) -> bool {
+        memory::is_too_little(self.settings.max_memory)
+    }
+
+    /// Does the daemon answer everything?
+    pub(crate) fn keeps_connections(&self) -> bool {
+        self.pause.is_on() || self.refuses_writes()
+    }
+
+    /// For commands that take so much memory that only one may at a time; nobody
+    /// else gets it while the result lives.
+    pub(crate) fn turn(&self) -> Option<Rc<()>> {
+        (Rc::strong_count(&self.turn) == 1).then(|| Rc::clone(&self.turn))
+    }
+
+    /// For a MULTI … EXEC that holds locks while others are served: one at a time, while
+    /// the result lives.
+    pub(crate) fn long_block(&self) -> Option<Rc<()>> {
+        (!self.has_long_block()).then(|| Rc::clone(&self.long_block))
+    }
+
+    pub(crate) fn has_long_block(&self) -> bool {
+        Rc::strong_count(&self.long_block) > 1
+    }
+
+    /// What the kernel has counted since counting began.
+    pub(crate) fn kernel_counters(&self, stats: &Stats) -> KernelCounters {
+        KernelCounters::of(stats).since(&self.base)
+    }
+
+    /// CONFIG RESETSTAT: counting begins.
+    pub(crate) fn reset_statistics(&mut self, stats: &Stats) {
+        self.base = KernelCounters::of(stats);
+        self.statistics.reset();
+        self.errors.clear();
+    }
+
+    /// Takes note of an error reply.
+    pub(crate) fn count_error(&mut self, reply: &[u8]) {
+        self.statistics.error_replies.increment();
+        let word = reply.split(|&byte| byte == b' ').next().unwrap_or_default();
+        let kind = String::from_utf8_lossy(&word[..word.len().min(32)]);
+        if let Some(count) = self.errors.get_mut(&*kind) {
+            *count += 1;
+        } else if self.errors.len() < ERROR_KINDS_MAX {
+            self.errors.insert(kind.into_owned(), 1);
+        }
+    }
+
+    /// Takes note of how long a command took.
+    pub(crate) fn observe(
+        &mut self,
+        time: Duration,
+        words: &[Vec<u8>],
+        peer: impl FnOnce() -> String,
+        name: &[u8],
+    ) {
+        let settings = &self.settings;
+        self.latency
+            .observe("command", time, settings.latency_threshold);
+        let threshold = settings.slowlog_threshold;
+        if u64::try_from(threshold).is_ok_and(|least| time.as_micros() >= u128::from(least)) {
+            let most = settings.slowlog_len as usize;
+            self.slowlog.add(time, words, peer(), name.to_vec(), most);
+        }
+    }
+}
+
+fn random_id() -> String {
+    let mut bytes = [0u8; 20];
+    let read = File::open("/dev/urandom").and_then(|mut random| random.read_exact(&mut bytes));
+    if let Err(error) = read {
+        tracing::warn!(%error, "no random numbers for the run id");
+    }
+    bytes.iter().fold(String::new(), |mut id, byte| {
+        // Writing to a String cannot fail.
+        let _ = write!(id, "{byte:02x}");
+        id
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_differ() {
+        let id = random_id();
+        assert_eq!(id.len(), 40);
+        assert_ne!(id, random_id());
+    }
+}

@@ -1,0 +1,108 @@
+//! The Unix-domain socket. Its connections are never in the kernel's hands:
+//! the daemon answers them, on sessions of the engine like any other.
+
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+use crate::error::{Result, system};
+use crate::io::socket;
+
+/// A listener. Dropping it removes its file.
+#[derive(Debug)]
+pub(crate) struct Listener {
+    socket: UnixListener,
+    path: PathBuf,
+}
+
+impl Listener {
+    /// Permissions 0: as the umask leaves them.
+    pub(crate) fn bind(path: &Path, permissions: u32, backlog: u32) -> Result<Self> {
+        let action = || format!("listen on {}", path.display());
+        remove_left_over(path).map_err(system(action()))?;
+        let socket = UnixListener::bind(path).map_err(system(action()))?;
+        let listener = Self {
+            socket,
+            path: path.to_owned(),
+        };
+        if permissions != 0 {
+            fs::set_permissions(path, Permissions::from_mode(permissions))
+                .map_err(system(action()))?;
+        }
+        listener
+            .socket
+            .set_nonblocking(true)
+            .map_err(system(action()))?;
+        socket::start_listening(&listener.socket, backlog)?;
+        tracing::info!(path = %path.display(), "listening");
+        Ok(listener)
+    }
+
+    /// The next connection, if there is one.
+    pub(crate) fn accept(&self) -> io::Result<Option<OwnedFd>> {
+        match self.socket.accept() {
+            Ok((stream, _)) => {
+                stream.set_nonblocking(true)?;
+                Ok(Some(stream.into()))
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_file(&self.path) {
+            tracing::warn!(%error, path = %self.path.display(), "cannot remove the socket");
+        }
+    }
+}
+
+/// The file of a server that was killed: a socket that nobody listens on.
+fn remove_left_over(path: &Path) -> io::Result<()> {
+    let is_socket = fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
+    let refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
+    if is_socket && UnixStream::connect(path).is_err_and(refused) {
+        fs::remove_file(path)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_left_over_is_replaced_and_one_in_use_is_not() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("socket");
+        drop(UnixListener::bind(&path).expect("bound"));
+        assert!(path.exists(), "the standard library leaves it");
+
+        let listener = Listener::bind(&path, 0o700, 10).expect("replaced");
+        let mode = fs::metadata(&path).expect("there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o700);
+        assert!(Listener::bind(&path, 0, 10).is_err());
+        assert!(path.exists());
+        drop(listener);
+        assert!(!path.exists());
+
+        fs::write(&path, "precious").expect("written");
+        assert!(Listener::bind(&path, 0, 10).is_err());
+        assert_eq!(fs::read(&path).expect("there"), b"precious");
+    }
+}

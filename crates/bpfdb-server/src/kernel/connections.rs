@@ -1,0 +1,219 @@
+//! The kernel's view of the connections: its map, mapped into this process.
+
+use std::cell::Cell;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use bpfdb::abi;
+
+use crate::error::{Result, system};
+use crate::protocol::reply::Protocol;
+
+const STRIDE: usize = size_of::<abi::bpfdb_connection>().next_multiple_of(8);
+
+/// What `arrived` says of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Arrived(u64);
+
+impl Arrived {
+    pub(crate) fn is_daemon(self) -> bool {
+        self.0 & abi::BPFDB_CONNECTION_USER != 0
+    }
+
+    pub(crate) fn is_closed(self) -> bool {
+        self.0 & abi::BPFDB_CONNECTION_CLOSED != 0
+    }
+
+    pub(crate) fn is_broken(self) -> bool {
+        self.0 & abi::BPFDB_CONNECTION_BROKEN != 0
+    }
+
+    pub(crate) fn bytes(self) -> u64 {
+        self.0 & abi::BPFDB_CONNECTION_BYTES
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct KernelConnections {
+    start: NonNull<u8>,
+    entries: u32,
+    /// Of each connection: its cookie, and what the kernel had answered when it was handed
+    /// back.
+    handed_back: Vec<Cell<(u64, u64)>>,
+}
+
+impl KernelConnections {
+    pub(crate) fn map(map: BorrowedFd<'_>, entries: u32) -> Result<Self> {
+        // SAFETY: a new mapping at an address that the kernel chooses.
+        let start = unsafe {
+            libc::mmap(
+                ptr::null_mut(),
+                length(entries),
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                map.as_raw_fd(),
+                0,
+            )
+        };
+        if start == libc::MAP_FAILED {
+            return Err(system("map the connections")(io::Error::last_os_error()));
+        }
+        Ok(Self {
+            start: NonNull::new(start.cast()).expect("mmap does not return NULL"),
+            entries,
+            handed_back: vec![Cell::default(); entries as usize],
+        })
+    }
+
+    pub(crate) fn len(&self) -> u32 {
+        self.entries
+    }
+
+    fn at(&self, index: u32) -> *mut abi::bpfdb_connection {
+        assert!(index < self.entries);
+        // SAFETY: inside the mapping.
+        unsafe { self.start.as_ptr().add(index as usize * STRIDE).cast() }
+    }
+
+    fn word(&self, word: *mut u64) -> &AtomicU64 {
+        // SAFETY: an aligned word of the mapping, which lives as long as self
+        // and is changed by atomic instructions, or by one side only.
+        unsafe { AtomicU64::from_ptr(word) }
+    }
+
+    fn arrived_word(&self, index: u32) -> &AtomicU64 {
+        // SAFETY: at() points into the mapping.
+        self.word(unsafe { &raw mut (*self.at(index)).arrived })
+    }
+
+    pub(crate) fn arrived(&self, index: u32) -> Arrived {
+        Arrived(self.arrived_word(index).load(Ordering::Acquire))
+    }
+
+    /// Changes whenever the client has sent something.
+    pub(crate) fn activity(&self, index: u32) -> u64 {
+        // SAFETY: as above.
+        let local = self.word(unsafe { &raw mut (*self.at(index)).local });
+        self.arrived(index)
+            .bytes()
+            .wrapping_add(local.load(Ordering::Relaxed))
+    }
+
+    fn answered(&self, index: u32) -> u64 {
+        // SAFETY: as above.
+        self.word(unsafe { &raw mut (*self.at(index)).answered })
+            .load(Ordering::Acquire)
+    }
+
+    /// Bytes that arrived and that neither side has taken in.
+    pub(crate) fn waiting(&self, index: u32, consumed: u64) -> u64 {
+        let arrived = self.arrived(index).bytes();
+        arrived.saturating_sub(self.answered(index) + consumed)
+    }
+
+    /// The same, as far as the daemon has said what it has taken in.
+    pub(crate) fn unanswered(&self, index: u32) -> u64 {
+        // SAFETY: as above.
+        let consumed = self.word(unsafe { &raw mut (*self.at(index)).consumed });
+        self.waiting(index, consumed.load(Ordering::Relaxed))
+    }
+
+    /// What the kernel executed last, if it did anything since it has the connection:
+    /// one of enum bpfdb_command.
+    pub(crate) fn last_command(&self, index: u32) -> Option<u32> {
+        let (cookie, before) = self.handed_back[index as usize].get();
+        // Else it is of a connection that is gone.
+        let before = if cookie == self.cookie(index) {
+            before
+        } else {
+            0
+        };
+        // SAFETY: as above.
+        let command = unsafe { AtomicU32::from_ptr(&raw mut (*self.at(index)).command) };
+        (self.answers(index) != before).then(|| command.load(Ordering::Relaxed))
+    }
+
+    fn cookie(&self, index: u32) -> u64 {
+        // SAFETY: as above.
+        self.word(unsafe { &raw mut (*self.at(index)).cookie })
+            .load(Ordering::Relaxed)
+    }
+
+    /// Changes whenever the kernel answers: bytes of requests that came through TCP, and
+    /// requests answered in the client's own send().
+    fn answers(&self, index: u32) -> u64 {
+        // SAFETY: as above.
+        let local = self.word(unsafe { &raw mut (*self.at(index)).local });
+        self.answered(index)
+            .wrapping_add(local.load(Ordering::Relaxed))
+    }
+
+    /// The kernel keeps the beginning of a request until its rest arrives.
+    pub(crate) fn is_assembling(&self, index: u32) -> bool {
+        // SAFETY: as above.
+        let corked = unsafe { AtomicU32::from_ptr(&raw mut (*self.at(index)).corked) };
+        corked.load(Ordering::Acquire) != 0
+    }
+
+    pub(crate) fn set_consumed(&self, index: u32, consumed: u64) {
+        // SAFETY: as above.
+        self.word(unsafe { &raw mut (*self.at(index)).consumed })
+            .store(consumed, Ordering::Release);
+    }
+
+    /// Tells the kernel whether a long argument is on its way: then more may wait.
+    pub(crate) fn set_patient(&self, index: u32, patient: bool) {
+        // SAFETY: as above.
+        unsafe { AtomicU32::from_ptr(&raw mut (*self.at(index)).patient) }
+            .store(patient.into(), Ordering::Release);
+    }
+
+    /// Tells the kernel in which protocol to reply, before it is handed back.
+    pub(crate) fn set_protocol(&self, index: u32, protocol: Protocol) {
+        // SAFETY: as above.
+        unsafe { AtomicU32::from_ptr(&raw mut (*self.at(index)).resp3) }
+            .store((protocol == Protocol::Resp3).into(), Ordering::Release);
+    }
+
+    /// Tells the kernel whether EXEC has keys to compare, before it is handed back.
+    pub(crate) fn set_watching(&self, index: u32, watching: bool) {
+        // SAFETY: as above.
+        unsafe { AtomicU32::from_ptr(&raw mut (*self.at(index)).watching) }
+            .store(watching.into(), Ordering::Release);
+    }
+
+    /// Gives the connection back to the kernel, if every byte that arrived has
+    /// been answered by one of us; `sent` are the bytes that we sent, ever.
+    pub(crate) fn hand_back(&self, index: u32, consumed: u64, sent: u64) -> bool {
+        let all = self.answered(index) + consumed;
+        self.handed_back[index as usize].set((self.cookie(index), self.answers(index)));
+        // SAFETY: as above.
+        self.word(unsafe { &raw mut (*self.at(index)).sent })
+            .store(sent, Ordering::Release);
+        // SAFETY: as above.
+        let rebase = unsafe { AtomicU32::from_ptr(&raw mut (*self.at(index)).rebase) };
+
+        rebase.store(1, Ordering::Release);
+        self.arrived_word(index)
+            .compare_exchange(
+                abi::BPFDB_CONNECTION_USER | all,
+                all,
+                Ordering::SeqCst,
+                Ordering::Relaxed,
+            )
+            .is_ok()
+    }
+}
+
+impl Drop for KernelConnections {
+    fn drop(&mut self) {
+        // SAFETY: the mapping made in map(), not used any more.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), length(self.entries)) };
+    }
+}
+
+fn length(entries: u32) -> usize {
+    (STRIDE * entries as usize).next_multiple_of(4096)
+}

@@ -1,0 +1,49 @@
+//! What the daemon tells the programs about all connections.
+
+use std::cell::Cell;
+
+use bpfdb::abi;
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
+
+/// A variable of the programs, by which the daemon steers what they do with all connections.
+#[derive(Debug)]
+pub(crate) struct KernelFlags {
+    map: MapHandle,
+    closed: Cell<bool>,
+    paused: Cell<bool>,
+}
+
+impl KernelFlags {
+    pub(super) fn new(map: MapHandle) -> Self {
+        Self {
+            map,
+            closed: Cell::new(false),
+            paused: Cell::new(false),
+        }
+    }
+
+    /// Whether the daemon answers new connections first, and asks who the client is.
+    pub(crate) fn require_authentication(&self, required: bool) {
+        self.closed.set(required);
+        self.write();
+    }
+
+    /// Whether the kernel passes all requests to the daemon.
+    pub(crate) fn pass_everything(&self, pass: bool) {
+        self.paused.set(pass);
+        self.write();
+    }
+
+    fn write(&self) {
+        let mut value = vec![0; self.map.value_size() as usize];
+        for (word, says) in value.chunks_exact_mut(4).zip([&self.closed, &self.paused]) {
+            word.copy_from_slice(&u32::from(says.get()).to_ne_bytes());
+        }
+        if let Err(error) = self.map.update(&0u32.to_ne_bytes(), &value, MapFlags::ANY) {
+            tracing::error!(%error, "cannot tell the kernel who answers");
+        }
+    }
+}
+
+// The words that write() writes.
+const _: () = assert!(size_of::<abi::bpfdb_gate>() == 8);

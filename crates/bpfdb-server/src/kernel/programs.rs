@@ -1,0 +1,284 @@
+//! The programs of the front end: loaded with the engine's maps, attached to a
+//! cgroup and to a map of sockets, for one port.
+
+use std::cell::RefCell;
+use std::fs::File;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::path::Path;
+use std::rc::Rc;
+
+use bpfdb::{Engine, abi};
+use libbpf_rs::{
+    Link, MapCore, MapFlags, MapHandle, Object, OpenObject, ProgramMut, RingBuffer,
+    RingBufferBuilder,
+};
+
+use nix::sys::resource::{Resource, getrlimit};
+
+use super::flags::KernelFlags;
+use crate::error::{Error, Result, bpf, system};
+use crate::kernel::cgroup::{self, Cgroup};
+use crate::kernel::connections::KernelConnections;
+use crate::kernel::workers::Workers;
+use crate::settings::LocalClients;
+
+/// A connection that the kernel hands over.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Handover {
+    pub(crate) index: u32,
+    pub(crate) cookie: u64,
+}
+
+pub(crate) struct Programs {
+    pub(crate) connections: Rc<KernelConnections>,
+    cookies: MapHandle,
+    release: bpfdb::Program,
+    ring: RingBuffer<'static>,
+    received: Rc<RefCell<Vec<Handover>>>,
+    /// Keeps the program attached until the last connection is gone: see
+    /// [`first_and_last`].
+    _accept_ends: [OwnedFd; 2],
+    _accept: Link,
+    /// The same for the program that sees the clients of this machine.
+    _local_ends: Option<[OwnedFd; 2]>,
+    _local: Option<Link>,
+    object: Object,
+}
+
+impl Programs {
+    /// `local`: cgroup of the clients that are answered in their own send().
+    pub(crate) fn attach(
+        engine: &Engine,
+        cgroup: &Cgroup,
+        local: &LocalClients,
+        port: u16,
+    ) -> Result<Self> {
+        let sessions = engine.config().sessions;
+        let mut object = bpfdb::open_object(bpfdb::objects::REDIS, "redis")?;
+
+        size(&mut object, sessions)?;
+        set_port(&mut object, port)?;
+        engine.adopt(&mut object)?;
+        let object = object.load().map_err(bpf("load the network programs"))?;
+        let connections = Rc::new(KernelConnections::map(
+            map(&object, "connections")?.as_fd(),
+            sessions,
+        )?);
+        let (ring, received) = ring(&object)?;
+        let accept = attach(&object, cgroup)?;
+        let accept_ends = first_and_last(&accept)?;
+        let local = attach_local(&object, local)?;
+        let local_ends = local.as_ref().map(first_and_last).transpose()?;
+
+        Ok(Self {
+            connections,
+            cookies: map(&object, "cookies")?,
+            release: bpfdb::find_program(&object, "redis_release")?,
+            ring,
+            received,
+            _accept_ends: accept_ends,
+            _accept: accept,
+            _local_ends: local_ends,
+            _local: local,
+            object,
+        })
+    }
+
+    /// Index of the connection whose socket has this cookie.
+    pub(crate) fn connection(&self, cookie: u64) -> Result<Option<u32>> {
+        let found = self
+            .cookies
+            .lookup(&cookie.to_ne_bytes(), MapFlags::ANY)
+            .map_err(bpf("look a connection up"))?;
+        let index = found.and_then(|bytes| Some(u32::from_ne_bytes(bytes.try_into().ok()?)));
+        Ok(index.filter(|&index| index < self.connections.len()))
+    }
+
+    pub(crate) fn flags(&self) -> Result<KernelFlags> {
+        Ok(KernelFlags::new(map(&self.object, ".data.redis")?))
+    }
+
+    /// The kernel's workers that send for us.
+    pub(crate) fn workers(&self) -> Result<Workers> {
+        Ok(Workers::new(map(&self.object, "workers")?))
+    }
+
+    /// Ends the connection's session, if it still has one.
+    pub(crate) fn release(&self, index: u32, cookie: u64) {
+        if let Err(error) = self.release.run(&[u64::from(index), cookie]) {
+            tracing::error!(%error, index, "cannot end the session of a connection");
+        }
+    }
+
+    /// Becomes readable when there are handovers.
+    pub(crate) fn ring_fd(&self) -> i32 {
+        self.ring.epoll_fd()
+    }
+
+    pub(crate) fn handovers(&self) -> Vec<Handover> {
+        if let Err(error) = self.ring.consume() {
+            tracing::error!(%error, "cannot read what the kernel hands over");
+        }
+        self.received.take()
+    }
+}
+
+/// When a process is killed, the kernel releases its files in the order of
+/// their descriptors, or in the opposite one, as it is. The program that ends
+/// sessions should be detached after the connections were closed: so there is a
+/// file for it below theirs, and one above.
+fn first_and_last(link: &Link) -> Result<[OwnedFd; 2]> {
+    const LAST: i32 = 60_000;
+    let (soft, _) = getrlimit(Resource::RLIMIT_NOFILE).map_err(system("look at limits"))?;
+    let last = i32::try_from(soft / 2).unwrap_or(LAST).min(LAST);
+    let id = link.info().map_err(bpf("look at the link"))?.id;
+    Ok([
+        duplicate(open_link(id)?.as_fd(), 0)?,
+        duplicate(open_link(id)?.as_fd(), last)?,
+    ])
+}
+
+/// Another file for a link: a duplicate of a descriptor would share its file.
+fn open_link(id: u32) -> Result<OwnedFd> {
+    // SAFETY: plain system call; the result is checked.
+    let fd = unsafe { libbpf_sys::bpf_link_get_fd_by_id(id) };
+    if fd < 0 {
+        return Err(system("open the link")(std::io::Error::from_raw_os_error(
+            -fd,
+        )));
+    }
+    // SAFETY: a new descriptor that nobody else knows.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// A descriptor for the same, with the first free number from `least` on.
+fn duplicate(fd: BorrowedFd<'_>, least: i32) -> Result<OwnedFd> {
+    // SAFETY: plain system call; the result is checked.
+    let new = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, least) };
+    if new < 0 {
+        return Err(system("keep the link")(std::io::Error::last_os_error()));
+    }
+    // SAFETY: a new descriptor that nobody else knows.
+    Ok(unsafe { OwnedFd::from_raw_fd(new) })
+}
+
+fn map(object: &Object, name: &str) -> Result<MapHandle> {
+    let map = object
+        .maps()
+        .find(|map| map.name() == name)
+        .ok_or_else(|| Error::Unsupported(format!("the BPF object has no map {name}")))?;
+    MapHandle::try_from(&map).map_err(bpf(format!("open map {name}")))
+}
+
+fn size(object: &mut OpenObject, sessions: u32) -> Result<()> {
+    for mut map in object.maps_mut() {
+        let name = map.name().to_string_lossy().into_owned();
+        let entries = match name.as_str() {
+            "connections" | "cookies" | "sockets" | "flows" | "clients" => sessions,
+            "workers" => processors()?,
+            // Two records of 32 bytes with header for each connection.
+            "handovers" => (sessions * 64).next_power_of_two().max(page_size()),
+            _ => continue,
+        };
+        map.set_max_entries(entries)
+            .map_err(bpf(format!("size map {name}")))?;
+    }
+    Ok(())
+}
+
+fn processors() -> Result<u32> {
+    let processors = libbpf_rs::num_possible_cpus().map_err(bpf("count the processors"))?;
+    Ok(u32::try_from(processors).unwrap_or(u32::MAX))
+}
+
+fn page_size() -> u32 {
+    // SAFETY: no preconditions.
+    let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    u32::try_from(size).unwrap_or(4096)
+}
+
+fn set_port(object: &mut OpenObject, port: u16) -> Result<()> {
+    for mut map in object.maps_mut() {
+        if map.name() == ".rodata.redis"
+            && let Some(value) = map.initial_value_mut()
+        {
+            value[..4].copy_from_slice(&u32::from(port).to_ne_bytes());
+            return Ok(());
+        }
+    }
+    Err(Error::Unsupported("the BPF object has no port".into()))
+}
+
+fn ring(object: &Object) -> Result<(RingBuffer<'static>, Rc<RefCell<Vec<Handover>>>)> {
+    let received = Rc::new(RefCell::new(Vec::new()));
+    let sink = Rc::clone(&received);
+    let handovers = map(object, "handovers")?;
+    let mut builder = RingBufferBuilder::new();
+
+    builder
+        .add(&handovers, move |bytes| {
+            if bytes.len() >= size_of::<abi::bpfdb_handover>() {
+                // SAFETY: long enough; plain data written by our program.
+                let record: abi::bpfdb_handover =
+                    unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast()) };
+                sink.borrow_mut().push(Handover {
+                    index: record.connection,
+                    cookie: record.cookie,
+                });
+            }
+            0
+        })
+        .map_err(bpf("read what the kernel hands over"))?;
+    let ring = builder
+        .build()
+        .map_err(bpf("read what the kernel hands over"))?;
+    Ok((ring, received))
+}
+
+/// Sockets first: a connection that is accepted finds the programs in place.
+fn attach(object: &Object, cgroup: &Cgroup) -> Result<Link> {
+    attach_sockets(object, "redis_verdict", "sockets")?;
+    attach_sockets(object, "redis_answer", "sockets")?;
+    attach_cgroup(object, "redis_accept", cgroup.fd())
+}
+
+fn attach_local(object: &Object, local: &LocalClients) -> Result<Option<Link>> {
+    match local {
+        LocalClients::Off => Ok(None),
+        LocalClients::In(path) => attach_clients(object, path).map(Some),
+        // In a container, say, that sees no root.
+        LocalClients::Auto => Ok(cgroup::root()
+            .and_then(|root| attach_clients(object, &root))
+            .inspect_err(|error| {
+                tracing::warn!(%error, "clients of this machine are served through TCP");
+            })
+            .ok()),
+    }
+}
+
+fn attach_clients(object: &Object, path: &Path) -> Result<Link> {
+    let folder = File::open(path).map_err(system(format!("open cgroup {}", path.display())))?;
+    attach_sockets(object, "redis_answer", "clients")?;
+    attach_cgroup(object, "redis_local", folder.as_raw_fd())
+}
+
+fn attach_sockets(object: &Object, name: &str, sockets: &str) -> Result<()> {
+    let sockets = map(object, sockets)?;
+    program(object, name)?
+        .attach_sockmap(sockets.as_fd().as_raw_fd())
+        .map_err(bpf(format!("attach {name}")))
+}
+
+/// By a link: programs of others in the same place go on running.
+fn attach_cgroup(object: &Object, name: &str, cgroup: i32) -> Result<Link> {
+    program(object, name)?
+        .attach_cgroup(cgroup)
+        .map_err(bpf(format!("attach {name} to the cgroup")))
+}
+
+fn program<'a>(object: &'a Object, name: &str) -> Result<ProgramMut<'a>> {
+    object
+        .progs_mut()
+        .find(|program| program.name() == name)
+        .ok_or_else(|| Error::Unsupported(format!("the BPF object has no program {name}")))
+}

@@ -1,0 +1,454 @@
+//! The server: one thread that accepts connections and answers what the kernel
+//! leaves to it.
+
+mod admission;
+mod housekeeping;
+
+use std::collections::{BTreeSet, VecDeque};
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bpfdb::{Engine, Session};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+
+use crate::commands::table;
+use crate::connection::table::ConnectionTable;
+use crate::connection::{Connection, Next, State};
+use crate::error::{Error, Result, system};
+use crate::executor::{Executor, ServeContext};
+use crate::instance::Instance;
+use crate::io::poll::{Event, Interest, Poll, Source};
+use crate::io::stopper::Stopper;
+use crate::io::{socket, unix};
+use crate::kernel::cgroup::Cgroup;
+use crate::kernel::programs::Programs;
+use crate::kernel::workers::Workers;
+use crate::settings::Options;
+use crate::stats::kernel_counters::KernelCounters;
+use crate::stats::metrics::Endpoint;
+use crate::stats::statistics::Statistics;
+
+/// How often connections are looked at that wait for the kernel.
+const DRAIN_PERIOD: Duration = Duration::from_millis(10);
+/// How long no connection is accepted after there were no descriptors left.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Bytes.
+const RECEIVE_BUFFER: usize = 64 * 1024;
+
+/// A connection and what is begun for it: taken out of the tables while it is served.
+struct Client {
+    connection: Connection,
+    executor: Executor,
+}
+
+/// A server that listens; [`Server::run`] serves. Dropping it closes all
+/// connections and detaches everything; the engine is not touched.
+pub struct Server {
+    engine: Engine,
+    session: Session,
+    listener: TcpListener,
+    unix: Option<unix::Listener>,
+    poll: Poll,
+    instance: Instance,
+    connections: ConnectionTable,
+    /// Those of the connections, by the same index.
+    executors: Vec<Executor>,
+    /// Connections that wait for the kernel.
+    draining: Vec<u32>,
+    /// Connections whose next request is paused.
+    paused: Vec<u32>,
+    /// Connections with a long command, each in its turn.
+    busy: VecDeque<u32>,
+    /// Connections whose command goes on at a time, soonest first.
+    resting: BTreeSet<(Instant, u32)>,
+    accept_paused: bool,
+    next_tick: Instant,
+    workers: Workers,
+    buffer: Vec<u8>,
+    _metrics: Option<Endpoint>,
+    // Dropped in this order: programs, then what they are attached to.
+    programs: Programs,
+    _cgroup: Cgroup,
+}
+
+impl Server {
+    /// Loads and attaches the programs, and listens.
+    pub fn start(engine: &Engine, options: &Options) -> Result<Self> {
+        if !engine.is_owned() {
+            return Err(Error::Attached);
+        }
+        raise_descriptor_limit();
+        let settings = &options.settings;
+        let cgroup = Cgroup::create()?;
+        let wanted = SocketAddr::new(settings.bind, settings.port);
+        let listener = cgroup.inside(|| socket::bound(wanted))?;
+        let address = listener
+            .local_addr()
+            .map_err(system("look at the listener"))?;
+        let programs = Programs::attach(engine, &cgroup, &settings.local_clients, address.port())?;
+        let sessions = programs.connections.len();
+        let statistics = Arc::new(Statistics::new(table::names()));
+        let metrics = settings
+            .metrics_address
+            .map(|address| Endpoint::start(address, engine, &statistics))
+            .transpose()?;
+        let mut instance = Instance::new(
+            options,
+            &programs,
+            Stopper::new()?,
+            address,
+            statistics,
+            KernelCounters::of(&engine.stats()?),
+        )?;
+        instance.memory_at_start = engine.stats()?.memory_used();
+        instance.metrics_address = metrics.as_ref().map(|metrics| metrics.address);
+        let unix = settings
+            .unix_socket
+            .as_ref()
+            .map(|path| {
+                let permissions = settings.unix_permissions.0;
+                unix::Listener::bind(path, permissions, settings.tcp_backlog)
+            })
+            .transpose()?;
+        socket::start_listening(&listener, settings.tcp_backlog)?;
+        tracing::info!(%address, "listening");
+
+        let server = Self {
+            engine: engine.clone(),
+            session: session_for(engine)?,
+            listener,
+            unix,
+            poll: Poll::new()?,
+            instance,
+            connections: ConnectionTable::new(sessions),
+            executors: executors(sessions),
+            draining: Vec::new(),
+            paused: Vec::new(),
+            busy: VecDeque::new(),
+            resting: BTreeSet::new(),
+            accept_paused: false,
+            next_tick: Instant::now(),
+            workers: programs.workers()?,
+            buffer: vec![0; RECEIVE_BUFFER],
+            _metrics: metrics,
+            programs,
+            _cgroup: cgroup,
+        };
+        server.wait_for_events()?;
+        Ok(server)
+    }
+
+    fn wait_for_events(&self) -> Result<()> {
+        let readable = Interest {
+            readable: true,
+            ..Interest::default()
+        };
+        let poll = &self.poll;
+        poll.add(self.listener.as_fd(), Source::Listener, readable)?;
+        if let Some(unix) = &self.unix {
+            poll.add(unix.as_fd(), Source::UnixListener, readable)?;
+        }
+        poll.add(self.instance.stopper.as_fd(), Source::Stop, readable)?;
+        // SAFETY: the ring lives in `programs`, longer than this borrow.
+        let ring = unsafe { BorrowedFd::borrow_raw(self.programs.ring_fd()) };
+        poll.add(ring, Source::Handovers, readable)
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.instance.address
+    }
+
+    /// Where metrics are served.
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.instance.metrics_address
+    }
+
+    pub fn stopper(&self) -> Stopper {
+        self.instance.stopper.clone()
+    }
+
+    /// Serves until it is stopped. Nothing here waits for anything but events and the
+    /// next time at which there is something to do: whoever waits is put aside, and comes
+    /// to his turn again.
+    pub fn run(mut self) -> Result<()> {
+        let mut events = Vec::new();
+        self.instance.statistics.set_ready(true);
+        loop {
+            self.poll.wait(&mut events, Some(self.timeout()))?;
+            for event in &events {
+                if event.source == Source::Stop {
+                    tracing::info!(address = %self.address(), "stopping");
+                    self.instance.statistics.set_ready(false);
+                    return Ok(());
+                }
+                self.handle(event);
+                self.close_those_told();
+            }
+            self.wake_resting();
+            self.work_on();
+            self.close_those_told();
+            self.look_at_draining();
+            self.end_pause_when_due();
+            self.resume_accepting();
+            self.tick_when_due();
+        }
+    }
+
+    fn timeout(&self) -> Duration {
+        let now = Instant::now();
+        let mut tick = self.next_tick.saturating_duration_since(now);
+        if !self.busy.is_empty() {
+            return Duration::ZERO;
+        }
+        if let Some(&(until, _)) = self.resting.first() {
+            tick = tick.min(until.saturating_duration_since(now));
+        }
+        if let Some(pause) = self.instance.pause.left(now) {
+            tick = tick.min(pause);
+        }
+        if !self.draining.is_empty() {
+            tick.min(DRAIN_PERIOD)
+        } else if self.accept_paused {
+            tick.min(ACCEPT_PAUSE)
+        } else {
+            tick
+        }
+    }
+
+    fn tick_when_due(&mut self) {
+        let now = Instant::now();
+        if now >= self.next_tick {
+            self.next_tick = now + Statistics::TICK;
+            self.tick(now);
+        }
+    }
+
+    fn handle(&mut self, event: &Event) {
+        match event.source {
+            Source::Listener | Source::UnixListener => self.accept(event.source),
+            Source::Handovers => self.take_over(),
+            Source::Connection(index, _) => self.connection_event(index, event),
+            Source::Stop => {}
+        }
+    }
+
+    // ---- Service --------------------------------------------------------------
+
+    /// Takes a connection out of the tables, with what is begun for it.
+    fn take(&mut self, index: u32) -> Option<Client> {
+        let connection = self.connections.take(index)?;
+        let executor = std::mem::take(&mut self.executors[index as usize]);
+        Some(Client {
+            connection,
+            executor,
+        })
+    }
+
+    fn put(&mut self, client: Client) {
+        let Client {
+            connection,
+            executor,
+        } = client;
+        self.executors[connection.index as usize] = executor;
+        self.connections.put(connection);
+    }
+
+    /// Lets `work` have a connection, and does what it says then.
+    fn with_client(
+        &mut self,
+        index: u32,
+        work: impl FnOnce(&mut Self, &mut Client) -> std::io::Result<Next>,
+    ) {
+        let Some(mut client) = self.take(index) else {
+            return;
+        };
+        match work(self, &mut client) {
+            Ok(Next::Keep) if self.is_over_output_limit(&client.connection) => self.close(client),
+            Ok(Next::Keep) => self.keep(client),
+            Ok(Next::Close) => self.close(client),
+            Err(error) => {
+                tracing::debug!(%error, index, "connection lost");
+                self.close(client);
+            }
+        }
+    }
+
+    fn keep(&mut self, mut client: Client) {
+        let Client {
+            connection,
+            executor,
+        } = &mut client;
+        let index = connection.index;
+        let wanted = connection.wanted(executor.reads());
+        if wanted != connection.interest {
+            connection.interest = wanted;
+            let source = connection.source();
+            self.poll.change(connection.socket.as_fd(), source, wanted);
+        }
+        if connection.wants_another_look() && !self.draining.contains(&index) {
+            self.draining.push(index);
+        }
+        if executor.is_paused() && !self.paused.contains(&index) {
+            self.paused.push(index);
+        }
+        if let Some(until) = executor.rests_until() {
+            self.resting.insert((until, index));
+        } else if executor.is_busy() && !self.busy.contains(&index) {
+            self.busy.push_back(index);
+        }
+        executor.trim(connection);
+        self.put(client);
+        self.bound_memory();
+    }
+
+    fn serve(&mut self, client: &mut Client) -> std::io::Result<Next> {
+        client.executor.serve(
+            &mut client.connection,
+            &mut ServeContext {
+                engine: &self.engine,
+                session: &mut self.session,
+                kernel: &self.programs.connections,
+                instance: &mut self.instance,
+                others: &mut self.connections,
+                buffer: &mut self.buffer,
+            },
+        )
+    }
+
+    fn serve_if(&mut self, index: u32, is_to_be_served: impl FnOnce(&Executor) -> bool) {
+        self.with_client(index, |server, client| {
+            if is_to_be_served(&client.executor) {
+                server.serve(client)
+            } else {
+                Ok(Next::Keep)
+            }
+        });
+    }
+
+    fn take_over(&mut self) {
+        for handover in self.programs.handovers() {
+            let known = self
+                .connections
+                .get(handover.index)
+                .is_some_and(|connection| connection.cookie == handover.cookie);
+            // Else it is not accepted yet, or gone.
+            if known {
+                self.with_client(handover.index, Self::serve_handed_over);
+            }
+        }
+    }
+
+    fn serve_handed_over(&mut self, client: &mut Client) -> std::io::Result<Next> {
+        let connection = &mut client.connection;
+        let arrived = self.programs.connections.arrived(connection.index);
+        if arrived.is_broken() {
+            let peer = &connection.info.peer;
+            tracing::warn!(%peer, "closing a connection that sends without reading");
+            return Ok(Next::Close);
+        }
+        connection.take_over();
+        self.serve(client)
+    }
+
+    fn connection_event(&mut self, index: u32, event: &Event) {
+        self.with_client(index, |server, client| {
+            let connection = &mut client.connection;
+            if event.source != connection.source() {
+                return Ok(Next::Keep);
+            }
+            // The other end of a Unix-domain socket may be gone, and what it sent
+            // still be here.
+            let has_more =
+                connection.info.is_unix() && (event.ready.readable || client.executor.is_busy());
+            if event.failed && !has_more {
+                return Ok(Next::Close);
+            }
+            if event.ready.ended && connection.state == State::Kernel {
+                connection.drain();
+                let drained = connection.is_drained(&server.programs.connections);
+                return Ok(if drained { Next::Close } else { Next::Keep });
+            }
+            server.serve(client)
+        });
+    }
+
+    /// Those whose time has come are busy again, after those that are.
+    fn wake_resting(&mut self) {
+        let now = Instant::now();
+        while let Some(&(until, index)) = self.resting.first()
+            && until <= now
+        {
+            self.resting.pop_first();
+            if !self.busy.contains(&index) {
+                self.busy.push_back(index);
+            }
+        }
+    }
+
+    /// One step of one long command; then the others are served.
+    fn work_on(&mut self) {
+        if let Some(index) = self.busy.pop_front() {
+            self.serve_if(index, Executor::is_busy);
+        }
+    }
+
+    /// When CLIENT PAUSE is over, by time or by UNPAUSE, what waited is executed.
+    fn end_pause_when_due(&mut self) {
+        let left = self.instance.pause.left(Instant::now());
+        if left.is_some_and(|left| left.is_zero()) {
+            self.instance.unpause();
+        }
+        if self.instance.pause.is_on() {
+            return;
+        }
+        for index in std::mem::take(&mut self.paused) {
+            self.serve_if(index, Executor::is_paused);
+            self.close_those_told();
+        }
+    }
+
+    fn look_at_draining(&mut self) {
+        for index in std::mem::take(&mut self.draining) {
+            self.with_client(index, |server, client| {
+                let connection = &mut client.connection;
+                if connection.state == State::Daemon {
+                    return server.serve(client);
+                }
+                let drained = connection.state == State::Draining
+                    && connection.is_drained(&server.programs.connections);
+                Ok(if drained { Next::Close } else { Next::Keep })
+            });
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.close_all();
+    }
+}
+
+fn executors(sessions: u32) -> Vec<Executor> {
+    let mut executors = Vec::new();
+    executors.resize_with(sessions as usize, Executor::default);
+    executors
+}
+
+/// To be directed at the session of each connection in turn. The loop has others to serve
+/// while one waits.
+fn session_for(engine: &Engine) -> Result<Session> {
+    let mut session = engine.borrow_session(0)?;
+    session.never_wait();
+    Ok(session)
+}
+
+/// Each connection is a descriptor.
+fn raise_descriptor_limit() {
+    let raised = getrlimit(Resource::RLIMIT_NOFILE)
+        .and_then(|(_, hard)| setrlimit(Resource::RLIMIT_NOFILE, hard, hard));
+    if let Err(error) = raised {
+        tracing::warn!(%error, "cannot raise the limit of open files");
+    }
+}

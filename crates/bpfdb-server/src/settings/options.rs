@@ -1,0 +1,40 @@
+//! How a server is started.
+
+use std::net::SocketAddr;
+
+use super::{ConfigFile, LogLevel, Settings};
+
+/// What [`Server::start`](crate::Server::start) is told.
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub settings: Settings,
+    /// What the settings were read from: for CONFIG REWRITE.
+    pub file: Option<ConfigFile>,
+    /// Called when CONFIG SET changes what is logged.
+    pub set_log_level: fn(LogLevel),
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            settings: Settings::default(),
+            file: None,
+            set_log_level: |_| {},
+        }
+    }
+}
+
+impl Options {
+    /// All as it is by default, but the address; port 0: any.
+    pub fn at(address: SocketAddr) -> Self {
+        let settings = Settings {
+            bind: address.ip(),
+            port: address.port(),
+            ..Settings::default()
+        };
+        Self {
+            settings,
+            ..Self::default()
+        }
+    }
+}

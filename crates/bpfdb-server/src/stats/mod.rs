@@ -1,0 +1,9 @@
+//! What the server counts and measures, and how it is read: by INFO, SLOWLOG and LATENCY,
+//! and by Prometheus.
+
+pub(crate) mod kernel_counters;
+pub(crate) mod latency;
+pub(crate) mod metrics;
+pub(crate) mod rate;
+pub(crate) mod slowlog;
+pub(crate) mod statistics;

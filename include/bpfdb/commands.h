@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
+/*
+ * The Redis commands that the kernel answers, as one list. From it follow the numbers
+ * below, the kernel's table of names (bpf/net/commands/name.bpf.h) and its dispatch
+ * (dispatch.bpf.h), the counters, the names in `bpfdb stats`, metrics and INFO, and who
+ * answers according to docs/commands.md. CONTRIBUTING.md shows how to add a command.
+ *
+ * X(NAME, flags, call): NAME in capitals, at most 16 letters, by the alphabet; flags of
+ * enum bpfdb_command_flag; the call that answers a request with this name, given the
+ * message `m`, its connection `c` and the connection's session `s`.
+ */
+#ifndef BPFDB_COMMANDS_H
+#define BPFDB_COMMANDS_H
+
+#include <linux/types.h>
+
+/* What a command does to the data. The daemon's definition of the command says the same,
+ * and a test compares the two. */
+enum bpfdb_command_flag {
+	BPFDB_NO_DATA = 0, /* neither reads nor writes */
+	BPFDB_READS = 1,   /* and changes nothing */
+	BPFDB_WRITES = 2,
+	BPFDB_NEEDS_ROOM = 4,   /* may take memory: refused at the memory limit */
+	BPFDB_TRANSACTION = 8, /* begins or ends a transaction */
+};
+
+#define BPFDB_COMMAND_LIST(X)                                                                      \
+	X(APPEND, BPFDB_WRITES | BPFDB_NEEDS_ROOM, command_append(m, c, s))                        \
+	X(BEGIN, BPFDB_TRANSACTION, command_begin(m, c, s))                                        \
+	X(BITCOUNT, BPFDB_READS, command_bitcount(m, c, s))                                        \
+	X(COMMIT, BPFDB_TRANSACTION, command_commit(m, c, s))                                      \
+	X(DECR, BPFDB_WRITES | BPFDB_NEEDS_ROOM, command_counter(m, c, s, 1, 1))                   \
+	X(DECRBY, BPFDB_WRITES | BPFDB_NEEDS_ROOM, command_counter(m, c, s, 1, 2))                 \
+	X(DEL, BPFDB_WRITES, command_del(m, c, s))                                                 \
+	X(ECHO, BPFDB_NO_DATA, command_echo(m, c))                                                 \
+	X(EXEC, BPFDB_TRANSACTION, command_exec(c, s))                                             \
+	X(EXISTS, BPFDB_READS, command_exists(m, c, s))                                            \
+	X(EXPIRE, BPFDB_WRITES, command_expire(m, c, s, TIME_SECONDS, true))                       \
+	X(EXPIREAT, BPFDB_WRITES, command_expire(m, c, s, TIME_SECONDS, false))                    \
+	X(EXPIRETIME, BPFDB_READS, command_ttl(m, c, s, TIME_SECONDS, false))                      \
+	X(GET, BPFDB_READS, command_get(m, c, s))                                                  \
+	X(GETBIT, BPFDB_READS, command_getbit(m, c, s))                                            \
+	X(GETDEL, BPFDB_WRITES, command_getdel(m, c, s))                                           \
+	X(GETEX, BPFDB_WRITES, command_getex(m, c, s))                                             \
+	X(GETRANGE, BPFDB_READS, command_getrange(m, c, s))                                        \
+	X(GETSET, BPFDB_WRITES | BPFDB_NEEDS_ROOM, command_getset(m, c, s))                        \
+	X(INCR, BPFDB_WRITES | BPFDB_NEEDS_ROOM, command_counter(m, c, s, 0, 1))                   \
+	X(INCRBY, BPFDB_WRITES | BPFDB_NEEDS_ROOM, command_counter(m, c, s, 0, 2))                 \
+	X(MGET, BPFDB_READS, command_mget(m, c, s))                                                \
+	X(MSET, BPFDB_WRITES | BPFDB_NEEDS_ROOM, command_mset(m, c, s))                            \
+	X(MULTI, BPFDB_TRANSACTION, command_multi(m, c, s))                                        \
+	X(PERSIST, BPFDB_WRITES, command_persist(m, c, s))                                         \
+	X(PEXPIRE, BPFDB_WRITES, command_expire(m, c, s, TIME_MILLISECONDS, true))                 \
+	X(PEXPIREAT, BPFDB_WRITES, command_expire(m, c, s, TIME_MILLISECONDS, false))              \
+	X(PEXPIRETIME, BPFDB_READS, command_ttl(m, c, s, TIME_MILLISECONDS, false))                \
+	X(PING, BPFDB_NO_DATA, command_ping(m, c))                                                 \
+	X(PSETEX, BPFDB_WRITES | BPFDB_NEEDS_ROOM, command_setex(m, c, s, TIME_MILLISECONDS))      \
+	X(PTTL, BPFDB_READS, command_ttl(m, c, s, TIME_MILLISECONDS, true))                        \
+	X(ROLLBACK, BPFDB_TRANSACTION, command_rollback(m, c, s))                                  \
+	X(SET, BPFDB_WRITES | BPFDB_NEEDS_ROOM, command_set(m, c, s))                              \
+	X(SETBIT, BPFDB_WRITES | BPFDB_NEEDS_ROOM, command_setbit(m, c, s))                        \
+	X(SETEX, BPFDB_WRITES | BPFDB_NEEDS_ROOM, command_setex(m, c, s, TIME_SECONDS))            \
+	X(SETNX, BPFDB_WRITES | BPFDB_NEEDS_ROOM, command_setnx(m, c, s))                          \
+	X(SETRANGE, BPFDB_WRITES | BPFDB_NEEDS_ROOM, command_setrange(m, c, s))                    \
+	X(STRLEN, BPFDB_READS, command_strlen(m, c, s))                                            \
+	X(SUBSTR, BPFDB_READS, command_getrange(m, c, s))                                          \
+	X(TOUCH, BPFDB_READS, command_exists(m, c, s))                                             \
+	X(TTL, BPFDB_READS, command_ttl(m, c, s, TIME_SECONDS, true))                              \
+	X(TYPE, BPFDB_READS, command_type(m, c, s))                                                \
+	X(UNLINK, BPFDB_WRITES, command_del(m, c, s))
+
+/* By which the kernel counts them. */
+#define BPFDB_COMMAND_NUMBER(name, flags, call) BPFDB_COMMAND_##name,
+enum bpfdb_command { BPFDB_COMMAND_LIST(BPFDB_COMMAND_NUMBER) BPFDB_COMMAND_COUNT };
+
+/* Errors that the kernel replies, by their first word. */
+enum bpfdb_error_reply {
+	BPFDB_ERROR_REPLY_ERR = 0,
+	BPFDB_ERROR_REPLY_CONFLICT = 1,
+	BPFDB_ERROR_REPLY_OOM = 2,
+	BPFDB_ERROR_REPLY_COUNT = 3,
+};
+
+/* What the front end counts, in `front_end` of struct bpfdb_counters. */
+struct bpfdb_redis_counters {
+	__u64 bytes_received; /* of requests answered in the kernel */
+	__u64 bytes_sent;     /* of its replies */
+	__u64 requests_local; /* of the commands, inside the client's own send() */
+	__u64 connections_passed; /* times that a connection was handed to the daemon */
+	__u64 bytes_passed;       /* of requests that were */
+	__u64 error_replies[BPFDB_ERROR_REPLY_COUNT];
+	__u64 commands[BPFDB_COMMAND_COUNT];        /* answered in the kernel */
+	__u64 commands_failed[BPFDB_COMMAND_COUNT]; /* of these, with an error */
+};
+
+#endif
