@@ -14,7 +14,7 @@
 #include <bpfdb/status.h>
 
 /* Raised when a structure below or a pinned map changes its layout. */
-#define BPFDB_ABI_VERSION 8
+#define BPFDB_ABI_VERSION 9
 
 /* Bytes that processors pass to each other as one. What different processors write does
  * not share one: ARCHITECTURE.md says who writes what. */
@@ -504,7 +504,8 @@ _Static_assert(__builtin_offsetof(struct bpfdb_engine, hash) % 512 == 5 * BPFDB_
 
 /* Per-processor counters; `bpfdb stats` sums them. */
 struct bpfdb_counters {
-	__u64 operations[BPFDB_COUNTED_OPERATIONS]; /* of closed and open sessions: summed by user space */
+	/* Of closed and open sessions: summed by user space. */
+	__u64 operations[BPFDB_COUNTED_OPERATIONS];
 	__u64 statuses[BPFDB_STATUS_COUNT]; /* Errors by cause, and outcomes */
 	__u64 memory_lost;
 	__u64 latch_retries;
