@@ -102,8 +102,12 @@ impl Session {
         match status {
             Status::Found => Ok(show(Some(self.value_at(place)))),
             Status::FoundLarge => {
-                let entry = self.read_entry(&operation)?;
-                Ok(show(entry.as_ref().map(|entry| &entry.value[..])))
+                let found = self.found(place);
+                let value = match self.read_large(key, found, 0..found.len)? {
+                    Some(value) => Some(value),
+                    None => self.get(key)?,
+                };
+                Ok(show(value.as_deref()))
             }
             _ => Ok(show(None)),
         }
