@@ -127,14 +127,16 @@ static __always_inline int large_read_once(struct bpfdb_session *s, u32 buffer, 
 	return status == BPFDB_OK && bpfdb_still_valid(s) ? BPFDB_FOUND : RETRY;
 }
 
+/* NOT_FOUND also if the key was written during every copy, be it with the same value: who
+ * reads by parts begins anew, and takes a snapshot at some point. */
 __noinline int large_read(struct bpfdb_session *s NONNULL, u32 buffer, u32 at)
 {
-	repeat(i, BPFDB_READ_TRIES)
+	repeat(i, BPFDB_COPY_TRIES)
 	{
 		int status = large_read_once(s, buffer, at);
 
 		if (status != RETRY)
 			return status;
 	}
-	return BPFDB_EXHAUSTED;
+	return BPFDB_NOT_FOUND;
 }

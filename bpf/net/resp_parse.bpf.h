@@ -155,7 +155,7 @@ static __always_inline enum result arg_to_key(struct bpfdb_connection *c, struct
 	s->key_len = len;
 	s->key[0] = load8(from);
 	s->key[1] = load8(from + 8);
-	if (len <= 16)
+	if (len <= BPFDB_INLINE_MAX)
 		return DONE;
 	repeat(i, BPFDB_KEY_MAX / 8)
 	{

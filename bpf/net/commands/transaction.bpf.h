@@ -113,4 +113,26 @@ static __always_inline enum bpfdb_status short_end(struct bpfdb_session *s, bool
 		outcome_;                                                                          \
 	})
 
+/*
+ * The result of `once`, which reads, done again as long as it is AGAIN: writers replace the
+ * value whenever it is copied. The last time it reads by a snapshot. PASS_TO_DAEMON, should
+ * that not be possible: the daemon is more patient.
+ */
+#define WHILE_SPOILED(s, once)                                                                     \
+	({                                                                                         \
+		bool by_snapshot_ = false;                                                         \
+		enum result result_ = AGAIN;                                                       \
+		repeat(try_, BPFDB_COPY_TRIES + 1)                                                 \
+		{                                                                                  \
+			if (unlikely(try_ == BPFDB_COPY_TRIES))                                    \
+				by_snapshot_ = read_takes_snapshot(s);                             \
+			result_ = (once);                                                          \
+			if (result_ != AGAIN)                                                      \
+				break;                                                             \
+		}                                                                                  \
+		if (unlikely(by_snapshot_))                                                        \
+			bpfdb_commit(s);                                                           \
+		result_ == AGAIN ? PASS_TO_DAEMON : result_;                                       \
+	})
+
 #endif
