@@ -5,11 +5,11 @@
  */
 #include <bpfdb/bpfdb.bpf.h>
 
-char LICENSE[] SEC("license") = "Dual MIT/GPL";
-
 #include "driver/create.bpf.h"
 #include "driver/io.bpf.h"
 #include "driver/large.bpf.h"
 #include "driver/run.bpf.h"
 #include "driver/scan.bpf.h"
 #include "driver/timer.bpf.h"
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
