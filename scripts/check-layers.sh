@@ -80,7 +80,7 @@ rust_layers() {
 	case $1 in
 	bpfdb) echo abi status commands operators error architecture mounts objects grace chore options \
 		mapped program maps claim usage clock memory time holders shrink idle memory_thread \
-		stats figures engine session scan ;;
+		stats figures engine session scan conflict ;;
 	bpfdb-server) echo values settings error io protocol kernel stats connection instance commands executor server ;;
 	esac
 }

@@ -133,13 +133,23 @@ static __always_inline bool message_cut(struct sk_msg_md *m, const struct bpfdb_
 	return !unused || bpf_msg_pop_data(m, c->out, unused, 0) == 0;
 }
 
+/* Does so much wait that it cannot all be on its way to be answered? Requests that were
+ * short tell nothing of the next one: it may be a long argument, which the worker
+ * comes to when its processor is free. They do if they are a part of so much. */
+static __always_inline bool backlog_is_long(const struct bpfdb_connection *c)
+{
+	u64 arrived = LOAD(c->arrived) & BPFDB_CONNECTION_BYTES;
+
+	return bytes_waiting(c, arrived) > BPFDB_UNANSWERED_MAX / 2;
+}
+
 /* Sends the replies; what remains of the message comes again. `answered` last: a
  * local client goes by it. */
 static __always_inline int message_send(struct sk_msg_md *m, struct bpfdb_connection *c)
 {
 	c->corked = 0;
 	c->parts = 0;
-	STORE(c->patient, 0);
+	STORE(c->patient, !backlog_is_long(c));
 	STORE(c->replied, c->replied + c->out);
 	STORE_RELEASE(c->answered, c->answered + c->request);
 	return SK_PASS;

@@ -132,6 +132,12 @@ static __always_inline struct bpfdb_connection *connection_at(u32 index)
 	return bpf_map_lookup_elem(&connections, &index);
 }
 
+/* Of so many bytes that have arrived, those that nobody has taken in. */
+static __always_inline u64 bytes_waiting(const struct bpfdb_connection *c, u64 arrived)
+{
+	return arrived - (LOAD(c->answered) + LOAD(c->consumed));
+}
+
 /* Raises a flag; whoever raises it first tells the daemon. */
 __noinline int connection_raise(struct bpfdb_connection *c NONNULL, u32 index, u64 flag)
 {

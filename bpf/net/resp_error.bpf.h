@@ -24,13 +24,17 @@ struct error_text {
 
 static const struct error_text error_texts[64] = {BPFDB_STATUS_LIST(ERROR_ROW)};
 
-static const struct error_text error_conflict = ERROR_TEXT(CONFLICT, BPFDB_REPLY_CONFLICT);
+#define CONFLICT_ROW(name, value, text)                                                            \
+	[value] = ERROR_TEXT(CONFLICT, "CONFLICT " text BPFDB_REPLY_CONFLICT_ACTION),
+
+static const struct error_text conflict_texts[8] = {BPFDB_CONFLICT_LIST(CONFLICT_ROW)};
 static const struct error_text error_oom = ERROR_TEXT(OOM, BPFDB_REPLY_OOM);
 static const struct error_text error_failed = ERROR_TEXT(ERR, BPFDB_REPLY_FAILED);
 static const struct error_text error_nested = ERROR_TEXT(ERR, BPFDB_REPLY_NESTED);
 static const struct error_text error_no_transaction = ERROR_TEXT(ERR, BPFDB_REPLY_NO_TRANSACTION);
 
 _Static_assert(BPFDB_STATUS_COUNT <= 64, "a mask bounds the table of texts");
+_Static_assert(BPFDB_CONFLICT_COUNT <= 8, "a mask bounds the table of texts");
 
 static __always_inline void count_error_reply(const struct bpfdb_connection *c, u32 kind)
 {
@@ -58,6 +62,73 @@ static __always_inline enum result reply_error_text(struct sk_msg_md *m, struct 
 	return DONE;
 }
 
+/* The client whose connection has this session; 0: none. */
+static __always_inline u64 client_of(u32 session)
+{
+	struct bpfdb_session *holder = bpfdb_session(session);
+	struct bpfdb_connection *connection = bpf_map_lookup_elem(&connections, &session);
+
+	if (!holder || !connection || holder->kind != BPFDB_SESSION_REDIS)
+		return 0;
+	return LOAD(connection->cookie);
+}
+
+#define HOLDER_TEXT BPFDB_REPLY_CONFLICT_HOLDER
+#define HOLDER_TEXT_LEN (sizeof(HOLDER_TEXT) - 1)
+
+/* `; held by client <id>\r\n` at the end of the connection's text; where it begins. */
+static __always_inline u32 holder_format(struct bpfdb_connection *c, u64 client)
+{
+	u32 start = sizeof(c->text);
+
+	c->text[--start] = '\n';
+	c->text[--start] = '\r';
+	for (u32 i = 0; i < BPFDB_INTEGER_MAX; i++) {
+		c->text[--start & (sizeof(c->text) - 1)] = '0' + client % 10;
+		client /= 10;
+		if (!client)
+			break;
+	}
+	for (u32 i = 0; i < HOLDER_TEXT_LEN; i++)
+		c->text[--start & (sizeof(c->text) - 1)] = HOLDER_TEXT[HOLDER_TEXT_LEN - 1 - i];
+	return start;
+}
+
+_Static_assert(HOLDER_TEXT_LEN + BPFDB_INTEGER_MAX + 2 <=
+		       sizeof(((struct bpfdb_connection *)0)->text),
+	       "the text of a holder fits the connection's");
+
+/* Replaces the end of the line that was replied last by who holds the key. The line stays as
+ * it is if there is no room for that. */
+static __always_inline void reply_holder(struct sk_msg_md *m, struct bpfdb_connection *c,
+					u64 client)
+{
+	u64 start = holder_format(c, client);
+	u32 len;
+
+	OPAQUE(start);
+	start &= sizeof(c->text) - 1;
+	len = sizeof(c->text) - start;
+	c->out -= 2;
+	if (!room_make(m, c, len) ||
+	    !packet_copy(m->data, m->data_end, c->text + start, len, sizeof(c->text)))
+		c->out += 2;
+	else
+		c->out += len;
+}
+
+/* CONFLICT in a transaction, which has failed: why, and who. */
+static __always_inline enum result reply_conflict(struct sk_msg_md *m, struct bpfdb_connection *c,
+						  struct bpfdb_session *s)
+{
+	enum result result = reply_error_text(m, c, &conflict_texts[s->conflict & 7]);
+	u64 client = s->conflict_with ? client_of(s->conflict_with - 1) : 0;
+
+	if (result == DONE && client)
+		reply_holder(m, c, client);
+	return result;
+}
+
 /* The reply to an Error of a statement; PASS_TO_DAEMON if that is the daemon's. */
 __noinline enum result reply_error(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
 				   struct bpfdb_session *s NONNULL, u32 status)
@@ -75,8 +146,8 @@ __noinline enum result reply_error(struct sk_msg_md *m, struct bpfdb_connection 
 			status == BPFDB_VERSIONS_FULL))
 		return PASS_TO_DAEMON;
 	if (status == BPFDB_CONFLICT)
-		text = &error_conflict;
-	else if (status == BPFDB_OUT_OF_MEMORY)
+		return reply_conflict(m, c, s);
+	if (status == BPFDB_OUT_OF_MEMORY)
 		text = &error_oom;
 	else if (status == BPFDB_WRONG_STATE && failed)
 		text = &error_failed;

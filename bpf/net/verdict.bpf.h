@@ -7,7 +7,7 @@
 #include "socket.bpf.h"
 
 /* May so much wait? A client that sends a long argument has nothing to read yet, but
- * the worker may be slower than it is. */
+ * the worker may be slower than it is, and may not have looked at it at all. */
 __noinline int waiting_granted(struct bpfdb_connection *c NONNULL, u64 waiting)
 {
 	if (waiting <= BPFDB_UNANSWERED_MAX + c->granted)
@@ -24,7 +24,7 @@ __noinline int waiting_granted(struct bpfdb_connection *c NONNULL, u64 waiting)
 
 static __always_inline bool flooded(struct bpfdb_connection *c, u64 arrived)
 {
-	u64 waiting = arrived - (LOAD(c->answered) + LOAD(c->consumed));
+	u64 waiting = bytes_waiting(c, arrived);
 
 	if (likely(waiting <= BPFDB_UNANSWERED_MAX)) {
 		if (unlikely(c->granted) && waiting <= BPFDB_UNANSWERED_MAX / 2)

@@ -26,6 +26,8 @@ static __always_inline void count_outcome(struct bpfdb_session *s, u32 operation
 		s->gets_missed += status == BPFDB_NOT_FOUND;
 	}
 	count_error(status);
+	if (unlikely(status == BPFDB_CONFLICT) && s->conflict < BPFDB_CONFLICT_COUNT)
+		COUNT(conflicts[s->conflict]);
 }
 
 /* Zeroes what lies behind the key in its last word (the front end need not). */

@@ -95,8 +95,7 @@ static __always_inline int get_in_transaction(struct bpfdb_session *s, u32 mode)
 			break;
 		COUNT(latch_retries);
 	}
-	/* Somebody held a latch all the while. */
-	return status == RETRY ? BPFDB_CONFLICT : status;
+	return retry_is_conflict(s, status);
 }
 
 static __always_inline int get_begin(struct bpfdb_session *s)

@@ -283,7 +283,7 @@ static __always_inline int auto_take(struct bpfdb_session *s, struct bpfdb_cell 
 	int status;
 
 	if (header & (BPFDB_CELL_EXCLUSIVE | BPFDB_CELL_FIELD_MASK | BPFDB_CELL_LATCH))
-		return conflict_or_retry(header);
+		return conflict_or_retry(s, header);
 	status = versions_ready(s, cell, address, header);
 	if (unlikely(status != BPFDB_OK))
 		return status;
@@ -429,7 +429,7 @@ static __always_inline int set_in_transaction(struct bpfdb_session *s)
 		COUNT(latch_retries);
 	}
 	txn_touch(s);
-	return status == RETRY ? BPFDB_CONFLICT : status;
+	return retry_is_conflict(s, status);
 }
 
 /* The same as a subprogram, for the loop around it. */

@@ -45,9 +45,28 @@ __noinline int lock_search(struct bpfdb_session *s NONNULL, u64 k0, u64 k1)
 	return -1;
 }
 
-static __always_inline int conflict_or_retry(u64 header)
+/* CONFLICT, with its reason. `with`: index of the session that holds the key + 1, or 0. */
+static __always_inline int conflict(struct bpfdb_session *s, enum bpfdb_conflict why, u32 with)
 {
-	return header & BPFDB_CELL_LATCH ? RETRY : BPFDB_CONFLICT;
+	s->conflict = why;
+	s->conflict_with = with;
+	return BPFDB_CONFLICT;
+}
+
+/* A lock of others, as a header shows it, is in the way. */
+static __always_inline int conflict_or_retry(struct bpfdb_session *s, u64 header)
+{
+	if (header & BPFDB_CELL_LATCH)
+		return RETRY;
+	return header & BPFDB_CELL_EXCLUSIVE
+		       ? conflict(s, BPFDB_CONFLICT_WRITTEN, header_owner(header) + 1)
+		       : conflict(s, BPFDB_CONFLICT_READ, 0);
+}
+
+/* For an operator whose attempts have run out: somebody held a latch all the while. */
+static __always_inline int retry_is_conflict(struct bpfdb_session *s, int status)
+{
+	return status == RETRY ? conflict(s, BPFDB_CONFLICT_BUSY, 0) : status;
 }
 
 /*
@@ -72,13 +91,13 @@ static __always_inline int lock_shared(struct bpfdb_session *s, struct bpfdb_cel
 
 	if (before & BPFDB_CELL_EXCLUSIVE)
 		return header_is_mine(s, before) ? lock_is_held(cell, before)
-						 : conflict_or_retry(before);
+						 : conflict_or_retry(s, before);
 	if (before & BPFDB_CELL_LATCH)
 		return RETRY;
 	if (readers && lock_search(s, LOAD(cell->key[0]), LOAD(cell->key[1])) >= 0)
 		return lock_is_held(cell, before);
 	if (readers >= BPFDB_READERS_MAX)
-		return BPFDB_CONFLICT;
+		return conflict(s, BPFDB_CONFLICT_READERS_MAX, 0);
 	status = lock_reserve(s, &lock);
 	if (status != BPFDB_OK)
 		return status;
@@ -103,13 +122,13 @@ static __always_inline int lock_exclusive(struct bpfdb_session *s, struct bpfdb_
 	if (before & BPFDB_CELL_EXCLUSIVE) {
 		*number = header_lock(before);
 		return header_is_mine(s, before) ? lock_is_held(cell, before)
-						 : conflict_or_retry(before);
+						 : conflict_or_retry(s, before);
 	}
 	if (before & BPFDB_CELL_LATCH)
 		return RETRY;
 	mine = readers ? lock_search(s, LOAD(cell->key[0]), LOAD(cell->key[1])) : -1;
 	if (readers > 1 || (readers == 1 && mine < 0))
-		return BPFDB_CONFLICT;
+		return conflict(s, BPFDB_CONFLICT_READ, 0);
 	if (mine >= 0) {
 		lock = lock_at(s, mine);
 		*number = mine;

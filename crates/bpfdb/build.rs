@@ -2,7 +2,7 @@
 //!
 //! 1. compiles `bpf/*.bpf.c` (and, for tests, `bpf/tests` and `examples`) to eBPF objects;
 //! 2. generates `abi.rs` from `include/bpfdb/abi.h` and the headers of the front end;
-//! 3. generates `status.rs`, `commands.rs` and `operators.rs` from the lists in the headers
+//! 3. generates `status.rs`, `conflict.rs`, `commands.rs` and `operators.rs` from the lists in the headers
 //!    of these names in `include/bpfdb`.
 //!
 //! Headers of libbpf and of the kernel's UAPI come from the `libbpf-sys` crate:
@@ -48,6 +48,7 @@ fn build() -> Result<()> {
     compile_objects(&tree, &clang)?;
     generate_abi(&tree)?;
     generate_status(&tree, &clang)?;
+    generate_conflicts(&tree, &clang)?;
     generate_commands(&tree, &clang)?;
     generate_operators(&tree, &clang)
 }
@@ -505,12 +506,6 @@ fn generate_status(tree: &Tree, clang: &str) -> Result<()> {
         )
     });
     let all = each(|r| format!("        Self::{},\n", camel(&r.name)));
-    let method = |name: &str, about: &str, arms: String| {
-        format!(
-            "    /// {about}\n    pub const fn {name}(self) -> &'static str {{\n        \
-             match self {{\n{arms}        }}\n    }}\n"
-        )
-    };
     let names = each(|r| format!("            Self::{} => {:?},\n", camel(&r.name), r.name));
     let texts = each(|r| format!("            Self::{} => {:?},\n", camel(&r.name), r.text));
     let actions = each(|r| format!("            Self::{} => {:?},\n", camel(&r.name), r.action));
@@ -521,11 +516,19 @@ fn generate_status(tree: &Tree, clang: &str) -> Result<()> {
          #[repr(u32)]\npub enum Status {{\n{variants}}}\n\n\
          impl Status {{\n    /// All of them, by code.\n    pub const ALL: &[Self] = &[\n{all}    ];\n\n\
          {}{}{}}}\n",
-        method("name", "Its name in C, without prefix.", names),
-        method("text", "What happened.", texts),
-        method("action", "What the caller should do.", actions),
+        method("name", "Its name in C, without prefix.", &names),
+        method("text", "What happened.", &texts),
+        method("action", "What the caller should do.", &actions),
     );
     write(&tree.out.join("status.rs"), &text)
+}
+
+/// A method of a generated enum that gives a text for each variant.
+fn method(name: &str, about: &str, arms: &str) -> String {
+    format!(
+        "    /// {about}\n    pub const fn {name}(self) -> &'static str {{\n        \
+         match self {{\n{arms}        }}\n    }}\n"
+    )
 }
 
 fn row(fields: Vec<String>) -> Option<Row> {
@@ -555,6 +558,43 @@ fn camel(name: &str) -> String {
 fn sentence(text: &str) -> String {
     let (first, rest) = text.split_at(1);
     format!("{}{rest}.", first.to_uppercase())
+}
+
+// ---- conflict.h ------------------------------------------------------------
+
+fn generate_conflicts(tree: &Tree, clang: &str) -> Result<()> {
+    let list = List {
+        header: "bpfdb/conflict.h",
+        name: "BPFDB_CONFLICT_LIST",
+        fields: &["#name", "#value", "text"],
+        arguments: "name, value, text",
+    };
+    let [mut variants, mut all, mut names, mut texts] = [const { String::new() }; 4];
+    for fields in list.rows(tree, clang)? {
+        let [name, value, text] = [0, 1, 2].map(|field| literal(&fields[field]));
+        let variant = camel(&name);
+        variants += &format!("    /// {}\n    {variant} = {value},\n", sentence(&text));
+        all += &format!("        Self::{variant},\n");
+        names += &format!(
+            "            Self::{variant} => {:?},\n",
+            name.to_ascii_lowercase()
+        );
+        texts += &format!("            Self::{variant} => {text:?},\n");
+    }
+    let text = format!(
+        "/// Why an operator said CONFLICT.\n\
+         #[derive(Clone, Copy, Debug, PartialEq, Eq)]\n\
+         #[repr(u32)]\npub enum ConflictCause {{\n{variants}}}\n\n\
+         impl ConflictCause {{\n    /// All of them, by code.\n    \
+         pub const ALL: &[Self] = &[\n{all}    ];\n\n{}{}}}\n",
+        method(
+            "name",
+            "In small letters, as counters and metrics call it.",
+            &names
+        ),
+        method("text", "What happened.", &texts),
+    );
+    write(&tree.out.join("conflict.rs"), &text)
 }
 
 // ---- commands.h ------------------------------------------------------------

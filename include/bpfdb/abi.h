@@ -9,6 +9,7 @@
 #define BPFDB_ABI_H
 
 #include <linux/types.h>
+#include <bpfdb/conflict.h>
 #include <bpfdb/limits.h>
 #include <bpfdb/operators.h>
 #include <bpfdb/status.h>
@@ -277,6 +278,10 @@ struct bpfdb_session {
 	__u64 room_cell; /* address of the record whose version array is in the way */
 	__u32 holder; /* who opened it, as in struct bpfdb_config */
 	__u32 next_free; /* the next free session + 1; 0: this is the last one */
+	/* Of the last operator that said CONFLICT: why (enum bpfdb_conflict), and the index of
+	 * the session that held the key + 1; 0: not known. */
+	__u32 conflict;
+	__u32 conflict_with;
 } BPFDB_LINES;
 
 #define BPFDB_BEGINS_LINE(type, member)                                                            \
@@ -492,6 +497,7 @@ struct bpfdb_counters {
 	__u64 operations
 		[BPFDB_COUNTED_OPERATIONS]; /* of closed and open sessions: summed by user space */
 	__u64 statuses[BPFDB_STATUS_COUNT]; /* Errors by cause, and outcomes */
+	__u64 conflicts[BPFDB_CONFLICT_COUNT]; /* Errors CONFLICT, by why */
 	__u64 memory_lost;
 	__u64 latch_retries;
 	__u64 read_retries;

@@ -101,8 +101,9 @@ struct bpfdb_connection {
 	__u64 client; /* see BPFDB_CLIENT_RUNNING; 0: none is known */
 	__u64 local; /* requests answered in the client's own send() */
 	__u64 granted; /* bytes beyond BPFDB_UNANSWERED_MAX that may wait */
-	__u32 patient; /* a long argument may be on its way: nobody has looked yet, or the
-			* daemon, which writes this too, says so */
+	__u32 patient; /* a long argument may be on its way: nobody has looked yet, or what
+			* waited when somebody looked was little, or the daemon, which
+			* writes this too, says so */
 	__u32 watching; /* keys that EXEC must find as they were, as the daemon knows, which
 			 * writes this: EXEC is the daemon's */
 	__u32 sequence; /* TCP sequence number at which replied was 0 */
@@ -174,10 +175,11 @@ struct bpfdb_handover {
 };
 
 /* Error replies that are not in the list of status.h. */
-#define BPFDB_REPLY_CONFLICT                                                                       \
-	"CONFLICT another transaction holds this key; ROLLBACK and run the transaction again"
-#define BPFDB_REPLY_CONFLICT_AUTO                                                                  \
-	"CONFLICT another transaction holds this key; run the command again"
+/* CONFLICT has the text of its cause (conflict.h), then what to do: in a transaction, and
+ * without one. Then, where one client holds the key, its id as CLIENT LIST has it. */
+#define BPFDB_REPLY_CONFLICT_ACTION "; ROLLBACK and run the transaction again"
+#define BPFDB_REPLY_CONFLICT_ACTION_AUTO "; run the command again"
+#define BPFDB_REPLY_CONFLICT_HOLDER "; held by client "
 #define BPFDB_REPLY_OOM "OOM command not allowed when used memory > 'maxmemory'."
 #define BPFDB_REPLY_FAILED "ERR the transaction has failed; ROLLBACK it and run it again"
 #define BPFDB_REPLY_NESTED "ERR a transaction is open already; COMMIT or ROLLBACK it first"

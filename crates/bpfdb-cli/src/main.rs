@@ -3,6 +3,7 @@
 mod docs;
 mod doctor;
 mod flags;
+mod locks;
 mod log;
 mod output;
 mod pins;
@@ -30,6 +31,8 @@ enum Command {
     Doctor(doctor::Arguments),
     /// Show every counter of the running engine
     Stats(stats::Arguments),
+    /// Show which sessions hold a lock on a key
+    Locks(locks::Arguments),
     /// Print the parts of the documentation that are generated
     #[command(hide = true)]
     Docs(docs::Arguments),
@@ -40,6 +43,7 @@ fn main() -> ExitCode {
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Stats(arguments) => stats::run(&arguments),
+        Command::Locks(arguments) => locks::run(&arguments),
         Command::Docs(arguments) => docs::run(&arguments),
     };
     outcome.unwrap_or_else(|error| {

@@ -126,6 +126,45 @@ fn a_client_that_reads_late() {
     assert_eq!(client.say("ping"), "+PONG\r\n");
 }
 
+/// This thread goes before all others of its processor, until it waits.
+fn go_first() {
+    // SAFETY: a parameter that the policy allows.
+    let status = unsafe {
+        let mut parameter: libc::sched_param = std::mem::zeroed();
+        parameter.sched_priority = 1;
+        libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameter)
+    };
+    assert_eq!(status, 0, "{}", std::io::Error::last_os_error());
+}
+
+/// All of a long argument may come before the kernel's worker has the processor, and looks
+/// at the first byte of it. What was short before it tells nothing.
+#[test]
+fn a_long_argument_that_nobody_has_looked_at() {
+    const LEN: usize = 150 << 20;
+    let server = TestServer::start(&bpfdb::Options {
+        memory_limit: 256 << 20,
+        ..bpfdb::Options::default()
+    });
+    // Answered by the kernel, and by the daemon, which gives the connection back.
+    for before in [&["ping"][..], &["lastsave", "set short 1"]] {
+        let mut client = server.client();
+        for command in before {
+            client.say(command);
+        }
+        let long = request(&[b"set", b"long", &vec![b'l'; LEN]]);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                go_first();
+                client.send(&long);
+            });
+        });
+        assert_eq!(client.reply(), b"+OK\r\n", "after {before:?}");
+        assert_eq!(client.say("strlen long"), format!(":{LEN}\r\n"));
+        assert_eq!(client.say("del long"), ":1\r\n");
+    }
+}
+
 fn cgroups_of(process: u32) -> Vec<PathBuf> {
     let mount = bpfdb::mounts::cgroup2()
         .expect("a mount table")

@@ -4,12 +4,13 @@
 mod common;
 
 use std::fs;
+use std::io::Read;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{AtEnd, Client, TestServer, bulk, request, words};
+use common::{AtEnd, Client, TestServer, bulk, request, wait_until, words};
 
 /// Answered in user space.
 const QUICK: &str = "LASTSAVE";
@@ -79,6 +80,76 @@ fn conflicts_of_many_delay_nobody_else() {
     assert_eq!(client.say("INCRBYFLOAT held 1"), "$1\r\n1\r\n");
 }
 
+/// The least of some medians: a busy machine delays some of them, a loop that sleeps each.
+fn undisturbed_latency(client: &mut Client) -> Duration {
+    let medians = (0..10).map(|_| latency(client));
+    medians.min().expect("ten")
+}
+
+/// Has one client send this again and again, eight at a time, and says what that makes of
+/// the latency of another one. `refusal`: what it hears.
+fn beside_refusals(server: &TestServer, command: &[u8], refusal: &str) -> Duration {
+    let over = AtomicBool::new(false);
+    let refusals = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        let _at_end = AtEnd::of(&over);
+        scope.spawn(|| {
+            let mut client = server.client();
+            client.say(QUICK);
+            client.send(&command.repeat(8));
+            while !over.load(Ordering::Relaxed) {
+                let reply = client.reply();
+                assert!(
+                    reply.starts_with(refusal.as_bytes()),
+                    "{}",
+                    common::show(&reply)
+                );
+                refusals.fetch_add(1, Ordering::Relaxed);
+                client.send(command);
+            }
+        });
+        let mut client = server.client();
+        wait_until("the first is refused", || {
+            refusals.load(Ordering::Relaxed) > 0
+        });
+        let before = refusals.load(Ordering::Relaxed);
+        let latency = undisturbed_latency(&mut client);
+        let meanwhile = refusals.load(Ordering::Relaxed) - before;
+        assert!(meanwhile > 0, "nobody was refused meanwhile");
+        latency
+    })
+}
+
+/// It is tried five times with 0.2 ms in between, in which the loop serves others.
+#[test]
+fn one_client_that_meets_conflicts_all_the_time_delays_nobody() {
+    let server = start(256 << 20);
+    let mut holder = server.engine.session().expect("a session");
+    holder.begin().expect("begins");
+    holder.set(b"held", b"1").expect("locked");
+    let latency = beside_refusals(&server, &words("INCRBYFLOAT held 1"), "-CONFLICT ");
+    assert!(latency < Duration::from_micros(600), "{latency:?}");
+}
+
+/// Memory is looked for, for grace periods long, and then there is none.
+#[test]
+fn one_client_that_waits_for_memory_all_the_time_delays_nobody() {
+    const PIECE: usize = 1 << 20;
+    let server = start(64 << 20);
+    let mut client = server.client();
+    let value = vec![b'v'; PIECE];
+    let full = (0..64).find(|number| {
+        let key = format!("key{number}");
+        client
+            .ask(&[b"SET", key.as_bytes(), &value])
+            .starts_with(b"-OOM ")
+    });
+    assert!(full.is_some_and(|number| number > 32), "{full:?}");
+    let command = words(&format!("SETRANGE another {} x", 2 * PIECE));
+    let latency = beside_refusals(&server, &command, "-OOM ");
+    assert!(latency < Duration::from_micros(600), "{latency:?}");
+}
+
 /// One that waits keeps its place: what its client sent behind it comes after it, and is
 /// neither lost nor doubled.
 #[test]
@@ -127,7 +198,7 @@ fn who_waits_may_go() {
     }
     // Those whose clients went in an orderly way may come to it yet.
     holder.commit().expect("committed");
-    common::wait_until("they are gone", || {
+    wait_until("they are gone", || {
         other.say("CLIENT LIST").matches("id=").count() == 1
     });
 }
@@ -151,6 +222,38 @@ fn a_pause_stops_what_is_tried_again() {
         b.say("CLIENT UNPAUSE");
         a.reply();
     }
+}
+
+/// INFO clears away what has expired for about a millisecond, and no single step of that
+/// takes long.
+#[test]
+fn info_is_quick_while_many_keys_expire() {
+    const KEYS: usize = 400_000;
+    const TIMES: usize = 4;
+    let server = start(512 << 20);
+    let mut client = server.client();
+    // While the clock stands still nobody else clears away.
+    let now = server.engine.now_ms();
+    server.engine.stop_clock(now);
+    for start in (0..KEYS).step_by(1000) {
+        let set = |number| words(&format!("SET key{number} v PX 1000"));
+        client.send(&(start..start + 1000).flat_map(set).collect::<Vec<_>>());
+        let mut replies = [0; 5000];
+        client.stream.read_exact(&mut replies).expect("replies");
+    }
+    server.engine.stop_clock(now + 2000);
+    client.say(QUICK);
+    let cleared = || server.engine.counters().expect("figures").records_expired;
+    let times = (0..TIMES).map(|_| {
+        let (before, begun) = (cleared(), Instant::now());
+        assert!(client.say("INFO stats").contains("expired_keys:"));
+        let time = begun.elapsed();
+        assert!(cleared() > before, "there was nothing to do");
+        time
+    });
+    let least = times.min().expect("some");
+    server.engine.stop_clock(0);
+    assert!(least < Duration::from_millis(5), "{least:?}");
 }
 
 /// It merges pages of the index and waits for grace periods, for others to do.
@@ -201,15 +304,12 @@ fn others_are_served_while_room_is_made_for_a_large_value() {
     let value = vec![b'l'; LEN];
     assert_eq!(a.ask(&[b"SET", b"large", &value]), b"+OK\r\n");
     assert_eq!(a.say("STRLEN large"), format!(":{LEN}\r\n"));
-    // Twice is more than there is. (What comes behind a command for user space is awaited
-    // there.)
-    a.say(QUICK);
+    // Twice is more than there is.
     let refused = a.ask(&[b"SET", b"other", &value]);
     assert!(refused.starts_with(b"-OOM "), "{}", common::show(&refused));
     assert_eq!(a.say("DEL large"), ":1\r\n");
 
     // Inside a transaction of the client's, and with others behind it.
-    a.say(QUICK);
     assert_eq!(a.say("BEGIN"), "+OK\r\n");
     let pair: [&[u8]; 5] = [
         b"MSETNX",

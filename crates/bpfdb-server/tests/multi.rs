@@ -379,6 +379,49 @@ fn a_transaction_that_writes_does_not_scan() {
     }
 }
 
+/// FLUSHALL is not one moment, so nothing that others could see stands beside it.
+#[test]
+fn a_block_of_flushes_only() {
+    let server = TestServer::start(&bpfdb::Options::default());
+    let (mut a, mut b) = (server.client(), server.client());
+    for (block, replies) in [
+        (&["FLUSHALL"][..], "*1\r\n+OK\r\n"),
+        (
+            &["FLUSHDB ASYNC", "FLUSHALL what", "FLUSHALL"],
+            "*3\r\n+OK\r\n-ERR syntax error\r\n+OK\r\n",
+        ),
+    ] {
+        for number in 0..3000 {
+            b.say(&format!("SET key{number} 1"));
+        }
+        assert_eq!(a.say("MULTI"), "+OK\r\n");
+        for command in block {
+            assert_eq!(a.say(command), QUEUED);
+        }
+        assert_eq!(a.say("EXEC"), replies);
+        assert_eq!(b.say("DBSIZE"), ":0\r\n");
+    }
+    assert_eq!(common::of_command(&mut b, "flushall", "calls"), 3);
+
+    // A watched key could change after it was compared.
+    b.say("SET one 1");
+    assert_eq!(a.say("WATCH one"), "+OK\r\n");
+    assert_eq!(a.say("MULTI"), "+OK\r\n");
+    assert_eq!(a.say("FLUSHALL"), QUEUED);
+    let refused = format!("-EXECABORT Transaction rolled back: {SCAN}");
+    assert_eq!(a.say("EXEC"), refused);
+    assert_eq!(b.say("EXISTS one"), ":1\r\n");
+    // A key that another transaction holds.
+    b.say("BEGIN");
+    b.say("SET one 2");
+    assert_eq!(a.say("MULTI"), "+OK\r\n");
+    assert_eq!(a.say("FLUSHALL"), QUEUED);
+    assert!(a.say("EXEC").starts_with("-CONFLICT "));
+    assert_eq!(b.say("COMMIT"), "+OK\r\n");
+    assert_eq!(a.say("PING"), "+PONG\r\n");
+    assert_eq!(a.say("GET one"), "$1\r\n2\r\n");
+}
+
 /// Where nothing is written, there is one snapshot to scan.
 #[test]
 fn a_transaction_that_reads_scans_its_snapshot() {

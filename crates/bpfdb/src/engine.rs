@@ -48,6 +48,7 @@ pub(crate) struct Inner {
     pub(crate) run_scan: Program,
     pub(crate) run_open: Program,
     pub(crate) run_close: Program,
+    pub(crate) run_lock: Program,
     /// Holder of this process's sessions.
     holder: u32,
     owned: Option<Owned>,
@@ -160,6 +161,7 @@ impl Engine {
             run_scan: program::find(object, "bpfdb_run_scan")?,
             run_open: program::find(object, "bpfdb_run_open")?,
             run_close: program::find(object, "bpfdb_run_close")?,
+            run_lock: program::find(object, "bpfdb_run_lock")?,
             memory: Arc::new(memory),
             maps,
             owned: None,

@@ -4,7 +4,7 @@
 use crate::commands::{KERNEL_COMMANDS, KernelCommand};
 use crate::operators::COUNTED_OPERATORS;
 use crate::stats::Stats;
-use crate::{SEGMENT_SIZE, Status, abi};
+use crate::{ConflictCause, SEGMENT_SIZE, Status, abi};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -40,6 +40,7 @@ impl Stats {
         figures.extend(self.size_classes());
         figures.extend(self.operations());
         figures.extend(self.errors());
+        figures.extend(self.conflicts());
         figures.extend(self.commands());
         figures.extend(self.error_replies());
         figures.extend(self.events());
@@ -157,6 +158,17 @@ impl Stats {
             kind: Kind::Counter,
             help: "Errors that the kernel replied, by their first word",
             value: self.counters.redis().error_replies[number as usize],
+        })
+    }
+
+    fn conflicts(&self) -> impl Iterator<Item = Figure> {
+        ConflictCause::ALL.iter().map(|&cause| Figure {
+            path: format!("conflicts.{}", cause.name()),
+            metric: "conflicts",
+            label: Some(("cause", cause.name().into())),
+            kind: Kind::Counter,
+            help: "Errors CONFLICT of operators, by cause",
+            value: self.counters.conflicts[cause as usize],
         })
     }
 

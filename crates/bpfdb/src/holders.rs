@@ -46,9 +46,12 @@ impl Holders {
     }
 
     /// Closes the sessions of programs that are gone, with their transactions.
+    ///
+    /// # Errors
+    /// The first one; the sessions of other programs are closed nevertheless.
     pub(crate) fn close_abandoned(&self, memory: &Memory) -> Result<()> {
         let mut known = BTreeMap::from([(0, false), (self.own, false)]);
-        for (index, held) in self.held(memory) {
+        for_each(self.held(memory), |(index, held)| {
             let gone = match known.get(&held.holder) {
                 Some(&gone) => gone,
                 None => *known.entry(held.holder).or_insert(is_gone(held.holder)?),
@@ -56,20 +59,21 @@ impl Holders {
             if gone {
                 self.close(index, held.holder)?;
             }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     /// Closes what an owner that is gone has left behind, also if the kernel has not
     /// taken its programs away yet: its own sessions, and those of a server.
     pub(crate) fn close_orphans(&self, memory: &Memory) -> Result<()> {
         let before = memory.owner();
-        for (index, held) in self.held(memory) {
+        let orphans = for_each(self.held(memory), |(index, held)| {
             if held.holder == before || held.kind == abi::BPFDB_SESSION_REDIS {
                 self.close(index, held.holder)?;
             }
-        }
-        self.close_abandoned(memory)
+            Ok(())
+        });
+        orphans.and(self.close_abandoned(memory))
     }
 
     fn close(&self, index: usize, holder: u32) -> Result<()> {
@@ -95,6 +99,15 @@ impl Holders {
     }
 }
 
+/// Does this for all, also after an Error: the first one is the outcome.
+fn for_each<T>(all: impl Iterator<Item = T>, mut work: impl FnMut(T) -> Result<()>) -> Result<()> {
+    let mut outcome = Ok(());
+    for one in all {
+        outcome = outcome.and(work(one));
+    }
+    outcome
+}
+
 fn is_gone(holder: u32) -> Result<bool> {
     // SAFETY: takes no pointers.
     let fd = unsafe { libbpf_sys::bpf_map_get_fd_by_id(holder) };
@@ -108,5 +121,26 @@ fn is_gone(holder: u32) -> Result<bool> {
         error => Err(system("look for the holder of a session")(
             io::Error::from_raw_os_error(error),
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Error;
+
+    #[test]
+    fn an_error_of_one_does_not_keep_the_others() {
+        let mut done = Vec::new();
+        let outcome = for_each(1..=4, |number| {
+            done.push(number);
+            if number % 2 == 0 {
+                return Err(Error::Invalid(number.to_string()));
+            }
+            Ok(())
+        });
+        assert_eq!(done, [1, 2, 3, 4]);
+        assert!(matches!(outcome, Err(Error::Invalid(text)) if text == "2"));
+        assert!(for_each(1..=4, |_| Ok(())).is_ok());
     }
 }

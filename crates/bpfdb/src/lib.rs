@@ -21,6 +21,7 @@ mod chore;
 mod claim;
 mod clock;
 pub mod commands;
+mod conflict;
 mod engine;
 mod error;
 pub mod figures;
@@ -45,6 +46,7 @@ mod time;
 mod usage;
 
 pub use claim::Claim;
+pub use conflict::{Conflict, ConflictCause, LockHolder, LockMode};
 pub use engine::{Engine, open_object};
 pub use error::{Error, Result};
 pub use options::{Options, SEGMENT_SIZE};

@@ -158,8 +158,8 @@ impl Session {
     /// The same, but for a BEGIN that waits. Asked before every operation, so not with
     /// a copy of the session.
     fn state_in_engine(&self) -> u32 {
-        let session = self.engine.inner.sessions.at(self.index as usize);
-        // SAFETY: at() points into the mapping of the sessions.
+        let session = self.own_state();
+        // SAFETY: points into the mapping of the sessions.
         u32::from(unsafe { (&raw const (*session).state).read_volatile() })
     }
 
@@ -330,6 +330,20 @@ impl Session {
     fn read_entry(&mut self, operation: &Operation<'_>) -> Result<Option<Entry>, Status> {
         self.read_part(operation, |len| 0..len)
             .map(|found| found.map(|(entry, _)| entry))
+    }
+
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// The session's state in the kernel. Others change it at any time.
+    pub(crate) fn own_state(&self) -> *const abi::bpfdb_session {
+        self.engine.inner.sessions.at(self.index as usize)
+    }
+
+    /// Executes one operation that fails no transaction.
+    pub(crate) fn run_one(&mut self, operation: &Operation<'_>) -> Result<Status, Status> {
+        self.single(operation)
     }
 
     /// Executes one operation; its outcome, an Error as `Err`. When memory is

@@ -5,6 +5,7 @@
 //! given back after a grace period, which only user space can wait for.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use crate::abi;
 use crate::error::Result;
@@ -17,6 +18,11 @@ use crate::usage::Usage;
 /// Pages of one program run: to look at one takes nanoseconds, to merge two
 /// tens of microseconds.
 const STEP: u64 = 128;
+/// The same where others wait: a page full of expired records takes some hundred
+/// microseconds.
+const SHORT_STEP: u64 = 8;
+/// No further run begins after so long.
+const SHORT_TIME: Duration = Duration::from_micros(250);
 /// A merge may make two pages mergeable that were not: rounds at most.
 const ROUNDS: usize = 24;
 
@@ -52,14 +58,18 @@ impl Shrinker {
         self.over_all_pages(&self.sweep, memory).map(drop)
     }
 
-    /// The same for some pages from one on: the next one, 0 behind the last.
+    /// The same for some pages from one on, while others wait: the next one, 0 behind the
+    /// last. The first runs are the shortest, since none can be stopped.
     pub(crate) fn sweep_some(&self, memory: &Memory, first: u64) -> Result<u64> {
-        let (first, taken) = (first.max(1), memory.state().pages_taken.value);
-        let count = STEP.min(taken.saturating_sub(first));
-        if count > 0 {
-            self.sweep.run(&[first, count])?;
+        let begun = Instant::now();
+        let taken = memory.state().pages_taken.value;
+        let (mut next, mut pages) = (first.max(1), 1);
+        while next < taken && begun.elapsed() < SHORT_TIME {
+            let count = pages.min(taken - next);
+            self.sweep.run(&[next, count])?;
+            next += count;
+            pages = (2 * pages).min(SHORT_STEP);
         }
-        let next = first + count;
         Ok(if next < taken { next } else { 0 })
     }
 

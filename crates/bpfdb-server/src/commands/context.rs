@@ -48,6 +48,22 @@ impl Context<'_> {
         self.connection.needs_daemon = needs;
     }
 
+    /// The same for a command whose replies go somewhere else first.
+    pub(crate) fn with_replies<'b>(&'b mut self, replies: &'b mut Replies) -> Context<'b> {
+        Context {
+            engine: self.engine,
+            session: &mut *self.session,
+            replies,
+            connection: &mut *self.connection,
+            multi: &mut *self.multi,
+            instance: &mut *self.instance,
+            others: &mut *self.others,
+            job: None,
+            rests_until: None,
+            at_once: false,
+        }
+    }
+
     /// Has the client queued commands since MULTI?
     pub(crate) fn is_queuing(&self) -> bool {
         self.multi.queue.is_some()

@@ -13,6 +13,7 @@
 //! many.rs         values of many keys at one moment
 //! attempts.rs     how often something is tried again
 //! time_slice.rs   how long one connection is served before others
+//! conflict.rs     what a client is told that met a lock
 //! arguments.rs    what arguments mean
 //! expiry.rs       when a value expires
 //! syntax.rs       how a definition writes down its arguments
@@ -25,6 +26,7 @@
 mod arguments;
 pub(crate) mod atomic;
 pub(crate) mod attempts;
+pub(crate) mod conflict;
 mod connection;
 pub(crate) mod context;
 pub(crate) mod definition;

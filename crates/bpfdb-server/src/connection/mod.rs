@@ -149,6 +149,8 @@ impl Connection {
     pub(crate) fn hand_back(&mut self, kernel: &KernelConnections, watches: bool) {
         kernel.set_protocol(self.index, self.replies.protocol());
         kernel.set_watching(self.index, watches);
+        // Nobody has looked at what comes next.
+        kernel.set_patient(self.index, true);
         if kernel.hand_back(self.index, self.consumed, self.replied) {
             self.state = State::Kernel;
         }

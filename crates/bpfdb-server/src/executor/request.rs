@@ -7,6 +7,7 @@ use bpfdb::Status;
 use super::running::Running;
 use crate::commands::atomic;
 use crate::commands::attempts::Backoff;
+use crate::commands::conflict;
 use crate::commands::context::{Context, Failure, Outcome};
 use crate::commands::definition::{Command, Flag, Path};
 use crate::commands::invoke::{count, observe, timed};
@@ -121,6 +122,7 @@ fn hold_back(context: &mut Context<'_>, before: ReplyMode, start: usize) {
 pub(super) fn error_text(context: &Context<'_>, failure: Failure) -> Vec<u8> {
     match failure {
         Failure::Text(text) => text,
+        Failure::Engine(Status::Conflict) => conflict::text(context),
         // An Error fails the client's transaction, if there is one.
         Failure::Engine(status) => reply::error_text(status, atomic::has_failed(context.session)),
         Failure::TooLong => reply::error_text(Status::ValueTooLarge, false),
@@ -211,7 +213,11 @@ fn attempt(
 }
 
 /// Another try, at the time that the context says then?
-fn may_help(context: &mut Context<'_>, failure: &Failure, backoff: &mut Backoff) -> bool {
+pub(super) fn may_help(
+    context: &mut Context<'_>,
+    failure: &Failure,
+    backoff: &mut Backoff,
+) -> bool {
     if waits_for_block(context, failure) {
         return true;
     }
@@ -225,7 +231,7 @@ fn may_help(context: &mut Context<'_>, failure: &Failure, backoff: &mut Backoff)
 
 /// Has a command met the locks of a MULTI … EXEC that goes on in steps? Another try makes
 /// no sense before the end of that.
-pub(super) fn waits_for_block(context: &Context<'_>, failure: &Failure) -> bool {
+fn waits_for_block(context: &Context<'_>, failure: &Failure) -> bool {
     matches!(failure, Failure::Engine(Status::Conflict))
         && context.instance.has_long_block()
         && !atomic::is_open(context.session)

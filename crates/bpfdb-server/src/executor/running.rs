@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::request;
 use crate::commands::atomic;
 use crate::commands::attempts::Backoff;
-use crate::commands::context::{Context, Failure};
+use crate::commands::context::Context;
 use crate::commands::definition::Command;
 use crate::commands::invoke;
 use crate::commands::job::{Job, Progress};
@@ -93,12 +93,9 @@ impl Running {
                 return Some(self);
             }
             Ok(Progress::Done) => Ok(()),
-            Err(ref failure) if request::waits_for_block(context, failure) => {
-                return Some(self);
-            }
-            Err(Failure::Engine(status))
-                if !atomic::has_failed(context.session) && self.backoff.wait(context, status) =>
-            {
+            Err(ref failure) if request::may_help(context, failure, &mut self.backoff) => {
+                // It may have begun its reply.
+                context.replies.truncate(start);
                 return Some(self);
             }
             Err(failure) => Err(atomic::record_refusal(context.session, failure)),

@@ -8,7 +8,8 @@
 //! that are new get the nice value of the setting.
 //!
 //! Such a worker serves others in the kernel too. So nothing is changed unless the setting
-//! says so, and each gets back what it had when the setting goes, or the server.
+//! says so, and each gets back what the kernel gave it when the setting goes, or the server.
+//! Not what it was found with: that may come from a server that was killed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,7 +24,7 @@ const PF_KTHREAD: u64 = 0x0020_0000;
 pub(crate) struct Workers {
     /// Processor -> thread that sent there last.
     map: MapHandle,
-    /// Threads that were given another nice value, and what they had before.
+    /// Threads that were given another nice value, and what the kernel gave them.
     changed: BTreeMap<u32, i32>,
     /// The nice value they were given.
     nice: i32,
@@ -41,7 +42,7 @@ impl Workers {
         }
     }
 
-    /// Gives this nice value to those that have sent; 0: to each what it had.
+    /// Gives this nice value to those that have sent; 0: to each what the kernel gave it.
     pub(crate) fn prefer(&mut self, nice: i64) {
         let nice = i32::try_from(nice).unwrap_or(0);
         if nice != self.nice {
@@ -73,10 +74,10 @@ impl Workers {
     }
 
     fn raise(&mut self, thread: u32) {
-        let before = nice_of(thread);
+        let own = own_nice(&name_of(thread));
         match set_nice(thread, self.nice) {
             Ok(()) => {
-                self.changed.insert(thread, before);
+                self.changed.insert(thread, own);
                 tracing::debug!(
                     thread,
                     nice = self.nice,
@@ -92,11 +93,11 @@ impl Workers {
     }
 
     fn restore(&mut self) {
-        for (thread, before) in std::mem::take(&mut self.changed) {
+        for (thread, own) in std::mem::take(&mut self.changed) {
             // Else somebody else has changed it since.
             if is_worker(thread) && nice_of(thread) == self.nice {
                 // It may have ended meanwhile.
-                let _ = set_nice(thread, before);
+                let _ = set_nice(thread, own);
             }
         }
     }
@@ -122,6 +123,22 @@ fn stat_is_of_worker(stat: &str) -> bool {
     let flags = rest.split_whitespace().nth(6);
     let flags = flags.and_then(|flags| flags.parse::<u64>().ok());
     front.contains("(kworker/") && flags.is_some_and(|flags| flags & PF_KTHREAD != 0)
+}
+
+/// `kworker/PROCESSOR:NUMBER`, and what it is doing; empty if it has ended.
+fn name_of(thread: u32) -> String {
+    fs::read_to_string(format!("/proc/{thread}/comm")).unwrap_or_default()
+}
+
+/// What the kernel gives a worker of this name: those of a processor's pool of high
+/// priority have an H behind their number.
+fn own_nice(name: &str) -> i32 {
+    let number = name.split(['-', '+']).next().unwrap_or_default();
+    if number.trim_end().ends_with('H') {
+        -20
+    } else {
+        0
+    }
 }
 
 fn nice_of(thread: u32) -> i32 {
@@ -153,5 +170,20 @@ mod tests {
         assert!(!stat_is_of_worker(other));
         assert!(!stat_is_of_worker(""));
         assert!(!is_worker(std::process::id()));
+    }
+
+    #[test]
+    fn what_the_kernel_gives_a_worker() {
+        for name in [
+            "kworker/0:1\n",
+            "kworker/11:2-events\n",
+            "kworker/0:0+sk_psock\n",
+            "",
+        ] {
+            assert_eq!(own_nice(name), 0, "{name}");
+        }
+        for name in ["kworker/0:0H\n", "kworker/3:1H-kblockd\n"] {
+            assert_eq!(own_nice(name), -20, "{name}");
+        }
     }
 }

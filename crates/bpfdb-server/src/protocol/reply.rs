@@ -251,12 +251,36 @@ pub(crate) fn failed() -> &'static [u8] {
 /// (`bpf/net/resp_error.bpf.h`).
 pub(crate) fn error_text(status: Status, in_transaction: bool) -> Vec<u8> {
     match status {
-        Status::Conflict if in_transaction => shared(abi::BPFDB_REPLY_CONFLICT).to_vec(),
-        Status::Conflict => shared(abi::BPFDB_REPLY_CONFLICT_AUTO).to_vec(),
         Status::OutOfMemory => shared(abi::BPFDB_REPLY_OOM).to_vec(),
         Status::WrongState if in_transaction => failed().to_vec(),
         other => format!("ERR {}; {}", other.text(), other.action()).into_bytes(),
     }
+}
+
+/// What a client is to do after CONFLICT.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ConflictAction {
+    /// Its transaction has failed.
+    Rollback,
+    /// Its command has done nothing.
+    RunAgain,
+    /// Its MULTI … EXEC has done nothing.
+    RunBlockAgain,
+}
+
+/// The reply to CONFLICT, with the id of the client that holds the key, if one is known.
+pub(crate) fn conflict_text(cause: &str, action: ConflictAction, client: Option<u64>) -> Vec<u8> {
+    let mut text = format!("CONFLICT {cause}").into_bytes();
+    text.extend_from_slice(match action {
+        ConflictAction::Rollback => shared(abi::BPFDB_REPLY_CONFLICT_ACTION),
+        ConflictAction::RunAgain => shared(abi::BPFDB_REPLY_CONFLICT_ACTION_AUTO),
+        ConflictAction::RunBlockAgain => b"; the transaction was rolled back, run it again",
+    });
+    if let Some(client) = client {
+        text.extend_from_slice(shared(abi::BPFDB_REPLY_CONFLICT_HOLDER));
+        text.extend_from_slice(client.to_string().as_bytes());
+    }
+    text
 }
 
 #[cfg(test)]

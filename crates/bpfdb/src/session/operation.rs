@@ -18,6 +18,8 @@ pub enum Operation<'a> {
     Rollback,
     /// See [`Session::token_of`].
     Watch(&'a [u8]),
+    /// See [`Session::lock_holders`].
+    Hash(&'a [u8]),
 }
 
 impl<'a> Operation<'a> {
@@ -32,12 +34,14 @@ impl<'a> Operation<'a> {
             Self::Commit => abi::BPFDB_OP_COMMIT,
             Self::Rollback => abi::BPFDB_OP_ROLLBACK,
             Self::Watch(_) => abi::BPFDB_OP_WATCH,
+            Self::Hash(_) => abi::BPFDB_OP_HASH,
         }
     }
 
     pub(super) fn key(&self) -> &'a [u8] {
         match self {
-            Self::Get(key) | Self::GetForUpdate(key) | Self::Delete(key) | Self::Watch(key) => key,
+            Self::Get(key) | Self::GetForUpdate(key) | Self::Delete(key) => key,
+            Self::Watch(key) | Self::Hash(key) => key,
             Self::Set(key, _) | Self::SetEntry(key, ..) => key,
             _ => &[],
         }

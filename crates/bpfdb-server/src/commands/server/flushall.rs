@@ -20,7 +20,7 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Write],
     categories: &[Category::Keyspace, Category::Dangerous],
     tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
-    differences: "Not one moment: deletes key by key. Refused in a transaction (BEGIN, MULTI), which could not keep others from adding keys meanwhile. ASYNC is as SYNC.",
+    differences: "Not one moment: deletes key by key. Refused in a transaction (BEGIN, MULTI), which could not keep others from adding keys meanwhile; but MULTI and EXEC may have nothing else than FLUSHALL and FLUSHDB between them. ASYNC is as SYNC.",
     run,
     ..Command::BASE
 };

@@ -6,13 +6,15 @@ use std::rc::Rc;
 use bpfdb::{Session, Status, WatchToken};
 
 use super::super::attempts::{self, Backoff};
+use super::super::conflict;
 use super::super::invoke::{count, timed};
 use super::super::prelude::*;
 use super::super::time_slice::TimeSlice;
+use super::flush::Flushes;
 use super::multi_state::MultiState;
 use super::queue::Queue;
 use crate::instance::pause::Pause;
-use crate::protocol::reply::{self, Protocol, Replies};
+use crate::protocol::reply::{self, ConflictAction, Protocol, Replies};
 use crate::settings::limits::MESSAGE_MAX;
 
 pub(crate) static COMMAND: Command = Command {
@@ -29,7 +31,7 @@ pub(crate) static COMMAND: Command = Command {
         Flag::SkipSlowlog,
     ],
     categories: &[Category::Transaction],
-    differences: "All commands are one serializable transaction. A command that fails for a reason of Redis (a wrong type, not an integer) leaves the others alone, as in Redis; if one fails for a reason of the engine (a conflict that persists, no memory, too many locks, a key or value beyond the limits), everything is rolled back and EXEC replies with an error. KEYS, SCAN, RANDOMKEY and FLUSHALL are such a reason if one of the commands writes; a transaction that only reads sees one snapshot. While a long one is executed others are served: what they do in the daemon waits for its keys, what they do in the kernel meets a conflict.",
+    differences: "All commands are one serializable transaction. A command that fails for a reason of Redis (a wrong type, not an integer) leaves the others alone, as in Redis; if one fails for a reason of the engine (a conflict that persists, no memory, too many locks, a key or value beyond the limits), everything is rolled back and EXEC replies with an error. KEYS, SCAN, RANDOMKEY and FLUSHALL are such a reason if one of the commands writes; but nothing else than FLUSHALL and FLUSHDB, with no key watched, is executed as without MULTI. A transaction that only reads sees one snapshot. While a long one is executed others are served: what they do in the daemon waits for its keys, what they do in the kernel meets a conflict.",
     queued: false,
     writes_now: Some(|context| {
         let queue = context.multi.queue.as_ref();
@@ -51,6 +53,13 @@ fn run(context: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {
     if queue.is_poisoned() {
         return Err("EXECABORT Transaction discarded because of previous errors.".into());
     }
+    let queue = match flushes_only(queue, &watched, context.replies.protocol()) {
+        Ok(flushes) => {
+            context.go_on_with(flushes);
+            return Ok(());
+        }
+        Err(queue) => queue,
+    };
     let mut block = Block::new(queue, watched, context.replies.protocol());
     if block.step(context, &[])? == Progress::More {
         context.go_on_with(block);
@@ -68,6 +77,14 @@ fn discard(context: &mut Context<'_>, failure: Failure) -> Failure {
         }
         failure => failure,
     }
+}
+
+/// The commands of a block that is none of a transaction: see [`Flushes`].
+fn flushes_only(queue: Queue, watched: &Watched, protocol: Protocol) -> Result<Flushes, Queue> {
+    if !watched.is_empty() {
+        return Err(queue);
+    }
+    Flushes::of(queue, Replies::new(protocol))
 }
 
 /// A MULTI … EXEC on its way.
@@ -211,18 +228,7 @@ impl Block {
     fn execute(&mut self, context: &mut Context<'_>, next: usize) -> Outcome {
         let queued = &self.queue.commands[next];
         let at = self.replies.len();
-        let mut inner = Context {
-            engine: context.engine,
-            session: &mut *context.session,
-            replies: &mut self.replies,
-            connection: &mut *context.connection,
-            instance: &mut *context.instance,
-            multi: &mut *context.multi,
-            others: &mut *context.others,
-            job: None,
-            rests_until: None,
-            at_once: false,
-        };
+        let mut inner = context.with_replies(&mut self.replies);
         let (outcome, time) = timed(&mut inner, queued.command, queued.arguments(), true);
         count(context, queued.command, time, outcome.is_err());
         match outcome {
@@ -282,7 +288,7 @@ impl Block {
                 Ok(Progress::More)
             }
             Failure::Engine(status) if self.backoff.wait(context, status) => Ok(Progress::More),
-            Failure::Engine(status) => Err(rolled_back(status)),
+            Failure::Engine(status) => Err(rolled_back(context, status)),
             Failure::TooLong | Failure::Text(_) => Err(failure),
         }
     }
@@ -310,11 +316,11 @@ fn are_unchanged(session: &mut Session, watched: &Watched, locks: bool) -> Resul
     Ok(true)
 }
 
-fn rolled_back(status: Status) -> Failure {
+fn rolled_back(context: &Context<'_>, status: Status) -> Failure {
     match status {
-        Status::Conflict => "CONFLICT another transaction holds a key of this one, which was \
-                             rolled back; run it again"
-            .into(),
+        Status::Conflict => {
+            Failure::Text(conflict::text_with(context, ConflictAction::RunBlockAgain))
+        }
         Status::OutOfMemory => Failure::Text(reply::error_text(status, false)),
         other => format!(
             "EXECABORT Transaction rolled back: {}; {}",

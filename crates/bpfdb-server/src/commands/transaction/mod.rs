@@ -4,6 +4,8 @@ mod begin;
 mod commit;
 mod discard;
 mod exec;
+mod flush;
+mod locks;
 mod multi;
 mod multi_state;
 mod queue;
@@ -20,6 +22,7 @@ pub(super) static COMMANDS: &[&Command] = &[
     &commit::COMMAND,
     &discard::COMMAND,
     &exec::COMMAND,
+    &locks::COMMAND,
     &multi::COMMAND,
     &rollback::COMMAND,
     &unwatch::COMMAND,

@@ -1,0 +1,62 @@
+//! LOCKS: who holds a lock on a key.
+
+use bpfdb::{LockHolder, LockMode};
+
+use super::super::conflict;
+use super::super::prelude::*;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "locks",
+    summary: "Who holds a lock on a key: the transactions that a CONFLICT on it comes from",
+    since: "0.1.0",
+    group: Group::Transactions,
+    complexity: "O(sessions + locks)",
+    arity: 2,
+    arguments: "key:key",
+    flags: &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale],
+    categories: &[Category::Transaction],
+    keys: &[Keys::at(1, &["RO"])],
+    differences: "Redis has no such command. Transactions that begin or end at that moment may be missed, or named when they are over.",
+    queued: false,
+    run,
+    ..Command::BASE
+};
+
+fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
+    let holders = context.session.lock_holders(&arguments[0])?;
+    context.replies.array(holders.len());
+    for holder in holders {
+        reply(context, holder);
+    }
+    Ok(())
+}
+
+/// What is null is not known: the session belongs to no client of this server.
+fn reply(context: &mut Context<'_>, holder: LockHolder) {
+    let client = conflict::client(context, holder.session);
+    let info = if holder.session == context.session.index() {
+        Some(&*context.connection)
+    } else {
+        context.others.get(holder.session).map(|other| &other.info)
+    };
+    let addr = info.map(|info| info.peer.to_string().into_bytes());
+    let name = info.map(|info| info.name.clone());
+    let replies = &mut *context.replies;
+    replies.map(5);
+    replies.bulk("client");
+    match client {
+        Some(id) => replies.integer(id as i64),
+        None => replies.null(),
+    }
+    replies.bulk("addr");
+    replies.bulk_or_null(addr.as_deref());
+    replies.bulk("name");
+    replies.bulk_or_null(name.as_deref());
+    replies.bulk("session");
+    replies.integer(holder.session.into());
+    replies.bulk("mode");
+    replies.bulk(match holder.mode {
+        LockMode::Shared => "read",
+        LockMode::Exclusive => "write",
+    });
+}
