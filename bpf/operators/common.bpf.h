@@ -18,6 +18,13 @@ static __always_inline void count_error(u32 status)
 		ADD(&c->statuses[status], 1);
 }
 
+/* `why` is a copy: the verifier must know that what is compared is what is used. */
+static __always_inline void count_conflict(u32 why)
+{
+	if (why < BPFDB_CONFLICT_COUNT)
+		COUNT(conflicts[why]);
+}
+
 static __always_inline void count_outcome(struct bpfdb_session *s, u32 operation, u32 status)
 {
 	s->operations[operation % BPFDB_COUNTED_OPERATIONS]++;
@@ -26,8 +33,8 @@ static __always_inline void count_outcome(struct bpfdb_session *s, u32 operation
 		s->gets_missed += status == BPFDB_NOT_FOUND;
 	}
 	count_error(status);
-	if (unlikely(status == BPFDB_CONFLICT) && s->conflict < BPFDB_CONFLICT_COUNT)
-		COUNT(conflicts[s->conflict]);
+	if (unlikely(status == BPFDB_CONFLICT))
+		count_conflict(LOAD(s->conflict));
 }
 
 /* Zeroes what lies behind the key in its last word (the front end need not). */
