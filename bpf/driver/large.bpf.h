@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
 /* Large values of user space, in steps of BPFDB_LARGE_PART: struct bpfdb_request
  * says what it asks for. */
+#ifndef BPFDB_DRIVER_LARGE_BPF_H
+#define BPFDB_DRIVER_LARGE_BPF_H
+
+#include "../operators/large.bpf.h"
+#include "io.bpf.h"
 
 /* GET found a large value: says so in the request, LARGE or RETRY. */
 __noinline int large_tell(struct bpfdb_session *s NONNULL, u32 buffer, u32 at)
@@ -140,3 +145,5 @@ __noinline int large_read(struct bpfdb_session *s NONNULL, u32 buffer, u32 at)
 	}
 	return BPFDB_NOT_FOUND;
 }
+
+#endif

@@ -4,6 +4,13 @@
  * an io buffer, one or a batch. A `raw_tp` program and not a `syscall` one:
  * the latter is sleepable and could be preempted while it holds a latch.
  */
+#ifndef BPFDB_DRIVER_RUN_BPF_H
+#define BPFDB_DRIVER_RUN_BPF_H
+
+#include "../operators/maintenance.bpf.h"
+#include "../operators/watch.bpf.h"
+#include "io.bpf.h"
+#include "large.bpf.h"
 
 /* Requests of a batch whose records are fetched before the first one is executed: as many
  * cache lines as surely are there still when the last one is. */
@@ -251,3 +258,5 @@ int bpfdb_run_close(struct bpf_raw_tracepoint_args *ctx)
 
 	return s ? session_close(s, ctx->args[1]) : BPFDB_BAD_REQUEST;
 }
+
+#endif

@@ -40,6 +40,8 @@ static __always_inline void count_error_reply(const struct bpfdb_connection *c, 
 {
 	u32 command = c->command;
 
+	/* A copy: what is compared is what is used, and not read again (clang 22). */
+	OPAQUE(kind);
 	if (kind < BPFDB_ERROR_REPLY_COUNT)
 		COUNT_REQUESTS(error_replies[kind]);
 	if (command < BPFDB_COMMAND_COUNT)

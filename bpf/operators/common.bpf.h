@@ -18,10 +18,9 @@ static __always_inline void count_error(u32 status)
 		ADD(&c->statuses[status], 1);
 }
 
-static __always_inline void count_conflict(u64 why)
+/* `why` is a copy: the verifier must know that what is compared is what is used. */
+static __always_inline void count_conflict(u32 why)
 {
-	/* Else the compiler compares one load of it, and uses another. */
-	OPAQUE(why);
 	if (why < BPFDB_CONFLICT_COUNT)
 		COUNT(conflicts[why]);
 }
@@ -35,7 +34,7 @@ static __always_inline void count_outcome(struct bpfdb_session *s, u32 operation
 	}
 	count_error(status);
 	if (unlikely(status == BPFDB_CONFLICT))
-		count_conflict(s->conflict);
+		count_conflict(LOAD(s->conflict));
 }
 
 /* Zeroes what lies behind the key in its last word (the front end need not). */

@@ -37,8 +37,8 @@ __noinline enum result command_begin(struct sk_msg_md *m, struct bpfdb_connectio
 
 	if (result != DONE)
 		return result;
-	if (c->argc && (!read_only || !word_next(c, WORD('r', 'e', 'a', 'd', 0, 0, 0, 0), 4) ||
-			!word_next(c, WORD('o', 'n', 'l', 'y', 0, 0, 0, 0), 4)))
+	if (c->argc &&
+	    (!read_only || !word_next(c, WORD("read"), 4) || !word_next(c, WORD("only"), 4)))
 		return PASS_TO_DAEMON;
 	room_until(c, c->at);
 	status = read_only ? bpfdb_begin_read_only(s) : bpfdb_begin(s);
