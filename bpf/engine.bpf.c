@@ -5,8 +5,6 @@
  */
 #include <bpfdb/bpfdb.bpf.h>
 
-char LICENSE[] SEC("license") = "Dual MIT/GPL";
-
 #include "driver/create.bpf.h"
 #include "driver/io.bpf.h"
 #include "driver/large.bpf.h"
@@ -14,3 +12,5 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 #include "driver/run.bpf.h"
 #include "driver/scan.bpf.h"
 #include "driver/timer.bpf.h"
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";

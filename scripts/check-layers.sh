@@ -52,6 +52,11 @@ target_of() {
 bad=0
 complain() { echo "layers: $*" >&2; bad=1; }
 
+# A header may be included anywhere, and twice.
+for file in $(find bpf include -name '*.h' | sort); do
+	grep -q '^#ifndef BPFDB_.*_H$' "$file" || complain "$file has no guard"
+done
+
 for file in $(find bpf include -name '*.h' -o -name '*.c' | sort); do
 	layer=$(layer_of "$file")
 	if ! may=$(allowed "$layer"); then

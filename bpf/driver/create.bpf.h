@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
 /* Once per engine: the first index page, and a directory that names it. */
+#ifndef BPFDB_DRIVER_CREATE_BPF_H
+#define BPFDB_DRIVER_CREATE_BPF_H
+
+#include "../operators/maintenance.bpf.h"
 
 SEC("syscall")
 int bpfdb_create(void *ctx)
@@ -21,3 +25,5 @@ int bpfdb_create(void *ctx)
 	engine.initialized = 1;
 	return BPFDB_OK;
 }
+
+#endif

@@ -6,6 +6,10 @@
  * it, or the memory mapped. (Constants would not do: the maintenance timer keeps those
  * of a process that died.)
  */
+#ifndef BPFDB_DRIVER_IO_BPF_H
+#define BPFDB_DRIVER_IO_BPF_H
+
+#include <bpfdb/types.bpf.h>
 
 struct io_buffer {
 	__u8 bytes[BPFDB_IO_SIZE + BPFDB_IO_PAD];
@@ -38,3 +42,5 @@ static __always_inline u32 value_offset(u32 offset, u32 key_len)
 		key_len = 0;
 	return offset + sizeof(struct bpfdb_request) + ((key_len + 7) & ~7u);
 }
+
+#endif

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
 /* Large values of user space, in steps of BPFDB_LARGE_PART: struct bpfdb_request
  * says what it asks for. */
+#ifndef BPFDB_DRIVER_LARGE_BPF_H
+#define BPFDB_DRIVER_LARGE_BPF_H
+
+#include "../operators/large.bpf.h"
+#include "io.bpf.h"
 
 /* GET found a large value: says so in the request, LARGE or RETRY. */
 __noinline int large_tell(struct bpfdb_session *s NONNULL, u32 buffer, u32 at)
@@ -127,14 +132,18 @@ static __always_inline int large_read_once(struct bpfdb_session *s, u32 buffer, 
 	return status == BPFDB_OK && bpfdb_still_valid(s) ? BPFDB_FOUND : RETRY;
 }
 
+/* NOT_FOUND also if the key was written during every copy, be it with the same value: who
+ * reads by parts begins anew, and takes a snapshot at some point. */
 __noinline int large_read(struct bpfdb_session *s NONNULL, u32 buffer, u32 at)
 {
-	repeat(i, BPFDB_READ_TRIES)
+	repeat(i, BPFDB_COPY_TRIES)
 	{
 		int status = large_read_once(s, buffer, at);
 
 		if (status != RETRY)
 			return status;
 	}
-	return BPFDB_EXHAUSTED;
+	return BPFDB_NOT_FOUND;
 }
+
+#endif

@@ -4,6 +4,13 @@
  * an io buffer, one or a batch. A `raw_tp` program and not a `syscall` one:
  * the latter is sleepable and could be preempted while it holds a latch.
  */
+#ifndef BPFDB_DRIVER_RUN_BPF_H
+#define BPFDB_DRIVER_RUN_BPF_H
+
+#include "../operators/maintenance.bpf.h"
+#include "../operators/watch.bpf.h"
+#include "io.bpf.h"
+#include "large.bpf.h"
 
 /* Requests of a batch whose records are fetched before the first one is executed: as many
  * cache lines as surely are there still when the last one is. */
@@ -74,22 +81,34 @@ __noinline int value_store(struct bpfdb_session *s NONNULL, u32 buffer, u32 offs
 	return bpfdb_still_valid(s) ? BPFDB_FOUND : RETRY;
 }
 
+/* Copies of a value that writers may spoil. With one version per record no snapshot
+ * helps after that, only patience. */
+static __always_inline u32 copy_tries(void)
+{
+	return config.versions == 1 ? BPFDB_READ_TRIES : BPFDB_COPY_TRIES;
+}
+
 static __always_inline int run_get(struct bpfdb_session *s, struct run *run, u32 offset, u32 room,
 				   bool update)
 {
+	bool by_snapshot = false;
 	int status = RETRY;
 
-	repeat(i, BPFDB_READ_TRIES)
+	repeat(i, copy_tries() + 1)
 	{
+		if (unlikely(i == copy_tries()))
+			by_snapshot = read_takes_snapshot(s);
 		status = update ? bpfdb_get_for_update(s) : bpfdb_get(s);
 		if (status == BPFDB_FOUND)
 			status = s->value_len == BPFDB_LARGE
 					 ? large_tell(s, run->io, run->offset)
 					 : value_store(s, run->io, offset, room);
 		if (status != RETRY)
-			return status;
+			break;
 	}
-	return BPFDB_EXHAUSTED;
+	if (unlikely(by_snapshot))
+		bpfdb_commit(s);
+	return status == RETRY ? BPFDB_EXHAUSTED : status;
 }
 
 /* The large value of the key, which gets an exclusive lock, for a SET to come. Any
@@ -239,3 +258,5 @@ int bpfdb_run_close(struct bpf_raw_tracepoint_args *ctx)
 
 	return s ? session_close(s, ctx->args[1]) : BPFDB_BAD_REQUEST;
 }
+
+#endif

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
 /* Scans of user space: the keys go into the session's io buffer. */
+#ifndef BPFDB_DRIVER_SCAN_BPF_H
+#define BPFDB_DRIVER_SCAN_BPF_H
+
+#include "../operators/scan.bpf.h"
+#include "io.bpf.h"
 
 /* The keys of one bucket take at most this much of the buffer. */
 #define SCAN_KEY_SIZE (sizeof(u64) + BPFDB_KEY_MAX)
@@ -150,3 +155,5 @@ int bpfdb_run_scan(struct bpf_raw_tracepoint_args *ctx)
 	request->buckets = scan.buckets;
 	return status;
 }
+
+#endif

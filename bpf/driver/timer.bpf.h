@@ -4,6 +4,10 @@
  * programs may not touch a map with a timer, so a `syscall` program starts it;
  * it touches nothing else.
  */
+#ifndef BPFDB_DRIVER_TIMER_BPF_H
+#define BPFDB_DRIVER_TIMER_BPF_H
+
+#include "../operators/maintenance.bpf.h"
 
 struct maintenance {
 	struct bpf_timer timer;
@@ -103,3 +107,5 @@ int bpfdb_release(struct bpf_raw_tracepoint_args *ctx)
 	}
 	return released;
 }
+
+#endif

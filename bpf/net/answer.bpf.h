@@ -300,6 +300,16 @@ static __always_inline int local_finish(struct sk_msg_md *m, struct bpfdb_connec
 	return local_reply(m, data, out);
 }
 
+/*
+ * The session is not this connection's any more: the engine's next owner has closed what a
+ * daemon left that died, and these programs live as long as one of its sockets does. TCP
+ * tells the client that nobody is there.
+ */
+static __always_inline int orphan_pass(struct sk_msg_md *m, struct socket_data *data)
+{
+	return data->is_client ? local_pass(m, data) : SK_DROP;
+}
+
 SEC("sk_msg")
 int redis_answer(struct sk_msg_md *m)
 {
@@ -323,6 +333,8 @@ int redis_answer(struct sk_msg_md *m)
 	s = bpfdb_session(data->index);
 	if (!c || !s)
 		return SK_DROP;
+	if (unlikely(LOAD(s->holder) != config.holder))
+		return orphan_pass(m, data);
 	if (data->is_client) {
 		if (!local_begin(m, data, c))
 			return local_pass(m, data);

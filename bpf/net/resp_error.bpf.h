@@ -40,6 +40,8 @@ static __always_inline void count_error_reply(const struct bpfdb_connection *c, 
 {
 	u32 command = c->command;
 
+	/* A copy: what is compared is what is used, and not read again (clang 22). */
+	OPAQUE(kind);
 	if (kind < BPFDB_ERROR_REPLY_COUNT)
 		COUNT_REQUESTS(error_replies[kind]);
 	if (command < BPFDB_COMMAND_COUNT)
@@ -140,10 +142,10 @@ __noinline enum result reply_error(struct sk_msg_md *m, struct bpfdb_connection 
 	if (status == FOR_THE_DAEMON || c->block)
 		return PASS_TO_DAEMON;
 	/* Unless it failed a transaction, the daemon tries again: it can wait for
-	 * memory, for another processor that was interrupted in an operator, or for
-	 * the end of snapshots. */
+	 * memory, for another processor that was interrupted in an operator or in the
+	 * reaper, or for the end of snapshots. */
 	if (!failed && (status == BPFDB_MEMORY_PENDING || status == BPFDB_CONFLICT ||
-			status == BPFDB_VERSIONS_FULL))
+			status == BPFDB_VERSIONS_FULL || status == BPFDB_SESSION_BUSY))
 		return PASS_TO_DAEMON;
 	if (status == BPFDB_CONFLICT)
 		return reply_conflict(m, c, s);

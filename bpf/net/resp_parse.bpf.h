@@ -35,6 +35,18 @@ static __always_inline enum result harmless(enum result result)
 	return result == NO_ROOM ? PASS_TO_DAEMON : result;
 }
 
+/* Up to eight bytes of a string literal as a word in memory, from byte `i` on; 0 behind
+ * the last one. The compiler reads the string: this is a constant, also for `case`. */
+#define BYTE_AT(text, i)                                                                           \
+	((i) < sizeof(text) - 1                                                                    \
+		 ? (u64)(u8)(text "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0")[i] << (i) % 8 * 8              \
+		 : 0)
+#define WORD_AT(text, i)                                                                           \
+	(BYTE_AT(text, i) | BYTE_AT(text, (i) + 1) | BYTE_AT(text, (i) + 2) |                      \
+	 BYTE_AT(text, (i) + 3) | BYTE_AT(text, (i) + 4) | BYTE_AT(text, (i) + 5) |                \
+	 BYTE_AT(text, (i) + 6) | BYTE_AT(text, (i) + 7))
+#define WORD(text) WORD_AT(text, 0)
+
 #define CRLF 0x0a0d
 /* Longest header: marker, five digits, CR LF. */
 #define HEADER_MAX 8
@@ -155,7 +167,7 @@ static __always_inline enum result arg_to_key(struct bpfdb_connection *c, struct
 	s->key_len = len;
 	s->key[0] = load8(from);
 	s->key[1] = load8(from + 8);
-	if (len <= 16)
+	if (len <= BPFDB_INLINE_MAX)
 		return DONE;
 	repeat(i, BPFDB_KEY_MAX / 8)
 	{

@@ -101,18 +101,14 @@ static __always_inline enum result reply_word(struct sk_msg_md *m, struct bpfdb_
 	return DONE;
 }
 
-#define WORD(a, b, c, d, e, f, g, h)                                                               \
-	((u64)(a) | (u64)(b) << 8 | (u64)(c) << 16 | (u64)(d) << 24 | (u64)(e) << 32 |             \
-	 (u64)(f) << 40 | (u64)(g) << 48 | (u64)(h) << 56)
-
 static __always_inline enum result reply_ok(struct sk_msg_md *m, struct bpfdb_connection *c)
 {
-	return reply_word(m, c, WORD('+', 'O', 'K', '\r', '\n', 0, 0, 0), 5);
+	return reply_word(m, c, WORD("+OK\r\n"), 5);
 }
 
 static __always_inline enum result reply_pong(struct sk_msg_md *m, struct bpfdb_connection *c)
 {
-	return reply_word(m, c, WORD('+', 'P', 'O', 'N', 'G', '\r', '\n', 0), 7);
+	return reply_word(m, c, WORD("+PONG\r\n"), 7);
 }
 
 /* What TYPE says of a value, and of none. */
@@ -126,7 +122,7 @@ static __always_inline enum result reply_string_type(struct sk_msg_md *m,
 	p = ROOM(m, 9);
 	if (!p)
 		return NO_ROOM;
-	*(u64 *)p = WORD('+', 's', 't', 'r', 'i', 'n', 'g', '\r');
+	*(u64 *)p = WORD("+string\r");
 	p[8] = '\n';
 	c->out += 9;
 	return DONE;
@@ -134,14 +130,14 @@ static __always_inline enum result reply_string_type(struct sk_msg_md *m,
 
 static __always_inline enum result reply_no_type(struct sk_msg_md *m, struct bpfdb_connection *c)
 {
-	return reply_word(m, c, WORD('+', 'n', 'o', 'n', 'e', '\r', '\n', 0), 7);
+	return reply_word(m, c, WORD("+none\r\n"), 7);
 }
 
 static __always_inline enum result reply_nil(struct sk_msg_md *m, struct bpfdb_connection *c)
 {
 	if (unlikely(c->resp3))
-		return reply_word(m, c, WORD('_', '\r', '\n', 0, 0, 0, 0, 0), 3);
-	return reply_word(m, c, WORD('$', '-', '1', '\r', '\n', 0, 0, 0), 5);
+		return reply_word(m, c, WORD("_\r\n"), 3);
+	return reply_word(m, c, WORD("$-1\r\n"), 5);
 }
 
 /* `<marker><number>\r\n` as a word, for numbers of up to five digits; *len

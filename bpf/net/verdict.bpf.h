@@ -4,6 +4,7 @@
 #define BPFDB_VERDICT_BPF_H
 
 #include "connection.bpf.h"
+#include "socket.bpf.h"
 
 /* May so much wait? A client that sends a long argument has nothing to read yet, but
  * the worker may be slower than it is, and may not have looked at it at all. */

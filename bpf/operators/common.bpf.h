@@ -18,6 +18,13 @@ static __always_inline void count_error(u32 status)
 		ADD(&c->statuses[status], 1);
 }
 
+/* `why` is a copy: the verifier must know that what is compared is what is used. */
+static __always_inline void count_conflict(u32 why)
+{
+	if (why < BPFDB_CONFLICT_COUNT)
+		COUNT(conflicts[why]);
+}
+
 static __always_inline void count_outcome(struct bpfdb_session *s, u32 operation, u32 status)
 {
 	s->operations[operation % BPFDB_COUNTED_OPERATIONS]++;
@@ -26,8 +33,8 @@ static __always_inline void count_outcome(struct bpfdb_session *s, u32 operation
 		s->gets_missed += status == BPFDB_NOT_FOUND;
 	}
 	count_error(status);
-	if (unlikely(status == BPFDB_CONFLICT) && s->conflict < BPFDB_CONFLICT_COUNT)
-		COUNT(conflicts[s->conflict]);
+	if (unlikely(status == BPFDB_CONFLICT))
+		count_conflict(LOAD(s->conflict));
 }
 
 /* Zeroes what lies behind the key in its last word (the front end need not). */
@@ -72,7 +79,7 @@ static __always_inline void home_prefetch(u64 hash)
 {
 	u32 slot = directory_slot(hash, LOAD(engine.directory_depth.value));
 	u32 *entry = bpf_map_lookup_elem(&directory, &slot);
-	void *memory = entry ? page_memory(LOAD(*entry) & 0xffffff) : NULL;
+	void *memory = entry ? page_memory(entry_page(LOAD(*entry))) : NULL;
 
 	if (memory)
 		(void)LOAD(cell_in(memory, home_of(hash))->home);
@@ -212,7 +219,7 @@ static __always_inline int split_in_vain(u32 page)
 }
 
 /*
- * Makes room in the index for the session's key, which page session->view_cell has not,
+ * Makes room in the index for the session's key, which page session->room_page has not,
  * or will not have for long. RETRY if there may be some now.
  */
 static __always_inline int make_room_in_index(struct bpfdb_session *s)
@@ -222,11 +229,11 @@ static __always_inline int make_room_in_index(struct bpfdb_session *s)
 
 	s->room_tried |= ROOM_LOOKED;
 	if (!only_crowded && (s->room_tried & ROOM_SPLITS) >= BPFDB_SPLITS_MAX * ROOM_SPLIT)
-		return split_in_vain(s->view_cell);
-	if (neighbourhood_agrees(s->view_cell, s->hash))
+		return split_in_vain(s->room_page);
+	if (neighbourhood_agrees(s->room_page, s->hash))
 		return BPFDB_INDEX_CROWDED;
-	status = bpfdb_split(s->view_cell);
-	if (status == BPFDB_OK || (status == RETRY && merge_take_up(s->view_cell)))
+	status = bpfdb_split(s->room_page);
+	if (status == BPFDB_OK || (status == RETRY && merge_take_up(s->room_page)))
 		s->room_tried += ROOM_SPLIT;
 	return status == BPFDB_OK || only_crowded ? RETRY : status;
 }

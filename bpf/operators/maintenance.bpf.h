@@ -215,12 +215,14 @@ static __always_inline bool session_wants_reap(struct bpfdb_session *s, bool clo
 {
 	u32 in_use = LOAD_ACQUIRE(s->in_use);
 
-	return closing ? in_use == BPFDB_SESSION_CLOSING : in_use && session_idle(s, now);
+	return closing ? session_use(in_use) == BPFDB_SESSION_CLOSING
+		       : in_use && session_idle(s, now);
 }
 
 static __always_inline void session_reap(struct bpfdb_session *s, bool closing, u64 now)
 {
-	if (!session_enter(s))
+	/* Somebody uses it; there will be another round. */
+	if (!session_enter_once(s))
 		return;
 	if (!session_wants_reap(s, closing, now)) {
 		session_leave(s, 0);
@@ -247,7 +249,7 @@ static long reap_session(u64 i, struct reap *reap)
 
 	if (!in_use)
 		return 0;
-	if (in_use == BPFDB_SESSION_CLOSING)
+	if (session_use(in_use) == BPFDB_SESSION_CLOSING)
 		session_reap(s, true, reap->now);
 	else if (session_idle(s, reap->now))
 		session_reap(s, false, reap->now);

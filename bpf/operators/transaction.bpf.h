@@ -120,6 +120,19 @@ __noinline enum bpfdb_status bpfdb_rollback(struct bpfdb_session *s NONNULL)
 	return session_leave(s, status);
 }
 
+/*
+ * Takes a snapshot for one read without a transaction, whose value writers replace
+ * whenever it is copied: what a snapshot has found stays. True: the read ends with
+ * bpfdb_commit(). False: a transaction is open already; or with one version per record
+ * writers would be refused for as long as it lasts.
+ */
+static __always_inline bool read_takes_snapshot(struct bpfdb_session *s)
+{
+	if (config.versions == 1 || (s->state != BPFDB_TXN_NONE && s->state != BPFDB_TXN_FINISHING))
+		return false;
+	return bpfdb_begin_read_only(s) == BPFDB_OK;
+}
+
 static __always_inline bool txn_is_open(u32 state)
 {
 	return state == BPFDB_TXN_WRITE || state == BPFDB_TXN_READ || state == BPFDB_TXN_FAILED;
@@ -151,8 +164,15 @@ __noinline int bpfdb_expire(struct bpfdb_session *s NONNULL)
  * `sessions_made` on, so that a new engine needs no list.
  *
  * Who turns in_use to 0 puts the session into the list, once: it does so inside the
- * session (`busy`), where it has seen that in_use was not 0.
+ * session (`busy`), where it has seen that in_use was not 0. Who does not get into a
+ * session can only mark it, for the reaper; since `in_use` tells how often the session was
+ * opened, he marks the one that he has seen, and not its successor.
  */
+static __always_inline u32 session_use(u32 in_use)
+{
+	return in_use & BPFDB_SESSION_USE_MASK;
+}
+
 static __always_inline u64 sessions_head(u64 from, u32 link)
 {
 	return ((from & ~(LIST_TAG - 1)) + LIST_TAG) | link;
@@ -220,8 +240,9 @@ static __always_inline int session_take(u32 kind, u32 holder)
 	s->kind = kind;
 	s->holder = holder;
 	s->expires = 0;
+	s->opened += BPFDB_SESSION_OPENING;
 	/* Last: from here on the reaper looks at it. */
-	(void)SWAP(&s->in_use, 1);
+	(void)SWAP(&s->in_use, s->opened | BPFDB_SESSION_OPEN);
 	return index;
 }
 
@@ -256,18 +277,27 @@ static __always_inline bool session_end(struct bpfdb_session *s)
 	return true;
 }
 
+/* The reaper is to close the session, if it still is the one that had this in_use. */
+static __always_inline void session_close_later(struct bpfdb_session *s, u32 in_use)
+{
+	if (session_use(in_use) == BPFDB_SESSION_OPEN)
+		CAS(&s->in_use, in_use, (in_use & ~BPFDB_SESSION_USE_MASK) | BPFDB_SESSION_CLOSING);
+}
+
 /* Closes the session if it is this holder's. */
 static __always_inline int session_close(struct bpfdb_session *s, u32 holder)
 {
 	bool entered = session_enter(s);
+	/* Before its holder: of a session that was opened since it is another one. */
+	u32 in_use = LOAD_ACQUIRE(s->in_use);
 
-	if (!LOAD_ACQUIRE(s->in_use) || LOAD(s->holder) != holder) {
+	if (!in_use || LOAD(s->holder) != holder) {
 		if (entered)
 			session_leave(s, 0);
 		return BPFDB_BAD_REQUEST;
 	}
 	if (!entered || !session_end(s))
-		CAS(&s->in_use, 1, BPFDB_SESSION_CLOSING);
+		session_close_later(s, in_use);
 	return BPFDB_OK;
 }
 

@@ -36,7 +36,7 @@ struct {
 	__array(values, struct segment_map);
 } segments SEC(".maps");
 
-/* Bits of a key's hash -> index page | level << 24. */
+/* Bits of a key's hash -> BPFDB_ENTRY_. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 16);

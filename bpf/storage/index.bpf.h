@@ -122,6 +122,22 @@ static __always_inline u32 directory_slot(u64 hash, u32 depth)
 	return (hash >> BPFDB_CELL_BITS) & ((1u << (depth & 31)) - 1);
 }
 
+/* What an entry of the directory says: BPFDB_ENTRY_. */
+static __always_inline u32 entry_of(u32 page, u32 level)
+{
+	return page | level << BPFDB_ENTRY_PAGE_BITS;
+}
+
+static __always_inline u32 entry_page(u32 entry)
+{
+	return entry & BPFDB_ENTRY_PAGE_MASK;
+}
+
+static __always_inline u32 entry_level(u32 entry)
+{
+	return entry >> BPFDB_ENTRY_PAGE_BITS;
+}
+
 /* Which half of a page of `level` bits a hash goes to when it is split. */
 static __always_inline bool split_bit(u64 hash, u32 level)
 {
@@ -192,8 +208,8 @@ static __always_inline int bucket_find(u64 hash, struct bucket *b)
 	if (!entry)
 		return BPFDB_CORRUPT;
 	page = LOAD_ACQUIRE(*entry);
-	level = page >> 24;
-	page &= 0xffffff;
+	level = entry_level(page);
+	page = entry_page(page);
 	/* The depth has grown since: the page may be that of the other half. */
 	if (unlikely(level > depth))
 		return RETRY;
@@ -346,7 +362,7 @@ static __always_inline bool page_is_crowded(u32 page)
 {
 	struct bpfdb_slab *slab = slab_of_page(page);
 
-	return slab && LOAD(slab->word) >= BPFDB_SPLIT_FILL;
+	return slab && LOAD(slab->word) >= BPFDB_SPLIT_CELLS;
 }
 
 #include "split.bpf.h"
@@ -355,7 +371,7 @@ static __always_inline bool page_is_crowded(u32 page)
  * Inserts a record for the session's key, without a value, with `flags` (and
  * owner or readers) in its header from its first visible moment. OK: *address
  * is the cell; from then on it may be moved, unless it is latched. RETRY: somebody inserted it, or a latch was taken. NEED_SPLIT:
- * there is no room near the key's home in page session->view_cell, or little.
+ * there is no room near the key's home in page session->room_page, or little.
  * A latched section: the caller has preemption off.
  */
 static __always_inline int index_insert(struct bpfdb_session *s, u64 flags, u64 key_slot,
@@ -368,7 +384,7 @@ static __always_inline int index_insert(struct bpfdb_session *s, u64 flags, u64 
 
 	if (found != BPFDB_OK)
 		return found;
-	s->view_cell = b.page;
+	s->room_page = b.page;
 	if (page_is_crowded(b.page) && !s->room_tried)
 		return NEED_SPLIT;
 	home_cell = cell_in(b.memory, b.index);
@@ -399,8 +415,8 @@ static __always_inline int index_insert(struct bpfdb_session *s, u64 flags, u64 
 	(void)SWAP(&home_cell->home,
 		   home_next(home_cell, (u32)b.home | 1u << offset, home_level(b.home)));
 	/* Read again, both of them: less is kept on the stack, which is short. */
-	page_count(s->view_cell, 1);
-	*address = cell_address(s->view_cell, home_of(s->hash) + offset);
+	page_count(s->room_page, 1);
+	*address = cell_address(s->room_page, home_of(s->hash) + offset);
 	return BPFDB_OK;
 }
 

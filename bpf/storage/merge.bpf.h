@@ -205,7 +205,7 @@ __noinline int page_merge(u32 page)
 		return 0;
 	slot = to->prefix | 1u << ((to->level - 1) & 31);
 	entry = slot == to->prefix ? NULL : bpf_map_lookup_elem(&directory, &slot);
-	buddy = entry ? LOAD(*entry) & 0xffffff : 0;
+	buddy = entry ? entry_page(LOAD(*entry)) : 0;
 	from = buddy && buddy != page ? slab_of_page(buddy) : NULL;
 	if (!from || CAS(&to->splitting, 0, 1))
 		return 0;

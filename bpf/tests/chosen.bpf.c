@@ -74,7 +74,7 @@ TEST(a_one_hash_fills_one_neighbourhood)
 	/* Nor beside many others, which take pages of their own accord. */
 	repeat(i, OTHERS) EXPECT(set_number(s, other(i), i) == BPFDB_OK);
 	pages = engine.index_pages.value;
-	EXPECT(pages > 1 && pages <= 4 * OTHERS / BPFDB_SPLIT_FILL + 1);
+	EXPECT(pages > 1 && pages <= 4 * OTHERS / BPFDB_SPLIT_CELLS + 1);
 	repeat(i, 1000) EXPECT(set_number(s, 100 + i, i) == BPFDB_INDEX_CROWDED);
 	EXPECT(engine.index_pages.value == pages);
 	PASS(others_are_there(s, 0));

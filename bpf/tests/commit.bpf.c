@@ -166,7 +166,7 @@ TEST(the_reaper_finishes_what_close_could_not)
 	EXPECT(bpfdb_begin(w) == BPFDB_OK && set_number(w, 7, 11) == BPFDB_OK);
 	PASS(latch_set(r, 7, true));
 	bpfdb_session_close(w);
-	EXPECT(w->in_use == BPFDB_SESSION_CLOSING);
+	EXPECT(session_use(w->in_use) == BPFDB_SESSION_CLOSING);
 	PASS(latch_set(r, 7, false));
 	repeat(i, BPFDB_SESSIONS_MAX / REAP_STEP + 1)
 	{

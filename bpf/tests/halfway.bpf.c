@@ -128,7 +128,7 @@ __noinline u32 only_page(void)
 {
 	u32 zero = 0, *entry = bpf_map_lookup_elem(&directory, &zero);
 
-	return entry ? *entry & 0xffffff : 0;
+	return entry ? entry_page(*entry) : 0;
 }
 
 /* Latches the home of bucket `index`, or lets it go: what moves buckets leaves it. */
@@ -193,7 +193,7 @@ TEST(a_merge_whose_target_filled_up_is_undone)
 	struct bpfdb_slab *slab = slab_of_page(page), *upper;
 
 	EXPECT(s && slab && entry && engine.directory_depth.value == 1);
-	buddy = *entry & 0xffffff;
+	buddy = entry_page(*entry);
 	upper = slab_of_page(buddy);
 	EXPECT(upper && buddy != page);
 	EXPECT(slab->word + upper->word <= MERGE_FILL);

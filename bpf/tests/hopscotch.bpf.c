@@ -7,16 +7,21 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
 #define HOME 77
 
-/* The next number from `n` on whose home is HOME. */
-static __always_inline u64 next_at_home(u64 n)
+/* The next number from `n` on with this home. */
+static __always_inline u64 next_at(u32 home, u64 n)
 {
 	repeat(i, 1u << 20)
 	{
-		if (home_of(hash_inline_key(n, 0, 8)) == HOME)
+		if (home_of(hash_inline_key(n, 0, 8)) == home)
 			break;
 		n++;
 	}
 	return n;
+}
+
+static __always_inline u64 next_at_home(u64 n)
+{
+	return next_at(HOME, n);
 }
 
 static __always_inline u32 home_bitmap(struct bpfdb_session *s)
@@ -40,6 +45,27 @@ static __always_inline int fill_elsewhere(struct bpfdb_session *s)
 		if (behind > 3 * BPFDB_NEIGHBOURHOOD)
 			EXPECT(set_number(s, n, n) == BPFDB_OK);
 	}
+	return 0;
+}
+
+/*
+ * Somebody is splitting the page, and has lost the processor: who has no room is told to
+ * come again, or that it is a conflict; all others go on.
+ */
+__noinline int while_it_is_split(struct bpfdb_session *s NONNULL, u64 without_room)
+{
+	struct bpfdb_slab *slab = slab_of_page(s->room_page);
+	u64 with_room = next_at(HOME + 8 * BPFDB_NEIGHBOURHOOD, 1ULL << 41);
+
+	EXPECT(slab && slab->class_ == BPFDB_PAGE_INDEX);
+	STORE(slab->splitting, 1);
+	EXPECT(set_number(s, without_room, 1) == BPFDB_MEMORY_PENDING);
+	EXPECT(set_number(s, with_room, 1) == BPFDB_OK && has_number(s, with_room, 1));
+	EXPECT(bpfdb_begin(s) == BPFDB_OK);
+	EXPECT(set_number(s, with_room, 2) == BPFDB_OK);
+	EXPECT(set_number(s, without_room, 2) == BPFDB_CONFLICT);
+	EXPECT(bpfdb_rollback(s) == BPFDB_OK && has_number(s, with_room, 1));
+	STORE(slab->splitting, 0);
 	return 0;
 }
 
@@ -73,6 +99,8 @@ TEST(a_full_neighbourhood_is_split)
 
 	/* One too many. */
 	n = next_at_home(n + 1);
+	PASS(while_it_is_split(s, n));
+	EXPECT(engine.index_pages.value == 1);
 	EXPECT(set_number(s, n, n) == BPFDB_OK);
 	EXPECT(engine.index_pages.value > 1);
 	EXPECT(has_number(s, n, n) && has_number(s, last, last));

@@ -109,8 +109,8 @@ static __always_inline int directory_is_whole(void)
 		struct bpfdb_slab *slab;
 
 		EXPECT(entry);
-		page = *entry & 0xffffff;
-		level = *entry >> 24;
+		page = entry_page(*entry);
+		level = entry_level(*entry);
 		slab = slab_of_page(page);
 		EXPECT(slab && slab->class_ == BPFDB_PAGE_INDEX);
 		EXPECT(slab->level == level && level <= depth);
@@ -138,7 +138,7 @@ TEST(a_page_is_split_only_when_the_directory_names_it)
 	/* Enough for two splits of each page. */
 	repeat(i, MANY) EXPECT(set_number(s, 4000000 + i, i) == BPFDB_OK);
 	bpfdb_session_close(s);
-	page = *entry & 0xffffff;
+	page = entry_page(*entry);
 	lower = slab_of_page(page);
 	EXPECT(lower);
 	engine.directory_latch.value = 1;

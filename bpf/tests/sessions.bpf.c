@@ -19,7 +19,7 @@ TEST(there_are_as_many_as_configured)
 		u32 number = i;
 		struct bpfdb_session *s = bpfdb_session(number);
 
-		EXPECT(s && s->in_use == 1 && s->index == i);
+		EXPECT(s && session_use(s->in_use) == BPFDB_SESSION_OPEN && s->index == i);
 		EXPECT(bpfdb_session_close(s) == BPFDB_OK && !s->in_use);
 	}
 	EXPECT(bpfdb_session(config.sessions) == NULL);
@@ -93,9 +93,9 @@ TEST(a_busy_session_is_closed_by_the_reaper)
 	EXPECT(s && bpfdb_begin(s) == BPFDB_OK && set_number(s, 11, 1) == BPFDB_OK);
 	EXPECT(session_enter(s));
 	bpfdb_session_close(s);
-	EXPECT(s->in_use == BPFDB_SESSION_CLOSING);
+	EXPECT(session_use(s->in_use) == BPFDB_SESSION_CLOSING);
 	reap_all(bpf_ktime_get_ns());
-	EXPECT(s->in_use == BPFDB_SESSION_CLOSING);
+	EXPECT(session_use(s->in_use) == BPFDB_SESSION_CLOSING);
 	session_leave(s, 0);
 	reap_all(bpf_ktime_get_ns());
 	EXPECT(!s->in_use && s->state == BPFDB_TXN_NONE && !s->lock_count);
@@ -109,7 +109,7 @@ TEST(the_reaper_looks_again_when_it_has_entered)
 
 	EXPECT(s && bpfdb_begin(s) == BPFDB_OK && set_number(s, 16, 1) == BPFDB_OK);
 	session_reap(s, true, bpf_ktime_get_ns());
-	EXPECT(s->in_use == 1 && s->state == BPFDB_TXN_WRITE);
+	EXPECT(session_use(s->in_use) == BPFDB_SESSION_OPEN && s->state == BPFDB_TXN_WRITE);
 	EXPECT(bpfdb_commit(s) == BPFDB_OK && has_number(s, 16, 1));
 	EXPECT(bpfdb_session_close(s) == BPFDB_OK && !s->in_use);
 	/* The same of one that is free. */
@@ -136,13 +136,35 @@ TEST(a_session_is_freed_once)
 	return 0;
 }
 
+/* Whoever closes it could not enter, because somebody else did, and closed it; and before
+ * it is marked for the reaper it was opened again. */
+TEST(a_late_close_spares_who_opened_the_session_since)
+{
+	struct bpfdb_session *s = test_session(), *again;
+	u32 seen;
+
+	EXPECT(s);
+	seen = s->in_use;
+	EXPECT(bpfdb_session_close(s) == BPFDB_OK && !s->in_use);
+	again = test_session();
+	EXPECT(again == s && session_use(s->in_use) == BPFDB_SESSION_OPEN);
+	session_close_later(s, seen);
+	EXPECT(session_use(s->in_use) == BPFDB_SESSION_OPEN);
+	session_close_later(s, s->in_use);
+	EXPECT(session_use(s->in_use) == BPFDB_SESSION_CLOSING);
+	reap_all(bpf_ktime_get_ns());
+	EXPECT(!s->in_use);
+	return 0;
+}
+
 TEST(a_session_is_closed_by_its_holder)
 {
 	struct bpfdb_session *s = test_session();
 
 	EXPECT(config.holder && s && s->holder == config.holder);
 	s->holder++;
-	EXPECT(bpfdb_session_close(s) == BPFDB_BAD_REQUEST && s->in_use == 1 && !s->busy);
+	EXPECT(bpfdb_session_close(s) == BPFDB_BAD_REQUEST &&
+	       session_use(s->in_use) == BPFDB_SESSION_OPEN && !s->busy);
 	s->holder--;
 	EXPECT(bpfdb_session_close(s) == BPFDB_OK && !s->in_use);
 	return 0;

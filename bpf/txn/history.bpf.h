@@ -191,18 +191,27 @@ static __always_inline void need_load(struct need *n, struct bpfdb_cell *cell,
 	}
 }
 
+/* Entries of the version array that are in use. */
+static __always_inline u32 need_entries(const struct need *n)
+{
+	return __builtin_popcount(n->used & (NEED_HEAD_BIT - 1));
+}
+
 /* Is there no entry for the head, which is going to be replaced? */
 static __always_inline bool need_exceeds(const struct need *n)
 {
-	u32 entries = __builtin_popcount(n->used & (NEED_HEAD_BIT - 1));
-
-	return entries >= config.versions - !!(n->needed & NEED_HEAD_BIT);
+	return need_entries(n) >= config.versions - !!(n->needed & NEED_HEAD_BIT);
 }
 
-/* The oldest version that only snapshots see that may be revoked; 0: none. */
+/*
+ * The version whose snapshots are to be revoked: the oldest that only such snapshots see
+ * as may be; 0: none. The head is one if nothing else is and that helps: what no snapshot
+ * sees needs no entry. (It does with one version per record. With more of them, an entry
+ * is always seen by older snapshots than the head is.)
+ */
 static __always_inline u32 need_victim(const struct need *n)
 {
-	u32 mask = n->used & n->needed & ~n->young & ~NEED_HEAD_BIT, bit = 0;
+	u32 mask = n->used & n->needed & ~n->young, bit = 0;
 	u64 oldest = ~0ULL;
 
 #pragma clang loop unroll(full)
@@ -212,7 +221,7 @@ static __always_inline u32 need_victim(const struct need *n)
 			bit = 1u << i;
 		}
 	}
-	return bit;
+	return bit || need_entries(n) >= config.versions ? bit : mask & NEED_HEAD_BIT;
 }
 
 /* ---- The version array ------------------------------------------------------ */

@@ -109,9 +109,26 @@ static __always_inline void lock_blocks_free(struct bpfdb_session *s)
 }
 
 /* One operator at a time in a session. */
-static __always_inline bool session_enter(struct bpfdb_session *s)
+static __always_inline bool session_enter_once(struct bpfdb_session *s)
 {
 	return CAS(&s->busy, 0, 1) == 0;
+}
+
+/* For those who find somebody inside: as a rule it is the reaper, which looks at the
+ * session for a moment. */
+__noinline int session_enter_again(struct bpfdb_session *s NONNULL)
+{
+	repeat(i, BPFDB_TRIES)
+	{
+		if (session_enter_once(s))
+			return true;
+	}
+	return false;
+}
+
+static __always_inline bool session_enter(struct bpfdb_session *s)
+{
+	return likely(session_enter_once(s)) || session_enter_again(s);
 }
 
 static __always_inline int session_leave(struct bpfdb_session *s, int status)

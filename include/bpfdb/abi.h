@@ -15,7 +15,7 @@
 #include <bpfdb/status.h>
 
 /* Raised when a structure below or a pinned map changes its layout. */
-#define BPFDB_ABI_VERSION 8
+#define BPFDB_ABI_VERSION 9
 
 /* Bytes that processors pass to each other as one. What different processors write does
  * not share one: ARCHITECTURE.md says who writes what. */
@@ -84,6 +84,13 @@ struct bpfdb_cell {
 	__u64 key[2];
 	struct bpfdb_version head;
 };
+
+/* Entry of the directory: index page (24 bits) | directory bits that it answers for (8). */
+#define BPFDB_ENTRY_PAGE_BITS 24
+#define BPFDB_ENTRY_PAGE_MASK ((1U << BPFDB_ENTRY_PAGE_BITS) - 1)
+_Static_assert(BPFDB_SEGMENTS_MAX *BPFDB_PAGES_PER_SEGMENT <= 1 << BPFDB_ENTRY_PAGE_BITS,
+	       "an entry has room for the number of any page");
+_Static_assert(BPFDB_DIRECTORY_BITS_MAX < 1 << (32 - BPFDB_ENTRY_PAGE_BITS), "and for any level");
 
 /* home: bitmap of the neighbourhood | level | latch | change counter */
 #define BPFDB_HOME_BITMAP_MASK 0xffffffffULL
@@ -186,8 +193,11 @@ enum bpfdb_txn_state {
 	BPFDB_TXN_EXPIRING = 6,
 };
 
-/* in_use of a session that was closed but could not be cleared yet */
-#define BPFDB_SESSION_CLOSING 2
+/* in_use: one of these, and above how often the session was opened; 0: it is free. */
+#define BPFDB_SESSION_USE_MASK 3U
+#define BPFDB_SESSION_OPEN 1U
+#define BPFDB_SESSION_CLOSING 2U /* closed, but it could not be cleared yet */
+#define BPFDB_SESSION_OPENING 4U /* one more time */
 
 /* kind. Those of a server are its own: only the engine's owner runs one. */
 #define BPFDB_SESSION_EMBEDDED 0
@@ -218,11 +228,12 @@ struct bpfdb_session {
 	__u32 busy; /* 1 while an operator runs */
 	__u32 index;
 	__u32 lock_count;
-	__u32 in_use; /* 0, 1, or BPFDB_SESSION_CLOSING */
+	__u32 in_use; /* see BPFDB_SESSION_USE_MASK */
 	__u8 state; /* enum bpfdb_txn_state */
 	__u8 failure; /* the Error that failed the transaction */
 	__u8 kind; /* BPFDB_SESSION_: who opened it */
 	__u8 reserved;
+	__u32 room_page; /* index page that has no room near the key's home, or little */
 	__u64 hash; /* of the key */
 
 	/* Operators executed, never reset. Here, because these cache lines are at hand;
@@ -282,6 +293,8 @@ struct bpfdb_session {
 	 * the session that held the key + 1; 0: not known. */
 	__u32 conflict;
 	__u32 conflict_with;
+	__u32 opened; /* how often, in steps of BPFDB_SESSION_OPENING */
+	__u32 unused;
 } BPFDB_LINES;
 
 #define BPFDB_BEGINS_LINE(type, member)                                                            \
@@ -312,9 +325,10 @@ struct bpfdb_request {
 	/* Of a large value. GET and LARGE_SHARE say FOUND_LARGE, not FOUND, its length
 	 * in value_len and its id here. LARGE_READ: `value_room` bytes from `offset`
 	 * (a multiple of 8) on of the value with this id; NOT_FOUND if the key has
-	 * another one by now. LARGE_WRITE: `value_len` bytes at `offset`, in order and
-	 * in steps of BPFDB_LARGE_PART; the first one says here how long all of it
-	 * will be (0: it will not be). A SET of that length takes it. */
+	 * another one by now, or was written during every copy. LARGE_WRITE: `value_len`
+	 * bytes at `offset`, in order and in steps of BPFDB_LARGE_PART; the first one says
+	 * here how long all of it will be (0: it will not be). A SET of that length takes
+	 * it. */
 	__u64 large;
 	__u64 offset;
 };
@@ -465,7 +479,8 @@ struct bpfdb_engine {
 
 _Static_assert(sizeof(struct bpfdb_line) == BPFDB_LINE_SIZE, "nobody else's line");
 _Static_assert(sizeof(struct bpfdb_slab) == BPFDB_LINE_SIZE, "no line of two slabs");
-_Static_assert(sizeof(struct bpfdb_cell) == BPFDB_LINE_SIZE, "a cell is a line");
+_Static_assert(sizeof(struct bpfdb_cell) == BPFDB_CELL_SIZE, "pages are arrays of cells");
+_Static_assert(BPFDB_CELL_SIZE == BPFDB_LINE_SIZE, "a cell is a line");
 BPFDB_BEGINS_LINE(struct bpfdb_engine, clock);
 BPFDB_BEGINS_LINE(struct bpfdb_engine, snapshots);
 BPFDB_BEGINS_LINE(struct bpfdb_engine, time);
@@ -494,8 +509,8 @@ _Static_assert(__builtin_offsetof(struct bpfdb_engine, hash) % 512 == 5 * BPFDB_
 
 /* Per-processor counters; `bpfdb stats` sums them. */
 struct bpfdb_counters {
-	__u64 operations
-		[BPFDB_COUNTED_OPERATIONS]; /* of closed and open sessions: summed by user space */
+	/* Of closed and open sessions: summed by user space. */
+	__u64 operations[BPFDB_COUNTED_OPERATIONS];
 	__u64 statuses[BPFDB_STATUS_COUNT]; /* Errors by cause, and outcomes */
 	__u64 conflicts[BPFDB_CONFLICT_COUNT]; /* Errors CONFLICT, by why */
 	__u64 memory_lost;

@@ -45,8 +45,8 @@
 #define BPFDB_CELLS_PER_PAGE (BPFDB_PAGE_SIZE / BPFDB_CELL_SIZE)
 /* A record lies at most this many cells behind its home cell. */
 #define BPFDB_NEIGHBOURHOOD 32
-/* Occupied cells at which a page is split, in 1/1024 of the page. */
-#define BPFDB_SPLIT_FILL 820
+/* Occupied cells of a page, four fifths of them, at which it is split. */
+#define BPFDB_SPLIT_CELLS 820
 /* Cells that a page must have to be split: with fewer, a full neighbourhood is no
  * chance (less than once in 10^13 pages), its keys were chosen. */
 #define BPFDB_SPLIT_CELLS_MIN (BPFDB_CELLS_PER_PAGE / 8)
@@ -101,6 +101,9 @@
 /* Restarts of an optimistic read that writers keep invalidating. Each restart
  * means that somebody else made progress. */
 #define BPFDB_READ_TRIES 4096
+/* Copies of a value that writers may spoil, by replacing it meanwhile, of a read without
+ * a transaction. Then it takes a snapshot, in which the value stays where it is. */
+#define BPFDB_COPY_TRIES 64
 
 /* Operators in one batch of BPF_PROG_RUN. */
 #define BPFDB_BATCH_MAX 1024
@@ -117,6 +120,8 @@ _Static_assert(BPFDB_CELLS_PER_PAGE == 1 << BPFDB_CELL_BITS, "the home is ten bi
 _Static_assert(BPFDB_NEIGHBOURHOOD == 32, "the neighbourhood bitmap has 32 bits");
 _Static_assert(BPFDB_DIRECTORY_BITS_MAX < BPFDB_LEVEL_ENTRIES, "each level has an entry");
 _Static_assert(BPFDB_SPLIT_CELLS_MIN > BPFDB_NEIGHBOURHOOD, "one home never makes a split");
+_Static_assert(BPFDB_SPLIT_CELLS > BPFDB_SPLIT_CELLS_MIN, "a crowded page may be split");
+_Static_assert(BPFDB_SPLIT_CELLS < BPFDB_CELLS_PER_PAGE, "before it is full");
 _Static_assert(BPFDB_SPLITS_MAX <= 7, "an operator counts them in three bits");
 _Static_assert(BPFDB_LOCKS_MAX <= (1 << 10), "lock index field of a cell is 10 bits");
 _Static_assert(BPFDB_SESSIONS_MAX <= (1 << 16), "session field of a cell is 16 bits");

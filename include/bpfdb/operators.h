@@ -39,6 +39,8 @@ enum bpfdb_operation {
 	/* How many those are; no operator has this number. */
 	BPFDB_COUNTED_OPERATIONS,
 	BPFDB_UNCOUNTED_OPERATOR_LIST(BPFDB_OPERATION_NUMBER)
+	/* The number of the next one that is added. */
+	BPFDB_OPERATIONS_END,
 };
 
 #endif

@@ -35,11 +35,10 @@ __noinline enum result deadline_next(struct bpfdb_connection *c NONNULL, u32 uni
 static __always_inline enum result deadline_option(struct bpfdb_connection *c, u64 word)
 {
 	switch (word) {
-	case WORD('e', 'x', 0, 0, 0, 0, 0, 0): return deadline_next(c, TIME_SECONDS, true);
-	case WORD('p', 'x', 0, 0, 0, 0, 0, 0): return deadline_next(c, TIME_MILLISECONDS, true);
-	case WORD('e', 'x', 'a', 't', 0, 0, 0, 0): return deadline_next(c, TIME_SECONDS, false);
-	case WORD('p', 'x', 'a', 't', 0, 0, 0, 0):
-		return deadline_next(c, TIME_MILLISECONDS, false);
+	case WORD("ex"): return deadline_next(c, TIME_SECONDS, true);
+	case WORD("px"): return deadline_next(c, TIME_MILLISECONDS, true);
+	case WORD("exat"): return deadline_next(c, TIME_SECONDS, false);
+	case WORD("pxat"): return deadline_next(c, TIME_MILLISECONDS, false);
 	default: return PASS_TO_DAEMON;
 	}
 }

@@ -82,7 +82,7 @@ __noinline enum result getex_with_option(struct sk_msg_md *m, struct bpfdb_conne
 	c->deadline = 0;
 	if (!persists)
 		result = deadline_option(c, arg_word(c));
-	else if (arg_word(c) != WORD('p', 'e', 'r', 's', 'i', 's', 't', 0))
+	else if (arg_word(c) != WORD("persist"))
 		result = PASS_TO_DAEMON;
 	return result == DONE ? take(m, c, s, TAKING_EXPIRES) : result;
 }

@@ -22,7 +22,8 @@ static __always_inline enum bpfdb_status mget_one(struct sk_msg_md *m, struct bp
 		if (result != AGAIN)
 			return result == DONE ? BPFDB_OK : FOR_THE_DAEMON;
 	}
-	return BPFDB_EXHAUSTED;
+	/* Without a snapshot: it is the only key. */
+	return FOR_THE_DAEMON;
 }
 
 static __always_inline enum bpfdb_status mget_all(struct sk_msg_md *m, struct bpfdb_connection *c,

@@ -114,7 +114,7 @@ __noinline enum result block_head(struct sk_msg_md *m, struct bpfdb_connection *
 	p = ROOM(m, 8);
 	if (!p)
 		return NO_ROOM;
-	*(u64 *)p = WORD('+', 'O', 'K', '\r', '\n', 0, 0, 0);
+	*(u64 *)p = WORD("+OK\r\n");
 	/* The place is kept in memory: in a register the verifier (6.12) takes it for the
 	 * number of the round, and walks all of them. */
 	c->block_queued = 5;
@@ -127,7 +127,7 @@ __noinline enum result block_head(struct sk_msg_md *m, struct bpfdb_connection *
 		to = p + at;
 		if (to + QUEUED_LEN > (u8 *)m->data_end)
 			return NO_ROOM;
-		*(u64 *)to = WORD('+', 'Q', 'U', 'E', 'U', 'E', 'D', '\r');
+		*(u64 *)to = WORD("+QUEUED\r");
 		to[8] = '\n';
 		c->block_queued += QUEUED_LEN;
 	}

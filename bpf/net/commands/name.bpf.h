@@ -13,16 +13,11 @@
 #define SHORT_NAME_MAX 8
 #define LONG_NAME_MAX 16
 
-/* Letter `i` of a name, in small, at its place in a word; 0 behind the last one. The
- * compiler reads the string: this is a constant. */
-#define NAME_LETTER(name, i)                                                                       \
-	((i) < NAME_LEN(name)                                                                      \
-		 ? (u64)((#name "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0")[i] | ' ') << (i) % 8 * 8         \
-		 : 0)
+/* Letters of a name from letter `i` (0 or 8) on, in small, as a word: a constant. */
 #define NAME_WORD(name, i)                                                                         \
-	(NAME_LETTER(name, i) | NAME_LETTER(name, (i) + 1) | NAME_LETTER(name, (i) + 2) |          \
-	 NAME_LETTER(name, (i) + 3) | NAME_LETTER(name, (i) + 4) | NAME_LETTER(name, (i) + 5) |    \
-	 NAME_LETTER(name, (i) + 6) | NAME_LETTER(name, (i) + 7))
+	(WORD_AT(#name, i) |                                                                       \
+	 (NAME_LEN(name) >= (i) + 8 ? SMALL_LETTERS                                                \
+				    : SMALL_LETTERS & ((1ULL << NAME_LEN(name) % 8 * 8) - 1)))
 
 /* What c->name is for this command. No word ends, and so begins, with a byte of 0. */
 #define NAME_OF(name)                                                                              \

@@ -29,25 +29,16 @@ static __always_inline struct part part_of(s64 start, s64 end, u32 len)
 	return start > end ? none : (struct part){start, end - start + 1};
 }
 
-/* Replies with what `reply` makes of the value in the session, empty if there is none,
- * until no writer spoils it. */
-#define READ_VALUE(m, c, s, reply)                                                                 \
+/* Replies with what `reply` makes of the value in the session, empty if there is none. */
+#define READ_VALUE_ONCE(m, c, s, reply)                                                            \
 	({                                                                                         \
-		enum bpfdb_status status_ = BPFDB_EXHAUSTED;                                       \
-		enum result result_ = AGAIN;                                                       \
-		repeat(try_, COPY_TRIES)                                                           \
-		{                                                                                  \
-			enum bpfdb_status got_ = value_or_empty(s, bpfdb_get(s));                  \
-			if (got_ != BPFDB_FOUND)                                                   \
-				status_ = got_;                                                    \
-			else                                                                       \
-				result_ = (s)->value_len > BPFDB_VALUE_MAX ? PASS_TO_DAEMON        \
-									   : (reply);              \
-			if (got_ != BPFDB_FOUND || result_ != AGAIN)                               \
-				break;                                                             \
-		}                                                                                  \
-		result_ == AGAIN ? reply_error(m, c, s, status_) : harmless(result_);              \
+		enum bpfdb_status got_ = value_or_empty(s, bpfdb_get(s));                          \
+		got_ != BPFDB_FOUND                ? reply_error(m, c, s, got_)                    \
+		: (s)->value_len > BPFDB_VALUE_MAX ? PASS_TO_DAEMON                                \
+						   : harmless(reply);                              \
 	})
+
+#define READ_VALUE(m, c, s, reply) WHILE_SPOILED(s, READ_VALUE_ONCE(m, c, s, reply))
 
 /* ---- Bytes ---------------------------------------------------------------- */
 

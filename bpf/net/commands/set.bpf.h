@@ -172,12 +172,10 @@ static __always_inline enum result set_option(struct bpfdb_connection *c, u64 wo
 	bool timed = c->deadline || c->options & SET_KEEPS_TIME;
 
 	switch (word) {
-	case WORD('n', 'x', 0, 0, 0, 0, 0, 0): c->options |= SET_IF_ABSENT; return DONE;
-	case WORD('x', 'x', 0, 0, 0, 0, 0, 0): c->options |= SET_IF_PRESENT; return DONE;
-	case WORD('g', 'e', 't', 0, 0, 0, 0, 0): c->options |= SET_GETS; return DONE;
-	case WORD('k', 'e', 'e', 'p', 't', 't', 'l', 0):
-		c->options |= SET_KEEPS_TIME;
-		return timed ? PASS_TO_DAEMON : DONE;
+	case WORD("nx"): c->options |= SET_IF_ABSENT; return DONE;
+	case WORD("xx"): c->options |= SET_IF_PRESENT; return DONE;
+	case WORD("get"): c->options |= SET_GETS; return DONE;
+	case WORD("keepttl"): c->options |= SET_KEEPS_TIME; return timed ? PASS_TO_DAEMON : DONE;
 	}
 	return timed || !left ? PASS_TO_DAEMON : deadline_option(c, word);
 }

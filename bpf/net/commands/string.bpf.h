@@ -5,31 +5,27 @@
 
 #include "transaction.bpf.h"
 
-/* GETs in a row that writers may spoil by replacing the value being copied. */
-#define COPY_TRIES 64
+static __always_inline enum result get_reply(struct sk_msg_md *m, struct bpfdb_connection *c,
+					     struct bpfdb_session *s)
+{
+	enum bpfdb_status status = bpfdb_get(s);
+
+	if (status == BPFDB_NOT_FOUND)
+		return harmless(reply_nil(m, c));
+	if (status != BPFDB_FOUND)
+		return reply_error(m, c, s, status);
+	return harmless(reply_value(m, c, s));
+}
 
 __noinline enum result command_get(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
 				   struct bpfdb_session *s NONNULL)
 {
-	enum result result;
-	enum bpfdb_status status;
+	enum result result = key_alone(c, s);
 
-	result = key_alone(c, s);
 	if (result != DONE)
 		return result;
 	next_prefetch(c);
-	repeat(i, COPY_TRIES)
-	{
-		status = bpfdb_get(s);
-		if (status == BPFDB_NOT_FOUND)
-			return harmless(reply_nil(m, c));
-		if (status != BPFDB_FOUND)
-			return reply_error(m, c, s, status);
-		result = reply_value(m, c, s);
-		if (result != AGAIN)
-			return harmless(result);
-	}
-	return reply_error(m, c, s, BPFDB_EXHAUSTED);
+	return WHILE_SPOILED(s, get_reply(m, c, s));
 }
 
 __noinline enum result command_strlen(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,

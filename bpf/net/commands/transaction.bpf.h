@@ -37,8 +37,8 @@ __noinline enum result command_begin(struct sk_msg_md *m, struct bpfdb_connectio
 
 	if (result != DONE)
 		return result;
-	if (c->argc && (!read_only || !word_next(c, WORD('r', 'e', 'a', 'd', 0, 0, 0, 0), 4) ||
-			!word_next(c, WORD('o', 'n', 'l', 'y', 0, 0, 0, 0), 4)))
+	if (c->argc &&
+	    (!read_only || !word_next(c, WORD("read"), 4) || !word_next(c, WORD("only"), 4)))
 		return PASS_TO_DAEMON;
 	room_until(c, c->at);
 	status = read_only ? bpfdb_begin_read_only(s) : bpfdb_begin(s);
@@ -111,6 +111,28 @@ static __always_inline enum bpfdb_status short_end(struct bpfdb_session *s, bool
 				break;                                                             \
 		}                                                                                  \
 		outcome_;                                                                          \
+	})
+
+/*
+ * The result of `once`, which reads, done again as long as it is AGAIN: writers replace the
+ * value whenever it is copied. The last time it reads by a snapshot. PASS_TO_DAEMON, should
+ * that not be possible: the daemon is more patient.
+ */
+#define WHILE_SPOILED(s, once)                                                                     \
+	({                                                                                         \
+		bool by_snapshot_ = false;                                                         \
+		enum result result_ = AGAIN;                                                       \
+		repeat(try_, BPFDB_COPY_TRIES + 1)                                                 \
+		{                                                                                  \
+			if (unlikely(try_ == BPFDB_COPY_TRIES))                                    \
+				by_snapshot_ = read_takes_snapshot(s);                             \
+			result_ = (once);                                                          \
+			if (result_ != AGAIN)                                                      \
+				break;                                                             \
+		}                                                                                  \
+		if (unlikely(by_snapshot_))                                                        \
+			bpfdb_commit(s);                                                           \
+		result_ == AGAIN ? PASS_TO_DAEMON : result_;                                       \
 	})
 
 #endif

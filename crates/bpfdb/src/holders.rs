@@ -94,7 +94,8 @@ impl Holders {
                     (&raw const (*session).kind).read_volatile().into(),
                 )
             };
-            (in_use == 1).then_some((index, Held { holder, kind }))
+            let open = in_use & abi::BPFDB_SESSION_USE_MASK == abi::BPFDB_SESSION_OPEN;
+            open.then_some((index, Held { holder, kind }))
         })
     }
 }

@@ -309,7 +309,7 @@ BPFDB_DEFINE_LENGTH(length, bpfdb_then_ok, bpfdb_then_error)
 
 #[test]
 fn an_operator_is_added_as_contributing_says() {
-    const LENGTH: u32 = abi::BPFDB_OP_LARGE_SHARE + 1;
+    const LENGTH: u32 = abi::BPFDB_OPERATIONS_END;
     let tree = Tree::copy();
     tree.follow("Add an operator");
     let engine = common::engine();

@@ -3,6 +3,9 @@
 
 mod common;
 
+use std::thread;
+use std::time::Duration;
+
 use bpfdb::{Engine, Options, Session, Status};
 
 fn engine(options: Options) -> Engine {
@@ -52,6 +55,63 @@ fn versions_from_one_to_eight() {
         assert_eq!(engine.config().versions, versions);
         versions_are_bounded(&engine, versions as usize);
     }
+}
+
+/// With one version there is nothing but the head that a snapshot could stand in the way
+/// of: it ends for a writer as well, if it is old enough, and no other does.
+#[test]
+fn an_old_snapshot_ends_for_a_writer_of_the_only_version() {
+    const AGE: Duration = Duration::from_millis(300);
+    let engine = engine(Options {
+        versions: 1,
+        snapshot_max_age: AGE,
+        user_sessions: 16,
+        ..common::options()
+    });
+    let mut writer = engine.session().expect("session");
+    let mut old = engine.session().expect("session");
+    let mut young = engine.session().expect("session");
+
+    for key in [b"a", b"b", b"c"] {
+        writer.set(key, b"0").expect("set");
+    }
+    old.begin_read_only().expect("begin");
+    assert_eq!(old.get(b"a"), Ok(Some(b"0".to_vec())));
+    assert_eq!(writer.set(b"a", b"1"), Err(Status::VersionsFull));
+    thread::sleep(2 * AGE);
+    assert_eq!(old.get(b"a"), Ok(Some(b"0".to_vec())), "in nobody's way");
+
+    // One that began just now sees the same version: the old one ends in vain, if it does.
+    young.begin_read_only().expect("begin");
+    assert_eq!(writer.set(b"a", b"1"), Err(Status::VersionsFull));
+    assert_eq!(
+        old.get(b"a"),
+        Ok(Some(b"0".to_vec())),
+        "it would not have helped"
+    );
+    young.commit().expect("commit");
+
+    assert_eq!(writer.set(b"a", b"1"), Ok(()));
+    assert_eq!(old.get(b"a"), Err(Status::SnapshotTooOld));
+    assert_eq!(old.commit(), Ok(()));
+    assert_eq!(old.get(b"a"), Ok(Some(b"1".to_vec())));
+
+    // Inside a transaction, and for DELETE.
+    for deletes in [false, true] {
+        old.begin_read_only().expect("begin");
+        assert_eq!(old.get(b"b"), Ok(Some(b"0".to_vec())));
+        thread::sleep(2 * AGE);
+        writer.begin().expect("begin");
+        if deletes {
+            assert_eq!(writer.delete(b"b"), Ok(true));
+        } else {
+            assert_eq!(writer.set(b"b", b"0"), Ok(()));
+        }
+        writer.commit().expect("commit");
+        assert_eq!(old.get(b"b"), Err(Status::SnapshotTooOld));
+        old.commit().expect("commit");
+    }
+    assert_eq!(engine.stats().expect("stats").counters.snapshots_revoked, 3);
 }
 
 #[test]

@@ -10,8 +10,9 @@ use crate::{Status, abi};
 const PART: usize = abi::BPFDB_LARGE_PART as usize;
 /// Where a part may begin that is read.
 const GRAIN: u64 = 8;
-/// Values that may take each other's place while one of them is read.
-const TRIES: u32 = 4096;
+/// Values that may take each other's place while one of them is read. Then, without a
+/// transaction, it is read by a snapshot.
+const TRIES: u32 = abi::BPFDB_COPY_TRIES;
 
 /// A step of a large value, in the io buffer.
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +31,15 @@ struct Found {
     id: u64,
     len: u64,
     expires: u64,
+}
+
+/// What came of reading a part of a value.
+#[derive(Debug)]
+enum Part {
+    /// The part, and how long all of the value is; `None`: there is no value.
+    Read(Option<(Entry, u64)>),
+    /// The key has another value by now.
+    Replaced,
 }
 
 impl Session {
@@ -88,20 +98,19 @@ impl Session {
         if let Some(known) = self.read_cache.find_bytes(&operation) {
             return Ok(show(known.map(|(value, _)| value)));
         }
-        for _ in 0..TRIES {
-            let (status, place) = self.single_at(&operation)?;
-            match status {
-                Status::Found => return Ok(show(Some(self.value_at(place)))),
-                Status::FoundLarge => {
-                    let found = self.found(place);
-                    if let Some(value) = self.read_large(key, found, 0..found.len)? {
-                        return Ok(show(Some(&value)));
-                    }
-                }
-                _ => return Ok(show(None)),
+        let (status, place) = self.single_at(&operation)?;
+        match status {
+            Status::Found => Ok(show(Some(self.value_at(place)))),
+            Status::FoundLarge => {
+                let found = self.found(place);
+                let value = match self.read_large(key, found, 0..found.len)? {
+                    Some(value) => Some(value),
+                    None => self.get(key)?,
+                };
+                Ok(show(value.as_deref()))
             }
+            _ => Ok(show(None)),
         }
-        Err(Status::Exhausted)
     }
 
     /// Gives `to` the value of `from`, and this time to expire, without copying, if
@@ -153,22 +162,50 @@ impl Session {
             return Ok(known.map(|entry| part_of(entry, &mut range)));
         }
         for _ in 0..TRIES {
-            let (status, place) = self.single_at(operation)?;
-            match status {
-                Status::Found => return Ok(Some(part_of(self.entry_at(place), &mut range))),
-                Status::FoundLarge => {
-                    let found = self.found(place);
-                    let Some(value) = self.read_large(operation.key(), found, range(found.len))?
-                    else {
-                        continue;
-                    };
-                    let expires_at = (found.expires != 0).then_some(found.expires);
-                    return Ok(Some((Entry { value, expires_at }, found.len)));
-                }
-                _ => return Ok(None),
+            if let Part::Read(found) = self.read_part_once(operation, &mut range)? {
+                return Ok(found);
             }
         }
-        Err(Status::Exhausted)
+        self.read_part_by_snapshot(operation, &mut range)
+    }
+
+    /// The same once, in a snapshot, where the value stays what it is. Within a
+    /// transaction, which has one or a lock, there is nothing more to try.
+    fn read_part_by_snapshot(
+        &mut self,
+        operation: &Operation<'_>,
+        range: &mut impl FnMut(u64) -> Range<u64>,
+    ) -> Result<Option<(Entry, u64)>, Status> {
+        if self.in_transaction() {
+            return Err(Status::Exhausted);
+        }
+        self.begin_read_only()?;
+        let part = self.read_part_once(operation, range);
+        self.commit()?;
+        match part? {
+            Part::Read(found) => Ok(found),
+            Part::Replaced => Err(Status::Exhausted),
+        }
+    }
+
+    fn read_part_once(
+        &mut self,
+        operation: &Operation<'_>,
+        range: &mut impl FnMut(u64) -> Range<u64>,
+    ) -> Result<Part, Status> {
+        let (status, place) = self.single_at(operation)?;
+        let found = match status {
+            Status::Found => {
+                return Ok(Part::Read(Some(part_of(self.entry_at(place), range))));
+            }
+            Status::FoundLarge => self.found(place),
+            _ => return Ok(Part::Read(None)),
+        };
+        let part = self.read_large(operation.key(), found, range(found.len))?;
+        Ok(part.map_or(Part::Replaced, |value| {
+            let expires_at = (found.expires != 0).then_some(found.expires);
+            Part::Read(Some((Entry { value, expires_at }, found.len)))
+        }))
     }
 
     /// Part of a large value; `None` if the key has another value by now.

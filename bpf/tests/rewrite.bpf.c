@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: (MIT OR GPL-2.0-only)
+/* A writer that replaces one long value as fast as it can, for
+ * crates/bpfdb/tests/busy_writer.rs. */
+#include "test.bpf.h"
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+#define ROUNDS (1 << 23) /* the most that bpf_loop does */
+/* So long that it is replaced while a reader copies it. */
+#define REWRITTEN_LEN 20000
+#define LAST_WORD (REWRITTEN_LEN / 8 - 1)
+
+struct rewrite {
+	u64 end;
+	u32 session;
+	u32 refused; /* the last Error, but for MEMORY_PENDING: somebody held a latch */
+	u32 done;
+};
+
+/* The first and the last word are the same number, which tells a reader whether it
+ * copied one value or parts of two. */
+static long rewrite_once(u64 i, struct rewrite *rewrite)
+{
+	struct bpfdb_session *s = bpfdb_session(rewrite->session);
+	u64 *slot;
+	int status;
+
+	if (!s || bpf_ktime_get_ns() >= rewrite->end)
+		return 1;
+	key_number(s, 1);
+	status = bpfdb_value_alloc(s, REWRITTEN_LEN);
+	slot = status == BPFDB_OK ? bpfdb_at(s->value[0]) : NULL;
+	if (slot) {
+		slot[0] = slot[LAST_WORD] = i;
+		status = bpfdb_set(s);
+	}
+	if (status == BPFDB_OK)
+		rewrite->done++;
+	else if (status != BPFDB_MEMORY_PENDING)
+		rewrite->refused = status;
+	return 0;
+}
+
+/* ctx: nanoseconds. How many values it wrote, or minus the Error that one of them had. */
+SEC("raw_tp")
+int rewrite_for(struct bpf_raw_tracepoint_args *ctx)
+{
+	int index = bpfdb_session_open(BPFDB_SESSION_EMBEDDED);
+	struct rewrite rewrite = {.end = bpf_ktime_get_ns() + ctx->args[0], .session = index};
+	struct bpfdb_session *s = index < 0 ? NULL : bpfdb_session(index);
+
+	if (!s)
+		return -BPFDB_NO_SESSION;
+	bpf_loop(ROUNDS, rewrite_once, &rewrite, 0);
+	bpfdb_session_close(s);
+	return rewrite.refused ? -(int)rewrite.refused : (int)rewrite.done;
+}
