@@ -40,7 +40,11 @@ fn a_unix_socket_has_the_same_data() {
     // A transaction of its own, that conflicts with others.
     talk(&mut unix, &request(&[b"begin"]), 5);
     talk(&mut unix, &request(&[b"set", b"a", b"unix"]), 5);
-    assert!(tcp.say("SET a 2").starts_with("-CONFLICT"));
+    let said = tcp.say("SET a 2");
+    assert!(
+        said.starts_with("-CONFLICT") && said.contains("; held by client "),
+        "{said}"
+    );
     assert_eq!(tcp.say("GET a"), "$3\r\ntcp\r\n");
     talk(&mut unix, &request(&[b"commit"]), 5);
     assert_eq!(tcp.say("GET a"), "$4\r\nunix\r\n");
