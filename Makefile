@@ -3,7 +3,7 @@
 
 # Tests of the server that run both ways: clients served through TCP, and clients
 # answered inside their own send().
-BOTH_WAYS := $(addprefix --test ,blocks clients differential differential_errors generated \
+BOTH_WAYS := $(addprefix --test ,blocks clients conflicts differential differential_errors generated \
 	groups limits multi protocol transactions)
 
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo -E)

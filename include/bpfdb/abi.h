@@ -9,6 +9,7 @@
 #define BPFDB_ABI_H
 
 #include <linux/types.h>
+#include <bpfdb/attempts.h>
 #include <bpfdb/conflict.h>
 #include <bpfdb/limits.h>
 #include <bpfdb/operators.h>

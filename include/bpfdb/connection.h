@@ -8,6 +8,7 @@
 #define BPFDB_CONNECTION_H
 
 #include <linux/types.h>
+#include <bpfdb/attempts.h>
 #include <bpfdb/limits.h>
 
 /* Bytes of requests that the parser looks at without loading again. */
@@ -48,12 +49,8 @@
 /* Messages of a local client until its connection is known to be one of ours;
  * after that it is left alone for good. */
 #define BPFDB_LOCAL_TRIES 16
-/* Attempts of a command on several keys before its conflict is reported. */
-#define BPFDB_COMMAND_TRIES 64
 /* Commands of a MULTI … EXEC that the kernel executes, MULTI included. */
 #define BPFDB_BLOCK_MAX 256
-/* Attempts of it in a row, before the daemon tries, with pauses. */
-#define BPFDB_BLOCK_TRIES 16
 /* Digits and sign of the longest integer. */
 #define BPFDB_INTEGER_MAX 20
 

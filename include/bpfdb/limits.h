@@ -93,18 +93,6 @@
 /* Sessions are scanned for running snapshots in groups of this many. */
 #define BPFDB_SNAPSHOT_GROUP 64
 
-/* Attempts of an operator that finds a latch or a lock in its way, or the record
- * changed: then it reports a conflict, or passes the request on. Who holds a latch is
- * on another processor and keeps it for less than a microsecond (or is the program
- * that this one interrupted, and keeps it until this one has ended). */
-#define BPFDB_TRIES 64
-/* Restarts of an optimistic read that writers keep invalidating. Each restart
- * means that somebody else made progress. */
-#define BPFDB_READ_TRIES 4096
-/* Copies of a value that writers may spoil, by replacing it meanwhile, of a read without
- * a transaction. Then it takes a snapshot, in which the value stays where it is. */
-#define BPFDB_COPY_TRIES 64
-
 /* Operators in one batch of BPF_PROG_RUN. */
 #define BPFDB_BATCH_MAX 1024
 /* Buckets that one step of a scan visits: most of them are a cache miss, so a

@@ -5,17 +5,19 @@
 
 #include "transaction.bpf.h"
 
-/* All keys: OK with the number of those that there were in c->keys_found, or an Error. */
-static __always_inline enum bpfdb_status keys_delete(struct bpfdb_connection *c,
-						     struct bpfdb_session *s)
+/* Looks for all keys, or deletes them: OK with the number of those that there were in
+ * c->keys_found, or an Error. */
+static __always_inline enum bpfdb_status keys_each(struct bpfdb_connection *c,
+						   struct bpfdb_session *s, bool deletes)
 {
+	c->keys_found = 0;
 	repeat(i, c->argc)
 	{
 		enum bpfdb_status status;
 
 		if (key_next(c, s) != DONE)
 			return BPFDB_BAD_REQUEST;
-		status = bpfdb_delete(s);
+		status = deletes ? bpfdb_delete(s) : bpfdb_get(s);
 		if (status >= BPFDB_FIRST_ERROR)
 			return status;
 		c->keys_found += status == BPFDB_FOUND;
@@ -29,25 +31,7 @@ static __always_inline enum bpfdb_status delete_once(struct bpfdb_connection *c,
 	enum bpfdb_status status = short_begin(s, own, SHORT_WRITE);
 
 	c->at = first;
-	c->keys_found = 0;
-	return short_end(s, own, status == BPFDB_OK ? keys_delete(c, s) : status);
-}
-
-static __always_inline enum bpfdb_status keys_count(struct bpfdb_connection *c,
-						    struct bpfdb_session *s)
-{
-	repeat(i, c->argc)
-	{
-		enum bpfdb_status status;
-
-		if (key_next(c, s) != DONE)
-			return BPFDB_BAD_REQUEST;
-		status = bpfdb_get(s);
-		if (status >= BPFDB_FIRST_ERROR)
-			return status;
-		c->keys_found += status == BPFDB_FOUND;
-	}
-	return BPFDB_OK;
+	return short_end(s, own, status == BPFDB_OK ? keys_each(c, s, true) : status);
 }
 
 __noinline enum result command_del(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
@@ -84,10 +68,9 @@ __noinline enum result command_exists(struct sk_msg_md *m, struct bpfdb_connecti
 	result = args_check(c, c->argc, 1);
 	if (result != DONE)
 		return result;
-	c->keys_found = 0;
 	status = short_begin(s, own, SHORT_READ);
 	if (status == BPFDB_OK)
-		status = short_end(s, own, keys_count(c, s));
+		status = short_end(s, own, keys_each(c, s, false));
 	c->at = c->end;
 	room_until(c, c->request);
 	if (status >= BPFDB_FIRST_ERROR)

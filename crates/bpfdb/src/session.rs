@@ -26,7 +26,7 @@ use room_requests::RoomRequests;
 const HEADER: usize = size_of::<abi::bpfdb_request>();
 const ROOM: usize = abi::BPFDB_IO_SIZE as usize;
 /// Attempts of an operation while memory is being added.
-const PENDING_TRIES: u32 = 64;
+const PENDING_TRIES: u32 = abi::BPFDB_MEMORY_TRIES;
 const VALUE_MAX: usize = abi::BPFDB_VALUE_MAX as usize;
 
 impl Engine {

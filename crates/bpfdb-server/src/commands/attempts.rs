@@ -1,5 +1,5 @@
-//! How often something is tried again, and what happens in between: all of it is here, and
-//! docs/network.md shows it in one table beside the attempts of the kernel.
+//! How often the daemon tries something again. `include/bpfdb/attempts.h` has the numbers, in
+//! one table with those of the engine and of the kernel's front end.
 
 use std::time::Duration;
 
@@ -11,21 +11,27 @@ use super::context::Context;
 /// as the kernel makes.
 pub(super) const STATEMENT: u32 = abi::BPFDB_COMMAND_TRIES;
 /// Attempts of a MULTI … EXEC from its beginning, with others served in between.
-pub(super) const BLOCK: u32 = 16;
+pub(super) const BLOCK: u32 = abi::BPFDB_BLOCK_TRIES;
 /// How often a MULTI … EXEC that is to be tried again looks for the end of CLIENT PAUSE.
 pub(super) const PAUSED: Duration = Duration::from_millis(1);
 
 /// How often a command is tried again that ended in this Error, and what it waits before.
 /// None of these attempts holds up others: they are served meanwhile.
 fn again(status: Status) -> Option<(u32, Duration)> {
-    match status {
+    let (attempts, microseconds) = match status {
         // Memory is being added.
-        Status::MemoryPending => Some((500, Duration::from_millis(1))),
-        // Another processor holds a lock, or reads a snapshot, for a moment. If a client
-        // does, it may do so for long, and this one is told.
-        Status::Conflict | Status::VersionsFull => Some((5, Duration::from_micros(200))),
-        _ => None,
-    }
+        Status::MemoryPending => (
+            abi::BPFDB_DAEMON_MEMORY_TRIES,
+            abi::BPFDB_DAEMON_MEMORY_PAUSE,
+        ),
+        // Another processor holds a lock or the session, or reads a snapshot, for a moment.
+        // If a client does, it may do so for long, and this one is told.
+        Status::Conflict | Status::VersionsFull | Status::SessionBusy => {
+            (abi::BPFDB_DAEMON_TRIES, abi::BPFDB_DAEMON_PAUSE)
+        }
+        _ => return None,
+    };
+    Some((attempts, Duration::from_micros(microseconds.into())))
 }
 
 /// Counts the attempts of one command.

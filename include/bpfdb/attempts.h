@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
+/*
+ * How often something is tried again: all of it, for the engine, the front end in the kernel,
+ * the library and the daemon.
+ *
+ *   who             what is in the way       attempts            between them      at the end
+ *   ------------    ---------------------    ----------------    --------------    --------------
+ *   operator        a latch, or a change     TRIES               nothing           CONFLICT (busy)
+ *                                                                                  or MEMORY_PENDING
+ *   operator        a writer beside a read   READ_TRIES          nothing           EXHAUSTED
+ *   read            a value is replaced      COPY_TRIES          nothing           reads a snapshot
+ *                   while it is copied
+ *   command         CONFLICT, outside of a   COMMAND_TRIES       nothing           to the daemon
+ *                   transaction
+ *   EXEC, kernel    CONFLICT                 BLOCK_TRIES         nothing           to the daemon
+ *   EXEC, daemon    CONFLICT                 BLOCK_TRIES         others are        DAEMON_TRIES
+ *                                                                served
+ *   daemon          CONFLICT, or             DAEMON_TRIES        DAEMON_PAUSE,     the Error
+ *                   VERSIONS_FULL                                others served
+ *   daemon          MEMORY_PENDING           DAEMON_MEMORY_      DAEMON_MEMORY_    the Error
+ *                                            TRIES               PAUSE, the same
+ *   library         MEMORY_PENDING           MEMORY_TRIES        memory is added   the Error
+ *
+ * An attempt of a lower row makes all attempts of those above it. Nothing is tried again
+ * inside a client's transaction: an Error has failed it.
+ */
+#ifndef BPFDB_ATTEMPTS_H
+#define BPFDB_ATTEMPTS_H
+
+/* Who holds a latch is on another processor and keeps it for less than a microsecond, or is
+ * the program that this one interrupted, and keeps it until this one has ended. */
+#define BPFDB_TRIES 64
+/* An optimistic read begins anew only when somebody else has made progress. */
+#define BPFDB_READ_TRIES 4096
+#define BPFDB_COPY_TRIES 64
+#define BPFDB_COMMAND_TRIES 64
+#define BPFDB_BLOCK_TRIES 16
+#define BPFDB_DAEMON_TRIES 5
+#define BPFDB_DAEMON_PAUSE 200 /* microseconds: a holder was interrupted for a moment */
+#define BPFDB_DAEMON_MEMORY_TRIES 500
+#define BPFDB_DAEMON_MEMORY_PAUSE 1000 /* microseconds: half of what adding a segment takes */
+#define BPFDB_MEMORY_TRIES 64
+
+#endif
