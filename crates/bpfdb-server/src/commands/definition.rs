@@ -300,8 +300,44 @@ pub(crate) struct Keys {
     pub(crate) of_request: Option<FlagsOf>,
 }
 
-/// Redis's flags of key specifications.
-pub(crate) type KeyFlags = &'static [&'static str];
+/// Redis's flags of key specifications: what a command does to a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeyFlag {
+    /// Only one of these four: it is read and stays.
+    ReadOnly,
+    /// Its value is replaced without a look at it.
+    Overwrite,
+    /// Its value is read and changed.
+    ReadWrite,
+    /// It is deleted without a look at its value.
+    Remove,
+    /// The value, or a part of it, is replied or copied.
+    Access,
+    Update,
+    Insert,
+    Delete,
+    /// The flags of a request depend on its words.
+    VariableFlags,
+}
+
+impl KeyFlag {
+    /// As COMMAND INFO calls it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::ReadOnly => "RO",
+            Self::Overwrite => "OW",
+            Self::ReadWrite => "RW",
+            Self::Remove => "RM",
+            Self::Access => "access",
+            Self::Update => "update",
+            Self::Insert => "insert",
+            Self::Delete => "delete",
+            Self::VariableFlags => "variable_flags",
+        }
+    }
+}
+
+pub(crate) type KeyFlags = &'static [KeyFlag];
 /// What the words of a request make of its keys.
 type FlagsOf = fn(&[Vec<u8>]) -> KeyFlags;
 
@@ -325,6 +361,11 @@ impl Keys {
             of_request: Some(of_request),
             ..self
         }
+    }
+
+    /// Do the keys stay as they are? Else those that read them lock them exclusively.
+    pub(crate) fn are_only_read(self) -> bool {
+        self.flags.contains(&KeyFlag::ReadOnly)
     }
 
     /// What these words do to the keys.

@@ -53,6 +53,8 @@ use self::context::{Context, Failure, Outcome};
 /// What most commands need.
 mod prelude {
     pub(super) use super::context::{Context, Failure, Outcome};
-    pub(super) use super::definition::{Batching, Category, Command, Flag, Group, KeyFlags, Keys};
+    pub(super) use super::definition::{
+        Batching, Category, Command, Flag, Group, KeyFlag, KeyFlags, Keys,
+    };
     pub(super) use super::job::{Job, Progress};
 }

@@ -59,7 +59,7 @@ impl BatchEntry {
         let words = &self.request.words;
         let specifications = self.call.command.keys.iter();
         specifications.flat_map(move |keys| {
-            let for_update = !keys.flags.contains(&"RO");
+            let for_update = !keys.are_only_read();
             let positions = keys.positions(words.len());
             positions.map(move |position| (&*words[position], for_update))
         })

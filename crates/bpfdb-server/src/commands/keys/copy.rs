@@ -17,8 +17,8 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Write, Flag::DenyOom],
     categories: &[Category::Keyspace],
     keys: &[
-        Keys::at(1, &["RO", "access"]),
-        Keys::at(2, &["OW", "update"]),
+        Keys::at(1, &[KeyFlag::ReadOnly, KeyFlag::Access]),
+        Keys::at(2, &[KeyFlag::Overwrite, KeyFlag::Update]),
     ],
     differences: "There is one database, 0.",
     batching: Batching::Reads,

@@ -14,7 +14,7 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Readonly],
     categories: &[Category::Keyspace],
     tips: &["nondeterministic_output"],
-    keys: &[Keys::at(1, &["RO", "access"])],
+    keys: &[Keys::at(1, &[KeyFlag::ReadOnly, KeyFlag::Access])],
     differences: "Values are not compressed.",
     batching: Batching::Reads,
     run,

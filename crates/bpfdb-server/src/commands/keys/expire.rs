@@ -15,7 +15,7 @@ pub(crate) static COMMAND: Command = Command {
     arguments: "key:key, seconds:integer, [condition(NX|XX|GT|LT)@7.0.0]",
     flags: &[Flag::Write, Flag::Fast],
     categories: &[Category::Keyspace],
-    keys: &[Keys::at(1, &["RW", "update"])],
+    keys: &[Keys::at(1, &[KeyFlag::ReadWrite, KeyFlag::Update])],
     differences: "With options the daemon answers it.",
     batching: Batching::Reads,
     run,

@@ -13,7 +13,7 @@ pub(crate) static COMMAND: Command = Command {
     arguments: "key:key",
     flags: &[Flag::Write, Flag::Fast],
     categories: &[Category::Keyspace],
-    keys: &[Keys::at(1, &["RW", "update"])],
+    keys: &[Keys::at(1, &[KeyFlag::ReadWrite, KeyFlag::Update])],
     batching: Batching::Reads,
     run,
     ..Command::BASE

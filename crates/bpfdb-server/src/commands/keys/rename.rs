@@ -15,8 +15,8 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Write],
     categories: &[Category::Keyspace],
     keys: &[
-        Keys::at(1, &["RW", "access", "delete"]),
-        Keys::at(2, &["OW", "update"]),
+        Keys::at(1, &[KeyFlag::ReadWrite, KeyFlag::Access, KeyFlag::Delete]),
+        Keys::at(2, &[KeyFlag::Overwrite, KeyFlag::Update]),
     ],
     batching: Batching::Reads,
     run,

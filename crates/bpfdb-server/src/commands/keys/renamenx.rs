@@ -14,8 +14,8 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Write, Flag::Fast],
     categories: &[Category::Keyspace],
     keys: &[
-        Keys::at(1, &["RW", "access", "delete"]),
-        Keys::at(2, &["OW", "insert"]),
+        Keys::at(1, &[KeyFlag::ReadWrite, KeyFlag::Access, KeyFlag::Delete]),
+        Keys::at(2, &[KeyFlag::Overwrite, KeyFlag::Insert]),
     ],
     batching: Batching::Reads,
     run,

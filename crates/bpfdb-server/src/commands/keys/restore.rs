@@ -15,7 +15,7 @@ pub(crate) static COMMAND: Command = Command {
     arguments: "key:key, ttl:integer, serialized-value, [REPLACE@3.0.0], [ABSTTL@5.0.0], [IDLETIME seconds:integer@5.0.0], [FREQ frequency:integer@5.0.0]",
     flags: &[Flag::Write, Flag::DenyOom],
     categories: &[Category::Keyspace, Category::Dangerous],
-    keys: &[Keys::at(1, &["OW", "update"])],
+    keys: &[Keys::at(1, &[KeyFlag::Overwrite, KeyFlag::Update])],
     differences: "Strings only. IDLETIME and FREQ are checked and have no effect.",
     batching: Batching::Reads,
     run,

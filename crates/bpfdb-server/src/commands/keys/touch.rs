@@ -15,7 +15,7 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Readonly, Flag::Fast],
     categories: &[Category::Keyspace],
     tips: &["request_policy:multi_shard", "response_policy:agg_sum"],
-    keys: &[Keys::at(1, &["RO"]).last(-1)],
+    keys: &[Keys::at(1, &[KeyFlag::ReadOnly]).last(-1)],
     differences: "Counts the keys; accesses are not recorded.",
     batching: Batching::Reads,
     run: read_many::<Count>,

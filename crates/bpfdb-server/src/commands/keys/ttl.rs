@@ -13,7 +13,7 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Readonly, Flag::Fast],
     categories: &[Category::Keyspace],
     tips: &["nondeterministic_output"],
-    keys: &[Keys::at(1, &["RO", "access"])],
+    keys: &[Keys::at(1, &[KeyFlag::ReadOnly, KeyFlag::Access])],
     batching: Batching::Reads,
     run,
     ..Command::BASE

@@ -12,7 +12,7 @@ pub(crate) static COMMAND: Command = Command {
     arguments: "key:key",
     flags: &[Flag::Readonly, Flag::Fast],
     categories: &[Category::Keyspace],
-    keys: &[Keys::at(1, &["RO"])],
+    keys: &[Keys::at(1, &[KeyFlag::ReadOnly])],
     batching: Batching::Reads,
     run,
     ..Command::BASE

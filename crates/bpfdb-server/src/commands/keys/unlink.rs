@@ -14,7 +14,7 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Write, Flag::Fast],
     categories: &[Category::Keyspace],
     tips: &["request_policy:multi_shard", "response_policy:agg_sum"],
-    keys: &[Keys::at(1, &["RM", "delete"]).last(-1)],
+    keys: &[Keys::at(1, &[KeyFlag::Remove, KeyFlag::Delete]).last(-1)],
     batching: Batching::Reads,
     run: del::run,
     ..Command::BASE

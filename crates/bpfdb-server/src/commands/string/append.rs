@@ -13,7 +13,7 @@ pub(crate) static COMMAND: Command = Command {
     arguments: "key:key, value",
     flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
     categories: &[Category::String],
-    keys: &[Keys::at(1, &["RW", "insert"])],
+    keys: &[Keys::at(1, &[KeyFlag::ReadWrite, KeyFlag::Insert])],
     batching: Batching::Reads,
     run,
     ..Command::BASE

@@ -16,7 +16,7 @@ pub(crate) static COMMAND: Command = Command {
     arguments: "key:key, [index{start:integer, end:integer, [index_unit(BYTE|BIT)@7.0.0]}]",
     flags: &[Flag::Readonly],
     categories: &[Category::Bitmap],
-    keys: &[Keys::at(1, &["RO", "access"])],
+    keys: &[Keys::at(1, &[KeyFlag::ReadOnly, KeyFlag::Access])],
     batching: Batching::Reads,
     run,
     ..Command::BASE

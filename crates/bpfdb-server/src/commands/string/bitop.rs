@@ -15,8 +15,8 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Write, Flag::DenyOom],
     categories: &[Category::Bitmap],
     keys: &[
-        Keys::at(2, &["OW", "update"]),
-        Keys::at(3, &["RO", "access"]).last(-1),
+        Keys::at(2, &[KeyFlag::Overwrite, KeyFlag::Update]),
+        Keys::at(3, &[KeyFlag::ReadOnly, KeyFlag::Access]).last(-1),
     ],
     run,
     ..Command::BASE

@@ -13,7 +13,10 @@ pub(crate) static COMMAND: Command = Command {
     arguments: "key:key",
     flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
     categories: &[Category::String],
-    keys: &[Keys::at(1, &["RW", "access", "update"])],
+    keys: &[Keys::at(
+        1,
+        &[KeyFlag::ReadWrite, KeyFlag::Access, KeyFlag::Update],
+    )],
     batching: Batching::Reads,
     run,
     ..Command::BASE

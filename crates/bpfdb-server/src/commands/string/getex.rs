@@ -15,7 +15,10 @@ pub(crate) static COMMAND: Command = Command {
     arguments: "key:key, [expiration(EX seconds:integer|PX milliseconds:integer|EXAT unix-time-seconds:unix-time|PXAT unix-time-milliseconds:unix-time|PERSIST)]",
     flags: &[Flag::Write, Flag::Fast],
     categories: &[Category::String],
-    keys: &[Keys::at(1, &["RW", "access", "update"]).notes("written with an option only")],
+    keys: &[
+        Keys::at(1, &[KeyFlag::ReadWrite, KeyFlag::Access, KeyFlag::Update])
+            .notes("written with an option only"),
+    ],
     run,
     ..Command::BASE
 };

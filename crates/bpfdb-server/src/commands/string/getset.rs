@@ -18,7 +18,10 @@ pub(crate) static COMMAND: Command = Command {
     arguments: "key:key, value",
     flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
     categories: &[Category::String],
-    keys: &[Keys::at(1, &["RW", "access", "update"])],
+    keys: &[Keys::at(
+        1,
+        &[KeyFlag::ReadWrite, KeyFlag::Access, KeyFlag::Update],
+    )],
     run,
     ..Command::BASE
 };

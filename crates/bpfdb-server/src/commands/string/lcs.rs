@@ -18,7 +18,7 @@ pub(crate) static COMMAND: Command = Command {
     arguments: "key1:key, key2:key, [LEN], [IDX], [MINMATCHLEN len:integer], [WITHMATCHLEN]",
     flags: &[Flag::Readonly],
     categories: &[Category::String],
-    keys: &[Keys::at(1, &["RO", "access"]).last(1)],
+    keys: &[Keys::at(1, &[KeyFlag::ReadOnly, KeyFlag::Access]).last(1)],
     batching: Batching::Reads,
     run,
     ..Command::BASE

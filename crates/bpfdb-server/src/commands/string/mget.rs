@@ -16,7 +16,7 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Readonly, Flag::Fast],
     categories: &[Category::String],
     tips: &["request_policy:multi_shard"],
-    keys: &[Keys::at(1, &["RO", "access"]).last(-1)],
+    keys: &[Keys::at(1, &[KeyFlag::ReadOnly, KeyFlag::Access]).last(-1)],
     differences: "The reply has at most 640 MiB.",
     run: read_many::<Values>,
     ..Command::BASE

@@ -18,7 +18,9 @@ pub(crate) static COMMAND: Command = Command {
         "request_policy:multi_shard",
         "response_policy:all_succeeded",
     ],
-    keys: &[Keys::at(1, &["OW", "update"]).last(-1).step(2)],
+    keys: &[Keys::at(1, &[KeyFlag::Overwrite, KeyFlag::Update])
+        .last(-1)
+        .step(2)],
     batching: Batching::Writes,
     run,
     ..Command::BASE

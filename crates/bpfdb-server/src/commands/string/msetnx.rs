@@ -17,7 +17,9 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Write, Flag::DenyOom],
     categories: &[Category::String],
     tips: &["request_policy:multi_shard", "response_policy:agg_min"],
-    keys: &[Keys::at(1, &["OW", "insert"]).last(-1).step(2)],
+    keys: &[Keys::at(1, &[KeyFlag::Overwrite, KeyFlag::Insert])
+        .last(-1)
+        .step(2)],
     batching: Batching::Reads,
     run,
     ..Command::BASE

@@ -14,7 +14,7 @@ pub(crate) static COMMAND: Command = Command {
     arguments: "key:key, milliseconds:integer, value",
     flags: &[Flag::Write, Flag::DenyOom],
     categories: &[Category::String],
-    keys: &[Keys::at(1, &["OW", "update"])],
+    keys: &[Keys::at(1, &[KeyFlag::Overwrite, KeyFlag::Update])],
     batching: Batching::Writes,
     run,
     ..Command::BASE

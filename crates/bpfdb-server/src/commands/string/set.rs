@@ -15,9 +15,17 @@ pub(crate) static COMMAND: Command = Command {
     arguments: "key:key, value, [condition(NX|XX)@2.6.12], [GET@6.2.0], [expiration(EX seconds:integer@2.6.12|PX milliseconds:integer@2.6.12|EXAT unix-time-seconds:unix-time@6.2.0|PXAT unix-time-milliseconds:unix-time@6.2.0|KEEPTTL@6.0.0)]",
     flags: &[Flag::Write, Flag::DenyOom],
     categories: &[Category::String],
-    keys: &[Keys::at(1, &["RW", "access", "update", "variable_flags"])
-        .notes("read with the option GET only")
-        .depending(key_flags)],
+    keys: &[Keys::at(
+        1,
+        &[
+            KeyFlag::ReadWrite,
+            KeyFlag::Access,
+            KeyFlag::Update,
+            KeyFlag::VariableFlags,
+        ],
+    )
+    .notes("read with the option GET only")
+    .depending(key_flags)],
     batching: Batching::Writes,
     run,
     ..Command::BASE
@@ -27,9 +35,9 @@ pub(crate) static COMMAND: Command = Command {
 fn key_flags(words: &[Vec<u8>]) -> KeyFlags {
     let options = words.get(3..).unwrap_or_default();
     if options.iter().any(|option| is(option, "get")) {
-        &["RW", "access", "update"]
+        &[KeyFlag::ReadWrite, KeyFlag::Access, KeyFlag::Update]
     } else {
-        &["OW", "update"]
+        &[KeyFlag::Overwrite, KeyFlag::Update]
     }
 }
 

@@ -14,7 +14,10 @@ pub(crate) static COMMAND: Command = Command {
     arguments: "key:key, offset:integer, value:integer",
     flags: &[Flag::Write, Flag::DenyOom],
     categories: &[Category::Bitmap],
-    keys: &[Keys::at(1, &["RW", "access", "update"])],
+    keys: &[Keys::at(
+        1,
+        &[KeyFlag::ReadWrite, KeyFlag::Access, KeyFlag::Update],
+    )],
     run,
     ..Command::BASE
 };

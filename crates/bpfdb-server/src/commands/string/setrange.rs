@@ -14,7 +14,7 @@ pub(crate) static COMMAND: Command = Command {
     arguments: "key:key, offset:integer, value",
     flags: &[Flag::Write, Flag::DenyOom],
     categories: &[Category::String],
-    keys: &[Keys::at(1, &["RW", "update"])],
+    keys: &[Keys::at(1, &[KeyFlag::ReadWrite, KeyFlag::Update])],
     run,
     ..Command::BASE
 };

@@ -18,7 +18,7 @@ pub(crate) static COMMAND: Command = Command {
     arguments: "key:key, start:integer, end:integer",
     flags: &[Flag::Readonly],
     categories: &[Category::String],
-    keys: &[Keys::at(1, &["RO", "access"])],
+    keys: &[Keys::at(1, &[KeyFlag::ReadOnly, KeyFlag::Access])],
     batching: Batching::Reads,
     run: getrange::run,
     ..Command::BASE

@@ -15,7 +15,7 @@ pub(crate) static COMMAND: Command = Command {
     arguments: "key:key",
     flags: &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale],
     categories: &[Category::Transaction],
-    keys: &[Keys::at(1, &["RO"])],
+    keys: &[Keys::at(1, &[KeyFlag::ReadOnly])],
     differences: "Redis has no such command. Transactions that begin or end at that moment may be missed, or named when they are over.",
     queued: false,
     run,

@@ -46,7 +46,7 @@ fn keys_and_flags(context: &mut Context<'_>, words: &[Vec<u8>]) -> Outcome {
         context.replies.bulk(key);
         context.replies.set(flags.len());
         for flag in flags {
-            context.replies.simple(flag);
+            context.replies.simple(flag.name());
         }
     }
     Ok(())

@@ -86,7 +86,7 @@ fn specification(replies: &mut Replies, keys: Keys) {
     replies.bulk("flags");
     replies.set(keys.flags.len());
     for flag in keys.flags {
-        replies.simple(flag);
+        replies.simple(flag.name());
     }
     replies.bulk("begin_search");
     typed(replies, "index", &[("index", keys.first)]);

@@ -17,7 +17,7 @@ pub(crate) static COMMAND: Command = Command {
     arity: -3,
     arguments: "key:key, [SAMPLES count:integer]",
     flags: &[Flag::Readonly],
-    keys: &[Keys::at(2, &["RO"])],
+    keys: &[Keys::at(2, &[KeyFlag::ReadOnly])],
     differences: "Exact for the newest version; older ones that snapshots need are not counted.",
     run,
     ..Command::BASE
