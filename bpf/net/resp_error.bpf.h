@@ -123,12 +123,17 @@ static __always_inline void reply_holder(struct sk_msg_md *m, struct bpfdb_conne
 static __always_inline enum result reply_conflict(struct sk_msg_md *m, struct bpfdb_connection *c,
 						  struct bpfdb_session *s)
 {
-	enum result result = reply_error_text(m, c, &conflict_texts[s->conflict & 7]);
 	u64 client = s->conflict_with ? client_of(s->conflict_with - 1) : 0;
+	u32 why = LOAD(s->conflict) & 7;
+	enum result result = reply_error_text(m, c, &conflict_texts[why]);
 
-	if (result == DONE && client)
+	if (result != DONE)
+		return result;
+	if (why < BPFDB_CONFLICT_COUNT)
+		COUNT_REQUESTS(conflicts[why]);
+	if (client)
 		reply_holder(m, c, client);
-	return result;
+	return DONE;
 }
 
 /* The reply to an Error of a statement; PASS_TO_DAEMON if that is the daemon's. */

@@ -13,6 +13,7 @@
 #define BPFDB_COMMANDS_H
 
 #include <linux/types.h>
+#include <bpfdb/conflict.h>
 
 /* What a command does to the data. The daemon's definition of the command says the same,
  * and a test compares the two. */
@@ -89,6 +90,7 @@ struct bpfdb_redis_counters {
 	__u64 connections_passed; /* times that a connection was handed to the daemon */
 	__u64 bytes_passed;       /* of requests that were */
 	__u64 error_replies[BPFDB_ERROR_REPLY_COUNT];
+	__u64 conflicts[BPFDB_CONFLICT_COUNT]; /* of these, CONFLICT by why */
 	__u64 commands[BPFDB_COMMAND_COUNT];        /* answered in the kernel */
 	__u64 commands_failed[BPFDB_COMMAND_COUNT]; /* of these, with an error */
 };

@@ -29,7 +29,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
             LockMode::Shared => "read",
             LockMode::Exclusive => "write",
         };
-        writeln!(text, "session {:<6} {mode}", holder.session)?;
+        let idle = holder.idle.as_secs();
+        writeln!(
+            text,
+            "session {:<6} {mode:<6} idle {idle} s",
+            holder.session
+        )?;
     }
     if text.is_empty() {
         text.push_str("no transaction holds a lock on this key\n");

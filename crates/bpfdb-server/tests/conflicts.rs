@@ -19,6 +19,14 @@ fn counted(server: &TestServer) -> [u64; ConflictCause::ALL.len() + 1] {
     server.engine.counters().expect("counters").conflicts
 }
 
+/// Replies that INFO has counted, by both who answer.
+fn replies(client: &mut Client, cause: ConflictCause) -> u64 {
+    let field = format!("bpfdb_conflict_replies_{}:", cause.name());
+    let info = client.say("INFO bpfdb");
+    let line = info.lines().find_map(|line| line.strip_prefix(&field));
+    line.expect("the field").parse().expect("a number")
+}
+
 #[test]
 fn a_writer_is_named() {
     let server = TestServer::start(&bpfdb::Options::default());
@@ -86,8 +94,7 @@ fn readers_are_found_by_locks() {
     let before = counted(&server)[ConflictCause::Read as usize];
     assert_eq!(
         writer.say("SET read 2"),
-        "-CONFLICT other transactions that are not over have read this key; run the command \
-         again\r\n"
+        "-CONFLICT a transaction that is not over has read this key; run the command again\r\n"
     );
     assert!(counted(&server)[ConflictCause::Read as usize] > before);
 
@@ -128,11 +135,48 @@ fn a_session_of_no_client_is_not_named() {
     let said = client.say("LOCKS embedded");
     let index = session.index();
     let expected = format!(
-        "*1\r\n*10\r\n$6\r\nclient\r\n$-1\r\n$4\r\naddr\r\n$-1\r\n$4\r\nname\r\n$-1\r\n\
-         $7\r\nsession\r\n:{index}\r\n$4\r\nmode\r\n$5\r\nwrite\r\n"
+        "*1\r\n*12\r\n$6\r\nclient\r\n$-1\r\n$4\r\naddr\r\n$-1\r\n$4\r\nname\r\n$-1\r\n\
+         $7\r\nsession\r\n:{index}\r\n$4\r\nidle\r\n:0\r\n$4\r\nmode\r\n$5\r\nwrite\r\n"
     );
     assert_eq!(said, expected);
     assert_eq!(client.say("ROLLBACK"), "+OK\r\n");
+}
+
+/// However often a command is tried, its client gets one reply.
+#[test]
+fn replies_are_counted_once_each() {
+    let server = TestServer::start(&bpfdb::Options::default());
+    let [mut holder, mut other, mut looks] = clients(&server);
+    holder.say("BEGIN");
+    holder.say("SET k 1");
+    let refused = [
+        "SET k 2",
+        "INCR k",
+        "SETNX k 2",
+        "MSET k 2 l 2",
+        "GETSET k 2",
+    ];
+    for (count, command) in refused.iter().enumerate() {
+        assert_eq!(replies(&mut looks, ConflictCause::Written), count as u64);
+        assert!(other.say(command).starts_with("-CONFLICT "), "{command}");
+    }
+    other.say("BEGIN");
+    assert!(other.say("GET k").starts_with("-CONFLICT "));
+    let all = refused.len() as u64 + 1;
+    assert_eq!(replies(&mut looks, ConflictCause::Written), all);
+    assert_eq!(replies(&mut looks, ConflictCause::Read), 0);
+    looks.say("CONFIG RESETSTAT");
+    assert_eq!(replies(&mut looks, ConflictCause::Written), 0);
+}
+
+/// As every command of Redis, but for those that end a block.
+#[test]
+fn locks_is_queued_by_multi() {
+    let server = TestServer::start(&bpfdb::Options::default());
+    let mut client = server.client();
+    assert_eq!(client.say("MULTI"), "+OK\r\n");
+    assert_eq!(client.say("LOCKS k"), "+QUEUED\r\n");
+    assert_eq!(client.say("EXEC"), "*1\r\n*0\r\n");
 }
 
 #[test]

@@ -2,6 +2,8 @@
 //! locks on a key. The causes are generated from the one list in
 //! `include/bpfdb/conflict.h`.
 
+use std::time::Duration;
+
 use crate::session::{Operation, Session};
 use crate::{Status, abi};
 
@@ -29,6 +31,8 @@ pub enum LockMode {
 pub struct LockHolder {
     pub session: u32,
     pub mode: LockMode,
+    /// Time since its last operator, to about 10 ms.
+    pub idle: Duration,
 }
 
 impl Session {
@@ -63,7 +67,12 @@ impl Session {
         let mut holders = Vec::new();
         for session in self.sessions_with_locks() {
             if let Some(mode) = self.lock_mode(session, hash)? {
-                holders.push(LockHolder { session, mode });
+                let idle = self.idle(session);
+                holders.push(LockHolder {
+                    session,
+                    mode,
+                    idle,
+                });
             }
         }
         Ok(holders)
@@ -77,6 +86,14 @@ impl Session {
             abi::BPFDB_LOCK_SHARED => Some(LockMode::Shared),
             _ => Some(LockMode::Exclusive),
         })
+    }
+
+    fn idle(&self, session: u32) -> Duration {
+        let inner = &self.engine().inner;
+        let session = inner.sessions.at(session as usize);
+        // SAFETY: points into the mapping of the sessions.
+        let active = unsafe { (&raw const (*session).last_active).read_volatile() };
+        Duration::from_nanos(inner.memory.coarse_now().saturating_sub(active))
     }
 
     fn hash(&mut self, key: &[u8]) -> Result<(), Status> {

@@ -167,7 +167,7 @@ impl Stats {
             metric: "conflicts",
             label: Some(("cause", cause.name().into())),
             kind: Kind::Counter,
-            help: "Errors CONFLICT of operators, by cause",
+            help: "Errors CONFLICT of operators, each attempt of a command, by cause",
             value: self.counters.conflicts[cause as usize],
         })
     }

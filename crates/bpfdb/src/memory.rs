@@ -152,6 +152,12 @@ impl Memory {
         self.gauge(|state| unsafe { &raw mut (*state).sessions_made.value })
     }
 
+    /// CLOCK_MONOTONIC, nanoseconds, as the maintenance timer wrote it last.
+    pub(crate) fn coarse_now(&self) -> u64 {
+        // SAFETY: only the address is computed.
+        self.gauge(|state| unsafe { &raw mut (*state).now.value })
+    }
+
     fn limit_word(&self) -> &AtomicU64 {
         // SAFETY: as above; programs only read it.
         unsafe { AtomicU64::from_ptr(&raw mut (*self.state.at(0)).segments_limit.value) }

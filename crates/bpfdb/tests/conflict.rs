@@ -2,11 +2,21 @@
 
 mod common;
 
+use std::time::Duration;
+
 use bpfdb::{Conflict, ConflictCause, LockHolder, LockMode, Session, Status, abi};
 use common::engine;
 
-fn holders(session: &mut Session, key: &[u8]) -> Vec<LockHolder> {
-    session.lock_holders(key).expect("holders")
+/// Sessions and modes.
+fn holders(session: &mut Session, key: &[u8]) -> Vec<(u32, LockMode)> {
+    let found = session.lock_holders(key).expect("holders");
+    assert!(
+        found
+            .iter()
+            .all(|holder| holder.idle < Duration::from_secs(60))
+    );
+    let what = |holder: &LockHolder| (holder.session, holder.mode);
+    found.iter().map(what).collect()
 }
 
 #[test]
@@ -62,22 +72,19 @@ fn holders_are_found_also_in_lock_blocks_and_of_long_keys() {
     b.get(b"shared").expect("get");
     a.get(b"shared").expect("get");
 
-    let exclusive = LockHolder {
-        session: a.index(),
-        mode: LockMode::Exclusive,
-    };
+    let exclusive = (a.index(), LockMode::Exclusive);
     let last = format!("key {}", 2 * abi::BPFDB_LOCKS_INLINE - 1);
     for key in [&b"key 0"[..], last.as_bytes(), &long] {
         assert_eq!(holders(&mut looks, key), [exclusive]);
     }
-    let shared = [&a, &b].map(|session| LockHolder {
-        session: session.index(),
-        mode: LockMode::Shared,
-    });
+    let shared = [&a, &b].map(|session| (session.index(), LockMode::Shared));
     let mut found = holders(&mut looks, b"shared");
-    found.sort_by_key(|holder| holder.session);
+    found.sort_by_key(|&(session, _)| session);
     assert_eq!(found, shared);
     assert_eq!(holders(&mut looks, b"free"), []);
+    std::thread::sleep(Duration::from_millis(1100));
+    let idle = looks.lock_holders(&long).expect("holders")[0].idle;
+    assert!(idle >= Duration::from_secs(1), "{idle:?}");
     a.commit().expect("commit");
     assert_eq!(holders(&mut looks, &long), []);
 }

@@ -21,6 +21,8 @@ pub(super) fn text_with(context: &Context<'_>, action: ConflictAction) -> Vec<u8
         // Not of an operator: it stands in the way of another command of this server.
         return reply::conflict_text(Status::Conflict.text(), action, None);
     };
+    let statistics = &context.instance.statistics;
+    statistics.conflicts(conflict.cause).increment();
     let client = conflict
         .session
         .and_then(|session| client(context, session));

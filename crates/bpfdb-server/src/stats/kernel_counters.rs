@@ -2,15 +2,16 @@
 //! CONFIG RESETSTAT. The kernel's counters themselves are never reset; they are as
 //! old as the engine.
 
-use bpfdb::Stats;
 use bpfdb::commands::KERNEL_COMMANDS;
 use bpfdb::figures::ERROR_REPLIES;
+use bpfdb::{ConflictCause, Stats, abi};
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KernelCounters {
     commands: [u64; KERNEL_COMMANDS.len()],
     failed: [u64; KERNEL_COMMANDS.len()],
     error_replies: [u64; ERROR_REPLIES.len()],
+    conflicts: [u64; abi::BPFDB_CONFLICT_COUNT as usize],
     pub(crate) found: u64,
     pub(crate) missed: u64,
     pub(crate) expired: u64,
@@ -26,6 +27,7 @@ impl KernelCounters {
             commands: redis.commands,
             failed: redis.commands_failed,
             error_replies: redis.error_replies,
+            conflicts: redis.conflicts,
             found: stats.gets_found,
             missed: stats.gets_missed,
             expired: stats.counters.records_expired,
@@ -39,6 +41,7 @@ impl KernelCounters {
             commands: less(self.commands, before.commands),
             failed: less(self.failed, before.failed),
             error_replies: less(self.error_replies, before.error_replies),
+            conflicts: less(self.conflicts, before.conflicts),
             found: self.found - before.found,
             missed: self.missed - before.missed,
             expired: self.expired - before.expired,
@@ -62,6 +65,11 @@ impl KernelCounters {
             let number = known.number as usize;
             (self.commands[number], self.failed[number])
         })
+    }
+
+    /// Replies CONFLICT of this cause.
+    pub(crate) fn conflicts(&self, cause: ConflictCause) -> u64 {
+        self.conflicts[cause as usize]
     }
 
     /// Error replies by their first word.

@@ -4,6 +4,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use bpfdb::ConflictCause;
 use rustc_hash::FxHashMap;
 
 /// A number that one thread changes and others read.
@@ -180,6 +181,8 @@ pub(crate) struct Statistics {
     pub(crate) input_bytes: Number,
     pub(crate) output_bytes: Number,
     pub(crate) error_replies: Number,
+    /// Of these, CONFLICT by its cause.
+    conflicts: [Number; ConflictCause::ALL.len()],
     pub(crate) authentications_failed: Number,
     /// Values asked for by commands that change the key as well: the engine
     /// counts the others.
@@ -218,6 +221,7 @@ impl Statistics {
             input_bytes: Number::default(),
             output_bytes: Number::default(),
             error_replies: Number::default(),
+            conflicts: Default::default(),
             authentications_failed: Number::default(),
             gets_found: Number::default(),
             gets_missed: Number::default(),
@@ -256,6 +260,12 @@ impl Statistics {
         }
     }
 
+    /// Replies CONFLICT of this cause.
+    pub(crate) fn conflicts(&self, cause: ConflictCause) -> &Number {
+        let place = ConflictCause::ALL.iter().position(|&known| known == cause);
+        &self.conflicts[place.unwrap_or_default()]
+    }
+
     /// All, by name.
     pub(crate) fn commands(&self) -> impl Iterator<Item = (&'static str, &CommandStatistics)> {
         self.commands.iter().map(|(name, of)| (*name, of))
@@ -288,6 +298,7 @@ impl Statistics {
         ] {
             number.set(0);
         }
+        self.conflicts.iter().for_each(|number| number.set(0));
         self.commands().for_each(|(_, of)| of.reset());
     }
 

@@ -181,6 +181,7 @@ pub static NOT_COMPARED: &[(&str, &str)] = &[
     ("begin", "bpfdb's own: see transactions.rs"),
     ("commit", "bpfdb's own: see transactions.rs"),
     ("rollback", "bpfdb's own: see transactions.rs"),
+    ("locks", "bpfdb's own: see conflicts.rs"),
     ("auth", "asks for a password that both must have"),
     ("quit", "ends the connection: see protocol.rs"),
     ("info", "tells of the server itself"),

@@ -361,5 +361,8 @@ fn every_command_is_compared() {
         .filter(|name| commands::find(name.as_bytes()).is_none())
         .filter(|name| NOT_COMPARED.iter().all(|(other, _)| other != name))
         .collect();
-    assert!(missing.is_empty(), "{missing:?}");
+    assert!(
+        missing.is_empty(),
+        "{missing:?}: neither in COMMANDS nor, with a reason, in NOT_COMPARED (commands.rs)"
+    );
 }

@@ -47,7 +47,7 @@ fn answered(answers: &[(&str, &str)]) {
 }
 
 #[test]
-fn every_command_of_the_kernel() {
+fn commands_of_the_kernel() {
     answered(&[
         ("MSET a 1 b 2", "+OK\r\n"),
         ("MGET a b none", "*3\r\n$1\r\n1\r\n$1\r\n2\r\n$-1\r\n"),

@@ -16,8 +16,7 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale],
     categories: &[Category::Transaction],
     keys: &[Keys::at(1, &[KeyFlag::ReadOnly])],
-    differences: "Redis has no such command. Transactions that begin or end at that moment may be missed, or named when they are over.",
-    queued: false,
+    differences: "Redis has no such command; [conflicts.md](conflicts.md) explains it. The reply has a map for each session that has locked the key: client, addr and name as in CLIENT LIST, or null; session, as `bpfdb locks` has it; idle, in seconds; mode, read or write. Transactions that begin or end at that moment may be missed, or named when they are over.",
     run,
     ..Command::BASE
 };
@@ -42,7 +41,7 @@ fn reply(context: &mut Context<'_>, holder: LockHolder) {
     let addr = info.map(|info| info.peer.to_string().into_bytes());
     let name = info.map(|info| info.name.clone());
     let replies = &mut *context.replies;
-    replies.map(5);
+    replies.map(6);
     replies.bulk("client");
     match client {
         Some(id) => replies.integer(id as i64),
@@ -54,6 +53,8 @@ fn reply(context: &mut Context<'_>, holder: LockHolder) {
     replies.bulk_or_null(name.as_deref());
     replies.bulk("session");
     replies.integer(holder.session.into());
+    replies.bulk("idle");
+    replies.integer(holder.idle.as_secs() as i64);
     replies.bulk("mode");
     replies.bulk(match holder.mode {
         LockMode::Shared => "read",

@@ -4,13 +4,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bpfdb::Engine;
 use bpfdb::figures::{Figure, Kind};
+use bpfdb::{ConflictCause, Engine};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
+use crate::stats::kernel_counters::KernelCounters;
 use crate::stats::statistics::{Histogram, Statistics};
 
 pub(super) fn registry(engine: &Engine, statistics: &Arc<Statistics>) -> Registry {
@@ -153,6 +154,21 @@ impl DaemonFigures {
                 ("kernel", stats.counters.redis().requests_by_kernel()),
                 ("daemon", self.statistics.commands_executed()),
             ],
+        )?;
+        let kernel = KernelCounters::of(&stats);
+        let conflicts = |cause: ConflictCause| {
+            let daemon = self.statistics.conflicts(cause).get();
+            (cause.name(), kernel.conflicts(cause) + daemon)
+        };
+        family(
+            encoder,
+            (
+                "conflict_replies",
+                "Replies CONFLICT, of kernel and daemon, by cause",
+                Kind::Counter,
+            ),
+            "cause",
+            ConflictCause::ALL.iter().map(|&cause| conflicts(cause)),
         )?;
         let used = || self.statistics.used_commands();
         family(

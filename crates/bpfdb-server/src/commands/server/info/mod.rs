@@ -5,7 +5,7 @@ mod memory;
 
 use std::fmt::{Display, Write as _};
 
-use bpfdb::Stats;
+use bpfdb::{ConflictCause, Stats};
 use nix::sys::resource::{UsageWho, getrusage};
 
 use super::super::arguments::is;
@@ -483,6 +483,13 @@ fn keyspace(page: &mut Page, source: &Source<'_>) {
 
 /// What `bpfdb stats` shows too.
 fn own(page: &mut Page, source: &Source<'_>) {
+    for &cause in ConflictCause::ALL {
+        let daemon = source.instance.statistics.conflicts(cause).get();
+        page.line(
+            format_args!("bpfdb_conflict_replies_{}", cause.name()),
+            source.counted.conflicts(cause) + daemon,
+        );
+    }
     let figures = source.stats.figures();
     let plain = figures
         .iter()
