@@ -40,12 +40,12 @@ target_of() {
 	while [ "${path#../}" != "$path" ]; do path=${path#../}; done
 	path=${path#bpf/}
 	case $path in
-	bpfdb/commands.h | bpfdb/connection.h) echo front_end ;;
+	bpfdb/commands.h | bpfdb/connection.h | include/bpfdb/commands.h | include/bpfdb/connection.h) echo front_end ;;
 	bpfdb/bpfdb.bpf.h | bpfdb.bpf.h | bpfdb/continuation.bpf.h) echo operators ;;
 	net/* | procedures/* | driver/* | operators/* | txn/* | storage/* | log/* | tests/*) echo "${path%%/*}" ;;
 	bpfdb/* | linux/* | asm/*) ;;
 	*/*) [ ! -e "bpf/$path" ] || echo "${path%%/*}" ;;
-	*) [ ! -e "$(dirname "$1")/$path" ] || layer_of "$1" ;;
+	*) [ ! -e "$(dirname "$1")/$path" ] || layer_of "$(dirname "$1")/$path" ;;
 	esac
 }
 
@@ -78,23 +78,32 @@ done
 # none after it. The library's root may use all.
 rust_layers() {
 	case $1 in
-	bpfdb) echo abi status commands operators error architecture mounts objects grace chore options \
+	bpfdb) echo abi status conflict commands operators error architecture mounts objects grace chore options \
 		mapped program maps claim usage clock memory time holders shrink idle memory_thread \
-		stats figures engine session scan conflict ;;
+		stats figures engine session scan locks ;;
 	bpfdb-server) echo values settings error io protocol kernel stats connection instance commands executor server ;;
 	esac
 }
 
-# The modules of its own crate that a file uses, one a line: by crate::NAME, by
-# crate::{…}, and by as many super:: as lead to the root. Comments do not count.
+# What lib.rs gives a shorter name, as `name module`: of `pub use a::{B, C}`, B a and C a.
+rust_reexports() {
+	sed 's,//.*,,' "$1" | tr '\n' ' ' | grep -oE 'pub use [a-z_]+::[^;]*;' |
+		sed 's/pub use //; s/::/ /; s/[{},;]/ /g' |
+		awk '{ for (i = 2; i <= NF; i++) print $i, $1 }'
+}
+
+# The modules of its own crate that a file uses, one a line: by crate::NAME, by crate::{…},
+# and by as many super:: as lead to the root. Names that the root gives are those of the module
+# that has them. Comments do not count; a path may go over several lines.
 rust_uses() {
-	code=$(sed 's,//.*,,' "$1")
-	printf '%s\n' "$code" | grep -oE 'crate::[a-z_]+' | sed 's/crate:://'
-	printf '%s\n' "$code" | tr '\n' ' ' | grep -oE 'crate::\{[^}]*\}' | tr '{},: ' '\n' |
-		grep -E '^[a-z_]+$' | grep -vE '^(crate|self)$' || true
 	up=$(printf 'super::%.0s' $(seq "$2"))
-	printf '%s\n' "$code" | grep -oE "(^|[^:a-z])$up[a-z_]+" | grep -oE '[a-z_]+$' |
-		grep -v '^super$' || true
+	sed -E 's,(^|[^:])//.*,\1,' "$1" | tr '\n' ' ' |
+		sed -E "s/:: +/::/g; s/crate::\*/crate::EVERYTHING/g; s/(^|[^:a-z_])$up/\\1crate::/g" |
+		grep -oE 'crate::(\{([^{}]|\{([^{}]|\{[^{}]*\})*\})*\}|[A-Za-z_]+)' |
+		sed -E 's/^crate:://; :again; s/::(\{[^{}]*\}|[A-Za-z_]+|\*)//; t again' |
+		tr '{}, ' '\n' | grep -E '^[A-Za-z_]+$' | grep -vE '^(self|as)$' |
+		awk 'NR == FNR { module[$1] = $2; next }
+			{ print ($1 in module) ? module[$1] : $1 }' "$reexports" - || true
 }
 
 # How many modules lie between a file and the root of its crate.
@@ -108,6 +117,7 @@ check_rust() {
 	crate=$1
 	layers=$(rust_layers "$crate")
 	src=crates/$crate/src
+	rust_reexports "$src/lib.rs" >"$reexports"
 	for file in $(find "$src" -name '*.rs' | sort); do
 		inside=${file#"$src"/}
 		[ "$inside" != lib.rs ] || continue
@@ -122,6 +132,7 @@ check_rust() {
 		esac
 		above=" ${layers#*"$layer"} "
 		for target in $(rust_uses "$file" "$(rust_depth "$inside")" | sort -u); do
+			[ "$target" != EVERYTHING ] || complain "$file uses all of the crate"
 			case "$above" in
 			*" $target "*) complain "$file uses $target, but $layer must not know it" ;;
 			esac
@@ -129,6 +140,8 @@ check_rust() {
 	done
 }
 
+reexports=$(mktemp)
+trap 'rm -f "$reexports"' EXIT
 check_rust bpfdb
 check_rust bpfdb-server
 exit $bad

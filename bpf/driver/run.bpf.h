@@ -107,7 +107,7 @@ static __always_inline int run_get(struct bpfdb_session *s, struct run *run, u32
 			break;
 	}
 	if (unlikely(by_snapshot))
-		bpfdb_commit(s);
+		TXN_END_OWN(s, bpfdb_commit);
 	return status == RETRY ? BPFDB_EXHAUSTED : status;
 }
 

@@ -69,10 +69,12 @@ static __always_inline u64 client_of(u32 session)
 {
 	struct bpfdb_session *holder = bpfdb_session(session);
 	struct bpfdb_connection *connection = bpf_map_lookup_elem(&connections, &session);
+	u64 cookie;
 
 	if (!holder || !connection || holder->kind != BPFDB_SESSION_REDIS)
 		return 0;
-	return LOAD(connection->cookie);
+	cookie = LOAD(connection->cookie);
+	return cookie & BPFDB_COOKIE_RETIRED ? 0 : cookie;
 }
 
 #define HOLDER_TEXT BPFDB_REPLY_CONFLICT_HOLDER
@@ -100,10 +102,9 @@ _Static_assert(HOLDER_TEXT_LEN + BPFDB_INTEGER_MAX + 2 <=
 		       sizeof(((struct bpfdb_connection *)0)->text),
 	       "the text of a holder fits the connection's");
 
-/* Replaces the end of the line that was replied last by who holds the key. The line stays as
- * it is if there is no room for that. */
-static __always_inline void reply_holder(struct sk_msg_md *m, struct bpfdb_connection *c,
-					 u64 client)
+/* Replaces the end of the line that was replied last by who holds the key. */
+static __always_inline enum result reply_holder(struct sk_msg_md *m, struct bpfdb_connection *c,
+						u64 client)
 {
 	u64 start = holder_format(c, client);
 	u32 len;
@@ -114,25 +115,29 @@ static __always_inline void reply_holder(struct sk_msg_md *m, struct bpfdb_conne
 	c->out -= 2;
 	if (!room_make(m, c, len) ||
 	    !packet_copy(m->data, m->data_end, c->text + start, len, sizeof(c->text)))
-		c->out += 2;
-	else
-		c->out += len;
+		return NO_ROOM;
+	c->out += len;
+	return DONE;
 }
 
 /* CONFLICT in a transaction, which has failed: why, and who. */
 static __always_inline enum result reply_conflict(struct sk_msg_md *m, struct bpfdb_connection *c,
 						  struct bpfdb_session *s)
 {
+	u32 out = c->out;
 	u64 client = s->conflict_with ? client_of(s->conflict_with - 1) : 0;
 	u32 why = LOAD(s->conflict) & 7;
 	enum result result = reply_error_text(m, c, &conflict_texts[why]);
 
 	if (result != DONE)
 		return result;
+	if (client && reply_holder(m, c, client) != DONE) {
+		/* What the end of the line is by now nobody knows. */
+		c->out = out;
+		return NO_ROOM;
+	}
 	if (why < BPFDB_CONFLICT_COUNT)
 		COUNT_REQUESTS(conflicts[why]);
-	if (client)
-		reply_holder(m, c, client);
 	return DONE;
 }
 

@@ -133,6 +133,22 @@ static __always_inline bool read_takes_snapshot(struct bpfdb_session *s)
 	return bpfdb_begin_read_only(s) == BPFDB_OK;
 }
 
+/*
+ * Ends a transaction that a command has begun for itself. The reaper may be in the session
+ * for a moment: left open, the transaction would be taken for the client's.
+ */
+#define TXN_END_OWN(s, end)                                                                        \
+	({                                                                                         \
+		int ended_ = BPFDB_SESSION_BUSY;                                                   \
+		repeat(end_try_, BPFDB_READ_TRIES)                                                 \
+		{                                                                                  \
+			ended_ = end(s);                                                           \
+			if (likely(ended_ != BPFDB_SESSION_BUSY))                                  \
+				break;                                                             \
+		}                                                                                  \
+		ended_;                                                                            \
+	})
+
 static __always_inline bool txn_is_open(u32 state)
 {
 	return state == BPFDB_TXN_WRITE || state == BPFDB_TXN_READ || state == BPFDB_TXN_FAILED;

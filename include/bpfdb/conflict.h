@@ -10,7 +10,7 @@
 
 #define BPFDB_CONFLICT_LIST(X)                                                                     \
 	X(WRITTEN, 1, "another transaction has locked this key to write it")                       \
-	X(READ, 2, "a transaction that is not over has read this key")                      \
+	X(READ, 2, "a transaction that is not over has read this key")                             \
 	X(READERS_MAX, 3, "as many transactions as can read one key have read this one")           \
 	X(BUSY, 4, "other processors were working on this part of the index all the while")
 

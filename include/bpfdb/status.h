@@ -14,7 +14,7 @@
 	X(NOT_FOUND, 2, "key not found", "nothing: absence is an answer")                          \
 	X(FOUND_LARGE, 3, "key found, with a large value", "read the value in parts")              \
 	X(CONFLICT, 16, "a lock or a latch of others is in the way",                               \
-	  "roll back the transaction, if one is open, and run it again")                                               \
+	  "roll back the transaction, if one is open, and run it again")                           \
 	X(VERSIONS_FULL, 17, "every version of this key is needed by a running snapshot",          \
 	  "end long read-only transactions, then run the transaction again")                       \
 	X(OUT_OF_MEMORY, 18, "out of memory: the configured limit is reached",                     \

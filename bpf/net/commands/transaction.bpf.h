@@ -91,10 +91,10 @@ static __always_inline enum bpfdb_status short_end(struct bpfdb_session *s, bool
 	if (!needed)
 		return status;
 	if (status >= BPFDB_FIRST_ERROR) {
-		bpfdb_rollback(s);
+		TXN_END_OWN(s, bpfdb_rollback);
 		return status;
 	}
-	return bpfdb_commit(s);
+	return TXN_END_OWN(s, bpfdb_commit);
 }
 
 /*
@@ -131,7 +131,7 @@ static __always_inline enum bpfdb_status short_end(struct bpfdb_session *s, bool
 				break;                                                             \
 		}                                                                                  \
 		if (unlikely(by_snapshot_))                                                        \
-			bpfdb_commit(s);                                                           \
+			TXN_END_OWN(s, bpfdb_commit);                                              \
 		result_ == AGAIN ? PASS_TO_DAEMON : result_;                                       \
 	})
 

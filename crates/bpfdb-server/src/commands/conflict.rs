@@ -4,6 +4,7 @@ use bpfdb::Status;
 
 use super::atomic;
 use super::context::Context;
+use crate::connection::info::ConnectionInfo;
 use crate::protocol::reply::{self, ConflictAction};
 
 /// The reply to CONFLICT of the statement that was just executed.
@@ -25,15 +26,18 @@ pub(super) fn text_with(context: &Context<'_>, action: ConflictAction) -> Vec<u8
     statistics.conflicts(conflict.cause).increment();
     let client = conflict
         .session
-        .and_then(|session| client(context, session));
+        .and_then(|session| client(context, session))
+        .map(|info| info.id);
     reply::conflict_text(conflict.cause.text(), action, client)
 }
 
 /// The client whose connection has this session; `None`: it is a session of another
-/// program, or over by now.
-pub(super) fn client(context: &Context<'_>, session: u32) -> Option<u64> {
+/// program, or over by now, or of a client that the daemon has not accepted yet.
+pub(super) fn client<'a>(context: &'a Context<'_>, session: u32) -> Option<&'a ConnectionInfo> {
     if session == context.session.index() {
-        return Some(context.connection.id);
+        return Some(context.connection);
     }
-    context.others.get(session).map(|other| other.info.id)
+    let other = &context.others.get(session)?.info;
+    let kernel = &context.instance.kernel;
+    (other.is_unix() || kernel.has_cookie(session, other.id)).then_some(other)
 }

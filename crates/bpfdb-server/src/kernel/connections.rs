@@ -135,6 +135,12 @@ impl KernelConnections {
         (self.answers(index) != before).then(|| command.load(Ordering::Relaxed))
     }
 
+    /// Is it the connection with this cookie that has the session of this index now? The
+    /// daemon hears later that one has ended, and another one has come.
+    pub(crate) fn has_cookie(&self, index: u32, cookie: u64) -> bool {
+        self.cookie(index) == cookie
+    }
+
     fn cookie(&self, index: u32) -> u64 {
         // SAFETY: as above.
         self.word(unsafe { &raw mut (*self.at(index)).cookie })

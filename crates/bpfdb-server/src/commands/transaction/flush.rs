@@ -11,7 +11,7 @@ use super::super::invoke::count;
 use super::super::prelude::*;
 use super::super::time_slice::TimeSlice;
 use super::queue::Queue;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::protocol::reply::Replies;
 
@@ -22,6 +22,8 @@ pub(super) struct Flushes {
     next: usize,
     /// What the next command has left to be done, if it has begun.
     job: Option<Box<dyn Job>>,
+    /// Time that it has taken.
+    spent: Duration,
     replies: Replies,
 }
 
@@ -39,13 +41,14 @@ impl Flushes {
             queue,
             next: 0,
             job: None,
+            spent: Duration::ZERO,
             replies,
         })
     }
 
     /// One step of the next command; true if that was its last.
     fn advance(&mut self, context: &mut Context<'_>) -> Result<bool, Failure> {
-        let queued = &self.queue.commands[self.next];
+        let (queued, begun) = (&self.queue.commands[self.next], Instant::now());
         let mut inner = context.with_replies(&mut self.replies);
         let progress = match &mut self.job {
             Some(job) => job.step(&mut inner, queued.arguments())?,
@@ -55,13 +58,19 @@ impl Flushes {
                 Progress::More
             }
         };
+        self.spent += begun.elapsed();
         Ok(progress == Progress::Done)
     }
 
     /// A command has come to its end.
     fn conclude(&mut self, context: &mut Context<'_>, error: Option<Vec<u8>>) {
         let command = self.queue.commands[self.next].command;
-        count(context, command, Duration::ZERO, error.is_some());
+        count(
+            context,
+            command,
+            std::mem::take(&mut self.spent),
+            error.is_some(),
+        );
         if let Some(text) = error {
             context.instance.count_error(&text);
             self.replies.error(text);

@@ -1,9 +1,10 @@
 //! LOCKS: who holds a lock on a key.
 
-use bpfdb::{LockHolder, LockMode};
+use bpfdb::{LockHolder, LockMode, LockSearch};
 
 use super::super::conflict;
 use super::super::prelude::*;
+use super::super::time_slice::TimeSlice;
 
 pub(crate) static COMMAND: Command = Command {
     name: "locks",
@@ -22,28 +23,52 @@ pub(crate) static COMMAND: Command = Command {
 };
 
 fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
-    let holders = context.session.lock_holders(&arguments[0])?;
-    context.replies.array(holders.len());
-    for holder in holders {
-        reply(context, holder);
-    }
+    let search = context.session.search_locks(&arguments[0])?;
+    context.go_on_with(Locks {
+        search,
+        found: Vec::new(),
+    });
     Ok(())
+}
+
+/// The sessions that were looked at, and those that are left.
+#[derive(Debug)]
+struct Locks {
+    search: LockSearch,
+    found: Vec<LockHolder>,
+}
+
+impl Job for Locks {
+    fn step(&mut self, context: &mut Context<'_>, _: &[Vec<u8>]) -> Result<Progress, Failure> {
+        let slice = TimeSlice::begin();
+        while let Some(looked_at) = context.session.next_lock_holder(&mut self.search)? {
+            self.found.extend(looked_at);
+            if slice.is_over() {
+                return Ok(Progress::More);
+            }
+        }
+        context.replies.array(self.found.len());
+        for holder in std::mem::take(&mut self.found) {
+            reply(context, holder);
+        }
+        Ok(Progress::Done)
+    }
+
+    fn is_short(&self) -> bool {
+        self.search.is_short()
+    }
 }
 
 /// What is null is not known: the session belongs to no client of this server.
 fn reply(context: &mut Context<'_>, holder: LockHolder) {
     let client = conflict::client(context, holder.session);
-    let info = if holder.session == context.session.index() {
-        Some(&*context.connection)
-    } else {
-        context.others.get(holder.session).map(|other| &other.info)
-    };
-    let addr = info.map(|info| info.peer.to_string().into_bytes());
-    let name = info.map(|info| info.name.clone());
+    let id = client.map(|info| info.id);
+    let addr = client.map(|info| info.peer.to_string().into_bytes());
+    let name = client.map(|info| info.name.clone());
     let replies = &mut *context.replies;
     replies.map(6);
     replies.bulk("client");
-    match client {
+    match id {
         Some(id) => replies.integer(id as i64),
         None => replies.null(),
     }
