@@ -11,10 +11,10 @@ allowed() {
 	net) echo net operators front_end ;;
 	procedures) echo procedures operators ;;
 	driver) echo driver operators ;;
-	operators) echo operators txn storage log ;;
-	txn) echo txn storage ;;
+	operators) echo operators txn log storage ;;
+	txn) echo txn log storage ;;
+	log) echo log storage ;;
 	storage) echo storage ;;
-	log) echo log ;;
 	abi) echo ;;
 	front_end) echo front_end ;;
 	program | tests | embedding) echo front_end net procedures driver operators txn storage log tests embedding ;;
@@ -79,7 +79,7 @@ done
 rust_layers() {
 	case $1 in
 	bpfdb) echo abi status conflict commands operators error architecture mounts objects grace chore options \
-		mapped program maps claim usage clock memory time holders shrink idle memory_thread \
+		mapped program maps claim usage clock memory log time holders shrink idle memory_thread \
 		stats figures engine session scan locks ;;
 	bpfdb-server) echo values settings error io protocol kernel stats connection instance commands executor server ;;
 	esac

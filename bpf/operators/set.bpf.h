@@ -201,7 +201,11 @@ static __always_inline int pending_set(struct bpfdb_session *s, struct bpfdb_cel
 	if (lock->mode == BPFDB_LOCK_PENDING) {
 		u32 old_form = lock->meta & BPFDB_FORM_MASK;
 		u64 old_data = lock->data[0];
+		int status = record_count(s, s->key_len, s->value_len,
+					  log_write_room(s->key_len, old_form));
 
+		if (status != BPFDB_OK)
+			return status;
 		lock_set_pending(lock, s);
 		version_dispose(old_form, old_data);
 		return BPFDB_OK;
@@ -215,7 +219,8 @@ static __always_inline int pending_set(struct bpfdb_session *s, struct bpfdb_cel
 	if (CAS(&cell->header, header, header_next(header, kept | BPFDB_CELL_PENDING)) != header)
 		return RETRY;
 	lock->mode = BPFDB_LOCK_PENDING;
-	return BPFDB_OK;
+	/* Too large: the transaction fails, and is rolled back with this. */
+	return record_count(s, s->key_len, s->value_len, 0);
 }
 
 /* Is there a value for this session to delete? The cell is locked by it. */
@@ -320,6 +325,7 @@ static __always_inline void auto_commit(struct bpfdb_session *s, struct bpfdb_ce
 	u64 stamp = commit_decide(&s->commit, announced) & BPFDB_PAYLOAD_MASK;
 	struct bpfdb_lock *lock = &s->locks[0];
 
+	record_end(s, stamp);
 	if (likely(version_install_plain(cell, lock, stamp, left))) {
 		STORE_RELEASE(s->commit, 0);
 		return;
@@ -349,9 +355,32 @@ static __always_inline void auto_commit_first(struct bpfdb_session *s, struct bp
 	u64 announced = commit_word(BPFDB_PHASE_COMMITTING, s->transaction);
 	u64 stamp = commit_decide(&s->commit, announced) & BPFDB_PAYLOAD_MASK;
 
+	record_end(s, stamp);
 	head_replace(cell, &s->locks[0], LOAD(cell->header) & (BPFDB_CELL_CHANGE - 1), stamp);
 	cell_set_header(cell, BPFDB_CELL_USED);
 	STORE_RELEASE(s->commit, 0);
+}
+
+/* Before a record is inserted for an auto-commit. */
+static __always_inline void auto_announce_insert(struct bpfdb_session *s)
+{
+	if (config.log_ring)
+		lock_set_pending(&s->locks[0], s);
+	else
+		auto_announce(s);
+}
+
+/*
+ * With a log the announcement comes when the record is there, pending: before that,
+ * another session may still insert, commit and delete the key, and the clock must pass
+ * all of that.
+ */
+static __always_inline void auto_announce_inserted(struct bpfdb_session *s)
+{
+	if (!config.log_ring)
+		return;
+	clock_pass_removals(s->hash);
+	(void)SWAP(&s->commit, commit_word(BPFDB_PHASE_COMMITTING, ++s->transaction));
 }
 
 /* A record for a key that has none: inserted, pending and latched, then committed. */
@@ -364,14 +393,16 @@ __noinline int auto_insert(struct bpfdb_session *s NONNULL)
 	if (!record_key_store(s))
 		return no_memory();
 	preempt_off();
-	auto_announce(s);
+	auto_announce_insert(s);
 	status = index_insert(s, auto_flags(s), s->key_word, &address);
 	if (status == BPFDB_OK)
 		cell = bpfdb_at(address);
-	if (cell)
+	if (cell) {
+		auto_announce_inserted(s);
 		auto_commit_first(s, cell);
-	else
+	} else {
 		STORE_RELEASE(s->commit, 0);
+	}
 	preempt_on();
 	if (status != BPFDB_OK && s->key_word)
 		bpfdb_slot_free(s->key_word);
@@ -405,6 +436,9 @@ static __always_inline int auto_replace(struct bpfdb_session *s)
 	if (unlikely(!snapshots_none()))
 		spare_aux_ready(s);
 	left = (struct leftovers){};
+	/* If the head is another by then, the cell is not taken. */
+	if (config.log_ring)
+		clock_pass_found(cell, s->hash);
 	preempt_off();
 	auto_announce(s);
 	status = auto_take(s, cell, address, header);
@@ -506,7 +540,10 @@ static __always_inline int write_body(struct bpfdb_session *s)
 	STORE(s->busy, 1);
 	status = key_prepare(s);
 	if (likely(status == BPFDB_OK))
+		status = record_begin(s);
+	if (likely(status == BPFDB_OK))
 		status = set_auto_commit(s);
+	record_settle(s);
 	return session_leave(s, status);
 }
 

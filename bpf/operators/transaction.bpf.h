@@ -86,7 +86,7 @@ static __always_inline void abandon_and_tell(struct bpfdb_session *s)
 static __always_inline int commit(struct bpfdb_session *s)
 {
 	switch (s->state) {
-	case BPFDB_TXN_WRITE: commit_all(s); return BPFDB_OK;
+	case BPFDB_TXN_WRITE: return commit_all(s);
 	case BPFDB_TXN_READ: abandon(s); return BPFDB_OK;
 	case BPFDB_TXN_FAILED: abandon(s); return BPFDB_ROLLED_BACK;
 	case BPFDB_TXN_EXPIRED:
@@ -256,6 +256,7 @@ static __always_inline int session_take(u32 kind, u32 holder)
 	s->kind = kind;
 	s->holder = holder;
 	s->expires = 0;
+	s->unlogged = 0;
 	s->opened += BPFDB_SESSION_OPENING;
 	/* Last: from here on the reaper looks at it. */
 	(void)SWAP(&s->in_use, s->opened | BPFDB_SESSION_OPEN);

@@ -42,8 +42,7 @@
 #ifndef BPFDB_COMMIT_BPF_H
 #define BPFDB_COMMIT_BPF_H
 
-#include "lock.bpf.h"
-#include "removal.bpf.h"
+#include "record.bpf.h"
 
 static __always_inline bool cell_latch(struct bpfdb_cell *cell, u64 *header)
 {
@@ -370,15 +369,58 @@ static __always_inline bool txn_finish(struct bpfdb_session *s)
 	return 1;
 }
 
-/* Announces, decides and finishes the session's transaction. */
-static __always_inline void commit_all(struct bpfdb_session *s)
+/* Fills the record of a transaction, from `position` to `end`. */
+static __always_inline void record_fill_all(struct bpfdb_session *s, u32 ring, u64 position,
+					    u64 end)
+{
+	u32 count = s->lock_count;
+
+	position += sizeof(struct bpfdb_log_record);
+	repeat(i, BPFDB_LOCKS_MAX)
+	{
+		if (i >= count || position >= end)
+			break;
+		position += record_add(s, i, ring, position);
+	}
+}
+
+/* Announces and decides the session's transaction. */
+static __always_inline u64 commit_decide_all(struct bpfdb_session *s)
 {
 	u64 announced = commit_word(BPFDB_PHASE_COMMITTING, ++s->transaction);
 
 	/* Atomic: the announcement must precede the reading of the clock. */
 	(void)SWAP(&s->commit, announced);
-	commit_decide(&s->commit, announced);
-	txn_finish(s);
+	return commit_decide(&s->commit, announced) & BPFDB_PAYLOAD_MASK;
+}
+
+/* The same with a record in the log: OK, or LOG_FULL, and the transaction is still open. */
+__noinline int commit_logged(struct bpfdb_session *s NONNULL)
+{
+	u32 bytes = log_record_room(s->log_bytes), ring = log_own_ring();
+	u64 position = 0, stamp;
+	int status = log_reserve(ring, bytes, &position);
+
+	if (status != BPFDB_OK)
+		return status;
+	record_fill_all(s, ring, position, position + bytes);
+	stamp = commit_decide_all(s);
+	log_seal(ring, position, bytes / BPFDB_LOG_RECORD_GRAIN, stamp);
+	return BPFDB_OK;
+}
+
+/* Announces, decides and finishes the session's transaction. */
+static __always_inline int commit_all(struct bpfdb_session *s)
+{
+	int status = BPFDB_OK;
+
+	if (config.log_ring && s->log_bytes && !s->unlogged)
+		status = commit_logged(s);
+	else
+		commit_decide_all(s);
+	if (status == BPFDB_OK)
+		txn_finish(s);
+	return status;
 }
 
 #endif

@@ -106,6 +106,7 @@ static __always_inline void lock_blocks_free(struct bpfdb_session *s)
 		}
 	}
 	s->lock_count = 0;
+	s->log_bytes = 0;
 }
 
 /* One operator at a time in a session. */

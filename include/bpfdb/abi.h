@@ -16,7 +16,7 @@
 #include <bpfdb/status.h>
 
 /* Raised when a structure below or a pinned map changes its layout. */
-#define BPFDB_ABI_VERSION 9
+#define BPFDB_ABI_VERSION 10
 
 /* Bytes that processors pass to each other as one. What different processors write does
  * not share one: ARCHITECTURE.md says who writes what. */
@@ -31,7 +31,7 @@
  *
  * A version is 32 bytes of a cell (the head: the newest committed one), of an
  * aux block (history), or of a lock (pending).
- *   stamp: commit timestamp (48 bits) | key length (10 bits; in the head only)
+ *   stamp: commit timestamp (54 bits) | key length (10 bits; in the head only)
  *   meta:  link to the aux block in grains (40 bits; head only) | form (24)
  *   form:  BPFDB_ABSENT; or the value's length, or BPFDB_LARGE if that is more
  *          than BPFDB_VALUE_MAX; with or without BPFDB_EXPIRES
@@ -47,8 +47,10 @@ struct bpfdb_version {
 	__u64 data[2];
 };
 
-#define BPFDB_STAMP_BITS 48
+/* With a log, writes of a hot key advance the clock: 57 years at ten millions a second. */
+#define BPFDB_STAMP_BITS 54
 #define BPFDB_STAMP_MASK ((1ULL << BPFDB_STAMP_BITS) - 1)
+_Static_assert(BPFDB_KEY_MAX < 1 << (64 - BPFDB_STAMP_BITS), "the key's length is behind it");
 #define BPFDB_FORM_BITS 24
 #define BPFDB_FORM_MASK ((1ULL << BPFDB_FORM_BITS) - 1)
 /* Form of a version that says: no value here (deleted, or never set). */
@@ -233,7 +235,7 @@ struct bpfdb_session {
 	__u8 state; /* enum bpfdb_txn_state */
 	__u8 failure; /* the Error that failed the transaction */
 	__u8 kind; /* BPFDB_SESSION_: who opened it */
-	__u8 reserved;
+	__u8 unlogged; /* 1: what it writes is in the log already: recovery */
 	__u32 room_page; /* index page that has no room near the key's home, or little */
 	__u64 hash; /* of the key */
 
@@ -267,12 +269,13 @@ struct bpfdb_session {
 	__u32 status;
 	__u32 room_tried; /* what this operator tried to make room: see make_room() */
 
-	/* For continuation-passing style: programs to run after the operator,
-	 * by outcome. */
-	__u32 on_found;
-	__u32 on_not_found;
-	__u32 on_ok;
-	__u32 on_error;
+	/* The record that an auto-commit has reserved in the log: its position and ring, and
+	 * its length in record grains, 0: none. log_bytes: what the pending versions of a
+	 * transaction will take there. */
+	__u64 log_at;
+	__u16 log_ring;
+	__u16 log_grains;
+	__u32 log_bytes;
 	/* The time by which the transaction judges what has expired; 0: not
 	 * taken. See bpf/txn/expiry.bpf.h. */
 	__u64 time;
@@ -296,6 +299,14 @@ struct bpfdb_session {
 	__u32 conflict_with;
 	__u32 opened; /* how often, in steps of BPFDB_SESSION_OPENING */
 	__u32 unused;
+
+	/* For continuation-passing style: programs to run after the operator,
+	 * by outcome. */
+	__u32 on_found;
+	__u32 on_not_found;
+	__u32 on_ok;
+	__u32 on_error;
+	__u8 pad[512 - 4 * sizeof(__u32)]; /* to a multiple of 512: see the end of this file */
 } BPFDB_LINES;
 
 #define BPFDB_BEGINS_LINE(type, member)                                                            \
@@ -368,7 +379,8 @@ struct bpfdb_config {
 	__u32 pages_max;
 	__u32 locks_max;
 	__u64 idle_limit; /* an interactive transaction idle longer is rolled back */
-	__u32 log_enabled; /* 0: this version has no log */
+	__u32 log_ring; /* bytes of a ring of the log, a power of two; 0: no log */
+	__u32 log_rings; /* how many: a power of two */
 	__u32 port; /* TCP port of the Redis front end, host order */
 	__u32 user_sessions; /* buffers of each process for sessions of user space */
 	/* Id of a map that lives as long as the programs of this object: they hold the
@@ -438,6 +450,56 @@ struct bpfdb_hash_secrets {
 	__u64 words[2 * (BPFDB_KEY_MAX / 8 + 1)];
 };
 
+/* ---- Log ------------------------------------------------------------------ */
+
+/*
+ * A ring of the log: bpf/log/ring.bpf.h. A position counts the bytes that were ever
+ * reserved before; its place in the ring is the position modulo the ring's size.
+ */
+struct bpfdb_log_ring {
+	__u64 reserved BPFDB_LINES; /* position behind the last reservation; programs write it */
+	__u64 limit BPFDB_LINES;    /* reservations end here; the writer of the log writes it */
+};
+
+/*
+ * A record in a ring: the writes of one commit. The first write follows, another one where
+ * the position behind the one before says: each is whole, be it beyond the ring's end.
+ */
+struct bpfdb_log_record {
+	/* BPFDB_LOG_: a secret function of the position | void | length in record grains. Stored
+	 * last: until it fits the position, the record is not there. */
+	__u64 head;
+	__u64 stamp; /* timestamp of the commit */
+};
+
+#define BPFDB_LOG_GRAINS_MASK ((1ULL << 25) - 1)
+/* The operator failed: nothing was written. */
+#define BPFDB_LOG_VOID (1ULL << 25)
+#define BPFDB_LOG_TAG_SHIFT 26
+
+/*
+ * One write. The key follows, in whole grains, then the value, the same: none if the form
+ * is ABSENT; of a large value a struct bpfdb_log_large; else the bytes, one grain at least.
+ */
+struct bpfdb_log_write {
+	__u64 meta; /* form (24 bits) | length of the key */
+	__u64 expires; /* 0: never */
+};
+
+/* The record holds the value, until the writer of the log gives the holder back. */
+struct bpfdb_log_large {
+	__u64 id;
+	__u64 len;
+	__u64 table; /* address of the struct bpfdb_large; 0: given back */
+	__u64 reserved;
+};
+
+/* Random, as the secrets of the hash: what a client writes is never taken for a head. */
+struct bpfdb_log_secrets {
+	__u64 factor; /* odd */
+	__u64 term;
+};
+
 /* Begins a page: the map is one that user space maps. */
 struct bpfdb_engine {
 	/* One line that every operator reads, and nobody writes. */
@@ -474,6 +536,7 @@ struct bpfdb_engine {
 	struct bpfdb_line large_values; /* begun, ever: the id of the last one */
 	struct bpfdb_line large_garbage; /* address of the first that nobody holds */
 	struct bpfdb_line large_collecting; /* latch: somebody frees these */
+	struct bpfdb_log_secrets log BPFDB_LINES;
 	struct bpfdb_class classes[BPFDB_CLASS_ENTRIES];
 	struct bpfdb_spares spares[BPFDB_ALLOC_SHARDS];
 } BPFDB_LINES;

@@ -93,6 +93,21 @@
 /* Sessions are scanned for running snapshots in groups of this many. */
 #define BPFDB_SNAPSHOT_GROUP 64
 
+/* A ring of the log: bytes, a power of two. */
+#define BPFDB_LOG_RING_MIN (1 << 20)
+#define BPFDB_LOG_RING_MAX (1 << 28)
+/* Room behind it for a record that begins near its end: that of one write. */
+#define BPFDB_LOG_PAD 36864
+/* Most rings; processors with the same number modulo that share one. */
+#define BPFDB_LOG_RINGS_MAX 64
+/* Keys and values in a record lie at multiples of this many bytes. */
+#define BPFDB_LOG_GRAIN 16
+/* Records at multiples of this: the head and the beginning of the first write, which no
+ * end of the ring parts. */
+#define BPFDB_LOG_RECORD_GRAIN 32
+/* A transaction may fill this part of a ring: one divided by so many. */
+#define BPFDB_LOG_SHARE 4
+
 /* Operators in one batch of BPF_PROG_RUN. */
 #define BPFDB_BATCH_MAX 1024
 /* Buckets that one step of a scan visits: most of them are a cache miss, so a
@@ -113,6 +128,7 @@ _Static_assert(BPFDB_SPLIT_CELLS < BPFDB_CELLS_PER_PAGE, "before it is full");
 _Static_assert(BPFDB_SPLITS_MAX <= 7, "an operator counts them in three bits");
 _Static_assert(BPFDB_LOCKS_MAX <= (1 << 10), "lock index field of a cell is 10 bits");
 _Static_assert(BPFDB_SESSIONS_MAX <= (1 << 16), "session field of a cell is 16 bits");
+_Static_assert(BPFDB_LOG_PAD >= 1024 + BPFDB_KEY_MAX + BPFDB_VALUE_MAX, "one write fits the pad");
 _Static_assert(BPFDB_VERSIONS_MAX <= 8, "a version array fits the aux block");
 
 #endif

@@ -46,10 +46,14 @@
 	X(SNAPSHOT_TOO_OLD, 34, "the snapshot was too old, and ended for a writer or for memory",  \
 	  "run the read-only transaction again, or raise the maximum age of snapshots")            \
 	X(INDEX_CROWDED, 35, "too many keys that the index cannot tell apart are near this one",   \
-	  "use other keys; report it if these were not chosen for that")
+	  "use other keys; report it if these were not chosen for that")                           \
+	X(LOG_FULL, 36, "the log has no room until more of it is on the disk",                     \
+	  "run the operation again in a few milliseconds; a transaction is still open")            \
+	X(TXN_TOO_LARGE, 37, "the transaction writes more than its part of the log's ring",        \
+	  "roll back and use smaller transactions, or a larger ring")
 
 #define BPFDB_STATUS_ENUM(name, value, text, action) BPFDB_##name = value,
-enum bpfdb_status { BPFDB_STATUS_LIST(BPFDB_STATUS_ENUM) BPFDB_STATUS_COUNT = 36 };
+enum bpfdb_status { BPFDB_STATUS_LIST(BPFDB_STATUS_ENUM) BPFDB_STATUS_COUNT = 38 };
 
 /* Errors are the outcomes from here on. */
 #define BPFDB_FIRST_ERROR 16

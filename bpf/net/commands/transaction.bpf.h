@@ -94,7 +94,11 @@ static __always_inline enum bpfdb_status short_end(struct bpfdb_session *s, bool
 		TXN_END_OWN(s, bpfdb_rollback);
 		return status;
 	}
-	return TXN_END_OWN(s, bpfdb_commit);
+	status = TXN_END_OWN(s, bpfdb_commit);
+	/* It would stay open: the daemon does all of it again. */
+	if (unlikely(status == BPFDB_LOG_FULL))
+		TXN_END_OWN(s, bpfdb_rollback);
+	return status;
 }
 
 /*

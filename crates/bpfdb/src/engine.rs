@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::Read;
+use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,6 +16,7 @@ use crate::clock::Clock;
 use crate::error::{Error, Result, bpf, system};
 use crate::holders::Holders;
 use crate::idle::IdleMemory;
+use crate::log::Log;
 use crate::mapped::Mapped;
 use crate::maps::{self, Maps};
 use crate::memory::Memory;
@@ -93,7 +95,11 @@ impl Engine {
         )?;
         memory.ensure()?;
         start_maintenance(&object)?;
-        Self::assemble(&object, maps, memory)?.own(&object, None)
+        let engine = Self::assemble(&object, maps, memory)?.own(&object, None)?;
+        if let Some(log) = engine.log()? {
+            log.open_rings();
+        }
+        Ok(engine)
     }
 
     /// Opens an engine that was pinned in `folder`, as its owner: claims the folder for
@@ -246,6 +252,20 @@ impl Engine {
     /// Bytes that the data takes, as [`Stats::memory_used`] of a second ago at most: quick.
     pub fn memory_used(&self) -> u64 {
         self.inner.memory.used()
+    }
+
+    /// The rings of the log, for the one thread that writes them out; `None` if the engine
+    /// was made without.
+    ///
+    /// # Errors
+    /// [`Error::Attached`]; or the rings cannot be mapped.
+    pub fn log(&self) -> Result<Option<Log>> {
+        self.owned("write the log")?;
+        let Inner { maps, memory, .. } = &*self.inner;
+        if maps.config.log_ring == 0 {
+            return Ok(None);
+        }
+        Log::new(maps, Arc::clone(memory)).map(Some)
     }
 
     /// Gauges and counters.
@@ -454,21 +474,39 @@ pub fn open_object(bytes: &[u8], name: &str) -> Result<OpenObject> {
 }
 
 /// Draws the secrets of the hash function, so that nobody can aim keys at one place
-/// of the index.
+/// of the index, and of the log, so that nobody can forge a record.
 fn seed(memory: &Memory) -> Result<()> {
-    let mut words = [0u8; size_of::<abi::bpfdb_hash_secrets>()];
-    File::open("/dev/urandom")
-        .and_then(|mut random| random.read_exact(&mut words))
-        .map_err(system("read random numbers"))?;
     // SAFETY: words only, for which every pattern of bits is a value.
-    let mut secrets: abi::bpfdb_hash_secrets = unsafe { std::mem::transmute(words) };
+    let (mut hash, mut log) = unsafe {
+        (
+            random::<abi::bpfdb_hash_secrets>()?,
+            random::<abi::bpfdb_log_secrets>()?,
+        )
+    };
     // Odd, so that multiplying by them loses nothing.
-    secrets.finish.iter_mut().for_each(|word| *word |= 1);
+    hash.finish.iter_mut().for_each(|word| *word |= 1);
+    log.factor |= 1;
     let state = memory.state_pointer();
 
     // SAFETY: the mapping lives as long as memory; no program runs yet.
-    unsafe { (&raw mut (*state).hash).write_volatile(secrets) };
+    unsafe {
+        (&raw mut (*state).hash).write_volatile(hash);
+        (&raw mut (*state).log).write_volatile(log);
+    }
     Ok(())
+}
+
+/// # Safety
+/// Every pattern of bits must be a value of `T`.
+unsafe fn random<T>() -> Result<T> {
+    let mut value = MaybeUninit::<T>::zeroed();
+    // SAFETY: the bytes of `value`, which are initialized.
+    let bytes = unsafe { std::slice::from_raw_parts_mut(value.as_mut_ptr().cast(), size_of::<T>()) };
+    File::open("/dev/urandom")
+        .and_then(|mut random| random.read_exact(bytes))
+        .map_err(system("read random numbers"))?;
+    // SAFETY: the caller's.
+    Ok(unsafe { value.assume_init() })
 }
 
 /// The kernel allocates a timer without waiting for memory, which may fail on a

@@ -17,11 +17,15 @@ use crate::options::Options;
 pub(crate) const STATE: &str = ".data.bpfdb";
 const CONFIG: &str = ".rodata.bpfdb";
 
+/// Positions and limits of the log's rings, and their memory.
+pub(crate) const LOG_STATE: &str = "log_state";
+pub(crate) const LOG_RINGS: &str = "log_rings";
+
 /// The map of io buffers, which each process has for itself.
 pub(crate) const IO: &str = "io";
 
 /// Maps that every object shares with the engine, by name.
-pub(crate) const SHARED: [&str; 10] = [
+pub(crate) const SHARED: [&str; 12] = [
     "segments",
     "directory",
     "slabs",
@@ -29,6 +33,8 @@ pub(crate) const SHARED: [&str; 10] = [
     "snapshots",
     "snapshot_groups",
     "removals",
+    LOG_STATE,
+    LOG_RINGS,
     "counters",
     "maintenance",
     STATE,
@@ -278,6 +284,11 @@ fn set_config(map: &mut libbpf_rs::OpenMapMut<'_>, config: &abi::bpfdb_config) -
     Ok(())
 }
 
+/// Bytes of a ring of the log with the room behind it.
+pub(crate) fn ring_stride(config: &abi::bpfdb_config) -> u32 {
+    config.log_ring + abi::BPFDB_LOG_PAD
+}
+
 /// Gives the maps of a new engine their sizes.
 pub(crate) fn size(
     object: &mut OpenObject,
@@ -292,6 +303,12 @@ pub(crate) fn size(
             "slabs" => config.pages_max,
             "sessions" | "snapshots" => config.sessions,
             "snapshot_groups" => config.sessions.div_ceil(abi::BPFDB_SNAPSHOT_GROUP),
+            LOG_STATE => config.log_rings,
+            LOG_RINGS => {
+                map.set_value_size(ring_stride(config))
+                    .map_err(bpf("size the rings of the log"))?;
+                config.log_rings
+            }
             IO => options.user_sessions,
             CONFIG => {
                 set_config(&mut map, config)?;

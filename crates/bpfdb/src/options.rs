@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::abi;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, bpf};
 
 /// Bytes of one segment, the unit in which memory is added.
 pub const SEGMENT_SIZE: u64 = abi::BPFDB_SEGMENT_SIZE as u64;
@@ -37,6 +37,11 @@ pub struct Options {
     pub snapshot_max_age: Duration,
     /// TCP port of the Redis front end.
     pub port: u16,
+    /// Bytes of each ring of the log, of which every processor has one (64 at most): a power
+    /// of two, 1 MiB to 256 MiB. Each transaction may write a quarter of it. 0: the engine
+    /// has no log. Who asks for one must also write it out ([`crate::Log`]): the engine
+    /// refuses writes with [`crate::Status::LogFull`] when a ring is full.
+    pub log_ring: u32,
 }
 
 impl Default for Options {
@@ -52,6 +57,7 @@ impl Default for Options {
             idle_limit: Duration::from_secs(30),
             snapshot_max_age: Duration::from_secs(30),
             port: 0,
+            log_ring: 0,
         }
     }
 }
@@ -60,6 +66,13 @@ impl Default for Options {
 /// it is split.
 pub(crate) fn segments_of(bytes: u64) -> u64 {
     bytes.div_ceil(SEGMENT_SIZE).max(2)
+}
+
+/// One for each processor that this machine can have.
+fn log_rings() -> Result<u32> {
+    let processors = libbpf_rs::num_possible_cpus().map_err(bpf("count the processors"))?;
+    let rings = processors.next_power_of_two() as u32;
+    Ok(rings.min(abi::BPFDB_LOG_RINGS_MAX))
 }
 
 impl Options {
@@ -82,6 +95,8 @@ impl Options {
             idle_limit: u64::try_from(self.idle_limit.as_nanos()).unwrap_or(u64::MAX),
             port: u32::from(self.port),
             user_sessions: self.user_sessions,
+            log_ring: self.log_ring,
+            log_rings: if self.log_ring == 0 { 1 } else { log_rings()? },
             ..Default::default()
         })
     }
@@ -116,6 +131,20 @@ impl Options {
             1,
             abi::BPFDB_SESSIONS_MAX.into(),
         )?;
+        if self.log_ring != 0 {
+            bounded(
+                "ring of the log",
+                self.log_ring.into(),
+                abi::BPFDB_LOG_RING_MIN.into(),
+                abi::BPFDB_LOG_RING_MAX.into(),
+            )?;
+            if !self.log_ring.is_power_of_two() {
+                return Err(Error::Invalid(format!(
+                    "ring of the log is {}, must be a power of two",
+                    self.log_ring
+                )));
+            }
+        }
         bounded("user sessions", self.user_sessions.into(), 1, 4096)?;
         bounded(
             "locks",

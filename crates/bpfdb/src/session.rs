@@ -10,6 +10,8 @@ mod room_requests;
 
 use std::ptr;
 use std::sync::atomic::{Ordering, fence};
+use std::thread;
+use std::time::Duration;
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
@@ -27,6 +29,8 @@ const HEADER: usize = size_of::<abi::bpfdb_request>();
 const ROOM: usize = abi::BPFDB_IO_SIZE as usize;
 /// Attempts of an operation while memory is being added.
 const PENDING_TRIES: u32 = abi::BPFDB_MEMORY_TRIES;
+/// What the writer of the log needs to make room: a flush, about.
+const LOG_PAUSE: Duration = Duration::from_millis(1);
 const VALUE_MAX: usize = abi::BPFDB_VALUE_MAX as usize;
 
 impl Engine {
@@ -131,6 +135,13 @@ impl Session {
     /// must not wait, as the loop of a server.
     pub fn never_wait(&mut self) {
         self.room_requests = Some(RoomRequests::default());
+    }
+
+    /// What this session writes from now on leaves nothing in the log, since it was read
+    /// from there: for recovery, before anybody else uses the engine.
+    pub fn write_unlogged(&mut self) {
+        // SAFETY: points into the mapping of the sessions, which lives as long as self.
+        unsafe { (&raw mut (*self.own_state()).unlogged).write_volatile(1) };
     }
 
     /// Number of the session in the engine.
@@ -247,7 +258,8 @@ impl Session {
     }
 
     /// Commits. [`Status::RolledBack`] if an earlier Error had failed the
-    /// transaction.
+    /// transaction; [`Status::LogFull`] if the log had no room for it. Either way it is
+    /// over.
     pub fn commit(&mut self) -> Result<(), Status> {
         let waited = self.deferred.is_open();
         let known = self.deferred.close();
@@ -259,8 +271,8 @@ impl Session {
         }
         self.read_cache.clear();
         let outcome = self.single(&Operation::Commit).map(drop);
-        // What waited has failed, and COMMIT was not executed.
-        if outcome.is_err() && waited {
+        // What waited has failed, and COMMIT was not executed; or the log had no room for it.
+        if outcome.is_err() && (waited || outcome == Err(Status::LogFull)) {
             self.deferred.forget();
             if self.in_transaction() {
                 self.single(&Operation::Rollback)?;
@@ -337,7 +349,7 @@ impl Session {
     }
 
     /// The session's state in the kernel. Others change it at any time.
-    pub(crate) fn own_state(&self) -> *const abi::bpfdb_session {
+    pub(crate) fn own_state(&self) -> *mut abi::bpfdb_session {
         self.engine.inner.sessions.at(self.index as usize)
     }
 
@@ -372,11 +384,7 @@ impl Session {
             self.submit().map_err(|_| Status::BadRequest)?;
             self.waited()?;
             let status = self.status(place);
-            if status == Status::MemoryPending
-                && attempt < PENDING_TRIES
-                && patient
-                && self.await_memory()
-            {
+            if attempt < PENDING_TRIES && patient && self.await_room(status) {
                 continue;
             }
             return if status.is_error() {
@@ -386,6 +394,18 @@ impl Session {
             };
         }
         unreachable!("the last attempt returns")
+    }
+
+    /// Waits for what an operator lacked, if that may come; true: try again.
+    fn await_room(&self, status: Status) -> bool {
+        match status {
+            Status::MemoryPending => self.await_memory(),
+            Status::LogFull if self.room_requests.is_none() => {
+                thread::sleep(LOG_PAUSE);
+                true
+            }
+            _ => false,
+        }
     }
 
     /// Waits while memory is being added; or asks for it, and says false.

@@ -1,0 +1,393 @@
+//! The rings of the log: what commits leave there, seen by whoever writes it out.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::unistd::Pid;
+
+use bpfdb::{Engine, Log, LogValue, Options, Session, Status};
+
+const RING: u32 = 1 << 20;
+
+/// A commit as it was logged: each key with its new value, `None` if it was deleted, and
+/// when that expires.
+type Writes = Vec<(Vec<u8>, Option<Vec<u8>>, u64)>;
+
+#[derive(Debug)]
+struct Commit {
+    stamp: u64,
+    writes: Writes,
+}
+
+fn engine(ring: u32) -> (Engine, Log) {
+    let options = Options {
+        log_ring: ring,
+        ..common::options()
+    };
+    let engine = Engine::create(&options).expect("the engine starts");
+    let log = engine.log().expect("the rings").expect("there is a log");
+    (engine, log)
+}
+
+/// Takes out what is sealed, of a ring in order, up to what is reserved now.
+#[derive(Debug)]
+struct Drain {
+    positions: Vec<u64>,
+    voids: usize,
+}
+
+impl Drain {
+    fn new(log: &Log) -> Self {
+        Self {
+            positions: vec![0; log.rings()],
+            voids: 0,
+        }
+    }
+
+    /// All that was committed up to the epoch that this closes, and perhaps more.
+    fn take(&mut self, log: &Log) -> (u64, Vec<Commit>) {
+        let epoch = log.close_epoch();
+        let mut commits = Vec::new();
+        for ring in 0..log.rings() {
+            let end = log.reserved(ring);
+            while self.positions[ring] < end {
+                let position = self.positions[ring];
+                let Some(sealed) = log.sealed(ring, position) else {
+                    thread::yield_now();
+                    continue;
+                };
+                match sealed.stamp {
+                    Some(stamp) => commits.push(Commit {
+                        stamp,
+                        writes: writes(log, ring, position, sealed.bytes),
+                    }),
+                    None => self.voids += 1,
+                }
+                self.positions[ring] += sealed.bytes;
+            }
+            assert_eq!(self.positions[ring], end, "records fill what was reserved");
+            log.give_up(ring, end);
+        }
+        (epoch, commits)
+    }
+}
+
+fn writes(log: &Log, ring: usize, position: u64, bytes: u64) -> Writes {
+    log.writes(ring, position, bytes)
+        .map(|write| {
+            let value = match write.value {
+                LogValue::Deleted => None,
+                LogValue::Bytes(bytes) => Some(bytes.to_vec()),
+                LogValue::Large { bytes, .. } => Some(bytes.to_ne_bytes().to_vec()),
+            };
+            (write.key.to_vec(), value, write.expires)
+        })
+        .collect()
+}
+
+fn one(log: &Log, drain: &mut Drain) -> Writes {
+    let (epoch, mut commits) = drain.take(log);
+    assert_eq!(commits.len(), 1, "{commits:?}");
+    let commit = commits.remove(0);
+    assert!(commit.stamp <= epoch);
+    commit.writes
+}
+
+#[test]
+fn every_write_is_in_the_log() {
+    let (engine, log) = engine(RING);
+    let mut session = engine.session().expect("session");
+    let mut drain = Drain::new(&log);
+    let long_key = vec![b'k'; 300];
+    for key in [&b"a"[..], b"exactly16bytes..", b"seventeen bytes..", &long_key] {
+        for len in [0, 1, 8, 9, 15, 16, 17, 100, 4_097, 32_768] {
+            let value: Vec<u8> = (0..len).map(|byte| byte as u8).collect();
+            session.set(key, &value).expect("set");
+            let expected = vec![(key.to_vec(), Some(value.clone()), 0)];
+            assert_eq!(one(&log, &mut drain), expected, "{len} bytes");
+            let at = 4_000_000_000_000;
+            session.set_entry(key, &value, Some(at)).expect("set");
+            assert_eq!(
+                one(&log, &mut drain),
+                vec![(key.to_vec(), Some(value), at)],
+                "{len} bytes that expire"
+            );
+        }
+        assert!(session.delete(key).expect("delete"));
+        assert_eq!(one(&log, &mut drain), vec![(key.to_vec(), None, 0)]);
+    }
+}
+
+#[test]
+fn what_writes_nothing_leaves_nothing() {
+    let (engine, log) = engine(RING);
+    let mut session = engine.session().expect("session");
+    let mut drain = Drain::new(&log);
+    assert!(!session.delete(b"nothing").expect("delete"));
+    session.get(b"nothing").expect("get");
+    session.begin().expect("begin");
+    session.get(b"nothing").expect("get");
+    session.commit().expect("commit");
+    session.begin().expect("begin");
+    session.set(b"a", b"1").expect("set");
+    session.rollback().expect("rollback");
+    // A value whose time is over already deletes what is not there.
+    session.set_entry(b"a", b"1", Some(1)).expect("set");
+    assert!(drain.take(&log).1.is_empty());
+    assert!(drain.voids > 0, "the DELETE had reserved");
+}
+
+#[test]
+fn a_transaction_is_one_record() {
+    let (engine, log) = engine(RING);
+    let mut session = engine.session().expect("session");
+    let mut drain = Drain::new(&log);
+    session.set(b"gone", b"x").expect("set");
+    one(&log, &mut drain);
+    session.begin().expect("begin");
+    let mut expected = BTreeMap::new();
+    for number in 0..900_u32 {
+        let key = format!("key{number:0width$}", width = number as usize % 40).into_bytes();
+        let value = vec![number as u8; number as usize % 200];
+        session.set(&key, b"replaced below").expect("set");
+        session.set(&key, &value).expect("set");
+        expected.insert(key, Some(value));
+    }
+    session.get_for_update(b"only locked").expect("get");
+    assert!(session.delete(b"gone").expect("delete"));
+    expected.insert(b"gone".to_vec(), None);
+    session.commit().expect("commit");
+    let found: BTreeMap<_, _> = one(&log, &mut drain)
+        .into_iter()
+        .map(|(key, value, _)| (key, value))
+        .collect();
+    assert_eq!(found, expected);
+}
+
+/// Of a hot key each write has a timestamp of its own, in the order of the writes, also when
+/// the key was deleted and its record removed in between.
+#[test]
+fn timestamps_of_a_key_grow() {
+    let (engine, log) = engine(RING);
+    let mut session = engine.session().expect("session");
+    let mut drain = Drain::new(&log);
+    let mut last = 0;
+    for round in 0..500_u32 {
+        match round % 5 {
+            0 | 1 => session.set(b"hot", &round.to_ne_bytes()).expect("set"),
+            2 => assert!(session.delete(b"hot").expect("delete")),
+            3 => {
+                session.begin().expect("begin");
+                session.set(b"hot", b"by a transaction").expect("set");
+                session.commit().expect("commit");
+            }
+            _ => {
+                session.begin().expect("begin");
+                session.delete(b"hot").expect("delete");
+                session.commit().expect("commit");
+            }
+        }
+        let before = last;
+        for ring in 0..log.rings() {
+            let end = log.reserved(ring);
+            let mut position = drain.positions[ring];
+            while position < end {
+                let sealed = log.sealed(ring, position).expect("nobody writes");
+                if let Some(stamp) = sealed.stamp {
+                    assert!(stamp > last, "round {round}: {stamp} after {last}");
+                    last = stamp;
+                }
+                position += sealed.bytes;
+            }
+            drain.positions[ring] = end;
+            log.give_up(ring, end);
+        }
+        assert!(last > before, "round {round} is logged");
+    }
+}
+
+#[test]
+fn a_full_ring_refuses_and_recovers() {
+    // Each processor has a ring.
+    let mut processor = CpuSet::new();
+    processor.set(0).expect("a processor");
+    sched_setaffinity(Pid::from_raw(0), &processor).expect("stay on it");
+    let (engine, log) = engine(RING);
+    let mut session = engine.session().expect("session");
+    session.never_wait();
+    let mut drain = Drain::new(&log);
+    let value = vec![7; 10_000];
+    let mut written = 0;
+    let refused = loop {
+        match session.set(b"k", &value) {
+            Ok(()) => written += 1,
+            Err(status) => break status,
+        }
+    };
+    assert_eq!(refused, Status::LogFull);
+    assert!(written >= RING as usize / 10_100, "{written}");
+    while session.set(b"k", b"").is_ok() {}
+    assert_eq!(session.delete(b"k"), Err(Status::LogFull));
+    session.begin().expect("begin");
+    session.set(b"t", b"1").expect("pending needs no room");
+    assert_eq!(session.commit(), Err(Status::LogFull));
+    assert_eq!(session.get(b"t"), Ok(None), "it was rolled back");
+    assert_eq!(session.get(b"k"), Ok(Some(Vec::new())));
+
+    let (_, commits) = drain.take(&log);
+    assert!(commits.len() >= written);
+    session.set(b"k", b"again").expect("there is room");
+    assert_eq!(one(&log, &mut drain)[0].1.as_deref(), Some(&b"again"[..]));
+}
+
+#[test]
+fn a_transaction_larger_than_its_share_is_refused() {
+    let (engine, log) = engine(RING);
+    let mut session = engine.session().expect("session");
+    let value = vec![7; 30_000];
+    session.begin().expect("begin");
+    let mut refused = Ok(());
+    for number in 0..20_u32 {
+        // Replacing what is pending takes no further room.
+        session.set(b"same", &value).expect("set");
+        refused = session.set(&number.to_ne_bytes(), &value);
+        if refused.is_err() {
+            assert!(number >= 6, "a quarter of the ring fits: {number}");
+            break;
+        }
+    }
+    assert_eq!(refused, Err(Status::TxnTooLarge));
+    assert_eq!(session.commit(), Err(Status::RolledBack));
+    assert!(Drain::new(&log).take(&log).1.is_empty());
+}
+
+#[test]
+fn what_recovery_writes_is_not_logged_again() {
+    let (engine, log) = engine(RING);
+    let mut session = engine.session().expect("session");
+    session.write_unlogged();
+    session.set(b"a", b"1").expect("set");
+    session.begin().expect("begin");
+    session.set(b"b", b"2").expect("set");
+    session.commit().expect("commit");
+    assert!(Drain::new(&log).take(&log).1.is_empty());
+    let index = session.index();
+    drop(session);
+    let mut next = engine.session().expect("session");
+    assert_eq!(next.index(), index, "the same session, opened again");
+    next.set(b"c", b"3").expect("set");
+    assert_eq!(Drain::new(&log).take(&log).1.len(), 1);
+}
+
+/// A random operation of one of the sessions that work at the same time.
+fn work(session: &mut Session, random: &mut impl FnMut(u32) -> u32) -> Result<(), Status> {
+    let key = |random: &mut dyn FnMut(u32) -> u32| {
+        let number = random(40);
+        let width = if number.is_multiple_of(7) { 60 } else { 3 };
+        format!("{number:0width$}").into_bytes()
+    };
+    let value = vec![random(256) as u8; random(80) as usize];
+    match random(10) {
+        0..5 => session.set(&key(random), &value),
+        5 | 6 => session.delete(&key(random)).map(drop),
+        7 => {
+            session.begin_read_only()?;
+            session.get(&key(random)).ok();
+            session.commit()
+        }
+        _ => {
+            session.begin()?;
+            let outcome = (0..random(6)).try_for_each(|_| match random(3) {
+                0 => session.delete(&key(random)).map(drop),
+                1 => session.get_for_update(&key(random)).map(drop),
+                _ => session.set(&key(random), &value),
+            });
+            match outcome {
+                Ok(()) => session.commit(),
+                Err(_) => session.rollback(),
+            }
+        }
+    }
+}
+
+/// The invariants of decision 18 together: sessions write at the same time, the log is taken
+/// out meanwhile, and what it says, by timestamps, is what the engine has in the end.
+#[test]
+fn replay_gives_what_the_engine_has() {
+    let (engine, log) = engine(RING);
+    let stop = AtomicBool::new(false);
+    let mut drain = Drain::new(&log);
+    let mut commits: Vec<Commit> = Vec::new();
+    let mut epochs = 0;
+    thread::scope(|scope| {
+        for seed in 1..=3_u64 {
+            let (engine, stop) = (&engine, &stop);
+            scope.spawn(move || {
+                let mut session = engine.session().expect("session");
+                let mut state = seed;
+                let mut random = move |bound: u32| {
+                    state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(99);
+                    ((state >> 33) as u32) % bound
+                };
+                while !stop.load(Ordering::Relaxed) {
+                    match work(&mut session, &mut random) {
+                        Ok(()) | Err(Status::Conflict | Status::LogFull) => {}
+                        Err(other) => panic!("{other:?}"),
+                    }
+                }
+            });
+        }
+        let mut closed = 0;
+        let end = std::time::Instant::now() + std::time::Duration::from_secs(4);
+        while std::time::Instant::now() < end {
+            let (epoch, taken) = drain.take(&log);
+            for commit in &taken {
+                assert!(commit.stamp > closed, "missed when {closed} was closed");
+            }
+            closed = epoch;
+            epochs += 1;
+            commits.extend(taken);
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    commits.extend(drain.take(&log).1);
+    assert!(commits.len() > 10_000 && epochs > 100, "{} {epochs}", commits.len());
+
+    commits.sort_by_key(|commit| commit.stamp);
+    let mut replayed = BTreeMap::new();
+    let mut last = BTreeMap::new();
+    for commit in &commits {
+        for (key, value, _) in &commit.writes {
+            let before = last.insert(key.clone(), commit.stamp);
+            assert!(before < Some(commit.stamp), "two writes of a key with one timestamp");
+            match value {
+                Some(value) => replayed.insert(key.clone(), value.clone()),
+                None => replayed.remove(key),
+            };
+        }
+    }
+    let mut session = engine.session().expect("session");
+    let mut found = BTreeMap::new();
+    let mut cursor = 0;
+    loop {
+        let (next, keys) = session.scan(cursor, 100).expect("scan");
+        for key in keys {
+            let value = session.get(&key).expect("get").expect("nobody writes");
+            found.insert(key, value);
+        }
+        cursor = next;
+        if cursor == 0 {
+            break;
+        }
+    }
+    let differ: Vec<_> = found
+        .keys()
+        .chain(replayed.keys())
+        .filter(|key| found.get(*key) != replayed.get(*key))
+        .collect();
+    assert!(differ.is_empty(), "{differ:?}");
+}
