@@ -9,6 +9,7 @@
 #include "driver/io.bpf.h"
 #include "driver/large.bpf.h"
 #include "driver/locks.bpf.h"
+#include "driver/log.bpf.h"
 #include "driver/run.bpf.h"
 #include "driver/scan.bpf.h"
 #include "driver/timer.bpf.h"

@@ -79,8 +79,8 @@ done
 rust_layers() {
 	case $1 in
 	bpfdb) echo abi status conflict commands operators error architecture mounts objects grace chore options \
-		mapped program maps claim usage clock memory log time holders shrink idle memory_thread \
-		stats figures engine session scan locks ;;
+		mapped program maps claim usage clock memory time holders shrink idle memory_thread \
+		stats figures engine log session scan locks ;;
 	bpfdb-server) echo values settings error io protocol kernel stats connection instance commands executor server ;;
 	esac
 }

@@ -5,6 +5,18 @@
 
 #include "../operators/maintenance.bpf.h"
 
+/* Lets programs reserve. */
+static __always_inline void log_open(void)
+{
+	repeat(i, config.log_rings)
+	{
+		struct bpfdb_log_ring *ring = bpf_map_lookup_elem(&log_state, &i);
+
+		if (ring)
+			STORE(ring->limit, config.log_ring);
+	}
+}
+
 SEC("syscall")
 int bpfdb_create(void *ctx)
 {
@@ -21,6 +33,7 @@ int bpfdb_create(void *ctx)
 		return no_memory();
 	directory_point(0, 0, page);
 	level_count(0, 1);
+	log_open();
 	engine.abi_version = BPFDB_ABI_VERSION;
 	engine.initialized = 1;
 	return BPFDB_OK;

@@ -83,7 +83,7 @@ __noinline int large_write(struct bpfdb_session *s NONNULL, u32 buffer, u32 at)
 
 /* `len` bytes from the session's large value, from its byte `start` on, into the
  * buffer: OK; RETRY or any bytes if it was given up. */
-static __always_inline int parts_store(struct bpfdb_session *s, u32 buffer, u32 to, u64 start,
+static __always_inline int parts_store(u64 table, u32 buffer, u32 to, u64 start,
 				       u32 len)
 {
 	u32 done = LOAD(engine.zero);
@@ -91,7 +91,7 @@ static __always_inline int parts_store(struct bpfdb_session *s, u32 buffer, u32 
 	/* The first and the last piece need not be whole. */
 	repeat(i, BPFDB_LARGE_PART / BPFDB_PIECE_SIZE)
 	{
-		struct bpfdb_large *large = bpfdb_at(s->value[0]);
+		struct bpfdb_large *large = bpfdb_at(table);
 		u64 at = start + done, inside = at & PIECE_MASK, address;
 		u32 some = BPFDB_PIECE_SIZE - inside;
 		void *piece, *bytes;
@@ -128,7 +128,7 @@ static __always_inline int large_read_once(struct bpfdb_session *s, u32 buffer, 
 	status = bpfdb_large_find(s, request->large);
 	if (status != BPFDB_FOUND)
 		return status;
-	status = parts_store(s, buffer, value_offset(at, s->key_len), request->offset, len);
+	status = parts_store(s->value[0], buffer, value_offset(at, s->key_len), request->offset, len);
 	return status == BPFDB_OK && bpfdb_still_valid(s) ? BPFDB_FOUND : RETRY;
 }
 

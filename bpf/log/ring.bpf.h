@@ -68,7 +68,8 @@ static __always_inline void *log_memory(u32 ring, u64 position)
 {
 	char *memory = bpf_map_lookup_elem(&log_rings, &ring);
 
-	if (!memory)
+	/* Without a log the verifier sees here that the rest is dead. */
+	if (!memory || !config.log_ring)
 		return NULL;
 	OPAQUE(position);
 	position &= config.log_ring - BPFDB_LOG_GRAIN;

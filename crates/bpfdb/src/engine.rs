@@ -16,7 +16,6 @@ use crate::clock::Clock;
 use crate::error::{Error, Result, bpf, system};
 use crate::holders::Holders;
 use crate::idle::IdleMemory;
-use crate::log::Log;
 use crate::mapped::Mapped;
 use crate::maps::{self, Maps};
 use crate::memory::Memory;
@@ -51,6 +50,8 @@ pub(crate) struct Inner {
     pub(crate) run_open: Program,
     pub(crate) run_close: Program,
     pub(crate) run_lock: Program,
+    pub(crate) log_read: Program,
+    pub(crate) log_release: Program,
     /// Holder of this process's sessions.
     holder: u32,
     owned: Option<Owned>,
@@ -58,7 +59,7 @@ pub(crate) struct Inner {
 
 /// What only the owner of an engine has.
 #[derive(Debug)]
-struct Owned {
+pub(crate) struct Owned {
     // First, so that its thread has ended when the claim does.
     _memory_thread: MemoryThread,
     shrinker: Arc<Shrinker>,
@@ -95,11 +96,7 @@ impl Engine {
         )?;
         memory.ensure()?;
         start_maintenance(&object)?;
-        let engine = Self::assemble(&object, maps, memory)?.own(&object, None)?;
-        if let Some(log) = engine.log()? {
-            log.open_rings();
-        }
-        Ok(engine)
+        Self::assemble(&object, maps, memory)?.own(&object, None)
     }
 
     /// Opens an engine that was pinned in `folder`, as its owner: claims the folder for
@@ -168,6 +165,8 @@ impl Engine {
             run_open: program::find(object, "bpfdb_run_open")?,
             run_close: program::find(object, "bpfdb_run_close")?,
             run_lock: program::find(object, "bpfdb_run_lock")?,
+            log_read: program::find(object, "bpfdb_log_read")?,
+            log_release: program::find(object, "bpfdb_log_release")?,
             memory: Arc::new(memory),
             maps,
             owned: None,
@@ -180,7 +179,7 @@ impl Engine {
     }
 
     /// What its owner may do.
-    fn owned(&self, action: &'static str) -> Result<&Owned> {
+    pub(crate) fn owned(&self, action: &'static str) -> Result<&Owned> {
         let owned = self.inner.owned.as_ref();
         owned.ok_or(Error::Attached { action })
     }
@@ -252,20 +251,6 @@ impl Engine {
     /// Bytes that the data takes, as [`Stats::memory_used`] of a second ago at most: quick.
     pub fn memory_used(&self) -> u64 {
         self.inner.memory.used()
-    }
-
-    /// The rings of the log, for the one thread that writes them out; `None` if the engine
-    /// was made without.
-    ///
-    /// # Errors
-    /// [`Error::Attached`]; or the rings cannot be mapped.
-    pub fn log(&self) -> Result<Option<Log>> {
-        self.owned("write the log")?;
-        let Inner { maps, memory, .. } = &*self.inner;
-        if maps.config.log_ring == 0 {
-            return Ok(None);
-        }
-        Log::new(maps, Arc::clone(memory)).map(Some)
     }
 
     /// Gauges and counters.
@@ -501,7 +486,8 @@ fn seed(memory: &Memory) -> Result<()> {
 unsafe fn random<T>() -> Result<T> {
     let mut value = MaybeUninit::<T>::zeroed();
     // SAFETY: the bytes of `value`, which are initialized.
-    let bytes = unsafe { std::slice::from_raw_parts_mut(value.as_mut_ptr().cast(), size_of::<T>()) };
+    let bytes =
+        unsafe { std::slice::from_raw_parts_mut(value.as_mut_ptr().cast(), size_of::<T>()) };
     File::open("/dev/urandom")
         .and_then(|mut random| random.read_exact(bytes))
         .map_err(system("read random numbers"))?;

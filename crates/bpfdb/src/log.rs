@@ -1,13 +1,12 @@
 //! The rings of the log, as the writer of the log sees them: `bpf/log/ring.bpf.h`.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::abi;
-use crate::error::{Result, system};
+use crate::engine::Engine;
+use crate::error::{Error, Result, system};
 use crate::mapped::Mapped;
-use crate::maps::{LOG_RINGS, LOG_STATE, Maps, ring_stride};
-use crate::memory::Memory;
+use crate::maps::{LOG_RINGS, LOG_STATE, ring_stride};
+use crate::{Status, abi};
 
 const GRAIN: usize = abi::BPFDB_LOG_GRAIN as usize;
 const RECORD_GRAIN: u64 = abi::BPFDB_LOG_RECORD_GRAIN as u64;
@@ -22,11 +21,28 @@ const WRITE_MIN: u64 = (size_of::<abi::bpfdb_log_write>() + GRAIN) as u64;
 /// to the epoch are among them (`docs/decisions/0018-log.md`).
 #[derive(Debug)]
 pub struct Log {
-    memory: Arc<Memory>,
+    engine: Engine,
     state: Mapped<abi::bpfdb_log_ring>,
     rings: Mapped<u8>,
     ring: u64,
     secrets: abi::bpfdb_log_secrets,
+    /// The buffer for large values.
+    io: u32,
+}
+
+impl Engine {
+    /// The rings of the log, for the one thread that writes them out; `None` if the engine
+    /// was made without. Takes one of the buffers of `user_sessions`.
+    ///
+    /// # Errors
+    /// [`crate::Error::Attached`]; or the rings cannot be mapped.
+    pub fn log(&self) -> Result<Option<Log>> {
+        self.owned("write the log")?;
+        if self.config().log_ring == 0 {
+            return Ok(None);
+        }
+        Log::new(self).map(Some)
+    }
 }
 
 /// A record that is sealed.
@@ -52,33 +68,34 @@ pub struct LogWrite<'a> {
 pub enum LogValue<'a> {
     Deleted,
     Bytes(&'a [u8]),
-    /// A value that is too long for the ring, which the record holds.
-    Large {
-        id: u64,
-        bytes: u64,
-    },
+    /// A value that is too long for a ring.
+    Large(LargeRef),
+}
+
+/// A large value that a record holds, until [`Log::release`].
+#[derive(Clone, Copy, Debug)]
+pub struct LargeRef {
+    /// No other value has it.
+    pub id: u64,
+    pub bytes: u64,
+    /// Where the record holds it.
+    place: [u64; 3],
 }
 
 impl Log {
-    pub(crate) fn new(maps: &Maps, memory: Arc<Memory>) -> Result<Self> {
+    fn new(engine: &Engine) -> Result<Self> {
+        let maps = &engine.inner.maps;
         let config = &maps.config;
         let stride = ring_stride(config) as usize;
-        let map = || system(format!("map {LOG_RINGS}"));
+        let rings = Mapped::new(maps.fd(LOG_RINGS), config.log_rings as usize, stride);
         Ok(Self {
             state: maps.mapped(LOG_STATE, config.log_rings)?,
-            rings: Mapped::new(maps.fd(LOG_RINGS), config.log_rings as usize, stride)
-                .map_err(map())?,
+            rings: rings.map_err(system(format!("map {LOG_RINGS}")))?,
             ring: config.log_ring.into(),
-            secrets: memory.state().log,
-            memory,
+            secrets: engine.inner.memory.state().log,
+            io: engine.take_io().ok_or(Error::Engine(Status::NoSession))?,
+            engine: engine.clone(),
         })
-    }
-
-    /// Lets programs reserve, in an engine that is new.
-    pub(crate) fn open_rings(&self) {
-        for ring in 0..self.rings() {
-            self.give_up(ring, 0);
-        }
     }
 
     /// How many rings there are.
@@ -150,6 +167,25 @@ impl Log {
         }
     }
 
+    /// Appends bytes of a large value, from `start` (a multiple of 32 KiB) on, 256 KiB at
+    /// most; how many. 0: these are all.
+    pub fn read_large(&self, value: &LargeRef, start: u64, to: &mut Vec<u8>) -> Result<usize> {
+        let [ring, write, behind] = value.place;
+        let arguments = [ring, write, behind, self.io.into(), start];
+        let bytes = self.engine.inner.log_read.run(&arguments)? as usize;
+        let buffer = self.engine.inner.io.at(self.io as usize).cast::<u8>();
+        let bytes = bytes.min(abi::BPFDB_LARGE_PART as usize);
+        // SAFETY: the buffer is this log's alone, and longer than a part.
+        to.extend_from_slice(unsafe { std::slice::from_raw_parts(buffer, bytes) });
+        Ok(bytes)
+    }
+
+    /// Before the room of its record is given up: the value may be freed. A second call does
+    /// nothing, be it of another process.
+    pub fn release(&self, value: &LargeRef) -> Result<()> {
+        self.engine.inner.log_release.run(&value.place).map(drop)
+    }
+
     fn tag(&self, position: u64) -> u64 {
         let product = position.wrapping_mul(self.secrets.factor);
         product.wrapping_add(self.secrets.term) >> abi::BPFDB_LOG_TAG_SHIFT
@@ -165,12 +201,20 @@ impl Log {
     fn clock(&self) -> &AtomicU64 {
         // SAFETY: an aligned u64 in memory that lives as long as self, and that is only
         // changed atomically.
-        unsafe { AtomicU64::from_ptr(&raw mut (*self.memory.state_pointer()).clock.value) }
+        unsafe {
+            AtomicU64::from_ptr(&raw mut (*self.engine.inner.memory.state_pointer()).clock.value)
+        }
     }
 
     fn limit(&self, ring: usize) -> &AtomicU64 {
         // SAFETY: as above.
         unsafe { AtomicU64::from_ptr(&raw mut (*self.state.at(ring)).limit) }
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        self.engine.give_io(self.io);
     }
 }
 
@@ -191,61 +235,56 @@ impl<'a> Iterator for Writes<'a> {
         if self.position + WRITE_MIN > self.end {
             return None;
         }
-        // SAFETY: a write that a program has sealed: what it says of its lengths fits the
-        // pad behind any position.
-        let (write, bytes) = unsafe { read_write(self.log.at(self.ring, self.position)) };
-        self.position += bytes;
+        let (write, bytes) = self.read();
+        self.position += bytes as u64;
         Some(write)
     }
 }
 
-/// The write at `at`, and the bytes that it takes.
-///
-/// # Safety
-/// `at` is in a ring, which lives as long as the result; the pad behind the ring has room for
-/// any write.
-unsafe fn read_write<'a>(at: *const u8) -> (LogWrite<'a>, u64) {
-    let head = size_of::<abi::bpfdb_log_write>();
-    // SAFETY: the caller's.
-    let abi::bpfdb_log_write { meta, expires } = unsafe { at.cast::<abi::bpfdb_log_write>().read() };
-    let form = meta & abi::BPFDB_FORM_MASK;
-    // Whatever is there: nothing beyond the pad is read.
-    let key_len = ((meta >> abi::BPFDB_FORM_BITS) as usize).min(abi::BPFDB_KEY_MAX as usize);
-    let key_room = key_len.next_multiple_of(GRAIN);
-    // SAFETY: the caller's.
-    let (key, value) = unsafe {
-        let key = at.add(head);
-        (std::slice::from_raw_parts(key, key_len), key.add(key_room))
-    };
-    // SAFETY: the caller's.
-    let (value, value_room) = unsafe { read_value(value, form) };
-    let write = LogWrite {
-        key,
-        value,
-        expires,
-    };
-    (write, (head + key_room + value_room) as u64)
-}
-
-/// # Safety
-/// As [`read_write`].
-unsafe fn read_value<'a>(at: *const u8, form: u64) -> (LogValue<'a>, usize) {
-    if form == abi::BPFDB_ABSENT {
-        return (LogValue::Deleted, 0);
-    }
-    let len = form & !abi::BPFDB_EXPIRES;
-    if len == abi::BPFDB_LARGE {
-        // SAFETY: the caller's.
-        let large = unsafe { at.cast::<abi::bpfdb_log_large>().read() };
-        let value = LogValue::Large {
-            id: large.id,
-            bytes: large.len,
+impl<'a> Writes<'a> {
+    /// The write at the position, and the bytes that it takes. Whatever is there: nothing
+    /// beyond the pad is read, since lengths are bounded.
+    fn read(&self) -> (LogWrite<'a>, usize) {
+        let head = size_of::<abi::bpfdb_log_write>();
+        let at: *const u8 = self.log.at(self.ring, self.position);
+        // SAFETY: the ring lives as long as the log, and the pad has room for any write.
+        let write = unsafe { at.cast::<abi::bpfdb_log_write>().read() };
+        let form = write.meta & abi::BPFDB_FORM_MASK;
+        let key_len = (write.meta >> abi::BPFDB_FORM_BITS) as usize;
+        let key_len = key_len.min(abi::BPFDB_KEY_MAX as usize);
+        let before = head + key_len.next_multiple_of(GRAIN);
+        // SAFETY: as above.
+        let key = unsafe { std::slice::from_raw_parts(at.add(head), key_len) };
+        let (value, room) = self.read_value(form, before);
+        let write = LogWrite {
+            key,
+            value,
+            expires: write.expires,
         };
-        return (value, size_of::<abi::bpfdb_log_large>());
+        (write, before + room)
     }
-    let len = (len as usize).min(abi::BPFDB_VALUE_MAX as usize);
-    let room = len.max(1).next_multiple_of(GRAIN);
-    // SAFETY: the caller's.
-    let bytes = unsafe { std::slice::from_raw_parts(at, len) };
-    (LogValue::Bytes(bytes), room)
+
+    /// The value that lies `before` bytes behind the position.
+    fn read_value(&self, form: u64, before: usize) -> (LogValue<'a>, usize) {
+        if form == abi::BPFDB_ABSENT {
+            return (LogValue::Deleted, 0);
+        }
+        // SAFETY: as above.
+        let at = unsafe { self.log.at(self.ring, self.position).add(before) };
+        let len = form & !abi::BPFDB_EXPIRES;
+        if len == abi::BPFDB_LARGE {
+            // SAFETY: as above.
+            let large = unsafe { at.cast::<abi::bpfdb_log_large>().read_volatile() };
+            let value = LogValue::Large(LargeRef {
+                id: large.id,
+                bytes: large.len,
+                place: [self.ring as u64, self.position, before as u64],
+            });
+            return (value, size_of::<abi::bpfdb_log_large>());
+        }
+        let len = (len as usize).min(abi::BPFDB_VALUE_MAX as usize);
+        // SAFETY: as above.
+        let bytes = unsafe { std::slice::from_raw_parts(at.cast_const(), len) };
+        (LogValue::Bytes(bytes), len.max(1).next_multiple_of(GRAIN))
+    }
 }

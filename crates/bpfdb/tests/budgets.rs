@@ -20,8 +20,9 @@ use bpfdb::{Engine, Options};
 
 /// Budgets are compared with what this compiler made.
 const COMPILER: &str = "clang version 22.";
-/// Versions per record: verified as constants, so each counts.
-const VERSIONS: [u32; 3] = [1, 4, 8];
+/// Versions per record, and bytes of a ring of the log: verified as constants, so each counts.
+const ENGINES: [(u32, u32); 3] = [(1, RING), (4, 0), (8, RING)];
+const RING: u32 = 1 << 20;
 /// Larger maps of an object's own do not change what is verified.
 const ENTRIES: u32 = 1 << 16;
 
@@ -75,9 +76,10 @@ fn verify(engine: &Engine, name: &str, bytes: &[u8]) -> Result<Figures, String> 
         .collect())
 }
 
-fn measure(versions: u32) -> Measured {
+fn measure((versions, log_ring): (u32, u32)) -> Measured {
     let engine = Engine::create(&Options {
         versions,
+        log_ring,
         ..common::options()
     })
     .expect("the engine starts");
@@ -93,11 +95,11 @@ fn measure(versions: u32) -> Measured {
     measured
 }
 
-/// The most that each program took with any number of versions.
+/// The most that each program took in any of these engines.
 fn measure_all() -> Measured {
     let mut all = Measured::default();
     thread::scope(|scope| {
-        let runs = VERSIONS.map(|versions| scope.spawn(move || measure(versions)));
+        let runs = ENGINES.map(|engine| scope.spawn(move || measure(engine)));
         for run in runs {
             let measured = run.join().expect("every object is tried");
             for (program, figure) in measured.figures {
@@ -123,7 +125,8 @@ fn budget_for(figure: u64) -> u64 {
 fn table(figures: &Figures) -> String {
     let mut text = String::from(
         "# Instructions that the verifier processes per program, with the number of versions per\n\
-         # record (1, 4 or 8) that takes the most, compiled by clang-22. A test fails when\n\
+         # record (1, 4 or 8) that takes the most, with a log and without, compiled by\n\
+         # clang-22. A test fails when\n\
          # a program exceeds its budget or has none; BPFDB_UPDATE_BUDGETS=1 writes this file anew.\n\
          #\n# object, program, instructions, budget\n",
     );

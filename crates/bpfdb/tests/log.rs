@@ -5,6 +5,7 @@ mod common;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
@@ -82,7 +83,19 @@ fn writes(log: &Log, ring: usize, position: u64, bytes: u64) -> Writes {
             let value = match write.value {
                 LogValue::Deleted => None,
                 LogValue::Bytes(bytes) => Some(bytes.to_vec()),
-                LogValue::Large { bytes, .. } => Some(bytes.to_ne_bytes().to_vec()),
+                LogValue::Large(large) => {
+                    let mut value = Vec::new();
+                    while log
+                        .read_large(&large, value.len() as u64, &mut value)
+                        .expect("read")
+                        > 0
+                    {}
+                    assert_eq!(value.len() as u64, large.bytes);
+                    for _ in 0..2 {
+                        log.release(&large).expect("once, whatever is said twice");
+                    }
+                    Some(value)
+                }
             };
             (write.key.to_vec(), value, write.expires)
         })
@@ -103,7 +116,12 @@ fn every_write_is_in_the_log() {
     let mut session = engine.session().expect("session");
     let mut drain = Drain::new(&log);
     let long_key = vec![b'k'; 300];
-    for key in [&b"a"[..], b"exactly16bytes..", b"seventeen bytes..", &long_key] {
+    for key in [
+        &b"a"[..],
+        b"exactly16bytes..",
+        b"seventeen bytes..",
+        &long_key,
+    ] {
         for len in [0, 1, 8, 9, 15, 16, 17, 100, 4_097, 32_768] {
             let value: Vec<u8> = (0..len).map(|byte| byte as u8).collect();
             session.set(key, &value).expect("set");
@@ -120,6 +138,64 @@ fn every_write_is_in_the_log() {
         assert!(session.delete(key).expect("delete"));
         assert_eq!(one(&log, &mut drain), vec![(key.to_vec(), None, 0)]);
     }
+}
+
+/// Pages and slots in use, when what nobody holds has been given back.
+fn in_use(engine: &Engine) -> (u64, u64) {
+    let look = || {
+        engine.sweep().expect("sweep");
+        let stats = engine.stats().expect("stats");
+        (stats.slots_used(), stats.memory_used())
+    };
+    let mut before = look();
+    loop {
+        thread::sleep(Duration::from_millis(30));
+        let now = look();
+        if now == before {
+            return now;
+        }
+        before = now;
+    }
+}
+
+#[test]
+fn large_values_are_held_until_they_are_written() {
+    let (engine, log) = engine(RING);
+    let mut session = engine.session().expect("session");
+    let mut drain = Drain::new(&log);
+    let empty = in_use(&engine).0;
+    // Keys of all lengths, so that references lie at the end of the ring too.
+    for round in 0..400_usize {
+        let key = vec![b'k'; 1 + round * 37 % 512];
+        let value: Vec<u8> = (0..40_000 + round * 1_000)
+            .map(|byte| (byte * round) as u8)
+            .collect();
+        session.set(&key, &value).expect("set");
+        assert!(session.delete(&key).expect("delete"));
+        // Filler, so that the ring goes round.
+        session.set(b"filler", &vec![1; 4_000]).expect("set");
+        assert!(session.delete(b"filler").expect("delete"));
+        let (_, commits) = drain.take(&log);
+        let written = commits.iter().flat_map(|commit| &commit.writes);
+        let found: Vec<_> = written.filter(|write| write.0 == key).collect();
+        assert_eq!(found.len(), 2);
+        assert!(found[0].1.as_ref() == Some(&value), "round {round}");
+    }
+    assert_eq!(in_use(&engine).0, empty, "nothing is held any more");
+
+    // What no commit took is void, and holds nothing.
+    session.never_wait();
+    session.begin().expect("begin");
+    session.set(b"rolled back", &vec![2; 100_000]).expect("set");
+    session.rollback().expect("rollback");
+    let mut other = engine.session().expect("session");
+    other.begin().expect("begin");
+    other.get_for_update(b"locked").expect("get");
+    let refused = session.set(b"locked", &vec![2; 100_000]);
+    assert_eq!(refused, Err(Status::Conflict));
+    other.rollback().expect("rollback");
+    assert_eq!(in_use(&engine).0, empty);
+    assert!(drain.take(&log).1.is_empty() && drain.voids > 0);
 }
 
 #[test]
@@ -330,7 +406,9 @@ fn replay_gives_what_the_engine_has() {
                 let mut session = engine.session().expect("session");
                 let mut state = seed;
                 let mut random = move |bound: u32| {
-                    state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(99);
+                    state = state
+                        .wrapping_mul(6_364_136_223_846_793_005)
+                        .wrapping_add(99);
                     ((state >> 33) as u32) % bound
                 };
                 while !stop.load(Ordering::Relaxed) {
@@ -342,7 +420,7 @@ fn replay_gives_what_the_engine_has() {
             });
         }
         let mut closed = 0;
-        let end = std::time::Instant::now() + std::time::Duration::from_secs(4);
+        let end = std::time::Instant::now() + Duration::from_secs(4);
         while std::time::Instant::now() < end {
             let (epoch, taken) = drain.take(&log);
             for commit in &taken {
@@ -355,7 +433,11 @@ fn replay_gives_what_the_engine_has() {
         stop.store(true, Ordering::Relaxed);
     });
     commits.extend(drain.take(&log).1);
-    assert!(commits.len() > 10_000 && epochs > 100, "{} {epochs}", commits.len());
+    assert!(
+        commits.len() > 10_000 && epochs > 100,
+        "{} {epochs}",
+        commits.len()
+    );
 
     commits.sort_by_key(|commit| commit.stamp);
     let mut replayed = BTreeMap::new();
@@ -363,7 +445,10 @@ fn replay_gives_what_the_engine_has() {
     for commit in &commits {
         for (key, value, _) in &commit.writes {
             let before = last.insert(key.clone(), commit.stamp);
-            assert!(before < Some(commit.stamp), "two writes of a key with one timestamp");
+            assert!(
+                before < Some(commit.stamp),
+                "two writes of a key with one timestamp"
+            );
             match value {
                 Some(value) => replayed.insert(key.clone(), value.clone()),
                 None => replayed.remove(key),
