@@ -9,10 +9,10 @@
 //!    if a batch before it is not valid, the log is corrupt.
 //! 2. There is no next segment, and a batch is not valid. Then the log ends here, unless
 //!    something says that this batch was durable once: the control file, or the header of a batch
-//!    that was written later to this segment ([`Tail`]). Then the log is corrupt.
+//!    that was written later to this segment. Then the log is corrupt.
 //! 3. There is no next segment, but the control file knows of one, or a later one exists: corrupt.
 //!
-//! Reading changes nothing, so it works beside a living writer; see [`crate::check`].
+//! Reading changes nothing, so it works beside a living writer; see [`crate::check()`].
 
 use crate::batch::{BatchHeader, BatchView};
 use crate::control::{self, Control, Slots};

@@ -177,8 +177,8 @@ impl<D: Disk> Recovery<D> {
         if self.failed {
             return Err(LogError::Refused("recovery has failed before".into()));
         }
-        while self.step()? {
-            self.ready.clear();
+        while self.step()?.is_some() {
+            self.forget_ready();
         }
         tracing::info!(
             sequence = self.end.sequence,
@@ -190,21 +190,34 @@ impl<D: Disk> Recovery<D> {
         Ok(self.end)
     }
 
-    /// Reads on. `false`: this is the end.
-    fn step(&mut self) -> Result<bool> {
+    /// Reads on, and says what it has read. `None`: this is the end.
+    pub(crate) fn step(&mut self) -> Result<Option<Item>> {
         let Some(mut reader) = self.reader.take() else {
-            return Ok(false);
+            return Ok(None);
         };
-        match reader.advance()? {
+        let item = reader.advance()?;
+        match item {
             Some(Item::Segment(header)) => self.begin_segment(&reader, header)?,
             Some(Item::Batch(_)) => self.take_batch(&reader)?,
             None => {
                 self.note_end(&reader);
-                return Ok(false);
+                return Ok(None);
             }
         }
         self.reader = Some(reader);
-        Ok(true)
+        Ok(item)
+    }
+
+    /// What is known by now.
+    pub(crate) fn end(&self) -> &LogEnd {
+        &self.end
+    }
+
+    /// Skips the commits that were read, and says how many.
+    pub(crate) fn forget_ready(&mut self) -> u64 {
+        let count = self.ready.len() as u64;
+        self.ready.clear();
+        count
     }
 
     fn begin_segment(&mut self, reader: &LogReader<D>, header: SegmentHeader) -> Result<()> {
@@ -404,8 +417,8 @@ impl<D: Disk> Iterator for Recovery<D> {
                 return None;
             }
             match self.step() {
-                Ok(true) => {}
-                Ok(false) => return None,
+                Ok(Some(_)) => {}
+                Ok(None) => return None,
                 Err(error) => {
                     self.failed = true;
                     return Some(Err(error));

@@ -11,12 +11,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bpfdb_log::simulation::{Fault, Operation, Random, SimulatedDisk};
 use bpfdb_log::{Batch, LogEnd, LogError, LogWriter, Options, Start};
-use common::{contents, count, options, recover, seeds, set, set_large};
+use common::{Writes, contents, count, options, recover, seeds, set, set_large};
 
 const RINGS: usize = 2;
-
-/// What a commit wrote.
-type Writes = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// A commit in a ring.
 #[derive(Clone)]

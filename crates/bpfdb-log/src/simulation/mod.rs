@@ -197,6 +197,15 @@ impl SimulatedDisk {
         Some(state.files.inodes[*inode].seen.clone())
     }
 
+    /// Replaces a file by one with these contents, durably.
+    pub fn put(&self, name: &str, contents: &[u8]) {
+        let mut state = self.lock();
+        let inode = state.files.create(name);
+        state.files.inodes[inode].write(0, contents);
+        state.files.inodes[inode].flush();
+        state.files.flush_folder(folder_of(name));
+    }
+
     /// Turns a bit over, of a file all of which was flushed.
     ///
     /// # Panics

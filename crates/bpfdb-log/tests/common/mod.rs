@@ -82,10 +82,13 @@ pub(crate) fn seeds(count: u64) -> std::ops::Range<u64> {
     }
 }
 
-/// What a commit wrote, large values with their bytes.
-pub(crate) fn contents<D: Disk>(disk: &D, commit: &RecoveredCommit) -> Vec<(Vec<u8>, Vec<u8>)> {
+/// Keys and values that a commit wrote, large values with their bytes.
+pub(crate) type Writes = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// What a commit wrote.
+pub(crate) fn contents<D: Disk>(disk: &D, commit: &RecoveredCommit) -> Writes {
     let mut large = commit.large_values.iter();
-    let value = |value: Value<'_>| match value {
+    let mut value = |value: Value<'_>| match value {
         Value::Deleted => b"deleted".to_vec(),
         Value::Inline(bytes) => bytes.to_vec(),
         Value::Large { .. } => {
@@ -95,7 +98,6 @@ pub(crate) fn contents<D: Disk>(disk: &D, commit: &RecoveredCommit) -> Vec<(Vec<
             bytes
         }
     };
-    let mut value = value;
     let entries = commit.entries().map(Result::unwrap);
     entries
         .map(|entry| (entry.key.to_vec(), value(entry.value)))
