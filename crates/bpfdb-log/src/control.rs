@@ -6,7 +6,7 @@
 use crate::buffer::AlignedBuffer;
 use crate::disk::{Disk, DiskFile};
 use crate::error::{LogError, Result};
-use crate::layout::{BLOCK, Block, Invalid, LogId, array_at, u32_at, u64_at, unseal};
+use crate::layout::{BLOCK, Block, COUNT_MAX, Invalid, LogId, array_at, u32_at, u64_at, unseal};
 
 /// Name within the data directory.
 pub const NAME: &str = "control";
@@ -76,8 +76,11 @@ impl Control {
             closed: u32_at(bytes, 72)? == 1,
             newest_segment: u64_at(bytes, 80)?,
         };
-        match control.first_needed {
-            0 => Err(Invalid::Field("first segment")),
+        if !(1..COUNT_MAX).contains(&control.first_needed) {
+            return Err(Invalid::Field("first segment"));
+        }
+        match control.generation.max(control.run) {
+            COUNT_MAX.. => Err(Invalid::Field("generation or run")),
             _ => Ok(control),
         }
     }

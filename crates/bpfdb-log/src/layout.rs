@@ -9,6 +9,9 @@ pub const BLOCK: usize = 4096;
 /// Version of the format that this crate writes and reads.
 pub const VERSION: u32 = 1;
 
+/// More segments, batches or runs than any disk can hold: adding to a number below is safe.
+pub(crate) const COUNT_MAX: u64 = 1 << 62;
+
 /// Why bytes are not what they should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Invalid {

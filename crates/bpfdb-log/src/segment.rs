@@ -2,12 +2,9 @@
 
 use crate::disk::{Disk, DiskFile};
 use crate::error::{LogError, Result};
-use crate::layout::{BLOCK, Block, Invalid, LogId, array_at, u32_at, u64_at, unseal};
+use crate::layout::{BLOCK, Block, COUNT_MAX, Invalid, LogId, array_at, u32_at, u64_at, unseal};
 
 const MAGIC: &[u8; 8] = b"BPFDBSEG";
-
-/// More segments or batches than any disk can write: with numbers below, adding one is safe.
-const COUNT_MAX: u64 = 1 << 62;
 
 /// The folder of all segments, within the data directory.
 pub const FOLDER: &str = "log";
@@ -109,6 +106,9 @@ impl SegmentHeader {
         }
         if !(1..COUNT_MAX).contains(&self.first_sequence) {
             return Err(Invalid::Field("first sequence number"));
+        }
+        if self.run >= COUNT_MAX {
+            return Err(Invalid::Field("run"));
         }
         if self.before != 0 && self.before + 1 != self.number {
             return Err(Invalid::Field("number of the segment before"));
