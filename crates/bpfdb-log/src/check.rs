@@ -11,8 +11,8 @@ use crate::reader::Item;
 use crate::recovery::{LogEnd, Recovery};
 use crate::segment::{self, Named, SegmentHeader};
 
-/// So often a fault may move.
-const ATTEMPTS: u32 = 8;
+/// So often the log is read; a fault may move once less.
+const ATTEMPTS: u32 = 16;
 
 /// What a directory has.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,21 +74,18 @@ pub struct FilesReport {
 /// their large values may be gone.
 ///
 /// # Errors
-/// [`LogError::Io`]. Damage is in the report.
+/// [`LogError::Io`]; [`LogError::Refused`] if the owner is always faster. Damage is in the report.
 pub fn check<D: Disk>(disk: &D, after: u64) -> Result<Report> {
-    let mut report = examine(disk, after)?;
+    let mut fault = None;
     for _ in 0..ATTEMPTS {
-        if report.fault.is_none() {
-            break;
+        let report = examine(disk, after)?;
+        if report.fault.is_none() || report.fault == fault {
+            return Ok(report);
         }
-        let again = examine(disk, after)?;
-        let is_stable = again.fault == report.fault;
-        report = again;
-        if is_stable {
-            break;
-        }
+        fault = report.fault;
     }
-    Ok(report)
+    let why = "the log changes faster than it can be read: try again, or stop its owner";
+    Err(LogError::Refused(why.into()))
 }
 
 fn examine<D: Disk>(disk: &D, after: u64) -> Result<Report> {

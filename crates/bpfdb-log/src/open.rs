@@ -1,5 +1,7 @@
 //! How a log is opened for writing, behind what recovery found.
 
+use std::io;
+
 use crate::buffer::AlignedBuffer;
 use crate::control::{self, Control, ControlFile};
 use crate::disk::{Disk, DiskFile};
@@ -64,14 +66,11 @@ fn open_control<D: Disk>(disk: &D, end: &LogEnd) -> Result<ControlFile<D::File>,
     let Some(now) = end.control else {
         let id = disk.random().map_err(step("draw", "an identity"))?;
         let control = ControlFile::create(disk, Control::new(LogId(id)));
-        let control = control.map_err(step("create", control::NAME))?;
-        disk.flush_folder("")
-            .map_err(flush_step("the data directory"))?;
-        return Ok(control);
+        return control.map_err(step("create", control::NAME));
     };
     let control = ControlFile::open(disk, now).map_err(step("open", control::NAME))?;
     let control = control.ok_or_else(|| {
-        let missing = std::io::ErrorKind::NotFound.into();
+        let missing = io::ErrorKind::NotFound.into();
         step("open", control::NAME)(missing)
     })?;
     let written = control.write_again();
@@ -81,28 +80,35 @@ fn open_control<D: Disk>(disk: &D, end: &LogEnd) -> Result<ControlFile<D::File>,
 
 /// Makes durable what a dead owner may have left in the page cache. It is written again and not
 /// only flushed: if a flush of it has failed before, the next one says nothing about it. All
-/// segments but the last were flushed before the last one was begun.
+/// segments but the last were flushed before the last one was begun. The names of the files, too,
+/// may not be durable yet.
 fn settle<D: Disk>(disk: &D, end: &LogEnd) -> Result<(), StepError> {
     if let Some(last) = &end.segment {
         let name = segment::name(last.number);
-        let file = disk.open_for_writing(&name).map_err(step("open", &name))?;
-        if let Some(file) = file {
-            write_again(&file, end.doubtful_offset, end.offset).map_err(step("write", &name))?;
+        let (from, to) = (disk.open(&name), disk.open_for_writing(&name));
+        let from = from.map_err(step("open", &name))?;
+        let to = to.map_err(step("open", &name))?;
+        if let (Some(from), Some(to)) = (from, to) {
+            let written = write_again(&from, &to, end.doubtful_offset, end.offset);
+            written.map_err(step("write", &name))?;
         }
     }
-    let flushed = disk.flush_folder(segment::FOLDER);
-    flushed.map_err(flush_step(segment::FOLDER))
+    for folder in ["", segment::FOLDER] {
+        let flushed = disk.flush_folder(folder);
+        flushed.map_err(flush_step(format!("directory ./{folder}")))?;
+    }
+    Ok(())
 }
 
-fn write_again<F: DiskFile>(file: &F, mut offset: u64, end: u64) -> std::io::Result<()> {
+fn write_again<F: DiskFile>(from: &F, to: &F, mut offset: u64, end: u64) -> io::Result<()> {
     let mut buffer = AlignedBuffer::zeroed(0);
     while offset < end {
         buffer.resize(STRIDE.min(end - offset) as usize);
-        let read = file.read_whole(offset, &mut buffer)?;
+        let read = from.read_whole(offset, &mut buffer)?;
         if read < buffer.len() {
-            return Err(std::io::ErrorKind::UnexpectedEof.into());
+            return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        file.write_flushed(offset, &buffer)?;
+        to.write_flushed(offset, &buffer)?;
         offset += read as u64;
     }
     Ok(())

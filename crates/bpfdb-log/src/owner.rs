@@ -75,12 +75,16 @@ fn write_pid(file: &mut File) -> io::Result<()> {
 /// earlier attempt ended before it was.
 fn make_folder(path: &Path) -> Result<()> {
     let shown = || path.to_string_lossy().into_owned();
-    match DirBuilder::new().mode(0o700).create(path) {
-        Ok(()) => tracing::info!(directory = %path.display(), "made a directory"),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+    let made = match DirBuilder::new().mode(0o700).create(path) {
+        Ok(()) => true,
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
         Err(error) => return Err(LogError::io("make", shown())(error)),
+    };
+    match flush_folder(&parent(path)) {
+        // Whoever made it in a directory that we may not read has seen to that.
+        Err(error) if !made && error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+        flushed => flushed.map_err(LogError::io("flush the directory of", shown())),
     }
-    flush_folder(&parent(path)).map_err(LogError::io("flush the directory of", shown()))
 }
 
 fn parent(path: &Path) -> PathBuf {

@@ -220,7 +220,7 @@ fn a_lying_flush_is_found_or_cuts() {
             for seed in 0..20 {
                 let disk = SimulatedDisk::new(seed);
                 disk.fail(operation, nth, Fault::Lie);
-                disk.lose_power_at(10 + seed * 5);
+                disk.stop_at(10 + seed * 5);
                 let (durable, checkpoint, _) = life(&disk);
                 match exact(&disk.lose_power(), checkpoint) {
                     Ok(epoch) => cut += u32::from(epoch < durable),

@@ -85,7 +85,7 @@ impl World {
         for attempt in 0.. {
             if attempt < 3 && self.random.once_in(4) {
                 let operations = self.random.below(12);
-                self.disk.lose_power_at(operations);
+                self.disk.stop_at(operations);
             }
             let end = self.recover(start);
             match LogWriter::open(self.disk.clone(), &end, start, 7, self.options) {
@@ -93,7 +93,11 @@ impl World {
                     self.writer = Some(writer);
                     return self.begin(start, &end);
                 }
-                Err(_) if self.disk.is_off() => {
+                Err(_) if self.disk.is_stopped() && self.random.once_in(2) => {
+                    self.note("killed while opening");
+                    self.disk = self.disk.kill();
+                }
+                Err(_) if self.disk.is_stopped() => {
                     self.note("power lost while opening");
                     self.disk = self.disk.lose_power();
                     start = Start::NewRun;
@@ -239,16 +243,14 @@ impl World {
         }
     }
 
-    /// The log has failed, or power is lost.
+    /// The log has failed, or everything has stopped.
     fn fail(&mut self, error: &LogError) {
         assert!(matches!(error, LogError::Failed(_)), "{error}");
-        self.writer = None;
-        if self.disk.is_off() {
-            self.note("power lost");
-            self.disk = self.disk.lose_power();
-            return self.start(Start::NewRun);
-        }
-        self.note("failed");
+        let what = match self.disk.is_stopped() {
+            true => "stopped",
+            false => "failed",
+        };
+        self.note(what);
         self.crash();
     }
 
@@ -268,7 +270,7 @@ impl World {
                 self.start(Start::NewRun);
             }
             _ => {
-                self.note("power lost while idle");
+                self.note("power lost");
                 self.disk = self.disk.lose_power();
                 self.start(Start::NewRun);
             }
@@ -288,12 +290,10 @@ impl World {
         match writer.release_before(segment) {
             Ok(()) => self.note("released"),
             Err(LogError::Full { .. }) => self.note("full"),
-            Err(LogError::Io { .. }) if !self.disk.is_off() => self.note("not recycled"),
+            Err(LogError::Io { .. }) if !self.disk.is_stopped() => self.note("not recycled"),
             Err(LogError::Io { .. }) => {
-                self.writer = None;
-                self.note("power lost while recycling");
-                self.disk = self.disk.lose_power();
-                self.start(Start::NewRun);
+                self.note("stopped while recycling");
+                self.crash();
             }
             Err(error) => self.fail(&error),
         }
@@ -348,7 +348,7 @@ impl World {
             }
             2 => self.disk.fail(Write, nth, Fault::Short),
             3 => self.disk.fail(Write, nth, Fault::Interrupted),
-            _ => self.disk.lose_power_at(random.below(60)),
+            _ => self.disk.stop_at(random.below(60)),
         }
     }
 
@@ -397,6 +397,7 @@ fn nothing_durable_is_lost_and_nothing_else_appears() {
         ] {
             assert!(seen(what), "{what} hardly happens: {statistics:?}");
         }
-        assert!(seen("power lost while opening") && seen("failed"));
+        assert!(seen("power lost while opening") && seen("killed while opening"));
+        assert!(seen("failed") && seen("stopped") && seen("stopped while recycling"));
     }
 }

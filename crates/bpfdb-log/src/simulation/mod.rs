@@ -77,10 +77,16 @@ struct State {
     counts: [u64; Operation::ALL.len()],
     /// Operation, its count, and how it fails.
     faults: Vec<(Operation, u64, Fault)>,
-    /// Operations of all kinds that are left until power is lost.
-    power: Option<u64>,
+    /// Operations of all kinds that are left until everything stops.
+    until_stop: Option<u64>,
     /// Bytes.
     capacity: usize,
+}
+
+impl State {
+    fn is_stopped(&self) -> bool {
+        self.until_stop == Some(0)
+    }
 }
 
 /// A simulated data directory. Clones are the same one.
@@ -105,7 +111,7 @@ impl SimulatedDisk {
             incarnation: 0,
             counts: [0; Operation::ALL.len()],
             faults: Vec::new(),
-            power: None,
+            until_stop: None,
             capacity: usize::MAX,
         };
         Self {
@@ -146,15 +152,15 @@ impl SimulatedDisk {
         state.faults.push((operation, count, fault));
     }
 
-    /// Power is lost in the middle of the `nth` operation from now, from 0. It and all later ones
-    /// fail, until [`SimulatedDisk::lose_power`].
-    pub fn lose_power_at(&self, nth: u64) {
-        self.lock().power = Some(nth + 1);
+    /// Everything stops in the middle of the `nth` operation from now, from 0. It and all later
+    /// ones fail, until [`SimulatedDisk::lose_power`] or [`SimulatedDisk::kill`].
+    pub fn stop_at(&self, nth: u64) {
+        self.lock().until_stop = Some(nth + 1);
     }
 
-    /// Whether power was lost.
-    pub fn is_off(&self) -> bool {
-        self.lock().power == Some(0)
+    /// Whether everything has stopped.
+    pub fn is_stopped(&self) -> bool {
+        self.lock().is_stopped()
     }
 
     /// The disk has space for so many bytes.
@@ -162,13 +168,11 @@ impl SimulatedDisk {
         self.lock().capacity = bytes;
     }
 
-    /// Takes the power away, and gives it back. Faults that did not come yet are forgotten.
+    /// Takes the power away, and gives it back.
     pub fn lose_power(&self) -> Self {
         let mut state = self.lock();
         let State { files, random, .. } = &mut *state;
         files.lose_power(random);
-        state.power = None;
-        state.faults.clear();
         self.next_incarnation(&mut state)
     }
 
@@ -177,7 +181,10 @@ impl SimulatedDisk {
         self.next_incarnation(&mut self.lock())
     }
 
+    /// Faults that did not come yet are forgotten.
     fn next_incarnation(&self, state: &mut State) -> Self {
+        state.until_stop = None;
+        state.faults.clear();
         state.incarnation += 1;
         Self {
             state: self.state.clone(),
@@ -224,7 +231,7 @@ impl SimulatedDisk {
     /// The state, if this handle is alive.
     fn alive(&self) -> io::Result<MutexGuard<'_, State>> {
         let state = self.lock();
-        if state.incarnation != self.incarnation || state.power == Some(0) {
+        if state.incarnation != self.incarnation || state.is_stopped() {
             return Err(eio());
         }
         Ok(state)
@@ -235,7 +242,7 @@ impl SimulatedDisk {
         let mut state = self.alive()?;
         let count = state.counts[operation as usize];
         state.counts[operation as usize] += 1;
-        if let Some(left) = &mut state.power {
+        if let Some(left) = &mut state.until_stop {
             *left -= 1;
             if *left == 0 {
                 return Ok((state, Some(Fault::Error)));
@@ -302,8 +309,8 @@ impl Disk for SimulatedDisk {
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         let (mut state, fault) = self.begin(Operation::Rename)?;
-        // When power is lost in the middle, nobody knows.
-        let happens = fault.is_none() || (state.power == Some(0) && state.random.once_in(2));
+        // If everything stops in the middle, nobody knows.
+        let happens = fault.is_none() || (state.is_stopped() && state.random.once_in(2));
         let there = !happens || state.files.rename(from, to);
         match fault {
             Some(fault) => Err(fault.error()),
@@ -418,6 +425,8 @@ impl DiskFile for SimulatedFile {
         match self.disk.begin(Operation::Flush)? {
             (mut state, None) => self.inode(&mut state).flush(),
             (_, Some(Fault::Lie)) => {}
+            // A flush that never returned has said nothing; one that failed has.
+            (state, Some(fault)) if state.is_stopped() => return Err(fault.error()),
             (mut state, Some(fault)) => {
                 self.inode(&mut state).fail_to_flush();
                 return Err(fault.error());
