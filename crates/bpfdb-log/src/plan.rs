@@ -37,32 +37,40 @@ impl Plan {
             chunks: Vec::new(),
             rings,
         };
-        let mut chunk = 0..0;
-        let (mut in_chunk, mut seen) = (0, 0);
+        plan.push(0..0, 0);
+        let mut seen = 0;
         let mut walk = Records::new(records);
         while let Some(record) = walk.next() {
             let (at, record) =
                 record.map_err(|why| refused(format!("record {seen} of the batch: {why}")))?;
             check_timestamp(&record, floor)?;
-            if in_chunk > 0 && plan.size(&(chunk.start..walk.position())) > limit {
-                plan.push(chunk.start..at, in_chunk);
-                (chunk, in_chunk) = (at..at, 0);
-            }
-            chunk.end = walk.position();
-            if plan.size(&chunk) > limit {
-                let size = walk.position() - at;
-                return Err(refused(format!("a record of {size} bytes fits no batch")));
-            }
-            in_chunk += 1;
+            plan.add(at..walk.position(), limit)?;
             seen += 1;
         }
-        plan.push(chunk, in_chunk);
         match seen == count && plan.chunks[0].size <= limit {
             true => Ok(plan),
             false => Err(refused(format!(
                 "a batch of {seen} records and {rings} rings is said to have {count} records"
             ))),
         }
+    }
+
+    /// Adds a record to the last chunk, or to a new one if it does not fit.
+    fn add(&mut self, record: Range<usize>, limit: u64) -> Result<()> {
+        if self.size(&record) > limit {
+            let size = record.len();
+            return Err(refused(format!("a record of {size} bytes fits no batch")));
+        }
+        let (mut bytes, mut records) = (record.clone(), 1);
+        if let Some(last) = self.chunks.last() {
+            let joined = last.bytes.start..record.end;
+            if self.size(&joined) <= limit {
+                (bytes, records) = (joined, last.records + 1);
+                self.chunks.pop();
+            }
+        }
+        self.push(bytes, records);
+        Ok(())
     }
 
     fn size(&self, bytes: &Range<usize>) -> u64 {

@@ -279,12 +279,8 @@ impl<D: Disk> LogReader<D> {
         if let Err(why) = open.read(offset, BLOCK as u64, end, &mut self.bytes)? {
             return Ok(Err(why));
         }
-        let expected = (open.header.log, open.header.number, sequence + 1);
-        let size = match BatchHeader::peek(&self.bytes) {
-            Ok(header) if (header.log, header.segment, header.sequence) == expected => {
-                header.size()
-            }
-            Ok(_) => return Ok(Err(Invalid::Field("place in the log"))),
+        let size = match open.expect(sequence + 1, &self.bytes) {
+            Ok(header) => header.size(),
             Err(why) => return Ok(Err(why)),
         };
         if let Err(why) = open.read(offset, size, end, &mut self.bytes)? {
@@ -393,6 +389,16 @@ impl<D: Disk> LogReader<D> {
 }
 
 impl<F: DiskFile> Open<F> {
+    /// The header of the batch with this sequence number, if that is what `bytes` begins with.
+    fn expect(&self, sequence: u64, bytes: &[u8]) -> Result<BatchHeader, Invalid> {
+        let header = BatchHeader::peek(bytes)?;
+        let expected = (self.header.log, self.header.number, sequence);
+        match (header.log, header.segment, header.sequence) == expected {
+            true => Ok(header),
+            false => Err(Invalid::Field("place in the log")),
+        }
+    }
+
     /// Reads `size` bytes, unless they go beyond `end`.
     fn read(
         &self,

@@ -18,6 +18,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use crate::batch::BatchView;
 use crate::control::Control;
 use crate::disk::{Disk, DiskFile};
 use crate::error::{LogError, Result};
@@ -255,32 +256,17 @@ impl<D: Disk> Recovery<D> {
     fn take_batch(&mut self, reader: &LogReader<D>) -> Result<()> {
         let batch = reader.batch();
         let at = reader.position().offset - batch.header.size();
-        let corrupt = |offset: u64, why: String| {
-            LogError::corrupt(
-                reader.file_name(),
-                at + offset,
-                format!("batch {}: {why}", batch.header.sequence),
-            )
-        };
         if batch.header.epoch < self.end.epoch {
             let why = format!(
                 "its epoch {} is before {}",
                 batch.header.epoch, self.end.epoch
             );
-            return Err(corrupt(0, why));
+            return Err(corrupt(reader, &batch, 0, why));
         }
-        let start = batch.header.header_size();
-        let mut count = 0;
-        for record in Records::new(batch.payload) {
-            let (offset, record) = record.map_err(|why| corrupt(start, why.to_string()))?;
-            let offset = start + offset as u64;
-            self.take_record(record, at + offset, reader)
-                .map_err(|why| corrupt(offset, why))?;
-            count += 1;
-        }
+        let count = self.take_records(&batch, at, reader)?;
         if count != batch.header.records {
             let why = format!("it has {count} records instead of {}", batch.header.records);
-            return Err(corrupt(0, why));
+            return Err(corrupt(reader, &batch, 0, why));
         }
         self.doubtful.push_back((batch.header.sequence, at));
         self.doubtful
@@ -288,6 +274,26 @@ impl<D: Disk> Recovery<D> {
         self.end.positions = batch.positions();
         self.close_window(batch.header.epoch);
         Ok(())
+    }
+
+    /// Takes the records of the batch that begins at `at`, and says how many there are.
+    fn take_records(
+        &mut self,
+        batch: &BatchView<'_>,
+        at: u64,
+        reader: &LogReader<D>,
+    ) -> Result<u32> {
+        let start = batch.header.header_size();
+        let mut count = 0;
+        for record in Records::new(batch.payload) {
+            let (offset, record) =
+                record.map_err(|why| corrupt(reader, batch, start, why.to_string()))?;
+            let offset = start + offset as u64;
+            self.take_record(record, at + offset, reader)
+                .map_err(|why| corrupt(reader, batch, offset, why))?;
+            count += 1;
+        }
+        Ok(count)
     }
 
     fn take_record(
@@ -403,6 +409,18 @@ impl<D: Disk> Recovery<D> {
             reader.torn_bytes()
         };
     }
+}
+
+/// Of the batch that was read last; `offset` is within it.
+fn corrupt<D: Disk>(
+    reader: &LogReader<D>,
+    batch: &BatchView<'_>,
+    offset: u64,
+    why: String,
+) -> LogError {
+    let at = reader.position().offset - batch.header.size();
+    let why = format!("batch {}: {why}", batch.header.sequence);
+    LogError::corrupt(reader.file_name(), at + offset, why)
 }
 
 impl<D: Disk> Iterator for Recovery<D> {

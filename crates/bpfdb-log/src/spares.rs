@@ -51,23 +51,22 @@ impl<D: Disk> Spares<D> {
             unfinished: None,
             next_number: 1,
         };
-        let names = spares
-            .disk
-            .list(segment::FOLDER)
-            .map_err(at("list", segment::FOLDER))?;
+        spares.adopt_files(first_needed)?;
+        Ok(spares)
+    }
+
+    fn adopt_files(&mut self, first_needed: u64) -> Result<(), StepError> {
+        let names = self.disk.list(segment::FOLDER);
         let mut old = Vec::new();
-        for name in names {
+        for name in names.map_err(at("list", segment::FOLDER))? {
             match Named::parse(&name) {
-                Some(Named::Spare(number)) => spares.adopt_spare(number)?,
+                Some(Named::Spare(number)) => self.adopt_spare(number)?,
                 Some(Named::Segment(number)) if number < first_needed => old.push(number),
                 _ => {}
             }
         }
-        old.sort_unstable();
-        for number in old {
-            spares.recycle(number)?;
-        }
-        Ok(spares)
+        // Their numbers as spares come behind those that are there.
+        old.into_iter().try_for_each(|number| self.recycle(number))
     }
 
     fn adopt_spare(&mut self, number: u64) -> Result<(), StepError> {

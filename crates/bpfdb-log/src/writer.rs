@@ -292,23 +292,13 @@ impl<D: Disk> LogWriter<D> {
 
     /// Writes and flushes those batches of a group that go to the current segment.
     fn write_span(&mut self, group: &Batch<'_>, plan: &Plan, span: Range<usize>) -> Result<()> {
+        if span.is_empty() {
+            return Ok(());
+        }
         let mut tail = self.tail;
-        let alone = span.len() == 1;
-        self.has_remains |= !span.is_empty();
+        self.has_remains = true;
         for chunk in &plan.chunks[span.clone()] {
-            let checksum = self.encode(group, plan, chunk, tail);
-            let file = &self.current.file;
-            let written = match alone {
-                true => file.write_flushed(tail.offset, &self.buffer),
-                false => file.write_whole(tail.offset, &self.buffer),
-            };
-            let name = self.current.name();
-            written.map_err(|error| self.stop(step("write", name)(error)))?;
-            tail = Tail {
-                offset: tail.offset + chunk.size,
-                sequence: tail.sequence + 1,
-                checksum,
-            };
+            tail = self.write_chunk(group, plan, chunk, tail, span.len() == 1)?;
         }
         // A durable write says nothing about those before it: several take a flush of the file.
         if span.len() > 1 {
@@ -316,13 +306,35 @@ impl<D: Disk> LogWriter<D> {
             let name = self.current.name();
             flushed.map_err(|error| self.stop(flush_step(name)(error)))?;
         }
-        if !span.is_empty() {
-            self.durable.segment = self.segment();
-            self.has_remains = false;
-        }
+        self.has_remains = false;
+        self.durable.segment = self.segment();
         self.durable.sequence = tail.sequence;
         self.tail = tail;
         Ok(())
+    }
+
+    /// Writes a batch, durably if it is `alone`. Returns where the next one goes.
+    fn write_chunk(
+        &mut self,
+        group: &Batch<'_>,
+        plan: &Plan,
+        chunk: &Chunk,
+        tail: Tail,
+        alone: bool,
+    ) -> Result<Tail> {
+        let checksum = self.encode(group, plan, chunk, tail);
+        let file = &self.current.file;
+        let written = match alone {
+            true => file.write_flushed(tail.offset, &self.buffer),
+            false => file.write_whole(tail.offset, &self.buffer),
+        };
+        let name = self.current.name();
+        written.map_err(|error| self.stop(step("write", name)(error)))?;
+        Ok(Tail {
+            offset: tail.offset + chunk.size,
+            sequence: tail.sequence + 1,
+            checksum,
+        })
     }
 
     /// Puts a batch into the buffer and returns its checksum. Only the last batch of a group has
