@@ -80,8 +80,9 @@ fn open_control<D: Disk>(disk: &D, end: &LogEnd) -> Result<ControlFile<D::File>,
 
 /// Makes durable what a dead owner may have left in the page cache. It is written again and not
 /// only flushed: if a flush of it has failed before, the next one says nothing about it. All
-/// segments but the last were flushed before the last one was begun. The names of the files, too,
-/// may not be durable yet.
+/// segments but the last were flushed before the last one was begun. The name of the
+/// control file may not be durable either. That of a segment is, or the segment is the last one
+/// and has no batch: then it is replaced.
 fn settle<D: Disk>(disk: &D, end: &LogEnd) -> Result<(), StepError> {
     if let Some(last) = &end.segment {
         let name = segment::name(last.number);
@@ -93,11 +94,8 @@ fn settle<D: Disk>(disk: &D, end: &LogEnd) -> Result<(), StepError> {
             written.map_err(step("write", &name))?;
         }
     }
-    for folder in ["", segment::FOLDER] {
-        let flushed = disk.flush_folder(folder);
-        flushed.map_err(flush_step(format!("directory ./{folder}")))?;
-    }
-    Ok(())
+    let flushed = disk.flush_folder("");
+    flushed.map_err(flush_step("the data directory"))
 }
 
 fn write_again<F: DiskFile>(from: &F, to: &F, mut offset: u64, end: u64) -> io::Result<()> {

@@ -281,6 +281,86 @@ fn a_bit_that_turned_cuts_at_most_the_last_group_of_another_log() {
     assert!((1000..last + 200).contains(&cut), "{cut} of {last}");
 }
 
+#[test]
+fn a_bit_that_turned_is_found_if_a_later_batch_was_durable() {
+    let disk = SimulatedDisk::new(0);
+    let mut writer = reopen(&disk, Start::NewRun, options(16, 12)).unwrap();
+    let mut ends = Vec::new();
+    for epoch in 1..=4 {
+        append(&mut writer, epoch).unwrap();
+        ends.push(recover(&disk, 0).unwrap().1.offset as usize);
+    }
+    let name = "log/0000000000000001.log";
+    for offset in (BLOCK..ends[3]).step_by(7) {
+        disk.flip(name, offset, 0);
+        match exact(&disk, 0) {
+            Err(LogError::Corrupt(fault)) => assert!(fault.offset as usize <= offset),
+            // The last batch, or the zeros behind a payload.
+            Ok(epoch) => assert!(epoch == 4 || (epoch == 3 && offset >= ends[2])),
+            Err(error) => panic!("{error}"),
+        }
+        disk.flip(name, offset, 0);
+    }
+    // The checksum of a batch is in no payload.
+    disk.flip(name, BLOCK + 8, 0);
+    assert!(matches!(exact(&disk, 0), Err(LogError::Corrupt(_))));
+}
+
+#[test]
+fn a_segment_that_vanishes_is_missed() {
+    let disk = SimulatedDisk::new(0);
+    life(&disk).2.unwrap();
+    let (_, end) = recover(&disk, 6).unwrap();
+    let mut writer = LogWriter::open(disk.clone(), &end, Start::NewRun, 0, small()).unwrap();
+    append(&mut writer, EPOCHS + 1).unwrap();
+    let segments = disk
+        .names()
+        .into_iter()
+        .filter(|name| name.ends_with(".log"));
+    let segments: Vec<_> = segments.collect();
+    assert!(segments.len() > 2);
+    for name in segments {
+        let contents = disk.contents(&name).unwrap();
+        disk.remove(&name).unwrap();
+        let found = recover(&disk, 6);
+        assert!(
+            matches!(found, Err(LogError::Corrupt(_))),
+            "{name}: {found:?}"
+        );
+        disk.put(&name, &contents);
+    }
+    disk.remove("control").unwrap();
+    assert!(matches!(recover(&disk, 6), Err(LogError::Corrupt(_))));
+}
+
+/// The first batches of a group are valid, but the caller was told that nothing was appended.
+#[test]
+fn a_proper_end_has_nothing_of_a_group_that_found_no_space() {
+    let disk = SimulatedDisk::new(0);
+    let mut writer = reopen(&disk, Start::NewRun, options(16, 2)).unwrap();
+    append(&mut writer, 1).unwrap();
+    let durable = writer.durable();
+    disk.fail(Operation::Write, 1, Fault::Full);
+    let full = append(&mut writer, 3).unwrap_err();
+    assert!(matches!(full, LogError::Full { .. }), "{full}");
+    assert!(recover(&disk, 0).unwrap().1.sequence > durable.sequence);
+    writer.close().unwrap();
+    let (_, end) = recover(&disk.lose_power(), 0).unwrap();
+    assert_eq!((end.closed, end.sequence), (true, durable.sequence));
+}
+
+/// Nobody knows what of several writes a flush has done before it found no space.
+#[test]
+fn lack_of_space_in_a_flush_is_a_failure() {
+    let disk = SimulatedDisk::new(0);
+    let mut writer = reopen(&disk, Start::NewRun, options(16, 2)).unwrap();
+    disk.fail(Operation::Flush, 0, Fault::Full);
+    // A group of several batches.
+    let failed = append(&mut writer, 3).unwrap_err();
+    assert!(matches!(failed, LogError::Failed(_)), "{failed}");
+    still_failed(&mut writer, failed).unwrap_err();
+}
+
 /// Requests that a disk does in pieces.
 #[test]
 fn short_and_interrupted_writes_go_on() {

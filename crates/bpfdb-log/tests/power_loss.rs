@@ -3,7 +3,7 @@
 //! The oracle: of all commits that the engine ever made, recovery yields exactly those with a
 //! timestamp up to the end of their run, in order; and no epoch that was called durable is behind
 //! such an end. So nothing durable is lost, nothing else appears, and a commit that was dropped
-//! once never comes back. `BPFDB_SEED=n` repeats one seed.
+//! once never comes back. `BPFDB_SEED=n` repeats one seed, `BPFDB_SEEDS=n` tries so many.
 
 mod common;
 

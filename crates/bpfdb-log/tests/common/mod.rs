@@ -71,14 +71,18 @@ pub(crate) fn count(bytes: &[u8]) -> u32 {
     bpfdb_log::record::Records::new(bytes).count() as u32
 }
 
-/// The seed to begin with, and how many: one if BPFDB_SEED says which.
+/// The seeds of a test: BPFDB_SEED is one of them, BPFDB_SEEDS says how many there are.
 pub(crate) fn seeds(count: u64) -> std::ops::Range<u64> {
-    match std::env::var("BPFDB_SEED") {
-        Ok(seed) => {
-            let seed = seed.parse().expect("BPFDB_SEED is a number");
-            seed..seed + 1
-        }
-        Err(_) => 0..count,
+    let number = |name| {
+        let text = std::env::var(name).ok()?;
+        Some(
+            text.parse()
+                .expect("BPFDB_SEED and BPFDB_SEEDS are numbers"),
+        )
+    };
+    match number("BPFDB_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("BPFDB_SEEDS").unwrap_or(count),
     }
 }
 
