@@ -500,6 +500,12 @@ struct bpfdb_log_secrets {
 	__u64 term;
 };
 
+/* Which log the engine's memory belongs to, written by user space. */
+struct bpfdb_log_home {
+	__u64 log[2]; /* identity of the log */
+	__u64 run;    /* number of the run that this memory is; 0: it belongs to none yet */
+};
+
 /* Begins a page: the map is one that user space maps. */
 struct bpfdb_engine {
 	/* One line that every operator reads, and nobody writes. */
@@ -537,6 +543,7 @@ struct bpfdb_engine {
 	struct bpfdb_line large_garbage; /* address of the first that nobody holds */
 	struct bpfdb_line large_collecting; /* latch: somebody frees these */
 	struct bpfdb_log_secrets log BPFDB_LINES;
+	struct bpfdb_log_home log_home;
 	struct bpfdb_class classes[BPFDB_CLASS_ENTRIES];
 	struct bpfdb_spares spares[BPFDB_ALLOC_SHARDS];
 } BPFDB_LINES;

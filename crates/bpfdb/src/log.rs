@@ -108,6 +108,12 @@ impl Log {
         self.ring
     }
 
+    /// Bytes of the longest record, in a ring.
+    pub fn record_bytes_max(&self) -> u64 {
+        let share = self.ring / u64::from(abi::BPFDB_LOG_SHARE);
+        share.max(abi::BPFDB_LOG_PAD.into()) + RECORD_GRAIN
+    }
+
     /// Ends an epoch: commits that are decided from now on have a later timestamp.
     pub fn close_epoch(&self) -> u64 {
         self.clock().fetch_add(1, Ordering::SeqCst)
@@ -116,6 +122,28 @@ impl Log {
     /// Has the clock be later than `stamp`, at least.
     pub fn pass(&self, stamp: u64) {
         self.clock().fetch_max(stamp + 1, Ordering::SeqCst);
+    }
+
+    /// The log that this engine's memory belongs to, by its identity, and the number of its
+    /// run there; `None` if that was never said. It is known as long as the engine is pinned.
+    pub fn home(&self) -> Option<([u8; 16], u64)> {
+        let home = self.engine.inner.memory.state().log_home;
+        let mut id = [0; 16];
+        id[..8].copy_from_slice(&home.log[0].to_le_bytes());
+        id[8..].copy_from_slice(&home.log[1].to_le_bytes());
+        (home.run != 0).then_some((id, home.run))
+    }
+
+    /// Says to which log the engine's memory belongs, when it has all that is there.
+    pub fn set_home(&self, id: [u8; 16], run: u64) {
+        let word = |bytes: &[u8]| bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
+        let home = abi::bpfdb_log_home {
+            log: [word(&id[..8]), word(&id[8..])],
+            run,
+        };
+        let state = self.engine.inner.memory.state_pointer();
+        // SAFETY: the mapping lives as long as the engine; nobody else writes it.
+        unsafe { (&raw mut (*state).log_home).write_volatile(home) };
     }
 
     /// Position behind the last reservation of a ring.

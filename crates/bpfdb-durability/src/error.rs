@@ -1,0 +1,26 @@
+//! Why an engine cannot be durable.
+
+use bpfdb_log::LogError;
+
+/// Failure to recover an engine, or to write its log.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("the engine was made without a log")]
+    NoLog,
+    /// The engine belongs to another log, or to an older run of this one.
+    #[error("this engine's data does not belong to the log here: {0}")]
+    Stranger(String),
+    /// What was recovered does not fit the engine: more memory is needed.
+    #[error("cannot restore a write of the log: {0}")]
+    Refused(bpfdb::Status),
+    #[error("a transaction may take {record} bytes of the log, more than a batch of {batch}")]
+    Sizes { record: u64, batch: u64 },
+    #[error(transparent)]
+    Engine(#[from] bpfdb::Error),
+    #[error(transparent)]
+    Log(#[from] LogError),
+    #[error("cannot start the writer of the log: {0}")]
+    Thread(std::io::Error),
+}
+
+pub type Result<T, E = Error> = std::result::Result<T, E>;

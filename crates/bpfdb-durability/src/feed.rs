@@ -1,0 +1,156 @@
+//! Takes records out of the rings, in the form of the files.
+
+use std::thread;
+use std::time::Duration;
+
+use bpfdb::{LargeRef, Log, LogValue, LogWrite};
+use bpfdb_log::record::{Entry, Part, Value, encode_commit, encode_part};
+
+use crate::error::Result;
+
+/// Bytes of records after which a part of a group is written, in order to give up room.
+const PART_BYTES: usize = 4 << 20;
+/// Looks at a record that a program is filling, one after the other, before the thread rests.
+const SPINS: u32 = 200;
+/// A program that does not seal for so long was interrupted: others may need this processor.
+const REST: Duration = Duration::from_micros(20);
+
+/// The rings, and how far they were taken out.
+#[derive(Debug)]
+pub(crate) struct Feed {
+    log: Log,
+    /// For each ring, behind the last record that was taken.
+    taken: Vec<u64>,
+    /// For each ring, the end of the group that is being taken.
+    ends: Vec<u64>,
+    epoch: u64,
+    pub(crate) records: Vec<u8>,
+    pub(crate) count: u32,
+    /// Held by the records that were taken.
+    large: Vec<LargeRef>,
+}
+
+impl Feed {
+    /// `taken`: what the files have already, for each ring; empty: nothing.
+    pub(crate) fn new(log: Log, taken: &[u64]) -> Self {
+        let rings = log.rings();
+        let mut all = taken.to_vec();
+        all.resize(rings, 0);
+        Self {
+            ends: all.clone(),
+            taken: all,
+            log,
+            epoch: 0,
+            records: Vec::new(),
+            count: 0,
+            large: Vec::new(),
+        }
+    }
+
+    pub(crate) fn positions(&self) -> &[u64] {
+        &self.taken
+    }
+
+    /// Closes an epoch: the group that is taken next has all its commits.
+    pub(crate) fn begin_group(&mut self) -> u64 {
+        self.epoch = self.log.close_epoch();
+        for (ring, end) in self.ends.iter_mut().enumerate() {
+            *end = self.log.reserved(ring);
+        }
+        self.epoch
+    }
+
+    /// Takes some of the group; true: that was the rest of it.
+    pub(crate) fn take(&mut self) -> Result<bool> {
+        for ring in 0..self.taken.len() {
+            while self.taken[ring] < self.ends[ring] {
+                if self.records.len() >= PART_BYTES {
+                    return Ok(false);
+                }
+                self.take_record(ring)?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// What was taken is durable: its room is free.
+    pub(crate) fn give_up(&mut self) -> Result<()> {
+        for large in self.large.drain(..) {
+            self.log.release(&large)?;
+        }
+        for (ring, &position) in self.taken.iter().enumerate() {
+            self.log.give_up(ring, position);
+        }
+        self.records.clear();
+        self.count = 0;
+        Ok(())
+    }
+
+    fn take_record(&mut self, ring: usize) -> Result<()> {
+        let position = self.taken[ring];
+        let sealed = self.wait_for(ring, position);
+        if let Some(stamp) = sealed.stamp {
+            let writes: Vec<LogWrite<'_>> = self.log.writes(ring, position, sealed.bytes).collect();
+            for write in &writes {
+                if let LogValue::Large(large) = &write.value {
+                    self.count += put_parts(&self.log, large, &mut self.records)?;
+                    self.large.push(*large);
+                }
+            }
+            let entries: Vec<Entry<'_>> = writes.iter().map(entry).collect();
+            encode_commit(stamp, &entries, &mut self.records);
+            self.count += 1;
+        }
+        self.taken[ring] += sealed.bytes;
+        Ok(())
+    }
+
+    /// The record at a position that is reserved: a program that runs seals it.
+    fn wait_for(&self, ring: usize, position: u64) -> bpfdb::Sealed {
+        for spin in 0.. {
+            if let Some(sealed) = self.log.sealed(ring, position) {
+                return sealed;
+            }
+            if spin < SPINS {
+                std::hint::spin_loop();
+            } else {
+                thread::sleep(REST);
+            }
+        }
+        unreachable!("the loop has no end")
+    }
+}
+
+/// A large value, in the parts in which it is read; how many.
+fn put_parts(log: &Log, large: &LargeRef, records: &mut Vec<u8>) -> Result<u32> {
+    let (mut offset, mut parts) = (0, 0);
+    let mut bytes = Vec::new();
+    while log.read_large(large, offset, &mut bytes)? > 0 {
+        let part = Part {
+            id: large.id,
+            offset,
+            bytes: &bytes,
+        };
+        encode_part(&part, records);
+        offset += bytes.len() as u64;
+        parts += 1;
+        bytes.clear();
+    }
+    Ok(parts)
+}
+
+fn entry<'a>(write: &LogWrite<'a>) -> Entry<'a> {
+    let value = match write.value {
+        LogValue::Deleted => Value::Deleted,
+        LogValue::Bytes(bytes) => Value::Inline(bytes),
+        LogValue::Large(large) => Value::Large {
+            id: large.id,
+            len: large.bytes,
+        },
+    };
+    Entry {
+        key: write.key,
+        value,
+        expires: (write.expires != 0).then_some(write.expires),
+    }
+}

@@ -1,0 +1,26 @@
+//! Makes an engine durable: what its commits leave in the rings of the log goes to files, and a
+//! new engine gets back what they have.
+//!
+//! ```text
+//! programs ──► rings (pinned with the engine) ──Feed──► LogWriter ──► files
+//! engine   ◄── restore ◄── Recovery ◄──────────────────────────────── files
+//! ```
+//!
+//! Invariants, beside those of decision 18:
+//!
+//! 1. Room in a ring is given up when its records are durable, not before. So an engine that
+//!    outlives its owner has what the files do not have.
+//! 2. An engine's memory says which run of which log it is, from the moment when it has all
+//!    that the log had. So who finds an engine and a directory knows whether the one goes on
+//!    with the other, has nothing to do with it, or must be recovered from it.
+//! 3. The clock of a recovered engine is later than every timestamp in the log, be it of a
+//!    commit that does not count.
+
+mod error;
+mod feed;
+mod restore;
+mod writer;
+
+pub use error::{Error, Result};
+pub use restore::Restored;
+pub use writer::{Durability, Options, State};

@@ -1,0 +1,256 @@
+//! An engine, its log, and what a new engine gets from there.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use bpfdb::{Engine, Session, Status};
+use bpfdb_durability::{Durability, Error, Options, Restored, State};
+use bpfdb_log::Directory;
+use bpfdb_log::simulation::SimulatedDisk;
+
+type Contents = BTreeMap<Vec<u8>, (Vec<u8>, Option<u64>)>;
+
+fn engine() -> Engine {
+    let options = bpfdb::Options {
+        memory_limit: 128 << 20,
+        log_ring: 1 << 20,
+        user_sessions: 8,
+        ..bpfdb::Options::default()
+    };
+    Engine::create(&options).expect("the engine starts")
+}
+
+fn quick() -> Options {
+    Options {
+        interval: Duration::from_millis(2),
+        files: bpfdb_log::Options {
+            segment_size: 4 << 20,
+            batch_size: 1 << 20,
+            spares: 2,
+        },
+    }
+}
+
+fn contents(engine: &Engine) -> Contents {
+    let mut session = engine.session().expect("session");
+    let (mut all, mut cursor) = (Contents::new(), 0);
+    loop {
+        let (next, keys) = session.scan(cursor, 1000).expect("scan");
+        for key in keys {
+            let entry = session.entry(&key).expect("get").expect("nobody writes");
+            all.insert(key, (entry.value, entry.expires_at));
+        }
+        if next == 0 {
+            return all;
+        }
+        cursor = next;
+    }
+}
+
+fn random(seed: u64) -> impl FnMut(usize) -> usize {
+    let mut state = seed;
+    move |bound| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 33) as usize % bound
+    }
+}
+
+fn write(session: &mut Session, random: &mut impl FnMut(usize) -> usize) -> Result<(), Status> {
+    let key = format!("{:0width$}", random(300), width = 1 + random(3) * 17).into_bytes();
+    let len = match random(60) {
+        0 => 40_000 + random(300_000),
+        1..5 => random(20_000),
+        _ => random(100),
+    };
+    let value: Vec<u8> = (0..len).map(|at| (at + len) as u8).collect();
+    match random(8) {
+        0 => session.delete(&key).map(drop),
+        1 => session.set_entry(&key, &value, Some(4_000_000_000_000)).map(drop),
+        2 => {
+            session.begin()?;
+            for number in 0..random(5) {
+                let written = session.set(format!("t{number}").as_bytes(), &value);
+                if written.is_err() {
+                    return session.rollback();
+                }
+            }
+            session.commit()
+        }
+        _ => session.set(&key, &value),
+    }
+}
+
+#[test]
+fn a_new_engine_gets_everything() {
+    let folder = tempfile::tempdir().expect("folder");
+    let path = folder.path().join("data");
+    let disk = || Directory::own(&path).expect("nobody else has it");
+    let mut before = Contents::new();
+    for run in 1..=4 {
+        let engine = engine();
+        let (durability, restored) =
+            Durability::start(&engine, disk(), quick()).expect("recovered");
+        assert_eq!(contents(&engine), before, "run {run}");
+        assert_eq!(restored.dropped, 0);
+        thread::scope(|scope| {
+            for seed in 0..3 {
+                let engine = &engine;
+                scope.spawn(move || {
+                    let mut session = engine.session().expect("session");
+                    let mut random = random(run * 10 + seed);
+                    for _ in 0..400 {
+                        match write(&mut session, &mut random) {
+                            Ok(()) | Err(Status::Conflict | Status::LogFull) => {}
+                            Err(other) => panic!("{other:?}"),
+                        }
+                    }
+                });
+            }
+        });
+        before = contents(&engine);
+        assert_eq!(durability.state(), State::Writing);
+        drop(durability);
+    }
+    assert!(before.len() > 100);
+}
+
+/// The owner is gone without a word, and the engine is still there with what was not written.
+#[test]
+fn an_engine_that_outlives_its_owner_goes_on() {
+    let engine = engine();
+    let disk = SimulatedDisk::new(7);
+    let slow = Options {
+        interval: Duration::from_secs(3600),
+        ..quick()
+    };
+    let mut session = engine.session().expect("session");
+    let (first, _) = Durability::start(&engine, disk.clone(), quick()).expect("started");
+    session.set(b"written", b"1").expect("set");
+    drop(first);
+    // Nobody writes: it stays in the ring.
+    session.set(b"left in the ring", b"2").expect("set");
+    session.set(b"large", &vec![3; 300_000]).expect("set");
+    session.delete(b"written").expect("delete");
+    let (second, restored) = Durability::start(&engine, disk.clone(), slow).expect("the same run");
+    assert_eq!(restored, Restored::default(), "the engine has everything");
+    drop(second);
+
+    let (other, expected) = (self::engine(), contents(&engine));
+    drop(session);
+    drop(engine);
+    let (_durability, restored) =
+        Durability::start(&other, disk.clone(), quick()).expect("recovered");
+    assert_eq!(contents(&other), expected);
+    assert_eq!(restored.writes, 4);
+
+    // An engine of an older run, or of another log, is not taken for the one that belongs here.
+    let stranger = self::engine();
+    let (_of_another, _) =
+        Durability::start(&stranger, SimulatedDisk::new(8), quick()).expect("started");
+    drop(_of_another);
+    let refused = Durability::start(&stranger, disk, quick());
+    assert!(matches!(refused, Err(Error::Stranger(_))), "{refused:?}");
+}
+
+#[test]
+fn an_older_run_is_refused() {
+    let disk = SimulatedDisk::new(3);
+    let (old, new) = (engine(), engine());
+    drop(Durability::start(&old, disk.clone(), quick()).expect("started"));
+    drop(Durability::start(&new, disk.clone(), quick()).expect("recovered"));
+    let refused = Durability::start(&old, disk.clone(), quick());
+    assert!(matches!(refused, Err(Error::Stranger(_))), "{refused:?}");
+    drop(Durability::start(&new, disk, quick()).expect("the last run goes on"));
+}
+
+/// Power is lost under load: what was called durable is there, and whole transactions only.
+#[test]
+fn power_is_lost_under_load() {
+    for seed in 0..4 {
+        let disk = SimulatedDisk::new(seed);
+        let engine = engine();
+        let (durability, _) = Durability::start(&engine, disk.clone(), quick()).expect("started");
+        let stop = AtomicBool::new(false);
+        let survivors = thread::scope(|scope| {
+            for worker in 0..2_u32 {
+                let (engine, stop) = (&engine, &stop);
+                scope.spawn(move || {
+                    let mut session = engine.session().expect("session");
+                    for round in 0_u64.. {
+                        if stop.load(Ordering::Relaxed) {
+                            break;
+                        }
+                        // Both keys, or none; the number never falls.
+                        session.begin().expect("begin");
+                        for key in ["a", "b"] {
+                            let key = format!("{key}{worker}");
+                            session.set(key.as_bytes(), &round.to_le_bytes()).expect("set");
+                        }
+                        match session.commit() {
+                            Ok(()) | Err(Status::LogFull) => {}
+                            Err(other) => panic!("{other:?}"),
+                        }
+                    }
+                });
+            }
+            thread::sleep(Duration::from_millis(30));
+            let known = contents(&engine);
+            // Closed after that, and durable.
+            let epoch = durability.durable() + 2;
+            while durability.durable() < epoch {
+                thread::sleep(Duration::from_millis(1));
+            }
+            let survivors = (known, disk.lose_power());
+            stop.store(true, Ordering::Relaxed);
+            survivors
+        });
+        drop(durability);
+        let (known, disk) = survivors;
+        let after = self::engine();
+        let (_durability, _) = Durability::start(&after, disk, quick()).expect("recovered");
+        let found = contents(&after);
+        for worker in 0..2 {
+            let of = |key: &str| format!("{key}{worker}").into_bytes();
+            assert_eq!(found.get(&of("a")), found.get(&of("b")), "seed {seed}: both or none");
+            let number = |contents: &Contents| {
+                let value = &contents[&of("a")].0;
+                u64::from_le_bytes(value[..].try_into().expect("eight bytes"))
+            };
+            assert!(number(&found) >= number(&known), "seed {seed}: nothing durable is lost");
+        }
+    }
+}
+
+#[test]
+fn a_full_disk_heals() {
+    let engine = engine();
+    let disk = SimulatedDisk::new(5);
+    let (durability, _) = Durability::start(&engine, disk.clone(), quick()).expect("started");
+    let mut session = engine.session().expect("session");
+    session.set(b"before", b"1").expect("set");
+    disk.set_capacity(0);
+    session.never_wait();
+    let value = vec![9; 30_000];
+    // The current segment and the rings fill up.
+    let refused = loop {
+        if let Err(status) = session.set(b"k", &value) {
+            if status == Status::LogFull && matches!(durability.state(), State::Full(_)) {
+                break status;
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+    };
+    assert_eq!(refused, Status::LogFull);
+    assert_eq!(session.get(b"before"), Ok(Some(b"1".to_vec())), "reads go on");
+    disk.set_capacity(usize::MAX);
+    while session.set(b"after", b"2").is_err() {
+        thread::sleep(Duration::from_millis(5));
+    }
+    drop(durability);
+    let expected = contents(&engine);
+    let other = self::engine();
+    let (_durability, _) = Durability::start(&other, disk, quick()).expect("recovered");
+    assert_eq!(contents(&other), expected);
+}

@@ -1,0 +1,179 @@
+//! The control file: identity of the log, and what is known to be durable.
+//!
+//! Two slots are written in turn. A slot that power loss tears is the older one, so one that is
+//! valid always remains.
+
+use crate::buffer::AlignedBuffer;
+use crate::disk::{Disk, DiskFile};
+use crate::error::{LogError, Result};
+use crate::layout::{BLOCK, Block, COUNT_MAX, Invalid, LogId, array_at, u32_at, u64_at, unseal};
+
+/// Name within the data directory.
+pub const NAME: &str = "control";
+
+const MAGIC: &[u8; 8] = b"BPFDBCTL";
+const SLOTS: usize = 2;
+
+/// Contents of a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Control {
+    /// Grows with every slot that is written, from 1.
+    pub generation: u64,
+    pub log: LogId,
+    /// The newest run; 0 before the first.
+    pub run: u64,
+    /// Segment that holds the last batch known to be durable; 0: none.
+    pub durable_segment: u64,
+    /// Sequence number of that batch; 0: none.
+    pub durable_sequence: u64,
+    /// First segment that recovery needs.
+    pub first_needed: u64,
+    /// Whether the log was closed, and ends with that batch.
+    pub closed: bool,
+    /// The newest segment; 0 before the first.
+    pub newest_segment: u64,
+}
+
+impl Control {
+    /// That of a log without a run.
+    pub fn new(log: LogId) -> Self {
+        Self {
+            generation: 1,
+            log,
+            run: 0,
+            durable_segment: 0,
+            durable_sequence: 0,
+            first_needed: 1,
+            closed: false,
+            newest_segment: 0,
+        }
+    }
+
+    pub fn encode(&self) -> [u8; BLOCK] {
+        let mut block = Block::new(MAGIC);
+        block
+            .put_u64(16, self.generation)
+            .put(24, &self.log.0)
+            .put_u64(40, self.run)
+            .put_u64(48, self.durable_segment)
+            .put_u64(56, self.durable_sequence)
+            .put_u64(64, self.first_needed)
+            .put_u32(72, u32::from(self.closed))
+            .put_u64(80, self.newest_segment);
+        block.seal()
+    }
+
+    /// `bytes` is one block.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Invalid> {
+        unseal(bytes, MAGIC)?;
+        let control = Self {
+            generation: u64_at(bytes, 16)?,
+            log: LogId(array_at(bytes, 24)?),
+            run: u64_at(bytes, 40)?,
+            durable_segment: u64_at(bytes, 48)?,
+            durable_sequence: u64_at(bytes, 56)?,
+            first_needed: u64_at(bytes, 64)?,
+            closed: u32_at(bytes, 72)? == 1,
+            newest_segment: u64_at(bytes, 80)?,
+        };
+        if !(1..COUNT_MAX).contains(&control.first_needed) {
+            return Err(Invalid::Field("first segment"));
+        }
+        match control.generation.max(control.run) {
+            COUNT_MAX.. => Err(Invalid::Field("generation or run")),
+            _ => Ok(control),
+        }
+    }
+
+    /// Where the slot of this generation stands, in bytes.
+    fn offset(&self) -> u64 {
+        (self.generation % SLOTS as u64) * BLOCK as u64
+    }
+}
+
+/// What the slots of a control file say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Slots(pub [Result<Control, Invalid>; SLOTS]);
+
+impl Slots {
+    /// `None`: there is no control file.
+    pub fn read<D: Disk>(disk: &D) -> Result<Option<Self>> {
+        let Some(file) = disk.open(NAME).map_err(LogError::io("open", NAME))? else {
+            return Ok(None);
+        };
+        let mut bytes = [0; SLOTS * BLOCK];
+        let len = file
+            .read_whole(0, &mut bytes)
+            .map_err(LogError::io("read", NAME))?;
+        let slot = |n: usize| {
+            let block = bytes[..len].get(n * BLOCK..(n + 1) * BLOCK);
+            block.ok_or(Invalid::Short).and_then(Control::decode)
+        };
+        Ok(Some(Self([slot(0), slot(1)])))
+    }
+
+    /// The one that counts.
+    pub fn newest(&self) -> Option<Control> {
+        let valid = self.0.iter().filter_map(|slot| slot.as_ref().ok());
+        valid.max_by_key(|control| control.generation).copied()
+    }
+
+    /// Why none of them counts, told by the one that says most.
+    pub(crate) fn why_invalid(&self) -> Invalid {
+        let reasons = || self.0.iter().filter_map(|slot| slot.err());
+        let version = reasons().find(|why| matches!(why, Invalid::Version(_)));
+        version.or(reasons().next()).unwrap_or(Invalid::Magic)
+    }
+}
+
+/// The control file, open for its next slot.
+pub(crate) struct ControlFile<F> {
+    file: F,
+    pub(crate) now: Control,
+}
+
+impl<F: DiskFile> ControlFile<F> {
+    /// Writes the file of a new log. The caller flushes the directory.
+    pub(crate) fn create<D: Disk<File = F>>(disk: &D, control: Control) -> std::io::Result<Self> {
+        // What a crash left of an earlier attempt is no control file, or there would be a log.
+        let file = match disk.open_for_writing(NAME)? {
+            Some(file) => file,
+            None => disk.create(NAME)?,
+        };
+        file.allocate((SLOTS * BLOCK) as u64)?;
+        let mut blocks = AlignedBuffer::zeroed(SLOTS * BLOCK);
+        blocks[control.offset() as usize..][..BLOCK].copy_from_slice(&control.encode());
+        file.write_whole(0, &blocks)?;
+        file.flush()?;
+        Ok(Self { file, now: control })
+    }
+
+    pub(crate) fn open<D: Disk<File = F>>(
+        disk: &D,
+        control: Control,
+    ) -> std::io::Result<Option<Self>> {
+        let file = disk.open_for_writing(NAME)?;
+        Ok(file.map(|file| Self { file, now: control }))
+    }
+
+    /// Writes and flushes the next slot. It does not count if that fails.
+    pub(crate) fn write(&mut self, next: Control) -> std::io::Result<()> {
+        let next = Control {
+            generation: self.now.generation + 1,
+            ..next
+        };
+        self.put(&next)?;
+        self.now = next;
+        Ok(())
+    }
+
+    /// Makes durable the slot that counts. Until then the other one must not be touched.
+    pub(crate) fn write_again(&self) -> std::io::Result<()> {
+        self.put(&self.now)
+    }
+
+    fn put(&self, control: &Control) -> std::io::Result<()> {
+        let block = AlignedBuffer::from(&control.encode()[..]);
+        self.file.write_flushed(control.offset(), &block)
+    }
+}

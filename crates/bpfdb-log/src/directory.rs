@@ -1,0 +1,211 @@
+//! A data directory on a real file system.
+//!
+//! A file for writing is opened with O_DIRECT where the file system knows it, and a batch is
+//! written and made durable by one `pwritev2(RWF_DSYNC)`. Where one of them is unknown, the file
+//! falls back to the page cache and `fdatasync`, which gives the same promise.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, IoSlice};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use rustix::fs::{FallocateFlags, OFlags, fallocate, fcntl_setfl, fdatasync};
+use rustix::io::{Errno, ReadWriteFlags, pwritev2};
+use rustix::rand::{GetRandomFlags, getrandom};
+
+use crate::disk::{Disk, DiskFile};
+use crate::error::Result;
+use crate::owner::{Owner, flush_folder};
+
+/// A data directory. Clones are the same one.
+#[derive(Clone, Debug)]
+pub struct Directory {
+    path: PathBuf,
+    /// The lock, if this process may write.
+    owner: Option<Arc<Owner>>,
+}
+
+impl Directory {
+    /// A directory to write to, which is made if need be. The last clone gives up the lock.
+    ///
+    /// # Errors
+    /// See [`Owner::take`].
+    pub fn own(path: &Path) -> Result<Self> {
+        let owner = Owner::take(path)?;
+        Ok(Self {
+            path: path.to_owned(),
+            owner: Some(Arc::new(owner)),
+        })
+    }
+
+    /// A directory to read only, whoever owns it.
+    pub fn read_only(path: &Path) -> Self {
+        Self {
+            path: path.to_owned(),
+            owner: None,
+        }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where a file is that is to be changed.
+    fn owned(&self, name: &str) -> io::Result<PathBuf> {
+        match self.owner {
+            Some(_) => Ok(self.path.join(name)),
+            None => Err(io::ErrorKind::ReadOnlyFilesystem.into()),
+        }
+    }
+}
+
+/// An open file of a data directory.
+#[derive(Debug)]
+pub struct DirectoryFile {
+    file: File,
+    /// Whether it bypasses the page cache.
+    direct: AtomicBool,
+    /// Whether a write can be durable at once.
+    durable_writes: AtomicBool,
+}
+
+impl DirectoryFile {
+    fn new(file: File, direct: bool) -> Self {
+        Self {
+            file,
+            direct: AtomicBool::new(direct),
+            durable_writes: AtomicBool::new(true),
+        }
+    }
+
+    fn write_once(&self, offset: u64, bytes: &[u8], flags: ReadWriteFlags) -> io::Result<usize> {
+        let write = || pwritev2(&self.file, &[IoSlice::new(bytes)], offset, flags);
+        match write() {
+            // Some file systems take the flag at open, and refuse the request.
+            Err(Errno::INVAL) if self.direct.swap(false, Relaxed) => {
+                fcntl_setfl(&self.file, OFlags::empty())?;
+                Ok(write()?)
+            }
+            result => Ok(result?),
+        }
+    }
+}
+
+fn open(path: &Path, options: &mut OpenOptions) -> io::Result<DirectoryFile> {
+    let direct = OFlags::DIRECT.bits() as i32;
+    match options.custom_flags(direct).open(path) {
+        Ok(file) => Ok(DirectoryFile::new(file, true)),
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+            let file = options.custom_flags(0).open(path)?;
+            Ok(DirectoryFile::new(file, false))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn if_there<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+impl Disk for Directory {
+    type File = DirectoryFile;
+
+    fn create(&self, name: &str) -> io::Result<DirectoryFile> {
+        let path = self.owned(name)?;
+        // A file system that refuses O_DIRECT may have made the file by then: so first this.
+        OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&path)?;
+        open(&path, OpenOptions::new().read(true).write(true))
+    }
+
+    fn open(&self, name: &str) -> io::Result<Option<DirectoryFile>> {
+        let file = if_there(File::open(self.path.join(name)))?;
+        Ok(file.map(|file| DirectoryFile::new(file, false)))
+    }
+
+    fn open_for_writing(&self, name: &str) -> io::Result<Option<DirectoryFile>> {
+        let path = self.owned(name)?;
+        if_there(open(&path, OpenOptions::new().read(true).write(true)))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        fs::rename(self.owned(from)?, self.owned(to)?)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        fs::remove_file(self.owned(name)?)
+    }
+
+    fn list(&self, folder: &str) -> io::Result<Vec<String>> {
+        let names = fs::read_dir(self.path.join(folder))?
+            .map(|file| Ok(file?.file_name().to_string_lossy().into_owned()));
+        names.collect()
+    }
+
+    fn flush_folder(&self, folder: &str) -> io::Result<()> {
+        flush_folder(&self.owned(folder)?)
+    }
+
+    fn random(&self) -> io::Result<[u8; 16]> {
+        let mut bits = [0; 16];
+        // So few bytes are never cut short.
+        getrandom(&mut bits, GetRandomFlags::empty())?;
+        Ok(bits)
+    }
+}
+
+impl DiskFile for DirectoryFile {
+    fn read(&self, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
+        self.file.read_at(bytes, offset)
+    }
+
+    fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<usize> {
+        self.write_once(offset, bytes, ReadWriteFlags::empty())
+    }
+
+    fn write_durably(&self, offset: u64, bytes: &[u8]) -> io::Result<usize> {
+        if self.durable_writes.load(Relaxed) {
+            match self.write_once(offset, bytes, ReadWriteFlags::DSYNC) {
+                Err(error) if Errno::from_io_error(&error) == Some(Errno::OPNOTSUPP) => {
+                    self.durable_writes.store(false, Relaxed);
+                }
+                result => return result,
+            }
+        }
+        let written = self.write(offset, bytes)?;
+        self.flush().map(|()| written)
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        loop {
+            match fdatasync(&self.file) {
+                Err(Errno::INTR) => {}
+                result => return Ok(result?),
+            }
+        }
+    }
+
+    fn allocate(&self, size: u64) -> io::Result<()> {
+        loop {
+            match fallocate(&self.file, FallocateFlags::KEEP_SIZE, 0, size) {
+                Err(Errno::INTR) => {}
+                // The segment is written over in any case, which takes the space too.
+                Err(Errno::OPNOTSUPP | Errno::NOSYS) => return Ok(()),
+                result => return Ok(result?),
+            }
+        }
+    }
+
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len())
+    }
+}

@@ -1,0 +1,155 @@
+//! What can go wrong with a log.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::disk::is_full;
+use crate::layout::Invalid;
+
+/// The log is not what it was when it was written: nothing may be started from it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{file} at {offset}: {why}")]
+pub struct Corrupt {
+    /// Name within the data directory.
+    pub file: String,
+    /// Bytes from the beginning of the file.
+    pub offset: u64,
+    pub why: String,
+}
+
+/// The write or flush after which nothing becomes durable in this log again.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("cannot {action} {file}: {source}")]
+pub struct Failure {
+    pub action: &'static str,
+    /// Name within the data directory.
+    pub file: String,
+    pub source: Arc<io::Error>,
+}
+
+/// Failure to write, read or own a log.
+#[derive(Debug, thiserror::Error)]
+pub enum LogError {
+    /// An operation failed that leaves the log as it was.
+    #[error("cannot {action} {file}: {source}")]
+    Io {
+        action: &'static str,
+        file: String,
+        source: io::Error,
+    },
+    #[error("{path}: process {} owns this data directory", .pid.map_or("unknown".into(), |pid| pid.to_string()))]
+    Owned { path: PathBuf, pid: Option<u32> },
+    #[error(
+        "{path}: others than its owner may use this directory (mode {mode:04o}); run chmod 0700"
+    )]
+    Exposed { path: PathBuf, mode: u32 },
+    #[error("the log is corrupt: {0}")]
+    Corrupt(#[from] Corrupt),
+    /// No space: nothing was made durable, and a later attempt may succeed.
+    #[error("no space for the log: cannot {action} {file}: {source}")]
+    Full {
+        action: &'static str,
+        file: String,
+        source: io::Error,
+    },
+    /// What is on the disk is uncertain since this failure. What was durable before still is.
+    #[error("the log has failed, and takes no more batches: {0}")]
+    Failed(Failure),
+    /// The caller asked for what no reader would accept. Nothing was written.
+    #[error("refused: {0}")]
+    Refused(String),
+}
+
+impl LogError {
+    pub(crate) fn io(
+        action: &'static str,
+        file: impl Into<String>,
+    ) -> impl FnOnce(io::Error) -> Self {
+        let file = file.into();
+        move |source| Self::Io {
+            action,
+            file,
+            source,
+        }
+    }
+
+    pub(crate) fn corrupt(file: impl Into<String>, offset: u64, why: impl ToString) -> Self {
+        Self::Corrupt(Corrupt {
+            file: file.into(),
+            offset,
+            why: why.to_string(),
+        })
+    }
+
+    /// Of bytes that a checksum covers, or that must be there.
+    pub(crate) fn invalid(
+        file: impl Into<String>,
+        offset: u64,
+        what: &str,
+    ) -> impl FnOnce(Invalid) -> Self {
+        let (file, what) = (file.into(), what.to_owned());
+        move |why| Self::corrupt(file, offset, format!("{what} is not valid: {why}"))
+    }
+}
+
+/// What could not be done to which file, before it is known what follows from it.
+#[derive(Debug)]
+pub(crate) struct StepError {
+    pub(crate) action: &'static str,
+    pub(crate) file: String,
+    pub(crate) source: io::Error,
+    /// Whether it is harmless, and may succeed later.
+    pub(crate) heals: bool,
+}
+
+/// Of anything but a flush: lack of space heals.
+pub(crate) fn step(
+    action: &'static str,
+    file: impl Into<String>,
+) -> impl FnOnce(io::Error) -> StepError {
+    let file = file.into();
+    move |source| StepError {
+        action,
+        file,
+        heals: is_full(&source),
+        source,
+    }
+}
+
+/// Of a flush: what was not flushed is lost, for whatever reason.
+pub(crate) fn flush_step(file: impl Into<String>) -> impl FnOnce(io::Error) -> StepError {
+    let file = file.into();
+    move |source| StepError {
+        action: "flush",
+        file,
+        source,
+        heals: false,
+    }
+}
+
+impl From<StepError> for LogError {
+    /// While no writer exists that could have failed.
+    fn from(error: StepError) -> Self {
+        let StepError {
+            action,
+            file,
+            source,
+            heals,
+        } = error;
+        match heals {
+            true => Self::Full {
+                action,
+                file,
+                source,
+            },
+            false => Self::Io {
+                action,
+                file,
+                source,
+            },
+        }
+    }
+}
+
+pub type Result<T, E = LogError> = std::result::Result<T, E>;

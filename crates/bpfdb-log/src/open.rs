@@ -1,0 +1,193 @@
+//! How a log is opened for writing, behind what recovery found.
+
+use std::io;
+
+use crate::buffer::AlignedBuffer;
+use crate::control::{self, Control, ControlFile};
+use crate::disk::{Disk, DiskFile};
+use crate::error::{LogError, Result, StepError, flush_step, step};
+use crate::layout::{BLOCK, LogId};
+use crate::recovery::LogEnd;
+use crate::segment::{self, SegmentHeader};
+use crate::spares::Spares;
+use crate::writer::{Durable, LogWriter, Options, Start, Tail, begin_segment};
+
+/// Written again at once, in bytes.
+const STRIDE: u64 = 1 << 20;
+
+impl<D: Disk> LogWriter<D> {
+    /// Opens the log that ends with `end`, or makes one if there is none, and begins a segment.
+    /// `wall`: nanoseconds of UNIX time.
+    ///
+    /// # Errors
+    /// [`LogError::Full`], [`LogError::Io`], [`LogError::Failed`]: to be tried again, after another
+    /// recovery.
+    /// [`LogError::Refused`]: impossible options, or [`Start::SameRun`] without a run.
+    pub fn open(disk: D, end: &LogEnd, start: Start, wall: u64, options: Options) -> Result<Self> {
+        options.check()?;
+        let control = open_control(&disk, end)?;
+        settle(&disk, end)?;
+        let header = first_header(&control.now, end, start, wall)?;
+        let first_needed = control.now.first_needed;
+        let (size, limit) = (options.segment_size, options.spares);
+        let mut spares = Spares::adopt(disk.clone(), size, limit, first_needed)?;
+        if spares.ready() == 0 {
+            spares.prepare(u64::MAX)?;
+        }
+        let current = begin_segment(&disk, &mut spares, header)?;
+        let mut writer = Self {
+            disk,
+            options,
+            control,
+            control_is_late: true,
+            spares,
+            current,
+            tail: Tail {
+                offset: BLOCK as u64,
+                sequence: end.sequence,
+                checksum: end.checksum,
+            },
+            durable: durable(end),
+            floor: floor(end, start),
+            positions: positions(end, start),
+            recycled_before: first_needed,
+            has_remains: false,
+            buffer: AlignedBuffer::zeroed(0),
+            failure: None,
+        };
+        writer.settle_control()?;
+        tracing::info!(log = %writer.log(), run = header.run, segment = header.number, "opened the log");
+        Ok(writer)
+    }
+}
+
+/// The control file, durable.
+fn open_control<D: Disk>(disk: &D, end: &LogEnd) -> Result<ControlFile<D::File>, StepError> {
+    let Some(now) = end.control else {
+        let id = disk.random().map_err(step("draw", "an identity"))?;
+        let control = ControlFile::create(disk, Control::new(LogId(id)));
+        return control.map_err(step("create", control::NAME));
+    };
+    let control = ControlFile::open(disk, now).map_err(step("open", control::NAME))?;
+    let control = control.ok_or_else(|| {
+        let missing = io::ErrorKind::NotFound.into();
+        step("open", control::NAME)(missing)
+    })?;
+    let written = control.write_again();
+    written.map_err(step("write", control::NAME))?;
+    Ok(control)
+}
+
+/// Makes durable what a dead owner may have left in the page cache. It is written again and not
+/// only flushed: if a flush of it has failed before, the next one says nothing about it. All
+/// segments but the last were flushed before the last one was begun. The name of the
+/// control file may not be durable either. That of a segment is, or the segment is the last one
+/// and has no batch: then it is replaced.
+fn settle<D: Disk>(disk: &D, end: &LogEnd) -> Result<(), StepError> {
+    if let Some(last) = &end.segment {
+        let name = segment::name(last.number);
+        let (from, to) = (disk.open(&name), disk.open_for_writing(&name));
+        let from = from.map_err(step("open", &name))?;
+        let to = to.map_err(step("open", &name))?;
+        if let (Some(from), Some(to)) = (from, to) {
+            let written = write_again(&from, &to, end.doubtful_offset, end.offset);
+            written.map_err(step("write", &name))?;
+        }
+    }
+    let flushed = disk.flush_folder("");
+    flushed.map_err(flush_step("the data directory"))
+}
+
+fn write_again<F: DiskFile>(from: &F, to: &F, mut offset: u64, end: u64) -> io::Result<()> {
+    let mut buffer = AlignedBuffer::zeroed(0);
+    while offset < end {
+        buffer.resize(STRIDE.min(end - offset) as usize);
+        let read = from.read_whole(offset, &mut buffer)?;
+        if read < buffer.len() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        to.write_flushed(offset, &buffer)?;
+        offset += read as u64;
+    }
+    Ok(())
+}
+
+/// Header of the segment that begins now. It takes the place of a last segment without batches,
+/// or else a daemon that cannot start would leave one at every attempt.
+fn first_header(control: &Control, end: &LogEnd, start: Start, wall: u64) -> Result<SegmentHeader> {
+    let last_run = end.segment.map_or(0, |last| last.run);
+    let run = match (start, end.segment) {
+        (Start::NewRun, _) => control.run.max(last_run) + 1,
+        (Start::SameRun, Some(last)) => last.run,
+        (Start::SameRun, None) => {
+            return Err(LogError::Refused("no run has begun in this log".into()));
+        }
+    };
+    let mut header = match end.segment {
+        Some(last) if end.offset == BLOCK as u64 => last,
+        Some(last) => behind(&last, end),
+        None => very_first(control, end),
+    };
+    header.wall = wall;
+    if run != last_run {
+        header.run = run;
+        header.cut = end.epoch;
+    }
+    Ok(header)
+}
+
+fn very_first(control: &Control, end: &LogEnd) -> SegmentHeader {
+    SegmentHeader {
+        log: control.log,
+        number: control.first_needed,
+        run: 0,
+        first_sequence: end.sequence + 1,
+        before: 0,
+        before_end: 0,
+        before_checksum: 0,
+        cut: 0,
+        wall: 0,
+    }
+}
+
+/// In the same run.
+fn behind(last: &SegmentHeader, end: &LogEnd) -> SegmentHeader {
+    SegmentHeader {
+        number: last.number + 1,
+        first_sequence: end.sequence + 1,
+        before: last.number,
+        before_end: end.offset,
+        before_checksum: end.checksum,
+        cut: 0,
+        ..*last
+    }
+}
+
+fn durable(end: &LogEnd) -> Durable {
+    let holder = end
+        .segment
+        .map_or(0, |last| match end.offset == BLOCK as u64 {
+            true => last.before,
+            false => last.number,
+        });
+    Durable {
+        segment: if end.sequence == 0 { 0 } else { holder },
+        sequence: end.sequence,
+        epoch: end.epoch,
+    }
+}
+
+/// A new run's clock begins above everything that was ever in the log.
+fn floor(end: &LogEnd, start: Start) -> u64 {
+    match start {
+        Start::NewRun => end.greatest_timestamp,
+        Start::SameRun => end.epoch,
+    }
+}
+
+fn positions(end: &LogEnd, start: Start) -> Vec<u64> {
+    match start {
+        Start::NewRun => Vec::new(),
+        Start::SameRun => end.positions.clone(),
+    }
+}

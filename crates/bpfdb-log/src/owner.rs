@@ -1,0 +1,112 @@
+//! The lock of a data directory: one process at a time writes to it.
+//!
+//! It is a lock on the file `owner` (`flock`), which the kernel gives up when the process is
+//! gone, however it ended. The number in the file is for people.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Seek, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+
+use crate::error::{LogError, Result};
+use crate::segment;
+
+const NAME: &str = "owner";
+
+/// The right to write to a data directory. It ends when this is dropped.
+#[derive(Debug)]
+pub struct Owner {
+    /// Its lock ends when it is closed.
+    _file: File,
+}
+
+impl Owner {
+    /// Makes the directory and its folder if need be, and takes the lock. Does not wait.
+    ///
+    /// # Errors
+    /// [`LogError::Owned`] if another process, or another owner of this one, has it;
+    /// [`LogError::Exposed`] if others than the user may use the directory.
+    pub fn take(directory: &Path) -> Result<Self> {
+        make_folder(directory)?;
+        check_mode(directory)?;
+        let path = directory.join(NAME);
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(&path)
+            .map_err(LogError::io("open", path.to_string_lossy()))?;
+        lock(&mut file, directory)?;
+        write_pid(&mut file).map_err(LogError::io("write", path.to_string_lossy()))?;
+        make_folder(&directory.join(segment::FOLDER))?;
+        Ok(Self { _file: file })
+    }
+}
+
+fn lock(file: &mut File, directory: &Path) -> Result<()> {
+    loop {
+        match flock(&*file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(()),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(rustix::io::Errno::WOULDBLOCK) => {
+                let mut text = String::new();
+                let pid = file.read_to_string(&mut text).ok();
+                return Err(LogError::Owned {
+                    path: directory.to_owned(),
+                    pid: pid.and_then(|_| text.trim().parse().ok()),
+                });
+            }
+            Err(error) => return Err(LogError::io("lock", NAME)(error.into())),
+        }
+    }
+}
+
+fn write_pid(file: &mut File) -> io::Result<()> {
+    file.set_len(0)?;
+    file.rewind()?;
+    writeln!(file, "{}", std::process::id())
+}
+
+/// Makes a folder that only its user may use. Its name is durable afterwards, even if an
+/// earlier attempt ended before it was.
+fn make_folder(path: &Path) -> Result<()> {
+    let shown = || path.to_string_lossy().into_owned();
+    let made = match DirBuilder::new().mode(0o700).create(path) {
+        Ok(()) => true,
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
+        Err(error) => return Err(LogError::io("make", shown())(error)),
+    };
+    match flush_folder(&parent(path)) {
+        // Whoever made it in a directory that we may not read has seen to that.
+        Err(error) if !made && error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+        flushed => flushed.map_err(LogError::io("flush the directory of", shown())),
+    }
+}
+
+fn parent(path: &Path) -> PathBuf {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+        _ => PathBuf::from("."),
+    }
+}
+
+pub(crate) fn flush_folder(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
+}
+
+/// The mode of a directory that somebody else made is not ours to change.
+fn check_mode(directory: &Path) -> Result<()> {
+    let metadata = fs::metadata(directory);
+    let metadata = metadata.map_err(LogError::io("look at", directory.to_string_lossy()))?;
+    match metadata.permissions().mode() & 0o7777 {
+        mode if mode & 0o077 != 0 => Err(LogError::Exposed {
+            path: directory.to_owned(),
+            mode,
+        }),
+        _ => Ok(()),
+    }
+}

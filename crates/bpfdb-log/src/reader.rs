@@ -1,0 +1,423 @@
+//! Reads the log from the first segment that is needed to its end, batch by batch.
+//!
+//! # Where the log ends
+//!
+//! Within a segment batches follow each other by sequence number and checksum. What ends them is
+//! one of three:
+//!
+//! 1. The next segment's header names the place. This counts, whatever stands behind the place;
+//!    if a batch before it is not valid, the log is corrupt.
+//! 2. There is no next segment, and a batch is not valid. Then the log ends here, unless
+//!    something says that this batch was durable once: the control file, or the header of a batch
+//!    that was written later to this segment. Then the log is corrupt.
+//! 3. There is no next segment, but the control file knows of one, or a later one exists: corrupt.
+//!
+//! Reading changes nothing, so it works beside a living writer; see [`crate::check()`].
+
+use crate::batch::{BatchHeader, BatchView};
+use crate::control::{self, Control, Slots};
+use crate::disk::{Disk, DiskFile};
+use crate::error::{LogError, Result};
+use crate::layout::{BLOCK, Invalid};
+use crate::segment::{self, Named, SegmentHeader, read_header};
+
+/// Read at once while looking for later batches behind the end, in bytes.
+const LOOK_BEHIND: usize = 256 * BLOCK;
+
+/// What comes next in the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Item {
+    /// A segment begins.
+    Segment(SegmentHeader),
+    /// A batch; [`LogReader::batch`] has all of it.
+    Batch(BatchHeader),
+}
+
+/// The end of what was read so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Position {
+    /// Behind the last batch, in bytes.
+    pub offset: u64,
+    /// Sequence number of the last batch.
+    pub sequence: u64,
+    /// Checksum of the last batch; 0: there is none.
+    pub checksum: u32,
+}
+
+/// What stands behind the last valid batch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Tail {
+    /// Bytes up to the end of the last batch that was begun there.
+    torn: u64,
+    /// The greatest sequence number that one of them calls durable.
+    durable: u64,
+}
+
+struct Open<F> {
+    header: SegmentHeader,
+    name: String,
+    file: F,
+    size: u64,
+    /// Header of the next segment, which says where this one ends.
+    next: Option<SegmentHeader>,
+}
+
+/// An iterator over segments and batches.
+pub struct LogReader<D: Disk> {
+    disk: D,
+    control: Control,
+    open: Option<Open<D::File>>,
+    position: Position,
+    /// The last batch, as read.
+    bytes: Vec<u8>,
+    torn: Option<u64>,
+}
+
+/// The control slot that counts. `None`: this directory never had a log.
+///
+/// # Errors
+/// [`LogError::Corrupt`] if there are segments, and no slot is valid.
+pub fn read_control<D: Disk>(disk: &D) -> Result<Option<Control>> {
+    let slots = Slots::read(disk)?;
+    if let Some(control) = slots.as_ref().and_then(Slots::newest) {
+        return Ok(Some(control));
+    }
+    let why = slots.map_or("it is missing".into(), |slots| {
+        slots.why_invalid().to_string()
+    });
+    match newest_segment(disk)? {
+        None => Ok(None),
+        Some(_) => Err(LogError::corrupt(
+            control::NAME,
+            0,
+            format!("there are segments, but no valid slot: {why}"),
+        )),
+    }
+}
+
+/// Number of the newest segment in the folder.
+fn newest_segment<D: Disk>(disk: &D) -> Result<Option<u64>> {
+    let names = match disk.list(segment::FOLDER) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        names => names.map_err(LogError::io("list", segment::FOLDER))?,
+    };
+    let numbers = names.iter().filter_map(|name| match Named::parse(name) {
+        Some(Named::Segment(number)) => Some(number),
+        _ => None,
+    });
+    Ok(numbers.max())
+}
+
+impl<D: Disk> LogReader<D> {
+    /// `control` is that of [`read_control`].
+    pub fn new(disk: D, control: Control) -> Self {
+        Self {
+            disk,
+            control,
+            open: None,
+            position: Position {
+                offset: 0,
+                sequence: 0,
+                checksum: 0,
+            },
+            bytes: Vec::new(),
+            torn: None,
+        }
+    }
+
+    pub fn control(&self) -> &Control {
+        &self.control
+    }
+
+    /// Header of the segment that is being read.
+    pub fn segment(&self) -> Option<&SegmentHeader> {
+        self.open.as_ref().map(|open| &open.header)
+    }
+
+    /// Name of the segment that is being read.
+    pub fn file_name(&self) -> String {
+        let number = self.segment().map(|header| header.number);
+        segment::name(number.unwrap_or(self.control.first_needed))
+    }
+
+    pub fn position(&self) -> Position {
+        self.position
+    }
+
+    /// Bytes that a crash left behind the end of the log, once that is reached.
+    pub fn torn_bytes(&self) -> u64 {
+        self.torn.unwrap_or(0)
+    }
+
+    /// The batch that [`LogReader::advance`] returned last.
+    ///
+    /// # Panics
+    /// If it returned no batch.
+    pub fn batch(&self) -> BatchView<'_> {
+        BatchView::split(&self.bytes).expect("it was verified when it was read")
+    }
+
+    /// The next segment or batch. `None`: this is the end.
+    ///
+    /// # Errors
+    /// [`LogError::Corrupt`], [`LogError::Io`]. It is of no use afterwards.
+    pub fn advance(&mut self) -> Result<Option<Item>> {
+        if self.torn.is_some() {
+            return Ok(None);
+        }
+        let Some(open) = &self.open else {
+            return self.begin();
+        };
+        if open.next.map(|next| next.before_end) == Some(self.position.offset) {
+            let next = open.next.expect("compared just now");
+            return self.enter(next).map(Some);
+        }
+        match self.read_batch()? {
+            Ok(header) => Ok(Some(Item::Batch(header))),
+            Err(why) => self.end_or_next(why),
+        }
+    }
+
+    fn begin(&mut self) -> Result<Option<Item>> {
+        let first = self.control.first_needed;
+        let Some(header) = read_header(&self.disk, first)? else {
+            return self.end_without_segments(first);
+        };
+        self.position.sequence = header.first_sequence - 1;
+        self.position.checksum = header.before_checksum;
+        if header.log != self.control.log {
+            return Err(self.foreign(first));
+        }
+        self.open_segment(header).map(Some)
+    }
+
+    fn end_without_segments(&mut self, first: u64) -> Result<Option<Item>> {
+        let newest = newest_segment(&self.disk)?.unwrap_or(0);
+        if self.control.newest_segment.max(newest) >= first {
+            return Err(LogError::corrupt(
+                segment::name(first),
+                0,
+                "the segment is missing",
+            ));
+        }
+        self.torn = Some(0);
+        Ok(None)
+    }
+
+    fn foreign(&self, number: u64) -> LogError {
+        let why = format!("the segment is not of the log {}", self.control.log);
+        LogError::corrupt(segment::name(number), 0, why)
+    }
+
+    fn open_segment(&mut self, header: SegmentHeader) -> Result<Item> {
+        let name = segment::name(header.number);
+        let file = self.disk.open(&name).map_err(LogError::io("open", &name))?;
+        let file = file
+            .ok_or_else(|| LogError::corrupt(&name, 0, "the segment vanished while it was read"))?;
+        let size = file
+            .size()
+            .map_err(LogError::io("find the size of", &name))?;
+        self.position.offset = BLOCK as u64;
+        let next = self.next_header(&header)?;
+        self.open = Some(Open {
+            header,
+            name,
+            file,
+            size,
+            next,
+        });
+        Ok(Item::Segment(header))
+    }
+
+    /// The header of the segment behind this one, if it is there.
+    fn next_header(&self, this: &SegmentHeader) -> Result<Option<SegmentHeader>> {
+        let Some(next) = read_header(&self.disk, this.number + 1)? else {
+            return Ok(None);
+        };
+        let name = segment::name(next.number);
+        if next.log != this.log {
+            return Err(self.foreign(next.number));
+        }
+        if next.before != this.number || next.before_end < BLOCK as u64 {
+            let why = "it does not say where the segment before it ends";
+            return Err(LogError::corrupt(name, 0, why));
+        }
+        if next.run < this.run || (next.run == this.run && next.cut != 0) {
+            let why = format!("its run {} does not follow {}", next.run, this.run);
+            return Err(LogError::corrupt(name, 0, why));
+        }
+        Ok(Some(next))
+    }
+
+    /// Goes on in the next segment, which says that this one ends here.
+    fn enter(&mut self, next: SegmentHeader) -> Result<Item> {
+        let Position {
+            sequence, checksum, ..
+        } = self.position;
+        if next.first_sequence != sequence + 1 || next.before_checksum != checksum {
+            let why = format!(
+                "it follows batch {} with checksum {:08x}, but the segment before it ends with {sequence}, {checksum:08x}",
+                next.first_sequence - 1,
+                next.before_checksum,
+            );
+            return Err(LogError::corrupt(segment::name(next.number), 0, why));
+        }
+        self.open_segment(next)
+    }
+
+    /// Reads and verifies the batch at this position.
+    fn read_batch(&mut self) -> Result<Result<BatchHeader, Invalid>> {
+        let Some(open) = &self.open else {
+            return Ok(Err(Invalid::Short));
+        };
+        let Position {
+            offset,
+            sequence,
+            checksum,
+        } = self.position;
+        let end = open.next.map_or(open.size, |next| next.before_end);
+        if let Err(why) = open.read(offset, BLOCK as u64, end, &mut self.bytes)? {
+            return Ok(Err(why));
+        }
+        let size = match open.expect(sequence + 1, &self.bytes) {
+            Ok(header) => header.size(),
+            Err(why) => return Ok(Err(why)),
+        };
+        if let Err(why) = open.read(offset, size, end, &mut self.bytes)? {
+            return Ok(Err(why));
+        }
+        Ok(BatchView::decode(&self.bytes, checksum).map(|batch| {
+            self.position = Position {
+                offset: offset + size,
+                sequence: batch.header.sequence,
+                checksum: batch.header.checksum,
+            };
+            batch.header
+        }))
+    }
+
+    /// A batch is not valid: this is the end, or the log goes on elsewhere, or it is corrupt.
+    fn end_or_next(&mut self, why: Invalid) -> Result<Option<Item>> {
+        let Some(open) = &self.open else {
+            return Ok(None);
+        };
+        if let Some(next) = open.next {
+            let why = format!(
+                "the batch is not valid ({why}), but segment {} says that this one goes on to {}",
+                next.number, next.before_end
+            );
+            return Err(self.corrupt(why));
+        }
+        // A living writer may have gone on to another segment since this one was opened.
+        let next = self.next_header(&open.header)?;
+        if let (Some(open), true) = (&mut self.open, next.is_some()) {
+            open.next = next;
+            return self.advance();
+        }
+        self.end(why)?;
+        Ok(None)
+    }
+
+    /// The log ends here, unless something says that it must not.
+    fn end(&mut self, why: Invalid) -> Result<()> {
+        let Some(open) = &self.open else {
+            return Ok(());
+        };
+        let tail = self.look_behind(open)?;
+        let number = open.header.number;
+        let missing = self.position.sequence + 1;
+        if tail.durable >= missing {
+            let why = format!(
+                "batch {missing} is not valid ({why}), but a later one says that it was durable"
+            );
+            return Err(self.corrupt(why));
+        }
+        if self.control.durable_sequence >= missing {
+            let why = format!(
+                "batch {missing} is not valid ({why}), but the control file says that batch {} was durable",
+                self.control.durable_sequence
+            );
+            return Err(self.corrupt(why));
+        }
+        let newest = newest_segment(&self.disk)?.unwrap_or(0);
+        if self.control.newest_segment.max(newest) > number {
+            let missing = segment::name(number + 1);
+            let why = "the segment is missing, but was begun";
+            return Err(LogError::corrupt(missing, 0, why));
+        }
+        self.torn = Some(tail.torn);
+        Ok(())
+    }
+
+    fn corrupt(&self, why: String) -> LogError {
+        LogError::corrupt(self.file_name(), self.position.offset, why)
+    }
+
+    /// Looks at every block behind the end for headers of batches of this segment.
+    fn look_behind(&self, open: &Open<D::File>) -> Result<Tail> {
+        let mut tail = Tail::default();
+        let mut bytes = vec![0; LOOK_BEHIND];
+        let mut at = self.position.offset;
+        while at < open.size {
+            let read = open.file.read_whole(at, &mut bytes);
+            let read = read.map_err(LogError::io("read", &open.name))?;
+            if read == 0 {
+                break;
+            }
+            for (offset, block) in (at..).step_by(BLOCK).zip(bytes[..read].chunks(BLOCK)) {
+                self.weigh(open, offset, block, &mut tail);
+            }
+            at += read as u64;
+        }
+        Ok(tail)
+    }
+
+    /// Takes what the header of a batch says into account, if `block` has one. A header lies in
+    /// one sector, so it is there as it was written even if the rest of the batch is torn.
+    fn weigh(&self, open: &Open<D::File>, offset: u64, block: &[u8], tail: &mut Tail) {
+        let Ok(header) = BatchHeader::peek(block) else {
+            return;
+        };
+        let ours = (header.log, header.segment) == (open.header.log, open.header.number);
+        if !ours || header.sequence <= self.position.sequence {
+            return;
+        }
+        let end = offset.saturating_add(header.size()).min(open.size);
+        tail.torn = tail.torn.max(end - self.position.offset);
+        tail.durable = tail.durable.max(header.durable);
+    }
+}
+
+impl<F: DiskFile> Open<F> {
+    /// The header of the batch with this sequence number, if that is what `bytes` begins with.
+    fn expect(&self, sequence: u64, bytes: &[u8]) -> Result<BatchHeader, Invalid> {
+        let header = BatchHeader::peek(bytes)?;
+        let expected = (self.header.log, self.header.number, sequence);
+        match (header.log, header.segment, header.sequence) == expected {
+            true => Ok(header),
+            false => Err(Invalid::Field("place in the log")),
+        }
+    }
+
+    /// Reads `size` bytes, unless they go beyond `end`.
+    fn read(
+        &self,
+        offset: u64,
+        size: u64,
+        end: u64,
+        bytes: &mut Vec<u8>,
+    ) -> Result<Result<(), Invalid>> {
+        let fits = offset.checked_add(size).is_some_and(|last| last <= end);
+        let (true, Ok(size)) = (fits, usize::try_from(size)) else {
+            return Ok(Err(Invalid::Short));
+        };
+        bytes.resize(size, 0);
+        let read = self.file.read_whole(offset, bytes);
+        let read = read.map_err(LogError::io("read", &self.name))?;
+        Ok(if read == size {
+            Ok(())
+        } else {
+            Err(Invalid::Short)
+        })
+    }
+}

@@ -1,0 +1,447 @@
+//! Reads the log as what it means: the commits that count, in the order of their timestamps.
+//!
+//! ```text
+//! batches    ──►  held            ──►  window           ──►  commits
+//! (by file)       those of later       (previous epoch,      by timestamp
+//!                 epochs               epoch]
+//!                   │ end of the run: timestamp > end
+//!                   └──► dropped: never acknowledged
+//! ```
+//!
+//! A batch may hold commits of a later epoch than its own, because sessions go on while the
+//! writer collects. They are held until a batch of that epoch comes. If the run ends before, they
+//! are ghosts: nobody was told that they are durable, and other commits that they depend on may be
+//! missing. They are dropped, and the cut of the next run says that they stay so.
+//!
+//! Memory: the commits of one window and of those behind it, which were in the rings at one time.
+//! Of large values only the places are kept; [`LargeValue::read`] fetches the bytes.
+
+use std::collections::{HashMap, VecDeque};
+
+use crate::batch::BatchView;
+use crate::control::Control;
+use crate::disk::{Disk, DiskFile};
+use crate::error::{LogError, Result};
+use crate::reader::{Item, LogReader, read_control};
+use crate::record::{self, Entries, Part, Record, Records, Value};
+use crate::segment::{self, SegmentHeader};
+
+/// A commit that counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecoveredCommit {
+    pub timestamp: u64,
+    entries: Vec<u8>,
+    /// The large values that it names, in the order of its entries.
+    pub large_values: Vec<LargeValue>,
+}
+
+impl RecoveredCommit {
+    /// Its writes. None of them is an error: they were decoded before.
+    pub fn entries(&self) -> Entries<'_> {
+        record::Commit::new(self.timestamp, &self.entries).entries()
+    }
+}
+
+/// Where the bytes of a large value are in the log.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LargeValue {
+    pub id: u64,
+    /// Bytes.
+    pub len: u64,
+    pieces: Vec<Piece>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Piece {
+    segment: u64,
+    offset: u64,
+    len: u64,
+}
+
+impl LargeValue {
+    /// Passes all bytes to `take`, in order and in parts of any length.
+    ///
+    /// # Errors
+    /// Those of reading. The segments must still be there: see
+    /// [`crate::LogWriter::release_before`].
+    pub fn read<D: Disk>(&self, disk: &D, mut take: impl FnMut(&[u8])) -> Result<()> {
+        let mut bytes = Vec::new();
+        let mut open = None;
+        for piece in &self.pieces {
+            let name = segment::name(piece.segment);
+            let file = match open.take() {
+                Some((number, file)) if number == piece.segment => file,
+                _ => open_segment(disk, &name)?,
+            };
+            bytes.resize(piece.len as usize, 0);
+            let read = file.read_whole(piece.offset, &mut bytes);
+            if read.map_err(LogError::io("read", &name))? != bytes.len() {
+                return Err(LogError::corrupt(name, piece.offset, "the file is shorter"));
+            }
+            take(&bytes);
+            open = Some((piece.segment, file));
+        }
+        Ok(())
+    }
+
+    fn end(&self) -> u64 {
+        self.pieces.iter().map(|piece| piece.len).sum()
+    }
+}
+
+fn open_segment<D: Disk>(disk: &D, name: &str) -> Result<D::File> {
+    let file = disk.open(name).map_err(LogError::io("open", name))?;
+    file.ok_or_else(|| LogError::corrupt(name, 0, "the segment is missing"))
+}
+
+/// What recovery found: everything that a new writer must know.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LogEnd {
+    /// `None`: this directory never had a log.
+    pub control: Option<Control>,
+    /// The last segment. `None`: no run has begun.
+    pub segment: Option<SegmentHeader>,
+    /// Behind the last batch in that segment, in bytes.
+    pub offset: u64,
+    /// From here on nothing says that the batches of that segment were ever flushed: they may be
+    /// in the page cache only.
+    pub doubtful_offset: u64,
+    /// Sequence number of the last batch; 0: none.
+    pub sequence: u64,
+    /// Its checksum; 0: none.
+    pub checksum: u32,
+    /// Commits up to this timestamp count, and all of them are there.
+    pub epoch: u64,
+    /// The greatest timestamp in the log, those that do not count included.
+    pub greatest_timestamp: u64,
+    /// Of the last batch of the last run: for each ring, up to where its records are in the log.
+    /// Empty if that run has no batch.
+    pub positions: Vec<u64>,
+    /// Commits that do not count.
+    pub dropped: u64,
+    /// Bytes of batches that a crash tore, behind the end.
+    pub torn_bytes: u64,
+    /// Whether the log was closed.
+    pub closed: bool,
+}
+
+struct Held {
+    timestamp: u64,
+    entries: Vec<u8>,
+    large_values: Vec<LargeValue>,
+}
+
+/// An iterator over the commits that count. It ends after an error.
+pub struct Recovery<D: Disk> {
+    reader: Option<LogReader<D>>,
+    /// Commits up to this timestamp are in the checkpoint.
+    after: u64,
+    ready: VecDeque<RecoveredCommit>,
+    held: Vec<Held>,
+    parts: HashMap<u64, LargeValue>,
+    /// Sequence number and offset of the batches of this segment that no later one calls durable.
+    doubtful: VecDeque<(u64, u64)>,
+    /// Whether a batch, or a cut, has said what `end.epoch` is.
+    epoch_known: bool,
+    end: LogEnd,
+    failed: bool,
+}
+
+impl<D: Disk> Recovery<D> {
+    /// Commits with a timestamp up to `after` are skipped: a checkpoint has them. 0: none is.
+    ///
+    /// # Errors
+    /// [`LogError::Corrupt`] if there is no valid control file, but a log; [`LogError::Io`].
+    pub fn new(disk: D, after: u64) -> Result<Self> {
+        let control = read_control(&disk)?;
+        Ok(Self {
+            reader: control.map(|control| LogReader::new(disk, control)),
+            after,
+            ready: VecDeque::new(),
+            held: Vec::new(),
+            parts: HashMap::new(),
+            doubtful: VecDeque::new(),
+            epoch_known: false,
+            end: LogEnd {
+                control,
+                ..LogEnd::default()
+            },
+            failed: false,
+        })
+    }
+
+    /// The end of the log. Reads what was not read yet.
+    ///
+    /// # Errors
+    /// The one that the iterator returned, or would have returned.
+    pub fn finish(mut self) -> Result<LogEnd> {
+        if self.failed {
+            return Err(LogError::Refused("recovery has failed before".into()));
+        }
+        while self.step()?.is_some() {
+            self.forget_ready();
+        }
+        tracing::info!(
+            sequence = self.end.sequence,
+            epoch = self.end.epoch,
+            dropped = self.end.dropped,
+            torn_bytes = self.end.torn_bytes,
+            "read the log to its end"
+        );
+        Ok(self.end)
+    }
+
+    /// Reads on, and says what it has read. `None`: this is the end.
+    pub(crate) fn step(&mut self) -> Result<Option<Item>> {
+        let Some(mut reader) = self.reader.take() else {
+            return Ok(None);
+        };
+        let item = reader.advance()?;
+        match item {
+            Some(Item::Segment(header)) => self.begin_segment(&reader, header)?,
+            Some(Item::Batch(_)) => self.take_batch(&reader)?,
+            None => {
+                self.note_end(&reader);
+                return Ok(None);
+            }
+        }
+        self.reader = Some(reader);
+        Ok(item)
+    }
+
+    /// What is known by now.
+    pub(crate) fn end(&self) -> &LogEnd {
+        &self.end
+    }
+
+    /// Skips the commits that were read, and says how many.
+    pub(crate) fn forget_ready(&mut self) -> u64 {
+        let count = self.ready.len() as u64;
+        self.ready.clear();
+        count
+    }
+
+    fn begin_segment(&mut self, reader: &LogReader<D>, header: SegmentHeader) -> Result<()> {
+        let new_run = self
+            .end
+            .segment
+            .is_none_or(|before| before.run != header.run);
+        if new_run {
+            if self.epoch_known && header.cut != self.end.epoch {
+                let why = format!(
+                    "it begins run {} with the cut {}, but the run before ends with epoch {}",
+                    header.run, header.cut, self.end.epoch
+                );
+                return Err(LogError::corrupt(reader.file_name(), 0, why));
+            }
+            self.end_run();
+            self.end.epoch = self.end.epoch.max(header.cut);
+            self.epoch_known |= header.cut != 0 || header.before == 0;
+            self.end.greatest_timestamp = self.end.greatest_timestamp.max(header.cut);
+        }
+        // A segment is flushed before the next one begins.
+        self.doubtful.clear();
+        self.end.segment = Some(header);
+        Ok(())
+    }
+
+    /// What was held did not become durable in time, and never will.
+    fn end_run(&mut self) {
+        self.end.dropped += self.held.len() as u64;
+        self.held.clear();
+        self.parts.clear();
+        self.end.positions.clear();
+    }
+
+    fn take_batch(&mut self, reader: &LogReader<D>) -> Result<()> {
+        let batch = reader.batch();
+        let at = reader.position().offset - batch.header.size();
+        if batch.header.epoch < self.end.epoch {
+            let why = format!(
+                "its epoch {} is before {}",
+                batch.header.epoch, self.end.epoch
+            );
+            return Err(corrupt(reader, &batch, 0, why));
+        }
+        let count = self.take_records(&batch, at, reader)?;
+        if count != batch.header.records {
+            let why = format!("it has {count} records instead of {}", batch.header.records);
+            return Err(corrupt(reader, &batch, 0, why));
+        }
+        self.doubtful.push_back((batch.header.sequence, at));
+        self.doubtful
+            .retain(|(sequence, _)| *sequence > batch.header.durable);
+        self.end.positions = batch.positions();
+        self.close_window(batch.header.epoch);
+        Ok(())
+    }
+
+    /// Takes the records of the batch that begins at `at`, and says how many there are.
+    fn take_records(
+        &mut self,
+        batch: &BatchView<'_>,
+        at: u64,
+        reader: &LogReader<D>,
+    ) -> Result<u32> {
+        let start = batch.header.header_size();
+        let mut count = 0;
+        for record in Records::new(batch.payload) {
+            let (offset, record) =
+                record.map_err(|why| corrupt(reader, batch, start, why.to_string()))?;
+            let offset = start + offset as u64;
+            self.take_record(record, at + offset, reader)
+                .map_err(|why| corrupt(reader, batch, offset, why))?;
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    fn take_record(
+        &mut self,
+        record: Record<'_>,
+        offset: u64,
+        reader: &LogReader<D>,
+    ) -> Result<(), String> {
+        match record {
+            Record::Commit(commit) => self.take_commit(commit),
+            Record::Part(part) => {
+                let segment = reader.segment().map_or(0, |header| header.number);
+                self.take_part(part, segment, offset)
+            }
+        }
+    }
+
+    fn take_commit(&mut self, commit: record::Commit<'_>) -> Result<(), String> {
+        let timestamp = commit.timestamp;
+        if self.epoch_known && timestamp <= self.end.epoch {
+            return Err(format!(
+                "a commit with timestamp {timestamp} comes after epoch {}",
+                self.end.epoch
+            ));
+        }
+        self.end.greatest_timestamp = self.end.greatest_timestamp.max(timestamp);
+        let large_values = self.gather(commit)?;
+        self.held.push(Held {
+            timestamp,
+            entries: commit.bytes().to_vec(),
+            large_values,
+        });
+        Ok(())
+    }
+
+    /// The large values of a commit. Checks all its entries on the way.
+    fn gather(&mut self, commit: record::Commit<'_>) -> Result<Vec<LargeValue>, String> {
+        let mut large_values = Vec::new();
+        for entry in commit.entries() {
+            let entry = entry.map_err(|why| format!("an entry: {why}"))?;
+            let Value::Large { id, len } = entry.value else {
+                continue;
+            };
+            let found = self.parts.remove(&id).filter(|value| value.end() == len);
+            // Of what a checkpoint has, the first parts may be gone.
+            if found.is_none() && commit.timestamp > self.after {
+                return Err(format!("parts of the large value {id} are missing"));
+            }
+            large_values.extend(found.map(|value| LargeValue { len, ..value }));
+        }
+        Ok(large_values)
+    }
+
+    /// Notes where the bytes of a part are. `offset` is that of the record.
+    fn take_part(&mut self, part: Part<'_>, segment: u64, offset: u64) -> Result<(), String> {
+        let value = self.parts.entry(part.id).or_default();
+        if part.offset == 0 {
+            *value = LargeValue {
+                id: part.id,
+                ..LargeValue::default()
+            };
+        }
+        if part.offset != value.end() {
+            // The value's beginning is in a segment that is not needed any more.
+            self.parts.remove(&part.id);
+            return Ok(());
+        }
+        value.pieces.push(Piece {
+            segment,
+            offset: offset + record::PART_HEADER as u64,
+            len: part.bytes.len() as u64,
+        });
+        Ok(())
+    }
+
+    /// All commits up to `epoch` are here.
+    fn close_window(&mut self, epoch: u64) {
+        self.end.epoch = epoch;
+        self.epoch_known = true;
+        self.end.greatest_timestamp = self.end.greatest_timestamp.max(epoch);
+        let (mut window, held) = std::mem::take(&mut self.held)
+            .into_iter()
+            .partition::<Vec<_>, _>(|commit| commit.timestamp <= epoch);
+        self.held = held;
+        // A group that was interrupted may have been written again: the same bytes are the same
+        // commit, because two commits of one timestamp never write the same key.
+        window.sort_by(|a, b| (a.timestamp, &a.entries).cmp(&(b.timestamp, &b.entries)));
+        window.dedup_by(|a, b| (a.timestamp, &a.entries) == (b.timestamp, &b.entries));
+        let new = window
+            .into_iter()
+            .filter(|commit| commit.timestamp > self.after);
+        self.ready.extend(new.map(|commit| RecoveredCommit {
+            timestamp: commit.timestamp,
+            entries: commit.entries,
+            large_values: commit.large_values,
+        }));
+    }
+
+    fn note_end(&mut self, reader: &LogReader<D>) {
+        let position = reader.position();
+        self.end.dropped += self.held.len() as u64;
+        self.end.offset = position.offset;
+        let doubtful = self.doubtful.front();
+        self.end.doubtful_offset = doubtful.map_or(position.offset, |(_, offset)| *offset);
+        self.end.sequence = position.sequence;
+        self.end.checksum = position.checksum;
+        let control = reader.control();
+        self.end.closed = control.closed && control.durable_sequence == position.sequence;
+        // Behind a proper end is only what a lack of space stopped.
+        self.end.torn_bytes = if self.end.closed {
+            0
+        } else {
+            reader.torn_bytes()
+        };
+    }
+}
+
+/// Of the batch that was read last; `offset` is within it.
+fn corrupt<D: Disk>(
+    reader: &LogReader<D>,
+    batch: &BatchView<'_>,
+    offset: u64,
+    why: String,
+) -> LogError {
+    let at = reader.position().offset - batch.header.size();
+    let why = format!("batch {}: {why}", batch.header.sequence);
+    LogError::corrupt(reader.file_name(), at + offset, why)
+}
+
+impl<D: Disk> Iterator for Recovery<D> {
+    type Item = Result<RecoveredCommit>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(commit) = self.ready.pop_front() {
+                return Some(Ok(commit));
+            }
+            if self.failed {
+                return None;
+            }
+            match self.step() {
+                Ok(Some(_)) => {}
+                Ok(None) => return None,
+                Err(error) => {
+                    self.failed = true;
+                    return Some(Err(error));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Files that will be segments: allocated whole and written over before they are used, so that a
+//! flush of a batch writes no metadata, and no space is wanting in the middle of one.
+//!
+//! A spare's size says how far it has been written over: it is `segment_size` once it is ready. So
+//! one that a crash left unfinished is known, and finished.
+
+use std::io;
+
+use crate::buffer::AlignedBuffer;
+use crate::disk::{Disk, DiskFile};
+use crate::error::{StepError, step as at};
+use crate::segment::{self, Named};
+
+/// Written at once, in bytes.
+const STRIDE: u64 = 1 << 20;
+
+/// The spares of a directory.
+pub(crate) struct Spares<D: Disk> {
+    disk: D,
+    segment_size: u64,
+    /// More than so many are removed.
+    limit: usize,
+    /// Numbers of those that are ready.
+    ready: Vec<u64>,
+    unfinished: Option<Unfinished<D::File>>,
+    next_number: u64,
+}
+
+struct Unfinished<F> {
+    number: u64,
+    file: F,
+    /// Bytes that were written over.
+    done: u64,
+    flushed: bool,
+}
+
+impl<D: Disk> Spares<D> {
+    /// Takes over the files of the folder that are spares, and the segments before
+    /// `first_needed`, which an earlier owner did not come to recycle.
+    pub(crate) fn adopt(
+        disk: D,
+        segment_size: u64,
+        limit: usize,
+        first_needed: u64,
+    ) -> Result<Self, StepError> {
+        let mut spares = Self {
+            disk,
+            segment_size,
+            limit,
+            ready: Vec::new(),
+            unfinished: None,
+            next_number: 1,
+        };
+        spares.adopt_files(first_needed)?;
+        Ok(spares)
+    }
+
+    fn adopt_files(&mut self, first_needed: u64) -> Result<(), StepError> {
+        let names = self.disk.list(segment::FOLDER);
+        let mut old = Vec::new();
+        for name in names.map_err(at("list", segment::FOLDER))? {
+            match Named::parse(&name) {
+                Some(Named::Spare(number)) => self.adopt_spare(number)?,
+                Some(Named::Segment(number)) if number < first_needed => old.push(number),
+                _ => {}
+            }
+        }
+        // Their numbers as spares come behind those that are there.
+        old.into_iter().try_for_each(|number| self.recycle(number))
+    }
+
+    fn adopt_spare(&mut self, number: u64) -> Result<(), StepError> {
+        self.next_number = self.next_number.max(number.saturating_add(1));
+        let name = segment::spare_name(number);
+        if self.is_usable(&name)? {
+            self.ready.push(number);
+            return Ok(());
+        }
+        self.remove(&name)
+    }
+
+    fn remove(&self, name: &str) -> Result<(), StepError> {
+        self.disk.remove(name).map_err(at("remove", name))
+    }
+
+    /// Whether the file is as long as a segment is now, and one more is wanted.
+    fn is_usable(&self, name: &str) -> Result<bool, StepError> {
+        if self.ready.len() >= self.limit {
+            return Ok(false);
+        }
+        let file = self.disk.open(name).map_err(at("open", name))?;
+        let size = file.map_or(Ok(0), |file| file.size());
+        Ok(size.map_err(at("find the size of", name))? == self.segment_size)
+    }
+
+    /// Makes a spare of a segment that is not needed, or removes it.
+    pub(crate) fn recycle(&mut self, number: u64) -> Result<(), StepError> {
+        let name = segment::name(number);
+        if !self.is_usable(&name)? {
+            return self.remove(&name);
+        }
+        let spare = self.take_number();
+        let to = segment::spare_name(spare);
+        self.disk.rename(&name, &to).map_err(at("rename", &name))?;
+        self.ready.push(spare);
+        Ok(())
+    }
+
+    fn take_number(&mut self) -> u64 {
+        self.next_number += 1;
+        self.next_number - 1
+    }
+
+    pub(crate) fn ready(&self) -> usize {
+        self.ready.len()
+    }
+
+    /// Writes up to `budget` bytes of a new spare. `true`: it is ready.
+    pub(crate) fn prepare(&mut self, budget: u64) -> Result<bool, StepError> {
+        let mut spare = match self.unfinished.take() {
+            Some(spare) => spare,
+            None => self.begin()?,
+        };
+        let name = segment::spare_name(spare.number);
+        let result = spare.write_over(self.segment_size, budget);
+        let number = spare.number;
+        let done = spare.flushed;
+        if !done {
+            self.unfinished = Some(spare);
+        }
+        result.map_err(at("write over", &name))?;
+        if done {
+            self.ready.push(number);
+        }
+        Ok(done)
+    }
+
+    fn begin(&mut self) -> Result<Unfinished<D::File>, StepError> {
+        let number = self.take_number();
+        let name = segment::spare_name(number);
+        let file = self.disk.create(&name).map_err(at("create", &name))?;
+        if let Err(error) = file.allocate(self.segment_size) {
+            // An empty file is of no use, and harmless: the next owner removes it.
+            let _ = self.disk.remove(&name);
+            return Err(at("allocate", &name)(error));
+        }
+        Ok(Unfinished {
+            number,
+            file,
+            done: 0,
+            flushed: false,
+        })
+    }
+
+    /// A spare that is ready, to be renamed.
+    pub(crate) fn take(&mut self) -> Option<u64> {
+        self.ready.pop()
+    }
+
+    /// The one that was taken is still a spare.
+    pub(crate) fn put_back(&mut self, number: u64) {
+        self.ready.push(number);
+    }
+}
+
+impl<F: DiskFile> Unfinished<F> {
+    fn write_over(&mut self, size: u64, budget: u64) -> io::Result<()> {
+        let end = size.min(self.done.saturating_add(budget));
+        let zeros = AlignedBuffer::zeroed(STRIDE.min(size) as usize);
+        while self.done < end {
+            let len = STRIDE.min(size - self.done);
+            self.file.write_whole(self.done, &zeros[..len as usize])?;
+            self.done += len;
+        }
+        if self.done == size {
+            self.file.flush()?;
+            self.flushed = true;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,109 @@
+//! What several tests need: recovery of a whole log, and commits that say what they are.
+#![allow(dead_code, reason = "each test uses a part")]
+
+use bpfdb_log::record::{Entry, Part, Value, encode_commit, encode_part};
+use bpfdb_log::{
+    BLOCK, Disk, LogEnd, LogError, LogWriter, Options, RecoveredCommit, Recovery, Start,
+};
+
+/// Small files, so that a test sees many of them.
+pub(crate) fn options(segment_blocks: u64, batch_blocks: u64) -> Options {
+    Options {
+        segment_size: segment_blocks * BLOCK as u64,
+        batch_size: batch_blocks * BLOCK as u64,
+        spares: 2,
+    }
+}
+
+/// All commits that count after `after`, and the end.
+pub(crate) fn recover<D: Disk>(
+    disk: &D,
+    after: u64,
+) -> Result<(Vec<RecoveredCommit>, LogEnd), LogError> {
+    let mut recovery = Recovery::new(disk.clone(), after)?;
+    let commits = recovery.by_ref().collect::<Result<Vec<_>, _>>()?;
+    Ok((commits, recovery.finish()?))
+}
+
+/// Opens the log behind its end.
+pub(crate) fn reopen<D: Disk>(
+    disk: &D,
+    start: Start,
+    options: Options,
+) -> Result<LogWriter<D>, LogError> {
+    let (_, end) = recover(disk, 0)?;
+    LogWriter::open(disk.clone(), &end, start, 0, options)
+}
+
+/// The record of a commit that sets `key` to `value`.
+pub(crate) fn set(timestamp: u64, key: &[u8], value: &[u8]) -> Vec<u8> {
+    let mut record = Vec::new();
+    let entry = Entry {
+        key,
+        value: Value::Inline(value),
+        expires: None,
+    };
+    encode_commit(timestamp, &[entry], &mut record);
+    record
+}
+
+/// The records of a commit that sets `key` to a large value, its parts first.
+pub(crate) fn set_large(timestamp: u64, key: &[u8], id: u64, value: &[u8], part: usize) -> Vec<u8> {
+    let mut records = Vec::new();
+    for (n, bytes) in value.chunks(part).enumerate() {
+        let offset = (n * part) as u64;
+        encode_part(&Part { id, offset, bytes }, &mut records);
+    }
+    let entry = Entry {
+        key,
+        value: Value::Large {
+            id,
+            len: value.len() as u64,
+        },
+        expires: Some(timestamp),
+    };
+    encode_commit(timestamp, &[entry], &mut records);
+    records
+}
+
+/// Number of records in `bytes`.
+pub(crate) fn count(bytes: &[u8]) -> u32 {
+    bpfdb_log::record::Records::new(bytes).count() as u32
+}
+
+/// The seeds of a test: BPFDB_SEED is one of them, BPFDB_SEEDS says how many there are.
+pub(crate) fn seeds(count: u64) -> std::ops::Range<u64> {
+    let number = |name| {
+        let text = std::env::var(name).ok()?;
+        Some(
+            text.parse()
+                .expect("BPFDB_SEED and BPFDB_SEEDS are numbers"),
+        )
+    };
+    match number("BPFDB_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("BPFDB_SEEDS").unwrap_or(count),
+    }
+}
+
+/// Keys and values that a commit wrote, large values with their bytes.
+pub(crate) type Writes = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// What a commit wrote.
+pub(crate) fn contents<D: Disk>(disk: &D, commit: &RecoveredCommit) -> Writes {
+    let mut large = commit.large_values.iter();
+    let mut value = |value: Value<'_>| match value {
+        Value::Deleted => b"deleted".to_vec(),
+        Value::Inline(bytes) => bytes.to_vec(),
+        Value::Large { .. } => {
+            let mut bytes = Vec::new();
+            let value = large.next().expect("each large value has its place");
+            value.read(disk, |part| bytes.extend(part)).unwrap();
+            bytes
+        }
+    };
+    let entries = commit.entries().map(Result::unwrap);
+    entries
+        .map(|entry| (entry.key.to_vec(), value(entry.value)))
+        .collect()
+}

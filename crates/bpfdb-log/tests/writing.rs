@@ -1,0 +1,380 @@
+//! A log on a real disk and on a simulated one: groups of all sizes, segments, spares, runs.
+
+mod common;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use bpfdb_log::record::{Part, encode_part};
+use bpfdb_log::simulation::{Operation, SimulatedDisk};
+use bpfdb_log::{
+    BLOCK, Batch, Directory, Disk, LogEnd, LogError, LogWriter, Options, Owner, Recovery, Start,
+};
+use common::{contents, count, options, recover, reopen, set, set_large};
+
+/// Appends records as a group of their own.
+fn append<D: Disk>(
+    writer: &mut LogWriter<D>,
+    epoch: u64,
+    records: &[u8],
+) -> Result<bpfdb_log::Durable, LogError> {
+    writer.append(Batch {
+        epoch,
+        positions: &[epoch, 2 * epoch],
+        wall: 1000 + epoch,
+        records,
+        record_count: count(records),
+    })
+}
+
+fn value(epoch: u64, len: usize) -> Vec<u8> {
+    (0..len).map(|n| (n as u64 * 7 + epoch) as u8).collect()
+}
+
+/// Groups over several segments, with large values, runs and a proper end.
+fn round_trip<D: Disk>(disk: &D) {
+    let options = options(16, 6);
+    let mut expected = Vec::new();
+    for run in 1..=3 {
+        let mut writer = reopen(disk, Start::NewRun, options).unwrap();
+        assert_eq!(writer.run(), run);
+        for epoch in run * 100..run * 100 + 20 {
+            let (small, large) = (value(epoch, 50), value(epoch, 20_000));
+            let mut records = set(epoch, b"small", &small);
+            expected.push((epoch, vec![(b"small".to_vec(), small)]));
+            if epoch % 3 == 0 {
+                let key = b"large".to_vec();
+                records.extend(set_large(epoch, &key, epoch, &large, 6000));
+                expected.push((epoch, vec![(key, large)]));
+            }
+            let durable = append(&mut writer, epoch, &records).unwrap();
+            assert_eq!(durable, writer.durable());
+        }
+        writer.close().unwrap();
+        let (_, end) = recover(disk, 0).unwrap();
+        assert!(end.closed && end.torn_bytes == 0 && end.dropped == 0);
+        assert_eq!(end.epoch, run * 100 + 19);
+        assert_eq!(end.positions, [end.epoch, 2 * end.epoch]);
+        assert_eq!(end.greatest_timestamp, end.epoch);
+    }
+    let (commits, end) = recover(disk, 0).unwrap();
+    let found: Vec<_> = commits
+        .iter()
+        .map(|commit| (commit.timestamp, contents(disk, commit)))
+        .collect();
+    let sorted = |mut commits: Vec<_>| {
+        commits.sort();
+        commits
+    };
+    assert_eq!(sorted(found), sorted(expected));
+    assert!(end.segment.unwrap().number > 6);
+}
+
+fn folder_in(parent: &Path) -> tempfile::TempDir {
+    tempfile::Builder::new()
+        .prefix("bpfdb-log-test-")
+        .permissions(fs::Permissions::from_mode(0o700))
+        .tempdir_in(parent)
+        .unwrap()
+}
+
+#[test]
+fn comes_back_from_a_real_disk() {
+    let folder = folder_in(&std::env::temp_dir());
+    round_trip(&Directory::own(&folder.path().join("data")).unwrap());
+}
+
+/// A file system in memory, which knows neither O_DIRECT nor a need to flush.
+#[test]
+fn comes_back_from_tmpfs() {
+    let folder = folder_in(Path::new("/dev/shm"));
+    round_trip(&Directory::own(&folder.path().join("data")).unwrap());
+}
+
+#[test]
+fn comes_back_from_a_simulated_disk() {
+    round_trip(&SimulatedDisk::new(1));
+}
+
+#[test]
+fn defaults_are_possible() {
+    let folder = folder_in(&std::env::temp_dir());
+    let disk = Directory::own(folder.path()).unwrap();
+    let mut writer = reopen(&disk, Start::NewRun, Options::default()).unwrap();
+    append(&mut writer, 1, &set(1, b"key", b"value")).unwrap();
+    let segment = folder.path().join("log/0000000000000001.log");
+    assert_eq!(fs::metadata(segment).unwrap().len(), 64 << 20);
+    assert_eq!(recover(&disk, 0).unwrap().0.len(), 1);
+}
+
+#[test]
+fn one_process_owns_a_directory() {
+    let folder = folder_in(&std::env::temp_dir());
+    let disk = Directory::own(folder.path()).unwrap();
+    let mut writer = reopen(&disk, Start::NewRun, options(16, 6)).unwrap();
+    let refused = Directory::own(folder.path()).unwrap_err();
+    let us = std::process::id();
+    assert!(matches!(refused, LogError::Owned { pid: Some(pid), .. } if pid == us));
+    assert!(refused.to_string().contains(&us.to_string()), "{refused}");
+    // The lock lives as long as anybody who may write.
+    drop(disk);
+    assert!(matches!(
+        Owner::take(folder.path()),
+        Err(LogError::Owned { .. })
+    ));
+    append(&mut writer, 1, &set(1, b"key", b"value")).unwrap();
+    drop(writer);
+    Directory::own(folder.path()).unwrap();
+}
+
+#[test]
+fn a_directory_that_is_read_only_is_not_written() {
+    let folder = folder_in(&std::env::temp_dir());
+    let owned = Directory::own(folder.path()).unwrap();
+    reopen(&owned, Start::NewRun, options(16, 6))
+        .unwrap()
+        .close()
+        .unwrap();
+    let disk = Directory::read_only(folder.path());
+    let (_, end) = recover(&disk, 0).unwrap();
+    let refused = LogWriter::open(disk.clone(), &end, Start::NewRun, 0, options(16, 6));
+    assert!(matches!(refused, Err(LogError::Io { .. })));
+    assert!(disk.create("log/x").is_err() && disk.remove("control").is_err());
+    assert!(disk.rename("control", "x").is_err());
+}
+
+#[test]
+fn only_its_user_may_look() {
+    let folder = folder_in(&std::env::temp_dir());
+    let data = folder.path().join("data");
+    let disk = Directory::own(&data).unwrap();
+    let mut writer = reopen(&disk, Start::NewRun, options(4, 2)).unwrap();
+    for epoch in 1..9 {
+        append(&mut writer, epoch, &set(epoch, b"key", &value(epoch, 4000))).unwrap();
+    }
+    writer.release_before(writer.segment()).unwrap();
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+    assert_eq!((mode(&data), mode(&data.join("log"))), (0o700, 0o700));
+    let files = [&data, &data.join("log")].map(|folder| fs::read_dir(folder).unwrap());
+    let files = files.into_iter().flatten().map(|file| file.unwrap().path());
+    let files: Vec<_> = files.filter(|path| path.is_file()).collect();
+    assert!(files.len() >= 4, "{files:?}");
+    assert!(files.iter().all(|file| mode(file) == 0o600));
+
+    drop((writer, disk));
+    fs::set_permissions(&data, fs::Permissions::from_mode(0o750)).unwrap();
+    let refused = Directory::own(&data).unwrap_err();
+    assert!(
+        matches!(refused, LogError::Exposed { mode: 0o750, .. }),
+        "{refused}"
+    );
+    assert_eq!(mode(&data), 0o750);
+}
+
+/// Files of the folder, by kind.
+fn files(disk: &SimulatedDisk) -> (usize, usize) {
+    let names = disk.list("log").unwrap();
+    let spares = names
+        .iter()
+        .filter(|name| name.starts_with("spare-"))
+        .count();
+    (names.len() - spares, spares)
+}
+
+#[test]
+fn segments_that_are_not_needed_are_written_again() {
+    let disk = SimulatedDisk::new(0);
+    let mut writer = reopen(&disk, Start::NewRun, options(4, 2)).unwrap();
+    let allocated = || disk.count(Operation::Allocate);
+    for epoch in 1..=8 {
+        append(&mut writer, epoch, &set(epoch, b"key", &value(epoch, 4000))).unwrap();
+    }
+    assert_eq!(files(&disk), (8, 0));
+    let released = writer.release_before(writer.segment() + 1);
+    assert!(matches!(released, Err(LogError::Refused(_))));
+    writer.release_before(writer.segment()).unwrap();
+    // Two spares are kept.
+    assert_eq!(files(&disk), (1, 2));
+    let before = allocated();
+    for epoch in 9..200 {
+        append(&mut writer, epoch, &set(epoch, b"key", &value(epoch, 4000))).unwrap();
+        writer.release_before(writer.segment()).unwrap();
+    }
+    assert_eq!(allocated(), before);
+    // What recycled segments held before does not come back.
+    let (commits, _) = recover(&disk.lose_power(), 0).unwrap();
+    assert_eq!(commits.len(), 1);
+    assert_eq!(commits[0].timestamp, 199);
+}
+
+#[test]
+fn a_segment_can_be_prepared_bit_by_bit() {
+    let disk = SimulatedDisk::new(0);
+    let mut writer = reopen(&disk, Start::NewRun, options(700, 2)).unwrap();
+    let mut calls = 1;
+    while !writer.prepare(1).unwrap() {
+        calls += 1;
+    }
+    assert_eq!(calls, 3);
+    assert!(writer.prepare(1).unwrap());
+    assert_eq!(disk.contents("log/spare-2").unwrap().len(), 700 * BLOCK);
+}
+
+#[test]
+fn starts_without_a_batch_leave_one_segment() {
+    let disk = SimulatedDisk::new(0);
+    let mut writer = reopen(&disk, Start::NewRun, options(4, 2)).unwrap();
+    append(&mut writer, 5, &set(5, b"key", b"value")).unwrap();
+    for _ in 0..10 {
+        drop(reopen(&disk, Start::NewRun, options(4, 2)).unwrap());
+        drop(reopen(&disk, Start::SameRun, options(4, 2)).unwrap());
+    }
+    assert_eq!(files(&disk).0, 2);
+    let (commits, end) = recover(&disk.lose_power(), 0).unwrap();
+    let last = end.segment.unwrap();
+    assert_eq!(
+        (commits.len(), last.number, last.run, last.cut),
+        (1, 2, 11, 5)
+    );
+}
+
+#[test]
+fn what_was_ahead_of_its_epoch_is_dropped_for_ever() {
+    let disk = SimulatedDisk::new(0);
+    let mut writer = reopen(&disk, Start::NewRun, options(8, 2)).unwrap();
+    let records = [set(3, b"b", b"ghost"), set(1, b"a", b"1")].concat();
+    append(&mut writer, 2, &records).unwrap();
+    drop(writer);
+    let times = |disk: &SimulatedDisk| {
+        let (commits, end) = recover(disk, 0).unwrap();
+        let times: Vec<_> = commits.iter().map(|commit| commit.timestamp).collect();
+        (times, end)
+    };
+    let (found, end) = times(&disk);
+    assert_eq!(found, [1]);
+    assert_eq!((end.epoch, end.greatest_timestamp, end.dropped), (2, 3, 1));
+    let mut writer = LogWriter::open(disk.clone(), &end, Start::NewRun, 0, options(8, 2)).unwrap();
+    // The clock begins above what was dropped.
+    assert!(matches!(
+        append(&mut writer, 4, &set(3, b"c", b"")),
+        Err(LogError::Refused(_))
+    ));
+    append(&mut writer, 5, &set(4, b"c", b"4")).unwrap();
+    assert_eq!(times(&disk).0, [1, 4]);
+
+    // In the same run they were only early.
+    let disk = SimulatedDisk::new(0);
+    let mut writer = reopen(&disk, Start::NewRun, options(8, 2)).unwrap();
+    append(&mut writer, 2, &records).unwrap();
+    let mut writer = reopen(&disk, Start::SameRun, options(8, 2)).unwrap();
+    append(&mut writer, 4, &set(4, b"c", b"4")).unwrap();
+    assert_eq!(times(&disk).0, [1, 3, 4]);
+}
+
+#[test]
+fn a_group_that_is_written_twice_counts_once() {
+    let disk = SimulatedDisk::new(0);
+    let mut writer = reopen(&disk, Start::NewRun, options(16, 2)).unwrap();
+    let large = value(1, 9000);
+    let records = [set(7, b"b", b"7"), set_large(6, b"a", 1, &large, 3000)].concat();
+    // A part of a group: the epoch stays.
+    append(&mut writer, 0, &records).unwrap();
+    assert!(recover(&disk, 0).unwrap().0.is_empty());
+    let mut writer = reopen(&disk, Start::SameRun, options(16, 2)).unwrap();
+    append(&mut writer, 7, &[set(7, b"c", b"7"), records].concat()).unwrap();
+    let (commits, _) = recover(&disk, 0).unwrap();
+    let times: Vec<_> = commits.iter().map(|commit| commit.timestamp).collect();
+    assert_eq!(times, [6, 7, 7]);
+    assert_eq!(contents(&disk, &commits[0]), [(b"a".to_vec(), large)]);
+}
+
+#[test]
+fn a_checkpoint_may_take_the_beginning_of_a_large_value() {
+    let disk = SimulatedDisk::new(0);
+    let mut writer = reopen(&disk, Start::NewRun, options(4, 2)).unwrap();
+    append(
+        &mut writer,
+        1,
+        &set_large(1, b"a", 1, &value(1, 30_000), 3000),
+    )
+    .unwrap();
+    append(&mut writer, 2, &set(2, b"b", b"2")).unwrap();
+    writer.release_before(writer.segment()).unwrap();
+    let (commits, _) = recover(&disk, 1).unwrap();
+    assert_eq!(commits.len(), 1);
+    let refused = recover(&disk, 0).unwrap_err();
+    assert!(refused.to_string().contains("large value 1"), "{refused}");
+}
+
+#[test]
+fn what_no_reader_accepts_is_refused() {
+    let disk = SimulatedDisk::new(0);
+    let mut writer = reopen(&disk, Start::NewRun, options(8, 4)).unwrap();
+    append(&mut writer, 5, &set(5, b"key", b"value")).unwrap();
+    let written = disk.operations();
+    let mut refuse = |epoch, positions: &[u64], records: &[u8], record_count| {
+        let batch = Batch {
+            epoch,
+            positions,
+            wall: 0,
+            records,
+            record_count,
+        };
+        let refused = writer.append(batch);
+        assert!(matches!(refused, Err(LogError::Refused(_))), "{refused:?}");
+    };
+    let fine = set(6, b"key", b"value");
+    refuse(4, &[0, 0], &[], 0);
+    refuse(6, &[0], &fine, 1);
+    refuse(6, &[0, 0], &fine, 2);
+    refuse(6, &[0, 0], &fine[..16], 1);
+    refuse(6, &[0, 0], &set(5, b"key", b"value"), 1);
+    let mut large = Vec::new();
+    let part = Part {
+        id: 1,
+        offset: 0,
+        bytes: &[0; 4 * BLOCK],
+    };
+    encode_part(&part, &mut large);
+    refuse(6, &[0, 0], &large, 1);
+    assert_eq!(disk.operations(), written);
+    append(&mut writer, 6, &fine).unwrap();
+}
+
+#[test]
+fn impossible_openings_are_refused() {
+    let disk = SimulatedDisk::new(0);
+    let open = |start, options| {
+        LogWriter::open(disk.clone(), &LogEnd::default(), start, 0, options).map(|_| ())
+    };
+    let refused = |result| matches!(result, Err(LogError::Refused(_)));
+    for (segment, batch) in [(1, 1), (4, 4), (4, 0)] {
+        assert!(refused(open(Start::NewRun, options(segment, batch))));
+    }
+    let unaligned = Options {
+        batch_size: 5000,
+        ..options(4, 2)
+    };
+    assert!(refused(open(Start::NewRun, unaligned)));
+    assert!(refused(open(Start::SameRun, options(4, 2))));
+}
+
+#[test]
+fn an_error_ends_recovery() {
+    let disk = SimulatedDisk::new(0);
+    let mut writer = reopen(&disk, Start::NewRun, options(8, 4)).unwrap();
+    append(&mut writer, 5, &set(5, b"key", b"value")).unwrap();
+    writer.close().unwrap();
+    disk.flip("log/0000000000000001.log", BLOCK + 100, 0);
+    let mut recovery = Recovery::new(disk, 0).unwrap();
+    let error = recovery.next().unwrap().unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("log/0000000000000001.log at 4096"),
+        "{error}"
+    );
+    assert!(recovery.next().is_none());
+    assert!(recovery.finish().is_err());
+}
