@@ -38,7 +38,7 @@ pub enum LogError {
         file: String,
         source: io::Error,
     },
-    #[error("{path}: process {} owns this data directory", .pid.map_or("unknown".into(), |pid| pid.to_string()))]
+    #[error("{path}: {} owns this data directory", owner(.pid))]
     Owned { path: PathBuf, pid: Option<u32> },
     #[error(
         "{path}: others than its owner may use this directory (mode {mode:04o}); run chmod 0700"
@@ -59,6 +59,10 @@ pub enum LogError {
     /// The caller asked for what no reader would accept. Nothing was written.
     #[error("refused: {0}")]
     Refused(String),
+}
+
+fn owner(pid: &Option<u32>) -> String {
+    pid.map_or("another process".into(), |pid| format!("process {pid}"))
 }
 
 impl LogError {

@@ -21,8 +21,7 @@ impl<D: Disk> LogWriter<D> {
     ///
     /// # Errors
     /// [`LogError::Full`], [`LogError::Io`], [`LogError::Failed`]: to be tried again, after another
-    /// recovery.
-    /// [`LogError::Refused`]: impossible options, or [`Start::SameRun`] without a run.
+    /// recovery. [`LogError::Refused`]: impossible options, or [`Start::SameRun`] without a run.
     pub fn open(disk: D, end: &LogEnd, start: Start, wall: u64, options: Options) -> Result<Self> {
         options.check()?;
         let control = open_control(&disk, end)?;

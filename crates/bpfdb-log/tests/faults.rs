@@ -2,8 +2,11 @@
 
 mod common;
 
+use bpfdb_log::segment::SegmentHeader;
 use bpfdb_log::simulation::{Fault, Operation, SimulatedDisk};
-use bpfdb_log::{AlignedBuffer, BLOCK, Batch, Disk, DiskFile, LogError, LogWriter, Options, Start};
+use bpfdb_log::{
+    AlignedBuffer, BLOCK, Batch, Disk, DiskFile, LogError, LogId, LogWriter, Options, Start,
+};
 use common::{Writes, contents, count, options, recover, reopen, set, set_large};
 
 const OPTIONS: (u64, u64) = (5, 2);
@@ -304,6 +307,72 @@ fn a_bit_that_turned_is_found_if_a_later_batch_was_durable() {
     // The checksum of a batch is in no payload.
     disk.flip(name, BLOCK + 8, 0);
     assert!(matches!(exact(&disk, 0), Err(LogError::Corrupt(_))));
+}
+
+#[test]
+fn one_slot_of_the_control_file_is_enough() {
+    let disk = SimulatedDisk::new(0);
+    let mut writer = reopen(&disk, Start::NewRun, small()).unwrap();
+    for epoch in 1..=EPOCHS {
+        append(&mut writer, epoch).unwrap();
+    }
+    for offset in 0..2 * BLOCK {
+        disk.flip("control", offset, 5);
+        assert_eq!(exact(&disk, 0).unwrap(), EPOCHS, "{offset}");
+        disk.flip("control", offset, 5);
+    }
+}
+
+#[test]
+fn a_segment_that_does_not_follow_is_corrupt() {
+    let disk = SimulatedDisk::new(0);
+    for epoch in 1..=2 {
+        let mut writer = reopen(&disk, Start::NewRun, options(16, 12)).unwrap();
+        append(&mut writer, epoch).unwrap();
+    }
+    let name = "log/0000000000000002.log";
+    let contents = disk.contents(name).unwrap();
+    let right = SegmentHeader::decode(&contents[..BLOCK]).unwrap();
+    let log = LogId([9; 16]);
+    let wrong = [
+        SegmentHeader { cut: 0, ..right },
+        SegmentHeader { cut: 2, ..right },
+        SegmentHeader { log, ..right },
+        SegmentHeader { run: 0, ..right },
+        SegmentHeader { run: 1, ..right },
+        SegmentHeader { before: 0, ..right },
+        SegmentHeader {
+            number: 3,
+            before: 2,
+            ..right
+        },
+        SegmentHeader {
+            before_end: right.before_end + BLOCK as u64,
+            ..right
+        },
+        SegmentHeader {
+            before_end: BLOCK as u64,
+            ..right
+        },
+        SegmentHeader {
+            before_checksum: !right.before_checksum,
+            ..right
+        },
+        SegmentHeader {
+            first_sequence: right.first_sequence + 1,
+            ..right
+        },
+    ];
+    for header in wrong {
+        disk.put(name, &[&header.encode(), &contents[BLOCK..]].concat());
+        let found = exact(&disk, 0);
+        assert!(
+            matches!(found, Err(LogError::Corrupt(_))),
+            "{header:?}: {found:?}"
+        );
+    }
+    disk.put(name, &contents);
+    assert_eq!(exact(&disk, 0).unwrap(), 2);
 }
 
 #[test]

@@ -234,6 +234,33 @@ fn log_with(header: BatchHeader, positions: &[u64], payload: &[u8]) -> Simulated
     disk
 }
 
+#[test]
+fn a_batch_of_another_place_does_not_count() {
+    let right = BatchHeader {
+        records: 0,
+        durable: 0,
+        ..a_batch()
+    };
+    let last = |header| recover(&log_with(header, &[], &[]), 0).unwrap().1.sequence;
+    assert_eq!(last(right), 1);
+    let log = LogId([1; 16]);
+    assert_eq!(last(BatchHeader { log, ..right }), 0);
+    assert_eq!(
+        last(BatchHeader {
+            segment: 2,
+            ..right
+        }),
+        0
+    );
+    assert_eq!(
+        last(BatchHeader {
+            sequence: 2,
+            ..right
+        }),
+        0
+    );
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 

@@ -9,6 +9,7 @@ mod common;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use bpfdb_log::reader::read_control;
 use bpfdb_log::simulation::{Fault, Operation, Random, SimulatedDisk};
 use bpfdb_log::{Batch, LogEnd, LogError, LogWriter, Options, Start};
 use common::{Writes, contents, count, options, recover, seeds, set, set_large};
@@ -228,6 +229,9 @@ impl World {
         match appended {
             Ok(durable) => {
                 assert_eq!(durable.epoch, epoch);
+                let control = read_control(&self.disk).unwrap().unwrap();
+                assert_eq!(control.newest_segment, writer.segment());
+                assert!(!control.closed && control.run == writer.run());
                 self.acknowledged = epoch;
                 let mut new = (0..RINGS).flat_map(|n| &self.run.rings[n][self.run.appended[n]..]);
                 let is_ahead = new.any(|pending| pending.timestamp > epoch);
