@@ -83,8 +83,7 @@ __noinline int large_write(struct bpfdb_session *s NONNULL, u32 buffer, u32 at)
 
 /* `len` bytes from the session's large value, from its byte `start` on, into the
  * buffer: OK; RETRY or any bytes if it was given up. */
-static __always_inline int parts_store(u64 table, u32 buffer, u32 to, u64 start,
-				       u32 len)
+static __always_inline int parts_store(u64 table, u32 buffer, u32 to, u64 start, u32 len)
 {
 	u32 done = LOAD(engine.zero);
 
@@ -128,7 +127,8 @@ static __always_inline int large_read_once(struct bpfdb_session *s, u32 buffer, 
 	status = bpfdb_large_find(s, request->large);
 	if (status != BPFDB_FOUND)
 		return status;
-	status = parts_store(s->value[0], buffer, value_offset(at, s->key_len), request->offset, len);
+	status = parts_store(s->value[0], buffer, value_offset(at, s->key_len), request->offset,
+			     len);
 	return status == BPFDB_OK && bpfdb_still_valid(s) ? BPFDB_FOUND : RETRY;
 }
 

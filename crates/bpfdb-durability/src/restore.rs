@@ -47,7 +47,9 @@ fn apply<D: Disk>(session: &mut Session, commit: &RecoveredCommit, disk: &D) -> 
                 let value = large.next().ok_or(Error::Refused(Status::Corrupt))?;
                 let mut bytes = Vec::with_capacity(value.len as usize);
                 value.read(disk, |part| bytes.extend_from_slice(part))?;
-                session.set_entry(entry.key, &bytes, entry.expires).map(drop)
+                session
+                    .set_entry(entry.key, &bytes, entry.expires)
+                    .map(drop)
             }
         };
         done.map_err(Error::Refused)?;

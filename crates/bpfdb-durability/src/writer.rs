@@ -242,7 +242,11 @@ impl Writer {
     }
 
     fn set_state(&self, state: State) {
-        let mut now = self.shared.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut now = self
+            .shared
+            .state
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         if *now != state {
             *now = state;
         }

@@ -52,7 +52,9 @@ fn contents(engine: &Engine) -> Contents {
 fn random(seed: u64) -> impl FnMut(usize) -> usize {
     let mut state = seed;
     move |bound| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
         (state >> 33) as usize % bound
     }
 }
@@ -67,7 +69,9 @@ fn write(session: &mut Session, random: &mut impl FnMut(usize) -> usize) -> Resu
     let value: Vec<u8> = (0..len).map(|at| (at + len) as u8).collect();
     match random(8) {
         0 => session.delete(&key).map(drop),
-        1 => session.set_entry(&key, &value, Some(4_000_000_000_000)).map(drop),
+        1 => session
+            .set_entry(&key, &value, Some(4_000_000_000_000))
+            .map(drop),
         2 => {
             session.begin()?;
             for number in 0..random(5) {
@@ -186,7 +190,9 @@ fn power_is_lost_under_load() {
                         session.begin().expect("begin");
                         for key in ["a", "b"] {
                             let key = format!("{key}{worker}");
-                            session.set(key.as_bytes(), &round.to_le_bytes()).expect("set");
+                            session
+                                .set(key.as_bytes(), &round.to_le_bytes())
+                                .expect("set");
                         }
                         match session.commit() {
                             Ok(()) | Err(Status::LogFull) => {}
@@ -213,12 +219,19 @@ fn power_is_lost_under_load() {
         let found = contents(&after);
         for worker in 0..2 {
             let of = |key: &str| format!("{key}{worker}").into_bytes();
-            assert_eq!(found.get(&of("a")), found.get(&of("b")), "seed {seed}: both or none");
+            assert_eq!(
+                found.get(&of("a")),
+                found.get(&of("b")),
+                "seed {seed}: both or none"
+            );
             let number = |contents: &Contents| {
                 let value = &contents[&of("a")].0;
                 u64::from_le_bytes(value[..].try_into().expect("eight bytes"))
             };
-            assert!(number(&found) >= number(&known), "seed {seed}: nothing durable is lost");
+            assert!(
+                number(&found) >= number(&known),
+                "seed {seed}: nothing durable is lost"
+            );
         }
     }
 }
@@ -243,7 +256,11 @@ fn a_full_disk_heals() {
         }
     };
     assert_eq!(refused, Status::LogFull);
-    assert_eq!(session.get(b"before"), Ok(Some(b"1".to_vec())), "reads go on");
+    assert_eq!(
+        session.get(b"before"),
+        Ok(Some(b"1".to_vec())),
+        "reads go on"
+    );
     disk.set_capacity(usize::MAX);
     while session.set(b"after", b"2").is_err() {
         thread::sleep(Duration::from_millis(5));

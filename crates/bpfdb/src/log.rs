@@ -136,7 +136,12 @@ impl Log {
 
     /// Says to which log the engine's memory belongs, when it has all that is there.
     pub fn set_home(&self, id: [u8; 16], run: u64) {
-        let word = |bytes: &[u8]| bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte));
+        let word = |bytes: &[u8]| {
+            bytes
+                .iter()
+                .rev()
+                .fold(0, |word, &byte| word << 8 | u64::from(byte))
+        };
         let home = abi::bpfdb_log_home {
             log: [word(&id[..8]), word(&id[8..])],
             run,
