@@ -15,6 +15,9 @@ pub enum Error {
     Refused(bpfdb::Status),
     #[error("a transaction may take {record} bytes of the log, more than a batch of {batch}")]
     Sizes { record: u64, batch: u64 },
+    /// An invariant does not hold: whoever reserves a record also seals it.
+    #[error("a record of ring {ring}, at {position}, was reserved and never sealed")]
+    NotSealed { ring: usize, position: u64 },
     #[error(transparent)]
     Engine(#[from] bpfdb::Error),
     #[error(transparent)]

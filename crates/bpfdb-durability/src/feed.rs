@@ -6,14 +6,16 @@ use std::time::Duration;
 use bpfdb::{LargeRef, Log, LogValue, LogWrite};
 use bpfdb_log::record::{Entry, Part, Value, encode_commit, encode_part};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// Bytes of records after which a part of a group is written, in order to give up room.
 const PART_BYTES: usize = 4 << 20;
 /// Looks at a record that a program is filling, one after the other, before the thread rests.
-const SPINS: u32 = 200;
+const SPINS_AWAKE: u32 = 200;
 /// A program that does not seal for so long was interrupted: others may need this processor.
 const REST: Duration = Duration::from_micros(20);
+/// Looks in all, a minute's or more: no program runs so long, whatever has interrupted it.
+const SPINS: u32 = 1_000_000;
 
 /// The rings, and how far they were taken out.
 #[derive(Debug)]
@@ -33,12 +35,18 @@ pub(crate) struct Feed {
 impl Feed {
     /// `taken`: what the files have already, for each ring; empty: nothing.
     pub(crate) fn new(log: Log, taken: &[u64]) -> Self {
-        let rings = log.rings();
-        let mut all = taken.to_vec();
-        all.resize(rings, 0);
+        // Room that was given up behind that had nothing but void records.
+        let begin = |ring| {
+            taken
+                .get(ring)
+                .copied()
+                .unwrap_or(0)
+                .max(log.given_up(ring))
+        };
+        let taken: Vec<u64> = (0..log.rings()).map(begin).collect();
         Self {
-            ends: all.clone(),
-            taken: all,
+            ends: taken.clone(),
+            taken,
             log,
             epoch: 0,
             records: Vec::new(),
@@ -88,7 +96,7 @@ impl Feed {
 
     fn take_record(&mut self, ring: usize) -> Result<()> {
         let position = self.taken[ring];
-        let sealed = self.wait_for(ring, position);
+        let sealed = self.wait_for(ring, position)?;
         if let Some(stamp) = sealed.stamp {
             let writes: Vec<LogWrite<'_>> = self.log.writes(ring, position, sealed.bytes).collect();
             for write in &writes {
@@ -106,18 +114,18 @@ impl Feed {
     }
 
     /// The record at a position that is reserved: a program that runs seals it.
-    fn wait_for(&self, ring: usize, position: u64) -> bpfdb::Sealed {
-        for spin in 0.. {
+    fn wait_for(&self, ring: usize, position: u64) -> Result<bpfdb::Sealed> {
+        for spin in 0..SPINS {
             if let Some(sealed) = self.log.sealed(ring, position) {
-                return sealed;
+                return Ok(sealed);
             }
-            if spin < SPINS {
-                std::hint::spin_loop();
-            } else {
+            if spin >= SPINS_AWAKE {
                 thread::sleep(REST);
+            } else {
+                std::hint::spin_loop();
             }
         }
-        unreachable!("the loop has no end")
+        Err(Error::NotSealed { ring, position })
     }
 }
 

@@ -114,7 +114,10 @@ impl Durability {
         };
         let spawned = thread::Builder::new()
             .name("bpfdb-log".into())
-            .spawn(move || thread.run(writer, interval));
+            .spawn(move || {
+                let _told = TellsOfPanic(Arc::clone(&thread.shared));
+                thread.run(writer, interval);
+            });
         Ok(Self {
             shared,
             thread: Some(spawned.map_err(Error::Thread)?),
@@ -167,8 +170,29 @@ fn wall() -> u64 {
     since.map_or(0, |since| since.as_nanos() as u64)
 }
 
+/// Bytes of the next segment that are written after each group.
+const PREPARED_BYTES: u64 = 1 << 20;
+
 /// Between attempts on a disk that is full.
 const FULL_PAUSE: Duration = Duration::from_millis(100);
+
+/// A thread that panics says so in the state.
+struct TellsOfPanic(Arc<Shared>);
+
+impl Drop for TellsOfPanic {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0
+                .set_state(State::Failed("its thread has panicked".into()));
+        }
+    }
+}
+
+impl Shared {
+    fn set_state(&self, state: State) {
+        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = state;
+    }
+}
 
 struct Writer {
     feed: Feed,
@@ -184,16 +208,16 @@ impl Writer {
             let stops = self.shared.stop.load(Ordering::Acquire);
             let pause = match self.write_group(&mut writer) {
                 Ok(()) => {
-                    self.set_state(State::Writing);
+                    self.shared.set_state(State::Writing);
                     interval
                 }
                 Err(Error::Log(error @ LogError::Full { .. })) => {
-                    self.set_state(State::Full(error.to_string()));
+                    self.shared.set_state(State::Full(error.to_string()));
                     FULL_PAUSE
                 }
                 Err(error) => {
                     tracing::error!(%error, "the log has ended: nothing is durable from now on");
-                    self.set_state(State::Failed(error.to_string()));
+                    self.shared.set_state(State::Failed(error.to_string()));
                     return;
                 }
             };
@@ -225,6 +249,8 @@ impl Writer {
             self.feed.give_up()?;
         }
         self.shared.durable.store(epoch, Ordering::Release);
+        // The next segment, a bit at a time, so that no group waits for all of it.
+        writer.prepare(PREPARED_BYTES)?;
         Ok(())
     }
 
@@ -239,16 +265,5 @@ impl Writer {
         })?;
         self.is_pending = false;
         self.feed.give_up()
-    }
-
-    fn set_state(&self, state: State) {
-        let mut now = self
-            .shared
-            .state
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        if *now != state {
-            *now = state;
-        }
     }
 }

@@ -158,6 +158,28 @@ fn an_engine_that_outlives_its_owner_goes_on() {
     assert!(matches!(refused, Err(Error::Stranger(_))), "{refused:?}");
 }
 
+/// Room of void records is given up without a batch.
+#[test]
+fn a_ring_of_nothing_but_void_records_goes_round() {
+    let engine = engine();
+    let disk = SimulatedDisk::new(9);
+    let (first, _) = Durability::start(&engine, disk.clone(), quick()).expect("started");
+    let mut session = engine.session().expect("session");
+    for _ in 0..100_000 {
+        match session.delete(b"not there") {
+            Ok(false) | Err(Status::LogFull) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    drop(first);
+    let (_second, _) = Durability::start(&engine, disk.clone(), quick()).expect("the same run");
+    session.set(b"a", b"1").expect("set");
+    drop(_second);
+    let other = self::engine();
+    let (_durability, restored) = Durability::start(&other, disk, quick()).expect("recovered");
+    assert_eq!(restored.writes, 1);
+}
+
 #[test]
 fn an_older_run_is_refused() {
     let disk = SimulatedDisk::new(3);
