@@ -8,6 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 
+use bpfdb_log::reader::{LogReader, read_control};
 use bpfdb_log::simulation::SimulatedDisk;
 use bpfdb_log::{BLOCK, Batch, Directory, Disk, LogWriter, Start, check};
 use common::{count, options, reopen, set};
@@ -114,6 +115,27 @@ fn an_empty_directory_is_no_fault() {
     assert_eq!((report.fault, report.slots), (None, None));
     let missing = Directory::read_only(std::path::Path::new("/nonexistent"));
     assert_eq!(check(&missing, 0).unwrap().fault, None);
+}
+
+#[test]
+fn a_reader_follows_its_writer_into_the_next_segment() {
+    let disk = SimulatedDisk::new(0);
+    let mut writer = reopen(&disk, Start::NewRun, options(4, 2)).unwrap();
+    append(&mut writer, 1, &set(1, b"key", &[1; 2000]));
+    let control = read_control(&disk).unwrap().unwrap();
+    let mut reader = LogReader::new(disk.clone(), control);
+    let mut read = |count: usize| {
+        (0..count)
+            .filter(|_| reader.advance().unwrap().is_some())
+            .count()
+    };
+    // The first segment and its batch.
+    assert_eq!(read(2), 2);
+    for epoch in 2..=6 {
+        append(&mut writer, epoch, &set(epoch, b"key", &[1; 2000]));
+    }
+    // Five batches, and a segment between them.
+    assert_eq!(read(10), 6);
 }
 
 /// The owner writes, recycles and reopens as fast as it can; the check reads all the while.

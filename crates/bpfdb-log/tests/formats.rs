@@ -9,7 +9,7 @@ use bpfdb_log::record::{Entry, Part, Record, Records, Value, encode_commit, enco
 use bpfdb_log::segment::{self, SegmentHeader};
 use bpfdb_log::simulation::SimulatedDisk;
 use bpfdb_log::{AlignedBuffer, BLOCK, Invalid, LogError, LogId, VERSION, check};
-use common::recover;
+use common::{recover, set};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -208,6 +208,11 @@ fn walk(payload: &[u8]) -> usize {
 
 /// A log of one segment with one batch, whose checksums are right.
 fn log_with(header: BatchHeader, positions: &[u64], payload: &[u8]) -> SimulatedDisk {
+    log_of(&[(header, positions, payload)])
+}
+
+/// The same with several batches.
+fn log_of(batches: &[(BatchHeader, &[u64], &[u8])]) -> SimulatedDisk {
     let disk = SimulatedDisk::new(0);
     let control = Control {
         generation: 1,
@@ -218,7 +223,8 @@ fn log_with(header: BatchHeader, positions: &[u64], payload: &[u8]) -> Simulated
         newest_segment: 1,
         ..a_control()
     };
-    disk.put(control::NAME, &[[0; BLOCK], control.encode()].concat());
+    let slots = [[0; BLOCK], control.encode()].concat();
+    disk.put(control::NAME, &slots);
     let segment = SegmentHeader {
         number: 1,
         run: 1,
@@ -228,10 +234,37 @@ fn log_with(header: BatchHeader, positions: &[u64], payload: &[u8]) -> Simulated
         cut: 0,
         ..a_segment()
     };
-    let mut bytes = AlignedBuffer::zeroed(0);
-    batch::encode(&mut bytes, header, positions, payload, 0);
-    disk.put(&segment::name(1), &[&segment.encode()[..], &bytes].concat());
+    let mut contents = segment.encode().to_vec();
+    let (mut bytes, mut seed) = (AlignedBuffer::zeroed(0), 0);
+    for (header, positions, payload) in batches {
+        seed = batch::encode(&mut bytes, *header, positions, payload, seed);
+        contents.extend(&bytes[..]);
+    }
+    disk.put(&segment::name(1), &contents);
     disk
+}
+
+#[test]
+fn time_does_not_go_back() {
+    let first = BatchHeader {
+        epoch: 5,
+        records: 0,
+        durable: 0,
+        ..a_batch()
+    };
+    let found = |epoch, timestamp| {
+        let second = BatchHeader {
+            sequence: 2,
+            records: 1,
+            epoch,
+            ..first
+        };
+        let payload = set(timestamp, b"key", b"value");
+        recover(&log_of(&[(first, &[], &[]), (second, &[], &payload)]), 0)
+    };
+    assert_eq!(found(6, 6).unwrap().0.len(), 1);
+    assert!(matches!(found(4, 6), Err(LogError::Corrupt(_))));
+    assert!(matches!(found(6, 5), Err(LogError::Corrupt(_))));
 }
 
 #[test]

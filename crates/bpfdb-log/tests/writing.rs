@@ -308,6 +308,19 @@ fn a_checkpoint_may_take_the_beginning_of_a_large_value() {
 }
 
 #[test]
+fn parts_of_a_large_value_do_not_outlive_their_run() {
+    let disk = SimulatedDisk::new(0);
+    let records = set_large(9, b"a", 1, &value(1, 4000), 2000);
+    let parts = records.len() - set_large(9, b"a", 1, &[], 1).len();
+    let mut writer = reopen(&disk, Start::NewRun, options(16, 2)).unwrap();
+    append(&mut writer, 1, &records[..parts]).unwrap();
+    let mut writer = reopen(&disk, Start::NewRun, options(16, 2)).unwrap();
+    append(&mut writer, 9, &records[parts..]).unwrap();
+    let refused = recover(&disk, 0).unwrap_err();
+    assert!(refused.to_string().contains("large value 1"), "{refused}");
+}
+
+#[test]
 fn what_no_reader_accepts_is_refused() {
     let disk = SimulatedDisk::new(0);
     let mut writer = reopen(&disk, Start::NewRun, options(8, 4)).unwrap();
