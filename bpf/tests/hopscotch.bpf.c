@@ -33,10 +33,11 @@ static __always_inline u32 home_bitmap(struct bpfdb_session *s)
 	return b.home;
 }
 
-/* Records that make the page worth a split and leave the neighbourhood alone. */
+/* Records that make the page worth a split and leave the neighbourhood alone; so few that
+ * no other neighbourhood is full by chance. */
 static __always_inline int fill_elsewhere(struct bpfdb_session *s)
 {
-	repeat(i, 600)
+	repeat(i, 400)
 	{
 		u64 n = (1ULL << 40) + i;
 		u32 behind = (home_of(hash_inline_key(n, 0, 8)) - HOME + BPFDB_NEIGHBOURHOOD) %

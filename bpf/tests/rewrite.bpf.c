@@ -36,7 +36,8 @@ static long rewrite_once(u64 i, struct rewrite *rewrite)
 	}
 	if (status == BPFDB_OK)
 		rewrite->done++;
-	else if (status != BPFDB_MEMORY_PENDING)
+	/* Busy: the reaper finishes what a snapshot kept from being finished. */
+	else if (status != BPFDB_MEMORY_PENDING && status != BPFDB_SESSION_BUSY)
 		rewrite->refused = status;
 	return 0;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: (MIT OR GPL-2.0-only)
 // refused: max value is outside of the allowed memory range
-/* Writes behind the key of a session, the last of its fields. */
+/* Writes so far behind the key of a session that it may be another session. */
 #include <bpfdb/bpfdb.bpf.h>
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
@@ -9,11 +9,11 @@ SEC("raw_tp")
 int must_fail(struct bpf_raw_tracepoint_args *ctx)
 {
 	struct bpfdb_session *s = bpfdb_session(ctx->args[0]);
-	u64 word = ctx->args[1] & 127;
+	u64 word = ctx->args[1] & 255;
 
 	OPAQUE(word);
 	if (!s)
 		return 0;
-	s->key[word & 127] = 1;
+	s->key[word & 255] = 1;
 	return bpfdb_get(s);
 }
