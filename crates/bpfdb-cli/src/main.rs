@@ -1,5 +1,6 @@
 //! The `bpfdb` command.
 
+mod data;
 mod docs;
 mod doctor;
 mod flags;

@@ -31,7 +31,15 @@ impl Served {
     fn start(port: u16, arguments: &[&str]) -> Self {
         let mut command = Command::new(BINARY);
         command
-            .args(["serve", "--maxmemory", "64M", "--memory-ahead", "16M"])
+            .args([
+                "serve",
+                "--appendonly",
+                "no",
+                "--maxmemory",
+                "64M",
+                "--memory-ahead",
+                "16M",
+            ])
             .args(["--maxclients", "32", "--port", &port.to_string()])
             .args(arguments)
             .stdout(Stdio::piped())
@@ -214,7 +222,13 @@ fn a_port_in_use_is_told_in_one_line() {
     alone();
     let server = Served::start(0, &[]);
     let output = Command::new(BINARY)
-        .args(["serve", "--port", &server.port.to_string()])
+        .args([
+            "serve",
+            "--appendonly",
+            "no",
+            "--port",
+            &server.port.to_string(),
+        ])
         .output()
         .expect("bpfdb");
     assert!(!output.status.success());
@@ -405,7 +419,15 @@ fn settings_that_kept_data_overrules_are_told() {
 
     let mut command = Command::new(BINARY);
     command
-        .args(["serve", "--maxmemory", "128M", "--versions", "8"])
+        .args([
+            "serve",
+            "--appendonly",
+            "no",
+            "--maxmemory",
+            "128M",
+            "--versions",
+            "8",
+        ])
         .args(["--maxclients", "32", "--port", &port.to_string()])
         .stdout(Stdio::piped());
     let mut child = dies_with_us(&mut command).spawn().expect("bpfdb starts");
@@ -444,7 +466,15 @@ fn that_nobody_reads_is_no_error() {
     drop(free);
     let mut command = Command::new(BINARY);
     command
-        .args(["serve", "--maxmemory", "64M", "--memory-ahead", "16M"])
+        .args([
+            "serve",
+            "--appendonly",
+            "no",
+            "--maxmemory",
+            "64M",
+            "--memory-ahead",
+            "16M",
+        ])
         .args(["--maxclients", "32", "--port", &port.to_string()])
         .stdout(nobody())
         .stderr(nobody());
