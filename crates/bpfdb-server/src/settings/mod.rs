@@ -76,9 +76,9 @@ impl Setting {
         self.help.concat().trim().to_owned()
     }
 
-    /// Is it a switch, which a flag without a value turns on?
+    /// Is it a switch, which is off, and which a flag without a value turns on?
     pub fn is_switch(&self) -> bool {
-        self.hint == <bool as Value>::HINT
+        self.hint == <bool as Value>::HINT && self.show(&Settings::default()) == false.show()
     }
 }
 
