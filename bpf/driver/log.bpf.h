@@ -42,7 +42,10 @@ int bpfdb_log_release(struct bpf_raw_tracepoint_args *ctx)
 	struct bpfdb_log_large *value = log_large_at(ctx);
 	u64 table = value ? SWAP(&value->table, 0) : 0;
 
-	return table ? bpfdb_large_free(table) : BPFDB_OK;
+	if (!table)
+		return BPFDB_OK;
+	ADD(&engine.log_holds.value, -1);
+	return bpfdb_large_free(table);
 }
 
 #endif

@@ -154,16 +154,6 @@ static __always_inline int run_set(struct bpfdb_session *s, struct run *run, u32
 	return bpfdb_set(s);
 }
 
-/* A transaction for which the log has no room is over: user space does all of it again. */
-static __always_inline int run_commit(struct bpfdb_session *s)
-{
-	int status = bpfdb_commit(s);
-
-	if (unlikely(status == BPFDB_LOG_FULL))
-		TXN_END_OWN(s, bpfdb_rollback);
-	return status;
-}
-
 #define RUN_OPERATION(name, call)                                                                  \
 	case BPFDB_OP_##name: return call;
 

@@ -274,8 +274,10 @@ static __always_inline int no_memory(void)
 {
 	if (LOAD(engine.segments.value) < LOAD(engine.segments_limit.value))
 		return BPFDB_MEMORY_PENDING;
-	/* Somebody else is giving back what a large value had, or what snapshots kept. */
-	return LOAD(engine.large_garbage.value) || LOAD(engine.snapshots.sweeping)
+	/* Somebody else is giving back what a large value had, or what snapshots kept, or
+	 * will, when the log is on the disk. */
+	return LOAD(engine.large_garbage.value) || LOAD(engine.snapshots.sweeping) ||
+			       (config.log_ring && LOAD(engine.log_holds.value))
 		       ? BPFDB_MEMORY_PENDING
 		       : BPFDB_OUT_OF_MEMORY;
 }

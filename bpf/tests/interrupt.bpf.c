@@ -223,7 +223,8 @@ __noinline int interrupt_audit(struct bpfdb_session *s NONNULL, struct payer *p 
 static __always_inline bool is_expected(int status)
 {
 	return status == BPFDB_CONFLICT || status == BPFDB_VERSIONS_FULL ||
-	       status == BPFDB_OUT_OF_MEMORY || status == BPFDB_MEMORY_PENDING;
+	       status == BPFDB_OUT_OF_MEMORY || status == BPFDB_MEMORY_PENDING ||
+	       status == BPFDB_LOG_FULL;
 }
 
 /* One step, and what follows from its outcome. False: the transaction ended. */

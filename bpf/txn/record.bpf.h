@@ -105,6 +105,7 @@ static __always_inline void log_large(struct bpfdb_log_large *to, u64 table)
 		return;
 	/* Whoever commits holds it too, until the record is sealed. */
 	ADD(&large->holders, 1);
+	ADD(&engine.log_holds.value, 1);
 	to->id = large->id;
 	to->len = large->len;
 	to->table = table;
@@ -228,8 +229,10 @@ static __always_inline void record_end(struct bpfdb_session *s, u64 stamp)
 __noinline int record_void(struct bpfdb_session *s NONNULL)
 {
 	/* The operand is still the session's, which gives it up: so does the record. */
-	if (s->value_len != BPFDB_ABSENT && form_length(s->value_len) == BPFDB_LARGE)
+	if (s->value_len != BPFDB_ABSENT && form_length(s->value_len) == BPFDB_LARGE) {
+		ADD(&engine.log_holds.value, -1);
 		bpfdb_large_free(s->value[0]);
+	}
 	log_seal(s->log_ring, s->log_at, s->log_grains | BPFDB_LOG_VOID, 0);
 	s->log_grains = 0;
 	return BPFDB_OK;

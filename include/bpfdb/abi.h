@@ -549,6 +549,7 @@ struct bpfdb_engine {
 	struct bpfdb_line large_collecting; /* latch: somebody frees these */
 	struct bpfdb_log_secrets log BPFDB_LINES;
 	struct bpfdb_log_home log_home;
+	struct bpfdb_line log_holds; /* large values that records of the log hold */
 	struct bpfdb_class classes[BPFDB_CLASS_ENTRIES];
 	struct bpfdb_spares spares[BPFDB_ALLOC_SHARDS];
 } BPFDB_LINES;

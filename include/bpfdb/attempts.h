@@ -17,12 +17,14 @@
  *                                                                served
  *   daemon          CONFLICT, or             DAEMON_TRIES        DAEMON_PAUSE,     the Error
  *                   VERSIONS_FULL                                others served
- *   daemon          MEMORY_PENDING           DAEMON_MEMORY_      DAEMON_MEMORY_    the Error
- *                                            TRIES               PAUSE, the same
+ *   daemon          MEMORY_PENDING, or       DAEMON_MEMORY_      DAEMON_MEMORY_    the Error
+ *                   LOG_FULL                 TRIES               PAUSE, the same
  *   library         MEMORY_PENDING           MEMORY_TRIES        memory is added   the Error
+ *   library         LOG_FULL                 LOG_TRIES           a millisecond     the Error
  *
  * An attempt of a lower row makes all attempts of those above it. Nothing is tried again
- * inside a client's transaction: an Error has failed it.
+ * inside a client's transaction: an Error has failed it. A COMMIT with LOG_FULL has not, and is
+ * tried again.
  */
 #ifndef BPFDB_ATTEMPTS_H
 #define BPFDB_ATTEMPTS_H
@@ -40,5 +42,6 @@
 #define BPFDB_DAEMON_MEMORY_TRIES 500
 #define BPFDB_DAEMON_MEMORY_PAUSE 1000 /* microseconds: half of what adding a segment takes */
 #define BPFDB_MEMORY_TRIES 64
+#define BPFDB_LOG_TRIES 500
 
 #endif

@@ -241,6 +241,8 @@ fn after_a_failed_flush_nothing_is_written_and_everybody_is_told_why() {
     assert_eq!(local.say("BEGIN"), "+OK\r\n");
     assert_eq!(local.say("SET a 3"), "+OK\r\n");
     assert!(local.say("COMMIT").starts_with("-MISCONF "));
+    assert_eq!(local.say("GET a"), "$1\r\n3\r\n", "it is still open");
+    assert_eq!(local.say("ROLLBACK"), "+OK\r\n");
     for command in ["MULTI", "SET a 3", "INCR n"] {
         local.say(command);
     }

@@ -2,11 +2,13 @@
 //! `bpfdb`, its tests change here only.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use bpfdb::{Engine, Entry, Operation, Options, Session, Status, abi};
 use bpfdb_model::{Answer, Error, Gauges, Op, Outcome, Rules};
 
+use crate::log::{self, TestLog};
 use crate::target::{Client, Target, expiry_answer};
 
 /// What tests want to be different.
@@ -29,6 +31,9 @@ impl Default for Limits {
     }
 }
 
+/// Longer than a busy machine takes for a group of the log.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// What the clock of expiry says until a test lets time pass: it stands still,
 /// so that a test gives the same result each time.
 const START: u64 = 1_000_000;
@@ -36,6 +41,7 @@ const START: u64 = 1_000_000;
 /// An engine of its own, not pinned and not attached to anything.
 pub struct Kernel {
     pub engine: Engine,
+    log: Option<TestLog>,
 }
 
 impl Kernel {
@@ -44,15 +50,17 @@ impl Kernel {
             versions: limits.versions,
             memory_limit: limits.memory,
             max_sessions: limits.sessions,
-            user_sessions: limits.sessions + 1,
+            // Besides: one for recovery, one for the writer of the log.
+            user_sessions: limits.sessions + 3,
             idle_limit: limits.idle,
             ..Options::default()
         };
-        let engine = Engine::create(&options);
+        let engine = Engine::create(&log::options(&options));
         let engine =
             engine.unwrap_or_else(|error| panic!("no engine (tests run as root): {error}"));
         engine.stop_clock(START);
-        Kernel { engine }
+        let log = TestLog::start(&engine);
+        Kernel { engine, log }
     }
 
     pub fn with_versions(versions: usize) -> Kernel {
@@ -113,6 +121,9 @@ impl Target for Kernel {
     }
 
     fn sweep(&self) {
+        if let Some(log) = &self.log {
+            log.settle(&self.engine);
+        }
         self.engine.sweep().expect("sweep");
     }
 }
@@ -130,6 +141,31 @@ fn error(status: Status) -> Error {
     match Error::NAMED.iter().find(same) {
         Some((error, _)) => *error,
         None => Error::Other(status.code()),
+    }
+}
+
+/// A session that waits for the writer of the log, however busy the machine is.
+trait WithRoom {
+    fn with_room<T>(
+        &mut self,
+        work: impl FnMut(&mut Session) -> Result<T, Status>,
+    ) -> Result<T, Status>;
+}
+
+impl WithRoom for Session {
+    fn with_room<T>(
+        &mut self,
+        mut work: impl FnMut(&mut Session) -> Result<T, Status>,
+    ) -> Result<T, Status> {
+        let start = Instant::now();
+        loop {
+            match work(self) {
+                Err(Status::LogFull) if start.elapsed() < PATIENCE => {
+                    thread::sleep(Duration::from_millis(1));
+                }
+                outcome => return outcome,
+            }
+        }
     }
 }
 
@@ -216,13 +252,15 @@ impl Client for KernelClient {
     }
 
     fn set(&mut self, key: &[u8], value: &[u8]) -> Result<(), Error> {
-        self.session().set(key, value).map_err(error)
+        self.session()
+            .with_room(|session| session.set(key, value))
+            .map_err(error)
     }
 
     fn set_for(&mut self, key: &[u8], value: &[u8], time: u64) -> Result<(), Error> {
         let expires_at = Some(self.engine.now_ms() + time);
         self.session()
-            .set_entry(key, value, expires_at)
+            .with_room(|session| session.set_entry(key, value, expires_at))
             .map_err(error)
     }
 
@@ -233,7 +271,9 @@ impl Client for KernelClient {
     }
 
     fn delete(&mut self, key: &[u8]) -> Result<bool, Error> {
-        self.session().delete(key).map_err(error)
+        self.session()
+            .with_room(|session| session.delete(key))
+            .map_err(error)
     }
 
     fn scan(&mut self) -> Result<Vec<Vec<u8>>, Error> {
@@ -251,7 +291,7 @@ impl Client for KernelClient {
     }
 
     fn commit(&mut self) -> Result<(), Error> {
-        self.session().commit().map_err(error)
+        self.session().with_room(Session::try_commit).map_err(error)
     }
 
     fn rollback(&mut self) -> Result<(), Error> {

@@ -4,6 +4,7 @@
 //! |---------------|--------------------------------------------------------------|
 //! | [`target`]    | what can be tested: the model, with or without a fault, too  |
 //! | [`kernel`]    | the real engine as a target; alone knows its API             |
+//! | [`log`]       | a log for the engines of all tests, if one is wanted         |
 //! | [`schedule`]  | random schedules, run on a target and on the model           |
 //! | [`script`]    | the anomaly scripts of `tests/scripts`, in [`words`]         |
 //! | [`stress`]    | parallel runs that check what must always hold               |
@@ -17,6 +18,7 @@
 pub mod files;
 pub mod interrupt;
 pub mod kernel;
+pub mod log;
 pub mod namespace;
 pub mod noise;
 pub mod process;

@@ -22,6 +22,7 @@ use crate::memory::Memory;
 use crate::memory_thread::MemoryThread;
 use crate::options::{Options, SEGMENT_SIZE, segments_of};
 use crate::program::{self, Program};
+use crate::session::LOG_PAUSE;
 use crate::shrink::Shrinker;
 use crate::stats::Stats;
 use crate::time;
@@ -381,9 +382,18 @@ impl Engine {
         let added = self.grow().unwrap_or(false);
         if !self.is_owned() {
             thread::sleep(ASK_PERIOD);
+        } else if !added && self.log_holds_memory() {
+            thread::sleep(LOG_PAUSE);
         } else if !added {
             thread::yield_now();
         }
+    }
+
+    /// Large values that nobody has any more stay until the log is on the disk.
+    fn log_holds_memory(&self) -> bool {
+        let state = self.inner.memory.state_pointer();
+        // SAFETY: the mapping lives as long as self.
+        unsafe { (&raw const (*state).log_holds.value).read_volatile() > 0 }
     }
 
     /// For tests: waits until every program that runs now has ended.

@@ -29,8 +29,10 @@ const HEADER: usize = size_of::<abi::bpfdb_request>();
 const ROOM: usize = abi::BPFDB_IO_SIZE as usize;
 /// Attempts of an operation while memory is being added.
 const PENDING_TRIES: u32 = abi::BPFDB_MEMORY_TRIES;
+/// The same while the log has no room.
+const LOG_TRIES: u32 = abi::BPFDB_LOG_TRIES;
 /// What the writer of the log needs to make room: a flush, about.
-const LOG_PAUSE: Duration = Duration::from_millis(1);
+pub(crate) const LOG_PAUSE: Duration = Duration::from_millis(1);
 const VALUE_MAX: usize = abi::BPFDB_VALUE_MAX as usize;
 
 impl Engine {
@@ -274,9 +276,24 @@ impl Session {
     }
 
     /// Commits. [`Status::RolledBack`] if an earlier Error had failed the
-    /// transaction; [`Status::LogFull`] if the log had no room for it. Either way it is
-    /// over.
+    /// transaction; [`Status::LogFull`] if the log had no room for it, also after some time.
+    /// Either way it is over.
     pub fn commit(&mut self) -> Result<(), Status> {
+        let mut outcome = self.try_commit();
+        for _ in 0..LOG_TRIES {
+            if outcome != Err(Status::LogFull) || !self.await_room(Status::LogFull) {
+                break;
+            }
+            outcome = self.try_commit();
+        }
+        if outcome == Err(Status::LogFull) {
+            self.rollback()?;
+        }
+        outcome
+    }
+
+    /// The same, but the transaction stays open after [`Status::LogFull`], and nobody waits.
+    pub fn try_commit(&mut self) -> Result<(), Status> {
         let waited = self.deferred.is_open();
         let known = self.deferred.close();
         if !known && self.deferred.len() <= 1 {
@@ -288,7 +305,7 @@ impl Session {
         self.read_cache.clear();
         let outcome = self.single(&Operation::Commit).map(drop);
         // What waited has failed, and COMMIT was not executed.
-        if outcome.is_err() && waited {
+        if outcome.is_err() && waited && outcome != Err(Status::LogFull) {
             self.deferred.forget();
             if self.in_transaction() {
                 self.single(&Operation::Rollback)?;
@@ -400,7 +417,12 @@ impl Session {
             self.submit().map_err(|_| Status::BadRequest)?;
             self.waited()?;
             let status = self.status(place);
-            if attempt < PENDING_TRIES && patient && self.await_room(status) {
+            let tries = if status == Status::LogFull {
+                LOG_TRIES
+            } else {
+                PENDING_TRIES
+            };
+            if attempt < tries && patient && self.await_room(status) {
                 continue;
             }
             return if status.is_error() {

@@ -111,8 +111,11 @@ fn commit(session: &mut Session, key: &[u8], write: &Write<'_>) -> Outcome {
     let batch = session.prepare(&[operation, Operation::Commit], 0)?;
     session.run(&batch)?;
     session.outcome(&batch, 0)?;
-    session.outcome(&batch, 1)?;
-    Ok(())
+    let ended = session.outcome(&batch, 1);
+    if ended == Err(Status::LogFull) {
+        session.rollback()?;
+    }
+    Ok(ended.map(drop)?)
 }
 
 /// The value stays, and the time at which it expires becomes what `work` says when

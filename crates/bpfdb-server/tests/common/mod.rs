@@ -15,10 +15,10 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use bpfdb::Engine;
-use bpfdb_durability::Durability;
 use bpfdb_log::simulation::SimulatedDisk;
-use bpfdb_server::settings::Settings;
+use bpfdb_server::settings::{Durability, Settings};
 use bpfdb_server::{Options, Server, Stopper};
+use bpfdb_tests::log::TestLog;
 use bpfdb_tests::process::dies_with_us;
 pub use reply::Reply;
 
@@ -30,9 +30,10 @@ pub struct TestServer {
     pub address: SocketAddr,
     pub engine: Engine,
     /// Of its engine.
-    pub log: Option<Arc<Durability>>,
+    pub log: Option<Arc<bpfdb_durability::Durability>>,
     stopper: Stopper,
     thread: Option<JoinHandle<bpfdb_server::Result<()>>>,
+    _test_log: Option<TestLog>,
 }
 
 impl TestServer {
@@ -56,8 +57,20 @@ impl TestServer {
     pub fn start_as_told(options: &bpfdb::Options, settings: Settings) -> Self {
         // Before the first server moves this process for a moment.
         cgroup::own();
-        let engine = Engine::create(options).expect("an engine");
-        Self::start_on(engine, None, settings)
+        let engine = Engine::create(&bpfdb_tests::log::options(options)).expect("an engine");
+        let log = TestLog::start(&engine);
+        let settings = Settings {
+            append_fsync: if bpfdb_tests::log::is_sync() {
+                Durability::Sync
+            } else {
+                settings.append_fsync
+            },
+            ..settings
+        };
+        let durability = log.as_ref().map(|log| Arc::clone(&log.durability));
+        let mut server = Self::start_on(engine, durability, settings);
+        server._test_log = log;
+        server
     }
 
     /// The same on an engine with a log, which has what `disk` has. The interval between
@@ -78,7 +91,8 @@ impl TestServer {
             },
             ..bpfdb_durability::Options::default()
         };
-        let (log, _) = Durability::start(&engine, disk.clone(), options).expect("a log");
+        let (log, _) =
+            bpfdb_durability::Durability::start(&engine, disk.clone(), options).expect("a log");
         let local_clients = cgroup::chosen();
         let settings = Settings {
             local_clients,
@@ -87,7 +101,11 @@ impl TestServer {
         Self::start_on(engine, Some(Arc::new(log)), settings)
     }
 
-    fn start_on(engine: Engine, log: Option<Arc<Durability>>, settings: Settings) -> Self {
+    fn start_on(
+        engine: Engine,
+        log: Option<Arc<bpfdb_durability::Durability>>,
+        settings: Settings,
+    ) -> Self {
         let options = Options {
             log: log.clone(),
             ..at_any_port(settings)
@@ -110,6 +128,7 @@ impl TestServer {
             log,
             stopper,
             thread: Some(thread),
+            _test_log: None,
         }
     }
 

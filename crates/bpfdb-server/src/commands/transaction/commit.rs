@@ -31,7 +31,8 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     if sync && !context.instance.log.is_there() {
         return Err(NO_LOG.into());
     }
-    let ended = context.session.commit();
+    // If the log has no room the transaction stays open, and this is tried again.
+    let ended = context.session.try_commit();
     if sync && ended.is_ok() {
         context.connection.hold_until(context.engine.now());
     }
