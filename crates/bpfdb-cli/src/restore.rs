@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use bpfdb::Engine;
-use bpfdb_copies::{Contents, Copy, Existing, Format, Loaded, Options};
+use bpfdb_copies::{Contents, Existing, Format, Loaded, Options, VerifiedCopy};
 
 use crate::progress::{Interrupts, bar};
 use crate::{output, pins};
@@ -52,7 +52,7 @@ impl Arguments {
 
 /// Verifies the file, then writes what it has, and says what was done.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
-    let mut copy = Copy::verify(&arguments.file, arguments.options())
+    let mut copy = VerifiedCopy::open(&arguments.file, arguments.options())
         .with_context(|| format!("cannot use {}", arguments.file.display()))?;
     if arguments.check {
         output::print(&format!(
@@ -78,7 +78,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn about(copy: &Copy) -> String {
+fn about(copy: &VerifiedCopy) -> String {
     let form = match copy.form() {
         Format::Jsonl => "JSON lines",
         Format::Binary => "binary",

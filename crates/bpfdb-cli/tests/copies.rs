@@ -212,8 +212,14 @@ fn a_bad_file_is_told_with_its_place() {
         assert!(message.contains(" byte "), "{message}");
         compare(&mut client);
     }
-    let message = wrong(&server.run(&["restore", "/dev/null"]));
+    let message = wrong(&server.run(&["restore", "--flush", "/dev/null"]));
+    assert!(
+        message.contains("only a file can be read twice"),
+        "{message}"
+    );
+    let message = wrong(&server.run(&["restore", "--flush", "/proc/self/exe"]));
     assert!(message.contains("not a copy"), "{message}");
+    compare(&mut client);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
-use crate::error::{Result, io};
+use crate::error::{Error, Result, io};
 
 /// Bytes that are written at once.
 const BUFFER: usize = 1 << 20;
@@ -19,14 +19,23 @@ pub(crate) struct NewFile {
 }
 
 impl NewFile {
+    /// If `path` is a link to a file, that file is meant.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if it is there and no file: a device, say, would be replaced.
     pub(crate) fn create(path: &Path) -> Result<Self> {
+        let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        if path.exists() && !path.is_file() {
+            let text = format!("{} is there, and no file", path.display());
+            return Err(Error::Refused(text));
+        }
         let file = tempfile::Builder::new()
             .prefix(".bpfdb-copy-")
-            .tempfile_in(folder_of(path))
+            .tempfile_in(folder_of(&path))
             .map_err(io(format!("create {}", path.display())))?;
         Ok(Self {
             file: BufWriter::with_capacity(BUFFER, file),
-            path: path.to_owned(),
+            path,
         })
     }
 
@@ -78,6 +87,30 @@ mod tests {
         drop(file);
         assert_eq!(std::fs::read(&path).expect("read"), b"old");
         assert_eq!(std::fs::read_dir(&folder).expect("listed").count(), 1);
+    }
+
+    #[test]
+    fn what_is_no_file_stays() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink("/dev/null", &link).expect("linked");
+        for path in [folder.path(), Path::new("/dev/null"), &link] {
+            let outcome = NewFile::create(path).map(drop);
+            assert!(matches!(outcome, Err(Error::Refused(_))), "{outcome:?}");
+        }
+    }
+
+    #[test]
+    fn a_link_stays_a_link() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (path, link) = (folder.path().join("copy"), folder.path().join("link"));
+        std::fs::write(&path, "old").expect("written");
+        std::os::unix::fs::symlink(&path, &link).expect("linked");
+        NewFile::create(&link)
+            .and_then(NewFile::keep)
+            .expect("kept");
+        assert_eq!(std::fs::read(&path).expect("read"), b"");
+        assert!(link.is_symlink());
     }
 
     #[test]

@@ -44,7 +44,7 @@ pub use error::{Error, Result};
 pub use format::{Format, read};
 pub use header::Header;
 pub use loader::Loaded;
-pub use restore::{Copy, Existing, Options, load_rdb};
+pub use restore::{Existing, Options, VerifiedCopy, load_rdb};
 pub use sink::{Choice, Contents, Key, Nowhere, Sink};
 pub use snapshot::{Progress, Snapshot};
 pub use writer::Writer;

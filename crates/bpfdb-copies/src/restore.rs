@@ -46,17 +46,26 @@ pub struct Options {
 
 /// A file that is right, all of it.
 #[derive(Debug)]
-pub struct Copy {
+pub struct VerifiedCopy {
     file: File,
     form: Format,
     contents: Contents,
     options: Options,
 }
 
-impl Copy {
-    /// Opens and reads the file, and says whether these options allow to use it.
-    pub fn verify(path: &Path, options: Options) -> Result<Self> {
-        let file = File::open(path).map_err(io(format!("open {}", path.display())))?;
+impl VerifiedCopy {
+    /// Opens and reads the file.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if these options do not allow to use it; others if it is not right.
+    pub fn open(path: &Path, options: Options) -> Result<Self> {
+        let open = || io(format!("open {}", path.display()));
+        let file = File::open(path).map_err(open())?;
+        if !file.metadata().map_err(open())?.is_file() {
+            return Err(Error::Refused(
+                "only a file can be read twice: write what a pipe brings to one".into(),
+            ));
+        }
         let (form, contents) = read(&file, options.choice(), &mut Nowhere)?;
         options.allow(&contents)?;
         Ok(Self {
@@ -81,6 +90,7 @@ impl Copy {
     /// [`Error::Refused`]: nothing was done. [`Error::Unfinished`] says how many keys were
     /// written. Another one: none was, but with [`Existing::Flush`] some may be deleted.
     pub fn load(&mut self, engine: &Engine, progress: Progress<'_>) -> Result<Loaded> {
+        (self.file.seek(SeekFrom::Start(0))).map_err(io("read the file again"))?;
         let mut session = engine.session()?;
         match self.options.existing {
             Existing::Refuse if !is_empty(&mut session)? => {
@@ -93,7 +103,6 @@ impl Copy {
             Existing::Refuse | Existing::Replace => {}
             Existing::Flush => flush(&mut session)?,
         }
-        (self.file.seek(SeekFrom::Start(0))).map_err(io("read the file again"))?;
         let mut loader = Loader::new(engine, session, progress);
         let outcome =
             read(&self.file, self.options.choice(), &mut loader).and_then(|_| loader.finish());
@@ -140,5 +149,5 @@ impl Options {
 /// Fills an engine that has no keys with the strings of a file of Redis: database 0. What else
 /// the file has is an error.
 pub fn load_rdb(engine: &Engine, path: &Path) -> Result<Loaded> {
-    Copy::verify(path, Options::default())?.load(engine, &mut |_| Ok(()))
+    VerifiedCopy::open(path, Options::default())?.load(engine, &mut |_| Ok(()))
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use bpfdb::{Engine, Session, Status};
 use bpfdb_copies::{
-    Copy, Error, Existing, Format, Loaded, Options, Snapshot, dump_file, dump_to, load_rdb,
+    Error, Existing, Format, Loaded, Options, Snapshot, VerifiedCopy, dump_file, dump_to, load_rdb,
     save_rdb,
 };
 use common::redis::{Redis, servers};
@@ -56,7 +56,7 @@ fn load(engine: &Engine, path: &Path, existing: Existing) -> Result<Loaded, Erro
         existing,
         ..Options::default()
     };
-    Copy::verify(path, options)?.load(engine, &mut |_| Ok(()))
+    VerifiedCopy::open(path, options)?.load(engine, &mut |_| Ok(()))
 }
 
 /// A file with these bytes, as long as the folder is there.
@@ -286,7 +286,7 @@ fn what_an_interrupt_leaves() {
         existing: Existing::Flush,
         ..Options::default()
     };
-    let mut copy = Copy::verify(&path, options).expect("right");
+    let mut copy = VerifiedCopy::open(&path, options).expect("right");
     match copy.load(&engine, &mut stop) {
         Err(Error::Unfinished { written, cause }) => {
             assert!(matches!(*cause, Error::Interrupted));
@@ -451,7 +451,7 @@ fn files_of_redis_with_more_than_strings() {
             skip_other_types,
             database,
         };
-        Copy::verify(&path, options)?.load(&engine, &mut |_| Ok(()))
+        VerifiedCopy::open(&path, options)?.load(&engine, &mut |_| Ok(()))
     };
     let refused = |outcome: Result<Loaded, Error>| match outcome {
         Err(Error::Refused(text)) => text,
