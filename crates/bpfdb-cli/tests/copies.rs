@@ -270,7 +270,8 @@ fn a_copy_is_of_one_moment() {
                     client.say(&format!("DECRBY {from} {seed}"));
                     client.say(&format!("INCRBY {to} {seed}"));
                     if client.say("EXEC") == b"*2" {
-                        (client.reply(), client.reply());
+                        client.reply();
+                        client.reply();
                     }
                 }
             });

@@ -345,6 +345,37 @@ fn nothing_happens_with_a_file_that_is_not_right() {
 }
 
 #[test]
+fn what_was_verified_is_what_is_loaded() {
+    let engine = engine();
+    let (one, other) = (keys(0, 1000), keys(1000, 1000));
+    let (folder, path) = file(&written(Format::Binary, &one, usize::MAX));
+    let options = Options::default();
+    // Another file takes its name.
+    let mut copy = VerifiedCopy::open(&path, options).expect("right");
+    let new = folder.path().join("new");
+    fs::write(&new, written(Format::Binary, &other, usize::MAX)).expect("written");
+    fs::rename(&new, &path).expect("renamed");
+    copy.load(&engine, &mut |_| Ok(())).expect("loaded");
+    assert!(all(&engine) == one);
+
+    // It is written over: nothing of a damaged block is loaded.
+    let options = Options {
+        existing: Existing::Flush,
+        ..options
+    };
+    let mut copy = VerifiedCopy::open(&path, options).expect("right");
+    let mut bytes = fs::read(&path).expect("read");
+    bytes[100] ^= 1;
+    fs::write(&path, bytes).expect("written");
+    match copy.load(&engine, &mut |_| Ok(())) {
+        Err(Error::Unfinished { written: 0, cause }) => {
+            assert!(matches!(*cause, Error::Damaged { offset: 64, .. }));
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
 fn what_has_expired_is_left_out() {
     let engine = engine();
     let now = engine.now_ms();

@@ -43,6 +43,25 @@ fn boundaries_come_back() {
     }
 }
 
+/// The longest line is that of bytes that are all written as six.
+#[test]
+fn no_line_is_longer_than_the_format_says() {
+    let name = vec![1; 512];
+    for len in [262_144, 262_145, 800_000] {
+        let data = BTreeMap::from([(name.clone(), (vec![2; len], Some(u64::MAX)))]);
+        let bytes = written(Format::Jsonl, &data, usize::MAX);
+        let longest = bytes
+            .split_inclusive(|&byte| byte == b'\n')
+            .map(<[u8]>::len)
+            .max();
+        assert!(
+            (1_572_864..=1_581_056).contains(&longest.expect("lines")),
+            "{longest:?}"
+        );
+        assert!(collect(&bytes).expect("right").0 == data);
+    }
+}
+
 #[test]
 fn nothing_at_all_is_a_copy_too() {
     for form in FORMS {

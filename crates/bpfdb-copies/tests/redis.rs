@@ -265,6 +265,31 @@ fn what_older_versions_write() {
     }
 }
 
+/// What precedes a key of another type, or database, is not that of the next one.
+#[test]
+fn an_expiry_is_that_of_the_next_key_only() {
+    let time = b"\xfc\0\0\0\0\0\x01\0\0";
+    let list = b"\x01\x01l\x01\x01x";
+    let content = [
+        &time[..],
+        list,
+        b"\0\x01a\x01b",
+        time,
+        b"\0\x01c\x01d",
+        b"\0\x01e\x01f",
+        b"\xfe\x02",
+        time,
+        b"\0\x01x\x01y",
+        b"\xfe\0",
+        b"\0\x01g\x01h",
+    ]
+    .concat();
+    let (read, contents) = collect(&by_hand("0010", &content)).expect("right");
+    let expiring = read.iter().filter(|(_, (_, time))| time.is_some());
+    assert!(expiring.map(|(key, _)| &key[..]).eq([b"c"]));
+    assert_eq!((contents.keys, contents.other_databases), (4, 1));
+}
+
 #[test]
 fn what_is_not_for_us() {
     for (content, offset) in [
