@@ -417,6 +417,41 @@ fn locks_are_waited_for() {
     assert!(all(&engine) == data);
 }
 
+/// The log's rings are small, so that a restore has to wait for the disk.
+#[test]
+fn what_is_restored_is_in_the_log() {
+    let with_log = || {
+        Engine::create(&bpfdb::Options {
+            memory_limit: 256 << 20,
+            log_ring: 1 << 20,
+            ..bpfdb::Options::default()
+        })
+        .expect("an engine")
+    };
+    let mut data = keys(0, 60_000);
+    data.extend(boundaries());
+    data.insert(b"large".to_vec(), (noise(5_000_000, 2), None));
+    let (folder, path) = file(&written(Format::Binary, &data, usize::MAX));
+    let log = folder.path().join("log");
+    let start = |engine: &Engine| {
+        let directory = bpfdb_log::Directory::own(&log).expect("nobody else has it");
+        let options = bpfdb_durability::Options {
+            interval: Duration::from_millis(5),
+            ..bpfdb_durability::Options::default()
+        };
+        let (durability, _) =
+            bpfdb_durability::Durability::start(engine, directory, options).expect("a log");
+        durability
+    };
+    let first = with_log();
+    let durability = start(&first);
+    load(&first, &path, Existing::Refuse).expect("loaded");
+    drop(durability);
+    let second = with_log();
+    let _durability = start(&second);
+    assert!(all(&second) == data);
+}
+
 #[test]
 fn memory_that_runs_out_is_told() {
     let engine = Engine::create(&bpfdb::Options {
