@@ -1,6 +1,7 @@
 //! Copies in memory.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
+pub mod engine;
 pub mod redis;
 
 use std::collections::BTreeMap;
