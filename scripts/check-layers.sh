@@ -81,6 +81,8 @@ rust_layers() {
 	bpfdb) echo abi status conflict commands operators error architecture mounts objects grace chore options \
 		mapped program maps claim usage clock memory time holders shrink idle memory_thread \
 		stats figures engine log session scan locks ;;
+	bpfdb-copies) echo limits error integer crc64 header sink source writer rdb binary jsonl format file snapshot \
+		loader dump restore ;;
 	bpfdb-log) echo layout disk error buffer segment control batch record simulation owner directory plan spares \
 		reader recovery writer open check ;;
 	bpfdb-server) echo values settings error io protocol kernel stats connection instance commands executor server ;;
@@ -145,6 +147,7 @@ check_rust() {
 reexports=$(mktemp)
 trap 'rm -f "$reexports"' EXIT
 check_rust bpfdb
+check_rust bpfdb-copies
 check_rust bpfdb-log
 check_rust bpfdb-server
 exit $bad

@@ -3,11 +3,14 @@
 mod data;
 mod docs;
 mod doctor;
+mod dump;
 mod flags;
 mod locks;
 mod log;
 mod output;
 mod pins;
+mod progress;
+mod restore;
 mod serve;
 mod stats;
 
@@ -34,6 +37,10 @@ enum Command {
     Stats(stats::Arguments),
     /// Show which sessions hold a lock on a key
     Locks(locks::Arguments),
+    /// Copy all data, as it is at one moment, to a file
+    Dump(dump::Arguments),
+    /// Write a copy, or a file of Redis, into the database of a running server
+    Restore(restore::Arguments),
     /// Print the parts of the documentation that are generated
     #[command(hide = true)]
     Docs(docs::Arguments),
@@ -45,6 +52,8 @@ fn main() -> ExitCode {
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Stats(arguments) => stats::run(&arguments),
         Command::Locks(arguments) => locks::run(&arguments),
+        Command::Dump(arguments) => dump::run(&arguments),
+        Command::Restore(arguments) => restore::run(&arguments),
         Command::Docs(arguments) => docs::run(&arguments),
     };
     outcome.unwrap_or_else(|error| {

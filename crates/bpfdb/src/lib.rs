@@ -55,6 +55,7 @@ pub use locks::{LockHolder, LockMode, LockSearch};
 pub use log::{LargeRef, Log, LogGate, LogValue, LogWrite, Sealed, Writes};
 pub use options::{Options, SEGMENT_SIZE};
 pub use program::{Program, find as find_program};
+pub use scan::scan_region;
 pub use session::{Batch, Entry, Head, Operation, Reads, Session, WatchToken};
 pub use stats::{Class, Observer, Stats, slot_size};
 pub use status::Status;

@@ -14,6 +14,14 @@ const BUCKETS_MAX: usize = abi::BPFDB_SCAN_BUCKETS_MAX as usize;
 /// Cursors are below this.
 const CURSOR_END: u64 = 1 << (abi::BPFDB_CELL_BITS + abi::BPFDB_DIRECTORY_BITS_MAX);
 
+/// Where a cursor is, for those who must see each key once: in a read-only transaction two
+/// steps give the same key only if both visit the region where the second one begins. A step
+/// visits those from the region of its cursor to that of the next. Regions are 1,024, and
+/// come in order.
+pub fn scan_region(cursor: u64) -> u64 {
+    cursor >> abi::BPFDB_DIRECTORY_BITS_MAX
+}
+
 /// One call of the program; its keys are in the session's buffer.
 struct Step {
     cursor: u64,

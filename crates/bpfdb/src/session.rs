@@ -192,6 +192,14 @@ impl Session {
         u32::from(unsafe { (&raw const (*session).state).read_volatile() })
     }
 
+    /// Timestamp of the read-only transaction that is open, or was last: it sees the commits
+    /// up to that.
+    pub fn snapshot(&self) -> u64 {
+        let session = self.own_state();
+        // SAFETY: points into the mapping of the sessions.
+        unsafe { (&raw const (*session).snapshot).read_volatile() }
+    }
+
     pub fn begin(&mut self) -> Result<(), Status> {
         self.single(&Operation::Begin).map(drop)
     }

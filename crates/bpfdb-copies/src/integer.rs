@@ -1,7 +1,7 @@
 //! Integers as Redis reads them: the shortest form only.
 
 /// A signed 64-bit integer without blanks, plus sign or leading zeros.
-pub(crate) fn parse(text: &[u8]) -> Option<i64> {
+pub fn parse(text: &[u8]) -> Option<i64> {
     let digits = text.strip_prefix(b"-").unwrap_or(text);
     let shortest = match digits {
         [b'0'] => text.len() == 1,

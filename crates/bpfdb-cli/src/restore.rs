@@ -1,0 +1,127 @@
+//! `bpfdb restore`.
+
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use bpfdb::Engine;
+use bpfdb_copies::{Contents, Existing, Format, Loaded, Options, VerifiedCopy};
+
+use crate::progress::{Interrupts, bar};
+use crate::{output, pins};
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Copy to read: JSON lines or binary, of `bpfdb dump`, or an RDB file of Redis
+    file: PathBuf,
+    /// Port of the server whose database to write into
+    #[arg(long, short, default_value_t = 6379)]
+    port: u16,
+    /// Keys of the file take the place of those that the database has; others stay
+    #[arg(long, conflicts_with = "flush")]
+    replace: bool,
+    /// Delete all keys of the database before
+    #[arg(long)]
+    flush: bool,
+    /// Leave out keys of types that bpfdb does not have, instead of refusing the file
+    #[arg(long)]
+    skip_other_types: bool,
+    /// Take the keys of this database of an RDB file, and leave out those of others
+    #[arg(long, value_name = "N")]
+    database: Option<u64>,
+    /// Only read the file, and say what it has
+    #[arg(long, conflicts_with_all = ["replace", "flush"])]
+    check: bool,
+}
+
+impl Arguments {
+    fn options(&self) -> Options {
+        let existing = match (self.replace, self.flush) {
+            (true, _) => Existing::Replace,
+            (_, true) => Existing::Flush,
+            _ => Existing::Refuse,
+        };
+        Options {
+            existing,
+            skip_other_types: self.skip_other_types,
+            database: self.database,
+        }
+    }
+}
+
+/// Verifies the file, then writes what it has, and says what was done.
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let mut copy = VerifiedCopy::open(&arguments.file, arguments.options())
+        .with_context(|| format!("cannot use {}", arguments.file.display()))?;
+    if arguments.check {
+        output::print(&format!(
+            "{} is right: {}",
+            arguments.file.display(),
+            about(&copy)
+        ))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let folder = pins::folder_of(arguments.port)?;
+    // Before threads are started.
+    let interrupts = Interrupts::hold()?;
+    let engine = Engine::attach(&folder)
+        .with_context(|| format!("no engine of a server on port {}", arguments.port))?;
+    let bar = bar(copy.contents().keys);
+    let loaded = copy.load(&engine, &mut |keys| {
+        bar.set_position(keys);
+        interrupts.check()
+    });
+    bar.finish_and_clear();
+    let loaded = loaded.with_context(|| format!("cannot load {}", arguments.file.display()))?;
+    output::print(&told(loaded, copy.contents()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn about(copy: &VerifiedCopy) -> String {
+    let form = match copy.form() {
+        Format::Jsonl => "JSON lines",
+        Format::Binary => "binary",
+        Format::Rdb => "RDB",
+    };
+    let contents = copy.contents();
+    let mut text = format!(
+        "{form}, {} keys ({} expire), {} bytes of values\n",
+        contents.keys, contents.expiring, contents.bytes
+    );
+    text += &left_out(contents);
+    text
+}
+
+fn told(loaded: Loaded, contents: &Contents) -> String {
+    let mut text = format!("{} keys were written\n", loaded.written);
+    if loaded.expired > 0 {
+        let _ = writeln!(
+            text,
+            "{} keys had expired, and were left out",
+            loaded.expired
+        );
+    }
+    text += &left_out(contents);
+    text
+}
+
+/// What a file of Redis has, and bpfdb has no place for.
+fn left_out(contents: &Contents) -> String {
+    let mut text = String::new();
+    for (name, count) in &contents.other_types {
+        let _ = writeln!(text, "left out: {count} keys of the type {name}");
+    }
+    if contents.other_databases > 0 {
+        let count = contents.other_databases;
+        let _ = writeln!(text, "left out: {count} keys of other databases");
+    }
+    if contents.functions > 0 {
+        let count = contents.functions;
+        let _ = writeln!(text, "left out: {count} libraries of functions");
+    }
+    if contents.is_unchecked {
+        text += "the file has no checksum: damage need not have been found\n";
+    }
+    text
+}

@@ -1,0 +1,196 @@
+//! Reads a file of Redis.
+//!
+//! Invariants
+//!  1. Everything is parsed and counts for the checksum, also what is left out.
+//!  2. What is left out is counted, so that nobody takes the keys for all there were.
+//!  3. An expiry, and what else precedes a key, is that of the next key only.
+
+use super::{
+    AUX, DATABASE, END, EXPIRES, EXPIRES_MS, FREQUENCY, FUNCTION, IDLE, MAGIC, MODULE_AUX, RESIZE,
+    SLOT_INFO, TYPE_STRING, VERSION_READ, VERSION_SUMMED, skip, string,
+};
+use crate::error::{Result, damaged, foreign};
+use crate::limits::{KEY_MAX, VALUE_MAX};
+use crate::sink::{Choice, Contents, Key, Sink};
+use crate::source::{Input, Source};
+
+/// Digits of the version.
+const DIGITS: usize = 4;
+/// Longest name or number of an AUX field that is looked at, bytes.
+const AUX_MAX: usize = 32;
+
+struct Reader<'a, I> {
+    source: &'a mut Source<I>,
+    choice: Choice,
+    sink: &'a mut dyn Sink,
+    contents: &'a mut Contents,
+    database: u64,
+    expires_at: Option<u64>,
+    name: Vec<u8>,
+}
+
+/// Gives the strings of one database to `sink`. `source` stands at the beginning.
+pub(crate) fn read<I: Input>(
+    source: &mut Source<I>,
+    choice: Choice,
+    sink: &mut dyn Sink,
+    contents: &mut Contents,
+) -> Result<()> {
+    source.begin_sum();
+    let version = version(source)?;
+    let mut reader = Reader {
+        source,
+        choice,
+        sink,
+        contents,
+        database: 0,
+        expires_at: None,
+        name: Vec::new(),
+    };
+    while reader.step()? {}
+    let has_sum = version >= VERSION_SUMMED && compare_sums(reader.source)?;
+    reader.contents.is_unchecked = !has_sum;
+    if !source.is_at_end()? {
+        return Err(damaged(
+            source.offset(),
+            "something follows the end (commands, if this is an append-only file)",
+        ));
+    }
+    Ok(())
+}
+
+fn version<I: Input>(source: &mut Source<I>) -> Result<u16> {
+    if source.array::<{ MAGIC.len() }>()? != *MAGIC {
+        return Err(damaged(0, "the file does not begin as one of Redis"));
+    }
+    let digits: [u8; DIGITS] = source.array()?;
+    let text = std::str::from_utf8(&digits).unwrap_or_default();
+    let digits_only = digits.iter().all(u8::is_ascii_digit);
+    match text.parse() {
+        Ok(version @ 1..=VERSION_READ) if digits_only => Ok(version),
+        Ok(version @ 1_u16..) if digits_only => Err(foreign(
+            MAGIC.len() as u64,
+            format!("version {version} of the form; versions 1 to {VERSION_READ} are known"),
+        )),
+        _ => Err(damaged(MAGIC.len() as u64, "no version")),
+    }
+}
+
+/// False: the file has none.
+fn compare_sums<I: Input>(source: &mut Source<I>) -> Result<bool> {
+    let (at, sum) = (source.offset(), source.sum());
+    match u64::from_le_bytes(source.array()?) {
+        0 => Ok(false),
+        stored if stored == sum => Ok(true),
+        _ => Err(damaged(
+            at,
+            "the checksum is not that of the bytes before: some of these, or it, are damaged",
+        )),
+    }
+}
+
+impl<I: Input> Reader<'_, I> {
+    /// One opcode, or one key. False: that was the end.
+    fn step(&mut self) -> Result<bool> {
+        let at = self.source.offset();
+        match self.source.byte()? {
+            EXPIRES_MS => {
+                let time = i64::from_le_bytes(self.source.array()?);
+                self.expires_at = Some(time_of(time));
+            }
+            EXPIRES => {
+                let seconds = i32::from_le_bytes(self.source.array()?);
+                self.expires_at = Some(time_of(i64::from(seconds) * 1000));
+            }
+            DATABASE => self.database = string::read_len(self.source)?,
+            RESIZE => self.pass_lens(2)?,
+            SLOT_INFO => self.pass_lens(3)?,
+            IDLE => self.pass_lens(1)?,
+            FREQUENCY => self.source.skip(1)?,
+            AUX => self.aux()?,
+            MODULE_AUX => skip::module_aux(self.source)?,
+            FUNCTION => {
+                string::skip(self.source)?;
+                self.contents.functions += 1;
+            }
+            END => return Ok(false),
+            TYPE_STRING => self.key(None)?,
+            kind => match skip::name(kind) {
+                Some(name) => self.key(Some((kind, name)))?,
+                None => {
+                    return Err(damaged(
+                        at,
+                        format!("{kind:#04x} is neither type nor opcode"),
+                    ));
+                }
+            },
+        }
+        Ok(true)
+    }
+
+    fn pass_lens(&mut self, count: usize) -> Result<()> {
+        (0..count).try_for_each(|_| string::read_len(self.source).map(drop))
+    }
+
+    /// A name and what it is: only the time is of use.
+    fn aux(&mut self) -> Result<()> {
+        let mut text = Vec::new();
+        let is_time =
+            string::read_short(self.source, AUX_MAX, &mut self.name)? && self.name == b"ctime";
+        if string::read_short(self.source, AUX_MAX, &mut text)? && is_time {
+            let seconds = std::str::from_utf8(&text)
+                .ok()
+                .and_then(|text| text.parse().ok());
+            self.contents.time = seconds.map(|seconds: u64| seconds.saturating_mul(1000));
+        }
+        Ok(())
+    }
+
+    /// A key with its value, of another type if that is given.
+    fn key(&mut self, other: Option<(u8, &'static str)>) -> Result<()> {
+        let at = self.source.offset();
+        let is_short = string::read_short(self.source, KEY_MAX, &mut self.name)?;
+        let expires_at = self.expires_at.take();
+        let is_here = self.database == self.choice.database;
+        if !is_here {
+            self.contents.other_databases += 1;
+        }
+        match other {
+            Some((kind, name)) => {
+                if is_here {
+                    *self.contents.other_types.entry(name).or_default() += 1;
+                }
+                skip::value(self.source, kind)
+            }
+            None if !is_here => string::skip(self.source),
+            None if !is_short || self.name.is_empty() => Err(foreign(
+                at,
+                format!("an empty key, or one longer than {KEY_MAX} bytes"),
+            )),
+            None => self.value(expires_at),
+        }
+    }
+
+    fn value(&mut self, expires_at: Option<u64>) -> Result<()> {
+        let at = self.source.offset();
+        let head = string::read_head(self.source)?;
+        if head.len > VALUE_MAX {
+            let what = format!("a value of {} bytes; bpfdb has up to {VALUE_MAX}", head.len);
+            return Err(foreign(at, what));
+        }
+        let key = Key {
+            name: &self.name,
+            len: head.len,
+            expires_at,
+        };
+        self.contents.count(&key);
+        self.sink.key(&key)?;
+        let sink = &mut *self.sink;
+        string::read_body(self.source, &head, |part| sink.part(part))
+    }
+}
+
+/// What is not positive is long over.
+fn time_of(milliseconds: i64) -> u64 {
+    u64::try_from(milliseconds).unwrap_or_default().max(1)
+}

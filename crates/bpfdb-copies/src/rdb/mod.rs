@@ -1,0 +1,44 @@
+//! Redis's form of data in a file (RDB), as far as bpfdb has a place for it: strings, and
+//! when they expire.
+//!
+//! ```text
+//! REDIS | version, 4 digits | opcode or type, … | 0xff | CRC-64 of all before
+//!
+//! type 0: key, value                 other types: key, and what `skip` knows how to pass
+//! opcodes: expiry of the next key, number of the database, hints, functions, …
+//! string:  a length and bytes, a small integer, or bytes compressed by LZF
+//! ```
+//!
+//! [`payload`] is the form of one value that DUMP gives and RESTORE takes; it has the same
+//! strings.
+
+pub(crate) mod input;
+mod lzf;
+pub(crate) mod output;
+pub mod payload;
+mod skip;
+pub(crate) mod string;
+
+/// Written: that of Redis 7.0, which all later ones read.
+const VERSION_WRITTEN: u16 = 10;
+/// Read: up to that of Redis 8.2.
+const VERSION_READ: u16 = 12;
+/// The first one with a checksum.
+const VERSION_SUMMED: u16 = 5;
+
+const TYPE_STRING: u8 = 0;
+
+const SLOT_INFO: u8 = 0xf4;
+const FUNCTION: u8 = 0xf5;
+const MODULE_AUX: u8 = 0xf7;
+const IDLE: u8 = 0xf8;
+const FREQUENCY: u8 = 0xf9;
+const AUX: u8 = 0xfa;
+const RESIZE: u8 = 0xfb;
+const EXPIRES_MS: u8 = 0xfc;
+const EXPIRES: u8 = 0xfd;
+const DATABASE: u8 = 0xfe;
+const END: u8 = 0xff;
+
+/// What marks a file of this form.
+pub(crate) const MAGIC: &[u8; 5] = b"REDIS";

@@ -1,0 +1,113 @@
+//! Writes a file of Redis.
+
+use std::io::Write;
+
+use super::string::{self, INTEGER_MAX};
+use super::{AUX, DATABASE, END, EXPIRES_MS, MAGIC, RESIZE, TYPE_STRING, VERSION_WRITTEN};
+use crate::crc64::Crc64;
+use crate::error::{Result, io};
+use crate::header::Header;
+use crate::sink::{Key, Sink};
+use crate::writer::Writer;
+
+pub(crate) struct RdbWriter<W> {
+    out: W,
+    sum: Crc64,
+    bytes: Vec<u8>,
+    /// A value that may be an integer, until all of it has come.
+    short: Vec<u8>,
+    /// Bytes of that value.
+    short_len: usize,
+}
+
+impl<W: Write> RdbWriter<W> {
+    pub(crate) fn new(out: W, header: &Header) -> Result<Self> {
+        let mut writer = Self {
+            out,
+            sum: Crc64::new(),
+            bytes: Vec::new(),
+            short: Vec::new(),
+            short_len: 0,
+        };
+        let bytes = &mut writer.bytes;
+        bytes.extend_from_slice(MAGIC);
+        bytes.extend_from_slice(format!("{VERSION_WRITTEN:04}").as_bytes());
+        put_aux(bytes, "bpfdb-ver", env!("CARGO_PKG_VERSION"));
+        put_aux(bytes, "redis-bits", "64");
+        put_aux(bytes, "ctime", &(header.time / 1000).to_string());
+        bytes.push(DATABASE);
+        string::put_len(bytes, 0);
+        bytes.push(RESIZE);
+        string::put_len(bytes, header.keys);
+        string::put_len(bytes, header.expiring);
+        writer.send()?;
+        Ok(writer)
+    }
+
+    fn send(&mut self) -> Result<()> {
+        self.sum.add(&self.bytes);
+        self.out
+            .write_all(&self.bytes)
+            .map_err(io("write the copy"))?;
+        self.bytes.clear();
+        Ok(())
+    }
+
+    fn put_short(&mut self) -> Result<()> {
+        string::put(&mut self.bytes, &self.short);
+        self.send()
+    }
+}
+
+fn put_aux(bytes: &mut Vec<u8>, name: &str, value: &str) {
+    bytes.push(AUX);
+    string::put(bytes, name.as_bytes());
+    string::put(bytes, value.as_bytes());
+}
+
+impl<W: Write> Sink for RdbWriter<W> {
+    fn key(&mut self, key: &Key<'_>) -> Result<()> {
+        let bytes = &mut self.bytes;
+        if let Some(time) = key.expires_at {
+            bytes.push(EXPIRES_MS);
+            bytes.extend_from_slice(&time.to_le_bytes());
+        }
+        bytes.push(TYPE_STRING);
+        string::put(bytes, key.name);
+        self.short.clear();
+        self.short_len = 0;
+        match key.len {
+            0 => self.put_short(),
+            len if len <= INTEGER_MAX as u64 => {
+                self.short_len = len as usize;
+                Ok(())
+            }
+            len => {
+                string::put_len(bytes, len);
+                self.send()
+            }
+        }
+    }
+
+    fn part(&mut self, part: &[u8]) -> Result<()> {
+        if self.short_len == 0 {
+            self.sum.add(part);
+            return self.out.write_all(part).map_err(io("write the copy"));
+        }
+        self.short.extend_from_slice(part);
+        if self.short.len() == self.short_len {
+            self.put_short()?;
+        }
+        Ok(())
+    }
+}
+
+impl<W: Write> Writer for RdbWriter<W> {
+    fn finish(mut self: Box<Self>) -> Result<()> {
+        self.bytes.push(END);
+        self.send()?;
+        let sum = self.sum.value().to_le_bytes();
+        self.out.write_all(&sum).map_err(io("write the copy"))?;
+        self.out.flush().map_err(io("write the copy"))
+    }
+}

@@ -1,0 +1,153 @@
+//! From a file into an engine.
+//!
+//! ```text
+//! verify: read all of it ──► refuse, or ──► flush, if asked for ──► read it again, and write
+//! ```
+//!
+//! Invariants
+//!  1. Nothing is written, or deleted, before the whole file was found to be right.
+//!  2. Both times the same open file is read, and its checksums are compared.
+//!  3. Each key is written by a transaction of its own, whole. Others see a part of the keys
+//!     until the end; if something fails, the error says how many were written.
+
+use std::fs::File;
+use std::io::{Seek, SeekFrom};
+use std::path::Path;
+
+use bpfdb::Engine;
+
+use crate::error::{Error, Result, io};
+use crate::format::{Format, read};
+use crate::loader::{Loaded, Loader, flush, is_empty};
+use crate::sink::{Choice, Contents, Nowhere};
+use crate::snapshot::Progress;
+
+/// What becomes of keys that the database has already.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Existing {
+    /// If there is one, whichever it is, nothing is done.
+    #[default]
+    Refuse,
+    /// Those of the file take their place; others stay.
+    Replace,
+    /// All are deleted first.
+    Flush,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    pub existing: Existing,
+    /// Leaves out keys of other types than strings, instead of refusing the file.
+    pub skip_other_types: bool,
+    /// Takes the keys of this database, and leaves out those of others; `None`: those of
+    /// database 0, and a file with keys in others is refused.
+    pub database: Option<u64>,
+}
+
+/// A file that is right, all of it.
+#[derive(Debug)]
+pub struct VerifiedCopy {
+    file: File,
+    form: Format,
+    contents: Contents,
+    options: Options,
+}
+
+impl VerifiedCopy {
+    /// Opens and reads the file.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if these options do not allow to use it; others if it is not right.
+    pub fn open(path: &Path, options: Options) -> Result<Self> {
+        let open = || io(format!("open {}", path.display()));
+        let file = File::open(path).map_err(open())?;
+        if !file.metadata().map_err(open())?.is_file() {
+            return Err(Error::Refused(
+                "only a file can be read twice: write what a pipe brings to one".into(),
+            ));
+        }
+        let (form, contents) = read(&file, options.choice(), &mut Nowhere)?;
+        options.allow(&contents)?;
+        Ok(Self {
+            file,
+            form,
+            contents,
+            options,
+        })
+    }
+
+    pub fn form(&self) -> Format {
+        self.form
+    }
+
+    pub fn contents(&self) -> &Contents {
+        &self.contents
+    }
+
+    /// Writes what the file has into `engine`, this process's or one that it is attached to.
+    ///
+    /// # Errors
+    /// [`Error::Refused`]: nothing was done. [`Error::Unfinished`] says how many keys were
+    /// written. Another one: none was, but with [`Existing::Flush`] some may be deleted.
+    pub fn load(&mut self, engine: &Engine, progress: Progress<'_>) -> Result<Loaded> {
+        (self.file.seek(SeekFrom::Start(0))).map_err(io("read the file again"))?;
+        let mut session = engine.session()?;
+        match self.options.existing {
+            Existing::Refuse if !is_empty(&mut session)? => {
+                return Err(Error::Refused(
+                    "the database has keys; --replace lets those of the file take their place, \
+                     --flush deletes all before"
+                        .into(),
+                ));
+            }
+            Existing::Refuse | Existing::Replace => {}
+            Existing::Flush => flush(&mut session)?,
+        }
+        let mut loader = Loader::new(engine, session, progress);
+        let outcome =
+            read(&self.file, self.options.choice(), &mut loader).and_then(|_| loader.finish());
+        let loaded = loader.loaded();
+        match outcome {
+            Ok(()) => Ok(loaded),
+            Err(cause) => Err(Error::Unfinished {
+                written: loaded.written,
+                cause: Box::new(cause),
+            }),
+        }
+    }
+}
+
+impl Options {
+    fn choice(&self) -> Choice {
+        Choice {
+            database: self.database.unwrap_or(0),
+        }
+    }
+
+    /// May a file with these contents be used?
+    fn allow(&self, contents: &Contents) -> Result<()> {
+        if !self.skip_other_types && !contents.other_types.is_empty() {
+            let types = contents.other_types.iter();
+            let types: Vec<String> = types.map(|(name, n)| format!("{n} of {name}")).collect();
+            return Err(Error::Refused(format!(
+                "the file has keys of types that bpfdb does not have ({}); --skip-other-types \
+                 leaves them out",
+                types.join(", ")
+            )));
+        }
+        if self.database.is_none() && contents.other_databases > 0 {
+            return Err(Error::Refused(format!(
+                "the file has {} keys in databases other than 0, and bpfdb has one database; \
+                 --database N takes those of one",
+                contents.other_databases
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// Fills an engine that has no keys with the strings of a file of Redis: database 0. What else
+/// the file has is an error.
+pub fn load_rdb(engine: &Engine, path: &Path) -> Result<Loaded> {
+    VerifiedCopy::open(path, Options::default())?.load(engine, &mut |_| Ok(()))
+}

@@ -1,0 +1,72 @@
+//! What every reader gives and every writer takes: keys, each followed by its value in parts.
+
+use std::collections::BTreeMap;
+
+use crate::error::Result;
+
+/// What is known of a key before its value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Key<'a> {
+    pub name: &'a [u8],
+    /// Bytes of the value.
+    pub len: u64,
+    /// UNIX time, milliseconds.
+    pub expires_at: Option<u64>,
+}
+
+/// Takes keys and values. A value follows its key, in parts of any size above 0, until all
+/// its bytes have come; an empty one has no part.
+pub trait Sink {
+    fn key(&mut self, key: &Key<'_>) -> Result<()>;
+    fn part(&mut self, bytes: &[u8]) -> Result<()>;
+}
+
+/// Takes everything and keeps nothing: what it means to verify a file.
+#[derive(Debug)]
+pub struct Nowhere;
+
+impl Sink for Nowhere {
+    fn key(&mut self, _: &Key<'_>) -> Result<()> {
+        Ok(())
+    }
+
+    fn part(&mut self, _: &[u8]) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// What a file has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Contents {
+    /// Keys that the reader gave.
+    pub keys: u64,
+    /// Of these, those that expire, or have expired.
+    pub expiring: u64,
+    /// Bytes of their values.
+    pub bytes: u64,
+    /// When it was written, milliseconds of UNIX time, if it says so.
+    pub time: Option<u64>,
+    /// Keys left out because they are of other types, by the name of the type.
+    pub other_types: BTreeMap<&'static str, u64>,
+    /// Keys left out because they are in other databases.
+    pub other_databases: u64,
+    /// Libraries of functions, which are left out.
+    pub functions: u64,
+    /// Redis was told to write no checksum: damage need not be found.
+    pub is_unchecked: bool,
+}
+
+impl Contents {
+    pub(crate) fn count(&mut self, key: &Key<'_>) {
+        self.keys += 1;
+        self.bytes += key.len;
+        self.expiring += u64::from(key.expires_at.is_some());
+    }
+}
+
+/// Which keys of a file are given. Only files of Redis can have others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Choice {
+    /// The number of the database.
+    pub database: u64,
+}
