@@ -12,14 +12,22 @@
 //!    that was written later to this segment. Then the log is corrupt.
 //! 3. There is no next segment, but the control file knows of one, or a later one exists: corrupt.
 //!
-//! Reading changes nothing, so it works beside a living writer; see [`crate::check()`].
+//! Reading changes nothing, so it works beside a living writer; see [`crate::check()`] and
+//! [`crate::Follower`].
+//!
+//! A reader may be told to end at a [`Place`]. Then neither what stands behind it nor what speaks of
+//! it counts. So the part of a log that is whole can be read although the rest is corrupt.
+
+mod ahead;
 
 use crate::batch::{BatchHeader, BatchView};
 use crate::control::{self, Control, Slots};
 use crate::disk::{Disk, DiskFile};
 use crate::error::{LogError, Result};
 use crate::layout::{BLOCK, Invalid};
+use crate::place::Place;
 use crate::segment::{self, Named, SegmentHeader, read_header};
+pub(crate) use ahead::Ahead;
 
 /// Read at once while looking for later batches behind the end, in bytes.
 const LOOK_BEHIND: usize = 256 * BLOCK;
@@ -71,6 +79,10 @@ pub struct LogReader<D: Disk> {
     /// The last batch, as read.
     bytes: Vec<u8>,
     torn: Option<u64>,
+    /// The end that it was told.
+    limit: Option<Place>,
+    /// Batches up to this sequence number are durable, as far as was looked ahead.
+    known_durable: u64,
 }
 
 /// The control slot that counts. `None`: this directory never had a log.
@@ -122,6 +134,17 @@ impl<D: Disk> LogReader<D> {
             },
             bytes: Vec::new(),
             torn: None,
+            limit: None,
+            known_durable: 0,
+        }
+    }
+
+    /// Ends at `limit`, which must be the end of a batch, or of a segment's header. An offset of 0
+    /// is the end of the segment before, wherever that is: then that one is read as far as it goes.
+    pub(crate) fn up_to(disk: D, control: Control, limit: Place) -> Self {
+        Self {
+            limit: Some(limit),
+            ..Self::new(disk, control)
         }
     }
 
@@ -168,6 +191,20 @@ impl<D: Disk> LogReader<D> {
         let Some(open) = &self.open else {
             return self.begin();
         };
+        let place = Place {
+            segment: open.header.number,
+            offset: self.position.offset,
+        };
+        if let Some(limit) = self.limit
+            && place.segment == limit.segment
+            && place.offset >= limit.offset
+        {
+            self.torn = Some(0);
+            return match place == limit {
+                true => Ok(None),
+                false => Err(LogError::Refused(format!("no batch ends at {limit}"))),
+            };
+        }
         if open.next.map(|next| next.before_end) == Some(self.position.offset) {
             let next = open.next.expect("compared just now");
             return self.enter(next).map(Some);
@@ -217,8 +254,12 @@ impl<D: Disk> LogReader<D> {
         let size = file
             .size()
             .map_err(LogError::io("find the size of", &name))?;
+        // If the next segment is damaged, what this one has is read before that is told.
+        let next = match self.next_header(&header) {
+            Err(LogError::Corrupt(_)) => None,
+            next => next?,
+        };
         self.position.offset = BLOCK as u64;
-        let next = self.next_header(&header)?;
         self.open = Some(Open {
             header,
             name,
@@ -231,6 +272,9 @@ impl<D: Disk> LogReader<D> {
 
     /// The header of the segment behind this one, if it is there.
     fn next_header(&self, this: &SegmentHeader) -> Result<Option<SegmentHeader>> {
+        if self.limit.is_some_and(|limit| limit.hides(this.number + 1)) {
+            return Ok(None);
+        }
         let Some(next) = read_header(&self.disk, this.number + 1)? else {
             return Ok(None);
         };
@@ -267,27 +311,35 @@ impl<D: Disk> LogReader<D> {
 
     /// Reads and verifies the batch at this position.
     fn read_batch(&mut self) -> Result<Result<BatchHeader, Invalid>> {
+        let (mut position, mut bytes) = (self.position, std::mem::take(&mut self.bytes));
+        let read = self.read_at(&mut position, &mut bytes);
+        (self.position, self.bytes) = (position, bytes);
+        read
+    }
+
+    /// Reads and verifies the batch at `position`, which is behind it then.
+    fn read_at(
+        &self,
+        position: &mut Position,
+        bytes: &mut Vec<u8>,
+    ) -> Result<Result<BatchHeader, Invalid>> {
         let Some(open) = &self.open else {
             return Ok(Err(Invalid::Short));
         };
-        let Position {
-            offset,
-            sequence,
-            checksum,
-        } = self.position;
+        let offset = position.offset;
         let end = open.next.map_or(open.size, |next| next.before_end);
-        if let Err(why) = open.read(offset, BLOCK as u64, end, &mut self.bytes)? {
+        if let Err(why) = open.read(offset, BLOCK as u64, end, bytes)? {
             return Ok(Err(why));
         }
-        let size = match open.expect(sequence + 1, &self.bytes) {
+        let size = match open.expect(position.sequence + 1, bytes) {
             Ok(header) => header.size(),
             Err(why) => return Ok(Err(why)),
         };
-        if let Err(why) = open.read(offset, size, end, &mut self.bytes)? {
+        if let Err(why) = open.read(offset, size, end, bytes)? {
             return Ok(Err(why));
         }
-        Ok(BatchView::decode(&self.bytes, checksum).map(|batch| {
-            self.position = Position {
+        Ok(BatchView::decode(bytes, position.checksum).map(|batch| {
+            *position = Position {
                 offset: offset + size,
                 sequence: batch.header.sequence,
                 checksum: batch.header.checksum,
@@ -323,6 +375,9 @@ impl<D: Disk> LogReader<D> {
         let Some(open) = &self.open else {
             return Ok(());
         };
+        if let Some(limit) = self.limit {
+            return self.end_at(limit, why);
+        }
         let tail = self.look_behind(open)?;
         let number = open.header.number;
         let missing = self.position.sequence + 1;
@@ -347,6 +402,17 @@ impl<D: Disk> LogReader<D> {
         }
         self.torn = Some(tail.torn);
         Ok(())
+    }
+
+    /// Nothing more can be read. That is the end if it was asked for the whole segment.
+    fn end_at(&mut self, limit: Place, why: Invalid) -> Result<()> {
+        if limit.offset == 0 {
+            self.torn = Some(0);
+            return Ok(());
+        }
+        let why =
+            format!("the batch is not valid ({why}), but the log is to be read up to {limit}");
+        Err(self.corrupt(why))
     }
 
     fn corrupt(&self, why: String) -> LogError {
