@@ -15,7 +15,7 @@ use super::{LogReader, read_control};
 use crate::disk::Disk;
 use crate::error::{LogError, Result};
 use crate::layout::BLOCK;
-use crate::segment::{SegmentHeader, read_header};
+use crate::segment::{self, SegmentHeader, read_header};
 
 /// What a look ahead finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,12 +37,15 @@ impl<D: Disk> LogReader<D> {
             let first = read_header(&self.disk, self.control.first_needed)?;
             return Ok(first.map_or(Ahead::Nothing(0), |_| Ahead::Durable));
         };
+        let before = open.header;
         if self.position.offset == BLOCK as u64
-            && let Some(header) = read_header(&self.disk, open.header.number)?
-            && header != open.header
+            && let Some(header) = read_header(&self.disk, before.number)?
         {
+            // The file may be another one even if it has the same header.
             self.open_segment(header)?;
-            return Ok(Ahead::Replaced(header));
+            if header != before {
+                return Ok(Ahead::Replaced(header));
+            }
         }
         if self.next_is_durable()? {
             return Ok(Ahead::Durable);
@@ -75,9 +78,17 @@ impl<D: Disk> LogReader<D> {
             Some(open) => open.next,
             None => None,
         };
-        if let (Some(open), Some(next)) = (&mut self.open, next) {
-            open.next = Some(next);
-            self.known_durable = self.known_durable.max(next.first_sequence - 1);
+        match (&mut self.open, next) {
+            (Some(open), Some(next)) => {
+                open.next = Some(next);
+                self.known_durable = self.known_durable.max(next.first_sequence - 1);
+            }
+            (Some(open), None) if self.control.first_needed > open.header.number => {
+                let missing = segment::name(open.header.number + 1);
+                let why = "the segment was given up";
+                return Err(LogError::corrupt(missing, 0, why));
+            }
+            _ => {}
         }
         let ends_here = next.is_some_and(|next| next.before_end == self.position.offset);
         Ok(ends_here || self.known_durable > self.position.sequence)
