@@ -1,5 +1,7 @@
 //! The `bpfdb` command.
 
+mod changes;
+mod check;
 mod docs;
 mod doctor;
 mod flags;
@@ -7,8 +9,13 @@ mod locks;
 mod log;
 mod output;
 mod pins;
+mod progress;
+mod recover;
+mod repair;
 mod serve;
 mod stats;
+mod tail;
+mod times;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -33,6 +40,14 @@ enum Command {
     Stats(stats::Arguments),
     /// Show which sessions hold a lock on a key
     Locks(locks::Arguments),
+    /// Say everything about a data directory, and where it is damaged, if it is
+    Check(check::Arguments),
+    /// Cut the log of a data directory where it is damaged, so that a server can start from it
+    Repair(repair::Arguments),
+    /// Print the transactions of a data directory as lines of JSON
+    Tail(tail::Arguments),
+    /// Make a new data directory of an old one, as that was at a point in time
+    Recover(recover::Arguments),
     /// Print the parts of the documentation that are generated
     #[command(hide = true)]
     Docs(docs::Arguments),
@@ -44,6 +59,10 @@ fn main() -> ExitCode {
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Stats(arguments) => stats::run(&arguments),
         Command::Locks(arguments) => locks::run(&arguments),
+        Command::Check(arguments) => check::run(&arguments),
+        Command::Repair(arguments) => repair::run(&arguments),
+        Command::Tail(arguments) => tail::run(&arguments),
+        Command::Recover(arguments) => recover::run(&arguments),
         Command::Docs(arguments) => docs::run(&arguments),
     };
     outcome.unwrap_or_else(|error| {
