@@ -32,7 +32,7 @@ use crate::lost::Lost;
 use crate::place::Place;
 use crate::reader::read_control;
 use crate::recovery::{LogEnd, Recovery};
-use crate::segment::{self, FOLDER, read_header};
+use crate::segment::{self, FOLDER, Named, read_header};
 use crate::writer::{Batch, LogWriter, Options, Start};
 
 /// Copied at once, in bytes.
@@ -130,24 +130,24 @@ impl Cut {
         writer.close()
     }
 
-    /// Sizes as they are, so that the spares stay of use.
+    /// Sizes as they are, so that the spares stay of use. The file that is damaged may be shorter.
     fn options<D: Disk>(&self, disk: &D) -> Result<Options> {
-        let name = segment::name(self.place.segment);
-        let file = disk.open(&name).map_err(LogError::io("open", &name))?;
-        let size = file.map_or(Ok(0), |file| file.size());
-        let segment_size = size.map_err(LogError::io("find the size of", &name))?;
+        let mut segment_size = 0;
+        for file in disk.list(FOLDER).map_err(LogError::io("list", FOLDER))? {
+            if Named::parse(&file).is_some() {
+                segment_size = size_of(disk, &format!("{FOLDER}/{file}"))?.max(segment_size);
+            }
+        }
         let default = Options::default();
+        let rest = segment_size.saturating_sub(BLOCK as u64);
         let options = Options {
             segment_size,
-            batch_size: default
-                .batch_size
-                .min(segment_size.saturating_sub(BLOCK as u64)),
+            batch_size: default.batch_size.min(rest),
             ..default
         };
-        Ok(if options.check().is_ok() {
-            options
-        } else {
-            default
+        Ok(match options.check() {
+            Ok(()) => options,
+            Err(_) => default,
         })
     }
 
@@ -166,6 +166,12 @@ impl Cut {
     pub fn control(&self) -> &Control {
         &self.control
     }
+}
+
+fn size_of<D: Disk>(disk: &D, name: &str) -> Result<u64> {
+    let file = disk.open(name).map_err(LogError::io("open", name))?;
+    let size = file.map_or(Ok(0), |file| file.size());
+    size.map_err(LogError::io("find the size of", name))
 }
 
 /// Name that a file has in the folder of what goes away.
