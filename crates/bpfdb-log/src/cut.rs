@@ -27,7 +27,7 @@ use crate::buffer::AlignedBuffer;
 use crate::control::{self, Control};
 use crate::disk::{Disk, DiskFile};
 use crate::error::{LogError, Result, flush_step, step};
-use crate::layout::BLOCK;
+use crate::layout::{BLOCK, round_up};
 use crate::lost::Lost;
 use crate::place::Place;
 use crate::reader::read_control;
@@ -138,6 +138,7 @@ impl Cut {
                 segment_size = size_of(disk, &format!("{FOLDER}/{file}"))?.max(segment_size);
             }
         }
+        let segment_size = round_up(segment_size, BLOCK as u64);
         let default = Options::default();
         let rest = segment_size.saturating_sub(BLOCK as u64);
         let options = Options {

@@ -34,7 +34,7 @@ use mutate::Mutator;
 use targets::{TARGETS, Target};
 
 /// Mutations of a target in the short test.
-const SHORT: u64 = 1500;
+const SHORT: u64 = 5000;
 /// Inputs that are kept to be mutated further.
 const POOL_MAX: usize = 400;
 /// Seconds of the long test, for all targets together.
