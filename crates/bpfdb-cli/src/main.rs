@@ -1,5 +1,6 @@
 //! The `bpfdb` command.
 
+mod bars;
 mod changes;
 mod check;
 mod docs;
@@ -9,7 +10,7 @@ mod locks;
 mod log;
 mod output;
 mod pins;
-mod progress;
+
 mod recover;
 mod repair;
 mod serve;

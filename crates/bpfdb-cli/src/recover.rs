@@ -8,8 +8,8 @@ use anyhow::{Context, Result, bail};
 use bpfdb_log::{Copied, Directory, Options, copy_until};
 use bpfdb_server::settings::Size;
 
+use crate::bars::Progress;
 use crate::output;
-use crate::progress::Progress;
 use crate::times::{self, HINT, Moment};
 
 #[derive(clap::Args)]

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use bpfdb_log::{Cut, Directory, Place, check};
 use serde_json::json;
 
-use crate::progress::Progress;
+use crate::bars::Progress;
 use crate::{output, times};
 
 #[derive(clap::Args)]

@@ -10,7 +10,7 @@ use bpfdb_server::settings::Size;
 use serde_json::{Value, json};
 
 use super::{Section, line};
-use crate::progress::Progress;
+use crate::bars::Progress;
 use crate::times;
 
 pub(super) fn section(dir: &Path) -> Result<Section> {
