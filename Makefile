@@ -30,7 +30,7 @@ setup:
 
 run: setup
 	cargo build --release --bin bpfdb
-	$(SUDO) target/release/bpfdb serve $(ARGS)
+	$(SUDO) target/release/bpfdb serve --dir data $(ARGS)
 
 test: setup
 	cargo test --profile ci --workspace --all-features --no-fail-fast $(ARGS)

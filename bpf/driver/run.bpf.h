@@ -7,6 +7,7 @@
 #ifndef BPFDB_DRIVER_RUN_BPF_H
 #define BPFDB_DRIVER_RUN_BPF_H
 
+#include "../operators/depends.bpf.h"
 #include "../operators/maintenance.bpf.h"
 #include "../operators/watch.bpf.h"
 #include "io.bpf.h"
@@ -153,6 +154,16 @@ static __always_inline int run_set(struct bpfdb_session *s, struct run *run, u32
 	return bpfdb_set(s);
 }
 
+/* A transaction for which the log has no room is over: user space does all of it again. */
+static __always_inline int run_commit(struct bpfdb_session *s)
+{
+	int status = bpfdb_commit(s);
+
+	if (unlikely(status == BPFDB_LOG_FULL))
+		TXN_END_OWN(s, bpfdb_rollback);
+	return status;
+}
+
 #define RUN_OPERATION(name, call)                                                                  \
 	case BPFDB_OP_##name: return call;
 
@@ -203,6 +214,7 @@ static long run_request(u64 i, struct run *run)
 	status = key_load(s, run->io, run->offset);
 	if (status == BPFDB_OK)
 		status = run_operation(s, run, request);
+	depend_on_outcome(s, operation & ~BPFDB_OR_STOP);
 	request->status = status;
 	if (status != BPFDB_FOUND_LARGE)
 		request->value_len = s->value_len;

@@ -14,7 +14,8 @@
  *     lies there from a time before, or was written by a client, does not fit.
  *  3. `limit` is at most one ring behind what has been given up: nothing is overwritten
  *     that may still be needed.
- *  4. A program that interrupts another one on this processor reserves behind it.
+ *  4. While the log is `closed` nothing is reserved: the engine is read-only.
+ *  5. A program that interrupts another one on this processor reserves behind it.
  */
 #ifndef BPFDB_RING_BPF_H
 #define BPFDB_RING_BPF_H
@@ -54,7 +55,7 @@ static __always_inline int log_reserve(u32 ring, u32 bytes, u64 *position)
 	{
 		u64 at = LOAD(state->reserved);
 
-		if (unlikely(at + bytes > LOAD(state->limit)))
+		if (unlikely(at + bytes > LOAD(state->limit) || LOAD(state->closed)))
 			break;
 		*position = at;
 		if (CAS(&state->reserved, at, at + bytes) == at)

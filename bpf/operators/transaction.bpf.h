@@ -257,6 +257,8 @@ static __always_inline int session_take(u32 kind, u32 holder)
 	s->holder = holder;
 	s->expires = 0;
 	s->unlogged = 0;
+	s->keeps_depends = 0;
+	s->depends = 0;
 	s->opened += BPFDB_SESSION_OPENING;
 	/* Last: from here on the reaper looks at it. */
 	(void)SWAP(&s->in_use, s->opened | BPFDB_SESSION_OPEN);

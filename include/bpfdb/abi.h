@@ -16,7 +16,7 @@
 #include <bpfdb/status.h>
 
 /* Raised when a structure below or a pinned map changes its layout. */
-#define BPFDB_ABI_VERSION 10
+#define BPFDB_ABI_VERSION 11
 
 /* Bytes that processors pass to each other as one. What different processors write does
  * not share one: ARCHITECTURE.md says who writes what. */
@@ -298,7 +298,10 @@ struct bpfdb_session {
 	__u32 conflict;
 	__u32 conflict_with;
 	__u32 opened; /* how often, in steps of BPFDB_SESSION_OPENING */
-	__u32 unused;
+	__u32 keeps_depends; /* 1: operations of user space keep `depends` */
+	/* Timestamp of the latest commit that a reply of this session may tell of:
+	 * bpf/operators/depends.bpf.h. */
+	__u64 depends;
 
 	/* For continuation-passing style: programs to run after the operator,
 	 * by outcome. */
@@ -306,7 +309,8 @@ struct bpfdb_session {
 	__u32 on_not_found;
 	__u32 on_ok;
 	__u32 on_error;
-	__u8 pad[512 - 4 * sizeof(__u32)]; /* to a multiple of 512: see the end of this file */
+	__u8 pad[512 - sizeof(__u64) -
+		 4 * sizeof(__u32)]; /* to a multiple of 512: see the end of this file */
 } BPFDB_LINES;
 
 #define BPFDB_BEGINS_LINE(type, member)                                                            \
@@ -459,6 +463,7 @@ struct bpfdb_hash_secrets {
 struct bpfdb_log_ring {
 	__u64 reserved BPFDB_LINES; /* position behind the last reservation; programs write it */
 	__u64 limit BPFDB_LINES;    /* reservations end here; the writer of the log writes it */
+	__u64 closed;      /* not 0: nobody reserves, whatever the limit is */
 };
 
 /*

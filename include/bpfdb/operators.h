@@ -19,7 +19,7 @@
 	X(GET, run_get(s, run, offset, room, false))                                               \
 	X(SET, run_set(s, run, offset, request))                                                   \
 	X(DELETE, bpfdb_delete(s))                                                                 \
-	X(COMMIT, bpfdb_commit(s))                                                                 \
+	X(COMMIT, run_commit(s))                                                                   \
 	X(ROLLBACK, bpfdb_rollback(s))                                                             \
 	X(GET_FOR_UPDATE, run_get(s, run, offset, room, true))
 

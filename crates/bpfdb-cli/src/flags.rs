@@ -89,6 +89,8 @@ fn flag(setting: &'static Setting) -> Arg {
         .help(help)
         .value_name(setting.hint)
         .allow_hyphen_values(true)
+        // The last one counts.
+        .overrides_with(setting.name)
         .help_heading("Settings");
     let flag = match setting.name {
         "port" => flag.short('p'),

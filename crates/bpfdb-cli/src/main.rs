@@ -3,6 +3,7 @@
 mod bars;
 mod changes;
 mod check;
+mod data;
 mod docs;
 mod doctor;
 mod flags;

@@ -3,6 +3,7 @@
 use std::fmt::Display;
 use std::net::{SocketAddr, TcpListener};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -12,13 +13,15 @@ use bpfdb_server::settings::{Settings, Size, memory};
 use bpfdb_server::{Server, Stopper};
 use nix::sys::signal::{SigSet, Signal};
 
+use crate::data::{self, Log};
 use crate::flags::Arguments;
 use crate::pins::Pins;
 use crate::{doctor, log, output};
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let signals = block_signals()?;
-    let (settings, file) = arguments.settings()?;
+    let (mut settings, file) = arguments.settings()?;
+    settings.dir = data::directory(&settings)?;
     log::start(&settings)?;
     if let Some(missing) = doctor::first_missing() {
         bail!("{missing}; `bpfdb doctor` explains all");
@@ -31,12 +34,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         settings,
         file,
         set_log_level: log::set_level,
+        log: None,
     };
     let mut pins = Pins::claim(options.settings.port)?;
     if arguments.fresh {
         pins.clear()?;
     }
-    let served = serve(&options, &mut pins, signals);
+    let served = serve(options, &mut pins, signals);
     match served {
         Ok(keep) if keep => {
             let folder = pins.folder().display();
@@ -52,11 +56,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 }
 
 /// Serves until it is stopped. Shall the data be kept?
-fn serve(options: &bpfdb_server::Options, pins: &mut Pins, signals: SigSet) -> Result<bool> {
-    let settings = &options.settings;
+fn serve(mut options: bpfdb_server::Options, pins: &mut Pins, signals: SigSet) -> Result<bool> {
+    let settings = &options.settings.clone();
     let wanted = engine_options(settings)?;
     let (engine, kept) = create_or_open(settings, &wanted, pins)?;
-    let server = Server::start(&engine, options)?;
+    let log = start_log(&engine, settings)?;
+    options.log = log.as_ref().map(|log| Arc::clone(&log.durability));
+    let server = Server::start(&engine, &options)?;
     let (address, stopper) = (server.address(), server.stopper());
 
     pins.rename(address.port())?;
@@ -64,6 +70,7 @@ fn serve(options: &bpfdb_server::Options, pins: &mut Pins, signals: SigSet) -> R
         engine.pin_claimed(pins.claim_of_folder())?;
     }
     let mut greeting = greeting(&engine, settings, address);
+    greeting += &log.as_ref().map(Log::about).unwrap_or_default();
     if kept {
         greeting += &about_kept(&engine, settings, &wanted);
     }
@@ -71,6 +78,13 @@ fn serve(options: &bpfdb_server::Options, pins: &mut Pins, signals: SigSet) -> R
     stop_on_signal(stopper.clone(), signals)?;
     server.run().context("the server failed")?;
     Ok(stopper.keeps_data().unwrap_or(settings.keep_data))
+}
+
+fn start_log(engine: &Engine, settings: &Settings) -> Result<Option<Log>> {
+    match &settings.dir {
+        Some(directory) => Log::start(engine, directory).map(Some),
+        None => data::check_unlogged(engine).map(|()| None),
+    }
 }
 
 fn create_or_open(
@@ -109,6 +123,11 @@ fn engine_options(settings: &Settings) -> Result<bpfdb::Options> {
         idle_limit: Duration::from_secs(settings.transaction_timeout),
         snapshot_max_age: Duration::from_secs(settings.snapshot_max_age),
         port: settings.port,
+        log_ring: if settings.dir.is_some() {
+            data::RING
+        } else {
+            0
+        },
         ..defaults
     })
 }

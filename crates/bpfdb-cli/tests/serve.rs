@@ -1,142 +1,18 @@
 //! `bpfdb serve` and `bpfdb stats` as a user runs them, in namespaces of each
 //! test's own: ports are free, and nothing is left of a test that was killed.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader};
 use std::net::TcpStream;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use bpfdb_tests::namespace;
 use bpfdb_tests::process::dies_with_us;
 use nix::sys::signal::Signal;
 
-const BINARY: &str = env!("CARGO_BIN_EXE_bpfdb");
-/// Longer than a busy machine takes for anything.
-const PATIENCE: Duration = Duration::from_secs(60);
+mod common;
 
-/// Before a test starts anything.
-fn alone() -> namespace::Files {
-    namespace::network();
-    namespace::files()
-}
-
-/// A running server. Killed on drop, so that a failed test leaves nothing.
-struct Served {
-    child: Child,
-    port: u16,
-}
-
-impl Served {
-    fn start(port: u16, arguments: &[&str]) -> Self {
-        let mut command = Command::new(BINARY);
-        command
-            .args(["serve", "--maxmemory", "64M", "--memory-ahead", "16M"])
-            .args(["--maxclients", "32", "--port", &port.to_string()])
-            .args(arguments)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::inherit());
-        let mut child = dies_with_us(&mut command).spawn().expect("bpfdb starts");
-        let mut line = String::new();
-        let stdout = child.stdout.take().expect("piped");
-        let mut lines = BufReader::new(stdout);
-        lines.read_line(&mut line).expect("a greeting");
-        // The rest of its output must not block it.
-        thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
-        let port = line.trim().rsplit(':').next().and_then(|p| p.parse().ok());
-        Self {
-            child,
-            port: port.unwrap_or_else(|| panic!("no port in {line:?}")),
-        }
-    }
-
-    fn signal(&self, signal: Signal) {
-        let pid = nix::unistd::Pid::from_raw(self.child.id() as i32);
-        nix::sys::signal::kill(pid, signal).expect("kill");
-    }
-
-    fn stop(mut self) {
-        self.signal(Signal::SIGTERM);
-        assert!(self.child.wait().expect("wait").success());
-    }
-
-    /// A command that ends the server without a reply.
-    fn shut_down(mut self, arguments: &[&str]) {
-        let mut connection = Connection::open(self.port);
-        connection.send(arguments);
-        let mut rest = Vec::new();
-        connection.0.read_to_end(&mut rest).expect("closed");
-        assert_eq!(rest, b"");
-        assert!(self.child.wait().expect("wait").success());
-    }
-
-    fn crash(mut self) {
-        self.child.kill().expect("kill");
-        self.child.wait().expect("wait");
-    }
-
-    /// Sends inline-free RESP and returns the first reply line (or bulk).
-    fn ask(&self, arguments: &[&str]) -> String {
-        Connection::open(self.port).ask(arguments)
-    }
-
-    fn stats(&self) -> serde_json::Value {
-        let output = Command::new(BINARY)
-            .args(["stats", "--json", "--port", &self.port.to_string()])
-            .output()
-            .expect("bpfdb stats");
-        assert!(output.status.success(), "{output:?}");
-        serde_json::from_slice(&output.stdout).expect("JSON")
-    }
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-struct Connection(BufReader<TcpStream>);
-
-impl Connection {
-    fn open(port: u16) -> Self {
-        let stream = TcpStream::connect(("127.0.0.1", port)).expect("connect");
-        stream.set_read_timeout(Some(PATIENCE)).expect("time-out");
-        Self(BufReader::new(stream))
-    }
-
-    fn send(&mut self, arguments: &[&str]) {
-        let mut request = format!("*{}\r\n", arguments.len());
-        for argument in arguments {
-            request += &format!("${}\r\n{argument}\r\n", argument.len());
-        }
-        self.0
-            .get_mut()
-            .write_all(request.as_bytes())
-            .expect("send");
-    }
-
-    fn ask(&mut self, arguments: &[&str]) -> String {
-        self.send(arguments);
-        let mut line = String::new();
-        self.0.read_line(&mut line).expect("reply");
-        let line = line.trim_end().to_owned();
-        let Some(len) = line.strip_prefix('$').and_then(|n| n.parse::<usize>().ok()) else {
-            return line;
-        };
-        let mut bulk = vec![0; len + 2];
-        self.0.read_exact(&mut bulk).expect("bulk");
-        String::from_utf8_lossy(&bulk[..len]).into_owned()
-    }
-}
-
-fn folder(port: u16) -> std::path::PathBuf {
-    let root = bpfdb::mounts::bpffs().expect("mount table");
-    root.unwrap_or_else(|| "/sys/fs/bpf".into())
-        .join("bpfdb")
-        .join(port.to_string())
-}
+use common::{BINARY, Connection, PATIENCE, Served, alone, folder};
 
 #[test]
 fn a_clean_stop_leaves_nothing() {
@@ -214,7 +90,13 @@ fn a_port_in_use_is_told_in_one_line() {
     alone();
     let server = Served::start(0, &[]);
     let output = Command::new(BINARY)
-        .args(["serve", "--port", &server.port.to_string()])
+        .args([
+            "serve",
+            "--appendonly",
+            "no",
+            "--port",
+            &server.port.to_string(),
+        ])
         .output()
         .expect("bpfdb");
     assert!(!output.status.success());
@@ -405,7 +287,15 @@ fn settings_that_kept_data_overrules_are_told() {
 
     let mut command = Command::new(BINARY);
     command
-        .args(["serve", "--maxmemory", "128M", "--versions", "8"])
+        .args([
+            "serve",
+            "--appendonly",
+            "no",
+            "--maxmemory",
+            "128M",
+            "--versions",
+            "8",
+        ])
         .args(["--maxclients", "32", "--port", &port.to_string()])
         .stdout(Stdio::piped());
     let mut child = dies_with_us(&mut command).spawn().expect("bpfdb starts");
@@ -444,7 +334,15 @@ fn that_nobody_reads_is_no_error() {
     drop(free);
     let mut command = Command::new(BINARY);
     command
-        .args(["serve", "--maxmemory", "64M", "--memory-ahead", "16M"])
+        .args([
+            "serve",
+            "--appendonly",
+            "no",
+            "--maxmemory",
+            "64M",
+            "--memory-ahead",
+            "16M",
+        ])
         .args(["--maxclients", "32", "--port", &port.to_string()])
         .stdout(nobody())
         .stderr(nobody());
@@ -482,7 +380,7 @@ fn that_nobody_reads_is_no_error() {
 #[test]
 fn values_that_cannot_be_are_told_with_what_can() {
     alone();
-    let message = refused(&["serve", "--port", "0", "--maxmemory", "1"]);
+    let message = refused(&["serve", "--appendonly", "no", "--maxmemory", "1"]);
     assert!(message.contains("at least 32.0 MiB"), "{message}");
     let message = refused(&["serve", "--port", "70000"]);
     assert!(message.contains("between 0 and 65535"), "{message}");

@@ -19,8 +19,10 @@
 mod error;
 mod feed;
 mod restore;
+mod shared;
 mod writer;
 
 pub use error::{Error, Result};
 pub use restore::Restored;
-pub use writer::{Durability, Options, State};
+pub use shared::{Figures, State};
+pub use writer::{Durability, Options};

@@ -1,9 +1,9 @@
 //! The thread that writes the log.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::{self, JoinHandle, Thread};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bpfdb::Engine;
 use bpfdb_log::{Batch, Disk, LogEnd, LogError, LogWriter, Recovery, Start};
@@ -11,6 +11,7 @@ use bpfdb_log::{Batch, Disk, LogEnd, LogError, LogWriter, Recovery, Start};
 use crate::error::{Error, Result};
 use crate::feed::Feed;
 use crate::restore::{Restored, restore};
+use crate::shared::{Figures, Shared, State};
 
 /// What a batch has besides its records, at most: its header with the rings' positions.
 const BATCH_HEADER_MAX: u64 = 4096;
@@ -20,6 +21,9 @@ const BATCH_HEADER_MAX: u64 = 4096;
 pub struct Options {
     /// Between two flushes: what a loss of power may take, and the time of a flush.
     pub interval: Duration,
+    /// After so long without a group that became durable the engine is read-only, until one
+    /// has: what a loss of power may take if the disk is slow.
+    pub exposure: Duration,
     /// Sizes of the files.
     pub files: bpfdb_log::Options,
 }
@@ -28,35 +32,18 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             interval: Duration::from_millis(20),
+            exposure: Duration::from_secs(1),
             files: bpfdb_log::Options::default(),
         }
     }
-}
-
-/// How the log does.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum State {
-    Writing,
-    /// The disk is full: nothing is durable since, and writes end in `LOG_FULL` when the
-    /// rings are full too. It heals when there is space.
-    Full(String),
-    /// A write or flush has failed: nothing will be durable again, and writes end in
-    /// `LOG_FULL` when the rings are full.
-    Failed(String),
-}
-
-#[derive(Debug)]
-struct Shared {
-    durable: AtomicU64,
-    state: Mutex<State>,
-    stop: AtomicBool,
 }
 
 /// An engine's log, written by a thread of its own until this is dropped.
 #[derive(Debug)]
 pub struct Durability {
     shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
+    writer: Thread,
+    threads: Vec<JoinHandle<()>>,
 }
 
 impl Durability {
@@ -93,21 +80,22 @@ impl Durability {
             Start::NewRun => &[],
             Start::SameRun => &end.positions,
         };
+        let shared = Arc::new(Shared::new(writer.durable().epoch, log.gate()?));
         let feed = Feed::new(log, taken);
-        Ok((Self::spawn(feed, writer, options.interval)?, restored))
+        Ok((Self::spawn(feed, writer, shared, options)?, restored))
     }
 
-    fn spawn<D>(feed: Feed, writer: LogWriter<D>, interval: Duration) -> Result<Self>
+    fn spawn<D>(
+        feed: Feed,
+        log: LogWriter<D>,
+        shared: Arc<Shared>,
+        options: Options,
+    ) -> Result<Self>
     where
         D: Disk + Send + 'static,
         D::File: Send,
     {
-        let shared = Arc::new(Shared {
-            durable: AtomicU64::new(writer.durable().epoch),
-            state: Mutex::new(State::Writing),
-            stop: AtomicBool::new(false),
-        });
-        let mut thread = Writer {
+        let mut writer = Writer {
             feed,
             shared: Arc::clone(&shared),
             is_pending: false,
@@ -115,23 +103,62 @@ impl Durability {
         let spawned = thread::Builder::new()
             .name("bpfdb-log".into())
             .spawn(move || {
-                let _told = TellsOfPanic(Arc::clone(&thread.shared));
-                thread.run(writer, interval);
-            });
-        Ok(Self {
+                let _told = TellsOfPanic(Arc::clone(&writer.shared));
+                writer.run(log, options.interval);
+            })
+            .map_err(Error::Thread)?;
+        let mut durability = Self {
+            writer: spawned.thread().clone(),
+            threads: vec![spawned],
             shared,
-            thread: Some(spawned.map_err(Error::Thread)?),
-        })
+        };
+        durability.spawn_watch(options.exposure)?;
+        Ok(durability)
+    }
+
+    /// The writer itself cannot say that it waits for the disk.
+    fn spawn_watch(&mut self, exposure: Duration) -> Result<()> {
+        let shared = Arc::clone(&self.shared);
+        let watch = move || {
+            while !shared.stop.load(Ordering::Acquire) {
+                shared.look(exposure);
+                thread::park_timeout(exposure / 8);
+            }
+        };
+        let spawned = thread::Builder::new()
+            .name("bpfdb-log-watch".into())
+            .spawn(watch)
+            .map_err(Error::Thread)?;
+        self.threads.push(spawned);
+        Ok(())
     }
 
     /// All commits with a timestamp up to this are durable.
     pub fn durable(&self) -> u64 {
-        self.shared.durable.load(Ordering::Acquire)
+        self.shared.durable()
     }
 
     pub fn state(&self) -> State {
-        let state = self.shared.state.lock();
-        state.unwrap_or_else(PoisonError::into_inner).clone()
+        self.shared.state()
+    }
+
+    pub fn figures(&self) -> Figures {
+        self.shared.figures()
+    }
+
+    /// Has everything become durable soon that has a timestamp up to this. Does not wait:
+    /// [`Durability::on_change`] has somebody told.
+    pub fn want(&self, timestamp: u64) {
+        if self.shared.want(timestamp) {
+            self.writer.unpark();
+        }
+    }
+
+    /// From now on `call` is called when something has become durable that was
+    /// [wanted](Durability::want), and when the state is another one; by a thread that must
+    /// not be held up. False: there is one already.
+    pub fn on_change(&self, call: impl Fn() + Send + Sync + 'static) -> bool {
+        self.shared.on_change(Box::new(call))
     }
 }
 
@@ -140,7 +167,7 @@ impl Durability {
 impl Drop for Durability {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Release);
-        if let Some(thread) = self.thread.take() {
+        for thread in self.threads.drain(..) {
             thread.thread().unpark();
             // It has said why, if it panicked.
             let _ = thread.join();
@@ -188,12 +215,6 @@ impl Drop for TellsOfPanic {
     }
 }
 
-impl Shared {
-    fn set_state(&self, state: State) {
-        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = state;
-    }
-}
-
 struct Writer {
     feed: Feed,
     shared: Arc<Shared>,
@@ -207,16 +228,13 @@ impl Writer {
             // Before the group: what was committed before the order to stop is in it.
             let stops = self.shared.stop.load(Ordering::Acquire);
             let pause = match self.write_group(&mut writer) {
-                Ok(()) => {
-                    self.shared.set_state(State::Writing);
-                    interval
-                }
+                Ok(()) => interval,
                 Err(Error::Log(error @ LogError::Full { .. })) => {
                     self.shared.set_state(State::Full(error.to_string()));
                     FULL_PAUSE
                 }
                 Err(error) => {
-                    tracing::error!(%error, "the log has ended: nothing is durable from now on");
+                    tracing::error!(%error, "the log has failed: the engine is read-only");
                     self.shared.set_state(State::Failed(error.to_string()));
                     return;
                 }
@@ -224,7 +242,9 @@ impl Writer {
             if stops {
                 break;
             }
-            thread::park_timeout(pause);
+            if !self.shared.is_wanted() || pause == FULL_PAUSE {
+                thread::park_timeout(pause);
+            }
         }
         if let Err(error) = writer.close() {
             tracing::warn!(%error, "the log was not closed");
@@ -236,6 +256,7 @@ impl Writer {
         if self.is_pending {
             self.append(writer, writer.durable().epoch)?;
         }
+        self.shared.begin_group();
         let epoch = self.feed.begin_group();
         let mut is_begun = false;
         while !self.feed.take()? {
@@ -243,19 +264,23 @@ impl Writer {
             is_begun = true;
         }
         // A group of nothing needs no batch: what is durable has all its commits.
-        if is_begun || self.feed.count > 0 {
-            self.append(writer, epoch)?;
-        } else {
-            self.feed.give_up()?;
+        let is_idle = !is_begun && self.feed.count == 0;
+        match is_idle {
+            true => self.feed.give_up()?,
+            false => self.append(writer, epoch)?,
         }
-        self.shared.durable.store(epoch, Ordering::Release);
+        self.shared.end_group(epoch);
+        if is_idle {
+            // Who follows the log sees its last group when something says that it is durable.
+            unless_full(writer.confirm(wall()))?;
+        }
         // The next segment, a bit at a time, so that no group waits for all of it.
-        writer.prepare(PREPARED_BYTES)?;
-        Ok(())
+        unless_full(writer.prepare(PREPARED_BYTES).map(drop))
     }
 
     fn append<D: Disk>(&mut self, writer: &mut LogWriter<D>, epoch: u64) -> Result<()> {
         self.is_pending = true;
+        let begun = Instant::now();
         writer.append(Batch {
             epoch,
             positions: self.feed.positions(),
@@ -264,6 +289,16 @@ impl Writer {
             record_count: self.feed.count,
         })?;
         self.is_pending = false;
+        let (count, bytes) = (self.feed.count, self.feed.records.len());
+        self.shared.flushed(count, bytes, begun.elapsed());
         self.feed.give_up()
+    }
+}
+
+/// If there is no space yet, the group that needs it will say so.
+fn unless_full(result: Result<(), LogError>) -> Result<()> {
+    match result {
+        Err(LogError::Full { .. }) => Ok(()),
+        result => Ok(result?),
     }
 }

@@ -43,6 +43,17 @@ impl Engine {
         }
         Log::new(self).map(Some)
     }
+
+    /// No commit that is decided has a later timestamp.
+    pub fn now(&self) -> u64 {
+        clock(self).load(Ordering::SeqCst)
+    }
+}
+
+fn clock(engine: &Engine) -> &AtomicU64 {
+    // SAFETY: an aligned u64 in memory that lives as long as the engine, and that is only
+    // changed atomically.
+    unsafe { AtomicU64::from_ptr(&raw mut (*engine.inner.memory.state_pointer()).clock.value) }
 }
 
 /// A record that is sealed.
@@ -80,6 +91,25 @@ pub struct LargeRef {
     pub bytes: u64,
     /// Where the record holds it.
     place: [u64; 3],
+}
+
+/// Makes an engine read-only. Of one log there may be several, which do not know of each other.
+#[derive(Debug)]
+pub struct LogGate {
+    state: Mapped<abi::bpfdb_log_ring>,
+}
+
+impl LogGate {
+    /// While the log is closed, every commit that writes ends in [`Status::LogFull`]. Reads go
+    /// on, and so does what has reserved its room.
+    pub fn close(&self, closed: bool) {
+        for ring in 0..self.state.len() {
+            // SAFETY: an aligned u64 in memory that lives as long as self, and that is only
+            // changed atomically.
+            unsafe { AtomicU64::from_ptr(&raw mut (*self.state.at(ring)).closed) }
+                .store(closed.into(), Ordering::SeqCst);
+        }
+    }
 }
 
 impl Log {
@@ -172,6 +202,17 @@ impl Log {
             .store(position + self.ring, Ordering::Release);
     }
 
+    /// By which any thread closes the log.
+    ///
+    /// # Errors
+    /// The state of the rings cannot be mapped.
+    pub fn gate(&self) -> Result<LogGate> {
+        let maps = &self.engine.inner.maps;
+        Ok(LogGate {
+            state: maps.mapped(LOG_STATE, maps.config.log_rings)?,
+        })
+    }
+
     /// The record at a position that was reserved; `None` while a program fills it.
     pub fn sealed(&self, ring: usize, position: u64) -> Option<Sealed> {
         let record = self.at(ring, position).cast::<abi::bpfdb_log_record>();
@@ -232,11 +273,7 @@ impl Log {
     }
 
     fn clock(&self) -> &AtomicU64 {
-        // SAFETY: an aligned u64 in memory that lives as long as self, and that is only
-        // changed atomically.
-        unsafe {
-            AtomicU64::from_ptr(&raw mut (*self.engine.inner.memory.state_pointer()).clock.value)
-        }
+        clock(&self.engine)
     }
 
     fn limit(&self, ring: usize) -> &AtomicU64 {

@@ -144,6 +144,22 @@ impl Session {
         unsafe { (&raw mut (*self.own_state()).unlogged).write_volatile(1) };
     }
 
+    /// Whether [`Session::depends`] is kept up to date, which takes another look-up for each
+    /// operation. Not in an engine without a log.
+    pub fn keep_depends(&mut self, keep: bool) {
+        // SAFETY: as above.
+        unsafe { (&raw mut (*self.own_state()).keeps_depends).write_volatile(keep.into()) };
+    }
+
+    /// The latest commit that operations of this session have told of since it keeps that:
+    /// its timestamp. They told of nothing that is not durable if [`Log`](crate::Log) says
+    /// that an epoch is which is not earlier. What [`crate::Scan`] and figures of the engine
+    /// tell does not count: for these there is [`Engine::now`].
+    pub fn depends(&self) -> u64 {
+        // SAFETY: as above.
+        unsafe { (&raw const (*self.own_state()).depends).read_volatile() }
+    }
+
     /// Number of the session in the engine.
     pub fn index(&self) -> u32 {
         self.index
@@ -271,8 +287,8 @@ impl Session {
         }
         self.read_cache.clear();
         let outcome = self.single(&Operation::Commit).map(drop);
-        // What waited has failed, and COMMIT was not executed; or the log had no room for it.
-        if outcome.is_err() && (waited || outcome == Err(Status::LogFull)) {
+        // What waited has failed, and COMMIT was not executed.
+        if outcome.is_err() && waited {
             self.deferred.forget();
             if self.in_transaction() {
                 self.single(&Operation::Rollback)?;

@@ -52,7 +52,7 @@ impl Server {
         }
         let memory = if quick { MEMORY_QUICK } else { MEMORY };
         Self::start("bpfdb".into(), &program, namespaces, |command, address| {
-            command.args(["serve", "--maxmemory", memory]);
+            command.args(["serve", "--appendonly", "no", "--maxmemory", memory]);
             command.args(["--bind", &address.ip().to_string()]);
             command.args(["--port", &address.port().to_string()]);
             command.args(["--local-clients", local_clients]);

@@ -23,7 +23,7 @@ mod files;
 mod random;
 
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::disk::{Disk, DiskFile};
 use crate::layout::{BLOCK, round_up};
@@ -94,6 +94,14 @@ impl State {
 pub struct SimulatedDisk {
     state: Arc<Mutex<State>>,
     incarnation: u64,
+    hold: Arc<Hold>,
+}
+
+/// Whether writes and flushes wait.
+#[derive(Default)]
+struct Hold {
+    held: Mutex<bool>,
+    released: Condvar,
 }
 
 /// An open file.
@@ -117,6 +125,7 @@ impl SimulatedDisk {
         Self {
             state: Arc::new(Mutex::new(state)),
             incarnation: 0,
+            hold: Arc::default(),
         }
     }
 
@@ -132,6 +141,7 @@ impl SimulatedDisk {
         Self {
             state: Arc::new(Mutex::new(copy)),
             incarnation: self.incarnation,
+            hold: Arc::default(),
         }
     }
 
@@ -168,6 +178,29 @@ impl SimulatedDisk {
         self.lock().capacity = bytes;
     }
 
+    /// A slow disk: writes and flushes wait, until this is called again with `false`.
+    pub fn hold(&self, held: bool) {
+        *self
+            .hold
+            .held
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = held;
+        self.hold.released.notify_all();
+    }
+
+    fn wait_while_held(&self, operation: Operation) {
+        if !matches!(operation, Operation::Write | Operation::Flush) {
+            return;
+        }
+        let held = self
+            .hold
+            .held
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let released = self.hold.released.wait_while(held, |held| *held);
+        drop(released.unwrap_or_else(PoisonError::into_inner));
+    }
+
     /// Takes the power away, and gives it back.
     pub fn lose_power(&self) -> Self {
         let mut state = self.lock();
@@ -189,6 +222,7 @@ impl SimulatedDisk {
         Self {
             state: self.state.clone(),
             incarnation: state.incarnation,
+            hold: Arc::clone(&self.hold),
         }
     }
 
@@ -239,6 +273,7 @@ impl SimulatedDisk {
 
     /// Begins an operation. `Some`: that is how it fails.
     fn begin(&self, operation: Operation) -> io::Result<(MutexGuard<'_, State>, Option<Fault>)> {
+        self.wait_while_held(operation);
         let mut state = self.alive()?;
         let count = state.counts[operation as usize];
         state.counts[operation as usize] += 1;

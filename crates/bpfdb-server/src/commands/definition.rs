@@ -87,6 +87,11 @@ impl Command {
             .map_or(self.has(Flag::Write), |writes| writes(context))
     }
 
+    /// Does it read or write keys that it does not name?
+    pub(crate) fn tells_of_all(&self) -> bool {
+        self.keys.is_empty() && (self.has(Flag::Readonly) || self.has(Flag::Write))
+    }
+
     /// Who answers: the kernel, if the command is in its list.
     pub(crate) fn path(&self) -> Path {
         static OF_KERNEL: LazyLock<FxHashSet<&str>> =

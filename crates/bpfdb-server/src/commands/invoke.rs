@@ -15,6 +15,7 @@ pub(crate) fn timed(
     arguments: &[Vec<u8>],
     at_once: bool,
 ) -> (Outcome, Duration) {
+    context.connection.tells_of_all |= command.tells_of_all();
     let start = Instant::now();
     let mut outcome = (command.run)(context, arguments);
     if outcome.is_err() {

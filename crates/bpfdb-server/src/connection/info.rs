@@ -8,6 +8,8 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Instant;
 
+use crate::settings::Durability;
+
 /// One end of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Address {
@@ -57,6 +59,13 @@ pub(crate) struct ConnectionInfo {
     /// Not to be closed for the sake of memory.
     pub(crate) no_evict: bool,
     pub(crate) no_touch: bool,
+    /// What the client has chosen; `None`: what the server's setting says.
+    pub(crate) durability: Option<Durability>,
+    /// The replies that wait to be sent tell of commits up to this timestamp, which must be
+    /// durable first.
+    pub(crate) hold: u64,
+    /// A command is executed that tells of keys which it does not name.
+    pub(crate) tells_of_all: bool,
     /// Set by a command after which the connection is closed.
     pub(crate) close: bool,
     /// Only the daemon answers requests like the one executed last. Where there was one
@@ -116,6 +125,9 @@ impl ConnectionInfo {
             replies: ReplyMode::On,
             no_evict: false,
             no_touch: false,
+            durability: None,
+            hold: 0,
+            tells_of_all: false,
             close: false,
             needs_daemon: false,
             receipts: 0,
@@ -134,12 +146,21 @@ impl ConnectionInfo {
         self.replies = ReplyMode::On;
         self.no_evict = false;
         self.no_touch = false;
+        self.durability = None;
+    }
+
+    /// What it is told next must be durable up to this timestamp.
+    pub(crate) fn hold_until(&mut self, timestamp: u64) {
+        self.hold = self.hold.max(timestamp);
     }
 
     /// May the kernel answer it? Not while only the daemon knows that it must authenticate,
     /// or which replies it wants; nor where the kernel would hand over every request.
     pub(crate) fn may_be_handed_back(&self) -> bool {
-        self.authenticated && self.replies == ReplyMode::On && !self.needs_daemon
+        self.authenticated
+            && self.replies == ReplyMode::On
+            && !self.needs_daemon
+            && self.durability != Some(Durability::Sync)
     }
 
     /// One more transaction came to the daemon that the kernel might have executed. Are

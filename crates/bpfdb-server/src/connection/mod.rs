@@ -92,6 +92,10 @@ pub(crate) struct Connection {
     unchanged: u32,
     /// Bytes must still come, but no event will tell when.
     late: bool,
+    /// What is to be sent waits until it is durable.
+    is_held: bool,
+    /// The client has sent more meanwhile: nobody listens before that was sent.
+    is_pressed: bool,
     /// Since when more than the soft limit of replies waits.
     pub(crate) slow_since: Option<Instant>,
     /// The kernel's count of its activity when it was looked at last.
@@ -127,6 +131,8 @@ impl Connection {
             waiting: 0,
             unchanged: 0,
             late: false,
+            is_held: false,
+            is_pressed: false,
             slow_since: None,
             seen: 0,
         }
@@ -256,6 +262,31 @@ impl Connection {
         }
     }
 
+    /// Until when its replies are held back, if they are.
+    pub(crate) fn held_until(&self) -> Option<u64> {
+        self.is_held.then_some(self.info.hold)
+    }
+
+    /// The client has sent more while its replies are held back. Without this there would be
+    /// two system calls for each reply that is, to stop listening and to begin again.
+    pub(crate) fn press(&mut self) {
+        self.is_pressed = true;
+    }
+
+    /// What is held back will never be durable: nobody is told of it, but why.
+    pub(crate) fn give_up_held(&mut self, why: &str) {
+        self.is_held = false;
+        self.info.hold = 0;
+        if self.sent == 0 {
+            self.output.clear();
+            self.replies.error(why);
+            self.queue_replies();
+        } else {
+            self.output.truncate(self.sent);
+        }
+        self.state = State::Closing;
+    }
+
     /// Bytes of replies that wait for the client to read.
     pub(crate) fn unsent(&self) -> usize {
         self.output.len() - self.sent
@@ -265,8 +296,13 @@ impl Connection {
         self.unsent() > 0
     }
 
-    /// Sends as much as the client takes.
-    pub(crate) fn flush(&mut self, statistics: &Statistics) -> io::Result<()> {
+    /// Sends as much as the client takes, when everything that it tells of is `durable`.
+    pub(crate) fn flush(&mut self, statistics: &Statistics, durable: u64) -> io::Result<()> {
+        self.is_held = self.is_unsent() && self.info.hold > durable;
+        if self.is_held {
+            return Ok(());
+        }
+        self.is_pressed = false;
         while self.is_unsent() {
             match socket::send(self.socket.as_fd(), &self.output[self.sent..])? {
                 Some(sent) => {
@@ -287,9 +323,10 @@ impl Connection {
     /// The events to wait for; `reads` says whether more requests may be read.
     pub(crate) fn wanted(&self, reads: bool) -> Interest {
         let unsent = self.is_unsent();
+        let blocked = unsent && (!self.is_held || self.is_pressed);
         Interest {
-            readable: reads && self.state == State::Daemon && !unsent && !self.late,
-            writable: unsent,
+            readable: reads && self.state == State::Daemon && !blocked && !self.late,
+            writable: unsent && !self.is_held,
             ended: self.state == State::Kernel,
         }
     }

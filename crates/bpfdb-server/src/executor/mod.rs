@@ -80,8 +80,15 @@ impl Executor {
         server: &mut ServeContext<'_>,
     ) -> io::Result<Next> {
         server.session.redirect(connection.index);
+        let is_sync = server.instance.is_sync(connection.info.durability);
+        server.session.keep_depends(is_sync);
         connection.begin_service();
         self.yielded = false;
+        // What waits to be sent comes first: what is executed now may have to wait longer.
+        self.flush(connection, server)?;
+        if connection.is_unsent() && self.running.is_none() {
+            return Ok(Next::Keep);
+        }
         let slice = TimeSlice::begin();
         let mut rounds = 0..ROUNDS;
         let mut received = None;
@@ -91,7 +98,7 @@ impl Executor {
             if received.is_some() {
                 connection.update_patience(server.kernel);
             }
-            connection.flush(&server.instance.statistics)?;
+            self.flush(connection, server)?;
             if connection.is_unsent() {
                 return Ok(Next::Keep);
             }
@@ -129,6 +136,11 @@ impl Executor {
                 Received::Bytes { .. } => received = Some(got),
             }
         }
+    }
+
+    fn flush(&self, connection: &mut Connection, server: &ServeContext<'_>) -> io::Result<()> {
+        let instance = &server.instance;
+        connection.flush(&instance.statistics, instance.log.durable())
     }
 
     /// Lets the kernel answer again, if nothing is begun here, and if the last request was
@@ -179,8 +191,21 @@ impl Executor {
             more = self.execute_next(connection, server, slice);
             close_if_told(connection);
         }
+        self.hold(connection, server);
         connection.queue_replies();
         more && connection.state == State::Daemon
+    }
+
+    /// What a synchronous client is told must be durable first.
+    fn hold(&self, connection: &mut Connection, server: &ServeContext<'_>) {
+        let info = &mut connection.info;
+        if server.instance.is_sync(info.durability) {
+            info.hold_until(server.session.depends());
+            if info.tells_of_all {
+                info.hold_until(server.engine.now());
+            }
+        }
+        info.tells_of_all &= self.running.is_some();
     }
 
     /// One request, or some together; true if there may be more.

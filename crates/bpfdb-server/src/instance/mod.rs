@@ -1,6 +1,7 @@
 //! What the daemon knows about itself: settings, statistics, what was slow, who is
 //! paused. There is one for each server; commands find it in their context.
 
+pub(crate) mod log;
 pub(crate) mod pause;
 pub(crate) mod rate_limiter;
 pub(crate) mod users;
@@ -16,18 +17,20 @@ use std::time::{Duration, Instant};
 
 use bpfdb::Stats;
 
+use self::log::Log;
 use self::pause::Pause;
 use self::rate_limiter::RateLimiter;
 use self::users::Users;
 use crate::connection::info::ConnectionInfo;
 use crate::error::Result;
+use crate::io::bell::Bell;
 use crate::io::stopper::Stopper;
 use crate::kernel::connections::KernelConnections;
 use crate::kernel::flags::KernelFlags;
 use crate::kernel::programs::Programs;
 use crate::settings::Options;
 use crate::settings::parameters::Parameters;
-use crate::settings::{Change, ConfigFile, LogLevel, Settings, memory};
+use crate::settings::{Change, ConfigFile, Durability, LogLevel, Settings, memory};
 use crate::stats::kernel_counters::KernelCounters;
 use crate::stats::latency::Latency;
 use crate::stats::rate::Rate;
@@ -46,6 +49,7 @@ pub(crate) struct Instance {
     kernel_flags: KernelFlags,
     /// What the kernel does with the connections.
     pub(crate) kernel: Rc<KernelConnections>,
+    pub(crate) log: Log,
     pub(crate) pause: Pause,
     turn: Rc<()>,
     long_block: Rc<()>,
@@ -89,10 +93,12 @@ impl Instance {
         address: SocketAddr,
         statistics: Arc<Statistics>,
         base: KernelCounters,
+        bell: &Bell,
     ) -> Result<Self> {
         let clients_max = programs.connections.len();
         let mut settings = options.settings.clone();
         settings.max_clients = settings.max_clients.min(clients_max);
+        settings.append_only = options.log.is_some();
         let instance = Self {
             settings,
             file: options.file.clone(),
@@ -100,6 +106,7 @@ impl Instance {
             users: Users::new(&options.settings.require_pass.0),
             kernel_flags: programs.flags()?,
             kernel: Rc::clone(&programs.connections),
+            log: Log::new(options.log.clone(), bell),
             pause: Pause::default(),
             turn: Rc::new(()),
             long_block: Rc::new(()),
@@ -128,6 +135,7 @@ impl Instance {
         instance
             .kernel_flags
             .require_authentication(instance.users.must_authenticate());
+        instance.tell_kernel_who_answers();
         Ok(instance)
     }
 
@@ -146,8 +154,8 @@ impl Instance {
             self.kernel_flags
                 .require_authentication(self.users.must_authenticate());
         }
-        if new.max_memory != old.max_memory {
-            self.kernel_flags.pass_everything(self.keeps_connections());
+        if new.max_memory != old.max_memory || new.append_fsync != old.append_fsync {
+            self.tell_kernel_who_answers();
         }
         if new.log_level != old.log_level {
             (self.set_log_level)(new.log_level);
@@ -176,7 +184,7 @@ impl Instance {
 
     pub(crate) fn unpause(&mut self) {
         self.pause.end();
-        self.kernel_flags.pass_everything(self.refuses_writes());
+        self.tell_kernel_who_answers();
     }
 
     /// Is `maxmemory` less than any data takes? The kernel leaves everything to the daemon
@@ -187,7 +195,17 @@ impl Instance {
 
     /// Does the daemon answer everything?
     pub(crate) fn keeps_connections(&self) -> bool {
-        self.pause.is_on() || self.refuses_writes()
+        self.pause.is_on() || self.refuses_writes() || self.is_sync(None)
+    }
+
+    fn tell_kernel_who_answers(&self) {
+        self.kernel_flags.pass_everything(self.keeps_connections());
+    }
+
+    /// Does a client that has chosen this wait for what it is told to be durable?
+    pub(crate) fn is_sync(&self, chosen: Option<Durability>) -> bool {
+        let durability = chosen.unwrap_or(self.settings.append_fsync);
+        self.log.is_there() && durability == Durability::Sync
     }
 
     /// For commands that take so much memory that only one may at a time; nobody

@@ -13,6 +13,8 @@ pub(crate) enum Source {
     UnixListener,
     Handovers,
     Stop,
+    /// Something has become durable.
+    Log,
     /// Index, and a serial number that tells it from others with this index:
     /// an event may come for one that was closed in the same round.
     Connection(u32, u32),
@@ -28,6 +30,7 @@ impl Source {
             Self::Handovers => 1,
             Self::Stop => 2,
             Self::UnixListener => 3,
+            Self::Log => 4,
             Self::Connection(index, serial) => {
                 u64::from(serial) << 32 | u64::from(Self::CONNECTIONS + index)
             }
@@ -40,6 +43,7 @@ impl Source {
             1 => Self::Handovers,
             2 => Self::Stop,
             3 => Self::UnixListener,
+            4 => Self::Log,
             _ => Self::Connection(number as u32 - Self::CONNECTIONS, (number >> 32) as u32),
         }
     }

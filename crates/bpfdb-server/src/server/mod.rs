@@ -19,6 +19,7 @@ use crate::connection::{Connection, Next, State};
 use crate::error::{Error, Result, system};
 use crate::executor::{Executor, ServeContext};
 use crate::instance::Instance;
+use crate::io::bell::Bell;
 use crate::io::poll::{Event, Interest, Poll, Source};
 use crate::io::stopper::Stopper;
 use crate::io::{socket, unix};
@@ -55,6 +56,12 @@ pub struct Server {
     connections: ConnectionTable,
     /// Those of the connections, by the same index.
     executors: Vec<Executor>,
+    /// Rung when something has become durable.
+    bell: Bell,
+    /// Connections whose replies wait until they are durable.
+    held: BTreeSet<u32>,
+    /// What the youngest of these wait for, since the writer of the log was told.
+    wanted: u64,
     /// Connections that wait for the kernel.
     draining: Vec<u32>,
     /// Connections whose next request is paused.
@@ -92,8 +99,9 @@ impl Server {
         let statistics = Arc::new(Statistics::new(table::names()));
         let metrics = settings
             .metrics_address
-            .map(|address| Endpoint::start(address, engine, &statistics))
+            .map(|address| Endpoint::start(address, engine, &statistics, options.log.as_ref()))
             .transpose()?;
+        let bell = Bell::new()?;
         let mut instance = Instance::new(
             options,
             &programs,
@@ -101,6 +109,7 @@ impl Server {
             address,
             statistics,
             KernelCounters::of(&engine.stats()?),
+            &bell,
         )?;
         instance.memory_at_start = engine.stats()?.memory_used();
         instance.metrics_address = metrics.as_ref().map(|metrics| metrics.address);
@@ -124,6 +133,9 @@ impl Server {
             instance,
             connections: ConnectionTable::new(sessions),
             executors: executors(sessions),
+            bell,
+            held: BTreeSet::new(),
+            wanted: 0,
             draining: Vec::new(),
             paused: Vec::new(),
             busy: VecDeque::new(),
@@ -151,6 +163,7 @@ impl Server {
             poll.add(unix.as_fd(), Source::UnixListener, readable)?;
         }
         poll.add(self.instance.stopper.as_fd(), Source::Stop, readable)?;
+        poll.add(self.bell.as_fd(), Source::Log, readable)?;
         // SAFETY: the ring lives in `programs`, longer than this borrow.
         let ring = unsafe { BorrowedFd::borrow_raw(self.programs.ring_fd()) };
         poll.add(ring, Source::Handovers, readable)
@@ -193,6 +206,7 @@ impl Server {
             self.end_pause_when_due();
             self.resume_accepting();
             self.tick_when_due();
+            self.want_durable();
         }
     }
 
@@ -230,6 +244,10 @@ impl Server {
             Source::Listener | Source::UnixListener => self.accept(event.source),
             Source::Handovers => self.take_over(),
             Source::Connection(index, _) => self.connection_event(index, event),
+            Source::Log => {
+                self.bell.silence();
+                self.release_held();
+            }
             Source::Stop => {}
         }
     }
@@ -286,6 +304,10 @@ impl Server {
             connection.interest = wanted;
             let source = connection.source();
             self.poll.change(connection.socket.as_fd(), source, wanted);
+        }
+        if let Some(until) = connection.held_until() {
+            self.wanted = self.wanted.max(until);
+            self.held.insert(index);
         }
         if connection.wants_another_look() && !self.draining.contains(&index) {
             self.draining.push(index);
@@ -370,8 +392,49 @@ impl Server {
                 let drained = connection.is_drained(&server.programs.connections);
                 return Ok(if drained { Next::Close } else { Next::Keep });
             }
+            if connection.held_until().is_some() {
+                connection.press();
+            }
             server.serve(client)
         });
+    }
+
+    // ---- What is held back until it is durable ----------------------------------------
+
+    /// Once for all that were served in a round: they become durable together.
+    fn want_durable(&mut self) {
+        let wanted = std::mem::take(&mut self.wanted);
+        if wanted > 0 {
+            self.instance.log.want(wanted);
+            // It may have been, before anybody was told to say so.
+            if self.instance.log.durable() >= wanted {
+                self.release_held();
+            }
+        }
+    }
+
+    fn release_held(&mut self) {
+        let durable = self.instance.log.durable();
+        let refusal = self
+            .instance
+            .log
+            .has_failed()
+            .then(|| self.instance.log.refusal());
+        for index in std::mem::take(&mut self.held) {
+            self.with_client(index, |server, client| {
+                let connection = &mut client.connection;
+                match (connection.held_until(), &refusal) {
+                    (None, _) => return Ok(Next::Keep),
+                    (Some(until), _) if until <= durable => {}
+                    (Some(_), Some(why)) => {
+                        connection.give_up_held(why.as_deref().unwrap_or("MISCONF"));
+                    }
+                    (Some(_), None) => return Ok(Next::Keep),
+                }
+                server.serve(client)
+            });
+            self.close_those_told();
+        }
     }
 
     /// Those whose time has come are busy again, after those that are.

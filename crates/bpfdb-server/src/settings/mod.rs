@@ -19,7 +19,8 @@ use std::path::PathBuf;
 pub use file::{ConfigFile, FileError};
 pub use options::Options;
 pub use value::{
-    LocalClients, LogFormat, LogLevel, OutputLimit, OutputLimits, Permissions, Secret, Size,
+    Durability, LocalClients, LogFormat, LogLevel, OutputLimit, OutputLimits, Permissions, Secret,
+    Size,
 };
 
 pub(crate) use value::outside;
@@ -75,9 +76,9 @@ impl Setting {
         self.help.concat().trim().to_owned()
     }
 
-    /// Is it a switch, which a flag without a value turns on?
+    /// Is it a switch, which is off, and which a flag without a value turns on?
     pub fn is_switch(&self) -> bool {
-        self.hint == <bool as Value>::HINT
+        self.hint == <bool as Value>::HINT && self.show(&Settings::default()) == false.show()
     }
 }
 
@@ -187,6 +188,16 @@ settings! {
     /// Keep the data in the kernel when the server stops: the next `serve` on this
     /// port goes on with it
     keep_data "keep-data": bool => false, Restart;
+
+    /// Directory of the log, which belongs to one server; empty: /var/lib/bpfdb/PORT, or
+    /// bpfdb/PORT in the state directory of a user who is not root
+    dir "dir": Option<PathBuf> => None, Restart;
+    /// Write a log, so that the data is there again after a loss of power
+    append_only "appendonly": bool => true, Restart;
+    /// When clients get their replies, unless they choose (CLIENT DURABILITY): always:
+    /// when what a reply tells of is on the disk; everysec: at once, and it is there
+    /// within a tenth of a second; no: the same
+    append_fsync "appendfsync": Durability => Durability::Async, Now;
 
     /// Longest argument; a longer one closes the connection
     max_bulk "proto-max-bulk-len": Size, 1_048_576..=536_870_912 => Size::mib(512), Now;

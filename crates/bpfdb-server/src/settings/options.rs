@@ -1,6 +1,9 @@
 //! How a server is started.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bpfdb_durability::Durability;
 
 use super::{ConfigFile, LogLevel, Settings};
 
@@ -12,6 +15,8 @@ pub struct Options {
     pub file: Option<ConfigFile>,
     /// Called when CONFIG SET changes what is logged.
     pub set_log_level: fn(LogLevel),
+    /// The engine's log; `None`: it has none, and nothing is durable.
+    pub log: Option<Arc<Durability>>,
 }
 
 impl Default for Options {
@@ -20,6 +25,7 @@ impl Default for Options {
             settings: Settings::default(),
             file: None,
             set_log_level: |_| {},
+            log: None,
         }
     }
 }

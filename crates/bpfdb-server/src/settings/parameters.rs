@@ -115,10 +115,6 @@ impl Parameters {
     pub(crate) fn show(&self, parameter: &Parameter) -> String {
         match self.0.get(parameter.name) {
             Some(value) => value.clone(),
-            // Where this process is.
-            None if parameter.name == "dir" => std::env::current_dir()
-                .map(|path| path.display().to_string())
-                .unwrap_or_default(),
             None => parameter.value.to_owned(),
         }
     }
@@ -160,8 +156,6 @@ pub(crate) static PARAMETERS: &[Parameter] = &[
     parameter("aof_rewrite_cpulist", "", Immutable),
     parameter("appenddirname", "appendonlydir", Immutable),
     parameter("appendfilename", "appendonly.aof", Immutable),
-    parameter("appendfsync", "everysec", Word(&["everysec", "always", "no"])),
-    parameter("appendonly", "no", Only),
     parameter("auto-aof-rewrite-min-size", "67108864", Memory(0)),
     parameter("auto-aof-rewrite-percentage", "100", Number(0, INT_MAX)),
     parameter("bgsave_cpulist", "", Immutable),
@@ -192,7 +186,6 @@ pub(crate) static PARAMETERS: &[Parameter] = &[
     parameter("daemonize", "no", Immutable),
     parameter("databases", "1", Immutable),
     parameter("dbfilename", "dump.rdb", Protected),
-    parameter("dir", "", Protected),
     parameter("disable-thp", "no", Immutable),
     parameter("dynamic-hz", "yes", Switch),
     parameter("enable-debug-command", "no", Immutable),

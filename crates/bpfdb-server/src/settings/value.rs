@@ -403,10 +403,10 @@ impl Value for OutputLimits {
 
 /// One of a few words.
 macro_rules! words {
-    ($(#[$attribute:meta])* $type:ident { $($variant:ident $word:literal $(| $alias:literal)*),* }) => {
+    ($(#[$attribute:meta])* $type:ident { $($(#[$about:meta])* $variant:ident $word:literal $(| $alias:literal)*),* }) => {
         $(#[$attribute])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum $type { $($variant),* }
+        pub enum $type { $($(#[$about])* $variant),* }
 
         impl $type {
             pub fn word(self) -> &'static str {
@@ -446,6 +446,17 @@ words! {
         Info "info" | "notice",
         Debug "debug" | "verbose",
         Trace "trace"
+    }
+}
+
+words! {
+    /// When a client is told of what was written, by the words that Redis has for when the
+    /// log is flushed.
+    Durability {
+        /// When it is durable.
+        Sync "always",
+        /// At once; it is durable soon.
+        Async "everysec" | "no"
     }
 }
 

@@ -15,6 +15,8 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use bpfdb::Engine;
+use bpfdb_durability::Durability;
+use bpfdb_log::simulation::SimulatedDisk;
 use bpfdb_server::settings::Settings;
 use bpfdb_server::{Options, Server, Stopper};
 use bpfdb_tests::process::dies_with_us;
@@ -27,6 +29,8 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 pub struct TestServer {
     pub address: SocketAddr,
     pub engine: Engine,
+    /// Of its engine.
+    pub log: Option<Arc<Durability>>,
     stopper: Stopper,
     thread: Option<JoinHandle<bpfdb_server::Result<()>>>,
 }
@@ -53,7 +57,41 @@ impl TestServer {
         // Before the first server moves this process for a moment.
         cgroup::own();
         let engine = Engine::create(options).expect("an engine");
-        let options = at_any_port(settings);
+        Self::start_on(engine, None, settings)
+    }
+
+    /// The same on an engine with a log, which has what `disk` has. The interval between
+    /// flushes is 20 ms.
+    pub fn start_logged(disk: &SimulatedDisk, settings: Settings) -> Self {
+        cgroup::own();
+        let engine = Engine::create(&bpfdb::Options {
+            memory_limit: 256 << 20,
+            log_ring: 1 << 20,
+            ..bpfdb::Options::default()
+        })
+        .expect("an engine");
+        let options = bpfdb_durability::Options {
+            files: bpfdb_log::Options {
+                segment_size: 4 << 20,
+                batch_size: 1 << 20,
+                spares: 1,
+            },
+            ..bpfdb_durability::Options::default()
+        };
+        let (log, _) = Durability::start(&engine, disk.clone(), options).expect("a log");
+        let local_clients = cgroup::chosen();
+        let settings = Settings {
+            local_clients,
+            ..settings
+        };
+        Self::start_on(engine, Some(Arc::new(log)), settings)
+    }
+
+    fn start_on(engine: Engine, log: Option<Arc<Durability>>, settings: Settings) -> Self {
+        let options = Options {
+            log: log.clone(),
+            ..at_any_port(settings)
+        };
         let (sender, receiver) = mpsc::channel();
         let of_thread = engine.clone();
         let thread = thread::spawn(move || {
@@ -69,6 +107,7 @@ impl TestServer {
         Self {
             address,
             engine,
+            log,
             stopper,
             thread: Some(thread),
         }

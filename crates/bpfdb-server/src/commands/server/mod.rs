@@ -17,6 +17,7 @@ mod slaveof;
 mod slowlog;
 mod time;
 mod wait;
+mod waitaof;
 
 use super::definition::Command;
 
@@ -38,4 +39,5 @@ pub(super) static COMMANDS: &[&Command] = &[
     &slowlog::COMMAND,
     &time::COMMAND,
     &wait::COMMAND,
+    &waitaof::COMMAND,
 ];

@@ -3,6 +3,7 @@
 use bpfdb::{Status, abi};
 
 use super::super::prelude::*;
+use crate::instance::log::NO_LOG;
 use crate::protocol::reply;
 
 pub(crate) static COMMAND: Command = Command {
@@ -11,17 +12,29 @@ pub(crate) static COMMAND: Command = Command {
     since: "0.1.0",
     group: Group::Transactions,
     complexity: "O(N) where N is the number of keys that were read or written",
-    arity: 1,
+    arity: -1,
+    arguments: "[SYNC]",
     flags: &[Flag::NoScript, Flag::NoMulti],
     categories: &[Category::Transaction],
-    differences: "Redis has no such command.",
+    differences: "Redis has no such command. With SYNC the reply comes when the transaction is durable, whatever the connection's durability is, and everything that it has read.",
     writes_now: Some(|context| context.session.state() == abi::BPFDB_TXN_WRITE),
     run,
     ..Command::BASE
 };
 
-fn run(context: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {
+fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
+    let sync = match arguments {
+        [] => false,
+        [word] if word.eq_ignore_ascii_case(b"sync") => true,
+        _ => return Err("ERR syntax error".into()),
+    };
+    if sync && !context.instance.log.is_there() {
+        return Err(NO_LOG.into());
+    }
     let ended = context.session.commit();
+    if sync && ended.is_ok() {
+        context.connection.hold_until(context.engine.now());
+    }
     end(context, ended)
 }
 

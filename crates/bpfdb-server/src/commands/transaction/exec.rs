@@ -194,6 +194,8 @@ impl Block {
         if matches!(self.phase, Phase::Begin) {
             if !are_unchanged(context.session, &self.watched, !self.only_reads())? {
                 context.session.rollback()?;
+                // That a key was written.
+                context.connection.tells_of_all = true;
                 context.replies.null_array();
                 return Ok(Some(self.clear()));
             }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bpfdb::figures::{Figure, Kind};
 use bpfdb::{ConflictCause, Engine};
+use bpfdb_durability::{Durability, State};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
@@ -14,13 +15,20 @@ use prometheus_client::registry::Registry;
 use crate::stats::kernel_counters::KernelCounters;
 use crate::stats::statistics::{Histogram, Statistics};
 
-pub(super) fn registry(engine: &Engine, statistics: &Arc<Statistics>) -> Registry {
+pub(super) fn registry(
+    engine: &Engine,
+    statistics: &Arc<Statistics>,
+    log: Option<&Arc<Durability>>,
+) -> Registry {
     let mut registry = Registry::with_prefix("bpfdb");
     registry.register_collector(Box::new(EngineFigures(engine.clone())));
     registry.register_collector(Box::new(DaemonFigures {
         engine: engine.clone(),
         statistics: Arc::clone(statistics),
     }));
+    if let Some(log) = log {
+        registry.register_collector(Box::new(LogFigures(Arc::clone(log))));
+    }
     registry
 }
 
@@ -100,6 +108,32 @@ fn encode_figures<'a>(
         label,
         values,
     )
+}
+
+#[derive(Debug)]
+struct LogFigures(Arc<Durability>);
+
+impl Collector for LogFigures {
+    #[rustfmt::skip]
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let figures = self.0.figures();
+        let state = self.0.state();
+        for (name, kind, help, value) in [
+            ("log_writable", Kind::Gauge, "1: the log takes commits; 0: the engine is read-only", u64::from(state == State::Writing)),
+            ("log_durable_timestamp", Kind::Gauge, "Commits up to this timestamp are durable", self.0.durable()),
+            ("log_groups", Kind::Counter, "Groups of commits that became durable together", figures.groups),
+            ("log_records", Kind::Counter, "Records written to the log", figures.records),
+            ("log_bytes", Kind::Counter, "Bytes of records written to the log", figures.bytes),
+            ("log_flushes", Kind::Counter, "Writes of the log with their flushes", figures.flushes),
+            ("log_flush_microseconds", Kind::Counter, "Time that these took", figures.flush_time.as_micros() as u64),
+            ("log_exposure_microseconds", Kind::Gauge, "Age of the oldest commit of the last group when it was durable, at most", figures.exposure.as_micros() as u64),
+            ("log_exposure_most_microseconds", Kind::Gauge, "The longest of these", figures.exposure_most.as_micros() as u64),
+        ] {
+            let metric = encoder.encode_descriptor(name, help, None, metric_type(kind))?;
+            number(metric, kind, value)?;
+        }
+        Ok(())
+    }
 }
 
 #[derive(Debug)]

@@ -19,6 +19,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use bpfdb::Engine;
+use bpfdb_durability::Durability;
 use prometheus_client::encoding::text;
 use prometheus_client::registry::Registry;
 
@@ -43,12 +44,13 @@ impl Endpoint {
         address: SocketAddr,
         engine: &Engine,
         statistics: &Arc<Statistics>,
+        log: Option<&Arc<Durability>>,
     ) -> Result<Self> {
         let action = || format!("serve metrics on {address}");
         let listener = TcpListener::bind(address).map_err(system(action()))?;
         let address = listener.local_addr().map_err(system(action()))?;
         let listener = Arc::new(listener);
-        let pages = Pages::new(engine, statistics);
+        let pages = Pages::new(engine, statistics, log);
         let of_thread = Arc::clone(&listener);
         let thread = thread::Builder::new()
             .name("bpfdb-metrics".into())
@@ -143,9 +145,9 @@ struct Pages {
 }
 
 impl Pages {
-    fn new(engine: &Engine, statistics: &Arc<Statistics>) -> Self {
+    fn new(engine: &Engine, statistics: &Arc<Statistics>, log: Option<&Arc<Durability>>) -> Self {
         Self {
-            registry: figures::registry(engine, statistics),
+            registry: figures::registry(engine, statistics, log),
             statistics: Arc::clone(statistics),
         }
     }

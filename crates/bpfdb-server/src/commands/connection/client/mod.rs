@@ -1,6 +1,7 @@
 //! CLIENT: what a connection says of itself, and what there are.
 
 mod caching;
+mod durability;
 mod getname;
 mod getredir;
 mod help;
@@ -30,6 +31,7 @@ pub(crate) static COMMAND: Command = Command {
     arity: -2,
     subcommands: &[
         &caching::COMMAND,
+        &durability::COMMAND,
         &getname::COMMAND,
         &getredir::COMMAND,
         &help::COMMAND,

@@ -2,6 +2,7 @@
 //! is Redis's, so that exporters and clients can read them.
 
 mod memory;
+mod persistence;
 
 use std::fmt::{Display, Write as _};
 
@@ -90,7 +91,7 @@ static SECTIONS: &[Section] = &[
     Section { name: "server", title: "Server", default: true, write: server },
     Section { name: "clients", title: "Clients", default: true, write: clients },
     Section { name: "memory", title: "Memory", default: true, write: memory::memory },
-    Section { name: "persistence", title: "Persistence", default: true, write: persistence },
+    Section { name: "persistence", title: "Persistence", default: true, write: persistence::persistence },
     Section { name: "stats", title: "Stats", default: true, write: stats },
     Section { name: "replication", title: "Replication", default: true, write: replication },
     Section { name: "cpu", title: "CPU", default: true, write: cpu },
@@ -233,45 +234,6 @@ fn clients(page: &mut Page, source: &Source<'_>) {
         ("total_watched_keys", &source.clients.watched_keys),
         ("total_blocking_keys", &0),
         ("unix_clients", &statistics.connections_unix.get()),
-    ]);
-}
-
-/// Nothing is ever saved.
-fn persistence(page: &mut Page, source: &Source<'_>) {
-    let operations = &source.stats.counters.operations;
-    let count = |operation: u32| operations[operation as usize];
-    let changes = count(bpfdb::abi::BPFDB_OP_SET) + count(bpfdb::abi::BPFDB_OP_DELETE);
-    page.lines(&[
-        ("loading", &0),
-        ("async_loading", &0),
-        ("current_cow_peak", &0),
-        ("current_cow_size", &0),
-        ("current_cow_size_age", &0),
-        ("current_fork_perc", &"0.00"),
-        ("current_save_keys_processed", &0),
-        ("current_save_keys_total", &0),
-        ("rdb_changes_since_last_save", &changes),
-        ("rdb_bgsave_in_progress", &0),
-        ("rdb_last_save_time", &source.instance.started),
-        ("rdb_last_bgsave_status", &"ok"),
-        ("rdb_last_bgsave_time_sec", &-1),
-        ("rdb_current_bgsave_time_sec", &-1),
-        ("rdb_saves", &0),
-        ("rdb_last_cow_size", &0),
-        ("rdb_last_load_keys_expired", &0),
-        ("rdb_last_load_keys_loaded", &0),
-        ("aof_enabled", &0),
-        ("aof_rewrite_in_progress", &0),
-        ("aof_rewrite_scheduled", &0),
-        ("aof_last_rewrite_time_sec", &-1),
-        ("aof_current_rewrite_time_sec", &-1),
-        ("aof_last_bgrewrite_status", &"ok"),
-        ("aof_rewrites", &0),
-        ("aof_rewrites_consecutive_failures", &0),
-        ("aof_last_write_status", &"ok"),
-        ("aof_last_cow_size", &0),
-        ("module_fork_in_progress", &0),
-        ("module_fork_last_cow_size", &0),
     ]);
 }
 

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
+/*
+ * What a reply depends on. A client that wants to be told only what is durable must not
+ * see a reply before everything is durable that it tells of: what it wrote itself, the
+ * value that it read, and that there is none. Each of these is the doing of a commit, and
+ * a commit is durable if its timestamp is at most that of the last durable epoch.
+ *
+ * Invariants
+ *  1. When an operator has ended, `depends` of a session that keeps it is at least the
+ *     timestamp of every commit that its outcome tells of.
+ *  2. It never gets smaller: what was seen once may be told again.
+ *
+ * The operator itself knows nothing of this, and costs nothing more. The key is looked up
+ * again afterwards: whatever was seen had been committed by then, and what has come since
+ * is later. So the timestamp of the last write that is there now is late enough. If there
+ * is no record, or one that was never written, the last removal counts (removal.bpf.h). If
+ * somebody is just writing, or the record is on its way to another page, the clock does:
+ * no commit that is decided is later.
+ */
+#ifndef BPFDB_DEPENDS_BPF_H
+#define BPFDB_DEPENDS_BPF_H
+
+#include "common.bpf.h"
+
+static __always_inline void depend_on(struct bpfdb_session *s, u64 stamp)
+{
+	if (stamp > s->depends)
+		s->depends = stamp;
+}
+
+/* On everything that is committed now. */
+static __always_inline void depend_on_all(struct bpfdb_session *s)
+{
+	depend_on(s, LOAD(engine.clock.value));
+}
+
+/* When the record was written last, if that can be told; else the clock's time. */
+static __always_inline u64 stamp_of_record(struct bpfdb_session *s, struct bpfdb_cell *cell,
+					   u64 header)
+{
+	u64 stamp = version_stamp(&cell->head);
+
+	if (header & (BPFDB_CELL_PENDING | BPFDB_CELL_REPLACING) ||
+	    !header_same_content(LOAD_AFTER(cell->header), header))
+		return LOAD(engine.clock.value);
+	return stamp ?: removal_stamp(s->hash);
+}
+
+/* On what is there for the session's key, whose hash an operator has computed. What this
+ * session has pending there nobody was told of. */
+__noinline int bpfdb_depend_on_key(struct bpfdb_session *s NONNULL)
+{
+	struct bpfdb_cell *cell = NULL;
+	u64 address, header = 0;
+	int status = record_find(s, &cell, &address, &header);
+
+	if (status == BPFDB_NOT_FOUND)
+		depend_on(s, removal_stamp(s->hash));
+	else if (status != BPFDB_OK || !cell)
+		depend_on_all(s);
+	else if (!(header & BPFDB_CELL_PENDING) || !header_is_mine(s, header))
+		depend_on(s, stamp_of_record(s, cell, header));
+	return BPFDB_OK;
+}
+
+/* On what an operation of user space has told, if the session keeps that. */
+static __always_inline void depend_on_outcome(struct bpfdb_session *s, u32 operation)
+{
+	if (!config.log_ring || likely(!s->keeps_depends))
+		return;
+	if (operation == BPFDB_OP_COMMIT)
+		depend_on_all(s);
+	else if (s->key_len)
+		bpfdb_depend_on_key(s);
+}
+
+#endif

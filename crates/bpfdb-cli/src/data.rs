@@ -1,0 +1,117 @@
+//! The data directory of a server, and the log in it.
+
+use std::env;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use bpfdb::Engine;
+use bpfdb_durability::{Durability, Error, Options, Restored};
+use bpfdb_log::Directory;
+use bpfdb_server::settings::Settings;
+
+/// Bytes of each ring of the log: what writers may be ahead of the disk, for each processor.
+pub(crate) const RING: u32 = 16 << 20;
+const SYSTEM_DIRECTORY: &str = "/var/lib/bpfdb";
+
+/// Where the log is, if one is to be written.
+pub(crate) fn directory(settings: &Settings) -> Result<Option<PathBuf>> {
+    if !settings.append_only {
+        return Ok(None);
+    }
+    settings
+        .dir
+        .clone()
+        .map_or_else(|| default_directory(settings.port), Ok)
+        .map(Some)
+}
+
+/// One for each port, as the data in the kernel.
+fn default_directory(port: u16) -> Result<PathBuf> {
+    if port == 0 {
+        bail!("a server on any port has no data directory of its own: name one by --dir");
+    }
+    Ok(data_directory()?.join(port.to_string()))
+}
+
+fn data_directory() -> Result<PathBuf> {
+    if nix::unistd::geteuid().is_root() {
+        return Ok(SYSTEM_DIRECTORY.into());
+    }
+    let state = env::var_os("XDG_STATE_HOME").map(PathBuf::from);
+    let home = || Some(PathBuf::from(env::var_os("HOME")?).join(".local/state"));
+    let Some(state) = state.filter(|path| path.is_absolute()).or_else(home) else {
+        bail!("there is no HOME to keep the data in: name a directory by --dir");
+    };
+    Ok(state.join("bpfdb"))
+}
+
+/// An engine's log, and what it gave to the engine.
+pub(crate) struct Log {
+    pub(crate) durability: Arc<Durability>,
+    restored: Restored,
+    directory: PathBuf,
+}
+
+impl Log {
+    /// Recovers the engine from the directory, unless it has all that already, and writes its
+    /// log there from now on.
+    pub(crate) fn start(engine: &Engine, directory: &Path) -> Result<Self> {
+        let told = || format!("cannot use the data directory {}", directory.display());
+        let disk = Directory::own(directory).with_context(told)?;
+        let started = Durability::start(engine, disk, Options::default());
+        let (durability, restored) = started.map_err(explained).with_context(told)?;
+        Ok(Self {
+            durability: Arc::new(durability),
+            restored,
+            directory: directory.into(),
+        })
+    }
+
+    /// For the greeting.
+    pub(crate) fn about(&self) -> String {
+        let Restored {
+            commits,
+            dropped,
+            torn_bytes,
+            ..
+        } = self.restored;
+        let mut text = format!("  log in {}", self.directory.display());
+        if commits > 0 {
+            let _ = write!(text, ", {commits} commits recovered");
+        }
+        if torn_bytes > 0 || dropped > 0 {
+            let _ = write!(
+                text,
+                "; cut off: {dropped} commits and {torn_bytes} bytes that were never durable"
+            );
+        }
+        text + "\n"
+    }
+}
+
+/// What to do about it.
+fn explained(error: Error) -> anyhow::Error {
+    let action = match error {
+        Error::NoLog => "--appendonly no goes on with it as it is, --fresh drops it",
+        Error::Stranger(_) => {
+            "--dir with its own directory goes on with it; --fresh drops the data in the kernel, \
+             and what the directory has is recovered"
+        }
+        Error::Refused(_) => "a higher --maxmemory may help",
+        _ => return error.into(),
+    };
+    anyhow::Error::from(error).context(action)
+}
+
+/// The engine of an earlier server has a log, and this one is to have none.
+pub(crate) fn check_unlogged(engine: &Engine) -> Result<()> {
+    if engine.config().log_ring == 0 {
+        return Ok(());
+    }
+    bail!(
+        "the data of an earlier server in the kernel has a log: start with --appendonly yes and \
+         its --dir, or drop what is in the kernel by --fresh"
+    )
+}

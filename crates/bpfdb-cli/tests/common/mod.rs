@@ -1,0 +1,174 @@
+//! A server as a user runs it, and a client.
+#![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use bpfdb_tests::namespace;
+use bpfdb_tests::process::dies_with_us;
+use nix::sys::signal::Signal;
+
+pub const BINARY: &str = env!("CARGO_BIN_EXE_bpfdb");
+/// Longer than a busy machine takes for anything.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Before a test starts anything.
+pub fn alone() -> namespace::Files {
+    namespace::network();
+    namespace::files()
+}
+
+/// A running server. Killed on drop, so that a failed test leaves nothing.
+pub struct Served {
+    pub child: Child,
+    pub port: u16,
+}
+
+impl Served {
+    pub fn start(port: u16, arguments: &[&str]) -> Self {
+        let mut command = Command::new(BINARY);
+        command
+            .args([
+                "serve",
+                "--appendonly",
+                "no",
+                "--maxmemory",
+                "64M",
+                "--memory-ahead",
+                "16M",
+            ])
+            .args(["--maxclients", "32", "--port", &port.to_string()])
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit());
+        let mut child = dies_with_us(&mut command).spawn().expect("bpfdb starts");
+        let mut line = String::new();
+        let stdout = child.stdout.take().expect("piped");
+        let mut lines = BufReader::new(stdout);
+        lines.read_line(&mut line).expect("a greeting");
+        // The rest of its output must not block it.
+        thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
+        let port = line.trim().rsplit(':').next().and_then(|p| p.parse().ok());
+        Self {
+            child,
+            port: port.unwrap_or_else(|| panic!("no port in {line:?}")),
+        }
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        let pid = nix::unistd::Pid::from_raw(self.child.id() as i32);
+        nix::sys::signal::kill(pid, signal).expect("kill");
+    }
+
+    pub fn stop(mut self) {
+        self.signal(Signal::SIGTERM);
+        assert!(self.child.wait().expect("wait").success());
+    }
+
+    /// A command that ends the server without a reply.
+    pub fn shut_down(mut self, arguments: &[&str]) {
+        let mut connection = Connection::open(self.port);
+        connection.send(arguments);
+        let mut rest = Vec::new();
+        connection.0.read_to_end(&mut rest).expect("closed");
+        assert_eq!(rest, b"");
+        assert!(self.child.wait().expect("wait").success());
+    }
+
+    pub fn crash(mut self) {
+        self.kill();
+    }
+
+    pub fn kill(&mut self) {
+        self.child.kill().expect("kill");
+        self.child.wait().expect("wait");
+    }
+
+    /// The same with a log in this directory.
+    pub fn start_in(directory: &Path, port: u16, arguments: &[&str]) -> Self {
+        let directory = directory.to_str().expect("text");
+        let log = ["--appendonly", "yes", "--dir", directory];
+        Self::start(port, &[&log, arguments].concat())
+    }
+
+    /// Sends inline-free RESP and returns the first reply line (or bulk).
+    pub fn ask(&self, arguments: &[&str]) -> String {
+        Connection::open(self.port).ask(arguments)
+    }
+
+    pub fn stats(&self) -> serde_json::Value {
+        let output = Command::new(BINARY)
+            .args(["stats", "--json", "--port", &self.port.to_string()])
+            .output()
+            .expect("bpfdb stats");
+        assert!(output.status.success(), "{output:?}");
+        serde_json::from_slice(&output.stdout).expect("JSON")
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+pub struct Connection(pub BufReader<TcpStream>);
+
+impl Connection {
+    pub fn open(port: u16) -> Self {
+        Self::try_open(port).expect("a connection")
+    }
+
+    pub fn try_open(port: u16) -> Option<Self> {
+        let stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
+        stream.set_read_timeout(Some(PATIENCE)).expect("time-out");
+        Some(Self(BufReader::new(stream)))
+    }
+
+    pub fn send(&mut self, arguments: &[&str]) {
+        self.try_send(arguments).expect("sent");
+    }
+
+    pub fn try_send(&mut self, arguments: &[&str]) -> Option<()> {
+        let mut request = format!("*{}\r\n", arguments.len());
+        for argument in arguments {
+            request += &format!("${}\r\n{argument}\r\n", argument.len());
+        }
+        self.0.get_mut().write_all(request.as_bytes()).ok()
+    }
+
+    pub fn ask(&mut self, arguments: &[&str]) -> String {
+        self.try_ask(arguments).expect("a reply")
+    }
+
+    /// `None`: the server was gone before it replied.
+    pub fn try_ask(&mut self, arguments: &[&str]) -> Option<String> {
+        self.try_send(arguments)?;
+        let line = self.try_line()?;
+        let Some(len) = line.strip_prefix('$').and_then(|n| n.parse::<usize>().ok()) else {
+            return Some(line);
+        };
+        let mut bulk = vec![0; len + 2];
+        self.0.read_exact(&mut bulk).ok()?;
+        Some(String::from_utf8_lossy(&bulk[..len]).into_owned())
+    }
+
+    /// The next line of replies.
+    pub fn try_line(&mut self) -> Option<String> {
+        let mut line = String::new();
+        let read = self.0.read_line(&mut line).ok()?;
+        (read > 0 && line.ends_with('\n')).then(|| line.trim_end().to_owned())
+    }
+}
+
+pub fn folder(port: u16) -> std::path::PathBuf {
+    let root = bpfdb::mounts::bpffs().expect("mount table");
+    root.unwrap_or_else(|| "/sys/fs/bpf".into())
+        .join("bpfdb")
+        .join(port.to_string())
+}

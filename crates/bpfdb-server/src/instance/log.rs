@@ -1,0 +1,72 @@
+//! The engine's log, as the server sees it: what is durable, and why nothing can be written.
+
+use std::sync::Arc;
+
+use bpfdb_durability::{Durability, State};
+
+use crate::io::bell::Bell;
+
+/// The reply to who asks for what only a log can give.
+pub(crate) const NO_LOG: &str =
+    "ERR nothing is durable here: the server was started with appendonly no";
+
+/// The engine's log, if it has one.
+#[derive(Debug)]
+pub(crate) struct Log {
+    durability: Option<Arc<Durability>>,
+}
+
+impl Log {
+    /// `bell` is rung when something has become durable that somebody waits for, and when
+    /// the state of the log is another one.
+    pub(crate) fn new(durability: Option<Arc<Durability>>, bell: &Bell) -> Self {
+        if let Some(durability) = &durability {
+            let bell = bell.clone();
+            if !durability.on_change(move || bell.ring()) {
+                tracing::error!("another server waits for this log");
+            }
+        }
+        Self { durability }
+    }
+
+    pub(crate) fn is_there(&self) -> bool {
+        self.durability.is_some()
+    }
+
+    pub(crate) fn durability(&self) -> Option<&Durability> {
+        self.durability.as_deref()
+    }
+
+    /// All commits with a timestamp up to this are durable; without a log nobody waits.
+    pub(crate) fn durable(&self) -> u64 {
+        self.durability
+            .as_ref()
+            .map_or(u64::MAX, |durability| durability.durable())
+    }
+
+    /// Has everything up to this timestamp become durable soon.
+    pub(crate) fn want(&self, timestamp: u64) {
+        if let Some(durability) = &self.durability {
+            durability.want(timestamp);
+        }
+    }
+
+    /// Why the engine is read-only, if it is, and will be for a while; as a reply has it.
+    pub(crate) fn refusal(&self) -> Option<String> {
+        match self.durability.as_ref()?.state() {
+            State::Writing | State::Stalled(_) => None,
+            State::Full(why) => Some(format!(
+                "MISCONF {why}; bpfdb is read-only until there is space"
+            )),
+            State::Failed(why) => Some(format!(
+                "MISCONF {why}; bpfdb is read-only: mend the disk, and start the server again"
+            )),
+        }
+    }
+
+    /// Will nothing more become durable?
+    pub(crate) fn has_failed(&self) -> bool {
+        let failed = |durability: &Arc<Durability>| matches!(durability.state(), State::Failed(_));
+        self.durability.as_ref().is_some_and(failed)
+    }
+}

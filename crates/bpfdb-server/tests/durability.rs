@@ -1,0 +1,313 @@
+//! What clients are told of while the disk is slow, full, or fails: the modes of durability.
+
+mod common;
+
+use std::thread;
+use std::time::Duration;
+
+use bpfdb_log::simulation::{Fault, Operation, SimulatedDisk};
+use bpfdb_server::settings::Settings;
+use common::{Client, TestServer, kernel_calls, show, wait_until};
+
+/// Longer than a flush and the thread's interval between two of them, and shorter than what the
+/// engine waits for a disk before it is read-only.
+const WHILE: Duration = Duration::from_millis(200);
+
+fn start(disk: &SimulatedDisk) -> TestServer {
+    TestServer::start_logged(disk, Settings::default())
+}
+
+/// A client that is told only what is durable.
+fn sync(server: &TestServer) -> Client {
+    let mut client = server.client();
+    assert_eq!(client.say("CLIENT DURABILITY SYNC"), "+OK\r\n");
+    client
+}
+
+fn send(client: &mut Client, command: &str) {
+    let words: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
+    client.send(&common::request(&words));
+}
+
+/// Has a reply come in the meantime?
+fn has_reply(client: &mut Client) -> bool {
+    thread::sleep(WHILE);
+    !client.replies_at_hand().is_empty()
+}
+
+#[test]
+fn a_synchronous_client_is_told_when_its_write_is_durable() {
+    let disk = SimulatedDisk::new(1);
+    let server = start(&disk);
+    let (mut own, mut other) = (sync(&server), server.client());
+    disk.hold(true);
+    send(&mut own, "SET a 1");
+    assert!(!has_reply(&mut own), "before the flush");
+    assert_eq!(other.say("GET a"), "$1\r\n1\r\n", "others need not wait");
+    disk.hold(false);
+    assert_eq!(own.reply(), b"+OK\r\n");
+}
+
+#[test]
+fn a_synchronous_client_sees_nothing_that_is_not_durable() {
+    let disk = SimulatedDisk::new(2);
+    let server = start(&disk);
+    let mut writer = server.client();
+    for command in ["SET old 1", "SET gone 1", "SET expired 1", "SET counter 1"] {
+        assert_eq!(writer.say(command), "+OK\r\n");
+    }
+    let reads = [
+        ("GET new", "$1\r\n1\r\n"),
+        ("EXISTS gone", ":0\r\n"),
+        ("GET gone", "$-1\r\n"),
+        ("SET new 2 NX", "$-1\r\n"),
+        ("PTTL expired", ":-2\r\n"),
+        ("DBSIZE", ":3\r\n"),
+        ("MGET old new", "*2\r\n$1\r\n1\r\n$1\r\n1\r\n"),
+        ("STRLEN new", ":1\r\n"),
+        ("DEL gone", ":0\r\n"),
+        ("GETRANGE counter 0 -1", "$1\r\n2\r\n"),
+    ];
+    let mut readers: Vec<Client> = reads.iter().map(|_| sync(&server)).collect();
+    let mut settled = sync(&server);
+    disk.hold(true);
+    for (command, reply) in [
+        ("SET new 1", "+OK\r\n"),
+        ("DEL gone", ":1\r\n"),
+        ("PEXPIRE expired 0", ":1\r\n"),
+        ("INCR counter", ":2\r\n"),
+    ] {
+        assert_eq!(writer.say(command), reply);
+    }
+    for (reader, (command, _)) in readers.iter_mut().zip(reads) {
+        send(reader, command);
+    }
+    // What has been durable for long is told at once, and that there is nothing.
+    assert_eq!(settled.say("GET old"), "$1\r\n1\r\n");
+    assert_eq!(settled.say("GET never"), "$-1\r\n");
+    thread::sleep(WHILE);
+    for (reader, (command, _)) in readers.iter_mut().zip(reads) {
+        assert!(reader.replies_at_hand().is_empty(), "{command}");
+    }
+    disk.hold(false);
+    for (reader, (command, reply)) in readers.iter_mut().zip(reads) {
+        assert_eq!(show(&reader.reply()), show(reply.as_bytes()), "{command}");
+    }
+}
+
+#[test]
+fn transactions_wait_for_what_they_have_seen() {
+    let disk = SimulatedDisk::new(3);
+    let server = start(&disk);
+    let (mut writer, mut reader, mut watcher) = (server.client(), sync(&server), sync(&server));
+    assert_eq!(watcher.say("WATCH a"), "+OK\r\n");
+    disk.hold(true);
+    assert_eq!(writer.say("SET a 1"), "+OK\r\n");
+    for command in ["BEGIN", "GET a", "COMMIT"] {
+        send(&mut reader, command);
+    }
+    for command in ["MULTI", "GET b", "EXEC"] {
+        send(&mut watcher, command);
+    }
+    thread::sleep(WHILE);
+    let told = reader.replies_at_hand();
+    assert!(!told.contains(&b"$1\r\n1\r\n".to_vec()), "{told:?}");
+    let told = watcher.replies_at_hand();
+    assert!(!told.contains(&b"*-1\r\n".to_vec()), "{told:?}");
+    disk.hold(false);
+    wait_until("all is told", || watcher.reply() == b"*-1\r\n");
+    wait_until("all is told", || reader.reply() == b"$1\r\n1\r\n");
+}
+
+#[test]
+fn one_commit_waits_in_an_asynchronous_connection() {
+    let disk = SimulatedDisk::new(4);
+    let server = start(&disk);
+    let mut client = server.client();
+    disk.hold(true);
+    for command in ["BEGIN", "SET a 1"] {
+        assert_eq!(client.say(command), "+OK\r\n");
+    }
+    send(&mut client, "COMMIT SYNC");
+    assert!(!has_reply(&mut client));
+    disk.hold(false);
+    assert_eq!(client.reply(), b"+OK\r\n");
+    disk.hold(true);
+    assert_eq!(client.say("SET a 2"), "+OK\r\n", "the next one does not");
+    disk.hold(false);
+}
+
+#[test]
+fn waitaof_tells_the_truth() {
+    let disk = SimulatedDisk::new(5);
+    let server = start(&disk);
+    let mut client = server.client();
+    disk.hold(true);
+    assert_eq!(client.say("SET a 1"), "+OK\r\n");
+    assert_eq!(client.say("WAITAOF 1 0 50"), "*2\r\n:0\r\n:0\r\n");
+    assert_eq!(client.say("WAITAOF 0 0 0"), "*2\r\n:0\r\n:0\r\n");
+    send(&mut client, "WAITAOF 1 0 0");
+    assert!(!has_reply(&mut client));
+    disk.hold(false);
+    assert_eq!(client.reply(), b"*2\r\n:1\r\n:0\r\n");
+    assert!(client.say("WAITAOF 2 0 0").starts_with("-ERR"));
+    assert!(client.say("WAITAOF 1 0 -1").starts_with("-ERR"));
+}
+
+#[test]
+fn the_setting_holds_for_all_who_have_not_chosen() {
+    let disk = SimulatedDisk::new(6);
+    let server = start(&disk);
+    let (mut old, mut chooser) = (server.client(), server.client());
+    assert_eq!(old.say("SET a 1"), "+OK\r\n");
+    assert_eq!(chooser.say("CLIENT DURABILITY ASYNC"), "+OK\r\n");
+    assert_eq!(chooser.say("CLIENT DURABILITY"), "$5\r\nasync\r\n");
+    assert_eq!(old.say("CONFIG SET appendfsync always"), "+OK\r\n");
+    assert_eq!(old.say("CLIENT DURABILITY"), "$4\r\nsync\r\n");
+    disk.hold(true);
+    send(&mut old, "SET a 2");
+    assert_eq!(chooser.say("SET b 2"), "+OK\r\n");
+    assert!(!has_reply(&mut old));
+    disk.hold(false);
+    assert_eq!(old.reply(), b"+OK\r\n");
+    // And back: then the kernel answers again.
+    assert_eq!(old.say("CONFIG SET appendfsync everysec"), "+OK\r\n");
+    wait_until("the kernel answers", || {
+        let before = kernel_calls(&mut chooser, "set");
+        old.say("SET a 3");
+        old.say("SET a 3");
+        kernel_calls(&mut chooser, "set") > before
+    });
+}
+
+#[test]
+fn a_pipeline_is_told_in_order_and_whole() {
+    let disk = SimulatedDisk::new(7);
+    let server = start(&disk);
+    let mut client = sync(&server);
+    const COUNT: usize = 20_000;
+    let mut requests = Vec::new();
+    for n in 0..COUNT {
+        requests.extend(common::request(&[b"SET", n.to_string().as_bytes(), b"v"]));
+        requests.extend(common::request(&[b"GET", n.to_string().as_bytes()]));
+    }
+    let mut writer = client.stream.try_clone().expect("a second handle");
+    let sender = thread::spawn(move || std::io::Write::write_all(&mut writer, &requests));
+    for n in 0..COUNT {
+        assert_eq!(client.reply(), b"+OK\r\n", "{n}");
+        assert_eq!(client.reply(), b"$1\r\nv\r\n", "{n}");
+    }
+    sender.join().expect("no panic").expect("sent");
+}
+
+#[test]
+fn after_a_failed_flush_nothing_is_written_and_everybody_is_told_why() {
+    let disk = SimulatedDisk::new(8);
+    let server = start(&disk);
+    let (mut own, mut local) = (sync(&server), server.client());
+    assert_eq!(local.say("SET a 1"), "+OK\r\n");
+    disk.hold(true);
+    send(&mut own, "SET a 2");
+    thread::sleep(WHILE);
+    for operation in [Operation::Write, Operation::Flush] {
+        for nth in 0..4 {
+            disk.fail(operation, nth, Fault::Error);
+        }
+    }
+    disk.hold(false);
+    let told = String::from_utf8(own.reply()).expect("text");
+    assert!(told.starts_with("-MISCONF "), "{told}");
+    assert!(own.is_closed());
+    let writes = [
+        "SET a 3",
+        "DEL a",
+        "INCR n",
+        "INCRBYFLOAT n 1",
+        "APPEND a 1",
+        "SETRANGE a 3 x",
+        "MSET a 1 b 2",
+        "EXPIRE a 100",
+        "RENAME a b",
+        "COPY a b",
+        "GETDEL a",
+        "SET a 4 GET",
+        "SETNX n 1",
+    ];
+    for command in writes {
+        let told = local.say(command);
+        assert!(told.starts_with("-MISCONF "), "{command}: {told}");
+        assert_eq!(local.say("GET b"), "$-1\r\n", "{command}");
+    }
+    assert_eq!(local.say("BEGIN"), "+OK\r\n");
+    assert_eq!(local.say("SET a 3"), "+OK\r\n");
+    assert!(local.say("COMMIT").starts_with("-MISCONF "));
+    for command in ["MULTI", "SET a 3", "INCR n"] {
+        local.say(command);
+    }
+    assert!(
+        local
+            .say("EXEC")
+            .starts_with("-EXECABORT Transaction rolled back: the log")
+    );
+    assert_eq!(local.say("GET a"), "$1\r\n2\r\n", "reads go on");
+    assert!(
+        local
+            .say("INFO persistence")
+            .contains("aof_last_write_status:err")
+    );
+}
+
+#[test]
+fn a_full_disk_heals() {
+    let disk = SimulatedDisk::new(9);
+    let server = start(&disk);
+    let mut client = server.client();
+    let value = "v".repeat(10_000);
+    disk.set_capacity(0);
+    let mut refused = String::new();
+    for n in 0..100_000 {
+        refused = client.say(&format!("SET k{n} {value}"));
+        if refused != "+OK\r\n" {
+            break;
+        }
+    }
+    assert!(refused.starts_with("-MISCONF no space"), "{refused}");
+    assert_eq!(client.say("GET k0").len(), 10_000 + 10);
+    disk.set_capacity(usize::MAX);
+    wait_until("there is space", || client.say("SET a 1") == "+OK\r\n");
+    assert_eq!(client.say("WAITAOF 1 0 0"), "*2\r\n:1\r\n:0\r\n");
+}
+
+#[test]
+fn a_disk_that_does_not_answer_stops_writers_and_no_reader() {
+    let disk = SimulatedDisk::new(10);
+    let server = start(&disk);
+    let mut client = server.client();
+    assert_eq!(client.say("SET a 1"), "+OK\r\n");
+    disk.hold(true);
+    wait_until("the engine is read-only", || {
+        client
+            .say("SET a 2")
+            .starts_with("-ERR the log has no room")
+    });
+    assert_eq!(client.say("GET a"), "$1\r\n2\r\n");
+    disk.hold(false);
+    wait_until("the disk is back", || client.say("SET a 3") == "+OK\r\n");
+}
+
+#[test]
+fn without_a_log_nobody_is_promised_anything() {
+    let server = TestServer::start(&bpfdb::Options::default());
+    let mut client = server.client();
+    for command in ["CLIENT DURABILITY SYNC", "WAITAOF 1 0 0"] {
+        let told = client.say(command);
+        assert!(told.starts_with("-ERR nothing is durable here"), "{told}");
+    }
+    assert_eq!(client.say("BEGIN"), "+OK\r\n");
+    assert!(client.say("COMMIT SYNC").starts_with("-ERR nothing"));
+    assert_eq!(client.say("COMMIT"), "+OK\r\n");
+    assert_eq!(
+        client.say("CONFIG GET appendonly"),
+        "*2\r\n$10\r\nappendonly\r\n$2\r\nno\r\n"
+    );
+}
