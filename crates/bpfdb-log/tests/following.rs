@@ -263,7 +263,7 @@ fn what_was_passed_on_survives() {
 /// The owner writes, recycles and reopens as fast as it can, and the follower keeps up or is told.
 #[test]
 fn follows_a_living_owner() {
-    const EPOCHS: u64 = 1500;
+    const EPOCHS: u64 = 800;
     let folder = folder();
     let disk = Directory::own(folder.path()).unwrap();
     let mut writer = reopen(&disk, Start::NewRun, options(8, 3)).unwrap();
