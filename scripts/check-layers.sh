@@ -82,7 +82,7 @@ rust_layers() {
 		mapped program maps claim usage clock memory time holders shrink idle memory_thread \
 		stats figures engine log session scan locks ;;
 	bpfdb-log) echo layout disk error buffer segment control batch record simulation owner directory plan spares \
-		place reader until recovery writer open check follow copy lost cut ;;
+		place reader until recovered recovery writer open check follow copy lost cut ;;
 	bpfdb-server) echo values settings error io protocol kernel stats connection instance commands executor server ;;
 	esac
 }

@@ -13,7 +13,8 @@ use crate::disk::Disk;
 use crate::error::{LogError, Result};
 use crate::reader::read_control;
 use crate::record::{Entry, Part, Value, encode_commit, encode_part};
-use crate::recovery::{LogEnd, RecoveredCommit, Recovery};
+use crate::recovered::{LargeValue, RecoveredCommit};
+use crate::recovery::{LogEnd, Recovery};
 use crate::until::{Moment, Until};
 use crate::writer::{Batch, LogWriter, Options, Start};
 
@@ -118,7 +119,7 @@ impl<D: Disk> Copy<D> {
     }
 
     /// A large value is not gathered: a part of the group is written whenever there is enough.
-    fn add_large<S: Disk>(&mut self, value: &crate::recovery::LargeValue, from: &S) -> Result<()> {
+    fn add_large<S: Disk>(&mut self, value: &LargeValue, from: &S) -> Result<()> {
         let (id, mut offset, mut written) = (self.next_id, 0, Ok(()));
         self.next_id += 1;
         value.read(from, |bytes| {

@@ -14,7 +14,8 @@
 use crate::disk::Disk;
 use crate::error::{LogError, Result};
 use crate::reader::{Ahead, Item, read_control};
-use crate::recovery::{LargeValue, RecoveredCommit, Recovery};
+use crate::recovered::{LargeValue, RecoveredCommit};
+use crate::recovery::Recovery;
 use crate::segment::SegmentHeader;
 
 /// A group's records lie in batches of its own epoch and of those around it. So where the log's

@@ -76,6 +76,7 @@ mod place;
 mod plan;
 pub mod reader;
 pub mod record;
+mod recovered;
 mod recovery;
 pub mod segment;
 #[cfg(feature = "simulation")]
@@ -98,6 +99,7 @@ pub use layout::{BLOCK, Invalid, LogId, VERSION};
 pub use lost::Lost;
 pub use owner::{Holder, Owner};
 pub use place::{NoPlace, Place};
-pub use recovery::{LargeValue, LogEnd, RecoveredCommit, Recovery};
+pub use recovered::{LargeValue, RecoveredCommit};
+pub use recovery::{LogEnd, Recovery};
 pub use until::{Moment, Until};
 pub use writer::{Batch, Durable, LogWriter, Options, Start};

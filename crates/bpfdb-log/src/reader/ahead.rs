@@ -17,6 +17,10 @@ use crate::error::{LogError, Result};
 use crate::layout::BLOCK;
 use crate::segment::{self, SegmentHeader, read_header};
 
+/// So many batches are found to be durable at once, if they are: each of them is read twice, and
+/// not three times.
+const LOOK_AHEAD: u64 = 64;
+
 /// What a look ahead finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ahead {
@@ -32,7 +36,9 @@ pub(crate) enum Ahead {
 impl<D: Disk> LogReader<D> {
     /// Looks whether there is more that is durable. Where this says no, it may be asked again.
     pub(crate) fn look_ahead(&mut self) -> Result<Ahead> {
-        self.renew_control()?;
+        if self.known_durable <= self.position.sequence {
+            self.renew_control()?;
+        }
         let Some(open) = &self.open else {
             let first = read_header(&self.disk, self.control.first_needed)?;
             return Ok(first.map_or(Ahead::Nothing(0), |_| Ahead::Durable));
@@ -94,17 +100,17 @@ impl<D: Disk> LogReader<D> {
         Ok(ends_here || self.known_durable > self.position.sequence)
     }
 
-    /// The first sequence number behind this position that a later batch of this segment calls
-    /// durable, or 0; and how many batches are valid up to there.
+    /// The greatest sequence number that one of the next batches of this segment calls durable, or
+    /// 0; and how many of them are valid.
     fn claims(&self) -> Result<(u64, u64)> {
         let (mut position, mut bytes) = (self.position, Vec::new());
-        let mut batches = 0;
-        while let Ok(header) = self.read_at(&mut position, &mut bytes)? {
-            if header.durable > self.position.sequence {
-                return Ok((header.durable, batches));
-            }
+        let (mut durable, mut batches) = (0, 0);
+        while durable < self.position.sequence + LOOK_AHEAD
+            && let Ok(header) = self.read_at(&mut position, &mut bytes)?
+        {
+            durable = durable.max(header.durable);
             batches += 1;
         }
-        Ok((0, batches))
+        Ok((durable, batches))
     }
 }
