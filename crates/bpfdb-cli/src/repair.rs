@@ -45,7 +45,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     };
     let cut = {
         let _progress = Progress::unknown("reading the log");
-        Cut::plan(&disk, place).with_context(|| format!("cannot cut the log at {place}"))?
+        Cut::plan(&disk, 0, place).with_context(|| format!("cannot cut the log at {place}"))?
     };
     output::print(&describe(&cut))?;
     if !arguments.yes && !confirm()? {

@@ -65,7 +65,8 @@ fn tail(arguments: &Arguments) -> Result<(), LineError> {
         let Some(commit) = follower.next_commit()? else {
             out.flush()?;
             if !arguments.follow || !wait()? {
-                return Ok(say_rest(&follower, arguments.follow));
+                say_rest(&follower, arguments.follow);
+                return Ok(());
             }
             continue;
         };

@@ -53,7 +53,7 @@ pub fn copy_until<S: Disk, T: Disk>(
     }
     let writer = LogWriter::open(to.clone(), &LogEnd::default(), Start::NewRun, 0, options)?;
     let mut copy = Copy::new(writer, options);
-    while let Some(commit) = recovery.next() {
+    for commit in recovery.by_ref() {
         copy.add(&commit?, from)?;
         tell(&copy.done);
     }

@@ -16,8 +16,8 @@
 //! 2. Until the control file is written, which is last, it knows of a segment or of a batch that is
 //!    not there. So a crash in between leaves what was there before, or a log that is corrupt and
 //!    can be cut again, or the one that was wanted. It never leaves another one.
-//! 3. A file that goes away never becomes a spare: its batches would be valid in the segment that
-//!    gets its number.
+//! 3. A file that goes away never becomes a spare, and the spares that are there are removed: what
+//!    the segments behind the place had would be valid in those that get their numbers.
 //! 4. The new run begins above every timestamp that is lost, as far as these can be read. So a
 //!    timestamp that somebody has seen is not used for another commit.
 //! 5. What goes away is kept in a folder, if that is asked for: the control file and the segment of
@@ -47,15 +47,16 @@ pub struct Cut {
 }
 
 impl Cut {
-    /// Reads the log up to `place`, and looks what is behind it.
+    /// Reads the log up to `place`, and looks what is behind it. Commits up to `after` are in a
+    /// checkpoint, as in [`Recovery::new`].
     ///
     /// # Errors
     /// [`LogError::Refused`] if no batch ends there, or nothing of the log would be left;
     /// [`LogError::Corrupt`] if the log is not even whole up to there; [`LogError::Io`].
-    pub fn plan<D: Disk>(disk: &D, place: Place) -> Result<Self> {
+    pub fn plan<D: Disk>(disk: &D, after: u64, place: Place) -> Result<Self> {
         let control = read_control(disk)?.ok_or_else(|| refused("there is no log"))?;
         let limit = resolve(disk, &control, place)?;
-        let mut recovery = Recovery::up_to(disk.clone(), control, limit);
+        let mut recovery = Recovery::up_to(disk.clone(), control, after, limit);
         let mut dropped = 0;
         while recovery.step()?.is_some() {
             recovery.forget_ready();
@@ -106,6 +107,7 @@ impl Cut {
         if let Some(folder) = keep {
             self.copy_to(disk, folder)?;
         }
+        remove_spares(disk)?;
         for number in self.lost.segments.iter().rev() {
             let name = segment::name(*number);
             let gone = match keep {
@@ -167,6 +169,16 @@ impl Cut {
     pub fn control(&self) -> &Control {
         &self.control
     }
+}
+
+fn remove_spares<D: Disk>(disk: &D) -> Result<()> {
+    for file in disk.list(FOLDER).map_err(LogError::io("list", FOLDER))? {
+        if let Some(Named::Spare(_)) = Named::parse(&file) {
+            let name = format!("{FOLDER}/{file}");
+            disk.remove(&name).map_err(step("remove", &name))?;
+        }
+    }
+    Ok(())
 }
 
 fn size_of<D: Disk>(disk: &D, name: &str) -> Result<u64> {

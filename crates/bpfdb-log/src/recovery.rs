@@ -120,9 +120,9 @@ impl<D: Disk> Recovery<D> {
 
     /// Reads the log up to a place, and nothing that says what is behind it. `control` is that of
     /// [`read_control`].
-    pub(crate) fn up_to(disk: D, control: Control, limit: Place) -> Self {
+    pub(crate) fn up_to(disk: D, control: Control, after: u64, limit: Place) -> Self {
         let reader = LogReader::up_to(disk, control, limit);
-        Self::with(Some(reader), Some(control), 0)
+        Self::with(Some(reader), Some(control), after)
     }
 
     fn with(reader: Option<LogReader<D>>, control: Option<Control>, after: u64) -> Self {

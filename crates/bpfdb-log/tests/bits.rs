@@ -172,8 +172,10 @@ fn every_bit_is_found_or_means_nothing() {
     for closed in [true, false] {
         let disk = log(closed);
         let chosen = |at: usize, byte: u8, meaning| match meaning {
-            Meaning::Covered | Meaning::Last => at % BLOCK < 112 || byte != 0 || at % STRIDE == 0,
-            Meaning::Slot | Meaning::None => at % STRIDE == 0,
+            Meaning::Covered | Meaning::Last => {
+                at % BLOCK < 112 || byte != 0 || at.is_multiple_of(STRIDE)
+            }
+            Meaning::Slot | Meaning::None => at.is_multiple_of(STRIDE),
         };
         let found = turn_over(&disk, closed, chosen);
         assert!(found > 5_000, "{found}");

@@ -109,7 +109,7 @@ fn a_log_ends_where_it_is_cut() {
     for keep in [KEEP, None] {
         for (place, epoch) in &places {
             let disk = disk.fork();
-            let cut = Cut::plan(&disk, *place).unwrap();
+            let cut = Cut::plan(&disk, 0, *place).unwrap();
             assert_eq!((cut.place(), cut.end().epoch), (*place, *epoch));
             let before = up_to(&all, *epoch);
             let lost = cut.lost();
@@ -132,7 +132,7 @@ fn a_place_is_refused_that_is_none() {
     let disk = SimulatedDisk::new(0);
     write(&disk);
     let refused = |segment, offset| {
-        let error = Cut::plan(&disk, Place { segment, offset })
+        let error = Cut::plan(&disk, 0, Place { segment, offset })
             .map(|_| ())
             .unwrap_err();
         assert!(
@@ -155,6 +155,7 @@ fn a_place_is_refused_that_is_none() {
     assert!(
         Cut::plan(
             &SimulatedDisk::new(0),
+            0,
             Place {
                 segment: 1,
                 offset: block
@@ -192,7 +193,7 @@ fn damage_is_cut_where_the_check_says() {
             };
             let known = places.iter().find(|known| known.0 == place);
             let (_, epoch) = known.unwrap_or_else(|| panic!("{place} is between batches"));
-            let cut = Cut::plan(&disk, place).unwrap();
+            let cut = Cut::plan(&disk, 0, place).unwrap();
             cut.apply(&disk, KEEP, 0).unwrap();
             let last = goes_on(&disk.lose_power(), &up_to(&all, *epoch), *epoch);
             // The header of the last batch may be what is damaged.
@@ -221,7 +222,7 @@ fn a_crash_in_the_middle_is_harmless() {
                         let name = bpfdb_log::segment::name(place.segment);
                         disk.flip(&name, place.offset as usize + 100, 1);
                     }
-                    let cut = Cut::plan(&disk, place).unwrap();
+                    let cut = Cut::plan(&disk, 0, place).unwrap();
                     disk.stop_at(nth);
                     let done = cut.apply(&disk, keep, 0).is_ok();
                     let disk = match nth % 2 {
@@ -238,7 +239,7 @@ fn a_crash_in_the_middle_is_harmless() {
                         Err(LogError::Corrupt(_)) => corrupt += 1,
                         Err(error) => panic!("{error}"),
                     }
-                    let cut = Cut::plan(&disk, place).unwrap();
+                    let cut = Cut::plan(&disk, 0, place).unwrap();
                     cut.apply(&disk, keep.map(|_| "cut-2"), 0).unwrap();
                     // A crash may have taken what was lost before it could be read again.
                     let least = if done { LAST } else { epoch };
@@ -263,7 +264,7 @@ fn what_goes_away_is_kept() {
     write(&disk);
     let all = found(&disk).unwrap();
     let (place, _) = places(&disk)[5];
-    let cut = Cut::plan(&disk, place).unwrap();
+    let cut = Cut::plan(&disk, 0, place).unwrap();
     let segments = cut.lost().segments.clone();
     assert!(segments.len() > 1);
     cut.apply(&disk, KEEP, 0).unwrap();
@@ -287,7 +288,7 @@ fn what_is_damaged_is_counted_apart() {
     disk.flip(&name, place.offset as usize + 100, 1);
     let report = check(&disk, 0).unwrap();
     assert_eq!(report.whole_up_to, Some(place));
-    let lost = Cut::plan(&disk, place).unwrap().lost().clone();
+    let lost = Cut::plan(&disk, 0, place).unwrap().lost().clone();
     // Large values' batches may have several records.
     assert_eq!((lost.unreadable, lost.unreadable_records), (1, 1));
     assert!(lost.commits >= 6 && lost.batches > 7, "{lost:?}");
@@ -309,11 +310,25 @@ fn a_damaged_epoch_is_not_believed() {
     let place = places(&disk)[2].0;
     // Byte 54 is the highest but one of the epoch.
     disk.flip("log/0000000000000001.log", place.offset as usize + 54, 7);
-    let cut = Cut::plan(&disk, place).unwrap();
+    let cut = Cut::plan(&disk, 0, place).unwrap();
     assert_eq!(cut.lost().epochs, Some((3 + (1 << 55), 3 + (1 << 55))));
     assert_eq!(cut.lost().greatest_timestamp, 2);
     cut.apply(&disk, None, 0).unwrap();
     assert_eq!(recover(&disk, 0).unwrap().1.greatest_timestamp, 2);
+}
+
+/// A spare may have what was in a segment that is cut off, if somebody has copied files.
+#[test]
+fn a_spare_is_not_used() {
+    let disk = SimulatedDisk::new(0);
+    write(&disk);
+    let (all, places) = (found(&disk).unwrap(), places(&disk));
+    let (place, epoch) = places[1];
+    let next = bpfdb_log::segment::name(place.segment + 1);
+    disk.put("log/spare-77", &disk.contents(&next).unwrap());
+    let cut = Cut::plan(&disk, 0, place).unwrap();
+    cut.apply(&disk, None, 0).unwrap();
+    goes_on(&disk.lose_power(), &up_to(&all, epoch), LAST);
 }
 
 #[test]
@@ -330,9 +345,9 @@ fn a_real_directory_is_cut() {
     assert!(matches!(found(&disk), Err(LogError::Corrupt(_))));
     // Who only reads cannot cut.
     let reader = Directory::read_only(folder.path());
-    let cut = Cut::plan(&reader, place).unwrap();
+    let cut = Cut::plan(&reader, 0, place).unwrap();
     assert!(cut.apply(&reader, KEEP, 0).is_err());
-    let cut = Cut::plan(&disk, place).unwrap();
+    let cut = Cut::plan(&disk, 0, place).unwrap();
     cut.apply(&disk, KEEP, 0).unwrap();
     goes_on(&disk, &up_to(&all, epoch), LAST);
     assert!(folder.path().join("cut-1/control").exists());

@@ -259,7 +259,7 @@ fn cutting(bytes: &[u8]) -> String {
     let (Some(fault), Some(place)) = (&report.fault, report.whole_up_to) else {
         return format!("{:?}", report.fault.is_some());
     };
-    let cut = match Cut::plan(&disk, place) {
+    let cut = match Cut::plan(&disk, 0, place) {
         Ok(cut) => cut,
         Err(error) => return told(&error),
     };
