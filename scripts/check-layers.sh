@@ -84,7 +84,7 @@ rust_layers() {
 	bpfdb-copies) echo limits error integer crc64 header sink source writer rdb binary jsonl format file snapshot \
 		loader dump restore ;;
 	bpfdb-log) echo layout disk error buffer segment control batch record simulation owner directory plan spares \
-		reader recovery writer open check ;;
+		place reader until recovered recovery writer open check follow copy lost cut ;;
 	bpfdb-server) echo values settings error io protocol kernel stats connection instance commands executor server ;;
 	esac
 }

@@ -1,5 +1,8 @@
 //! The `bpfdb` command.
 
+mod bars;
+mod changes;
+mod check;
 mod data;
 mod docs;
 mod doctor;
@@ -10,9 +13,13 @@ mod log;
 mod output;
 mod pins;
 mod progress;
+mod recover;
+mod repair;
 mod restore;
 mod serve;
 mod stats;
+mod tail;
+mod times;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -41,6 +48,14 @@ enum Command {
     Dump(dump::Arguments),
     /// Write a copy, or a file of Redis, into the database of a running server
     Restore(restore::Arguments),
+    /// Say everything about a data directory, and where it is damaged, if it is
+    Check(check::Arguments),
+    /// Cut the log of a data directory where it is damaged, so that a server can start from it
+    Repair(repair::Arguments),
+    /// Print the transactions of a data directory as lines of JSON
+    Tail(tail::Arguments),
+    /// Make a new data directory of an old one, as that was at a point in time
+    Recover(recover::Arguments),
     /// Print the parts of the documentation that are generated
     #[command(hide = true)]
     Docs(docs::Arguments),
@@ -54,6 +69,10 @@ fn main() -> ExitCode {
         Command::Locks(arguments) => locks::run(&arguments),
         Command::Dump(arguments) => dump::run(&arguments),
         Command::Restore(arguments) => restore::run(&arguments),
+        Command::Check(arguments) => check::run(&arguments),
+        Command::Repair(arguments) => repair::run(&arguments),
+        Command::Tail(arguments) => tail::run(&arguments),
+        Command::Recover(arguments) => recover::run(&arguments),
         Command::Docs(arguments) => docs::run(&arguments),
     };
     outcome.unwrap_or_else(|error| {

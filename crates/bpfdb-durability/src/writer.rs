@@ -264,18 +264,18 @@ impl Writer {
             is_begun = true;
         }
         // A group of nothing needs no batch: what is durable has all its commits.
-        if is_begun || self.feed.count > 0 {
-            self.append(writer, epoch)?;
-        } else {
-            self.feed.give_up()?;
+        let is_idle = !is_begun && self.feed.count == 0;
+        match is_idle {
+            true => self.feed.give_up()?,
+            false => self.append(writer, epoch)?,
         }
         self.shared.end_group(epoch);
-        // The next segment, a bit at a time, so that no group waits for all of it. If there
-        // is no space for it yet, the group that needs it will say so.
-        match writer.prepare(PREPARED_BYTES) {
-            Err(LogError::Full { .. }) => Ok(()),
-            prepared => Ok(prepared.map(drop)?),
+        if is_idle {
+            // Who follows the log sees its last group when something says that it is durable.
+            unless_full(writer.confirm(wall()))?;
         }
+        // The next segment, a bit at a time, so that no group waits for all of it.
+        unless_full(writer.prepare(PREPARED_BYTES).map(drop))
     }
 
     fn append<D: Disk>(&mut self, writer: &mut LogWriter<D>, epoch: u64) -> Result<()> {
@@ -292,5 +292,13 @@ impl Writer {
         let (count, bytes) = (self.feed.count, self.feed.records.len());
         self.shared.flushed(count, bytes, begun.elapsed());
         self.feed.give_up()
+    }
+}
+
+/// If there is no space yet, the group that needs it will say so.
+fn unless_full(result: Result<(), LogError>) -> Result<()> {
+    match result {
+        Err(LogError::Full { .. }) => Ok(()),
+        result => Ok(result?),
     }
 }

@@ -4,9 +4,9 @@
 //! written and made durable by one `pwritev2(RWF_DSYNC)`. Where one of them is unknown, the file
 //! falls back to the page cache and `fdatasync`, which gives the same promise.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, IoSlice};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -143,6 +143,13 @@ impl Disk for Directory {
 
     fn remove(&self, name: &str) -> io::Result<()> {
         fs::remove_file(self.owned(name)?)
+    }
+
+    fn make_folder(&self, name: &str) -> io::Result<()> {
+        match DirBuilder::new().mode(0o700).create(self.owned(name)?) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            made => made,
+        }
     }
 
     fn list(&self, folder: &str) -> io::Result<Vec<String>> {

@@ -34,6 +34,10 @@ pub trait Disk: Clone {
     /// Durable after [`Disk::flush_folder`].
     fn remove(&self, name: &str) -> io::Result<()>;
 
+    /// Makes a folder in the data directory, unless it is there. Durable after
+    /// [`Disk::flush_folder`] of `""`.
+    fn make_folder(&self, name: &str) -> io::Result<()>;
+
     /// Names of the files of a folder, without it.
     fn list(&self, folder: &str) -> io::Result<Vec<String>>;
 

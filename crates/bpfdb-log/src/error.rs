@@ -56,6 +56,10 @@ pub enum LogError {
     /// What is on the disk is uncertain since this failure. What was durable before still is.
     #[error("the log has failed, and takes no more batches: {0}")]
     Failed(Failure),
+    /// The segments that had this were given up: a checkpoint has their commits, or they were read
+    /// too slowly.
+    #[error("the log does not go back to timestamp {timestamp} any more")]
+    Gone { timestamp: u64 },
     /// The caller asked for what no reader would accept. Nothing was written.
     #[error("refused: {0}")]
     Refused(String),

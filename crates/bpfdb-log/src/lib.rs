@@ -48,7 +48,10 @@
 //! | how a group becomes durable | [`LogWriter`], with the rules in `writer.rs`; `open.rs`, `plan.rs`, `spares.rs` |
 //! | where a log ends, and when it is corrupt | [`reader`] |
 //! | which commits count | [`Recovery`] |
+//! | what of a growing log is durable | [`Follower`] |
+//! | how a log is recovered to a point in time | [`Until`], [`copy_until`] |
 //! | what a directory has | [`check()`] |
+//! | how a corrupt log is cut | [`Cut`] |
 //!
 //! The crate knows nothing of the engine: where records come from, and what is done with those that
 //! are recovered, is the business of others.
@@ -59,28 +62,44 @@ pub mod batch;
 mod buffer;
 mod check;
 pub mod control;
+mod copy;
+mod cut;
 mod directory;
 pub mod disk;
 mod error;
+mod follow;
 mod layout;
+mod lost;
 mod open;
 mod owner;
+mod place;
 mod plan;
 pub mod reader;
 pub mod record;
+mod recovered;
 mod recovery;
 pub mod segment;
 #[cfg(feature = "simulation")]
 pub mod simulation;
 mod spares;
+mod until;
 mod writer;
 
 pub use buffer::AlignedBuffer;
-pub use check::{FilesReport, Report, RunReport, SegmentReport, check};
+pub use check::{
+    DurableReport, FilesReport, Report, RunReport, SegmentReport, check, check_and_tell,
+};
+pub use copy::{Copied, copy_until};
+pub use cut::Cut;
 pub use directory::{Directory, DirectoryFile};
 pub use disk::{Disk, DiskFile};
 pub use error::{Corrupt, Failure, LogError, Result};
+pub use follow::Follower;
 pub use layout::{BLOCK, Invalid, LogId, VERSION};
-pub use owner::Owner;
-pub use recovery::{LargeValue, LogEnd, RecoveredCommit, Recovery};
+pub use lost::Lost;
+pub use owner::{Holder, Owner};
+pub use place::{NoPlace, Place};
+pub use recovered::{LargeValue, RecoveredCommit};
+pub use recovery::{LogEnd, Recovery};
+pub use until::{Moment, Until};
 pub use writer::{Batch, Durable, LogWriter, Options, Start};

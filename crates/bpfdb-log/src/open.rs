@@ -50,6 +50,7 @@ impl<D: Disk> LogWriter<D> {
             floor: floor(end, start),
             positions: positions(end, start),
             recycled_before: first_needed,
+            is_unconfirmed: false,
             has_remains: false,
             buffer: AlignedBuffer::zeroed(0),
             failure: None,

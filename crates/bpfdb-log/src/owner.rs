@@ -5,7 +5,7 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
@@ -45,6 +45,52 @@ impl Owner {
         make_folder(&directory.join(segment::FOLDER))?;
         Ok(Self { _file: file })
     }
+}
+
+/// Who has the lock of a data directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holder {
+    pub pid: u32,
+}
+
+impl Holder {
+    /// Looks who has the lock, without touching it: even a try would keep out an owner that comes
+    /// at the same time. `None`: nobody, or nobody in this namespace of processes.
+    ///
+    /// # Errors
+    /// Those of reading the directory and `/proc/locks`.
+    pub fn of(directory: &Path) -> io::Result<Option<Self>> {
+        let path = directory.join(NAME);
+        let metadata = match fs::metadata(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            metadata => metadata?,
+        };
+        let named = fs::read_to_string(&path)?.trim().parse().ok();
+        let locks = fs::read_to_string("/proc/locks")?;
+        let pid = locks
+            .lines()
+            .find_map(|line| holder_in(line, &metadata, named));
+        Ok(pid.map(|pid| Self { pid }))
+    }
+}
+
+/// The process in a line of `/proc/locks`, if it locks this file. Some file systems show another
+/// device there than `stat` does; then the process must be the one that the file names.
+fn holder_in(line: &str, file: &fs::Metadata, named: Option<u32>) -> Option<u32> {
+    let fields: Vec<&str> = line.split_whitespace().collect();
+    let [_, "FLOCK", _, "WRITE", pid, place, ..] = fields[..] else {
+        return None;
+    };
+    let pid = pid.parse().ok()?;
+    let (device, inode) = place.rsplit_once(':')?;
+    let dev = file.dev();
+    let shown = format!(
+        "{:02x}:{:02x}",
+        rustix::fs::major(dev),
+        rustix::fs::minor(dev)
+    );
+    let is_here = inode.parse() == Ok(file.ino()) && (device == shown || named == Some(pid));
+    is_here.then_some(pid)
 }
 
 fn lock(file: &mut File, directory: &Path) -> Result<()> {

@@ -12,17 +12,23 @@
 //!    that was written later to this segment. Then the log is corrupt.
 //! 3. There is no next segment, but the control file knows of one, or a later one exists: corrupt.
 //!
-//! Reading changes nothing, so it works beside a living writer; see [`crate::check()`].
+//! Reading changes nothing, so it works beside a living writer; see [`crate::check()`] and
+//! [`crate::Follower`].
+//!
+//! A reader may be told to end at a [`Place`]. Then neither what stands behind it nor what speaks of
+//! it counts. So the part of a log that is whole can be read although the rest is corrupt.
+
+mod ahead;
+mod end;
 
 use crate::batch::{BatchHeader, BatchView};
 use crate::control::{self, Control, Slots};
 use crate::disk::{Disk, DiskFile};
 use crate::error::{LogError, Result};
 use crate::layout::{BLOCK, Invalid};
+use crate::place::Place;
 use crate::segment::{self, Named, SegmentHeader, read_header};
-
-/// Read at once while looking for later batches behind the end, in bytes.
-const LOOK_BEHIND: usize = 256 * BLOCK;
+pub(crate) use ahead::Ahead;
 
 /// What comes next in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,15 +50,6 @@ pub struct Position {
     pub checksum: u32,
 }
 
-/// What stands behind the last valid batch.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Tail {
-    /// Bytes up to the end of the last batch that was begun there.
-    torn: u64,
-    /// The greatest sequence number that one of them calls durable.
-    durable: u64,
-}
-
 struct Open<F> {
     header: SegmentHeader,
     name: String,
@@ -71,6 +68,10 @@ pub struct LogReader<D: Disk> {
     /// The last batch, as read.
     bytes: Vec<u8>,
     torn: Option<u64>,
+    /// The end that it was told.
+    limit: Option<Place>,
+    /// Batches up to this sequence number are durable, as far as was looked ahead.
+    known_durable: u64,
 }
 
 /// The control slot that counts. `None`: this directory never had a log.
@@ -122,6 +123,17 @@ impl<D: Disk> LogReader<D> {
             },
             bytes: Vec::new(),
             torn: None,
+            limit: None,
+            known_durable: 0,
+        }
+    }
+
+    /// Ends at `limit`, which must be the end of a batch, or of a segment's header. An offset of 0
+    /// is the end of the segment before, wherever that is: then that one is read as far as it goes.
+    pub(crate) fn up_to(disk: D, control: Control, limit: Place) -> Self {
+        Self {
+            limit: Some(limit),
+            ..Self::new(disk, control)
         }
     }
 
@@ -168,6 +180,20 @@ impl<D: Disk> LogReader<D> {
         let Some(open) = &self.open else {
             return self.begin();
         };
+        let place = Place {
+            segment: open.header.number,
+            offset: self.position.offset,
+        };
+        if let Some(limit) = self.limit
+            && place.segment == limit.segment
+            && place.offset >= limit.offset
+        {
+            self.torn = Some(0);
+            return match place == limit {
+                true => Ok(None),
+                false => Err(LogError::Refused(format!("no batch ends at {limit}"))),
+            };
+        }
         if open.next.map(|next| next.before_end) == Some(self.position.offset) {
             let next = open.next.expect("compared just now");
             return self.enter(next).map(Some);
@@ -217,8 +243,12 @@ impl<D: Disk> LogReader<D> {
         let size = file
             .size()
             .map_err(LogError::io("find the size of", &name))?;
+        // If the next segment is damaged, what this one has is read before that is told.
+        let next = match self.next_header(&header) {
+            Err(LogError::Corrupt(_)) => None,
+            next => next?,
+        };
         self.position.offset = BLOCK as u64;
-        let next = self.next_header(&header)?;
         self.open = Some(Open {
             header,
             name,
@@ -231,6 +261,9 @@ impl<D: Disk> LogReader<D> {
 
     /// The header of the segment behind this one, if it is there.
     fn next_header(&self, this: &SegmentHeader) -> Result<Option<SegmentHeader>> {
+        if self.limit.is_some_and(|limit| limit.hides(this.number + 1)) {
+            return Ok(None);
+        }
         let Some(next) = read_header(&self.disk, this.number + 1)? else {
             return Ok(None);
         };
@@ -267,27 +300,35 @@ impl<D: Disk> LogReader<D> {
 
     /// Reads and verifies the batch at this position.
     fn read_batch(&mut self) -> Result<Result<BatchHeader, Invalid>> {
+        let (mut position, mut bytes) = (self.position, std::mem::take(&mut self.bytes));
+        let read = self.read_at(&mut position, &mut bytes);
+        (self.position, self.bytes) = (position, bytes);
+        read
+    }
+
+    /// Reads and verifies the batch at `position`, which is behind it then.
+    fn read_at(
+        &self,
+        position: &mut Position,
+        bytes: &mut Vec<u8>,
+    ) -> Result<Result<BatchHeader, Invalid>> {
         let Some(open) = &self.open else {
             return Ok(Err(Invalid::Short));
         };
-        let Position {
-            offset,
-            sequence,
-            checksum,
-        } = self.position;
+        let offset = position.offset;
         let end = open.next.map_or(open.size, |next| next.before_end);
-        if let Err(why) = open.read(offset, BLOCK as u64, end, &mut self.bytes)? {
+        if let Err(why) = open.read(offset, BLOCK as u64, end, bytes)? {
             return Ok(Err(why));
         }
-        let size = match open.expect(sequence + 1, &self.bytes) {
+        let size = match open.expect(position.sequence + 1, bytes) {
             Ok(header) => header.size(),
             Err(why) => return Ok(Err(why)),
         };
-        if let Err(why) = open.read(offset, size, end, &mut self.bytes)? {
+        if let Err(why) = open.read(offset, size, end, bytes)? {
             return Ok(Err(why));
         }
-        Ok(BatchView::decode(&self.bytes, checksum).map(|batch| {
-            self.position = Position {
+        Ok(BatchView::decode(bytes, position.checksum).map(|batch| {
+            *position = Position {
                 offset: offset + size,
                 sequence: batch.header.sequence,
                 checksum: batch.header.checksum,
@@ -296,95 +337,8 @@ impl<D: Disk> LogReader<D> {
         }))
     }
 
-    /// A batch is not valid: this is the end, or the log goes on elsewhere, or it is corrupt.
-    fn end_or_next(&mut self, why: Invalid) -> Result<Option<Item>> {
-        let Some(open) = &self.open else {
-            return Ok(None);
-        };
-        if let Some(next) = open.next {
-            let why = format!(
-                "the batch is not valid ({why}), but segment {} says that this one goes on to {}",
-                next.number, next.before_end
-            );
-            return Err(self.corrupt(why));
-        }
-        // A living writer may have gone on to another segment since this one was opened.
-        let next = self.next_header(&open.header)?;
-        if let (Some(open), true) = (&mut self.open, next.is_some()) {
-            open.next = next;
-            return self.advance();
-        }
-        self.end(why)?;
-        Ok(None)
-    }
-
-    /// The log ends here, unless something says that it must not.
-    fn end(&mut self, why: Invalid) -> Result<()> {
-        let Some(open) = &self.open else {
-            return Ok(());
-        };
-        let tail = self.look_behind(open)?;
-        let number = open.header.number;
-        let missing = self.position.sequence + 1;
-        if tail.durable >= missing {
-            let why = format!(
-                "batch {missing} is not valid ({why}), but a later one says that it was durable"
-            );
-            return Err(self.corrupt(why));
-        }
-        if self.control.durable_sequence >= missing {
-            let why = format!(
-                "batch {missing} is not valid ({why}), but the control file says that batch {} was durable",
-                self.control.durable_sequence
-            );
-            return Err(self.corrupt(why));
-        }
-        let newest = newest_segment(&self.disk)?.unwrap_or(0);
-        if self.control.newest_segment.max(newest) > number {
-            let missing = segment::name(number + 1);
-            let why = "the segment is missing, but was begun";
-            return Err(LogError::corrupt(missing, 0, why));
-        }
-        self.torn = Some(tail.torn);
-        Ok(())
-    }
-
     fn corrupt(&self, why: String) -> LogError {
         LogError::corrupt(self.file_name(), self.position.offset, why)
-    }
-
-    /// Looks at every block behind the end for headers of batches of this segment.
-    fn look_behind(&self, open: &Open<D::File>) -> Result<Tail> {
-        let mut tail = Tail::default();
-        let mut bytes = vec![0; LOOK_BEHIND];
-        let mut at = self.position.offset;
-        while at < open.size {
-            let read = open.file.read_whole(at, &mut bytes);
-            let read = read.map_err(LogError::io("read", &open.name))?;
-            if read == 0 {
-                break;
-            }
-            for (offset, block) in (at..).step_by(BLOCK).zip(bytes[..read].chunks(BLOCK)) {
-                self.weigh(open, offset, block, &mut tail);
-            }
-            at += read as u64;
-        }
-        Ok(tail)
-    }
-
-    /// Takes what the header of a batch says into account, if `block` has one. A header lies in
-    /// one sector, so it is there as it was written even if the rest of the batch is torn.
-    fn weigh(&self, open: &Open<D::File>, offset: u64, block: &[u8], tail: &mut Tail) {
-        let Ok(header) = BatchHeader::peek(block) else {
-            return;
-        };
-        let ours = (header.log, header.segment) == (open.header.log, open.header.number);
-        if !ours || header.sequence <= self.position.sequence {
-            return;
-        }
-        let end = offset.saturating_add(header.size()).min(open.size);
-        tail.torn = tail.torn.max(end - self.position.offset);
-        tail.durable = tail.durable.max(header.durable);
     }
 }
 

@@ -13,6 +13,9 @@
 //! are ghosts: nobody was told that they are durable, and other commits that they depend on may be
 //! missing. They are dropped, and the cut of the next run says that they stay so.
 //!
+//! Recovery may be told to end earlier, with a timestamp: see [`Recovery::bounded`]. Then it reads
+//! only up to the epoch that has it, and what is behind may even be corrupt.
+//!
 //! Memory: the commits of one window and of those behind it, which were in the rings at one time.
 //! Of large values only the places are kept; [`LargeValue::read`] fetches the bytes.
 
@@ -20,79 +23,14 @@ use std::collections::{HashMap, VecDeque};
 
 use crate::batch::BatchView;
 use crate::control::Control;
-use crate::disk::{Disk, DiskFile};
+use crate::disk::Disk;
 use crate::error::{LogError, Result};
-use crate::reader::{Item, LogReader, read_control};
-use crate::record::{self, Entries, Part, Record, Records, Value};
-use crate::segment::{self, SegmentHeader};
-
-/// A commit that counts.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RecoveredCommit {
-    pub timestamp: u64,
-    entries: Vec<u8>,
-    /// The large values that it names, in the order of its entries.
-    pub large_values: Vec<LargeValue>,
-}
-
-impl RecoveredCommit {
-    /// Its writes. None of them is an error: they were decoded before.
-    pub fn entries(&self) -> Entries<'_> {
-        record::Commit::new(self.timestamp, &self.entries).entries()
-    }
-}
-
-/// Where the bytes of a large value are in the log.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LargeValue {
-    pub id: u64,
-    /// Bytes.
-    pub len: u64,
-    pieces: Vec<Piece>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Piece {
-    segment: u64,
-    offset: u64,
-    len: u64,
-}
-
-impl LargeValue {
-    /// Passes all bytes to `take`, in order and in parts of any length.
-    ///
-    /// # Errors
-    /// Those of reading. The segments must still be there: see
-    /// [`crate::LogWriter::release_before`].
-    pub fn read<D: Disk>(&self, disk: &D, mut take: impl FnMut(&[u8])) -> Result<()> {
-        let mut bytes = Vec::new();
-        let mut open = None;
-        for piece in &self.pieces {
-            let name = segment::name(piece.segment);
-            let file = match open.take() {
-                Some((number, file)) if number == piece.segment => file,
-                _ => open_segment(disk, &name)?,
-            };
-            bytes.resize(piece.len as usize, 0);
-            let read = file.read_whole(piece.offset, &mut bytes);
-            if read.map_err(LogError::io("read", &name))? != bytes.len() {
-                return Err(LogError::corrupt(name, piece.offset, "the file is shorter"));
-            }
-            take(&bytes);
-            open = Some((piece.segment, file));
-        }
-        Ok(())
-    }
-
-    fn end(&self) -> u64 {
-        self.pieces.iter().map(|piece| piece.len).sum()
-    }
-}
-
-fn open_segment<D: Disk>(disk: &D, name: &str) -> Result<D::File> {
-    let file = disk.open(name).map_err(LogError::io("open", name))?;
-    file.ok_or_else(|| LogError::corrupt(name, 0, "the segment is missing"))
-}
+use crate::place::Place;
+use crate::reader::{Ahead, Item, LogReader, read_control};
+use crate::record::{self, Part, Record, Records, Value};
+use crate::recovered::{LargeValue, Piece, RecoveredCommit};
+use crate::segment::SegmentHeader;
+use crate::until::{Moment, Until};
 
 /// What recovery found: everything that a new writer must know.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -145,6 +83,10 @@ pub struct Recovery<D: Disk> {
     epoch_known: bool,
     end: LogEnd,
     failed: bool,
+    /// Commits with a later timestamp are not asked for.
+    until: Option<u64>,
+    /// The last epoch that is complete.
+    moment: Moment,
 }
 
 impl<D: Disk> Recovery<D> {
@@ -154,8 +96,38 @@ impl<D: Disk> Recovery<D> {
     /// [`LogError::Corrupt`] if there is no valid control file, but a log; [`LogError::Io`].
     pub fn new(disk: D, after: u64) -> Result<Self> {
         let control = read_control(&disk)?;
+        let reader = control.map(|control| LogReader::new(disk, control));
+        Ok(Self::with(reader, control, after))
+    }
+
+    /// Ends with the commits of a point in time. Those up to `after` are in a checkpoint, which
+    /// must not be later than that.
+    ///
+    /// # Errors
+    /// Those of [`Recovery::new`] and [`Until::timestamp`]; [`LogError::Refused`] if the checkpoint
+    /// is later.
+    pub fn bounded(disk: D, after: u64, until: Until) -> Result<Self> {
+        let until = until.timestamp(&disk)?;
+        if until < after {
+            let why = format!("the checkpoint has commits up to {after}, later than {until}");
+            return Err(LogError::Refused(why));
+        }
         Ok(Self {
-            reader: control.map(|control| LogReader::new(disk, control)),
+            until: Some(until),
+            ..Self::new(disk, after)?
+        })
+    }
+
+    /// Reads the log up to a place, and nothing that says what is behind it. `control` is that of
+    /// [`read_control`].
+    pub(crate) fn up_to(disk: D, control: Control, after: u64, limit: Place) -> Self {
+        let reader = LogReader::up_to(disk, control, limit);
+        Self::with(Some(reader), Some(control), after)
+    }
+
+    fn with(reader: Option<LogReader<D>>, control: Option<Control>, after: u64) -> Self {
+        Self {
+            reader,
             after,
             ready: VecDeque::new(),
             held: Vec::new(),
@@ -167,14 +139,27 @@ impl<D: Disk> Recovery<D> {
                 ..LogEnd::default()
             },
             failed: false,
-        })
+            until: None,
+            moment: Moment::default(),
+        }
+    }
+
+    /// The last epoch that was read to its end, or that in which a bounded recovery ended, with the
+    /// bound as its timestamp.
+    pub fn moment(&self) -> Moment {
+        self.moment
     }
 
     /// The end of the log. Reads what was not read yet.
     ///
     /// # Errors
-    /// The one that the iterator returned, or would have returned.
+    /// The one that the iterator returned, or would have returned. [`LogError::Refused`] if it was
+    /// bounded: no log goes on from there.
     pub fn finish(mut self) -> Result<LogEnd> {
+        if self.until.is_some() {
+            let why = "a recovery to a point in time does not know the end of the log";
+            return Err(LogError::Refused(why.into()));
+        }
         if self.failed {
             return Err(LogError::Refused("recovery has failed before".into()));
         }
@@ -196,6 +181,9 @@ impl<D: Disk> Recovery<D> {
         let Some(mut reader) = self.reader.take() else {
             return Ok(None);
         };
+        if self.until.is_some_and(|until| until <= self.moment.epoch) {
+            return Ok(None);
+        }
         let item = reader.advance()?;
         match item {
             Some(Item::Segment(header)) => self.begin_segment(&reader, header)?,
@@ -207,6 +195,38 @@ impl<D: Disk> Recovery<D> {
         }
         self.reader = Some(reader);
         Ok(item)
+    }
+
+    /// See [`LogReader::look_ahead`]. Of no use after an error.
+    pub(crate) fn look_ahead(&mut self) -> Result<Ahead> {
+        let Some(mut reader) = self.reader.take() else {
+            return Ok(Ahead::Nothing(0));
+        };
+        let ahead = reader.look_ahead()?;
+        if let Ahead::Replaced(header) = ahead {
+            self.begin_segment(&reader, header)?;
+        }
+        self.reader = Some(reader);
+        Ok(ahead)
+    }
+
+    /// From now on commits with a timestamp up to `after` are skipped.
+    pub(crate) fn skip_up_to(&mut self, after: u64) {
+        self.after = after;
+    }
+
+    /// The next of the commits that were read.
+    pub(crate) fn pop_ready(&mut self) -> Option<RecoveredCommit> {
+        self.ready.pop_front()
+    }
+
+    /// Where the next batch is, if the log goes on in this segment.
+    pub(crate) fn place(&self) -> Option<Place> {
+        let (reader, segment) = (self.reader.as_ref()?, self.end.segment?);
+        Some(Place {
+            segment: segment.number,
+            offset: reader.position().offset,
+        })
     }
 
     /// What is known by now.
@@ -272,7 +292,7 @@ impl<D: Disk> Recovery<D> {
         self.doubtful
             .retain(|(sequence, _)| *sequence > batch.header.durable);
         self.end.positions = batch.positions();
-        self.close_window(batch.header.epoch);
+        self.close_window(batch.header.epoch, batch.header.wall);
         Ok(())
     }
 
@@ -365,12 +385,17 @@ impl<D: Disk> Recovery<D> {
             segment,
             offset: offset + record::PART_HEADER as u64,
             len: part.bytes.len() as u64,
+            checksum: crc32c::crc32c(part.bytes),
         });
         Ok(())
     }
 
     /// All commits up to `epoch` are here.
-    fn close_window(&mut self, epoch: u64) {
+    fn close_window(&mut self, epoch: u64, wall: u64) {
+        if epoch > self.moment.epoch {
+            let epoch = self.until.map_or(epoch, |until| until.min(epoch));
+            self.moment = Moment { epoch, wall };
+        }
         self.end.epoch = epoch;
         self.epoch_known = true;
         self.end.greatest_timestamp = self.end.greatest_timestamp.max(epoch);
@@ -382,11 +407,13 @@ impl<D: Disk> Recovery<D> {
         // commit, because two commits of one timestamp never write the same key.
         window.sort_by(|a, b| (a.timestamp, &a.entries).cmp(&(b.timestamp, &b.entries)));
         window.dedup_by(|a, b| (a.timestamp, &a.entries) == (b.timestamp, &b.entries));
+        let wanted = self.after..=self.until.unwrap_or(u64::MAX);
         let new = window
             .into_iter()
-            .filter(|commit| commit.timestamp > self.after);
+            .filter(|commit| wanted.contains(&commit.timestamp) && commit.timestamp > self.after);
         self.ready.extend(new.map(|commit| RecoveredCommit {
             timestamp: commit.timestamp,
+            wall,
             entries: commit.entries,
             large_values: commit.large_values,
         }));

@@ -110,7 +110,7 @@ impl SegmentHeader {
         if self.run >= COUNT_MAX {
             return Err(Invalid::Field("run"));
         }
-        if self.before != 0 && self.before + 1 != self.number {
+        if self.before != 0 && self.before != self.number - 1 {
             return Err(Invalid::Field("number of the segment before"));
         }
         Ok(self)

@@ -143,6 +143,8 @@ pub struct LogWriter<D: Disk> {
     pub(crate) positions: Vec<u64>,
     /// Segments before this one are spares, or gone.
     pub(crate) recycled_before: u64,
+    /// Whether nothing on the disk says yet that the last batch is durable.
+    pub(crate) is_unconfirmed: bool,
     /// Whether an attempt that ran out of space left batches behind the end.
     pub(crate) has_remains: bool,
     pub(crate) buffer: AlignedBuffer,
@@ -196,7 +198,31 @@ impl<D: Disk> LogWriter<D> {
         self.floor = self.floor.max(group.epoch);
         self.positions.clear();
         self.positions.extend(group.positions);
+        self.is_unconfirmed = true;
         Ok(self.durable)
+    }
+
+    /// Says on the disk that the last batch is durable, by an empty one behind it, unless
+    /// something says so already. For a writer that has nothing to write for a while: until then
+    /// nobody who reads the log can tell that batch from one whose flush is not over, and a
+    /// damaged one is taken for one that a crash tore. `wall`: nanoseconds of UNIX time.
+    ///
+    /// # Errors
+    /// Those of [`LogWriter::append`].
+    pub fn confirm(&mut self, wall: u64) -> Result<()> {
+        if self.is_unconfirmed {
+            let positions = self.positions.clone();
+            self.append(Batch {
+                epoch: self.durable.epoch,
+                positions: &positions,
+                wall,
+                records: &[],
+                record_count: 0,
+            })?;
+            // A loss of this one is none.
+            self.is_unconfirmed = false;
+        }
+        self.usable()
     }
 
     /// Writes over at most `budget` bytes of the segment that comes next, so that it is there
@@ -393,6 +419,7 @@ impl<D: Disk> LogWriter<D> {
         self.current = current.map_err(|error| self.stop(error))?;
         self.tail.offset = BLOCK as u64;
         self.has_remains = false;
+        self.is_unconfirmed = false;
         self.control_is_late = true;
         tracing::debug!(segment = header.number, "began a segment");
         self.settle_control()

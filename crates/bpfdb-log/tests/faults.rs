@@ -5,7 +5,8 @@ mod common;
 use bpfdb_log::segment::SegmentHeader;
 use bpfdb_log::simulation::{Fault, Operation, SimulatedDisk};
 use bpfdb_log::{
-    AlignedBuffer, BLOCK, Batch, Disk, DiskFile, LogError, LogId, LogWriter, Options, Start,
+    AlignedBuffer, BLOCK, Batch, Disk, DiskFile, Follower, LogError, LogId, LogWriter, Options,
+    Start, check,
 };
 use common::{Writes, contents, count, options, recover, reopen, set, set_large};
 
@@ -213,6 +214,74 @@ fn a_full_disk_appends_nothing_and_heals() {
     disk.set_capacity(usize::MAX);
     append(&mut writer, 3).unwrap();
     assert_eq!(exact(&disk.lose_power(), 0).unwrap(), 3);
+}
+
+/// Requests that are done in pieces change nothing, wherever they come.
+#[test]
+fn a_life_of_short_and_interrupted_writes_is_whole() {
+    for fault in [Fault::Short, Fault::Interrupted] {
+        for nth in 0..operations(Operation::Write) {
+            let disk = SimulatedDisk::new(nth);
+            // Two in a row.
+            disk.fail(Operation::Write, nth, fault);
+            disk.fail(Operation::Write, nth + 1, fault);
+            let (durable, checkpoint, result) = life(&disk);
+            result.unwrap_or_else(|error| panic!("{fault:?} {nth}: {error}"));
+            assert_eq!(
+                (durable, exact(&disk.lose_power(), checkpoint).unwrap()),
+                (EPOCHS, EPOCHS)
+            );
+        }
+    }
+}
+
+/// The wall clock goes back and forth, and stands still: nothing but a time that is asked for
+/// depends on it.
+#[test]
+fn a_wall_clock_that_jumps_confuses_nobody() {
+    let walls = [50, 40, 40, 0, u64::MAX, 1, 30, 29, 60];
+    let disk = SimulatedDisk::new(0);
+    let mut writer = reopen(&disk, Start::NewRun, small()).unwrap();
+    for (epoch, wall) in (1..).zip(walls) {
+        common::append_at(&mut writer, epoch, wall, &group(epoch)).unwrap();
+        if epoch == 5 {
+            writer = reopen(&disk, Start::NewRun, small()).unwrap();
+        }
+    }
+    writer.close().unwrap();
+    assert_eq!(exact(&disk.lose_power(), 0).unwrap(), EPOCHS);
+    let disk = disk.kill();
+    let report = check(&disk, 0).unwrap();
+    let steps: u64 = report.runs.iter().map(|run| run.clock_steps_back).sum();
+    assert_eq!((report.fault, steps), (None, 3));
+    let mut follower = Follower::new(disk, None, None).unwrap();
+    let commits = std::iter::from_fn(|| follower.next_commit().unwrap());
+    let found: Vec<_> = commits
+        .map(|commit| (commit.timestamp, commit.wall))
+        .collect();
+    assert_eq!(found, (1..).zip(walls).collect::<Vec<_>>());
+}
+
+/// A flush that lies is found at recovery, or cuts; a follower shows at most what was acknowledged.
+#[test]
+fn a_follower_shows_what_was_acknowledged_even_by_a_disk_that_lies() {
+    for nth in 0..operations(Operation::Flush) {
+        let disk = SimulatedDisk::new(nth);
+        disk.fail(Operation::Flush, nth, Fault::Lie);
+        let (durable, _, result) = life(&disk);
+        result.unwrap();
+        let mut follower = Follower::new(disk.clone(), None, None).unwrap();
+        let commits = std::iter::from_fn(|| follower.next_commit().unwrap());
+        assert!(
+            commits
+                .map(|commit| commit.timestamp)
+                .all(|time| time <= durable)
+        );
+        match exact(&disk.lose_power(), 6) {
+            Ok(epoch) => assert!(epoch <= durable),
+            Err(error) => assert!(matches!(error, LogError::Corrupt(_)), "{error}"),
+        }
+    }
 }
 
 #[test]

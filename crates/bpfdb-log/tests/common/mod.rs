@@ -3,7 +3,7 @@
 
 use bpfdb_log::record::{Entry, Part, Value, encode_commit, encode_part};
 use bpfdb_log::{
-    BLOCK, Disk, LogEnd, LogError, LogWriter, Options, RecoveredCommit, Recovery, Start,
+    BLOCK, Batch, Disk, LogEnd, LogError, LogWriter, Options, RecoveredCommit, Recovery, Start,
 };
 
 /// Small files, so that a test sees many of them.
@@ -106,4 +106,31 @@ pub(crate) fn contents<D: Disk>(disk: &D, commit: &RecoveredCommit) -> Writes {
     entries
         .map(|entry| (entry.key.to_vec(), value(entry.value)))
         .collect()
+}
+
+/// Appends a group, with a wall clock.
+pub(crate) fn append_at<D: Disk>(
+    writer: &mut LogWriter<D>,
+    epoch: u64,
+    wall: u64,
+    records: &[u8],
+) -> Result<(), LogError> {
+    writer
+        .append(Batch {
+            epoch,
+            positions: &[epoch],
+            wall,
+            records,
+            record_count: count(records),
+        })
+        .map(drop)
+}
+
+/// A real directory for one test.
+pub(crate) fn folder() -> tempfile::TempDir {
+    tempfile::Builder::new()
+        .prefix("bpfdb-log-test-")
+        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700))
+        .tempdir()
+        .unwrap()
 }

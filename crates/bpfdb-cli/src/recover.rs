@@ -1,0 +1,87 @@
+//! `bpfdb recover`.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{self, ExitCode};
+
+use anyhow::{Context, Result, bail};
+use bpfdb_log::{Copied, Directory, Options, copy_until};
+use bpfdb_server::settings::Size;
+
+use crate::bars::Progress;
+use crate::output;
+use crate::times::{self, HINT, Moment};
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The old data directory, which is only read
+    #[arg(long, value_name = "DIR")]
+    dir: PathBuf,
+    /// The new one, which is made; it may exist if it is empty
+    #[arg(long, value_name = "NEW")]
+    to: PathBuf,
+    /// Up to this timestamp, or up to the last epoch that is not after this time; else all
+    #[arg(long, value_name = HINT)]
+    until: Option<Moment>,
+}
+
+/// The new directory gets its name when it has everything, so that nobody starts from a part.
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let to = &arguments.to;
+    if fs::read_dir(to).is_ok_and(|mut files| files.next().is_some()) {
+        bail!("{} is not empty", to.display());
+    }
+    let parent = match to.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    let name = to.file_name().context("the new directory needs a name")?;
+    let name = format!(".{}-{}", name.to_string_lossy(), process::id());
+    let hidden = Hidden(parent.join(name));
+    let copied = copy(arguments, &hidden.0)?;
+    fs::rename(&hidden.0, to)
+        .and_then(|()| File::open(parent)?.sync_all())
+        .with_context(|| format!("cannot give the new directory the name {}", to.display()))?;
+    output::print(&describe(&copied, to))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A directory that is removed unless it was renamed.
+struct Hidden(PathBuf);
+
+impl Drop for Hidden {
+    fn drop(&mut self) {
+        // After success it is not there.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn copy(arguments: &Arguments, to: &Path) -> Result<Copied> {
+    let old = Directory::read_only(&arguments.dir);
+    let until = arguments.until.map(|moment| moment.0);
+    let progress = Progress::unknown("copying the log");
+    let tell = |copied: &Copied| {
+        progress.say(format!(
+            "{} transactions, {}",
+            copied.commits,
+            Size(copied.bytes)
+        ));
+    };
+    copy_until(&old, &Directory::own(to)?, until, Options::default(), tell)
+        .with_context(|| format!("cannot recover from {}", arguments.dir.display()))
+}
+
+fn describe(copied: &Copied, to: &Path) -> String {
+    let Copied {
+        commits,
+        writes,
+        moment,
+        ..
+    } = copied;
+    let to = to.display();
+    format!(
+        "{to}: {commits} transactions with {writes} writes, up to timestamp {} ({})\n",
+        moment.epoch,
+        times::show(moment.wall)
+    )
+}

@@ -1,0 +1,169 @@
+//! `bpfdb repair`.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{self, BufRead, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+use bpfdb_log::{Cut, Directory, Place, check};
+use serde_json::json;
+
+use crate::bars::Progress;
+use crate::{output, times};
+
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Data directory, which no server may use
+    #[arg(long, value_name = "DIR")]
+    dir: PathBuf,
+    /// Where the log is to end, as `bpfdb check` prints it; else where it stops being whole
+    #[arg(long, value_name = "SEGMENT:OFFSET")]
+    truncate_at: Option<Place>,
+    /// Do it, without asking
+    #[arg(long)]
+    yes: bool,
+    /// Do not keep what is cut off
+    #[arg(long)]
+    discard: bool,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let dir = &arguments.dir;
+    // To own a directory would make it.
+    if !dir.join("control").exists() {
+        bail!(
+            "{} is no data directory: it has no control file",
+            dir.display()
+        );
+    }
+    let disk = Directory::own(dir)?;
+    let Some(place) = find_place(arguments, &disk)? else {
+        output::print(&format!("{}: the log is whole\n", dir.display()))?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    let cut = {
+        let _progress = Progress::unknown("reading the log");
+        Cut::plan(&disk, 0, place).with_context(|| format!("cannot cut the log at {place}"))?
+    };
+    output::print(&describe(&cut))?;
+    if !arguments.yes && !confirm()? {
+        bail!("nothing was changed; --yes does it");
+    }
+    apply(arguments, &disk, cut)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `None`: the log is whole, and nobody wants it shorter.
+fn find_place(arguments: &Arguments, disk: &Directory) -> Result<Option<Place>> {
+    if arguments.truncate_at.is_some() {
+        return Ok(arguments.truncate_at);
+    }
+    let _progress = Progress::unknown("checking the log");
+    let report = check(disk, 0)?;
+    match (report.fault, report.whole_up_to) {
+        (None, _) => Ok(None),
+        (Some(_), Some(place)) => Ok(Some(place)),
+        (Some(fault), None) => bail!("nothing of the log is whole: {fault}"),
+    }
+}
+
+fn apply(arguments: &Arguments, disk: &Directory, cut: Cut) -> Result<()> {
+    let now = times::now();
+    let place = cut.place();
+    let folder = (!arguments.discard).then(|| free_name(&arguments.dir, now));
+    let note = folder.as_ref().map(|_| note(&cut, now));
+    cut.apply(disk, folder.as_deref(), now)
+        .with_context(|| format!("the log is not cut yet: run `bpfdb repair` at {place} again"))?;
+    let mut text = format!("the log ends at {place}, and a server can start from it\n");
+    if let (Some(folder), Some(note)) = (folder, note) {
+        let path = arguments.dir.join(folder);
+        // The log is repaired, with or without it.
+        fs::write(path.join("cut.json"), note)
+            .with_context(|| format!("cannot say in {} what is there", path.display()))?;
+        writeln!(text, "what was cut off is kept in {}", path.display())?;
+    }
+    output::print(&text)
+}
+
+/// A folder that is not there yet, named after the time.
+fn free_name(dir: &Path, now: u64) -> String {
+    let time = times::show(now);
+    let second = time.split('.').next().unwrap_or(&time).replace(':', "-");
+    let names = (1..).map(|n| match n {
+        1 => format!("cut-{second}Z"),
+        n => format!("cut-{second}Z-{n}"),
+    });
+    let mut free = names.filter(|name| !dir.join(name).exists());
+    free.next().unwrap_or_default()
+}
+
+/// For whoever finds the folder later.
+fn note(cut: &Cut, now: u64) -> String {
+    let lost = cut.lost();
+    let note = json!({
+        "cut_at": cut.place().to_string(),
+        "date": times::show(now),
+        "log": cut.control().log.to_string(),
+        "kept_up_to": cut.end().epoch,
+        "lost": {
+            "commits": lost.commits,
+            "batches": lost.batches,
+            "unreadable_batches": lost.unreadable,
+            "greatest_timestamp": lost.greatest_timestamp,
+        },
+    });
+    format!("{note:#}\n")
+}
+
+fn describe(cut: &Cut) -> String {
+    let (end, lost) = (cut.end(), cut.lost());
+    let mut text = format!(
+        "The log is to end at {}, with timestamp {} (batch {}).\n",
+        cut.place(),
+        end.epoch,
+        end.sequence
+    );
+    let mut line = |line: String| text += &format!("  {line}\n");
+    line(format!(
+        "lost: {} transactions in {} batches that can be read",
+        lost.commits, lost.batches
+    ));
+    if lost.unreadable > 0 {
+        line(format!(
+            "lost: {} batches that cannot be read, with {} records",
+            lost.unreadable, lost.unreadable_records
+        ));
+    }
+    if let Some((first, last)) = lost.epochs {
+        line(format!("their epochs: {first} to {last}"));
+    }
+    if let Some((first, last)) = lost.walls {
+        line(format!(
+            "written: {} to {}",
+            times::show(first),
+            times::show(last)
+        ));
+    }
+    if !lost.segments.is_empty() {
+        line(format!("segments that go: {}", lost.segments.len()));
+    }
+    let durable = match lost.was_durable {
+        true => "Some of it was durable: clients were told so, or could have been.",
+        false => "Nothing says that any of it was durable.",
+    };
+    text + durable + "\n"
+}
+
+/// Asks, if somebody is there.
+fn confirm() -> Result<bool> {
+    if !io::stdin().is_terminal() {
+        return Ok(false);
+    }
+    output::print("Type yes to cut it: ")?;
+    io::stdout().flush()?;
+    let mut answer = String::new();
+    io::stdin().lock().read_line(&mut answer)?;
+    Ok(answer.trim() == "yes")
+}

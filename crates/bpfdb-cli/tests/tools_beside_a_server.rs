@@ -1,0 +1,204 @@
+//! The tools for a data directory, beside the server that writes it and after it was killed.
+
+mod common;
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+
+use bpfdb_tests::process::dies_with_us;
+use common::{BINARY, Connection, Served, alone};
+use serde_json::{Value as Json, json};
+
+const BLOCK: usize = bpfdb_log::BLOCK;
+
+fn run(arguments: &[&str]) -> Output {
+    let mut command = Command::new(BINARY);
+    let command = command.args(arguments).stdin(Stdio::null());
+    dies_with_us(command).output().expect("bpfdb runs")
+}
+
+fn succeeds(arguments: &[&str]) -> String {
+    let output = run(arguments);
+    assert!(output.status.success(), "{arguments:?}: {output:?}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+fn check(dir: &str) -> Json {
+    let output = run(&["check", "--json", "--dir", dir]);
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+/// `bpfdb tail --follow`. Killed on drop, so that a failed test leaves nothing.
+struct Tail {
+    child: Child,
+    lines: BufReader<ChildStdout>,
+}
+
+impl Tail {
+    fn start(dir: &str) -> Self {
+        let mut command = Command::new(BINARY);
+        let command = command
+            .args(["tail", "--follow", "--dir", dir])
+            .stdout(Stdio::piped());
+        let mut child = dies_with_us(command).spawn().expect("bpfdb runs");
+        let lines = BufReader::new(child.stdout.take().expect("piped"));
+        Self { child, lines }
+    }
+
+    fn next(&mut self) -> Json {
+        let mut line = String::new();
+        self.lines.read_line(&mut line).expect("a line");
+        serde_json::from_str(&line).expect("JSON")
+    }
+}
+
+impl Drop for Tail {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("text")
+}
+
+#[test]
+fn every_transaction_is_shown_when_it_is_durable() {
+    alone();
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    let server = Served::start_in(&data, 0, &[]);
+    let mut tail = Tail::start(text(&data));
+    let mut client = Connection::open(server.port);
+    let mut last = 0;
+    let mut shows = |requests: &[&[&str]], writes: Json| {
+        for request in requests {
+            client.ask(request);
+        }
+        // Nothing else is written: the server must say by itself that this is durable.
+        let mut line = tail.next();
+        let sort = |writes: &mut Json| {
+            let writes = writes.as_array_mut().expect("a list");
+            writes.sort_by_key(|write| write["key"].to_string());
+        };
+        sort(&mut line["writes"]);
+        assert_eq!(line["writes"], writes);
+        let timestamp = line["timestamp"].as_u64().expect("a number");
+        assert!(timestamp >= last, "{timestamp} after {last}");
+        last = timestamp;
+    };
+    shows(&[&["SET", "a", "1"]], json!([{"key": "a", "value": "1"}]));
+    shows(
+        &[&["BEGIN"], &["SET", "b", "2"], &["DEL", "a"], &["COMMIT"]],
+        json!([{"key": "a", "deleted": true}, {"key": "b", "value": "2"}]),
+    );
+    let large = "large ".repeat(50_000);
+    shows(
+        &[&["SET", "large", &large, "PXAT", "4102444800000"]],
+        json!([{"key": "large", "value": large, "expires": 4_102_444_800_000_u64}]),
+    );
+    shows(
+        &[&["APPEND", "b", "3"]],
+        json!([{"key": "b", "value": "23"}]),
+    );
+    drop(tail);
+    server.stop();
+}
+
+#[test]
+fn the_tools_leave_a_living_server_alone() {
+    alone();
+    let directory = tempfile::tempdir().expect("a directory");
+    let [data, new] = ["data", "new"].map(|name| directory.path().join(name));
+    let server = Served::start_in(&data, 0, &["--appendfsync", "always"]);
+    assert_eq!(server.ask(&["SET", "a", "before"]), "+OK");
+    let found = check(text(&data));
+    assert_eq!(
+        (&found["fine"], &found["directory"]["owner_pid"]),
+        (&json!(true), &json!(server.child.id()))
+    );
+    let moment = found["log"]["end"]["timestamp"].to_string();
+    assert_eq!(server.ask(&["SET", "a", "by mistake"]), "+OK");
+
+    let refused = run(&["repair", "--yes", "--dir", text(&data)]);
+    let told = String::from_utf8(refused.stderr).expect("text");
+    assert!(
+        told.contains(&format!("process {} owns", server.child.id())),
+        "{told}"
+    );
+    succeeds(&[
+        "recover",
+        "--dir",
+        text(&data),
+        "--to",
+        text(&new),
+        "--until",
+        &moment,
+    ]);
+    assert_eq!(server.ask(&["GET", "a"]), "by mistake");
+    let other = Served::start_in(&new, 0, &[]);
+    assert_eq!(other.ask(&["GET", "a"]), "before");
+    other.stop();
+    server.stop();
+    assert_eq!(check(text(&data))["log"]["end"]["closed"], true);
+}
+
+#[test]
+fn a_server_starts_from_what_was_repaired() {
+    alone();
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    let server = Served::start_in(&data, 0, &["--appendfsync", "always"]);
+    let port = server.port.to_string();
+    for value in 1..=9 {
+        assert_eq!(server.ask(&["SET", "a", &value.to_string()]), "+OK");
+    }
+    server.crash();
+    // The fifth batch.
+    let lines = succeeds(&["tail", "--dir", text(&data)]);
+    assert!(lines.lines().count() >= 8, "{lines}");
+    let segment = data.join("log/0000000000000001.log");
+    let mut bytes = fs::read(&segment).expect("read");
+    bytes[5 * BLOCK + 120] ^= 1;
+    fs::write(&segment, bytes).expect("written");
+
+    let serve = ["serve", "--port", &port, "--dir", text(&data), "--fresh"];
+    let refused = run(&serve);
+    let told = String::from_utf8(refused.stderr).expect("text");
+    assert!(
+        !refused.status.success() && told.contains("corrupt"),
+        "{told}"
+    );
+    let found = check(text(&data));
+    let place = found["log"]["truncate_at"]
+        .as_str()
+        .expect("a place")
+        .to_owned();
+    succeeds(&[
+        "repair",
+        "--yes",
+        "--dir",
+        text(&data),
+        "--truncate-at",
+        &place,
+    ]);
+    assert_eq!(check(text(&data))["fine"], true);
+    let lines = succeeds(&["tail", "--dir", text(&data)]);
+    let last: Json = serde_json::from_str(lines.lines().last().expect("some")).expect("JSON");
+    let server = Served::start_in(&data, 0, &[]);
+    let value = server.ask(&["GET", "a"]);
+    assert_eq!(last["writes"], json!([{"key": "a", "value": value}]));
+    assert!(value.parse::<u64>().expect("a number") < 9);
+    assert_eq!(server.ask(&["SET", "a", "10"]), "+OK");
+    server.stop();
+    let lines = succeeds(&["tail", "--dir", text(&data)]);
+    assert!(
+        lines
+            .trim_end()
+            .ends_with(r#""writes":[{"key":"a","value":"10"}]}"#),
+        "{lines}"
+    );
+}

@@ -1,0 +1,181 @@
+//! Makes a new log of an old one, up to a point in time.
+//!
+//! # Rules
+//!
+//! 1. The old log is only read.
+//! 2. The new one has an identity of its own: an engine's memory that belongs to the old one is
+//!    not taken for a part of it, although both have the same past.
+//! 3. It has exactly the commits of the old one up to the point, with their timestamps; and the
+//!    wall clocks of their epochs, of which those within a second may become one.
+//! 4. It is closed when it has all of them, and not before. A crash leaves it without the mark.
+
+use crate::disk::Disk;
+use crate::error::{LogError, Result};
+use crate::reader::read_control;
+use crate::record::{Entry, Part, Value, encode_commit, encode_part};
+use crate::recovered::{LargeValue, RecoveredCommit};
+use crate::recovery::{LogEnd, Recovery};
+use crate::until::{Moment, Until};
+use crate::writer::{Batch, LogWriter, Options, Start};
+
+/// Records that are gathered for a group, in bytes.
+const GROUP_BYTES: usize = 1 << 20;
+
+/// An epoch is kept apart from one that is so much later or earlier, in nanoseconds.
+const GROUP_TIME: u64 = 1_000_000_000;
+
+/// What a copy has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Copied {
+    pub commits: u64,
+    pub writes: u64,
+    /// Bytes of records.
+    pub bytes: u64,
+    /// Where it ends.
+    pub moment: Moment,
+}
+
+/// Copies the log of `from` to `to`, which has none. `None`: all of it. Calls `tell` now and then.
+///
+/// # Errors
+/// [`LogError::Gone`] if the old log has given up its beginning; [`LogError::Refused`] if there is
+/// no log, or one in the new directory; those of reading and writing.
+pub fn copy_until<S: Disk, T: Disk>(
+    from: &S,
+    to: &T,
+    until: Option<Until>,
+    options: Options,
+    mut tell: impl FnMut(&Copied),
+) -> Result<Copied> {
+    let mut recovery = begin(from, until)?;
+    if read_control(to)?.is_some() {
+        return Err(LogError::Refused("the new directory has a log".into()));
+    }
+    let writer = LogWriter::open(to.clone(), &LogEnd::default(), Start::NewRun, 0, options)?;
+    let mut copy = Copy::new(writer, options);
+    for commit in recovery.by_ref() {
+        copy.add(&commit?, from)?;
+        tell(&copy.done);
+    }
+    copy.finish(recovery.moment())
+}
+
+fn begin<S: Disk>(from: &S, until: Option<Until>) -> Result<Recovery<S>> {
+    let control = read_control(from)?;
+    let control = control.ok_or_else(|| LogError::Refused("there is no log to copy".into()))?;
+    if control.first_needed > 1 {
+        return Err(LogError::Gone { timestamp: 1 });
+    }
+    match until {
+        Some(until) => Recovery::bounded(from.clone(), 0, until),
+        None => Recovery::new(from.clone(), 0),
+    }
+}
+
+struct Copy<D: Disk> {
+    writer: LogWriter<D>,
+    records: Vec<u8>,
+    record_count: u32,
+    /// Timestamp and wall clock of the last commit.
+    last: Moment,
+    next_id: u64,
+    part_max: usize,
+    done: Copied,
+}
+
+impl<D: Disk> Copy<D> {
+    fn new(writer: LogWriter<D>, options: Options) -> Self {
+        // A part fits into a batch with its header, and that of the batch.
+        let part_max = (options.batch_size / 2).min(GROUP_BYTES as u64) as usize;
+        Self {
+            writer,
+            records: Vec::new(),
+            record_count: 0,
+            last: Moment::default(),
+            next_id: 1,
+            part_max,
+            done: Copied::default(),
+        }
+    }
+
+    fn add<S: Disk>(&mut self, commit: &RecoveredCommit, from: &S) -> Result<()> {
+        let is_later = commit.timestamp > self.last.epoch;
+        let is_far = commit.wall.abs_diff(self.last.wall) >= GROUP_TIME;
+        if is_later && self.record_count > 0 && (is_far || self.records.len() >= GROUP_BYTES) {
+            // All commits up to the last one are there.
+            self.append(self.last)?;
+        }
+        self.last = Moment {
+            epoch: commit.timestamp,
+            wall: commit.wall,
+        };
+        let first_id = self.next_id;
+        for value in &commit.large_values {
+            self.add_large(value, from)?;
+        }
+        self.add_commit(commit, first_id)?;
+        self.done.commits += 1;
+        Ok(())
+    }
+
+    /// A large value is not gathered: a part of the group is written whenever there is enough.
+    fn add_large<S: Disk>(&mut self, value: &LargeValue, from: &S) -> Result<()> {
+        let (id, mut offset, mut written) = (self.next_id, 0, Ok(()));
+        self.next_id += 1;
+        value.read(from, |bytes| {
+            for bytes in bytes.chunks(self.part_max) {
+                encode_part(&Part { id, offset, bytes }, &mut self.records);
+                self.record_count += 1;
+                offset += bytes.len() as u64;
+                if self.records.len() >= GROUP_BYTES && written.is_ok() {
+                    let moment = Moment {
+                        epoch: self.writer.durable().epoch,
+                        wall: self.last.wall,
+                    };
+                    written = self.append(moment);
+                }
+            }
+        })?;
+        written
+    }
+
+    fn add_commit(&mut self, commit: &RecoveredCommit, mut id: u64) -> Result<()> {
+        let mut entries = Vec::new();
+        for entry in commit.entries() {
+            let mut entry: Entry<'_> =
+                entry.map_err(|why| LogError::Refused(format!("a commit's entry: {why}")))?;
+            if let Value::Large { len, .. } = entry.value {
+                entry.value = Value::Large { id, len };
+                id += 1;
+            }
+            entries.push(entry);
+        }
+        self.done.writes += entries.len() as u64;
+        encode_commit(commit.timestamp, &entries, &mut self.records);
+        self.record_count += 1;
+        Ok(())
+    }
+
+    fn append(&mut self, moment: Moment) -> Result<()> {
+        self.writer.append(Batch {
+            epoch: moment.epoch,
+            positions: &[],
+            wall: moment.wall,
+            records: &self.records,
+            record_count: self.record_count,
+        })?;
+        self.done.bytes += self.records.len() as u64;
+        self.records.clear();
+        self.record_count = 0;
+        Ok(())
+    }
+
+    fn finish(mut self, moment: Moment) -> Result<Copied> {
+        if moment.epoch > self.writer.durable().epoch {
+            self.append(moment)?;
+        }
+        self.writer.close()?;
+        self.done.moment = moment;
+        Ok(self.done)
+    }
+}

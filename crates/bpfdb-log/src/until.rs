@@ -1,0 +1,70 @@
+//! Recovery to a point in time.
+//!
+//! A commit has a timestamp, which orders it. An epoch has the time of the wall clock at which its
+//! group was written. The wall clock is set by people and programs, and may go back: then several
+//! epochs have the same time. The *last* of them counts, and with it all before it, whatever the
+//! clock said then. So a clock that was wrong for a while and was set right does no harm to a time
+//! before or after that.
+
+use crate::control::Control;
+use crate::disk::Disk;
+use crate::error::{LogError, Result};
+use crate::reader::{Item, LogReader, read_control};
+
+/// A point in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Until {
+    /// The commits with a timestamp up to this.
+    Timestamp(u64),
+    /// The commits up to the last epoch whose wall clock is not later: nanoseconds of UNIX time.
+    Wall(u64),
+}
+
+/// An epoch that is complete.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moment {
+    /// All commits with a timestamp up to this.
+    pub epoch: u64,
+    /// When it was written, by the wall clock: nanoseconds of UNIX time.
+    pub wall: u64,
+}
+
+impl Until {
+    /// The timestamp that this means for a log. It reads all of it, if it must look for a time.
+    ///
+    /// # Errors
+    /// [`LogError::Refused`] if no epoch is so early; those of reading.
+    pub fn timestamp<D: Disk>(self, disk: &D) -> Result<u64> {
+        match (self, read_control(disk)?) {
+            (Self::Timestamp(timestamp), _) => Ok(timestamp),
+            (Self::Wall(_), None) => Ok(0),
+            (Self::Wall(wall), Some(control)) => last_epoch(disk, control, wall),
+        }
+    }
+}
+
+fn last_epoch<D: Disk>(disk: &D, control: Control, wall: u64) -> Result<u64> {
+    let mut reader = LogReader::new(disk.clone(), control);
+    let (mut last, mut found, mut first) = (0, None, None);
+    while let Some(item) = reader.advance()? {
+        match item {
+            Item::Batch(header) if header.epoch > last => {
+                last = header.epoch;
+                first = first.or(Some(header.wall));
+                if header.wall <= wall {
+                    found = Some(header.epoch);
+                }
+            }
+            // An epoch that ended with its run is no new one.
+            Item::Segment(header) => last = last.max(header.cut),
+            Item::Batch(_) => {}
+        }
+    }
+    match (found, first) {
+        (Some(epoch), _) => Ok(epoch),
+        (None, None) => Ok(0),
+        (None, Some(first)) => Err(LogError::Refused(format!(
+            "nothing in the log is so early: it begins at {first} ns of UNIX time"
+        ))),
+    }
+}

@@ -1,0 +1,276 @@
+//! The readers, and what must hold whatever they read. Each returns what came of it.
+
+use bpfdb_log::batch::{self, BatchView};
+use bpfdb_log::control::Control;
+use bpfdb_log::record::{Entry, Record, Records, Value, encode_commit, encode_part};
+use bpfdb_log::segment::SegmentHeader;
+use bpfdb_log::simulation::SimulatedDisk;
+use bpfdb_log::{AlignedBuffer, Cut, Follower, LogError, Recovery, Until, check};
+
+use crate::archive::{disk_of, unpack};
+use crate::common::recover;
+use crate::mutate::Form;
+
+pub(crate) struct Target {
+    pub(crate) name: &'static str,
+    pub(crate) corpus: &'static str,
+    pub(crate) form: Form,
+    pub(crate) run: fn(&[u8]) -> String,
+    /// So many outcomes the short test finds at least, or it does not get far.
+    pub(crate) outcomes: usize,
+}
+
+const fn directory(name: &'static str, run: fn(&[u8]) -> String, outcomes: usize) -> Target {
+    Target {
+        name,
+        corpus: "directory",
+        form: Form::Directory,
+        run,
+        outcomes,
+    }
+}
+
+pub(crate) const TARGETS: &[Target] = &[
+    Target {
+        name: "control",
+        corpus: "control",
+        form: Form::Block,
+        run: control,
+        outcomes: 4,
+    },
+    Target {
+        name: "segment",
+        corpus: "segment",
+        form: Form::Block,
+        run: segment,
+        outcomes: 6,
+    },
+    Target {
+        name: "batch",
+        corpus: "batch",
+        form: Form::Batch,
+        run: batch,
+        outcomes: 4,
+    },
+    Target {
+        name: "records",
+        corpus: "records",
+        form: Form::Plain,
+        run: records,
+        outcomes: 15,
+    },
+    directory("recovery", recovery, 15),
+    directory("checking", checking, 15),
+    directory("tail", tail, 15),
+    directory("point_in_time", point_in_time, 15),
+    directory("cutting", cutting, 15),
+];
+
+/// A text without its numbers, so that outcomes of one kind are one.
+fn kind(text: impl ToString) -> String {
+    let text = text.to_string();
+    text.chars().filter(|c| !c.is_ascii_digit()).collect()
+}
+
+fn control(bytes: &[u8]) -> String {
+    match Control::decode(bytes) {
+        Ok(control) => {
+            assert_eq!(Control::decode(&control.encode()), Ok(control));
+            format!("closed {}", control.closed)
+        }
+        Err(why) => kind(why),
+    }
+}
+
+fn segment(bytes: &[u8]) -> String {
+    match SegmentHeader::decode(bytes) {
+        Ok(header) => {
+            assert_eq!(SegmentHeader::decode(&header.encode()), Ok(header));
+            format!("cut {}", header.cut != 0)
+        }
+        Err(why) => kind(why),
+    }
+}
+
+fn batch(bytes: &[u8]) -> String {
+    let Some((seed, bytes)) = bytes.split_first_chunk() else {
+        return "nothing".into();
+    };
+    let seed = u32::from_le_bytes(*seed);
+    match BatchView::decode(bytes, seed) {
+        Ok(batch) => {
+            let mut again = AlignedBuffer::zeroed(0);
+            let sum = batch::encode(
+                &mut again,
+                batch.header,
+                &batch.positions(),
+                batch.payload,
+                seed,
+            );
+            assert_eq!(sum, batch.header.checksum);
+            assert_eq!(
+                BatchView::decode(&again, seed).expect("encoded just now"),
+                batch
+            );
+            format!("rings {}", batch.header.rings)
+        }
+        Err(why) => kind(why),
+    }
+}
+
+fn records(bytes: &[u8]) -> String {
+    let mut outcome = String::new();
+    for record in Records::new(bytes) {
+        outcome += &match record {
+            Ok((_, Record::Commit(commit))) => {
+                let entries: Result<Vec<Entry<'_>>, _> = commit.entries().collect();
+                match entries {
+                    Ok(entries) => again(commit.timestamp, &entries),
+                    Err(why) => kind(why),
+                }
+            }
+            Ok((_, Record::Part(part))) => {
+                let mut bytes = Vec::new();
+                encode_part(&part, &mut bytes);
+                let (_, found) = Records::new(&bytes).next().expect("one").expect("good");
+                assert_eq!(found, Record::Part(part));
+                "part".into()
+            }
+            Err(why) => kind(why),
+        };
+    }
+    outcome
+}
+
+/// Entries that are written again are the same.
+fn again(timestamp: u64, entries: &[Entry<'_>]) -> String {
+    let mut bytes = Vec::new();
+    encode_commit(timestamp, entries, &mut bytes);
+    let Some(Ok((_, Record::Commit(found)))) = Records::new(&bytes).next() else {
+        panic!("no commit");
+    };
+    assert!(found.entries().eq(entries.iter().map(|entry| Ok(*entry))));
+    let letter = |entry: &Entry<'_>| match entry.value {
+        Value::Deleted => 'd',
+        Value::Inline(_) => 'i',
+        Value::Large { .. } => 'l',
+    };
+    entries.iter().map(letter).collect()
+}
+
+fn disk(bytes: &[u8]) -> SimulatedDisk {
+    disk_of(&unpack(bytes))
+}
+
+/// Damage is told as such, and as nothing else.
+fn told(error: &LogError) -> String {
+    let fine = matches!(
+        error,
+        LogError::Corrupt(_) | LogError::Gone { .. } | LogError::Refused(_)
+    );
+    assert!(fine, "{error}");
+    kind(error)
+}
+
+fn times(disk: &SimulatedDisk) -> Result<Vec<u64>, LogError> {
+    let (commits, end) = recover(disk, 0)?;
+    let times: Vec<_> = commits.iter().map(|commit| commit.timestamp).collect();
+    assert!(times.is_sorted());
+    assert!(times.last().is_none_or(|last| *last <= end.epoch));
+    assert!(end.epoch <= end.greatest_timestamp);
+    Ok(times)
+}
+
+fn recovery(bytes: &[u8]) -> String {
+    match times(&disk(bytes)) {
+        Ok(times) => format!("{} commits", times.len()),
+        Err(error) => told(&error),
+    }
+}
+
+fn checking(bytes: &[u8]) -> String {
+    let disk = disk(bytes);
+    let report = check(&disk, 0).expect("damage is in the report");
+    let commits: u64 = report.runs.iter().map(|run| run.commits).sum();
+    match times(&disk) {
+        Ok(times) => {
+            assert_eq!((report.fault, commits), (None, times.len() as u64));
+            assert!(report.durable.sequence <= report.end.sequence);
+            format!("{commits} of {} batches", report.end.sequence)
+        }
+        Err(error) => {
+            let fault = report.fault.expect("recovery found one");
+            assert_eq!(LogError::Corrupt(fault).to_string(), error.to_string());
+            format!("{commits} {}", kind(error))
+        }
+    }
+}
+
+fn tail(bytes: &[u8]) -> String {
+    let disk = disk(bytes);
+    let mut found = Vec::new();
+    let mut follow = || -> Result<(), LogError> {
+        let mut follower = Follower::new(disk.clone(), None, None)?;
+        while let Some(commit) = follower.next_commit()? {
+            for value in &commit.large_values {
+                follower.read_large(value, |_| ())?;
+            }
+            found.push(commit.timestamp);
+        }
+        Ok(())
+    };
+    let followed = follow();
+    assert!(found.is_sorted());
+    if let Ok(times) = times(&disk) {
+        let is_part = times.windows(found.len().max(1)).any(|part| part == found);
+        assert!(is_part || found.is_empty(), "{found:?} of {times:?}");
+    }
+    match followed {
+        Ok(()) => format!("{} commits", found.len()),
+        Err(error) => format!("{} {}", found.len(), told(&error)),
+    }
+}
+
+fn point_in_time(bytes: &[u8]) -> String {
+    let disk = disk(bytes);
+    let all = times(&disk);
+    let mut outcome = String::new();
+    for until in [Until::Timestamp(4), Until::Wall(45), Until::Wall(u64::MAX)] {
+        let found = Recovery::bounded(disk.clone(), 0, until)
+            .and_then(|recovery| recovery.collect::<Result<Vec<_>, _>>());
+        outcome += &match found {
+            Ok(commits) => {
+                let found: Vec<_> = commits.iter().map(|commit| commit.timestamp).collect();
+                if let Ok(all) = &all {
+                    assert!(all.starts_with(&found), "{found:?} of {all:?}");
+                }
+                format!("{} ", found.len())
+            }
+            Err(error) => told(&error),
+        };
+    }
+    outcome
+}
+
+/// A log that is cut where it is whole has just what check has counted, and can be started.
+fn cutting(bytes: &[u8]) -> String {
+    let disk = disk(bytes);
+    let report = check(&disk, 0).expect("damage is in the report");
+    let (Some(fault), Some(place)) = (&report.fault, report.whole_up_to) else {
+        return format!("{:?}", report.fault.is_some());
+    };
+    let cut = match Cut::plan(&disk, 0, place) {
+        Ok(cut) => cut,
+        Err(error) => return told(&error),
+    };
+    let readable = cut.lost().commits;
+    match cut.apply(&disk, Some("cut-1"), 0) {
+        Ok(()) => {
+            let times = times(&disk).expect("it was cut where it is whole");
+            let commits: u64 = report.runs.iter().map(|run| run.commits).sum();
+            assert_eq!(times.len() as u64, commits);
+            format!("{commits} {readable} {}", kind(fault))
+        }
+        Err(error) => told(&error),
+    }
+}

@@ -1,0 +1,210 @@
+//! Recovery to a point in time gives the commits up to there, whatever the wall clock did; and a
+//! copy of a log has them too.
+
+mod common;
+
+use bpfdb_log::simulation::{Random, SimulatedDisk};
+use bpfdb_log::{
+    BLOCK, Copied, Disk, LogError, LogWriter, Moment, Options, Recovery, Start, Until, copy_until,
+};
+use common::{Writes, append_at, contents, options, recover, reopen, seeds, set, set_large};
+
+fn times(disk: &SimulatedDisk, until: Until) -> Result<Vec<u64>, LogError> {
+    let recovery = Recovery::bounded(disk.clone(), 0, until)?;
+    recovery.map(|commit| Ok(commit?.timestamp)).collect()
+}
+
+/// Epochs with these wall clocks: the first is 1, and commits of the epoch before.
+fn with_walls(walls: &[u64]) -> SimulatedDisk {
+    let disk = SimulatedDisk::new(0);
+    let mut writer = reopen(&disk, Start::NewRun, options(4, 2)).unwrap();
+    for (epoch, wall) in (1..).zip(walls) {
+        append_at(&mut writer, epoch, *wall, &set(epoch, b"key", &[0; 1000])).unwrap();
+    }
+    writer.close().unwrap();
+    disk
+}
+
+#[test]
+fn a_timestamp_is_the_last_that_counts() {
+    let disk = SimulatedDisk::new(0);
+    let mut writer = reopen(&disk, Start::NewRun, options(8, 2)).unwrap();
+    // Commits in an order of their own; 5 comes early.
+    let first = [set(3, b"c", b""), set(1, b"a", b""), set(5, b"e", b"")].concat();
+    append_at(&mut writer, 3, 30, &first).unwrap();
+    append_at(&mut writer, 6, 60, &set(4, b"d", b"")).unwrap();
+    for (until, found) in [
+        (0, vec![]),
+        (1, vec![1]),
+        (2, vec![1]),
+        (3, vec![1, 3]),
+        (4, vec![1, 3, 4]),
+        (5, vec![1, 3, 4, 5]),
+        (u64::MAX, vec![1, 3, 4, 5]),
+    ] {
+        assert_eq!(times(&disk, Until::Timestamp(until)).unwrap(), found);
+    }
+    let mut recovery = Recovery::bounded(disk.clone(), 0, Until::Timestamp(4)).unwrap();
+    assert_eq!(recovery.by_ref().count(), 3);
+    assert_eq!(recovery.moment(), Moment { epoch: 4, wall: 60 });
+    // No log goes on from there.
+    assert!(matches!(recovery.finish(), Err(LogError::Refused(_))));
+    // The checkpoint may not be later.
+    let later = Recovery::bounded(disk.clone(), 3, Until::Timestamp(2));
+    assert!(matches!(later.map(|_| ()), Err(LogError::Refused(_))));
+    let mut behind = Recovery::bounded(disk, 3, Until::Timestamp(4)).unwrap();
+    assert_eq!(behind.next().unwrap().unwrap().timestamp, 4);
+    assert!(behind.next().is_none());
+}
+
+#[test]
+fn a_time_is_the_last_epoch_that_is_not_later() {
+    let disk = with_walls(&[10, 20, 30]);
+    for (wall, last) in [(10, 1), (19, 1), (20, 2), (29, 2), (30, 3), (u64::MAX, 3)] {
+        let found = times(&disk, Until::Wall(wall)).unwrap();
+        assert_eq!(found, (1..=last).collect::<Vec<_>>(), "{wall}");
+    }
+    let refused = times(&disk, Until::Wall(9)).unwrap_err();
+    assert!(matches!(refused, LogError::Refused(_)), "{refused}");
+}
+
+#[test]
+fn a_clock_that_goes_back_takes_nothing_away() {
+    // It was wrong for two epochs, and was set right.
+    let disk = with_walls(&[10, 11, 1000, 1001, 12, 13]);
+    assert_eq!(times(&disk, Until::Wall(12)).unwrap(), [1, 2, 3, 4, 5]);
+    assert_eq!(times(&disk, Until::Wall(11)).unwrap(), [1, 2]);
+    // It went back for a while.
+    let disk = with_walls(&[10, 20, 5, 6, 30]);
+    assert_eq!(times(&disk, Until::Wall(5)).unwrap(), [1, 2, 3]);
+    assert_eq!(times(&disk, Until::Wall(25)).unwrap(), [1, 2, 3, 4]);
+    // Recovery of everything does not care.
+    assert_eq!(recover(&disk, 0).unwrap().0.len(), 5);
+}
+
+#[test]
+fn what_is_behind_may_be_corrupt() {
+    let disk = with_walls(&[10, 20, 30, 40, 50, 60]);
+    disk.flip("log/0000000000000001.log", 3 * BLOCK + 200, 0);
+    assert!(matches!(recover(&disk, 0), Err(LogError::Corrupt(_))));
+    assert_eq!(times(&disk, Until::Timestamp(2)).unwrap(), [1, 2]);
+    assert!(matches!(
+        times(&disk, Until::Timestamp(3)),
+        Err(LogError::Corrupt(_))
+    ));
+    // The last epoch that is not later may be behind the damage.
+    assert!(matches!(
+        times(&disk, Until::Wall(20)),
+        Err(LogError::Corrupt(_))
+    ));
+}
+
+fn copy(disk: &SimulatedDisk, until: Option<Until>) -> Result<(SimulatedDisk, Copied), LogError> {
+    let new = SimulatedDisk::new(99);
+    let small = Options {
+        spares: 1,
+        ..options(6, 3)
+    };
+    let copied = copy_until(disk, &new, until, small, |_| ())?;
+    Ok((new, copied))
+}
+
+fn all(disk: &SimulatedDisk) -> Vec<(u64, Writes)> {
+    let (commits, _) = recover(disk, 0).unwrap();
+    let all = commits
+        .iter()
+        .map(|commit| (commit.timestamp, contents(disk, commit)));
+    all.collect()
+}
+
+/// Any log, up to any timestamp, after a loss of power: the copy has the beginning of the old one,
+/// and the old one is what it was.
+#[test]
+fn a_copy_has_what_the_old_log_had() {
+    for seed in seeds(60) {
+        let mut random = Random::new(seed);
+        let disk = SimulatedDisk::new(seed);
+        let mut clock = 0;
+        for _ in 0..1 + random.below(3) {
+            let mut writer = reopen(&disk, Start::NewRun, options(8, 3)).unwrap();
+            for _ in 0..random.below(12) {
+                clock += 1 + random.below(3);
+                let value = vec![clock as u8; random.below(20_000) as usize];
+                let large = set_large(clock, b"large", random.below(4), &value, 2500);
+                let small = set(clock, b"small", &value[..value.len().min(3000)]);
+                let wall = random.below(5_000_000_000);
+                append_at(&mut writer, clock, wall, &[large, small].concat()).unwrap();
+            }
+            clock = clock.max(recover(&disk, 0).unwrap().1.greatest_timestamp);
+        }
+        let old = all(&disk);
+        let (names, operations) = (disk.names(), disk.operations());
+        let until = random.below(clock + 2);
+        let (new, copied) = copy(&disk, Some(Until::Timestamp(until))).unwrap();
+        assert_eq!((disk.names(), disk.operations()), (names, operations));
+
+        let expected: Vec<_> = old.into_iter().filter(|(time, _)| *time <= until).collect();
+        let new = new.lose_power();
+        assert_eq!(all(&new), expected, "seed {seed}");
+        assert_eq!(copied.commits, expected.len() as u64);
+        let end = recover(&new, 0).unwrap().1;
+        assert!(end.closed);
+        assert_eq!(end.epoch, copied.moment.epoch);
+        // Another log, though it has the same past.
+        let log = |disk: &SimulatedDisk| recover(disk, 0).unwrap().1.control.unwrap().log;
+        assert_ne!(log(&new), log(&disk));
+    }
+}
+
+#[test]
+fn a_copy_keeps_the_wall_clocks() {
+    let second = 1_000_000_000;
+    let disk = with_walls(&[second, 3 * second, 5 * second]);
+    let (new, copied) = copy(&disk, Some(Until::Wall(4 * second))).unwrap();
+    assert_eq!(
+        copied.moment,
+        Moment {
+            epoch: 2,
+            wall: 3 * second
+        }
+    );
+    assert_eq!(times(&new, Until::Wall(2 * second)).unwrap(), [1]);
+    assert_eq!(times(&new, Until::Wall(4 * second)).unwrap(), [1, 2]);
+    // It goes on as any log.
+    let (_, end) = recover(&new, 0).unwrap();
+    let mut writer = LogWriter::open(new.clone(), &end, Start::NewRun, 0, options(6, 3)).unwrap();
+    append_at(&mut writer, 9, 9, &set(9, b"more", b"")).unwrap();
+    assert_eq!(recover(&new, 0).unwrap().0.len(), 3);
+}
+
+#[test]
+fn a_copy_needs_the_beginning_and_an_empty_place() {
+    let disk = SimulatedDisk::new(0);
+    let mut writer = reopen(&disk, Start::NewRun, options(4, 2)).unwrap();
+    for epoch in 1..9 {
+        append_at(&mut writer, epoch, 0, &set(epoch, b"key", &[0; 1000])).unwrap();
+    }
+    assert!(copy(&disk, None).is_ok());
+    let taken = copy_until(&disk, &disk, None, options(4, 2), |_| ()).unwrap_err();
+    assert!(matches!(taken, LogError::Refused(_)), "{taken}");
+    writer.release_before(writer.segment()).unwrap();
+    let gone = copy(&disk, None).map(|_| ()).unwrap_err();
+    assert!(matches!(gone, LogError::Gone { timestamp: 1 }), "{gone}");
+    let empty = copy(&SimulatedDisk::new(0), None).map(|_| ()).unwrap_err();
+    assert!(matches!(empty, LogError::Refused(_)), "{empty}");
+}
+
+/// A crash leaves a copy without the mark that it is whole.
+#[test]
+fn a_copy_that_was_interrupted_is_not_closed() {
+    let disk = with_walls(&[10, 5_000_000_000, 20_000_000_000, 40_000_000_000]);
+    let operations = copy(&disk, None).unwrap().0.operations();
+    for nth in 0..operations {
+        let new = SimulatedDisk::new(nth);
+        new.stop_at(nth);
+        copy_until(&disk, &new, None, options(6, 3), |_| ()).unwrap_err();
+        let (commits, end) = recover(&new.lose_power(), 0).unwrap();
+        assert!(!end.closed || commits.len() == 4, "{nth}");
+    }
+    let _ = disk.list("log").unwrap();
+}
