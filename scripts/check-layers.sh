@@ -80,8 +80,8 @@ rust_layers() {
 	case $1 in
 	bpfdb) echo abi status conflict commands operators error architecture mounts objects grace chore options \
 		mapped program maps claim usage clock memory time holders shrink idle memory_thread \
-		stats figures engine log session scan locks ;;
-	bpfdb-log) echo layout disk error buffer segment control batch record simulation owner directory plan spares \
+		stats figures engine presize log session scan checkpoint locks ;;
+	bpfdb-log) echo layout disk error buffer segment batch record checkpoint control simulation owner directory plan spares \
 		reader recovery writer open check ;;
 	bpfdb-server) echo values settings error io protocol kernel stats connection instance commands executor server ;;
 	esac
@@ -132,7 +132,9 @@ check_rust() {
 			continue
 			;;
 		esac
-		above=" ${layers#*"$layer"} "
+		# By whole words: check is no part of checkpoint.
+		above=" $layers "
+		above=" ${above#*" $layer "} "
 		for target in $(rust_uses "$file" "$(rust_depth "$inside")" | sort -u); do
 			[ "$target" != EVERYTHING ] || complain "$file uses all of the crate"
 			case "$above" in

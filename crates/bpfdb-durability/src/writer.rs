@@ -3,14 +3,16 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use bpfdb::Engine;
 use bpfdb_log::{Batch, Disk, LogEnd, LogError, LogWriter, Recovery, Start};
 
+use crate::checkpoint::{self, CheckpointOptions, CheckpointStatus, Checkpoints, LogEnds, Origin};
 use crate::error::{Error, Result};
 use crate::feed::Feed;
-use crate::restore::{Restored, restore};
+use crate::restore::{RecoveryProgress, Restored, restore};
+use crate::wall::wall;
 
 /// What a batch has besides its records, at most: its header with the rings' positions.
 const BATCH_HEADER_MAX: u64 = 4096;
@@ -22,6 +24,8 @@ pub struct Options {
     pub interval: Duration,
     /// Sizes of the files.
     pub files: bpfdb_log::Options,
+    /// When checkpoints are made.
+    pub checkpoints: CheckpointOptions,
 }
 
 impl Default for Options {
@@ -29,6 +33,7 @@ impl Default for Options {
         Self {
             interval: Duration::from_millis(20),
             files: bpfdb_log::Options::default(),
+            checkpoints: CheckpointOptions::default(),
         }
     }
 }
@@ -55,6 +60,8 @@ struct Shared {
 /// An engine's log, written by a thread of its own until this is dropped.
 #[derive(Debug)]
 pub struct Durability {
+    /// First, so that no checkpoint waits for a log that has ended.
+    checkpoints: Option<Checkpoints>,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
@@ -72,6 +79,23 @@ impl Durability {
         D: Disk + Send + 'static,
         D::File: Send,
     {
+        Self::start_telling(engine, disk, options, |_| ())
+    }
+
+    /// The same. `tell` is called now and then while recovery goes on.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn start_telling<D>(
+        engine: &Engine,
+        disk: D,
+        options: Options,
+        mut tell: impl FnMut(RecoveryProgress),
+    ) -> Result<(Self, Restored)>
+    where
+        D: Disk + Send + 'static,
+        D::File: Send,
+    {
         let log = engine.log()?.ok_or(Error::NoLog)?;
         if log.record_bytes_max() > options.files.batch_size - BATCH_HEADER_MAX {
             return Err(Error::Sizes {
@@ -81,23 +105,31 @@ impl Durability {
         }
         let (restored, end, start) = match log.home() {
             None => {
-                let (restored, end) = restore(engine, &disk)?;
+                let (restored, end) =
+                    restore(engine, &disk, options.files.segment_size, &mut tell)?;
                 log.pass(end.greatest_timestamp);
                 (restored, end, Start::NewRun)
             }
             Some(home) => (Restored::default(), known_end(&disk, home)?, Start::SameRun),
         };
-        let writer = LogWriter::open(disk, &end, start, wall(), options.files)?;
+        let writer = LogWriter::open(disk.clone(), &end, start, wall(), options.files)?;
         log.set_home(writer.log().0, writer.run());
         let taken: &[u64] = match start {
             Start::NewRun => &[],
             Start::SameRun => &end.positions,
         };
         let feed = Feed::new(log, taken);
-        Ok((Self::spawn(feed, writer, options.interval)?, restored))
+        let checkpoints = Checkpoints::start(engine, disk, &writer, &end, options.checkpoints)?;
+        let durability = Self::spawn(feed, writer, checkpoints, options.interval)?;
+        Ok((durability, restored))
     }
 
-    fn spawn<D>(feed: Feed, writer: LogWriter<D>, interval: Duration) -> Result<Self>
+    fn spawn<D>(
+        feed: Feed,
+        writer: LogWriter<D>,
+        checkpoints: Checkpoints,
+        interval: Duration,
+    ) -> Result<Self>
     where
         D: Disk + Send + 'static,
         D::File: Send,
@@ -111,14 +143,17 @@ impl Durability {
             feed,
             shared: Arc::clone(&shared),
             is_pending: false,
+            checkpoints: Arc::clone(&checkpoints.shared),
         };
         let spawned = thread::Builder::new()
             .name("bpfdb-log".into())
             .spawn(move || {
                 let _told = TellsOfPanic(Arc::clone(&thread.shared));
+                let _over = LogEnds(Arc::clone(&thread.checkpoints));
                 thread.run(writer, interval);
             });
         Ok(Self {
+            checkpoints: Some(checkpoints),
             shared,
             thread: Some(spawned.map_err(Error::Thread)?),
         })
@@ -127,6 +162,36 @@ impl Durability {
     /// All commits with a timestamp up to this are durable.
     pub fn durable(&self) -> u64 {
         self.shared.durable.load(Ordering::Acquire)
+    }
+
+    /// Has a checkpoint made, and does not wait for it: the number of the attempt, to be compared
+    /// with [`CheckpointStatus::attempts`].
+    ///
+    /// # Errors
+    /// [`Error::Checkpointing`].
+    pub fn checkpoint(&self) -> Result<u64> {
+        let checkpoints = self.checkpoints.as_ref();
+        let number = checkpoints.and_then(|checkpoints| checkpoints.shared.request());
+        number.ok_or(Error::Checkpointing)
+    }
+
+    /// Waits until that attempt is over.
+    ///
+    /// # Errors
+    /// [`Error::NoCheckpoint`].
+    pub fn await_checkpoint(&self, number: u64) -> Result<()> {
+        let over = self.checkpoints.as_ref();
+        let over = over.map_or(Ok(()), |checkpoints| {
+            checkpoints.shared.await_attempt(number)
+        });
+        over.map_err(Error::NoCheckpoint)
+    }
+
+    pub fn checkpoint_status(&self) -> CheckpointStatus {
+        let checkpoints = self.checkpoints.as_ref();
+        checkpoints.map_or_else(CheckpointStatus::default, |checkpoints| {
+            checkpoints.shared.status()
+        })
     }
 
     pub fn state(&self) -> State {
@@ -139,6 +204,8 @@ impl Durability {
 /// failed.
 impl Drop for Durability {
     fn drop(&mut self) {
+        // Before the log ends, for which a checkpoint may wait.
+        self.checkpoints = None;
         self.shared.stop.store(true, Ordering::Release);
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
@@ -163,11 +230,6 @@ fn known_end<D: Disk>(disk: &D, (id, run): ([u8; 16], u64)) -> Result<LogEnd> {
         return Err(Error::Stranger(why));
     }
     Ok(end)
-}
-
-fn wall() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| since.as_nanos() as u64)
 }
 
 /// Bytes of the next segment that are written after each group.
@@ -199,6 +261,7 @@ struct Writer {
     shared: Arc<Shared>,
     /// Whether the feed has a part that is not durable yet.
     is_pending: bool,
+    checkpoints: Arc<checkpoint::Shared>,
 }
 
 impl Writer {
@@ -236,6 +299,7 @@ impl Writer {
         if self.is_pending {
             self.append(writer, writer.durable().epoch)?;
         }
+        let segment = writer.segment();
         let epoch = self.feed.begin_group();
         let mut is_begun = false;
         while !self.feed.take()? {
@@ -249,6 +313,7 @@ impl Writer {
             self.feed.give_up()?;
         }
         self.shared.durable.store(epoch, Ordering::Release);
+        self.checkpoints.serve(writer, Origin { epoch, segment });
         // The next segment, a bit at a time, so that no group waits for all of it.
         writer.prepare(PREPARED_BYTES)?;
         Ok(())
@@ -264,6 +329,7 @@ impl Writer {
             record_count: self.feed.count,
         })?;
         self.is_pending = false;
+        self.checkpoints.note_bytes(self.feed.records.len());
         self.feed.give_up()
     }
 }

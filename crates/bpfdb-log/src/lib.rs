@@ -48,6 +48,7 @@
 //! | how a group becomes durable | [`LogWriter`], with the rules in `writer.rs`; `open.rs`, `plan.rs`, `spares.rs` |
 //! | where a log ends, and when it is corrupt | [`reader`] |
 //! | which commits count | [`Recovery`] |
+//! | how recovery is spared the log from its beginning | [`checkpoint`] |
 //! | what a directory has | [`check()`] |
 //!
 //! The crate knows nothing of the engine: where records come from, and what is done with those that
@@ -58,6 +59,7 @@
 pub mod batch;
 mod buffer;
 mod check;
+pub mod checkpoint;
 pub mod control;
 mod directory;
 pub mod disk;
