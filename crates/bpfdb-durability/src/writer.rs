@@ -114,11 +114,11 @@ impl Durability {
         };
         let writer = LogWriter::open(disk.clone(), &end, start, wall(), options.files)?;
         log.set_home(writer.log().0, writer.run());
-        let taken: &[u64] = match start {
-            Start::NewRun => &[],
-            Start::SameRun => &end.positions,
+        let (taken, latest): (&[u64], u64) = match start {
+            Start::NewRun => (&[], 0),
+            Start::SameRun => (&end.positions, end.greatest_timestamp),
         };
-        let feed = Feed::new(log, taken);
+        let feed = Feed::new(log, taken, latest);
         let checkpoints = Checkpoints::start(engine, disk, &writer, &end, options.checkpoints)?;
         let durability = Self::spawn(feed, writer, checkpoints, options.interval)?;
         Ok((durability, restored))
@@ -306,8 +306,8 @@ impl Writer {
             self.append(writer, writer.durable().epoch)?;
             is_begun = true;
         }
-        // A group of nothing needs no batch: what is durable has all its commits.
-        if is_begun || self.feed.count > 0 {
+        // A group of nothing needs no batch, if what is durable has all its commits.
+        if is_begun || self.feed.count > 0 || self.feed.is_ahead_of(writer.durable().epoch) {
             self.append(writer, epoch)?;
         } else {
             self.feed.give_up()?;
