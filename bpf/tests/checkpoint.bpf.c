@@ -70,17 +70,14 @@ __noinline int merge_now(void)
 	return 0;
 }
 
-/* Counts the entries that one bucket left in the buffer: short keys and values. */
-static __always_inline void count_entries(struct checkpoint *c)
+/* Counts entry `n` of the buffer: of a short key and value. */
+__noinline int count_entry(u32 io, u32 n)
 {
-	repeat(i, BPFDB_NEIGHBOURHOOD)
-	{
-		u64 *entry = io_at(c->io, sizeof(struct bpfdb_checkpoint) + i * 48);
+	u64 *entry = io_at(io, sizeof(struct bpfdb_checkpoint) + n * 48);
 
-		if (i >= c->entries || !entry)
-			break;
+	if (entry)
 		(*found_at(entry[2]))++;
-	}
+	return 0;
 }
 
 static long visit_home(u64 i, struct checkpoint *c)
@@ -91,13 +88,18 @@ static long visit_home(u64 i, struct checkpoint *c)
 	c->status = checkpoint_bucket(c);
 	if (c->status != BPFDB_OK)
 		return 1;
-	count_entries(c);
+	repeat(n, BPFDB_NEIGHBOURHOOD)
+	{
+		if (n >= c->entries)
+			break;
+		count_entry(c->io, n);
+	}
 	c->home++;
 	return 0;
 }
 
 /* The homes of this page up to `end`; if it is the last, the cursor goes on. */
-__noinline int visit_to(struct checkpoint *c NONNULL, u32 end)
+static __noinline int visit_to(struct checkpoint *c NONNULL, u32 end)
 {
 	if (c->home < end)
 		bpf_loop(end - c->home, visit_home, c, 0);
@@ -111,7 +113,7 @@ __noinline int visit_to(struct checkpoint *c NONNULL, u32 end)
 }
 
 /* The pass from where it is to the end of the index. */
-__noinline int visit_rest(struct checkpoint *c NONNULL)
+static __noinline int visit_rest(struct checkpoint *c NONNULL)
 {
 	repeat(i, 8)
 	{
