@@ -80,10 +80,10 @@ rust_layers() {
 	case $1 in
 	bpfdb) echo abi status conflict commands operators error architecture mounts objects grace chore options \
 		mapped program maps claim usage clock memory time holders shrink idle memory_thread \
-		stats figures engine log session scan locks ;;
+		stats figures engine presize log session scan checkpoint locks ;;
 	bpfdb-copies) echo limits error integer crc64 header sink source writer rdb binary jsonl format file snapshot \
 		loader dump restore ;;
-	bpfdb-log) echo layout disk error buffer segment control batch record simulation owner directory plan spares \
+	bpfdb-log) echo layout disk error buffer segment batch record checkpoint control simulation owner directory plan spares \
 		place reader until recovered recovery writer open check follow copy lost cut ;;
 	bpfdb-server) echo values settings error io protocol kernel stats connection instance commands executor server ;;
 	esac
@@ -134,7 +134,9 @@ check_rust() {
 			continue
 			;;
 		esac
-		above=" ${layers#*"$layer"} "
+		# By whole words: check is no part of checkpoint.
+		above=" $layers "
+		above=" ${above#*" $layer "} "
 		for target in $(rust_uses "$file" "$(rust_depth "$inside")" | sort -u); do
 			[ "$target" != EVERYTHING ] || complain "$file uses all of the crate"
 			case "$above" in

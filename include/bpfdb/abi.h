@@ -372,6 +372,36 @@ struct bpfdb_scan {
 /* Room behind the buffer, for the verifier and the longest value. */
 #define BPFDB_IO_PAD (BPFDB_PIECE_SIZE + 4096)
 
+/* A step of a checkpoint's pass, at the beginning of the io buffer: up to a page. The entries
+ * that it found follow, each as in the files of the log. */
+struct bpfdb_checkpoint {
+	__u64 epoch;  /* in: of records with a later timestamp the log has the last write */
+	__u32 cursor; /* in and out; 0 begins, BPFDB_CHECKPOINT_END: all was visited */
+	__u32 home;   /* in and out: bucket of the page to go on with; 0 begins it */
+	__u32 level;  /* in and out: greatest level of its buckets so far */
+	__u32 bytes;  /* out: of the entries */
+	__u32 entries; /* out: how many */
+	__u32 others;  /* out: how many records lie at BPFDB_CHECKPOINT_OTHERS */
+	__u32 later;   /* out: records that were left out */
+	__u32 unused[3];
+};
+_Static_assert(sizeof(struct bpfdb_checkpoint) % BPFDB_LOG_GRAIN == 0, "entries begin at a grain");
+
+#define BPFDB_CHECKPOINT_END (1U << BPFDB_DIRECTORY_BITS_MAX)
+/* Where those begin whose values are to be read otherwise: one behind the other, each with the
+ * key and room for the longest. */
+#define BPFDB_CHECKPOINT_OTHERS (BPFDB_IO_SIZE - 40 * 1024)
+struct bpfdb_checkpoint_other {
+	__u64 id;  /* of a large value; 0: it is none */
+	__u64 len; /* bytes of the value */
+	__u64 expires; /* 0: never */
+	__u64 key_len;
+};
+#define BPFDB_CHECKPOINT_OTHER_SIZE (32 + BPFDB_KEY_MAX)
+_Static_assert(sizeof(struct bpfdb_checkpoint_other) == 32, "the key is behind it");
+/* If the records of one bucket do not fit together, longer values are among the others. */
+#define BPFDB_CHECKPOINT_SHORT 4096
+
 /* ---- Engine ------------------------------------------------------------- */
 
 /* Fixed when the engine is created; constants to the verifier. */

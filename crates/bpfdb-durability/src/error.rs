@@ -18,6 +18,12 @@ pub enum Error {
     /// An invariant does not hold: whoever reserves a record also seals it.
     #[error("a record of ring {ring}, at {position}, was reserved and never sealed")]
     NotSealed { ring: usize, position: u64 },
+    /// One at a time.
+    #[error("a checkpoint is being made already")]
+    Checkpointing,
+    /// The checkpoint was not made; the one before it counts.
+    #[error("no checkpoint was made: {0}")]
+    NoCheckpoint(String),
     #[error(transparent)]
     Engine(#[from] bpfdb::Error),
     #[error(transparent)]

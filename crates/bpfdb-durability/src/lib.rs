@@ -3,7 +3,8 @@
 //!
 //! ```text
 //! programs ──► rings (pinned with the engine) ──Feed──► LogWriter ──► files
-//! engine   ◄── restore ◄── Recovery ◄──────────────────────────────── files
+//! index    ──► CheckpointPass ──Checkpoints──► CheckpointWriter ────► files
+//! engine   ◄── restore ◄── CheckpointReader, then Recovery ◄───────── files
 //! ```
 //!
 //! Invariants, beside those of decision 18:
@@ -16,13 +17,19 @@
 //! 3. The clock of a recovered engine is later than every timestamp in the log, be it of a
 //!    commit that does not count.
 
+mod checkpoint;
 mod error;
 mod feed;
+mod load;
 mod restore;
 mod shared;
+mod wall;
 mod writer;
 
+pub use checkpoint::{
+    CheckpointDone, CheckpointOptions, CheckpointProgress, CheckpointStatus, Phase,
+};
 pub use error::{Error, Result};
-pub use restore::Restored;
+pub use restore::{RecoveryProgress, Restored};
 pub use shared::{Figures, State};
 pub use writer::{Durability, Options};

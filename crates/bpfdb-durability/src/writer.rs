@@ -3,15 +3,17 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::{self, JoinHandle, Thread};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use bpfdb::Engine;
 use bpfdb_log::{Batch, Disk, LogEnd, LogError, LogWriter, Recovery, Start};
 
+use crate::checkpoint::{self, CheckpointOptions, CheckpointStatus, Checkpoints, LogEnds, Origin};
 use crate::error::{Error, Result};
 use crate::feed::Feed;
-use crate::restore::{Restored, restore};
+use crate::restore::{RecoveryProgress, Restored, restore};
 use crate::shared::{Figures, Shared, State};
+use crate::wall::wall;
 
 /// What a batch has besides its records, at most: its header with the rings' positions.
 const BATCH_HEADER_MAX: u64 = 4096;
@@ -26,6 +28,8 @@ pub struct Options {
     pub exposure: Duration,
     /// Sizes of the files.
     pub files: bpfdb_log::Options,
+    /// When checkpoints are made.
+    pub checkpoints: CheckpointOptions,
 }
 
 impl Default for Options {
@@ -34,6 +38,7 @@ impl Default for Options {
             interval: Duration::from_millis(20),
             exposure: Duration::from_secs(1),
             files: bpfdb_log::Options::default(),
+            checkpoints: CheckpointOptions::default(),
         }
     }
 }
@@ -41,6 +46,8 @@ impl Default for Options {
 /// An engine's log, written by a thread of its own until this is dropped.
 #[derive(Debug)]
 pub struct Durability {
+    /// First, so that no checkpoint waits for a log that has ended.
+    checkpoints: Option<Checkpoints>,
     shared: Arc<Shared>,
     writer: Thread,
     threads: Vec<JoinHandle<()>>,
@@ -59,6 +66,23 @@ impl Durability {
         D: Disk + Send + 'static,
         D::File: Send,
     {
+        Self::start_telling(engine, disk, options, |_| ())
+    }
+
+    /// The same. `tell` is called now and then while recovery goes on.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn start_telling<D>(
+        engine: &Engine,
+        disk: D,
+        options: Options,
+        mut tell: impl FnMut(RecoveryProgress),
+    ) -> Result<(Self, Restored)>
+    where
+        D: Disk + Send + 'static,
+        D::File: Send,
+    {
         let log = engine.log()?.ok_or(Error::NoLog)?;
         if log.record_bytes_max() > options.files.batch_size - BATCH_HEADER_MAX {
             return Err(Error::Sizes {
@@ -68,26 +92,30 @@ impl Durability {
         }
         let (restored, end, start) = match log.home() {
             None => {
-                let (restored, end) = restore(engine, &disk)?;
+                let (restored, end) =
+                    restore(engine, &disk, options.files.segment_size, &mut tell)?;
                 log.pass(end.greatest_timestamp);
                 (restored, end, Start::NewRun)
             }
             Some(home) => (Restored::default(), known_end(&disk, home)?, Start::SameRun),
         };
-        let writer = LogWriter::open(disk, &end, start, wall(), options.files)?;
+        let writer = LogWriter::open(disk.clone(), &end, start, wall(), options.files)?;
         log.set_home(writer.log().0, writer.run());
-        let taken: &[u64] = match start {
-            Start::NewRun => &[],
-            Start::SameRun => &end.positions,
+        let (taken, latest): (&[u64], u64) = match start {
+            Start::NewRun => (&[], 0),
+            Start::SameRun => (&end.positions, end.greatest_timestamp),
         };
         let shared = Arc::new(Shared::new(writer.durable().epoch, log.gate()?));
-        let feed = Feed::new(log, taken);
-        Ok((Self::spawn(feed, writer, shared, options)?, restored))
+        let feed = Feed::new(log, taken, latest);
+        let checkpoints = Checkpoints::start(engine, disk, &writer, &end, options.checkpoints)?;
+        let durability = Self::spawn(feed, writer, checkpoints, shared, options)?;
+        Ok((durability, restored))
     }
 
     fn spawn<D>(
         feed: Feed,
         log: LogWriter<D>,
+        checkpoints: Checkpoints,
         shared: Arc<Shared>,
         options: Options,
     ) -> Result<Self>
@@ -99,15 +127,18 @@ impl Durability {
             feed,
             shared: Arc::clone(&shared),
             is_pending: false,
+            checkpoints: Arc::clone(&checkpoints.shared),
         };
         let spawned = thread::Builder::new()
             .name("bpfdb-log".into())
             .spawn(move || {
                 let _told = TellsOfPanic(Arc::clone(&writer.shared));
+                let _over = LogEnds(Arc::clone(&writer.checkpoints));
                 writer.run(log, options.interval);
             })
             .map_err(Error::Thread)?;
         let mut durability = Self {
+            checkpoints: Some(checkpoints),
             writer: spawned.thread().clone(),
             threads: vec![spawned],
             shared,
@@ -138,6 +169,36 @@ impl Durability {
         self.shared.durable()
     }
 
+    /// Has a checkpoint made, and does not wait for it: the number of the attempt, to be compared
+    /// with [`CheckpointStatus::attempts`].
+    ///
+    /// # Errors
+    /// [`Error::Checkpointing`].
+    pub fn checkpoint(&self) -> Result<u64> {
+        let checkpoints = self.checkpoints.as_ref();
+        let number = checkpoints.and_then(|checkpoints| checkpoints.shared.request());
+        number.ok_or(Error::Checkpointing)
+    }
+
+    /// Waits until that attempt is over.
+    ///
+    /// # Errors
+    /// [`Error::NoCheckpoint`].
+    pub fn await_checkpoint(&self, number: u64) -> Result<()> {
+        let over = self.checkpoints.as_ref();
+        let over = over.map_or(Ok(()), |checkpoints| {
+            checkpoints.shared.await_attempt(number)
+        });
+        over.map_err(Error::NoCheckpoint)
+    }
+
+    pub fn checkpoint_status(&self) -> CheckpointStatus {
+        let checkpoints = self.checkpoints.as_ref();
+        checkpoints.map_or_else(CheckpointStatus::default, |checkpoints| {
+            checkpoints.shared.status()
+        })
+    }
+
     pub fn state(&self) -> State {
         self.shared.state()
     }
@@ -166,6 +227,8 @@ impl Durability {
 /// failed.
 impl Drop for Durability {
     fn drop(&mut self) {
+        // Before the log ends, for which a checkpoint may wait.
+        self.checkpoints = None;
         self.shared.stop.store(true, Ordering::Release);
         for thread in self.threads.drain(..) {
             thread.thread().unpark();
@@ -192,11 +255,6 @@ fn known_end<D: Disk>(disk: &D, (id, run): ([u8; 16], u64)) -> Result<LogEnd> {
     Ok(end)
 }
 
-fn wall() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| since.as_nanos() as u64)
-}
-
 /// Bytes of the next segment that are written after each group.
 const PREPARED_BYTES: u64 = 1 << 20;
 
@@ -220,6 +278,7 @@ struct Writer {
     shared: Arc<Shared>,
     /// Whether the feed has a part that is not durable yet.
     is_pending: bool,
+    checkpoints: Arc<checkpoint::Shared>,
 }
 
 impl Writer {
@@ -257,14 +316,16 @@ impl Writer {
             self.append(writer, writer.durable().epoch)?;
         }
         self.shared.begin_group();
+        let segment = writer.segment();
         let epoch = self.feed.begin_group();
         let mut is_begun = false;
         while !self.feed.take()? {
             self.append(writer, writer.durable().epoch)?;
             is_begun = true;
         }
-        // A group of nothing needs no batch: what is durable has all its commits.
-        let is_idle = !is_begun && self.feed.count == 0;
+        // A group of nothing needs no batch, if what is durable has all its commits.
+        let is_idle =
+            !is_begun && self.feed.count == 0 && !self.feed.is_ahead_of(writer.durable().epoch);
         match is_idle {
             true => self.feed.give_up()?,
             false => self.append(writer, epoch)?,
@@ -274,6 +335,7 @@ impl Writer {
             // Who follows the log sees its last group when something says that it is durable.
             unless_full(writer.confirm(wall()))?;
         }
+        self.checkpoints.serve(writer, Origin { epoch, segment });
         // The next segment, a bit at a time, so that no group waits for all of it.
         unless_full(writer.prepare(PREPARED_BYTES).map(drop))
     }
@@ -291,6 +353,7 @@ impl Writer {
         self.is_pending = false;
         let (count, bytes) = (self.feed.count, self.feed.records.len());
         self.shared.flushed(count, bytes, begun.elapsed());
+        self.checkpoints.note_bytes(bytes);
         self.feed.give_up()
     }
 }

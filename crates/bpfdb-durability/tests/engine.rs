@@ -1,90 +1,17 @@
 //! An engine, its log, and what a new engine gets from there.
 
-use std::collections::BTreeMap;
+mod common;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use bpfdb::{Engine, Session, Status};
+use bpfdb::{Engine, LogValue, Session, Status};
 use bpfdb_durability::{Durability, Error, Options, Restored, State};
-use bpfdb_log::Directory;
+use bpfdb_log::record::{Entry, Value, encode_commit};
 use bpfdb_log::simulation::SimulatedDisk;
-
-type Contents = BTreeMap<Vec<u8>, (Vec<u8>, Option<u64>)>;
-
-fn engine() -> Engine {
-    let options = bpfdb::Options {
-        memory_limit: 128 << 20,
-        log_ring: 1 << 20,
-        user_sessions: 8,
-        ..bpfdb::Options::default()
-    };
-    Engine::create(&options).expect("the engine starts")
-}
-
-fn quick() -> Options {
-    Options {
-        interval: Duration::from_millis(2),
-        files: bpfdb_log::Options {
-            segment_size: 4 << 20,
-            batch_size: 1 << 20,
-            spares: 2,
-        },
-    }
-}
-
-fn contents(engine: &Engine) -> Contents {
-    let mut session = engine.session().expect("session");
-    let (mut all, mut cursor) = (Contents::new(), 0);
-    loop {
-        let (next, keys) = session.scan(cursor, 1000).expect("scan");
-        for key in keys {
-            let entry = session.entry(&key).expect("get").expect("nobody writes");
-            all.insert(key, (entry.value, entry.expires_at));
-        }
-        if next == 0 {
-            return all;
-        }
-        cursor = next;
-    }
-}
-
-fn random(seed: u64) -> impl FnMut(usize) -> usize {
-    let mut state = seed;
-    move |bound| {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        (state >> 33) as usize % bound
-    }
-}
-
-fn write(session: &mut Session, random: &mut impl FnMut(usize) -> usize) -> Result<(), Status> {
-    let key = format!("{:0width$}", random(300), width = 1 + random(3) * 17).into_bytes();
-    let len = match random(60) {
-        0 => 40_000 + random(300_000),
-        1..5 => random(20_000),
-        _ => random(100),
-    };
-    let value: Vec<u8> = (0..len).map(|at| (at + len) as u8).collect();
-    match random(8) {
-        0 => session.delete(&key).map(drop),
-        1 => session
-            .set_entry(&key, &value, Some(4_000_000_000_000))
-            .map(drop),
-        2 => {
-            session.begin()?;
-            for number in 0..random(5) {
-                let written = session.set(format!("t{number}").as_bytes(), &value);
-                if written.is_err() {
-                    return session.rollback();
-                }
-            }
-            session.commit()
-        }
-        _ => session.set(&key, &value),
-    }
-}
+use bpfdb_log::{Batch, Directory, LogWriter, Recovery, Start};
+use common::{Contents, contents, quick, random, write};
 
 #[test]
 fn a_new_engine_gets_everything() {
@@ -93,7 +20,7 @@ fn a_new_engine_gets_everything() {
     let disk = || Directory::own(&path).expect("nobody else has it");
     let mut before = Contents::new();
     for run in 1..=4 {
-        let engine = engine();
+        let engine = common::engine();
         let (durability, restored) =
             Durability::start(&engine, disk(), quick()).expect("recovered");
         assert_eq!(contents(&engine), before, "run {run}");
@@ -123,7 +50,7 @@ fn a_new_engine_gets_everything() {
 /// The owner is gone without a word, and the engine is still there with what was not written.
 #[test]
 fn an_engine_that_outlives_its_owner_goes_on() {
-    let engine = engine();
+    let engine = common::engine();
     let disk = SimulatedDisk::new(7);
     let slow = Options {
         interval: Duration::from_secs(3600),
@@ -141,7 +68,7 @@ fn an_engine_that_outlives_its_owner_goes_on() {
     assert_eq!(restored, Restored::default(), "the engine has everything");
     drop(second);
 
-    let (other, expected) = (self::engine(), contents(&engine));
+    let (other, expected) = (common::engine(), contents(&engine));
     drop(session);
     drop(engine);
     let (_durability, restored) =
@@ -150,7 +77,7 @@ fn an_engine_that_outlives_its_owner_goes_on() {
     assert_eq!(restored.writes, 4);
 
     // An engine of an older run, or of another log, is not taken for the one that belongs here.
-    let stranger = self::engine();
+    let stranger = common::engine();
     let (_of_another, _) =
         Durability::start(&stranger, SimulatedDisk::new(8), quick()).expect("started");
     drop(_of_another);
@@ -161,7 +88,7 @@ fn an_engine_that_outlives_its_owner_goes_on() {
 /// Room of void records is given up without a batch.
 #[test]
 fn a_ring_of_nothing_but_void_records_goes_round() {
-    let engine = engine();
+    let engine = common::engine();
     let disk = SimulatedDisk::new(9);
     let (first, _) = Durability::start(&engine, disk.clone(), quick()).expect("started");
     let mut session = engine.session().expect("session");
@@ -175,7 +102,7 @@ fn a_ring_of_nothing_but_void_records_goes_round() {
     let (_second, _) = Durability::start(&engine, disk.clone(), quick()).expect("the same run");
     session.set(b"a", b"1").expect("set");
     drop(_second);
-    let other = self::engine();
+    let other = common::engine();
     let (_durability, restored) = Durability::start(&other, disk, quick()).expect("recovered");
     assert_eq!(restored.writes, 1);
 }
@@ -183,7 +110,7 @@ fn a_ring_of_nothing_but_void_records_goes_round() {
 #[test]
 fn an_older_run_is_refused() {
     let disk = SimulatedDisk::new(3);
-    let (old, new) = (engine(), engine());
+    let (old, new) = (common::engine(), common::engine());
     drop(Durability::start(&old, disk.clone(), quick()).expect("started"));
     drop(Durability::start(&new, disk.clone(), quick()).expect("recovered"));
     let refused = Durability::start(&old, disk.clone(), quick());
@@ -191,12 +118,84 @@ fn an_older_run_is_refused() {
     drop(Durability::start(&new, disk, quick()).expect("the last run goes on"));
 }
 
+/// What a writer would take that closes an epoch, and comes to look at the rings a moment later.
+fn write_late_group(engine: &Engine, disk: &SimulatedDisk, session: &mut Session) {
+    let log = engine.log().expect("mapped").expect("there is a log");
+    let end = Recovery::new(disk.clone(), 0).and_then(Recovery::finish);
+    let start = (Start::NewRun, quick().files);
+    let writer = LogWriter::open(disk.clone(), &end.expect("a new log"), start.0, 0, start.1);
+    let mut writer = writer.expect("opened");
+    log.set_home(writer.log().0, writer.run());
+    session.set(b"in time", b"1").expect("set");
+    let epoch = log.close_epoch();
+    session.set(b"late", b"2").expect("set");
+    let (mut records, mut count) = (Vec::new(), 0);
+    let positions: Vec<u64> = (0..log.rings()).map(|ring| log.reserved(ring)).collect();
+    for (ring, &end) in positions.iter().enumerate() {
+        let mut at = 0;
+        while at < end {
+            let sealed = log.sealed(ring, at).expect("its program has ended");
+            let stamp = sealed.stamp.expect("a commit");
+            for write in log.writes(ring, at, sealed.bytes) {
+                let LogValue::Bytes(value) = write.value else {
+                    panic!("{write:?}");
+                };
+                let (key, value) = (write.key, Value::Inline(value));
+                let expires = None;
+                encode_commit(
+                    stamp,
+                    &[Entry {
+                        key,
+                        value,
+                        expires,
+                    }],
+                    &mut records,
+                );
+                count += 1;
+            }
+            at += sealed.bytes;
+        }
+        log.give_up(ring, end);
+    }
+    let group = Batch {
+        epoch,
+        positions: &positions,
+        wall: 0,
+        records: &records,
+        record_count: count,
+    };
+    writer.append(group).expect("written");
+}
+
+/// A commit that is taken with a group but is later than its epoch, and none comes after it: it
+/// is durable when it is said to be.
+#[test]
+fn the_last_commit_beside_the_end_of_a_group_counts() {
+    let engine = common::engine();
+    let disk = SimulatedDisk::new(11);
+    let mut session = engine.session().expect("session");
+    write_late_group(&engine, &disk, &mut session);
+    let (durability, _) = Durability::start(&engine, disk.clone(), quick()).expect("the same run");
+    // Two groups are over, each of them empty.
+    for _ in 0..2 {
+        let epoch = durability.durable();
+        while durability.durable() == epoch {
+            thread::yield_now();
+        }
+    }
+    let disk = disk.lose_power();
+    drop(durability);
+    let other = common::engine();
+    let (_durability, _) = Durability::start(&other, disk, quick()).expect("recovered");
+    assert_eq!(contents(&other), contents(&engine));
+}
+
 /// Power is lost under load: what was called durable is there, and whole transactions only.
 #[test]
 fn power_is_lost_under_load() {
     for seed in 0..4 {
         let disk = SimulatedDisk::new(seed);
-        let engine = engine();
+        let engine = common::engine();
         let (durability, _) = Durability::start(&engine, disk.clone(), quick()).expect("started");
         let stop = AtomicBool::new(false);
         let survivors = thread::scope(|scope| {
@@ -236,7 +235,7 @@ fn power_is_lost_under_load() {
         });
         drop(durability);
         let (known, disk) = survivors;
-        let after = self::engine();
+        let after = common::engine();
         let (_durability, _) = Durability::start(&after, disk, quick()).expect("recovered");
         let found = contents(&after);
         for worker in 0..2 {
@@ -260,7 +259,7 @@ fn power_is_lost_under_load() {
 
 #[test]
 fn a_full_disk_heals() {
-    let engine = engine();
+    let engine = common::engine();
     let disk = SimulatedDisk::new(5);
     let (durability, _) = Durability::start(&engine, disk.clone(), quick()).expect("started");
     let mut session = engine.session().expect("session");
@@ -289,7 +288,7 @@ fn a_full_disk_heals() {
     }
     drop(durability);
     let expected = contents(&engine);
-    let other = self::engine();
+    let other = common::engine();
     let (_durability, _) = Durability::start(&other, disk, quick()).expect("recovered");
     assert_eq!(contents(&other), expected);
 }

@@ -4,6 +4,7 @@
 //! valid always remains.
 
 use crate::buffer::AlignedBuffer;
+use crate::checkpoint::Mark;
 use crate::disk::{Disk, DiskFile};
 use crate::error::{LogError, Result};
 use crate::layout::{BLOCK, Block, COUNT_MAX, Invalid, LogId, array_at, u32_at, u64_at, unseal};
@@ -32,6 +33,8 @@ pub struct Control {
     pub closed: bool,
     /// The newest segment; 0 before the first.
     pub newest_segment: u64,
+    /// Where recovery begins; `None`: with the first segment.
+    pub checkpoint: Option<Mark>,
 }
 
 impl Control {
@@ -46,6 +49,7 @@ impl Control {
             first_needed: 1,
             closed: false,
             newest_segment: 0,
+            checkpoint: None,
         }
     }
 
@@ -60,6 +64,12 @@ impl Control {
             .put_u64(64, self.first_needed)
             .put_u32(72, u32::from(self.closed))
             .put_u64(80, self.newest_segment);
+        if let Some(mark) = &self.checkpoint {
+            block
+                .put_u64(88, mark.number)
+                .put_u64(96, mark.start)
+                .put_u64(104, mark.end);
+        }
         block.seal()
     }
 
@@ -75,6 +85,7 @@ impl Control {
             first_needed: u64_at(bytes, 64)?,
             closed: u32_at(bytes, 72)? == 1,
             newest_segment: u64_at(bytes, 80)?,
+            checkpoint: Mark::decode(u64_at(bytes, 88)?, u64_at(bytes, 96)?, u64_at(bytes, 104)?)?,
         };
         if !(1..COUNT_MAX).contains(&control.first_needed) {
             return Err(Invalid::Field("first segment"));

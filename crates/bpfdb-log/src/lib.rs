@@ -50,6 +50,7 @@
 //! | which commits count | [`Recovery`] |
 //! | what of a growing log is durable | [`Follower`] |
 //! | how a log is recovered to a point in time | [`Until`], [`copy_until`] |
+//! | how recovery is spared the log from its beginning | [`checkpoint`] |
 //! | what a directory has | [`check()`] |
 //! | how a corrupt log is cut | [`Cut`] |
 //!
@@ -61,6 +62,7 @@
 pub mod batch;
 mod buffer;
 mod check;
+pub mod checkpoint;
 pub mod control;
 mod copy;
 mod cut;

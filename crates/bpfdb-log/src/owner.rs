@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 
+use crate::checkpoint;
 use crate::error::{LogError, Result};
 use crate::segment;
 
@@ -23,7 +24,7 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// Makes the directory and its folder if need be, and takes the lock. Does not wait.
+    /// Makes the directory and its folders if need be, and takes the lock. Does not wait.
     ///
     /// # Errors
     /// [`LogError::Owned`] if another process, or another owner of this one, has it;
@@ -43,6 +44,7 @@ impl Owner {
         lock(&mut file, directory)?;
         write_pid(&mut file).map_err(LogError::io("write", path.to_string_lossy()))?;
         make_folder(&directory.join(segment::FOLDER))?;
+        make_folder(&directory.join(checkpoint::FOLDER))?;
         Ok(Self { _file: file })
     }
 }

@@ -148,10 +148,20 @@ impl<'a> Iterator for Records<'a> {
 }
 
 /// The entries of a commit. Ends after an error.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Entries<'a>(&'a [u8]);
 
 impl<'a> Entries<'a> {
+    /// Entries one behind the other.
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self(bytes)
+    }
+
+    /// Those that were not read yet, as they stand there.
+    pub fn rest(&self) -> &'a [u8] {
+        self.0
+    }
+
     fn take(&mut self) -> Result<Entry<'a>, Invalid> {
         let word = u64_at(self.0, 0)?;
         let (form, key_len) = (word as u32 & 0xff_ffff, (word >> 24) & 0xffff);
@@ -255,7 +265,11 @@ fn pad(out: &mut Vec<u8>, start: usize) {
     out.resize(start + padded(out.len() - start), 0);
 }
 
-fn encode_entry(entry: &Entry<'_>, out: &mut Vec<u8>) {
+/// Appends an entry to `out`.
+///
+/// # Panics
+/// As [`encode_commit`].
+pub fn encode_entry(entry: &Entry<'_>, out: &mut Vec<u8>) {
     assert!((1..=0xffff).contains(&entry.key.len()), "length of a key");
     let expires = entry.expires.map_or(0, |_| FORM_EXPIRES);
     let form = match entry.value {

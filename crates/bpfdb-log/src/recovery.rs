@@ -61,6 +61,8 @@ pub struct LogEnd {
     pub torn_bytes: u64,
     /// Whether the log was closed.
     pub closed: bool,
+    /// Bytes of the records that were read, those that were skipped included.
+    pub record_bytes: u64,
 }
 
 struct Held {
@@ -90,7 +92,8 @@ pub struct Recovery<D: Disk> {
 }
 
 impl<D: Disk> Recovery<D> {
-    /// Commits with a timestamp up to `after` are skipped: a checkpoint has them. 0: none is.
+    /// Commits with a timestamp up to `after` are skipped, and those that the checkpoint has which
+    /// the control file names. 0: no others.
     ///
     /// # Errors
     /// [`LogError::Corrupt`] if there is no valid control file, but a log; [`LogError::Io`].
@@ -126,9 +129,10 @@ impl<D: Disk> Recovery<D> {
     }
 
     fn with(reader: Option<LogReader<D>>, control: Option<Control>, after: u64) -> Self {
+        let checkpoint = control.and_then(|control| control.checkpoint);
         Self {
             reader,
-            after,
+            after: checkpoint.map_or(after, |mark| after.max(mark.start)),
             ready: VecDeque::new(),
             held: Vec::new(),
             parts: HashMap::new(),
@@ -136,6 +140,9 @@ impl<D: Disk> Recovery<D> {
             epoch_known: false,
             end: LogEnd {
                 control,
+                // The log may have nothing that is so late, but what comes must be later: else
+                // it would be taken for what the checkpoint has.
+                greatest_timestamp: checkpoint.map_or(0, |mark| mark.end),
                 ..LogEnd::default()
             },
             failed: false,
@@ -229,6 +236,20 @@ impl<D: Disk> Recovery<D> {
         })
     }
 
+    /// Where it is: the segment, and the bytes before what is read next.
+    pub fn position(&self) -> (u64, u64) {
+        let at = self
+            .reader
+            .as_ref()
+            .map_or(0, |reader| reader.position().offset);
+        (self.end.segment.map_or(0, |segment| segment.number), at)
+    }
+
+    /// The control file, as it was when this began. `None`: this directory never had a log.
+    pub fn control(&self) -> Option<&Control> {
+        self.end.control.as_ref()
+    }
+
     /// What is known by now.
     pub(crate) fn end(&self) -> &LogEnd {
         &self.end
@@ -288,6 +309,7 @@ impl<D: Disk> Recovery<D> {
             let why = format!("it has {count} records instead of {}", batch.header.records);
             return Err(corrupt(reader, &batch, 0, why));
         }
+        self.end.record_bytes += u64::from(batch.header.payload);
         self.doubtful.push_back((batch.header.sequence, at));
         self.doubtful
             .retain(|(sequence, _)| *sequence > batch.header.durable);

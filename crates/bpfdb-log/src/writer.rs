@@ -27,6 +27,7 @@ use std::sync::Arc;
 
 use crate::batch::{self, BatchHeader};
 use crate::buffer::AlignedBuffer;
+use crate::checkpoint::WrittenCheckpoint;
 use crate::control::{self, Control, ControlFile};
 use crate::disk::{Disk, DiskFile};
 use crate::error::{Failure, LogError, Result, StepError, flush_step, step};
@@ -237,6 +238,31 @@ impl<D: Disk> LogWriter<D> {
         }
         let ready = self.spares.prepare(budget);
         ready.map_err(|error| self.stop(error))
+    }
+
+    /// From now on recovery begins with this checkpoint. The segments that it does not need may
+    /// be [released](Self::release_before) then, and the checkpoint before it removed.
+    ///
+    /// All commits up to its end must be durable, which only the caller knows: if none came after
+    /// the last batch, no batch says so.
+    ///
+    /// # Errors
+    /// [`LogError::Refused`]: it is not newer than the one before. [`LogError::Full`]: to be tried
+    /// again. [`LogError::Failed`].
+    pub fn install(&mut self, checkpoint: &WrittenCheckpoint) -> Result<()> {
+        self.usable()?;
+        let now = self.control_now();
+        let newest = now.checkpoint.map_or(0, |mark| mark.number);
+        let first = checkpoint.first_segment;
+        if checkpoint.mark.number <= newest || first < now.first_needed || first > self.segment() {
+            let why = format!("{checkpoint:?} does not follow checkpoint {newest}");
+            return Err(LogError::Refused(why));
+        }
+        self.write_control(Control {
+            first_needed: first,
+            checkpoint: Some(checkpoint.mark),
+            ..now
+        })
     }
 
     /// Recovery does not need the segments before this one any more: they become spares, or are

@@ -4,6 +4,7 @@
 mod common;
 
 use bpfdb_log::batch::{self, BatchHeader, BatchView};
+use bpfdb_log::checkpoint::Mark;
 use bpfdb_log::control::{self, Control};
 use bpfdb_log::record::{Entry, Part, Record, Records, Value, encode_commit, encode_part};
 use bpfdb_log::segment::{self, SegmentHeader};
@@ -34,6 +35,11 @@ fn a_control() -> Control {
         first_needed: 15,
         closed: true,
         newest_segment: 16,
+        checkpoint: Some(Mark {
+            number: 17,
+            start: 18,
+            end: 19,
+        }),
     }
 }
 
@@ -77,10 +83,10 @@ fn fields_stand_where_the_page_says() {
         crc32c::crc32c_append(VERSION, &bytes[16..])
     );
     assert_eq!(bytes[24..40], LOG.0);
-    let fields = [16, 40, 48, 56, 64, 80].map(|at| u64s(&bytes, at));
-    assert_eq!(fields, [11, 12, 13, 14, 15, 16]);
+    let fields = [16, 40, 48, 56, 64, 80, 88, 96, 104].map(|at| u64s(&bytes, at));
+    assert_eq!(fields, [11, 12, 13, 14, 15, 16, 17, 18, 19]);
     assert_eq!(u64s(&bytes, 72), 1);
-    assert!(bytes[88..].iter().all(|byte| *byte == 0));
+    assert!(bytes[112..].iter().all(|byte| *byte == 0));
 
     let bytes = a_segment().encode();
     assert_eq!(&bytes[..8], b"BPFDBSEG");
@@ -221,6 +227,7 @@ fn log_of(batches: &[(BatchHeader, &[u64], &[u8])]) -> SimulatedDisk {
         durable_sequence: 0,
         first_needed: 1,
         newest_segment: 1,
+        checkpoint: None,
         ..a_control()
     };
     let slots = [[0; BLOCK], control.encode()].concat();
@@ -305,6 +312,7 @@ proptest! {
         let control = Control {
             generation, log: LOG, run, durable_segment, durable_sequence, first_needed, closed,
             newest_segment,
+            checkpoint: closed.then_some(Mark { number: run, start: generation, end: u64::MAX }),
         };
         prop_assert_eq!(Control::decode(&control.encode()), Ok(control));
     }

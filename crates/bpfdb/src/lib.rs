@@ -17,6 +17,7 @@
 
 pub mod abi;
 pub mod architecture;
+mod checkpoint;
 mod chore;
 mod claim;
 mod clock;
@@ -38,6 +39,7 @@ pub mod mounts;
 pub mod objects;
 mod operators;
 mod options;
+mod presize;
 mod program;
 mod scan;
 mod session;
@@ -47,6 +49,7 @@ mod status;
 mod time;
 mod usage;
 
+pub use checkpoint::{CheckpointPass, OtherRecord};
 pub use claim::Claim;
 pub use conflict::{Conflict, ConflictCause};
 pub use engine::{Engine, open_object};

@@ -4,6 +4,7 @@
 mod batch;
 mod deferred;
 mod large;
+mod load;
 mod operation;
 mod read_cache;
 mod room_requests;
@@ -577,13 +578,47 @@ impl Session {
     }
 
     fn submit(&mut self) -> Result<usize> {
+        self.submit_from(0)
+    }
+
+    /// Executes the request at `start` of the buffer, and those that follow it.
+    fn submit_from(&mut self, start: usize) -> Result<usize> {
         fence(Ordering::SeqCst);
-        let done = self
-            .engine
-            .inner
-            .run
-            .run(&[u64::from(self.index), u64::from(self.io), 0])?;
+        let done = self.engine.inner.run.run(&[
+            u64::from(self.index),
+            u64::from(self.io),
+            start as u64,
+        ])?;
         Ok(done as usize)
+    }
+
+    /// A step of a checkpoint's pass: its reply, with what it found behind it in the buffer.
+    pub(crate) fn run_checkpoint(
+        &mut self,
+        request: abi::bpfdb_checkpoint,
+    ) -> Result<abi::bpfdb_checkpoint, Status> {
+        self.flush()?;
+        let start = self.buffer.0.cast::<abi::bpfdb_checkpoint>();
+        // SAFETY: the buffer is longer; nobody else writes to it now.
+        unsafe { start.write_unaligned(request) };
+        fence(Ordering::SeqCst);
+        let program = &self.engine.inner.run_checkpoint;
+        let code = program
+            .run(&[u64::from(self.index), u64::from(self.io)])
+            .map_err(|_| Status::BadRequest)?;
+        match Status::from_code(code) {
+            // SAFETY: as above.
+            Some(Status::Ok) => Ok(unsafe { start.read_unaligned() }),
+            Some(status) => Err(status),
+            None => Err(Status::Corrupt),
+        }
+    }
+
+    /// Bytes of the buffer: what the last program wrote there.
+    pub(crate) fn buffer_at(&self, start: usize, len: usize) -> &[u8] {
+        assert!(start + len <= crate::engine::IO_STRIDE, "within the buffer");
+        // SAFETY: inside the mapping; nobody writes to it while self is borrowed.
+        unsafe { std::slice::from_raw_parts(self.buffer.0.add(start), len) }
     }
 
     /// A step of a scan: its reply, with the keys behind it in the buffer.

@@ -141,6 +141,22 @@ impl Session {
         }
     }
 
+    /// The large value of `key` with this id and length; `None` if the key has another one by
+    /// now, or none. It does not count as a GET.
+    pub(crate) fn large_value(
+        &mut self,
+        key: &[u8],
+        id: u64,
+        len: u64,
+    ) -> Result<Option<Vec<u8>>, Status> {
+        let found = Found {
+            id,
+            len,
+            expires: 0,
+        };
+        self.read_large(key, found, 0..len)
+    }
+
     /// Has the engine refuse a value beyond the limit, as any SET of one: that counts,
     /// and fails a transaction.
     pub fn refuse_value(&mut self) -> Status {

@@ -1,0 +1,432 @@
+//! What the thread of checkpoints, the writer of the log and everybody else share.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use bpfdb_log::checkpoint::WrittenCheckpoint;
+use bpfdb_log::{Disk, LogError, LogWriter};
+
+use super::status::{
+    CheckpointDone, CheckpointOptions, CheckpointProgress, CheckpointStatus, Phase,
+};
+
+/// Where a checkpoint may start: a group that is durable.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Origin {
+    /// All commits with a timestamp up to this are durable, and so decided.
+    pub(crate) epoch: u64,
+    /// Commits with a later one, and the parts of their large values, are not in a segment
+    /// before this: what was taken before this group was sealed before its epoch was closed.
+    pub(crate) segment: u64,
+}
+
+/// A checkpoint that is being made.
+#[derive(Clone, Copy, Debug)]
+struct Running {
+    phase: Phase,
+    begun: SystemTime,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    origin: Option<Origin>,
+    is_requested: bool,
+    stops: bool,
+    /// Why nothing becomes durable any more.
+    log_over: Option<String>,
+    running: Option<Running>,
+    /// For the log's writer.
+    install: Option<WrittenCheckpoint>,
+    /// The log's writer is at it.
+    is_installing: bool,
+    installed: Option<Result<(), String>>,
+    last: Option<CheckpointDone>,
+    failure: Option<String>,
+    failed_at: Option<Instant>,
+    attempts: u64,
+    failed: u64,
+}
+
+/// One for each engine with a log.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+    pub(super) options: CheckpointOptions,
+    /// Of records, since the last checkpoint was begun.
+    log_bytes: AtomicU64,
+    /// When that many are there, the thread wants to know.
+    log_due: AtomicU64,
+    pub(super) entries: AtomicU64,
+    pub(super) bytes: AtomicU64,
+    /// In millionths.
+    pub(super) part: AtomicU64,
+}
+
+/// Why a checkpoint ended that nothing was wrong with.
+pub(super) const STOPPED: &str = "it was given up: the engine's log is being closed";
+
+impl Shared {
+    /// `log_bytes`: those that the log has since the checkpoint `last`.
+    pub(super) fn new(
+        options: CheckpointOptions,
+        last: Option<CheckpointDone>,
+        log_bytes: u64,
+    ) -> Self {
+        let due = options.log_due(last.map_or(0, |last| last.bytes));
+        Self {
+            state: Mutex::new(State {
+                last,
+                ..State::default()
+            }),
+            changed: Condvar::new(),
+            options,
+            log_bytes: AtomicU64::new(log_bytes),
+            log_due: AtomicU64::new(due),
+            entries: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            part: AtomicU64::new(0),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        let woken = self.changed.wait(state);
+        woken.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    // ---- For everybody -------------------------------------------------------------
+
+    /// Asks for a checkpoint; the number of the attempt. `None`: one is being made.
+    pub(crate) fn request(&self) -> Option<u64> {
+        let mut state = self.lock();
+        if state.running.is_some() {
+            return None;
+        }
+        state.is_requested = true;
+        self.changed.notify_all();
+        Some(state.attempts + 1)
+    }
+
+    pub(crate) fn status(&self) -> CheckpointStatus {
+        let state = self.lock();
+        let running = state.running.map(|running| CheckpointProgress {
+            phase: running.phase,
+            begun: running.begun,
+            entries: self.entries.load(Ordering::Relaxed),
+            bytes: self.bytes.load(Ordering::Relaxed),
+            part: self.part.load(Ordering::Relaxed) as f64 / 1e6,
+        });
+        CheckpointStatus {
+            running,
+            last: state.last,
+            failure: state.failure.clone(),
+            attempts: state.attempts,
+            failed: state.failed,
+            log_bytes: self.log_bytes.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Waits until the attempt with this number is over.
+    pub(crate) fn await_attempt(&self, number: u64) -> Result<(), String> {
+        let mut state = self.lock();
+        while state.attempts < number && !state.stops {
+            state = self.wait(state);
+        }
+        match (state.attempts < number, &state.failure) {
+            (true, _) => Err(STOPPED.into()),
+            (false, Some(failure)) => Err(failure.clone()),
+            (false, None) => Ok(()),
+        }
+    }
+
+    pub(super) fn stop(&self) {
+        self.lock().stops = true;
+        self.changed.notify_all();
+    }
+
+    // ---- For the writer of the log ----------------------------------------------------
+
+    /// The log got so many bytes of records.
+    pub(crate) fn note_bytes(&self, bytes: usize) {
+        let before = self.log_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+        let due = self.log_due.load(Ordering::Relaxed);
+        if before < due && before + bytes as u64 >= due {
+            let _state = self.lock();
+            self.changed.notify_all();
+        }
+    }
+
+    /// A group is durable. Has the control file name a checkpoint that waits for that.
+    pub(crate) fn serve<D: Disk>(&self, log: &mut LogWriter<D>, origin: Origin) {
+        let Some(written) = self.next_to_install(origin) else {
+            return;
+        };
+        let outcome = match log.install(&written) {
+            Err(LogError::Full { .. }) => None,
+            outcome => Some(outcome.map_err(|error| error.to_string())),
+        };
+        if let Some(Ok(())) = outcome {
+            release(log, &written);
+        }
+        let mut state = self.lock();
+        state.is_installing = false;
+        match outcome {
+            Some(outcome) => state.installed = Some(outcome),
+            // There may be space at the next group.
+            None => state.install = Some(written),
+        }
+        self.changed.notify_all();
+    }
+
+    fn next_to_install(&self, origin: Origin) -> Option<WrittenCheckpoint> {
+        let mut state = self.lock();
+        if state.origin.replace(origin).is_none() {
+            self.changed.notify_all();
+        }
+        let due = |written: &mut WrittenCheckpoint| written.mark.end <= origin.epoch;
+        let written = state.install.take_if(due);
+        state.is_installing = written.is_some();
+        written
+    }
+
+    fn log_is_over(&self, why: &str) {
+        self.lock().log_over = Some(why.into());
+        self.changed.notify_all();
+    }
+
+    // ---- For the thread of checkpoints --------------------------------------------------
+
+    /// Waits until a checkpoint is due and may be made, and says where it starts. `None`: the
+    /// thread is to end.
+    pub(super) fn next_start(&self, last_begun: Instant) -> Option<Origin> {
+        let mut state = self.lock();
+        loop {
+            if state.stops {
+                return None;
+            }
+            let due = state.is_requested || self.is_due(&state, last_begun);
+            if let (true, Some(why)) = (due, state.log_over.clone()) {
+                state.end(Err(why));
+                self.changed.notify_all();
+            } else if let (true, Some(origin)) = (due, state.origin) {
+                self.begin(&mut state);
+                return Some(origin);
+            }
+            let pause = Duration::from_secs(1);
+            let woken = self.changed.wait_timeout(state, pause);
+            state = woken.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    fn is_due(&self, state: &State, last_begun: Instant) -> bool {
+        let options = &self.options;
+        let log_bytes = self.log_bytes.load(Ordering::Relaxed);
+        let waits = state
+            .failed_at
+            .is_some_and(|at| at.elapsed() < options.retry);
+        let by_time = options
+            .every
+            .is_some_and(|every| last_begun.elapsed() >= every);
+        let by_bytes = log_bytes >= self.log_due.load(Ordering::Relaxed);
+        state.log_over.is_none() && !waits && log_bytes > 0 && (by_time || by_bytes)
+    }
+
+    fn begin(&self, state: &mut State) {
+        state.is_requested = false;
+        state.running = Some(Running {
+            phase: Phase::Walking,
+            begun: SystemTime::now(),
+        });
+        for counter in [&self.entries, &self.bytes, &self.part] {
+            counter.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Is the checkpoint to be given up? Asked at every step.
+    pub(super) fn check(&self) -> Result<(), String> {
+        let state = self.lock();
+        match (state.stops, &state.log_over) {
+            (true, _) => Err(STOPPED.into()),
+            (_, Some(why)) => Err(why.clone()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Has the log's writer name the checkpoint when what is durable has reached its end, and
+    /// waits for that.
+    pub(super) fn install(&self, written: WrittenCheckpoint) -> Result<(), String> {
+        let mut state = self.lock();
+        state.installed = None;
+        state.install = Some(written);
+        if let Some(running) = &mut state.running {
+            running.phase = Phase::Waiting;
+        }
+        loop {
+            if let Some(installed) = state.installed.take() {
+                return installed;
+            }
+            let given_up = match (state.stops, &state.log_over) {
+                (true, _) => Some(STOPPED.to_owned()),
+                (_, Some(why)) => Some(why.clone()),
+                _ => None,
+            };
+            // Not in the middle of it: then it is not known yet which one counts.
+            if let (Some(why), false) = (given_up, state.is_installing) {
+                state.install = None;
+                return Err(why);
+            }
+            state = self.wait(state);
+        }
+    }
+
+    /// The attempt is over. `log_bytes`: those that the log had when it was begun.
+    pub(super) fn end(&self, outcome: Result<CheckpointDone, String>, log_bytes: u64) {
+        let mut state = self.lock();
+        if let Ok(done) = &outcome {
+            let due = self.options.log_due(done.bytes);
+            self.log_due.store(due, Ordering::Relaxed);
+            self.log_bytes.fetch_sub(log_bytes, Ordering::Relaxed);
+        }
+        state.end(outcome);
+        self.changed.notify_all();
+    }
+
+    pub(super) fn log_bytes(&self) -> u64 {
+        self.log_bytes.load(Ordering::Relaxed)
+    }
+}
+
+impl State {
+    fn end(&mut self, outcome: Result<CheckpointDone, String>) {
+        self.running = None;
+        self.is_requested = false;
+        self.attempts += 1;
+        match outcome {
+            Ok(done) => {
+                self.last = Some(done);
+                self.failure = None;
+                self.failed_at = None;
+            }
+            Err(why) => {
+                self.failed += 1;
+                self.failed_at = Some(Instant::now());
+                self.failure = Some(why);
+            }
+        }
+    }
+}
+
+/// The checkpoint counts, be this done now or later.
+fn release<D: Disk>(log: &mut LogWriter<D>, written: &WrittenCheckpoint) {
+    if let Err(error) = log.release_before(written.first_segment) {
+        tracing::warn!(%error, "segments that a checkpoint has made needless are still there");
+    }
+}
+
+/// Says that the log is over when its thread ends, however it does.
+pub(crate) struct LogEnds(pub(crate) Arc<Shared>);
+
+impl Drop for LogEnds {
+    fn drop(&mut self) {
+        self.0
+            .log_is_over("nothing becomes durable any more: the log has ended");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use bpfdb_log::checkpoint::{CheckpointWriter, Header};
+    use bpfdb_log::reader::read_control;
+    use bpfdb_log::simulation::SimulatedDisk;
+    use bpfdb_log::{Recovery, Start};
+
+    use super::*;
+
+    fn log(disk: &SimulatedDisk) -> LogWriter<SimulatedDisk> {
+        let recovery = Recovery::new(disk.clone(), 0).expect("readable");
+        let end = recovery.finish().expect("a new log");
+        LogWriter::open(
+            disk.clone(),
+            &end,
+            Start::NewRun,
+            0,
+            bpfdb_log::Options::default(),
+        )
+        .expect("opened")
+    }
+
+    fn written(
+        disk: &SimulatedDisk,
+        log: &LogWriter<SimulatedDisk>,
+        end: u64,
+    ) -> WrittenCheckpoint {
+        let header = Header {
+            log: log.log(),
+            number: 1,
+            run: log.run(),
+            start: 7,
+            wall: 0,
+            first_segment: log.segment(),
+            placement: Vec::new(),
+        };
+        let file = CheckpointWriter::create(disk.clone(), header).expect("created");
+        file.finish(end, 0).expect("written")
+    }
+
+    fn installed(disk: &SimulatedDisk) -> bool {
+        let control = read_control(disk).expect("readable").expect("there");
+        control.checkpoint.is_some()
+    }
+
+    /// A group whose epoch is before the checkpoint's end does not make it count: it was closed
+    /// before the pass was over, and what the pass has found may not be durable.
+    #[test]
+    fn nothing_counts_before_its_end_is_durable() {
+        let disk = SimulatedDisk::new(1);
+        let mut log = log(&disk);
+        let checkpoint = written(&disk, &log, 10);
+        let shared = Shared::new(CheckpointOptions::on_request(), None, 0);
+        let segment = log.segment();
+        thread::scope(|scope| {
+            let waits = scope.spawn(|| shared.install(checkpoint));
+            while shared.lock().install.is_none() {
+                thread::yield_now();
+            }
+            for epoch in [7, 9] {
+                shared.serve(&mut log, Origin { epoch, segment });
+                assert!(!installed(&disk), "epoch {epoch}");
+                assert!(!waits.is_finished());
+            }
+            shared.serve(&mut log, Origin { epoch: 10, segment });
+            assert!(installed(&disk));
+            assert_eq!(waits.join().expect("no panic"), Ok(()));
+        });
+    }
+
+    /// Who stops does not wait for a log that goes on, or has ended.
+    #[test]
+    fn what_waits_is_given_up() {
+        let disk = SimulatedDisk::new(1);
+        let mut log = log(&disk);
+        let checkpoint = written(&disk, &log, 10);
+        let shared = Arc::new(Shared::new(CheckpointOptions::on_request(), None, 0));
+        drop(LogEnds(Arc::clone(&shared)));
+        assert!(shared.install(checkpoint).is_err());
+        assert!(shared.check().is_err());
+
+        let shared = Shared::new(CheckpointOptions::on_request(), None, 0);
+        shared.stop();
+        assert_eq!(shared.install(checkpoint), Err(STOPPED.into()));
+        let segment = log.segment();
+        shared.serve(&mut log, Origin { epoch: 20, segment });
+        assert!(!installed(&disk));
+        assert!(shared.next_start(Instant::now()).is_none());
+    }
+}

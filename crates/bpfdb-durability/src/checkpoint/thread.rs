@@ -1,0 +1,172 @@
+//! The thread that makes checkpoints, when they are due or asked for.
+
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use bpfdb::{CheckpointPass, Engine};
+use bpfdb_log::checkpoint::{CheckpointReader, Header, Mark, WrittenCheckpoint, remove_others};
+use bpfdb_log::{Disk, LogEnd, LogError, LogId, LogWriter};
+
+use super::shared::{Origin, Shared};
+use super::status::{CheckpointDone, CheckpointOptions};
+use super::walk::{self, WalkError};
+use crate::error::{Error, Result};
+use crate::wall::wall;
+
+/// The thread. It ends when this is dropped, and gives up what it is at.
+#[derive(Debug)]
+pub(crate) struct Checkpoints {
+    pub(crate) shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Work<D> {
+    pass: CheckpointPass,
+    disk: D,
+    log: LogId,
+    run: u64,
+    placement: Vec<u8>,
+    /// Number of the checkpoint that counts; 0: none.
+    kept: u64,
+    next_number: u64,
+    shared: Arc<Shared>,
+}
+
+impl Checkpoints {
+    /// For the engine whose log is open. `end`: how that log was found.
+    pub(crate) fn start<D>(
+        engine: &Engine,
+        disk: D,
+        log: &LogWriter<D>,
+        end: &LogEnd,
+        options: CheckpointOptions,
+    ) -> Result<Self>
+    where
+        D: Disk + Send + 'static,
+        D::File: Send,
+    {
+        let mark = end.control.and_then(|control| control.checkpoint);
+        let kept = mark.map_or(0, |mark| mark.number);
+        clean(&disk, kept);
+        let last = mark.and_then(|mark| find(&disk, log.log(), mark));
+        let shared = Arc::new(Shared::new(options, last, end.record_bytes));
+        let mut work = Work {
+            pass: engine.checkpoint_pass()?,
+            disk,
+            log: log.log(),
+            run: log.run(),
+            placement: engine.placement(),
+            kept,
+            next_number: kept + 1,
+            shared: Arc::clone(&shared),
+        };
+        let spawned = thread::Builder::new()
+            .name("bpfdb-checkpoint".into())
+            .spawn(move || work.run());
+        Ok(Self {
+            shared,
+            thread: Some(spawned.map_err(Error::Thread)?),
+        })
+    }
+}
+
+impl Drop for Checkpoints {
+    fn drop(&mut self) {
+        self.shared.stop();
+        if let Some(thread) = self.thread.take() {
+            // It has said why, if it panicked.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl<D> Work<D>
+where
+    D: Disk + Send,
+    D::File: Send,
+{
+    fn run(&mut self) {
+        let mut begun = Instant::now();
+        while let Some(origin) = self.shared.next_start(begun) {
+            begun = Instant::now();
+            let log_bytes = self.shared.log_bytes();
+            let outcome = self.make(origin, begun).map_err(|error| error.to_string());
+            if let Err(error) = &outcome {
+                tracing::warn!(%error, "no checkpoint was made: the one before it counts");
+                clean(&self.disk, self.kept);
+            }
+            self.shared.end(outcome, log_bytes);
+        }
+    }
+
+    fn make(&mut self, origin: Origin, begun: Instant) -> Result<CheckpointDone, WalkError> {
+        let header = Header {
+            log: self.log,
+            number: self.next_number,
+            run: self.run,
+            start: origin.epoch,
+            wall: wall(),
+            first_segment: origin.segment,
+            placement: self.placement.clone(),
+        };
+        self.next_number += 1;
+        let written = walk::write(&mut self.pass, self.disk.clone(), header, &self.shared)?;
+        let installed = self.shared.install(written);
+        installed.map_err(WalkError::GivenUp)?;
+        self.kept = written.mark.number;
+        clean(&self.disk, self.kept);
+        let done = done(&written, begun.elapsed());
+        tracing::info!(
+            number = done.number,
+            entries = done.entries,
+            bytes = done.bytes,
+            took = ?done.took,
+            "made a checkpoint"
+        );
+        Ok(done)
+    }
+}
+
+fn done(written: &WrittenCheckpoint, took: Duration) -> CheckpointDone {
+    CheckpointDone {
+        number: written.mark.number,
+        start: written.mark.start,
+        entries: written.entries,
+        bytes: written.bytes,
+        finished: SystemTime::now(),
+        took,
+    }
+}
+
+/// Removes what does not count. What stays is in nobody's way, and is removed by the next.
+fn clean<D: Disk>(disk: &D, kept: u64) {
+    if let Err(error) = remove_others(disk, (kept != 0).then_some(kept)) {
+        tracing::warn!(%error, "old checkpoints are still there");
+    }
+}
+
+/// What an earlier process made.
+fn find<D: Disk>(disk: &D, log: LogId, mark: Mark) -> Option<CheckpointDone> {
+    let reader = match CheckpointReader::open(disk, log, mark) {
+        Ok(reader) => reader,
+        Err(error) => {
+            tell_of_damage(&error);
+            return None;
+        }
+    };
+    let footer = reader.footer();
+    Some(CheckpointDone {
+        number: mark.number,
+        start: mark.start,
+        entries: footer.entries,
+        bytes: footer.bytes,
+        finished: UNIX_EPOCH + Duration::from_nanos(footer.wall),
+        took: Duration::ZERO,
+    })
+}
+
+/// The engine has its data still: the next checkpoint makes this one needless.
+fn tell_of_damage(error: &LogError) {
+    tracing::error!(%error, "the last checkpoint cannot be read: make another one");
+}

@@ -1,0 +1,362 @@
+//! Checkpoints of an engine that is written to, and what a new engine gets from them.
+
+mod common;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use bpfdb::{Engine, Status};
+use bpfdb_durability::{CheckpointOptions, Durability, Error, Options, Phase, State};
+use bpfdb_log::reader::read_control;
+use bpfdb_log::simulation::{Fault, Operation, SimulatedDisk};
+use bpfdb_log::{Directory, Disk};
+use common::{archive::Archive, contents, engine, quick, random, write};
+
+/// Has the others stop, be it because of a failure.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Writes of all kinds, and now and then nearly all keys are deleted, so that pages are split
+/// and merged.
+fn disturb(engine: &Engine, seed: u64, stop: &AtomicBool) {
+    let mut session = engine.session().expect("session");
+    let mut random = random(seed);
+    let allowed = |outcome: Result<(), Status>| match outcome {
+        Ok(()) | Err(Status::Conflict | Status::LogFull) => {}
+        Err(other) => panic!("{other:?}"),
+    };
+    while !stop.load(Ordering::Relaxed) {
+        for _ in 0..150 {
+            allowed(write(&mut session, &mut random));
+        }
+        let many = random(2500);
+        for number in 0..many {
+            allowed(session.set(format!("m{seed}-{number}").as_bytes(), b"many"));
+        }
+        for number in 0..many {
+            let key = format!("m{seed}-{number}");
+            if number % 50 != 0 {
+                allowed(session.delete(key.as_bytes()).map(drop));
+            }
+        }
+    }
+}
+
+fn make(durability: &Durability) {
+    let number = durability.checkpoint().expect("none is being made");
+    durability.await_checkpoint(number).expect("made");
+}
+
+/// At a quiet end a new engine has exactly what the old one had, whatever was written while
+/// checkpoints were made.
+#[test]
+fn a_new_engine_begins_with_the_checkpoint() {
+    let folder = tempfile::tempdir().expect("folder");
+    let path = folder.path().join("data");
+    let disk = || Directory::own(&path).expect("nobody else has it");
+    let mut before = common::Contents::new();
+    for run in 1..=3 {
+        let engine = engine();
+        let (durability, restored) =
+            Durability::start(&engine, disk(), quick()).expect("recovered");
+        assert!(contents(&engine) == before, "run {run}");
+        assert_eq!(restored.checkpoint_entries > 0, run > 1, "{restored:?}");
+        let stop = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let _stop = Stop(&stop);
+            for seed in 0..2 {
+                let (engine, stop) = (&engine, &stop);
+                scope.spawn(move || disturb(engine, run * 10 + seed, stop));
+            }
+            for _ in 0..6 {
+                make(&durability);
+            }
+        });
+        let status = durability.checkpoint_status();
+        let last = status.last.expect("made");
+        assert_eq!(
+            (status.attempts, status.failed, status.failure),
+            (6, 0, None)
+        );
+        assert_eq!(last.number, run * 6);
+        before = contents(&engine);
+        assert_eq!(durability.state(), State::Writing);
+        drop(durability);
+        let control = read_control(&Directory::read_only(&path)).expect("read");
+        let control = control.expect("there is a log");
+        assert_eq!(control.checkpoint.map(|mark| mark.number), Some(run * 6));
+        assert!(control.first_needed > 1, "segments went");
+        let names = Directory::read_only(&path)
+            .list("checkpoint")
+            .expect("listed");
+        assert_eq!(names.len(), 1, "{names:?}");
+    }
+    assert!(before.len() > 100);
+}
+
+/// Power is lost at any moment: before, in the middle of and after a checkpoint. A new engine has
+/// what another one gets that replays the whole log, from its first segment on.
+#[test]
+fn power_is_lost_while_checkpoints_are_made() {
+    let mut with_checkpoint = 0;
+    for seed in common::seeds(8) {
+        let archive = Archive::new(SimulatedDisk::new(seed));
+        let engine = engine();
+        let (durability, _) =
+            Durability::start(&engine, archive.clone(), quick()).expect("started");
+        let stop = AtomicBool::new(false);
+        let survivor = thread::scope(|scope| {
+            let _stop = Stop(&stop);
+            for worker in 0..2 {
+                let (engine, stop) = (&engine, &stop);
+                scope.spawn(move || disturb(engine, seed * 100 + worker, stop));
+            }
+            let durability = &durability;
+            let stops = &stop;
+            scope.spawn(move || {
+                while !stops.load(Ordering::Relaxed) {
+                    let Ok(number) = durability.checkpoint() else {
+                        continue;
+                    };
+                    // It fails when the power is gone.
+                    if durability.await_checkpoint(number).is_err() {
+                        return;
+                    }
+                }
+            });
+            let mut random = random(seed + 77);
+            thread::sleep(Duration::from_millis(20 + random(600) as u64));
+            archive.lose_power()
+        });
+        drop(durability);
+        let (by_checkpoint, restored) = recover(survivor.disk());
+        let (by_log, all) = recover(survivor.whole_log());
+        with_checkpoint += u32::from(restored.checkpoint_entries > 0);
+        assert_eq!(all.checkpoint_entries, 0);
+        assert!(
+            by_checkpoint == by_log,
+            "seed {seed}: {restored:?}, {all:?}"
+        );
+    }
+    assert!(with_checkpoint > 0, "some were made in time");
+}
+
+fn recover<D>(disk: D) -> (common::Contents, bpfdb_durability::Restored)
+where
+    D: Disk + Send + 'static,
+    D::File: Send,
+{
+    let engine = engine();
+    let (_durability, restored) = Durability::start(&engine, disk, quick()).expect("recovered");
+    (contents(&engine), restored)
+}
+
+/// Recovery names the file and the place, and starts nothing.
+#[test]
+fn a_checkpoint_that_is_damaged_is_named() {
+    let disk = SimulatedDisk::new(5);
+    let engine = engine();
+    let (durability, _) = Durability::start(&engine, disk.clone(), quick()).expect("started");
+    let mut session = engine.session().expect("session");
+    for number in 0..3000 {
+        session
+            .set(format!("{number}").as_bytes(), b"value")
+            .expect("set");
+    }
+    make(&durability);
+    drop(durability);
+    disk.flip("checkpoint/0000000000000001.ckpt", 50_000, 3);
+    let another = common::engine();
+    let refused = Durability::start(&another, disk.clone(), quick());
+    let Err(Error::Log(error)) = refused else {
+        panic!("{refused:?}");
+    };
+    let text = error.to_string();
+    assert!(
+        text.contains("checkpoint/0000000000000001.ckpt at "),
+        "{text}"
+    );
+    assert!(text.contains("checksum"), "{text}");
+    // The engine that has the data goes on, and makes another one.
+    let (durability, _) = Durability::start(&engine, disk.clone(), quick()).expect("the same run");
+    make(&durability);
+    drop(durability);
+    assert_eq!(recover(disk).0.len(), 3000);
+}
+
+/// What fails leaves the one before in force, says so, and is tried again.
+#[test]
+fn a_checkpoint_that_fails_is_none() {
+    let disk = SimulatedDisk::new(6);
+    let engine = engine();
+    let options = Options {
+        checkpoints: CheckpointOptions {
+            log_bytes: Some(1),
+            log_percent: 0,
+            retry: Duration::from_millis(200),
+            ..CheckpointOptions::default()
+        },
+        ..quick()
+    };
+    let (durability, _) = Durability::start(&engine, disk.clone(), options).expect("started");
+    // Until it has a spare segment, and creates no files.
+    thread::sleep(Duration::from_millis(100));
+    let mut session = engine.session().expect("session");
+    for (operation, fault) in [
+        (Operation::Create, Fault::Error),
+        (Operation::Create, Fault::Full),
+        (Operation::Rename, Fault::Error),
+    ] {
+        let before = durability.checkpoint_status();
+        disk.fail(operation, 0, fault);
+        session
+            .set(b"key", format!("{fault:?}").as_bytes())
+            .expect("set");
+        let failed = await_status(&durability, |status| status.attempts > before.attempts);
+        assert_eq!(
+            failed.failed,
+            before.failed + 1,
+            "{operation:?}: {failed:?}"
+        );
+        let text = failed.failure.expect("it failed");
+        assert!(text.contains("checkpoint/"), "{text}");
+        let control = read_control(&disk).expect("read").expect("there");
+        assert_eq!(
+            control.checkpoint.map(|mark| mark.number),
+            before.last.map(|last| last.number)
+        );
+        let made = await_status(&durability, |status| status.attempts > failed.attempts);
+        assert_eq!(made.failure, None, "{operation:?}");
+        assert_eq!(durability.state(), State::Writing);
+    }
+    drop(durability);
+    assert!(recover(disk).0 == contents(&engine));
+}
+
+fn await_status(
+    durability: &Durability,
+    is_there: impl Fn(&bpfdb_durability::CheckpointStatus) -> bool,
+) -> bpfdb_durability::CheckpointStatus {
+    let begun = Instant::now();
+    loop {
+        let status = durability.checkpoint_status();
+        if is_there(&status) {
+            return status;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "{status:?}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The file is there, but what was written meanwhile is not durable yet.
+#[test]
+fn a_checkpoint_waits_for_the_log() {
+    let disk = SimulatedDisk::new(8);
+    let engine = engine();
+    let slow = Options {
+        interval: Duration::from_secs(3600),
+        ..quick()
+    };
+    let (durability, _) = Durability::start(&engine, disk.clone(), slow).expect("started");
+    let mut session = engine.session().expect("session");
+    session.set(b"a", b"1").expect("set");
+    let number = durability.checkpoint().expect("asked");
+    let waiting = await_status(&durability, |status| {
+        status
+            .running
+            .is_some_and(|running| running.phase == Phase::Waiting)
+    });
+    assert!(matches!(durability.checkpoint(), Err(Error::Checkpointing)));
+    assert_eq!(waiting.attempts, 0);
+    let control = read_control(&disk).expect("read").expect("there");
+    assert_eq!(control.checkpoint, None);
+    // It is given up when the log is closed.
+    drop(durability);
+    assert_eq!(number, 1);
+    assert_eq!(disk.list("checkpoint").expect("listed"), [""; 0]);
+    let (found, restored) = recover(disk);
+    assert_eq!((found.len(), restored.checkpoint_entries), (1, 0));
+}
+
+/// Timestamps go on behind the checkpoint, though the log has none that is so late: else what
+/// comes would be taken for what the checkpoint has.
+#[test]
+fn what_comes_after_an_idle_checkpoint_counts() {
+    let disk = SimulatedDisk::new(9);
+    for run in 0..4_u8 {
+        let engine = engine();
+        let (durability, _) = Durability::start(&engine, disk.clone(), quick()).expect("started");
+        let mut session = engine.session().expect("session");
+        if run > 0 {
+            assert_eq!(session.get(b"key"), Ok(Some(vec![run - 1])), "run {run}");
+        }
+        session.set(b"key", &[run]).expect("set");
+        session.set(&[run], b"1").expect("set");
+        if run % 2 == 0 {
+            // Epochs go by, and nothing is written.
+            thread::sleep(Duration::from_millis(30));
+            make(&durability);
+        }
+    }
+    assert_eq!(recover(disk).0.len(), 5);
+}
+
+/// By the time and by the bytes of the log, and not if nothing was written.
+#[test]
+fn checkpoints_are_made_when_they_are_due() {
+    let engine = engine();
+    let options = Options {
+        checkpoints: CheckpointOptions {
+            every: Some(Duration::from_millis(100)),
+            log_bytes: None,
+            ..CheckpointOptions::default()
+        },
+        ..quick()
+    };
+    let (durability, _) =
+        Durability::start(&engine, SimulatedDisk::new(1), options).expect("started");
+    thread::sleep(Duration::from_millis(1500));
+    assert_eq!(
+        durability.checkpoint_status().attempts,
+        0,
+        "nothing was written"
+    );
+    let mut session = engine.session().expect("session");
+    session.set(b"a", b"1").expect("set");
+    await_status(&durability, |status| status.attempts == 1);
+    drop(durability);
+
+    let engine = common::engine();
+    let options = Options {
+        checkpoints: CheckpointOptions {
+            log_bytes: Some(1 << 20),
+            ..CheckpointOptions::default()
+        },
+        ..quick()
+    };
+    let (durability, _) =
+        Durability::start(&engine, SimulatedDisk::new(2), options).expect("started");
+    let mut session = engine.session().expect("session");
+    for _ in 0..200 {
+        session.set(b"a", &[1; 4000]).expect("set");
+    }
+    thread::sleep(Duration::from_millis(1500));
+    assert_eq!(
+        durability.checkpoint_status().attempts,
+        0,
+        "{:?}",
+        durability.checkpoint_status()
+    );
+    for _ in 0..100 {
+        session.set(b"a", &[1; 4000]).expect("set");
+    }
+    await_status(&durability, |status| {
+        status.attempts == 1 && status.log_bytes < 1 << 20
+    });
+}

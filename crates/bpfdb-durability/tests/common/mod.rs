@@ -1,0 +1,105 @@
+//! Engines, what they have, and random writes.
+#![allow(dead_code, reason = "each test uses a part")]
+
+pub(crate) mod archive;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bpfdb::{Engine, Session, Status};
+use bpfdb_durability::{CheckpointOptions, Options};
+
+pub(crate) type Contents = BTreeMap<Vec<u8>, (Vec<u8>, Option<u64>)>;
+
+pub(crate) fn engine() -> Engine {
+    let options = bpfdb::Options {
+        memory_limit: 128 << 20,
+        log_ring: 1 << 20,
+        user_sessions: 8,
+        ..bpfdb::Options::default()
+    };
+    Engine::create(&options).expect("the engine starts")
+}
+
+pub(crate) fn quick() -> Options {
+    Options {
+        interval: Duration::from_millis(2),
+        files: bpfdb_log::Options {
+            segment_size: 4 << 20,
+            batch_size: 1 << 20,
+            spares: 2,
+        },
+        checkpoints: CheckpointOptions::on_request(),
+    }
+}
+
+pub(crate) fn contents(engine: &Engine) -> Contents {
+    let mut session = engine.session().expect("session");
+    let (mut all, mut cursor) = (Contents::new(), 0);
+    loop {
+        let (next, keys) = session.scan(cursor, 1000).expect("scan");
+        for key in keys {
+            let entry = session.entry(&key).expect("get").expect("nobody writes");
+            all.insert(key, (entry.value, entry.expires_at));
+        }
+        if next == 0 {
+            return all;
+        }
+        cursor = next;
+    }
+}
+
+pub(crate) fn random(seed: u64) -> impl FnMut(usize) -> usize {
+    let mut state = seed;
+    move |bound| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (state >> 33) as usize % bound
+    }
+}
+
+pub(crate) fn write(
+    session: &mut Session,
+    random: &mut impl FnMut(usize) -> usize,
+) -> Result<(), Status> {
+    let key = format!("{:0width$}", random(300), width = 1 + random(3) * 17).into_bytes();
+    let len = match random(60) {
+        0 => 40_000 + random(300_000),
+        1..5 => random(20_000),
+        _ => random(100),
+    };
+    let value: Vec<u8> = (0..len).map(|at| (at + len) as u8).collect();
+    match random(8) {
+        0 => session.delete(&key).map(drop),
+        1 => session
+            .set_entry(&key, &value, Some(4_000_000_000_000))
+            .map(drop),
+        2 => {
+            session.begin()?;
+            for number in 0..random(5) {
+                let written = session.set(format!("t{number}").as_bytes(), &value);
+                if written.is_err() {
+                    return session.rollback();
+                }
+            }
+            session.commit()
+        }
+        _ => session.set(&key, &value),
+    }
+}
+
+/// The seeds of a test: BPFDB_SEED is one of them, BPFDB_SEEDS says how many there are.
+pub(crate) fn seeds(count: u64) -> std::ops::Range<u64> {
+    let number = |name| {
+        let text = std::env::var(name).ok()?;
+        Some(
+            text.parse()
+                .expect("BPFDB_SEED and BPFDB_SEEDS are numbers"),
+        )
+    };
+    match number("BPFDB_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("BPFDB_SEEDS").unwrap_or(count),
+    }
+}

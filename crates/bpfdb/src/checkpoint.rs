@@ -1,0 +1,135 @@
+//! A pass over all records, for a checkpoint: `bpf/operators/checkpoint.bpf.h` says why none
+//! is lost while the index is split and merged, and writers go on.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::engine::Engine;
+use crate::error::Result;
+use crate::session::Session;
+use crate::{Entry, Status, abi};
+
+const OTHERS: usize = abi::BPFDB_CHECKPOINT_OTHERS as usize;
+const OTHER_SIZE: usize = abi::BPFDB_CHECKPOINT_OTHER_SIZE as usize;
+const KEY_MAX: usize = abi::BPFDB_KEY_MAX as usize;
+
+/// Visits all records once, or more than once. Takes one of the sessions and of the buffers of
+/// `user_sessions` for as long as it lives, so that it cannot fail for want of them later.
+///
+/// Records whose latest version has a timestamp up to the epoch are found, with that version.
+/// Before a pass begins all commits up to the epoch must be decided, as those are that are
+/// durable.
+#[derive(Debug)]
+pub struct CheckpointPass {
+    session: Session,
+    at: abi::bpfdb_checkpoint,
+}
+
+/// A record whose value is too long for a step: [`CheckpointPass::read`].
+#[derive(Clone, Debug)]
+pub struct OtherRecord {
+    pub key: Vec<u8>,
+    /// Bytes of the value.
+    pub len: u64,
+    id: u64,
+    expires: u64,
+}
+
+impl Engine {
+    /// For checkpoints of this engine. Nothing is done before [`CheckpointPass::begin`].
+    ///
+    /// # Errors
+    /// There is no session, or no buffer.
+    pub fn checkpoint_pass(&self) -> Result<CheckpointPass> {
+        let mut at = abi::bpfdb_checkpoint::default();
+        at.cursor = abi::BPFDB_CHECKPOINT_END;
+        Ok(CheckpointPass {
+            session: self.session()?,
+            at,
+        })
+    }
+}
+
+impl CheckpointPass {
+    /// Begins anew. `epoch`: records with a later timestamp are left out.
+    pub fn begin(&mut self, epoch: u64) {
+        self.at = abi::bpfdb_checkpoint {
+            epoch,
+            ..abi::bpfdb_checkpoint::default()
+        };
+    }
+
+    /// Goes on, by a page of the index or a part of one. False: there is none left.
+    ///
+    /// # Errors
+    /// [`Status::Exhausted`]: a record changed all the time, which is worth another attempt.
+    pub fn step(&mut self) -> Result<bool, Status> {
+        if self.at.cursor >= abi::BPFDB_CHECKPOINT_END {
+            return Ok(false);
+        }
+        self.at = self.session.run_checkpoint(self.at)?;
+        Ok(true)
+    }
+
+    /// What the last step found: entries as they stand in the files of the log, and how many.
+    /// Valid until the next call of anything else.
+    pub fn entries(&self) -> (&[u8], u32) {
+        let start = size_of::<abi::bpfdb_checkpoint>();
+        let bytes = (self.at.bytes as usize).min(OTHERS - start);
+        let entries = self.session.buffer_at(start, bytes);
+        (entries, self.at.entries)
+    }
+
+    /// The records that the last step found besides.
+    pub fn others(&self) -> Vec<OtherRecord> {
+        let other = |n: u32| self.other(n as usize);
+        (0..self.at.others).map(other).collect()
+    }
+
+    /// The value of such a record. `None`: it was written since, deleted, or has expired.
+    ///
+    /// # Errors
+    /// Those of reading a value.
+    pub fn read(&mut self, record: &OtherRecord) -> Result<Option<Entry>, Status> {
+        if record.id == 0 {
+            return self.session.entry(&record.key);
+        }
+        let value = self
+            .session
+            .large_value(&record.key, record.id, record.len)?;
+        Ok(value.map(|value| Entry {
+            value,
+            expires_at: (record.expires != 0).then_some(record.expires),
+        }))
+    }
+
+    /// The engine's clock: all that was read until now has a timestamp up to this.
+    pub fn clock(&self) -> u64 {
+        let state = self.session.engine().inner.memory.state_pointer();
+        // SAFETY: an aligned u64 in memory that lives as long as self, and that is only changed
+        // atomically.
+        unsafe { AtomicU64::from_ptr(&raw mut (*state).clock.value) }.load(Ordering::SeqCst)
+    }
+
+    /// Which part of the index was visited, from 0 to 1: whole pages.
+    pub fn part(&self) -> f64 {
+        f64::from(self.at.cursor) / f64::from(abi::BPFDB_CHECKPOINT_END)
+    }
+
+    fn other(&self, n: usize) -> OtherRecord {
+        let head = size_of::<abi::bpfdb_checkpoint_other>();
+        let most = (abi::BPFDB_IO_SIZE as usize - OTHERS) / OTHER_SIZE;
+        let start = OTHERS + n.min(most - 1) * OTHER_SIZE;
+        let bytes = self.session.buffer_at(start, head + KEY_MAX);
+        // SAFETY: so many bytes are there; the structure is plain data.
+        let other = unsafe {
+            std::ptr::read_unaligned(bytes.as_ptr().cast::<abi::bpfdb_checkpoint_other>())
+        };
+        let key_len = (other.key_len as usize).min(KEY_MAX);
+        OtherRecord {
+            key: bytes[head..head + key_len].to_vec(),
+            len: other.len,
+            id: other.id,
+            expires: other.expires,
+        }
+    }
+}
