@@ -17,6 +17,12 @@ impl Progress {
         Self::start(what, ProgressBar::new(total), form)
     }
 
+    /// Of a work on so many things, which `what` names.
+    pub(crate) fn count(what: &'static str, total: u64) -> Self {
+        let form = "{wide_bar} {human_pos} of {human_len} {msg}, {eta} left";
+        Self::start(what, ProgressBar::new(total), form)
+    }
+
     /// Of a work whose size is not known.
     pub(crate) fn unknown(what: &'static str) -> Self {
         Self::start(
@@ -34,6 +40,11 @@ impl Progress {
         bar.set_message(Cow::Borrowed(what));
         bar.enable_steady_tick(TICK);
         Self(bar)
+    }
+
+    /// The whole is another one than was thought.
+    pub(crate) fn length(&self, bytes: u64) {
+        self.0.set_length(bytes);
     }
 
     pub(crate) fn at(&self, bytes: u64) {

@@ -4,12 +4,15 @@ use std::env;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use bpfdb::Engine;
-use bpfdb_durability::{Durability, Error, Options, Restored};
+use bpfdb_durability::{CheckpointOptions, Durability, Error, Options, Restored};
 use bpfdb_log::Directory;
 use bpfdb_server::settings::Settings;
+
+use crate::bars::Progress;
 
 /// Bytes of each ring of the log: what writers may be ahead of the disk, for each processor.
 pub(crate) const RING: u32 = 16 << 20;
@@ -57,10 +60,15 @@ pub(crate) struct Log {
 impl Log {
     /// Recovers the engine from the directory, unless it has all that already, and writes its
     /// log there from now on.
-    pub(crate) fn start(engine: &Engine, directory: &Path) -> Result<Self> {
+    pub(crate) fn start(engine: &Engine, directory: &Path, settings: &Settings) -> Result<Self> {
         let told = || format!("cannot use the data directory {}", directory.display());
         let disk = Directory::own(directory).with_context(told)?;
-        let started = Durability::start(engine, disk, Options::default());
+        let mut bar = None;
+        let started = Durability::start_telling(engine, disk, options(settings), |progress| {
+            bar.get_or_insert_with(|| Progress::bytes("recovering", progress.bytes_in_all))
+                .at(progress.bytes);
+        });
+        drop(bar);
         let (durability, restored) = started.map_err(explained).with_context(told)?;
         Ok(Self {
             durability: Arc::new(durability),
@@ -72,14 +80,18 @@ impl Log {
     /// For the greeting.
     pub(crate) fn about(&self) -> String {
         let Restored {
+            checkpoint_entries,
             commits,
             dropped,
             torn_bytes,
             ..
         } = self.restored;
         let mut text = format!("  log in {}", self.directory.display());
-        if commits > 0 {
-            let _ = write!(text, ", {commits} commits recovered");
+        if checkpoint_entries > 0 || commits > 0 {
+            let _ = write!(
+                text,
+                ", recovered: {checkpoint_entries} keys of the checkpoint, {commits} commits after it"
+            );
         }
         if torn_bytes > 0 || dropped > 0 {
             let _ = write!(
@@ -88,6 +100,19 @@ impl Log {
             );
         }
         text + "\n"
+    }
+}
+
+fn options(settings: &Settings) -> Options {
+    let every = settings.checkpoint_every;
+    let log_size = settings.checkpoint_log_size.bytes();
+    Options {
+        checkpoints: CheckpointOptions {
+            every: (every > 0).then(|| Duration::from_secs(every)),
+            log_bytes: (log_size > 0).then_some(log_size),
+            ..CheckpointOptions::default()
+        },
+        ..Options::default()
     }
 }
 

@@ -3,6 +3,7 @@
 mod bars;
 mod changes;
 mod check;
+mod checkpoint;
 mod data;
 mod docs;
 mod doctor;
@@ -48,6 +49,8 @@ enum Command {
     Dump(dump::Arguments),
     /// Write a copy, or a file of Redis, into the database of a running server
     Restore(restore::Arguments),
+    /// Have a running server make a checkpoint, from which the next one recovers
+    Checkpoint(checkpoint::Arguments),
     /// Say everything about a data directory, and where it is damaged, if it is
     Check(check::Arguments),
     /// Cut the log of a data directory where it is damaged, so that a server can start from it
@@ -70,6 +73,7 @@ fn main() -> ExitCode {
         Command::Dump(arguments) => dump::run(&arguments),
         Command::Restore(arguments) => restore::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
+        Command::Checkpoint(arguments) => checkpoint::run(&arguments),
         Command::Repair(arguments) => repair::run(&arguments),
         Command::Tail(arguments) => tail::run(&arguments),
         Command::Recover(arguments) => recover::run(&arguments),

@@ -82,7 +82,7 @@ fn serve(mut options: bpfdb_server::Options, pins: &mut Pins, signals: SigSet) -
 
 fn start_log(engine: &Engine, settings: &Settings) -> Result<Option<Log>> {
     match &settings.dir {
-        Some(directory) => Log::start(engine, directory).map(Some),
+        Some(directory) => Log::start(engine, directory, settings).map(Some),
         None => data::check_unlogged(engine).map(|()| None),
     }
 }

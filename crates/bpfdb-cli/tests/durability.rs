@@ -153,7 +153,12 @@ fn crash_loop(rounds: usize) {
             for worker in &mut workers {
                 scope.spawn(move || worker.work(port));
             }
-            thread::sleep(life);
+            // Some are killed while a checkpoint is made.
+            if round % 3 == 0 {
+                thread::sleep(life / 2);
+                server.ask(&["BGSAVE"]);
+            }
+            thread::sleep(life / 2);
             server.kill();
         });
         let crash = Instant::now();
@@ -276,6 +281,54 @@ fn a_clean_stop_keeps_every_commit() {
         assert_eq!(connection.ask(&["DEL", "gone"]), ":1");
         server.stop();
     }
+}
+
+#[test]
+fn recovery_begins_with_the_last_checkpoint() {
+    alone();
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    let server = Served::start_in(&data, 0, &[]);
+    let port = server.port.to_string();
+    let mut connection = Connection::open(server.port);
+    let started: u64 = number(&connection.ask(&["LASTSAVE"]));
+    for n in 0..2000 {
+        assert_eq!(connection.ask(&["SET", &format!("k{n}"), "old"]), "+OK");
+    }
+    assert_eq!(connection.ask(&["DEL", "k0"]), ":1");
+    let output = Command::new(BINARY)
+        .args(["checkpoint", "--port", &port])
+        .output();
+    let output = output.expect("bpfdb");
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert!(told.starts_with("checkpoint of 1999 keys"), "{output:?}");
+    assert_eq!(connection.ask(&["SET", "k1", "new"]), "+OK");
+    assert_eq!(connection.ask(&["SAVE"]), "+OK");
+    assert_eq!(connection.ask(&["SET", "k2", "new"]), "+OK");
+    assert!(
+        connection
+            .ask(&["BGSAVE"])
+            .starts_with("+Background saving")
+    );
+    assert!(number(&connection.ask(&["LASTSAVE"])) >= started);
+    assert!(
+        connection
+            .ask(&["INFO", "persistence"])
+            .contains("rdb_last_bgsave_status:ok")
+    );
+    server.stop();
+
+    let server = Served::start_in(&data, 0, &[]);
+    let mut connection = Connection::open(server.port);
+    assert_eq!(connection.ask(&["DBSIZE"]), ":1999");
+    for (key, value) in [("k0", "$-1"), ("k1", "new"), ("k2", "new"), ("k3", "old")] {
+        assert_eq!(connection.ask(&["GET", key]), value, "{key}");
+    }
+    server.stop();
+}
+
+fn number(reply: &str) -> u64 {
+    reply[1..].parse().expect("a number")
 }
 
 #[test]

@@ -7,10 +7,14 @@
 //!    not taken for a part of it, although both have the same past.
 //! 3. It has exactly the commits of the old one up to the point, with their timestamps; and the
 //!    wall clocks of their epochs, of which those within a second may become one.
+//!    If the old one begins with a checkpoint, the new one begins with what that has, as commits of
+//!    its start; then no point before its end can be had.
 //! 4. It is closed when it has all of them, and not before. A crash leaves it without the mark.
 
+use crate::checkpoint::{CheckpointReader, Contents, Mark};
 use crate::disk::Disk;
 use crate::error::{LogError, Result};
+use crate::layout::LogId;
 use crate::reader::read_control;
 use crate::record::{Entry, Part, Value, encode_commit, encode_part};
 use crate::recovered::{LargeValue, RecoveredCommit};
@@ -38,8 +42,8 @@ pub struct Copied {
 /// Copies the log of `from` to `to`, which has none. `None`: all of it. Calls `tell` now and then.
 ///
 /// # Errors
-/// [`LogError::Gone`] if the old log has given up its beginning; [`LogError::Refused`] if there is
-/// no log, or one in the new directory; those of reading and writing.
+/// [`LogError::Refused`] if there is no log, or one in the new directory, or if the point is before
+/// the end of the checkpoint that the old one begins with; those of reading and writing.
 pub fn copy_until<S: Disk, T: Disk>(
     from: &S,
     to: &T,
@@ -47,12 +51,16 @@ pub fn copy_until<S: Disk, T: Disk>(
     options: Options,
     mut tell: impl FnMut(&Copied),
 ) -> Result<Copied> {
-    let mut recovery = begin(from, until)?;
+    let (mut recovery, checkpoint) = begin(from, until)?;
     if read_control(to)?.is_some() {
         return Err(LogError::Refused("the new directory has a log".into()));
     }
     let writer = LogWriter::open(to.clone(), &LogEnd::default(), Start::NewRun, 0, options)?;
     let mut copy = Copy::new(writer, options);
+    if let Some((log, mark)) = checkpoint {
+        copy.add_checkpoint(from, log, mark)?;
+        tell(&copy.done);
+    }
     for commit in recovery.by_ref() {
         copy.add(&commit?, from)?;
         tell(&copy.done);
@@ -60,15 +68,59 @@ pub fn copy_until<S: Disk, T: Disk>(
     copy.finish(recovery.moment())
 }
 
-fn begin<S: Disk>(from: &S, until: Option<Until>) -> Result<Recovery<S>> {
+/// The commits, and the checkpoint that comes before them.
+type Beginning<S> = (Recovery<S>, Option<(LogId, Mark)>);
+
+fn begin<S: Disk>(from: &S, until: Option<Until>) -> Result<Beginning<S>> {
     let control = read_control(from)?;
     let control = control.ok_or_else(|| LogError::Refused("there is no log to copy".into()))?;
-    if control.first_needed > 1 {
+    // A log that has its beginning needs no checkpoint.
+    let mark = control.checkpoint.filter(|_| control.first_needed > 1);
+    if control.first_needed > 1 && mark.is_none() {
         return Err(LogError::Gone { timestamp: 1 });
     }
-    match until {
-        Some(until) => Recovery::bounded(from.clone(), 0, until),
-        None => Recovery::new(from.clone(), 0),
+    let mut recovery = match until {
+        Some(until) => {
+            let until = until.timestamp(from)?;
+            refuse_before(mark, until)?;
+            Recovery::bounded(from.clone(), 0, Until::Timestamp(until))?
+        }
+        None => Recovery::new(from.clone(), 0)?,
+    };
+    recovery.skip_up_to(mark.map_or(0, |mark| mark.start));
+    Ok((recovery, mark.map(|mark| (control.log, mark))))
+}
+
+/// What a key had between a checkpoint's start and its end the checkpoint need not know.
+fn refuse_before(mark: Option<Mark>, until: u64) -> Result<()> {
+    match mark {
+        Some(mark) if until < mark.end => Err(LogError::Refused(format!(
+            "the log was given up before a checkpoint, and no point before timestamp {} can be had",
+            mark.end
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// A large value of a checkpoint, whose bytes follow.
+struct PromisedValue {
+    key: Vec<u8>,
+    expires: Option<u64>,
+    len: u64,
+    come: u64,
+}
+
+impl PromisedValue {
+    fn of(entry: &Entry<'_>) -> Option<Self> {
+        let Value::Large { len, .. } = entry.value else {
+            return None;
+        };
+        Some(Self {
+            key: entry.key.to_vec(),
+            expires: entry.expires,
+            len,
+            come: 0,
+        })
     }
 }
 
@@ -96,6 +148,74 @@ impl<D: Disk> Copy<D> {
             part_max,
             done: Copied::default(),
         }
+    }
+
+    /// Each entry becomes a commit of the checkpoint's start.
+    fn add_checkpoint<S: Disk>(&mut self, from: &S, log: LogId, mark: Mark) -> Result<()> {
+        // First, so that blocks follow each other as they should.
+        CheckpointReader::open(from, log, mark)?.verify()?;
+        let mut reader = CheckpointReader::open(from, log, mark)?;
+        self.last = Moment {
+            epoch: mark.start,
+            wall: reader.header().wall,
+        };
+        let mut large = None;
+        while let Some(block) = reader.next_block()? {
+            match block.contents()? {
+                Contents::Entries(entries, _) => {
+                    for entry in entries {
+                        self.add_entry(&entry.map_err(|why| block.corrupt(why))?)?;
+                    }
+                }
+                Contents::Large(entry) => large = PromisedValue::of(&entry),
+                Contents::LargeBytes(bytes) => self.add_promised(&mut large, bytes)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn add_entry(&mut self, entry: &Entry<'_>) -> Result<()> {
+        encode_commit(self.last.epoch, &[*entry], &mut self.records);
+        self.record_count += 1;
+        self.done.commits += 1;
+        self.done.writes += 1;
+        self.append_if_much()
+    }
+
+    /// Bytes of a large value; with the last of them comes its entry.
+    fn add_promised(&mut self, large: &mut Option<PromisedValue>, bytes: &[u8]) -> Result<()> {
+        let Some(value) = large else {
+            return Ok(());
+        };
+        let id = self.next_id;
+        for bytes in bytes.chunks(self.part_max) {
+            let offset = value.come;
+            encode_part(&Part { id, offset, bytes }, &mut self.records);
+            self.record_count += 1;
+            value.come += bytes.len() as u64;
+            self.append_if_much()?;
+        }
+        if value.come == value.len {
+            self.next_id += 1;
+            let entry = Entry {
+                key: &value.key,
+                value: Value::Large { id, len: value.len },
+                expires: value.expires,
+            };
+            self.add_entry(&entry)?;
+        }
+        Ok(())
+    }
+
+    /// A part of the group that is being gathered.
+    fn append_if_much(&mut self) -> Result<()> {
+        if self.records.len() < GROUP_BYTES {
+            return Ok(());
+        }
+        self.append(Moment {
+            epoch: self.writer.durable().epoch,
+            wall: self.last.wall,
+        })
     }
 
     fn add<S: Disk>(&mut self, commit: &RecoveredCommit, from: &S) -> Result<()> {

@@ -1,6 +1,7 @@
 //! `bpfdb check`: a list of sections, each about a part of the data directory. It only reads, takes
 //! no lock, and works beside a server.
 
+mod checkpoint;
 mod directory;
 mod log;
 
@@ -32,7 +33,8 @@ struct Section {
 }
 
 /// One function for each part.
-const SECTIONS: [fn(&Path) -> Result<Section>; 2] = [directory::section, log::section];
+const SECTIONS: [fn(&Path) -> Result<Section>; 3] =
+    [directory::section, checkpoint::section, log::section];
 
 /// Exit code 0: a server can start from it. 1: it cannot, or the directory cannot be read.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {

@@ -99,6 +99,10 @@ impl Disk for Archive {
         self.disk.remove(name)
     }
 
+    fn make_folder(&self, name: &str) -> io::Result<()> {
+        self.disk.make_folder(name)
+    }
+
     fn list(&self, folder: &str) -> io::Result<Vec<String>> {
         self.disk.list(folder)
     }

@@ -30,6 +30,7 @@ pub(crate) fn quick() -> Options {
             spares: 2,
         },
         checkpoints: CheckpointOptions::on_request(),
+        ..Options::default()
     }
 }
 

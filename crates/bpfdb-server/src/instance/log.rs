@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bpfdb_durability::{Durability, State};
+use bpfdb_durability::{CheckpointStatus, Durability, State};
 
 use crate::io::bell::Bell;
 
@@ -49,6 +49,23 @@ impl Log {
         if let Some(durability) = &self.durability {
             durability.want(timestamp);
         }
+    }
+
+    /// Has a checkpoint made: the number of the attempt.
+    pub(crate) fn begin_checkpoint(&self) -> Result<u64, String> {
+        let durability = self.durability.as_ref().ok_or(NO_LOG)?;
+        let attempt = durability.checkpoint();
+        attempt.map_err(|error| format!("ERR {error}"))
+    }
+
+    /// Is a checkpoint being made?
+    pub(crate) fn is_checkpointing(&self) -> bool {
+        let status = self.checkpoint_status();
+        status.is_some_and(|status| status.running.is_some())
+    }
+
+    pub(crate) fn checkpoint_status(&self) -> Option<CheckpointStatus> {
+        Some(self.durability.as_ref()?.checkpoint_status())
     }
 
     /// Why the engine is read-only, if it is, and will be for a while; as a reply has it.

@@ -13,7 +13,7 @@ use std::io::Read;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use bpfdb::Stats;
 
@@ -222,6 +222,13 @@ impl Instance {
 
     pub(crate) fn has_long_block(&self) -> bool {
         Rc::strong_count(&self.long_block) > 1
+    }
+
+    /// When the data was saved last, in seconds of UNIX time.
+    pub(crate) fn last_save(&self) -> u64 {
+        let last = self.log.checkpoint_status().and_then(|status| status.last);
+        let finished = last.and_then(|last| last.finished.duration_since(UNIX_EPOCH).ok());
+        finished.map_or(self.started, |since| since.as_secs())
     }
 
     /// What the kernel has counted since counting began.

@@ -199,6 +199,12 @@ settings! {
     /// within a tenth of a second; no: the same
     append_fsync "appendfsync": Durability => Durability::Async, Now;
 
+    /// Seconds between two checkpoints, if anything was written; 0: none for the sake of time
+    checkpoint_every "checkpoint-every": u64, 0..=31_536_000 => 3600, Restart;
+    /// Bytes of the log after which a checkpoint is made, or as many as the last one has, if
+    /// that is more; 0: none for the sake of the log
+    checkpoint_log_size "checkpoint-log-size": Size => Size::mib(256), Restart;
+
     /// Longest argument; a longer one closes the connection
     max_bulk "proto-max-bulk-len": Size, 1_048_576..=536_870_912 => Size::mib(512), Now;
     /// Replies of one connection that may wait to be read: it is closed at the hard

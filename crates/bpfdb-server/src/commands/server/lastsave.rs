@@ -12,12 +12,12 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Loading, Flag::Stale, Flag::Fast],
     categories: &[Category::Admin, Category::Dangerous],
     tips: &["nondeterministic_output"],
-    differences: "Nothing is saved: replies with the time of the start.",
+    differences: "The time of the last checkpoint; before the first one, or without a log, that of the start.",
     run,
     ..Command::BASE
 };
 
 fn run(context: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {
-    context.replies.integer(context.instance.started as i64);
+    context.replies.integer(context.instance.last_save() as i64);
     Ok(())
 }

@@ -1,5 +1,7 @@
 //! The server itself.
 
+mod bgrewriteaof;
+mod bgsave;
 mod command;
 mod config;
 mod dbsize;
@@ -12,6 +14,7 @@ mod latency;
 mod memory;
 mod replicaof;
 mod role;
+mod save;
 mod shutdown;
 mod slaveof;
 mod slowlog;
@@ -22,6 +25,8 @@ mod waitaof;
 use super::definition::Command;
 
 pub(super) static COMMANDS: &[&Command] = &[
+    &bgrewriteaof::COMMAND,
+    &bgsave::COMMAND,
     &command::COMMAND,
     &config::COMMAND,
     &dbsize::COMMAND,
@@ -34,6 +39,7 @@ pub(super) static COMMANDS: &[&Command] = &[
     &memory::COMMAND,
     &replicaof::COMMAND,
     &role::COMMAND,
+    &save::COMMAND,
     &shutdown::COMMAND,
     &slaveof::COMMAND,
     &slowlog::COMMAND,

@@ -1,13 +1,37 @@
 //! The section Persistence. The log is what Redis's append-only file is: its fields have the
 //! names of that.
 
+use std::time::SystemTime;
+
 use super::{Page, Source};
+use crate::instance::Instance;
 use crate::instance::log::Log;
 
 pub(super) fn persistence(page: &mut Page, source: &Source<'_>) {
     let operations = &source.stats.counters.operations;
     let count = |operation: u32| operations[operation as usize];
     let changes = count(bpfdb::abi::BPFDB_OP_SET) + count(bpfdb::abi::BPFDB_OP_DELETE);
+    checkpoints(page, source.instance, changes);
+    append_only(page, &source.instance.log);
+    page.lines(&[
+        ("module_fork_in_progress", &0),
+        ("module_fork_last_cow_size", &0),
+    ]);
+    own(page, &source.instance.log);
+}
+
+/// A checkpoint is what Redis's RDB file is.
+fn checkpoints(page: &mut Page, instance: &Instance, changes: u64) {
+    let status = instance.log.checkpoint_status().unwrap_or_default();
+    let (running, last) = (status.running, status.last);
+    let entries = running.map_or(0, |running| running.entries);
+    let whole = |part: f64| (entries as f64 / part.max(0.01)) as u64;
+    let state = if status.failure.is_none() {
+        "ok"
+    } else {
+        "err"
+    };
+    let seconds = |since: SystemTime| since.elapsed().unwrap_or_default().as_secs() as i64;
     page.lines(&[
         ("loading", &0),
         ("async_loading", &0),
@@ -15,25 +39,28 @@ pub(super) fn persistence(page: &mut Page, source: &Source<'_>) {
         ("current_cow_size", &0),
         ("current_cow_size_age", &0),
         ("current_fork_perc", &"0.00"),
-        ("current_save_keys_processed", &0),
-        ("current_save_keys_total", &0),
+        ("current_save_keys_processed", &entries),
+        (
+            "current_save_keys_total",
+            &running.map_or(0, |running| whole(running.part)),
+        ),
         ("rdb_changes_since_last_save", &changes),
-        ("rdb_bgsave_in_progress", &0),
-        ("rdb_last_save_time", &source.instance.started),
-        ("rdb_last_bgsave_status", &"ok"),
-        ("rdb_last_bgsave_time_sec", &-1),
-        ("rdb_current_bgsave_time_sec", &-1),
-        ("rdb_saves", &0),
+        ("rdb_bgsave_in_progress", &i32::from(running.is_some())),
+        ("rdb_last_save_time", &instance.last_save()),
+        ("rdb_last_bgsave_status", &state),
+        (
+            "rdb_last_bgsave_time_sec",
+            &last.map_or(-1, |last| last.took.as_secs() as i64),
+        ),
+        (
+            "rdb_current_bgsave_time_sec",
+            &running.map_or(-1, |running| seconds(running.begun)),
+        ),
+        ("rdb_saves", &(status.attempts - status.failed)),
         ("rdb_last_cow_size", &0),
         ("rdb_last_load_keys_expired", &0),
         ("rdb_last_load_keys_loaded", &0),
     ]);
-    append_only(page, &source.instance.log);
-    page.lines(&[
-        ("module_fork_in_progress", &0),
-        ("module_fork_last_cow_size", &0),
-    ]);
-    own(page, &source.instance.log);
 }
 
 fn append_only(page: &mut Page, log: &Log) {
@@ -68,5 +95,19 @@ fn own(page: &mut Page, log: &Log) {
         ("log_flush_mean_usec", &mean),
         ("log_exposure_usec", &figures.exposure.as_micros()),
         ("log_exposure_most_usec", &figures.exposure_most.as_micros()),
+    ]);
+    let status = durability.checkpoint_status();
+    page.lines(&[
+        ("checkpoint_attempts", &status.attempts),
+        ("checkpoint_failures", &status.failed),
+        (
+            "checkpoint_entries",
+            &status.last.map_or(0, |last| last.entries),
+        ),
+        (
+            "checkpoint_bytes",
+            &status.last.map_or(0, |last| last.bytes),
+        ),
+        ("checkpoint_log_bytes", &status.log_bytes),
     ]);
 }
