@@ -35,7 +35,15 @@ impl Served {
     fn start() -> Self {
         let mut command = Command::new(BINARY);
         command
-            .args(["serve", "--maxmemory", "256M", "--memory-ahead", "16M"])
+            .args([
+                "serve",
+                "--appendonly",
+                "no",
+                "--maxmemory",
+                "256M",
+                "--memory-ahead",
+                "16M",
+            ])
             .args(["--maxclients", "32", "--port", "0"])
             .stdout(Stdio::piped());
         let mut child = dies_with_us(&mut command).spawn().expect("bpfdb starts");

@@ -5,12 +5,13 @@ use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bpfdb_log::record::{Entry, Part, Records, Value, encode_commit, encode_part};
-use bpfdb_log::{BLOCK, Batch, Directory, LogWriter, Options, Recovery, Start};
+use bpfdb_log::{BLOCK, Batch, Directory, LogError, LogWriter, Options, Recovery, Start};
 use bpfdb_tests::process::dies_with_us;
 use serde_json::Value as Json;
 
@@ -58,8 +59,20 @@ impl Data {
         self.dir().display().to_string()
     }
 
+    /// A child that another test has just forked has the files of this one, also the locked
+    /// one, until it becomes another program.
+    fn own(&self) -> Directory {
+        for _ in 0..1000 {
+            match Directory::own(&self.dir()) {
+                Err(LogError::Owned { .. }) => thread::sleep(Duration::from_millis(5)),
+                owned => return owned.expect("owned"),
+            }
+        }
+        panic!("somebody else owns {}", self.text());
+    }
+
     fn open(&self) -> LogWriter<Directory> {
-        let disk = Directory::own(&self.dir()).expect("owned");
+        let disk = self.own();
         let end = Recovery::new(disk.clone(), 0)
             .and_then(Recovery::finish)
             .expect("read");

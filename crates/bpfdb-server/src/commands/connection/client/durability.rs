@@ -7,7 +7,7 @@ use crate::settings::Durability;
 pub(crate) static COMMAND: Command = Command {
     name: "client|durability",
     summary: "Whether replies wait until what they tell of is durable",
-    since: "0.2.0",
+    since: "0.1.0",
     group: Group::Connection,
     complexity: "O(1)",
     arity: -2,
