@@ -181,6 +181,39 @@ __noinline int checkpoint_record(struct checkpoint *c NONNULL, u64 address)
 	return BPFDB_OK;
 }
 
+/* Bytes of an entry whose key and value have a grain each. */
+#define ENTRY_SHORT (sizeof(struct bpfdb_log_write) + 2 * BPFDB_LOG_GRAIN)
+
+/*
+ * The usual record, at rest and with key and value in its cell: takes it, without a call. False:
+ * it is another one, or has changed, and checkpoint_record() sees to it.
+ */
+static __always_inline bool checkpoint_short(struct checkpoint *c, const struct bpfdb_cell *cell)
+{
+	u64 header = LOAD_ACQUIRE(cell->header), stamp = LOAD(cell->head.stamp), *entry;
+	u32 form = version_form(&cell->head), key_len = stamp >> BPFDB_STAMP_BITS;
+
+	if ((header & (BPFDB_CELL_USED | BPFDB_CELL_PENDING | BPFDB_CELL_REPLACING)) !=
+	    BPFDB_CELL_USED)
+		return false;
+	if (!form_is_inline(form) || !key_is_inline(key_len) ||
+	    (stamp & BPFDB_STAMP_MASK) > c->epoch ||
+	    c->offset + ENTRY_SHORT > BPFDB_CHECKPOINT_OTHERS)
+		return false;
+	entry = io_at(c->io, c->offset);
+	if (!entry)
+		return false;
+	entry[0] = log_meta(key_len, form);
+	entry[1] = 0;
+	inline_copy(entry + 2, LOAD(cell->key[0]), LOAD(cell->key[1]), key_len);
+	inline_copy(entry + 4, LOAD(cell->head.data[0]), LOAD(cell->head.data[1]), form);
+	if (!header_same_content(LOAD_AFTER(cell->header), header))
+		return false;
+	c->offset += ENTRY_SHORT;
+	c->entries++;
+	return true;
+}
+
 /* The records in the cells of a bucket: OK, RETRY or CORRUPT. */
 static __always_inline int checkpoint_cells(struct checkpoint *c, const struct bucket *b)
 {
@@ -191,7 +224,7 @@ static __always_inline int checkpoint_cells(struct checkpoint *c, const struct b
 	{
 		if (!(bitmap >> i) || status != BPFDB_OK)
 			break;
-		if (bitmap >> i & 1)
+		if ((bitmap >> i & 1) && !checkpoint_short(c, cell_in(b->memory, b->index + i)))
 			status = checkpoint_record(c, cell_address(b->page, b->index + i));
 	}
 	return status;

@@ -120,7 +120,7 @@ impl<D: Disk> Restore<'_, D> {
         with_workers(sessions, |workers| {
             while let Some(commit) = recovery.next() {
                 self.apply(&commit?, workers)?;
-                if self.restored.commits % COMMITS_TOLD == 0 {
+                if self.restored.commits.is_multiple_of(COMMITS_TOLD) {
                     let (segment, offset) = recovery.position();
                     let segments = segment.saturating_sub(first);
                     self.progress.bytes = before + segments * self.segment_size + offset;

@@ -22,6 +22,13 @@ impl Drop for Stop<'_> {
     }
 }
 
+/// What expires has expired after so long, in milliseconds.
+const LIFE_MS: usize = 50;
+
+fn await_expiry() {
+    thread::sleep(Duration::from_millis(2 * LIFE_MS as u64));
+}
+
 /// Writes of all kinds, and now and then nearly all keys are deleted, so that pages are split
 /// and merged.
 fn disturb(engine: &Engine, seed: u64, stop: &AtomicBool) {
@@ -34,6 +41,11 @@ fn disturb(engine: &Engine, seed: u64, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
         for _ in 0..150 {
             allowed(write(&mut session, &mut random));
+        }
+        for number in 0..50 {
+            let expires = engine.now_ms() + 1 + random(LIFE_MS) as u64;
+            let key = format!("e{}", number % 20);
+            allowed(session.set_entry(key.as_bytes(), b"soon gone", Some(expires)));
         }
         let many = random(2500);
         for number in 0..many {
@@ -78,6 +90,7 @@ fn a_new_engine_begins_with_the_checkpoint() {
                 make(&durability);
             }
         });
+        await_expiry();
         let status = durability.checkpoint_status();
         let last = status.last.expect("made");
         assert_eq!(
@@ -135,6 +148,7 @@ fn power_is_lost_while_checkpoints_are_made() {
             archive.lose_power()
         });
         drop(durability);
+        await_expiry();
         let (by_checkpoint, restored) = recover(survivor.disk());
         let (by_log, all) = recover(survivor.whole_log());
         with_checkpoint += u32::from(restored.checkpoint_entries > 0);

@@ -40,8 +40,10 @@ impl Engine {
     /// # Errors
     /// There is no session, or no buffer.
     pub fn checkpoint_pass(&self) -> Result<CheckpointPass> {
-        let mut at = abi::bpfdb_checkpoint::default();
-        at.cursor = abi::BPFDB_CHECKPOINT_END;
+        let at = abi::bpfdb_checkpoint {
+            cursor: abi::BPFDB_CHECKPOINT_END,
+            ..abi::bpfdb_checkpoint::default()
+        };
         Ok(CheckpointPass {
             session: self.session()?,
             at,

@@ -22,7 +22,7 @@ use crate::memory::Memory;
 use crate::memory_thread::MemoryThread;
 use crate::options::{Options, SEGMENT_SIZE, segments_of};
 use crate::program::{self, Program};
-use crate::session::LOG_PAUSE;
+
 use crate::shrink::Shrinker;
 use crate::stats::Stats;
 use crate::time;
@@ -72,6 +72,8 @@ pub(crate) struct Owned {
 }
 
 /// How often an attached process looks whether the owner has added memory.
+/// What the writer of the log needs to make room: a flush, about.
+pub(crate) const LOG_PAUSE: Duration = Duration::from_millis(1);
 const ASK_PERIOD: Duration = Duration::from_millis(2);
 
 /// Bytes of one io buffer, with the room behind it.

@@ -14,7 +14,7 @@ use std::sync::atomic::{Ordering, fence};
 use std::thread;
 use std::time::Duration;
 
-use crate::engine::Engine;
+use crate::engine::{Engine, LOG_PAUSE};
 use crate::error::{Error, Result};
 use crate::{Status, abi};
 
@@ -32,8 +32,6 @@ const ROOM: usize = abi::BPFDB_IO_SIZE as usize;
 const PENDING_TRIES: u32 = abi::BPFDB_MEMORY_TRIES;
 /// The same while the log has no room.
 const LOG_TRIES: u32 = abi::BPFDB_LOG_TRIES;
-/// What the writer of the log needs to make room: a flush, about.
-pub(crate) const LOG_PAUSE: Duration = Duration::from_millis(1);
 const VALUE_MAX: usize = abi::BPFDB_VALUE_MAX as usize;
 
 impl Engine {
