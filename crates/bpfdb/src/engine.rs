@@ -22,7 +22,6 @@ use crate::memory::Memory;
 use crate::memory_thread::MemoryThread;
 use crate::options::{Options, SEGMENT_SIZE, segments_of};
 use crate::program::{self, Program};
-
 use crate::shrink::Shrinker;
 use crate::stats::Stats;
 use crate::time;

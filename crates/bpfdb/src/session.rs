@@ -12,7 +12,6 @@ mod room_requests;
 use std::ptr;
 use std::sync::atomic::{Ordering, fence};
 use std::thread;
-use std::time::Duration;
 
 use crate::engine::{Engine, LOG_PAUSE};
 use crate::error::{Error, Result};

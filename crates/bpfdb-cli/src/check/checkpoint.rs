@@ -58,7 +58,7 @@ fn read(disk: &Directory) -> Result<Found> {
 fn verified(disk: &Directory, control: &Control, mark: Mark) -> Result<Footer, LogError> {
     let mut reader = CheckpointReader::open(disk, control.log, mark)?;
     reader.verify()?;
-    Ok(reader.footer().clone())
+    Ok(*reader.footer())
 }
 
 fn describe(found: &Found) -> Value {
