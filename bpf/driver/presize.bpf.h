@@ -72,6 +72,41 @@ static long presize_page(u64 i, struct presize *presize)
 	return 0;
 }
 
+/* Gives the page a sibling, if it can have one. */
+static __always_inline int split_begin(u32 page, struct bpfdb_slab *slab)
+{
+	u32 level = slab->level, sibling;
+
+	if (LOAD(slab->class_) != BPFDB_PAGE_INDEX || level >= config.directory_bits ||
+	    LOAD(slab->sibling) || LOAD(slab->next) || LOAD(slab->unlisted))
+		return BPFDB_OK;
+	sibling = index_page_create(level + 1, slab->prefix | 1u << (level & 31));
+	if (!sibling)
+		return no_memory();
+	STORE_RELEASE(slab->sibling, sibling);
+	return BPFDB_OK;
+}
+
+/*
+ * ctx: index page. Splits it, also if that does not part its records well: what recovery brings
+ * comes in the order of the index, so the one half of a page may be there before the other;
+ * and a checkpoint that was made beside writers may have much of the one and little of the
+ * other. Anybody may use the engine. As bpfdb_split().
+ */
+SEC("raw_tp")
+int bpfdb_split_anyway(struct bpf_raw_tracepoint_args *ctx)
+{
+	u32 page = ctx->args[0];
+	struct bpfdb_slab *slab = slab_of_page(page);
+	int status;
+
+	if (!slab || CAS(&slab->splitting, 0, 1))
+		return BPFDB_MEMORY_PENDING;
+	status = split_begin(page, slab);
+	STORE_RELEASE(slab->splitting, 0);
+	return status == BPFDB_OK ? bpfdb_split(page) : status;
+}
+
 /* ctx: level, first entry of the directory, how many. Splits their pages, which are empty and
  * of that level; how many, and fewer if there is no memory. */
 SEC("raw_tp")

@@ -40,6 +40,9 @@ fn disturb(engine: &Engine, seed: u64, stop: &AtomicBool) {
     };
     while !stop.load(Ordering::Relaxed) {
         for _ in 0..150 {
+            if stop.load(Ordering::Relaxed) {
+                return;
+            }
             allowed(write(&mut session, &mut random));
         }
         for number in 0..50 {
@@ -48,10 +51,12 @@ fn disturb(engine: &Engine, seed: u64, stop: &AtomicBool) {
             allowed(session.set_entry(key.as_bytes(), b"soon gone", Some(expires)));
         }
         let many = random(2500);
-        for number in 0..many {
+        // Without power every write waits for room in the log.
+        let goes_on = |_: &usize| !stop.load(Ordering::Relaxed);
+        for number in (0..many).take_while(goes_on) {
             allowed(session.set(format!("m{seed}-{number}").as_bytes(), b"many"));
         }
-        for number in 0..many {
+        for number in (0..many).take_while(goes_on) {
             let key = format!("m{seed}-{number}");
             if number % 50 != 0 {
                 allowed(session.delete(key.as_bytes()).map(drop));

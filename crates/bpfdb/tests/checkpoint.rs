@@ -281,6 +281,45 @@ fn many_writes_are_loaded_at_once() {
     assert_eq!(session.get(b"a"), Ok(Some(b"1".to_vec())));
 }
 
+/// Of one half of the index there is all, of the other half little: what a checkpoint has that was
+/// made while nearly all keys were deleted. It comes in the order of the index.
+#[test]
+fn what_is_in_the_order_of_the_index_is_loaded() {
+    let first = engine();
+    let mut session = first.session().expect("session");
+    let keys: Vec<Vec<u8>> = (0..20_000)
+        .map(|i| format!("key {i}").into_bytes())
+        .collect();
+    session
+        .load(keys.iter().map(|key| Operation::Set(key, b"v")))
+        .expect("loaded");
+    let mut pass = first.checkpoint_pass().expect("a pass");
+    let mut ordered = Vec::new();
+    pass.begin(1);
+    while pass.step().expect("a step") {
+        let (mut bytes, _) = pass.entries();
+        while !bytes.is_empty() {
+            let key_len = (word(bytes, 0) >> 24) as usize;
+            ordered.push(bytes[16..16 + key_len].to_vec());
+            bytes = &bytes[16 + key_len.next_multiple_of(16) + 16..];
+        }
+    }
+    assert_eq!(ordered.len(), keys.len());
+    for (all, part) in [(2_000, 40), (5_000, 100), (1_300, 100)] {
+        let second = engine();
+        assert!(second.set_placement(&first.placement()).expect("empty"));
+        let rest = ordered[all..].iter().step_by(part);
+        let chosen: Vec<_> = ordered[..all].iter().chain(rest).collect();
+        second.presize(chosen.len() as u64).expect("prepared");
+        let mut session = second.session().expect("session");
+        let loaded = session.load(chosen.iter().map(|key| Operation::Set(key, b"v")));
+        assert_eq!(loaded, Ok(chosen.len() as u64), "{all}");
+        for key in chosen {
+            assert_eq!(session.get(key), Ok(Some(b"v".to_vec())));
+        }
+    }
+}
+
 #[test]
 fn an_empty_engine_is_prepared_for_its_records() {
     let first = engine();
