@@ -196,7 +196,10 @@ pub static NOT_COMPARED: &[(&str, &str)] = &[
     ("waitaof", "not in redis-server 7.0: see durability.rs"),
     ("save", "asks for a log: see the tests of bpfdb serve"),
     ("bgsave", "asks for a log: see the tests of bpfdb serve"),
-    ("bgrewriteaof", "asks for a log: see the tests of bpfdb serve"),
+    (
+        "bgrewriteaof",
+        "asks for a log: see the tests of bpfdb serve",
+    ),
     ("role", "tells of the server itself"),
 ];
 
