@@ -2,6 +2,8 @@
 
 use std::env;
 use std::fmt::Write as _;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,7 +37,13 @@ fn default_directory(port: u16) -> Result<PathBuf> {
     if port == 0 {
         bail!("a server on any port has no data directory of its own: name one by --dir");
     }
-    Ok(data_directory()?.join(port.to_string()))
+    let directory = data_directory()?;
+    let made = DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(&directory);
+    made.with_context(|| format!("cannot make {}", directory.display()))?;
+    Ok(directory.join(port.to_string()))
 }
 
 fn data_directory() -> Result<PathBuf> {

@@ -11,6 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use nix::mount::{MsFlags, mount};
+
 use common::{BINARY, Connection, Served, alone};
 
 /// Rounds of the short version.
@@ -199,6 +201,32 @@ fn refused(arguments: &[&str]) -> String {
 
 fn text(path: &Path) -> &str {
     path.to_str().expect("text")
+}
+
+#[test]
+fn a_server_has_a_directory_by_default_one_for_each_port() {
+    alone();
+    // In the namespace of this test only.
+    let nothing = None::<&str>;
+    mount(
+        Some("none"),
+        "/var/lib",
+        Some("tmpfs"),
+        MsFlags::empty(),
+        nothing,
+    )
+    .expect("mounted");
+    let start = |port| Served::start(port, &["--appendonly", "yes"]);
+    let [one, two] = [start(6379), start(6380)];
+    assert_eq!(one.ask(&["SET", "a", "1"]), "+OK");
+    assert_eq!(two.ask(&["SET", "a", "2"]), "+OK");
+    one.stop();
+    two.stop();
+    let server = start(6379);
+    assert_eq!(server.ask(&["GET", "a"]), "1");
+    assert_eq!(server.ask(&["CONFIG", "GET", "dir"]), "*2");
+    server.stop();
+    assert!(Path::new("/var/lib/bpfdb/6380/control").exists());
 }
 
 #[test]

@@ -181,6 +181,32 @@ fn the_setting_holds_for_all_who_have_not_chosen() {
 }
 
 #[test]
+fn what_follows_the_choice_in_a_pipeline_waits_already() {
+    for choice in ["CLIENT DURABILITY SYNC", "CONFIG SET appendfsync always"] {
+        let disk = SimulatedDisk::new(11);
+        let server = start(&disk);
+        let (mut writer, mut own) = (server.client(), server.client());
+        assert_eq!(writer.say("CLIENT DURABILITY ASYNC"), "+OK\r\n");
+        disk.hold(true);
+        assert_eq!(writer.say("SET a 1"), "+OK\r\n");
+        let mut requests = Vec::new();
+        for command in [choice, "GET a"] {
+            let words: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
+            requests.extend(common::request(&words));
+        }
+        own.send(&requests);
+        thread::sleep(WHILE);
+        let told = own.replies_at_hand();
+        assert!(
+            !told.contains(&b"$1\r\n1\r\n".to_vec()),
+            "{choice}: {told:?}"
+        );
+        disk.hold(false);
+        wait_until("all is told", || own.reply() == b"$1\r\n1\r\n");
+    }
+}
+
+#[test]
 fn a_pipeline_is_told_in_order_and_whole() {
     let disk = SimulatedDisk::new(7);
     let server = start(&disk);

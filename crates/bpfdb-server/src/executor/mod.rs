@@ -80,8 +80,6 @@ impl Executor {
         server: &mut ServeContext<'_>,
     ) -> io::Result<Next> {
         server.session.redirect(connection.index);
-        let is_sync = server.instance.is_sync(connection.info.durability);
-        server.session.keep_depends(is_sync);
         connection.begin_service();
         self.yielded = false;
         // What waits to be sent comes first: what is executed now may have to wait longer.
@@ -315,6 +313,9 @@ impl Executor {
         connection: &'a mut Connection,
         server: &'a mut ServeContext<'_>,
     ) -> Context<'a> {
+        // Before each request: the one before it may have been CLIENT DURABILITY.
+        let is_sync = server.instance.is_sync(connection.info.durability);
+        server.session.keep_depends(is_sync);
         Context {
             engine: server.engine,
             session: &mut *server.session,
