@@ -74,6 +74,8 @@ pub(crate) struct Owned {
 /// How often an attached process looks whether the owner has added memory.
 /// What the writer of the log needs to make room: a flush, about.
 pub(crate) const LOG_PAUSE: Duration = Duration::from_millis(1);
+/// What a page needs to be split or merged, about.
+const CHANGE_PAUSE: Duration = Duration::from_micros(100);
 const ASK_PERIOD: Duration = Duration::from_millis(2);
 
 /// Bytes of one io buffer, with the room behind it.
@@ -392,7 +394,8 @@ impl Engine {
         } else if !added && self.log_holds_memory() {
             thread::sleep(LOG_PAUSE);
         } else if !added {
-            thread::yield_now();
+            // Somebody else is splitting or merging a page, and may not have a processor.
+            thread::sleep(CHANGE_PAUSE);
         }
     }
 
