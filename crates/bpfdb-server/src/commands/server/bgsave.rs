@@ -10,7 +10,7 @@ pub(crate) static COMMAND: Command = Command {
     group: Group::Server,
     complexity: "O(1)",
     arity: -1,
-    arguments: "[SCHEDULE]",
+    arguments: "[SCHEDULE@3.2.2]",
     flags: &[Flag::Admin, Flag::NoScript],
     differences: "Makes a checkpoint in the data directory, not an RDB file (for that there is bpfdb dump). While one is being made, SCHEDULE has another one follow.",
     run,
