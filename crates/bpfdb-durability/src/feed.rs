@@ -25,7 +25,8 @@ pub(crate) struct Feed {
     taken: Vec<u64>,
     /// For each ring, the end of the group that is being taken.
     ends: Vec<u64>,
-    epoch: u64,
+    /// No record that was taken has a later timestamp.
+    latest: u64,
     pub(crate) records: Vec<u8>,
     pub(crate) count: u32,
     /// Held by the records that were taken.
@@ -33,8 +34,9 @@ pub(crate) struct Feed {
 }
 
 impl Feed {
-    /// `taken`: what the files have already, for each ring; empty: nothing.
-    pub(crate) fn new(log: Log, taken: &[u64]) -> Self {
+    /// `taken`: what the files have already, for each ring; empty: nothing. `latest`: no record
+    /// of it has a later timestamp.
+    pub(crate) fn new(log: Log, taken: &[u64], latest: u64) -> Self {
         // Room that was given up behind that had nothing but void records.
         let begin = |ring| {
             taken
@@ -48,7 +50,7 @@ impl Feed {
             ends: taken.clone(),
             taken,
             log,
-            epoch: 0,
+            latest,
             records: Vec::new(),
             count: 0,
             large: Vec::new(),
@@ -61,11 +63,22 @@ impl Feed {
 
     /// Closes an epoch: the group that is taken next has all its commits.
     pub(crate) fn begin_group(&mut self) -> u64 {
-        self.epoch = self.log.close_epoch();
+        let epoch = self.log.close_epoch();
+        self.note_ends();
+        epoch
+    }
+
+    /// What is reserved by now belongs to the group, be some of it later than its epoch.
+    fn note_ends(&mut self) {
         for (ring, end) in self.ends.iter_mut().enumerate() {
             *end = self.log.reserved(ring);
         }
-        self.epoch
+    }
+
+    /// Was a commit taken that is later than this epoch? It was made beside the end of its group,
+    /// and does not count before a batch says that a later epoch is complete.
+    pub(crate) fn is_ahead_of(&self, epoch: u64) -> bool {
+        self.latest > epoch
     }
 
     /// Takes some of the group; true: that was the rest of it.
@@ -107,6 +120,7 @@ impl Feed {
             }
             let entries: Vec<Entry<'_>> = writes.iter().map(entry).collect();
             encode_commit(stamp, &entries, &mut self.records);
+            self.latest = self.latest.max(stamp);
             self.count += 1;
         }
         self.taken[ring] += sealed.bytes;
@@ -160,5 +174,42 @@ fn entry<'a>(write: &LogWrite<'a>) -> Entry<'a> {
         key: write.key,
         value,
         expires: (write.expires != 0).then_some(write.expires),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Between the end of the epoch and the look at the rings.
+    #[test]
+    fn a_commit_that_is_later_than_its_group_is_known() {
+        let options = bpfdb::Options {
+            memory_limit: 64 << 20,
+            log_ring: 1 << 20,
+            ..bpfdb::Options::default()
+        };
+        let engine = bpfdb::Engine::create(&options).expect("the engine starts");
+        let mut session = engine.session().expect("session");
+        let log = engine.log().expect("mapped").expect("there is a log");
+        let mut feed = Feed::new(log, &[], 0);
+        session.set(b"in time", b"1").expect("set");
+        let first = feed.begin_group();
+        assert!(feed.take().expect("taken"));
+        assert!(!feed.is_ahead_of(first));
+        feed.give_up().expect("written");
+
+        let second = feed.log.close_epoch();
+        session.set(b"late", b"2").expect("set");
+        feed.note_ends();
+        assert!(feed.take().expect("taken"));
+        assert_eq!(feed.count, 1);
+        assert!(feed.is_ahead_of(second));
+        feed.give_up().expect("written");
+        // The next group has nothing, and makes that commit durable all the same.
+        let third = feed.begin_group();
+        assert!(feed.take().expect("taken"));
+        assert_eq!(feed.count, 0);
+        assert!(!feed.is_ahead_of(third));
     }
 }

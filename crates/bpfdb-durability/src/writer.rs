@@ -89,11 +89,11 @@ impl Durability {
         };
         let writer = LogWriter::open(disk, &end, start, wall(), options.files)?;
         log.set_home(writer.log().0, writer.run());
-        let taken: &[u64] = match start {
-            Start::NewRun => &[],
-            Start::SameRun => &end.positions,
+        let (taken, latest): (&[u64], u64) = match start {
+            Start::NewRun => (&[], 0),
+            Start::SameRun => (&end.positions, end.greatest_timestamp),
         };
-        let feed = Feed::new(log, taken);
+        let feed = Feed::new(log, taken, latest);
         Ok((Self::spawn(feed, writer, options.interval)?, restored))
     }
 
@@ -242,8 +242,8 @@ impl Writer {
             self.append(writer, writer.durable().epoch)?;
             is_begun = true;
         }
-        // A group of nothing needs no batch: what is durable has all its commits.
-        if is_begun || self.feed.count > 0 {
+        // A group of nothing needs no batch, if what is durable has all its commits.
+        if is_begun || self.feed.count > 0 || self.feed.is_ahead_of(writer.durable().epoch) {
             self.append(writer, epoch)?;
         } else {
             self.feed.give_up()?;

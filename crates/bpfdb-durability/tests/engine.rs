@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use bpfdb::{Engine, Session, Status};
+use bpfdb::{Engine, LogValue, Session, Status};
 use bpfdb_durability::{Durability, Error, Options, Restored, State};
-use bpfdb_log::Directory;
+use bpfdb_log::record::{Entry, Value, encode_commit};
 use bpfdb_log::simulation::SimulatedDisk;
+use bpfdb_log::{Batch, Directory, LogWriter, Recovery, Start};
 
 type Contents = BTreeMap<Vec<u8>, (Vec<u8>, Option<u64>)>;
 
@@ -189,6 +190,78 @@ fn an_older_run_is_refused() {
     let refused = Durability::start(&old, disk.clone(), quick());
     assert!(matches!(refused, Err(Error::Stranger(_))), "{refused:?}");
     drop(Durability::start(&new, disk, quick()).expect("the last run goes on"));
+}
+
+/// What a writer would take that closes an epoch, and comes to look at the rings a moment later.
+fn write_late_group(engine: &Engine, disk: &SimulatedDisk, session: &mut Session) {
+    let log = engine.log().expect("mapped").expect("there is a log");
+    let end = Recovery::new(disk.clone(), 0).and_then(Recovery::finish);
+    let start = (Start::NewRun, quick().files);
+    let writer = LogWriter::open(disk.clone(), &end.expect("a new log"), start.0, 0, start.1);
+    let mut writer = writer.expect("opened");
+    log.set_home(writer.log().0, writer.run());
+    session.set(b"in time", b"1").expect("set");
+    let epoch = log.close_epoch();
+    session.set(b"late", b"2").expect("set");
+    let (mut records, mut count) = (Vec::new(), 0);
+    let positions: Vec<u64> = (0..log.rings()).map(|ring| log.reserved(ring)).collect();
+    for (ring, &end) in positions.iter().enumerate() {
+        let mut at = 0;
+        while at < end {
+            let sealed = log.sealed(ring, at).expect("its program has ended");
+            let stamp = sealed.stamp.expect("a commit");
+            for write in log.writes(ring, at, sealed.bytes) {
+                let LogValue::Bytes(value) = write.value else {
+                    panic!("{write:?}");
+                };
+                let (key, value) = (write.key, Value::Inline(value));
+                let expires = None;
+                encode_commit(
+                    stamp,
+                    &[Entry {
+                        key,
+                        value,
+                        expires,
+                    }],
+                    &mut records,
+                );
+                count += 1;
+            }
+            at += sealed.bytes;
+        }
+        log.give_up(ring, end);
+    }
+    let group = Batch {
+        epoch,
+        positions: &positions,
+        wall: 0,
+        records: &records,
+        record_count: count,
+    };
+    writer.append(group).expect("written");
+}
+
+/// A commit that is taken with a group but is later than its epoch, and none comes after it: it
+/// is durable when it is said to be.
+#[test]
+fn the_last_commit_beside_the_end_of_a_group_counts() {
+    let old = engine();
+    let disk = SimulatedDisk::new(11);
+    let mut session = old.session().expect("session");
+    write_late_group(&old, &disk, &mut session);
+    let (durability, _) = Durability::start(&old, disk.clone(), quick()).expect("the same run");
+    // Two groups are over, each of them empty.
+    for _ in 0..2 {
+        let epoch = durability.durable();
+        while durability.durable() == epoch {
+            thread::yield_now();
+        }
+    }
+    let disk = disk.lose_power();
+    drop(durability);
+    let other = engine();
+    let (_durability, _) = Durability::start(&other, disk, quick()).expect("recovered");
+    assert_eq!(contents(&other), contents(&old));
 }
 
 /// Power is lost under load: what was called durable is there, and whole transactions only.
