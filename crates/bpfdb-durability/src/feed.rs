@@ -25,7 +25,6 @@ pub(crate) struct Feed {
     taken: Vec<u64>,
     /// For each ring, the end of the group that is being taken.
     ends: Vec<u64>,
-    epoch: u64,
     /// No record that was taken has a later timestamp.
     latest: u64,
     pub(crate) records: Vec<u8>,
@@ -51,7 +50,6 @@ impl Feed {
             ends: taken.clone(),
             taken,
             log,
-            epoch: 0,
             latest,
             records: Vec::new(),
             count: 0,
@@ -65,9 +63,9 @@ impl Feed {
 
     /// Closes an epoch: the group that is taken next has all its commits.
     pub(crate) fn begin_group(&mut self) -> u64 {
-        self.epoch = self.log.close_epoch();
+        let epoch = self.log.close_epoch();
         self.note_ends();
-        self.epoch
+        epoch
     }
 
     /// What is reserved by now belongs to the group, be some of it later than its epoch.
