@@ -79,7 +79,7 @@ fn settings() -> String {
         };
         let changes = match setting.change {
             Change::Now => "now",
-            Change::Restart => "restart",
+            Change::Restart | Change::RestartUnlessSame | Change::RestartProtected => "restart",
         };
         let hint = setting.hint.replace('|', "\\|");
         let (name, help) = (setting.name, setting.help());

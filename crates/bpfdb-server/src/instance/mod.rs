@@ -204,7 +204,7 @@ impl Instance {
 
     /// Does a client that has chosen this wait for what it is told to be durable?
     pub(crate) fn is_sync(&self, chosen: Option<Durability>) -> bool {
-        let durability = chosen.unwrap_or(self.settings.append_fsync);
+        let durability = chosen.unwrap_or(self.settings.append_fsync.durability());
         self.log.is_there() && durability == Durability::Sync
     }
 

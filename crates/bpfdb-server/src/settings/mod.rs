@@ -19,8 +19,8 @@ use std::path::PathBuf;
 pub use file::{ConfigFile, FileError};
 pub use options::Options;
 pub use value::{
-    Durability, LocalClients, LogFormat, LogLevel, OutputLimit, OutputLimits, Permissions, Secret,
-    Size,
+    AppendFsync, Durability, LocalClients, LogFormat, LogLevel, OutputLimit, OutputLimits,
+    Permissions, Secret, Size,
 };
 
 pub(crate) use value::outside;
@@ -32,6 +32,11 @@ use value::Value;
 pub enum Change {
     /// At the next start only.
     Restart,
+    /// At the next start only; CONFIG SET may say the value that it has once more, as scripts
+    /// do that were written for a server where it can change.
+    RestartUnlessSame,
+    /// At the next start only; CONFIG SET answers as for a parameter that Redis protects.
+    RestartProtected,
     /// CONFIG SET may change it.
     Now,
 }
@@ -191,13 +196,13 @@ settings! {
 
     /// Directory of the log, which belongs to one server; empty: /var/lib/bpfdb/PORT, or
     /// bpfdb/PORT in the state directory of a user who is not root
-    dir "dir": Option<PathBuf> => None, Restart;
+    dir "dir": Option<PathBuf> => None, RestartProtected;
     /// Write a log, so that the data is there again after a loss of power
-    append_only "appendonly": bool => true, Restart;
+    append_only "appendonly": bool => true, RestartUnlessSame;
     /// When clients get their replies, unless they choose (CLIENT DURABILITY): always:
     /// when what a reply tells of is on the disk; everysec: at once, and it is there
     /// within a tenth of a second; no: the same
-    append_fsync "appendfsync": Durability => Durability::Async, Now;
+    append_fsync "appendfsync": AppendFsync => AppendFsync::EverySecond, Now;
 
     /// Seconds between two checkpoints, if anything was written; 0: none for the sake of time
     checkpoint_every "checkpoint-every": u64, 0..=31_536_000 => 3600, Restart;

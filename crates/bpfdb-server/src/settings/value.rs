@@ -450,14 +450,33 @@ words! {
 }
 
 words! {
-    /// When a client is told of what was written, by the words that Redis has for when the
-    /// log is flushed.
-    Durability {
-        /// When it is durable.
-        Sync "always",
-        /// At once; it is durable soon.
-        Async "everysec" | "no"
+    /// When Redis flushes its log; here it says when clients are told, see
+    /// [`AppendFsync::durability`].
+    AppendFsync {
+        EverySecond "everysec",
+        Always "always",
+        No "no"
     }
+}
+
+impl AppendFsync {
+    /// Both words other than `always` mean the same here: the log is flushed as often as the
+    /// disk allows, whoever waits for it.
+    pub fn durability(self) -> Durability {
+        match self {
+            Self::Always => Durability::Sync,
+            Self::EverySecond | Self::No => Durability::Async,
+        }
+    }
+}
+
+/// When a client is told of what was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// When it is durable.
+    Sync,
+    /// At once; it is durable soon.
+    Async,
 }
 
 words! {

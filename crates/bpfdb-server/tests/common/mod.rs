@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use bpfdb::Engine;
 use bpfdb_log::simulation::SimulatedDisk;
-use bpfdb_server::settings::{Durability, Settings};
+use bpfdb_server::settings::{AppendFsync, Settings};
 use bpfdb_server::{Options, Server, Stopper};
 use bpfdb_tests::log::TestLog;
 use bpfdb_tests::process::dies_with_us;
@@ -61,7 +61,7 @@ impl TestServer {
         let log = TestLog::start(&engine);
         let settings = Settings {
             append_fsync: if bpfdb_tests::log::is_sync() {
-                Durability::Sync
+                AppendFsync::Always
             } else {
                 settings.append_fsync
             },

@@ -87,13 +87,18 @@ fn setting(name: &[u8]) -> Option<&'static Setting> {
 }
 
 fn set(settings: &mut Settings, setting: &Setting, name: &[u8], text: &[u8]) -> Outcome {
-    if setting.change == Change::Restart {
-        return Err(failed(name, "can't set immutable config"));
-    }
     let text = std::str::from_utf8(text).map_err(|_| failed(name, "argument must be text"))?;
-    setting
-        .set(settings, text)
-        .map_err(|why| failed(name, &why))
+    let before = setting.show(settings);
+    match setting.change {
+        Change::Restart => return Err(failed(name, "can't set immutable config")),
+        Change::RestartProtected => return Err(failed(name, "can't set protected config")),
+        Change::RestartUnlessSame | Change::Now => setting.set(settings, text),
+    }
+    .map_err(|why| failed(name, &why))?;
+    if setting.change != Change::Now && setting.show(settings) != before {
+        return Err(failed(name, "a new value needs a restart"));
+    }
+    Ok(())
 }
 
 /// A parameter that is no setting.
