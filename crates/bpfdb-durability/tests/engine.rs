@@ -224,9 +224,8 @@ fn power_is_lost_under_load() {
             }
             thread::sleep(Duration::from_millis(30));
             let known = contents(&engine);
-            // Closed after that, and durable.
-            let epoch = durability.durable() + 2;
-            while durability.durable() < epoch {
+            let now = engine.now();
+            while durability.durable() < now {
                 thread::sleep(Duration::from_millis(1));
             }
             let survivors = (known, disk.lose_power());
