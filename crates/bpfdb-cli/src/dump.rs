@@ -9,8 +9,9 @@ use anyhow::{Context, Result, bail};
 use bpfdb::Engine;
 use bpfdb_copies::{Dumped, Format, Snapshot, dump_file, dump_to};
 
+use crate::bars::Progress;
+use crate::interrupts::Interrupts;
 use crate::pins;
-use crate::progress::{Interrupts, bar};
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -74,24 +75,24 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 
 /// A signal ends the process at once: there is nothing to clear away.
 fn to_output(snapshot: Snapshot, form: Format) -> Result<Dumped> {
-    let bar = bar(snapshot.header().keys);
+    let bar = Progress::count("keys", snapshot.header().keys);
     let dumped = dump_to(snapshot, form, io::stdout().lock(), &mut |keys| {
-        bar.set_position(keys);
+        bar.at(keys);
         Ok(())
     });
-    bar.finish_and_clear();
+    drop(bar);
     dumped.context("the copy is not complete")
 }
 
 /// A signal ends it too, and the unfinished file is removed.
 fn to_file(snapshot: Snapshot, arguments: &Arguments) -> Result<Dumped> {
     let interrupts = Interrupts::hold()?;
-    let bar = bar(snapshot.header().keys);
+    let bar = Progress::count("keys", snapshot.header().keys);
     let form = arguments.format.into();
     let dumped = dump_file(snapshot, form, &arguments.output, &mut |keys| {
-        bar.set_position(keys);
+        bar.at(keys);
         interrupts.check()
     });
-    bar.finish_and_clear();
+    drop(bar);
     dumped.context("there is no copy")
 }

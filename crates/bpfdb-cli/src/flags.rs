@@ -9,11 +9,14 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 
 const CONFIG: &str = "config";
 const FRESH: &str = "fresh";
+const LOAD_RDB: &str = "load-rdb";
 
 pub(crate) struct Arguments {
     config: Option<PathBuf>,
     /// Drop data of an earlier server.
     pub(crate) fresh: bool,
+    /// A file of Redis to begin with.
+    pub(crate) load_rdb: Option<PathBuf>,
     flags: Vec<(&'static Setting, String)>,
 }
 
@@ -43,6 +46,7 @@ impl clap::FromArgMatches for Arguments {
         Ok(Self {
             config: matches.get_one(CONFIG).cloned(),
             fresh: matches.get_flag(FRESH),
+            load_rdb: matches.get_one(LOAD_RDB).cloned(),
             flags: SETTINGS.iter().filter_map(given).collect(),
         })
     }
@@ -69,6 +73,13 @@ impl clap::Args for Arguments {
                     .long(FRESH)
                     .action(ArgAction::SetTrue)
                     .help("Drop data that an earlier server on this port left in the kernel"),
+            )
+            .arg(
+                Arg::new(LOAD_RDB)
+                    .long(LOAD_RDB)
+                    .value_name("FILE")
+                    .value_parser(clap::value_parser!(PathBuf))
+                    .help("Begin with what this RDB file of Redis has: there must be no data yet"),
             )
             .args(SETTINGS.iter().map(flag))
     }

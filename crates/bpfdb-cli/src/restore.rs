@@ -8,7 +8,8 @@ use anyhow::{Context, Result};
 use bpfdb::Engine;
 use bpfdb_copies::{Contents, Existing, Format, Loaded, Options, VerifiedCopy};
 
-use crate::progress::{Interrupts, bar};
+use crate::bars::Progress;
+use crate::interrupts::Interrupts;
 use crate::{output, pins};
 
 #[derive(clap::Args)]
@@ -67,12 +68,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let interrupts = Interrupts::hold()?;
     let engine = Engine::attach(&folder)
         .with_context(|| format!("no engine of a server on port {}", arguments.port))?;
-    let bar = bar(copy.contents().keys);
+    let bar = Progress::count("keys", copy.contents().keys);
     let loaded = copy.load(&engine, &mut |keys| {
-        bar.set_position(keys);
+        bar.at(keys);
         interrupts.check()
     });
-    bar.finish_and_clear();
+    drop(bar);
     let loaded = loaded.with_context(|| format!("cannot load {}", arguments.file.display()))?;
     output::print(&told(loaded, copy.contents()))?;
     Ok(ExitCode::SUCCESS)

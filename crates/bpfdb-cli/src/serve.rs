@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
@@ -16,7 +17,7 @@ use nix::sys::signal::{SigSet, Signal};
 use crate::data::{self, Log};
 use crate::flags::Arguments;
 use crate::pins::Pins;
-use crate::{doctor, log, output};
+use crate::{doctor, load, log, output};
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let signals = block_signals()?;
@@ -40,7 +41,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     if arguments.fresh {
         pins.clear()?;
     }
-    let served = serve(options, &mut pins, signals);
+    let served = serve(options, &mut pins, signals, arguments.load_rdb.as_deref());
     match served {
         Ok(keep) if keep => {
             let folder = pins.folder().display();
@@ -56,12 +57,19 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 }
 
 /// Serves until it is stopped. Shall the data be kept?
-fn serve(mut options: bpfdb_server::Options, pins: &mut Pins, signals: SigSet) -> Result<bool> {
+fn serve(
+    mut options: bpfdb_server::Options,
+    pins: &mut Pins,
+    signals: SigSet,
+    load_rdb: Option<&Path>,
+) -> Result<bool> {
     let settings = &options.settings.clone();
     let wanted = engine_options(settings)?;
     let (engine, kept) = create_or_open(settings, &wanted, pins)?;
     let log = start_log(&engine, settings)?;
     options.log = log.as_ref().map(|log| Arc::clone(&log.durability));
+    let loaded = load_rdb.map(|file| load::load(&engine, options.log.as_deref(), file));
+    let loaded = loaded.transpose()?;
     let server = Server::start(&engine, &options)?;
     let (address, stopper) = (server.address(), server.stopper());
 
@@ -71,6 +79,7 @@ fn serve(mut options: bpfdb_server::Options, pins: &mut Pins, signals: SigSet) -
     }
     let mut greeting = greeting(&engine, settings, address);
     greeting += &log.as_ref().map(Log::about).unwrap_or_default();
+    greeting += &loaded.unwrap_or_default();
     if kept {
         greeting += &about_kept(&engine, settings, &wanted);
     }

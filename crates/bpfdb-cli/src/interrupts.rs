@@ -1,15 +1,8 @@
-//! How far a long command is, and what ends it early.
+//! What ends a long command early.
 
 use bpfdb_copies::Error;
-use indicatif::{ProgressBar, ProgressStyle};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
-
-/// A bar on standard error if that is a terminal, of about `keys` keys.
-pub(crate) fn bar(keys: u64) -> ProgressBar {
-    let style = ProgressStyle::with_template("{bar:40} {human_pos} of {human_len} keys, {eta}");
-    ProgressBar::new(keys).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
-}
 
 /// SIGINT and SIGTERM, which from now on end the process only where it asks.
 pub(crate) struct Interrupts(SignalFd);

@@ -1,0 +1,53 @@
+//! `bpfdb serve --load-rdb`: a server begins with what a file of Redis has.
+
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use bpfdb::Engine;
+use bpfdb_copies::{Options, VerifiedCopy};
+use bpfdb_durability::{Durability, State};
+
+use crate::bars::Progress;
+use crate::interrupts::Interrupts;
+
+/// How often it is looked whether the keys are durable.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// Fills an engine that has no keys, before anybody is served: with all of the file, or the
+/// server does not start. With a log, the keys are durable when this returns a line for the
+/// greeting. A signal ends it between two keys.
+pub(crate) fn load(engine: &Engine, log: Option<&Durability>, file: &Path) -> Result<String> {
+    let told = || format!("cannot load {}", file.display());
+    let interrupts = Interrupts::hold()?;
+    let mut copy = VerifiedCopy::open(file, Options::default())
+        .context("`bpfdb restore` beside a running server has options for it")
+        .with_context(told)?;
+    let bar = Progress::count("keys", copy.contents().keys);
+    let loaded = copy.load(engine, &mut |keys| {
+        bar.at(keys);
+        interrupts.check()
+    });
+    drop(bar);
+    let loaded = loaded.with_context(told)?;
+    if let Some(log) = log {
+        await_durable(log, engine.now()).with_context(told)?;
+    }
+    let (written, expired) = (loaded.written, loaded.expired);
+    let file = file.display();
+    Ok(format!(
+        "  loaded {file}: {written} keys, and {expired} that had expired left out\n"
+    ))
+}
+
+fn await_durable(log: &Durability, timestamp: u64) -> Result<()> {
+    log.want(timestamp);
+    while log.durable() < timestamp {
+        match log.state() {
+            State::Failed(why) | State::Full(why) => bail!("the log cannot be written: {why}"),
+            State::Writing | State::Stalled(_) => thread::sleep(LOOK),
+        }
+    }
+    Ok(())
+}
