@@ -5,6 +5,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use bpfdb::LogGate;
+use hdrhistogram::Histogram;
 
 /// How the log does.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +48,8 @@ pub struct Figures {
     /// when it was durable; and the longest of these times.
     pub exposure: Duration,
     pub exposure_most: Duration,
+    /// 99 of 100 groups had at most this exposure, to 1 %.
+    pub exposure_p99: Duration,
 }
 
 /// Called when something has become durable that somebody waits for, or when the state
@@ -65,6 +68,8 @@ struct Told {
     state: State,
     gate: LogGate,
     figures: Figures,
+    /// Microseconds, of all groups.
+    exposures: Histogram<u64>,
     /// When the last group was begun that is durable: what was committed later may be not.
     durable_until: Instant,
     /// The same of the group that is on its way.
@@ -93,6 +98,7 @@ impl Shared {
                 state: State::Writing,
                 gate,
                 figures: Figures::default(),
+                exposures: exposures(),
                 durable_until: now,
                 begun: now,
             }),
@@ -113,16 +119,21 @@ impl Shared {
     }
 
     pub(crate) fn figures(&self) -> Figures {
-        self.told().figures
+        let told = self.told();
+        let p99 = told.exposures.value_at_quantile(0.99);
+        Figures {
+            exposure_p99: Duration::from_micros(p99),
+            ..told.figures
+        }
     }
 
     pub(crate) fn on_change(&self, call: OnChange) -> bool {
         self.on_change.set(call).is_ok()
     }
 
-    /// Somebody waits for this epoch; true if nobody waited for it before.
-    pub(crate) fn want(&self, epoch: u64) -> bool {
-        self.wanted.fetch_max(epoch, Ordering::SeqCst) < epoch
+    /// Somebody waits for this timestamp; true if nobody waited for it before.
+    pub(crate) fn want(&self, timestamp: u64) -> bool {
+        self.wanted.fetch_max(timestamp, Ordering::SeqCst) < timestamp
     }
 
     /// Does somebody wait for more than is durable?
@@ -144,16 +155,19 @@ impl Shared {
         figures.flush_time += time;
     }
 
-    /// A group is durable, and everything before it.
-    pub(crate) fn end_group(&self, epoch: u64) {
+    /// A group is durable, and everything up to this timestamp.
+    pub(crate) fn end_group(&self, timestamp: u64) {
         let was_wanted = self.is_wanted();
-        self.durable.store(epoch, Ordering::Release);
+        self.durable.store(timestamp, Ordering::Release);
         let mut told = self.told();
         let exposure = told.durable_until.elapsed();
         told.durable_until = told.begun;
         told.figures.groups += 1;
         told.figures.exposure = exposure;
         told.figures.exposure_most = told.figures.exposure_most.max(exposure);
+        // One that is longer than all that it can hold counts as the longest of these.
+        let micros = u64::try_from(exposure.as_micros()).unwrap_or(u64::MAX);
+        told.exposures.saturating_record(micros);
         let has_changed = told.change(State::Writing);
         drop(told);
         if was_wanted || has_changed {
@@ -186,6 +200,11 @@ impl Shared {
             call();
         }
     }
+}
+
+/// From a microsecond to ten minutes, with two digits.
+fn exposures() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, 600_000_000, 2).expect("bounds that are right")
 }
 
 impl Told {

@@ -127,6 +127,7 @@ impl Collector for LogFigures {
             ("log_flushes", Kind::Counter, "Writes of the log with their flushes", figures.flushes),
             ("log_flush_microseconds", Kind::Counter, "Time that these took", figures.flush_time.as_micros() as u64),
             ("log_exposure_microseconds", Kind::Gauge, "Age of the oldest commit of the last group when it was durable, at most", figures.exposure.as_micros() as u64),
+            ("log_exposure_p99_microseconds", Kind::Gauge, "99 of 100 groups had at most this one", figures.exposure_p99.as_micros() as u64),
             ("log_exposure_most_microseconds", Kind::Gauge, "The longest of these", figures.exposure_most.as_micros() as u64),
         ] {
             let metric = encoder.encode_descriptor(name, help, None, metric_type(kind))?;

@@ -94,6 +94,7 @@ fn own(page: &mut Page, log: &Log) {
         ("log_flushes", &figures.flushes),
         ("log_flush_mean_usec", &mean),
         ("log_exposure_usec", &figures.exposure.as_micros()),
+        ("log_exposure_p99_usec", &figures.exposure_p99.as_micros()),
         ("log_exposure_most_usec", &figures.exposure_most.as_micros()),
     ]);
     let status = durability.checkpoint_status();
