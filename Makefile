@@ -1,10 +1,19 @@
 # Thin verbs over cargo. ARGS is handed on: make run ARGS="--help"
-.PHONY: help run test bench lint fmt soak vm vm-short vm-preempt clang-19 clean setup
+.PHONY: help run test test-log bench lint fmt soak vm vm-short vm-power vm-preempt clang-19 clean setup
 
 # Tests of the server that run both ways: clients served through TCP, and clients
 # answered inside their own send().
 BOTH_WAYS := $(addprefix --test ,blocks clients conflicts differential differential_errors generated \
 	groups limits multi protocol transactions)
+
+# Suites of the engine and of the server that also run with a log; the second list while clients
+# are told only what is durable. `make test` runs the short versions.
+WITH_LOG := $(addprefix --test ,faults large limits model scripts stress)
+WITH_LOG_SYNC := $(addprefix --test ,blocks clients conflicts connections differential \
+	differential_errors generated groups large limits long_blocks multi protocol snapshots \
+	transactions waiting)
+WITH_LOG_SHORT := $(addprefix --test ,model stress)
+WITH_LOG_SYNC_SHORT := $(addprefix --test ,multi transactions)
 
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo -E)
 # Tests and benchmarks load eBPF programs: root runs what cargo built.
@@ -15,12 +24,14 @@ endif
 help:
 	@echo 'make run    build and start the server in the foreground; then: redis-cli SET a 1'
 	@echo 'make test   every test'
+	@echo 'make test-log  the suites of engine and server once more, with a log'
 	@echo 'make bench  the benchmarks, as docs/benchmarks.md explains them'
 	@echo 'make lint   formats, warnings, house rules'
 	@echo 'make fmt    put the formats right, and what is generated'
 	@echo 'make soak   the long tests, with random load'
 	@echo 'make vm     tests on another kernel, in a virtual machine: Debian 13, 6.12'
 	@echo 'make vm-short  one of them; part of the checks of every change'
+	@echo 'make vm-power  a virtual machine loses its power under load, and starts again; part of make vm'
 	@echo 'make vm-preempt  is anybody held up by a client that is preempted?'
 	@echo 'make clang-19  do the programs load when clang-19 compiles them?'
 	@echo 'make clean  remove what was built'
@@ -36,6 +47,16 @@ test: setup
 	cargo test --profile ci --workspace --all-features --no-fail-fast $(ARGS)
 	BPFDB_TEST_LOCAL_CLIENTS=on cargo test --profile ci -p bpfdb-server --all-features \
 		--no-fail-fast $(BOTH_WAYS) $(ARGS)
+	$(call with_log,$(WITH_LOG_SHORT),$(WITH_LOG_SYNC_SHORT))
+
+# The suites of engine and server, with a log.
+test-log: setup
+	$(call with_log,$(WITH_LOG),$(WITH_LOG_SYNC))
+
+define with_log
+	BPFDB_TEST_LOG=async cargo test --profile ci -p bpfdb-tests --all-features --no-fail-fast $(1) $(ARGS)
+	BPFDB_TEST_LOG=sync cargo test --profile ci -p bpfdb-server --all-features --no-fail-fast $(2) $(ARGS)
+endef
 
 bench: setup
 	cargo build --release -p bpfdb-cli -p bpfdb-bench
@@ -46,6 +67,11 @@ soak: setup
 
 vm: setup
 	$(SUDO) scripts/vm.sh $(ARGS)
+	$(SUDO) scripts/vm-power.sh
+
+# Is everything there after losses of power?
+vm-power: setup
+	$(SUDO) scripts/vm-power.sh
 
 # Is there an engine, and a server, on the oldest kernel that is promised?
 vm-short: setup

@@ -10,6 +10,8 @@
 #   TESTS='blocks|session' scripts/vm.sh   only these
 #   TESTS=multi FILTER=conflict scripts/vm.sh   of these, the tests with such names
 #   scripts/vm.sh --if-possible         no failure where another kernel cannot be had
+#   DISK=image scripts/vm.sh ...        with a disk: /dev/vda, which keeps what is written
+#   RUN=folder scripts/vm.sh ...        leaves log and process ID there
 #   scripts/vm.sh make run              any command, in this folder
 set -eu
 cd "$(dirname "$0")/.."
@@ -22,6 +24,7 @@ folder=$PWD/target/vm/$SUITE${FLAVOUR:+-$FLAVOUR}
 # What the machine needs before it has the files of this one, and what tests need then.
 FIRST="virtio_pci 9pnet_virtio 9p overlay"
 LATER="veth"
+[ -z "${DISK:-}" ] || LATER="$LATER virtio_blk ext4"
 
 if_possible=
 [ "${1:-}" != --if-possible ] || { if_possible=1; shift; }
@@ -88,6 +91,7 @@ module_files() {
 
 make_initramfs() {
 	root=$(mktemp -d)
+	run=${RUN:-$root}
 	trap 'rm -rf "$root"' EXIT
 	mkdir -p "$root/bin" "$root/modules" "$root/host" "$root/new"
 	cp "$(command -v busybox)" "$root/bin/busybox"
@@ -103,7 +107,8 @@ make_initramfs() {
 	write_init >"$root/init"
 	printf '%s\n' "$@" >"$root/command"
 	chmod 755 "$root/init"
-	(cd "$root" && find . | cpio -o -H newc --quiet | gzip -1) >"$folder/initramfs"
+	(cd "$root" && find . | cpio -o -H newc --quiet | gzip -1) >"$root.gz"
+	mv "$root.gz" "$root/initramfs"
 }
 
 write_init() {
@@ -146,7 +151,8 @@ version=$(cat "$folder/version")
 
 # One line for each test program: where it runs, and its path.
 test_programs() {
-	cargo test --profile ci -p bpfdb -p bpfdb-server --all-features --no-run \
+	cargo test --profile ci -p bpfdb -p bpfdb-server -p bpfdb-durability -p bpfdb-cli \
+		--all-features --no-run \
 		--message-format=json 2>/dev/null |
 		sed -n 's/.*"manifest_path":"\([^"]*\)\/Cargo.toml".*"executable":"\([^"]*\)".*/\1 \2/p'
 }
@@ -169,10 +175,12 @@ $*"
 accelerated="-accel tcg,thread=multi -cpu max"
 [ -z "${KVM:-}" ] || accelerated="-enable-kvm -cpu host"
 say "$version, $CPUS processors, $MEMORY: ${what:-$*}"
-log=$folder/log
+log=$run/log
+disk=
+[ -z "${DISK:-}" ] || disk="-drive file=$DISK,if=virtio,format=raw"
 # shellcheck disable=SC2086 # a list of words
-qemu-system-x86_64 $accelerated -m "$MEMORY" -smp "$CPUS" -nographic -no-reboot \
-	-kernel "$folder/kernel" -initrd "$folder/initramfs" \
+qemu-system-x86_64 $accelerated $disk -m "$MEMORY" -smp "$CPUS" -nographic -no-reboot \
+	-kernel "$folder/kernel" -initrd "$root/initramfs" -pidfile "$run/pid" \
 	-append "console=ttyS0 quiet panic=-1 ${APPEND:-}" \
 	-virtfs "local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap" \
 	-nic none </dev/null | tee "$log"

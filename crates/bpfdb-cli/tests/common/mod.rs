@@ -1,6 +1,8 @@
 //! A server as a user runs it, and a client.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
+pub mod workers;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
