@@ -16,11 +16,19 @@
 
 #include "local.bpf.h"
 
+/* Who answers a new connection. */
+static __always_inline u64 connection_beginning(void)
+{
+	if (LOAD(gate.plain))
+		return BPFDB_CONNECTION_DAEMON | BPFDB_CONNECTION_PLAIN;
+	return LOAD(gate.closed) ? BPFDB_CONNECTION_DAEMON : 0;
+}
+
 /* The cookie last: by it a program knows that the rest is this connection's. */
 static __always_inline void connection_reset(struct bpfdb_connection *c, struct bpf_sock_ops *ops,
 					     u64 cookie)
 {
-	STORE(c->arrived, LOAD(gate.closed) ? BPFDB_CONNECTION_DAEMON : 0);
+	STORE(c->arrived, connection_beginning());
 	STORE(c->client, 0);
 	c->answered = 0;
 	c->handed = 0;
@@ -56,6 +64,8 @@ static __always_inline int connection_register(struct bpf_sock_ops *ops, struct 
 		return -1;
 	if (bpf_sock_ops_cb_flags_set(ops, ops->bpf_sock_ops_cb_flags | BPF_SOCK_OPS_STATE_CB_FLAG))
 		return -1;
+	if (LOAD(c->arrived) & BPFDB_CONNECTION_PLAIN)
+		return 0;
 	/* Without it a local client is answered as a remote one. */
 	bpf_map_update_elem(&flows, &c->flow, &index, BPF_ANY);
 	return bpf_sock_map_update(ops, &sockets, &index, BPF_ANY);

@@ -62,7 +62,9 @@ _Static_assert(BPFDB_REPLY_VALUE_MAX + 64 < 32768, "a reply fits the packet wind
 #define BPFDB_CONNECTION_DAEMON (1ULL << 63) /* the daemon answers */
 #define BPFDB_CONNECTION_CLOSED (1ULL << 62) /* the socket is gone */
 #define BPFDB_CONNECTION_BROKEN (1ULL << 61) /* to be closed by the daemon */
-#define BPFDB_CONNECTION_BYTES (BPFDB_CONNECTION_BROKEN - 1)
+/* The daemon answers, for ever: the socket is in no map, and no program sees it. */
+#define BPFDB_CONNECTION_PLAIN (1ULL << 60)
+#define BPFDB_CONNECTION_BYTES (BPFDB_CONNECTION_PLAIN - 1)
 
 /* `cookie`: flag | cookie of the socket. Cookies are small numbers. */
 #define BPFDB_COOKIE_RETIRED (1ULL << 63) /* to be freed by its last user */
@@ -83,6 +85,7 @@ struct bpfdb_flow {
 struct bpfdb_gate {
 	__u32 closed; /* the daemon answers first: who are the clients? */
 	__u32 paused; /* the kernel answers nothing: CLIENT PAUSE */
+	__u32 plain; /* new connections are plain TCP: the daemon answers nearly all of them */
 };
 
 /* One connection; its index is that of its session. */

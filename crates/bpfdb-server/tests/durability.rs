@@ -180,6 +180,44 @@ fn the_setting_holds_for_all_who_have_not_chosen() {
     });
 }
 
+/// They are plain TCP: no program has their socket, so none could answer them later.
+#[test]
+fn connections_that_were_made_while_all_were_synchronous_stay_with_the_daemon() {
+    let disk = SimulatedDisk::new(12);
+    let server = start(&disk);
+    let mut admin = server.client();
+    assert_eq!(admin.say("CONFIG SET appendfsync always"), "+OK\r\n");
+    let (mut silent, mut busy) = (server.client(), server.client());
+    disk.hold(true);
+    send(&mut busy, "SET a 1");
+    assert!(!has_reply(&mut busy));
+    disk.hold(false);
+    assert_eq!(busy.reply(), b"+OK\r\n");
+    assert_eq!(admin.say("CONFIG SET appendfsync everysec"), "+OK\r\n");
+
+    let before = kernel_calls(&mut admin, "set");
+    assert_eq!(silent.say("GET a"), "$1\r\n1\r\n");
+    let large = "x".repeat(300_000);
+    for client in [&mut silent, &mut busy] {
+        for command in ["BEGIN", "SET b 1", "COMMIT", "SET a 2", "SET a 3"] {
+            assert_eq!(client.say(command), "+OK\r\n", "{command}");
+        }
+        assert_eq!(client.say(&format!("SET large {large}")), "+OK\r\n");
+        assert_eq!(client.say("STRLEN large"), ":300000\r\n");
+    }
+    assert_eq!(kernel_calls(&mut admin, "set"), before);
+
+    drop((silent, busy));
+    wait_until("their sessions are free", || {
+        admin.say("INFO clients").contains("connected_clients:1\r\n")
+    });
+    let mut new = server.client();
+    wait_until("the kernel answers who comes now", || {
+        new.say("SET a 4");
+        kernel_calls(&mut admin, "set") > before
+    });
+}
+
 #[test]
 fn what_follows_the_choice_in_a_pipeline_waits_already() {
     for choice in ["CLIENT DURABILITY SYNC", "CONFIG SET appendfsync always"] {

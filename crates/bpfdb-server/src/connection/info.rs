@@ -71,6 +71,8 @@ pub(crate) struct ConnectionInfo {
     /// Only the daemon answers requests like the one executed last. Where there was one
     /// there are more: the connection stays with the daemon.
     pub(crate) needs_daemon: bool,
+    /// No program sees its socket, which is plain TCP or Unix-domain.
+    pub(crate) is_plain: bool,
     /// How often something was received from it.
     pub(crate) receipts: u64,
     /// Transactions executed here that the kernel might have executed.
@@ -130,6 +132,7 @@ impl ConnectionInfo {
             tells_of_all: false,
             close: false,
             needs_daemon: false,
+            is_plain: false,
             receipts: 0,
             refused: 0,
             input: 0,
@@ -155,11 +158,12 @@ impl ConnectionInfo {
     }
 
     /// May the kernel answer it? Not while only the daemon knows that it must authenticate,
-    /// or which replies it wants; nor where the kernel would hand over every request.
+    /// or which replies it wants; nor if no program sees its socket; nor where the kernel would hand over every request.
     pub(crate) fn may_be_handed_back(&self) -> bool {
         self.authenticated
             && self.replies == ReplyMode::On
             && !self.needs_daemon
+            && !self.is_plain
             && self.durability != Some(Durability::Sync)
     }
 

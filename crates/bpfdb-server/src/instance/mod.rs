@@ -200,6 +200,8 @@ impl Instance {
 
     fn tell_kernel_who_answers(&self) {
         self.kernel_flags.pass_everything(self.keeps_connections());
+        // A pause ends, and memory is made room for; this lasts.
+        self.kernel_flags.leave_alone(self.is_sync(None));
     }
 
     /// Does a client that has chosen this wait for what it is told to be durable?

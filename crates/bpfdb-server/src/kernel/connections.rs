@@ -22,6 +22,10 @@ impl Arrived {
         self.0 & abi::BPFDB_CONNECTION_DAEMON != 0
     }
 
+    pub(crate) fn is_plain(self) -> bool {
+        self.0 & abi::BPFDB_CONNECTION_PLAIN != 0
+    }
+
     pub(crate) fn is_closed(self) -> bool {
         self.0 & abi::BPFDB_CONNECTION_CLOSED != 0
     }

@@ -11,6 +11,7 @@ pub(crate) struct KernelFlags {
     map: MapHandle,
     closed: Cell<bool>,
     paused: Cell<bool>,
+    plain: Cell<bool>,
 }
 
 impl KernelFlags {
@@ -19,6 +20,7 @@ impl KernelFlags {
             map,
             closed: Cell::new(false),
             paused: Cell::new(false),
+            plain: Cell::new(false),
         }
     }
 
@@ -34,9 +36,17 @@ impl KernelFlags {
         self.write();
     }
 
+    /// Whether connections that are made from now on are plain TCP, which costs less than
+    /// handing every request over.
+    pub(crate) fn leave_alone(&self, plain: bool) {
+        self.plain.set(plain);
+        self.write();
+    }
+
     fn write(&self) {
         let mut value = vec![0; self.map.value_size() as usize];
-        for (word, says) in value.chunks_exact_mut(4).zip([&self.closed, &self.paused]) {
+        let flags = [&self.closed, &self.paused, &self.plain];
+        for (word, says) in value.chunks_exact_mut(4).zip(flags) {
             word.copy_from_slice(&u32::from(says.get()).to_ne_bytes());
         }
         if let Err(error) = self.map.update(&0u32.to_ne_bytes(), &value, MapFlags::ANY) {
@@ -46,4 +56,4 @@ impl KernelFlags {
 }
 
 // The words that write() writes.
-const _: () = assert!(size_of::<abi::bpfdb_gate>() == 8);
+const _: () = assert!(size_of::<abi::bpfdb_gate>() == 12);

@@ -154,6 +154,7 @@ impl Server {
         if arrived.is_daemon() {
             connection.take_over();
         }
+        connection.info.is_plain |= arrived.is_plain();
         self.serve(client)
     }
 
