@@ -42,7 +42,7 @@ pub(crate) fn load(engine: &Engine, log: Option<&Durability>, file: &Path) -> Re
 }
 
 fn await_durable(log: &Durability, timestamp: u64) -> Result<()> {
-    log.want(timestamp);
+    log.want(timestamp, 1);
     while log.durable() < timestamp {
         match log.state() {
             State::Failed(why) | State::Full(why) => bail!("the log cannot be written: {why}"),

@@ -23,6 +23,7 @@ mod feed;
 mod load;
 mod restore;
 mod shared;
+mod waiters;
 mod wall;
 mod writer;
 

@@ -1,11 +1,13 @@
 //! What the thread that writes the log and everybody else tell each other.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use bpfdb::LogGate;
 use hdrhistogram::Histogram;
+
+use crate::waiters::Waiters;
 
 /// How the log does.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,8 +59,7 @@ pub struct Figures {
 type OnChange = Box<dyn Fn() + Send + Sync>;
 
 pub(crate) struct Shared {
-    durable: AtomicU64,
-    wanted: AtomicU64,
+    pub(crate) waiters: Waiters,
     pub(crate) stop: AtomicBool,
     told: Mutex<Told>,
     on_change: OnceLock<OnChange>,
@@ -79,7 +80,7 @@ struct Told {
 impl std::fmt::Debug for Shared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Shared")
-            .field("durable", &self.durable)
+            .field("waiters", &self.waiters)
             .field("state", &self.told().state)
             .finish_non_exhaustive()
     }
@@ -91,8 +92,7 @@ impl Shared {
         gate.close(false);
         let now = Instant::now();
         Self {
-            durable: AtomicU64::new(durable),
-            wanted: AtomicU64::new(0),
+            waiters: Waiters::new(durable),
             stop: AtomicBool::new(false),
             told: Mutex::new(Told {
                 state: State::Writing,
@@ -108,10 +108,6 @@ impl Shared {
 
     fn told(&self) -> MutexGuard<'_, Told> {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn durable(&self) -> u64 {
-        self.durable.load(Ordering::Acquire)
     }
 
     pub(crate) fn state(&self) -> State {
@@ -131,19 +127,10 @@ impl Shared {
         self.on_change.set(call).is_ok()
     }
 
-    /// Somebody waits for this timestamp; true if nobody waited for it before.
-    pub(crate) fn want(&self, timestamp: u64) -> bool {
-        self.wanted.fetch_max(timestamp, Ordering::SeqCst) < timestamp
-    }
-
-    /// Does somebody wait for more than is durable?
-    pub(crate) fn is_wanted(&self) -> bool {
-        self.wanted.load(Ordering::SeqCst) > self.durable()
-    }
-
     // ---- By the writer -----------------------------------------------------------------
 
     pub(crate) fn begin_group(&self) {
+        self.waiters.begin_group();
         self.told().begun = Instant::now();
     }
 
@@ -157,8 +144,7 @@ impl Shared {
 
     /// A group is durable, and everything up to this timestamp.
     pub(crate) fn end_group(&self, timestamp: u64) {
-        let was_wanted = self.is_wanted();
-        self.durable.store(timestamp, Ordering::Release);
+        let was_wanted = self.waiters.end_group(timestamp);
         let mut told = self.told();
         let exposure = told.durable_until.elapsed();
         told.durable_until = told.begun;

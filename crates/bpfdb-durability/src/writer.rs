@@ -126,6 +126,7 @@ impl Durability {
         let mut writer = Writer {
             feed,
             shared: Arc::clone(&shared),
+            flush_time: Duration::ZERO,
             is_pending: false,
             checkpoints: Arc::clone(&checkpoints.shared),
         };
@@ -166,7 +167,7 @@ impl Durability {
 
     /// All commits with a timestamp up to this are durable.
     pub fn durable(&self) -> u64 {
-        self.shared.durable()
+        self.shared.waiters.durable()
     }
 
     /// Has a checkpoint made, and does not wait for it: the number of the attempt, to be compared
@@ -207,10 +208,11 @@ impl Durability {
         self.shared.figures()
     }
 
-    /// Has everything become durable soon that has a timestamp up to this. Does not wait:
-    /// [`Durability::on_change`] has somebody told.
-    pub fn want(&self, timestamp: u64) {
-        if self.shared.want(timestamp) {
+    /// Has everything become durable soon that has a timestamp up to this, for `waiters` who
+    /// wait and have not said so before. Does not wait: [`Durability::on_change`] has somebody
+    /// told.
+    pub fn want(&self, timestamp: u64, waiters: u32) {
+        if self.shared.waiters.want(timestamp, waiters) {
             self.writer.unpark();
         }
     }
@@ -258,6 +260,9 @@ fn known_end<D: Disk>(disk: &D, (id, run): ([u8; 16], u64)) -> Result<LogEnd> {
 /// Bytes of the next segment that are written after each group.
 const PREPARED_BYTES: u64 = 1 << 20;
 
+/// A group waits for those who may join it for this part of a flush at most.
+const GATHER_SHARE: u32 = 2;
+
 /// Between attempts on a disk that is full.
 const FULL_PAUSE: Duration = Duration::from_millis(100);
 
@@ -276,6 +281,8 @@ impl Drop for TellsOfPanic {
 struct Writer {
     feed: Feed,
     shared: Arc<Shared>,
+    /// Of a write with its flush, lately.
+    flush_time: Duration,
     /// Whether the feed has a part that is not durable yet.
     is_pending: bool,
     checkpoints: Arc<checkpoint::Shared>,
@@ -301,12 +308,29 @@ impl Writer {
             if stops {
                 break;
             }
-            if !self.shared.is_wanted() || pause == FULL_PAUSE {
+            if !self.shared.waiters.is_wanted() || pause == FULL_PAUSE {
                 thread::park_timeout(pause);
             }
+            self.gather();
         }
         if let Err(error) = writer.close() {
             tracing::warn!(%error, "the log was not closed");
+        }
+    }
+
+    /// Lets those join the next group who were told of the last one, and commit again. A group
+    /// that began without them would make them wait for the whole of it: then two groups take
+    /// turns, and each client waits for two flushes. (Group commit with a delay, as databases
+    /// have had it since the 1980s; here it ends as soon as all of them are there.)
+    fn gather(&self) {
+        let patience = self.flush_time / GATHER_SHARE;
+        let begun = Instant::now();
+        while self.shared.waiters.is_wanted() && self.shared.waiters.lacks_some() {
+            let left = patience.saturating_sub(begun.elapsed());
+            if left.is_zero() || self.shared.stop.load(Ordering::Acquire) {
+                return;
+            }
+            thread::park_timeout(left);
         }
     }
 
@@ -352,7 +376,9 @@ impl Writer {
         })?;
         self.is_pending = false;
         let (count, bytes) = (self.feed.count, self.feed.records.len());
-        self.shared.flushed(count, bytes, begun.elapsed());
+        let time = begun.elapsed();
+        self.flush_time = (self.flush_time * 7 + time) / 8;
+        self.shared.flushed(count, bytes, time);
         self.checkpoints.note_bytes(bytes);
         self.feed.give_up()
     }

@@ -209,7 +209,9 @@ fn connections_that_were_made_while_all_were_synchronous_stay_with_the_daemon() 
 
     drop((silent, busy));
     wait_until("their sessions are free", || {
-        admin.say("INFO clients").contains("connected_clients:1\r\n")
+        admin
+            .say("INFO clients")
+            .contains("connected_clients:1\r\n")
     });
     let mut new = server.client();
     wait_until("the kernel answers who comes now", || {

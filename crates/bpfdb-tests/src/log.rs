@@ -66,7 +66,7 @@ impl TestLog {
     /// Waits until the log holds nothing of the engine's memory.
     pub fn settle(&self, engine: &Engine) {
         let (now, start) = (engine.now(), Instant::now());
-        self.durability.want(now);
+        self.durability.want(now, 1);
         while self.durability.durable() < now {
             assert!(start.elapsed() < PATIENCE, "{:?}", self.durability.state());
             std::thread::sleep(Duration::from_micros(100));

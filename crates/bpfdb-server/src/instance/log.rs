@@ -44,10 +44,10 @@ impl Log {
             .map_or(u64::MAX, |durability| durability.durable())
     }
 
-    /// Has everything up to this timestamp become durable soon.
-    pub(crate) fn want(&self, timestamp: u64) {
+    /// Has everything up to this timestamp become durable soon, for so many who wait.
+    pub(crate) fn want(&self, timestamp: u64, waiters: u32) {
         if let Some(durability) = &self.durability {
-            durability.want(timestamp);
+            durability.want(timestamp, waiters);
         }
     }
 

@@ -4,7 +4,7 @@
 mod admission;
 mod housekeeping;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -58,10 +58,12 @@ pub struct Server {
     executors: Vec<Executor>,
     /// Rung when something has become durable.
     bell: Bell,
-    /// Connections whose replies wait until they are durable.
-    held: BTreeSet<u32>,
+    /// Connections whose replies wait until they are durable, and up to which timestamp.
+    held: BTreeMap<u32, u64>,
     /// What the youngest of these wait for, since the writer of the log was told.
     wanted: u64,
+    /// How many of them have begun to wait in this round.
+    waiters: u32,
     /// Connections that wait for the kernel.
     draining: Vec<u32>,
     /// Connections whose next request is paused.
@@ -134,8 +136,9 @@ impl Server {
             connections: ConnectionTable::new(sessions),
             executors: executors(sessions),
             bell,
-            held: BTreeSet::new(),
+            held: BTreeMap::new(),
             wanted: 0,
+            waiters: 0,
             draining: Vec::new(),
             paused: Vec::new(),
             busy: VecDeque::new(),
@@ -306,8 +309,10 @@ impl Server {
             self.poll.change(connection.socket.as_fd(), source, wanted);
         }
         if let Some(until) = connection.held_until() {
-            self.wanted = self.wanted.max(until);
-            self.held.insert(index);
+            if self.held.insert(index, until) != Some(until) {
+                self.wanted = self.wanted.max(until);
+                self.waiters += 1;
+            }
         }
         if connection.wants_another_look() && !self.draining.contains(&index) {
             self.draining.push(index);
@@ -404,8 +409,9 @@ impl Server {
     /// Once for all that were served in a round: they become durable together.
     fn want_durable(&mut self) {
         let wanted = std::mem::take(&mut self.wanted);
+        let waiters = std::mem::take(&mut self.waiters);
         if wanted > 0 {
-            self.instance.log.want(wanted);
+            self.instance.log.want(wanted, waiters);
             // It may have been, before anybody was told to say so.
             if self.instance.log.durable() >= wanted {
                 self.release_held();
@@ -420,7 +426,12 @@ impl Server {
             .log
             .has_failed()
             .then(|| self.instance.log.refusal());
-        for index in std::mem::take(&mut self.held) {
+        let is_over = |until: u64| refusal.is_some() || until <= durable;
+        let due: Vec<u32> = (self.held.iter())
+            .filter_map(|(&index, &until)| is_over(until).then_some(index))
+            .collect();
+        for index in due {
+            self.held.remove(&index);
             self.with_client(index, |server, client| {
                 let connection = &mut client.connection;
                 match (connection.held_until(), &refusal) {

@@ -41,7 +41,7 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
         until: context.engine.now(),
         deadline: Instant::now().checked_add(timeout),
     };
-    context.instance.log.want(job.until);
+    context.instance.log.want(job.until, 1);
     context.go_on_with(job);
     Ok(())
 }
