@@ -41,7 +41,9 @@
 #define BPFDB_DAEMON_PAUSE 200 /* microseconds: a holder was interrupted for a moment */
 #define BPFDB_DAEMON_MEMORY_TRIES 500
 #define BPFDB_DAEMON_MEMORY_PAUSE 1000 /* microseconds: half of what adding a segment takes */
-#define BPFDB_MEMORY_TRIES 64
+/* A tenth of a millisecond each while a page is changed by somebody who may not have a processor,
+ * longer while memory is added. */
+#define BPFDB_MEMORY_TRIES 500
 #define BPFDB_LOG_TRIES 500
 
 #endif

@@ -71,11 +71,11 @@ pub(crate) struct Owned {
     claim: Mutex<Option<Claim>>,
 }
 
-/// How often an attached process looks whether the owner has added memory.
 /// What the writer of the log needs to make room: a flush, about.
 pub(crate) const LOG_PAUSE: Duration = Duration::from_millis(1);
 /// What a page needs to be split or merged, about.
 const CHANGE_PAUSE: Duration = Duration::from_micros(100);
+/// How often an attached process looks whether the owner has added memory.
 const ASK_PERIOD: Duration = Duration::from_millis(2);
 
 /// Bytes of one io buffer, with the room behind it.
