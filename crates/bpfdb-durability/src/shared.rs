@@ -1,4 +1,8 @@
 //! What the thread that writes the log and everybody else tell each other.
+//!
+//! Invariant: whoever waits is told. He says what he wants, and looks at what is durable after
+//! that; the writer says what is durable, and looks at what is wanted after that. So one of them
+//! sees what the other one has said.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -105,7 +109,8 @@ impl Shared {
     }
 
     pub(crate) fn durable(&self) -> u64 {
-        self.durable.load(Ordering::Acquire)
+        // Not only Acquire: for the invariant it must not be before `want`.
+        self.durable.load(Ordering::SeqCst)
     }
 
     pub(crate) fn state(&self) -> State {
@@ -146,8 +151,8 @@ impl Shared {
 
     /// A group is durable, and everything before it.
     pub(crate) fn end_group(&self, epoch: u64) {
-        let was_wanted = self.is_wanted();
-        self.durable.store(epoch, Ordering::Release);
+        let before = self.durable.swap(epoch, Ordering::SeqCst);
+        let was_wanted = self.wanted.load(Ordering::SeqCst) > before;
         let mut told = self.told();
         let exposure = told.durable_until.elapsed();
         told.durable_until = told.begun;
@@ -197,5 +202,65 @@ impl Told {
         self.gate.close(state != State::Writing);
         self.state = state;
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::thread;
+
+    use super::*;
+
+    /// Two threads begin at the same moment: one ends a group, the other one wants what is in it.
+    #[test]
+    fn whoever_waits_is_told() {
+        const ROUNDS: u64 = 100_000;
+        let options = bpfdb::Options {
+            memory_limit: 64 << 20,
+            log_ring: 1 << 20,
+            ..bpfdb::Options::default()
+        };
+        let engine = bpfdb::Engine::create(&options).expect("the engine starts");
+        let log = engine.log().expect("mapped").expect("there is a log");
+        let shared = Arc::new(Shared::new(0, log.gate().expect("a gate")));
+        let told = Arc::new(AtomicU64::new(0));
+        let rings = Arc::clone(&told);
+        shared.on_change(Box::new(move || {
+            rings.fetch_add(1, Ordering::SeqCst);
+        }));
+        let (begun, ended) = (AtomicU64::new(0), AtomicU64::new(0));
+        let wait_for = |round: &AtomicU64, number| {
+            while round.load(Ordering::SeqCst) < number {
+                std::hint::spin_loop();
+            }
+        };
+        // Not told at once: the other thread would wait for ever.
+        let mut untold = Vec::new();
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                for number in 1..=ROUNDS {
+                    wait_for(&begun, number);
+                    shared.end_group(number);
+                    ended.store(number, Ordering::SeqCst);
+                }
+            });
+            for number in 1..=ROUNDS {
+                let before = told.load(Ordering::SeqCst);
+                begun.store(number, Ordering::SeqCst);
+                // At another moment each time.
+                for _ in 0..number % 64 {
+                    std::hint::spin_loop();
+                }
+                shared.want(number);
+                let is_durable = shared.durable() >= number;
+                wait_for(&ended, number);
+                let is_told = told.load(Ordering::SeqCst) > before;
+                if !is_durable && !is_told {
+                    untold.push(number);
+                }
+            }
+        });
+        assert!(untold.is_empty(), "nobody was told in rounds {untold:?}");
     }
 }
