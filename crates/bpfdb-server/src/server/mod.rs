@@ -405,21 +405,21 @@ impl Server {
     fn want_durable(&mut self) {
         let wanted = std::mem::take(&mut self.wanted);
         if wanted > 0 {
-            self.instance.log.want(wanted);
-            // It may have been, before anybody was told to say so.
-            if self.instance.log.durable() >= wanted {
+            let log = &self.instance.log;
+            log.want(wanted);
+            // It may have been, before anybody was told to say so; and of a log that has failed
+            // nobody says anything any more.
+            if log.durable() >= wanted || log.has_failed() {
                 self.release_held();
             }
         }
     }
 
     fn release_held(&mut self) {
-        let durable = self.instance.log.durable();
-        let refusal = self
-            .instance
-            .log
-            .has_failed()
-            .then(|| self.instance.log.refusal());
+        let log = &self.instance.log;
+        let refusal = log.has_failed().then(|| log.refusal());
+        // After that: of a log that has failed this is the last word.
+        let durable = log.durable();
         for index in std::mem::take(&mut self.held) {
             self.with_client(index, |server, client| {
                 let connection = &mut client.connection;
