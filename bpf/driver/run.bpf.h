@@ -190,7 +190,7 @@ static long run_request(u64 i, struct run *run)
 {
 	struct bpfdb_session *s = bpfdb_session(run->session);
 	struct bpfdb_request *request = io_at(run->io, run->offset);
-	u32 next, operation;
+	u32 next, operation, before;
 	int status;
 
 	if (!s || !request)
@@ -200,11 +200,12 @@ static long run_request(u64 i, struct run *run)
 	operation = request->operation;
 	if (unlikely(s->state == BPFDB_TXN_FINISHING))
 		bpfdb_settle(s);
+	before = s->state;
 	s->key_len = request->key_len;
 	status = key_load(s, run->io, run->offset);
 	if (status == BPFDB_OK)
 		status = run_operation(s, run, request);
-	depend_on_outcome(s, operation & ~BPFDB_OR_STOP);
+	depend_on_outcome(s, operation & ~BPFDB_OR_STOP, before);
 	request->status = status;
 	if (status != BPFDB_FOUND_LARGE)
 		request->value_len = s->value_len;

@@ -46,9 +46,17 @@ static __always_inline u64 stamp_of_record(struct bpfdb_session *s, struct bpfdb
 	return stamp ?: removal_stamp(s->hash);
 }
 
-/* On what is there for the session's key, whose hash an operator has computed. What this
- * session has pending there nobody was told of. */
-__noinline int bpfdb_depend_on_key(struct bpfdb_session *s NONNULL)
+/* When the record was written last that this session has a pending version of: nobody else
+ * changes its head. */
+static __always_inline u64 stamp_below_own(struct bpfdb_session *s, struct bpfdb_cell *cell)
+{
+	return version_stamp(&cell->head) ?: removal_stamp(s->hash);
+}
+
+/* On what is there for the session's key, whose hash an operator has computed. Of what this
+ * session has pending there nobody was told; of what that replaces, `only_writes` says: SET
+ * tells nothing of it, DELETE tells whether there was something. */
+__noinline int bpfdb_depend_on_key(struct bpfdb_session *s NONNULL, u32 only_writes)
 {
 	struct bpfdb_cell *cell = NULL;
 	u64 address, header = 0;
@@ -60,18 +68,21 @@ __noinline int bpfdb_depend_on_key(struct bpfdb_session *s NONNULL)
 		depend_on_all(s);
 	else if (!(header & BPFDB_CELL_PENDING) || !header_is_mine(s, header))
 		depend_on(s, stamp_of_record(s, cell, header));
+	else if (!only_writes)
+		depend_on(s, stamp_below_own(s, cell));
 	return BPFDB_OK;
 }
 
-/* On what an operation of user space has told, if the session keeps that. */
-static __always_inline void depend_on_outcome(struct bpfdb_session *s, u32 operation)
+/* On what an operation of user space has told, if the session keeps that. `before` is the
+ * session's state before it: the end of a transaction that only read tells nothing new. */
+static __always_inline void depend_on_outcome(struct bpfdb_session *s, u32 operation, u32 before)
 {
 	if (!config.log_ring || likely(!s->keeps_depends))
 		return;
-	if (operation == BPFDB_OP_COMMIT)
+	if (operation == BPFDB_OP_COMMIT && before != BPFDB_TXN_READ)
 		depend_on_all(s);
 	else if (s->key_len)
-		bpfdb_depend_on_key(s);
+		bpfdb_depend_on_key(s, operation == BPFDB_OP_SET);
 }
 
 #endif

@@ -181,6 +181,13 @@ impl Durability {
         number.ok_or(Error::Checkpointing)
     }
 
+    /// The same; while one is being made, another one follows, which has all that was committed
+    /// before this was called.
+    pub fn schedule_checkpoint(&self) -> u64 {
+        let checkpoints = self.checkpoints.as_ref();
+        checkpoints.map_or(0, |checkpoints| checkpoints.shared.schedule())
+    }
+
     /// Waits until that attempt is over.
     ///
     /// # Errors
@@ -217,6 +224,29 @@ impl Durability {
         }
     }
 
+    /// Ends the log, as dropping it does. Everything that was committed before is durable.
+    ///
+    /// # Errors
+    /// The state, if it is not: then only the engine's memory has some of it.
+    pub fn close(mut self) -> Result<(), State> {
+        self.end();
+        match self.state() {
+            State::Writing => Ok(()),
+            state => Err(state),
+        }
+    }
+
+    fn end(&mut self) {
+        // Before the log ends, for which a checkpoint may wait.
+        self.checkpoints = None;
+        self.shared.stop.store(true, Ordering::Release);
+        for thread in self.threads.drain(..) {
+            thread.thread().unpark();
+            // It has said why, if it panicked.
+            let _ = thread.join();
+        }
+    }
+
     /// From now on `call` is called when something has become durable that was
     /// [wanted](Durability::want), and when the state is another one; by a thread that must
     /// not be held up. False: there is one already.
@@ -229,14 +259,7 @@ impl Durability {
 /// failed.
 impl Drop for Durability {
     fn drop(&mut self) {
-        // Before the log ends, for which a checkpoint may wait.
-        self.checkpoints = None;
-        self.shared.stop.store(true, Ordering::Release);
-        for thread in self.threads.drain(..) {
-            thread.thread().unpark();
-            // It has said why, if it panicked.
-            let _ = thread.join();
-        }
+        self.end();
     }
 }
 
@@ -379,7 +402,7 @@ impl Writer {
         let time = begun.elapsed();
         self.flush_time = (self.flush_time * 7 + time) / 8;
         self.shared.flushed(count, bytes, time);
-        self.checkpoints.note_bytes(bytes);
+        self.checkpoints.note(count, bytes);
         self.feed.give_up()
     }
 }

@@ -21,6 +21,13 @@ pub(crate) struct Origin {
     pub(crate) segment: u64,
 }
 
+/// What the log has got since the last checkpoint was begun.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Logged {
+    bytes: u64,
+    records: u64,
+}
+
 /// A checkpoint that is being made.
 #[derive(Clone, Copy, Debug)]
 struct Running {
@@ -56,6 +63,8 @@ pub(crate) struct Shared {
     pub(super) options: CheckpointOptions,
     /// Of records, since the last checkpoint was begun.
     log_bytes: AtomicU64,
+    /// How many these are, those of this process.
+    log_records: AtomicU64,
     /// When that many are there, the thread wants to know.
     log_due: AtomicU64,
     pub(super) entries: AtomicU64,
@@ -83,6 +92,7 @@ impl Shared {
             changed: Condvar::new(),
             options,
             log_bytes: AtomicU64::new(log_bytes),
+            log_records: AtomicU64::new(0),
             log_due: AtomicU64::new(due),
             entries: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
@@ -112,6 +122,14 @@ impl Shared {
         Some(state.attempts + 1)
     }
 
+    /// The same; if one is being made, another one follows.
+    pub(crate) fn schedule(&self) -> u64 {
+        let mut state = self.lock();
+        state.is_requested = true;
+        self.changed.notify_all();
+        state.attempts + 1 + u64::from(state.running.is_some())
+    }
+
     pub(crate) fn status(&self) -> CheckpointStatus {
         let state = self.lock();
         let running = state.running.map(|running| CheckpointProgress {
@@ -128,6 +146,7 @@ impl Shared {
             attempts: state.attempts,
             failed: state.failed,
             log_bytes: self.log_bytes.load(Ordering::Relaxed),
+            log_records: self.log_records.load(Ordering::Relaxed),
         }
     }
 
@@ -151,8 +170,10 @@ impl Shared {
 
     // ---- For the writer of the log ----------------------------------------------------
 
-    /// The log got so many bytes of records.
-    pub(crate) fn note_bytes(&self, bytes: usize) {
+    /// The log got so many records, of so many bytes.
+    pub(crate) fn note(&self, records: u32, bytes: usize) {
+        self.log_records
+            .fetch_add(records.into(), Ordering::Relaxed);
         let before = self.log_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
         let due = self.log_due.load(Ordering::Relaxed);
         if before < due && before + bytes as u64 >= due {
@@ -211,6 +232,7 @@ impl Shared {
             }
             let due = state.is_requested || self.is_due(&state, last_begun);
             if let (true, Some(why)) = (due, state.log_over.clone()) {
+                state.is_requested = false;
                 state.end(Err(why));
                 self.changed.notify_all();
             } else if let (true, Some(origin)) = (due, state.origin) {
@@ -284,27 +306,31 @@ impl Shared {
         }
     }
 
-    /// The attempt is over. `log_bytes`: those that the log had when it was begun.
-    pub(super) fn end(&self, outcome: Result<CheckpointDone, String>, log_bytes: u64) {
+    /// The attempt is over. `logged`: what the log had when it was begun.
+    pub(super) fn end(&self, outcome: Result<CheckpointDone, String>, logged: Logged) {
         let mut state = self.lock();
         if let Ok(done) = &outcome {
             let due = self.options.log_due(done.bytes);
             self.log_due.store(due, Ordering::Relaxed);
-            self.log_bytes.fetch_sub(log_bytes, Ordering::Relaxed);
+            self.log_bytes.fetch_sub(logged.bytes, Ordering::Relaxed);
+            self.log_records
+                .fetch_sub(logged.records, Ordering::Relaxed);
         }
         state.end(outcome);
         self.changed.notify_all();
     }
 
-    pub(super) fn log_bytes(&self) -> u64 {
-        self.log_bytes.load(Ordering::Relaxed)
+    pub(super) fn logged(&self) -> Logged {
+        Logged {
+            bytes: self.log_bytes.load(Ordering::Relaxed),
+            records: self.log_records.load(Ordering::Relaxed),
+        }
     }
 }
 
 impl State {
     fn end(&mut self, outcome: Result<CheckpointDone, String>) {
         self.running = None;
-        self.is_requested = false;
         self.attempts += 1;
         match outcome {
             Ok(done) => {

@@ -108,6 +108,8 @@ pub struct CheckpointStatus {
     pub failed: u64,
     /// Bytes of records that the log got since the last checkpoint.
     pub log_bytes: u64,
+    /// How many these are, as far as this process has written them.
+    pub log_records: u64,
 }
 
 #[cfg(test)]

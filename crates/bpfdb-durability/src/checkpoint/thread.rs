@@ -90,13 +90,13 @@ where
         let mut begun = Instant::now();
         while let Some(origin) = self.shared.next_start(begun) {
             begun = Instant::now();
-            let log_bytes = self.shared.log_bytes();
+            let logged = self.shared.logged();
             let outcome = self.make(origin, begun).map_err(|error| error.to_string());
             if let Err(error) = &outcome {
                 tracing::warn!(%error, "no checkpoint was made: the one before it counts");
                 clean(&self.disk, self.kept);
             }
-            self.shared.end(outcome, log_bytes);
+            self.shared.end(outcome, logged);
         }
     }
 

@@ -64,6 +64,9 @@ pub(crate) struct ConnectionInfo {
     /// The replies that wait to be sent tell of commits up to this timestamp, which must be
     /// durable first.
     pub(crate) hold: u64,
+    /// Something that was executed since replies were held back last was for a synchronous
+    /// client, be it none any more: its replies wait.
+    pub(crate) was_sync: bool,
     /// A command is executed that tells of keys which it does not name.
     pub(crate) tells_of_all: bool,
     /// Set by a command after which the connection is closed.
@@ -129,6 +132,7 @@ impl ConnectionInfo {
             no_touch: false,
             durability: None,
             hold: 0,
+            was_sync: false,
             tells_of_all: false,
             close: false,
             needs_daemon: false,

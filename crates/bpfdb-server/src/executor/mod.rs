@@ -194,16 +194,18 @@ impl Executor {
         more && connection.state == State::Daemon
     }
 
-    /// What a synchronous client is told must be durable first.
+    /// What a synchronous client is told must be durable first, also if it has ceased to be
+    /// one meanwhile.
     fn hold(&self, connection: &mut Connection, server: &ServeContext<'_>) {
         let info = &mut connection.info;
-        if server.instance.is_sync(info.durability) {
+        if info.was_sync || server.instance.is_sync(info.durability) {
             info.hold_until(server.session.depends());
             if info.tells_of_all {
                 info.hold_until(server.engine.now());
             }
         }
         info.tells_of_all &= self.running.is_some();
+        info.was_sync &= self.running.is_some();
     }
 
     /// One request, or some together; true if there may be more.
@@ -314,8 +316,9 @@ impl Executor {
         server: &'a mut ServeContext<'_>,
     ) -> Context<'a> {
         // Before each request: the one before it may have been CLIENT DURABILITY.
-        let is_sync = server.instance.is_sync(connection.info.durability);
-        server.session.keep_depends(is_sync);
+        let info = &mut connection.info;
+        info.was_sync |= server.instance.is_sync(info.durability);
+        server.session.keep_depends(info.was_sync);
         Context {
             engine: server.engine,
             session: &mut *server.session,

@@ -58,6 +58,12 @@ impl Log {
         attempt.map_err(|error| format!("ERR {error}"))
     }
 
+    /// The same; while one is being made, another one follows.
+    pub(crate) fn schedule_checkpoint(&self) -> Result<u64, String> {
+        let durability = self.durability.as_ref().ok_or(NO_LOG)?;
+        Ok(durability.schedule_checkpoint())
+    }
+
     /// Is a checkpoint being made?
     pub(crate) fn is_checkpointing(&self) -> bool {
         let status = self.checkpoint_status();

@@ -37,7 +37,10 @@ impl Server {
         let Some(moment) = now.checked_sub(Duration::from_secs(seconds)) else {
             return;
         };
-        let idle: Vec<_> = self.connections.idle_since(moment).map(place).collect();
+        // One whose replies are held back waits for us.
+        let idle = self.connections.idle_since(moment);
+        let idle = idle.filter(|connection| connection.held_until().is_none());
+        let idle: Vec<_> = idle.map(place).collect();
         for (index, cookie) in idle {
             self.instance.statistics.connections_timed_out.increment();
             tracing::debug!(index, "closing an idle connection");
@@ -51,7 +54,9 @@ impl Server {
         let soft = usize::try_from(limit.soft.bytes()).unwrap_or(usize::MAX);
         let mut slow = Vec::new();
         for connection in self.connections.iter_mut() {
-            let above = soft > 0 && connection.unsent() > soft;
+            // What is held back cannot be read.
+            let is_held = connection.held_until().is_some();
+            let above = soft > 0 && connection.unsent() > soft && !is_held;
             let since = connection.slow_since.filter(|_| above).unwrap_or(now);
             connection.slow_since = above.then_some(since);
             if above && now.duration_since(since) >= patience {

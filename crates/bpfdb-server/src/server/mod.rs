@@ -411,21 +411,21 @@ impl Server {
         let wanted = std::mem::take(&mut self.wanted);
         let waiters = std::mem::take(&mut self.waiters);
         if wanted > 0 {
-            self.instance.log.want(wanted, waiters);
-            // It may have been, before anybody was told to say so.
-            if self.instance.log.durable() >= wanted {
+            let log = &self.instance.log;
+            log.want(wanted, waiters);
+            // It may have been, before anybody was told to say so; and of a log that has failed
+            // nobody says anything any more.
+            if log.durable() >= wanted || log.has_failed() {
                 self.release_held();
             }
         }
     }
 
     fn release_held(&mut self) {
-        let durable = self.instance.log.durable();
-        let refusal = self
-            .instance
-            .log
-            .has_failed()
-            .then(|| self.instance.log.refusal());
+        let log = &self.instance.log;
+        let refusal = log.has_failed().then(|| log.refusal());
+        // After that: of a log that has failed this is the last word.
+        let durable = log.durable();
         let is_over = |until: u64| refusal.is_some() || until <= durable;
         let due: Vec<u32> = (self.held.iter())
             .filter_map(|(&index, &until)| is_over(until).then_some(index))

@@ -23,11 +23,16 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
         [word] if is(word, "schedule") => true,
         _ => return Err(syntax_error()),
     };
-    let is_running = context.instance.log.is_checkpointing();
+    let log = &context.instance.log;
+    let is_running = log.is_checkpointing();
     if is_running && !is_scheduled {
         return Err("ERR Background save already in progress".into());
     }
-    context.instance.log.begin_checkpoint()?;
+    if is_scheduled {
+        log.schedule_checkpoint()?;
+    } else {
+        log.begin_checkpoint()?;
+    }
     context.replies.simple(if is_running {
         "Background saving scheduled"
     } else {

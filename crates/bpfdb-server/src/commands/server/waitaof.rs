@@ -7,8 +7,12 @@ use super::super::job::{Job, Progress};
 use super::super::prelude::*;
 use crate::instance::log::NO_LOG;
 
-/// Between two looks at what is durable: a flush takes about as long.
+/// Between two looks at what is durable, at first: a flush takes about as long.
 const PAUSE: Duration = Duration::from_micros(100);
+/// And at most: on a disk that does not answer, many who wait must not keep the loop busy.
+const PAUSE_MAX: Duration = Duration::from_millis(20);
+/// In between, this part of the time that was waited already.
+const PAUSE_PART: u32 = 8;
 
 pub(crate) static COMMAND: Command = Command {
     name: "waitaof",
@@ -39,6 +43,7 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     let job = Waiting {
         local,
         until: context.engine.now(),
+        begun: Instant::now(),
         deadline: Instant::now().checked_add(timeout),
     };
     context.instance.log.want(job.until, 1);
@@ -62,6 +67,7 @@ fn timeout(word: &[u8]) -> Result<Duration, Failure> {
 struct Waiting {
     local: i64,
     until: u64,
+    begun: Instant,
     deadline: Option<Instant>,
 }
 
@@ -69,6 +75,16 @@ impl Waiting {
     fn is_over(&self) -> bool {
         self.deadline
             .is_some_and(|deadline| Instant::now() >= deadline)
+    }
+
+    /// Until it looks again.
+    fn pause(&self) -> Duration {
+        let now = Instant::now();
+        let pause = ((now - self.begun) / PAUSE_PART).clamp(PAUSE, PAUSE_MAX);
+        let left = |deadline: Instant| deadline.saturating_duration_since(now);
+        self.deadline
+            .map(left)
+            .map_or(pause, |left| pause.min(left))
     }
 }
 
@@ -81,7 +97,7 @@ impl Job for Waiting {
             if let Some(why) = log.has_failed().then(|| log.refusal()).flatten() {
                 return Err(why.into());
             }
-            context.rest(PAUSE);
+            context.rest(self.pause());
             return Ok(Progress::More);
         }
         context.replies.array(2);

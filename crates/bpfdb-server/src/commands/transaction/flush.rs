@@ -49,6 +49,7 @@ impl Flushes {
     /// One step of the next command; true if that was its last.
     fn advance(&mut self, context: &mut Context<'_>) -> Result<bool, Failure> {
         let (queued, begun) = (&self.queue.commands[self.next], Instant::now());
+        context.connection.tells_of_all |= queued.command.tells_of_all();
         let mut inner = context.with_replies(&mut self.replies);
         let progress = match &mut self.job {
             Some(job) => job.step(&mut inner, queued.arguments())?,

@@ -52,9 +52,23 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     let age = Duration::from_secs(settings.snapshot_max_age);
     context.engine.set_snapshot_max_age(age);
     context.instance.parameters = parameters;
+    let was_sync = context.instance.is_sync(None);
     context.instance.change(settings);
+    if !was_sync && context.instance.is_sync(None) {
+        hold_replies_of_others(context);
+    }
     context.replies.ok();
     Ok(())
+}
+
+/// What is still here of replies to clients that are synchronous from now on.
+fn hold_replies_of_others(context: &mut Context<'_>) {
+    let now = context.engine.now();
+    for other in context.others.iter_mut() {
+        if context.instance.is_sync(other.info.durability) {
+            other.info.hold_until(now);
+        }
+    }
 }
 
 /// What maxmemory is to be, if it is among what was `named`.

@@ -125,7 +125,22 @@ fn clear_away(context: &Context<'_>) -> Result<Stats, Failure> {
     }
 }
 
+/// Sections that tell how many keys there are.
+const OF_KEYS: [&str; 2] = ["keyspace", "bpfdb"];
+
+/// A synchronous client waits for what these figures tell of. Not while the log takes nothing:
+/// somebody must be able to see that.
+fn hold_back(context: &mut Context<'_>, names: &[Vec<u8>]) {
+    let mut sections = SECTIONS.iter().filter(|section| is_asked(section, names));
+    if sections.any(|section| OF_KEYS.contains(&section.name))
+        && context.instance.log.refusal().is_none()
+    {
+        context.connection.tells_of_all = true;
+    }
+}
+
 fn run(context: &mut Context<'_>, names: &[Vec<u8>]) -> Outcome {
+    hold_back(context, names);
     let stats = clear_away(context)?;
     let source = Source {
         instance: context.instance,

@@ -22,7 +22,10 @@ pub(super) fn persistence(page: &mut Page, source: &Source<'_>) {
 
 /// A checkpoint is what Redis's RDB file is.
 fn checkpoints(page: &mut Page, instance: &Instance, changes: u64) {
-    let status = instance.log.checkpoint_status().unwrap_or_default();
+    let status = instance.log.checkpoint_status();
+    // Without a log there is no last save.
+    let changes = status.as_ref().map_or(changes, |status| status.log_records);
+    let status = status.unwrap_or_default();
     let (running, last) = (status.running, status.last);
     let entries = running.map_or(0, |running| running.entries);
     let whole = |part: f64| (entries as f64 / part.max(0.01)) as u64;

@@ -22,6 +22,8 @@ pub(crate) static COMMAND: Command = Command {
 };
 
 fn run(context: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {
+    // How many keys there are.
+    context.connection.tells_of_all = true;
     let stats = context.engine.stats()?;
     let clients = context.instance.statistics.client_memory.get();
     let keys = stats.records;

@@ -1,0 +1,100 @@
+//! What ends a connection while its replies are held back.
+
+use std::net::Shutdown;
+use std::thread;
+use std::time::Duration;
+
+use bpfdb_log::simulation::SimulatedDisk;
+use bpfdb_server::settings::Settings;
+
+use super::common::wait_until;
+use super::{is_told_nothing, send, settle, start, start_with, sync};
+
+#[test]
+fn who_has_said_all_is_told_all() {
+    let disk = SimulatedDisk::new(1);
+    let server = start(&disk);
+    let (mut writer, mut own) = (server.client(), sync(&server));
+    settle(&disk, &mut writer);
+    send(&mut own, &["SET a 1", "INCR n", "GET a", "GET none"]);
+    own.stream.shutdown(Shutdown::Write).expect("ended");
+    is_told_nothing(&mut own, "before the flush");
+    disk.hold(false);
+    for reply in ["+OK\r\n", ":1\r\n", "$1\r\n1\r\n", "$-1\r\n"] {
+        assert_eq!(own.reply(), reply.as_bytes());
+    }
+    assert!(own.is_closed());
+}
+
+#[test]
+fn who_quits_is_told_all_before() {
+    let disk = SimulatedDisk::new(2);
+    let server = start(&disk);
+    let (mut writer, mut own) = (server.client(), sync(&server));
+    settle(&disk, &mut writer);
+    send(&mut own, &["SET a 1", "QUIT"]);
+    is_told_nothing(&mut own, "before the flush");
+    disk.hold(false);
+    assert_eq!(own.until_closed(), b"+OK\r\n+OK\r\n");
+}
+
+#[test]
+fn who_is_killed_is_told_nothing() {
+    let disk = SimulatedDisk::new(3);
+    let server = start(&disk);
+    let (mut writer, mut own) = (server.client(), sync(&server));
+    let id = own.say("CLIENT ID");
+    let id = id[1..].trim_end().to_owned();
+    settle(&disk, &mut writer);
+    send(&mut own, &["SET a 1"]);
+    is_told_nothing(&mut own, "before the flush");
+    assert_eq!(writer.say(&format!("CLIENT KILL ID {id}")), ":1\r\n");
+    assert_eq!(own.until_closed(), b"");
+    disk.hold(false);
+    // Its place may be another one's by then.
+    let mut next = sync(&server);
+    assert_eq!(next.say("GET a"), "$1\r\n1\r\n");
+}
+
+/// Longer than any limit below.
+const LONG: Duration = Duration::from_secs(3);
+
+#[test]
+fn who_waits_for_the_disk_is_not_idle() {
+    let disk = SimulatedDisk::new(4);
+    let settings = Settings {
+        timeout: 1,
+        ..Settings::default()
+    };
+    let server = start_with(&disk, settings);
+    let mut own = sync(&server);
+    settle(&disk, &mut server.client());
+    send(&mut own, &["SET a 1"]);
+    thread::sleep(LONG);
+    assert!(!own.is_closed_already());
+    disk.hold(false);
+    assert_eq!(own.reply(), b"+OK\r\n");
+    wait_until("it is idle", || own.is_closed_already());
+}
+
+#[test]
+fn who_waits_for_the_disk_is_no_slow_reader() {
+    let disk = SimulatedDisk::new(5);
+    let server = start(&disk);
+    let (mut writer, mut own) = (server.client(), sync(&server));
+    let set = writer.ask(&[
+        b"CONFIG",
+        b"SET",
+        b"client-output-buffer-limit",
+        b"normal 0 1kb 1",
+    ]);
+    assert_eq!(set, b"+OK\r\n");
+    settle(&disk, &mut writer);
+    let value = "v".repeat(20_000);
+    assert_eq!(writer.say(&format!("SET a {value}")), "+OK\r\n");
+    send(&mut own, &["GET a"]);
+    thread::sleep(LONG);
+    assert!(!own.is_closed_already());
+    disk.hold(false);
+    assert_eq!(own.reply().len(), value.len() + "$20000\r\n\r\n".len());
+}

@@ -1,0 +1,99 @@
+//! Clients that become synchronous, or cease to be.
+
+use std::io::Read;
+use std::thread;
+
+use bpfdb_log::simulation::SimulatedDisk;
+
+use super::common::{Client, wait_until};
+use super::{WHILE, is_told_nothing, send, settle, start, sync};
+
+/// Sends commands in one message, of whose replies no more than so many may come before they
+/// are durable.
+#[track_caller]
+fn waits(commands: &[&str], harmless: usize) {
+    let disk = SimulatedDisk::new(1);
+    let server = start(&disk);
+    let (mut writer, mut own) = (server.client(), sync(&server));
+    settle(&disk, &mut writer);
+    send(&mut own, commands);
+    thread::sleep(WHILE);
+    let told = own.replies_at_hand();
+    assert!(told.len() <= harmless, "{commands:?}: {told:?}");
+    disk.hold(false);
+    for _ in told.len()..commands.len() {
+        assert!(!own.reply().starts_with(b"-"), "{commands:?}");
+    }
+}
+
+#[test]
+fn what_precedes_the_end_of_the_mode_in_a_pipeline_waits() {
+    for end in [
+        "CLIENT DURABILITY ASYNC",
+        "CLIENT DURABILITY DEFAULT",
+        "RESET",
+    ] {
+        waits(&["SET a 1", end], 0);
+    }
+}
+
+#[test]
+fn a_block_that_ends_the_mode_waits() {
+    let end = "CLIENT DURABILITY ASYNC";
+    waits(&["MULTI", "SET a 1", end, "EXEC"], 3);
+}
+
+#[test]
+fn what_precedes_the_end_of_the_setting_in_a_pipeline_waits() {
+    let disk = SimulatedDisk::new(2);
+    let server = start(&disk);
+    let (mut writer, mut own) = (server.client(), server.client());
+    assert_eq!(own.say("CONFIG SET appendfsync always"), "+OK\r\n");
+    settle(&disk, &mut writer);
+    send(&mut own, &["SET a 1", "CONFIG SET appendfsync everysec"]);
+    is_told_nothing(&mut own, "SET");
+    disk.hold(false);
+    assert_eq!(own.reply(), b"+OK\r\n");
+    assert_eq!(own.reply(), b"+OK\r\n");
+}
+
+/// Bytes that have come, as many as there are for now.
+fn read_some(client: &mut Client) -> usize {
+    client.stream.set_read_timeout(Some(WHILE)).expect("set");
+    let mut chunk = vec![0; 1 << 20];
+    let mut all = 0;
+    while let Ok(got @ 1..) = client.stream.read(&mut chunk) {
+        all += got;
+    }
+    all
+}
+
+/// A reply that was begun before, to a client that reads slowly.
+#[test]
+fn what_is_left_of_a_reply_waits_when_the_setting_changes() {
+    const LEN: usize = 48 << 20;
+    let disk = SimulatedDisk::new(3);
+    let server = start(&disk);
+    let (mut writer, mut slow) = (server.client(), server.client());
+    assert_eq!(writer.say("CLIENT DURABILITY ASYNC"), "+OK\r\n");
+    settle(&disk, &mut writer);
+    let last = (LEN - 1).to_string();
+    let set = writer.ask(&[b"SETRANGE", b"big", last.as_bytes(), b"x"]);
+    assert_eq!(set, format!(":{LEN}\r\n").into_bytes());
+    send(&mut slow, &["GETRANGE big 0 -1"]);
+    wait_until("the reply is on its way", || {
+        slow.stream.peek(&mut [0]).expect("a byte") == 1
+    });
+    thread::sleep(WHILE);
+    assert_eq!(writer.say("CONFIG SET appendfsync always"), "+OK\r\n");
+    let before = read_some(&mut slow);
+    assert!(before < LEN, "{before} bytes were told");
+    disk.hold(false);
+    let whole = LEN + format!("${LEN}\r\n\r\n").len();
+    let mut all = before;
+    wait_until("all is told", || {
+        all += read_some(&mut slow);
+        all >= whole
+    });
+    assert_eq!(all, whole);
+}
