@@ -414,3 +414,24 @@ fn time_goes_on_behind_the_checkpoint() {
     let (commits, _) = recover(&disk, 0).unwrap();
     assert_eq!(commits.len(), 1);
 }
+
+/// A directory that has lost its control file and its log is none that is new.
+#[test]
+fn a_checkpoint_without_a_control_file_is_missed() {
+    let disk = SimulatedDisk::new(1);
+    drop(with_checkpoint(&disk));
+    for name in disk.names() {
+        if !name.starts_with("checkpoint/") {
+            disk.remove(&name).unwrap();
+        }
+    }
+    let error = read_control(&disk).unwrap_err();
+    assert!(
+        error.to_string().contains("there are checkpoints"),
+        "{error}"
+    );
+    // What was never complete is not missed.
+    let begun = SimulatedDisk::new(1);
+    begun.put(&checkpoint::part_name(1), b"");
+    assert_eq!(read_control(&begun).unwrap(), None);
+}

@@ -25,6 +25,7 @@ mod reader;
 mod writer;
 
 pub use block::{BlockHeader, BlockKind, PAYLOAD_MAX, VALUE_MAX};
+pub(crate) use file::numbers;
 pub use file::{FOLDER, Footer, Header, PLACEMENT_MAX, name, part_name, remove_others};
 pub use reader::{CheckpointReader, Contents, RawBlock, read_header};
 pub use writer::{CheckpointWriter, WrittenCheckpoint};
