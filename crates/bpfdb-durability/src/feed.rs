@@ -94,8 +94,9 @@ impl Feed {
         Ok(true)
     }
 
-    /// What was taken is durable: its room is free.
-    pub(crate) fn give_up(&mut self) -> Result<()> {
+    /// What was taken is durable, the log's last batch is `sequence`: its room is free.
+    pub(crate) fn give_up(&mut self, sequence: u64) -> Result<()> {
+        self.log.note_batch(sequence);
         for large in self.large.drain(..) {
             self.log.release(&large)?;
         }
@@ -197,7 +198,7 @@ mod tests {
         let first = feed.begin_group();
         assert!(feed.take().expect("taken"));
         assert!(!feed.is_ahead_of(first));
-        feed.give_up().expect("written");
+        feed.give_up(0).expect("written");
 
         let second = feed.log.close_epoch();
         session.set(b"late", b"2").expect("set");
@@ -205,7 +206,7 @@ mod tests {
         assert!(feed.take().expect("taken"));
         assert_eq!(feed.count, 1);
         assert!(feed.is_ahead_of(second));
-        feed.give_up().expect("written");
+        feed.give_up(0).expect("written");
         // The next group has nothing, and makes that commit durable all the same.
         let third = feed.begin_group();
         assert!(feed.take().expect("taken"));
