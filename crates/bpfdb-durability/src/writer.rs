@@ -113,7 +113,7 @@ impl Durability {
             Start::SameRun => (&end.positions, end.greatest_timestamp),
         };
         let shared = Arc::new(Shared::new(writer.durable().epoch, log.gate()?));
-        let feed = Feed::new(log, taken, latest);
+        let feed = Feed::new(log, taken, latest)?;
         let checkpoints = Checkpoints::start(engine, disk, &writer, &end, options.checkpoints)?;
         let durability = Self::spawn(feed, writer, checkpoints, shared, options)?;
         Ok((durability, restored))
