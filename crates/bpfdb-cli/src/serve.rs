@@ -62,13 +62,16 @@ fn serve(mut options: bpfdb_server::Options, pins: &mut Pins, signals: SigSet) -
     let (engine, kept) = create_or_open(settings, &wanted, pins)?;
     let log = start_log(&engine, settings)?;
     options.log = log.as_ref().map(|log| Arc::clone(&log.durability));
-    let server = Server::start(&engine, &options)?;
+    let server = Server::start_after(&engine, &options, |address| {
+        pins.rename(address.port())?;
+        match kept {
+            true => Ok(()),
+            false => engine
+                .pin_claimed(pins.claim_of_folder())
+                .map_err(Error::from),
+        }
+    })?;
     let (address, stopper) = (server.address(), server.stopper());
-
-    pins.rename(address.port())?;
-    if !kept {
-        engine.pin_claimed(pins.claim_of_folder())?;
-    }
     let mut greeting = greeting(&engine, settings, address);
     greeting += &log.as_ref().map(Log::about).unwrap_or_default();
     if kept {
