@@ -80,7 +80,8 @@ fn serve(mut options: bpfdb_server::Options, pins: &mut Pins, signals: SigSet) -
     output::print(&greeting)?;
     stop_on_signal(stopper.clone(), signals)?;
     server.run().context("the server failed")?;
-    Ok(stopper.keeps_data().unwrap_or(settings.keep_data))
+    let keep = stopper.keeps_data().unwrap_or(settings.keep_data);
+    Ok(keep || log.is_some_and(|log| !log.has_everything(&engine)))
 }
 
 fn start_log(engine: &Engine, settings: &Settings) -> Result<Option<Log>> {
