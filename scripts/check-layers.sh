@@ -84,7 +84,7 @@ rust_layers() {
 	bpfdb-copies) echo limits error integer crc64 header sink source writer rdb binary jsonl format file snapshot \
 		loader dump restore ;;
 	bpfdb-log) echo layout disk error buffer segment batch record checkpoint control simulation owner directory plan spares \
-		place reader until recovered recovery writer open check follow copy lost cut ;;
+		place reader until recovered recovery writer open check follow copy lost cut rebuild ;;
 	bpfdb-server) echo values settings error io protocol kernel stats connection instance commands executor server ;;
 	esac
 }

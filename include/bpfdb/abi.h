@@ -539,6 +539,7 @@ struct bpfdb_log_secrets {
 struct bpfdb_log_home {
 	__u64 log[2]; /* identity of the log */
 	__u64 run;    /* number of the run that this memory is; 0: it belongs to none yet */
+	__u64 batch;  /* what the log has up to this batch may be gone from the rings */
 };
 
 /* Begins a page: the map is one that user space maps. */

@@ -85,6 +85,19 @@ impl Log {
         })
     }
 
+    /// Is everything on the disk that clients were told of? If not, the data in the kernel is the
+    /// only copy. No client is there any more.
+    pub(crate) fn has_everything(&self, engine: &Engine) -> bool {
+        let settled = self.durability.settle(engine.now());
+        if let Err(state) = &settled {
+            tracing::error!(
+                ?state,
+                "the log does not have everything: the data stays in the kernel for the next server"
+            );
+        }
+        settled.is_ok()
+    }
+
     /// For the greeting.
     pub(crate) fn about(&self) -> String {
         let Restored {

@@ -1,19 +1,14 @@
 //! `bpfdb serve --load-rdb`: a server begins with what a file of Redis has.
 
 use std::path::Path;
-use std::thread;
-use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow};
 use bpfdb::Engine;
 use bpfdb_copies::{Options, VerifiedCopy};
-use bpfdb_durability::{Durability, State};
+use bpfdb_durability::Durability;
 
 use crate::bars::Progress;
 use crate::interrupts::Interrupts;
-
-/// How often it is looked whether the keys are durable.
-const LOOK: Duration = Duration::from_millis(1);
 
 /// Fills an engine that has no keys, before anybody is served: with all of the file, or the
 /// server does not start. With a log, the keys are durable when this returns a line for the
@@ -32,22 +27,14 @@ pub(crate) fn load(engine: &Engine, log: Option<&Durability>, file: &Path) -> Re
     drop(bar);
     let loaded = loaded.with_context(told)?;
     if let Some(log) = log {
-        await_durable(log, engine.now()).with_context(told)?;
+        let settled = log.settle(engine.now());
+        settled
+            .map_err(|state| anyhow!("the log is {}: {state:?}", state.name()))
+            .with_context(told)?;
     }
     let (written, expired) = (loaded.written, loaded.expired);
     let file = file.display();
     Ok(format!(
         "  loaded {file}: {written} keys, and {expired} that had expired left out\n"
     ))
-}
-
-fn await_durable(log: &Durability, timestamp: u64) -> Result<()> {
-    log.want(timestamp, 1);
-    while log.durable() < timestamp {
-        match log.state() {
-            State::Failed(why) | State::Full(why) => bail!("the log cannot be written: {why}"),
-            State::Writing | State::Stalled(_) => thread::sleep(LOOK),
-        }
-    }
-    Ok(())
 }

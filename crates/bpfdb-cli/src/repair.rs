@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use bpfdb_log::{Cut, Directory, Place, check};
+use bpfdb_log::control::Control;
+use bpfdb_log::{Cut, Directory, Disk, Place, Rebuilt, check};
 use serde_json::json;
 
 use crate::bars::Progress;
@@ -32,13 +33,17 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let dir = &arguments.dir;
     // To own a directory would make it.
-    if !dir.join("control").exists() {
+    if !dir.join("control").exists() && !dir.join("log").exists() {
         bail!(
-            "{} is no data directory: it has no control file",
+            "{} is no data directory: it has neither control file nor log",
             dir.display()
         );
     }
     let disk = Directory::own(dir)?;
+    if let Some(rebuilt) = Rebuilt::plan(&disk).context("cannot make the control file anew")? {
+        rebuild(arguments, &disk, &rebuilt)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let Some(place) = find_place(arguments, &disk)? else {
         output::print(&format!("{}: the log is whole\n", dir.display()))?;
         return Ok(ExitCode::SUCCESS);
@@ -53,6 +58,38 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     apply(arguments, &disk, cut)?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn rebuild(arguments: &Arguments, disk: &Directory, rebuilt: &Rebuilt) -> Result<()> {
+    output::print(&describe_rebuilt(rebuilt.control()))?;
+    if !arguments.yes && !confirm()? {
+        bail!("nothing was changed; --yes does it");
+    }
+    let control = arguments.dir.join("control");
+    if !arguments.discard && control.exists() {
+        let folder = free_name(&arguments.dir, times::now());
+        let kept = arguments.dir.join(&folder).join("control");
+        let made = disk.make_folder(&folder);
+        made.and_then(|()| fs::copy(&control, &kept))
+            .with_context(|| format!("cannot keep the old one as {}", kept.display()))?;
+    }
+    rebuilt.apply(disk)?;
+    output::print("the control file is there: run `bpfdb check`\n")
+}
+
+fn describe_rebuilt(control: &Control) -> String {
+    let (first, newest) = (control.first_needed, control.newest_segment);
+    let begins = control.checkpoint.map_or_else(
+        || "at its very beginning".to_owned(),
+        |mark| format!("with checkpoint {}", mark.number),
+    );
+    format!(
+        "Neither slot of the control file is valid. What it said can be told from the segments:\n  \
+         log {}, run {}, segments {first} to {newest}; recovery begins {begins}\n\
+         Lost: whether there was a segment after {newest}, and up to where the last one was \
+         durable.\nIf its end is damaged, that will be taken for what a crash tore.\n",
+        control.log, control.run
+    )
 }
 
 /// `None`: the log is whole, and nobody wants it shorter.
@@ -112,6 +149,7 @@ fn note(cut: &Cut, now: u64) -> String {
             "batches": lost.batches,
             "unreadable_batches": lost.unreadable,
             "greatest_timestamp": lost.greatest_timestamp,
+            "breaks_checkpoint": lost.breaks_checkpoint.is_some(),
         },
     });
     format!("{note:#}\n")
@@ -148,6 +186,13 @@ fn describe(cut: &Cut) -> String {
     }
     if !lost.segments.is_empty() {
         line(format!("segments that go: {}", lost.segments.len()));
+    }
+    if let Some((start, last)) = lost.breaks_checkpoint {
+        line(format!(
+            "the checkpoint needs the transactions {start} to {last}, of which some are lost:"
+        ));
+        line("any key that one of these wrote may be missing, or have a part of it".into());
+        line("a copy of the directory, or a dump, is better than what will be left".into());
     }
     let durable = match lost.was_durable {
         true => "Some of it was durable: clients were told so, or could have been.",

@@ -70,13 +70,16 @@ fn serve(
     options.log = log.as_ref().map(|log| Arc::clone(&log.durability));
     let loaded = load_rdb.map(|file| load::load(&engine, options.log.as_deref(), file));
     let loaded = loaded.transpose()?;
-    let server = Server::start(&engine, &options)?;
+    let server = Server::start_after(&engine, &options, |address| {
+        pins.rename(address.port())?;
+        match kept {
+            true => Ok(()),
+            false => engine
+                .pin_claimed(pins.claim_of_folder())
+                .map_err(Error::from),
+        }
+    })?;
     let (address, stopper) = (server.address(), server.stopper());
-
-    pins.rename(address.port())?;
-    if !kept {
-        engine.pin_claimed(pins.claim_of_folder())?;
-    }
     let mut greeting = greeting(&engine, settings, address);
     greeting += &log.as_ref().map(Log::about).unwrap_or_default();
     greeting += &loaded.unwrap_or_default();
@@ -86,7 +89,8 @@ fn serve(
     output::print(&greeting)?;
     stop_on_signal(stopper.clone(), signals)?;
     server.run().context("the server failed")?;
-    Ok(stopper.keeps_data().unwrap_or(settings.keep_data))
+    let keep = stopper.keeps_data().unwrap_or(settings.keep_data);
+    Ok(keep || log.is_some_and(|log| !log.has_everything(&engine)))
 }
 
 fn start_log(engine: &Engine, settings: &Settings) -> Result<Option<Log>> {

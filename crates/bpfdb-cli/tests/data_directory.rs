@@ -234,6 +234,37 @@ fn check_fails_where_there_is_nothing() {
     );
 }
 
+/// What the control file said can be told from the segments, but for what is said then.
+#[test]
+fn a_control_file_is_made_anew() {
+    let data = Data::with_five();
+    let control = data.dir().join("control");
+    fs::write(&control, [7; 8192]).expect("damaged");
+    let text = fails(&["check", "--dir", &data.text()]);
+    assert!(text.contains("no valid slot"), "{text}");
+    assert!(fails(&["repair", "--dir", &data.text()]).contains("nothing was changed"));
+    assert_eq!(fs::read(&control).expect("there"), [7; 8192]);
+    let text = succeeds(&["repair", "--dir", &data.text(), "--yes"]);
+    for told in ["segments 1 to 2", "at its very beginning", "Lost:"] {
+        assert!(text.contains(told), "{text}");
+    }
+    let text = succeeds(&["check", "--dir", &data.text()]);
+    assert!(text.contains("5 transactions"), "{text}");
+    let kept = fs::read_dir(data.dir()).expect("there").flatten();
+    let kept: Vec<_> = kept
+        .filter(|file| file.file_name().to_string_lossy().starts_with("cut-"))
+        .collect();
+    assert_eq!(kept.len(), 1);
+    assert_eq!(
+        fs::read(kept[0].path().join("control")).expect("kept"),
+        [7; 8192]
+    );
+    // And if it is gone.
+    fs::remove_file(&control).expect("removed");
+    succeeds(&["repair", "--dir", &data.text(), "--yes"]);
+    assert!(succeeds(&["repair", "--dir", &data.text()]).contains("the log is whole"));
+}
+
 /// As docs/data-directory.md tells it: check, repair, check, start.
 #[test]
 fn damage_is_found_and_repaired() {

@@ -297,3 +297,54 @@ fn durability_of_a_pipeline_is_that_of_its_replies() {
     }
     server.stop();
 }
+
+/// A file system of so many MiB in the place of `path`, in the namespace of this test only.
+fn small_disk(path: &Path, size: u32, flags: MsFlags) {
+    let size = format!("size={size}m,mode=0700");
+    mount(
+        Some("none"),
+        path,
+        Some("tmpfs"),
+        flags,
+        Some(size.as_str()),
+    )
+    .expect("mounted");
+}
+
+/// What was acknowledged is in the kernel only, if the disk is full: it is not dropped with the
+/// server.
+#[test]
+fn a_stop_drops_nothing_that_is_not_on_the_disk() {
+    alone();
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    std::fs::create_dir(&data).expect("made");
+    // Room for a segment and its spare.
+    small_disk(&data, 130, MsFlags::empty());
+    let server = Served::start_in(&data, 0, &["--maxmemory", "512M"]);
+    let port = server.port;
+    let mut connection = Connection::open(port);
+    let value = "v".repeat(30_000);
+    let written = (0_u64..)
+        .find(|n| {
+            connection.ask(&["SET", &format!("k{}", n % 100), &format!("{n}{value}")]) != "+OK"
+        })
+        .expect("the disk is full at some time");
+    assert!(written > 1000, "{written}");
+    server.stop();
+    small_disk(&data, 400, MsFlags::MS_REMOUNT);
+    let server = Served::start_in(&data, port, &[]);
+    let mut connection = Connection::open(port);
+    for n in written - 100..written {
+        let found = connection.ask(&["GET", &format!("k{}", n % 100)]);
+        assert!(found == format!("{n}{value}"), "{n} of {written}");
+    }
+    server.stop();
+    let server = Served::start_in(&data, port, &[]);
+    let found = server.ask(&["GET", &format!("k{}", (written - 1) % 100)]);
+    assert!(
+        found == format!("{}{value}", written - 1),
+        "the log has it now"
+    );
+    server.stop();
+}

@@ -31,12 +31,23 @@ pub(crate) struct Feed {
     pub(crate) count: u32,
     /// Held by the records that were taken.
     large: Vec<LargeRef>,
+    begun: Option<Begun>,
+}
+
+/// A record of which some large values were taken, or a part of one.
+#[derive(Clone, Copy, Debug)]
+struct Begun {
+    ring: usize,
+    /// So many large values are whole.
+    whole: usize,
+    /// Bytes of the next one.
+    bytes: u64,
 }
 
 impl Feed {
     /// `taken`: what the files have already, for each ring; empty: nothing. `latest`: no record
     /// of it has a later timestamp.
-    pub(crate) fn new(log: Log, taken: &[u64], latest: u64) -> Self {
+    pub(crate) fn new(log: Log, taken: &[u64], latest: u64) -> Result<Self> {
         // Room that was given up behind that had nothing but void records.
         let begin = |ring| {
             taken
@@ -46,7 +57,10 @@ impl Feed {
                 .max(log.given_up(ring))
         };
         let taken: Vec<u64> = (0..log.rings()).map(begin).collect();
-        Self {
+        for (ring, &end) in taken.iter().enumerate() {
+            release(&log, ring, end)?;
+        }
+        Ok(Self {
             ends: taken.clone(),
             taken,
             log,
@@ -54,7 +68,8 @@ impl Feed {
             records: Vec::new(),
             count: 0,
             large: Vec::new(),
-        }
+            begun: None,
+        })
     }
 
     pub(crate) fn positions(&self) -> &[u64] {
@@ -85,17 +100,17 @@ impl Feed {
     pub(crate) fn take(&mut self) -> Result<bool> {
         for ring in 0..self.taken.len() {
             while self.taken[ring] < self.ends[ring] {
-                if self.records.len() >= PART_BYTES {
+                if self.records.len() >= PART_BYTES || !self.take_record(ring)? {
                     return Ok(false);
                 }
-                self.take_record(ring)?;
             }
         }
         Ok(true)
     }
 
-    /// What was taken is durable: its room is free.
-    pub(crate) fn give_up(&mut self) -> Result<()> {
+    /// What was taken is durable, the log's last batch is `sequence`: its room is free.
+    pub(crate) fn give_up(&mut self, sequence: u64) -> Result<()> {
+        self.log.note_batch(sequence);
         for large in self.large.drain(..) {
             self.log.release(&large)?;
         }
@@ -107,24 +122,60 @@ impl Feed {
         Ok(())
     }
 
-    fn take_record(&mut self, ring: usize) -> Result<()> {
+    /// False: only some of its large values, and the next call goes on. Its position is that of a
+    /// record which was not taken, until all of it was.
+    fn take_record(&mut self, ring: usize) -> Result<bool> {
         let position = self.taken[ring];
         let sealed = self.wait_for(ring, position)?;
         if let Some(stamp) = sealed.stamp {
-            let writes: Vec<LogWrite<'_>> = self.log.writes(ring, position, sealed.bytes).collect();
-            for write in &writes {
-                if let LogValue::Large(large) = &write.value {
-                    self.count += put_parts(&self.log, large, &mut self.records)?;
-                    self.large.push(*large);
-                }
+            let large = large_values(&self.log, ring, position, sealed.bytes);
+            if !self.take_large(ring, &large)? {
+                return Ok(false);
             }
-            let entries: Vec<Entry<'_>> = writes.iter().map(entry).collect();
+            self.large.extend(large);
+            let writes = self.log.writes(ring, position, sealed.bytes);
+            let entries: Vec<Entry<'_>> = writes.map(|write| entry(&write)).collect();
             encode_commit(stamp, &entries, &mut self.records);
             self.latest = self.latest.max(stamp);
             self.count += 1;
         }
         self.taken[ring] += sealed.bytes;
-        Ok(())
+        Ok(true)
+    }
+
+    /// Takes the large values of a record, in the parts in which they are read. They may be as
+    /// large as memory, and must not be there twice: so this ends with false when there is enough
+    /// for a part of the group. What was begun of another ring's record is begun anew.
+    fn take_large(&mut self, ring: usize, values: &[LargeRef]) -> Result<bool> {
+        let begun = self.begun.take().filter(|begun| begun.ring == ring);
+        let (whole, mut offset) = begun.map_or((0, 0), |begun| (begun.whole, begun.bytes));
+        let mut bytes = Vec::new();
+        for (n, value) in values.iter().enumerate().skip(whole) {
+            while self.log.read_large(value, offset, &mut bytes)? > 0 {
+                let (id, part) = (value.id, &bytes[..]);
+                encode_part(
+                    &Part {
+                        id,
+                        offset,
+                        bytes: part,
+                    },
+                    &mut self.records,
+                );
+                self.count += 1;
+                offset += bytes.len() as u64;
+                bytes.clear();
+                if self.records.len() >= PART_BYTES {
+                    self.begun = Some(Begun {
+                        ring,
+                        whole: n,
+                        bytes: offset,
+                    });
+                    return Ok(false);
+                }
+            }
+            offset = 0;
+        }
+        Ok(true)
     }
 
     /// The record at a position that is reserved: a program that runs seals it.
@@ -143,22 +194,31 @@ impl Feed {
     }
 }
 
-/// A large value, in the parts in which it is read; how many.
-fn put_parts(log: &Log, large: &LargeRef, records: &mut Vec<u8>) -> Result<u32> {
-    let (mut offset, mut parts) = (0, 0);
-    let mut bytes = Vec::new();
-    while log.read_large(large, offset, &mut bytes)? > 0 {
-        let part = Part {
-            id: large.id,
-            offset,
-            bytes: &bytes,
-        };
-        encode_part(&part, records);
-        offset += bytes.len() as u64;
-        parts += 1;
-        bytes.clear();
+/// The large values that a sealed record of so many bytes holds.
+fn large_values(log: &Log, ring: usize, position: u64, bytes: u64) -> Vec<LargeRef> {
+    let writes = log.writes(ring, position, bytes);
+    let large = writes.filter_map(|write| match write.value {
+        LogValue::Large(large) => Some(large),
+        _ => None,
+    });
+    large.collect()
+}
+
+/// Gives back what the records before `end` hold, of which the room was not given up: an owner
+/// who was killed in between has perhaps not done it. It is done once, whoever does it.
+fn release(log: &Log, ring: usize, end: u64) -> Result<()> {
+    let mut position = log.given_up(ring);
+    while position < end
+        && let Some(sealed) = log.sealed(ring, position)
+    {
+        if sealed.stamp.is_some() {
+            for large in large_values(log, ring, position, sealed.bytes) {
+                log.release(&large)?;
+            }
+        }
+        position += sealed.bytes;
     }
-    Ok(parts)
+    Ok(())
 }
 
 fn entry<'a>(write: &LogWrite<'a>) -> Entry<'a> {
@@ -181,23 +241,31 @@ fn entry<'a>(write: &LogWrite<'a>) -> Entry<'a> {
 mod tests {
     use super::*;
 
-    /// Between the end of the epoch and the look at the rings.
-    #[test]
-    fn a_commit_that_is_later_than_its_group_is_known() {
+    fn engine() -> bpfdb::Engine {
         let options = bpfdb::Options {
-            memory_limit: 64 << 20,
+            memory_limit: 128 << 20,
             log_ring: 1 << 20,
             ..bpfdb::Options::default()
         };
-        let engine = bpfdb::Engine::create(&options).expect("the engine starts");
-        let mut session = engine.session().expect("session");
+        bpfdb::Engine::create(&options).expect("the engine starts")
+    }
+
+    fn feed(engine: &bpfdb::Engine, taken: &[u64]) -> Feed {
         let log = engine.log().expect("mapped").expect("there is a log");
-        let mut feed = Feed::new(log, &[], 0);
+        Feed::new(log, taken, 0).expect("begun")
+    }
+
+    /// Between the end of the epoch and the look at the rings.
+    #[test]
+    fn a_commit_that_is_later_than_its_group_is_known() {
+        let engine = engine();
+        let mut session = engine.session().expect("session");
+        let mut feed = feed(&engine, &[]);
         session.set(b"in time", b"1").expect("set");
         let first = feed.begin_group();
         assert!(feed.take().expect("taken"));
         assert!(!feed.is_ahead_of(first));
-        feed.give_up().expect("written");
+        feed.give_up(0).expect("written");
 
         let second = feed.log.close_epoch();
         session.set(b"late", b"2").expect("set");
@@ -205,11 +273,108 @@ mod tests {
         assert!(feed.take().expect("taken"));
         assert_eq!(feed.count, 1);
         assert!(feed.is_ahead_of(second));
-        feed.give_up().expect("written");
+        feed.give_up(0).expect("written");
         // The next group has nothing, and makes that commit durable all the same.
         let third = feed.begin_group();
         assert!(feed.take().expect("taken"));
         assert_eq!(feed.count, 0);
         assert!(!feed.is_ahead_of(third));
+    }
+
+    /// Slots in use, when what nobody holds has been given back.
+    fn in_use(engine: &bpfdb::Engine) -> u64 {
+        let look = || {
+            engine.sweep().expect("swept");
+            thread::sleep(Duration::from_millis(50));
+            engine.stats().expect("stats").slots_used()
+        };
+        let mut before = look();
+        loop {
+            match look() {
+                now if now == before => return now,
+                now => before = now,
+            }
+        }
+    }
+
+    /// The owner was killed when what it had taken was on the disk, and before it gave that up.
+    #[test]
+    fn a_large_value_is_given_back_whoever_was_killed() {
+        let engine = engine();
+        let empty = in_use(&engine);
+        let mut session = engine.session().expect("session");
+        let value = vec![7; 3 << 20];
+        for number in 0..4 {
+            session.set(b"large", &value).expect("set");
+            session.set(b"short", &[number]).expect("set");
+            // Void: it was given back already.
+            assert!(!session.delete(b"not there").expect("deleted"));
+        }
+        session.delete(b"large").expect("deleted");
+        session.delete(b"short").expect("deleted");
+        let mut killed = feed(&engine, &[]);
+        killed.begin_group();
+        while !killed.take().expect("taken") {
+            killed.records.clear();
+        }
+        let taken = killed.positions().to_vec();
+        drop(killed);
+        assert!(in_use(&engine) > empty, "held");
+        let mut next = feed(&engine, &taken);
+        next.begin_group();
+        assert!(next.take().expect("taken"));
+        assert_eq!(next.count, 0, "the files have it");
+        next.give_up(1).expect("written");
+        assert_eq!(in_use(&engine), empty);
+    }
+
+    /// What a transaction has in large values may be as large as memory.
+    #[test]
+    fn a_large_value_is_taken_part_by_part() {
+        let engine = engine();
+        let mut session = engine.session().expect("session");
+        let values: Vec<Vec<u8>> = [11_u8, 3, 9]
+            .map(|size| {
+                let bytes = 0..usize::from(size) << 20;
+                bytes.map(|at| (at / 1000) as u8 ^ size).collect()
+            })
+            .into();
+        session.begin().expect("begun");
+        for (number, value) in values.iter().enumerate() {
+            session.set(&[number as u8], value).expect("set");
+        }
+        session.commit().expect("committed");
+        let mut feed = feed(&engine, &[]);
+        feed.begin_group();
+        let (mut found, mut parts, mut count) = (vec![Vec::new(); 3], 0, 0);
+        let mut ids = Vec::new();
+        loop {
+            let before = feed.positions().to_vec();
+            let is_all = feed.take().expect("taken");
+            assert_eq!(feed.positions() == before, !is_all, "whole records only");
+            assert!(feed.records.len() < PART_BYTES + (1 << 20));
+            for record in bpfdb_log::record::Records::new(&feed.records) {
+                count += 1;
+                if let (_, bpfdb_log::record::Record::Part(part)) = record.expect("valid") {
+                    if part.offset == 0 {
+                        ids.push(part.id);
+                    }
+                    let value: &mut Vec<u8> = &mut found[ids.len() - 1];
+                    assert_eq!(
+                        (part.offset, part.id),
+                        (value.len() as u64, ids[ids.len() - 1])
+                    );
+                    value.extend(part.bytes);
+                }
+            }
+            assert_eq!(feed.count, std::mem::take(&mut count));
+            feed.give_up(0).expect("written");
+            parts += 1;
+            if is_all {
+                break;
+            }
+        }
+        assert!(found == values);
+        assert!(parts >= 5, "{parts}");
     }
 }

@@ -14,6 +14,7 @@
 //! 2. An engine's memory says which run of which log it is, from the moment when it has all
 //!    that the log had. So who finds an engine and a directory knows whether the one goes on
 //!    with the other, has nothing to do with it, or must be recovered from it.
+//!    Of two logs with the same name it is the one that has at least what the rings gave up.
 //! 3. The clock of a recovered engine is later than every timestamp in the log, be it of a
 //!    commit that does not count.
 

@@ -5,7 +5,8 @@ use std::sync::atomic::Ordering;
 use std::thread::{self, JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
-use bpfdb::Engine;
+use bpfdb::{Engine, Log};
+use bpfdb_log::reader::read_control;
 use bpfdb_log::{Batch, Disk, LogEnd, LogError, LogWriter, Recovery, Start};
 
 use crate::checkpoint::{self, CheckpointOptions, CheckpointStatus, Checkpoints, LogEnds, Origin};
@@ -84,7 +85,7 @@ impl Durability {
         D::File: Send,
     {
         let log = engine.log()?.ok_or(Error::NoLog)?;
-        if log.record_bytes_max() > options.files.batch_size - BATCH_HEADER_MAX {
+        if log.record_bytes_max() > options.files.batch_size.saturating_sub(BATCH_HEADER_MAX) {
             return Err(Error::Sizes {
                 record: log.record_bytes_max(),
                 batch: options.files.batch_size,
@@ -92,12 +93,18 @@ impl Durability {
         }
         let (restored, end, start) = match log.home() {
             None => {
+                check_unwritten(&log, &disk)?;
                 let (restored, end) =
                     restore(engine, &disk, options.files.segment_size, &mut tell)?;
+                check_time(&end)?;
                 log.pass(end.greatest_timestamp);
                 (restored, end, Start::NewRun)
             }
-            Some(home) => (Restored::default(), known_end(&disk, home)?, Start::SameRun),
+            Some(home) => {
+                let end = known_end(&disk, home)?;
+                check_rings(&log, &end)?;
+                (Restored::default(), end, Start::SameRun)
+            }
         };
         let writer = LogWriter::open(disk.clone(), &end, start, wall(), options.files)?;
         log.set_home(writer.log().0, writer.run());
@@ -106,7 +113,7 @@ impl Durability {
             Start::SameRun => (&end.positions, end.greatest_timestamp),
         };
         let shared = Arc::new(Shared::new(writer.durable().epoch, log.gate()?));
-        let feed = Feed::new(log, taken, latest);
+        let feed = Feed::new(log, taken, latest)?;
         let checkpoints = Checkpoints::start(engine, disk, &writer, &end, options.checkpoints)?;
         let durability = Self::spawn(feed, writer, checkpoints, shared, options)?;
         Ok((durability, restored))
@@ -247,6 +254,22 @@ impl Durability {
         }
     }
 
+    /// Waits until everything is durable that has a timestamp up to this.
+    ///
+    /// # Errors
+    /// The state, if nothing becomes durable in it: then the engine has what the files have not.
+    pub fn settle(&self, timestamp: u64) -> Result<(), State> {
+        self.want(timestamp, 1);
+        while self.durable() < timestamp {
+            let state = self.state();
+            if matches!(state, State::Full(_) | State::Failed(_)) {
+                return Err(state);
+            }
+            thread::sleep(SETTLING);
+        }
+        Ok(())
+    }
+
     /// From now on `call` is called when something has become durable that was
     /// [wanted](Durability::want), and when the state is another one; by a thread that must
     /// not be held up. False: there is one already.
@@ -280,11 +303,54 @@ fn known_end<D: Disk>(disk: &D, (id, run): ([u8; 16], u64)) -> Result<LogEnd> {
     Ok(end)
 }
 
+/// What a directory has must not come after what was written to the engine, in its place.
+fn check_unwritten<D: Disk>(log: &Log, disk: &D) -> Result<()> {
+    let is_written = (0..log.rings()).any(|ring| log.reserved(ring) > 0);
+    match is_written && read_control(disk)?.is_some() {
+        true => Err(Error::Stranger("it was written to without this log".into())),
+        false => Ok(()),
+    }
+}
+
+/// The log must have what the rings do not have any more. It has not if it is an older copy of the
+/// directory, or if its last batches have been damaged since; then the memory is all there is.
+fn check_rings(log: &Log, end: &LogEnd) -> Result<()> {
+    let given_up = log.batch();
+    if end.sequence < given_up {
+        let why = format!(
+            "it ends with batch {}, but had batch {given_up}: it is an older copy, or its end is damaged",
+            end.sequence
+        );
+        return Err(Error::Stranger(why));
+    }
+    let mut positions = end.positions.iter().enumerate();
+    match positions.find(|&(ring, &position)| ring >= log.rings() || position > log.reserved(ring))
+    {
+        None => Ok(()),
+        Some((ring, _)) => Err(Error::Stranger(format!("ring {ring} never had so much"))),
+    }
+}
+
+/// Later timestamps are no log's: the engine's clock would not have room for more.
+const TIMESTAMP_MAX: u64 = 1 << 53;
+
+fn check_time(end: &LogEnd) -> Result<()> {
+    match end.greatest_timestamp {
+        ..TIMESTAMP_MAX => Ok(()),
+        timestamp => Err(Error::Stranger(format!(
+            "its timestamps are beyond any clock, up to {timestamp}"
+        ))),
+    }
+}
+
 /// Bytes of the next segment that are written after each group.
 const PREPARED_BYTES: u64 = 1 << 20;
 
 /// A group waits for those who may join it for this part of a flush at most.
 const GATHER_SHARE: u32 = 2;
+
+/// Between two looks of somebody who waits for what is durable.
+const SETTLING: Duration = Duration::from_millis(1);
 
 /// Between attempts on a disk that is full.
 const FULL_PAUSE: Duration = Duration::from_millis(100);
@@ -374,7 +440,7 @@ impl Writer {
         let is_idle =
             !is_begun && self.feed.count == 0 && !self.feed.is_ahead_of(writer.durable().epoch);
         match is_idle {
-            true => self.feed.give_up()?,
+            true => self.feed.give_up(writer.durable().sequence)?,
             false => self.append(writer, epoch)?,
         }
         self.shared.end_group(epoch);
@@ -403,7 +469,7 @@ impl Writer {
         self.flush_time = (self.flush_time * 7 + time) / 8;
         self.shared.flushed(count, bytes, time);
         self.checkpoints.note(count, bytes);
-        self.feed.give_up()
+        self.feed.give_up(writer.durable().sequence)
     }
 }
 

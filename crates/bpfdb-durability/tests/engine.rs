@@ -281,13 +281,88 @@ fn a_full_disk_heals() {
         Ok(Some(b"1".to_vec())),
         "reads go on"
     );
+    // Who is about to drop the engine is told that it is the only copy.
+    let settled = durability.settle(engine.now());
+    assert!(matches!(settled, Err(State::Full(_))), "{settled:?}");
     disk.set_capacity(usize::MAX);
     while session.set(b"after", b"2").is_err() {
         thread::sleep(Duration::from_millis(5));
     }
+    settle(&engine, &durability);
     drop(durability);
     let expected = contents(&engine);
     let other = common::engine();
     let (_durability, _) = Durability::start(&other, disk, quick()).expect("recovered");
     assert_eq!(contents(&other), expected);
+}
+
+/// Waits until everything is durable that was committed before.
+fn settle(engine: &Engine, durability: &Durability) {
+    durability.settle(engine.now()).expect("the disk is well");
+}
+
+/// Somebody has put an older copy in the place of the directory, or its last batches are damaged:
+/// what the rings have given up would be in no log.
+#[test]
+fn an_older_copy_of_the_directory_is_refused() {
+    let engine = common::engine();
+    let disk = SimulatedDisk::new(12);
+    let (durability, _) = Durability::start(&engine, disk.clone(), quick()).expect("started");
+    let mut session = engine.session().expect("session");
+    session.set(b"before", b"1").expect("set");
+    settle(&engine, &durability);
+    let copy = disk.fork();
+    session.set(b"after", b"2").expect("set");
+    settle(&engine, &durability);
+    drop(durability);
+    let refused = Durability::start(&engine, copy, quick());
+    assert!(matches!(refused, Err(Error::Stranger(_))), "{refused:?}");
+    // Its own has everything.
+    session.set(b"in the ring", b"3").expect("set");
+    drop(Durability::start(&engine, disk.clone(), quick()).expect("the same run"));
+    let other = common::engine();
+    let (_durability, _) = Durability::start(&other, disk, quick()).expect("recovered");
+    assert_eq!(contents(&other), contents(&engine));
+}
+
+/// What was written to an engine that belongs to no log is later than what a directory has, or
+/// earlier: nobody knows.
+#[test]
+fn an_engine_with_writes_of_its_own_is_not_recovered() {
+    let disk = SimulatedDisk::new(13);
+    let first = common::engine();
+    drop(Durability::start(&first, disk.clone(), quick()).expect("started"));
+    let engine = common::engine();
+    let mut session = engine.session().expect("session");
+    session.set(b"a", b"1").expect("set");
+    let refused = Durability::start(&engine, disk, quick());
+    assert!(matches!(refused, Err(Error::Stranger(_))), "{refused:?}");
+    // It can begin a log.
+    let disk = SimulatedDisk::new(14);
+    drop(Durability::start(&engine, disk.clone(), quick()).expect("started"));
+    let other = common::engine();
+    let (_durability, _) = Durability::start(&other, disk, quick()).expect("recovered");
+    assert_eq!(contents(&other), contents(&engine));
+}
+
+/// The engine's clock has 54 bits. A log with more, whose checksums are right, is not believed.
+#[test]
+fn a_time_beyond_the_clock_is_refused() {
+    let disk = SimulatedDisk::new(15);
+    let end = Recovery::new(disk.clone(), 0).and_then(Recovery::finish);
+    let end = end.expect("a new log");
+    let writer = LogWriter::open(disk.clone(), &end, Start::NewRun, 0, quick().files);
+    let mut writer = writer.expect("opened");
+    let group = Batch {
+        epoch: u64::MAX,
+        positions: &[],
+        wall: 0,
+        records: &[],
+        record_count: 0,
+    };
+    writer.append(group).expect("written");
+    drop(writer);
+    let engine = common::engine();
+    let refused = Durability::start(&engine, disk, quick());
+    assert!(matches!(refused, Err(Error::Stranger(_))), "{refused:?}");
 }

@@ -90,6 +90,9 @@ impl Control {
         if !(1..COUNT_MAX).contains(&control.first_needed) {
             return Err(Invalid::Field("first segment"));
         }
+        if control.newest_segment >= COUNT_MAX {
+            return Err(Invalid::Field("newest segment"));
+        }
         match control.generation.max(control.run) {
             COUNT_MAX.. => Err(Invalid::Field("generation or run")),
             _ => Ok(control),

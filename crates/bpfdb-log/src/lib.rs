@@ -53,6 +53,7 @@
 //! | how recovery is spared the log from its beginning | [`checkpoint`] |
 //! | what a directory has | [`check()`] |
 //! | how a corrupt log is cut | [`Cut`] |
+//! | how a control file is made anew | [`Rebuilt`] |
 //!
 //! The crate knows nothing of the engine: where records come from, and what is done with those that
 //! are recovered, is the business of others.
@@ -77,6 +78,7 @@ mod owner;
 mod place;
 mod plan;
 pub mod reader;
+mod rebuild;
 pub mod record;
 mod recovered;
 mod recovery;
@@ -101,6 +103,7 @@ pub use layout::{BLOCK, Invalid, LogId, VERSION};
 pub use lost::Lost;
 pub use owner::{Holder, Owner};
 pub use place::{NoPlace, Place};
+pub use rebuild::Rebuilt;
 pub use recovered::{LargeValue, RecoveredCommit};
 pub use recovery::{LogEnd, Recovery};
 pub use until::{Moment, Until};

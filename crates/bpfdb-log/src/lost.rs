@@ -40,6 +40,10 @@ pub struct Lost {
     pub segments: Vec<u64>,
     /// Whether the control file says that a part of it was durable.
     pub was_durable: bool,
+    /// Start and end of the checkpoint that recovery begins with, if commits between may be among
+    /// what is lost. It means nothing without them: a key that one of them wrote may be missing,
+    /// be it as old as the database, and a transaction may be there in part.
+    pub breaks_checkpoint: Option<(u64, u64)>,
     /// The greatest timestamp in it that is to be believed; 0: none.
     pub greatest_timestamp: u64,
 }
@@ -73,7 +77,7 @@ impl Lost {
         for number in segments {
             survey.visit(number, BLOCK as u64)?;
         }
-        Ok(survey.finish())
+        Ok(survey.finish(end))
     }
 
     fn note(&mut self, header: &BatchHeader) {
@@ -186,7 +190,11 @@ impl<D: Disk> Survey<'_, D> {
         self.lost.greatest_timestamp = greatest;
     }
 
-    fn finish(mut self) -> Lost {
+    fn finish(mut self, end: &LogEnd) -> Lost {
+        let is_any = self.lost.batches + self.lost.unreadable > 0 || self.lost.was_durable;
+        let mark = self.control.checkpoint;
+        let broken = mark.filter(|mark| is_any && end.epoch < mark.end);
+        self.lost.breaks_checkpoint = broken.map(|mark| (mark.start, mark.end));
         let limit = self.lost.greatest_timestamp.saturating_add(BELIEVED);
         let epochs = self.doubtful_epochs.iter().copied();
         let believed = epochs.filter(|epoch| *epoch <= limit).max();

@@ -22,6 +22,7 @@ mod ahead;
 mod end;
 
 use crate::batch::{BatchHeader, BatchView};
+use crate::checkpoint;
 use crate::control::{self, Control, Slots};
 use crate::disk::{Disk, DiskFile};
 use crate::error::{LogError, Result};
@@ -77,7 +78,7 @@ pub struct LogReader<D: Disk> {
 /// The control slot that counts. `None`: this directory never had a log.
 ///
 /// # Errors
-/// [`LogError::Corrupt`] if there are segments, and no slot is valid.
+/// [`LogError::Corrupt`] if there are segments, or checkpoints, and no slot is valid.
 pub fn read_control<D: Disk>(disk: &D) -> Result<Option<Control>> {
     let slots = Slots::read(disk)?;
     if let Some(control) = slots.as_ref().and_then(Slots::newest) {
@@ -86,14 +87,13 @@ pub fn read_control<D: Disk>(disk: &D) -> Result<Option<Control>> {
     let why = slots.map_or("it is missing".into(), |slots| {
         slots.why_invalid().to_string()
     });
-    match newest_segment(disk)? {
-        None => Ok(None),
-        Some(_) => Err(LogError::corrupt(
-            control::NAME,
-            0,
-            format!("there are segments, but no valid slot: {why}"),
-        )),
-    }
+    let rest = match (newest_segment(disk)?, checkpoint::numbers(disk)?.is_empty()) {
+        (None, true) => return Ok(None),
+        (Some(_), _) => "segments",
+        (None, false) => "checkpoints",
+    };
+    let why = format!("there are {rest}, but no valid slot: {why}");
+    Err(LogError::corrupt(control::NAME, 0, why))
 }
 
 /// Number of the newest segment in the folder.
@@ -316,7 +316,9 @@ impl<D: Disk> LogReader<D> {
             return Ok(Err(Invalid::Short));
         };
         let offset = position.offset;
+        // What a header says is no reason to ask for more memory than the file has bytes.
         let end = open.next.map_or(open.size, |next| next.before_end);
+        let end = end.min(open.size);
         if let Err(why) = open.read(offset, BLOCK as u64, end, bytes)? {
             return Ok(Err(why));
         }

@@ -30,11 +30,14 @@ impl Named {
     /// `name` is within the folder. `None`: it is not one of ours.
     pub fn parse(name: &str) -> Option<Self> {
         if let Some(number) = name.strip_prefix("spare-") {
-            let number = number.parse().ok().map(Self::Spare)?;
+            let number = number.parse().ok().filter(|number| *number < COUNT_MAX);
+            let number = number.map(Self::Spare)?;
             return (number.file() == name).then_some(number);
         }
         let digits = name.strip_suffix(".log")?;
-        let number = u64::from_str_radix(digits, 16).ok().map(Self::Segment)?;
+        let number = u64::from_str_radix(digits, 16).ok();
+        let number = number.filter(|number| *number < COUNT_MAX);
+        let number = number.map(Self::Segment)?;
         (number.file() == name).then_some(number)
     }
 

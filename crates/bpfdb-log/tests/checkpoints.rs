@@ -7,10 +7,10 @@ use bpfdb_log::checkpoint::{
     self, BlockHeader, CheckpointReader, CheckpointWriter, Contents, Footer, Header, Mark,
     PAYLOAD_MAX, PLACEMENT_MAX, WrittenCheckpoint,
 };
-use bpfdb_log::reader::read_control;
+use bpfdb_log::reader::{Item, LogReader, read_control};
 use bpfdb_log::record::{Entry, Value, encode_entry};
 use bpfdb_log::simulation::{Fault, Operation, SimulatedDisk};
-use bpfdb_log::{BLOCK, Batch, Disk, LogError, LogId, LogWriter, Start, VERSION};
+use bpfdb_log::{BLOCK, Batch, Cut, Disk, LogError, LogId, LogWriter, Place, Start, VERSION};
 use common::{count, options, recover, reopen, seeds, set};
 
 const LOG: LogId = LogId(*b"identity of logs");
@@ -413,4 +413,56 @@ fn time_goes_on_behind_the_checkpoint() {
     append(&mut log, 51);
     let (commits, _) = recover(&disk, 0).unwrap();
     assert_eq!(commits.len(), 1);
+}
+
+/// A directory that has lost its control file and its log is none that is new.
+#[test]
+fn a_checkpoint_without_a_control_file_is_missed() {
+    let disk = SimulatedDisk::new(1);
+    drop(with_checkpoint(&disk));
+    for name in disk.names() {
+        if !name.starts_with("checkpoint/") {
+            disk.remove(&name).unwrap();
+        }
+    }
+    let error = read_control(&disk).unwrap_err();
+    assert!(
+        error.to_string().contains("there are checkpoints"),
+        "{error}"
+    );
+    // What was never complete is not missed.
+    let begun = SimulatedDisk::new(1);
+    begun.put(&checkpoint::part_name(1), b"");
+    assert_eq!(read_control(&begun).unwrap(), None);
+}
+
+/// A checkpoint need not know what a key had before a commit between its start and its end. Who
+/// cuts such a commit off is told what that does.
+#[test]
+fn a_cut_before_the_end_of_the_checkpoint_is_told() {
+    let disk = SimulatedDisk::new(1);
+    let log = with_checkpoint(&disk);
+    let mark = read_control(&disk).unwrap().unwrap().checkpoint.unwrap();
+    log.close().unwrap();
+    let mut reader = LogReader::new(disk.clone(), read_control(&disk).unwrap().unwrap());
+    let (mut broken, mut whole) = (0, 0);
+    while let Some(item) = reader.advance().unwrap() {
+        let Item::Batch(header) = item else {
+            continue;
+        };
+        let place = Place {
+            segment: reader.segment().unwrap().number,
+            offset: reader.position().offset,
+        };
+        let cut = Cut::plan(&disk, 0, place).unwrap();
+        let is_broken = header.epoch < mark.end;
+        let told = cut.lost().breaks_checkpoint;
+        assert_eq!(
+            told,
+            is_broken.then_some((mark.start, mark.end)),
+            "{header:?}"
+        );
+        *(if is_broken { &mut broken } else { &mut whole }) += 1;
+    }
+    assert!(broken > 0 && whole > 0, "{broken}, {whole}");
 }

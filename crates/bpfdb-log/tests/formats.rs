@@ -9,8 +9,8 @@ use bpfdb_log::control::{self, Control};
 use bpfdb_log::record::{Entry, Part, Record, Records, Value, encode_commit, encode_part};
 use bpfdb_log::segment::{self, SegmentHeader};
 use bpfdb_log::simulation::SimulatedDisk;
-use bpfdb_log::{AlignedBuffer, BLOCK, Invalid, LogError, LogId, VERSION, check};
-use common::{recover, set};
+use bpfdb_log::{AlignedBuffer, BLOCK, Invalid, LogError, LogId, Start, VERSION, check};
+use common::{options, recover, reopen, set};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -301,6 +301,53 @@ fn a_batch_of_another_place_does_not_count() {
     );
 }
 
+/// With right checksums, as somebody may write them who wants a server to end.
+#[test]
+fn hostile_numbers_are_refused_and_ask_for_no_memory() {
+    let beyond = Control {
+        newest_segment: u64::MAX,
+        ..a_control()
+    };
+    assert_eq!(
+        Control::decode(&beyond.encode()),
+        Err(Invalid::Field("newest segment"))
+    );
+    // A batch of 36 GiB, as it says itself, in a segment that goes on for ever, as the next says.
+    let disk = log_with(a_batch(), &[], &[]);
+    let name = segment::name(1);
+    let mut contents = disk.contents(&name).unwrap();
+    contents[BLOCK + 12..BLOCK + 16].fill(0xff);
+    contents[BLOCK + 76..BLOCK + 80].fill(0xff);
+    disk.put(&name, &contents);
+    let next = SegmentHeader {
+        number: 2,
+        run: 1,
+        first_sequence: 2,
+        before: 1,
+        before_end: 1 << 60,
+        cut: 0,
+        ..a_segment()
+    };
+    disk.put(&segment::name(2), &next.encode());
+    let found = recover(&disk, 0);
+    assert!(matches!(found, Err(LogError::Corrupt(_))), "{found:?}");
+    assert!(check(&disk, 0).unwrap().fault.is_some());
+    // Numbers that nobody can count on from.
+    let disk = log_with(
+        BatchHeader {
+            records: 0,
+            durable: 0,
+            ..a_batch()
+        },
+        &[],
+        &[],
+    );
+    disk.put(&format!("log/spare-{}", u64::MAX), &[]);
+    disk.put("log/ffffffffffffffff.log", &[]);
+    let log = reopen(&disk, Start::NewRun, options(4, 2)).unwrap();
+    assert_eq!(log.segment(), 2);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -308,7 +355,8 @@ proptest! {
     fn control_comes_back(fields in any::<[u64; 6]>(), closed: bool) {
         let [generation, run, first_needed, durable_segment, durable_sequence, newest_segment] =
             fields;
-        let [generation, run, first_needed] = [generation, run, first_needed].map(|n| (n >> 2).max(1));
+        let [generation, run, first_needed, newest_segment] =
+            [generation, run, first_needed, newest_segment].map(|n| (n >> 2).max(1));
         let control = Control {
             generation, log: LOG, run, durable_segment, durable_sequence, first_needed, closed,
             newest_segment,

@@ -2,10 +2,12 @@
 
 mod common;
 
+use std::net::TcpStream;
 use std::thread;
 use std::time::Duration;
 
 use bpfdb_log::simulation::{Fault, Operation, SimulatedDisk};
+use bpfdb_server::Server;
 use bpfdb_server::settings::Settings;
 use common::{Client, TestServer, kernel_calls, show, wait_until};
 
@@ -378,4 +380,24 @@ fn without_a_log_nobody_is_promised_anything() {
         client.say("CONFIG GET appendonly"),
         "*2\r\n$10\r\nappendonly\r\n$2\r\nno\r\n"
     );
+}
+
+/// What a client is told must outlive the server from the first reply on, and the kernel replies as
+/// soon as there is a connection: so the data is pinned before that.
+#[test]
+fn nobody_connects_before_the_data_is_pinned() {
+    common::cgroup::own();
+    let engine = bpfdb::Engine::create(&bpfdb::Options::default()).expect("an engine");
+    let options = common::at_any_port(Settings {
+        local_clients: common::cgroup::chosen(),
+        ..Settings::default()
+    });
+    let mut early = None;
+    let server = Server::start_after(&engine, &options, |address| {
+        early = Some(TcpStream::connect(address).is_ok());
+        Ok::<_, bpfdb_server::Error>(())
+    });
+    let server = server.expect("a server");
+    assert_eq!(early, Some(false));
+    TcpStream::connect(server.address()).expect("now it listens");
 }

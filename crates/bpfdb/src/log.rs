@@ -56,6 +56,12 @@ fn clock(engine: &Engine) -> &AtomicU64 {
     unsafe { AtomicU64::from_ptr(&raw mut (*engine.inner.memory.state_pointer()).clock.value) }
 }
 
+/// `word`: an aligned one in the mapping of an engine that lives.
+fn store_word(word: *mut u64, value: u64) {
+    // SAFETY: as above.
+    unsafe { AtomicU64::from_ptr(word) }.store(value, Ordering::Release);
+}
+
 /// A record that is sealed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sealed {
@@ -172,13 +178,32 @@ impl Log {
                 .rev()
                 .fold(0, |word, &byte| word << 8 | u64::from(byte))
         };
-        let home = abi::bpfdb_log_home {
-            log: [word(&id[..8]), word(&id[8..])],
-            run,
-        };
+        let home = self.home_pointer();
+        // SAFETY: as it says.
+        let (log, number) = unsafe { (&raw mut (*home).log, &raw mut (*home).run) };
+        store_word(log.cast(), word(&id[..8]));
+        store_word(log.cast::<u64>().wrapping_add(1), word(&id[8..]));
+        // Last: who is killed before this has said nothing.
+        store_word(number, run);
+    }
+
+    /// What [`Log::note_batch`] was told last; 0: nothing.
+    pub fn batch(&self) -> u64 {
+        self.engine.inner.memory.state().log_home.batch
+    }
+
+    /// The log has the batch of this sequence number for certain. To be said before room is given
+    /// up that it made free: then a log that ends before it lacks what the rings do not have.
+    pub fn note_batch(&self, sequence: u64) {
+        // SAFETY: as it says.
+        store_word(unsafe { &raw mut (*self.home_pointer()).batch }, sequence);
+    }
+
+    /// Valid as long as the engine; nobody but the log's one thread writes there.
+    fn home_pointer(&self) -> *mut abi::bpfdb_log_home {
         let state = self.engine.inner.memory.state_pointer();
-        // SAFETY: the mapping lives as long as the engine; nobody else writes it.
-        unsafe { (&raw mut (*state).log_home).write_volatile(home) };
+        // SAFETY: the mapping lives as long as the engine.
+        unsafe { &raw mut (*state).log_home }
     }
 
     /// Position behind the last reservation of a ring.

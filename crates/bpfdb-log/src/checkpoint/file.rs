@@ -128,17 +128,31 @@ impl Footer {
 /// [`LogError::Io`]: to be tried again.
 pub fn remove_others<D: Disk>(disk: &D, keep: Option<u64>) -> Result<()> {
     let keep = keep.map(name);
-    let names = match disk.list(FOLDER) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        names => names.map_err(LogError::io("list", FOLDER))?,
-    };
-    for file in names {
+    for file in list(disk)? {
         let file = format!("{FOLDER}/{file}");
         if is_ours(&file) && Some(&file) != keep.as_ref() {
             disk.remove(&file).map_err(LogError::io("remove", &file))?;
         }
     }
     Ok(())
+}
+
+/// Of the files that are complete by their names, in order.
+pub(crate) fn numbers<D: Disk>(disk: &D) -> Result<Vec<u64>> {
+    let number = |file: &String| {
+        let number = u64::from_str_radix(file.strip_suffix(".ckpt")?, 16).ok()?;
+        (name(number) == format!("{FOLDER}/{file}")).then_some(number)
+    };
+    let mut numbers: Vec<u64> = list(disk)?.iter().filter_map(number).collect();
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+fn list<D: Disk>(disk: &D) -> Result<Vec<String>> {
+    match disk.list(FOLDER) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+        names => names.map_err(LogError::io("list", FOLDER)),
+    }
 }
 
 fn is_ours(file: &str) -> bool {

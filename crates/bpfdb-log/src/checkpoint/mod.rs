@@ -25,7 +25,9 @@ mod reader;
 mod writer;
 
 pub use block::{BlockHeader, BlockKind, PAYLOAD_MAX, VALUE_MAX};
+pub(crate) use file::numbers;
 pub use file::{FOLDER, Footer, Header, PLACEMENT_MAX, name, part_name, remove_others};
+pub(crate) use reader::read_ends;
 pub use reader::{CheckpointReader, Contents, RawBlock, read_header};
 pub use writer::{CheckpointWriter, WrittenCheckpoint};
 

@@ -82,6 +82,25 @@ pub fn read_header<D: Disk>(disk: &D, number: u64) -> Result<Header> {
     Header::decode(&block).map_err(LogError::invalid(&*name, 0, "the checkpoint's header"))
 }
 
+/// Header and footer of a file that may be any.
+///
+/// # Errors
+/// As above.
+pub(crate) fn read_ends<D: Disk>(disk: &D, number: u64) -> Result<(Header, Footer)> {
+    let header = read_header(disk, number)?;
+    let name = name(number);
+    let file = open(disk, &name)?;
+    let size = file.size();
+    let size = size.map_err(LogError::io("find the size of", &name))?;
+    let last = size.saturating_sub(BLOCK as u64);
+    let footer = Footer::decode(&read_block(&file, &name, last)?).map_err(LogError::invalid(
+        &*name,
+        last,
+        "the checkpoint's footer",
+    ))?;
+    Ok((header, footer))
+}
+
 fn open<D: Disk>(disk: &D, name: &str) -> Result<D::File> {
     let file = disk.open(name).map_err(LogError::io("open", name))?;
     file.ok_or_else(|| LogError::corrupt(name, 0, "the checkpoint is missing"))

@@ -85,6 +85,29 @@ pub struct Server {
 impl Server {
     /// Loads and attaches the programs, and listens.
     pub fn start(engine: &Engine, options: &Options) -> Result<Self> {
+        Self::start_after(engine, options, |_| Ok(()))
+    }
+
+    /// The same. `ready` is called with the address before anybody can connect: what clients are
+    /// told must outlive this process from the first reply on.
+    ///
+    /// # Errors
+    /// As above; and that of `ready`.
+    pub fn start_after<E: From<Error>>(
+        engine: &Engine,
+        options: &Options,
+        ready: impl FnOnce(SocketAddr) -> Result<(), E>,
+    ) -> Result<Self, E> {
+        let server = Self::prepare(engine, options)?;
+        ready(server.address())?;
+        let backlog = options.settings.tcp_backlog;
+        socket::start_listening(&server.listener, backlog)?;
+        tracing::info!(address = %server.address(), "listening");
+        Ok(server)
+    }
+
+    /// A server that does not listen yet.
+    fn prepare(engine: &Engine, options: &Options) -> Result<Self> {
         if !engine.is_owned() {
             return Err(Error::Attached);
         }
@@ -123,9 +146,6 @@ impl Server {
                 unix::Listener::bind(path, permissions, settings.tcp_backlog)
             })
             .transpose()?;
-        socket::start_listening(&listener, settings.tcp_backlog)?;
-        tracing::info!(%address, "listening");
-
         let server = Self {
             engine: engine.clone(),
             session: session_for(engine)?,

@@ -1,0 +1,144 @@
+//! Makes a control file anew, of what segments and checkpoints say of themselves, when neither of
+//! its slots is valid.
+//!
+//! # Rules
+//!
+//! 1. Segments go oldest first, and only when a checkpoint counts that does not need them. So what
+//!    the oldest segment is says which checkpoints can count: none is needed if the log's beginning
+//!    is there; else the oldest that needs no segment before it. A later one may not count yet.
+//! 2. What nobody else says is lost: whether a later segment has vanished, and whether the last
+//!    batches were durable. Batches that are damaged at the end are taken for torn ones.
+//! 3. A slot of a format that this program does not know is no damage.
+
+use crate::checkpoint::{self, Mark};
+use crate::control::{Control, ControlFile, Slots};
+use crate::disk::Disk;
+use crate::error::{LogError, Result, flush_step, step};
+use crate::layout::{Invalid, LogId};
+use crate::segment::{self, FOLDER, Named, SegmentHeader, read_header};
+
+/// A control file that is to be written. Nothing has changed yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rebuilt {
+    control: Control,
+}
+
+impl Rebuilt {
+    /// `None`: a slot is valid, or there is nothing that it would be the control file of.
+    ///
+    /// # Errors
+    /// [`LogError::Corrupt`] if nothing says where the log begins; [`LogError::Refused`] if
+    /// segments are of different logs, or the file of another version; [`LogError::Io`].
+    pub fn plan<D: Disk>(disk: &D) -> Result<Option<Self>> {
+        if let Some(Slots(slots)) = Slots::read(disk)? {
+            if slots.iter().any(Result::is_ok) {
+                return Ok(None);
+            }
+            if let Some(Err(why @ Invalid::Version(_))) = slots
+                .iter()
+                .find(|slot| matches!(slot, Err(Invalid::Version(_))))
+            {
+                return Err(LogError::Refused(format!("the control file: {why}")));
+            }
+        }
+        let numbers = numbers(disk)?;
+        let (Some(&first), Some(&newest)) = (numbers.first(), numbers.last()) else {
+            return Ok(None);
+        };
+        let oldest = read_header(disk, first)?
+            .ok_or_else(|| LogError::corrupt(segment::name(first), 0, "the segment vanished"))?;
+        let run = greatest_run(disk, &oldest, &numbers)?;
+        let (first_needed, checkpoint) = beginning(disk, &oldest)?;
+        let control = Control {
+            run,
+            first_needed,
+            newest_segment: newest,
+            checkpoint,
+            ..Control::new(oldest.log)
+        };
+        Ok(Some(Self { control }))
+    }
+
+    /// What it will say.
+    pub fn control(&self) -> &Control {
+        &self.control
+    }
+
+    /// Writes the file, in the place of what is there.
+    ///
+    /// # Errors
+    /// Those of writing: to be tried again.
+    pub fn apply<D: Disk>(&self, disk: &D) -> Result<()> {
+        let name = crate::control::NAME;
+        ControlFile::create(disk, self.control).map_err(step("write", name))?;
+        disk.flush_folder("")
+            .map_err(flush_step("the data directory"))?;
+        Ok(())
+    }
+}
+
+fn numbers<D: Disk>(disk: &D) -> Result<Vec<u64>> {
+    let names = match disk.list(FOLDER) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+        names => names.map_err(LogError::io("list", FOLDER))?,
+    };
+    let numbers = names.iter().filter_map(|name| match Named::parse(name) {
+        Some(Named::Segment(number)) => Some(number),
+        _ => None,
+    });
+    let mut numbers: Vec<u64> = numbers.collect();
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+/// Of all segments with a valid header. One that is not is found when the log is read.
+fn greatest_run<D: Disk>(disk: &D, oldest: &SegmentHeader, numbers: &[u64]) -> Result<u64> {
+    let mut run = 0;
+    for &number in numbers {
+        match read_header(disk, number) {
+            Ok(Some(header)) if header.log != oldest.log => {
+                let why = format!("{} is of another log", segment::name(number));
+                return Err(LogError::Refused(why));
+            }
+            Ok(Some(header)) => run = run.max(header.run),
+            Ok(None) | Err(LogError::Corrupt(_)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(run)
+}
+
+/// The first segment that recovery needs, and the checkpoint that it begins with: rule 1.
+fn beginning<D: Disk>(disk: &D, oldest: &SegmentHeader) -> Result<(u64, Option<Mark>)> {
+    if oldest.before == 0 {
+        return Ok((oldest.number, None));
+    }
+    for number in checkpoint::numbers(disk)? {
+        match whole(disk, oldest.log, number) {
+            Ok((first, mark)) if first >= oldest.number => return Ok((first, Some(mark))),
+            Ok(_) | Err(LogError::Corrupt(_)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let why = "the log before it was given up, and there is no checkpoint to begin with";
+    Err(LogError::corrupt(segment::name(oldest.number), 0, why))
+}
+
+/// The first segment that a checkpoint needs, and what the control file would say of it.
+fn whole<D: Disk>(disk: &D, log: LogId, number: u64) -> Result<(u64, Mark)> {
+    let (header, footer) = checkpoint::read_ends(disk, number)?;
+    let mark = Mark {
+        number,
+        start: header.start,
+        end: footer.end,
+    };
+    checkpoint::CheckpointReader::open(disk, log, mark)?;
+    match mark.start <= mark.end {
+        true => Ok((header.first_segment, mark)),
+        false => Err(LogError::corrupt(
+            checkpoint::name(number),
+            0,
+            "it ends before it starts",
+        )),
+    }
+}
