@@ -108,7 +108,9 @@ impl Store {
         );
         fill(&store.server, records, size)?;
         match (kept, program) {
-            (Kept::Saved, _) => drop(save::save(&store)?),
+            (Kept::Saved, _) => {
+                save::save(&store)?;
+            }
             (Kept::Logged, Program::Bpfdb) => store.logged = Some(logged(&store.server)?),
             (Kept::Logged, Program::Redis(..)) => {}
         }

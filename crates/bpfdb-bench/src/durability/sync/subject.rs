@@ -13,7 +13,7 @@ use crate::tcp::{Answer, Load, Server, fill};
 
 pub(super) enum Subject {
     /// bpfdb, or Redis.
-    Server(Server),
+    Server(Box<Server>),
     Postgres(Postgres),
     Sqlite(Sqlite),
 }
@@ -65,7 +65,9 @@ impl Subjects {
             fill(server, keys, SIZE)?;
         }
         let mut subjects = Self {
-            all: servers.into_iter().map(Subject::Server).collect(),
+            all: (servers.into_iter())
+                .map(|server| Subject::Server(Box::new(server)))
+                .collect(),
             redis: setup.redis.len(),
             missing: Vec::new(),
         };
