@@ -43,6 +43,20 @@ struct {
 	__type(value, u32);
 } sequence SEC(".maps");
 
+/* Values that are longer than a cell has room for, and what they are copied from. */
+#define LONG_LEN 1024
+
+struct bench_long {
+	u64 words[LONG_LEN / 8];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct bench_long);
+} long_value SEC(".maps");
+
 /* What a load took: operations done, longest one in nanoseconds. */
 #define PAUSES_DONE 0
 #define PAUSES_LONGEST 1
@@ -180,6 +194,66 @@ static long engine_set_step(u64 i, struct work *w)
 	return 0;
 }
 
+/* ---- The same with long values ------------------------------------------------ */
+
+static __always_inline int engine_set_long(struct bpfdb_session *s, u64 n)
+{
+	u32 first = 0;
+	struct bench_long *from = bpf_map_lookup_elem(&long_value, &first);
+	int status;
+	u64 *slot;
+
+	operand_key(s, n);
+	status = bpfdb_value_alloc(s, LONG_LEN);
+	if (status != BPFDB_OK)
+		return status;
+	slot = bpfdb_at(s->value[0]);
+	if (!slot || !from)
+		return BPFDB_CORRUPT;
+	bpf_probe_read_kernel(slot, LONG_LEN, from);
+	slot[0] = s->key[0];
+	return bpfdb_set(s);
+}
+
+/* Finds the value, and looks at its beginning. */
+static __always_inline bool engine_get_long(struct bpfdb_session *s, u64 n)
+{
+	u64 *slot;
+
+	operand_key(s, n);
+	if (bpfdb_get(s) != BPFDB_FOUND || s->value_len != LONG_LEN)
+		return false;
+	slot = bpfdb_at(s->value[0]);
+	return slot && slot[0] == s->key[0];
+}
+
+/* Stops as engine_fill does. */
+static long long_fill_step(u64 i, struct work *w)
+{
+	struct bpfdb_session *s = bpfdb_session(w->session);
+
+	if (!s || engine_set_long(s, w->first + i) != BPFDB_OK)
+		return 1;
+	w->good++;
+	return 0;
+}
+
+static long long_get_step(u64 i, struct work *w)
+{
+	struct bpfdb_session *s = bpfdb_session(w->session);
+
+	w->good += s && engine_get_long(s, drawn(w, i));
+	return 0;
+}
+
+static long long_set_step(u64 i, struct work *w)
+{
+	struct bpfdb_session *s = bpfdb_session(w->session);
+
+	w->good += s && engine_set_long(s, drawn(w, i)) == BPFDB_OK;
+	return 0;
+}
+
 /* BEGIN, 3 GET, 2 SET, COMMIT; rolled back on a conflict. */
 static long engine_transaction_step(u64 i, struct work *w)
 {
@@ -226,6 +300,9 @@ BENCH_PROGRAM(plain_set)
 BENCH_PROGRAM(engine_fill)
 BENCH_PROGRAM(engine_get)
 BENCH_PROGRAM(engine_set)
+BENCH_PROGRAM(long_fill)
+BENCH_PROGRAM(long_get)
+BENCH_PROGRAM(long_set)
 BENCH_PROGRAM(engine_transaction)
 
 /* ---- Pauses ------------------------------------------------------------------ */

@@ -51,6 +51,7 @@ missing_packages() {
 	have redis-benchmark || echo redis-tools
 	have prometheus-redis-exporter || echo prometheus-redis-exporter
 	have ip || echo iproute2
+	[ -n "$(ls -d /usr/lib/postgresql/*/bin/initdb 2>/dev/null)" ] || echo postgresql
 	python3 -c 'import venv, ensurepip' 2>/dev/null || echo python3-venv
 	have node || echo nodejs
 	have npm || echo npm
@@ -89,9 +90,9 @@ first_of() {
 	die "none of these packages is in the archive: $*"
 }
 
-# A Redis server and its exporter are for tests and comparison only: they must not
+# Redis, its exporter and PostgreSQL are for tests and comparison only: they must not
 # take their ports, neither now nor after a restart.
-install_redis() {
+install_servers() {
 	policy=/usr/sbin/policy-rc.d
 	ours=
 	if [ ! -e "$policy" ]; then
@@ -133,11 +134,11 @@ install() {
 	fi
 	have apt-get || die "cannot install on this distribution (it has no apt-get). Needed:" \
 		"clang >= $CLANG_MIN with libclang and clang-format, libelf and zlib headers," \
-		"pkg-config, make, gcc, redis, prometheus-redis-exporter, iproute2," \
+		"pkg-config, make, gcc, redis, prometheus-redis-exporter, postgresql, iproute2," \
 		"python3 with venv, node >= 20 with npm, go >= 1.24, Rust >= 1.$RUST_MIN"
 	say "reading the package lists"
 	as_root apt-get update -qq
-	packages= redis= rust=
+	packages= servers= rust=
 	for name in "$@"; do
 		case $name in
 		CLANG) packages="$packages $(first_of clang-22 clang-19 clang)" ;;
@@ -145,7 +146,7 @@ install() {
 		CLANG_FORMAT)
 			packages="$packages $(first_of clang-format-22 clang-format-19 clang-format)"
 			;;
-		redis-* | prometheus-redis-exporter) redis="$redis $name" ;;
+		redis-* | prometheus-redis-exporter | postgresql) servers="$servers $name" ;;
 		RUST) rust=yes ;;
 		*) packages="$packages $name" ;;
 		esac
@@ -153,7 +154,7 @@ install() {
 	# shellcheck disable=SC2086 # lists of words
 	{
 		if [ -n "$packages" ]; then apt_install $packages; fi
-		if [ -n "$redis" ]; then install_redis $redis; fi
+		if [ -n "$servers" ]; then install_servers $servers; fi
 	}
 	if [ -n "$rust" ]; then install_rust; fi
 	[ -n "$(clang_version)" ] || die "the archive's clang is older than $CLANG_MIN"

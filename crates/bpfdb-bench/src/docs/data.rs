@@ -74,9 +74,13 @@ impl Data {
     }
 
     pub(super) fn table(&self, name: &str) -> Result<&Table> {
+        self.find(name)
+            .with_context(|| format!("no file has the table {name}"))
+    }
+
+    pub(super) fn find(&self, name: &str) -> Option<&Table> {
         let mut all = self.0.iter().map(|measured| &measured.table);
         all.find(|table| table.name() == name)
-            .with_context(|| format!("no file has the table {name}"))
     }
 
     /// Names of the tables, and what a page shows of each.

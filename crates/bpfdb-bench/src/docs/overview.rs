@@ -128,8 +128,8 @@ const SUMMARY: [Line; 21] = [
     line("inside the kernel: SET", "kernel", &["uniform", "SET"]),
 ];
 
-/// Tables with targets: the page of each, and what is aimed at.
-const TARGETS: [(&str, &str, &str); 9] = [
+/// Tables with targets, as far as they were measured: the page of each, and what is aimed at.
+const TARGETS: [(&str, &str, &str); 14] = [
     (
         "kernel",
         "kernel.md",
@@ -171,6 +171,32 @@ const TARGETS: [(&str, &str, &str); 9] = [
         "daemon.md",
         "answered by the daemon: at least 0.8 of the better Redis",
     ),
+    (
+        "durability-log",
+        "durability.md",
+        "log inside the kernel: at most 20 ns a SET of 16 B, 110 ns of 1 KiB, 2 % of a GET",
+    ),
+    (
+        "durability-server",
+        "durability.md",
+        "asynchronous log through TCP: at most 5 %; in memory 3 % at 16 B, 12 % at 1 KiB",
+    ),
+    (
+        "durability-sync",
+        "durability.md",
+        "replies when it is on the disk: 1.2 to 3 times the better Redis",
+    ),
+    (
+        "durability-async",
+        "durability.md",
+        "replies at once: a loss of power takes at most 100 ms (99th percentile)",
+    ),
+    (
+        "durability-files",
+        "durability.md",
+        "writers beside a checkpoint: at most 1.3 times their 99th percentile; after kill -9: \
+         at most 1 s",
+    ),
 ];
 
 /// Names of marks, and what is to stand there.
@@ -178,7 +204,7 @@ pub(super) fn blocks(data: &Data) -> Result<Vec<(String, String)>> {
     Ok(vec![
         ("headline".into(), compared(data, &HEADLINE, false)?),
         ("summary".into(), compared(data, &SUMMARY, true)?),
-        ("targets".into(), targets(data)?),
+        ("targets".into(), targets(data)),
     ])
 }
 
@@ -252,10 +278,12 @@ fn column(table: &Table, is_it: impl Fn(&str) -> bool) -> Result<usize> {
 }
 
 /// How many targets of each table are met.
-fn targets(data: &Data) -> Result<String> {
+fn targets(data: &Data) -> String {
     let mut text = String::from("| target | met |\n|---|---|\n");
     for (name, page, aim) in TARGETS {
-        let table = data.table(name)?;
+        let Some(table) = data.find(name) else {
+            continue;
+        };
         let verdicts: Vec<String> = (table.rows().iter().flatten().map(Cell::show))
             .filter(|text| text.ends_with(" met") || text.ends_with(" MISSED"))
             .collect();
@@ -266,7 +294,7 @@ fn targets(data: &Data) -> Result<String> {
         let all = verdicts.len();
         text += &format!("| [{aim}](benchmarks/{page}) | {met} of {all} |\n");
     }
-    Ok(text.trim_end().to_owned())
+    text.trim_end().to_owned()
 }
 
 /// A whole number, its digits in threes.

@@ -12,6 +12,9 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// Bytes of requests that are sent before the replies are read.
 const PIPELINE_BYTES: u32 = 32_000;
 
+/// How a server refuses a write until more of its log is on the disk.
+pub(crate) const NO_ROOM: &str = "-ERR the log has no room";
+
 /// Whether a server answers PING there.
 pub(crate) fn answers(address: SocketAddr) -> bool {
     let ping = || -> std::io::Result<bool> {
@@ -35,20 +38,31 @@ pub(crate) fn fill(server: &Server, keys: u32, size: u32) -> Result<()> {
     let pipeline = 1 + PIPELINE_BYTES / (size + 64);
 
     for first in (0..keys).step_by(pipeline as usize) {
-        let batch = first..keys.min(first + pipeline);
-        let requests: String = batch.clone().map(|n| set(n, &value)).collect();
-        stream.write_all(requests.as_bytes())?;
-        for n in batch {
-            let mut reply = String::new();
-            replies
-                .read_line(&mut reply)
-                .with_context(|| format!("{}: reply to the SET of key {n}", server.name))?;
-            if reply != "+OK\r\n" {
-                bail!("{}: SET of key {n}: {reply}", server.name);
+        let mut missing: Vec<u32> = (first..keys.min(first + pipeline)).collect();
+        while !missing.is_empty() {
+            let requests: String = missing.iter().map(|&n| set(n, &value)).collect();
+            stream.write_all(requests.as_bytes())?;
+            let all = std::mem::take(&mut missing);
+            for n in all {
+                if !is_set(server, &mut replies, n)? {
+                    missing.push(n);
+                }
             }
         }
     }
     Ok(())
+}
+
+/// Reads the reply to the SET of key `n`: false if the log has no room for it yet.
+fn is_set(server: &Server, replies: &mut impl BufRead, n: u32) -> Result<bool> {
+    let mut reply = String::new();
+    replies
+        .read_line(&mut reply)
+        .with_context(|| format!("{}: reply to the SET of key {n}", server.name))?;
+    if reply != "+OK\r\n" && !reply.starts_with(NO_ROOM) {
+        bail!("{}: SET of key {n}: {reply}", server.name);
+    }
+    Ok(reply.starts_with('+'))
 }
 
 fn set(n: u32, value: &str) -> String {

@@ -18,12 +18,12 @@ use crate::machine;
 use crate::plan::Plan;
 use crate::report::Table;
 use crate::sample::Sample;
-use fill::fill;
-use load::Load;
+pub(crate) use fill::{NO_ROOM, fill};
+pub(crate) use load::{Answer, Load};
 pub(crate) use namespace::NetworkNamespace;
-pub(crate) use path::CONNECTIONS_MAX;
-pub(crate) use path::Path;
-pub(crate) use server::Server;
+pub(crate) use path::{CONNECTIONS_MAX, GET, Path, SET};
+pub(crate) use server::{Server, ends_with_us, own_folder};
+pub(crate) use tables::better;
 
 /// Of this program and of each that it starts: every connection is one, and some
 /// are left for other things.
@@ -31,11 +31,11 @@ pub(crate) const DESCRIPTORS: u64 = CONNECTIONS_MAX as u64 + 1_000;
 
 /// What was measured: of each load, by server.
 #[derive(Default)]
-struct Results {
-    rates: BTreeMap<Load, Vec<Sample>>,
-    p50: BTreeMap<Load, Vec<Sample>>,
-    p99: BTreeMap<Load, Vec<Sample>>,
-    cpu: BTreeMap<Load, Vec<Sample>>,
+pub(crate) struct Results {
+    pub(crate) rates: BTreeMap<Load, Vec<Sample>>,
+    pub(crate) p50: BTreeMap<Load, Vec<Sample>>,
+    pub(crate) p99: BTreeMap<Load, Vec<Sample>>,
+    pub(crate) cpu: BTreeMap<Load, Vec<Sample>>,
 }
 
 /// The tables of one way of a request; `other` is a redis-server to compare with
@@ -107,7 +107,9 @@ fn run(
         eprintln!("{name}, {size} B: round {round} of {}", plan.rounds);
         for row in path.rows(size, plan.quick) {
             for (which, server) in servers.iter().enumerate() {
-                results.measure(plan, row.load, which, server)?;
+                let load = row.load;
+                let answer = load.run(server, load.keys(plan), load.requests(plan))?;
+                results.add(load, which, answer);
             }
         }
     }
@@ -116,8 +118,7 @@ fn run(
 
 impl Results {
     /// One load of server number `which`, once.
-    fn measure(&mut self, plan: &Plan, load: Load, which: usize, server: &Server) -> Result<()> {
-        let answer = load.run(server, load.keys(plan), load.requests(plan))?;
+    pub(crate) fn add(&mut self, load: Load, which: usize, answer: Answer) {
         let figures = [
             (&mut self.rates, answer.per_second),
             (&mut self.p50, answer.p50_micros),
@@ -129,6 +130,5 @@ impl Results {
             samples.resize_with(samples.len().max(which + 1), Sample::default);
             samples[which].push(figure);
         }
-        Ok(())
     }
 }

@@ -38,8 +38,8 @@ const PIPELINES: [u32; 2] = [1, 16];
 /// What a server is asked for at most.
 pub(crate) const CONNECTIONS_MAX: u32 = 10_000;
 
-const GET: Test = test("get", "-t get");
-const SET: Test = test("set", "-t set");
+pub(crate) const GET: Test = test("get", "-t get");
+pub(crate) const SET: Test = test("set", "-t set");
 const INCR: Test = test("incr", "-t incr");
 const MSET: Test = test("mset", "-t mset");
 

@@ -143,7 +143,7 @@ impl Context {
 }
 
 /// The better of several servers, round by round.
-fn better(servers: &[Sample], better: fn(f64, f64) -> f64) -> Sample {
+pub(crate) fn better(servers: &[Sample], better: fn(f64, f64) -> f64) -> Sample {
     let mut best = servers[0].clone();
     for server in &servers[1..] {
         best = best.with(server, better);

@@ -1,0 +1,113 @@
+//! What durability costs, and what it gives: the log inside the kernel and through the server,
+//! replies that wait for the disk, checkpoints, recovery.
+//!
+//! ```text
+//! place.rs      where files are written, and what device that is
+//! disk.rs       how quick the disk is at the moment
+//! client.rs     a connection that asks a server about itself
+//! rows.rs       what all tables of loads have in common
+//! log/          durability-log:    an engine with a log beside one without, in the kernel
+//! server.rs     durability-server: bpfdb serve with a log beside one without
+//! sync/         durability-sync:   replies when it is on the disk, four databases
+//! exposure.rs   durability-async:  replies at once; how much a loss of power may take
+//! files/        durability-files:  checkpoints, recovery, bytes on the disk
+//! ```
+//!
+//! All of it is written to one folder of one disk (`--data-dir`), but for logs in memory
+//! (`/dev/shm`), which show what is left when the disk is no limit. Before each round 4 KiB
+//! are written and flushed again and again, and how long that took stands below the table: a
+//! disk that is throttled, or used by others, shows there.
+
+mod client;
+mod disk;
+mod exposure;
+mod files;
+mod log;
+mod place;
+mod rows;
+mod server;
+mod sync;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+
+use crate::machine;
+use crate::plan::Plan;
+use crate::report::Table;
+use crate::tcp::{DESCRIPTORS, NetworkNamespace, Server, rivals};
+use place::Place;
+
+/// What all tables need.
+struct Setup<'a> {
+    plan: &'a Plan,
+    place: Place,
+    /// Each redis-server to compare with.
+    redis: Vec<PathBuf>,
+    /// Why one is missing.
+    missing: Option<String>,
+}
+
+impl Setup<'_> {
+    /// Server and client, both here: on loopback.
+    fn namespaces() -> [NetworkNamespace; 2] {
+        [NetworkNamespace::here(), NetworkNamespace::here()]
+    }
+
+    /// `bpfdb serve` with a log in this folder, answering through TCP.
+    fn bpfdb(&self, folder: &Path, settings: &[&str]) -> Result<Server> {
+        let folder = folder.display().to_string();
+        let log = ["--appendonly", "yes", "--dir", &folder];
+        let settings = [&log[..], &["--local-clients", "off"], settings].concat();
+        Server::bpfdb_with(&settings, &Self::namespaces(), self.plan.quick)
+    }
+
+    /// A redis-server with its files in this folder, which is made.
+    fn redis(program: &Path, folder: &Path, settings: &[&str]) -> Result<Server> {
+        std::fs::create_dir_all(folder)?;
+        let folder = folder.display().to_string();
+        let settings = [&["--dir", folder.as_str(), "--save", ""][..], settings].concat();
+        Server::redis_with(&settings, program, &Self::namespaces())
+    }
+
+    /// Says below a table where it was measured, and who is missing.
+    fn note(&self, table: &mut Table) {
+        table.note(self.place.note());
+        if let Some(missing) = &self.missing {
+            table.note(missing);
+        }
+    }
+}
+
+/// Hands each table to `keep`. `folder`: where files go; `redis`: a redis-server to compare
+/// with besides the one in PATH.
+pub(crate) fn measure(
+    plan: &Plan,
+    folder: Option<&Path>,
+    redis: Option<&Path>,
+    keep: &mut dyn FnMut(Table),
+) -> Result<()> {
+    machine::raise_descriptor_limit(DESCRIPTORS)?;
+    let (redis, missing) = match rivals(plan, redis) {
+        Ok((redis, missing)) => (redis, missing),
+        Err(error) => (Vec::new(), Some(format!("no Redis: {error:#}"))),
+    };
+    let setup = Setup {
+        plan,
+        place: Place::new(folder, plan.quick)?,
+        redis,
+        missing,
+    };
+    log::measure(&setup)?.into_iter().for_each(&mut *keep);
+    if !Server::is_built()? {
+        let mut table = Table::new("durability-server", "bpfdb serve: not measured", &[""]);
+        table.note("the program bpfdb is not built");
+        keep(table);
+        return Ok(());
+    }
+    server::measure(&setup)?.into_iter().for_each(&mut *keep);
+    sync::measure(&setup)?.into_iter().for_each(&mut *keep);
+    exposure::measure(&setup)?.into_iter().for_each(&mut *keep);
+    files::measure(&setup)?.into_iter().for_each(&mut *keep);
+    Ok(())
+}

@@ -1,0 +1,94 @@
+//! What all tables of loads have in common.
+
+use std::collections::BTreeMap;
+
+use crate::report::{Cell, Table};
+use crate::sample::Sample;
+use crate::tcp::{Load, Results};
+
+/// Figures of one kind, of each load by subject.
+type Figures = BTreeMap<Load, Vec<Sample>>;
+
+/// Of subject number `which`; empty if it was not measured.
+pub(super) fn sample(figures: &Figures, load: Load, which: usize) -> Sample {
+    let samples = figures.get(&load).and_then(|samples| samples.get(which));
+    samples.cloned().unwrap_or_default()
+}
+
+/// The best of these subjects, round by round; empty if none was measured.
+pub(super) fn best(figures: &Figures, load: Load, which: impl Iterator<Item = usize>) -> Sample {
+    let samples = which.map(|which| sample(figures, load, which));
+    let measured: Vec<Sample> = samples.filter(|sample| !sample.is_empty()).collect();
+    match measured.is_empty() {
+        true => Sample::default(),
+        false => crate::tcp::better(&measured, f64::max),
+    }
+}
+
+/// Who was measured, with which loads.
+pub(super) struct Rows<'a> {
+    /// Of the tables.
+    pub(super) name: &'a str,
+    pub(super) subjects: Vec<String>,
+    pub(super) loads: Vec<Load>,
+    pub(super) results: &'a Results,
+}
+
+impl Rows<'_> {
+    /// Names of columns: those of a load, and one for each subject.
+    pub(super) fn columns(&self, what: &str) -> Vec<String> {
+        let mut columns: Vec<String> = ["request", "-d", "-c", "-P"].map(String::from).into();
+        columns.extend(self.subjects.iter().map(|name| format!("{what}{name}")));
+        columns
+    }
+
+    pub(super) fn load_cells(load: Load) -> Vec<Cell> {
+        vec![
+            load.test.name.into(),
+            load.size.into(),
+            load.connections.into(),
+            load.pipeline.into(),
+        ]
+    }
+
+    fn samples<'a>(&'a self, figures: &'a Figures, load: Load) -> impl Iterator<Item = Sample> {
+        (0..self.subjects.len()).map(move |which| sample(figures, load, which))
+    }
+
+    /// Of all subjects, in thousands.
+    pub(super) fn rate_cells(&self, load: Load) -> Vec<Cell> {
+        self.samples(&self.results.rates, load)
+            .map(|rate| Cell::figure(&rate.map(|rate| rate / 1e3), 1))
+            .collect()
+    }
+
+    /// As the client sees them.
+    pub(super) fn latencies(&self) -> Table {
+        let name = format!("{}-latency", self.name);
+        let mut columns = self.columns("p50 ");
+        columns.extend(self.subjects.iter().map(|name| format!("p99 {name}")));
+        let mut table = Table::new(name, "their latencies, µs", &columns);
+        for &load in &self.loads {
+            let mut cells = Self::load_cells(load);
+            for figures in [&self.results.p50, &self.results.p99] {
+                let samples = self.samples(figures, load);
+                cells.extend(samples.map(|sample| Cell::figure(&sample, 0)));
+            }
+            table.row(cells);
+        }
+        table
+    }
+
+    pub(super) fn processor(&self) -> Table {
+        let name = format!("{}-processor", self.name);
+        let title = "processor time of the whole machine per request, client included, µs";
+        let mut table = Table::new(name, title, &self.columns(""));
+        for &load in &self.loads {
+            let mut cells = Self::load_cells(load);
+            let samples = self.samples(&self.results.cpu, load);
+            cells.extend(samples.map(|sample| Cell::figure(&sample, 2)));
+            table.row(cells);
+        }
+        table
+    }
+}
