@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use bpfdb::Engine;
-use bpfdb_durability::{CheckpointOptions, Durability, Error, Options, Restored};
+use bpfdb_durability::{CheckpointOptions, Durability, Error, Options, Restored, State};
 use bpfdb_log::Directory;
 use bpfdb_server::settings::Settings;
 
@@ -82,6 +82,17 @@ impl Log {
             durability: Arc::new(durability),
             restored,
             directory: directory.into(),
+        })
+    }
+
+    /// The end of the log, which has everything then, or the error says why not.
+    pub(crate) fn end(self) -> Result<()> {
+        let Some(durability) = Arc::into_inner(self.durability) else {
+            bail!("somebody uses the log still");
+        };
+        durability.close().map_err(|state| match state {
+            State::Full(why) | State::Failed(why) => anyhow!(why),
+            state => anyhow!("the log is {}", state.name()),
         })
     }
 

@@ -62,12 +62,27 @@ fn serve(mut options: bpfdb_server::Options, pins: &mut Pins, signals: SigSet) -
     let (engine, kept) = create_or_open(settings, &wanted, pins)?;
     let log = start_log(&engine, settings)?;
     options.log = log.as_ref().map(|log| Arc::clone(&log.durability));
-    let server = Server::start(&engine, &options)?;
+    // Before anybody can write: what is acknowledged outlives the process. Nobody knows a port
+    // that is not chosen yet.
+    let pin = |pins: &Pins| engine.pin_claimed(pins.claim_of_folder());
+    let is_pinned = kept || settings.port != 0;
+    if is_pinned && !kept {
+        pin(pins)?;
+    }
+    let server = match Server::start(&engine, &options) {
+        Ok(server) => server,
+        Err(error) => {
+            if !kept {
+                pins.clear()?;
+            }
+            return Err(error.into());
+        }
+    };
     let (address, stopper) = (server.address(), server.stopper());
 
     pins.rename(address.port())?;
-    if !kept {
-        engine.pin_claimed(pins.claim_of_folder())?;
+    if !is_pinned {
+        pin(pins)?;
     }
     let mut greeting = greeting(&engine, settings, address);
     greeting += &log.as_ref().map(Log::about).unwrap_or_default();
@@ -77,7 +92,21 @@ fn serve(mut options: bpfdb_server::Options, pins: &mut Pins, signals: SigSet) -
     output::print(&greeting)?;
     stop_on_signal(stopper.clone(), signals)?;
     server.run().context("the server failed")?;
+    options.log = None;
+    end_log(log, stopper.keeps_data())?;
     Ok(stopper.keeps_data().unwrap_or(settings.keep_data))
+}
+
+/// What the disk has not, only the kernel has: unless a client gave it up, it stays there.
+fn end_log(log: Option<Log>, told: Option<bool>) -> Result<()> {
+    let ended = log.map_or(Ok(()), Log::end);
+    match told {
+        Some(false) => Ok(()),
+        _ => ended.context(
+            "not everything is in the log, so the data stays in the kernel: \
+             mend the disk, and start the server again",
+        ),
+    }
 }
 
 fn start_log(engine: &Engine, settings: &Settings) -> Result<Option<Log>> {

@@ -12,6 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::mount::{MsFlags, mount};
+use nix::sys::signal::Signal;
 
 use common::{BINARY, Connection, Served, alone};
 
@@ -416,5 +417,60 @@ fn durability_of_a_pipeline_is_that_of_its_replies() {
     for n in 0..acknowledged {
         assert_eq!(connection.ask(&["EXISTS", &format!("p{n}")]), ":1", "{n}");
     }
+    server.stop();
+}
+
+#[test]
+fn what_the_disk_has_no_space_for_stays_in_the_kernel_at_a_clean_stop() {
+    alone();
+    let directory = tempfile::tempdir().expect("a directory");
+    let small = directory.path();
+    let mounted = |flags, size: &str| {
+        mount(
+            Some("none"),
+            small,
+            Some("tmpfs"),
+            flags,
+            Some(&*format!("size={size},mode=700")),
+        )
+        .expect("mounted");
+    };
+    // Room for a segment, and no more.
+    mounted(MsFlags::empty(), "70m");
+    let data = small.join("data");
+    let mut server = Served::start_in(&data, 0, &[]);
+    let port = server.port;
+    let mut connection = Connection::open(port);
+    let value = "v".repeat(30_000);
+    let mut acknowledged = 0;
+    for n in 1..100_000 {
+        match &*connection.ask(&["SET", "k", &format!("{n}:{value}")]) {
+            "+OK" => acknowledged = n,
+            refused => {
+                assert!(refused.starts_with("-MISCONF no space"), "{refused}");
+                break;
+            }
+        }
+    }
+    server.signal(Signal::SIGTERM);
+    let status = server.child.wait().expect("ended");
+    assert!(!status.success(), "not everything is on the disk");
+
+    mounted(MsFlags::MS_REMOUNT, "400m");
+    let server = Served::start_in(&data, port, &[]);
+    let there = server.ask(&["GET", "k"]);
+    let there: u64 = there
+        .split(':')
+        .next()
+        .and_then(|n| n.parse().ok())
+        .expect("a number");
+    assert_eq!(there, acknowledged);
+    server.stop();
+    let server = Served::start_in(&data, port, &[]);
+    assert!(
+        server
+            .ask(&["GET", "k"])
+            .starts_with(&format!("{acknowledged}:"))
+    );
     server.stop();
 }
