@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use bpfdb::Engine;
-use bpfdb_durability::{CheckpointOptions, Durability, Error, Options, Restored};
+use bpfdb_durability::{CheckpointOptions, Durability, Error, Options, Restored, State};
 use bpfdb_log::Directory;
 use bpfdb_server::settings::Settings;
 
@@ -85,17 +85,15 @@ impl Log {
         })
     }
 
-    /// Is everything on the disk that clients were told of? If not, the data in the kernel is the
-    /// only copy. No client is there any more.
-    pub(crate) fn has_everything(&self, engine: &Engine) -> bool {
-        let settled = self.durability.settle(engine.now());
-        if let Err(state) = &settled {
-            tracing::error!(
-                ?state,
-                "the log does not have everything: the data stays in the kernel for the next server"
-            );
-        }
-        settled.is_ok()
+    /// The end of the log, which has everything then, or the error says why not.
+    pub(crate) fn end(self) -> Result<()> {
+        let Some(durability) = Arc::into_inner(self.durability) else {
+            bail!("somebody uses the log still");
+        };
+        durability.close().map_err(|state| match state {
+            State::Full(why) | State::Failed(why) => anyhow!(why),
+            state => anyhow!("the log is {}", state.name()),
+        })
     }
 
     /// For the greeting.

@@ -89,8 +89,21 @@ fn serve(
     output::print(&greeting)?;
     stop_on_signal(stopper.clone(), signals)?;
     server.run().context("the server failed")?;
-    let keep = stopper.keeps_data().unwrap_or(settings.keep_data);
-    Ok(keep || log.is_some_and(|log| !log.has_everything(&engine)))
+    options.log = None;
+    end_log(log, stopper.keeps_data())?;
+    Ok(stopper.keeps_data().unwrap_or(settings.keep_data))
+}
+
+/// What the disk has not, only the kernel has: unless a client gave it up, it stays there.
+fn end_log(log: Option<Log>, told: Option<bool>) -> Result<()> {
+    let ended = log.map_or(Ok(()), Log::end);
+    match told {
+        Some(false) => Ok(()),
+        _ => ended.context(
+            "not everything is in the log, so the data stays in the kernel: \
+             mend the disk, and start the server again",
+        ),
+    }
 }
 
 fn start_log(engine: &Engine, settings: &Settings) -> Result<Option<Log>> {

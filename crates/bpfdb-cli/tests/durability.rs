@@ -331,7 +331,8 @@ fn a_stop_drops_nothing_that_is_not_on_the_disk() {
         })
         .expect("the disk is full at some time");
     assert!(written > 1000, "{written}");
-    server.stop();
+    let status = server.end();
+    assert!(!status.success(), "not everything is on the disk");
     small_disk(&data, 400, MsFlags::MS_REMOUNT);
     let server = Served::start_in(&data, port, &[]);
     let mut connection = Connection::open(port);

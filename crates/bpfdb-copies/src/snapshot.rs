@@ -18,6 +18,7 @@ use bpfdb::{Engine, Entry, Operation, Session, Status, abi};
 
 use crate::error::{Error, Result};
 use crate::header::Header;
+use crate::limits::TIME_MAX;
 use crate::sink::{Key, Sink};
 
 /// Keys that a step of the scan asks for.
@@ -208,7 +209,7 @@ impl Snapshot {
         let key = Key {
             name,
             len: head.len,
-            expires_at: head.expires_at,
+            expires_at: time_of(head.expires_at),
         };
         sink.key(&key)?;
         if let Some(value) = head.value {
@@ -235,11 +236,16 @@ impl Snapshot {
     }
 }
 
+/// An embedding program may have set a time that no client can.
+fn time_of(expires_at: Option<u64>) -> Option<u64> {
+    expires_at.map(|time| time.min(TIME_MAX))
+}
+
 fn give_entry(name: &[u8], entry: &Entry, sink: &mut dyn Sink) -> Result<()> {
     sink.key(&Key {
         name,
         len: entry.value.len() as u64,
-        expires_at: entry.expires_at,
+        expires_at: time_of(entry.expires_at),
     })?;
     if entry.value.is_empty() {
         return Ok(());

@@ -9,6 +9,9 @@ use common::{FORMS, HEADER, Value, boundaries, collect, noise, written};
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 
+/// Of clients, and of files of Redis: they have signed numbers.
+const LAST_TIME: u64 = i64::MAX as u64;
+
 /// A little of everything.
 fn small() -> BTreeMap<Vec<u8>, Value> {
     let mut data = BTreeMap::new();
@@ -46,7 +49,7 @@ fn boundaries_come_back() {
 fn no_line_is_longer_than_the_format_says() {
     let name = vec![1; 512];
     for len in [262_144, 262_145, 800_000] {
-        let data = BTreeMap::from([(name.clone(), (vec![2; len], Some(u64::MAX)))]);
+        let data = BTreeMap::from([(name.clone(), (vec![2; len], Some(LAST_TIME)))]);
         let bytes = written(Format::Jsonl, &data, usize::MAX);
         let longest = bytes
             .split_inclusive(|&byte| byte == b'\n')
@@ -57,6 +60,26 @@ fn no_line_is_longer_than_the_format_says() {
             "{longest:?}"
         );
         assert!(collect(&bytes).expect("right").0 == data);
+    }
+}
+
+/// PEXPIRETIME would say of it that it never expires, and a file of Redis that it is over.
+#[test]
+fn a_time_that_no_client_can_be_told_is_refused() {
+    for (time, is_right) in [(LAST_TIME, true), (LAST_TIME + 1, false), (u64::MAX, false)] {
+        for form in [Format::Jsonl, Format::Binary] {
+            for len in [1, 300_000] {
+                let data = BTreeMap::from([(b"k".to_vec(), (vec![b'v'; len], Some(time)))]);
+                let outcome = collect(&written(form, &data, usize::MAX));
+                match outcome {
+                    Ok((read, _)) => assert!(is_right && read == data, "{form:?}, {time}"),
+                    Err(error) => {
+                        let is_damage = matches!(error, Error::Damaged { .. });
+                        assert!(!is_right && is_damage, "{form:?}, {time}: {error}");
+                    }
+                }
+            }
+        }
     }
 }
 

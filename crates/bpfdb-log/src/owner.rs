@@ -148,8 +148,11 @@ pub(crate) fn flush_folder(path: &Path) -> io::Result<()> {
 
 /// The mode of a directory that somebody else made is not ours to change.
 fn check_mode(directory: &Path) -> Result<()> {
-    let metadata = fs::metadata(directory);
-    let metadata = metadata.map_err(LogError::io("look at", directory.to_string_lossy()))?;
+    let failed = |error| LogError::io("use", directory.to_string_lossy())(error);
+    let metadata = fs::metadata(directory).map_err(failed)?;
+    if !metadata.is_dir() {
+        return Err(failed(io::ErrorKind::NotADirectory.into()));
+    }
     match metadata.permissions().mode() & 0o7777 {
         mode if mode & 0o077 != 0 => Err(LogError::Exposed {
             path: directory.to_owned(),

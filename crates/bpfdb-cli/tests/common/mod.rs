@@ -6,7 +6,7 @@ pub mod workers;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::Duration;
 
@@ -66,9 +66,13 @@ impl Served {
         nix::sys::signal::kill(pid, signal).expect("kill");
     }
 
-    pub fn stop(mut self) {
+    pub fn stop(self) {
+        assert!(self.end().success());
+    }
+
+    pub fn end(mut self) -> ExitStatus {
         self.signal(Signal::SIGTERM);
-        assert!(self.child.wait().expect("wait").success());
+        self.child.wait().expect("wait")
     }
 
     /// A command that ends the server without a reply.

@@ -5,7 +5,7 @@ use std::io::Read;
 use super::blocks::Blocks;
 use super::{EntryHead, Totals};
 use crate::error::{Result, damaged};
-use crate::limits::{KEY_MAX, VALUE_MAX};
+use crate::limits::{KEY_MAX, TIME_MAX, VALUE_MAX};
 use crate::sink::{Contents, Key, Sink};
 use crate::source::{Plain, Source};
 
@@ -43,7 +43,9 @@ fn entry<R: Read>(
 ) -> Result<()> {
     let at = source.offset();
     let head = EntryHead::decode(source.array()?).filter(|head| {
-        (1..=KEY_MAX).contains(&head.key_len.into()) && u64::from(head.value_len) <= VALUE_MAX
+        (1..=KEY_MAX).contains(&head.key_len.into())
+            && u64::from(head.value_len) <= VALUE_MAX
+            && head.expires_at.is_none_or(|time| time <= TIME_MAX)
     });
     let Some(head) = head else {
         return Err(damaged(at, "an entry in this block cannot be"));

@@ -5,7 +5,7 @@ use std::io::Read;
 use super::line::{self, Head, Line};
 use super::{LINE_MAX, PART, VERSION};
 use crate::error::{Result, damaged, foreign};
-use crate::limits::{KEY_MAX, VALUE_MAX};
+use crate::limits::{KEY_MAX, TIME_MAX, VALUE_MAX};
 use crate::sink::{Contents, Key, Sink};
 use crate::source::{Plain, Source};
 
@@ -139,6 +139,9 @@ impl<R: Read> Reader<'_, R> {
                 self.at,
                 "a key or a value is longer than any may be",
             ));
+        }
+        if expires_at.is_some_and(|time| time > TIME_MAX) {
+            return Err(damaged(self.at, "a time is later than any may be"));
         }
         let key = Key {
             name,

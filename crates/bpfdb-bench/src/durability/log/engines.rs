@@ -159,7 +159,7 @@ impl Logged {
             return Ok(());
         };
         let (now, begun) = (self.engine.now(), Instant::now());
-        durability.want(now);
+        durability.want(now, 1);
         while durability.durable() < now {
             ensure!(
                 begun.elapsed() < PATIENCE,
