@@ -45,6 +45,13 @@ impl Random {
         ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
     }
 
+    /// Letters and digits. Who compresses values gains nothing.
+    pub(crate) fn text(&mut self, length: u32) -> String {
+        const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+        let letter = |_| char::from(LETTERS[self.below(LETTERS.len() as u64) as usize]);
+        (0..length).map(letter).collect()
+    }
+
     fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }

@@ -16,7 +16,7 @@ use anyhow::{Context, Result, anyhow};
 use super::Setup;
 use super::client::{Client, checkpoint};
 use super::disk::Disk;
-use super::rows::{Rows, best, sample};
+use super::rows::{Rows, ask, best, note_refused, sample};
 use crate::plan::Plan;
 use crate::report::{Cell, Table};
 use crate::sample::Sample;
@@ -52,10 +52,17 @@ pub(super) fn measure(setup: &Setup<'_>) -> Result<Vec<Table>> {
     checkpoint(&servers[0])?;
     let mut disk = Disk::new(&setup.place, setup.plan.quick)?;
     let (mut results, mut exposures) = (Results::default(), Exposures::default());
+    let mut refused = 0;
     for round in 0..setup.plan.rounds {
         eprintln!("{NAME}: round {} of {}", round + 1, setup.plan.rounds);
         disk.look()?;
-        run(setup.plan, &servers, &mut results, &mut exposures)?;
+        run(
+            setup.plan,
+            &servers,
+            &mut results,
+            &mut exposures,
+            &mut refused,
+        )?;
     }
     let rows = Rows {
         name: NAME,
@@ -71,6 +78,7 @@ pub(super) fn measure(setup: &Setup<'_>) -> Result<Vec<Table>> {
         BETWEEN_LOOKS.as_millis()
     ));
     rates.note("bpfdb: default settings; Redis: appendonly yes, appendfsync everysec, rewrites of the file as by default");
+    note_refused(&mut rates, refused);
     disk.note(&mut rates);
     setup.note(&mut rates);
     let tables = vec![rates, rows.latencies(), rows.processor()];
@@ -106,13 +114,14 @@ fn run(
     servers: &[Server],
     results: &mut Results,
     exposures: &mut Exposures,
+    refused: &mut u32,
 ) -> Result<()> {
     for load in loads() {
         for (which, server) in servers.iter().enumerate() {
-            let ask = || load.run(server, plan.tcp_keys, load.requests(plan));
+            let mut run = || ask(load, server, plan, refused);
             let answer = match exposure_of(load, exposures) {
-                Some(exposure) if which == 0 => watched(server, exposure, ask)?,
-                _ => ask()?,
+                Some(exposure) if which == 0 => watched(server, exposure, run)?,
+                _ => run()?,
             };
             results.add(load, which, answer);
         }

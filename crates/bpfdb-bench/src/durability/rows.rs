@@ -1,10 +1,38 @@
 //! What all tables of loads have in common.
 
 use std::collections::BTreeMap;
+use std::thread;
+use std::time::Duration;
 
+use anyhow::{Result, bail};
+
+use crate::plan::Plan;
 use crate::report::{Cell, Table};
 use crate::sample::Sample;
-use crate::tcp::{Load, Results};
+use crate::tcp::{Answer, Load, NO_ROOM, Results, Server};
+
+/// Runs of a load that end because the log has no room are repeated, so often.
+const REPEATS: u32 = 3;
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Runs a load. redis-benchmark ends when a write is refused; such runs are counted.
+pub(super) fn ask(load: Load, server: &Server, plan: &Plan, refused: &mut u32) -> Result<Answer> {
+    for _ in 0..REPEATS {
+        match load.run(server, plan.tcp_keys, load.requests(plan)) {
+            Err(error) if format!("{error:#}").contains(&NO_ROOM[1..]) => *refused += 1,
+            answer => return answer,
+        }
+        thread::sleep(PAUSE);
+    }
+    bail!("{}: the log had no room {REPEATS} times", server.name)
+}
+
+/// Says so below a table.
+pub(super) fn note_refused(table: &mut Table, refused: u32) {
+    table.note(format!(
+        "runs that ended because the log had no room, and were repeated: {refused}"
+    ));
+}
 
 /// Figures of one kind, of each load by subject.
 type Figures = BTreeMap<Load, Vec<Sample>>;

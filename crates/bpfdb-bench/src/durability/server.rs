@@ -10,7 +10,7 @@ use anyhow::Result;
 use super::Setup;
 use super::client::{Client, checkpoint};
 use super::disk::Disk;
-use super::rows::{Rows, sample};
+use super::rows::{Rows, ask, note_refused, sample};
 use crate::plan::Plan;
 use crate::report::{Cell, Table};
 use crate::sample::Sample;
@@ -39,7 +39,7 @@ pub(super) fn measure(setup: &Setup<'_>) -> Result<Vec<Table>> {
     ];
     let mut disk = Disk::new(&setup.place, setup.plan.quick)?;
     let mut results = Results::default();
-    let mut checkpoints = [0; LOGGED.len()];
+    let (mut checkpoints, mut refused) = ([0; LOGGED.len()], 0);
     for size in SIZES {
         for server in &servers {
             fill(server, setup.plan.tcp_keys, size)?;
@@ -48,7 +48,14 @@ pub(super) fn measure(setup: &Setup<'_>) -> Result<Vec<Table>> {
             checkpoint(server)?;
         }
         let before = attempts(&servers[1..])?;
-        run(setup.plan, size, &servers, &mut disk, &mut results)?;
+        run(
+            setup.plan,
+            size,
+            &servers,
+            &mut disk,
+            &mut results,
+            &mut refused,
+        )?;
         let after = attempts(&servers[1..])?;
         for (count, (before, after)) in checkpoints.iter_mut().zip(before.iter().zip(after)) {
             *count += after - before;
@@ -64,6 +71,7 @@ pub(super) fn measure(setup: &Setup<'_>) -> Result<Vec<Table>> {
     let made = LOGGED.iter().zip(checkpoints);
     let made: Vec<String> = made.map(|(log, count)| format!("{log}: {count}")).collect();
     rates.note(format!("checkpoints made meanwhile, {}", made.join(", ")));
+    note_refused(&mut rates, refused);
     disk.note(&mut rates);
     setup.note(&mut rates);
     let tables = vec![rates, rows.latencies(), rows.processor()];
@@ -97,13 +105,14 @@ fn run(
     servers: &[Server],
     disk: &mut Disk,
     results: &mut Results,
+    refused: &mut u32,
 ) -> Result<()> {
     for round in 0..plan.rounds {
         eprintln!("{NAME}, {size} B: round {} of {}", round + 1, plan.rounds);
         disk.look()?;
         for load in loads(size) {
             for (which, server) in servers.iter().enumerate() {
-                let answer = load.run(server, plan.tcp_keys, load.requests(plan))?;
+                let answer = ask(load, server, plan, refused)?;
                 results.add(load, which, answer);
             }
         }

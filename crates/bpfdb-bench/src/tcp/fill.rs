@@ -7,10 +7,12 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 
 use super::server::Server;
+use crate::random::Random;
 
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// Bytes of requests that are sent before the replies are read.
 const PIPELINE_BYTES: u32 = 32_000;
+const SEED: u64 = 5;
 
 /// How a server refuses a write until more of its log is on the disk.
 pub(crate) const NO_ROOM: &str = "-ERR the log has no room";
@@ -34,7 +36,7 @@ pub(crate) fn fill(server: &Server, keys: u32, size: u32) -> Result<()> {
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(TIMEOUT))?;
     let mut replies = BufReader::new(stream.try_clone()?);
-    let value = "x".repeat(size as usize);
+    let value = Random::new(SEED).text(size);
     let pipeline = 1 + PIPELINE_BYTES / (size + 64);
 
     for first in (0..keys).step_by(pipeline as usize) {

@@ -140,7 +140,8 @@ pub(super) fn table(plan: &Plan, names: Vec<String>, figures: &Figures) -> Table
         "writers: two connections, each waits for its replies; processor time: of the server and \
          its child, without writers",
         "starts: until PING is answered, with files that are not in the page cache; bytes: on \
-         the disk, those of the log with its spare and half-filled segments of 64 MiB",
+         the disk, those of the log with its spare and half-filled segments of 64 MiB; values do not \
+         compress",
     ] {
         table.note(note);
     }

@@ -68,7 +68,7 @@ fn write(store: &Store, seed: u64, phase: &AtomicUsize) -> Result<Times> {
     stream.set_read_timeout(Some(PATIENCE))?;
     let mut stream = BufReader::new(stream);
     let (mut times, mut random) = (Times::new(), Random::new(seed));
-    let value = "y".repeat(store.size as usize);
+    let value = random.text(store.size);
     let mut reply = String::new();
     loop {
         let now = phase.load(Ordering::Relaxed);
