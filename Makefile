@@ -12,7 +12,7 @@ WITH_LOG := $(addprefix --test ,faults large limits model scripts stress)
 WITH_LOG_SYNC := $(addprefix --test ,blocks clients conflicts connections differential \
 	differential_errors generated groups large limits long_blocks multi protocol snapshots \
 	transactions waiting)
-WITH_LOG_SHORT := $(addprefix --test ,model stress)
+WITH_LOG_SHORT := --test model
 WITH_LOG_SYNC_SHORT := $(addprefix --test ,multi transactions)
 
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo -E)

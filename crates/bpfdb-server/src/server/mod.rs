@@ -328,11 +328,11 @@ impl Server {
             let source = connection.source();
             self.poll.change(connection.socket.as_fd(), source, wanted);
         }
-        if let Some(until) = connection.held_until() {
-            if self.held.insert(index, until) != Some(until) {
-                self.wanted = self.wanted.max(until);
-                self.waiters += 1;
-            }
+        if let Some(until) = connection.held_until()
+            && self.held.insert(index, until) != Some(until)
+        {
+            self.wanted = self.wanted.max(until);
+            self.waiters += 1;
         }
         if connection.wants_another_look() && !self.draining.contains(&index) {
             self.draining.push(index);
