@@ -326,7 +326,9 @@ struct Other {
 
 impl Other {
     fn start(role: &str, folder: &Path) -> Self {
-        let mut command = Command::new(std::env::current_exe().expect("this program"));
+        // Not current_exe(), which names no file in the virtual machine's layered file system.
+        let program = std::env::args_os().next().expect("this program");
+        let mut command = Command::new(program);
         command
             .args(["--ignored", "--exact", "process", "--nocapture"])
             .env(ROLE, role)
