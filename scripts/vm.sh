@@ -10,6 +10,8 @@
 #   TESTS='blocks|session' scripts/vm.sh   only these
 #   TESTS=multi FILTER=conflict scripts/vm.sh   of these, the tests with such names
 #   scripts/vm.sh --if-possible         no failure where another kernel cannot be had
+#   EXCEPT=continuation scripts/vm.sh   all but these
+#   THREAD=single scripts/vm.sh ...     both processors by one thread of the emulator
 #   DISK=image scripts/vm.sh ...        with a disk: /dev/vda, which keeps what is written
 #   RUN=folder scripts/vm.sh ...        leaves log and process ID there
 #   scripts/vm.sh make run              any command, in this folder
@@ -159,7 +161,8 @@ test_programs() {
 
 if [ $# = 0 ]; then
 	say "building the tests"
-	programs=$(test_programs | grep -E "/(${TESTS:-.*})-[0-9a-f]*\$")
+	programs=$(test_programs | grep -E "/(${TESTS:-.*})-[0-9a-f]*\$" |
+		grep -vE "/(${EXCEPT:-none})-[0-9a-f]*\$")
 	set -- "$(printf '%s\n' 'bad=' "while read -r where program; do" \
 		'echo "vm: $(basename $program)"; cd "$where"' \
 		'timeout 900 "$program" '"${FILTER:-}"' >/tmp/out 2>&1 </dev/null || bad="$bad $(basename $program)"' \
@@ -172,7 +175,7 @@ make_initramfs "export PATH='$PATH' HOME='$home'; cd '$PWD'
 $*"
 
 # Without KVM, unless told: a virtual machine may offer one that cannot run a kernel.
-accelerated="-accel tcg,thread=multi -cpu max"
+accelerated="-accel tcg,thread=${THREAD:-multi} -cpu max"
 [ -z "${KVM:-}" ] || accelerated="-enable-kvm -cpu host"
 say "$version, $CPUS processors, $MEMORY: ${what:-$*}"
 log=$run/log
