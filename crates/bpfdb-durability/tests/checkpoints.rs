@@ -188,9 +188,11 @@ fn a_checkpoint_that_is_damaged_is_named() {
             .set(format!("{number}").as_bytes(), b"value")
             .expect("set");
     }
+    // A checkpoint has what is durable when it begins.
+    durability.settle(engine.now()).expect("durable");
     make(&durability);
     drop(durability);
-    disk.flip("checkpoint/0000000000000001.ckpt", 50_000, 3);
+    disk.flip("checkpoint/0000000000000001.ckpt", 30_000, 3);
     let another = common::engine();
     let refused = Durability::start(&another, disk.clone(), quick());
     let Err(Error::Log(error)) = refused else {
