@@ -18,7 +18,7 @@
 #define FETCHED_MAX 128
 
 struct run {
-	u32 session, io, offset, done;
+	u32 session, io, offset, done, busy;
 };
 
 static __always_inline int key_load(struct bpfdb_session *s, u32 buffer, u32 offset)
@@ -205,6 +205,12 @@ static long run_request(u64 i, struct run *run)
 	status = key_load(s, run->io, run->offset);
 	if (status == BPFDB_OK)
 		status = run_operation(s, run, request);
+	/* It was not executed: it stays as it is, and user space tries it again. */
+	if (unlikely(status == BPFDB_SESSION_BUSY)) {
+		request->status = status;
+		run->busy = BPFDB_RUN_BUSY;
+		return 1;
+	}
 	depend_on_outcome(s, operation & ~BPFDB_OR_STOP, before);
 	request->status = status;
 	if (status != BPFDB_FOUND_LARGE)
@@ -225,7 +231,7 @@ static __always_inline bool is_batch(const struct run *run)
 }
 
 /* ctx: session, io buffer, offset of the first request. Returns how many
- * requests were executed. */
+ * requests were executed, and BPFDB_RUN_BUSY if the next one could not be. */
 SEC("raw_tp")
 int bpfdb_run(struct bpf_raw_tracepoint_args *ctx)
 {
@@ -235,7 +241,7 @@ int bpfdb_run(struct bpf_raw_tracepoint_args *ctx)
 	if (is_batch(&run))
 		bpf_loop(FETCHED_MAX, fetch_request, &ahead, 0);
 	bpf_loop(BPFDB_BATCH_MAX, run_request, &run, 0);
-	return run.done;
+	return run.done | run.busy;
 }
 
 /* ctx: holder. Opens a session; its index, or -BPFDB_NO_SESSION. */

@@ -352,6 +352,10 @@ struct bpfdb_request {
 /* In an operation: if it ends in an Error, the requests behind it are not executed. */
 #define BPFDB_OR_STOP (1U << 31)
 
+/* Beside the number of requests that were executed: the next one found its session busy,
+ * and may be tried again. */
+#define BPFDB_RUN_BUSY (1U << 31)
+
 /* Of a key, to tell whether it was written: see bpf/operators/watch.bpf.h. */
 struct bpfdb_watch {
 	__u64 snapshot; /* the moment; not inside a transaction */

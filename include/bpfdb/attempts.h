@@ -21,10 +21,12 @@
  *                   LOG_FULL                 TRIES               PAUSE, the same
  *   library         MEMORY_PENDING           MEMORY_TRIES        memory is added   the Error
  *   library         LOG_FULL                 LOG_TRIES           a millisecond     the Error
+ *   library         the reaper in its        SESSION_TRIES       a tenth of a      SESSION_BUSY
+ *                   session                                      millisecond
  *
  * An attempt of a lower row makes all attempts of those above it. Nothing is tried again
  * inside a client's transaction: an Error has failed it. A COMMIT with LOG_FULL has not, and is
- * tried again.
+ * tried again; so is what has found its session busy, and was not executed.
  */
 #ifndef BPFDB_ATTEMPTS_H
 #define BPFDB_ATTEMPTS_H
@@ -45,5 +47,7 @@
  * longer while memory is added. */
 #define BPFDB_MEMORY_TRIES 500
 #define BPFDB_LOG_TRIES 500
+/* A tenth of a millisecond each: the reaper is inside, and may have no processor. */
+#define BPFDB_SESSION_TRIES 500
 
 #endif

@@ -319,6 +319,14 @@ impl Engine {
         time::stop(&self.inner.memory, time);
     }
 
+    /// For tests: somebody is in the session `index`, as the reaper at times, or no more.
+    #[doc(hidden)]
+    pub fn occupy_session(&self, index: u32, occupied: bool) {
+        let session = self.inner.sessions.at(index as usize);
+        // SAFETY: points into the mapping of the sessions, which lives as long as self.
+        unsafe { (&raw mut (*session).busy).write_volatile(occupied.into()) };
+    }
+
     /// Rolls back idle transactions now; the engine does it by itself.
     pub fn reap(&self) -> Result<()> {
         let owned = self.owned("roll back idle transactions")?;

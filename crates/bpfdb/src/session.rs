@@ -8,6 +8,7 @@ mod load;
 mod operation;
 mod read_cache;
 mod room_requests;
+mod submit;
 
 use std::ptr;
 use std::sync::atomic::{Ordering, fence};
@@ -135,6 +136,10 @@ impl Session {
     /// must not wait, as the loop of a server.
     pub fn never_wait(&mut self) {
         self.room_requests = Some(RoomRequests::default());
+    }
+
+    fn may_wait(&self) -> bool {
+        self.room_requests.is_none()
     }
 
     /// What this session writes from now on leaves nothing in the log, since it was read
@@ -444,7 +449,7 @@ impl Session {
     fn await_room(&self, status: Status) -> bool {
         match status {
             Status::MemoryPending => self.await_memory(),
-            Status::LogFull if self.room_requests.is_none() => {
+            Status::LogFull if self.may_wait() => {
                 thread::sleep(LOG_PAUSE);
                 true
             }
@@ -454,7 +459,7 @@ impl Session {
 
     /// Waits while memory is being added; or asks for it, and says false.
     fn await_memory(&self) -> bool {
-        if self.room_requests.is_some() {
+        if !self.may_wait() {
             self.engine.ask_for_memory();
             return false;
         }
@@ -572,21 +577,6 @@ impl Session {
     fn request(&self, place: Place) -> *mut abi::bpfdb_request {
         // SAFETY: `place` was checked by put().
         unsafe { self.buffer.0.add(place.at).cast() }
-    }
-
-    fn submit(&mut self) -> Result<usize> {
-        self.submit_from(0)
-    }
-
-    /// Executes the request at `start` of the buffer, and those that follow it.
-    fn submit_from(&mut self, start: usize) -> Result<usize> {
-        fence(Ordering::SeqCst);
-        let done = self.engine.inner.run.run(&[
-            u64::from(self.index),
-            u64::from(self.io),
-            start as u64,
-        ])?;
-        Ok(done as usize)
     }
 
     /// A step of a checkpoint's pass: its reply, with what it found behind it in the buffer.

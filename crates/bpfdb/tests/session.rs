@@ -1,5 +1,7 @@
 //! The library's promises, one by one, on an engine of each test's own.
 
+use std::time::Duration;
+
 use bpfdb::{Engine, Operation, Options, Status};
 
 fn engine() -> Engine {
@@ -226,4 +228,64 @@ fn records_stay_reachable_while_the_index_grows_and_shrinks() {
     assert_eq!(stats.records, 2 * 40_000 / 16);
     assert!(stats.counters.page_merges > 0);
     assert!(stats.index_pages < 64, "{} index pages", stats.index_pages);
+}
+
+/// The reaper enters a session of somebody else's for a moment, and may be interrupted there.
+#[test]
+fn an_operation_waits_for_the_reaper() {
+    let engine = engine();
+    let mut session = engine.session().expect("session");
+    let index = session.index();
+    let mut occupied = |work: &mut dyn FnMut(&mut bpfdb::Session)| {
+        engine.occupy_session(index, true);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(Duration::from_millis(5));
+                engine.occupy_session(index, false);
+            });
+            work(&mut session);
+        });
+    };
+
+    occupied(&mut |session| assert_eq!(session.set(b"a", b"a long value of 1"), Ok(())));
+    occupied(&mut |session| {
+        session.begin_deferred().expect("begin");
+        session.set(b"b", b"another long value").expect("set");
+        assert_eq!(session.get(b"a"), Ok(Some(b"a long value of 1".to_vec())));
+    });
+    occupied(&mut |session| assert_eq!(session.commit(), Ok(())));
+    occupied(&mut |session| {
+        let operations = [
+            Operation::Get(b"b"),
+            Operation::Set(b"c", b"one more long value"),
+            Operation::Get(b"c"),
+        ];
+        let outcomes = session.batch(&operations, 100).expect("executed");
+        assert_eq!(outcomes[0], Ok(Some(b"another long value".to_vec())));
+        assert_eq!(outcomes[2], Ok(Some(b"one more long value".to_vec())));
+    });
+}
+
+/// One that stays inside is told, of each operation, and nothing else is lost.
+#[test]
+fn an_operation_does_not_wait_for_ever() {
+    let engine = engine();
+    let mut session = engine.session().expect("session");
+    session.set(b"a", b"1").expect("set");
+
+    engine.occupy_session(session.index(), true);
+    assert_eq!(session.set(b"a", b"2"), Err(Status::SessionBusy));
+    let operations = [
+        Operation::Set(b"a", b"2"),
+        Operation::Get(b"a"),
+        Operation::Delete(b"a"),
+    ];
+    let batch = session.prepare(&operations, 16).expect("room");
+    assert_eq!(session.run(&batch).expect("run"), 3);
+    assert_eq!(session.status_of(&batch, 0), Status::SessionBusy);
+    // Outside of a transaction nobody else is in its way.
+    assert_eq!(session.outcome(&batch, 1), Ok(Some(b"1".to_vec())));
+    assert_eq!(session.status_of(&batch, 2), Status::SessionBusy);
+    engine.occupy_session(session.index(), false);
+    assert_eq!(session.get(b"a"), Ok(Some(b"1".to_vec())));
 }

@@ -1,0 +1,77 @@
+//! Has the kernel execute the requests in a session's buffer.
+
+use std::sync::atomic::{Ordering, fence};
+use std::thread;
+use std::time::Duration;
+
+use super::Session;
+use crate::abi;
+use crate::error::Result;
+
+/// Attempts of a request that finds its session busy.
+const BUSY_TRIES: u32 = abi::BPFDB_SESSION_TRIES;
+/// What it waits before each: the reaper has the session, and perhaps no processor.
+const BUSY_PAUSE: Duration = Duration::from_micros(100);
+
+impl Session {
+    /// Executes the requests from the beginning of the buffer on; how many were executed.
+    pub(super) fn submit(&mut self) -> Result<usize> {
+        self.submit_from(0)
+    }
+
+    /// Executes the request at `start` of the buffer, and those that follow it; how many
+    /// were executed.
+    ///
+    /// Nobody else runs operators of this session, but for a moment the reaper may be inside
+    /// it, to end an idle transaction or what a COMMIT had to leave. Nothing is executed
+    /// meanwhile, so the request is tried again. One that never gets in is
+    /// [`Status::SessionBusy`](crate::Status::SessionBusy), as any other Error.
+    pub(super) fn submit_from(&mut self, start: usize) -> Result<usize> {
+        let (mut at, mut done, mut attempts) = (start, 0, 0);
+        loop {
+            let code = self.run_from(at)?;
+            let executed = (code & !abi::BPFDB_RUN_BUSY) as usize;
+            done += executed;
+            if code & abi::BPFDB_RUN_BUSY == 0 {
+                return Ok(done);
+            }
+            at = self.following(at, executed);
+            if self.may_wait() && attempts < BUSY_TRIES {
+                attempts += 1;
+                thread::sleep(BUSY_PAUSE);
+                continue;
+            }
+            done += 1;
+            let refused = self.header(at);
+            if refused.operation & abi::BPFDB_OR_STOP != 0 || refused.next == 0 {
+                return Ok(done);
+            }
+            at = refused.next as usize;
+        }
+    }
+
+    fn run_from(&mut self, start: usize) -> Result<u32> {
+        fence(Ordering::SeqCst);
+        self.engine
+            .inner
+            .run
+            .run(&[u64::from(self.index), u64::from(self.io), start as u64])
+    }
+
+    /// Where the request lies that comes `count` behind that at `start`.
+    fn following(&self, start: usize, count: usize) -> usize {
+        (0..count).fold(start, |at, _| self.header(at).next as usize)
+    }
+
+    fn header(&self, at: usize) -> abi::bpfdb_request {
+        assert!(at < super::ROOM, "within the buffer");
+        // SAFETY: `put` wrote requests from there on, and the buffer has a pad.
+        unsafe {
+            self.buffer
+                .0
+                .add(at)
+                .cast::<abi::bpfdb_request>()
+                .read_unaligned()
+        }
+    }
+}
