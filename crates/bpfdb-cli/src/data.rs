@@ -90,10 +90,7 @@ impl Log {
         let Some(durability) = Arc::into_inner(self.durability) else {
             bail!("somebody uses the log still");
         };
-        durability.close().map_err(|state| match state {
-            State::Full(why) | State::Failed(why) => anyhow!(why),
-            state => anyhow!("the log is {}", state.name()),
-        })
+        durability.close().map_err(not_written)
     }
 
     /// For the greeting.
@@ -158,4 +155,12 @@ pub(crate) fn check_unlogged(engine: &Engine) -> Result<()> {
         "the data of an earlier server in the kernel has a log: start with --appendonly yes and \
          its --dir, or drop what is in the kernel by --fresh"
     )
+}
+
+/// Why the log does not have everything.
+pub(crate) fn not_written(state: State) -> anyhow::Error {
+    match state {
+        State::Full(why) | State::Failed(why) => anyhow!(why),
+        state => anyhow!("the log is {}", state.name()),
+    }
 }

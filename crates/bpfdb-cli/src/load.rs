@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use bpfdb::Engine;
 use bpfdb_copies::{Options, VerifiedCopy};
 use bpfdb_durability::Durability;
 
 use crate::bars::Progress;
+use crate::data::not_written;
 use crate::interrupts::Interrupts;
 
 /// Fills an engine that has no keys, before anybody is served: with all of the file, or the
@@ -28,9 +29,7 @@ pub(crate) fn load(engine: &Engine, log: Option<&Durability>, file: &Path) -> Re
     let loaded = loaded.with_context(told)?;
     if let Some(log) = log {
         let settled = log.settle(engine.now());
-        settled
-            .map_err(|state| anyhow!("the log is {}: {state:?}", state.name()))
-            .with_context(told)?;
+        settled.map_err(not_written).with_context(told)?;
     }
     let (written, expired) = (loaded.written, loaded.expired);
     let file = file.display();

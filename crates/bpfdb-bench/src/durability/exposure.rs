@@ -79,9 +79,7 @@ pub(super) fn measure(setup: &Setup<'_>) -> Result<Vec<Table>> {
     ));
     rates.note("bpfdb: default settings; Redis: appendonly yes, appendfsync everysec, rewrites of the file as by default");
     note_refused(&mut rates, refused);
-    disk.note(&mut rates);
-    setup.note(&mut rates);
-    let tables = vec![rates, rows.latencies(), rows.processor()];
+    let tables = setup.tables(&rows, rates, &disk);
     drop(servers);
     setup.place.clear()?;
     Ok(tables)

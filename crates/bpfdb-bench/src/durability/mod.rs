@@ -36,7 +36,9 @@ use crate::machine;
 use crate::plan::Plan;
 use crate::report::Table;
 use crate::tcp::{DESCRIPTORS, NetworkNamespace, Server, rivals};
+use disk::Disk;
 use place::Place;
+use rows::Rows;
 
 /// What all tables need.
 struct Setup<'a> {
@@ -68,6 +70,13 @@ impl Setup<'_> {
         let folder = folder.display().to_string();
         let settings = [&["--dir", folder.as_str(), "--save", ""][..], settings].concat();
         Server::redis_with(&settings, program, &Self::namespaces())
+    }
+
+    /// All tables of `rows`; below the first one stands how the disk was.
+    fn tables(&self, rows: &Rows<'_>, mut rates: Table, disk: &Disk) -> Vec<Table> {
+        disk.note(&mut rates);
+        self.note(&mut rates);
+        vec![rates, rows.latencies(), rows.processor()]
     }
 
     /// Says below a table where it was measured, and who is missing.

@@ -72,9 +72,7 @@ pub(super) fn measure(setup: &Setup<'_>) -> Result<Vec<Table>> {
     let made: Vec<String> = made.map(|(log, count)| format!("{log}: {count}")).collect();
     rates.note(format!("checkpoints made meanwhile, {}", made.join(", ")));
     note_refused(&mut rates, refused);
-    disk.note(&mut rates);
-    setup.note(&mut rates);
-    let tables = vec![rates, rows.latencies(), rows.processor()];
+    let tables = setup.tables(&rows, rates, &disk);
     drop(servers);
     setup.place.clear()?;
     Ok(tables)

@@ -115,6 +115,7 @@ pub(crate) struct Begun {
 impl ConnectionInfo {
     pub(crate) fn new(id: u64, fd: RawFd, peer: Address, local: Address) -> Self {
         let now = Instant::now();
+        let is_plain = matches!(local, Address::Unix(_));
         Self {
             id,
             peer,
@@ -136,7 +137,7 @@ impl ConnectionInfo {
             tells_of_all: false,
             close: false,
             needs_daemon: false,
-            is_plain: false,
+            is_plain,
             receipts: 0,
             refused: 0,
             input: 0,

@@ -6,6 +6,8 @@ use crate::plan::Plan;
 use crate::report::{Cell, Table};
 use crate::sample::Sample;
 
+use Shown::{Is, Rate, Ratio};
+
 /// Times that writers may take during a checkpoint, in those before.
 const TARGET_WRITERS: f64 = 1.3;
 /// Seconds to go on with the data in the kernel.
@@ -17,82 +19,60 @@ struct Figure<'a> {
     of: &'a Figures,
 }
 
-/// One line: a name, the figure of a database, digits behind the point.
-type Line = (&'static str, fn(&Figure<'_>, usize) -> Sample, usize);
+/// What a line shows of each database.
+#[derive(Clone, Copy)]
+enum Shown {
+    Is(What),
+    /// Thousands of records per second, of something that took so many seconds.
+    Rate(What),
+    /// The first over the second.
+    Ratio(What, What),
+}
+
+/// One line: a name, what is shown, digits behind the point.
+type Line = (&'static str, Shown, usize);
 
 const LINES: [Line; 18] = [
-    (
-        "checkpoint / BGSAVE beside writers, s",
-        |f, n| f.get(What::Busy, n),
-        2,
-    ),
-    ("the same, MB/s", |f, n| f.get(What::BusySpeed, n), 0),
-    ("without writers, s", |f, n| f.get(What::Idle, n), 2),
-    ("the same, MB/s", |f, n| f.get(What::IdleSpeed, n), 0),
-    (
-        "processor time of a record, ns",
-        |f, n| f.get(What::Processor, n),
-        0,
-    ),
-    (
-        "p99 of writers before, µs",
-        |f, n| f.get(What::Before, n),
-        0,
-    ),
-    (
-        "p99 of writers during, µs",
-        |f, n| f.get(What::During, n),
-        0,
-    ),
-    (
-        WRITERS,
-        |f, n| f.get(What::During, n).over(&f.get(What::Before, n)),
-        2,
-    ),
-    (
-        "writes refused, of a million",
-        |f, n| f.get(What::Refused, n),
-        0,
-    ),
-    (
-        "start without data, s",
-        |f, n| f.get(What::EmptyStart, n),
-        2,
-    ),
+    ("checkpoint / BGSAVE beside writers, s", Is(What::Busy), 2),
+    ("the same, MB/s", Is(What::BusySpeed), 0),
+    ("without writers, s", Is(What::Idle), 2),
+    ("the same, MB/s", Is(What::IdleSpeed), 0),
+    ("processor time of a record, ns", Is(What::Processor), 0),
+    ("p99 of writers before, µs", Is(What::Before), 0),
+    ("p99 of writers during, µs", Is(What::During), 0),
+    (WRITERS, Ratio(What::During, What::Before), 2),
+    ("writes refused, of a million", Is(What::Refused), 0),
+    ("start without data, s", Is(What::EmptyStart), 2),
     (
         "start from checkpoint / RDB file, s",
-        |f, n| f.get(What::SavedStart, n),
+        Is(What::SavedStart),
         2,
     ),
     (
         "the same, thousands of records per second",
-        |f, n| f.rate(What::SavedStart, n),
+        Rate(What::SavedStart),
         0,
     ),
     (
         "start from log / append-only file, s",
-        |f, n| f.get(What::LogStart, n),
+        Is(What::LogStart),
         2,
     ),
     (
         "the same, thousands of records per second",
-        |f, n| f.rate(What::LogStart, n),
+        Rate(What::LogStart),
         0,
     ),
-    (GOES_ON, |f, n| f.get(What::GoesOn, n), 2),
+    (GOES_ON, Is(What::GoesOn), 2),
     (
         "log / append-only file, bytes a write",
-        |f, n| f.get(What::LogBytes, n),
+        Is(What::LogBytes),
         0,
     ),
-    (
-        "of the log: records, bytes a write",
-        |f, n| f.get(What::Logged, n),
-        0,
-    ),
+    ("of the log: records, bytes a write", Is(What::Logged), 0),
     (
         "checkpoint / RDB file, bytes a record",
-        |f, n| f.get(What::SaveBytes, n),
+        Is(What::SaveBytes),
         0,
     ),
 ];
@@ -104,10 +84,13 @@ impl Figure<'_> {
         self.of.sample(what, self.size, which)
     }
 
-    /// Thousands of records per second.
-    fn rate(&self, what: What, which: usize) -> Sample {
+    fn shown(&self, shown: Shown, which: usize) -> Sample {
         let records = f64::from(self.records);
-        self.get(what, which).map(|seconds| records / seconds / 1e3)
+        match shown {
+            Is(what) => self.get(what, which),
+            Rate(what) => self.get(what, which).map(|seconds| records / seconds / 1e3),
+            Ratio(what, other) => self.get(what, which).over(&self.get(other, which)),
+        }
     }
 }
 
@@ -127,10 +110,10 @@ pub(super) fn table(plan: &Plan, names: Vec<String>, figures: &Figures) -> Table
             records,
             of: figures,
         };
-        for (name, figure, digits) in LINES {
+        for (name, shown, digits) in LINES {
             let mut cells = vec![name.into(), size.into()];
-            cells.extend((0..databases).map(|which| Cell::figure(&figure(&of, which), digits)));
-            cells.push(target(name, &figure(&of, 0)));
+            cells.extend((0..databases).map(|which| Cell::figure(&of.shown(shown, which), digits)));
+            cells.push(target(name, &of.shown(shown, 0)));
             table.row(cells);
         }
     }

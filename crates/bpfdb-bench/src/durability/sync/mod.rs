@@ -75,9 +75,7 @@ pub(super) fn measure(setup: &Setup<'_>) -> Result<Vec<Table>> {
         .missing
         .iter()
         .for_each(|missing| rates.note(missing));
-    disk.note(&mut rates);
-    setup.note(&mut rates);
-    let tables = vec![rates, rows.latencies(), rows.processor()];
+    let tables = setup.tables(&rows, rates, &disk);
     drop(subjects);
     setup.place.clear()?;
     Ok(tables)
