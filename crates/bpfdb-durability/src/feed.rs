@@ -1,5 +1,6 @@
 //! Takes records out of the rings, in the form of the files.
 
+use std::collections::HashSet;
 use std::thread;
 use std::time::Duration;
 
@@ -150,7 +151,12 @@ impl Feed {
         let begun = self.begun.take().filter(|begun| begun.ring == ring);
         let (whole, mut offset) = begun.map_or((0, 0), |begun| (begun.whole, begun.bytes));
         let mut bytes = Vec::new();
+        let mut seen: HashSet<u64> = values[..whole].iter().map(|value| value.id).collect();
         for (n, value) in values.iter().enumerate().skip(whole) {
+            // Several writes of a commit may share one value, whose parts are taken once.
+            if !seen.insert(value.id) {
+                continue;
+            }
             while self.log.read_large(value, offset, &mut bytes)? > 0 {
                 let (id, part) = (value.id, &bytes[..]);
                 encode_part(

@@ -362,7 +362,13 @@ impl<D: Disk> Recovery<D> {
             ));
         }
         self.end.greatest_timestamp = self.end.greatest_timestamp.max(timestamp);
-        let large_values = self.gather(commit)?;
+        let large_values = match self.gather(commit) {
+            Ok(large_values) => large_values,
+            // Of a group that was interrupted and written again, perhaps without the beginning
+            // of its large values: that was in a part that was durable.
+            Err(_) if self.is_held(commit) => return Ok(()),
+            Err(why) => return Err(why),
+        };
         self.held.push(Held {
             timestamp,
             entries: commit.bytes().to_vec(),
@@ -371,7 +377,14 @@ impl<D: Disk> Recovery<D> {
         Ok(())
     }
 
-    /// The large values of a commit. Checks all its entries on the way.
+    /// Was the same commit read before, of an epoch that is not complete?
+    fn is_held(&self, commit: record::Commit<'_>) -> bool {
+        let mut held = self.held.iter();
+        held.any(|held| held.timestamp == commit.timestamp && held.entries == commit.bytes())
+    }
+
+    /// The large values of a commit, one for each entry that names one: several may name the
+    /// same, and its parts are there once. Checks all entries on the way.
     fn gather(&mut self, commit: record::Commit<'_>) -> Result<Vec<LargeValue>, String> {
         let mut large_values = Vec::new();
         for entry in commit.entries() {
@@ -379,12 +392,18 @@ impl<D: Disk> Recovery<D> {
             let Value::Large { id, len } = entry.value else {
                 continue;
             };
-            let found = self.parts.remove(&id).filter(|value| value.end() == len);
+            let found = self.parts.get(&id).filter(|value| value.end() == len);
             // Of what a checkpoint has, the first parts may be gone.
             if found.is_none() && commit.timestamp > self.after {
                 return Err(format!("parts of the large value {id} are missing"));
             }
-            large_values.extend(found.map(|value| LargeValue { len, ..value }));
+            large_values.extend(found.map(|value| LargeValue {
+                len,
+                ..value.clone()
+            }));
+        }
+        for value in &large_values {
+            self.parts.remove(&value.id);
         }
         Ok(large_values)
     }
@@ -397,6 +416,11 @@ impl<D: Disk> Recovery<D> {
                 id: part.id,
                 ..LargeValue::default()
             };
+        }
+        // A group that was interrupted is written again, perhaps from the middle of a value on:
+        // the same bytes in the same parts.
+        while value.end() > part.offset {
+            value.pieces.pop();
         }
         if part.offset != value.end() {
             // The value's beginning is in a segment that is not needed any more.

@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use bpfdb_log::record::{Part, encode_part};
+use bpfdb_log::record::{Entry, Part, Value, encode_commit, encode_part};
 use bpfdb_log::simulation::{Operation, SimulatedDisk};
 use bpfdb_log::{
     BLOCK, Batch, Directory, Disk, LogEnd, LogError, LogWriter, Options, Owner, Recovery, Start,
@@ -390,4 +390,66 @@ fn an_error_ends_recovery() {
     );
     assert!(recovery.next().is_none());
     assert!(recovery.finish().is_err());
+}
+
+/// COPY gives one large value to several keys, in one commit: its parts are in the log once, or
+/// once for each, as earlier versions wrote them.
+#[test]
+fn a_commit_names_a_large_value_twice() {
+    let large = value(1, 9000);
+    for times in 1..=2 {
+        let disk = SimulatedDisk::new(times);
+        let mut writer = reopen(&disk, Start::NewRun, options(16, 6)).unwrap();
+        let mut records = Vec::new();
+        for _ in 0..times {
+            records.extend(parts(7, &large, 0));
+        }
+        let entry = |key| Entry {
+            key,
+            value: Value::Large { id: 7, len: 9000 },
+            expires: None,
+        };
+        encode_commit(1, &[entry(b"a"), entry(b"b")], &mut records);
+        append(&mut writer, 1, &records).unwrap();
+        let (commits, _) = recover(&disk, 0).unwrap();
+        let both = [b"a", b"b"].map(|key| (key.to_vec(), large.clone()));
+        assert_eq!(contents(&disk, &commits[0]), both, "{times}");
+    }
+}
+
+/// The parts of a value from one of them on.
+fn parts(id: u64, value: &[u8], from: usize) -> Vec<u8> {
+    let mut records = Vec::new();
+    for (n, bytes) in value.chunks(3000).enumerate().skip(from) {
+        let offset = n as u64 * 3000;
+        encode_part(&Part { id, offset, bytes }, &mut records);
+    }
+    records
+}
+
+/// The disk was full in the midst of a group: what the writer still has of it is appended again,
+/// and that begins in the middle of a large value.
+#[test]
+fn a_group_is_appended_again_from_the_middle_of_a_value_on() {
+    let large = value(1, 9000);
+    let disk = SimulatedDisk::new(1);
+    let mut writer = reopen(&disk, Start::NewRun, options(16, 6)).unwrap();
+    let mut rest = parts(7, &large, 1);
+    encode_commit(
+        5,
+        &[Entry {
+            key: b"large",
+            value: Value::Large { id: 7, len: 9000 },
+            expires: Some(5),
+        }],
+        &mut rest,
+    );
+    // No part of it says that its epoch is complete, before the last one does.
+    append(&mut writer, 1, &parts(7, &large, 0)).unwrap();
+    append(&mut writer, 1, &rest).unwrap();
+    append(&mut writer, 5, &rest).unwrap();
+    let (commits, end) = recover(&disk, 0).unwrap();
+    assert_eq!(commits.len(), 1);
+    assert_eq!(contents(&disk, &commits[0]), [(b"large".to_vec(), large)]);
+    assert_eq!(end.dropped, 0);
 }

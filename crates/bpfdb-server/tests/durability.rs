@@ -401,3 +401,46 @@ fn nobody_connects_before_the_data_is_pinned() {
     assert_eq!(early, Some(false));
     TcpStream::connect(server.address()).expect("now it listens");
 }
+
+/// COPY, RENAME and EXPIRE share a large value: in one transaction, several writes name it.
+#[test]
+fn a_large_value_under_several_names_comes_back() {
+    let disk = SimulatedDisk::new(13);
+    let large = vec![b'x'; 100_000];
+    {
+        let server = start(&disk);
+        let mut client = server.client();
+        client.send(&common::request(&[b"SET", b"big", &large]));
+        assert_eq!(client.reply(), b"+OK\r\n");
+        for block in [
+            &["COPY big a", "COPY big b"][..],
+            &["EXPIRE big 1000", "COPY big c"],
+            &["COPY a moved", "RENAME moved d", "COPY d e"],
+        ] {
+            assert_eq!(client.say("MULTI"), "+OK\r\n");
+            for command in block {
+                assert_eq!(client.say(command), "+QUEUED\r\n");
+            }
+            let reply = client.say("EXEC");
+            assert!(!reply.contains('-') && !reply.contains(":0"), "{reply}");
+        }
+        // In one message: perhaps in one transaction.
+        let commands = ["COPY big f", "COPY big g", "COPY big h"];
+        let bytes: Vec<u8> = commands.into_iter().flat_map(common::words).collect();
+        client.send(&bytes);
+        for _ in commands {
+            assert_eq!(client.reply(), b":1\r\n");
+        }
+    }
+    let server = start(&disk);
+    let mut client = server.client();
+    for key in ["big", "a", "b", "c", "d", "e", "f", "g", "h"] {
+        send(&mut client, &format!("GET {key}"));
+        let reply = client.reply();
+        assert!(
+            reply.len() > large.len() && reply[9..].starts_with(&large),
+            "{key}: {}",
+            show(&reply[..20.min(reply.len())])
+        );
+    }
+}
