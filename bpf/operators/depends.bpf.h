@@ -73,16 +73,23 @@ __noinline int bpfdb_depend_on_key(struct bpfdb_session *s NONNULL, u32 only_wri
 	return BPFDB_OK;
 }
 
-/* On what an operation of user space has told, if the session keeps that. `before` is the
- * session's state before it: the end of a transaction that only read tells nothing new. */
-static __always_inline void depend_on_outcome(struct bpfdb_session *s, u32 operation, u32 before)
+/* On what an operation of user space has told. `before` is the session's state before it: the
+ * end of a transaction that only read tells nothing new. One that is not finished has decided
+ * its commit, of which the record itself does not tell yet. */
+static __always_inline void depend_on_told(struct bpfdb_session *s, u32 operation, u32 before)
 {
-	if (!config.log_ring || likely(!s->keeps_depends))
-		return;
-	if (operation == BPFDB_OP_COMMIT && before != BPFDB_TXN_READ)
+	if (txn_is_unfinished(s->state) ||
+	    (operation == BPFDB_OP_COMMIT && before != BPFDB_TXN_READ))
 		depend_on_all(s);
 	else if (s->key_len)
 		bpfdb_depend_on_key(s, operation == BPFDB_OP_SET);
+}
+
+/* The same if the session keeps that. */
+static __always_inline void depend_on_outcome(struct bpfdb_session *s, u32 operation, u32 before)
+{
+	if (config.log_ring && unlikely(s->keeps_depends))
+		depend_on_told(s, operation, before);
 }
 
 #endif

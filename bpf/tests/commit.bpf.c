@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: (MIT OR GPL-2.0-only)
 /* txn/commit.bpf.h: who decides a commit, and what is left to finish. */
 #include "test.bpf.h"
+#include "../operators/depends.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
@@ -150,6 +151,34 @@ TEST(a_rollback_at_a_latched_cell_is_finished_later)
 	EXPECT(bpfdb_settle(w) == BPFDB_OK && w->state == BPFDB_TXN_NONE);
 	EXPECT(set_number(w, 6, 12) == BPFDB_OK);
 	EXPECT(w->state == BPFDB_TXN_NONE && has_number(r, 6, 12));
+	bpfdb_session_close(w);
+	bpfdb_session_close(r);
+	return 0;
+}
+
+/* A synchronous client that was told of it waits for it: not for what the record shows, which
+ * is the version before. */
+TEST(what_is_finished_later_is_depended_on)
+{
+	struct bpfdb_session *w = test_session(), *r = test_session();
+	u64 stamp;
+
+	EXPECT(w && r && set_number(w, 90, 10) == BPFDB_OK);
+	EXPECT(bpfdb_begin(w) == BPFDB_OK && set_number(w, 90, 11) == BPFDB_OK);
+	/* Moves the clock. */
+	EXPECT(bpfdb_begin_read_only(r) == BPFDB_OK && bpfdb_commit(r) == BPFDB_OK);
+	PASS(latch_set(r, 90, true));
+	EXPECT(bpfdb_commit(w) == BPFDB_OK && w->state == BPFDB_TXN_FINISHING);
+	stamp = w->commit & BPFDB_PAYLOAD_MASK;
+	w->depends = 0;
+	key_number(w, 90);
+	depend_on_told(w, BPFDB_OP_SET, BPFDB_TXN_NONE);
+	EXPECT(stamp && w->depends >= stamp);
+	w->depends = 0;
+	depend_on_told(w, BPFDB_OP_DELETE, BPFDB_TXN_NONE);
+	EXPECT(w->depends >= stamp);
+	PASS(latch_set(r, 90, false));
+	EXPECT(bpfdb_settle(w) == BPFDB_OK);
 	bpfdb_session_close(w);
 	bpfdb_session_close(r);
 	return 0;

@@ -43,6 +43,30 @@ fn a_block_that_ends_the_mode_waits() {
     waits(&["MULTI", "SET a 1", end, "EXEC"], 3);
 }
 
+/// What the commands before it and after it in the block tell, nobody has kept.
+#[test]
+fn a_block_that_begins_the_mode_waits() {
+    for choice in ["CONFIG SET appendfsync always", "CLIENT DURABILITY SYNC"] {
+        let disk = SimulatedDisk::new(5);
+        let server = start(&disk);
+        let (mut writer, mut own) = (server.client(), server.client());
+        settle(&disk, &mut writer);
+        for (command, reply) in [
+            ("MULTI", "+OK\r\n"),
+            ("SET a 1", "+QUEUED\r\n"),
+            (choice, "+QUEUED\r\n"),
+            ("SET b 1", "+QUEUED\r\n"),
+        ] {
+            assert_eq!(own.say(command), reply);
+        }
+        send(&mut own, &["EXEC"]);
+        is_told_nothing(&mut own, choice);
+        disk.hold(false);
+        let done = "*3\r\n+OK\r\n+OK\r\n+OK\r\n";
+        assert_eq!(own.reply(), done.as_bytes(), "{choice}");
+    }
+}
+
 #[test]
 fn what_precedes_the_end_of_the_setting_in_a_pipeline_waits() {
     let disk = SimulatedDisk::new(2);

@@ -252,6 +252,7 @@ impl Block {
 
     fn commit(&mut self, context: &mut Context<'_>) -> Result<Progress, Failure> {
         context.session.commit()?;
+        hold_if_it_became_sync(context);
         self.long = None;
         context.replies.absorb(&mut self.replies);
         // HELLO may be one of the commands.
@@ -293,6 +294,16 @@ impl Block {
             Failure::Engine(status) => Err(rolled_back(context, status)),
             Failure::TooLong | Failure::Text(_) => Err(failure),
         }
+    }
+}
+
+/// One of the commands may have made the client a synchronous one: what the block has told of
+/// was not kept, so it waits for all that is committed.
+fn hold_if_it_became_sync(context: &mut Context<'_>) {
+    let connection = &mut *context.connection;
+    if !connection.was_sync && context.instance.is_sync(connection.durability) {
+        connection.was_sync = true;
+        connection.tells_of_all = true;
     }
 }
 
