@@ -85,6 +85,13 @@ impl Log {
         })
     }
 
+    /// Before the end of an engine that is not kept: no process that is attached is told that
+    /// it has written what is in no log.
+    pub(crate) fn seal(&self, engine: &Engine) -> Result<()> {
+        let sealed = self.durability.seal(engine);
+        sealed.context("programs that write may not have ended")
+    }
+
     /// The end of the log, which has everything then, or the error says why not.
     pub(crate) fn end(self) -> Result<()> {
         let Some(durability) = Arc::into_inner(self.durability) else {

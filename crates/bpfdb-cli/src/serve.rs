@@ -90,8 +90,12 @@ fn serve(
     stop_on_signal(stopper.clone(), signals)?;
     server.run().context("the server failed")?;
     options.log = None;
+    let keeps = stopper.keeps_data().unwrap_or(settings.keep_data);
+    if let Some(log) = log.as_ref().filter(|_| !keeps) {
+        log.seal(&engine)?;
+    }
     end_log(log, stopper.keeps_data())?;
-    Ok(stopper.keeps_data().unwrap_or(settings.keep_data))
+    Ok(keeps)
 }
 
 /// What the disk has not, only the kernel has: unless a client gave it up, it stays there.

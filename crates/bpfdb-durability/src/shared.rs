@@ -68,6 +68,8 @@ pub(crate) struct Shared {
 struct Told {
     state: State,
     gate: LogGate,
+    /// Whether the gate stays closed, whatever the state.
+    sealed: bool,
     figures: Figures,
     /// Microseconds, of all groups.
     exposures: Histogram<u64>,
@@ -97,6 +99,7 @@ impl Shared {
             told: Mutex::new(Told {
                 state: State::Writing,
                 gate,
+                sealed: false,
                 figures: Figures::default(),
                 exposures: exposures(),
                 durable_until: now,
@@ -125,6 +128,14 @@ impl Shared {
 
     pub(crate) fn on_change(&self, call: OnChange) -> bool {
         self.on_change.set(call).is_ok()
+    }
+
+    /// No commit that writes is taken any more. One whose program has looked at the gate before
+    /// may still be on its way.
+    pub(crate) fn seal(&self) {
+        let mut told = self.told();
+        told.sealed = true;
+        told.gate.close(true);
     }
 
     // ---- By the writer -----------------------------------------------------------------
@@ -199,7 +210,7 @@ impl Told {
         if self.state == state {
             return false;
         }
-        self.gate.close(state != State::Writing);
+        self.gate.close(self.sealed || state != State::Writing);
         self.state = state;
         true
     }

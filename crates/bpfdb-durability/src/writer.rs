@@ -231,6 +231,18 @@ impl Durability {
         }
     }
 
+    /// Makes the engine read-only for whoever uses it, until another owner starts its log:
+    /// before the end of an engine that will not be kept. Every commit that was acknowledged, of
+    /// processes that are attached too, is durable then when the log has ended.
+    ///
+    /// # Errors
+    /// The kernel did not wait for the programs that were running.
+    pub fn seal(&self, engine: &Engine) -> Result<()> {
+        self.shared.seal();
+        engine.wait_for_readers()?;
+        Ok(())
+    }
+
     /// Ends the log, as dropping it does. Everything that was committed before is durable.
     ///
     /// # Errors

@@ -366,3 +366,48 @@ fn a_time_beyond_the_clock_is_refused() {
     let refused = Durability::start(&engine, disk, quick());
     assert!(matches!(refused, Err(Error::Stranger(_))), "{refused:?}");
 }
+
+/// Somebody else writes while the engine's last owner ends: what succeeded is in the log.
+#[test]
+fn nobody_writes_behind_a_sealed_log() {
+    let (engine, disk) = (common::engine(), SimulatedDisk::new(11));
+    let (durability, _) = Durability::start(&engine, disk.clone(), quick()).expect("started");
+    let stop = AtomicBool::new(false);
+    let last = thread::scope(|scope| {
+        let writers: Vec<_> = (0..2_u8)
+            .map(|writer| {
+                let (engine, stop) = (&engine, &stop);
+                scope.spawn(move || {
+                    let mut session = engine.session().expect("session");
+                    let mut acknowledged = 0_u64;
+                    while !stop.load(Ordering::Relaxed) {
+                        let number = acknowledged + 1;
+                        match session.set(&[writer], &number.to_be_bytes()) {
+                            Ok(()) => acknowledged = number,
+                            Err(Status::LogFull) => {}
+                            Err(other) => panic!("{other:?}"),
+                        }
+                    }
+                    acknowledged
+                })
+            })
+            .collect();
+        thread::sleep(Duration::from_millis(50));
+        durability.seal(&engine).expect("sealed");
+        durability.close().expect("all is written");
+        thread::sleep(Duration::from_millis(50));
+        stop.store(true, Ordering::Relaxed);
+        writers
+            .into_iter()
+            .map(|writer| writer.join().expect("no panic"))
+            .collect::<Vec<_>>()
+    });
+    let other = common::engine();
+    let (_durability, _) = Durability::start(&other, disk, quick()).expect("recovered");
+    let mut session = other.session().expect("session");
+    for (writer, acknowledged) in last.into_iter().enumerate() {
+        let found = session.get(&[writer as u8]).expect("get").expect("written");
+        assert_eq!(found, acknowledged.to_be_bytes(), "{writer}");
+        assert!(acknowledged > 100);
+    }
+}

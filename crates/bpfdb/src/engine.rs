@@ -414,8 +414,11 @@ impl Engine {
         unsafe { (&raw const (*state).log_holds.value).read_volatile() > 0 }
     }
 
-    /// For tests: waits until every program that runs now has ended.
-    #[doc(hidden)]
+    /// Waits until every program that runs now has ended: some ten milliseconds, longer on a
+    /// busy machine. For the owner.
+    ///
+    /// # Errors
+    /// [`Error::Attached`](crate::Error::Attached); the kernel refuses to wait.
     pub fn wait_for_readers(&self) -> Result<()> {
         self.owned("wait for readers")?.shrinker.wait_for_readers()
     }
