@@ -13,7 +13,7 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 struct rewrite {
 	u64 end;
 	u32 session;
-	u32 refused; /* the last Error, but for MEMORY_PENDING: somebody held a latch */
+	u32 refused; /* the last Error, but for MEMORY_PENDING: somebody held a latch; with the cause */
 	u32 done;
 };
 
@@ -38,21 +38,19 @@ static long rewrite_once(u64 i, struct rewrite *rewrite)
 		rewrite->done++;
 	/* Busy: the reaper finishes what a snapshot kept from being finished. */
 	else if (status != BPFDB_MEMORY_PENDING && status != BPFDB_SESSION_BUSY)
-		rewrite->refused = status;
+		rewrite->refused = status | s->conflict << 8;
 	return 0;
 }
 
-/* ctx: nanoseconds. How many values it wrote, or minus the Error that one of them had. */
+/* ctx: nanoseconds, and the session. The same one in every turn: one that is closed while
+ * its last SET is unfinished keeps its lock until the reaper comes. How many values it wrote,
+ * or minus the Error that one of them had, with the cause of a CONFLICT in its second byte. */
 SEC("raw_tp")
 int rewrite_for(struct bpf_raw_tracepoint_args *ctx)
 {
-	int index = bpfdb_session_open(BPFDB_SESSION_EMBEDDED);
-	struct rewrite rewrite = {.end = bpf_ktime_get_ns() + ctx->args[0], .session = index};
-	struct bpfdb_session *s = index < 0 ? NULL : bpfdb_session(index);
+	struct rewrite rewrite = {.end = bpf_ktime_get_ns() + ctx->args[0],
+				  .session = ctx->args[1]};
 
-	if (!s)
-		return -BPFDB_NO_SESSION;
 	bpf_loop(ROUNDS, rewrite_once, &rewrite, 0);
-	bpfdb_session_close(s);
 	return rewrite.refused ? -(int)rewrite.refused : (int)rewrite.done;
 }

@@ -20,14 +20,17 @@ fn beside_a_writer(engine: &Engine, mut read: impl FnMut(&mut Session)) -> (u64,
     let object = common::load(engine, "rewrite");
     let writer = find_program(&object, "rewrite_for").expect("the program");
     let mut session = engine.session().expect("session");
+    let of_writer = engine.session().expect("session");
+    let index = of_writer.index().into();
     let (stop, written) = (AtomicBool::new(false), AtomicU64::new(0));
     let mut reads = 0;
 
     thread::scope(|scope| {
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
-                let count = writer.run(&[TURN.as_nanos() as u64]).expect("run") as i32;
-                assert!(count >= 0, "a SET was refused: {}", -count);
+                let turn = [TURN.as_nanos() as u64, index];
+                let count = writer.run(&turn).expect("run") as i32;
+                assert!(count >= 0, "a SET was refused: {:#x}", -count);
                 written.fetch_add(count as u64, Ordering::Relaxed);
             }
         });

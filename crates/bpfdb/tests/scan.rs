@@ -2,6 +2,7 @@
 //! split and merged under it.
 
 use std::collections::BTreeMap;
+use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
@@ -118,6 +119,15 @@ fn only_what_is_there_is_found() {
     assert_eq!(names(&mut other), ["deleted", "expires", "stays"]);
 }
 
+/// The writers end with the scans, be it by a panic.
+struct Stops<'a>(&'a AtomicBool);
+
+impl Drop for Stops<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 #[test]
 fn keys_that_stay_are_found_while_the_index_grows_and_shrinks() {
     const STAYING: usize = 2_000;
@@ -127,7 +137,9 @@ fn keys_that_stay_are_found_while_the_index_grows_and_shrinks() {
     for i in 0..STAYING {
         session.set(&key("stays", i), b"v").expect("set");
     }
-    let stop = AtomicBool::new(false);
+    let (stop, ends) = (AtomicBool::new(false), AtomicBool::new(false));
+    // Where one falls while the other rises, the index stays as large as it is.
+    let turn = Barrier::new(2);
     let patient = |result: Result<(), Status>| match result {
         Ok(()) | Err(Status::MemoryPending | Status::Conflict) => {}
         Err(error) => panic!("{error}"),
@@ -135,14 +147,15 @@ fn keys_that_stay_are_found_while_the_index_grows_and_shrinks() {
 
     let scans = thread::scope(|scope| {
         for writer in 0..2 {
-            let (engine, stop) = (&engine, &stop);
+            let (engine, stop, ends, turn) = (&engine, &stop, &ends, &turn);
             scope.spawn(move || {
                 let mut session = engine.session().expect("session");
                 let kind = format!("comes{writer}.");
-                for round in 0.. {
+                while !ends.load(Ordering::Relaxed) {
                     for i in 0..TIDE {
                         patient(session.set(&key(&kind, i), b"v"));
                     }
+                    turn.wait();
                     for i in 0..TIDE {
                         patient(session.delete(&key(&kind, i)).map(drop));
                         if i % 10_000 == 0 {
@@ -150,28 +163,32 @@ fn keys_that_stay_are_found_while_the_index_grows_and_shrinks() {
                         }
                     }
                     engine.sweep().expect("sweep");
-                    if stop.load(Ordering::Relaxed) && round > 0 {
-                        return;
+                    // Both end in the same round.
+                    if turn.wait().is_leader() {
+                        ends.store(stop.load(Ordering::Relaxed), Ordering::Relaxed);
                     }
+                    turn.wait();
                 }
             });
         }
+        let _stops = Stops(&stop);
         let changes = || {
             let counters = engine.stats().expect("stats").counters;
             (counters.page_splits, counters.page_merges)
         };
-        let (mut scans, mut disturbed) = (0, 0);
-        while disturbed < 4 || scans < 6 {
+        // Counted apart: few scans are so long that they see both.
+        let (mut scans, mut grown, mut shrunk) = (0, 0, 0);
+        while grown < 4 || shrunk < 4 || scans < 6 {
             let (splits, merges) = changes();
             let (found, _) = scan_all(&mut session, [7, 100, 3000][scans % 3]);
             for i in 0..STAYING {
                 assert!(found.contains_key(&key("stays", i)), "{i} in scan {scans}");
             }
             let now = changes();
-            disturbed += usize::from(now.0 > splits && now.1 > merges);
+            grown += usize::from(now.0 > splits);
+            shrunk += usize::from(now.1 > merges);
             scans += 1;
         }
-        stop.store(true, Ordering::Relaxed);
         scans
     });
     println!("{scans} scans");
