@@ -261,7 +261,9 @@ fn kill_a_server(local_clients: Option<PathBuf>) {
         .expect("it is another process's engine");
     assert_eq!(refused.to_string().lines().count(), 1);
 
-    let mut command = Command::new(std::env::current_exe().expect("this program"));
+    // Not current_exe(), which names no file in the virtual machine's layered file system.
+    let program = std::env::args_os().next().expect("this program");
+    let mut command = Command::new(program);
     command
         .args(["--ignored", "--exact", "server_process", "--nocapture"])
         .env(PINS, &folder)

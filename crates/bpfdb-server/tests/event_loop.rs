@@ -244,14 +244,14 @@ fn info_is_quick_while_many_keys_expire() {
     server.engine.stop_clock(now + 2000);
     client.say(QUICK);
     let cleared = || server.engine.counters().expect("figures").records_expired;
-    let times = (0..TIMES).map(|_| {
+    // On a slow machine the kernel may clear all away between two of them.
+    let times = (0..TIMES).filter_map(|_| {
         let (before, begun) = (cleared(), Instant::now());
         assert!(client.say("INFO stats").contains("expired_keys:"));
         let time = begun.elapsed();
-        assert!(cleared() > before, "there was nothing to do");
-        time
+        (cleared() > before).then_some(time)
     });
-    let least = times.min().expect("some");
+    let least = times.min().expect("there was nothing to do");
     server.engine.stop_clock(0);
     assert!(least < Duration::from_millis(5), "{least:?}");
 }

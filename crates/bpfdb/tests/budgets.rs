@@ -20,6 +20,10 @@ use bpfdb::{Engine, Options};
 
 /// Budgets are compared with what this compiler made.
 const COMPILER: &str = "clang version 22.";
+/// And with what this kernel's verifier processes: others prune less, or more.
+const KERNEL: &str = "6.18.";
+/// What another kernel's may process of each program: the kernel gives up at a million.
+const MOST_ELSEWHERE: u64 = 900_000;
 /// Versions per record, and bytes of a ring of the log: verified as constants, so each counts.
 const ENGINES: [(u32, u32); 3] = [(1, RING), (4, 0), (8, RING)];
 const RING: u32 = 1 << 20;
@@ -126,7 +130,7 @@ fn table(figures: &Figures) -> String {
     let mut text = String::from(
         "# Instructions that the verifier processes per program, with the number of versions per\n\
          # record (1, 4 or 8) that takes the most, with a log and without, compiled by\n\
-         # clang-22. A test fails when\n\
+         # clang-22, on Linux 6.18. A test fails when\n\
          # a program exceeds its budget or has none; BPFDB_UPDATE_BUDGETS=1 writes this file anew.\n\
          #\n# object, program, instructions, budget\n",
     );
@@ -186,9 +190,20 @@ fn programs_stay_within_their_budgets() {
         fs::write(path(), table(&figures)).expect("bpf/budgets.txt is written");
         return;
     }
+    if !runs_on(KERNEL) {
+        let greatest = figures.values().max().expect("some program");
+        assert!(*greatest <= MOST_ELSEWHERE, "{greatest} instructions");
+        println!("every object loads; figures of another kernel are not compared");
+        return;
+    }
     let text = fs::read_to_string(path()).expect("bpf/budgets.txt");
     let wrong = violations(&figures, &budgets(&text));
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+fn runs_on(kernel: &str) -> bool {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").expect("a kernel");
+    release.starts_with(kernel)
 }
 
 /// The debug information of an object names its compiler.

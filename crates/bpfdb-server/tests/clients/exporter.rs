@@ -6,6 +6,7 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command};
 
+use bpfdb_server::settings::Settings;
 use bpfdb_tests::process::dies_with_us;
 use tempfile::TempDir;
 
@@ -123,7 +124,12 @@ fn work(client: &mut Client) {
 
 #[test]
 fn redis_exporter() {
-    let server = TestServer::start(&bpfdb::Options::default());
+    // Nothing is slow, on whatever machine.
+    let settings = Settings {
+        slowlog_threshold: -1,
+        ..Settings::default()
+    };
+    let server = TestServer::start_with(&bpfdb::Options::default(), settings);
     let mut clients: Vec<Client> = (0..3).map(|_| server.client()).collect();
     work(&mut clients[0]);
     clients[1].say("PING");

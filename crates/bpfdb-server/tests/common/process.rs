@@ -39,7 +39,9 @@ impl ServerProcess {
             LocalClients::In(path) => Some((LOCAL, path)),
             _ => None,
         };
-        let mut child = Command::new(std::env::current_exe().expect("this program"))
+        // Not current_exe(), which names no file in the virtual machine's layered file system.
+        let program = std::env::args_os().next().expect("this program");
+        let mut child = Command::new(program)
             .args(["--ignored", "--exact", "server_process", "--nocapture"])
             .env(SESSIONS, max_sessions.to_string())
             .envs(local)
