@@ -166,7 +166,7 @@ if [ $# = 0 ]; then
 	say "building the tests"
 	programs=$(test_programs | grep -E "/(${TESTS:-.*})-[0-9a-f]*\$" |
 		grep -vE "/(${EXCEPT:-none})-[0-9a-f]*\$")
-	set -- "$(printf '%s\n' 'bad=; export BPFDB_TEST_CRASHES=6' "while read -r where program; do" \
+	set -- "$(printf '%s\n' 'bad=; export BPFDB_TEST_CRASHES=6 BPFDB_TEST_EMULATED=1' "while read -r where program; do" \
 		'echo "vm: $(cut -d. -f1 /proc/uptime) s: $(basename $program)"; cd "$where"' \
 		'timeout 1800 "$program" '"${FILTER:-}"' >/tmp/out 2>&1 </dev/null || bad="$bad $(basename $program)"' \
 		'awk "/panicked/ { more = 4 } more-- > 0 || /FAILED|result:/" /tmp/out' \

@@ -86,6 +86,17 @@ fn undisturbed_latency(client: &mut Client) -> Duration {
     medians.min().expect("ten")
 }
 
+/// An emulated machine takes ten or twenty times as long, so that its times say nothing, and a
+/// millisecond is not enough for any work. The rest of the tests holds there too.
+fn is_emulated() -> bool {
+    std::env::var_os("BPFDB_TEST_EMULATED").is_some()
+}
+
+#[track_caller]
+fn is_below(time: Duration, bound: Duration) {
+    assert!(time < bound || is_emulated(), "{time:?}");
+}
+
 /// Has one client send this again and again, eight at a time, and says what that makes of
 /// the latency of another one. `refusal`: what it hears.
 fn beside_refusals(server: &TestServer, command: &[u8], refusal: &str) -> Duration {
@@ -128,7 +139,7 @@ fn one_client_that_meets_conflicts_all_the_time_delays_nobody() {
     holder.begin().expect("begins");
     holder.set(b"held", b"1").expect("locked");
     let latency = beside_refusals(&server, &words("INCRBYFLOAT held 1"), "-CONFLICT ");
-    assert!(latency < Duration::from_micros(600), "{latency:?}");
+    is_below(latency, Duration::from_micros(600));
 }
 
 /// Memory is looked for, for grace periods long, and then there is none.
@@ -147,7 +158,7 @@ fn one_client_that_waits_for_memory_all_the_time_delays_nobody() {
     assert!(full.is_some_and(|number| number > 32), "{full:?}");
     let command = words(&format!("SETRANGE another {} x", 2 * PIECE));
     let latency = beside_refusals(&server, &command, "-OOM ");
-    assert!(latency < Duration::from_micros(600), "{latency:?}");
+    is_below(latency, Duration::from_micros(600));
 }
 
 /// One that waits keeps its place: what its client sent behind it comes after it, and is
@@ -251,9 +262,12 @@ fn info_is_quick_while_many_keys_expire() {
         let time = begun.elapsed();
         (cleared() > before).then_some(time)
     });
-    let least = times.min().expect("there was nothing to do");
+    let Some(least) = times.min() else {
+        assert!(is_emulated(), "there was nothing to do");
+        return;
+    };
     server.engine.stop_clock(0);
-    assert!(least < Duration::from_millis(5), "{least:?}");
+    is_below(least, Duration::from_millis(5));
 }
 
 /// It merges pages of the index and waits for grace periods, for others to do.
