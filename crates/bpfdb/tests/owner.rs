@@ -152,6 +152,9 @@ fn sweeping(engine: &Engine) {
 
 /// Merges pages of the index and does not come to give them back.
 fn with_retired_pages(engine: &Engine) {
+    // Before there is anything to sweep: while it loads, the engine would do that itself.
+    let object = common::open(engine, objects::ENGINE, "engine");
+    let object = object.load().expect("the object loads");
     let mut session = engine.session().expect("a session");
     for number in 0..20_000u32 {
         session.set(&number.to_ne_bytes(), b"passing").expect("set");
@@ -159,8 +162,6 @@ fn with_retired_pages(engine: &Engine) {
     for number in 0..20_000u32 {
         session.delete(&number.to_ne_bytes()).expect("delete");
     }
-    let object = common::open(engine, objects::ENGINE, "engine");
-    let object = object.load().expect("the object loads");
     let taken = engine.stats().expect("figures").pages_taken;
     let run = |name: &str| {
         let program = find_program(&object, name).expect("the program");
