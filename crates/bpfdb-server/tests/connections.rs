@@ -11,7 +11,7 @@ use std::time::Duration;
 use bpfdb_server::settings::LocalClients;
 use bpfdb_server::{Options, Server};
 use bpfdb_tests::namespace;
-use bpfdb_tests::process::dies_with_us;
+use bpfdb_tests::process::{dies_with_us, this_program};
 use common::process::ServerProcess;
 use common::{
     Client, TestServer, bulk, cgroup, flood, is_incremented, is_refused, is_served, request, show,
@@ -261,9 +261,7 @@ fn kill_a_server(local_clients: Option<PathBuf>) {
         .expect("it is another process's engine");
     assert_eq!(refused.to_string().lines().count(), 1);
 
-    // Not current_exe(), which names no file in the virtual machine's layered file system.
-    let program = std::env::args_os().next().expect("this program");
-    let mut command = Command::new(program);
+    let mut command = Command::new(this_program());
     command
         .args(["--ignored", "--exact", "server_process", "--nocapture"])
         .env(PINS, &folder)

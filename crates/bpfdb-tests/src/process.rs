@@ -1,5 +1,7 @@
 //! Processes that a test starts.
 
+use std::env;
+use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -16,4 +18,10 @@ pub fn dies_with_us(command: &mut Command) -> &mut Command {
     };
     // SAFETY: it allocates nothing and takes no lock.
     unsafe { command.pre_exec(kill) }
+}
+
+/// The path of this program, to start it again in another role. Not `current_exe()`, which names
+/// no file in the layered file system of the virtual machine of `make vm`.
+pub fn this_program() -> OsString {
+    env::args_os().next().expect("this program")
 }

@@ -1,6 +1,8 @@
 //! A pass over all records for a checkpoint: it finds what stays, as it was, whatever others do
 //! and however the index changes; and what it leaves out was written after its epoch.
 
+mod common;
+
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -10,15 +12,6 @@ use bpfdb::{CheckpointPass, Engine, Operation, Options, Session, Status};
 type Found = BTreeMap<Vec<u8>, (Vec<u8>, Option<u64>)>;
 
 const FAR: u64 = 4_000_000_000_000;
-
-/// Has the others stop, be it because of a failure.
-struct Stop<'a>(&'a AtomicBool);
-
-impl Drop for Stop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
 
 fn engine() -> Engine {
     let options = Options {
@@ -162,7 +155,7 @@ fn nothing_that_stays_is_lost() {
     let all = fill(&mut session, 4_000);
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
-        let _stop = Stop(&stop);
+        let _stop = common::Stop(&stop);
         for worker in 0..2 {
             let (engine, stop) = (&engine, &stop);
             scope.spawn(move || {
@@ -210,7 +203,7 @@ fn a_record_that_is_written_all_the_time_is_passed() {
     let engine = engine();
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
-        let _stop = Stop(&stop);
+        let _stop = common::Stop(&stop);
         let mut session = engine.session().expect("session");
         session.set(b"hot", &[1; 10_000]).expect("set");
         scope.spawn(|| {

@@ -1,6 +1,8 @@
 //! SCAN finds every key that stays, while others come and go and the index is
 //! split and merged under it.
 
+mod common;
+
 use std::collections::BTreeMap;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -119,15 +121,6 @@ fn only_what_is_there_is_found() {
     assert_eq!(names(&mut other), ["deleted", "expires", "stays"]);
 }
 
-/// The writers end with the scans, be it by a panic.
-struct Stops<'a>(&'a AtomicBool);
-
-impl Drop for Stops<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 #[test]
 fn keys_that_stay_are_found_while_the_index_grows_and_shrinks() {
     const STAYING: usize = 2_000;
@@ -171,7 +164,7 @@ fn keys_that_stay_are_found_while_the_index_grows_and_shrinks() {
                 }
             });
         }
-        let _stops = Stops(&stop);
+        let _stop = common::Stop(&stop);
         let changes = || {
             let counters = engine.stats().expect("stats").counters;
             (counters.page_splits, counters.page_merges)

@@ -11,6 +11,7 @@
 //! }
 //! ```
 
+use bpfdb_tests::process::this_program;
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
@@ -39,9 +40,7 @@ impl ServerProcess {
             LocalClients::In(path) => Some((LOCAL, path)),
             _ => None,
         };
-        // Not current_exe(), which names no file in the virtual machine's layered file system.
-        let program = std::env::args_os().next().expect("this program");
-        let mut child = Command::new(program)
+        let mut child = Command::new(this_program())
             .args(["--ignored", "--exact", "server_process", "--nocapture"])
             .env(SESSIONS, max_sessions.to_string())
             .envs(local)

@@ -1,6 +1,8 @@
 //! What the tests of BPF objects share.
 #![allow(dead_code, unreachable_pub, reason = "no test uses all of it")]
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use bpfdb::{Engine, Options};
 use libbpf_rs::{Object, OpenObject};
 
@@ -41,4 +43,13 @@ pub fn bytes_of(name: &str) -> &'static [u8] {
     object
         .unwrap_or_else(|| panic!("no test object {name}"))
         .bytes
+}
+
+/// Has the others stop, be it because of a failure.
+pub struct Stop<'a>(pub &'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
