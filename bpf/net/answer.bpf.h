@@ -228,6 +228,26 @@ static __always_inline enum result message_answer(struct sk_msg_md *m, struct bp
 
 /* ---- On our end ---------------------------------------------------------- */
 
+/*
+ * The daemon's replies. The kernel (6.18) keeps the verdict SK_PASS of a message that TCP
+ * could not take whole, because the send buffer was full or memory short, and applies it
+ * to whatever is sent next, without calling the program: requests that the worker sends
+ * here would go to the client as they are. A redirection is forgotten before it is carried
+ * out, and to the own egress it is the same as passing. (That the socket is its own must be
+ * looked at: a connection that was reset meanwhile has left its index to another.)
+ *
+ * The worker's replies are passed: a redirection would lose what was kept back. So there
+ * must be room for them (remote_enter).
+ */
+static __always_inline int daemon_pass(struct sk_msg_md *m, const struct socket_data *data)
+{
+	const struct sk_msg *message = bpf_cast_to_kern_ctx(m);
+
+	if (bpf_msg_redirect_map(m, &sockets, data->index, 0) != SK_PASS)
+		return SK_PASS;
+	return message->sk_redir == message->sk ? SK_PASS : SK_DROP;
+}
+
 /* May the worker's message be answered? Else what is to become of it. */
 static __always_inline bool remote_enter(struct sk_msg_md *m, const struct socket_data *data,
 					 struct bpfdb_connection *c, int *verdict)
@@ -244,7 +264,7 @@ static __always_inline bool remote_enter(struct sk_msg_md *m, const struct socke
 		*verdict = hand_over(m, c, data->index);
 	else if (!in_step(c, tcp))
 		*verdict = give_up(c, data->index);
-	else if (send_queue_is_long(tcp))
+	else if (send_queue_is_long(tcp) || memory_is_short(tcp))
 		*verdict = hand_over(m, c, data->index);
 	else
 		return true;
@@ -320,8 +340,10 @@ int redis_answer(struct sk_msg_md *m)
 	enum result result;
 	int verdict;
 
-	if (!data || (!data->is_client && !in_kernel_thread()))
+	if (!data)
 		return SK_PASS;
+	if (!data->is_client && !in_kernel_thread())
+		return daemon_pass(m, data);
 	if (!data->is_client)
 		worker_note();
 	/* They keep what an earlier run for the same message said. */

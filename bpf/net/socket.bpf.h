@@ -13,9 +13,14 @@ struct task_struct {
 	int pid;
 } KERNEL_TYPE;
 
+struct proto {
+	unsigned long *memory_pressure;
+} KERNEL_TYPE;
+
 struct sock_common {
 	volatile unsigned char skc_state;
 	unsigned long skc_flags;
+	struct proto *skc_prot;
 } KERNEL_TYPE;
 
 struct sock {
@@ -61,6 +66,7 @@ struct sk_msg_sg {
 struct sk_msg {
 	struct sk_msg_sg sg;
 	struct sock *sk_redir;
+	struct sock *sk;
 	struct list_head list;
 } KERNEL_TYPE;
 
@@ -97,6 +103,17 @@ static __always_inline bool send_queue_is_long(const struct tcp_sock *tcp)
 	const struct sock *sk = sock_of(tcp);
 
 	return (u32)sk->sk_wmem_queued > (u32)sk->sk_sndbuf / 2;
+}
+
+/* All sockets together have come near what TCP may use (net.ipv4.tcp_mem), so that it may
+ * refuse a message although the send buffer has room. */
+static __always_inline bool memory_is_short(const struct tcp_sock *tcp)
+{
+	unsigned long since = 0;
+
+	bpf_probe_read_kernel(&since, sizeof(since),
+			      sock_of(tcp)->__sk_common.skc_prot->memory_pressure);
+	return since;
 }
 
 /* Address of the head of the list of messages that were redirected to the socket's

@@ -2,9 +2,11 @@
 
 mod common;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 
-use common::{Client, TestServer, bulk, request, show};
+use common::{AtEnd, Client, TestServer, bulk, request, show};
 
 const BAD_KEY: &[u8] = b"-ERR key is longer than the limit, or empty; use a shorter key\r\n";
 
@@ -135,6 +137,53 @@ fn long_pipelines_of_what_was_there() {
             assert_eq!(client.reply(), b"$-1\r\n", "{i}");
         }
     });
+}
+
+/// Replies fill the send buffer while requests wait in the kernel. When there is room again,
+/// the daemon is busy with other clients: what waits in the kernel is not sent to the client
+/// in the place of the daemon's replies.
+#[test]
+fn requests_that_wait_behind_replies_of_the_daemon() {
+    const ROUNDS: usize = 60;
+    const READS: usize = 60;
+    const WRITES: usize = 300;
+    let server = TestServer::shared();
+    let mut client = server.client();
+    let large = vec![b'L'; 30_000];
+    assert_eq!(client.ask(&[b"set", b"waits", &large]), b"+OK\r\n");
+    let requests = [
+        request(&[b"get", b"waits"]).repeat(READS),
+        request(&[b"set", b"arrives", &large]).repeat(WRITES),
+    ]
+    .concat();
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| keep_busy(server.client(), &done));
+        }
+        let _at_end = AtEnd::of(&done);
+        for round in 0..ROUNDS {
+            let mut sender = Client::from_stream(client.stream.try_clone().expect("a clone"));
+            let requests = &requests;
+            scope.spawn(move || sender.send(requests));
+            thread::sleep(Duration::from_millis(30));
+            for i in 0..READS {
+                assert!(client.reply() == bulk(&large), "round {round}, {i}");
+            }
+            for i in 0..WRITES {
+                assert!(client.reply() == b"+OK\r\n", "round {round}, {i}");
+            }
+        }
+    });
+}
+
+/// Commands that the daemon executes in steps of a millisecond.
+fn keep_busy(mut client: Client, done: &AtomicBool) {
+    let (a, b) = (vec![b'a'; 2_000], vec![b'b'; 2_000]);
+    client.ask(&[b"mset", b"busy-a", &a, b"busy-b", &b]);
+    while !done.load(Ordering::Relaxed) {
+        client.ask(&[b"lcs", b"busy-a", b"busy-b", b"len"]);
+    }
 }
 
 #[test]
