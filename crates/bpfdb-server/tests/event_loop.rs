@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use bpfdb_tests::settings::is_emulated;
 use common::{AtEnd, Client, TestServer, bulk, request, wait_until, words};
 
 /// Answered in user space.
@@ -84,12 +85,6 @@ fn conflicts_of_many_delay_nobody_else() {
 fn undisturbed_latency(client: &mut Client) -> Duration {
     let medians = (0..10).map(|_| latency(client));
     medians.min().expect("ten")
-}
-
-/// An emulated machine takes ten or twenty times as long, so that its times say nothing, and a
-/// millisecond is not enough for any work. The rest of the tests holds there too.
-fn is_emulated() -> bool {
-    std::env::var_os("BPFDB_TEST_EMULATED").is_some()
 }
 
 #[track_caller]

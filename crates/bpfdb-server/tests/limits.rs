@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use bpfdb_tests::settings::is_emulated;
 use common::{AtEnd, Client, TestServer, bulk, request, show};
 
 const BAD_KEY: &[u8] = b"-ERR key is longer than the limit, or empty; use a shorter key\r\n";
@@ -144,9 +145,9 @@ fn long_pipelines_of_what_was_there() {
 /// in the place of the daemon's replies.
 #[test]
 fn requests_that_wait_behind_replies_of_the_daemon() {
-    const ROUNDS: usize = 60;
     const READS: usize = 60;
     const WRITES: usize = 300;
+    let rounds = if is_emulated() { 4 } else { 60 };
     let server = TestServer::shared();
     let mut client = server.client();
     let large = vec![b'L'; 30_000];
@@ -162,7 +163,7 @@ fn requests_that_wait_behind_replies_of_the_daemon() {
             scope.spawn(|| keep_busy(server.client(), &done));
         }
         let _at_end = AtEnd::of(&done);
-        for round in 0..ROUNDS {
+        for round in 0..rounds {
             let mut sender = Client::from_stream(client.stream.try_clone().expect("a clone"));
             let requests = &requests;
             scope.spawn(move || sender.send(requests));
