@@ -26,6 +26,14 @@ pub(crate) fn bound(address: SocketAddr) -> Result<TcpListener> {
     // they may send (BPFDB_SEND_BUFFER). The kernel doubles what it is told.
     let half = bpfdb::abi::BPFDB_SEND_BUFFER as usize / 2;
     setsockopt(&fd, sockopt::SndBufForce, &half).map_err(system("set the send buffer"))?;
+    // Else net.ipv4.tcp_notsent_lowat, if it is set, has TCP refuse a part of what they send.
+    set_integer(
+        fd.as_fd(),
+        libc::IPPROTO_TCP,
+        libc::TCP_NOTSENT_LOWAT,
+        i32::MAX,
+    )
+    .map_err(system("set up the listener"))?;
     bind(fd.as_raw_fd(), &SockaddrStorage::from(address))
         .map_err(system(format!("listen on {address}")))?;
     Ok(TcpListener::from(fd))
@@ -122,15 +130,18 @@ pub(crate) fn keep_alive(socket: BorrowedFd<'_>, seconds: u64) {
 /// was before the programs took the bytes (`tcp_bpf_recvmsg_parser`, 6.18):
 /// poll calls the socket readable from then on, and nothing can be read.
 pub(crate) fn announce_arrived(socket: BorrowedFd<'_>) -> io::Result<()> {
-    let least: libc::c_int = 1;
+    set_integer(socket, libc::SOL_SOCKET, libc::SO_RCVLOWAT, 1)
+}
+
+fn set_integer(socket: BorrowedFd<'_>, level: i32, option: i32, value: i32) -> io::Result<()> {
     // SAFETY: an integer, as long as it says.
     let result = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_RCVLOWAT,
-            (&raw const least).cast(),
-            size_of_val(&least) as libc::socklen_t,
+            level,
+            option,
+            (&raw const value).cast(),
+            size_of_val(&value) as libc::socklen_t,
         )
     };
     if result < 0 {
@@ -181,5 +192,41 @@ fn finished(result: isize) -> io::Result<Option<usize>> {
     match error.kind() {
         ErrorKind::WouldBlock | ErrorKind::Interrupted => Ok(None),
         _ => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpStream;
+
+    use super::*;
+
+    fn not_sent_low_water(socket: BorrowedFd<'_>) -> i32 {
+        let mut value = 0i32;
+        let mut len = size_of_val(&value) as libc::socklen_t;
+        // SAFETY: value is as long as len says.
+        let result = unsafe {
+            libc::getsockopt(
+                socket.as_raw_fd(),
+                libc::IPPROTO_TCP,
+                libc::TCP_NOTSENT_LOWAT,
+                (&raw mut value).cast(),
+                &raw mut len,
+            )
+        };
+        assert_eq!(result, 0);
+        value
+    }
+
+    /// What the machine's tuning says of unsent bytes does not hold for connections: TCP takes
+    /// what the send buffer has room for.
+    #[test]
+    fn connections_have_no_low_water_mark_of_unsent_bytes() {
+        let listener = bound(SocketAddr::from(([127, 0, 0, 1], 0))).expect("a listener");
+        start_listening(&listener, 1).expect("listens");
+        let address = listener.local_addr().expect("an address");
+        let _client = TcpStream::connect(address).expect("connects");
+        let accepted = accept(&listener).expect("accepts").expect("a connection");
+        assert_eq!(not_sent_low_water(accepted.as_fd()), i32::MAX);
     }
 }
