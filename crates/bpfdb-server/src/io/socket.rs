@@ -47,22 +47,28 @@ pub(crate) fn start_listening(listener: &impl AsFd, backlog: u32) -> Result<()> 
 
 /// The number of a socket that the kernel side knows it by.
 pub(crate) fn cookie(socket: BorrowedFd<'_>) -> io::Result<u64> {
-    let mut cookie = 0u64;
-    let mut len = size_of::<u64>() as libc::socklen_t;
-    // SAFETY: cookie is as long as len says.
+    integer(socket, libc::SOL_SOCKET, libc::SO_COOKIE)
+}
+
+/// The value of an option that is an integer, none below 0. One of four bytes is the lower half:
+/// the server runs on little-endian machines only.
+fn integer(socket: BorrowedFd<'_>, level: i32, option: i32) -> io::Result<u64> {
+    let mut value = 0u64;
+    let mut len = size_of_val(&value) as libc::socklen_t;
+    // SAFETY: the value is as long as len says.
     let result = unsafe {
         libc::getsockopt(
             socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_COOKIE,
-            (&raw mut cookie).cast(),
+            level,
+            option,
+            (&raw mut value).cast(),
             &raw mut len,
         )
     };
     if result < 0 {
         return Err(io::Error::last_os_error());
     }
-    Ok(cookie)
+    Ok(value)
 }
 
 /// The next connection, if there is one. It does not block, and sends replies
@@ -201,23 +207,6 @@ mod tests {
 
     use super::*;
 
-    fn not_sent_low_water(socket: BorrowedFd<'_>) -> i32 {
-        let mut value = 0i32;
-        let mut len = size_of_val(&value) as libc::socklen_t;
-        // SAFETY: value is as long as len says.
-        let result = unsafe {
-            libc::getsockopt(
-                socket.as_raw_fd(),
-                libc::IPPROTO_TCP,
-                libc::TCP_NOTSENT_LOWAT,
-                (&raw mut value).cast(),
-                &raw mut len,
-            )
-        };
-        assert_eq!(result, 0);
-        value
-    }
-
     /// What the machine's tuning says of unsent bytes does not hold for connections: TCP takes
     /// what the send buffer has room for.
     #[test]
@@ -227,6 +216,7 @@ mod tests {
         let address = listener.local_addr().expect("an address");
         let _client = TcpStream::connect(address).expect("connects");
         let accepted = accept(&listener).expect("accepts").expect("a connection");
-        assert_eq!(not_sent_low_water(accepted.as_fd()), i32::MAX);
+        let mark = integer(accepted.as_fd(), libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT);
+        assert_eq!(mark.expect("an option of TCP"), i32::MAX as u64);
     }
 }
