@@ -37,7 +37,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 
-use crate::plan::{Plan, Scenario};
+use crate::plan::{Part, Plan, Scenario};
 use crate::report::{Report, Table};
 
 /// Measures bpfdb; everything that is compared runs side by side, in turns.
@@ -52,6 +52,9 @@ struct Arguments {
     /// Measure only these, separated by commas
     #[arg(long, value_delimiter = ',', value_enum)]
     only: Vec<Scenario>,
+    /// Of durability measure only these, separated by commas
+    #[arg(long, value_delimiter = ',', value_enum)]
+    parts: Vec<Part>,
     /// Tiny sizes: shows that the benchmarks work, not how fast anything is
     #[arg(long)]
     quick: bool,
@@ -157,7 +160,7 @@ fn measure(
         Scenario::Hostile => hostile::measure(plan, redis),
         Scenario::Durability => {
             let folder = arguments.data_dir.as_deref();
-            durability::measure(plan, folder, redis, keep).map(|()| Vec::new())
+            durability::measure(plan, &arguments.parts, folder, redis, keep).map(|()| Vec::new())
         }
     };
     let tables = tables.with_context(|| format!("scenario {scenario:?}"))?;

@@ -42,6 +42,21 @@ pub(crate) enum Scenario {
     Durability,
 }
 
+/// A part of the scenario `durability`, with tables of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Part {
+    /// What the log costs inside the kernel
+    Log,
+    /// What it costs a server
+    Server,
+    /// Replies when it is on the disk, against other databases
+    Sync,
+    /// Replies at once, and how old they become before they are on the disk
+    Async,
+    /// Checkpoints and recovery
+    Files,
+}
+
 impl Scenario {
     /// Those asked for, in the order of the report; all if none is named.
     pub(crate) fn chosen(only: &[Self]) -> Vec<Self> {

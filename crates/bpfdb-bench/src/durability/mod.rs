@@ -31,9 +31,10 @@ mod sync;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
+use clap::ValueEnum;
 
 use crate::machine;
-use crate::plan::Plan;
+use crate::plan::{Part, Plan};
 use crate::report::Table;
 use crate::tcp::{DESCRIPTORS, NetworkNamespace, Server, rivals};
 use disk::Disk;
@@ -88,10 +89,11 @@ impl Setup<'_> {
     }
 }
 
-/// Hands each table to `keep`. `folder`: where files go; `redis`: a redis-server to compare
+/// Hands each table to `keep`. `only`: these parts, all if there is none; `folder`: where files go; `redis`: a redis-server to compare
 /// with besides the one in PATH.
 pub(crate) fn measure(
     plan: &Plan,
+    only: &[Part],
     folder: Option<&Path>,
     redis: Option<&Path>,
     keep: &mut dyn FnMut(Table),
@@ -107,16 +109,22 @@ pub(crate) fn measure(
         redis,
         missing,
     };
-    log::measure(&setup)?.into_iter().for_each(&mut *keep);
-    if !Server::is_built()? {
-        let mut table = Table::new("durability-server", "bpfdb serve: not measured", &[""]);
-        table.note("the program bpfdb is not built");
-        keep(table);
-        return Ok(());
+    let parts = Part::value_variants().iter();
+    for &part in parts.filter(|part| only.is_empty() || only.contains(part)) {
+        if part != Part::Log && !Server::is_built()? {
+            let mut table = Table::new("durability-server", "bpfdb serve: not measured", &[""]);
+            table.note("the program bpfdb is not built");
+            keep(table);
+            return Ok(());
+        }
+        let tables = match part {
+            Part::Log => log::measure(&setup)?,
+            Part::Server => server::measure(&setup)?,
+            Part::Sync => sync::measure(&setup)?,
+            Part::Async => exposure::measure(&setup)?,
+            Part::Files => files::measure(&setup)?,
+        };
+        tables.into_iter().for_each(&mut *keep);
     }
-    server::measure(&setup)?.into_iter().for_each(&mut *keep);
-    sync::measure(&setup)?.into_iter().for_each(&mut *keep);
-    exposure::measure(&setup)?.into_iter().for_each(&mut *keep);
-    files::measure(&setup)?.into_iter().for_each(&mut *keep);
     Ok(())
 }
