@@ -3,6 +3,10 @@
 //!
 //! A spare's size says how far it has been written over: it is `segment_size` once it is ready. So
 //! one that a crash left unfinished is known, and finished.
+//!
+//! As many are kept as the log used between two checkpoints: at once if it used more than before,
+//! slowly fewer if it uses less. (PostgreSQL estimates its segments in this way.) The disk had
+//! room for them as segments, and a spare that is kept is not written twice.
 
 use std::io;
 
@@ -13,13 +17,17 @@ use crate::segment::{self, Named};
 
 /// Written at once, in bytes.
 const STRIDE: u64 = 1 << 20;
+/// A log that needs fewer segments than before is believed so much of it by each checkpoint.
+const FORGOTTEN: f64 = 0.1;
 
 /// The spares of a directory.
 pub(crate) struct Spares<D: Disk> {
     disk: D,
     segment_size: u64,
-    /// More than so many are removed.
-    limit: usize,
+    /// At least so many are kept.
+    least: usize,
+    /// Segments that are used between two checkpoints, lately.
+    used: f64,
     /// Numbers of those that are ready.
     ready: Vec<u64>,
     unfinished: Option<Unfinished<D::File>>,
@@ -36,17 +44,19 @@ struct Unfinished<F> {
 
 impl<D: Disk> Spares<D> {
     /// Takes over the files of the folder that are spares, and the segments before
-    /// `first_needed`, which an earlier owner did not come to recycle.
+    /// `first_needed`, which an earlier owner did not come to recycle. `least`: so many are
+    /// kept, and removed are those beyond.
     pub(crate) fn adopt(
         disk: D,
         segment_size: u64,
-        limit: usize,
+        least: usize,
         first_needed: u64,
     ) -> Result<Self, StepError> {
         let mut spares = Self {
             disk,
             segment_size,
-            limit,
+            least,
+            used: 0.0,
             ready: Vec::new(),
             unfinished: None,
             next_number: 1,
@@ -79,13 +89,24 @@ impl<D: Disk> Spares<D> {
         self.remove(&name)
     }
 
+    /// A checkpoint has made so many segments needless, which are recycled next.
+    pub(crate) fn note_cycle(&mut self, segments: u64) {
+        let segments = segments as f64;
+        self.used = segments.max(self.used * (1.0 - FORGOTTEN) + segments * FORGOTTEN);
+    }
+
+    /// More than so many are removed.
+    fn limit(&self) -> usize {
+        self.least.max(self.used.round() as usize)
+    }
+
     fn remove(&self, name: &str) -> Result<(), StepError> {
         self.disk.remove(name).map_err(at("remove", name))
     }
 
     /// Whether the file is as long as a segment is now, and one more is wanted.
     fn is_usable(&self, name: &str) -> Result<bool, StepError> {
-        if self.ready.len() >= self.limit {
+        if self.ready.len() >= self.limit() {
             return Ok(false);
         }
         let file = self.disk.open(name).map_err(at("open", name))?;

@@ -44,7 +44,8 @@ pub struct Options {
     /// The largest batch on the disk: a multiple of a block that fits into a segment behind its
     /// header. A larger group takes several, and writer and readers keep one in memory.
     pub batch_size: u64,
-    /// Spare files that are kept; more are removed.
+    /// Spare files that are kept, and as many as were segments between two checkpoints, if
+    /// that is more; others are removed.
     pub spares: usize,
 }
 
@@ -284,6 +285,10 @@ impl<D: Disk> LogWriter<D> {
                 ..self.control_now()
             };
             self.write_control(next)?;
+        }
+        let needless = self.control.now.first_needed - self.recycled_before;
+        if needless > 0 {
+            self.spares.note_cycle(needless);
         }
         while self.recycled_before < self.control.now.first_needed {
             self.spares.recycle(self.recycled_before)?;
