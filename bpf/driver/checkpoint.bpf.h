@@ -284,17 +284,18 @@ static long checkpoint_step(u64 i, struct checkpoint *c)
 	if (c->status != BPFDB_OK)
 		return 1;
 	c->home++;
-	return c->home >= BPFDB_CELLS_PER_PAGE;
+	return c->home >= BPFDB_CELLS_PER_PAGE || c->offset >= BPFDB_CHECKPOINT_STEP_BYTES;
 }
 
-/* Up to a page: the cursor goes on when it is complete. */
+/* Up to a part of a page: the cursor goes on when it is complete. On kernels that do not preempt
+ * programs, whoever wants this processor waits for the end of the run. */
 static __always_inline int checkpoint_page(struct checkpoint *c, struct bpfdb_session *s)
 {
 	if (!session_enter(s))
 		return BPFDB_SESSION_BUSY;
 	c->status = s->state == BPFDB_TXN_NONE ? BPFDB_OK : BPFDB_WRONG_STATE;
 	if (c->status == BPFDB_OK)
-		bpf_loop(BPFDB_CELLS_PER_PAGE, checkpoint_step, c, 0);
+		bpf_loop(BPFDB_CHECKPOINT_STEP_BUCKETS, checkpoint_step, c, 0);
 	if (c->status == BPFDB_OK && c->home >= BPFDB_CELLS_PER_PAGE) {
 		c->cursor = checkpoint_next(c->cursor, c->level);
 		c->home = 0;

@@ -113,6 +113,10 @@
 /* Buckets that one step of a scan visits: most of them are a cache miss, so a
  * step takes less than a millisecond. */
 #define BPFDB_SCAN_BUCKETS_MAX 4096
+/* Buckets, and bytes of entries, after which one step of a checkpoint ends: some 10
+ * microseconds. */
+#define BPFDB_CHECKPOINT_STEP_BUCKETS 64
+#define BPFDB_CHECKPOINT_STEP_BYTES 8192
 
 _Static_assert(BPFDB_VALUE_MAX <= BPFDB_PAGE_SIZE, "a value must fit one slab page");
 _Static_assert(BPFDB_CLASSES <= BPFDB_CLASS_ENTRIES, "every class has its entry");

@@ -26,6 +26,8 @@ pub(crate) struct Feed {
     taken: Vec<u64>,
     /// For each ring, the end of the group that is being taken.
     ends: Vec<u64>,
+    /// From what was taken to there.
+    group_bytes: u64,
     /// No record that was taken has a later timestamp.
     latest: u64,
     pub(crate) records: Vec<u8>,
@@ -63,6 +65,7 @@ impl Feed {
         }
         Ok(Self {
             ends: taken.clone(),
+            group_bytes: 0,
             taken,
             log,
             latest,
@@ -86,9 +89,26 @@ impl Feed {
 
     /// What is reserved by now belongs to the group, be some of it later than its epoch.
     fn note_ends(&mut self) {
+        self.group_bytes = 0;
         for (ring, end) in self.ends.iter_mut().enumerate() {
             *end = self.log.reserved(ring);
+            self.group_bytes += *end - self.taken[ring];
         }
+    }
+
+    /// The part of a ring that the group takes, from 0 to 1: of the fullest.
+    pub(crate) fn filled(&self) -> f64 {
+        self.most() as f64 / self.log.ring_bytes() as f64
+    }
+
+    /// Bytes of the rings that the group takes. To be asked before the next one begins.
+    pub(crate) fn group_bytes(&self) -> u64 {
+        self.group_bytes
+    }
+
+    fn most(&self) -> u64 {
+        let rings = self.ends.iter().zip(&self.taken);
+        rings.map(|(end, taken)| end - taken).max().unwrap_or(0)
     }
 
     /// Was a commit taken that is later than this epoch? It was made beside the end of its group,

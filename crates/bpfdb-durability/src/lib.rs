@@ -22,6 +22,7 @@ mod checkpoint;
 mod error;
 mod feed;
 mod load;
+mod pace;
 mod restore;
 mod shared;
 mod waiters;

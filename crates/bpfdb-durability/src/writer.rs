@@ -12,6 +12,7 @@ use bpfdb_log::{Batch, Disk, LogEnd, LogError, LogWriter, Recovery, Start};
 use crate::checkpoint::{self, CheckpointOptions, CheckpointStatus, Checkpoints, LogEnds, Origin};
 use crate::error::{Error, Result};
 use crate::feed::Feed;
+use crate::pace::{Pace, WRITER_NICE, prefer_this_thread};
 use crate::restore::{RecoveryProgress, Restored, restore};
 use crate::shared::{Figures, Shared, State};
 use crate::wall::wall;
@@ -134,6 +135,7 @@ impl Durability {
             feed,
             shared: Arc::clone(&shared),
             flush_time: Duration::ZERO,
+            pace: Pace::new(),
             is_pending: false,
             checkpoints: Arc::clone(&checkpoints.shared),
         };
@@ -142,6 +144,7 @@ impl Durability {
             .spawn(move || {
                 let _told = TellsOfPanic(Arc::clone(&writer.shared));
                 let _over = LogEnds(Arc::clone(&writer.checkpoints));
+                prefer_this_thread(WRITER_NICE);
                 writer.run(log, options.interval);
             })
             .map_err(Error::Thread)?;
@@ -355,7 +358,7 @@ fn check_time(end: &LogEnd) -> Result<()> {
     }
 }
 
-/// Bytes of the next segment that are written after each group.
+/// Bytes of the next segment that are written after each group, or as many as the group has.
 const PREPARED_BYTES: u64 = 1 << 20;
 
 /// A group waits for those who may join it for this part of a flush at most.
@@ -384,6 +387,7 @@ struct Writer {
     shared: Arc<Shared>,
     /// Of a write with its flush, lately.
     flush_time: Duration,
+    pace: Pace,
     /// Whether the feed has a part that is not durable yet.
     is_pending: bool,
     checkpoints: Arc<checkpoint::Shared>,
@@ -395,7 +399,7 @@ impl Writer {
             // Before the group: what was committed before the order to stop is in it.
             let stops = self.shared.stop.load(Ordering::Acquire);
             let pause = match self.write_group(&mut writer) {
-                Ok(()) => interval,
+                Ok(()) => self.pace.pause(interval),
                 Err(Error::Log(error @ LogError::Full { .. })) => {
                     self.shared.set_state(State::Full(error.to_string()));
                     FULL_PAUSE
@@ -443,6 +447,7 @@ impl Writer {
         self.shared.begin_group();
         let segment = writer.segment();
         let epoch = self.feed.begin_group();
+        self.pace.begin(self.feed.filled());
         let mut is_begun = false;
         while !self.feed.take()? {
             self.append(writer, writer.durable().epoch)?;
@@ -462,7 +467,8 @@ impl Writer {
         }
         self.checkpoints.serve(writer, Origin { epoch, segment });
         // The next segment, a bit at a time, so that no group waits for all of it.
-        unless_full(writer.prepare(PREPARED_BYTES).map(drop))
+        let budget = self.feed.group_bytes().max(PREPARED_BYTES);
+        unless_full(writer.prepare(budget).map(drop))
     }
 
     fn append<D: Disk>(&mut self, writer: &mut LogWriter<D>, epoch: u64) -> Result<()> {

@@ -320,6 +320,13 @@ impl Shared {
         self.changed.notify_all();
     }
 
+    /// The log has half as much again as one checkpoint is made for: this one should have been
+    /// there by now.
+    pub(super) fn is_late(&self) -> bool {
+        let due = self.log_due.load(Ordering::Relaxed);
+        self.log_bytes.load(Ordering::Relaxed) > due.saturating_add(due / 2)
+    }
+
     pub(super) fn logged(&self) -> Logged {
         Logged {
             bytes: self.log_bytes.load(Ordering::Relaxed),

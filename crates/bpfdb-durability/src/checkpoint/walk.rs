@@ -11,6 +11,7 @@ use bpfdb_log::checkpoint::{CheckpointWriter, Header, WrittenCheckpoint};
 use bpfdb_log::{Disk, LogError};
 
 use super::shared::Shared;
+use crate::pace::{rank_as_others, rank_below_others};
 use crate::wall::wall;
 
 /// Entries are handed over when there are so many bytes of them.
@@ -53,7 +54,7 @@ where
         let (send, receive) = sync_channel(PIECES);
         let spawned = thread::Builder::new()
             .name("bpfdb-checkpoint-file".into())
-            .spawn_scoped(scope, move || write_file(disk, header, &receive));
+            .spawn_scoped(scope, move || write_file(disk, header, &receive, shared));
         let writer = spawned.map_err(|error| WalkError::GivenUp(error.to_string()))?;
         let walked = walk(pass, epoch, &send, shared);
         drop(send);
@@ -72,9 +73,12 @@ fn write_file<D: Disk>(
     disk: D,
     header: Header,
     pieces: &Receiver<Piece>,
+    shared: &Shared,
 ) -> Result<CheckpointWriter<D>, LogError> {
+    let mut rank = Rank::default();
     let mut file = CheckpointWriter::create(disk, header)?;
     for piece in pieces {
+        rank.update(shared);
         match piece {
             Piece::Entries(bytes, count) => file.add(&bytes, count)?,
             Piece::Other(key, entry) => file.add_entry(&key, &entry.value, entry.expires_at)?,
@@ -83,11 +87,31 @@ fn write_file<D: Disk>(
     Ok(file)
 }
 
+/// Which rank a thread has on its processor: below others, unless the checkpoint is late. Then the
+/// log grows quicker than checkpoints are made, and its writers must pay for that.
+#[derive(Default)]
+struct Rank {
+    is_late: Option<bool>,
+}
+
+impl Rank {
+    fn update(&mut self, shared: &Shared) {
+        let is_late = shared.is_late();
+        if self.is_late.replace(is_late) != Some(is_late) {
+            match is_late {
+                true => rank_as_others(),
+                false => rank_below_others(),
+            }
+        }
+    }
+}
+
 /// The walk, with what was not handed over yet.
 struct Walk<'a> {
     pass: &'a mut CheckpointPass,
     to: &'a SyncSender<Piece>,
     shared: &'a Shared,
+    rank: Rank,
     entries: Vec<u8>,
     count: u32,
     begun: Instant,
@@ -104,6 +128,7 @@ fn walk(
         pass,
         to,
         shared,
+        rank: Rank::default(),
         entries: Vec::with_capacity(PIECE),
         count: 0,
         begun: Instant::now(),
@@ -120,6 +145,7 @@ fn walk(
 impl Walk<'_> {
     fn step(&mut self) -> Result<bool, WalkError> {
         self.shared.check().map_err(WalkError::GivenUp)?;
+        self.rank.update(self.shared);
         for _ in 1..TRIES {
             match self.pass.step() {
                 Err(Status::Exhausted) => {}
