@@ -1,9 +1,11 @@
 //! Who is ready: epoll, with a number for everything that is waited for.
 
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
+use rustix::event::{Timespec, epoll};
 
 use crate::error::{Result, system};
 
@@ -99,28 +101,47 @@ impl Poll {
         }
     }
 
+    /// Waits for events, at most for so long: to the nanosecond, since a rest of less than a
+    /// millisecond would be spent in a loop otherwise.
     pub(crate) fn wait(&self, events: &mut Vec<Event>, timeout: Option<Duration>) -> Result<()> {
-        let mut ready = [EpollEvent::empty(); 256];
-        let timeout = timeout.map_or(EpollTimeout::NONE, |timeout| {
-            EpollTimeout::try_from(timeout).unwrap_or(EpollTimeout::MAX)
-        });
+        let mut ready = [MaybeUninit::<epoll::Event>::uninit(); 256];
+        // None: longer than the kernel can count.
+        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
         events.clear();
-        let count = match self.epoll.wait(&mut ready, timeout) {
-            Err(nix::Error::EINTR) => 0,
-            other => other.map_err(system("wait for events"))?,
+        let ready = match epoll::wait(&self.epoll.0, &mut ready, timeout.as_ref()) {
+            Err(rustix::io::Errno::INTR) => return Ok(()),
+            Err(error) => return Err(system("wait for events")(error)),
+            Ok((ready, _)) => ready,
         };
-        events.extend(ready[..count].iter().map(|event| {
-            let flags = event.events();
+        events.extend(ready.iter().map(|event| {
+            let flags = event.flags;
             Event {
-                source: Source::of(event.data()),
+                source: Source::of(event.data.u64()),
                 ready: Interest {
-                    readable: flags.contains(EpollFlags::EPOLLIN),
-                    writable: flags.contains(EpollFlags::EPOLLOUT),
-                    ended: flags.contains(EpollFlags::EPOLLRDHUP),
+                    readable: flags.contains(epoll::EventFlags::IN),
+                    writable: flags.contains(epoll::EventFlags::OUT),
+                    ended: flags.contains(epoll::EventFlags::RDHUP),
                 },
-                failed: flags.intersects(EpollFlags::EPOLLERR | EpollFlags::EPOLLHUP),
+                failed: flags.intersects(epoll::EventFlags::ERR | epoll::EventFlags::HUP),
             }
         }));
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+
+    #[test]
+    fn a_wait_of_less_than_a_millisecond_is_one() {
+        let poll = Poll::new().expect("epoll");
+        let (time, begun) = (Duration::from_micros(400), Instant::now());
+        let mut events = Vec::new();
+        poll.wait(&mut events, Some(time)).expect("waited");
+        assert!(begun.elapsed() >= time);
+        assert!(events.is_empty());
     }
 }
