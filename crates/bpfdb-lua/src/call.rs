@@ -1,0 +1,190 @@
+//! A call on its way, on a stack of its own.
+//!
+//! ```text
+//!            begin              command, slice over                 end
+//!  (Begun) ────────► (Running) ◄───────────────────► (Left)   ──────────► (Ended)
+//!                        │        resume with answer    │
+//!                        └──────────────────────────────┴── dropped: stopped, and run to its end
+//! ```
+
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::ptr::NonNull;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use corosensei::stack::DefaultStack;
+use corosensei::{Coroutine, CoroutineResult, Yielder};
+
+use crate::json;
+use crate::random::Random;
+use crate::reply::Reply;
+
+/// What a call wants, or has come to.
+#[derive(Debug)]
+pub enum Step {
+    /// Execute this command, and answer with its reply. `resp3`: the script asked for replies of
+    /// RESP3.
+    Command {
+        words: Vec<Vec<u8>>,
+        resp3: bool,
+    },
+    /// It has run for its time slice: others are to be served.
+    SliceOver,
+    /// It returned this.
+    Done(Reply),
+    Failed(Failure),
+}
+
+/// What a call is resumed with.
+#[derive(Debug)]
+pub enum Answer {
+    /// Begin, or go on after [`Step::SliceOver`].
+    GoOn,
+    /// What the command replied, in RESP. Bytes that are no reply are an error of the script.
+    Reply(Vec<u8>),
+}
+
+/// Why a call has no reply. All that it did is to be undone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// The script raised an error: its text, as Redis words it.
+    Raised(Vec<u8>),
+    /// Somebody has stopped it.
+    Stopped,
+    /// It took more memory than it may.
+    Memory,
+}
+
+type Body = Coroutine<Answer, Step, Step, DefaultStack>;
+
+/// What the functions that a script calls share with who resumes it.
+#[derive(Default)]
+pub(crate) struct Link {
+    /// While a call runs: its stack's way back.
+    yielder: Cell<Option<NonNull<Yielder<Answer, Step>>>>,
+    /// Is it to end?
+    stops: Cell<bool>,
+    slice_end: Cell<Option<Instant>>,
+    /// RESP3, as the script asked for.
+    pub(crate) resp3: Cell<bool>,
+    /// Goes on from call to call, as in Redis: who wants the same numbers says a seed.
+    pub(crate) random: Random,
+    pub(crate) json: Cell<json::Config>,
+    /// Lines of redis.log() that nobody has taken yet.
+    pub(crate) lines: RefCell<Vec<(u8, Vec<u8>)>>,
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Link")
+            .field("stops", &self.stops)
+            .field("resp3", &self.resp3)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Link {
+    pub(crate) fn stops(&self) -> bool {
+        self.stops.get()
+    }
+
+    /// Is a call on its way that can ask for commands?
+    pub(crate) fn is_running(&self) -> bool {
+        self.yielder.get().is_some()
+    }
+
+    /// Leaves the call until it is resumed. Not outside of one.
+    pub(crate) fn leave(&self, step: Step) -> Answer {
+        let yielder = self.yielder.get().expect("within a call");
+        // SAFETY: set by the body of the coroutine that runs now, on whose stack it lives, and
+        // taken away at its end.
+        unsafe { yielder.as_ref() }.suspend(step)
+    }
+
+    /// For whatever may take long: leaves the call if its slice is over; true: it is to end.
+    pub(crate) fn look(&self) -> bool {
+        if !self.stops() && self.is_running() {
+            let is_over = self
+                .slice_end
+                .get()
+                .is_some_and(|end| Instant::now() >= end);
+            if is_over {
+                self.leave(Step::SliceOver);
+            }
+        }
+        self.stops()
+    }
+}
+
+/// A call of a script or a function. Dropping it ends it.
+pub struct Call {
+    body: Body,
+    link: Rc<Link>,
+    slice: Duration,
+}
+
+impl fmt::Debug for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Call")
+            .field("link", &self.link)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Call {
+    /// `run` is executed on the call's own stack, from the first [`Call::resume`] on.
+    pub(crate) fn new(
+        link: Rc<Link>,
+        slice: Duration,
+        run: impl FnOnce() -> Result<Reply, Failure> + 'static,
+    ) -> Self {
+        link.stops.set(false);
+        link.resp3.set(false);
+        link.json.set(json::Config::default());
+        let inner = Rc::clone(&link);
+        let body = Coroutine::new(move |yielder, _| {
+            inner.yielder.set(Some(NonNull::from(yielder)));
+            let outcome = run();
+            inner.yielder.set(None);
+            match outcome {
+                Ok(reply) => Step::Done(reply),
+                Err(failure) => Step::Failed(failure),
+            }
+        });
+        Self { body, link, slice }
+    }
+
+    /// Runs it until it wants something, or to its end. Not after that.
+    pub fn resume(&mut self, answer: Answer) -> Step {
+        self.link.slice_end.set(Some(Instant::now() + self.slice));
+        match self.body.resume(answer) {
+            CoroutineResult::Yield(step) | CoroutineResult::Return(step) => step,
+        }
+    }
+
+    /// It is to end: the next [`Call::resume`] comes to [`Failure::Stopped`], soon.
+    pub fn stop(&self) {
+        self.link.stops.set(true);
+    }
+
+    pub fn has_ended(&self) -> bool {
+        self.body.done()
+    }
+
+    /// What the script had logged since this was called last: levels, from 0 (debug) to 3
+    /// (warning), and texts.
+    pub fn take_log(&self) -> Vec<(u8, Vec<u8>)> {
+        self.link.lines.take()
+    }
+}
+
+impl Drop for Call {
+    /// What is on its stack is given back by its own end only.
+    fn drop(&mut self) {
+        self.stop();
+        while self.body.started() && !self.body.done() {
+            self.resume(Answer::GoOn);
+        }
+    }
+}

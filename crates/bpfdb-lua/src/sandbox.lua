@@ -1,0 +1,464 @@
+-- What a script finds around it. Runs once in a new state of Lua, with the functions of
+-- sandbox.rs, and returns what that calls.
+--
+-- A script may read the libraries and may not change them: it gets an empty table in the
+-- place of each, which leads to the real one. These tables are new for each call, so that
+-- what a script can do to them all the same (table.insert) ends with the call.
+
+local host = ...
+
+local assert, error, getmetatable, ipairs, next, pairs, pcall, rawequal, rawget, rawset =
+	assert, error, getmetatable, ipairs, next, pairs, pcall, rawequal, rawget, rawset
+local select, setfenv, setmetatable, tonumber, tostring, type, unpack, xpcall, loadstring =
+	select, setfenv, setmetatable, tonumber, tostring, type, unpack, xpcall, loadstring
+local collectgarbage, gcinfo, getinfo = collectgarbage, gcinfo, debug.getinfo
+local format, concat, sort, byte, find, sub =
+	string.format, table.concat, table.sort, string.byte, string.find, string.sub
+local floor = math.floor
+
+-- Makes a function one of C, so that who calls it last of all (return f()) is still known when
+-- it raises an error.
+local native = host.native
+
+local READONLY = 'Attempt to modify a readonly table'
+
+-- ---- Tables that may only be read ------------------------------------------------
+
+-- From the table that a script sees to the one that it stands for. Forgets those of calls
+-- that have ended.
+local behind = setmetatable({}, { __mode = 'k' })
+
+local function refuse_write()
+	error(READONLY, 2)
+end
+
+-- A metatable for the tables that stand for `real`.
+local function reader_of(real)
+	return { __index = real, __newindex = refuse_write, __metatable = false }
+end
+
+local function reader(real, metatable)
+	local seen = setmetatable({}, metatable)
+	behind[seen] = real
+	return seen
+end
+
+-- ---- Functions of Lua that would show or change what is behind --------------------
+
+local base = {
+	_VERSION = _VERSION,
+	assert = assert,
+	collectgarbage = function(what)
+		-- Nothing of it concerns a script but how much it uses.
+		return what == 'count' and collectgarbage 'count' or 0
+	end,
+	error = error,
+	gcinfo = gcinfo,
+	rawequal = rawequal,
+	select = select,
+	tonumber = tonumber,
+	tostring = tostring,
+	type = type,
+	unpack = unpack,
+}
+
+-- ipairs hands out the table it goes through.
+function base.ipairs(t)
+	local real = behind[t]
+	if not real then
+		return ipairs(t)
+	end
+	return function(_, i)
+		local value = real[i + 1]
+		if value ~= nil then
+			return i + 1, value
+		end
+	end, t, 0
+end
+
+-- What seems to be in a table. The globals of a call are some of its own and those of all.
+local function contents(t)
+	local real = behind[t]
+	if real ~= base then
+		return real or t
+	end
+	local all = {}
+	for name, value in next, base do
+		all[name] = value
+	end
+	for name, value in next, t do
+		all[name] = value
+	end
+	return all
+end
+
+function base.next(t, key)
+	return next(contents(t), key)
+end
+
+function base.pairs(t)
+	if not behind[t] then
+		return pairs(t)
+	end
+	local all, key, value = contents(t), nil, nil
+	return function()
+		key, value = next(all, key)
+		return key, value
+	end, t, nil
+end
+
+function base.rawget(t, key)
+	return rawget(contents(t), key)
+end
+
+base.rawset = native(function(t, key, value)
+	if behind[t] then
+		error(READONLY, 0)
+	end
+	return rawset(t, key, value)
+end)
+
+base.setmetatable = native(function(t, metatable)
+	if behind[t] then
+		error(READONLY, 0)
+	end
+	return setmetatable(t, metatable)
+end)
+
+-- Of strings: a table as Redis has one, which cannot be changed either.
+local string_metatable = reader({ __index = string }, reader_of { __index = string })
+
+function base.getmetatable(value)
+	if type(value) == 'string' then
+		return string_metatable
+	end
+	local metatable = getmetatable(value)
+	if metatable == false and behind[value] then
+		return nil
+	end
+	return metatable
+end
+
+-- An error that a command raised is a table; a script has always been given its text.
+local function text_of(ok, problem, ...)
+	if not ok and type(problem) == 'table' and type(rawget(problem, 'err')) == 'string' then
+		return ok, problem.err
+	end
+	return ok, problem, ...
+end
+
+function base.pcall(...)
+	return text_of(pcall(...))
+end
+
+function base.xpcall(f, handler)
+	return xpcall(f, function(problem)
+		if type(problem) == 'table' and type(rawget(problem, 'err')) == 'string' then
+			problem = problem.err
+		end
+		return handler(problem)
+	end)
+end
+
+-- What runs now has these globals; what it compiles gets them too.
+local current
+
+-- Texts only: a compiled chunk can break Lua itself.
+function base.loadstring(text, name)
+	if type(text) == 'string' and byte(text) == 27 then
+		return nil, 'attempt to load a binary chunk'
+	end
+	local f, problem = loadstring(text, name)
+	if not f then
+		return nil, problem
+	end
+	return setfenv(f, current)
+end
+
+function base.load(pieces, name)
+	local all = {}
+	repeat
+		local piece = pieces()
+		if piece ~= nil and type(piece) ~= 'string' then
+			return nil, 'reader function must return a string'
+		end
+		all[#all + 1] = piece
+	until piece == nil or piece == ''
+	return base.loadstring(concat(all), name or '=(load)')
+end
+
+-- ---- Libraries -------------------------------------------------------------------
+
+local libraries = {
+	bit = host.bit,
+	cjson = host.cjson,
+	cmsgpack = host.cmsgpack,
+	coroutine = coroutine,
+	math = math,
+	string = string,
+	struct = host.struct,
+	table = table,
+}
+
+string.dump = function()
+	error('unable to dump given function', 2)
+end
+
+-- The comparison of Lua itself would not be interrupted: that of many elements takes long.
+table.sort = function(t, less)
+	return sort(t, less or function(a, b)
+		return a < b
+	end)
+end
+
+-- The numbers of Redis.
+local random = host.random
+math.random = function(low, high)
+	local value = random()
+	if low == nil then
+		return value
+	end
+	if high == nil then
+		low, high = 1, low
+	end
+	assert(low <= high, 'interval is empty')
+	return floor(value * (high - low + 1)) + low
+end
+math.randomseed = host.randomseed
+
+-- ---- redis -----------------------------------------------------------------------
+
+local redis = {
+	LOG_DEBUG = 0,
+	LOG_VERBOSE = 1,
+	LOG_NOTICE = 2,
+	LOG_WARNING = 3,
+	REPL_NONE = 0,
+	REPL_AOF = 1,
+	REPL_SLAVE = 2,
+	REPL_REPLICA = 2,
+	REPL_ALL = 3,
+	REDIS_VERSION = host.version,
+	REDIS_VERSION_NUM = host.version_number,
+}
+
+-- Errors that say no place, as those that Redis raises itself.
+local function raise(text)
+	error({ err = 'ERR ' .. text }, 0)
+end
+
+local function words_of(...)
+	local count = select('#', ...)
+	if count == 0 then
+		return nil, 'Please specify at least one argument for this redis lib call'
+	end
+	local words = { ... }
+	for i = 1, count do
+		local kind = type(words[i])
+		if kind == 'number' then
+			words[i] = format('%.17g', words[i])
+		elseif kind ~= 'string' then
+			return nil, 'Lua redis lib command arguments must be strings or integers'
+		end
+	end
+	return words
+end
+
+local command = host.command
+
+local function execute(...)
+	local words, problem = words_of(...)
+	if not words then
+		return { err = 'ERR ' .. problem, ignore_error_stats_update = true }, true
+	end
+	return command(words)
+end
+
+function redis.call(...)
+	local reply, failed = execute(...)
+	if failed then
+		error(reply, 0)
+	end
+	return reply
+end
+
+function redis.pcall(...)
+	return (execute(...))
+end
+
+function redis.error_reply(...)
+	local text = ...
+	if select('#', ...) ~= 1 or type(text) ~= 'string' then
+		return { err = 'ERR wrong number or type of arguments' }
+	end
+	if sub(text, 1, 1) == '-' then
+		text = sub(text, 2)
+	elseif not find(text, ' ', 1, true) then
+		text = 'ERR ' .. text
+	end
+	return { err = text }
+end
+
+function redis.status_reply(...)
+	local text = ...
+	if select('#', ...) ~= 1 or type(text) ~= 'string' then
+		return { err = 'ERR wrong number or type of arguments' }
+	end
+	return { ok = text }
+end
+
+function redis.sha1hex(...)
+	if select('#', ...) ~= 1 then
+		raise 'wrong number of arguments'
+	end
+	return host.sha1hex(tostring((...)))
+end
+
+function redis.log(...)
+	local count = select('#', ...)
+	if count < 2 then
+		raise 'redis.log() requires two arguments or more.'
+	end
+	local level = ...
+	if type(level) ~= 'number' then
+		raise 'First argument must be a number (log level).'
+	end
+	if level < redis.LOG_DEBUG or level > redis.LOG_WARNING then
+		raise 'Invalid log level.'
+	end
+	local parts = {}
+	for i = 2, count do
+		local part = select(i, ...)
+		local kind = type(part)
+		parts[i - 1] = (kind == 'string' or kind == 'number') and tostring(part) or nil
+	end
+	host.log(level, concat(parts, ' '))
+end
+
+function redis.setresp(...)
+	if select('#', ...) ~= 1 then
+		raise 'redis.setresp() requires one argument.'
+	end
+	local version = ...
+	if version ~= 2 and version ~= 3 then
+		raise 'RESP version must be 2 or 3.'
+	end
+	host.setresp(version)
+end
+
+-- All effects of a transaction are written, and nothing else: there is nothing to choose.
+function redis.set_repl(...)
+	local count, flags = select('#', ...), ...
+	if count ~= 1 then
+		raise 'redis.set_repl() requires one argument.'
+	end
+	if type(flags) ~= 'number' or flags < redis.REPL_NONE or flags > redis.REPL_ALL then
+		raise 'Invalid replication flags. Please use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.'
+	end
+end
+
+function redis.replicate_commands()
+	return true
+end
+
+function redis.breakpoint()
+	return false
+end
+
+redis['debug'] = function() end
+
+function redis.acl_check_cmd(...)
+	local words, problem = words_of(...)
+	if not words then
+		raise(problem)
+	end
+	local allowed = host.is_command(words[1])
+	if not allowed then
+		raise 'Invalid command passed to redis.acl_check_cmd()'
+	end
+	return true
+end
+
+for name, member in next, redis do
+	if type(member) == 'function' then
+		redis[name] = native(member)
+	end
+end
+
+libraries.redis = redis
+
+-- ---- The environment of a call ---------------------------------------------------
+
+local function no_such_global(_, name)
+	error("Script attempted to access nonexistent global variable '" .. tostring(name) .. "'", 2)
+end
+
+setmetatable(base, { __index = no_such_global })
+
+local readers = {}
+for name, library in next, libraries do
+	readers[name] = reader_of(library)
+end
+
+local environment_metatable = { __index = base, __newindex = refuse_write, __metatable = false }
+
+-- The globals of one call. What `more` has is among them.
+local function environment(more)
+	local globals = {}
+	for name, library in next, libraries do
+		globals[name] = reader(library, readers[name])
+	end
+	for name, value in next, more do
+		globals[name] = value
+	end
+	globals._G = globals
+	behind[globals] = base
+	return setmetatable(globals, environment_metatable)
+end
+
+-- ---- A call ------------------------------------------------------------------------
+
+-- Where in the script it happened: the nearest function that is the script's.
+local function place()
+	for level = 3, 20 do
+		local info = getinfo(level, 'Sl')
+		if not info then
+			return nil
+		end
+		if info.source == '@user_script' or info.source == '@user_function' then
+			return info
+		end
+	end
+end
+
+local function explained(problem)
+	if type(problem) ~= 'table' then
+		problem = { err = 'ERR ' .. tostring(problem) }
+	elseif type(rawget(problem, 'err')) ~= 'string' then
+		problem = { err = 'ERR unknown error' }
+	end
+	local info = place()
+	return { err = problem.err, source = info and info.source, line = info and info.currentline }
+end
+
+-- Runs `f` with arguments: true and what it returns, or false and what went wrong.
+local function run(f, ...)
+	local arguments, count = { ... }, select('#', ...)
+	return xpcall(function()
+		return f(unpack(arguments, 1, count))
+	end, explained)
+end
+
+-- Runs a compiled script.
+local function run_script(script, keys, arguments)
+	current = environment { KEYS = keys, ARGV = arguments }
+	return run(setfenv(script, current))
+end
+
+-- Whoever finds the way to the globals of Lua itself finds nothing.
+local globals = _G
+for name in next, globals do
+	globals[name] = nil
+end
+
+return { run_script = run_script }

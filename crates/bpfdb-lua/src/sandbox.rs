@@ -1,0 +1,130 @@
+//! The functions of Rust behind `sandbox.lua`, and what that gives back.
+
+use std::ffi::c_int;
+use std::rc::Rc;
+
+use mlua::{Function, Lua, LuaOptions, StdLib, Table, ffi};
+
+use crate::call::{Answer, Link, Step};
+use crate::limits::Limits;
+use crate::reply::{self, Reply};
+use crate::sha1::Sha1;
+use crate::{bit, json, msgpack, pack};
+
+/// The version of Redis whose scripts are understood.
+const VERSION: &str = "7.0.15";
+const VERSION_NUMBER: u32 = 0x0007_000f;
+
+/// What `sandbox.lua` returns.
+#[derive(Debug)]
+pub(crate) struct Sandbox {
+    /// `run_script(f, keys, arguments)`: true and a value, or false and a table that explains.
+    pub(crate) run_script: Function,
+}
+
+/// A new state of Lua, and what is called in it.
+pub(crate) fn create(limits: &Limits, link: &Rc<Link>) -> mlua::Result<(Lua, Sandbox)> {
+    let libraries = StdLib::TABLE | StdLib::STRING | StdLib::MATH;
+    let options = LuaOptions::new().catch_rust_panics(false);
+    // SAFETY: the library `debug` may break Lua's rules; only sandbox.lua has it, which asks it
+    // for lines.
+    let lua = unsafe { Lua::unsafe_new_with(libraries | StdLib::DEBUG, options) };
+    let host = host(&lua, limits, link)?;
+    let made: Table = lua
+        .load(include_str!("sandbox.lua"))
+        .set_name("=sandbox")
+        .call(host)?;
+    let sandbox = Sandbox {
+        run_script: made.get("run_script")?,
+    };
+    lua.set_memory_limit(limits.memory)?;
+    Ok((lua, sandbox))
+}
+
+/// What sandbox.lua is given.
+fn host(lua: &Lua, limits: &Limits, link: &Rc<Link>) -> mlua::Result<Table> {
+    let host = lua.create_table()?;
+    host.set("version", VERSION)?;
+    host.set("version_number", VERSION_NUMBER)?;
+    host.set("bit", bit::library(lua)?)?;
+    host.set("cjson", json::library(lua, limits, link)?)?;
+    host.set("cmsgpack", msgpack::library(lua, limits, link)?)?;
+    host.set("struct", pack::library(lua, limits)?)?;
+    let sha1hex = |_: &Lua, text: mlua::LuaString| Ok(Sha1::of(&text.as_bytes()).to_string());
+    host.set("sha1hex", lua.create_function(sha1hex)?)?;
+    // SAFETY: the function does what one of C must: it keeps nothing that would have to be given
+    // back when Lua leaves it by an error.
+    let native = unsafe { lua.create_c_function(native)? };
+    host.set("native", native)?;
+    add_numbers(lua, &host, link)?;
+    add_calls(lua, &host, link)?;
+    Ok(host)
+}
+
+/// `native(f)`: a function of C that calls `f`.
+unsafe extern "C-unwind" fn native(state: *mut ffi::lua_State) -> c_int {
+    unsafe extern "C-unwind" fn call(state: *mut ffi::lua_State) -> c_int {
+        // SAFETY: called by Lua, with room for 20 values beside the arguments.
+        unsafe {
+            ffi::lua_pushvalue(state, ffi::lua_upvalueindex(1));
+            ffi::lua_insert(state, 1);
+            ffi::lua_call(state, ffi::lua_gettop(state) - 1, ffi::LUA_MULTRET);
+            ffi::lua_gettop(state)
+        }
+    }
+    // SAFETY: as above; the one argument becomes the upvalue.
+    unsafe {
+        ffi::lua_settop(state, 1);
+        ffi::lua_pushcclosure(state, call, 1);
+    }
+    1
+}
+
+/// `command(words)`: the reply, and whether it is an error.
+fn add_calls(lua: &Lua, host: &Table, link: &Rc<Link>) -> mlua::Result<()> {
+    let inner = Rc::clone(link);
+    let command = move |lua: &Lua, words: Table| {
+        let words = words
+            .sequence_values::<mlua::LuaString>()
+            .map(|word| word.map(|word| word.as_bytes().to_vec()))
+            .collect::<mlua::Result<Vec<_>>>()?;
+        let resp3 = inner.resp3.get();
+        let reply = match inner.leave(Step::Command { words, resp3 }) {
+            Answer::Reply(bytes) => reply::parse(&bytes),
+            Answer::GoOn => None,
+        };
+        let reply = reply.unwrap_or_else(|| Reply::Error(b"ERR the command has no reply".into()));
+        let failed = matches!(reply, Reply::Error(_));
+        Ok((reply.into_lua(lua, resp3)?, failed))
+    };
+    host.set("command", lua.create_function(command)?)?;
+    let inner = Rc::clone(link);
+    let setresp = move |_: &Lua, version: u8| {
+        inner.resp3.set(version == 3);
+        Ok(())
+    };
+    host.set("setresp", lua.create_function(setresp)?)?;
+    let inner = Rc::clone(link);
+    let log = move |_: &Lua, (level, text): (f64, mlua::LuaString)| {
+        let line = (level as u8, text.as_bytes().to_vec());
+        inner.lines.borrow_mut().push(line);
+        Ok(())
+    };
+    host.set("log", lua.create_function(log)?)
+}
+
+/// Pseudo-random numbers as scripts of Redis get them, the same in each call: from 0 to 1.
+fn add_numbers(lua: &Lua, host: &Table, link: &Rc<Link>) -> mlua::Result<()> {
+    let inner = Rc::clone(link);
+    let random = move |_: &Lua, (): ()| {
+        const MOST: u32 = (1 << 31) - 1;
+        Ok(f64::from(inner.random.next() % MOST) / f64::from(MOST))
+    };
+    host.set("random", lua.create_function(random)?)?;
+    let inner = Rc::clone(link);
+    let seed = move |_: &Lua, seed: f64| {
+        inner.random.seed(crate::number::truncate(seed) as u32);
+        Ok(())
+    };
+    host.set("randomseed", lua.create_function(seed)?)
+}

@@ -1,0 +1,212 @@
+//! One state of Lua, and what it has compiled.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use mlua::chunk::ChunkMode;
+use mlua::{Function, HookTriggers, Lua, Table, Value, VmState};
+
+use crate::call::{Call, Failure, Link};
+use crate::limits::Limits;
+use crate::reply::{FromLua, Reply, Unfit};
+use crate::sandbox::{self, Sandbox};
+use crate::sha1::Sha1;
+
+/// Compiled scripts that are kept; then all are forgotten, and compiled again when they are
+/// called. Redis 7.4 keeps as many that came by EVAL.
+const SCRIPTS_MAX: usize = 500;
+/// Bytes that a part of a reply takes in Lua, at least.
+const PART_BYTES: usize = 16;
+
+/// A state of Lua. It runs one call at a time; several states run calls side by side.
+#[derive(Debug)]
+pub struct Vm {
+    lua: Lua,
+    sandbox: Sandbox,
+    link: Rc<Link>,
+    limits: Limits,
+    scripts: HashMap<Sha1, Function>,
+}
+
+impl Vm {
+    /// # Errors
+    /// The memory is not enough for the libraries alone.
+    pub fn new(limits: Limits) -> Result<Self, Failure> {
+        let link = Rc::<Link>::default();
+        let made = sandbox::create(&limits, &link).and_then(|made| {
+            set_hook(&made.0, &link, Limits::INSTRUCTIONS_BETWEEN_LOOKS).map(|()| made)
+        });
+        let (lua, sandbox) = made.map_err(|error| failure(&error, &link))?;
+        Ok(Self {
+            lua,
+            sandbox,
+            link,
+            limits,
+            scripts: HashMap::new(),
+        })
+    }
+
+    /// Is a call of it on its way?
+    pub fn is_running(&self) -> bool {
+        self.link.is_running()
+    }
+
+    /// Bytes that it takes.
+    pub fn memory(&self) -> usize {
+        self.lua.used_memory()
+    }
+
+    /// A call that met the limit has left its garbage behind: the next one shall have its place.
+    fn collect(&self) {
+        if self.lua.used_memory() > self.limits.memory / 2 {
+            // Finalizers that fail are those of the script.
+            let _ = self.lua.gc_collect();
+        }
+    }
+
+    /// Compiles a script, unless that was done.
+    ///
+    /// # Errors
+    /// What is wrong with its text, with the line.
+    pub fn compile(&mut self, name: Sha1, text: &[u8]) -> Result<(), String> {
+        if self.scripts.contains_key(&name) {
+            return Ok(());
+        }
+        if self.scripts.len() >= SCRIPTS_MAX {
+            self.scripts.clear();
+        }
+        let chunk = self.lua.load(without_shebang(text));
+        let function = chunk
+            .set_name("@user_script")
+            .set_mode(ChunkMode::Text)
+            .into_function()
+            .map_err(|error| compile_error(&error))?;
+        self.scripts.insert(name, function);
+        Ok(())
+    }
+
+    /// A call of a script that was compiled. `None` if it was not, or was forgotten.
+    pub fn call_script(
+        &mut self,
+        name: Sha1,
+        keys: Vec<Vec<u8>>,
+        arguments: Vec<Vec<u8>>,
+    ) -> Option<Call> {
+        let script = self.scripts.get(&name)?.clone();
+        self.collect();
+        let (lua, link) = (self.lua.clone(), Rc::clone(&self.link));
+        let run = self.sandbox.run_script.clone();
+        let parts_left = self.limits.memory / PART_BYTES;
+        // Of another call that was stopped there may be one that stops at each instruction.
+        set_hook(&lua, &link, Limits::INSTRUCTIONS_BETWEEN_LOOKS).ok()?;
+        Some(Call::new(
+            Rc::clone(&self.link),
+            self.limits.slice,
+            move || {
+                let called = strings(&lua, keys)
+                    .and_then(|keys| Ok((keys, strings(&lua, arguments)?)))
+                    .and_then(|(keys, arguments)| run.call((script, keys, arguments)));
+                let called = called.map_err(|error| failure(&error, &link));
+                let (ok, value): (bool, Value) = called?;
+                conclude(&link, ok, &value, &name.to_string(), parts_left)
+            },
+        ))
+    }
+}
+
+fn strings(lua: &Lua, all: Vec<Vec<u8>>) -> mlua::Result<Table> {
+    let strings = all.into_iter().map(|bytes| lua.create_string(bytes));
+    lua.create_sequence_from(strings.collect::<mlua::Result<Vec<_>>>()?)
+}
+
+/// Looks at the clock now and then. When the call is to end, raises an error, from then on at
+/// each instruction: a script may have caught the first one.
+fn set_hook(lua: &Lua, link: &Rc<Link>, every: u32) -> mlua::Result<()> {
+    let inner = Rc::clone(link);
+    let triggers = HookTriggers::new().every_nth_instruction(every);
+    lua.set_global_hook(triggers, move |lua, _| {
+        if !inner.look() {
+            return Ok(VmState::Continue);
+        }
+        if every > 1 {
+            set_hook(lua, &inner, 1)?;
+        }
+        Err(mlua::Error::runtime("the script was stopped"))
+    })
+}
+
+/// What follows from the end of a script.
+fn conclude(
+    link: &Link,
+    ok: bool,
+    value: &Value,
+    name: &str,
+    parts_left: usize,
+) -> Result<Reply, Failure> {
+    if link.stops() {
+        return Err(Failure::Stopped);
+    }
+    if !ok {
+        return Err(match value {
+            // What Lua raises itself when there is nothing left to explain it with.
+            Value::String(text) if *text == "not enough memory" => Failure::Memory,
+            Value::String(text) => Failure::Raised([b"ERR ", &text.as_bytes()[..]].concat()),
+            _ => Failure::Raised(explained(value, name)),
+        });
+    }
+    let mut from = FromLua {
+        resp3: link.resp3.get(),
+        parts_left,
+    };
+    from.reply(value).map_err(|unfit| {
+        let text = match unfit {
+            Unfit::TooDeep => "ERR reached lua stack limit",
+            Unfit::TooLong => "ERR the script's reply has too many parts",
+        };
+        Failure::Raised(text.into())
+    })
+}
+
+/// The text of an error as Redis has it: with the script, and where in it.
+fn explained(value: &Value, name: &str) -> Vec<u8> {
+    let Value::Table(table) = value else {
+        return b"ERR unknown error".to_vec();
+    };
+    let text = |field: &str| match table.raw_get(field) {
+        Ok(Value::String(text)) => text.as_bytes().to_vec(),
+        _ => Vec::new(),
+    };
+    let mut all = text("err");
+    let (source, line) = (text("source"), table.raw_get::<Option<i64>>("line"));
+    if let (false, Ok(Some(line))) = (source.is_empty(), line) {
+        all.extend(format!(" script: {name}, on ").into_bytes());
+        all.extend(source);
+        all.extend(format!(":{line}.").into_bytes());
+    }
+    all
+}
+
+/// An error that did not come by way of the sandbox.
+fn failure(error: &mlua::Error, link: &Link) -> Failure {
+    match error {
+        _ if link.stops() => Failure::Stopped,
+        mlua::Error::MemoryError(_) => Failure::Memory,
+        other => Failure::Raised(format!("ERR {other}").into_bytes()),
+    }
+}
+
+fn compile_error(error: &mlua::Error) -> String {
+    match error {
+        mlua::Error::SyntaxError { message, .. } => message.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// The first line may say which language it is; the others keep their numbers.
+fn without_shebang(text: &[u8]) -> &[u8] {
+    if !text.starts_with(b"#!") {
+        return text;
+    }
+    let end = text.iter().position(|&byte| byte == b'\n');
+    &text[end.unwrap_or(text.len())..]
+}
