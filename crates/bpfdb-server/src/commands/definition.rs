@@ -81,6 +81,11 @@ impl Command {
         self.flags.contains(&flag)
     }
 
+    /// May others see a change that it makes?
+    pub(crate) fn may_write(&self) -> bool {
+        self.has(Flag::Write) || self.writes_now.is_some()
+    }
+
     /// Would others see a change if it were executed now?
     pub(crate) fn writes(&self, context: &Context<'_>) -> bool {
         self.writes_now
@@ -172,6 +177,7 @@ pub(crate) enum Group {
     Generic,
     Transactions,
     Connection,
+    Scripting,
     Server,
 }
 
@@ -182,6 +188,7 @@ impl Group {
         Self::Generic,
         Self::Transactions,
         Self::Connection,
+        Self::Scripting,
         Self::Server,
     ];
 
@@ -193,6 +200,7 @@ impl Group {
             Self::Generic => "generic",
             Self::Transactions => "transactions",
             Self::Connection => "connection",
+            Self::Scripting => "scripting",
             Self::Server => "server",
         }
     }
@@ -217,6 +225,8 @@ pub(crate) enum Flag {
     AllowBusy,
     /// Not allowed between MULTI and EXEC.
     NoMulti,
+    /// Its words tell which of them are keys.
+    MovableKeys,
 }
 
 impl Flag {
@@ -236,6 +246,7 @@ impl Flag {
             Self::NoAuth => "no_auth",
             Self::AllowBusy => "allow_busy",
             Self::NoMulti => "no_multi",
+            Self::MovableKeys => "movablekeys",
         }
     }
 }
@@ -254,6 +265,7 @@ pub(crate) enum Category {
     Dangerous,
     Connection,
     Transaction,
+    Scripting,
 }
 
 impl Category {
@@ -270,6 +282,7 @@ impl Category {
         Self::Dangerous,
         Self::Connection,
         Self::Transaction,
+        Self::Scripting,
     ];
 
     pub(crate) fn name(self) -> &'static str {
@@ -285,6 +298,7 @@ impl Category {
             Self::Dangerous => "dangerous",
             Self::Connection => "connection",
             Self::Transaction => "transaction",
+            Self::Scripting => "scripting",
         }
     }
 }

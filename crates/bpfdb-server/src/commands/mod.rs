@@ -37,6 +37,7 @@ pub(crate) mod job;
 mod keys;
 mod many;
 mod page;
+mod scripting;
 mod server;
 mod string;
 mod syntax;

@@ -5,12 +5,13 @@ use std::sync::LazyLock;
 use rustc_hash::FxHashMap;
 
 use super::definition::Command;
-use super::{Failure, connection, keys, server, string, transaction};
+use super::{Failure, connection, keys, scripting, server, string, transaction};
 
 /// Every folder of commands.
 static FOLDERS: &[&[&Command]] = &[
     connection::COMMANDS,
     keys::COMMANDS,
+    scripting::COMMANDS,
     server::COMMANDS,
     string::COMMANDS,
     transaction::COMMANDS,

@@ -4,6 +4,7 @@
 pub(crate) mod log;
 pub(crate) mod pause;
 pub(crate) mod rate_limiter;
+pub(crate) mod scripts;
 pub(crate) mod users;
 
 use std::collections::BTreeMap;
@@ -20,6 +21,7 @@ use bpfdb::Stats;
 use self::log::Log;
 use self::pause::Pause;
 use self::rate_limiter::RateLimiter;
+use self::scripts::Scripts;
 use self::users::Users;
 use crate::connection::info::ConnectionInfo;
 use crate::error::Result;
@@ -51,6 +53,7 @@ pub(crate) struct Instance {
     pub(crate) kernel: Rc<KernelConnections>,
     pub(crate) log: Log,
     pub(crate) pause: Pause,
+    pub(crate) scripts: Scripts,
     turn: Rc<()>,
     long_block: Rc<()>,
     /// What was set of Redis's parameters that are no settings.
@@ -108,6 +111,7 @@ impl Instance {
             kernel: Rc::clone(&programs.connections),
             log: Log::new(options.log.clone(), bell),
             pause: Pause::default(),
+            scripts: Scripts::default(),
             turn: Rc::new(()),
             long_block: Rc::new(()),
             parameters: Parameters::default(),

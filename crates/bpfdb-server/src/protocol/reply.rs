@@ -99,22 +99,20 @@ impl Replies {
         self.line(b'+', text);
     }
 
+    /// A line of any bytes; ends of lines become spaces.
+    pub fn status(&mut self, text: &[u8]) {
+        self.line(b'+', one_line(text));
+    }
+
     pub fn ok(&mut self) {
         self.simple("OK");
     }
 
     /// An error; its first word is the code. A line is all that it may be.
     pub fn error(&mut self, text: impl AsRef<[u8]>) {
-        let mut text = text.as_ref().to_vec();
-        while text.last().is_some_and(|byte| b"\r\n".contains(byte)) {
-            text.pop();
-        }
-        for byte in &mut text {
-            if b"\r\n".contains(byte) {
-                *byte = b' ';
-            }
-        }
-        self.line(b'-', text);
+        let text = text.as_ref();
+        let end = text.iter().rposition(|byte| !b"\r\n".contains(byte));
+        self.line(b'-', one_line(&text[..end.map_or(0, |last| last + 1)]));
     }
 
     pub fn integer(&mut self, value: i64) {
@@ -139,19 +137,17 @@ impl Replies {
     }
 
     /// Text for people; its format has three letters.
-    pub fn verbatim(&mut self, format: &str, text: &str) {
+    pub fn verbatim(&mut self, format: impl AsRef<[u8]>, text: impl AsRef<[u8]>) {
+        let (format, text) = (format.as_ref(), text.as_ref());
         debug_assert_eq!(format.len(), 3);
         if self.is_resp3() {
             self.length(b'=', text.len() + 4);
-            self.line_of_text(&format!("{format}:{text}"));
+            for part in [format, b":", text, b"\r\n"] {
+                self.bytes.extend_from_slice(part);
+            }
         } else {
             self.bulk(text);
         }
-    }
-
-    fn line_of_text(&mut self, text: &str) {
-        self.bytes.extend_from_slice(text.as_bytes());
-        self.bytes.extend_from_slice(b"\r\n");
     }
 
     pub fn null(&mut self) {
@@ -227,6 +223,11 @@ impl Replies {
             self.bulk(digits);
         }
     }
+}
+
+fn one_line(text: &[u8]) -> Vec<u8> {
+    let visible = |&byte: &u8| if b"\r\n".contains(&byte) { b' ' } else { byte };
+    text.iter().map(visible).collect()
 }
 
 /// A text that C and Rust share.

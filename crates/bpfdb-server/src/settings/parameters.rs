@@ -119,6 +119,13 @@ impl Parameters {
         }
     }
 
+    /// The value of one that is a number, and none below 0.
+    pub(crate) fn number(&self, name: &str) -> u64 {
+        let parameter = find(name.as_bytes());
+        let text = parameter.map(|parameter| self.show(parameter));
+        text.and_then(|text| text.parse().ok()).unwrap_or(0)
+    }
+
     pub(crate) fn set(&mut self, parameter: &Parameter, text: &str) -> Result<(), String> {
         let value = parameter.read(text)?;
         self.0.insert(parameter.name, value);

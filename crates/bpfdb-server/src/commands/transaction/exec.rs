@@ -1,19 +1,18 @@
 //! EXEC: all queued commands in one transaction of the engine, in slices.
 
 use std::mem;
-use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 use bpfdb::{Session, Status, WatchToken};
 
-use super::super::attempts::{self, Backoff};
 use super::super::conflict;
 use super::super::invoke::{count, timed};
 use super::super::prelude::*;
 use super::super::time_slice::TimeSlice;
+use super::attempts::Attempts;
 use super::flush::Flushes;
 use super::multi_state::MultiState;
 use super::queue::Queue;
-use crate::instance::pause::Pause;
 use crate::protocol::reply::{self, ConflictAction, Protocol, Replies};
 use crate::settings::limits::MESSAGE_MAX;
 
@@ -103,10 +102,11 @@ struct Block {
     watched: Vec<(Vec<u8>, WatchToken)>,
     phase: Phase,
     replies: Replies,
-    attempts: u32,
-    backoff: Backoff,
-    /// Has it been going on for more than a step, and does it write?
-    long: Option<Rc<()>>,
+    /// What the next command has left to be done, and the time that it has taken: a script may
+    /// take long.
+    job: Option<Box<dyn Job>>,
+    spent: Duration,
+    attempts: Attempts,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -124,13 +124,7 @@ impl Job for Block {
         if matches!(self.phase, Phase::Clear) {
             return Ok(self.clear());
         }
-        // At most one holds locks for long, so that none waits for the other one.
-        let waits = matches!(self.phase, Phase::Begin) && self.attempts > 0;
-        if waits && context.instance.has_long_block() {
-            return Ok(Progress::More);
-        }
-        if waits && is_stopped(&context.instance.pause, !self.only_reads()) {
-            context.rest(attempts::PAUSED);
+        if matches!(self.phase, Phase::Begin) && self.attempts.wait(context, !self.only_reads()) {
             return Ok(Progress::More);
         }
         match self.advance(context) {
@@ -151,9 +145,9 @@ impl Block {
             watched,
             phase: Phase::Begin,
             replies: Replies::new(protocol),
-            attempts: 0,
-            backoff: Backoff::default(),
-            long: None,
+            job: None,
+            spent: Duration::ZERO,
+            attempts: Attempts::default(),
         }
     }
 
@@ -208,31 +202,38 @@ impl Block {
             if slice.is_over() {
                 return self.pause(context).map(Some);
             }
-            self.execute(context, next)?;
-            self.phase = Phase::Commands(next + 1);
+            if self.execute(context, next)? == Progress::Done {
+                self.phase = Phase::Commands(next + 1);
+            }
         }
         Ok(None)
     }
 
     /// Others have their turn.
     fn pause(&mut self, context: &mut Context<'_>) -> Result<Progress, Failure> {
-        if self.long.is_none() && !self.only_reads() {
-            self.long = context.instance.long_block();
-            if self.long.is_none() {
-                // Another one goes on already: after that, from the beginning.
-                return Err(Status::Conflict.into());
-            }
-        }
-        context.session.suspend()?;
+        self.attempts.pause(context, !self.only_reads())?;
         Ok(Progress::More)
     }
 
-    fn execute(&mut self, context: &mut Context<'_>, next: usize) -> Outcome {
+    /// A command, or as much of it as may be executed at a time.
+    fn execute(&mut self, context: &mut Context<'_>, next: usize) -> Result<Progress, Failure> {
         let queued = &self.queue.commands[next];
         let at = self.replies.len();
         let mut inner = context.with_replies(&mut self.replies);
-        let (outcome, time) = timed(&mut inner, queued.command, queued.arguments(), true);
-        count(context, queued.command, time, outcome.is_err());
+        let (outcome, time) = match self.job.take() {
+            Some(job) => step_of(&mut inner, job, queued.arguments()),
+            None => {
+                let at_once = queued.command.group != Group::Scripting;
+                timed(&mut inner, queued.command, queued.arguments(), at_once)
+            }
+        };
+        self.job = inner.job.take();
+        self.spent += time;
+        if self.job.is_some() {
+            return Ok(Progress::More);
+        }
+        let spent = mem::take(&mut self.spent);
+        count(context, queued.command, spent, outcome.is_err());
         match outcome {
             Ok(()) => {}
             Err(Failure::Text(text)) => {
@@ -247,13 +248,13 @@ impl Block {
                 "EXECABORT Transaction rolled back: its reply is longer than 640 MiB".into(),
             );
         }
-        Ok(())
+        Ok(Progress::Done)
     }
 
     fn commit(&mut self, context: &mut Context<'_>) -> Result<Progress, Failure> {
         context.session.commit()?;
         hold_if_it_became_sync(context);
-        self.long = None;
+        self.attempts.end();
         context.replies.absorb(&mut self.replies);
         // HELLO may be one of the commands.
         context.replies.speak(self.replies.protocol());
@@ -280,21 +281,33 @@ impl Block {
         failure: Failure,
     ) -> Result<Progress, Failure> {
         self.phase = Phase::Begin;
+        self.job = None;
+        self.spent = Duration::ZERO;
         self.replies = Replies::new(context.replies.protocol());
-        self.long = None;
-        self.attempts += 1;
         match failure {
-            Failure::Engine(Status::Conflict) if context.instance.has_long_block() => {
-                Ok(Progress::More)
-            }
-            Failure::Engine(Status::Conflict) if self.attempts < attempts::BLOCK => {
-                Ok(Progress::More)
-            }
-            Failure::Engine(status) if self.backoff.wait(context, status) => Ok(Progress::More),
+            Failure::Engine(status) if self.attempts.again(context, status) => Ok(Progress::More),
             Failure::Engine(status) => Err(rolled_back(context, status)),
             Failure::TooLong | Failure::Text(_) => Err(failure),
         }
     }
+}
+
+/// One step of a command that goes on; what it has left is in the context.
+fn step_of(
+    context: &mut Context<'_>,
+    mut job: Box<dyn Job>,
+    arguments: &[Vec<u8>],
+) -> (Outcome, Duration) {
+    let begun = Instant::now();
+    let outcome = match job.step(context, arguments) {
+        Ok(Progress::More) => {
+            context.job = Some(job);
+            Ok(())
+        }
+        Ok(Progress::Done) => Ok(()),
+        Err(failure) => Err(failure),
+    };
+    (outcome, begun.elapsed())
 }
 
 /// One of the commands may have made the client a synchronous one: what the block has told of
@@ -305,11 +318,6 @@ fn hold_if_it_became_sync(context: &mut Context<'_>) {
         connection.was_sync = true;
         connection.tells_of_all = true;
     }
-}
-
-/// Has CLIENT PAUSE come before another attempt?
-fn is_stopped(pause: &Pause, writes: bool) -> bool {
-    pause.is_on() && (writes || pause.stops_all())
 }
 
 type Watched = [(Vec<u8>, WatchToken)];

@@ -1,5 +1,6 @@
 //! MULTI and EXEC as Redis has them, and BEGIN and COMMIT, which it has not.
 
+mod attempts;
 mod begin;
 mod commit;
 mod discard;
@@ -13,6 +14,7 @@ mod rollback;
 mod unwatch;
 mod watch;
 
+pub(super) use attempts::Attempts;
 pub(crate) use multi_state::MultiState;
 
 use super::definition::Command;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use bpfdb::abi;
 
 use super::super::context::{Failure, Outcome};
-use super::super::definition::{Command, Flag, Path};
+use super::super::definition::{Command, Path};
 use crate::settings::limits::{MESSAGE_MAX, WORD_OVERHEAD};
 
 /// Of all connections of this process, bytes.
@@ -74,7 +74,7 @@ impl Queue {
         !self
             .commands
             .iter()
-            .any(|queued| queued.command.has(Flag::Write))
+            .any(|queued| queued.command.may_write())
     }
 
     pub(crate) fn add(

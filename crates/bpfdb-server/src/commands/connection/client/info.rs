@@ -20,6 +20,6 @@ pub(crate) static COMMAND: Command = Command {
 fn run(context: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {
     look_at_own(context);
     let line = describe(context.connection, context.replies.protocol());
-    context.replies.verbatim("txt", &format!("{line}\n"));
+    context.replies.verbatim("txt", format!("{line}\n"));
     Ok(())
 }

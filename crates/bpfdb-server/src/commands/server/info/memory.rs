@@ -6,6 +6,7 @@ use std::fs;
 use bpfdb::Stats;
 
 use super::{Page, Source};
+use crate::instance::scripts::Scripts;
 
 /// Figures that several fields are made of, bytes.
 struct Figures {
@@ -127,32 +128,32 @@ pub(super) fn memory(page: &mut Page, source: &Source<'_>) {
         ("lazyfree_pending_objects", &0),
         ("lazyfreed_objects", &0),
     ]);
-    scripts(page);
+    scripts(page, &instance.scripts);
     allocator(page, &figures.allocator, resident);
 }
 
-/// There are none.
-fn scripts(page: &mut Page) {
-    for field in [
-        "used_memory_lua",
-        "used_memory_vm_eval",
-        "used_memory_scripts_eval",
-        "number_of_cached_scripts",
-        "number_of_functions",
-        "number_of_libraries",
-        "used_memory_vm_functions",
-        "used_memory_vm_total",
-        "used_memory_functions",
-        "used_memory_scripts",
+fn scripts(page: &mut Page, scripts: &Scripts) {
+    let (texts, states) = (scripts.bytes(), scripts.idle_bytes());
+    for (field, value) in [
+        ("used_memory_lua", states),
+        ("used_memory_vm_eval", states),
+        ("used_memory_scripts_eval", texts),
+        ("number_of_cached_scripts", scripts.len()),
+        ("number_of_functions", 0),
+        ("number_of_libraries", 0),
+        ("used_memory_vm_functions", 0),
+        ("used_memory_vm_total", states),
+        ("used_memory_functions", 0),
+        ("used_memory_scripts", texts),
     ] {
-        page.line(field, 0);
+        page.line(field, value);
     }
-    for field in [
-        "used_memory_lua_human",
-        "used_memory_vm_total_human",
-        "used_memory_scripts_human",
+    for (field, value) in [
+        ("used_memory_lua_human", states),
+        ("used_memory_vm_total_human", states),
+        ("used_memory_scripts_human", texts),
     ] {
-        page.line(field, Human(0));
+        page.line(field, Human(value as u64));
     }
 }
 

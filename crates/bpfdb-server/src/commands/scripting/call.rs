@@ -1,0 +1,415 @@
+//! A call of a script, as one transaction, in slices.
+//!
+//! ```text
+//!   begin ──► transaction, Lua ──► step: resume, command, resume, command … ──► commit, reply
+//!     ▲                               │ slice over: suspend, others, resume
+//!     └── conflict: roll back ◄───────┘ error, stopped: roll back, error reply
+//! ```
+//!
+//! Within a transaction of the client (BEGIN, or EXEC) the script is a part of it, and neither
+//! commits nor rolls back.
+
+use std::mem;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use bpfdb::Status;
+use bpfdb_lua::{Answer, Call, Failure as LuaFailure, Reply, Sha1, Step};
+
+use super::super::arguments::number;
+use super::super::atomic;
+use super::super::conflict;
+use super::super::invoke::{count, timed};
+use super::super::prelude::*;
+use super::super::table;
+use super::super::time_slice::TimeSlice;
+use super::super::transaction::Attempts;
+use super::reply;
+use crate::instance::scripts::{Machine, Script};
+use crate::protocol::reply::{self as replies, ConflictAction, Protocol, Replies};
+
+/// What the first argument is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Source {
+    Text,
+    /// SHA-1 of a text that the server knows.
+    Name,
+}
+
+/// EVAL and its kin: script, number of keys, keys, arguments. `reads`: it may not write.
+pub(super) fn begin(
+    context: &mut Context<'_>,
+    source: Source,
+    arguments: &[Vec<u8>],
+    reads: bool,
+) -> Outcome {
+    let keys = count_keys(&arguments[1], arguments.len() - 2)?;
+    let script = find(context, source, &arguments[0])?;
+    let mut call = ScriptCall::new(script, arguments[2..].to_vec(), keys, reads);
+    call.own = !atomic::is_open(context.session);
+    call.kills = context.instance.scripts.kills();
+    if call.step(context, arguments)? == Progress::More {
+        context.go_on_with(call);
+    }
+    Ok(())
+}
+
+fn count_keys(text: &[u8], rest: usize) -> Result<usize, Failure> {
+    let keys = number(text)?;
+    let keys = usize::try_from(keys).map_err(|_| "ERR Number of keys can't be negative")?;
+    if keys > rest {
+        return Err("ERR Number of keys can't be greater than number of args".into());
+    }
+    Ok(keys)
+}
+
+fn find(context: &mut Context<'_>, source: Source, word: &[u8]) -> Result<Rc<Script>, Failure> {
+    let scripts = &mut context.instance.scripts;
+    match source {
+        Source::Text => Ok(scripts.load(word)?),
+        Source::Name => Sha1::parse(word)
+            .and_then(|name| scripts.find(name))
+            .ok_or_else(|| "NOSCRIPT No matching script. Please use EVAL.".into()),
+    }
+}
+
+/// A script on its way.
+#[derive(Debug)]
+struct ScriptCall {
+    script: Rc<Script>,
+    /// Keys, and arguments behind them.
+    words: Vec<Vec<u8>>,
+    keys: usize,
+    /// It may not write: the command or the script says so.
+    reads: bool,
+    /// It has asked for what only a snapshot can tell: it is executed in one, and may not write.
+    snapshot: bool,
+    /// Is the transaction its own?
+    own: bool,
+    running: Option<Running>,
+    attempts: Attempts,
+    /// Time that this attempt has taken.
+    spent: Duration,
+    /// SCRIPT KILLs before it.
+    kills: u64,
+}
+
+/// An attempt on its way.
+#[derive(Debug)]
+struct Running {
+    // The call first: it ends before its state of Lua is given back.
+    call: Call,
+    machine: Machine,
+    answer: Answer,
+    /// Has it executed a command?
+    has_begun: bool,
+    /// Has it written?
+    has_written: bool,
+    why_stopped: Option<&'static str>,
+}
+
+impl Job for ScriptCall {
+    fn step(&mut self, context: &mut Context<'_>, _: &[Vec<u8>]) -> Result<Progress, Failure> {
+        if self.running.is_none() && self.attempts.wait(context, !self.is_snapshot()) {
+            return Ok(Progress::More);
+        }
+        match self.advance(context) {
+            Ok(progress) => Ok(progress),
+            Err(failure) => self.begin_anew(context, failure),
+        }
+    }
+
+    fn memory(&self) -> usize {
+        let words: usize = self.words.iter().map(Vec::len).sum();
+        words
+            + self
+                .running
+                .as_ref()
+                .map_or(0, |running| running.machine.vm.memory())
+    }
+}
+
+impl ScriptCall {
+    fn new(script: Rc<Script>, words: Vec<Vec<u8>>, keys: usize, reads: bool) -> Self {
+        Self {
+            reads: reads || script.flags.no_writes,
+            script,
+            words,
+            keys,
+            snapshot: false,
+            own: true,
+            running: None,
+            attempts: Attempts::default(),
+            spent: Duration::ZERO,
+            kills: 0,
+        }
+    }
+
+    fn is_snapshot(&self) -> bool {
+        self.reads || self.snapshot
+    }
+
+    /// Runs for as long as a step may take; at the end, or where an Error is, leaves nothing
+    /// open that is its own.
+    fn advance(&mut self, context: &mut Context<'_>) -> Result<Progress, Failure> {
+        if self.running.is_none() {
+            let Some(running) = self.start(context)? else {
+                // Too many are running.
+                return Ok(Progress::More);
+            };
+            self.running = Some(running);
+        } else if self.own {
+            context.session.resume();
+        }
+        match self.run(context) {
+            Ok(Some(reply)) => self.conclude(context, &reply),
+            Ok(None) => Ok(Progress::More),
+            Err(failure) => {
+                if self.own {
+                    context.session.rollback()?;
+                }
+                Err(failure)
+            }
+        }
+    }
+
+    /// Begins an attempt; `None` if it has to wait.
+    fn start(&mut self, context: &mut Context<'_>) -> Result<Option<Running>, Failure> {
+        let Some(mut machine) = context.instance.scripts.machine() else {
+            return Ok(None);
+        };
+        let script = &self.script;
+        let compiled = machine.vm.compile(script.name, &script.text);
+        // It was compiled before, in a state as good as this one.
+        compiled.map_err(|problem| format!("ERR {problem}"))?;
+        let (keys, arguments) = self.words.split_at(self.keys);
+        let call = machine
+            .vm
+            .call_script(script.name, keys.to_vec(), arguments.to_vec())
+            .ok_or("ERR there is no memory for the script")?;
+        if self.own && self.is_snapshot() {
+            context.session.begin_read_only_deferred()?;
+        } else if self.own {
+            context.session.begin_deferred()?;
+        }
+        self.spent = Duration::ZERO;
+        Ok(Some(Running {
+            call,
+            machine,
+            answer: Answer::GoOn,
+            has_begun: false,
+            has_written: false,
+            why_stopped: None,
+        }))
+    }
+
+    /// What it returned; `None`: others have their turn first.
+    fn run(&mut self, context: &mut Context<'_>) -> Result<Option<Reply>, Failure> {
+        let slice = TimeSlice::begin();
+        let limit = time_limit(context);
+        loop {
+            let begun = Instant::now();
+            let spent = self.spent;
+            let killed = context.instance.scripts.kills() != self.kills;
+            let running = self.running.as_mut().expect("an attempt");
+            if killed {
+                running.stop("ERR Error running script: killed by SCRIPT KILL");
+            } else if spent > limit {
+                running.stop(
+                    "ERR Error running script: it ran for longer than busy-reply-threshold allows",
+                );
+            }
+            let step = running
+                .call
+                .resume(mem::replace(&mut running.answer, Answer::GoOn));
+            log(running);
+            match step {
+                Step::Command { words, resp3 } => {
+                    let answer = self.execute(context, words, resp3)?;
+                    self.running.as_mut().expect("an attempt").answer = Answer::Reply(answer);
+                }
+                Step::SliceOver => {}
+                Step::Done(reply) => return Ok(Some(reply)),
+                Step::Failed(failure) => return Err(self.explain(failure)),
+            }
+            self.spent += begun.elapsed();
+            if slice.is_over() {
+                return self.pause(context).map(|()| None);
+            }
+        }
+    }
+
+    /// Others have their turn.
+    fn pause(&mut self, context: &mut Context<'_>) -> Outcome {
+        if !self.own || context.at_once {
+            return Ok(());
+        }
+        let has_begun = self
+            .running
+            .as_ref()
+            .is_some_and(|running| running.has_begun);
+        self.attempts
+            .pause(context, has_begun && !self.is_snapshot())
+    }
+
+    fn explain(&self, failure: LuaFailure) -> Failure {
+        let why_stopped = self
+            .running
+            .as_ref()
+            .and_then(|running| running.why_stopped);
+        match failure {
+            LuaFailure::Raised(text) => Failure::Text(text),
+            LuaFailure::Stopped => why_stopped.unwrap_or("ERR the script was stopped").into(),
+            LuaFailure::Memory => {
+                let name = self.script.name;
+                format!("ERR not enough memory script: {name}").into()
+            }
+        }
+    }
+
+    fn conclude(&mut self, context: &mut Context<'_>, reply: &Reply) -> Result<Progress, Failure> {
+        if self.own {
+            context.session.commit()?;
+        }
+        self.end(context);
+        if let Reply::Error(text) = reply {
+            context.instance.count_error(text);
+        }
+        reply::write(context.replies, reply);
+        Ok(Progress::Done)
+    }
+
+    /// The attempt is over: its state of Lua is for others.
+    fn end(&mut self, context: &mut Context<'_>) {
+        self.attempts.end();
+        if let Some(Running { call, machine, .. }) = self.running.take() {
+            drop(call);
+            context.instance.scripts.give_back(machine);
+        }
+    }
+
+    /// After an Error: attempts again, from the beginning, if that may help.
+    fn begin_anew(
+        &mut self,
+        context: &mut Context<'_>,
+        failure: Failure,
+    ) -> Result<Progress, Failure> {
+        let has_written = self
+            .running
+            .as_ref()
+            .is_some_and(|running| running.has_written);
+        self.end(context);
+        if !self.own {
+            return Err(failure);
+        }
+        match failure {
+            Failure::Engine(Status::ScanInTransaction) if !has_written && !self.snapshot => {
+                self.snapshot = true;
+                Ok(Progress::More)
+            }
+            Failure::Engine(status) if self.attempts.again(context, status) => Ok(Progress::More),
+            Failure::Engine(Status::Conflict) => Err(Failure::Text(conflict::text_with(
+                context,
+                ConflictAction::RunAgain,
+            ))),
+            Failure::Engine(status) => Err(Failure::Text(replies::error_text(status, false))),
+            Failure::TooLong | Failure::Text(_) => Err(failure),
+        }
+    }
+
+    // ---- Commands ------------------------------------------------------------------
+
+    /// The reply to a command of the script. An Error of the engine ends the attempt.
+    fn execute(
+        &mut self,
+        context: &mut Context<'_>,
+        words: Vec<Vec<u8>>,
+        resp3: bool,
+    ) -> Result<Vec<u8>, Failure> {
+        let protocol = if resp3 {
+            Protocol::Resp3
+        } else {
+            Protocol::Resp2
+        };
+        let mut replies = Replies::new(protocol);
+        match self.admit(context, &words) {
+            Ok(call) => {
+                let running = self.running.as_mut().expect("an attempt");
+                running.has_begun = true;
+                running.has_written |= call.command.has(Flag::Write);
+                let mut inner = context.with_replies(&mut replies);
+                let arguments = &words[call.name_words..];
+                let (outcome, time) = timed(&mut inner, call.command, arguments, true);
+                count(context, call.command, time, outcome.is_err());
+                match outcome {
+                    Ok(()) => {}
+                    Err(Failure::Text(text)) => {
+                        replies.truncate(0);
+                        context.instance.count_error(&text);
+                        replies.error(text);
+                    }
+                    Err(failure) => return Err(failure),
+                }
+            }
+            Err(Failure::Text(text)) => replies.error(text),
+            Err(failure) => return Err(failure),
+        }
+        Ok(replies.take())
+    }
+
+    /// The command of these words, if a script may execute it.
+    fn admit(&self, context: &Context<'_>, words: &[Vec<u8>]) -> Result<table::Call, Failure> {
+        let Ok(call) = table::find(words) else {
+            return Err("ERR Unknown Redis command called from script".into());
+        };
+        let command = call.command;
+        if !command.fits(words.len()) {
+            return Err("ERR Wrong number of args calling Redis command from script".into());
+        }
+        if command.has(Flag::NoScript) {
+            return Err("ERR This Redis command is not allowed from script".into());
+        }
+        if command.may_write() && self.reads {
+            return Err("ERR Write commands are not allowed from read-only scripts.".into());
+        }
+        if command.may_write() && self.snapshot {
+            return Err(Status::ScanInTransaction.into());
+        }
+        let is_short = command.has(Flag::DenyOom) && !self.script.flags.allow_oom;
+        if is_short && context.instance.refuses_writes() {
+            return Err(Failure::Text(replies::error_text(
+                Status::OutOfMemory,
+                false,
+            )));
+        }
+        Ok(call)
+    }
+}
+
+impl Running {
+    fn stop(&mut self, why: &'static str) {
+        self.why_stopped.get_or_insert(why);
+        self.call.stop();
+    }
+}
+
+/// How long a script may run.
+fn time_limit(context: &Context<'_>) -> Duration {
+    let milliseconds = context.instance.parameters.number("busy-reply-threshold");
+    match milliseconds {
+        0 => Duration::MAX,
+        some => Duration::from_millis(some),
+    }
+}
+
+/// Lines of redis.log().
+fn log(running: &Running) {
+    for (level, text) in running.call.take_log() {
+        let text = String::from_utf8_lossy(&text);
+        match level {
+            0 => tracing::debug!(%text, "a script says"),
+            1 | 2 => tracing::info!(%text, "a script says"),
+            _ => tracing::warn!(%text, "a script says"),
+        }
+    }
+}

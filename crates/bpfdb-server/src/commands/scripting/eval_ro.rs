@@ -1,0 +1,28 @@
+//! EVAL_RO.
+
+use super::super::prelude::*;
+use super::call::{self, Source};
+
+pub(crate) static COMMAND: Command = Command {
+    name: "eval_ro",
+    summary: "Runs a script that may not write, in a snapshot",
+    since: "7.0.0",
+    group: Group::Scripting,
+    complexity: "That of the script",
+    arity: -3,
+    arguments: "script, numkeys:integer, [key:key...], [arg...]",
+    flags: &[
+        Flag::Readonly,
+        Flag::NoScript,
+        Flag::Stale,
+        Flag::MovableKeys,
+    ],
+    categories: &[Category::Scripting],
+    differences: "As EVAL; it sees one snapshot, and may look at all keys.",
+    run,
+    ..Command::BASE
+};
+
+fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
+    call::begin(context, Source::Text, arguments, true)
+}

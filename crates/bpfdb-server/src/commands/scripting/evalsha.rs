@@ -1,0 +1,24 @@
+//! EVALSHA.
+
+use super::super::prelude::*;
+use super::call::{self, Source};
+
+pub(crate) static COMMAND: Command = Command {
+    name: "evalsha",
+    summary: "Runs a script that the server knows by the SHA-1 of its text",
+    since: "2.6.0",
+    group: Group::Scripting,
+    complexity: "That of the script",
+    arity: -3,
+    arguments: "sha1, numkeys:integer, [key:key...], [arg...]",
+    flags: &[Flag::NoScript, Flag::Stale, Flag::MovableKeys],
+    categories: &[Category::Scripting],
+    differences: "As EVAL.",
+    writes_now: Some(|_| true),
+    run,
+    ..Command::BASE
+};
+
+fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
+    call::begin(context, Source::Name, arguments, false)
+}

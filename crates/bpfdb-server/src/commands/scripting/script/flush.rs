@@ -1,0 +1,30 @@
+//! SCRIPT FLUSH.
+
+use super::super::super::arguments::is;
+use super::super::super::prelude::*;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "script|flush",
+    summary: "Forgets all scripts",
+    since: "2.6.0",
+    group: Group::Scripting,
+    complexity: "O(scripts)",
+    arity: -2,
+    arguments: "[flush-type(ASYNC@6.2.0|SYNC@6.2.0)]",
+    flags: &[Flag::NoScript],
+    categories: &[Category::Scripting],
+    differences: "ASYNC and SYNC are the same.",
+    run,
+    ..Command::BASE
+};
+
+fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
+    match arguments {
+        [] => {}
+        [how] if is(how, "async") || is(how, "sync") => {}
+        _ => return Err("ERR SCRIPT FLUSH only support SYNC|ASYNC option".into()),
+    }
+    context.instance.scripts.flush();
+    context.replies.ok();
+    Ok(())
+}

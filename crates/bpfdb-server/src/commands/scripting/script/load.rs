@@ -1,0 +1,24 @@
+//! SCRIPT LOAD.
+
+use super::super::super::prelude::*;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "script|load",
+    summary: "Has the server know a script",
+    since: "2.6.0",
+    group: Group::Scripting,
+    complexity: "O(length of the script)",
+    arity: 3,
+    arguments: "script",
+    flags: &[Flag::NoScript, Flag::Stale],
+    categories: &[Category::Scripting],
+    differences: "",
+    run,
+    ..Command::BASE
+};
+
+fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
+    let script = context.instance.scripts.load(&arguments[0])?;
+    context.replies.bulk(script.name.to_string());
+    Ok(())
+}

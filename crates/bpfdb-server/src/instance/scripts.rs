@@ -1,0 +1,146 @@
+//! The scripts that clients have sent, and the states of Lua that run them.
+//!
+//! A state runs one call at a time, so there are as many as there are calls on their way; some
+//! are kept for the next ones.
+
+use std::mem;
+use std::rc::Rc;
+
+use bpfdb_lua::{Flags, Limits, Sha1, Vm};
+use rustc_hash::FxHashMap;
+
+/// Bytes of all scripts together. Then all are forgotten, as after SCRIPT FLUSH: clients are
+/// told NOSCRIPT, and send theirs again.
+const TEXTS_MAX: usize = 256 << 20;
+/// Calls that may be on their way. Each may take the memory of [`Limits::memory`].
+const CALLS_MAX: usize = 64;
+/// States that are kept for calls to come, and the most bytes that such a state may have.
+const IDLE_MAX: usize = 8;
+const IDLE_BYTES_MAX: usize = 8 << 20;
+
+#[derive(Debug)]
+pub(crate) struct Script {
+    pub(crate) name: Sha1,
+    pub(crate) text: Vec<u8>,
+    pub(crate) flags: Flags,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Scripts {
+    /// By names that clients cannot choose to collide.
+    by_name: FxHashMap<Sha1, Rc<Script>>,
+    bytes: usize,
+    idle: Vec<Vm>,
+    /// Of each call on its way another owner.
+    calls: Rc<()>,
+    kills: u64,
+}
+
+/// A state of Lua for one call.
+#[derive(Debug)]
+pub(crate) struct Machine {
+    pub(crate) vm: Vm,
+    _counted: Rc<()>,
+}
+
+impl Scripts {
+    /// The script of this name, which a client has sent before.
+    pub(crate) fn find(&self, name: Sha1) -> Option<Rc<Script>> {
+        self.by_name.get(&name).cloned()
+    }
+
+    /// Keeps a script. The same one is kept once.
+    ///
+    /// # Errors
+    /// What is wrong with it, as Redis words it.
+    pub(crate) fn load(&mut self, text: &[u8]) -> Result<Rc<Script>, String> {
+        let name = Sha1::of(text);
+        if let Some(known) = self.find(name) {
+            return Ok(known);
+        }
+        let flags = bpfdb_lua::flags(text).map_err(|problem| format!("ERR {problem}"))?;
+        self.compile(name, text)?;
+        if self.bytes + text.len() > TEXTS_MAX {
+            self.flush();
+        }
+        self.bytes += text.len();
+        let script = Rc::new(Script {
+            name,
+            text: text.to_vec(),
+            flags,
+        });
+        self.by_name.insert(name, Rc::clone(&script));
+        Ok(script)
+    }
+
+    fn compile(&mut self, name: Sha1, text: &[u8]) -> Result<(), String> {
+        let Some(mut machine) = self.machine() else {
+            return Err("ERR too many scripts are running".into());
+        };
+        let outcome = machine.vm.compile(name, text);
+        self.give_back(machine);
+        outcome.map_err(|problem| format!("ERR Error compiling script (new function): {problem}"))
+    }
+
+    /// A state of Lua; `None` while as many calls are on their way as may be, or without memory.
+    pub(crate) fn machine(&mut self) -> Option<Machine> {
+        if self.running() >= CALLS_MAX {
+            return None;
+        }
+        let vm = match self.idle.pop() {
+            Some(vm) => vm,
+            None => Vm::new(Limits::default()).ok()?,
+        };
+        Some(Machine {
+            vm,
+            _counted: Rc::clone(&self.calls),
+        })
+    }
+
+    /// Its call has ended.
+    pub(crate) fn give_back(&mut self, machine: Machine) {
+        let vm = machine.vm;
+        if !vm.is_running() && vm.memory() <= IDLE_BYTES_MAX && self.idle.len() < IDLE_MAX {
+            self.idle.push(vm);
+        }
+    }
+
+    /// Calls on their way.
+    pub(crate) fn running(&self) -> usize {
+        Rc::strong_count(&self.calls) - 1
+    }
+
+    /// SCRIPT FLUSH: none is known any more. Calls on their way go on.
+    pub(crate) fn flush(&mut self) {
+        self.by_name = FxHashMap::default();
+        self.idle = Vec::new();
+        self.bytes = 0;
+    }
+
+    /// SCRIPT KILL: all calls on their way are to end. False if there are none.
+    pub(crate) fn kill(&mut self) -> bool {
+        self.kills += 1;
+        self.running() > 0
+    }
+
+    /// Another number after each SCRIPT KILL.
+    pub(crate) fn kills(&self) -> u64 {
+        self.kills
+    }
+
+    /// Scripts that are kept.
+    pub(crate) fn len(&self) -> usize {
+        self.by_name.len()
+    }
+
+    /// Bytes of their texts, and what is kept beside each.
+    pub(crate) fn bytes(&self) -> usize {
+        const EACH: usize = mem::size_of::<Script>() + 64;
+        self.bytes + self.len() * EACH
+    }
+
+    /// Bytes of the states of Lua that wait for calls.
+    pub(crate) fn idle_bytes(&self) -> usize {
+        self.idle.iter().map(Vm::memory).sum()
+    }
+}

@@ -1,0 +1,388 @@
+//! EVAL and its kin: the same replies as Redis, one transaction each, and others served
+//! meanwhile.
+
+mod common;
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::{Client, Redis, TestServer, request, show, wait_until};
+
+fn eval(client: &mut Client, script: &str, keys: &[&str], arguments: &[&str]) -> Vec<u8> {
+    client.send(&eval_request(script, keys, arguments));
+    client.reply()
+}
+
+fn eval_request(script: &str, keys: &[&str], arguments: &[&str]) -> Vec<u8> {
+    let count = keys.len().to_string();
+    let mut words = vec!["EVAL", script, &count];
+    words.extend(keys);
+    words.extend(arguments);
+    request(&words.iter().map(|word| word.as_bytes()).collect::<Vec<_>>())
+}
+
+/// For tests that empty the server, or end all scripts.
+fn alone() -> TestServer {
+    TestServer::start(&bpfdb::Options::default())
+}
+
+/// Each with the keys a, b and the arguments 1, two.
+const SCRIPTS: &[&str] = &[
+    "return 1",
+    "return 'text'",
+    "return {1, 2.9, 'three', {4, {ok = 'five'}}, true, false, nil, 6}",
+    "return {KEYS[1], KEYS[2], ARGV[1], ARGV[2], #KEYS, #ARGV}",
+    "return redis.call('set', KEYS[1], ARGV[1])",
+    "return redis.call('get', KEYS[1])",
+    "return redis.call('get', 'absent')",
+    "return redis.call('incrby', KEYS[1], 10)",
+    "return redis.call('incr', KEYS[1]) + 0.5",
+    "return {redis.call('mset', 'a', '5', 'b', 'x'), redis.call('mget', 'a', 'b', 'c')}",
+    "return redis.call('incr', 'b')",
+    "return redis.pcall('incr', 'b')",
+    "return redis.pcall('incr', 'b').err",
+    "local ok, problem = pcall(redis.call, 'incr', 'b') return {tostring(ok), problem}",
+    "redis.call('get', 'a') error('stop')",
+    "error({err = 'MYCODE it is so'})",
+    "return {err = 'MYCODE it is so'}",
+    "return {ok = 'FINE'}",
+    "return redis.error_reply('MYCODE it is so')",
+    "return redis.status_reply('FINE')",
+    "return redis.call('nonsense')",
+    "return redis.call('get')",
+    "return redis.call('multi')",
+    "return redis.call('eval', 'return 1', 0)",
+    "return redis.call('set', 'a', '1', 'ex', 'soon')",
+    "return redis.call('strlen', 'b')",
+    "return redis.call('exists', 'a', 'b', 'c')",
+    "return redis.call('ttl', 'a')",
+    "return redis.call('type', 'a')",
+    "return redis.call('type', 'a').ok",
+    "return redis.call('expire', 'a', 100)",
+    "return redis.call('ttl', 'a') > 90",
+    "return redis.call('set', 'a', 'new', 'get')",
+    "return redis.call('set', 'a', 'newer', 'nx')",
+    "return tonumber(redis.call('append', 'b', 'yz'))",
+    "return redis.sha1hex('abc')",
+    "return cjson.encode({a = {1, 2, 3}})",
+    "return cjson.decode('{\"a\": [1, 2.5, null]}').a[2]",
+    "return cmsgpack.unpack(cmsgpack.pack({1, 'x'}))[2]",
+    "return struct.unpack('>I2', '\\1\\2')",
+    "return bit.band(12, 10)",
+    "return tostring(10/3)",
+    "return x",
+    "x = 1",
+    "this is no Lua",
+    "return (",
+    "return string.rep('x', 40)",
+    "redis.setresp(3) return redis.call('get', 'absent') == nil",
+    "return redis.call('echo', 'a\\r\\nb')",
+    "return {err = 'two\\r\\nlines'}",
+    "#!lua flags=no-writes\nreturn redis.call('set', 'a', 'no')",
+    "#!lua flags=no-writes\nreturn redis.call('get', 'a')",
+    "#!lua flags=what\nreturn 1",
+    "#!js\nreturn 1",
+    "redis.log(redis.LOG_DEBUG, 'a line') return 1",
+    "return redis.call('del', 'a', 'b')",
+    "return {double = 3.5}",
+    "return {map = {a = 1}}",
+    "return {set = {a = true}}",
+    "return redis.call('hello')",
+    "return select(2, pcall(redis.call, 'set', {}))",
+];
+
+#[test]
+fn scripts_do_what_they_do_in_redis() {
+    let (server, redis) = (alone(), Redis::start());
+    let mut clients = [server.client(), Client::connect(redis.address)];
+    for protocol in ["2", "3"] {
+        for client in &mut clients {
+            client.say(&format!("hello {protocol}"));
+            client.say("flushall");
+        }
+        for script in SCRIPTS {
+            let [ours, theirs] = clients
+                .each_mut()
+                .map(|client| eval(client, script, &["a", "b"], &["1", "two"]));
+            assert_eq!(show(&ours), show(&theirs), "RESP{protocol}: {script}");
+        }
+        for client in &mut clients {
+            client.say("hello 2");
+        }
+    }
+}
+
+#[test]
+fn requests_are_refused_as_redis_does() {
+    let (server, redis) = (alone(), Redis::start());
+    let mut clients = [server.client(), Client::connect(redis.address)];
+    for command in [
+        "eval",
+        "eval x",
+        "eval return(1) x",
+        "eval return(1) -1",
+        "eval return(1) 1",
+        "eval return(1) 0",
+        "eval_ro return(1) 0",
+        "eval_ro return(redis.call('set','k','v')) 0",
+        "evalsha e0e1f9fabfc9d4800c877a703b823ac0578ff8d0 0",
+        "evalsha short 0",
+        "evalsha_ro short 0",
+        "script load return(7)",
+        "script exists short 36d1fac1b0a3fb0fcd24ee1f3f1bd9ec4a1a2d5b",
+        "script load (",
+        "script flush now",
+        "script flush async",
+        "script kill",
+        "script debug no",
+        "script nonsense",
+        "script load",
+    ] {
+        let [ours, theirs] = clients.each_mut().map(|client| client.say(command));
+        assert_eq!(ours, theirs, "{command}");
+    }
+    for client in &mut clients {
+        let name = client.say("script load return(7)");
+        let name = name.lines().nth(1).expect("a name").to_owned();
+        assert_eq!(client.say(&format!("evalsha {name} 0")), ":7\r\n");
+        assert_eq!(
+            client.say(&format!("evalsha_ro {} 0", name.to_ascii_uppercase())),
+            ":7\r\n"
+        );
+        assert_eq!(
+            client.say(&format!("script exists {name} x")),
+            "*2\r\n:1\r\n:0\r\n"
+        );
+        assert_eq!(client.say("script flush"), "+OK\r\n");
+        assert!(
+            client
+                .say(&format!("evalsha {name} 0"))
+                .starts_with("-NOSCRIPT")
+        );
+    }
+}
+
+/// Unlike in Redis: what a script did before it failed is undone.
+#[test]
+fn a_script_that_fails_leaves_nothing() {
+    let server = TestServer::shared();
+    let mut client = server.client();
+    for script in [
+        "redis.call('set', 'half', '1') error('stop')",
+        "redis.call('set', 'half', '1') redis.call('incr', 'half') local t = nil return t.x",
+        "redis.call('set', 'half', 'x') redis.call('incr', 'half')",
+    ] {
+        assert!(
+            eval(&mut client, script, &[], &[]).starts_with(b"-"),
+            "{script}"
+        );
+        assert_eq!(client.say("exists half"), ":0\r\n", "{script}");
+    }
+    // An error that it returns, or has caught, is a reply as any other.
+    let script = "redis.call('set', 'kept', 'x') return redis.pcall('incr', 'kept')";
+    assert!(eval(&mut client, script, &[], &[]).starts_with(b"-"));
+    assert_eq!(client.say("get kept"), "$1\r\nx\r\n");
+}
+
+#[test]
+fn scripts_are_serializable() {
+    const CLIENTS: usize = 4;
+    const CALLS: usize = 300;
+    let server = TestServer::shared();
+    // Two keys that stay equal, and a sum.
+    let script = "local a, b = redis.call('get', KEYS[1]), redis.call('get', KEYS[2])
+        if a ~= b then return redis.error_reply('TORN ' .. tostring(a) .. ' ' .. tostring(b)) end
+        redis.call('incr', KEYS[1]) redis.call('incr', KEYS[2]) return 1";
+    thread::scope(|scope| {
+        for _ in 0..CLIENTS {
+            scope.spawn(|| {
+                let mut client = server.client();
+                for _ in 0..CALLS {
+                    let reply = eval(&mut client, script, &["pair-a", "pair-b"], &[]);
+                    assert_eq!(reply, b":1\r\n", "{}", show(&reply));
+                }
+            });
+        }
+        // In the kernel, between them: no more than commands of its own.
+        scope.spawn(|| {
+            let mut client = server.client();
+            for i in 1..=CALLS {
+                assert_eq!(client.say("incr pair-c"), format!(":{i}\r\n"));
+            }
+        });
+    });
+    let mut client = server.client();
+    let sum = (CLIENTS * CALLS).to_string();
+    assert_eq!(
+        client.say("get pair-a"),
+        format!("${}\r\n{sum}\r\n", sum.len())
+    );
+}
+
+/// A script that never ends holds up nobody, and is stopped.
+#[test]
+fn others_are_served_while_a_script_runs() {
+    let server = alone();
+    for script in [
+        "while true do end",
+        "while true do redis.call('set', 'busy', 'x') end",
+        "while true do pcall(redis.call, 'incr', 'nonsense-x') end",
+    ] {
+        let mut endless = server.client();
+        endless.send(&eval_request(script, &[], &[]));
+        let mut other = server.client();
+        thread::sleep(Duration::from_millis(100));
+        let begun = Instant::now();
+        for i in 0..50 {
+            assert_eq!(other.say(&format!("set other{i} v")), "+OK\r\n");
+            assert_eq!(other.say("echo served"), "$6\r\nserved\r\n");
+        }
+        assert!(
+            begun.elapsed() < Duration::from_secs(3),
+            "{:?}",
+            begun.elapsed()
+        );
+        assert_eq!(other.say("script kill"), "+OK\r\n");
+        let reply = show(&endless.reply());
+        assert!(reply.contains("SCRIPT KILL"), "{script}: {reply}");
+        assert_eq!(other.say("exists busy"), ":0\r\n");
+        assert_eq!(endless.say("echo alive"), "$5\r\nalive\r\n");
+        wait_until("nothing runs", || {
+            other.say("script kill").starts_with("-NOTBUSY")
+        });
+    }
+}
+
+#[test]
+fn a_script_is_stopped_at_the_limit() {
+    let server = alone();
+    let mut client = server.client();
+    assert_eq!(client.say("config set busy-reply-threshold 200"), "+OK\r\n");
+    let begun = Instant::now();
+    let reply = eval(
+        &mut client,
+        "redis.call('set', 'k', 'v') while true do end",
+        &[],
+        &[],
+    );
+    assert!(
+        show(&reply).contains("busy-reply-threshold"),
+        "{}",
+        show(&reply)
+    );
+    assert!(begun.elapsed() >= Duration::from_millis(200));
+    assert_eq!(client.say("exists k"), ":0\r\n");
+    // Between MULTI and EXEC too.
+    client.say("multi");
+    assert_eq!(
+        eval(&mut client, "while true do end", &[], &[]),
+        b"+QUEUED\r\n"
+    );
+    assert!(client.say("exec").contains("busy-reply-threshold"));
+}
+
+#[test]
+fn a_script_is_part_of_the_clients_transaction() {
+    let server = TestServer::shared();
+    let mut client = server.client();
+    let incr = "return redis.call('incr', KEYS[1])";
+    assert_eq!(client.say("begin"), "+OK\r\n");
+    assert_eq!(eval(&mut client, incr, &["part"], &[]), b":1\r\n");
+    assert_eq!(eval(&mut client, incr, &["part"], &[]), b":2\r\n");
+    assert_eq!(client.say("rollback"), "+OK\r\n");
+    assert_eq!(client.say("exists part"), ":0\r\n");
+    client.say("multi");
+    for _ in 0..2 {
+        assert_eq!(eval(&mut client, incr, &["part"], &[]), b"+QUEUED\r\n");
+    }
+    assert_eq!(client.say("exec"), "*2\r\n:1\r\n:2\r\n");
+}
+
+/// A script that only reads may look at all keys: it sees one snapshot.
+#[test]
+fn a_script_that_reads_sees_a_snapshot() {
+    let server = alone();
+    let mut client = server.client();
+    client.say("mset snap1 a snap2 b");
+    let keys = "local all = redis.call('keys', 'snap*') return #all";
+    assert_eq!(eval(&mut client, keys, &[], &[]), b":2\r\n");
+    let writes = "redis.call('set', 'snap3', 'c') return #redis.call('keys', 'snap*')";
+    let reply = show(&eval(&mut client, writes, &[], &[]));
+    assert!(reply.starts_with("-ERR"), "{reply}");
+    let writes = "for _, k in ipairs(redis.call('keys', 'snap*')) do redis.call('del', k) end";
+    let reply = show(&eval(&mut client, writes, &[], &[]));
+    assert!(reply.starts_with("-ERR"), "{reply}");
+    assert_eq!(eval(&mut client, keys, &[], &[]), b":2\r\n");
+}
+
+/// The scripts of redis-py's lock, as they are.
+#[test]
+fn locks_of_redis_py() {
+    const RELEASE: &str = "
+        local token = redis.call('get', KEYS[1])
+        if not token or token ~= ARGV[1] then
+            return 0
+        end
+        redis.call('del', KEYS[1])
+        return 1
+    ";
+    const EXTEND: &str = "
+        local token = redis.call('get', KEYS[1])
+        if not token or token ~= ARGV[1] then
+            return 0
+        end
+        local expiration = redis.call('pttl', KEYS[1])
+        if not expiration then
+            expiration = 0
+        end
+        if expiration < 0 then
+            return 0
+        end
+        local newttl = ARGV[2]
+        if ARGV[3] == \"0\" then
+            newttl = ARGV[2] + expiration
+        end
+        redis.call('pexpire', KEYS[1], newttl)
+        return 1
+    ";
+    let (server, redis) = (TestServer::shared(), Redis::start());
+    for mut client in [server.client(), Client::connect(redis.address)] {
+        assert_eq!(client.say("set lock mine nx px 10000"), "+OK\r\n");
+        assert_eq!(eval(&mut client, RELEASE, &["lock"], &["other"]), b":0\r\n");
+        assert_eq!(
+            eval(&mut client, EXTEND, &["lock"], &["mine", "5000", "0"]),
+            b":1\r\n"
+        );
+        let left = client.say("pttl lock");
+        let left: u64 = left
+            .trim_start_matches(':')
+            .trim_end()
+            .parse()
+            .expect("a number");
+        assert!((14_000..=15_000).contains(&left), "{left}");
+        assert_eq!(eval(&mut client, RELEASE, &["lock"], &["mine"]), b":1\r\n");
+        assert_eq!(eval(&mut client, RELEASE, &["lock"], &["mine"]), b":0\r\n");
+        assert_eq!(
+            eval(&mut client, EXTEND, &["lock"], &["mine", "5000", "0"]),
+            b":0\r\n"
+        );
+    }
+}
+
+#[test]
+fn a_client_that_goes_away_takes_its_script_along() {
+    let server = alone();
+    let mut gone = server.client();
+    gone.send(&eval_request(
+        "redis.call('set', 'gone', '1') while true do end",
+        &[],
+        &[],
+    ));
+    thread::sleep(Duration::from_millis(50));
+    drop(gone);
+    let mut client = server.client();
+    wait_until("the key is free", || client.say("set gone 2") == "+OK\r\n");
+    wait_until("nothing runs", || {
+        client.say("script kill").starts_with("-NOTBUSY")
+    });
+}
