@@ -30,6 +30,7 @@
 //! ```text
 //! vm.rs          one state of Lua, the scripts and libraries it has compiled
 //! call.rs        a call on its way, on its own stack
+//! library.rs     libraries of functions that a state has loaded
 //! header.rs      what a script's first line says
 //! sandbox.lua    what a script finds: globals, `redis`, errors as Redis words them
 //! sandbox.rs     the functions behind it
@@ -47,6 +48,7 @@ mod bit;
 mod call;
 mod header;
 mod json;
+mod library;
 mod limits;
 mod msgpack;
 mod number;
@@ -60,6 +62,7 @@ mod work;
 
 pub use call::{Answer, Call, Failure, Step};
 pub use header::{Flags, flags};
+pub use library::{FunctionFlags, Registered, Source};
 pub use limits::Limits;
 pub use reply::Reply;
 pub use sha1::Sha1;

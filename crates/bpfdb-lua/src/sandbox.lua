@@ -324,7 +324,7 @@ function redis.log(...)
 		raise 'First argument must be a number (log level).'
 	end
 	if level < redis.LOG_DEBUG or level > redis.LOG_WARNING then
-		raise 'Invalid log level.'
+		raise 'Invalid debug level.'
 	end
 	local parts = {}
 	for i = 2, count do
@@ -455,10 +455,166 @@ local function run_script(script, keys, arguments)
 	return run(setfenv(script, current))
 end
 
+-- ---- Libraries of functions --------------------------------------------------------
+
+-- What the functions of a library find as globals: while it is loaded `load_globals`, then those
+-- of the call. The library itself keeps one empty table that leads there, so that no call leaves
+-- anything in it. Calls follow each other: all libraries share the way.
+local way = { __newindex = refuse_write, __metatable = false }
+
+-- The functions that the library that is being loaded has registered; nil: none is.
+local registered
+
+local FLAGS = {
+	['no-writes'] = true,
+	['allow-oom'] = true,
+	['allow-stale'] = true,
+	['no-cluster'] = true,
+	['allow-cross-slot-keys'] = true,
+}
+
+-- As C converts it: a number is a string too.
+local function string_of(value)
+	local kind = type(value)
+	if kind == 'string' or kind == 'number' then
+		return tostring(value)
+	end
+end
+
+local function flags_of(value)
+	if type(value) ~= 'table' then
+		raise 'flags argument to redis.register_function must be a table representing function flags'
+	end
+	local flags = {}
+	while rawget(value, #flags + 1) ~= nil do
+		local flag = rawget(value, #flags + 1)
+		if not FLAGS[flag] then
+			raise 'unknown flag given'
+		end
+		flags[#flags + 1] = flag
+	end
+	return flags
+end
+
+local arguments_of = {}
+
+function arguments_of.function_name(value)
+	return string_of(value)
+		or raise 'function_name argument given to redis.register_function must be a string'
+end
+
+function arguments_of.description(value)
+	return string_of(value)
+		or raise 'description argument given to redis.register_function must be a string'
+end
+
+function arguments_of.callback(value)
+	return type(value) == 'function' and value
+		or raise 'callback argument given to redis.register_function must be a function'
+end
+
+arguments_of.flags = flags_of
+
+-- register_function{function_name = …, callback = …}
+local function by_names(named)
+	local found = {}
+	for key, value in next, named do
+		if not string_of(key) then
+			raise 'named argument key given to redis.register_function is not a string'
+		end
+		local read = arguments_of[key]
+		if not read then
+			raise 'unknown argument given to redis.register_function'
+		end
+		found[key] = read(value)
+	end
+	if not found.function_name then
+		raise 'redis.register_function must get a function name argument'
+	end
+	if not found.callback then
+		raise 'redis.register_function must get a callback argument'
+	end
+	return found
+end
+
+-- register_function(name, callback)
+local function by_position(name, callback)
+	name = string_of(name) or raise 'first argument to redis.register_function must be a string'
+	if type(callback) ~= 'function' then
+		raise 'second argument to redis.register_function must be a function'
+	end
+	return { function_name = name, callback = callback }
+end
+
+local function read_function(...)
+	local count = select('#', ...)
+	if count < 1 or count > 2 then
+		raise 'wrong number of arguments to redis.register_function'
+	end
+	if count == 2 then
+		return by_position(...)
+	end
+	if type((...)) ~= 'table' then
+		raise('calling redis.register_function with a single argument is only applicable to '
+			.. 'Lua table (representing named arguments).')
+	end
+	return by_names((...))
+end
+
+local function register_function(...)
+	if not registered then
+		raise 'redis.register_function can only be called on FUNCTION LOAD command'
+	end
+	local new = read_function(...)
+	if find(new.function_name, '^[%w_]+$') == nil then
+		-- Redis says so of functions too.
+		raise('Library names can only contain letters, numbers, or underscores(_) and must be at '
+			.. 'least one character long')
+	end
+	for _, known in ipairs(registered) do
+		if known.function_name == new.function_name then
+			raise 'Function already exists in the library'
+		end
+	end
+	registered[#registered + 1] = new
+end
+
+-- A library that is being loaded may register functions, and write to the log.
+local load_redis = setmetatable(
+	{ register_function = native(register_function), log = redis.log },
+	{ __index = no_such_global }
+)
+for name, member in next, redis do
+	if type(member) ~= 'function' and find(name, '^[LR]') and not find(name, '^REPL') then
+		load_redis[name] = member
+	end
+end
+
+local function load_globals()
+	local seen = { redis = reader(load_redis, reader_of(load_redis)) }
+	return setmetatable(seen, { __index = no_such_global })
+end
+
+-- Runs the text of a library: true and its functions, or false and what went wrong.
+local function load_library(chunk)
+	registered = {}
+	way.__index = load_globals()
+	local ok, problem = run(setfenv(chunk, setmetatable({}, way)))
+	local all = registered
+	registered = nil
+	return ok, ok and all or problem
+end
+
+local function run_function(f, keys, arguments)
+	current = environment {}
+	way.__index = current
+	return run(f, keys, arguments)
+end
+
 -- Whoever finds the way to the globals of Lua itself finds nothing.
 local globals = _G
 for name in next, globals do
 	globals[name] = nil
 end
 
-return { run_script = run_script }
+return { run_script = run_script, load_library = load_library, run_function = run_function }

@@ -20,6 +20,10 @@ const VERSION_NUMBER: u32 = 0x0007_000f;
 pub(crate) struct Sandbox {
     /// `run_script(f, keys, arguments)`: true and a value, or false and a table that explains.
     pub(crate) run_script: Function,
+    /// `load_library(chunk)`: true and an array of functions, or false and the same table.
+    pub(crate) load_library: Function,
+    /// `run_function(f, keys, arguments)`: as `run_script`.
+    pub(crate) run_function: Function,
 }
 
 /// A new state of Lua, and what is called in it.
@@ -36,6 +40,8 @@ pub(crate) fn create(limits: &Limits, link: &Rc<Link>) -> mlua::Result<(Lua, San
         .call(host)?;
     let sandbox = Sandbox {
         run_script: made.get("run_script")?,
+        load_library: made.get("load_library")?,
+        run_function: made.get("run_function")?,
     };
     lua.set_memory_limit(limits.memory)?;
     Ok((lua, sandbox))

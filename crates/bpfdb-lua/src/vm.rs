@@ -7,6 +7,7 @@ use mlua::chunk::ChunkMode;
 use mlua::{Function, HookTriggers, Lua, Table, Value, VmState};
 
 use crate::call::{Call, Failure, Link};
+use crate::library::{Libraries, Registered, Source};
 use crate::limits::Limits;
 use crate::reply::{FromLua, Reply, Unfit};
 use crate::sandbox::{self, Sandbox};
@@ -26,6 +27,7 @@ pub struct Vm {
     link: Rc<Link>,
     limits: Limits,
     scripts: HashMap<Sha1, Function>,
+    libraries: Libraries,
 }
 
 impl Vm {
@@ -43,6 +45,7 @@ impl Vm {
             link,
             limits,
             scripts: HashMap::new(),
+            libraries: Libraries::default(),
         })
     }
 
@@ -75,6 +78,7 @@ impl Vm {
         if self.scripts.len() >= SCRIPTS_MAX {
             self.scripts.clear();
         }
+        self.collect();
         let chunk = self.lua.load(without_shebang(text));
         let function = chunk
             .set_name("@user_script")
@@ -93,24 +97,144 @@ impl Vm {
         arguments: Vec<Vec<u8>>,
     ) -> Option<Call> {
         let script = self.scripts.get(&name)?.clone();
-        self.collect();
-        let (lua, link) = (self.lua.clone(), Rc::clone(&self.link));
         let run = self.sandbox.run_script.clone();
-        let parts_left = self.limits.memory / PART_BYTES;
+        let invocation = self.invocation(keys, arguments);
+        self.call(move || invocation.run(&run, script, &name.to_string()))
+    }
+
+    /// A call that loads a library and does nothing else. After its end
+    /// [`functions`](Self::functions) has what the library has registered. `None`: no memory.
+    pub fn load_library(&mut self, library: Source) -> Option<Call> {
+        let loading = self.loading(library);
+        self.call(move || loading.run().map(|()| Reply::Nil))
+    }
+
+    /// What a library has registered, if it is loaded.
+    pub fn functions(&self, library: Sha1) -> Option<Vec<Registered>> {
+        self.libraries.functions(library)
+    }
+
+    /// A call of a function of a library, which is loaded first if it has to be. `None`: no
+    /// memory.
+    pub fn call_function(
+        &mut self,
+        library: Source,
+        function: &[u8],
+        keys: Vec<Vec<u8>>,
+        arguments: Vec<Vec<u8>>,
+    ) -> Option<Call> {
+        let (libraries, sha1) = (self.libraries.clone(), library.sha1);
+        let loading = self.loading(library);
+        let invocation = self.invocation(keys, arguments);
+        let run = self.sandbox.run_function.clone();
+        let function = function.to_vec();
+        self.call(move || {
+            if !libraries.has(sha1) {
+                loading.run()?;
+            }
+            let name = String::from_utf8_lossy(&function).into_owned();
+            match libraries.function(sha1, &function) {
+                Some(found) => invocation.run(&run, found, &name),
+                None => Err(Failure::Raised(b"ERR Function not found".to_vec())),
+            }
+        })
+    }
+
+    fn call(&self, run: impl FnOnce() -> Result<Reply, Failure> + 'static) -> Option<Call> {
+        self.collect();
         // Of another call that was stopped there may be one that stops at each instruction.
-        set_hook(&lua, &link, Limits::INSTRUCTIONS_BETWEEN_LOOKS).ok()?;
-        Some(Call::new(
-            Rc::clone(&self.link),
-            self.limits.slice,
-            move || {
-                let called = strings(&lua, keys)
-                    .and_then(|keys| Ok((keys, strings(&lua, arguments)?)))
-                    .and_then(|(keys, arguments)| run.call((script, keys, arguments)));
-                let called = called.map_err(|error| failure(&error, &link));
-                let (ok, value): (bool, Value) = called?;
-                conclude(&link, ok, &value, &name.to_string(), parts_left)
-            },
-        ))
+        set_hook(&self.lua, &self.link, Limits::INSTRUCTIONS_BETWEEN_LOOKS).ok()?;
+        Some(Call::new(Rc::clone(&self.link), self.limits.slice, run))
+    }
+
+    fn invocation(&self, keys: Vec<Vec<u8>>, arguments: Vec<Vec<u8>>) -> Invocation {
+        Invocation {
+            lua: self.lua.clone(),
+            link: Rc::clone(&self.link),
+            keys,
+            arguments,
+            parts_left: self.limits.memory / PART_BYTES,
+        }
+    }
+
+    fn loading(&self, library: Source) -> Loading {
+        Loading {
+            lua: self.lua.clone(),
+            link: Rc::clone(&self.link),
+            libraries: self.libraries.clone(),
+            load: self.sandbox.load_library.clone(),
+            library,
+        }
+    }
+}
+
+/// What a call is made with.
+struct Invocation {
+    lua: Lua,
+    link: Rc<Link>,
+    keys: Vec<Vec<u8>>,
+    arguments: Vec<Vec<u8>>,
+    parts_left: usize,
+}
+
+impl Invocation {
+    /// Calls `run(f, keys, arguments)`, a function of the sandbox.
+    fn run(self, run: &Function, f: Function, name: &str) -> Result<Reply, Failure> {
+        let lua = &self.lua;
+        let called = strings(lua, self.keys)
+            .and_then(|keys| Ok((keys, strings(lua, self.arguments)?)))
+            .and_then(|(keys, arguments)| run.call((f, keys, arguments)));
+        let called = called.map_err(|error| failure(&error, &self.link));
+        let (ok, value): (bool, Value) = called?;
+        conclude(&self.link, ok, &value, name, self.parts_left)
+    }
+}
+
+/// What loading a library takes.
+struct Loading {
+    lua: Lua,
+    link: Rc<Link>,
+    libraries: Libraries,
+    load: Function,
+    library: Source,
+}
+
+impl Loading {
+    /// Compiles the text, and runs it.
+    fn run(&self) -> Result<(), Failure> {
+        let chunk = self.lua.load(without_shebang(&self.library.text));
+        let chunk = chunk
+            .set_name("@user_function")
+            .set_mode(ChunkMode::Text)
+            .into_function();
+        let chunk = chunk.map_err(|error| match error {
+            mlua::Error::MemoryError(_) => Failure::Memory,
+            other => Failure::Raised(
+                format!("ERR Error compiling function: {}", compile_error(&other)).into_bytes(),
+            ),
+        })?;
+        let called = self.load.call(chunk);
+        let (ok, value): (bool, Value) = called.map_err(|error| failure(&error, &self.link))?;
+        if self.link.stops() {
+            return Err(Failure::Stopped);
+        }
+        if !ok {
+            return Err(match &value {
+                Value::String(text) if *text == "not enough memory" => Failure::Memory,
+                Value::Table(table) => Failure::Raised(
+                    [
+                        b"ERR Error registering functions: ",
+                        &*text_in(table, "err"),
+                    ]
+                    .concat(),
+                ),
+                _ => Failure::Raised(b"ERR Error registering functions: unknown error".to_vec()),
+            });
+        }
+        let Value::Table(all) = value else {
+            return Err(Failure::Raised(b"ERR No functions registered".to_vec()));
+        };
+        (self.libraries.add(self.library.sha1, &all)).map_err(|error| failure(&error, &self.link))
     }
 }
 
@@ -172,18 +296,22 @@ fn explained(value: &Value, name: &str) -> Vec<u8> {
     let Value::Table(table) = value else {
         return b"ERR unknown error".to_vec();
     };
-    let text = |field: &str| match table.raw_get(field) {
-        Ok(Value::String(text)) => text.as_bytes().to_vec(),
-        _ => Vec::new(),
-    };
-    let mut all = text("err");
-    let (source, line) = (text("source"), table.raw_get::<Option<i64>>("line"));
+    let mut all = text_in(table, "err");
+    let source = text_in(table, "source");
+    let line = table.raw_get::<Option<i64>>("line");
     if let (false, Ok(Some(line))) = (source.is_empty(), line) {
         all.extend(format!(" script: {name}, on ").into_bytes());
         all.extend(source);
         all.extend(format!(":{line}.").into_bytes());
     }
     all
+}
+
+fn text_in(table: &Table, field: &str) -> Vec<u8> {
+    match table.raw_get(field) {
+        Ok(Value::String(text)) => text.as_bytes().to_vec(),
+        _ => Vec::new(),
+    }
 }
 
 /// An error that did not come by way of the sandbox.

@@ -40,19 +40,28 @@ impl Machine {
         keys: &[&str],
         arguments: &[&str],
     ) -> Result<Reply, Failure> {
-        let mut call = self.begin(code, keys, arguments);
-        let mut answer = Answer::GoOn;
-        loop {
-            answer = match call.resume(answer) {
-                Step::Command { words, resp3 } => Answer::Reply(execute(&words, resp3)),
-                Step::SliceOver => {
-                    self.slices += 1;
-                    Answer::GoOn
-                }
-                Step::Done(reply) => return Ok(reply),
-                Step::Failed(failure) => return Err(failure),
-            };
-        }
+        let call = self.begin(code, keys, arguments);
+        finish_counting(call, &mut self.slices)
+    }
+}
+
+/// Runs a call to its end.
+pub(crate) fn finish(call: Call) -> Result<Reply, Failure> {
+    finish_counting(call, &mut 0)
+}
+
+fn finish_counting(mut call: Call, slices: &mut usize) -> Result<Reply, Failure> {
+    let mut answer = Answer::GoOn;
+    loop {
+        answer = match call.resume(answer) {
+            Step::Command { words, resp3 } => Answer::Reply(execute(&words, resp3)),
+            Step::SliceOver => {
+                *slices += 1;
+                Answer::GoOn
+            }
+            Step::Done(reply) => return Ok(reply),
+            Step::Failed(failure) => return Err(failure),
+        };
     }
 }
 
