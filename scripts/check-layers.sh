@@ -78,7 +78,7 @@ done
 # none after it. The library's root may use all.
 rust_layers() {
 	case $1 in
-	bpfdb) echo abi status conflict commands operators error architecture mounts objects grace chore options \
+	bpfdb) echo abi reserved status conflict commands operators error architecture mounts objects grace chore options \
 		mapped program maps claim usage clock memory time holders shrink idle memory_thread \
 		stats figures engine presize log session scan checkpoint locks ;;
 	bpfdb-copies) echo limits error integer crc64 header sink source writer rdb binary jsonl format file snapshot \

@@ -166,6 +166,9 @@ static __always_inline enum result arg_to_key(struct bpfdb_connection *c, struct
 	from = window_at(c, c->arg, len);
 	s->key_len = len;
 	s->key[0] = load8(from);
+	/* What stands behind a shorter key is no zero. The daemon refuses it. */
+	if (s->key[0] == BPFDB_RESERVED_KEYS)
+		return PASS_TO_DAEMON;
 	s->key[1] = load8(from + 8);
 	if (len <= BPFDB_INLINE_MAX)
 		return DONE;

@@ -10,6 +10,9 @@
 
 /* Longest key, bytes. */
 #define BPFDB_KEY_MAX 512
+/* Keys that begin with these eight bytes, "\0bpfdb\0\0" as a little-endian number, are of
+ * bpfdb itself: the front end and the server refuse them to clients. */
+#define BPFDB_RESERVED_KEYS 0x0000626466706200ULL
 /* Longest value in one slot, bytes: half of a slab page, since a longer one would
  * take all of it. What the kernel side reads and writes at once. */
 #define BPFDB_VALUE_MAX 32768

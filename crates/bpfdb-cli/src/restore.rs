@@ -119,7 +119,7 @@ fn left_out(contents: &Contents) -> String {
     }
     if contents.functions > 0 {
         let count = contents.functions;
-        let _ = writeln!(text, "left out: {count} libraries of functions");
+        let _ = writeln!(text, "{count} libraries of functions");
     }
     if contents.is_unchecked {
         text += "the file has no checksum: damage need not have been found\n";

@@ -50,7 +50,8 @@ pub struct Contents {
     pub other_types: BTreeMap<&'static str, u64>,
     /// Keys left out because they are in other databases.
     pub other_databases: u64,
-    /// Libraries of functions, which are left out.
+    /// Libraries of functions in a file of Redis. Together they are one more key,
+    /// [`bpfdb::FUNCTIONS_KEY`], which `keys` does not count.
     pub functions: u64,
     /// Redis was told to write no checksum: damage need not be found.
     pub is_unchecked: bool,

@@ -183,7 +183,10 @@ fn other_types_are_passed_and_counted() {
         let mut redis = everything(&server, Some(&server) == redis_8().as_ref());
         for policy in ["allkeys-lru", "allkeys-lfu", "noeviction"] {
             redis.say(&format!("CONFIG SET maxmemory-policy {policy}"));
-            let (read, contents) = collect(&redis.saved()).expect("right");
+            let (mut read, contents) = collect(&redis.saved()).expect("right");
+            let functions = read.remove(bpfdb::FUNCTIONS_KEY).expect("functions");
+            let texts = bpfdb_copies::rdb::functions::decode(&functions.0).expect("libraries");
+            assert_eq!(texts.len(), 1);
             assert_eq!(read, strings());
             assert_eq!(contents.functions, 1);
             let kinds = [

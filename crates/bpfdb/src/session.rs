@@ -102,6 +102,11 @@ impl WatchToken {
     pub fn still_holds(&self, now: &Self) -> bool {
         now.changed <= self.snapshot && now.present == self.present
     }
+
+    /// Had the key a value?
+    pub fn is_present(&self) -> bool {
+        self.present
+    }
 }
 
 impl Session {

@@ -5,9 +5,10 @@
 //!  2. What is left out is counted, so that nobody takes the keys for all there were.
 //!  3. An expiry, and what else precedes a key, is that of the next key only.
 
+use super::functions::LIBRARIES_MAX;
 use super::{
     AUX, DATABASE, END, EXPIRES, EXPIRES_MS, FREQUENCY, FUNCTION, IDLE, MAGIC, MODULE_AUX, RESIZE,
-    SLOT_INFO, TYPE_STRING, VERSION_READ, VERSION_SUMMED, skip, string,
+    SLOT_INFO, TYPE_STRING, VERSION_READ, VERSION_SUMMED, functions, skip, string,
 };
 use crate::error::{Result, damaged, foreign};
 use crate::limits::{KEY_MAX, VALUE_MAX};
@@ -27,6 +28,8 @@ struct Reader<'a, I> {
     database: u64,
     expires_at: Option<u64>,
     name: Vec<u8>,
+    /// Texts of libraries of functions.
+    functions: Vec<Vec<u8>>,
 }
 
 /// Gives the strings of one database to `sink`. `source` stands at the beginning.
@@ -46,6 +49,7 @@ pub(crate) fn read<I: Input>(
         database: 0,
         expires_at: None,
         name: Vec::new(),
+        functions: Vec::new(),
     };
     while reader.step()? {}
     let has_sum = version >= VERSION_SUMMED && compare_sums(reader.source)?;
@@ -109,11 +113,11 @@ impl<I: Input> Reader<'_, I> {
             FREQUENCY => self.source.skip(1)?,
             AUX => self.aux()?,
             MODULE_AUX => skip::module_aux(self.source)?,
-            FUNCTION => {
-                string::skip(self.source)?;
-                self.contents.functions += 1;
+            FUNCTION => self.function()?,
+            END => {
+                self.give_functions()?;
+                return Ok(false);
             }
-            END => return Ok(false),
             TYPE_STRING => self.key(None)?,
             kind => match skip::name(kind) {
                 Some(name) => self.key(Some((kind, name)))?,
@@ -144,6 +148,33 @@ impl<I: Input> Reader<'_, I> {
             self.contents.time = seconds.map(|seconds: u64| seconds.saturating_mul(1000));
         }
         Ok(())
+    }
+
+    /// A library: they are given together, at the end.
+    fn function(&mut self) -> Result<()> {
+        let at = self.source.offset();
+        let before: usize = self.functions.iter().map(Vec::len).sum();
+        let mut text = Vec::new();
+        if !string::read_short(self.source, LIBRARIES_MAX - before, &mut text)? {
+            let what = format!("libraries of functions of more than {LIBRARIES_MAX} bytes");
+            return Err(foreign(at, what));
+        }
+        self.functions.push(text);
+        self.contents.functions += 1;
+        Ok(())
+    }
+
+    fn give_functions(&mut self) -> Result<()> {
+        if self.functions.is_empty() {
+            return Ok(());
+        }
+        let value = functions::encode(self.functions.iter().map(Vec::as_slice));
+        self.sink.key(&Key {
+            name: bpfdb::FUNCTIONS_KEY,
+            len: value.len() as u64,
+            expires_at: None,
+        })?;
+        self.sink.part(&value)
     }
 
     /// A key with its value, of another type if that is given.

@@ -9,9 +9,11 @@
 //! string:  a length and bytes, a small integer, or bytes compressed by LZF
 //! ```
 //!
+//! [`functions`] is the form of all libraries of functions that FUNCTION DUMP gives, and
 //! [`payload`] is the form of one value that DUMP gives and RESTORE takes; it has the same
 //! strings.
 
+pub mod functions;
 pub(crate) mod input;
 mod lzf;
 pub(crate) mod output;
@@ -30,6 +32,8 @@ const TYPE_STRING: u8 = 0;
 
 const SLOT_INFO: u8 = 0xf4;
 const FUNCTION: u8 = 0xf5;
+/// That of the release candidates of Redis 7.0.
+const OLD_FUNCTION: u8 = 0xf6;
 const MODULE_AUX: u8 = 0xf7;
 const IDLE: u8 = 0xf8;
 const FREQUENCY: u8 = 0xf9;

@@ -2,10 +2,11 @@
 
 use std::io::Write;
 
+use super::functions;
 use super::string::{self, INTEGER_MAX};
 use super::{AUX, DATABASE, END, EXPIRES_MS, MAGIC, RESIZE, TYPE_STRING, VERSION_WRITTEN};
 use crate::crc64::Crc64;
-use crate::error::{Result, io};
+use crate::error::{Error, Result, io};
 use crate::header::Header;
 use crate::sink::{Key, Sink};
 use crate::writer::Writer;
@@ -18,6 +19,9 @@ pub(crate) struct RdbWriter<W> {
     short: Vec<u8>,
     /// Bytes of that value.
     short_len: usize,
+    /// The libraries of functions, as far as they have come, and how many bytes they have.
+    functions: Vec<u8>,
+    functions_len: usize,
 }
 
 impl<W: Write> RdbWriter<W> {
@@ -28,6 +32,8 @@ impl<W: Write> RdbWriter<W> {
             bytes: Vec::new(),
             short: Vec::new(),
             short_len: 0,
+            functions: Vec::new(),
+            functions_len: 0,
         };
         let bytes = &mut writer.bytes;
         bytes.extend_from_slice(MAGIC);
@@ -53,6 +59,19 @@ impl<W: Write> RdbWriter<W> {
         Ok(())
     }
 
+    /// They are no key in a file of Redis.
+    fn put_functions(&mut self) -> Result<()> {
+        self.functions_len = 0;
+        let texts = functions::decode(&std::mem::take(&mut self.functions));
+        // Only another program can have written that.
+        let texts = texts.map_err(|_| Error::Snapshot(bpfdb::Status::Corrupt))?;
+        for text in texts {
+            functions::put(&mut self.bytes, &text);
+            self.send()?;
+        }
+        Ok(())
+    }
+
     fn put_short(&mut self) -> Result<()> {
         string::put(&mut self.bytes, &self.short);
         self.send()
@@ -67,6 +86,10 @@ fn put_aux(bytes: &mut Vec<u8>, name: &str, value: &str) {
 
 impl<W: Write> Sink for RdbWriter<W> {
     fn key(&mut self, key: &Key<'_>) -> Result<()> {
+        if key.name == bpfdb::FUNCTIONS_KEY && key.len > 0 {
+            self.functions_len = key.len as usize;
+            return Ok(());
+        }
         let bytes = &mut self.bytes;
         if let Some(time) = key.expires_at {
             bytes.push(EXPIRES_MS);
@@ -90,6 +113,13 @@ impl<W: Write> Sink for RdbWriter<W> {
     }
 
     fn part(&mut self, part: &[u8]) -> Result<()> {
+        if self.functions_len > 0 {
+            self.functions.extend_from_slice(part);
+            if self.functions.len() == self.functions_len {
+                self.put_functions()?;
+            }
+            return Ok(());
+        }
         if self.short_len == 0 {
             self.sum.add(part);
             return self.out.write_all(part).map_err(io("write the copy"));

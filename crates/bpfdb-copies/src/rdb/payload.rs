@@ -33,10 +33,15 @@ pub fn encode(value: &[u8]) -> Vec<u8> {
     let mut payload = Vec::with_capacity(value.len() + OVERHEAD_MAX);
     payload.push(TYPE_STRING);
     string::put(&mut payload, value);
-    payload.extend_from_slice(&VERSION_WRITTEN.to_le_bytes());
-    let sum = crc64(&payload);
-    payload.extend_from_slice(&sum.to_le_bytes());
+    seal(&mut payload);
     payload
+}
+
+/// Adds version and checksum.
+pub(super) fn seal(payload: &mut Vec<u8>) {
+    payload.extend_from_slice(&VERSION_WRITTEN.to_le_bytes());
+    let sum = crc64(payload);
+    payload.extend_from_slice(&sum.to_le_bytes());
 }
 
 /// The value of a payload of Redis 7.0 or older.
@@ -49,7 +54,7 @@ pub fn decode(payload: &[u8]) -> Result<Vec<u8>, Damage> {
 }
 
 /// What lies before version and checksum, if both are right.
-fn checked(payload: &[u8]) -> Option<&[u8]> {
+pub(super) fn checked(payload: &[u8]) -> Option<&[u8]> {
     let (content, footer) = payload.split_at_checked(payload.len().checked_sub(FOOTER)?)?;
     let version = u16::from_le_bytes(footer[..2].try_into().ok()?);
     let sum = u64::from_le_bytes(footer[2..].try_into().ok()?);
@@ -59,18 +64,27 @@ fn checked(payload: &[u8]) -> Option<&[u8]> {
 
 fn decode_string(content: &[u8]) -> Result<Vec<u8>, Damage> {
     let mut source = Source::new(Slice(content));
-    let head = string::read_head(&mut source).map_err(|_| Damage::Content)?;
+    read_string(&mut source, content.len() as u64, VALUE_MAX)
+}
+
+/// The next string of a payload of `size` bytes, if it has at most `most` bytes.
+pub(super) fn read_string(
+    source: &mut Source<Slice<'_>>,
+    size: u64,
+    most: u64,
+) -> Result<Vec<u8>, Damage> {
+    let head = string::read_head(source).map_err(|_| Damage::Content)?;
     let stored = head.stored_len();
-    if stored > content.len() as u64 - source.offset() {
+    if stored > size - source.offset() {
         return Err(Damage::Content);
     }
-    if head.len > VALUE_MAX {
+    if head.len > most {
         return Err(Damage::TooLong);
     }
     // A promise alone takes no memory.
     let room = head.len.min(stored.saturating_mul(EXPANSION_MAX));
     let mut value = Vec::with_capacity(room as usize);
-    string::read_body(&mut source, &head, |part| {
+    string::read_body(source, &head, |part| {
         value.extend_from_slice(part);
         Ok(())
     })
