@@ -8,6 +8,7 @@ use bpfdb::commands::KERNEL_COMMANDS;
 use rustc_hash::FxHashSet;
 
 use super::context::{Context, Failure, Outcome};
+use crate::values::integer;
 
 /// Runs a command; the words are those behind its name.
 pub(crate) type Run = fn(&mut Context<'_>, &[Vec<u8>]) -> Outcome;
@@ -126,7 +127,10 @@ impl Command {
     pub(crate) fn is_in(&self, category: Category) -> bool {
         let implied = match category {
             Category::Write => self.has(Flag::Write),
-            Category::Read => self.has(Flag::Readonly),
+            // As in Redis: what a script does is not said by its command.
+            Category::Read => {
+                self.has(Flag::Readonly) && !self.categories.contains(&Category::Scripting)
+            }
             Category::Admin => self.has(Flag::Admin),
             Category::Dangerous => self.has(Flag::Admin),
             Category::Fast => self.has(Flag::Fast),
@@ -227,6 +231,9 @@ pub(crate) enum Flag {
     NoMulti,
     /// Its words tell which of them are keys.
     MovableKeys,
+    SkipMonitor,
+    /// Perhaps none.
+    NoMandatoryKeys,
 }
 
 impl Flag {
@@ -247,6 +254,8 @@ impl Flag {
             Self::AllowBusy => "allow_busy",
             Self::NoMulti => "no_multi",
             Self::MovableKeys => "movablekeys",
+            Self::SkipMonitor => "skip_monitor",
+            Self::NoMandatoryKeys => "no_mandatory_keys",
         }
     }
 }
@@ -314,6 +323,8 @@ pub(crate) struct Keys {
     /// of the request, -1 is its last word.
     pub(crate) last: i32,
     pub(crate) step: i32,
+    /// At `first` stands how many keys follow it.
+    pub(crate) counted: bool,
     /// The flags of one request, when they depend on its words: what is done
     /// only with an option, say.
     pub(crate) of_request: Option<FlagsOf>,
@@ -369,7 +380,16 @@ impl Keys {
             first: position,
             last: 0,
             step: 1,
+            counted: false,
             of_request: None,
+        }
+    }
+
+    /// As many as the word at this position says, behind it.
+    pub(crate) const fn counted_at(position: i32, flags: KeyFlags) -> Self {
+        Self {
+            counted: true,
+            ..Self::at(position, flags)
         }
     }
 
@@ -404,15 +424,25 @@ impl Keys {
         Self { notes, ..self }
     }
 
-    /// Positions of the keys in a request of that many words.
-    pub(crate) fn positions(self, words: usize) -> impl Iterator<Item = usize> {
-        let words = words as i32;
-        let last = if self.last < 0 {
-            words + self.last
+    /// Positions of the keys in a request.
+    pub(crate) fn positions(self, words: &[Vec<u8>]) -> impl Iterator<Item = usize> + use<> {
+        let len = words.len() as i32;
+        let (first, last) = if self.counted {
+            let counted = words.get(self.first as usize);
+            let count = counted.and_then(|word| integer::parse(word)).unwrap_or(0);
+            let rest = i64::from(len - self.first - 1);
+            let count = if (0..=rest).contains(&count) {
+                count as i32
+            } else {
+                0
+            };
+            (self.first + 1, self.first + count)
+        } else if self.last < 0 {
+            (self.first, len + self.last)
         } else {
-            self.first + self.last
+            (self.first, self.first + self.last)
         };
-        (self.first..=last.min(words - 1))
+        (first..=last.min(len - 1))
             .step_by(self.step as usize)
             .map(|position| position as usize)
     }
@@ -423,7 +453,26 @@ mod tests {
     use super::*;
 
     fn positions(keys: Keys, words: usize) -> Vec<usize> {
-        keys.positions(words).collect()
+        keys.positions(&vec![Vec::new(); words]).collect()
+    }
+
+    #[test]
+    fn positions_of_counted_keys() {
+        let keys = Keys::counted_at(2, &[]);
+        let positions = |request: &str| -> Vec<usize> {
+            let words: Vec<Vec<u8>> = request.split(' ').map(Into::into).collect();
+            keys.positions(&words).collect()
+        };
+        assert_eq!(positions("eval x 2 a b c"), [3, 4]);
+        for request in [
+            "eval x",
+            "eval x 0 a",
+            "eval x z a",
+            "eval x 5 a",
+            "eval x -1 a",
+        ] {
+            assert_eq!(positions(request), [0usize; 0], "{request}");
+        }
     }
 
     #[test]

@@ -14,6 +14,7 @@
 //! attempts.rs     how often something is tried again
 //! time_slice.rs   how long one connection is served before others
 //! conflict.rs     what a client is told that met a lock
+//! own_keys.rs     keys of bpfdb itself, which clients do not see
 //! arguments.rs    what arguments mean
 //! expiry.rs       when a value expires
 //! syntax.rs       how a definition writes down its arguments
@@ -36,6 +37,7 @@ pub(crate) mod invoke;
 pub(crate) mod job;
 mod keys;
 mod many;
+mod own_keys;
 mod page;
 mod scripting;
 mod server;

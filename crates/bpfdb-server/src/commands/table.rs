@@ -47,14 +47,29 @@ pub(crate) struct Call {
     pub(crate) name_words: usize,
 }
 
-/// The command of a request with the right number of words.
+impl Call {
+    /// Refuses keys that are of bpfdb itself.
+    pub(crate) fn check_keys(self, words: &[Vec<u8>]) -> Result<(), Failure> {
+        for keys in self.command.keys {
+            if keys
+                .positions(words)
+                .any(|at| bpfdb::is_reserved(&words[at]))
+            {
+                return Err("ERR keys that begin with \\0bpfdb\\0\\0 are of bpfdb itself".into());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The command of a request with the right number of words, and with keys of clients.
 pub(crate) fn resolve(words: &[Vec<u8>]) -> Result<Call, Failure> {
     let call = find(words)?;
-    if call.command.fits(words.len()) {
-        Ok(call)
-    } else {
-        Err(wrong_arity(call.command.name))
+    if !call.command.fits(words.len()) {
+        return Err(wrong_arity(call.command.name));
     }
+    call.check_keys(words)?;
+    Ok(call)
 }
 
 /// The same, whatever the number of words.

@@ -60,7 +60,7 @@ impl BatchEntry {
         let specifications = self.call.command.keys.iter();
         specifications.flat_map(move |keys| {
             let for_update = !keys.are_only_read();
-            let positions = keys.positions(words.len());
+            let positions = keys.positions(words);
             positions.map(move |position| (&*words[position], for_update))
         })
     }

@@ -1,6 +1,7 @@
 //! What the daemon knows about itself: settings, statistics, what was slow, who is
 //! paused. There is one for each server; commands find it in their context.
 
+pub(crate) mod functions;
 pub(crate) mod log;
 pub(crate) mod pause;
 pub(crate) mod rate_limiter;
@@ -18,6 +19,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use bpfdb::Stats;
 
+use self::functions::Functions;
 use self::log::Log;
 use self::pause::Pause;
 use self::rate_limiter::RateLimiter;
@@ -54,6 +56,7 @@ pub(crate) struct Instance {
     pub(crate) log: Log,
     pub(crate) pause: Pause,
     pub(crate) scripts: Scripts,
+    pub(crate) functions: Functions,
     turn: Rc<()>,
     long_block: Rc<()>,
     /// What was set of Redis's parameters that are no settings.
@@ -112,6 +115,7 @@ impl Instance {
             log: Log::new(options.log.clone(), bell),
             pause: Pause::default(),
             scripts: Scripts::default(),
+            functions: Functions::new(&statistics),
             turn: Rc::new(()),
             long_block: Rc::new(()),
             parameters: Parameters::default(),

@@ -31,9 +31,16 @@ pub(crate) struct Scripts {
     by_name: FxHashMap<Sha1, Rc<Script>>,
     bytes: usize,
     idle: Vec<Vm>,
-    /// Of each call on its way another owner.
-    calls: Rc<()>,
-    kills: u64,
+    /// Of each call on its way another owner, by kinds.
+    calls: [Rc<()>; 2],
+    kills: [u64; 2],
+}
+
+/// What is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Script,
+    Function,
 }
 
 /// A state of Lua for one call.
@@ -74,7 +81,7 @@ impl Scripts {
     }
 
     fn compile(&mut self, name: Sha1, text: &[u8]) -> Result<(), String> {
-        let Some(mut machine) = self.machine() else {
+        let Some(mut machine) = self.machine(Kind::Script) else {
             return Err("ERR too many scripts are running".into());
         };
         let outcome = machine.vm.compile(name, text);
@@ -83,8 +90,8 @@ impl Scripts {
     }
 
     /// A state of Lua; `None` while as many calls are on their way as may be, or without memory.
-    pub(crate) fn machine(&mut self) -> Option<Machine> {
-        if self.running() >= CALLS_MAX {
+    pub(crate) fn machine(&mut self, kind: Kind) -> Option<Machine> {
+        if self.running(Kind::Script) + self.running(Kind::Function) >= CALLS_MAX {
             return None;
         }
         let vm = match self.idle.pop() {
@@ -93,7 +100,7 @@ impl Scripts {
         };
         Some(Machine {
             vm,
-            _counted: Rc::clone(&self.calls),
+            _counted: Rc::clone(&self.calls[kind as usize]),
         })
     }
 
@@ -106,8 +113,8 @@ impl Scripts {
     }
 
     /// Calls on their way.
-    pub(crate) fn running(&self) -> usize {
-        Rc::strong_count(&self.calls) - 1
+    fn running(&self, kind: Kind) -> usize {
+        Rc::strong_count(&self.calls[kind as usize]) - 1
     }
 
     /// SCRIPT FLUSH: none is known any more. Calls on their way go on.
@@ -117,15 +124,16 @@ impl Scripts {
         self.bytes = 0;
     }
 
-    /// SCRIPT KILL: all calls on their way are to end. False if there are none.
-    pub(crate) fn kill(&mut self) -> bool {
-        self.kills += 1;
-        self.running() > 0
+    /// SCRIPT KILL, FUNCTION KILL: all calls of this kind that are on their way are to end. False
+    /// if there are none.
+    pub(crate) fn kill(&mut self, kind: Kind) -> bool {
+        self.kills[kind as usize] += 1;
+        self.running(kind) > 0
     }
 
-    /// Another number after each SCRIPT KILL.
-    pub(crate) fn kills(&self) -> u64 {
-        self.kills
+    /// Another number after each such command.
+    pub(crate) fn kills(&self, kind: Kind) -> u64 {
+        self.kills[kind as usize]
     }
 
     /// Scripts that are kept.

@@ -1,7 +1,7 @@
 //! Redis's protocol: bytes to requests, and replies to bytes. Nothing here reads or writes
 //! a socket.
 
-mod inline;
+pub(crate) mod inline;
 pub(crate) mod reply;
 pub(crate) mod request;
 

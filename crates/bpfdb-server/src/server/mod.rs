@@ -138,6 +138,7 @@ impl Server {
         )?;
         instance.memory_at_start = engine.stats()?.memory_used();
         instance.metrics_address = metrics.as_ref().map(|metrics| metrics.address);
+        read_functions(engine, &mut instance);
         let unix = settings
             .unix_socket
             .as_ref()
@@ -528,6 +529,18 @@ fn executors(sessions: u32) -> Vec<Executor> {
     let mut executors = Vec::new();
     executors.resize_with(sessions as usize, Executor::default);
     executors
+}
+
+/// Those that the engine has: who calls them first need not wait for it.
+fn read_functions(engine: &Engine, instance: &mut Instance) {
+    let read = engine
+        .session()
+        .map(|mut session| instance.functions.read(&mut session));
+    match read {
+        Ok(Ok(())) => {}
+        Ok(Err(problem)) => tracing::warn!(?problem, "the functions cannot be read"),
+        Err(error) => tracing::warn!(%error, "the functions cannot be read"),
+    }
 }
 
 /// To be directed at the session of each connection in turn. The loop has others to serve

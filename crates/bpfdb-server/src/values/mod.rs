@@ -6,4 +6,5 @@ pub(crate) mod long_double;
 
 /// Files have these too: the crate of copies has the code.
 pub(crate) use bpfdb_copies::integer;
+pub(crate) use bpfdb_copies::rdb::functions as functions_dump;
 pub(crate) use bpfdb_copies::rdb::payload as dump;

@@ -101,6 +101,17 @@ impl TestServer {
         Self::start_on(engine, Some(Arc::new(log)), settings)
     }
 
+    /// Another server on an engine that is there.
+    pub fn start_again(engine: Engine) -> Self {
+        cgroup::own();
+        let local_clients = cgroup::chosen();
+        let settings = Settings {
+            local_clients,
+            ..Settings::default()
+        };
+        Self::start_on(engine, None, settings)
+    }
+
     fn start_on(
         engine: Engine,
         log: Option<Arc<bpfdb_durability::Durability>>,

@@ -66,7 +66,7 @@ impl Job for Listing {
             return Ok(self.reply(context));
         }
         let next = (context.session).scan_each(self.cursor, STEP, |key| {
-            if glob::matches(&arguments[0], key) {
+            if !bpfdb::is_reserved(key) && glob::matches(&arguments[0], key) {
                 self.add(key);
             }
         })?;

@@ -1,5 +1,7 @@
 //! RANDOMKEY.
 
+use bpfdb::{Session, Status};
+
 use super::super::prelude::*;
 
 pub(crate) static COMMAND: Command = Command {
@@ -17,8 +19,36 @@ pub(crate) static COMMAND: Command = Command {
     ..Command::BASE
 };
 
+/// How often chance may hit a key of bpfdb itself.
+const ATTEMPTS: u32 = 16;
+/// Keys that a scan asks for.
+const SCANNED: usize = 64;
+
 fn run(context: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {
-    let key = context.session.random_key()?;
+    let key = pick(context.session)?;
     context.replies.bulk_or_null(key.as_deref());
     Ok(())
+}
+
+fn pick(session: &mut Session) -> Result<Option<Vec<u8>>, Status> {
+    for _ in 0..ATTEMPTS {
+        match session.random_key()? {
+            Some(key) if bpfdb::is_reserved(&key) => {}
+            other => return Ok(other),
+        }
+    }
+    any_other(session)
+}
+
+/// There are few others, or none.
+fn any_other(session: &mut Session) -> Result<Option<Vec<u8>>, Status> {
+    let mut cursor = 0;
+    loop {
+        let (next, keys) = session.scan(cursor, SCANNED)?;
+        let found = keys.into_iter().find(|key| !bpfdb::is_reserved(key));
+        if found.is_some() || next == 0 {
+            return Ok(found);
+        }
+        cursor = next;
+    }
 }

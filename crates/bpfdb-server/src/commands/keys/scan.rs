@@ -61,6 +61,7 @@ impl<'a> Options<'a> {
 
     fn wants(&self, key: &[u8]) -> bool {
         self.any
+            && !bpfdb::is_reserved(key)
             && self
                 .pattern
                 .is_none_or(|pattern| glob::matches(pattern, key))

@@ -1,4 +1,4 @@
-//! A call of a script, as one transaction, in slices.
+//! A call of a script or of a function, as one transaction, in slices.
 //!
 //! ```text
 //!   begin ──► transaction, Lua ──► step: resume, command, resume, command … ──► commit, reply
@@ -14,7 +14,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use bpfdb::Status;
-use bpfdb_lua::{Answer, Call, Failure as LuaFailure, Reply, Sha1, Step};
+use bpfdb_lua::{Answer, Call, Failure as LuaFailure, Flags, Reply, Sha1, Step};
 
 use super::super::arguments::number;
 use super::super::atomic;
@@ -25,7 +25,9 @@ use super::super::table;
 use super::super::time_slice::TimeSlice;
 use super::super::transaction::Attempts;
 use super::reply;
-use crate::instance::scripts::{Machine, Script};
+use crate::instance::functions::libraries::{FunctionOf, Libraries};
+use crate::instance::functions::{Problem, RunningCall};
+use crate::instance::scripts::{Kind, Machine, Script};
 use crate::protocol::reply::{self as replies, ConflictAction, Protocol, Replies};
 
 /// What the first argument is.
@@ -45,11 +47,78 @@ pub(super) fn begin(
 ) -> Outcome {
     let keys = count_keys(&arguments[1], arguments.len() - 2)?;
     let script = find(context, source, &arguments[0])?;
-    let mut call = ScriptCall::new(script, arguments[2..].to_vec(), keys, reads);
-    call.own = !atomic::is_open(context.session);
-    call.kills = context.instance.scripts.kills();
-    if call.step(context, arguments)? == Progress::More {
-        context.go_on_with(call);
+    let own = !atomic::is_open(context.session);
+    let program = Program::Script(script);
+    let call = ScriptCall::new(program, arguments[2..].to_vec(), keys, reads, own);
+    call.begin(context, arguments)
+}
+
+/// FCALL and FCALL_RO: function, number of keys, keys, arguments.
+pub(super) fn begin_function(
+    context: &mut Context<'_>,
+    arguments: &[Vec<u8>],
+    reads: bool,
+) -> Outcome {
+    let own = !atomic::is_open(context.session);
+    let mut function = None;
+    if own {
+        // Whether it is still so, the call finds out.
+        function = context
+            .instance
+            .functions
+            .current()
+            .function(&arguments[0])
+            .cloned();
+    }
+    let function = match function {
+        Some(function) => function,
+        None => find_function(&*view(context)?, &arguments[0])?,
+    };
+    let keys = count_keys_of_function(&arguments[1], arguments.len() - 2)?;
+    may_be_called(&function, reads)?;
+    let program = Program::Function(function);
+    let call = ScriptCall::new(program, arguments[2..].to_vec(), keys, reads, own);
+    call.begin(context, arguments)
+}
+
+/// The libraries that the client sees: those of its transaction, if it has one open.
+pub(super) fn view(context: &mut Context<'_>) -> Result<Rc<Libraries>, Failure> {
+    // Of others' that are not durable yet, perhaps.
+    context.connection.tells_of_all = true;
+    let functions = &mut context.instance.functions;
+    let libraries = if atomic::is_open(context.session) {
+        functions.seen_by(context.session)
+    } else {
+        functions.committed(context.session)
+    };
+    Ok(libraries?)
+}
+
+impl From<Problem> for Failure {
+    fn from(problem: Problem) -> Self {
+        match problem {
+            Problem::Engine(status) => status.into(),
+            Problem::Damaged => {
+                "ERR what is kept of the functions is damaged; FUNCTION FLUSH deletes it".into()
+            }
+        }
+    }
+}
+
+fn find_function(libraries: &Libraries, name: &[u8]) -> Result<FunctionOf, Failure> {
+    (libraries.function(name).cloned()).ok_or_else(|| "ERR Function not found".into())
+}
+
+fn count_keys_of_function(text: &[u8], rest: usize) -> Result<usize, Failure> {
+    if number(text).is_err() {
+        return Err("ERR Bad number of keys provided".into());
+    }
+    count_keys(text, rest)
+}
+
+fn may_be_called(function: &FunctionOf, reads: bool) -> Outcome {
+    if reads && !function.registered().flags.of_call().no_writes {
+        return Err("ERR Can not execute a script with write flag using *_ro command.".into());
     }
     Ok(())
 }
@@ -73,10 +142,66 @@ fn find(context: &mut Context<'_>, source: Source, word: &[u8]) -> Result<Rc<Scr
     }
 }
 
-/// A script on its way.
+/// What is called.
+#[derive(Debug)]
+enum Program {
+    Script(Rc<Script>),
+    Function(FunctionOf),
+}
+
+impl Program {
+    fn kind(&self) -> Kind {
+        match self {
+            Self::Script(_) => Kind::Script,
+            Self::Function(_) => Kind::Function,
+        }
+    }
+
+    fn flags(&self) -> Flags {
+        match self {
+            Self::Script(script) => script.flags,
+            Self::Function(function) => function.registered().flags.of_call(),
+        }
+    }
+
+    /// As errors name it.
+    fn name(&self) -> String {
+        match self {
+            Self::Script(script) => script.name.to_string(),
+            Self::Function(function) => {
+                String::from_utf8_lossy(&function.registered().name).into_owned()
+            }
+        }
+    }
+
+    /// A call of it, in a state of Lua.
+    fn call(
+        &self,
+        machine: &mut Machine,
+        keys: Vec<Vec<u8>>,
+        arguments: Vec<Vec<u8>>,
+    ) -> Result<Call, Failure> {
+        let vm = &mut machine.vm;
+        let call = match self {
+            Self::Script(script) => {
+                let compiled = vm.compile(script.name, &script.text);
+                // It was compiled before, in a state as good as this one.
+                compiled.map_err(|problem| format!("ERR {problem}"))?;
+                vm.call_script(script.name, keys, arguments)
+            }
+            Self::Function(function) => {
+                let source = function.library.source.clone();
+                vm.call_function(source, &function.registered().name, keys, arguments)
+            }
+        };
+        call.ok_or_else(|| "ERR there is no memory for the script".into())
+    }
+}
+
+/// A script or a function on its way.
 #[derive(Debug)]
 struct ScriptCall {
-    script: Rc<Script>,
+    program: Program,
     /// Keys, and arguments behind them.
     words: Vec<Vec<u8>>,
     keys: usize,
@@ -90,8 +215,13 @@ struct ScriptCall {
     attempts: Attempts,
     /// Time that this attempt has taken.
     spent: Duration,
-    /// SCRIPT KILLs before it.
+    /// SCRIPT KILLs, or FUNCTION KILLs, before it.
     kills: u64,
+    /// It may not write: the command says so.
+    reads_only: bool,
+    begun: Instant,
+    /// As FUNCTION STATS shows it, since others were served meanwhile.
+    seen: Option<Rc<RunningCall>>,
 }
 
 /// An attempt on its way.
@@ -109,14 +239,16 @@ struct Running {
 }
 
 impl Job for ScriptCall {
-    fn step(&mut self, context: &mut Context<'_>, _: &[Vec<u8>]) -> Result<Progress, Failure> {
-        if self.running.is_none() && self.attempts.wait(context, !self.is_snapshot()) {
-            return Ok(Progress::More);
+    fn step(
+        &mut self,
+        context: &mut Context<'_>,
+        arguments: &[Vec<u8>],
+    ) -> Result<Progress, Failure> {
+        let progress = self.go_on(context)?;
+        if progress == Progress::More {
+            self.show(context, arguments);
         }
-        match self.advance(context) {
-            Ok(progress) => Ok(progress),
-            Err(failure) => self.begin_anew(context, failure),
-        }
+        Ok(progress)
     }
 
     fn memory(&self) -> usize {
@@ -130,18 +262,61 @@ impl Job for ScriptCall {
 }
 
 impl ScriptCall {
-    fn new(script: Rc<Script>, words: Vec<Vec<u8>>, keys: usize, reads: bool) -> Self {
+    fn new(
+        program: Program,
+        words: Vec<Vec<u8>>,
+        keys: usize,
+        reads_only: bool,
+        own: bool,
+    ) -> Self {
         Self {
-            reads: reads || script.flags.no_writes,
-            script,
+            reads: reads_only || program.flags().no_writes,
+            reads_only,
+            program,
             words,
             keys,
             snapshot: false,
-            own: true,
+            own,
             running: None,
             attempts: Attempts::default(),
             spent: Duration::ZERO,
             kills: 0,
+            begun: Instant::now(),
+            seen: None,
+        }
+    }
+
+    fn begin(mut self, context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
+        self.kills = context.instance.scripts.kills(self.program.kind());
+        if self.step(context, arguments)? == Progress::More {
+            context.go_on_with(self);
+        }
+        Ok(())
+    }
+
+    /// Lets FUNCTION STATS see it.
+    fn show(&mut self, context: &mut Context<'_>, arguments: &[Vec<u8>]) {
+        if self.seen.is_some() || self.program.kind() != Kind::Function {
+            return;
+        }
+        let command = if self.reads_only { "fcall_ro" } else { "fcall" };
+        let words = [command.as_bytes().to_vec()];
+        let call = Rc::new(RunningCall {
+            name: self.program.name().into_bytes(),
+            words: words.into_iter().chain(arguments.iter().cloned()).collect(),
+            begun: self.begun,
+        });
+        context.instance.functions.note_running(&call);
+        self.seen = Some(call);
+    }
+
+    fn go_on(&mut self, context: &mut Context<'_>) -> Result<Progress, Failure> {
+        if self.running.is_none() && self.attempts.wait(context, !self.is_snapshot()) {
+            return Ok(Progress::More);
+        }
+        match self.advance(context) {
+            Ok(progress) => Ok(progress),
+            Err(failure) => self.begin_anew(context, failure),
         }
     }
 
@@ -173,26 +348,27 @@ impl ScriptCall {
         }
     }
 
-    /// Begins an attempt; `None` if it has to wait.
+    /// Begins an attempt; `None` if it has to wait, or what it calls was replaced.
     fn start(&mut self, context: &mut Context<'_>) -> Result<Option<Running>, Failure> {
-        let Some(mut machine) = context.instance.scripts.machine() else {
+        let kind = self.program.kind();
+        let Some(mut machine) = context.instance.scripts.machine(kind) else {
             return Ok(None);
         };
-        let script = &self.script;
-        let compiled = machine.vm.compile(script.name, &script.text);
-        // It was compiled before, in a state as good as this one.
-        compiled.map_err(|problem| format!("ERR {problem}"))?;
-        let (keys, arguments) = self.words.split_at(self.keys);
-        let call = machine
-            .vm
-            .call_script(script.name, keys.to_vec(), arguments.to_vec())
-            .ok_or("ERR there is no memory for the script")?;
         if self.own && self.is_snapshot() {
             context.session.begin_read_only_deferred()?;
         } else if self.own {
             context.session.begin_deferred()?;
         }
+        let begun = self.begin_call(context, &mut machine);
+        if self.own && !matches!(begun, Ok(Some(_))) {
+            context.session.rollback()?;
+        }
         self.spent = Duration::ZERO;
+        let Some(call) = begun? else {
+            context.instance.scripts.give_back(machine);
+            self.find_again(context)?;
+            return Ok(None);
+        };
         Ok(Some(Running {
             call,
             machine,
@@ -203,6 +379,37 @@ impl ScriptCall {
         }))
     }
 
+    /// `None`: there are other functions by now than when this one was found.
+    fn begin_call(
+        &self,
+        context: &mut Context<'_>,
+        machine: &mut Machine,
+    ) -> Result<Option<Call>, Failure> {
+        let is_function = self.program.kind() == Kind::Function;
+        if self.own && is_function && !context.instance.functions.holds(context.session)? {
+            return Ok(None);
+        }
+        let (keys, arguments) = self.words.split_at(self.keys);
+        let call = self
+            .program
+            .call(machine, keys.to_vec(), arguments.to_vec());
+        call.map(Some)
+    }
+
+    /// Finds the function again, in what is committed.
+    fn find_again(&mut self, context: &mut Context<'_>) -> Outcome {
+        let Program::Function(function) = &self.program else {
+            return Ok(());
+        };
+        let name = function.registered().name.clone();
+        let libraries = view(context)?;
+        let function = find_function(&libraries, &name)?;
+        may_be_called(&function, self.reads_only)?;
+        self.program = Program::Function(function);
+        self.reads = self.reads_only || self.program.flags().no_writes;
+        Ok(())
+    }
+
     /// What it returned; `None`: others have their turn first.
     fn run(&mut self, context: &mut Context<'_>) -> Result<Option<Reply>, Failure> {
         let slice = TimeSlice::begin();
@@ -210,10 +417,13 @@ impl ScriptCall {
         loop {
             let begun = Instant::now();
             let spent = self.spent;
-            let killed = context.instance.scripts.kills() != self.kills;
+            let killed = context.instance.scripts.kills(self.program.kind()) != self.kills;
             let running = self.running.as_mut().expect("an attempt");
             if killed {
-                running.stop("ERR Error running script: killed by SCRIPT KILL");
+                running.stop(match self.program.kind() {
+                    Kind::Script => "ERR Error running script: killed by SCRIPT KILL",
+                    Kind::Function => "ERR Error running script: killed by FUNCTION KILL",
+                });
             } else if spent > limit {
                 running.stop(
                     "ERR Error running script: it ran for longer than busy-reply-threshold allows",
@@ -261,7 +471,7 @@ impl ScriptCall {
             LuaFailure::Raised(text) => Failure::Text(text),
             LuaFailure::Stopped => why_stopped.unwrap_or("ERR the script was stopped").into(),
             LuaFailure::Memory => {
-                let name = self.script.name;
+                let name = self.program.name();
                 format!("ERR not enough memory script: {name}").into()
             }
         }
@@ -369,13 +579,14 @@ impl ScriptCall {
         if command.has(Flag::NoScript) {
             return Err("ERR This Redis command is not allowed from script".into());
         }
+        call.check_keys(words)?;
         if command.may_write() && self.reads {
             return Err("ERR Write commands are not allowed from read-only scripts.".into());
         }
         if command.may_write() && self.snapshot {
             return Err(Status::ScanInTransaction.into());
         }
-        let is_short = command.has(Flag::DenyOom) && !self.script.flags.allow_oom;
+        let is_short = command.has(Flag::DenyOom) && !self.program.flags().allow_oom;
         if is_short && context.instance.refuses_writes() {
             return Err(Failure::Text(replies::error_text(
                 Status::OutOfMemory,

@@ -2,6 +2,7 @@
 
 use super::super::prelude::*;
 use super::call::{self, Source};
+use super::{CALLS, KEYS, NOTES};
 
 pub(crate) static COMMAND: Command = Command {
     name: "eval",
@@ -11,8 +12,9 @@ pub(crate) static COMMAND: Command = Command {
     complexity: "That of the script",
     arity: -3,
     arguments: "script, numkeys:integer, [key:key...], [arg...]",
-    flags: &[Flag::NoScript, Flag::Stale, Flag::MovableKeys],
+    flags: CALLS,
     categories: &[Category::Scripting],
+    keys: &[KEYS.notes(NOTES)],
     differences: "The script is one serializable transaction: if it fails, nothing of it is kept. While a long one runs others are served. One that has run for busy-reply-threshold is stopped. KEYS, SCAN and RANDOMKEY end a script that writes; RESP3 replies of commands are those that the script asked for.",
     writes_now: Some(|_| true),
     run,

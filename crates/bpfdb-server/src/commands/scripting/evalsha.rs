@@ -2,6 +2,7 @@
 
 use super::super::prelude::*;
 use super::call::{self, Source};
+use super::{CALLS, KEYS};
 
 pub(crate) static COMMAND: Command = Command {
     name: "evalsha",
@@ -11,8 +12,9 @@ pub(crate) static COMMAND: Command = Command {
     complexity: "That of the script",
     arity: -3,
     arguments: "sha1, numkeys:integer, [key:key...], [arg...]",
-    flags: &[Flag::NoScript, Flag::Stale, Flag::MovableKeys],
+    flags: CALLS,
     categories: &[Category::Scripting],
+    keys: &[KEYS],
     differences: "As EVAL.",
     writes_now: Some(|_| true),
     run,

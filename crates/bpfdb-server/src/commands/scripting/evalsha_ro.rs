@@ -2,6 +2,7 @@
 
 use super::super::prelude::*;
 use super::call::{self, Source};
+use super::{KEYS_READ, READS};
 
 pub(crate) static COMMAND: Command = Command {
     name: "evalsha_ro",
@@ -11,13 +12,9 @@ pub(crate) static COMMAND: Command = Command {
     complexity: "That of the script",
     arity: -3,
     arguments: "sha1, numkeys:integer, [key:key...], [arg...]",
-    flags: &[
-        Flag::Readonly,
-        Flag::NoScript,
-        Flag::Stale,
-        Flag::MovableKeys,
-    ],
+    flags: READS,
     categories: &[Category::Scripting],
+    keys: &[KEYS_READ],
     differences: "As EVAL_RO.",
     run,
     ..Command::BASE

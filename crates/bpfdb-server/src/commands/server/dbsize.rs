@@ -1,5 +1,6 @@
 //! DBSIZE.
 
+use super::super::own_keys;
 use super::super::prelude::*;
 
 pub(crate) static COMMAND: Command = Command {
@@ -19,6 +20,7 @@ pub(crate) static COMMAND: Command = Command {
 
 fn run(context: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {
     let stats = context.engine.stats()?;
-    context.replies.integer(stats.records as i64);
+    let keys = own_keys::others(context.session, &stats);
+    context.replies.integer(keys as i64);
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! FLUSHALL; FLUSHDB is the same, there is one database.
+//! FLUSHALL; FLUSHDB is the same, there is one database. Functions stay, as in Redis.
 
 use bpfdb::{Operation, Session};
 
@@ -48,7 +48,8 @@ impl Job for Flush {
             return self.clear_away(context, page);
         }
         let session = &mut *context.session;
-        let (next, keys) = session.scan(self.cursor, STEP)?;
+        let (next, mut keys) = session.scan(self.cursor, STEP)?;
+        keys.retain(|key| !bpfdb::is_reserved(key));
         delete(session, &keys)?;
         self.cursor = next;
         if next == 0 {

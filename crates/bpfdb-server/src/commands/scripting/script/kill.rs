@@ -1,6 +1,7 @@
 //! SCRIPT KILL.
 
 use super::super::super::prelude::*;
+use crate::instance::scripts::Kind;
 
 pub(crate) static COMMAND: Command = Command {
     name: "script|kill",
@@ -18,7 +19,7 @@ pub(crate) static COMMAND: Command = Command {
 };
 
 fn run(context: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {
-    if !context.instance.scripts.kill() {
+    if !context.instance.scripts.kill(Kind::Script) {
         return Err("NOTBUSY No scripts in execution right now.".into());
     }
     context.replies.ok();

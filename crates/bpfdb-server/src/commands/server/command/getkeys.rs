@@ -69,7 +69,7 @@ fn find(words: &[Vec<u8>]) -> Result<Found<'_>, Failure> {
         .keys
         .iter()
         .flat_map(|keys| {
-            keys.positions(words.len())
+            keys.positions(words)
                 .map(|position| (&*words[position], keys.flags_of(words)))
         })
         .collect())

@@ -91,6 +91,10 @@ fn specification(replies: &mut Replies, keys: Keys) {
     replies.bulk("begin_search");
     typed(replies, "index", &[("index", keys.first)]);
     replies.bulk("find_keys");
+    if keys.counted {
+        let numbers = [("keynumidx", 0), ("firstkey", 1), ("keystep", keys.step)];
+        return typed(replies, "keynum", &numbers);
+    }
     let range = [("lastkey", keys.last), ("keystep", keys.step), ("limit", 0)];
     typed(replies, "range", &range);
 }
@@ -111,7 +115,7 @@ fn typed(replies: &mut Replies, kind: &str, fields: &[(&str, i32)]) {
 /// specifications, as long as each begins where the one before it ends.
 fn range(specifications: &[Keys]) -> [i32; 3] {
     let mut result = [0; 3];
-    for keys in specifications {
+    for keys in specifications.iter().filter(|keys| !keys.counted) {
         let last = if keys.last < 0 {
             keys.last
         } else {

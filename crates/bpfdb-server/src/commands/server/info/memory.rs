@@ -6,7 +6,7 @@ use std::fs;
 use bpfdb::Stats;
 
 use super::{Page, Source};
-use crate::instance::scripts::Scripts;
+use crate::instance::Instance;
 
 /// Figures that several fields are made of, bytes.
 struct Figures {
@@ -128,30 +128,34 @@ pub(super) fn memory(page: &mut Page, source: &Source<'_>) {
         ("lazyfree_pending_objects", &0),
         ("lazyfreed_objects", &0),
     ]);
-    scripts(page, &instance.scripts);
+    scripts(page, instance);
     allocator(page, &figures.allocator, resident);
 }
 
-fn scripts(page: &mut Page, scripts: &Scripts) {
+fn scripts(page: &mut Page, instance: &Instance) {
+    let scripts = &instance.scripts;
+    // As they were when one was called, listed or loaded last.
+    let functions = instance.functions.current();
+    let kept = instance.functions.bytes();
     let (texts, states) = (scripts.bytes(), scripts.idle_bytes());
     for (field, value) in [
         ("used_memory_lua", states),
         ("used_memory_vm_eval", states),
         ("used_memory_scripts_eval", texts),
         ("number_of_cached_scripts", scripts.len()),
-        ("number_of_functions", 0),
-        ("number_of_libraries", 0),
+        ("number_of_functions", functions.functions()),
+        ("number_of_libraries", functions.len()),
         ("used_memory_vm_functions", 0),
         ("used_memory_vm_total", states),
-        ("used_memory_functions", 0),
-        ("used_memory_scripts", texts),
+        ("used_memory_functions", kept),
+        ("used_memory_scripts", texts + kept),
     ] {
         page.line(field, value);
     }
     for (field, value) in [
         ("used_memory_lua_human", states),
         ("used_memory_vm_total_human", states),
-        ("used_memory_scripts_human", texts),
+        ("used_memory_scripts_human", texts + kept),
     ] {
         page.line(field, Human(value as u64));
     }

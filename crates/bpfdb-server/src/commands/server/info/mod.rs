@@ -10,6 +10,7 @@ use bpfdb::{ConflictCause, Stats};
 use nix::sys::resource::{UsageWho, getrusage};
 
 use super::super::arguments::is;
+use super::super::own_keys;
 use super::super::prelude::*;
 use crate::commands::time_slice::TimeSlice;
 use crate::instance::Instance;
@@ -52,6 +53,8 @@ struct Source<'a> {
     /// By the kernel, since counting began.
     counted: KernelCounters,
     clients: Clients,
+    /// Of clients.
+    keys: u64,
 }
 
 /// What all connections have begun.
@@ -142,7 +145,9 @@ fn hold_back(context: &mut Context<'_>, names: &[Vec<u8>]) {
 fn run(context: &mut Context<'_>, names: &[Vec<u8>]) -> Outcome {
     hold_back(context, names);
     let stats = clear_away(context)?;
+    let keys = own_keys::others(context.session, &stats);
     let source = Source {
+        keys,
         instance: context.instance,
         stats: &stats,
         counted: context.instance.kernel_counters(&stats),
@@ -448,7 +453,7 @@ fn cluster(page: &mut Page, _: &Source<'_>) {
 }
 
 fn keyspace(page: &mut Page, source: &Source<'_>) {
-    let keys = source.stats.records;
+    let keys = source.keys;
     if keys > 0 {
         let expires = source.stats.expiring;
         page.line(

@@ -1,0 +1,32 @@
+//! FUNCTION DELETE.
+
+use super::super::super::prelude::*;
+use super::CHANGES;
+use super::change::change;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "function|delete",
+    summary: "Deletes a library with its functions",
+    since: "7.0.0",
+    group: Group::Scripting,
+    complexity: "O(length of all libraries)",
+    arity: 3,
+    arguments: "library-name",
+    flags: &[Flag::Write, Flag::NoScript],
+    categories: &[Category::Scripting],
+    tips: CHANGES,
+    run,
+    ..Command::BASE
+};
+
+fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
+    change(context, |libraries| {
+        if libraries.remove(&arguments[0]) {
+            Ok(())
+        } else {
+            Err("ERR Library not found".into())
+        }
+    })?;
+    context.replies.ok();
+    Ok(())
+}

@@ -1,0 +1,36 @@
+//! FUNCTION FLUSH.
+
+use super::super::super::arguments::is;
+use super::super::super::prelude::*;
+use super::super::super::table::wrong_subcommand_arity;
+use super::CHANGES;
+use super::change::replace;
+use crate::instance::functions::libraries::Libraries;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "function|flush",
+    summary: "Deletes all libraries",
+    since: "7.0.0",
+    group: Group::Scripting,
+    complexity: "O(length of all libraries)",
+    arity: -2,
+    arguments: "[flush-type(ASYNC|SYNC)]",
+    flags: &[Flag::Write, Flag::NoScript],
+    categories: &[Category::Scripting],
+    tips: CHANGES,
+    differences: "ASYNC and SYNC are the same.",
+    run,
+    ..Command::BASE
+};
+
+fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
+    match arguments {
+        [] => {}
+        [how] if is(how, "async") || is(how, "sync") => {}
+        [_] => return Err("ERR FUNCTION FLUSH only supports SYNC|ASYNC option".into()),
+        _ => return Err(wrong_subcommand_arity("FUNCTION", "FLUSH")),
+    }
+    replace(context, &Libraries::default())?;
+    context.replies.ok();
+    Ok(())
+}

@@ -1,0 +1,23 @@
+//! FUNCTION HELP.
+
+use super::super::super::help;
+use super::super::super::prelude::*;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "function|help",
+    summary: "Explains the subcommands",
+    since: "7.0.0",
+    group: Group::Scripting,
+    complexity: "O(1)",
+    arity: 2,
+    flags: &[Flag::Loading, Flag::Stale],
+    categories: &[Category::Scripting],
+    differences: "In its own words.",
+    run,
+    ..Command::BASE
+};
+
+fn run(context: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {
+    help::show(context.replies, &super::COMMAND);
+    Ok(())
+}

@@ -1,0 +1,27 @@
+//! FUNCTION KILL.
+
+use super::super::super::prelude::*;
+use crate::instance::scripts::Kind;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "function|kill",
+    summary: "Ends the functions that are running",
+    since: "7.0.0",
+    group: Group::Scripting,
+    complexity: "O(1)",
+    arity: 2,
+    flags: &[Flag::NoScript, Flag::AllowBusy],
+    categories: &[Category::Scripting],
+    tips: &["request_policy:all_shards", "response_policy:one_succeeded"],
+    differences: "Ends all that are running, also those that have written: nothing of what they did is kept.",
+    run,
+    ..Command::BASE
+};
+
+fn run(context: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {
+    if !context.instance.scripts.kill(Kind::Function) {
+        return Err("NOTBUSY No scripts in execution right now.".into());
+    }
+    context.replies.ok();
+    Ok(())
+}

@@ -1,0 +1,125 @@
+//! Functions live as long as the data does.
+
+use bpfdb::{Engine, FUNCTIONS_KEY, Options};
+use bpfdb_log::simulation::SimulatedDisk;
+use bpfdb_server::settings::{AppendFsync, Settings};
+
+use super::common::{Client, TestServer, cgroup};
+use super::{alone, ask, load};
+
+fn sync() -> Settings {
+    Settings {
+        append_fsync: AppendFsync::Always,
+        ..Settings::default()
+    }
+}
+
+/// The engine stays, without a log; the daemon is another one.
+#[test]
+fn they_outlive_the_daemon() {
+    let server = alone();
+    let engine = server.engine.clone();
+    let mut client = server.client();
+    load(&mut client, "lib", "return redis.call('incr', 'n')");
+    assert_eq!(client.say("fcall lib 0"), ":1\r\n");
+    server.stop();
+    let server = TestServer::start_again(engine);
+    let mut client = server.client();
+    assert!(
+        client
+            .say("function stats")
+            .contains("libraries_count\r\n:1")
+    );
+    assert_eq!(client.say("fcall lib 0"), ":2\r\n");
+}
+
+/// The reply of FUNCTION LOAD has waited: what the disk has after a crash has the library.
+#[test]
+fn they_are_recovered_from_the_log() {
+    let disk = SimulatedDisk::new(7);
+    let server = TestServer::start_logged(&disk, sync());
+    let mut client = server.client();
+    load(&mut client, "gone", "return 0");
+    load(&mut client, "lib", "return redis.call('incr', 'n')");
+    assert_eq!(client.say("function delete gone"), "+OK\r\n");
+    assert_eq!(client.say("fcall lib 0"), ":1\r\n");
+    // As after a loss of power: what was not synchronised is not there.
+    let crashed = disk.lose_power();
+    drop(client);
+    server.stop();
+    let server = TestServer::start_logged(&crashed, sync());
+    let mut client = server.client();
+    assert_eq!(client.say("fcall lib 0"), ":2\r\n");
+    assert_eq!(client.say("fcall gone 0"), "-ERR Function not found\r\n");
+}
+
+/// Another process writes the key, as `bpfdb restore` does: the daemon is told by nobody.
+#[test]
+fn what_others_write_counts() {
+    let server = alone();
+    let mut client = server.client();
+    load(&mut client, "one", "return 1");
+    let dump = |client: &mut Client| super::bulk(&client.ask(&[b"FUNCTION", b"DUMP"]));
+    let with_one = dump(&mut client);
+    load(&mut client, "two", "return 2");
+    assert_eq!(client.say("fcall two 0"), ":2\r\n");
+    let mut session = server.engine.session().expect("a session");
+    session.set(FUNCTIONS_KEY, &with_one).expect("written");
+    assert_eq!(client.say("fcall two 0"), "-ERR Function not found\r\n");
+    assert_eq!(client.say("fcall one 0"), ":1\r\n");
+    // Texts that this daemon has never seen.
+    let text = super::library("three", "return 3");
+    let payload = bpfdb_copies::rdb::functions::encode([text.as_bytes()]);
+    session.set(FUNCTIONS_KEY, &payload).expect("written");
+    assert_eq!(client.say("fcall three 0"), ":3\r\n");
+    assert_eq!(client.say("fcall one 0"), "-ERR Function not found\r\n");
+    // None of ours: functions are refused, until they are deleted.
+    session.set(FUNCTIONS_KEY, b"nonsense").expect("written");
+    for request in [
+        "fcall three 0",
+        "function list",
+        "function dump",
+        "function delete three",
+    ] {
+        assert!(client.say(request).contains("is damaged"), "{request}");
+    }
+    assert_eq!(client.say("function flush"), "+OK\r\n");
+    assert_eq!(ask(&mut client, &["FUNCTION", "LIST"]), "*0\r\n");
+    load(&mut client, "one", "return 1");
+    assert_eq!(client.say("fcall one 0"), ":1\r\n");
+}
+
+/// A copy has them; one in Redis's form as Redis writes them.
+#[test]
+fn copies_have_them() {
+    let server = alone();
+    let mut client = server.client();
+    load(&mut client, "lib", "return redis.call('incr', 'n')");
+    client.say("set n 5");
+    let directory = tempfile::tempdir().expect("a directory");
+    for form in ["rdb", "jsonl", "bpfdb"] {
+        let path = directory.path().join(form);
+        let format = match form {
+            "rdb" => bpfdb_copies::Format::Rdb,
+            "jsonl" => bpfdb_copies::Format::Jsonl,
+            _ => bpfdb_copies::Format::Binary,
+        };
+        let snapshot = bpfdb_copies::Snapshot::take(&server.engine).expect("a snapshot");
+        bpfdb_copies::dump_file(snapshot, format, &path, &mut |_| Ok(())).expect("written");
+        cgroup::own();
+        let engine = Engine::create(&Options::default()).expect("an engine");
+        let options = bpfdb_copies::Options::default();
+        let mut copy = bpfdb_copies::VerifiedCopy::open(&path, options).expect("right");
+        copy.load(&engine, &mut |_| Ok(())).expect("loaded");
+        let restored = TestServer::start_again(engine);
+        let mut client = restored.client();
+        assert_eq!(client.say("fcall lib 0"), ":6\r\n", "{form}");
+        assert_eq!(client.say("dbsize"), ":1\r\n", "{form}");
+    }
+    let bytes = std::fs::read(directory.path().join("rdb")).expect("a file");
+    assert!(
+        !bytes
+            .windows(FUNCTIONS_KEY.len())
+            .any(|part| part == FUNCTIONS_KEY)
+    );
+}
