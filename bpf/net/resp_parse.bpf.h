@@ -155,7 +155,14 @@ static __always_inline u64 arg_word(struct bpfdb_connection *c)
 	return low_bytes(load8(window_at(c, c->arg, 8)) | SMALL_LETTERS, len);
 }
 
-/* The argument parsed last becomes the session's key. */
+/* Is the argument parsed last a key that the daemon refuses? What stands behind a shorter one
+ * is no zero. */
+static __always_inline bool key_is_reserved(struct bpfdb_connection *c)
+{
+	return load8(window_at(c, c->arg, 8)) == BPFDB_RESERVED_KEYS;
+}
+
+/* The argument parsed last becomes the session's key, unless that is reserved. */
 static __always_inline enum result arg_to_key(struct bpfdb_connection *c, struct bpfdb_session *s)
 {
 	u32 len = c->arg_len;
@@ -166,7 +173,6 @@ static __always_inline enum result arg_to_key(struct bpfdb_connection *c, struct
 	from = window_at(c, c->arg, len);
 	s->key_len = len;
 	s->key[0] = load8(from);
-	/* What stands behind a shorter key is no zero. The daemon refuses it. */
 	if (s->key[0] == BPFDB_RESERVED_KEYS)
 		return PASS_TO_DAEMON;
 	s->key[1] = load8(from + 8);
@@ -265,7 +271,9 @@ static __always_inline enum result args_check(struct bpfdb_connection *c, u32 co
 
 		if (result != DONE)
 			return result;
-		if (i % step == 0 && (!c->arg_len || c->arg_len > BPFDB_KEY_MAX))
+		if (i % step)
+			continue;
+		if (!c->arg_len || c->arg_len > BPFDB_KEY_MAX || key_is_reserved(c))
 			return PASS_TO_DAEMON;
 	}
 	c->end = c->at;

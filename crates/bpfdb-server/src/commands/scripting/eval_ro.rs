@@ -11,7 +11,7 @@ pub(crate) static COMMAND: Command = Command {
     group: Group::Scripting,
     complexity: "That of the script",
     arity: -3,
-    arguments: "script, numkeys:integer, [key:key...], [arg...]",
+    arguments: "script, numkeys:integer, [key:key]..., [arg]...",
     flags: READS,
     categories: &[Category::Scripting],
     keys: &[KEYS_READ.notes(NOTES_READ)],

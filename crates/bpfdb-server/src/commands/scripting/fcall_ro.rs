@@ -11,7 +11,7 @@ pub(crate) static COMMAND: Command = Command {
     group: Group::Scripting,
     complexity: "That of the function",
     arity: -3,
-    arguments: "function, numkeys:integer, [key:key...], [arg...]",
+    arguments: "function, numkeys:integer, [key:key]..., [arg]...",
     flags: READS,
     categories: &[Category::Scripting],
     keys: &[KEYS_READ.notes(NOTES_READ)],

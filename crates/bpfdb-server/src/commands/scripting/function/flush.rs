@@ -14,7 +14,7 @@ pub(crate) static COMMAND: Command = Command {
     group: Group::Scripting,
     complexity: "O(length of all libraries)",
     arity: -2,
-    arguments: "[flush-type(ASYNC|SYNC)]",
+    arguments: "[async(ASYNC|SYNC)]",
     flags: &[Flag::Write, Flag::NoScript],
     categories: &[Category::Scripting],
     tips: CHANGES,

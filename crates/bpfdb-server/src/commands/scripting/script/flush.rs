@@ -10,7 +10,7 @@ pub(crate) static COMMAND: Command = Command {
     group: Group::Scripting,
     complexity: "O(scripts)",
     arity: -2,
-    arguments: "[flush-type(ASYNC@6.2.0|SYNC@6.2.0)]",
+    arguments: "[async(ASYNC|SYNC)@6.2.0]",
     flags: &[Flag::NoScript],
     categories: &[Category::Scripting],
     differences: "ASYNC and SYNC are the same.",
