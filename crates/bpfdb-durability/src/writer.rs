@@ -111,7 +111,8 @@ impl Durability {
         log.set_home(writer.log().0, writer.run());
         let (taken, latest): (&[u64], u64) = match start {
             Start::NewRun => (&[], 0),
-            Start::SameRun => (&end.positions, end.greatest_timestamp),
+            // Of what is before the end of the log nothing is known but that it is not later than now.
+            Start::SameRun => (&end.positions, engine.now()),
         };
         let shared = Arc::new(Shared::new(writer.durable().epoch, log.gate()?));
         let feed = Feed::new(log, taken, latest)?;
@@ -303,7 +304,7 @@ impl Drop for Durability {
 
 /// The end of the log that this engine's memory is a run of.
 fn known_end<D: Disk>(disk: &D, (id, run): ([u8; 16], u64)) -> Result<LogEnd> {
-    let end = Recovery::new(disk.clone(), 0)?.finish()?;
+    let end = Recovery::end_of(disk.clone())?;
     let Some(control) = end.control else {
         return Err(Error::Stranger("the directory has no log".into()));
     };

@@ -23,13 +23,13 @@ use std::collections::{HashMap, VecDeque};
 
 use crate::batch::BatchView;
 use crate::control::Control;
-use crate::disk::Disk;
+use crate::disk::{Disk, DiskFile};
 use crate::error::{LogError, Result};
 use crate::place::Place;
 use crate::reader::{Ahead, Item, LogReader, read_control};
 use crate::record::{self, Part, Record, Records, Value};
 use crate::recovered::{LargeValue, Piece, RecoveredCommit};
-use crate::segment::SegmentHeader;
+use crate::segment::{self, SegmentHeader};
 use crate::until::{Moment, Until};
 
 /// What recovery found: everything that a new writer must know.
@@ -89,6 +89,8 @@ pub struct Recovery<D: Disk> {
     until: Option<u64>,
     /// The last epoch that is complete.
     moment: Moment,
+    /// Whether commits are of no interest, but only where they end.
+    end_only: bool,
 }
 
 impl<D: Disk> Recovery<D> {
@@ -148,7 +150,46 @@ impl<D: Disk> Recovery<D> {
             failed: false,
             until: None,
             moment: Moment::default(),
+            end_only: false,
         }
+    }
+
+    /// The end of the log, for an engine whose memory outlived its last owner. Reads from the
+    /// segment on that the control file calls durable, so the time does not depend on the length
+    /// of the log. What is before is not looked at. [`LogEnd::greatest_timestamp`] is that of what was
+    /// read, and [`LogEnd::dropped`] 0.
+    ///
+    /// # Errors
+    /// Those of [`Recovery::new`] and [`Recovery::finish`].
+    pub fn end_of(disk: D) -> Result<LogEnd> {
+        let control = read_control(&disk)?;
+        let Some(control) = control else {
+            return Ok(LogEnd::default());
+        };
+        let from = control.durable_segment.max(control.first_needed);
+        let end = Self::end_from(&disk, control, from)?;
+        // Nothing there says what the rings have given up: what is before does, if anything.
+        match end.positions.is_empty() {
+            true => Self::end_from(&disk, control, control.first_needed),
+            false => Ok(end),
+        }
+    }
+
+    /// The end of the log, and nothing of what is before a segment but how long it is.
+    fn end_from(disk: &D, control: Control, segment: u64) -> Result<LogEnd> {
+        let from = Control {
+            first_needed: segment,
+            ..control
+        };
+        let reader = LogReader::new(disk.clone(), from);
+        let mut recovery = Self::with(Some(reader), Some(control), 0);
+        recovery.end_only = true;
+        let end = recovery.finish()?;
+        let skipped = bytes_between(disk, control.first_needed, segment)?;
+        Ok(LogEnd {
+            record_bytes: end.record_bytes + skipped,
+            ..end
+        })
     }
 
     /// The last epoch that was read to its end, or that in which a bounded recovery ended, with the
@@ -345,6 +386,12 @@ impl<D: Disk> Recovery<D> {
         reader: &LogReader<D>,
     ) -> Result<(), String> {
         match record {
+            Record::Commit(commit) if self.end_only => {
+                let latest = self.end.greatest_timestamp.max(commit.timestamp);
+                self.end.greatest_timestamp = latest;
+                Ok(())
+            }
+            Record::Part(_) if self.end_only => Ok(()),
             Record::Commit(commit) => self.take_commit(commit),
             Record::Part(part) => {
                 let segment = reader.segment().map_or(0, |header| header.number);
@@ -482,6 +529,17 @@ impl<D: Disk> Recovery<D> {
             reader.torn_bytes()
         };
     }
+}
+
+/// Bytes of the segments from one number up to another.
+fn bytes_between<D: Disk>(disk: &D, from: u64, to: u64) -> Result<u64> {
+    let size = |number| {
+        let name = segment::name(number);
+        let file = disk.open(&name).map_err(LogError::io("open", &name))?;
+        let size = file.map_or(Ok(0), |file| file.size());
+        size.map_err(LogError::io("find the size of", &name))
+    };
+    (from..to).map(size).sum()
 }
 
 /// Of the batch that was read last; `offset` is within it.

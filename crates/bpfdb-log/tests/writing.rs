@@ -483,3 +483,19 @@ fn a_group_is_appended_again_from_the_middle_of_a_value_on() {
     assert_eq!(contents(&disk, &commits[0]), [(b"large".to_vec(), large)]);
     assert_eq!(end.dropped, 0);
 }
+
+/// An engine that outlived its owner needs the end of the log, which may be long.
+#[test]
+fn only_the_end_of_a_log_is_read_for_an_engine_that_has_the_rest() {
+    let disk = SimulatedDisk::new(0);
+    let mut writer = reopen(&disk, Start::NewRun, options(4, 2)).unwrap();
+    for epoch in 1..=200 {
+        append(&mut writer, epoch, &set(epoch, b"key", &value(epoch, 4000))).unwrap();
+    }
+    drop(writer);
+    disk.flip("log/0000000000000003.log", BLOCK + 1000, 0);
+    let all = Recovery::new(disk.clone(), 0).unwrap().finish();
+    assert!(matches!(all, Err(LogError::Corrupt(_))), "{all:?}");
+    let end = Recovery::end_of(disk).unwrap();
+    assert_eq!((end.epoch, end.sequence), (200, 200));
+}

@@ -22,7 +22,22 @@ pub(crate) fn recover<D: Disk>(
 ) -> Result<(Vec<RecoveredCommit>, LogEnd), LogError> {
     let mut recovery = Recovery::new(disk.clone(), after)?;
     let commits = recovery.by_ref().collect::<Result<Vec<_>, _>>()?;
-    Ok((commits, recovery.finish()?))
+    let end = recovery.finish()?;
+    check_end(&end, &Recovery::end_of(disk.clone())?);
+    Ok((commits, end))
+}
+
+/// Whoever reads only the end of the log finds that it ends in the same place.
+fn check_end(all: &LogEnd, end_only: &LogEnd) {
+    assert!(end_only.greatest_timestamp <= all.greatest_timestamp);
+    assert!(end_only.record_bytes >= all.record_bytes);
+    let known = LogEnd {
+        greatest_timestamp: all.greatest_timestamp,
+        record_bytes: all.record_bytes,
+        dropped: all.dropped,
+        ..end_only.clone()
+    };
+    assert_eq!(&known, all);
 }
 
 /// Opens the log behind its end.
