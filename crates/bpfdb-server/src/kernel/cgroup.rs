@@ -5,13 +5,21 @@
 //! and a connection to that of its listener. So this process enters the cgroup
 //! to create the listener, and leaves it: nothing else gets in, and the
 //! process stays where its service manager put it.
+//!
+//! A server that is killed leaves its cgroup, which the next one removes. Whose it is says a lock
+//! on its folder: numbers of processes mean nothing across containers, which may see the same
+//! hierarchy.
 
 use std::fs::{self, File};
+use std::io;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
+
+use rustix::fs::FlockOperation;
 
 use crate::error::{Error, Result, system};
 
@@ -19,9 +27,14 @@ use crate::error::{Error, Result, system};
 static MOVING: Mutex<()> = Mutex::new(());
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 
+/// Others may remove what is not locked yet, and processes of other containers have the same
+/// number.
+const ATTEMPTS: u32 = 100;
+
 #[derive(Debug)]
 pub(crate) struct Cgroup {
     path: PathBuf,
+    /// Locked for as long as the server runs.
     folder: File,
 }
 
@@ -30,15 +43,25 @@ impl Cgroup {
     pub(crate) fn create() -> Result<Self> {
         let parent = current()?;
         remove_left_over(&parent);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let path = parent.join(format!("bpfdb-{}-{number}", process::id()));
-
-        // What a process had that was killed and had this one's id.
-        let _ = fs::remove_dir(&path);
-        fs::create_dir(&path).map_err(system(format!("create cgroup {}", path.display())))?;
-        let folder =
-            File::open(&path).map_err(system(format!("open cgroup {}", path.display())))?;
-        Ok(Self { path, folder })
+        for _ in 0..ATTEMPTS {
+            let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+            let path = parent.join(format!("bpfdb-{}-{number}", process::id()));
+            // What a process had that was killed and had this one's id.
+            remove_if_left_over(&path);
+            match fs::create_dir(&path) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
+                created => {
+                    created.map_err(system(format!("create cgroup {}", path.display())))?;
+                }
+            }
+            if let Some(folder) = own(&path) {
+                return Ok(Self { path, folder });
+            }
+        }
+        Err(Error::Unsupported(format!(
+            "cannot keep a cgroup below {}: others remove it",
+            parent.display()
+        )))
     }
 
     pub(crate) fn fd(&self) -> i32 {
@@ -77,9 +100,23 @@ fn remove_left_over(parent: &Path) {
             .and_then(|name| name.strip_prefix("bpfdb-")?.split('-').next())
             .filter(|pid| pid.bytes().all(|byte| byte.is_ascii_digit()));
         if pid.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
-            // Fails if it is in use all the same, and shall.
-            let _ = fs::remove_dir(entry.path());
+            remove_if_left_over(&entry.path());
         }
+    }
+}
+
+/// Locks a cgroup's folder. `None`: somebody has taken it for a left-over one, and removes it.
+fn own(path: &Path) -> Option<File> {
+    let folder = File::open(path).ok()?;
+    rustix::fs::flock(&folder, FlockOperation::NonBlockingLockExclusive).ok()?;
+    let (locked, named) = (folder.metadata().ok()?, fs::metadata(path).ok()?);
+    (locked.ino() == named.ino()).then_some(folder)
+}
+
+fn remove_if_left_over(path: &Path) {
+    if let Some(_locked) = own(path) {
+        // Fails if it is in use all the same, and shall.
+        let _ = fs::remove_dir(path);
     }
 }
 
@@ -112,4 +149,23 @@ fn current() -> Result<PathBuf> {
     let path = mount.join(own);
     // In a container the table may name what is not visible here.
     Ok(if path.is_dir() { path } else { mount })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_nobody_has_locked_is_left_over() {
+        let folder = std::env::temp_dir().join(format!("bpfdb-cgroup-{}", process::id()));
+        fs::create_dir_all(&folder).expect("a folder");
+        let owned = own(&folder).expect("nobody has it");
+        assert!(own(&folder).is_none());
+        remove_if_left_over(&folder);
+        assert!(folder.is_dir(), "it is in use");
+        drop(owned);
+        remove_if_left_over(&folder);
+        assert!(!folder.exists());
+        assert!(own(&folder).is_none());
+    }
 }
