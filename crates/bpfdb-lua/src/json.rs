@@ -10,6 +10,10 @@ use crate::limits::Limits;
 use crate::number;
 use crate::work::Work;
 
+/// The deepest nesting, whatever a script sets: each level takes about 1 KiB of the call's stack.
+/// Redis ends a little later, where Lua's own stack has no more room.
+const NESTING_MAX: usize = 1000;
+
 /// What a script may change. As new in each call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Config {
@@ -40,8 +44,8 @@ impl Default for Config {
             sparse_convert: false,
             sparse_ratio: 2,
             sparse_safe: 10,
-            encode_depth: 1000,
-            decode_depth: 1000,
+            encode_depth: NESTING_MAX,
+            decode_depth: NESTING_MAX,
             precision: number::SHOWN,
             encode_invalid: Invalid::Refused,
             decode_invalid: true,
@@ -264,7 +268,7 @@ impl Writer {
     }
 
     fn table(&mut self, table: &Table, depth: usize) -> mlua::Result<()> {
-        if depth > self.config.encode_depth {
+        if depth > self.config.encode_depth.min(NESTING_MAX) {
             return Err(mlua::Error::runtime(format!(
                 "Cannot serialise, excessive depth ({depth})"
             )));
@@ -469,7 +473,7 @@ impl Reader<'_> {
     }
 
     fn descend(&mut self, depth: usize) -> mlua::Result<()> {
-        if depth > self.config.decode_depth {
+        if depth > self.config.decode_depth.min(NESTING_MAX) {
             return Err(mlua::Error::runtime(format!(
                 "Found too many nested data structures ({depth})"
             )));

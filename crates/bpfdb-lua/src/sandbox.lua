@@ -12,8 +12,8 @@ local assert, error, getmetatable, ipairs, next, pairs, pcall, rawequal, rawget,
 local select, setfenv, setmetatable, tonumber, tostring, type, unpack, xpcall, loadstring =
 	select, setfenv, setmetatable, tonumber, tostring, type, unpack, xpcall, loadstring
 local collectgarbage, gcinfo, getinfo = collectgarbage, gcinfo, debug.getinfo
-local format, concat, sort, byte, find, sub =
-	string.format, table.concat, table.sort, string.byte, string.find, string.sub
+local format, concat, sort, byte, find, match, sub =
+	string.format, table.concat, table.sort, string.byte, string.find, string.match, string.sub
 local floor = math.floor
 
 -- Makes a function one of C, so that who calls it last of all (return f()) is still known when
@@ -200,6 +200,61 @@ local libraries = {
 	table = table,
 }
 
+-- A long pattern would take more of C's stack than there is.
+local matching = host.matching
+string.find = matching(find, true)
+string.match = matching(match)
+string.gmatch = matching(string.gmatch)
+string.gfind = string.gmatch
+string.gsub = matching(string.gsub)
+
+-- Where in the script it is: the nearest function that is the script's.
+local function place()
+	for level = 3, 20 do
+		local info = getinfo(level, 'Sl')
+		if not info then
+			return nil
+		end
+		if info.source == '@user_script' or info.source == '@user_function' then
+			return info
+		end
+	end
+end
+
+-- Errors of our functions are no texts, and say no place.
+local function raised_by_us(problem)
+	local text = tostring(problem)
+	text = match(text, '^(.-)\nstack traceback:') or text
+	text = match(text, '^runtime error: (.*)') or text
+	if find(text, 'not enough memory', 1, true) then
+		error('not enough memory', 0)
+	end
+	local info = place()
+	error((info and sub(info.source, 2) .. ':' .. info.currentline .. ': ' or '') .. text, 0)
+end
+
+local function returned(ok, ...)
+	if not ok then
+		raised_by_us((...))
+	end
+	return ...
+end
+
+-- Makes a function of ours one that raises texts, as those of C do.
+local function as_of_c(f)
+	return native(function(...)
+		return returned(pcall(f, ...))
+	end)
+end
+
+for _, library in ipairs { host.bit, host.cjson, host.cmsgpack, host.struct } do
+	for name, member in next, library do
+		if type(member) == 'function' then
+			library[name] = as_of_c(member)
+		end
+	end
+end
+
 string.dump = function()
 	error('unable to dump given function', 2)
 end
@@ -224,7 +279,7 @@ math.random = function(low, high)
 	assert(low <= high, 'interval is empty')
 	return floor(value * (high - low + 1)) + low
 end
-math.randomseed = host.randomseed
+math.randomseed = as_of_c(host.randomseed)
 
 -- ---- redis -----------------------------------------------------------------------
 
@@ -372,8 +427,7 @@ function redis.acl_check_cmd(...)
 	if not words then
 		raise(problem)
 	end
-	local allowed = host.is_command(words[1])
-	if not allowed then
+	if redis.pcall('COMMAND', 'INFO', words[1])[1] == false then
 		raise 'Invalid command passed to redis.acl_check_cmd()'
 	end
 	return true
@@ -417,19 +471,6 @@ local function environment(more)
 end
 
 -- ---- A call ------------------------------------------------------------------------
-
--- Where in the script it happened: the nearest function that is the script's.
-local function place()
-	for level = 3, 20 do
-		local info = getinfo(level, 'Sl')
-		if not info then
-			return nil
-		end
-		if info.source == '@user_script' or info.source == '@user_function' then
-			return info
-		end
-	end
-end
 
 local function explained(problem)
 	if type(problem) ~= 'table' then

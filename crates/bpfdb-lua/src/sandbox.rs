@@ -15,6 +15,10 @@ use crate::{bit, json, msgpack, pack};
 const VERSION: &str = "7.0.15";
 const VERSION_NUMBER: u32 = 0x0007_000f;
 
+/// Bytes of the longest pattern of `string.find` and others. Lua 5.1 calls itself for parts of a
+/// pattern, without a limit of its own.
+pub(crate) const PATTERN_MAX: usize = 8192;
+
 /// What `sandbox.lua` returns.
 #[derive(Debug)]
 pub(crate) struct Sandbox {
@@ -62,6 +66,9 @@ fn host(lua: &Lua, limits: &Limits, link: &Rc<Link>) -> mlua::Result<Table> {
     // back when Lua leaves it by an error.
     let native = unsafe { lua.create_c_function(native)? };
     host.set("native", native)?;
+    // SAFETY: as above.
+    let matching = unsafe { lua.create_c_function(matching)? };
+    host.set("matching", matching)?;
     add_numbers(lua, &host, link)?;
     add_calls(lua, &host, link)?;
     Ok(host)
@@ -82,6 +89,32 @@ unsafe extern "C-unwind" fn native(state: *mut ffi::lua_State) -> c_int {
     unsafe {
         ffi::lua_settop(state, 1);
         ffi::lua_pushcclosure(state, call, 1);
+    }
+    1
+}
+
+/// `matching(f, finds)`: `f`, a function of C whose second argument is a pattern, for patterns of
+/// at most [`PATTERN_MAX`] bytes. It runs in the place of `f`, so errors name what they always
+/// name. `finds`: its fourth argument says that the pattern is plain text, of any length.
+unsafe extern "C-unwind" fn matching(state: *mut ffi::lua_State) -> c_int {
+    unsafe extern "C-unwind" fn call(state: *mut ffi::lua_State) -> c_int {
+        // SAFETY: called by Lua; the upvalue is the function of C that `matching` was given.
+        unsafe {
+            let finds = ffi::lua_toboolean(state, ffi::lua_upvalueindex(2)) != 0;
+            let is_plain = finds && ffi::lua_toboolean(state, 4) != 0;
+            if !is_plain && ffi::lua_objlen(state, 2) > PATTERN_MAX {
+                return ffi::luaL_error(state, c"pattern too complex".as_ptr());
+            }
+            match ffi::lua_tocfunction(state, ffi::lua_upvalueindex(1)) {
+                Some(f) => f(state),
+                None => 0,
+            }
+        }
+    }
+    // SAFETY: as above; the two arguments become the upvalues.
+    unsafe {
+        ffi::lua_settop(state, 2);
+        ffi::lua_pushcclosure(state, call, 2);
     }
     1
 }

@@ -114,3 +114,51 @@ fn many_calls_leave_nothing() {
     }
     assert!(machine.vm.memory() < 8 << 20, "{}", machine.vm.memory());
 }
+
+/// What calls itself in C or in Rust ends with an error, or fits onto the call's stack.
+#[test]
+fn what_is_nested_deeply_fits_onto_the_stack() {
+    let deep = "local t = {} for i = 1, 999 do t = {t} end";
+    let fine = [
+        format!("{deep} cjson.encode(t) return 1"),
+        format!("{deep} cmsgpack.pack(t) return 1"),
+        "cjson.decode(string.rep('[', 1000) .. string.rep(']', 1000)) return 1".into(),
+        // A pattern as long as one may be.
+        "string.find(string.rep('a', 9000), string.rep('a?', 4096)) return 1".into(),
+        "string.find(string.rep('a', 9000), string.rep('a', 9000), 1, true) return 1".into(),
+    ];
+    for code in fine {
+        let mut machine = Machine::new();
+        assert_eq!(
+            machine.eval(&code, &[], &[]),
+            Ok(Reply::Integer(1)),
+            "{code}"
+        );
+    }
+    assert!(
+        Machine::new()
+            .eval(&format!("{deep} return t"), &[], &[])
+            .is_ok()
+    );
+    let refused = [
+        "local t = {} t[1] = t return cjson.encode(t)",
+        "local t = {} t[1] = t cjson.encode_max_depth(2^30) return cjson.encode(t)",
+        "cjson.decode_max_depth(2^30) return cjson.decode(string.rep('[', 2^20))",
+        "local function f() return (string.gsub('a', 'a', f)) end return f()",
+        "local function f() cjson.encode_max_depth(2^30) local t = {} t[1] = t
+            pcall(cjson.encode, t) return (string.gsub('a', 'a', f)) end return f()",
+        "return string.find('a', string.rep('a?', 2^20))",
+        "return string.match('a', string.rep('a?', 2^20), 1, true)",
+        "return string.gsub('a', string.rep('a?', 2^20), '', 1)",
+        "return string.gmatch('a', string.rep('a?', 2^20))",
+        "return ('a'):find(string.rep('a?', 2^20))",
+        "return string.gfind('a', string.rep('a?', 2^20))",
+    ];
+    for code in refused {
+        let outcome = Machine::new().eval(code, &[], &[]);
+        assert!(
+            matches!(outcome, Err(Failure::Raised(_))),
+            "{code}: {outcome:?}"
+        );
+    }
+}

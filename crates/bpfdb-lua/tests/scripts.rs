@@ -220,3 +220,25 @@ fn the_way_out_is_closed() {
         );
     }
 }
+
+/// As those of C in Redis: `pcall` gives their text, and it begins with the line.
+#[test]
+fn errors_of_our_functions_are_texts() {
+    assert_eq!(
+        error("return cjson.decode('{')"),
+        "ERR user_script:1: Expected object key string but found T_END at character 2"
+    );
+    let caught = "local ok, problem = pcall(cjson.decode, '{') return problem:sub(-11)";
+    assert_eq!(value(caught), bulk("character 2"));
+    for code in [
+        "cjson.encode(0/0)",
+        "cmsgpack.unpack('\\217')",
+        "struct.unpack('i', '')",
+        "bit.band()",
+        "math.randomseed({})",
+    ] {
+        let text = error(code);
+        assert!(text.starts_with("ERR user_script:1: "), "{text}");
+        assert!(!text.contains("traceback"), "{text}");
+    }
+}
