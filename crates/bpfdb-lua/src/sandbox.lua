@@ -125,12 +125,16 @@ base.setmetatable = native(function(t, metatable)
 	return setmetatable(t, metatable)
 end)
 
--- Of strings: a table as Redis has one, which cannot be changed either.
-local string_metatable = reader({ __index = string }, reader_of { __index = string })
+-- Of strings: a table as Redis has one, which cannot be changed either, and is as new each time.
+local strings = string
+local function string_metatable()
+	local seen = { __index = reader(strings, reader_of(strings)) }
+	return reader(seen, reader_of(seen))
+end
 
 function base.getmetatable(value)
 	if type(value) == 'string' then
-		return string_metatable
+		return string_metatable()
 	end
 	local metatable = getmetatable(value)
 	if metatable == false and behind[value] then
@@ -221,6 +225,19 @@ local function place()
 	end
 end
 
+-- The line from which a function of ours is called, as luaL_where() has it: none, if not by Lua.
+local function line_of_caller()
+	local level = 3
+	while getinfo(level, 'S').what ~= 'C' do
+		level = level + 1
+	end
+	local info = getinfo(level + 1, 'Sl')
+	if info and info.currentline > 0 then
+		return sub(info.source, 2) .. ':' .. info.currentline .. ': '
+	end
+	return ''
+end
+
 -- Errors of our functions are no texts, and say no place.
 local function raised_by_us(problem)
 	local text = tostring(problem)
@@ -229,8 +246,7 @@ local function raised_by_us(problem)
 	if find(text, 'not enough memory', 1, true) then
 		error('not enough memory', 0)
 	end
-	local info = place()
-	error((info and sub(info.source, 2) .. ':' .. info.currentline .. ': ' or '') .. text, 0)
+	error(line_of_caller() .. text, 0)
 end
 
 local function returned(ok, ...)
