@@ -97,11 +97,6 @@ pub(crate) fn library(lua: &Lua, limits: &Limits, link: &Rc<Link>) -> mlua::Resu
     };
     table.set("decode", lua.create_function(decode)?)?;
     add_settings(lua, &table, link)?;
-    let own = table.clone();
-    table.set(
-        "new",
-        lua.create_function(move |_, (): ()| Ok(own.clone()))?,
-    )?;
     Ok(table)
 }
 

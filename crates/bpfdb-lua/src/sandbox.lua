@@ -271,6 +271,15 @@ for _, library in ipairs { host.bit, host.cjson, host.cmsgpack, host.struct } do
 	end
 end
 
+-- A script may do to it what it likes.
+host.cjson.new = function()
+	local new = {}
+	for name, member in next, host.cjson do
+		new[name] = member
+	end
+	return new
+end
+
 string.dump = function()
 	error('unable to dump given function', 2)
 end

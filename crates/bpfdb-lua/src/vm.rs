@@ -239,8 +239,12 @@ impl Loading {
 }
 
 fn strings(lua: &Lua, all: Vec<Vec<u8>>) -> mlua::Result<Table> {
-    let strings = all.into_iter().map(|bytes| lua.create_string(bytes));
-    lua.create_sequence_from(strings.collect::<mlua::Result<Vec<_>>>()?)
+    // One after the other: of values that are held outside of Lua there may be some thousands.
+    let table = lua.create_table_with_capacity(all.len(), 0)?;
+    for (place, bytes) in all.into_iter().enumerate() {
+        table.raw_set(place + 1, lua.create_string(bytes)?)?;
+    }
+    Ok(table)
 }
 
 /// Looks at the clock now and then. When the call is to end, raises an error, from then on at

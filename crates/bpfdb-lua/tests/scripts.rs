@@ -261,3 +261,19 @@ fn what_strings_can_do_cannot_be_changed() {
     let seen = "return #getmetatable('').__index + (string[1] and 1 or 0)";
     assert_eq!(machine.eval(seen, &[], &[]), Ok(Reply::Integer(0)));
 }
+
+#[test]
+fn what_cjson_new_gives_is_the_scripts_own() {
+    let mut machine = Machine::new();
+    let changed = "local new = cjson.new() new.decode = 1 return new.encode({1})";
+    assert_eq!(machine.eval(changed, &[], &[]), Ok(bulk("[1]")));
+    let seen = "return cjson.decode('[\"a\"]')[1]";
+    assert_eq!(machine.eval(seen, &[], &[]), Ok(bulk("a")));
+}
+
+#[test]
+fn many_keys_and_arguments() {
+    let many = vec!["k"; 20_000];
+    let outcome = Machine::new().eval("return #KEYS + #ARGV", &many, &many);
+    assert_eq!(outcome, Ok(Reply::Integer(40_000)));
+}
