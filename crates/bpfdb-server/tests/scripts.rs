@@ -386,3 +386,31 @@ fn a_client_that_goes_away_takes_its_script_along() {
         client.say("script kill").starts_with("-NOTBUSY")
     });
 }
+
+/// It is not executed again and again, each time up to where memory ends.
+#[test]
+fn a_script_that_needs_more_memory_than_there_is_ends() {
+    let server = TestServer::start(&bpfdb::Options {
+        memory_limit: 128 << 20,
+        ..bpfdb::Options::default()
+    });
+    let mut client = server.client();
+    let script = "for i = 1, 1000 do redis.call('SET', 'm' .. i, string.rep('x', 1000000)) end";
+    let begun = Instant::now();
+    let reply = eval(&mut client, script, &[], &[]);
+    // Or that more is being added, which it is not for a script of this size.
+    assert!(
+        reply[0] == b'-' && show(&reply).contains("memory"),
+        "{}",
+        show(&reply)
+    );
+    assert!(
+        begun.elapsed() < Duration::from_secs(8),
+        "{:?}",
+        begun.elapsed()
+    );
+    assert_eq!(
+        eval(&mut client, "return redis.call('DBSIZE')", &[], &[]),
+        b":0\r\n"
+    );
+}

@@ -30,6 +30,10 @@ use crate::instance::functions::{Problem, RunningCall};
 use crate::instance::scripts::{Kind, Machine, Script};
 use crate::protocol::reply::{self as replies, ConflictAction, Protocol, Replies};
 
+/// How long attempts go on after Errors that pass by themselves: memory is being added, or the log is
+/// written out.
+const MOMENT: Duration = Duration::from_secs(1);
+
 /// What the first argument is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Source {
@@ -215,6 +219,8 @@ struct ScriptCall {
     attempts: Attempts,
     /// Time that this attempt has taken.
     spent: Duration,
+    /// Time of the attempts before.
+    earlier: Duration,
     /// SCRIPT KILLs, or FUNCTION KILLs, before it.
     kills: u64,
     /// It may not write: the command says so.
@@ -280,6 +286,7 @@ impl ScriptCall {
             running: None,
             attempts: Attempts::default(),
             spent: Duration::ZERO,
+            earlier: Duration::ZERO,
             kills: 0,
             begun: Instant::now(),
             seen: None,
@@ -363,7 +370,7 @@ impl ScriptCall {
         if self.own && !matches!(begun, Ok(Some(_))) {
             context.session.rollback()?;
         }
-        self.spent = Duration::ZERO;
+        self.earlier += mem::take(&mut self.spent);
         let Some(call) = begun? else {
             context.instance.scripts.give_back(machine);
             self.find_again(context)?;
@@ -435,7 +442,8 @@ impl ScriptCall {
             log(running);
             match step {
                 Step::Command { words, resp3 } => {
-                    let answer = self.execute(context, words, resp3)?;
+                    let answer = self.execute(context, words, resp3);
+                    let answer = answer.inspect_err(|_| self.spent += begun.elapsed())?;
                     self.running.as_mut().expect("an attempt").answer = Answer::Reply(answer);
                 }
                 Step::SliceOver => {}
@@ -517,7 +525,11 @@ impl ScriptCall {
                 self.snapshot = true;
                 Ok(Progress::More)
             }
-            Failure::Engine(status) if self.attempts.again(context, status) => Ok(Progress::More),
+            Failure::Engine(status)
+                if self.has_time(status) && self.attempts.again(context, status) =>
+            {
+                Ok(Progress::More)
+            }
             Failure::Engine(Status::Conflict) => Err(Failure::Text(conflict::text_with(
                 context,
                 ConflictAction::RunAgain,
@@ -525,6 +537,12 @@ impl ScriptCall {
             Failure::Engine(status) => Err(Failure::Text(replies::error_text(status, false))),
             Failure::TooLong | Failure::Text(_) => Err(failure),
         }
+    }
+
+    /// What passes in a moment is waited for, but not by a script that takes long to come there
+    /// again: it may need more than there is.
+    fn has_time(&self, status: Status) -> bool {
+        status == Status::Conflict || self.earlier + self.spent < MOMENT
     }
 
     // ---- Commands ------------------------------------------------------------------
