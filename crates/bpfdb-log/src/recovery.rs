@@ -29,7 +29,7 @@ use crate::place::Place;
 use crate::reader::{Ahead, Item, LogReader, read_control};
 use crate::record::{self, Part, Record, Records, Value};
 use crate::recovered::{LargeValue, Piece, RecoveredCommit};
-use crate::segment::{self, SegmentHeader};
+use crate::segment::{self, Named, SegmentHeader};
 use crate::until::{Moment, Until};
 
 /// What recovery found: everything that a new writer must know.
@@ -531,15 +531,21 @@ impl<D: Disk> Recovery<D> {
     }
 }
 
-/// Bytes of the segments from one number up to another.
+/// Bytes of the segments with numbers from one up to another.
 fn bytes_between<D: Disk>(disk: &D, from: u64, to: u64) -> Result<u64> {
-    let size = |number| {
-        let name = segment::name(number);
+    if from == to {
+        return Ok(0);
+    }
+    let names = disk.list(segment::FOLDER);
+    let names = names.map_err(LogError::io("list", segment::FOLDER))?;
+    let is_between = |name: &String| matches!(Named::parse(name), Some(Named::Segment(n)) if (from..to).contains(&n));
+    let size = |name: String| {
+        let name = format!("{}/{name}", segment::FOLDER);
         let file = disk.open(&name).map_err(LogError::io("open", &name))?;
         let size = file.map_or(Ok(0), |file| file.size());
         size.map_err(LogError::io("find the size of", &name))
     };
-    (from..to).map(size).sum()
+    names.into_iter().filter(is_between).map(size).sum()
 }
 
 /// Of the batch that was read last; `offset` is within it.
