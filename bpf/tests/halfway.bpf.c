@@ -111,11 +111,11 @@ __noinline int home_is_there(struct bpfdb_session *s NONNULL, u32 home, u32 bit,
 }
 
 /* Records that make the page worth a split, out of reach of the homes around HOME. */
-__noinline int fill_elsewhere(struct bpfdb_session *s NONNULL)
+__noinline int fill_elsewhere(struct bpfdb_session *s NONNULL, u64 first)
 {
 	repeat(i, 200)
 	{
-		u64 n = (1ULL << 40) + i;
+		u64 n = first + i;
 		u32 home = home_of(hash_inline_key(n, 0, 8));
 
 		if (home < HOME - 2 * BPFDB_NEIGHBOURHOOD || home > HOME + 2 * BPFDB_NEIGHBOURHOOD)
@@ -157,7 +157,7 @@ TEST(a_split_whose_sibling_filled_up_ends)
 	struct bpfdb_slab *slab = slab_of_page(page);
 
 	EXPECT(s && slab && !engine.directory_depth.value);
-	PASS(fill_elsewhere(s));
+	PASS(fill_elsewhere(s, 1ULL << 40));
 	PASS(fill_home(s, HOME, 1, 14));
 	EXPECT(home_hold(page, HOME, 1));
 	EXPECT(bpfdb_split(page) == BPFDB_OK);
@@ -212,6 +212,8 @@ TEST(a_merge_whose_target_filled_up_is_undone)
 	PASS(home_is_there(s, HOME + 8, 1, 11));
 	PASS(home_is_there(s, HOME - 1, 0, 3));
 	PASS(home_is_there(s, HOME + 8, 0, 3));
+	/* The pages become worth a split before a record comes to the crowd around HOME. */
+	PASS(fill_elsewhere(s, 1ULL << 42));
 	PASS(come(s, 1ULL << 41, 3000));
 	EXPECT(slab->level > 1);
 	bpfdb_session_close(s);
