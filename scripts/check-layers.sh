@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 # about the Redis front end (front_end) are not for the engine.
 allowed() {
 	case $1 in
-	net) echo net operators front_end ;;
+	net) echo net procedures operators front_end ;;
 	procedures) echo procedures operators ;;
 	driver) echo driver operators ;;
 	operators) echo operators txn log storage ;;

@@ -95,6 +95,7 @@ static __always_inline bool message_open(struct sk_msg_md *m, struct bpfdb_conne
 	u32 size = m->size;
 
 	c->answers = 0;
+	c->calls = 0;
 	c->gaps = 0;
 	c->block = 0;
 	if (bpf_msg_pull_data(m, 0, size, 0))
@@ -206,7 +207,8 @@ static __always_inline enum result message_answer(struct sk_msg_md *m, struct bp
 			continue;
 		command_count(c);
 		c->request = c->at;
-		if (c->at >= c->size || c->out > BPFDB_REPLY_BATCH)
+		if (c->at >= c->size || c->out > BPFDB_REPLY_BATCH ||
+		    c->calls >= BPFDB_CALLS_PER_RUN)
 			break;
 	}
 	run_end(c);

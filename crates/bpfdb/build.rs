@@ -28,7 +28,7 @@ const STRONG_ORDER: &str = "-mcpu=v3";
 const WEAK_ORDER: &str = "-mcpu=v4 -fno-jump-tables -DBPFDB_WEAK_ORDER";
 
 /// Objects that the crate names; one that has no source yet is empty.
-const NAMED_OBJECTS: [&str; 3] = ["engine", "redis", "bench"];
+const NAMED_OBJECTS: [&str; 4] = ["engine", "redis", "bench", "procedure"];
 
 type Result<T> = std::result::Result<T, String>;
 
@@ -49,6 +49,7 @@ fn build() -> Result<()> {
     generate_abi(&tree)?;
     generate_status(&tree, &clang)?;
     generate_conflicts(&tree, &clang)?;
+    generate_deoptimisations(&tree, &clang)?;
     generate_commands(&tree, &clang)?;
     generate_operators(&tree, &clang)
 }
@@ -397,7 +398,7 @@ fn embed_list(list: &str, about: &str, sources: &[Source]) -> String {
 // ---- abi.h -----------------------------------------------------------------
 
 /// The engine's, and those of the Redis front end.
-const ABI_HEADERS: [&str; 3] = ["abi.h", "commands.h", "connection.h"];
+const ABI_HEADERS: [&str; 4] = ["abi.h", "commands.h", "connection.h", "procedure.h"];
 
 fn generate_abi(tree: &Tree) -> Result<()> {
     let include = tree.root.join("include");
@@ -595,6 +596,31 @@ fn generate_conflicts(tree: &Tree, clang: &str) -> Result<()> {
         method("text", "What happened.", &texts),
     );
     write(&tree.out.join("conflict.rs"), &text)
+}
+
+// ---- procedure.h -----------------------------------------------------------
+
+fn generate_deoptimisations(tree: &Tree, clang: &str) -> Result<()> {
+    let list = List {
+        header: "bpfdb/procedure.h",
+        name: "BPFDB_DEOPTIMISATION_LIST",
+        fields: &["#name", "text"],
+        arguments: "name, value, text",
+    };
+    let rows: String = list
+        .rows(tree, clang)?
+        .iter()
+        .map(|fields| {
+            let (name, text) = (literal(&fields[0]), literal(&fields[1]));
+            let small = name.to_ascii_lowercase();
+            format!("    Deoptimisation {{ name: {small:?}, text: {text:?} }},\n")
+        })
+        .collect();
+    let text = format!(
+        "/// Why calls of compiled procedures are given up, in the order of their counters.\n\
+         pub const DEOPTIMISATIONS: [Deoptimisation; BPFDB_DEOPTIMISATION_COUNT as usize] = [\n{rows}];\n"
+    );
+    write(&tree.out.join("deoptimisations.rs"), &text)
 }
 
 // ---- commands.h ------------------------------------------------------------

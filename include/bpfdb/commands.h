@@ -34,11 +34,17 @@ enum bpfdb_command_flag {
 	X(DECRBY, BPFDB_WRITES | BPFDB_NEEDS_ROOM, command_counter(m, c, s, 1, 2))                 \
 	X(DEL, BPFDB_WRITES, command_del(m, c, s))                                                 \
 	X(ECHO, BPFDB_NO_DATA, command_echo(m, c))                                                 \
+	X(EVALSHA, BPFDB_WRITES | BPFDB_NEEDS_ROOM,                                                \
+	  command_call(m, c, s, BPFDB_PROCEDURE_SCRIPT, false))                                    \
+	X(EVALSHA_RO, BPFDB_READS, command_call(m, c, s, BPFDB_PROCEDURE_SCRIPT, true))            \
 	X(EXEC, BPFDB_TRANSACTION, command_exec(c, s))                                             \
 	X(EXISTS, BPFDB_READS, command_exists(m, c, s))                                            \
 	X(EXPIRE, BPFDB_WRITES, command_expire(m, c, s, TIME_SECONDS, true))                       \
 	X(EXPIREAT, BPFDB_WRITES, command_expire(m, c, s, TIME_SECONDS, false))                    \
 	X(EXPIRETIME, BPFDB_READS, command_ttl(m, c, s, TIME_SECONDS, false))                      \
+	X(FCALL, BPFDB_WRITES | BPFDB_NEEDS_ROOM,                                                  \
+	  command_call(m, c, s, BPFDB_PROCEDURE_FUNCTION, false))                                  \
+	X(FCALL_RO, BPFDB_READS, command_call(m, c, s, BPFDB_PROCEDURE_FUNCTION, true))            \
 	X(GET, BPFDB_READS, command_get(m, c, s))                                                  \
 	X(GETBIT, BPFDB_READS, command_getbit(m, c, s))                                            \
 	X(GETDEL, BPFDB_WRITES, command_getdel(m, c, s))                                           \

@@ -3,6 +3,7 @@
 #ifndef BPFDB_COMMANDS_DISPATCH_BPF_H
 #define BPFDB_COMMANDS_DISPATCH_BPF_H
 
+#include "call.bpf.h"
 #include "connection.bpf.h"
 #include "counter.bpf.h"
 #include "multi_exec.bpf.h"

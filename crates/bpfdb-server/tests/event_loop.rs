@@ -359,7 +359,8 @@ fn nothing_in_the_server_waits() {
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).expect("readable") {
             let path = entry.expect("an entry").path();
-            if path == sources.join("stats/metrics") {
+            let has_thread = ["stats/metrics", "instance/procedures/compiler.rs"];
+            if has_thread.iter().any(|place| path == sources.join(place)) {
                 continue;
             }
             if path.is_dir() {

@@ -181,7 +181,8 @@ impl Shrinker {
             .collect()
     }
 
-    /// For tests: waits as long as before a page is given back.
+    /// Waits until every program that runs now has ended: some ten milliseconds, and longer on a
+    /// busy machine.
     pub(crate) fn wait_for_readers(&self) -> Result<()> {
         self.grace.wait()
     }

@@ -4,6 +4,7 @@
 pub(crate) mod functions;
 pub(crate) mod log;
 pub(crate) mod pause;
+pub(crate) mod procedures;
 pub(crate) mod rate_limiter;
 pub(crate) mod scripts;
 pub(crate) mod users;
@@ -17,11 +18,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use bpfdb::Stats;
+use bpfdb::{Engine, Stats};
 
 use self::functions::Functions;
 use self::log::Log;
 use self::pause::Pause;
+use self::procedures::Procedures;
 use self::rate_limiter::RateLimiter;
 use self::scripts::Scripts;
 use self::users::Users;
@@ -57,6 +59,7 @@ pub(crate) struct Instance {
     pub(crate) pause: Pause,
     pub(crate) scripts: Scripts,
     pub(crate) functions: Functions,
+    pub(crate) procedures: Procedures,
     turn: Rc<()>,
     long_block: Rc<()>,
     /// What was set of Redis's parameters that are no settings.
@@ -93,6 +96,7 @@ pub(crate) struct Instance {
 
 impl Instance {
     pub(crate) fn new(
+        engine: &Engine,
         options: &Options,
         programs: &Programs,
         stopper: Stopper,
@@ -105,6 +109,13 @@ impl Instance {
         let mut settings = options.settings.clone();
         settings.max_clients = settings.max_clients.min(clients_max);
         settings.append_only = options.log.is_some();
+        let procedures = Procedures::new(
+            engine,
+            programs.procedures()?,
+            programs.shared_maps()?,
+            bell,
+            settings.compile_procedures,
+        )?;
         let instance = Self {
             settings,
             file: options.file.clone(),
@@ -116,6 +127,7 @@ impl Instance {
             pause: Pause::default(),
             scripts: Scripts::default(),
             functions: Functions::new(&statistics),
+            procedures,
             turn: Rc::new(()),
             long_block: Rc::new(()),
             parameters: Parameters::default(),
@@ -165,6 +177,7 @@ impl Instance {
         if new.max_memory != old.max_memory || new.append_fsync != old.append_fsync {
             self.tell_kernel_who_answers();
         }
+        self.procedures.enable(new.compile_procedures);
         if new.log_level != old.log_level {
             (self.set_log_level)(new.log_level);
         }

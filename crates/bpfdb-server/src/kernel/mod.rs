@@ -4,5 +4,6 @@
 pub(crate) mod cgroup;
 pub(crate) mod connections;
 pub(crate) mod flags;
+pub(crate) mod procedures;
 pub(crate) mod programs;
 pub(crate) mod workers;

@@ -19,6 +19,7 @@ use super::flags::KernelFlags;
 use crate::error::{Error, Result, bpf, system};
 use crate::kernel::cgroup::{self, Cgroup};
 use crate::kernel::connections::KernelConnections;
+use crate::kernel::procedures::KernelProcedures;
 use crate::kernel::workers::Workers;
 use crate::settings::LocalClients;
 
@@ -96,6 +97,27 @@ impl Programs {
 
     pub(crate) fn flags(&self) -> Result<KernelFlags> {
         Ok(KernelFlags::new(map(&self.object, ".data.redis")?))
+    }
+
+    /// Those that are compiled out of scripts and functions.
+    pub(crate) fn procedures(&self) -> Result<KernelProcedures> {
+        Ok(KernelProcedures::new(
+            map(&self.object, "procedures")?,
+            map(&self.object, "procedure_names")?,
+            map(&self.object, "procedure_counters")?,
+        ))
+    }
+
+    /// Another descriptor for each map, by its name, for programs that share them.
+    pub(crate) fn shared_maps(&self) -> Result<Vec<(String, OwnedFd)>> {
+        self.object
+            .maps()
+            .map(|map| {
+                let name = map.name().to_string_lossy().into_owned();
+                let fd = map.as_fd().try_clone_to_owned();
+                Ok((name, fd.map_err(system("share a map"))?))
+            })
+            .collect()
     }
 
     /// The kernel's workers that send for us.

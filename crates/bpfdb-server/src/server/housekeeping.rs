@@ -16,6 +16,7 @@ impl Server {
         self.close_idle(now);
         self.close_slow_readers(now);
         self.measure_rate();
+        self.instance.procedures.look_at_use();
         self.workers.prefer(self.instance.settings.worker_nice);
         self.close_those_told();
         self.give_memory_back();

@@ -128,6 +128,7 @@ impl Server {
             .transpose()?;
         let bell = Bell::new()?;
         let mut instance = Instance::new(
+            engine,
             options,
             &programs,
             Stopper::new()?,
@@ -230,6 +231,7 @@ impl Server {
             self.end_pause_when_due();
             self.resume_accepting();
             self.tick_when_due();
+            self.compile();
             self.want_durable();
         }
     }
@@ -243,6 +245,9 @@ impl Server {
         if let Some(&(until, _)) = self.resting.first() {
             tick = tick.min(until.saturating_duration_since(now));
         }
+        if let Some(due) = self.instance.procedures.due() {
+            tick = tick.min(due.saturating_duration_since(now));
+        }
         if let Some(pause) = self.instance.pause.left(now) {
             tick = tick.min(pause);
         }
@@ -253,6 +258,16 @@ impl Server {
         } else {
             tick
         }
+    }
+
+    /// What was compiled is published, and what is to be compiled asked for.
+    fn compile(&mut self) {
+        let Instance {
+            procedures,
+            functions,
+            ..
+        } = &mut self.instance;
+        procedures.work(functions);
     }
 
     fn tick_when_due(&mut self) {

@@ -210,6 +210,9 @@ settings! {
     /// that is more; 0: none for the sake of the log
     checkpoint_log_size "checkpoint-log-size": Size => Size::mib(256), Restart;
 
+    /// Compile scripts and functions that can be, so that the kernel runs them
+    compile_procedures "compile-procedures": bool => true, Now;
+
     /// Longest argument; a longer one closes the connection
     max_bulk "proto-max-bulk-len": Size, 1_048_576..=536_870_912 => Size::mib(512), Now;
     /// Replies of one connection that may wait to be read: it is closed at the hard

@@ -51,6 +51,7 @@ pub(super) fn begin(
 ) -> Outcome {
     let keys = count_keys(&arguments[1], arguments.len() - 2)?;
     let script = find(context, source, &arguments[0])?;
+    context.instance.procedures.note_call(&script);
     let own = !atomic::is_open(context.session);
     let program = Program::Script(script);
     let call = ScriptCall::new(program, arguments[2..].to_vec(), keys, reads, own);

@@ -12,6 +12,7 @@ mod info;
 mod lastsave;
 mod latency;
 mod memory;
+mod procedures;
 mod replicaof;
 mod role;
 mod save;
@@ -37,6 +38,7 @@ pub(super) static COMMANDS: &[&Command] = &[
     &lastsave::COMMAND,
     &latency::COMMAND,
     &memory::COMMAND,
+    &procedures::COMMAND,
     &replicaof::COMMAND,
     &role::COMMAND,
     &save::COMMAND,

@@ -1,11 +1,54 @@
 //! Changes the libraries of the engine, in one transaction: the client's, or one of its own.
 
+use std::time::Duration;
+
 use bpfdb::FUNCTIONS_KEY;
 
 use super::super::super::atomic::{Kind, atomically};
 use super::super::super::prelude::*;
 use crate::instance::functions::libraries::Libraries;
 use crate::values::functions_dump::LIBRARIES_MAX;
+
+/// How soon it is asked again whether calls in the kernel have ended.
+const CALLS_PAUSE: Duration = Duration::from_millis(1);
+
+/// Before any change: no function runs in the kernel, nor will until this one is over. False:
+/// some may still; to be asked again.
+pub(super) fn withdrawn(context: &mut Context<'_>) -> bool {
+    let withdrawn = context.instance.procedures.withdraw_functions();
+    if !withdrawn {
+        context.rest(CALLS_PAUSE);
+    }
+    withdrawn
+}
+
+/// A change of one step, to be made when functions are withdrawn.
+#[derive(Debug)]
+pub(super) struct Change(pub(super) fn(&mut Context<'_>, &[Vec<u8>]) -> Outcome);
+
+impl Change {
+    /// Makes it now if that is possible, else later.
+    pub(super) fn begin(mut self, context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
+        if self.step(context, arguments)? == Progress::More {
+            context.go_on_with(self);
+        }
+        Ok(())
+    }
+}
+
+impl Job for Change {
+    fn step(
+        &mut self,
+        context: &mut Context<'_>,
+        arguments: &[Vec<u8>],
+    ) -> Result<Progress, Failure> {
+        if !withdrawn(context) {
+            return Ok(Progress::More);
+        }
+        (self.0)(context, arguments)?;
+        Ok(Progress::Done)
+    }
+}
 
 /// `work` is given those that there are. If it fails, they stay.
 pub(super) fn change(

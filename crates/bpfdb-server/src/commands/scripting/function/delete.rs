@@ -2,7 +2,7 @@
 
 use super::super::super::prelude::*;
 use super::CHANGES;
-use super::change::change;
+use super::change::{Change, change};
 
 pub(crate) static COMMAND: Command = Command {
     name: "function|delete",
@@ -20,6 +20,10 @@ pub(crate) static COMMAND: Command = Command {
 };
 
 fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
+    Change(delete).begin(context, arguments)
+}
+
+fn delete(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     change(context, |libraries| {
         if libraries.remove(&arguments[0]) {
             Ok(())

@@ -4,7 +4,7 @@ use super::super::super::arguments::is;
 use super::super::super::prelude::*;
 use super::super::super::table::wrong_subcommand_arity;
 use super::CHANGES;
-use super::change::replace;
+use super::change::{Change, replace};
 use crate::instance::functions::libraries::Libraries;
 
 pub(crate) static COMMAND: Command = Command {
@@ -30,6 +30,10 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
         [_] => return Err("ERR FUNCTION FLUSH only supports SYNC|ASYNC option".into()),
         _ => return Err(wrong_subcommand_arity("FUNCTION", "FLUSH")),
     }
+    Change(flush).begin(context, arguments)
+}
+
+fn flush(context: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {
     replace(context, &Libraries::default())?;
     context.replies.ok();
     Ok(())

@@ -5,7 +5,7 @@ use super::super::super::prelude::*;
 use super::super::call::view;
 use super::CHANGES;
 use super::analysis::Analysis;
-use super::change::change;
+use super::change::{change, withdrawn};
 
 pub(crate) static COMMAND: Command = Command {
     name: "function|load",
@@ -61,7 +61,7 @@ struct Loading {
 
 impl Job for Loading {
     fn step(&mut self, context: &mut Context<'_>, _: &[Vec<u8>]) -> Result<Progress, Failure> {
-        if self.analysis.step(context)? == Progress::More {
+        if self.analysis.step(context)? == Progress::More || !withdrawn(context) {
             return Ok(Progress::More);
         }
         let library = &self.analysis.libraries()[0];

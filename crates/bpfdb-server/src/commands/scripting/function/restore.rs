@@ -7,7 +7,7 @@ use super::super::super::prelude::*;
 use super::super::super::table::wrong_subcommand_arity;
 use super::CHANGES;
 use super::analysis::Analysis;
-use super::change::{change, replace};
+use super::change::{change, replace, withdrawn};
 use crate::instance::functions::libraries::{Libraries, Library};
 use crate::values::functions_dump::{self, Damage};
 
@@ -79,7 +79,7 @@ struct Restoring {
 
 impl Job for Restoring {
     fn step(&mut self, context: &mut Context<'_>, _: &[Vec<u8>]) -> Result<Progress, Failure> {
-        if self.analysis.step(context)? == Progress::More {
+        if self.analysis.step(context)? == Progress::More || !withdrawn(context) {
             return Ok(Progress::More);
         }
         let new = together(self.analysis.libraries())?;

@@ -25,6 +25,7 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
         _ => return Err("ERR SCRIPT FLUSH only support SYNC|ASYNC option".into()),
     }
     context.instance.scripts.flush();
+    context.instance.procedures.forget_scripts();
     context.replies.ok();
     Ok(())
 }

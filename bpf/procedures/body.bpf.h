@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
+/*
+ * A call: the generated function takes the place of body().
+ *
+ *   begin ──► body ──► commit ──► outcome 0
+ *     ▲        │         │
+ *     └────────┴─────────┴── conflict: rolled back, again
+ *              └── anything else: rolled back, outcome says why
+ *
+ * Invariants
+ *  1. When a call ends the session has no transaction open, but for one that the next
+ *     operator finishes.
+ *  2. A call with an outcome has left nothing.
+ *  3. A call ends: fuel is taken for all attempts together, and what is no loop of the
+ *     generated program is bounded by itself.
+ */
+#ifndef BPFDB_PROCEDURES_BODY_BPF_H
+#define BPFDB_PROCEDURES_BODY_BPF_H
+
+#include "data.bpf.h"
+
+/*
+ * Stands for the generated function. It calls everything that such a one may call, so that
+ * clang keeps all of it, with all arguments unknown, so that clang passes each of them, and
+ * knows no result.
+ */
+__noinline int body(struct bpfdb_frame *f NONNULL, struct bpfdb_session *s NONNULL)
+{
+	u64 text = f->text[0], other = f->text[1];
+	u32 a = f->place, b = f->digits, c = f->building;
+	int sum = 0;
+
+	sum += rt_number(f, text, a, b);
+	sum += rt_text(f, text, a);
+	sum += rt_add(f, text);
+	sum += rt_add_number(f, text);
+	sum += rt_built(f, a);
+	sum += rt_equal(f, text, other);
+	sum += rt_compare(f, text, other);
+	sum += rt_part(f, text, other, f->text[2], a);
+	sum += rt_word(f, b, other, a);
+	sum += rt_line(f, text, b);
+	sum += rt_key(f, s, text);
+	sum += rt_value(f, s, text);
+	sum += rt_value_number(f, s, text);
+	sum += rt_found(f, s, a);
+	sum += rt_increment(f, s, b, other, a);
+	sum += rt_expires(s, text, a, b);
+	sum += rt_time_left(f, s, a, b, c);
+	sum += bpfdb_get(s);
+	sum += bpfdb_get_for_update(s);
+	sum += bpfdb_set(s);
+	sum += bpfdb_delete(s);
+	return sum;
+}
+
+/* One attempt: 0, or why not. */
+static __always_inline int call_once(struct bpfdb_frame *f, struct bpfdb_session *s)
+{
+	int status = f->reads ? bpfdb_begin_read_only(s) : bpfdb_begin(s);
+
+	/* Nothing is open. */
+	if (status != BPFDB_OK)
+		return status;
+	f->heap_used = f->heap_begin;
+	f->replies = 0;
+	f->is_array = 0;
+	status = body(f, s);
+	if (status) {
+		TXN_END_OWN(s, bpfdb_rollback);
+		return status;
+	}
+	status = TXN_END_OWN(s, bpfdb_commit);
+	/* It would stay open. */
+	if (unlikely(status == BPFDB_LOG_FULL))
+		TXN_END_OWN(s, bpfdb_rollback);
+	return status;
+}
+
+static __always_inline void call_run(struct bpfdb_frame *f, struct bpfdb_session *s)
+{
+	int status = BPFDB_CONFLICT;
+
+	f->fuel = BPFDB_CALL_FUEL;
+	f->conflicts = 0;
+	repeat(i, BPFDB_COMMAND_TRIES)
+	{
+		status = call_once(f, s);
+		if (status != BPFDB_CONFLICT || !f->fuel)
+			break;
+		f->conflicts++;
+	}
+	f->outcome = status;
+}
+
+#endif

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
+/*
+ * Between a procedure and the operators, which the generated program calls itself: the
+ * kernel allows eight frames of functions, and an operator needs six of them.
+ */
+#ifndef BPFDB_PROCEDURES_DATA_BPF_H
+#define BPFDB_PROCEDURES_DATA_BPF_H
+
+#include "text.bpf.h"
+
+/* Expiry times from here on are the interpreter's: some are no 64-bit number in
+ * milliseconds. */
+#define CALL_TIME_LIMIT (1LL << 50)
+
+/* A text becomes the session's key. */
+__noinline int rt_key(struct bpfdb_frame *f NONNULL, struct bpfdb_session *s NONNULL, u64 text)
+{
+	const u8 *from = heap_at(f, (u32)text);
+	u32 len = text_len(text);
+
+	if (!len || len > BPFDB_KEY_MAX)
+		return BPFDB_DEOPTIMISATION_KEY;
+	s->key_len = len;
+	s->key[0] = word_at(from);
+	if (s->key[0] == BPFDB_RESERVED_KEYS)
+		return BPFDB_DEOPTIMISATION_KEY;
+	s->key[1] = word_at(from + 8);
+	if (len <= BPFDB_INLINE_MAX)
+		return 0;
+	repeat(i, BPFDB_KEY_MAX / 8)
+	{
+		u64 offset = i * 8;
+
+		if (offset >= len)
+			break;
+		OPAQUE(offset);
+		offset &= BPFDB_KEY_MAX - 8;
+		s->key[offset / 8] = word_at(from + offset);
+	}
+	return 0;
+}
+
+/* Bytes of map memory, 24 of which may be read, become the value of the next SET. */
+static __always_inline int value_fill(struct bpfdb_session *s, const u8 *from, u32 len)
+{
+	int status = bpfdb_value_alloc(s, len);
+	void *slot;
+
+	if (status != BPFDB_OK)
+		return status;
+	if (len <= BPFDB_INLINE_MAX) {
+		s->value[0] = low_bytes(word_at(from), len);
+		s->value[1] = len > 8 ? low_bytes(word_at(from + 8), len - 8) : 0;
+		return 0;
+	}
+	slot = bpfdb_at(s->value[0]);
+	OPAQUE(len);
+	if (!slot || len > BPFDB_CALL_TEXT_MAX)
+		return BPFDB_CORRUPT;
+	bpf_probe_read_kernel(slot, len, from);
+	return 0;
+}
+
+/* A text becomes the value of the next SET. */
+__noinline int rt_value(struct bpfdb_frame *f NONNULL, struct bpfdb_session *s NONNULL, u64 text)
+{
+	return value_fill(s, heap_at(f, (u32)text), text_len(text));
+}
+
+/* The text of a number does. 2^53 has 16 digits: with a sign it is longer than what lies
+ * inline. */
+__noinline int rt_value_number(struct bpfdb_frame *f NONNULL, struct bpfdb_session *s NONNULL,
+			       s64 value)
+{
+	u32 place = heap_take(f, 24);
+
+	if (place == HEAP_FULL)
+		return BPFDB_DEOPTIMISATION_HEAP;
+	return value_fill(s, heap_at(f, place), number_to_heap(f, place, value));
+}
+
+/*
+ * What GET found becomes a text. In a transaction that writes it is locked, and cannot
+ * change; in a snapshot it stays until the next operator (bpf/operators/get.bpf.h), if the
+ * session is still registered. RETRY: it was given up meanwhile.
+ */
+__noinline int rt_found(struct bpfdb_frame *f NONNULL, struct bpfdb_session *s NONNULL, u32 to)
+{
+	u32 len = s->value_len, place;
+	void *slot;
+
+	if (len > BPFDB_CALL_TEXT_MAX)
+		return BPFDB_DEOPTIMISATION_VALUE;
+	place = heap_take(f, len);
+	if (place == HEAP_FULL)
+		return BPFDB_DEOPTIMISATION_HEAP;
+	*register_at(f, to) = text_of(place, len);
+	if (len <= BPFDB_INLINE_MAX) {
+		u8 *at = heap_at(f, place);
+
+		*(u64 *)at = s->value[0];
+		if (len > 8)
+			*(u64 *)(at + 8) = s->value[1];
+		return 0;
+	}
+	slot = bpfdb_at(s->value[0]);
+	OPAQUE(len);
+	if (!slot || len > BPFDB_CALL_TEXT_MAX)
+		return BPFDB_EXHAUSTED;
+	bpf_probe_read_kernel(heap_at(f, place), len, slot);
+	return bpfdb_still_valid(s) ? 0 : BPFDB_EXHAUSTED;
+}
+
+/* What GET found as an integer of 64 bits, in the form that INCR takes. */
+static __always_inline bool counter_read(struct bpfdb_frame *f, struct bpfdb_session *s, s64 *value)
+{
+	const u64 *slot = NULL;
+
+	if (s->value_len > INTEGER_DIGITS + 1)
+		return false;
+	if (s->value_len > BPFDB_INLINE_MAX) {
+		slot = bpfdb_at(s->value[0]);
+		if (!slot)
+			return false;
+	}
+	f->text[0] = slot ? slot[0] : s->value[0];
+	f->text[1] = slot ? slot[1] : s->value[1];
+	f->text[2] = slot ? slot[2] : 0;
+	return integer_of((u8 *)f->text, s->value_len, INTEGER_DIGITS, true, value);
+}
+
+/* INCRBY, after GET for update with the outcome `status`: the sum becomes the session's value,
+ * and is left in `to`. */
+__noinline int rt_increment(struct bpfdb_frame *f NONNULL, struct bpfdb_session *s NONNULL,
+			    u32 status, s64 by, u32 to)
+{
+	s64 value = 0;
+
+	if (status == BPFDB_FOUND && !counter_read(f, s, &value))
+		return BPFDB_DEOPTIMISATION_COUNTER;
+	if (__builtin_add_overflow(value, by, &value))
+		return BPFDB_DEOPTIMISATION_COUNTER;
+	/* Redis has it, and Lua sees it rounded. */
+	if (value > NUMBER_MAX || value < -NUMBER_MAX)
+		return BPFDB_DEOPTIMISATION_NUMBER_TOO_LARGE;
+	*register_at(f, to) = value;
+	return rt_value_number(f, s, value);
+}
+
+/* When the next SET expires: `time` in units of so many milliseconds. */
+__noinline int rt_expires(struct bpfdb_session *s NONNULL, s64 time, u32 unit, u32 from_now)
+{
+	u64 now = session_time(s), expires;
+
+	if (time <= 0 || time >= CALL_TIME_LIMIT)
+		return BPFDB_DEOPTIMISATION_TIME;
+	expires = time * unit + (from_now ? now : 0);
+	if (expires <= now)
+		return BPFDB_DEOPTIMISATION_TIME;
+	s->expires = expires;
+	return 0;
+}
+
+/* TTL and its kin, after GET with the outcome `status`. */
+__noinline int rt_time_left(struct bpfdb_frame *f NONNULL, struct bpfdb_session *s NONNULL,
+			    u32 status, u32 unit, u32 from_now)
+{
+	u64 now = from_now ? session_time(s) : 0, expires = s->found_expires, left;
+
+	if (status != BPFDB_FOUND || !expires) {
+		f->text[0] = status == BPFDB_FOUND ? -1 : -2;
+		return 0;
+	}
+	left = expires > now ? expires - now : 0;
+	/* Rounded, as Redis does. */
+	f->text[0] = unit == 1000 ? (left + 500) / 1000 : left;
+	return 0;
+}
+
+#endif

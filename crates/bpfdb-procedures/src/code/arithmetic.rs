@@ -1,0 +1,194 @@
+//! Numbers: whole ones within 2^53, which Lua has exactly. What would be none ends the run.
+
+use bpfdb::abi;
+
+use super::assembly::{Alu, Jump, R1, R2, R3, R4};
+use super::emit::Emitter;
+use super::operands::Form;
+use super::types::Type;
+use crate::error::Result;
+use crate::ir::{Arithmetic, Operand, Register};
+
+/// Numbers whose product surely fits 64 bits, and half of the range of those that floor(a / b)
+/// of floating point has exactly.
+const SMALL: i64 = 1 << 31;
+const DIVIDEND_MAX: i64 = 1 << 52;
+
+impl Emitter<'_> {
+    pub(super) fn arithmetic(
+        &mut self,
+        to: Register,
+        operation: Arithmetic,
+        a: &Operand,
+        b: &Operand,
+    ) -> Result<()> {
+        let a = self.number(a, Form::Lua)?;
+        let b = self.number(b, Form::Lua)?;
+        self.load_number(a, R1);
+        self.load_number(b, R2);
+        match operation {
+            Arithmetic::Add => self.asm().alu(Alu::Add, R1, R2),
+            Arithmetic::Subtract => self.asm().alu(Alu::Subtract, R1, R2),
+            Arithmetic::Multiply => self.multiply(),
+            Arithmetic::Modulo => self.modulo(),
+            Arithmetic::Divide => self.divide(),
+            Arithmetic::FloorDivide => self.floor_divide(),
+            Arithmetic::Minimum => self.choose(Jump::SLessOrEqual),
+            Arithmetic::Maximum => self.choose(Jump::SGreaterOrEqual),
+        }
+        if matches!(
+            operation,
+            Arithmetic::Add | Arithmetic::Subtract | Arithmetic::Multiply
+        ) {
+            self.check_range();
+        }
+        self.put(to, R1, Type::Integer);
+        Ok(())
+    }
+
+    /// r1 = r1 * r2.
+    fn multiply(&mut self) {
+        let (wide, product, end) = (self.place(), self.place(), self.place());
+        let too_large = self.exit(abi::BPFDB_DEOPTIMISATION_NUMBER_TOO_LARGE);
+        for factor in [R1, R2] {
+            self.asm().copy(R3, factor);
+            self.asm().set(R4, SMALL);
+            self.asm().alu(Alu::Add, R3, R4);
+            self.asm().alu_by(Alu::ShiftRight, R3, 32);
+            self.asm().jump_if_value(Jump::NotEqual, R3, 0, wide);
+        }
+        self.asm().copy(R3, R1);
+        self.asm().alu(Alu::Multiply, R1, R2);
+        self.asm().jump(product);
+        self.asm().put(wide);
+        // The product has no 64 bits if division does not lead back.
+        self.asm().copy(R3, R1);
+        self.asm().alu(Alu::Multiply, R1, R2);
+        self.asm().jump_if_value(Jump::Equal, R3, 0, product);
+        self.asm().copy(R4, R1);
+        self.asm().alu_signed(Alu::Divide, R4, R3);
+        self.asm().jump_if(Jump::NotEqual, R4, R2, too_large);
+        self.asm().put(product);
+        // 0 times a negative number is -0 in Lua.
+        self.asm().jump_if_value(Jump::NotEqual, R1, 0, end);
+        let minus_zero = self.exit(abi::BPFDB_DEOPTIMISATION_MINUS_ZERO);
+        self.asm().jump_if_value(Jump::SLess, R3, 0, minus_zero);
+        self.asm().jump_if_value(Jump::SLess, R2, 0, minus_zero);
+        self.asm().put(end);
+    }
+
+    /// r1 = r1 - floor(r1 / r2) * r2.
+    fn modulo(&mut self) {
+        let end = self.place();
+        let fraction = self.exit(abi::BPFDB_DEOPTIMISATION_FRACTION);
+        self.asm().jump_if_value(Jump::Equal, R2, 0, fraction);
+        self.asm().alu_signed(Alu::Modulo, R1, R2);
+        // It has the sign of the divisor.
+        self.asm().jump_if_value(Jump::Equal, R1, 0, end);
+        self.asm().copy(R3, R1);
+        self.asm().alu(Alu::Xor, R3, R2);
+        self.asm().jump_if_value(Jump::SGreaterOrEqual, R3, 0, end);
+        self.asm().alu(Alu::Add, R1, R2);
+        self.asm().put(end);
+    }
+
+    /// r1 = r1 / r2, where nothing is left.
+    fn divide(&mut self) {
+        let fraction = self.exit(abi::BPFDB_DEOPTIMISATION_FRACTION);
+        self.check_divisor();
+        self.asm().copy(R3, R1);
+        self.asm().alu_signed(Alu::Modulo, R3, R2);
+        self.asm().jump_if_value(Jump::NotEqual, R3, 0, fraction);
+        self.asm().alu_signed(Alu::Divide, R1, R2);
+    }
+
+    /// r1 = floor(r1 / r2). Floating point rounds to another whole number only beyond
+    /// [`DIVIDEND_MAX`]: below, the quotient is farther from the next one than rounding goes.
+    fn floor_divide(&mut self) {
+        let end = self.place();
+        let too_large = self.exit(abi::BPFDB_DEOPTIMISATION_NUMBER_TOO_LARGE);
+        self.check_divisor();
+        self.asm().set(R3, DIVIDEND_MAX);
+        self.asm().jump_if(Jump::SGreater, R1, R3, too_large);
+        self.asm().set(R3, -DIVIDEND_MAX);
+        self.asm().jump_if(Jump::SLess, R1, R3, too_large);
+        self.asm().copy(R3, R1);
+        self.asm().alu_signed(Alu::Modulo, R3, R2);
+        self.asm().alu_signed(Alu::Divide, R1, R2);
+        self.asm().jump_if_value(Jump::Equal, R3, 0, end);
+        self.asm().alu(Alu::Xor, R3, R2);
+        self.asm().jump_if_value(Jump::SGreaterOrEqual, R3, 0, end);
+        self.asm().alu_by(Alu::Add, R1, -1);
+        self.asm().put(end);
+    }
+
+    /// By 0 there is no number; 0 by a negative one is -0.
+    fn check_divisor(&mut self) {
+        let end = self.place();
+        let fraction = self.exit(abi::BPFDB_DEOPTIMISATION_FRACTION);
+        let minus_zero = self.exit(abi::BPFDB_DEOPTIMISATION_MINUS_ZERO);
+        self.asm().jump_if_value(Jump::Equal, R2, 0, fraction);
+        self.asm().jump_if_value(Jump::NotEqual, R1, 0, end);
+        self.asm().jump_if_value(Jump::SLess, R2, 0, minus_zero);
+        self.asm().put(end);
+    }
+
+    /// r1 stays if it compares so to r2; else it becomes r2.
+    fn choose(&mut self, first: Jump) {
+        let end = self.place();
+        self.asm().jump_if(first, R1, R2, end);
+        self.asm().copy(R1, R2);
+        self.asm().put(end);
+    }
+
+    pub(super) fn negate(&mut self, to: Register, of: &Operand) -> Result<()> {
+        let number = self.number(of, Form::Lua)?;
+        let minus_zero = self.exit(abi::BPFDB_DEOPTIMISATION_MINUS_ZERO);
+        self.load_number(number, R2);
+        self.asm().jump_if_value(Jump::Equal, R2, 0, minus_zero);
+        self.asm().set(R1, 0);
+        self.asm().alu(Alu::Subtract, R1, R2);
+        self.put(to, R1, Type::Integer);
+        Ok(())
+    }
+
+    pub(super) fn whole(&mut self, to: Register, of: &Operand) -> Result<()> {
+        let number = self.number(of, Form::Lua)?;
+        self.load_number(number, R1);
+        self.put(to, R1, Type::Integer);
+        Ok(())
+    }
+
+    /// Nil of what is neither a number nor a text.
+    pub(super) fn to_number(&mut self, to: Register, of: &Operand) -> Result<()> {
+        let types = self.typing.operand(of);
+        let (other, end) = (self.place(), self.place());
+        if types.has(Type::Integer) || types.has(Type::Text) {
+            if !types.has(Type::Integer) {
+                self.test(of, Type::Text, other);
+            } else if !types.has(Type::Text) {
+                self.test(of, Type::Integer, other);
+            } else {
+                self.test_either(of, other);
+            }
+            self.whole(to, of)?;
+            self.asm().jump(end);
+        }
+        self.asm().put(other);
+        if self.typing.register(to).has(Type::Nil) {
+            self.tag(to, Type::Nil);
+        }
+        self.asm().put(end);
+        Ok(())
+    }
+
+    /// Jumps if the value is neither a number nor a text.
+    fn test_either(&mut self, of: &Operand, other: super::assembly::Place) {
+        let (text, end) = (self.place(), self.place());
+        self.test(of, Type::Integer, text);
+        self.asm().jump(end);
+        self.asm().put(text);
+        self.test(of, Type::Text, other);
+        self.asm().put(end);
+    }
+}

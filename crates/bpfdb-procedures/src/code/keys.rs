@@ -1,0 +1,97 @@
+//! Which keys a procedure writes.
+//!
+//! Who reads a key under a shared lock, and then writes it, meets every other one who does the
+//! same. So a key that is written somewhere gets the exclusive lock when it is read.
+
+use std::collections::HashSet;
+
+use crate::ir::{Function, Operand, Operation, Register};
+
+/// The keys that a function writes, by the way they are made.
+#[derive(Debug)]
+pub(crate) struct WrittenKeys<'a> {
+    function: &'a Function,
+    written: HashSet<String>,
+}
+
+/// How far the making of a key is followed.
+const DEPTH_MAX: u32 = 8;
+
+impl<'a> WrittenKeys<'a> {
+    pub(crate) fn of(function: &'a Function) -> Self {
+        let mut keys = Self {
+            function,
+            written: HashSet::new(),
+        };
+        for command in function.commands().filter(|command| command.writes()) {
+            for key in command.keys() {
+                let recipe = keys.recipe(key, 0);
+                keys.written.insert(recipe);
+            }
+        }
+        keys
+    }
+
+    /// Is this key surely, or probably, written by the same call?
+    pub(crate) fn has(&self, key: &Operand) -> bool {
+        self.written.contains(&self.recipe(key, 0))
+    }
+
+    /// How a key is made: the same text for keys that are the same.
+    fn recipe(&self, operand: &Operand, depth: u32) -> String {
+        let Operand::Register(register) = operand else {
+            return operand.to_string();
+        };
+        match self.only_definition(*register) {
+            Some(Operation::Move(_, from)) if depth < DEPTH_MAX => self.recipe(from, depth + 1),
+            Some(Operation::Concatenate(_, parts)) if depth < DEPTH_MAX => {
+                let parts: Vec<String> = parts
+                    .iter()
+                    .map(|part| self.recipe(part, depth + 1))
+                    .collect();
+                parts.join(" .. ")
+            }
+            _ => operand.to_string(),
+        }
+    }
+
+    /// What puts something into this register, if that is one operation only.
+    fn only_definition(&self, register: Register) -> Option<&Operation> {
+        let mut all = self
+            .function
+            .lines
+            .iter()
+            .map(|line| &line.operation)
+            .filter(|operation| result_of(operation) == Some(register));
+        let first = all.next()?;
+        all.next().is_none().then_some(first)
+    }
+}
+
+/// The register that an operation writes.
+fn result_of(operation: &Operation) -> Option<Register> {
+    match operation {
+        Operation::Move(to, _)
+        | Operation::Arithmetic(to, ..)
+        | Operation::Negate(to, _)
+        | Operation::Whole(to, _)
+        | Operation::Concatenate(to, _)
+        | Operation::Length(to, _)
+        | Operation::Part(to, ..)
+        | Operation::ToNumber(to, _)
+        | Operation::ToText(to, _)
+        | Operation::Word(to, ..)
+        | Operation::Count(to, _)
+        | Operation::Status(to, _)
+        | Operation::Error(to, _)
+        | Operation::StatusText(to, _)
+        | Operation::ErrorText(to, _)
+        | Operation::Call(to, _) => Some(*to),
+        Operation::Label(_)
+        | Operation::Jump(_)
+        | Operation::JumpIf(..)
+        | Operation::Fuel
+        | Operation::Return(_)
+        | Operation::ReturnArray(_) => None,
+    }
+}

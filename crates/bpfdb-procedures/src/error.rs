@@ -1,0 +1,37 @@
+//! Why a procedure has no program.
+
+use std::io;
+
+/// What can go wrong between a function that was read and its program in the kernel.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A jump of the generated code leads too far.
+    #[error("the function is too long for the kernel")]
+    TooLong,
+    /// More literals than a call has room for.
+    #[error("the texts of the function have more than {0} bytes together")]
+    Literals(usize),
+    /// Operations want more places than a call has.
+    #[error("the function has too many values")]
+    Values,
+    /// The embedded template is not what this crate expects.
+    #[error("the template of procedures is damaged: {0}")]
+    Template(String),
+    /// The kernel's verifier refused the program: the end of its log.
+    #[error("the kernel refused the program ({error}): {log}")]
+    Refused { error: io::Error, log: String },
+    #[error("{what}: {error}")]
+    System {
+        what: &'static str,
+        error: io::Error,
+    },
+    #[error(transparent)]
+    Engine(#[from] bpfdb::Error),
+    #[error("{what}: {error}")]
+    Bpf {
+        what: &'static str,
+        error: libbpf_rs::Error,
+    },
+}
+
+pub type Result<T> = std::result::Result<T, Error>;

@@ -1,0 +1,23 @@
+//! Compiles functions of Lua to programs of the kernel that run on bpfdb's engine.
+//!
+//! ```text
+//!  text ──lua──► ir ──code──► instructions ──load──► program in the kernel
+//!                 │                            ▲
+//!                 └ what is not supported:     └ the template: clang's program, in which
+//!                   line and reason              they take the place of one function
+//! ```
+//!
+//! [`Unit`] is a text and what has become of its functions. Nothing here knows of connections
+//! or of the server: who calls the program, and where it stands, is the caller's.
+//! docs/decisions/0024-procedures-in-the-kernel.md says why it is so.
+
+pub mod code;
+pub mod error;
+pub mod ir;
+mod listing;
+pub mod load;
+pub mod lua;
+mod unit;
+
+pub use error::{Error, Result};
+pub use unit::{Left, Ready, Unit};

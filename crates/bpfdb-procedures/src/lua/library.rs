@@ -1,0 +1,132 @@
+//! Which functions a library registers.
+//!
+//! To load a library is to run its text. What it registers at the end of that is known here
+//! for calls of `redis.register_function` that stand in the text itself, not in a function or
+//! behind a condition, with names and functions that are known.
+
+use super::Compiled;
+use super::constants::constant;
+use super::lower::{self, Binding, Bindings};
+use super::syntax::{
+    Block, Chunk, Expression, ExpressionKind, Field, Function, StatementKind, VariableId,
+};
+use super::unsupported::{CLOSURES, Unsupported};
+use crate::ir::Operand;
+
+struct Library<'a> {
+    chunk: &'a Chunk,
+    bindings: Bindings<'a>,
+    compiled: Vec<Compiled>,
+}
+
+/// Compiles all that are found.
+pub(super) fn functions(chunk: &Chunk) -> Vec<Compiled> {
+    let mut library = Library {
+        chunk,
+        bindings: Bindings::new(chunk),
+        compiled: Vec::new(),
+    };
+    library.block(&chunk.body);
+    library.compiled
+}
+
+/// The two arguments that matter.
+struct Registration<'a> {
+    name: &'a Expression,
+    callback: &'a Expression,
+}
+
+impl<'a> Library<'a> {
+    fn block(&mut self, block: &'a Block) {
+        for statement in block {
+            match &statement.kind {
+                StatementKind::Local(names, values) => self.local(names, values),
+                StatementKind::LocalFunction(name, function) => {
+                    self.bind(*name, || Some(Binding::Function(function)))
+                }
+                StatementKind::Do(block) => self.block(block),
+                StatementKind::Call(call) => self.call(call),
+                _ => {}
+            }
+        }
+    }
+
+    fn local(&mut self, names: &[VariableId], values: &'a [Expression]) {
+        for (name, value) in names.iter().zip(values) {
+            let known = self.bindings.known(value);
+            self.bind(*name, || known);
+        }
+    }
+
+    /// A variable that is assigned to elsewhere may have any value by then.
+    fn bind(&mut self, name: VariableId, binding: impl FnOnce() -> Option<Binding<'a>>) {
+        if !self.chunk.variables[name.0].assigned
+            && let Some(binding) = binding()
+        {
+            self.bindings.set(name, binding);
+        }
+    }
+
+    fn call(&mut self, call: &'a Expression) {
+        let ExpressionKind::Call(callee, arguments) = &call.kind else {
+            return;
+        };
+        if self.bindings.library(callee).as_deref() != Some("redis.register_function") {
+            return;
+        }
+        let Some(registration) = Registration::of(arguments) else {
+            return;
+        };
+        let Some(Operand::Text(name)) = constant(registration.name, &self.bindings) else {
+            return;
+        };
+        let outcome = match self.function(registration.callback) {
+            Ok(function) => lower::function(self.chunk, self.bindings.clone(), &name, function),
+            Err(problem) => Err(vec![problem]),
+        };
+        self.compiled.push(Compiled { name, outcome });
+    }
+
+    fn function(&self, callback: &'a Expression) -> Result<&'a Function, Unsupported> {
+        if let Some(Binding::Function(function)) = self.bindings.known(callback) {
+            return Ok(function);
+        }
+        Err(match &callback.kind {
+            ExpressionKind::Local(id) if self.chunk.variables[id.0].assigned => {
+                Unsupported::assigned(callback.line, &self.chunk.variables[id.0].name)
+            }
+            _ => Unsupported::new(callback.line, CLOSURES),
+        })
+    }
+}
+
+impl<'a> Registration<'a> {
+    fn of(arguments: &'a [Expression]) -> Option<Self> {
+        match arguments {
+            [name, callback] => Some(Self { name, callback }),
+            [
+                Expression {
+                    kind: ExpressionKind::Table(fields),
+                    ..
+                },
+            ] => Some(Self {
+                name: named(fields, b"function_name")?,
+                callback: named(fields, b"callback")?,
+            }),
+            _ => None,
+        }
+    }
+}
+
+/// The value of a field, if there is one of this name.
+fn named<'a>(fields: &'a [Field], name: &[u8]) -> Option<&'a Expression> {
+    let mut values = fields.iter().filter_map(|field| match field {
+        Field::Named(key, value) => match &key.kind {
+            ExpressionKind::Text(text) if text == name => Some(value),
+            _ => None,
+        },
+        Field::Positional(_) => None,
+    });
+    let value = values.next();
+    value.filter(|_| values.next().is_none())
+}

@@ -1,0 +1,73 @@
+//! `return`: of the function itself, and of those that stand in the place of a call.
+
+use super::super::syntax::Expression;
+use super::{Binding, Lowered, Lowering};
+use crate::ir::{Label, Operand, Operation, Register};
+use crate::lua::unsupported::Unsupported;
+
+/// Where `return` leads.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Results {
+    /// Out of the run.
+    Reply,
+    /// Behind the call that the function stands for.
+    Value { to: Register, end: Label },
+}
+
+impl<'a> Lowering<'a> {
+    pub(super) fn return_values(&mut self, values: &'a [Expression]) -> Lowered<()> {
+        match (self.results, values) {
+            (_, []) => {
+                self.return_one(Operand::Nil);
+                Ok(())
+            }
+            // What it returns is what we return.
+            (Results::Reply, [value]) if self.is_local_call(value) => self.tail_call(value),
+            (Results::Reply, [value]) => self.reply(value),
+            (Results::Reply, [first, rest @ ..]) => self.reply_first(first, rest),
+            (Results::Value { to, end }, [value]) => {
+                self.value_to(value, to)?;
+                self.code.jump(end);
+                Ok(())
+            }
+            (Results::Value { .. }, [first, ..]) => Err(Unsupported::new(
+                first.line,
+                "a function returns several values",
+            )),
+        }
+    }
+
+    pub(super) fn return_one(&mut self, value: Operand) {
+        match self.results {
+            Results::Reply => self.code.emit(Operation::Return(value)),
+            Results::Value { to, end } => {
+                self.code.copy(to, value);
+                self.code.jump(end);
+            }
+        }
+    }
+
+    fn reply(&mut self, value: &'a Expression) -> Lowered<()> {
+        let operation = self.reply_of(value)?;
+        self.code.emit(operation);
+        Ok(())
+    }
+
+    /// Redis replies with the first of several values.
+    fn reply_first(&mut self, first: &'a Expression, rest: &'a [Expression]) -> Lowered<()> {
+        let operation = self.reply_of(first)?;
+        for value in rest {
+            self.known_or_value(value)?;
+        }
+        self.code.emit(operation);
+        Ok(())
+    }
+
+    fn reply_of(&mut self, value: &'a Expression) -> Lowered<Operation> {
+        Ok(match self.known_or_value(value)? {
+            Binding::Value(value) => Operation::Return(value),
+            Binding::Table(table) => Operation::ReturnArray(table.elements),
+            _ => return Err(self.no_value(value)),
+        })
+    }
+}

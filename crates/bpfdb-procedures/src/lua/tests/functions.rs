@@ -1,0 +1,180 @@
+//! Local functions, and those that a library registers.
+
+use super::{library, script};
+
+#[test]
+fn a_call_is_the_body() {
+    script(
+        r#"
+local function double(n)
+  if not n then
+    return
+  end
+  n = n * 2
+  return n
+end
+local a = double(ARGV[1])
+a = double(a)
+return a
+"#,
+        r#"
+script: reads
+        r0 is a
+        r1 is n
+        r3 is n
+    8   r1 = ARGV[1]
+    2   if r1: jump L1
+    3   r0 = nil
+    3   jump L2
+    3 L1:
+    5   r1 = r1 * 2
+    6   r0 = r1
+    8 L2:
+    9   r3 = r0
+    2   if r3: jump L3
+    3   r2 = nil
+    3   jump L4
+    3 L3:
+    5   r3 = r3 * 2
+    6   r2 = r3
+    9 L4:
+    9   r0 = r2
+   10   return r0
+"#,
+    );
+}
+
+#[test]
+fn a_function_that_returns_what_another_returns() {
+    script(
+        r#"
+local function both(a, b)
+  if a then
+    return {a, b}
+  end
+end
+return both(ARGV[1], ARGV[2])
+"#,
+        r#"
+script: reads
+    2   unless ARGV[1]: jump L1
+    3   return {ARGV[1], ARGV[2]}
+    3 L1:
+    6   return nil
+"#,
+    );
+}
+
+#[test]
+fn a_function_sees_what_is_around_it() {
+    script(
+        r#"
+local prefix = 'a:'
+local n = 0
+local key = function(name) return prefix .. name .. n end
+n = n + 1
+return key(ARGV[1])
+"#,
+        r#"
+script: reads
+        r0 is n
+    2   r0 = 0
+    4   r0 = r0 + 1
+    3   r1 = 'a:' .. ARGV[1] .. r0
+    3   return r1
+"#,
+    );
+}
+
+#[test]
+fn tables_are_passed_on() {
+    library(
+        r#"
+#!lua name=lib
+local LIMIT, NAME = 10, 'first'
+local call = redis.call
+local function total(keys)
+  local sum = 0
+  for _, key in ipairs(keys) do
+    sum = sum + call('GET', key)
+  end
+  return sum
+end
+redis.register_function('total', function(k, a, none)
+  return total(k) + LIMIT
+end)
+redis.register_function{function_name = NAME, callback = function(keys) return keys[1] end,
+  flags = {'no-writes'}}
+"#,
+        r#"
+function total: reads
+        r0 is none
+        r2 is sum
+        r3 is _
+        r5 is key
+   11   r0 = nil
+    5   r2 = 0
+    6   r3 = 1
+    6   r4 = #KEYS
+    6 L1:
+    6   unless r3 <= r4: jump L2
+    6   r5 = KEYS[r3]
+    7   r6 = call GET r5
+    7   r2 = r2 + r6
+    6   r3 = r3 + 1
+    6   fuel
+    6   jump L1
+    6 L2:
+    9   r1 = r2
+   12   r7 = r1 + 10
+   12   return r7
+function first: reads
+   14   return KEYS[1]
+"#,
+    );
+}
+
+#[test]
+fn what_keeps_functions_out() {
+    library(
+        r#"
+local LIMIT = 10
+local count = 0
+local cache = {}
+local function helper(keys) return helper(keys) end
+local changed = function() end
+redis.register_function('constants', function() return LIMIT end)
+redis.register_function('variables', function() count = count + 1; return count end)
+redis.register_function('tables', function(keys) return cache[keys[1]] end)
+redis.register_function('recursion', helper)
+redis.register_function('changed', changed)
+redis.register_function('globals', function() return KEYS[1] end)
+redis.register_function('more', function(keys, args, ...) return 1 end)
+redis.register_function('assigned', function(keys, args) args = nil end)
+redis.register_function('unknown', helper or changed)
+redis.register_function(helper(), helper)
+changed = nil
+"#,
+        r#"
+function constants: reads
+    6   return 10
+variables:
+  line 7: count is a variable of the library
+  line 7: count of an outer function is assigned to
+tables:
+  line 8: tables are the interpreter's
+recursion:
+  line 4: a function calls itself
+changed:
+  line 10: changed is assigned to elsewhere
+globals:
+  line 11: KEYS is a global variable
+more:
+  line 12: ... is the interpreter's
+assigned:
+  line 13: args is assigned to elsewhere
+unknown:
+  line 14: closures are the interpreter's
+"#,
+    );
+}

@@ -1,0 +1,231 @@
+//! What is left to the interpreter, and why.
+
+use super::script;
+
+/// The reasons for which a script of one line is unsupported.
+fn reasons(text: &str) -> Vec<String> {
+    let problems = super::super::script(text.as_bytes()).expect_err(text);
+    assert!(problems.iter().all(|problem| problem.line == 1), "{text}");
+    problems.into_iter().map(|problem| problem.reason).collect()
+}
+
+#[test]
+fn every_line_has_its_reason() {
+    script(
+        r#"
+local t = {a = 1}
+x = 5
+local y = cjson.decode(ARGV[1])
+while foo do
+  KEYS[1] = 'a'
+  for k, v in pairs(KEYS) do
+    local n = 1.5
+  end
+end
+local f = function() return g end
+f = nil
+goodbye(f())
+return 2 ^ y
+"#,
+        r#"
+line 1: tables are the interpreter's
+line 2: x is a global variable
+line 3: cjson.decode is the interpreter's
+line 4: foo is a global variable
+line 5: a table is changed
+line 6: a loop over anything but ipairs of keys or arguments is the interpreter's
+line 7: 1.5 is no whole number within ±2^53
+line 10: f is assigned to elsewhere
+line 12: goodbye is a global variable
+line 13: ^ is the interpreter's
+"#,
+    );
+}
+
+#[test]
+fn a_reason_for_each() {
+    for (text, reason) in [
+        ("return KEYS", ""),
+        ("return redis", "redis as a value is the interpreter's"),
+        (
+            "return redis.call",
+            "redis.call as a value is the interpreter's",
+        ),
+        (
+            "return string.format('%d', 1)",
+            "string.format is the interpreter's",
+        ),
+        ("return type(1)", "type is the interpreter's"),
+        (
+            "return ('a'):upper()",
+            "the method upper is the interpreter's",
+        ),
+        ("return {{1}}", "tables are the interpreter's"),
+        ("return {a = 1}", "tables are the interpreter's"),
+        (
+            "return {ok = 1}",
+            "a reply with anything but a string is the interpreter's",
+        ),
+        (
+            "return {err = '-a'}",
+            "an error that begins with - is the interpreter's",
+        ),
+        (
+            "return redis.error_reply(ARGV[1])",
+            "an error of which the code is not known is the interpreter's",
+        ),
+        (
+            "return redis.error_reply(5)",
+            "an error of which the code is not known is the interpreter's",
+        ),
+        (
+            "return redis.status_reply(nil)",
+            "a reply with anything but a string is the interpreter's",
+        ),
+        ("return unpack(KEYS)", "unpack is the interpreter's"),
+        ("return ...", "... is the interpreter's"),
+        ("return -0", "-0 is no integer"),
+        (
+            "return 9007199254740994",
+            "9007199254740994 is no whole number within ±2^53",
+        ),
+        ("return '\\300'", "a string has an unknown escape"),
+        ("return function() end", "closures are the interpreter's"),
+        (
+            "return (function() return 1 end)()",
+            "closures are the interpreter's",
+        ),
+        ("break", "no loop is around break"),
+        (
+            "for i = 1, 2, ARGV[1] do end",
+            "the step of a loop is no literal",
+        ),
+        ("for i = 1, 2, 0 do end", "the step of a loop is no literal"),
+        ("function f() end", "f is a global variable"),
+        ("local t = {1, 2} t[1] = 3", "a table is changed"),
+        (
+            "local t = {1} return t[ARGV[1]]",
+            "a table that is read by an index that is no literal is the interpreter's",
+        ),
+        (
+            "local t = {KEYS[1]} return #t",
+            "the length of a table with elements that may be nil is the interpreter's",
+        ),
+        (
+            "local a = 1 local function f() a = 2 end f()",
+            "a of an outer function is assigned to",
+        ),
+        (
+            "local function f() return 1, 2 end local a, b = f()",
+            "a function returns several values",
+        ),
+        (
+            "local f = ARGV[1] f()",
+            "a call of the variable f is the interpreter's",
+        ),
+        (
+            "return tonumber('10', 16)",
+            "tonumber with a base is the interpreter's",
+        ),
+        (
+            "return tostring()",
+            "tostring with so many arguments is the interpreter's",
+        ),
+    ] {
+        let all = reasons(text);
+        assert_eq!(all.len(), 1, "{text}: {all:?}");
+        assert!(all[0].ends_with(reason), "{text}: {all:?}");
+    }
+}
+
+#[test]
+fn a_reason_for_each_command() {
+    for (arguments, reason) in [
+        ("", "a call without a command"),
+        ("ARGV[1]", "the name of a command is no literal"),
+        (
+            "'lpush', 'a', 1",
+            "LPUSH with 2 arguments is the interpreter's",
+        ),
+        ("'GET'", "GET with 0 arguments is the interpreter's"),
+        ("'TIME'", "TIME with 0 arguments is the interpreter's"),
+        ("'GET', nil", "an argument of a command is nil or a boolean"),
+        (
+            "'GET', KEYS[0]",
+            "an argument of a command is nil or a boolean",
+        ),
+        ("'DEL', unpack(KEYS)", "unpack is the interpreter's"),
+        (
+            "'MSET', 'a', 1, 'b'",
+            "MSET with 3 arguments is the interpreter's",
+        ),
+        ("'SET', 'a', 1, ARGV[1]", "an option of SET is no literal"),
+        (
+            "'SET', 'a', 1, 'NX', 'XX'",
+            "XX does not fit the other options of SET",
+        ),
+        (
+            "'SET', 'a', 1, 'EX', 1, 'PX', 1",
+            "PX does not fit the other options of SET",
+        ),
+        (
+            "'SET', 'a', 1, 'EX', 1, 'KEEPTTL'",
+            "KEEPTTL does not fit the other options of SET",
+        ),
+        (
+            "'SET', 'a', 1, 'KEEPTTL', 'EX', 1",
+            "EX does not fit the other options of SET",
+        ),
+        (
+            "'SET', 'a', 1, 'EX'",
+            "EX does not fit the other options of SET",
+        ),
+        (
+            "'EXPIRE', 'a', 1, 'NX'",
+            "EXPIRE with 3 arguments is the interpreter's",
+        ),
+        (
+            "'MGET', 'a'",
+            "this use of the reply of MGET is the interpreter's",
+        ),
+    ] {
+        let text = format!("local a = 1 a = redis.call({arguments})");
+        assert_eq!(reasons(&text), [reason], "{text}");
+    }
+}
+
+#[test]
+fn functions_that_call_functions() {
+    let mut text = String::from("local function f0() return 1 end ");
+    for n in 1..=8 {
+        text += &format!("local function f{n}() return f{}() + 1 end ", n - 1);
+    }
+    assert!(super::super::script(format!("{text} return f7()").as_bytes()).is_ok());
+    let all = reasons(&format!("{text} return f8()"));
+    assert_eq!(all, ["functions call each other more than 8 deep"]);
+}
+
+#[test]
+fn too_large() {
+    let mut doubling = String::from("local function f0() redis.call('INCR', 'a') end ");
+    for n in 1..=7 {
+        let calls = format!("f{}() ", n - 1).repeat(10);
+        doubling += &format!("local function f{n}() {calls} end ");
+    }
+    assert_eq!(
+        reasons(&format!("{doubling} f7()")),
+        ["it is longer than 20000 operations"]
+    );
+
+    let variables = |count: usize| {
+        let all = (0..count).map(|n| format!("local v{n} = ARGV[1] "));
+        all.collect::<String>()
+    };
+    let problem = "it has more than 250 variables and intermediate values";
+    assert_eq!(reasons(&variables(251)), [problem]);
+
+    // Intermediate values have room behind the variables.
+    let values = "redis.call('SET', KEYS[1] .. ':a', ARGV[1] + 1) ".repeat(300);
+    let function = super::super::script((variables(240) + &values).as_bytes()).expect("small");
+    assert_eq!(function.registers.len(), 243);
+}

@@ -1,0 +1,136 @@
+//! A text, a library or a script, and what has become of its functions.
+
+use std::time::{Duration, Instant};
+
+use crate::code::{self, Code};
+use crate::error::Result;
+use crate::ir::Function;
+use crate::listing;
+use crate::load::{Program, Template};
+use crate::lua::{self, Unsupported};
+
+/// A function that the kernel can run.
+#[derive(Debug)]
+pub struct Ready {
+    pub name: Vec<u8>,
+    /// By which the program finds its body.
+    pub number: u32,
+    /// It executes no command that writes.
+    pub reads: bool,
+    pub function: Function,
+}
+
+/// One that it cannot.
+#[derive(Debug)]
+pub struct Left {
+    pub name: Vec<u8>,
+    pub reasons: Vec<Unsupported>,
+}
+
+/// What has become of a text.
+#[derive(Debug)]
+pub struct Unit {
+    /// One for all of its functions; none if none can be compiled.
+    pub program: Option<Program>,
+    pub ready: Vec<Ready>,
+    pub left: Vec<Left>,
+    /// Instructions of the functions, for listings.
+    code: Code,
+    /// From the text to the program in the kernel.
+    pub time: Duration,
+}
+
+impl Unit {
+    /// Compiles the functions that a library registers.
+    ///
+    /// # Errors
+    /// If the kernel does not take the program, which it should.
+    pub fn library(template: &Template, text: &[u8]) -> Result<Self> {
+        let begun = Instant::now();
+        let mut functions = Vec::new();
+        let mut left = Vec::new();
+        match lua::library(text) {
+            Ok(all) => {
+                for one in all {
+                    match one.outcome {
+                        Ok(function) => functions.push(function),
+                        Err(reasons) => left.push(Left {
+                            name: one.name,
+                            reasons,
+                        }),
+                    }
+                }
+            }
+            Err(reasons) => left.push(Left {
+                name: Vec::new(),
+                reasons,
+            }),
+        }
+        Self::load(template, functions, left, begun)
+    }
+
+    /// Compiles a script; its function has no name.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn script(template: &Template, text: &[u8]) -> Result<Self> {
+        let begun = Instant::now();
+        let (mut functions, mut left) = (Vec::new(), Vec::new());
+        match lua::script(text) {
+            Ok(function) => functions.push(function),
+            Err(reasons) => left.push(Left {
+                name: Vec::new(),
+                reasons,
+            }),
+        }
+        Self::load(template, functions, left, begun)
+    }
+
+    fn load(
+        template: &Template,
+        functions: Vec<Function>,
+        mut left: Vec<Left>,
+        begun: Instant,
+    ) -> Result<Self> {
+        let mut kept = Vec::new();
+        for function in functions {
+            // Each by itself: one that needs too much keeps the others from nothing.
+            match code::emit(&[&function]) {
+                Ok(_) => kept.push(function),
+                Err(error) => left.push(Left {
+                    reasons: vec![Unsupported {
+                        line: 1,
+                        reason: error.to_string(),
+                    }],
+                    name: function.name,
+                }),
+            }
+        }
+        let references: Vec<&Function> = kept.iter().collect();
+        let code = code::emit(&references)?;
+        let program = match kept.is_empty() {
+            true => None,
+            false => Some(Program::load(template, &code)?),
+        };
+        let ready = kept.into_iter().enumerate();
+        Ok(Self {
+            program,
+            ready: ready
+                .map(|(number, function)| Ready {
+                    name: function.name.clone(),
+                    number: number as u32,
+                    reads: !function.writes(),
+                    function,
+                })
+                .collect(),
+            left,
+            code,
+            time: begun.elapsed(),
+        })
+    }
+
+    /// The generated program beside the lines of its source.
+    pub fn listing(&self, text: &[u8]) -> String {
+        listing::of(&self.code, text)
+    }
+}

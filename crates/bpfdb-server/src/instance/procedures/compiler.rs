@@ -1,0 +1,150 @@
+//! Compiles procedures on a thread of its own, at low priority: the verifier takes some hundred
+//! milliseconds for each, in which the server serves.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread;
+
+use bpfdb::Engine;
+use bpfdb_lua::Sha1;
+use bpfdb_procedures::load::Template;
+use bpfdb_procedures::{Error, Unit};
+
+use crate::error::{Result, system};
+use crate::io::bell::Bell;
+
+/// Of the thread.
+const NICE: i32 = 10;
+
+/// What a text is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Kind {
+    Script,
+    Library,
+}
+
+#[derive(Debug)]
+enum Order {
+    Compile(Kind, Sha1, Vec<u8>),
+    /// Waits until all calls have ended that are running now.
+    Grace,
+}
+
+/// What has become of an order.
+#[derive(Debug)]
+pub(super) enum Done {
+    /// With the text.
+    Compiled(Kind, Sha1, Vec<u8>, std::result::Result<Box<Unit>, String>),
+    Grace,
+}
+
+/// The thread ends when this is dropped, after what it is at.
+#[derive(Debug)]
+pub(super) struct Compiler {
+    orders: Sender<Order>,
+    done: Receiver<Done>,
+}
+
+/// A map of the network programs that the template shares.
+pub(crate) type SharedMap = (String, OwnedFd);
+
+impl Compiler {
+    pub(super) fn start(engine: &Engine, maps: Vec<SharedMap>, bell: &Bell) -> Result<Self> {
+        let (orders, inbox) = mpsc::channel();
+        let (outbox, done) = mpsc::channel();
+        let worker = Worker {
+            engine: engine.clone(),
+            maps,
+            template: None,
+            outbox,
+            bell: bell.clone(),
+        };
+        thread::Builder::new()
+            .name("procedures".into())
+            .spawn(move || worker.run(&inbox))
+            .map_err(system("start the thread that compiles procedures"))?;
+        Ok(Self { orders, done })
+    }
+
+    pub(super) fn compile(&self, kind: Kind, name: Sha1, text: &[u8]) {
+        self.order(Order::Compile(kind, name, text.to_vec()));
+    }
+
+    pub(super) fn grace(&self) {
+        self.order(Order::Grace);
+    }
+
+    fn order(&self, order: Order) {
+        // It fails only if the thread has panicked, which it has said.
+        let _ = self.orders.send(order);
+    }
+
+    pub(super) fn next_done(&self) -> Option<Done> {
+        self.done.try_recv().ok()
+    }
+}
+
+struct Worker {
+    engine: Engine,
+    maps: Vec<SharedMap>,
+    /// Loaded when it is needed first.
+    template: Option<Template>,
+    outbox: Sender<Done>,
+    bell: Bell,
+}
+
+impl Worker {
+    fn run(mut self, inbox: &Receiver<Order>) {
+        // SAFETY: plain system call; 0 is this thread. It needs no right to lower a priority.
+        unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICE) };
+        while let Ok(order) = inbox.recv() {
+            let done = match order {
+                Order::Compile(kind, name, text) => {
+                    let unit = self.compile(kind, &text).map(Box::new);
+                    Done::Compiled(kind, name, text, unit.map_err(|error| error.to_string()))
+                }
+                Order::Grace => {
+                    if let Err(error) = self.engine.wait_for_readers() {
+                        tracing::error!(%error, "cannot wait for calls to end");
+                    }
+                    Done::Grace
+                }
+            };
+            if self.outbox.send(done).is_err() {
+                return;
+            }
+            self.bell.ring();
+        }
+    }
+
+    fn compile(&mut self, kind: Kind, text: &[u8]) -> std::result::Result<Unit, Error> {
+        let template = match self.template.take() {
+            Some(template) => template,
+            None => self.load_template()?,
+        };
+        let template = self.template.insert(template);
+        match kind {
+            Kind::Script => Unit::script(template, text),
+            Kind::Library => Unit::library(template, text),
+        }
+    }
+
+    fn load_template(&self) -> std::result::Result<Template, Error> {
+        let mut object = bpfdb::open_object(bpfdb::objects::PROCEDURE, "procedure")?;
+        self.engine.adopt(&mut object)?;
+        for mut map in object.maps_mut() {
+            let name = map.name().to_string_lossy().into_owned();
+            if let Some((_, fd)) = self.maps.iter().find(|(known, _)| *known == name) {
+                map.reuse_fd(fd.as_fd()).map_err(|error| Error::Bpf {
+                    what: "share a map with the template",
+                    error,
+                })?;
+            }
+        }
+        let object = object.load().map_err(|error| Error::Bpf {
+            what: "load the template of procedures",
+            error,
+        })?;
+        Template::new(object, "redis_procedure")
+    }
+}

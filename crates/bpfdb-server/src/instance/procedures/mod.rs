@@ -1,0 +1,524 @@
+//! Procedures that the kernel runs: functions when their library is there, scripts after some
+//! calls.
+//!
+//! ```text
+//! script:    called ──8 times──► compiling ──► published ──SCRIPT FLUSH, least used──► gone
+//!                                   └────────► left to the interpreter, with reasons
+//!
+//! functions: committed ──► compiling ──► published ──FUNCTION LOAD …──► withdrawn ─┐
+//!                ▲                                                                 │
+//!                └────────────── the change is committed, or rolled back ──────────┘
+//! ```
+//!
+//! Invariants
+//!  1. *A call never runs a function that is not the committed one.* Functions are published
+//!     in a transaction that has a shared lock on the libraries and has compared their token,
+//!     and only this thread publishes. Whoever changes the libraries withdraws all functions
+//!     first, and waits until every call that has begun is over; he takes the exclusive lock in
+//!     the same step as he finds that out. So nothing is published in between.
+//!  2. *What the kernel gives up, the interpreter runs*: a call is answered either way.
+//!  3. A script is its text: its program can never be wrong, only useless.
+//!  4. There are at most [`abi::BPFDB_PROCEDURE_SLOTS`] programs; scripts that were not called
+//!     lately make room for others.
+
+mod compiler;
+mod shown;
+
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use bpfdb::{Engine, Session, abi};
+use bpfdb_lua::Sha1;
+use bpfdb_procedures::{Ready, Unit};
+use rustc_hash::FxHashMap;
+
+use self::compiler::SharedMap;
+use self::compiler::{Compiler, Done, Kind};
+pub(crate) use self::shown::Shown;
+use super::functions::Functions;
+use super::functions::libraries::{FunctionOf, Libraries, Library};
+use super::scripts::Script;
+use crate::error::Result;
+use crate::io::bell::Bell;
+use crate::kernel::procedures::{Entry, KernelProcedures, Name};
+
+/// A script is compiled when it is called so often.
+const CALLS_BEFORE: u32 = 8;
+/// Scripts whose calls are counted.
+const COUNTED_MAX: usize = 4096;
+/// Who changes the functions has so long from their withdrawal to his lock, before they are
+/// published again.
+const PAUSE: Duration = Duration::from_millis(100);
+/// A procedure that gives up so many of its calls is left to the interpreter: entering the
+/// kernel's program in vain costs time.
+const GIVEN_UP_MAX: f64 = 0.5;
+const GIVEN_UP_FROM: u64 = 1000;
+
+/// A text with a program in the kernel.
+#[derive(Debug)]
+struct Loaded {
+    unit: Unit,
+    text: Vec<u8>,
+    /// Of its program; `None`: it has none.
+    slot: Option<u32>,
+    /// Numbers of the counters of its functions.
+    numbers: Vec<u32>,
+    published: Vec<Name>,
+    /// What the counters said when somebody looked last, and when that was more than before.
+    seen: u64,
+    used: Instant,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Calls so far.
+    Counting(u32),
+    Compiling,
+    Loaded(Box<Loaded>),
+    /// Why there is no program.
+    Failed(String),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FunctionsState {
+    /// To be published, not before this time.
+    Due(Instant),
+    /// As they are committed.
+    Published,
+    /// Taken back; calls may still be running.
+    Ending,
+    /// Taken back, and no call runs; by this time somebody has changed them.
+    Withdrawn(Instant),
+}
+
+#[derive(Debug)]
+pub(crate) struct Procedures {
+    kernel: KernelProcedures,
+    compiler: Compiler,
+    scripts: FxHashMap<Sha1, State>,
+    libraries: FxHashMap<Sha1, State>,
+    functions: FunctionsState,
+    /// For the lock under which functions are published.
+    session: Session,
+    enabled: bool,
+}
+
+impl Procedures {
+    /// `maps`: those of the network programs.
+    pub(crate) fn new(
+        engine: &Engine,
+        kernel: KernelProcedures,
+        maps: Vec<SharedMap>,
+        bell: &Bell,
+        enabled: bool,
+    ) -> Result<Self> {
+        let mut session = engine.session()?;
+        session.never_wait();
+        Ok(Self {
+            kernel,
+            compiler: Compiler::start(engine, maps, bell)?,
+            scripts: FxHashMap::default(),
+            libraries: FxHashMap::default(),
+            functions: FunctionsState::Due(Instant::now()),
+            session,
+            enabled,
+        })
+    }
+
+    /// When [`Procedures::work`] has something to do without being rung for.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        match self.functions {
+            FunctionsState::Due(at) | FunctionsState::Withdrawn(at) if self.enabled => Some(at),
+            _ => None,
+        }
+    }
+
+    /// Takes in what was compiled, and publishes what is to be. Often.
+    pub(crate) fn work(&mut self, functions: &mut Functions) {
+        self.take_results();
+        let now = Instant::now();
+        if let FunctionsState::Withdrawn(until) = self.functions
+            && now >= until
+        {
+            self.functions = FunctionsState::Due(now);
+        }
+        if let FunctionsState::Due(at) = self.functions
+            && self.enabled
+            && now >= at
+        {
+            self.publish_functions(functions);
+        }
+    }
+
+    /// The setting compile-procedures.
+    pub(crate) fn enable(&mut self, enabled: bool) {
+        if enabled == self.enabled {
+            return;
+        }
+        self.enabled = enabled;
+        if !enabled {
+            self.withdraw_functions();
+            self.forget_scripts();
+        }
+    }
+
+    fn take_results(&mut self) {
+        while let Some(done) = self.compiler.next_done() {
+            match done {
+                Done::Compiled(kind, name, text, unit) => {
+                    self.take_unit(kind, name, text, unit);
+                }
+                Done::Grace => {
+                    if self.functions == FunctionsState::Ending {
+                        self.functions = FunctionsState::Withdrawn(Instant::now() + PAUSE);
+                    }
+                }
+            }
+        }
+    }
+
+    fn take_unit(
+        &mut self,
+        kind: Kind,
+        name: Sha1,
+        text: Vec<u8>,
+        unit: std::result::Result<Box<Unit>, String>,
+    ) {
+        let state = match unit {
+            Ok(unit) => self.load(*unit, text),
+            Err(problem) => {
+                tracing::warn!(%name, problem, "a procedure stays with the interpreter");
+                State::Failed(problem)
+            }
+        };
+        let units = match kind {
+            Kind::Script => &mut self.scripts,
+            Kind::Library => &mut self.libraries,
+        };
+        // Forgotten meanwhile.
+        let Some(place) = units.get_mut(&name) else {
+            if let State::Loaded(loaded) = state {
+                self.unload(*loaded);
+            }
+            return;
+        };
+        *place = state;
+        if kind == Kind::Script {
+            self.publish_script(name);
+        }
+    }
+
+    /// Gives a unit a slot and counters.
+    fn load(&mut self, unit: Unit, text: Vec<u8>) -> State {
+        let slot = match &unit.program {
+            None => None,
+            Some(program) => match self.slot_for(program) {
+                Ok(Some(slot)) => Some(slot),
+                Ok(None) => return State::Failed("there are as many programs as may be".into()),
+                Err(error) => return State::Failed(error.to_string()),
+            },
+        };
+        let numbers: Vec<u32> = (0..unit.ready.len())
+            .map_while(|_| self.kernel.take_number())
+            .collect();
+        State::Loaded(Box::new(Loaded {
+            unit,
+            text,
+            slot,
+            numbers,
+            published: Vec::new(),
+            seen: 0,
+            used: Instant::now(),
+        }))
+    }
+
+    fn slot_for(&mut self, program: &bpfdb_procedures::load::Program) -> Result<Option<u32>> {
+        if let Some(slot) = self.kernel.add_program(program)? {
+            return Ok(Some(slot));
+        }
+        self.evict();
+        self.kernel.add_program(program)
+    }
+
+    /// The script that was called least lately makes room.
+    fn evict(&mut self) {
+        let oldest = self
+            .scripts
+            .iter()
+            .filter_map(|(&name, state)| match state {
+                State::Loaded(loaded) if loaded.slot.is_some() => Some((loaded.used, name)),
+                _ => None,
+            })
+            .min();
+        if let Some((_, name)) = oldest
+            && let Some(State::Loaded(loaded)) = self.scripts.remove(&name)
+        {
+            tracing::debug!(%name, "a script's program makes room for another one");
+            self.unload(*loaded);
+        }
+    }
+
+    /// Once a second: who was called since? And whose program is of no use?
+    pub(crate) fn look_at_use(&mut self) {
+        let now = Instant::now();
+        let units = self.scripts.values_mut().chain(self.libraries.values_mut());
+        for state in units {
+            let State::Loaded(loaded) = state else {
+                continue;
+            };
+            let mut calls = 0;
+            for place in 0..loaded.numbers.len() {
+                let number = loaded.numbers[place];
+                let counters = self.kernel.counters(number);
+                let given_up = counters.given_up();
+                calls += counters.calls + given_up;
+                let all = (counters.calls + given_up) as f64;
+                if given_up >= GIVEN_UP_FROM && given_up as f64 > GIVEN_UP_MAX * all {
+                    loaded.leave(place, &self.kernel);
+                }
+            }
+            if calls != loaded.seen {
+                loaded.seen = calls;
+                loaded.used = now;
+            }
+        }
+    }
+
+    fn unload(&mut self, loaded: Loaded) {
+        for name in &loaded.published {
+            self.kernel.withdraw(name);
+        }
+        if let Some(slot) = loaded.slot {
+            self.kernel.remove_program(slot);
+        }
+        for number in loaded.numbers {
+            self.kernel.give_number_back(number);
+        }
+    }
+
+    // ---- Scripts -------------------------------------------------------------------
+
+    /// The interpreter runs a script. Those that are called often are compiled.
+    pub(crate) fn note_call(&mut self, script: &Script) {
+        if !self.enabled {
+            return;
+        }
+        if self.scripts.len() >= COUNTED_MAX {
+            self.scripts
+                .retain(|_, state| matches!(state, State::Loaded(_) | State::Compiling));
+        }
+        let state = self
+            .scripts
+            .entry(script.name)
+            .or_insert(State::Counting(0));
+        if let State::Counting(calls) = state {
+            *calls += 1;
+            if *calls >= CALLS_BEFORE {
+                *state = State::Compiling;
+                self.compiler
+                    .compile(Kind::Script, script.name, &script.text);
+            }
+        }
+    }
+
+    fn publish_script(&mut self, name: Sha1) {
+        let Some(State::Loaded(loaded)) = self.scripts.get_mut(&name) else {
+            return;
+        };
+        let (Some(slot), Some(ready), Some(&number)) = (
+            loaded.slot,
+            loaded.unit.ready.first(),
+            loaded.numbers.first(),
+        ) else {
+            return;
+        };
+        let reads_only = bpfdb_lua::flags(&loaded.text).is_ok_and(|flags| flags.no_writes);
+        if reads_only && !ready.reads {
+            // It ends in an error.
+            return;
+        }
+        let entry = Entry {
+            slot,
+            function: ready.number,
+            reads: ready.reads,
+            read_only_forms: ready.reads,
+            number,
+        };
+        publish(&self.kernel, loaded, Name::Script(name.to_string()), entry);
+    }
+
+    /// SCRIPT FLUSH.
+    pub(crate) fn forget_scripts(&mut self) {
+        for state in std::mem::take(&mut self.scripts).into_values() {
+            if let State::Loaded(loaded) = state {
+                self.unload(*loaded);
+            }
+        }
+    }
+
+    // ---- Functions -----------------------------------------------------------------
+
+    /// For who is about to change the libraries: true if no function runs in the kernel, nor
+    /// will before this thread has served others; else it is to be asked again, soon.
+    pub(crate) fn withdraw_functions(&mut self) -> bool {
+        self.take_results();
+        match self.functions {
+            FunctionsState::Published => {
+                self.take_functions_back();
+                self.functions = FunctionsState::Ending;
+                self.compiler.grace();
+                false
+            }
+            FunctionsState::Ending => false,
+            FunctionsState::Due(_) | FunctionsState::Withdrawn(_) => {
+                self.functions = FunctionsState::Withdrawn(Instant::now() + PAUSE);
+                true
+            }
+        }
+    }
+
+    fn take_functions_back(&mut self) {
+        for state in self.libraries.values_mut() {
+            if let State::Loaded(loaded) = state {
+                for name in loaded.published.drain(..) {
+                    self.kernel.withdraw(&name);
+                }
+            }
+        }
+    }
+
+    fn publish_functions(&mut self, functions: &mut Functions) {
+        let later = FunctionsState::Due(Instant::now() + PAUSE);
+        let Ok(libraries) = functions.committed(&mut self.session) else {
+            self.functions = later;
+            return;
+        };
+        if self.ask_for(&libraries) {
+            self.functions = later;
+            return;
+        }
+        self.functions = match self.publish_if_committed(functions, &libraries) {
+            Ok(true) => FunctionsState::Published,
+            // Somebody is changing them, or has.
+            Ok(false) | Err(_) => later,
+        };
+        self.forget_libraries(&libraries);
+    }
+
+    /// Has what is missing compiled; true if there is something.
+    fn ask_for(&mut self, libraries: &Libraries) -> bool {
+        let mut missing = false;
+        for library in libraries.all() {
+            let name = library.source.sha1();
+            let compiler = &self.compiler;
+            let state = self.libraries.entry(name).or_insert_with(|| {
+                compiler.compile(Kind::Library, name, &library.source.text);
+                State::Compiling
+            });
+            missing |= matches!(state, State::Compiling);
+        }
+        missing
+    }
+
+    fn publish_if_committed(
+        &mut self,
+        functions: &Functions,
+        libraries: &Libraries,
+    ) -> std::result::Result<bool, bpfdb::Status> {
+        self.session.begin()?;
+        // From here on nobody else writes them.
+        let holds = functions.holds(&mut self.session);
+        if matches!(holds, Ok(true)) {
+            for library in libraries.all() {
+                self.publish_library(library, libraries);
+            }
+        }
+        self.session.rollback()?;
+        holds
+    }
+
+    fn publish_library(&mut self, library: &Rc<Library>, libraries: &Libraries) {
+        let Some(State::Loaded(loaded)) = self.libraries.get_mut(&library.source.sha1()) else {
+            return;
+        };
+        let Some(slot) = loaded.slot else { return };
+        let entries: Vec<(Name, Entry)> = loaded
+            .unit
+            .ready
+            .iter()
+            .zip(&loaded.numbers)
+            .filter_map(|(ready, &number)| {
+                let function = libraries.function(&ready.name)?;
+                may_be_published(ready, function, library).then(|| {
+                    let read_only_forms = function.registered().flags.of_call().no_writes;
+                    let entry = Entry {
+                        slot,
+                        function: ready.number,
+                        reads: ready.reads,
+                        read_only_forms,
+                        number,
+                    };
+                    (Name::Function(ready.name.clone()), entry)
+                })
+            })
+            .collect();
+        for (name, entry) in entries {
+            publish(&self.kernel, loaded, name, entry);
+        }
+    }
+
+    /// What is not there any more.
+    fn forget_libraries(&mut self, libraries: &Libraries) {
+        let there: Vec<Sha1> = libraries.all().map(|one| one.source.sha1()).collect();
+        let gone: Vec<Sha1> = self
+            .libraries
+            .iter()
+            .filter(|(name, state)| !there.contains(name) && !matches!(state, State::Compiling))
+            .map(|(&name, _)| name)
+            .collect();
+        for name in gone {
+            if let Some(State::Loaded(loaded)) = self.libraries.remove(&name) {
+                self.unload(*loaded);
+            }
+        }
+    }
+}
+
+impl Loaded {
+    /// The function at this place is left to the interpreter.
+    fn leave(&mut self, place: usize, kernel: &KernelProcedures) {
+        let name = match &self.unit.ready[place].name {
+            name if name.is_empty() => self.published.first().cloned(),
+            name => Some(Name::Function(name.clone())),
+        };
+        let Some(name) = name.filter(|name| self.published.contains(name)) else {
+            return;
+        };
+        tracing::info!(
+            ?name,
+            "a procedure gives up most calls: it is the interpreter's"
+        );
+        kernel.withdraw(&name);
+        self.published.retain(|known| *known != name);
+    }
+}
+
+/// Is what the text registers what Lua has registered? It may also be another library's.
+fn may_be_published(ready: &Ready, function: &FunctionOf, library: &Rc<Library>) -> bool {
+    let registered = function.registered();
+    registered.name == ready.name
+        && function.library.source.sha1() == library.source.sha1()
+        // It would end in an error.
+        && (ready.reads || !registered.flags.of_call().no_writes)
+}
+
+fn publish(kernel: &KernelProcedures, loaded: &mut Loaded, name: Name, entry: Entry) {
+    match kernel.publish(&name, entry) {
+        Ok(true) => loaded.published.push(name),
+        Ok(false) => {}
+        Err(error) => tracing::error!(%error, ?name, "cannot publish a procedure"),
+    }
+}
+
+// What a slot is good for.
+const _: () = assert!(abi::BPFDB_PROCEDURE_SLOTS > 1);

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
+/*
+ * Calls of compiled procedures: what a program that calls one, the generated program
+ * (crates/bpfdb-procedures) and user space share. bpf/procedures/frame.bpf.h tells how a
+ * call goes.
+ */
+#ifndef BPFDB_PROCEDURE_H
+#define BPFDB_PROCEDURE_H
+
+#include <linux/types.h>
+#include <bpfdb/limits.h>
+
+/* Keys that a call may have, and arguments. A power of two. */
+#define BPFDB_CALL_WORDS 64
+/* Values of a procedure: local variables, and what lies between two operations. A power
+ * of two. */
+#define BPFDB_CALL_REGISTERS 256
+/* Elements of an array that is replied. A power of two. */
+#define BPFDB_CALL_REPLIES 64
+/* Bytes for the texts of a call. A power of two. */
+#define BPFDB_CALL_HEAP 65536
+/* The first of them are for the literals of the procedure. */
+#define BPFDB_CALL_LITERALS 4096
+/* Longest text, bytes: what a reply holds. */
+#define BPFDB_CALL_TEXT_MAX (28 * 1024)
+/* Behind the heap: an access may begin at its last byte. The verifier wants room for what a
+ * reply may copy. */
+#define BPFDB_CALL_PAD (32768 + 64)
+/* Keys and arguments of a call together, bytes: half of the heap. */
+#define BPFDB_CALL_WORDS_BYTES (BPFDB_CALL_HEAP / 2 - BPFDB_CALL_LITERALS)
+/* What a call may do: a round of a loop takes one, a command BPFDB_CALL_FUEL_COMMAND. With
+ * all of it a call takes less than a millisecond. (From 65,535 rounds on a loop that is
+ * bounded by may_goto may end in the kernel 6.18.) */
+#define BPFDB_CALL_FUEL 60000
+#define BPFDB_CALL_FUEL_COMMAND 40
+/* Longest line of a status or an error that the kernel replies, bytes. A power of two. */
+#define BPFDB_CALL_LINE_MAX 512
+/* Longest name of a function, or of a script, by which the kernel finds it. */
+#define BPFDB_CALL_NAME_MAX 40
+/* Calls at the same time. */
+#define BPFDB_FRAMES 16
+/* Programs, and names by which they are called. */
+#define BPFDB_PROCEDURE_SLOTS 256
+#define BPFDB_PROCEDURE_NAMES 1024
+/* Calls of one message: each is a tail call, of which a program has 33. */
+#define BPFDB_CALLS_PER_RUN 32
+
+_Static_assert(BPFDB_CALL_PAD > BPFDB_CALL_TEXT_MAX, "a text may begin at the heap's end");
+
+/* What a value is. Those below INTEGER are no true and have no more than this. */
+enum bpfdb_tag {
+	BPFDB_TAG_NIL = 0,
+	BPFDB_TAG_FALSE = 1,
+	BPFDB_TAG_TRUE = 2,
+	BPFDB_TAG_INTEGER = 3, /* the number, within 2^53 */
+	BPFDB_TAG_TEXT = 4,    /* place in the heap | length << 32 */
+	BPFDB_TAG_STATUS = 5,  /* the same */
+	BPFDB_TAG_ERROR = 6,   /* the same */
+	BPFDB_TAG_COUNT = 7,
+};
+
+/*
+ * Why a call ended without a result, besides an Error of the engine (enum bpfdb_status), as
+ * one list. All that it did was undone, and the interpreter is to run it. These are Errors to
+ * those who compare.
+ *
+ * X(NAME, value, "text")
+ */
+#define BPFDB_DEOPTIMISATION_LIST(X)                                                               \
+	X(TEXT_IS_NO_NUMBER, 64, "a text was no whole number")                                     \
+	X(NUMBER_TOO_LARGE, 65, "a number was beyond 2^53")                                        \
+	X(FRACTION, 66, "a number was no whole one")                                               \
+	X(MINUS_ZERO, 67, "a number was -0")                                                       \
+	X(TYPE, 68, "a value was of a type that Lua would refuse, or that is not compiled")        \
+	X(FUEL, 69, "it ran for as long as it may")                                                \
+	X(HEAP, 70, "its texts had no room")                                                       \
+	X(KEY, 71, "a key was empty, too long or reserved")                                        \
+	X(VALUE, 72, "a value was longer than the kernel reads at once")                           \
+	X(NUMBER_IN_TEXT, 73, "a number has another text in Lua")                                  \
+	X(TIME, 74, "an expiry was in the past, or too far away")                                  \
+	X(LINE, 75, "a status or an error was too long, or had several lines")                     \
+	X(COUNTER, 76, "a value to be incremented was no number, or went beyond its range")        \
+	X(MISSED, 77, "the program was replaced at that moment")
+
+#define BPFDB_DEOPTIMISATION_ENUM(name, value, text) BPFDB_DEOPTIMISATION_##name = value,
+enum bpfdb_deoptimisation {
+	BPFDB_DEOPTIMISATION_LIST(BPFDB_DEOPTIMISATION_ENUM)
+	BPFDB_DEOPTIMISATION_END = 78,
+};
+#define BPFDB_DEOPTIMISATION_FIRST 64
+#define BPFDB_DEOPTIMISATION_COUNT 14
+_Static_assert(BPFDB_DEOPTIMISATION_END - BPFDB_DEOPTIMISATION_FIRST == BPFDB_DEOPTIMISATION_COUNT,
+	       "all of the list");
+
+/* One call. The generated program reaches what lies before the heap by constant offsets. */
+struct bpfdb_frame {
+	__u32 busy;      /* 1: somebody's */
+	__u32 session;   /* index of the caller's session */
+	__u32 function;  /* which of the program's bodies */
+	__u32 reads;     /* it writes nothing: a snapshot is enough */
+	__u32 keys;      /* how many there are */
+	__u32 arguments;
+	__u32 heap_used; /* bytes */
+	__u32 heap_begin; /* the same when the body begins */
+	__u32 fuel;
+	__u32 building;  /* where the text begins that is being put together */
+	__u32 outcome;   /* 0; or the Error, or why it was given up */
+	__u32 conflicts; /* attempts before the one that counted */
+	__u32 replies;   /* values of the reply */
+	__u32 is_array;  /* the reply is one */
+	__u32 place;     /* of a loop in a text */
+	__u32 digits;    /* of the number in `text` */
+	__u64 text[4];   /* a number in digits, which end at the last byte */
+	__u64 key_words[BPFDB_CALL_WORDS]; /* as values of the tag TEXT */
+	__u64 argument_words[BPFDB_CALL_WORDS];
+	__u64 registers[BPFDB_CALL_REGISTERS];
+	__u8 tags[BPFDB_CALL_REGISTERS];
+	__u64 reply_values[BPFDB_CALL_REPLIES];
+	__u8 reply_tags[BPFDB_CALL_REPLIES];
+	__u8 heap[BPFDB_CALL_HEAP + BPFDB_CALL_PAD];
+};
+
+_Static_assert(__builtin_offsetof(struct bpfdb_frame, heap) + BPFDB_CALL_LITERALS < 32768,
+	       "constant offsets of instructions reach all literals");
+
+/* A name by which a procedure is called: zero-padded. */
+struct bpfdb_procedure_name {
+	__u32 kind; /* BPFDB_PROCEDURE_ */
+	__u32 len;
+	__u64 words[BPFDB_CALL_NAME_MAX / 8];
+};
+#define BPFDB_PROCEDURE_FUNCTION 0
+#define BPFDB_PROCEDURE_SCRIPT 1 /* by its SHA-1 in small hexadecimal digits */
+
+/* What the kernel knows of a procedure. */
+struct bpfdb_procedure {
+	__u32 slot;     /* of its program */
+	__u32 function; /* which of the program's bodies */
+	__u32 reads;    /* it writes nothing: a snapshot is enough */
+	__u32 read_only_forms; /* EVALSHA_RO and FCALL_RO call it */
+	__u32 number;   /* of its counters */
+	__u32 reserved;
+};
+
+/* What is counted of a procedure, per processor. */
+struct bpfdb_procedure_counters {
+	__u64 calls;     /* answered in the kernel */
+	__u64 conflicts; /* attempts that were repeated */
+	__u64 errors;    /* Errors of the engine: the daemon ran the call */
+	__u64 measured;  /* calls that were timed */
+	__u64 time;      /* of these, nanoseconds */
+	__u64 longest;
+	__u64 deoptimisations[BPFDB_DEOPTIMISATION_COUNT];
+};
+
+#endif
