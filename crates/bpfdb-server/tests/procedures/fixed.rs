@@ -1,0 +1,309 @@
+//! Programs that were thought of, in the kernel and beside Redis; calls of all forms.
+
+use super::common::{Client, Redis, request};
+use super::{ask, back_to_kernel, load, parsed, server, until_in_kernel};
+
+const VOTER: &str = "#!lua name=voter
+redis.register_function('vote', function(keys, args)
+  if not redis.call('GET', keys[1]) then return 1 end
+  local count = tonumber(redis.call('GET', keys[2]) or '0')
+  if count >= tonumber(args[1]) then return 2 end
+  redis.call('SET', keys[2], count + 1)
+  redis.call('INCR', keys[3])
+  return 0
+end)";
+
+/// Functions of `lib`: name, body, calls. All run in the kernel.
+const CASES: &[(&str, &str, &[&[&str]])] = &[
+    ("constant", "return 7", &[&["0"], &["2", "a", "b", "c"]]),
+    ("nothing", "local x = 1", &[&["0"]]),
+    ("truth", "return true", &[&["0"]]),
+    ("untruth", "return false", &[&["0"]]),
+    ("echo", "return args[1]", &[&["0", "x"], &["0", ""], &["0"]]),
+    ("long", "return args[1]", &[&["0", LONG]]),
+    (
+        "list",
+        "return {1, 'two', keys[1], args[1], 5}",
+        &[&["1", "k", "a"], &["0"], &["1", "k"]],
+    ),
+    ("empty", "return {}", &[&["0"]]),
+    (
+        "join",
+        "return 'a' .. args[1] .. 7 .. -3",
+        &[&["0", "x"], &["0", LONG]],
+    ),
+    ("status", "return redis.status_reply('FINE')", &[&["0"]]),
+    ("refuses", "return redis.error_reply('MY no')", &[&["0"]]),
+    (
+        "refuses_err",
+        "return redis.error_reply('ERR no')",
+        &[&["0"]],
+    ),
+    (
+        "equal",
+        "return args[1] == args[2]",
+        &[&["0", "a", "a"], &["0", "a", "b"], &["0", LONG, LONG]],
+    ),
+    (
+        "less",
+        "if args[1] < args[2] then return 1 end return 2",
+        &[
+            &["0", "a", "b"],
+            &["0", "b", "a"],
+            &["0", "a", "a"],
+            &["0", "a", "aa"],
+            &["0", "", "a"],
+            &["0", "abcdefghi", "abcdefgh"],
+            &["0", "Z", "a"],
+        ],
+    ),
+    (
+        "sum",
+        "return args[1] + args[2]",
+        &[
+            &["0", "1", "2"],
+            &["0", "-5", "5"],
+            &["0", "9007199254740991", "1"],
+        ],
+    ),
+    (
+        "part",
+        "return string.sub(args[1], args[2], args[3])",
+        &[
+            &["0", "hello", "1", "2"],
+            &["0", "hello", "-3", "-1"],
+            &["0", "hello", "4", "2"],
+            &["0", "hello", "-9", "9"],
+            &["0", "", "1", "1"],
+            &["0", "hello", "6", "9"],
+        ],
+    ),
+    (
+        "loop",
+        "local n = 0 for i = 1, args[1] do n = n + i end return n",
+        &[&["0", "100"], &["0", "0"]],
+    ),
+    (
+        "words",
+        "local n = 0 for i, k in ipairs(keys) do n = n + #k end return {n, #keys, #args}",
+        &[&["3", "a", "bb", "ccc", "x"], &["0"]],
+    ),
+    (
+        "set_get",
+        "redis.call('SET', keys[1], args[1]) return redis.call('GET', keys[1])",
+        &[
+            &["1", "k", "v"],
+            &["1", "k", LONG],
+            &["1", LONG_KEY, "v"],
+            &["1", "k", ""],
+        ],
+    ),
+    (
+        "nx",
+        "return redis.call('SET', keys[1], args[1], 'NX')",
+        &[&["1", "new", "a"], &["1", "new", "b"]],
+    ),
+    (
+        "xx",
+        "return redis.call('SET', keys[1], args[1], 'XX')",
+        &[&["1", "other", "a"], &["1", "new", "c"]],
+    ),
+    (
+        "old",
+        "return redis.call('SET', keys[1], args[1], 'GET')",
+        &[&["1", "o", "a"], &["1", "o", "b"]],
+    ),
+    (
+        "count",
+        "return redis.call('INCRBY', keys[1], args[1])",
+        &[&["1", "n", "5"], &["1", "n", "-7"]],
+    ),
+    ("down", "return redis.call('DECR', keys[1])", &[&["1", "n"]]),
+    (
+        "gone",
+        "return redis.call('DEL', keys[1], keys[2])",
+        &[&["2", "n", "k"], &["2", "n", "k"]],
+    ),
+    (
+        "more",
+        "redis.call('APPEND', keys[1], args[1]) return redis.call('GET', keys[1])",
+        &[&["1", "m", "ab"], &["1", "m", "cd"], &["1", "m", LONG]],
+    ),
+    (
+        "length",
+        "return redis.call('STRLEN', keys[1])",
+        &[&["1", "m"], &["1", "absent"]],
+    ),
+    (
+        "expires",
+        "redis.call('SET', keys[1], 'v', 'EX', args[1]) return redis.call('TTL', keys[1])",
+        &[&["1", "e", "100"]],
+    ),
+    (
+        "left",
+        "return {redis.call('TTL', keys[1]), redis.call('TTL', keys[2])}",
+        &[&["2", "absent", "m"]],
+    ),
+    (
+        "stays",
+        "redis.call('PERSIST', keys[1]) return redis.call('TTL', keys[1])",
+        &[&["1", "e"]],
+    ),
+    (
+        "kind",
+        "return {redis.call('TYPE', keys[1]), redis.call('TYPE', keys[2])}",
+        &[&["2", "e", "absent"]],
+    ),
+    (
+        "taken",
+        "return redis.call('GETDEL', keys[1])",
+        &[&["1", "e"], &["1", "e"]],
+    ),
+    (
+        "missing",
+        "local v = redis.call('GET', keys[1]) if v == false then return 'none' end return v",
+        &[&["1", "absent"], &["1", "m"]],
+    ),
+];
+
+const LONG: &str = "a text that is longer than what lies inside of a cell, and than sixteen bytes";
+const LONG_KEY: &str = "a key that is longer than sixteen bytes and lies in a slot of its own";
+
+fn library() -> String {
+    let functions: String = CASES
+        .iter()
+        .map(|(name, body, _)| {
+            format!("redis.register_function('{name}', function(keys, args) {body} end)\n")
+        })
+        .collect();
+    format!("#!lua name=lib\n{functions}")
+}
+
+/// In the kernel and beside Redis, in both protocols.
+#[test]
+fn what_runs_in_the_kernel_replies_as_redis() {
+    let (server, redis) = (server(), Redis::start());
+    let mut clients = [server.client(), Client::connect(redis.address)];
+    load(&mut clients[0], &library());
+    ask(&mut clients[1], &["FUNCTION", "LOAD", &library()]);
+    for protocol in ["2", "3"] {
+        for client in &mut clients {
+            client.say(&format!("hello {protocol}"));
+            client.say("del k n o m e new other");
+        }
+        for (name, _, calls) in CASES {
+            // What the kernel has no meaning for: a sum beyond 2^53.
+            let excused = i64::from(*name == "sum");
+            let [ours, theirs] = &mut clients;
+            until_in_kernel(ours, name, calls.len() as i64 - excused, |ours| {
+                for call in *calls {
+                    let words = [&["FCALL", name], *call].concat();
+                    let replies = [ask(ours, &words), ask(theirs, &words)];
+                    assert_eq!(replies[0], replies[1], "{}", words.join(" "));
+                }
+            });
+        }
+    }
+}
+
+#[test]
+fn a_script_is_compiled_when_it_is_called_often() {
+    let server = server();
+    let mut client = server.client();
+    let text = "return redis.call('INCR', KEYS[1])";
+    let sha1 = ask(&mut client, &["SCRIPT", "LOAD", text]);
+    let sha1 = String::from_utf8(sha1.text).expect("digits");
+    let mut count = 0;
+    super::wait_until("it runs in the kernel", || {
+        count += 1;
+        let reply = ask(&mut client, &["EVALSHA", &sha1, "1", "n"]);
+        assert_eq!(reply.number(), Some(count));
+        let all = ask(&mut client, &["PROCEDURES"]);
+        back_to_kernel(&mut client);
+        all.items.iter().any(|one| super::is(one, "path", "kernel"))
+    });
+    until_in_kernel(&mut client, &sha1, 10, |client| {
+        for _ in 0..10 {
+            count += 1;
+            let reply = ask(client, &["EVALSHA", &sha1, "1", "n"]);
+            assert_eq!(reply.number(), Some(count));
+        }
+    });
+    client.say("SCRIPT FLUSH");
+    back_to_kernel(&mut client);
+    let reply = ask(&mut client, &["EVALSHA", &sha1, "1", "n"]);
+    assert!(reply.text.starts_with(b"NOSCRIPT"), "{reply}");
+}
+
+/// A tail call is one of 33 that a program has: a message with more calls is answered all the
+/// same, and in its order.
+#[test]
+fn pipelines_of_any_length_are_exact() {
+    let server = server();
+    let mut client = server.client();
+    load(
+        &mut client,
+        "#!lua name=lib\nredis.register_function('up', function(keys) return redis.call('INCR', keys[1]) end)",
+    );
+    let mut count = 0;
+    for length in [1, 2, 31, 32, 33, 34, 65, 1000] {
+        until_in_kernel(&mut client, "up", length, |client| {
+            count = pipeline(client, length, count);
+        });
+    }
+}
+
+/// So many calls in one message, with other commands among them; what is counted to.
+fn pipeline(client: &mut Client, length: i64, mut count: i64) -> i64 {
+    let mut message = Vec::new();
+    for number in 0..length {
+        message.extend(request(&[b"FCALL", b"up", b"1", b"n"]));
+        if number % 7 == 0 {
+            message.extend(request(&[b"INCR", b"n"]));
+        }
+        if number % 11 == 0 {
+            message.extend(request(&[b"ECHO", b"hello"]));
+        }
+    }
+    client.send(&message);
+    for number in 0..length {
+        for _ in 0..1 + i64::from(number % 7 == 0) {
+            count += 1;
+            assert_eq!(parsed(&client.reply()).number(), Some(count), "of {length}");
+        }
+        if number % 11 == 0 {
+            assert_eq!(parsed(&client.reply()).text, b"hello");
+        }
+    }
+    count
+}
+
+/// In a transaction of the client's a call is a part of it, and the daemon's.
+#[test]
+fn transactions_of_clients_have_their_calls() {
+    let server = server();
+    let mut client = server.client();
+    load(&mut client, VOTER);
+    client.say("SET contestant:1 Anna");
+    let call = "FCALL vote 3 contestant:1 phone:1 votes:1 2";
+    assert_eq!(client.say("BEGIN"), "+OK\r\n");
+    assert_eq!(client.say(call), ":0\r\n");
+    assert_eq!(client.say("ROLLBACK"), "+OK\r\n");
+    assert_eq!(client.say("GET votes:1"), "$-1\r\n");
+    client.send(
+        &[
+            request(&[b"MULTI"]),
+            super::common::words(call),
+            request(&[b"EXEC"]),
+        ]
+        .concat(),
+    );
+    let replies = [client.reply(), client.reply(), client.reply()];
+    assert_eq!(replies[2], b"*1\r\n:0\r\n");
+    assert_eq!(client.say("GET votes:1"), "$1\r\n1\r\n");
+    let mut expected = vec![":2\r\n", ":0\r\n"];
+    until_in_kernel(&mut client, "vote", 1, |client| {
+        assert_eq!(client.say(call), expected.pop().unwrap_or(":2\r\n"));
+        expected = vec![":2\r\n"];
+    });
+}

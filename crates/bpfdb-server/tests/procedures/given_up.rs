@@ -1,0 +1,144 @@
+//! Whatever the kernel gives up, it leaves nothing of, and the interpreter answers.
+
+use std::time::Instant;
+
+use super::common::{Client, PATIENCE, Reply};
+use super::{ask, back_to_kernel, load, server, shown};
+
+/// What comes after a write and has no meaning in the kernel; the reason, an argument that
+/// brings it about, and what the interpreter makes of the call: its reply, or part of an error.
+const GUARDS: &[(&str, &str, &str, &str)] = &[
+    ("text_is_no_number", "return args[1] + 1", "x", "arithmetic"),
+    ("text_is_no_number", "return args[1] * 2", "1.5", "3"),
+    (
+        "number_too_large",
+        "return args[1] + 1",
+        "9007199254740992",
+        "9007199254740992",
+    ),
+    ("fraction", "return args[1] / 2", "3", "1"),
+    (
+        "fraction",
+        "return args[1] % 0",
+        "3",
+        "-9223372036854775808",
+    ),
+    ("minus_zero", "return 0 * args[1]", "-5", "0"),
+    ("type", "return #args[2]", "x", "length"),
+    (
+        "fuel",
+        "local n = 0 while true do n = n + 1 if n == 100000 then break end end return n",
+        "x",
+        "100000",
+    ),
+    (
+        "heap",
+        "local s = args[1] for i = 1, 20 do s = s .. s end return #s",
+        "x",
+        "1048576",
+    ),
+    ("key", "return redis.call('GET', '')", "x", ""),
+    (
+        "number_in_text",
+        "return '' .. (args[1] + 0)",
+        "100000000000000",
+        "1e+14",
+    ),
+    (
+        "time",
+        "return redis.call('EXPIRE', keys[1], args[1])",
+        "-1",
+        "1",
+    ),
+    ("line", "return redis.status_reply(args[1])", "a\nb", "a b"),
+    (
+        "counter",
+        "return redis.call('INCR', keys[2])",
+        "x",
+        "integer",
+    ),
+];
+
+#[test]
+fn every_guard_leaves_nothing_behind() {
+    let server = server();
+    let mut client = server.client();
+    for (number, (reason, body, argument, expected)) in GUARDS.iter().enumerate() {
+        let name = format!("g{number}");
+        let text = format!(
+            "#!lua name=lib\nredis.register_function('{name}', function(keys, args)
+             redis.call('SET', keys[1], 'new') redis.call('APPEND', keys[3], 'x')
+             {body} end)"
+        );
+        load(&mut client, &text);
+        let words = ["FCALL", &name, "3", "a", "b", "c", argument];
+        super::wait_until("the kernel gives the call up", || {
+            for key in ["a", "c"] {
+                ask(&mut client, &["SET", key, "old"]);
+            }
+            ask(&mut client, &["SET", "b", "words"]);
+            back_to_kernel(&mut client);
+            let reply = ask(&mut client, &words);
+            let told = reply.to_string();
+            assert!(told.contains(expected), "{body}: {told}");
+            // Once, by the interpreter; or not at all, if it was an error there.
+            let once = if reply.is_error() { "old" } else { "oldx" };
+            let third = ask(&mut client, &["GET", "c"]);
+            assert_eq!(third.text, once.as_bytes(), "{body}");
+            given_up(&mut client, &name, reason) > 0
+        });
+    }
+}
+
+/// How often the kernel gave up a call for this reason.
+fn given_up(client: &mut Client, name: &str, reason: &str) -> i64 {
+    let shown = shown(client, name);
+    let reasons = shown.field("deoptimisations").expect("a field");
+    reasons.field(reason).and_then(Reply::number).unwrap_or(0)
+}
+
+/// A loop without end is ended in the kernel soon, and by the interpreter at its limit.
+#[test]
+fn endless_loops_end() {
+    let server = server();
+    let mut client = server.client();
+    client.say("CONFIG SET busy-reply-threshold 100");
+    load(
+        &mut client,
+        "#!lua name=lib\nredis.register_function('ever', function() while true do end end)\n\
+         redis.register_function('calls', function(keys) while true do redis.call('INCR', keys[1]) end end)",
+    );
+    for name in ["ever", "calls"] {
+        super::wait_until("the kernel gives the call up", || {
+            back_to_kernel(&mut client);
+            let begun = Instant::now();
+            let reply = ask(&mut client, &["FCALL", name, "1", "n"]);
+            assert!(reply.is_error(), "{reply}");
+            assert!(begun.elapsed() < PATIENCE / 2, "{:?}", begun.elapsed());
+            given_up(&mut client, name, "fuel") > 0
+        });
+    }
+    assert_eq!(client.say("GET n"), "$-1\r\n");
+}
+
+/// A conflict is tried again in the kernel; who has a lock for long is waited for by the daemon.
+#[test]
+fn a_locked_key_is_waited_for() {
+    let server = server();
+    let (mut client, mut holder) = (server.client(), server.client());
+    load(
+        &mut client,
+        "#!lua name=lib\nredis.register_function('up', function(keys) return redis.call('INCR', keys[1]) end)",
+    );
+    back_to_kernel(&mut client);
+    holder.say("BEGIN");
+    holder.say("SET n 5");
+    let reply = ask(&mut client, &["FCALL", "up", "1", "n"]);
+    assert!(reply.text.starts_with(b"CONFLICT"), "{reply}");
+    assert_eq!(holder.say("COMMIT"), "+OK\r\n");
+    back_to_kernel(&mut client);
+    assert_eq!(
+        ask(&mut client, &["FCALL", "up", "1", "n"]).number(),
+        Some(6)
+    );
+}

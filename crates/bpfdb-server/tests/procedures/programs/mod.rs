@@ -1,0 +1,80 @@
+//! Random programs of the subset that is compiled, and a little beyond: what they mean is not
+//! known here, but every Lua must agree on it.
+
+mod expressions;
+mod statements;
+
+/// Numbers that a seed gives again.
+#[derive(Clone, Debug)]
+struct Random(u64);
+
+impl Random {
+    fn new(seed: u64) -> Self {
+        let mut random = Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+        for _ in 0..4 {
+            random.below(2);
+        }
+        random
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) as usize % bound
+    }
+
+    fn one<'a>(&mut self, of: &[&'a str]) -> &'a str {
+        of[self.below(of.len())]
+    }
+}
+
+/// A program on its way.
+#[derive(Debug)]
+struct Writer {
+    random: Random,
+    text: String,
+    names: usize,
+    depth: usize,
+    /// Loops around the statement, within its function.
+    loops: usize,
+    /// Local variables that may be assigned to, and that may only be read.
+    variables: Vec<String>,
+    constants: Vec<String>,
+    /// Local functions and their parameters; tables and their elements.
+    functions: Vec<(String, usize)>,
+    tables: Vec<(String, usize)>,
+}
+
+/// The body of a function of KEYS and ARGV.
+pub fn body(seed: u64) -> String {
+    let mut writer = Writer {
+        random: Random::new(seed),
+        text: String::new(),
+        names: 0,
+        depth: 0,
+        loops: 0,
+        variables: Vec::new(),
+        constants: Vec::new(),
+        functions: Vec::new(),
+        tables: Vec::new(),
+    };
+    for _ in 0..3 + writer.random.below(6) {
+        writer.statement(3, false);
+    }
+    writer.result(false);
+    writer.text
+}
+
+impl Writer {
+    fn name(&mut self) -> String {
+        self.names += 1;
+        format!("v{}", self.names)
+    }
+
+    fn line(&mut self, text: &str) {
+        self.text += &"  ".repeat(self.depth);
+        self.text += text;
+        self.text.push('\n');
+    }
+}
