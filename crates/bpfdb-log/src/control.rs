@@ -99,6 +99,11 @@ impl Control {
         }
     }
 
+    /// The checkpoint that recovery cannot do without: a log that has its beginning needs none.
+    pub(crate) fn needed_checkpoint(&self) -> Option<Mark> {
+        self.checkpoint.filter(|_| self.first_needed > 1)
+    }
+
     /// Where the slot of this generation stands, in bytes.
     fn offset(&self) -> u64 {
         (self.generation % SLOTS as u64) * BLOCK as u64
