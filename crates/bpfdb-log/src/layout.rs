@@ -25,6 +25,8 @@ pub enum Invalid {
     Checksum,
     #[error("its {0} is wrong")]
     Field(&'static str),
+    #[error("the disk cannot read it: {0}")]
+    Unreadable(std::io::ErrorKind),
 }
 
 /// Identity of a log: 128 random bits.

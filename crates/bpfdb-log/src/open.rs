@@ -61,7 +61,8 @@ impl<D: Disk> LogWriter<D> {
     }
 }
 
-/// The control file, durable.
+/// The control file, durable. Both slots name the same beginning: what is before it is recycled
+/// next, and perhaps an earlier owner did not come to write the second one.
 fn open_control<D: Disk>(disk: &D, end: &LogEnd) -> Result<ControlFile<D::File>, StepError> {
     let Some(now) = end.control else {
         let id = disk.random().map_err(step("draw", "an identity"))?;
@@ -69,11 +70,11 @@ fn open_control<D: Disk>(disk: &D, end: &LogEnd) -> Result<ControlFile<D::File>,
         return control.map_err(step("create", control::NAME));
     };
     let control = ControlFile::open(disk, now).map_err(step("open", control::NAME))?;
-    let control = control.ok_or_else(|| {
+    let mut control = control.ok_or_else(|| {
         let missing = io::ErrorKind::NotFound.into();
         step("open", control::NAME)(missing)
     })?;
-    let written = control.write_again();
+    let written = control.write_again().and_then(|()| control.write(now));
     written.map_err(step("write", control::NAME))?;
     Ok(control)
 }
