@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering;
 use std::thread::{self, JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
-use bpfdb::{Engine, Log};
+use bpfdb::{Engine, Log, LogHome};
 use bpfdb_log::reader::read_control;
-use bpfdb_log::{Batch, Disk, LogEnd, LogError, LogWriter, Recovery, Start};
+use bpfdb_log::{Batch, Disk, LogEnd, LogError, LogWriter, Recovery, RunId, Start};
 
 use crate::checkpoint::{self, CheckpointOptions, CheckpointStatus, Checkpoints, LogEnds, Origin};
 use crate::error::{Error, Result};
@@ -102,13 +102,17 @@ impl Durability {
                 (restored, end, Start::NewRun)
             }
             Some(home) => {
-                let end = known_end(&disk, home)?;
+                let end = known_end(&disk, &home)?;
                 check_rings(&log, &end)?;
                 (Restored::default(), end, Start::SameRun)
             }
         };
         let writer = LogWriter::open(disk.clone(), &end, start, wall(), options.files)?;
-        log.set_home(writer.log().0, writer.run());
+        log.set_home(&LogHome {
+            log: writer.log().0,
+            run: writer.run(),
+            run_id: writer.run_id().0,
+        });
         let (taken, latest): (&[u64], u64) = match start {
             Start::NewRun => (&[], 0),
             // Of what is before the end of the log nothing is known but that it is not later than now.
@@ -303,17 +307,30 @@ impl Drop for Durability {
 }
 
 /// The end of the log that this engine's memory is a run of.
-fn known_end<D: Disk>(disk: &D, (id, run): ([u8; 16], u64)) -> Result<LogEnd> {
+fn known_end<D: Disk>(disk: &D, home: &LogHome) -> Result<LogEnd> {
     let end = Recovery::end_of(disk.clone())?;
     let Some(control) = end.control else {
         return Err(Error::Stranger("the directory has no log".into()));
     };
-    if control.log.0 != id {
+    if control.log.0 != home.log {
         return Err(Error::Stranger("it belongs to another one".into()));
     }
     let last = end.segment.map_or(0, |segment| segment.run);
-    if last != run {
-        let why = format!("it is run {run} of the log, whose last run is {last}");
+    if last != home.run {
+        let why = format!(
+            "it is run {} of the log, whose last run is {last}",
+            home.run
+        );
+        return Err(Error::Stranger(why));
+    }
+    let last = end
+        .segment
+        .map_or(RunId::default(), |segment| segment.run_id);
+    if last.0 != home.run_id {
+        let why = format!(
+            "run {} of the log is another one there: it is another copy of the directory",
+            home.run
+        );
         return Err(Error::Stranger(why));
     }
     Ok(end)

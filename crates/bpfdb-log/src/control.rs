@@ -10,7 +10,9 @@ use crate::buffer::AlignedBuffer;
 use crate::checkpoint::Mark;
 use crate::disk::{Disk, DiskFile};
 use crate::error::{LogError, Result};
-use crate::layout::{BLOCK, Block, COUNT_MAX, Invalid, LogId, array_at, u32_at, u64_at, unseal};
+use crate::layout::{
+    BLOCK, Block, COUNT_MAX, Invalid, LogId, VERSION, array_at, u32_at, u64_at, unseal,
+};
 
 /// Name within the data directory.
 pub const NAME: &str = "control";
@@ -73,12 +75,12 @@ impl Control {
                 .put_u64(96, mark.start)
                 .put_u64(104, mark.end);
         }
-        block.seal()
+        block.seal(VERSION)
     }
 
     /// `bytes` is one block.
     pub fn decode(bytes: &[u8]) -> Result<Self, Invalid> {
-        unseal(bytes, MAGIC)?;
+        unseal(bytes, MAGIC, VERSION)?;
         let control = Self {
             generation: u64_at(bytes, 16)?,
             log: LogId(array_at(bytes, 24)?),

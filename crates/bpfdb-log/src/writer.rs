@@ -32,7 +32,7 @@ use crate::checkpoint::WrittenCheckpoint;
 use crate::control::{self, Control, ControlFile};
 use crate::disk::{Disk, DiskFile};
 use crate::error::{Failure, LogError, Result, StepError, flush_step, step};
-use crate::layout::{BLOCK, LogId};
+use crate::layout::{BLOCK, LogId, RunId};
 use crate::plan::{Chunk, Plan};
 use crate::segment::{self, SegmentHeader};
 use crate::spares::Spares;
@@ -163,6 +163,11 @@ impl<D: Disk> LogWriter<D> {
     /// Number of the run.
     pub fn run(&self) -> u64 {
         self.current.header.run
+    }
+
+    /// Identity of the run.
+    pub fn run_id(&self) -> RunId {
+        self.current.header.run_id
     }
 
     /// What is durable by now.
@@ -446,6 +451,7 @@ impl<D: Disk> LogWriter<D> {
             log: old.log,
             number: old.number + 1,
             run: old.run,
+            run_id: old.run_id,
             first_sequence: self.tail.sequence + 1,
             before: old.number,
             before_end: self.tail.offset,

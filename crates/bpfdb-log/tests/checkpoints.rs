@@ -10,7 +10,9 @@ use bpfdb_log::checkpoint::{
 use bpfdb_log::reader::{Item, LogReader, read_control};
 use bpfdb_log::record::{Entry, Value, encode_entry};
 use bpfdb_log::simulation::{Fault, Operation, SimulatedDisk};
-use bpfdb_log::{BLOCK, Batch, Cut, Disk, LogError, LogId, LogWriter, Place, Start, VERSION};
+use bpfdb_log::{
+    BLOCK, Batch, CHECKPOINT_VERSION, Cut, Disk, LogError, LogId, LogWriter, Place, Start,
+};
 use common::{count, options, recover, reopen, seeds, set};
 
 const LOG: LogId = LogId(*b"identity of logs");
@@ -135,13 +137,13 @@ fn an_empty_checkpoint_and_a_full_header() {
 fn fields_stand_where_the_page_says() {
     let u64s = |bytes: &[u8], at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
     let u32s = |bytes: &[u8], at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
-    let sum = |bytes: &[u8], from: usize| crc32c::crc32c_append(VERSION, &bytes[from..]);
+    let sum = |bytes: &[u8], from: usize| crc32c::crc32c_append(CHECKPOINT_VERSION, &bytes[from..]);
 
     let bytes = header(2, 10).encode();
     assert_eq!(&bytes[..8], b"BPFDBCKP");
     assert_eq!(
         (u32s(&bytes, 8), u32s(&bytes, 12)),
-        (VERSION, sum(&bytes, 16))
+        (CHECKPOINT_VERSION, sum(&bytes, 16))
     );
     assert_eq!(bytes[16..32], LOG.0);
     let fields = [32, 40, 48, 56, 64].map(|at| u64s(&bytes, at));
@@ -162,7 +164,7 @@ fn fields_stand_where_the_page_says() {
     assert_eq!(&bytes[..8], b"BPFDBCKE");
     assert_eq!(
         (u32s(&bytes, 8), u32s(&bytes, 12)),
-        (VERSION, sum(&bytes, 16))
+        (CHECKPOINT_VERSION, sum(&bytes, 16))
     );
     assert_eq!(bytes[16..32], LOG.0);
     let fields = [32, 40, 48, 56, 64, 72, 80].map(|at| u64s(&bytes, at));

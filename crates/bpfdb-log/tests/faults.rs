@@ -395,6 +395,12 @@ fn a_segment_that_does_not_follow_is_corrupt() {
         SegmentHeader { log, ..right },
         SegmentHeader { run: 0, ..right },
         SegmentHeader { run: 1, ..right },
+        // The number of the run before, and no cut; but another run.
+        SegmentHeader {
+            run: 1,
+            cut: 0,
+            ..right
+        },
         SegmentHeader { before: 0, ..right },
         SegmentHeader {
             number: 3,

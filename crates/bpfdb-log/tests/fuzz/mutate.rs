@@ -127,11 +127,16 @@ fn put(bytes: &mut [u8], at: usize, new: &[u8], change: impl Fn(u8, u8) -> u8) {
     }
 }
 
-/// Sets checksum and version of a block right.
+/// Sets checksum and version of a block right; a version that exists stays as it is.
 fn seal(block: &mut [u8]) {
     if block.len() >= BLOCK {
-        block[8..12].copy_from_slice(&VERSION.to_le_bytes());
-        let sum = crc32c::crc32c_append(VERSION, &block[16..BLOCK]);
+        let version = u32::from_le_bytes([8, 9, 10, 11].map(|at| block[at]));
+        let version = match version {
+            1..=VERSION => version,
+            _ => VERSION,
+        };
+        block[8..12].copy_from_slice(&version.to_le_bytes());
+        let sum = crc32c::crc32c_append(version, &block[16..BLOCK]);
         block[12..16].copy_from_slice(&sum.to_le_bytes());
     }
 }
