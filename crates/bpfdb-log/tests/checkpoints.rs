@@ -468,3 +468,50 @@ fn a_cut_before_the_end_of_the_checkpoint_is_told() {
     }
     assert!(broken > 0 && whole > 0, "{broken}, {whole}");
 }
+
+/// The log was idle when its checkpoint was made, and so ends before the checkpoint does: nothing
+/// that this needs is lost with what came later. If that cannot be read, nobody knows.
+#[test]
+fn a_cut_behind_an_idle_checkpoint_breaks_nothing() {
+    let disk = SimulatedDisk::new(1);
+    let mut log = with_checkpoint(&disk);
+    let header = Header {
+        log: log.log(),
+        first_segment: log.segment(),
+        ..header(2, 12)
+    };
+    let written = write(&disk, header, 14).unwrap();
+    let place = {
+        let mut reader = LogReader::new(disk.clone(), read_control(&disk).unwrap().unwrap());
+        while reader.advance().unwrap().is_some() {}
+        Place {
+            segment: reader.segment().unwrap().number,
+            offset: reader.position().offset,
+        }
+    };
+    log.install(&written).unwrap();
+    append(&mut log, 20);
+    append(&mut log, 21);
+    log.close().unwrap();
+    let told = || Cut::plan(&disk, 0, place).unwrap().lost().clone();
+    assert_eq!((told().commits, told().was_durable), (2, true));
+    assert_eq!(told().breaks_checkpoint, None);
+    // The first of these batches is behind the place, be it in the same segment or the next one.
+    let segment = log_file_of(&disk, 20);
+    disk.flip(&segment.0, segment.1 + 200, 0);
+    assert_eq!(told().breaks_checkpoint, Some((12, 14)));
+}
+
+/// Name of the segment, and offset, of the batch with this epoch.
+fn log_file_of(disk: &SimulatedDisk, epoch: u64) -> (String, usize) {
+    let mut reader = LogReader::new(disk.clone(), read_control(disk).unwrap().unwrap());
+    while let Some(item) = reader.advance().unwrap() {
+        if let Item::Batch(header) = item
+            && header.epoch == epoch
+        {
+            let at = reader.position().offset - header.size();
+            return (reader.file_name(), at as usize);
+        }
+    }
+    panic!("no batch has epoch {epoch}");
+}
