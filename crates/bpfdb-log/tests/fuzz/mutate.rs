@@ -1,8 +1,9 @@
 //! Mutations: of bytes, and of files whose checksums are set right afterwards.
 
 use bpfdb_log::batch::BatchHeader;
+use bpfdb_log::checkpoint::BlockHeader;
 use bpfdb_log::simulation::Random;
-use bpfdb_log::{BLOCK, VERSION};
+use bpfdb_log::{BLOCK, CHECKPOINT_VERSION, VERSION};
 
 use crate::archive::{Files, pack, unpack};
 
@@ -171,7 +172,26 @@ fn seal_directory(files: &mut Files, chain: bool) {
             }
             seal(&mut contents[..BLOCK]);
             before = Some(seal_segment(contents));
+        } else if name.ends_with(".ckpt") {
+            seal_checkpoint(contents);
         }
+    }
+}
+
+/// Header, sections as far as they follow each other, and footer.
+fn seal_checkpoint(contents: &mut [u8]) {
+    let last = (contents.len() / BLOCK).saturating_sub(1) * BLOCK;
+    let mut at = BLOCK;
+    while at < last
+        && let Ok(header) = BlockHeader::peek(&contents[at..])
+        && let Some(section) = contents.get_mut(at..at + header.size())
+    {
+        let sum = crc32c::crc32c_append(CHECKPOINT_VERSION, &section[12..]);
+        section[8..12].copy_from_slice(&sum.to_le_bytes());
+        at += header.size();
+    }
+    for at in [0, last] {
+        seal(contents.get_mut(at..).unwrap_or_default());
     }
 }
 
