@@ -4,7 +4,7 @@ mod common;
 
 use std::time::{Duration, Instant};
 
-use bpfdb::{Engine, Session, Status};
+use bpfdb::{Engine, Log, Session, Status};
 use bpfdb_durability::{Durability, Error, State};
 use bpfdb_log::Disk;
 use bpfdb_log::simulation::{Fault, Operation, SimulatedDisk};
@@ -106,4 +106,51 @@ fn the_next_owner_makes_good_a_flush_that_failed() {
         let (_durability, _) = Durability::start(&other, disk, quick()).expect("recovered");
         assert_eq!(contents(&other), expected, "seed {seed}");
     }
+}
+
+fn given_up(log: &Log) -> Vec<u64> {
+    (0..log.rings()).map(|ring| log.given_up(ring)).collect()
+}
+
+/// Invariant 6 of decision 18. While a write or a flush is under way, and after one that failed, the
+/// rings hold what is not known to be durable.
+#[test]
+fn room_is_given_up_after_the_flush() {
+    let disk = SimulatedDisk::new(5);
+    let engine = common::engine();
+    let rings = engine.log().expect("mapped").expect("there is a log");
+    let (durability, _) = Durability::start(&engine, disk.clone(), quick()).expect("started");
+    let mut session = engine.session().expect("session");
+    session.set(b"a", b"1").expect("set");
+    settle(&engine, &durability);
+
+    disk.hold(true);
+    let before = given_up(&rings);
+    let flushes = disk.count(Operation::Flush);
+    session.set(b"a", b"2").expect("set");
+    std::thread::sleep(Duration::from_millis(100));
+    assert_eq!(disk.count(Operation::Flush), flushes, "it waits");
+    assert_eq!(given_up(&rings), before);
+    disk.hold(false);
+    settle(&engine, &durability);
+    let begun = Instant::now();
+    while given_up(&rings) == before {
+        assert!(
+            begun.elapsed() < Duration::from_secs(10),
+            "it is given up now"
+        );
+        std::thread::sleep(Duration::from_millis(1));
+    }
+
+    disk.fail(Operation::Flush, 0, Fault::Error);
+    let before = given_up(&rings);
+    session.set(b"a", b"3").expect("set");
+    let begun = Instant::now();
+    while !matches!(durability.state(), State::Failed(_)) {
+        assert!(begun.elapsed() < Duration::from_secs(10), "it did not fail");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(given_up(&rings), before);
+    drop(durability);
+    assert_eq!(given_up(&rings), before);
 }
