@@ -3,6 +3,7 @@
 use std::env;
 use std::fmt::Write as _;
 use std::fs::DirBuilder;
+use std::ops::ControlFlow;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use bpfdb_log::Directory;
 use bpfdb_server::settings::Settings;
 
 use crate::bars::Progress;
+use crate::interrupts::Interrupts;
 
 /// Bytes of each ring of the log: what writers may be ahead of the disk, for each processor.
 pub(crate) const RING: u32 = 16 << 20;
@@ -67,14 +69,18 @@ pub(crate) struct Log {
 
 impl Log {
     /// Recovers the engine from the directory, unless it has all that already, and writes its
-    /// log there from now on.
+    /// log there from now on. A signal ends recovery: the directory stays as it is.
     pub(crate) fn start(engine: &Engine, directory: &Path, settings: &Settings) -> Result<Self> {
         let told = || format!("cannot use the data directory {}", directory.display());
         let disk = Directory::own(directory).with_context(told)?;
-        let mut bar = None;
+        let (mut bar, interrupts) = (None, Interrupts::hold()?);
         let started = Durability::start_telling(engine, disk, options(settings), |progress| {
             bar.get_or_insert_with(|| Progress::bytes("recovering", progress.bytes_in_all))
                 .at(progress.bytes);
+            match interrupts.check() {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(_) => ControlFlow::Break(()),
+            }
         });
         drop(bar);
         let (durability, restored) = started.map_err(explained).with_context(told)?;
@@ -102,28 +108,34 @@ impl Log {
 
     /// For the greeting.
     pub(crate) fn about(&self) -> String {
-        let Restored {
-            checkpoint_entries,
-            commits,
-            dropped,
-            torn_bytes,
-            ..
-        } = self.restored;
-        let mut text = format!("  log in {}", self.directory.display());
-        if checkpoint_entries > 0 || commits > 0 {
-            let _ = write!(
-                text,
-                ", recovered: {checkpoint_entries} keys of the checkpoint, {commits} commits after it"
-            );
-        }
-        if torn_bytes > 0 || dropped > 0 {
-            let _ = write!(
-                text,
-                "; cut off: {dropped} commits and {torn_bytes} bytes that were never durable"
-            );
-        }
-        text + "\n"
+        let directory = self.directory.display();
+        format!("  log in {directory}{}\n", recovered(&self.restored))
     }
+}
+
+/// What recovery did, if there was anything to do; behind the name of the directory.
+fn recovered(restored: &Restored) -> String {
+    let Restored {
+        checkpoint_entries,
+        commits,
+        dropped,
+        torn_bytes,
+        ..
+    } = *restored;
+    let mut text = String::new();
+    if checkpoint_entries > 0 || commits > 0 {
+        let _ = write!(
+            text,
+            ", recovered: {checkpoint_entries} keys of the checkpoint, {commits} commits after it"
+        );
+    }
+    if torn_bytes > 0 || dropped > 0 {
+        let _ = write!(
+            text,
+            "; cut off: {dropped} commits and {torn_bytes} bytes that were never durable"
+        );
+    }
+    text
 }
 
 fn options(settings: &Settings) -> Options {
@@ -169,5 +181,30 @@ pub(crate) fn not_written(state: State) -> anyhow::Error {
     match state {
         State::Full(why) | State::Failed(why) => anyhow!(why),
         state => anyhow!("the log is {}", state.name()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_greeting_tells_what_was_recovered_and_cut_off() {
+        assert_eq!(recovered(&Restored::default()), "");
+        let whole = Restored {
+            checkpoint_entries: 7,
+            commits: 3,
+            writes: 4,
+            ..Restored::default()
+        };
+        let told = ", recovered: 7 keys of the checkpoint, 3 commits after it";
+        assert_eq!(recovered(&whole), told);
+        let torn = Restored {
+            dropped: 2,
+            torn_bytes: 4096,
+            ..whole
+        };
+        let cut = "; cut off: 2 commits and 4096 bytes that were never durable";
+        assert_eq!(recovered(&torn), format!("{told}{cut}"));
     }
 }

@@ -4,6 +4,7 @@
 mod common;
 
 use std::fmt::Write as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Mutex;
@@ -11,7 +12,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use bpfdb_tests::process::dies_with_us;
 use nix::mount::{MsFlags, mount};
+use nix::sys::signal::{SigSet, Signal};
 
 use common::workers::{Worker, check};
 use common::{BINARY, Connection, Served, alone};
@@ -352,4 +355,37 @@ fn a_stop_drops_nothing_that_is_not_on_the_disk() {
         "the log has it now"
     );
     server.stop();
+}
+
+/// A signal that comes before the greeting: it is not for the time after recovery.
+#[test]
+fn a_server_is_stopped_while_it_recovers() {
+    alone();
+    let folder = tempfile::tempdir().expect("a directory");
+    let data = folder.path().join("data");
+    let server = Served::start_in(&data, 0, &[]);
+    let port = server.port;
+    assert_eq!(server.ask(&["SET", "key", "kept"]), "+OK");
+    server.stop();
+
+    let mut command = Command::new(BINARY);
+    command.args(["serve", "--port", &port.to_string(), "--maxmemory", "64M"]);
+    command.arg("--dir").arg(&data);
+    let pending = || {
+        let signal = SigSet::from(Signal::SIGTERM);
+        signal.thread_block()?;
+        // To the process, whose thread for signals would see it otherwise.
+        nix::sys::signal::kill(nix::unistd::Pid::this(), Signal::SIGTERM)?;
+        Ok(())
+    };
+    // SAFETY: both calls may be made between fork and exec. What is pending stays so.
+    unsafe { command.pre_exec(pending) };
+    let output = dies_with_us(&mut command).output().expect("bpfdb");
+    assert!(!output.status.success(), "{output:?}");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(told.contains("recovery was stopped"), "{told}");
+    assert_eq!(output.stdout, b"", "no greeting");
+
+    let server = Served::start_in(&data, port, &[]);
+    assert_eq!(server.ask(&["GET", "key"]), "kept");
 }

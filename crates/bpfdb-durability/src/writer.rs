@@ -1,5 +1,6 @@
 //! The thread that writes the log.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::{self, JoinHandle, Thread};
@@ -51,6 +52,7 @@ pub struct Durability {
     /// First, so that no checkpoint waits for a log that has ended.
     checkpoints: Option<Checkpoints>,
     shared: Arc<Shared>,
+    restored: Restored,
     writer: Thread,
     threads: Vec<JoinHandle<()>>,
 }
@@ -68,18 +70,19 @@ impl Durability {
         D: Disk + Send + 'static,
         D::File: Send,
     {
-        Self::start_telling(engine, disk, options, |_| ())
+        Self::start_telling(engine, disk, options, |_| ControlFlow::Continue(()))
     }
 
-    /// The same. `tell` is called now and then while recovery goes on.
+    /// The same. `tell` is called now and then while recovery goes on, which it may end: then
+    /// the files are as they were, and the engine has some of what they have.
     ///
     /// # Errors
-    /// As above.
+    /// As above, and [`Error::Stopped`].
     pub fn start_telling<D>(
         engine: &Engine,
         disk: D,
         options: Options,
-        mut tell: impl FnMut(RecoveryProgress),
+        mut tell: impl FnMut(RecoveryProgress) -> ControlFlow<()>,
     ) -> Result<(Self, Restored)>
     where
         D: Disk + Send + 'static,
@@ -121,7 +124,8 @@ impl Durability {
         let shared = Arc::new(Shared::new(writer.durable().epoch, log.gate()?));
         let feed = Feed::new(log, taken, latest)?;
         let checkpoints = Checkpoints::start(engine, disk, &writer, &end, options.checkpoints)?;
-        let durability = Self::spawn(feed, writer, checkpoints, shared, options)?;
+        let mut durability = Self::spawn(feed, writer, checkpoints, shared, options)?;
+        durability.restored = restored;
         Ok((durability, restored))
     }
 
@@ -157,6 +161,7 @@ impl Durability {
             checkpoints: Some(checkpoints),
             writer: spawned.thread().clone(),
             threads: vec![spawned],
+            restored: Restored::default(),
             shared,
         };
         durability.spawn_watch(options.exposure)?;
@@ -178,6 +183,11 @@ impl Durability {
             .map_err(Error::Thread)?;
         self.threads.push(spawned);
         Ok(())
+    }
+
+    /// What the engine got from the files when this was started.
+    pub fn restored(&self) -> Restored {
+        self.restored
     }
 
     /// All commits with a timestamp up to this are durable.
