@@ -1,6 +1,7 @@
 //! The data directory of a server, and the log in it.
 
 use std::env;
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::fs::DirBuilder;
 use std::ops::ControlFlow;
@@ -49,12 +50,25 @@ fn default_directory(port: u16) -> Result<PathBuf> {
 }
 
 fn data_directory() -> Result<PathBuf> {
-    if nix::unistd::geteuid().is_root() {
+    let is_root = nix::unistd::geteuid().is_root();
+    data_directory_of(is_root, |name| env::var_os(name))
+}
+
+/// That of a user with this environment.
+fn data_directory_of(
+    is_root: bool,
+    variable: impl Fn(&str) -> Option<OsString>,
+) -> Result<PathBuf> {
+    if is_root {
         return Ok(SYSTEM_DIRECTORY.into());
     }
-    let state = env::var_os("XDG_STATE_HOME").map(PathBuf::from);
-    let home = || Some(PathBuf::from(env::var_os("HOME")?).join(".local/state"));
-    let Some(state) = state.filter(|path| path.is_absolute()).or_else(home) else {
+    let path = |name| {
+        variable(name)
+            .map(PathBuf::from)
+            .filter(|path| path.is_absolute())
+    };
+    let home = || Some(path("HOME")?.join(".local/state"));
+    let Some(state) = path("XDG_STATE_HOME").or_else(home) else {
         bail!("there is no HOME to keep the data in: name a directory by --dir");
     };
     Ok(state.join("bpfdb"))
@@ -206,5 +220,49 @@ mod tests {
         };
         let cut = "; cut off: 2 commits and 4096 bytes that were never durable";
         assert_eq!(recovered(&torn), format!("{told}{cut}"));
+    }
+
+    fn of_user(variables: &[(&str, &str)]) -> Result<PathBuf> {
+        data_directory_of(false, |wanted| {
+            let (_, value) = variables.iter().find(|(name, _)| *name == wanted)?;
+            Some(value.into())
+        })
+    }
+
+    #[test]
+    fn a_user_who_is_not_root_has_a_state_directory() {
+        let home = ("HOME", "/home/u");
+        for (variables, directory) in [
+            (&[home][..], "/home/u/.local/state/bpfdb"),
+            (&[home, ("XDG_STATE_HOME", "/state")], "/state/bpfdb"),
+            (&[("XDG_STATE_HOME", "/state")], "/state/bpfdb"),
+            // The XDG specification has paths that are relative, or empty, ignored.
+            (
+                &[home, ("XDG_STATE_HOME", "state")],
+                "/home/u/.local/state/bpfdb",
+            ),
+            (
+                &[home, ("XDG_STATE_HOME", "")],
+                "/home/u/.local/state/bpfdb",
+            ),
+        ] {
+            let found = of_user(variables).expect("there is one");
+            assert_eq!(found, Path::new(directory), "{variables:?}");
+        }
+    }
+
+    /// Data is never kept below whatever folder the server was started in.
+    #[test]
+    fn a_user_without_a_home_must_name_a_directory() {
+        for variables in [&[][..], &[("HOME", "")], &[("HOME", "home")]] {
+            let refused = of_user(variables).expect_err("no place").to_string();
+            assert!(refused.contains("--dir"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn root_has_the_directory_of_the_system() {
+        let found = data_directory_of(true, |_| Some("/elsewhere".into()));
+        assert_eq!(found.expect("there is one"), Path::new("/var/lib/bpfdb"));
     }
 }
