@@ -12,7 +12,8 @@
 #   scripts/vm.sh --if-possible         no failure where another kernel cannot be had
 #   EXCEPT=continuation scripts/vm.sh   all but these
 #   THREAD=single scripts/vm.sh ...     both processors by one thread of the emulator
-#   DISK=image scripts/vm.sh ...        with a disk: /dev/vda, which keeps what is written
+#   DISK=image scripts/vm.sh ...        with a disk: /dev/vda, which keeps what is written; also
+#                                       nbd:unix:SOCKET, of a server that gets the machine's flushes
 #   RUN=folder scripts/vm.sh ...        leaves log and process ID there
 #   scripts/vm.sh make run              any command, in this folder
 set -eu

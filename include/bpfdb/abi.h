@@ -16,7 +16,7 @@
 #include <bpfdb/status.h>
 
 /* Raised when a structure below or a pinned map changes its layout. */
-#define BPFDB_ABI_VERSION 11
+#define BPFDB_ABI_VERSION 12
 
 /* Bytes that processors pass to each other as one. What different processors write does
  * not share one: ARCHITECTURE.md says who writes what. */
@@ -544,6 +544,8 @@ struct bpfdb_log_home {
 	__u64 log[2]; /* identity of the log */
 	__u64 run;    /* number of the run that this memory is; 0: it belongs to none yet */
 	__u64 batch;  /* what the log has up to this batch may be gone from the rings */
+	/* Identity of the run: another copy of the log may have one of the same number. */
+	__u64 run_id[2];
 };
 
 /* Begins a page: the map is one that user space maps. */

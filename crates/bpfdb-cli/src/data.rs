@@ -1,8 +1,10 @@
 //! The data directory of a server, and the log in it.
 
 use std::env;
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::fs::DirBuilder;
+use std::ops::ControlFlow;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,6 +17,7 @@ use bpfdb_log::Directory;
 use bpfdb_server::settings::Settings;
 
 use crate::bars::Progress;
+use crate::interrupts::Interrupts;
 
 /// Bytes of each ring of the log: what writers may be ahead of the disk, for each processor.
 pub(crate) const RING: u32 = 16 << 20;
@@ -47,12 +50,25 @@ fn default_directory(port: u16) -> Result<PathBuf> {
 }
 
 fn data_directory() -> Result<PathBuf> {
-    if nix::unistd::geteuid().is_root() {
+    let is_root = nix::unistd::geteuid().is_root();
+    data_directory_of(is_root, |name| env::var_os(name))
+}
+
+/// That of a user with this environment.
+fn data_directory_of(
+    is_root: bool,
+    variable: impl Fn(&str) -> Option<OsString>,
+) -> Result<PathBuf> {
+    if is_root {
         return Ok(SYSTEM_DIRECTORY.into());
     }
-    let state = env::var_os("XDG_STATE_HOME").map(PathBuf::from);
-    let home = || Some(PathBuf::from(env::var_os("HOME")?).join(".local/state"));
-    let Some(state) = state.filter(|path| path.is_absolute()).or_else(home) else {
+    let path = |name| {
+        variable(name)
+            .map(PathBuf::from)
+            .filter(|path| path.is_absolute())
+    };
+    let home = || Some(path("HOME")?.join(".local/state"));
+    let Some(state) = path("XDG_STATE_HOME").or_else(home) else {
         bail!("there is no HOME to keep the data in: name a directory by --dir");
     };
     Ok(state.join("bpfdb"))
@@ -67,14 +83,18 @@ pub(crate) struct Log {
 
 impl Log {
     /// Recovers the engine from the directory, unless it has all that already, and writes its
-    /// log there from now on.
+    /// log there from now on. A signal ends recovery: the directory stays as it is.
     pub(crate) fn start(engine: &Engine, directory: &Path, settings: &Settings) -> Result<Self> {
         let told = || format!("cannot use the data directory {}", directory.display());
         let disk = Directory::own(directory).with_context(told)?;
-        let mut bar = None;
+        let (mut bar, interrupts) = (None, Interrupts::hold()?);
         let started = Durability::start_telling(engine, disk, options(settings), |progress| {
             bar.get_or_insert_with(|| Progress::bytes("recovering", progress.bytes_in_all))
                 .at(progress.bytes);
+            match interrupts.check() {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(_) => ControlFlow::Break(()),
+            }
         });
         drop(bar);
         let (durability, restored) = started.map_err(explained).with_context(told)?;
@@ -102,28 +122,34 @@ impl Log {
 
     /// For the greeting.
     pub(crate) fn about(&self) -> String {
-        let Restored {
-            checkpoint_entries,
-            commits,
-            dropped,
-            torn_bytes,
-            ..
-        } = self.restored;
-        let mut text = format!("  log in {}", self.directory.display());
-        if checkpoint_entries > 0 || commits > 0 {
-            let _ = write!(
-                text,
-                ", recovered: {checkpoint_entries} keys of the checkpoint, {commits} commits after it"
-            );
-        }
-        if torn_bytes > 0 || dropped > 0 {
-            let _ = write!(
-                text,
-                "; cut off: {dropped} commits and {torn_bytes} bytes that were never durable"
-            );
-        }
-        text + "\n"
+        let directory = self.directory.display();
+        format!("  log in {directory}{}\n", recovered(&self.restored))
     }
+}
+
+/// What recovery did, if there was anything to do; behind the name of the directory.
+fn recovered(restored: &Restored) -> String {
+    let Restored {
+        checkpoint_entries,
+        commits,
+        dropped,
+        torn_bytes,
+        ..
+    } = *restored;
+    let mut text = String::new();
+    if checkpoint_entries > 0 || commits > 0 {
+        let _ = write!(
+            text,
+            ", recovered: {checkpoint_entries} keys of the checkpoint, {commits} commits after it"
+        );
+    }
+    if torn_bytes > 0 || dropped > 0 {
+        let _ = write!(
+            text,
+            "; cut off: {dropped} commits and {torn_bytes} bytes that were never durable"
+        );
+    }
+    text
 }
 
 fn options(settings: &Settings) -> Options {
@@ -169,5 +195,74 @@ pub(crate) fn not_written(state: State) -> anyhow::Error {
     match state {
         State::Full(why) | State::Failed(why) => anyhow!(why),
         state => anyhow!("the log is {}", state.name()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_greeting_tells_what_was_recovered_and_cut_off() {
+        assert_eq!(recovered(&Restored::default()), "");
+        let whole = Restored {
+            checkpoint_entries: 7,
+            commits: 3,
+            writes: 4,
+            ..Restored::default()
+        };
+        let told = ", recovered: 7 keys of the checkpoint, 3 commits after it";
+        assert_eq!(recovered(&whole), told);
+        let torn = Restored {
+            dropped: 2,
+            torn_bytes: 4096,
+            ..whole
+        };
+        let cut = "; cut off: 2 commits and 4096 bytes that were never durable";
+        assert_eq!(recovered(&torn), format!("{told}{cut}"));
+    }
+
+    fn of_user(variables: &[(&str, &str)]) -> Result<PathBuf> {
+        data_directory_of(false, |wanted| {
+            let (_, value) = variables.iter().find(|(name, _)| *name == wanted)?;
+            Some(value.into())
+        })
+    }
+
+    #[test]
+    fn a_user_who_is_not_root_has_a_state_directory() {
+        let home = ("HOME", "/home/u");
+        for (variables, directory) in [
+            (&[home][..], "/home/u/.local/state/bpfdb"),
+            (&[home, ("XDG_STATE_HOME", "/state")], "/state/bpfdb"),
+            (&[("XDG_STATE_HOME", "/state")], "/state/bpfdb"),
+            // The XDG specification has paths that are relative, or empty, ignored.
+            (
+                &[home, ("XDG_STATE_HOME", "state")],
+                "/home/u/.local/state/bpfdb",
+            ),
+            (
+                &[home, ("XDG_STATE_HOME", "")],
+                "/home/u/.local/state/bpfdb",
+            ),
+        ] {
+            let found = of_user(variables).expect("there is one");
+            assert_eq!(found, Path::new(directory), "{variables:?}");
+        }
+    }
+
+    /// Data is never kept below whatever folder the server was started in.
+    #[test]
+    fn a_user_without_a_home_must_name_a_directory() {
+        for variables in [&[][..], &[("HOME", "")], &[("HOME", "home")]] {
+            let refused = of_user(variables).expect_err("no place").to_string();
+            assert!(refused.contains("--dir"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn root_has_the_directory_of_the_system() {
+        let found = data_directory_of(true, |_| Some("/elsewhere".into()));
+        assert_eq!(found.expect("there is one"), Path::new("/var/lib/bpfdb"));
     }
 }

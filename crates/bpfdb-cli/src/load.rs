@@ -6,6 +6,7 @@ use anyhow::{Context, Result};
 use bpfdb::Engine;
 use bpfdb_copies::{Options, VerifiedCopy};
 use bpfdb_durability::Durability;
+use bpfdb_server::Loaded;
 
 use crate::bars::Progress;
 use crate::data::not_written;
@@ -13,8 +14,12 @@ use crate::interrupts::Interrupts;
 
 /// Fills an engine that has no keys, before anybody is served: with all of the file, or the
 /// server does not start. With a log, the keys are durable when this returns a line for the
-/// greeting. A signal ends it between two keys.
-pub(crate) fn load(engine: &Engine, log: Option<&Durability>, file: &Path) -> Result<String> {
+/// greeting, and what INFO has of it. A signal ends it between two keys.
+pub(crate) fn load(
+    engine: &Engine,
+    log: Option<&Durability>,
+    file: &Path,
+) -> Result<(String, Loaded)> {
     let told = || format!("cannot load {}", file.display());
     let interrupts = Interrupts::hold()?;
     let mut copy = VerifiedCopy::open(file, Options::default())
@@ -33,7 +38,11 @@ pub(crate) fn load(engine: &Engine, log: Option<&Durability>, file: &Path) -> Re
     }
     let (written, expired) = (loaded.written, loaded.expired);
     let file = file.display();
-    Ok(format!(
-        "  loaded {file}: {written} keys, and {expired} that had expired left out\n"
-    ))
+    let line =
+        format!("  loaded {file}: {written} keys, and {expired} that had expired left out\n");
+    let loaded = Loaded {
+        keys: written,
+        expired,
+    };
+    Ok((line, loaded))
 }

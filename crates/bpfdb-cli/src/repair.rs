@@ -84,7 +84,7 @@ fn describe_rebuilt(control: &Control) -> String {
         |mark| format!("with checkpoint {}", mark.number),
     );
     format!(
-        "Neither slot of the control file is valid. What it said can be told from the segments:\n  \
+        "No slot of the control file leads to the log. What it said can be told from the segments:\n  \
          log {}, run {}, segments {first} to {newest}; recovery begins {begins}\n\
          Lost: whether there was a segment after {newest}, and up to where the last one was \
          durable.\nIf its end is damaged, that will be taken for what a crash tore.\n",

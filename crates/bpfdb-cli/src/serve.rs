@@ -36,6 +36,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         file,
         set_log_level: log::set_level,
         log: None,
+        loaded: None,
     };
     let mut pins = Pins::claim(options.settings.port)?;
     if arguments.fresh {
@@ -69,7 +70,8 @@ fn serve(
     let log = start_log(&engine, settings)?;
     options.log = log.as_ref().map(|log| Arc::clone(&log.durability));
     let loaded = load_rdb.map(|file| load::load(&engine, options.log.as_deref(), file));
-    let loaded = loaded.transpose()?;
+    let (loaded, figures) = loaded.transpose()?.unzip();
+    options.loaded = figures;
     let server = Server::start_after(&engine, &options, |address| {
         pins.rename(address.port())?;
         match kept {

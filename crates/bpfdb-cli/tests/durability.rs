@@ -1,78 +1,21 @@
-//! A server that is killed at any moment, with clients at work. Its successor finds the data in
-//! the kernel, or, as after a loss of power, only what the directory has.
+//! A server with a data directory: whose that is, and what is there when a server starts again.
+//! `crash_loop.rs` kills servers at any moment.
 
 mod common;
 
-use std::fmt::Write as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use bpfdb_tests::process::dies_with_us;
 use nix::mount::{MsFlags, mount};
+use nix::sys::signal::{SigSet, Signal};
 
-use common::workers::{Worker, check};
 use common::{BINARY, Connection, Served, alone};
-
-/// Rounds of the short version: each takes 1.6 s, most of it for loading the programs.
-const ROUNDS: usize = 60;
-/// Says how many there are on a machine on which that takes longer.
-const VARIABLE: &str = "BPFDB_TEST_CRASHES";
-
-fn crash_loop(rounds: usize) {
-    alone();
-    let directory = tempfile::tempdir().expect("a directory");
-    let data = directory.path().join("data");
-    let mut workers = Worker::all(|_, _| ());
-    let mut server = Served::start_in(&data, 0, &[]);
-    let (port, mut random, mut told) = (server.port, 7_u64, String::new());
-    for round in 0..rounds {
-        random = random
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        let life = Duration::from_millis(20 + (random >> 33) % 300);
-        thread::scope(|scope| {
-            for worker in &mut workers {
-                scope.spawn(move || worker.work(port));
-            }
-            // Some are killed while a checkpoint is made.
-            if round % 3 == 0 {
-                thread::sleep(life / 2);
-                server.ask(&["BGSAVE"]);
-            }
-            thread::sleep(life / 2);
-            server.kill();
-        });
-        let crash = Instant::now();
-        let commits: usize = workers.iter().map(|worker| worker.acknowledged.len()).sum();
-        // As after a loss of power; or as after the death of the process alone.
-        let in_kernel = round % 2 == 0;
-        let fresh: &[&str] = if in_kernel { &[] } else { &["--fresh"] };
-        server = Served::start_in(&data, port, fresh);
-        let found = check(&server, &mut workers, crash, in_kernel);
-        let _ = writeln!(
-            told,
-            "{round}: {commits} commits in {life:?}, {} lost, {:?} old",
-            found.lost, found.age
-        );
-    }
-    server.stop();
-    println!("{told}");
-}
-
-#[test]
-fn nothing_that_was_promised_is_lost_when_the_server_is_killed() {
-    let told = std::env::var(VARIABLE).ok();
-    crash_loop(told.map_or(ROUNDS, |rounds| rounds.parse().expect("a number")));
-}
-
-#[test]
-#[ignore = "long: make soak"]
-fn soak_nothing_that_was_promised_is_lost_when_the_server_is_killed() {
-    crash_loop(1500);
-}
 
 /// The output of a server that does not start.
 fn refused(arguments: &[&str]) -> String {
@@ -352,4 +295,37 @@ fn a_stop_drops_nothing_that_is_not_on_the_disk() {
         "the log has it now"
     );
     server.stop();
+}
+
+/// A signal that comes before the greeting: it is not for the time after recovery.
+#[test]
+fn a_server_is_stopped_while_it_recovers() {
+    alone();
+    let folder = tempfile::tempdir().expect("a directory");
+    let data = folder.path().join("data");
+    let server = Served::start_in(&data, 0, &[]);
+    let port = server.port;
+    assert_eq!(server.ask(&["SET", "key", "kept"]), "+OK");
+    server.stop();
+
+    let mut command = Command::new(BINARY);
+    command.args(["serve", "--port", &port.to_string(), "--maxmemory", "64M"]);
+    command.arg("--dir").arg(&data);
+    let pending = || {
+        let signal = SigSet::from(Signal::SIGTERM);
+        signal.thread_block()?;
+        // To the process, whose thread for signals would see it otherwise.
+        nix::sys::signal::kill(nix::unistd::Pid::this(), Signal::SIGTERM)?;
+        Ok(())
+    };
+    // SAFETY: both calls may be made between fork and exec. What is pending stays so.
+    unsafe { command.pre_exec(pending) };
+    let output = dies_with_us(&mut command).output().expect("bpfdb");
+    assert!(!output.status.success(), "{output:?}");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(told.contains("recovery was stopped"), "{told}");
+    assert_eq!(output.stdout, b"", "no greeting");
+
+    let server = Served::start_in(&data, port, &[]);
+    assert_eq!(server.ask(&["GET", "key"]), "kept");
 }

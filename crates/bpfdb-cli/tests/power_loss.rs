@@ -7,11 +7,12 @@ use std::env;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::OnceLock;
+use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use common::Served;
-use common::workers::{Worker, check};
+use common::clients::{Client, Crash, Life, check};
 
 /// Where the log is, on the disk that stays.
 const DIRECTORY: &str = "BPFDB_POWER_DIRECTORY";
@@ -31,30 +32,41 @@ fn path(name: &str) -> PathBuf {
         .into()
 }
 
-/// `ack MILLISECONDS CLIENT VALUE`: a value was acknowledged.
-fn tell(id: usize, value: u64) {
-    let is_sync = id.is_multiple_of(2);
-    if is_sync || value.is_multiple_of(TOLD_OF_ASYNC) {
+/// `ack MILLISECONDS CLIENT STEP yes|no`: a step was acknowledged, as durable or not.
+fn tell(id: usize, step: u64, durable: bool) {
+    if durable || step.is_multiple_of(TOLD_OF_ASYNC) {
         let millis = START.get_or_init(Instant::now).elapsed().as_millis();
-        println!("ack {millis} {id} {value}");
+        let durable = if durable { "yes" } else { "no" };
+        println!("ack {millis} {id} {step} {durable}");
     }
 }
 
+/// Those of whose steps the console tells enough: the next life does not know which requests of a
+/// pipeline were refused.
+fn clients() -> Vec<Client> {
+    let mut clients = Client::all(tell);
+    for client in &mut clients {
+        // Steps whose replies were under way may be there too.
+        client.history.forget_tried();
+    }
+    clients
+}
+
 /// Gives the clients what they were told in the life before; and the moment of the last word.
-fn remember(told: &str, workers: &mut [Worker]) -> Instant {
+fn remember(told: &str, clients: &mut [Client]) -> Instant {
     let begun = Instant::now();
     let mut crash = begun;
     for line in told.lines() {
         let words: Vec<&str> = line.split(' ').collect();
-        let &["ack", millis, id, value] = words.as_slice() else {
+        let &["ack", millis, id, step, durable] = words.as_slice() else {
             panic!("{line}");
         };
         let number = |word: &str| word.parse::<u64>().unwrap_or_else(|_| panic!("{line}"));
         let when = begun + Duration::from_millis(number(millis));
-        let (id, value) = (number(id) as usize, number(value));
-        workers[id].acknowledged.push((when, value));
-        // That of the commit whose reply was under way may be there too.
-        workers[id].next = u64::MAX;
+        let client = &mut clients[number(id) as usize];
+        client
+            .history
+            .acknowledged(when, number(step), durable == "yes");
         crash = crash.max(when);
     }
     crash
@@ -64,27 +76,36 @@ fn remember(told: &str, workers: &mut [Worker]) -> Instant {
 #[ignore = "make vm-power"]
 fn a_life() {
     START.get_or_init(Instant::now);
-    let mut workers = Worker::all(tell);
+    let mut clients = clients();
     let told = fs::read_to_string(path(TOLD)).expect("what was told");
-    let crash = remember(&told, &mut workers);
-    let count: usize = workers.iter().map(|worker| worker.acknowledged.len()).sum();
+    let when = remember(&told, &mut clients);
+    let counts = clients
+        .iter()
+        .map(|client| client.history.acknowledgements());
+    let count: usize = counts.sum();
     if told.is_empty() {
         assert!(!path(DIRECTORY).exists(), "a new disk");
     }
-    let server = Served::start_in(&path(DIRECTORY), 0, &[]);
-    for worker in workers.iter_mut().filter(|worker| worker.next == 1) {
-        worker.next = u64::MAX;
-    }
-    let found = check(&server, &mut workers, crash, false);
-    println!("checked {count} that were acknowledged: {found:?}");
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("socket");
+    let unix = socket.to_str().expect("text");
+    let server = Served::start_in(&path(DIRECTORY), 0, &["--unixsocket", unix]);
+    let lost = check(&server, &mut clients, Crash { when, kept: false });
+    println!("checked {count} that were acknowledged: {lost:?}");
     if env::var_os(LAST).is_some() {
         server.stop();
         return;
     }
-    let port = server.port;
+    let life = Life {
+        port: server.port,
+        socket: &socket,
+        engine: None,
+        always: false,
+        over: &AtomicBool::new(false),
+    };
     thread::scope(|scope| {
-        for worker in &mut workers {
-            scope.spawn(move || worker.work(port));
+        for client in clients.iter_mut().filter(|client| !client.forgets()) {
+            scope.spawn(move || client.work(life));
         }
     });
     panic!("the server is gone, and the machine is not");

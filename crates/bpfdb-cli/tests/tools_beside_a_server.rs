@@ -4,8 +4,10 @@ mod common;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 use bpfdb_tests::process::dies_with_us;
 use common::{BINARY, Connection, Served, alone};
@@ -201,4 +203,125 @@ fn a_server_starts_from_what_was_repaired() {
             .ends_with(r#""writes":[{"key":"a","value":"10"}]}"#),
         "{lines}"
     );
+}
+
+/// A server that has a checkpoint and no longer the log before it.
+struct WithCheckpoint {
+    directory: tempfile::TempDir,
+    server: Served,
+}
+
+const KEPT: usize = 300;
+
+impl WithCheckpoint {
+    /// The log before it was written by another server, and goes with the checkpoint, which is made
+    /// while somebody writes, or while nobody does.
+    fn new(busy: bool) -> Self {
+        alone();
+        let directory = tempfile::tempdir().expect("a directory");
+        let data = directory.path().join("data");
+        let server = Served::start_in(&data, 0, &[]);
+        let mut client = Connection::open(server.port);
+        for n in 0..KEPT {
+            assert_eq!(client.ask(&["SET", &format!("k{n}"), "old"]), "+OK");
+        }
+        assert_eq!(client.ask(&["SET", "large", &large()]), "+OK");
+        assert_eq!(client.ask(&["DEL", "k0"]), ":1");
+        server.stop();
+        let server = Served::start_in(&data, 0, &["--appendfsync", "always"]);
+        let made = AtomicBool::new(!busy);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut client = Connection::open(server.port);
+                while !made.load(Ordering::Relaxed) {
+                    client.ask(&["INCR", "busy"]);
+                }
+            });
+            assert_eq!(server.ask(&["SAVE"]), "+OK");
+            made.store(true, Ordering::Relaxed);
+        });
+        let first = data.join("log/0000000000000001.log");
+        assert!(!first.exists(), "it has what no log has");
+        Self { directory, server }
+    }
+
+    fn data(&self) -> PathBuf {
+        self.directory.path().join("data")
+    }
+
+    /// Up to where the log is written now.
+    fn moment(&self) -> u64 {
+        let end = &check(text(&self.data()))["log"]["end"];
+        end["timestamp"].as_u64().expect("a number")
+    }
+
+    /// A server on what the directory had at a moment.
+    fn recovered(&self, name: &str, until: &[&str]) -> Served {
+        let (data, new) = (self.data(), self.directory.path().join(name));
+        let arguments = ["recover", "--dir", text(&data), "--to", text(&new)];
+        succeeds(&[&arguments, until].concat());
+        assert_eq!(check(text(&new))["fine"], true);
+        Served::start_in(&new, 0, &[])
+    }
+}
+
+fn large() -> String {
+    "large ".repeat(50_000)
+}
+
+/// What was there before the checkpoint.
+fn has_kept(server: &Served) {
+    let mut client = Connection::open(server.port);
+    assert_eq!(client.ask(&["GET", "k0"]), "$-1");
+    for n in 1..KEPT {
+        assert_eq!(client.ask(&["GET", &format!("k{n}")]), "old", "k{n}");
+    }
+    assert!(client.ask(&["GET", "large"]) == large());
+}
+
+#[test]
+fn a_point_after_a_busy_checkpoint_is_recovered() {
+    let old = WithCheckpoint::new(true);
+    let busy = old.server.ask(&["GET", "busy"]);
+    assert!(busy.parse::<u64>().expect("a number") > 0);
+    assert_eq!(old.server.ask(&["SET", "after", "1"]), "+OK");
+    let moment = old.moment();
+    assert_eq!(old.server.ask(&["SET", "after", "by mistake"]), "+OK");
+    assert_eq!(old.server.ask(&["FLUSHALL"]), "+OK");
+
+    let server = old.recovered("then", &["--until", &moment.to_string()]);
+    has_kept(&server);
+    assert_eq!(server.ask(&["GET", "after"]), "1");
+    assert_eq!(server.ask(&["GET", "busy"]), busy);
+    server.stop();
+    let server = old.recovered("all", &[]);
+    assert_eq!(server.ask(&["DBSIZE"]), ":0");
+    server.stop();
+
+    // What was before the checkpoint nobody knows any more.
+    let (data, new) = (old.data(), old.directory.path().join("before"));
+    let arguments = ["recover", "--dir", text(&data), "--to", text(&new)];
+    let refused = run(&[&arguments[..], &["--until", "3"]].concat());
+    let told = String::from_utf8(refused.stderr).expect("text");
+    assert!(told.contains("no point before timestamp"), "{told}");
+    assert!(!refused.status.success() && !new.exists());
+    old.server.stop();
+}
+
+/// The log after the checkpoint has nothing.
+#[test]
+fn a_point_after_an_idle_checkpoint_is_recovered() {
+    let old = WithCheckpoint::new(false);
+    let end = old.moment().to_string();
+    for (name, until) in [
+        ("all", &[][..]),
+        ("end", &["--until", &end]),
+        ("future", &["--until", "2100-01-01T00:00:00Z"]),
+    ] {
+        let server = old.recovered(name, until);
+        has_kept(&server);
+        assert_eq!(server.ask(&["DBSIZE"]), format!(":{KEPT}"), "{name}");
+        server.stop();
+    }
+    old.server.stop();
 }

@@ -3,6 +3,8 @@
 //! Nobody uses the engine meanwhile, so nobody sees some writes of a transaction without the
 //! others; and what cannot be recovered leaves no half-recovered engine in use.
 
+use std::ops::ControlFlow;
+
 use bpfdb::{Engine, Session, Status};
 use bpfdb_log::checkpoint::{CheckpointReader, Contents, RawBlock};
 use bpfdb_log::record::Value;
@@ -36,8 +38,8 @@ pub struct RecoveryProgress {
     pub records: u64,
 }
 
-/// Called now and then, by the thread that recovers.
-pub(crate) type Tell<'a> = &'a mut dyn FnMut(RecoveryProgress);
+/// Called now and then, by the thread that recovers; says whether it goes on.
+pub(crate) type Tell<'a> = &'a mut dyn FnMut(RecoveryProgress) -> ControlFlow<()>;
 
 /// Commits between two calls of that.
 const COMMITS_TOLD: u64 = 4096;
@@ -107,7 +109,7 @@ impl<D: Disk> Restore<'_, D> {
                 workers.block(block)?;
             }
             self.progress.bytes = from.position();
-            (self.tell)(self.progress);
+            self.tell()?;
         }
         Ok(())
     }
@@ -124,15 +126,22 @@ impl<D: Disk> Restore<'_, D> {
                     let (segment, offset) = recovery.position();
                     let segments = segment.saturating_sub(first);
                     self.progress.bytes = before + segments * self.segment_size + offset;
-                    (self.tell)(self.progress);
+                    self.tell()?;
                 }
             }
             Ok(())
         })?;
         let end = recovery.finish()?;
         self.progress.bytes = self.progress.bytes_in_all;
-        (self.tell)(self.progress);
+        self.tell()?;
         Ok(end)
+    }
+
+    fn tell(&mut self) -> Result<()> {
+        match (self.tell)(self.progress) {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(()) => Err(Error::Stopped),
+        }
     }
 
     fn apply(&mut self, commit: &RecoveredCommit, workers: &mut Workers) -> Result<()> {

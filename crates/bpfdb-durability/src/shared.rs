@@ -33,6 +33,16 @@ impl State {
             Self::Failed(_) => "failed",
         }
     }
+
+    /// Why the engine is read-only, if it is: one line.
+    pub fn reason(&self) -> Option<String> {
+        let why = match self {
+            Self::Writing => return None,
+            Self::Stalled(_) => "the disk has not finished a write for too long",
+            Self::Full(why) | Self::Failed(why) => why,
+        };
+        Some(why.replace(['\r', '\n'], " "))
+    }
 }
 
 /// Counted since the log was opened.

@@ -1,13 +1,14 @@
 //! The thread that writes the log.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::{self, JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
-use bpfdb::{Engine, Log};
+use bpfdb::{Engine, Log, LogHome};
 use bpfdb_log::reader::read_control;
-use bpfdb_log::{Batch, Disk, LogEnd, LogError, LogWriter, Recovery, Start};
+use bpfdb_log::{Batch, Disk, LogEnd, LogError, LogWriter, Recovery, RunId, Start};
 
 use crate::checkpoint::{self, CheckpointOptions, CheckpointStatus, Checkpoints, LogEnds, Origin};
 use crate::error::{Error, Result};
@@ -51,6 +52,7 @@ pub struct Durability {
     /// First, so that no checkpoint waits for a log that has ended.
     checkpoints: Option<Checkpoints>,
     shared: Arc<Shared>,
+    restored: Restored,
     writer: Thread,
     threads: Vec<JoinHandle<()>>,
 }
@@ -68,18 +70,19 @@ impl Durability {
         D: Disk + Send + 'static,
         D::File: Send,
     {
-        Self::start_telling(engine, disk, options, |_| ())
+        Self::start_telling(engine, disk, options, |_| ControlFlow::Continue(()))
     }
 
-    /// The same. `tell` is called now and then while recovery goes on.
+    /// The same. `tell` is called now and then while recovery goes on, which it may end: then
+    /// the files are as they were, and the engine has some of what they have.
     ///
     /// # Errors
-    /// As above.
+    /// As above, and [`Error::Stopped`].
     pub fn start_telling<D>(
         engine: &Engine,
         disk: D,
         options: Options,
-        mut tell: impl FnMut(RecoveryProgress),
+        mut tell: impl FnMut(RecoveryProgress) -> ControlFlow<()>,
     ) -> Result<(Self, Restored)>
     where
         D: Disk + Send + 'static,
@@ -102,13 +105,17 @@ impl Durability {
                 (restored, end, Start::NewRun)
             }
             Some(home) => {
-                let end = known_end(&disk, home)?;
+                let end = known_end(&disk, &home)?;
                 check_rings(&log, &end)?;
                 (Restored::default(), end, Start::SameRun)
             }
         };
         let writer = LogWriter::open(disk.clone(), &end, start, wall(), options.files)?;
-        log.set_home(writer.log().0, writer.run());
+        log.set_home(&LogHome {
+            log: writer.log().0,
+            run: writer.run(),
+            run_id: writer.run_id().0,
+        });
         let (taken, latest): (&[u64], u64) = match start {
             Start::NewRun => (&[], 0),
             // Of what is before the end of the log nothing is known but that it is not later than now.
@@ -117,7 +124,8 @@ impl Durability {
         let shared = Arc::new(Shared::new(writer.durable().epoch, log.gate()?));
         let feed = Feed::new(log, taken, latest)?;
         let checkpoints = Checkpoints::start(engine, disk, &writer, &end, options.checkpoints)?;
-        let durability = Self::spawn(feed, writer, checkpoints, shared, options)?;
+        let mut durability = Self::spawn(feed, writer, checkpoints, shared, options)?;
+        durability.restored = restored;
         Ok((durability, restored))
     }
 
@@ -153,6 +161,7 @@ impl Durability {
             checkpoints: Some(checkpoints),
             writer: spawned.thread().clone(),
             threads: vec![spawned],
+            restored: Restored::default(),
             shared,
         };
         durability.spawn_watch(options.exposure)?;
@@ -174,6 +183,11 @@ impl Durability {
             .map_err(Error::Thread)?;
         self.threads.push(spawned);
         Ok(())
+    }
+
+    /// What the engine got from the files when this was started.
+    pub fn restored(&self) -> Restored {
+        self.restored
     }
 
     /// All commits with a timestamp up to this are durable.
@@ -303,17 +317,30 @@ impl Drop for Durability {
 }
 
 /// The end of the log that this engine's memory is a run of.
-fn known_end<D: Disk>(disk: &D, (id, run): ([u8; 16], u64)) -> Result<LogEnd> {
+fn known_end<D: Disk>(disk: &D, home: &LogHome) -> Result<LogEnd> {
     let end = Recovery::end_of(disk.clone())?;
     let Some(control) = end.control else {
         return Err(Error::Stranger("the directory has no log".into()));
     };
-    if control.log.0 != id {
+    if control.log.0 != home.log {
         return Err(Error::Stranger("it belongs to another one".into()));
     }
     let last = end.segment.map_or(0, |segment| segment.run);
-    if last != run {
-        let why = format!("it is run {run} of the log, whose last run is {last}");
+    if last != home.run {
+        let why = format!(
+            "it is run {} of the log, whose last run is {last}",
+            home.run
+        );
+        return Err(Error::Stranger(why));
+    }
+    let last = end
+        .segment
+        .map_or(RunId::default(), |segment| segment.run_id);
+    if last.0 != home.run_id {
+        let why = format!(
+            "run {} of the log is another one there: it is another copy of the directory",
+            home.run
+        );
         return Err(Error::Stranger(why));
     }
     Ok(end)

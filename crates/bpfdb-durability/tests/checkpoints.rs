@@ -35,7 +35,7 @@ fn disturb(engine: &Engine, seed: u64, stop: &AtomicBool) {
     let mut session = engine.session().expect("session");
     let mut random = random(seed);
     let allowed = |outcome: Result<(), Status>| match outcome {
-        Ok(()) | Err(Status::Conflict | Status::LogFull) => {}
+        Ok(()) | Err(Status::Conflict | Status::LogFull | Status::OutOfMemory) => {}
         Err(other) => panic!("{other:?}"),
     };
     while !stop.load(Ordering::Relaxed) {
@@ -65,6 +65,85 @@ fn disturb(engine: &Engine, seed: u64, stop: &AtomicBool) {
     }
 }
 
+/// What goes on beside that, until it is told to stop. How often it came to its end.
+type Beside = fn(&Engine, &AtomicBool) -> u32;
+
+fn nothing(_: &Engine, _: &AtomicBool) -> u32 {
+    1
+}
+
+fn goes_on(stop: &AtomicBool) -> bool {
+    !stop.load(Ordering::Relaxed)
+}
+
+/// FLUSHALL, as the server executes it: deletes key by key, and clears away the records of those
+/// that have expired. But `kept…` stays, so that no checkpoint is empty.
+fn flush(engine: &Engine, stop: &AtomicBool) -> u32 {
+    let mut session = engine.session().expect("session");
+    let mut flushed = 0;
+    while goes_on(stop) {
+        let mut cursor = 0;
+        loop {
+            let (next, keys) = session.scan(cursor, 512).expect("scan");
+            let keys = keys.iter().filter(|key| !key.starts_with(b"kept"));
+            for key in keys.take_while(|_| goes_on(stop)) {
+                match session.delete(key) {
+                    Ok(_) | Err(Status::Conflict | Status::LogFull) => {}
+                    Err(other) => panic!("{other:?}"),
+                }
+            }
+            cursor = next;
+            if cursor == 0 || !goes_on(stop) {
+                break;
+            }
+        }
+        let mut page = 0;
+        while goes_on(stop) {
+            page = engine.clear_away(page).expect("cleared away");
+            if page == 0 {
+                flushed += 1;
+                break;
+            }
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    flushed
+}
+
+/// Fills the engine up to its memory limit, which is lowered for that, and makes room again.
+fn exhaust(engine: &Engine, stop: &AtomicBool) -> u32 {
+    let limit = engine.memory_limit();
+    engine.set_memory_limit(32 << 20).expect("lowered");
+    let mut session = engine.session().expect("session");
+    let mut exhausted = 0;
+    let filler = |number: u32| format!("f{number}").into_bytes();
+    while goes_on(stop) {
+        let mut written = 0;
+        while goes_on(stop) {
+            match session.set(&filler(written), &[7; 30_000]) {
+                Ok(()) => written += 1,
+                Err(Status::LogFull) => {}
+                Err(Status::OutOfMemory) => {
+                    exhausted += 1;
+                    // So that the others meet the limit too.
+                    thread::sleep(Duration::from_millis(5));
+                    break;
+                }
+                Err(other) => panic!("{other:?}"),
+            }
+        }
+        let some = (0..written).filter(|number| number % 4 != 0);
+        for number in some.take_while(|_| goes_on(stop)) {
+            match session.delete(&filler(number)) {
+                Ok(_) | Err(Status::LogFull) => {}
+                Err(other) => panic!("{other:?}"),
+            }
+        }
+    }
+    engine.set_memory_limit(limit).expect("raised");
+    exhausted
+}
+
 fn make(durability: &Durability) {
     let number = durability.checkpoint().expect("none is being made");
     durability.await_checkpoint(number).expect("made");
@@ -72,8 +151,7 @@ fn make(durability: &Durability) {
 
 /// At a quiet end a new engine has exactly what the old one had, whatever was written while
 /// checkpoints were made.
-#[test]
-fn a_new_engine_begins_with_the_checkpoint() {
+fn a_new_engine_begins_with_the_checkpoint_made(beside: Beside) {
     let folder = tempfile::tempdir().expect("folder");
     let path = folder.path().join("data");
     let disk = || Directory::own(&path).expect("nobody else has it");
@@ -84,17 +162,26 @@ fn a_new_engine_begins_with_the_checkpoint() {
             Durability::start(&engine, disk(), quick()).expect("recovered");
         assert!(contents(&engine) == before, "run {run}");
         assert_eq!(restored.checkpoint_entries > 0, run > 1, "{restored:?}");
+        let mut session = engine.session().expect("session");
+        for number in 0..200 {
+            let key = format!("kept{number}");
+            session.set(key.as_bytes(), b"value").expect("set");
+        }
         let stop = AtomicBool::new(false);
-        thread::scope(|scope| {
+        let times = thread::scope(|scope| {
             let _stop = Stop(&stop);
+            let (engine, stop) = (&engine, &stop);
             for seed in 0..2 {
-                let (engine, stop) = (&engine, &stop);
                 scope.spawn(move || disturb(engine, run * 10 + seed, stop));
             }
+            let beside = scope.spawn(move || beside(engine, stop));
             for _ in 0..6 {
                 make(&durability);
             }
+            stop.store(true, Ordering::Relaxed);
+            beside.join().expect("it ends")
         });
+        assert!(times > 0, "run {run}: nothing went on beside the writers");
         await_expiry();
         let status = durability.checkpoint_status();
         let last = status.last.expect("made");
@@ -118,12 +205,27 @@ fn a_new_engine_begins_with_the_checkpoint() {
     assert!(before.len() > 100);
 }
 
+#[test]
+fn a_new_engine_begins_with_the_checkpoint() {
+    a_new_engine_begins_with_the_checkpoint_made(nothing);
+}
+
+#[test]
+fn a_new_engine_begins_with_the_checkpoint_made_beside_flushall() {
+    a_new_engine_begins_with_the_checkpoint_made(flush);
+}
+
+#[test]
+fn a_new_engine_begins_with_the_checkpoint_made_at_the_memory_limit() {
+    a_new_engine_begins_with_the_checkpoint_made(exhaust);
+}
+
 /// Power is lost at any moment: before, in the middle of and after a checkpoint. A new engine has
 /// what another one gets that replays the whole log, from its first segment on.
 #[test]
 fn power_is_lost_while_checkpoints_are_made() {
     let mut with_checkpoint = 0;
-    for seed in common::seeds(8) {
+    for seed in common::seeds(9) {
         let archive = Archive::new(SimulatedDisk::new(seed));
         let engine = engine();
         let (durability, _) =
@@ -135,8 +237,9 @@ fn power_is_lost_while_checkpoints_are_made() {
                 let (engine, stop) = (&engine, &stop);
                 scope.spawn(move || disturb(engine, seed * 100 + worker, stop));
             }
-            let durability = &durability;
-            let stops = &stop;
+            let (engine, durability, stops) = (&engine, &durability, &stop);
+            let beside: Beside = [nothing, flush, exhaust][seed as usize % 3];
+            scope.spawn(move || beside(engine, stops));
             scope.spawn(move || {
                 while !stops.load(Ordering::Relaxed) {
                     let Ok(number) = durability.checkpoint() else {

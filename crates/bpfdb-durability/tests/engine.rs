@@ -2,11 +2,11 @@
 
 mod common;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use bpfdb::{Engine, LogValue, Session, Status};
+use bpfdb::{Engine, LogHome, LogValue, Session, Status};
 use bpfdb_durability::{Durability, Error, Options, Restored, State};
 use bpfdb_log::record::{Entry, Value, encode_commit};
 use bpfdb_log::simulation::SimulatedDisk;
@@ -125,7 +125,11 @@ fn write_late_group(engine: &Engine, disk: &SimulatedDisk, session: &mut Session
     let start = (Start::NewRun, quick().files);
     let writer = LogWriter::open(disk.clone(), &end.expect("a new log"), start.0, 0, start.1);
     let mut writer = writer.expect("opened");
-    log.set_home(writer.log().0, writer.run());
+    log.set_home(&LogHome {
+        log: writer.log().0,
+        run: writer.run(),
+        run_id: writer.run_id().0,
+    });
     session.set(b"in time", b"1").expect("set");
     let epoch = log.close_epoch();
     session.set(b"late", b"2").expect("set");
@@ -373,17 +377,23 @@ fn nobody_writes_behind_a_sealed_log() {
     let (engine, disk) = (common::engine(), SimulatedDisk::new(11));
     let (durability, _) = Durability::start(&engine, disk.clone(), quick()).expect("started");
     let stop = AtomicBool::new(false);
+    let at_work = AtomicU32::new(0);
     let last = thread::scope(|scope| {
         let writers: Vec<_> = (0..2_u8)
             .map(|writer| {
-                let (engine, stop) = (&engine, &stop);
+                let (engine, stop, at_work) = (&engine, &stop, &at_work);
                 scope.spawn(move || {
                     let mut session = engine.session().expect("session");
                     let mut acknowledged = 0_u64;
                     while !stop.load(Ordering::Relaxed) {
                         let number = acknowledged + 1;
                         match session.set(&[writer], &number.to_be_bytes()) {
-                            Ok(()) => acknowledged = number,
+                            Ok(()) => {
+                                acknowledged = number;
+                                if number == 101 {
+                                    at_work.fetch_add(1, Ordering::Relaxed);
+                                }
+                            }
                             Err(Status::LogFull) => {}
                             Err(other) => panic!("{other:?}"),
                         }
@@ -392,7 +402,10 @@ fn nobody_writes_behind_a_sealed_log() {
                 })
             })
             .collect();
-        thread::sleep(Duration::from_millis(50));
+        // However busy the machine is.
+        while at_work.load(Ordering::Relaxed) < 2 {
+            thread::sleep(Duration::from_millis(1));
+        }
         durability.seal(&engine).expect("sealed");
         durability.close().expect("all is written");
         thread::sleep(Duration::from_millis(50));

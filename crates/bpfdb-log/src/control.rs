@@ -2,12 +2,17 @@
 //!
 //! Two slots are written in turn. A slot that power loss tears is the older one, so one that is
 //! valid always remains.
+//!
+//! A disk may damage any of them later. So each is read by itself, and no segment or checkpoint
+//! that one of them names goes away: when something is to go, both say so before.
 
 use crate::buffer::AlignedBuffer;
 use crate::checkpoint::Mark;
 use crate::disk::{Disk, DiskFile};
 use crate::error::{LogError, Result};
-use crate::layout::{BLOCK, Block, COUNT_MAX, Invalid, LogId, array_at, u32_at, u64_at, unseal};
+use crate::layout::{
+    BLOCK, Block, COUNT_MAX, Invalid, LogId, VERSION, array_at, u32_at, u64_at, unseal,
+};
 
 /// Name within the data directory.
 pub const NAME: &str = "control";
@@ -70,12 +75,12 @@ impl Control {
                 .put_u64(96, mark.start)
                 .put_u64(104, mark.end);
         }
-        block.seal()
+        block.seal(VERSION)
     }
 
     /// `bytes` is one block.
     pub fn decode(bytes: &[u8]) -> Result<Self, Invalid> {
-        unseal(bytes, MAGIC)?;
+        unseal(bytes, MAGIC, VERSION)?;
         let control = Self {
             generation: u64_at(bytes, 16)?,
             log: LogId(array_at(bytes, 24)?),
@@ -99,6 +104,11 @@ impl Control {
         }
     }
 
+    /// The checkpoint that recovery cannot do without: a log that has its beginning needs none.
+    pub(crate) fn needed_checkpoint(&self) -> Option<Mark> {
+        self.checkpoint.filter(|_| self.first_needed > 1)
+    }
+
     /// Where the slot of this generation stands, in bytes.
     fn offset(&self) -> u64 {
         (self.generation % SLOTS as u64) * BLOCK as u64
@@ -111,19 +121,20 @@ pub struct Slots(pub [Result<Control, Invalid>; SLOTS]);
 
 impl Slots {
     /// `None`: there is no control file.
+    ///
+    /// # Errors
+    /// [`LogError::Io`] if no slot is valid, and one of them cannot be read.
     pub fn read<D: Disk>(disk: &D) -> Result<Option<Self>> {
         let Some(file) = disk.open(NAME).map_err(LogError::io("open", NAME))? else {
             return Ok(None);
         };
-        let mut bytes = [0; SLOTS * BLOCK];
-        let len = file
-            .read_whole(0, &mut bytes)
-            .map_err(LogError::io("read", NAME))?;
-        let slot = |n: usize| {
-            let block = bytes[..len].get(n * BLOCK..(n + 1) * BLOCK);
-            block.ok_or(Invalid::Short).and_then(Control::decode)
-        };
-        Ok(Some(Self([slot(0), slot(1)])))
+        let [first, second] = [0, 1].map(|n| read_slot(&file, n));
+        let slots = Self([decode(&first), decode(&second)]);
+        let is_any = slots.newest().is_some();
+        match first.and(second) {
+            Err(error) if !is_any => Err(LogError::io("read", NAME)(error)),
+            _ => Ok(Some(slots)),
+        }
     }
 
     /// The one that counts.
@@ -140,10 +151,27 @@ impl Slots {
     }
 }
 
+fn read_slot<F: DiskFile>(file: &F, n: usize) -> std::io::Result<Vec<u8>> {
+    let mut bytes = vec![0; BLOCK];
+    let len = file.read_whole((n * BLOCK) as u64, &mut bytes)?;
+    bytes.truncate(len);
+    Ok(bytes)
+}
+
+fn decode(read: &std::io::Result<Vec<u8>>) -> Result<Control, Invalid> {
+    match read {
+        Ok(bytes) if bytes.len() < BLOCK => Err(Invalid::Short),
+        Ok(bytes) => Control::decode(bytes),
+        Err(error) => Err(Invalid::Unreadable(error.kind())),
+    }
+}
+
 /// The control file, open for its next slot.
 pub(crate) struct ControlFile<F> {
     file: F,
     pub(crate) now: Control,
+    /// What the other slot says. `None`: that is not known, or it is not valid.
+    other: Option<Control>,
 }
 
 impl<F: DiskFile> ControlFile<F> {
@@ -159,7 +187,11 @@ impl<F: DiskFile> ControlFile<F> {
         blocks[control.offset() as usize..][..BLOCK].copy_from_slice(&control.encode());
         file.write_whole(0, &blocks)?;
         file.flush()?;
-        Ok(Self { file, now: control })
+        Ok(Self {
+            file,
+            now: control,
+            other: None,
+        })
     }
 
     pub(crate) fn open<D: Disk<File = F>>(
@@ -167,7 +199,11 @@ impl<F: DiskFile> ControlFile<F> {
         control: Control,
     ) -> std::io::Result<Option<Self>> {
         let file = disk.open_for_writing(NAME)?;
-        Ok(file.map(|file| Self { file, now: control }))
+        Ok(file.map(|file| Self {
+            file,
+            now: control,
+            other: None,
+        }))
     }
 
     /// Writes and flushes the next slot. It does not count if that fails.
@@ -176,9 +212,17 @@ impl<F: DiskFile> ControlFile<F> {
             generation: self.now.generation + 1,
             ..next
         };
+        self.other = None;
         self.put(&next)?;
-        self.now = next;
+        self.other = Some(std::mem::replace(&mut self.now, next));
         Ok(())
+    }
+
+    /// Whether both slots name the same beginning of the log: what is before may go away then.
+    pub(crate) fn agrees(&self) -> bool {
+        let beginning = |control: &Control| (control.first_needed, control.checkpoint);
+        let other = self.other.as_ref().map(beginning);
+        other == Some(beginning(&self.now))
     }
 
     /// Makes durable the slot that counts. Until then the other one must not be touched.

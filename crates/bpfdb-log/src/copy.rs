@@ -9,9 +9,14 @@
 //!    wall clocks of their epochs, of which those within a second may become one.
 //!    If the old one begins with a checkpoint, the new one begins with what that has, as commits of
 //!    its start; then no point before its end can be had.
-//! 4. It is closed when it has all of them, and not before. A crash leaves it without the mark.
+//! 4. It ends with the last epoch that is complete: that of the old one's last batch, or the end of
+//!    its checkpoint, which is later if nothing was written since.
+//! 5. It is of the old log as one reading of its control file says. If the owner gives up meanwhile
+//!    what that names, there is no copy.
+//! 6. It is closed when it has all of them, and not before. A crash leaves it without the mark.
 
 use crate::checkpoint::{CheckpointReader, Contents, Mark};
+use crate::control::Control;
 use crate::disk::Disk;
 use crate::error::{LogError, Result};
 use crate::layout::LogId;
@@ -49,46 +54,51 @@ pub fn copy_until<S: Disk, T: Disk>(
     to: &T,
     until: Option<Until>,
     options: Options,
-    mut tell: impl FnMut(&Copied),
+    tell: impl FnMut(&Copied),
 ) -> Result<Copied> {
-    let (mut recovery, checkpoint) = begin(from, until)?;
+    let control = read_control(from)?;
+    let control = control.ok_or_else(|| LogError::Refused("there is no log to copy".into()))?;
     if read_control(to)?.is_some() {
         return Err(LogError::Refused("the new directory has a log".into()));
     }
+    let explained = |error| explain(from, &control, error);
+    let recovery = begin(from, &control, until).map_err(explained)?;
     let writer = LogWriter::open(to.clone(), &LogEnd::default(), Start::NewRun, 0, options)?;
-    let mut copy = Copy::new(writer, options);
-    if let Some((log, mark)) = checkpoint {
-        copy.add_checkpoint(from, log, mark)?;
-        tell(&copy.done);
-    }
-    for commit in recovery.by_ref() {
-        copy.add(&commit?, from)?;
-        tell(&copy.done);
-    }
-    copy.finish(recovery.moment())
+    let copied = Copy::new(writer, options).fill(from, &control, recovery, tell);
+    copied.map_err(explained)
 }
 
-/// The commits, and the checkpoint that comes before them.
-type Beginning<S> = (Recovery<S>, Option<(LogId, Mark)>);
-
-fn begin<S: Disk>(from: &S, until: Option<Until>) -> Result<Beginning<S>> {
-    let control = read_control(from)?;
-    let control = control.ok_or_else(|| LogError::Refused("there is no log to copy".into()))?;
-    // A log that has its beginning needs no checkpoint.
-    let mark = control.checkpoint.filter(|_| control.first_needed > 1);
+/// The commits that come behind the checkpoint, if there is one.
+fn begin<S: Disk>(from: &S, control: &Control, until: Option<Until>) -> Result<Recovery<S>> {
+    let mark = control.needed_checkpoint();
     if control.first_needed > 1 && mark.is_none() {
         return Err(LogError::Gone { timestamp: 1 });
     }
-    let mut recovery = match until {
-        Some(until) => {
-            let until = until.timestamp(from)?;
-            refuse_before(mark, until)?;
-            Recovery::bounded(from.clone(), 0, Until::Timestamp(until))?
-        }
-        None => Recovery::new(from.clone(), 0)?,
-    };
+    let until = until.map(|until| until.timestamp_of(from, Some(*control)));
+    let until = until.transpose()?;
+    if let Some(until) = until {
+        refuse_before(mark, until)?;
+    }
+    let mut recovery = Recovery::of(from.clone(), Some(*control), 0, until);
     recovery.skip_up_to(mark.map_or(0, |mark| mark.start));
-    Ok((recovery, mark.map(|mark| (control.log, mark))))
+    Ok(recovery)
+}
+
+/// What looks like damage is none if the owner has given up meanwhile what was to be copied.
+fn explain<S: Disk>(from: &S, control: &Control, error: LogError) -> LogError {
+    let is_given_up = || {
+        let now = read_control(from).ok().flatten();
+        now.is_some_and(|now| {
+            now.first_needed > control.first_needed || now.checkpoint != control.checkpoint
+        })
+    };
+    match error {
+        LogError::Corrupt(_) if is_given_up() => LogError::Refused(
+            "the server has made a checkpoint meanwhile and given up what was to be copied: try again"
+                .into(),
+        ),
+        error => error,
+    }
 }
 
 /// What a key had between a checkpoint's start and its end the checkpoint need not know.
@@ -130,6 +140,8 @@ struct Copy<D: Disk> {
     record_count: u32,
     /// Timestamp and wall clock of the last commit.
     last: Moment,
+    /// All commits up to this one are in the checkpoint, or come.
+    complete: Moment,
     next_id: u64,
     part_max: usize,
     done: Copied,
@@ -144,10 +156,29 @@ impl<D: Disk> Copy<D> {
             records: Vec::new(),
             record_count: 0,
             last: Moment::default(),
+            complete: Moment::default(),
             next_id: 1,
             part_max,
             done: Copied::default(),
         }
+    }
+
+    fn fill<S: Disk>(
+        mut self,
+        from: &S,
+        control: &Control,
+        mut recovery: Recovery<S>,
+        mut tell: impl FnMut(&Copied),
+    ) -> Result<Copied> {
+        if let Some(mark) = control.needed_checkpoint() {
+            self.add_checkpoint(from, control.log, mark)?;
+            tell(&self.done);
+        }
+        for commit in recovery.by_ref() {
+            self.add(&commit?, from)?;
+            tell(&self.done);
+        }
+        self.finish(recovery.moment())
     }
 
     /// Each entry becomes a commit of the checkpoint's start.
@@ -158,6 +189,10 @@ impl<D: Disk> Copy<D> {
         self.last = Moment {
             epoch: mark.start,
             wall: reader.header().wall,
+        };
+        self.complete = Moment {
+            epoch: mark.end,
+            wall: reader.footer().wall,
         };
         let mut large = None;
         while let Some(block) = reader.next_block()? {
@@ -290,8 +325,12 @@ impl<D: Disk> Copy<D> {
         Ok(())
     }
 
-    fn finish(mut self, moment: Moment) -> Result<Copied> {
-        if moment.epoch > self.writer.durable().epoch {
+    /// `moment`: the last epoch of the old log that is complete, as its batches say.
+    fn finish(mut self, mut moment: Moment) -> Result<Copied> {
+        if moment.epoch < self.complete.epoch {
+            moment = self.complete;
+        }
+        if moment.epoch > self.writer.durable().epoch || self.record_count > 0 {
             self.append(moment)?;
         }
         self.writer.close()?;

@@ -52,8 +52,7 @@ impl<D: Disk> Follower<D> {
         let control = read_control(&disk)?;
         let control =
             control.ok_or_else(|| LogError::Refused("there is no log in this directory".into()))?;
-        // A log that has its beginning has all that the checkpoint has.
-        let mark = control.checkpoint.filter(|_| control.first_needed > 1);
+        let mark = control.needed_checkpoint();
         let checkpoint = checkpoint.or(mark.map(|mark| mark.start));
         let from = from.filter(|from| *from > 0);
         if let (Some(timestamp), Some(checkpoint)) = (from, checkpoint)

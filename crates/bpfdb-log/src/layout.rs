@@ -6,8 +6,18 @@ use std::fmt;
 /// request of whole blocks can bypass the page cache.
 pub const BLOCK: usize = 4096;
 
-/// Version of the format that this crate writes and reads.
-pub const VERSION: u32 = 1;
+/// Version of the log's format that this crate writes: of control slots and segments. It reads all
+/// from 1 on: a directory of an earlier one goes on in this one, and is refused by programs that do
+/// not know it.
+///
+/// | version | |
+/// |---|---|
+/// | 1 | segments have no identity of their run |
+/// | 2 | they have |
+pub const VERSION: u32 = 2;
+
+/// Version of the format of checkpoints.
+pub const CHECKPOINT_VERSION: u32 = 1;
 
 /// More segments, batches or runs than any disk can hold: adding to a number below is safe.
 pub(crate) const COUNT_MAX: u64 = 1 << 62;
@@ -19,13 +29,20 @@ pub enum Invalid {
     Short,
     #[error("its first bytes are not those of such a structure")]
     Magic,
-    #[error("it has format version {0}, this program knows version {VERSION}")]
+    #[error("it has format version {0}, which this program does not know")]
     Version(u32),
     #[error("its checksum is wrong")]
     Checksum,
     #[error("its {0} is wrong")]
     Field(&'static str),
+    #[error("the disk cannot read it: {0}")]
+    Unreadable(std::io::ErrorKind),
 }
+
+/// Identity of a run: 128 random bits. Its number is none: copies of a directory that go on each by
+/// itself have runs of the same number. All zero in a log that version 1 began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RunId(pub [u8; 16]);
 
 /// Identity of a log: 128 random bits.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
@@ -67,15 +84,16 @@ impl Block {
     }
 
     /// Adds version and checksum, at the place that control slots and segment headers share.
-    pub(crate) fn seal(mut self) -> [u8; BLOCK] {
-        let checksum = crc32c::crc32c_append(VERSION, &self.0[16..]);
-        self.put_u32(8, VERSION).put_u32(12, checksum);
+    pub(crate) fn seal(mut self, version: u32) -> [u8; BLOCK] {
+        let checksum = crc32c::crc32c_append(version, &self.0[16..]);
+        self.put_u32(8, version).put_u32(12, checksum);
         self.0
     }
 }
 
-/// Checks what [`Block::seal`] wrote, and the first bytes. `bytes` is one block.
-pub(crate) fn unseal(bytes: &[u8], magic: &[u8; 8]) -> Result<(), Invalid> {
+/// Checks what [`Block::seal`] wrote, and the first bytes, and returns the version, which is not
+/// later than `newest`. `bytes` is one block.
+pub(crate) fn unseal(bytes: &[u8], magic: &[u8; 8], newest: u32) -> Result<u32, Invalid> {
     if bytes.len() != BLOCK {
         return Err(Invalid::Short);
     }
@@ -86,10 +104,10 @@ pub(crate) fn unseal(bytes: &[u8], magic: &[u8; 8]) -> Result<(), Invalid> {
     if crc32c::crc32c_append(version, &bytes[16..]) != u32_at(bytes, 12)? {
         return Err(Invalid::Checksum);
     }
-    if version != VERSION {
-        return Err(Invalid::Version(version));
+    match (1..=newest).contains(&version) {
+        true => Ok(version),
+        false => Err(Invalid::Version(version)),
     }
-    Ok(())
 }
 
 pub(crate) fn array_at<const N: usize>(bytes: &[u8], at: usize) -> Result<[u8; N], Invalid> {

@@ -99,7 +99,7 @@ pub use directory::{Directory, DirectoryFile};
 pub use disk::{Disk, DiskFile};
 pub use error::{Corrupt, Failure, LogError, Result};
 pub use follow::Follower;
-pub use layout::{BLOCK, Invalid, LogId, VERSION};
+pub use layout::{BLOCK, CHECKPOINT_VERSION, Invalid, LogId, RunId, VERSION};
 pub use lost::Lost;
 pub use owner::{Holder, Owner};
 pub use place::{NoPlace, Place};

@@ -72,7 +72,11 @@ impl Lost {
             floor: end.sequence,
             lost,
             doubtful_epochs: Vec::new(),
+            earliest: u64::MAX,
         };
+        if held > 0 {
+            survey.earliest = end.epoch + 1;
+        }
         survey.visit(place.segment, place.offset)?;
         for number in segments {
             survey.visit(number, BLOCK as u64)?;
@@ -111,6 +115,8 @@ struct Survey<'a, D: Disk> {
     floor: u64,
     lost: Lost,
     doubtful_epochs: Vec<u64>,
+    /// The earliest commit in the batches that can be read.
+    earliest: u64,
 }
 
 impl<D: Disk> Survey<'_, D> {
@@ -185,15 +191,28 @@ impl<D: Disk> Survey<'_, D> {
             if let Record::Commit(commit) = record {
                 self.lost.commits += 1;
                 greatest = greatest.max(commit.timestamp);
+                self.earliest = self.earliest.min(commit.timestamp);
             }
         }
         self.lost.greatest_timestamp = greatest;
     }
 
+    /// Whether commits up to the end of the checkpoint may be lost. All of them were durable when
+    /// the control file named it; the log may end before that timestamp because there were none.
+    fn may_have_commits_to(&self, mark_end: u64, end: &LogEnd) -> bool {
+        let lost = &self.lost;
+        match self.control.durable_sequence {
+            // It was made anew, and does not know.
+            0 => lost.batches + lost.unreadable > 0,
+            durable if durable <= end.sequence => false,
+            durable => lost.unreadable > 0 || durable > self.before.0 || self.earliest <= mark_end,
+        }
+    }
+
     fn finish(mut self, end: &LogEnd) -> Lost {
-        let is_any = self.lost.batches + self.lost.unreadable > 0 || self.lost.was_durable;
         let mark = self.control.checkpoint;
-        let broken = mark.filter(|mark| is_any && end.epoch < mark.end);
+        let broken =
+            mark.filter(|mark| end.epoch < mark.end && self.may_have_commits_to(mark.end, end));
         self.lost.breaks_checkpoint = broken.map(|mark| (mark.start, mark.end));
         let limit = self.lost.greatest_timestamp.saturating_add(BELIEVED);
         let epochs = self.doubtful_epochs.iter().copied();

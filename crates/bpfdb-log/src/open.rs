@@ -6,7 +6,7 @@ use crate::buffer::AlignedBuffer;
 use crate::control::{self, Control, ControlFile};
 use crate::disk::{Disk, DiskFile};
 use crate::error::{LogError, Result, StepError, flush_step, step};
-use crate::layout::{BLOCK, LogId};
+use crate::layout::{BLOCK, LogId, RunId};
 use crate::recovery::LogEnd;
 use crate::segment::{self, SegmentHeader};
 use crate::spares::Spares;
@@ -26,7 +26,7 @@ impl<D: Disk> LogWriter<D> {
         options.check()?;
         let control = open_control(&disk, end)?;
         settle(&disk, end)?;
-        let header = first_header(&control.now, end, start, wall)?;
+        let header = first_header(&disk, &control.now, end, start, wall)?;
         let first_needed = control.now.first_needed;
         let (size, limit) = (options.segment_size, options.spares);
         let mut spares = Spares::adopt(disk.clone(), size, limit, first_needed)?;
@@ -61,7 +61,8 @@ impl<D: Disk> LogWriter<D> {
     }
 }
 
-/// The control file, durable.
+/// The control file, durable. Both slots name the same beginning: what is before it is recycled
+/// next, and perhaps an earlier owner did not come to write the second one.
 fn open_control<D: Disk>(disk: &D, end: &LogEnd) -> Result<ControlFile<D::File>, StepError> {
     let Some(now) = end.control else {
         let id = disk.random().map_err(step("draw", "an identity"))?;
@@ -69,11 +70,11 @@ fn open_control<D: Disk>(disk: &D, end: &LogEnd) -> Result<ControlFile<D::File>,
         return control.map_err(step("create", control::NAME));
     };
     let control = ControlFile::open(disk, now).map_err(step("open", control::NAME))?;
-    let control = control.ok_or_else(|| {
+    let mut control = control.ok_or_else(|| {
         let missing = io::ErrorKind::NotFound.into();
         step("open", control::NAME)(missing)
     })?;
-    let written = control.write_again();
+    let written = control.write_again().and_then(|()| control.write(now));
     written.map_err(step("write", control::NAME))?;
     Ok(control)
 }
@@ -114,7 +115,13 @@ fn write_again<F: DiskFile>(from: &F, to: &F, mut offset: u64, end: u64) -> io::
 
 /// Header of the segment that begins now. It takes the place of a last segment without batches,
 /// or else a daemon that cannot start would leave one at every attempt.
-fn first_header(control: &Control, end: &LogEnd, start: Start, wall: u64) -> Result<SegmentHeader> {
+fn first_header<D: Disk>(
+    disk: &D,
+    control: &Control,
+    end: &LogEnd,
+    start: Start,
+    wall: u64,
+) -> Result<SegmentHeader> {
     let last_run = end.segment.map_or(0, |last| last.run);
     let run = match (start, end.segment) {
         (Start::NewRun, _) => control.run.max(last_run) + 1,
@@ -130,7 +137,9 @@ fn first_header(control: &Control, end: &LogEnd, start: Start, wall: u64) -> Res
     };
     header.wall = wall;
     if run != last_run {
+        let id = disk.random().map_err(step("draw", "an identity"))?;
         header.run = run;
+        header.run_id = RunId(id);
         header.cut = end.epoch;
     }
     Ok(header)
@@ -141,6 +150,7 @@ fn very_first(control: &Control, end: &LogEnd) -> SegmentHeader {
         log: control.log,
         number: control.first_needed,
         run: 0,
+        run_id: RunId::default(),
         first_sequence: end.sequence + 1,
         before: 0,
         before_end: 0,

@@ -275,7 +275,8 @@ impl<D: Disk> LogReader<D> {
             let why = "it does not say where the segment before it ends";
             return Err(LogError::corrupt(name, 0, why));
         }
-        if next.run < this.run || (next.run == this.run && next.cut != 0) {
+        let goes_on = next.run == this.run && next.run_id == this.run_id && next.cut == 0;
+        if next.run <= this.run && !goes_on {
             let why = format!("its run {} does not follow {}", next.run, this.run);
             return Err(LogError::corrupt(name, 0, why));
         }

@@ -1,5 +1,5 @@
 //! Makes a control file anew, of what segments and checkpoints say of themselves, when neither of
-//! its slots is valid.
+//! its slots is valid; or one is not, and the other one names what is not there any more.
 //!
 //! # Rules
 //!
@@ -9,6 +9,7 @@
 //! 2. What nobody else says is lost: whether a later segment has vanished, and whether the last
 //!    batches were durable. Batches that are damaged at the end are taken for torn ones.
 //! 3. A slot of a format that this program does not know is no damage.
+//! 4. If both slots are valid, it is not the control file that is damaged.
 
 use crate::checkpoint::{self, Mark};
 use crate::control::{Control, ControlFile, Slots};
@@ -24,22 +25,20 @@ pub struct Rebuilt {
 }
 
 impl Rebuilt {
-    /// `None`: a slot is valid, or there is nothing that it would be the control file of.
+    /// `None`: a slot leads to the log, or there is nothing that it would be the control file of.
     ///
     /// # Errors
     /// [`LogError::Corrupt`] if nothing says where the log begins; [`LogError::Refused`] if
     /// segments are of different logs, or the file of another version; [`LogError::Io`].
     pub fn plan<D: Disk>(disk: &D) -> Result<Option<Self>> {
-        if let Some(Slots(slots)) = Slots::read(disk)? {
-            if slots.iter().any(Result::is_ok) {
-                return Ok(None);
-            }
-            if let Some(Err(why @ Invalid::Version(_))) = slots
-                .iter()
-                .find(|slot| matches!(slot, Err(Invalid::Version(_))))
-            {
-                return Err(LogError::Refused(format!("the control file: {why}")));
-            }
+        let slots = Slots::read(disk)?;
+        refuse_other_version(slots.as_ref())?;
+        let valid = slots.as_ref().and_then(Slots::newest);
+        let is_whole = slots.is_some_and(|Slots(slots)| slots.iter().all(Result::is_ok));
+        if let Some(valid) = &valid
+            && (is_whole || leads_somewhere(disk, valid)?)
+        {
+            return Ok(None);
         }
         let numbers = numbers(disk)?;
         let (Some(&first), Some(&newest)) = (numbers.first(), numbers.last()) else {
@@ -49,12 +48,16 @@ impl Rebuilt {
             .ok_or_else(|| LogError::corrupt(segment::name(first), 0, "the segment vanished"))?;
         let run = greatest_run(disk, &oldest, &numbers)?;
         let (first_needed, checkpoint) = beginning(disk, &oldest)?;
+        let base = match valid {
+            Some(valid) if valid.log == oldest.log => following(valid),
+            _ => Control::new(oldest.log),
+        };
         let control = Control {
-            run,
+            run: base.run.max(run),
             first_needed,
-            newest_segment: newest,
+            newest_segment: base.newest_segment.max(newest),
             checkpoint,
-            ..Control::new(oldest.log)
+            ..base
         };
         Ok(Some(Self { control }))
     }
@@ -74,6 +77,38 @@ impl Rebuilt {
         disk.flush_folder("")
             .map_err(flush_step("the data directory"))?;
         Ok(())
+    }
+}
+
+fn refuse_other_version(slots: Option<&Slots>) -> Result<()> {
+    let reasons = slots.iter().flat_map(|Slots(slots)| slots);
+    let mut reasons = reasons.filter_map(|slot| slot.as_ref().err());
+    match reasons.find(|why| matches!(why, Invalid::Version(_))) {
+        Some(why) => Err(LogError::Refused(format!("the control file: {why}"))),
+        None => Ok(()),
+    }
+}
+
+/// Whether what a slot names as the log's beginning is there, be it damaged.
+fn leads_somewhere<D: Disk>(disk: &D, control: &Control) -> Result<bool> {
+    let is_there = |name: &str| {
+        let file = disk.open(name).map_err(LogError::io("open", name));
+        file.map(|file| file.is_some())
+    };
+    if let Some(mark) = control.checkpoint
+        && !is_there(&checkpoint::name(mark.number))?
+    {
+        return Ok(false);
+    }
+    is_there(&segment::name(control.first_needed))
+}
+
+/// What is still true of what the slot says that is valid.
+fn following(valid: Control) -> Control {
+    Control {
+        generation: valid.generation + 1,
+        closed: false,
+        ..valid
     }
 }
 

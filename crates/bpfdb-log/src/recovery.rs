@@ -101,8 +101,17 @@ impl<D: Disk> Recovery<D> {
     /// [`LogError::Corrupt`] if there is no valid control file, but a log; [`LogError::Io`].
     pub fn new(disk: D, after: u64) -> Result<Self> {
         let control = read_control(&disk)?;
+        Ok(Self::of(disk, control, after, None))
+    }
+
+    /// Of the log as `control` says that it is, which is that of [`read_control`]. Ends with the
+    /// commits up to the timestamp `until`.
+    pub(crate) fn of(disk: D, control: Option<Control>, after: u64, until: Option<u64>) -> Self {
         let reader = control.map(|control| LogReader::new(disk, control));
-        Ok(Self::with(reader, control, after))
+        Self {
+            until,
+            ..Self::with(reader, control, after)
+        }
     }
 
     /// Ends with the commits of a point in time. Those up to `after` are in a checkpoint, which
@@ -112,15 +121,13 @@ impl<D: Disk> Recovery<D> {
     /// Those of [`Recovery::new`] and [`Until::timestamp`]; [`LogError::Refused`] if the checkpoint
     /// is later.
     pub fn bounded(disk: D, after: u64, until: Until) -> Result<Self> {
-        let until = until.timestamp(&disk)?;
+        let control = read_control(&disk)?;
+        let until = until.timestamp_of(&disk, control)?;
         if until < after {
             let why = format!("the checkpoint has commits up to {after}, later than {until}");
             return Err(LogError::Refused(why));
         }
-        Ok(Self {
-            until: Some(until),
-            ..Self::new(disk, after)?
-        })
+        Ok(Self::of(disk, control, after, Some(until)))
     }
 
     /// Reads the log up to a place, and nothing that says what is behind it. `control` is that of

@@ -2,7 +2,9 @@
 
 use crate::disk::{Disk, DiskFile};
 use crate::error::{LogError, Result};
-use crate::layout::{BLOCK, Block, COUNT_MAX, Invalid, LogId, array_at, u32_at, u64_at, unseal};
+use crate::layout::{
+    BLOCK, Block, COUNT_MAX, Invalid, LogId, RunId, VERSION, array_at, u32_at, u64_at, unseal,
+};
 
 const MAGIC: &[u8; 8] = b"BPFDBSEG";
 
@@ -56,6 +58,7 @@ pub struct SegmentHeader {
     pub log: LogId,
     pub number: u64,
     pub run: u64,
+    pub run_id: RunId,
     /// Sequence number that its first batch has, once it is there.
     pub first_sequence: u64,
     /// Number of the segment before it; 0: none.
@@ -82,13 +85,14 @@ impl SegmentHeader {
             .put_u64(64, self.before_end)
             .put_u32(72, self.before_checksum)
             .put_u64(80, self.cut)
-            .put_u64(88, self.wall);
-        block.seal()
+            .put_u64(88, self.wall)
+            .put(96, &self.run_id.0);
+        block.seal(VERSION)
     }
 
     /// `bytes` is one block.
     pub fn decode(bytes: &[u8]) -> Result<Self, Invalid> {
-        unseal(bytes, MAGIC)?;
+        let version = unseal(bytes, MAGIC, VERSION)?;
         let header = Self {
             log: LogId(array_at(bytes, 16)?),
             number: u64_at(bytes, 32)?,
@@ -99,6 +103,10 @@ impl SegmentHeader {
             before_checksum: u32_at(bytes, 72)?,
             cut: u64_at(bytes, 80)?,
             wall: u64_at(bytes, 88)?,
+            run_id: match version {
+                1 => RunId::default(),
+                _ => RunId(array_at(bytes, 96)?),
+            },
         };
         header.plausible()
     }

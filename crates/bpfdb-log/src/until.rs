@@ -6,6 +6,7 @@
 //! clock said then. So a clock that was wrong for a while and was set right does no harm to a time
 //! before or after that.
 
+use crate::checkpoint;
 use crate::control::Control;
 use crate::disk::Disk;
 use crate::error::{LogError, Result};
@@ -35,7 +36,12 @@ impl Until {
     /// # Errors
     /// [`LogError::Refused`] if no epoch is so early; those of reading.
     pub fn timestamp<D: Disk>(self, disk: &D) -> Result<u64> {
-        match (self, read_control(disk)?) {
+        self.timestamp_of(disk, read_control(disk)?)
+    }
+
+    /// The same. `control` is that of [`read_control`].
+    pub(crate) fn timestamp_of<D: Disk>(self, disk: &D, control: Option<Control>) -> Result<u64> {
+        match (self, control) {
             (Self::Timestamp(timestamp), _) => Ok(timestamp),
             (Self::Wall(_), None) => Ok(0),
             (Self::Wall(wall), Some(control)) => last_epoch(disk, control, wall),
@@ -44,27 +50,60 @@ impl Until {
 }
 
 fn last_epoch<D: Disk>(disk: &D, control: Control, wall: u64) -> Result<u64> {
+    let mut search = Search::new(wall);
+    // All commits up to its end were durable when it was complete, and that may be later than the
+    // last batch: then nothing was written in between.
+    if let Some(mark) = control.needed_checkpoint() {
+        let (_, footer) = checkpoint::read_ends(disk, mark.number)?;
+        search.see(mark.end, footer.wall);
+    }
     let mut reader = LogReader::new(disk.clone(), control);
-    let (mut last, mut found, mut first) = (0, None, None);
+    let mut last = 0;
     while let Some(item) = reader.advance()? {
         match item {
             Item::Batch(header) if header.epoch > last => {
                 last = header.epoch;
-                first = first.or(Some(header.wall));
-                if header.wall <= wall {
-                    found = Some(header.epoch);
-                }
+                search.see(header.epoch, header.wall);
             }
             // An epoch that ended with its run is no new one.
             Item::Segment(header) => last = last.max(header.cut),
             Item::Batch(_) => {}
         }
     }
-    match (found, first) {
-        (Some(epoch), _) => Ok(epoch),
-        (None, None) => Ok(0),
-        (None, Some(first)) => Err(LogError::Refused(format!(
-            "nothing in the log is so early: it begins at {first} ns of UNIX time"
-        ))),
+    search.found()
+}
+
+/// Looks for the last epoch whose wall clock is not later than a time.
+struct Search {
+    wall: u64,
+    found: Option<u64>,
+    /// The wall clock that was seen first.
+    first: Option<u64>,
+}
+
+impl Search {
+    fn new(wall: u64) -> Self {
+        Self {
+            wall,
+            found: None,
+            first: None,
+        }
+    }
+
+    fn see(&mut self, epoch: u64, wall: u64) {
+        self.first = self.first.or(Some(wall));
+        if wall <= self.wall {
+            self.found = self.found.max(Some(epoch));
+        }
+    }
+
+    fn found(self) -> Result<u64> {
+        match (self.found, self.first) {
+            (Some(epoch), _) => Ok(epoch),
+            (None, None) => Ok(0),
+            (None, Some(first)) => Err(LogError::Refused(format!(
+                "nothing in the log is so early: it begins at {first} ns of UNIX time"
+            ))),
+        }
     }
 }

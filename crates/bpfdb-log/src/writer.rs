@@ -15,7 +15,8 @@
 //! 2. A segment is flushed before the header of the next one is written, which says where it ends.
 //! 3. A header is flushed before its file gets the name of a segment; the name before the control
 //!    file knows it; all of this before a batch is written there.
-//! 4. The control file says that a segment is not needed, durably, before that is written over.
+//! 4. Both slots of the control file say that a segment is not needed, durably, before that is
+//!    written over; and so of a checkpoint before it is removed. Either of them is enough then.
 //! 5. What a dead owner wrote may be in the page cache only, and its flush may have failed. It is
 //!    written again, and flushed, before anything is built on it.
 //! 6. After a write or flush that failed it is not known what the disk has. Nothing is tried again.
@@ -31,7 +32,7 @@ use crate::checkpoint::WrittenCheckpoint;
 use crate::control::{self, Control, ControlFile};
 use crate::disk::{Disk, DiskFile};
 use crate::error::{Failure, LogError, Result, StepError, flush_step, step};
-use crate::layout::{BLOCK, LogId};
+use crate::layout::{BLOCK, LogId, RunId};
 use crate::plan::{Chunk, Plan};
 use crate::segment::{self, SegmentHeader};
 use crate::spares::Spares;
@@ -164,6 +165,11 @@ impl<D: Disk> LogWriter<D> {
         self.current.header.run
     }
 
+    /// Identity of the run.
+    pub fn run_id(&self) -> RunId {
+        self.current.header.run_id
+    }
+
     /// What is durable by now.
     pub fn durable(&self) -> Durable {
         self.durable
@@ -255,6 +261,10 @@ impl<D: Disk> LogWriter<D> {
         let now = self.control_now();
         let newest = now.checkpoint.map_or(0, |mark| mark.number);
         let first = checkpoint.first_segment;
+        // An earlier attempt has come so far.
+        if (now.checkpoint, now.first_needed) == (Some(checkpoint.mark), first) {
+            return self.agree();
+        }
         if checkpoint.mark.number <= newest || first < now.first_needed || first > self.segment() {
             let why = format!("{checkpoint:?} does not follow checkpoint {newest}");
             return Err(LogError::Refused(why));
@@ -263,7 +273,8 @@ impl<D: Disk> LogWriter<D> {
             first_needed: first,
             checkpoint: Some(checkpoint.mark),
             ..now
-        })
+        })?;
+        self.agree()
     }
 
     /// Recovery does not need the segments before this one any more: they become spares, or are
@@ -286,6 +297,7 @@ impl<D: Disk> LogWriter<D> {
             };
             self.write_control(next)?;
         }
+        self.agree()?;
         let needless = self.control.now.first_needed - self.recycled_before;
         if needless > 0 {
             self.spares.note_cycle(needless);
@@ -439,6 +451,7 @@ impl<D: Disk> LogWriter<D> {
             log: old.log,
             number: old.number + 1,
             run: old.run,
+            run_id: old.run_id,
             first_sequence: self.tail.sequence + 1,
             before: old.number,
             before_end: self.tail.offset,
@@ -473,6 +486,14 @@ impl<D: Disk> LogWriter<D> {
             closed: false,
             newest_segment: self.current.header.number,
             ..self.control.now
+        }
+    }
+
+    /// Has both slots of the control file name the same beginning of the log.
+    fn agree(&mut self) -> Result<()> {
+        match self.control.agrees() {
+            true => Ok(()),
+            false => self.write_control(self.control_now()),
         }
     }
 

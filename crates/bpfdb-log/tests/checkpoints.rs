@@ -10,7 +10,9 @@ use bpfdb_log::checkpoint::{
 use bpfdb_log::reader::{Item, LogReader, read_control};
 use bpfdb_log::record::{Entry, Value, encode_entry};
 use bpfdb_log::simulation::{Fault, Operation, SimulatedDisk};
-use bpfdb_log::{BLOCK, Batch, Cut, Disk, LogError, LogId, LogWriter, Place, Start, VERSION};
+use bpfdb_log::{
+    BLOCK, Batch, CHECKPOINT_VERSION, Cut, Disk, LogError, LogId, LogWriter, Place, Start,
+};
 use common::{count, options, recover, reopen, seeds, set};
 
 const LOG: LogId = LogId(*b"identity of logs");
@@ -135,13 +137,13 @@ fn an_empty_checkpoint_and_a_full_header() {
 fn fields_stand_where_the_page_says() {
     let u64s = |bytes: &[u8], at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
     let u32s = |bytes: &[u8], at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
-    let sum = |bytes: &[u8], from: usize| crc32c::crc32c_append(VERSION, &bytes[from..]);
+    let sum = |bytes: &[u8], from: usize| crc32c::crc32c_append(CHECKPOINT_VERSION, &bytes[from..]);
 
     let bytes = header(2, 10).encode();
     assert_eq!(&bytes[..8], b"BPFDBCKP");
     assert_eq!(
         (u32s(&bytes, 8), u32s(&bytes, 12)),
-        (VERSION, sum(&bytes, 16))
+        (CHECKPOINT_VERSION, sum(&bytes, 16))
     );
     assert_eq!(bytes[16..32], LOG.0);
     let fields = [32, 40, 48, 56, 64].map(|at| u64s(&bytes, at));
@@ -162,7 +164,7 @@ fn fields_stand_where_the_page_says() {
     assert_eq!(&bytes[..8], b"BPFDBCKE");
     assert_eq!(
         (u32s(&bytes, 8), u32s(&bytes, 12)),
-        (VERSION, sum(&bytes, 16))
+        (CHECKPOINT_VERSION, sum(&bytes, 16))
     );
     assert_eq!(bytes[16..32], LOG.0);
     let fields = [32, 40, 48, 56, 64, 72, 80].map(|at| u64s(&bytes, at));
@@ -465,4 +467,51 @@ fn a_cut_before_the_end_of_the_checkpoint_is_told() {
         *(if is_broken { &mut broken } else { &mut whole }) += 1;
     }
     assert!(broken > 0 && whole > 0, "{broken}, {whole}");
+}
+
+/// The log was idle when its checkpoint was made, and so ends before the checkpoint does: nothing
+/// that this needs is lost with what came later. If that cannot be read, nobody knows.
+#[test]
+fn a_cut_behind_an_idle_checkpoint_breaks_nothing() {
+    let disk = SimulatedDisk::new(1);
+    let mut log = with_checkpoint(&disk);
+    let header = Header {
+        log: log.log(),
+        first_segment: log.segment(),
+        ..header(2, 12)
+    };
+    let written = write(&disk, header, 14).unwrap();
+    let place = {
+        let mut reader = LogReader::new(disk.clone(), read_control(&disk).unwrap().unwrap());
+        while reader.advance().unwrap().is_some() {}
+        Place {
+            segment: reader.segment().unwrap().number,
+            offset: reader.position().offset,
+        }
+    };
+    log.install(&written).unwrap();
+    append(&mut log, 20);
+    append(&mut log, 21);
+    log.close().unwrap();
+    let told = || Cut::plan(&disk, 0, place).unwrap().lost().clone();
+    assert_eq!((told().commits, told().was_durable), (2, true));
+    assert_eq!(told().breaks_checkpoint, None);
+    // The first of these batches is behind the place, be it in the same segment or the next one.
+    let segment = log_file_of(&disk, 20);
+    disk.flip(&segment.0, segment.1 + 200, 0);
+    assert_eq!(told().breaks_checkpoint, Some((12, 14)));
+}
+
+/// Name of the segment, and offset, of the batch with this epoch.
+fn log_file_of(disk: &SimulatedDisk, epoch: u64) -> (String, usize) {
+    let mut reader = LogReader::new(disk.clone(), read_control(disk).unwrap().unwrap());
+    while let Some(item) = reader.advance().unwrap() {
+        if let Item::Batch(header) = item
+            && header.epoch == epoch
+        {
+            let at = reader.position().offset - header.size();
+            return (reader.file_name(), at as usize);
+        }
+    }
+    panic!("no batch has epoch {epoch}");
 }

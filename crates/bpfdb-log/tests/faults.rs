@@ -379,20 +379,6 @@ fn a_bit_that_turned_is_found_if_a_later_batch_was_durable() {
 }
 
 #[test]
-fn one_slot_of_the_control_file_is_enough() {
-    let disk = SimulatedDisk::new(0);
-    let mut writer = reopen(&disk, Start::NewRun, small()).unwrap();
-    for epoch in 1..=EPOCHS {
-        append(&mut writer, epoch).unwrap();
-    }
-    for offset in 0..2 * BLOCK {
-        disk.flip("control", offset, 5);
-        assert_eq!(exact(&disk, 0).unwrap(), EPOCHS, "{offset}");
-        disk.flip("control", offset, 5);
-    }
-}
-
-#[test]
 fn a_segment_that_does_not_follow_is_corrupt() {
     let disk = SimulatedDisk::new(0);
     for epoch in 1..=2 {
@@ -409,6 +395,12 @@ fn a_segment_that_does_not_follow_is_corrupt() {
         SegmentHeader { log, ..right },
         SegmentHeader { run: 0, ..right },
         SegmentHeader { run: 1, ..right },
+        // The number of the run before, and no cut; but another run.
+        SegmentHeader {
+            run: 1,
+            cut: 0,
+            ..right
+        },
         SegmentHeader { before: 0, ..right },
         SegmentHeader {
             number: 3,

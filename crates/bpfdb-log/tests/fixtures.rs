@@ -13,14 +13,25 @@ use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use bpfdb_log::checkpoint::{CheckpointReader, CheckpointWriter, Contents, Header, VALUE_MAX};
+use bpfdb_log::reader::read_control;
 use bpfdb_log::record::{Entry, Value, encode_commit};
 use bpfdb_log::simulation::SimulatedDisk;
-use bpfdb_log::{Directory, Disk, Follower, RecoveredCommit, Recovery, Start, VERSION, check};
+use bpfdb_log::{
+    BLOCK, CHECKPOINT_VERSION, Directory, Disk, Follower, RecoveredCommit, Recovery, RunId, Start,
+    VERSION, check,
+};
 use common::{append_at, options, reopen, set, set_large};
 
 fn folder(version: u32) -> PathBuf {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
     fixtures.join(format!("version-{version}"))
+}
+
+/// Those of checkpoints, each with a log that has given up its beginning.
+fn checkpoint_folder(version: u32) -> PathBuf {
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
+    fixtures.join(format!("checkpoint-{version}"))
 }
 
 /// A line for each write: timestamp, wall clock, expiry, key, value.
@@ -99,27 +110,115 @@ fn write(disk: &SimulatedDisk) {
     writer.close().unwrap();
 }
 
+/// A checkpoint with short entries, one that expires, and a large value, without which the log
+/// means nothing; and a commit after it.
+fn write_checkpoint(disk: &SimulatedDisk) {
+    let mut writer = reopen(disk, Start::NewRun, options(4, 2)).unwrap();
+    for epoch in 1..=5 {
+        append_at(
+            &mut writer,
+            epoch,
+            1_000 * epoch,
+            &set(epoch, b"key", &[b'a'; 3000]),
+        )
+        .unwrap();
+    }
+    let header = Header {
+        log: writer.log(),
+        number: 1,
+        run: writer.run(),
+        start: 5,
+        wall: 5_100,
+        first_segment: writer.segment(),
+        placement: b"placement".to_vec(),
+    };
+    let mut file = CheckpointWriter::create(disk.clone(), header).unwrap();
+    file.add_entry(b"key", &[b'a'; 3000], None).unwrap();
+    file.add_entry(b"expires", b"soon", Some(1_800_000_000_000))
+        .unwrap();
+    file.add_entry(b"large", &[b'b'; VALUE_MAX + 1], None)
+        .unwrap();
+    let written = file.finish(6, 6_100).unwrap();
+    append_at(&mut writer, 6, 6_000, &set(6, b"key", b"later")).unwrap();
+    writer.install(&written).unwrap();
+    writer.release_before(written.first_segment).unwrap();
+    append_at(&mut writer, 7, 7_000, &set(7, b"more", b"")).unwrap();
+}
+
+/// A line for each entry: expiry, key, value; then those of the log.
+fn describe_checkpoint<D: Disk>(disk: &D) -> String {
+    let control = read_control(disk).unwrap().unwrap();
+    let mark = control.checkpoint.unwrap();
+    let mut reader = CheckpointReader::open(disk, control.log, mark).unwrap();
+    let (header, footer) = (reader.header(), reader.footer());
+    let mut text = format!(
+        "checkpoint {}, {} to {}, run {}, segment {}, {:?}, {} and {}, {} entries\n",
+        mark.number,
+        mark.start,
+        mark.end,
+        header.run,
+        header.first_segment,
+        String::from_utf8_lossy(&header.placement),
+        header.wall,
+        footer.wall,
+        footer.entries
+    );
+    let mut line = |entry: Entry<'_>, value: String| {
+        let key = String::from_utf8_lossy(entry.key).into_owned();
+        writeln!(text, "{:?} {key:?} {value}", entry.expires).unwrap();
+    };
+    let mut bytes = 0;
+    while let Some(block) = reader.next_block().unwrap() {
+        match block.contents().unwrap() {
+            Contents::Large(entry) => line(entry, "large".into()),
+            Contents::LargeBytes(part) => {
+                assert!(part.iter().all(|byte| *byte == b'b'));
+                bytes += part.len();
+            }
+            Contents::Entries(entries, _) => {
+                for entry in entries {
+                    let entry = entry.unwrap();
+                    let Value::Inline(value) = entry.value else {
+                        panic!("{entry:?}");
+                    };
+                    line(entry, format!("{:?}", String::from_utf8_lossy(value)));
+                }
+            }
+        }
+    }
+    writeln!(text, "{bytes} bytes of large values").unwrap();
+    let commits: Result<Vec<_>, _> = Recovery::new(disk.clone(), 0).unwrap().collect();
+    text + &describe(disk, &commits.unwrap())
+}
+
+/// Writes the files that are not there yet.
+fn make(folder: &Path, disk: &SimulatedDisk, expected: &str) {
+    if folder.exists() {
+        println!("{} is there, and stays as it is", folder.display());
+        return;
+    }
+    for name in disk.names() {
+        let path = folder.join(&name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, disk.contents(&name).unwrap()).unwrap();
+    }
+    fs::write(folder.join("expected.txt"), expected).unwrap();
+}
+
 #[test]
 #[ignore = "makes the fixture of a new version"]
 fn make_fixture() {
-    let folder = folder(VERSION);
-    assert!(
-        !folder.exists(),
-        "{} is there, and stays as it is",
-        folder.display()
-    );
     let disk = SimulatedDisk::new(2026);
     write(&disk);
-    fs::create_dir_all(folder.join("log")).unwrap();
-    for name in disk.names() {
-        fs::write(folder.join(&name), disk.contents(&name).unwrap()).unwrap();
-    }
     let commits: Result<Vec<_>, _> = Recovery::new(disk.clone(), 0).unwrap().collect();
-    fs::write(
-        folder.join("expected.txt"),
-        describe(&disk, &commits.unwrap()),
-    )
-    .unwrap();
+    make(&folder(VERSION), &disk, &describe(&disk, &commits.unwrap()));
+    let disk = SimulatedDisk::new(2026);
+    write_checkpoint(&disk);
+    make(
+        &checkpoint_folder(CHECKPOINT_VERSION),
+        &disk,
+        &describe_checkpoint(&disk),
+    );
 }
 
 #[test]
@@ -164,8 +263,71 @@ fn what_version_1_has() {
 fn the_newest_version_is_written_as_it_was() {
     let disk = SimulatedDisk::new(2026);
     write(&disk);
+    is_in(&disk, &folder(VERSION));
+    let disk = SimulatedDisk::new(2026);
+    write_checkpoint(&disk);
+    is_in(&disk, &checkpoint_folder(CHECKPOINT_VERSION));
+}
+
+fn is_in(disk: &SimulatedDisk, folder: &Path) {
     for name in disk.names() {
-        let there = fs::read(folder(VERSION).join(&name)).unwrap();
+        let there = fs::read(folder.join(&name)).unwrap();
         assert!(disk.contents(&name).unwrap() == there, "{name}");
+    }
+}
+
+#[test]
+fn every_version_of_a_checkpoint_is_read_for_ever() {
+    for version in 1..=CHECKPOINT_VERSION {
+        let folder = checkpoint_folder(version);
+        let disk = Directory::read_only(&folder);
+        let expected = fs::read_to_string(folder.join("expected.txt")).unwrap();
+        assert_eq!(describe_checkpoint(&disk), expected);
+        assert_eq!(check(&disk, 0).unwrap().fault, None);
+    }
+}
+
+fn load(folder: &Path) -> SimulatedDisk {
+    let disk = SimulatedDisk::new(1);
+    let from = Directory::read_only(folder);
+    let mut names = vec!["control".to_owned()];
+    names.extend(
+        from.list("log")
+            .unwrap()
+            .iter()
+            .map(|name| format!("log/{name}")),
+    );
+    for name in names {
+        disk.put(&name, &fs::read(folder.join(&name)).unwrap());
+    }
+    disk
+}
+
+/// A log of an earlier version goes on in this one, be it in the same run or in a new one; and the
+/// programs of that version refuse it from then on.
+#[test]
+fn an_earlier_version_goes_on() {
+    for version in 1..VERSION {
+        let expected = fs::read_to_string(folder(version).join("expected.txt")).unwrap();
+        for start in [Start::SameRun, Start::NewRun] {
+            let disk = load(&folder(version));
+            let was = Recovery::new(disk.clone(), 0).unwrap().finish().unwrap();
+            for epoch in [20, 30] {
+                let start = if epoch == 20 { start } else { Start::SameRun };
+                let mut writer = reopen(&disk, start, options(4, 2)).unwrap();
+                append_at(&mut writer, epoch, 6_000, &set(epoch, b"more", b"")).unwrap();
+                let is_named = writer.run_id() != RunId::default();
+                assert_eq!(is_named, writer.run() > was.segment.unwrap().run);
+            }
+            let disk = disk.lose_power();
+            let commits: Result<Vec<_>, _> = Recovery::new(disk.clone(), 0).unwrap().collect();
+            let found = describe(&disk, &commits.unwrap());
+            let more = found.strip_prefix(&expected).expect("all that was there");
+            assert_eq!(more.lines().count(), 2, "{more}");
+            let control = disk.contents("control").unwrap();
+            for slot in control.chunks(BLOCK) {
+                assert_eq!(slot[8..12], VERSION.to_le_bytes());
+            }
+        }
     }
 }

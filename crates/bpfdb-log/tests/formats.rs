@@ -9,7 +9,7 @@ use bpfdb_log::control::{self, Control};
 use bpfdb_log::record::{Entry, Part, Record, Records, Value, encode_commit, encode_part};
 use bpfdb_log::segment::{self, SegmentHeader};
 use bpfdb_log::simulation::SimulatedDisk;
-use bpfdb_log::{AlignedBuffer, BLOCK, Invalid, LogError, LogId, Start, VERSION, check};
+use bpfdb_log::{AlignedBuffer, BLOCK, Invalid, LogError, LogId, RunId, Start, VERSION, check};
 use common::{options, recover, reopen, set};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -48,6 +48,7 @@ fn a_segment() -> SegmentHeader {
         log: LOG,
         number: 22,
         run: 23,
+        run_id: RunId([0x5a; 16]),
         first_sequence: 24,
         before: 21,
         before_end: 26,
@@ -98,7 +99,8 @@ fn fields_stand_where_the_page_says() {
     assert_eq!(bytes[16..32], LOG.0);
     let fields = [32, 40, 48, 56, 64, 72, 80, 88].map(|at| u64s(&bytes, at));
     assert_eq!(fields, [22, 23, 24, 21, 26, 27, 28, 29]);
-    assert!(bytes[96..].iter().all(|byte| *byte == 0));
+    assert_eq!(bytes[96..112], [0x5a; 16]);
+    assert!(bytes[112..].iter().all(|byte| *byte == 0));
 }
 
 #[test]
@@ -165,10 +167,23 @@ fn fields_of_records_stand_where_the_page_says() {
 #[test]
 fn another_version_is_told_apart() {
     let mut bytes = a_control().encode();
-    bytes[8] = 2;
-    let checksum = crc32c::crc32c_append(2, &bytes[16..]);
+    let mut of_version = |version: u32| {
+        bytes[8..12].copy_from_slice(&version.to_le_bytes());
+        let checksum = crc32c::crc32c_append(version, &bytes[16..]);
+        bytes[12..16].copy_from_slice(&checksum.to_le_bytes());
+        Control::decode(&bytes)
+    };
+    for version in [0, VERSION + 1, u32::MAX] {
+        assert_eq!(of_version(version), Err(Invalid::Version(version)));
+    }
+    assert_eq!(of_version(1), Ok(a_control()));
+    // What version 1 has nothing to say of is not read.
+    let mut bytes = a_segment().encode();
+    bytes[8] = 1;
+    let checksum = crc32c::crc32c_append(1, &bytes[16..]);
     bytes[12..16].copy_from_slice(&checksum.to_le_bytes());
-    assert_eq!(Control::decode(&bytes), Err(Invalid::Version(2)));
+    let found = SegmentHeader::decode(&bytes).unwrap();
+    assert_eq!(found.run_id, RunId::default());
 }
 
 #[derive(Clone, Debug)]
@@ -366,11 +381,11 @@ proptest! {
     }
 
     #[test]
-    fn segment_comes_back(fields in any::<[u64; 4]>(), number in 2..1u64 << 62, sum: u32) {
+    fn segment_comes_back(fields in any::<[u64; 4]>(), number in 2..1u64 << 62, sum: u32, id: [u8; 16]) {
         let [run, before_end, cut, wall] = fields;
         let run = run >> 2;
         let header = SegmentHeader {
-            log: LOG, number, run, first_sequence: number, before: number - 1, before_end,
+            log: LOG, number, run, run_id: RunId(id), first_sequence: number, before: number - 1, before_end,
             before_checksum: sum, cut, wall,
         };
         prop_assert_eq!(SegmentHeader::decode(&header.encode()), Ok(header));

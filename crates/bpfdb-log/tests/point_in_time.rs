@@ -3,7 +3,12 @@
 
 mod common;
 
-use bpfdb_log::simulation::{Random, SimulatedDisk};
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::rc::Rc;
+
+use bpfdb_log::checkpoint::{CheckpointWriter, Header};
+use bpfdb_log::simulation::{Random, SimulatedDisk, SimulatedFile};
 use bpfdb_log::{
     BLOCK, Copied, Disk, LogError, LogWriter, Moment, Options, Recovery, Start, Until, copy_until,
 };
@@ -207,4 +212,182 @@ fn a_copy_that_was_interrupted_is_not_closed() {
         assert!(!end.closed || commits.len() == 4, "{nth}");
     }
     let _ = disk.list("log").unwrap();
+}
+
+/// A log with the commits 1 to 9, which has given up its beginning for a checkpoint.
+fn given_up(start: u64, end: u64) -> SimulatedDisk {
+    let disk = SimulatedDisk::new(0);
+    let mut log = reopen(&disk, Start::NewRun, options(4, 2)).unwrap();
+    for epoch in 1..=9 {
+        append_at(&mut log, epoch, epoch, &set(epoch, b"key", &[0; 3000])).unwrap();
+    }
+    install(&disk, &mut log, start, end);
+    log.close().unwrap();
+    disk
+}
+
+/// Installs a checkpoint of the wall clock 20, and gives up what is before the newest segment.
+fn install(disk: &SimulatedDisk, log: &mut LogWriter<SimulatedDisk>, start: u64, end: u64) {
+    let header = Header {
+        log: log.log(),
+        number: 1,
+        run: log.run(),
+        start,
+        wall: 10,
+        first_segment: log.segment(),
+        placement: Vec::new(),
+    };
+    let mut file = CheckpointWriter::create(disk.clone(), header).unwrap();
+    file.add_entry(b"key", b"of the checkpoint", None).unwrap();
+    file.add_entry(b"large", &[7; 40_000], Some(4)).unwrap();
+    let written = file.finish(end, 20).unwrap();
+    log.install(&written).unwrap();
+    log.release_before(written.first_segment).unwrap();
+}
+
+fn checkpointed() -> Vec<Writes> {
+    vec![
+        vec![(b"key".to_vec(), b"of the checkpoint".to_vec())],
+        vec![(b"large".to_vec(), vec![7; 40_000])],
+    ]
+}
+
+/// The log is idle when a checkpoint is made: it starts after the last batch, and its end may
+/// be later still. What it has is in the copy, and no timestamp up to its end is used again.
+#[test]
+fn a_copy_of_an_idle_log_has_its_checkpoint() {
+    for (start, end) in [(9, 9), (12, 12), (12, 15), (8, 9)] {
+        let disk = given_up(start, end);
+        for until in [None, Some(Until::Timestamp(end)), Some(Until::Wall(25))] {
+            let (new, copied) = copy(&disk, until).unwrap();
+            let new = new.lose_power();
+            let found = all(&new);
+            let times: Vec<_> = found.iter().map(|(time, _)| *time).collect();
+            let mut expected = vec![start, start];
+            expected.extend(start + 1..=9);
+            assert_eq!(times, expected, "{start} to {end}, {until:?}");
+            let mut writes: Vec<_> = found
+                .into_iter()
+                .take(2)
+                .map(|(_, writes)| writes)
+                .collect();
+            writes.sort();
+            assert_eq!(writes, checkpointed());
+            assert_eq!(copied.commits, times.len() as u64);
+            assert_eq!(copied.moment.epoch, end);
+            assert_eq!(recover(&new, 0).unwrap().1.epoch, end);
+        }
+        let early = copy(&disk, Some(Until::Timestamp(end - 1)));
+        assert!(matches!(early, Err(LogError::Refused(_))));
+    }
+}
+
+/// Times after the last batch mean what the checkpoint has, from its end on.
+#[test]
+fn a_time_after_a_checkpoint_can_be_had() {
+    let disk = given_up(12, 15);
+    for wall in [20, 21, u64::MAX] {
+        let (new, _) = copy(&disk, Some(Until::Wall(wall))).unwrap();
+        assert_eq!(recover(&new, 0).unwrap().1.epoch, 15);
+    }
+    for wall in [0, 9, 19] {
+        let early = copy(&disk, Some(Until::Wall(wall)));
+        assert!(matches!(early, Err(LogError::Refused(_))), "{wall}");
+    }
+}
+
+/// Something happens when a file is opened: the nth, from 1.
+#[derive(Clone)]
+struct Watched<'a> {
+    disk: SimulatedDisk,
+    opened: Rc<Cell<u32>>,
+    nth: u32,
+    happens: &'a dyn Fn(),
+}
+
+impl Disk for Watched<'_> {
+    type File = SimulatedFile;
+
+    fn open(&self, name: &str) -> io::Result<Option<SimulatedFile>> {
+        self.opened.set(self.opened.get() + 1);
+        if self.opened.get() == self.nth {
+            (self.happens)();
+        }
+        self.disk.open(name)
+    }
+
+    fn list(&self, folder: &str) -> io::Result<Vec<String>> {
+        self.disk.list(folder)
+    }
+
+    fn create(&self, _: &str) -> io::Result<SimulatedFile> {
+        unreachable!("it is only read")
+    }
+
+    fn open_for_writing(&self, _: &str) -> io::Result<Option<SimulatedFile>> {
+        unreachable!("it is only read")
+    }
+
+    fn rename(&self, _: &str, _: &str) -> io::Result<()> {
+        unreachable!("it is only read")
+    }
+
+    fn remove(&self, _: &str) -> io::Result<()> {
+        unreachable!("it is only read")
+    }
+
+    fn make_folder(&self, _: &str) -> io::Result<()> {
+        unreachable!("it is only read")
+    }
+
+    fn flush_folder(&self, _: &str) -> io::Result<()> {
+        unreachable!("it is only read")
+    }
+
+    fn random(&self) -> io::Result<[u8; 16]> {
+        unreachable!("it is only read")
+    }
+}
+
+/// The server installs a checkpoint and gives up the log before it, at any moment: the copy has
+/// everything, or there is none.
+#[test]
+fn a_checkpoint_that_comes_meanwhile_makes_no_hole() {
+    let (mut whole, mut refused) = (0, 0);
+    for nth in 1..30 {
+        for until in [None, Some(Until::Timestamp(9)), Some(Until::Wall(30))] {
+            let disk = SimulatedDisk::new(0);
+            let mut log = reopen(&disk, Start::NewRun, options(4, 2)).unwrap();
+            for epoch in 1..=9 {
+                append_at(&mut log, epoch, epoch, &set(epoch, b"key", &[0; 3000])).unwrap();
+            }
+            let log = RefCell::new(log);
+            let watched = Watched {
+                disk: disk.clone(),
+                opened: Rc::default(),
+                nth,
+                happens: &|| install(&disk, &mut log.borrow_mut(), 8, 9),
+            };
+            let new = SimulatedDisk::new(99);
+            match copy_until(&watched, &new, until, options(6, 3), |_| ()) {
+                Ok(_) => {
+                    let found = all(&new);
+                    let times: Vec<_> = found.iter().map(|(time, _)| *time).collect();
+                    let has_checkpoint = times == [8, 8, 9];
+                    let has_all = times == (1..=9).collect::<Vec<_>>();
+                    assert!(has_all || has_checkpoint, "{nth} {until:?}: {times:?}");
+                    whole += 1;
+                }
+                Err(error) => {
+                    assert!(
+                        matches!(error, LogError::Refused(_)),
+                        "{nth} {until:?}: {error}"
+                    );
+                    assert!(error.to_string().contains("meanwhile"), "{error}");
+                    refused += 1;
+                }
+            }
+        }
+    }
+    assert!(whole > 0 && refused > 0, "{whole} {refused}");
 }

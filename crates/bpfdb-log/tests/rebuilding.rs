@@ -128,8 +128,8 @@ fn a_log_of_another_version_is_not_touched() {
     let newer = |slot: usize| {
         let mut bytes = disk.contents(NAME).unwrap();
         let block = &mut bytes[slot * BLOCK..(slot + 1) * BLOCK];
-        block[8] = 2;
-        let checksum = crc32c::crc32c_append(2, &block[16..]);
+        block[8] = 99;
+        let checksum = crc32c::crc32c_append(99, &block[16..]);
         block[12..16].copy_from_slice(&checksum.to_le_bytes());
         disk.put(NAME, &bytes);
     };

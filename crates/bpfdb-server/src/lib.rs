@@ -39,7 +39,7 @@ pub use commands::page as commands_page;
 pub use error::{Error, Result};
 pub use io::stopper::Stopper;
 pub use server::Server;
-pub use settings::Options;
+pub use settings::{Loaded, Options};
 
 #[doc(hidden)]
 pub mod testing {

@@ -34,6 +34,15 @@ impl Default for Limits {
 /// Longer than a busy machine takes for a group of the log.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// What was written must be recovered from the log, if there is one.
+impl Drop for Kernel {
+    fn drop(&mut self) {
+        if let Some(log) = self.log.take().filter(|_| !thread::panicking()) {
+            log.compare(&self.engine);
+        }
+    }
+}
+
 /// What the clock of expiry says until a test lets time pass: it stands still,
 /// so that a test gives the same result each time.
 const START: u64 = 1_000_000;
@@ -49,9 +58,11 @@ impl Kernel {
         let options = Options {
             versions: limits.versions,
             memory_limit: limits.memory,
-            max_sessions: limits.sessions,
-            // Besides: one for recovery, one for the writer of the log.
-            user_sessions: limits.sessions + 3,
+            // Checkpoints keep one.
+            max_sessions: limits.sessions + u32::from(log::is_wanted()),
+            // Besides: one for recovery, one for the writer of the log, one for its comparison,
+            // one for checkpoints.
+            user_sessions: limits.sessions + 4,
             idle_limit: limits.idle,
             ..Options::default()
         };

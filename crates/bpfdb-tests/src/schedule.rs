@@ -188,6 +188,18 @@ pub fn run<T: Target>(
     schedule: &Schedule,
     batch: usize,
 ) -> Result<(), String> {
+    let script = follow(target, rules, schedule, batch)?;
+    scrub(target, &keys()[..schedule.keys])
+        .map_err(|difference| format!("{script}at the end: {difference}\n"))
+}
+
+/// The same, and leaves what the schedule has written: the script of it.
+pub fn follow<T: Target>(
+    target: &T,
+    rules: Rules,
+    schedule: &Schedule,
+    batch: usize,
+) -> Result<String, String> {
     let keys = &keys()[..schedule.keys];
     let mut mirror = Mirror::new(target, rules, schedule.sessions);
     let mut script = format!("versions {}\n", rules.versions);
@@ -206,8 +218,7 @@ pub fn run<T: Target>(
         same.and_then(|()| mirror.compare_state(batch.in_snapshot, keys))
             .map_err(|difference| format!("{script}but {difference}\n"))?;
     }
-    drop(mirror);
-    scrub(target, keys).map_err(|difference| format!("{script}at the end: {difference}\n"))
+    Ok(script)
 }
 
 /// A target beside the model.

@@ -10,11 +10,16 @@ use bpfdb_model::Rules;
 use bpfdb_tests::kernel::Kernel;
 use bpfdb_tests::schedule::{self, Schedule, schedules};
 use bpfdb_tests::settings;
-use bpfdb_tests::target::scrub;
+use bpfdb_tests::target::{Client, Target, scrub};
+use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
 
+/// Bursts of the last schedule, at most.
+const LAST: usize = 300;
+
 /// Runs schedules one after the other on one engine, which each leaves empty. If
-/// one cannot, the next one gets a new engine.
+/// one cannot, the next one gets a new engine. The last one leaves what it wrote: with a log,
+/// all that is recovered at the end, and compared.
 struct Bench {
     rules: Rules,
     batch: usize,
@@ -30,6 +35,21 @@ impl Bench {
             *kernel = None;
         }
         result.map_err(TestCaseError::fail)
+    }
+
+    fn run_last(&self, runner: &mut TestRunner) {
+        let tree = schedules(LAST).new_tree(runner).expect("a schedule");
+        let kernel = self.kernel.borrow();
+        let engine = kernel.as_ref().expect("an engine that is empty");
+        if let Err(script) = schedule::follow(engine, self.rules, &tree.current(), self.batch) {
+            panic!("{script}");
+        }
+        // Whatever it has deleted: something is there, and something expires.
+        let mut client = engine.client();
+        client.set(b"last", b"").expect("written");
+        client
+            .set_for(b"expires", &[b'e'; 100], 1)
+            .expect("written");
     }
 }
 
@@ -55,7 +75,7 @@ fn compare(versions: usize, cases: u32, batch: usize, seed: u64) {
     };
     let mut runner = TestRunner::new_with_rng(config, random);
     match runner.run(&schedules(60), |schedule| bench.run(&schedule)) {
-        Ok(()) => {}
+        Ok(()) => bench.run_last(&mut runner),
         Err(TestError::Fail(script, _)) => panic!("BPFDB_SEED={seed}\n{script}"),
         Err(TestError::Abort(reason)) => panic!("{reason}"),
     }

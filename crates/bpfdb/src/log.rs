@@ -62,6 +62,26 @@ fn store_word(word: *mut u64, value: u64) {
     unsafe { AtomicU64::from_ptr(word) }.store(value, Ordering::Release);
 }
 
+fn words_of(id: [u8; 16]) -> [u64; 2] {
+    let bits = u128::from_le_bytes(id);
+    [bits as u64, (bits >> 64) as u64]
+}
+
+fn bytes_of([low, high]: [u64; 2]) -> [u8; 16] {
+    (u128::from(high) << 64 | u128::from(low)).to_le_bytes()
+}
+
+/// The log, and the run of it, that an engine's memory belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogHome {
+    /// Identity of the log.
+    pub log: [u8; 16],
+    /// Number of the run, from 1.
+    pub run: u64,
+    /// Its identity: another copy of the log may have a run of the same number.
+    pub run_id: [u8; 16],
+}
+
 /// A record that is sealed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sealed {
@@ -160,31 +180,30 @@ impl Log {
         self.clock().fetch_max(stamp + 1, Ordering::SeqCst);
     }
 
-    /// The log that this engine's memory belongs to, by its identity, and the number of its
-    /// run there; `None` if that was never said. It is known as long as the engine is pinned.
-    pub fn home(&self) -> Option<([u8; 16], u64)> {
+    /// The log that this engine's memory belongs to; `None` if that was never said. It is known
+    /// as long as the engine is pinned.
+    pub fn home(&self) -> Option<LogHome> {
         let home = self.engine.inner.memory.state().log_home;
-        let mut id = [0; 16];
-        id[..8].copy_from_slice(&home.log[0].to_le_bytes());
-        id[8..].copy_from_slice(&home.log[1].to_le_bytes());
-        (home.run != 0).then_some((id, home.run))
+        (home.run != 0).then(|| LogHome {
+            log: bytes_of(home.log),
+            run: home.run,
+            run_id: bytes_of(home.run_id),
+        })
     }
 
     /// Says to which log the engine's memory belongs, when it has all that is there.
-    pub fn set_home(&self, id: [u8; 16], run: u64) {
-        let word = |bytes: &[u8]| {
-            bytes
-                .iter()
-                .rev()
-                .fold(0, |word, &byte| word << 8 | u64::from(byte))
-        };
-        let home = self.home_pointer();
+    pub fn set_home(&self, home: &LogHome) {
+        let stored = self.home_pointer();
         // SAFETY: as it says.
-        let (log, number) = unsafe { (&raw mut (*home).log, &raw mut (*home).run) };
-        store_word(log.cast(), word(&id[..8]));
-        store_word(log.cast::<u64>().wrapping_add(1), word(&id[8..]));
+        let (log, run_id) = unsafe { (&raw mut (*stored).log, &raw mut (*stored).run_id) };
+        for (words, id) in [(log, home.log), (run_id, home.run_id)] {
+            let [low, high] = words_of(id);
+            store_word(words.cast(), low);
+            store_word(words.cast::<u64>().wrapping_add(1), high);
+        }
         // Last: who is killed before this has said nothing.
-        store_word(number, run);
+        // SAFETY: as it says.
+        store_word(unsafe { &raw mut (*stored).run }, home.run);
     }
 
     /// What [`Log::note_batch`] was told last; 0: nothing.

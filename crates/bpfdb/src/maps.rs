@@ -57,22 +57,6 @@ impl Maps {
         MapHandle::from_map_id(map_id(self.fd(name))?).map_err(bpf(format!("open map {name}")))
     }
 
-    /// Was the engine made by a bpfdb with the same structures? Asked before anything of
-    /// it is mapped or loaded.
-    fn check_version(&self) -> Result<()> {
-        let state = read_value(self.fd(STATE))?;
-        let version = state
-            .first_chunk()
-            .map_or(0, |&word| u32::from_ne_bytes(word));
-        if version == abi::BPFDB_ABI_VERSION {
-            return Ok(());
-        }
-        Err(Error::Invalid(format!(
-            "the pinned engine has layout version {version}, this program {}",
-            abi::BPFDB_ABI_VERSION
-        )))
-    }
-
     /// The first `entries` values of a map, as memory.
     pub(crate) fn mapped<T>(&self, name: &str, entries: u32) -> Result<Mapped<T>> {
         Mapped::new(self.fd(name), entries as usize, size_of::<T>())
@@ -165,20 +149,36 @@ impl Maps {
                 path: folder.to_owned(),
             });
         }
+        // Another layout may have other maps, and another configuration.
+        check_version(open(STATE)?.as_fd())?;
         let config_fd = open(CONFIG)?;
         let fds = SHARED
             .into_iter()
             .map(|name| Ok((name.to_owned(), open(name)?)))
             .collect::<Result<_>>()?;
         let config = read_config(config_fd.as_fd())?;
-        let maps = Self {
+        Ok(Self {
             config,
             fds,
             config_fd,
-        };
-        maps.check_version()?;
-        Ok(maps)
+        })
     }
+}
+
+/// Was the engine made by a bpfdb with the same structures? Asked before anything else of it is
+/// opened, mapped or loaded.
+fn check_version(state: BorrowedFd<'_>) -> Result<()> {
+    let state = read_value(state)?;
+    let version = state
+        .first_chunk()
+        .map_or(0, |&word| u32::from_ne_bytes(word));
+    if version == abi::BPFDB_ABI_VERSION {
+        return Ok(());
+    }
+    Err(Error::Invalid(format!(
+        "the pinned engine has layout version {version}, this program {}",
+        abi::BPFDB_ABI_VERSION
+    )))
 }
 
 /// Removes the pins in `folder`; first of all the one that says that all are there.

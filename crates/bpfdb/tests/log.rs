@@ -320,6 +320,53 @@ fn a_full_ring_refuses_and_recovers() {
     assert_eq!(one(&log, &mut drain)[0].1.as_deref(), Some(&b"again"[..]));
 }
 
+/// Invariant 5 of decision 18. What lies in a ring from the round before, heads of records among it,
+/// and what clients write there, is at no position a record: neither before it is reserved, nor
+/// within a record.
+#[test]
+fn no_head_is_taken_for_one_of_another_position() {
+    let mut processor = CpuSet::new();
+    processor.set(0).expect("a processor");
+    sched_setaffinity(Pid::from_raw(0), &processor).expect("stay on it");
+    let (engine, log) = engine(RING);
+    let mut session = engine.session().expect("session");
+    let mut drain = Drain::new(&log);
+    let mut heads = 0;
+    for round in 0..1_200_u32 {
+        // Numbers that look like heads: of each length, with every tag that a byte makes.
+        let forged: Vec<u8> = (0..400_u32)
+            .flat_map(|n| {
+                (u64::from(n % 64) | u64::from(round) << 56 | u64::from(n) << 40).to_le_bytes()
+            })
+            .collect();
+        session.set(b"k", &forged).expect("set");
+        for ring in 0..log.rings() {
+            let (begin, end) = (drain.positions[ring], log.reserved(ring));
+            let mut next = begin;
+            for position in (begin..end + u64::from(RING) / 64).step_by(16) {
+                let sealed = log.sealed(ring, position);
+                if position == next && position < end {
+                    next += sealed.expect("it is sealed").bytes;
+                    heads += 1;
+                } else {
+                    assert_eq!(
+                        sealed, None,
+                        "round {round}, {position} of {begin} to {end}"
+                    );
+                }
+            }
+        }
+        drain.take(&log);
+    }
+    assert!(
+        drain
+            .positions
+            .iter()
+            .any(|&position| position > 3 * u64::from(RING))
+    );
+    assert!(heads >= 1_200, "{heads}");
+}
+
 #[test]
 fn a_transaction_larger_than_its_share_is_refused() {
     let (engine, log) = engine(RING);

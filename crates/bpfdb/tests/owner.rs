@@ -13,7 +13,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use bpfdb::{Engine, Error, Options, Session, Status, find_program, objects};
-use libbpf_rs::{Object, ProgramInput};
+use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, ProgramInput};
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 
@@ -558,6 +558,52 @@ fn pins_that_are_not_all_there_are_replaced() {
     let other = Engine::create(&options()).expect("the engine starts");
     let refused = other.pin(&folder).expect_err("another engine's");
     assert!(matches!(refused, Error::Invalid(_)), "{refused}");
+}
+
+/// As if an older or a newer bpfdb had pinned it: the layout version is the first word of the
+/// engine's state.
+fn pin_with_version(folder: &Path, change: impl Fn(u32) -> u32) -> u32 {
+    let state = folder.join("data_bpfdb");
+    let state = MapHandle::from_pinned_path(state).expect("the state is pinned");
+    let key = 0_u32.to_ne_bytes();
+    let bytes = state.lookup(&key, MapFlags::ANY).expect("read");
+    let mut bytes = bytes.expect("it has a value");
+    let word = bytes.first_chunk_mut().expect("a word");
+    let version = change(u32::from_ne_bytes(*word));
+    *word = version.to_ne_bytes();
+    state.update(&key, &bytes, MapFlags::ANY).expect("written");
+    version
+}
+
+#[test]
+fn an_engine_of_another_layout_is_refused() {
+    let place = Place::with_data();
+    let folder = place.folder();
+    let refused = |version: u32| {
+        let told = format!("the pinned engine has layout version {version}, this program ");
+        let refusals = [
+            ("open", Engine::open(&folder, 0).map(drop)),
+            ("attach", Engine::attach(&folder).map(drop)),
+            ("observe", bpfdb::Observer::open(&folder).map(drop)),
+        ];
+        for (who, result) in refusals {
+            let refusal = result.expect_err(who).to_string();
+            assert!(refusal.contains(&told), "{who}: {refusal}");
+        }
+    };
+    refused(pin_with_version(&folder, |version| version + 1));
+    refused(pin_with_version(&folder, |version| version - 2));
+    // Nothing was changed by the attempts.
+    pin_with_version(&folder, |version| version + 1);
+    holds(
+        &mut open_soon(&folder).session().expect("a session"),
+        "kept",
+        KEPT,
+    );
+    // One that has other maps is refused for the same reason.
+    let version = pin_with_version(&folder, |version| version - 1);
+    std::fs::remove_file(folder.join("removals")).expect("it was pinned");
+    refused(version);
 }
 
 #[test]

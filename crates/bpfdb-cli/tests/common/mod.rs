@@ -1,10 +1,11 @@
 //! A server as a user runs it, and a client.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
-pub mod workers;
+pub mod clients;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
@@ -123,7 +124,12 @@ impl Drop for Served {
     }
 }
 
-pub struct Connection(pub BufReader<TcpStream>);
+/// A socket.
+pub trait Stream: Read + Write + Send {}
+
+impl<T: Read + Write + Send> Stream for T {}
+
+pub struct Connection(pub BufReader<Box<dyn Stream>>);
 
 impl Connection {
     pub fn open(port: u16) -> Self {
@@ -133,7 +139,13 @@ impl Connection {
     pub fn try_open(port: u16) -> Option<Self> {
         let stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
         stream.set_read_timeout(Some(PATIENCE)).expect("time-out");
-        Some(Self(BufReader::new(stream)))
+        Some(Self(BufReader::new(Box::new(stream))))
+    }
+
+    pub fn try_open_unix(path: &Path) -> Option<Self> {
+        let stream = UnixStream::connect(path).ok()?;
+        stream.set_read_timeout(Some(PATIENCE)).expect("time-out");
+        Some(Self(BufReader::new(Box::new(stream))))
     }
 
     pub fn send(&mut self, arguments: &[&str]) {
@@ -141,11 +153,12 @@ impl Connection {
     }
 
     pub fn try_send(&mut self, arguments: &[&str]) -> Option<()> {
-        let mut request = format!("*{}\r\n", arguments.len());
-        for argument in arguments {
-            request += &format!("${}\r\n{argument}\r\n", argument.len());
-        }
-        self.0.get_mut().write_all(request.as_bytes()).ok()
+        self.try_send_text(&request(arguments))
+    }
+
+    /// Requests in one message.
+    pub fn try_send_text(&mut self, requests: &str) -> Option<()> {
+        self.0.get_mut().write_all(requests.as_bytes()).ok()
     }
 
     pub fn ask(&mut self, arguments: &[&str]) -> String {
@@ -155,6 +168,11 @@ impl Connection {
     /// `None`: the server was gone before it replied.
     pub fn try_ask(&mut self, arguments: &[&str]) -> Option<String> {
         self.try_send(arguments)?;
+        self.try_reply()
+    }
+
+    /// A reply of one line, or a bulk string.
+    pub fn try_reply(&mut self) -> Option<String> {
         let line = self.try_line()?;
         let Some(len) = line.strip_prefix('$').and_then(|n| n.parse::<usize>().ok()) else {
             return Some(line);
@@ -170,6 +188,16 @@ impl Connection {
         let read = self.0.read_line(&mut line).ok()?;
         (read > 0 && line.ends_with('\n')).then(|| line.trim_end().to_owned())
     }
+}
+
+/// As it is sent.
+pub fn request<S: AsRef<str>>(arguments: &[S]) -> String {
+    let mut request = format!("*{}\r\n", arguments.len());
+    for argument in arguments {
+        let argument = argument.as_ref();
+        request += &format!("${}\r\n{argument}\r\n", argument.len());
+    }
+    request
 }
 
 pub fn folder(port: u16) -> std::path::PathBuf {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bpfdb::{CheckpointPass, Engine};
 use bpfdb_log::checkpoint::{CheckpointReader, Header, Mark, WrittenCheckpoint, remove_others};
-use bpfdb_log::{Disk, LogEnd, LogError, LogId, LogWriter};
+use bpfdb_log::{BLOCK, Disk, LogEnd, LogError, LogId, LogWriter};
 
 use super::shared::{Origin, Shared};
 use super::status::{CheckpointDone, CheckpointOptions};
@@ -160,7 +160,8 @@ fn find<D: Disk>(disk: &D, log: LogId, mark: Mark) -> Option<CheckpointDone> {
         number: mark.number,
         start: mark.start,
         entries: footer.entries,
-        bytes: footer.bytes,
+        // Its own are not in there.
+        bytes: footer.bytes + BLOCK as u64,
         finished: UNIX_EPOCH + Duration::from_nanos(footer.wall),
         took: Duration::ZERO,
     })

@@ -1,6 +1,8 @@
 //! Blocks of a checkpoint: entries, or bytes of a large value.
 
-use crate::layout::{BLOCK, Invalid, LogId, VERSION, array_at, round_up, u32_at, u64_at};
+use crate::layout::{
+    BLOCK, CHECKPOINT_VERSION, Invalid, LogId, array_at, round_up, u32_at, u64_at,
+};
 
 const MAGIC: &[u8; 8] = b"BPFDBCKB";
 /// Bytes before the payload.
@@ -106,7 +108,7 @@ impl BlockHeader {
 
 /// Of a whole block.
 fn checksum(bytes: &[u8]) -> u32 {
-    crc32c::crc32c_append(VERSION, &bytes[COVERED..])
+    crc32c::crc32c_append(CHECKPOINT_VERSION, &bytes[COVERED..])
 }
 
 /// The payload of a whole block, verified.

@@ -2,7 +2,9 @@
 
 use crate::disk::Disk;
 use crate::error::{LogError, Result};
-use crate::layout::{BLOCK, Block, Invalid, LogId, array_at, u32_at, u64_at, unseal};
+use crate::layout::{
+    BLOCK, Block, CHECKPOINT_VERSION, Invalid, LogId, array_at, u32_at, u64_at, unseal,
+};
 
 const HEADER_MAGIC: &[u8; 8] = b"BPFDBCKP";
 const FOOTER_MAGIC: &[u8; 8] = b"BPFDBCKE";
@@ -56,12 +58,12 @@ impl Header {
             .put_u64(64, self.first_segment)
             .put_u32(72, self.placement.len() as u32)
             .put(PLACEMENT, &self.placement);
-        block.seal()
+        block.seal(CHECKPOINT_VERSION)
     }
 
     /// `bytes` is one block.
     pub fn decode(bytes: &[u8]) -> Result<Self, Invalid> {
-        unseal(bytes, HEADER_MAGIC)?;
+        unseal(bytes, HEADER_MAGIC, CHECKPOINT_VERSION)?;
         let placement = u32_at(bytes, 72)? as usize;
         let placement = bytes[PLACEMENT..].get(..placement);
         Ok(Self {
@@ -103,12 +105,12 @@ impl Footer {
             .put_u64(56, self.blocks)
             .put_u64(64, self.bytes)
             .put_u64(72, self.wall);
-        block.seal()
+        block.seal(CHECKPOINT_VERSION)
     }
 
     /// `bytes` is one block.
     pub fn decode(bytes: &[u8]) -> Result<Self, Invalid> {
-        unseal(bytes, FOOTER_MAGIC)?;
+        unseal(bytes, FOOTER_MAGIC, CHECKPOINT_VERSION)?;
         Ok(Self {
             log: LogId(array_at(bytes, 16)?),
             number: u64_at(bytes, 32)?,

@@ -1,8 +1,10 @@
 //! The files of a simulated disk: what programs see, what is on the platter, and what is between.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use super::random::Random;
+use crate::layout::BLOCK;
 
 /// A disk writes so many bytes wholly or not at all.
 pub(super) const SECTOR: usize = 512;
@@ -20,9 +22,18 @@ impl Write {
         to[self.offset..end].copy_from_slice(&self.bytes);
     }
 
-    fn covers(&self, other: &Self) -> bool {
-        self.offset <= other.offset
-            && other.offset + other.bytes.len() <= self.offset + self.bytes.len()
+    fn range(&self) -> Range<usize> {
+        self.offset..self.offset + self.bytes.len()
+    }
+
+    fn is_in(&self, range: &Range<usize>) -> bool {
+        let own = self.range();
+        range.start <= own.start && own.end <= range.end
+    }
+
+    fn touches(&self, range: &Range<usize>) -> bool {
+        let own = self.range();
+        own.start < range.end && range.start < own.end
     }
 
     fn sectors(&self) -> Vec<Self> {
@@ -86,6 +97,8 @@ pub(super) struct Inode {
     /// Sectors whose flush failed: no later flush speaks for them, unless they are written again.
     limbo: Vec<Write>,
     allocated: usize,
+    /// Numbers of blocks that cannot be read.
+    spoiled: BTreeSet<usize>,
 }
 
 impl Inode {
@@ -95,19 +108,55 @@ impl Inode {
             bytes: bytes.to_vec(),
         };
         write.apply(&mut self.seen);
+        self.spoiled
+            .retain(|block| !write.touches(&(block * BLOCK..(block + 1) * BLOCK)));
         self.pending.push(write);
     }
 
-    pub(super) fn flush(&mut self) {
-        for write in self.pending.drain(..) {
+    /// Makes durable what was written to the sectors of a range, and nothing else.
+    pub(super) fn flush(&mut self, range: Range<usize>) {
+        for write in self.take_pending(&range) {
             write.apply(&mut self.platter);
-            self.limbo.retain(|sector| !write.covers(sector));
+            let range = write.range();
+            self.limbo.retain(|sector| !sector.is_in(&range));
         }
     }
 
-    pub(super) fn fail_to_flush(&mut self) {
-        let writes = self.pending.drain(..);
-        self.limbo.extend(writes.flat_map(|write| write.sectors()));
+    pub(super) fn fail_to_flush(&mut self, range: Range<usize>) {
+        let writes = self.take_pending(&range);
+        self.limbo
+            .extend(writes.iter().flat_map(|write| write.sectors()));
+    }
+
+    /// The writes to the sectors of a range. Of those that are there in part, the rest stays, by
+    /// sectors.
+    fn take_pending(&mut self, range: &Range<usize>) -> Vec<Write> {
+        let mut taken = Vec::new();
+        for write in std::mem::take(&mut self.pending) {
+            if write.is_in(range) {
+                taken.push(write);
+            } else if write.touches(range) {
+                let (inside, outside) = write
+                    .sectors()
+                    .into_iter()
+                    .partition::<Vec<_>, _>(|sector| sector.is_in(range));
+                taken.extend(inside);
+                self.pending.extend(outside);
+            } else {
+                self.pending.push(write);
+            }
+        }
+        taken
+    }
+
+    /// A block that cannot be read until it is written again.
+    pub(super) fn spoil(&mut self, offset: usize) {
+        self.spoiled.insert(offset / BLOCK);
+    }
+
+    pub(super) fn is_spoiled(&self, offset: usize, len: usize) -> bool {
+        let blocks = offset / BLOCK..(offset + len).div_ceil(BLOCK);
+        self.spoiled.range(blocks).next().is_some()
     }
 
     pub(super) fn allocate(&mut self, size: usize) {

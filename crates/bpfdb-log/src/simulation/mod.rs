@@ -3,7 +3,7 @@
 //! It promises as little as a disk may: only what was flushed is there after power loss. A write
 //! that was not may land, vanish, or tear at 512 bytes; several may land in any order. The name of
 //! a file is as good as the flush of its folder. A flush that failed says nothing about the writes
-//! before it, nor does a later one.
+//! before it, nor does a later one. A durable write says nothing about the writes before it.
 //!
 //! ```
 //! use bpfdb_log::simulation::SimulatedDisk;
@@ -23,6 +23,7 @@ mod files;
 mod random;
 
 use std::io;
+use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::disk::{Disk, DiskFile};
@@ -243,7 +244,7 @@ impl SimulatedDisk {
         let mut state = self.lock();
         let inode = state.files.create(name);
         state.files.inodes[inode].write(0, contents);
-        state.files.inodes[inode].flush();
+        state.files.inodes[inode].flush(0..usize::MAX);
         state.files.flush_folder(folder_of(name));
     }
 
@@ -255,6 +256,16 @@ impl SimulatedDisk {
         let mut state = self.lock();
         let inode = state.files.names[name];
         state.files.inodes[inode].flip(offset, bit);
+    }
+
+    /// A block of a file cannot be read until it is written again.
+    ///
+    /// # Panics
+    /// If there is no such file.
+    pub fn spoil(&self, name: &str, offset: usize) {
+        let mut state = self.lock();
+        let inode = state.files.names[name];
+        state.files.inodes[inode].spoil(offset);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -420,6 +431,21 @@ impl SimulatedFile {
         Ok(())
     }
 
+    /// Makes durable what was written to a part of the file.
+    fn flush_range(&self, range: Range<usize>) -> io::Result<()> {
+        match self.disk.begin(Operation::Flush)? {
+            (mut state, None) => self.inode(&mut state).flush(range),
+            (_, Some(Fault::Lie)) => {}
+            // A flush that never returned has said nothing; one that failed has.
+            (state, Some(fault)) if state.is_stopped() => return Err(fault.error()),
+            (mut state, Some(fault)) => {
+                self.inode(&mut state).fail_to_flush(range);
+                return Err(fault.error());
+            }
+        }
+        Ok(())
+    }
+
     /// Writes some sectors of a request that fails.
     fn write_some(&self, state: &mut State, offset: usize, bytes: &[u8]) {
         for (n, sector) in bytes.chunks(SECTOR).enumerate() {
@@ -433,9 +459,12 @@ impl SimulatedFile {
 impl DiskFile for SimulatedFile {
     fn read(&self, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
         let mut state = self.disk.alive()?;
-        let seen = &self.inode(&mut state).seen;
-        let rest = seen.get(offset as usize..).unwrap_or(&[]);
+        let inode = self.inode(&mut state);
+        let rest = inode.seen.get(offset as usize..).unwrap_or(&[]);
         let len = rest.len().min(bytes.len());
+        if inode.is_spoiled(offset as usize, len) {
+            return Err(eio());
+        }
         bytes[..len].copy_from_slice(&rest[..len]);
         Ok(len)
     }
@@ -461,18 +490,15 @@ impl DiskFile for SimulatedFile {
         Ok(written)
     }
 
+    /// What was written to the file before stays as it is, as with RWF_DSYNC.
+    fn write_durably(&self, offset: u64, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.write(offset, bytes)?;
+        let offset = offset as usize;
+        self.flush_range(offset..offset + written).map(|()| written)
+    }
+
     fn flush(&self) -> io::Result<()> {
-        match self.disk.begin(Operation::Flush)? {
-            (mut state, None) => self.inode(&mut state).flush(),
-            (_, Some(Fault::Lie)) => {}
-            // A flush that never returned has said nothing; one that failed has.
-            (state, Some(fault)) if state.is_stopped() => return Err(fault.error()),
-            (mut state, Some(fault)) => {
-                self.inode(&mut state).fail_to_flush();
-                return Err(fault.error());
-            }
-        }
-        Ok(())
+        self.flush_range(0..usize::MAX)
     }
 
     fn allocate(&self, size: u64) -> io::Result<()> {

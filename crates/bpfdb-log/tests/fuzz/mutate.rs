@@ -1,8 +1,9 @@
 //! Mutations: of bytes, and of files whose checksums are set right afterwards.
 
 use bpfdb_log::batch::BatchHeader;
+use bpfdb_log::checkpoint::BlockHeader;
 use bpfdb_log::simulation::Random;
-use bpfdb_log::{BLOCK, VERSION};
+use bpfdb_log::{BLOCK, CHECKPOINT_VERSION, VERSION};
 
 use crate::archive::{Files, pack, unpack};
 
@@ -127,11 +128,16 @@ fn put(bytes: &mut [u8], at: usize, new: &[u8], change: impl Fn(u8, u8) -> u8) {
     }
 }
 
-/// Sets checksum and version of a block right.
+/// Sets checksum and version of a block right; a version that exists stays as it is.
 fn seal(block: &mut [u8]) {
     if block.len() >= BLOCK {
-        block[8..12].copy_from_slice(&VERSION.to_le_bytes());
-        let sum = crc32c::crc32c_append(VERSION, &block[16..BLOCK]);
+        let version = u32::from_le_bytes([8, 9, 10, 11].map(|at| block[at]));
+        let version = match version {
+            1..=VERSION => version,
+            _ => VERSION,
+        };
+        block[8..12].copy_from_slice(&version.to_le_bytes());
+        let sum = crc32c::crc32c_append(version, &block[16..BLOCK]);
         block[12..16].copy_from_slice(&sum.to_le_bytes());
     }
 }
@@ -166,7 +172,26 @@ fn seal_directory(files: &mut Files, chain: bool) {
             }
             seal(&mut contents[..BLOCK]);
             before = Some(seal_segment(contents));
+        } else if name.ends_with(".ckpt") {
+            seal_checkpoint(contents);
         }
+    }
+}
+
+/// Header, sections as far as they follow each other, and footer.
+fn seal_checkpoint(contents: &mut [u8]) {
+    let last = (contents.len() / BLOCK).saturating_sub(1) * BLOCK;
+    let mut at = BLOCK;
+    while at < last
+        && let Ok(header) = BlockHeader::peek(&contents[at..])
+        && let Some(section) = contents.get_mut(at..at + header.size())
+    {
+        let sum = crc32c::crc32c_append(CHECKPOINT_VERSION, &section[12..]);
+        section[8..12].copy_from_slice(&sum.to_le_bytes());
+        at += header.size();
+    }
+    for at in [0, last] {
+        seal(contents.get_mut(at..).unwrap_or_default());
     }
 }
 

@@ -1,5 +1,6 @@
 //! What the corpora begin with: all that a writer writes.
 
+use bpfdb_log::checkpoint::{CheckpointWriter, Header, VALUE_MAX};
 use bpfdb_log::simulation::{Fault, Operation, SimulatedDisk};
 use bpfdb_log::{BLOCK, Start};
 
@@ -16,6 +17,7 @@ pub(crate) fn all() -> Vec<Seed> {
         ("two-runs", two_runs()),
         ("given-up", given_up()),
         ("no-space", no_space()),
+        ("checkpoint", checkpoint()),
     ];
     let closed = closed();
     let segment = closed
@@ -97,6 +99,35 @@ fn given_up() -> SimulatedDisk {
     writer.release_before(2).expect("released");
     append_at(&mut writer, 30, 30, &set(29, b"b", b"")).expect("durable");
     append_at(&mut writer, 40, 40, &set(39, b"b", b"")).expect("durable");
+    disk
+}
+
+/// The log has given up its beginning for a checkpoint, with a large value.
+fn checkpoint() -> SimulatedDisk {
+    let disk = SimulatedDisk::new(7);
+    write(&disk, Start::NewRun, 1..6, false);
+    let mut writer = reopen(&disk, Start::SameRun, options(4, 2)).expect("opened");
+    let header = Header {
+        log: writer.log(),
+        number: 1,
+        run: writer.run(),
+        start: 10,
+        wall: 50,
+        first_segment: writer.segment(),
+        placement: b"placement".to_vec(),
+    };
+    let mut file = CheckpointWriter::create(disk.clone(), header).expect("created");
+    for (key, value, expires) in [(&b"a"[..], &[5; 900][..], Some(9)), (b"b", b"1", None)] {
+        file.add_entry(key, value, expires).expect("added");
+    }
+    file.add_entry(b"large", &[7; VALUE_MAX + 1], None)
+        .expect("added");
+    let written = file.finish(10, 51).expect("complete");
+    writer.install(&written).expect("installed");
+    writer
+        .release_before(written.first_segment)
+        .expect("released");
+    append_at(&mut writer, 30, 30, &set(29, b"b", b"")).expect("durable");
     disk
 }
 

@@ -1,11 +1,13 @@
 //! The readers, and what must hold whatever they read. Each returns what came of it.
 
 use bpfdb_log::batch::{self, BatchView};
-use bpfdb_log::control::Control;
+use bpfdb_log::checkpoint::{CheckpointReader, Contents, Mark};
+use bpfdb_log::control::{Control, NAME};
+use bpfdb_log::reader::read_control;
 use bpfdb_log::record::{Entry, Record, Records, Value, encode_commit, encode_part};
 use bpfdb_log::segment::SegmentHeader;
 use bpfdb_log::simulation::SimulatedDisk;
-use bpfdb_log::{AlignedBuffer, Cut, Follower, LogError, Recovery, Until, check};
+use bpfdb_log::{AlignedBuffer, Cut, Disk, Follower, LogError, Rebuilt, Recovery, Until, check};
 
 use crate::archive::{disk_of, unpack};
 use crate::common::recover_all;
@@ -64,6 +66,8 @@ pub(crate) const TARGETS: &[Target] = &[
     directory("tail", tail, 15),
     directory("point_in_time", point_in_time, 15),
     directory("cutting", cutting, 15),
+    directory("checkpoint", checkpoint, 15),
+    directory("rebuilding", rebuilding, 10),
 ];
 
 /// A text without its numbers, so that outcomes of one kind are one.
@@ -274,6 +278,67 @@ fn cutting(bytes: &[u8]) -> String {
             let commits: u64 = report.runs.iter().map(|run| run.commits).sum();
             assert_eq!(times.len() as u64, commits);
             format!("{commits} {readable} {}", kind(fault))
+        }
+        Err(error) => told(&error),
+    }
+}
+
+/// Whoever reads all of a checkpoint finds what its footer says, or that it is damaged.
+fn checkpoint(bytes: &[u8]) -> String {
+    let disk = disk(bytes);
+    let read = || -> Result<String, LogError> {
+        let Some(control) = read_control(&disk)? else {
+            return Ok("no log".into());
+        };
+        match control.checkpoint {
+            Some(mark) => entries_of(&disk, &control, mark),
+            None => Ok("no checkpoint".into()),
+        }
+    };
+    read().unwrap_or_else(|error| told(&error))
+}
+
+fn entries_of(disk: &SimulatedDisk, control: &Control, mark: Mark) -> Result<String, LogError> {
+    let verified = CheckpointReader::open(disk, control.log, mark)?.verify();
+    let mut reader = CheckpointReader::open(disk, control.log, mark)?;
+    let expected = reader.footer().entries;
+    let (mut count, mut invalid) = (0, 0);
+    while let Some(block) = reader.next_block()? {
+        match block.contents()? {
+            Contents::Large(_) => count += 1,
+            Contents::LargeBytes(_) => {}
+            Contents::Entries(entries, said) => {
+                count += u64::from(said);
+                invalid += entries.filter(Result::is_err).count();
+            }
+        }
+    }
+    verified?;
+    assert_eq!(count, expected);
+    Ok(format!("{count} entries, {invalid} invalid"))
+}
+
+/// A control file that is made anew is one that readers take, whatever else is damaged.
+fn rebuilding(bytes: &[u8]) -> String {
+    let disk = disk(bytes);
+    let had_one = disk.remove(NAME).is_ok();
+    match Rebuilt::plan(&disk) {
+        Ok(None) => format!("nothing {had_one}"),
+        Ok(Some(rebuilt)) => {
+            rebuilt
+                .apply(&disk)
+                .expect("nothing is wrong with the disk");
+            let control = read_control(&disk).expect("valid").expect("there");
+            assert_eq!(&control, rebuilt.control());
+            assert_eq!(Rebuilt::plan(&disk).expect("valid"), None);
+            match times(&disk) {
+                Ok(times) => format!(
+                    "{} commits, {:?}",
+                    times.len(),
+                    control.checkpoint.is_some()
+                ),
+                Err(error) => told(&error),
+            }
         }
         Err(error) => told(&error),
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bpfdb_durability::{CheckpointStatus, Durability, State};
 
 use crate::io::bell::Bell;
+use crate::settings::Loaded;
 
 /// The reply to who asks for what only a log can give.
 pub(crate) const NO_LOG: &str =
@@ -14,19 +15,36 @@ pub(crate) const NO_LOG: &str =
 #[derive(Debug)]
 pub(crate) struct Log {
     durability: Option<Arc<Durability>>,
+    loaded: Option<Loaded>,
 }
 
 impl Log {
     /// `bell` is rung when something has become durable that somebody waits for, and when
     /// the state of the log is another one.
-    pub(crate) fn new(durability: Option<Arc<Durability>>, bell: &Bell) -> Self {
+    pub(crate) fn new(
+        durability: Option<Arc<Durability>>,
+        loaded: Option<Loaded>,
+        bell: &Bell,
+    ) -> Self {
         if let Some(durability) = &durability {
             let bell = bell.clone();
             if !durability.on_change(move || bell.ring()) {
                 tracing::error!("another server waits for this log");
             }
         }
-        Self { durability }
+        Self { durability, loaded }
+    }
+
+    /// Keys that there were at the start: of a file that was loaded, or of the checkpoint that
+    /// was recovered. Those of an engine that was there already were not loaded.
+    pub(crate) fn loaded(&self) -> Loaded {
+        self.loaded.unwrap_or_else(|| Loaded {
+            keys: self
+                .durability
+                .as_ref()
+                .map_or(0, |durability| durability.restored().checkpoint_entries),
+            expired: 0,
+        })
     }
 
     pub(crate) fn is_there(&self) -> bool {

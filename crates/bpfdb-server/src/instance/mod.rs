@@ -123,7 +123,7 @@ impl Instance {
             users: Users::new(&options.settings.require_pass.0),
             kernel_flags: programs.flags()?,
             kernel: Rc::clone(&programs.connections),
-            log: Log::new(options.log.clone(), bell),
+            log: Log::new(options.log.clone(), options.loaded, bell),
             pause: Pause::default(),
             scripts: Scripts::default(),
             functions: Functions::new(&statistics),

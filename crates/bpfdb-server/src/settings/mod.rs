@@ -17,7 +17,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 pub use file::{ConfigFile, FileError};
-pub use options::Options;
+pub use options::{Loaded, Options};
 pub use value::{
     AppendFsync, Durability, LocalClients, LogFormat, LogLevel, OutputLimit, OutputLimits,
     Permissions, Secret, Size,

@@ -17,6 +17,16 @@ pub struct Options {
     pub set_log_level: fn(LogLevel),
     /// The engine's log; `None`: it has none, and nothing is durable.
     pub log: Option<Arc<Durability>>,
+    /// What the engine was given besides before the start; `None`: nothing.
+    pub loaded: Option<Loaded>,
+}
+
+/// What a file had, for INFO.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Loaded {
+    pub keys: u64,
+    /// That were left out.
+    pub expired: u64,
 }
 
 impl Default for Options {
@@ -26,6 +36,7 @@ impl Default for Options {
             file: None,
             set_log_level: |_| {},
             log: None,
+            loaded: None,
         }
     }
 }

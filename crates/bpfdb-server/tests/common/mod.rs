@@ -33,7 +33,7 @@ pub struct TestServer {
     pub log: Option<Arc<bpfdb_durability::Durability>>,
     stopper: Stopper,
     thread: Option<JoinHandle<bpfdb_server::Result<()>>>,
-    _test_log: Option<TestLog>,
+    test_log: Option<TestLog>,
 }
 
 impl TestServer {
@@ -69,13 +69,25 @@ impl TestServer {
         };
         let durability = log.as_ref().map(|log| Arc::clone(&log.durability));
         let mut server = Self::start_on(engine, durability, settings);
-        server._test_log = log;
+        server.test_log = log;
         server
     }
 
     /// The same on an engine with a log, which has what `disk` has. The interval between
     /// flushes is 20 ms.
     pub fn start_logged(disk: &SimulatedDisk, settings: Settings) -> Self {
+        let local_clients = cgroup::chosen();
+        Self::start_logged_as_told(
+            disk,
+            Settings {
+                local_clients,
+                ..settings
+            },
+        )
+    }
+
+    /// The same, with exactly these settings but the port.
+    pub fn start_logged_as_told(disk: &SimulatedDisk, settings: Settings) -> Self {
         cgroup::own();
         let engine = Engine::create(&bpfdb::Options {
             memory_limit: 256 << 20,
@@ -93,11 +105,6 @@ impl TestServer {
         };
         let (log, _) =
             bpfdb_durability::Durability::start(&engine, disk.clone(), options).expect("a log");
-        let local_clients = cgroup::chosen();
-        let settings = Settings {
-            local_clients,
-            ..settings
-        };
         Self::start_on(engine, Some(Arc::new(log)), settings)
     }
 
@@ -139,7 +146,7 @@ impl TestServer {
             log,
             stopper,
             thread: Some(thread),
-            _test_log: None,
+            test_log: None,
         }
     }
 
@@ -175,9 +182,14 @@ impl TestServer {
     }
 }
 
+/// What was written must be recovered from the log, if there is one that tests do not care about.
 impl Drop for TestServer {
     fn drop(&mut self) {
         self.stop_now();
+        if let Some(log) = self.test_log.take().filter(|_| !thread::panicking()) {
+            self.log = None;
+            log.compare(&self.engine);
+        }
     }
 }
 

@@ -328,3 +328,27 @@ fn calls_do_not_meet() {
         "{replies:?}"
     );
 }
+
+/// What a function may do is asked of the one that there is, not of the one that was called last.
+#[test]
+fn a_function_that_was_replaced_is_judged_anew() {
+    let server = alone();
+    let mut client = server.client();
+    let flags = |flags: &str| {
+        format!(
+            "#!lua name=f\nredis.register_function{{function_name='f', flags={{{flags}}}, \
+             callback=function() return 1 end}}"
+        )
+    };
+    let replace = |client: &mut Client, text: &str| {
+        let reply = ask(client, &["FUNCTION", "LOAD", "REPLACE", text]);
+        assert_eq!(reply, "$1\r\nf\r\n");
+    };
+    replace(&mut client, &flags(""));
+    assert_eq!(client.say("FCALL f 0"), ":1\r\n");
+    replace(&mut client, &flags("'no-writes'"));
+    assert_eq!(client.say("FCALL_RO f 0"), ":1\r\n");
+    replace(&mut client, &flags(""));
+    let refused = client.say("FCALL_RO f 0");
+    assert!(refused.starts_with("-ERR Can not execute"), "{refused}");
+}

@@ -10,6 +10,7 @@ mod common;
 mod config;
 mod figures;
 mod metrics;
+mod persistence;
 mod unix;
 mod workers;
 

@@ -8,6 +8,8 @@ mod commands;
 mod ends;
 mod failures;
 mod modes;
+mod paths;
+mod scripts;
 
 use std::ops::Deref;
 use std::thread;

@@ -65,25 +65,29 @@ pub(super) fn begin_function(
     reads: bool,
 ) -> Outcome {
     let own = !atomic::is_open(context.session);
-    let mut function = None;
-    if own {
-        // Whether it is still so, the call finds out.
-        function = context
-            .instance
-            .functions
-            .current()
-            .function(&arguments[0])
-            .cloned();
-    }
-    let function = match function {
-        Some(function) => function,
-        None => find_function(&*view(context)?, &arguments[0])?,
+    let read = own.then(|| Rc::clone(context.instance.functions.current()));
+    // Whether it is still so, the call finds out. Only what has come from the engine is refused:
+    // else the client would be told of a library that is another one by now, or not durable.
+    let found = match read.map(|libraries| callable(&libraries, arguments, reads)) {
+        Some(Ok(found)) => Ok(found),
+        _ => callable(&*view(context)?, arguments, reads),
     };
-    let keys = count_keys_of_function(&arguments[1], arguments.len() - 2)?;
-    may_be_called(&function, reads)?;
+    let (function, keys) = found?;
     let program = Program::Function(function);
     let call = ScriptCall::new(program, arguments[2..].to_vec(), keys, reads, own);
     call.begin(context, arguments)
+}
+
+/// The function of a request, and how many keys it is given.
+fn callable(
+    libraries: &Libraries,
+    arguments: &[Vec<u8>],
+    reads: bool,
+) -> Result<(FunctionOf, usize), Failure> {
+    let function = find_function(libraries, &arguments[0])?;
+    let keys = count_keys_of_function(&arguments[1], arguments.len() - 2)?;
+    may_be_called(&function, reads)?;
+    Ok((function, keys))
 }
 
 /// The libraries that the client sees: those of its transaction, if it has one open.

@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use bpfdb::figures::{Figure, Kind};
 use bpfdb::{ConflictCause, Engine};
-use bpfdb_durability::{Durability, State};
+use bpfdb_durability::Durability;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
+use super::log::LogFigures;
 use crate::stats::kernel_counters::KernelCounters;
 use crate::stats::statistics::{Histogram, Statistics};
 
@@ -34,14 +35,14 @@ pub(super) fn registry(
 
 type Labels<'a> = [(&'static str, &'a str); 1];
 
-fn number(mut metric: MetricEncoder<'_>, kind: Kind, value: u64) -> fmt::Result {
+pub(super) fn number(mut metric: MetricEncoder<'_>, kind: Kind, value: u64) -> fmt::Result {
     match kind {
         Kind::Counter => metric.encode_counter::<NoLabelSet, _, u64>(&value, None),
         Kind::Gauge => metric.encode_gauge(&i64::try_from(value).unwrap_or(i64::MAX)),
     }
 }
 
-fn metric_type(kind: Kind) -> MetricType {
+pub(super) fn metric_type(kind: Kind) -> MetricType {
     match kind {
         Kind::Counter => MetricType::Counter,
         Kind::Gauge => MetricType::Gauge,
@@ -49,7 +50,7 @@ fn metric_type(kind: Kind) -> MetricType {
 }
 
 /// One metric with one label, whose values these are.
-fn family<'a>(
+pub(super) fn family<'a>(
     encoder: &mut DescriptorEncoder<'_>,
     (name, help, kind): (&str, &str, Kind),
     label: &'static str,
@@ -108,33 +109,6 @@ fn encode_figures<'a>(
         label,
         values,
     )
-}
-
-#[derive(Debug)]
-struct LogFigures(Arc<Durability>);
-
-impl Collector for LogFigures {
-    #[rustfmt::skip]
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let figures = self.0.figures();
-        let state = self.0.state();
-        for (name, kind, help, value) in [
-            ("log_writable", Kind::Gauge, "1: the log takes commits; 0: the engine is read-only", u64::from(state == State::Writing)),
-            ("log_durable_timestamp", Kind::Gauge, "Commits up to this timestamp are durable", self.0.durable()),
-            ("log_groups", Kind::Counter, "Groups of commits that became durable together", figures.groups),
-            ("log_records", Kind::Counter, "Records written to the log", figures.records),
-            ("log_bytes", Kind::Counter, "Bytes of records written to the log", figures.bytes),
-            ("log_flushes", Kind::Counter, "Writes of the log with their flushes", figures.flushes),
-            ("log_flush_microseconds", Kind::Counter, "Time that these took", figures.flush_time.as_micros() as u64),
-            ("log_exposure_microseconds", Kind::Gauge, "Age of the oldest commit of the last group when it was durable, at most", figures.exposure.as_micros() as u64),
-            ("log_exposure_p99_microseconds", Kind::Gauge, "99 of 100 groups had at most this one", figures.exposure_p99.as_micros() as u64),
-            ("log_exposure_most_microseconds", Kind::Gauge, "The longest of these", figures.exposure_most.as_micros() as u64),
-        ] {
-            let metric = encoder.encode_descriptor(name, help, None, metric_type(kind))?;
-            number(metric, kind, value)?;
-        }
-        Ok(())
-    }
 }
 
 #[derive(Debug)]

@@ -10,6 +10,7 @@
 
 mod figures;
 mod http;
+mod log;
 
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};

@@ -34,6 +34,7 @@ fn checkpoints(page: &mut Page, instance: &Instance, changes: u64) {
     } else {
         "err"
     };
+    let loaded = instance.log.loaded();
     let seconds = |since: SystemTime| since.elapsed().unwrap_or_default().as_secs() as i64;
     page.lines(&[
         ("loading", &0),
@@ -61,8 +62,8 @@ fn checkpoints(page: &mut Page, instance: &Instance, changes: u64) {
         ),
         ("rdb_saves", &(status.attempts - status.failed)),
         ("rdb_last_cow_size", &0),
-        ("rdb_last_load_keys_expired", &0),
-        ("rdb_last_load_keys_loaded", &0),
+        ("rdb_last_load_keys_expired", &loaded.expired),
+        ("rdb_last_load_keys_loaded", &loaded.keys),
     ]);
 }
 
@@ -80,6 +81,16 @@ fn append_only(page: &mut Page, log: &Log) {
         ("aof_last_write_status", &status),
         ("aof_last_cow_size", &0),
     ]);
+    let Some(status) = log.checkpoint_status() else {
+        return;
+    };
+    // What is read at a start: the checkpoint, as it would be Redis's base file, and the log after
+    // it.
+    let base = status.last.map_or(0, |last| last.bytes);
+    page.lines(&[
+        ("aof_current_size", &(base + status.log_bytes)),
+        ("aof_base_size", &base),
+    ]);
 }
 
 /// What Redis has no field for.
@@ -87,11 +98,12 @@ fn own(page: &mut Page, log: &Log) {
     let Some(durability) = log.durability() else {
         return;
     };
-    let figures = durability.figures();
+    let (figures, state) = (durability.figures(), durability.state());
     let mean = figures.flush_time.as_micros() / u128::from(figures.flushes.max(1));
     page.lines(&[
         ("log_durable_timestamp", &durability.durable()),
-        ("log_state", &durability.state().name()),
+        ("log_state", &state.name()),
+        ("log_refusal", &state.reason().unwrap_or_default()),
         ("log_records", &figures.records),
         ("log_bytes", &figures.bytes),
         ("log_flushes", &figures.flushes),
@@ -104,6 +116,10 @@ fn own(page: &mut Page, log: &Log) {
     page.lines(&[
         ("checkpoint_attempts", &status.attempts),
         ("checkpoint_failures", &status.failed),
+        (
+            "checkpoint_last_usec",
+            &status.last.map_or(0, |last| last.took.as_micros()),
+        ),
         (
             "checkpoint_entries",
             &status.last.map_or(0, |last| last.entries),

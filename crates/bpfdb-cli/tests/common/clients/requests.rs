@@ -1,0 +1,128 @@
+//! Steps of a client of the server.
+
+use super::super::{Connection, request};
+use super::step::Key;
+use super::{Client, Gone, Life, Outcome, PIPELINE};
+
+/// Executes the commands that it is given, each as the number of its words and these.
+const SCRIPT: &str = "local at = 1
+while ARGV[at] do
+    local words = {}
+    for number = 1, tonumber(ARGV[at]) do words[number] = ARGV[at + number] end
+    redis.call(unpack(words))
+    at = at + #words + 1
+end
+return 'done'";
+
+/// Where a client keeps what it saw of its neighbour, in the same transaction.
+pub fn seen(id: usize) -> String {
+    format!("{id}:seen")
+}
+
+impl Client {
+    fn commands(&self, step: u64) -> Vec<Vec<String>> {
+        let writes = self.writes(step);
+        let commands = writes.iter().map(|write| write.command(&self.id, step));
+        commands.collect()
+    }
+
+    pub(super) fn single(&self, connection: &mut Connection, step: u64) -> Outcome {
+        let [command] = &self.commands(step)[..] else {
+            panic!("one command")
+        };
+        accepted(connection, command)
+    }
+
+    /// Writes its keys, and what it has read of its neighbour's.
+    pub(super) fn transaction(&self, connection: &mut Connection, step: u64) -> Outcome {
+        if !accepted(connection, &["BEGIN"])? {
+            return Ok(false);
+        }
+        if !self.statements(connection, step)? {
+            connection.try_ask(&["ROLLBACK"]).ok_or(Gone)?;
+            return Ok(false);
+        }
+        let commit: &[&str] = if self.says_sync(step) {
+            &["COMMIT", "SYNC"]
+        } else {
+            &["COMMIT"]
+        };
+        accepted(connection, commit)
+    }
+
+    fn statements(&self, connection: &mut Connection, step: u64) -> Outcome {
+        let mark = Key::Mark.of(&self.neighbour);
+        let shown = connection.try_ask(&["GET", &mark]).ok_or(Gone)?;
+        if shown.starts_with('-') {
+            return Ok(false);
+        }
+        if shown != "$-1" && !accepted(connection, &["SET", &seen(self.id), &shown])? {
+            return Ok(false);
+        }
+        for command in self.commands(step) {
+            if !accepted(connection, &command)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    pub(super) fn block(&self, connection: &mut Connection, step: u64) -> Outcome {
+        let commands = self.commands(step);
+        let mut message = request(&["MULTI"]);
+        message.extend(commands.iter().map(|command| request(command)));
+        message += &request(&["EXEC"]);
+        connection.try_send_text(&message).ok_or(Gone)?;
+        let mut line = || connection.try_line().ok_or(Gone);
+        for expected in 0..=commands.len() {
+            let told = line()?;
+            let expected = ["+OK", "+QUEUED"][expected.min(1)];
+            assert_eq!(told, expected, "client {}", self.id);
+        }
+        if line()? != format!("*{}", commands.len()) {
+            return Ok(false);
+        }
+        for command in &commands {
+            let told = line()?;
+            assert!(!told.starts_with('-'), "{command:?} in a block: {told}");
+        }
+        Ok(true)
+    }
+
+    pub(super) fn script(&self, connection: &mut Connection, step: u64) -> Outcome {
+        let mut words: Vec<String> = ["EVAL", SCRIPT, "0"].map(str::to_owned).into();
+        for command in self.commands(step) {
+            words.push(command.len().to_string());
+            words.extend(command);
+        }
+        accepted(connection, &words)
+    }
+
+    /// Each command is a step. One that is refused changes nothing, and those after it do.
+    pub(super) fn pipeline(
+        &mut self,
+        connection: &mut Connection,
+        first: u64,
+        life: Life<'_>,
+    ) -> Result<(), Gone> {
+        let steps = first..first + PIPELINE;
+        let commands = steps.clone().flat_map(|step| self.commands(step));
+        let message: String = commands.map(|command| request(&command)).collect();
+        connection.try_send_text(&message).ok_or(Gone)?;
+        for step in steps {
+            if connection.try_line().ok_or(Gone)?.starts_with('-') {
+                self.history.refused(step);
+            } else {
+                self.acknowledged(step, self.is_durable(step, life));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Was there a reply that is no error?
+fn accepted<S: AsRef<str>>(connection: &mut Connection, command: &[S]) -> Outcome {
+    connection.try_send_text(&request(command)).ok_or(Gone)?;
+    let told = connection.try_reply().ok_or(Gone)?;
+    Ok(!told.starts_with('-'))
+}

@@ -1,0 +1,168 @@
+//! What the n-th step of a client writes, and what its keys hold after it. Both follow from the
+//! number alone: so what is found tells which steps are there.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Display};
+
+/// In so many steps each kind of write has its turn.
+pub const PERIOD: u64 = 6;
+const SLOTS: u64 = 5;
+/// Later than any test, in milliseconds of UNIX time; the step is added to it.
+const FAR: u64 = 4_000_000_000_000;
+/// Gone before the next server is there.
+const SOON_MS: &str = "10";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Key {
+    /// Some keys that are set and deleted in turn.
+    Slot(u64),
+    /// How many steps have incremented it.
+    Count,
+    /// The last step that wrote several keys.
+    Mark,
+    /// A value of more than 32 KiB, or of more than a slot has.
+    Large(u64),
+    /// It expires, but not in this test.
+    Far,
+    /// It has expired when somebody looks.
+    Soon,
+}
+
+impl Key {
+    pub const ALL: [Self; 11] = [
+        Self::Slot(0),
+        Self::Slot(1),
+        Self::Slot(2),
+        Self::Slot(3),
+        Self::Slot(4),
+        Self::Count,
+        Self::Mark,
+        Self::Large(0),
+        Self::Large(1),
+        Self::Far,
+        Self::Soon,
+    ];
+
+    pub fn of(self, client: &impl Display) -> String {
+        format!("{client}:{self}")
+    }
+}
+
+impl Display for Key {
+    fn fmt(&self, text: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Slot(number) => write!(text, "slot{number}"),
+            Self::Count => text.write_str("count"),
+            Self::Mark => text.write_str("mark"),
+            Self::Large(number) => write!(text, "large{number}"),
+            Self::Far => text.write_str("far"),
+            Self::Soon => text.write_str("soon"),
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Write {
+    Set(Key),
+    Delete(Key),
+    Increment(Key),
+}
+
+/// How many keys a step writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Width {
+    One,
+    Several,
+}
+
+/// What the step writes, as a whole or not at all.
+pub fn writes(step: u64, width: Width, large: bool) -> Vec<Write> {
+    let turn = step / PERIOD;
+    match width {
+        Width::One => vec![match step % PERIOD {
+            0 => Write::Set(Key::Slot(turn % SLOTS)),
+            1 => Write::Increment(Key::Count),
+            2 => Write::Delete(Key::Slot((turn + 2) % SLOTS)),
+            3 if large => Write::Set(Key::Large(turn % 2)),
+            3 => Write::Set(Key::Slot((turn + 1) % SLOTS)),
+            4 => Write::Set(Key::Far),
+            _ => Write::Set(Key::Soon),
+        }],
+        Width::Several => {
+            let mut writes = vec![
+                Write::Set(Key::Mark),
+                Write::Set(Key::Slot(step % SLOTS)),
+                Write::Increment(Key::Count),
+                Write::Delete(Key::Slot((step + 2) % SLOTS)),
+                Write::Set(Key::Far),
+            ];
+            if large {
+                writes.push(Write::Set(Key::Large(step % 2)));
+            }
+            writes
+        }
+    }
+}
+
+impl Write {
+    /// As a client of the server says it.
+    pub fn command(self, client: &impl Display, step: u64) -> Vec<String> {
+        let (verb, key) = match self {
+            Self::Set(key) => ("SET", key),
+            Self::Delete(key) => ("DEL", key),
+            Self::Increment(key) => ("INCR", key),
+        };
+        let mut words = vec![verb.to_owned(), key.of(client)];
+        if let Self::Set(key) = self {
+            words.push(value(key, step));
+            match key {
+                Key::Far => words.extend(["PXAT".to_owned(), (FAR + step).to_string()]),
+                Key::Soon => words.extend(["PX".to_owned(), SOON_MS.to_owned()]),
+                _ => (),
+            }
+        }
+        words
+    }
+}
+
+/// When a value expires that is there still when somebody looks.
+pub fn expiry(key: Key, step: u64) -> Option<u64> {
+    (key == Key::Far).then_some(FAR + step)
+}
+
+/// Tells at every place of which step it is.
+pub fn value(key: Key, step: u64) -> String {
+    match key {
+        Key::Large(number) => {
+            let len = [40_000, 150_000][number as usize] + (step % 7) as usize * 1000;
+            let mut text = format!("{step}:").repeat(len / 2);
+            text.truncate(len);
+            text
+        }
+        _ => step.to_string(),
+    }
+}
+
+/// What a client's keys hold: the step that wrote each, or a count.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct State(pub BTreeMap<Key, u64>);
+
+impl State {
+    /// After the next step.
+    pub fn apply(&mut self, step: u64, writes: &[Write]) {
+        for &write in writes {
+            match write {
+                Write::Set(Key::Soon) => (),
+                Write::Set(key) => drop(self.0.insert(key, step)),
+                Write::Delete(key) => drop(self.0.remove(&key)),
+                Write::Increment(key) => *self.0.entry(key).or_default() += 1,
+            }
+        }
+    }
+
+    /// The last step that it tells of.
+    pub fn newest(&self) -> u64 {
+        let steps = self.0.iter().filter(|(key, _)| **key != Key::Count);
+        steps.map(|(_, step)| *step).max().unwrap_or(0)
+    }
+}

@@ -1,0 +1,213 @@
+//! A server is killed at any moment, again and again, with clients of all kinds at work. Its
+//! successor finds the data in the kernel, or, as after a loss of power, only what the directory
+//! has.
+
+mod common;
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use bpfdb::Engine;
+
+use common::clients::{Client, Crash, Life, Lost, Reader, check, settle_all};
+use common::{Served, alone, folder};
+
+/// Rounds of the short version, in each of the two loops, which share the processors: a round takes
+/// two seconds of one, most of them for loading and unloading the programs.
+const ROUNDS: u64 = 100;
+/// Of the long one.
+const SOAK_ROUNDS: u64 = 1500;
+/// Says how many there are on a machine on which that takes longer.
+const VARIABLE: &str = "BPFDB_TEST_CRASHES";
+/// One of so many rounds has a checkpoint at its end, so that some are killed in the middle of it.
+const CHECKPOINT: u64 = 3;
+/// One of so many engines has a process that is attached to it, which takes a while to begin.
+const ATTACHED: u64 = 3;
+
+/// What the server that comes after a crash finds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum After {
+    /// The data in the kernel: as after the death of the process alone.
+    Kernel,
+    /// The same; it is killed once more when everything is on the disk, though nobody wrote
+    /// anything, and then there is the directory alone.
+    QuietKernel,
+    /// The directory alone: as after a loss of power.
+    Directory,
+}
+
+struct Loop {
+    _folder: tempfile::TempDir,
+    data: PathBuf,
+    socket: PathBuf,
+    random: u64,
+    clients: Vec<Client>,
+    server: Served,
+    engine: Option<Engine>,
+    engines: u64,
+    always: bool,
+    told: String,
+}
+
+impl Loop {
+    fn new(seed: u64) -> Self {
+        alone();
+        let folder = tempfile::tempdir().expect("a directory");
+        let data = folder.path().join("data");
+        let socket = folder.path().join("socket");
+        let unix = socket.to_str().expect("text");
+        let server = Served::start_in(&data, 0, &["--unixsocket", unix]);
+        Self {
+            _folder: folder,
+            data,
+            socket,
+            random: seed,
+            clients: Client::all(|_, _, _| ()),
+            server,
+            engine: None,
+            engines: 0,
+            always: false,
+            told: String::new(),
+        }
+    }
+
+    fn random(&mut self, bound: u64) -> u64 {
+        self.random = self
+            .random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (self.random >> 33) % bound
+    }
+
+    fn round(&mut self, number: u64) {
+        let time = Duration::from_millis(20 + self.random(200));
+        let when = self.live(time, number.is_multiple_of(CHECKPOINT));
+        let steps: usize = self
+            .clients
+            .iter()
+            .map(|client| client.history.acknowledgements())
+            .sum();
+        let after = match self.random(8) {
+            0 => After::QuietKernel,
+            1..4 => After::Kernel,
+            _ => After::Directory,
+        };
+        let always = self.always;
+        let lost = self.come_back(when, after);
+        let _ = writeln!(
+            self.told,
+            "{number}: {steps} acknowledged in {time:?}, always: {always}, then {after:?}: {lost:?}"
+        );
+    }
+
+    /// Clients work, until the server is killed. The moment of that.
+    fn live(&mut self, time: Duration, checkpoint: bool) -> Instant {
+        if self.engine.is_none() && self.engines.is_multiple_of(ATTACHED) {
+            let pinned = folder(self.server.port);
+            self.engine = Some(Engine::attach(&pinned).expect("attached"));
+        }
+        let over = AtomicBool::new(false);
+        let life = Life {
+            port: self.server.port,
+            socket: &self.socket,
+            engine: self.engine.as_ref(),
+            always: self.always,
+            over: &over,
+        };
+        let mut reader = Reader::new(&self.clients);
+        let (clients, server) = (&mut self.clients, &mut self.server);
+        let when = thread::scope(|scope| {
+            for client in &mut *clients {
+                scope.spawn(move || client.work(life));
+            }
+            scope.spawn(|| reader.work(life));
+            thread::sleep(time / 2);
+            if checkpoint {
+                server.ask(&["BGSAVE"]);
+            }
+            thread::sleep(time / 2);
+            server.kill();
+            over.store(true, Ordering::Relaxed);
+            Instant::now()
+        });
+        reader.tell(clients);
+        when
+    }
+
+    fn come_back(&mut self, when: Instant, after: After) -> Lost {
+        let kept = after != After::Directory;
+        let lost = self.start(Crash { when, kept });
+        if after == After::QuietKernel {
+            settle_all(&self.server, &mut self.clients);
+            self.server.kill();
+            let when = Instant::now();
+            self.start(Crash { when, kept: false });
+        }
+        lost
+    }
+
+    /// The next server; what is there is what must be there.
+    fn start(&mut self, crash: Crash) -> Lost {
+        if !crash.kept {
+            self.engine = None;
+            self.engines += 1;
+        }
+        self.always = self.random(3) == 0;
+        let sync = ["everysec", "always"][usize::from(self.always)];
+        let local = ["auto", "off"][self.random(2) as usize];
+        let unix = self.socket.to_str().expect("text").to_owned();
+        let mut arguments = vec![
+            "--appendfsync",
+            sync,
+            "--local-clients",
+            local,
+            "--unixsocket",
+            &unix,
+        ];
+        if !crash.kept {
+            arguments.push("--fresh");
+        }
+        self.server = Served::start_in(&self.data, self.server.port, &arguments);
+        check(&self.server, &mut self.clients, crash)
+    }
+}
+
+fn crash_loop(seed: u64, rounds: u64) {
+    let told = std::env::var(VARIABLE).ok();
+    let rounds = told.map_or(rounds, |rounds| rounds.parse().expect("a number"));
+    let mut all = Loop::new(seed);
+    for number in 0..rounds {
+        all.round(number);
+    }
+    println!("{}", all.told);
+    for client in &all.clients {
+        println!("{}", client.describe());
+    }
+    all.server.stop();
+}
+
+#[test]
+fn nothing_that_was_promised_is_lost_when_the_server_is_killed() {
+    crash_loop(7, ROUNDS);
+}
+
+/// The same with other moments, beside it.
+#[test]
+fn nothing_that_was_promised_is_lost_when_another_server_is_killed() {
+    crash_loop(11, ROUNDS);
+}
+
+#[test]
+#[ignore = "long: make soak"]
+fn soak_nothing_that_was_promised_is_lost_when_the_server_is_killed() {
+    crash_loop(17, SOAK_ROUNDS);
+}
+
+#[test]
+#[ignore = "long: make soak"]
+fn soak_nothing_that_was_promised_is_lost_when_another_server_is_killed() {
+    crash_loop(23, SOAK_ROUNDS);
+}

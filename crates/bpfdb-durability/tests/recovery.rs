@@ -1,0 +1,121 @@
+//! What recovery tells while it goes on, who does it, and that it can be stopped.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::ops::ControlFlow;
+use std::thread;
+
+use bpfdb::Session;
+use bpfdb_durability::{Durability, Error, RecoveryProgress};
+use bpfdb_log::simulation::SimulatedDisk;
+use common::{Contents, contents, quick};
+
+/// Commits before the checkpoint, and after it: enough for several calls of `tell`.
+const BEFORE: usize = 10_000;
+const AFTER: usize = 20_000;
+/// Each is written many times: the last value must stay, whichever worker writes it.
+const KEYS: usize = 500;
+
+fn key(number: usize) -> Vec<u8> {
+    format!("key:{}", number % KEYS).into_bytes()
+}
+
+fn write(session: &mut Session, range: std::ops::Range<usize>) {
+    for number in range {
+        let value = number.to_string().repeat(1 + number % 5);
+        while session.set(&key(number), value.as_bytes()).is_err() {
+            thread::yield_now();
+        }
+    }
+}
+
+/// A directory with a checkpoint and a log after it, and what they have.
+fn written() -> (SimulatedDisk, Contents) {
+    let (engine, disk) = (common::engine(), SimulatedDisk::new(1));
+    let (durability, _) = Durability::start(&engine, disk.clone(), quick()).expect("started");
+    let mut session = engine.session().expect("a session");
+    write(&mut session, 0..BEFORE);
+    // What is not durable yet is replayed from the log, and not in the checkpoint.
+    durability.settle(engine.now()).expect("durable");
+    let number = durability.checkpoint().expect("begun");
+    durability.await_checkpoint(number).expect("a checkpoint");
+    write(&mut session, BEFORE..BEFORE + AFTER);
+    durability.close().expect("everything is durable");
+    (disk, contents(&engine))
+}
+
+/// Threads of this process that load.
+fn loaders() -> usize {
+    let tasks = fs::read_dir("/proc/self/task").expect("a list").flatten();
+    let names = tasks.filter_map(|task| fs::read_to_string(task.path().join("comm")).ok());
+    names.filter(|name| name.starts_with("bpfdb-load-")).count()
+}
+
+#[test]
+fn recovery_tells_how_far_it_is_and_uses_all_processors() {
+    let (disk, expected) = written();
+    let engine = common::engine();
+    let (mut told, mut workers) = (Vec::<RecoveryProgress>::new(), 0);
+    let tell = |progress| {
+        told.push(progress);
+        workers = workers.max(loaders());
+        ControlFlow::Continue(())
+    };
+    let started = Durability::start_telling(&engine, disk, quick(), tell);
+    let (durability, restored) = started.expect("recovered");
+    assert_eq!(contents(&engine), expected);
+    assert_eq!(restored.checkpoint_entries, KEYS as u64);
+    assert!(restored.commits >= AFTER as u64, "{restored:?}");
+    assert_eq!(durability.restored(), restored);
+
+    assert!(told.len() > 4, "{told:?}");
+    for pair in told.windows(2) {
+        assert!(pair[0].bytes <= pair[1].bytes, "{pair:?}");
+        assert!(pair[0].records <= pair[1].records, "{pair:?}");
+    }
+    assert!(
+        told.iter()
+            .all(|progress| progress.bytes <= progress.bytes_in_all)
+    );
+    let last = told.last().expect("some");
+    assert_eq!(last.bytes, last.bytes_in_all);
+    assert_eq!(last.records, restored.checkpoint_entries + restored.writes);
+    let processors = thread::available_parallelism().map_or(1, usize::from);
+    // The engine of this test has eight sessions for user space.
+    assert!(workers >= processors.min(4), "{workers} of {processors}");
+}
+
+fn files(disk: &SimulatedDisk) -> BTreeMap<String, Vec<u8>> {
+    let names = disk.names().into_iter();
+    names
+        .map(|name| {
+            let contents = disk.contents(&name).expect("listed");
+            (name, contents)
+        })
+        .collect()
+}
+
+#[test]
+fn recovery_that_is_stopped_changes_no_file() {
+    let (disk, expected) = written();
+    let before = files(&disk);
+    // During the checkpoint, and during the log after it.
+    for calls in [0, 3] {
+        let mut left = calls;
+        let tell = |_| {
+            if left == 0 {
+                return ControlFlow::Break(());
+            }
+            left -= 1;
+            ControlFlow::Continue(())
+        };
+        let stopped = Durability::start_telling(&common::engine(), disk.clone(), quick(), tell);
+        assert!(matches!(stopped, Err(Error::Stopped)), "{stopped:?}");
+        assert!(files(&disk) == before, "after {calls} calls");
+    }
+    let engine = common::engine();
+    let (_durability, _) = Durability::start(&engine, disk, quick()).expect("recovered");
+    assert_eq!(contents(&engine), expected);
+}

@@ -1,0 +1,156 @@
+//! An owner comes back to an engine that has its data still.
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use bpfdb::{Engine, Log, Session, Status};
+use bpfdb_durability::{Durability, Error, State};
+use bpfdb_log::Disk;
+use bpfdb_log::simulation::{Fault, Operation, SimulatedDisk};
+use common::{contents, quick, random, seeds, write};
+
+fn settle(engine: &Engine, durability: &Durability) {
+    durability.settle(engine.now()).expect("the disk is well");
+}
+
+/// Two copies of a directory go on, each with a run of the same number in the same log. The memory
+/// of one is not taken for that of the other.
+#[test]
+fn a_run_of_another_copy_is_refused() {
+    let original = SimulatedDisk::new(4);
+    drop(Durability::start(&common::engine(), original.clone(), quick()).expect("started"));
+    let copy = original.fork();
+    // Machines do not draw the same bits.
+    copy.random().expect("drawn");
+
+    let (ours, theirs) = (common::engine(), common::engine());
+    for (engine, disk, count) in [(&ours, &original, 2), (&theirs, &copy, 20)] {
+        let (durability, _) = Durability::start(engine, disk.clone(), quick()).expect("recovered");
+        let mut session = engine.session().expect("session");
+        for number in 0..count {
+            // Ours has more in the rings, so that theirs is no later copy by that.
+            let value = vec![0; if count == 2 { 30_000 } else { 10 }];
+            session.set(&[number], &value).expect("set");
+            settle(engine, &durability);
+        }
+    }
+    let refused = Durability::start(&ours, copy.clone(), quick());
+    let Err(Error::Stranger(why)) = &refused else {
+        panic!("{refused:?}");
+    };
+    assert!(why.contains("another copy"), "{why}");
+    drop(Durability::start(&ours, original, quick()).expect("its own goes on"));
+    drop(Durability::start(&theirs, copy, quick()).expect("its own goes on"));
+}
+
+fn write_some(session: &mut Session, random: &mut impl FnMut(usize) -> usize, count: usize) {
+    for _ in 0..count {
+        match write(session, random) {
+            Ok(()) | Err(Status::Conflict | Status::LogFull) => {}
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+}
+
+fn await_failure(durability: &Durability) {
+    let begun = Instant::now();
+    while !matches!(durability.state(), State::Failed(_)) {
+        assert!(
+            begun.elapsed() < Duration::from_secs(10),
+            "{:?}",
+            durability.state()
+        );
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// A flush fails, and the disk has lost what it was to make durable. The next owner of the same
+/// engine goes on with the same log: what is not known to be durable it writes again. So everything
+/// is there that was committed before and after, when the machine loses power then.
+#[test]
+fn the_next_owner_makes_good_a_flush_that_failed() {
+    for seed in seeds(3) {
+        let disk = SimulatedDisk::new(seed);
+        let engine = common::engine();
+        let mut random = random(seed);
+        let (first, _) = Durability::start(&engine, disk.clone(), quick()).expect("started");
+        let mut session = engine.session().expect("session");
+        write_some(&mut session, &mut random, 100);
+        settle(&engine, &first);
+        disk.fail(Operation::Flush, seed % 3, Fault::Error);
+        let begun = Instant::now();
+        while !matches!(first.state(), State::Failed(_)) {
+            write_some(&mut session, &mut random, 10);
+            assert!(begun.elapsed() < Duration::from_secs(10), "it did not fail");
+        }
+        await_failure(&first);
+        // Nothing is acknowledged from here on, but what was is in the engine.
+        let committed = contents(&engine);
+        assert!(first.close().is_err());
+
+        let disk = disk.kill();
+        let (second, _) = Durability::start(&engine, disk.clone(), quick()).expect("the same run");
+        assert_eq!(contents(&engine), committed, "seed {seed}");
+        settle(&engine, &second);
+        write_some(&mut session, &mut random, 50);
+        settle(&engine, &second);
+        let expected = contents(&engine);
+        drop(session);
+        drop(engine);
+        // The power goes while the owner lives: nothing is closed.
+        let disk = disk.lose_power();
+        drop(second);
+
+        let other = common::engine();
+        let (_durability, _) = Durability::start(&other, disk, quick()).expect("recovered");
+        assert_eq!(contents(&other), expected, "seed {seed}");
+    }
+}
+
+fn given_up(log: &Log) -> Vec<u64> {
+    (0..log.rings()).map(|ring| log.given_up(ring)).collect()
+}
+
+/// Invariant 6 of decision 18. While a write or a flush is under way, and after one that failed, the
+/// rings hold what is not known to be durable.
+#[test]
+fn room_is_given_up_after_the_flush() {
+    let disk = SimulatedDisk::new(5);
+    let engine = common::engine();
+    let rings = engine.log().expect("mapped").expect("there is a log");
+    let (durability, _) = Durability::start(&engine, disk.clone(), quick()).expect("started");
+    let mut session = engine.session().expect("session");
+    session.set(b"a", b"1").expect("set");
+    settle(&engine, &durability);
+
+    disk.hold(true);
+    let before = given_up(&rings);
+    let flushes = disk.count(Operation::Flush);
+    session.set(b"a", b"2").expect("set");
+    std::thread::sleep(Duration::from_millis(100));
+    assert_eq!(disk.count(Operation::Flush), flushes, "it waits");
+    assert_eq!(given_up(&rings), before);
+    disk.hold(false);
+    settle(&engine, &durability);
+    let begun = Instant::now();
+    while given_up(&rings) == before {
+        assert!(
+            begun.elapsed() < Duration::from_secs(10),
+            "it is given up now"
+        );
+        std::thread::sleep(Duration::from_millis(1));
+    }
+
+    disk.fail(Operation::Flush, 0, Fault::Error);
+    let before = given_up(&rings);
+    session.set(b"a", b"3").expect("set");
+    let begun = Instant::now();
+    while !matches!(durability.state(), State::Failed(_)) {
+        assert!(begun.elapsed() < Duration::from_secs(10), "it did not fail");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(given_up(&rings), before);
+    drop(durability);
+    assert_eq!(given_up(&rings), before);
+}
