@@ -40,8 +40,7 @@ fn load(client: &mut Client, text: &str) {
     settle(client);
 }
 
-/// Waits until nothing is being compiled and what can be is published. The server publishes all
-/// functions at once.
+/// Waits until what can be is published, and what was replaced is forgotten.
 fn settle(client: &mut Client) {
     let libraries = ask(client, &["FUNCTION", "LIST"]);
     let registered: usize = libraries
@@ -51,11 +50,9 @@ fn settle(client: &mut Client) {
         .sum();
     wait_until("functions are compiled", || {
         let shown = ask(client, &["PROCEDURES"]);
-        let known = shown.items.iter().filter(|one| is(one, "kind", "function"));
-        let all: Vec<_> = known.collect();
-        all.len() >= registered
-            && !all.iter().any(|one| is(one, "path", "compiling"))
-            && (registered == 0 || all.iter().any(|one| is_settled(one)))
+        let functions = shown.items.iter().filter(|one| is(one, "kind", "function"));
+        let all: Vec<_> = functions.collect();
+        all.len() == registered && all.into_iter().all(is_settled)
     });
 }
 

@@ -96,7 +96,7 @@ fn change(client: &mut super::Client, number: usize) {
 /// before it is compiled again nor after.
 fn expect_only(server: &TestServer, amount: u64) {
     let mut client = server.client();
-    let until = Instant::now() + Duration::from_millis(400);
+    let until = Instant::now() + Duration::from_millis(700);
     let mut last = None;
     while Instant::now() < until {
         let reply = ask(&mut client, &["FCALL", "add", "2", "all", "probe"]);
