@@ -160,7 +160,7 @@ impl Emitter<'_> {
     }
 
     /// Nil of what is neither a number nor a text.
-    pub(super) fn to_number(&mut self, to: Register, of: &Operand) -> Result<()> {
+    pub(super) fn number_or_nil(&mut self, to: Register, of: &Operand) -> Result<()> {
         let types = self.typing.operand(of);
         let (other, end) = (self.place(), self.place());
         if types.has(Type::Integer) || types.has(Type::Text) {

@@ -108,7 +108,7 @@ impl Emitter<'_> {
         Ok(())
     }
 
-    pub(super) fn to_text(&mut self, to: Register, of: &Operand) -> Result<()> {
+    pub(super) fn text_value(&mut self, to: Register, of: &Operand) -> Result<()> {
         let text = self.text(of, Digits::Lua)?;
         self.load_text(text, R1);
         self.put(to, R1, Type::Text);

@@ -100,9 +100,13 @@ pub(crate) struct Typing(Vec<Types>);
 impl Typing {
     pub(crate) fn of(function: &Function) -> Self {
         let mut typing = Self(vec![Types::NONE; function.registers.len()]);
-        while function.lines.iter().fold(false, |changed, line| {
-            typing.visit(&line.operation) || changed
-        }) {}
+        let mut changed = true;
+        while changed {
+            changed = false;
+            for line in &function.lines {
+                changed |= typing.visit(&line.operation);
+            }
+        }
         typing
     }
 

@@ -131,7 +131,6 @@ impl Server {
             engine,
             options,
             &programs,
-            Stopper::new()?,
             address,
             statistics,
             KernelCounters::of(&engine.stats()?),

@@ -61,8 +61,8 @@ impl Writer {
             return otherwise.into();
         }
         let number = self.random.below(all);
-        let names = self.variables.iter().chain(&self.constants);
-        names.skip(number).next().cloned().unwrap_or_default()
+        let mut names = self.variables.iter().chain(&self.constants);
+        names.nth(number).cloned().unwrap_or_default()
     }
 
     /// Something that is a number, as a rule.
