@@ -4,7 +4,7 @@
 # Tests of the server that run both ways: clients served through TCP, and clients
 # answered inside their own send().
 BOTH_WAYS := $(addprefix --test ,blocks clients conflicts differential differential_errors durability \
-	generated groups limits multi protocol synchronous transactions)
+	generated groups limits multi procedures protocol synchronous transactions)
 
 # Suites of the engine and of the server that also run with a log; the second list while clients
 # are told only what is durable. `make test` runs the short versions.

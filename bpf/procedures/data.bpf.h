@@ -81,8 +81,8 @@ __noinline int rt_value_number(struct bpfdb_frame *f NONNULL, struct bpfdb_sessi
 
 /*
  * What GET found becomes a text. In a transaction that writes it is locked, and cannot
- * change; in a snapshot it stays until the next operator (bpf/operators/get.bpf.h), if the
- * session is still registered. RETRY: it was given up meanwhile.
+ * change; in a snapshot somebody may have given it up meanwhile, if the snapshot was revoked:
+ * EXHAUSTED.
  */
 __noinline int rt_found(struct bpfdb_frame *f NONNULL, struct bpfdb_session *s NONNULL, u32 to)
 {
@@ -108,7 +108,8 @@ __noinline int rt_found(struct bpfdb_frame *f NONNULL, struct bpfdb_session *s N
 	if (!slot || len > BPFDB_CALL_TEXT_MAX)
 		return BPFDB_EXHAUSTED;
 	bpf_probe_read_kernel(heap_at(f, place), len, slot);
-	return bpfdb_still_valid(s) ? 0 : BPFDB_EXHAUSTED;
+	/* Its own lock keeps it; the header may change all the same, when others read. */
+	return s->state == BPFDB_TXN_WRITE || bpfdb_still_valid(s) ? 0 : BPFDB_EXHAUSTED;
 }
 
 /* What GET found as an integer of 64 bits, in the form that INCR takes. */

@@ -80,6 +80,9 @@ pub(crate) struct KernelProcedures {
     counters: MapHandle,
     free_slots: Vec<u32>,
     free_numbers: Vec<u32>,
+    /// Of what was removed: a call that has found it may still come to it.
+    retired_slots: Vec<u32>,
+    retired_numbers: Vec<u32>,
 }
 
 fn plain_bytes<T>(value: &T) -> &[u8] {
@@ -96,6 +99,8 @@ impl KernelProcedures {
             // Slot 0 stays empty.
             free_slots: (1..abi::BPFDB_PROCEDURE_SLOTS).rev().collect(),
             free_numbers: (0..abi::BPFDB_PROCEDURE_NAMES).rev().collect(),
+            retired_slots: Vec::new(),
+            retired_numbers: Vec::new(),
         }
     }
 
@@ -112,13 +117,21 @@ impl KernelProcedures {
         Ok(Some(slot))
     }
 
-    /// Whoever runs the program ends; nobody enters it any more.
+    /// All calls have ended that had begun when something was removed last: its places are for
+    /// others.
+    pub(crate) fn reuse(&mut self) {
+        self.free_slots.append(&mut self.retired_slots);
+        self.free_numbers.append(&mut self.retired_numbers);
+    }
+
+    /// Whoever runs the program ends; nobody enters it any more. Its slot stays empty until
+    /// [`KernelProcedures::reuse`].
     pub(crate) fn remove_program(&mut self, slot: u32) {
         if let Err(error) = self.programs.delete(&slot.to_ne_bytes()) {
             tracing::error!(%error, slot, "cannot remove a program of procedures");
             return;
         }
-        self.free_slots.push(slot);
+        self.retired_slots.push(slot);
     }
 
     /// A number for counters, which are 0.
@@ -137,7 +150,7 @@ impl KernelProcedures {
     }
 
     pub(crate) fn give_number_back(&mut self, number: u32) {
-        self.free_numbers.push(number);
+        self.retired_numbers.push(number);
     }
 
     /// Requests with this name are answered in the kernel from now on. False: the name is too
@@ -160,7 +173,9 @@ impl KernelProcedures {
         Ok(true)
     }
 
-    /// Requests with this name are the daemon's from now on. Calls that have begun go on.
+    /// Requests with this name are the daemon's from now on. Calls that have begun go on. The
+    /// kernel may give the place of the name to the next one at once, so nothing is published
+    /// before these calls have ended: one that has found the name would read another's entry.
     pub(crate) fn withdraw(&self, name: &Name) {
         let Some(key) = name.encode() else { return };
         if let Err(error) = self.names.delete(plain_bytes(&key)) {

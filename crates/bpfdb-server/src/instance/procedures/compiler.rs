@@ -27,7 +27,7 @@ pub(super) enum Kind {
 enum Order {
     Compile(Kind, Sha1, Vec<u8>),
     /// Waits until all calls have ended that are running now.
-    Grace,
+    Grace(u64),
 }
 
 /// What has become of an order.
@@ -35,7 +35,8 @@ enum Order {
 pub(super) enum Done {
     /// With the text.
     Compiled(Kind, Sha1, Vec<u8>, std::result::Result<Box<Unit>, String>),
-    Grace,
+    /// All calls have ended that were running when it was ordered with this number.
+    Grace(u64),
 }
 
 /// The thread ends when this is dropped, after what it is at.
@@ -70,8 +71,8 @@ impl Compiler {
         self.order(Order::Compile(kind, name, text.to_vec()));
     }
 
-    pub(super) fn grace(&self) {
-        self.order(Order::Grace);
+    pub(super) fn grace(&self, number: u64) {
+        self.order(Order::Grace(number));
     }
 
     fn order(&self, order: Order) {
@@ -103,11 +104,11 @@ impl Worker {
                     let unit = self.compile(kind, &text).map(Box::new);
                     Done::Compiled(kind, name, text, unit.map_err(|error| error.to_string()))
                 }
-                Order::Grace => {
+                Order::Grace(number) => {
                     if let Err(error) = self.engine.wait_for_readers() {
                         tracing::error!(%error, "cannot wait for calls to end");
                     }
-                    Done::Grace
+                    Done::Grace(number)
                 }
             };
             if self.outbox.send(done).is_err() {

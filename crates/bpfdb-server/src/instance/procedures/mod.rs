@@ -16,9 +16,12 @@
 //!     and only this thread publishes. Whoever changes the libraries withdraws all functions
 //!     first, and waits until every call that has begun is over; he takes the exclusive lock in
 //!     the same step as he finds that out. So nothing is published in between.
-//!  2. *What the kernel gives up, the interpreter runs*: a call is answered either way.
-//!  3. A script is its text: its program can never be wrong, only useless.
-//!  4. There are at most [`abi::BPFDB_PROCEDURE_SLOTS`] programs; scripts that were not called
+//!  2. *A call runs what it has found.* What is taken out of the kernel's tables leaves its place
+//!     empty until all calls have ended that had begun by then (a grace period): nothing is
+//!     published before.
+//!  3. *What the kernel gives up, the interpreter runs*: a call is answered either way.
+//!  4. A script is its text: its program can never be wrong, only useless.
+//!  5. There are at most [`abi::BPFDB_PROCEDURE_SLOTS`] programs; scripts that were not called
 //!     lately make room for others.
 
 mod compiler;
@@ -85,9 +88,7 @@ enum FunctionsState {
     Due(Instant),
     /// As they are committed.
     Published,
-    /// Taken back; calls may still be running.
-    Ending,
-    /// Taken back, and no call runs; by this time somebody has changed them.
+    /// Taken back; by this time somebody has changed them.
     Withdrawn(Instant),
 }
 
@@ -98,6 +99,13 @@ pub(crate) struct Procedures {
     scripts: FxHashMap<Sha1, State>,
     libraries: FxHashMap<Sha1, State>,
     functions: FunctionsState,
+    /// Scripts that are to be published when that is possible.
+    waiting: Vec<Sha1>,
+    /// How often something was removed; for how many of these somebody waits until calls have
+    /// ended; and for how many they have.
+    removals: u64,
+    awaited: u64,
+    over: u64,
     /// For the lock under which functions are published.
     session: Session,
     enabled: bool,
@@ -120,6 +128,10 @@ impl Procedures {
             scripts: FxHashMap::default(),
             libraries: FxHashMap::default(),
             functions: FunctionsState::Due(Instant::now()),
+            waiting: Vec::new(),
+            removals: 0,
+            awaited: 0,
+            over: 0,
             session,
             enabled,
         })
@@ -168,13 +180,35 @@ impl Procedures {
                 Done::Compiled(kind, name, text, unit) => {
                     self.take_unit(kind, name, text, unit);
                 }
-                Done::Grace => {
-                    if self.functions == FunctionsState::Ending {
-                        self.functions = FunctionsState::Withdrawn(Instant::now() + PAUSE);
+                Done::Grace(removals) => {
+                    self.over = removals;
+                    if self.is_quiet() {
+                        self.kernel.reuse();
+                        for name in std::mem::take(&mut self.waiting) {
+                            self.publish_script(name);
+                        }
                     }
                 }
             }
         }
+    }
+
+    /// Something was taken out of the kernel's tables.
+    fn note_removal(&mut self) {
+        self.removals += 1;
+    }
+
+    /// Have all calls ended that may have found what was removed since? Else they are waited
+    /// for.
+    fn is_quiet(&mut self) -> bool {
+        if self.over == self.removals {
+            return true;
+        }
+        if self.awaited < self.removals {
+            self.awaited = self.removals;
+            self.compiler.grace(self.removals);
+        }
+        false
     }
 
     fn take_unit(
@@ -188,40 +222,45 @@ impl Procedures {
             Ok(unit) => self.load(*unit, text),
             Err(problem) => {
                 tracing::warn!(%name, problem, "a procedure stays with the interpreter");
-                State::Failed(problem)
+                Some(State::Failed(problem))
             }
         };
         let units = match kind {
             Kind::Script => &mut self.scripts,
             Kind::Library => &mut self.libraries,
         };
-        // Forgotten meanwhile.
-        let Some(place) = units.get_mut(&name) else {
-            if let State::Loaded(loaded) = state {
-                self.unload(*loaded);
-            }
-            return;
-        };
-        *place = state;
+        match (units.get_mut(&name), state) {
+            (Some(place), Some(state)) => *place = state,
+            // It is compiled again when there is room.
+            (Some(_), None) => drop(units.remove(&name)),
+            // Forgotten meanwhile.
+            (None, Some(State::Loaded(loaded))) => self.unload(*loaded),
+            (None, _) => {}
+        }
         if kind == Kind::Script {
             self.publish_script(name);
         }
     }
 
-    /// Gives a unit a slot and counters.
-    fn load(&mut self, unit: Unit, text: Vec<u8>) -> State {
-        let slot = match &unit.program {
+    /// Gives a unit a slot and counters. `None`: there is no slot, and a script makes room.
+    fn load(&mut self, unit: Unit, text: Vec<u8>) -> Option<State> {
+        let slot = match unit
+            .program
+            .as_ref()
+            .map(|one| self.kernel.add_program(one))
+        {
             None => None,
-            Some(program) => match self.slot_for(program) {
-                Ok(Some(slot)) => Some(slot),
-                Ok(None) => return State::Failed("there are as many programs as may be".into()),
-                Err(error) => return State::Failed(error.to_string()),
-            },
+            Some(Ok(Some(slot))) => Some(slot),
+            Some(Ok(None)) => {
+                self.evict();
+                return None;
+            }
+            Some(Err(error)) => return Some(State::Failed(error.to_string())),
         };
         let numbers: Vec<u32> = (0..unit.ready.len())
             .map_while(|_| self.kernel.take_number())
             .collect();
-        State::Loaded(Box::new(Loaded {
+        Some(State::Loaded(Box::new(Loaded {
             unit,
             text,
             slot,
@@ -229,15 +268,7 @@ impl Procedures {
             published: Vec::new(),
             seen: 0,
             used: Instant::now(),
-        }))
-    }
-
-    fn slot_for(&mut self, program: &bpfdb_procedures::load::Program) -> Result<Option<u32>> {
-        if let Some(slot) = self.kernel.add_program(program)? {
-            return Ok(Some(slot));
-        }
-        self.evict();
-        self.kernel.add_program(program)
+        })))
     }
 
     /// The script that was called least lately makes room.
@@ -275,6 +306,7 @@ impl Procedures {
                 let all = (counters.calls + given_up) as f64;
                 if given_up >= GIVEN_UP_FROM && given_up as f64 > GIVEN_UP_MAX * all {
                     loaded.leave(place, &self.kernel);
+                    self.removals += 1;
                 }
             }
             if calls != loaded.seen {
@@ -285,6 +317,7 @@ impl Procedures {
     }
 
     fn unload(&mut self, loaded: Loaded) {
+        self.note_removal();
         for name in &loaded.published {
             self.kernel.withdraw(name);
         }
@@ -322,6 +355,10 @@ impl Procedures {
     }
 
     fn publish_script(&mut self, name: Sha1) {
+        if !self.is_quiet() {
+            self.waiting.push(name);
+            return;
+        }
         let Some(State::Loaded(loaded)) = self.scripts.get_mut(&name) else {
             return;
         };
@@ -362,19 +399,11 @@ impl Procedures {
     /// will before this thread has served others; else it is to be asked again, soon.
     pub(crate) fn withdraw_functions(&mut self) -> bool {
         self.take_results();
-        match self.functions {
-            FunctionsState::Published => {
-                self.take_functions_back();
-                self.functions = FunctionsState::Ending;
-                self.compiler.grace();
-                false
-            }
-            FunctionsState::Ending => false,
-            FunctionsState::Due(_) | FunctionsState::Withdrawn(_) => {
-                self.functions = FunctionsState::Withdrawn(Instant::now() + PAUSE);
-                true
-            }
+        if self.functions == FunctionsState::Published {
+            self.take_functions_back();
         }
+        self.functions = FunctionsState::Withdrawn(Instant::now() + PAUSE);
+        self.is_quiet()
     }
 
     fn take_functions_back(&mut self) {
@@ -382,6 +411,7 @@ impl Procedures {
             if let State::Loaded(loaded) = state {
                 for name in loaded.published.drain(..) {
                     self.kernel.withdraw(&name);
+                    self.removals += 1;
                 }
             }
         }
@@ -389,6 +419,10 @@ impl Procedures {
 
     fn publish_functions(&mut self, functions: &mut Functions) {
         let later = FunctionsState::Due(Instant::now() + PAUSE);
+        if !self.is_quiet() {
+            self.functions = later;
+            return;
+        }
         let Ok(libraries) = functions.committed(&mut self.session) else {
             self.functions = later;
             return;
