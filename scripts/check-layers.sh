@@ -78,13 +78,14 @@ done
 # none after it. The library's root may use all.
 rust_layers() {
 	case $1 in
-	bpfdb) echo abi reserved status conflict commands operators error architecture mounts objects grace chore options \
+	bpfdb) echo abi reserved status conflict deoptimisation commands operators error architecture mounts objects grace chore options \
 		mapped program maps claim usage clock memory time holders shrink idle memory_thread \
 		stats figures engine presize log session scan checkpoint locks ;;
 	bpfdb-copies) echo limits error integer crc64 header sink source writer rdb binary jsonl format file snapshot \
 		loader dump restore ;;
 	bpfdb-log) echo layout disk error buffer segment batch record checkpoint control simulation owner directory plan spares \
 		place reader until recovered recovery writer open check follow copy lost cut rebuild ;;
+	bpfdb-procedures) echo error ir lua code load listing unit ;;
 	bpfdb-server) echo values settings error io protocol kernel stats connection instance commands executor server ;;
 	esac
 }
@@ -151,5 +152,6 @@ trap 'rm -f "$reexports"' EXIT
 check_rust bpfdb
 check_rust bpfdb-copies
 check_rust bpfdb-log
+check_rust bpfdb-procedures
 check_rust bpfdb-server
 exit $bad

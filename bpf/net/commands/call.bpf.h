@@ -268,7 +268,8 @@ __noinline int reply_elements(struct bpfdb_frame *f NONNULL)
 	{
 		u64 at = f->place;
 
-		if (at >= f->replies || f->reply_tags[at & (BPFDB_CALL_REPLIES - 1)] == BPFDB_TAG_NIL)
+		if (at >= f->replies ||
+		    f->reply_tags[at & (BPFDB_CALL_REPLIES - 1)] == BPFDB_TAG_NIL)
 			break;
 		f->place = at + 1;
 	}

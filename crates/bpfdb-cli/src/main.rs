@@ -15,10 +15,12 @@ mod locks;
 mod log;
 mod output;
 mod pins;
+mod procedures;
 mod recover;
 mod repair;
 mod restore;
 mod serve;
+mod server;
 mod stats;
 mod tail;
 mod times;
@@ -46,6 +48,8 @@ enum Command {
     Stats(stats::Arguments),
     /// Show which sessions hold a lock on a key
     Locks(locks::Arguments),
+    /// Show functions and scripts: who runs them, how often, and why not the kernel
+    Procedures(procedures::Arguments),
     /// Copy all data, as it is at one moment, to a file
     Dump(dump::Arguments),
     /// Write a copy, or a file of Redis, into the database of a running server
@@ -71,6 +75,7 @@ fn main() -> ExitCode {
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Stats(arguments) => stats::run(&arguments),
         Command::Locks(arguments) => locks::run(&arguments),
+        Command::Procedures(arguments) => procedures::run(&arguments),
         Command::Dump(arguments) => dump::run(&arguments),
         Command::Restore(arguments) => restore::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),

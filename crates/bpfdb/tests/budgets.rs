@@ -44,6 +44,7 @@ fn products() -> Vec<(&'static str, &'static [u8])> {
     let own = [
         ("engine", objects::ENGINE),
         ("redis", objects::REDIS),
+        ("procedure", objects::PROCEDURE),
         ("bench", objects::BENCH),
     ];
     let examples = EXAMPLES.iter().map(|object| (object.name, object.bytes));

@@ -83,6 +83,8 @@ pub(crate) struct KernelProcedures {
     /// Of what was removed: a call that has found it may still come to it.
     retired_slots: Vec<u32>,
     retired_numbers: Vec<u32>,
+    /// Of procedures that are gone.
+    gone: Counters,
 }
 
 fn plain_bytes<T>(value: &T) -> &[u8] {
@@ -101,6 +103,7 @@ impl KernelProcedures {
             free_numbers: (0..abi::BPFDB_PROCEDURE_NAMES).rev().collect(),
             retired_slots: Vec::new(),
             retired_numbers: Vec::new(),
+            gone: Counters::none(),
         }
     }
 
@@ -150,7 +153,21 @@ impl KernelProcedures {
     }
 
     pub(crate) fn give_number_back(&mut self, number: u32) {
+        let counters = self.counters(number);
+        self.gone.add_all(&counters);
         self.retired_numbers.push(number);
+    }
+
+    /// Of all procedures since the server began, also those that are gone.
+    pub(crate) fn all_counters(&self) -> Counters {
+        let mut sum = self.gone.clone();
+        let is_used =
+            |one: &u32| !self.free_numbers.contains(one) && !self.retired_numbers.contains(one);
+        let used = (0..abi::BPFDB_PROCEDURE_NAMES).filter(is_used);
+        for number in used {
+            sum.add_all(&self.counters(number));
+        }
+        sum
     }
 
     /// Requests with this name are answered in the kernel from now on. False: the name is too
@@ -184,10 +201,7 @@ impl KernelProcedures {
     }
 
     pub(crate) fn counters(&self, number: u32) -> Counters {
-        let mut sum = Counters {
-            deoptimisations: vec![0; abi::BPFDB_DEOPTIMISATION_COUNT as usize],
-            ..Counters::default()
-        };
+        let mut sum = Counters::none();
         let found = self
             .counters
             .lookup_percpu(&number.to_ne_bytes(), MapFlags::ANY);
@@ -204,6 +218,25 @@ impl KernelProcedures {
 }
 
 impl Counters {
+    fn none() -> Self {
+        Self {
+            deoptimisations: vec![0; abi::BPFDB_DEOPTIMISATION_COUNT as usize],
+            ..Self::default()
+        }
+    }
+
+    fn add_all(&mut self, other: &Self) {
+        self.calls += other.calls;
+        self.conflicts += other.conflicts;
+        self.errors += other.errors;
+        self.measured += other.measured;
+        self.time += other.time;
+        self.longest = self.longest.max(other.longest);
+        for (sum, count) in self.deoptimisations.iter_mut().zip(&other.deoptimisations) {
+            *sum += count;
+        }
+    }
+
     fn add(&mut self, one: &abi::bpfdb_procedure_counters) {
         self.calls += one.calls;
         self.conflicts += one.conflicts;

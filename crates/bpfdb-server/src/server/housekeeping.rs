@@ -17,9 +17,19 @@ impl Server {
         self.close_slow_readers(now);
         self.measure_rate();
         self.instance.procedures.look_at_use();
+        self.tell_of_procedures();
         self.workers.prefer(self.instance.settings.worker_nice);
         self.close_those_told();
         self.give_memory_back();
+    }
+
+    /// The metrics, which others scrape.
+    fn tell_of_procedures(&self) {
+        let instance = &self.instance;
+        if instance.metrics_address.is_some() {
+            let figures = instance.procedures.figures();
+            instance.statistics.procedures.put(figures);
+        }
     }
 
     /// What the kernel answers for a connection is not seen here, but that

@@ -4,6 +4,7 @@
 pub(crate) mod kernel_counters;
 pub(crate) mod latency;
 pub(crate) mod metrics;
+pub(crate) mod procedures;
 pub(crate) mod rate;
 pub(crate) mod slowlog;
 pub(crate) mod statistics;

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 use bpfdb::ConflictCause;
 use rustc_hash::FxHashMap;
 
+use super::procedures::LatestProcedures;
+
 /// A number that one thread changes and others read.
 #[derive(Debug, Default)]
 pub(crate) struct Number(AtomicU64);
@@ -188,6 +190,7 @@ pub(crate) struct Statistics {
     /// counts the others.
     pub(crate) gets_found: Number,
     pub(crate) gets_missed: Number,
+    pub(crate) procedures: LatestProcedures,
     /// By name, in its order.
     commands: Vec<(&'static str, CommandStatistics)>,
     /// Where each is: looked up for every request.
@@ -225,6 +228,7 @@ impl Statistics {
             authentications_failed: Number::default(),
             gets_found: Number::default(),
             gets_missed: Number::default(),
+            procedures: LatestProcedures::default(),
             commands,
             places,
         }

@@ -182,6 +182,7 @@ pub static NOT_COMPARED: &[(&str, &str)] = &[
     ("commit", "bpfdb's own: see transactions.rs"),
     ("rollback", "bpfdb's own: see transactions.rs"),
     ("locks", "bpfdb's own: see conflicts.rs"),
+    ("procedures", "bpfdb's own: see operation/procedures.rs"),
     ("eval", "compared in scripts.rs"),
     ("eval_ro", "compared in scripts.rs"),
     ("evalsha", "compared in scripts.rs"),

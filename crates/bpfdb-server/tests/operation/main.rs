@@ -11,6 +11,7 @@ mod config;
 mod figures;
 mod metrics;
 mod persistence;
+mod procedures;
 mod unix;
 mod workers;
 

@@ -73,6 +73,8 @@ pub(super) fn begin_function(
         _ => callable(&*view(context)?, arguments, reads),
     };
     let (function, keys) = found?;
+    let name = &function.registered().name;
+    context.instance.procedures.note_function(name);
     let program = Program::Function(function);
     let call = ScriptCall::new(program, arguments[2..].to_vec(), keys, reads, own);
     call.begin(context, arguments)

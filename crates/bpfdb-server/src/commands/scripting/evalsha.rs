@@ -15,7 +15,7 @@ pub(crate) static COMMAND: Command = Command {
     flags: CALLS,
     categories: &[Category::Scripting],
     keys: &[KEYS],
-    differences: "As EVAL.",
+    differences: "As EVAL. The kernel runs what is compiled: see procedures.md.",
     writes_now: Some(|_| true),
     run,
     ..Command::BASE

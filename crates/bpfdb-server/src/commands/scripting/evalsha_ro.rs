@@ -15,7 +15,7 @@ pub(crate) static COMMAND: Command = Command {
     flags: READS,
     categories: &[Category::Scripting],
     keys: &[KEYS_READ],
-    differences: "As EVAL_RO.",
+    differences: "As EVAL_RO. The kernel runs what is compiled: see procedures.md.",
     run,
     ..Command::BASE
 };

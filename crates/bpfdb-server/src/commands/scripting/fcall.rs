@@ -15,7 +15,7 @@ pub(crate) static COMMAND: Command = Command {
     flags: CALLS,
     categories: &[Category::Scripting],
     keys: &[KEYS.notes(NOTES)],
-    differences: "As EVAL. A call that writes locks the functions against FUNCTION LOAD and its kin until it has ended.",
+    differences: "As EVAL. A call that writes locks the functions against FUNCTION LOAD and its kin until it has ended. The kernel runs what is compiled: see procedures.md.",
     writes_now: Some(|_| true),
     run,
     ..Command::BASE

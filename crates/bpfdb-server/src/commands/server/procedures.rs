@@ -14,7 +14,7 @@ pub(crate) static COMMAND: Command = Command {
     arguments: "[LISTING name]",
     flags: &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale],
     categories: &[Category::Scripting],
-    differences: "Of bpfdb. A list of procedures, each as fields and values; with LISTING the operations of one, and the program beside its lines of Lua.",
+    differences: "Of bpfdb. A list of procedures, each as fields and values; with LISTING the operations of one, and the program beside its lines of Lua. See procedures.md.",
     run,
     ..Command::BASE
 };
@@ -50,6 +50,7 @@ fn show(context: &mut Context<'_>, one: &Shown) {
         ("calls", counters.calls),
         ("conflicts", counters.conflicts),
         ("errors", counters.errors),
+        ("interpreted", one.interpreted),
         ("mean_nanoseconds", mean),
         ("longest_nanoseconds", counters.longest),
         ("verified_instructions", one.verified.into()),

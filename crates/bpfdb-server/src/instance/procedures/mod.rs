@@ -25,6 +25,7 @@
 //!     lately make room for others.
 
 mod compiler;
+mod interpreted;
 mod shown;
 
 use std::rc::Rc;
@@ -37,13 +38,14 @@ use rustc_hash::FxHashMap;
 
 use self::compiler::SharedMap;
 use self::compiler::{Compiler, Done, Kind};
+use self::interpreted::Interpreted;
 pub(crate) use self::shown::Shown;
 use super::functions::Functions;
 use super::functions::libraries::{FunctionOf, Libraries, Library};
 use super::scripts::Script;
 use crate::error::Result;
 use crate::io::bell::Bell;
-use crate::kernel::procedures::{Entry, KernelProcedures, Name};
+use crate::kernel::procedures::{Counters, Entry, KernelProcedures, Name};
 
 /// A script is compiled when it is called so often.
 const CALLS_BEFORE: u32 = 8;
@@ -108,6 +110,7 @@ pub(crate) struct Procedures {
     over: u64,
     /// For the lock under which functions are published.
     session: Session,
+    interpreted: Interpreted,
     enabled: bool,
 }
 
@@ -133,6 +136,7 @@ impl Procedures {
             awaited: 0,
             over: 0,
             session,
+            interpreted: Interpreted::default(),
             enabled,
         })
     }
@@ -301,10 +305,8 @@ impl Procedures {
             for place in 0..loaded.numbers.len() {
                 let number = loaded.numbers[place];
                 let counters = self.kernel.counters(number);
-                let given_up = counters.given_up();
-                calls += counters.calls + given_up;
-                let all = (counters.calls + given_up) as f64;
-                if given_up >= GIVEN_UP_FROM && given_up as f64 > GIVEN_UP_MAX * all {
+                calls += counters.calls + counters.given_up();
+                if gives_up_most(&counters) {
                     loaded.leave(place, &self.kernel);
                     self.removals += 1;
                 }
@@ -336,9 +338,13 @@ impl Procedures {
         if !self.enabled {
             return;
         }
+        self.interpreted.note_script(script.name);
         if self.scripts.len() >= COUNTED_MAX {
             self.scripts
                 .retain(|_, state| matches!(state, State::Loaded(_) | State::Compiling));
+            let scripts = &self.scripts;
+            self.interpreted
+                .keep_scripts(|name| scripts.contains_key(name));
         }
         let state = self
             .scripts
@@ -386,6 +392,7 @@ impl Procedures {
 
     /// SCRIPT FLUSH.
     pub(crate) fn forget_scripts(&mut self) {
+        self.interpreted.keep_scripts(|_| false);
         for state in std::mem::take(&mut self.scripts).into_values() {
             if let State::Loaded(loaded) = state {
                 self.unload(*loaded);
@@ -394,6 +401,13 @@ impl Procedures {
     }
 
     // ---- Functions -----------------------------------------------------------------
+
+    /// The interpreter runs a function.
+    pub(crate) fn note_function(&mut self, name: &[u8]) {
+        if self.enabled {
+            self.interpreted.note_function(name);
+        }
+    }
 
     /// For who is about to change the libraries: true if no function runs in the kernel, nor
     /// will before this thread has served others; else it is to be asked again, soon.
@@ -503,6 +517,8 @@ impl Procedures {
 
     /// What is not there any more.
     fn forget_libraries(&mut self, libraries: &Libraries) {
+        self.interpreted
+            .keep_functions(|name| libraries.function(name).is_some());
         let there: Vec<Sha1> = libraries.all().map(|one| one.source.sha1()).collect();
         let gone: Vec<Sha1> = self
             .libraries
@@ -516,6 +532,12 @@ impl Procedures {
             }
         }
     }
+}
+
+fn gives_up_most(counters: &Counters) -> bool {
+    let given_up = counters.given_up();
+    let all = counters.calls + given_up;
+    given_up >= GIVEN_UP_FROM && given_up as f64 > GIVEN_UP_MAX * all as f64
 }
 
 impl Loaded {

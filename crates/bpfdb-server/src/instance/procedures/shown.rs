@@ -1,9 +1,12 @@
 //! Procedures as PROCEDURES and `bpfdb procedures` show them.
 
-use bpfdb::DEOPTIMISATIONS;
+use bpfdb::{DEOPTIMISATIONS, abi};
+use bpfdb_lua::Sha1;
+use bpfdb_procedures::Ready;
 
-use super::{Loaded, Procedures, State};
+use super::{Loaded, Procedures, State, gives_up_most};
 use crate::kernel::procedures::{Counters, Name};
+use crate::stats::procedures::{AllProcedures, ProcedureFigures};
 
 /// Who runs the calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +35,8 @@ pub(crate) struct Shown {
     pub(crate) name: String,
     pub(crate) path: Path,
     pub(crate) counters: Counters,
+    /// Calls that the interpreter ran, whether the kernel had begun them or not.
+    pub(crate) interpreted: u64,
     /// Of its program, which it may share with others of its library: instructions that the
     /// verifier processed, bytes of machine code, instructions of all bodies.
     pub(crate) verified: u32,
@@ -39,7 +44,7 @@ pub(crate) struct Shown {
     pub(crate) generated: u32,
     /// From the text to the program, microseconds.
     pub(crate) compile_time: u64,
-    /// Why it has no program, each with its line.
+    /// Why the kernel does not run it, with lines if that is for its text.
     pub(crate) reasons: Vec<String>,
 }
 
@@ -50,6 +55,7 @@ impl Shown {
             name,
             path,
             counters: Counters::default(),
+            interpreted: 0,
             verified: 0,
             machine_code: 0,
             generated: 0,
@@ -58,13 +64,46 @@ impl Shown {
         }
     }
 
-    /// Names of reasons why calls were given up, and how many.
+    fn into_figures(self) -> ProcedureFigures {
+        ProcedureFigures {
+            name: self.name,
+            kind: self.kind,
+            kernel: self.counters.calls,
+            daemon: self.interpreted,
+            retries: self.counters.conflicts,
+        }
+    }
+
+    /// Reasons why calls were given up, and how many.
     pub(crate) fn deoptimisations(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        DEOPTIMISATIONS
-            .iter()
-            .zip(&self.counters.deoptimisations)
-            .filter(|&(_, &count)| count > 0)
-            .map(|(one, &count)| (one.name, count))
+        by_reason(&self.counters).filter(|&(_, count)| count > 0)
+    }
+}
+
+/// Calls that were given up, by every reason that there is.
+fn by_reason(counters: &Counters) -> impl Iterator<Item = (&'static str, u64)> {
+    DEOPTIMISATIONS
+        .iter()
+        .zip(&counters.deoptimisations)
+        .map(|(one, &count)| (one.name, count))
+}
+
+/// All procedures together.
+#[derive(Debug)]
+pub(crate) struct Totals {
+    /// In the kernel now, and the bytes of their machine code.
+    pub(crate) programs: u64,
+    pub(crate) machine_code: u64,
+    /// Since the server began, also of procedures that are gone.
+    pub(crate) counters: Counters,
+    pub(crate) interpreted: u64,
+}
+
+impl Totals {
+    /// By every reason, among them the Errors of the engine.
+    pub(crate) fn deoptimisations(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let errors = ("engine_error", self.counters.errors);
+        by_reason(&self.counters).chain([errors])
     }
 }
 
@@ -81,29 +120,70 @@ impl Procedures {
             .map(|(name, state)| (name, state, "script"));
         let mut all: Vec<Shown> = libraries
             .chain(scripts)
-            .flat_map(|(name, state, kind)| self.shown_of(kind, &name.to_string(), state))
+            .flat_map(|(&name, state, kind)| self.shown_of(kind, name, state))
             .collect();
         all.sort_by(|a, b| (a.kind, &a.name).cmp(&(b.kind, &b.name)));
         all
     }
 
-    fn shown_of(&self, kind: &'static str, sha1: &str, state: &State) -> Vec<Shown> {
+    /// For the metrics: those with a program one by one.
+    pub(crate) fn figures(&self) -> AllProcedures {
+        let all = self.shown().into_iter();
+        let each = all.filter(|one| one.verified > 0);
+        let totals = self.totals();
+        AllProcedures {
+            each: each.map(Shown::into_figures).collect(),
+            programs: totals.programs,
+            machine_code: totals.machine_code,
+            deoptimisations: totals.deoptimisations().collect(),
+        }
+    }
+
+    /// Programs and counters of all.
+    pub(crate) fn totals(&self) -> Totals {
+        let units = self.libraries.values().chain(self.scripts.values());
+        let programs = units.filter_map(|state| match state {
+            State::Loaded(loaded) if loaded.slot.is_some() => loaded.unit.program.as_ref(),
+            _ => None,
+        });
+        let sizes: Vec<u64> = programs
+            .map(|program| program.machine_code.into())
+            .collect();
+        Totals {
+            programs: sizes.len() as u64,
+            machine_code: sizes.iter().sum(),
+            counters: self.kernel.all_counters(),
+            interpreted: self.interpreted.all(),
+        }
+    }
+
+    fn shown_of(&self, kind: &'static str, sha1: Sha1, state: &State) -> Vec<Shown> {
+        let whole = |path| Shown {
+            interpreted: self.interpreted.script(sha1),
+            ..Shown::new(kind, sha1.to_string(), path)
+        };
         match state {
             // Not worth a line: it may never be called again.
             State::Counting(_) => Vec::new(),
-            State::Compiling => vec![Shown::new(kind, sha1.into(), Path::Compiling)],
+            State::Compiling => vec![whole(Path::Compiling)],
             State::Failed(problem) => vec![Shown {
                 reasons: vec![problem.clone()],
-                ..Shown::new(kind, sha1.into(), Path::Daemon)
+                ..whole(Path::Daemon)
             }],
             State::Loaded(loaded) => self.shown_unit(kind, sha1, loaded),
         }
     }
 
-    fn shown_unit(&self, kind: &'static str, sha1: &str, loaded: &Loaded) -> Vec<Shown> {
-        let name = |bytes: &[u8]| match bytes.is_empty() {
-            true => sha1.to_owned(),
-            false => String::from_utf8_lossy(bytes).into_owned(),
+    fn shown_unit(&self, kind: &'static str, sha1: Sha1, loaded: &Loaded) -> Vec<Shown> {
+        let shown = |name: &[u8], path| match name.is_empty() {
+            true => Shown {
+                interpreted: self.interpreted.script(sha1),
+                ..Shown::new(kind, sha1.to_string(), path)
+            },
+            false => Shown {
+                interpreted: self.interpreted.function(name),
+                ..Shown::new(kind, String::from_utf8_lossy(name).into_owned(), path)
+            },
         };
         let program = loaded.unit.program.as_ref();
         let ready = loaded.unit.ready.iter().zip(&loaded.numbers);
@@ -117,20 +197,41 @@ impl Procedures {
             } else {
                 Path::Daemon
             };
+            let counters = self.kernel.counters(number);
             Shown {
-                counters: self.kernel.counters(number),
+                reasons: match path {
+                    Path::Daemon => self.why_not_published(ready, &counters),
+                    _ => Vec::new(),
+                },
+                counters,
                 verified: program.map_or(0, |program| program.verified),
                 machine_code: program.map_or(0, |program| program.machine_code),
                 generated: program.map_or(0, |program| program.generated),
                 compile_time: loaded.unit.time.as_micros() as u64,
-                ..Shown::new(kind, name(&ready.name), path)
+                ..shown(&ready.name, path)
             }
         });
         let left = loaded.unit.left.iter().map(|left| Shown {
             reasons: left.reasons.iter().map(ToString::to_string).collect(),
-            ..Shown::new(kind, name(&left.name), Path::Daemon)
+            ..shown(&left.name, Path::Daemon)
         });
         ready.chain(left).collect()
+    }
+
+    /// What keeps a procedure out of the kernel that has a program; nothing is said of the
+    /// moment in which functions are being changed.
+    fn why_not_published(&self, ready: &Ready, counters: &Counters) -> Vec<String> {
+        let name_max = abi::BPFDB_CALL_NAME_MAX as usize;
+        let reason = if !self.enabled {
+            "compile-procedures is off".into()
+        } else if ready.name.len() > name_max {
+            format!("its name is longer than {name_max} bytes")
+        } else if gives_up_most(counters) {
+            "the kernel gave up most calls".into()
+        } else {
+            return Vec::new();
+        };
+        vec![reason]
     }
 
     /// The operations of a procedure, and the program with its lines of Lua; `None`: it has

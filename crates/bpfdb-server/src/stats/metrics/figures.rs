@@ -13,6 +13,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
 use super::log::LogFigures;
+use super::procedures::Procedures;
 use crate::stats::kernel_counters::KernelCounters;
 use crate::stats::statistics::{Histogram, Statistics};
 
@@ -27,6 +28,7 @@ pub(super) fn registry(
         engine: engine.clone(),
         statistics: Arc::clone(statistics),
     }));
+    registry.register_collector(Box::new(Procedures(Arc::clone(statistics))));
     if let Some(log) = log {
         registry.register_collector(Box::new(LogFigures(Arc::clone(log))));
     }

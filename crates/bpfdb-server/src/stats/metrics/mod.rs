@@ -11,6 +11,7 @@
 mod figures;
 mod http;
 mod log;
+mod procedures;
 
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};

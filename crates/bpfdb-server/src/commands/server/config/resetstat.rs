@@ -10,7 +10,7 @@ pub(crate) static COMMAND: Command = Command {
     complexity: "O(1)",
     arity: 2,
     flags: &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale],
-    differences: "Does not reset the section bpfdb of INFO and the metrics.",
+    differences: "Does not reset the section bpfdb of INFO, PROCEDURES and the metrics.",
     run,
     ..Command::BASE
 };

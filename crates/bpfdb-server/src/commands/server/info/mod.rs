@@ -464,6 +464,19 @@ fn keyspace(page: &mut Page, source: &Source<'_>) {
 }
 
 /// What `bpfdb stats` shows too.
+fn procedures(page: &mut Page, source: &Source<'_>) {
+    let totals = source.instance.procedures.totals();
+    let counters = &totals.counters;
+    page.lines(&[
+        ("bpfdb_procedure_programs", &totals.programs),
+        ("bpfdb_procedure_code_bytes", &totals.machine_code),
+        ("bpfdb_procedure_calls", &counters.calls),
+        ("bpfdb_procedure_calls_interpreted", &totals.interpreted),
+        ("bpfdb_procedure_retries", &counters.conflicts),
+        ("bpfdb_procedure_calls_given_up", &counters.given_up()),
+    ]);
+}
+
 fn own(page: &mut Page, source: &Source<'_>) {
     for &cause in ConflictCause::ALL {
         let daemon = source.instance.statistics.conflicts(cause).get();
@@ -472,6 +485,7 @@ fn own(page: &mut Page, source: &Source<'_>) {
             source.counted.conflicts(cause) + daemon,
         );
     }
+    procedures(page, source);
     let figures = source.stats.figures();
     let plain = figures
         .iter()
