@@ -85,7 +85,7 @@ __noinline enum result word_take(struct bpfdb_connection *c NONNULL, struct bpfd
 	u64 at = is_key ? number : number - f->keys;
 	u8 *to;
 
-	if (place == HEAP_FULL || place + len > BPFDB_CALL_WORDS_BYTES)
+	if (place == HEAP_FULL || place + len > BPFDB_CALL_LITERALS + BPFDB_CALL_WORDS_BYTES)
 		return PASS_TO_DAEMON;
 	if (is_key && key_is_reserved(c))
 		return PASS_TO_DAEMON;

@@ -129,6 +129,18 @@ impl Unit {
         })
     }
 
+    /// Leaves all functions from this one on to the interpreter.
+    pub fn leave_from(&mut self, first: usize, reason: &str) {
+        let left = self.ready.split_off(first.min(self.ready.len()));
+        self.left.extend(left.into_iter().map(|one| Left {
+            name: one.name,
+            reasons: vec![Unsupported {
+                line: 1,
+                reason: reason.into(),
+            }],
+        }));
+    }
+
     /// The generated program beside the lines of its source.
     pub fn listing(&self, text: &[u8]) -> String {
         listing::of(&self.code, text)

@@ -264,6 +264,8 @@ impl Procedures {
         let numbers: Vec<u32> = (0..unit.ready.len())
             .map_while(|_| self.kernel.take_number())
             .collect();
+        let mut unit = unit;
+        unit.leave_from(numbers.len(), "there are as many procedures as may be");
         Some(State::Loaded(Box::new(Loaded {
             unit,
             text,

@@ -4,7 +4,7 @@ use bpfdb::{DEOPTIMISATIONS, abi};
 use bpfdb_lua::Sha1;
 use bpfdb_procedures::Ready;
 
-use super::{Loaded, Procedures, State, gives_up_most};
+use super::{FunctionsState, Loaded, Procedures, State, gives_up_most};
 use crate::kernel::procedures::{Counters, Name};
 use crate::stats::procedures::{AllProcedures, ProcedureFigures};
 
@@ -228,6 +228,8 @@ impl Procedures {
             format!("its name is longer than {name_max} bytes")
         } else if gives_up_most(counters) {
             "the kernel gave up most calls".into()
+        } else if !ready.reads && self.functions == FunctionsState::Published {
+            "it writes, and has the flag no-writes".into()
         } else {
             return Vec::new();
         };
