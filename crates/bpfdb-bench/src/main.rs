@@ -11,7 +11,6 @@
 //! sample.rs    rounds to a median and its spread
 //! report.rs    the tables, on the terminal and as JSON
 //! docs/        the same tables and their plots in docs/benchmarks
-//! random.rs    which key is used next
 //! records.rs   what the records are
 //! commit.rs    which source it was
 //! machine.rs   what it runs on
@@ -25,7 +24,6 @@ mod kernel;
 mod machine;
 mod memory;
 mod plan;
-mod random;
 mod records;
 mod report;
 mod run;
@@ -35,6 +33,7 @@ mod tcp;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
+use bpfdb_apps::random;
 use clap::{Parser, Subcommand};
 
 use crate::plan::{Part, Plan, Scenario};
