@@ -6,6 +6,7 @@
 //! run/         sessions of user space: BPF_PROG_RUN, one by one and in batches
 //! memory/      bytes per record, and pauses while the engine grows
 //! tcp/         `bpfdb serve` against Redis
+//! procedures/  functions in Lua, against Redis
 //! hostile/     what others wait for while it is attacked
 //! durability/  what the log costs; durable replies, checkpoints, recovery
 //! sample.rs    rounds to a median and its spread
@@ -24,6 +25,7 @@ mod kernel;
 mod machine;
 mod memory;
 mod plan;
+mod procedures;
 mod records;
 mod report;
 mod run;
@@ -156,6 +158,7 @@ fn measure(
         Scenario::Transactions => tcp::measure(plan, tcp::Path::Transactions, redis),
         Scenario::Daemon => tcp::measure(plan, tcp::Path::Daemon, redis),
         Scenario::Connections => tcp::measure(plan, tcp::Path::Connections, redis),
+        Scenario::Procedures => procedures::measure(plan, redis),
         Scenario::Hostile => hostile::measure(plan, redis),
         Scenario::Durability => {
             let folder = arguments.data_dir.as_deref();
