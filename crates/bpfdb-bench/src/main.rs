@@ -6,12 +6,12 @@
 //! run/         sessions of user space: BPF_PROG_RUN, one by one and in batches
 //! memory/      bytes per record, and pauses while the engine grows
 //! tcp/         `bpfdb serve` against Redis
+//! procedures/  functions in Lua, against Redis
 //! hostile/     what others wait for while it is attacked
 //! durability/  what the log costs; durable replies, checkpoints, recovery
 //! sample.rs    rounds to a median and its spread
 //! report.rs    the tables, on the terminal and as JSON
 //! docs/        the same tables and their plots in docs/benchmarks
-//! random.rs    which key is used next
 //! records.rs   what the records are
 //! commit.rs    which source it was
 //! machine.rs   what it runs on
@@ -25,7 +25,7 @@ mod kernel;
 mod machine;
 mod memory;
 mod plan;
-mod random;
+mod procedures;
 mod records;
 mod report;
 mod run;
@@ -35,6 +35,7 @@ mod tcp;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
+use bpfdb_apps::random;
 use clap::{Parser, Subcommand};
 
 use crate::plan::{Part, Plan, Scenario};
@@ -157,6 +158,7 @@ fn measure(
         Scenario::Transactions => tcp::measure(plan, tcp::Path::Transactions, redis),
         Scenario::Daemon => tcp::measure(plan, tcp::Path::Daemon, redis),
         Scenario::Connections => tcp::measure(plan, tcp::Path::Connections, redis),
+        Scenario::Procedures => procedures::measure(plan, redis),
         Scenario::Hostile => hostile::measure(plan, redis),
         Scenario::Durability => {
             let folder = arguments.data_dir.as_deref();

@@ -35,6 +35,8 @@ pub(crate) enum Scenario {
     Daemon,
     /// 100, 1,000 and 10,000 connections, against Redis
     Connections,
+    /// Stored procedures, against Redis
+    Procedures,
     /// What others wait for while the server is attacked, against Redis
     Hostile,
     /// What the log costs; durable replies, checkpoints and recovery, against Redis,

@@ -105,3 +105,32 @@ fn one_scenario_can_be_chosen() {
     let report = report(&["--only", "memory"]);
     assert_eq!(names(&report), ["memory", "memory-fill", "growth"]);
 }
+
+#[test]
+fn procedures_are_measured() {
+    let report = report(&["--only", "procedures"]);
+    let names = names(&report);
+    // The server need not be built.
+    if names.len() == 1 {
+        assert_eq!(names, ["procedures"]);
+        return;
+    }
+    let expected = [
+        "procedures",
+        "procedures-latency",
+        "procedures-local",
+        "procedures-local-latency",
+        "procedures-others",
+    ];
+    assert_eq!(names, expected);
+    for table in [0, 2] {
+        let rows = report["tables"][table]["rows"].as_array().expect("rows");
+        assert_eq!(rows.len(), 10);
+        for row in rows {
+            // The last figure: of a thousand calls, those of the daemon.
+            let by_the_daemon = row.as_array().and_then(|row| row.last());
+            let by_the_daemon = by_the_daemon.map(|cell| cell["median"].as_f64());
+            assert!(by_the_daemon.flatten() < Some(200.0), "{row}");
+        }
+    }
+}

@@ -1,6 +1,6 @@
 //! A client of our own for what redis-benchmark cannot do: several commands as one
 //! request, MULTI … EXEC; and many connections, for which it takes more processor time
-//! than for their requests.
+//! than for their requests. It also sends what others make: see [`Batches`].
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -21,6 +21,22 @@ const EVENTS: usize = 256;
 /// After so long without any reply the server hangs.
 const PATIENCE_MILLIS: u16 = 10_000;
 const BUFFER: usize = 64 << 10;
+
+/// What a thread sends: each batch to one connection, which waits for all replies.
+pub(crate) trait Batches: Send {
+    fn next(&mut self) -> &[u8];
+
+    /// Lines of the replies to a batch: of all batches the same number.
+    fn reply_lines(&self) -> usize;
+}
+
+/// Connections and threads of a client, and requests in a batch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clients {
+    pub(crate) connections: u32,
+    pub(crate) threads: u32,
+    pub(crate) pipeline: u32,
+}
 
 /// Commands, separated by `;`: one request.
 #[derive(Clone, Copy)]
@@ -85,14 +101,28 @@ impl<'a> Block<'a> {
 
 /// Sends `requests` blocks in pipelines, from as many threads as the load has.
 pub(super) fn run(server: &Server, load: &Load, block: Block<'_>, requests: u32) -> Result<Answer> {
-    let threads = load.threads as usize;
-    let batches = requests as usize / load.pipeline as usize / threads;
-    let connections = load.connections as usize / threads;
-    let worker = |seed| {
-        let prepared = Worker::new(server, load, block, connections, seed)?;
-        Ok::<_, anyhow::Error>(prepared)
+    let clients = Clients {
+        connections: load.connections,
+        threads: load.threads,
+        pipeline: load.pipeline,
     };
-    let workers: Vec<Worker> = (0..threads as u64).map(worker).collect::<Result<_>>()?;
+    send(server, clients, requests, |seed| {
+        Prepared::new(block, load.pipeline, seed)
+    })
+}
+
+/// Sends so many requests, in the batches that are made for each seed.
+pub(crate) fn send<B: Batches>(
+    server: &Server,
+    clients: Clients,
+    requests: u32,
+    make: impl Fn(u64) -> B,
+) -> Result<Answer> {
+    let threads = clients.threads as usize;
+    let batches = requests as usize / clients.pipeline as usize / threads;
+    let connections = clients.connections as usize / threads;
+    let worker = |seed| Worker::new(server, make(seed), connections);
+    let workers: Vec<Worker<B>> = (0..threads as u64).map(worker).collect::<Result<_>>()?;
 
     let busy = machine::busy_seconds();
     let start = Instant::now();
@@ -112,7 +142,7 @@ pub(super) fn run(server: &Server, load: &Load, block: Block<'_>, requests: u32)
     for part in done {
         latencies.add(part?).context("add latencies")?;
     }
-    let sent = (batches * threads * load.pipeline as usize) as f64;
+    let sent = (batches * threads * clients.pipeline as usize) as f64;
     Ok(Answer {
         per_second: sent / time.as_secs_f64(),
         p50_micros: latencies.value_at_quantile(0.5) as f64 / 1e3,
@@ -126,13 +156,51 @@ fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 100_000_000_000, 3).expect("constant bounds")
 }
 
+/// Batches of blocks, made in advance and sent in turn.
+struct Prepared {
+    batches: Vec<Vec<u8>>,
+    next: usize,
+    lines: usize,
+}
+
+/// Different batches of a thread.
+const BATCHES: usize = 4096;
+
+impl Prepared {
+    fn new(block: Block<'_>, pipeline: u32, seed: u64) -> Self {
+        let mut random = Random::new(seed);
+        let batch = |_| {
+            let mut bytes = Vec::new();
+            for _ in 0..pipeline {
+                block.write(&mut random, &mut bytes);
+            }
+            bytes
+        };
+        Self {
+            batches: (0..BATCHES).map(batch).collect(),
+            next: 0,
+            lines: block.reply_lines() * pipeline as usize,
+        }
+    }
+}
+
+impl Batches for Prepared {
+    fn next(&mut self) -> &[u8] {
+        let batch = &self.batches[self.next % BATCHES];
+        self.next += 1;
+        batch
+    }
+
+    fn reply_lines(&self) -> usize {
+        self.lines
+    }
+}
+
 /// One thread and its connections.
-struct Worker {
+struct Worker<B> {
     poll: Epoll,
     connections: Vec<Connection>,
-    /// What is sent, in turn: made in advance.
-    batches: Vec<Vec<u8>>,
-    lines: usize,
+    batches: B,
 }
 
 struct Connection {
@@ -142,30 +210,12 @@ struct Connection {
     missing: usize,
 }
 
-/// Different batches of a thread.
-const BATCHES: usize = 4096;
-
-impl Worker {
-    fn new(
-        server: &Server,
-        load: &Load,
-        block: Block<'_>,
-        connections: usize,
-        seed: u64,
-    ) -> Result<Self> {
-        let mut random = Random::new(seed);
-        let batch = |_| {
-            let mut bytes = Vec::new();
-            for _ in 0..load.pipeline {
-                block.write(&mut random, &mut bytes);
-            }
-            bytes
-        };
+impl<B: Batches> Worker<B> {
+    fn new(server: &Server, batches: B, connections: usize) -> Result<Self> {
         let mut worker = Self {
             poll: Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?,
             connections: Vec::new(),
-            batches: (0..BATCHES).map(batch).collect(),
-            lines: block.reply_lines() * load.pipeline as usize,
+            batches,
         };
         for number in 0..connections {
             worker.open(server, number)?;
@@ -191,7 +241,7 @@ impl Worker {
         let mut latencies = histogram();
         let mut sent = 0;
         for number in 0..self.connections.len().min(batches) {
-            self.send(number, sent)?;
+            self.send(number)?;
             sent += 1;
         }
         let mut left = batches;
@@ -208,7 +258,7 @@ impl Worker {
                 latencies.saturating_record(latency.as_nanos() as u64);
                 left -= 1;
                 if sent < batches {
-                    self.send(number, sent)?;
+                    self.send(number)?;
                     sent += 1;
                 }
             }
@@ -217,11 +267,11 @@ impl Worker {
     }
 
     /// A batch is much less than fits the send buffer.
-    fn send(&mut self, number: usize, batch: usize) -> Result<()> {
+    fn send(&mut self, number: usize) -> Result<()> {
         let connection = &mut self.connections[number];
-        connection.missing = self.lines;
+        connection.missing = self.batches.reply_lines();
+        let bytes = self.batches.next();
         connection.sent = Instant::now();
-        let bytes = &self.batches[batch % BATCHES];
         connection.stream.write_all(bytes).context("send a batch")
     }
 

@@ -4,14 +4,14 @@ use std::fmt;
 
 /// How often which key is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Distribution {
+pub enum Distribution {
     Uniform,
     /// Zipf with exponent 0.99, the ranks scattered over the keys.
     Zipf,
 }
 
 impl Distribution {
-    pub(crate) const ALL: [Self; 2] = [Self::Uniform, Self::Zipf];
+    pub const ALL: [Self; 2] = [Self::Uniform, Self::Zipf];
 }
 
 impl fmt::Display for Distribution {
@@ -26,14 +26,15 @@ impl fmt::Display for Distribution {
 const EXPONENT: f64 = 0.99;
 
 /// SplitMix64 (S. Vigna): small, seeded, good enough to draw keys.
-pub(crate) struct Random(u64);
+#[derive(Debug)]
+pub struct Random(u64);
 
 impl Random {
-    pub(crate) fn new(seed: u64) -> Self {
+    pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    pub(crate) fn next(&mut self) -> u64 {
+    pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -41,24 +42,25 @@ impl Random {
         z ^ z >> 31
     }
 
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
-        ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
+    pub fn below(&mut self, bound: u64) -> u64 {
+        ((u128::from(self.number()) * u128::from(bound)) >> 64) as u64
     }
 
     /// Letters and digits. Who compresses values gains nothing.
-    pub(crate) fn text(&mut self, length: u32) -> String {
+    pub fn text(&mut self, length: u32) -> String {
         const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
         let letter = |_| char::from(LETTERS[self.below(LETTERS.len() as u64) as usize]);
         (0..length).map(letter).collect()
     }
 
     fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+        (self.number() >> 11) as f64 / (1u64 << 53) as f64
     }
 }
 
 /// Draws ranks by the method of Gray et al., "Quickly generating billion-record
 /// synthetic databases" (1994), which YCSB uses.
+#[derive(Debug)]
 struct Zipf {
     count: f64,
     zeta: f64,
@@ -101,25 +103,40 @@ fn scattered(rank: u64, records: u64) -> u32 {
     (rank.wrapping_mul(0x9e37_79b9_7f4a_7c15) % records) as u32
 }
 
-/// `length` record numbers below `records`; the same ones for the same seed.
-pub(crate) fn sequence(
-    distribution: Distribution,
-    records: u32,
-    length: u32,
-    seed: u64,
-) -> Vec<u32> {
-    let mut random = Random::new(seed);
-    let records = u64::from(records);
+/// Draws record numbers, one by one.
+#[derive(Debug)]
+pub struct Draw {
+    records: u64,
+    /// Else uniform.
+    zipf: Option<Zipf>,
+}
 
-    match distribution {
-        Distribution::Uniform => (0..length).map(|_| random.below(records) as u32).collect(),
-        Distribution::Zipf => {
-            let zipf = Zipf::new(records);
-            (0..length)
-                .map(|_| scattered(zipf.draw(&mut random).min(records - 1), records))
-                .collect()
+impl Draw {
+    /// Record numbers below `records`.
+    pub fn new(distribution: Distribution, records: u32) -> Self {
+        let records = u64::from(records);
+        Self {
+            records,
+            zipf: match distribution {
+                Distribution::Uniform => None,
+                Distribution::Zipf => Some(Zipf::new(records)),
+            },
         }
     }
+
+    pub fn next(&self, random: &mut Random) -> u32 {
+        match &self.zipf {
+            None => random.below(self.records) as u32,
+            Some(zipf) => scattered(zipf.draw(random).min(self.records - 1), self.records),
+        }
+    }
+}
+
+/// `length` record numbers below `records`; the same ones for the same seed.
+pub fn sequence(distribution: Distribution, records: u32, length: u32, seed: u64) -> Vec<u32> {
+    let mut random = Random::new(seed);
+    let draw = Draw::new(distribution, records);
+    (0..length).map(|_| draw.next(&mut random)).collect()
 }
 
 #[cfg(test)]

@@ -1,0 +1,211 @@
+//! Every application, on bpfdb and on Redis: compiled, interpreted, and the original.
+
+#[path = "../../bpfdb-server/tests/common/mod.rs"]
+mod common;
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use bpfdb_apps::application::{self, Application, Outcome, Usage};
+use bpfdb_apps::client::{Address, Client};
+use bpfdb_apps::procedures::{ENGINE_ERROR, procedures, wait_for_kernel};
+use bpfdb_apps::random::Distribution;
+use bpfdb_apps::rate_limiter::{Bucket, Window};
+use bpfdb_apps::smallbank::SmallBank;
+use bpfdb_apps::tatp::Tatp;
+use bpfdb_apps::voter::{self, Voter};
+use bpfdb_apps::{idempotency, lock};
+use bpfdb_server::settings::Settings;
+use bpfdb_tests::namespace;
+
+use common::{Redis, TestServer};
+
+const CLIENTS: usize = 8;
+const CALLS: usize = 4000;
+/// Of applications whose clients wait for each other.
+const CALLS_IN_TURN: usize = 800;
+const PIPELINE: usize = 16;
+/// Of the calls, on a busy machine.
+const IN_KERNEL_PERCENT: u64 = 90;
+
+struct Target {
+    address: Address,
+    /// Functions run in the kernel.
+    compiles: bool,
+}
+
+impl Target {
+    fn client(&self) -> Client {
+        Client::connect(&self.address).expect("a connection")
+    }
+
+    fn load(&self, library: &str) {
+        let mut client = self.client();
+        client.load_library(library).expect("a library");
+        if self.compiles {
+            wait_for_kernel(&mut client).expect("functions in the kernel");
+        }
+    }
+
+    /// Loads, runs and checks an application.
+    fn run<A: Application>(&self, app: &A, pipeline: usize) -> Outcome {
+        self.run_as(app.library(), |usage| {
+            let usage = Usage { pipeline, ..usage };
+            application::run(app, &self.address, &usage)
+        })
+    }
+
+    fn run_as(&self, library: &str, run: impl FnOnce(Usage) -> anyhow::Result<Outcome>) -> Outcome {
+        self.load(library);
+        let before = self.answered();
+        let outcome = run(Usage {
+            clients: CLIENTS,
+            calls: CALLS,
+            pipeline: 1,
+            seed: 1,
+        });
+        let outcome = outcome.unwrap_or_else(|error| panic!("{error:#}"));
+        if self.compiles {
+            self.check_path(&outcome, &before);
+        }
+        outcome
+    }
+
+    /// Calls that the kernel answered.
+    fn answered(&self) -> BTreeMap<String, u64> {
+        if !self.compiles {
+            return BTreeMap::new();
+        }
+        let all = procedures(&mut self.client()).expect("procedures");
+        all.into_iter()
+            .map(|(name, one)| (name, one.calls))
+            .collect()
+    }
+
+    /// The kernel answered the calls, all but those that met others too often: who is interrupted
+    /// with a lock keeps it. The calls behind such a one in a pipeline are the daemon's, too.
+    fn check_path(&self, outcome: &Outcome, before: &BTreeMap<String, u64>) {
+        let all = procedures(&mut self.client()).expect("procedures");
+        let mut wrong = String::new();
+        for (&function, &calls) in &outcome.calls {
+            let one = &all[function];
+            let answered = one.calls - before[function];
+            let by_others = |reason: &String| reason == ENGINE_ERROR;
+            let is_right = one.path == "kernel"
+                && answered * 100 >= calls * IN_KERNEL_PERCENT
+                && one.given_up.keys().all(by_others);
+            if !is_right {
+                let _ = writeln!(wrong, "{calls} calls of {function}: {one:?}");
+            }
+        }
+        assert!(wrong.is_empty(), "{wrong}");
+    }
+}
+
+fn all(target: &Target) {
+    let uniform = Voter::new(voter::CONTESTANTS, 1000, 4, Distribution::Uniform);
+    let votes = target.run(&uniform, PIPELINE);
+    for end in ["accepted", "no such contestant", "over the limit"] {
+        assert!(votes.end(end) > 0, "{votes:?}");
+    }
+
+    let bank = target.run(&SmallBank::new(200, 2000), PIPELINE);
+    for end in ["done", "overdrawn", "refused"] {
+        assert!(bank.end(end) > 0, "{bank:?}");
+    }
+    assert_eq!(bank.calls.len(), 6);
+
+    let tatp = target.run(&Tatp::new(100), PIPELINE);
+    assert_eq!(tatp.calls.len(), 7);
+    assert!(tatp.end("no such row") > 0, "{tatp:?}");
+
+    for limited in [
+        target.run(&Window::new(2, 20, 100), 1),
+        target.run(&Bucket::new(2, 20, 5), 1),
+    ] {
+        let through = limited.end("let through");
+        assert!(through > 0 && limited.end("limited") > 0, "{limited:?}");
+    }
+
+    let in_turn = |usage| Usage {
+        calls: CALLS_IN_TURN,
+        ..usage
+    };
+    let held = target.run_as(lock::LIBRARY, |usage| {
+        lock::run(&target.address, &in_turn(usage), 2)
+    });
+    assert_eq!(held.end("held"), CALLS_IN_TURN as u64);
+    assert_eq!(held.calls.len(), 3);
+
+    let once = target.run_as(idempotency::LIBRARY, |usage| {
+        idempotency::run(&target.address, &usage, 300)
+    });
+    for end in ["new", "done", "finished", "given up"] {
+        assert!(once.end(end) > 0, "{once:?}");
+    }
+}
+
+fn server(compile_procedures: bool, unix_socket: Option<PathBuf>) -> TestServer {
+    let settings = Settings {
+        compile_procedures,
+        unix_socket,
+        ..Settings::default()
+    };
+    TestServer::start_with(&bpfdb::Options::default(), settings)
+}
+
+#[test]
+fn in_the_kernel() {
+    let server = server(true, None);
+    all(&Target {
+        address: Address::Tcp(server.address),
+        compiles: true,
+    });
+}
+
+#[test]
+fn in_the_interpreter() {
+    // The one way to the daemon that the kernel has no part in, besides.
+    let socket = namespace::files().folder.join("bpfdb.sock");
+    let _server = server(false, Some(socket.clone()));
+    let target = Target {
+        address: Address::Unix(socket),
+        compiles: false,
+    };
+    all(&target);
+    let answered = procedures(&mut target.client()).expect("procedures");
+    let in_kernel: u64 = answered.values().map(|one| one.calls).sum();
+    assert_eq!(in_kernel, 0);
+}
+
+#[test]
+fn on_redis() {
+    let redis = Redis::start();
+    all(&Target {
+        address: Address::Tcp(redis.address),
+        compiles: false,
+    });
+}
+
+/// All votes are for one contestant: every transaction writes the same record.
+#[test]
+fn all_clients_on_one_record() {
+    let server = server(true, None);
+    let target = Target {
+        address: Address::Tcp(server.address),
+        compiles: true,
+    };
+    let votes = target.run(
+        &Voter::new(1, 1_000_000, 10, Distribution::Uniform),
+        PIPELINE,
+    );
+    assert!(votes.end("accepted") > CALLS as u64 * 9 / 10, "{votes:?}");
+
+    // And by one phone.
+    target.client().ask(&["FLUSHALL"]).expect("flushed");
+    let limit = CALLS as u32 / 2;
+    let app = Voter::new(1, 1, limit, Distribution::Uniform);
+    let votes = target.run(&app, PIPELINE);
+    assert_eq!(votes.end("accepted"), u64::from(limit));
+}

@@ -1,0 +1,179 @@
+//! What is called.
+
+use std::time::Instant;
+
+use anyhow::Result;
+use bpfdb_apps::application::Application;
+use bpfdb_apps::client::Client;
+use bpfdb_apps::lock;
+use bpfdb_apps::pattern::Pattern;
+use bpfdb_apps::random::{Distribution, Random};
+use bpfdb_apps::smallbank::SmallBank;
+use bpfdb_apps::voter::{CONTESTANTS, Voter};
+
+use crate::plan::Plan;
+use crate::tcp::Batches;
+
+/// More votes than any phone casts: all but the invalid ones write.
+const VOTES_OF_PHONE: u32 = 1_000_000_000;
+/// Cents.
+const BALANCE: i64 = 1_000_000;
+/// Keys that are filled before the replies are read.
+const CHUNK: u32 = 500;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Work {
+    /// Phones uniform
+    Voter,
+    /// Phones by Zipf
+    HotVoter,
+    /// redis-py's extend, of locks that are the caller's
+    Extend,
+    /// A lock's life: SET NX PX, extend, release
+    Lock,
+    SmallBank,
+}
+
+const EXTEND: &str = "FCALL lock_extend 1 lock:######## token 100000 1";
+
+pub(super) fn libraries() -> [&'static str; 3] {
+    let voter = Voter::new(CONTESTANTS, 1, 1, Distribution::Uniform);
+    let bank = SmallBank::new(1, 1);
+    [voter.library(), bank.library(), lock::LIBRARY]
+}
+
+impl Work {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Voter => "Voter",
+            Self::HotVoter => "Voter, Zipf 0.99",
+            Self::Extend => "lock: extend",
+            Self::Lock => "lock: SET, extend, release",
+            Self::SmallBank => "SmallBank",
+        }
+    }
+
+    /// Calls of functions in a request.
+    pub(super) fn functions(self) -> u32 {
+        if self == Self::Lock { 2 } else { 1 }
+    }
+
+    /// Of a request.
+    fn reply_lines(self) -> usize {
+        if self == Self::Lock { 3 } else { 1 }
+    }
+
+    fn keys(plan: &Plan) -> u32 {
+        plan.tcp_keys / 10
+    }
+
+    fn voter(self, plan: &Plan) -> Voter {
+        let distribution = match self {
+            Self::HotVoter => Distribution::Zipf,
+            _ => Distribution::Uniform,
+        };
+        Voter::new(CONTESTANTS, plan.tcp_keys, VOTES_OF_PHONE, distribution)
+    }
+
+    fn bank(plan: &Plan) -> SmallBank {
+        SmallBank::new(Self::keys(plan), BALANCE)
+    }
+
+    pub(super) fn fill(self, plan: &Plan, client: &mut Client) -> Result<()> {
+        match self {
+            Self::Voter | Self::HotVoter => self.voter(plan).fill(client),
+            Self::SmallBank => Self::bank(plan).fill(client),
+            Self::Lock => Ok(()),
+            Self::Extend => {
+                let set = Pattern::new("SET lock:######## token PX 100000");
+                for first in (0..Self::keys(plan)).step_by(CHUNK as usize) {
+                    let all = first..(first + CHUNK).min(Self::keys(plan));
+                    let mut requests = Vec::new();
+                    for lock in all.clone() {
+                        set.write(&mut requests, &[lock.into()]);
+                    }
+                    client.all_ok(&requests, all.len())?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// What writes one request after the other.
+    fn writer(self, plan: &Plan, seed: u64) -> Box<dyn FnMut(&mut Vec<u8>) + Send> {
+        let mut random = Random::new(seed);
+        let locks = Self::keys(plan).into();
+        let set = Pattern::new("SET lock:######## token NX PX 100000");
+        let release = Pattern::new("FCALL lock_release 1 lock:######## token");
+        let extend = Pattern::new(EXTEND);
+        match self {
+            Self::Voter | Self::HotVoter => application(self.voter(plan), random),
+            Self::SmallBank => application(Self::bank(plan), random),
+            Self::Extend => Box::new(move |to| {
+                extend.write(to, &[random.below(locks) as i64]);
+            }),
+            Self::Lock => Box::new(move |to| {
+                let lock = [random.below(locks) as i64];
+                for request in [&set, &extend, &release] {
+                    request.write(to, &lock);
+                }
+            }),
+        }
+    }
+
+    /// Nanoseconds that the client takes to write a request.
+    pub(super) fn cost(self, plan: &Plan) -> f64 {
+        const REQUESTS: u32 = 100_000;
+        let mut write = self.writer(plan, 1);
+        let mut bytes = Vec::new();
+        let start = Instant::now();
+        for _ in 0..REQUESTS {
+            bytes.clear();
+            write(&mut bytes);
+        }
+        start.elapsed().as_nanos() as f64 / f64::from(REQUESTS)
+    }
+}
+
+fn application<A: Application + Send + 'static>(
+    app: A,
+    mut random: Random,
+) -> Box<dyn FnMut(&mut Vec<u8>) + Send> {
+    Box::new(move |to| {
+        let call = app.next(&mut random);
+        app.write(&call, to);
+    })
+}
+
+/// Batches that are written when they are sent: every phone has its turn.
+pub(super) struct Sent {
+    write: Box<dyn FnMut(&mut Vec<u8>) + Send>,
+    pipeline: u32,
+    lines: usize,
+    bytes: Vec<u8>,
+}
+
+impl Sent {
+    pub(super) fn new(plan: &Plan, work: Work, pipeline: u32, seed: u64) -> Self {
+        Self {
+            write: work.writer(plan, seed),
+            pipeline,
+            lines: work.reply_lines() * pipeline as usize,
+            bytes: Vec::new(),
+        }
+    }
+}
+
+impl Batches for Sent {
+    fn next(&mut self) -> &[u8] {
+        self.bytes.clear();
+        for _ in 0..self.pipeline {
+            (self.write)(&mut self.bytes);
+        }
+        &self.bytes
+    }
+
+    fn reply_lines(&self) -> usize {
+        self.lines
+    }
+}
