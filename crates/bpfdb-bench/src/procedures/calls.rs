@@ -34,6 +34,9 @@ pub(super) enum Work {
     SmallBank,
 }
 
+/// Adds a request to what is sent.
+type Writer = Box<dyn FnMut(&mut Vec<u8>) + Send>;
+
 const EXTEND: &str = "FCALL lock_extend 1 lock:######## token 100000 1";
 
 pub(super) fn libraries() -> [&'static str; 3] {
@@ -100,7 +103,7 @@ impl Work {
     }
 
     /// What writes one request after the other.
-    fn writer(self, plan: &Plan, seed: u64) -> Box<dyn FnMut(&mut Vec<u8>) + Send> {
+    fn writer(self, plan: &Plan, seed: u64) -> Writer {
         let mut random = Random::new(seed);
         let locks = Self::keys(plan).into();
         let set = Pattern::new("SET lock:######## token NX PX 100000");
@@ -135,10 +138,7 @@ impl Work {
     }
 }
 
-fn application<A: Application + Send + 'static>(
-    app: A,
-    mut random: Random,
-) -> Box<dyn FnMut(&mut Vec<u8>) + Send> {
+fn application<A: Application + Send + 'static>(app: A, mut random: Random) -> Writer {
     Box::new(move |to| {
         let call = app.next(&mut random);
         app.write(&call, to);
@@ -147,7 +147,7 @@ fn application<A: Application + Send + 'static>(
 
 /// Batches that are written when they are sent: every phone has its turn.
 pub(super) struct Sent {
-    write: Box<dyn FnMut(&mut Vec<u8>) + Send>,
+    write: Writer,
     pipeline: u32,
     lines: usize,
     bytes: Vec<u8>,
