@@ -27,7 +27,7 @@ const CALLS: usize = 4000;
 const CALLS_IN_TURN: usize = 800;
 const PIPELINE: usize = 16;
 /// Of the calls, on a busy machine.
-const IN_KERNEL_PERCENT: u64 = 90;
+const IN_KERNEL_PERCENT: u64 = 50;
 
 struct Target {
     address: Address,
