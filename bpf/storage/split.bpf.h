@@ -374,7 +374,9 @@ __noinline int bpfdb_split(u32 wanted)
 	split.no_room = LOAD(engine.zero);
 	bpf_loop(BPFDB_CELLS_PER_PAGE, split_bucket, &split, 0);
 	if (split.no_room) {
-		if (!split_undo(&split, slab))
+		/* A bucket that is latched at this moment is no reason to refuse: whoever takes
+		 * the split up finishes or undoes it. */
+		if (!split_undo(&split, slab) && split.no_room)
 			result = BPFDB_INDEX_CROWDED;
 		goto out;
 	}
