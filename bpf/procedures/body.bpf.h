@@ -54,6 +54,26 @@ __noinline int body(struct bpfdb_frame *f NONNULL, struct bpfdb_session *s NONNU
 	return sum;
 }
 
+/* Has the reply more bytes than one of the front end may? The send buffer has room for so much
+ * beside what other replies of the message have. */
+__noinline int reply_is_long(struct bpfdb_frame *f NONNULL)
+{
+	f->digits = 0;
+	f->place = 0;
+	repeat(i, BPFDB_CALL_REPLIES)
+	{
+		u64 at = f->place;
+
+		if (at >= f->replies || at >= BPFDB_CALL_REPLIES)
+			break;
+		f->place = at + 1;
+		at &= BPFDB_CALL_REPLIES - 1;
+		if (f->reply_tags[at] >= BPFDB_TAG_TEXT)
+			f->digits += text_len(f->reply_values[at]);
+	}
+	return f->digits > BPFDB_CALL_TEXT_MAX;
+}
+
 /* One attempt: 0, or why not. */
 static __always_inline int call_once(struct bpfdb_frame *f, struct bpfdb_session *s)
 {
@@ -66,6 +86,8 @@ static __always_inline int call_once(struct bpfdb_frame *f, struct bpfdb_session
 	f->replies = 0;
 	f->is_array = 0;
 	status = body(f, s);
+	if (!status && f->is_array && reply_is_long(f))
+		status = BPFDB_DEOPTIMISATION_VALUE;
 	if (status) {
 		TXN_END_OWN(s, bpfdb_rollback);
 		return status;

@@ -42,20 +42,27 @@ __noinline int rt_built(struct bpfdb_frame *f NONNULL, u32 to)
 	return 0;
 }
 
-/* Takes fuel for what was done besides rounds of loops. */
-static __always_inline void fuel_take(struct bpfdb_frame *f, u32 amount)
+/* What comparisons return if the call has run for as long as it may. */
+#define NO_FUEL 3
+
+/* Takes fuel for what is done besides rounds of loops. False: there is not so much. */
+static __always_inline bool fuel_take(struct bpfdb_frame *f, u32 amount)
 {
-	f->fuel = f->fuel > amount ? f->fuel - amount : 0;
+	if (f->fuel < amount)
+		return false;
+	f->fuel -= amount;
+	return true;
 }
 
-/* 1 if both are the same. */
+/* 1 if both are the same, or NO_FUEL. */
 __noinline int rt_equal(struct bpfdb_frame *f NONNULL, u64 a, u64 b)
 {
 	u32 len = text_len(a);
 
 	if (len != text_len(b))
 		return 0;
-	fuel_take(f, len / 64);
+	if (!fuel_take(f, len / 64))
+		return NO_FUEL;
 	/* The place is kept in memory: in a register the verifier would follow each round. */
 	f->place = 0;
 	repeat(i, BPFDB_CALL_TEXT_MAX / 8 + 1)
@@ -73,12 +80,14 @@ __noinline int rt_equal(struct bpfdb_frame *f NONNULL, u64 a, u64 b)
 	return 1;
 }
 
-/* As strcmp() in the locale C, in which Redis compares: 0 less, 1 the same, 2 greater. */
+/* As strcmp() in the locale C, in which Redis compares: 0 less, 1 the same, 2 greater;
+ * or NO_FUEL. */
 __noinline int rt_compare(struct bpfdb_frame *f NONNULL, u64 a, u64 b)
 {
 	u32 a_len = text_len(a), b_len = text_len(b), len = a_len < b_len ? a_len : b_len;
 
-	fuel_take(f, len / 64);
+	if (!fuel_take(f, len / 64))
+		return NO_FUEL;
 	f->place = 0;
 	repeat(i, BPFDB_CALL_TEXT_MAX / 8 + 1)
 	{
@@ -152,7 +161,8 @@ __noinline int rt_line(struct bpfdb_frame *f NONNULL, u64 text, u32 is_error)
 			break;
 		f->place = place + 1;
 		byte = *heap_at(f, (u32)text + place);
-		if (byte == '\r' || byte == '\n')
+		/* Redis ends it at a zero. */
+		if (byte == '\r' || byte == '\n' || !byte)
 			return BPFDB_DEOPTIMISATION_LINE;
 	}
 	return 0;

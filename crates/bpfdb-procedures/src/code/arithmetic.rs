@@ -2,7 +2,7 @@
 
 use bpfdb::abi;
 
-use super::assembly::{Alu, Jump, R1, R2, R3, R4};
+use super::assembly::{Alu, Jump, R1, R2, R3, R4, Reg};
 use super::emit::Emitter;
 use super::operands::Form;
 use super::types::Type;
@@ -82,6 +82,9 @@ impl Emitter<'_> {
         let end = self.place();
         let fraction = self.exit(abi::BPFDB_DEOPTIMISATION_FRACTION);
         self.asm().jump_if_value(Jump::Equal, R2, 0, fraction);
+        // Beyond, floor(a / b) * b of floating point is rounded.
+        self.check_half(R1);
+        self.check_half(R2);
         self.asm().alu_signed(Alu::Modulo, R1, R2);
         // It has the sign of the divisor.
         self.asm().jump_if_value(Jump::Equal, R1, 0, end);
@@ -106,12 +109,8 @@ impl Emitter<'_> {
     /// [`DIVIDEND_MAX`]: below, the quotient is farther from the next one than rounding goes.
     fn floor_divide(&mut self) {
         let end = self.place();
-        let too_large = self.exit(abi::BPFDB_DEOPTIMISATION_NUMBER_TOO_LARGE);
         self.check_divisor();
-        self.asm().set(R3, DIVIDEND_MAX);
-        self.asm().jump_if(Jump::SGreater, R1, R3, too_large);
-        self.asm().set(R3, -DIVIDEND_MAX);
-        self.asm().jump_if(Jump::SLess, R1, R3, too_large);
+        self.check_half(R1);
         self.asm().copy(R3, R1);
         self.asm().alu_signed(Alu::Modulo, R3, R2);
         self.asm().alu_signed(Alu::Divide, R1, R2);
@@ -120,6 +119,15 @@ impl Emitter<'_> {
         self.asm().jump_if_value(Jump::SGreaterOrEqual, R3, 0, end);
         self.asm().alu_by(Alu::Add, R1, -1);
         self.asm().put(end);
+    }
+
+    /// Ends the run if the number is beyond [`DIVIDEND_MAX`]. Uses r3.
+    fn check_half(&mut self, number: Reg) {
+        let too_large = self.exit(abi::BPFDB_DEOPTIMISATION_NUMBER_TOO_LARGE);
+        self.asm().set(R3, DIVIDEND_MAX);
+        self.asm().jump_if(Jump::SGreater, number, R3, too_large);
+        self.asm().set(R3, -DIVIDEND_MAX);
+        self.asm().jump_if(Jump::SLess, number, R3, too_large);
     }
 
     /// By 0 there is no number; 0 by a negative one is -0.

@@ -8,6 +8,9 @@ use super::types::Type;
 use crate::error::Result;
 use crate::ir::{Comparison, Condition, Operand};
 
+/// What comparisons of texts return besides their result: the call has run for long enough.
+const NO_FUEL: i32 = 3;
+
 impl Emitter<'_> {
     /// Jumps if the condition holds.
     pub(super) fn condition(&mut self, condition: &Condition, to: Place) -> Result<()> {
@@ -76,7 +79,7 @@ impl Emitter<'_> {
                 }
                 Type::Text => {
                     self.compare_texts("rt_equal", a, b)?;
-                    self.asm().jump_if_int(Jump::NotEqual, R0, 0, same);
+                    self.asm().jump_if_int(Jump::Equal, R0, 1, same);
                     self.asm().jump(differ);
                 }
                 // Tables: are they the same one?
@@ -133,6 +136,8 @@ impl Emitter<'_> {
         self.load_value(b, R3)?;
         self.asm().copy(R1, FRAME);
         self.asm().call(function);
+        let fuel = self.exit(abi::BPFDB_DEOPTIMISATION_FUEL);
+        self.asm().jump_if_int(Jump::Equal, R0, NO_FUEL, fuel);
         Ok(())
     }
 }

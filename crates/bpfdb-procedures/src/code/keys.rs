@@ -3,24 +3,37 @@
 //! Who reads a key under a shared lock, and then writes it, meets every other one who does the
 //! same. So a key that is written somewhere gets the exclusive lock when it is read.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use crate::ir::{Function, Operand, Operation, Register};
 
 /// The keys that a function writes, by the way they are made.
 #[derive(Debug)]
 pub(crate) struct WrittenKeys<'a> {
-    function: &'a Function,
+    /// What puts something into each register; none if several operations do.
+    definitions: HashMap<Register, Option<&'a Operation>>,
     written: HashSet<String>,
 }
 
-/// How far the making of a key is followed.
-const DEPTH_MAX: u32 = 8;
+/// How far the making of a key is followed, of how many parts, and bytes of a recipe. Who writes
+/// a function chooses how its keys are made, so all of it is bounded.
+const DEPTH_MAX: u32 = 3;
+const PARTS_MAX: usize = 8;
+const LEN_MAX: usize = 512;
 
 impl<'a> WrittenKeys<'a> {
     pub(crate) fn of(function: &'a Function) -> Self {
+        let mut definitions = HashMap::new();
+        for line in &function.lines {
+            if let Some(to) = result_of(&line.operation) {
+                definitions
+                    .entry(to)
+                    .and_modify(|known| *known = None)
+                    .or_insert(Some(&line.operation));
+            }
+        }
         let mut keys = Self {
-            function,
+            definitions,
             written: HashSet::new(),
         };
         for command in function.commands().filter(|command| command.writes()) {
@@ -37,34 +50,34 @@ impl<'a> WrittenKeys<'a> {
         self.written.contains(&self.recipe(key, 0))
     }
 
-    /// How a key is made: the same text for keys that are the same.
+    /// How a key is made: the same text for keys that are the same. What is made in too many
+    /// steps counts as itself.
     fn recipe(&self, operand: &Operand, depth: u32) -> String {
         let Operand::Register(register) = operand else {
             return operand.to_string();
         };
-        match self.only_definition(*register) {
+        let recipe = match self.only_definition(*register) {
             Some(Operation::Move(_, from)) if depth < DEPTH_MAX => self.recipe(from, depth + 1),
-            Some(Operation::Concatenate(_, parts)) if depth < DEPTH_MAX => {
+            Some(Operation::Concatenate(_, parts))
+                if depth < DEPTH_MAX && parts.len() <= PARTS_MAX =>
+            {
                 let parts: Vec<String> = parts
                     .iter()
                     .map(|part| self.recipe(part, depth + 1))
                     .collect();
                 parts.join(" .. ")
             }
-            _ => operand.to_string(),
+            _ => return operand.to_string(),
+        };
+        if recipe.len() > LEN_MAX {
+            return operand.to_string();
         }
+        recipe
     }
 
     /// What puts something into this register, if that is one operation only.
-    fn only_definition(&self, register: Register) -> Option<&Operation> {
-        let mut all = self
-            .function
-            .lines
-            .iter()
-            .map(|line| &line.operation)
-            .filter(|operation| result_of(operation) == Some(register));
-        let first = all.next()?;
-        all.next().is_none().then_some(first)
+    fn only_definition(&self, register: Register) -> Option<&'a Operation> {
+        self.definitions.get(&register).copied().flatten()
     }
 }
 

@@ -10,6 +10,9 @@ const INTEGER_MAX: i64 = 1 << 53;
 /// `tostring` shows 14 digits: from here on it has an exponent.
 const SHOWN_END: i64 = 100_000_000_000_000;
 
+/// Longest text that is made here, bytes: what a call has room for.
+const TEXT_MAX: usize = bpfdb::abi::BPFDB_CALL_LITERALS as usize;
+
 pub(super) fn within_limits(value: i64) -> Option<i64> {
     (-INTEGER_MAX..=INTEGER_MAX)
         .contains(&value)
@@ -51,7 +54,8 @@ fn arithmetic(operation: Arithmetic, left: &Operand, right: &Operand) -> Option<
         // The sign of 0 is that of the factors.
         Arithmetic::Multiply if a.min(b) >= 0 || (a != 0 && b != 0) => a.checked_mul(b)?,
         Arithmetic::Divide if b > 0 && a % b == 0 => a / b,
-        Arithmetic::Modulo if b > 0 => a.rem_euclid(b),
+        // Beyond, Lua's floor(a / b) * b is rounded.
+        Arithmetic::Modulo if b > 0 && a.abs().max(b) <= INTEGER_MAX / 2 => a.rem_euclid(b),
         _ => return None,
     };
     within_limits(value).map(Operand::Integer)
@@ -60,7 +64,8 @@ fn arithmetic(operation: Arithmetic, left: &Operand, right: &Operand) -> Option<
 fn concatenation(left: &Operand, right: &Operand) -> Option<Operand> {
     let mut text = shown(left)?;
     text.extend(shown(right)?);
-    Some(Operand::Text(text))
+    // A few lines of text, each twice the one before, would fill all memory.
+    (text.len() <= TEXT_MAX).then_some(Operand::Text(text))
 }
 
 /// What `..` makes of a literal.

@@ -20,14 +20,45 @@ struct Library<'a> {
 }
 
 /// Compiles all that are found.
-pub(super) fn functions(chunk: &Chunk) -> Vec<Compiled> {
+///
+/// # Errors
+/// If the text may end before its end: it is not known which of them are registered.
+pub(super) fn functions(chunk: &Chunk) -> Result<Vec<Compiled>, Vec<Unsupported>> {
+    if let Some(problem) = early_end(&chunk.body) {
+        return Err(vec![problem]);
+    }
     let mut library = Library {
         chunk,
         bindings: Bindings::new(chunk),
         compiled: Vec::new(),
     };
     library.block(&chunk.body);
-    library.compiled
+    Ok(library.compiled)
+}
+
+/// Where a library may end early, or do what is not known here.
+fn early_end(block: &Block) -> Option<Unsupported> {
+    block.iter().find_map(|statement| match &statement.kind {
+        StatementKind::Return(_) => Some(Unsupported::new(
+            statement.line,
+            "a library that returns registers nobody knows what",
+        )),
+        StatementKind::Unsupported(reason) => Some(Unsupported::new(statement.line, reason)),
+        StatementKind::Do(block)
+        | StatementKind::While(_, block)
+        | StatementKind::Repeat(block, _) => early_end(block),
+        StatementKind::For(one) => early_end(&one.body),
+        StatementKind::ForEach(one) => early_end(&one.body),
+        StatementKind::If(branches, otherwise) => branches
+            .iter()
+            .find_map(|(_, block)| early_end(block))
+            .or_else(|| early_end(otherwise)),
+        StatementKind::Local(..)
+        | StatementKind::LocalFunction(..)
+        | StatementKind::Assign(..)
+        | StatementKind::Call(_)
+        | StatementKind::Break => None,
+    })
 }
 
 /// The two arguments that matter.

@@ -36,7 +36,7 @@ use crate::ir;
 pub use unsupported::Unsupported;
 
 /// Longer texts are the interpreter's: who has such a function calls it seldom.
-const TEXT_MAX: usize = 64 * 1024;
+pub const TEXT_MAX: usize = 64 * 1024;
 /// For the parser, which calls itself for what lies in brackets. [`parse`] limits how deep.
 const STACK: usize = 64 * 1024 * 1024;
 
@@ -68,7 +68,7 @@ pub fn script(text: &[u8]) -> Result<ir::Function, Vec<Unsupported>> {
 pub fn library(text: &[u8]) -> Result<Vec<Compiled>, Vec<Unsupported>> {
     on_a_large_stack(|| {
         let chunk = parse::chunk(source(text)?)?;
-        Ok(library::functions(&chunk))
+        library::functions(&chunk)
     })
 }
 

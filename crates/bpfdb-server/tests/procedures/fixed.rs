@@ -307,3 +307,56 @@ fn transactions_of_clients_have_their_calls() {
         expected = vec![":2\r\n"];
     });
 }
+
+/// What a library registers is known only if its text runs to its end.
+#[test]
+fn a_library_that_returns_early_is_the_interpreters() {
+    let server = server();
+    let mut client = server.client();
+    load(
+        &mut client,
+        "#!lua name=lib\nif true then redis.register_function('f', function() return 1 end) return end\n\
+         redis.register_function('f', function() return 2 end)",
+    );
+    for _ in 0..3 {
+        back_to_kernel(&mut client);
+        assert_eq!(ask(&mut client, &["FCALL", "f", "0"]).number(), Some(1));
+    }
+}
+
+fn programs(client: &mut Client) -> u64 {
+    let info = client.say("INFO bpfdb");
+    let found = info
+        .lines()
+        .find_map(|line| line.strip_prefix("bpfdb_procedure_programs:"));
+    found.expect("a field").parse().expect("a number")
+}
+
+/// Scripts that are forgotten while they are compiled leave no program.
+#[test]
+fn what_is_flushed_while_it_is_compiled_is_gone() {
+    let server = server();
+    let mut client = server.client();
+    for _ in 0..4 {
+        for _ in 0..10 {
+            ask(
+                &mut client,
+                &["EVAL", "return redis.call('INCR', KEYS[1])", "1", "n"],
+            );
+        }
+        client.say("SCRIPT FLUSH");
+    }
+    for _ in 0..10 {
+        ask(
+            &mut client,
+            &["EVAL", "return redis.call('INCR', KEYS[1])", "1", "n"],
+        );
+    }
+    super::wait_until("it is compiled, and nothing else", || {
+        programs(&mut client) == 1
+    });
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    assert_eq!(programs(&mut client), 1);
+    client.say("SCRIPT FLUSH");
+    assert_eq!(programs(&mut client), 0);
+}

@@ -23,6 +23,24 @@ const GUARDS: &[(&str, &str, &str, &str)] = &[
         "3",
         "-9223372036854775808",
     ),
+    (
+        "number_too_large",
+        "return args[1] % 3",
+        "-9007199254740991",
+        "1",
+    ),
+    (
+        "value",
+        "local s = args[1] for i = 1, 11 do s = s .. s end return {s, s}",
+        "0123456789",
+        "20480",
+    ),
+    (
+        "time",
+        "return redis.call('SET', keys[2], 'v', 'NX', 'EX', args[1])",
+        "0",
+        "invalid expire",
+    ),
     ("minus_zero", "return 0 * args[1]", "-5", "0"),
     ("type", "return #args[2]", "x", "length"),
     (

@@ -10,6 +10,9 @@ use bpfdb::abi;
 use crate::error::Result;
 use crate::ir::{Operand, Presence, Register, Set, SetReturns, Time};
 
+/// From here on times are the interpreter's: `CALL_TIME_LIMIT` in `bpf/procedures/data.bpf.h`.
+const TIME_LIMIT: i64 = 1 << 50;
+
 impl Emitter<'_> {
     pub(super) fn set(&mut self, to: Register, set: &Set) -> Result<()> {
         let key = self.text(&set.key, Digits::Argument)?;
@@ -18,6 +21,10 @@ impl Emitter<'_> {
             Some((time, when)) => Some((*time, self.number(when, Form::Redis)?)),
             None => None,
         };
+        if let Some((_, when)) = expires {
+            // An error, also where nothing would be set.
+            self.check_time(when);
+        }
         let (not_set, end) = (self.place(), self.place());
         let old = self.fresh()?;
         self.key_text(key);
@@ -89,6 +96,15 @@ impl Emitter<'_> {
             None => self.never_expires(),
         }
         self.operator("bpfdb_set");
+    }
+
+    /// Ends the run if a time is none that SET takes.
+    fn check_time(&mut self, when: Number) {
+        let exit = self.exit(abi::BPFDB_DEOPTIMISATION_TIME);
+        self.load_number(when, R1);
+        self.asm().jump_if_value(Jump::SLessOrEqual, R1, 0, exit);
+        self.asm().set(R2, TIME_LIMIT);
+        self.asm().jump_if(Jump::SGreaterOrEqual, R1, R2, exit);
     }
 
     /// When the value of the next SET expires.

@@ -127,7 +127,7 @@ impl<'a> Lowering<'a> {
             return Err(wrong_count(line, "math.min and math.max"));
         };
         let Some((last, between)) = rest.split_last() else {
-            return Ok(self.compute(to, |to| Operation::ToNumber(to, first.clone())));
+            return Ok(self.compute(to, |to| Operation::Whole(to, first.clone())));
         };
         let mut so_far = first.clone();
         for value in between {

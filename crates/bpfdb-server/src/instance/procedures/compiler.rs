@@ -23,12 +23,8 @@ pub(super) enum Kind {
     Library,
 }
 
-#[derive(Debug)]
-enum Order {
-    Compile(Kind, Sha1, Vec<u8>),
-    /// Waits until all calls have ended that are running now.
-    Grace(u64),
-}
+/// A text to be compiled.
+type Order = (Kind, Sha1, Vec<u8>);
 
 /// What has become of an order.
 #[derive(Debug)]
@@ -39,10 +35,12 @@ pub(super) enum Done {
     Grace(u64),
 }
 
-/// The thread ends when this is dropped, after what it is at.
+/// Its threads end when this is dropped, after what they are at. Who waits for calls to end does
+/// not wait for what is being compiled.
 #[derive(Debug)]
 pub(super) struct Compiler {
     orders: Sender<Order>,
+    graces: Sender<u64>,
     done: Receiver<Done>,
 }
 
@@ -52,7 +50,13 @@ pub(crate) type SharedMap = (String, OwnedFd);
 impl Compiler {
     pub(super) fn start(engine: &Engine, maps: Vec<SharedMap>, bell: &Bell) -> Result<Self> {
         let (orders, inbox) = mpsc::channel();
+        let (graces, numbers) = mpsc::channel();
         let (outbox, done) = mpsc::channel();
+        let waiter = Waiter {
+            engine: engine.clone(),
+            outbox: outbox.clone(),
+            bell: bell.clone(),
+        };
         let worker = Worker {
             engine: engine.clone(),
             maps,
@@ -60,28 +64,55 @@ impl Compiler {
             outbox,
             bell: bell.clone(),
         };
-        thread::Builder::new()
-            .name("procedures".into())
-            .spawn(move || worker.run(&inbox))
-            .map_err(system("start the thread that compiles procedures"))?;
-        Ok(Self { orders, done })
+        spawn("procedures", move || worker.run(&inbox))?;
+        spawn("grace", move || waiter.run(&numbers))?;
+        Ok(Self {
+            orders,
+            graces,
+            done,
+        })
     }
 
     pub(super) fn compile(&self, kind: Kind, name: Sha1, text: &[u8]) {
-        self.order(Order::Compile(kind, name, text.to_vec()));
-    }
-
-    pub(super) fn grace(&self, number: u64) {
-        self.order(Order::Grace(number));
-    }
-
-    fn order(&self, order: Order) {
         // It fails only if the thread has panicked, which it has said.
-        let _ = self.orders.send(order);
+        let _ = self.orders.send((kind, name, text.to_vec()));
+    }
+
+    /// Waits until all calls have ended that are running now.
+    pub(super) fn grace(&self, number: u64) {
+        let _ = self.graces.send(number);
     }
 
     pub(super) fn next_done(&self) -> Option<Done> {
         self.done.try_recv().ok()
+    }
+}
+
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
+    thread::Builder::new()
+        .name(name.into())
+        .spawn(work)
+        .map(drop)
+        .map_err(system("start a thread for procedures"))
+}
+
+struct Waiter {
+    engine: Engine,
+    outbox: Sender<Done>,
+    bell: Bell,
+}
+
+impl Waiter {
+    fn run(self, inbox: &Receiver<u64>) {
+        while let Ok(number) = inbox.recv() {
+            if let Err(error) = self.engine.wait_for_readers() {
+                tracing::error!(%error, "cannot wait for calls to end");
+            }
+            if self.outbox.send(Done::Grace(number)).is_err() {
+                return;
+            }
+            self.bell.ring();
+        }
     }
 }
 
@@ -98,19 +129,9 @@ impl Worker {
     fn run(mut self, inbox: &Receiver<Order>) {
         // SAFETY: plain system call; 0 is this thread. It needs no right to lower a priority.
         unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICE) };
-        while let Ok(order) = inbox.recv() {
-            let done = match order {
-                Order::Compile(kind, name, text) => {
-                    let unit = self.compile(kind, &text).map(Box::new);
-                    Done::Compiled(kind, name, text, unit.map_err(|error| error.to_string()))
-                }
-                Order::Grace(number) => {
-                    if let Err(error) = self.engine.wait_for_readers() {
-                        tracing::error!(%error, "cannot wait for calls to end");
-                    }
-                    Done::Grace(number)
-                }
-            };
+        while let Ok((kind, name, text)) = inbox.recv() {
+            let unit = self.compile(kind, &text).map(Box::new);
+            let done = Done::Compiled(kind, name, text, unit.map_err(|error| error.to_string()));
             if self.outbox.send(done).is_err() {
                 return;
             }

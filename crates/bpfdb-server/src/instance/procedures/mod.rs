@@ -33,6 +33,7 @@ use std::time::{Duration, Instant};
 
 use bpfdb::{Engine, Session, abi};
 use bpfdb_lua::Sha1;
+use bpfdb_procedures::lua::TEXT_MAX;
 use bpfdb_procedures::{Ready, Unit};
 use rustc_hash::FxHashMap;
 
@@ -49,6 +50,11 @@ use crate::kernel::procedures::{Counters, Entry, KernelProcedures, Name};
 
 /// A script is compiled when it is called so often.
 const CALLS_BEFORE: u32 = 8;
+/// Texts that wait to be compiled, from which on scripts have to wait for their turn.
+const QUEUED_MAX: usize = 16;
+/// Functions of one library that are compiled.
+const EACH_MAX: usize = 128;
+const NO_ROOM: &str = "there are as many procedures as may be";
 /// Scripts whose calls are counted.
 const COUNTED_MAX: usize = 4096;
 /// Who changes the functions has so long from their withdrawal to his lock, before they are
@@ -108,6 +114,12 @@ pub(crate) struct Procedures {
     removals: u64,
     awaited: u64,
     over: u64,
+    /// Of these, when functions were taken back last.
+    withdrawn: u64,
+    /// Texts that are to be compiled.
+    queued: usize,
+    /// A program makes room, but its slot is not free yet.
+    is_evicting: bool,
     /// For the lock under which functions are published.
     session: Session,
     interpreted: Interpreted,
@@ -135,6 +147,9 @@ impl Procedures {
             removals: 0,
             awaited: 0,
             over: 0,
+            withdrawn: 0,
+            queued: 0,
+            is_evicting: false,
             session,
             interpreted: Interpreted::default(),
             enabled,
@@ -182,12 +197,14 @@ impl Procedures {
         while let Some(done) = self.compiler.next_done() {
             match done {
                 Done::Compiled(kind, name, text, unit) => {
+                    self.queued -= 1;
                     self.take_unit(kind, name, text, unit);
                 }
                 Done::Grace(removals) => {
                     self.over = removals;
                     if self.is_quiet() {
                         self.kernel.reuse();
+                        self.is_evicting = false;
                         for name in std::mem::take(&mut self.waiting) {
                             self.publish_script(name);
                         }
@@ -229,17 +246,21 @@ impl Procedures {
                 Some(State::Failed(problem))
             }
         };
+        let state = match (kind, state) {
+            (Kind::Library, None) => Some(State::Failed(NO_ROOM.into())),
+            (_, state) => state,
+        };
         let units = match kind {
             Kind::Script => &mut self.scripts,
             Kind::Library => &mut self.libraries,
         };
         match (units.get_mut(&name), state) {
-            (Some(place), Some(state)) => *place = state,
+            (Some(place @ State::Compiling), Some(state)) => *place = state,
             // It is compiled again when there is room.
-            (Some(_), None) => drop(units.remove(&name)),
-            // Forgotten meanwhile.
-            (None, Some(State::Loaded(loaded))) => self.unload(*loaded),
-            (None, _) => {}
+            (Some(State::Compiling), None) => drop(units.remove(&name)),
+            // Forgotten meanwhile, or compiled twice.
+            (_, Some(State::Loaded(loaded))) => self.unload(*loaded),
+            _ => {}
         }
         if kind == Kind::Script {
             self.publish_script(name);
@@ -247,25 +268,22 @@ impl Procedures {
     }
 
     /// Gives a unit a slot and counters. `None`: there is no slot, and a script makes room.
-    fn load(&mut self, unit: Unit, text: Vec<u8>) -> Option<State> {
-        let slot = match unit
-            .program
-            .as_ref()
-            .map(|one| self.kernel.add_program(one))
-        {
-            None => None,
-            Some(Ok(Some(slot))) => Some(slot),
-            Some(Ok(None)) => {
-                self.evict();
-                return None;
-            }
-            Some(Err(error)) => return Some(State::Failed(error.to_string())),
-        };
-        let numbers: Vec<u32> = (0..unit.ready.len())
+    fn load(&mut self, mut unit: Unit, text: Vec<u8>) -> Option<State> {
+        let numbers: Vec<u32> = (0..unit.ready.len().min(EACH_MAX))
             .map_while(|_| self.kernel.take_number())
             .collect();
-        let mut unit = unit;
-        unit.leave_from(numbers.len(), "there are as many procedures as may be");
+        unit.leave_from(numbers.len(), NO_ROOM);
+        let slot = self.slot_of(&unit);
+        if !matches!(slot, Ok(Some(_))) {
+            for &number in &numbers {
+                self.kernel.give_number_back(number);
+            }
+            self.note_removal();
+        }
+        let slot = match slot {
+            Ok(slot) => slot?,
+            Err(problem) => return Some(State::Failed(problem)),
+        };
         Some(State::Loaded(Box::new(Loaded {
             unit,
             text,
@@ -277,8 +295,28 @@ impl Procedures {
         })))
     }
 
+    /// The slot that a unit's program gets; of a unit that needs none there is none. `None`:
+    /// there is none left.
+    fn slot_of(&mut self, unit: &Unit) -> std::result::Result<Option<Option<u32>>, String> {
+        let program = unit.program.as_ref().filter(|_| !unit.ready.is_empty());
+        let Some(program) = program else {
+            return Ok(Some(None));
+        };
+        match self.kernel.add_program(program) {
+            Ok(Some(slot)) => Ok(Some(Some(slot))),
+            Ok(None) => {
+                self.evict();
+                Ok(None)
+            }
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
     /// The script that was called least lately makes room.
     fn evict(&mut self) {
+        if std::mem::replace(&mut self.is_evicting, true) {
+            return;
+        }
         let oldest = self
             .scripts
             .iter()
@@ -342,8 +380,11 @@ impl Procedures {
         }
         self.interpreted.note_script(script.name);
         if self.scripts.len() >= COUNTED_MAX {
-            self.scripts
-                .retain(|_, state| matches!(state, State::Loaded(_) | State::Compiling));
+            self.scripts.retain(|_, state| match state {
+                State::Loaded(loaded) => loaded.slot.is_some(),
+                State::Compiling => true,
+                State::Counting(_) | State::Failed(_) => false,
+            });
             let scripts = &self.scripts;
             self.interpreted
                 .keep_scripts(|name| scripts.contains_key(name));
@@ -353,12 +394,18 @@ impl Procedures {
             .entry(script.name)
             .or_insert(State::Counting(0));
         if let State::Counting(calls) = state {
-            *calls += 1;
-            if *calls >= CALLS_BEFORE {
-                *state = State::Compiling;
-                self.compiler
-                    .compile(Kind::Script, script.name, &script.text);
+            *calls = calls.saturating_add(1);
+            if *calls < CALLS_BEFORE || self.queued >= QUEUED_MAX {
+                return;
             }
+            if script.text.len() > TEXT_MAX {
+                *state = State::Failed("its text is too long".into());
+                return;
+            }
+            *state = State::Compiling;
+            self.queued += 1;
+            self.compiler
+                .compile(Kind::Script, script.name, &script.text);
         }
     }
 
@@ -370,6 +417,9 @@ impl Procedures {
         let Some(State::Loaded(loaded)) = self.scripts.get_mut(&name) else {
             return;
         };
+        if !loaded.published.is_empty() {
+            return;
+        }
         let (Some(slot), Some(ready), Some(&number)) = (
             loaded.slot,
             loaded.unit.ready.first(),
@@ -417,9 +467,11 @@ impl Procedures {
         self.take_results();
         if self.functions == FunctionsState::Published {
             self.take_functions_back();
+            self.withdrawn = self.removals;
         }
         self.functions = FunctionsState::Withdrawn(Instant::now() + PAUSE);
-        self.is_quiet()
+        // What is removed from now on is not waited for.
+        self.is_quiet() || self.over >= self.withdrawn
     }
 
     fn take_functions_back(&mut self) {
@@ -460,8 +512,9 @@ impl Procedures {
         let mut missing = false;
         for library in libraries.all() {
             let name = library.source.sha1();
-            let compiler = &self.compiler;
+            let (compiler, queued) = (&self.compiler, &mut self.queued);
             let state = self.libraries.entry(name).or_insert_with(|| {
+                *queued += 1;
                 compiler.compile(Kind::Library, name, &library.source.text);
                 State::Compiling
             });
