@@ -26,31 +26,37 @@
  */
 __noinline int body(struct bpfdb_frame *f NONNULL, struct bpfdb_session *s NONNULL)
 {
-	u64 text = f->text[0], other = f->text[1];
-	u32 a = f->place, b = f->digits, c = f->building;
 	int sum = 0;
 
-	sum += rt_number(f, text, a, b);
-	sum += rt_text(f, text, a);
-	sum += rt_add(f, text);
-	sum += rt_add_number(f, text);
-	sum += rt_built(f, a);
-	sum += rt_equal(f, text, other);
-	sum += rt_compare(f, text, other);
-	sum += rt_part(f, text, other, f->text[2], a);
-	sum += rt_word(f, b, other, a);
-	sum += rt_line(f, text, b);
-	sum += rt_key(f, s, text);
-	sum += rt_value(f, s, text);
-	sum += rt_value_number(f, s, text);
-	sum += rt_found(f, s, a);
-	sum += rt_increment(f, s, b, other, a);
-	sum += rt_expires(s, text, a, b);
-	sum += rt_time_left(f, s, a, b, c);
+/* Read anew for each call: what is kept over calls is on the stack, and the template is verified
+ * with that of this function (512 bytes for all that call each other). */
+#define TEXT LOAD(f->text[0])
+#define NUMBER LOAD(f->text[1])
+#define PLACE LOAD(f->place)
+	sum += rt_number(f, TEXT, PLACE, PLACE);
+	sum += rt_text(f, NUMBER, PLACE);
+	sum += rt_add(f, TEXT);
+	sum += rt_add_number(f, NUMBER);
+	sum += rt_built(f, PLACE);
+	sum += rt_equal(f, TEXT, TEXT);
+	sum += rt_compare(f, TEXT, TEXT);
+	sum += rt_part(f, TEXT, NUMBER, NUMBER, PLACE);
+	sum += rt_word(f, PLACE, NUMBER, PLACE);
+	sum += rt_line(f, TEXT, PLACE);
+	sum += rt_key(f, s, TEXT);
+	sum += rt_value(f, s, TEXT);
+	sum += rt_value_number(f, s, NUMBER);
+	sum += rt_found(f, s, PLACE);
+	sum += rt_increment(f, s, PLACE, NUMBER, PLACE);
+	sum += rt_expires(s, NUMBER, PLACE, PLACE);
+	sum += rt_time_left(f, s, PLACE, PLACE, PLACE);
 	sum += bpfdb_get(s);
 	sum += bpfdb_get_for_update(s);
 	sum += bpfdb_set(s);
 	sum += bpfdb_delete(s);
+#undef TEXT
+#undef NUMBER
+#undef PLACE
 	return sum;
 }
 
@@ -101,18 +107,13 @@ static __always_inline int call_once(struct bpfdb_frame *f, struct bpfdb_session
 
 static __always_inline void call_run(struct bpfdb_frame *f, struct bpfdb_session *s)
 {
-	int status = BPFDB_CONFLICT;
-
 	f->fuel = BPFDB_CALL_FUEL;
-	f->conflicts = 0;
-	repeat(i, BPFDB_COMMAND_TRIES)
-	{
-		status = call_once(f, s);
-		if (status != BPFDB_CONFLICT || !f->fuel)
+	/* Counted in memory: the stack is short. */
+	for (f->conflicts = 0; f->conflicts < BPFDB_COMMAND_TRIES && can_loop; f->conflicts++) {
+		f->outcome = call_once(f, s);
+		if (f->outcome != BPFDB_CONFLICT || !f->fuel)
 			break;
-		f->conflicts++;
 	}
-	f->outcome = status;
 }
 
 #endif

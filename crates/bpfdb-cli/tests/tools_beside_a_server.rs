@@ -249,10 +249,12 @@ impl WithCheckpoint {
         self.directory.path().join("data")
     }
 
-    /// Up to where the log is written now.
+    /// Up to where the log is written now, or the checkpoint was made when nothing came after it.
     fn moment(&self) -> u64 {
-        let end = &check(text(&self.data()))["log"]["end"];
-        end["timestamp"].as_u64().expect("a number")
+        let told = check(text(&self.data()));
+        let ends = [&told["log"]["end"]["timestamp"], &told["checkpoint"]["end"]];
+        let ends = ends.map(|end| end.as_u64().expect("a number"));
+        ends.into_iter().max().expect("two")
     }
 
     /// A server on what the directory had at a moment.

@@ -116,6 +116,8 @@ pub(crate) struct Procedures {
     over: u64,
     /// Of these, when functions were taken back last.
     withdrawn: u64,
+    /// Somebody has changed the functions since the server began.
+    were_changed: bool,
     /// Texts that are to be compiled.
     queued: usize,
     /// A program makes room, but its slot is not free yet.
@@ -148,6 +150,7 @@ impl Procedures {
             awaited: 0,
             over: 0,
             withdrawn: 0,
+            were_changed: false,
             queued: 0,
             is_evicting: false,
             session,
@@ -470,6 +473,7 @@ impl Procedures {
             self.withdrawn = self.removals;
         }
         self.functions = FunctionsState::Withdrawn(Instant::now() + PAUSE);
+        self.were_changed = true;
         // What is removed from now on is not waited for.
         self.is_quiet() || self.over >= self.withdrawn
     }
@@ -486,6 +490,10 @@ impl Procedures {
     }
 
     fn publish_functions(&mut self, functions: &mut Functions) {
+        if functions.current().len() == 0 && !self.were_changed {
+            self.functions = FunctionsState::Published;
+            return;
+        }
         let later = FunctionsState::Due(Instant::now() + PAUSE);
         if !self.is_quiet() {
             self.functions = later;
