@@ -122,8 +122,7 @@ pub(crate) struct Procedures {
     queued: usize,
     /// A program makes room, but its slot is not free yet.
     is_evicting: bool,
-    /// For the lock under which functions are published.
-    session: Session,
+    engine: Engine,
     interpreted: Interpreted,
     enabled: bool,
 }
@@ -137,8 +136,6 @@ impl Procedures {
         bell: &Bell,
         enabled: bool,
     ) -> Result<Self> {
-        let mut session = engine.session()?;
-        session.never_wait();
         Ok(Self {
             kernel,
             compiler: Compiler::start(engine, maps, bell)?,
@@ -153,7 +150,7 @@ impl Procedures {
             were_changed: false,
             queued: 0,
             is_evicting: false,
-            session,
+            engine: engine.clone(),
             interpreted: Interpreted::default(),
             enabled,
         })
@@ -499,7 +496,13 @@ impl Procedures {
             self.functions = later;
             return;
         }
-        let Ok(libraries) = functions.committed(&mut self.session) else {
+        // Only while it is needed: sessions are for clients.
+        let Ok(mut session) = self.engine.session() else {
+            self.functions = later;
+            return;
+        };
+        session.never_wait();
+        let Ok(libraries) = functions.committed(&mut session) else {
             self.functions = later;
             return;
         };
@@ -507,7 +510,7 @@ impl Procedures {
             self.functions = later;
             return;
         }
-        self.functions = match self.publish_if_committed(functions, &libraries) {
+        self.functions = match self.publish_if_committed(&mut session, functions, &libraries) {
             Ok(true) => FunctionsState::Published,
             // Somebody is changing them, or has.
             Ok(false) | Err(_) => later,
@@ -533,18 +536,19 @@ impl Procedures {
 
     fn publish_if_committed(
         &mut self,
+        session: &mut Session,
         functions: &Functions,
         libraries: &Libraries,
     ) -> std::result::Result<bool, bpfdb::Status> {
-        self.session.begin()?;
+        session.begin()?;
         // From here on nobody else writes them.
-        let holds = functions.holds(&mut self.session);
+        let holds = functions.holds(session);
         if matches!(holds, Ok(true)) {
             for library in libraries.all() {
                 self.publish_library(library, libraries);
             }
         }
-        self.session.rollback()?;
+        session.rollback()?;
         holds
     }
 
