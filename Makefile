@@ -3,8 +3,10 @@
 
 # Tests of the server that run both ways: clients served through TCP, and clients
 # answered inside their own send().
-BOTH_WAYS := $(addprefix --test ,blocks clients conflicts differential differential_errors durability \
-	generated groups limits multi procedures protocol synchronous transactions)
+BOTH_WAYS := $(addprefix --test ,blocks clients conflicts differential differential_errors generated \
+	groups limits multi procedures protocol transactions)
+# These too, by `make test-log`: they wait for disks that do not answer.
+BOTH_WAYS_LOG := $(addprefix --test ,durability synchronous)
 
 # Suites of the engine and of the server that also run with a log; the second list while clients
 # are told only what is durable. `make test` runs the short versions.
@@ -51,6 +53,8 @@ test: setup
 
 # The suites of engine and server, with a log.
 test-log: setup
+	BPFDB_TEST_LOCAL_CLIENTS=on cargo test --profile ci -p bpfdb-server --all-features \
+		--no-fail-fast $(BOTH_WAYS_LOG) $(ARGS)
 	$(call with_log,$(WITH_LOG),$(WITH_LOG_SYNC))
 
 define with_log

@@ -17,7 +17,7 @@ use common::{Served, alone, folder};
 
 /// Rounds of the short version, in each of the two loops, which share the processors: a round takes
 /// two seconds of one, most of them for loading and unloading the programs.
-const ROUNDS: u64 = 100;
+const ROUNDS: u64 = 75;
 /// Of the long one.
 const SOAK_ROUNDS: u64 = 1500;
 /// Says how many there are on a machine on which that takes longer.
