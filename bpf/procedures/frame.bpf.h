@@ -25,7 +25,7 @@
 #include "../operators/maintenance.bpf.h"
 #include <bpfdb/procedure.h>
 
-/* A call keeps its frame for less than a millisecond. */
+/* A call keeps its frame for about a millisecond at most. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, BPFDB_FRAMES);
