@@ -85,7 +85,7 @@ rust_layers() {
 		loader dump restore ;;
 	bpfdb-log) echo layout disk error buffer segment batch record checkpoint control simulation owner directory plan spares \
 		place reader until recovered recovery writer open check follow copy lost cut rebuild ;;
-	bpfdb-procedures) echo error ir lua code load listing unit ;;
+	bpfdb-procedures) echo error ir types lua code load listing unit ;;
 	bpfdb-server) echo values settings error io protocol kernel stats connection instance commands executor server ;;
 	esac
 }

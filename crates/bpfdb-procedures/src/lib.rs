@@ -17,6 +17,7 @@ pub mod ir;
 mod listing;
 pub mod load;
 pub mod lua;
+mod types;
 mod unit;
 
 pub use error::{Error, Result};

@@ -1,25 +1,12 @@
 //! Every operation, with operands of every type, is accepted by the verifier.
 
-use bpfdb::{Engine, Options};
+mod common;
+
 use bpfdb_procedures::code::emit;
 use bpfdb_procedures::ir::*;
-use bpfdb_procedures::load::{Program, Template};
+use bpfdb_procedures::load::Program;
 
-fn template(engine: &Engine) -> Template {
-    let mut object =
-        bpfdb::open_object(bpfdb::objects::PROCEDURE, "procedure").expect("the template opens");
-    engine.adopt(&mut object).expect("it is adopted");
-    let object = object.load().expect("the template is verified");
-    Template::new(object, "redis_procedure").expect("it is a template")
-}
-
-fn engine() -> Engine {
-    let options = Options {
-        memory_limit: 64 << 20,
-        ..Options::default()
-    };
-    Engine::create(&options).expect("the engine starts")
-}
+use common::{engine, template};
 
 fn function(registers: usize, operations: Vec<Operation>) -> Function {
     Function {

@@ -5,14 +5,23 @@ use bpfdb::abi;
 use super::assembly::{Alu, Jump, R1, R2, R3, R4, Reg};
 use super::emit::Emitter;
 use super::operands::Form;
-use super::types::Type;
 use crate::error::Result;
 use crate::ir::{Arithmetic, Operand, Register};
+use crate::types::Type;
 
 /// Numbers whose product surely fits 64 bits, and half of the range of those that floor(a / b)
 /// of floating point has exactly.
 const SMALL: i64 = 1 << 31;
 const DIVIDEND_MAX: i64 = 1 << 52;
+/// The product of a number and a literal up to this one fits 64 bits.
+const LITERAL_MAX: i64 = 1 << 9;
+
+fn small_literal(operand: &Operand) -> Option<i64> {
+    match operand {
+        Operand::Integer(value) if value.abs() <= LITERAL_MAX => Some(*value),
+        _ => None,
+    }
+}
 
 impl Emitter<'_> {
     pub(super) fn arithmetic(
@@ -22,14 +31,20 @@ impl Emitter<'_> {
         a: &Operand,
         b: &Operand,
     ) -> Result<()> {
-        let a = self.number(a, Form::Lua)?;
-        let b = self.number(b, Form::Lua)?;
-        self.load_number(a, R1);
-        self.load_number(b, R2);
+        let (a, b) = match operation {
+            Arithmetic::Multiply if small_literal(a).is_some() => (b, a),
+            _ => (a, b),
+        };
+        let (first, second) = (self.number(a, Form::Lua)?, self.number(b, Form::Lua)?);
+        self.load_number(first, R1);
+        self.load_number(second, R2);
         match operation {
             Arithmetic::Add => self.asm().alu(Alu::Add, R1, R2),
             Arithmetic::Subtract => self.asm().alu(Alu::Subtract, R1, R2),
-            Arithmetic::Multiply => self.multiply(),
+            Arithmetic::Multiply => match small_literal(b) {
+                Some(literal) => self.multiply_by(literal),
+                None => self.multiply(),
+            },
             Arithmetic::Modulo => self.modulo(),
             Arithmetic::Divide => self.divide(),
             Arithmetic::FloorDivide => self.floor_divide(),
@@ -46,9 +61,21 @@ impl Emitter<'_> {
         Ok(())
     }
 
+    /// r1 = r1 * r2, which is this literal.
+    fn multiply_by(&mut self, literal: i64) {
+        let minus_zero = self.exit(abi::BPFDB_DEOPTIMISATION_MINUS_ZERO);
+        // 0 times a negative number is -0 in Lua.
+        match literal {
+            0 => self.asm().jump_if_value(Jump::SLess, R1, 0, minus_zero),
+            ..0 => self.asm().jump_if_value(Jump::Equal, R1, 0, minus_zero),
+            _ => {}
+        }
+        self.asm().alu(Alu::Multiply, R1, R2);
+    }
+
     /// r1 = r1 * r2.
     fn multiply(&mut self) {
-        let (wide, product, end) = (self.place(), self.place(), self.place());
+        let (wide, product) = (self.place(), self.place());
         let too_large = self.exit(abi::BPFDB_DEOPTIMISATION_NUMBER_TOO_LARGE);
         for factor in [R1, R2] {
             self.asm().copy(R3, factor);
@@ -69,12 +96,21 @@ impl Emitter<'_> {
         self.asm().alu_signed(Alu::Divide, R4, R3);
         self.asm().jump_if(Jump::NotEqual, R4, R2, too_large);
         self.asm().put(product);
-        // 0 times a negative number is -0 in Lua.
-        self.asm().jump_if_value(Jump::NotEqual, R1, 0, end);
+        self.check_minus_zero();
+    }
+
+    /// Ends the run if r1 is 0 and r2 or r3 negative. Without a way around: the verifier would
+    /// walk what follows once for each.
+    fn check_minus_zero(&mut self) {
         let minus_zero = self.exit(abi::BPFDB_DEOPTIMISATION_MINUS_ZERO);
-        self.asm().jump_if_value(Jump::SLess, R3, 0, minus_zero);
-        self.asm().jump_if_value(Jump::SLess, R2, 0, minus_zero);
-        self.asm().put(end);
+        // The sign of r1 | -r1 says that it is not 0.
+        self.asm().set(R4, 0);
+        self.asm().alu(Alu::Subtract, R4, R1);
+        self.asm().alu(Alu::Or, R4, R1);
+        self.asm().alu_by(Alu::Xor, R4, -1);
+        self.asm().alu(Alu::Or, R3, R2);
+        self.asm().alu(Alu::And, R4, R3);
+        self.asm().jump_if_value(Jump::SLess, R4, 0, minus_zero);
     }
 
     /// r1 = r1 - floor(r1 / r2) * r2.

@@ -74,6 +74,8 @@ pub(crate) enum Alu {
     Subtract = 0x10,
     Multiply = 0x20,
     Divide = 0x30,
+    Or = 0x40,
+    And = 0x50,
     ShiftRight = 0x70,
     Modulo = 0x90,
     Xor = 0xa0,

@@ -4,9 +4,9 @@ use bpfdb::abi;
 
 use super::assembly::{Jump, Place, R0, R1, R2, R3, Width};
 use super::emit::{Emitter, FRAME, Slot};
-use super::types::Type;
 use crate::error::Result;
 use crate::ir::{Comparison, Condition, Operand};
+use crate::types::Type;
 
 /// What comparisons of texts return besides their result: the call has run for long enough.
 const NO_FUEL: i32 = 3;

@@ -7,9 +7,9 @@ use bpfdb::abi::{self, bpfdb_frame};
 
 use super::assembly::{Alu, Assembly, Code, Jump, Place, R0, R1, R2, R6, R7, R8, R9, Width};
 use super::keys::WrittenKeys;
-use super::types::{Type, Types, Typing};
 use crate::error::{Error, Result};
 use crate::ir::{Function, Label, Operand, Operation, Register, Words};
+use crate::types::{Type, Types, Typing};
 
 /// The frame, and the session: arguments of the function, kept over calls.
 pub(super) const FRAME: super::assembly::Reg = R6;

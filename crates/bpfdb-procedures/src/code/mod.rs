@@ -1,7 +1,6 @@
 //! From [`ir`](crate::ir) to instructions of eBPF.
 //!
 //! ```text
-//! types.rs       which types each register may have
 //! keys.rs        which keys are written, so that reading them locks them for that
 //! emit.rs        the list, operation by operation
 //! operands.rs    values into registers of the processor: numbers, texts, what must be checked
@@ -24,7 +23,6 @@ mod emit;
 mod keys;
 mod operands;
 mod texts;
-mod types;
 
 pub use assembly::{Code, Instruction};
 pub use emit::emit;

@@ -9,9 +9,9 @@ use bpfdb::abi::{self, bpfdb_frame};
 
 use super::assembly::{Alu, Jump, Place, R1, R2, R3, R4, Reg, Width};
 use super::emit::{Emitter, FRAME, HALF, Slot, WHOLE, at};
-use super::types::Type;
 use crate::error::Result;
 use crate::ir::{Operand, Register, Words};
+use crate::types::Type;
 
 /// Where a number is.
 #[derive(Clone, Copy, Debug)]

@@ -7,9 +7,9 @@ use bpfdb::abi::{self, bpfdb_frame};
 use super::assembly::{Alu, R1, R2, R3, R4, R5, Width};
 use super::emit::{Emitter, FRAME, Slot, at};
 use super::operands::{Digits, Form, Text};
-use super::types::Type;
 use crate::error::Result;
 use crate::ir::{Operand, Register, Words};
+use crate::types::Type;
 
 impl Emitter<'_> {
     pub(super) fn concatenate(&mut self, to: Register, parts: &[Operand]) -> Result<()> {

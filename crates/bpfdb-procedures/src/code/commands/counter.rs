@@ -3,10 +3,10 @@
 use super::super::assembly::{Alu, Jump, R0, R1, R2, R3, R4, R5};
 use super::super::emit::{Emitter, FRAME, SESSION, Slot};
 use super::super::operands::{Digits, Form};
-use super::super::types::Type;
 use super::Value;
 use crate::error::Result;
 use crate::ir::{Operand, Register};
+use crate::types::Type;
 
 impl Emitter<'_> {
     pub(super) fn increment(

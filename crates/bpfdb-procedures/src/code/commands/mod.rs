@@ -16,9 +16,9 @@ use bpfdb::abi::{self, bpfdb_session};
 use super::assembly::{Jump, Place, R0, R1, R2, R3, R4, Width};
 use super::emit::{Emitter, FRAME, SESSION, Slot, at};
 use super::operands::{Digits, Form, Number, Text};
-use super::types::Type;
 use crate::error::Result;
 use crate::ir::{Command, Operand, Register};
+use crate::types::Type;
 
 /// What becomes the value of a SET.
 #[derive(Clone, Copy, Debug)]

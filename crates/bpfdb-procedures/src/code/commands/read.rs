@@ -7,9 +7,9 @@ use bpfdb::abi::{self, bpfdb_session};
 use super::super::assembly::{Alu, Jump, R1, Width};
 use super::super::emit::{Emitter, SESSION, Slot, at};
 use super::super::operands::Digits;
-use super::super::types::Type;
 use crate::error::Result;
 use crate::ir::{Operand, Register};
+use crate::types::Type;
 
 impl Emitter<'_> {
     pub(super) fn get(&mut self, to: Register, key: &Operand) -> Result<()> {

@@ -3,8 +3,8 @@
 use super::super::assembly::{Jump, R0, R1, R2, R3, R4};
 use super::super::emit::{Emitter, SESSION, Slot};
 use super::super::operands::{Digits, Form, Number};
-use super::super::types::Type;
 use super::Value;
+use crate::types::Type;
 use bpfdb::abi;
 
 use crate::error::Result;

@@ -7,9 +7,9 @@ use bpfdb::abi::{bpfdb_frame, bpfdb_session};
 use super::super::assembly::{R0, R1, R3, R4, R5, Width};
 use super::super::emit::{Emitter, FRAME, SESSION, at};
 use super::super::operands::{Digits, Form};
-use super::super::types::Type;
 use crate::error::Result;
 use crate::ir::{Operand, Register, Time};
+use crate::types::Type;
 
 impl Emitter<'_> {
     /// The next SET's value does not expire.

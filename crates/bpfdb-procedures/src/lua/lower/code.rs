@@ -147,18 +147,19 @@ impl Code {
             return too_large(format!("it is longer than {LINES_MAX} operations"));
         }
         labels::number(&mut self.lines, self.jumps.len());
-        let mut names = self.registers.into_iter().map(|slot| slot.name).collect();
-        registers::save(&mut self.lines, &mut names, REGISTERS_MAX);
-        if names.len() > REGISTERS_MAX {
+        let names = self.registers.into_iter().map(|slot| slot.name);
+        let mut function = Function {
+            name,
+            registers: names.collect(),
+            lines: self.lines,
+        };
+        registers::save(&mut function, REGISTERS_MAX);
+        if function.registers.len() > REGISTERS_MAX {
             return too_large(format!(
-                "it has more than {REGISTERS_MAX} variables and intermediate values"
+                "it has more than {REGISTERS_MAX} variables and intermediate values at a time"
             ));
         }
-        Ok(Function {
-            name,
-            registers: names,
-            lines: self.lines,
-        })
+        Ok(function)
     }
 }
 

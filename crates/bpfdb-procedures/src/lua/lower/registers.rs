@@ -1,11 +1,23 @@
-//! Fewer registers, for a function that has too many: intermediate values share them.
+//! Fewer registers, for a function that has too many: values share one whose times in use do
+//! not overlap (linear scan: Poletto and Sarkar, 1999).
 //!
-//! Otherwise they do not. The types of a register are those of all values that are ever in it,
-//! and operations on values of one type are faster.
+//! Otherwise they do not, so that listings have a register for each variable. The types of a
+//! register are those of all values that are ever in it, and operations on values of one type
+//! are faster. So values of the same types share first, and all others only if that is not
+//! enough.
+//!
+//! Invariant: a value is in use from the first line that names its register to the last one.
+//! What was written before a loop and is read in it is so up to the loop's end. What is written
+//! in a loop is written anew in each round before it is read: on every way to there, as
+//! `ir.rs` demands, so also on that of the first round.
 
 use std::collections::BTreeMap;
 
-use crate::ir::{Command, Condition, Line, Operand, Operation, Register};
+use crate::ir::{Command, Condition, Function, Line, Operand, Operation, Register};
+use crate::types::{Types, Typing};
+
+/// Names of variables that a shared register shows.
+const NAMES_SHOWN: usize = 3;
 
 /// The lines between which a register is in use.
 #[derive(Clone, Copy)]
@@ -15,23 +27,39 @@ struct Span {
     last: usize,
 }
 
-/// Lets intermediate values share registers if there are more than `most`.
-pub(super) fn save(lines: &mut [Line], names: &mut Vec<Option<String>>, most: usize) {
-    if names.len() <= most {
+/// Lets values share registers if there are more than `most`.
+pub(super) fn save(function: &mut Function, most: usize) {
+    if function.registers.len() <= most {
         return;
     }
-    let spans = spans(lines, names);
-    let shared = share(&spans, names);
-    for line in lines.iter_mut() {
+    let spans = spans(&mut function.lines);
+    let typing = Typing::of(function);
+    let by_types = share(&spans, function, |register| typing.register(register));
+    let shared = match by_types.names.len() <= most {
+        true => by_types,
+        false => share(&spans, function, |_| Types::NONE),
+    };
+    for line in &mut function.lines {
         each_register(&mut line.operation, &mut |register| {
             *register = shared.of(*register);
         });
     }
-    *names = shared.names;
+    function.registers = shared
+        .names
+        .into_iter()
+        .map(|names| shown(&names))
+        .collect();
 }
 
-/// Where each intermediate value is in use, by the place where that begins.
-fn spans(lines: &mut [Line], names: &[Option<String>]) -> Vec<Span> {
+/// Of the variables that are in a register.
+fn shown(names: &[String]) -> Option<String> {
+    let more = names.len() > NAMES_SHOWN;
+    let shown = names[..names.len().min(NAMES_SHOWN)].join(", ");
+    (!names.is_empty()).then(|| if more { shown + ", …" } else { shown })
+}
+
+/// Where each value is in use, by the place where that begins.
+fn spans(lines: &mut [Line]) -> Vec<Span> {
     let mut spans: BTreeMap<Register, Span> = BTreeMap::new();
     for (place, line) in lines.iter_mut().enumerate() {
         each_register(&mut line.operation, &mut |&mut register| {
@@ -43,11 +71,9 @@ fn spans(lines: &mut [Line], names: &[Option<String>]) -> Vec<Span> {
             spans.entry(register).or_insert(new).last = place;
         });
     }
-    spans.retain(|register, _| names[usize::from(register.0)].is_none());
     let mut spans: Vec<Span> = spans.into_values().collect();
     for (head, end) in loops(lines) {
         for span in &mut spans {
-            // What was put there before the loop is read in each round.
             if span.first < head && (head..end).contains(&span.last) {
                 span.last = end;
             }
@@ -78,21 +104,20 @@ fn loops(lines: &[Line]) -> Vec<(usize, usize)> {
 /// Which register stands for which.
 struct Shared {
     by_register: Vec<Option<Register>>,
-    names: Vec<Option<String>>,
+    /// Those of the variables, of each.
+    names: Vec<Vec<String>>,
 }
 
-fn share(spans: &[Span], names: &[Option<String>]) -> Shared {
+/// Values of one class share.
+fn share(spans: &[Span], function: &Function, class: impl Fn(Register) -> Types) -> Shared {
     let mut shared = Shared {
-        by_register: vec![None; names.len()],
+        by_register: vec![None; function.registers.len()],
         names: Vec::new(),
     };
-    for (number, name) in names.iter().enumerate().filter(|(_, name)| name.is_some()) {
-        let new = shared.add(name.clone());
-        shared.by_register[number] = Some(new);
-    }
-    // Registers that were in use, and the line with which that ends.
-    let mut ends: Vec<(Register, usize)> = Vec::new();
+    // By class, registers that were in use, and the line with which that ends.
+    let mut ends: BTreeMap<Types, Vec<(Register, usize)>> = BTreeMap::new();
     for span in spans {
+        let ends = ends.entry(class(span.register)).or_default();
         let free = ends.iter_mut().find(|(_, end)| *end < span.first);
         let register = match free {
             Some((register, end)) => {
@@ -100,21 +125,32 @@ fn share(spans: &[Span], names: &[Option<String>]) -> Shared {
                 *register
             }
             None => {
-                let new = shared.add(None);
+                let new = shared.add();
                 ends.push((new, span.last));
                 new
             }
         };
-        shared.by_register[usize::from(span.register.0)] = Some(register);
+        let name = &function.registers[usize::from(span.register.0)];
+        shared.put(span.register, register, name.as_deref());
     }
     shared
 }
 
 impl Shared {
-    fn add(&mut self, name: Option<String>) -> Register {
+    fn add(&mut self) -> Register {
         let register = Register(u16::try_from(self.names.len()).unwrap_or(u16::MAX));
-        self.names.push(name);
+        self.names.push(Vec::new());
         register
+    }
+
+    fn put(&mut self, old: Register, new: Register, name: Option<&str>) {
+        self.by_register[usize::from(old.0)] = Some(new);
+        let names = &mut self.names[usize::from(new.0)];
+        if let Some(name) = name
+            && !names.iter().any(|known| known == name)
+        {
+            names.push(name.to_owned());
+        }
     }
 
     fn of(&self, register: Register) -> Register {

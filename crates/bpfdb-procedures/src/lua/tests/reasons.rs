@@ -217,15 +217,27 @@ fn too_large() {
         ["it is longer than 20000 operations"]
     );
 
-    let variables = |count: usize| {
+    // All of them are in use until the last line.
+    let declared = |count: usize| {
         let all = (0..count).map(|n| format!("local v{n} = ARGV[1] "));
         all.collect::<String>()
     };
-    let problem = "it has more than 250 variables and intermediate values";
-    assert_eq!(reasons(&variables(251)), [problem]);
+    let used = |count: usize| {
+        let all = (0..count).map(|n| format!("redis.call('DEL', v{n}) "));
+        all.collect::<String>()
+    };
+    let problem = "it has more than 250 variables and intermediate values at a time";
+    assert_eq!(reasons(&(declared(251) + &used(251))), [problem]);
 
     // Intermediate values have room behind the variables.
     let values = "redis.call('SET', KEYS[1] .. ':a', ARGV[1] + 1) ".repeat(300);
-    let function = super::super::script((variables(240) + &values).as_bytes()).expect("small");
-    assert_eq!(function.registers.len(), 243);
+    let text = declared(240) + &values + &used(240);
+    let function = super::super::script(text.as_bytes()).expect("small");
+    assert!(function.registers.len() < 250, "{function}");
+
+    // So have the variables of a block behind those of another one.
+    let block = "do local a = ARGV[1] + 1 local b = KEYS[1] .. a redis.call('DEL', b) end ";
+    let function = super::super::script(block.repeat(300).as_bytes()).expect("small");
+    assert!(function.registers.len() < 10, "{function}");
+    assert!(function.registers.contains(&Some("a".into())), "{function}");
 }

@@ -11,7 +11,7 @@ use bpfdb::abi;
 use crate::ir::{Command, Function, Operand, Operation, Presence, Register, Set, SetReturns};
 
 /// A set of types.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) struct Types(u8);
 
 /// One type: a tag of the frame.

@@ -1,0 +1,92 @@
+//! What it costs to compile a long function and to have the kernel verify it.
+
+mod common;
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use bpfdb_procedures::Unit;
+use nix::time::{ClockId, clock_gettime};
+
+use common::{engine, template};
+
+/// Instructions that the verifier may process for each that was generated: it walks most of
+/// them once, and both sides of a branch where they meet.
+const VERIFIED_PER_GENERATED: u32 = 2;
+/// Processor time from the text to the program in the kernel.
+const TIME: Duration = Duration::from_millis(200);
+const ATTEMPTS: usize = 4;
+/// The verifier of the kernel for which the bounds are meant; others prune less.
+const KERNEL: &str = "6.18.";
+
+/// A library of one function with about so many lines: reads, writes, arithmetic, branches,
+/// texts and loops, each depending on what came before.
+fn long_library(lines: usize) -> String {
+    const BLOCK: &str = "\
+  do
+    local value = tonumber(redis.call('GET', keys[1]) or '0')
+    local limit = tonumber(args[1]) + NUMBER
+    if value > limit and sum ~= NUMBER then
+      sum = sum + value % 7
+    else
+      redis.call('SET', keys[1], value + 1)
+    end
+    for round = 1, 3 do sum = sum + round * NUMBER end
+    local name = 'count:NUMBER:' .. args[2]
+    if #name > 12 and name ~= args[2] then
+      redis.call('INCRBY', name, NUMBER)
+    end
+  end
+";
+    let mut text = String::from(
+        "#!lua name=long\nredis.register_function('long', function(keys, args)\n  local sum = 0\n",
+    );
+    for number in 1..=lines.div_ceil(BLOCK.lines().count()) {
+        text += &BLOCK.replace("NUMBER", &number.to_string());
+    }
+    text.write_str("  return sum\nend)\n").expect("a string");
+    text
+}
+
+fn processor_time() -> Duration {
+    let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("this thread's clock");
+    Duration::new(time.tv_sec() as u64, time.tv_nsec() as u32)
+}
+
+fn is_measured_here() -> bool {
+    let release = nix::sys::utsname::uname().expect("the kernel has a name");
+    release.release().to_string_lossy().starts_with(KERNEL)
+}
+
+/// With the processor time that it took.
+fn compile(template: &bpfdb_procedures::load::Template, text: &str) -> (Unit, Duration) {
+    let begun = processor_time();
+    let unit = Unit::library(template, text.as_bytes()).unwrap_or_else(|error| panic!("{error}"));
+    let took = processor_time() - begun;
+    assert!(unit.left.is_empty(), "it is compiled: {:?}", unit.left);
+    (unit, took)
+}
+
+#[test]
+fn a_thousand_lines_are_verified_in_one_walk() {
+    let engine = engine();
+    let template = template(&engine);
+    // It calls the same functions of the runtime, which are verified once.
+    let (short, _) = compile(&template, &long_library(10));
+    let (long, first) = compile(&template, &long_library(1000));
+    // Others may use the processor's caches meanwhile.
+    let others = (1..ATTEMPTS).map(|_| compile(&template, &long_library(1000)).1);
+    let time = others.fold(first, Duration::min);
+    let (short, long) = (short.program.expect("it"), long.program.expect("it"));
+    let generated = long.generated - short.generated;
+    let verified = long.verified - short.verified;
+    println!("{generated} instructions, {verified} verified, {time:?}");
+    assert!(generated > 5000, "{generated}");
+    if is_measured_here() {
+        assert!(
+            verified <= VERIFIED_PER_GENERATED * generated,
+            "{verified} of {generated}"
+        );
+        assert!(time <= TIME, "{time:?}");
+    }
+}
