@@ -8,7 +8,7 @@ use bpfdb_server::settings::Settings;
 
 use super::metrics::{http, metrics_address};
 use crate::common::{Client, TestServer, wait_until};
-use crate::{info, number};
+use crate::{ask, info, number};
 
 fn start(disk: &SimulatedDisk) -> TestServer {
     let settings = Settings {
@@ -56,12 +56,25 @@ const SAME: &[(&str, &str)] = &[
     ("aof_base_size", "checkpoint_bytes"),
 ];
 
+/// All of them at one moment.
+fn figures(client: &mut Client) -> Vec<u64> {
+    let page = ask(client, "INFO persistence");
+    let value = |name: &str| {
+        let line = page
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        line.and_then(|value| value.parse().ok())
+            .unwrap_or_else(|| panic!("no {name} in {page}"))
+    };
+    SAME.iter().map(|(name, _)| value(name)).collect()
+}
+
 fn compare(client: &mut Client, address: SocketAddr) {
     assert_eq!(client.say("WAITAOF 1 0 0"), "*2\r\n:1\r\n:0\r\n");
     wait_until("nothing changes meanwhile", || {
-        let before: Vec<u64> = SAME.iter().map(|(name, _)| field(client, name)).collect();
+        let before = figures(client);
         let page = page(address);
-        let after: Vec<u64> = SAME.iter().map(|(name, _)| field(client, name)).collect();
+        let after = figures(client);
         let stands_still = before == after;
         if stands_still {
             for ((name, metric_name), value) in SAME.iter().zip(&after) {
