@@ -80,6 +80,10 @@ impl<'a> Lowering<'a> {
         to: Option<Register>,
     ) -> Lowered<Operand> {
         match arguments {
+            [value] if !self.has_value(value) => Err(Unsupported::left(
+                line,
+                "tonumber of a function that may return nothing",
+            )),
             [value] => self.unary(value, to, Operation::ToNumber),
             [value, base] => {
                 let value = self.value(value)?;

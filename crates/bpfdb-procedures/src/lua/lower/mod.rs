@@ -19,6 +19,7 @@ mod loops;
 mod registers;
 mod replies;
 mod results;
+mod returns;
 mod statements;
 mod tables;
 

@@ -205,6 +205,34 @@ fn functions_that_call_functions() {
     assert_eq!(all, ["functions call each other more than 8 deep"]);
 }
 
+/// It is an error in Lua, where `tonumber` of nil is none.
+#[test]
+fn the_number_of_nothing() {
+    let problem = "tonumber of a function that may return nothing is the interpreter's";
+    for body in [
+        "",
+        "return",
+        "if KEYS[1] then return 1 end",
+        "if KEYS[1] then return 1 else return end",
+        "for i = 1, 2 do if KEYS[i] then return end end return 1",
+    ] {
+        let text = format!("local function f() {body} end return tonumber(f())");
+        assert_eq!(reasons(&text), [problem], "{text}");
+        let text = format!(
+            "local function f() {body} end local function g() return f() end return tonumber(g())"
+        );
+        assert_eq!(reasons(&text), [problem], "{text}");
+    }
+    for body in [
+        "return nil",
+        "if KEYS[1] then return 1 else return ARGV[1] end",
+        "do return redis.call('GET', KEYS[1]) end",
+    ] {
+        let text = format!("local function f() {body} end return tonumber(f())");
+        assert!(super::super::script(text.as_bytes()).is_ok(), "{text}");
+    }
+}
+
 #[test]
 fn too_large() {
     let mut doubling = String::from("local function f0() redis.call('INCR', 'a') end ");
