@@ -14,33 +14,23 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use bpfdb::Status;
-use bpfdb_lua::{Answer, Call, Failure as LuaFailure, Flags, Reply, Sha1, Step};
+use bpfdb_lua::{Answer, Call, Failure as LuaFailure, Reply, Step};
 
-use super::super::arguments::number;
 use super::super::atomic;
 use super::super::conflict;
-use super::super::invoke::{count, timed};
 use super::super::prelude::*;
-use super::super::table;
 use super::super::time_slice::TimeSlice;
 use super::super::transaction::Attempts;
+use super::find::{self, Source, callable, count_keys, find_function, may_be_called, view};
+use super::program::Program;
 use super::reply;
-use crate::instance::functions::libraries::{FunctionOf, Libraries};
-use crate::instance::functions::{Problem, RunningCall};
-use crate::instance::scripts::{Kind, Machine, Script};
-use crate::protocol::reply::{self as replies, ConflictAction, Protocol, Replies};
+use crate::instance::functions::RunningCall;
+use crate::instance::scripts::{Kind, Machine};
+use crate::protocol::reply::{self as replies, ConflictAction};
 
 /// How long attempts go on after Errors that pass by themselves: memory is being added, or the log is
 /// written out.
 const MOMENT: Duration = Duration::from_secs(1);
-
-/// What the first argument is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Source {
-    Text,
-    /// SHA-1 of a text that the server knows.
-    Name,
-}
 
 /// EVAL and its kin: script, number of keys, keys, arguments. `reads`: it may not write.
 pub(super) fn begin(
@@ -50,7 +40,7 @@ pub(super) fn begin(
     reads: bool,
 ) -> Outcome {
     let keys = count_keys(&arguments[1], arguments.len() - 2)?;
-    let script = find(context, source, &arguments[0])?;
+    let script = find::find(context, source, &arguments[0])?;
     context.instance.procedures.note_call(&script);
     let own = !atomic::is_open(context.session);
     let program = Program::Script(script);
@@ -80,149 +70,20 @@ pub(super) fn begin_function(
     call.begin(context, arguments)
 }
 
-/// The function of a request, and how many keys it is given.
-fn callable(
-    libraries: &Libraries,
-    arguments: &[Vec<u8>],
-    reads: bool,
-) -> Result<(FunctionOf, usize), Failure> {
-    let function = find_function(libraries, &arguments[0])?;
-    let keys = count_keys_of_function(&arguments[1], arguments.len() - 2)?;
-    may_be_called(&function, reads)?;
-    Ok((function, keys))
-}
-
-/// The libraries that the client sees: those of its transaction, if it has one open.
-pub(super) fn view(context: &mut Context<'_>) -> Result<Rc<Libraries>, Failure> {
-    // Of others' that are not durable yet, perhaps.
-    context.connection.tells_of_all = true;
-    let functions = &mut context.instance.functions;
-    let libraries = if atomic::is_open(context.session) {
-        functions.seen_by(context.session)
-    } else {
-        functions.committed(context.session)
-    };
-    Ok(libraries?)
-}
-
-impl From<Problem> for Failure {
-    fn from(problem: Problem) -> Self {
-        match problem {
-            Problem::Engine(status) => status.into(),
-            Problem::Damaged => {
-                "ERR what is kept of the functions is damaged; FUNCTION FLUSH deletes it".into()
-            }
-        }
-    }
-}
-
-fn find_function(libraries: &Libraries, name: &[u8]) -> Result<FunctionOf, Failure> {
-    (libraries.function(name).cloned()).ok_or_else(|| "ERR Function not found".into())
-}
-
-fn count_keys_of_function(text: &[u8], rest: usize) -> Result<usize, Failure> {
-    if number(text).is_err() {
-        return Err("ERR Bad number of keys provided".into());
-    }
-    count_keys(text, rest)
-}
-
-fn may_be_called(function: &FunctionOf, reads: bool) -> Outcome {
-    if reads && !function.registered().flags.of_call().no_writes {
-        return Err("ERR Can not execute a script with write flag using *_ro command.".into());
-    }
-    Ok(())
-}
-
-fn count_keys(text: &[u8], rest: usize) -> Result<usize, Failure> {
-    let keys = number(text)?;
-    let keys = usize::try_from(keys).map_err(|_| "ERR Number of keys can't be negative")?;
-    if keys > rest {
-        return Err("ERR Number of keys can't be greater than number of args".into());
-    }
-    Ok(keys)
-}
-
-fn find(context: &mut Context<'_>, source: Source, word: &[u8]) -> Result<Rc<Script>, Failure> {
-    let scripts = &mut context.instance.scripts;
-    match source {
-        Source::Text => Ok(scripts.load(word)?),
-        Source::Name => Sha1::parse(word)
-            .and_then(|name| scripts.find(name))
-            .ok_or_else(|| "NOSCRIPT No matching script. Please use EVAL.".into()),
-    }
-}
-
-/// What is called.
-#[derive(Debug)]
-enum Program {
-    Script(Rc<Script>),
-    Function(FunctionOf),
-}
-
-impl Program {
-    fn kind(&self) -> Kind {
-        match self {
-            Self::Script(_) => Kind::Script,
-            Self::Function(_) => Kind::Function,
-        }
-    }
-
-    fn flags(&self) -> Flags {
-        match self {
-            Self::Script(script) => script.flags,
-            Self::Function(function) => function.registered().flags.of_call(),
-        }
-    }
-
-    /// As errors name it.
-    fn name(&self) -> String {
-        match self {
-            Self::Script(script) => script.name.to_string(),
-            Self::Function(function) => {
-                String::from_utf8_lossy(&function.registered().name).into_owned()
-            }
-        }
-    }
-
-    /// A call of it, in a state of Lua.
-    fn call(
-        &self,
-        machine: &mut Machine,
-        keys: Vec<Vec<u8>>,
-        arguments: Vec<Vec<u8>>,
-    ) -> Result<Call, Failure> {
-        let vm = &mut machine.vm;
-        let call = match self {
-            Self::Script(script) => {
-                let compiled = vm.compile(script.name, &script.text);
-                // It was compiled before, in a state as good as this one.
-                compiled.map_err(|problem| format!("ERR {problem}"))?;
-                vm.call_script(script.name, keys, arguments)
-            }
-            Self::Function(function) => {
-                let source = function.library.source.clone();
-                vm.call_function(source, &function.registered().name, keys, arguments)
-            }
-        };
-        call.ok_or_else(|| "ERR there is no memory for the script".into())
-    }
-}
-
 /// A script or a function on its way.
 #[derive(Debug)]
-struct ScriptCall {
-    program: Program,
+pub(super) struct ScriptCall {
+    pub(super) program: Program,
     /// Keys, and arguments behind them.
     words: Vec<Vec<u8>>,
     keys: usize,
     /// It may not write: the command or the script says so.
-    reads: bool,
+    pub(super) reads: bool,
     /// It has asked for what only a snapshot can tell: it is executed in one, and may not write.
-    snapshot: bool,
+    pub(super) snapshot: bool,
     /// Is the transaction its own?
     own: bool,
-    running: Option<Running>,
+    pub(super) running: Option<Running>,
     attempts: Attempts,
     /// Time that this attempt has taken.
     spent: Duration,
@@ -239,15 +100,15 @@ struct ScriptCall {
 
 /// An attempt on its way.
 #[derive(Debug)]
-struct Running {
+pub(super) struct Running {
     // The call first: it ends before its state of Lua is given back.
     call: Call,
     machine: Machine,
     answer: Answer,
     /// Has it executed a command?
-    has_begun: bool,
+    pub(super) has_begun: bool,
     /// Has it written?
-    has_written: bool,
+    pub(super) has_written: bool,
     why_stopped: Option<&'static str>,
 }
 
@@ -550,75 +411,6 @@ impl ScriptCall {
     /// again: it may need more than there is.
     fn has_time(&self, status: Status) -> bool {
         status == Status::Conflict || self.earlier + self.spent < MOMENT
-    }
-
-    // ---- Commands ------------------------------------------------------------------
-
-    /// The reply to a command of the script. An Error of the engine ends the attempt.
-    fn execute(
-        &mut self,
-        context: &mut Context<'_>,
-        words: Vec<Vec<u8>>,
-        resp3: bool,
-    ) -> Result<Vec<u8>, Failure> {
-        let protocol = if resp3 {
-            Protocol::Resp3
-        } else {
-            Protocol::Resp2
-        };
-        let mut replies = Replies::new(protocol);
-        match self.admit(context, &words) {
-            Ok(call) => {
-                let running = self.running.as_mut().expect("an attempt");
-                running.has_begun = true;
-                running.has_written |= call.command.has(Flag::Write);
-                let mut inner = context.with_replies(&mut replies);
-                let arguments = &words[call.name_words..];
-                let (outcome, time) = timed(&mut inner, call.command, arguments, true);
-                count(context, call.command, time, outcome.is_err());
-                match outcome {
-                    Ok(()) => {}
-                    Err(Failure::Text(text)) => {
-                        replies.truncate(0);
-                        context.instance.count_error(&text);
-                        replies.error(text);
-                    }
-                    Err(failure) => return Err(failure),
-                }
-            }
-            Err(Failure::Text(text)) => replies.error(text),
-            Err(failure) => return Err(failure),
-        }
-        Ok(replies.take())
-    }
-
-    /// The command of these words, if a script may execute it.
-    fn admit(&self, context: &Context<'_>, words: &[Vec<u8>]) -> Result<table::Call, Failure> {
-        let Ok(call) = table::find(words) else {
-            return Err("ERR Unknown Redis command called from script".into());
-        };
-        let command = call.command;
-        if !command.fits(words.len()) {
-            return Err("ERR Wrong number of args calling Redis command from script".into());
-        }
-        if command.has(Flag::NoScript) {
-            return Err("ERR This Redis command is not allowed from script".into());
-        }
-        call.check_keys(words)?;
-        if command.may_write() && self.reads {
-            return Err("ERR Write commands are not allowed from read-only scripts.".into());
-        }
-        if command.may_write() && self.snapshot {
-            return Err(Status::ScanInTransaction.into());
-        }
-        let is_short = command.has(Flag::DenyOom) && !self.program.flags().allow_oom;
-        if is_short && context.instance.refuses_writes() {
-            return Err(Failure::Text(replies::error_text(
-                Status::OutOfMemory,
-                false,
-            )));
-        }
-        Ok(call)
     }
 }
 

@@ -1,7 +1,8 @@
 //! EVALSHA.
 
 use super::super::prelude::*;
-use super::call::{self, Source};
+use super::call;
+use super::find::Source;
 use super::{CALLS, KEYS};
 
 pub(crate) static COMMAND: Command = Command {

@@ -1,7 +1,8 @@
 //! EVALSHA_RO.
 
 use super::super::prelude::*;
-use super::call::{self, Source};
+use super::call;
+use super::find::Source;
 use super::{KEYS_READ, READS};
 
 pub(crate) static COMMAND: Command = Command {

@@ -7,7 +7,10 @@ mod evalsha;
 mod evalsha_ro;
 mod fcall;
 mod fcall_ro;
+mod find;
 mod function;
+mod program;
+mod redis_call;
 mod reply;
 mod script;
 

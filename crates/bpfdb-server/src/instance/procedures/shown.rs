@@ -4,7 +4,9 @@ use bpfdb::{DEOPTIMISATIONS, abi};
 use bpfdb_lua::Sha1;
 use bpfdb_procedures::Ready;
 
-use super::{FunctionsState, Loaded, Procedures, State, gives_up_most};
+use super::functions::FunctionsState;
+use super::loaded::{Loaded, gives_up_most};
+use super::{Procedures, State};
 use crate::kernel::procedures::{Counters, Name};
 use crate::stats::procedures::{AllProcedures, ProcedureFigures};
 

@@ -1,7 +1,7 @@
 //! FUNCTION DUMP.
 
 use super::super::super::prelude::*;
-use super::super::call::view;
+use super::super::find::view;
 
 pub(crate) static COMMAND: Command = Command {
     name: "function|dump",

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use super::super::super::arguments::is;
 use super::super::super::prelude::*;
-use super::super::call::view;
+use super::super::find::view;
 use crate::instance::functions::libraries::Library;
 use crate::protocol::reply::Replies;
 use crate::values::glob;

@@ -2,7 +2,7 @@
 
 use super::super::super::arguments::is;
 use super::super::super::prelude::*;
-use super::super::call::view;
+use super::super::find::view;
 use super::CHANGES;
 use super::analysis::Analysis;
 use super::change::{change, withdrawn};

@@ -1,0 +1,97 @@
+//! What a request calls: a script by its text or its name, a function of the libraries.
+
+use std::rc::Rc;
+
+use bpfdb_lua::Sha1;
+
+use super::super::arguments::number;
+use super::super::atomic;
+use super::super::prelude::*;
+use crate::instance::functions::Problem;
+use crate::instance::functions::libraries::{FunctionOf, Libraries};
+use crate::instance::scripts::Script;
+
+/// What the first argument is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Source {
+    Text,
+    /// SHA-1 of a text that the server knows.
+    Name,
+}
+
+/// The function of a request, and how many keys it is given.
+pub(super) fn callable(
+    libraries: &Libraries,
+    arguments: &[Vec<u8>],
+    reads: bool,
+) -> Result<(FunctionOf, usize), Failure> {
+    let function = find_function(libraries, &arguments[0])?;
+    let keys = count_keys_of_function(&arguments[1], arguments.len() - 2)?;
+    may_be_called(&function, reads)?;
+    Ok((function, keys))
+}
+
+/// The libraries that the client sees: those of its transaction, if it has one open.
+pub(super) fn view(context: &mut Context<'_>) -> Result<Rc<Libraries>, Failure> {
+    // Of others' that are not durable yet, perhaps.
+    context.connection.tells_of_all = true;
+    let functions = &mut context.instance.functions;
+    let libraries = if atomic::is_open(context.session) {
+        functions.seen_by(context.session)
+    } else {
+        functions.committed(context.session)
+    };
+    Ok(libraries?)
+}
+
+impl From<Problem> for Failure {
+    fn from(problem: Problem) -> Self {
+        match problem {
+            Problem::Engine(status) => status.into(),
+            Problem::Damaged => {
+                "ERR what is kept of the functions is damaged; FUNCTION FLUSH deletes it".into()
+            }
+        }
+    }
+}
+
+pub(super) fn find_function(libraries: &Libraries, name: &[u8]) -> Result<FunctionOf, Failure> {
+    (libraries.function(name).cloned()).ok_or_else(|| "ERR Function not found".into())
+}
+
+fn count_keys_of_function(text: &[u8], rest: usize) -> Result<usize, Failure> {
+    if number(text).is_err() {
+        return Err("ERR Bad number of keys provided".into());
+    }
+    count_keys(text, rest)
+}
+
+pub(super) fn may_be_called(function: &FunctionOf, reads: bool) -> Outcome {
+    if reads && !function.registered().flags.of_call().no_writes {
+        return Err("ERR Can not execute a script with write flag using *_ro command.".into());
+    }
+    Ok(())
+}
+
+pub(super) fn count_keys(text: &[u8], rest: usize) -> Result<usize, Failure> {
+    let keys = number(text)?;
+    let keys = usize::try_from(keys).map_err(|_| "ERR Number of keys can't be negative")?;
+    if keys > rest {
+        return Err("ERR Number of keys can't be greater than number of args".into());
+    }
+    Ok(keys)
+}
+
+pub(super) fn find(
+    context: &mut Context<'_>,
+    source: Source,
+    word: &[u8],
+) -> Result<Rc<Script>, Failure> {
+    let scripts = &mut context.instance.scripts;
+    match source {
+        Source::Text => Ok(scripts.load(word)?),
+        Source::Name => Sha1::parse(word)
+            .and_then(|name| scripts.find(name))
+            .ok_or_else(|| "NOSCRIPT No matching script. Please use EVAL.".into()),
+    }
+}

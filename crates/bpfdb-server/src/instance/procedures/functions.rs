@@ -1,0 +1,184 @@
+//! Functions of the committed libraries: published together, withdrawn before they change.
+
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use bpfdb::Session;
+use bpfdb_lua::Sha1;
+use bpfdb_procedures::Ready;
+
+use super::compiler::Kind;
+use super::{Procedures, State};
+use crate::instance::functions::Functions;
+use crate::instance::functions::libraries::{FunctionOf, Libraries, Library};
+use crate::kernel::procedures::{Entry, Name};
+
+/// Who changes the functions has so long from their withdrawal to his lock, before they are
+/// published again.
+const PAUSE: Duration = Duration::from_millis(100);
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FunctionsState {
+    /// To be published, not before this time.
+    Due(Instant),
+    /// As they are committed.
+    Published,
+    /// Taken back; by this time somebody has changed them.
+    Withdrawn(Instant),
+}
+
+impl Procedures {
+    /// The interpreter runs a function.
+    pub(crate) fn note_function(&mut self, name: &[u8]) {
+        if self.enabled {
+            self.interpreted.note_function(name);
+        }
+    }
+
+    /// For who is about to change the libraries: true if no function runs in the kernel, nor
+    /// will before this thread has served others; else it is to be asked again, soon.
+    pub(crate) fn withdraw_functions(&mut self) -> bool {
+        self.take_results();
+        if self.functions == FunctionsState::Published {
+            self.take_functions_back();
+            self.withdrawn = self.removals.count();
+        }
+        self.functions = FunctionsState::Withdrawn(Instant::now() + PAUSE);
+        self.were_changed = true;
+        // What is removed from now on is not waited for.
+        self.is_quiet() || self.removals.are_over(self.withdrawn)
+    }
+
+    fn take_functions_back(&mut self) {
+        for state in self.libraries.values_mut() {
+            if let State::Loaded(loaded) = state {
+                for name in loaded.published.drain(..) {
+                    self.kernel.withdraw(&name);
+                    self.removals.note();
+                }
+            }
+        }
+    }
+
+    pub(super) fn publish_functions(&mut self, functions: &mut Functions) {
+        if functions.current().len() == 0 && !self.were_changed {
+            self.functions = FunctionsState::Published;
+            return;
+        }
+        let later = FunctionsState::Due(Instant::now() + PAUSE);
+        if !self.is_quiet() {
+            self.functions = later;
+            return;
+        }
+        // Only while it is needed: sessions are for clients.
+        let Ok(mut session) = self.engine.session() else {
+            self.functions = later;
+            return;
+        };
+        session.never_wait();
+        let Ok(libraries) = functions.committed(&mut session) else {
+            self.functions = later;
+            return;
+        };
+        if self.ask_for(&libraries) {
+            self.functions = later;
+            return;
+        }
+        self.functions = match self.publish_if_committed(&mut session, functions, &libraries) {
+            Ok(true) => FunctionsState::Published,
+            // Somebody is changing them, or has.
+            Ok(false) | Err(_) => later,
+        };
+        self.forget_libraries(&libraries);
+    }
+
+    /// Has what is missing compiled; true if there is something.
+    fn ask_for(&mut self, libraries: &Libraries) -> bool {
+        let mut missing = false;
+        for library in libraries.all() {
+            let name = library.source.sha1();
+            let (compiler, queued) = (&self.compiler, &mut self.queued);
+            let state = self.libraries.entry(name).or_insert_with(|| {
+                *queued += 1;
+                compiler.compile(Kind::Library, name, &library.source.text);
+                State::Compiling
+            });
+            missing |= matches!(state, State::Compiling);
+        }
+        missing
+    }
+
+    fn publish_if_committed(
+        &mut self,
+        session: &mut Session,
+        functions: &Functions,
+        libraries: &Libraries,
+    ) -> std::result::Result<bool, bpfdb::Status> {
+        session.begin()?;
+        // From here on nobody else writes them.
+        let holds = functions.holds(session);
+        if matches!(holds, Ok(true)) {
+            for library in libraries.all() {
+                self.publish_library(library, libraries);
+            }
+        }
+        session.rollback()?;
+        holds
+    }
+
+    fn publish_library(&mut self, library: &Rc<Library>, libraries: &Libraries) {
+        let Some(State::Loaded(loaded)) = self.libraries.get_mut(&library.source.sha1()) else {
+            return;
+        };
+        let Some(slot) = loaded.slot else { return };
+        let entries: Vec<(Name, Entry)> = loaded
+            .unit
+            .ready
+            .iter()
+            .zip(&loaded.numbers)
+            .filter_map(|(ready, &number)| {
+                let function = libraries.function(&ready.name)?;
+                may_be_published(ready, function, library).then(|| {
+                    let read_only_forms = function.registered().flags.of_call().no_writes;
+                    let entry = Entry {
+                        slot,
+                        function: ready.number,
+                        reads: ready.reads,
+                        read_only_forms,
+                        number,
+                    };
+                    (Name::Function(ready.name.clone()), entry)
+                })
+            })
+            .collect();
+        for (name, entry) in entries {
+            loaded.publish(&self.kernel, name, entry);
+        }
+    }
+
+    /// What is not there any more.
+    fn forget_libraries(&mut self, libraries: &Libraries) {
+        self.interpreted
+            .keep_functions(|name| libraries.function(name).is_some());
+        let there: Vec<Sha1> = libraries.all().map(|one| one.source.sha1()).collect();
+        let gone: Vec<Sha1> = self
+            .libraries
+            .iter()
+            .filter(|(name, state)| !there.contains(name) && !matches!(state, State::Compiling))
+            .map(|(&name, _)| name)
+            .collect();
+        for name in gone {
+            if let Some(State::Loaded(loaded)) = self.libraries.remove(&name) {
+                self.unload(*loaded);
+            }
+        }
+    }
+}
+
+/// Is what the text registers what Lua has registered? It may also be another library's.
+fn may_be_published(ready: &Ready, function: &FunctionOf, library: &Rc<Library>) -> bool {
+    let registered = function.registered();
+    registered.name == ready.name
+        && function.library.source.sha1() == library.source.sha1()
+        // It would end in an error.
+        && (ready.reads || !registered.flags.of_call().no_writes)
+}
