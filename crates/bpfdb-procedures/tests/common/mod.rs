@@ -3,7 +3,7 @@
 use bpfdb::{Engine, Options};
 use bpfdb_procedures::load::Template;
 
-pub fn engine() -> Engine {
+pub(crate) fn engine() -> Engine {
     let options = Options {
         memory_limit: 64 << 20,
         ..Options::default()
@@ -11,7 +11,7 @@ pub fn engine() -> Engine {
     Engine::create(&options).expect("the engine starts")
 }
 
-pub fn template(engine: &Engine) -> Template {
+pub(crate) fn template(engine: &Engine) -> Template {
     let mut object =
         bpfdb::open_object(bpfdb::objects::PROCEDURE, "procedure").expect("the template opens");
     engine.adopt(&mut object).expect("it is adopted");
