@@ -49,6 +49,7 @@ pub(crate) fn write_line(
             Value::Large { .. } => {
                 let value = large.next().ok_or(LogError::Gone {
                     timestamp: commit.timestamp,
+                    complete_after: None,
                 })?;
                 write_large(out, value, read_large)?;
             }

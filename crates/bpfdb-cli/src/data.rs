@@ -161,6 +161,7 @@ fn options(settings: &Settings) -> Options {
             log_bytes: (log_size > 0).then_some(log_size),
             ..CheckpointOptions::default()
         },
+        retention: settings.retention(),
         ..Options::default()
     }
 }

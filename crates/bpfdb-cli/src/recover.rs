@@ -68,6 +68,7 @@ fn copy(arguments: &Arguments, to: &Path) -> Result<Copied> {
         ));
     };
     copy_until(&old, &Directory::own(to)?, until, Options::default(), tell)
+        .map_err(times::explained)
         .with_context(|| format!("cannot recover from {}", arguments.dir.display()))
 }
 

@@ -6,11 +6,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use bpfdb_log::{Directory, Follower, RecoveredCommit, Until};
+use bpfdb_log::reader::read_control;
+use bpfdb_log::{Beginnings, Directory, Follower, LogError, RecoveredCommit, Until};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::changes::{self, LineError};
-use crate::times::{HINT, Moment};
+use crate::times::{self, HINT, Moment};
 
 /// Between two looks for more, in milliseconds: the writer closes an epoch every 10 to 50.
 const INTERVAL: u16 = 50;
@@ -47,6 +48,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         Err(LineError::Output(error)) if error.kind() == ErrorKind::BrokenPipe => {
             Ok(ExitCode::SUCCESS)
         }
+        Err(LineError::Log(error)) => {
+            Err(times::explained(error)).with_context(|| format!("{}", arguments.dir.display()))
+        }
         Err(error) => Err(error).with_context(|| format!("{}", arguments.dir.display())),
         Ok(()) => Ok(ExitCode::SUCCESS),
     }
@@ -58,6 +62,9 @@ fn tail(arguments: &Arguments) -> Result<(), LineError> {
         _ => None,
     };
     let disk = Directory::read_only(&arguments.dir);
+    if let Some(Moment(Until::Wall(wall))) = arguments.from {
+        refuse_before(&disk, wall)?;
+    }
     let mut follower = Follower::new(disk, from, None)?;
     let mut out = BufWriter::with_capacity(BUFFER, io::stdout().lock());
     let mut has_begun = false;
@@ -77,6 +84,17 @@ fn tail(arguments: &Arguments) -> Result<(), LineError> {
             })?,
             Place::Behind => return Ok(out.flush()?),
         }
+    }
+}
+
+/// What was given up must not be missing without a word.
+fn refuse_before(disk: &Directory, wall: u64) -> Result<(), LogError> {
+    let Some(control) = read_control(disk)? else {
+        return Ok(());
+    };
+    match Beginnings::find(disk, &control)?.earliest() {
+        Some(earliest) if wall < earliest.wall => Err(LogError::TooEarly(earliest)),
+        _ => Ok(()),
     }
 }
 

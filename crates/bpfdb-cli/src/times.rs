@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use anyhow::{Error, Result, anyhow};
-use bpfdb_log::Until;
+use bpfdb_log::{LogError, Until};
 use jiff::Timestamp;
 
 /// A timestamp of a commit, or a time of the wall clock.
@@ -36,6 +36,17 @@ pub(crate) fn show(wall: u64) -> String {
     match Timestamp::from_nanosecond(i128::from(wall)) {
         Ok(time) => format!("{time:.9}"),
         Err(_) => format!("{wall} ns of UNIX time"),
+    }
+}
+
+/// The error, with the time that it names as people read it.
+pub(crate) fn explained(error: LogError) -> Error {
+    match error {
+        LogError::TooEarly(earliest) if earliest.wall > 0 => {
+            let time = show(earliest.wall);
+            Error::from(error).context(format!("nothing before {time} can be had"))
+        }
+        error => error.into(),
     }
 }
 

@@ -31,6 +31,7 @@ mod writer;
 
 pub use checkpoint::{
     CheckpointDone, CheckpointOptions, CheckpointProgress, CheckpointStatus, Phase,
+    RetentionOptions, RetentionStatus,
 };
 pub use error::{Error, Result};
 pub use restore::{RecoveryProgress, Restored};

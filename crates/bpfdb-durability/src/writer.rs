@@ -10,7 +10,10 @@ use bpfdb::{Engine, Log, LogHome};
 use bpfdb_log::reader::read_control;
 use bpfdb_log::{Batch, Disk, LogEnd, LogError, LogWriter, Recovery, RunId, Start};
 
-use crate::checkpoint::{self, CheckpointOptions, CheckpointStatus, Checkpoints, LogEnds, Origin};
+use crate::checkpoint::{
+    self, CheckpointOptions, CheckpointStatus, Checkpoints, LogEnds, Origin, RetentionOptions,
+    RetentionStatus,
+};
 use crate::error::{Error, Result};
 use crate::feed::Feed;
 use crate::pace::{Pace, WRITER_NICE, prefer_this_thread};
@@ -33,6 +36,8 @@ pub struct Options {
     pub files: bpfdb_log::Options,
     /// When checkpoints are made.
     pub checkpoints: CheckpointOptions,
+    /// What is retained of the log before them.
+    pub retention: RetentionOptions,
 }
 
 impl Default for Options {
@@ -42,6 +47,7 @@ impl Default for Options {
             exposure: Duration::from_secs(1),
             files: bpfdb_log::Options::default(),
             checkpoints: CheckpointOptions::default(),
+            retention: RetentionOptions::default(),
         }
     }
 }
@@ -123,7 +129,9 @@ impl Durability {
         };
         let shared = Arc::new(Shared::new(writer.durable().epoch, log.gate()?));
         let feed = Feed::new(log, taken, latest)?;
-        let checkpoints = Checkpoints::start(engine, disk, &writer, &end, options.checkpoints)?;
+        let retention = (options.retention, options.files.segment_size);
+        let checkpoints =
+            Checkpoints::start(engine, disk, &writer, &end, options.checkpoints, retention)?;
         let mut durability = Self::spawn(feed, writer, checkpoints, shared, options)?;
         durability.restored = restored;
         Ok((durability, restored))
@@ -230,6 +238,21 @@ impl Durability {
         checkpoints.map_or_else(CheckpointStatus::default, |checkpoints| {
             checkpoints.shared.status()
         })
+    }
+
+    /// What is retained for recovery to an earlier time.
+    pub fn retention_status(&self) -> RetentionStatus {
+        let checkpoints = self.checkpoints.as_ref();
+        checkpoints.map_or_else(RetentionStatus::default, |checkpoints| {
+            checkpoints.shared.retention_status()
+        })
+    }
+
+    /// From now on so much is. What is given up by that goes soon, a bit at a time.
+    pub fn set_retention(&self, options: RetentionOptions) {
+        if let Some(checkpoints) = &self.checkpoints {
+            checkpoints.shared.set_retention(options);
+        }
     }
 
     pub fn state(&self) -> State {
@@ -428,6 +451,12 @@ impl Writer {
             let stops = self.shared.stop.load(Ordering::Acquire);
             let pause = match self.write_group(&mut writer) {
                 Ok(()) => self.pace.pause(interval),
+                // What is retained goes first.
+                Err(Error::Log(LogError::Full { .. }))
+                    if self.checkpoints.make_room(&mut writer) =>
+                {
+                    continue;
+                }
                 Err(Error::Log(error @ LogError::Full { .. })) => {
                     self.shared.set_state(State::Full(error.to_string()));
                     FULL_PAUSE

@@ -5,6 +5,7 @@
 //! moving one is none.
 
 mod report;
+mod retained;
 
 use std::collections::VecDeque;
 
@@ -16,6 +17,7 @@ use crate::reader::Item;
 use crate::recovery::{LogEnd, Recovery};
 use crate::segment::{self, Named};
 pub use report::{DurableReport, FilesReport, Report, RunReport, SegmentReport};
+pub use retained::{RetainedReport, check_retained};
 
 /// So often the log is read; a fault may move once less.
 const ATTEMPTS: u32 = 16;

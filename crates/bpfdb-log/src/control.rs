@@ -34,6 +34,8 @@ pub struct Control {
     pub durable_sequence: u64,
     /// First segment that recovery needs.
     pub first_needed: u64,
+    /// First segment that is retained for recovery to an earlier time; 0: none before that one.
+    pub first_retained: u64,
     /// Whether the log was closed, and ends with that batch.
     pub closed: bool,
     /// The newest segment; 0 before the first.
@@ -52,6 +54,7 @@ impl Control {
             durable_segment: 0,
             durable_sequence: 0,
             first_needed: 1,
+            first_retained: 0,
             closed: false,
             newest_segment: 0,
             checkpoint: None,
@@ -75,6 +78,7 @@ impl Control {
                 .put_u64(96, mark.start)
                 .put_u64(104, mark.end);
         }
+        block.put_u64(112, self.first_retained);
         block.seal(VERSION)
     }
 
@@ -88,6 +92,7 @@ impl Control {
             durable_segment: u64_at(bytes, 48)?,
             durable_sequence: u64_at(bytes, 56)?,
             first_needed: u64_at(bytes, 64)?,
+            first_retained: u64_at(bytes, 112)?,
             closed: u32_at(bytes, 72)? == 1,
             newest_segment: u64_at(bytes, 80)?,
             checkpoint: Mark::decode(u64_at(bytes, 88)?, u64_at(bytes, 96)?, u64_at(bytes, 104)?)?,
@@ -95,12 +100,23 @@ impl Control {
         if !(1..COUNT_MAX).contains(&control.first_needed) {
             return Err(Invalid::Field("first segment"));
         }
+        if control.first_retained > control.first_needed {
+            return Err(Invalid::Field("first retained segment"));
+        }
         if control.newest_segment >= COUNT_MAX {
             return Err(Invalid::Field("newest segment"));
         }
         match control.generation.max(control.run) {
             COUNT_MAX.. => Err(Invalid::Field("generation or run")),
             _ => Ok(control),
+        }
+    }
+
+    /// The first segment that must stay: recovery needs it, or it is retained.
+    pub fn first_kept(&self) -> u64 {
+        match self.first_retained {
+            0 => self.first_needed,
+            retained => retained,
         }
     }
 
@@ -218,9 +234,13 @@ impl<F: DiskFile> ControlFile<F> {
         Ok(())
     }
 
-    /// Whether both slots name the same beginning of the log: what is before may go away then.
+    /// Whether both slots name the same beginning of the log, and of what is retained: what is
+    /// before may go away then.
     pub(crate) fn agrees(&self) -> bool {
-        let beginning = |control: &Control| (control.first_needed, control.checkpoint);
+        let beginning = |control: &Control| {
+            let first = (control.first_needed, control.first_kept());
+            (first, control.checkpoint)
+        };
         let other = self.other.as_ref().map(beginning);
         other == Some(beginning(&self.now))
     }

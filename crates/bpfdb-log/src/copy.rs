@@ -8,7 +8,8 @@
 //! 3. It has exactly the commits of the old one up to the point, with their timestamps; and the
 //!    wall clocks of their epochs, of which those within a second may become one.
 //!    If the old one begins with a checkpoint, the new one begins with what that has, as commits of
-//!    its start; then no point before its end can be had.
+//!    its start; then no point before its end can be had. Of those that are retained it is the
+//!    latest from which the point can be had.
 //! 4. It ends with the last epoch that is complete: that of the old one's last batch, or the end of
 //!    its checkpoint, which is later if nothing was written since.
 //! 5. It is of the old log as one reading of its control file says. If the owner gives up meanwhile
@@ -24,6 +25,7 @@ use crate::reader::read_control;
 use crate::record::{Entry, Part, Value, encode_commit, encode_part};
 use crate::recovered::{LargeValue, RecoveredCommit};
 use crate::recovery::{LogEnd, Recovery};
+use crate::retained::Beginnings;
 use crate::until::{Moment, Until};
 use crate::writer::{Batch, LogWriter, Options, Start};
 
@@ -47,8 +49,9 @@ pub struct Copied {
 /// Copies the log of `from` to `to`, which has none. `None`: all of it. Calls `tell` now and then.
 ///
 /// # Errors
-/// [`LogError::Refused`] if there is no log, or one in the new directory, or if the point is before
-/// the end of the checkpoint that the old one begins with; those of reading and writing.
+/// [`LogError::Refused`] if there is no log, or one in the new directory;
+/// [`LogError::TooEarly`] if the point is before the end of the oldest checkpoint that is retained;
+/// those of reading and writing.
 pub fn copy_until<S: Disk, T: Disk>(
     from: &S,
     to: &T,
@@ -61,6 +64,12 @@ pub fn copy_until<S: Disk, T: Disk>(
     if read_control(to)?.is_some() {
         return Err(LogError::Refused("the new directory has a log".into()));
     }
+    let until = match until {
+        None => None,
+        Some(until) => Some(choose(from, &control, until).map_err(|e| explain(from, &control, e))?),
+    };
+    // The log as if the checkpoint counted with which the copy begins.
+    let (control, until) = until.map_or((control, None), |(view, until)| (view, Some(until)));
     let explained = |error| explain(from, &control, error);
     let recovery = begin(from, &control, until).map_err(explained)?;
     let writer = LogWriter::open(to.clone(), &LogEnd::default(), Start::NewRun, 0, options)?;
@@ -68,16 +77,31 @@ pub fn copy_until<S: Disk, T: Disk>(
     copied.map_err(explained)
 }
 
+/// The beginning from which the point can be had, and its timestamp.
+fn choose<S: Disk>(from: &S, control: &Control, until: Until) -> Result<(Control, u64)> {
+    let beginnings = Beginnings::find(from, control)?;
+    let Some(oldest) = beginnings.list.first() else {
+        return Err(gone());
+    };
+    let timestamp = until.timestamp_among(from, control, &beginnings)?;
+    match beginnings.for_timestamp(timestamp) {
+        Some(beginning) => Ok((beginning.view(control), timestamp)),
+        None => Err(LogError::TooEarly(oldest.earliest)),
+    }
+}
+
+fn gone() -> LogError {
+    LogError::Gone {
+        timestamp: 1,
+        complete_after: None,
+    }
+}
+
 /// The commits that come behind the checkpoint, if there is one.
-fn begin<S: Disk>(from: &S, control: &Control, until: Option<Until>) -> Result<Recovery<S>> {
+fn begin<S: Disk>(from: &S, control: &Control, until: Option<u64>) -> Result<Recovery<S>> {
     let mark = control.needed_checkpoint();
     if control.first_needed > 1 && mark.is_none() {
-        return Err(LogError::Gone { timestamp: 1 });
-    }
-    let until = until.map(|until| until.timestamp_of(from, Some(*control)));
-    let until = until.transpose()?;
-    if let Some(until) = until {
-        refuse_before(mark, until)?;
+        return Err(gone());
     }
     let mut recovery = Recovery::of(from.clone(), Some(*control), 0, until);
     recovery.skip_up_to(mark.map_or(0, |mark| mark.start));
@@ -88,28 +112,22 @@ fn begin<S: Disk>(from: &S, control: &Control, until: Option<Until>) -> Result<R
 fn explain<S: Disk>(from: &S, control: &Control, error: LogError) -> LogError {
     let is_given_up = || {
         let now = read_control(from).ok().flatten();
-        now.is_some_and(|now| {
-            now.first_needed > control.first_needed || now.checkpoint != control.checkpoint
-        })
+        now.is_some_and(|now| !is_there(from, &now, control))
     };
     match error {
         LogError::Corrupt(_) if is_given_up() => LogError::Refused(
-            "the server has made a checkpoint meanwhile and given up what was to be copied: try again"
+            "the server has given up meanwhile what was to be copied, after a checkpoint: try again"
                 .into(),
         ),
         error => error,
     }
 }
 
-/// What a key had between a checkpoint's start and its end the checkpoint need not know.
-fn refuse_before(mark: Option<Mark>, until: u64) -> Result<()> {
-    match mark {
-        Some(mark) if until < mark.end => Err(LogError::Refused(format!(
-            "the log was given up before a checkpoint, and no point before timestamp {} can be had",
-            mark.end
-        ))),
-        _ => Ok(()),
-    }
+/// Whether the owner has kept what this view begins with.
+fn is_there<S: Disk>(from: &S, now: &Control, view: &Control) -> bool {
+    let is_same = now.first_needed == view.first_needed && now.checkpoint == view.checkpoint;
+    let is_retained = || Beginnings::find(from, now).is_ok_and(|beginnings| beginnings.has(view));
+    is_same || is_retained()
 }
 
 /// A large value of a checkpoint, whose bytes follow.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::disk::is_full;
 use crate::layout::Invalid;
+use crate::until::Moment;
 
 /// The log is not what it was when it was written: nothing may be started from it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -58,11 +59,25 @@ pub enum LogError {
     Failed(Failure),
     /// The segments that had this were given up: a checkpoint has their commits, or they were read
     /// too slowly.
-    #[error("the log does not go back to timestamp {timestamp} any more")]
-    Gone { timestamp: u64 },
+    #[error("the log does not go back to timestamp {timestamp} any more; {}", earliest_commit(.complete_after))]
+    Gone {
+        timestamp: u64,
+        /// The log has all commits that are later than this; `None`: that is not known.
+        complete_after: Option<u64>,
+    },
+    /// No point in time before this one can be had.
+    #[error("the earliest point that can be had is timestamp {}", .0.epoch)]
+    TooEarly(Moment),
     /// The caller asked for what no reader would accept. Nothing was written.
     #[error("refused: {0}")]
     Refused(String),
+}
+
+fn earliest_commit(complete_after: &Option<u64>) -> String {
+    match complete_after {
+        Some(after) => format!("the earliest that it has is {}", after.saturating_add(1)),
+        None => "read it again from where it begins now".into(),
+    }
 }
 
 fn owner(pid: &Option<u32>) -> String {

@@ -7,15 +7,17 @@
 //!    ([`reader::ahead`](crate::reader)). So what was passed on is never taken back by a crash.
 //! 2. Nothing is skipped without an error. A log that has given up its first segments is complete
 //!    only behind some timestamp: commits up to there are not passed on, and who asks for them is
-//!    refused.
+//!    refused. What is retained for recovery to an earlier time is passed on too.
 //! 3. The owner may give up a segment that is being read. What was read of it until then is true,
 //!    because checksums hold it together; then [`LogError::Gone`] comes.
 
+use crate::control::Control;
 use crate::disk::Disk;
 use crate::error::{LogError, Result};
 use crate::reader::{Ahead, Item, read_control};
 use crate::recovered::{LargeValue, RecoveredCommit};
 use crate::recovery::Recovery;
+use crate::retained::Beginnings;
 use crate::segment::SegmentHeader;
 
 /// A group's records lie in batches of its own epoch and of those around it. So where the log's
@@ -52,18 +54,27 @@ impl<D: Disk> Follower<D> {
         let control = read_control(&disk)?;
         let control =
             control.ok_or_else(|| LogError::Refused("there is no log in this directory".into()))?;
-        let mark = control.needed_checkpoint();
-        let checkpoint = checkpoint.or(mark.map(|mark| mark.start));
         let from = from.filter(|from| *from > 0);
+        let view = begin(&disk, control, from)?;
+        let mark = view.needed_checkpoint();
+        let checkpoint = checkpoint.or(mark.map(|mark| mark.start));
         if let (Some(timestamp), Some(checkpoint)) = (from, checkpoint)
             && timestamp <= checkpoint
         {
-            return Err(LogError::Gone { timestamp });
+            return Err(LogError::Gone {
+                timestamp,
+                complete_after: Some(checkpoint),
+            });
         }
         Ok(Self {
-            first_segment: control.first_needed,
+            first_segment: view.first_needed,
             // Until it is known where the log is complete, nothing counts.
-            recovery: Recovery::new(disk.clone(), checkpoint.unwrap_or(u64::MAX))?,
+            recovery: Recovery::of(
+                disk.clone(),
+                Some(view),
+                checkpoint.unwrap_or(u64::MAX),
+                None,
+            ),
             disk,
             from,
             complete_after: checkpoint.unwrap_or(0),
@@ -112,6 +123,7 @@ impl<D: Disk> Follower<D> {
             match self.was_given_up(value.first_segment()) {
                 true => LogError::Gone {
                     timestamp: self.epoch,
+                    complete_after: None,
                 },
                 false => error,
             }
@@ -139,6 +151,7 @@ impl<D: Disk> Follower<D> {
             true => Ok(true),
             false => Err(LogError::Gone {
                 timestamp: commit.timestamp,
+                complete_after: None,
             }),
         }
     }
@@ -189,7 +202,10 @@ impl<D: Disk> Follower<D> {
             self.recovery.skip_up_to(timestamp);
         }
         match self.from {
-            Some(from) if from <= timestamp => Err(LogError::Gone { timestamp: from }),
+            Some(from) if from <= timestamp => Err(LogError::Gone {
+                timestamp: from,
+                complete_after: Some(timestamp),
+            }),
             _ => Ok(()),
         }
     }
@@ -202,6 +218,7 @@ impl<D: Disk> Follower<D> {
             LogError::Corrupt(_) | LogError::Io { .. } if self.was_given_up(segment) => {
                 LogError::Gone {
                     timestamp: self.epoch.saturating_add(1),
+                    complete_after: None,
                 }
             }
             error => error,
@@ -210,6 +227,21 @@ impl<D: Disk> Follower<D> {
 
     fn was_given_up(&self, segment: u64) -> bool {
         let control = read_control(&self.disk).ok().flatten();
-        control.is_some_and(|control| control.first_needed > segment)
+        control.is_some_and(|control| control.first_kept() > segment)
     }
+}
+
+/// The log from the latest beginning on behind which it has the commit `from`, or else from the
+/// oldest.
+fn begin<D: Disk>(disk: &D, control: Control, from: Option<u64>) -> Result<Control> {
+    let beginnings = match Beginnings::find(disk, &control) {
+        // Nobody needs the checkpoint to read what is after it.
+        Err(LogError::Corrupt(_)) => return Ok(control),
+        found => found?,
+    };
+    let beginning = match from {
+        Some(from) => beginnings.for_commit(from).or(beginnings.list.first()),
+        None => beginnings.list.first(),
+    };
+    Ok(beginning.map_or(control, |beginning| beginning.view(&control)))
 }

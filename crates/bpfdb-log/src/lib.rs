@@ -49,6 +49,7 @@
 //! | where a log ends, and when it is corrupt | [`reader`] |
 //! | which commits count | [`Recovery`] |
 //! | what of a growing log is durable | [`Follower`] |
+//! | what is retained for that, besides what a start needs | [`Beginnings`] |
 //! | how a log is recovered to a point in time | [`Until`], [`copy_until`] |
 //! | how recovery is spared the log from its beginning | [`checkpoint`] |
 //! | what a directory has | [`check()`] |
@@ -82,6 +83,7 @@ mod rebuild;
 pub mod record;
 mod recovered;
 mod recovery;
+mod retained;
 pub mod segment;
 #[cfg(feature = "simulation")]
 pub mod simulation;
@@ -91,7 +93,8 @@ mod writer;
 
 pub use buffer::AlignedBuffer;
 pub use check::{
-    DurableReport, FilesReport, Report, RunReport, SegmentReport, check, check_and_tell,
+    DurableReport, FilesReport, Report, RetainedReport, RunReport, SegmentReport, check,
+    check_and_tell, check_retained,
 };
 pub use copy::{Copied, copy_until};
 pub use cut::Cut;
@@ -106,5 +109,6 @@ pub use place::{NoPlace, Place};
 pub use rebuild::Rebuilt;
 pub use recovered::{LargeValue, RecoveredCommit};
 pub use recovery::{LogEnd, Recovery};
+pub use retained::{Beginning, Beginnings};
 pub use until::{Moment, Until};
 pub use writer::{Batch, Durable, LogWriter, Options, Start};

@@ -27,9 +27,9 @@ impl<D: Disk> LogWriter<D> {
         let control = open_control(&disk, end)?;
         settle(&disk, end)?;
         let header = first_header(&disk, &control.now, end, start, wall)?;
-        let first_needed = control.now.first_needed;
+        let first_kept = control.now.first_kept();
         let (size, limit) = (options.segment_size, options.spares);
-        let mut spares = Spares::adopt(disk.clone(), size, limit, first_needed)?;
+        let mut spares = Spares::adopt(disk.clone(), size, limit, first_kept)?;
         if spares.ready() == 0 {
             spares.prepare(u64::MAX)?;
         }
@@ -49,7 +49,7 @@ impl<D: Disk> LogWriter<D> {
             durable: durable(end),
             floor: floor(end, start),
             positions: positions(end, start),
-            recycled_before: first_needed,
+            recycled_before: first_kept,
             is_unconfirmed: false,
             has_remains: false,
             buffer: AlignedBuffer::zeroed(0),

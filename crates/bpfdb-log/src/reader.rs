@@ -73,6 +73,8 @@ pub struct LogReader<D: Disk> {
     limit: Option<Place>,
     /// Batches up to this sequence number are durable, as far as was looked ahead.
     known_durable: u64,
+    /// The first segment that is not given up, as far as was looked ahead.
+    first_kept: u64,
 }
 
 /// The control slot that counts. `None`: this directory never had a log.
@@ -125,6 +127,7 @@ impl<D: Disk> LogReader<D> {
             torn: None,
             limit: None,
             known_durable: 0,
+            first_kept: 0,
         }
     }
 

@@ -55,6 +55,7 @@ impl Rebuilt {
         let control = Control {
             run: base.run.max(run),
             first_needed,
+            first_retained: 0,
             newest_segment: base.newest_segment.max(newest),
             checkpoint,
             ..base

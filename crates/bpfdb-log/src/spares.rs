@@ -44,13 +44,13 @@ struct Unfinished<F> {
 
 impl<D: Disk> Spares<D> {
     /// Takes over the files of the folder that are spares, and the segments before
-    /// `first_needed`, which an earlier owner did not come to recycle. `least`: so many are
+    /// `first_kept`, which an earlier owner did not come to recycle. `least`: so many are
     /// kept, and removed are those beyond.
     pub(crate) fn adopt(
         disk: D,
         segment_size: u64,
         least: usize,
-        first_needed: u64,
+        first_kept: u64,
     ) -> Result<Self, StepError> {
         let mut spares = Self {
             disk,
@@ -61,17 +61,17 @@ impl<D: Disk> Spares<D> {
             unfinished: None,
             next_number: 1,
         };
-        spares.adopt_files(first_needed)?;
+        spares.adopt_files(first_kept)?;
         Ok(spares)
     }
 
-    fn adopt_files(&mut self, first_needed: u64) -> Result<(), StepError> {
+    fn adopt_files(&mut self, first_kept: u64) -> Result<(), StepError> {
         let names = self.disk.list(segment::FOLDER);
         let mut old = Vec::new();
         for name in names.map_err(at("list", segment::FOLDER))? {
             match Named::parse(&name) {
                 Some(Named::Spare(number)) => self.adopt_spare(number)?,
-                Some(Named::Segment(number)) if number < first_needed => old.push(number),
+                Some(Named::Segment(number)) if number < first_kept => old.push(number),
                 _ => {}
             }
         }
@@ -89,7 +89,7 @@ impl<D: Disk> Spares<D> {
         self.remove(&name)
     }
 
-    /// A checkpoint has made so many segments needless, which are recycled next.
+    /// A checkpoint has made so many segments needless for recovery.
     pub(crate) fn note_cycle(&mut self, segments: u64) {
         let segments = segments as f64;
         self.used = segments.max(self.used * (1.0 - FORGOTTEN) + segments * FORGOTTEN);

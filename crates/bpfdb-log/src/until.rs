@@ -6,11 +6,12 @@
 //! clock said then. So a clock that was wrong for a while and was set right does no harm to a time
 //! before or after that.
 
-use crate::checkpoint;
+use crate::checkpoint::{self, Mark};
 use crate::control::Control;
 use crate::disk::Disk;
 use crate::error::{LogError, Result};
 use crate::reader::{Item, LogReader, read_control};
+use crate::retained::Beginnings;
 
 /// A point in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,8 +22,8 @@ pub enum Until {
     Wall(u64),
 }
 
-/// An epoch that is complete.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// An epoch that is complete. The earlier epoch comes first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Moment {
     /// All commits with a timestamp up to this.
     pub epoch: u64,
@@ -34,7 +35,7 @@ impl Until {
     /// The timestamp that this means for a log. It reads all of it, if it must look for a time.
     ///
     /// # Errors
-    /// [`LogError::Refused`] if no epoch is so early; those of reading.
+    /// [`LogError::TooEarly`] if no epoch is so early; those of reading.
     pub fn timestamp<D: Disk>(self, disk: &D) -> Result<u64> {
         self.timestamp_of(disk, read_control(disk)?)
     }
@@ -44,18 +45,46 @@ impl Until {
         match (self, control) {
             (Self::Timestamp(timestamp), _) => Ok(timestamp),
             (Self::Wall(_), None) => Ok(0),
-            (Self::Wall(wall), Some(control)) => last_epoch(disk, control, wall),
+            (Self::Wall(wall), Some(control)) => {
+                let mark = control.needed_checkpoint();
+                let end = mark.map(|mark| end_of(disk, mark)).transpose()?;
+                last_epoch(disk, control, end.as_slice(), wall)
+            }
+        }
+    }
+
+    /// The same, of everything that is there from the oldest of these beginnings on.
+    pub(crate) fn timestamp_among<D: Disk>(
+        self,
+        disk: &D,
+        control: &Control,
+        beginnings: &Beginnings,
+    ) -> Result<u64> {
+        match (self, beginnings.list.first()) {
+            (Self::Wall(wall), Some(oldest)) => {
+                let checkpoints = beginnings.list.iter().filter(|one| one.mark.is_some());
+                let ends: Vec<_> = checkpoints.map(|one| one.earliest).collect();
+                last_epoch(disk, oldest.view(control), &ends, wall)
+            }
+            (until, _) => until.timestamp_of(disk, Some(*control)),
         }
     }
 }
 
-fn last_epoch<D: Disk>(disk: &D, control: Control, wall: u64) -> Result<u64> {
+fn end_of<D: Disk>(disk: &D, mark: Mark) -> Result<Moment> {
+    let (_, footer) = checkpoint::read_ends(disk, mark.number)?;
+    Ok(Moment {
+        epoch: mark.end,
+        wall: footer.wall,
+    })
+}
+
+/// `ends`: of checkpoints. All commits up to there were durable when one was complete, and that may
+/// be later than the last batch: then nothing was written in between.
+fn last_epoch<D: Disk>(disk: &D, control: Control, ends: &[Moment], wall: u64) -> Result<u64> {
     let mut search = Search::new(wall);
-    // All commits up to its end were durable when it was complete, and that may be later than the
-    // last batch: then nothing was written in between.
-    if let Some(mark) = control.needed_checkpoint() {
-        let (_, footer) = checkpoint::read_ends(disk, mark.number)?;
-        search.see(mark.end, footer.wall);
+    for end in ends {
+        search.see(end.epoch, end.wall);
     }
     let mut reader = LogReader::new(disk.clone(), control);
     let mut last = 0;
@@ -77,8 +106,8 @@ fn last_epoch<D: Disk>(disk: &D, control: Control, wall: u64) -> Result<u64> {
 struct Search {
     wall: u64,
     found: Option<u64>,
-    /// The wall clock that was seen first.
-    first: Option<u64>,
+    /// The earliest epoch.
+    first: Option<Moment>,
 }
 
 impl Search {
@@ -91,7 +120,9 @@ impl Search {
     }
 
     fn see(&mut self, epoch: u64, wall: u64) {
-        self.first = self.first.or(Some(wall));
+        if self.first.is_none_or(|first| epoch < first.epoch) {
+            self.first = Some(Moment { epoch, wall });
+        }
         if wall <= self.wall {
             self.found = self.found.max(Some(epoch));
         }
@@ -101,9 +132,7 @@ impl Search {
         match (self.found, self.first) {
             (Some(epoch), _) => Ok(epoch),
             (None, None) => Ok(0),
-            (None, Some(first)) => Err(LogError::Refused(format!(
-                "nothing in the log is so early: it begins at {first} ns of UNIX time"
-            ))),
+            (None, Some(first)) => Err(LogError::TooEarly(first)),
         }
     }
 }

@@ -15,8 +15,9 @@
 //! 2. A segment is flushed before the header of the next one is written, which says where it ends.
 //! 3. A header is flushed before its file gets the name of a segment; the name before the control
 //!    file knows it; all of this before a batch is written there.
-//! 4. Both slots of the control file say that a segment is not needed, durably, before that is
-//!    written over; and so of a checkpoint before it is removed. Either of them is enough then.
+//! 4. Both slots of the control file say that a segment is neither needed nor retained, durably,
+//!    before that is written over; and so of a checkpoint before it is removed. Either of them is
+//!    enough then.
 //! 5. What a dead owner wrote may be in the page cache only, and its flush may have failed. It is
 //!    written again, and flushed, before anything is built on it.
 //! 6. After a write or flush that failed it is not known what the disk has. Nothing is tried again.
@@ -250,13 +251,25 @@ impl<D: Disk> LogWriter<D> {
     /// From now on recovery begins with this checkpoint. The segments that it does not need may
     /// be [released](Self::release_before) then, and the checkpoint before it removed.
     ///
+    /// # Errors
+    /// See [`LogWriter::install_retaining`].
+    pub fn install(&mut self, checkpoint: &WrittenCheckpoint) -> Result<()> {
+        self.install_retaining(checkpoint, checkpoint.first_segment)
+    }
+
+    /// The same. The segments from `first_kept` on are retained, if they are still kept.
+    ///
     /// All commits up to its end must be durable, which only the caller knows: if none came after
     /// the last batch, no batch says so.
     ///
     /// # Errors
     /// [`LogError::Refused`]: it is not newer than the one before. [`LogError::Full`]: to be tried
     /// again. [`LogError::Failed`].
-    pub fn install(&mut self, checkpoint: &WrittenCheckpoint) -> Result<()> {
+    pub fn install_retaining(
+        &mut self,
+        checkpoint: &WrittenCheckpoint,
+        first_kept: u64,
+    ) -> Result<()> {
         self.usable()?;
         let now = self.control_now();
         let newest = now.checkpoint.map_or(0, |mark| mark.number);
@@ -272,9 +285,57 @@ impl<D: Disk> LogWriter<D> {
         self.write_control(Control {
             first_needed: first,
             checkpoint: Some(checkpoint.mark),
+            first_retained: first_retained(first_kept.max(now.first_kept()), first),
             ..now
         })?;
+        self.note_cycle(first - now.first_needed);
         self.agree()
+    }
+
+    /// Gives up what is retained before this segment, or before the first one that recovery needs:
+    /// it may be [recycled](Self::recycle) then, and the checkpoints that need it removed.
+    ///
+    /// # Errors
+    /// [`LogError::Full`], [`LogError::Io`]: to be tried again. [`LogError::Failed`].
+    pub fn give_up_before(&mut self, segment: u64) -> Result<()> {
+        self.usable()?;
+        let now = self.control_now();
+        let first = segment.clamp(now.first_kept(), now.first_needed);
+        if first > now.first_kept() {
+            self.write_control(Control {
+                first_retained: first_retained(first, now.first_needed),
+                ..now
+            })?;
+        }
+        self.agree()
+    }
+
+    /// Makes spares of at most `limit` segments that are neither needed nor retained, or removes
+    /// them. `false`: there are no more of them.
+    ///
+    /// # Errors
+    /// Those of [`LogWriter::give_up_before`].
+    pub fn recycle(&mut self, limit: u64) -> Result<bool> {
+        self.agree()?;
+        let first_kept = self.control.now.first_kept();
+        let needless = first_kept - self.recycled_before;
+        for _ in 0..needless.min(limit) {
+            self.spares.recycle(self.recycled_before)?;
+            self.recycled_before += 1;
+        }
+        Ok(needless > limit)
+    }
+
+    /// Recovery needs so many segments less.
+    fn note_cycle(&mut self, segments: u64) {
+        if segments > 0 {
+            self.spares.note_cycle(segments);
+        }
+    }
+
+    /// Number of the first segment that recovery needs, or that is retained.
+    pub fn first_kept(&self) -> u64 {
+        self.control.now.first_kept()
     }
 
     /// Recovery does not need the segments before this one any more: they become spares, or are
@@ -290,23 +351,16 @@ impl<D: Disk> LogWriter<D> {
             let why = format!("segment {segment} was not begun yet");
             return Err(LogError::Refused(why));
         }
-        if segment > self.control.now.first_needed {
-            let next = Control {
-                first_needed: segment,
-                ..self.control_now()
-            };
-            self.write_control(next)?;
+        let now = self.control_now();
+        if segment > now.first_needed || now.first_retained != 0 {
+            self.write_control(Control {
+                first_needed: segment.max(now.first_needed),
+                first_retained: 0,
+                ..now
+            })?;
+            self.note_cycle(segment.saturating_sub(now.first_needed));
         }
-        self.agree()?;
-        let needless = self.control.now.first_needed - self.recycled_before;
-        if needless > 0 {
-            self.spares.note_cycle(needless);
-        }
-        while self.recycled_before < self.control.now.first_needed {
-            self.spares.recycle(self.recycled_before)?;
-            self.recycled_before += 1;
-        }
-        Ok(())
+        self.recycle(u64::MAX).map(drop)
     }
 
     /// Ends the log properly: the next owner knows that nothing is missing.
@@ -522,6 +576,14 @@ impl<D: Disk> LogWriter<D> {
         tracing::error!(%failure, "the log has failed");
         self.failure = Some(failure.clone());
         LogError::Failed(failure)
+    }
+}
+
+/// What the control file says of a first segment that is kept: nothing if a start needs it.
+fn first_retained(first_kept: u64, first_needed: u64) -> u64 {
+    match first_kept < first_needed {
+        true => first_kept,
+        false => 0,
     }
 }
 

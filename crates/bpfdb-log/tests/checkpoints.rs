@@ -303,7 +303,7 @@ fn checkpoint_at(
     let written = write(disk, header, start + 2)?;
     log.install(&written)?;
     log.release_before(written.first_segment)?;
-    checkpoint::remove_others(disk, Some(number))
+    checkpoint::remove_others(disk, &[number])
 }
 
 fn next_checkpoint(
@@ -345,7 +345,7 @@ fn power_is_lost_at_every_operation() {
             );
             assert_eq!(end.greatest_timestamp, 9);
             // The next owner removes what does not count.
-            checkpoint::remove_others(&disk, Some(kept.number)).unwrap();
+            checkpoint::remove_others(&disk, &[kept.number]).unwrap();
             assert_eq!(disk.list("checkpoint").unwrap().len(), 1);
             let mut log = reopen(&disk, Start::NewRun, options(4, 2)).unwrap();
             append(&mut log, 20);
@@ -372,6 +372,7 @@ fn a_checkpoint_that_does_not_follow_is_refused() {
         first_segment,
         entries: 0,
         bytes: 0,
+        wall: 0,
     };
     for wrong in [
         of(1, first_segment),

@@ -199,7 +199,7 @@ fn a_beginning_that_was_given_up_is_told() {
                 let times: Vec<_> = commits.iter().map(|commit| commit.timestamp).collect();
                 assert_eq!(times, found, "{from:?} {checkpoint:?}");
             }
-            (Err(LogError::Gone { timestamp }), None) => assert_eq!(Some(timestamp), from),
+            (Err(LogError::Gone { timestamp, .. }), None) => assert_eq!(Some(timestamp), from),
             (found, _) => panic!("{from:?} {checkpoint:?}: {found:?}"),
         }
     }
@@ -207,7 +207,10 @@ fn a_beginning_that_was_given_up_is_told() {
     // The next segment is gone too.
     writer.release_before(writer.segment()).unwrap();
     let error = slow.next_commit().map(drop).unwrap_err();
-    assert!(matches!(error, LogError::Gone { timestamp: 2 }), "{error}");
+    assert!(
+        matches!(error, LogError::Gone { timestamp: 2, .. }),
+        "{error}"
+    );
     assert!(slow.next_commit().is_err());
 }
 

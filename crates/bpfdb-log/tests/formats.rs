@@ -33,6 +33,7 @@ fn a_control() -> Control {
         durable_segment: 13,
         durable_sequence: 14,
         first_needed: 15,
+        first_retained: 10,
         closed: true,
         newest_segment: 16,
         checkpoint: Some(Mark {
@@ -84,10 +85,10 @@ fn fields_stand_where_the_page_says() {
         crc32c::crc32c_append(VERSION, &bytes[16..])
     );
     assert_eq!(bytes[24..40], LOG.0);
-    let fields = [16, 40, 48, 56, 64, 80, 88, 96, 104].map(|at| u64s(&bytes, at));
-    assert_eq!(fields, [11, 12, 13, 14, 15, 16, 17, 18, 19]);
+    let fields = [16, 40, 48, 56, 64, 80, 88, 96, 104, 112].map(|at| u64s(&bytes, at));
+    assert_eq!(fields, [11, 12, 13, 14, 15, 16, 17, 18, 19, 10]);
     assert_eq!(u64s(&bytes, 72), 1);
-    assert!(bytes[112..].iter().all(|byte| *byte == 0));
+    assert!(bytes[120..].iter().all(|byte| *byte == 0));
 
     let bytes = a_segment().encode();
     assert_eq!(&bytes[..8], b"BPFDBSEG");
@@ -241,6 +242,7 @@ fn log_of(batches: &[(BatchHeader, &[u64], &[u8])]) -> SimulatedDisk {
         durable_segment: 0,
         durable_sequence: 0,
         first_needed: 1,
+        first_retained: 0,
         newest_segment: 1,
         checkpoint: None,
         ..a_control()
@@ -374,7 +376,7 @@ proptest! {
             [generation, run, first_needed, newest_segment].map(|n| (n >> 2).max(1));
         let control = Control {
             generation, log: LOG, run, durable_segment, durable_sequence, first_needed, closed,
-            newest_segment,
+            newest_segment, first_retained: first_needed / 2,
             checkpoint: closed.then_some(Mark { number: run, start: generation, end: u64::MAX }),
         };
         prop_assert_eq!(Control::decode(&control.encode()), Ok(control));

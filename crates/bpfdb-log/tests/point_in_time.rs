@@ -70,7 +70,7 @@ fn a_time_is_the_last_epoch_that_is_not_later() {
         assert_eq!(found, (1..=last).collect::<Vec<_>>(), "{wall}");
     }
     let refused = times(&disk, Until::Wall(9)).unwrap_err();
-    assert!(matches!(refused, LogError::Refused(_)), "{refused}");
+    assert!(matches!(refused, LogError::TooEarly(_)), "{refused}");
 }
 
 #[test]
@@ -194,7 +194,10 @@ fn a_copy_needs_the_beginning_and_an_empty_place() {
     assert!(matches!(taken, LogError::Refused(_)), "{taken}");
     writer.release_before(writer.segment()).unwrap();
     let gone = copy(&disk, None).map(|_| ()).unwrap_err();
-    assert!(matches!(gone, LogError::Gone { timestamp: 1 }), "{gone}");
+    assert!(
+        matches!(gone, LogError::Gone { timestamp: 1, .. }),
+        "{gone}"
+    );
     let empty = copy(&SimulatedDisk::new(0), None).map(|_| ()).unwrap_err();
     assert!(matches!(empty, LogError::Refused(_)), "{empty}");
 }
@@ -278,7 +281,7 @@ fn a_copy_of_an_idle_log_has_its_checkpoint() {
             assert_eq!(recover(&new, 0).unwrap().1.epoch, end);
         }
         let early = copy(&disk, Some(Until::Timestamp(end - 1)));
-        assert!(matches!(early, Err(LogError::Refused(_))));
+        assert!(matches!(early, Err(LogError::TooEarly(_))));
     }
 }
 
@@ -292,7 +295,7 @@ fn a_time_after_a_checkpoint_can_be_had() {
     }
     for wall in [0, 9, 19] {
         let early = copy(&disk, Some(Until::Wall(wall)));
-        assert!(matches!(early, Err(LogError::Refused(_))), "{wall}");
+        assert!(matches!(early, Err(LogError::TooEarly(_))), "{wall}");
     }
 }
 

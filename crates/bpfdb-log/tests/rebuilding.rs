@@ -114,10 +114,10 @@ fn the_checkpoint_is_found_that_counts() {
     log.install(&second).unwrap();
     log.release_before(second.first_segment).unwrap();
     is_the_same(&disk);
-    checkpoint::remove_others(&disk, Some(2)).unwrap();
+    checkpoint::remove_others(&disk, &[2]).unwrap();
     is_the_same(&disk);
     // Without it nothing says what was before.
-    checkpoint::remove_others(&disk, None).unwrap();
+    checkpoint::remove_others(&disk, &[]).unwrap();
     let refused = rebuild(&disk);
     assert!(matches!(refused, Err(LogError::Corrupt(_))), "{refused:?}");
 }

@@ -45,7 +45,7 @@ fn make_checkpoint(
     let written = CheckpointWriter::create(disk.clone(), header)?.finish(epoch, 0)?;
     log.install(&written)?;
     log.release_before(written.first_segment)?;
-    checkpoint::remove_others(disk, Some(number))
+    checkpoint::remove_others(disk, &[number])
 }
 
 /// The greatest timestamp, and the checkpoint, if it is whole.

@@ -4,6 +4,7 @@
 mod checkpoint;
 mod directory;
 mod log;
+mod retained;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -26,17 +27,22 @@ pub(crate) struct Arguments {
 /// What is known of a part of the directory.
 struct Section {
     name: &'static str,
-    /// Whether a server could start from it.
+    /// Whether a server could start from it, and nothing of it is damaged.
     is_fine: bool,
     json: Value,
     text: String,
 }
 
 /// One function for each part.
-const SECTIONS: [fn(&Path) -> Result<Section>; 3] =
-    [directory::section, checkpoint::section, log::section];
+const SECTIONS: [fn(&Path) -> Result<Section>; 4] = [
+    directory::section,
+    checkpoint::section,
+    log::section,
+    retained::section,
+];
 
-/// Exit code 0: a server can start from it. 1: it cannot, or the directory cannot be read.
+/// Exit code 0: a server can start from it. 1: it cannot, or something is damaged, or the directory
+/// cannot be read.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let dir = &arguments.dir;
     if !dir.is_dir() {

@@ -16,6 +16,8 @@
 //! | `shared.rs` | what this thread, the log's writer and others share |
 //! | `walk.rs` | one checkpoint: from the engine to a file |
 //! | `thread.rs` | the thread |
+//! | `retention.rs` | what is retained for recovery to an earlier time, and how long |
+//! | `retain.rs` | how that is kept and given up |
 //!
 //! Invariants, beside those of decision 19:
 //!
@@ -24,12 +26,17 @@
 //! 2. Only the log's writer changes the control file. It takes a checkpoint when what is durable
 //!    has reached the checkpoint's end, in the order in which groups become durable.
 //! 3. A checkpoint that fails, for whatever reason, leaves the one before in force, with its log.
+//! 4. A checkpoint file is removed only when the control file names another one and, if the file
+//!    was retained, no longer the segments that are read with it.
 
+mod retain;
+mod retention;
 mod shared;
 mod status;
 mod thread;
 mod walk;
 
+pub use retention::{RetentionOptions, RetentionStatus};
 pub(crate) use shared::{LogEnds, Origin, Shared};
 pub use status::{CheckpointDone, CheckpointOptions, CheckpointProgress, CheckpointStatus, Phase};
 pub(crate) use thread::Checkpoints;

@@ -7,9 +7,20 @@ use std::time::{Duration, Instant, SystemTime};
 use bpfdb_log::checkpoint::WrittenCheckpoint;
 use bpfdb_log::{Disk, LogError, LogWriter};
 
+use super::retain::Retaining;
+use super::retention::Retention;
 use super::status::{
     CheckpointDone, CheckpointOptions, CheckpointProgress, CheckpointStatus, Phase,
 };
+
+/// What the thread of checkpoints is to do.
+#[derive(Debug)]
+pub(super) enum Task {
+    /// Makes one that starts here.
+    Make(Origin),
+    /// Removes those with these numbers.
+    Remove(Vec<u64>),
+}
 
 /// Where a checkpoint may start: a group that is durable.
 #[derive(Clone, Copy, Debug)]
@@ -35,8 +46,9 @@ struct Running {
     begun: SystemTime,
 }
 
-#[derive(Debug, Default)]
-struct State {
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) retaining: Retaining,
     origin: Option<Origin>,
     is_requested: bool,
     stops: bool,
@@ -82,13 +94,11 @@ impl Shared {
         options: CheckpointOptions,
         last: Option<CheckpointDone>,
         log_bytes: u64,
+        retention: Retention,
     ) -> Self {
         let due = options.log_due(last.map_or(0, |last| last.bytes));
         Self {
-            state: Mutex::new(State {
-                last,
-                ..State::default()
-            }),
+            state: Mutex::new(State::new(last, retention)),
             changed: Condvar::new(),
             options,
             log_bytes: AtomicU64::new(log_bytes),
@@ -100,11 +110,16 @@ impl Shared {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+    /// Whoever waits looks again.
+    pub(super) fn tell(&self) {
+        self.changed.notify_all();
+    }
+
+    pub(super) fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         let woken = self.changed.wait(state);
         woken.unwrap_or_else(PoisonError::into_inner)
     }
@@ -182,18 +197,21 @@ impl Shared {
         }
     }
 
-    /// A group is durable. Has the control file name a checkpoint that waits for that.
+    /// A group is durable. Has the control file name a checkpoint that waits for that, and gives
+    /// up what is retained no longer.
     pub(crate) fn serve<D: Disk>(&self, log: &mut LogWriter<D>, origin: Origin) {
+        self.serve_install(log, origin);
+        self.retain(log);
+    }
+
+    fn serve_install<D: Disk>(&self, log: &mut LogWriter<D>, origin: Origin) {
         let Some(written) = self.next_to_install(origin) else {
             return;
         };
-        let outcome = match log.install(&written) {
+        let outcome = match self.install_now(log, &written) {
             Err(LogError::Full { .. }) => None,
             outcome => Some(outcome.map_err(|error| error.to_string())),
         };
-        if let Some(Ok(())) = outcome {
-            release(log, &written);
-        }
         let mut state = self.lock();
         state.is_installing = false;
         match outcome {
@@ -222,13 +240,17 @@ impl Shared {
 
     // ---- For the thread of checkpoints --------------------------------------------------
 
-    /// Waits until a checkpoint is due and may be made, and says where it starts. `None`: the
-    /// thread is to end.
-    pub(super) fn next_start(&self, last_begun: Instant) -> Option<Origin> {
+    /// Waits until a checkpoint is due and may be made, or there are some to be removed. `None`:
+    /// the thread is to end.
+    pub(super) fn next_task(&self, last_begun: Instant) -> Option<Task> {
         let mut state = self.lock();
         loop {
             if state.stops {
                 return None;
+            }
+            let superseded = state.retaining.take_superseded();
+            if !superseded.is_empty() {
+                return Some(Task::Remove(superseded));
             }
             let due = state.is_requested || self.is_due(&state, last_begun);
             if let (true, Some(why)) = (due, state.log_over.clone()) {
@@ -237,7 +259,7 @@ impl Shared {
                 self.changed.notify_all();
             } else if let (true, Some(origin)) = (due, state.origin) {
                 self.begin(&mut state);
-                return Some(origin);
+                return Some(Task::Make(origin));
             }
             let pause = Duration::from_secs(1);
             let woken = self.changed.wait_timeout(state, pause);
@@ -264,6 +286,11 @@ impl Shared {
             phase: Phase::Walking,
             begun: SystemTime::now(),
         });
+        self.count_anew();
+    }
+
+    /// Nothing of the checkpoint is written yet.
+    pub(super) fn count_anew(&self) {
         for counter in [&self.entries, &self.bytes, &self.part] {
             counter.store(0, Ordering::Relaxed);
         }
@@ -336,6 +363,30 @@ impl Shared {
 }
 
 impl State {
+    fn new(last: Option<CheckpointDone>, retention: Retention) -> Self {
+        Self {
+            retaining: Retaining::new(retention),
+            origin: None,
+            is_requested: false,
+            stops: false,
+            log_over: None,
+            running: None,
+            install: None,
+            is_installing: false,
+            installed: None,
+            last,
+            failure: None,
+            failed_at: None,
+            attempts: 0,
+            failed: 0,
+        }
+    }
+
+    /// Whether nothing comes any more of what somebody waits for.
+    pub(super) fn is_over(&self) -> bool {
+        self.stops || self.log_over.is_some()
+    }
+
     fn end(&mut self, outcome: Result<CheckpointDone, String>) {
         self.running = None;
         self.attempts += 1;
@@ -351,13 +402,6 @@ impl State {
                 self.failure = Some(why);
             }
         }
-    }
-}
-
-/// The checkpoint counts, be this done now or later.
-fn release<D: Disk>(log: &mut LogWriter<D>, written: &WrittenCheckpoint) {
-    if let Err(error) = log.release_before(written.first_segment) {
-        tracing::warn!(%error, "segments that a checkpoint has made needless are still there");
     }
 }
 
@@ -381,6 +425,7 @@ mod tests {
     use bpfdb_log::{Recovery, Start};
 
     use super::*;
+    use crate::checkpoint::RetentionOptions;
 
     fn log(disk: &SimulatedDisk) -> LogWriter<SimulatedDisk> {
         let recovery = Recovery::new(disk.clone(), 0).expect("readable");
@@ -413,6 +458,11 @@ mod tests {
         file.finish(end, 0).expect("written")
     }
 
+    fn new() -> Shared {
+        let nothing = Retention::new(RetentionOptions::default(), 1);
+        Shared::new(CheckpointOptions::on_request(), None, 0, nothing)
+    }
+
     fn installed(disk: &SimulatedDisk) -> bool {
         let control = read_control(disk).expect("readable").expect("there");
         control.checkpoint.is_some()
@@ -425,7 +475,7 @@ mod tests {
         let disk = SimulatedDisk::new(1);
         let mut log = log(&disk);
         let checkpoint = written(&disk, &log, 10);
-        let shared = Shared::new(CheckpointOptions::on_request(), None, 0);
+        let shared = new();
         let segment = log.segment();
         thread::scope(|scope| {
             let waits = scope.spawn(|| shared.install(checkpoint));
@@ -449,17 +499,17 @@ mod tests {
         let disk = SimulatedDisk::new(1);
         let mut log = log(&disk);
         let checkpoint = written(&disk, &log, 10);
-        let shared = Arc::new(Shared::new(CheckpointOptions::on_request(), None, 0));
+        let shared = Arc::new(new());
         drop(LogEnds(Arc::clone(&shared)));
         assert!(shared.install(checkpoint).is_err());
         assert!(shared.check().is_err());
 
-        let shared = Shared::new(CheckpointOptions::on_request(), None, 0);
+        let shared = new();
         shared.stop();
         assert_eq!(shared.install(checkpoint), Err(STOPPED.into()));
         let segment = log.segment();
         shared.serve(&mut log, Origin { epoch: 20, segment });
         assert!(!installed(&disk));
-        assert!(shared.next_start(Instant::now()).is_none());
+        assert!(shared.next_task(Instant::now()).is_none());
     }
 }

@@ -5,10 +5,14 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bpfdb::{CheckpointPass, Engine};
-use bpfdb_log::checkpoint::{CheckpointReader, Header, Mark, WrittenCheckpoint, remove_others};
+use bpfdb_log::checkpoint::{
+    self, CheckpointReader, Header, Mark, WrittenCheckpoint, remove_others,
+};
 use bpfdb_log::{BLOCK, Disk, LogEnd, LogError, LogId, LogWriter};
 
-use super::shared::{Origin, Shared};
+use super::retain::found;
+use super::retention::RetentionOptions;
+use super::shared::{Origin, Shared, Task};
 use super::status::{CheckpointDone, CheckpointOptions};
 use super::walk::{self, WalkError};
 use crate::error::{Error, Result};
@@ -34,13 +38,15 @@ struct Work<D> {
 }
 
 impl Checkpoints {
-    /// For the engine whose log is open. `end`: how that log was found.
+    /// For the engine whose log is open. `end`: how that log was found. `retention`: with the size
+    /// of segments.
     pub(crate) fn start<D>(
         engine: &Engine,
         disk: D,
         log: &LogWriter<D>,
         end: &LogEnd,
         options: CheckpointOptions,
+        retention: (RetentionOptions, u64),
     ) -> Result<Self>
     where
         D: Disk + Send + 'static,
@@ -48,9 +54,11 @@ impl Checkpoints {
     {
         let mark = end.control.and_then(|control| control.checkpoint);
         let kept = mark.map_or(0, |mark| mark.number);
-        clean(&disk, kept);
+        let (retention, segment_size) = retention;
+        let retention = found(&disk, end.control.as_ref(), retention, segment_size, wall())?;
+        clean(&disk, kept, retention.numbers());
         let last = mark.and_then(|mark| find(&disk, log.log(), mark));
-        let shared = Arc::new(Shared::new(options, last, end.record_bytes));
+        let shared = Arc::new(Shared::new(options, last, end.record_bytes, retention));
         let mut work = Work {
             pass: engine.checkpoint_pass()?,
             disk,
@@ -88,13 +96,20 @@ where
 {
     fn run(&mut self) {
         let mut begun = Instant::now();
-        while let Some(origin) = self.shared.next_start(begun) {
+        while let Some(task) = self.shared.next_task(begun) {
+            let origin = match task {
+                Task::Make(origin) => origin,
+                Task::Remove(numbers) => {
+                    remove(&self.disk, &numbers);
+                    continue;
+                }
+            };
             begun = Instant::now();
             let logged = self.shared.logged();
             let outcome = self.make(origin, begun).map_err(|error| error.to_string());
             if let Err(error) = &outcome {
                 tracing::warn!(%error, "no checkpoint was made: the one before it counts");
-                clean(&self.disk, self.kept);
+                clean(&self.disk, self.kept, self.shared.retained_numbers());
             }
             self.shared.end(outcome, logged);
         }
@@ -111,11 +126,11 @@ where
             placement: self.placement.clone(),
         };
         self.next_number += 1;
-        let written = walk::write(&mut self.pass, self.disk.clone(), header, &self.shared)?;
+        let written = self.write(&header)?;
         let installed = self.shared.install(written);
         installed.map_err(WalkError::GivenUp)?;
         self.kept = written.mark.number;
-        clean(&self.disk, self.kept);
+        remove(&self.disk, &self.shared.take_superseded());
         let done = done(&written, begun.elapsed());
         tracing::info!(
             number = done.number,
@@ -125,6 +140,26 @@ where
             "made a checkpoint"
         );
         Ok(done)
+    }
+}
+
+impl<D> Work<D>
+where
+    D: Disk + Send,
+    D::File: Send,
+{
+    /// Writes the file. While there is no space, the oldest of what is retained is given up.
+    fn write(&mut self, header: &Header) -> Result<WrittenCheckpoint, WalkError> {
+        loop {
+            let (disk, header) = (self.disk.clone(), header.clone());
+            match walk::write(&mut self.pass, disk, header, &self.shared) {
+                Err(WalkError::Log(LogError::Full { .. })) if self.shared.await_room() => {
+                    remove(&self.disk, &self.shared.take_superseded());
+                    self.shared.count_anew();
+                }
+                written => return written,
+            }
+        }
     }
 }
 
@@ -139,9 +174,19 @@ fn done(written: &WrittenCheckpoint, took: Duration) -> CheckpointDone {
     }
 }
 
-/// Removes what does not count. What stays is in nobody's way, and is removed by the next.
-fn clean<D: Disk>(disk: &D, kept: u64) {
-    if let Err(error) = remove_others(disk, (kept != 0).then_some(kept)) {
+/// Removes what nobody needs any more. What stays is in nobody's way, and is removed by the next.
+fn remove<D: Disk>(disk: &D, numbers: &[u64]) {
+    for &number in numbers {
+        if let Err(error) = checkpoint::remove(disk, number) {
+            tracing::warn!(%error, "an old checkpoint is still there");
+        }
+    }
+}
+
+/// Removes what neither counts nor is retained.
+fn clean<D: Disk>(disk: &D, counts: u64, retained: Vec<u64>) {
+    let keep: Vec<u64> = retained.into_iter().chain([counts]).collect();
+    if let Err(error) = remove_others(disk, &keep) {
         tracing::warn!(%error, "old checkpoints are still there");
     }
 }

@@ -54,6 +54,7 @@ impl Archive {
         let control = read_control(&self.disk).expect("read").expect("there");
         let control = Control {
             first_needed: 1,
+            first_retained: 0,
             checkpoint: None,
             ..control
         };

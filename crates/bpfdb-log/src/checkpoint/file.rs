@@ -123,16 +123,25 @@ impl Footer {
     }
 }
 
-/// Removes all files of the folder but the checkpoint `keep`: what an earlier owner began, or
+/// Removes a checkpoint that is not needed any more.
+///
+/// # Errors
+/// [`LogError::Io`]: to be tried again.
+pub fn remove<D: Disk>(disk: &D, number: u64) -> Result<()> {
+    let name = name(number);
+    disk.remove(&name).map_err(LogError::io("remove", &name))
+}
+
+/// Removes all files of the folder but the checkpoints `keep`: what an earlier owner began, or
 /// did not come to remove.
 ///
 /// # Errors
 /// [`LogError::Io`]: to be tried again.
-pub fn remove_others<D: Disk>(disk: &D, keep: Option<u64>) -> Result<()> {
-    let keep = keep.map(name);
+pub fn remove_others<D: Disk>(disk: &D, keep: &[u64]) -> Result<()> {
+    let keep: Vec<String> = keep.iter().copied().map(name).collect();
     for file in list(disk)? {
         let file = format!("{FOLDER}/{file}");
-        if is_ours(&file) && Some(&file) != keep.as_ref() {
+        if is_ours(&file) && !keep.contains(&file) {
             disk.remove(&file).map_err(LogError::io("remove", &file))?;
         }
     }

@@ -15,7 +15,8 @@
 //! 1. A checkpoint counts when the control file names it, and not before.
 //! 2. The control file names it when all commits up to its end are durable in the log, and when
 //!    the file, its name included, is flushed.
-//! 3. The one before it, and the segments that only that one needed, go after that.
+//! 3. The one before it, and the segments that only that one needed, go after that, unless they
+//!    are retained ([`Beginnings`](crate::Beginnings)).
 //! 4. Every byte of the file is covered by a checksum. One that is not what was written is
 //!    corrupt: it is not passed over in silence.
 
@@ -26,7 +27,7 @@ mod writer;
 
 pub use block::{BlockHeader, BlockKind, PAYLOAD_MAX, VALUE_MAX};
 pub(crate) use file::numbers;
-pub use file::{FOLDER, Footer, Header, PLACEMENT_MAX, name, part_name, remove_others};
+pub use file::{FOLDER, Footer, Header, PLACEMENT_MAX, name, part_name, remove, remove_others};
 pub(crate) use reader::read_ends;
 pub use reader::{CheckpointReader, Contents, RawBlock, read_header};
 pub use writer::{CheckpointWriter, WrittenCheckpoint};

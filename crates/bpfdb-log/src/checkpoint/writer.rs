@@ -36,6 +36,8 @@ pub struct WrittenCheckpoint {
     pub entries: u64,
     /// Of the file.
     pub bytes: u64,
+    /// Nanoseconds of UNIX time at which it was complete.
+    pub wall: u64,
 }
 
 impl<D: Disk> CheckpointWriter<D> {
@@ -149,6 +151,7 @@ impl<D: Disk> CheckpointWriter<D> {
             first_segment: self.header.first_segment,
             entries: self.entries,
             bytes: self.offset + BLOCK as u64,
+            wall,
         })
     }
 

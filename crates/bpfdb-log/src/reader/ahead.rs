@@ -12,6 +12,7 @@
 //! 3. A header is flushed before its file has the name of a segment. So it is always durable.
 
 use super::{LogReader, read_control};
+use crate::control::Control;
 use crate::disk::Disk;
 use crate::error::{LogError, Result};
 use crate::layout::BLOCK;
@@ -40,7 +41,12 @@ impl<D: Disk> LogReader<D> {
             self.renew_control()?;
         }
         let Some(open) = &self.open else {
-            let first = read_header(&self.disk, self.control.first_needed)?;
+            let number = self.control.first_needed;
+            if self.first_kept > number {
+                let why = "the segment was given up";
+                return Err(LogError::corrupt(segment::name(number), 0, why));
+            }
+            let first = read_header(&self.disk, number)?;
             return Ok(first.map_or(Ahead::Nothing(0), |_| Ahead::Durable));
         };
         let before = open.header;
@@ -68,7 +74,13 @@ impl<D: Disk> LogReader<D> {
         match read_control(&self.disk)? {
             Some(control) if control.log == self.control.log => {
                 self.known_durable = self.known_durable.max(control.durable_sequence);
-                self.control = control;
+                // What it begins with may be retained, though no start needs it.
+                self.first_kept = control.first_kept();
+                self.control = Control {
+                    first_needed: self.control.first_needed,
+                    checkpoint: self.control.checkpoint,
+                    ..control
+                };
                 Ok(())
             }
             _ => Err(LogError::Refused(
@@ -89,7 +101,7 @@ impl<D: Disk> LogReader<D> {
                 open.next = Some(next);
                 self.known_durable = self.known_durable.max(next.first_sequence - 1);
             }
-            (Some(open), None) if self.control.first_needed > open.header.number => {
+            (Some(open), None) if self.first_kept > open.header.number => {
                 let missing = segment::name(open.header.number + 1);
                 let why = "the segment was given up";
                 return Err(LogError::corrupt(missing, 0, why));

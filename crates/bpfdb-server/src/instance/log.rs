@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bpfdb_durability::{CheckpointStatus, Durability, State};
+use bpfdb_durability::{CheckpointStatus, Durability, RetentionOptions, State};
 
 use crate::io::bell::Bell;
 use crate::settings::Loaded;
@@ -66,6 +66,13 @@ impl Log {
     pub(crate) fn want(&self, timestamp: u64, waiters: u32) {
         if let Some(durability) = &self.durability {
             durability.want(timestamp, waiters);
+        }
+    }
+
+    /// From now on so much is retained of the log.
+    pub(crate) fn set_retention(&self, options: RetentionOptions) {
+        if let Some(durability) = &self.durability {
+            durability.set_retention(options);
         }
     }
 

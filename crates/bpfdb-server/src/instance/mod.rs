@@ -177,6 +177,9 @@ impl Instance {
             self.tell_kernel_who_answers();
         }
         self.procedures.enable(new.compile_procedures);
+        if new.retention() != old.retention() {
+            self.log.set_retention(new.retention());
+        }
         if new.log_level != old.log_level {
             (self.set_log_level)(new.log_level);
         }

@@ -15,7 +15,9 @@ mod value;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::time::Duration;
 
+use bpfdb_durability::RetentionOptions;
 pub use file::{ConfigFile, FileError};
 pub use options::{Loaded, Options};
 pub use value::{
@@ -209,6 +211,12 @@ settings! {
     /// Bytes of the log after which a checkpoint is made, or as many as the last one has, if
     /// that is more; 0: none for the sake of the log
     checkpoint_log_size "checkpoint-log-size": Size => Size::mib(256), Restart;
+    /// Seconds of the past to which `bpfdb recover` can go back: for so long the log before a
+    /// checkpoint is retained; 0: it goes with the checkpoint
+    log_retention "log-retention": u64, 0..=315_360_000 => 0, Now;
+    /// Most bytes that are retained for that; beyond them the oldest go. 0: as many as the
+    /// disk has
+    log_retention_size "log-retention-size": Size => Size(0), Now;
 
     /// Compile scripts and functions that can be, so that the kernel runs them
     compile_procedures "compile-procedures": bool => true, Now;
@@ -240,6 +248,17 @@ settings! {
     log_format "log-format": LogFormat => LogFormat::Text, Restart;
     /// File that the log is appended to; empty: standard error
     log_file "logfile": Option<PathBuf> => None, Restart;
+}
+
+impl Settings {
+    /// What is retained of the log.
+    pub fn retention(&self) -> RetentionOptions {
+        let bytes = self.log_retention_size.bytes();
+        RetentionOptions {
+            time: Duration::from_secs(self.log_retention),
+            bytes: (bytes > 0).then_some(bytes),
+        }
+    }
 }
 
 #[cfg(test)]

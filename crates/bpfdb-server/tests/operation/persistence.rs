@@ -54,6 +54,9 @@ const SAME: &[(&str, &str)] = &[
     ),
     ("rdb_bgsave_in_progress", "checkpoint_running"),
     ("aof_base_size", "checkpoint_bytes"),
+    ("log_retained_bytes", "log_retained_bytes"),
+    ("log_earliest_timestamp", "log_earliest_timestamp"),
+    ("log_earliest_time", "log_earliest_seconds"),
 ];
 
 /// All of them at one moment.

@@ -20,7 +20,8 @@ type Row = (&'static str, Kind, &'static str, u64);
 impl Collector for LogFigures {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let state = self.0.state();
-        for (name, kind, help, value) in self.log(&state).into_iter().chain(self.checkpoints()) {
+        let rows = self.log(&state).into_iter().chain(self.checkpoints());
+        for (name, kind, help, value) in rows.chain(self.retained()) {
             let metric = encoder.encode_descriptor(name, help, None, metric_type(kind))?;
             number(metric, kind, value)?;
         }
@@ -43,6 +44,16 @@ impl LogFigures {
             ("log_exposure_microseconds", Kind::Gauge, "Age of the oldest commit of the last group when it was durable, at most", figures.exposure.as_micros() as u64),
             ("log_exposure_p99_microseconds", Kind::Gauge, "99 of 100 groups had at most this one", figures.exposure_p99.as_micros() as u64),
             ("log_exposure_most_microseconds", Kind::Gauge, "The longest of these", figures.exposure_most.as_micros() as u64),
+        ]
+    }
+
+    #[rustfmt::skip]
+    fn retained(&self) -> Vec<Row> {
+        let retained = self.0.retention_status();
+        vec![
+            ("log_retained_bytes", Kind::Gauge, "Bytes of segments and checkpoints that are retained for recovery to an earlier time", retained.bytes),
+            ("log_earliest_timestamp", Kind::Gauge, "The earliest timestamp that recovery can reach", retained.earliest.epoch),
+            ("log_earliest_seconds", Kind::Gauge, "UNIX time of that; 0: when there was nothing", retained.earliest.wall / 1_000_000_000),
         ]
     }
 

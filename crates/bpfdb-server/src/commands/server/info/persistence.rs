@@ -7,6 +7,8 @@ use super::{Page, Source};
 use crate::instance::Instance;
 use crate::instance::log::Log;
 
+const NANOS_IN_SECOND: u64 = 1_000_000_000;
+
 pub(super) fn persistence(page: &mut Page, source: &Source<'_>) {
     let operations = &source.stats.counters.operations;
     let count = |operation: u32| operations[operation as usize];
@@ -129,5 +131,14 @@ fn own(page: &mut Page, log: &Log) {
             &status.last.map_or(0, |last| last.bytes),
         ),
         ("checkpoint_log_bytes", &status.log_bytes),
+    ]);
+    let retained = durability.retention_status();
+    page.lines(&[
+        ("log_retained_bytes", &retained.bytes),
+        ("log_earliest_timestamp", &retained.earliest.epoch),
+        (
+            "log_earliest_time",
+            &(retained.earliest.wall / NANOS_IN_SECOND),
+        ),
     ]);
 }

@@ -1,0 +1,217 @@
+//! Does what `retention.rs` decides: by the log's writer, which alone changes the control file.
+//! What it gives up of checkpoints the thread of checkpoints removes.
+
+use std::time::{Duration, Instant};
+
+use bpfdb_log::checkpoint::WrittenCheckpoint;
+use bpfdb_log::control::Control;
+use bpfdb_log::{Disk, LogError, LogId, LogWriter};
+
+use super::retention::{Retention, RetentionOptions, RetentionStatus};
+use super::shared::Shared;
+
+/// Between two looks whether something is old enough.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// Segments that are recycled between two groups: nobody waits for more.
+const RECYCLED_AT_ONCE: u64 = 8;
+
+/// The part of what is shared that belongs to this.
+#[derive(Debug)]
+pub(super) struct Retaining {
+    pub(super) retention: Retention,
+    looked: Instant,
+    /// Segments were given up that are not recycled yet.
+    recycles: bool,
+    /// Checkpoints that are to be removed.
+    superseded: Vec<u64>,
+    /// Somebody lacks room, and waits.
+    wants_room: bool,
+    /// Whether there may be more now.
+    room: Option<bool>,
+}
+
+impl Retaining {
+    pub(super) fn new(retention: Retention) -> Self {
+        Self {
+            retention,
+            looked: Instant::now(),
+            recycles: false,
+            superseded: Vec::new(),
+            wants_room: false,
+            room: None,
+        }
+    }
+
+    /// What was decided is done.
+    fn replace(&mut self, next: Retention) {
+        let kept = next.numbers();
+        let gone = self.retention.numbers();
+        let gone = gone.into_iter().filter(|number| !kept.contains(number));
+        self.superseded.extend(gone.filter(|number| *number != 0));
+        // Others may have changed them meanwhile.
+        let options = std::mem::replace(&mut self.retention, next).options;
+        self.retention.options = options;
+        self.recycles = true;
+    }
+
+    /// Checkpoints that nobody needs any more.
+    pub(super) fn take_superseded(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.superseded)
+    }
+}
+
+impl Shared {
+    // ---- For everybody -------------------------------------------------------------
+
+    pub(crate) fn retention_status(&self) -> RetentionStatus {
+        self.lock().retaining.retention.status()
+    }
+
+    pub(crate) fn set_retention(&self, options: RetentionOptions) {
+        let retaining = &mut self.lock().retaining;
+        retaining.retention.options = options;
+        if let Some(past) = Instant::now().checked_sub(LOOK) {
+            retaining.looked = past;
+        }
+    }
+
+    // ---- For the writer of the log ----------------------------------------------------
+
+    /// Has the control file name a checkpoint, and what is retained with it.
+    pub(super) fn install_now<D: Disk>(
+        &self,
+        log: &mut LogWriter<D>,
+        written: &WrittenCheckpoint,
+    ) -> Result<(), LogError> {
+        let next = self
+            .lock()
+            .retaining
+            .retention
+            .with(written, Instant::now());
+        let first_kept = next.first_kept().unwrap_or(written.first_segment);
+        log.install_retaining(written, first_kept)?;
+        self.lock().retaining.replace(next);
+        self.recycle(log);
+        Ok(())
+    }
+
+    /// A group is durable: gives up what is retained no longer, a bit at a time.
+    pub(super) fn retain<D: Disk>(&self, log: &mut LogWriter<D>) {
+        let now = Instant::now();
+        let due = {
+            let retaining = &mut self.lock().retaining;
+            let is_due = now.saturating_duration_since(retaining.looked) >= LOOK;
+            if is_due {
+                retaining.looked = now;
+            }
+            is_due
+        };
+        if due {
+            let mut next = self.lock().retaining.retention.clone();
+            next.trim(now);
+            self.give_up(log, next);
+        }
+        self.recycle(log);
+        if self.lock().retaining.wants_room {
+            self.make_room(log);
+        }
+    }
+
+    /// The disk is full: gives up the oldest of what is retained. `false`: there is nothing.
+    pub(crate) fn make_room<D: Disk>(&self, log: &mut LogWriter<D>) -> bool {
+        let mut next = self.lock().retaining.retention.clone();
+        let before = next.status();
+        let made = next.give_up_oldest() && self.give_up(log, next);
+        if made {
+            self.recycle(log);
+            let now = self.retention_status();
+            tracing::warn!(
+                bytes = before.bytes - now.bytes,
+                earliest_timestamp = now.earliest.epoch,
+                "the disk is full: the oldest of what was retained for recovery is given up"
+            );
+        }
+        let retaining = &mut self.lock().retaining;
+        if std::mem::take(&mut retaining.wants_room) {
+            retaining.room = Some(made);
+        }
+        self.tell();
+        made
+    }
+
+    /// `false`: the control file cannot say so now.
+    fn give_up<D: Disk>(&self, log: &mut LogWriter<D>, next: Retention) -> bool {
+        let first = next.first_kept();
+        let is_same = next.numbers() == self.lock().retaining.retention.numbers();
+        if is_same {
+            return true;
+        }
+        match log.give_up_before(first.unwrap_or(u64::MAX)) {
+            Ok(()) => {
+                self.lock().retaining.replace(next);
+                self.tell();
+                true
+            }
+            Err(error) => {
+                tracing::warn!(%error, "what need not be retained any more is still there");
+                false
+            }
+        }
+    }
+
+    /// Some of the segments that were given up.
+    fn recycle<D: Disk>(&self, log: &mut LogWriter<D>) {
+        if !self.lock().retaining.recycles {
+            return;
+        }
+        let goes_on = log.recycle(RECYCLED_AT_ONCE).unwrap_or_else(|error| {
+            tracing::warn!(%error, "segments that were given up are still there");
+            false
+        });
+        self.lock().retaining.recycles = goes_on;
+    }
+
+    // ---- For the thread of checkpoints --------------------------------------------------
+
+    /// Numbers of the checkpoints that must stay.
+    pub(super) fn retained_numbers(&self) -> Vec<u64> {
+        self.lock().retaining.retention.numbers()
+    }
+
+    pub(super) fn take_superseded(&self) -> Vec<u64> {
+        self.lock().retaining.take_superseded()
+    }
+
+    /// There is no space for a checkpoint: has the oldest given up of what is retained, if there is
+    /// anything. `false`: another attempt is of no use.
+    pub(super) fn await_room(&self) -> bool {
+        let mut state = self.lock();
+        state.retaining.wants_room = true;
+        loop {
+            if let Some(made) = state.retaining.room.take() {
+                return made;
+            }
+            if state.is_over() {
+                state.retaining.wants_room = false;
+                return false;
+            }
+            state = self.wait(state);
+        }
+    }
+}
+
+/// What a directory retains, as an earlier owner left it. `None`: it never had a log.
+pub(super) fn found<D: Disk>(
+    disk: &D,
+    control: Option<&Control>,
+    options: RetentionOptions,
+    segment_size: u64,
+    wall: u64,
+) -> Result<Retention, LogError> {
+    // That of a log that is made now.
+    let new = Control::new(LogId::default());
+    let mut retention = Retention::new(options, segment_size);
+    retention.adopt(disk, control.unwrap_or(&new), wall)?;
+    Ok(retention)
+}

@@ -1,0 +1,214 @@
+//! What is retained for recovery to an earlier time: it is there, and it gives way.
+
+mod common;
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use bpfdb::{Engine, Status};
+use bpfdb_durability::{Durability, Options, RetentionOptions, State};
+use bpfdb_log::simulation::SimulatedDisk;
+use bpfdb_log::{Disk, Until, check, check_retained, copy_until};
+use common::{Contents, contents, engine, quick};
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+fn retaining(time: Duration) -> Options {
+    Options {
+        retention: RetentionOptions { time, bytes: None },
+        ..quick()
+    }
+}
+
+fn start(engine: &Engine, disk: &SimulatedDisk, options: Options) -> Durability {
+    let started = Durability::start(engine, disk.clone(), options);
+    started.expect("started").0
+}
+
+/// Some 6 MiB, of which each round overwrites the one before.
+fn write(engine: &Engine, durability: &Durability, round: u8) -> Result<u64, Status> {
+    let mut session = engine.session().expect("session");
+    for number in 0..300_u32 {
+        let key = number.to_le_bytes();
+        loop {
+            match session.set(&key, &[round; 20_000]) {
+                // Writers are faster than the disk.
+                Err(Status::LogFull) if durability.state() == State::Writing => {
+                    thread::sleep(Duration::from_millis(1));
+                }
+                written => break written?,
+            }
+        }
+    }
+    let now = engine.now();
+    durability.settle(now).map_err(|_| Status::LogFull)?;
+    Ok(now)
+}
+
+fn make_checkpoint(durability: &Durability) -> Result<(), bpfdb_durability::Error> {
+    let number = durability.checkpoint()?;
+    durability.await_checkpoint(number)
+}
+
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < Duration::from_secs(30), "{what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn segments(disk: &SimulatedDisk) -> usize {
+    let names = disk.list("log").expect("listed");
+    names.iter().filter(|name| name.ends_with(".log")).count()
+}
+
+fn checkpoints(disk: &SimulatedDisk) -> usize {
+    disk.list("checkpoint").expect("listed").len()
+}
+
+/// What a new engine has that is recovered as of a point in time.
+fn as_of(disk: &SimulatedDisk, timestamp: u64) -> Contents {
+    let new = SimulatedDisk::new(9);
+    let until = Some(Until::Timestamp(timestamp));
+    copy_until(disk, &new, until, quick().files, |_| ()).expect("copied");
+    let engine = engine();
+    let _durability = start(&engine, &new, quick());
+    contents(&engine)
+}
+
+#[test]
+fn an_engine_is_recovered_as_it_was_before_its_last_checkpoints() {
+    let disk = SimulatedDisk::new(1);
+    let mut seen = Vec::new();
+    for run in 0..2 {
+        let engine = engine();
+        let durability = start(&engine, &disk, retaining(DAY));
+        for round in 0..3 {
+            let now = write(&engine, &durability, run * 3 + round).expect("written");
+            seen.push((now, contents(&engine)));
+            make_checkpoint(&durability).expect("made");
+        }
+        let status = durability.retention_status();
+        assert_eq!(status.earliest.epoch, 0);
+        assert!(status.bytes > 12 << 20, "{status:?}");
+    }
+    for (timestamp, before) in &seen {
+        assert!(as_of(&disk, *timestamp) == *before, "{timestamp}");
+    }
+    let report = check_retained(&disk).expect("read");
+    assert_eq!(report.damaged, []);
+    assert_eq!(report.earliest.expect("there").epoch, 0);
+
+    // Whoever does not want it gives it up.
+    let engine = engine();
+    let durability = start(&engine, &disk, quick());
+    wait_until("given up", || durability.retention_status().bytes == 0);
+    wait_until("removed", || checkpoints(&disk) == 1);
+    wait_until("recycled", || segments(&disk) <= 2);
+    assert!(durability.retention_status().earliest.epoch >= seen[5].0);
+    assert!(contents(&engine) == seen[5].1);
+}
+
+#[test]
+fn what_is_too_old_or_too_much_is_given_up_while_the_engine_runs() {
+    let disk = SimulatedDisk::new(2);
+    let engine = engine();
+    let durability = start(&engine, &disk, retaining(DAY));
+    for round in 0..4 {
+        write(&engine, &durability, round).expect("written");
+        make_checkpoint(&durability).expect("made");
+    }
+    let all = durability.retention_status();
+    let most = all.bytes / 2;
+    durability.set_retention(RetentionOptions {
+        time: DAY,
+        bytes: Some(most),
+    });
+    wait_until("less", || durability.retention_status().bytes <= most);
+    let some = durability.retention_status();
+    assert!(some.bytes > 0 && some.earliest.epoch > 0, "{some:?}");
+    // The last checkpoint gets so old that nobody needs what is before it.
+    durability.set_retention(RetentionOptions {
+        time: Duration::from_millis(1),
+        bytes: None,
+    });
+    wait_until("nothing", || durability.retention_status().bytes == 0);
+    wait_until("removed", || checkpoints(&disk) == 1);
+    assert_eq!(durability.state(), State::Writing);
+    drop(durability);
+    assert_eq!(check(&disk, 0).expect("read").fault, None);
+}
+
+/// Space that a directory takes, spares included.
+fn space(disk: &SimulatedDisk) -> usize {
+    let names = disk.names();
+    let sizes = names.iter().filter_map(|name| disk.contents(name));
+    sizes.map(|contents| contents.len()).sum()
+}
+
+/// Writers are not refused as long as something is retained.
+#[test]
+fn a_full_disk_gives_up_what_is_retained_before_it_refuses() {
+    let disk = SimulatedDisk::new(3);
+    let engine = engine();
+    let durability = start(&engine, &disk, retaining(DAY));
+    for round in 0..4 {
+        write(&engine, &durability, round).expect("written");
+        make_checkpoint(&durability).expect("made");
+    }
+    let before = durability.retention_status();
+    disk.set_capacity(space(&disk));
+    let mut earliest = before.earliest;
+    let mut rounds = 0;
+    while let Ok(now) = write(&engine, &durability, 4) {
+        let status = durability.retention_status();
+        assert!(status.earliest >= earliest, "oldest first");
+        earliest = status.earliest;
+        assert!(as_of(&disk, now) == contents(&engine));
+        rounds += 1;
+        assert!(rounds < 100, "it is never full");
+    }
+    // All was given up first; and that was enough for some time.
+    assert!(rounds > 2, "{rounds}");
+    assert!(matches!(durability.state(), State::Full(_)));
+    let after = durability.retention_status();
+    assert_eq!(after.bytes, 0);
+    assert!(after.earliest > before.earliest);
+    disk.set_capacity(usize::MAX);
+    wait_until("healed", || durability.state() == State::Writing);
+    write(&engine, &durability, 5).expect("written");
+    let last = contents(&engine);
+    drop(durability);
+    let another = common::engine();
+    let _durability = start(&another, &disk, quick());
+    assert!(contents(&another) == last);
+}
+
+/// There is space for the log, and none for a checkpoint.
+#[test]
+fn a_checkpoint_takes_the_place_of_what_is_retained() {
+    let disk = SimulatedDisk::new(4);
+    let engine = engine();
+    let durability = start(&engine, &disk, retaining(DAY));
+    for round in 0..4 {
+        write(&engine, &durability, round).expect("written");
+        make_checkpoint(&durability).expect("made");
+    }
+    let before = durability.retention_status();
+    // The thread that prepares the next segment is done.
+    wait_until("a spare is there", || {
+        let names = disk.list("log").expect("listed");
+        names.iter().any(|name| name.starts_with("spare"))
+    });
+    disk.set_capacity(space(&disk) + (1 << 20));
+    make_checkpoint(&durability).expect("made");
+    let after = durability.retention_status();
+    assert!(after.earliest > before.earliest, "{after:?}");
+    assert_eq!(durability.checkpoint_status().failed, 0);
+    let last = contents(&engine);
+    drop(durability);
+    let another = common::engine();
+    let _durability = start(&another, &disk, quick());
+    assert!(contents(&another) == last);
+}

@@ -1,0 +1,195 @@
+//! What is retained of a log besides what a start needs: older checkpoints, and the segments from
+//! the oldest of them on. Recovery to an earlier time begins there.
+//!
+//! ```text
+//! segments      3 ─── 4 ─── 5 ─── 6 ─── 7 ─── 8 ───►
+//!               ▲ first kept            ▲ first needed
+//! checkpoints   2           4           5: this one counts
+//!               └───────────┴───────────┴── a beginning each
+//! ```
+//!
+//! # Rules
+//!
+//! 1. Recovery at a start looks at nothing of this.
+//! 2. A **beginning** is a checkpoint, and the segments from its first one on. With it every point
+//!    from the checkpoint's end on can be had, up to the end of the log.
+//! 3. A checkpoint that does not count any more is a beginning if the segments from its first one
+//!    on are kept, and if everything up to its end became durable in its run. So a file that
+//!    somebody wrote and that never counted is none, unless it might have counted.
+//! 4. Segments are given up oldest first, after the control file has said so. A checkpoint whose
+//!    first segment is not kept is a file that somebody did not come to remove.
+
+use crate::checkpoint::{self, Mark};
+use crate::control::Control;
+use crate::disk::Disk;
+use crate::error::{Corrupt, LogError, Result};
+use crate::layout::BLOCK;
+use crate::segment::read_header;
+use crate::until::Moment;
+
+/// From where the log can be read so that it means something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Beginning {
+    /// `None`: the very beginning of the log, where nothing was there.
+    pub mark: Option<Mark>,
+    pub first_segment: u64,
+    /// The earliest point that can be had from here.
+    pub earliest: Moment,
+    /// Of the checkpoint's file.
+    pub bytes: u64,
+}
+
+impl Beginning {
+    /// The log as it would be if this beginning counted.
+    pub(crate) fn view(&self, control: &Control) -> Control {
+        Control {
+            first_needed: self.first_segment,
+            first_retained: 0,
+            checkpoint: self.mark,
+            ..*control
+        }
+    }
+
+    /// Number of its checkpoint; 0: it has none.
+    pub fn number(&self) -> u64 {
+        self.mark.map_or(0, |mark| mark.number)
+    }
+}
+
+/// The beginnings of a log, oldest first. The last one is that of a start.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Beginnings {
+    pub list: Vec<Beginning>,
+    /// Checkpoints that are of no use because they are damaged.
+    pub damaged: Vec<Corrupt>,
+}
+
+impl Beginnings {
+    /// # Errors
+    /// [`LogError::Corrupt`] if the checkpoint that counts is damaged; [`LogError::Io`].
+    pub fn find<D: Disk>(disk: &D, control: &Control) -> Result<Self> {
+        let mut found = Self::default();
+        if control.first_kept() == 1 {
+            found.list.push(Beginning {
+                mark: None,
+                first_segment: 1,
+                earliest: Moment::default(),
+                bytes: 0,
+            });
+        }
+        let counts = control.checkpoint.map_or(0, |mark| mark.number);
+        if control.first_kept() < control.first_needed {
+            found.add_older(disk, control, counts)?;
+        }
+        if let Some(mark) = control.needed_checkpoint() {
+            let (beginning, _) = read(disk, mark.number)?;
+            found.list.push(Beginning {
+                mark: Some(mark),
+                first_segment: control.first_needed,
+                ..beginning
+            });
+        }
+        Ok(found)
+    }
+
+    /// Checkpoints that counted before the one with this number.
+    fn add_older<D: Disk>(&mut self, disk: &D, control: &Control, counts: u64) -> Result<()> {
+        let mut cuts = None;
+        for number in checkpoint::numbers(disk)? {
+            if number >= counts {
+                break;
+            }
+            match read(disk, number) {
+                Ok((beginning, header)) => {
+                    let is_ours = header.log == control.log
+                        && (control.first_kept().max(2)..=control.first_needed)
+                            .contains(&beginning.first_segment);
+                    if is_ours && may_count(disk, control, &beginning, header.run, &mut cuts)? {
+                        self.list.push(beginning);
+                    }
+                }
+                Err(LogError::Corrupt(damage)) => self.damaged.push(damage),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// The latest beginning from which this point can be had.
+    pub(crate) fn for_timestamp(&self, timestamp: u64) -> Option<&Beginning> {
+        let mut list = self.list.iter().rev();
+        list.find(|beginning| beginning.earliest.epoch <= timestamp)
+    }
+
+    /// The latest beginning behind which the log has this commit.
+    pub(crate) fn for_commit(&self, timestamp: u64) -> Option<&Beginning> {
+        let start = |beginning: &Beginning| beginning.mark.map_or(0, |mark| mark.start);
+        let mut list = self.list.iter().rev();
+        list.find(|beginning| start(beginning) < timestamp)
+    }
+
+    /// The earliest point that can be had; `None`: there is no log, or none that can be begun.
+    pub fn earliest(&self) -> Option<Moment> {
+        self.list.first().map(|beginning| beginning.earliest)
+    }
+
+    /// Whether a log that is read from this view of it is still there.
+    pub(crate) fn has(&self, view: &Control) -> bool {
+        let mut list = self.list.iter();
+        list.any(|beginning| {
+            beginning.first_segment == view.first_needed && beginning.mark == view.checkpoint
+        })
+    }
+}
+
+fn read<D: Disk>(disk: &D, number: u64) -> Result<(Beginning, checkpoint::Header)> {
+    let (header, footer) = checkpoint::read_ends(disk, number)?;
+    let beginning = Beginning {
+        mark: Some(Mark {
+            number,
+            start: header.start,
+            end: footer.end,
+        }),
+        first_segment: header.first_segment,
+        earliest: Moment {
+            epoch: footer.end,
+            wall: footer.wall,
+        },
+        bytes: footer.bytes + BLOCK as u64,
+    };
+    Ok((beginning, header))
+}
+
+/// Whether everything up to the end of a checkpoint of this run became durable: the next run says
+/// up to where its predecessor did. Of the last run a later checkpoint counts, so it did.
+fn may_count<D: Disk>(
+    disk: &D,
+    control: &Control,
+    beginning: &Beginning,
+    run: u64,
+    cuts: &mut Option<Vec<(u64, u64)>>,
+) -> Result<bool> {
+    if run == control.run {
+        return Ok(true);
+    }
+    if cuts.is_none() {
+        *cuts = Some(read_cuts(disk, control)?);
+    }
+    let mut later = cuts.iter().flatten().filter(|(later, _)| *later > run);
+    Ok(later
+        .next()
+        .is_none_or(|(_, cut)| *cut >= beginning.earliest.epoch))
+}
+
+/// Run and cut of each segment. One that is damaged is found when the log is read.
+fn read_cuts<D: Disk>(disk: &D, control: &Control) -> Result<Vec<(u64, u64)>> {
+    let mut cuts = Vec::new();
+    for number in control.first_kept()..=control.newest_segment {
+        match read_header(disk, number) {
+            Ok(Some(header)) => cuts.push((header.run, header.cut)),
+            Ok(None) | Err(LogError::Corrupt(_)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(cuts)
+}
