@@ -180,6 +180,12 @@ fn explained(error: Error) -> anyhow::Error {
     anyhow::Error::from(error).context(action)
 }
 
+/// The engine of an earlier server, which found no space for its log, so that nothing was written:
+/// the directory has all of it.
+pub(crate) fn has_nothing(engine: &Engine) -> Result<bool> {
+    Ok(Durability::is_unbegun(engine)?)
+}
+
 /// The engine of an earlier server has a log, and this one is to have none.
 pub(crate) fn check_unlogged(engine: &Engine) -> Result<()> {
     if engine.config().log_ring == 0 {

@@ -128,19 +128,29 @@ fn create_or_open(
     if !Engine::is_pinned(folder) {
         return Ok((Engine::create(wanted)?, false));
     }
-    let engine =
-        Engine::open_claimed(pins.claim_of_folder(), wanted.memory_ahead).with_context(|| {
-            format!(
-                "cannot go on with the data in {}; --fresh drops it",
-                folder.display()
-            )
-        })?;
+    let engine = open(wanted, pins)?;
+    if data::has_nothing(&engine)? {
+        drop(engine);
+        pins.clear()?;
+        return Ok((Engine::create(wanted)?, false));
+    }
     // Half of the machine's is not asked for.
     if settings.max_memory != Size(0) && wanted.memory_limit <= engine.memory_limit_max() {
         engine.set_memory_limit(wanted.memory_limit)?;
     }
     engine.set_snapshot_max_age(wanted.snapshot_max_age);
     Ok((engine, true))
+}
+
+/// The engine that an earlier server left.
+fn open(wanted: &bpfdb::Options, pins: &Pins) -> Result<Engine> {
+    let opened = Engine::open_claimed(pins.claim_of_folder(), wanted.memory_ahead);
+    opened.with_context(|| {
+        format!(
+            "cannot go on with the data in {}; --fresh drops it",
+            pins.folder().display()
+        )
+    })
 }
 
 fn engine_options(settings: &Settings) -> Result<bpfdb::Options> {

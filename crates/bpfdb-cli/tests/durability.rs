@@ -15,7 +15,7 @@ use bpfdb_tests::process::dies_with_us;
 use nix::mount::{MsFlags, mount};
 use nix::sys::signal::{SigSet, Signal};
 
-use common::{BINARY, Connection, Served, alone};
+use common::{BINARY, Connection, Served, alone, small_disk};
 
 /// The output of a server that does not start.
 fn refused(arguments: &[&str]) -> String {
@@ -243,19 +243,6 @@ fn durability_of_a_pipeline_is_that_of_its_replies() {
         assert_eq!(connection.ask(&["EXISTS", &format!("p{n}")]), ":1", "{n}");
     }
     server.stop();
-}
-
-/// A file system of so many MiB in the place of `path`, in the namespace of this test only.
-fn small_disk(path: &Path, size: u32, flags: MsFlags) {
-    let size = format!("size={size}m,mode=0700");
-    mount(
-        Some("none"),
-        path,
-        Some("tmpfs"),
-        flags,
-        Some(size.as_str()),
-    )
-    .expect("mounted");
 }
 
 /// What was acknowledged is in the kernel only, if the disk is full: it is not dropped with the

@@ -8,8 +8,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bpfdb_tests::process::dies_with_us;
-use common::{BINARY, Connection, PATIENCE, Served, alone};
-use nix::mount::{MsFlags, mount};
+use common::{BINARY, Connection, PATIENCE, Served, alone, small_disk};
+use nix::mount::MsFlags;
 use serde_json::Value as Json;
 
 const RETAIN: [&str; 2] = ["--log-retention", "86400"];
@@ -230,14 +230,7 @@ fn what_is_retained_gives_way_on_a_full_disk() {
     let folder = tempfile::tempdir().expect("a directory");
     let data = folder.path().join("data");
     std::fs::create_dir(&data).expect("made");
-    mount(
-        Some("none"),
-        &data,
-        Some("tmpfs"),
-        MsFlags::empty(),
-        Some("size=450m,mode=0700"),
-    )
-    .expect("mounted");
+    small_disk(&data, 450, MsFlags::empty());
     let server = Served::start_in(&data, 0, &[&RETAIN[..], &["--maxmemory", "256M"]].concat());
     let mut connection = Connection::open(server.port);
     let value = "v".repeat(30_000);

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::thread;
 use std::time::Duration;
 
-use bpfdb::{LargeRef, Log, LogValue, LogWrite};
+use bpfdb::{LargeRef, Log, LogHome, LogValue, LogWrite};
 use bpfdb_log::record::{Entry, Part, Value, encode_commit, encode_part};
 
 use crate::error::{Error, Result};
@@ -74,6 +74,11 @@ impl Feed {
             large: Vec::new(),
             begun: None,
         })
+    }
+
+    /// Says to which log the engine's memory belongs.
+    pub(crate) fn set_home(&self, home: &LogHome) {
+        self.log.set_home(home);
     }
 
     pub(crate) fn positions(&self) -> &[u64] {

@@ -1,6 +1,6 @@
 //! What the thread that writes the log and everybody else tell each other.
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -71,6 +71,8 @@ type OnChange = Box<dyn Fn() + Send + Sync>;
 pub(crate) struct Shared {
     pub(crate) waiters: Waiters,
     pub(crate) stop: AtomicBool,
+    /// The log ended before it was opened, and the engine has what its files have.
+    all_in_files: AtomicBool,
     told: Mutex<Told>,
     on_change: OnceLock<OnChange>,
 }
@@ -106,6 +108,7 @@ impl Shared {
         Self {
             waiters: Waiters::new(durable),
             stop: AtomicBool::new(false),
+            all_in_files: AtomicBool::new(false),
             told: Mutex::new(Told {
                 state: State::Writing,
                 gate,
@@ -136,6 +139,10 @@ impl Shared {
         }
     }
 
+    pub(crate) fn is_all_in_files(&self) -> bool {
+        self.all_in_files.load(Ordering::Acquire)
+    }
+
     pub(crate) fn on_change(&self, call: OnChange) -> bool {
         self.on_change.set(call).is_ok()
     }
@@ -149,6 +156,10 @@ impl Shared {
     }
 
     // ---- By the writer -----------------------------------------------------------------
+
+    pub(crate) fn note_end_before_open(&self, all_in_files: bool) {
+        self.all_in_files.store(all_in_files, Ordering::Release);
+    }
 
     pub(crate) fn begin_group(&self) {
         self.waiters.begin_group();

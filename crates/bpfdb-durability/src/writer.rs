@@ -16,6 +16,7 @@ use crate::checkpoint::{
 };
 use crate::error::{Error, Result};
 use crate::feed::Feed;
+use crate::opening::Opening;
 use crate::pace::{Pace, WRITER_NICE, prefer_this_thread};
 use crate::restore::{RecoveryProgress, Restored, restore};
 use crate::shared::{Figures, Shared, State};
@@ -116,30 +117,35 @@ impl Durability {
                 (Restored::default(), end, Start::SameRun)
             }
         };
-        let writer = LogWriter::open(disk.clone(), &end, start, wall(), options.files)?;
-        log.set_home(&LogHome {
-            log: writer.log().0,
-            run: writer.run(),
-            run_id: writer.run_id().0,
-        });
         let (taken, latest): (&[u64], u64) = match start {
             Start::NewRun => (&[], 0),
             // Of what is before the end of the log nothing is known but that it is not later than now.
             Start::SameRun => (&end.positions, engine.now()),
         };
-        let shared = Arc::new(Shared::new(writer.durable().epoch, log.gate()?));
+        let shared = Arc::new(Shared::new(end.epoch, log.gate()?));
         let feed = Feed::new(log, taken, latest)?;
+        let mut opening = Opening::new(disk.clone(), end.clone(), start, options.files);
+        match opening.try_open() {
+            // The thread tries again. Until then the engine is read-only.
+            Err(error @ LogError::Full { .. }) => {
+                tracing::warn!(%error, "the disk is full: the engine is read-only");
+                shared.set_state(State::Full(error.to_string()));
+            }
+            opened => opened?,
+        }
+        if let Some(home) = opening.home() {
+            feed.set_home(&home);
+        }
         let retention = (options.retention, options.files.segment_size);
-        let checkpoints =
-            Checkpoints::start(engine, disk, &writer, &end, options.checkpoints, retention)?;
-        let mut durability = Self::spawn(feed, writer, checkpoints, shared, options)?;
+        let checkpoints = Checkpoints::start(engine, disk, &end, options.checkpoints, retention)?;
+        let mut durability = Self::spawn(feed, opening, checkpoints, shared, options)?;
         durability.restored = restored;
         Ok((durability, restored))
     }
 
     fn spawn<D>(
         feed: Feed,
-        log: LogWriter<D>,
+        opening: Opening<D>,
         checkpoints: Checkpoints,
         shared: Arc<Shared>,
         options: Options,
@@ -162,7 +168,7 @@ impl Durability {
                 let _told = TellsOfPanic(Arc::clone(&writer.shared));
                 let _over = LogEnds(Arc::clone(&writer.checkpoints));
                 prefer_this_thread(WRITER_NICE);
-                writer.run(log, options.interval);
+                writer.run(opening, options.interval);
             })
             .map_err(Error::Thread)?;
         let mut durability = Self {
@@ -292,8 +298,22 @@ impl Durability {
         self.end();
         match self.state() {
             State::Writing => Ok(()),
+            _ if self.shared.is_all_in_files() => Ok(()),
             state => Err(state),
         }
+    }
+
+    /// Whether the engine was made with a log that was never opened: no run has begun, so it has
+    /// nothing that no file has. To be dropped, and recovered.
+    ///
+    /// # Errors
+    /// The rings cannot be mapped.
+    pub fn is_unbegun(engine: &Engine) -> Result<bool> {
+        let Some(log) = engine.log()? else {
+            return Ok(false);
+        };
+        let is_written = (0..log.rings()).any(|ring| log.reserved(ring) > 0);
+        Ok(log.home().is_none() && !is_written)
     }
 
     fn end(&mut self) {
@@ -445,7 +465,10 @@ struct Writer {
 }
 
 impl Writer {
-    fn run<D: Disk>(&mut self, mut writer: LogWriter<D>, interval: Duration) {
+    fn run<D: Disk>(&mut self, opening: Opening<D>, interval: Duration) {
+        let Some(mut writer) = self.open(opening) else {
+            return;
+        };
         loop {
             // Before the group: what was committed before the order to stop is in it.
             let stops = self.shared.stop.load(Ordering::Acquire);
@@ -477,6 +500,32 @@ impl Writer {
         }
         if let Err(error) = writer.close() {
             tracing::warn!(%error, "the log was not closed");
+        }
+    }
+
+    /// Waits until the disk has space for the first segment. `None`: this is over before.
+    fn open<D: Disk>(&mut self, mut opening: Opening<D>) -> Option<LogWriter<D>> {
+        loop {
+            match opening.try_open() {
+                Ok(()) => {
+                    // Before anything is written.
+                    self.feed.set_home(&opening.home()?);
+                    return opening.take();
+                }
+                Err(error @ LogError::Full { .. }) => {
+                    self.shared.set_state(State::Full(error.to_string()));
+                }
+                Err(error) => {
+                    tracing::error!(%error, "the log cannot be opened: the engine is read-only");
+                    self.shared.set_state(State::Failed(error.to_string()));
+                    return None;
+                }
+            }
+            if self.shared.stop.load(Ordering::Acquire) {
+                self.shared.note_end_before_open(opening.is_new_run());
+                return None;
+            }
+            thread::park_timeout(FULL_PAUSE);
         }
     }
 
@@ -522,7 +571,13 @@ impl Writer {
             // Who follows the log sees its last group when something says that it is durable.
             unless_full(writer.confirm(wall()))?;
         }
-        self.checkpoints.serve(writer, Origin { epoch, segment });
+        let origin = Origin {
+            epoch,
+            segment,
+            log: writer.log(),
+            run: writer.run(),
+        };
+        self.checkpoints.serve(writer, origin);
         // The next segment, a bit at a time, so that no group waits for all of it.
         let budget = self.feed.group_bytes().max(PREPARED_BYTES);
         unless_full(writer.prepare(budget).map(drop))

@@ -20,8 +20,9 @@ impl<D: Disk> LogWriter<D> {
     /// `wall`: nanoseconds of UNIX time.
     ///
     /// # Errors
-    /// [`LogError::Full`], [`LogError::Io`], [`LogError::Failed`]: to be tried again, after another
-    /// recovery. [`LogError::Refused`]: impossible options, or [`Start::SameRun`] without a run.
+    /// [`LogError::Full`]: to be tried again, with the same end while nobody else has the directory.
+    /// [`LogError::Io`], [`LogError::Failed`]: to be tried again, after another recovery.
+    /// [`LogError::Refused`]: impossible options, or [`Start::SameRun`] without a run.
     pub fn open(disk: D, end: &LogEnd, start: Start, wall: u64, options: Options) -> Result<Self> {
         options.check()?;
         let control = open_control(&disk, end)?;

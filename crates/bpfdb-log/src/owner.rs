@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, flock};
 
 use crate::checkpoint;
+use crate::disk::is_full;
 use crate::error::{LogError, Result};
 use crate::segment;
 
@@ -42,7 +43,11 @@ impl Owner {
             .open(&path)
             .map_err(LogError::io("open", path.to_string_lossy()))?;
         lock(&mut file, directory)?;
-        write_pid(&mut file).map_err(LogError::io("write", path.to_string_lossy()))?;
+        match write_pid(&mut file) {
+            // It is for people only.
+            Err(error) if is_full(&error) => {}
+            written => written.map_err(LogError::io("write", path.to_string_lossy()))?,
+        }
         make_folder(&directory.join(segment::FOLDER))?;
         make_folder(&directory.join(checkpoint::FOLDER))?;
         Ok(Self { _file: file })

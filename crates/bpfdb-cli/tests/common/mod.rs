@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use bpfdb_tests::namespace;
 use bpfdb_tests::process::dies_with_us;
+use nix::mount::{MsFlags, mount};
 use nix::sys::signal::Signal;
 
 pub const BINARY: &str = env!("CARGO_BIN_EXE_bpfdb");
@@ -198,6 +199,19 @@ pub fn request<S: AsRef<str>>(arguments: &[S]) -> String {
         request += &format!("${}\r\n{argument}\r\n", argument.len());
     }
     request
+}
+
+/// A file system of so many MiB in the place of `path`, in the namespace of this test only.
+pub fn small_disk(path: &Path, size: u32, flags: MsFlags) {
+    let size = format!("size={size}m,mode=0700");
+    mount(
+        Some("none"),
+        path,
+        Some("tmpfs"),
+        flags,
+        Some(size.as_str()),
+    )
+    .expect("mounted");
 }
 
 pub fn folder(port: u16) -> std::path::PathBuf {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use bpfdb_log::checkpoint::WrittenCheckpoint;
-use bpfdb_log::{Disk, LogError, LogWriter};
+use bpfdb_log::{Disk, LogError, LogId, LogWriter};
 
 use super::retain::Retaining;
 use super::retention::Retention;
@@ -30,6 +30,8 @@ pub(crate) struct Origin {
     /// Commits with a later one, and the parts of their large values, are not in a segment
     /// before this: what was taken before this group was sealed before its epoch was closed.
     pub(crate) segment: u64,
+    pub(crate) log: LogId,
+    pub(crate) run: u64,
 }
 
 /// What the log has got since the last checkpoint was begun.
@@ -458,6 +460,15 @@ mod tests {
         file.finish(end, 0).expect("written")
     }
 
+    fn origin(epoch: u64, segment: u64) -> Origin {
+        Origin {
+            epoch,
+            segment,
+            log: LogId::default(),
+            run: 1,
+        }
+    }
+
     fn new() -> Shared {
         let nothing = Retention::new(RetentionOptions::default(), 1);
         Shared::new(CheckpointOptions::on_request(), None, 0, nothing)
@@ -483,11 +494,11 @@ mod tests {
                 thread::yield_now();
             }
             for epoch in [7, 9] {
-                shared.serve(&mut log, Origin { epoch, segment });
+                shared.serve(&mut log, origin(epoch, segment));
                 assert!(!installed(&disk), "epoch {epoch}");
                 assert!(!waits.is_finished());
             }
-            shared.serve(&mut log, Origin { epoch: 10, segment });
+            shared.serve(&mut log, origin(10, segment));
             assert!(installed(&disk));
             assert_eq!(waits.join().expect("no panic"), Ok(()));
         });
@@ -508,7 +519,7 @@ mod tests {
         shared.stop();
         assert_eq!(shared.install(checkpoint), Err(STOPPED.into()));
         let segment = log.segment();
-        shared.serve(&mut log, Origin { epoch: 20, segment });
+        shared.serve(&mut log, origin(20, segment));
         assert!(!installed(&disk));
         assert!(shared.next_task(Instant::now()).is_none());
     }

@@ -8,7 +8,7 @@ use bpfdb::{CheckpointPass, Engine};
 use bpfdb_log::checkpoint::{
     self, CheckpointReader, Header, Mark, WrittenCheckpoint, remove_others,
 };
-use bpfdb_log::{BLOCK, Disk, LogEnd, LogError, LogId, LogWriter};
+use bpfdb_log::{BLOCK, Disk, LogEnd, LogError, LogId};
 
 use super::retain::found;
 use super::retention::RetentionOptions;
@@ -28,8 +28,6 @@ pub(crate) struct Checkpoints {
 struct Work<D> {
     pass: CheckpointPass,
     disk: D,
-    log: LogId,
-    run: u64,
     placement: Vec<u8>,
     /// Number of the checkpoint that counts; 0: none.
     kept: u64,
@@ -38,12 +36,10 @@ struct Work<D> {
 }
 
 impl Checkpoints {
-    /// For the engine whose log is open. `end`: how that log was found. `retention`: with the size
-    /// of segments.
+    /// `end`: how the engine's log was found. `retention`: with the size of segments.
     pub(crate) fn start<D>(
         engine: &Engine,
         disk: D,
-        log: &LogWriter<D>,
         end: &LogEnd,
         options: CheckpointOptions,
         retention: (RetentionOptions, u64),
@@ -57,13 +53,12 @@ impl Checkpoints {
         let (retention, segment_size) = retention;
         let retention = found(&disk, end.control.as_ref(), retention, segment_size, wall())?;
         clean(&disk, kept, retention.numbers());
-        let last = mark.and_then(|mark| find(&disk, log.log(), mark));
+        let log = end.control.map(|control| control.log);
+        let last = mark.and_then(|mark| find(&disk, log?, mark));
         let shared = Arc::new(Shared::new(options, last, end.record_bytes, retention));
         let mut work = Work {
             pass: engine.checkpoint_pass()?,
             disk,
-            log: log.log(),
-            run: log.run(),
             placement: engine.placement(),
             kept,
             next_number: kept + 1,
@@ -117,9 +112,9 @@ where
 
     fn make(&mut self, origin: Origin, begun: Instant) -> Result<CheckpointDone, WalkError> {
         let header = Header {
-            log: self.log,
+            log: origin.log,
             number: self.next_number,
-            run: self.run,
+            run: origin.run,
             start: origin.epoch,
             wall: wall(),
             first_segment: origin.segment,

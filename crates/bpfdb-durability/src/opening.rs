@@ -1,0 +1,61 @@
+//! How the writer comes to its log: at once, or when the disk has space for a segment.
+
+use bpfdb::LogHome;
+use bpfdb_log::{Disk, LogEnd, LogError, LogWriter, Start};
+
+use crate::wall::wall;
+
+/// A log that is to be opened behind its end, or is open.
+pub(crate) struct Opening<D: Disk> {
+    disk: D,
+    end: LogEnd,
+    start: Start,
+    files: bpfdb_log::Options,
+    open: Option<LogWriter<D>>,
+}
+
+impl<D: Disk> Opening<D> {
+    pub(crate) fn new(disk: D, end: LogEnd, start: Start, files: bpfdb_log::Options) -> Self {
+        Self {
+            disk,
+            end,
+            start,
+            files,
+            open: None,
+        }
+    }
+
+    /// Opens the log, unless it is open. The end is still the end after an attempt that found no
+    /// space: only this process writes there, and wrote no more than the control file once more.
+    ///
+    /// # Errors
+    /// [`LogError::Full`]: to be tried again. Others are final.
+    pub(crate) fn try_open(&mut self) -> Result<(), LogError> {
+        if self.open.is_none() {
+            let disk = self.disk.clone();
+            let opened = LogWriter::open(disk, &self.end, self.start, wall(), self.files)?;
+            self.open = Some(opened);
+        }
+        Ok(())
+    }
+
+    /// The log, once it is open.
+    pub(crate) fn take(&mut self) -> Option<LogWriter<D>> {
+        self.open.take()
+    }
+
+    /// The run that the engine's memory belongs to, once it has begun.
+    pub(crate) fn home(&self) -> Option<LogHome> {
+        let writer = self.open.as_ref()?;
+        Some(LogHome {
+            log: writer.log().0,
+            run: writer.run(),
+            run_id: writer.run_id().0,
+        })
+    }
+
+    /// Whether the engine has what the files have, and nothing else, until the log is open.
+    pub(crate) fn is_new_run(&self) -> bool {
+        self.start == Start::NewRun
+    }
+}
