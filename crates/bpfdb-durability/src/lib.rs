@@ -23,6 +23,7 @@
 mod checkpoint;
 mod error;
 mod feed;
+mod home;
 mod load;
 mod opening;
 mod pace;

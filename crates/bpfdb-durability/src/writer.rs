@@ -6,9 +6,8 @@ use std::sync::atomic::Ordering;
 use std::thread::{self, JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
-use bpfdb::{Engine, Log, LogHome};
-use bpfdb_log::reader::read_control;
-use bpfdb_log::{Batch, Disk, LogEnd, LogError, LogWriter, Recovery, RunId, Start};
+use bpfdb::Engine;
+use bpfdb_log::{Batch, Disk, LogError, LogWriter, Start};
 
 use crate::checkpoint::{
     self, CheckpointOptions, CheckpointStatus, Checkpoints, LogEnds, Origin, RetentionOptions,
@@ -16,6 +15,7 @@ use crate::checkpoint::{
 };
 use crate::error::{Error, Result};
 use crate::feed::Feed;
+use crate::home::{check_rings, check_time, check_unwritten, known_end};
 use crate::opening::Opening;
 use crate::pace::{Pace, WRITER_NICE, prefer_this_thread};
 use crate::restore::{RecoveryProgress, Restored, restore};
@@ -161,6 +161,7 @@ impl Durability {
             pace: Pace::new(),
             is_pending: false,
             checkpoints: Arc::clone(&checkpoints.shared),
+            prepares_from: None,
         };
         let spawned = thread::Builder::new()
             .name("bpfdb-log".into())
@@ -359,76 +360,6 @@ impl Drop for Durability {
     }
 }
 
-/// The end of the log that this engine's memory is a run of.
-fn known_end<D: Disk>(disk: &D, home: &LogHome) -> Result<LogEnd> {
-    let end = Recovery::end_of(disk.clone())?;
-    let Some(control) = end.control else {
-        return Err(Error::Stranger("the directory has no log".into()));
-    };
-    if control.log.0 != home.log {
-        return Err(Error::Stranger("it belongs to another one".into()));
-    }
-    let last = end.segment.map_or(0, |segment| segment.run);
-    if last != home.run {
-        let why = format!(
-            "it is run {} of the log, whose last run is {last}",
-            home.run
-        );
-        return Err(Error::Stranger(why));
-    }
-    let last = end
-        .segment
-        .map_or(RunId::default(), |segment| segment.run_id);
-    if last.0 != home.run_id {
-        let why = format!(
-            "run {} of the log is another one there: it is another copy of the directory",
-            home.run
-        );
-        return Err(Error::Stranger(why));
-    }
-    Ok(end)
-}
-
-/// What a directory has must not come after what was written to the engine, in its place.
-fn check_unwritten<D: Disk>(log: &Log, disk: &D) -> Result<()> {
-    let is_written = (0..log.rings()).any(|ring| log.reserved(ring) > 0);
-    match is_written && read_control(disk)?.is_some() {
-        true => Err(Error::Stranger("it was written to without this log".into())),
-        false => Ok(()),
-    }
-}
-
-/// The log must have what the rings do not have any more. It has not if it is an older copy of the
-/// directory, or if its last batches have been damaged since; then the memory is all there is.
-fn check_rings(log: &Log, end: &LogEnd) -> Result<()> {
-    let given_up = log.batch();
-    if end.sequence < given_up {
-        let why = format!(
-            "it ends with batch {}, but had batch {given_up}: it is an older copy, or its end is damaged",
-            end.sequence
-        );
-        return Err(Error::Stranger(why));
-    }
-    let mut positions = end.positions.iter().enumerate();
-    match positions.find(|&(ring, &position)| ring >= log.rings() || position > log.reserved(ring))
-    {
-        None => Ok(()),
-        Some((ring, _)) => Err(Error::Stranger(format!("ring {ring} never had so much"))),
-    }
-}
-
-/// Later timestamps are no log's: the engine's clock would not have room for more.
-const TIMESTAMP_MAX: u64 = 1 << 53;
-
-fn check_time(end: &LogEnd) -> Result<()> {
-    match end.greatest_timestamp {
-        ..TIMESTAMP_MAX => Ok(()),
-        timestamp => Err(Error::Stranger(format!(
-            "its timestamps are beyond any clock, up to {timestamp}"
-        ))),
-    }
-}
-
 /// Bytes of the next segment that are written after each group, or as many as the group has.
 const PREPARED_BYTES: u64 = 1 << 20;
 
@@ -440,6 +371,9 @@ const SETTLING: Duration = Duration::from_millis(1);
 
 /// Between attempts on a disk that is full.
 const FULL_PAUSE: Duration = Duration::from_millis(100);
+
+/// Between attempts to prepare the next segment on such a disk, while there is room in this one.
+const PREPARE_PAUSE: Duration = Duration::from_secs(1);
 
 /// A thread that panics says so in the state.
 struct TellsOfPanic(Arc<Shared>);
@@ -462,6 +396,8 @@ struct Writer {
     /// Whether the feed has a part that is not durable yet.
     is_pending: bool,
     checkpoints: Arc<checkpoint::Shared>,
+    /// There was no space for the next segment, and it is not tried before.
+    prepares_from: Option<Instant>,
 }
 
 impl Writer {
@@ -473,14 +409,28 @@ impl Writer {
             // Before the group: what was committed before the order to stop is in it.
             let stops = self.shared.stop.load(Ordering::Acquire);
             let pause = match self.write_group(&mut writer) {
-                Ok(()) => self.pace.pause(interval),
+                Ok(()) => {
+                    if !self.checkpoints.is_waiting() {
+                        writer.keep_reserve();
+                    }
+                    self.pace.pause(interval)
+                }
                 // What is retained goes first.
                 Err(Error::Log(LogError::Full { .. }))
                     if self.checkpoints.make_room(&mut writer) =>
                 {
                     continue;
                 }
+                // So does the reserve, if the checkpoint that waits for it gives more back.
+                Err(Error::Log(LogError::Full { .. }))
+                    if self.checkpoints.is_waiting() && writer.use_reserve() =>
+                {
+                    tracing::warn!("the disk is full: the log's reserve is used for a checkpoint");
+                    continue;
+                }
                 Err(Error::Log(error @ LogError::Full { .. })) => {
+                    self.checkpoints.give_up_waiting();
+                    writer.keep_reserve();
                     self.shared.set_state(State::Full(error.to_string()));
                     FULL_PAUSE
                 }
@@ -579,8 +529,14 @@ impl Writer {
         };
         self.checkpoints.serve(writer, origin);
         // The next segment, a bit at a time, so that no group waits for all of it.
-        let budget = self.feed.group_bytes().max(PREPARED_BYTES);
-        unless_full(writer.prepare(budget).map(drop))
+        if self.prepares_from.is_none_or(|from| from <= Instant::now()) {
+            let budget = self.feed.group_bytes().max(PREPARED_BYTES);
+            let prepared = writer.prepare(budget);
+            let is_full = matches!(prepared, Err(LogError::Full { .. }));
+            self.prepares_from = is_full.then(|| Instant::now() + PREPARE_PAUSE);
+            unless_full(prepared.map(drop))?;
+        }
+        Ok(())
     }
 
     fn append<D: Disk>(&mut self, writer: &mut LogWriter<D>, epoch: u64) -> Result<()> {

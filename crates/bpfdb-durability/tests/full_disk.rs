@@ -2,11 +2,12 @@
 
 mod common;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use bpfdb::{Engine, Status};
-use bpfdb_durability::{Durability, Options, State};
+use bpfdb_durability::{CheckpointOptions, Durability, Options, State};
 use bpfdb_log::Disk;
 use bpfdb_log::simulation::SimulatedDisk;
 use common::{contents, engine, quick};
@@ -19,7 +20,7 @@ fn start(engine: &Engine, disk: &SimulatedDisk, options: Options) -> Durability 
 fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is_so() {
-        assert!(begun.elapsed() < Duration::from_secs(20), "{what}");
+        assert!(begun.elapsed() < Duration::from_secs(60), "{what}");
         thread::sleep(Duration::from_millis(5));
     }
 }
@@ -117,6 +118,8 @@ fn an_engine_with_unwritten_rings_is_attached_again_on_a_full_disk() {
     write_until_full(&engine, &durability);
     let before = contents(&engine);
     assert!(durability.close().is_err(), "the rings have more");
+    // The reserve too.
+    fill(&disk);
     for _ in 0..2 {
         assert!(
             durability_of(&engine, &disk, |durability| {
@@ -151,4 +154,106 @@ fn durability_of(
     let durability = start(engine, disk, quick());
     meanwhile(&durability);
     durability.close()
+}
+
+/// A checkpoint is complete, and waits for the last commits that it may have seen. These wait for
+/// a segment, of which the disk would have many if the checkpoint counted.
+#[test]
+fn a_checkpoint_that_would_give_space_back_comes_to_count() {
+    let disk = SimulatedDisk::new(3);
+    let engine = engine();
+    let durability = with_slow_checkpoints(&engine, &disk);
+    let mut session = engine.session().expect("session");
+    // Many segments of one key.
+    for _ in 0..1000 {
+        while session.set(b"hot", &[1; 20_000]).is_err() {
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+    durability.settle(engine.now()).expect("durable");
+    thread::sleep(Duration::from_millis(100));
+    // Room for the file of the checkpoint, and for no segment.
+    disk.set_capacity(space(&disk) + (2 << 20));
+    let attempt = durability.checkpoint().expect("begun");
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut session = engine.session().expect("session");
+            session.never_wait();
+            while !stop.load(Ordering::Relaxed) {
+                let _ = session.set(b"hot", &[2; 20_000]);
+            }
+        });
+        wait_until("full", || is_full(&durability));
+        stop.store(true, Ordering::Relaxed);
+    });
+    let status = durability.checkpoint_status();
+    assert!(status.running.is_some(), "it is complete later: {status:?}");
+    wait_until("healed", || durability.state() == State::Writing);
+    durability.await_checkpoint(attempt).expect("made");
+    assert!(segments(&disk) <= 3, "the others are spares, or gone");
+    session.set(b"after", b"1").expect("set");
+    durability.settle(engine.now()).expect("durable");
+    let last = contents(&engine);
+    let disk = disk.lose_power();
+    drop(durability);
+    let after = common::engine();
+    let durability = start(&after, &disk, quick());
+    assert!(contents(&after) == last);
+    drop(durability);
+}
+
+/// A checkpoint takes eight seconds for what nobody overwrites.
+fn with_slow_checkpoints(engine: &Engine, disk: &SimulatedDisk) -> Durability {
+    let slow = Options {
+        checkpoints: CheckpointOptions {
+            rate: Some(128 << 10),
+            ..CheckpointOptions::on_request()
+        },
+        ..quick()
+    };
+    let durability = start(engine, disk, slow);
+    let mut session = engine.session().expect("session");
+    for number in 0..100_u8 {
+        session.set(&[number], &[number; 10_000]).expect("set");
+    }
+    durability
+}
+
+/// More is in the kernel than the log's reserve can take: a large value. The checkpoint is given up,
+/// and nothing is lost.
+#[test]
+fn a_checkpoint_that_needs_more_than_the_reserve_is_given_up() {
+    let disk = SimulatedDisk::new(4);
+    let engine = engine();
+    let durability = with_slow_checkpoints(&engine, &disk);
+    durability.settle(engine.now()).expect("durable");
+    thread::sleep(Duration::from_millis(100));
+    disk.set_capacity(space(&disk) + (2 << 20));
+    let attempt = durability.checkpoint().expect("begun");
+    let mut session = engine.session().expect("session");
+    session.set(b"large", &vec![3; 30 << 20]).expect("set");
+    wait_until("full", || is_full(&durability));
+    let status = durability.checkpoint_status();
+    assert!(status.running.is_some(), "it is complete later: {status:?}");
+    let why = durability.await_checkpoint(attempt).expect_err("given up");
+    assert!(why.to_string().contains("the disk is full"), "{why}");
+    let files = || disk.list("checkpoint").expect("listed");
+    assert!(files().is_empty(), "{:?}", files());
+    assert!(is_full(&durability));
+    disk.set_capacity(usize::MAX);
+    wait_until("healed", || durability.state() == State::Writing);
+    durability.settle(engine.now()).expect("durable");
+    let last = contents(&engine);
+    let disk = disk.lose_power();
+    drop(durability);
+    let after = common::engine();
+    let durability = start(&after, &disk, quick());
+    assert!(contents(&after) == last);
+    drop(durability);
+}
+
+fn segments(disk: &SimulatedDisk) -> usize {
+    let names = disk.list("log").expect("listed");
+    names.iter().filter(|name| name.ends_with(".log")).count()
 }

@@ -21,12 +21,13 @@ use crate::control::Control;
 use crate::disk::Disk;
 use crate::error::{LogError, Result};
 use crate::layout::LogId;
+use crate::moment::Moment;
 use crate::reader::read_control;
 use crate::record::{Entry, Part, Value, encode_commit, encode_part};
 use crate::recovered::{LargeValue, RecoveredCommit};
 use crate::recovery::{LogEnd, Recovery};
 use crate::retained::Beginnings;
-use crate::until::{Moment, Until};
+use crate::until::Until;
 use crate::writer::{Batch, LogWriter, Options, Start};
 
 /// Records that are gathered for a group, in bytes.
@@ -72,7 +73,9 @@ pub fn copy_until<S: Disk, T: Disk>(
     let (control, until) = until.map_or((control, None), |(view, until)| (view, Some(until)));
     let explained = |error| explain(from, &control, error);
     let recovery = begin(from, &control, until).map_err(explained)?;
-    let writer = LogWriter::open(to.clone(), &LogEnd::default(), Start::NewRun, 0, options)?;
+    let mut writer = LogWriter::open(to.clone(), &LogEnd::default(), Start::NewRun, 0, options)?;
+    // A copy makes no checkpoints.
+    writer.use_reserve();
     let copied = Copy::new(writer, options).fill(from, &control, recovery, tell);
     copied.map_err(explained)
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::disk::is_full;
 use crate::layout::Invalid;
-use crate::until::Moment;
+use crate::moment::Moment;
 
 /// The log is not what it was when it was written: nothing may be started from it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -45,7 +45,7 @@
 //! | the bytes | [`control`], [`segment`], [`batch`], [`record`] |
 //! | what is asked of a disk, and which are there | [`disk`], [`Directory`], `simulation` |
 //! | who may write | [`Owner`] |
-//! | how a group becomes durable | [`LogWriter`], with the rules in `writer.rs`; `open.rs`, `plan.rs`, `spares.rs` |
+//! | how a group becomes durable | [`LogWriter`], with the rules in `writer.rs`; `open.rs`, `plan.rs`, `spares.rs`, `beginning.rs` |
 //! | where a log ends, and when it is corrupt | [`reader`] |
 //! | which commits count | [`Recovery`] |
 //! | what of a growing log is durable | [`Follower`] |
@@ -62,6 +62,7 @@
 #![forbid(unsafe_code)]
 
 pub mod batch;
+mod beginning;
 mod buffer;
 mod check;
 pub mod checkpoint;
@@ -74,6 +75,7 @@ mod error;
 mod follow;
 mod layout;
 mod lost;
+mod moment;
 mod open;
 mod owner;
 mod place;
@@ -104,11 +106,12 @@ pub use error::{Corrupt, Failure, LogError, Result};
 pub use follow::Follower;
 pub use layout::{BLOCK, CHECKPOINT_VERSION, Invalid, LogId, RunId, VERSION};
 pub use lost::Lost;
+pub use moment::Moment;
 pub use owner::{Holder, Owner};
 pub use place::{NoPlace, Place};
 pub use rebuild::Rebuilt;
 pub use recovered::{LargeValue, RecoveredCommit};
 pub use recovery::{LogEnd, Recovery};
 pub use retained::{Beginning, Beginnings};
-pub use until::{Moment, Until};
+pub use until::Until;
 pub use writer::{Batch, Durable, LogWriter, Options, Start};

@@ -53,6 +53,8 @@ impl<D: Disk> LogWriter<D> {
             recycled_before: first_kept,
             is_unconfirmed: false,
             has_remains: false,
+            uses_reserve: false,
+            told_of_space: false,
             buffer: AlignedBuffer::zeroed(0),
             failure: None,
         };

@@ -25,12 +25,13 @@ use crate::batch::BatchView;
 use crate::control::Control;
 use crate::disk::{Disk, DiskFile};
 use crate::error::{LogError, Result};
+use crate::moment::Moment;
 use crate::place::Place;
 use crate::reader::{Ahead, Item, LogReader, read_control};
 use crate::record::{self, Part, Record, Records, Value};
 use crate::recovered::{LargeValue, Piece, RecoveredCommit};
 use crate::segment::{self, Named, SegmentHeader};
-use crate::until::{Moment, Until};
+use crate::until::Until;
 
 /// What recovery found: everything that a new writer must know.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

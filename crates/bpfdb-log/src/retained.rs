@@ -24,8 +24,8 @@ use crate::control::Control;
 use crate::disk::Disk;
 use crate::error::{Corrupt, LogError, Result};
 use crate::layout::BLOCK;
+use crate::moment::Moment;
 use crate::segment::read_header;
-use crate::until::Moment;
 
 /// From where the log can be read so that it means something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,6 +10,7 @@ use crate::checkpoint::{self, Mark};
 use crate::control::Control;
 use crate::disk::Disk;
 use crate::error::{LogError, Result};
+use crate::moment::Moment;
 use crate::reader::{Item, LogReader, read_control};
 use crate::retained::Beginnings;
 
@@ -20,15 +21,6 @@ pub enum Until {
     Timestamp(u64),
     /// The commits up to the last epoch whose wall clock is not later: nanoseconds of UNIX time.
     Wall(u64),
-}
-
-/// An epoch that is complete. The earlier epoch comes first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Moment {
-    /// All commits with a timestamp up to this.
-    pub epoch: u64,
-    /// When it was written, by the wall clock: nanoseconds of UNIX time.
-    pub wall: u64,
 }
 
 impl Until {

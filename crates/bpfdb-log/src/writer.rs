@@ -20,7 +20,9 @@
 //!    enough then.
 //! 5. What a dead owner wrote may be in the page cache only, and its flush may have failed. It is
 //!    written again, and flushed, before anything is built on it.
-//! 6. After a write or flush that failed it is not known what the disk has. Nothing is tried again.
+//! 6. A spare is kept in reserve: the log calls the disk full while it has one. Only what gives
+//!    space back may use it ([`LogWriter::use_reserve`]).
+//! 7. After a write or flush that failed it is not known what the disk has. Nothing is tried again.
 //!    Lack of space is no such failure: what was written so far lies behind the end of the log, and
 //!    the next attempt writes over it.
 
@@ -29,7 +31,6 @@ use std::sync::Arc;
 
 use crate::batch::{self, BatchHeader};
 use crate::buffer::AlignedBuffer;
-use crate::checkpoint::WrittenCheckpoint;
 use crate::control::{self, Control, ControlFile};
 use crate::disk::{Disk, DiskFile};
 use crate::error::{Failure, LogError, Result, StepError, flush_step, step};
@@ -74,6 +75,9 @@ impl Options {
         Err(LogError::Refused(format!("impossible sizes: {self:?}")))
     }
 }
+
+/// Spares that are kept for what gives space back.
+const RESERVE: usize = 1;
 
 /// What an open log is to go on with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,6 +155,10 @@ pub struct LogWriter<D: Disk> {
     pub(crate) is_unconfirmed: bool,
     /// Whether an attempt that ran out of space left batches behind the end.
     pub(crate) has_remains: bool,
+    /// Whether the spare in reserve may be used.
+    pub(crate) uses_reserve: bool,
+    /// Whether somebody was told that there is no space, since there was.
+    pub(crate) told_of_space: bool,
     pub(crate) buffer: AlignedBuffer,
     pub(crate) failure: Option<Failure>,
 }
@@ -195,7 +203,7 @@ impl<D: Disk> LogWriter<D> {
         self.usable()?;
         let plan = self.plan(&group)?;
         self.settle_control()?;
-        self.reserve(&plan)?;
+        self.take_space(&plan)?;
         let spans = plan.spans(self.tail.offset, self.options.segment_size);
         for (n, span) in spans.into_iter().enumerate() {
             if n > 0 {
@@ -241,126 +249,24 @@ impl<D: Disk> LogWriter<D> {
     /// [`LogError::Full`]: batches still fit into the current segment. [`LogError::Failed`].
     pub fn prepare(&mut self, budget: u64) -> Result<bool> {
         self.usable()?;
-        if self.spares.ready() > 0 {
+        if self.spares.ready() > self.reserve() {
             return Ok(true);
         }
         let ready = self.spares.prepare(budget);
+        self.told_of_space &= ready.is_err();
         ready.map_err(|error| self.stop(error))
     }
 
-    /// From now on recovery begins with this checkpoint. The segments that it does not need may
-    /// be [released](Self::release_before) then, and the checkpoint before it removed.
-    ///
-    /// # Errors
-    /// See [`LogWriter::install_retaining`].
-    pub fn install(&mut self, checkpoint: &WrittenCheckpoint) -> Result<()> {
-        self.install_retaining(checkpoint, checkpoint.first_segment)
+    /// From now on the spare that is kept in reserve may be used: for a writer that, on a full disk,
+    /// needs a little more of the log so that a [checkpoint](Self::install) may count, which gives
+    /// much back. `false`: there is none, or it may be used already.
+    pub fn use_reserve(&mut self) -> bool {
+        !std::mem::replace(&mut self.uses_reserve, true) && self.spares.ready() > 0
     }
 
-    /// The same. The segments from `first_kept` on are retained, if they are still kept.
-    ///
-    /// All commits up to its end must be durable, which only the caller knows: if none came after
-    /// the last batch, no batch says so.
-    ///
-    /// # Errors
-    /// [`LogError::Refused`]: it is not newer than the one before. [`LogError::Full`]: to be tried
-    /// again. [`LogError::Failed`].
-    pub fn install_retaining(
-        &mut self,
-        checkpoint: &WrittenCheckpoint,
-        first_kept: u64,
-    ) -> Result<()> {
-        self.usable()?;
-        let now = self.control_now();
-        let newest = now.checkpoint.map_or(0, |mark| mark.number);
-        let first = checkpoint.first_segment;
-        // An earlier attempt has come so far.
-        if (now.checkpoint, now.first_needed) == (Some(checkpoint.mark), first) {
-            return self.agree();
-        }
-        if checkpoint.mark.number <= newest || first < now.first_needed || first > self.segment() {
-            let why = format!("{checkpoint:?} does not follow checkpoint {newest}");
-            return Err(LogError::Refused(why));
-        }
-        self.write_control(Control {
-            first_needed: first,
-            checkpoint: Some(checkpoint.mark),
-            first_retained: first_retained(first_kept.max(now.first_kept()), first),
-            ..now
-        })?;
-        self.note_cycle(first - now.first_needed);
-        self.agree()
-    }
-
-    /// Gives up what is retained before this segment, or before the first one that recovery needs:
-    /// it may be [recycled](Self::recycle) then, and the checkpoints that need it removed.
-    ///
-    /// # Errors
-    /// [`LogError::Full`], [`LogError::Io`]: to be tried again. [`LogError::Failed`].
-    pub fn give_up_before(&mut self, segment: u64) -> Result<()> {
-        self.usable()?;
-        let now = self.control_now();
-        let first = segment.clamp(now.first_kept(), now.first_needed);
-        if first > now.first_kept() {
-            self.write_control(Control {
-                first_retained: first_retained(first, now.first_needed),
-                ..now
-            })?;
-        }
-        self.agree()
-    }
-
-    /// Makes spares of at most `limit` segments that are neither needed nor retained, or removes
-    /// them. `false`: there are no more of them.
-    ///
-    /// # Errors
-    /// Those of [`LogWriter::give_up_before`].
-    pub fn recycle(&mut self, limit: u64) -> Result<bool> {
-        self.agree()?;
-        let first_kept = self.control.now.first_kept();
-        let needless = first_kept - self.recycled_before;
-        for _ in 0..needless.min(limit) {
-            self.spares.recycle(self.recycled_before)?;
-            self.recycled_before += 1;
-        }
-        Ok(needless > limit)
-    }
-
-    /// Recovery needs so many segments less.
-    fn note_cycle(&mut self, segments: u64) {
-        if segments > 0 {
-            self.spares.note_cycle(segments);
-        }
-    }
-
-    /// Number of the first segment that recovery needs, or that is retained.
-    pub fn first_kept(&self) -> u64 {
-        self.control.now.first_kept()
-    }
-
-    /// Recovery does not need the segments before this one any more: they become spares, or are
-    /// removed. A segment is needed for commits that no checkpoint has, and for the parts of their
-    /// large values, which may lie further back.
-    ///
-    /// # Errors
-    /// [`LogError::Refused`]: the segment is not there yet. [`LogError::Full`], [`LogError::Io`]:
-    /// to be tried again. [`LogError::Failed`].
-    pub fn release_before(&mut self, segment: u64) -> Result<()> {
-        self.usable()?;
-        if segment > self.segment() {
-            let why = format!("segment {segment} was not begun yet");
-            return Err(LogError::Refused(why));
-        }
-        let now = self.control_now();
-        if segment > now.first_needed || now.first_retained != 0 {
-            self.write_control(Control {
-                first_needed: segment.max(now.first_needed),
-                first_retained: 0,
-                ..now
-            })?;
-            self.note_cycle(segment.saturating_sub(now.first_needed));
-        }
-        self.recycle(u64::MAX).map(drop)
+    /// Ends [`LogWriter::use_reserve`].
+    pub fn keep_reserve(&mut self) {
+        self.uses_reserve = false;
     }
 
     /// Ends the log properly: the next owner knows that nothing is missing.
@@ -377,7 +283,7 @@ impl<D: Disk> LogWriter<D> {
         self.write_control(next)
     }
 
-    fn usable(&self) -> Result<()> {
+    pub(crate) fn usable(&self) -> Result<()> {
         match &self.failure {
             None => Ok(()),
             Some(failure) => Err(LogError::Failed(failure.clone())),
@@ -403,10 +309,22 @@ impl<D: Disk> LogWriter<D> {
         )
     }
 
+    /// Spares that must be left.
+    fn reserve(&self) -> usize {
+        match self.uses_reserve {
+            true => 0,
+            false => RESERVE,
+        }
+    }
+
     /// Takes all space that the group needs before the first byte of it is written.
-    fn reserve(&mut self, plan: &Plan) -> Result<()> {
+    fn take_space(&mut self, plan: &Plan) -> Result<()> {
         let spans = plan.spans(self.tail.offset, self.options.segment_size);
-        while self.spares.ready() < spans.len() - 1 {
+        let needed = match spans.len() - 1 {
+            0 => 0,
+            segments => segments + self.reserve(),
+        };
+        while self.spares.ready() < needed {
             let ready = self.spares.prepare(u64::MAX);
             ready.map_err(|error| self.stop(error))?;
         }
@@ -532,7 +450,7 @@ impl<D: Disk> LogWriter<D> {
     }
 
     /// What the control file should say now.
-    fn control_now(&self) -> Control {
+    pub(crate) fn control_now(&self) -> Control {
         Control {
             run: self.current.header.run,
             durable_segment: self.durable.segment,
@@ -543,15 +461,7 @@ impl<D: Disk> LogWriter<D> {
         }
     }
 
-    /// Has both slots of the control file name the same beginning of the log.
-    fn agree(&mut self) -> Result<()> {
-        match self.control.agrees() {
-            true => Ok(()),
-            false => self.write_control(self.control_now()),
-        }
-    }
-
-    fn write_control(&mut self, next: Control) -> Result<()> {
+    pub(crate) fn write_control(&mut self, next: Control) -> Result<()> {
         let written = self.control.write(next);
         written.map_err(|error| self.stop(step("write", control::NAME)(error)))?;
         self.control_is_late = false;
@@ -561,11 +471,14 @@ impl<D: Disk> LogWriter<D> {
     /// Lack of space heals; anything else is the end of this log.
     fn stop(&mut self, error: StepError) -> LogError {
         if error.heals {
-            tracing::warn!(
-                action = error.action,
-                file = error.file,
-                "no space for the log"
-            );
+            // It is tried again and again.
+            if !std::mem::replace(&mut self.told_of_space, true) {
+                tracing::warn!(
+                    action = error.action,
+                    file = error.file,
+                    "no space for the log"
+                );
+            }
             return error.into();
         }
         let failure = Failure {
@@ -576,14 +489,6 @@ impl<D: Disk> LogWriter<D> {
         tracing::error!(%failure, "the log has failed");
         self.failure = Some(failure.clone());
         LogError::Failed(failure)
-    }
-}
-
-/// What the control file says of a first segment that is kept: nothing if a start needs it.
-fn first_retained(first_kept: u64, first_needed: u64) -> u64 {
-    match first_kept < first_needed {
-        true => first_kept,
-        false => 0,
     }
 }
 

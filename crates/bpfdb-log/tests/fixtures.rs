@@ -270,7 +270,9 @@ fn the_newest_version_is_written_as_it_was() {
 }
 
 fn is_in(disk: &SimulatedDisk, folder: &Path) {
-    for name in disk.names() {
+    // How many spares a writer keeps is no matter of the format.
+    let names = disk.names().into_iter();
+    for name in names.filter(|name| !name.starts_with("log/spare-")) {
         let there = fs::read(folder.join(&name)).unwrap();
         assert!(disk.contents(&name).unwrap() == there, "{name}");
     }

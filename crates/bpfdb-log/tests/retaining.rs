@@ -9,8 +9,8 @@ use bpfdb_log::checkpoint::{self, CheckpointWriter, Header, WrittenCheckpoint};
 use bpfdb_log::reader::read_control;
 use bpfdb_log::simulation::SimulatedDisk;
 use bpfdb_log::{
-    Beginnings, Cut, Follower, LogError, LogWriter, Place, Start, Until, check, check_retained,
-    copy_until,
+    Beginnings, Cut, Follower, LogError, LogWriter, Place, Rebuilt, Start, Until, check,
+    check_retained, copy_until,
 };
 use common::{append_at, contents, options, recover, reopen, seeds, set};
 
@@ -355,6 +355,29 @@ fn damage_of_what_is_retained_is_told_and_hinders_no_start() {
     assert_eq!(as_of(&damaged, Until::Timestamp(20)).unwrap(), state(20));
     let (commits, _) = recover(&damaged, 0).unwrap();
     assert_eq!(commits.len(), 3);
+}
+
+/// Nobody says any more which checkpoint counts: recovery begins with the oldest.
+#[test]
+fn a_control_file_is_made_anew_of_what_is_retained() {
+    let disk = SimulatedDisk::new(0);
+    let mut log = checkpointed(&disk, true);
+    let control = read_control(&disk).unwrap().unwrap();
+    let list = Beginnings::find(&disk, &control).unwrap().list;
+    for beginning in &list {
+        log.give_up_before(beginning.first_segment).unwrap();
+        log.recycle(u64::MAX).unwrap();
+        let disk = disk.fork();
+        disk.put(bpfdb_log::control::NAME, &[0; 8192]);
+        let rebuilt = Rebuilt::plan(&disk).unwrap().expect("it is needed");
+        rebuilt.apply(&disk).unwrap();
+        let control = read_control(&disk).unwrap().unwrap();
+        assert_eq!(control.first_needed, beginning.first_segment);
+        assert_eq!(control.checkpoint, beginning.mark);
+        assert_whole(&disk, 30);
+        drop(reopen(&disk, Start::NewRun, options(4, 2)).unwrap());
+        assert_whole(&disk, 30);
+    }
 }
 
 /// A log that is cut keeps what is retained, but for what is later than the cut.

@@ -224,6 +224,22 @@ impl Shared {
         self.changed.notify_all();
     }
 
+    /// Whether a checkpoint is complete that waits for more of the log.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.lock().install.is_some()
+    }
+
+    /// The disk is full, and the log cannot have what the checkpoint waits for: it fails, so that
+    /// its file gives space back.
+    pub(crate) fn give_up_waiting(&self) {
+        let mut state = self.lock();
+        if state.install.take().is_some() {
+            let why = "the disk is full: the log has no room for what the checkpoint needs";
+            state.installed = Some(Err(why.into()));
+            self.changed.notify_all();
+        }
+    }
+
     fn next_to_install(&self, origin: Origin) -> Option<WrittenCheckpoint> {
         let mut state = self.lock();
         if state.origin.replace(origin).is_none() {
@@ -418,109 +434,4 @@ impl Drop for LogEnds {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::thread;
-
-    use bpfdb_log::checkpoint::{CheckpointWriter, Header};
-    use bpfdb_log::reader::read_control;
-    use bpfdb_log::simulation::SimulatedDisk;
-    use bpfdb_log::{Recovery, Start};
-
-    use super::*;
-    use crate::checkpoint::RetentionOptions;
-
-    fn log(disk: &SimulatedDisk) -> LogWriter<SimulatedDisk> {
-        let recovery = Recovery::new(disk.clone(), 0).expect("readable");
-        let end = recovery.finish().expect("a new log");
-        LogWriter::open(
-            disk.clone(),
-            &end,
-            Start::NewRun,
-            0,
-            bpfdb_log::Options::default(),
-        )
-        .expect("opened")
-    }
-
-    fn written(
-        disk: &SimulatedDisk,
-        log: &LogWriter<SimulatedDisk>,
-        end: u64,
-    ) -> WrittenCheckpoint {
-        let header = Header {
-            log: log.log(),
-            number: 1,
-            run: log.run(),
-            start: 7,
-            wall: 0,
-            first_segment: log.segment(),
-            placement: Vec::new(),
-        };
-        let file = CheckpointWriter::create(disk.clone(), header).expect("created");
-        file.finish(end, 0).expect("written")
-    }
-
-    fn origin(epoch: u64, segment: u64) -> Origin {
-        Origin {
-            epoch,
-            segment,
-            log: LogId::default(),
-            run: 1,
-        }
-    }
-
-    fn new() -> Shared {
-        let nothing = Retention::new(RetentionOptions::default(), 1);
-        Shared::new(CheckpointOptions::on_request(), None, 0, nothing)
-    }
-
-    fn installed(disk: &SimulatedDisk) -> bool {
-        let control = read_control(disk).expect("readable").expect("there");
-        control.checkpoint.is_some()
-    }
-
-    /// A group whose epoch is before the checkpoint's end does not make it count: it was closed
-    /// before the pass was over, and what the pass has found may not be durable.
-    #[test]
-    fn nothing_counts_before_its_end_is_durable() {
-        let disk = SimulatedDisk::new(1);
-        let mut log = log(&disk);
-        let checkpoint = written(&disk, &log, 10);
-        let shared = new();
-        let segment = log.segment();
-        thread::scope(|scope| {
-            let waits = scope.spawn(|| shared.install(checkpoint));
-            while shared.lock().install.is_none() {
-                thread::yield_now();
-            }
-            for epoch in [7, 9] {
-                shared.serve(&mut log, origin(epoch, segment));
-                assert!(!installed(&disk), "epoch {epoch}");
-                assert!(!waits.is_finished());
-            }
-            shared.serve(&mut log, origin(10, segment));
-            assert!(installed(&disk));
-            assert_eq!(waits.join().expect("no panic"), Ok(()));
-        });
-    }
-
-    /// Who stops does not wait for a log that goes on, or has ended.
-    #[test]
-    fn what_waits_is_given_up() {
-        let disk = SimulatedDisk::new(1);
-        let mut log = log(&disk);
-        let checkpoint = written(&disk, &log, 10);
-        let shared = Arc::new(new());
-        drop(LogEnds(Arc::clone(&shared)));
-        assert!(shared.install(checkpoint).is_err());
-        assert!(shared.check().is_err());
-
-        let shared = new();
-        shared.stop();
-        assert_eq!(shared.install(checkpoint), Err(STOPPED.into()));
-        let segment = log.segment();
-        shared.serve(&mut log, origin(20, segment));
-        assert!(!installed(&disk));
-        assert!(shared.next_task(Instant::now()).is_none());
-    }
-}
+mod tests;

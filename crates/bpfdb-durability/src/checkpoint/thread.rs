@@ -125,7 +125,7 @@ where
         let installed = self.shared.install(written);
         installed.map_err(WalkError::GivenUp)?;
         self.kept = written.mark.number;
-        remove(&self.disk, &self.shared.take_superseded());
+        clean(&self.disk, self.kept, self.shared.retained_numbers());
         let done = done(&written, begun.elapsed());
         tracing::info!(
             number = done.number,

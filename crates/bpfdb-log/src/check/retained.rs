@@ -6,12 +6,12 @@ use crate::control::Control;
 use crate::disk::Disk;
 use crate::error::{Corrupt, LogError, Result};
 use crate::layout::BLOCK;
+use crate::moment::Moment;
 use crate::place::Place;
 use crate::reader::read_control;
 use crate::recovery::Recovery;
 use crate::retained::{Beginning, Beginnings};
 use crate::segment;
-use crate::until::Moment;
 
 /// What a directory has besides what a start needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

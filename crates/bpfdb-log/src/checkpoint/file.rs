@@ -123,13 +123,16 @@ impl Footer {
     }
 }
 
-/// Removes a checkpoint that is not needed any more.
+/// Removes a checkpoint that is not needed any more, if it is there.
 ///
 /// # Errors
 /// [`LogError::Io`]: to be tried again.
 pub fn remove<D: Disk>(disk: &D, number: u64) -> Result<()> {
     let name = name(number);
-    disk.remove(&name).map_err(LogError::io("remove", &name))
+    match disk.remove(&name) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        removed => removed.map_err(LogError::io("remove", &name)),
+    }
 }
 
 /// Removes all files of the folder but the checkpoints `keep`: what an earlier owner began, or

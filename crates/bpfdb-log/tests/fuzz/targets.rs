@@ -170,7 +170,7 @@ fn disk(bytes: &[u8]) -> SimulatedDisk {
 fn told(error: &LogError) -> String {
     let fine = matches!(
         error,
-        LogError::Corrupt(_) | LogError::Gone { .. } | LogError::Refused(_)
+        LogError::Corrupt(_) | LogError::Gone { .. } | LogError::TooEarly(_) | LogError::Refused(_)
     );
     assert!(fine, "{error}");
     kind(error)
