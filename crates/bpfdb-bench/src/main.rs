@@ -9,6 +9,7 @@
 //! procedures/  functions in Lua, against Redis
 //! hostile/     what others wait for while it is attacked
 //! durability/  what the log costs; durable replies, checkpoints, recovery
+//! postgres/    PostgreSQL, a rival of the last two
 //! sample.rs    rounds to a median and its spread
 //! report.rs    the tables, on the terminal and as JSON
 //! docs/        the same tables and their plots in docs/benchmarks
@@ -25,6 +26,7 @@ mod kernel;
 mod machine;
 mod memory;
 mod plan;
+mod postgres;
 mod procedures;
 mod records;
 mod report;
