@@ -35,6 +35,10 @@ rust_is_new_enough() {
 	[ -n "$minor" ] && [ "$minor" -ge "$RUST_MIN" ]
 }
 
+in_archive() {
+	apt-cache policy "$1" 2>/dev/null | grep -q 'Candidate: [0-9]'
+}
+
 # Prints the packages to install; the compiler's are chosen later, as only
 # apt knows what the archive has.
 missing_packages() {
@@ -52,6 +56,8 @@ missing_packages() {
 	have prometheus-redis-exporter || echo prometheus-redis-exporter
 	have ip || echo iproute2
 	[ -n "$(ls -d /usr/lib/postgresql/*/bin/initdb 2>/dev/null)" ] || echo postgresql
+	# Only some distributions have it; without it one comparison is left out.
+	have tarantool || ! in_archive tarantool || echo tarantool
 	python3 -c 'import venv, ensurepip' 2>/dev/null || echo python3-venv
 	have node || echo nodejs
 	have npm || echo npm
@@ -78,10 +84,6 @@ apt_install() {
 		--no-install-recommends "$@" >/dev/null
 }
 
-in_archive() {
-	apt-cache policy "$1" 2>/dev/null | grep -q 'Candidate: [0-9]'
-}
-
 # The first of these packages that the archive has.
 first_of() {
 	for package in "$@"; do
@@ -90,8 +92,8 @@ first_of() {
 	die "none of these packages is in the archive: $*"
 }
 
-# Redis, its exporter and PostgreSQL are for tests and comparison only: they must not
-# take their ports, neither now nor after a restart.
+# Redis, its exporter, PostgreSQL and Tarantool are for tests and comparison only: they must
+# not take their ports, neither now nor after a restart.
 install_servers() {
 	policy=/usr/sbin/policy-rc.d
 	ours=
@@ -146,7 +148,7 @@ install() {
 		CLANG_FORMAT)
 			packages="$packages $(first_of clang-format-22 clang-format-19 clang-format)"
 			;;
-		redis-* | prometheus-redis-exporter | postgresql) servers="$servers $name" ;;
+		redis-* | prometheus-redis-exporter | postgresql | tarantool) servers="$servers $name" ;;
 		RUST) rust=yes ;;
 		*) packages="$packages $name" ;;
 		esac

@@ -14,10 +14,10 @@ const HOT_PERCENT: u64 = 25;
 const HOT_CUSTOMERS: u64 = 100;
 
 /// Cents, as in H-Store's version.
-const DEPOSIT: i64 = 130;
-const SAVINGS: i64 = 2020;
-const CHECK: i64 = 500;
-const PAYMENT: i64 = 500;
+pub const DEPOSIT: i64 = 130;
+pub const SAVINGS: i64 = 2020;
+pub const CHECK: i64 = 500;
+pub const PAYMENT: i64 = 500;
 
 /// Requests that are sent before the replies are read.
 const CHUNK: i64 = 500;

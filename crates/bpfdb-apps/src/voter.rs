@@ -39,9 +39,9 @@ pub struct Voter {
 /// A call: who votes for whom.
 #[derive(Clone, Copy, Debug)]
 pub struct Vote {
-    area: u32,
-    phone: i64,
-    contestant: u32,
+    pub area: u32,
+    pub phone: i64,
+    pub contestant: u32,
 }
 
 /// What a client knows of votes that count.

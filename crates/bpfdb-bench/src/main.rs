@@ -6,9 +6,10 @@
 //! run/         sessions of user space: BPF_PROG_RUN, one by one and in batches
 //! memory/      bytes per record, and pauses while the engine grows
 //! tcp/         `bpfdb serve` against Redis
-//! procedures/  functions in Lua, against Redis
+//! procedures/  functions in Lua, against Redis, Tarantool and PostgreSQL
 //! hostile/     what others wait for while it is attacked
 //! durability/  what the log costs; durable replies, checkpoints, recovery
+//! postgres/    PostgreSQL, a rival in procedures and durability
 //! sample.rs    rounds to a median and its spread
 //! report.rs    the tables, on the terminal and as JSON
 //! docs/        the same tables and their plots in docs/benchmarks
@@ -25,6 +26,7 @@ mod kernel;
 mod machine;
 mod memory;
 mod plan;
+mod postgres;
 mod procedures;
 mod records;
 mod report;
@@ -69,7 +71,7 @@ struct Arguments {
     /// Redis 8, from PyPI]
     #[arg(long)]
     redis: Option<PathBuf>,
-    /// Folder on the disk that is measured; what is written there is removed [default: the
+    /// Folder on the disk that is measured, for durability and procedures; what is written there is removed [default: the
     /// folder above that of this program]
     #[arg(long, value_name = "FOLDER")]
     data_dir: Option<PathBuf>,
@@ -158,7 +160,10 @@ fn measure(
         Scenario::Transactions => tcp::measure(plan, tcp::Path::Transactions, redis),
         Scenario::Daemon => tcp::measure(plan, tcp::Path::Daemon, redis),
         Scenario::Connections => tcp::measure(plan, tcp::Path::Connections, redis),
-        Scenario::Procedures => procedures::measure(plan, redis),
+        Scenario::Procedures => {
+            let folder = arguments.data_dir.as_deref();
+            procedures::measure(plan, folder, redis, keep).map(|()| Vec::new())
+        }
         Scenario::Hostile => hostile::measure(plan, redis),
         Scenario::Durability => {
             let folder = arguments.data_dir.as_deref();

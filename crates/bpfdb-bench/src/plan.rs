@@ -35,7 +35,7 @@ pub(crate) enum Scenario {
     Daemon,
     /// 100, 1,000 and 10,000 connections, against Redis
     Connections,
-    /// Stored procedures, against Redis
+    /// Stored procedures, against Redis, Tarantool and PostgreSQL
     Procedures,
     /// What others wait for while the server is attacked, against Redis
     Hostile,

@@ -121,16 +121,38 @@ fn procedures_are_measured() {
         "procedures-local",
         "procedures-local-latency",
         "procedures-others",
+        "procedures-durable",
+        "procedures-durable-latency",
+        "procedures-peers",
+        "procedures-peers-latency",
     ];
     assert_eq!(names, expected);
     for table in [0, 2] {
         let rows = report["tables"][table]["rows"].as_array().expect("rows");
-        assert_eq!(rows.len(), 10);
+        assert_eq!(rows.len(), 12);
         for row in rows {
             // The last figure: of a thousand calls, those of the daemon.
             let by_the_daemon = row.as_array().and_then(|row| row.last());
             let by_the_daemon = by_the_daemon.map(|cell| cell["median"].as_f64());
             assert!(by_the_daemon.flatten() < Some(200.0), "{row}");
+        }
+    }
+    let rows = |table: usize| report["tables"][table]["rows"].as_array().expect("rows");
+    assert_eq!((rows(5).len(), rows(7).len()), (4, 8));
+    peers_are_measured_or_missing(&report["tables"][7]);
+}
+
+/// Each peer has a column with a figure in its first row, or a note says why not.
+fn peers_are_measured_or_missing(table: &Value) {
+    let columns = table["columns"].as_array().expect("columns");
+    let notes = table["notes"].as_array().expect("notes");
+    for peer in ["Tarantool", "PostgreSQL"] {
+        let begins = |text: &Value| text.as_str().is_some_and(|text| text.starts_with(peer));
+        let column = columns.iter().position(begins);
+        assert_ne!(column.is_some(), notes.iter().any(begins), "{table}");
+        if let Some(column) = column {
+            let rate = table["rows"][0][column]["median"].as_f64();
+            assert!(rate > Some(0.0), "{peer}: {table}");
         }
     }
 }

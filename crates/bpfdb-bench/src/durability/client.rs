@@ -68,6 +68,6 @@ impl Client {
 
 /// Has the server make a checkpoint, and waits for it: what was written before costs nothing
 /// afterwards.
-pub(super) fn checkpoint(server: &Server) -> Result<()> {
+pub(crate) fn checkpoint(server: &Server) -> Result<()> {
     Client::new(server)?.ask(&["SAVE"]).map(drop)
 }

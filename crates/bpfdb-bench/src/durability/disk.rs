@@ -18,7 +18,7 @@ const FLUSHES: usize = 200;
 const FLUSHES_QUICK: usize = 10;
 
 /// Flushes before each round, in microseconds.
-pub(super) struct Disk {
+pub(crate) struct Disk {
     file: File,
     flushes: usize,
     median: Sample,
@@ -26,7 +26,7 @@ pub(super) struct Disk {
 }
 
 impl Disk {
-    pub(super) fn new(place: &Place, quick: bool) -> Result<Self> {
+    pub(crate) fn new(place: &Place, quick: bool) -> Result<Self> {
         let path = place.disk("flush");
         let file = OpenOptions::new()
             .write(true)
@@ -48,7 +48,7 @@ impl Disk {
     }
 
     /// Before a round.
-    pub(super) fn look(&mut self) -> Result<()> {
+    pub(crate) fn look(&mut self) -> Result<()> {
         let mut times = Vec::with_capacity(self.flushes);
         for number in 0..self.flushes {
             let place = number as u64 % BLOCKS * BLOCK as u64;
@@ -64,7 +64,7 @@ impl Disk {
     }
 
     /// Says below a table what was seen.
-    pub(super) fn note(&self, table: &mut Table) {
+    pub(crate) fn note(&self, table: &mut Table) {
         let [median, p99] = [&self.median, &self.p99].map(|sample| Cell::figure(sample, 0).show());
         table.note(format!(
             "before each round, a flush of 4 KiB by itself took: median {median} µs, p99 {p99} µs"

@@ -37,28 +37,44 @@ use crate::machine;
 use crate::plan::{Part, Plan};
 use crate::report::Table;
 use crate::tcp::{DESCRIPTORS, NetworkNamespace, Server, rivals};
-use disk::Disk;
+pub(crate) use client::checkpoint;
+pub(crate) use disk::Disk;
 use place::Place;
 use rows::Rows;
+pub(crate) use rows::{note_refused, until_room};
 
 /// What all tables need.
-struct Setup<'a> {
+pub(crate) struct Setup<'a> {
     plan: &'a Plan,
-    place: Place,
+    pub(crate) place: Place,
     /// Each redis-server to compare with.
-    redis: Vec<PathBuf>,
+    pub(crate) redis: Vec<PathBuf>,
     /// Why one is missing.
     missing: Option<String>,
 }
 
-impl Setup<'_> {
+impl<'a> Setup<'a> {
+    /// `folder`: where files go; `redis`: a redis-server to compare with besides the one in PATH.
+    pub(crate) fn new(plan: &'a Plan, folder: Option<&Path>, redis: Option<&Path>) -> Result<Self> {
+        let (redis, missing) = match rivals(plan, redis) {
+            Ok((redis, missing)) => (redis, missing),
+            Err(error) => (Vec::new(), Some(format!("no Redis: {error:#}"))),
+        };
+        Ok(Self {
+            plan,
+            place: Place::new(folder, plan.quick)?,
+            redis,
+            missing,
+        })
+    }
+
     /// Server and client, both here: on loopback.
     fn namespaces() -> [NetworkNamespace; 2] {
         [NetworkNamespace::here(), NetworkNamespace::here()]
     }
 
     /// `bpfdb serve` with a log in this folder, answering through TCP.
-    fn bpfdb(&self, folder: &Path, settings: &[&str]) -> Result<Server> {
+    pub(crate) fn bpfdb(&self, folder: &Path, settings: &[&str]) -> Result<Server> {
         let folder = folder.display().to_string();
         let log = ["--appendonly", "yes", "--dir", &folder];
         let settings = [&log[..], &["--local-clients", "off"], settings].concat();
@@ -66,7 +82,7 @@ impl Setup<'_> {
     }
 
     /// A redis-server with its files in this folder, which is made.
-    fn redis(program: &Path, folder: &Path, settings: &[&str]) -> Result<Server> {
+    pub(crate) fn redis(program: &Path, folder: &Path, settings: &[&str]) -> Result<Server> {
         std::fs::create_dir_all(folder)?;
         let folder = folder.display().to_string();
         let settings = [&["--dir", folder.as_str(), "--save", ""][..], settings].concat();
@@ -81,7 +97,7 @@ impl Setup<'_> {
     }
 
     /// Says below a table where it was measured, and who is missing.
-    fn note(&self, table: &mut Table) {
+    pub(crate) fn note(&self, table: &mut Table) {
         table.note(self.place.note());
         if let Some(missing) = &self.missing {
             table.note(missing);
@@ -99,16 +115,7 @@ pub(crate) fn measure(
     keep: &mut dyn FnMut(Table),
 ) -> Result<()> {
     machine::raise_descriptor_limit(DESCRIPTORS)?;
-    let (redis, missing) = match rivals(plan, redis) {
-        Ok((redis, missing)) => (redis, missing),
-        Err(error) => (Vec::new(), Some(format!("no Redis: {error:#}"))),
-    };
-    let setup = Setup {
-        plan,
-        place: Place::new(folder, plan.quick)?,
-        redis,
-        missing,
-    };
+    let setup = Setup::new(plan, folder, redis)?;
     let parts = Part::value_variants().iter();
     for &part in parts.filter(|part| only.is_empty() || only.contains(part)) {
         if part != Part::Log && !Server::is_built()? {

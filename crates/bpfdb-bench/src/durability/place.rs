@@ -15,7 +15,7 @@ const MEMORY: &str = "/dev/shm";
 /// Others may pass: PostgreSQL runs as a user of its own. Each database protects its files.
 const MODE: u32 = 0o755;
 
-pub(super) struct Place {
+pub(crate) struct Place {
     disk: TempDir,
     memory: TempDir,
     device: String,
@@ -46,7 +46,7 @@ impl Place {
     }
 
     /// A name for a folder on the disk.
-    pub(super) fn disk(&self, name: &str) -> PathBuf {
+    pub(crate) fn disk(&self, name: &str) -> PathBuf {
         self.disk.path().join(name)
     }
 
@@ -56,7 +56,7 @@ impl Place {
     }
 
     /// Removes what a measurement has left, so that the next one finds the same disk.
-    pub(super) fn clear(&self) -> Result<()> {
+    pub(crate) fn clear(&self) -> Result<()> {
         for folder in [&self.disk, &self.memory] {
             for entry in fs::read_dir(folder.path())? {
                 let path = entry?.path();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 use crate::plan::Plan;
 use crate::report::{Cell, Table};
@@ -15,20 +15,28 @@ use crate::tcp::{Answer, Load, NO_ROOM, Results, Server};
 const REPEATS: u32 = 3;
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Runs a load. redis-benchmark ends when a write is refused; such runs are counted.
+/// Runs a load. redis-benchmark ends when a write is refused.
 pub(super) fn ask(load: Load, server: &Server, plan: &Plan, refused: &mut u32) -> Result<Answer> {
+    until_room(refused, || {
+        load.run(server, plan.tcp_keys, load.requests(plan))
+    })
+    .with_context(|| server.name.clone())
+}
+
+/// Measures again when the log had no room. Such runs are counted.
+pub(crate) fn until_room<T>(refused: &mut u32, mut run: impl FnMut() -> Result<T>) -> Result<T> {
     for _ in 0..REPEATS {
-        match load.run(server, plan.tcp_keys, load.requests(plan)) {
+        match run() {
             Err(error) if format!("{error:#}").contains(&NO_ROOM[1..]) => *refused += 1,
             answer => return answer,
         }
         thread::sleep(PAUSE);
     }
-    bail!("{}: the log had no room {REPEATS} times", server.name)
+    bail!("the log had no room {REPEATS} times")
 }
 
 /// Says so below a table.
-pub(super) fn note_refused(table: &mut Table, refused: u32) {
+pub(crate) fn note_refused(table: &mut Table, refused: u32) {
     table.note(format!(
         "runs that ended because the log had no room, and were repeated: {refused}"
     ));

@@ -9,15 +9,17 @@ use bpfdb_apps::lock;
 use bpfdb_apps::pattern::Pattern;
 use bpfdb_apps::random::{Distribution, Random};
 use bpfdb_apps::smallbank::SmallBank;
+use bpfdb_apps::tatp::Tatp;
 use bpfdb_apps::voter::{CONTESTANTS, Voter};
 
+use super::replies::Values;
 use crate::plan::Plan;
 use crate::tcp::Batches;
 
 /// More votes than any phone casts: all but the invalid ones write.
-const VOTES_OF_PHONE: u32 = 1_000_000_000;
+pub(super) const VOTES_OF_PHONE: u32 = 1_000_000_000;
 /// Cents.
-const BALANCE: i64 = 1_000_000;
+pub(super) const BALANCE: i64 = 1_000_000;
 /// Keys that are filled before the replies are read.
 const CHUNK: u32 = 500;
 
@@ -32,17 +34,24 @@ pub(super) enum Work {
     /// A lock's life: SET NX PX, extend, release
     Lock,
     SmallBank,
+    Tatp,
 }
 
 /// Adds a request to what is sent.
-type Writer = Box<dyn FnMut(&mut Vec<u8>) + Send>;
+pub(super) type Writer = Box<dyn FnMut(&mut Vec<u8>) + Send>;
 
 const EXTEND: &str = "FCALL lock_extend 1 lock:######## token 100000 1";
 
-pub(super) fn libraries() -> [&'static str; 3] {
+pub(super) fn libraries() -> [&'static str; 4] {
     let voter = Voter::new(CONTESTANTS, 1, 1, Distribution::Uniform);
     let bank = SmallBank::new(1, 1);
-    [voter.library(), bank.library(), lock::LIBRARY]
+    let home = Tatp::new(1);
+    [
+        voter.library(),
+        bank.library(),
+        home.library(),
+        lock::LIBRARY,
+    ]
 }
 
 impl Work {
@@ -53,6 +62,7 @@ impl Work {
             Self::Extend => "lock: extend",
             Self::Lock => "lock: SET, extend, release",
             Self::SmallBank => "SmallBank",
+            Self::Tatp => "TATP",
         }
     }
 
@@ -61,16 +71,17 @@ impl Work {
         if self == Self::Lock { 2 } else { 1 }
     }
 
-    /// Of a request.
-    fn reply_lines(self) -> usize {
+    /// In a request.
+    fn commands(self) -> usize {
         if self == Self::Lock { 3 } else { 1 }
     }
 
-    fn keys(plan: &Plan) -> u32 {
+    /// Customers, subscribers or locks.
+    pub(super) fn keys(plan: &Plan) -> u32 {
         plan.tcp_keys / 10
     }
 
-    fn voter(self, plan: &Plan) -> Voter {
+    pub(super) fn voter(self, plan: &Plan) -> Voter {
         let distribution = match self {
             Self::HotVoter => Distribution::Zipf,
             _ => Distribution::Uniform,
@@ -78,14 +89,19 @@ impl Work {
         Voter::new(CONTESTANTS, plan.tcp_keys, VOTES_OF_PHONE, distribution)
     }
 
-    fn bank(plan: &Plan) -> SmallBank {
+    pub(super) fn bank(plan: &Plan) -> SmallBank {
         SmallBank::new(Self::keys(plan), BALANCE)
+    }
+
+    pub(super) fn tatp(plan: &Plan) -> Tatp {
+        Tatp::new(Self::keys(plan))
     }
 
     pub(super) fn fill(self, plan: &Plan, client: &mut Client) -> Result<()> {
         match self {
             Self::Voter | Self::HotVoter => self.voter(plan).fill(client),
             Self::SmallBank => Self::bank(plan).fill(client),
+            Self::Tatp => Self::tatp(plan).fill(client),
             Self::Lock => Ok(()),
             Self::Extend => {
                 let set = Pattern::new("SET lock:######## token PX 100000");
@@ -112,6 +128,7 @@ impl Work {
         match self {
             Self::Voter | Self::HotVoter => application(self.voter(plan), random),
             Self::SmallBank => application(Self::bank(plan), random),
+            Self::Tatp => application(Self::tatp(plan), random),
             Self::Extend => Box::new(move |to| {
                 extend.write(to, &[random.below(locks) as i64]);
             }),
@@ -149,7 +166,7 @@ fn application<A: Application + Send + 'static>(app: A, mut random: Random) -> W
 pub(super) struct Sent {
     write: Writer,
     pipeline: u32,
-    lines: usize,
+    replies: usize,
     bytes: Vec<u8>,
 }
 
@@ -158,13 +175,15 @@ impl Sent {
         Self {
             write: work.writer(plan, seed),
             pipeline,
-            lines: work.reply_lines() * pipeline as usize,
+            replies: work.commands() * pipeline as usize,
             bytes: Vec::new(),
         }
     }
 }
 
 impl Batches for Sent {
+    type Replies = Values;
+
     fn next(&mut self) -> &[u8] {
         self.bytes.clear();
         for _ in 0..self.pipeline {
@@ -173,7 +192,11 @@ impl Batches for Sent {
         &self.bytes
     }
 
-    fn reply_lines(&self) -> usize {
-        self.lines
+    fn replies(&self) -> usize {
+        self.replies
+    }
+
+    fn reader(&self) -> Values {
+        Values::default()
     }
 }

@@ -24,10 +24,36 @@ const BUFFER: usize = 64 << 10;
 
 /// What a thread sends: each batch to one connection, which waits for all replies.
 pub(crate) trait Batches: Send {
+    type Replies: Replies;
+
     fn next(&mut self) -> &[u8];
 
-    /// Lines of the replies to a batch: of all batches the same number.
-    fn reply_lines(&self) -> usize;
+    /// To a batch, as [`Replies`] counts them: of all batches the same number.
+    fn replies(&self) -> usize;
+
+    /// For a connection.
+    fn reader(&self) -> Self::Replies;
+}
+
+/// Takes in what a server sends on one connection.
+pub(crate) trait Replies: Send {
+    /// Bytes that the server sends by itself in the beginning.
+    const GREETING: usize = 0;
+
+    /// How many replies end in these bytes. An error in the place of a reply is an error.
+    fn count(&mut self, bytes: &[u8]) -> Result<usize>;
+}
+
+/// Counts the lines of Redis's protocol.
+#[derive(Default)]
+pub(crate) struct Lines;
+
+impl Replies for Lines {
+    fn count(&mut self, bytes: &[u8]) -> Result<usize> {
+        let error = bytes.starts_with(b"-") || bytes.windows(2).any(|two| two == b"\n-");
+        ensure!(!error, "a reply: {}", String::from_utf8_lossy(bytes));
+        Ok(bytes.iter().filter(|&&byte| byte == b'\n').count())
+    }
 }
 
 /// Connections and threads of a client, and requests in a batch.
@@ -185,28 +211,35 @@ impl Prepared {
 }
 
 impl Batches for Prepared {
+    type Replies = Lines;
+
     fn next(&mut self) -> &[u8] {
         let batch = &self.batches[self.next % BATCHES];
         self.next += 1;
         batch
     }
 
-    fn reply_lines(&self) -> usize {
+    fn replies(&self) -> usize {
         self.lines
+    }
+
+    fn reader(&self) -> Lines {
+        Lines
     }
 }
 
 /// One thread and its connections.
-struct Worker<B> {
+struct Worker<B: Batches> {
     poll: Epoll,
-    connections: Vec<Connection>,
+    connections: Vec<Connection<B::Replies>>,
     batches: B,
 }
 
-struct Connection {
+struct Connection<R> {
     stream: TcpStream,
     sent: Instant,
-    /// Lines of the reply that have not come yet.
+    replies: R,
+    /// Replies that have not come yet.
     missing: usize,
 }
 
@@ -224,14 +257,17 @@ impl<B: Batches> Worker<B> {
     }
 
     fn open(&mut self, server: &Server, number: usize) -> Result<()> {
-        let stream = server.client_namespace.visit(|| server.connect())??;
+        let mut stream = server.client_namespace.visit(|| server.connect())??;
         stream.set_nodelay(true)?;
+        let mut greeting = vec![0; B::Replies::GREETING];
+        stream.read_exact(&mut greeting).context("be greeted")?;
         stream.set_nonblocking(true)?;
         let event = EpollEvent::new(EpollFlags::EPOLLIN, number as u64);
         self.poll.add(&stream, event)?;
         self.connections.push(Connection {
             stream,
             sent: Instant::now(),
+            replies: self.batches.reader(),
             missing: 0,
         });
         Ok(())
@@ -269,7 +305,7 @@ impl<B: Batches> Worker<B> {
     /// A batch is much less than fits the send buffer.
     fn send(&mut self, number: usize) -> Result<()> {
         let connection = &mut self.connections[number];
-        connection.missing = self.batches.reply_lines();
+        connection.missing = self.batches.replies();
         let bytes = self.batches.next();
         connection.sent = Instant::now();
         connection.stream.write_all(bytes).context("send a batch")
@@ -284,12 +320,9 @@ impl<B: Batches> Worker<B> {
             Err(error) => return Err(error).context("receive a reply"),
         };
         ensure!(got > 0, "the server has closed a connection");
-        let reply = &buffer[..got];
-        let error = reply.starts_with(b"-") || reply.windows(2).any(|two| two == b"\n-");
-        ensure!(!error, "a reply: {}", String::from_utf8_lossy(reply));
-        let lines = reply.iter().filter(|&&byte| byte == b'\n').count();
-        ensure!(lines <= connection.missing, "more replies than expected");
-        connection.missing -= lines;
+        let replies = connection.replies.count(&buffer[..got])?;
+        ensure!(replies <= connection.missing, "more replies than expected");
+        connection.missing -= replies;
         Ok((connection.missing == 0).then(|| connection.sent.elapsed()))
     }
 }

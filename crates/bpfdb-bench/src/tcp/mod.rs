@@ -18,7 +18,7 @@ use crate::machine;
 use crate::plan::Plan;
 use crate::report::Table;
 use crate::sample::Sample;
-pub(crate) use block::{Batches, Clients, send};
+pub(crate) use block::{Batches, Clients, Replies, send};
 pub(crate) use fill::{NO_ROOM, fill};
 pub(crate) use load::{Answer, Load};
 pub(crate) use namespace::NetworkNamespace;

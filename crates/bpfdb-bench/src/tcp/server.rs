@@ -36,11 +36,15 @@ const PROGRAM: &str = "bpfdb";
 /// For the connections that measure, and for ours besides.
 const MAXCLIENTS: u32 = CONNECTIONS_MAX + 100;
 
+/// Whether a server answers there.
+type Answers = fn(SocketAddr) -> bool;
+
 /// A running server; stopped when dropped.
 pub(crate) struct Server {
     pub(crate) name: String,
     pub(crate) address: SocketAddr,
     pub(crate) client_namespace: NetworkNamespace,
+    answers: Answers,
     /// How long it took until it answered for the first time.
     pub(crate) start_time: Duration,
     command: Command,
@@ -71,13 +75,20 @@ impl Server {
             bail!("{}: not built", program.display());
         }
         let memory = if quick { MEMORY_QUICK } else { MEMORY };
-        Self::start("bpfdb".into(), &program, namespaces, |command, address| {
-            command.args(["serve", "--maxmemory", memory]);
-            command.args(["--bind", &address.ip().to_string()]);
-            command.args(["--port", &address.port().to_string()]);
-            command.args(["--maxclients", &MAXCLIENTS.to_string()]);
-            command.args(settings);
-        })
+        let name = "bpfdb".into();
+        Self::start(
+            name,
+            &program,
+            namespaces,
+            fill::answers,
+            |command, address| {
+                command.args(["serve", "--maxmemory", memory]);
+                command.args(["--bind", &address.ip().to_string()]);
+                command.args(["--port", &address.port().to_string()]);
+                command.args(["--maxclients", &MAXCLIENTS.to_string()]);
+                command.args(settings);
+            },
+        )
     }
 
     /// Whether there is a `bpfdb` to be measured.
@@ -97,13 +108,19 @@ impl Server {
         namespaces: &[NetworkNamespace; 2],
     ) -> Result<Self> {
         let name = redis_version(program)?;
-        Self::start(name, program, namespaces, |command, address| {
-            command.args(["--bind", &address.ip().to_string()]);
-            command.args(["--port", &address.port().to_string()]);
-            command.args(["--protected-mode", "no"]);
-            command.args(["--maxclients", &MAXCLIENTS.to_string()]);
-            command.args(settings);
-        })
+        Self::start(
+            name,
+            program,
+            namespaces,
+            fill::answers,
+            |command, address| {
+                command.args(["--bind", &address.ip().to_string()]);
+                command.args(["--port", &address.port().to_string()]);
+                command.args(["--protected-mode", "no"]);
+                command.args(["--maxclients", &MAXCLIENTS.to_string()]);
+                command.args(settings);
+            },
+        )
     }
 
     /// Under another name.
@@ -112,10 +129,12 @@ impl Server {
         self
     }
 
-    fn start(
+    /// Any server that is told its address by arguments.
+    pub(crate) fn start(
         name: String,
         program: &Path,
         [namespace, client_namespace]: &[NetworkNamespace; 2],
+        answers: Answers,
         arguments: impl FnOnce(&mut Command, SocketAddr),
     ) -> Result<Self> {
         let folder = tempfile::tempdir().context("create a folder")?;
@@ -134,6 +153,7 @@ impl Server {
             name,
             address,
             client_namespace: client_namespace.clone(),
+            answers,
             start_time: Duration::ZERO,
             child: spawn(&mut command)?,
             command,
@@ -151,7 +171,7 @@ impl Server {
             }
             if self
                 .client_namespace
-                .visit(|| fill::answers(self.address))?
+                .visit(|| (self.answers)(self.address))?
             {
                 self.start_time = begun.elapsed();
                 return Ok(());

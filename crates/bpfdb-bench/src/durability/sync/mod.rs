@@ -5,13 +5,11 @@
 //! ```text
 //! subject.rs    who is asked
 //! postgres.rs   PostgreSQL, by pgbench
-//! log.rs        what pgbench says
 //! sqlite.rs     SQLite, by sqlite.py
 //! ```
 //!
 //! bpfdb and Redis are asked a number of times, by redis-benchmark; the others for a time.
 
-mod log;
 mod postgres;
 mod sqlite;
 mod subject;

@@ -4,11 +4,12 @@ use std::ops::Range;
 
 use anyhow::Result;
 
-use super::postgres::Postgres;
+use super::postgres;
 use super::sqlite::Sqlite;
 use super::{SIZE, requests};
 use crate::durability::Setup;
 use crate::plan::Plan;
+use crate::postgres::Postgres;
 use crate::tcp::{Answer, Load, Server, fill};
 
 pub(super) enum Subject {
@@ -35,7 +36,7 @@ impl Subject {
                 .run(server, plan.tcp_keys, requests(plan, load))
                 .map(Some),
             _ if load.pipeline > 1 => Ok(None),
-            Self::Postgres(postgres) => postgres.run(plan, load).map(Some),
+            Self::Postgres(server) => postgres::run(server, plan, load).map(Some),
             Self::Sqlite(sqlite) => sqlite.run(plan).map(Some),
         }
     }
@@ -72,7 +73,7 @@ impl Subjects {
             missing: Vec::new(),
         };
         subjects.add(
-            Postgres::start(&folder("postgres"), keys).map(Subject::Postgres),
+            postgres::start(&folder("postgres"), keys).map(Subject::Postgres),
             "PostgreSQL",
         );
         subjects.add(

@@ -13,6 +13,38 @@ pub(super) fn rate(summary: &str) -> Option<f64> {
     line.split(' ').next()?.parse().ok()
 }
 
+/// Transactions of each script, of which there are so many.
+pub(super) fn transactions(summary: &str, scripts: usize) -> Option<Vec<u64>> {
+    let number = |line: &str, label: &str| -> Option<u64> {
+        line.strip_prefix(label)?
+            .split(['/', ' '])
+            .next()?
+            .parse()
+            .ok()
+    };
+    if scripts == 1 {
+        let label = "number of transactions actually processed: ";
+        let done = summary.lines().find_map(|line| number(line, label))?;
+        return Some(vec![done]);
+    }
+    let of_script = |line: &str| {
+        line.contains(" transactions (")
+            .then(|| number(line, " - "))
+    };
+    let done: Option<Vec<u64>> = summary.lines().filter_map(of_script).collect();
+    done.filter(|done| done.len() == scripts)
+}
+
+/// Attempts that were repeated, of all scripts: the summary's first line about them.
+pub(super) fn repeated(summary: &str) -> u64 {
+    let label = "total number of retries: ";
+    let mut lines = summary.lines().filter_map(|line| line.strip_prefix(label));
+    lines
+        .next()
+        .and_then(|number| number.parse().ok())
+        .unwrap_or_default()
+}
+
 /// Of transactions, in microseconds, sorted.
 pub(super) struct Times(Vec<f64>);
 
@@ -55,6 +87,26 @@ mod tests {
             initial connection time = 3.8 ms\ntps = 4851.113467 (without initial connection time)\n";
         assert_eq!(rate(summary), Some(4851.113467));
         assert_eq!(rate("nothing of the kind"), None);
+    }
+
+    #[test]
+    fn scripts_and_repeated_attempts_are_counted() {
+        let summary = "number of transactions actually processed: 348\n\
+            number of failed transactions: 0 (0.000%)\n\
+            number of transactions retried: 5 (1.579%)\ntotal number of retries: 7\n\
+            SQL script 1: a.sql\n - weight: 3 (targets 75.0% of total)\n\
+            \x20- 261 transactions (75.0% of total, tps = 270.72)\n\
+            \x20- number of failed transactions: 0 (0.000%)\n\
+            \x20- total number of retries: 6\n\
+            SQL script 2: b.sql\n - 87 transactions (25.0% of total, tps = 89.38)\n\
+            \x20- total number of retries: 1\n";
+        assert_eq!(transactions(summary, 2), Some(vec![261, 87]));
+        assert_eq!(transactions(summary, 3), None);
+        assert_eq!(repeated(summary), 7);
+
+        let one = "number of transactions actually processed: 10/10\n";
+        assert_eq!(transactions(one, 1), Some(vec![10]));
+        assert_eq!(repeated(one), 0);
     }
 
     #[test]
