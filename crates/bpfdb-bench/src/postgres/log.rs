@@ -13,28 +13,6 @@ pub(super) fn rate(summary: &str) -> Option<f64> {
     line.split(' ').next()?.parse().ok()
 }
 
-/// Transactions of each script, of which there are so many.
-pub(super) fn transactions(summary: &str, scripts: usize) -> Option<Vec<u64>> {
-    let number = |line: &str, label: &str| -> Option<u64> {
-        line.strip_prefix(label)?
-            .split(['/', ' '])
-            .next()?
-            .parse()
-            .ok()
-    };
-    if scripts == 1 {
-        let label = "number of transactions actually processed: ";
-        let done = summary.lines().find_map(|line| number(line, label))?;
-        return Some(vec![done]);
-    }
-    let of_script = |line: &str| {
-        line.contains(" transactions (")
-            .then(|| number(line, " - "))
-    };
-    let done: Option<Vec<u64>> = summary.lines().filter_map(of_script).collect();
-    done.filter(|done| done.len() == scripts)
-}
-
 /// Attempts that were repeated, of all scripts: the summary's first line about them.
 pub(super) fn repeated(summary: &str) -> u64 {
     let label = "total number of retries: ";
@@ -45,36 +23,46 @@ pub(super) fn repeated(summary: &str) -> u64 {
         .unwrap_or_default()
 }
 
-/// Of transactions, in microseconds, sorted.
-pub(super) struct Times(Vec<f64>);
+/// Of transactions.
+pub(super) struct Times {
+    /// In microseconds, sorted.
+    times: Vec<f64>,
+    /// How many there were of each script. The numbers of the summary may be too low: threads
+    /// of pgbench add to them without a lock.
+    pub(super) done: Vec<u64>,
+}
 
 impl Times {
     /// Of all logs in a folder: one for each thread.
-    pub(super) fn read(folder: &Path) -> Result<Self> {
-        let mut times = Vec::new();
+    pub(super) fn read(folder: &Path, scripts: usize) -> Result<Self> {
+        let (mut times, mut done) = (Vec::new(), vec![0; scripts]);
         for entry in fs::read_dir(folder)? {
             let text = fs::read_to_string(entry?.path())?;
             for line in text.lines() {
-                times.push(time(line).with_context(|| format!("pgbench logged: {line}"))?);
+                let logged = || format!("pgbench logged: {line}");
+                let (time, script) = transaction(line).with_context(logged)?;
+                times.push(time);
+                *done.get_mut(script).with_context(logged)? += 1;
             }
         }
         ensure!(!times.is_empty(), "pgbench has made no transaction");
         times.sort_by(f64::total_cmp);
-        Ok(Self(times))
+        Ok(Self { times, done })
     }
 
     pub(super) fn count(&self) -> usize {
-        self.0.len()
+        self.times.len()
     }
 
     pub(super) fn percentile(&self, share: f64) -> f64 {
-        self.0[((self.0.len() - 1) as f64 * share) as usize]
+        self.times[((self.times.len() - 1) as f64 * share) as usize]
     }
 }
 
-/// The third column: client, number, microseconds, …
-fn time(line: &str) -> Option<f64> {
-    line.split(' ').nth(2)?.parse().ok()
+/// Microseconds and the script: client, number, microseconds, script, …
+fn transaction(line: &str) -> Option<(f64, usize)> {
+    let mut columns = line.split(' ').skip(2);
+    Some((columns.next()?.parse().ok()?, columns.next()?.parse().ok()?))
 }
 
 #[cfg(test)]
@@ -90,23 +78,14 @@ mod tests {
     }
 
     #[test]
-    fn scripts_and_repeated_attempts_are_counted() {
-        let summary = "number of transactions actually processed: 348\n\
-            number of failed transactions: 0 (0.000%)\n\
-            number of transactions retried: 5 (1.579%)\ntotal number of retries: 7\n\
-            SQL script 1: a.sql\n - weight: 3 (targets 75.0% of total)\n\
-            \x20- 261 transactions (75.0% of total, tps = 270.72)\n\
-            \x20- number of failed transactions: 0 (0.000%)\n\
-            \x20- total number of retries: 6\n\
-            SQL script 2: b.sql\n - 87 transactions (25.0% of total, tps = 89.38)\n\
-            \x20- total number of retries: 1\n";
-        assert_eq!(transactions(summary, 2), Some(vec![261, 87]));
-        assert_eq!(transactions(summary, 3), None);
+    fn repeated_attempts_are_counted() {
+        let summary = "number of transactions retried: 5 (1.579%)\ntotal number of retries: 7\n\
+            SQL script 1: a.sql\n - total number of retries: 6\n";
         assert_eq!(repeated(summary), 7);
-
-        let one = "number of transactions actually processed: 10/10\n";
-        assert_eq!(transactions(one, 1), Some(vec![10]));
-        assert_eq!(repeated(one), 0);
+        assert_eq!(
+            repeated("number of transactions actually processed: 10\n"),
+            0
+        );
     }
 
     #[test]
@@ -114,13 +93,15 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let logs = [
             ("log.17", "0 1 400 0 1700000000 1\n0 2 200 0 1700000000 2\n"),
-            ("log.17.1", "1 1 300 0 1700000000 1\n"),
+            ("log.17.1", "1 1 300 1 1700000000 1\n"),
         ];
         for (name, text) in logs {
             fs::write(folder.path().join(name), text).expect("written");
         }
-        let times = Times::read(folder.path()).expect("times");
+        let times = Times::read(folder.path(), 2).expect("times");
         assert_eq!((times.count(), times.percentile(0.5)), (3, 300.0));
         assert_eq!(times.percentile(1.0), 400.0);
+        assert_eq!(times.done, [2, 1]);
+        Times::read(folder.path(), 1).err().expect("no such script");
     }
 }
