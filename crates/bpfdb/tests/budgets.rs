@@ -45,6 +45,7 @@ fn products() -> Vec<(&'static str, &'static [u8])> {
         ("engine", objects::ENGINE),
         ("redis", objects::REDIS),
         ("procedure", objects::PROCEDURE),
+        ("procedure_run", objects::PROCEDURE_RUN),
         ("bench", objects::BENCH),
     ];
     let examples = EXAMPLES.iter().map(|object| (object.name, object.bytes));
