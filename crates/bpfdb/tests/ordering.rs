@@ -263,7 +263,8 @@ fn objects_for_weak_order_compile_and_verify() {
             "engine",
             "procedure",
             "procedure_run",
-            "redis"
+            "redis",
+            "voter"
         ]
     );
     for object in WEAK {

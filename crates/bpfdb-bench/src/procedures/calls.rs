@@ -15,7 +15,7 @@ use crate::plan::Plan;
 use crate::tcp::Batches;
 
 /// More votes than any phone casts: all but the invalid ones write.
-const VOTES_OF_PHONE: u32 = 1_000_000_000;
+pub(super) const VOTES_OF_PHONE: u32 = 1_000_000_000;
 /// Cents.
 const BALANCE: i64 = 1_000_000;
 /// Keys that are filled before the replies are read.

@@ -1,10 +1,12 @@
-//! `procedures`: functions in Lua, which bpfdb runs in the kernel, against Redis's FCALL; and
-//! what it costs others that there are functions.
+//! `procedures`: functions in Lua, which bpfdb runs in the kernel: called [`inside`] a process,
+//! against the same in C; against Redis's FCALL; and what it costs others that there are
+//! functions.
 //!
 //! Every server gets the same calls from [`calls`], by the client of `tcp/block.rs`. Before each
 //! measurement a store is emptied and filled anew, because votes stay there.
 
 mod calls;
+mod inside;
 mod others;
 mod tables;
 
@@ -56,10 +58,11 @@ struct Figures {
 /// The tables; `other` is a redis-server to compare with besides the one in PATH.
 pub(crate) fn measure(plan: &Plan, other: Option<&Path>) -> Result<Vec<Table>> {
     machine::raise_descriptor_limit(DESCRIPTORS)?;
+    let mut tables = vec![inside::measure(plan)?];
     if !Server::is_built()? {
-        return Ok(vec![tables::skipped("bpfdb is not built")]);
+        tables.push(tables::skipped("bpfdb is not built"));
+        return Ok(tables);
     }
-    let mut tables = Vec::new();
     for way in [Way::Tcp, Way::Local] {
         tables.extend(beside_redis(plan, way, other)?);
     }
