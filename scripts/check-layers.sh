@@ -10,7 +10,7 @@ allowed() {
 	case $1 in
 	net) echo net procedures operators front_end ;;
 	procedures) echo procedures operators ;;
-	driver) echo driver operators ;;
+	driver) echo driver procedures operators ;;
 	operators) echo operators txn log storage ;;
 	txn) echo txn log storage ;;
 	log) echo log storage ;;
@@ -85,7 +85,7 @@ rust_layers() {
 		loader dump restore ;;
 	bpfdb-log) echo layout disk moment error buffer segment batch record checkpoint control simulation owner directory plan spares \
 		place reader retained until recovered recovery writer beginning open check follow copy lost cut rebuild ;;
-	bpfdb-procedures) echo error ir types lua code load listing unit ;;
+	bpfdb-procedures) echo error ir types lua code load listing unit inside ;;
 	bpfdb-server) echo values settings error io protocol kernel stats connection instance commands executor server ;;
 	esac
 }

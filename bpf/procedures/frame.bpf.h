@@ -25,7 +25,8 @@
 #include "../operators/maintenance.bpf.h"
 #include <bpfdb/procedure.h>
 
-/* A call keeps its frame for about a millisecond at most. */
+/* A call keeps its frame for about a millisecond at most. Who needs one for each processor
+ * makes the map larger. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, BPFDB_FRAMES);
@@ -36,6 +37,33 @@ struct {
 static __always_inline struct bpfdb_frame *frame_at(u32 number)
 {
 	return bpf_map_lookup_elem(&frames, &number);
+}
+
+/*
+ * A frame that nobody has, and its number; NULL if all are taken. First the one of this
+ * processor: where there is one for each, and programs run with preemption off and do not
+ * interrupt each other, that one is free.
+ */
+static __always_inline struct bpfdb_frame *frame_claim(u32 *number)
+{
+	u32 first = bpf_get_smp_processor_id();
+
+	repeat(i, BPFDB_FRAMES + 1)
+	{
+		struct bpfdb_frame *f;
+
+		*number = i ? (first + i) % BPFDB_FRAMES : first;
+		f = frame_at(*number);
+		if (f && !LOAD(f->busy) && CAS(&f->busy, 0, 1) == 0)
+			return f;
+	}
+	return NULL;
+}
+
+static __always_inline void frame_release(struct bpfdb_frame *f)
+{
+	/* All of the call before the next one that has the frame. */
+	STORE_RELEASE(f->busy, 0);
 }
 
 static __always_inline u64 text_of(u32 place, u32 len)

@@ -28,7 +28,14 @@ const STRONG_ORDER: &str = "-mcpu=v3";
 const WEAK_ORDER: &str = "-mcpu=v4 -fno-jump-tables -DBPFDB_WEAK_ORDER";
 
 /// Objects that the crate names; one that has no source yet is empty.
-const NAMED_OBJECTS: [&str; 4] = ["engine", "redis", "bench", "procedure"];
+const NAMED_OBJECTS: [&str; 6] = [
+    "engine",
+    "redis",
+    "bench",
+    "procedure",
+    "procedure_run",
+    "voter",
+];
 
 type Result<T> = std::result::Result<T, String>;
 

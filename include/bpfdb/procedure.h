@@ -8,6 +8,7 @@
 #define BPFDB_PROCEDURE_H
 
 #include <linux/types.h>
+#include <bpfdb/abi.h>
 #include <bpfdb/limits.h>
 
 /* Keys that a call may have, and arguments. A power of two. */
@@ -151,5 +152,64 @@ struct bpfdb_procedure_counters {
 	__u64 longest;
 	__u64 deoptimisations[BPFDB_DEOPTIMISATION_COUNT];
 };
+
+/* ---- Calls of user space: BPF_PROG_RUN ------------------------------------ */
+
+/*
+ * In an io buffer of a session:
+ *
+ *   struct bpfdb_calls │ call │ call │ … │        │ reply │ reply │ …
+ *   0                                             BPFDB_CALLS_SIZE     BPFDB_IO_SIZE
+ *
+ * All of them are padded to 8 bytes.
+ */
+#define BPFDB_CALLS_SIZE (176 * 1024)
+/* Calls of a run at most, and its fuel: 16 milliseconds at most, but for the last call. */
+#define BPFDB_CALLS_MAX 8192
+#define BPFDB_CALLS_FUEL (16 * BPFDB_CALL_FUEL)
+
+struct bpfdb_calls {
+	__u32 at;     /* in: first call; out: the next one, which was not executed */
+	__u32 end;    /* in: where the calls end */
+	__u32 to;     /* out: where the replies end */
+	__u32 done;   /* out: calls that were executed, each with a reply */
+	__u32 status; /* out: the Error of the call at `at`, which may pass: MEMORY_PENDING,
+		       * LOG_FULL, SESSION_BUSY; or BAD_REQUEST; or 0 */
+	__u32 fuel;   /* in: BPFDB_CALLS_FUEL; out: what is left */
+};
+
+/* A call. Behind it lie the lengths of keys and arguments, of 32 bits, and their bytes. */
+struct bpfdb_call {
+	__u32 function; /* which of the program's bodies */
+	__u32 reads;    /* it writes nothing: a snapshot is enough */
+	__u32 keys;     /* how many there are */
+	__u32 arguments;
+	__u32 bytes; /* of keys and arguments, each of them padded to 8 */
+	__u32 reserved;
+};
+
+/* Its reply. Behind it lie the values, and then the bytes of texts, each of them padded to
+ * 8. */
+struct bpfdb_call_reply {
+	__u32 outcome; /* 0; or the Error, or why it was given up: it has left nothing then */
+	__u32 conflicts; /* attempts before the one that counted */
+	__u32 values;
+	__u32 is_array;
+};
+
+struct bpfdb_call_value {
+	__u32 tag; /* enum bpfdb_tag */
+	__u32 len; /* of a text */
+	__u64 number;
+};
+
+/* Longest reply, bytes. */
+#define BPFDB_CALL_REPLY_MAX (BPFDB_CALL_TEXT_MAX + BPFDB_CALL_REPLIES * 24 + 16)
+_Static_assert(BPFDB_CALL_REPLY_MAX >=
+		       sizeof(struct bpfdb_call_reply) +
+			       BPFDB_CALL_REPLIES * (sizeof(struct bpfdb_call_value) + 8) +
+			       BPFDB_CALL_TEXT_MAX,
+	       "values, texts and their padding");
+_Static_assert(BPFDB_CALLS_SIZE + 2 * BPFDB_CALL_REPLY_MAX < BPFDB_IO_SIZE, "room for replies");
 
 #endif

@@ -59,23 +59,6 @@ static __always_inline struct bpfdb_procedure *procedure_find(struct bpfdb_conne
 	return bpf_map_lookup_elem(&procedure_names, &name);
 }
 
-/* A frame that nobody has; first the one that this processor had last. */
-static __always_inline struct bpfdb_frame *frame_claim(struct bpfdb_connection *c)
-{
-	u32 first = bpf_get_smp_processor_id();
-
-	repeat(i, BPFDB_FRAMES)
-	{
-		struct bpfdb_frame *f;
-
-		c->frame = (first + i) % BPFDB_FRAMES;
-		f = frame_at(c->frame);
-		if (f && !LOAD(f->busy) && CAS(&f->busy, 0, 1) == 0)
-			return f;
-	}
-	return NULL;
-}
-
 /* The argument parsed last is the key or the argument of this number. */
 __noinline enum result word_take(struct bpfdb_connection *c NONNULL, struct bpfdb_frame *f NONNULL,
 				 u32 number)
@@ -322,7 +305,7 @@ __noinline enum result command_call(struct sk_msg_md *m, struct bpfdb_connection
 	slot = p->slot;
 	number = p->number;
 	result = number_next(c);
-	f = result == DONE ? frame_claim(c) : NULL;
+	f = result == DONE ? frame_claim(&c->frame) : NULL;
 	if (!f)
 		return result == DONE ? PASS_TO_DAEMON : result;
 	f->function = p->function;
@@ -338,7 +321,7 @@ __noinline enum result command_call(struct sk_msg_md *m, struct bpfdb_connection
 		room_until(c, c->at);
 		result = f->outcome ? PASS_TO_DAEMON : reply_call(m, c, f);
 	}
-	STORE_RELEASE(f->busy, 0);
+	frame_release(f);
 	return result;
 }
 

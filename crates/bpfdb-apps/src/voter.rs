@@ -26,7 +26,7 @@ const STATES: [&str; 50] = [
     "WI", "WY",
 ];
 
-const FUNCTION: &str = "vote";
+pub const FUNCTION: &str = "vote";
 
 #[derive(Debug)]
 pub struct Voter {
@@ -79,16 +79,11 @@ impl Application for Voter {
 
     fn fill(&self, client: &mut Client) -> Result<()> {
         let mut requests = Vec::new();
-        for area in FIRST_AREA..FIRST_AREA + AREAS {
-            let key = format!("voter:area:{area}");
-            command(&mut requests, &["SET", &key, state(area)]);
+        let data = self.data();
+        for (key, value) in &data {
+            command(&mut requests, &["SET", key, value]);
         }
-        for contestant in 1..=self.contestants {
-            let key = format!("voter:contestant:{contestant:02}");
-            let name = format!("Contestant {contestant}");
-            command(&mut requests, &["SET", &key, &name]);
-        }
-        client.all_ok(&requests, (AREAS + self.contestants) as usize)
+        client.all_ok(&requests, data.len())
     }
 
     fn next(&self, random: &mut Random) -> Vote {
@@ -153,6 +148,38 @@ impl Application for Voter {
 }
 
 impl Voter {
+    /// Keys and values that are there before the first vote.
+    pub fn data(&self) -> Vec<(String, String)> {
+        let areas = FIRST_AREA..FIRST_AREA + AREAS;
+        let areas = areas.map(|area| (format!("voter:area:{area}"), state(area).to_owned()));
+        let contestants = (1..=self.contestants).map(|contestant| {
+            let key = format!("voter:contestant:{contestant:02}");
+            (key, format!("Contestant {contestant}"))
+        });
+        areas.chain(contestants).collect()
+    }
+
+    /// Keys and arguments of a call, for those who call without a protocol.
+    pub fn words(&self, vote: &Vote) -> ([String; 3], [String; 3]) {
+        let Vote {
+            area,
+            phone,
+            contestant,
+        } = vote;
+        (
+            [
+                format!("voter:area:{area}"),
+                format!("voter:contestant:{contestant:02}"),
+                format!("voter:phone:{phone:010}"),
+            ],
+            [
+                format!("{phone:010}"),
+                format!("{contestant:02}"),
+                self.limit.to_string(),
+            ],
+        )
+    }
+
     /// Each has the votes that were accepted, and a record of each.
     fn check_phones(&self, client: &mut Client, expected: &Tally) -> Result<()> {
         let phones = client.all_numbers("voter:phone:")?;

@@ -8,11 +8,13 @@
 //! ```
 //!
 //! [`Unit`] is a text and what has become of its functions. Nothing here knows of connections
-//! or of the server: who calls the program, and where it stands, is the caller's.
+//! or of the server: who calls the program, and where it stands, is the caller's. One caller is
+//! here: [`inside`], for the process itself.
 //! docs/decisions/0024-procedures-in-the-kernel.md says why it is so.
 
 pub mod code;
 pub mod error;
+pub mod inside;
 pub mod ir;
 mod listing;
 pub mod load;

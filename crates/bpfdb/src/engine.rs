@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::Read;
 use std::mem::MaybeUninit;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -44,6 +44,7 @@ pub(crate) struct Inner {
     pub(crate) sessions: Arc<Mapped<abi::bpfdb_session>>,
     pub(crate) slabs: Arc<Mapped<abi::bpfdb_slab>>,
     pub(crate) io: Mapped<[u8; IO_STRIDE]>,
+    io_map: OwnedFd,
     pub(crate) free_io: Mutex<Vec<u32>>,
     pub(crate) run: Program,
     pub(crate) run_scan: Program,
@@ -165,6 +166,10 @@ impl Engine {
             slabs: Arc::new(maps.mapped("slabs", maps.config.pages_max)?),
             io: Mapped::new(io.as_fd(), buffers as usize, IO_STRIDE)
                 .map_err(system("map the io buffers"))?,
+            io_map: io
+                .as_fd()
+                .try_clone_to_owned()
+                .map_err(system("keep the io buffers"))?,
             holder: maps::map_id(io.as_fd())?,
             free_io: Mutex::new((0..buffers).rev().collect()),
             run: program::find(object, "bpfdb_run")?,
@@ -229,6 +234,26 @@ impl Engine {
     /// maps and its constants. Call it between open and load.
     pub fn adopt(&self, object: &mut OpenObject) -> Result<()> {
         self.inner.maps.share_with(object)
+    }
+
+    /// The same for an object whose programs sessions of this process run in their buffers, by
+    /// [`Session::run_in_buffer`](crate::Session::run_in_buffer). These programs are the
+    /// process's own: what they leave open is rolled back when the process has ended, and no
+    /// other process has their program any more.
+    pub fn adopt_with_buffers(&self, object: &mut OpenObject) -> Result<()> {
+        self.adopt(object)?;
+        for mut map in object.maps_mut() {
+            if map.name() == maps::IO {
+                map.reuse_fd(self.inner.io_map.as_fd())
+                    .map_err(bpf("share the io buffers"))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Are both handles clones of each other?
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner)
     }
 
     /// The configuration that the programs were verified with.

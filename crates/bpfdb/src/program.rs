@@ -22,6 +22,14 @@ impl Program {
         Ok(Self { fd, name })
     }
 
+    /// A program that somebody else has loaded.
+    pub fn of_descriptor(fd: OwnedFd, name: impl Into<String>) -> Self {
+        Self {
+            fd,
+            name: name.into(),
+        }
+    }
+
     pub fn name(&self) -> &str {
         &self.name
     }

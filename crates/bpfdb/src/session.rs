@@ -3,6 +3,7 @@
 
 mod batch;
 mod deferred;
+mod foreign;
 mod large;
 mod load;
 mod operation;

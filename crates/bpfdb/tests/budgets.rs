@@ -45,7 +45,9 @@ fn products() -> Vec<(&'static str, &'static [u8])> {
         ("engine", objects::ENGINE),
         ("redis", objects::REDIS),
         ("procedure", objects::PROCEDURE),
+        ("procedure_run", objects::PROCEDURE_RUN),
         ("bench", objects::BENCH),
+        ("voter", objects::VOTER),
     ];
     let examples = EXAMPLES.iter().map(|object| (object.name, object.bytes));
     own.into_iter()

@@ -1,7 +1,9 @@
-//! `procedures`: functions in Lua, which bpfdb runs in the kernel, against Redis's FCALL; and
-//! what it costs others that there are functions.
+//! `procedures`: functions in Lua, which bpfdb runs in the kernel: called [`inside`] a process,
+//! against the same in C; against Redis's FCALL; and what it costs others that there are
+//! functions.
 //!
 //! ```text
+//! inside.rs    procedures-inside:  a process beside the same in C
 //! calls.rs     what is called;  replies.rs: what comes back
 //! subject.rs   who is called, and the rounds
 //! others.rs    procedures-others:  GET and SET beside functions
@@ -15,6 +17,7 @@
 
 mod calls;
 mod durable;
+mod inside;
 mod others;
 mod peers;
 mod replies;
@@ -83,6 +86,7 @@ pub(crate) fn measure(
     keep: &mut dyn FnMut(Table),
 ) -> Result<()> {
     machine::raise_descriptor_limit(DESCRIPTORS)?;
+    keep(inside::measure(plan)?);
     if !Server::is_built()? {
         keep(tables::skipped("bpfdb is not built"));
         return Ok(());

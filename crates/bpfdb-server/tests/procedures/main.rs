@@ -5,6 +5,7 @@
 //! same.rs       each of them beside Redis: replies, data, times
 //! fixed.rs      programs that were thought of, and calls of all forms
 //! replaced.rs   libraries that change under load
+//! inside.rs     some of them called from inside a process, beside FCALL
 //! given_up.rs   calls that the kernel gives up leave nothing
 //! ```
 
@@ -13,6 +14,7 @@ mod common;
 
 mod fixed;
 mod given_up;
+mod inside;
 mod programs;
 mod replaced;
 mod same;

@@ -5,9 +5,9 @@ use super::programs;
 use super::{all_kernel_calls, ask, load, server};
 
 /// Functions of one library, which are one program.
-const EACH: u64 = 25;
+pub(super) const EACH: u64 = 25;
 
-fn library(first: u64) -> String {
+pub(super) fn library(first: u64) -> String {
     let functions: String = (first..first + EACH)
         .map(|seed| {
             let body = programs::body(seed);
@@ -18,7 +18,7 @@ fn library(first: u64) -> String {
 }
 
 /// Keys as they are before each call; some are no numbers, one is not there.
-fn prepare(client: &mut Client, seed: u64) {
+pub(super) fn prepare(client: &mut Client, seed: u64) {
     let second = ["8", "abc", "", "9007199254740991"][(seed % 4) as usize];
     client.say("FLUSHALL");
     client.say("SET k1 5");

@@ -9,9 +9,9 @@ use crate::abi;
 use crate::error::Result;
 
 /// Attempts of a request that finds its session busy.
-const BUSY_TRIES: u32 = abi::BPFDB_SESSION_TRIES;
+pub(super) const BUSY_TRIES: u32 = abi::BPFDB_SESSION_TRIES;
 /// What it waits before each: the reaper has the session, and perhaps no processor.
-const BUSY_PAUSE: Duration = Duration::from_micros(100);
+pub(super) const BUSY_PAUSE: Duration = Duration::from_micros(100);
 
 impl Session {
     /// Executes the requests from the beginning of the buffer on; how many were executed.

@@ -1,0 +1,99 @@
+//! Random programs called from inside a process, beside FCALL: replies and data.
+
+use bpfdb::{Engine, Options, Session};
+use bpfdb_procedures::inside::{CallError, Compiler, Failure, Library, Reply as Own};
+
+use super::common::{Client, Reply};
+use super::same::{EACH, library, prepare};
+use super::{ask, load, programs, server};
+
+const LIBRARIES: u64 = 4;
+const KEYS: [&str; 4] = ["k1", "k2", "k3", "9"];
+
+/// What lies in a reply, whatever its form.
+fn of_server(reply: &Reply) -> Own {
+    let text = || reply.text.clone();
+    match reply.marker {
+        _ if reply.is_nil => Own::Nil,
+        b':' => Own::Integer(reply.number().expect("a number")),
+        b'+' => Own::Status(text()),
+        b'-' => Own::Error(text()),
+        b'*' => Own::List(reply.items.iter().map(of_server).collect()),
+        _ => Own::Text(text()),
+    }
+}
+
+/// The keys as [`prepare`] leaves them on the server.
+fn prepare_own(session: &mut Session, client: &mut Client) {
+    for key in KEYS {
+        session.delete(key.as_bytes()).expect("it is deleted");
+    }
+    for key in ["k1", "k2"] {
+        let value = ask(client, &["GET", key]).text;
+        let time = ask(client, &["PEXPIRETIME", key]).number();
+        let time = time.and_then(|time| u64::try_from(time).ok());
+        session
+            .set_entry(key.as_bytes(), &value, time)
+            .expect("it is set");
+    }
+}
+
+fn values(client: &mut Client) -> Vec<Option<Vec<u8>>> {
+    let all = ask(client, &["MGET", "k1", "k2", "k3", "9"]).items;
+    let value = |reply: Reply| (!reply.is_nil).then_some(reply.text);
+    all.into_iter().map(value).collect()
+}
+
+/// One call on both sides; false if the kernel gave it up, which the server has undone and given
+/// to its interpreter.
+fn compare(client: &mut Client, session: &mut Session, library: &Library, seed: u64) -> bool {
+    let third = ["9", "zz", "1e3", ""][(seed / 4 % 4) as usize];
+    let name = format!("f{seed}");
+    let arguments: Vec<&str> = ["3", "7", third, "12"][..4 - (seed % 3) as usize].into();
+    let told = || format!("{arguments:?} for\n{}", programs::body(seed));
+
+    prepare(client, seed);
+    prepare_own(session, client);
+    let before = KEYS.map(|key| session.get(key.as_bytes()).expect("it is read"));
+    let as_bytes = |words: &[&'static str]| words.iter().map(|word| word.as_bytes()).collect();
+    let keys: Vec<&[u8]> = as_bytes(&KEYS[..3]);
+    let words: Vec<&[u8]> = arguments.iter().map(|word| word.as_bytes()).collect();
+    let own = library.call(session, &name, &keys, &words);
+    let after = KEYS.map(|key| session.get(key.as_bytes()).expect("it is read"));
+    let own = match own {
+        Ok(own) => own,
+        Err(CallError::Failed(Failure::GivenUp(_))) => {
+            assert_eq!(before, after, "{}", told());
+            return false;
+        }
+        Err(CallError::NotCompiled { .. }) => return false,
+        Err(error) => panic!("{error}: {}", told()),
+    };
+    let mut request = vec!["FCALL", &name, "3", "k1", "k2", "k3"];
+    request.extend(&arguments);
+    let reply = ask(client, &request);
+    assert_eq!(own, of_server(&reply), "{}", told());
+    assert_eq!(after.to_vec(), values(client), "data after {}", told());
+    true
+}
+
+#[test]
+fn from_inside_random_programs_mean_the_same() {
+    let server = server();
+    let mut client = server.client();
+    let engine = Engine::create(&Options::default()).expect("the engine starts");
+    let mut session = engine.session().expect("a session");
+    let compiler = Compiler::new(&engine).expect("a template");
+    let mut compared = 0;
+    for number in 0..LIBRARIES {
+        let first = number * EACH;
+        let text = library(first);
+        load(&mut client, &text);
+        let own = compiler.library(text.as_bytes()).expect("it is compiled");
+        let seeds = first..first + EACH;
+        let same = seeds.filter(|&seed| compare(&mut client, &mut session, &own, seed));
+        compared += same.count() as u64;
+    }
+    println!("{compared} of {} calls had a reply", LIBRARIES * EACH);
+    assert!(compared * 10 > LIBRARIES * EACH, "{compared}");
+}
