@@ -25,7 +25,7 @@ allowed() {
 # The layer that a file belongs to.
 layer_of() {
 	case $1 in
-	include/bpfdb/bpfdb.bpf.h | include/bpfdb/continuation.bpf.h) echo embedding ;;
+	include/bpfdb/bpfdb.bpf.h | include/bpfdb/continuation.bpf.h | include/bpfdb/procedure.bpf.h) echo embedding ;;
 	include/bpfdb/commands.h | include/bpfdb/connection.h) echo front_end ;;
 	include/bpfdb/*) echo abi ;;
 	bpf/*/*) echo "$1" | cut -d/ -f2 ;;
@@ -85,7 +85,7 @@ rust_layers() {
 		loader dump restore ;;
 	bpfdb-log) echo layout disk moment error buffer segment batch record checkpoint control simulation owner directory plan spares \
 		place reader retained until recovered recovery writer beginning open check follow copy lost cut rebuild ;;
-	bpfdb-procedures) echo error ir types lua code load listing unit inside ;;
+	bpfdb-procedures) echo error ir types lua code load listing unit inside embedded ;;
 	bpfdb-server) echo values settings error io protocol kernel stats connection instance commands executor server ;;
 	esac
 }

@@ -54,7 +54,8 @@ static __always_inline struct bpfdb_frame *frame_claim(u32 *number)
 
 		*number = i ? (first + i) % BPFDB_FRAMES : first;
 		f = frame_at(*number);
-		if (f && !LOAD(f->busy) && CAS(&f->busy, 0, 1) == 0)
+		if (f && LOAD(f->busy) == BPFDB_FRAME_FREE &&
+		    CAS(&f->busy, BPFDB_FRAME_FREE, BPFDB_FRAME_CLAIMED) == BPFDB_FRAME_FREE)
 			return f;
 	}
 	return NULL;
@@ -63,7 +64,7 @@ static __always_inline struct bpfdb_frame *frame_claim(u32 *number)
 static __always_inline void frame_release(struct bpfdb_frame *f)
 {
 	/* All of the call before the next one that has the frame. */
-	STORE_RELEASE(f->busy, 0);
+	STORE_RELEASE(f->busy, BPFDB_FRAME_FREE);
 }
 
 static __always_inline u64 text_of(u32 place, u32 len)

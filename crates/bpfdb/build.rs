@@ -28,11 +28,12 @@ const STRONG_ORDER: &str = "-mcpu=v3";
 const WEAK_ORDER: &str = "-mcpu=v4 -fno-jump-tables -DBPFDB_WEAK_ORDER";
 
 /// Objects that the crate names; one that has no source yet is empty.
-const NAMED_OBJECTS: [&str; 6] = [
+const NAMED_OBJECTS: [&str; 7] = [
     "engine",
     "redis",
     "bench",
     "procedure",
+    "procedure_embedded",
     "procedure_run",
     "voter",
 ];

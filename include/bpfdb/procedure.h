@@ -92,9 +92,17 @@ enum bpfdb_deoptimisation {
 _Static_assert(BPFDB_DEOPTIMISATION_END - BPFDB_DEOPTIMISATION_FIRST == BPFDB_DEOPTIMISATION_COUNT,
 	       "all of the list");
 
+/* Whose a frame is; bpf/procedures/embedded.bpf.h has the way from one to the other. */
+enum bpfdb_frame_state {
+	BPFDB_FRAME_FREE = 0,
+	BPFDB_FRAME_CLAIMED = 1, /* somebody's */
+	BPFDB_FRAME_READY = 2,  /* to be entered by its task */
+	BPFDB_FRAME_RUNNING = 3, /* entered */
+};
+
 /* One call. The generated program reaches what lies before the heap by constant offsets. */
 struct bpfdb_frame {
-	__u32 busy;      /* 1: somebody's */
+	__u32 busy;      /* enum bpfdb_frame_state */
 	__u32 session;   /* index of the caller's session */
 	__u32 function;  /* which of the program's bodies */
 	__u32 reads;     /* it writes nothing: a snapshot is enough */
@@ -110,6 +118,9 @@ struct bpfdb_frame {
 	__u32 is_array;  /* the reply is one */
 	__u32 place;     /* of a loop in a text */
 	__u32 digits;    /* of the number in `text` */
+	__u32 number;    /* of the frame, for who enters by it */
+	__u32 unused;
+	__u64 task;      /* of the caller, while the frame is READY */
 	__u64 text[4];   /* a number in digits, which end at the last byte */
 	__u64 key_words[BPFDB_CALL_WORDS]; /* as values of the tag TEXT */
 	__u64 argument_words[BPFDB_CALL_WORDS];
@@ -152,6 +163,18 @@ struct bpfdb_procedure_counters {
 	__u64 longest;
 	__u64 deoptimisations[BPFDB_DEOPTIMISATION_COUNT];
 };
+
+/* ---- Calls of embedded programs ------------------------------------------- */
+
+/* Functions that user space publishes for an object, by numbers of its own. */
+#define BPFDB_FUNCTIONS_MAX 64
+/* Each is one word: slot of its program, which of the program's bodies, and whether it only
+ * reads. 0: there is none. */
+#define BPFDB_FUNCTION_BODY_SHIFT 16
+#define BPFDB_FUNCTION_ONLY_READS (1ULL << 32)
+#define BPFDB_FUNCTION_SLOT(what) ((__u32)(what) & 0xffff)
+#define BPFDB_FUNCTION_BODY(what) ((__u32)(what) >> BPFDB_FUNCTION_BODY_SHIFT)
+#define BPFDB_FUNCTION_READS(what) (((what) & BPFDB_FUNCTION_ONLY_READS) != 0)
 
 /* ---- Calls of user space: BPF_PROG_RUN ------------------------------------ */
 

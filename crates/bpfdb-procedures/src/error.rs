@@ -17,6 +17,15 @@ pub enum Error {
     /// The embedded template is not what this crate expects.
     #[error("the template of procedures is damaged: {0}")]
     Template(String),
+    /// A program that may sleep cannot call procedures, nor operators.
+    #[error("a program that may sleep cannot call procedures")]
+    Sleeps,
+    /// A program that is for one function of the kernel: there are no procedures of its type.
+    #[error("programs for one function of the kernel, as fentry and LSM, cannot call procedures")]
+    Caller,
+    /// The object has no such program or map.
+    #[error("the object has no {kind} {name:?}")]
+    Missing { kind: &'static str, name: String },
     /// The kernel's verifier refused the program: the end of its log.
     #[error("the kernel refused the program ({error}): {log}")]
     Refused { error: io::Error, log: String },

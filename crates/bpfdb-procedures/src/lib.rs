@@ -8,11 +8,12 @@
 //! ```
 //!
 //! [`Unit`] is a text and what has become of its functions. Nothing here knows of connections
-//! or of the server: who calls the program, and where it stands, is the caller's. One caller is
-//! here: [`inside`], for the process itself.
+//! or of the server: who calls the program, and where it stands, is the caller's. Two of them are
+//! here: [`inside`], for the process itself, and [`embedded`], for programs that embed the engine.
 //! docs/decisions/0024-procedures-in-the-kernel.md says why it is so.
 
 pub mod code;
+pub mod embedded;
 pub mod error;
 pub mod inside;
 pub mod ir;
@@ -23,4 +24,4 @@ mod types;
 mod unit;
 
 pub use error::{Error, Result};
-pub use unit::{Left, Ready, Unit};
+pub use unit::{Left, NotReady, Ready, Unit};

@@ -27,6 +27,26 @@ pub struct Left {
     pub reasons: Vec<Unsupported>,
 }
 
+/// Why a function cannot be called.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotReady {
+    /// The text registers no function of this name.
+    #[error("there is no function {0:?}")]
+    NoFunction(String),
+    /// It does, but the kernel cannot run it.
+    #[error("the function {function:?} is not compiled: {}", first_of(reasons))]
+    NotCompiled {
+        function: String,
+        reasons: Vec<Unsupported>,
+    },
+}
+
+fn first_of(reasons: &[Unsupported]) -> String {
+    reasons
+        .first()
+        .map_or_else(String::new, ToString::to_string)
+}
+
 /// What has become of a text.
 #[derive(Debug)]
 pub struct Unit {
@@ -127,6 +147,26 @@ impl Unit {
             code,
             time: begun.elapsed(),
         })
+    }
+
+    /// The function of this name that the kernel can run.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn find(&self, name: &str) -> std::result::Result<&Ready, NotReady> {
+        let named = |other: &[u8]| other == name.as_bytes();
+        if let Some(ready) = self.ready.iter().find(|ready| named(&ready.name)) {
+            return Ok(ready);
+        }
+        // Reasons of no function are those of the whole text.
+        let mut left = self.left.iter();
+        match left.find(|left| named(&left.name) || left.name.is_empty()) {
+            Some(left) => Err(NotReady::NotCompiled {
+                function: name.to_owned(),
+                reasons: left.reasons.clone(),
+            }),
+            None => Err(NotReady::NoFunction(name.to_owned())),
+        }
     }
 
     /// Leaves all functions from this one on to the interpreter.

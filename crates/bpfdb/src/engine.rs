@@ -14,6 +14,7 @@ use libbpf_rs::{MapCore, ObjectBuilder, OpenObject};
 use crate::claim::Claim;
 use crate::clock::Clock;
 use crate::error::{Error, Result, bpf, system};
+use crate::grace::Grace;
 use crate::holders::Holders;
 use crate::idle::IdleMemory;
 use crate::mapped::Mapped;
@@ -440,12 +441,15 @@ impl Engine {
     }
 
     /// Waits until every program that runs now has ended: some ten milliseconds, longer on a
-    /// busy machine. For the owner.
+    /// busy machine.
     ///
     /// # Errors
-    /// [`Error::Attached`](crate::Error::Attached); the kernel refuses to wait.
+    /// The kernel refuses to wait.
     pub fn wait_for_readers(&self) -> Result<()> {
-        self.owned("wait for readers")?.shrinker.wait_for_readers()
+        match &self.inner.owned {
+            Some(owned) => owned.shrinker.wait_for_readers(),
+            None => Grace::new()?.wait(),
+        }
     }
 
     pub(crate) fn take_io(&self) -> Option<u32> {

@@ -45,6 +45,7 @@ fn products() -> Vec<(&'static str, &'static [u8])> {
         ("engine", objects::ENGINE),
         ("redis", objects::REDIS),
         ("procedure", objects::PROCEDURE),
+        ("procedure_embedded", objects::PROCEDURE_EMBEDDED),
         ("procedure_run", objects::PROCEDURE_RUN),
         ("bench", objects::BENCH),
         ("voter", objects::VOTER),

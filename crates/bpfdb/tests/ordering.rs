@@ -262,6 +262,7 @@ fn objects_for_weak_order_compile_and_verify() {
             "bench",
             "engine",
             "procedure",
+            "procedure_embedded",
             "procedure_run",
             "redis",
             "voter"

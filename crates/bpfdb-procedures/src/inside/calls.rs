@@ -51,7 +51,7 @@ impl Calls {
         keys: &[&[u8]],
         arguments: &[&[u8]],
     ) -> Result<(), CallError> {
-        let ready = self.library.function(function)?;
+        let ready = self.library.unit.find(function)?;
         let (number, reads) = (ready.number, u32::from(ready.reads));
         if keys.len() > WORDS || arguments.len() > WORDS {
             return Err(CallError::TooManyWords);

@@ -2,7 +2,7 @@
 
 use bpfdb::{DEOPTIMISATIONS, Deoptimisation, Status, abi};
 
-use crate::lua::Unsupported;
+use crate::unit::NotReady;
 
 /// Why one call has left nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -36,15 +36,9 @@ impl Failure {
 pub enum CallError {
     #[error(transparent)]
     Failed(#[from] Failure),
-    /// The library registers no function of this name.
-    #[error("there is no function {0:?}")]
-    NoFunction(String),
-    /// It does, but the kernel cannot run it.
-    #[error("the function {function:?} is not compiled: {}", first_of(reasons))]
-    NotCompiled {
-        function: String,
-        reasons: Vec<Unsupported>,
-    },
+    /// The library has no such function, or the kernel cannot run it.
+    #[error(transparent)]
+    NotReady(#[from] NotReady),
     /// More than 64 keys or 64 arguments.
     #[error(
         "a call has at most {} keys, and as many arguments",
@@ -66,11 +60,4 @@ pub enum CallError {
     /// The kernel did not run the program.
     #[error(transparent)]
     System(bpfdb::Error),
-}
-
-fn first_of(reasons: &[Unsupported]) -> String {
-    let first = reasons.first();
-    first.map_or_else(String::new, |one| {
-        format!("line {}: {}", one.line, one.reason)
-    })
 }

@@ -36,7 +36,7 @@
 //! A batch is no transaction: what others commit may lie between two of its calls.
 //!
 //! There is no interpreter here. A function that is not compiled cannot be called
-//! ([`CallError::NotCompiled`]), and a call that the kernel gives up ends with
+//! ([`CallError::NotReady`]), and a call that the kernel gives up ends with
 //! [`Failure::GivenUp`]. docs/procedures.md lists what compiles, and what is given up.
 //!
 //! # Sessions and threads
@@ -70,7 +70,7 @@ use bpfdb::{Engine, Program, Session, abi};
 
 use crate::error::{Error, Result};
 use crate::load::Template;
-use crate::unit::{Ready, Unit};
+use crate::unit::Unit;
 
 pub use calls::Calls;
 pub use error::{CallError, Failure};
@@ -209,23 +209,6 @@ impl Library {
         Self {
             program: Some(Arc::new(program)),
             ..self.clone()
-        }
-    }
-
-    fn function(&self, name: &str) -> Result<&Ready, CallError> {
-        let unit = &self.unit;
-        let named = |other: &[u8]| other == name.as_bytes();
-        if let Some(ready) = unit.ready.iter().find(|ready| named(&ready.name)) {
-            return Ok(ready);
-        }
-        // Reasons of no function are those of the whole text.
-        let mut left = unit.left.iter();
-        match left.find(|left| named(&left.name) || left.name.is_empty()) {
-            Some(left) => Err(CallError::NotCompiled {
-                function: name.to_owned(),
-                reasons: left.reasons.clone(),
-            }),
-            None => Err(CallError::NoFunction(name.to_owned())),
         }
     }
 }

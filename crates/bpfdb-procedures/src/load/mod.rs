@@ -8,5 +8,6 @@
 mod program;
 mod template;
 
-pub use program::{Kind, Program};
+pub use program::Program;
 pub use template::Template;
+pub(crate) use template::as_called_from;

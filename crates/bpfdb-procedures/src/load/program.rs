@@ -18,13 +18,6 @@ const NAME: &str = "bpfdb_procedure";
 const LOG_BYTES: usize = 16 << 20;
 const LOG_SHOWN: usize = 2000;
 
-/// What the program is called from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Programs of the template's own kind.
-    AsTemplate,
-}
-
 /// A program in the kernel; it goes when nobody has it any more.
 #[derive(Debug)]
 pub struct Program {
@@ -140,7 +133,8 @@ impl Assembled {
         let license = c"Dual MIT/GPL";
         let mut options = libbpf_sys::bpf_prog_load_opts {
             sz: size_of::<libbpf_sys::bpf_prog_load_opts>() as libbpf_sys::size_t,
-            expected_attach_type: template.attach_type,
+            expected_attach_type: template.caller.attach_type,
+            prog_flags: template.caller.flags,
             prog_btf_fd: template.btf_fd() as u32,
             func_info: self.functions.as_ptr().cast(),
             func_info_cnt: self.functions.len() as u32,
@@ -159,7 +153,7 @@ impl Assembled {
         // SAFETY: all pointers lead to memory that lives until the call is over.
         let fd = unsafe {
             libbpf_sys::bpf_prog_load(
-                template.program_type,
+                template.caller.program_type,
                 name.as_ptr(),
                 license.as_ptr(),
                 self.instructions.as_ptr(),
@@ -214,7 +208,7 @@ fn raw(instruction: &Instruction) -> libbpf_sys::bpf_insn {
     raw
 }
 
-fn info(fd: BorrowedFd<'_>) -> Result<libbpf_sys::bpf_prog_info> {
+pub(super) fn info(fd: BorrowedFd<'_>) -> Result<libbpf_sys::bpf_prog_info> {
     use std::os::fd::AsRawFd;
     let mut info = libbpf_sys::bpf_prog_info::default();
     let mut len = size_of_val(&info) as u32;

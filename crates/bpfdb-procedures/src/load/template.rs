@@ -7,10 +7,11 @@
 
 use std::collections::HashMap;
 use std::ffi::CStr;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use libbpf_rs::{AsRawLibbpf, Object};
+use libbpf_rs::{AsRawLibbpf, Object, OpenProgramMut, Program};
 
+use super::program::info;
 use crate::code::Instruction;
 use crate::error::{Error, Result};
 
@@ -36,12 +37,59 @@ impl Function {
     }
 }
 
+/// What a program is, for the kernel: one and what it enters by a tail call have to agree in it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Caller {
+    pub(crate) program_type: u32,
+    pub(crate) attach_type: u32,
+    pub(crate) flags: u32,
+}
+
+/// Flags of a program that those agree in which it enters.
+const SHARED_FLAGS: u32 = libbpf_sys::BPF_F_XDP_HAS_FRAGS;
+
+impl Caller {
+    fn of(program: &Program<'_>) -> Self {
+        let raw = program.as_libbpf_object().as_ptr();
+        // SAFETY: the program lives as long as its object.
+        unsafe {
+            Self {
+                program_type: libbpf_sys::bpf_program__type(raw),
+                attach_type: libbpf_sys::bpf_program__expected_attach_type(raw),
+                flags: libbpf_sys::bpf_program__flags(raw),
+            }
+        }
+    }
+}
+
+/// Makes a program of a template, which is not loaded yet, one that `caller`, which is, can enter
+/// by a tail call.
+///
+/// # Errors
+/// [`Error::Sleeps`], [`Error::Caller`] if there is no such program.
+pub(crate) fn as_called_from(program: &OpenProgramMut<'_>, caller: &Program<'_>) -> Result<()> {
+    let own = Caller::of(caller);
+    if own.flags & libbpf_sys::BPF_F_SLEEPABLE != 0 {
+        return Err(Error::Sleeps);
+    }
+    if info(caller.as_fd())?.attach_btf_id != 0 {
+        return Err(Error::Caller);
+    }
+    let raw = program.as_libbpf_object().as_ptr();
+    // SAFETY: the program lives as long as its object, and was not loaded.
+    unsafe {
+        libbpf_sys::bpf_program__set_type(raw, own.program_type);
+        libbpf_sys::bpf_program__set_expected_attach_type(raw, own.attach_type);
+        libbpf_sys::bpf_program__set_flags(raw, own.flags & SHARED_FLAGS);
+    }
+    Ok(())
+}
+
 /// A program whose function `body` is to be replaced.
 #[derive(Debug)]
 pub struct Template {
     pub(crate) functions: Vec<Function>,
-    pub(crate) program_type: u32,
-    pub(crate) attach_type: u32,
+    pub(crate) caller: Caller,
     btf: OwnedFd,
     /// Instructions name maps by descriptors: those of the object, which is kept.
     _object: Object,
@@ -76,18 +124,11 @@ impl Template {
                 ),
             )
         };
-        // SAFETY: as above.
-        let (program_type, attach_type) = unsafe {
-            (
-                libbpf_sys::bpf_program__type(raw),
-                libbpf_sys::bpf_program__expected_attach_type(raw),
-            )
-        };
+        let caller = Caller::of(&program);
         let functions = divide(&object, &instructions, &functions, &lines)?;
         Ok(Self {
             functions,
-            program_type,
-            attach_type,
+            caller,
             btf: btf_of(&object)?,
             _object: object,
         })

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bpfdb::{Engine, Options, Status};
+use bpfdb_procedures::NotReady;
 use bpfdb_procedures::inside::{CallError, Failure, Reply, ReplyRef};
 
 use super::{Alone, compiler, library, number, options};
@@ -95,7 +96,10 @@ fn calls_can_be_run_again_and_cleared() {
     calls.add("f", &[b"n"], &[b"5"]).expect("it is added");
     // One that cannot be added leaves the others.
     let refused = calls.add("g", &[], &[]);
-    assert!(matches!(refused, Err(CallError::NoFunction(_))));
+    assert!(matches!(
+        refused,
+        Err(CallError::NotReady(NotReady::NoFunction(_)))
+    ));
     assert_eq!(calls.len(), 1);
     for expected in [5, 10, 15] {
         let mut replies = calls.run(&mut alone.session).expect("it is executed");

@@ -1,6 +1,7 @@
 //! What fails leaves nothing, and says why.
 
 use bpfdb::Status;
+use bpfdb_procedures::NotReady;
 use bpfdb_procedures::inside::{CallError, Failure, Reply};
 
 use super::{Alone, compiler, engine, failure, library, number};
@@ -146,12 +147,12 @@ fn what_is_not_there_cannot_be_called() {
     );
     let outcome = library.call(&mut session, "h", &[], &[]);
     assert!(
-        matches!(outcome, Err(CallError::NoFunction(ref name)) if name == "h"),
+        matches!(outcome, Err(CallError::NotReady(NotReady::NoFunction(ref name))) if name == "h"),
         "{outcome:?}"
     );
     let outcome = library.call(&mut session, "g", &[], &[]);
     match outcome {
-        Err(CallError::NotCompiled { function, reasons }) => {
+        Err(CallError::NotReady(NotReady::NotCompiled { function, reasons })) => {
             assert_eq!((function.as_str(), reasons[0].line), ("g", 3));
         }
         other => panic!("{other:?}"),
@@ -169,7 +170,10 @@ fn a_text_that_is_no_library_has_no_functions() {
     let library = library.expect("it is a library without functions");
     let outcome = library.call(&mut session, "f", &[], &[]);
     assert!(
-        matches!(outcome, Err(CallError::NotCompiled { .. })),
+        matches!(
+            outcome,
+            Err(CallError::NotReady(NotReady::NotCompiled { .. }))
+        ),
         "{outcome:?}"
     );
     let mut calls = library.calls();

@@ -1,6 +1,7 @@
 //! Random programs called from inside a process, beside FCALL: replies and data.
 
 use bpfdb::{Engine, Options, Session};
+use bpfdb_procedures::NotReady;
 use bpfdb_procedures::inside::{CallError, Compiler, Failure, Library, Reply as Own};
 
 use super::common::{Client, Reply};
@@ -66,7 +67,7 @@ fn compare(client: &mut Client, session: &mut Session, library: &Library, seed: 
             assert_eq!(before, after, "{}", told());
             return false;
         }
-        Err(CallError::NotCompiled { .. }) => return false,
+        Err(CallError::NotReady(NotReady::NotCompiled { .. })) => return false,
         Err(error) => panic!("{error}: {}", told()),
     };
     let mut request = vec!["FCALL", &name, "3", "k1", "k2", "k3"];
