@@ -74,8 +74,12 @@ fn writes_wait_and_reads_do_not() {
     assert_eq!(d.reply(), b"*1\r\n:1\r\n");
     assert_eq!(a.say("GET c"), "$1\r\n1\r\n");
 
-    // The kernel answers again.
-    b.say("GET a");
+    // The kernel answers again, when the daemon has given the connection back.
+    wait_until("the kernel answers", || {
+        let before = in_kernel(&server);
+        b.say("GET a");
+        in_kernel(&server) > before
+    });
     let before = in_kernel(&server);
     for _ in 0..20 {
         b.say("GET a");
