@@ -129,9 +129,11 @@ impl Loop {
                 server.ask(&["BGSAVE"]);
             }
             thread::sleep(time / 2);
+            // Before: on a busy machine a process takes long to end.
+            let when = Instant::now();
             server.kill();
             over.store(true, Ordering::Relaxed);
-            Instant::now()
+            when
         });
         reader.tell(clients);
         when
@@ -142,8 +144,8 @@ impl Loop {
         let lost = self.start(Crash { when, kept });
         if after == After::QuietKernel {
             settle_all(&self.server, &mut self.clients);
-            self.server.kill();
             let when = Instant::now();
+            self.server.kill();
             self.start(Crash { when, kept: false });
         }
         lost
