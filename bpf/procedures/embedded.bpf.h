@@ -20,7 +20,8 @@
  *     and entering, another one may store there, and they may end in any order. Then one of them
  *     enters with the number of the other's frame, or with an old one. So a frame that is READY
  *     names the task that made it so, and nobody runs it for another task: who finds such a
- *     frame leaves it alone. Its caller sees that its own frame was not entered, and tries
+ *     frame leaves it alone. Before and after a call it names none, so that no task ever finds
+ *     itself in a frame that another one is about to make READY. Its caller sees that its own frame was not entered, and tries
  *     again.
  *  4. A frame is entered once: READY becomes RUNNING by one compare-and-swap. Whatever the
  *     place says, no call is executed twice.

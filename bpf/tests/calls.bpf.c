@@ -76,7 +76,10 @@ int calls_echo(struct bpf_raw_tracepoint_args *ctx)
 
 	if (!f)
 		return -1;
-	if (!bpfdb_call_argument(f, from, len) || bpfdb_call(ctx, f, s, ECHO)) {
+	/* If the first one has no room the second one must not take its place. */
+	bpfdb_call_argument(f, from, len);
+	bpfdb_call_argument_number(f, 7);
+	if (bpfdb_call(ctx, f, s, ECHO)) {
 		bpfdb_call_end(f);
 		return -2;
 	}

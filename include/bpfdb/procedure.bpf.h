@@ -68,7 +68,8 @@ static __always_inline struct bpfdb_frame *bpfdb_call_begin(void)
 	f->number = number;
 	f->keys = 0;
 	f->arguments = 0;
-	f->heap_used = BPFDB_CALL_LITERALS;
+	f->heap_begin = BPFDB_CALL_LITERALS;
+	f->lacks_words = 0;
 	f->outcome = BPFDB_DEOPTIMISATION_MISSED;
 	return f;
 }
@@ -78,18 +79,38 @@ static __always_inline void bpfdb_call_end(struct bpfdb_frame *f)
 	frame_release(f);
 }
 
+/* Room for a key or an argument, behind those that there are. The place in the heap, or
+ * HEAP_FULL. */
+static __always_inline u32 call_room(struct bpfdb_frame *f, u32 len)
+{
+	u32 place;
+
+	/* What an earlier call with this frame has made is given up. */
+	f->heap_used = f->heap_begin;
+	place = heap_take(f, len);
+	if (place == HEAP_FULL || place + len > BPFDB_CALL_LITERALS + BPFDB_CALL_WORDS_BYTES)
+		return HEAP_FULL;
+	return place;
+}
+
 /* Copies up to 28 KiB from any memory of the kernel that the caller may read: its stack, a map,
  * a packet. The place in the heap, or HEAP_FULL. */
 static __always_inline u32 call_copy(struct bpfdb_frame *f, const void *from, u32 len)
 {
-	u32 place = heap_take(f, len);
+	u32 place = call_room(f, len);
 
-	if (place == HEAP_FULL || place + len > BPFDB_CALL_LITERALS + BPFDB_CALL_WORDS_BYTES)
-		return HEAP_FULL;
 	OPAQUE(len);
-	if (len > BPFDB_CALL_TEXT_MAX || bpf_probe_read_kernel(heap_at(f, place), len, from))
+	if (place == HEAP_FULL || len > BPFDB_CALL_TEXT_MAX ||
+	    bpf_probe_read_kernel(heap_at(f, place), len, from))
 		return HEAP_FULL;
 	return place;
+}
+
+/* One that is missing would let those behind it take its place: the call is not made. */
+static __always_inline bool call_lacks_word(struct bpfdb_frame *f)
+{
+	f->lacks_words = 1;
+	return false;
 }
 
 static __always_inline bool call_key_add(struct bpfdb_frame *f, u32 place, u32 len)
@@ -97,10 +118,11 @@ static __always_inline bool call_key_add(struct bpfdb_frame *f, u32 place, u32 l
 	u64 at = f->keys;
 
 	if (place == HEAP_FULL || at >= BPFDB_CALL_WORDS)
-		return false;
+		return call_lacks_word(f);
 	OPAQUE(at);
 	f->key_words[at & (BPFDB_CALL_WORDS - 1)] = text_of(place, len);
 	f->keys++;
+	f->heap_begin = f->heap_used;
 	return true;
 }
 
@@ -109,15 +131,17 @@ static __always_inline bool call_argument_add(struct bpfdb_frame *f, u32 place, 
 	u64 at = f->arguments;
 
 	if (place == HEAP_FULL || at >= BPFDB_CALL_WORDS)
-		return false;
+		return call_lacks_word(f);
 	OPAQUE(at);
 	f->argument_words[at & (BPFDB_CALL_WORDS - 1)] = text_of(place, len);
 	f->arguments++;
+	f->heap_begin = f->heap_used;
 	return true;
 }
 
 /* The next key: `len` bytes, of any kernel memory. False: keys and arguments have more than
- * 28 KiB together, or there are 64 keys already. */
+ * 28 KiB together, or there are 64 keys already, or the memory cannot be read; then the frame's
+ * calls are given up (HEAP), whether the caller looks at this or not. */
 static __always_inline bool bpfdb_call_key(struct bpfdb_frame *f, const void *from, u32 len)
 {
 	return call_key_add(f, call_copy(f, from, len), len);
@@ -132,10 +156,10 @@ static __always_inline bool bpfdb_call_argument(struct bpfdb_frame *f, const voi
 /* The next argument: a number in digits. */
 static __always_inline bool bpfdb_call_argument_number(struct bpfdb_frame *f, s64 number)
 {
-	u32 place = heap_take(f, 24);
+	u32 place = call_room(f, 24);
 
-	if (place == HEAP_FULL || place + 24 > BPFDB_CALL_LITERALS + BPFDB_CALL_WORDS_BYTES)
-		return false;
+	if (place == HEAP_FULL)
+		return call_lacks_word(f);
 	return call_argument_add(f, place, number_to_heap(f, place, number));
 }
 
@@ -174,16 +198,20 @@ static __always_inline bool call_once_entered(void *ctx, struct bpfdb_frame *f, 
  * Calls the function that user space has published by this number, with the keys and arguments
  * of the frame, in the caller's session. 0: the reply is in the frame, and all is committed.
  * Else an Error of the engine (enum bpfdb_status; CONFLICT after 64 attempts), or why the call
- * was given up (enum bpfdb_deoptimisation): MISSED if there is no such function.
+ * was given up (enum bpfdb_deoptimisation): MISSED if there is no such function, or if it was
+ * replaced, or the task preempted, at the moment of each of BPFDB_CALL_TRIES entries. A frame may
+ * be used for several calls, with the same keys and arguments and more; each makes the reply of
+ * the one before it invalid, and so does adding a key or an argument.
  */
 static __always_inline u32 bpfdb_call(void *ctx, struct bpfdb_frame *f, struct bpfdb_session *s,
 				      u32 function)
 {
 	f->session = s->index;
-	f->heap_begin = f->heap_used;
 	f->conflicts = 0;
+	f->outcome = f->lacks_words ? BPFDB_DEOPTIMISATION_HEAP : BPFDB_DEOPTIMISATION_MISSED;
+	if (f->lacks_words)
+		return f->outcome;
 	f->task = bpf_get_current_task();
-	f->outcome = BPFDB_DEOPTIMISATION_MISSED;
 	for (u32 i = 0; i < BPFDB_CALL_TRIES; i++) {
 		/* Anew for each: it may have been replaced. */
 		u64 *what = bpf_map_lookup_elem(&bpfdb_functions, &function);
@@ -191,6 +219,8 @@ static __always_inline u32 bpfdb_call(void *ctx, struct bpfdb_frame *f, struct b
 		if (!what || !LOAD(*what) || call_once_entered(ctx, f, LOAD(*what)))
 			break;
 	}
+	/* Whoever has the frame next is another task, perhaps, and this one might find it. */
+	STORE(f->task, 0);
 	return f->outcome;
 }
 

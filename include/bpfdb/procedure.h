@@ -119,7 +119,7 @@ struct bpfdb_frame {
 	__u32 place;     /* of a loop in a text */
 	__u32 digits;    /* of the number in `text` */
 	__u32 number;    /* of the frame, for who enters by it */
-	__u32 unused;
+	__u32 lacks_words; /* a key or an argument had no room: calls are given up */
 	__u64 task;      /* of the caller, while the frame is READY */
 	__u64 text[4];   /* a number in digits, which end at the last byte */
 	__u64 key_words[BPFDB_CALL_WORDS]; /* as values of the tag TEXT */
@@ -187,7 +187,7 @@ struct bpfdb_procedure_counters {
  * All of them are padded to 8 bytes.
  */
 #define BPFDB_CALLS_SIZE (176 * 1024)
-/* Calls of a run at most, and its fuel: 16 milliseconds at most, but for the last call. */
+/* Calls of a run at most, and its fuel: some 25 milliseconds at most. */
 #define BPFDB_CALLS_MAX 8192
 #define BPFDB_CALLS_FUEL (16 * BPFDB_CALL_FUEL)
 

@@ -43,6 +43,8 @@ const SHARED: [&str; 2] = ["frames", "call_place"];
 /// Maps of the object: programs by slot, words by number.
 const PROGRAMS: &str = "bpfdb_procedures";
 const FUNCTIONS: &str = "bpfdb_functions";
+/// The slot in a word.
+const SLOT_MASK: u32 = (1 << abi::BPFDB_FUNCTION_BODY_SHIFT) - 1;
 
 /// Why nothing was published.
 #[derive(Debug, thiserror::Error)]
@@ -60,7 +62,8 @@ pub enum PublishError {
 }
 
 /// The procedures of one object, by number. Dropped, it leaves them where they are: the object
-/// holds them.
+/// holds them, and the next one of the same object goes on with them. There is one of them at a
+/// time: two would give a slot to two programs.
 #[derive(Debug)]
 pub struct Published {
     engine: Engine,
@@ -85,13 +88,15 @@ impl Published {
     pub fn new(engine: &Engine, object: &Object, program: &str) -> Result<Self> {
         let caller = object.progs().find(|other| other.name() == program);
         let caller = caller.ok_or_else(|| missing("program", program))?;
+        let functions = handle(object, FUNCTIONS)?;
+        let slots = named_slots(&functions)?;
         Ok(Self {
             engine: engine.clone(),
             template: template(engine, object, &caller)?,
             programs: handle(object, PROGRAMS)?,
-            functions: handle(object, FUNCTIONS)?,
-            slots: BTreeMap::new(),
-            taken: BTreeSet::new(),
+            functions,
+            taken: slots.values().copied().collect(),
+            slots,
         })
     }
 
@@ -133,11 +138,12 @@ impl Published {
                 .map_err(bpf("put a program into its slot"))?;
             self.taken.insert(slot);
         }
+        let mut replaced = false;
         for (number, word) in words {
             self.name(number, word)?;
-            self.slots.insert(number, slot);
+            replaced |= self.slots.insert(number, slot).is_some();
         }
-        self.clear()?;
+        self.clear(replaced)?;
         Ok(unit)
     }
 
@@ -147,13 +153,15 @@ impl Published {
     /// # Errors
     /// The kernel refuses it.
     pub fn withdraw(&mut self, numbers: &[u32]) -> Result<()> {
+        let mut replaced = false;
         for &number in numbers {
             if self.slots.contains_key(&number) {
                 self.name(number, 0)?;
                 self.slots.remove(&number);
+                replaced = true;
             }
         }
-        self.clear()
+        self.clear(replaced)
     }
 
     fn name(&self, number: u32, word: u64) -> Result<()> {
@@ -166,11 +174,12 @@ impl Published {
         (1..abi::BPFDB_PROCEDURE_SLOTS).find(|slot| !self.taken.contains(slot))
     }
 
-    /// Empties the slots that no number names.
-    fn clear(&mut self) -> Result<()> {
+    /// Waits for calls of what a number stood for, if one was `replaced`, and empties the slots
+    /// that no number names.
+    fn clear(&mut self, replaced: bool) -> Result<()> {
         let named: BTreeSet<u32> = self.slots.values().copied().collect();
         let unnamed: Vec<u32> = self.taken.difference(&named).copied().collect();
-        if unnamed.is_empty() {
+        if unnamed.is_empty() && !replaced {
             return Ok(());
         }
         self.engine.wait_for_readers()?;
@@ -182,6 +191,22 @@ impl Published {
         }
         Ok(())
     }
+}
+
+/// Slots that numbers name already.
+fn named_slots(functions: &MapHandle) -> Result<BTreeMap<u32, u32>> {
+    let mut slots = BTreeMap::new();
+    for number in 0..abi::BPFDB_FUNCTIONS_MAX {
+        let word = functions
+            .lookup(&number.to_ne_bytes(), MapFlags::ANY)
+            .map_err(bpf("look at a function's number"))?;
+        let word: Option<[u8; 8]> = word.and_then(|word| word.try_into().ok());
+        let word = u64::from_ne_bytes(word.unwrap_or_default());
+        if word != 0 {
+            slots.insert(number, word as u32 & SLOT_MASK);
+        }
+    }
+    Ok(slots)
 }
 
 /// With the frames of the object.

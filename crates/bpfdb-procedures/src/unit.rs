@@ -47,6 +47,29 @@ fn first_of(reasons: &[Unsupported]) -> String {
         .map_or_else(String::new, ToString::to_string)
 }
 
+/// One program of all functions; none if there are none.
+fn load_all(template: &Template, functions: &[Function]) -> Result<(Option<Program>, Code)> {
+    let references: Vec<&Function> = functions.iter().collect();
+    let code = code::emit(&references)?;
+    let program = match functions.is_empty() {
+        true => None,
+        false => Some(Program::load(template, &code)?),
+    };
+    Ok((program, code))
+}
+
+fn without_longest(functions: &mut Vec<Function>) -> Left {
+    let lines = |place: &usize| functions[*place].lines.len();
+    let longest = (0..functions.len()).max_by_key(lines).unwrap_or(0);
+    Left {
+        name: functions.remove(longest).name,
+        reasons: vec![Unsupported {
+            line: 1,
+            reason: "it has no room in the library's program beside the others".into(),
+        }],
+    }
+}
+
 /// What has become of a text.
 #[derive(Debug)]
 pub struct Unit {
@@ -126,11 +149,13 @@ impl Unit {
                 }),
             }
         }
-        let references: Vec<&Function> = kept.iter().collect();
-        let code = code::emit(&references)?;
-        let program = match kept.is_empty() {
-            true => None,
-            false => Some(Program::load(template, &code)?),
+        let (program, code) = loop {
+            match load_all(template, &kept) {
+                Ok(loaded) => break loaded,
+                // Not all of them have room in one program: the longest one makes some.
+                Err(_) if kept.len() > 1 => left.push(without_longest(&mut kept)),
+                Err(error) => return Err(error),
+            }
         };
         let ready = kept.into_iter().enumerate();
         Ok(Self {

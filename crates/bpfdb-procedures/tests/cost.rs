@@ -13,8 +13,10 @@ use common::{engine, template};
 /// Instructions that the verifier may process for each that was generated: it walks most of
 /// them once, and both sides of a branch where they meet.
 const VERIFIED_PER_GENERATED: u32 = 2;
-/// Processor time from the text to the program in the kernel.
-const TIME: Duration = Duration::from_millis(200);
+/// Processor time from the text to the program in the kernel. It is below 200 ms on a machine
+/// that does nothing else; others that use the processor's caches and its second thread make
+/// it longer.
+const TIME: Duration = Duration::from_millis(800);
 const ATTEMPTS: usize = 4;
 /// The verifier of the kernel for which the bounds are meant; others prune less.
 const KERNEL: &str = "6.18.";
@@ -48,6 +50,26 @@ fn long_library(lines: usize) -> String {
     text
 }
 
+/// Together they are longer than a program's jumps reach.
+#[test]
+fn what_has_no_room_beside_the_others_is_left() {
+    let engine = engine();
+    let template = template(&engine);
+    let long = long_library(1000);
+    let other = long
+        .split_once('\n')
+        .expect("a line")
+        .1
+        .replace("'long'", "'other'");
+    let small = "redis.register_function('small', function() return 1 end)\n";
+    let (unit, _) = outcome(&template, &format!("{long}{other}{small}"));
+    let ready: Vec<&[u8]> = unit.ready.iter().map(|one| &one.name[..]).collect();
+    assert_eq!(ready.len(), 2, "{ready:?}");
+    assert!(ready.contains(&&b"small"[..]), "{ready:?}");
+    assert_eq!(unit.left.len(), 1);
+    assert!(unit.program.is_some());
+}
+
 fn processor_time() -> Duration {
     let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("this thread's clock");
     Duration::new(time.tv_sec() as u64, time.tv_nsec() as u32)
@@ -59,10 +81,14 @@ fn is_measured_here() -> bool {
 }
 
 /// With the processor time that it took.
-fn compile(template: &bpfdb_procedures::load::Template, text: &str) -> (Unit, Duration) {
+fn outcome(template: &bpfdb_procedures::load::Template, text: &str) -> (Unit, Duration) {
     let begun = processor_time();
     let unit = Unit::library(template, text.as_bytes()).unwrap_or_else(|error| panic!("{error}"));
-    let took = processor_time() - begun;
+    (unit, processor_time() - begun)
+}
+
+fn compile(template: &bpfdb_procedures::load::Template, text: &str) -> (Unit, Duration) {
+    let (unit, took) = outcome(template, text);
     assert!(unit.left.is_empty(), "it is compiled: {:?}", unit.left);
     (unit, took)
 }

@@ -5,6 +5,8 @@ use std::thread;
 
 use bpfdb::{DEOPTIMISATIONS, Status, abi};
 
+use bpfdb_procedures::embedded::Published;
+
 use super::{ADD, Calls, library, number};
 
 const INCREMENT: &str =
@@ -56,6 +58,21 @@ fn texts_go_there_and_back() {
         assert_eq!(calls.run("calls_echo", &[len]) as i32, -2);
     }
     calls.assert_all_frames_are_free();
+}
+
+/// Whoever publishes after another one goes on with what is there.
+#[test]
+fn another_publisher_leaves_what_is_there() {
+    const OTHER: u32 = 3;
+    let mut calls = Calls::new(INCREMENT);
+    calls.published = Published::new(&calls.engine, &calls.object, "calls_add").expect("another");
+    let text = library(&[("other", "return 1 / 0")]);
+    let publish = calls.published.publish(&text, &[(OTHER, "other")]);
+    publish.expect("published");
+    assert_eq!(calls.run("calls_add", &[]), 0);
+    assert_eq!(reason(calls.run("calls_any", &[OTHER.into()])), "fraction");
+    calls.published.withdraw(&[ADD]).expect("withdrawn");
+    assert_eq!(reason(calls.run("calls_add", &[])), "missed");
 }
 
 #[test]

@@ -18,6 +18,9 @@ use crate::types::{Types, Typing};
 
 /// Names of variables that a shared register shows.
 const NAMES_SHOWN: usize = 3;
+/// Values of one type share only with each other if so much room is left: the emitter needs some
+/// for operands whose types differ.
+const ROOM: usize = 70;
 
 /// The lines between which a register is in use.
 #[derive(Clone, Copy)]
@@ -35,7 +38,7 @@ pub(super) fn save(function: &mut Function, most: usize) {
     let spans = spans(&mut function.lines);
     let typing = Typing::of(function);
     let by_types = share(&spans, function, |register| typing.register(register));
-    let shared = match by_types.names.len() <= most {
+    let shared = match by_types.names.len() + ROOM <= most {
         true => by_types,
         false => share(&spans, function, |_| Types::NONE),
     };
@@ -147,6 +150,7 @@ impl Shared {
         self.by_register[usize::from(old.0)] = Some(new);
         let names = &mut self.names[usize::from(new.0)];
         if let Some(name) = name
+            && names.len() <= NAMES_SHOWN
             && !names.iter().any(|known| known == name)
         {
             names.push(name.to_owned());
