@@ -77,11 +77,9 @@ impl Beginnings {
                 bytes: 0,
             });
         }
-        let counts = control.checkpoint.map_or(0, |mark| mark.number);
-        if control.first_kept() < control.first_needed {
-            found.add_older(disk, control, counts)?;
-        }
+        // Also if no segment is retained: an older one may begin in the segment where this does.
         if let Some(mark) = control.needed_checkpoint() {
+            found.add_older(disk, control, mark.number)?;
             let (beginning, _) = read(disk, mark.number)?;
             found.list.push(Beginning {
                 mark: Some(mark),

@@ -144,6 +144,34 @@ fn every_point_from_the_beginning_on_can_be_had() {
     }
 }
 
+/// The oldest checkpoint that is retained begins in the segment where the one that counts does, so
+/// the control file names no segment that is retained.
+#[test]
+fn an_older_checkpoint_of_the_same_segment_is_a_beginning() {
+    let disk = SimulatedDisk::new(0);
+    let mut log = reopen(&disk, Start::NewRun, options(8, 2)).unwrap();
+    append(&mut log, 1..=9).unwrap();
+    let older = write(&disk, &log, 1).unwrap();
+    log.install(&older).unwrap();
+    append(&mut log, 10..=12).unwrap();
+    let counts = write(&disk, &log, 2).unwrap();
+    assert!(older.first_segment > 1 && older.first_segment == counts.first_segment);
+    log.install_retaining(&counts, older.first_segment).unwrap();
+    log.recycle(u64::MAX).unwrap();
+    append(&mut log, 13..=15).unwrap();
+    assert_eq!(earliest(&disk), 9);
+    assert_whole(&disk, 15);
+    let control = read_control(&disk).unwrap().unwrap();
+    assert_eq!(control.first_retained, 0);
+    let kept = Beginnings::find(&disk, &control).unwrap();
+    assert_eq!(numbers(&kept, &control), [1, 2, 2]);
+    // The check reads it.
+    disk.flip(&checkpoint::name(1), 4096 + 100, 3);
+    let report = check_retained(&disk).unwrap();
+    assert_eq!(report.damaged.len(), 1);
+    assert_eq!(report.earliest.unwrap().epoch, 12);
+}
+
 /// Nothing of what a start reads is retained: it reads as much as without.
 #[test]
 fn a_start_reads_no_more() {

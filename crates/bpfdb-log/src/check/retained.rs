@@ -64,7 +64,7 @@ fn examine<D: Disk>(disk: &D, control: &Control) -> Result<RetainedReport> {
         damaged: found.damaged,
         ..RetainedReport::default()
     };
-    let is_older = |one: &Beginning| one.first_segment < control.first_needed;
+    let is_older = |one: &Beginning| one.mark != control.needed_checkpoint();
     // A fault makes all beginnings before it useless.
     let mut broken_before = 0;
     for beginning in found.list {
@@ -101,13 +101,17 @@ fn read_all<D: Disk>(
     control: &Control,
     beginning: &Beginning,
 ) -> Result<(), (u64, Result<Corrupt>)> {
-    if beginning.first_segment == control.first_needed {
+    if beginning.mark == control.needed_checkpoint() {
         return Ok(());
     }
     if let Some(mark) = beginning.mark {
         let verified =
             CheckpointReader::open(disk, control.log, mark).and_then(|mut reader| reader.verify());
         verified.map_err(|error| (0, damage(error)))?;
+    }
+    // A start needs all of its log.
+    if beginning.first_segment == control.first_needed {
+        return Ok(());
     }
     let limit = Place {
         segment: control.first_needed,
