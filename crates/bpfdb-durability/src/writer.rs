@@ -509,9 +509,13 @@ impl Writer {
             self.append(writer, writer.durable().epoch)?;
             is_begun = true;
         }
-        // A group of nothing needs no batch, if what is durable has all its commits.
-        let is_idle =
-            !is_begun && self.feed.count == 0 && !self.feed.is_ahead_of(writer.durable().epoch);
+        // A group of nothing needs no batch, if what is durable has all its commits, and if no
+        // checkpoint waits for it: the log must say that the checkpoint's end was durable.
+        let durable = writer.durable().epoch;
+        let is_idle = !is_begun
+            && self.feed.count == 0
+            && !self.feed.is_ahead_of(durable)
+            && !self.checkpoints.waits_between(durable, epoch);
         match is_idle {
             true => self.feed.give_up(writer.durable().sequence)?,
             false => self.append(writer, epoch)?,

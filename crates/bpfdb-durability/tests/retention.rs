@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use bpfdb::{Engine, Status};
 use bpfdb_durability::{Durability, Options, RetentionOptions, State};
+use bpfdb_log::reader::read_control;
 use bpfdb_log::simulation::SimulatedDisk;
-use bpfdb_log::{Disk, Until, check, check_retained, copy_until};
+use bpfdb_log::{Beginning, Beginnings, Disk, Until, check, check_retained, copy_until};
 use common::{Contents, contents, engine, quick};
 
 const DAY: Duration = Duration::from_secs(86_400);
@@ -108,6 +109,32 @@ fn an_engine_is_recovered_as_it_was_before_its_last_checkpoints() {
     wait_until("recycled", || segments(&disk) <= 2);
     assert!(durability.retention_status().earliest.epoch >= seen[5].0);
     assert!(contents(&engine) == seen[5].1);
+}
+
+/// Nothing was written between the end of a checkpoint and a restart: the log must say all the same
+/// that everything up to that end was durable.
+#[test]
+fn a_checkpoint_of_an_idle_engine_is_retained_beyond_its_run() {
+    let disk = SimulatedDisk::new(5);
+    let mut seen = Vec::new();
+    for run in 0..3 {
+        let engine = engine();
+        let durability = start(&engine, &disk, retaining(DAY));
+        // More than the checkpoint, or it is not worth its bytes.
+        write(&engine, &durability, 7).expect("written");
+        let now = write(&engine, &durability, run).expect("written");
+        // Many groups of nothing.
+        thread::sleep(Duration::from_millis(50));
+        make_checkpoint(&durability).expect("made");
+        seen.push((now, contents(&engine)));
+    }
+    let control = read_control(&disk).expect("read").expect("there");
+    let found = Beginnings::find(&disk, &control).expect("read");
+    let numbers: Vec<_> = found.list.iter().map(Beginning::number).collect();
+    assert_eq!(numbers, [0, 1, 2, 3]);
+    for (timestamp, before) in &seen {
+        assert!(as_of(&disk, *timestamp) == *before, "{timestamp}");
+    }
 }
 
 #[test]

@@ -207,7 +207,7 @@ impl Shared {
     }
 
     fn serve_install<D: Disk>(&self, log: &mut LogWriter<D>, origin: Origin) {
-        let Some(written) = self.next_to_install(origin) else {
+        let Some(written) = self.next_to_install(origin, log.durable().epoch) else {
             return;
         };
         let outcome = match self.install_now(log, &written) {
@@ -229,6 +229,13 @@ impl Shared {
         self.lock().install.is_some()
     }
 
+    /// Whether a checkpoint would come to count with a group of this epoch, whose end is later than
+    /// what the log says to be durable.
+    pub(crate) fn waits_between(&self, durable: u64, epoch: u64) -> bool {
+        let install = self.lock().install;
+        install.is_some_and(|written| durable < written.mark.end && written.mark.end <= epoch)
+    }
+
     /// The disk is full, and the log cannot have what the checkpoint waits for: it fails, so that
     /// its file gives space back.
     pub(crate) fn give_up_waiting(&self) {
@@ -240,12 +247,14 @@ impl Shared {
         }
     }
 
-    fn next_to_install(&self, origin: Origin) -> Option<WrittenCheckpoint> {
+    /// `durable`: the log says so. A group of nothing says nothing, and after a restart nobody would
+    /// know any more that the end of the checkpoint was durable.
+    fn next_to_install(&self, origin: Origin, durable: u64) -> Option<WrittenCheckpoint> {
         let mut state = self.lock();
         if state.origin.replace(origin).is_none() {
             self.changed.notify_all();
         }
-        let due = |written: &mut WrittenCheckpoint| written.mark.end <= origin.epoch;
+        let due = |written: &mut WrittenCheckpoint| written.mark.end <= durable;
         let written = state.install.take_if(due);
         state.is_installing = written.is_some();
         written

@@ -5,7 +5,7 @@ use std::thread;
 use bpfdb_log::checkpoint::{CheckpointWriter, Header};
 use bpfdb_log::reader::read_control;
 use bpfdb_log::simulation::SimulatedDisk;
-use bpfdb_log::{Recovery, Start};
+use bpfdb_log::{Batch, Recovery, Start};
 
 use super::*;
 use crate::checkpoint::RetentionOptions;
@@ -46,6 +46,18 @@ fn origin(epoch: u64, segment: u64) -> Origin {
     }
 }
 
+/// A group of nothing, which the log has.
+fn append(log: &mut LogWriter<SimulatedDisk>, epoch: u64) {
+    let group = Batch {
+        epoch,
+        positions: &[],
+        wall: 0,
+        records: &[],
+        record_count: 0,
+    };
+    log.append(group).expect("durable");
+}
+
 fn new() -> Shared {
     let nothing = Retention::new(RetentionOptions::default(), 1);
     Shared::new(CheckpointOptions::on_request(), None, 0, nothing)
@@ -71,10 +83,14 @@ fn nothing_counts_before_its_end_is_durable() {
             thread::yield_now();
         }
         for epoch in [7, 9] {
+            append(&mut log, epoch);
             shared.serve(&mut log, origin(epoch, segment));
             assert!(!installed(&disk), "epoch {epoch}");
             assert!(!waits.is_finished());
         }
+        shared.serve(&mut log, origin(10, segment));
+        assert!(!installed(&disk), "the log does not say so");
+        append(&mut log, 10);
         shared.serve(&mut log, origin(10, segment));
         assert!(installed(&disk));
         assert_eq!(waits.join().expect("no panic"), Ok(()));
@@ -96,6 +112,7 @@ fn what_waits_is_given_up() {
     shared.stop();
     assert_eq!(shared.install(checkpoint), Err(STOPPED.into()));
     let segment = log.segment();
+    append(&mut log, 20);
     shared.serve(&mut log, origin(20, segment));
     assert!(!installed(&disk));
     assert!(shared.next_task(Instant::now()).is_none());
