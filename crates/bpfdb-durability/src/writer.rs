@@ -429,7 +429,7 @@ impl Writer {
                     continue;
                 }
                 Err(Error::Log(error @ LogError::Full { .. })) => {
-                    self.checkpoints.give_up_waiting();
+                    self.checkpoints.give_up_waiting(&mut writer);
                     writer.keep_reserve();
                     self.shared.set_state(State::Full(error.to_string()));
                     FULL_PAUSE

@@ -176,7 +176,9 @@ impl Shared {
 
     /// Numbers of the checkpoints that must stay.
     pub(super) fn retained_numbers(&self) -> Vec<u64> {
-        self.lock().retaining.retention.numbers()
+        let state = self.lock();
+        let retained = state.retaining.retention.numbers().into_iter();
+        retained.chain(state.perhaps).collect()
     }
 
     pub(super) fn take_superseded(&self) -> Vec<u64> {
