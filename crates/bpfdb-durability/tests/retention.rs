@@ -167,6 +167,44 @@ fn what_is_too_old_or_too_much_is_given_up_while_the_engine_runs() {
     assert_eq!(check(&disk, 0).expect("read").fault, None);
 }
 
+/// The engine has its data still. Until another checkpoint counts, the older ones are all that the
+/// directory has.
+#[test]
+fn damage_removes_no_other_checkpoint() {
+    let disk = SimulatedDisk::new(6);
+    let engine = engine();
+    let durability = start(&engine, &disk, retaining(DAY));
+    for round in 0..4 {
+        write(&engine, &durability, round).expect("written");
+        write(&engine, &durability, round).expect("written");
+        make_checkpoint(&durability).expect("made");
+    }
+    drop(durability);
+    let names = disk.list("checkpoint").expect("listed");
+    assert_eq!(names.len(), 4, "{names:?}");
+    let name = |n: usize| format!("checkpoint/{:016x}.ckpt", n + 1);
+    disk.spoil(&name(1), 0);
+    disk.flip(&name(3), 100, 3);
+    for _ in 0..2 {
+        // A look whether something is old enough.
+        let durability = start(&engine, &disk, retaining(DAY));
+        thread::sleep(Duration::from_millis(1100));
+        assert_eq!(checkpoints(&disk), 4);
+        drop(durability);
+    }
+    let durability = start(&engine, &disk, retaining(DAY));
+    let last = contents(&engine);
+    make_checkpoint(&durability).expect("made");
+    let status = durability.retention_status();
+    assert_eq!(status.earliest.epoch, 0);
+    durability.set_retention(RetentionOptions::default());
+    wait_until("removed", || checkpoints(&disk) == 1);
+    drop(durability);
+    let another = common::engine();
+    let _durability = start(&another, &disk, quick());
+    assert!(contents(&another) == last);
+}
+
 /// Space that a directory takes, spares included.
 fn space(disk: &SimulatedDisk) -> usize {
     let names = disk.names();

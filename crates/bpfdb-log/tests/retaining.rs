@@ -385,6 +385,57 @@ fn damage_of_what_is_retained_is_told_and_hinders_no_start() {
     assert_eq!(commits.len(), 3);
 }
 
+/// A disk does not give back the header of a checkpoint, or of a segment.
+#[test]
+fn what_cannot_be_read_is_damage() {
+    let disk = SimulatedDisk::new(0);
+    drop(checkpointed(&disk, true));
+    // Of another run, so that the headers of segments are looked at.
+    let mut log = reopen(&disk, Start::NewRun, options(4, 2)).unwrap();
+    append(&mut log, 31..=33).unwrap();
+    drop(log);
+    let control = read_control(&disk).unwrap().unwrap();
+    let list = Beginnings::find(&disk, &control).unwrap().list;
+    disk.spoil(&checkpoint::name(2), 0);
+    disk.spoil(&bpfdb_log::segment::name(list[1].first_segment), 0);
+    let found = Beginnings::find(&disk, &control).unwrap();
+    assert_eq!(numbers(&found, &control), [0, 1, 3, 3]);
+    assert_eq!((found.damaged.len(), found.unread), (1, vec![2]));
+    let report = check_retained(&disk).unwrap();
+    assert_eq!(report.earliest.unwrap().epoch, 27);
+    assert!(
+        report
+            .damaged
+            .iter()
+            .any(|damage| damage.why.contains("cannot read it"))
+    );
+    assert_eq!(as_of(&disk, Until::Timestamp(33)).unwrap(), state(33));
+}
+
+/// The older ones do instead, where somebody looks for them.
+#[test]
+fn damage_of_the_checkpoint_that_counts_leaves_the_others() {
+    for whole in [2, 0] {
+        let disk = SimulatedDisk::new(0);
+        drop(checkpointed(&disk, true));
+        let control = read_control(&disk).unwrap().unwrap();
+        for number in whole + 1..=3 {
+            disk.flip(&checkpoint::name(number), 100, 3);
+        }
+        let found = Beginnings::find(&disk, &control).unwrap();
+        let expected: Vec<u64> = (0..=whole).chain([3]).collect();
+        assert_eq!(numbers(&found, &control), expected);
+        assert_eq!(found.damaged.len() as u64, 3 - whole);
+        assert_eq!(as_of(&disk, Until::Timestamp(29)).unwrap(), state(29));
+    }
+    // There is no other.
+    let disk = SimulatedDisk::new(0);
+    drop(checkpointed(&disk, false));
+    disk.flip(&checkpoint::name(3), 100, 3);
+    let error = as_of(&disk, Until::Timestamp(29)).unwrap_err();
+    assert!(matches!(error, LogError::Corrupt(_)), "{error}");
+}
+
 /// Nobody says any more which checkpoint counts: recovery begins with the oldest.
 #[test]
 fn a_control_file_is_made_anew_of_what_is_retained() {
