@@ -462,6 +462,10 @@ impl Writer {
                     self.feed.set_home(&opening.home()?);
                     return opening.take();
                 }
+                // What is retained goes first.
+                Err(LogError::Full { .. }) if self.checkpoints.make_room_to_open(&mut opening) => {
+                    continue;
+                }
                 Err(error @ LogError::Full { .. }) => {
                     self.shared.set_state(State::Full(error.to_string()));
                 }
@@ -537,7 +541,10 @@ impl Writer {
             let budget = self.feed.group_bytes().max(PREPARED_BYTES);
             let prepared = writer.prepare(budget);
             let is_full = matches!(prepared, Err(LogError::Full { .. }));
-            self.prepares_from = is_full.then(|| Instant::now() + PREPARE_PAUSE);
+            // A log that was opened on a full disk has not even the spare in reserve.
+            let lacks_all = is_full && writer.lacks_reserve();
+            let is_helped = lacks_all && self.checkpoints.make_room(writer);
+            self.prepares_from = (is_full && !is_helped).then(|| Instant::now() + PREPARE_PAUSE);
             unless_full(prepared.map(drop))?;
         }
         Ok(())

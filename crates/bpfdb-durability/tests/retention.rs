@@ -205,6 +205,40 @@ fn damage_removes_no_other_checkpoint() {
     assert!(contents(&another) == last);
 }
 
+/// The oldest checkpoint that was retained is damaged: nothing can be begun with the log before the
+/// next one.
+#[test]
+fn segments_that_no_checkpoint_makes_use_of_are_given_up() {
+    let disk = SimulatedDisk::new(8);
+    let engine = engine();
+    let durability = start(&engine, &disk, retaining(DAY));
+    for round in 0..4 {
+        write(&engine, &durability, round).expect("written");
+        write(&engine, &durability, round).expect("written");
+        make_checkpoint(&durability).expect("made");
+    }
+    // Without the log's very beginning, with which everything can be begun.
+    let bytes = Some(durability.retention_status().bytes - 1);
+    durability.set_retention(RetentionOptions { time: DAY, bytes });
+    wait_until("less", || durability.retention_status().earliest.epoch > 0);
+    drop(durability);
+    let found = || {
+        let control = read_control(&disk).expect("read").expect("there");
+        let list = Beginnings::find(&disk, &control).expect("read").list;
+        (control.first_kept(), list[0])
+    };
+    let (first, oldest) = found();
+    assert_eq!(first, oldest.first_segment);
+    disk.flip(&format!("checkpoint/{:016x}.ckpt", oldest.number()), 100, 3);
+    let (_, oldest) = found();
+    assert!(oldest.first_segment > first);
+
+    let durability = start(&engine, &disk, retaining(DAY));
+    wait_until("given up", || found().0 == oldest.first_segment);
+    assert_eq!(durability.retention_status().earliest, oldest.earliest);
+    assert!(durability.retention_status().bytes > 0);
+}
+
 /// Space that a directory takes, spares included.
 fn space(disk: &SimulatedDisk) -> usize {
     let names = disk.names();
@@ -273,6 +307,67 @@ fn a_checkpoint_takes_the_place_of_what_is_retained() {
     assert_eq!(durability.checkpoint_status().failed, 0);
     let last = contents(&engine);
     drop(durability);
+    let another = common::engine();
+    let _durability = start(&another, &disk, quick());
+    assert!(contents(&another) == last);
+}
+
+/// A server that is started on a full disk gives up what is retained too, before it refuses.
+#[test]
+fn a_start_on_a_full_disk_gives_up_what_is_retained() {
+    start_on_a_full_disk(0);
+}
+
+/// The only spare becomes the first segment: there is none in reserve.
+#[test]
+fn the_reserve_takes_the_place_of_what_is_retained() {
+    start_on_a_full_disk(1);
+}
+
+fn start_on_a_full_disk(spares: usize) {
+    let disk = SimulatedDisk::new(7);
+    let old = engine();
+    let durability = start(&old, &disk, retaining(DAY));
+    for round in 0..4 {
+        write(&old, &durability, round).expect("written");
+        write(&old, &durability, round).expect("written");
+        make_checkpoint(&durability).expect("made");
+    }
+    let last = contents(&old);
+    let before = durability.retention_status();
+    durability.close().expect("written");
+    let names = disk.list("log").expect("listed");
+    for name in names
+        .iter()
+        .filter(|name| name.starts_with("spare"))
+        .skip(spares)
+    {
+        disk.remove(&format!("log/{name}")).expect("removed");
+    }
+    disk.flush_folder("log").expect("flushed");
+    disk.set_capacity(space(&disk));
+
+    let new = engine();
+    let durability = start(&new, &disk, retaining(DAY));
+    wait_until("room", || durability.state() == State::Writing);
+    wait_until("given up", || {
+        durability.retention_status().bytes < before.bytes
+    });
+    let after = durability.retention_status();
+    assert!(
+        after.bytes > 0 && after.earliest > before.earliest,
+        "{after:?}"
+    );
+    assert!(contents(&new) == last);
+    let mut session = new.session().expect("session");
+    session.set(b"key", b"value").expect("set");
+    durability.settle(new.now()).expect("durable");
+    let last = contents(&new);
+    let disk = disk.lose_power();
+    drop(durability);
+    let report = check_retained(&disk).expect("read");
+    assert_eq!(report.damaged, []);
+    assert_eq!(report.earliest.expect("there").epoch, after.earliest.epoch);
     let another = common::engine();
     let _durability = start(&another, &disk, quick());
     assert!(contents(&another) == last);

@@ -169,9 +169,18 @@ impl Retention {
         true
     }
 
-    /// The first segment that is kept; `None`: that which is needed.
+    /// The first segment that is kept; 0: all that are there. `None`: that which is needed.
     pub(super) fn first_kept(&self) -> Option<u64> {
+        let first = self.kept.first().map_or(u64::MAX, |kept| kept.number);
+        if self.unread.iter().any(|number| *number < first) {
+            return Some(0);
+        }
         self.kept.first().map(|kept| kept.first_segment)
+    }
+
+    /// Whether the log keeps segments, from this one on, with which nothing can be begun.
+    pub(super) fn keeps_less_than(&self, log_first: u64) -> bool {
+        self.first_kept().is_some_and(|first| first > log_first)
     }
 
     /// Numbers of the checkpoints that are kept.
