@@ -143,6 +143,8 @@ fn what_is_too_old_or_too_much_is_given_up_while_the_engine_runs() {
     let engine = engine();
     let durability = start(&engine, &disk, retaining(DAY));
     for round in 0..4 {
+        // More than the checkpoint, or it is not worth its bytes, wherever segments end.
+        write(&engine, &durability, round).expect("written");
         write(&engine, &durability, round).expect("written");
         make_checkpoint(&durability).expect("made");
     }
