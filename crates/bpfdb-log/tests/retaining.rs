@@ -366,6 +366,14 @@ fn damage_of_what_is_retained_is_told_and_hinders_no_start() {
     assert_eq!(report.damaged.len(), 1);
     assert_eq!(report.beginnings.len(), 3);
     assert_eq!(as_of(&damaged, Until::Timestamp(20)).unwrap(), state(20));
+    for timestamp in [18, 20, 30] {
+        let found = as_of(&damaged, Until::Wall(10 * timestamp + 5));
+        assert_eq!(found.unwrap(), state(timestamp));
+    }
+    assert!(matches!(
+        as_of(&damaged, Until::Wall(120)),
+        Err(LogError::Corrupt(_))
+    ));
     assert!(matches!(
         as_of(&damaged, Until::Timestamp(12)),
         Err(LogError::Corrupt(_))
