@@ -1,7 +1,7 @@
 //! How the writer comes to its log: at once, or when the disk has space for a segment.
 
 use bpfdb::LogHome;
-use bpfdb_log::{Disk, LogEnd, LogError, LogWriter, Start};
+use bpfdb_log::{Disk, LogEnd, LogError, LogWriter, Start, give_up_before};
 
 use crate::wall::wall;
 
@@ -37,6 +37,19 @@ impl<D: Disk> Opening<D> {
             self.open = Some(opened);
         }
         Ok(())
+    }
+
+    /// The first segment that is needed or retained of a log that is not open yet.
+    pub(crate) fn first_kept(&self) -> u64 {
+        self.end.control.map_or(1, |control| control.first_kept())
+    }
+
+    /// Gives up what is retained before this segment, of a log that is not open yet.
+    ///
+    /// # Errors
+    /// [`LogError::Full`], [`LogError::Io`]: it is still there.
+    pub(crate) fn give_up_before(&mut self, segment: u64) -> Result<(), LogError> {
+        give_up_before(&self.disk, &mut self.end, segment)
     }
 
     /// The log, once it is open.

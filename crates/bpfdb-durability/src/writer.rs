@@ -429,7 +429,7 @@ impl Writer {
                     continue;
                 }
                 Err(Error::Log(error @ LogError::Full { .. })) => {
-                    self.checkpoints.give_up_waiting();
+                    self.checkpoints.give_up_waiting(&mut writer);
                     writer.keep_reserve();
                     self.shared.set_state(State::Full(error.to_string()));
                     FULL_PAUSE
@@ -461,6 +461,10 @@ impl Writer {
                     // Before anything is written.
                     self.feed.set_home(&opening.home()?);
                     return opening.take();
+                }
+                // What is retained goes first.
+                Err(LogError::Full { .. }) if self.checkpoints.make_room_to_open(&mut opening) => {
+                    continue;
                 }
                 Err(error @ LogError::Full { .. }) => {
                     self.shared.set_state(State::Full(error.to_string()));
@@ -509,9 +513,13 @@ impl Writer {
             self.append(writer, writer.durable().epoch)?;
             is_begun = true;
         }
-        // A group of nothing needs no batch, if what is durable has all its commits.
-        let is_idle =
-            !is_begun && self.feed.count == 0 && !self.feed.is_ahead_of(writer.durable().epoch);
+        // A group of nothing needs no batch, if what is durable has all its commits, and if no
+        // checkpoint waits for it: the log must say that the checkpoint's end was durable.
+        let durable = writer.durable().epoch;
+        let is_idle = !is_begun
+            && self.feed.count == 0
+            && !self.feed.is_ahead_of(durable)
+            && !self.checkpoints.waits_between(durable, epoch);
         match is_idle {
             true => self.feed.give_up(writer.durable().sequence)?,
             false => self.append(writer, epoch)?,
@@ -533,7 +541,10 @@ impl Writer {
             let budget = self.feed.group_bytes().max(PREPARED_BYTES);
             let prepared = writer.prepare(budget);
             let is_full = matches!(prepared, Err(LogError::Full { .. }));
-            self.prepares_from = is_full.then(|| Instant::now() + PREPARE_PAUSE);
+            // A log that was opened on a full disk has not even the spare in reserve.
+            let lacks_all = is_full && writer.lacks_reserve();
+            let is_helped = lacks_all && self.checkpoints.make_room(writer);
+            self.prepares_from = (is_full && !is_helped).then(|| Instant::now() + PREPARE_PAUSE);
             unless_full(prepared.map(drop))?;
         }
         Ok(())

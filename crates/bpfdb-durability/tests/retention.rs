@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use bpfdb::{Engine, Status};
 use bpfdb_durability::{Durability, Options, RetentionOptions, State};
+use bpfdb_log::reader::read_control;
 use bpfdb_log::simulation::SimulatedDisk;
-use bpfdb_log::{Disk, Until, check, check_retained, copy_until};
+use bpfdb_log::{Beginning, Beginnings, Disk, Until, check, check_retained, copy_until};
 use common::{Contents, contents, engine, quick};
 
 const DAY: Duration = Duration::from_secs(86_400);
@@ -110,12 +111,40 @@ fn an_engine_is_recovered_as_it_was_before_its_last_checkpoints() {
     assert!(contents(&engine) == seen[5].1);
 }
 
+/// Nothing was written between the end of a checkpoint and a restart: the log must say all the same
+/// that everything up to that end was durable.
+#[test]
+fn a_checkpoint_of_an_idle_engine_is_retained_beyond_its_run() {
+    let disk = SimulatedDisk::new(5);
+    let mut seen = Vec::new();
+    for run in 0..3 {
+        let engine = engine();
+        let durability = start(&engine, &disk, retaining(DAY));
+        // More than the checkpoint, or it is not worth its bytes.
+        write(&engine, &durability, 7).expect("written");
+        let now = write(&engine, &durability, run).expect("written");
+        // Many groups of nothing.
+        thread::sleep(Duration::from_millis(50));
+        make_checkpoint(&durability).expect("made");
+        seen.push((now, contents(&engine)));
+    }
+    let control = read_control(&disk).expect("read").expect("there");
+    let found = Beginnings::find(&disk, &control).expect("read");
+    let numbers: Vec<_> = found.list.iter().map(Beginning::number).collect();
+    assert_eq!(numbers, [0, 1, 2, 3]);
+    for (timestamp, before) in &seen {
+        assert!(as_of(&disk, *timestamp) == *before, "{timestamp}");
+    }
+}
+
 #[test]
 fn what_is_too_old_or_too_much_is_given_up_while_the_engine_runs() {
     let disk = SimulatedDisk::new(2);
     let engine = engine();
     let durability = start(&engine, &disk, retaining(DAY));
     for round in 0..4 {
+        // More than the checkpoint, or it is not worth its bytes, wherever segments end.
+        write(&engine, &durability, round).expect("written");
         write(&engine, &durability, round).expect("written");
         make_checkpoint(&durability).expect("made");
     }
@@ -138,6 +167,78 @@ fn what_is_too_old_or_too_much_is_given_up_while_the_engine_runs() {
     assert_eq!(durability.state(), State::Writing);
     drop(durability);
     assert_eq!(check(&disk, 0).expect("read").fault, None);
+}
+
+/// The engine has its data still. Until another checkpoint counts, the older ones are all that the
+/// directory has.
+#[test]
+fn damage_removes_no_other_checkpoint() {
+    let disk = SimulatedDisk::new(6);
+    let engine = engine();
+    let durability = start(&engine, &disk, retaining(DAY));
+    for round in 0..4 {
+        write(&engine, &durability, round).expect("written");
+        write(&engine, &durability, round).expect("written");
+        make_checkpoint(&durability).expect("made");
+    }
+    drop(durability);
+    let names = disk.list("checkpoint").expect("listed");
+    assert_eq!(names.len(), 4, "{names:?}");
+    let name = |n: usize| format!("checkpoint/{:016x}.ckpt", n + 1);
+    disk.spoil(&name(1), 0);
+    disk.flip(&name(3), 100, 3);
+    for _ in 0..2 {
+        // A look whether something is old enough.
+        let durability = start(&engine, &disk, retaining(DAY));
+        thread::sleep(Duration::from_millis(1100));
+        assert_eq!(checkpoints(&disk), 4);
+        drop(durability);
+    }
+    let durability = start(&engine, &disk, retaining(DAY));
+    let last = contents(&engine);
+    make_checkpoint(&durability).expect("made");
+    let status = durability.retention_status();
+    assert_eq!(status.earliest.epoch, 0);
+    durability.set_retention(RetentionOptions::default());
+    wait_until("removed", || checkpoints(&disk) == 1);
+    drop(durability);
+    let another = common::engine();
+    let _durability = start(&another, &disk, quick());
+    assert!(contents(&another) == last);
+}
+
+/// The oldest checkpoint that was retained is damaged: nothing can be begun with the log before the
+/// next one.
+#[test]
+fn segments_that_no_checkpoint_makes_use_of_are_given_up() {
+    let disk = SimulatedDisk::new(8);
+    let engine = engine();
+    let durability = start(&engine, &disk, retaining(DAY));
+    for round in 0..4 {
+        write(&engine, &durability, round).expect("written");
+        write(&engine, &durability, round).expect("written");
+        make_checkpoint(&durability).expect("made");
+    }
+    // Without the log's very beginning, with which everything can be begun.
+    let bytes = Some(durability.retention_status().bytes - 1);
+    durability.set_retention(RetentionOptions { time: DAY, bytes });
+    wait_until("less", || durability.retention_status().earliest.epoch > 0);
+    drop(durability);
+    let found = || {
+        let control = read_control(&disk).expect("read").expect("there");
+        let list = Beginnings::find(&disk, &control).expect("read").list;
+        (control.first_kept(), list[0])
+    };
+    let (first, oldest) = found();
+    assert_eq!(first, oldest.first_segment);
+    disk.flip(&format!("checkpoint/{:016x}.ckpt", oldest.number()), 100, 3);
+    let (_, oldest) = found();
+    assert!(oldest.first_segment > first);
+
+    let durability = start(&engine, &disk, retaining(DAY));
+    wait_until("given up", || found().0 == oldest.first_segment);
+    assert_eq!(durability.retention_status().earliest, oldest.earliest);
+    assert!(durability.retention_status().bytes > 0);
 }
 
 /// Space that a directory takes, spares included.
@@ -208,6 +309,67 @@ fn a_checkpoint_takes_the_place_of_what_is_retained() {
     assert_eq!(durability.checkpoint_status().failed, 0);
     let last = contents(&engine);
     drop(durability);
+    let another = common::engine();
+    let _durability = start(&another, &disk, quick());
+    assert!(contents(&another) == last);
+}
+
+/// A server that is started on a full disk gives up what is retained too, before it refuses.
+#[test]
+fn a_start_on_a_full_disk_gives_up_what_is_retained() {
+    start_on_a_full_disk(0);
+}
+
+/// The only spare becomes the first segment: there is none in reserve.
+#[test]
+fn the_reserve_takes_the_place_of_what_is_retained() {
+    start_on_a_full_disk(1);
+}
+
+fn start_on_a_full_disk(spares: usize) {
+    let disk = SimulatedDisk::new(7);
+    let old = engine();
+    let durability = start(&old, &disk, retaining(DAY));
+    for round in 0..4 {
+        write(&old, &durability, round).expect("written");
+        write(&old, &durability, round).expect("written");
+        make_checkpoint(&durability).expect("made");
+    }
+    let last = contents(&old);
+    let before = durability.retention_status();
+    durability.close().expect("written");
+    let names = disk.list("log").expect("listed");
+    for name in names
+        .iter()
+        .filter(|name| name.starts_with("spare"))
+        .skip(spares)
+    {
+        disk.remove(&format!("log/{name}")).expect("removed");
+    }
+    disk.flush_folder("log").expect("flushed");
+    disk.set_capacity(space(&disk));
+
+    let new = engine();
+    let durability = start(&new, &disk, retaining(DAY));
+    wait_until("room", || durability.state() == State::Writing);
+    wait_until("given up", || {
+        durability.retention_status().bytes < before.bytes
+    });
+    let after = durability.retention_status();
+    assert!(
+        after.bytes > 0 && after.earliest > before.earliest,
+        "{after:?}"
+    );
+    assert!(contents(&new) == last);
+    let mut session = new.session().expect("session");
+    session.set(b"key", b"value").expect("set");
+    durability.settle(new.now()).expect("durable");
+    let last = contents(&new);
+    let disk = disk.lose_power();
+    drop(durability);
+    let report = check_retained(&disk).expect("read");
+    assert_eq!(report.damaged, []);
+    assert_eq!(report.earliest.expect("there").epoch, after.earliest.epoch);
     let another = common::engine();
     let _durability = start(&another, &disk, quick());
     assert!(contents(&another) == last);

@@ -133,7 +133,7 @@ impl<D: Disk> LogWriter<D> {
 }
 
 /// What the control file says of a first segment that is kept: nothing if a start needs it.
-fn first_retained(first_kept: u64, first_needed: u64) -> u64 {
+pub(crate) fn first_retained(first_kept: u64, first_needed: u64) -> u64 {
     match first_kept < first_needed {
         true => first_kept,
         false => 0,

@@ -82,9 +82,12 @@ pub fn copy_until<S: Disk, T: Disk>(
 
 /// The beginning from which the point can be had, and its timestamp.
 fn choose<S: Disk>(from: &S, control: &Control, until: Until) -> Result<(Control, u64)> {
-    let beginnings = Beginnings::find(from, control)?;
-    let Some(oldest) = beginnings.list.first() else {
-        return Err(gone());
+    let mut beginnings = Beginnings::find(from, control)?;
+    let Some(oldest) = beginnings.list.first().copied() else {
+        return Err(beginnings
+            .damaged
+            .pop()
+            .map_or_else(gone, LogError::Corrupt));
     };
     let timestamp = until.timestamp_among(from, control, &beginnings)?;
     match beginnings.for_timestamp(timestamp) {

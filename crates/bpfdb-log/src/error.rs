@@ -105,6 +105,24 @@ impl LogError {
         })
     }
 
+    /// What is wrong with a file that a start does not need: it cannot be read, or is not what it was.
+    /// Other errors are returned.
+    pub(crate) fn damage(self) -> Result<Corrupt, Self> {
+        match self {
+            Self::Corrupt(damage) => Ok(damage),
+            Self::Io {
+                action,
+                file,
+                source,
+            } => Ok(Corrupt {
+                file,
+                offset: 0,
+                why: format!("cannot {action} it: {source}"),
+            }),
+            error => Err(error),
+        }
+    }
+
     /// Of bytes that a checksum covers, or that must be there.
     pub(crate) fn invalid(
         file: impl Into<String>,

@@ -234,14 +234,11 @@ impl<D: Disk> Follower<D> {
 /// The log from the latest beginning on behind which it has the commit `from`, or else from the
 /// oldest.
 fn begin<D: Disk>(disk: &D, control: Control, from: Option<u64>) -> Result<Control> {
-    let beginnings = match Beginnings::find(disk, &control) {
-        // Nobody needs the checkpoint to read what is after it.
-        Err(LogError::Corrupt(_)) => return Ok(control),
-        found => found?,
-    };
+    let beginnings = Beginnings::find(disk, &control)?;
     let beginning = match from {
         Some(from) => beginnings.for_commit(from).or(beginnings.list.first()),
         None => beginnings.list.first(),
     };
+    // Nobody needs the checkpoint to read what is after it.
     Ok(beginning.map_or(control, |beginning| beginning.view(&control)))
 }

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use crate::beginning::first_retained;
 use crate::buffer::AlignedBuffer;
 use crate::control::{self, Control, ControlFile};
 use crate::disk::{Disk, DiskFile};
@@ -62,6 +63,28 @@ impl<D: Disk> LogWriter<D> {
         tracing::info!(log = %writer.log(), run = header.run, segment = header.number, "opened the log");
         Ok(writer)
     }
+}
+
+/// Gives up what is retained before this segment, of a log that cannot be opened for lack of space:
+/// [`LogWriter::open`] makes spares of it. `end` knows of it then.
+///
+/// # Errors
+/// [`LogError::Full`]: to be tried again. [`LogError::Io`].
+pub fn give_up_before<D: Disk>(disk: &D, end: &mut LogEnd, segment: u64) -> Result<()> {
+    let Some(now) = end.control else {
+        return Ok(());
+    };
+    let mut control = open_control(disk, end)?;
+    let first = segment.clamp(now.first_kept(), now.first_needed);
+    let next = Control {
+        first_retained: first_retained(first, now.first_needed),
+        ..now
+    };
+    // Both slots say so, or the one that counts is not touched again.
+    let written = control.write(next).and_then(|()| control.write(next));
+    written.map_err(step("write", control::NAME))?;
+    end.control = Some(control.now);
+    Ok(())
 }
 
 /// The control file, durable. Both slots name the same beginning: what is before it is recycled

@@ -56,17 +56,20 @@ impl Beginning {
     }
 }
 
-/// The beginnings of a log, oldest first. The last one is that of a start.
+/// The beginnings of a log, oldest first. The last one is that of a start, unless its checkpoint is
+/// damaged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Beginnings {
     pub list: Vec<Beginning>,
-    /// Checkpoints that are of no use because they are damaged.
+    /// Checkpoints that are of no use because they are damaged, or could not be read.
     pub damaged: Vec<Corrupt>,
+    /// Numbers of those that could not be read: perhaps they can another time.
+    pub unread: Vec<u64>,
 }
 
 impl Beginnings {
     /// # Errors
-    /// [`LogError::Corrupt`] if the checkpoint that counts is damaged; [`LogError::Io`].
+    /// [`LogError::Io`]: the checkpoints cannot be listed.
     pub fn find<D: Disk>(disk: &D, control: &Control) -> Result<Self> {
         let mut found = Self::default();
         if control.first_kept() == 1 {
@@ -77,19 +80,35 @@ impl Beginnings {
                 bytes: 0,
             });
         }
-        let counts = control.checkpoint.map_or(0, |mark| mark.number);
-        if control.first_kept() < control.first_needed {
-            found.add_older(disk, control, counts)?;
-        }
+        // Also if no segment is retained: an older one may begin in the segment where this does.
         if let Some(mark) = control.needed_checkpoint() {
-            let (beginning, _) = read(disk, mark.number)?;
-            found.list.push(Beginning {
-                mark: Some(mark),
-                first_segment: control.first_needed,
-                ..beginning
-            });
+            found.add_older(disk, control, mark.number)?;
+            if let Some((beginning, _)) = found.read(disk, mark.number)? {
+                found.list.push(Beginning {
+                    mark: Some(mark),
+                    first_segment: control.first_needed,
+                    ..beginning
+                });
+            }
         }
         Ok(found)
+    }
+
+    /// `None`: it is damaged, or cannot be read.
+    fn read<D: Disk>(
+        &mut self,
+        disk: &D,
+        number: u64,
+    ) -> Result<Option<(Beginning, checkpoint::Header)>> {
+        let error = match read(disk, number) {
+            Ok(found) => return Ok(Some(found)),
+            Err(error) => error,
+        };
+        if matches!(error, LogError::Io { .. }) {
+            self.unread.push(number);
+        }
+        self.damaged.push(error.damage()?);
+        Ok(None)
     }
 
     /// Checkpoints that counted before the one with this number.
@@ -99,17 +118,13 @@ impl Beginnings {
             if number >= counts {
                 break;
             }
-            match read(disk, number) {
-                Ok((beginning, header)) => {
-                    let is_ours = header.log == control.log
-                        && (control.first_kept().max(2)..=control.first_needed)
-                            .contains(&beginning.first_segment);
-                    if is_ours && may_count(disk, control, &beginning, header.run, &mut cuts)? {
-                        self.list.push(beginning);
-                    }
-                }
-                Err(LogError::Corrupt(damage)) => self.damaged.push(damage),
-                Err(error) => return Err(error),
+            let Some((beginning, header)) = self.read(disk, number)? else {
+                continue;
+            };
+            let segments = control.first_kept().max(2)..=control.first_needed;
+            let is_ours = header.log == control.log && segments.contains(&beginning.first_segment);
+            if is_ours && may_count(disk, control, &beginning, header.run, &mut cuts) {
+                self.list.push(beginning);
             }
         }
         Ok(())
@@ -168,28 +183,20 @@ fn may_count<D: Disk>(
     beginning: &Beginning,
     run: u64,
     cuts: &mut Option<Vec<(u64, u64)>>,
-) -> Result<bool> {
+) -> bool {
     if run == control.run {
-        return Ok(true);
+        return true;
     }
-    if cuts.is_none() {
-        *cuts = Some(read_cuts(disk, control)?);
-    }
-    let mut later = cuts.iter().flatten().filter(|(later, _)| *later > run);
-    Ok(later
+    let cuts = cuts.get_or_insert_with(|| read_cuts(disk, control));
+    let mut later = cuts.iter().filter(|(later, _)| *later > run);
+    later
         .next()
-        .is_none_or(|(_, cut)| *cut >= beginning.earliest.epoch))
+        .is_none_or(|(_, cut)| *cut >= beginning.earliest.epoch)
 }
 
 /// Run and cut of each segment. One that is damaged is found when the log is read.
-fn read_cuts<D: Disk>(disk: &D, control: &Control) -> Result<Vec<(u64, u64)>> {
-    let mut cuts = Vec::new();
-    for number in control.first_kept()..=control.newest_segment {
-        match read_header(disk, number) {
-            Ok(Some(header)) => cuts.push((header.run, header.cut)),
-            Ok(None) | Err(LogError::Corrupt(_)) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(cuts)
+fn read_cuts<D: Disk>(disk: &D, control: &Control) -> Vec<(u64, u64)> {
+    let numbers = control.first_kept()..=control.newest_segment;
+    let headers = numbers.filter_map(|number| read_header(disk, number).ok().flatten());
+    headers.map(|header| (header.run, header.cut)).collect()
 }

@@ -10,9 +10,11 @@ use crate::checkpoint::{self, Mark};
 use crate::control::Control;
 use crate::disk::Disk;
 use crate::error::{LogError, Result};
+use crate::layout::BLOCK;
 use crate::moment::Moment;
+use crate::place::Place;
 use crate::reader::{Item, LogReader, read_control};
-use crate::retained::Beginnings;
+use crate::retained::{Beginning, Beginnings};
 
 /// A point in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,20 +47,19 @@ impl Until {
         }
     }
 
-    /// The same, of everything that is there from the oldest of these beginnings on.
+    /// The same, of everything that is there from the oldest of these beginnings on. The latest one
+    /// is searched first: damage of what is older than the time does no harm.
     pub(crate) fn timestamp_among<D: Disk>(
         self,
         disk: &D,
         control: &Control,
         beginnings: &Beginnings,
     ) -> Result<u64> {
-        match (self, beginnings.list.first()) {
-            (Self::Wall(wall), Some(oldest)) => {
-                let checkpoints = beginnings.list.iter().filter(|one| one.mark.is_some());
-                let ends: Vec<_> = checkpoints.map(|one| one.earliest).collect();
-                last_epoch(disk, oldest.view(control), &ends, wall)
+        match self {
+            Self::Wall(wall) if !beginnings.list.is_empty() => {
+                last_epoch_among(disk, control, &beginnings.list, wall)
             }
-            (until, _) => until.timestamp_of(disk, Some(*control)),
+            until => until.timestamp_of(disk, Some(*control)),
         }
     }
 }
@@ -78,17 +79,37 @@ fn last_epoch<D: Disk>(disk: &D, control: Control, ends: &[Moment], wall: u64) -
     for end in ends {
         search.see(end.epoch, end.wall);
     }
-    let mut reader = LogReader::new(disk.clone(), control);
-    let mut last = 0;
-    while let Some(item) = reader.advance()? {
-        match item {
-            Item::Batch(header) if header.epoch > last => {
-                last = header.epoch;
-                search.see(header.epoch, header.wall);
+    search.see_log(LogReader::new(disk.clone(), control))?;
+    search.found()
+}
+
+/// What is before a beginning has no epoch that is later than those behind it.
+fn last_epoch_among<D: Disk>(
+    disk: &D,
+    control: &Control,
+    beginnings: &[Beginning],
+    wall: u64,
+) -> Result<u64> {
+    let mut search = Search::new(wall);
+    let mut searched_from = None;
+    for beginning in beginnings.iter().rev() {
+        let Moment { epoch, wall } = beginning.earliest;
+        if beginning.mark.is_some() {
+            search.see(epoch, wall);
+        }
+        let first = Some(beginning.first_segment);
+        let (disk, view) = (disk.clone(), beginning.view(control));
+        match searched_from {
+            None => search.see_log(LogReader::new(disk, view))?,
+            Some(segment) if searched_from != first => {
+                let offset = BLOCK as u64;
+                search.see_log(LogReader::up_to(disk, view, Place { segment, offset }))?;
             }
-            // An epoch that ended with its run is no new one.
-            Item::Segment(header) => last = last.max(header.cut),
-            Item::Batch(_) => {}
+            Some(_) => {}
+        }
+        searched_from = first;
+        if search.found.is_some() {
+            break;
         }
     }
     search.found()
@@ -118,6 +139,22 @@ impl Search {
         if wall <= self.wall {
             self.found = self.found.max(Some(epoch));
         }
+    }
+
+    fn see_log<D: Disk>(&mut self, mut reader: LogReader<D>) -> Result<()> {
+        let mut last = 0;
+        while let Some(item) = reader.advance()? {
+            match item {
+                Item::Batch(header) if header.epoch > last => {
+                    last = header.epoch;
+                    self.see(header.epoch, header.wall);
+                }
+                // An epoch that ended with its run is no new one.
+                Item::Segment(header) => last = last.max(header.cut),
+                Item::Batch(_) => {}
+            }
+        }
+        Ok(())
     }
 
     fn found(self) -> Result<u64> {

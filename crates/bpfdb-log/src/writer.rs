@@ -257,6 +257,11 @@ impl<D: Disk> LogWriter<D> {
         ready.map_err(|error| self.stop(error))
     }
 
+    /// Whether there is no spare at all, not even the one that is kept in reserve.
+    pub fn lacks_reserve(&self) -> bool {
+        self.spares.ready() == 0
+    }
+
     /// From now on the spare that is kept in reserve may be used: for a writer that, on a full disk,
     /// needs a little more of the log so that a [checkpoint](Self::install) may count, which gives
     /// much back. `false`: there is none, or it may be used already.

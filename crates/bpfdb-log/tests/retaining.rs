@@ -144,6 +144,34 @@ fn every_point_from_the_beginning_on_can_be_had() {
     }
 }
 
+/// The oldest checkpoint that is retained begins in the segment where the one that counts does, so
+/// the control file names no segment that is retained.
+#[test]
+fn an_older_checkpoint_of_the_same_segment_is_a_beginning() {
+    let disk = SimulatedDisk::new(0);
+    let mut log = reopen(&disk, Start::NewRun, options(8, 2)).unwrap();
+    append(&mut log, 1..=9).unwrap();
+    let older = write(&disk, &log, 1).unwrap();
+    log.install(&older).unwrap();
+    append(&mut log, 10..=12).unwrap();
+    let counts = write(&disk, &log, 2).unwrap();
+    assert!(older.first_segment > 1 && older.first_segment == counts.first_segment);
+    log.install_retaining(&counts, older.first_segment).unwrap();
+    log.recycle(u64::MAX).unwrap();
+    append(&mut log, 13..=15).unwrap();
+    assert_eq!(earliest(&disk), 9);
+    assert_whole(&disk, 15);
+    let control = read_control(&disk).unwrap().unwrap();
+    assert_eq!(control.first_retained, 0);
+    let kept = Beginnings::find(&disk, &control).unwrap();
+    assert_eq!(numbers(&kept, &control), [1, 2, 2]);
+    // The check reads it.
+    disk.flip(&checkpoint::name(1), 4096 + 100, 3);
+    let report = check_retained(&disk).unwrap();
+    assert_eq!(report.damaged.len(), 1);
+    assert_eq!(report.earliest.unwrap().epoch, 12);
+}
+
 /// Nothing of what a start reads is retained: it reads as much as without.
 #[test]
 fn a_start_reads_no_more() {
@@ -338,6 +366,14 @@ fn damage_of_what_is_retained_is_told_and_hinders_no_start() {
     assert_eq!(report.damaged.len(), 1);
     assert_eq!(report.beginnings.len(), 3);
     assert_eq!(as_of(&damaged, Until::Timestamp(20)).unwrap(), state(20));
+    for timestamp in [18, 20, 30] {
+        let found = as_of(&damaged, Until::Wall(10 * timestamp + 5));
+        assert_eq!(found.unwrap(), state(timestamp));
+    }
+    assert!(matches!(
+        as_of(&damaged, Until::Wall(120)),
+        Err(LogError::Corrupt(_))
+    ));
     assert!(matches!(
         as_of(&damaged, Until::Timestamp(12)),
         Err(LogError::Corrupt(_))
@@ -355,6 +391,57 @@ fn damage_of_what_is_retained_is_told_and_hinders_no_start() {
     assert_eq!(as_of(&damaged, Until::Timestamp(20)).unwrap(), state(20));
     let (commits, _) = recover(&damaged, 0).unwrap();
     assert_eq!(commits.len(), 3);
+}
+
+/// A disk does not give back the header of a checkpoint, or of a segment.
+#[test]
+fn what_cannot_be_read_is_damage() {
+    let disk = SimulatedDisk::new(0);
+    drop(checkpointed(&disk, true));
+    // Of another run, so that the headers of segments are looked at.
+    let mut log = reopen(&disk, Start::NewRun, options(4, 2)).unwrap();
+    append(&mut log, 31..=33).unwrap();
+    drop(log);
+    let control = read_control(&disk).unwrap().unwrap();
+    let list = Beginnings::find(&disk, &control).unwrap().list;
+    disk.spoil(&checkpoint::name(2), 0);
+    disk.spoil(&bpfdb_log::segment::name(list[1].first_segment), 0);
+    let found = Beginnings::find(&disk, &control).unwrap();
+    assert_eq!(numbers(&found, &control), [0, 1, 3, 3]);
+    assert_eq!((found.damaged.len(), found.unread), (1, vec![2]));
+    let report = check_retained(&disk).unwrap();
+    assert_eq!(report.earliest.unwrap().epoch, 27);
+    assert!(
+        report
+            .damaged
+            .iter()
+            .any(|damage| damage.why.contains("cannot read it"))
+    );
+    assert_eq!(as_of(&disk, Until::Timestamp(33)).unwrap(), state(33));
+}
+
+/// The older ones do instead, where somebody looks for them.
+#[test]
+fn damage_of_the_checkpoint_that_counts_leaves_the_others() {
+    for whole in [2, 0] {
+        let disk = SimulatedDisk::new(0);
+        drop(checkpointed(&disk, true));
+        let control = read_control(&disk).unwrap().unwrap();
+        for number in whole + 1..=3 {
+            disk.flip(&checkpoint::name(number), 100, 3);
+        }
+        let found = Beginnings::find(&disk, &control).unwrap();
+        let expected: Vec<u64> = (0..=whole).chain([3]).collect();
+        assert_eq!(numbers(&found, &control), expected);
+        assert_eq!(found.damaged.len() as u64, 3 - whole);
+        assert_eq!(as_of(&disk, Until::Timestamp(29)).unwrap(), state(29));
+    }
+    // There is no other.
+    let disk = SimulatedDisk::new(0);
+    drop(checkpointed(&disk, false));
+    disk.flip(&checkpoint::name(3), 100, 3);
+    let error = as_of(&disk, Until::Timestamp(29)).unwrap_err();
+    assert!(matches!(error, LogError::Corrupt(_)), "{error}");
 }
 
 /// Nobody says any more which checkpoint counts: recovery begins with the oldest.

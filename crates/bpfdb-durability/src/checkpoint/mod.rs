@@ -27,7 +27,8 @@
 //!    has reached the checkpoint's end, in the order in which groups become durable.
 //! 3. A checkpoint that fails, for whatever reason, leaves the one before in force, with its log.
 //! 4. A checkpoint file is removed only when the control file names another one and, if the file
-//!    was retained, no longer the segments that are read with it.
+//!    was retained, no longer the segments that are read with it. One that was to be named, and
+//!    failed at that, stays until a later one counts: a slot may name it.
 
 mod retain;
 mod retention;

@@ -9,6 +9,7 @@ use bpfdb_log::{Disk, LogError, LogId, LogWriter};
 
 use super::retention::{Retention, RetentionOptions, RetentionStatus};
 use super::shared::Shared;
+use crate::opening::Opening;
 
 /// Between two looks whether something is old enough.
 const LOOK: Duration = Duration::from_secs(1);
@@ -110,7 +111,7 @@ impl Shared {
         if due {
             let mut next = self.lock().retaining.retention.clone();
             next.trim(now);
-            self.give_up(log, next);
+            self.give_up(next, log.first_kept(), |first| log.give_up_before(first));
         }
         self.recycle(log);
         if self.lock().retaining.wants_room {
@@ -120,17 +121,9 @@ impl Shared {
 
     /// The disk is full: gives up the oldest of what is retained. `false`: there is nothing.
     pub(crate) fn make_room<D: Disk>(&self, log: &mut LogWriter<D>) -> bool {
-        let mut next = self.lock().retaining.retention.clone();
-        let before = next.status();
-        let made = next.give_up_oldest() && self.give_up(log, next);
+        let made = self.give_up_oldest(log.first_kept(), |first| log.give_up_before(first));
         if made {
             self.recycle(log);
-            let now = self.retention_status();
-            tracing::warn!(
-                bytes = before.bytes - now.bytes,
-                earliest_timestamp = now.earliest.epoch,
-                "the disk is full: the oldest of what was retained for recovery is given up"
-            );
         }
         let retaining = &mut self.lock().retaining;
         if std::mem::take(&mut retaining.wants_room) {
@@ -140,14 +133,43 @@ impl Shared {
         made
     }
 
+    /// The same for a log that cannot be opened because the disk is full.
+    pub(crate) fn make_room_to_open<D: Disk>(&self, opening: &mut Opening<D>) -> bool {
+        let first_kept = opening.first_kept();
+        self.give_up_oldest(first_kept, |first| opening.give_up_before(first))
+    }
+
+    /// `log_first`: the first segment that the log keeps. `by` has the control file say which one it
+    /// is from now on.
+    fn give_up_oldest(&self, log_first: u64, by: impl FnOnce(u64) -> Result<(), LogError>) -> bool {
+        let mut next = self.lock().retaining.retention.clone();
+        let before = next.status();
+        let has_more = next.keeps_less_than(log_first) || next.give_up_oldest();
+        let made = has_more && self.give_up(next, log_first, by);
+        if made {
+            let now = self.retention_status();
+            tracing::warn!(
+                bytes = before.bytes - now.bytes,
+                earliest_timestamp = now.earliest.epoch,
+                "the disk is full: the oldest of what was retained for recovery is given up"
+            );
+        }
+        made
+    }
+
     /// `false`: the control file cannot say so now.
-    fn give_up<D: Disk>(&self, log: &mut LogWriter<D>, next: Retention) -> bool {
+    fn give_up(
+        &self,
+        next: Retention,
+        log_first: u64,
+        by: impl FnOnce(u64) -> Result<(), LogError>,
+    ) -> bool {
         let first = next.first_kept();
         let is_same = next.numbers() == self.lock().retaining.retention.numbers();
-        if is_same {
+        if is_same && !next.keeps_less_than(log_first) {
             return true;
         }
-        match log.give_up_before(first.unwrap_or(u64::MAX)) {
+        match by(first.unwrap_or(u64::MAX)) {
             Ok(()) => {
                 self.lock().retaining.replace(next);
                 self.tell();
@@ -176,7 +198,9 @@ impl Shared {
 
     /// Numbers of the checkpoints that must stay.
     pub(super) fn retained_numbers(&self) -> Vec<u64> {
-        self.lock().retaining.retention.numbers()
+        let state = self.lock();
+        let retained = state.retaining.retention.numbers().into_iter();
+        retained.chain(state.perhaps).collect()
     }
 
     pub(super) fn take_superseded(&self) -> Vec<u64> {

@@ -61,6 +61,9 @@ pub(super) struct Retention {
     pub(super) options: RetentionOptions,
     segment_size: u64,
     kept: Vec<Kept>,
+    /// Numbers of older ones that could not be read: perhaps they can another time, so they stay
+    /// until something is given up that is later.
+    unread: Vec<u64>,
 }
 
 impl Retention {
@@ -69,6 +72,7 @@ impl Retention {
             options,
             segment_size,
             kept: Vec::new(),
+            unread: Vec::new(),
         }
     }
 
@@ -79,14 +83,11 @@ impl Retention {
         control: &Control,
         wall: u64,
     ) -> Result<(), LogError> {
-        let found = match Beginnings::find(disk, control) {
-            // The next checkpoint makes that needless which is damaged. What is older is given up.
-            Err(LogError::Corrupt(_)) => return Ok(()),
-            found => found?,
-        };
+        let found = Beginnings::find(disk, control)?;
         for damage in &found.damaged {
-            tracing::error!(%damage, "a checkpoint is damaged that was retained");
+            tracing::error!(%damage, "a checkpoint is damaged");
         }
+        self.unread = found.unread;
         let now = Instant::now();
         self.kept = found.list.iter().map(|one| kept(one, wall, now)).collect();
         // It counts, though it is not needed.
@@ -145,29 +146,47 @@ impl Retention {
             None if time.is_zero() => self.kept.len().saturating_sub(1),
             None => 0,
         };
-        self.kept.drain(..from);
+        self.drop_oldest(from);
         while self.options.bytes.is_some_and(|most| self.bytes() > most) {
-            self.kept.remove(0);
+            self.drop_oldest(1);
+        }
+    }
+
+    fn drop_oldest(&mut self, count: usize) {
+        if count > 0 {
+            self.kept.drain(..count);
+            let first = self.kept.first().map_or(u64::MAX, |kept| kept.number);
+            self.unread.retain(|number| *number > first);
         }
     }
 
     /// Without the oldest one. `false`: nothing is retained.
     pub(super) fn give_up_oldest(&mut self) -> bool {
         if self.kept.len() < 2 {
-            return false;
+            return !std::mem::take(&mut self.unread).is_empty();
         }
-        self.kept.remove(0);
+        self.drop_oldest(1);
         true
     }
 
-    /// The first segment that is kept; `None`: that which is needed.
+    /// The first segment that is kept; 0: all that are there. `None`: that which is needed.
     pub(super) fn first_kept(&self) -> Option<u64> {
+        let first = self.kept.first().map_or(u64::MAX, |kept| kept.number);
+        if self.unread.iter().any(|number| *number < first) {
+            return Some(0);
+        }
         self.kept.first().map(|kept| kept.first_segment)
+    }
+
+    /// Whether the log keeps segments, from this one on, with which nothing can be begun.
+    pub(super) fn keeps_less_than(&self, log_first: u64) -> bool {
+        self.first_kept().is_some_and(|first| first > log_first)
     }
 
     /// Numbers of the checkpoints that are kept.
     pub(super) fn numbers(&self) -> Vec<u64> {
-        self.kept.iter().map(|kept| kept.number).collect()
+        let kept = self.kept.iter().map(|kept| kept.number);
+        kept.chain(self.unread.iter().copied()).collect()
     }
 
     pub(super) fn status(&self) -> RetentionStatus {

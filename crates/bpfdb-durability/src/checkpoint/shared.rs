@@ -61,6 +61,9 @@ pub(super) struct State {
     install: Option<WrittenCheckpoint>,
     /// The log's writer is at it.
     is_installing: bool,
+    /// Number of a checkpoint that the control file may name, though it does not count yet: what
+    /// was to say so was begun and not finished.
+    pub(super) perhaps: Option<u64>,
     installed: Option<Result<(), String>>,
     last: Option<CheckpointDone>,
     failure: Option<String>,
@@ -207,15 +210,22 @@ impl Shared {
     }
 
     fn serve_install<D: Disk>(&self, log: &mut LogWriter<D>, origin: Origin) {
-        let Some(written) = self.next_to_install(origin) else {
-            return;
-        };
+        if let Some(written) = self.next_to_install(origin, log.durable().epoch) {
+            self.try_install(log, written);
+        }
+    }
+
+    fn try_install<D: Disk>(&self, log: &mut LogWriter<D>, written: WrittenCheckpoint) {
+        self.lock().perhaps = Some(written.mark.number);
         let outcome = match self.install_now(log, &written) {
             Err(LogError::Full { .. }) => None,
             outcome => Some(outcome.map_err(|error| error.to_string())),
         };
         let mut state = self.lock();
         state.is_installing = false;
+        if let Some(Ok(())) = outcome {
+            state.perhaps = None;
+        }
         match outcome {
             Some(outcome) => state.installed = Some(outcome),
             // There may be space at the next group.
@@ -229,23 +239,40 @@ impl Shared {
         self.lock().install.is_some()
     }
 
+    /// Whether a checkpoint would come to count with a group of this epoch, whose end is later than
+    /// what the log says to be durable.
+    pub(crate) fn waits_between(&self, durable: u64, epoch: u64) -> bool {
+        let install = self.lock().install;
+        install.is_some_and(|written| durable < written.mark.end && written.mark.end <= epoch)
+    }
+
     /// The disk is full, and the log cannot have what the checkpoint waits for: it fails, so that
-    /// its file gives space back.
-    pub(crate) fn give_up_waiting(&self) {
+    /// its file gives space back. One that the control file may name already is tried again: it
+    /// needs no more of the log.
+    pub(crate) fn give_up_waiting<D: Disk>(&self, log: &mut LogWriter<D>) {
         let mut state = self.lock();
-        if state.install.take().is_some() {
+        let Some(written) = state.install.take() else {
+            return;
+        };
+        if state.perhaps == Some(written.mark.number) {
+            state.is_installing = true;
+            drop(state);
+            self.try_install(log, written);
+        } else {
             let why = "the disk is full: the log has no room for what the checkpoint needs";
             state.installed = Some(Err(why.into()));
             self.changed.notify_all();
         }
     }
 
-    fn next_to_install(&self, origin: Origin) -> Option<WrittenCheckpoint> {
+    /// `durable`: the log says so. A group of nothing says nothing, and after a restart nobody would
+    /// know any more that the end of the checkpoint was durable.
+    fn next_to_install(&self, origin: Origin, durable: u64) -> Option<WrittenCheckpoint> {
         let mut state = self.lock();
         if state.origin.replace(origin).is_none() {
             self.changed.notify_all();
         }
-        let due = |written: &mut WrittenCheckpoint| written.mark.end <= origin.epoch;
+        let due = |written: &mut WrittenCheckpoint| written.mark.end <= durable;
         let written = state.install.take_if(due);
         state.is_installing = written.is_some();
         written
@@ -391,6 +418,7 @@ impl State {
             running: None,
             install: None,
             is_installing: false,
+            perhaps: None,
             installed: None,
             last,
             failure: None,

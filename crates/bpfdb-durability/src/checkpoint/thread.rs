@@ -52,9 +52,12 @@ impl Checkpoints {
         let kept = mark.map_or(0, |mark| mark.number);
         let (retention, segment_size) = retention;
         let retention = found(&disk, end.control.as_ref(), retention, segment_size, wall())?;
-        clean(&disk, kept, retention.numbers());
         let log = end.control.map(|control| control.log);
         let last = mark.and_then(|mark| find(&disk, log?, mark));
+        // While the last one is damaged, an older one may be all that there is.
+        if mark.is_none() || last.is_some() {
+            clean(&disk, kept, retention.numbers());
+        }
         let shared = Arc::new(Shared::new(options, last, end.record_bytes, retention));
         let mut work = Work {
             pass: engine.checkpoint_pass()?,

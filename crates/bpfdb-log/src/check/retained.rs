@@ -54,17 +54,13 @@ pub fn check_retained<D: Disk>(disk: &D) -> Result<RetainedReport> {
 }
 
 fn examine<D: Disk>(disk: &D, control: &Control) -> Result<RetainedReport> {
-    let found = match Beginnings::find(disk, control) {
-        // That of the checkpoint says so.
-        Err(LogError::Corrupt(_)) => return Ok(RetainedReport::default()),
-        found => found?,
-    };
+    let found = Beginnings::find(disk, control)?;
     let mut report = RetainedReport {
         bytes: segments(disk, control)?,
         damaged: found.damaged,
         ..RetainedReport::default()
     };
-    let is_older = |one: &Beginning| one.first_segment < control.first_needed;
+    let is_older = |one: &Beginning| one.mark != control.needed_checkpoint();
     // A fault makes all beginnings before it useless.
     let mut broken_before = 0;
     for beginning in found.list {
@@ -101,13 +97,17 @@ fn read_all<D: Disk>(
     control: &Control,
     beginning: &Beginning,
 ) -> Result<(), (u64, Result<Corrupt>)> {
-    if beginning.first_segment == control.first_needed {
+    if beginning.mark == control.needed_checkpoint() {
         return Ok(());
     }
     if let Some(mark) = beginning.mark {
         let verified =
             CheckpointReader::open(disk, control.log, mark).and_then(|mut reader| reader.verify());
-        verified.map_err(|error| (0, damage(error)))?;
+        verified.map_err(|error| (0, error.damage()))?;
+    }
+    // A start needs all of its log.
+    if beginning.first_segment == control.first_needed {
+        return Ok(());
     }
     let limit = Place {
         segment: control.first_needed,
@@ -122,15 +122,8 @@ fn read_all<D: Disk>(
             Err(error) => {
                 let last = recovery.end().segment;
                 let segment = last.map_or(beginning.first_segment, |header| header.number);
-                return Err((segment, damage(error)));
+                return Err((segment, error.damage()));
             }
         }
-    }
-}
-
-fn damage(error: LogError) -> Result<Corrupt> {
-    match error {
-        LogError::Corrupt(damage) => Ok(damage),
-        error => Err(error),
     }
 }

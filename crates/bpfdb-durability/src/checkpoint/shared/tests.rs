@@ -2,10 +2,10 @@
 
 use std::thread;
 
-use bpfdb_log::checkpoint::{CheckpointWriter, Header};
+use bpfdb_log::checkpoint::{CheckpointReader, CheckpointWriter, Header, remove_others};
 use bpfdb_log::reader::read_control;
-use bpfdb_log::simulation::SimulatedDisk;
-use bpfdb_log::{Recovery, Start};
+use bpfdb_log::simulation::{Fault, Operation, SimulatedDisk};
+use bpfdb_log::{Batch, Recovery, Start};
 
 use super::*;
 use crate::checkpoint::RetentionOptions;
@@ -46,6 +46,18 @@ fn origin(epoch: u64, segment: u64) -> Origin {
     }
 }
 
+/// A group of nothing, which the log has.
+fn append(log: &mut LogWriter<SimulatedDisk>, epoch: u64) {
+    let group = Batch {
+        epoch,
+        positions: &[],
+        wall: 0,
+        records: &[],
+        record_count: 0,
+    };
+    log.append(group).expect("durable");
+}
+
 fn new() -> Shared {
     let nothing = Retention::new(RetentionOptions::default(), 1);
     Shared::new(CheckpointOptions::on_request(), None, 0, nothing)
@@ -71,10 +83,14 @@ fn nothing_counts_before_its_end_is_durable() {
             thread::yield_now();
         }
         for epoch in [7, 9] {
+            append(&mut log, epoch);
             shared.serve(&mut log, origin(epoch, segment));
             assert!(!installed(&disk), "epoch {epoch}");
             assert!(!waits.is_finished());
         }
+        shared.serve(&mut log, origin(10, segment));
+        assert!(!installed(&disk), "the log does not say so");
+        append(&mut log, 10);
         shared.serve(&mut log, origin(10, segment));
         assert!(installed(&disk));
         assert_eq!(waits.join().expect("no panic"), Ok(()));
@@ -96,7 +112,58 @@ fn what_waits_is_given_up() {
     shared.stop();
     assert_eq!(shared.install(checkpoint), Err(STOPPED.into()));
     let segment = log.segment();
+    append(&mut log, 20);
     shared.serve(&mut log, origin(20, segment));
     assert!(!installed(&disk));
     assert!(shared.next_task(Instant::now()).is_none());
+}
+
+/// The first slot of the control file names a checkpoint, and the second one cannot be written:
+/// the file stays, whether its thread is stopped, the disk stays full, or the log has failed.
+#[test]
+fn a_checkpoint_stays_that_the_control_file_may_name() {
+    for fault in [Fault::Full, Fault::Error] {
+        let disk = SimulatedDisk::new(1);
+        let mut log = log(&disk);
+        let checkpoint = written(&disk, &log, 10);
+        let shared = new();
+        let segment = log.segment();
+        thread::scope(|scope| {
+            let waits = scope.spawn(|| shared.install(checkpoint));
+            while shared.lock().install.is_none() {
+                thread::yield_now();
+            }
+            append(&mut log, 10);
+            disk.fail(Operation::Write, 1, fault);
+            shared.serve(&mut log, origin(10, segment));
+            assert!(installed(&disk), "by one slot");
+            shared.stop();
+            assert!(waits.join().expect("no panic").is_err());
+        });
+        remove_others(&disk, &shared.retained_numbers()).expect("removed");
+        let reader = CheckpointReader::open(&disk, log.log(), checkpoint.mark);
+        assert!(reader.is_ok(), "{fault:?}");
+    }
+}
+
+/// A group lacks space while a slot names the checkpoint: that is finished, and not given up.
+#[test]
+fn a_full_disk_does_not_take_what_one_slot_names() {
+    let disk = SimulatedDisk::new(1);
+    let mut log = log(&disk);
+    let checkpoint = written(&disk, &log, 10);
+    let shared = new();
+    let segment = log.segment();
+    thread::scope(|scope| {
+        let waits = scope.spawn(|| shared.install(checkpoint));
+        while shared.lock().install.is_none() {
+            thread::yield_now();
+        }
+        append(&mut log, 10);
+        disk.fail(Operation::Write, 1, Fault::Full);
+        shared.serve(&mut log, origin(10, segment));
+        shared.give_up_waiting(&mut log);
+        assert_eq!(waits.join().expect("no panic"), Ok(()));
+    });
+    assert_eq!(shared.retained_numbers(), [1]);
 }
