@@ -177,6 +177,8 @@ fn a_new_engine_begins_with_the_checkpoint_made(beside: Beside) {
             let beside = scope.spawn(move || beside(engine, stop));
             for _ in 0..6 {
                 make(&durability);
+                // Those beside come to their turn, also on a busy machine.
+                thread::sleep(Duration::from_millis(50));
             }
             stop.store(true, Ordering::Relaxed);
             beside.join().expect("it ends")

@@ -250,6 +250,8 @@ impl<D: Disk> LogWriter<D> {
     pub fn prepare(&mut self, budget: u64) -> Result<bool> {
         self.usable()?;
         if self.spares.ready() > self.reserve() {
+            // Also if it came from segments that were given up: the next full disk is told of.
+            self.told_of_space = false;
             return Ok(true);
         }
         let ready = self.spares.prepare(budget);
