@@ -63,6 +63,13 @@ fn new() -> Shared {
     Shared::new(CheckpointOptions::on_request(), None, 0, nothing)
 }
 
+/// Until a checkpoint waits for the log's writer.
+fn await_install(shared: &Shared) {
+    while shared.lock().install.is_none() {
+        thread::yield_now();
+    }
+}
+
 fn installed(disk: &SimulatedDisk) -> bool {
     let control = read_control(disk).expect("readable").expect("there");
     control.checkpoint.is_some()
@@ -79,9 +86,7 @@ fn nothing_counts_before_its_end_is_durable() {
     let segment = log.segment();
     thread::scope(|scope| {
         let waits = scope.spawn(|| shared.install(checkpoint));
-        while shared.lock().install.is_none() {
-            thread::yield_now();
-        }
+        await_install(&shared);
         for epoch in [7, 9] {
             append(&mut log, epoch);
             shared.serve(&mut log, origin(epoch, segment));
@@ -130,9 +135,7 @@ fn a_checkpoint_stays_that_the_control_file_may_name() {
         let segment = log.segment();
         thread::scope(|scope| {
             let waits = scope.spawn(|| shared.install(checkpoint));
-            while shared.lock().install.is_none() {
-                thread::yield_now();
-            }
+            await_install(&shared);
             append(&mut log, 10);
             disk.fail(Operation::Write, 1, fault);
             shared.serve(&mut log, origin(10, segment));
@@ -156,9 +159,7 @@ fn a_full_disk_does_not_take_what_one_slot_names() {
     let segment = log.segment();
     thread::scope(|scope| {
         let waits = scope.spawn(|| shared.install(checkpoint));
-        while shared.lock().install.is_none() {
-            thread::yield_now();
-        }
+        await_install(&shared);
         append(&mut log, 10);
         disk.fail(Operation::Write, 1, Fault::Full);
         shared.serve(&mut log, origin(10, segment));
