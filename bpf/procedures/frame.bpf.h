@@ -39,23 +39,38 @@ static __always_inline struct bpfdb_frame *frame_at(u32 number)
 	return bpf_map_lookup_elem(&frames, &number);
 }
 
+/* The frame of this number, if nobody has it. */
+static __always_inline struct bpfdb_frame *frame_try(u32 number)
+{
+	struct bpfdb_frame *f = frame_at(number);
+
+	if (f && LOAD(f->busy) == BPFDB_FRAME_FREE &&
+	    CAS(&f->busy, BPFDB_FRAME_FREE, BPFDB_FRAME_CLAIMED) == BPFDB_FRAME_FREE)
+		return f;
+	return NULL;
+}
+
 /*
  * A frame that nobody has, and its number; NULL if all are taken. First the one of this
  * processor: where there is one for each, and programs run with preemption off and do not
- * interrupt each other, that one is free.
+ * interrupt each other, that one is free. It is tried before the loop, not in it: a number
+ * with a bound in one round and without in another keeps the verifier of Linux 6.12 from
+ * seeing that two rounds are alike.
  */
 static __always_inline struct bpfdb_frame *frame_claim(u32 *number)
 {
 	u32 first = bpf_get_smp_processor_id();
+	struct bpfdb_frame *f;
 
-	repeat(i, BPFDB_FRAMES + 1)
+	*number = first;
+	f = frame_try(first);
+	if (f)
+		return f;
+	repeat(i, BPFDB_FRAMES)
 	{
-		struct bpfdb_frame *f;
-
-		*number = i ? (first + i) % BPFDB_FRAMES : first;
-		f = frame_at(*number);
-		if (f && LOAD(f->busy) == BPFDB_FRAME_FREE &&
-		    CAS(&f->busy, BPFDB_FRAME_FREE, BPFDB_FRAME_CLAIMED) == BPFDB_FRAME_FREE)
+		*number = (first + i) % BPFDB_FRAMES;
+		f = frame_try(*number);
+		if (f)
 			return f;
 	}
 	return NULL;
