@@ -100,16 +100,28 @@ impl<'a> Iterator for Elements<'a> {
 pub struct Replies<'a> {
     bytes: &'a [u8],
     left: usize,
+    conflicts: u64,
 }
 
 impl<'a> Replies<'a> {
     pub(super) fn new(bytes: &'a [u8], count: usize) -> Self {
-        Self { bytes, left: count }
+        Self {
+            bytes,
+            left: count,
+            conflicts: 0,
+        }
+    }
+
+    /// Of the calls whose replies were taken so far: attempts that met a conflict, and were
+    /// repeated in the kernel.
+    pub fn conflicts(&self) -> u64 {
+        self.conflicts
     }
 
     fn parse(&mut self) -> Result<ReplyRef<'a>, Failure> {
         let (header, rest) = split(self.bytes, HEADER)?;
-        let [outcome, values, is_array] = [0, 8, 12].map(|at| word(header, at));
+        let [outcome, conflicts, values, is_array] = [0, 4, 8, 12].map(|at| word(header, at));
+        self.conflicts += u64::from(conflicts);
         let (values, rest) = split(rest, values as usize * VALUE)?;
         let all = Elements {
             values,

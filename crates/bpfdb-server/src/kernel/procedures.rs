@@ -218,14 +218,14 @@ impl KernelProcedures {
 }
 
 impl Counters {
-    fn none() -> Self {
+    pub(crate) fn none() -> Self {
         Self {
             deoptimisations: vec![0; abi::BPFDB_DEOPTIMISATION_COUNT as usize],
             ..Self::default()
         }
     }
 
-    fn add_all(&mut self, other: &Self) {
+    pub(crate) fn add_all(&mut self, other: &Self) {
         self.calls += other.calls;
         self.conflicts += other.conflicts;
         self.errors += other.errors;

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::common::{Client, PATIENCE, Reply};
-use super::{ask, back_to_kernel, load, server, shown};
+use super::{WithSocket, ask, back_to_kernel, load, server, shown};
 
 /// What comes after a write and has no meaning in the kernel; the reason, an argument that
 /// brings it about, and what the interpreter makes of the call: its reply, or part of an error.
@@ -80,7 +80,17 @@ const GUARDS: &[(&str, &str, &str, &str)] = &[
 #[test]
 fn every_guard_leaves_nothing_behind() {
     let server = server();
-    let mut client = server.client();
+    guards_leave_nothing(&mut server.client());
+}
+
+/// Nor where the daemon has the kernel run the call.
+#[test]
+fn every_guard_leaves_nothing_behind_for_clients_of_the_daemon() {
+    let server = WithSocket::start();
+    guards_leave_nothing(&mut server.unix_client());
+}
+
+fn guards_leave_nothing(client: &mut Client) {
     for (number, (reason, body, argument, expected)) in GUARDS.iter().enumerate() {
         let name = format!("g{number}");
         let text = format!(
@@ -88,22 +98,22 @@ fn every_guard_leaves_nothing_behind() {
              redis.call('SET', keys[1], 'new') redis.call('APPEND', keys[3], 'x')
              {body} end)"
         );
-        load(&mut client, &text);
+        load(client, &text);
         let words = ["FCALL", &name, "3", "a", "b", "c", argument];
         super::wait_until("the kernel gives the call up", || {
             for key in ["a", "c"] {
-                ask(&mut client, &["SET", key, "old"]);
+                ask(client, &["SET", key, "old"]);
             }
-            ask(&mut client, &["SET", "b", "words"]);
-            back_to_kernel(&mut client);
-            let reply = ask(&mut client, &words);
+            ask(client, &["SET", "b", "words"]);
+            back_to_kernel(client);
+            let reply = ask(client, &words);
             let told = reply.to_string();
             assert!(told.contains(expected), "{body}: {told}");
             // Once, by the interpreter; or not at all, if it was an error there.
             let once = if reply.is_error() { "old" } else { "oldx" };
-            let third = ask(&mut client, &["GET", "c"]);
+            let third = ask(client, &["GET", "c"]);
             assert_eq!(third.text, once.as_bytes(), "{body}");
-            given_up(&mut client, &name, reason) > 0
+            given_up(client, &name, reason) > 0
         });
     }
 }

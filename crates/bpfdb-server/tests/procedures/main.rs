@@ -6,12 +6,14 @@
 //! fixed.rs      programs that were thought of, and calls of all forms
 //! replaced.rs   libraries that change under load
 //! inside.rs     some of them called from inside a process, beside FCALL
+//! daemon.rs     calls that the daemon has the kernel run, for clients that it keeps
 //! given_up.rs   calls that the kernel gives up leave nothing
 //! ```
 
 #[path = "../common/mod.rs"]
 mod common;
 
+mod daemon;
 mod fixed;
 mod given_up;
 mod inside;
@@ -19,7 +21,15 @@ mod programs;
 mod replaced;
 mod same;
 
-use common::{Client, Reply, TestServer, wait_until};
+use std::net::TcpStream;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use bpfdb_server::settings::Settings;
+use bpfdb_tests::namespace;
+use common::{Client, PATIENCE, Reply, TestServer, wait_until};
 
 fn ask(client: &mut Client, words: &[&str]) -> Reply {
     let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
@@ -33,6 +43,36 @@ fn parsed(bytes: &[u8]) -> Reply {
 /// A server of its own: functions are those of all clients.
 fn server() -> TestServer {
     TestServer::start(&bpfdb::Options::default())
+}
+
+/// One that has a Unix-domain socket, too: whose clients the kernel does not see.
+struct WithSocket {
+    server: TestServer,
+    path: PathBuf,
+}
+
+impl WithSocket {
+    fn start() -> Self {
+        static STARTED: AtomicU32 = AtomicU32::new(0);
+        let number = STARTED.fetch_add(1, Ordering::Relaxed);
+        let path = namespace::files().folder.join(format!("{number}.sock"));
+        let settings = Settings {
+            unix_socket: Some(path.clone()),
+            ..Settings::default()
+        };
+        Self {
+            server: TestServer::start_with(&bpfdb::Options::default(), settings),
+            path,
+        }
+    }
+
+    /// A client of the daemon.
+    fn unix_client(&self) -> Client {
+        let stream = UnixStream::connect(&self.path).expect("a connection");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a time-out");
+        // To read and to write, one is as good as the other.
+        Client::from_stream(TcpStream::from(OwnedFd::from(stream)))
+    }
 }
 
 /// Loads a library and waits until its functions run where they will.
@@ -102,6 +142,13 @@ fn shown(client: &mut Client, name: &str) -> Reply {
 /// Calls of it that the kernel has answered.
 fn kernel_calls(client: &mut Client, name: &str) -> i64 {
     let calls = shown(client, name).field("calls").and_then(Reply::number);
+    calls.expect("a number")
+}
+
+/// Those of them that the daemon had the kernel run.
+fn daemon_calls(client: &mut Client, name: &str) -> i64 {
+    let shown = shown(client, name);
+    let calls = shown.field("calls_by_daemon").and_then(Reply::number);
     calls.expect("a number")
 }
 

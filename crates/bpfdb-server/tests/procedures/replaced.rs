@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::common::{AtEnd, TestServer};
-use super::{ask, kernel_calls, load, server};
+use super::common::{AtEnd, Client, TestServer, wait_until};
+use super::{WithSocket, ask, daemon_calls, kernel_calls, load};
 
 fn version(amount: u32) -> String {
     format!(
@@ -17,8 +17,7 @@ fn version(amount: u32) -> String {
 const AMOUNTS: [u32; 2] = [1, 1000];
 
 /// Who calls it until it is over: how much its calls have added by what they replied.
-fn call_until(server: &TestServer, key: &str, over: &AtomicBool, sum: &AtomicU64) {
-    let mut client = server.client();
+fn call_until(mut client: Client, key: &str, over: &AtomicBool, sum: &AtomicU64) {
     let mut last = 0;
     while !over.load(Ordering::Relaxed) {
         let reply = ask(&mut client, &["FCALL", "add", "2", "all", key]);
@@ -46,28 +45,37 @@ fn call_until(server: &TestServer, key: &str, over: &AtomicBool, sum: &AtomicU64
 /// runs.
 #[test]
 fn sums_of_both_versions_are_exact() {
-    let server = server();
+    let with_socket = WithSocket::start();
+    let server = &with_socket.server;
     let (over, sum) = (AtomicBool::new(false), AtomicU64::new(0));
     let mut client = server.client();
     load(&mut client, &version(AMOUNTS[0]));
     thread::scope(|scope| {
         let end = AtEnd::of(&over);
         for number in 0..4 {
-            let (server, over, sum) = (&server, &over, &sum);
-            scope.spawn(move || call_until(server, &format!("own{number}"), over, sum));
+            let (over, sum) = (&over, &sum);
+            let client = match number % 2 {
+                0 => server.client(),
+                _ => with_socket.unix_client(),
+            };
+            scope.spawn(move || call_until(client, &format!("own{number}"), over, sum));
         }
         let until = Instant::now() + Duration::from_secs(6);
         let mut changes = 0;
         while Instant::now() < until {
             change(&mut client, changes);
             let amount = AMOUNTS[changes % 2];
-            expect_only(&server, u64::from(amount));
+            expect_only(server, u64::from(amount));
             changes += 1;
         }
         assert!(changes > 5, "{changes}");
+        // The last version is called in both ways.
+        wait_until("the daemon has it run in the kernel", || {
+            let by_daemon = daemon_calls(&mut client, "add");
+            by_daemon > 0 && kernel_calls(&mut client, "add") > by_daemon
+        });
         drop(end);
     });
-    assert!(kernel_calls(&mut client, "add") > 0);
     let all = ask(&mut client, &["GET", "all"])
         .number()
         .expect("a number") as u64;

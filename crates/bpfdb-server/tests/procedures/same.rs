@@ -2,7 +2,7 @@
 
 use super::common::{Client, Redis, Reply};
 use super::programs;
-use super::{all_kernel_calls, ask, load, server};
+use super::{WithSocket, all_kernel_calls, ask, daemon, load};
 
 /// Functions of one library, which are one program.
 pub(super) const EACH: u64 = 25;
@@ -70,15 +70,22 @@ fn compare(clients: &mut [Client; 2], seed: u64) {
     );
 }
 
-/// The calls that the kernel answered.
-fn run(libraries: std::ops::Range<u64>) -> i64 {
-    let (server, redis) = (server(), Redis::start());
-    let mut clients = [server.client(), Client::connect(redis.address)];
+/// The calls that the kernel answered. `by_daemon`: to none of them directly.
+fn run(libraries: std::ops::Range<u64>, by_daemon: bool) -> i64 {
+    let (ours, redis) = (WithSocket::start(), Redis::start());
+    let own = match by_daemon {
+        true => ours.unix_client(),
+        false => ours.server.client(),
+    };
+    let mut clients = [own, Client::connect(redis.address)];
     let mut in_kernel = 0;
     for number in libraries {
         let first = number * EACH;
-        let text = library(first);
+        let text = format!("{}{}", library(first), daemon::WARM);
         load(&mut clients[0], &text);
+        if by_daemon {
+            daemon::warm(&mut clients[0], "warm", &["FCALL", "warm", "0"]);
+        }
         let reply = ask(&mut clients[1], &["FUNCTION", "LOAD", "REPLACE", &text]);
         assert!(!reply.is_error(), "{reply}");
         for seed in first..first + EACH {
@@ -92,16 +99,29 @@ fn run(libraries: std::ops::Range<u64>) -> i64 {
 #[test]
 fn random_programs_mean_the_same() {
     let libraries = 8;
-    let in_kernel = run(0..libraries);
+    let in_kernel = run(0..libraries, false);
     let calls = (libraries * EACH) as i64;
     // The others had no meaning there, and were given up.
     println!("the kernel answered {in_kernel} of {calls} calls");
     assert!(in_kernel * 10 > calls, "{in_kernel} of {calls}");
 }
 
+/// Called by a client whose requests the kernel does not see.
+#[test]
+fn random_programs_mean_the_same_to_clients_of_the_daemon() {
+    let libraries = 4;
+    let in_kernel = run(408..408 + libraries, true);
+    // Those that have made it warm not counted.
+    let calls = (libraries * EACH) as i64;
+    println!("the kernel answered {in_kernel} of {calls} calls, or a few more");
+    assert!(in_kernel * 10 > calls, "{in_kernel} of {calls}");
+}
+
 #[test]
 #[ignore = "ten thousand programs take minutes"]
 fn soak_random_programs() {
-    let in_kernel = run(8..408);
-    println!("the kernel answered {in_kernel} of {} calls", 400 * EACH);
+    for by_daemon in [false, true] {
+        let in_kernel = run(8..408, by_daemon);
+        println!("the kernel answered {in_kernel} of {} calls", 400 * EACH);
+    }
 }

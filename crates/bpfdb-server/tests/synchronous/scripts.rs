@@ -2,7 +2,7 @@
 
 use bpfdb_log::simulation::SimulatedDisk;
 
-use super::common::{Client, request, show};
+use super::common::{Client, Reply, request, show, wait_until};
 use super::{WHILE, is_told_nothing, send, settle, start, sync, told};
 
 const GET: &str = "return redis.call('get', KEYS[1])";
@@ -277,4 +277,61 @@ fn a_script_in_a_block_or_a_transaction_waits() {
             });
         }
     }
+}
+
+/// Has the daemon have the kernel run the calls of this function: true if it does now.
+fn is_run_in_kernel(client: &mut Client, function: &str, words: &[&[u8]]) -> bool {
+    let reply = client.ask(words);
+    assert!(!reply.starts_with(b"-"), "{}", show(&reply));
+    let all = Reply::parse(&client.ask(&[b"PROCEDURES"]))
+        .expect("a whole reply")
+        .0;
+    let calls = |one: &Reply| one.field("calls_by_daemon").and_then(Reply::number);
+    let is_named = |one: &&Reply| {
+        one.field("name")
+            .is_some_and(|name| name.text == function.as_bytes())
+    };
+    all.items.iter().find(is_named).and_then(calls) > Some(0)
+}
+
+/// The same of calls that the kernel runs: what they write, what they tell of others' writes,
+/// and that reading what has been durable for long waits for nothing.
+#[test]
+fn compiled_functions_wait_for_what_they_tell_of() {
+    let disk = SimulatedDisk::new(6);
+    let server = start(&disk);
+    let mut writer = server.client();
+    let texts = Texts::make(&mut writer);
+    let look =
+        "if redis.call('exists', keys[1]) == 0 then redis.call('set', keys[2], 'x') end return 7";
+    load(&mut writer, &library("look", "look", look, ""));
+    let [mut adds, mut looks, mut reads] = [0; 3].map(|_| sync(&server));
+    wait_until("the daemon has calls run in the kernel", || {
+        is_run_in_kernel(&mut adds, "writer", &[b"FCALL", b"writer", b"0"])
+            && is_run_in_kernel(
+                &mut looks,
+                "look",
+                &[b"FCALL", b"look", b"2", b"gone", b"y"],
+            )
+    });
+    settle(&disk, &mut writer);
+    assert_eq!(writer.say("SET new text"), "+OK\r\n");
+
+    reads.send(&texts.request(&["FCALL_RO", "lib", "1", "old"]));
+    assert_eq!(told(&mut reads), [show(b"$1\r\n1\r\n")]);
+    reads.send(&texts.request(&["FCALL_RO", "lib", "1", "new"]));
+    adds.send(&request(&[b"FCALL", b"writer", b"0"]));
+    // It writes nothing, and tells that `new` is there.
+    looks.send(&request(&[b"FCALL", b"look", b"2", b"new", b"z"]));
+    for (client, what) in [
+        (&mut reads, "reads"),
+        (&mut adds, "adds"),
+        (&mut looks, "looks"),
+    ] {
+        is_told_nothing(client, what);
+    }
+    disk.hold(false);
+    assert_eq!(show(&reads.reply()), show(b"$4\r\ntext\r\n"));
+    assert!(adds.reply().starts_with(b":"));
+    assert_eq!(looks.reply(), b":7\r\n");
 }

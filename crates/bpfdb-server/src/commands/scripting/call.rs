@@ -21,6 +21,7 @@ use super::super::conflict;
 use super::super::prelude::*;
 use super::super::time_slice::TimeSlice;
 use super::super::transaction::Attempts;
+use super::direct::{self, Words};
 use super::find::{self, Source, callable, count_keys, find_function, may_be_called, view};
 use super::program::Program;
 use super::reply;
@@ -41,9 +42,17 @@ pub(super) fn begin(
 ) -> Outcome {
     let keys = count_keys(&arguments[1], arguments.len() - 2)?;
     let script = find::find(context, source, &arguments[0])?;
-    context.instance.procedures.note_call(&script);
     let own = !atomic::is_open(context.session);
-    let program = Program::Script(script);
+    let program = Program::Script(Rc::clone(&script));
+    let words = Words {
+        all: &arguments[2..],
+        keys,
+    };
+    let by_text = source == Source::Text;
+    if direct::answer(context, &program, &words, reads, by_text) {
+        return Ok(());
+    }
+    context.instance.procedures.note_call(&script);
     let call = ScriptCall::new(program, arguments[2..].to_vec(), keys, reads, own);
     call.begin(context, arguments)
 }
@@ -63,9 +72,16 @@ pub(super) fn begin_function(
         _ => callable(&*view(context)?, arguments, reads),
     };
     let (function, keys) = found?;
+    let program = Program::Function(function.clone());
+    let words = Words {
+        all: &arguments[2..],
+        keys,
+    };
+    if direct::answer(context, &program, &words, reads, false) {
+        return Ok(());
+    }
     let name = &function.registered().name;
     context.instance.procedures.note_function(name);
-    let program = Program::Function(function);
     let call = ScriptCall::new(program, arguments[2..].to_vec(), keys, reads, own);
     call.begin(context, arguments)
 }

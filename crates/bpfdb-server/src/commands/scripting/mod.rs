@@ -1,6 +1,7 @@
 //! Scripts and functions in Lua: each call is a transaction.
 
 mod call;
+mod direct;
 mod eval;
 mod eval_ro;
 mod evalsha;

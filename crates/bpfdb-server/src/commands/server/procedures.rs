@@ -48,6 +48,7 @@ fn show(context: &mut Context<'_>, one: &Shown) {
     let mean = counters.time.checked_div(counters.measured).unwrap_or(0);
     let numbers = [
         ("calls", counters.calls),
+        ("calls_by_daemon", one.called),
         ("conflicts", counters.conflicts),
         ("errors", counters.errors),
         ("interpreted", one.interpreted),

@@ -7,6 +7,7 @@ use std::thread;
 
 use bpfdb::Engine;
 use bpfdb_lua::Sha1;
+use bpfdb_procedures::inside::{self, Library};
 use bpfdb_procedures::load::Template;
 use bpfdb_procedures::{Error, Unit};
 
@@ -23,14 +24,25 @@ pub(super) enum Kind {
     Library,
 }
 
+/// For whom a text is compiled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Caller {
+    /// The programs that see the connections.
+    Network,
+    /// The daemon, by a system call.
+    Daemon,
+}
+
 /// A text to be compiled.
-type Order = (Kind, Sha1, Vec<u8>);
+type Order = (Caller, Kind, Sha1, Vec<u8>);
 
 /// What has become of an order.
 #[derive(Debug)]
 pub(super) enum Done {
     /// With the text.
     Compiled(Kind, Sha1, Vec<u8>, std::result::Result<Box<Unit>, String>),
+    /// The same for calls of the daemon.
+    Direct(Kind, Sha1, std::result::Result<Box<Library>, String>),
     /// All calls have ended that were running when it was ordered with this number.
     Grace(u64),
 }
@@ -61,6 +73,7 @@ impl Compiler {
             engine: engine.clone(),
             maps,
             template: None,
+            direct: None,
             outbox,
             bell: bell.clone(),
         };
@@ -73,9 +86,9 @@ impl Compiler {
         })
     }
 
-    pub(super) fn compile(&self, kind: Kind, name: Sha1, text: &[u8]) {
+    pub(super) fn compile(&self, caller: Caller, kind: Kind, name: Sha1, text: &[u8]) {
         // It fails only if the thread has panicked, which it has said.
-        let _ = self.orders.send((kind, name, text.to_vec()));
+        let _ = self.orders.send((caller, kind, name, text.to_vec()));
     }
 
     /// Waits until all calls have ended that are running now.
@@ -121,6 +134,8 @@ struct Worker {
     maps: Vec<SharedMap>,
     /// Loaded when it is needed first.
     template: Option<Template>,
+    /// Of programs for the daemon; likewise.
+    direct: Option<inside::Compiler>,
     outbox: Sender<Done>,
     bell: Bell,
 }
@@ -129,9 +144,17 @@ impl Worker {
     fn run(mut self, inbox: &Receiver<Order>) {
         // SAFETY: plain system call; 0 is this thread. It needs no right to lower a priority.
         unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICE) };
-        while let Ok((kind, name, text)) = inbox.recv() {
-            let unit = self.compile(kind, &text).map(Box::new);
-            let done = Done::Compiled(kind, name, text, unit.map_err(|error| error.to_string()));
+        while let Ok((caller, kind, name, text)) = inbox.recv() {
+            let done = match caller {
+                Caller::Network => {
+                    let unit = self.compile(kind, &text).map(Box::new);
+                    Done::Compiled(kind, name, text, unit.map_err(|error| error.to_string()))
+                }
+                Caller::Daemon => {
+                    let library = self.compile_direct(kind, &text).map(Box::new);
+                    Done::Direct(kind, name, library.map_err(|error| error.to_string()))
+                }
+            };
             if self.outbox.send(done).is_err() {
                 return;
             }
@@ -148,6 +171,18 @@ impl Worker {
         match kind {
             Kind::Script => Unit::script(template, text),
             Kind::Library => Unit::library(template, text),
+        }
+    }
+
+    fn compile_direct(&mut self, kind: Kind, text: &[u8]) -> std::result::Result<Library, Error> {
+        let compiler = match self.direct.take() {
+            Some(compiler) => compiler,
+            None => inside::Compiler::new(&self.engine)?,
+        };
+        let compiler = self.direct.insert(compiler);
+        match kind {
+            Kind::Script => compiler.script(text),
+            Kind::Library => compiler.library(text),
         }
     }
 

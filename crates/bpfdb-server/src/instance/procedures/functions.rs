@@ -7,7 +7,7 @@ use bpfdb::Session;
 use bpfdb_lua::Sha1;
 use bpfdb_procedures::Ready;
 
-use super::compiler::Kind;
+use super::compiler::{Caller, Kind};
 use super::{Procedures, State};
 use crate::instance::functions::Functions;
 use crate::instance::functions::libraries::{FunctionOf, Libraries, Library};
@@ -99,7 +99,7 @@ impl Procedures {
             let (compiler, queued) = (&self.compiler, &mut self.queued);
             let state = self.libraries.entry(name).or_insert_with(|| {
                 *queued += 1;
-                compiler.compile(Kind::Library, name, &library.source.text);
+                compiler.compile(Caller::Network, Kind::Library, name, &library.source.text);
                 State::Compiling
             });
             missing |= matches!(state, State::Compiling);

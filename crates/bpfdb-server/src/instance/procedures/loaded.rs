@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use bpfdb_procedures::Unit;
 
+use super::direct::Direct;
 use super::{NO_ROOM, Procedures, State};
 use crate::kernel::procedures::{Counters, Entry, KernelProcedures, Name};
 
@@ -24,6 +25,8 @@ pub(super) struct Loaded {
     /// Numbers of the counters of its functions.
     pub(super) numbers: Vec<u32>,
     pub(super) published: Vec<Name>,
+    /// The same functions for calls of the daemon.
+    pub(super) direct: Direct,
     /// What the counters said when somebody looked last, and when that was more than before.
     seen: u64,
     used: Instant,
@@ -53,6 +56,7 @@ impl Procedures {
             slot,
             numbers,
             published: Vec::new(),
+            direct: Direct::default(),
             seen: 0,
             used: Instant::now(),
         })))
@@ -106,8 +110,7 @@ impl Procedures {
             };
             let mut calls = 0;
             for place in 0..loaded.numbers.len() {
-                let number = loaded.numbers[place];
-                let counters = self.kernel.counters(number);
+                let counters = loaded.counters(place, &self.kernel);
                 calls += counters.calls + counters.given_up();
                 if gives_up_most(&counters) {
                     loaded.leave(place, &self.kernel);
@@ -149,6 +152,23 @@ impl Loaded {
             Ok(false) => {}
             Err(error) => tracing::error!(%error, ?name, "cannot publish a procedure"),
         }
+    }
+
+    /// Do requests run this function in the kernel? A script's name is empty.
+    pub(super) fn is_published(&self, function: &[u8]) -> bool {
+        self.published.iter().any(|known| match known {
+            Name::Function(known) => *known == function,
+            Name::Script(_) => true,
+        })
+    }
+
+    /// What was counted of the function at this place, whoever had the kernel run it.
+    pub(super) fn counters(&self, place: usize, kernel: &KernelProcedures) -> Counters {
+        let mut counters = kernel.counters(self.numbers[place]);
+        if let Some(direct) = self.direct.counters(place) {
+            counters.add_all(direct);
+        }
+        counters
     }
 
     /// The function at this place is left to the interpreter.

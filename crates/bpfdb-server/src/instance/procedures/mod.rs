@@ -13,6 +13,7 @@
 //! ```text
 //! scripts.rs    functions.rs   what is compiled, and when it is published and withdrawn
 //! loaded.rs     the program of a text: its slot, its counters, whether it is of use
+//! direct.rs     calls that the daemon has the kernel run
 //! removals.rs   what was taken out of the kernel's tables
 //! compiler.rs   the thread that compiles
 //! ```
@@ -32,6 +33,7 @@
 //!     lately make room for others.
 
 mod compiler;
+mod direct;
 mod functions;
 mod interpreted;
 mod loaded;
@@ -47,6 +49,7 @@ use bpfdb_procedures::Unit;
 use rustc_hash::FxHashMap;
 
 use self::compiler::{Compiler, Done, Kind, SharedMap};
+pub(crate) use self::direct::{DirectCall, DirectKind};
 use self::functions::FunctionsState;
 use self::interpreted::Interpreted;
 use self::loaded::Loaded;
@@ -55,7 +58,7 @@ pub(crate) use self::shown::Shown;
 use super::functions::Functions;
 use crate::error::Result;
 use crate::io::bell::Bell;
-use crate::kernel::procedures::KernelProcedures;
+use crate::kernel::procedures::{Counters, KernelProcedures};
 
 const NO_ROOM: &str = "there are as many procedures as may be";
 
@@ -90,6 +93,8 @@ pub(crate) struct Procedures {
     is_evicting: bool,
     engine: Engine,
     interpreted: Interpreted,
+    /// Of calls that the daemon had the kernel run, also of procedures that are gone.
+    called: Counters,
     enabled: bool,
 }
 
@@ -116,6 +121,7 @@ impl Procedures {
             is_evicting: false,
             engine: engine.clone(),
             interpreted: Interpreted::default(),
+            called: Counters::none(),
             enabled,
         })
     }
@@ -163,6 +169,10 @@ impl Procedures {
                 Done::Compiled(kind, name, text, unit) => {
                     self.queued -= 1;
                     self.take_unit(kind, name, text, unit);
+                }
+                Done::Direct(kind, name, library) => {
+                    self.queued -= 1;
+                    self.take_direct(kind, name, library);
                 }
                 Done::Grace(removals) => {
                     self.removals.end(removals);

@@ -3,17 +3,18 @@
 use bpfdb_lua::Sha1;
 use bpfdb_procedures::lua::TEXT_MAX;
 
-use super::compiler::Kind;
+use super::compiler::{Caller, Kind};
 use super::{Procedures, State};
 use crate::instance::scripts::Script;
 use crate::kernel::procedures::{Entry, Name};
 
 /// A script is compiled when it is called so often.
-const CALLS_BEFORE: u32 = 8;
+pub(super) const CALLS_BEFORE: u32 = 8;
 /// Texts that wait to be compiled, from which on scripts have to wait for their turn.
-const QUEUED_MAX: usize = 16;
+pub(super) const QUEUED_MAX: usize = 16;
 /// Scripts whose calls are counted.
 const COUNTED_MAX: usize = 4096;
+
 impl Procedures {
     /// The interpreter runs a script. Those that are called often are compiled.
     pub(crate) fn note_call(&mut self, script: &Script) {
@@ -47,7 +48,7 @@ impl Procedures {
             *state = State::Compiling;
             self.queued += 1;
             self.compiler
-                .compile(Kind::Script, script.name, &script.text);
+                .compile(Caller::Network, Kind::Script, script.name, &script.text);
         }
     }
 

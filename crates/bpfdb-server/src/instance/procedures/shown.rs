@@ -7,7 +7,7 @@ use bpfdb_procedures::Ready;
 use super::functions::FunctionsState;
 use super::loaded::{Loaded, gives_up_most};
 use super::{Procedures, State};
-use crate::kernel::procedures::{Counters, Name};
+use crate::kernel::procedures::Counters;
 use crate::stats::procedures::{AllProcedures, ProcedureFigures};
 
 /// Who runs the calls.
@@ -37,6 +37,8 @@ pub(crate) struct Shown {
     pub(crate) name: String,
     pub(crate) path: Path,
     pub(crate) counters: Counters,
+    /// Of its calls those that the daemon had the kernel run.
+    pub(crate) called: u64,
     /// Calls that the interpreter ran, whether the kernel had begun them or not.
     pub(crate) interpreted: u64,
     /// Of its program, which it may share with others of its library: instructions that the
@@ -57,6 +59,7 @@ impl Shown {
             name,
             path,
             counters: Counters::default(),
+            called: 0,
             interpreted: 0,
             verified: 0,
             machine_code: 0,
@@ -144,17 +147,24 @@ impl Procedures {
     /// Programs and counters of all.
     pub(crate) fn totals(&self) -> Totals {
         let units = self.libraries.values().chain(self.scripts.values());
-        let programs = units.filter_map(|state| match state {
-            State::Loaded(loaded) if loaded.slot.is_some() => loaded.unit.program.as_ref(),
+        let loaded = units.filter_map(|state| match state {
+            State::Loaded(loaded) => Some(loaded),
             _ => None,
         });
-        let sizes: Vec<u64> = programs
+        let sizes: Vec<u64> = loaded
+            .flat_map(|loaded| {
+                let own = loaded.slot.and(loaded.unit.program.as_ref());
+                [own, loaded.direct.program()]
+            })
+            .flatten()
             .map(|program| program.machine_code.into())
             .collect();
+        let mut counters = self.kernel.all_counters();
+        counters.add_all(&self.called);
         Totals {
             programs: sizes.len() as u64,
             machine_code: sizes.iter().sum(),
-            counters: self.kernel.all_counters(),
+            counters,
             interpreted: self.interpreted.all(),
         }
     }
@@ -188,26 +198,28 @@ impl Procedures {
             },
         };
         let program = loaded.unit.program.as_ref();
-        let ready = loaded.unit.ready.iter().zip(&loaded.numbers);
-        let ready = ready.map(|(ready, &number)| {
-            let is_published = loaded.published.iter().any(|known| match known {
-                Name::Function(known) => *known == ready.name,
-                Name::Script(_) => true,
-            });
-            let path = if is_published {
+        let ready = loaded.unit.ready.iter().take(loaded.numbers.len());
+        let ready = ready.enumerate().map(|(place, ready)| {
+            let path = if loaded.is_published(&ready.name) {
                 Path::Kernel
             } else {
                 Path::Daemon
             };
-            let counters = self.kernel.counters(number);
+            let counters = loaded.counters(place, &self.kernel);
+            let called = loaded.direct.counters(place);
             Shown {
                 reasons: match path {
                     Path::Daemon => self.why_not_published(ready, &counters),
                     _ => Vec::new(),
                 },
                 counters,
+                called: called.map_or(0, |called| called.calls),
                 verified: program.map_or(0, |program| program.verified),
-                machine_code: program.map_or(0, |program| program.machine_code),
+                machine_code: [program, loaded.direct.program()]
+                    .iter()
+                    .flatten()
+                    .map(|program| program.machine_code)
+                    .sum(),
                 generated: program.map_or(0, |program| program.generated),
                 compile_time: loaded.unit.time.as_micros() as u64,
                 ..shown(&ready.name, path)
