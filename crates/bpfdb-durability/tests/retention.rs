@@ -314,6 +314,63 @@ fn a_checkpoint_takes_the_place_of_what_is_retained() {
     assert!(contents(&another) == last);
 }
 
+/// The oldest goes, and nothing else: its segments become free space, not spares of a log that has
+/// needed many of them once.
+#[test]
+fn no_more_is_given_up_than_a_checkpoint_needs() {
+    let disk = SimulatedDisk::new(10);
+    let engine = engine();
+    let durability = start(&engine, &disk, retaining(DAY));
+    for writes in [2, 6, 2, 2] {
+        for _ in 0..writes {
+            write(&engine, &durability, writes).expect("written");
+        }
+        make_checkpoint(&durability).expect("made");
+    }
+    wait_until("two spares are there", || spares(&disk) == 2);
+    let control = read_control(&disk).expect("read").expect("there");
+    let before = Beginnings::find(&disk, &control).expect("read").list;
+    assert_eq!(durability.retention_status().earliest, before[0].earliest);
+    disk.set_capacity(space(&disk));
+    make_checkpoint(&durability).expect("made");
+    assert_eq!(durability.retention_status().earliest, before[1].earliest);
+    assert_eq!(durability.checkpoint_status().failed, 0);
+    wait_until("they are not taken for it", || spares(&disk) == 2);
+    assert!(as_of(&disk, engine.now()) == contents(&engine));
+}
+
+/// Spares go first. They are there because the log has needed many segments once.
+#[test]
+fn a_checkpoint_takes_the_place_of_spares_before_anything_is_given_up() {
+    let disk = SimulatedDisk::new(11);
+    let engine = engine();
+    let durability = start(&engine, &disk, quick());
+    for _ in 0..6 {
+        write(&engine, &durability, 1).expect("written");
+    }
+    make_checkpoint(&durability).expect("made");
+    wait_until("recycled", || spares(&disk) > 5);
+    durability.set_retention(retaining(DAY).retention);
+    write(&engine, &durability, 2).expect("written");
+    write(&engine, &durability, 3).expect("written");
+    make_checkpoint(&durability).expect("made");
+    let before = durability.retention_status();
+    assert!(before.bytes > 0);
+    disk.set_capacity(space(&disk));
+    make_checkpoint(&durability).expect("made");
+    let after = durability.retention_status();
+    assert_eq!(after.earliest, before.earliest);
+    assert_eq!(durability.checkpoint_status().failed, 0);
+}
+
+fn spares(disk: &SimulatedDisk) -> usize {
+    let names = disk.list("log").expect("listed");
+    names
+        .iter()
+        .filter(|name| name.starts_with("spare"))
+        .count()
+}
+
 /// A server that is started on a full disk gives up what is retained too, before it refuses.
 #[test]
 fn a_start_on_a_full_disk_gives_up_what_is_retained() {
