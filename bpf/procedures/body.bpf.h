@@ -43,7 +43,7 @@ __noinline int body(struct bpfdb_frame *f NONNULL, struct bpfdb_session *s NONNU
 	sum += rt_compare(f, TEXT, TEXT);
 	sum += rt_part(f, TEXT, NUMBER, NUMBER, PLACE);
 	sum += rt_word(f, PLACE, NUMBER, PLACE);
-	sum += rt_line(f, TEXT, PLACE);
+	sum += rt_line(f, TEXT);
 	sum += rt_key(f, s, TEXT);
 	sum += rt_value(f, s, TEXT);
 	sum += rt_value_number(f, s, NUMBER);
