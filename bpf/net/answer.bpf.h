@@ -115,6 +115,10 @@ static __always_inline enum result request_answer(struct sk_msg_md *m, struct bp
 {
 	enum result result;
 
+	/* What is open was another command's own, and is rolled back at any moment: this one must
+	 * not take it for the client's. The daemon waits. */
+	if (unlikely(session_undoes(s)))
+		return PASS_TO_DAEMON;
 	if (likely(!c->block))
 		c->at = c->request;
 	c->piece = c->at;

@@ -129,23 +129,6 @@ static __always_inline int txn_result(struct bpfdb_session *s, int status)
 	return status;
 }
 
-/*
- * Finishes what an earlier COMMIT, ROLLBACK or auto-commit had to leave. What
- * keeps it is a latch for a moment, or memory for a version that a snapshot
- * came to need after SET. For those who have frames left: the driver of user
- * space, the reaper. OK, or why it must be tried again.
- */
-__noinline int bpfdb_settle(struct bpfdb_session *s NONNULL)
-{
-	int status = BPFDB_OK;
-
-	if (!session_enter(s))
-		return BPFDB_SESSION_BUSY;
-	if (txn_is_unfinished(s->state) && !txn_finish(s))
-		status = BPFDB_MEMORY_PENDING;
-	return session_leave(s, status);
-}
-
 /* May this session run a statement now? */
 static __always_inline int txn_ready(struct bpfdb_session *s)
 {

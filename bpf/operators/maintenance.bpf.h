@@ -225,7 +225,7 @@ static __always_inline void session_reap(struct bpfdb_session *s, bool closing, 
 	if (!session_enter_once(s))
 		return;
 	if (!session_wants_reap(s, closing, now)) {
-		session_leave(s, 0);
+		session_leave_as_guest(s, 0);
 		return;
 	}
 	COUNT(sessions_reaped);
@@ -234,7 +234,7 @@ static __always_inline void session_reap(struct bpfdb_session *s, bool closing, 
 		return;
 	}
 	abandon_and_tell(s);
-	session_leave(s, 0);
+	session_leave_as_guest(s, 0);
 }
 
 struct reap {

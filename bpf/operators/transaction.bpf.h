@@ -83,6 +83,37 @@ static __always_inline void abandon_and_tell(struct bpfdb_session *s)
 	}
 }
 
+/*
+ * By this those leave a session who are there without its user: the reaper, who closes it, who
+ * expires its transaction. The user may have left them something to roll back.
+ */
+__noinline int session_leave_as_guest(struct bpfdb_session *s NONNULL, int status)
+{
+	u32 busy = CAS(&s->busy, BPFDB_BUSY_INSIDE, BPFDB_BUSY_FREE);
+
+	if (likely(busy == BPFDB_BUSY_INSIDE))
+		return status;
+	abandon(s);
+	return session_leave(s, status);
+}
+
+/*
+ * Finishes what an earlier COMMIT, ROLLBACK or auto-commit had to leave. What
+ * keeps it is a latch for a moment, or memory for a version that a snapshot
+ * came to need after SET. For those who have frames left: the driver of user
+ * space, the reaper. OK, or why it must be tried again.
+ */
+__noinline int bpfdb_settle(struct bpfdb_session *s NONNULL)
+{
+	int status = BPFDB_OK;
+
+	if (!session_enter(s))
+		return BPFDB_SESSION_BUSY;
+	if (txn_is_unfinished(s->state) && !txn_finish(s))
+		status = BPFDB_MEMORY_PENDING;
+	return session_leave_as_guest(s, status);
+}
+
 static __always_inline int commit(struct bpfdb_session *s)
 {
 	switch (s->state) {
@@ -134,18 +165,45 @@ static __always_inline bool read_takes_snapshot(struct bpfdb_session *s)
 }
 
 /*
+ * A transaction is to be rolled back whose end has found somebody in the session all the while:
+ * he does it when he leaves. If he has just left it is done here.
+ */
+__noinline int txn_undo_later(struct bpfdb_session *s NONNULL)
+{
+	repeat(i, BPFDB_READ_TRIES)
+	{
+		if (session_undo_later(s))
+			break;
+		if (!session_enter_once(s))
+			continue;
+		abandon(s);
+		session_leave(s, 0);
+		break;
+	}
+	return 0;
+}
+
+/*
  * Ends a transaction that a command has begun for itself. The reaper may be in the session
- * for a moment: left open, the transaction would be taken for the client's.
+ * for a moment: left open, the transaction would be taken for the client's. If he stays, his
+ * processor being taken away, it is rolled back, by him, and this says SESSION_BUSY, as every
+ * operator does until he has left.
+ *
+ * The label keeps the outcomes apart: asked for after the loop, they would make the verifier
+ * walk what follows once more for each.
  */
 #define TXN_END_OWN(s, end)                                                                        \
 	({                                                                                         \
+		__label__ ended;                                                                   \
 		int ended_ = BPFDB_SESSION_BUSY;                                                   \
 		repeat(end_try_, BPFDB_READ_TRIES)                                                 \
 		{                                                                                  \
 			ended_ = end(s);                                                           \
 			if (likely(ended_ != BPFDB_SESSION_BUSY))                                  \
-				break;                                                             \
+				goto ended;                                                        \
 		}                                                                                  \
+		txn_undo_later(s);                                                                 \
+ended:                                                                                             \
 		ended_;                                                                            \
 	})
 
@@ -168,7 +226,7 @@ __noinline int bpfdb_expire(struct bpfdb_session *s NONNULL)
 	if (!session_enter(s))
 		return BPFDB_SESSION_BUSY;
 	abandon_and_tell(s);
-	return session_leave(s, BPFDB_OK);
+	return session_leave_as_guest(s, BPFDB_OK);
 }
 
 /* ---- Sessions ------------------------------------------------------------ */
@@ -288,7 +346,7 @@ static __always_inline bool session_end(struct bpfdb_session *s)
 	ended = s->state == BPFDB_TXN_NONE;
 	if (ended)
 		STORE_RELEASE(s->in_use, 0);
-	session_leave(s, 0);
+	session_leave_as_guest(s, 0);
 	/* Only when it was left: who takes it from the list may enter it at once. */
 	if (!ended || session_push(s))
 		return ended;
@@ -312,7 +370,7 @@ static __always_inline int session_close(struct bpfdb_session *s, u32 holder)
 
 	if (!in_use || LOAD(s->holder) != holder) {
 		if (entered)
-			session_leave(s, 0);
+			session_leave_as_guest(s, 0);
 		return BPFDB_BAD_REQUEST;
 	}
 	if (!entered || !session_end(s))

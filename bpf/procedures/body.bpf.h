@@ -9,7 +9,8 @@
  *
  * Invariants
  *  1. When a call ends the session has no transaction open, but for one that the next
- *     operator finishes.
+ *     operator finishes, or that the reaper, who is in the session, rolls back before he leaves
+ *     it.
  *  2. A call with an outcome has left nothing.
  *  3. A call ends: fuel is taken for all attempts together, and what is no loop of the
  *     generated program is bounded by itself.
@@ -42,7 +43,7 @@ __noinline int body(struct bpfdb_frame *f NONNULL, struct bpfdb_session *s NONNU
 	sum += rt_compare(f, TEXT, TEXT);
 	sum += rt_part(f, TEXT, NUMBER, NUMBER, PLACE);
 	sum += rt_word(f, PLACE, NUMBER, PLACE);
-	sum += rt_line(f, TEXT, PLACE);
+	sum += rt_line(f, TEXT);
 	sum += rt_key(f, s, TEXT);
 	sum += rt_value(f, s, TEXT);
 	sum += rt_value_number(f, s, NUMBER);

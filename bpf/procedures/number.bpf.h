@@ -4,51 +4,16 @@
 #define BPFDB_PROCEDURES_NUMBER_BPF_H
 
 #include "frame.bpf.h"
+#include "integer.bpf.h"
 
 /* Up to this Lua's numbers are exact. */
 #define NUMBER_MAX (1LL << 53)
-/* Digits of 2^53, and of any integer of 64 bits. */
+/* Digits of 2^53. */
 #define NUMBER_DIGITS 16
-#define INTEGER_DIGITS 19
 /* The text of a number ends here, in `text` of the frame. */
 #define NUMBER_END 32
 
 _Static_assert(sizeof(((struct bpfdb_frame *)0)->text) == NUMBER_END, "it is the end");
-
-/*
- * Parses a decimal integer of up to `digits_max` digits, of which as many bytes may be read.
- * `strict`: its shortest form only, as Redis wants it for INCR. What else Lua takes for a
- * number (spaces, fractions, hexadecimal digits) is the interpreter's.
- */
-static __always_inline bool integer_of(const u8 *text, u32 len, u32 digits_max, bool strict,
-				       s64 *value)
-{
-	bool negative = text[0] == '-';
-	u32 digits = len - negative;
-	u64 number = 0;
-
-	if (!len || !digits || digits > digits_max)
-		return false;
-	for (u32 i = 0; i < digits_max + 1; i++) {
-		u32 digit;
-
-		if (i < negative)
-			continue;
-		if (i >= len)
-			break;
-		digit = text[i] - '0';
-		if (digit > 9)
-			return false;
-		number = number * 10 + digit;
-	}
-	if (strict && text[negative] == '0' && len > 1)
-		return false;
-	/* 19 digits do not overflow 64 bits without a sign. */
-	if (number > (~0ULL >> 1))
-		return false;
-	*value = negative ? -number : number;
-	return !(negative && !number);
-}
 
 /* Writes a number to the end of the frame's text: its length. */
 static __always_inline u32 number_write(struct bpfdb_frame *f, s64 value)
@@ -76,7 +41,7 @@ static __always_inline const u8 *number_text(struct bpfdb_frame *f, u64 len)
 	return (u8 *)f->text + ((NUMBER_END - len) & (NUMBER_END - 1));
 }
 
-/* The number of a text; `strict` as above. */
+/* The number of a text; `strict`: in its shortest form only. */
 __noinline int rt_number(struct bpfdb_frame *f NONNULL, u64 text, u32 to, u32 strict)
 {
 	s64 value = 0;

@@ -142,13 +142,11 @@ __noinline int rt_word(struct bpfdb_frame *f NONNULL, u32 is_argument, s64 index
 	return 0;
 }
 
-/* Can this text be a line of a reply as it is? Of an error a minus in front is left out. */
-__noinline int rt_line(struct bpfdb_frame *f NONNULL, u64 text, u32 is_error)
+/* Can this text be a line of a reply as it is? */
+__noinline int rt_line(struct bpfdb_frame *f NONNULL, u64 text)
 {
 	u32 len = text_len(text);
 
-	if (is_error && len && *heap_at(f, (u32)text) == '-')
-		return BPFDB_DEOPTIMISATION_LINE;
 	if (len > BPFDB_CALL_LINE_MAX)
 		return BPFDB_DEOPTIMISATION_LINE;
 	f->place = 0;

@@ -141,6 +141,34 @@ int calls_enter(struct bpf_raw_tracepoint_args *ctx)
 	return executed;
 }
 
+/* ctx: session. Enters it when a transaction is open there, as the reaper might; 1 if it did. */
+SEC("raw_tp")
+int calls_visit(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct bpfdb_session *s = bpfdb_session(ctx->args[0]);
+
+	repeat(i, 1 << 16)
+	{
+		if (s && txn_is_open(LOAD(s->state)) && session_enter_once(s))
+			return 1;
+	}
+	return 0;
+}
+
+/* ctx: session. The visitor leaves; 1 if he had to roll back what its user could not. */
+SEC("raw_tp")
+int calls_leave(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct bpfdb_session *s = bpfdb_session(ctx->args[0]);
+	int undoes;
+
+	if (!s)
+		return -1;
+	undoes = session_undoes(s);
+	session_leave_as_guest(s, 0);
+	return undoes;
+}
+
 /* A timer has interrupted something. */
 SEC("raw_tp/hrtimer_expire_entry")
 int calls_interrupt(struct bpf_raw_tracepoint_args *ctx)

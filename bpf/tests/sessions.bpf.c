@@ -40,6 +40,41 @@ TEST(a_session_runs_one_operator_at_a_time)
 	return 0;
 }
 
+/* A command ends its own transaction, and somebody is in the session and stays. */
+TEST(who_is_inside_rolls_back_what_its_user_cannot)
+{
+	struct bpfdb_session *s = test_session(), *other = test_session();
+
+	EXPECT(s && other);
+	EXPECT(bpfdb_begin(s) == BPFDB_OK && set_number(s, 16, 1) == BPFDB_OK);
+	EXPECT(session_enter(s));
+	EXPECT(TXN_END_OWN(s, bpfdb_commit) == BPFDB_SESSION_BUSY);
+	/* Until he leaves nobody else gets in. */
+	EXPECT(TXN_END_OWN(s, bpfdb_rollback) == BPFDB_SESSION_BUSY);
+	EXPECT(set_number(s, 16, 2) == BPFDB_SESSION_BUSY && session_undoes(s));
+	session_leave_as_guest(s, 0);
+	EXPECT(s->state == BPFDB_TXN_NONE && !s->lock_count && !s->busy);
+	EXPECT(get_number(s, 16) == BPFDB_NOT_FOUND && set_number(other, 16, 3) == BPFDB_OK);
+
+	/* He expires it, and its user is not told of what was a command's. */
+	EXPECT(bpfdb_begin(s) == BPFDB_OK && set_number(s, 16, 4) == BPFDB_OK);
+	EXPECT(session_enter(s));
+	abandon_and_tell(s);
+	EXPECT(TXN_END_OWN(s, bpfdb_rollback) == BPFDB_SESSION_BUSY);
+	session_leave_as_guest(s, 0);
+	EXPECT(bpfdb_begin(s) == BPFDB_OK && bpfdb_rollback(s) == BPFDB_OK);
+	EXPECT(has_number(s, 16, 3));
+
+	/* Who leaves nothing behind is not undone. */
+	EXPECT(bpfdb_begin(s) == BPFDB_OK && set_number(s, 16, 5) == BPFDB_OK);
+	EXPECT(session_enter(s));
+	session_leave_as_guest(s, 0);
+	EXPECT(bpfdb_commit(s) == BPFDB_OK && has_number(s, 16, 5));
+	bpfdb_session_close(s);
+	bpfdb_session_close(other);
+	return 0;
+}
+
 TEST(states_allow_what_they_should)
 {
 	struct bpfdb_session *s = test_session();

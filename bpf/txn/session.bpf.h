@@ -112,7 +112,7 @@ static __always_inline void lock_blocks_free(struct bpfdb_session *s)
 /* One operator at a time in a session. */
 static __always_inline bool session_enter_once(struct bpfdb_session *s)
 {
-	return CAS(&s->busy, 0, 1) == 0;
+	return CAS(&s->busy, BPFDB_BUSY_FREE, BPFDB_BUSY_INSIDE) == BPFDB_BUSY_FREE;
 }
 
 /* For those who find somebody inside: as a rule it is the reaper, which looks at the
@@ -134,8 +134,24 @@ static __always_inline bool session_enter(struct bpfdb_session *s)
 
 static __always_inline int session_leave(struct bpfdb_session *s, int status)
 {
-	STORE_RELEASE(s->busy, 0);
+	STORE_RELEASE(s->busy, BPFDB_BUSY_FREE);
 	return status;
+}
+
+/*
+ * A command or a procedure ends a transaction that it has begun for itself, and cannot get into
+ * the session: whoever is inside rolls it back (session_leave_as_guest() in transaction.bpf.h).
+ * False: nobody is inside any more.
+ */
+static __always_inline bool session_undo_later(struct bpfdb_session *s)
+{
+	return CAS(&s->busy, BPFDB_BUSY_INSIDE, BPFDB_BUSY_UNDO) == BPFDB_BUSY_INSIDE;
+}
+
+/* Is what is open about to be rolled back by the one who is inside? */
+static __always_inline bool session_undoes(const struct bpfdb_session *s)
+{
+	return LOAD(s->busy) == BPFDB_BUSY_UNDO;
 }
 
 #endif

@@ -202,6 +202,12 @@ enum bpfdb_txn_state {
 #define BPFDB_SESSION_CLOSING 2U /* closed, but it could not be cleared yet */
 #define BPFDB_SESSION_OPENING 4U /* one more time */
 
+/* busy. */
+#define BPFDB_BUSY_FREE 0U
+#define BPFDB_BUSY_INSIDE 1U
+/* And what is open belongs to nobody any more: who is inside rolls it back when he leaves. */
+#define BPFDB_BUSY_UNDO 2U
+
 /* kind. Those of a server are its own: only the engine's owner runs one. */
 #define BPFDB_SESSION_EMBEDDED 0
 #define BPFDB_SESSION_USER 1
@@ -228,7 +234,7 @@ struct bpfdb_session {
 	__u64 transaction;
 	__u64 snapshot; /* of a read-only transaction */
 	__u64 last_active;
-	__u32 busy; /* 1 while an operator runs */
+	__u32 busy; /* BPFDB_BUSY_: is somebody inside? */
 	__u32 index;
 	__u32 lock_count;
 	__u32 in_use; /* see BPFDB_SESSION_USE_MASK */

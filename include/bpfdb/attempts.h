@@ -12,6 +12,8 @@
  *                   while it is copied
  *   command         CONFLICT, outside of a   COMMAND_TRIES       nothing           to the daemon
  *                   transaction
+ *   command, call   the reaper in the        READ_TRIES          nothing           SESSION_BUSY; he
+ *                   session, at its end                                            rolls it back
  *   EXEC, kernel    CONFLICT                 BLOCK_TRIES         nothing           to the daemon
  *   EXEC, daemon    CONFLICT                 BLOCK_TRIES         others are        DAEMON_TRIES
  *                                                                served

@@ -195,13 +195,14 @@ static __always_inline bool call_once_entered(void *ctx, struct bpfdb_frame *f, 
 }
 
 /*
- * Calls the function that user space has published by this number, with the keys and arguments
- * of the frame, in the caller's session. 0: the reply is in the frame, and all is committed.
- * Else an Error of the engine (enum bpfdb_status; CONFLICT after 64 attempts), or why the call
- * was given up (enum bpfdb_deoptimisation): MISSED if there is no such function, or if it was
- * replaced, or the task preempted, at the moment of each of BPFDB_CALL_TRIES entries. A frame may
- * be used for several calls, with the same keys and arguments and more; each makes the reply of
- * the one before it invalid, and so does adding a key or an argument.
+ * Calls the function that user space has published by this number, with the keys and arguments of
+ * the frame, in the caller's session. 0: the reply is in the frame, and all is committed. Else an
+ * Error of the engine (enum bpfdb_status; CONFLICT after 64 attempts; SESSION_BUSY if the reaper
+ * stayed in the session, as every operator says until he has left), or why the call was given up
+ * (enum bpfdb_deoptimisation): MISSED if there is no such function, or if it was replaced, or the
+ * task preempted, at the moment of each of BPFDB_CALL_TRIES entries. A frame may be used for
+ * several calls, with the same keys and arguments and more; each makes the reply of the one before
+ * it invalid, and so does adding a key or an argument.
  */
 static __always_inline u32 bpfdb_call(void *ctx, struct bpfdb_frame *f, struct bpfdb_session *s,
 				      u32 function)

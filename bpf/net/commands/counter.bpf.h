@@ -3,6 +3,7 @@
 #ifndef BPFDB_COMMANDS_COUNTER_BPF_H
 #define BPFDB_COMMANDS_COUNTER_BPF_H
 
+#include "../../procedures/integer.bpf.h"
 #include "transaction.bpf.h"
 
 /* The connection's text: digits end at TEXT_END. */
@@ -12,32 +13,7 @@
 /* Parses c->text[0..len): the shortest form of a 64-bit integer only. */
 static __always_inline bool integer_parse(const u8 *text, u32 len, s64 *value)
 {
-	bool negative = text[0] == '-';
-	u64 number = 0, limit = ~0ULL >> 1;
-	u32 digits = len - negative;
-
-	if (!len || len > BPFDB_INTEGER_MAX || !digits || digits > 19)
-		return false;
-	for (u32 i = 0; i < BPFDB_INTEGER_MAX; i++) {
-		u32 digit;
-
-		if (i < negative)
-			continue;
-		if (i >= len)
-			break;
-		digit = text[i] - '0';
-		if (digit > 9)
-			return false;
-		number = number * 10 + digit;
-	}
-	/* No leading zero, no minus zero. */
-	if (text[negative] == '0' && len > 1)
-		return false;
-	/* 19 digits do not overflow 64 bits. */
-	if (number > limit + negative)
-		return false;
-	*value = negative ? -number : number;
-	return true;
+	return integer_of(text, len, INTEGER_DIGITS, true, value);
 }
 
 /* Writes a number before c->text[TEXT_END]; where it begins. */

@@ -170,17 +170,13 @@ __noinline enum result command_multi(struct sk_msg_md *m, struct bpfdb_connectio
 	return DONE;
 }
 
-/* As if the block had not been begun. SESSION_BUSY: the reaper looks at the session, for
- * a moment. */
+/* As if the block had not been begun. */
 __noinline int block_undo(struct bpfdb_connection *c NONNULL, struct bpfdb_session *s NONNULL)
 {
 	s->gets_found = c->block_found;
 	s->gets_missed = c->block_missed;
-	repeat(i, BPFDB_READ_TRIES)
-	{
-		if (short_needed(s) || bpfdb_rollback(s) != BPFDB_SESSION_BUSY)
-			break;
-	}
+	if (!short_needed(s))
+		TXN_END_OWN(s, bpfdb_rollback);
 	return 0;
 }
 

@@ -1,10 +1,12 @@
 //! `bpfdb check`, `repair`, `tail` and `recover`, as a user runs them.
 
+mod common;
+
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,11 +15,9 @@ use base64::engine::general_purpose::STANDARD;
 use bpfdb_log::record::{Entry, Part, Records, Value, encode_commit, encode_part};
 use bpfdb_log::{BLOCK, Batch, Directory, LogError, LogWriter, Options, Recovery, Start};
 use bpfdb_tests::process::dies_with_us;
+use common::{BINARY, PATIENCE, fails, recover, run, succeeds, text};
 use serde_json::Value as Json;
 
-const BINARY: &str = env!("CARGO_BIN_EXE_bpfdb");
-/// Longer than a busy machine takes for anything.
-const PATIENCE: Duration = Duration::from_secs(60);
 /// 2026-11-23T12:00:00Z, in nanoseconds.
 const NOON: u64 = 1_795_435_200_000_000_000;
 const SECOND: u64 = 1_000_000_000;
@@ -133,26 +133,6 @@ fn write(writer: &mut LogWriter<Directory>, epoch: u64, records: &[u8]) {
         record_count: Records::new(records).count() as u32,
     };
     writer.append(batch).expect("durable");
-}
-
-fn run(arguments: &[&str]) -> Output {
-    let mut command = Command::new(BINARY);
-    command.args(arguments).stdin(Stdio::null());
-    dies_with_us(&mut command).output().expect("bpfdb runs")
-}
-
-fn succeeds(arguments: &[&str]) -> String {
-    let output = run(arguments);
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{arguments:?}: {error}");
-    String::from_utf8(output.stdout).expect("text")
-}
-
-fn fails(arguments: &[&str]) -> String {
-    let output = run(arguments);
-    assert_eq!(output.status.code(), Some(1), "{arguments:?}");
-    let text = [output.stdout, output.stderr].concat();
-    String::from_utf8(text).expect("text")
 }
 
 fn check_json(dir: &str) -> (bool, Json) {
@@ -599,22 +579,14 @@ fn a_directory_is_recovered_to_a_point_in_time() {
     let data = Data::with_five();
     let before = data.files();
     for (until, last) in [("3", 3), ("2026-11-23T12:00:04.999Z", 4), ("99", 5)] {
-        let new = data.folder.path().join("new").display().to_string();
-        let text = succeeds(&[
-            "recover",
-            "--dir",
-            &data.text(),
-            "--to",
-            &new,
-            "--until",
-            until,
-        ]);
-        assert!(text.contains(&format!("{last} transactions")), "{text}");
-        let found = times(&succeeds(&["tail", "--dir", &new]));
+        let (dir, new) = (data.dir(), data.folder.path().join("new"));
+        let told = succeeds(&recover(&dir, &new, Some(until)));
+        assert!(told.contains(&format!("{last} transactions")), "{told}");
+        let found = times(&succeeds(&["tail", "--dir", text(&new)]));
         assert_eq!(found, (1..=last).collect::<Vec<_>>());
-        let (fine, json) = check_json(&new);
+        let (fine, json) = check_json(text(&new));
         assert!(fine && json["log"]["end"]["closed"] == true);
-        let again = fails(&["recover", "--dir", &data.text(), "--to", &new]);
+        let again = fails(&recover(&dir, &new, None));
         assert!(again.contains("is not empty"), "{again}");
         fs::remove_dir_all(&new).expect("removed");
     }
@@ -625,32 +597,14 @@ fn a_directory_is_recovered_to_a_point_in_time() {
 fn a_recovery_that_fails_leaves_nothing() {
     let data = Data::with_five();
     data.flip("log/0000000000000001.log", 3 * BLOCK + 100);
-    let new = data.folder.path().join("new");
-    let to = new.display().to_string();
-    let text = fails(&["recover", "--dir", &data.text(), "--to", &to]);
-    assert!(text.contains("corrupt"), "{text}");
-    let early = "2020-01-01T00:00:00Z";
-    fails(&[
-        "recover",
-        "--dir",
-        &data.text(),
-        "--to",
-        &to,
-        "--until",
-        early,
-    ]);
+    let (dir, new) = (data.dir(), data.folder.path().join("new"));
+    let told = fails(&recover(&dir, &new, None));
+    assert!(told.contains("corrupt"), "{told}");
+    fails(&recover(&dir, &new, Some("2020-01-01T00:00:00Z")));
     let left = fs::read_dir(data.folder.path()).expect("a folder").count();
     assert_eq!((left, new.exists()), (1, false));
     // What is before the damage can be had. An empty directory may be there.
     fs::create_dir(&new).expect("made");
-    succeeds(&[
-        "recover",
-        "--dir",
-        &data.text(),
-        "--to",
-        &to,
-        "--until",
-        "2",
-    ]);
-    assert_eq!(times(&succeeds(&["tail", "--dir", &to])), [1, 2]);
+    succeeds(&recover(&dir, &new, Some("2")));
+    assert_eq!(times(&succeeds(&["tail", "--dir", text(&new)])), [1, 2]);
 }

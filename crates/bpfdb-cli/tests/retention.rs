@@ -3,38 +3,16 @@
 mod common;
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use bpfdb_tests::process::dies_with_us;
-use common::{BINARY, Connection, PATIENCE, Served, alone, small_disk};
+use common::{
+    Connection, PATIENCE, Served, alone, fails, recover, run, small_disk, succeeds, text,
+};
 use nix::mount::MsFlags;
 use serde_json::Value as Json;
 
 const RETAIN: [&str; 2] = ["--log-retention", "86400"];
-
-fn run(arguments: &[&str]) -> Output {
-    let mut command = Command::new(BINARY);
-    let command = command.args(arguments).stdin(Stdio::null());
-    dies_with_us(command).output().expect("bpfdb runs")
-}
-
-fn succeeds(arguments: &[&str]) -> String {
-    let output = run(arguments);
-    assert!(output.status.success(), "{arguments:?}: {output:?}");
-    String::from_utf8(output.stdout).expect("text")
-}
-
-fn fails(arguments: &[&str]) -> String {
-    let output = run(arguments);
-    assert!(!output.status.success(), "{arguments:?}: {output:?}");
-    String::from_utf8(output.stderr).expect("text")
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().expect("text")
-}
 
 fn check(dir: &Path) -> Json {
     let output = run(&["check", "--json", "--dir", text(dir)]);
@@ -102,15 +80,7 @@ impl Old {
     fn recovered(&self, until: &str) -> (Served, PathBuf) {
         let new = self.folder.path().join(format!("as-of-{until}"));
         let data = self.data();
-        succeeds(&[
-            "recover",
-            "--dir",
-            text(&data),
-            "--to",
-            text(&new),
-            "--until",
-            until,
-        ]);
+        succeeds(&recover(&data, &new, Some(until)));
         (Served::start_in(&new, 0, &[]), new)
     }
 }
@@ -195,16 +165,7 @@ fn what_is_given_up_at_run_time_is_refused_with_the_earliest_point() {
     let new = old.folder.path().join("never");
     for (timestamp, time) in &old.moments {
         for until in [&timestamp.to_string(), time] {
-            let arguments = [
-                "recover",
-                "--dir",
-                text(&data),
-                "--to",
-                text(&new),
-                "--until",
-                until,
-            ];
-            let told = fails(&arguments);
+            let told = fails(&recover(&data, &new, Some(until)));
             let point = format!("the earliest point that can be had is timestamp {earliest}");
             assert!(told.contains(&point), "{told}");
             assert!(
@@ -236,8 +197,7 @@ fn what_is_retained_gives_way_on_a_full_disk() {
     let value = "v".repeat(30_000);
     let mut most = 0;
     // A segment and a half in each round; in all half as much again as the disk has. Beside what is
-    // retained it has room for the log, its spares and two checkpoints, with some to spare: what is
-    // given up for a checkpoint may become a spare first.
+    // retained it has room for the log, its spares and two checkpoints.
     for round in 0..10 {
         for n in 0..3_200 {
             let written = connection.ask(&["SET", &format!("k{}", n % 200), &value]);

@@ -4,28 +4,16 @@ mod common;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use bpfdb_tests::process::dies_with_us;
-use common::{BINARY, Connection, Served, alone};
+use common::{BINARY, Connection, Served, alone, fails, recover, run, succeeds, text};
 use serde_json::{Value as Json, json};
 
 const BLOCK: usize = bpfdb_log::BLOCK;
-
-fn run(arguments: &[&str]) -> Output {
-    let mut command = Command::new(BINARY);
-    let command = command.args(arguments).stdin(Stdio::null());
-    dies_with_us(command).output().expect("bpfdb runs")
-}
-
-fn succeeds(arguments: &[&str]) -> String {
-    let output = run(arguments);
-    assert!(output.status.success(), "{arguments:?}: {output:?}");
-    String::from_utf8(output.stdout).expect("text")
-}
 
 fn check(dir: &str) -> Json {
     let output = run(&["check", "--json", "--dir", dir]);
@@ -61,10 +49,6 @@ impl Drop for Tail {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().expect("text")
 }
 
 #[test]
@@ -131,15 +115,7 @@ fn the_tools_leave_a_living_server_alone() {
         told.contains(&format!("process {} owns", server.child.id())),
         "{told}"
     );
-    succeeds(&[
-        "recover",
-        "--dir",
-        text(&data),
-        "--to",
-        text(&new),
-        "--until",
-        &moment,
-    ]);
+    succeeds(&recover(&data, &new, Some(&moment)));
     assert_eq!(server.ask(&["GET", "a"]), "by mistake");
     let other = Served::start_in(&new, 0, &[]);
     assert_eq!(other.ask(&["GET", "a"]), "before");
@@ -258,10 +234,9 @@ impl WithCheckpoint {
     }
 
     /// A server on what the directory had at a moment.
-    fn recovered(&self, name: &str, until: &[&str]) -> Served {
+    fn recovered(&self, name: &str, until: Option<&str>) -> Served {
         let (data, new) = (self.data(), self.directory.path().join(name));
-        let arguments = ["recover", "--dir", text(&data), "--to", text(&new)];
-        succeeds(&[&arguments, until].concat());
+        succeeds(&recover(&data, &new, until));
         assert_eq!(check(text(&new))["fine"], true);
         Served::start_in(&new, 0, &[])
     }
@@ -291,25 +266,23 @@ fn a_point_after_a_busy_checkpoint_is_recovered() {
     assert_eq!(old.server.ask(&["SET", "after", "by mistake"]), "+OK");
     assert_eq!(old.server.ask(&["FLUSHALL"]), "+OK");
 
-    let server = old.recovered("then", &["--until", &moment.to_string()]);
+    let server = old.recovered("then", Some(&moment.to_string()));
     has_kept(&server);
     assert_eq!(server.ask(&["GET", "after"]), "1");
     assert_eq!(server.ask(&["GET", "busy"]), busy);
     server.stop();
-    let server = old.recovered("all", &[]);
+    let server = old.recovered("all", None);
     assert_eq!(server.ask(&["DBSIZE"]), ":0");
     server.stop();
 
     // What was before the checkpoint nobody knows any more.
     let (data, new) = (old.data(), old.directory.path().join("before"));
-    let arguments = ["recover", "--dir", text(&data), "--to", text(&new)];
-    let refused = run(&[&arguments[..], &["--until", "3"]].concat());
-    let told = String::from_utf8(refused.stderr).expect("text");
+    let told = fails(&recover(&data, &new, Some("3")));
     assert!(
         told.contains("the earliest point that can be had is"),
         "{told}"
     );
-    assert!(!refused.status.success() && !new.exists());
+    assert!(!new.exists());
     old.server.stop();
 }
 
@@ -319,9 +292,9 @@ fn a_point_after_an_idle_checkpoint_is_recovered() {
     let old = WithCheckpoint::new(false);
     let end = old.moment().to_string();
     for (name, until) in [
-        ("all", &[][..]),
-        ("end", &["--until", &end]),
-        ("future", &["--until", "2100-01-01T00:00:00Z"]),
+        ("all", None),
+        ("end", Some(&*end)),
+        ("future", Some("2100-01-01T00:00:00Z")),
     ] {
         let server = old.recovered(name, until);
         has_kept(&server);

@@ -39,6 +39,11 @@ impl<D: Disk> Opening<D> {
         Ok(())
     }
 
+    /// Where the log's files are.
+    pub(crate) fn disk(&self) -> &D {
+        &self.disk
+    }
+
     /// The first segment that is needed or retained of a log that is not open yet.
     pub(crate) fn first_kept(&self) -> u64 {
         self.end.control.map_or(1, |control| control.first_kept())

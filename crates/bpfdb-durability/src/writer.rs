@@ -415,23 +415,10 @@ impl Writer {
                     }
                     self.pace.pause(interval)
                 }
-                // What is retained goes first.
-                Err(Error::Log(LogError::Full { .. }))
-                    if self.checkpoints.make_room(&mut writer) =>
-                {
-                    continue;
-                }
-                // So does the reserve, if the checkpoint that waits for it gives more back.
-                Err(Error::Log(LogError::Full { .. }))
-                    if self.checkpoints.is_waiting() && writer.use_reserve() =>
-                {
-                    tracing::warn!("the disk is full: the log's reserve is used for a checkpoint");
-                    continue;
-                }
                 Err(Error::Log(error @ LogError::Full { .. })) => {
-                    self.checkpoints.give_up_waiting(&mut writer);
-                    writer.keep_reserve();
-                    self.shared.set_state(State::Full(error.to_string()));
+                    if self.finds_space(&mut writer, &error) {
+                        continue;
+                    }
                     FULL_PAUSE
                 }
                 Err(error) => {
@@ -451,6 +438,24 @@ impl Writer {
         if let Err(error) = writer.close() {
             tracing::warn!(%error, "the log was not closed");
         }
+    }
+
+    /// The disk is full. `true`: there may be space now. `false`: the engine is read-only until
+    /// somebody else gives some back.
+    fn finds_space<D: Disk>(&self, writer: &mut LogWriter<D>, error: &LogError) -> bool {
+        // What is retained goes first.
+        if self.checkpoints.make_room(writer) {
+            return true;
+        }
+        // So does the reserve, if the checkpoint that waits for it gives more back.
+        if self.checkpoints.is_waiting() && writer.use_reserve() {
+            tracing::warn!("the disk is full: the log's reserve is used for a checkpoint");
+            return true;
+        }
+        self.checkpoints.give_up_waiting(writer);
+        writer.keep_reserve();
+        self.shared.set_state(State::Full(error.to_string()));
+        false
     }
 
     /// Waits until the disk has space for the first segment. `None`: this is over before.

@@ -4,36 +4,16 @@ mod common;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bpfdb::{Engine, Status};
 use bpfdb_durability::{CheckpointOptions, Durability, Options, State};
 use bpfdb_log::Disk;
 use bpfdb_log::simulation::SimulatedDisk;
-use common::{contents, engine, quick};
-
-fn start(engine: &Engine, disk: &SimulatedDisk, options: Options) -> Durability {
-    let started = Durability::start(engine, disk.clone(), options);
-    started.expect("started").0
-}
-
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !is_so() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "{what}");
-        thread::sleep(Duration::from_millis(5));
-    }
-}
+use common::{assert_recovers, contents, engine, quick, segments, space, start, wait_until};
 
 fn is_full(durability: &Durability) -> bool {
     matches!(durability.state(), State::Full(_))
-}
-
-/// Space that a directory takes, spares included.
-fn space(disk: &SimulatedDisk) -> usize {
-    let names = disk.names();
-    let sizes = names.iter().filter_map(|name| disk.contents(name));
-    sizes.map(|contents| contents.len()).sum()
 }
 
 /// Nobody can take another byte, and no spare is left.
@@ -102,10 +82,7 @@ fn an_engine_is_recovered_from_a_full_disk_and_is_read_only() {
     // And with the power gone.
     let disk = disk.lose_power();
     drop(durability);
-    let after = engine();
-    let durability = start(&after, &disk, quick());
-    assert!(contents(&after) == last);
-    drop(durability);
+    assert_recovers(&disk, &last);
 }
 
 /// The rings have what the disk has not: nothing of it is lost.
@@ -139,10 +116,7 @@ fn an_engine_with_unwritten_rings_is_attached_again_on_a_full_disk() {
     durability.settle(engine.now()).expect("durable");
     let disk = disk.lose_power();
     drop(durability);
-    let after = common::engine();
-    let durability = start(&after, &disk, quick());
-    assert!(contents(&after) == before);
-    drop(durability);
+    assert_recovers(&disk, &before);
 }
 
 /// A log that lasts as long as this, and how it ended.
@@ -197,10 +171,7 @@ fn a_checkpoint_that_would_give_space_back_comes_to_count() {
     let last = contents(&engine);
     let disk = disk.lose_power();
     drop(durability);
-    let after = common::engine();
-    let durability = start(&after, &disk, quick());
-    assert!(contents(&after) == last);
-    drop(durability);
+    assert_recovers(&disk, &last);
 }
 
 /// A checkpoint takes eight seconds for what nobody overwrites.
@@ -247,13 +218,5 @@ fn a_checkpoint_that_needs_more_than_the_reserve_is_given_up() {
     let last = contents(&engine);
     let disk = disk.lose_power();
     drop(durability);
-    let after = common::engine();
-    let durability = start(&after, &disk, quick());
-    assert!(contents(&after) == last);
-    drop(durability);
-}
-
-fn segments(disk: &SimulatedDisk) -> usize {
-    let names = disk.list("log").expect("listed");
-    names.iter().filter(|name| name.ends_with(".log")).count()
+    assert_recovers(&disk, &last);
 }

@@ -3,14 +3,16 @@
 mod common;
 
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bpfdb::{Engine, Status};
 use bpfdb_durability::{Durability, Options, RetentionOptions, State};
 use bpfdb_log::reader::read_control;
 use bpfdb_log::simulation::SimulatedDisk;
 use bpfdb_log::{Beginning, Beginnings, Disk, Until, check, check_retained, copy_until};
-use common::{Contents, contents, engine, quick};
+use common::{
+    Contents, assert_recovers, contents, engine, quick, segments, space, spares, start, wait_until,
+};
 
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -19,11 +21,6 @@ fn retaining(time: Duration) -> Options {
         retention: RetentionOptions { time, bytes: None },
         ..quick()
     }
-}
-
-fn start(engine: &Engine, disk: &SimulatedDisk, options: Options) -> Durability {
-    let started = Durability::start(engine, disk.clone(), options);
-    started.expect("started").0
 }
 
 /// Some 6 MiB, of which each round overwrites the one before.
@@ -49,19 +46,6 @@ fn write(engine: &Engine, durability: &Durability, round: u8) -> Result<u64, Sta
 fn make_checkpoint(durability: &Durability) -> Result<(), bpfdb_durability::Error> {
     let number = durability.checkpoint()?;
     durability.await_checkpoint(number)
-}
-
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !is_so() {
-        assert!(begun.elapsed() < Duration::from_secs(30), "{what}");
-        thread::sleep(Duration::from_millis(5));
-    }
-}
-
-fn segments(disk: &SimulatedDisk) -> usize {
-    let names = disk.list("log").expect("listed");
-    names.iter().filter(|name| name.ends_with(".log")).count()
 }
 
 fn checkpoints(disk: &SimulatedDisk) -> usize {
@@ -202,9 +186,7 @@ fn damage_removes_no_other_checkpoint() {
     durability.set_retention(RetentionOptions::default());
     wait_until("removed", || checkpoints(&disk) == 1);
     drop(durability);
-    let another = common::engine();
-    let _durability = start(&another, &disk, quick());
-    assert!(contents(&another) == last);
+    assert_recovers(&disk, &last);
 }
 
 /// The oldest checkpoint that was retained is damaged: nothing can be begun with the log before the
@@ -241,13 +223,6 @@ fn segments_that_no_checkpoint_makes_use_of_are_given_up() {
     assert!(durability.retention_status().bytes > 0);
 }
 
-/// Space that a directory takes, spares included.
-fn space(disk: &SimulatedDisk) -> usize {
-    let names = disk.names();
-    let sizes = names.iter().filter_map(|name| disk.contents(name));
-    sizes.map(|contents| contents.len()).sum()
-}
-
 /// Writers are not refused as long as something is retained.
 #[test]
 fn a_full_disk_gives_up_what_is_retained_before_it_refuses() {
@@ -281,9 +256,7 @@ fn a_full_disk_gives_up_what_is_retained_before_it_refuses() {
     write(&engine, &durability, 5).expect("written");
     let last = contents(&engine);
     drop(durability);
-    let another = common::engine();
-    let _durability = start(&another, &disk, quick());
-    assert!(contents(&another) == last);
+    assert_recovers(&disk, &last);
 }
 
 /// There is space for the log, and none for a checkpoint.
@@ -298,10 +271,7 @@ fn a_checkpoint_takes_the_place_of_what_is_retained() {
     }
     let before = durability.retention_status();
     // The thread that prepares the next segment is done.
-    wait_until("a spare is there", || {
-        let names = disk.list("log").expect("listed");
-        names.iter().any(|name| name.starts_with("spare"))
-    });
+    wait_until("a spare is there", || spares(&disk) > 0);
     disk.set_capacity(space(&disk) + (1 << 20));
     make_checkpoint(&durability).expect("made");
     let after = durability.retention_status();
@@ -309,9 +279,56 @@ fn a_checkpoint_takes_the_place_of_what_is_retained() {
     assert_eq!(durability.checkpoint_status().failed, 0);
     let last = contents(&engine);
     drop(durability);
-    let another = common::engine();
-    let _durability = start(&another, &disk, quick());
-    assert!(contents(&another) == last);
+    assert_recovers(&disk, &last);
+}
+
+/// The oldest goes, and nothing else: its segments become free space, not spares of a log that has
+/// needed many of them once.
+#[test]
+fn no_more_is_given_up_than_a_checkpoint_needs() {
+    let disk = SimulatedDisk::new(10);
+    let engine = engine();
+    let durability = start(&engine, &disk, retaining(DAY));
+    for writes in [2, 6, 2, 2] {
+        for _ in 0..writes {
+            write(&engine, &durability, writes).expect("written");
+        }
+        make_checkpoint(&durability).expect("made");
+    }
+    wait_until("two spares are there", || spares(&disk) == 2);
+    let control = read_control(&disk).expect("read").expect("there");
+    let before = Beginnings::find(&disk, &control).expect("read").list;
+    assert_eq!(durability.retention_status().earliest, before[0].earliest);
+    disk.set_capacity(space(&disk));
+    make_checkpoint(&durability).expect("made");
+    assert_eq!(durability.retention_status().earliest, before[1].earliest);
+    assert_eq!(durability.checkpoint_status().failed, 0);
+    wait_until("they are not taken for it", || spares(&disk) == 2);
+    assert!(as_of(&disk, engine.now()) == contents(&engine));
+}
+
+/// Spares go first. They are there because the log has needed many segments once.
+#[test]
+fn a_checkpoint_takes_the_place_of_spares_before_anything_is_given_up() {
+    let disk = SimulatedDisk::new(11);
+    let engine = engine();
+    let durability = start(&engine, &disk, quick());
+    for _ in 0..6 {
+        write(&engine, &durability, 1).expect("written");
+    }
+    make_checkpoint(&durability).expect("made");
+    wait_until("recycled", || spares(&disk) > 5);
+    durability.set_retention(retaining(DAY).retention);
+    write(&engine, &durability, 2).expect("written");
+    write(&engine, &durability, 3).expect("written");
+    make_checkpoint(&durability).expect("made");
+    let before = durability.retention_status();
+    assert!(before.bytes > 0);
+    disk.set_capacity(space(&disk));
+    make_checkpoint(&durability).expect("made");
+    let after = durability.retention_status();
+    assert_eq!(after.earliest, before.earliest);
+    assert_eq!(durability.checkpoint_status().failed, 0);
 }
 
 /// A server that is started on a full disk gives up what is retained too, before it refuses.
@@ -370,7 +387,5 @@ fn start_on_a_full_disk(spares: usize) {
     let report = check_retained(&disk).expect("read");
     assert_eq!(report.damaged, []);
     assert_eq!(report.earliest.expect("there").epoch, after.earliest.epoch);
-    let another = common::engine();
-    let _durability = start(&another, &disk, quick());
-    assert!(contents(&another) == last);
+    assert_recovers(&disk, &last);
 }

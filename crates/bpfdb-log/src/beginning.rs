@@ -4,8 +4,12 @@
 use crate::checkpoint::WrittenCheckpoint;
 use crate::control::Control;
 use crate::disk::Disk;
-use crate::error::{LogError, Result};
-use crate::writer::LogWriter;
+use crate::error::{LogError, Result, StepError};
+use crate::spares::Spares;
+use crate::writer::{LogWriter, RESERVE};
+
+/// The next segment, and the spare in reserve.
+const SPARES_FOR_NEXT: usize = 1 + RESERVE;
 
 impl<D: Disk> LogWriter<D> {
     /// From now on recovery begins with this checkpoint. The segments that it does not need may
@@ -76,14 +80,43 @@ impl<D: Disk> LogWriter<D> {
     /// # Errors
     /// Those of [`LogWriter::give_up_before`].
     pub fn recycle(&mut self, limit: u64) -> Result<bool> {
+        self.recycle_by(limit, Spares::recycle)
+    }
+
+    /// The same on a full disk: only as many become spares as the next segment takes. The others
+    /// give their space back.
+    ///
+    /// # Errors
+    /// Those of [`LogWriter::give_up_before`].
+    pub fn recycle_sparingly(&mut self, limit: u64) -> Result<bool> {
+        self.recycle_by(limit, |spares, number| {
+            spares.recycle_up_to(number, SPARES_FOR_NEXT)
+        })
+    }
+
+    fn recycle_by(
+        &mut self,
+        limit: u64,
+        mut by: impl FnMut(&mut Spares<D>, u64) -> Result<(), StepError>,
+    ) -> Result<bool> {
         self.agree()?;
         let first_kept = self.control.now.first_kept();
         let needless = first_kept - self.recycled_before;
         for _ in 0..needless.min(limit) {
-            self.spares.recycle(self.recycled_before)?;
+            by(&mut self.spares, self.recycled_before)?;
             self.recycled_before += 1;
         }
         Ok(needless > limit)
+    }
+
+    /// Gives the space of all spares back that the next segment does not take. `false`: there are
+    /// none.
+    ///
+    /// # Errors
+    /// [`LogError::Io`]: to be tried again. [`LogError::Failed`].
+    pub fn remove_spares(&mut self) -> Result<bool> {
+        self.usable()?;
+        Ok(self.spares.remove_beyond(SPARES_FOR_NEXT)?)
     }
 
     /// Recovery needs so many segments less.

@@ -82,7 +82,7 @@ impl<D: Disk> Spares<D> {
     fn adopt_spare(&mut self, number: u64) -> Result<(), StepError> {
         self.next_number = self.next_number.max(number.saturating_add(1));
         let name = segment::spare_name(number);
-        if self.is_usable(&name)? {
+        if self.is_usable(&name, self.limit())? {
             self.ready.push(number);
             return Ok(());
         }
@@ -104,9 +104,10 @@ impl<D: Disk> Spares<D> {
         self.disk.remove(name).map_err(at("remove", name))
     }
 
-    /// Whether the file is as long as a segment is now, and one more is wanted.
-    fn is_usable(&self, name: &str) -> Result<bool, StepError> {
-        if self.ready.len() >= self.limit() {
+    /// Whether the file is as long as a segment is now, and one more than those that are there is
+    /// wanted.
+    fn is_usable(&self, name: &str, limit: usize) -> Result<bool, StepError> {
+        if self.ready.len() >= limit {
             return Ok(false);
         }
         let file = self.disk.open(name).map_err(at("open", name))?;
@@ -116,8 +117,13 @@ impl<D: Disk> Spares<D> {
 
     /// Makes a spare of a segment that is not needed, or removes it.
     pub(crate) fn recycle(&mut self, number: u64) -> Result<(), StepError> {
+        self.recycle_up_to(number, self.limit())
+    }
+
+    /// The same; with `limit` spares no further one is made.
+    pub(crate) fn recycle_up_to(&mut self, number: u64, limit: usize) -> Result<(), StepError> {
         let name = segment::name(number);
-        if !self.is_usable(&name)? {
+        if !self.is_usable(&name, limit)? {
             return self.remove(&name);
         }
         let spare = self.take_number();
@@ -125,6 +131,18 @@ impl<D: Disk> Spares<D> {
         self.disk.rename(&name, &to).map_err(at("rename", &name))?;
         self.ready.push(spare);
         Ok(())
+    }
+
+    /// Removes those beyond so many. `false`: there are none.
+    pub(crate) fn remove_beyond(&mut self, count: usize) -> Result<bool, StepError> {
+        let has_more = self.ready.len() > count;
+        while self.ready.len() > count
+            && let Some(&number) = self.ready.last()
+        {
+            self.remove(&segment::spare_name(number))?;
+            self.ready.pop();
+        }
+        Ok(has_more)
     }
 
     fn take_number(&mut self) -> u64 {

@@ -77,7 +77,7 @@ impl Options {
 }
 
 /// Spares that are kept for what gives space back.
-const RESERVE: usize = 1;
+pub(crate) const RESERVE: usize = 1;
 
 /// What an open log is to go on with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,6 +167,11 @@ impl<D: Disk> LogWriter<D> {
     /// Identity of the log.
     pub fn log(&self) -> LogId {
         self.control.now.log
+    }
+
+    /// Where its files are.
+    pub fn disk(&self) -> &D {
+        &self.disk
     }
 
     /// Number of the run.

@@ -158,6 +158,34 @@ impl Reply {
     }
 }
 
+// ---- Lines -------------------------------------------------------------------------
+
+/// A text as Redis takes it from C, of which a zero is the end.
+pub(crate) fn until_zero(text: &[u8]) -> &[u8] {
+    let end = text.iter().position(|byte| *byte == 0);
+    &text[..end.unwrap_or(text.len())]
+}
+
+/// The error that `redis.error_reply` makes of a text: its first word is the code, or ERR if there
+/// is no other word. One minus in front is left out, and ends of lines around the message.
+pub(crate) fn error_text(text: &[u8]) -> Vec<u8> {
+    let text = until_zero(text);
+    let text = text.strip_prefix(b"-").unwrap_or(text);
+    let end = text.iter().rposition(|byte| !ends_line(byte));
+    let text = &text[..end.map_or(0, |last| last + 1)];
+    let (code, message) = match text.iter().position(|byte| *byte == b' ') {
+        Some(space) => text.split_at(space + 1),
+        None => (&b"ERR "[..], text),
+    };
+    let begin = message.iter().position(|byte| !ends_line(byte));
+    let message = &message[begin.unwrap_or(message.len())..];
+    [code, message].concat()
+}
+
+fn ends_line(byte: &u8) -> bool {
+    b"\r\n".contains(byte)
+}
+
 // ---- From Lua ----------------------------------------------------------------------
 
 /// What a script returned cannot be replied.
@@ -201,12 +229,10 @@ impl FromLua {
     fn table(&mut self, table: &Table, depth: usize) -> Result<Reply, Unfit> {
         let field = |name: &str| table.raw_get::<Value>(name).unwrap_or(Value::Nil);
         if let Value::String(text) = field("err") {
-            let text = text.as_bytes();
-            let text = text.strip_prefix(b"-").unwrap_or(&text);
-            return Ok(Reply::Error(text.to_vec()));
+            return Ok(Reply::Error(until_zero(&text.as_bytes()).to_vec()));
         }
         if let Value::String(text) = field("ok") {
-            return Ok(Reply::Status(text.as_bytes().to_vec()));
+            return Ok(Reply::Status(until_zero(&text.as_bytes()).to_vec()));
         }
         match field("double") {
             Value::Number(value) => return Ok(Reply::Double(value)),
@@ -323,7 +349,15 @@ mod tests {
         assert_eq!(returned("return false", true), Ok(Reply::Boolean(false)));
         assert_eq!(
             returned("return {err = '-MY error', ok = 'x'}", false),
-            Ok(Reply::Error(b"MY error".to_vec()))
+            Ok(Reply::Error(b"-MY error".to_vec()))
+        );
+        assert_eq!(
+            returned("return {err = 'MY\\000 error'}", false),
+            Ok(Reply::Error(b"MY".to_vec()))
+        );
+        assert_eq!(
+            returned("return {{ok = 'a\\000b'}, 'a\\000b'}", false),
+            list(vec![Reply::Status(b"a".to_vec()), bulk("a\0b")])
         );
         assert_eq!(returned("return {ok = 1}", false), list(vec![]));
         assert_eq!(
@@ -336,6 +370,34 @@ mod tests {
         );
         assert_eq!(returned("return function() end", false), Ok(Reply::Nil));
         assert_eq!(returned("return 0/0", false), Ok(Reply::Integer(i64::MIN)));
+    }
+
+    /// As Redis 7.0 replies.
+    #[test]
+    fn errors_that_are_made_of_texts() {
+        for (given, made) in [
+            ("x", "ERR x"),
+            ("-x", "ERR x"),
+            ("-x y", "x y"),
+            ("--x y", "-x y"),
+            ("", "ERR "),
+            ("-", "ERR "),
+            (" ", " "),
+            ("- x", " x"),
+            ("x ", "x "),
+            ("a\0b c", "ERR a"),
+            ("a b\0c", "a b"),
+            ("\0a b", "ERR "),
+            ("a\nb", "ERR a\nb"),
+            ("a b\r\n", "a b"),
+            ("a\r\n b", "a\r\n b"),
+            ("-\nx", "ERR x"),
+            ("\n\na b", "\n\na b"),
+            ("a \n\nb\n c\n", "a b\n c"),
+            (" \n", " "),
+        ] {
+            assert_eq!(error_text(given.as_bytes()), made.as_bytes(), "{given:?}");
+        }
     }
 
     #[test]

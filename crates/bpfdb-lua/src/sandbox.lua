@@ -366,17 +366,14 @@ function redis.pcall(...)
 	return (execute(...))
 end
 
+local error_text = host.error_text
+
 function redis.error_reply(...)
 	local text = ...
 	if select('#', ...) ~= 1 or type(text) ~= 'string' then
 		return { err = 'ERR wrong number or type of arguments' }
 	end
-	if sub(text, 1, 1) == '-' then
-		text = sub(text, 2)
-	elseif not find(text, ' ', 1, true) then
-		text = 'ERR ' .. text
-	end
-	return { err = text }
+	return { err = error_text(text) }
 end
 
 function redis.status_reply(...)

@@ -62,6 +62,9 @@ fn host(lua: &Lua, limits: &Limits, link: &Rc<Link>) -> mlua::Result<Table> {
     host.set("struct", pack::library(lua, limits)?)?;
     let sha1hex = |_: &Lua, text: mlua::LuaString| Ok(Sha1::of(&text.as_bytes()).to_string());
     host.set("sha1hex", lua.create_function(sha1hex)?)?;
+    let error_text =
+        |lua: &Lua, text: mlua::LuaString| lua.create_string(reply::error_text(&text.as_bytes()));
+    host.set("error_text", lua.create_function(error_text)?)?;
     // SAFETY: the function does what one of C must: it keeps nothing that would have to be given
     // back when Lua leaves it by an error.
     let native = unsafe { lua.create_c_function(native)? };

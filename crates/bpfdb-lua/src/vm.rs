@@ -9,7 +9,7 @@ use mlua::{Function, HookTriggers, Lua, Table, Value, VmState};
 use crate::call::{Call, Failure, Link};
 use crate::library::{Libraries, Registered, Source};
 use crate::limits::Limits;
-use crate::reply::{FromLua, Reply, Unfit};
+use crate::reply::{FromLua, Reply, Unfit, until_zero};
 use crate::sandbox::{self, Sandbox};
 use crate::sha1::Sha1;
 
@@ -313,7 +313,7 @@ fn explained(value: &Value, name: &str) -> Vec<u8> {
 
 fn text_in(table: &Table, field: &str) -> Vec<u8> {
     match table.raw_get(field) {
-        Ok(Value::String(text)) => text.as_bytes().to_vec(),
+        Ok(Value::String(text)) => until_zero(&text.as_bytes()).to_vec(),
         _ => Vec::new(),
     }
 }

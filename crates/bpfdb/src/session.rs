@@ -198,7 +198,20 @@ impl Session {
     fn state_in_engine(&self) -> u32 {
         let session = self.own_state();
         // SAFETY: points into the mapping of the sessions.
-        u32::from(unsafe { (&raw const (*session).state).read_volatile() })
+        let state = u32::from(unsafe { (&raw const (*session).state).read_volatile() });
+        if state == abi::BPFDB_TXN_NONE || !self.is_undone_by_reaper() {
+            return state;
+        }
+        abi::BPFDB_TXN_NONE
+    }
+
+    /// A procedure could not end its transaction, because the reaper was in the session and had
+    /// no processor. He rolls it back; until then every operator says `SESSION_BUSY`.
+    fn is_undone_by_reaper(&self) -> bool {
+        let session = self.own_state();
+        // SAFETY: points into the mapping of the sessions.
+        let busy = unsafe { (&raw const (*session).busy).read_volatile() };
+        busy == abi::BPFDB_BUSY_UNDO
     }
 
     /// Timestamp of the read-only transaction that is open, or was last: it sees the commits

@@ -14,7 +14,7 @@ use bpfdb_apps::voter::{CONTESTANTS, Voter};
 
 use super::replies::Values;
 use crate::plan::Plan;
-use crate::tcp::Batches;
+use crate::tcp::{Batches, Replies};
 
 /// More votes than any phone casts: all but the invalid ones write.
 pub(super) const VOTES_OF_PHONE: u32 = 1_000_000_000;
@@ -141,6 +141,21 @@ impl Work {
         }
     }
 
+    /// What a thread sends.
+    pub(super) fn batches(
+        self,
+        plan: &Plan,
+        pipeline: u32,
+        seed: u64,
+    ) -> impl Batches<Replies = Values> + use<> {
+        Sent::new(
+            self.writer(plan, seed),
+            pipeline,
+            self.commands(),
+            Values::default,
+        )
+    }
+
     /// Nanoseconds that the client takes to write a request.
     pub(super) fn cost(self, plan: &Plan) -> f64 {
         const REQUESTS: u32 = 100_000;
@@ -163,26 +178,34 @@ fn application<A: Application + Send + 'static>(app: A, mut random: Random) -> W
 }
 
 /// Batches that are written when they are sent: every phone has its turn.
-pub(super) struct Sent {
+pub(super) struct Sent<R> {
     write: Writer,
     pipeline: u32,
     replies: usize,
+    /// Makes what reads the replies of a connection.
+    reader: R,
     bytes: Vec<u8>,
 }
 
-impl Sent {
-    pub(super) fn new(plan: &Plan, work: Work, pipeline: u32, seed: u64) -> Self {
+impl<R> Sent<R> {
+    /// `commands`: in what is written at once.
+    pub(super) fn new(write: Writer, pipeline: u32, commands: usize, reader: R) -> Self {
         Self {
-            write: work.writer(plan, seed),
+            write,
             pipeline,
-            replies: work.commands() * pipeline as usize,
+            replies: commands * pipeline as usize,
+            reader,
             bytes: Vec::new(),
         }
     }
 }
 
-impl Batches for Sent {
-    type Replies = Values;
+impl<R, T> Batches for Sent<R>
+where
+    R: Fn() -> T + Send,
+    T: Replies,
+{
+    type Replies = T;
 
     fn next(&mut self) -> &[u8] {
         self.bytes.clear();
@@ -196,7 +219,7 @@ impl Batches for Sent {
         self.replies
     }
 
-    fn reader(&self) -> Values {
-        Values::default()
+    fn reader(&self) -> T {
+        (self.reader)()
     }
 }

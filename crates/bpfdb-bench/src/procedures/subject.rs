@@ -4,7 +4,7 @@ use anyhow::{Context, Result, ensure};
 use bpfdb_apps::client::{Address, Client};
 use bpfdb_apps::procedures::{procedures, wait_for_kernel};
 
-use super::calls::{self, Sent, Work};
+use super::calls::{self, Work};
 use super::{CONNECTIONS, Row, SHARE, THREADS};
 use crate::plan::Plan;
 use crate::sample::Sample;
@@ -131,7 +131,7 @@ impl Subject {
     pub(super) fn call(&mut self, plan: &Plan, calls: Calls) -> Result<Measured> {
         let before = self.counters()?;
         let answer = send(&self.server, calls.clients(), calls.requests, |seed| {
-            Sent::new(plan, calls.work, calls.pipeline, seed)
+            calls.work.batches(plan, calls.pipeline, seed)
         })?;
         let after = self.counters()?;
         let of_calls = |count: f64| 1000.0 * count / f64::from(calls.count());

@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::thread;
 use std::time::Duration;
 
@@ -24,6 +24,39 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 pub fn alone() -> namespace::Files {
     namespace::network();
     namespace::files()
+}
+
+/// What a word of `bpfdb` comes to.
+pub fn run(arguments: &[&str]) -> Output {
+    let mut command = Command::new(BINARY);
+    let command = command.args(arguments).stdin(Stdio::null());
+    dies_with_us(command).output().expect("bpfdb runs")
+}
+
+/// What it prints, if it ends well.
+pub fn succeeds(arguments: &[&str]) -> String {
+    let output = run(arguments);
+    assert!(output.status.success(), "{arguments:?}: {output:?}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// What it prints, if it fails.
+pub fn fails(arguments: &[&str]) -> String {
+    let output = run(arguments);
+    assert_eq!(output.status.code(), Some(1), "{arguments:?}: {output:?}");
+    let text = [output.stdout, output.stderr].concat();
+    String::from_utf8(text).expect("text")
+}
+
+/// `bpfdb recover`, up to a point in time, or to the end.
+pub fn recover<'a>(from: &'a Path, to: &'a Path, until: Option<&'a str>) -> Vec<&'a str> {
+    let mut arguments = vec!["recover", "--dir", text(from), "--to", text(to)];
+    arguments.extend(until.into_iter().flat_map(|until| ["--until", until]));
+    arguments
+}
+
+pub fn text(path: &Path) -> &str {
+    path.to_str().expect("text")
 }
 
 /// A running server. Killed on drop, so that a failed test leaves nothing.

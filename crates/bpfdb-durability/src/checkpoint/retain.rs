@@ -1,9 +1,9 @@
 //! Does what `retention.rs` decides: by the log's writer, which alone changes the control file.
-//! What it gives up of checkpoints the thread of checkpoints removes.
+//! What it gives up of checkpoints the thread of checkpoints removes, or on a full disk the writer.
 
 use std::time::{Duration, Instant};
 
-use bpfdb_log::checkpoint::WrittenCheckpoint;
+use bpfdb_log::checkpoint::{self, WrittenCheckpoint};
 use bpfdb_log::control::Control;
 use bpfdb_log::{Disk, LogError, LogId, LogWriter};
 
@@ -24,6 +24,8 @@ pub(super) struct Retaining {
     looked: Instant,
     /// Segments were given up that are not recycled yet.
     recycles: bool,
+    /// The disk was full when they were given up: they give space back.
+    gives_back: bool,
     /// Checkpoints that are to be removed.
     superseded: Vec<u64>,
     /// Somebody lacks room, and waits.
@@ -38,6 +40,7 @@ impl Retaining {
             retention,
             looked: Instant::now(),
             recycles: false,
+            gives_back: false,
             superseded: Vec::new(),
             wants_room: false,
             room: None,
@@ -112,31 +115,60 @@ impl Shared {
             let mut next = self.lock().retaining.retention.clone();
             next.trim(now);
             self.give_up(next, log.first_kept(), |first| log.give_up_before(first));
+            self.tell();
         }
-        self.recycle(log);
         if self.lock().retaining.wants_room {
             self.make_room(log);
+        } else {
+            self.recycle(log);
         }
     }
 
-    /// The disk is full: gives up the oldest of what is retained. `false`: there is nothing.
+    /// The disk is full: gives up the oldest of what is retained, unless something that was given
+    /// up before takes space still. `false`: there is nothing. To be called again while what failed
+    /// fails, so no more goes than that needs.
     pub(crate) fn make_room<D: Disk>(&self, log: &mut LogWriter<D>) -> bool {
-        let made = self.give_up_oldest(log.first_kept(), |first| log.give_up_before(first));
-        if made {
-            self.recycle(log);
+        self.lock().retaining.gives_back = true;
+        let mut made = self.give_back(log);
+        if !made {
+            made = self.give_up_oldest(log.first_kept(), |first| log.give_up_before(first));
+            self.give_back(log);
         }
         let retaining = &mut self.lock().retaining;
-        if std::mem::take(&mut retaining.wants_room) {
+        retaining.gives_back = retaining.recycles;
+        // A checkpoint begins anew then: not before it has all of the space.
+        if !retaining.recycles && std::mem::take(&mut retaining.wants_room) {
             retaining.room = Some(made);
         }
         self.tell();
         made
     }
 
+    /// Gives the space back of some of what was given up, and for a checkpoint that of spares.
+    /// `false`: there was none.
+    fn give_back<D: Disk>(&self, log: &mut LogWriter<D>) -> bool {
+        let (superseded, recycles, wants_room) = {
+            let retaining = &mut self.lock().retaining;
+            let superseded = retaining.take_superseded();
+            (superseded, retaining.recycles, retaining.wants_room)
+        };
+        remove(log.disk(), &superseded);
+        self.recycle(log);
+        let spared = wants_room
+            && log.remove_spares().unwrap_or_else(|error| {
+                tracing::warn!(%error, "spares of the log are still there");
+                false
+            });
+        recycles || spared || !superseded.is_empty()
+    }
+
     /// The same for a log that cannot be opened because the disk is full.
     pub(crate) fn make_room_to_open<D: Disk>(&self, opening: &mut Opening<D>) -> bool {
         let first_kept = opening.first_kept();
-        self.give_up_oldest(first_kept, |first| opening.give_up_before(first))
+        let made = self.give_up_oldest(first_kept, |first| opening.give_up_before(first));
+        remove(opening.disk(), &self.take_superseded());
+        self.tell();
+        made
     }
 
     /// `log_first`: the first segment that the log keeps. `by` has the control file say which one it
@@ -172,7 +204,6 @@ impl Shared {
         match by(first.unwrap_or(u64::MAX)) {
             Ok(()) => {
                 self.lock().retaining.replace(next);
-                self.tell();
                 true
             }
             Err(error) => {
@@ -184,14 +215,24 @@ impl Shared {
 
     /// Some of the segments that were given up.
     fn recycle<D: Disk>(&self, log: &mut LogWriter<D>) {
-        if !self.lock().retaining.recycles {
+        let (recycles, gives_back) = {
+            let retaining = &self.lock().retaining;
+            (retaining.recycles, retaining.gives_back)
+        };
+        if !recycles {
             return;
         }
-        let goes_on = log.recycle(RECYCLED_AT_ONCE).unwrap_or_else(|error| {
+        let recycled = match gives_back {
+            true => log.recycle_sparingly(RECYCLED_AT_ONCE),
+            false => log.recycle(RECYCLED_AT_ONCE),
+        };
+        let goes_on = recycled.unwrap_or_else(|error| {
             tracing::warn!(%error, "segments that were given up are still there");
             false
         });
-        self.lock().retaining.recycles = goes_on;
+        let retaining = &mut self.lock().retaining;
+        retaining.recycles = goes_on;
+        retaining.gives_back &= goes_on;
     }
 
     // ---- For the thread of checkpoints --------------------------------------------------
@@ -221,6 +262,16 @@ impl Shared {
                 return false;
             }
             state = self.wait(state);
+        }
+    }
+}
+
+/// Removes checkpoints that nobody needs any more. What stays is in nobody's way, and is removed by
+/// the next.
+pub(super) fn remove<D: Disk>(disk: &D, numbers: &[u64]) {
+    for &number in numbers {
+        if let Err(error) = checkpoint::remove(disk, number) {
+            tracing::warn!(%error, "an old checkpoint is still there");
         }
     }
 }

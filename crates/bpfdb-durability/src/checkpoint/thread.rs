@@ -5,12 +5,10 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bpfdb::{CheckpointPass, Engine};
-use bpfdb_log::checkpoint::{
-    self, CheckpointReader, Header, Mark, WrittenCheckpoint, remove_others,
-};
+use bpfdb_log::checkpoint::{CheckpointReader, Header, Mark, WrittenCheckpoint, remove_others};
 use bpfdb_log::{BLOCK, Disk, LogEnd, LogError, LogId};
 
-use super::retain::found;
+use super::retain::{found, remove};
 use super::retention::RetentionOptions;
 use super::shared::{Origin, Shared, Task};
 use super::status::{CheckpointDone, CheckpointOptions};
@@ -169,15 +167,6 @@ fn done(written: &WrittenCheckpoint, took: Duration) -> CheckpointDone {
         bytes: written.bytes,
         finished: SystemTime::now(),
         took,
-    }
-}
-
-/// Removes what nobody needs any more. What stays is in nobody's way, and is removed by the next.
-fn remove<D: Disk>(disk: &D, numbers: &[u64]) {
-    for &number in numbers {
-        if let Err(error) = checkpoint::remove(disk, number) {
-            tracing::warn!(%error, "an old checkpoint is still there");
-        }
     }
 }
 

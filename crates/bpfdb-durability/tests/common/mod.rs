@@ -4,10 +4,13 @@
 pub(crate) mod archive;
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use bpfdb::{Engine, Session, Status};
-use bpfdb_durability::{CheckpointOptions, Options};
+use bpfdb_durability::{CheckpointOptions, Durability, Options};
+use bpfdb_log::Disk;
+use bpfdb_log::simulation::SimulatedDisk;
 
 pub(crate) type Contents = BTreeMap<Vec<u8>, (Vec<u8>, Option<u64>)>;
 
@@ -32,6 +35,47 @@ pub(crate) fn quick() -> Options {
         checkpoints: CheckpointOptions::on_request(),
         ..Options::default()
     }
+}
+
+pub(crate) fn start(engine: &Engine, disk: &SimulatedDisk, options: Options) -> Durability {
+    let started = Durability::start(engine, disk.clone(), options);
+    started.expect("started").0
+}
+
+/// A new engine that is recovered from the disk has this, and nothing else.
+pub(crate) fn assert_recovers(disk: &SimulatedDisk, expected: &Contents) {
+    let engine = engine();
+    let _durability = start(&engine, disk, quick());
+    assert!(contents(&engine) == *expected);
+}
+
+pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Files of the log, by how their names begin or end.
+fn files(disk: &SimulatedDisk, is_one: impl Fn(&str) -> bool) -> usize {
+    let names = disk.list("log").expect("listed");
+    names.iter().filter(|name| is_one(name)).count()
+}
+
+pub(crate) fn segments(disk: &SimulatedDisk) -> usize {
+    files(disk, |name| name.ends_with(".log"))
+}
+
+pub(crate) fn spares(disk: &SimulatedDisk) -> usize {
+    files(disk, |name| name.starts_with("spare"))
+}
+
+/// Space that a directory takes, spares included.
+pub(crate) fn space(disk: &SimulatedDisk) -> usize {
+    let names = disk.names();
+    let sizes = names.iter().filter_map(|name| disk.contents(name));
+    sizes.map(|contents| contents.len()).sum()
 }
 
 pub(crate) fn contents(engine: &Engine) -> Contents {

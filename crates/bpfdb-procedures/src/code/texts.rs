@@ -140,7 +140,6 @@ impl Emitter<'_> {
         self.test(text, Type::Text, other);
         self.load_value(text, R2)?;
         self.asm().copy(R1, FRAME);
-        self.asm().set(R3, (kind == Type::Error).into());
         self.call("rt_line");
         self.load_value(text, R1)?;
         self.put(to, R1, kind);

@@ -157,7 +157,6 @@ impl Calls {
                 attempt = 0;
             }
             let Some(status) = ended else { continue };
-            undo(session)?;
             if session.await_passing(status, attempt) {
                 attempt += 1;
                 continue;
@@ -172,7 +171,7 @@ impl Calls {
     }
 
     /// One system call: bytes of the calls that it has executed, and the Error of the next one,
-    /// which was undone and may be tried again.
+    /// which has left nothing and may be tried again.
     fn run_once(
         &mut self,
         session: &mut Session,
@@ -254,16 +253,4 @@ fn refused(error: bpfdb::Error) -> CallError {
         bpfdb::Error::Engine(Status::WrongState) => CallError::InTransaction,
         error => CallError::System(error),
     }
-}
-
-/// A call that found its session busy at its very end has left its transaction open.
-fn undo(session: &mut Session) -> Result<(), CallError> {
-    if matches!(
-        session.state(),
-        abi::BPFDB_TXN_NONE | abi::BPFDB_TXN_FINISHING
-    ) {
-        return Ok(());
-    }
-    let undone = session.rollback();
-    undone.map_err(|status| CallError::System(status.into()))
 }

@@ -4,8 +4,13 @@
 //! example.rs    examples/limit_packets.bpf.c on packets made by hand
 //! calls.rs      outcomes, replies, functions that are replaced while they are called
 //! nested.rs     calls that interrupt others, and frames that are another task's
+//! busy.rs       somebody else is in the caller's session and stays
 //! ```
 
+#[path = "../common/visitor.rs"]
+mod visitor;
+
+mod busy;
 mod calls;
 mod example;
 mod nested;

@@ -194,21 +194,3 @@ fn a_session_of_another_engine_is_refused() {
     assert_eq!(session.get(b"n").expect("it is read"), None);
     assert_eq!(number(&mut alone.session, b"n"), None);
 }
-
-/// The reaper is in the session at times: nothing is executed, and the call tries again.
-#[test]
-fn a_session_that_stays_busy_says_so() {
-    let engine = engine();
-    let mut session = engine.session().expect("a session");
-    session.never_wait();
-    let library = library(
-        &compiler(&engine),
-        &[("f", "return redis.call('INCR', keys[1])")],
-    );
-    engine.occupy_session(session.index(), true);
-    let outcome = library.call(&mut session, "f", &[b"n"], &[]);
-    assert_eq!(failure(outcome), Failure::Engine(Status::SessionBusy));
-    engine.occupy_session(session.index(), false);
-    let reply = library.call(&mut session, "f", &[b"n"], &[]);
-    assert_eq!(reply.expect("a reply"), Reply::Integer(1));
-}

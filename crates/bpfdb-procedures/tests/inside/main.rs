@@ -4,10 +4,15 @@
 //! replies.rs   every kind of reply, texts up to the limits
 //! failures.rs  what fails leaves nothing, and is told apart
 //! batches.rs   many calls in a system call
+//! busy.rs      the reaper is in the caller's session and stays
 //! threads.rs   several sessions at a time, libraries that are replaced
 //! ```
 
+#[path = "../common/visitor.rs"]
+mod visitor;
+
 mod batches;
+mod busy;
 mod failures;
 mod replies;
 mod threads;

@@ -34,6 +34,17 @@ const CASES: &[(&str, &str, &[&[&str]])] = &[
     ),
     ("status", "return redis.status_reply('FINE')", &[&["0"]]),
     ("refuses", "return redis.error_reply('MY no')", &[&["0"]]),
+    ("minus", "return redis.error_reply('-no')", &[&["0"]]),
+    (
+        "minuses",
+        "return redis.error_reply('--MY ' .. args[1])",
+        &[&["0", "no"]],
+    ),
+    (
+        "minus_err",
+        "return {err = '-' .. args[1]}",
+        &[&["0", "no"]],
+    ),
     (
         "refuses_err",
         "return redis.error_reply('ERR no')",

@@ -17,9 +17,9 @@ use tempfile::TempDir;
 use super::iproto::{GREETING, Gained, Packets, call, length, numbers};
 use super::{calls, expect_gain};
 use crate::plan::Plan;
-use crate::procedures::calls::{BALANCE, Work, Writer};
+use crate::procedures::calls::{BALANCE, Sent, Work};
 use crate::procedures::{Calls, Contender, Measured};
-use crate::tcp::{Batches, NetworkNamespace, Server, send};
+use crate::tcp::{NetworkNamespace, Server, send};
 
 const PROGRAM: &str = "tarantool";
 const FILES: [(&str, &str); 4] = [
@@ -107,52 +107,16 @@ impl Contender for Tarantool {
         let gained = Gained::new(calls::GAIN);
         let answer = send(&self.server, calls.clients(), calls.requests, |seed| {
             let write = calls::writer(calls.work, plan, seed);
-            Requests::new(write, calls.pipeline, gained.clone())
+            let gained = gained.clone();
+            Sent::new(write, calls.pipeline, 1, move || {
+                Packets::new(gained.clone())
+            })
         })?;
         let [gain, changes] =
             [&gained.totals.sum, &gained.totals.changes].map(|total| total.load(Ordering::Relaxed));
         ensure!(changes > 0, "calls have changed nothing");
         expect_gain(&before, &self.sums(calls.work)?, gain)?;
         Ok(Some(answer.into()))
-    }
-}
-
-/// Batches that are written when they are sent.
-struct Requests {
-    write: Writer,
-    pipeline: u32,
-    gained: Gained,
-    bytes: Vec<u8>,
-}
-
-impl Requests {
-    fn new(write: Writer, pipeline: u32, gained: Gained) -> Self {
-        Self {
-            write,
-            pipeline,
-            gained,
-            bytes: Vec::new(),
-        }
-    }
-}
-
-impl Batches for Requests {
-    type Replies = Packets;
-
-    fn next(&mut self) -> &[u8] {
-        self.bytes.clear();
-        for _ in 0..self.pipeline {
-            (self.write)(&mut self.bytes);
-        }
-        &self.bytes
-    }
-
-    fn replies(&self) -> usize {
-        self.pipeline as usize
-    }
-
-    fn reader(&self) -> Packets {
-        Packets::new(self.gained.clone())
     }
 }
 

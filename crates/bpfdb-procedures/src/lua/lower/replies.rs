@@ -22,10 +22,6 @@ impl<'a> Lowering<'a> {
             ExpressionKind::Text(name) if name == b"ok" => self.status(value, to),
             ExpressionKind::Text(name) if name == b"err" => {
                 let text = self.reply_text(value)?;
-                if matches!(&text, Operand::Text(text) if text.starts_with(b"-")) {
-                    // Its reply has one less.
-                    return Err(Unsupported::left(line, "an error that begins with -"));
-                }
                 Ok(self.compute(to, |to| Operation::Error(to, text)))
             }
             _ => Err(Unsupported::new(line, TABLES)),
@@ -88,19 +84,17 @@ fn with_code(parts: &mut [Operand]) -> bool {
     let Some(Operand::Text(first)) = parts.first_mut() else {
         return false;
     };
-    match first.first() {
-        Some(b'-') => {
-            first.remove(0);
-            true
-        }
-        None if !is_known => false,
-        _ if any_space => true,
-        _ if is_known => {
-            first.splice(0..0, *b"ERR ");
-            true
-        }
-        _ => false,
+    let is_begin_known = is_known || !first.is_empty();
+    if first.starts_with(b"-") {
+        first.remove(0);
     }
+    if any_space {
+        return is_begin_known;
+    }
+    if is_known {
+        first.splice(0..0, *b"ERR ");
+    }
+    is_known
 }
 
 #[cfg(test)]
@@ -117,8 +111,11 @@ mod tests {
             ("-BAD thing", "BAD thing"),
             ("BAD thing", "BAD thing"),
             ("bad", "ERR bad"),
-            ("-bad", "bad"),
+            ("-bad", "ERR bad"),
+            ("--bad", "ERR -bad"),
+            ("--BAD thing", "-BAD thing"),
             ("", "ERR "),
+            ("-", "ERR "),
         ] {
             let mut parts = [text(given)];
             assert!(with_code(&mut parts));
@@ -130,7 +127,11 @@ mod tests {
     fn parts_that_are_not_known() {
         let mut parts = [text("ERR no "), Operand::Nil];
         assert!(with_code(&mut parts));
+        let mut parts = [text("-"), Operand::Nil, text(" ")];
+        assert!(with_code(&mut parts));
+        assert_eq!(parts, [text(""), Operand::Nil, text(" ")]);
         assert!(!with_code(&mut [text("no"), Operand::Nil]));
+        assert!(!with_code(&mut [text("-no"), Operand::Nil]));
         assert!(!with_code(&mut [text(""), Operand::Nil, text(" ")]));
         assert!(!with_code(&mut [Operand::Nil, text(" ")]));
     }

@@ -67,8 +67,8 @@ fn a_reason_for_each() {
             "a reply with anything but a string is the interpreter's",
         ),
         (
-            "return {err = '-a'}",
-            "an error that begins with - is the interpreter's",
+            "return redis.error_reply('-' .. ARGV[1])",
+            "an error of which the code is not known is the interpreter's",
         ),
         (
             "return redis.error_reply(ARGV[1])",
