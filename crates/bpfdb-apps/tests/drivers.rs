@@ -6,6 +6,8 @@ mod common;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 use bpfdb_apps::application::{self, Application, Outcome, Usage};
 use bpfdb_apps::client::{Address, Client};
@@ -16,10 +18,10 @@ use bpfdb_apps::smallbank::SmallBank;
 use bpfdb_apps::tatp::Tatp;
 use bpfdb_apps::voter::{self, Voter};
 use bpfdb_apps::{idempotency, lock};
-use bpfdb_server::settings::Settings;
+use bpfdb_server::settings::{LocalClients, Settings};
 use bpfdb_tests::namespace;
 
-use common::{Redis, TestServer};
+use common::{AtEnd, Redis, TestServer, cgroup};
 
 const CLIENTS: usize = 8;
 const CALLS: usize = 4000;
@@ -208,4 +210,43 @@ fn all_clients_on_one_record() {
     let app = Voter::new(1, 1, limit, Distribution::Uniform);
     let votes = target.run(&app, PIPELINE);
     assert_eq!(votes.end("accepted"), u64::from(limit));
+}
+
+/// Something else takes the time of every processor.
+fn beside_busy_loops<R>(work: impl FnOnce() -> R) -> R {
+    let end = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let _at_end = AtEnd::of(&end);
+        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                while !end.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+        }
+        work()
+    })
+}
+
+/// Whoever meets the lock of a vote that has lost its processor waits, in the kernel and then in
+/// the daemon: no client is told CONFLICT, which would end the run.
+#[test]
+fn one_record_on_busy_processors() {
+    for local_clients in [LocalClients::Off, LocalClients::In(cgroup::own())] {
+        let settings = Settings {
+            local_clients,
+            ..Settings::default()
+        };
+        let server = TestServer::start_as_told(&bpfdb::Options::default(), settings);
+        let target = Target {
+            address: Address::Tcp(server.address),
+            compiles: true,
+        };
+        for pipeline in [1, PIPELINE] {
+            let app = Voter::new(1, 1_000_000, 10, Distribution::Uniform);
+            let votes = beside_busy_loops(|| target.run(&app, pipeline));
+            assert!(votes.end("accepted") > CALLS as u64 * 9 / 10, "{votes:?}");
+            target.client().ask(&["FLUSHALL"]).expect("flushed");
+        }
+    }
 }

@@ -93,15 +93,7 @@ impl Kernel {
     }
 
     pub fn try_client(&self) -> Result<KernelClient, Error> {
-        let engine = self.engine.clone();
-        match engine.session() {
-            Ok(session) => Ok(KernelClient {
-                engine,
-                session: Some(session),
-            }),
-            Err(bpfdb::Error::Engine(status)) => Err(error(status)),
-            Err(other) => panic!("cannot open a session: {other}"),
-        }
+        KernelClient::of(&self.engine)
     }
 
     fn stats(&self) -> bpfdb::Stats {
@@ -181,6 +173,19 @@ impl WithRoom for Session {
 }
 
 impl KernelClient {
+    /// Of an engine that others use too, such as a server.
+    pub fn of(engine: &Engine) -> Result<KernelClient, Error> {
+        let engine = engine.clone();
+        match engine.session() {
+            Ok(session) => Ok(KernelClient {
+                engine,
+                session: Some(session),
+            }),
+            Err(bpfdb::Error::Engine(status)) => Err(error(status)),
+            Err(other) => panic!("cannot open a session: {other}"),
+        }
+    }
+
     fn session(&mut self) -> &mut Session {
         self.session.as_mut().expect("the session is open")
     }

@@ -11,6 +11,7 @@ mod history;
 mod money;
 mod snapshot;
 mod torn;
+mod whole;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -26,6 +27,7 @@ pub use history::{Histories, record};
 pub use money::{DEPOSIT, Money, transfer, transfer_with};
 pub use snapshot::{Still, stand_still};
 pub use torn::{Torn, overwrite};
+pub use whole::{End, Ended, Step, Stepwise, Whole, WholeClient, record_whole};
 
 /// What the transactions of a run came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

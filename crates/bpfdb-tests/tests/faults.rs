@@ -6,8 +6,8 @@ use bpfdb_model::history::Workload;
 use bpfdb_model::{Fault, Rules};
 use bpfdb_tests::files::scripts;
 use bpfdb_tests::schedule::{self, schedules};
-use bpfdb_tests::stress;
-use bpfdb_tests::target::ModelTarget;
+use bpfdb_tests::stress::{self, Stepwise, Tally, WholeClient};
+use bpfdb_tests::target::{ModelTarget, Target};
 use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};
 
 fn faulty(versions: usize, fault: Option<Fault>) -> ModelTarget {
@@ -246,4 +246,57 @@ fn other_stress_passes_on_the_model() {
         stress::grow(&faulty(4, None), growth).unwrap().committed,
         4000
     );
+}
+
+type Recorded = Result<Tally, String>;
+
+/// Clients that hand over whole transactions, each of which the target executes step by step;
+/// or, which is wrong, in pieces.
+fn record_whole(fault: Option<Fault>, plan: stress::Histories, in_pieces: bool) -> Recorded {
+    let target = faulty(4, fault);
+    let new = match in_pieces {
+        true => Stepwise::in_pieces,
+        false => Stepwise::new,
+    };
+    let mut clients: Vec<Box<dyn WholeClient>> = (0..plan.clients)
+        .map(|_| Box::new(new(target.client())) as Box<dyn WholeClient>)
+        .collect();
+    let tallies = stress::record_whole(plan, &mut clients, &mut target.client())?;
+    Ok(tallies.into_iter().fold(Tally::default(), |mut sum, one| {
+        sum.add(one);
+        sum
+    }))
+}
+
+#[test]
+fn histories_of_whole_transactions_show_faults() {
+    let record = |fault, workload, in_pieces| {
+        move |seed| {
+            let plan = stress::Histories {
+                seed,
+                workload,
+                clients: 4,
+                keys: 4,
+                transactions: 1000,
+            };
+            record_whole(fault, plan, in_pieces)
+        }
+    };
+    for workload in [Workload::Lists, Workload::Registers] {
+        let tally = record(None, workload, false)(1).unwrap();
+        let least = [tally.committed, tally.snapshots, 10 * tally.given_up];
+        assert!(least.iter().all(|&number| number > 100), "{tally:?}");
+        let pieces = found(record(None, workload, true)).expect("pieces are not found");
+        println!("{workload:?} in pieces: {pieces:.60}");
+        for fault in OF_ISOLATION {
+            // Here nobody commits what has failed.
+            if *fault == Fault::FailedCommits {
+                continue;
+            }
+            let violation = found(record(Some(*fault), workload, false));
+            let violation =
+                violation.unwrap_or_else(|| panic!("{workload:?}: {fault:?} is not found"));
+            println!("{workload:?} {fault:?}: {violation:.60}");
+        }
+    }
 }

@@ -3,11 +3,15 @@
 
 pub mod cgroup;
 pub mod netns;
+pub mod procedures;
 pub mod process;
 mod reply;
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak, mpsc};
@@ -323,6 +327,14 @@ impl Client {
             .expect("a time-out");
         stream.set_nodelay(true).expect("no delay");
         Self::from_stream(stream)
+    }
+
+    /// A client of the daemon: the kernel does not see this socket.
+    pub fn connect_unix(path: &Path) -> Self {
+        let stream = UnixStream::connect(path).expect("a connection");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a time-out");
+        // To read and to write, one is as good as the other.
+        Self::from_stream(TcpStream::from(OwnedFd::from(stream)))
     }
 
     pub fn from_stream(stream: TcpStream) -> Self {

@@ -21,24 +21,15 @@ mod programs;
 mod replaced;
 mod same;
 
-use std::net::TcpStream;
-use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use bpfdb_server::settings::Settings;
 use bpfdb_tests::namespace;
-use common::{Client, PATIENCE, Reply, TestServer, wait_until};
-
-fn ask(client: &mut Client, words: &[&str]) -> Reply {
-    let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
-    parsed(&client.ask(&words))
-}
-
-fn parsed(bytes: &[u8]) -> Reply {
-    Reply::parse(bytes).expect("a whole reply").0
-}
+use common::procedures::{
+    ask, back_to_kernel, daemon_calls, is, kernel_calls, load, parsed, shown,
+};
+use common::{Client, Reply, TestServer, wait_until};
 
 /// A server of its own: functions are those of all clients.
 fn server() -> TestServer {
@@ -68,45 +59,8 @@ impl WithSocket {
 
     /// A client of the daemon.
     fn unix_client(&self) -> Client {
-        let stream = UnixStream::connect(&self.path).expect("a connection");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a time-out");
-        // To read and to write, one is as good as the other.
-        Client::from_stream(TcpStream::from(OwnedFd::from(stream)))
+        Client::connect_unix(&self.path)
     }
-}
-
-/// Loads a library and waits until its functions run where they will.
-fn load(client: &mut Client, text: &str) {
-    let reply = ask(client, &["FUNCTION", "LOAD", "REPLACE", text]);
-    assert!(!reply.is_error(), "{reply} for {text}");
-    settle(client);
-}
-
-/// Waits until what can be is published, and what was replaced is forgotten.
-fn settle(client: &mut Client) {
-    let libraries = ask(client, &["FUNCTION", "LIST"]);
-    let registered: usize = libraries
-        .items
-        .iter()
-        .map(|library| library.field("functions").map_or(0, |all| all.items.len()))
-        .sum();
-    wait_until("functions are compiled", || {
-        let shown = ask(client, &["PROCEDURES"]);
-        let functions = shown.items.iter().filter(|one| is(one, "kind", "function"));
-        let all: Vec<_> = functions.collect();
-        all.len() == registered && all.into_iter().all(is_settled)
-    });
-}
-
-/// In the kernel, or it never will be.
-fn is_settled(one: &Reply) -> bool {
-    let reasons = one.field("reasons").map_or(0, |all| all.items.len());
-    is(one, "path", "kernel") || reasons > 0
-}
-
-fn is(one: &Reply, field: &str, value: &str) -> bool {
-    one.field(field)
-        .is_some_and(|found| found.text == value.as_bytes())
 }
 
 /// Does something again until the kernel has answered so many calls of it: a request that comes
@@ -124,35 +78,7 @@ fn until_in_kernel(client: &mut Client, name: &str, calls: i64, mut work: impl F
     panic!("{name}: {}", shown(client, name));
 }
 
-/// As a rule.
-fn back_to_kernel(client: &mut Client) {
-    client.say("GET nothing");
-    std::thread::sleep(std::time::Duration::from_millis(2));
-}
-
-/// What PROCEDURES says of this one.
-fn shown(client: &mut Client, name: &str) -> Reply {
-    let all = ask(client, &["PROCEDURES"]);
-    let found = all.items.iter().find(|one| is(one, "name", name));
-    found
-        .unwrap_or_else(|| panic!("no {name} in {all}"))
-        .clone()
-}
-
-/// Calls of it that the kernel has answered.
-fn kernel_calls(client: &mut Client, name: &str) -> i64 {
-    let calls = shown(client, name).field("calls").and_then(Reply::number);
-    calls.expect("a number")
-}
-
-/// Those of them that the daemon had the kernel run.
-fn daemon_calls(client: &mut Client, name: &str) -> i64 {
-    let shown = shown(client, name);
-    let calls = shown.field("calls_by_daemon").and_then(Reply::number);
-    calls.expect("a number")
-}
-
-/// The same of all.
+/// Calls of all that the kernel has answered.
 fn all_kernel_calls(client: &mut Client) -> i64 {
     let all = ask(client, &["PROCEDURES"]);
     let calls = |one: &Reply| one.field("calls").and_then(Reply::number).unwrap_or(0);

@@ -58,17 +58,17 @@ pub fn record<T: Target>(target: &T, plan: Histories) -> Result<Tally, String> {
 
 impl Histories {
     /// The keys move on as elements are used up.
-    fn first_key(&self, element: u32) -> Key {
+    pub(super) fn first_key(&self, element: u32) -> Key {
         element / (WRITES_PER_KEY * self.keys as u32) * self.keys as u32
     }
 
-    fn all_keys(&self, elements: u32) -> std::ops::Range<Key> {
+    pub(super) fn all_keys(&self, elements: u32) -> std::ops::Range<Key> {
         0..self.first_key(elements) + self.keys as u32
     }
 }
 
 /// The last word: what is missing here is lost.
-fn read_everything<C: Client>(
+pub(super) fn read_everything<C: Client>(
     client: &mut C,
     keys: &std::ops::Range<Key>,
     clock: Instant,
@@ -85,7 +85,7 @@ fn read_everything<C: Client>(
     Ok(recorder.done.remove(0))
 }
 
-fn name(key: Key) -> Vec<u8> {
+pub(super) fn name(key: Key) -> Vec<u8> {
     // Odd keys do not fit the cell.
     match key % 2 {
         0 => format!("{key}").into_bytes(),
@@ -93,7 +93,7 @@ fn name(key: Key) -> Vec<u8> {
     }
 }
 
-fn elements_of(value: Option<Vec<u8>>) -> Result<Vec<u32>, String> {
+pub(super) fn elements_of(value: Option<Vec<u8>>) -> Result<Vec<u32>, String> {
     let value = value.unwrap_or_default();
     decode(&value).ok_or(format!("nobody wrote {value:?}"))
 }

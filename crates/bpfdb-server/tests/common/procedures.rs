@@ -1,0 +1,74 @@
+//! Libraries of functions, and which side has run them.
+
+use super::{Client, Reply, wait_until};
+
+pub fn ask(client: &mut Client, words: &[&str]) -> Reply {
+    let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+    parsed(&client.ask(&words))
+}
+
+pub fn parsed(bytes: &[u8]) -> Reply {
+    Reply::parse(bytes).expect("a whole reply").0
+}
+
+/// Loads a library and waits until its functions run where they will.
+pub fn load(client: &mut Client, text: &str) {
+    let reply = ask(client, &["FUNCTION", "LOAD", "REPLACE", text]);
+    assert!(!reply.is_error(), "{reply} for {text}");
+    settle(client);
+}
+
+/// Waits until what can be is published, and what was replaced is forgotten.
+pub fn settle(client: &mut Client) {
+    let libraries = ask(client, &["FUNCTION", "LIST"]);
+    let registered: usize = libraries
+        .items
+        .iter()
+        .map(|library| library.field("functions").map_or(0, |all| all.items.len()))
+        .sum();
+    wait_until("functions are compiled", || {
+        let shown = ask(client, &["PROCEDURES"]);
+        let functions = shown.items.iter().filter(|one| is(one, "kind", "function"));
+        let all: Vec<_> = functions.collect();
+        all.len() == registered && all.into_iter().all(is_settled)
+    });
+}
+
+/// In the kernel, or it never will be.
+fn is_settled(one: &Reply) -> bool {
+    let reasons = one.field("reasons").map_or(0, |all| all.items.len());
+    is(one, "path", "kernel") || reasons > 0
+}
+
+pub fn is(one: &Reply, field: &str, value: &str) -> bool {
+    one.field(field)
+        .is_some_and(|found| found.text == value.as_bytes())
+}
+
+/// As a rule.
+pub fn back_to_kernel(client: &mut Client) {
+    client.say("GET nothing");
+    std::thread::sleep(std::time::Duration::from_millis(2));
+}
+
+/// What PROCEDURES says of this one.
+pub fn shown(client: &mut Client, name: &str) -> Reply {
+    let all = ask(client, &["PROCEDURES"]);
+    let found = all.items.iter().find(|one| is(one, "name", name));
+    found
+        .unwrap_or_else(|| panic!("no {name} in {all}"))
+        .clone()
+}
+
+/// Calls of it that the kernel has answered.
+pub fn kernel_calls(client: &mut Client, name: &str) -> i64 {
+    let calls = shown(client, name).field("calls").and_then(Reply::number);
+    calls.expect("a number")
+}
+
+/// Those of them that the daemon had the kernel run.
+pub fn daemon_calls(client: &mut Client, name: &str) -> i64 {
+    let shown = shown(client, name);
+    let calls = shown.field("calls_by_daemon").and_then(Reply::number);
+    calls.expect("a number")
+}
