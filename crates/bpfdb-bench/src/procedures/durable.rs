@@ -1,8 +1,8 @@
 //! `procedures-durable`: Voter with a log on the disk, against Redis: replies at once
 //! (`appendfsync everysec`), and when it is on the disk (`always`).
 //!
-//! A client that waits for the disk is served by the daemon, so with `always` the interpreter
-//! runs the calls.
+//! A client that waits for the disk is served by the daemon. With `always` it is the daemon that
+//! has the kernel run the calls.
 
 use std::path::Path;
 

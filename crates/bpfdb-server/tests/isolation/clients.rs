@@ -341,12 +341,18 @@ impl InPieces {
             let (function, keys, arguments) = call(&piece);
             let mut words = vec![&b"FCALL"[..], function.as_bytes(), b"1"];
             words.extend(keys.iter().chain(&arguments).map(Vec::as_slice));
-            let reply = parsed(&self.0.ask(&words));
-            if reply.is_error() {
-                return Err(format!("the server says {reply}"));
-            }
-            values.extend(seen(&reply.text)?);
+            values.extend(seen(&self.ask(&words)?.text)?);
         }
         Ok(Ended::Committed(values))
+    }
+
+    /// Asks again while somebody keeps a lock for longer than the server tries: a processor of a
+    /// virtual machine may stand still.
+    fn ask(&mut self, words: &[&[u8]]) -> Result<Reply, String> {
+        let replies = (0..1000).map(|_| parsed(&self.0.ask(words)));
+        match replies.skip_while(is_refusal).next() {
+            Some(reply) if !reply.is_error() => Ok(reply),
+            other => Err(format!("the server says {other:?}")),
+        }
     }
 }

@@ -96,5 +96,5 @@ fn from_inside_random_programs_mean_the_same() {
         compared += same.count() as u64;
     }
     println!("{compared} of {} calls had a reply", LIBRARIES * EACH);
-    assert!(compared * 10 > LIBRARIES * EACH, "{compared}");
+    assert!(compared * 2 > LIBRARIES * EACH, "{compared}");
 }

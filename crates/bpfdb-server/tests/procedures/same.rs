@@ -17,10 +17,11 @@ pub(super) fn library(first: u64) -> String {
     format!("#!lua name=lib\n{functions}")
 }
 
-/// Keys as they are before each call; some are no numbers, one is not there.
+/// Keys as they are before each call; some are no numbers, one is not there. By commands that the
+/// kernel answers: after one of the daemon's, it might have the connection when the call comes.
 pub(super) fn prepare(client: &mut Client, seed: u64) {
     let second = ["8", "abc", "", "9007199254740991"][(seed % 4) as usize];
-    client.say("FLUSHALL");
+    client.say("DEL k1 k2 k3 9");
     client.say("SET k1 5");
     ask(client, &["SET", "k2", second, "EX", "1000"]);
 }
@@ -101,9 +102,9 @@ fn random_programs_mean_the_same() {
     let libraries = 8;
     let in_kernel = run(0..libraries, false);
     let calls = (libraries * EACH) as i64;
-    // The others had no meaning there, and were given up.
+    // The others had no meaning there, and were given up, or came right after such a one.
     println!("the kernel answered {in_kernel} of {calls} calls");
-    assert!(in_kernel * 10 > calls, "{in_kernel} of {calls}");
+    assert!(in_kernel * 4 > calls, "{in_kernel} of {calls}");
 }
 
 /// Called by a client whose requests the kernel does not see.
@@ -114,7 +115,7 @@ fn random_programs_mean_the_same_to_clients_of_the_daemon() {
     // Those that have made it warm not counted.
     let calls = (libraries * EACH) as i64;
     println!("the kernel answered {in_kernel} of {calls} calls, or a few more");
-    assert!(in_kernel * 10 > calls, "{in_kernel} of {calls}");
+    assert!(in_kernel * 5 > calls * 2, "{in_kernel} of {calls}");
 }
 
 #[test]

@@ -163,18 +163,20 @@ pub fn record_whole(
         let join = |thread: thread::ScopedJoinHandle<'_, _>| thread.join().expect("no panic");
         threads.into_iter().map(join).collect()
     });
+    let keys = plan.all_keys(elements.load(Ordering::Relaxed));
+    let everything = read_everything(last, &keys, clock);
+    // Whatever was found: another history may follow.
+    for key in keys {
+        let deleted = last.delete(&name(key));
+        deleted.map_err(|error| format!("DELETE at the end: {error}"))?;
+    }
     let (mut tallies, mut history) = (Vec::new(), Vec::new());
     for result in results {
         let worker = result?;
         tallies.push(worker.tally);
         history.extend(worker.done);
     }
-    let keys = plan.all_keys(elements.load(Ordering::Relaxed));
-    history.push(read_everything(last, &keys, clock)?);
-    for key in keys {
-        let deleted = last.delete(&name(key));
-        deleted.map_err(|error| format!("DELETE at the end: {error}"))?;
-    }
+    history.push(everything?);
     check(plan.workload, &history).map_err(|violation| violation.to_string())?;
     Ok(tallies)
 }

@@ -3,6 +3,7 @@
 
 mod expressions;
 mod statements;
+mod typed;
 
 /// Numbers that a seed gives again.
 #[derive(Clone, Debug)]
@@ -41,12 +42,15 @@ struct Writer {
     /// Local variables that may be assigned to, and that may only be read.
     variables: Vec<String>,
     constants: Vec<String>,
+    /// Local variables of a typed program that hold texts; the others hold whole numbers.
+    texts: Vec<String>,
     /// Local functions and their parameters; tables and their elements.
     functions: Vec<(String, usize)>,
     tables: Vec<(String, usize)>,
 }
 
-/// The body of a function of KEYS and ARGV.
+/// The body of a function of KEYS and ARGV. Every other one is typed: the kernel answers it, as a
+/// rule.
 pub(crate) fn body(seed: u64) -> String {
     let mut writer = Writer {
         random: Random::new(seed),
@@ -56,9 +60,17 @@ pub(crate) fn body(seed: u64) -> String {
         loops: 0,
         variables: Vec::new(),
         constants: Vec::new(),
+        texts: Vec::new(),
         functions: Vec::new(),
         tables: Vec::new(),
     };
+    if seed.is_multiple_of(2) {
+        for _ in 0..2 + writer.random.below(8) {
+            writer.typed_statement(3);
+        }
+        writer.typed_result();
+        return writer.text;
+    }
     // The longer one is, the sooner it meets what has no meaning in the kernel.
     for _ in 0..1 + writer.random.below(6) {
         writer.statement(3, false);
