@@ -167,7 +167,11 @@ __noinline int readers_close(struct bpfdb_session *w NONNULL)
 	return 0;
 }
 
-/* All of them, but for the first `old`, have begun just now. */
+/* When a snapshot has begun that is young for as long as a test may take: the timer goes on
+ * meanwhile, and on an emulated machine a test takes many of its ticks. */
+#define YOUNG (1ULL << 62)
+
+/* All of them, but for the first `old`, are young. */
 static __always_inline void readers_age(struct bpfdb_session *w, u32 old)
 {
 	repeat(i, config.versions)
@@ -175,7 +179,7 @@ static __always_inline void readers_age(struct bpfdb_session *w, u32 old)
 		struct bpfdb_session *r = reader(w, i);
 
 		if (r)
-			r->begun = i < old ? 1000 : 1000000;
+			r->begun = i < old ? 1000 : YOUNG;
 	}
 }
 
@@ -183,14 +187,12 @@ static __always_inline void readers_age(struct bpfdb_session *w, u32 old)
 TEST(an_old_snapshot_ends_for_a_writer)
 {
 	struct bpfdb_session *w = test_session(), *first;
-	u64 now = engine.now.value;
 
-	EXPECT(w);
+	EXPECT(w && engine.now.value > 2000);
 	if (config.versions == 1)
 		return 0;
 	PASS(readers_fill(w, 20));
 	readers_age(w, 1);
-	STORE(engine.now.value, 1000001);
 	STORE(engine.snapshots.age_max, 1000);
 	EXPECT(set_number(w, 20, 99) == BPFDB_OK);
 	first = reader(w, 0);
@@ -207,11 +209,10 @@ TEST(an_old_snapshot_ends_for_a_writer)
 	/* The others are too young. */
 	EXPECT(set_number(w, 20, 100) == BPFDB_OK);
 	EXPECT(bpfdb_commit(first) == BPFDB_OK && bpfdb_begin_read_only(first) == BPFDB_OK);
-	first->begun = 1000000;
+	first->begun = YOUNG;
 	EXPECT(has_number(first, 20, 100));
 	EXPECT(set_number(w, 20, 101) == BPFDB_VERSIONS_FULL);
 	STORE(engine.snapshots.age_max, 0);
-	STORE(engine.now.value, now);
 	PASS(readers_close(w));
 	bpfdb_session_close(w);
 	return 0;
