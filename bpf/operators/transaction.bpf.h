@@ -91,7 +91,9 @@ __noinline int session_leave_as_guest(struct bpfdb_session *s NONNULL, int statu
 {
 	u32 busy = CAS(&s->busy, BPFDB_BUSY_INSIDE, BPFDB_BUSY_FREE);
 
-	if (likely(busy == BPFDB_BUSY_INSIDE))
+	/* FREE: a writer without a transaction entered and left beside the guest (write_body()). What
+	 * is open since then is its user's. */
+	if (likely(busy != BPFDB_BUSY_UNDO))
 		return status;
 	abandon(s);
 	return session_leave(s, status);

@@ -70,6 +70,12 @@ TEST(who_is_inside_rolls_back_what_its_user_cannot)
 	EXPECT(session_enter(s));
 	session_leave_as_guest(s, 0);
 	EXPECT(bpfdb_commit(s) == BPFDB_OK && has_number(s, 16, 5));
+
+	/* Nor who wrote without a transaction beside him, and has begun one since. */
+	EXPECT(session_enter(s) && session_leave(s, BPFDB_OK) == BPFDB_OK);
+	EXPECT(bpfdb_begin(s) == BPFDB_OK && set_number(s, 16, 6) == BPFDB_OK);
+	session_leave_as_guest(s, 0);
+	EXPECT(bpfdb_commit(s) == BPFDB_OK && has_number(s, 16, 6));
 	bpfdb_session_close(s);
 	bpfdb_session_close(other);
 	return 0;

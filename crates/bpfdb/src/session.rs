@@ -196,13 +196,14 @@ impl Session {
     /// The same, but for a BEGIN that waits. Asked before every operation, so not with
     /// a copy of the session.
     fn state_in_engine(&self) -> u32 {
+        // First who is inside: when he leaves, the state is what it will be.
+        if self.is_undone_by_reaper() {
+            return abi::BPFDB_TXN_NONE;
+        }
+        fence(Ordering::Acquire);
         let session = self.own_state();
         // SAFETY: points into the mapping of the sessions.
-        let state = u32::from(unsafe { (&raw const (*session).state).read_volatile() });
-        if state == abi::BPFDB_TXN_NONE || !self.is_undone_by_reaper() {
-            return state;
-        }
-        abi::BPFDB_TXN_NONE
+        u32::from(unsafe { (&raw const (*session).state).read_volatile() })
     }
 
     /// A procedure could not end its transaction, because the reaper was in the session and had
