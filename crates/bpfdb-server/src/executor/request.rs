@@ -217,7 +217,8 @@ fn attempt(
         return (Ok(()), time);
     }
     if context.job.is_none() {
-        count(context, command, time, outcome.is_err());
+        let failed = outcome.is_err() || context.replies.is_error_at(start);
+        count(context, command, time, failed);
     }
     (outcome, time)
 }

@@ -100,7 +100,8 @@ impl Running {
             }
             Err(failure) => Err(atomic::record_refusal(context.session, failure)),
         };
-        invoke::count(context, self.command, self.spent, outcome.is_err());
+        let failed = outcome.is_err() || context.replies.is_error_at(start);
+        invoke::count(context, self.command, self.spent, failed);
         invoke::observe(context, self.command, self.spent, &self.request.words);
         request::conclude(context, outcome, context.connection.replies, start);
         None

@@ -59,6 +59,11 @@ impl Replies {
         self.bytes.is_empty()
     }
 
+    /// Is the reply that begins there an error?
+    pub fn is_error_at(&self, begin: usize) -> bool {
+        self.bytes.get(begin) == Some(&b'-')
+    }
+
     /// Moves those of another one behind these.
     pub fn absorb(&mut self, other: &mut Self) {
         if self.bytes.is_empty() {

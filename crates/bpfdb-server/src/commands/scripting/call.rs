@@ -276,9 +276,14 @@ impl ScriptCall {
         context: &mut Context<'_>,
         machine: &mut Machine,
     ) -> Result<Option<Call>, Failure> {
-        let is_function = self.program.kind() == Kind::Function;
-        if self.own && is_function && !context.instance.functions.holds(context.session)? {
-            return Ok(None);
+        if self.own
+            && let Program::Function(function) = &self.program
+        {
+            let functions = &context.instance.functions;
+            // Since the function was found others may have read them anew.
+            if !functions.holds(context.session)? || !functions.current().has_still(function) {
+                return Ok(None);
+            }
         }
         let (keys, arguments) = self.words.split_at(self.keys);
         let call = self

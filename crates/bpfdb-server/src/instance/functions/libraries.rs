@@ -53,6 +53,12 @@ impl Libraries {
         self.by_name.contains_key(library)
     }
 
+    /// Is this the function that was found in these, or in others with the same library?
+    pub(crate) fn has_still(&self, function: &FunctionOf) -> bool {
+        let library = self.by_name.get(&function.library.name);
+        library.is_some_and(|library| Rc::ptr_eq(library, &function.library))
+    }
+
     pub(crate) fn function(&self, name: &[u8]) -> Option<&FunctionOf> {
         self.functions.get(&name.to_ascii_lowercase())
     }
@@ -130,6 +136,10 @@ mod tests {
         all.add(&library("a", &["f", "i"]), true).expect("replaced");
         assert!(all.function(b"g").is_none());
         assert!(all.function(b"I").is_some());
+        let found = all.function(b"i").expect("a function").clone();
+        assert!(all.has_still(&found));
+        all.add(&library("a", &["f", "i"]), true).expect("replaced");
+        assert!(!all.has_still(&found));
         assert!(all.remove(b"a") && !all.remove(b"a"));
         assert_eq!((all.len(), all.functions()), (0, 0));
     }

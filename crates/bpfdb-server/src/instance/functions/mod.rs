@@ -55,6 +55,8 @@ pub(crate) struct Functions {
     current: Rc<Libraries>,
     /// Taken before `current` was read; `None`: it never was.
     token: Option<WatchToken>,
+    /// How often `current` was read.
+    reads: u64,
     known: FxHashMap<Sha1, Rc<Library>>,
     known_bytes: usize,
     running: Vec<Weak<RunningCall>>,
@@ -66,6 +68,7 @@ impl Functions {
             statistics: Arc::clone(statistics),
             current: Rc::default(),
             token: None,
+            reads: 0,
             known: FxHashMap::default(),
             known_bytes: 0,
             running: Vec::new(),
@@ -75,6 +78,11 @@ impl Functions {
     /// What was read last. Whether it is still so says [`holds`](Self::holds).
     pub(crate) fn current(&self) -> &Rc<Libraries> {
         &self.current
+    }
+
+    /// How often they were read: whenever somebody found that they had been written.
+    pub(crate) fn reads(&self) -> u64 {
+        self.reads
     }
 
     /// Are the libraries that the transaction of `session` sees those that were read last? In a
@@ -112,6 +120,7 @@ impl Functions {
         let value = self.get(session)?;
         self.current = Rc::new(self.decode(value.as_deref())?);
         self.token = Some(token);
+        self.reads += 1;
         Ok(())
     }
 

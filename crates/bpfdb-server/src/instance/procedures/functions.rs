@@ -9,19 +9,28 @@ use bpfdb_procedures::Ready;
 
 use super::compiler::{Caller, Kind};
 use super::{Procedures, State};
-use crate::instance::functions::Functions;
 use crate::instance::functions::libraries::{FunctionOf, Libraries, Library};
+use crate::instance::functions::{Functions, Problem};
 use crate::kernel::procedures::{Entry, Name};
 
 /// Who changes the functions has so long from their withdrawal to his lock, before they are
 /// published again.
 const PAUSE: Duration = Duration::from_millis(100);
+/// How often is looked whether another process has written the libraries, while functions are
+/// published.
+const LOOK_PERIOD: Duration = Duration::from_millis(50);
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FunctionsState {
     /// To be published, not before this time.
     Due(Instant),
     /// As they are committed.
-    Published,
+    Published {
+        /// [`Functions::reads`] when they were.
+        reads: u64,
+        /// When to look whether another process has written them.
+        look: Instant,
+    },
     /// Taken back; by this time somebody has changed them.
     Withdrawn(Instant),
 }
@@ -38,9 +47,8 @@ impl Procedures {
     /// will before this thread has served others; else it is to be asked again, soon.
     pub(crate) fn withdraw_functions(&mut self) -> bool {
         self.take_results();
-        if self.functions == FunctionsState::Published {
+        if matches!(self.functions, FunctionsState::Published { .. }) {
             self.take_functions_back();
-            self.withdrawn = self.removals.count();
         }
         self.functions = FunctionsState::Withdrawn(Instant::now() + PAUSE);
         self.were_changed = true;
@@ -57,11 +65,57 @@ impl Procedures {
                 }
             }
         }
+        self.withdrawn = self.removals.count();
+    }
+
+    pub(super) fn are_published(&self) -> bool {
+        self.libraries
+            .values()
+            .any(|state| matches!(state, State::Loaded(loaded) if !loaded.published.is_empty()))
+    }
+
+    pub(super) fn published(&self, functions: &Functions) -> FunctionsState {
+        FunctionsState::Published {
+            reads: functions.reads(),
+            look: Instant::now() + LOOK_PERIOD,
+        }
+    }
+
+    /// Takes back what was published, if the libraries are others by now: those of a copy that
+    /// another process restores. Of what this process writes they are taken back before.
+    pub(super) fn look_for_others(&mut self, functions: &mut Functions) {
+        let FunctionsState::Published { reads, look } = self.functions else {
+            return;
+        };
+        if Instant::now() >= look && self.are_published() {
+            self.functions = FunctionsState::Published {
+                reads,
+                look: Instant::now() + LOOK_PERIOD,
+            };
+            // What cannot be read is not what was published.
+            if let Ok(mut session) = self.engine.session() {
+                session.never_wait();
+                let read = functions.committed(&mut session);
+                if let Err(Problem::Damaged) = read {
+                    self.functions_are_others();
+                    return;
+                }
+            }
+        }
+        if functions.reads() != reads {
+            self.functions_are_others();
+        }
+    }
+
+    fn functions_are_others(&mut self) {
+        self.take_functions_back();
+        self.functions = FunctionsState::Due(Instant::now());
+        self.were_changed = true;
     }
 
     pub(super) fn publish_functions(&mut self, functions: &mut Functions) {
         if functions.current().len() == 0 && !self.were_changed {
-            self.functions = FunctionsState::Published;
+            self.functions = self.published(functions);
             return;
         }
         let later = FunctionsState::Due(Instant::now() + PAUSE);
@@ -84,9 +138,13 @@ impl Procedures {
             return;
         }
         self.functions = match self.publish_if_committed(&mut session, functions, &libraries) {
-            Ok(true) => FunctionsState::Published,
+            Ok(true) => self.published(functions),
             // Somebody is changing them, or has.
-            Ok(false) | Err(_) => later,
+            Ok(false) => later,
+            Err(_) => {
+                self.take_functions_back();
+                later
+            }
         };
         self.forget_libraries(&libraries);
     }

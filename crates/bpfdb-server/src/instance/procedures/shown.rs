@@ -242,7 +242,7 @@ impl Procedures {
             format!("its name is longer than {name_max} bytes")
         } else if gives_up_most(counters) {
             "the kernel gave up most calls".into()
-        } else if !ready.reads && self.functions == FunctionsState::Published {
+        } else if !ready.reads && matches!(self.functions, FunctionsState::Published { .. }) {
             "it writes, and has the flag no-writes".into()
         } else {
             return Vec::new();
