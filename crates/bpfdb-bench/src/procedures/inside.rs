@@ -28,6 +28,7 @@ const TARGET: f64 = 1.25;
 const RATE: f64 = 1.0;
 /// Memory of the engine for a call, which writes two records, and for what is there before.
 const BYTES_OF_CALL: u64 = 512;
+const RECORDS_OF_CALL: u64 = 2;
 const BYTES_AT_LEAST: u64 = 64 << 20;
 /// Calls with which both are compared.
 const COMPARED: usize = 3000;
@@ -36,6 +37,16 @@ const COMPARED: usize = 3000;
 enum Subject {
     Compiled,
     ByHand,
+}
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Point {
+    batch: usize,
+    cores: usize,
+    /// The index is made at its size beforehand, as one is that has been loaded
+    /// ([`Engine::presize`]). Else it grows with the votes.
+    is_presized: bool,
 }
 
 #[derive(Default)]
@@ -48,16 +59,13 @@ struct Figures {
 
 pub(super) fn measure(plan: &Plan) -> Result<Table> {
     compare()?;
-    let points: Vec<(usize, usize)> = BATCHES
-        .into_iter()
-        .flat_map(|batch| CORES.map(|cores| (batch, cores)))
-        .collect();
+    let points = points();
     let mut figures: Vec<Figures> = points.iter().map(|_| Figures::default()).collect();
     for round in 0..plan.rounds {
         eprintln!("{NAME}: round {} of {}", round + 1, plan.rounds);
-        for (&(batch, cores), figures) in points.iter().zip(&mut figures) {
+        for (&point, figures) in points.iter().zip(&mut figures) {
             for subject in [Subject::Compiled, Subject::ByHand] {
-                let (rate, failed) = time(plan, subject, batch, cores)?;
+                let (rate, failed) = time(plan, subject, point)?;
                 match subject {
                     Subject::Compiled => {
                         figures.compiled.push(rate);
@@ -71,6 +79,20 @@ pub(super) fn measure(plan: &Plan) -> Result<Table> {
     Ok(table(plan, &points, &figures))
 }
 
+fn points() -> Vec<Point> {
+    let mut points = Vec::new();
+    for batch in BATCHES {
+        for is_presized in [false, true] {
+            points.extend(CORES.map(|cores| Point {
+                batch,
+                cores,
+                is_presized,
+            }));
+        }
+    }
+    points
+}
+
 /// An engine with the data that is there before the first vote, and what votes in it.
 struct Stage {
     // Before the engine, which closes them.
@@ -81,13 +103,16 @@ struct Stage {
 }
 
 impl Stage {
-    fn new(subject: Subject, phones: u32, calls: usize) -> Result<Self> {
+    fn new(subject: Subject, phones: u32, calls: usize, is_presized: bool) -> Result<Self> {
         let memory = BYTES_AT_LEAST + calls as u64 * BYTES_OF_CALL;
         let engine = Engine::create(&Options {
             memory_limit: memory,
             memory_ahead: memory,
             ..Options::default()
         })?;
+        if is_presized {
+            engine.presize(calls as u64 * RECORDS_OF_CALL)?;
+        }
         let voter = Voter::new(CONTESTANTS, phones, VOTES_OF_PHONE, Distribution::Uniform);
         let mut library = Compiler::new(&engine)?.library(voter.library().as_bytes())?;
         if subject == Subject::ByHand {
@@ -137,7 +162,7 @@ fn calls(
 /// Both leave the same data, and reply the same.
 fn compare() -> Result<()> {
     let outcomes = [Subject::Compiled, Subject::ByHand].map(|subject| -> Result<_> {
-        let mut stage = Stage::new(subject, 500, COMPARED)?;
+        let mut stage = Stage::new(subject, 500, COMPARED, false)?;
         let mut batches = calls(&stage.library, &stage.voter, COMPARED, COMPARED, 1)?;
         let mut replies = Vec::new();
         for calls in &mut batches {
@@ -177,9 +202,10 @@ fn compare() -> Result<()> {
 }
 
 /// Calls per second of all cores together, and the share that failed.
-fn time(plan: &Plan, subject: Subject, batch: usize, cores: usize) -> Result<(f64, f64)> {
+fn time(plan: &Plan, subject: Subject, point: Point) -> Result<(f64, f64)> {
+    let Point { batch, cores, .. } = point;
     let each = plan.kernel_operations as usize;
-    let mut stage = Stage::new(subject, plan.tcp_keys, each * cores)?;
+    let mut stage = Stage::new(subject, plan.tcp_keys, each * cores, point.is_presized)?;
     let sessions = &mut stage.sessions;
     let (library, voter, barrier) = (&stage.library, &stage.voter, &Barrier::new(cores));
     let run = move |thread: usize, session: &mut Session| -> Result<_> {
@@ -216,13 +242,14 @@ fn time(plan: &Plan, subject: Subject, batch: usize, cores: usize) -> Result<(f6
     Ok((f64::from(done) / longest, f64::from(failed) / all))
 }
 
-fn table(plan: &Plan, points: &[(usize, usize)], all: &[Figures]) -> Table {
+fn table(plan: &Plan, points: &[Point], all: &[Figures]) -> Table {
     let title = format!(
         "Voter by BPF_PROG_RUN, thousands of calls per second: phones: {}",
         plan.tcp_keys
     );
     let columns = [
         "calls of a system call",
+        "index",
         "cores",
         "compiled",
         "target, millions",
@@ -233,18 +260,26 @@ fn table(plan: &Plan, points: &[(usize, usize)], all: &[Figures]) -> Table {
         "failed, ‰",
     ];
     let mut table = Table::new(NAME, title, &columns);
-    for (&(batch, cores), figures) in points.iter().zip(all) {
+    for (&point, figures) in points.iter().zip(all) {
         let time = figures.by_hand.over(&figures.compiled);
         let millions = figures.compiled.map(|rate| rate / 1e6);
-        let one = points.iter().position(|&point| point == (batch, 1));
+        let one = points
+            .iter()
+            .position(|&other| other == Point { cores: 1, ..point });
         let over_one = match one {
-            Some(one) if cores > 1 => Cell::figure(&figures.compiled.over(&all[one].compiled), 2),
+            Some(one) if point.cores > 1 => {
+                Cell::figure(&figures.compiled.over(&all[one].compiled), 2)
+            }
             _ => "".into(),
         };
-        let is_target = batch > 1 && cores == 1;
+        let is_target = point.batch > 1 && point.cores == 1;
         table.row([
-            batch.into(),
-            cores.into(),
+            point.batch.into(),
+            match point.is_presized {
+                true => "presized".into(),
+                false => "grows".into(),
+            },
+            point.cores.into(),
             Cell::thousands(&figures.compiled),
             match is_target {
                 true => Cell::at_least(&millions, RATE),
