@@ -41,7 +41,12 @@ fn a_new_engine_gets_everything() {
             }
         });
         before = contents(&engine);
-        assert_eq!(durability.state(), State::Writing);
+        // Stalled: the machine has stood still for a second.
+        let state = durability.state();
+        assert!(
+            matches!(state, State::Writing | State::Stalled(_)),
+            "{state:?}"
+        );
         drop(durability);
     }
     assert!(before.len() > 100);

@@ -235,6 +235,8 @@ fn options() -> Options {
         memory_ahead: 0,
         max_sessions: 64,
         user_sessions: 4,
+        // On an emulated machine opening an engine takes half a minute; transactions wait for it.
+        idle_limit: Duration::from_secs(600),
         ..Options::default()
     }
 }

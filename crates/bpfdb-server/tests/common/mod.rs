@@ -29,6 +29,14 @@ pub use reply::Reply;
 /// Longer than a busy machine takes for anything.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
+/// The same on this machine, which may be emulated.
+pub fn patience() -> Duration {
+    match bpfdb_tests::settings::is_emulated() {
+        true => 5 * PATIENCE,
+        false => PATIENCE,
+    }
+}
+
 /// A server on an engine of its own, in a thread.
 pub struct TestServer {
     pub address: SocketAddr,
@@ -291,7 +299,10 @@ impl Drop for AtEnd<'_> {
 pub fn is_served(address: SocketAddr) -> bool {
     TcpStream::connect(address).is_ok_and(|stream| {
         let mut client = Client::from_stream(stream);
-        client.stream.set_read_timeout(Some(PATIENCE)).expect("set");
+        client
+            .stream
+            .set_read_timeout(Some(patience()))
+            .expect("set");
         client.stream.write_all(&request(&[b"ping"])).is_ok()
             && client.try_reply().is_ok_and(|reply| reply == b"+PONG\r\n")
     })
@@ -307,7 +318,7 @@ pub fn is_refused(address: SocketAddr) -> bool {
 pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     let start = Instant::now();
     while !done() {
-        assert!(start.elapsed() < PATIENCE, "waiting until {what}");
+        assert!(start.elapsed() < patience(), "waiting until {what}");
         thread::sleep(Duration::from_millis(5));
     }
 }
@@ -321,9 +332,11 @@ pub struct Client {
 impl Client {
     pub fn connect(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).expect("a connection");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a time-out");
         stream
-            .set_write_timeout(Some(PATIENCE))
+            .set_read_timeout(Some(patience()))
+            .expect("a time-out");
+        stream
+            .set_write_timeout(Some(patience()))
             .expect("a time-out");
         stream.set_nodelay(true).expect("no delay");
         Self::from_stream(stream)
@@ -332,7 +345,9 @@ impl Client {
     /// A client of the daemon: the kernel does not see this socket.
     pub fn connect_unix(path: &Path) -> Self {
         let stream = UnixStream::connect(path).expect("a connection");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a time-out");
+        stream
+            .set_read_timeout(Some(patience()))
+            .expect("a time-out");
         // To read and to write, one is as good as the other.
         Self::from_stream(TcpStream::from(OwnedFd::from(stream)))
     }
@@ -410,7 +425,7 @@ impl Client {
                 // A socket in a map of sockets says this when it was woken up
                 // for anything but data, too: bpf/net/local.bpf.h, 6.
                 Err(error)
-                    if error.kind() == ErrorKind::WouldBlock && start.elapsed() < PATIENCE => {}
+                    if error.kind() == ErrorKind::WouldBlock && start.elapsed() < patience() => {}
                 Err(error) => return Err(error),
             }
         }

@@ -349,8 +349,8 @@ impl InPieces {
     /// Asks again while somebody keeps a lock for longer than the server tries: a processor of a
     /// virtual machine may stand still.
     fn ask(&mut self, words: &[&[u8]]) -> Result<Reply, String> {
-        let replies = (0..1000).map(|_| parsed(&self.0.ask(words)));
-        match replies.skip_while(is_refusal).next() {
+        let mut replies = (0..1000).map(|_| parsed(&self.0.ask(words)));
+        match replies.find(|reply| !is_refusal(reply)) {
             Some(reply) if !reply.is_error() => Ok(reply),
             other => Err(format!("the server says {other:?}")),
         }

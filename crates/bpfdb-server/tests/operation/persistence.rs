@@ -33,7 +33,7 @@ fn field(client: &mut Client, name: &str) -> u64 {
     number(client, "persistence", name)
 }
 
-/// Figures that stand still while nobody writes: those of INFO, and those of /metrics.
+/// Figures that hardly change while nobody writes: those of INFO, and those of /metrics.
 const SAME: &[(&str, &str)] = &[
     ("log_durable_timestamp", "log_durable_timestamp"),
     ("log_records", "log_records_total"),
@@ -74,17 +74,19 @@ fn figures(client: &mut Client) -> Vec<u64> {
 
 fn compare(client: &mut Client, address: SocketAddr) {
     assert_eq!(client.say("WAITAOF 1 0 0"), "*2\r\n:1\r\n:0\r\n");
-    wait_until("nothing changes meanwhile", || {
+    // Some change by themselves, and on a slow machine between any two looks.
+    wait_until("both tell the same", || {
         let before = figures(client);
         let page = page(address);
         let after = figures(client);
-        let stands_still = before == after;
-        if stands_still {
-            for ((name, metric_name), value) in SAME.iter().zip(&after) {
-                assert_eq!(metric(&page, metric_name), *value, "{name}");
-            }
-        }
-        stands_still
+        let wrong = SAME
+            .iter()
+            .zip(before.iter().zip(&after))
+            .find(|&(names, (a, b))| {
+                let value = metric(&page, names.1);
+                value < *a.min(b) || value > *a.max(b)
+            });
+        wrong.inspect(|wrong| println!("{wrong:?}")).is_none()
     });
 }
 
