@@ -27,7 +27,7 @@ const TARGET: f64 = 1.25;
 /// Millions of compiled calls per second, in batches, on one core.
 const RATE: f64 = 1.0;
 /// Memory of the engine for a call, which writes two records, and for what is there before.
-const BYTES_OF_CALL: u64 = 512;
+const BYTES_OF_CALL: u64 = 1024;
 const RECORDS_OF_CALL: u64 = 2;
 const BYTES_AT_LEAST: u64 = 64 << 20;
 /// Calls with which both are compared.
