@@ -66,6 +66,18 @@ fn calls(tallies: &[Tally]) -> u64 {
     tallies.iter().map(calls).sum()
 }
 
+/// Each of these clients had calls that were given up; of the few that an emulated machine makes,
+/// at least one of them had.
+fn check_given_up(tallies: &[Tally]) {
+    let count = tallies.iter().filter(|one| one.given_up > 0).count();
+    let least = if settings::is_emulated() {
+        1
+    } else {
+        tallies.len()
+    };
+    assert!(count >= least, "{tallies:?}");
+}
+
 /// Procedures, blocks and commands: nobody keeps a lock between two messages, and nobody is ever
 /// told CONFLICT.
 fn by_calls(path: Path, scale: usize) {
@@ -89,8 +101,7 @@ fn by_calls(path: Path, scale: usize) {
     let callers = &sums[..3];
     served.check_path(&before, calls(callers));
     served.check_nothing_held();
-    let given_up: u64 = callers.iter().map(|one| one.given_up).sum();
-    assert!(given_up > 0, "{sums:?}");
+    check_given_up(callers);
     assert!(sums.iter().all(|one| one.conflicts == 0), "{sums:?}");
 }
 
@@ -113,8 +124,7 @@ fn inside(scale: usize) {
         let are_few = sum.conflicts * 100 <= sum.committed;
         assert!(are_few || settings::is_emulated(), "{sums:?}");
     }
-    let given_up: u64 = sums.iter().map(|one| one.given_up).sum();
-    assert!(given_up > 0, "{sums:?}");
+    check_given_up(&sums);
     let stats = engine.stats().expect("figures");
     assert_eq!((stats.locks, stats.transactions), (0, 0));
 }

@@ -55,7 +55,8 @@ impl Writer {
         self.random.one(KEYS).into()
     }
 
-    fn variable(&mut self, otherwise: &str) -> String {
+    /// A local variable; of a typed program, one that holds a whole number.
+    pub(super) fn variable(&mut self, otherwise: &str) -> String {
         let all = self.variables.len() + self.constants.len();
         if all == 0 {
             return otherwise.into();

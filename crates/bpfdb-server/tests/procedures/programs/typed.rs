@@ -96,18 +96,8 @@ impl Writer {
         match self.random.below(4) {
             0 => self.random.one(NUMBERS).into(),
             1 => self.whole_element(),
-            _ => self.whole_variable(),
+            _ => self.variable("4"),
         }
-    }
-
-    fn whole_variable(&mut self) -> String {
-        let all = self.variables.len() + self.constants.len();
-        if all == 0 {
-            return self.random.one(NUMBERS).into();
-        }
-        let number = self.random.below(all);
-        let mut names = self.variables.iter().chain(&self.constants);
-        names.nth(number).cloned().unwrap_or_default()
     }
 
     fn whole_call(&mut self, depth: usize) -> String {
