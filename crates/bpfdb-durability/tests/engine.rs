@@ -41,10 +41,12 @@ fn a_new_engine_gets_everything() {
             }
         });
         before = contents(&engine);
-        // Stalled: the machine has stood still for a second.
         let state = durability.state();
+        // An emulated machine may stand still for a second.
+        let may_stall = std::env::var_os("BPFDB_TEST_EMULATED").is_some();
+        let is_stalled = matches!(state, State::Stalled(_));
         assert!(
-            matches!(state, State::Writing | State::Stalled(_)),
+            state == State::Writing || (may_stall && is_stalled),
             "{state:?}"
         );
         drop(durability);

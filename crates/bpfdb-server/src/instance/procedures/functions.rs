@@ -74,7 +74,7 @@ impl Procedures {
             .any(|state| matches!(state, State::Loaded(loaded) if !loaded.published.is_empty()))
     }
 
-    pub(super) fn published(&self, functions: &Functions) -> FunctionsState {
+    fn published(&self, functions: &Functions) -> FunctionsState {
         FunctionsState::Published {
             reads: functions.reads(),
             look: Instant::now() + LOOK_PERIOD,
@@ -87,11 +87,8 @@ impl Procedures {
         let FunctionsState::Published { reads, look } = self.functions else {
             return;
         };
-        if Instant::now() >= look && self.are_published() {
-            self.functions = FunctionsState::Published {
-                reads,
-                look: Instant::now() + LOOK_PERIOD,
-            };
+        let is_due = Instant::now() >= look && self.are_published();
+        if is_due {
             // What cannot be read is not what was published.
             if let Ok(mut session) = self.engine.session() {
                 session.never_wait();
@@ -104,6 +101,8 @@ impl Procedures {
         }
         if functions.reads() != reads {
             self.functions_are_others();
+        } else if is_due {
+            self.functions = self.published(functions);
         }
     }
 
