@@ -357,12 +357,39 @@ static __always_inline void page_count(u32 page, s64 cells)
 		ADD(&slab->word, cells);
 }
 
-/* Beyond this a page is worth splitting: records lie far from their homes. */
-static __always_inline bool page_is_crowded(u32 page)
+/* Is it half of a split that is not finished? */
+static __always_inline bool page_is_in_split(struct bpfdb_slab *slab)
+{
+	return LOAD(slab->sibling) || LOAD(slab->unlisted);
+}
+
+/*
+ * Is a split of this page wanted? Beyond so many cells records lie far from their homes.
+ * And one that was begun is finished before its halves fill up: who leaves a bucket to
+ * others has left them room for it as well.
+ */
+static __always_inline bool page_wants_split(u32 page)
 {
 	struct bpfdb_slab *slab = slab_of_page(page);
 
-	return slab && LOAD(slab->word) >= BPFDB_SPLIT_CELLS;
+	return slab && (LOAD(slab->word) >= BPFDB_SPLIT_CELLS || page_is_in_split(slab));
+}
+
+/* Has this sibling, which a split still fills, all the records that it can take with room
+ * left for the buckets to come? */
+static __always_inline bool sibling_is_closed(struct bpfdb_slab *sibling)
+{
+	return LOAD(sibling->unlisted) && LOAD(sibling->word) >= BPFDB_SPLITTING_CELLS;
+}
+
+/* How far from its home a new record may lie in this page, in cells; 0: it takes none. */
+static __always_inline u32 insert_reach(u32 page)
+{
+	struct bpfdb_slab *slab = slab_of_page(page);
+
+	if (likely(!slab || !LOAD(slab->unlisted)))
+		return BPFDB_NEIGHBOURHOOD;
+	return sibling_is_closed(slab) ? 0 : BPFDB_SPLITTING_REACH;
 }
 
 #include "split.bpf.h"
@@ -385,7 +412,7 @@ static __always_inline int index_insert(struct bpfdb_session *s, u64 flags, u64 
 	if (found != BPFDB_OK)
 		return found;
 	s->room_page = b.page;
-	if (page_is_crowded(b.page) && !s->room_tried)
+	if (page_wants_split(b.page) && !s->room_tried)
 		return NEED_SPLIT;
 	home_cell = cell_in(b.memory, b.index);
 	/* The operator tries again, and looks for the bucket anew. */
@@ -397,7 +424,7 @@ static __always_inline int index_insert(struct bpfdb_session *s, u64 flags, u64 
 		home_unlatch(home_cell);
 		return RETRY;
 	}
-	offset = cell_claim(b.memory, b.index, BPFDB_NEIGHBOURHOOD);
+	offset = cell_claim(b.memory, b.index, insert_reach(b.page));
 	if (offset < 0) {
 		home_unlatch(home_cell);
 		return NEED_SPLIT;

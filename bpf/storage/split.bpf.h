@@ -15,8 +15,11 @@
  * directory is changed and the link is cut.
  *
  * A bucket with a cell that somebody holds latched is left for later: the page
- * stays "in split" and whoever needs room next takes the split up again.
- * Transaction locks do not hinder a split: they move with their cells.
+ * stays "in split" and whoever inserts a record next takes the split up again, before
+ * the halves have filled up so far that it could neither be finished nor undone.
+ * (It was taken up when room was needed once: then keys that nobody had chosen were
+ * told that the index is crowded.) Transaction locks do not hinder a split: they move
+ * with their cells.
  *
  * If a bucket has no room in the sibling, because others took it since the split was
  * begun, the split is undone: all buckets come back, the sibling is retired as after a
@@ -71,6 +74,13 @@ static long split_bucket(u64 index, struct split *split)
 		return 0;
 	split_note(split, bucket_move(split->page, split->sibling, index, split->level));
 	return 0;
+}
+
+/* Moves the buckets that have not moved. */
+static __always_inline void split_pass(struct split *split)
+{
+	split->left_behind = split->no_room = LOAD(engine.zero);
+	bpf_loop(BPFDB_CELLS_PER_PAGE, split_bucket, split, 0);
 }
 
 #include "split_undo.bpf.h"
@@ -337,8 +347,8 @@ static __always_inline u32 page_to_split(u32 page)
 __noinline int bpfdb_split(u32 wanted)
 {
 	u32 page = page_to_split(wanted);
-	struct bpfdb_slab *slab = slab_of_page(page);
-	struct split split = {.page = page, .left_behind = LOAD(engine.zero)};
+	struct bpfdb_slab *slab = slab_of_page(page), *sibling;
+	struct split split = {.page = page};
 	int result = page == wanted ? BPFDB_OK : RETRY;
 
 	if (!slab)
@@ -371,8 +381,10 @@ __noinline int bpfdb_split(u32 wanted)
 		}
 		STORE_RELEASE(slab->sibling, split.sibling);
 	}
-	split.no_room = LOAD(engine.zero);
-	bpf_loop(BPFDB_CELLS_PER_PAGE, split_bucket, &split, 0);
+	split_pass(&split);
+	/* Latches are held for less time than a pass takes. */
+	if (split.left_behind && !split.no_room)
+		split_pass(&split);
 	if (split.no_room) {
 		/* A bucket that is latched at this moment is no reason to refuse: whoever takes
 		 * the split up finishes or undoes it. */
@@ -380,9 +392,15 @@ __noinline int bpfdb_split(u32 wanted)
 			result = BPFDB_INDEX_CROWDED;
 		goto out;
 	}
+	if (split.left_behind) {
+		/* No room for others before this is over (insert_reach). */
+		sibling = slab_of_page(split.sibling);
+		if (sibling && sibling_is_closed(sibling))
+			result = BPFDB_MEMORY_PENDING;
+		goto out;
+	}
 	bpf_loop(BPFDB_CELLS_PER_PAGE, pull_bucket, &page, 0);
-	if (!split.left_behind)
-		split_finish(page, split.sibling, split.level);
+	split_finish(page, split.sibling, split.level);
 out:
 	STORE_RELEASE(slab->splitting, 0);
 	return result;

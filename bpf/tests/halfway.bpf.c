@@ -144,6 +144,95 @@ __noinline int home_hold(u32 page, u32 index, u32 hold)
 	return 1;
 }
 
+/* Numbers from `first` on, but for those of HOME: how many are refused, because that will be
+ * over. */
+__noinline int come_beside(struct bpfdb_session *s NONNULL, u64 first, u32 many, u32 *refused NONNULL)
+{
+	repeat(i, many)
+	{
+		int status;
+
+		if (home_of(hash_inline_key(first + i, 0, 8)) == HOME)
+			continue;
+		status = set_number(s, first + i, i);
+		EXPECT(status == BPFDB_OK || status == BPFDB_MEMORY_PENDING);
+		*refused += status != BPFDB_OK;
+	}
+	return 0;
+}
+
+/* The only page is half split: the bucket of HOME is left, whose latch somebody holds. */
+__noinline int split_but_for_home(struct bpfdb_session *s NONNULL, u32 page, u64 first)
+{
+	PASS(come(s, first, 300));
+	PASS(fill_home(s, HOME, 1, 2));
+	EXPECT(home_hold(page, HOME, 1));
+	EXPECT(bpfdb_split(page) == BPFDB_OK && engine.index_pages.value == 2);
+	return 0;
+}
+
+/* As it was before. */
+__noinline int come_to_nothing(struct bpfdb_session *s NONNULL)
+{
+	u64 n = next_of(0, HOME, 1);
+
+	PASS(go(s, n, 1));
+	PASS(go(s, next_of(n + 1, HOME, 1), 1));
+	EXPECT(merge_all() && engine.index_pages.value == 1);
+	return 0;
+}
+
+/* Who inserts a record next finishes the split, be there room or not. */
+TEST(a_split_that_was_left_is_taken_up)
+{
+	struct bpfdb_session *s = test_session();
+	u32 page = only_page();
+	struct bpfdb_slab *slab = slab_of_page(page);
+
+	EXPECT(s && slab && !engine.directory_depth.value);
+	PASS(split_but_for_home(s, page, 1ULL << 32));
+	EXPECT(slab->sibling);
+	EXPECT(home_hold(page, HOME, 0));
+	PASS(come(s, 1ULL << 33, 1));
+	EXPECT(!slab->sibling && slab->level == 1);
+	PASS(go(s, 1ULL << 32, 300));
+	PASS(go(s, 1ULL << 33, 1));
+	PASS(come_to_nothing(s));
+	bpfdb_session_close(s);
+	return 0;
+}
+
+/*
+ * If the latch is held for long, others do not fill the halves until the bucket that was left
+ * has no room in either: they are told to wait. (They did, and from then on were told that
+ * the index is crowded.)
+ */
+TEST(a_split_that_was_left_has_room_to_end)
+{
+	struct bpfdb_session *s = test_session();
+	u32 page = only_page(), refused = UNKNOWN(0), late = UNKNOWN(0);
+	struct bpfdb_slab *slab = slab_of_page(page);
+
+	EXPECT(s && slab && !engine.directory_depth.value);
+	PASS(split_but_for_home(s, page, 1ULL << 32));
+	PASS(come_beside(s, 1ULL << 33, 3000, &refused));
+	EXPECT(slab->sibling && refused > 1000 && refused < 2500);
+	EXPECT(home_hold(page, HOME, 0));
+
+	PASS(come_beside(s, 1ULL << 33, 3000, &late));
+	EXPECT(!late && !slab->sibling);
+	PASS(home_is_there(s, HOME, 1, 2));
+	repeat(i, 3000)
+	{
+		key_number(s, (1ULL << 33) + i);
+		bpfdb_delete(s);
+	}
+	PASS(go(s, 1ULL << 32, 300));
+	PASS(come_to_nothing(s));
+	bpfdb_session_close(s);
+	return 0;
+}
+
 /*
  * A split is begun and leaves the bucket of HOME, whose latch somebody holds. Meanwhile
  * others fill that neighbourhood of the sibling: HOME's upper cells have no room there. The
@@ -211,7 +300,13 @@ TEST(a_merge_whose_target_filled_up_is_undone)
 	PASS(fill_home(s, HOME + 8, 0, 3));
 	EXPECT(home_hold(buddy, HOME, 0));
 
+	/* Again, if the sweeper has a latch at that moment. */
 	EXPECT(merge_take_up(page));
+	repeat(i, 100)
+	{
+		if (!merge_take_up(page))
+			break;
+	}
 	EXPECT(!slab->next && !upper->next);
 	EXPECT(slab->level == 1 && upper->level == 1);
 	PASS(home_is_there(s, HOME, 1, 14));

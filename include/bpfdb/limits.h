@@ -56,6 +56,12 @@
 /* The half with fewer of them gets one of so many: so a page is never made for fewer
  * than 32 records, and whoever knows the secrets of the hash gains at most that. */
 #define BPFDB_SPLIT_SHARE 4
+/* While a split is unfinished: occupied cells of the sibling from which on it takes no new
+ * record, and how far from its home one may lie in it. What is split off 820 cells, 410 or
+ * a few more, has room in it then, whichever buckets come last: at half of its cells a
+ * whole neighbourhood is taken once in 500 homes. */
+#define BPFDB_SPLITTING_CELLS (BPFDB_CELLS_PER_PAGE / 2)
+#define BPFDB_SPLITTING_REACH (BPFDB_NEIGHBOURHOOD * 3 / 4)
 /* Splits of one request. One makes room, unless all keys of a neighbourhood agree in
  * the bit that it goes by. */
 #define BPFDB_SPLITS_MAX 4
