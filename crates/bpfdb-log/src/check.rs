@@ -1,8 +1,9 @@
 //! Says everything about the log of a directory, and where it stops being one.
 //!
 //! It only reads, and works beside a living owner. That one may write, recycle and replace files
-//! meanwhile, which looks like damage. So a fault counts only if it is found twice in a row: a
-//! moving one is none.
+//! meanwhile, which looks like damage. So a fault counts only if it is found twice in a row, the
+//! second time while no segment came or went; or, beside an owner who never rests, several times
+//! in a row. A moving one is none.
 
 mod report;
 mod retained;
@@ -21,6 +22,9 @@ pub use retained::{RetainedReport, check_retained};
 
 /// So often the log is read; a fault may move once less.
 const ATTEMPTS: u32 = 16;
+/// A fault that is found so often in a row is none that the owner makes. Twice may be chance: a
+/// segment was begun after the reader had looked for it, and the next time recycled before.
+const SURE: u32 = 4;
 
 /// Reads all that recovery would read. Commits up to `after` are in a checkpoint, so the parts of
 /// their large values may be gone.
@@ -41,9 +45,12 @@ pub fn check_and_tell<D: Disk>(
     mut tell: impl FnMut(Place),
 ) -> Result<Report> {
     let mut fault = None;
+    let mut times = 0;
     for _ in 0..ATTEMPTS {
         let report = examine(disk, after, &mut tell)?;
-        if report.fault.is_none() || report.fault == fault {
+        times = if report.fault == fault { times + 1 } else { 1 };
+        let is_known = times >= SURE || times >= 2 && !has_moved(disk, &report)?;
+        if report.fault.is_none() || is_known {
             return Ok(report);
         }
         fault = report.fault;
@@ -76,6 +83,11 @@ fn examine<D: Disk>(disk: &D, after: u64, tell: &mut impl FnMut(Place)) -> Resul
     }
     examination.report.end = recovery.end().clone();
     Ok(examination.finish())
+}
+
+/// Has a segment come or gone since this examination began?
+fn has_moved<D: Disk>(disk: &D, report: &Report) -> Result<bool> {
+    Ok(Slots::read(disk)? != report.slots || list(disk)?.segments != report.files.segments)
 }
 
 fn list<D: Disk>(disk: &D) -> Result<FilesReport> {
