@@ -146,7 +146,8 @@ __noinline int home_hold(u32 page, u32 index, u32 hold)
 
 /* Numbers from `first` on, but for those of HOME: how many are refused, because that will be
  * over. */
-__noinline int come_beside(struct bpfdb_session *s NONNULL, u64 first, u32 many, u32 *refused NONNULL)
+__noinline int come_beside(struct bpfdb_session *s NONNULL, u64 first, u32 many,
+			   u32 *refused NONNULL)
 {
 	repeat(i, many)
 	{
