@@ -69,12 +69,9 @@ bench: setup
 soak: setup
 	cargo test --release --workspace --all-features --no-fail-fast -- --ignored --nocapture soak $(ARGS)
 
-# The programs of continuation are changed while they run. An emulator with a thread for each
-# processor may go on with code that it translated while another processor wrote it, and the
-# kernel in it ends with "int3": so they have a machine of their own, with one thread.
+# Goes on where it was interrupted, for the same commit.
 vm: setup
-	EXCEPT=continuation $(SUDO) scripts/vm.sh $(ARGS)
-	THREAD=single TESTS=continuation $(SUDO) scripts/vm.sh
+	$(SUDO) scripts/vm-all.sh
 	$(SUDO) scripts/vm-power.sh
 
 # Is everything there after losses of power?

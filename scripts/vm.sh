@@ -10,7 +10,8 @@
 #   TESTS='blocks|session' scripts/vm.sh   only these
 #   TESTS=multi FILTER=conflict scripts/vm.sh   of these, the tests with such names
 #   scripts/vm.sh --if-possible         no failure where another kernel cannot be had
-#   EXCEPT=continuation scripts/vm.sh   all but these
+#   scripts/vm.sh --list                which tests these are: builds them, and runs none
+#   PROGRAMS=... scripts/vm.sh          lines of that list: only these, as they are
 #   THREAD=single scripts/vm.sh ...     both processors by one thread of the emulator
 #   DISK=image scripts/vm.sh ...        with a disk: /dev/vda, which keeps what is written; also
 #                                       nbd:unix:SOCKET, of a server that gets the machine's flushes
@@ -164,15 +165,24 @@ test_programs() {
 		sed -n 's/.*"manifest_path":"\([^"]*\)\/Cargo.toml".*"executable":"\([^"]*\)".*/\1 \2/p'
 }
 
-if [ $# = 0 ]; then
+# Those that TESTS chooses.
+chosen_programs() {
 	say "building the tests"
-	programs=$(test_programs | grep -E "/(${TESTS:-.*})-[0-9a-f]*\$" |
-		grep -vE "/(${EXCEPT:-none})-[0-9a-f]*\$")
+	programs=$(test_programs | grep -E "/(${TESTS:-.*})-[0-9a-f]*\$")
 	# Clients of other languages are installed on first use, and the machine has no network.
 	printf '%s\n' "$programs" | grep '/clients-' | while read -r where program; do
 		say "installing clients of other languages"
 		(cd "$where" && "$program" >/dev/null 2>&1) || say "not all of them work here"
 	done
+	printf '%s\n' "$programs"
+}
+
+if [ "${1:-}" = --list ]; then
+	chosen_programs
+	exit 0
+fi
+if [ $# = 0 ]; then
+	programs=${PROGRAMS:-$(chosen_programs)}
 	set -- "$(printf '%s\n' 'bad=; export BPFDB_TEST_CRASHES=6 BPFDB_TEST_EMULATED=1' "while read -r where program; do" \
 		'echo "vm: $(cut -d. -f1 /proc/uptime) s: $(basename $program)"; cd "$where"' \
 		'timeout 1800 "$program" '"${FILTER:-}"' >/tmp/out 2>&1 </dev/null || bad="$bad $(basename $program)"' \
