@@ -365,8 +365,7 @@ static __always_inline bool page_is_in_split(struct bpfdb_slab *slab)
 
 /*
  * Is a split of this page wanted? Beyond so many cells records lie far from their homes.
- * And one that was begun is finished before its halves fill up: who leaves a bucket to
- * others has left them room for it as well.
+ * And one that was begun is finished before its halves fill up.
  */
 static __always_inline bool page_wants_split(u32 page)
 {
@@ -375,11 +374,16 @@ static __always_inline bool page_wants_split(u32 page)
 	return slab && (LOAD(slab->word) >= BPFDB_SPLIT_CELLS || page_is_in_split(slab));
 }
 
-/* Has this sibling, which a split still fills, all the records that it can take with room
- * left for the buckets to come? */
-static __always_inline bool sibling_is_closed(struct bpfdb_slab *sibling)
+/* In the middle of a split: has this page all the records that it can take, so that the
+ * buckets which have not moved yet find room in the sibling, or all of them in the page? */
+static __always_inline bool half_is_closed(struct bpfdb_slab *slab)
 {
-	return LOAD(sibling->unlisted) && LOAD(sibling->word) >= BPFDB_SPLITTING_CELLS;
+	u32 page = LOAD(slab->sibling);
+	struct bpfdb_slab *sibling = page ? slab_of_page(page) : NULL;
+
+	if (sibling)
+		return LOAD(slab->word) + LOAD(sibling->word) >= BPFDB_HALVES_CELLS;
+	return LOAD(slab->unlisted) == BPFDB_UNLISTED && LOAD(slab->word) >= BPFDB_SIBLING_CELLS;
 }
 
 /* How far from its home a new record may lie in this page, in cells; 0: it takes none. */
@@ -387,9 +391,11 @@ static __always_inline u32 insert_reach(u32 page)
 {
 	struct bpfdb_slab *slab = slab_of_page(page);
 
-	if (likely(!slab || !LOAD(slab->unlisted)))
+	if (likely(!slab || !page_is_in_split(slab)))
 		return BPFDB_NEIGHBOURHOOD;
-	return sibling_is_closed(slab) ? 0 : BPFDB_SPLITTING_REACH;
+	if (half_is_closed(slab))
+		return 0;
+	return LOAD(slab->unlisted) == BPFDB_UNLISTED ? BPFDB_SIBLING_REACH : BPFDB_NEIGHBOURHOOD;
 }
 
 #include "split.bpf.h"

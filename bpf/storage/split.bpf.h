@@ -15,11 +15,11 @@
  * directory is changed and the link is cut.
  *
  * A bucket with a cell that somebody holds latched is left for later: the page
- * stays "in split" and whoever inserts a record next takes the split up again, before
- * the halves have filled up so far that it could neither be finished nor undone.
- * (It was taken up when room was needed once: then keys that nobody had chosen were
- * told that the index is crowded.) Transaction locks do not hinder a split: they move
- * with their cells.
+ * stays "in split" and whoever inserts a record next takes the split up again. Until it
+ * is over the halves take new records only as long as it can be finished or undone
+ * (insert_reach). (It was taken up when room was needed once, and the halves took
+ * whatever came: then keys that nobody had chosen were told that the index is crowded.)
+ * Transaction locks do not hinder a split: they move with their cells.
  *
  * If a bucket has no room in the sibling, because others took it since the split was
  * begun, the split is undone: all buckets come back, the sibling is retired as after a
@@ -81,6 +81,17 @@ static __always_inline void split_pass(struct split *split)
 {
 	split->left_behind = split->no_room = LOAD(engine.zero);
 	bpf_loop(BPFDB_CELLS_PER_PAGE, split_bucket, split, 0);
+}
+
+/* Twice, because latches are held for less time than a pass takes. Then no cell of the page
+ * lies farther from its home than it must, unless buckets were left. */
+static __always_inline void split_passes(struct split *split)
+{
+	split_pass(split);
+	if (split->left_behind && !split->no_room)
+		split_pass(split);
+	if (!split->left_behind)
+		bpf_loop(BPFDB_CELLS_PER_PAGE, pull_bucket, &split->page, 0);
 }
 
 #include "split_undo.bpf.h"
@@ -207,7 +218,7 @@ __noinline u32 index_page_create(u32 level, u32 prefix)
 	STORE(slab->prefix, prefix);
 	STORE(slab->sibling, 0);
 	STORE(slab->next, 0);
-	STORE(slab->unlisted, level != 0);
+	STORE(slab->unlisted, level ? BPFDB_UNLISTED : 0);
 	STORE(slab->splitting, 0);
 	STORE(slab->word, 0);
 	ADD(&engine.index_pages.value, 1);
@@ -341,14 +352,14 @@ static __always_inline u32 page_to_split(u32 page)
 /*
  * Splits index page `wanted`, or takes an unfinished split of it up again. OK,
  * also if it had to be undone, an Error if there is no memory or if a split is of no use,
- * RETRY if somebody else is at it or another
- * split had to be finished first.
+ * MEMORY_PENDING if a bucket was left whose latch somebody holds, RETRY if somebody else is at
+ * it or another split had to be finished first.
  */
 __noinline int bpfdb_split(u32 wanted)
 {
 	u32 page = page_to_split(wanted);
 	struct bpfdb_slab *slab = slab_of_page(page), *sibling;
-	struct split split = {.page = page};
+	struct split split = {.page = page, .left_behind = LOAD(engine.zero)};
 	int result = page == wanted ? BPFDB_OK : RETRY;
 
 	if (!slab)
@@ -362,6 +373,7 @@ __noinline int bpfdb_split(u32 wanted)
 		STORE_RELEASE(slab->splitting, 0);
 		return RETRY;
 	}
+	split.no_room = LOAD(engine.zero);
 	split.level = slab->level;
 	if (split.level >= config.directory_bits) {
 		result = BPFDB_OUT_OF_MEMORY;
@@ -381,25 +393,25 @@ __noinline int bpfdb_split(u32 wanted)
 		}
 		STORE_RELEASE(slab->sibling, split.sibling);
 	}
-	split_pass(&split);
-	/* Latches are held for less time than a pass takes. */
-	if (split.left_behind && !split.no_room)
-		split_pass(&split);
+	sibling = slab_of_page(split.sibling);
+	if (!sibling) {
+		result = BPFDB_CORRUPT;
+		goto out;
+	}
+	if (LOAD(sibling->unlisted) != BPFDB_UNLISTED_WHOLE)
+		split_passes(&split);
 	if (split.no_room) {
 		/* A bucket that is latched at this moment is no reason to refuse: whoever takes
 		 * the split up finishes or undoes it. */
-		if (!split_undo(&split, slab) && split.no_room)
-			result = BPFDB_INDEX_CROWDED;
+		if (!split_undo(&split, slab))
+			result = split.no_room ? BPFDB_INDEX_CROWDED : BPFDB_MEMORY_PENDING;
 		goto out;
 	}
 	if (split.left_behind) {
-		/* No room for others before this is over (insert_reach). */
-		sibling = slab_of_page(split.sibling);
-		if (sibling && sibling_is_closed(sibling))
-			result = BPFDB_MEMORY_PENDING;
+		result = BPFDB_MEMORY_PENDING;
 		goto out;
 	}
-	bpf_loop(BPFDB_CELLS_PER_PAGE, pull_bucket, &page, 0);
+	STORE(sibling->unlisted, BPFDB_UNLISTED_WHOLE);
 	split_finish(page, split.sibling, split.level);
 out:
 	STORE_RELEASE(slab->splitting, 0);

@@ -146,10 +146,14 @@ struct bpfdb_slab {
 	__u8 class_;   /* size class, or a BPFDB_PAGE_ value */
 	__u8 level;    /* index page: directory bits that it answers for */
 	__u8 unlisted; /* index page: the directory does not name it yet, because the
-			* split that made it is unfinished */
+			* split that made it is unfinished: BPFDB_UNLISTED */
 	__u8 reserved;
 	__u32 prefix; /* index page: the directory bits themselves */
 } BPFDB_LINES; /* pages that follow each other are of different processors */
+
+/* Some buckets have not moved to it yet; or all have. */
+#define BPFDB_UNLISTED 1
+#define BPFDB_UNLISTED_WHOLE 2
 
 #define BPFDB_SLAB_HEAD_MASK 0x1fffULL
 #define BPFDB_SLAB_NONE 0x1fffULL

@@ -56,12 +56,15 @@
 /* The half with fewer of them gets one of so many: so a page is never made for fewer
  * than 32 records, and whoever knows the secrets of the hash gains at most that. */
 #define BPFDB_SPLIT_SHARE 4
-/* While a split is unfinished: occupied cells of the sibling from which on it takes no new
- * record, and how far from its home one may lie in it. What is split off 820 cells, 410 or
- * a few more, has room in it then, whichever buckets come last: at half of its cells a
- * whole neighbourhood is taken once in 500 homes. */
-#define BPFDB_SPLITTING_CELLS (BPFDB_CELLS_PER_PAGE / 2)
-#define BPFDB_SPLITTING_REACH (BPFDB_NEIGHBOURHOOD * 3 / 4)
+/* While a split is unfinished, new records must leave room for the buckets that have not
+ * moved. The sibling takes none from so many occupied cells on (820 that are split bring 410
+ * or a few more), and none so far from its home. At half of its cells a neighbourhood is all
+ * taken at one of 500 homes. */
+#define BPFDB_SIBLING_CELLS (BPFDB_CELLS_PER_PAGE / 2)
+#define BPFDB_SIBLING_REACH (BPFDB_NEIGHBOURHOOD * 3 / 4)
+/* Nor does the page, from so many cells of both on: if the split must be undone, all of them
+ * go back to the page. */
+#define BPFDB_HALVES_CELLS (BPFDB_CELLS_PER_PAGE * 15 / 16)
 /* Splits of one request. One makes room, unless all keys of a neighbourhood agree in
  * the bit that it goes by. */
 #define BPFDB_SPLITS_MAX 4

@@ -427,8 +427,9 @@ impl Engine {
             thread::sleep(ASK_PERIOD);
         } else if !added && self.log_holds_memory() {
             thread::sleep(LOG_PAUSE);
-        } else if !added {
-            // Somebody else is splitting or merging a page, and may not have a processor.
+        } else {
+            // Perhaps there was memory all the time, and somebody else is splitting or merging a
+            // page, who may not have a processor.
             thread::sleep(CHANGE_PAUSE);
         }
     }
