@@ -170,7 +170,7 @@ static __always_inline bool page_is_changing(u32 page)
 {
 	struct bpfdb_slab *slab = slab_of_page(page);
 
-	return slab && (LOAD(slab->sibling) || LOAD(slab->unlisted) || LOAD(slab->next));
+	return slab && (page_is_in_split(slab) || LOAD(slab->next));
 }
 
 /* ---- The split ----------------------------------------------------------------- */
