@@ -231,8 +231,12 @@ static __always_inline int make_room_in_index(struct bpfdb_session *s)
  */
 static __always_inline int make_room(struct bpfdb_session *s, int status)
 {
-	if (status == NEED_SPLIT)
+	if (status == NEED_SPLIT) {
 		status = make_room_in_index(s);
+		/* Time is short then, not memory. */
+		if (status == BPFDB_MEMORY_PENDING && page_is_changing(s->room_page))
+			return status;
+	}
 	if (status == NEED_VERSIONS) {
 		s->room_tried |= ROOM_VERSIONS;
 		status = versions_room(s);
