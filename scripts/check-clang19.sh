@@ -1,6 +1,6 @@
 #!/bin/sh
-# Do the programs also load when clang-19 compiles them? Builds in a folder of
-# its own, runs their tests, and leaves nothing behind.
+# Do the programs also load, and mean the same, when clang-19 compiles them? Builds in
+# a folder of its own, runs their tests, and leaves nothing behind.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -15,6 +15,11 @@ fi
 target=$(mktemp -d)
 trap 'rm -rf "$target"' EXIT
 
-BPFDB_CLANG=clang-19 CARGO_TARGET_DIR=$target nice cargo test --quiet --profile ci \
-	-p bpfdb --all-features --no-fail-fast "$@"
+tests() {
+	BPFDB_CLANG=clang-19 CARGO_TARGET_DIR=$target nice cargo test --quiet --profile ci \
+		--all-features --no-fail-fast "$@"
+}
+tests -p bpfdb -p bpfdb-procedures "$@"
+# What is compiled at run time is put into a template that clang made.
+tests -p bpfdb-server --test procedures "$@"
 echo "check-clang19: every program loads"
