@@ -46,11 +46,16 @@ static __always_inline u64 stamp_of_record(struct bpfdb_session *s, struct bpfdb
 	return stamp ?: removal_stamp(s->hash);
 }
 
-/* When the record was written last that this session has a pending version of: nobody else
- * changes its head. */
-static __always_inline u64 stamp_below_own(struct bpfdb_session *s, struct bpfdb_cell *cell)
+/* When the record was written last that this session has a pending version of. Nobody else
+ * changes its head, but it may be moved, and another record put there. */
+static __always_inline u64 stamp_below_own(struct bpfdb_session *s, struct bpfdb_cell *cell,
+					   u64 header)
 {
-	return version_stamp(&cell->head) ?: removal_stamp(s->hash);
+	u64 stamp = version_stamp(&cell->head);
+
+	if (!header_same_content(LOAD_AFTER(cell->header), header))
+		return LOAD(engine.clock.value);
+	return stamp ?: removal_stamp(s->hash);
 }
 
 /* On what is there for the session's key, whose hash an operator has computed. Of what this
@@ -69,7 +74,7 @@ __noinline int bpfdb_depend_on_key(struct bpfdb_session *s NONNULL, u32 only_wri
 	else if (!(header & BPFDB_CELL_PENDING) || !header_is_mine(s, header))
 		depend_on(s, stamp_of_record(s, cell, header));
 	else if (!only_writes)
-		depend_on(s, stamp_below_own(s, cell));
+		depend_on(s, stamp_below_own(s, cell, header));
 	return BPFDB_OK;
 }
 

@@ -73,16 +73,21 @@ static __always_inline void clock_pass_removals(u64 hash)
 		clock_pass(LOAD(*slot));
 }
 
-/* Invariant 2, for a record that is replaced only if it is still what it was when it was
- * found. A placeholder that was never written has no timestamp. */
-static __always_inline void clock_pass_found(const struct bpfdb_cell *cell, u64 hash)
+/* Invariant 2, for a key whose last version has this timestamp. A placeholder that was never
+ * written has none. */
+static __always_inline void clock_pass_version(u64 stamp, u64 hash)
 {
-	u64 stamp = version_stamp(&cell->head);
-
 	if (likely(stamp))
 		clock_pass(stamp);
 	else
 		clock_pass_removals(hash);
+}
+
+/* Invariant 2, for a record that is replaced only if it is still what it was when it was
+ * found. */
+static __always_inline void clock_pass_found(const struct bpfdb_cell *cell, u64 hash)
+{
+	clock_pass_version(version_stamp(&cell->head), hash);
 }
 
 /* ---- One write ------------------------------------------------------------------ */
@@ -262,15 +267,31 @@ static __always_inline int record_count(struct bpfdb_session *s, u32 key_len, u3
 	return BPFDB_OK;
 }
 
+/* The timestamp of a locked record. False: it is on its way to another page. A split or a merge
+ * moves it in spite of the lock, and may put another record there, at any moment: the key and the
+ * timestamp are of one record if the header has not changed meanwhile. */
+static __always_inline bool locked_stamp(struct bpfdb_lock *lock, u64 *stamp)
+{
+	u64 address = lock_cell(lock), header;
+	struct bpfdb_cell *cell = address ? bpfdb_at(address) : NULL;
+
+	if (!cell)
+		return false;
+	header = LOAD_ACQUIRE(cell->header);
+	if (!cell_has_identity(cell, lock->key[0], lock->key[1], lock->key_len))
+		return false;
+	*stamp = version_stamp(&cell->head);
+	return header_same_content(LOAD_AFTER(cell->header), header);
+}
+
 /* Invariant 2, for a record that is locked. If it is on its way to another page, the clock
  * passes whatever it is. */
 static __always_inline void clock_pass_locked(struct bpfdb_lock *lock)
 {
-	u64 address = lock_cell(lock);
-	struct bpfdb_cell *cell = address ? bpfdb_at(address) : NULL;
+	u64 stamp = 0;
 
-	if (cell && cell_has_identity(cell, lock->key[0], lock->key[1], lock->key_len))
-		clock_pass_found(cell, lock->hash);
+	if (likely(locked_stamp(lock, &stamp)))
+		clock_pass_version(stamp, lock->hash);
 	else
 		(void)FETCH_ADD(&engine.clock.value, 1);
 }
