@@ -5,6 +5,8 @@
 /// What a script says of itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flags {
+    /// It has a first line that says what it is.
+    pub has_header: bool,
     /// It writes nothing: who tries all the same gets an error.
     pub no_writes: bool,
     /// It is to run although memory is short.
@@ -23,6 +25,7 @@ pub fn flags(text: &[u8]) -> Result<Flags, String> {
     let Some(end) = rest.iter().position(|&byte| byte == b'\n') else {
         return Err("Invalid script shebang".into());
     };
+    flags.has_header = true;
     let line = String::from_utf8_lossy(&rest[..end]);
     let mut words = line.split_ascii_whitespace();
     let engine = words.next().unwrap_or_default();
@@ -41,6 +44,12 @@ pub fn flags(text: &[u8]) -> Result<Flags, String> {
 }
 
 impl Flags {
+    /// May EVAL_RO and its kin call it? A script that says nothing of itself may be called, and ends
+    /// in an error if it writes.
+    pub fn is_for_readers(&self) -> bool {
+        self.no_writes || !self.has_header
+    }
+
     fn add(&mut self, name: &str) -> Result<(), String> {
         match name {
             "no-writes" => self.no_writes = true,
@@ -61,7 +70,10 @@ mod tests {
     fn the_first_line_is_read() {
         let fine = |text: &str| flags(text.as_bytes()).expect(text);
         assert_eq!(fine("return 1"), Flags::default());
-        assert_eq!(fine("#!lua\nreturn 1"), Flags::default());
+        assert!(fine("return 1").is_for_readers());
+        assert!(!fine("#!lua\nreturn 1").is_for_readers());
+        assert!(!fine("#!lua flags=allow-oom\n").is_for_readers());
+        assert!(fine("#!lua flags=no-writes\n").is_for_readers());
         assert!(fine("#!lua flags=allow-stale,no-writes\n").no_writes);
         assert!(fine("#!lua flags=allow-oom\nreturn").allow_oom);
         for (text, problem) in [

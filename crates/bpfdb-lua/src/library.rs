@@ -68,6 +68,7 @@ impl FunctionFlags {
     /// Those that matter to a call.
     pub fn of_call(self) -> Flags {
         Flags {
+            has_header: true,
             no_writes: self.0 & 1 != 0,
             allow_oom: self.0 & 2 != 0,
         }

@@ -144,6 +144,8 @@ fn requests_are_refused_as_redis_does() {
         "eval return(1) 0",
         "eval_ro return(1) 0",
         "eval_ro return(redis.call('set','k','v')) 0",
+        "eval_ro \"#!lua\\nreturn 1\" 0",
+        "eval_ro \"#!lua flags=no-writes\\nreturn 1\" 0",
         "evalsha e0e1f9fabfc9d4800c877a703b823ac0578ff8d0 0",
         "evalsha short 0",
         "evalsha_ro short 0",

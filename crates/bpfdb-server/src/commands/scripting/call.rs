@@ -42,6 +42,7 @@ pub(super) fn begin(
 ) -> Outcome {
     let keys = count_keys(&arguments[1], arguments.len() - 2)?;
     let script = find::find(context, source, &arguments[0])?;
+    find::may_be_run(script.flags, reads)?;
     let own = !atomic::is_open(context.session);
     let program = Program::Script(Rc::clone(&script));
     let words = Words {

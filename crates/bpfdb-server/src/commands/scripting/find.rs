@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use bpfdb_lua::Sha1;
+use bpfdb_lua::{Flags, Sha1};
 
 use super::super::arguments::number;
 use super::super::atomic;
@@ -67,7 +67,12 @@ fn count_keys_of_function(text: &[u8], rest: usize) -> Result<usize, Failure> {
 }
 
 pub(super) fn may_be_called(function: &FunctionOf, reads: bool) -> Outcome {
-    if reads && !function.registered().flags.of_call().no_writes {
+    may_be_run(function.registered().flags.of_call(), reads)
+}
+
+/// `reads`: by a command that may not write.
+pub(super) fn may_be_run(flags: Flags, reads: bool) -> Outcome {
+    if reads && !flags.is_for_readers() {
         return Err("ERR Can not execute a script with write flag using *_ro command.".into());
     }
     Ok(())

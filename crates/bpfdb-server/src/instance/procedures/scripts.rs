@@ -70,8 +70,8 @@ impl Procedures {
         ) else {
             return;
         };
-        let reads_only = bpfdb_lua::flags(&loaded.text).is_ok_and(|flags| flags.no_writes);
-        if reads_only && !ready.reads {
+        let flags = bpfdb_lua::flags(&loaded.text).unwrap_or_default();
+        if flags.no_writes && !ready.reads {
             // It ends in an error.
             return;
         }
@@ -79,7 +79,7 @@ impl Procedures {
             slot,
             function: ready.number,
             reads: ready.reads,
-            read_only_forms: ready.reads,
+            read_only_forms: ready.reads && flags.is_for_readers(),
             number,
         };
         loaded.publish(&self.kernel, Name::Script(name.to_string()), entry);
