@@ -43,4 +43,22 @@ pub enum Error {
     },
 }
 
+/// What the verifier says of a program that has too many ways through, or is too long: "The sequence
+/// of 8193 jumps is too complex", "BPF program is too large".
+const TOO_MUCH: [&str; 2] = ["is too complex", "is too large"];
+
+impl Error {
+    /// Would there be room for less?
+    pub(crate) fn is_too_much(&self) -> bool {
+        match self {
+            Self::TooLong | Self::Literals(_) | Self::Values => true,
+            Self::Refused { error, log } => {
+                let is_told = TOO_MUCH.iter().any(|what| log.contains(what));
+                is_told || error.raw_os_error() == Some(libc::E2BIG)
+            }
+            _ => false,
+        }
+    }
+}
+
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::code::{self, Code};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ir::Function;
 use crate::listing;
 use crate::load::{Program, Template};
@@ -25,6 +25,19 @@ pub struct Ready {
 pub struct Left {
     pub name: Vec<u8>,
     pub reasons: Vec<Unsupported>,
+}
+
+impl Left {
+    /// For a reason that no line of it is.
+    fn whole(name: Vec<u8>, reason: impl Into<String>) -> Self {
+        Self {
+            name,
+            reasons: vec![Unsupported {
+                line: 1,
+                reason: reason.into(),
+            }],
+        }
+    }
 }
 
 /// Why a function cannot be called.
@@ -58,16 +71,54 @@ fn load_all(template: &Template, functions: &[Function]) -> Result<(Option<Progr
     Ok((program, code))
 }
 
+/// The same of those that have room in one program and that the kernel takes; the others go to
+/// `left`.
+fn load_what_can_be(
+    template: &Template,
+    functions: &mut Vec<Function>,
+    left: &mut Vec<Left>,
+) -> Result<(Option<Program>, Code)> {
+    loop {
+        match load_all(template, functions) {
+            Err(error) if functions.len() > 1 && error.is_too_much() => {
+                left.push(without_longest(functions));
+            }
+            Err(error @ Error::Refused { .. }) if functions.len() > 1 => {
+                let refused = without_refused(template, functions)?;
+                if refused.is_empty() {
+                    return Err(error);
+                }
+                left.extend(refused);
+            }
+            loaded => return loaded,
+        }
+    }
+}
+
 fn without_longest(functions: &mut Vec<Function>) -> Left {
     let lines = |place: &usize| functions[*place].lines.len();
     let longest = (0..functions.len()).max_by_key(lines).unwrap_or(0);
-    Left {
-        name: functions.remove(longest).name,
-        reasons: vec![Unsupported {
-            line: 1,
-            reason: "it has no room in the library's program beside the others".into(),
-        }],
+    let name = functions.remove(longest).name;
+    Left::whole(
+        name,
+        "it has no room in the library's program beside the others",
+    )
+}
+
+/// Takes those out that the kernel refuses by themselves. That is a defect of this compiler, which
+/// should keep the others from nothing.
+fn without_refused(template: &Template, functions: &mut Vec<Function>) -> Result<Vec<Left>> {
+    let mut refused = Vec::new();
+    for function in std::mem::take(functions) {
+        match load_all(template, std::slice::from_ref(&function)) {
+            Ok(_) => functions.push(function),
+            Err(error @ Error::Refused { .. }) => {
+                refused.push(Left::whole(function.name, error.to_string()));
+            }
+            Err(error) => return Err(error),
+        }
     }
+    Ok(refused)
 }
 
 /// What has become of a text.
@@ -140,23 +191,10 @@ impl Unit {
             // Each by itself: one that needs too much keeps the others from nothing.
             match code::emit(&[&function]) {
                 Ok(_) => kept.push(function),
-                Err(error) => left.push(Left {
-                    reasons: vec![Unsupported {
-                        line: 1,
-                        reason: error.to_string(),
-                    }],
-                    name: function.name,
-                }),
+                Err(error) => left.push(Left::whole(function.name, error.to_string())),
             }
         }
-        let (program, code) = loop {
-            match load_all(template, &kept) {
-                Ok(loaded) => break loaded,
-                // Not all of them have room in one program: the longest one makes some.
-                Err(_) if kept.len() > 1 => left.push(without_longest(&mut kept)),
-                Err(error) => return Err(error),
-            }
-        };
+        let (program, code) = load_what_can_be(template, &mut kept, &mut left)?;
         let ready = kept.into_iter().enumerate();
         Ok(Self {
             program,
@@ -197,13 +235,8 @@ impl Unit {
     /// Leaves all functions from this one on to the interpreter.
     pub fn leave_from(&mut self, first: usize, reason: &str) {
         let left = self.ready.split_off(first.min(self.ready.len()));
-        self.left.extend(left.into_iter().map(|one| Left {
-            name: one.name,
-            reasons: vec![Unsupported {
-                line: 1,
-                reason: reason.into(),
-            }],
-        }));
+        let left = left.into_iter().map(|one| Left::whole(one.name, reason));
+        self.left.extend(left);
     }
 
     /// The generated program beside the lines of its source.

@@ -194,3 +194,21 @@ fn a_session_of_another_engine_is_refused() {
     assert_eq!(session.get(b"n").expect("it is read"), None);
     assert_eq!(number(&mut alone.session, b"n"), None);
 }
+
+/// The verifier follows so many jumps and no more; the other functions of the library are compiled.
+#[test]
+fn a_function_that_is_too_complex_is_left() {
+    let sums = "n = n % 1000 + #keys ".repeat(1000);
+    let body = format!("local n = 0 while n < 5000 do {sums} end return n");
+    let engine = engine();
+    let library = library(&compiler(&engine), &[("sums", &body), ("one", "return 1")]);
+    let mut session = engine.session().expect("a session");
+    let one = library.call(&mut session, "one", &[], &[]);
+    assert_eq!(one, Ok(Reply::Integer(1)));
+    let sums = library.call(&mut session, "sums", &[], &[]);
+    let Err(CallError::NotReady(NotReady::NotCompiled { reasons, .. })) = sums else {
+        panic!("{sums:?}");
+    };
+    let reason = &reasons[0].reason;
+    assert!(reason.contains("no room"), "{reason}");
+}

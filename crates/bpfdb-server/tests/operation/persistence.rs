@@ -53,6 +53,7 @@ const SAME: &[(&str, &str)] = &[
         "log_since_checkpoint_records",
     ),
     ("rdb_bgsave_in_progress", "checkpoint_running"),
+    ("aof_rewrite_in_progress", "checkpoint_running"),
     ("aof_base_size", "checkpoint_bytes"),
     ("log_retained_bytes", "log_retained_bytes"),
     ("log_earliest_timestamp", "log_earliest_timestamp"),

@@ -170,3 +170,40 @@ fn a_locked_key_is_waited_for() {
         Some(6)
     );
 }
+
+/// What a call asks too much of: its name, the part of the error, the key.
+fn too_much() -> [(&'static str, &'static str, String); 2] {
+    [
+        ("many", "the transaction holds too many locks", "n".into()),
+        ("one", "key is longer than the limit", "n".repeat(600)),
+    ]
+}
+
+/// Limits of the engine are its Errors for functions and scripts, and nothing is left.
+#[test]
+fn limits_of_the_engine_are_named() {
+    const MANY: &str = "for i = 1, 1200 do redis.call('SET', KEYS[1] .. i, 'x') end return 1";
+    const ONE: &str = "redis.call('SET', 'n1', 'x') redis.call('SET', KEYS[1], 'x') return 1";
+    let server = server();
+    let mut client = server.client();
+    let function = |name: &str, body: &str| {
+        format!("redis.register_function('{name}', function(KEYS) {body} end)\n")
+    };
+    let text = format!(
+        "#!lua name=lib\n{}{}",
+        function("many", MANY),
+        function("one", ONE)
+    );
+    load(&mut client, &text);
+    for (name, expected, key) in too_much() {
+        back_to_kernel(&mut client);
+        let by_function = ask(&mut client, &["FCALL", name, "1", &key]);
+        let text = if name == "many" { MANY } else { ONE };
+        let by_script = ask(&mut client, &["EVAL", text, "1", &key]);
+        for reply in [by_function, by_script] {
+            assert!(reply.is_error(), "{name}: {reply}");
+            assert!(reply.to_string().contains(expected), "{name}: {reply}");
+        }
+        assert_eq!(client.say("EXISTS n1 n2"), ":0\r\n");
+    }
+}

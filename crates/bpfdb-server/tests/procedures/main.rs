@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! programs/     random programs with commands
+//! projects.rs   scripts of projects, as they are
 //! same.rs       each of them beside Redis: replies, data, times
 //! fixed.rs      programs that were thought of, and calls of all forms
 //! replaced.rs   libraries that change under load
@@ -18,6 +19,7 @@ mod fixed;
 mod given_up;
 mod inside;
 mod programs;
+mod projects;
 mod replaced;
 mod same;
 

@@ -7,10 +7,10 @@ mod typed;
 
 /// Numbers that a seed gives again.
 #[derive(Clone, Debug)]
-struct Random(u64);
+pub(super) struct Random(u64);
 
 impl Random {
-    fn new(seed: u64) -> Self {
+    pub(super) fn new(seed: u64) -> Self {
         let mut random = Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
         for _ in 0..4 {
             random.below(2);
@@ -18,14 +18,14 @@ impl Random {
         random
     }
 
-    fn below(&mut self, bound: usize) -> usize {
+    pub(super) fn below(&mut self, bound: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         (self.0 >> 11) as usize % bound
     }
 
-    fn one<'a>(&mut self, of: &[&'a str]) -> &'a str {
+    pub(super) fn one<'a>(&mut self, of: &[&'a str]) -> &'a str {
         of[self.below(of.len())]
     }
 }
