@@ -149,6 +149,9 @@ __noinline int rt_line(struct bpfdb_frame *f NONNULL, u64 text)
 
 	if (len > BPFDB_CALL_LINE_MAX)
 		return BPFDB_DEOPTIMISATION_LINE;
+	/* A byte takes some two nanoseconds. */
+	if (!fuel_take(f, len / 16))
+		return BPFDB_DEOPTIMISATION_FUEL;
 	f->place = 0;
 	repeat(i, BPFDB_CALL_LINE_MAX)
 	{

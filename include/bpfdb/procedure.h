@@ -29,9 +29,10 @@
 #define BPFDB_CALL_PAD (32768 + 64)
 /* Keys and arguments of a call together, bytes: half of the heap. */
 #define BPFDB_CALL_WORDS_BYTES (BPFDB_CALL_HEAP / 2 - BPFDB_CALL_LITERALS)
-/* What a call may do: a round of a loop takes one, a command BPFDB_CALL_FUEL_COMMAND. With
- * all of it a call takes about a millisecond: 1.4 if all of it is SETs of 27 KB. (From 65,535
- * rounds on a loop that is bounded by may_goto may end in the kernel 6.18.) */
+/* What a call may do: a round of a loop takes one, and one more for each 64 instructions, a
+ * command BPFDB_CALL_FUEL_COMMAND. With all of it a call takes about a millisecond: 1.4 if all of
+ * it is SETs of 27 KB. (From 65,535 rounds on a loop that is bounded by may_goto may end in the
+ * kernel 6.18.) */
 #define BPFDB_CALL_FUEL 60000
 #define BPFDB_CALL_FUEL_COMMAND 40
 /* Longest line of a status or an error that the kernel replies, bytes. A power of two. */

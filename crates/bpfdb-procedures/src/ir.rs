@@ -157,7 +157,7 @@ pub enum Operation {
     Label(Label),
     Jump(Label),
     JumpIf(Condition, Label),
-    /// One round of a loop: a call has so many.
+    /// One round of a loop: a call has fuel for so many.
     Fuel,
     Move(Register, Operand),
     Arithmetic(Register, Arithmetic, Operand, Operand),

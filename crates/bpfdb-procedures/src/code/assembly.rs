@@ -61,6 +61,12 @@ impl Instruction {
         self.code == LOAD_IMMEDIATE_64 && self.src == PSEUDO_FUNC
     }
 
+    /// May another one follow than the next, of the same function?
+    fn jumps(&self) -> bool {
+        const CLASS: u8 = 0x07;
+        matches!(self.code & CLASS, JMP | JMP32) && !matches!(self.code, CALL | EXIT)
+    }
+
     /// A wide one takes two places.
     pub(crate) fn is_wide(&self) -> bool {
         self.code == LOAD_IMMEDIATE_64
@@ -120,7 +126,12 @@ enum Item {
     Call(&'static str),
     Place(Place),
     Line(u32),
+    /// Fuel for a round of a loop is taken here, by [`TAKING`].
+    Round,
 }
+
+/// Instructions that take fuel: the second compares with the amount, the third subtracts it.
+const TAKING: usize = 4;
 
 /// What is being assembled.
 #[derive(Debug, Default)]
@@ -236,6 +247,21 @@ impl Assembly {
         self.push_jump(MAY_GOTO, R0, R0, 0, to);
     }
 
+    /// Takes fuel, from the word at this offset of `base`; jumps if there is not so much. R1 is used.
+    pub(crate) fn take(&mut self, base: Reg, fuel: i16, amount: i32, exit: Place) {
+        self.load(Width::Word, R1, base, fuel);
+        self.jump_if_value(Jump::Less, R1, amount, exit);
+        self.alu_by(Alu::Add, R1, -amount);
+        self.store(Width::Word, base, fuel, R1);
+    }
+
+    /// The same for a round of the loop that begins at the last place before. [`Assembly::finish`]
+    /// finds out how much that is.
+    pub(crate) fn take_for_round(&mut self, base: Reg, fuel: i16, exit: Place) {
+        self.items.push(Item::Round);
+        self.take(base, fuel, 1, exit);
+    }
+
     pub(crate) fn call(&mut self, function: &'static str) {
         self.items.push(Item::Call(function));
     }
@@ -252,10 +278,12 @@ impl Assembly {
         self.prune();
         let places = self.positions();
         let mut code = Code::default();
+        let mut rounds = Vec::new();
         for item in self.items {
             let at = code.instructions.len();
             match item {
                 Item::Place(_) => {}
+                Item::Round => rounds.push(at),
                 Item::Line(line) => code.note_line(at, line),
                 Item::Instruction(instruction) => code.instructions.push(instruction),
                 Item::Jump(mut instruction, to) => {
@@ -274,6 +302,9 @@ impl Assembly {
                     });
                 }
             }
+        }
+        for round in rounds {
+            code.weigh(round);
         }
         Ok(code)
     }
@@ -338,7 +369,7 @@ impl Assembly {
                 Item::Place(place) => {
                     places.insert(*place, at);
                 }
-                Item::Line(_) => {}
+                Item::Line(_) | Item::Round => {}
                 _ => at += 1,
             }
         }
@@ -346,7 +377,36 @@ impl Assembly {
     }
 }
 
+/// Instructions that a unit of fuel is for: some 20 nanoseconds.
+const PER_FUEL: usize = 64;
+/// A call of a function of the template counts as so many. What takes longer takes fuel of its own.
+const PER_CALL: usize = 32;
+
 impl Code {
+    /// Says how much fuel is taken at `round`: as much as the loop has instructions for.
+    fn weigh(&mut self, round: usize) {
+        let Some((begin, end)) = self.loop_around(round) else {
+            return;
+        };
+        let calls = |one: &&Instruction| one.code == CALL;
+        let instructions = &self.instructions[begin..=end];
+        let work = instructions.len() + PER_CALL * instructions.iter().filter(calls).count();
+        let amount = i32::try_from(1 + work / PER_FUEL).unwrap_or(i32::MAX);
+        let taking = &mut self.instructions[round..round + TAKING];
+        taking[1].imm = amount;
+        taking[2].imm = -amount;
+    }
+
+    /// The first and the last instruction of the innermost loop that this one is in.
+    fn loop_around(&self, round: usize) -> Option<(usize, usize)> {
+        let jumps = self.instructions.iter().enumerate().skip(round);
+        let back = jumps.filter_map(|(at, instruction)| {
+            let to = usize::try_from(at as i64 + 1 + i64::from(instruction.off)).ok()?;
+            (instruction.jumps() && to <= round).then_some((to, at))
+        });
+        back.max()
+    }
+
     fn note_line(&mut self, at: usize, line: u32) {
         match self.lines.last_mut() {
             Some(last) if last.0 == at => last.1 = line,
@@ -378,6 +438,40 @@ mod tests {
         assert_eq!(codes, [LOAD_IMMEDIATE_64, 0, 0x15, JUMP_ALWAYS, EXIT]);
         assert_eq!(code.instructions[2].off, 1);
         assert_eq!(code.instructions[3].off, 0);
+    }
+
+    /// What the instructions that take fuel take.
+    fn amounts(code: &Code) -> Vec<(i32, i32)> {
+        let takes = |two: &&[Instruction]| two[0].code == JMP | Jump::Less as u8;
+        let pairs = code.instructions.windows(2).filter(takes);
+        pairs.map(|two| (two[0].imm, two[1].imm)).collect()
+    }
+
+    /// An inner loop of ten calls in an outer one of a hundred further instructions.
+    #[test]
+    fn a_round_takes_fuel_for_what_it_does() {
+        let mut assembly = Assembly::default();
+        let (outer, inner, out) = (assembly.place(), assembly.place(), assembly.place());
+        assembly.put(outer);
+        assembly.take_for_round(R6, 0, out);
+        for _ in 0..100 {
+            assembly.alu_by(Alu::Add, R2, 1);
+        }
+        assembly.put(inner);
+        assembly.take_for_round(R6, 0, out);
+        for _ in 0..10 {
+            assembly.call("f");
+        }
+        assembly.jump_if_value(Jump::Equal, R0, 0, inner);
+        assembly.jump(outer);
+        assembly.put(out);
+        assembly.exit();
+
+        let code = assembly.finish().expect("it is short");
+        let inside = 4 + 10 * 33 + 1;
+        let around = 4 + 100 + inside + 1;
+        let expected = [around, inside].map(|work: i32| 1 + work / 64);
+        assert_eq!(amounts(&code), expected.map(|amount| (amount, -amount)));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::mem::offset_of;
 
 use bpfdb::abi::{self, bpfdb_frame};
 
-use super::assembly::{Alu, Assembly, Code, Jump, Place, R0, R1, R2, R6, R7, R8, R9, Width};
+use super::assembly::{Assembly, Code, Jump, Place, R0, R1, R2, R6, R7, R8, R9, Width};
 use super::keys::WrittenKeys;
 use crate::error::{Error, Result};
 use crate::ir::{Function, Label, Operand, Operation, Register, Words};
@@ -209,15 +209,8 @@ impl<'a> Emitter<'a> {
     pub(super) fn fuel(&mut self, amount: u32) {
         let exit = self.exit(abi::BPFDB_DEOPTIMISATION_FUEL);
         let fuel = at(offset_of!(bpfdb_frame, fuel));
-        self.asm().load(Width::Word, R1, FRAME, fuel);
-        self.asm()
-            .jump_if_value(Jump::Less, R1, amount as i32, exit);
-        self.asm().alu_by(
-            Alu::Add,
-            R1,
-            -i32::try_from(amount).expect("a small number"),
-        );
-        self.asm().store(Width::Word, FRAME, fuel, R1);
+        let amount = i32::try_from(amount).expect("a small number");
+        self.asm().take(FRAME, fuel, amount, exit);
     }
 
     // ---- Values --------------------------------------------------------------------
@@ -317,8 +310,9 @@ impl<'a> Emitter<'a> {
 
     /// A round of a loop. The kernel's own bound is never met: fuel ends before.
     fn round(&mut self) {
-        self.fuel(1);
         let exit = self.exit(abi::BPFDB_DEOPTIMISATION_FUEL);
+        let fuel = at(offset_of!(bpfdb_frame, fuel));
+        self.asm().take_for_round(FRAME, fuel, exit);
         self.asm().may_goto(exit);
     }
 

@@ -6,6 +6,7 @@
 //! batches.rs   many calls in a system call
 //! busy.rs      the reaper is in the caller's session and stays
 //! threads.rs   several sessions at a time, libraries that are replaced
+//! time.rs      how long a call may take
 //! ```
 
 #[path = "../common/visitor.rs"]
@@ -16,6 +17,7 @@ mod busy;
 mod failures;
 mod replies;
 mod threads;
+mod time;
 
 use bpfdb::{Engine, Options, Session};
 use bpfdb_procedures::inside::{CallError, Compiler, Failure, Library, Reply};

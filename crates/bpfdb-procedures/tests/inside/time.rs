@@ -1,0 +1,72 @@
+//! How long a call may keep the processor, whatever it does: 2 ms, if nothing else uses it.
+
+use std::time::{Duration, Instant};
+
+use super::{Alone, failure};
+
+const LIMIT: Duration = Duration::from_millis(2);
+/// An emulated processor takes ten to twenty times as long.
+const LIMIT_EMULATED: Duration = Duration::from_millis(60);
+/// One of so many calls at least is not disturbed.
+const CALLS: usize = 20;
+
+fn limit() -> Duration {
+    match std::env::var_os("BPFDB_TEST_EMULATED").is_some() {
+        true => LIMIT_EMULATED,
+        false => LIMIT,
+    }
+}
+
+/// The body of a loop without an end, with many times the same statement.
+fn endless(statement: &str, times: usize) -> String {
+    let statements = vec![statement; times].join(" ");
+    format!("local a, n = args[1] .. '', 0 while true do {statements} end")
+}
+
+fn shortest_time(body: &str) -> Duration {
+    let mut alone = Alone::new(body);
+    let argument = [b'1'; 500];
+    let long = [b'2'; 13_000];
+    let words: [&[u8]; 4] = [&argument, b"12345", &long, &long];
+    let times = (0..CALLS).map(|_| {
+        let begun = Instant::now();
+        let outcome = alone.call(&[b"k"], &words);
+        let time = begun.elapsed();
+        let why = failure(outcome).to_string();
+        assert!(why.contains("as long as it may"), "{why}: {body}");
+        time
+    });
+    times.min().expect("some calls")
+}
+
+#[test]
+fn an_endless_call_ends_in_time() {
+    let bodies = [
+        ("nothing", endless("", 1)),
+        ("sums", endless("n = n + 1", 1)),
+        ("many sums", endless("n = n % 1000 + #keys", 200)),
+        ("one status", endless("redis.status_reply(a)", 1)),
+        ("many statuses", endless("redis.status_reply(a)", 500)),
+        ("numbers of texts", endless("n = tonumber(args[2])", 500)),
+        ("parts", endless("a = string.sub(a, 1, 400)", 500)),
+        (
+            "equal texts",
+            endless("if args[3] == args[4] then n = 1 end", 300),
+        ),
+        (
+            "unequal texts",
+            endless("if args[1] < args[2] then n = 1 end", 300),
+        ),
+        ("reads", endless("redis.call('GET', keys[1])", 100)),
+        ("writes", endless("redis.call('SET', keys[1], args[3])", 3)),
+        (
+            "a loop in a loop",
+            endless("for i = 1, 100 do n = n % 1000 + i end", 50),
+        ),
+    ];
+    for (what, body) in bodies {
+        let time = shortest_time(&body);
+        println!("{what}: {time:?}");
+        assert!(time < limit(), "{what}: {time:?}");
+    }
+}
