@@ -37,7 +37,6 @@ fn checkpoints(page: &mut Page, instance: &Instance, changes: u64) {
         "err"
     };
     let loaded = instance.log.loaded();
-    let seconds = |since: SystemTime| since.elapsed().unwrap_or_default().as_secs() as i64;
     page.lines(&[
         ("loading", &0),
         ("async_loading", &0),
@@ -60,7 +59,7 @@ fn checkpoints(page: &mut Page, instance: &Instance, changes: u64) {
         ),
         (
             "rdb_current_bgsave_time_sec",
-            &running.map_or(-1, |running| seconds(running.begun)),
+            &running.map_or(-1, |running| seconds_since(running.begun)),
         ),
         ("rdb_saves", &(status.attempts - status.failed)),
         ("rdb_last_cow_size", &0),
@@ -69,21 +68,42 @@ fn checkpoints(page: &mut Page, instance: &Instance, changes: u64) {
     ]);
 }
 
+/// A checkpoint is also what a rewrite of Redis's append-only file leaves: BGREWRITEAOF makes one.
 fn append_only(page: &mut Page, log: &Log) {
-    let status = if log.refusal().is_none() { "ok" } else { "err" };
+    let state = |fine: bool| if fine { "ok" } else { "err" };
+    let there = log.checkpoint_status();
+    let status = there.clone().unwrap_or_default();
     page.lines(&[
         ("aof_enabled", &i32::from(log.is_there())),
-        ("aof_rewrite_in_progress", &0),
+        (
+            "aof_rewrite_in_progress",
+            &i32::from(status.running.is_some()),
+        ),
         ("aof_rewrite_scheduled", &0),
-        ("aof_last_rewrite_time_sec", &-1),
-        ("aof_current_rewrite_time_sec", &-1),
-        ("aof_last_bgrewrite_status", &"ok"),
-        ("aof_rewrites", &0),
-        ("aof_rewrites_consecutive_failures", &0),
-        ("aof_last_write_status", &status),
+        (
+            "aof_last_rewrite_time_sec",
+            &status.last.map_or(-1, |last| last.took.as_secs() as i64),
+        ),
+        (
+            "aof_current_rewrite_time_sec",
+            &status
+                .running
+                .map_or(-1, |running| seconds_since(running.begun)),
+        ),
+        (
+            "aof_last_bgrewrite_status",
+            &state(status.failure.is_none()),
+        ),
+        ("aof_rewrites", &(status.attempts - status.failed)),
+        // How many more there were is not kept.
+        (
+            "aof_rewrites_consecutive_failures",
+            &i32::from(status.failure.is_some()),
+        ),
+        ("aof_last_write_status", &state(log.refusal().is_none())),
         ("aof_last_cow_size", &0),
     ]);
-    let Some(status) = log.checkpoint_status() else {
+    let Some(status) = there else {
         return;
     };
     // What is read at a start: the checkpoint, as it would be Redis's base file, and the log after
@@ -93,6 +113,10 @@ fn append_only(page: &mut Page, log: &Log) {
         ("aof_current_size", &(base + status.log_bytes)),
         ("aof_base_size", &base),
     ]);
+}
+
+fn seconds_since(time: SystemTime) -> i64 {
+    time.elapsed().unwrap_or_default().as_secs() as i64
 }
 
 /// What Redis has no field for.
