@@ -51,6 +51,11 @@ impl Code {
         self.lines.len() > LINES_MAX || self.asked > ASKED_MAX
     }
 
+    /// False behind a jump or a return.
+    pub(super) fn is_reachable(&self) -> bool {
+        self.reachable
+    }
+
     /// A register for what lies between two operations.
     pub(super) fn temporary(&mut self) -> Register {
         self.register(None, false)

@@ -19,7 +19,6 @@ mod loops;
 mod registers;
 mod replies;
 mod results;
-mod returns;
 mod statements;
 mod tables;
 
@@ -45,6 +44,8 @@ struct Lowering<'a> {
     inlined: Vec<&'a Function>,
     /// Where `return` leads.
     results: Results,
+    /// The function around here may return nothing, as far as it was looked at.
+    returns_nothing: bool,
 }
 
 /// # Errors
@@ -84,6 +85,7 @@ impl<'a> Lowering<'a> {
             loops: Vec::new(),
             inlined: Vec::new(),
             results: Results::Reply,
+            returns_nothing: false,
         }
     }
 

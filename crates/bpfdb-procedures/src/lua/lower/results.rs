@@ -18,6 +18,7 @@ impl<'a> Lowering<'a> {
     pub(super) fn return_values(&mut self, values: &'a [Expression]) -> Lowered<()> {
         match (self.results, values) {
             (_, []) => {
+                self.note_nothing();
                 self.return_one(Operand::Nil);
                 Ok(())
             }
@@ -26,7 +27,9 @@ impl<'a> Lowering<'a> {
             (Results::Reply, [value]) => self.reply(value),
             (Results::Reply, [first, rest @ ..]) => self.reply_first(first, rest),
             (Results::Value { to, end }, [value]) => {
-                self.value_to(value, to)?;
+                let (operand, has_value) = self.value_if_any(value, Some(to))?;
+                self.returns_nothing |= !has_value;
+                self.at(value, |lowering| lowering.code.copy(to, operand));
                 self.code.jump(end);
                 Ok(())
             }
@@ -35,6 +38,12 @@ impl<'a> Lowering<'a> {
                 "a function returns several values",
             )),
         }
+    }
+
+    /// Here the function returns nothing. What is left out of a program that is too long anyway
+    /// is no reason.
+    pub(super) fn note_nothing(&mut self) {
+        self.returns_nothing |= self.code.is_reachable() && !self.code.is_too_long();
     }
 
     pub(super) fn return_one(&mut self, value: Operand) {

@@ -233,6 +233,52 @@ fn the_number_of_nothing() {
     }
 }
 
+/// Which function is called may be known only within the call, and another one in the next.
+#[test]
+fn the_number_of_nothing_of_another_function() {
+    let problem = "tonumber of a function that may return nothing is the interpreter's";
+    let functions = "local function none() end local function one() return 1 end ";
+    for (body, arguments) in [
+        ("local function g() end return g()", ""),
+        ("local g = none return g()", ""),
+        ("return g()", "none"),
+        ("local h = g return h()", "none"),
+        ("if KEYS[1] then return one() end return g()", "none"),
+    ] {
+        let text =
+            format!("{functions} local function f(g) {body} end return tonumber(f({arguments}))");
+        assert_eq!(reasons(&text), [problem], "{text}");
+    }
+    let text = format!(
+        "{functions} local function f(g) return g() end local a = f(one) return tonumber(f(none))"
+    );
+    assert_eq!(reasons(&text), [problem]);
+    let text = format!(
+        "{functions} local function f(g) return g() end local a = f(none) return tonumber(f(one))"
+    );
+    assert!(super::super::script(text.as_bytes()).is_ok());
+    for body in [
+        "local function g() return 1 end return g()",
+        "local call = redis.call return call('GET', KEYS[1])",
+        "while true do if KEYS[1] then return 1 end end",
+    ] {
+        let text = format!("local function f() {body} end return tonumber(f())");
+        assert!(super::super::script(text.as_bytes()).is_ok(), "{text}");
+    }
+}
+
+/// A hundred ways through each of eight functions.
+#[test]
+fn the_number_of_many_functions() {
+    let mut text = String::from("local function f0(c) return c end ");
+    for n in 1..=7 {
+        let ways = format!("if c then return f{}(c) end ", n - 1).repeat(100);
+        text += &format!("local function f{n}(c) {ways} return 1 end ");
+    }
+    let all = reasons(&format!("{text} return tonumber(f7(KEYS[1]))"));
+    assert_eq!(all, ["it is longer than 20000 operations"]);
+}
+
 #[test]
 fn too_large() {
     let mut doubling = String::from("local function f0() redis.call('INCR', 'a') end ");
