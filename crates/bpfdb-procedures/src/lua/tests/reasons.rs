@@ -138,6 +138,46 @@ fn a_reason_for_each() {
     }
 }
 
+/// What Lua evaluates and does not use is evaluated too, or the function is left.
+#[test]
+fn arguments_that_nobody_uses() {
+    let more = "redis.call('INCR', 'a')";
+    for call in [
+        "tonumber(1, 10, M)",
+        "tostring(1, M)",
+        "math.floor(1, M)",
+        "math.floor(ARGV[1] / 2, M)",
+        "math.ceil(1, M)",
+        "math.abs(1, M)",
+        "string.len('a', M)",
+        "string.sub('a', 1, 2, M)",
+        "('a'):len(M)",
+        "('a'):sub(1, 2, M)",
+        "redis.status_reply('a', M)",
+        "redis.error_reply('a', M)",
+        "redis.call('GET', 'a', M)",
+        "redis.call('TTL', 'a', M)",
+    ] {
+        let text = format!("return {}", call.replace('M', more));
+        assert_eq!(reasons(&text).len(), 1, "{text}");
+    }
+    assert_eq!(
+        reasons(&format!("for i, key in ipairs(KEYS, {more}) do end")),
+        ["a loop over anything but ipairs of keys or arguments is the interpreter's"]
+    );
+    for text in [
+        "local function f() end f(M)",
+        "local a = 1, M",
+        "local a = 1 a = 2, M",
+        "return 1, M",
+        "return math.max(1, M)",
+        "return tonumber(M, 10)",
+    ] {
+        let function = super::super::script(text.replace('M', more).as_bytes()).expect(text);
+        assert_eq!(function.commands().count(), 1, "{text}: {function}");
+    }
+}
+
 #[test]
 fn a_reason_for_each_command() {
     for (arguments, reason) in [
