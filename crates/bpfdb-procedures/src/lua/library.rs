@@ -140,24 +140,35 @@ impl<'a> Registration<'a> {
                     kind: ExpressionKind::Table(fields),
                     ..
                 },
-            ] => Some(Self {
-                name: named(fields, b"function_name")?,
-                callback: named(fields, b"callback")?,
-            }),
+            ] => Self::of_fields(fields),
             _ => None,
         }
     }
+
+    /// Any other field might have one of the two names as well.
+    fn of_fields(fields: &'a [Field]) -> Option<Self> {
+        let fields = fields.iter().map(named).collect::<Option<Vec<_>>>()?;
+        Some(Self {
+            name: only(&fields, b"function_name")?,
+            callback: only(&fields, b"callback")?,
+        })
+    }
 }
 
-/// The value of a field, if there is one of this name.
-fn named<'a>(fields: &'a [Field], name: &[u8]) -> Option<&'a Expression> {
-    let mut values = fields.iter().filter_map(|field| match field {
+/// The name and the value of a field, if its name stands in the text.
+fn named(field: &Field) -> Option<(&[u8], &Expression)> {
+    match field {
         Field::Named(key, value) => match &key.kind {
-            ExpressionKind::Text(text) if text == name => Some(value),
+            ExpressionKind::Text(name) => Some((name, value)),
             _ => None,
         },
         Field::Positional(_) => None,
-    });
-    let value = values.next();
-    value.filter(|_| values.next().is_none())
+    }
+}
+
+/// The value of the field of this name, if there is one and no other.
+fn only<'a>(fields: &[(&[u8], &'a Expression)], name: &[u8]) -> Option<&'a Expression> {
+    let mut values = fields.iter().filter(|(other, _)| *other == name);
+    let (_, value) = values.next()?;
+    values.next().is_none().then_some(*value)
 }

@@ -134,6 +134,34 @@ function first: reads
     );
 }
 
+/// The later of two fields counts, and which field one is may be known only when it runs.
+#[test]
+fn registrations_with_other_fields() {
+    let begin = "local function f() return 1 end local function g() return 2 end ";
+    let registered = |fields: &str| {
+        let text = format!("{begin} redis.register_function{{{fields}}}");
+        let all = super::super::library(text.as_bytes()).expect("it can be read");
+        all.into_iter().map(|one| one.name).collect::<Vec<_>>()
+    };
+    for field in [
+        "['call' .. 'back'] = g",
+        "[ARGV] = g",
+        "g",
+        "callback = g",
+        "['callback'] = g",
+        "function_name = 'b'",
+        "[1] = 'b'",
+    ] {
+        let first = registered(&format!("{field}, function_name = 'a', callback = f"));
+        let last = registered(&format!("function_name = 'a', callback = f, {field}"));
+        assert!(first.is_empty() && last.is_empty(), "{field}");
+    }
+    for field in ["flags = {'no-writes'}", "['description'] = 'text'"] {
+        let last = registered(&format!("function_name = 'a', callback = f, {field}"));
+        assert_eq!(last, [b"a"], "{field}");
+    }
+}
+
 #[test]
 fn what_keeps_functions_out() {
     library(
