@@ -14,6 +14,10 @@ const LINES_MAX: usize = 20_000;
 /// Of what is asked for most becomes a line. More is work without end: functions that call
 /// functions.
 const ASKED_MAX: usize = 4 * LINES_MAX;
+/// So many bytes of a body that is put in are work like that for a line, whatever they say.
+const BODY_UNIT: usize = 64;
+/// So many bytes of a literal are, each time that it is copied.
+const LITERAL_UNIT: usize = 16;
 
 pub(super) struct Code {
     /// Of the source, for what is added.
@@ -23,7 +27,7 @@ pub(super) struct Code {
     /// Jumps to each label.
     jumps: Vec<usize>,
     reachable: bool,
-    /// All that was asked for, added or not: bounds the work.
+    /// All that was asked for, added or not: bounds the work, and the memory.
     asked: usize,
 }
 
@@ -49,6 +53,31 @@ impl Default for Code {
 impl Code {
     pub(super) fn is_too_long(&self) -> bool {
         self.lines.len() > LINES_MAX || self.asked > ASKED_MAX
+    }
+
+    /// A function's body stands in the place of a call.
+    pub(super) fn take_body(&mut self, bytes: usize) {
+        self.asked += bytes / BODY_UNIT;
+    }
+
+    /// # Errors
+    /// Too much was copied.
+    pub(super) fn take_literal(&mut self, bytes: usize) -> Result<(), Unsupported> {
+        self.asked += bytes / LITERAL_UNIT;
+        match self.asked > ASKED_MAX {
+            true => Err(self.too_long()),
+            false => Ok(()),
+        }
+    }
+
+    fn too_long(&self) -> Unsupported {
+        let reason = match self.lines.len() > LINES_MAX {
+            true => format!("it is longer than {LINES_MAX} operations"),
+            false => {
+                "it becomes too long when functions and literals are put in their places".to_owned()
+            }
+        };
+        Unsupported::new(1, reason)
     }
 
     /// False behind a jump or a return.
@@ -147,9 +176,8 @@ impl Code {
     /// # Errors
     /// It is too large.
     pub(super) fn finish(mut self, name: Vec<u8>) -> Result<Function, Unsupported> {
-        let too_large = |reason| Err(Unsupported::new(1, reason));
         if self.is_too_long() {
-            return too_large(format!("it is longer than {LINES_MAX} operations"));
+            return Err(self.too_long());
         }
         labels::number(&mut self.lines, self.jumps.len());
         let names = self.registers.into_iter().map(|slot| slot.name);
@@ -160,9 +188,10 @@ impl Code {
         };
         registers::save(&mut function, REGISTERS_MAX);
         if function.registers.len() > REGISTERS_MAX {
-            return too_large(format!(
+            let reason = format!(
                 "it has more than {REGISTERS_MAX} variables and intermediate values at a time"
-            ));
+            );
+            return Err(Unsupported::new(1, reason));
         }
         Ok(function)
     }

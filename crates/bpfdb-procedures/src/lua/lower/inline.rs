@@ -73,6 +73,7 @@ impl<'a> Lowering<'a> {
             values.push(self.known_or_value(argument)?);
         }
         self.check_inline(callee.line, function)?;
+        self.code.take_body(function.size);
         self.bind_parameters(function, values);
         let line = self.code.line;
         let loops = std::mem::take(&mut self.loops);

@@ -18,12 +18,13 @@ const WORDS: std::ops::RangeInclusive<i64> = 1..=64;
 impl<'a> Lowering<'a> {
     /// A value, or what else may be returned and passed on.
     pub(super) fn known_or_value(&mut self, expression: &'a Expression) -> Lowered<Binding<'a>> {
-        if let Some(known) = self.bindings.known(expression) {
-            return Ok(known);
-        }
-        Ok(match self.table(expression)? {
-            Some(table) => Binding::Table(table),
-            None => Binding::Value(self.value(expression)?),
+        Ok(match self.bindings.known(expression) {
+            Some(Binding::Value(literal)) => Binding::Value(self.taken(literal)?),
+            Some(known) => known,
+            None => match self.table(expression)? {
+                Some(table) => Binding::Table(table),
+                None => Binding::Value(self.value(expression)?),
+            },
         })
     }
 

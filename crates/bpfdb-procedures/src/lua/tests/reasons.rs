@@ -235,6 +235,55 @@ fn a_reason_for_each_command() {
 }
 
 #[test]
+fn long_literals() {
+    let most = "x".repeat(4096);
+    let problem = "a literal is longer than 4096 bytes";
+    for text in [
+        format!("return '{most}'"),
+        format!("local a = '{most}' return a"),
+        format!("return ARGV[1] .. '{most}'"),
+    ] {
+        assert!(super::super::script(text.as_bytes()).is_ok());
+    }
+    for text in [
+        format!("return '{most}x'"),
+        format!("local a = '{most}x' return a"),
+        format!("local a = '{most}' return a .. 'x'"),
+        format!("local a = '{most}' return ARGV[1] .. a .. 'x' .. ARGV[1]"),
+        format!("local a = '{most}' return redis.error_reply('BAD ' .. ARGV[1] .. a .. a)"),
+    ] {
+        assert_eq!(reasons(&text), [problem]);
+    }
+}
+
+/// Few bytes of text may mean many bytes of literals.
+#[test]
+fn literals_in_functions_that_are_called_often() {
+    let long = "x".repeat(50_000);
+    let short = "x".repeat(4000);
+    let joined = |part: &str| vec![part; 150].join(" .. ");
+    let listed = |part: &str| vec![part; 150].join(", ");
+    let put = |literal: &str, body: &str| {
+        let calls = "f() ".repeat(400);
+        format!("local a, n = '{literal}', ARGV[1] local function f() {body} end {calls}")
+    };
+    let problem = "a literal is longer than 4096 bytes";
+    let body = format!("local t = {}", joined("a"));
+    assert_eq!(reasons(&put(&long, &body))[0], problem);
+    assert_eq!(reasons(&put(&short, &body))[0], problem);
+    let problem = "it becomes too long when functions and literals are put in their places";
+    for body in [
+        format!("local t = n .. {}", joined("(a + n)")),
+        format!("redis.call('DEL', {})", listed("a")),
+        format!("local t = {{{}}}", listed("a")),
+        format!("local function g() end g({})", listed("a")),
+        "redis.call('SET', a, 1) ".repeat(150),
+    ] {
+        assert_eq!(reasons(&put(&short, &body)), [problem], "{body}");
+    }
+}
+
+#[test]
 fn functions_that_call_functions() {
     let mut text = String::from("local function f0() return 1 end ");
     for n in 1..=8 {
@@ -329,6 +378,18 @@ fn too_large() {
     assert_eq!(
         reasons(&format!("{doubling} f7()")),
         ["it is longer than 20000 operations"]
+    );
+
+    // What asks for no operation is looked at as often.
+    let idle = "local a = 1 ".repeat(3000);
+    let mut calls = format!("local function f0() {idle} end ");
+    for n in 1..=3 {
+        let call = format!("f{}() ", n - 1).repeat(50);
+        calls += &format!("local function f{n}() {call} end ");
+    }
+    assert_eq!(
+        reasons(&format!("{calls} f3()")),
+        ["it becomes too long when functions and literals are put in their places"]
     );
 
     // All of them are in use until the last line.
