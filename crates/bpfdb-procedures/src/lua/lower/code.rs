@@ -13,7 +13,7 @@ const REGISTERS_MAX: usize = 250;
 const LINES_MAX: usize = 20_000;
 /// Of what is asked for most becomes a line. More is work without end: functions that call
 /// functions.
-const ASKED_MAX: usize = 4 * LINES_MAX;
+pub(in crate::lua) const WORK_MAX: usize = 4 * LINES_MAX;
 /// So many bytes of a body that is put in are work like that for a line, whatever they say.
 const BODY_UNIT: usize = 64;
 /// So many bytes of a literal are, each time that it is copied.
@@ -28,7 +28,7 @@ pub(super) struct Code {
     jumps: Vec<usize>,
     reachable: bool,
     /// All that was asked for, added or not: bounds the work, and the memory.
-    asked: usize,
+    work: usize,
 }
 
 struct Slot {
@@ -45,26 +45,31 @@ impl Default for Code {
             registers: Vec::new(),
             jumps: Vec::new(),
             reachable: true,
-            asked: 0,
+            work: 0,
         }
     }
 }
 
 impl Code {
+    /// All that was asked for, in lines.
+    pub(super) fn work(&self) -> usize {
+        self.work
+    }
+
     pub(super) fn is_too_long(&self) -> bool {
-        self.lines.len() > LINES_MAX || self.asked > ASKED_MAX
+        self.lines.len() > LINES_MAX || self.work > WORK_MAX
     }
 
     /// A function's body stands in the place of a call.
     pub(super) fn take_body(&mut self, bytes: usize) {
-        self.asked += bytes / BODY_UNIT;
+        self.work += bytes / BODY_UNIT;
     }
 
     /// # Errors
     /// Too much was copied.
     pub(super) fn take_literal(&mut self, bytes: usize) -> Result<(), Unsupported> {
-        self.asked += bytes / LITERAL_UNIT;
-        match self.asked > ASKED_MAX {
+        self.work += bytes / LITERAL_UNIT;
+        match self.work > WORK_MAX {
             true => Err(self.too_long()),
             false => Ok(()),
         }
@@ -96,7 +101,7 @@ impl Code {
     }
 
     fn register(&mut self, name: Option<String>, changes: bool) -> Register {
-        self.asked += 1;
+        self.work += 1;
         // Who needs more than there are gets no program.
         let register = Register(u16::try_from(self.registers.len()).unwrap_or(u16::MAX));
         self.registers.push(Slot { name, changes });
@@ -108,7 +113,7 @@ impl Code {
     }
 
     pub(super) fn emit(&mut self, operation: Operation) {
-        self.asked += 1;
+        self.work += 1;
         if !self.reachable {
             return;
         }
@@ -131,7 +136,7 @@ impl Code {
 
     /// A label that has no place yet.
     pub(super) fn label(&mut self) -> Label {
-        self.asked += 1;
+        self.work += 1;
         let label = Label(u16::try_from(self.jumps.len()).unwrap_or(u16::MAX));
         self.jumps.push(0);
         label
