@@ -14,6 +14,8 @@ const LINES_MAX: usize = 20_000;
 /// Of what is asked for most becomes a line. More is work without end: functions that call
 /// functions.
 pub(in crate::lua) const WORK_MAX: usize = 4 * LINES_MAX;
+/// Numbers of registers and labels, of which the last one stands for all that are beyond.
+const NUMBERS_MAX: usize = u16::MAX as usize;
 /// So many bytes of a body that is put in are work like that for a line, whatever they say.
 const BODY_UNIT: usize = 64;
 /// So many bytes of a literal are, each time that it is copied.
@@ -57,7 +59,8 @@ impl Code {
     }
 
     pub(super) fn is_too_long(&self) -> bool {
-        self.lines.len() > LINES_MAX || self.work > WORK_MAX
+        let numbers = self.registers.len().max(self.jumps.len());
+        self.lines.len() > LINES_MAX || self.work > WORK_MAX || numbers > NUMBERS_MAX
     }
 
     /// A function's body stands in the place of a call.

@@ -283,6 +283,25 @@ fn literals_in_functions_that_are_called_often() {
     }
 }
 
+/// Labels have numbers of 16 bits: they would be used twice.
+#[test]
+fn more_labels_than_numbers() {
+    // 97 labels, and nothing that jumps to them.
+    let branch = format!("if {} then end ", vec!["t and n"; 95].join(" or "));
+    let function = format!(
+        "local t, n = true, nil local function f() {} end ",
+        branch.repeat(46)
+    );
+    let end = "if ARGV[1] then return 1 end if ARGV[2] then return 2 end return 3";
+    let called = |times: usize| function.clone() + &"f() ".repeat(times) + end;
+    assert!(super::super::script(called(14).as_bytes()).is_ok());
+    let all = reasons(&called(15));
+    assert_eq!(
+        all,
+        ["it becomes too long when functions and literals are put in their places"]
+    );
+}
+
 #[test]
 fn functions_that_call_functions() {
     let mut text = String::from("local function f0() return 1 end ");
