@@ -5,6 +5,9 @@ use super::{Binding, Lowered, Lowering};
 use crate::ir::{Label, Operand, Operation, Register};
 use crate::lua::unsupported::Unsupported;
 
+/// What a call has room for.
+const ELEMENTS_MAX: usize = bpfdb::abi::BPFDB_CALL_REPLIES as usize;
+
 /// Where `return` leads.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Results {
@@ -75,7 +78,11 @@ impl<'a> Lowering<'a> {
     fn reply_of(&mut self, value: &'a Expression) -> Lowered<Operation> {
         Ok(match self.known_or_value(value)? {
             Binding::Value(value) => Operation::Return(value),
-            Binding::Table(table) => Operation::ReturnArray(table.elements),
+            Binding::Table(table) if table.elements.len() > ELEMENTS_MAX => {
+                let reason = format!("a reply of more than {ELEMENTS_MAX} elements");
+                return Err(Unsupported::left(value.line, reason));
+            }
+            Binding::Table(table) => Operation::ReturnArray(table.elements.to_vec()),
             _ => return Err(self.no_value(value)),
         })
     }

@@ -43,19 +43,18 @@ impl<'a> Lowering<'a> {
     }
 
     fn list(&mut self, values: &[&'a Expression]) -> Lowered<Table> {
-        let mut table = Table {
-            elements: Vec::new(),
-            is_full: true,
-        };
+        let (mut elements, mut is_full) = (Vec::new(), true);
         for value in values {
             let element = self.value(value)?;
-            table.is_full &= is_true(value)
+            is_full &= is_true(value)
                 || truth(&element).is_some_and(|_| element != Operand::Nil)
                 || self.is_call_of_redis(value);
-            let element = self.lasting(element);
-            table.elements.push(element);
+            elements.push(self.lasting(element));
         }
-        Ok(table)
+        Ok(Table {
+            elements: elements.into(),
+            is_full,
+        })
     }
 
     /// No command replies with nil: Lua sees false.

@@ -302,6 +302,23 @@ fn more_labels_than_numbers() {
     );
 }
 
+/// A table stands for its elements wherever it is used.
+#[test]
+fn long_tables_that_are_used_often() {
+    let table = format!("local t = {{{}}}", "1, ".repeat(15_000));
+    let calls = |body: &str| {
+        format!("local function f() {body} end ") + &"if ARGV[1] then return f() end ".repeat(150)
+    };
+    let all = reasons(&format!("{table} {}", calls("return t")));
+    assert_eq!(
+        all,
+        ["a reply of more than 64 elements is the interpreter's"]
+    );
+    let reads = "local a = t[1] ".repeat(100);
+    let text = format!("{table} {}", calls(&reads));
+    assert!(super::super::script(text.as_bytes()).is_ok());
+}
+
 #[test]
 fn functions_that_call_functions() {
     let mut text = String::from("local function f0() return 1 end ");
