@@ -10,8 +10,9 @@ const INTEGER_MAX: i64 = 1 << 53;
 /// `tostring` shows 14 digits: from here on it has an exponent.
 const SHOWN_END: i64 = 100_000_000_000_000;
 
-/// Longest text that is made here, bytes: what a call has room for.
-const TEXT_MAX: usize = bpfdb::abi::BPFDB_CALL_LITERALS as usize;
+/// Longest literal, bytes, whether it stands in the text or is made here: what a call has room
+/// for.
+pub(super) const LITERAL_MAX: usize = bpfdb::abi::BPFDB_CALL_LITERALS as usize;
 
 pub(super) fn within_limits(value: i64) -> Option<i64> {
     (-INTEGER_MAX..=INTEGER_MAX)
@@ -25,7 +26,9 @@ pub(super) fn constant(expression: &Expression, bindings: &Bindings<'_>) -> Opti
         ExpressionKind::Nil => Some(Operand::Nil),
         ExpressionKind::Boolean(value) => Some(Operand::Boolean(*value)),
         ExpressionKind::Integer(value) => Some(Operand::Integer(*value)),
-        ExpressionKind::Text(text) => Some(Operand::Text(text.clone())),
+        ExpressionKind::Text(text) if text.len() <= LITERAL_MAX => {
+            Some(Operand::Text(text.clone()))
+        }
         ExpressionKind::Local(id) => bindings.literal(*id),
         ExpressionKind::Unary(Unary::Minus, operand) => match constant(operand, bindings)? {
             // There is a -0, and no integer for it.
@@ -65,7 +68,7 @@ fn concatenation(left: &Operand, right: &Operand) -> Option<Operand> {
     let mut text = shown(left)?;
     text.extend(shown(right)?);
     // A few lines of text, each twice the one before, would fill all memory.
-    (text.len() <= TEXT_MAX).then_some(Operand::Text(text))
+    (text.len() <= LITERAL_MAX).then_some(Operand::Text(text))
 }
 
 /// What `..` makes of a literal.

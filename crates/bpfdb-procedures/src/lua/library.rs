@@ -11,12 +11,22 @@ use super::syntax::{
     Block, Chunk, Expression, ExpressionKind, Field, Function, StatementKind, VariableId,
 };
 use super::unsupported::{CLOSURES, Unsupported};
-use crate::ir::Operand;
+use crate::ir::{self, Operand};
+
+/// Functions that are compiled: of more the server runs none in the kernel.
+const FUNCTIONS_MAX: usize = 128;
+/// What the functions may take together: a text registers some thousand times, and each time a
+/// function that calls others.
+const WORK_MAX: usize = 5 * lower::WORK_MAX;
 
 struct Library<'a> {
     chunk: &'a Chunk,
     bindings: Bindings<'a>,
     compiled: Vec<Compiled>,
+    /// Those without a problem.
+    count: usize,
+    /// What all took.
+    work: usize,
 }
 
 /// Compiles all that are found.
@@ -31,6 +41,8 @@ pub(super) fn functions(chunk: &Chunk) -> Result<Vec<Compiled>, Vec<Unsupported>
         chunk,
         bindings: Bindings::new(chunk),
         compiled: Vec::new(),
+        count: 0,
+        work: 0,
     };
     library.block(&chunk.body);
     Ok(library.compiled)
@@ -111,11 +123,33 @@ impl<'a> Library<'a> {
         let Some(Operand::Text(name)) = constant(registration.name, &self.bindings) else {
             return;
         };
-        let outcome = match self.function(registration.callback) {
-            Ok(function) => lower::function(self.chunk, self.bindings.clone(), &name, function),
-            Err(problem) => Err(vec![problem]),
-        };
+        let outcome = self.outcome(&name, registration.callback);
+        self.count += usize::from(outcome.is_ok());
         self.compiled.push(Compiled { name, outcome });
+    }
+
+    fn outcome(
+        &mut self,
+        name: &[u8],
+        callback: &'a Expression,
+    ) -> Result<ir::Function, Vec<Unsupported>> {
+        let function = self.function(callback).map_err(|problem| vec![problem])?;
+        if let Some(reason) = self.is_full() {
+            return Err(vec![Unsupported::new(callback.line, reason)]);
+        }
+        let (outcome, work) = lower::function(self.chunk, self.bindings.clone(), name, function);
+        self.work += work;
+        outcome
+    }
+
+    /// Why no more functions are compiled.
+    fn is_full(&self) -> Option<String> {
+        if self.count >= FUNCTIONS_MAX {
+            return Some(format!(
+                "{FUNCTIONS_MAX} functions of the library are compiled"
+            ));
+        }
+        (self.work > WORK_MAX).then(|| "the functions before it are too long together".to_owned())
     }
 
     fn function(&self, callback: &'a Expression) -> Result<&'a Function, Unsupported> {
@@ -140,24 +174,35 @@ impl<'a> Registration<'a> {
                     kind: ExpressionKind::Table(fields),
                     ..
                 },
-            ] => Some(Self {
-                name: named(fields, b"function_name")?,
-                callback: named(fields, b"callback")?,
-            }),
+            ] => Self::of_fields(fields),
             _ => None,
         }
     }
+
+    /// Any other field might have one of the two names as well.
+    fn of_fields(fields: &'a [Field]) -> Option<Self> {
+        let fields = fields.iter().map(named).collect::<Option<Vec<_>>>()?;
+        Some(Self {
+            name: only(&fields, b"function_name")?,
+            callback: only(&fields, b"callback")?,
+        })
+    }
 }
 
-/// The value of a field, if there is one of this name.
-fn named<'a>(fields: &'a [Field], name: &[u8]) -> Option<&'a Expression> {
-    let mut values = fields.iter().filter_map(|field| match field {
+/// The name and the value of a field, if its name stands in the text.
+fn named(field: &Field) -> Option<(&[u8], &Expression)> {
+    match field {
         Field::Named(key, value) => match &key.kind {
-            ExpressionKind::Text(text) if text == name => Some(value),
+            ExpressionKind::Text(name) => Some((name, value)),
             _ => None,
         },
         Field::Positional(_) => None,
-    });
-    let value = values.next();
-    value.filter(|_| values.next().is_none())
+    }
+}
+
+/// The value of the field of this name, if there is one and no other.
+fn only<'a>(fields: &[(&[u8], &'a Expression)], name: &[u8]) -> Option<&'a Expression> {
+    let mut values = fields.iter().filter(|(other, _)| *other == name);
+    let (_, value) = values.next()?;
+    values.next().is_none().then_some(*value)
 }

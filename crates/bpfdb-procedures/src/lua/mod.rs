@@ -86,12 +86,33 @@ fn source(text: &[u8]) -> Result<&str, Vec<Unsupported>> {
         }
         false => text,
     };
+    if let Some(line) = bare_return(text) {
+        let reason = "a carriage return without a line feed";
+        return Err(vec![Unsupported::new(line, reason)]);
+    }
     std::str::from_utf8(text).map_err(|error| {
         let before = &text[..error.valid_up_to()];
         let line = 1 + before.iter().filter(|&&byte| byte == b'\n').count();
         let line = u32::try_from(line).unwrap_or(u32::MAX);
         vec![Unsupported::new(line, "this is not UTF-8")]
     })
+}
+
+/// The line that ends in `\r` alone. Lua takes that for a line's end, and `\r\n` and `\n\r` for
+/// one; the parser knows no line's end but `\n`, and so no other end of a comment.
+fn bare_return(text: &[u8]) -> Option<u32> {
+    let is_end = |byte: &u8| matches!(byte, b'\r' | b'\n');
+    let (mut rest, mut line) = (text, 1);
+    while let Some(end) = rest.iter().position(is_end) {
+        let len = match &rest[end..] {
+            [b'\r', b'\n', ..] | [b'\n', b'\r', ..] => 2,
+            [b'\n', ..] => 1,
+            _ => return Some(line),
+        };
+        rest = &rest[end + len..];
+        line += 1;
+    }
+    None
 }
 
 /// A parser that panics has met a text that it cannot read, like one that returns an error.

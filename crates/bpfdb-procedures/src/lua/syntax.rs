@@ -84,6 +84,8 @@ pub(super) struct Function {
     pub(super) parameters: Vec<VariableId>,
     /// `...`
     pub(super) takes_more: bool,
+    /// Bytes of its text.
+    pub(super) size: usize,
     pub(super) body: Block,
 }
 

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::constants::LITERAL_MAX;
+
 /// What keeps a function out of the kernel.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 #[error("line {line}: {reason}")]
@@ -23,6 +25,13 @@ impl Unsupported {
     /// A part of Lua that is not compiled.
     pub(super) fn left(line: u32, what: impl fmt::Display) -> Self {
         Self::new(line, format!("{what} is the interpreter's"))
+    }
+
+    pub(super) fn long_literal(line: u32) -> Self {
+        Self::new(
+            line,
+            format!("a literal is longer than {LITERAL_MAX} bytes"),
+        )
     }
 
     pub(super) fn global(line: u32, name: &str) -> Self {

@@ -1,5 +1,7 @@
 //! What the variables of a text stand for, at one place of it.
 
+use std::rc::Rc;
+
 use super::super::constants::constant;
 use super::super::syntax::{Chunk, Expression, ExpressionKind, Function, VariableId};
 use crate::ir::{Operand, Words};
@@ -56,7 +58,7 @@ pub(in crate::lua) enum Binding<'a> {
 /// A table that nobody changes: its elements.
 #[derive(Clone, Debug)]
 pub(in crate::lua) struct Table {
-    pub(super) elements: Vec<Operand>,
+    pub(super) elements: Rc<[Operand]>,
     /// None of them is nil.
     pub(super) is_full: bool,
 }

@@ -13,7 +13,8 @@ impl<'a> Lowering<'a> {
         to: Option<Register>,
     ) -> Lowered<Operand> {
         if let Some(function) = self.local_function(callee) {
-            return self.call_local(callee, function, arguments, to);
+            let call = self.call_local(callee, function, arguments, to);
+            return call.map(|(value, _)| value);
         }
         let Some(path) = self.bindings.library(callee) else {
             return Err(self.no_function(callee));
@@ -44,6 +45,22 @@ impl<'a> Lowering<'a> {
             },
             _ => Err(Unsupported::left(line, path)),
         }
+    }
+
+    /// A value; false: Lua may have none, because it is what a function returns.
+    pub(super) fn value_if_any(
+        &mut self,
+        expression: &'a Expression,
+        to: Option<Register>,
+    ) -> Lowered<(Operand, bool)> {
+        if let ExpressionKind::Call(callee, arguments) = &expression.kind
+            && let Some(function) = self.local_function(callee)
+        {
+            return self.at(expression, |lowering| {
+                lowering.call_local(callee, function, arguments, to)
+            });
+        }
+        Ok((self.value_in(expression, to)?, true))
     }
 
     fn no_function(&self, callee: &Expression) -> Unsupported {
@@ -80,11 +97,13 @@ impl<'a> Lowering<'a> {
         to: Option<Register>,
     ) -> Lowered<Operand> {
         match arguments {
-            [value] if !self.has_value(value) => Err(Unsupported::left(
-                line,
-                "tonumber of a function that may return nothing",
-            )),
-            [value] => self.unary(value, to, Operation::ToNumber),
+            [value] => match self.value_if_any(value, None)? {
+                (value, true) => Ok(self.compute(to, |to| Operation::ToNumber(to, value))),
+                (_, false) => Err(Unsupported::left(
+                    line,
+                    "tonumber of a function that may return nothing",
+                )),
+            },
             [value, base] => {
                 let value = self.value(value)?;
                 if self.value(base)? != Operand::Integer(10) {

@@ -13,7 +13,13 @@ const REGISTERS_MAX: usize = 250;
 const LINES_MAX: usize = 20_000;
 /// Of what is asked for most becomes a line. More is work without end: functions that call
 /// functions.
-const ASKED_MAX: usize = 4 * LINES_MAX;
+pub(in crate::lua) const WORK_MAX: usize = 4 * LINES_MAX;
+/// Numbers of registers and labels, of which the last one stands for all that are beyond.
+const NUMBERS_MAX: usize = u16::MAX as usize;
+/// So many bytes of a body that is put in are work like that for a line, whatever they say.
+const BODY_UNIT: usize = 64;
+/// So many bytes of a literal are, each time that it is copied.
+const LITERAL_UNIT: usize = 16;
 
 pub(super) struct Code {
     /// Of the source, for what is added.
@@ -23,8 +29,8 @@ pub(super) struct Code {
     /// Jumps to each label.
     jumps: Vec<usize>,
     reachable: bool,
-    /// All that was asked for, added or not: bounds the work.
-    asked: usize,
+    /// All that was asked for, added or not: bounds the work, and the memory.
+    work: usize,
 }
 
 struct Slot {
@@ -41,14 +47,50 @@ impl Default for Code {
             registers: Vec::new(),
             jumps: Vec::new(),
             reachable: true,
-            asked: 0,
+            work: 0,
         }
     }
 }
 
 impl Code {
+    /// All that was asked for, in lines.
+    pub(super) fn work(&self) -> usize {
+        self.work
+    }
+
     pub(super) fn is_too_long(&self) -> bool {
-        self.lines.len() > LINES_MAX || self.asked > ASKED_MAX
+        let numbers = self.registers.len().max(self.jumps.len());
+        self.lines.len() > LINES_MAX || self.work > WORK_MAX || numbers > NUMBERS_MAX
+    }
+
+    /// A function's body stands in the place of a call.
+    pub(super) fn take_body(&mut self, bytes: usize) {
+        self.work += bytes / BODY_UNIT;
+    }
+
+    /// # Errors
+    /// Too much was copied.
+    pub(super) fn take_literal(&mut self, bytes: usize) -> Result<(), Unsupported> {
+        self.work += bytes / LITERAL_UNIT;
+        match self.work > WORK_MAX {
+            true => Err(self.too_long()),
+            false => Ok(()),
+        }
+    }
+
+    fn too_long(&self) -> Unsupported {
+        let reason = match self.lines.len() > LINES_MAX {
+            true => format!("it is longer than {LINES_MAX} operations"),
+            false => {
+                "it becomes too long when functions and literals are put in their places".to_owned()
+            }
+        };
+        Unsupported::new(1, reason)
+    }
+
+    /// False behind a jump or a return.
+    pub(super) fn is_reachable(&self) -> bool {
+        self.reachable
     }
 
     /// A register for what lies between two operations.
@@ -62,7 +104,7 @@ impl Code {
     }
 
     fn register(&mut self, name: Option<String>, changes: bool) -> Register {
-        self.asked += 1;
+        self.work += 1;
         // Who needs more than there are gets no program.
         let register = Register(u16::try_from(self.registers.len()).unwrap_or(u16::MAX));
         self.registers.push(Slot { name, changes });
@@ -74,7 +116,7 @@ impl Code {
     }
 
     pub(super) fn emit(&mut self, operation: Operation) {
-        self.asked += 1;
+        self.work += 1;
         if !self.reachable {
             return;
         }
@@ -97,7 +139,7 @@ impl Code {
 
     /// A label that has no place yet.
     pub(super) fn label(&mut self) -> Label {
-        self.asked += 1;
+        self.work += 1;
         let label = Label(u16::try_from(self.jumps.len()).unwrap_or(u16::MAX));
         self.jumps.push(0);
         label
@@ -142,9 +184,8 @@ impl Code {
     /// # Errors
     /// It is too large.
     pub(super) fn finish(mut self, name: Vec<u8>) -> Result<Function, Unsupported> {
-        let too_large = |reason| Err(Unsupported::new(1, reason));
         if self.is_too_long() {
-            return too_large(format!("it is longer than {LINES_MAX} operations"));
+            return Err(self.too_long());
         }
         labels::number(&mut self.lines, self.jumps.len());
         let names = self.registers.into_iter().map(|slot| slot.name);
@@ -155,9 +196,10 @@ impl Code {
         };
         registers::save(&mut function, REGISTERS_MAX);
         if function.registers.len() > REGISTERS_MAX {
-            return too_large(format!(
+            let reason = format!(
                 "it has more than {REGISTERS_MAX} variables and intermediate values at a time"
-            ));
+            );
+            return Err(Unsupported::new(1, reason));
         }
         Ok(function)
     }

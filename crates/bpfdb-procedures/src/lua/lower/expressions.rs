@@ -3,7 +3,7 @@
 //! Some are told where to put their value, `to`. Then nothing that is still to be read may be
 //! there, because a value may be put there before all of the expression was evaluated.
 
-use super::super::constants::{constant, shown};
+use super::super::constants::{LITERAL_MAX, constant, shown};
 use super::super::syntax::{Binary, Expression, ExpressionKind, Unary};
 use super::super::unsupported::{CLOSURES, TABLES, Unsupported};
 use super::{Binding, Lowered, Lowering};
@@ -28,10 +28,18 @@ impl<'a> Lowering<'a> {
         to: Option<Register>,
     ) -> Lowered<Operand> {
         match self.bindings.known(expression) {
-            Some(Binding::Value(literal)) => Ok(literal),
+            Some(Binding::Value(literal)) => self.taken(literal),
             Some(_) => Err(self.no_value(expression)),
             None => self.at(expression, |lowering| lowering.unknown(expression, to)),
         }
+    }
+
+    /// A copy of a literal.
+    pub(super) fn taken(&mut self, literal: Operand) -> Lowered<Operand> {
+        if let Operand::Text(text) = &literal {
+            self.code.take_literal(text.len())?;
+        }
+        Ok(literal)
     }
 
     fn unknown(&mut self, expression: &'a Expression, to: Option<Register>) -> Lowered<Operand> {
@@ -57,11 +65,11 @@ impl<'a> Lowering<'a> {
                 Binary::Or => self.or(left, right, to),
             },
             ExpressionKind::Unsupported(reason) => Err(Unsupported::new(line, reason)),
-            // These are known.
+            // Others are known, as what follows is.
+            ExpressionKind::Text(_) => Err(Unsupported::long_literal(line)),
             ExpressionKind::Nil
             | ExpressionKind::Boolean(_)
             | ExpressionKind::Integer(_)
-            | ExpressionKind::Text(_)
             | ExpressionKind::Function(_) => Err(self.no_value(expression)),
         }
     }
@@ -138,10 +146,17 @@ impl<'a> Lowering<'a> {
         let mut parts: Vec<Operand> = Vec::new();
         for link in links {
             let literal = constant(link, &self.bindings).and_then(|literal| shown(&literal));
-            match (literal, parts.last_mut()) {
-                (Some(more), Some(Operand::Text(text))) => text.extend(more),
-                (Some(text), _) => parts.push(Operand::Text(text)),
-                (None, _) => parts.push(self.value(link)?),
+            let Some(literal) = literal else {
+                parts.push(self.value(link)?);
+                continue;
+            };
+            self.code.take_literal(literal.len())?;
+            match parts.last_mut() {
+                Some(Operand::Text(text)) if text.len() + literal.len() > LITERAL_MAX => {
+                    return Err(Unsupported::long_literal(link.line));
+                }
+                Some(Operand::Text(text)) => text.extend(literal),
+                _ => parts.push(Operand::Text(literal)),
             }
         }
         Ok(parts)

@@ -3,6 +3,9 @@
 //! A function sees the variables around it. As a call can only be where the function is seen,
 //! these have the values that they have in Lua. A function that assigns to one of them is
 //! unsupported, so operands of an expression around the call stay what they were.
+//!
+//! Lua tells nothing from nil: `tonumber()` is an error, and `tonumber(nil)` is nil. Whether a
+//! function may return nothing is known when it was put in: what it calls may be a parameter.
 
 use super::super::syntax::{Expression, ExpressionKind, Function};
 use super::super::unsupported::Unsupported;
@@ -41,44 +44,50 @@ impl<'a> Lowering<'a> {
         Ok(())
     }
 
+    /// The value of a call; false: it may have none.
     pub(super) fn call_local(
         &mut self,
         callee: &Expression,
         function: &'a Function,
         arguments: &'a [Expression],
         to: Option<Register>,
-    ) -> Lowered<Operand> {
+    ) -> Lowered<(Operand, bool)> {
         let (to, end) = (self.target(to), self.code.label());
-        self.inline(callee, function, arguments, Results::Value { to, end })?;
+        let has_value = self.inline(callee, function, arguments, Results::Value { to, end })?;
         self.code.copy(to, Operand::Nil);
         self.code.place(end);
-        Ok(Operand::Register(to))
+        Ok((Operand::Register(to), has_value))
     }
 
-    /// The body, with `return` leading to `results`. Its end is where we are afterwards.
+    /// The body, with `return` leading to `results`. Its end is where we are afterwards. False:
+    /// it may return nothing.
     fn inline(
         &mut self,
         callee: &Expression,
         function: &'a Function,
         arguments: &'a [Expression],
         results: Results,
-    ) -> Lowered<()> {
+    ) -> Lowered<bool> {
         let mut values = Vec::new();
         for argument in arguments {
             values.push(self.known_or_value(argument)?);
         }
         self.check_inline(callee.line, function)?;
+        self.code.take_body(function.size);
         self.bind_parameters(function, values);
         let line = self.code.line;
         let loops = std::mem::take(&mut self.loops);
         let outer = std::mem::replace(&mut self.results, results);
+        let around = std::mem::replace(&mut self.returns_nothing, false);
         self.inlined.push(function);
         self.block(&function.body);
         self.inlined.pop();
+        self.note_nothing();
+        let returns_nothing = std::mem::replace(&mut self.returns_nothing, around);
         self.results = outer;
         self.loops = loops;
         self.code.line = line;
-        Ok(())
+        Ok(!returns_nothing)
     }
 
     fn check_inline(&self, line: u32, function: &Function) -> Lowered<()> {

@@ -147,7 +147,8 @@ impl<'a> Lowering<'a> {
         Ok(())
     }
 
-    /// The table, if this is `ipairs` of keys or arguments.
+    /// The table, if this is `ipairs` of keys or arguments, and of nothing that would have to be
+    /// evaluated besides.
     fn ipairs(&self, values: &[Expression]) -> Option<Words> {
         let [value] = values else {
             return None;
@@ -155,9 +156,11 @@ impl<'a> Lowering<'a> {
         let ExpressionKind::Call(callee, arguments) = &value.kind else {
             return None;
         };
+        let [of] = arguments.as_slice() else {
+            return None;
+        };
         let is_it = self.bindings.library(callee).as_deref() == Some("ipairs");
-        let of = arguments.first().filter(|_| is_it)?;
-        self.bindings.words(of)
+        self.bindings.words(of).filter(|_| is_it)
     }
 
     /// The variables behind the first: one has the word, others have nothing.

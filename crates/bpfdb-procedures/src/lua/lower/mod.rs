@@ -19,12 +19,12 @@ mod loops;
 mod registers;
 mod replies;
 mod results;
-mod returns;
 mod statements;
 mod tables;
 
 pub(super) use bindings::{Binding, Bindings};
 use code::Code;
+pub(super) use code::WORK_MAX;
 use results::Results;
 
 use super::syntax::{Chunk, Expression, Function, VariableId};
@@ -45,6 +45,8 @@ struct Lowering<'a> {
     inlined: Vec<&'a Function>,
     /// Where `return` leads.
     results: Results,
+    /// The function around here may return nothing, as far as it was looked at.
+    returns_nothing: bool,
 }
 
 /// # Errors
@@ -57,21 +59,21 @@ pub(super) fn script(chunk: &Chunk) -> Result<ir::Function, Vec<Unsupported>> {
     lowering.finish(Vec::new())
 }
 
-/// A function that a library registers. `bindings` are those of the library.
-///
-/// # Errors
-/// All that keeps it out of the kernel.
+/// A function that a library registers: what it becomes, or all that keeps it out of the kernel;
+/// and how much of [`WORK_MAX`] that took. `bindings` are those of the library.
 pub(super) fn function<'a>(
     chunk: &'a Chunk,
     bindings: Bindings<'a>,
     name: &[u8],
     function: &'a Function,
-) -> Result<ir::Function, Vec<Unsupported>> {
+) -> (Result<ir::Function, Vec<Unsupported>>, usize) {
     let mut lowering = Lowering::new(chunk, bindings);
+    lowering.code.take_body(function.size);
     lowering.parameters(function);
     lowering.inlined.push(function);
     lowering.block(&function.body);
-    lowering.finish(name.to_vec())
+    let work = lowering.code.work();
+    (lowering.finish(name.to_vec()), work)
 }
 
 impl<'a> Lowering<'a> {
@@ -84,6 +86,7 @@ impl<'a> Lowering<'a> {
             loops: Vec::new(),
             inlined: Vec::new(),
             results: Results::Reply,
+            returns_nothing: false,
         }
     }
 

@@ -5,6 +5,9 @@ use super::{Binding, Lowered, Lowering};
 use crate::ir::{Label, Operand, Operation, Register};
 use crate::lua::unsupported::Unsupported;
 
+/// What a call has room for.
+const ELEMENTS_MAX: usize = bpfdb::abi::BPFDB_CALL_REPLIES as usize;
+
 /// Where `return` leads.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Results {
@@ -18,6 +21,7 @@ impl<'a> Lowering<'a> {
     pub(super) fn return_values(&mut self, values: &'a [Expression]) -> Lowered<()> {
         match (self.results, values) {
             (_, []) => {
+                self.note_nothing();
                 self.return_one(Operand::Nil);
                 Ok(())
             }
@@ -26,7 +30,9 @@ impl<'a> Lowering<'a> {
             (Results::Reply, [value]) => self.reply(value),
             (Results::Reply, [first, rest @ ..]) => self.reply_first(first, rest),
             (Results::Value { to, end }, [value]) => {
-                self.value_to(value, to)?;
+                let (operand, has_value) = self.value_if_any(value, Some(to))?;
+                self.returns_nothing |= !has_value;
+                self.at(value, |lowering| lowering.code.copy(to, operand));
                 self.code.jump(end);
                 Ok(())
             }
@@ -35,6 +41,12 @@ impl<'a> Lowering<'a> {
                 "a function returns several values",
             )),
         }
+    }
+
+    /// Here the function returns nothing. What is left out of a program that is too long anyway
+    /// is no reason.
+    pub(super) fn note_nothing(&mut self) {
+        self.returns_nothing |= self.code.is_reachable() && !self.code.is_too_long();
     }
 
     pub(super) fn return_one(&mut self, value: Operand) {
@@ -66,7 +78,11 @@ impl<'a> Lowering<'a> {
     fn reply_of(&mut self, value: &'a Expression) -> Lowered<Operation> {
         Ok(match self.known_or_value(value)? {
             Binding::Value(value) => Operation::Return(value),
-            Binding::Table(table) => Operation::ReturnArray(table.elements),
+            Binding::Table(table) if table.elements.len() > ELEMENTS_MAX => {
+                let reason = format!("a reply of more than {ELEMENTS_MAX} elements");
+                return Err(Unsupported::left(value.line, reason));
+            }
+            Binding::Table(table) => Operation::ReturnArray(table.elements.to_vec()),
             _ => return Err(self.no_value(value)),
         })
     }

@@ -18,12 +18,13 @@ const WORDS: std::ops::RangeInclusive<i64> = 1..=64;
 impl<'a> Lowering<'a> {
     /// A value, or what else may be returned and passed on.
     pub(super) fn known_or_value(&mut self, expression: &'a Expression) -> Lowered<Binding<'a>> {
-        if let Some(known) = self.bindings.known(expression) {
-            return Ok(known);
-        }
-        Ok(match self.table(expression)? {
-            Some(table) => Binding::Table(table),
-            None => Binding::Value(self.value(expression)?),
+        Ok(match self.bindings.known(expression) {
+            Some(Binding::Value(literal)) => Binding::Value(self.taken(literal)?),
+            Some(known) => known,
+            None => match self.table(expression)? {
+                Some(table) => Binding::Table(table),
+                None => Binding::Value(self.value(expression)?),
+            },
         })
     }
 
@@ -42,19 +43,18 @@ impl<'a> Lowering<'a> {
     }
 
     fn list(&mut self, values: &[&'a Expression]) -> Lowered<Table> {
-        let mut table = Table {
-            elements: Vec::new(),
-            is_full: true,
-        };
+        let (mut elements, mut is_full) = (Vec::new(), true);
         for value in values {
             let element = self.value(value)?;
-            table.is_full &= is_true(value)
+            is_full &= is_true(value)
                 || truth(&element).is_some_and(|_| element != Operand::Nil)
                 || self.is_call_of_redis(value);
-            let element = self.lasting(element);
-            table.elements.push(element);
+            elements.push(self.lasting(element));
         }
-        Ok(table)
+        Ok(Table {
+            elements: elements.into(),
+            is_full,
+        })
     }
 
     /// No command replies with nil: Lua sees false.

@@ -63,6 +63,13 @@ fn line_of(node: &impl Node) -> u32 {
         .map_or(1, |position| line_number(position.line()))
 }
 
+/// Bytes of its text.
+fn size_of(node: &impl Node) -> usize {
+    let begin = node.start_position().map(|position| position.bytes());
+    let end = node.end_position().map(|position| position.bytes());
+    end.unwrap_or(0).saturating_sub(begin.unwrap_or(0))
+}
+
 /// The word of a token that is a name.
 fn name_of(token: &TokenReference) -> String {
     token.token().to_string()

@@ -7,7 +7,7 @@ use super::super::syntax::{
 };
 use super::super::unsupported::NOT_LUA;
 use super::scopes::Scopes;
-use super::{line_of, list, name_of};
+use super::{line_of, list, name_of, size_of};
 
 impl Scopes {
     pub(super) fn block(&mut self, block: &ast::Block) -> Block {
@@ -162,6 +162,7 @@ impl Scopes {
                 line,
                 parameters,
                 takes_more,
+                size: size_of(body),
                 body: scopes.block(body.block()),
             }
         })

@@ -134,6 +134,79 @@ function first: reads
     );
 }
 
+/// The later of two fields counts, and which field one is may be known only when it runs.
+#[test]
+fn registrations_with_other_fields() {
+    let begin = "local function f() return 1 end local function g() return 2 end ";
+    let registered = |fields: &str| {
+        let text = format!("{begin} redis.register_function{{{fields}}}");
+        let all = super::super::library(text.as_bytes()).expect("it can be read");
+        all.into_iter().map(|one| one.name).collect::<Vec<_>>()
+    };
+    for field in [
+        "['call' .. 'back'] = g",
+        "[ARGV] = g",
+        "g",
+        "callback = g",
+        "['callback'] = g",
+        "function_name = 'b'",
+        "[1] = 'b'",
+    ] {
+        let first = registered(&format!("{field}, function_name = 'a', callback = f"));
+        let last = registered(&format!("function_name = 'a', callback = f, {field}"));
+        assert!(first.is_empty() && last.is_empty(), "{field}");
+    }
+    for field in ["flags = {'no-writes'}", "['description'] = 'text'"] {
+        let last = registered(&format!("function_name = 'a', callback = f, {field}"));
+        assert_eq!(last, [b"a"], "{field}");
+    }
+}
+
+/// How many are compiled, and why the last one is not.
+fn compiled(text: &str) -> (usize, String) {
+    let all = super::super::library(text.as_bytes()).expect("it can be read");
+    let count = all.iter().filter(|one| one.outcome.is_ok()).count();
+    let last = all.last().expect("there are functions");
+    let problems = last.outcome.as_ref().expect_err("too many");
+    (count, problems[0].to_string())
+}
+
+#[test]
+fn libraries_of_many_functions() {
+    let register =
+        |n: usize| format!("redis.register_function('f{n}', function() return {n} end)\n");
+    let (count, problem) = compiled(&(1..=129).map(register).collect::<String>());
+    assert_eq!(count, 128);
+    assert_eq!(
+        problem,
+        "line 129: 128 functions of the library are compiled"
+    );
+}
+
+#[test]
+fn libraries_of_long_functions() {
+    let register = |n: usize| format!("redis.register_function('f{n}', f)\n");
+    let registered = (2..=1000).map(register).collect::<String>();
+    let problem = "line 1000: the functions before it are too long together";
+    let one = |times: usize| {
+        let calls = "g() ".repeat(times);
+        format!(
+            "local function g() {} end ",
+            "redis.call('INCR', 'a') ".repeat(300)
+        ) + &format!("local function f() {calls} end\n{registered}")
+    };
+    // Each has 18,000 operations, or too many.
+    assert_eq!(compiled(&one(60)), (10, problem.to_owned()));
+    assert_eq!(compiled(&one(70)), (0, problem.to_owned()));
+    // What asks for no operation is looked at as often.
+    let idle = format!(
+        "local function f() {} end\n{registered}",
+        "local a = 1 ".repeat(1500)
+    );
+    let (count, _) = compiled(&idle);
+    assert_eq!(count, 128);
+}
+
 #[test]
 fn what_keeps_functions_out() {
     library(

@@ -138,6 +138,46 @@ fn a_reason_for_each() {
     }
 }
 
+/// What Lua evaluates and does not use is evaluated too, or the function is left.
+#[test]
+fn arguments_that_nobody_uses() {
+    let more = "redis.call('INCR', 'a')";
+    for call in [
+        "tonumber(1, 10, M)",
+        "tostring(1, M)",
+        "math.floor(1, M)",
+        "math.floor(ARGV[1] / 2, M)",
+        "math.ceil(1, M)",
+        "math.abs(1, M)",
+        "string.len('a', M)",
+        "string.sub('a', 1, 2, M)",
+        "('a'):len(M)",
+        "('a'):sub(1, 2, M)",
+        "redis.status_reply('a', M)",
+        "redis.error_reply('a', M)",
+        "redis.call('GET', 'a', M)",
+        "redis.call('TTL', 'a', M)",
+    ] {
+        let text = format!("return {}", call.replace('M', more));
+        assert_eq!(reasons(&text).len(), 1, "{text}");
+    }
+    assert_eq!(
+        reasons(&format!("for i, key in ipairs(KEYS, {more}) do end")),
+        ["a loop over anything but ipairs of keys or arguments is the interpreter's"]
+    );
+    for text in [
+        "local function f() end f(M)",
+        "local a = 1, M",
+        "local a = 1 a = 2, M",
+        "return 1, M",
+        "return math.max(1, M)",
+        "return tonumber(M, 10)",
+    ] {
+        let function = super::super::script(text.replace('M', more).as_bytes()).expect(text);
+        assert_eq!(function.commands().count(), 1, "{text}: {function}");
+    }
+}
+
 #[test]
 fn a_reason_for_each_command() {
     for (arguments, reason) in [
@@ -195,6 +235,91 @@ fn a_reason_for_each_command() {
 }
 
 #[test]
+fn long_literals() {
+    let most = "x".repeat(4096);
+    let problem = "a literal is longer than 4096 bytes";
+    for text in [
+        format!("return '{most}'"),
+        format!("local a = '{most}' return a"),
+        format!("return ARGV[1] .. '{most}'"),
+    ] {
+        assert!(super::super::script(text.as_bytes()).is_ok());
+    }
+    for text in [
+        format!("return '{most}x'"),
+        format!("local a = '{most}x' return a"),
+        format!("local a = '{most}' return a .. 'x'"),
+        format!("local a = '{most}' return ARGV[1] .. a .. 'x' .. ARGV[1]"),
+        format!("local a = '{most}' return redis.error_reply('BAD ' .. ARGV[1] .. a .. a)"),
+    ] {
+        assert_eq!(reasons(&text), [problem]);
+    }
+}
+
+/// Few bytes of text may mean many bytes of literals.
+#[test]
+fn literals_in_functions_that_are_called_often() {
+    let long = "x".repeat(50_000);
+    let short = "x".repeat(4000);
+    let joined = |part: &str| vec![part; 150].join(" .. ");
+    let listed = |part: &str| vec![part; 150].join(", ");
+    let put = |literal: &str, body: &str| {
+        let calls = "f() ".repeat(400);
+        format!("local a, n = '{literal}', ARGV[1] local function f() {body} end {calls}")
+    };
+    let problem = "a literal is longer than 4096 bytes";
+    let body = format!("local t = {}", joined("a"));
+    assert_eq!(reasons(&put(&long, &body))[0], problem);
+    assert_eq!(reasons(&put(&short, &body))[0], problem);
+    let problem = "it becomes too long when functions and literals are put in their places";
+    for body in [
+        format!("local t = n .. {}", joined("(a + n)")),
+        format!("redis.call('DEL', {})", listed("a")),
+        format!("local t = {{{}}}", listed("a")),
+        format!("local function g() end g({})", listed("a")),
+        "redis.call('SET', a, 1) ".repeat(150),
+    ] {
+        assert_eq!(reasons(&put(&short, &body)), [problem], "{body}");
+    }
+}
+
+/// Labels have numbers of 16 bits: they would be used twice.
+#[test]
+fn more_labels_than_numbers() {
+    // 97 labels, and nothing that jumps to them.
+    let branch = format!("if {} then end ", vec!["t and n"; 95].join(" or "));
+    let function = format!(
+        "local t, n = true, nil local function f() {} end ",
+        branch.repeat(46)
+    );
+    let end = "if ARGV[1] then return 1 end if ARGV[2] then return 2 end return 3";
+    let called = |times: usize| function.clone() + &"f() ".repeat(times) + end;
+    assert!(super::super::script(called(14).as_bytes()).is_ok());
+    let all = reasons(&called(15));
+    assert_eq!(
+        all,
+        ["it becomes too long when functions and literals are put in their places"]
+    );
+}
+
+/// A table stands for its elements wherever it is used.
+#[test]
+fn long_tables_that_are_used_often() {
+    let table = format!("local t = {{{}}}", "1, ".repeat(15_000));
+    let calls = |body: &str| {
+        format!("local function f() {body} end ") + &"if ARGV[1] then return f() end ".repeat(150)
+    };
+    let all = reasons(&format!("{table} {}", calls("return t")));
+    assert_eq!(
+        all,
+        ["a reply of more than 64 elements is the interpreter's"]
+    );
+    let reads = "local a = t[1] ".repeat(100);
+    let text = format!("{table} {}", calls(&reads));
+    assert!(super::super::script(text.as_bytes()).is_ok());
+}
+
+#[test]
 fn functions_that_call_functions() {
     let mut text = String::from("local function f0() return 1 end ");
     for n in 1..=8 {
@@ -233,6 +358,52 @@ fn the_number_of_nothing() {
     }
 }
 
+/// Which function is called may be known only within the call, and another one in the next.
+#[test]
+fn the_number_of_nothing_of_another_function() {
+    let problem = "tonumber of a function that may return nothing is the interpreter's";
+    let functions = "local function none() end local function one() return 1 end ";
+    for (body, arguments) in [
+        ("local function g() end return g()", ""),
+        ("local g = none return g()", ""),
+        ("return g()", "none"),
+        ("local h = g return h()", "none"),
+        ("if KEYS[1] then return one() end return g()", "none"),
+    ] {
+        let text =
+            format!("{functions} local function f(g) {body} end return tonumber(f({arguments}))");
+        assert_eq!(reasons(&text), [problem], "{text}");
+    }
+    let text = format!(
+        "{functions} local function f(g) return g() end local a = f(one) return tonumber(f(none))"
+    );
+    assert_eq!(reasons(&text), [problem]);
+    let text = format!(
+        "{functions} local function f(g) return g() end local a = f(none) return tonumber(f(one))"
+    );
+    assert!(super::super::script(text.as_bytes()).is_ok());
+    for body in [
+        "local function g() return 1 end return g()",
+        "local call = redis.call return call('GET', KEYS[1])",
+        "while true do if KEYS[1] then return 1 end end",
+    ] {
+        let text = format!("local function f() {body} end return tonumber(f())");
+        assert!(super::super::script(text.as_bytes()).is_ok(), "{text}");
+    }
+}
+
+/// A hundred ways through each of eight functions.
+#[test]
+fn the_number_of_many_functions() {
+    let mut text = String::from("local function f0(c) return c end ");
+    for n in 1..=7 {
+        let ways = format!("if c then return f{}(c) end ", n - 1).repeat(100);
+        text += &format!("local function f{n}(c) {ways} return 1 end ");
+    }
+    let all = reasons(&format!("{text} return tonumber(f7(KEYS[1]))"));
+    assert_eq!(all, ["it is longer than 20000 operations"]);
+}
+
 #[test]
 fn too_large() {
     let mut doubling = String::from("local function f0() redis.call('INCR', 'a') end ");
@@ -243,6 +414,18 @@ fn too_large() {
     assert_eq!(
         reasons(&format!("{doubling} f7()")),
         ["it is longer than 20000 operations"]
+    );
+
+    // What asks for no operation is looked at as often.
+    let idle = "local a = 1 ".repeat(3000);
+    let mut calls = format!("local function f0() {idle} end ");
+    for n in 1..=3 {
+        let call = format!("f{}() ", n - 1).repeat(50);
+        calls += &format!("local function f{n}() {call} end ");
+    }
+    assert_eq!(
+        reasons(&format!("{calls} f3()")),
+        ["it becomes too long when functions and literals are put in their places"]
     );
 
     // All of them are in use until the last line.

@@ -23,6 +23,44 @@ fn texts_that_cannot_be_read() {
     assert_eq!(library(b"#!lua name=a"), Ok(vec![]));
 }
 
+/// `\r` alone ends a line of Lua, and with it a comment: here it would hide what is behind.
+#[test]
+fn ends_of_lines() {
+    for (text, line) in [
+        ("local x = 1 -- c\rx = 2\nreturn x", 1),
+        ("local x = 1\n-- c\rx = 2\nreturn x", 2),
+        ("return 1\r", 1),
+        ("return\r\r\n1", 1),
+        ("return\r\n\r1", 2),
+        ("return\n\r\n\n\r\r1", 4),
+        ("#!lua name=a\n-- all of it\rreturn 1", 2),
+    ] {
+        let problem = only_reason(text.as_bytes());
+        let reason = "a carriage return without a line feed";
+        assert_eq!(
+            problem,
+            Unsupported {
+                line,
+                reason: reason.into()
+            },
+            "{text:?}"
+        );
+        assert_eq!(library(text.as_bytes()), Err(vec![problem]));
+    }
+}
+
+#[test]
+fn ends_of_lines_of_two_bytes() {
+    let text = "local x = 1 -- c\nx = x + 1\n\n-- d\nreturn x --[[\n]]\n";
+    let function = script(text.as_bytes()).expect("small");
+    for end in ["\r\n", "\n\r"] {
+        let text = text.replace('\n', end);
+        assert_eq!(script(text.as_bytes()).as_ref(), Ok(&function), "{text:?}");
+    }
+    let text = "#!lua name=a\r\nx = 1\r\n";
+    assert_eq!(only_reason(text.as_bytes()).line, 2);
+}
+
 #[test]
 fn deep_texts() {
     let deep = |open: &str, middle: &str, close: &str| {
