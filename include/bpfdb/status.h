@@ -48,7 +48,7 @@
 	X(INDEX_CROWDED, 35, "too many keys that the index cannot tell apart are near this one",   \
 	  "use other keys; report it if these were not chosen for that")                           \
 	X(LOG_FULL, 36, "the log has no room until more of it is on the disk",                     \
-	  "run the operation again in a few milliseconds; an open transaction stays open")            \
+	  "run the operation again in a few milliseconds; an open transaction stays open")         \
 	X(TXN_TOO_LARGE, 37, "the transaction writes more than its part of the log's ring",        \
 	  "roll back and use smaller transactions, or a larger ring")
 

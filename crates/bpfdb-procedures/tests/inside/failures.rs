@@ -204,7 +204,7 @@ fn a_function_that_is_too_complex_is_left() {
     let library = library(&compiler(&engine), &[("sums", &body), ("one", "return 1")]);
     let mut session = engine.session().expect("a session");
     let one = library.call(&mut session, "one", &[], &[]);
-    assert_eq!(one, Ok(Reply::Integer(1)));
+    assert!(matches!(one, Ok(Reply::Integer(1))), "{one:?}");
     let sums = library.call(&mut session, "sums", &[], &[]);
     let Err(CallError::NotReady(NotReady::NotCompiled { reasons, .. })) = sums else {
         panic!("{sums:?}");
