@@ -122,10 +122,10 @@ impl Durability {
             // Of what is before the end of the log nothing is known but that it is not later than now.
             Start::SameRun => (&end.positions, engine.now()),
         };
-        let shared = Arc::new(Shared::new(end.epoch, log.gate()?));
-        let feed = Feed::new(log, taken, latest);
         let mut opening = Opening::new(disk.clone(), end.clone(), start, options.files);
-        match opening.try_open(&feed) {
+        let shared = Arc::new(Shared::new(opening.durable(), log.gate()?));
+        let feed = Feed::new(log, taken, latest);
+        match opening.try_open(&feed, &shared) {
             // The thread tries again. Until then the engine is read-only.
             Err(Error::Log(error @ LogError::Full { .. })) => {
                 tracing::warn!(%error, "the disk is full: the engine is read-only");
@@ -458,7 +458,7 @@ impl Writer {
     /// Waits until the disk has space for the first segment. `None`: this is over before.
     fn open<D: Disk>(&mut self, mut opening: Opening<D>) -> Option<LogWriter<D>> {
         loop {
-            match opening.try_open(&self.feed) {
+            match opening.try_open(&self.feed, &self.shared) {
                 Ok(()) => return opening.take(),
                 // What is retained goes first.
                 Err(Error::Log(LogError::Full { .. }))

@@ -146,8 +146,7 @@ fn a_large_value_is_held_until_its_batch_is_durable() {
         drop(first);
 
         let disk = disk.kill();
-        // Behind the flushes of the two slots of the control file.
-        disk.fail(Operation::Flush, 2, Fault::Error);
+        disk.fail(Operation::Flush, 0, Fault::Error);
         if is_late {
             disk.fail(Operation::Write, 0, Fault::Full);
         }

@@ -107,7 +107,7 @@ pub use follow::Follower;
 pub use layout::{BLOCK, CHECKPOINT_VERSION, Invalid, LogId, RunId, VERSION};
 pub use lost::Lost;
 pub use moment::Moment;
-pub use open::give_up_before;
+pub use open::{give_up_before, settle};
 pub use owner::{Holder, Owner};
 pub use place::{NoPlace, Place};
 pub use rebuild::Rebuilt;
