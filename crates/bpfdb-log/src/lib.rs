@@ -108,7 +108,7 @@ pub use layout::{BLOCK, CHECKPOINT_VERSION, Invalid, LogId, RunId, VERSION};
 pub use lost::Lost;
 pub use moment::Moment;
 pub use open::{give_up_before, settle};
-pub use owner::{Holder, Owner};
+pub use owner::{Holder, Owner, make_folders};
 pub use place::{NoPlace, Place};
 pub use rebuild::Rebuilt;
 pub use recovered::{LargeValue, RecoveredCommit};
