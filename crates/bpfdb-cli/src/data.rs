@@ -3,9 +3,7 @@
 use std::env;
 use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::fs::DirBuilder;
 use std::ops::ControlFlow;
-use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail};
 use bpfdb::Engine;
 use bpfdb_durability::{CheckpointOptions, Durability, Error, Options, Restored, State};
-use bpfdb_log::Directory;
+use bpfdb_log::{Directory, make_folders};
 use bpfdb_server::settings::Settings;
 
 use crate::bars::Progress;
@@ -41,10 +39,7 @@ fn default_directory(port: u16) -> Result<PathBuf> {
         bail!("a server on any port has no data directory of its own: name one by --dir");
     }
     let directory = data_directory()?;
-    let made = DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(&directory);
+    let made = make_folders(&directory);
     made.with_context(|| format!("cannot make {}", directory.display()))?;
     Ok(directory.join(port.to_string()))
 }

@@ -21,6 +21,9 @@ pub enum Error {
     /// An invariant does not hold: whoever reserves a record also seals it.
     #[error("a record of ring {ring}, at {position}, was reserved and never sealed")]
     NotSealed { ring: usize, position: u64 },
+    /// An invariant does not hold: a record holds its large values until it is durable.
+    #[error("the large value {id} of a commit, of {bytes} bytes, ends after {taken}")]
+    NotHeld { id: u64, bytes: u64, taken: u64 },
     /// One at a time.
     #[error("a checkpoint is being made already")]
     Checkpointing,

@@ -50,7 +50,7 @@ struct Begun {
 impl Feed {
     /// `taken`: what the files have already, for each ring; empty: nothing. `latest`: no record
     /// of it has a later timestamp.
-    pub(crate) fn new(log: Log, taken: &[u64], latest: u64) -> Result<Self> {
+    pub(crate) fn new(log: Log, taken: &[u64], latest: u64) -> Self {
         // Room that was given up behind that had nothing but void records.
         let begin = |ring| {
             taken
@@ -60,10 +60,7 @@ impl Feed {
                 .max(log.given_up(ring))
         };
         let taken: Vec<u64> = (0..log.rings()).map(begin).collect();
-        for (ring, &end) in taken.iter().enumerate() {
-            release(&log, ring, end)?;
-        }
-        Ok(Self {
+        Self {
             ends: taken.clone(),
             group_bytes: 0,
             taken,
@@ -73,12 +70,17 @@ impl Feed {
             count: 0,
             large: Vec::new(),
             begun: None,
-        })
+        }
     }
 
-    /// Says to which log the engine's memory belongs.
-    pub(crate) fn set_home(&self, home: &LogHome) {
+    /// The log is open, as this run: what the files have of the rings is durable. Before anything
+    /// is taken.
+    pub(crate) fn begin_run(&self, home: &LogHome) -> Result<()> {
         self.log.set_home(home);
+        for (ring, &end) in self.taken.iter().enumerate() {
+            release(&self.log, ring, end)?;
+        }
+        Ok(())
     }
 
     pub(crate) fn positions(&self) -> &[u64] {
@@ -204,6 +206,7 @@ impl Feed {
                     return Ok(false);
                 }
             }
+            check_whole(value, offset)?;
             offset = 0;
         }
         Ok(true)
@@ -235,8 +238,21 @@ fn large_values(log: &Log, ring: usize, position: u64, bytes: u64) -> Vec<LargeR
     large.collect()
 }
 
+/// Recovery refuses a log with a commit of which a part is missing: so none is written.
+fn check_whole(value: &LargeRef, taken: u64) -> Result<()> {
+    match taken == value.bytes {
+        true => Ok(()),
+        false => Err(Error::NotHeld {
+            id: value.id,
+            bytes: value.bytes,
+            taken,
+        }),
+    }
+}
+
 /// Gives back what the records before `end` hold, of which the room was not given up: an owner
-/// who was killed in between has perhaps not done it. It is done once, whoever does it.
+/// who was killed in between has perhaps not done it. It is done once, whoever does it, and there
+/// is no way back: so these records must be durable.
 fn release(log: &Log, ring: usize, end: u64) -> Result<()> {
     let mut position = log.given_up(ring);
     while position < end
@@ -283,7 +299,7 @@ mod tests {
 
     fn feed(engine: &bpfdb::Engine, taken: &[u64]) -> Feed {
         let log = engine.log().expect("mapped").expect("there is a log");
-        Feed::new(log, taken, 0).expect("begun")
+        Feed::new(log, taken, 0)
     }
 
     /// Between the end of the epoch and the look at the rings.
@@ -352,11 +368,43 @@ mod tests {
         drop(killed);
         assert!(in_use(&engine) > empty, "held");
         let mut next = feed(&engine, &taken);
+        assert!(in_use(&engine) > empty, "nothing says that it is durable");
+        next.begin_run(&home()).expect("begun");
         next.begin_group();
         assert!(next.take().expect("taken"));
         assert_eq!(next.count, 0, "the files have it");
         next.give_up(1).expect("written");
         assert_eq!(in_use(&engine), empty);
+    }
+
+    fn home() -> LogHome {
+        LogHome {
+            log: [1; 16],
+            run: 1,
+            run_id: [2; 16],
+        }
+    }
+
+    /// No commit is written without its large value, and no other one in its place.
+    #[test]
+    fn a_large_value_that_is_not_there_is_an_error() {
+        for taken_before in [false, true] {
+            let engine = engine();
+            let mut session = engine.session().expect("session");
+            session.set(b"large", &vec![7; 6 << 20]).expect("set");
+            let mut feed = feed(&engine, &[]);
+            feed.begin_group();
+            if taken_before {
+                assert!(!feed.take().expect("taken"), "there is more of it");
+                feed.records.clear();
+            }
+            for ring in 0..feed.log.rings() {
+                release(&feed.log, ring, feed.ends[ring]).expect("released");
+            }
+            let refused = feed.take();
+            let is_told = matches!(refused, Err(Error::NotHeld { bytes, .. }) if bytes == 6 << 20);
+            assert!(is_told, "{refused:?}");
+        }
     }
 
     /// What a transaction has in large values may be as large as memory.

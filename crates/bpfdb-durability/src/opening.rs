@@ -1,8 +1,11 @@
 //! How the writer comes to its log: at once, or when the disk has space for a segment.
 
 use bpfdb::LogHome;
-use bpfdb_log::{Disk, LogEnd, LogError, LogWriter, Start, give_up_before};
+use bpfdb_log::{Disk, LogEnd, LogError, LogWriter, Start, give_up_before, settle};
 
+use crate::error::Result;
+use crate::feed::Feed;
+use crate::shared::Shared;
 use crate::wall::wall;
 
 /// A log that is to be opened behind its end, or is open.
@@ -25,18 +28,31 @@ impl<D: Disk> Opening<D> {
         }
     }
 
-    /// Opens the log, unless it is open. The end is still the end after an attempt that found no
-    /// space: only this process writes there, and wrote no more than the control file once more.
+    /// Opens the log, unless it is open, and begins the run in it. What it has is durable before
+    /// that, if there is space for a segment or not. The end is still the end after an attempt that
+    /// found no space: only this process writes there, and wrote no more than what was there.
     ///
     /// # Errors
     /// [`LogError::Full`]: to be tried again. Others are final.
-    pub(crate) fn try_open(&mut self) -> Result<(), LogError> {
+    pub(crate) fn try_open(&mut self, feed: &Feed, shared: &Shared) -> Result<()> {
         if self.open.is_none() {
+            settle(&self.disk, &mut self.end)?;
+            shared.note_durable(self.end.epoch);
             let disk = self.disk.clone();
             let opened = LogWriter::open(disk, &self.end, self.start, wall(), self.files)?;
+            feed.begin_run(&home(&opened))?;
             self.open = Some(opened);
         }
         Ok(())
+    }
+
+    /// Up to this timestamp everything is durable before the log is open: an earlier owner has
+    /// closed it, or else its last batches may never have been flushed.
+    pub(crate) fn durable(&self) -> u64 {
+        match self.end.closed {
+            true => self.end.epoch,
+            false => 0,
+        }
     }
 
     /// Where the log's files are.
@@ -62,18 +78,17 @@ impl<D: Disk> Opening<D> {
         self.open.take()
     }
 
-    /// The run that the engine's memory belongs to, once it has begun.
-    pub(crate) fn home(&self) -> Option<LogHome> {
-        let writer = self.open.as_ref()?;
-        Some(LogHome {
-            log: writer.log().0,
-            run: writer.run(),
-            run_id: writer.run_id().0,
-        })
-    }
-
     /// Whether the engine has what the files have, and nothing else, until the log is open.
     pub(crate) fn is_new_run(&self) -> bool {
         self.start == Start::NewRun
+    }
+}
+
+/// The run that the engine's memory belongs to.
+fn home<D: Disk>(writer: &LogWriter<D>) -> LogHome {
+    LogHome {
+        log: writer.log().0,
+        run: writer.run(),
+        run_id: writer.run_id().0,
     }
 }

@@ -101,7 +101,8 @@ impl std::fmt::Debug for Shared {
 }
 
 impl Shared {
-    /// Opens the engine's log, whatever an earlier owner left.
+    /// Opens the engine's log, whatever an earlier owner left, of which everything up to the
+    /// timestamp `durable` is durable for certain.
     pub(crate) fn new(durable: u64, gate: LogGate) -> Self {
         gate.close(false);
         let now = Instant::now();
@@ -159,6 +160,13 @@ impl Shared {
 
     pub(crate) fn note_end_before_open(&self, all_in_files: bool) {
         self.all_in_files.store(all_in_files, Ordering::Release);
+    }
+
+    /// What an earlier owner wrote is durable, up to this timestamp.
+    pub(crate) fn note_durable(&self, timestamp: u64) {
+        if self.waiters.note_durable(timestamp) {
+            self.tell();
+        }
     }
 
     pub(crate) fn begin_group(&self) {

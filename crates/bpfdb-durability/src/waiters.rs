@@ -64,6 +64,13 @@ impl Waiters {
         self.expected.store(0, Ordering::SeqCst);
     }
 
+    /// What an earlier owner wrote is durable, up to this timestamp. Did somebody wait for a part
+    /// of it?
+    pub(crate) fn note_durable(&self, timestamp: u64) -> bool {
+        let before = self.durable.fetch_max(timestamp, Ordering::SeqCst);
+        self.wanted.load(Ordering::SeqCst) > before
+    }
+
     /// Everything up to this timestamp is durable. Did somebody wait for a part of it?
     pub(crate) fn end_group(&self, timestamp: u64) -> bool {
         let before = self.durable();
@@ -109,6 +116,18 @@ mod tests {
         // Nobody waited for this one.
         waiters.begin_group();
         assert!(!waiters.end_group(5));
+    }
+
+    #[test]
+    fn whoever_waits_for_what_an_earlier_owner_wrote_is_told() {
+        let waiters = Waiters::new(3);
+        assert!(waiters.want(5, 1));
+        assert!(waiters.is_wanted());
+        assert!(waiters.note_durable(7));
+        assert_eq!(waiters.durable(), 7);
+        assert!(!waiters.is_wanted());
+        // It was all durable before.
+        assert!(!Waiters::new(7).note_durable(7));
     }
 
     /// A writer that ends one group after the other, and a client that is told by it.

@@ -122,19 +122,16 @@ impl Durability {
             // Of what is before the end of the log nothing is known but that it is not later than now.
             Start::SameRun => (&end.positions, engine.now()),
         };
-        let shared = Arc::new(Shared::new(end.epoch, log.gate()?));
-        let feed = Feed::new(log, taken, latest)?;
         let mut opening = Opening::new(disk.clone(), end.clone(), start, options.files);
-        match opening.try_open() {
+        let shared = Arc::new(Shared::new(opening.durable(), log.gate()?));
+        let feed = Feed::new(log, taken, latest);
+        match opening.try_open(&feed, &shared) {
             // The thread tries again. Until then the engine is read-only.
-            Err(error @ LogError::Full { .. }) => {
+            Err(Error::Log(error @ LogError::Full { .. })) => {
                 tracing::warn!(%error, "the disk is full: the engine is read-only");
                 shared.set_state(State::Full(error.to_string()));
             }
             opened => opened?,
-        }
-        if let Some(home) = opening.home() {
-            feed.set_home(&home);
         }
         let retention = (options.retention, options.files.segment_size);
         let checkpoints = Checkpoints::start(engine, disk, &end, options.checkpoints, retention)?;
@@ -461,17 +458,15 @@ impl Writer {
     /// Waits until the disk has space for the first segment. `None`: this is over before.
     fn open<D: Disk>(&mut self, mut opening: Opening<D>) -> Option<LogWriter<D>> {
         loop {
-            match opening.try_open() {
-                Ok(()) => {
-                    // Before anything is written.
-                    self.feed.set_home(&opening.home()?);
-                    return opening.take();
-                }
+            match opening.try_open(&self.feed, &self.shared) {
+                Ok(()) => return opening.take(),
                 // What is retained goes first.
-                Err(LogError::Full { .. }) if self.checkpoints.make_room_to_open(&mut opening) => {
+                Err(Error::Log(LogError::Full { .. }))
+                    if self.checkpoints.make_room_to_open(&mut opening) =>
+                {
                     continue;
                 }
-                Err(error @ LogError::Full { .. }) => {
+                Err(Error::Log(error @ LogError::Full { .. })) => {
                     self.shared.set_state(State::Full(error.to_string()));
                 }
                 Err(error) => {

@@ -3,13 +3,14 @@
 mod common;
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
 use bpfdb::{Engine, Status};
 use bpfdb_durability::{CheckpointOptions, Durability, Options, State};
-use bpfdb_log::Disk;
-use bpfdb_log::simulation::SimulatedDisk;
+use bpfdb_log::simulation::{Fault, Operation, SimulatedDisk};
+use bpfdb_log::{Disk, Recovery};
 use common::{assert_recovers, contents, engine, quick, segments, space, start, wait_until};
 
 fn is_full(durability: &Durability) -> bool {
@@ -117,6 +118,57 @@ fn an_engine_with_unwritten_rings_is_attached_again_on_a_full_disk() {
     let disk = disk.lose_power();
     drop(durability);
     assert_recovers(&disk, &before);
+}
+
+/// Batches that nobody is known to have flushed are written again at a start, for which the disk
+/// may have no space. Until then no synchronous client is told of what they have.
+#[test]
+fn what_may_never_have_been_flushed_is_not_called_durable() {
+    for (is_kept, is_closed) in [(false, false), (true, false), (true, true)] {
+        let disk = SimulatedDisk::new(5);
+        let old = engine();
+        let durability = start(&old, &disk, quick());
+        let mut session = old.session().expect("session");
+        session.set(b"key", b"value").expect("set");
+        durability.settle(old.now()).expect("durable");
+        let killed = if is_closed { disk.clone() } else { disk.kill() };
+        drop((durability, session));
+        let disk = killed;
+        let epoch = Recovery::end_of(disk.clone()).expect("read").epoch;
+        let new = if is_kept { old } else { engine() };
+        for nth in 0..30 {
+            disk.fail(Operation::Write, nth, Fault::Full);
+        }
+        let durability = start(&new, &disk, quick());
+        assert!(is_full(&durability));
+        let expected = if is_closed { epoch } else { 0 };
+        assert_eq!(durability.durable(), expected, "kept: {is_kept}");
+        let (bell, rung) = mpsc::channel();
+        durability.on_change(move || {
+            let _ = bell.send(());
+        });
+        durability.want(epoch, 1);
+        wait_until("durable", || durability.durable() >= epoch);
+        rung.recv().expect("whoever waits is told");
+    }
+}
+
+/// There is no space for a segment, but all that the files have was written again.
+#[test]
+fn what_was_flushed_is_durable_without_space_for_a_segment() {
+    let disk = SimulatedDisk::new(6);
+    let old = engine();
+    let durability = start(&old, &disk, quick());
+    let mut session = old.session().expect("session");
+    session.set(b"key", b"value").expect("set");
+    durability.settle(old.now()).expect("durable");
+    let disk = disk.kill();
+    drop(durability);
+    fill(&disk);
+    let epoch = Recovery::end_of(disk.clone()).expect("read").epoch;
+    let durability = start(&engine(), &disk, quick());
+    assert!(is_full(&durability));
+    assert_eq!(durability.durable(), epoch);
 }
 
 /// A log that lasts as long as this, and how it ended.

@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 use bpfdb::{Engine, Log, Session, Status};
 use bpfdb_durability::{Durability, Error, State};
 use bpfdb_log::Disk;
+use bpfdb_log::reader::{Item, LogReader, read_control};
 use bpfdb_log::simulation::{Fault, Operation, SimulatedDisk};
-use common::{contents, quick, random, seeds, write};
+use common::{assert_recovers, contents, quick, random, seeds, start, write};
 
 fn settle(engine: &Engine, durability: &Durability) {
     durability.settle(engine.now()).expect("the disk is well");
@@ -105,6 +106,62 @@ fn the_next_owner_makes_good_a_flush_that_failed() {
         let other = common::engine();
         let (_durability, _) = Durability::start(&other, disk, quick()).expect("recovered");
         assert_eq!(contents(&other), expected, "seed {seed}");
+    }
+}
+
+/// The last batch was never durable: takes it from the disk.
+fn lose_last_batch(disk: &SimulatedDisk) {
+    let control = read_control(disk).expect("read").expect("there is a log");
+    let mut reader = LogReader::new(disk.clone(), control);
+    let mut last = None;
+    while let Some(item) = reader.advance().expect("read") {
+        if let Item::Batch(header) = item {
+            last = Some((header.size() as usize, reader.position().offset as usize));
+        }
+    }
+    let (size, end) = last.expect("there is a batch");
+    let name = reader.file_name();
+    let mut contents = disk.contents(&name).expect("there is a segment");
+    contents[end - size..end].fill(0);
+    disk.put(&name, &contents);
+}
+
+/// An owner finds the last batch in the files, and fails to make it durable; then the disk has lost
+/// it. The rings have it still, with its large value.
+#[test]
+fn a_large_value_is_held_until_its_batch_is_durable() {
+    // The second owner opens the log at once, or when the disk is no longer full.
+    for is_late in [false, true] {
+        let disk = SimulatedDisk::new(6);
+        let engine = common::engine();
+        let first = start(&engine, &disk, quick());
+        let mut session = engine.session().expect("session");
+        session.set(b"small", b"1").expect("set");
+        settle(&engine, &first);
+        // Now the log is idle.
+        std::thread::sleep(Duration::from_millis(100));
+        disk.fail(Operation::Flush, 0, Fault::Error);
+        session.set(b"large", &[7; 300_000]).expect("set");
+        await_failure(&first);
+        drop(first);
+
+        let disk = disk.kill();
+        disk.fail(Operation::Flush, 0, Fault::Error);
+        if is_late {
+            disk.fail(Operation::Write, 0, Fault::Full);
+        }
+        match Durability::start(&engine, disk.clone(), quick()) {
+            Ok((second, _)) if is_late => await_failure(&second),
+            second => assert!(second.is_err() && !is_late, "{second:?}"),
+        }
+        let disk = disk.kill();
+        lose_last_batch(&disk);
+        let third = start(&engine, &disk, quick());
+        settle(&engine, &third);
+        let expected = contents(&engine);
+        assert_eq!(expected[&b"large"[..]].0, [7; 300_000]);
+        drop(third);
+        assert_recovers(&disk.lose_power(), &expected);
     }
 }
 

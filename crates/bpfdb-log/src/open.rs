@@ -27,7 +27,7 @@ impl<D: Disk> LogWriter<D> {
     pub fn open(disk: D, end: &LogEnd, start: Start, wall: u64, options: Options) -> Result<Self> {
         options.check()?;
         let control = open_control(&disk, end)?;
-        settle(&disk, end)?;
+        write_doubtful(&disk, end)?;
         let header = first_header(&disk, &control.now, end, start, wall)?;
         let first_kept = control.now.first_kept();
         let (size, limit) = (options.segment_size, options.spares);
@@ -63,6 +63,17 @@ impl<D: Disk> LogWriter<D> {
         tracing::info!(log = %writer.log(), run = header.run, segment = header.number, "opened the log");
         Ok(writer)
     }
+}
+
+/// Makes durable what the log has, as [`LogWriter::open`] does: but that needs space for more.
+/// `end` knows of it then.
+///
+/// # Errors
+/// Those of [`LogWriter::open`].
+pub fn settle<D: Disk>(disk: &D, end: &mut LogEnd) -> Result<()> {
+    write_doubtful(disk, end)?;
+    end.doubtful_offset = end.offset;
+    Ok(())
 }
 
 /// Gives up what is retained before this segment, of a log that cannot be opened for lack of space:
@@ -110,7 +121,7 @@ fn open_control<D: Disk>(disk: &D, end: &LogEnd) -> Result<ControlFile<D::File>,
 /// segments but the last were flushed before the last one was begun. The name of the
 /// control file may not be durable either. That of a segment is, or the segment is the last one
 /// and has no batch: then it is replaced.
-fn settle<D: Disk>(disk: &D, end: &LogEnd) -> Result<(), StepError> {
+fn write_doubtful<D: Disk>(disk: &D, end: &LogEnd) -> Result<(), StepError> {
     if let Some(last) = &end.segment {
         let name = segment::name(last.number);
         let (from, to) = (disk.open(&name), disk.open_for_writing(&name));

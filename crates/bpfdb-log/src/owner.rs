@@ -124,16 +124,49 @@ fn write_pid(file: &mut File) -> io::Result<()> {
     writeln!(file, "{}", std::process::id())
 }
 
+/// Makes a folder that only its user may use, and those above it. The names of all that were made
+/// are durable afterwards, even if an earlier attempt ended before they were.
+///
+/// # Errors
+/// [`LogError::Io`].
+pub fn make_folders(path: &Path) -> Result<()> {
+    make_folders_with(path, flush_folder)
+}
+
+fn make_folders_with(path: &Path, flush: impl Fn(&Path) -> io::Result<()>) -> Result<()> {
+    for folder in folders_to_make(path).into_iter().rev() {
+        make_folder_with(folder, &flush)?;
+    }
+    Ok(())
+}
+
+/// The folder, and each above it, up to the first that is there: whoever made that was perhaps
+/// killed before its name was durable.
+fn folders_to_make(path: &Path) -> Vec<&Path> {
+    let mut folders = Vec::new();
+    for folder in path.ancestors().filter(|folder| folder.parent().is_some()) {
+        folders.push(folder);
+        if folder.exists() {
+            break;
+        }
+    }
+    folders
+}
+
+fn make_folder(path: &Path) -> Result<()> {
+    make_folder_with(path, flush_folder)
+}
+
 /// Makes a folder that only its user may use. Its name is durable afterwards, even if an
 /// earlier attempt ended before it was.
-fn make_folder(path: &Path) -> Result<()> {
+fn make_folder_with(path: &Path, flush: impl Fn(&Path) -> io::Result<()>) -> Result<()> {
     let shown = || path.to_string_lossy().into_owned();
     let made = match DirBuilder::new().mode(0o700).create(path) {
         Ok(()) => true,
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
         Err(error) => return Err(LogError::io("make", shown())(error)),
     };
-    match flush_folder(&parent(path)) {
+    match flush(&parent(path)) {
         // Whoever made it in a directory that we may not read has seen to that.
         Err(error) if !made && error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
         flushed => flushed.map_err(LogError::io("flush the directory of", shown())),
@@ -164,5 +197,44 @@ fn check_mode(directory: &Path) -> Result<()> {
             mode,
         }),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    /// Makes the folders, and says which were flushed, each with what was in it then.
+    fn flushed(path: &Path) -> Vec<(PathBuf, Vec<PathBuf>)> {
+        let flushed = RefCell::new(Vec::new());
+        let flush = |folder: &Path| {
+            let names = fs::read_dir(folder)?.map(|file| Ok(file?.path()));
+            let names = names.collect::<io::Result<_>>()?;
+            flushed.borrow_mut().push((folder.to_owned(), names));
+            flush_folder(folder)
+        };
+        make_folders_with(path, flush).expect("made");
+        flushed.into_inner()
+    }
+
+    #[test]
+    fn the_name_of_each_folder_is_durable_before_the_next_is_made() {
+        let home = tempfile::tempdir().expect("made");
+        let home = home.path();
+        let [a, b, c] = ["a", "a/b", "a/b/c"].map(|name| home.join(name));
+        let flushes = flushed(&c);
+        // The first may have been made by somebody who was killed.
+        assert_eq!(flushes[0].0, home.parent().expect("there is one"));
+        let expected = [(home, &a), (&a, &b), (&b, &c)];
+        let expected = expected.map(|(parent, name)| (parent.to_owned(), vec![name.clone()]));
+        assert_eq!(flushes[1..], expected);
+        for folder in [&a, &b, &c] {
+            let mode = fs::metadata(folder).expect("made").permissions().mode();
+            assert_eq!(mode & 0o777, 0o700);
+        }
+        // It is there, and perhaps not durable.
+        assert_eq!(flushed(&c), [(b, vec![c])]);
     }
 }

@@ -12,7 +12,9 @@
 //!    that was written later to this segment. Then the log is corrupt.
 //! 3. There is no next segment, but the control file knows of one, or a later one exists: corrupt.
 //!
-//! Reading changes nothing, so it works beside a living writer; see [`crate::check()`] and
+//! Beside a living writer what speaks against an end may be younger than what it speaks of: before
+//! the log is called corrupt, what is missing is looked for again. Reading changes nothing,
+//! so that is all that a reader must know of the writer; see [`crate::check()`] and
 //! [`crate::Follower`].
 //!
 //! A reader may be told to end at a [`Place`]. Then neither what stands behind it nor what speaks of
@@ -82,6 +84,15 @@ pub struct LogReader<D: Disk> {
 /// # Errors
 /// [`LogError::Corrupt`] if there are segments, or checkpoints, and no slot is valid.
 pub fn read_control<D: Disk>(disk: &D) -> Result<Option<Control>> {
+    if let Some(control) = Slots::read(disk)?.as_ref().and_then(Slots::newest) {
+        return Ok(Some(control));
+    }
+    let rest = match (newest_segment(disk)?, checkpoint::numbers(disk)?.is_empty()) {
+        (None, true) => return Ok(None),
+        (Some(_), _) => "segments",
+        (None, false) => "checkpoints",
+    };
+    // A living writer may have made it since it was looked for.
     let slots = Slots::read(disk)?;
     if let Some(control) = slots.as_ref().and_then(Slots::newest) {
         return Ok(Some(control));
@@ -89,11 +100,6 @@ pub fn read_control<D: Disk>(disk: &D) -> Result<Option<Control>> {
     let why = slots.map_or("it is missing".into(), |slots| {
         slots.why_invalid().to_string()
     });
-    let rest = match (newest_segment(disk)?, checkpoint::numbers(disk)?.is_empty()) {
-        (None, true) => return Ok(None),
-        (Some(_), _) => "segments",
-        (None, false) => "checkpoints",
-    };
     let why = format!("there are {rest}, but no valid slot: {why}");
     Err(LogError::corrupt(control::NAME, 0, why))
 }
@@ -209,8 +215,9 @@ impl<D: Disk> LogReader<D> {
 
     fn begin(&mut self) -> Result<Option<Item>> {
         let first = self.control.first_needed;
-        let Some(header) = read_header(&self.disk, first)? else {
-            return self.end_without_segments(first);
+        let Some(header) = self.first_header(first)? else {
+            self.torn = Some(0);
+            return Ok(None);
         };
         self.position.sequence = header.first_sequence - 1;
         self.position.checksum = header.before_checksum;
@@ -220,17 +227,19 @@ impl<D: Disk> LogReader<D> {
         self.open_segment(header).map(Some)
     }
 
-    fn end_without_segments(&mut self, first: u64) -> Result<Option<Item>> {
-        let newest = newest_segment(&self.disk)?.unwrap_or(0);
-        if self.control.newest_segment.max(newest) >= first {
-            return Err(LogError::corrupt(
-                segment::name(first),
-                0,
-                "the segment is missing",
-            ));
+    /// The header of the first segment. `None`: no segment was begun.
+    fn first_header(&self, first: u64) -> Result<Option<SegmentHeader>> {
+        if let Some(header) = read_header(&self.disk, first)? {
+            return Ok(Some(header));
         }
-        self.torn = Some(0);
-        Ok(None)
+        let newest = newest_segment(&self.disk)?.unwrap_or(0);
+        if self.control.newest_segment.max(newest) < first {
+            return Ok(None);
+        }
+        // A living writer may have begun it since it was looked for.
+        let header = read_header(&self.disk, first)?;
+        let missing = || LogError::corrupt(segment::name(first), 0, "the segment is missing");
+        header.ok_or_else(missing).map(Some)
     }
 
     fn foreign(&self, number: u64) -> LogError {

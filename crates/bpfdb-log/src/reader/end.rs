@@ -33,14 +33,34 @@ impl<D: Disk> LogReader<D> {
             );
             return Err(self.corrupt(why));
         }
-        // A living writer may have gone on to another segment since this one was opened.
+        if self.finds_next()? {
+            return self.advance();
+        }
+        match self.end(why) {
+            Err(error @ LogError::Corrupt(_)) => self.goes_on()?.ok_or(error).map(Some),
+            ended => ended.map(|()| None),
+        }
+    }
+
+    /// A living writer may have gone on to another segment since this one was opened.
+    fn finds_next(&mut self) -> Result<bool> {
+        let Some(open) = &self.open else {
+            return Ok(false);
+        };
         let next = self.next_header(&open.header)?;
         if let (Some(open), true) = (&mut self.open, next.is_some()) {
             open.next = next;
+        }
+        Ok(next.is_some())
+    }
+
+    /// A living writer may have written the batch since it was read, and then what says that the
+    /// log does not end here. So whoever has seen that finds the batch, or it is damaged.
+    fn goes_on(&mut self) -> Result<Option<Item>> {
+        if self.finds_next()? {
             return self.advance();
         }
-        self.end(why)?;
-        Ok(None)
+        Ok(self.read_batch()?.ok().map(Item::Batch))
     }
 
     /// The log ends here, unless something says that it must not.
