@@ -22,7 +22,10 @@ use crate::owner::{Owner, flush_folder};
 /// A data directory. Clones are the same one.
 #[derive(Clone, Debug)]
 pub struct Directory {
+    /// As the user names it.
     path: PathBuf,
+    /// Where its files are: of an owner the directory whose lock it has.
+    files: PathBuf,
     /// The lock, if this process may write.
     owner: Option<Arc<Owner>>,
 }
@@ -36,6 +39,7 @@ impl Directory {
         let owner = Owner::take(path)?;
         Ok(Self {
             path: path.to_owned(),
+            files: owner.path(),
             owner: Some(Arc::new(owner)),
         })
     }
@@ -44,6 +48,7 @@ impl Directory {
     pub fn read_only(path: &Path) -> Self {
         Self {
             path: path.to_owned(),
+            files: path.to_owned(),
             owner: None,
         }
     }
@@ -55,7 +60,7 @@ impl Directory {
     /// Where a file is that is to be changed.
     fn owned(&self, name: &str) -> io::Result<PathBuf> {
         match self.owner {
-            Some(_) => Ok(self.path.join(name)),
+            Some(_) => Ok(self.files.join(name)),
             None => Err(io::ErrorKind::ReadOnlyFilesystem.into()),
         }
     }
@@ -128,7 +133,7 @@ impl Disk for Directory {
     }
 
     fn open(&self, name: &str) -> io::Result<Option<DirectoryFile>> {
-        let file = if_there(File::open(self.path.join(name)))?;
+        let file = if_there(File::open(self.files.join(name)))?;
         Ok(file.map(|file| DirectoryFile::new(file, false)))
     }
 
@@ -153,7 +158,7 @@ impl Disk for Directory {
     }
 
     fn list(&self, folder: &str) -> io::Result<Vec<String>> {
-        let names = fs::read_dir(self.path.join(folder))?
+        let names = fs::read_dir(self.files.join(folder))?
             .map(|file| Ok(file?.file_name().to_string_lossy().into_owned()));
         names.collect()
     }

@@ -5,6 +5,7 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -22,6 +23,7 @@ const NAME: &str = "owner";
 pub struct Owner {
     /// Its lock ends when it is closed.
     _file: File,
+    folder: File,
 }
 
 impl Owner {
@@ -32,7 +34,9 @@ impl Owner {
     /// [`LogError::Exposed`] if others than the user may use the directory.
     pub fn take(directory: &Path) -> Result<Self> {
         make_folder(directory)?;
-        check_mode(directory)?;
+        let shown = || directory.to_string_lossy().into_owned();
+        let folder = File::open(directory).map_err(LogError::io("open", shown()))?;
+        check_mode(directory, &folder)?;
         let path = directory.join(NAME);
         let mut file = OpenOptions::new()
             .read(true)
@@ -40,7 +44,7 @@ impl Owner {
             .create(true)
             .truncate(false)
             .mode(0o600)
-            .open(&path)
+            .open(path_of(&folder).join(NAME))
             .map_err(LogError::io("open", path.to_string_lossy()))?;
         lock(&mut file, directory)?;
         match write_pid(&mut file) {
@@ -50,8 +54,22 @@ impl Owner {
         }
         make_folder(&directory.join(segment::FOLDER))?;
         make_folder(&directory.join(checkpoint::FOLDER))?;
-        Ok(Self { _file: file })
+        Ok(Self {
+            _file: file,
+            folder,
+        })
     }
+
+    /// A path of the directory that this locks, for as long as it does. The path by which it was
+    /// found may lead to another one by now, whose lock somebody else has: if it goes over a
+    /// symbolic link that was changed, or the directory was moved away.
+    pub(crate) fn path(&self) -> PathBuf {
+        path_of(&self.folder)
+    }
+}
+
+fn path_of(folder: &File) -> PathBuf {
+    format!("/proc/self/fd/{}", folder.as_raw_fd()).into()
 }
 
 /// Who has the lock of a data directory.
@@ -185,9 +203,9 @@ pub(crate) fn flush_folder(path: &Path) -> io::Result<()> {
 }
 
 /// The mode of a directory that somebody else made is not ours to change.
-fn check_mode(directory: &Path) -> Result<()> {
+fn check_mode(directory: &Path, folder: &File) -> Result<()> {
     let failed = |error| LogError::io("use", directory.to_string_lossy())(error);
-    let metadata = fs::metadata(directory).map_err(failed)?;
+    let metadata = folder.metadata().map_err(failed)?;
     if !metadata.is_dir() {
         return Err(failed(io::ErrorKind::NotADirectory.into()));
     }

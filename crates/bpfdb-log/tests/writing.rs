@@ -2,8 +2,8 @@
 
 mod common;
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt, symlink};
 use std::path::Path;
 
 use bpfdb_log::record::{Entry, Part, Value, encode_commit, encode_part};
@@ -126,6 +126,32 @@ fn one_process_owns_a_directory() {
     append(&mut writer, 1, &set(1, b"key", b"value")).unwrap();
     drop(writer);
     Directory::own(folder.path()).unwrap();
+}
+
+/// Whoever has the lock of a directory writes to that one, wherever its path leads by now.
+#[test]
+fn an_owner_stays_where_its_lock_is() {
+    let folder = folder_in(&std::env::temp_dir());
+    let [first, second, link] = ["first", "second", "link"].map(|name| folder.path().join(name));
+    for target in [&first, &second] {
+        let made = DirBuilder::new().mode(0o700).create(target);
+        made.unwrap();
+    }
+    symlink(&first, &link).unwrap();
+    let disk = Directory::own(&link).unwrap();
+    let mut writer = reopen(&disk, Start::NewRun, options(16, 6)).unwrap();
+    fs::remove_file(&link).unwrap();
+    symlink(&second, &link).unwrap();
+    // Over several segments.
+    for number in 1..200 {
+        append(&mut writer, number, &set(number, b"key", &[7; 900])).unwrap();
+    }
+    assert_eq!(fs::read_dir(&second).unwrap().count(), 0);
+    let other = Directory::own(&link).unwrap();
+    reopen(&other, Start::NewRun, options(16, 6)).unwrap();
+    drop((writer, disk));
+    let whole = Directory::read_only(&first);
+    assert_eq!(recover(&whole, 0).unwrap().0.len(), 199);
 }
 
 #[test]
