@@ -9,7 +9,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, OFlags, flock};
 
 use crate::checkpoint;
 use crate::disk::is_full;
@@ -35,8 +35,15 @@ impl Owner {
     pub fn take(directory: &Path) -> Result<Self> {
         make_folder(directory)?;
         let shown = || directory.to_string_lossy().into_owned();
-        let folder = File::open(directory).map_err(LogError::io("open", shown()))?;
+        let folder = OpenOptions::new()
+            .read(true)
+            .custom_flags(OFlags::DIRECTORY.bits() as i32)
+            .open(directory)
+            .map_err(LogError::io("use", shown()))?;
         check_mode(directory, &folder)?;
+        let here = path_of(&folder);
+        // Without /proc nothing is found there.
+        fs::metadata(&here).map_err(LogError::io("use", here.to_string_lossy()))?;
         let path = directory.join(NAME);
         let mut file = OpenOptions::new()
             .read(true)
@@ -44,7 +51,7 @@ impl Owner {
             .create(true)
             .truncate(false)
             .mode(0o600)
-            .open(path_of(&folder).join(NAME))
+            .open(here.join(NAME))
             .map_err(LogError::io("open", path.to_string_lossy()))?;
         lock(&mut file, directory)?;
         match write_pid(&mut file) {
@@ -52,8 +59,9 @@ impl Owner {
             Err(error) if is_full(&error) => {}
             written => written.map_err(LogError::io("write", path.to_string_lossy()))?,
         }
-        make_folder(&directory.join(segment::FOLDER))?;
-        make_folder(&directory.join(checkpoint::FOLDER))?;
+        for name in [segment::FOLDER, checkpoint::FOLDER] {
+            make_folder_with(&here.join(name), &directory.join(name), flush_folder)?;
+        }
         Ok(Self {
             _file: file,
             folder,
@@ -153,7 +161,7 @@ pub fn make_folders(path: &Path) -> Result<()> {
 
 fn make_folders_with(path: &Path, flush: impl Fn(&Path) -> io::Result<()>) -> Result<()> {
     for folder in folders_to_make(path).into_iter().rev() {
-        make_folder_with(folder, &flush)?;
+        make_folder_with(folder, folder, &flush)?;
     }
     Ok(())
 }
@@ -172,13 +180,17 @@ fn folders_to_make(path: &Path) -> Vec<&Path> {
 }
 
 fn make_folder(path: &Path) -> Result<()> {
-    make_folder_with(path, flush_folder)
+    make_folder_with(path, path, flush_folder)
 }
 
 /// Makes a folder that only its user may use. Its name is durable afterwards, even if an
-/// earlier attempt ended before it was.
-fn make_folder_with(path: &Path, flush: impl Fn(&Path) -> io::Result<()>) -> Result<()> {
-    let shown = || path.to_string_lossy().into_owned();
+/// earlier attempt ended before it was. `shown`: what errors call it.
+fn make_folder_with(
+    path: &Path,
+    shown: &Path,
+    flush: impl Fn(&Path) -> io::Result<()>,
+) -> Result<()> {
+    let shown = || shown.to_string_lossy().into_owned();
     let made = match DirBuilder::new().mode(0o700).create(path) {
         Ok(()) => true,
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
@@ -206,9 +218,6 @@ pub(crate) fn flush_folder(path: &Path) -> io::Result<()> {
 fn check_mode(directory: &Path, folder: &File) -> Result<()> {
     let failed = |error| LogError::io("use", directory.to_string_lossy())(error);
     let metadata = folder.metadata().map_err(failed)?;
-    if !metadata.is_dir() {
-        return Err(failed(io::ErrorKind::NotADirectory.into()));
-    }
     match metadata.permissions().mode() & 0o7777 {
         mode if mode & 0o077 != 0 => Err(LogError::Exposed {
             path: directory.to_owned(),
