@@ -224,6 +224,15 @@ static __always_inline int make_room_in_index(struct bpfdb_session *s)
 	return status == BPFDB_OK || only_crowded ? RETRY : status;
 }
 
+/* Somebody else changes the page: RETRY, as often as memory is looked for; then MEMORY_PENDING. */
+static __always_inline int try_later(struct bpfdb_session *s)
+{
+	if (s->room_tried >= ROOM_RECLAIMS_MAX * ROOM_RECLAIM)
+		return BPFDB_MEMORY_PENDING;
+	s->room_tried += ROOM_RECLAIM;
+	return RETRY;
+}
+
 /*
  * What an operator does about the outcome of an attempt before it tries again:
  * makes room in the index, or looks for memory. RETRY if that helped. It stands
@@ -235,7 +244,7 @@ static __always_inline int make_room(struct bpfdb_session *s, int status)
 		status = make_room_in_index(s);
 		/* Time is short then, not memory. */
 		if (status == BPFDB_MEMORY_PENDING && page_is_changing(s->room_page))
-			return status;
+			return try_later(s);
 	}
 	if (status == NEED_VERSIONS) {
 		s->room_tried |= ROOM_VERSIONS;

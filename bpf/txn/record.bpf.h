@@ -278,7 +278,10 @@ static __always_inline bool locked_stamp(struct bpfdb_lock *lock, u64 *stamp)
 	if (!cell)
 		return false;
 	header = LOAD_ACQUIRE(cell->header);
-	if (!cell_has_identity(cell, lock->key[0], lock->key[1], lock->key_len))
+	/* One that is not in use still has the key, and may be claimed without a change of what
+	 * counts of the header. */
+	if (!(header & BPFDB_CELL_USED) ||
+	    !cell_has_identity(cell, lock->key[0], lock->key[1], lock->key_len))
 		return false;
 	*stamp = version_stamp(&cell->head);
 	return header_same_content(LOAD_AFTER(cell->header), header);
