@@ -8,6 +8,9 @@ pub enum Error {
     /// A jump of the generated code leads too far.
     #[error("the function is too long for the kernel")]
     TooLong,
+    /// The verifier follows so many jumps and instructions.
+    #[error("the function has too many ways through it for the kernel's verifier")]
+    TooMuch,
     /// More literals than a call has room for.
     #[error("the texts of the function have more than {0} bytes together")]
     Literals(usize),
@@ -48,16 +51,24 @@ pub enum Error {
 const TOO_MUCH: [&str; 2] = ["is too complex", "is too large"];
 
 impl Error {
-    /// Would there be room for less?
-    pub(crate) fn is_too_much(&self) -> bool {
-        match self {
-            Self::TooLong | Self::Literals(_) | Self::Values => true,
-            Self::Refused { error, log } => {
-                let is_told = TOO_MUCH.iter().any(|what| log.contains(what));
-                is_told || error.raw_os_error() == Some(libc::E2BIG)
-            }
-            _ => false,
+    /// Of a program that the verifier did not take: the end of what it said.
+    pub(crate) fn refused(error: io::Error, log: &str) -> Self {
+        let is_told = TOO_MUCH.iter().any(|what| log.contains(what));
+        match is_told || error.raw_os_error() == Some(libc::E2BIG) {
+            true => Self::TooMuch,
+            false => Self::Refused {
+                error,
+                log: log.to_owned(),
+            },
         }
+    }
+
+    /// May it be otherwise for other functions?
+    pub(crate) fn is_of_functions(&self) -> bool {
+        matches!(
+            self,
+            Self::TooLong | Self::TooMuch | Self::Literals(_) | Self::Values | Self::Refused { .. }
+        )
     }
 }
 

@@ -78,21 +78,17 @@ fn load_what_can_be(
     functions: &mut Vec<Function>,
     left: &mut Vec<Left>,
 ) -> Result<(Option<Program>, Code)> {
-    loop {
-        match load_all(template, functions) {
-            Err(error) if functions.len() > 1 && error.is_too_much() => {
-                left.push(without_longest(functions));
-            }
-            Err(error @ Error::Refused { .. }) if functions.len() > 1 => {
-                let refused = without_refused(template, functions)?;
-                if refused.is_empty() {
-                    return Err(error);
-                }
-                left.extend(refused);
-            }
-            loaded => return loaded,
-        }
+    let mut tried = load_all(template, functions);
+    if tried.as_ref().is_err_and(Error::is_of_functions) {
+        left.extend(without_refused(template, functions)?);
+        tried = load_all(template, functions);
     }
+    // Each is taken by itself.
+    while functions.len() > 1 && tried.as_ref().is_err_and(Error::is_of_functions) {
+        left.push(without_longest(functions));
+        tried = load_all(template, functions);
+    }
+    tried
 }
 
 fn without_longest(functions: &mut Vec<Function>) -> Left {
@@ -105,14 +101,13 @@ fn without_longest(functions: &mut Vec<Function>) -> Left {
     )
 }
 
-/// Takes those out that the kernel refuses by themselves. That is a defect of this compiler, which
-/// should keep the others from nothing.
+/// Takes those out that are refused by themselves: they should keep the others from nothing.
 fn without_refused(template: &Template, functions: &mut Vec<Function>) -> Result<Vec<Left>> {
     let mut refused = Vec::new();
     for function in std::mem::take(functions) {
         match load_all(template, std::slice::from_ref(&function)) {
             Ok(_) => functions.push(function),
-            Err(error @ Error::Refused { .. }) => {
+            Err(error) if error.is_of_functions() => {
                 refused.push(Left::whole(function.name, error.to_string()));
             }
             Err(error) => return Err(error),

@@ -1,4 +1,5 @@
-//! Every operation, with operands of every type, is accepted by the verifier.
+//! The verifier accepts what is generated: the smallest program, and one of many operations. Those
+//! of all kinds, with operands of all types, are in the server's random programs.
 
 mod common;
 

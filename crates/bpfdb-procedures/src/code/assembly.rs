@@ -380,7 +380,7 @@ impl Assembly {
 /// Instructions that a unit of fuel is for: some 20 nanoseconds.
 const PER_FUEL: usize = 64;
 /// A call of a function of the template counts as so many. What takes longer takes fuel of its own.
-const PER_CALL: usize = 32;
+const PER_CALL: usize = 64;
 
 impl Code {
     /// Says how much fuel is taken at `round`: as much as the loop has instructions for.
@@ -397,14 +397,15 @@ impl Code {
         taking[2].imm = -amount;
     }
 
-    /// The first and the last instruction of the innermost loop that this one is in.
+    /// The first and the last instruction of the loop whose round this one is: the jump back comes
+    /// right behind it.
     fn loop_around(&self, round: usize) -> Option<(usize, usize)> {
         let jumps = self.instructions.iter().enumerate().skip(round);
-        let back = jumps.filter_map(|(at, instruction)| {
+        let mut back = jumps.filter_map(|(at, instruction)| {
             let to = usize::try_from(at as i64 + 1 + i64::from(instruction.off)).ok()?;
             (instruction.jumps() && to <= round).then_some((to, at))
         });
-        back.max()
+        back.next()
     }
 
     fn note_line(&mut self, at: usize, line: u32) {
@@ -452,25 +453,26 @@ mod tests {
     fn a_round_takes_fuel_for_what_it_does() {
         let mut assembly = Assembly::default();
         let (outer, inner, out) = (assembly.place(), assembly.place(), assembly.place());
+        // Both begin at one place.
         assembly.put(outer);
-        assembly.take_for_round(R6, 0, out);
-        for _ in 0..100 {
-            assembly.alu_by(Alu::Add, R2, 1);
-        }
         assembly.put(inner);
-        assembly.take_for_round(R6, 0, out);
         for _ in 0..10 {
             assembly.call("f");
         }
+        assembly.take_for_round(R6, 0, out);
         assembly.jump_if_value(Jump::Equal, R0, 0, inner);
+        for _ in 0..100 {
+            assembly.alu_by(Alu::Add, R2, 1);
+        }
+        assembly.take_for_round(R6, 0, out);
         assembly.jump(outer);
         assembly.put(out);
         assembly.exit();
 
         let code = assembly.finish().expect("it is short");
-        let inside = 4 + 10 * 33 + 1;
-        let around = 4 + 100 + inside + 1;
-        let expected = [around, inside].map(|work: i32| 1 + work / 64);
+        let inside = 10 * 65 + 4 + 1;
+        let around = 100 + inside + 4 + 1;
+        let expected = [inside, around].map(|work: i32| 1 + work / 64);
         assert_eq!(amounts(&code), expected.map(|amount| (amount, -amount)));
     }
 

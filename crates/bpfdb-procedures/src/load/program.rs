@@ -34,7 +34,7 @@ impl Program {
     /// Has the kernel verify and load the template with `code` as its body.
     ///
     /// # Errors
-    /// [`Error::Refused`] if the verifier does not accept it.
+    /// [`Error::Refused`], [`Error::TooMuch`] if the verifier does not accept it.
     pub fn load(template: &Template, code: &Code) -> Result<Self> {
         let assembled = Assembled::of(template, code)?;
         let mut none = Vec::new();
@@ -173,10 +173,7 @@ impl Assembled {
         let error = self.load(template, &mut log).err().unwrap_or(error);
         let len = log.iter().position(|&byte| byte == 0).unwrap_or(log.len());
         let shown = &log[len.saturating_sub(LOG_SHOWN)..len];
-        Error::Refused {
-            error,
-            log: String::from_utf8_lossy(shown).into_owned(),
-        }
+        Error::refused(error, &String::from_utf8_lossy(shown))
     }
 }
 

@@ -13,7 +13,7 @@ use super::syntax::{
 use super::unsupported::{CLOSURES, Unsupported};
 use crate::ir::{self, Operand};
 
-/// Functions that are compiled: of more the server runs none in the kernel.
+/// Functions of a library that are compiled. Each has a number in the kernel, of 1,024 in all.
 const FUNCTIONS_MAX: usize = 128;
 /// What the functions may take together: a text registers some thousand times, and each time a
 /// function that calls others.

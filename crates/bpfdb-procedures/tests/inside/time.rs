@@ -27,7 +27,19 @@ fn shortest_time(body: &str) -> Duration {
     let mut alone = Alone::new(body);
     let argument = [b'1'; 500];
     let long = [b'2'; 13_000];
-    let words: [&[u8]; 4] = [&argument, b"12345", &long, &long];
+    let (x, y) = (
+        [&[b'3'; 62][..], b"x"].concat(),
+        [&[b'3'; 62][..], b"y"].concat(),
+    );
+    let words: [&[u8]; 7] = [
+        &argument,
+        b"9007199254740991",
+        &long,
+        &long,
+        b"a short text it",
+        &x,
+        &y,
+    ];
     let times = (0..CALLS).map(|_| {
         let begun = Instant::now();
         let outcome = alone.call(&[b"k"], &words);
@@ -56,6 +68,18 @@ fn an_endless_call_ends_in_time() {
         (
             "unequal texts",
             endless("if args[1] < args[2] then n = 1 end", 300),
+        ),
+        (
+            "short statuses",
+            endless("redis.status_reply(args[5])", 500),
+        ),
+        (
+            "short texts",
+            endless("if args[6] < args[7] then n = 1 end", 300),
+        ),
+        (
+            "equal short texts",
+            endless("if args[6] == args[7] then n = 1 end", 300),
         ),
         ("reads", endless("redis.call('GET', keys[1])", 100)),
         ("writes", endless("redis.call('SET', keys[1], args[3])", 3)),

@@ -8,8 +8,6 @@ use super::direct::Direct;
 use super::{NO_ROOM, Procedures, State};
 use crate::kernel::procedures::{Counters, Entry, KernelProcedures, Name};
 
-/// Functions of one library that are compiled.
-const EACH_MAX: usize = 128;
 /// A procedure that gives up so many of its calls is left to the interpreter: entering the
 /// kernel's program in vain costs time.
 const GIVEN_UP_MAX: f64 = 0.5;
@@ -35,7 +33,7 @@ pub(super) struct Loaded {
 impl Procedures {
     /// Gives a unit a slot and counters. `None`: there is no slot, and a script makes room.
     pub(super) fn load(&mut self, mut unit: Unit, text: Vec<u8>) -> Option<State> {
-        let numbers: Vec<u32> = (0..unit.ready.len().min(EACH_MAX))
+        let numbers: Vec<u32> = (0..unit.ready.len())
             .map_while(|_| self.kernel.take_number())
             .collect();
         unit.leave_from(numbers.len(), NO_ROOM);
