@@ -9,6 +9,7 @@ pub(crate) mod rate_limiter;
 pub(crate) mod scripts;
 pub(crate) mod users;
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::File;
@@ -83,7 +84,7 @@ pub(crate) struct Instance {
     pub(crate) input_rate: Rate,
     pub(crate) output_rate: Rate,
     /// Most memory that was seen in use, and that at the start.
-    pub(crate) memory_peak: u64,
+    memory_peak: Cell<u64>,
     pub(crate) memory_at_start: u64,
     /// Most that was kept for connections since free memory was given back.
     pub(crate) client_memory_most: u64,
@@ -143,7 +144,7 @@ impl Instance {
             rate: Rate::default(),
             input_rate: Rate::default(),
             output_rate: Rate::default(),
-            memory_peak: 0,
+            memory_peak: Cell::new(0),
             memory_at_start: 0,
             client_memory_most: 0,
             refused_limiter: RateLimiter::default(),
@@ -161,6 +162,12 @@ impl Instance {
     /// May this client do more than say who it is?
     pub(crate) fn admits(&self, connection: &ConnectionInfo) -> bool {
         connection.authenticated || !self.users.must_authenticate()
+    }
+
+    /// So many bytes are in use. The most that were seen: nobody is shown more than that.
+    pub(crate) fn see_memory(&self, used: u64) -> u64 {
+        self.memory_peak.set(self.memory_peak.get().max(used));
+        self.memory_peak.get()
     }
 
     /// Makes these the settings. What only a start can change stays as it is.

@@ -167,7 +167,7 @@ impl Server {
         instance
             .output_rate
             .look(counters.bytes_sent + daemon.output_bytes.get());
-        instance.memory_peak = instance.memory_peak.max(used);
+        instance.see_memory(used);
     }
 }
 

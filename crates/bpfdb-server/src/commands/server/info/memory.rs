@@ -90,7 +90,7 @@ pub(super) fn memory(page: &mut Page, source: &Source<'_>) {
     let figures = Figures::of(source);
     let (used, of_clients, held) = (figures.used, figures.of_clients, figures.held());
     let resident = figures.resident;
-    let peak = instance.memory_peak.max(used);
+    let peak = instance.see_memory(used);
     let limit = stats.segments_max * bpfdb::SEGMENT_SIZE;
     let machine = nix::sys::sysinfo::sysinfo().map_or(0, |info| info.ram_total());
     page.lines(&[
