@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use bpfdb_log::simulation::{Fault, Operation, SimulatedDisk, SimulatedFile};
 use bpfdb_log::{Disk, DiskFile, LogError, LogWriter, Recovery, Start};
-use common::{append_at, options, reopen, set};
+use common::{append_at, only_read, options, reopen, set};
 
 /// What happens before each look at the disk.
 #[derive(Clone)]
@@ -53,33 +53,7 @@ impl<'a> Disk for Watched<'a> {
         self.disk.list(folder)
     }
 
-    fn create(&self, _: &str) -> io::Result<WatchedFile<'a>> {
-        unreachable!("it is only read")
-    }
-
-    fn open_for_writing(&self, _: &str) -> io::Result<Option<WatchedFile<'a>>> {
-        unreachable!("it is only read")
-    }
-
-    fn rename(&self, _: &str, _: &str) -> io::Result<()> {
-        unreachable!("it is only read")
-    }
-
-    fn remove(&self, _: &str) -> io::Result<()> {
-        unreachable!("it is only read")
-    }
-
-    fn make_folder(&self, _: &str) -> io::Result<()> {
-        unreachable!("it is only read")
-    }
-
-    fn flush_folder(&self, _: &str) -> io::Result<()> {
-        unreachable!("it is only read")
-    }
-
-    fn random(&self) -> io::Result<[u8; 16]> {
-        unreachable!("it is only read")
-    }
+    only_read!();
 }
 
 impl DiskFile for WatchedFile<'_> {

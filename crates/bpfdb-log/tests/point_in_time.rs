@@ -12,7 +12,9 @@ use bpfdb_log::simulation::{Random, SimulatedDisk, SimulatedFile};
 use bpfdb_log::{
     BLOCK, Copied, Disk, LogError, LogWriter, Moment, Options, Recovery, Start, Until, copy_until,
 };
-use common::{Writes, append_at, contents, options, recover, reopen, seeds, set, set_large};
+use common::{
+    Writes, append_at, contents, only_read, options, recover, reopen, seeds, set, set_large,
+};
 
 fn times(disk: &SimulatedDisk, until: Until) -> Result<Vec<u64>, LogError> {
     let recovery = Recovery::bounded(disk.clone(), 0, until)?;
@@ -323,33 +325,7 @@ impl Disk for Watched<'_> {
         self.disk.list(folder)
     }
 
-    fn create(&self, _: &str) -> io::Result<SimulatedFile> {
-        unreachable!("it is only read")
-    }
-
-    fn open_for_writing(&self, _: &str) -> io::Result<Option<SimulatedFile>> {
-        unreachable!("it is only read")
-    }
-
-    fn rename(&self, _: &str, _: &str) -> io::Result<()> {
-        unreachable!("it is only read")
-    }
-
-    fn remove(&self, _: &str) -> io::Result<()> {
-        unreachable!("it is only read")
-    }
-
-    fn make_folder(&self, _: &str) -> io::Result<()> {
-        unreachable!("it is only read")
-    }
-
-    fn flush_folder(&self, _: &str) -> io::Result<()> {
-        unreachable!("it is only read")
-    }
-
-    fn random(&self) -> io::Result<[u8; 16]> {
-        unreachable!("it is only read")
-    }
+    only_read!();
 }
 
 /// The server installs a checkpoint and gives up the log before it, at any moment: the copy has

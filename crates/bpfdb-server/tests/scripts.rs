@@ -7,6 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bpfdb_tests::settings::is_emulated;
+use common::redis_py::{EXTEND, RELEASE};
 use common::{Client, Redis, TestServer, request, show, wait_until};
 
 fn eval(client: &mut Client, script: &str, keys: &[&str], arguments: &[&str]) -> Vec<u8> {
@@ -339,33 +340,6 @@ fn a_script_that_reads_sees_a_snapshot() {
 /// The scripts of redis-py's lock, as they are.
 #[test]
 fn locks_of_redis_py() {
-    const RELEASE: &str = "
-        local token = redis.call('get', KEYS[1])
-        if not token or token ~= ARGV[1] then
-            return 0
-        end
-        redis.call('del', KEYS[1])
-        return 1
-    ";
-    const EXTEND: &str = "
-        local token = redis.call('get', KEYS[1])
-        if not token or token ~= ARGV[1] then
-            return 0
-        end
-        local expiration = redis.call('pttl', KEYS[1])
-        if not expiration then
-            expiration = 0
-        end
-        if expiration < 0 then
-            return 0
-        end
-        local newttl = ARGV[2]
-        if ARGV[3] == \"0\" then
-            newttl = ARGV[2] + expiration
-        end
-        redis.call('pexpire', KEYS[1], newttl)
-        return 1
-    ";
     let (server, redis) = (TestServer::shared(), Redis::start());
     for mut client in [server.client(), Client::connect(redis.address)] {
         assert_eq!(client.say("set lock mine nx px 10000"), "+OK\r\n");

@@ -1,10 +1,49 @@
 //! What several tests need: recovery of a whole log, and commits that say what they are.
-#![allow(dead_code, reason = "each test uses a part")]
+#![allow(
+    dead_code,
+    unused_imports,
+    unused_macros,
+    reason = "each test uses a part"
+)]
 
 use bpfdb_log::record::{Entry, Part, Value, encode_commit, encode_part};
 use bpfdb_log::{
     BLOCK, Batch, Disk, LogEnd, LogError, LogWriter, Options, RecoveredCommit, Recovery, Start,
 };
+
+/// The rest of a disk that is only read: what changes it.
+macro_rules! only_read {
+    () => {
+        fn create(&self, _: &str) -> std::io::Result<Self::File> {
+            unreachable!("it is only read")
+        }
+
+        fn open_for_writing(&self, _: &str) -> std::io::Result<Option<Self::File>> {
+            unreachable!("it is only read")
+        }
+
+        fn rename(&self, _: &str, _: &str) -> std::io::Result<()> {
+            unreachable!("it is only read")
+        }
+
+        fn remove(&self, _: &str) -> std::io::Result<()> {
+            unreachable!("it is only read")
+        }
+
+        fn make_folder(&self, _: &str) -> std::io::Result<()> {
+            unreachable!("it is only read")
+        }
+
+        fn flush_folder(&self, _: &str) -> std::io::Result<()> {
+            unreachable!("it is only read")
+        }
+
+        fn random(&self) -> std::io::Result<[u8; 16]> {
+            unreachable!("it is only read")
+        }
+    };
+}
+pub(crate) use only_read;
 
 /// Small files, so that a test sees many of them.
 pub(crate) fn options(segment_blocks: u64, batch_blocks: u64) -> Options {

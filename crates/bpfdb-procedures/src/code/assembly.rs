@@ -255,8 +255,8 @@ impl Assembly {
         self.store(Width::Word, base, fuel, R1);
     }
 
-    /// The same for a round of the loop that begins at the last place before. [`Assembly::finish`]
-    /// finds out how much that is.
+    /// The same for a round of the loop whose jump back comes next. [`Assembly::finish`] finds out how
+    /// much that is.
     pub(crate) fn take_for_round(&mut self, base: Reg, fuel: i16, exit: Place) {
         self.items.push(Item::Round);
         self.take(base, fuel, 1, exit);
@@ -400,12 +400,11 @@ impl Code {
     /// The first and the last instruction of the loop whose round this one is: the jump back comes
     /// right behind it.
     fn loop_around(&self, round: usize) -> Option<(usize, usize)> {
-        let jumps = self.instructions.iter().enumerate().skip(round);
-        let mut back = jumps.filter_map(|(at, instruction)| {
+        let mut behind = self.instructions.iter().enumerate().skip(round);
+        behind.find_map(|(at, instruction)| {
             let to = usize::try_from(at as i64 + 1 + i64::from(instruction.off)).ok()?;
             (instruction.jumps() && to <= round).then_some((to, at))
-        });
-        back.next()
+        })
     }
 
     fn note_line(&mut self, at: usize, line: u32) {

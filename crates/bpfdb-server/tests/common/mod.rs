@@ -5,6 +5,7 @@ pub mod cgroup;
 pub mod netns;
 pub mod procedures;
 pub mod process;
+pub mod redis_py;
 mod reply;
 
 use std::io::{self, ErrorKind, Read, Write};

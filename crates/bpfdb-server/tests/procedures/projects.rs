@@ -1,38 +1,12 @@
 //! Scripts that projects are known to send, as they are, called often enough to run in the kernel:
 //! the same replies and data as in Redis.
 
+use super::common::redis_py::{EXTEND, RELEASE};
 use super::common::{Client, Redis, Reply};
 use super::programs::Random;
 use super::{all_kernel_calls, ask, back_to_kernel, is, server, wait_until};
 
-/// redis-py's lock (`redis/lock.py`).
-const RELEASE: &str = r#"
-    local token = redis.call('get', KEYS[1])
-    if not token or token ~= ARGV[1] then
-        return 0
-    end
-    redis.call('del', KEYS[1])
-    return 1
-"#;
-const EXTEND: &str = r#"
-    local token = redis.call('get', KEYS[1])
-    if not token or token ~= ARGV[1] then
-        return 0
-    end
-    local expiration = redis.call('pttl', KEYS[1])
-    if not expiration then
-        expiration = 0
-    end
-    if expiration < 0 then
-        return 0
-    end
-    local newttl = ARGV[2]
-    if ARGV[3] == "0" then
-        newttl = ARGV[2] + expiration
-    end
-    redis.call('pexpire', KEYS[1], newttl)
-    return 1
-"#;
+/// redis-py's lock has this one, too.
 const REACQUIRE: &str = r#"
     local token = redis.call('get', KEYS[1])
     if not token or token ~= ARGV[1] then
