@@ -28,9 +28,11 @@ static __always_inline int begin(struct bpfdb_session *s, u32 state)
 	if (state == BPFDB_TXN_READ)
 		status = snapshot_begin(s);
 	txn_touch(s);
-	if (status == BPFDB_OK)
-		s->state = state;
-	return status;
+	if (status != BPFDB_OK)
+		return status;
+	s->interactive = 0;
+	s->state = state;
+	return BPFDB_OK;
 }
 
 __noinline enum bpfdb_status bpfdb_begin(struct bpfdb_session *s NONNULL)
@@ -42,6 +44,16 @@ __noinline enum bpfdb_status bpfdb_begin(struct bpfdb_session *s NONNULL)
 	status = begin(s, BPFDB_TXN_WRITE);
 	count_outcome(s, BPFDB_OP_BEGIN, status);
 	return session_leave(s, status);
+}
+
+/* The same for a client who goes on with it when it likes: who meets its locks need not wait. */
+static __always_inline enum bpfdb_status bpfdb_begin_interactive(struct bpfdb_session *s)
+{
+	enum bpfdb_status status = bpfdb_begin(s);
+
+	if (status == BPFDB_OK)
+		s->interactive = 1;
+	return status;
 }
 
 __noinline enum bpfdb_status bpfdb_begin_read_only(struct bpfdb_session *s NONNULL)

@@ -312,6 +312,9 @@ struct bpfdb_session {
 	/* Timestamp of the latest commit that a reply of this session may tell of:
 	 * bpf/operators/depends.bpf.h. */
 	__u64 depends;
+	/* 1: a client's BEGIN has opened the transaction, which lasts as long as the client likes.
+	 * 0: the program that has begun it also ends it. */
+	__u32 interactive;
 
 	/* For continuation-passing style: programs to run after the operator,
 	 * by outcome. */
@@ -320,7 +323,7 @@ struct bpfdb_session {
 	__u32 on_ok;
 	__u32 on_error;
 	__u8 pad[512 - sizeof(__u64) -
-		 4 * sizeof(__u32)]; /* to a multiple of 512: see the end of this file */
+		 5 * sizeof(__u32)]; /* to a multiple of 512: see the end of this file */
 } BPFDB_LINES;
 
 #define BPFDB_BEGINS_LINE(type, member)                                                            \
@@ -342,10 +345,10 @@ _Static_assert(sizeof(struct bpfdb_lock) == BPFDB_LINE_SIZE, "a lock is a line")
  * padded to 8 bytes. The reply overwrites status and value. */
 struct bpfdb_request {
 	__u32 operation; /* with or without BPFDB_OR_STOP */
-	__u32 status;    /* out */
+	__u32 status; /* out */
 	__u32 key_len;
 	__u32 value_len; /* in: of SET; out: of GET */
-	__u32 next;   /* offset of the next request in the buffer; 0 = last */
+	__u32 next; /* offset of the next request in the buffer; 0 = last */
 	__u32 value_room; /* bytes reserved behind the key for the value */
 	__u64 expires; /* in: of SET; out: of GET; 0: never */
 	/* Of a large value. GET and LARGE_SHARE say FOUND_LARGE, not FOUND, its length
@@ -369,15 +372,15 @@ struct bpfdb_request {
 /* Of a key, to tell whether it was written: see bpf/operators/watch.bpf.h. */
 struct bpfdb_watch {
 	__u64 snapshot; /* the moment; not inside a transaction */
-	__u64 changed;  /* timestamp of the last change; inside one only */
-	__u64 present;  /* it has a value */
+	__u64 changed; /* timestamp of the last change; inside one only */
+	__u64 present; /* it has a value */
 };
 
 /* A step of a scan, at the beginning of the io buffer. The keys that it found
  * follow, each as a 64-bit length and its bytes, padded to 8. */
 struct bpfdb_scan {
 	__u64 cursor; /* in and out; 0 begins, and says that all was visited */
-	__u32 keys;   /* in: enough of them; out: how many follow */
+	__u32 keys; /* in: enough of them; out: how many follow */
 	__u32 buckets; /* in: to be visited at most; out: were visited */
 };
 
@@ -389,14 +392,14 @@ struct bpfdb_scan {
 /* A step of a checkpoint's pass, at the beginning of the io buffer: up to a page. The entries
  * that it found follow, each as in the files of the log. */
 struct bpfdb_checkpoint {
-	__u64 epoch;  /* in: of records with a later timestamp the log has the last write */
+	__u64 epoch; /* in: of records with a later timestamp the log has the last write */
 	__u32 cursor; /* in and out; 0 begins, BPFDB_CHECKPOINT_END: all was visited */
-	__u32 home;   /* in and out: bucket of the page to go on with; 0 begins it */
-	__u32 level;  /* in and out: greatest level of its buckets so far */
-	__u32 bytes;  /* out: of the entries */
+	__u32 home; /* in and out: bucket of the page to go on with; 0 begins it */
+	__u32 level; /* in and out: greatest level of its buckets so far */
+	__u32 bytes; /* out: of the entries */
 	__u32 entries; /* out: how many */
-	__u32 others;  /* out: how many records lie at BPFDB_CHECKPOINT_OTHERS */
-	__u32 later;   /* out: records that were left out */
+	__u32 others; /* out: how many records lie at BPFDB_CHECKPOINT_OTHERS */
+	__u32 later; /* out: records that were left out */
 	__u32 unused[3];
 };
 _Static_assert(sizeof(struct bpfdb_checkpoint) % BPFDB_LOG_GRAIN == 0, "entries begin at a grain");
@@ -406,7 +409,7 @@ _Static_assert(sizeof(struct bpfdb_checkpoint) % BPFDB_LOG_GRAIN == 0, "entries 
  * key and room for the longest. */
 #define BPFDB_CHECKPOINT_OTHERS (BPFDB_IO_SIZE - 40 * 1024)
 struct bpfdb_checkpoint_other {
-	__u64 id;  /* of a large value; 0: it is none */
+	__u64 id; /* of a large value; 0: it is none */
 	__u64 len; /* bytes of the value */
 	__u64 expires; /* 0: never */
 	__u64 key_len;
@@ -455,7 +458,7 @@ struct bpfdb_time {
 struct bpfdb_horizon {
 	__u64 value;
 	__u64 oldest; /* of the sessions looked at in this round */
-	__u64 next;   /* session to look at next */
+	__u64 next; /* session to look at next */
 } BPFDB_LINES;
 
 /* The running snapshots at a glance: bpf/txn/snapshot.bpf.h. */
@@ -474,7 +477,7 @@ struct bpfdb_snapshots {
 
 struct bpfdb_class {
 	__u64 partial; /* list of slabs with free slots: slab | tag (upper 32 bits) */
-	__u64 slabs;   /* slabs that belong to this class */
+	__u64 slabs; /* slabs that belong to this class */
 	__u64 looked_at; /* as partial: those of them that a reclaim has looked at */
 	/* Slab that a processor allocates from; written when it opens another one. */
 	__u32 open[BPFDB_ALLOC_SHARDS] BPFDB_LINES;
@@ -506,8 +509,8 @@ struct bpfdb_hash_secrets {
  */
 struct bpfdb_log_ring {
 	__u64 reserved BPFDB_LINES; /* position behind the last reservation; programs write it */
-	__u64 limit BPFDB_LINES;    /* reservations end here; the writer of the log writes it */
-	__u64 closed;      /* not 0: nobody reserves, whatever the limit is */
+	__u64 limit BPFDB_LINES; /* reservations end here; the writer of the log writes it */
+	__u64 closed; /* not 0: nobody reserves, whatever the limit is */
 };
 
 /*
@@ -552,8 +555,8 @@ struct bpfdb_log_secrets {
 /* Which log the engine's memory belongs to, written by user space. */
 struct bpfdb_log_home {
 	__u64 log[2]; /* identity of the log */
-	__u64 run;    /* number of the run that this memory is; 0: it belongs to none yet */
-	__u64 batch;  /* what the log has up to this batch may be gone from the rings */
+	__u64 run; /* number of the run that this memory is; 0: it belongs to none yet */
+	__u64 batch; /* what the log has up to this batch may be gone from the rings */
 	/* Identity of the run: another copy of the log may have one of the same number. */
 	__u64 run_id[2];
 };
@@ -564,17 +567,17 @@ struct bpfdb_engine {
 	__u32 abi_version;
 	__u32 initialized;
 	__u64 zero; /* always 0, unknown to the verifier */
-	struct bpfdb_line clock;      /* epoch clock: see bpf/txn/clock.bpf.h */
+	struct bpfdb_line clock; /* epoch clock: see bpf/txn/clock.bpf.h */
 	struct bpfdb_line now; /* coarse time, written by the maintenance timer */
 	struct bpfdb_snapshots snapshots;
-	struct bpfdb_line segments;   /* segments added so far (user space writes) */
+	struct bpfdb_line segments; /* segments added so far (user space writes) */
 	struct bpfdb_hash_secrets hash;
 	struct bpfdb_line segments_limit; /* memory limit: user space writes it at any time */
-	struct bpfdb_line pages_taken;       /* pages cut off the segments so far */
+	struct bpfdb_line pages_taken; /* pages cut off the segments so far */
 	struct bpfdb_line pages_free; /* list of returned pages: page | tag */
 	struct bpfdb_line pages_free_count;
-	struct bpfdb_line versions;   /* history versions */
-	struct bpfdb_line garbage;    /* cells that the sweeper must visit */
+	struct bpfdb_line versions; /* history versions */
+	struct bpfdb_line garbage; /* cells that the sweeper must visit */
 	struct bpfdb_line directory_depth; /* bits of the hash that it goes by */
 	struct bpfdb_line directory_latch;
 	/* Pages that the directory names, by their level; under its latch. */

@@ -19,6 +19,8 @@
  *                                                                served
  *   daemon          CONFLICT, or             DAEMON_TRIES        DAEMON_PAUSE,     the Error
  *                   VERSIONS_FULL                                others served
+ *   daemon, then     CONFLICT with a          DAEMON_PROGRAM_     DAEMON_PROGRAM_   the Error
+ *                   program of the kernel    TRIES               PAUSE, the same
  *   daemon          MEMORY_PENDING, or       DAEMON_MEMORY_      DAEMON_MEMORY_    the Error
  *                   LOG_FULL                 TRIES               PAUSE, the same
  *   library         MEMORY_PENDING           MEMORY_TRIES        memory is added   the Error
@@ -43,6 +45,11 @@
 #define BPFDB_BLOCK_TRIES 16
 #define BPFDB_DAEMON_TRIES 5
 #define BPFDB_DAEMON_PAUSE 200 /* microseconds: a holder was interrupted for a moment */
+/* Half a second: a program of the kernel holds the key, whose thread has lost its processor. It
+ * ends its transaction when it has one again, after some slices of the scheduler. Not for a
+ * transaction that a client has begun with BEGIN: it may keep the key for as long as it likes. */
+#define BPFDB_DAEMON_PROGRAM_TRIES 500
+#define BPFDB_DAEMON_PROGRAM_PAUSE 1000 /* microseconds */
 #define BPFDB_DAEMON_MEMORY_TRIES 500
 #define BPFDB_DAEMON_MEMORY_PAUSE 1000 /* microseconds: half of what adding a segment takes */
 /* A tenth of a millisecond each while a page is changed by somebody who may not have a processor,

@@ -14,7 +14,7 @@
 
 /* Each session counts these: struct bpfdb_session has a line of 64 bytes for them. */
 #define BPFDB_COUNTED_OPERATOR_LIST(X)                                                             \
-	X(BEGIN, bpfdb_begin(s))                                                                   \
+	X(BEGIN, bpfdb_begin_interactive(s))                                                       \
 	X(BEGIN_READ_ONLY, bpfdb_begin_read_only(s))                                               \
 	X(GET, run_get(s, run, offset, room, false))                                               \
 	X(SET, run_set(s, run, offset, request))                                                   \

@@ -41,7 +41,7 @@ __noinline enum result command_begin(struct sk_msg_md *m, struct bpfdb_connectio
 	    (!read_only || !word_next(c, WORD("read"), 4) || !word_next(c, WORD("only"), 4)))
 		return PASS_TO_DAEMON;
 	room_until(c, c->at);
-	status = read_only ? bpfdb_begin_read_only(s) : bpfdb_begin(s);
+	status = read_only ? bpfdb_begin_read_only(s) : bpfdb_begin_interactive(s);
 	if (s->state == BPFDB_TXN_FAILED)
 		wrong = &error_failed;
 	return transaction_reply(m, c, s, status, wrong);

@@ -228,25 +228,56 @@ fn beside_busy_loops<R>(work: impl FnOnce() -> R) -> R {
     })
 }
 
-/// Whoever meets the lock of a vote that has lost its processor waits, in the kernel and then in
-/// the daemon: no client is told CONFLICT, which would end the run.
-#[test]
-fn one_record_on_busy_processors() {
+/// A server whose clients are answered through TCP, and one whose clients are answered in their
+/// send().
+fn through_tcp_and_in_send(mut run: impl FnMut(&Target)) {
     for local_clients in [LocalClients::Off, LocalClients::In(cgroup::own())] {
         let settings = Settings {
             local_clients,
             ..Settings::default()
         };
         let server = TestServer::start_as_told(&bpfdb::Options::default(), settings);
-        let target = Target {
+        run(&Target {
             address: Address::Tcp(server.address),
             compiles: true,
-        };
+        });
+    }
+}
+
+/// Whoever meets the lock of a call that has lost its processor waits, in the kernel and then in
+/// the daemon: no client is told CONFLICT, which would end the run.
+#[test]
+fn hot_records_on_busy_processors() {
+    through_tcp_and_in_send(|target| {
         for pipeline in [1, PIPELINE] {
             let app = Voter::new(1, 1_000_000, 10, Distribution::Uniform);
             let votes = beside_busy_loops(|| target.run(&app, pipeline));
             assert!(votes.end("accepted") > CALLS as u64 * 9 / 10, "{votes:?}");
+            // Calls that lock several records, to read some of them and to write others.
+            let app = SmallBank::new(4, 1_000_000);
+            let bank = beside_busy_loops(|| target.run(&app, pipeline));
+            assert!(bank.end("done") > CALLS as u64 / 2, "{bank:?}");
             target.client().ask(&["FLUSHALL"]).expect("flushed");
         }
+    });
+}
+
+/// The same for calls that wait for longer, because many clients want a processor.
+#[test]
+#[ignore = "minutes: make soak"]
+fn soak_more_clients_than_processors() {
+    for seed in 1..=10 {
+        through_tcp_and_in_send(|target| {
+            let app = SmallBank::new(400, 1_000_000);
+            let usage = Usage {
+                clients: 50,
+                calls: 4_000_000,
+                pipeline: PIPELINE,
+                seed,
+            };
+            let run = |_| application::run(&app, &target.address, &usage);
+            let bank = target.run_as(app.library(), run);
+            assert!(bank.end("done") > usage.calls as u64 / 2, "{bank:?}");
+        });
     }
 }

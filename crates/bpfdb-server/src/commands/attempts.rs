@@ -34,6 +34,13 @@ fn again(status: Status) -> Option<(u32, Duration)> {
     Some((attempts, Duration::from_micros(microseconds.into())))
 }
 
+/// The same for a command that has met a program of the kernel all these times, which ends its
+/// transaction when its thread has a processor again.
+const PROGRAM: (u32, Duration) = (
+    abi::BPFDB_DAEMON_PROGRAM_TRIES,
+    Duration::from_micros(abi::BPFDB_DAEMON_PROGRAM_PAUSE as u64),
+);
+
 /// Counts the attempts of one command.
 #[derive(Debug, Default)]
 pub(crate) struct Backoff {
@@ -44,10 +51,17 @@ impl Backoff {
     /// Has the command rest a moment after an Error, while others are served; false if
     /// another attempt would not help.
     pub(crate) fn wait(&mut self, context: &mut Context<'_>, status: Status) -> bool {
-        let Some((most, pause)) = again(status) else {
+        let Some((mut most, mut pause)) = again(status) else {
             return false;
         };
         self.attempts += 1;
+        if self.attempts > most
+            && status == Status::Conflict
+            && !context.session.conflict_is_interactive()
+        {
+            most += PROGRAM.0;
+            pause = PROGRAM.1;
+        }
         if self.attempts > most {
             return false;
         }
