@@ -123,7 +123,8 @@ fn exhaust(engine: &Engine, stop: &AtomicBool) -> u32 {
             match session.set(&filler(written), &[7; 30_000]) {
                 Ok(()) => written += 1,
                 Err(Status::LogFull) => {}
-                Err(Status::OutOfMemory) => {
+                // The second: the log keeps what was deleted, and its disk has lost the power.
+                Err(Status::OutOfMemory | Status::MemoryPending) => {
                     exhausted += 1;
                     // So that the others meet the limit too.
                     thread::sleep(Duration::from_millis(5));
