@@ -3,6 +3,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 
+target=${CARGO_TARGET_DIR:-target}
 step() { printf 'lint: %s\n' "$*"; }
 fail() { printf 'lint: %s\n' "$*" >&2; exit 1; }
 
@@ -16,10 +17,16 @@ generated() {
 	echo config docs/bpfdb.toml
 }
 
-docs() { cargo run --quiet --profile ci --all-features --bin bpfdb -- docs "$1" </dev/null; }
+# Both programs, with the features that their libraries have for the tests (a test is among what is
+# built, for that): else half of the libraries would be built twice.
+programs() {
+	cargo build --quiet --profile ci --workspace --all-features --bins --test contributing
+}
+
+docs() { "$target/ci/bpfdb" docs "$1" </dev/null; }
 
 # Tables and plots of the benchmarks, from their files.
-figures() { cargo run --quiet --profile ci --all-features --bin bpfdb-bench -- docs "$@" </dev/null; }
+figures() { "$target/ci/bpfdb-bench" docs "$@" </dev/null; }
 
 clang_format() {
 	for name in clang-format-22 clang-format-19 clang-format; do
@@ -34,6 +41,7 @@ clang_format() {
 if [ "${1:-}" = --fix ]; then
 	cargo fmt --all
 	clang_format -i
+	programs
 	generated | while read -r part file; do
 		docs "$part" >"$file.new"
 		mv "$file.new" "$file"
@@ -54,6 +62,7 @@ if sources | xargs grep -nIwE "$unfinished"; then fail "do it now, or file an is
 step "clippy"
 cargo clippy --profile ci --workspace --all-targets --all-features -- -D warnings
 step "generated documentation"
+programs
 generated | while read -r part file; do
 	docs "$part" | diff -u "$file" - || fail "run make fmt"
 done
