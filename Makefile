@@ -69,7 +69,7 @@ bench: setup
 soak: setup
 	cargo test --release --workspace --all-features --no-fail-fast -- --ignored --nocapture soak $(ARGS)
 
-# Goes on where it was interrupted, for the same commit.
+# Goes on where it was interrupted, as long as the programs are the same.
 vm: setup
 	$(SUDO) scripts/vm-all.sh
 	$(SUDO) scripts/vm-power.sh

@@ -3,8 +3,8 @@
 # its own (scripts/vm.sh), two machines at a time. A machine that stops takes one program with it.
 #
 # An emulated machine is ten to twenty times slower than a real one: all of them take some two
-# hours. What has passed is not run again for the same commit, so that a run which was
-# interrupted goes on where it was.
+# hours. What has passed is not run again as long as program, files and kernel are the same, so
+# that a run which was interrupted goes on where it was, and a change has those run that it reaches.
 #
 #   scripts/vm-all.sh                 all tests
 #   TESTS='blocks|session' scripts/vm-all.sh   only these
@@ -16,11 +16,23 @@ cd "$(dirname "$0")/.."
 
 say() { printf 'vm: %s\n' "$*"; }
 
-# What identifies that which is tested: nothing, if the files are not those of a commit.
-tested() {
-	[ -z "$(git status --porcelain)" ] || return 0
-	printf '%s %s\n' "$(git rev-parse 'HEAD^{tree}')" \
-		"${SUITE:-trixie} ${FLAVOUR:-} ${APPEND:-} ${FILTER:-}" | sha1sum | cut -c1-16
+sum() { sha1sum | cut -c1-16; }
+
+# What all programs have in common: the kernel, and the files that a test may read. Sources
+# are in the programs.
+common() {
+	{
+		printf '%s\n' "${SUITE:-trixie} ${FLAVOUR:-} ${APPEND:-} ${FILTER:-}"
+		git ls-files -z -- ':!*.rs' ':!*.[ch]' ':!*.md' ':!scripts' ':!docs' | xargs -0 sha1sum
+	} | sum
+}
+
+# What a program does depends on this. Tests of the command line call programs, too.
+content() {
+	case $1 in
+	*/bpfdb-cli) cat "$2" "$(dirname "$2")/../bpfdb" ;;
+	*) cat "$2" ;;
+	esac | sum
 }
 
 # The programs of continuation are changed while they run. An emulator with a thread for each
@@ -33,13 +45,14 @@ threads_of() {
 one() {
 	name=$(basename "$2")
 	log=$state/$name.log
-	if [ -e "$state/$name.passed" ]; then
+	mark=$state/$(content "$1" "$2").passed
+	if [ -e "$mark" ]; then
 		say "$name: has passed before"
 		return
 	fi
 	begin=$(date +%s)
 	if PROGRAMS="$1 $2" THREAD=$(threads_of "$name") scripts/vm.sh >"$log" 2>&1 </dev/null; then
-		: >"$state/$name.passed"
+		: >"$mark"
 		say "$name: $(grep -a -o 'test result: .*' "$log" | cut -d';' -f1 |
 			sed 's/test result: //'), $(($(date +%s) - begin)) s"
 	else
@@ -55,15 +68,13 @@ if [ "${1:-}" = --one ]; then
 fi
 
 programs=$(scripts/vm.sh --list)
-what=$(tested)
-state=$PWD/target/vm/tested/${what:-changed}
-[ -n "$what" ] && [ -z "${AGAIN:-}" ] || rm -rf "$state"
+state=$PWD/target/vm/tested/$(common)
+[ -z "${AGAIN:-}" ] || rm -rf "$state"
 mkdir -p "$state"
 printf '%s\n' "$programs" | xargs -P "${JOBS:-2}" -L 1 scripts/vm-all.sh --one "$state" || true
 # Who has no mark has failed, or was not run to its end.
-failed=$(printf '%s\n' "$programs" | while read -r _ program; do
-	name=$(basename "$program")
-	[ -e "$state/$name.passed" ] || printf ' %s' "$name"
+failed=$(printf '%s\n' "$programs" | while read -r folder program; do
+	[ -e "$state/$(content "$folder" "$program").passed" ] || printf ' %s' "$(basename "$program")"
 done)
 say "$(printf '%s\n' "$programs" | wc -l) programs, failed:$failed"
 [ -n "$programs" ] && [ -z "$failed" ]
