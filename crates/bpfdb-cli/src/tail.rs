@@ -62,10 +62,11 @@ fn tail(arguments: &Arguments) -> Result<(), LineError> {
         _ => None,
     };
     let disk = Directory::read_only(&arguments.dir);
+    let mut follower = Follower::new(disk.clone(), from, None)?;
+    // Not before: what was given up meanwhile would be missing.
     if let Some(Moment(Until::Wall(wall))) = arguments.from {
         refuse_before(&disk, wall)?;
     }
-    let mut follower = Follower::new(disk, from, None)?;
     let mut out = BufWriter::with_capacity(BUFFER, io::stdout().lock());
     let mut has_begun = false;
     loop {

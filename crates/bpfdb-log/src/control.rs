@@ -13,6 +13,7 @@ use crate::error::{LogError, Result};
 use crate::layout::{
     BLOCK, Block, COUNT_MAX, Invalid, LogId, VERSION, array_at, u32_at, u64_at, unseal,
 };
+use crate::moment::Moment;
 
 /// Name within the data directory.
 pub const NAME: &str = "control";
@@ -42,6 +43,9 @@ pub struct Control {
     pub newest_segment: u64,
     /// Where recovery begins; `None`: with the first segment.
     pub checkpoint: Option<Mark>,
+    /// The earliest point that the first segment of all can give. Zero, but in a copy of a log that
+    /// began with a checkpoint: what that had stands there as commits of its start.
+    pub complete_from: Moment,
 }
 
 impl Control {
@@ -58,6 +62,7 @@ impl Control {
             closed: false,
             newest_segment: 0,
             checkpoint: None,
+            complete_from: Moment::default(),
         }
     }
 
@@ -78,7 +83,10 @@ impl Control {
                 .put_u64(96, mark.start)
                 .put_u64(104, mark.end);
         }
-        block.put_u64(112, self.first_retained);
+        block
+            .put_u64(112, self.first_retained)
+            .put_u64(120, self.complete_from.epoch)
+            .put_u64(128, self.complete_from.wall);
         block.seal(VERSION)
     }
 
@@ -96,6 +104,10 @@ impl Control {
             closed: u32_at(bytes, 72)? == 1,
             newest_segment: u64_at(bytes, 80)?,
             checkpoint: Mark::decode(u64_at(bytes, 88)?, u64_at(bytes, 96)?, u64_at(bytes, 104)?)?,
+            complete_from: Moment {
+                epoch: u64_at(bytes, 120)?,
+                wall: u64_at(bytes, 128)?,
+            },
         };
         if !(1..COUNT_MAX).contains(&control.first_needed) {
             return Err(Invalid::Field("first segment"));

@@ -6,10 +6,10 @@
 //! 2. The new one has an identity of its own: an engine's memory that belongs to the old one is
 //!    not taken for a part of it, although both have the same past.
 //! 3. It has exactly the commits of the old one up to the point, with their timestamps; and the
-//!    wall clocks of their epochs, of which those within a second may become one.
+//!    wall clocks of their epochs, of which those within a second of the first may become one.
 //!    If the old one begins with a checkpoint, the new one begins with what that has, as commits of
-//!    its start; then no point before its end can be had. Of those that are retained it is the
-//!    latest from which the point can be had.
+//!    its start; then no point before its end can be had, and the new control file says so. Of those
+//!    that are retained it is the latest sound one from which the point can be had.
 //! 4. It ends with the last epoch that is complete: that of the old one's last batch, or the end of
 //!    its checkpoint, which is later if nothing was written since.
 //! 5. It is of the old log as one reading of its control file says. If the owner gives up meanwhile
@@ -65,12 +65,9 @@ pub fn copy_until<S: Disk, T: Disk>(
     if read_control(to)?.is_some() {
         return Err(LogError::Refused("the new directory has a log".into()));
     }
-    let until = match until {
-        None => None,
-        Some(until) => Some(choose(from, &control, until).map_err(|e| explain(from, &control, e))?),
-    };
     // The log as if the checkpoint counted with which the copy begins.
-    let (control, until) = until.map_or((control, None), |(view, until)| (view, Some(until)));
+    let chosen = choose(from, &control, until);
+    let (control, until) = chosen.map_err(|error| explain(from, &control, error))?;
     let explained = |error| explain(from, &control, error);
     let recovery = begin(from, &control, until).map_err(explained)?;
     let mut writer = LogWriter::open(to.clone(), &LogEnd::default(), Start::NewRun, 0, options)?;
@@ -80,8 +77,12 @@ pub fn copy_until<S: Disk, T: Disk>(
     copied.map_err(explained)
 }
 
-/// The beginning from which the point can be had, and its timestamp.
-fn choose<S: Disk>(from: &S, control: &Control, until: Until) -> Result<(Control, u64)> {
+/// The latest sound beginning from which the point can be had, and its timestamp.
+fn choose<S: Disk>(
+    from: &S,
+    control: &Control,
+    until: Option<Until>,
+) -> Result<(Control, Option<u64>)> {
     let mut beginnings = Beginnings::find(from, control)?;
     let Some(oldest) = beginnings.list.first().copied() else {
         return Err(beginnings
@@ -89,11 +90,22 @@ fn choose<S: Disk>(from: &S, control: &Control, until: Until) -> Result<(Control
             .pop()
             .map_or_else(gone, LogError::Corrupt));
     };
-    let timestamp = until.timestamp_among(from, control, &beginnings)?;
-    match beginnings.for_timestamp(timestamp) {
-        Some(beginning) => Ok((beginning.view(control), timestamp)),
-        None => Err(LogError::TooEarly(oldest.earliest)),
+    let timestamp = match until {
+        Some(until) => Some(until.timestamp_among(from, control, &beginnings)?),
+        None => None,
+    };
+    let mut damage = None;
+    for beginning in beginnings.for_timestamp(timestamp.unwrap_or(u64::MAX)) {
+        match beginning.verify(from, control) {
+            Ok(()) => return Ok((beginning.view(control), timestamp)),
+            Err(error) => {
+                let corrupt = error.damage()?;
+                tracing::warn!(%corrupt, "a checkpoint is damaged: looking for an older one");
+                damage.get_or_insert(corrupt);
+            }
+        }
     }
+    Err(damage.map_or(LogError::TooEarly(oldest.earliest), LogError::Corrupt))
 }
 
 fn gone() -> LogError {
@@ -164,6 +176,8 @@ struct Copy<D: Disk> {
     record_count: u32,
     /// Timestamp and wall clock of the last commit.
     last: Moment,
+    /// Wall clock of the first commit behind the last epoch that was closed; `None`: there is none.
+    group_wall: Option<u64>,
     /// All commits up to this one are in the checkpoint, or come.
     complete: Moment,
     next_id: u64,
@@ -180,6 +194,7 @@ impl<D: Disk> Copy<D> {
             records: Vec::new(),
             record_count: 0,
             last: Moment::default(),
+            group_wall: None,
             complete: Moment::default(),
             next_id: 1,
             part_max,
@@ -197,6 +212,9 @@ impl<D: Disk> Copy<D> {
         if let Some(mark) = control.needed_checkpoint() {
             self.add_checkpoint(from, control.log, mark)?;
             tell(&self.done);
+        } else if control.complete_from != Moment::default() {
+            // A copy of a copy.
+            self.writer.begin_at(control.complete_from)?;
         }
         for commit in recovery.by_ref() {
             self.add(&commit?, from)?;
@@ -207,8 +225,7 @@ impl<D: Disk> Copy<D> {
 
     /// Each entry becomes a commit of the checkpoint's start.
     fn add_checkpoint<S: Disk>(&mut self, from: &S, log: LogId, mark: Mark) -> Result<()> {
-        // First, so that blocks follow each other as they should.
-        CheckpointReader::open(from, log, mark)?.verify()?;
+        // It was verified when it was chosen.
         let mut reader = CheckpointReader::open(from, log, mark)?;
         self.last = Moment {
             epoch: mark.start,
@@ -218,6 +235,8 @@ impl<D: Disk> Copy<D> {
             epoch: mark.end,
             wall: reader.footer().wall,
         };
+        self.group_wall = Some(self.last.wall);
+        self.writer.begin_at(self.complete)?;
         let mut large = None;
         while let Some(block) = reader.next_block()? {
             match block.contents()? {
@@ -279,11 +298,14 @@ impl<D: Disk> Copy<D> {
 
     fn add<S: Disk>(&mut self, commit: &RecoveredCommit, from: &S) -> Result<()> {
         let is_later = commit.timestamp > self.last.epoch;
-        let is_far = commit.wall.abs_diff(self.last.wall) >= GROUP_TIME;
-        if is_later && self.record_count > 0 && (is_far || self.records.len() >= GROUP_BYTES) {
+        let is_far = |first: u64| commit.wall.abs_diff(first) >= GROUP_TIME;
+        let is_over = self.group_wall.is_some_and(is_far) || self.records.len() >= GROUP_BYTES;
+        if is_later && is_over {
             // All commits up to the last one are there.
             self.append(self.last)?;
+            self.group_wall = None;
         }
+        self.group_wall.get_or_insert(commit.wall);
         self.last = Moment {
             epoch: commit.timestamp,
             wall: commit.wall,

@@ -19,7 +19,7 @@
 //! 4. Segments are given up oldest first, after the control file has said so. A checkpoint whose
 //!    first segment is not kept is a file that somebody did not come to remove.
 
-use crate::checkpoint::{self, Mark};
+use crate::checkpoint::{self, CheckpointReader, Mark};
 use crate::control::Control;
 use crate::disk::Disk;
 use crate::error::{Corrupt, LogError, Result};
@@ -30,7 +30,7 @@ use crate::segment::read_header;
 /// From where the log can be read so that it means something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Beginning {
-    /// `None`: the very beginning of the log, where nothing was there.
+    /// `None`: the very beginning of the log, where nothing was there; or what a copy began with.
     pub mark: Option<Mark>,
     pub first_segment: u64,
     /// The earliest point that can be had from here.
@@ -48,6 +48,15 @@ impl Beginning {
             checkpoint: self.mark,
             ..*control
         }
+    }
+
+    /// Reads all of its checkpoint, if it has one; also whether its blocks follow each other as they
+    /// should.
+    pub(crate) fn verify<D: Disk>(&self, disk: &D, control: &Control) -> Result<()> {
+        let Some(mark) = self.mark else {
+            return Ok(());
+        };
+        CheckpointReader::open(disk, control.log, mark)?.verify()
     }
 
     /// Number of its checkpoint; 0: it has none.
@@ -76,7 +85,7 @@ impl Beginnings {
             found.list.push(Beginning {
                 mark: None,
                 first_segment: 1,
-                earliest: Moment::default(),
+                earliest: control.complete_from,
                 bytes: 0,
             });
         }
@@ -130,15 +139,19 @@ impl Beginnings {
         Ok(())
     }
 
-    /// The latest beginning from which this point can be had.
-    pub(crate) fn for_timestamp(&self, timestamp: u64) -> Option<&Beginning> {
-        let mut list = self.list.iter().rev();
-        list.find(|beginning| beginning.earliest.epoch <= timestamp)
+    /// The beginnings from which this point can be had, the latest first.
+    pub(crate) fn for_timestamp(&self, timestamp: u64) -> impl Iterator<Item = &Beginning> {
+        let list = self.list.iter().rev();
+        list.filter(move |beginning| beginning.earliest.epoch <= timestamp)
     }
 
     /// The latest beginning behind which the log has this commit.
     pub(crate) fn for_commit(&self, timestamp: u64) -> Option<&Beginning> {
-        let start = |beginning: &Beginning| beginning.mark.map_or(0, |mark| mark.start);
+        let first = |beginning: &Beginning| beginning.earliest.epoch;
+        let start = |beginning: &Beginning| {
+            let mark = beginning.mark.map(|mark| mark.start);
+            mark.unwrap_or(first(beginning))
+        };
         let mut list = self.list.iter().rev();
         list.find(|beginning| start(beginning) < timestamp)
     }

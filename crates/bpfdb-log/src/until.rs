@@ -94,7 +94,7 @@ fn last_epoch_among<D: Disk>(
     let mut searched_from = None;
     for beginning in beginnings.iter().rev() {
         let Moment { epoch, wall } = beginning.earliest;
-        if beginning.mark.is_some() {
+        if epoch > 0 {
             search.see(epoch, wall);
         }
         let first = Some(beginning.first_segment);

@@ -35,6 +35,7 @@ use crate::control::{self, Control, ControlFile};
 use crate::disk::{Disk, DiskFile};
 use crate::error::{Failure, LogError, Result, StepError, flush_step, step};
 use crate::layout::{BLOCK, LogId, RunId};
+use crate::moment::Moment;
 use crate::plan::{Chunk, Plan};
 use crate::segment::{self, SegmentHeader};
 use crate::spares::Spares;
@@ -279,6 +280,18 @@ impl<D: Disk> LogWriter<D> {
     /// Ends [`LogWriter::use_reserve`].
     pub fn keep_reserve(&mut self) {
         self.uses_reserve = false;
+    }
+
+    /// Says from which point on the log is complete, before anything is written to it.
+    ///
+    /// # Errors
+    /// [`LogError::Full`], [`LogError::Failed`].
+    pub(crate) fn begin_at(&mut self, complete_from: Moment) -> Result<()> {
+        self.usable()?;
+        self.write_control(Control {
+            complete_from,
+            ..self.control_now()
+        })
     }
 
     /// Ends the log properly: the next owner knows that nothing is missing.

@@ -9,7 +9,9 @@ use bpfdb_log::control::{self, Control};
 use bpfdb_log::record::{Entry, Part, Record, Records, Value, encode_commit, encode_part};
 use bpfdb_log::segment::{self, SegmentHeader};
 use bpfdb_log::simulation::SimulatedDisk;
-use bpfdb_log::{AlignedBuffer, BLOCK, Invalid, LogError, LogId, RunId, Start, VERSION, check};
+use bpfdb_log::{
+    AlignedBuffer, BLOCK, Invalid, LogError, LogId, Moment, RunId, Start, VERSION, check,
+};
 use common::{options, recover, reopen, set};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -41,6 +43,10 @@ fn a_control() -> Control {
             start: 18,
             end: 19,
         }),
+        complete_from: Moment {
+            epoch: 20,
+            wall: 21,
+        },
     }
 }
 
@@ -85,10 +91,10 @@ fn fields_stand_where_the_page_says() {
         crc32c::crc32c_append(VERSION, &bytes[16..])
     );
     assert_eq!(bytes[24..40], LOG.0);
-    let fields = [16, 40, 48, 56, 64, 80, 88, 96, 104, 112].map(|at| u64s(&bytes, at));
-    assert_eq!(fields, [11, 12, 13, 14, 15, 16, 17, 18, 19, 10]);
+    let fields = [16, 40, 48, 56, 64, 80, 88, 96, 104, 112, 120, 128].map(|at| u64s(&bytes, at));
+    assert_eq!(fields, [11, 12, 13, 14, 15, 16, 17, 18, 19, 10, 20, 21]);
     assert_eq!(u64s(&bytes, 72), 1);
-    assert!(bytes[120..].iter().all(|byte| *byte == 0));
+    assert!(bytes[136..].iter().all(|byte| *byte == 0));
 
     let bytes = a_segment().encode();
     assert_eq!(&bytes[..8], b"BPFDBSEG");
@@ -378,6 +384,7 @@ proptest! {
             generation, log: LOG, run, durable_segment, durable_sequence, first_needed, closed,
             newest_segment, first_retained: first_needed / 2,
             checkpoint: closed.then_some(Mark { number: run, start: generation, end: u64::MAX }),
+            complete_from: Moment { epoch: durable_segment, wall: run },
         };
         prop_assert_eq!(Control::decode(&control.encode()), Ok(control));
     }

@@ -10,7 +10,8 @@ use std::rc::Rc;
 use bpfdb_log::checkpoint::{CheckpointWriter, Header};
 use bpfdb_log::simulation::{Random, SimulatedDisk, SimulatedFile};
 use bpfdb_log::{
-    BLOCK, Copied, Disk, LogError, LogWriter, Moment, Options, Recovery, Start, Until, copy_until,
+    BLOCK, Copied, Disk, LogError, LogWriter, Moment, Options, Recovery, Start, Until,
+    check_retained, copy_until,
 };
 use common::{
     Writes, append_at, contents, only_read, options, recover, reopen, seeds, set, set_large,
@@ -184,6 +185,19 @@ fn a_copy_keeps_the_wall_clocks() {
     assert_eq!(recover(&new, 0).unwrap().0.len(), 3);
 }
 
+/// Epochs are put together for a second, however many follow each other without a pause.
+#[test]
+fn a_copy_of_a_steady_load_keeps_the_wall_clocks() {
+    let half = 500_000_000;
+    let walls: Vec<u64> = (1..=100).map(|number| number * half).collect();
+    let (new, _) = copy(&with_walls(&walls), None).unwrap();
+    for number in [10, 50, 51, 99] {
+        let found = times(&new, Until::Wall(number * half)).unwrap();
+        let missing = number - found.len() as u64;
+        assert!(missing <= 2, "{number}: {found:?}");
+    }
+}
+
 #[test]
 fn a_copy_needs_the_beginning_and_an_empty_place() {
     let disk = SimulatedDisk::new(0);
@@ -284,6 +298,35 @@ fn a_copy_of_an_idle_log_has_its_checkpoint() {
         }
         let early = copy(&disk, Some(Until::Timestamp(end - 1)));
         assert!(matches!(early, Err(LogError::TooEarly(_))));
+    }
+}
+
+/// What a checkpoint had stands in a copy as commits of its start. That is no state of any moment
+/// before its end.
+#[test]
+fn a_copy_of_a_copy_has_no_point_before_the_checkpoint() {
+    let mut disk = copy(&given_up(6, 8), None).unwrap().0;
+    for _ in 0..2 {
+        assert_eq!(check_retained(&disk).unwrap().earliest.unwrap().epoch, 8);
+        for early in [
+            Until::Timestamp(0),
+            Until::Timestamp(6),
+            Until::Timestamp(7),
+            Until::Wall(6),
+        ] {
+            let told = copy(&disk, Some(early)).map(|_| ()).unwrap_err();
+            let LogError::TooEarly(earliest) = told else {
+                panic!("{early:?}: {told}")
+            };
+            assert_eq!(earliest, Moment { epoch: 8, wall: 20 });
+        }
+        let at_its_end = copy(&disk, Some(Until::Timestamp(8))).unwrap().1;
+        assert_eq!(at_its_end.moment.epoch, 8);
+        // It stays so when the log has gone on.
+        let (_, end) = recover(&disk, 0).unwrap();
+        let log = LogWriter::open(disk.clone(), &end, Start::NewRun, 0, options(6, 3)).unwrap();
+        log.close().unwrap();
+        disk = copy(&disk, None).unwrap().0;
     }
 }
 

@@ -444,6 +444,26 @@ fn damage_of_the_checkpoint_that_counts_leaves_the_others() {
     assert!(matches!(error, LogError::Corrupt(_)), "{error}");
 }
 
+/// Nothing is wrong with their ends: who wants to recover finds it out, and so does a check.
+#[test]
+fn damage_inside_of_checkpoints_leaves_the_others() {
+    for whole in [2, 1, 0] {
+        let disk = SimulatedDisk::new(0);
+        drop(checkpointed(&disk, true));
+        for number in whole + 1..=3 {
+            disk.flip(&checkpoint::name(number), bpfdb_log::BLOCK + 100, 3);
+        }
+        assert_eq!(as_of(&disk, Until::Timestamp(29)).unwrap(), state(29));
+        assert_eq!(as_of(&disk, Until::Timestamp(u64::MAX)).unwrap(), state(30));
+        let copied = copy_until(&disk, &SimulatedDisk::new(7), None, options(6, 3), |_| ());
+        assert_eq!(copied.unwrap().moment.epoch, 30);
+        let report = check_retained(&disk).unwrap();
+        assert_eq!(report.earliest.unwrap().epoch, 0);
+        // That of the last one is told with the log.
+        assert_eq!(report.damaged.len() as u64, 2 - whole);
+    }
+}
+
 /// Nobody says any more which checkpoint counts: recovery begins with the oldest.
 #[test]
 fn a_control_file_is_made_anew_of_what_is_retained() {

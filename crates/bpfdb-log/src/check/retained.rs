@@ -1,7 +1,6 @@
 //! What is retained for recovery to an earlier time, and from which point on it is whole.
 
 use super::{ATTEMPTS, size_of};
-use crate::checkpoint::CheckpointReader;
 use crate::control::Control;
 use crate::disk::Disk;
 use crate::error::{Corrupt, LogError, Result};
@@ -69,6 +68,12 @@ fn examine<D: Disk>(disk: &D, control: &Control) -> Result<RetainedReport> {
             report.beginnings.push(beginning);
         }
         if report.earliest.is_some() || beginning.first_segment <= broken_before {
+            // Of no use for that; but recovery may begin there, and would look for an older one.
+            if is_older(&beginning)
+                && let Err(error) = beginning.verify(disk, control)
+            {
+                report.damaged.push(error.damage()?);
+            }
             continue;
         }
         match read_all(disk, control, &beginning) {
@@ -100,11 +105,8 @@ fn read_all<D: Disk>(
     if beginning.mark == control.needed_checkpoint() {
         return Ok(());
     }
-    if let Some(mark) = beginning.mark {
-        let verified =
-            CheckpointReader::open(disk, control.log, mark).and_then(|mut reader| reader.verify());
-        verified.map_err(|error| (0, error.damage()))?;
-    }
+    let verified = beginning.verify(disk, control);
+    verified.map_err(|error| (0, error.damage()))?;
     // A start needs all of its log.
     if beginning.first_segment == control.first_needed {
         return Ok(());
