@@ -22,7 +22,8 @@ pub(crate) fn load(
 ) -> Result<(String, Loaded)> {
     let told = || format!("cannot load {}", file.display());
     let interrupts = Interrupts::hold()?;
-    let mut copy = VerifiedCopy::open(file, Options::default())
+    let mut check = |_| interrupts.check();
+    let mut copy = VerifiedCopy::open_watched(file, Options::default(), &mut check)
         .context("`bpfdb restore` beside a running server has options for it")
         .with_context(told)?;
     let bar = Progress::count("keys", copy.contents().keys);

@@ -39,6 +39,9 @@ pub enum Error {
     /// Some keys are in the database, others are not.
     #[error("{written} keys of the file were written, the others were not: {cause}")]
     Unfinished { written: u64, cause: Box<Error> },
+    /// [`Existing::Flush`](crate::Existing::Flush) did not come to its end.
+    #[error("{deleted} keys were deleted, and none of the file was written: {cause}")]
+    Flushing { deleted: u64, cause: Box<Error> },
     #[error("interrupted")]
     Interrupted,
     #[error(transparent)]

@@ -217,16 +217,32 @@ pub(crate) fn is_empty(session: &mut Session) -> Result<bool> {
 }
 
 /// Deletes every key that is there from now to the end.
-pub(crate) fn flush(session: &mut Session) -> Result<()> {
-    let mut cursor = 0;
+///
+/// # Errors
+/// [`Error::Flushing`] says how many were deleted.
+pub(crate) fn flush(session: &mut Session, progress: Progress<'_>) -> Result<()> {
+    let (mut cursor, mut deleted) = (0, 0);
     loop {
-        let (next, keys) = session.scan(cursor, SCANNED).map_err(Error::Snapshot)?;
-        delete(session, &keys)?;
+        let step = flush_some(session, cursor, progress);
+        let (next, keys) = step.map_err(|cause| Error::Flushing {
+            deleted,
+            cause: Box::new(cause),
+        })?;
+        deleted += keys as u64;
         if next == 0 {
             return Ok(());
         }
         cursor = next;
     }
+}
+
+/// Where the scan goes on, and how many keys it found.
+fn flush_some(session: &mut Session, cursor: u64, progress: Progress<'_>) -> Result<(u64, usize)> {
+    // Nothing is written yet.
+    progress(0)?;
+    let (next, keys) = session.scan(cursor, SCANNED).map_err(Error::Snapshot)?;
+    delete(session, &keys)?;
+    Ok((next, keys.len()))
 }
 
 fn delete(session: &mut Session, keys: &[Vec<u8>]) -> Result<()> {

@@ -19,7 +19,7 @@ use bpfdb::Engine;
 use crate::error::{Error, Result, io};
 use crate::format::{Format, read};
 use crate::loader::{Loaded, Loader, flush, is_empty};
-use crate::sink::{Choice, Contents, Nowhere};
+use crate::sink::{Choice, Contents, Key, Sink};
 use crate::snapshot::Progress;
 
 /// What becomes of keys that the database has already.
@@ -59,6 +59,14 @@ impl VerifiedCopy {
     /// # Errors
     /// [`Error::Refused`] if these options do not allow to use it; others if it is not right.
     pub fn open(path: &Path, options: Options) -> Result<Self> {
+        Self::open_watched(path, options, &mut |_| Ok(()))
+    }
+
+    /// The same. `progress` is told the number of keys that were read, and may end it.
+    ///
+    /// # Errors
+    /// As above; those of `progress`.
+    pub fn open_watched(path: &Path, options: Options, progress: Progress<'_>) -> Result<Self> {
         let open = || io(format!("open {}", path.display()));
         let file = File::open(path).map_err(open())?;
         if !file.metadata().map_err(open())?.is_file() {
@@ -66,7 +74,8 @@ impl VerifiedCopy {
                 "only a file can be read twice: write what a pipe brings to one".into(),
             ));
         }
-        let (form, contents) = read(&file, options.choice(), &mut Nowhere)?;
+        let mut nowhere = Watched::new(progress);
+        let (form, contents) = read(&file, options.choice(), &mut nowhere)?;
         options.allow(&contents)?;
         Ok(Self {
             file,
@@ -88,7 +97,7 @@ impl VerifiedCopy {
     ///
     /// # Errors
     /// [`Error::Refused`]: nothing was done. [`Error::Unfinished`] says how many keys were
-    /// written. Another one: none was, but with [`Existing::Flush`] some may be deleted.
+    /// written, [`Error::Flushing`] how many were deleted before. Another one: none was.
     pub fn load(&mut self, engine: &Engine, progress: Progress<'_>) -> Result<Loaded> {
         (self.file.seek(SeekFrom::Start(0))).map_err(io("read the file again"))?;
         let mut session = engine.session()?;
@@ -101,7 +110,7 @@ impl VerifiedCopy {
                 ));
             }
             Existing::Refuse | Existing::Replace => {}
-            Existing::Flush => flush(&mut session)?,
+            Existing::Flush => flush(&mut session, progress)?,
         }
         let mut loader = Loader::new(engine, session, progress);
         let outcome =
@@ -114,6 +123,48 @@ impl VerifiedCopy {
                 cause: Box::new(cause),
             }),
         }
+    }
+}
+
+/// Takes everything and keeps nothing. Somebody hears now and then how many keys there were, and may end it.
+struct Watched<'a> {
+    progress: Progress<'a>,
+    keys: u64,
+    /// Bytes since it was told last.
+    bytes: usize,
+}
+
+impl<'a> Watched<'a> {
+    /// Between two words: milliseconds of reading.
+    const BYTES: usize = 1 << 20;
+
+    fn new(progress: Progress<'a>) -> Self {
+        Self {
+            progress,
+            keys: 0,
+            bytes: 0,
+        }
+    }
+
+    fn take(&mut self, bytes: usize) -> Result<()> {
+        self.bytes += bytes;
+        if self.bytes < Self::BYTES {
+            return Ok(());
+        }
+        self.bytes = 0;
+        (self.progress)(self.keys)
+    }
+}
+
+impl Sink for Watched<'_> {
+    fn key(&mut self, key: &Key<'_>) -> Result<()> {
+        self.keys += 1;
+        // What reading a key costs at least.
+        self.take(key.name.len() + 64)
+    }
+
+    fn part(&mut self, bytes: &[u8]) -> Result<()> {
+        self.take(bytes.len())
     }
 }
 

@@ -106,3 +106,26 @@ fn what_is_not_for_us() {
     let contents = outcome(&by_hand("0010", &long)).expect("right");
     assert_eq!((contents.keys, contents.other_databases), (0, 1));
 }
+
+/// A client of Redis may name a string as bpfdb names what is its own.
+#[test]
+fn a_string_is_nothing_of_our_own() {
+    let name = bpfdb::FUNCTIONS_KEY;
+    let content = [&[0, name.len() as u8], name, b"\x05value\0\x01a\x01b"].concat();
+    let (read, contents) = collect(&by_hand("0010", &content)).expect("right");
+    assert!(read.keys().eq([b"a"]), "{read:?}");
+    assert_eq!(
+        (contents.keys, contents.other_types["reserved key"]),
+        (1, 1)
+    );
+}
+
+/// Libraries of no length are as many as libraries of some.
+#[test]
+fn libraries_are_bounded() {
+    let empty = b"\xf5\0".repeat(1_000_000);
+    match outcome(&by_hand("0010", &empty)) {
+        Err(Error::Foreign { offset, .. }) => assert!(offset < 600_000, "{offset}"),
+        other => panic!("{other:?}"),
+    }
+}

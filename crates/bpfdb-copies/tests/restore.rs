@@ -47,7 +47,11 @@ fn what_an_interrupt_leaves() {
         ..Options::default()
     };
     let mut copy = VerifiedCopy::open(&path, options).expect("right");
-    match copy.load(&engine, &mut stop) {
+    let mut stop_later = |written| match written {
+        0 => Ok(()),
+        _ => Err(Error::Interrupted),
+    };
+    match copy.load(&engine, &mut stop_later) {
         Err(Error::Unfinished { written, cause }) => {
             assert!(matches!(*cause, Error::Interrupted));
             assert_eq!(all(&engine).len() as u64, written);
@@ -55,6 +59,53 @@ fn what_an_interrupt_leaves() {
         }
         other => panic!("{other:?}"),
     }
+}
+
+/// Who sees that it is the wrong database can still save what is there.
+#[test]
+fn a_flush_can_be_interrupted() {
+    let engine = engine();
+    let mut session = engine.session().expect("a session");
+    for number in 0..10_000 {
+        let key = format!("key {number}");
+        session.set(key.as_bytes(), b"value").expect("set");
+    }
+    let (_folder, path) = file(&dumped(&engine, Format::Binary));
+    let options = Options {
+        existing: Existing::Flush,
+        ..Options::default()
+    };
+    let mut copy = VerifiedCopy::open(&path, options).expect("right");
+    let mut steps = 0;
+    let mut stop = |_| {
+        steps += 1;
+        match steps {
+            1..3 => Ok(()),
+            _ => Err(Error::Interrupted),
+        }
+    };
+    match copy.load(&engine, &mut stop) {
+        Err(Error::Flushing { deleted, cause }) => {
+            assert!(matches!(*cause, Error::Interrupted));
+            assert!((1..5000).contains(&deleted), "{deleted}");
+            assert_eq!(all(&engine).len() as u64, 10_000 - deleted);
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn verifying_can_be_interrupted() {
+    let engine = engine();
+    let mut session = engine.session().expect("a session");
+    for number in 0..100 {
+        let key = format!("key {number}");
+        session.set(key.as_bytes(), &[0x5a; 30_000]).expect("set");
+    }
+    let (_folder, path) = file(&dumped(&engine, Format::Jsonl));
+    let mut stop = |_| Err(Error::Interrupted);
+    let outcome = VerifiedCopy::open_watched(&path, Options::default(), &mut stop);
+    assert!(matches!(outcome, Err(Error::Interrupted)), "{outcome:?}");
 }
 
 #[test]

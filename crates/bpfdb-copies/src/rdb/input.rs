@@ -17,6 +17,10 @@ use crate::source::{Input, Source};
 
 /// Digits of the version.
 const DIGITS: usize = 4;
+/// A library takes this besides its text, in bytes: so many short ones are too many.
+const LIBRARY_OVERHEAD: usize = 64;
+/// What a key is called whose name only bpfdb itself may use.
+const RESERVED: &str = "reserved key";
 /// Longest name or number of an AUX field that is looked at, bytes.
 const AUX_MAX: usize = 32;
 
@@ -30,6 +34,8 @@ struct Reader<'a, I> {
     name: Vec<u8>,
     /// Texts of libraries of functions.
     functions: Vec<Vec<u8>>,
+    /// Bytes of these, with what each takes besides.
+    functions_size: usize,
 }
 
 /// Gives the strings of one database to `sink`. `source` stands at the beginning.
@@ -50,6 +56,7 @@ pub(crate) fn read<I: Input>(
         expires_at: None,
         name: Vec::new(),
         functions: Vec::new(),
+        functions_size: 0,
     };
     while reader.step()? {}
     let has_sum = version >= VERSION_SUMMED && compare_sums(reader.source)?;
@@ -153,12 +160,13 @@ impl<I: Input> Reader<'_, I> {
     /// A library: they are given together, at the end.
     fn function(&mut self) -> Result<()> {
         let at = self.source.offset();
-        let before: usize = self.functions.iter().map(Vec::len).sum();
+        let left = LIBRARIES_MAX.saturating_sub(self.functions_size);
         let mut text = Vec::new();
-        if !string::read_short(self.source, LIBRARIES_MAX - before, &mut text)? {
+        if left == 0 || !string::read_short(self.source, left, &mut text)? {
             let what = format!("libraries of functions of more than {LIBRARIES_MAX} bytes");
             return Err(foreign(at, what));
         }
+        self.functions_size += text.len() + LIBRARY_OVERHEAD;
         self.functions.push(text);
         self.contents.functions += 1;
         Ok(())
@@ -194,6 +202,12 @@ impl<I: Input> Reader<'_, I> {
                 skip::value(self.source, kind)
             }
             None if !is_here => string::skip(self.source),
+            // Functions come as such. A string of that name is no client's of ours, and might be
+            // anybody's in Redis.
+            None if bpfdb::is_reserved(&self.name) => {
+                *self.contents.other_types.entry(RESERVED).or_default() += 1;
+                string::skip(self.source)
+            }
             None if !is_short || self.name.is_empty() => Err(foreign(
                 at,
                 format!("an empty key, or one longer than {KEY_MAX} bytes"),
