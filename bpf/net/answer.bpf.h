@@ -40,6 +40,7 @@ __noinline int hand_over(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL
 {
 	c->corked = 0;
 	c->parts = 0;
+	c->given_up = 0;
 	STORE(c->handed, c->handed + m->size);
 	/* Perhaps a long argument. The daemon, which hears of it after this, knows. */
 	if (!(LOAD(c->arrived) & BPFDB_CONNECTION_DAEMON))

@@ -137,7 +137,8 @@ struct bpfdb_connection {
 	__u32 run_command; /* commands in a row that were not counted yet: which, */
 	__u32 run; /* how many */
 	__u32 frame; /* of the procedure that is being called: its number */
-	__u32 calls; /* of procedures, in this run of the program */
+	__u16 calls; /* of procedures, in this run of the program */
+	__u16 given_up; /* 1: the call that comes first has been tried, and is the daemon's */
 	__u32 options;  /* of SET: see bpf/net/commands/set.bpf.h */
 	__s64 number; /* the argument parsed last, as one */
 	__u64 deadline; /* when the command's value expires; 0: never */

@@ -142,7 +142,8 @@ static __always_inline void call_count(struct bpfdb_frame *f, u32 number, u64 be
 		ADD(&counts->errors, 1);
 	else if (why < BPFDB_DEOPTIMISATION_COUNT)
 		ADD(&counts->deoptimisations[why], 1);
-	if (begun) {
+	/* Not of a call that ended early: it says nothing about how long one takes. */
+	if (begun && !f->outcome) {
 		u64 time = bpf_ktime_get_ns() - begun;
 
 		ADD(&counts->measured, 1);
@@ -294,7 +295,8 @@ __noinline enum result command_call(struct sk_msg_md *m, struct bpfdb_connection
 	u32 slot, number;
 	u64 begun;
 
-	if (c->argc < 2 || c->block || !short_needed(s) || c->calls >= BPFDB_CALLS_PER_RUN)
+	if (c->argc < 2 || c->block || !short_needed(s) || c->calls >= BPFDB_CALLS_PER_RUN ||
+	    (c->given_up && !c->request))
 		return PASS_TO_DAEMON;
 	result = arg_next(c);
 	if (result != DONE)
@@ -319,6 +321,7 @@ __noinline enum result command_call(struct sk_msg_md *m, struct bpfdb_connection
 		procedure_enter(m, slot);
 		call_count(f, number, begun);
 		room_until(c, c->at);
+		c->given_up = !!f->outcome;
 		result = f->outcome ? PASS_TO_DAEMON : reply_call(m, c, f);
 	}
 	frame_release(f);

@@ -208,6 +208,17 @@ pub struct Function {
     pub lines: Vec<Line>,
 }
 
+impl Operation {
+    /// Its operands, if it may have any number of them.
+    pub fn many(&self) -> &[Operand] {
+        match self {
+            Self::Concatenate(_, all) | Self::ReturnArray(all) => all,
+            Self::Call(_, Command::Delete(keys) | Command::Exists(keys)) => keys,
+            _ => &[],
+        }
+    }
+}
+
 impl Function {
     /// Does it execute commands that write?
     pub fn writes(&self) -> bool {

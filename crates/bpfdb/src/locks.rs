@@ -27,6 +27,9 @@ pub struct LockHolder {
 /// So many sessions are looked at in microseconds.
 const SHORT_SEARCH: usize = 64;
 
+/// So many transactions of clients are asked for a lock: a millisecond.
+const CLIENTS_MAX: usize = 1000;
+
 /// A search for the holders of locks on a key.
 #[derive(Debug)]
 pub struct LockSearch {
@@ -66,7 +69,7 @@ impl Session {
     /// the kernel, which end their transactions as soon as their threads have a processor.
     ///
     /// Nanoseconds where one writer is in the way; else it looks at every session, with a
-    /// system call for each of up to 64 transactions of clients.
+    /// system call for each of up to a thousand transactions of clients that hold locks.
     pub fn conflict_is_interactive(&self) -> bool {
         let Some(conflict) = self.last_conflict() else {
             return true;
@@ -85,7 +88,7 @@ impl Session {
         // SAFETY: points into the mapping of the sessions, which lives as long as self.
         let hash = unsafe { (&raw const (*self.own_state()).hash).read_volatile() };
         let holds = |session| !matches!(self.lock_mode(session, hash), Ok(None));
-        sessions.len() > SHORT_SEARCH || sessions.into_iter().any(holds)
+        sessions.len() > CLIENTS_MAX || sessions.into_iter().any(holds)
     }
 
     fn is_interactive(&self, session: u32) -> bool {

@@ -3,6 +3,7 @@
 //! Who reads a key under a shared lock, and then writes it, meets every other one who does the
 //! same. So a key that is written somewhere gets the exclusive lock when it is read.
 
+use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 
 use crate::ir::{Function, Operand, Operation, Register};
@@ -13,6 +14,8 @@ pub(crate) struct WrittenKeys<'a> {
     /// What puts something into each register; none if several operations do.
     definitions: HashMap<Register, Option<&'a Operation>>,
     written: HashSet<String>,
+    /// Recipes that were asked for: a key may be used thousands of times.
+    made: RefCell<HashMap<Register, String>>,
 }
 
 /// How far the making of a key is followed, of how many parts, and bytes of a recipe. Who writes
@@ -35,10 +38,11 @@ impl<'a> WrittenKeys<'a> {
         let mut keys = Self {
             definitions,
             written: HashSet::new(),
+            made: RefCell::default(),
         };
         for command in function.commands().filter(|command| command.writes()) {
             for key in command.keys() {
-                let recipe = keys.recipe(key, 0);
+                let recipe = keys.recipe_of(key);
                 keys.written.insert(recipe);
             }
         }
@@ -47,7 +51,19 @@ impl<'a> WrittenKeys<'a> {
 
     /// Is this key surely, or probably, written by the same call?
     pub(crate) fn has(&self, key: &Operand) -> bool {
-        self.written.contains(&self.recipe(key, 0))
+        self.written.contains(&self.recipe_of(key))
+    }
+
+    fn recipe_of(&self, key: &Operand) -> String {
+        let Operand::Register(register) = key else {
+            return key.to_string();
+        };
+        if let Some(made) = self.made.borrow().get(register) {
+            return made.clone();
+        }
+        let recipe = self.recipe(key, 0);
+        self.made.borrow_mut().insert(*register, recipe.clone());
+        recipe
     }
 
     /// How a key is made: the same text for keys that are the same. What is made in too many
@@ -61,11 +77,16 @@ impl<'a> WrittenKeys<'a> {
             Some(Operation::Concatenate(_, parts))
                 if depth < DEPTH_MAX && parts.len() <= PARTS_MAX =>
             {
-                let parts: Vec<String> = parts
-                    .iter()
-                    .map(|part| self.recipe(part, depth + 1))
-                    .collect();
-                parts.join(" .. ")
+                let mut all = String::new();
+                for part in parts {
+                    // Parts of parts of parts may be hundreds.
+                    if all.len() > LEN_MAX {
+                        break;
+                    }
+                    all += " .. ";
+                    all += &self.recipe(part, depth + 1);
+                }
+                all
             }
             _ => return operand.to_string(),
         };

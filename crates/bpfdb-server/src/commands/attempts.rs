@@ -41,6 +41,9 @@ const PROGRAM: (u32, Duration) = (
     Duration::from_micros(abi::BPFDB_DAEMON_PROGRAM_PAUSE as u64),
 );
 
+/// Of these attempts one looks at who is in the way.
+const LOOKS: u32 = 100;
+
 /// Counts the attempts of one command.
 #[derive(Debug, Default)]
 pub(crate) struct Backoff {
@@ -57,7 +60,7 @@ impl Backoff {
         self.attempts += 1;
         if self.attempts > most
             && status == Status::Conflict
-            && !context.session.conflict_is_interactive()
+            && self.meets_program(context, self.attempts - most)
         {
             most += PROGRAM.0;
             pause = PROGRAM.1;
@@ -70,5 +73,11 @@ impl Backoff {
         }
         context.rest(pause);
         true
+    }
+
+    /// Has only a program of the kernel the key? `attempt`: from 1 on. To look takes a
+    /// millisecond with ten thousands of sessions, and what is found is true for a while.
+    fn meets_program(&self, context: &Context<'_>, attempt: u32) -> bool {
+        attempt % LOOKS != 1 || !context.session.conflict_is_interactive()
     }
 }

@@ -31,6 +31,8 @@ pub(crate) struct Scripts {
     by_name: FxHashMap<Sha1, Rc<Script>>,
     bytes: usize,
     idle: Vec<Vm>,
+    /// See [`Scripts::take_forgotten`].
+    has_forgotten: bool,
     /// Of each call on its way another owner, by kinds.
     calls: [Rc<()>; 2],
     kills: [u64; 2],
@@ -69,6 +71,7 @@ impl Scripts {
         self.compile(name, text)?;
         if self.bytes + text.len() > TEXTS_MAX {
             self.flush();
+            self.has_forgotten = true;
         }
         self.bytes += text.len();
         let script = Rc::new(Script {
@@ -122,6 +125,12 @@ impl Scripts {
         self.by_name = FxHashMap::default();
         self.idle = Vec::new();
         self.bytes = 0;
+    }
+
+    /// Were all scripts forgotten to make room for one, since this was asked last? Then the kernel
+    /// must not know them either.
+    pub(crate) fn take_forgotten(&mut self) -> bool {
+        std::mem::take(&mut self.has_forgotten)
     }
 
     /// SCRIPT KILL, FUNCTION KILL: all calls of this kind that are on their way are to end. False

@@ -1,9 +1,9 @@
 //! What is told of procedures: PROCEDURES, INFO, metrics.
 
-use bpfdb_server::settings::Settings;
+use bpfdb_server::settings::{LocalClients, Settings};
 
 use super::metrics::{http, metrics_address};
-use crate::common::{Client, wait_until};
+use crate::common::{Client, cgroup, request, wait_until};
 use crate::{ask, info, number, start, text};
 
 /// `slow` is not compiled, `add` is, and is given up for what is no number.
@@ -95,6 +95,40 @@ fn procedures_are_told_of() {
     }
     assert_eq!(client.say("PROCEDURES LISTING"), "-ERR syntax error\r\n");
     server.stop();
+}
+
+/// A call that the kernel gives up is tried there once, wherever it stands.
+#[test]
+fn calls_that_are_given_up_are_counted_once() {
+    for local_clients in [LocalClients::Off, LocalClients::In(cgroup::own())] {
+        let server = start(Settings {
+            local_clients,
+            ..Settings::default()
+        });
+        let mut client = server.client();
+        load(&mut client);
+        let given_up = |client: &mut Client| {
+            let field = "bpfdb_procedure_calls_given_up";
+            number(client, "bpfdb", field)
+        };
+        let call = |amount: &str| request(&[b"FCALL", b"add", b"1", b"n", amount.as_bytes()]);
+        for before in [0, 1, 20] {
+            let message = [call("1").repeat(before), call("1.5"), call("1")].concat();
+            // What a new connection asks first may be the daemon's.
+            wait_until("the kernel gives up a call", || {
+                let told = given_up(&mut client);
+                let mut other = server.client();
+                other.send(&message);
+                for _ in 0..before + 2 {
+                    other.reply();
+                }
+                let times = given_up(&mut client) - told;
+                assert!(times <= 1, "{times}, behind {before}");
+                times == 1
+            });
+        }
+        server.stop();
+    }
 }
 
 #[test]

@@ -8,6 +8,7 @@
 //! replaced.rs   libraries that change under load
 //! inside.rs     some of them called from inside a process, beside FCALL
 //! daemon.rs     calls that the daemon has the kernel run, for clients that it keeps
+//! evicted.rs    more scripts than there is room for in the kernel
 //! given_up.rs   calls that the kernel gives up leave nothing
 //! ```
 
@@ -15,6 +16,7 @@
 mod common;
 
 mod daemon;
+mod evicted;
 mod fixed;
 mod given_up;
 mod inside;

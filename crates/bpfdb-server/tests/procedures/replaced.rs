@@ -86,6 +86,31 @@ fn sums_of_both_versions_are_exact() {
     assert_eq!(all, sum.load(Ordering::Relaxed) + probes);
 }
 
+/// Who is refused has taken nothing out of the kernel.
+#[test]
+fn what_changes_nothing_is_no_change() {
+    let server = server();
+    let mut client = server.client();
+    client.say("FUNCTION FLUSH");
+    load(&mut client, &version(1));
+    let dump = parsed(&client.ask(&[b"FUNCTION", b"DUMP"])).text;
+    for _ in 0..20 {
+        for words in [
+            &[&b"FUNCTION"[..], b"DELETE", b"nosuch"][..],
+            &[b"FUNCTION", b"RESTORE", &dump],
+            &[b"FUNCTION", b"LOAD", version(1).as_bytes()],
+        ] {
+            let reply = parsed(&client.ask(words));
+            assert!(reply.is_error(), "{reply}");
+            assert!(super::is(
+                &super::shown(&mut client, "add"),
+                "path",
+                "kernel"
+            ));
+        }
+    }
+}
+
 fn change(client: &mut super::Client, number: usize) {
     if number % 3 == 1 {
         let reply = client.say("FUNCTION DELETE lib");

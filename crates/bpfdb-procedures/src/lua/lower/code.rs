@@ -115,8 +115,9 @@ impl Code {
         self.registers[usize::from(register.0)].changes
     }
 
+    /// Each of many operands is work as an operation is.
     pub(super) fn emit(&mut self, operation: Operation) {
-        self.work += 1;
+        self.work += 1 + operation.many().len();
         if !self.reachable {
             return;
         }

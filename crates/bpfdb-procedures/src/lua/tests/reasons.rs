@@ -283,6 +283,23 @@ fn literals_in_functions_that_are_called_often() {
     }
 }
 
+/// Each of them is work: few lines may have millions.
+#[test]
+fn operands_in_functions_that_are_called_often() {
+    let many = vec!["k"; 240].join(", ");
+    let calls = "f() ".repeat(124);
+    let problem = "it becomes too long when functions and literals are put in their places";
+    for line in [
+        format!("redis.call('DEL', {many}) "),
+        format!("redis.call('EXISTS', {many}) "),
+        format!("local t = {} ", vec!["k"; 150].join(" .. ")),
+    ] {
+        let body = line.repeat(45);
+        let text = format!("local k, n = KEYS[1], 1 local function f() {body} end {calls}");
+        assert_eq!(reasons(&text), [problem], "{line}");
+    }
+}
+
 /// Labels have numbers of 16 bits: they would be used twice.
 #[test]
 fn more_labels_than_numbers() {

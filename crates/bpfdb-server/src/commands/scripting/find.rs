@@ -92,11 +92,19 @@ pub(super) fn find(
     source: Source,
     word: &[u8],
 ) -> Result<Rc<Script>, Failure> {
-    let scripts = &mut context.instance.scripts;
     match source {
-        Source::Text => Ok(scripts.load(word)?),
+        Source::Text => load(context, word),
         Source::Name => Sha1::parse(word)
-            .and_then(|name| scripts.find(name))
+            .and_then(|name| context.instance.scripts.find(name))
             .ok_or_else(|| "NOSCRIPT No matching script. Please use EVAL.".into()),
     }
+}
+
+/// Keeps a script. If others are forgotten for it, the kernel does not run them any more.
+pub(super) fn load(context: &mut Context<'_>, text: &[u8]) -> Result<Rc<Script>, Failure> {
+    let script = context.instance.scripts.load(text)?;
+    if context.instance.scripts.take_forgotten() {
+        context.instance.procedures.forget_scripts();
+    }
+    Ok(script)
 }

@@ -19,6 +19,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// How often is looked whether another process has written the libraries, while functions are
 /// published.
 const LOOK_PERIOD: Duration = Duration::from_millis(50);
+/// So often looking may fail: then nobody knows whether they are what is published.
+const VAIN_LOOKS_MAX: u32 = 4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FunctionsState {
@@ -88,16 +90,9 @@ impl Procedures {
             return;
         };
         let is_due = Instant::now() >= look && self.are_published();
-        if is_due {
-            // What cannot be read is not what was published.
-            if let Ok(mut session) = self.engine.session() {
-                session.never_wait();
-                let read = functions.committed(&mut session);
-                if let Err(Problem::Damaged) = read {
-                    self.functions_are_others();
-                    return;
-                }
-            }
+        if is_due && !self.has_looked(functions) {
+            self.functions_are_others();
+            return;
         }
         if functions.reads() != reads {
             self.functions_are_others();
@@ -106,7 +101,24 @@ impl Procedures {
         }
     }
 
+    /// Reads the libraries. False: they cannot be read, or could not for so long that they may be
+    /// others.
+    fn has_looked(&mut self, functions: &mut Functions) -> bool {
+        let read = self.engine.session().ok().map(|mut session| {
+            session.never_wait();
+            functions.committed(&mut session)
+        });
+        self.vain_looks = match read {
+            Some(Err(Problem::Damaged)) => return false,
+            Some(Ok(_)) => 0,
+            // No session is free, or somebody was in the way.
+            Some(Err(_)) | None => self.vain_looks + 1,
+        };
+        self.vain_looks < VAIN_LOOKS_MAX
+    }
+
     fn functions_are_others(&mut self) {
+        self.vain_looks = 0;
         self.take_functions_back();
         self.functions = FunctionsState::Due(Instant::now());
         self.were_changed = true;

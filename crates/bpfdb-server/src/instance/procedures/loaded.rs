@@ -31,12 +31,17 @@ pub(super) struct Loaded {
 }
 
 impl Procedures {
-    /// Gives a unit a slot and counters. `None`: there is no slot, and a script makes room.
+    /// Gives a unit a slot and counters. `None`: there is no slot, and a script makes room: it is to
+    /// be compiled again.
     pub(super) fn load(&mut self, mut unit: Unit, text: Vec<u8>) -> Option<State> {
         let numbers: Vec<u32> = (0..unit.ready.len())
             .map_while(|_| self.kernel.take_number())
             .collect();
         unit.leave_from(numbers.len(), NO_ROOM);
+        if unit.ready.is_empty() {
+            // Nobody would call it, and it takes a descriptor and the kernel's memory.
+            unit.program = None;
+        }
         let slot = self.slot_of(&unit);
         if !matches!(slot, Ok(Some(_))) {
             for &number in &numbers {
@@ -69,18 +74,17 @@ impl Procedures {
         };
         match self.kernel.add_program(program) {
             Ok(Some(slot)) => Ok(Some(Some(slot))),
-            Ok(None) => {
-                self.evict();
-                Ok(None)
-            }
+            // Somebody asks again when there is room.
+            Ok(None) if self.evict() => Ok(None),
+            Ok(None) => Err(NO_ROOM.into()),
             Err(error) => Err(error.to_string()),
         }
     }
 
-    /// The script that was called least lately makes room.
-    fn evict(&mut self) {
-        if std::mem::replace(&mut self.is_evicting, true) {
-            return;
+    /// The script that was called least lately makes room. False: there is none.
+    fn evict(&mut self) -> bool {
+        if self.is_evicting {
+            return true;
         }
         let oldest = self
             .scripts
@@ -90,12 +94,15 @@ impl Procedures {
                 _ => None,
             })
             .min();
-        if let Some((_, name)) = oldest
-            && let Some(State::Loaded(loaded)) = self.scripts.remove(&name)
-        {
+        let Some((_, name)) = oldest else {
+            return false;
+        };
+        if let Some(State::Loaded(loaded)) = self.scripts.remove(&name) {
             tracing::debug!(%name, "a script's program makes room for another one");
             self.unload(*loaded);
         }
+        self.is_evicting = true;
+        true
     }
 
     /// Once a second: who was called since? And whose program is of no use?

@@ -87,6 +87,8 @@ pub(crate) struct Procedures {
     removals: Removals,
     /// How many there were when functions were taken back last.
     withdrawn: u64,
+    /// Looks at the functions since one that told what they are.
+    vain_looks: u32,
     /// Somebody has changed the functions since the server began.
     were_changed: bool,
     /// Texts that are to be compiled.
@@ -118,6 +120,7 @@ impl Procedures {
             waiting: Vec::new(),
             removals: Removals::default(),
             withdrawn: 0,
+            vain_looks: 0,
             were_changed: false,
             queued: 0,
             is_evicting: false,
@@ -210,10 +213,6 @@ impl Procedures {
                 tracing::warn!(%name, problem, "a procedure stays with the interpreter");
                 Some(State::Failed(problem))
             }
-        };
-        let state = match (kind, state) {
-            (Kind::Library, None) => Some(State::Failed(NO_ROOM.into())),
-            (_, state) => state,
         };
         let units = match kind {
             Kind::Script => &mut self.scripts,

@@ -1,6 +1,7 @@
 //! FUNCTION DELETE.
 
 use super::super::super::prelude::*;
+use super::super::find::view;
 use super::CHANGES;
 use super::change::{Change, change};
 
@@ -20,7 +21,16 @@ pub(crate) static COMMAND: Command = Command {
 };
 
 fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
+    // Before functions are taken out of the kernel for it. What is true when the libraries are
+    // written is asked once more.
+    if !view(context)?.has(&arguments[0]) {
+        return Err(not_found());
+    }
     Change(delete).begin(context, arguments)
+}
+
+fn not_found() -> Failure {
+    "ERR Library not found".into()
 }
 
 fn delete(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
@@ -28,7 +38,7 @@ fn delete(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
         if libraries.remove(&arguments[0]) {
             Ok(())
         } else {
-            Err("ERR Library not found".into())
+            Err(not_found())
         }
     })?;
     context.replies.ok();

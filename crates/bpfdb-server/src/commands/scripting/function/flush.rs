@@ -3,6 +3,7 @@
 use super::super::super::arguments::is;
 use super::super::super::prelude::*;
 use super::super::super::table::wrong_subcommand_arity;
+use super::super::find::view;
 use super::CHANGES;
 use super::change::{Change, replace};
 use crate::instance::functions::libraries::Libraries;
@@ -29,6 +30,11 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
         [how] if is(how, "async") || is(how, "sync") => {}
         [_] => return Err("ERR FUNCTION FLUSH only supports SYNC|ASYNC option".into()),
         _ => return Err(wrong_subcommand_arity("FUNCTION", "FLUSH")),
+    }
+    // Without any, nothing is taken out of the kernel for it. What is damaged goes too.
+    if view(context).is_ok_and(|libraries| libraries.len() == 0) {
+        context.replies.ok();
+        return Ok(());
     }
     Change(flush).begin(context, arguments)
 }

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use super::super::super::arguments::is;
 use super::super::super::prelude::*;
 use super::super::super::table::wrong_subcommand_arity;
+use super::super::find::view;
 use super::CHANGES;
 use super::analysis::Analysis;
 use super::change::{change, replace, withdrawn};
@@ -79,10 +80,19 @@ struct Restoring {
 
 impl Job for Restoring {
     fn step(&mut self, context: &mut Context<'_>, _: &[Vec<u8>]) -> Result<Progress, Failure> {
-        if self.analysis.step(context)? == Progress::More || !withdrawn(context) {
+        if self.analysis.step(context)? == Progress::More {
             return Ok(Progress::More);
         }
         let new = together(self.analysis.libraries())?;
+        if self.policy == Policy::Append {
+            // Before functions are taken out of the kernel for it. What is true when the libraries
+            // are written is asked once more.
+            let mut libraries = Libraries::clone(&*view(context)?);
+            join(&mut libraries, &new, false)?;
+        }
+        if !withdrawn(context) {
+            return Ok(Progress::More);
+        }
         if self.policy == Policy::Flush {
             replace(context, &new)?;
         } else {

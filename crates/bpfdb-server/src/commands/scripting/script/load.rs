@@ -1,6 +1,7 @@
 //! SCRIPT LOAD.
 
 use super::super::super::prelude::*;
+use super::super::find::load;
 
 pub(crate) static COMMAND: Command = Command {
     name: "script|load",
@@ -18,7 +19,7 @@ pub(crate) static COMMAND: Command = Command {
 };
 
 fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
-    let script = context.instance.scripts.load(&arguments[0])?;
+    let script = load(context, &arguments[0])?;
     context.replies.bulk(script.name.to_string());
     Ok(())
 }
