@@ -22,6 +22,8 @@ const ROUNDS: u64 = 75;
 const SOAK_ROUNDS: u64 = 1500;
 /// Says how many there are on a machine on which that takes longer.
 const VARIABLE: &str = "BPFDB_TEST_CRASHES";
+/// So long functions may take to come into the kernel.
+const PROGRAMS: Duration = Duration::from_millis(500);
 /// One of so many rounds has a checkpoint at its end, so that some are killed in the middle of it.
 const CHECKPOINT: u64 = 3;
 /// One of so many engines has a process that is attached to it, which takes a while to begin.
@@ -49,6 +51,8 @@ struct Loop {
     engine: Option<Engine>,
     engines: u64,
     always: bool,
+    /// Calls that the kernel ran, as far as they were counted: up to the middle of each life.
+    calls_in_kernel: u64,
     told: String,
 }
 
@@ -70,6 +74,7 @@ impl Loop {
             engine: None,
             engines: 0,
             always: false,
+            calls_in_kernel: 0,
             told: String::new(),
         }
     }
@@ -103,12 +108,26 @@ impl Loop {
         );
     }
 
+    /// In some lives functions are in the kernel from the beginning; else they come there while they
+    /// are called. The first life has none.
+    fn await_programs(&mut self) {
+        let begun = Instant::now();
+        let has_some = |server: &Served| figure(server, "bpfdb_procedure_programs") > 0;
+        if self.random(2) == 0 {
+            return;
+        }
+        while !has_some(&self.server) && begun.elapsed() < PROGRAMS {
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
     /// Clients work, until the server is killed. The moment of that.
     fn live(&mut self, time: Duration, checkpoint: bool) -> Instant {
         if self.engine.is_none() && self.engines.is_multiple_of(ATTACHED) {
             let pinned = folder(self.server.port);
             self.engine = Some(Engine::attach(&pinned).expect("attached"));
         }
+        self.await_programs();
         let over = AtomicBool::new(false);
         let life = Life {
             port: self.server.port,
@@ -119,12 +138,14 @@ impl Loop {
         };
         let mut reader = Reader::new(&self.clients);
         let (clients, server) = (&mut self.clients, &mut self.server);
+        let calls_in_kernel = &mut self.calls_in_kernel;
         let when = thread::scope(|scope| {
             for client in &mut *clients {
                 scope.spawn(move || client.work(life));
             }
             scope.spawn(|| reader.work(life));
             thread::sleep(time / 2);
+            *calls_in_kernel += figure(server, "bpfdb_procedure_calls");
             if checkpoint {
                 server.ask(&["BGSAVE"]);
             }
@@ -177,6 +198,14 @@ impl Loop {
     }
 }
 
+/// What INFO says.
+fn figure(server: &Served, field: &str) -> u64 {
+    let info = server.ask(&["INFO", "bpfdb"]);
+    let mut lines = info.lines().filter_map(|line| line.split_once(':'));
+    let (_, value) = lines.find(|(name, _)| *name == field).expect("the field");
+    value.parse().expect("a number")
+}
+
 fn crash_loop(seed: u64, rounds: u64) {
     let told = std::env::var(VARIABLE).ok();
     let rounds = told.map_or(rounds, |rounds| rounds.parse().expect("a number"));
@@ -188,6 +217,7 @@ fn crash_loop(seed: u64, rounds: u64) {
     for client in &all.clients {
         println!("{}", client.describe());
     }
+    assert!(all.calls_in_kernel > 0 || rounds < ROUNDS / 3);
     all.server.stop();
 }
 

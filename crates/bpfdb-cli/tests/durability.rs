@@ -157,6 +157,7 @@ fn recovery_begins_with_the_last_checkpoint() {
     let told = String::from_utf8_lossy(&output.stdout);
     // What was written after the last group that was durable is in the log.
     assert!(told.starts_with("checkpoint of "), "{output:?}");
+    assert!(output.stderr.is_empty(), "{output:?}");
     assert_eq!(connection.ask(&["SET", "k1", "new"]), "+OK");
     assert_eq!(connection.ask(&["SAVE"]), "+OK");
     assert_eq!(connection.ask(&["SET", "k2", "new"]), "+OK");
@@ -179,6 +180,27 @@ fn recovery_begins_with_the_last_checkpoint() {
     for (key, value) in [("k0", "$-1"), ("k1", "new"), ("k2", "new"), ("k3", "old")] {
         assert_eq!(connection.ask(&["GET", key]), value, "{key}");
     }
+    server.stop();
+}
+
+/// A bar on a terminal, of which nothing is left in the last line.
+#[test]
+fn a_terminal_shows_how_far_a_checkpoint_is() {
+    alone();
+    let directory = tempfile::tempdir().expect("a directory");
+    let server = Served::start_in(&directory.path().join("data"), 0, &[]);
+    assert_eq!(server.ask(&["MSET", "a", "1", "b", "2"]), "+OK");
+    let line = format!("'{BINARY}' checkpoint --port {}", server.port);
+    let output = Command::new("script")
+        .args(["--quiet", "--return", "--command", &line, "/dev/null"])
+        .env("TERM", "xterm")
+        .output()
+        .expect("script, of util-linux");
+    let shown = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{shown}");
+    let bar = shown.find(" keys, 0s left").expect("a bar");
+    let told = shown.find("checkpoint of ").expect("its end");
+    assert!(bar < told, "{shown:?}");
     server.stop();
 }
 

@@ -26,6 +26,8 @@ pub enum Form {
     Block,
     /// EVAL.
     Script,
+    /// FCALL of a function that runs in the kernel, when it has been compiled.
+    Function,
 }
 
 /// What the client says about durability.
@@ -54,7 +56,7 @@ impl Kind {
     pub const fn width(self) -> Width {
         match self.form {
             Form::Single | Form::Pipeline => Width::One,
-            Form::Transaction | Form::Block | Form::Script => Width::Several,
+            Form::Transaction | Form::Block | Form::Script | Form::Function => Width::Several,
         }
     }
 }
@@ -76,7 +78,7 @@ const fn large(door: Door, form: Form, mode: Mode) -> Kind {
 }
 
 /// One client of each of these.
-pub const KINDS: [Kind; 20] = [
+pub const KINDS: [Kind; 23] = [
     kind(Door::Tcp, Form::Transaction, Mode::Default),
     kind(Door::Tcp, Form::Transaction, Mode::Sync),
     kind(Door::Tcp, Form::Transaction, Mode::CommitSync),
@@ -93,6 +95,9 @@ pub const KINDS: [Kind; 20] = [
     large(Door::Unix, Form::Block, Mode::WaitAof),
     kind(Door::Tcp, Form::Script, Mode::Default),
     large(Door::Unix, Form::Script, Mode::Sync),
+    kind(Door::Tcp, Form::Function, Mode::Default),
+    kind(Door::Tcp, Form::Function, Mode::Sync),
+    kind(Door::Unix, Form::Function, Mode::WaitAof),
     kind(Door::Tcp, Form::Pipeline, Mode::Default),
     kind(Door::Unix, Form::Pipeline, Mode::Default),
     large(Door::Tcp, Form::Pipeline, Mode::Sync),

@@ -136,6 +136,9 @@ impl Client {
         };
         let told = connection.try_ask(&["CLIENT", "DURABILITY", word]);
         assert_eq!(told.ok_or(Gone)?, "+OK");
+        if self.kind.form == Form::Function {
+            Self::load_function(&mut connection)?;
+        }
         Ok(connection)
     }
 
@@ -151,6 +154,7 @@ impl Client {
                 Form::Transaction => self.transaction(connection, step),
                 Form::Block => self.block(connection, step),
                 Form::Script => self.script(connection, step),
+                Form::Function => self.function(connection, step),
                 Form::Single | Form::Pipeline => self.single(connection, step),
             };
             // Else once more.

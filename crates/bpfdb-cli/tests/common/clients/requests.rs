@@ -14,6 +14,17 @@ while ARGV[at] do
 end
 return 'done'";
 
+/// Writes what a step of several keys writes: those of `commands`, in their order.
+const LIBRARY: &str = "#!lua name=steps
+redis.register_function('step', function(keys, args)
+    redis.call('SET', keys[1], args[1])
+    redis.call('SET', keys[2], args[1])
+    redis.call('INCR', keys[3])
+    redis.call('DEL', keys[4])
+    redis.call('SET', keys[5], args[1], 'PXAT', args[2])
+    return 'done'
+end)";
+
 /// Where a client keeps what it saw of its neighbour, in the same transaction.
 pub fn seen(id: usize) -> String {
     format!("{id}:seen")
@@ -95,6 +106,30 @@ impl Client {
             words.push(command.len().to_string());
             words.extend(command);
         }
+        accepted(connection, &words)
+    }
+
+    /// It may be there already.
+    pub(super) fn load_function(connection: &mut Connection) -> Result<(), Gone> {
+        let told = connection.try_ask(&["FUNCTION", "LOAD", LIBRARY]);
+        let told = told.ok_or(Gone)?;
+        let is_there = told == "steps" || told.contains("already exists");
+        // Somebody else may load it at this moment.
+        assert!(is_there || told.starts_with("-CONFLICT"), "{told}");
+        Ok(())
+    }
+
+    pub(super) fn function(&self, connection: &mut Connection, step: u64) -> Outcome {
+        let commands = self.commands(step);
+        let mut words: Vec<&str> = vec!["FCALL", "step", "5"];
+        words.extend(commands.iter().map(|command| command[1].as_str()));
+        let [.., far] = &commands[..] else {
+            panic!("five commands")
+        };
+        let [_, _, value, _, expiry] = &far[..] else {
+            panic!("SET with a time")
+        };
+        words.extend([value.as_str(), expiry]);
         accepted(connection, &words)
     }
 
