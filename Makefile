@@ -3,25 +3,27 @@
 
 # Tests of the server that run both ways: clients served through TCP, and clients
 # answered inside their own send().
-BOTH_WAYS := $(addprefix --test ,blocks clients conflicts differential differential_errors generated \
-	groups limits multi procedures protocol transactions)
+BOTH_WAYS := blocks clients conflicts differential differential_errors generated groups limits multi \
+	procedures protocol transactions
 # These too, by `make test-log`: they wait for disks that do not answer.
-BOTH_WAYS_LOG := $(addprefix --test ,durability synchronous)
+BOTH_WAYS_LOG := durability synchronous
 
-# Suites of the engine and of the server that also run with a log; the second list while clients
-# are told only what is durable. `make test` runs the short versions.
-WITH_LOG := $(addprefix --test ,faults large limits model scripts stress)
-WITH_LOG_SYNC := $(addprefix --test ,blocks clients conflicts connections differential \
-	differential_errors generated groups large limits long_blocks multi protocol snapshots \
-	transactions waiting)
-WITH_LOG_SHORT := --test model
-WITH_LOG_SYNC_SHORT := $(addprefix --test ,multi transactions)
+# Suites of the engine and of the server that also run with a log: while clients are told at once,
+# and while they are told only what is durable. `make test` runs the short versions.
+WITH_LOG := faults large limits model scripts stress
+WITH_LOG_ASYNC := event_loop functions isolation local operation procedures
+WITH_LOG_SYNC := blocks clients conflicts connections differential differential_errors functions \
+	generated groups isolation large limits long_blocks multi protocol snapshots transactions waiting
+WITH_LOG_SHORT := model
+WITH_LOG_SYNC_SHORT := multi transactions
 
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo -E)
 # Tests and benchmarks load eBPF programs: root runs what cargo built.
 ifneq ($(SUDO),)
 export CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER := $(SUDO)
 endif
+
+SUITES := RUNNER='$(SUDO)'
 
 help:
 	@echo 'make run    build and start the server in the foreground; then: redis-cli SET a 1'
@@ -47,20 +49,16 @@ run: setup
 
 test: setup
 	cargo test --profile ci --workspace --all-features --no-fail-fast $(ARGS)
-	BPFDB_TEST_LOCAL_CLIENTS=on cargo test --profile ci -p bpfdb-server --all-features \
-		--no-fail-fast $(BOTH_WAYS) $(ARGS)
-	$(call with_log,$(WITH_LOG_SHORT),$(WITH_LOG_SYNC_SHORT))
+	$(SUITES) BPFDB_TEST_LOCAL_CLIENTS=on scripts/suites.sh bpfdb-server $(BOTH_WAYS)
+	$(SUITES) BPFDB_TEST_LOG=async scripts/suites.sh bpfdb-tests $(WITH_LOG_SHORT)
+	$(SUITES) BPFDB_TEST_LOG=sync scripts/suites.sh bpfdb-server $(WITH_LOG_SYNC_SHORT)
 
 # The suites of engine and server, with a log.
 test-log: setup
-	BPFDB_TEST_LOCAL_CLIENTS=on cargo test --profile ci -p bpfdb-server --all-features \
-		--no-fail-fast $(BOTH_WAYS_LOG) $(ARGS)
-	$(call with_log,$(WITH_LOG),$(WITH_LOG_SYNC))
-
-define with_log
-	BPFDB_TEST_LOG=async cargo test --profile ci -p bpfdb-tests --all-features --no-fail-fast $(1) $(ARGS)
-	BPFDB_TEST_LOG=sync cargo test --profile ci -p bpfdb-server --all-features --no-fail-fast $(2) $(ARGS)
-endef
+	$(SUITES) BPFDB_TEST_LOCAL_CLIENTS=on scripts/suites.sh bpfdb-server $(BOTH_WAYS_LOG)
+	$(SUITES) BPFDB_TEST_LOG=async scripts/suites.sh bpfdb-tests $(WITH_LOG)
+	$(SUITES) BPFDB_TEST_LOG=async scripts/suites.sh bpfdb-server $(WITH_LOG_ASYNC)
+	$(SUITES) BPFDB_TEST_LOG=sync scripts/suites.sh bpfdb-server $(WITH_LOG_SYNC)
 
 bench: setup
 	cargo build --release -p bpfdb-cli -p bpfdb-bench

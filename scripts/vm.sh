@@ -158,11 +158,7 @@ version=$(cat "$folder/version")
 
 # One line for each test program: where it runs, and its path.
 test_programs() {
-	cargo test --profile ci -p bpfdb -p bpfdb-procedures -p bpfdb-server -p bpfdb-durability \
-		-p bpfdb-cli \
-		--all-features --no-run \
-		--message-format=json 2>/dev/null |
-		sed -n 's/.*"manifest_path":"\([^"]*\)\/Cargo.toml".*"executable":"\([^"]*\)".*/\1 \2/p'
+	scripts/test-programs.sh bpfdb bpfdb-procedures bpfdb-server bpfdb-durability bpfdb-cli
 }
 
 # Those that TESTS chooses.
