@@ -7,9 +7,11 @@
 set -eu
 cd "$(dirname "$0")/.."
 
-programs=$(cargo test --quiet --profile ci --workspace --all-features --no-run \
-	--message-format=json |
-	sed -n 's/.*"manifest_path":"\([^"]*\)\/Cargo.toml".*"executable":"\([^"]*-[0-9a-f]*\)".*/\1 \2/p')
+told=$(mktemp)
+trap 'rm -f "$told"' EXIT
+cargo test --quiet --profile ci --workspace --all-features --no-run \
+	--message-format=json-render-diagnostics >"$told"
 for package in "$@"; do
-	printf '%s\n' "$programs" | grep "/$package "
+	sed -n 's/.*"manifest_path":"\([^"]*\)\/Cargo.toml".*"executable":"\([^"]*-[0-9a-f]*\)".*/\1 \2/p' \
+		"$told" | grep "/$package " || { echo "test-programs: no $package" >&2; exit 1; }
 done

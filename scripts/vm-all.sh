@@ -18,12 +18,18 @@ say() { printf 'vm: %s\n' "$*"; }
 
 sum() { sha1sum | cut -c1-16; }
 
-# What all programs have in common: the kernel, and the files that a test may read. Sources
-# are in the programs.
+# What all programs have in common: the kernel, the machine, and the files that a test may read.
+# Most sources of Rust are in the programs; a test of the server reads the server's.
 common() {
+	files=$({
+		git ls-files -co --exclude-standard -- ':!*.rs' ':!*.md' ':!docs'
+		git ls-files -co --exclude-standard -- crates/bpfdb-server/src
+	} | sort)
+	[ -n "$files" ] || { say "no files" >&2; exit 1; }
 	{
-		printf '%s\n' "${SUITE:-trixie} ${FLAVOUR:-} ${APPEND:-} ${FILTER:-}"
-		git ls-files -z -- ':!*.rs' ':!*.[ch]' ':!*.md' ':!scripts' ':!docs' | xargs -0 sha1sum
+		printf '%s\n' "${SUITE:-trixie} ${FLAVOUR:-} ${APPEND:-} ${FILTER:-} ${CPUS:-} ${MEMORY:-} ${KVM:-}"
+		cat "target/vm/${SUITE:-trixie}${FLAVOUR:+-$FLAVOUR}/version" 2>/dev/null || true
+		printf '%s\n' "$files" | xargs -d '\n' sha1sum
 	} | sum
 }
 

@@ -164,7 +164,8 @@ test_programs() {
 # Those that TESTS chooses.
 chosen_programs() {
 	say "building the tests"
-	programs=$(test_programs | grep -E "/(${TESTS:-.*})-[0-9a-f]*\$")
+	programs=$(test_programs)
+	programs=$(printf '%s\n' "$programs" | grep -E "/(${TESTS:-.*})-[0-9a-f]*\$")
 	# Clients of other languages are installed on first use, and the machine has no network.
 	printf '%s\n' "$programs" | grep '/clients-' | while read -r where program; do
 		say "installing clients of other languages"

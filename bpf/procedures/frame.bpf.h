@@ -66,10 +66,16 @@ static __always_inline struct bpfdb_frame *frame_claim(u32 *number)
 	f = frame_try(first);
 	if (f)
 		return f;
-	repeat(i, BPFDB_FRAMES)
+	repeat(i, BPFDB_FRAMES_TRIED)
 	{
-		*number = (first + i) % BPFDB_FRAMES;
-		f = frame_try(*number);
+		u32 next = *number + 1;
+
+		/* User space says how many there are. Each round is like the one before. */
+		OPAQUE(next);
+		if (!frame_at(next))
+			next = 0;
+		*number = next;
+		f = frame_try(next);
 		if (f)
 			return f;
 	}

@@ -27,4 +27,16 @@
 /* A snapshot that is larger than every timestamp: the latest version. */
 #define LATEST (~0ULL)
 
+/* No commit that is over has a later timestamp. */
+static __always_inline u64 bpfdb_now(void)
+{
+	return LOAD(engine.clock.value);
+}
+
+/* All commits up to this timestamp are on the disk; 0: there is no log. */
+static __always_inline u64 bpfdb_durable(void)
+{
+	return LOAD(engine.durable.value);
+}
+
 #endif

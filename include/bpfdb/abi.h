@@ -16,7 +16,7 @@
 #include <bpfdb/status.h>
 
 /* Raised when a structure below or a pinned map changes its layout. */
-#define BPFDB_ABI_VERSION 12
+#define BPFDB_ABI_VERSION 13
 
 /* Bytes that processors pass to each other as one. What different processors write does
  * not share one: ARCHITECTURE.md says who writes what. */
@@ -600,6 +600,8 @@ struct bpfdb_engine {
 	struct bpfdb_log_secrets log BPFDB_LINES;
 	struct bpfdb_log_home log_home;
 	struct bpfdb_line log_holds; /* large values that records of the log hold */
+	struct bpfdb_line
+		durable; /* commits up to this timestamp are on the disk: its writer says so */
 	struct bpfdb_class classes[BPFDB_CLASS_ENTRIES];
 	struct bpfdb_spares spares[BPFDB_ALLOC_SHARDS];
 } BPFDB_LINES;

@@ -39,8 +39,11 @@
 #define BPFDB_CALL_LINE_MAX 512
 /* Longest name of a function, or of a script, by which the kernel finds it. */
 #define BPFDB_CALL_NAME_MAX 40
-/* Calls at the same time. */
+/* Calls at the same time, at least. Who loads the map gives it more on a machine with many
+ * processors: a call that loses its processor keeps its frame. */
 #define BPFDB_FRAMES 16
+/* So many are looked at for one that is free. */
+#define BPFDB_FRAMES_TRIED 64
 /* Programs, and names by which they are called. */
 #define BPFDB_PROCEDURE_SLOTS 256
 #define BPFDB_PROCEDURE_NAMES 1024

@@ -1,11 +1,12 @@
 //! `bpfdb recover`.
 
 use std::fs::{self, File};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{self, ExitCode};
 
 use anyhow::{Context, Result, bail};
-use bpfdb_log::{Copied, Directory, Options, copy_until};
+use bpfdb_log::{Copied, Directory, Options, Until, copy_until};
 use bpfdb_server::settings::Size;
 
 use crate::bars::Progress;
@@ -43,6 +44,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         .and_then(|()| File::open(parent)?.sync_all())
         .with_context(|| format!("cannot give the new directory the name {}", to.display()))?;
     output::print(&describe(&copied, to))?;
+    if let Some(Until::Timestamp(timestamp)) = arguments.until.map(|moment| moment.0)
+        && timestamp > copied.moment.epoch
+    {
+        // Somebody may have meant seconds of UNIX time.
+        let _ = writeln!(
+            io::stderr(),
+            "bpfdb: timestamp {timestamp} is later than all of the log, so all of it was copied; a \
+             time is written as 2026-11-23T11:59:59Z"
+        );
+    }
     Ok(ExitCode::SUCCESS)
 }
 

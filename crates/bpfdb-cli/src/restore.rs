@@ -3,8 +3,9 @@
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use bpfdb::Engine;
 use bpfdb_copies::{Contents, Existing, Format, Loaded, Options, VerifiedCopy};
 
@@ -51,6 +52,12 @@ impl Arguments {
     }
 }
 
+const NOT_DURABLE: &str = "the keys are in the database, but not on its disk yet";
+/// Longer than a disk takes that is only busy.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Between two looks for an interrupt.
+const LOOK: Duration = Duration::from_millis(100);
+
 /// Verifies the file, then writes what it has, and says what was done.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let mut copy = VerifiedCopy::open(&arguments.file, arguments.options())
@@ -76,7 +83,20 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     drop(bar);
     let loaded = loaded.with_context(|| format!("cannot load {}", arguments.file.display()))?;
     output::print(&told(loaded, copy.contents()))?;
+    settle(&engine, &interrupts)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Who says that it is done may delete the file: what it had must be on the server's disk by then.
+fn settle(engine: &Engine, interrupts: &Interrupts) -> Result<()> {
+    let (written, begun) = (engine.now(), Instant::now());
+    while engine.has_log() && !engine.await_durable(written, LOOK) {
+        interrupts.check().context(NOT_DURABLE)?;
+        if begun.elapsed() > PATIENCE {
+            bail!("{NOT_DURABLE}: INFO persistence of the server says why");
+        }
+    }
+    Ok(())
 }
 
 fn about(copy: &VerifiedCopy) -> String {
@@ -112,6 +132,10 @@ fn left_out(contents: &Contents) -> String {
     let mut text = String::new();
     for (name, count) in &contents.other_types {
         let _ = writeln!(text, "left out: {count} keys of the type {name}");
+    }
+    if contents.reserved > 0 {
+        let count = contents.reserved;
+        let _ = writeln!(text, "left out: {count} keys with names of bpfdb itself");
     }
     if contents.other_databases > 0 {
         let count = contents.other_databases;

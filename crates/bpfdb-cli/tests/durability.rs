@@ -183,6 +183,35 @@ fn recovery_begins_with_the_last_checkpoint() {
     server.stop();
 }
 
+/// Then the file may be deleted.
+#[test]
+fn what_restore_has_written_is_on_the_disk() {
+    alone();
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("copy");
+    let bpfdb = |arguments: &[&str]| {
+        let output = Command::new(BINARY).args(arguments).output();
+        let output = output.expect("bpfdb");
+        assert!(output.status.success(), "{output:?}");
+    };
+    let data = directory.path().join("data");
+    let mut server = Served::start_in(&data, 0, &[]);
+    let mut connection = Connection::open(server.port);
+    for n in 0..2000 {
+        assert_eq!(connection.ask(&["SET", &format!("k{n}"), "value"]), "+OK");
+    }
+    let (port, copy) = (server.port.to_string(), file.to_str().expect("text"));
+    bpfdb(&["dump", "--output", copy, "--port", &port]);
+    for _ in 0..3 {
+        assert_eq!(server.ask(&["FLUSHALL"]), "+OK");
+        bpfdb(&["restore", copy, "--port", &port]);
+        server.kill();
+        server = Served::start_in(&data, server.port, &["--fresh"]);
+        assert_eq!(server.ask(&["DBSIZE"]), ":2000");
+    }
+    server.stop();
+}
+
 /// A bar on a terminal, of which nothing is left in the last line.
 #[test]
 fn a_terminal_shows_how_far_a_checkpoint_is() {

@@ -126,45 +126,58 @@ impl VerifiedCopy {
     }
 }
 
-/// Takes everything and keeps nothing. Somebody hears now and then how many keys there were, and may end it.
+/// Takes everything and keeps nothing. Somebody hears now and then how many keys there were, and
+/// may end it.
 struct Watched<'a> {
     progress: Progress<'a>,
     keys: u64,
-    /// Bytes since it was told last.
-    bytes: usize,
+    /// Bytes of keys and values.
+    taken: u64,
+    /// Bytes of the file.
+    passed: u64,
+    /// Of both together, when somebody heard last.
+    told: u64,
 }
 
 impl<'a> Watched<'a> {
     /// Between two words: milliseconds of reading.
-    const BYTES: usize = 1 << 20;
+    const BYTES: u64 = 1 << 20;
 
     fn new(progress: Progress<'a>) -> Self {
         Self {
             progress,
             keys: 0,
-            bytes: 0,
+            taken: 0,
+            passed: 0,
+            told: 0,
         }
     }
 
-    fn take(&mut self, bytes: usize) -> Result<()> {
-        self.bytes += bytes;
-        if self.bytes < Self::BYTES {
+    fn tell(&mut self) -> Result<()> {
+        let all = self.taken + self.passed;
+        if all - self.told < Self::BYTES {
             return Ok(());
         }
-        self.bytes = 0;
+        self.told = all;
         (self.progress)(self.keys)
     }
 }
 
 impl Sink for Watched<'_> {
+    fn passed(&mut self, offset: u64) -> Result<()> {
+        self.passed = offset;
+        self.tell()
+    }
+
     fn key(&mut self, key: &Key<'_>) -> Result<()> {
         self.keys += 1;
-        // What reading a key costs at least.
-        self.take(key.name.len() + 64)
+        self.taken += key.name.len() as u64;
+        self.tell()
     }
 
     fn part(&mut self, bytes: &[u8]) -> Result<()> {
-        self.take(bytes.len())
+        self.taken += bytes.len() as u64;
+        self.tell()
     }
 }
 

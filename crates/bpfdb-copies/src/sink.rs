@@ -17,6 +17,11 @@ pub struct Key<'a> {
 /// Takes keys and values. A value follows its key, in parts of any size above 0, until all
 /// its bytes have come; an empty one has no part.
 pub trait Sink {
+    /// The reader has come so far in the file, in bytes. It ends with this error.
+    fn passed(&mut self, _offset: u64) -> Result<()> {
+        Ok(())
+    }
+
     fn key(&mut self, key: &Key<'_>) -> Result<()>;
     fn part(&mut self, bytes: &[u8]) -> Result<()>;
 }
@@ -42,6 +47,8 @@ pub struct Contents {
     pub keys: u64,
     /// Of these, those that expire, or have expired.
     pub expiring: u64,
+    /// Strings of a file of Redis whose names only bpfdb itself may use: they are left out.
+    pub reserved: u64,
     /// Bytes of their values.
     pub bytes: u64,
     /// When it was written, milliseconds of UNIX time, if it says so.

@@ -136,6 +136,11 @@ impl Feed {
         Ok(true)
     }
 
+    /// Commits up to this timestamp are durable: for other processes, and for programs.
+    pub(crate) fn note_durable(&self, timestamp: u64) {
+        self.log.note_durable(timestamp);
+    }
+
     /// What was taken is durable, the log's last batch is `sequence`: its room is free.
     pub(crate) fn give_up(&mut self, sequence: u64) -> Result<()> {
         self.log.note_batch(sequence);

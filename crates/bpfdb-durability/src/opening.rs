@@ -37,6 +37,7 @@ impl<D: Disk> Opening<D> {
     pub(crate) fn try_open(&mut self, feed: &Feed, shared: &Shared) -> Result<()> {
         if self.open.is_none() {
             settle(&self.disk, &mut self.end)?;
+            feed.note_durable(self.end.epoch);
             shared.note_durable(self.end.epoch);
             let disk = self.disk.clone();
             let opened = LogWriter::open(disk, &self.end, self.start, wall(), self.files)?;

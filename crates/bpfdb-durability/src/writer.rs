@@ -524,6 +524,7 @@ impl Writer {
             true => self.feed.give_up(writer.durable().sequence)?,
             false => self.append(writer, epoch)?,
         }
+        self.feed.note_durable(epoch);
         self.shared.end_group(epoch);
         if is_idle {
             // Who follows the log sees its last group when something says that it is durable.

@@ -54,6 +54,47 @@ fn a_new_engine_gets_everything() {
     assert!(before.len() > 100);
 }
 
+/// Whoever has the engine, owner or not, is told what a loss of power leaves.
+#[test]
+fn what_an_engine_calls_durable_survives() {
+    for seed in 0..8 {
+        let disk = SimulatedDisk::new(seed);
+        let engine = common::engine();
+        let mut session = engine.session().expect("session");
+        session.set(b"early", b"1").expect("set");
+        assert!(!engine.await_durable(engine.now(), Duration::ZERO));
+        let started = Durability::start(&engine, disk.clone(), quick());
+        let (durability, _) = started.expect("started");
+        session.keep_depends(true);
+        for number in 0..20_u32 {
+            session.set(&number.to_le_bytes(), b"1").expect("set");
+        }
+        let written = match seed % 2 {
+            0 => session.depends(),
+            _ => engine.now(),
+        };
+        assert!(engine.await_durable(written, Duration::from_secs(10)));
+        let survivor = disk.lose_power();
+        drop(durability);
+        let next = common::engine();
+        let _durability = Durability::start(&next, survivor, quick()).expect("recovered");
+        assert_eq!(contents(&next).len(), 21, "seed {seed}");
+        assert!(next.await_durable(written, Duration::from_secs(10)));
+    }
+}
+
+/// Nobody commits, and whoever asks is told all the same.
+#[test]
+fn an_idle_engine_is_durable() {
+    let engine = common::engine();
+    let (_durability, _) =
+        Durability::start(&engine, SimulatedDisk::new(4), quick()).expect("started");
+    for _ in 0..5 {
+        thread::sleep(Duration::from_millis(50));
+        assert!(engine.await_durable(engine.now(), Duration::from_secs(10)));
+    }
+}
+
 /// The owner is gone without a word, and the engine is still there with what was not written.
 #[test]
 fn an_engine_that_outlives_its_owner_goes_on() {

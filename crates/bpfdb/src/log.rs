@@ -1,6 +1,8 @@
 //! The rings of the log, as the writer of the log sees them: `bpf/log/ring.bpf.h`.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::engine::Engine;
 use crate::error::{Error, Result, system};
@@ -48,6 +50,43 @@ impl Engine {
     pub fn now(&self) -> u64 {
         clock(self).load(Ordering::SeqCst)
     }
+
+    /// Do its commits leave something for a writer of the log?
+    pub fn has_log(&self) -> bool {
+        self.config().log_ring > 0
+    }
+
+    /// All commits up to this timestamp are on the disk; 0 without a log. To be asked by any
+    /// process that has the engine, be it the owner or attached.
+    pub fn durable(&self) -> u64 {
+        durable(self).load(Ordering::SeqCst)
+    }
+
+    /// Waits until all commits up to this timestamp are on the disk: that of
+    /// [`Session::depends`](crate::Session::depends), or of [`Engine::now`], which has all
+    /// that were made before. A millisecond at least, and up to the exposure that the writer of the
+    /// log has been told, if it does not write at once for somebody else.
+    ///
+    /// False: they are not when `patience` is over. Then there is no log, or its writer is away,
+    /// held up by the disk, or has failed.
+    pub fn await_durable(&self, timestamp: u64, patience: Duration) -> bool {
+        let begun = Instant::now();
+        while self.durable() < timestamp {
+            if begun.elapsed() >= patience {
+                return false;
+            }
+            thread::sleep(DURABLE_PAUSE);
+        }
+        true
+    }
+}
+
+/// Between two looks at what is durable.
+const DURABLE_PAUSE: Duration = Duration::from_millis(1);
+
+fn durable(engine: &Engine) -> &AtomicU64 {
+    // SAFETY: as below.
+    unsafe { AtomicU64::from_ptr(&raw mut (*engine.inner.memory.state_pointer()).durable.value) }
 }
 
 fn clock(engine: &Engine) -> &AtomicU64 {
@@ -216,6 +255,11 @@ impl Log {
     pub fn note_batch(&self, sequence: u64) {
         // SAFETY: as it says.
         store_word(unsafe { &raw mut (*self.home_pointer()).batch }, sequence);
+    }
+
+    /// All commits up to this timestamp are on the disk: for those who ask [`Engine::durable`].
+    pub fn note_durable(&self, timestamp: u64) {
+        durable(&self.engine).fetch_max(timestamp, Ordering::SeqCst);
     }
 
     /// Valid as long as the engine; nobody but the log's one thread writes there.

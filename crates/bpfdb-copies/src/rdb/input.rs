@@ -17,10 +17,8 @@ use crate::source::{Input, Source};
 
 /// Digits of the version.
 const DIGITS: usize = 4;
-/// A library takes this besides its text, in bytes: so many short ones are too many.
-const LIBRARY_OVERHEAD: usize = 64;
-/// What a key is called whose name only bpfdb itself may use.
-const RESERVED: &str = "reserved key";
+/// Libraries in a file, however short: bpfdb itself compiles fewer.
+const LIBRARIES_COUNT_MAX: usize = 1 << 16;
 /// Longest name or number of an AUX field that is looked at, bytes.
 const AUX_MAX: usize = 32;
 
@@ -34,7 +32,7 @@ struct Reader<'a, I> {
     name: Vec<u8>,
     /// Texts of libraries of functions.
     functions: Vec<Vec<u8>>,
-    /// Bytes of these, with what each takes besides.
+    /// Bytes of these.
     functions_size: usize,
 }
 
@@ -58,7 +56,11 @@ pub(crate) fn read<I: Input>(
         functions: Vec::new(),
         functions_size: 0,
     };
-    while reader.step()? {}
+    while reader.step()? {
+        // Much may be passed over that is not the sink's.
+        let offset = reader.source.offset();
+        reader.sink.passed(offset)?;
+    }
     let has_sum = version >= VERSION_SUMMED && compare_sums(reader.source)?;
     reader.contents.is_unchecked = !has_sum;
     if !source.is_at_end()? {
@@ -162,11 +164,15 @@ impl<I: Input> Reader<'_, I> {
         let at = self.source.offset();
         let left = LIBRARIES_MAX.saturating_sub(self.functions_size);
         let mut text = Vec::new();
-        if left == 0 || !string::read_short(self.source, left, &mut text)? {
-            let what = format!("libraries of functions of more than {LIBRARIES_MAX} bytes");
+        let is_one_too_many = self.functions.len() >= LIBRARIES_COUNT_MAX;
+        if is_one_too_many || !string::read_short(self.source, left, &mut text)? {
+            let what = format!(
+                "libraries of functions of more than {LIBRARIES_MAX} bytes, or more than \
+                 {LIBRARIES_COUNT_MAX} of them"
+            );
             return Err(foreign(at, what));
         }
-        self.functions_size += text.len() + LIBRARY_OVERHEAD;
+        self.functions_size += text.len();
         self.functions.push(text);
         self.contents.functions += 1;
         Ok(())
@@ -205,7 +211,7 @@ impl<I: Input> Reader<'_, I> {
             // Functions come as such. A string of that name is no client's of ours, and might be
             // anybody's in Redis.
             None if bpfdb::is_reserved(&self.name) => {
-                *self.contents.other_types.entry(RESERVED).or_default() += 1;
+                self.contents.reserved += 1;
                 string::skip(self.source)
             }
             None if !is_short || self.name.is_empty() => Err(foreign(

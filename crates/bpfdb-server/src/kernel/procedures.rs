@@ -120,6 +120,16 @@ impl KernelProcedures {
         Ok(Some(slot))
     }
 
+    /// So many programs can be added.
+    pub(crate) fn free_programs(&self) -> usize {
+        self.free_slots.len()
+    }
+
+    /// Some were removed, and will make room when calls have ended.
+    pub(crate) fn frees_programs(&self) -> bool {
+        !self.retired_slots.is_empty()
+    }
+
     /// All calls have ended that had begun when something was removed last: its places are for
     /// others.
     pub(crate) fn reuse(&mut self) {

@@ -198,6 +198,8 @@ fn size(object: &mut OpenObject, sessions: u32) -> Result<()> {
         let entries = match name.as_str() {
             "connections" | "cookies" | "sockets" | "flows" | "clients" => sessions,
             "workers" => processors()?,
+            // 100 KiB each. Clients' threads that lose the processor in a call keep theirs.
+            "frames" => abi::BPFDB_FRAMES.max(2 * processors()?),
             // Two records of 32 bytes with header for each connection.
             "handovers" => (sessions * 64).next_power_of_two().max(page_size()),
             _ => continue,

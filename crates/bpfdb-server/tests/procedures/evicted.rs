@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use bpfdb::abi;
 
-use super::common::{Client, Reply, patience, wait_until};
+use super::common::{Client, Reply, patience, request, wait_until};
 use super::{ask, is, server};
 
 /// A slot stays empty.
@@ -103,15 +103,75 @@ fn scripts_make_room_for_each_other() {
     a_library_finds_room(&mut scripts);
 }
 
+fn library(number: usize, result: u32) -> String {
+    format!(
+        "#!lua name=lib{number}\nredis.register_function('f{number}', function() return {result} end)"
+    )
+}
+
+fn is_in_kernel(client: &mut Client, name: &str) -> bool {
+    let all = ask(client, &["PROCEDURES"]);
+    let one = all.items.iter().find(|one| is(one, "name", name));
+    one.is_some_and(|one| is(one, "path", "kernel"))
+}
+
 /// A script makes room for it, and libraries stay.
 fn a_library_finds_room(scripts: &mut Scripts) {
-    let library = "#!lua name=lib\nredis.register_function('one', function() return 1 end)";
-    let reply = ask(&mut scripts.client, &["FUNCTION", "LOAD", library]);
+    let reply = ask(&mut scripts.client, &["FUNCTION", "LOAD", &library(0, 1)]);
     assert!(!reply.is_error(), "{reply}");
     wait_until("the function is in the kernel", || {
-        let all = ask(&mut scripts.client, &["PROCEDURES"]);
-        let one = all.items.iter().find(|one| is(one, "name", "one"));
-        one.is_some_and(|one| is(one, "path", "kernel"))
+        is_in_kernel(&mut scripts.client, "f0")
     });
     assert_eq!(scripts.in_kernel().len(), PROGRAMS - 1);
+    // All of them make room at once.
+    assert_eq!(scripts.client.say("SCRIPT FLUSH"), "+OK\r\n");
+    let text = "return redis.call('INCRBY', KEYS[1], 0)";
+    let name = ask(&mut scripts.client, &["SCRIPT", "LOAD", text]).text;
+    let name = String::from_utf8(name).expect("digits");
+    wait_until("the next script is in the kernel", || {
+        ask(&mut scripts.client, &["EVALSHA", &name, "1", "sum"]);
+        is_in_kernel(&mut scripts.client, &name)
+    });
+}
+
+/// As many libraries as there are programs. The next one waits, and nobody else does; a version of
+/// a library takes the place of the one before.
+#[test]
+#[ignore = "a minute: make soak"]
+fn soak_libraries_wait_for_room() {
+    let server = server();
+    let mut client = server.client();
+    let mut pipeline = Vec::new();
+    for number in 0..=PROGRAMS {
+        let text = library(number, 1);
+        pipeline.extend(request(&[b"FUNCTION", b"LOAD", text.as_bytes()]));
+    }
+    client.send(&pipeline);
+    for _ in 0..=PROGRAMS {
+        client.reply();
+    }
+    let in_kernel = |client: &mut Client| {
+        let all = ask(client, &["PROCEDURES"]);
+        let count = all.items.iter().filter(|one| is(one, "path", "kernel"));
+        count.count()
+    };
+    wait_until("all programs are taken", || {
+        in_kernel(&mut client) == PROGRAMS
+    });
+    let reply = ask(
+        &mut client,
+        &["FUNCTION", "LOAD", "REPLACE", &library(1, 2)],
+    );
+    assert!(!reply.is_error(), "{reply}");
+    wait_until("all programs are taken again", || {
+        in_kernel(&mut client) == PROGRAMS
+    });
+    for number in 0..=PROGRAMS {
+        let reply = ask(&mut client, &["FCALL", &format!("f{number}"), "0"]);
+        assert_eq!(reply.number(), Some(if number == 1 { 2 } else { 1 }));
+    }
+    assert_eq!(client.say("FUNCTION DELETE lib0"), "+OK\r\n");
+    wait_until("all that are left have one", || {
+        in_kernel(&mut client) == PROGRAMS
+    });
 }

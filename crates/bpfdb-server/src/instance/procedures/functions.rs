@@ -58,7 +58,7 @@ impl Procedures {
         self.is_quiet() || self.removals.are_over(self.withdrawn)
     }
 
-    fn take_functions_back(&mut self) {
+    pub(super) fn take_functions_back(&mut self) {
         for state in self.libraries.values_mut() {
             if let State::Loaded(loaded) = state {
                 for name in loaded.published.drain(..) {

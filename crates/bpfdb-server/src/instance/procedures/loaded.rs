@@ -4,7 +4,9 @@ use std::time::Instant;
 
 use bpfdb_procedures::Unit;
 
+use super::compiler::Kind;
 use super::direct::Direct;
+use super::functions::FunctionsState;
 use super::{NO_ROOM, Procedures, State};
 use crate::kernel::procedures::{Counters, Entry, KernelProcedures, Name};
 
@@ -31,9 +33,8 @@ pub(super) struct Loaded {
 }
 
 impl Procedures {
-    /// Gives a unit a slot and counters. `None`: there is no slot, and a script makes room: it is to
-    /// be compiled again.
-    pub(super) fn load(&mut self, mut unit: Unit, text: Vec<u8>) -> Option<State> {
+    /// Gives a unit a slot and counters.
+    pub(super) fn load(&mut self, kind: Kind, mut unit: Unit, text: Vec<u8>) -> State {
         let numbers: Vec<u32> = (0..unit.ready.len())
             .map_while(|_| self.kernel.take_number())
             .collect();
@@ -42,7 +43,7 @@ impl Procedures {
             // Nobody would call it, and it takes a descriptor and the kernel's memory.
             unit.program = None;
         }
-        let slot = self.slot_of(&unit);
+        let slot = self.slot_of(kind, &unit);
         if !matches!(slot, Ok(Some(_))) {
             for &number in &numbers {
                 self.kernel.give_number_back(number);
@@ -50,10 +51,14 @@ impl Procedures {
             self.removals.note();
         }
         let slot = match slot {
-            Ok(slot) => slot?,
-            Err(problem) => return Some(State::Failed(problem)),
+            Ok(Some(slot)) => slot,
+            Ok(None) => {
+                self.some_wait = true;
+                return State::Waiting;
+            }
+            Err(problem) => return State::Failed(problem),
         };
-        Some(State::Loaded(Box::new(Loaded {
+        State::Loaded(Box::new(Loaded {
             unit,
             text,
             slot,
@@ -62,47 +67,81 @@ impl Procedures {
             direct: Direct::default(),
             seen: 0,
             used: Instant::now(),
-        })))
+        }))
     }
 
     /// The slot that a unit's program gets; of a unit that needs none there is none. `None`:
     /// there is none left.
-    fn slot_of(&mut self, unit: &Unit) -> std::result::Result<Option<Option<u32>>, String> {
+    fn slot_of(
+        &mut self,
+        kind: Kind,
+        unit: &Unit,
+    ) -> std::result::Result<Option<Option<u32>>, String> {
         let program = unit.program.as_ref().filter(|_| !unit.ready.is_empty());
         let Some(program) = program else {
             return Ok(Some(None));
         };
-        match self.kernel.add_program(program) {
-            Ok(Some(slot)) => Ok(Some(Some(slot))),
-            // Somebody asks again when there is room.
-            Ok(None) if self.evict() => Ok(None),
-            Ok(None) => Err(NO_ROOM.into()),
-            Err(error) => Err(error.to_string()),
+        // Libraries that wait come first.
+        if kind == Kind::Script && self.kernel.free_programs() <= self.expected_libraries() {
+            self.make_room();
+            return Ok(None);
         }
+        let slot = self.kernel.add_program(program);
+        let slot = slot.map_err(|error| error.to_string())?;
+        if slot.is_none() {
+            self.make_room();
+        }
+        Ok(slot.map(Some))
     }
 
-    /// The script that was called least lately makes room. False: there is none.
-    fn evict(&mut self) -> bool {
-        if self.is_evicting {
-            return true;
+    /// Libraries that may need a slot soon.
+    fn expected_libraries(&self) -> usize {
+        let states = self.libraries.values();
+        states
+            .filter(|state| matches!(state, State::Compiling | State::Waiting))
+            .count()
+    }
+
+    /// The script that was called least lately makes room, unless some is about to be free.
+    fn make_room(&mut self) {
+        if self.is_evicting || self.kernel.frees_programs() {
+            return;
         }
-        let oldest = self
+        let loaded = self
             .scripts
             .iter()
             .filter_map(|(&name, state)| match state {
                 State::Loaded(loaded) if loaded.slot.is_some() => Some((loaded.used, name)),
                 _ => None,
-            })
-            .min();
-        let Some((_, name)) = oldest else {
-            return false;
-        };
-        if let Some(State::Loaded(loaded)) = self.scripts.remove(&name) {
+            });
+        if let Some((_, name)) = loaded.min()
+            && let Some(State::Loaded(loaded)) = self.scripts.remove(&name)
+        {
             tracing::debug!(%name, "a script's program makes room for another one");
+            self.is_evicting = true;
             self.unload(*loaded);
         }
-        self.is_evicting = true;
-        true
+    }
+
+    /// When there is room again, those that wait are compiled again: libraries at once, scripts
+    /// when they are called some more.
+    pub(super) fn give_room(&mut self) {
+        if !self.some_wait || !self.is_quiet() {
+            return;
+        }
+        self.reuse();
+        if self.kernel.free_programs() == 0 {
+            return;
+        }
+        let waits = |state: &State| matches!(state, State::Waiting);
+        if self.libraries.values().any(waits) {
+            self.libraries.retain(|_, state| !waits(state));
+            self.take_functions_back();
+            self.functions = FunctionsState::Due(Instant::now());
+            return;
+        }
+        self.scripts.retain(|_, state| !waits(state));
+        self.some_wait = false;
     }
 
     /// Once a second: who was called since? And whose program is of no use?

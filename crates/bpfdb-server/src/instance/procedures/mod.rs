@@ -71,6 +71,8 @@ enum State {
     Counting(u32),
     Compiling,
     Loaded(Box<Loaded>),
+    /// There was no room for its program. It is compiled again when there is some.
+    Waiting,
     /// Why there is no program.
     Failed(String),
 }
@@ -95,6 +97,8 @@ pub(crate) struct Procedures {
     queued: usize,
     /// A program makes room, but its slot is not free yet.
     is_evicting: bool,
+    /// Some texts are [`State::Waiting`].
+    some_wait: bool,
     engine: Engine,
     interpreted: Interpreted,
     /// Of calls that the daemon had the kernel run, also of procedures that are gone.
@@ -124,6 +128,7 @@ impl Procedures {
             were_changed: false,
             queued: 0,
             is_evicting: false,
+            some_wait: false,
             engine: engine.clone(),
             interpreted: Interpreted::default(),
             called: Counters::none(),
@@ -143,6 +148,7 @@ impl Procedures {
     /// Takes in what was compiled, and publishes what is to be. Often.
     pub(crate) fn work(&mut self, functions: &mut Functions) {
         self.take_results();
+        self.give_room();
         self.look_for_others(functions);
         let now = Instant::now();
         if let FunctionsState::Withdrawn(until) = self.functions
@@ -184,8 +190,7 @@ impl Procedures {
                 Done::Grace(removals) => {
                     self.removals.end(removals);
                     if self.is_quiet() {
-                        self.kernel.reuse();
-                        self.is_evicting = false;
+                        self.reuse();
                         for name in std::mem::take(&mut self.waiting) {
                             self.publish_script(name);
                         }
@@ -193,6 +198,12 @@ impl Procedures {
                 }
             }
         }
+    }
+
+    /// What was removed is free.
+    fn reuse(&mut self) {
+        self.kernel.reuse();
+        self.is_evicting = false;
     }
 
     /// Have all calls ended that may have found what was removed?
@@ -208,10 +219,10 @@ impl Procedures {
         unit: std::result::Result<Box<Unit>, String>,
     ) {
         let state = match unit {
-            Ok(unit) => self.load(*unit, text),
+            Ok(unit) => self.load(kind, *unit, text),
             Err(problem) => {
                 tracing::warn!(%name, problem, "a procedure stays with the interpreter");
-                Some(State::Failed(problem))
+                State::Failed(problem)
             }
         };
         let units = match kind {
@@ -219,11 +230,9 @@ impl Procedures {
             Kind::Library => &mut self.libraries,
         };
         match (units.get_mut(&name), state) {
-            (Some(place @ State::Compiling), Some(state)) => *place = state,
-            // It is compiled again when there is room.
-            (Some(State::Compiling), None) => drop(units.remove(&name)),
+            (Some(place @ State::Compiling), state) => *place = state,
             // Forgotten meanwhile, or compiled twice.
-            (_, Some(State::Loaded(loaded))) => self.unload(*loaded),
+            (_, State::Loaded(loaded)) => self.unload(*loaded),
             _ => {}
         }
         if kind == Kind::Script {

@@ -26,7 +26,7 @@ impl Procedures {
             self.scripts.retain(|_, state| match state {
                 State::Loaded(loaded) => loaded.slot.is_some(),
                 State::Compiling => true,
-                State::Counting(_) | State::Failed(_) => false,
+                State::Counting(_) | State::Waiting | State::Failed(_) => false,
             });
             let scripts = &self.scripts;
             self.interpreted

@@ -6,7 +6,7 @@ use bpfdb_procedures::Ready;
 
 use super::functions::FunctionsState;
 use super::loaded::{Loaded, gives_up_most};
-use super::{Procedures, State};
+use super::{NO_ROOM, Procedures, State};
 use crate::kernel::procedures::Counters;
 use crate::stats::procedures::{AllProcedures, ProcedureFigures};
 
@@ -178,6 +178,10 @@ impl Procedures {
             // Not worth a line: it may never be called again.
             State::Counting(_) => Vec::new(),
             State::Compiling => vec![whole(Path::Compiling)],
+            State::Waiting => vec![Shown {
+                reasons: vec![NO_ROOM.to_owned()],
+                ..whole(Path::Daemon)
+            }],
             State::Failed(problem) => vec![Shown {
                 reasons: vec![problem.clone()],
                 ..whole(Path::Daemon)
