@@ -3,10 +3,9 @@
 
 # Tests of the server that run both ways: clients served through TCP, and clients
 # answered inside their own send().
-BOTH_WAYS := blocks clients conflicts differential differential_errors generated groups limits multi \
-	procedures protocol transactions
-# These too, by `make test-log`: they wait for disks that do not answer.
-BOTH_WAYS_LOG := durability synchronous
+BOTH_WAYS := blocks conflicts differential multi procedures transactions
+# These too, by `make test-log`: they take longer, some because they wait for disks that do not answer.
+BOTH_WAYS_LOG := clients differential_errors durability generated groups limits protocol synchronous
 
 # Suites of the engine and of the server that also run with a log: while clients are told at once,
 # and while they are told only what is durable. `make test` runs the short versions.

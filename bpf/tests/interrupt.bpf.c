@@ -227,6 +227,17 @@ static __always_inline bool is_expected(int status)
 	       status == BPFDB_LOG_FULL;
 }
 
+/*
+ * An audit is refused nothing but its BEGIN, while what the session did before cannot be
+ * finished: the operator that this callback interrupts holds a latch.
+ */
+static __always_inline bool may_be_told(const struct payer *p, bool audits, int status)
+{
+	if (audits)
+		return p->step == 0 && status == BPFDB_MEMORY_PENDING;
+	return is_expected(status);
+}
+
 /* One step, and what follows from its outcome. False: the transaction ended. */
 static __always_inline bool advance(struct bpfdb_session *s, struct payer *p)
 {
@@ -241,7 +252,7 @@ static __always_inline bool advance(struct bpfdb_session *s, struct payer *p)
 		p->committed++;
 	} else {
 		p->refused++;
-		if (audits || !is_expected(status))
+		if (!may_be_told(p, audits, status))
 			p->unexpected = status;
 		bpfdb_rollback(s);
 	}

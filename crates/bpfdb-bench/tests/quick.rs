@@ -92,7 +92,8 @@ fn soak_the_other_scenarios_give_tables() {
 }
 
 #[test]
-fn what_durability_costs_is_measured() {
+#[ignore = "half a minute: make soak"]
+fn soak_what_durability_costs_is_measured() {
     let report = report(&["--only", "durability"]);
     let names = names(&report);
     assert_eq!(names[..2], ["durability-log", "durability-server"]);
@@ -124,7 +125,8 @@ fn one_scenario_can_be_chosen() {
 }
 
 #[test]
-fn procedures_are_measured() {
+#[ignore = "a minute: make soak"]
+fn soak_procedures_are_measured() {
     let report = report(&["--only", "procedures"]);
     let names = names(&report);
     // The server need not be built.

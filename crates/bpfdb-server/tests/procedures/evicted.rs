@@ -78,7 +78,8 @@ impl Scripts {
 }
 
 #[test]
-fn scripts_make_room_for_each_other() {
+#[ignore = "half a minute: make soak"]
+fn soak_scripts_make_room_for_each_other() {
     let server = server();
     let mut scripts = Scripts::new(server.client());
     let early: Vec<usize> = (0..PROGRAMS).collect();
