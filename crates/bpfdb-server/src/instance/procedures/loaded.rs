@@ -77,8 +77,7 @@ impl Procedures {
         kind: Kind,
         unit: &Unit,
     ) -> std::result::Result<Option<Option<u32>>, String> {
-        let program = unit.program.as_ref().filter(|_| !unit.ready.is_empty());
-        let Some(program) = program else {
+        let Some(program) = &unit.program else {
             return Ok(Some(None));
         };
         // Libraries that wait come first.

@@ -54,6 +54,7 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     let mut restoring = Restoring {
         analysis: Analysis::new(&texts)?,
         policy,
+        may_fit: false,
     };
     if restoring.step(context, arguments)? == Progress::More {
         context.go_on_with(restoring);
@@ -76,6 +77,8 @@ fn failure(damage: Damage) -> Failure {
 struct Restoring {
     analysis: Analysis,
     policy: Policy,
+    /// They went with those that there were, when that was asked first.
+    may_fit: bool,
 }
 
 impl Job for Restoring {
@@ -84,11 +87,12 @@ impl Job for Restoring {
             return Ok(Progress::More);
         }
         let new = together(self.analysis.libraries())?;
-        if self.policy == Policy::Append {
+        if self.policy == Policy::Append && !self.may_fit {
             // Before functions are taken out of the kernel for it. What is true when the libraries
             // are written is asked once more.
             let mut libraries = Libraries::clone(&*view(context)?);
             join(&mut libraries, &new, false)?;
+            self.may_fit = true;
         }
         if !withdrawn(context) {
             return Ok(Progress::More);
