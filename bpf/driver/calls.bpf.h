@@ -104,7 +104,7 @@ __noinline int call_next(struct bpfdb_frame *f NONNULL, u32 buffer)
 /* Errors that may pass: user space waits, and has the same call executed again. */
 static __always_inline bool may_pass(u32 outcome)
 {
-	return outcome == BPFDB_MEMORY_PENDING || outcome == BPFDB_LOG_FULL ||
+	return outcome == BPFDB_MEMORY_PENDING || BPFDB_REFUSED_BY_LOG(outcome) ||
 	       outcome == BPFDB_SESSION_BUSY;
 }
 

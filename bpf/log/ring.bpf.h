@@ -14,7 +14,7 @@
  *     lies there from a time before, or was written by a client, does not fit.
  *  3. `limit` is at most one ring behind what has been given up: nothing is overwritten
  *     that may still be needed.
- *  4. While the log is `closed` nothing is reserved: the engine is read-only.
+ *  4. While the `gate` is not open nothing is reserved: the engine is read-only.
  *  5. A program that interrupts another one on this processor reserves behind it.
  */
 #ifndef BPFDB_RING_BPF_H
@@ -44,7 +44,8 @@ static __always_inline u32 log_own_ring(void)
 	return bpf_get_smp_processor_id() & (config.log_rings - 1);
 }
 
-/* Reserves `bytes`, whole record grains, in a ring: OK with the position, or LOG_FULL. */
+/* Reserves `bytes`, whole record grains, in a ring: OK with the position, or
+ * LOG_FULL, LOG_CLOSED. */
 static __always_inline int log_reserve(u32 ring, u32 bytes, u64 *position)
 {
 	struct bpfdb_log_ring *state = bpf_map_lookup_elem(&log_state, &ring);
@@ -55,13 +56,13 @@ static __always_inline int log_reserve(u32 ring, u32 bytes, u64 *position)
 	{
 		u64 at = LOAD(state->reserved);
 
-		if (unlikely(at + bytes > LOAD(state->limit) || LOAD(state->closed)))
+		if (unlikely(at + bytes > LOAD(state->limit) || LOAD(state->gate)))
 			break;
 		*position = at;
 		if (CAS(&state->reserved, at, at + bytes) == at)
 			return BPFDB_OK;
 	}
-	return BPFDB_LOG_FULL;
+	return LOAD(state->gate) == BPFDB_LOG_GATE_CLOSED ? BPFDB_LOG_CLOSED : BPFDB_LOG_FULL;
 }
 
 /* Memory of a position: BPFDB_LOG_PAD bytes may be accessed. */

@@ -154,7 +154,7 @@ __noinline enum result reply_error(struct sk_msg_md *m, struct bpfdb_connection 
 	/* Unless it failed a transaction, the daemon tries again: it can wait for
 	 * memory, for another processor that was interrupted in an operator or in the
 	 * reaper, or for the end of snapshots. */
-	if (!failed && (status == BPFDB_MEMORY_PENDING || status == BPFDB_LOG_FULL ||
+	if (!failed && (status == BPFDB_MEMORY_PENDING || BPFDB_REFUSED_BY_LOG(status) ||
 			status == BPFDB_CONFLICT || status == BPFDB_VERSIONS_FULL ||
 			status == BPFDB_SESSION_BUSY))
 		return PASS_TO_DAEMON;

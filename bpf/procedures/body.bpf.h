@@ -105,7 +105,7 @@ static __always_inline int call_once(struct bpfdb_frame *f, struct bpfdb_session
 	}
 	status = TXN_END_OWN(s, bpfdb_commit);
 	/* It would stay open. */
-	if (unlikely(status == BPFDB_LOG_FULL))
+	if (unlikely(BPFDB_REFUSED_BY_LOG(status)))
 		TXN_END_OWN(s, bpfdb_rollback);
 	return status;
 }

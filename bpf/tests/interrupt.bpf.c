@@ -224,7 +224,7 @@ static __always_inline bool is_expected(int status)
 {
 	return status == BPFDB_CONFLICT || status == BPFDB_VERSIONS_FULL ||
 	       status == BPFDB_OUT_OF_MEMORY || status == BPFDB_MEMORY_PENDING ||
-	       status == BPFDB_LOG_FULL;
+	       BPFDB_REFUSED_BY_LOG(status);
 }
 
 /*

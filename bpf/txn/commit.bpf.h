@@ -394,7 +394,8 @@ static __always_inline u64 commit_decide_all(struct bpfdb_session *s)
 	return commit_decide(&s->commit, announced) & BPFDB_PAYLOAD_MASK;
 }
 
-/* The same with a record in the log: OK, or LOG_FULL, and the transaction is still open. */
+/* The same with a record in the log: OK; or LOG_FULL or LOG_CLOSED, and the
+ * transaction is still open. */
 __noinline int commit_logged(struct bpfdb_session *s NONNULL)
 {
 	u32 bytes = log_record_room(s->log_bytes), ring = log_own_ring();

@@ -199,7 +199,8 @@ static __always_inline void record_fill_short(struct bpfdb_session *s)
 	}
 }
 
-/* Reserves and fills the record of an auto-commit, whose operands are ready. OK, LOG_FULL. */
+/* Reserves and fills the record of an auto-commit, whose operands are ready. OK, LOG_FULL,
+ * LOG_CLOSED. */
 static __always_inline int record_begin(struct bpfdb_session *s)
 {
 	u32 bytes, ring;

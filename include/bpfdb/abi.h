@@ -16,7 +16,7 @@
 #include <bpfdb/status.h>
 
 /* Raised when a structure below or a pinned map changes its layout. */
-#define BPFDB_ABI_VERSION 13
+#define BPFDB_ABI_VERSION 14
 
 /* Bytes that processors pass to each other as one. What different processors write does
  * not share one: ARCHITECTURE.md says who writes what. */
@@ -503,6 +503,14 @@ struct bpfdb_hash_secrets {
 
 /* ---- Log ------------------------------------------------------------------ */
 
+/* Does the log take writes, if there is room? */
+enum bpfdb_log_gate {
+	BPFDB_LOG_GATE_OPEN = 0,
+	BPFDB_LOG_GATE_HELD = 1, /* not for now: the disk is late, or the owner ends. LOG_FULL */
+	BPFDB_LOG_GATE_CLOSED =
+		2, /* until somebody acts: a failed flush, a full disk. LOG_CLOSED */
+};
+
 /*
  * A ring of the log: bpf/log/ring.bpf.h. A position counts the bytes that were ever
  * reserved before; its place in the ring is the position modulo the ring's size.
@@ -510,7 +518,7 @@ struct bpfdb_hash_secrets {
 struct bpfdb_log_ring {
 	__u64 reserved BPFDB_LINES; /* position behind the last reservation; programs write it */
 	__u64 limit BPFDB_LINES; /* reservations end here; the writer of the log writes it */
-	__u64 closed; /* not 0: nobody reserves, whatever the limit is */
+	__u64 gate; /* enum bpfdb_log_gate */
 };
 
 /*

@@ -25,12 +25,13 @@
  *                   LOG_FULL                 TRIES               PAUSE, the same
  *   library         MEMORY_PENDING           MEMORY_TRIES        memory is added   the Error
  *   library         LOG_FULL                 LOG_TRIES           a millisecond     the Error
+ *   library         LOG_CLOSED               1                   nothing           the Error
  *   library         the reaper in its        SESSION_TRIES       a tenth of a      SESSION_BUSY
  *                   session                                      millisecond
  *
  * An attempt of a lower row makes all attempts of those above it. Nothing is tried again
- * inside a client's transaction: an Error has failed it. A COMMIT with LOG_FULL has not, and is
- * tried again; so is what has found its session busy, and was not executed.
+ * inside a client's transaction: an Error has failed it. A COMMIT that the log refuses has not, and
+ * is tried again; so is what has found its session busy, and was not executed.
  */
 #ifndef BPFDB_ATTEMPTS_H
 #define BPFDB_ATTEMPTS_H

@@ -201,7 +201,7 @@ struct bpfdb_calls {
 	__u32 to;     /* out: where the replies end */
 	__u32 done;   /* out: calls that were executed, each with a reply */
 	__u32 status; /* out: the Error of the call at `at`, which may pass: MEMORY_PENDING,
-		       * LOG_FULL, SESSION_BUSY; or BAD_REQUEST; or 0 */
+		       * LOG_FULL, LOG_CLOSED, SESSION_BUSY; or BAD_REQUEST; or 0 */
 	__u32 fuel;   /* in: BPFDB_CALLS_FUEL; out: what is left */
 };
 

@@ -50,12 +50,17 @@
 	X(LOG_FULL, 36, "the log has no room until more of it is on the disk",                     \
 	  "run the operation again in a few milliseconds; an open transaction stays open")         \
 	X(TXN_TOO_LARGE, 37, "the transaction writes more than its part of the log's ring",        \
-	  "roll back and use smaller transactions, or a larger ring")
+	  "roll back and use smaller transactions, or a larger ring")                              \
+	X(LOG_CLOSED, 38, "the log takes no writes, so the engine is read-only",                   \
+	  "see why in the logs of its owner: a write or flush has failed, or the disk is full")
 
 #define BPFDB_STATUS_ENUM(name, value, text, action) BPFDB_##name = value,
-enum bpfdb_status { BPFDB_STATUS_LIST(BPFDB_STATUS_ENUM) BPFDB_STATUS_COUNT = 38 };
+enum bpfdb_status { BPFDB_STATUS_LIST(BPFDB_STATUS_ENUM) BPFDB_STATUS_COUNT = 39 };
 
 /* Errors are the outcomes from here on. */
 #define BPFDB_FIRST_ERROR 16
+
+/* The log has refused the commit. An auto-commit was not executed, a transaction is still open. */
+#define BPFDB_REFUSED_BY_LOG(status) ((status) == BPFDB_LOG_FULL || (status) == BPFDB_LOG_CLOSED)
 
 #endif

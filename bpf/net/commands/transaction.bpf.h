@@ -96,7 +96,7 @@ static __always_inline enum bpfdb_status short_end(struct bpfdb_session *s, bool
 	}
 	status = TXN_END_OWN(s, bpfdb_commit);
 	/* It would stay open: the daemon does all of it again. */
-	if (unlikely(status == BPFDB_LOG_FULL))
+	if (unlikely(BPFDB_REFUSED_BY_LOG(status)))
 		TXN_END_OWN(s, bpfdb_rollback);
 	return status;
 }

@@ -197,6 +197,7 @@ fn passes(status: Status) -> bool {
             | Status::MemoryPending
             | Status::Exhausted
             | Status::LogFull
+            | Status::LogClosed
     )
 }
 

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use bpfdb::LogGate;
+use bpfdb::{LogGate, LogGateState};
 use hdrhistogram::Histogram;
 
 use crate::waiters::Waiters;
@@ -104,7 +104,7 @@ impl Shared {
     /// Opens the engine's log, whatever an earlier owner left, of which everything up to the
     /// timestamp `durable` is durable for certain.
     pub(crate) fn new(durable: u64, gate: LogGate) -> Self {
-        gate.close(false);
+        gate.set(LogGateState::Open);
         let now = Instant::now();
         Self {
             waiters: Waiters::new(durable),
@@ -153,7 +153,7 @@ impl Shared {
     pub(crate) fn seal(&self) {
         let mut told = self.told();
         told.sealed = true;
-        told.gate.close(true);
+        told.set_gate();
     }
 
     // ---- By the writer -----------------------------------------------------------------
@@ -239,8 +239,17 @@ impl Told {
         if self.state == state {
             return false;
         }
-        self.gate.close(self.sealed || state != State::Writing);
         self.state = state;
+        self.set_gate();
         true
+    }
+
+    fn set_gate(&self) {
+        self.gate.set(match self.state {
+            State::Full(_) | State::Failed(_) => LogGateState::Closed,
+            State::Stalled(_) => LogGateState::Held,
+            State::Writing if self.sealed => LogGateState::Held,
+            State::Writing => LogGateState::Open,
+        });
     }
 }

@@ -35,7 +35,8 @@ fn disturb(engine: &Engine, seed: u64, stop: &AtomicBool) {
     let mut session = engine.session().expect("session");
     let mut random = random(seed);
     let allowed = |outcome: Result<(), Status>| match outcome {
-        Ok(()) | Err(Status::Conflict | Status::LogFull | Status::OutOfMemory) => {}
+        Ok(())
+        | Err(Status::Conflict | Status::LogFull | Status::LogClosed | Status::OutOfMemory) => {}
         Err(other) => panic!("{other:?}"),
     };
     while !stop.load(Ordering::Relaxed) {
@@ -88,7 +89,7 @@ fn flush(engine: &Engine, stop: &AtomicBool) -> u32 {
             let keys = keys.iter().filter(|key| !key.starts_with(b"kept"));
             for key in keys.take_while(|_| goes_on(stop)) {
                 match session.delete(key) {
-                    Ok(_) | Err(Status::Conflict | Status::LogFull) => {}
+                    Ok(_) | Err(Status::Conflict | Status::LogFull | Status::LogClosed) => {}
                     Err(other) => panic!("{other:?}"),
                 }
             }
@@ -122,7 +123,7 @@ fn exhaust(engine: &Engine, stop: &AtomicBool) -> u32 {
         while goes_on(stop) {
             match session.set(&filler(written), &[7; 30_000]) {
                 Ok(()) => written += 1,
-                Err(Status::LogFull) => {}
+                Err(Status::LogFull | Status::LogClosed) => {}
                 // The second: the log keeps what was deleted, and its disk has lost the power.
                 Err(Status::OutOfMemory | Status::MemoryPending) => {
                     exhausted += 1;
@@ -136,7 +137,7 @@ fn exhaust(engine: &Engine, stop: &AtomicBool) -> u32 {
         let some = (0..written).filter(|number| number % 4 != 0);
         for number in some.take_while(|_| goes_on(stop)) {
             match session.delete(&filler(number)) {
-                Ok(_) | Err(Status::LogFull) => {}
+                Ok(_) | Err(Status::LogFull | Status::LogClosed) => {}
                 Err(other) => panic!("{other:?}"),
             }
         }

@@ -33,7 +33,8 @@ fn a_new_engine_gets_everything() {
                     let mut random = random(run * 10 + seed);
                     for _ in 0..400 {
                         match write(&mut session, &mut random) {
-                            Ok(()) | Err(Status::Conflict | Status::LogFull) => {}
+                            Ok(())
+                            | Err(Status::Conflict | Status::LogFull | Status::LogClosed) => {}
                             Err(other) => panic!("{other:?}"),
                         }
                     }
@@ -142,7 +143,7 @@ fn a_ring_of_nothing_but_void_records_goes_round() {
     let mut session = engine.session().expect("session");
     for _ in 0..100_000 {
         match session.delete(b"not there") {
-            Ok(false) | Err(Status::LogFull) => {}
+            Ok(false) | Err(Status::LogFull | Status::LogClosed) => {}
             other => panic!("{other:?}"),
         }
     }
@@ -268,7 +269,7 @@ fn power_is_lost_under_load() {
                                 .expect("set");
                         }
                         match session.commit() {
-                            Ok(()) | Err(Status::LogFull) => {}
+                            Ok(()) | Err(Status::LogFull | Status::LogClosed) => {}
                             Err(other) => panic!("{other:?}"),
                         }
                     }
@@ -318,16 +319,22 @@ fn a_full_disk_heals() {
     disk.set_capacity(0);
     session.never_wait();
     let value = vec![9; 30_000];
-    // The current segment and the rings fill up.
-    let refused = loop {
-        if let Err(status) = session.set(b"k", &value) {
-            if status == Status::LogFull && matches!(durability.state(), State::Full(_)) {
-                break status;
+    // The current segment and the rings fill up; then the engine says why nothing is written.
+    loop {
+        match session.set(b"k", &value) {
+            Ok(()) => {}
+            Err(Status::LogFull) => thread::sleep(Duration::from_millis(1)),
+            Err(status) => {
+                assert_eq!(status, Status::LogClosed);
+                break;
             }
-            thread::sleep(Duration::from_millis(1));
         }
-    };
-    assert_eq!(refused, Status::LogFull);
+    }
+    assert!(
+        matches!(durability.state(), State::Full(_)),
+        "{:?}",
+        durability.state()
+    );
     assert_eq!(
         session.get(b"before"),
         Ok(Some(b"1".to_vec())),
@@ -442,7 +449,7 @@ fn nobody_writes_behind_a_sealed_log() {
                                     at_work.fetch_add(1, Ordering::Relaxed);
                                 }
                             }
-                            Err(Status::LogFull) => {}
+                            Err(Status::LogFull | Status::LogClosed) => {}
                             Err(other) => panic!("{other:?}"),
                         }
                     }

@@ -163,7 +163,7 @@ impl WithRoom for Session {
         let start = Instant::now();
         loop {
             match work(self) {
-                Err(Status::LogFull) if start.elapsed() < PATIENCE => {
+                Err(status) if status.is_refused_by_log() && start.elapsed() < PATIENCE => {
                     thread::sleep(Duration::from_millis(1));
                 }
                 outcome => return outcome,

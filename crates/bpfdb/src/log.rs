@@ -164,15 +164,30 @@ pub struct LogGate {
     state: Mapped<abi::bpfdb_log_ring>,
 }
 
+/// Does the log take writes?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogGateState {
+    /// It does, if there is room.
+    Open,
+    /// Not for now: every commit that writes ends in [`Status::LogFull`].
+    Held,
+    /// Not until somebody acts: every commit that writes ends in [`Status::LogClosed`].
+    Closed,
+}
+
 impl LogGate {
-    /// While the log is closed, every commit that writes ends in [`Status::LogFull`]. Reads go
-    /// on, and so does what has reserved its room.
-    pub fn close(&self, closed: bool) {
+    /// While the log is not open reads go on, and so does what has reserved its room.
+    pub fn set(&self, state: LogGateState) {
+        let state = match state {
+            LogGateState::Open => abi::BPFDB_LOG_GATE_OPEN,
+            LogGateState::Held => abi::BPFDB_LOG_GATE_HELD,
+            LogGateState::Closed => abi::BPFDB_LOG_GATE_CLOSED,
+        };
         for ring in 0..self.state.len() {
             // SAFETY: an aligned u64 in memory that lives as long as self, and that is only
             // changed atomically.
-            unsafe { AtomicU64::from_ptr(&raw mut (*self.state.at(ring)).closed) }
-                .store(closed.into(), Ordering::SeqCst);
+            unsafe { AtomicU64::from_ptr(&raw mut (*self.state.at(ring)).gate) }
+                .store(state.into(), Ordering::SeqCst);
         }
     }
 }

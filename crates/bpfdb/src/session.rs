@@ -307,8 +307,8 @@ impl Session {
     }
 
     /// Commits. [`Status::RolledBack`] if an earlier Error had failed the
-    /// transaction; [`Status::LogFull`] if the log had no room for it, also after some time.
-    /// Either way it is over.
+    /// transaction; [`Status::LogFull`] if the log had no room for it, also after some time;
+    /// [`Status::LogClosed`] if the engine is read-only. Each time it is over.
     pub fn commit(&mut self) -> Result<(), Status> {
         let mut outcome = self.try_commit();
         for _ in 0..LOG_TRIES {
@@ -317,13 +317,14 @@ impl Session {
             }
             outcome = self.try_commit();
         }
-        if outcome == Err(Status::LogFull) {
+        if outcome.is_err_and(Status::is_refused_by_log) {
             self.rollback()?;
         }
         outcome
     }
 
-    /// The same, but the transaction stays open after [`Status::LogFull`], and nobody waits.
+    /// The same, but the transaction stays open after [`Status::LogFull`] and
+    /// [`Status::LogClosed`], and nobody waits.
     pub fn try_commit(&mut self) -> Result<(), Status> {
         let waited = self.deferred.is_open();
         let known = self.deferred.close();
@@ -336,7 +337,7 @@ impl Session {
         self.read_cache.clear();
         let outcome = self.single(&Operation::Commit).map(drop);
         // What waited has failed, and COMMIT was not executed.
-        if outcome.is_err() && waited && outcome != Err(Status::LogFull) {
+        if outcome.is_err_and(|status| waited && !status.is_refused_by_log()) {
             self.deferred.forget();
             if self.in_transaction() {
                 self.single(&Operation::Rollback)?;

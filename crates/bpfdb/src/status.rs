@@ -21,6 +21,12 @@ impl Status {
     pub const fn is_error(self) -> bool {
         self.code() >= crate::abi::BPFDB_FIRST_ERROR
     }
+
+    /// Has the log refused a write: for a moment ([`Status::LogFull`]), or until it takes writes
+    /// again ([`Status::LogClosed`])? An auto-commit was not executed, a transaction is still open.
+    pub const fn is_refused_by_log(self) -> bool {
+        matches!(self, Self::LogFull | Self::LogClosed)
+    }
 }
 
 impl fmt::Display for Status {
@@ -39,10 +45,7 @@ mod tests {
     fn codes_are_those_of_c() {
         assert_eq!(Status::Ok.code(), crate::abi::BPFDB_OK);
         assert_eq!(Status::OutOfMemory.code(), crate::abi::BPFDB_OUT_OF_MEMORY);
-        assert_eq!(
-            Status::TxnTooLarge.code() + 1,
-            crate::abi::BPFDB_STATUS_COUNT
-        );
+        assert_eq!(Status::LogClosed.code() + 1, crate::abi::BPFDB_STATUS_COUNT);
     }
 
     #[test]

@@ -460,7 +460,7 @@ fn replay_gives_what_the_engine_has() {
                 };
                 while !stop.load(Ordering::Relaxed) {
                     match work(&mut session, &mut random) {
-                        Ok(()) | Err(Status::Conflict | Status::LogFull) => {}
+                        Ok(()) | Err(Status::Conflict | Status::LogFull | Status::LogClosed) => {}
                         Err(other) => panic!("{other:?}"),
                     }
                 }

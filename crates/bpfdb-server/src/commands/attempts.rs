@@ -19,8 +19,8 @@ pub(super) const PAUSED: Duration = Duration::from_millis(1);
 /// None of these attempts holds up others: they are served meanwhile.
 fn again(status: Status) -> Option<(u32, Duration)> {
     let (attempts, microseconds) = match status {
-        // Memory is being added, or the log is being written out.
-        Status::MemoryPending | Status::LogFull => (
+        // Memory is being added, or the log is being written out, or opened again.
+        Status::MemoryPending | Status::LogFull | Status::LogClosed => (
             abi::BPFDB_DAEMON_MEMORY_TRIES,
             abi::BPFDB_DAEMON_MEMORY_PAUSE,
         ),

@@ -112,7 +112,7 @@ fn commit(session: &mut Session, key: &[u8], write: &Write<'_>) -> Outcome {
     session.run(&batch)?;
     session.outcome(&batch, 0)?;
     let ended = session.outcome(&batch, 1);
-    if ended == Err(Status::LogFull) {
+    if matches!(ended, Err(status) if status.is_refused_by_log()) {
         session.rollback()?;
     }
     Ok(ended.map(drop)?)

@@ -123,7 +123,7 @@ pub(super) fn error_text(context: &Context<'_>, failure: Failure) -> Vec<u8> {
     match failure {
         Failure::Text(text) => text,
         Failure::Engine(Status::Conflict) => conflict::text(context),
-        Failure::Engine(Status::LogFull) => log_full_text(context),
+        Failure::Engine(status) if status.is_refused_by_log() => log_text(context, status),
         // An Error fails the client's transaction, if there is one.
         Failure::Engine(status) => reply::error_text(status, atomic::has_failed(context.session)),
         Failure::TooLong => reply::error_text(Status::ValueTooLarge, false),
@@ -131,10 +131,10 @@ pub(super) fn error_text(context: &Context<'_>, failure: Failure) -> Vec<u8> {
 }
 
 /// The reply if the log has no room, or takes nothing more: then it says why.
-fn log_full_text(context: &Context<'_>) -> Vec<u8> {
+fn log_text(context: &Context<'_>, status: Status) -> Vec<u8> {
     let refusal = context.instance.log.refusal();
     refusal.map_or_else(
-        || reply::error_text(Status::LogFull, atomic::has_failed(context.session)),
+        || reply::error_text(status, atomic::has_failed(context.session)),
         String::into_bytes,
     )
 }
@@ -234,7 +234,11 @@ pub(super) fn may_help(
     }
     match failure {
         // Soon there is room again, or not for long.
-        Failure::Engine(Status::LogFull) if context.instance.log.refusal().is_some() => false,
+        Failure::Engine(status)
+            if status.is_refused_by_log() && context.instance.log.refusal().is_some() =>
+        {
+            false
+        }
         Failure::Engine(status) if !atomic::has_failed(context.session) => {
             backoff.wait(context, *status)
         }

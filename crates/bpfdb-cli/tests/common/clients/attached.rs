@@ -20,7 +20,9 @@ impl Client {
                     self.acknowledged(step, false);
                     self.next += 1;
                 }
-                Err(Status::Conflict | Status::LogFull | Status::MemoryPending) => (),
+                Err(
+                    Status::Conflict | Status::LogFull | Status::LogClosed | Status::MemoryPending,
+                ) => (),
                 Err(other) => panic!("client {}: {other}", self.id),
             }
             std::thread::sleep(PAUSE);
