@@ -59,8 +59,7 @@ pub enum Failure {
 type Body = Coroutine<Answer, Step, Step, DefaultStack>;
 
 /// Bytes of a call's stack; what is not used takes no memory. The most that Lua's functions of C
-/// and ours take: 200 nested `string.gsub` of 9 KiB, then a pattern of
-/// [`PATTERN_MAX`](crate::sandbox::PATTERN_MAX) or nested values of 1,000 levels.
+/// and ours take: 200 nested `string.gsub`, then nested values of 1,000 levels.
 const STACK_BYTES: usize = 16 << 20;
 
 /// What the functions that a script calls share with who resumes it.

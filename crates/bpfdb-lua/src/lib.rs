@@ -40,6 +40,8 @@
 //! msgpack.rs     cmsgpack
 //! pack.rs        struct
 //! bit.rs         bit
+//! matching.rs    string.find, match, gmatch, gsub
+//! pattern.rs     what matches a pattern
 //! random.rs      math.random
 //! work.rs        slices of what is not Lua's
 //! ```
@@ -50,9 +52,11 @@ mod header;
 mod json;
 mod library;
 mod limits;
+mod matching;
 mod msgpack;
 mod number;
 mod pack;
+mod pattern;
 mod random;
 mod reply;
 mod sandbox;

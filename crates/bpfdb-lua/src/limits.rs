@@ -5,12 +5,12 @@ use std::time::Duration;
 /// Limits of a [`Vm`](crate::Vm).
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Bytes of the Lua state, with all that it has compiled.
+    /// Bytes of the Lua state, with all that it has compiled. What a call hands out (the arguments
+    /// of a command, its own reply) may take as many once more each: Lua keeps a string once that
+    /// stands in many places, and outside of it there are copies.
     pub memory: usize,
     /// How long a call runs before it is left for others.
     pub slice: Duration,
-    /// The longest string that a command may be given or a function of ours may build, bytes.
-    pub string: usize,
 }
 
 impl Limits {
@@ -23,7 +23,6 @@ impl Default for Limits {
         Self {
             memory: 64 << 20,
             slice: Duration::from_micros(500),
-            string: 512 << 20,
         }
     }
 }

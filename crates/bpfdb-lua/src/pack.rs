@@ -127,6 +127,8 @@ impl<'a> Format<'a> {
             };
             let zeros = match item {
                 Item::Characters | Item::Terminated => 0,
+                // An integer of no bytes.
+                _ if size == 0 => 0,
                 _ => {
                     let unit = size.min(self.align);
                     (unit - (offset & (unit - 1))) & (unit - 1)

@@ -193,16 +193,19 @@ fn ends_line(byte: &u8) -> bool {
 pub(crate) enum Unfit {
     /// A table holds itself, or nearly.
     TooDeep,
-    /// A table that stands in several places comes out as often.
+    /// It has more bytes than it may. What stands in several places comes out as often.
     TooLong,
 }
+
+/// Bytes that a part of a reply takes, at least.
+const PART_BYTES: usize = size_of::<Reply>();
 
 /// Turns what a script returns into a reply.
 pub(crate) struct FromLua {
     /// Did the script ask for RESP3? Then its booleans are some.
     pub(crate) resp3: bool,
-    /// Parts that the reply may still have.
-    pub(crate) parts_left: usize,
+    /// Bytes that the reply may still take.
+    pub(crate) bytes_left: usize,
 }
 
 impl FromLua {
@@ -214,9 +217,9 @@ impl FromLua {
         if depth > DEPTH_MAX {
             return Err(Unfit::TooDeep);
         }
-        self.parts_left = self.parts_left.checked_sub(1).ok_or(Unfit::TooLong)?;
+        self.take(PART_BYTES)?;
         Ok(match value {
-            Value::String(text) => Reply::Bulk(text.as_bytes().to_vec()),
+            Value::String(text) => Reply::Bulk(self.copy(&text.as_bytes())?),
             Value::Integer(value) => Reply::Integer(*value),
             Value::Number(value) => Reply::Integer(number::truncate(*value)),
             Value::Boolean(value) if self.resp3 => Reply::Boolean(*value),
@@ -229,10 +232,10 @@ impl FromLua {
     fn table(&mut self, table: &Table, depth: usize) -> Result<Reply, Unfit> {
         let field = |name: &str| table.raw_get::<Value>(name).unwrap_or(Value::Nil);
         if let Value::String(text) = field("err") {
-            return Ok(Reply::Error(until_zero(&text.as_bytes()).to_vec()));
+            return Ok(Reply::Error(self.copy(until_zero(&text.as_bytes()))?));
         }
         if let Value::String(text) = field("ok") {
-            return Ok(Reply::Status(until_zero(&text.as_bytes()).to_vec()));
+            return Ok(Reply::Status(self.copy(until_zero(&text.as_bytes()))?));
         }
         match field("double") {
             Value::Number(value) => return Ok(Reply::Double(value)),
@@ -259,19 +262,30 @@ impl FromLua {
             return Ok(Reply::Set(all));
         }
         if let Value::String(digits) = field("big_number") {
-            return Ok(Reply::BigNumber(digits.as_bytes().to_vec()));
+            return Ok(Reply::BigNumber(self.copy(&digits.as_bytes())?));
         }
         if let Value::Table(verbatim) = field("verbatim_string") {
             let part = |name: &str| match verbatim.raw_get(name) {
-                Ok(Value::String(text)) => Some(text.as_bytes().to_vec()),
+                Ok(Value::String(text)) => Some(text),
                 _ => None,
             };
-            if let (Some(mut format), Some(text)) = (part("format"), part("string")) {
+            if let (Some(format), Some(text)) = (part("format"), part("string")) {
+                let mut format = self.copy(&format.as_bytes())?;
                 format.resize(3, b' ');
-                return Ok(Reply::Verbatim(format, text));
+                return Ok(Reply::Verbatim(format, self.copy(&text.as_bytes())?));
             }
         }
         self.array(table, depth)
+    }
+
+    fn take(&mut self, bytes: usize) -> Result<(), Unfit> {
+        self.bytes_left = self.bytes_left.checked_sub(bytes).ok_or(Unfit::TooLong)?;
+        Ok(())
+    }
+
+    fn copy(&mut self, text: &[u8]) -> Result<Vec<u8>, Unfit> {
+        self.take(text.len())?;
+        Ok(text.to_vec())
     }
 
     /// Up to the first place where nothing is.
@@ -328,7 +342,7 @@ mod tests {
         let value: Value = lua.load(code).eval().expect("runs");
         let mut from = FromLua {
             resp3,
-            parts_left: 100,
+            bytes_left: 100 * PART_BYTES,
         };
         from.reply(&value)
     }
@@ -413,7 +427,7 @@ mod tests {
             .expect("runs");
         let mut from = FromLua {
             resp3: false,
-            parts_left: usize::MAX,
+            bytes_left: usize::MAX,
         };
         assert_eq!(from.reply(&value), Err(Unfit::TooDeep));
     }

@@ -12,8 +12,9 @@ local assert, error, getmetatable, ipairs, next, pairs, pcall, rawequal, rawget,
 local select, setfenv, setmetatable, tonumber, tostring, type, unpack, xpcall, loadstring =
 	select, setfenv, setmetatable, tonumber, tostring, type, unpack, xpcall, loadstring
 local collectgarbage, gcinfo, getinfo = collectgarbage, gcinfo, debug.getinfo
-local format, concat, sort, byte, find, match, sub =
-	string.format, table.concat, table.sort, string.byte, string.find, string.match, string.sub
+local format, concat, sort, byte, sub =
+	string.format, table.concat, table.sort, string.byte, string.sub
+local find, match = host.matching.find, host.matching.match
 local floor = math.floor
 
 -- Makes a function one of C, so that who calls it last of all (return f()) is still known when
@@ -204,13 +205,12 @@ local libraries = {
 	table = table,
 }
 
--- A long pattern would take more of C's stack than there is.
-local matching = host.matching
-string.find = matching(find, true)
-string.match = matching(match)
-string.gmatch = matching(string.gmatch)
+-- Those of Lua look at no clock, whatever time they take.
+for name, member in next, host.matching do
+	string[name] = member
+end
 string.gfind = string.gmatch
-string.gsub = matching(string.gsub)
+string.rep = host.rep
 
 -- Where in the script it is: the nearest function that is the script's.
 local function place()
@@ -396,8 +396,8 @@ function redis.log(...)
 	if count < 2 then
 		raise 'redis.log() requires two arguments or more.'
 	end
-	local level = ...
-	if type(level) ~= 'number' then
+	local level = tonumber((...))
+	if not level then
 		raise 'First argument must be a number (log level).'
 	end
 	if level < redis.LOG_DEBUG or level > redis.LOG_WARNING then
@@ -416,7 +416,7 @@ function redis.setresp(...)
 	if select('#', ...) ~= 1 then
 		raise 'redis.setresp() requires one argument.'
 	end
-	local version = ...
+	local version = tonumber((...))
 	if version ~= 2 and version ~= 3 then
 		raise 'RESP version must be 2 or 3.'
 	end
@@ -427,10 +427,11 @@ end
 function redis.set_repl(...)
 	local count, flags = select('#', ...), ...
 	if count ~= 1 then
-		raise 'redis.set_repl() requires one argument.'
+		raise 'redis.set_repl() requires two arguments.'
 	end
-	if type(flags) ~= 'number' or flags < redis.REPL_NONE or flags > redis.REPL_ALL then
-		raise 'Invalid replication flags. Please use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.'
+	flags = tonumber(flags)
+	if not flags or flags < redis.REPL_NONE or flags > redis.REPL_ALL then
+		raise 'Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.'
 	end
 end
 

@@ -3,21 +3,17 @@
 use std::ffi::c_int;
 use std::rc::Rc;
 
-use mlua::{Function, Lua, LuaOptions, StdLib, Table, ffi};
+use mlua::{Function, Lua, LuaOptions, StdLib, Table, Value, ffi};
 
 use crate::call::{Answer, Link, Step};
 use crate::limits::Limits;
 use crate::reply::{self, Reply};
 use crate::sha1::Sha1;
-use crate::{bit, json, msgpack, pack};
+use crate::{bit, json, matching, msgpack, pack};
 
 /// The version of Redis whose scripts are understood.
 const VERSION: &str = "7.0.15";
 const VERSION_NUMBER: u32 = 0x0007_000f;
-
-/// Bytes of the longest pattern of `string.find` and others. Lua 5.1 calls itself for parts of a
-/// pattern, without a limit of its own.
-pub(crate) const PATTERN_MAX: usize = 8192;
 
 /// What `sandbox.lua` returns.
 #[derive(Debug)]
@@ -59,6 +55,7 @@ fn host(lua: &Lua, limits: &Limits, link: &Rc<Link>) -> mlua::Result<Table> {
     host.set("bit", bit::library(lua)?)?;
     host.set("cjson", json::library(lua, limits, link)?)?;
     host.set("cmsgpack", msgpack::library(lua, limits, link)?)?;
+    host.set("matching", matching::library(lua, limits, link)?)?;
     host.set("struct", pack::library(lua, limits)?)?;
     let sha1hex = |_: &Lua, text: mlua::LuaString| Ok(Sha1::of(&text.as_bytes()).to_string());
     host.set("sha1hex", lua.create_function(sha1hex)?)?;
@@ -69,11 +66,12 @@ fn host(lua: &Lua, limits: &Limits, link: &Rc<Link>) -> mlua::Result<Table> {
     // back when Lua leaves it by an error.
     let native = unsafe { lua.create_c_function(native)? };
     host.set("native", native)?;
-    // SAFETY: as above.
-    let matching = unsafe { lua.create_c_function(matching)? };
-    host.set("matching", matching)?;
     add_numbers(lua, &host, link)?;
-    add_calls(lua, &host, link)?;
+    let most = Value::Number(limits.memory as f64);
+    // SAFETY: as above.
+    let repeat = unsafe { lua.create_c_function(repeat)? };
+    host.set("rep", repeat.call::<Function>(most)?)?;
+    add_calls(lua, &host, limits, link)?;
     Ok(host)
 }
 
@@ -96,40 +94,76 @@ unsafe extern "C-unwind" fn native(state: *mut ffi::lua_State) -> c_int {
     1
 }
 
-/// `matching(f, finds)`: `f`, a function of C whose second argument is a pattern, for patterns of
-/// at most [`PATTERN_MAX`] bytes. It runs in the place of `f`, so errors name what they always
-/// name. `finds`: its fourth argument says that the pattern is plain text, of any length.
-unsafe extern "C-unwind" fn matching(state: *mut ffi::lua_State) -> c_int {
+/// `repeat(most)`: `string.rep` for results of up to `most` bytes. That of Lua goes on for as many
+/// times as it is told, be the string empty, and looks at no clock.
+unsafe extern "C-unwind" fn repeat(state: *mut ffi::lua_State) -> c_int {
+    /// Bytes from which on a result is worth a look at the memory that is left.
+    const LONG: usize = 1 << 20;
     unsafe extern "C-unwind" fn call(state: *mut ffi::lua_State) -> c_int {
-        // SAFETY: called by Lua; the upvalue is the function of C that `matching` was given.
+        // SAFETY: called by Lua; the upvalue is a number. The string lives as long as it is the
+        // first argument, and the memory for the result as long as it is on the stack. Nothing
+        // would have to be given back when Lua leaves this by an error.
         unsafe {
-            let finds = ffi::lua_toboolean(state, ffi::lua_upvalueindex(2)) != 0;
-            let is_plain = finds && ffi::lua_toboolean(state, 4) != 0;
-            if !is_plain && ffi::lua_objlen(state, 2) > PATTERN_MAX {
-                return ffi::luaL_error(state, c"pattern too complex".as_ptr());
+            let mut len = 0;
+            let string = ffi::luaL_checklstring(state, 1, &raw mut len).cast::<u8>();
+            let times = usize::try_from(ffi::luaL_checkinteger(state, 2)).unwrap_or(0);
+            let most = ffi::lua_tonumber(state, ffi::lua_upvalueindex(1)) as usize;
+            let Some(total) = len.checked_mul(times).filter(|&total| total <= most) else {
+                return ffi::luaL_error(state, c"not enough memory".as_ptr());
+            };
+            // Lua's collector comes late when a script makes a few long strings.
+            let used = ffi::lua_gc(state, ffi::LUA_GCCOUNT, 0) as usize * 1024;
+            if total > LONG && used + 2 * total > most {
+                ffi::lua_gc(state, ffi::LUA_GCCOLLECT, 0);
             }
-            match ffi::lua_tocfunction(state, ffi::lua_upvalueindex(1)) {
-                Some(f) => f(state),
-                None => 0,
+            let result = ffi::lua_newuserdata(state, total.max(1)).cast::<u8>();
+            let mut done = len.min(total);
+            result.copy_from_nonoverlapping(string, done);
+            // What is there is doubled.
+            while done < total {
+                let more = done.min(total - done);
+                result.add(done).copy_from_nonoverlapping(result, more);
+                done += more;
             }
+            ffi::lua_pushlstring(state, result.cast(), total);
         }
+        1
     }
-    // SAFETY: as above; the two arguments become the upvalues.
+    // SAFETY: as above; the one argument becomes the upvalue.
     unsafe {
-        ffi::lua_settop(state, 2);
-        ffi::lua_pushcclosure(state, call, 2);
+        ffi::lua_settop(state, 1);
+        ffi::lua_pushcclosure(state, call, 1);
     }
     1
 }
 
+/// Bytes that a word of a command takes, beside those of its text.
+const WORD_BYTES: usize = size_of::<Vec<u8>>();
+/// Bytes of the longest line of redis.log(), as in Redis.
+const LINE_MAX: usize = 1023;
+
+/// The words of a command, of at most so many bytes.
+fn words_of(table: &Table, most: usize) -> mlua::Result<Vec<Vec<u8>>> {
+    let mut bytes = 0;
+    let mut words = Vec::new();
+    for word in table.sequence_values::<mlua::LuaString>() {
+        let word = word?;
+        let word = word.as_bytes();
+        bytes += word.len() + WORD_BYTES;
+        if bytes > most {
+            return Err(mlua::Error::runtime("not enough memory"));
+        }
+        words.push(word.to_vec());
+    }
+    Ok(words)
+}
+
 /// `command(words)`: the reply, and whether it is an error.
-fn add_calls(lua: &Lua, host: &Table, link: &Rc<Link>) -> mlua::Result<()> {
+fn add_calls(lua: &Lua, host: &Table, limits: &Limits, link: &Rc<Link>) -> mlua::Result<()> {
     let inner = Rc::clone(link);
+    let most = limits.memory;
     let command = move |lua: &Lua, words: Table| {
-        let words = words
-            .sequence_values::<mlua::LuaString>()
-            .map(|word| word.map(|word| word.as_bytes().to_vec()))
-            .collect::<mlua::Result<Vec<_>>>()?;
+        let words = words_of(&words, most)?;
         let resp3 = inner.resp3.get();
         let reply = match inner.leave(Step::Command { words, resp3 }) {
             Answer::Reply(bytes) => reply::parse(&bytes),
@@ -148,8 +182,9 @@ fn add_calls(lua: &Lua, host: &Table, link: &Rc<Link>) -> mlua::Result<()> {
     host.set("setresp", lua.create_function(setresp)?)?;
     let inner = Rc::clone(link);
     let log = move |_: &Lua, (level, text): (f64, mlua::LuaString)| {
-        let line = (level as u8, text.as_bytes().to_vec());
-        inner.lines.borrow_mut().push(line);
+        let text = text.as_bytes();
+        let text = text[..text.len().min(LINE_MAX)].to_vec();
+        inner.lines.borrow_mut().push((level as u8, text));
         Ok(())
     };
     host.set("log", lua.create_function(log)?)

@@ -16,8 +16,6 @@ use crate::sha1::Sha1;
 /// Compiled scripts that are kept; then all are forgotten, and compiled again when they are
 /// called. Redis 7.4 keeps as many that came by EVAL.
 const SCRIPTS_MAX: usize = 500;
-/// Bytes that a part of a reply takes in Lua, at least.
-const PART_BYTES: usize = 16;
 
 /// A state of Lua. It runs one call at a time; several states run calls side by side.
 #[derive(Debug)]
@@ -153,7 +151,7 @@ impl Vm {
             link: Rc::clone(&self.link),
             keys,
             arguments,
-            parts_left: self.limits.memory / PART_BYTES,
+            bytes_left: self.limits.memory,
         }
     }
 
@@ -174,7 +172,7 @@ struct Invocation {
     link: Rc<Link>,
     keys: Vec<Vec<u8>>,
     arguments: Vec<Vec<u8>>,
-    parts_left: usize,
+    bytes_left: usize,
 }
 
 impl Invocation {
@@ -186,7 +184,7 @@ impl Invocation {
             .and_then(|(keys, arguments)| run.call((f, keys, arguments)));
         let called = called.map_err(|error| failure(&error, &self.link));
         let (ok, value): (bool, Value) = called?;
-        conclude(&self.link, ok, &value, name, self.parts_left)
+        conclude(&self.link, ok, &value, name, self.bytes_left)
     }
 }
 
@@ -269,7 +267,7 @@ fn conclude(
     ok: bool,
     value: &Value,
     name: &str,
-    parts_left: usize,
+    bytes_left: usize,
 ) -> Result<Reply, Failure> {
     if link.stops() {
         return Err(Failure::Stopped);
@@ -284,12 +282,12 @@ fn conclude(
     }
     let mut from = FromLua {
         resp3: link.resp3.get(),
-        parts_left,
+        bytes_left,
     };
     from.reply(value).map_err(|unfit| {
         let text = match unfit {
             Unfit::TooDeep => "ERR reached lua stack limit",
-            Unfit::TooLong => "ERR the script's reply has too many parts",
+            Unfit::TooLong => "ERR the script's reply is too long",
         };
         Failure::Raised(text.into())
     })

@@ -1,6 +1,7 @@
 //! For functions of ours that may take long: they are left when the time slice is over, as
 //! instructions of Lua are, and make no more than fits into memory.
 
+use std::ffi::CStr;
 use std::rc::Rc;
 
 use crate::call::Link;
@@ -11,28 +12,73 @@ const BETWEEN_LOOKS: usize = 1000;
 #[derive(Debug)]
 pub(crate) struct Work {
     link: Rc<Link>,
-    done: usize,
+    /// Pieces up to the next look.
+    left: usize,
     /// Bytes of the longest result.
     most: usize,
+}
+
+/// Why work ends before it is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cut {
+    Memory,
+    Stopped,
+}
+
+impl Cut {
+    /// As a script reads it.
+    pub(crate) fn text(self) -> &'static CStr {
+        match self {
+            Self::Memory => c"not enough memory",
+            Self::Stopped => c"the script was stopped",
+        }
+    }
+}
+
+impl From<Cut> for mlua::Error {
+    fn from(cut: Cut) -> Self {
+        Self::runtime(cut.text().to_string_lossy())
+    }
 }
 
 impl Work {
     pub(crate) fn new(link: &Rc<Link>, most: usize) -> Self {
         Self {
             link: Rc::clone(link),
-            done: 0,
+            left: BETWEEN_LOOKS,
             most,
         }
     }
 
+    /// Bytes of the longest result.
+    pub(crate) fn most(&self) -> usize {
+        self.most
+    }
+
     /// One more piece, with a result of so many bytes by now.
-    pub(crate) fn piece(&mut self, bytes: usize) -> mlua::Result<()> {
-        self.done += 1;
+    #[inline]
+    pub(crate) fn piece(&mut self, bytes: usize) -> Result<(), Cut> {
+        self.pieces(1, bytes)
+    }
+
+    /// That many more pieces, with a result of so many bytes by now.
+    #[inline]
+    pub(crate) fn pieces(&mut self, count: usize, bytes: usize) -> Result<(), Cut> {
         if bytes > self.most {
-            return Err(mlua::Error::runtime("not enough memory"));
+            return Err(Cut::Memory);
         }
-        if self.done.is_multiple_of(BETWEEN_LOOKS) && self.link.look() {
-            return Err(mlua::Error::runtime("the script was stopped"));
+        if count >= self.left {
+            return self.look();
+        }
+        self.left -= count;
+        Ok(())
+    }
+
+    #[cold]
+    fn look(&mut self) -> Result<(), Cut> {
+        self.left = BETWEEN_LOOKS;
+        if self.link.look() {
+            return Err(Cut::Stopped);
         }
         Ok(())
     }

@@ -11,13 +11,24 @@ use common::{Machine, bulk};
 /// use.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-const ENDLESS: [&str; 6] = [
+const ENDLESS: [&str; 16] = [
     "while true do end",
     "while true do pcall(function() while true do end end) end",
     "local function f() return pcall(f) end while true do f() end",
     "while true do coroutine.resume(coroutine.create(function() while true do end end)) end",
     "table.sort({3, 2, 1}, function() while true do end end)",
     "local t = setmetatable({}, {__index = function() while true do end end}) return t.x",
+    // Matches that take minutes, or years.
+    "return string.find(string.rep('a', 3000), '.-.-.-.-b')",
+    "return string.match(string.rep('a', 3000), '.*%w*[a]*a?.+b')",
+    "return string.gsub(string.rep('a', 3000), '.-.-.-.-b', '')",
+    "for word in string.gmatch(string.rep('a', 3000), '.-.-.-.-b') do end",
+    "while true do pcall(string.find, string.rep('a', 3000), '.-.-.-.-b') end",
+    "return string.find(string.rep('a', 1e6), string.rep('[^' .. string.rep('b', 2000) .. ']-', 4) .. 'b')",
+    "return string.find(string.rep('a', 1e6), '^(.-)(.-)%1%2b')",
+    "return string.find(string.rep('(', 1e7), '%b()')",
+    "return string.find(string.rep('a', 2e6), string.rep('a', 1e6) .. 'b', 1, true)",
+    "return string.gsub('a', 'a', function() return string.find(string.rep('a', 3000), '.-.-.-.-b') end)",
 ];
 
 #[test]
@@ -75,12 +86,21 @@ fn memory_is_bounded() {
         "local t = {} for i = 1, 30 do t = {t, t} end return cmsgpack.pack({t})",
         "local t = 'x' while true do t = t .. t end",
         "local t = {} for i = 1, 1e7 do t[i] = i end",
+        "return string.gsub(('x'):rep(1e5), 'x', ('y'):rep(1e3))",
+        "return string.gsub(('x'):rep(1e4), '.*', ('%0'):rep(1e5))",
+        "return string.gsub(('x'):rep(1e4), 'x', function(x) return x:rep(1e4) end)",
+        // Lua has the string once, and a command or a reply each time that it stands there.
+        "local t, s = {}, ('x'):rep(1e6) for i = 1, 100 do t[i] = s end return redis.call('del', unpack(t))",
+        "local t, s = {}, ('x'):rep(1e6) for i = 1, 100 do t[i] = s end return t",
+        "local t, s = {}, ('x'):rep(1e6) for i = 1, 100 do t[i] = {ok = s} end return t",
+        "local t, s = {}, {err = ('x'):rep(1e6)} for i = 1, 100 do t[i] = s end return {map = t}",
     ] {
         let outcome = machine.eval(code, &[], &[]);
         let is_memory = match &outcome {
             Err(Failure::Memory) => true,
             Err(Failure::Raised(text)) => {
-                String::from_utf8_lossy(text).contains("not enough memory")
+                let text = String::from_utf8_lossy(text);
+                text.contains("not enough memory") || text.contains("reply is too long")
             }
             _ => false,
         };
@@ -96,6 +116,77 @@ fn memory_is_bounded() {
     assert!(machine.vm.memory() < 4 << 20);
 }
 
+/// Lua itself collects too late when a few long strings are made.
+#[test]
+fn garbage_makes_room() {
+    let mut machine = Machine::new();
+    for code in [
+        "local s = ('a'):rep(1e6) for i = 1, 50 do s:gsub('.*', ('%0'):rep(10)) end return 1",
+        "local s = ('a'):rep(1e7) for i = 1, 50 do s:match('.*', i) end return 1",
+    ] {
+        assert_eq!(
+            machine.eval(code, &[], &[]),
+            Ok(Reply::Integer(1)),
+            "{code}"
+        );
+    }
+}
+
+/// Functions of C look at no clock: what they do at a time is bounded.
+#[test]
+fn a_string_is_repeated_in_no_time() {
+    let mut machine = Machine::new();
+    let begun = Instant::now();
+    for (code, reply) in [
+        ("return string.rep('', 2^31 - 1)", ""),
+        ("return ('ab'):rep(3)", "ababab"),
+        ("return string.rep(5, '2')", "55"),
+        (
+            "return ('ab'):rep(0) .. ('ab'):rep(-1) .. ('ab'):rep(1)",
+            "ab",
+        ),
+        ("return tostring(#('abc'):rep(1e7))", "30000000"),
+        // What is garbage by then makes room for the next one.
+        (
+            "for i = 1, 20 do local x = ('x'):rep(1e7) end return 'fine'",
+            "fine",
+        ),
+    ] {
+        assert_eq!(machine.eval(code, &[], &[]), Ok(bulk(reply)), "{code}");
+    }
+    let took = begun.elapsed();
+    assert!(took < Duration::from_secs(1), "{took:?}");
+    for (code, text) in [
+        (
+            "string.rep()",
+            "bad argument #1 to 'rep' (string expected, got no value)",
+        ),
+        (
+            "string.rep('a', {})",
+            "bad argument #2 to 'rep' (number expected, got table)",
+        ),
+    ] {
+        match machine.eval(code, &[], &[]) {
+            Err(Failure::Raised(raised)) => {
+                let raised = String::from_utf8_lossy(&raised);
+                assert!(raised.contains(text), "{raised}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn lines_of_the_log_are_short() {
+    let mut machine = Machine::new();
+    let code = "redis.log('3', ('x'):rep(1e6)) redis.log(redis.LOG_DEBUG, 'short')";
+    let mut call = machine.begin(code, &[], &[]);
+    assert!(matches!(call.resume(Answer::GoOn), Step::Done(_)));
+    let lines = call.take_log().into_iter();
+    let lines: Vec<_> = lines.map(|(level, text)| (level, text.len())).collect();
+    assert_eq!(lines, [(3, 1023), (0, 5)]);
+}
+
 #[test]
 fn what_is_left_goes_on_where_it_was() {
     let mut machine = Machine::new();
@@ -105,6 +196,14 @@ fn what_is_left_goes_on_where_it_was() {
         Ok(Reply::Integer(4_500_001_500_000))
     );
     assert!(machine.slices > 3, "{}", machine.slices);
+    // In the midst of a match, within another one.
+    let before = machine.slices;
+    let code = "local long = string.rep('a', 150)
+        return (string.gsub('abc', '(%w)', function(c)
+            return c .. (string.gsub(long .. c, '(.-).-.-d', '') == long .. c and '!' or '?')
+        end))";
+    assert_eq!(machine.eval(code, &[], &[]), Ok(bulk("a!b!c!")));
+    assert!(machine.slices > before + 3, "{}", machine.slices);
 }
 
 #[test]

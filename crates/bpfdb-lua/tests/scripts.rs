@@ -80,6 +80,50 @@ fn errors_are_worded_as_redis_does() {
             "ERR First argument must be a number (log level).",
         ),
         ("return redis.call('fail', 'x')", "ERR x"),
+        (
+            "return string.find(nil, 'a')",
+            "ERR user_script:1: bad argument #1 to 'find' (string expected, got nil)",
+        ),
+        (
+            "return ('x'):match({})",
+            "ERR user_script:1: bad argument #1 to 'match' (string expected, got table)",
+        ),
+        (
+            "return string.gsub('a', 'a')",
+            "ERR user_script:1: bad argument #3 to 'gsub' (string/function/table expected)",
+        ),
+        (
+            "return string.gsub('a', 'a', 'b', {})",
+            "ERR user_script:1: bad argument #4 to 'gsub' (number expected, got table)",
+        ),
+        (
+            "return string.find('a', '%')",
+            "ERR user_script:1: malformed pattern (ends with '%')",
+        ),
+        (
+            "for w in string.gmatch('a', '[a') do end",
+            "ERR user_script:1: malformed pattern (missing ']')",
+        ),
+        (
+            "local x = string.gsub('a', 'a', '%2')",
+            "ERR user_script:1: invalid capture index",
+        ),
+        (
+            "local x = string.gsub('a', 'a', function() return {} end)",
+            "ERR user_script:1: invalid replacement value (a table)",
+        ),
+        (
+            "local x = string.gsub('a', 'a', function() error('b') end)",
+            "ERR user_script:1: b",
+        ),
+        (
+            "local x = string.gsub('a', 'a', function(w) return redis.call('fail', w) end)",
+            "ERR a",
+        ),
+        (
+            "return string.find('a', string.rep('a?', 5000))",
+            "ERR user_script:1: pattern too complex",
+        ),
     ] {
         assert_eq!(error(code), text, "{code}");
     }
@@ -247,6 +291,53 @@ fn errors_of_our_functions_are_texts() {
         let text = error(code);
         assert!(text.starts_with("ERR user_script:1: "), "{text}");
         assert!(!text.contains("traceback"), "{text}");
+    }
+}
+
+#[test]
+fn what_gsub_calls_may_call_commands() {
+    for (code, text) in [
+        (
+            "return (string.gsub('a1 b2', '(%a)(%d)', function(a, b)
+                return redis.call('echo', a .. b:rep(3))
+            end))",
+            "a111 b222",
+        ),
+        (
+            "local t = setmetatable({}, {__index = function(_, key)
+                return redis.call('echo', key .. key)
+            end})
+            return (('ab'):gsub('%w', t))",
+            "aabb",
+        ),
+        // One within the other, and errors in the midst of it.
+        (
+            "return (('a-b c-d'):gsub('%S+', function(word)
+                local ok, problem = pcall(string.gsub, word, '%w', function(w)
+                    return redis.call(w == 'd' and 'fail' or 'echo', w .. w)
+                end)
+                return '<' .. tostring(ok) .. problem .. '>'
+            end))",
+            "<trueaa-bb> <falseERR dd>",
+        ),
+        (
+            "local words = {}
+            for word in ('a b'):gmatch('%a') do
+                pcall(string.find, word, '(')
+                words[#words + 1] = redis.call('echo', word)
+            end
+            return table.concat(words)",
+            "ab",
+        ),
+        (
+            "local word = coroutine.wrap(function()
+                return (('ab'):gsub('.', function(c) return redis.call('echo', c .. '.') end))
+            end)
+            return word()",
+            "a.b.",
+        ),
+    ] {
+        assert_eq!(value(code), bulk(text), "{code}");
     }
 }
 

@@ -12,6 +12,8 @@ use rustc_hash::FxHashMap;
 /// Bytes of all scripts together. Then all are forgotten, as after SCRIPT FLUSH: clients are
 /// told NOSCRIPT, and send theirs again.
 const TEXTS_MAX: usize = 256 << 20;
+/// Bytes of a script: it is compiled at once, in up to 50 ms, while nobody else is served.
+const TEXT_MAX: usize = 1 << 20;
 /// Calls that may be on their way. Each may take the memory of [`Limits::memory`].
 const CALLS_MAX: usize = 64;
 /// States that are kept for calls to come, and the most bytes that such a state may have.
@@ -66,6 +68,9 @@ impl Scripts {
         let name = Sha1::of(text);
         if let Some(known) = self.find(name) {
             return Ok(known);
+        }
+        if text.len() > TEXT_MAX {
+            return Err(format!("ERR a script may have {} MiB", TEXT_MAX >> 20));
         }
         let flags = bpfdb_lua::flags(text).map_err(|problem| format!("ERR {problem}"))?;
         self.compile(name, text)?;

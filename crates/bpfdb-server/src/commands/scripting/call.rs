@@ -24,6 +24,7 @@ use super::super::transaction::Attempts;
 use super::direct::{self, Words};
 use super::find::{self, Source, callable, count_keys, find_function, may_be_called, view};
 use super::program::Program;
+use super::redis_call::LongCommand;
 use super::reply;
 use crate::instance::functions::RunningCall;
 use crate::instance::scripts::{Kind, Machine};
@@ -99,7 +100,7 @@ pub(super) struct ScriptCall {
     /// It has asked for what only a snapshot can tell: it is executed in one, and may not write.
     pub(super) snapshot: bool,
     /// Is the transaction its own?
-    own: bool,
+    pub(super) own: bool,
     pub(super) running: Option<Running>,
     attempts: Attempts,
     /// Time that this attempt has taken.
@@ -122,11 +123,21 @@ pub(super) struct Running {
     call: Call,
     machine: Machine,
     answer: Answer,
+    /// What it waits for.
+    pub(super) command: Option<LongCommand>,
     /// Has it executed a command?
     pub(super) has_begun: bool,
     /// Has it written?
     pub(super) has_written: bool,
     why_stopped: Option<&'static str>,
+}
+
+/// What a part of an attempt has come to.
+enum Turn {
+    /// A command's reply; `None`: the command goes on in steps.
+    Command(Option<Vec<u8>>),
+    SliceOver,
+    Done(Reply),
 }
 
 impl Job for ScriptCall {
@@ -144,11 +155,7 @@ impl Job for ScriptCall {
 
     fn memory(&self) -> usize {
         let words: usize = self.words.iter().map(Vec::len).sum();
-        words
-            + self
-                .running
-                .as_ref()
-                .map_or(0, |running| running.machine.vm.memory())
+        words + self.running.as_ref().map_or(0, Running::memory)
     }
 }
 
@@ -265,6 +272,7 @@ impl ScriptCall {
             call,
             machine,
             answer: Answer::GoOn,
+            command: None,
             has_begun: false,
             has_written: false,
             why_stopped: None,
@@ -326,24 +334,40 @@ impl ScriptCall {
                     "ERR Error running script: it ran for longer than busy-reply-threshold allows",
                 );
             }
-            let step = running
-                .call
-                .resume(mem::replace(&mut running.answer, Answer::GoOn));
-            log(running);
-            match step {
-                Step::Command { words, resp3 } => {
-                    let answer = self.execute(context, words, resp3);
-                    let answer = answer.inspect_err(|_| self.spent += begun.elapsed())?;
-                    self.running.as_mut().expect("an attempt").answer = Answer::Reply(answer);
+            let step = match running.command.take() {
+                Some(command) if running.why_stopped.is_none() => {
+                    self.step_command(context, command).map(Turn::Command)
                 }
-                Step::SliceOver => {}
-                Step::Done(reply) => return Ok(Some(reply)),
-                Step::Failed(failure) => return Err(self.explain(failure)),
+                _ => self.resume(context),
+            };
+            match step.inspect_err(|_| self.spent += begun.elapsed())? {
+                Turn::Command(Some(reply)) => {
+                    let running = self.running.as_mut().expect("an attempt");
+                    running.answer = Answer::Reply(reply);
+                }
+                Turn::Command(None) | Turn::SliceOver => {}
+                Turn::Done(reply) => return Ok(Some(reply)),
             }
             self.spent += begun.elapsed();
             if slice.is_over() {
                 return self.pause(context).map(|()| None);
             }
+        }
+    }
+
+    /// Lua goes on, and what it asks for is executed.
+    fn resume(&mut self, context: &mut Context<'_>) -> Result<Turn, Failure> {
+        let running = self.running.as_mut().expect("an attempt");
+        let answer = mem::replace(&mut running.answer, Answer::GoOn);
+        let step = running.call.resume(answer);
+        log(running);
+        match step {
+            Step::Command { words, resp3 } => {
+                self.execute(context, words, resp3).map(Turn::Command)
+            }
+            Step::SliceOver => Ok(Turn::SliceOver),
+            Step::Done(reply) => Ok(Turn::Done(reply)),
+            Step::Failed(failure) => Err(self.explain(failure)),
         }
     }
 
@@ -437,6 +461,12 @@ impl ScriptCall {
 }
 
 impl Running {
+    /// Bytes that it keeps.
+    fn memory(&self) -> usize {
+        let command = self.command.as_ref().map_or(0, LongCommand::memory);
+        self.machine.vm.memory() + command
+    }
+
     fn stop(&mut self, why: &'static str) {
         self.why_stopped.get_or_insert(why);
         self.call.stop();

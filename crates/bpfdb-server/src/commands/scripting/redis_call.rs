@@ -1,50 +1,105 @@
 //! `redis.call`: commands that a script executes.
 
+use std::time::{Duration, Instant};
+
 use bpfdb::Status;
 
+use super::super::atomic;
 use super::super::invoke::{count, timed};
 use super::super::prelude::*;
 use super::super::table;
 use super::call::ScriptCall;
 use crate::protocol::reply::{self as replies, Protocol, Replies};
 
+/// A command of a script that goes on in steps.
+#[derive(Debug)]
+pub(super) struct LongCommand {
+    job: Box<dyn Job>,
+    call: table::Call,
+    words: Vec<Vec<u8>>,
+    replies: Replies,
+    time: Duration,
+}
+
+impl LongCommand {
+    pub(super) fn memory(&self) -> usize {
+        let words: usize = self.words.iter().map(Vec::len).sum();
+        words + self.replies.len() + self.job.memory()
+    }
+}
+
 impl ScriptCall {
-    /// The reply to a command of the script. An Error of the engine ends the attempt.
+    /// The reply to a command of the script; `None`: it goes on in steps, in `running.command`. An
+    /// Error of the engine ends the attempt.
     pub(super) fn execute(
         &mut self,
         context: &mut Context<'_>,
         words: Vec<Vec<u8>>,
         resp3: bool,
-    ) -> Result<Vec<u8>, Failure> {
+    ) -> Result<Option<Vec<u8>>, Failure> {
         let protocol = if resp3 {
             Protocol::Resp3
         } else {
             Protocol::Resp2
         };
         let mut replies = Replies::new(protocol);
-        match self.admit(context, &words) {
-            Ok(call) => {
-                let running = self.running.as_mut().expect("an attempt");
-                running.has_begun = true;
-                running.has_written |= call.command.has(Flag::Write);
-                let mut inner = context.with_replies(&mut replies);
-                let arguments = &words[call.name_words..];
-                let (outcome, time) = timed(&mut inner, call.command, arguments, true);
-                count(context, call.command, time, outcome.is_err());
-                match outcome {
-                    Ok(()) => {}
-                    Err(Failure::Text(text)) => {
-                        replies.truncate(0);
-                        context.instance.count_error(&text);
-                        replies.error(text);
-                    }
-                    Err(failure) => return Err(failure),
-                }
-            }
-            Err(Failure::Text(text)) => replies.error(text),
-            Err(failure) => return Err(failure),
+        let call = match self.admit(context, &words) {
+            Ok(call) => call,
+            Err(failure) => return refused(replies, failure).map(Some),
+        };
+        let at_once = !self.may_leave(context, call.command);
+        let running = self.running.as_mut().expect("an attempt");
+        running.has_begun = true;
+        running.has_written |= call.command.has(Flag::Write);
+        let mut inner = context.with_replies(&mut replies);
+        let arguments = &words[call.name_words..];
+        let (outcome, time) = timed(&mut inner, call.command, arguments, at_once);
+        if let Some(job) = inner.job.take() {
+            running.command = Some(LongCommand {
+                job,
+                call,
+                words,
+                replies,
+                time,
+            });
+            return Ok(None);
         }
-        Ok(replies.take())
+        count(context, call.command, time, outcome.is_err());
+        replied(context, replies, outcome).map(Some)
+    }
+
+    /// May others be served between the steps of this command? Not within a transaction of the
+    /// client's.
+    fn may_leave(&self, context: &Context<'_>, command: &Command) -> bool {
+        self.own && !context.at_once && matches!(command.group, Group::String | Group::Generic)
+    }
+
+    /// A step of a command that goes on in steps: its reply, if it was the last one.
+    pub(super) fn step_command(
+        &mut self,
+        context: &mut Context<'_>,
+        mut command: LongCommand,
+    ) -> Result<Option<Vec<u8>>, Failure> {
+        let begun = Instant::now();
+        let mut inner = context.with_replies(&mut command.replies);
+        let arguments = &command.words[command.call.name_words..];
+        let outcome = command.job.step(&mut inner, arguments);
+        command.time += begun.elapsed();
+        let outcome = match outcome {
+            Ok(Progress::More) => {
+                self.running.as_mut().expect("an attempt").command = Some(command);
+                return Ok(None);
+            }
+            Ok(Progress::Done) => Ok(()),
+            Err(failure) => Err(atomic::record_refusal(context.session, failure)),
+        };
+        count(
+            context,
+            command.call.command,
+            command.time,
+            outcome.is_err(),
+        );
+        replied(context, command.replies, outcome).map(Some)
     }
 
     /// The command of these words, if a script may execute it.
@@ -75,4 +130,31 @@ impl ScriptCall {
         }
         Ok(call)
     }
+}
+
+/// What the script is told of a command that was executed.
+fn replied(
+    context: &mut Context<'_>,
+    mut replies: Replies,
+    outcome: Outcome,
+) -> Result<Vec<u8>, Failure> {
+    match outcome {
+        Ok(()) => Ok(replies.take()),
+        Err(failure) => {
+            if let Failure::Text(text) = &failure {
+                context.instance.count_error(text);
+            }
+            replies.truncate(0);
+            refused(replies, failure)
+        }
+    }
+}
+
+/// An error in words is the script's, an Error of the engine ends the attempt.
+fn refused(mut replies: Replies, failure: Failure) -> Result<Vec<u8>, Failure> {
+    let Failure::Text(text) = failure else {
+        return Err(failure);
+    };
+    replies.error(text);
+    Ok(replies.take())
 }
