@@ -112,12 +112,23 @@ static __always_inline int call_once(struct bpfdb_frame *f, struct bpfdb_session
 
 static __always_inline void call_run(struct bpfdb_frame *f, struct bpfdb_session *s)
 {
+	u64 now;
+
 	f->fuel = BPFDB_CALL_FUEL;
+	f->until = 0;
 	/* Counted in memory: the stack is short. */
 	for (f->conflicts = 0; f->conflicts < BPFDB_COMMAND_TRIES && can_loop; f->conflicts++) {
 		f->outcome = call_once(f, s);
 		if (f->outcome != BPFDB_CONFLICT || !f->fuel)
 			break;
+		/* A body without a loop takes no fuel, and may be long. */
+		now = bpf_ktime_get_ns();
+		if (!f->until) {
+			f->until = now + BPFDB_CALL_RETRY;
+		} else if (now > f->until) {
+			f->fuel = 0;
+			break;
+		}
 	}
 }
 

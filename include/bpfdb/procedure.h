@@ -35,6 +35,9 @@
  * kernel 6.18.) */
 #define BPFDB_CALL_FUEL 60000
 #define BPFDB_CALL_FUEL_COMMAND 40
+/* No attempt begins so long after a first one has met a conflict, nanoseconds: with both a call
+ * stays below two milliseconds. */
+#define BPFDB_CALL_RETRY 300000
 /* Longest line of a status or an error that the kernel replies, bytes. A power of two. */
 #define BPFDB_CALL_LINE_MAX 512
 /* Longest name of a function, or of a script, by which the kernel finds it. */
@@ -125,6 +128,7 @@ struct bpfdb_frame {
 	__u32 number;    /* of the frame, for who enters by it */
 	__u32 lacks_words; /* a key or an argument had no room: calls are given up */
 	__u64 task;      /* of the caller, while the frame is READY */
+	__u64 until;     /* the clock: no attempt begins later; 0: there was one only */
 	__u64 text[4];   /* a number in digits, which end at the last byte */
 	__u64 key_words[BPFDB_CALL_WORDS]; /* as values of the tag TEXT */
 	__u64 argument_words[BPFDB_CALL_WORDS];

@@ -11,7 +11,7 @@ pub enum Failure {
     /// would be given up again.
     #[error("the call was given up: {}", .0.text)]
     GivenUp(Deoptimisation),
-    /// An Error of the engine. After [`Status::Conflict`], which was met in 64 attempts, and
+    /// An Error of the engine. After [`Status::Conflict`], which was met in up to 64 attempts, and
     /// others that pass, call again.
     #[error("engine: {0}")]
     Engine(Status),

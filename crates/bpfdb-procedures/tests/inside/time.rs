@@ -2,7 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Alone, failure};
+use bpfdb::Status;
+use bpfdb_procedures::inside::{Failure, Reply};
+
+use super::{Alone, compiler, engine, failure, library};
 
 const LIMIT: Duration = Duration::from_millis(2);
 /// An emulated processor takes ten to twenty times as long.
@@ -93,4 +96,32 @@ fn an_endless_call_ends_in_time() {
         println!("{what}: {time:?}");
         assert!(time < limit(), "{what}: {time:?}");
     }
+}
+
+/// A body without a loop takes no fuel: it is the clock that ends the attempts at a locked key.
+#[test]
+fn a_call_that_meets_a_lock_ends_in_time() {
+    let body = format!(
+        "local n = 0 {} redis.call('SET', keys[1], n) return n",
+        "n = tonumber(args[1]) ".repeat(1200)
+    );
+    let engine = engine();
+    let library = library(&compiler(&engine), &[("f", &body)]);
+    let mut holder = engine.session().expect("a session");
+    holder.begin().expect("begun");
+    holder.set(b"k", b"held").expect("locked");
+    let mut session = engine.session().expect("a session");
+    let times = (0..CALLS).map(|_| {
+        let begun = Instant::now();
+        let outcome = library.call(&mut session, "f", &[b"k"], &[b"9007199254740991"]);
+        let time = begun.elapsed();
+        assert_eq!(failure(outcome), Failure::Engine(Status::Conflict));
+        time
+    });
+    let time = times.min().expect("some calls");
+    println!("a locked key: {time:?}");
+    assert!(time < limit(), "{time:?}");
+    holder.rollback().expect("rolled back");
+    let outcome = library.call(&mut session, "f", &[b"k"], &[b"7"]);
+    assert_eq!(outcome.expect("a reply"), Reply::Integer(7));
 }
