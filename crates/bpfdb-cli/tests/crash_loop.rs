@@ -26,6 +26,11 @@ const VARIABLE: &str = "BPFDB_TEST_CRASHES";
 const PROGRAMS: Duration = Duration::from_millis(500);
 /// One of so many rounds has a checkpoint at its end, so that some are killed in the middle of it.
 const CHECKPOINT: u64 = 3;
+/// One of so many lives is longer than commits may take to the disk: what is older must be there then.
+const LONG: u64 = 8;
+/// Half of the losses of power take at most this: the pause between groups, a flush or two, and the
+/// threads of a machine that does much else.
+const USUAL_LOSS: Duration = Duration::from_millis(300);
 /// One of so many engines has a process that is attached to it, which takes a while to begin.
 const ATTACHED: u64 = 3;
 
@@ -53,6 +58,8 @@ struct Loop {
     always: bool,
     /// Calls that the kernel ran, as far as they were counted: up to the middle of each life.
     calls_in_kernel: u64,
+    /// How old what was lost was, of each loss of power.
+    losses: Vec<Duration>,
     told: String,
 }
 
@@ -75,6 +82,7 @@ impl Loop {
             engines: 0,
             always: false,
             calls_in_kernel: 0,
+            losses: Vec::new(),
             told: String::new(),
         }
     }
@@ -88,7 +96,10 @@ impl Loop {
     }
 
     fn round(&mut self, number: u64) {
-        let time = Duration::from_millis(20 + self.random(200));
+        let time = Duration::from_millis(match self.random(LONG) {
+            0 => 1500 + self.random(1000),
+            _ => 20 + self.random(200),
+        });
         let when = self.live(time, number.is_multiple_of(CHECKPOINT));
         let steps: usize = self
             .clients
@@ -102,6 +113,9 @@ impl Loop {
         };
         let always = self.always;
         let lost = self.come_back(when, after);
+        if after == After::Directory {
+            self.losses.push(lost.age);
+        }
         let _ = writeln!(
             self.told,
             "{number}: {steps} acknowledged in {time:?}, always: {always}, then {after:?}: {lost:?}"
@@ -218,6 +232,13 @@ fn crash_loop(seed: u64, rounds: u64) {
         println!("{}", client.describe());
     }
     assert!(all.calls_in_kernel > 0 || rounds < ROUNDS / 3);
+    all.losses.sort_unstable();
+    let usual = all.losses.get(all.losses.len() / 2);
+    assert!(
+        usual.is_none_or(|&age| age <= USUAL_LOSS),
+        "{:?}",
+        all.losses
+    );
     all.server.stop();
 }
 

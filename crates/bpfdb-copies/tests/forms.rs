@@ -25,6 +25,33 @@ fn small() -> BTreeMap<Vec<u8>, Value> {
     data
 }
 
+/// Files of the first version of each form, which are read for ever: what they have stands here.
+/// They are never written anew.
+#[test]
+fn files_of_released_versions_say_what_they_always_said() {
+    let text = |key: &str, value: &str, time| {
+        let (key, value) = (key.as_bytes().to_vec(), value.as_bytes().to_vec());
+        (key, (value, time))
+    };
+    let expected: BTreeMap<Vec<u8>, Value> = [
+        text("first", "1", None),
+        text("last", "2", Some(4_000_000_000_000)),
+        text("number", "-70000", Some(1)),
+        (vec![0xff, 0xfe], (b"compress me ".repeat(20), None)),
+    ]
+    .into();
+    let files: [&[u8]; 3] = [
+        include_bytes!("fixtures/dump-1.jsonl"),
+        include_bytes!("fixtures/dump-1.bpfdb"),
+        include_bytes!("fixtures/rdb-10.rdb"),
+    ];
+    for (form, bytes) in FORMS.into_iter().zip(files) {
+        let (found, contents) = collect(bytes).unwrap_or_else(|error| panic!("{form:?}: {error}"));
+        assert_eq!(found, expected, "{form:?}");
+        assert_eq!((contents.keys, contents.expiring), (4, 2), "{form:?}");
+    }
+}
+
 #[test]
 fn boundaries_come_back() {
     let data = boundaries();

@@ -74,6 +74,7 @@ pub(crate) struct Shared {
     /// The log ended before it was opened, and the engine has what its files have.
     all_in_files: AtomicBool,
     told: Mutex<Told>,
+    most: Duration,
     on_change: OnceLock<OnChange>,
 }
 
@@ -83,7 +84,7 @@ struct Told {
     /// Whether the gate stays closed, whatever the state.
     sealed: bool,
     figures: Figures,
-    /// Microseconds, of all groups.
+    /// Microseconds, of all groups with commits.
     exposures: Histogram<u64>,
     /// When the last group was begun that is durable: what was committed later may be not.
     durable_until: Instant,
@@ -102,8 +103,8 @@ impl std::fmt::Debug for Shared {
 
 impl Shared {
     /// Opens the engine's log, whatever an earlier owner left, of which everything up to the
-    /// timestamp `durable` is durable for certain.
-    pub(crate) fn new(durable: u64, gate: LogGate) -> Self {
+    /// timestamp `durable` is durable for certain. `most`: see [`Shared::most`].
+    pub(crate) fn new(durable: u64, gate: LogGate, most: Duration) -> Self {
         gate.set(LogGateState::Open);
         let now = Instant::now();
         Self {
@@ -119,6 +120,7 @@ impl Shared {
                 durable_until: now,
                 begun: now,
             }),
+            most,
             on_change: OnceLock::new(),
         }
     }
@@ -182,19 +184,18 @@ impl Shared {
         figures.flush_time += time;
     }
 
-    /// A group is durable, and everything up to this timestamp.
-    pub(crate) fn end_group(&self, timestamp: u64) {
+    /// A group is durable, and everything up to this timestamp. `is_empty`: it had no commit.
+    pub(crate) fn end_group(&self, timestamp: u64, is_empty: bool) {
         let was_wanted = self.waiters.end_group(timestamp);
         let mut told = self.told();
-        let exposure = told.durable_until.elapsed();
+        if !is_empty {
+            told.note_exposure();
+        }
         told.durable_until = told.begun;
-        told.figures.groups += 1;
-        told.figures.exposure = exposure;
-        told.figures.exposure_most = told.figures.exposure_most.max(exposure);
-        // One that is longer than all that it can hold counts as the longest of these.
-        let micros = u64::try_from(exposure.as_micros()).unwrap_or(u64::MAX);
-        told.exposures.saturating_record(micros);
-        let has_changed = told.change(State::Writing);
+        // What was committed since the group began may be older by now than it may become: then the
+        // next group opens the gate.
+        let is_late = told.begun.elapsed() > self.most;
+        let has_changed = !is_late && told.change(State::Writing);
         drop(told);
         if was_wanted || has_changed {
             self.tell();
@@ -209,11 +210,16 @@ impl Shared {
 
     // ---- By the watch ------------------------------------------------------------------
 
-    /// Makes the engine read-only if the writer has been at work for longer than `most`.
-    pub(crate) fn look(&self, most: Duration) {
+    /// The age that a commit may have before the engine becomes read-only.
+    pub(crate) fn most(&self) -> Duration {
+        self.most
+    }
+
+    /// Makes the engine read-only if commits may be older than they may become.
+    pub(crate) fn look(&self) {
         let mut told = self.told();
         let exposure = told.durable_until.elapsed();
-        let is_late = told.state == State::Writing && exposure > most;
+        let is_late = told.state == State::Writing && exposure > self.most;
         if is_late && told.change(State::Stalled(exposure)) {
             drop(told);
             tracing::warn!(?exposure, "the disk is late: writes wait");
@@ -234,6 +240,17 @@ fn exposures() -> Histogram<u64> {
 }
 
 impl Told {
+    /// How old the oldest commit of a group may be that has just become durable.
+    fn note_exposure(&mut self) {
+        let exposure = self.durable_until.elapsed();
+        self.figures.groups += 1;
+        self.figures.exposure = exposure;
+        self.figures.exposure_most = self.figures.exposure_most.max(exposure);
+        // One that is longer than all that it can hold counts as the longest of these.
+        let micros = u64::try_from(exposure.as_micros()).unwrap_or(u64::MAX);
+        self.exposures.saturating_record(micros);
+    }
+
     /// The engine is open while everything goes well; true if the state is another one now.
     fn change(&mut self, state: State) -> bool {
         if self.state == state {

@@ -123,7 +123,11 @@ impl Durability {
             Start::SameRun => (&end.positions, engine.now()),
         };
         let mut opening = Opening::new(disk.clone(), end.clone(), start, options.files);
-        let shared = Arc::new(Shared::new(opening.durable(), log.gate()?));
+        let shared = Arc::new(Shared::new(
+            opening.durable(),
+            log.gate()?,
+            options.exposure,
+        ));
         let feed = Feed::new(log, taken, latest);
         match opening.try_open(&feed, &shared) {
             // The thread tries again. Until then the engine is read-only.
@@ -176,17 +180,17 @@ impl Durability {
             restored: Restored::default(),
             shared,
         };
-        durability.spawn_watch(options.exposure)?;
+        durability.spawn_watch()?;
         Ok(durability)
     }
 
     /// The writer itself cannot say that it waits for the disk.
-    fn spawn_watch(&mut self, exposure: Duration) -> Result<()> {
+    fn spawn_watch(&mut self) -> Result<()> {
         let shared = Arc::clone(&self.shared);
         let watch = move || {
             while !shared.stop.load(Ordering::Acquire) {
-                shared.look(exposure);
-                thread::park_timeout(exposure / 8);
+                shared.look();
+                thread::park_timeout(shared.most() / 8);
             }
         };
         let spawned = thread::Builder::new()
@@ -525,7 +529,7 @@ impl Writer {
             false => self.append(writer, epoch)?,
         }
         self.feed.note_durable(epoch);
-        self.shared.end_group(epoch);
+        self.shared.end_group(epoch, is_idle);
         if is_idle {
             // Who follows the log sees its last group when something says that it is durable.
             unless_full(writer.confirm(wall()))?;

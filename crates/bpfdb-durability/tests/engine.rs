@@ -479,3 +479,31 @@ fn nobody_writes_behind_a_sealed_log() {
         assert!(acknowledged > 100);
     }
 }
+
+/// Groups without a commit are quick, and tell nothing of how long commits wait.
+#[test]
+fn only_groups_with_commits_have_an_exposure() {
+    let (engine, disk) = (common::engine(), SimulatedDisk::new(14));
+    let (durability, _) = Durability::start(&engine, disk, quick()).expect("started");
+    let mut session = engine.session().expect("session");
+    session.set(b"k", b"v").expect("set");
+    durability.settle(engine.now()).expect("durable");
+    let before = durability.figures();
+    assert!(
+        before.groups > 0 && before.exposure > Duration::ZERO,
+        "{before:?}"
+    );
+    // Each of them waits for a group of its own.
+    for _ in 0..20 {
+        durability.settle(engine.now()).expect("durable");
+        thread::sleep(Duration::from_millis(3));
+    }
+    let idle = durability.figures();
+    assert_eq!(
+        (idle.groups, idle.exposure),
+        (before.groups, before.exposure)
+    );
+    session.set(b"k", b"w").expect("set");
+    durability.settle(engine.now()).expect("durable");
+    assert!(durability.figures().groups > idle.groups);
+}

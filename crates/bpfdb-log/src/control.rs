@@ -24,6 +24,8 @@ const SLOTS: usize = 2;
 /// Contents of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Control {
+    /// Format version of the slot that it was read from. What is written has the newest.
+    pub version: u32,
     /// Grows with every slot that is written, from 1.
     pub generation: u64,
     pub log: LogId,
@@ -52,6 +54,7 @@ impl Control {
     /// That of a log without a run.
     pub fn new(log: LogId) -> Self {
         Self {
+            version: VERSION,
             generation: 1,
             log,
             run: 0,
@@ -92,8 +95,8 @@ impl Control {
 
     /// `bytes` is one block.
     pub fn decode(bytes: &[u8]) -> Result<Self, Invalid> {
-        unseal(bytes, MAGIC, VERSION)?;
         let control = Self {
+            version: unseal(bytes, MAGIC, VERSION)?,
             generation: u64_at(bytes, 16)?,
             log: LogId(array_at(bytes, 24)?),
             run: u64_at(bytes, 40)?,

@@ -256,6 +256,12 @@ fn what_version_1_has() {
     let end = &report.end;
     assert_eq!((end.closed, end.epoch, end.torn_bytes), (true, 12, 0));
     assert_eq!(report.durable.epoch, 12);
+    let slots = report.slots.iter().flat_map(|slots| &slots.0).flatten();
+    let versions: Vec<_> = slots.map(|control| control.version).collect();
+    assert!(
+        !versions.is_empty() && versions.iter().all(|&one| one == 1),
+        "{versions:?}"
+    );
 }
 
 /// It is still what a writer of this version writes.

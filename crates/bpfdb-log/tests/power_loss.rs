@@ -89,6 +89,9 @@ impl World {
                 self.disk.stop_at(operations);
             }
             let end = self.recover(start);
+            if end.torn_bytes > 0 {
+                self.note("torn");
+            }
             match LogWriter::open(self.disk.clone(), &end, start, 7, self.options) {
                 Ok(writer) => {
                     self.writer = Some(writer);
@@ -398,6 +401,7 @@ fn nothing_durable_is_lost_and_nothing_else_appears() {
             "released",
             "closed",
             "full",
+            "torn",
         ] {
             assert!(seen(what), "{what} hardly happens: {statistics:?}");
         }

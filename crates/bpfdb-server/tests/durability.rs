@@ -160,18 +160,26 @@ fn waitaof_tells_the_truth() {
 fn the_setting_holds_for_all_who_have_not_chosen() {
     let disk = SimulatedDisk::new(6);
     let server = start(&disk);
-    let (mut old, mut chooser) = (server.client(), server.client());
+    let (mut old, mut chooser, mut fast) = (server.client(), server.client(), server.client());
     assert_eq!(old.say("SET a 1"), "+OK\r\n");
+    // The kernel has this connection, and keeps it.
+    let before = kernel_calls(&mut chooser, "set");
+    assert_eq!(fast.say("SET c 1"), "+OK\r\n");
+    assert_eq!(fast.say("SET c 2"), "+OK\r\n");
+    assert!(kernel_calls(&mut chooser, "set") > before);
     assert_eq!(chooser.say("CLIENT DURABILITY ASYNC"), "+OK\r\n");
     assert_eq!(chooser.say("CLIENT DURABILITY"), "$5\r\nasync\r\n");
     assert_eq!(old.say("CONFIG SET appendfsync always"), "+OK\r\n");
     assert_eq!(old.say("CLIENT DURABILITY"), "$4\r\nsync\r\n");
     disk.hold(true);
+    send(&mut fast, "SET c 3");
     send(&mut old, "SET a 2");
     assert_eq!(chooser.say("SET b 2"), "+OK\r\n");
     assert!(!has_reply(&mut old));
+    assert!(!has_reply(&mut fast));
     disk.hold(false);
     assert_eq!(old.reply(), b"+OK\r\n");
+    assert_eq!(fast.reply(), b"+OK\r\n");
     // And back: then the kernel answers again.
     assert_eq!(old.say("CONFIG SET appendfsync everysec"), "+OK\r\n");
     wait_until("the kernel answers", || {

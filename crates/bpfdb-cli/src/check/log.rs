@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use bpfdb_log::control::{Control, Slots};
-use bpfdb_log::{Directory, Place, Report, SegmentReport, VERSION, check_and_tell};
+use bpfdb_log::{Directory, Place, Report, SegmentReport, check_and_tell};
 use bpfdb_server::settings::Size;
 use serde_json::{Value, json};
 
@@ -56,7 +56,7 @@ fn read(dir: &Path) -> Result<Report> {
 fn describe(report: &Report, control: Option<&Control>) -> Value {
     let end = &report.end;
     json!({
-        "format_version": VERSION,
+        "format_version": control.map(|control| control.version),
         "id": control.map(|control| control.log.to_string()),
         "run": control.map(|control| control.run),
         "control": control.map(|control| json!({
@@ -142,8 +142,8 @@ fn text(dir: &Path, report: &Report, control: Option<&Control>) -> String {
 
 fn about_control(text: &mut String, report: &Report, control: &Control) {
     let id = format!(
-        "{}, format version {VERSION}, run {}",
-        control.log, control.run
+        "{}, format version {}, run {}",
+        control.log, control.version, control.run
     );
     line(text, "log", &id);
     let slots = report.slots.iter().flat_map(|slots| &slots.0);

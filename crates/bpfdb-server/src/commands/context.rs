@@ -37,6 +37,14 @@ impl Context<'_> {
         self.job = Some(Box::new(job));
     }
 
+    /// For a command that tells of others' data without naming keys: a synchronous client waits until
+    /// all of it is durable. Not while the log takes nothing: somebody must be able to see that.
+    pub(crate) fn tells_of_all(&mut self) {
+        if self.instance.log.refusal().is_none() {
+            self.connection.tells_of_all = true;
+        }
+    }
+
     /// The command goes on after this time. Nobody waits here for it: others are served.
     pub(crate) fn rest(&mut self, time: Duration) {
         self.rests_until = Some(Instant::now() + time);

@@ -59,7 +59,15 @@ const TELLING: &[(&str, &str)] = &[
 ];
 
 /// Their replies are not the same each time.
-const MORE: &[&str] = &["RANDOMKEY", "INFO keyspace", "INFO", "MEMORY STATS"];
+const MORE: &[&str] = &[
+    "RANDOMKEY",
+    "INFO keyspace",
+    "INFO memory",
+    "INFO",
+    "MEMORY STATS",
+    "SLOWLOG GET",
+    "PROCEDURES",
+];
 
 fn write(writer: &mut Client) {
     for (command, reply) in [("SET new text", "+OK\r\n"), ("DEL gone", ":1\r\n")] {

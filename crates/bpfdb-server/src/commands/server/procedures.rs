@@ -20,6 +20,8 @@ pub(crate) static COMMAND: Command = Command {
 };
 
 fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
+    // Which functions there are is data.
+    context.tells_of_all();
     match arguments {
         [] => list(context),
         [word, name] if is(word, "listing") => listing(context, name)?,

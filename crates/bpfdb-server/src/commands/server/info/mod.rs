@@ -128,17 +128,13 @@ fn clear_away(context: &Context<'_>) -> Result<Stats, Failure> {
     }
 }
 
-/// Sections that tell how many keys there are.
-const OF_KEYS: [&str; 2] = ["keyspace", "bpfdb"];
+/// Sections that tell how many keys, or functions, there are.
+const OF_DATA: [&str; 3] = ["keyspace", "memory", "bpfdb"];
 
-/// A synchronous client waits for what these figures tell of. Not while the log takes nothing:
-/// somebody must be able to see that.
 fn hold_back(context: &mut Context<'_>, names: &[Vec<u8>]) {
     let mut sections = SECTIONS.iter().filter(|section| is_asked(section, names));
-    if sections.any(|section| OF_KEYS.contains(&section.name))
-        && context.instance.log.refusal().is_none()
-    {
-        context.connection.tells_of_all = true;
+    if sections.any(|section| OF_DATA.contains(&section.name)) {
+        context.tells_of_all();
     }
 }
 

@@ -27,6 +27,8 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
         [count] => parse(count)?,
         _ => return Err(wrong_subcommand_arity("SLOWLOG", "GET")),
     };
+    // It has words of others' commands.
+    context.tells_of_all();
     let log = &context.instance.slowlog;
     let count = usize::try_from(count).unwrap_or(usize::MAX).min(log.len());
     context.replies.array(count);
