@@ -12,7 +12,8 @@
 --   Result     1 allowed and counted, 0 not allowed
 --
 -- limit_bucket: a token bucket. One token comes every interval, up to the capacity.
---   Keys       limiter: when the bucket will be full; not there: it is full
+--   Keys       limiter: when the bucket will be full; not there: it is full. A call may come up to
+--              a second later than its time says
 --   Arguments  capacity, milliseconds from token to token, time, tokens that are wanted
 --   Result     {1, tokens that are left}, or {0, milliseconds until there are enough}; -1 for the
 --              time if the bucket never has so many
@@ -44,6 +45,7 @@ redis.register_function('limit_bucket', function(keys, args)
   if over > 0 then
     return {0, over}
   end
-  redis.call('SET', keys[1], full_at, 'PX', full_at - now)
+  -- A second longer than it is needed, for calls that come late: their time has gone by already.
+  redis.call('SET', keys[1], full_at, 'PX', full_at - now + 1000)
   return {1, math.floor((0 - over) / interval)}
 end)

@@ -6,6 +6,7 @@ mod common;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::PathBuf;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
@@ -188,6 +189,41 @@ fn on_redis() {
         address: Address::Tcp(redis.address),
         compiles: false,
     });
+}
+
+/// The program that runs one of them: on an empty server only, unless it may empty it.
+#[test]
+fn by_the_program() {
+    let server = server(true, None);
+    let port = server.address.port().to_string();
+    let run = |name: &str, more: &[&str]| {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_bpfdb-apps"));
+        let output = program
+            .args([name, "--port", &port, "--calls", "2000"])
+            .args(more)
+            .output();
+        let output = output.expect("it runs");
+        let text = [output.stdout, output.stderr].concat();
+        (
+            output.status.success(),
+            String::from_utf8_lossy(&text).into_owned(),
+        )
+    };
+    for name in [
+        "voter",
+        "smallbank",
+        "tatp",
+        "window",
+        "bucket",
+        "lock",
+        "idempotency",
+    ] {
+        let (is_right, text) = run(name, &["--flush"]);
+        assert!(is_right && text.contains("the data is right"), "{text}");
+    }
+    assert!(run("voter", &[]).0);
+    let (is_right, text) = run("voter", &[]);
+    assert!(!is_right && text.contains("use an empty one"), "{text}");
 }
 
 /// All votes are for one contestant: every transaction writes the same record.
