@@ -11,7 +11,7 @@ BOTH_WAYS_LOG := clients differential_errors durability generated groups limits 
 # and while they are told only what is durable. `make test` runs the short versions.
 WITH_LOG := faults large limits model scripts stress
 WITH_LOG_ASYNC := event_loop functions isolation local operation procedures
-WITH_LOG_SYNC := blocks clients conflicts connections differential differential_errors functions \
+WITH_LOG_SYNC := clients conflicts connections differential differential_errors functions \
 	generated groups isolation large limits long_blocks multi protocol snapshots transactions waiting
 WITH_LOG_SHORT := model
 WITH_LOG_SYNC_SHORT := multi transactions

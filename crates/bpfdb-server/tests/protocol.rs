@@ -153,15 +153,16 @@ fn half_closed_connections_get_their_replies() {
 fn what_clients_ask_when_they_connect() {
     let server = TestServer::shared();
     let mut client = server.client();
+    let appendonly = match bpfdb_tests::log::is_wanted() {
+        true => "*2\r\n$10\r\nappendonly\r\n$3\r\nyes\r\n",
+        false => "*2\r\n$10\r\nappendonly\r\n$2\r\nno\r\n",
+    };
     for (command, reply) in [
         ("CLIENT SETINFO LIB-NAME test", "+OK\r\n"),
         ("CLIENT SETNAME me", "+OK\r\n"),
         ("CLIENT GETNAME", "$2\r\nme\r\n"),
         ("CONFIG GET save", "*2\r\n$4\r\nsave\r\n$0\r\n\r\n"),
-        (
-            "CONFIG GET appendonly",
-            "*2\r\n$10\r\nappendonly\r\n$2\r\nno\r\n",
-        ),
+        ("CONFIG GET appendonly", appendonly),
         ("CONFIG GET nothing", "*0\r\n"),
         ("SELECT 0", "+OK\r\n"),
         ("SELECT 1", "-ERR DB index is out of range\r\n"),

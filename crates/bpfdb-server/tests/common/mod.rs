@@ -316,6 +316,11 @@ pub fn is_refused(address: SocketAddr) -> bool {
     })
 }
 
+/// Does the kernel answer requests? Not those of synchronous clients, which all are the daemon's.
+pub fn kernel_answers() -> bool {
+    !bpfdb_tests::log::is_sync()
+}
+
 pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     let start = Instant::now();
     while !done() {
