@@ -18,13 +18,17 @@ say() { printf 'vm: %s\n' "$*"; }
 
 sum() { sha1sum | cut -c1-16; }
 
-# What all programs have in common: the kernel, the machine, and the files that a test may read.
-# Most sources of Rust are in the programs; a test of the server reads the server's.
+# What a program has in common with the others of its folder: the kernel, the machine, and the files
+# that a test may read. Most sources of Rust are in the programs; a test of the server reads the server's.
 common() {
+	folder=${1#"$PWD"/}
 	files=$({
-		git ls-files -co --exclude-standard -- ':!*.rs' ':!*.md' ':!docs'
-		git ls-files -co --exclude-standard -- crates/bpfdb-server/src
-	} | sort)
+		git ls-files -co --exclude-standard -- ':!*.rs' ':!*.md' ':!docs' ':!crates' ':!.ci'
+		git ls-files -co --exclude-standard -- 'crates/*/tests/fixtures' 'crates/*/tests/corpus'
+		git ls-files -co --exclude-standard -- "$folder" ":!$folder/*.rs" ':!*.md'
+		[ "$folder" != crates/bpfdb-server ] ||
+			git ls-files -co --exclude-standard -- crates/bpfdb-server/src
+	} | sort -u)
 	[ -n "$files" ] || { say "no files" >&2; exit 1; }
 	{
 		printf '%s\n' "${SUITE:-trixie} ${FLAVOUR:-} ${APPEND:-} ${FILTER:-} ${CPUS:-} ${MEMORY:-} ${KVM:-}"
@@ -48,10 +52,16 @@ threads_of() {
 	case $1 in continuation-*) echo single ;; *) echo "${THREAD:-multi}" ;; esac
 }
 
+# The file that says that a program has passed.
+mark_of() {
+	printf '%s/%s/%s.passed' "$tested" "$(common "$1")" "$(content "$1" "$2")"
+}
+
 one() {
 	name=$(basename "$2")
-	log=$state/$name.log
-	mark=$state/$(content "$1" "$2").passed
+	mark=$(mark_of "$1" "$2")
+	log=${mark%/*}/$name.log
+	mkdir -p "${mark%/*}"
 	if [ -e "$mark" ]; then
 		say "$name: has passed before"
 		return
@@ -67,20 +77,18 @@ one() {
 	fi
 }
 
+tested=$PWD/target/vm/tested
 if [ "${1:-}" = --one ]; then
-	state=$2
-	one "$3" "$4"
+	one "$2" "$3"
 	exit 0
 fi
 
 programs=$(scripts/vm.sh --list)
-state=$PWD/target/vm/tested/$(common)
-[ -z "${AGAIN:-}" ] || rm -rf "$state"
-mkdir -p "$state"
-printf '%s\n' "$programs" | xargs -P "${JOBS:-2}" -L 1 scripts/vm-all.sh --one "$state" || true
+[ -z "${AGAIN:-}" ] || rm -rf "$tested"
+printf '%s\n' "$programs" | xargs -P "${JOBS:-2}" -L 1 scripts/vm-all.sh --one || true
 # Who has no mark has failed, or was not run to its end.
 failed=$(printf '%s\n' "$programs" | while read -r folder program; do
-	[ -e "$state/$(content "$folder" "$program").passed" ] || printf ' %s' "$(basename "$program")"
+	[ -e "$(mark_of "$folder" "$program")" ] || printf ' %s' "$(basename "$program")"
 done)
 say "$(printf '%s\n' "$programs" | wc -l) programs, failed:$failed"
 [ -n "$programs" ] && [ -z "$failed" ]
