@@ -5,6 +5,7 @@ mod common;
 use std::collections::BTreeMap;
 use std::fs;
 use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use bpfdb::Session;
@@ -118,4 +119,61 @@ fn recovery_that_is_stopped_changes_no_file() {
     let engine = common::engine();
     let (_durability, _) = Durability::start(&engine, disk, quick()).expect("recovered");
     assert_eq!(contents(&engine), expected);
+}
+
+/// Decision 19: the engine clears away what is deleted and expired while workers recover, also
+/// a record whose key another worker is about to write an older or a newer version of.
+#[test]
+fn what_is_cleared_away_meanwhile_stays_away_and_nothing_else_goes() {
+    let (old, disk) = (common::engine(), SimulatedDisk::new(15));
+    let now = old.now_ms();
+    old.stop_clock(now);
+    let durability = common::start(&old, &disk, quick());
+    let mut session = old.session().expect("session");
+    for round in 0..4 {
+        for number in 0..5000 {
+            let key = format!("key:{number}").into_bytes();
+            let value = format!("{round}:{number}").into_bytes();
+            // Expired by the end; deleted at the end; deleted and there again; there for long.
+            let written = match (number % 4, round) {
+                (0, _) => session.set_entry(&key, &value, Some(now + 1000)),
+                (1, 3) | (2, 0..3) if number % 3 > 0 => session.delete(&key).map(drop),
+                (3, _) => session.set_entry(&key, &value, Some(now + 1_000_000)),
+                _ => session.set(&key, &value),
+            };
+            written.expect("there is room in time");
+        }
+        if round == 1 {
+            durability.checkpoint().expect("begun");
+        }
+    }
+    durability.settle(old.now()).expect("durable");
+    durability.close().expect("closed");
+    old.stop_clock(now + 2000);
+    let before = contents(&old);
+    assert!(
+        before.len() > 2500 && before.len() < 5000,
+        "{}",
+        before.len()
+    );
+
+    let new = common::engine();
+    new.stop_clock(now + 2000);
+    let over = AtomicBool::new(false);
+    let sweeps = thread::scope(|scope| {
+        let sweeper = scope.spawn(|| {
+            let (mut page, mut sweeps) = (0, 0_u32);
+            while !over.load(Ordering::Relaxed) {
+                page = new.clear_away(page).expect("cleared");
+                sweeps += u32::from(page == 0);
+            }
+            sweeps
+        });
+        let durability = common::start(&new, &disk, quick());
+        over.store(true, Ordering::Relaxed);
+        drop(durability);
+        sweeper.join().expect("no panic")
+    });
+    assert!(sweeps > 3, "{sweeps}");
+    assert!(contents(&new) == before);
 }

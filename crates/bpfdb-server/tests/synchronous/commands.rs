@@ -2,7 +2,7 @@
 
 use bpfdb_log::simulation::SimulatedDisk;
 
-use super::common::{Client, request, show, words};
+use super::common::{Client, Reply, request, show, words};
 use super::{is_told_nothing, send, settle, start, sync, told};
 
 /// What changes nothing, and its reply: these tell of `new`, which has just been set to a text,
@@ -68,6 +68,99 @@ const MORE: &[&str] = &[
     "SLOWLOG GET",
     "PROCEDURES",
 ];
+
+/// Without keys, and neither reading nor writing by their flags: these tell of data all the same.
+const TELLING_OF_ALL: &[&str] = &[
+    "exec",
+    "function|delete",
+    "function|dump",
+    "function|flush",
+    "function|list",
+    "function|load",
+    "function|restore",
+    "function|stats",
+    "info",
+    "memory|stats",
+    "procedures",
+    "slowlog|get",
+];
+
+/// And these do not.
+const HARMLESS: &[&str] = &[
+    "auth",
+    "begin",
+    "bgrewriteaof",
+    "bgsave",
+    "client",
+    "command",
+    "commit",
+    "config",
+    "debug",
+    "discard",
+    "echo",
+    "function",
+    "function|help",
+    "function|kill",
+    "hello",
+    "lastsave",
+    "latency",
+    "locks",
+    "memory",
+    "memory|doctor",
+    "memory|help",
+    "memory|malloc-stats",
+    "memory|purge",
+    "multi",
+    "object",
+    "object|help",
+    "ping",
+    "quit",
+    "replicaof",
+    "reset",
+    "role",
+    "rollback",
+    "save",
+    "script",
+    "select",
+    "shutdown",
+    "slaveof",
+    "slowlog",
+    "slowlog|help",
+    "slowlog|len",
+    "slowlog|reset",
+    "time",
+    "unwatch",
+    "wait",
+    "waitaof",
+];
+/// All of them.
+const HARMLESS_CONTAINERS: &[&str] = &["client|", "command|", "config|", "latency|", "script|"];
+
+/// Whoever adds a command says here what it tells of.
+#[test]
+fn what_commands_without_keys_tell_is_known() {
+    let disk = SimulatedDisk::new(1);
+    let server = start(&disk);
+    let mut client = server.client();
+    let mut ask = |words: &[&[u8]]| Reply::parse(&client.ask(words)).expect("a reply").0;
+    let names = ask(&[b"COMMAND", b"LIST"]).items;
+    assert!(names.len() > 100);
+    let text = |reply: &Reply| String::from_utf8_lossy(&reply.text).into_owned();
+    let mut unknown = Vec::new();
+    for name in names.iter().map(text) {
+        let about = ask(&[b"COMMAND", b"INFO", name.as_bytes()]);
+        let about = &about.items[0].items;
+        let has = |flag: &str| about[2].items.iter().any(|one| text(one) == flag);
+        let names_keys = about[3].number() != Some(0) || has("movablekeys");
+        let is_known = TELLING_OF_ALL.contains(&&*name)
+            || HARMLESS.contains(&&*name)
+            || HARMLESS_CONTAINERS.iter().any(|one| name.starts_with(one));
+        if !(names_keys || has("readonly") || has("write") || is_known) {
+            unknown.push(name);
+        }
+    }
+    assert!(unknown.is_empty(), "{unknown:?}");
+}
 
 fn write(writer: &mut Client) {
     for (command, reply) in [("SET new text", "+OK\r\n"), ("DEL gone", ":1\r\n")] {
