@@ -294,6 +294,9 @@ __noinline int vote_call(struct bpfdb_session *s NONNULL, u32 buffer)
 			TXN_END_OWN(s, bpfdb_rollback);
 		else
 			status = TXN_END_OWN(s, bpfdb_commit);
+		/* It would stay open. */
+		if (BPFDB_REFUSED_BY_LOG(status))
+			TXN_END_OWN(s, bpfdb_rollback);
 	}
 	if (status == BPFDB_CONFLICT && ++run->status < BPFDB_COMMAND_TRIES)
 		return 1;

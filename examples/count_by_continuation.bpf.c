@@ -56,6 +56,12 @@ static __always_inline int failed(struct xdp_md *ctx, struct bpfdb_session *s)
 	return bpfdb_tail_call(ctx, s, ROLLBACK);
 }
 
+/* The log has no room for the transaction, or takes none: it is still open. Else it is over. */
+static __always_inline int refused(struct xdp_md *ctx, struct bpfdb_session *s)
+{
+	return BPFDB_REFUSED_BY_LOG(s->status) ? bpfdb_tail_call(ctx, s, ROLLBACK) : XDP_PASS;
+}
+
 static __always_inline int pass(struct xdp_md *ctx, struct bpfdb_session *s)
 {
 	return XDP_PASS;
@@ -64,7 +70,7 @@ static __always_inline int pass(struct xdp_md *ctx, struct bpfdb_session *s)
 BPFDB_DEFINE_BEGIN(packet_begin, begun, pass)
 BPFDB_DEFINE_GET_FOR_UPDATE(packet_get, found, not_found, failed)
 BPFDB_DEFINE_SET(packet_set, written, failed)
-BPFDB_DEFINE_COMMIT(packet_commit, pass, pass)
+BPFDB_DEFINE_COMMIT(packet_commit, pass, refused)
 BPFDB_DEFINE_ROLLBACK(packet_rollback, pass)
 
 BPFDB_PROGRAMS([BEGIN] = BPFDB_PROGRAM(packet_begin), [GET] = BPFDB_PROGRAM(packet_get),

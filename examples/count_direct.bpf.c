@@ -31,8 +31,12 @@ static __always_inline int count_packet(struct bpfdb_session *s, u32 source)
 		key_total(s);
 		status = count_key(s);
 	}
-	if (status == BPFDB_OK)
-		return bpfdb_commit(s);
+	if (status == BPFDB_OK) {
+		status = bpfdb_commit(s);
+		/* Then it is still open. */
+		if (!BPFDB_REFUSED_BY_LOG(status))
+			return status;
+	}
 	bpfdb_rollback(s);
 	return status;
 }

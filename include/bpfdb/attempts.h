@@ -12,6 +12,8 @@
  *                   while it is copied
  *   command         CONFLICT, outside of a   COMMAND_TRIES       nothing           to the daemon
  *                   transaction
+ *   call            CONFLICT                 COMMAND_TRIES,      nothing           to the daemon
+ *                                            for CALL_RETRY
  *   command, call   the reaper in the        READ_TRIES          nothing           SESSION_BUSY; he
  *                   session, at its end                                            rolls it back
  *   EXEC, kernel    CONFLICT                 BLOCK_TRIES         nothing           to the daemon
@@ -22,7 +24,7 @@
  *   daemon, then     CONFLICT with a          DAEMON_PROGRAM_     DAEMON_PROGRAM_   the Error
  *                   program of the kernel    TRIES               PAUSE, the same
  *   daemon          MEMORY_PENDING, or       DAEMON_MEMORY_      DAEMON_MEMORY_    the Error
- *                   LOG_FULL                 TRIES               PAUSE, the same
+ *                   LOG_FULL, LOG_CLOSED     TRIES               PAUSE, the same
  *   library         MEMORY_PENDING           MEMORY_TRIES        memory is added   the Error
  *   library         LOG_FULL                 LOG_TRIES           a millisecond     the Error
  *   library         LOG_CLOSED               1                   nothing           the Error

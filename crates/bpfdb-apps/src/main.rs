@@ -31,12 +31,12 @@ struct Arguments {
     #[arg(long, default_value_t = 100_000)]
     calls: usize,
     /// Calls that a client sends before it looks at the replies
-    #[arg(long, default_value_t = 16)]
-    pipeline: usize,
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pipeline: u64,
     /// Another one: other calls
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Removes everything that the server has, before and after
+    /// Removes all keys that the server has, before and after. Libraries stay
     #[arg(long)]
     flush: bool,
 }
@@ -101,7 +101,7 @@ fn run(arguments: &Arguments) -> Result<()> {
         usage: Usage {
             clients: arguments.clients.max(1),
             calls: arguments.calls,
-            pipeline: arguments.pipeline.max(1),
+            pipeline: arguments.pipeline as usize,
             seed: arguments.seed,
         },
     };

@@ -102,10 +102,11 @@ impl std::fmt::Debug for Shared {
 }
 
 impl Shared {
-    /// Opens the engine's log, whatever an earlier owner left, of which everything up to the
+    /// Of the engine's log, whatever an earlier owner left, of which everything up to the
     /// timestamp `durable` is durable for certain. `most`: see [`Shared::most`].
     pub(crate) fn new(durable: u64, gate: LogGate, most: Duration) -> Self {
-        gate.set(LogGateState::Open);
+        // Nothing is taken before there is somebody who writes it.
+        gate.set(LogGateState::Held);
         let now = Instant::now();
         Self {
             waiters: Waiters::new(durable),
@@ -148,6 +149,11 @@ impl Shared {
 
     pub(crate) fn on_change(&self, call: OnChange) -> bool {
         self.on_change.set(call).is_ok()
+    }
+
+    /// Somebody writes the log from now on.
+    pub(crate) fn begin(&self) {
+        self.told().set_gate();
     }
 
     /// No commit that writes is taken any more. One whose program has looked at the gate before

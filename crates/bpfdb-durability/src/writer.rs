@@ -141,6 +141,7 @@ impl Durability {
         let checkpoints = Checkpoints::start(engine, disk, &end, options.checkpoints, retention)?;
         let mut durability = Self::spawn(feed, opening, checkpoints, shared, options)?;
         durability.restored = restored;
+        durability.shared.begin();
         Ok((durability, restored))
     }
 

@@ -24,20 +24,22 @@ const PATTERN_MAX: usize = 8192;
 /// Bytes of a result that are a piece of work.
 const BLOCK: usize = 1024;
 
-/// The four functions by their names.
+type Functions = (Function, Function, Function, Function, Function);
+
+/// The functions by their names.
 pub(crate) fn library(lua: &Lua, limits: &Limits, link: &Rc<Link>) -> mlua::Result<Table> {
     let scratch = Rc::new(RefCell::new(Scratch::new(Work::new(link, limits.memory))));
     let address = LightUserData(Rc::as_ptr(&scratch).cast_mut().cast());
     let owner = lua.create_any_userdata(scratch)?;
     // SAFETY: the function does what one of C must: it makes closures of its two arguments.
     let closures = unsafe { lua.create_c_function(closures)? };
-    let (find, first, each, replaced): (Function, Function, Function, Function) =
-        closures.call((address, owner))?;
+    let (find, first, each, replaced, repeated): Functions = closures.call((address, owner))?;
     let table = lua.create_table()?;
     table.set("find", find)?;
     table.set("match", first)?;
     table.set("gmatch", each)?;
     table.set("gsub", replaced)?;
+    table.set("rep", repeated)?;
     Ok(table)
 }
 
@@ -50,7 +52,7 @@ const PATTERN: c_int = 4;
 const FROM: c_int = 5;
 
 unsafe extern "C-unwind" fn closures(state: *mut lua_State) -> c_int {
-    let all: [ffi::lua_CFunction; 4] = [find, first_match, gmatch, gsub];
+    let all: [ffi::lua_CFunction; 5] = [find, first_match, gmatch, gsub, repeat];
     for f in all {
         // SAFETY: called with two arguments, which become the upvalues of each.
         unsafe {
@@ -59,7 +61,7 @@ unsafe extern "C-unwind" fn closures(state: *mut lua_State) -> c_int {
             ffi::lua_pushcclosure(state, f, OWNER);
         }
     }
-    4
+    5
 }
 
 // ---- What the functions have in common --------------------------------------------
@@ -164,6 +166,7 @@ impl<'a> Frame<'a> {
 
     fn push_text(self, text: &[u8]) {
         if text.len() >= BLOCK {
+            self.work(text.len() / BLOCK, 0);
             self.make_room(text.len() + BLOCK);
         }
         // SAFETY: there is room for a value; Lua copies the bytes.
@@ -221,6 +224,37 @@ impl<'a> Frame<'a> {
         let kib = unsafe { ffi::lua_gc(self.state, ffi::LUA_GCCOUNT, 0) };
         (kib as usize + 1) * 1024
     }
+}
+
+// ---- rep --------------------------------------------------------------------------
+
+/// `rep(text, times)`. That of Lua goes on for as many times as it is told, be the text empty.
+unsafe extern "C-unwind" fn repeat(state: *mut lua_State) -> c_int {
+    // SAFETY: called by Lua; whatever is kept can be copied. The arguments stay where they are.
+    let (frame, text, times) = unsafe {
+        let frame = Frame::of(state);
+        (frame, frame.text(1), ffi::luaL_checkinteger(state, 2))
+    };
+    let times = usize::try_from(times).unwrap_or(0);
+    let total = text.len().saturating_mul(times);
+    frame.work(1 + total / BLOCK, total);
+    if total >= BLOCK {
+        frame.make_room(2 * total);
+    }
+    // SAFETY: the memory lives as long as it is on the stack, and Lua copies it.
+    unsafe {
+        let result = ffi::lua_newuserdata(state, total.max(1)).cast::<u8>();
+        let mut done = text.len().min(total);
+        result.copy_from_nonoverlapping(text.as_ptr(), done);
+        // What is there is doubled.
+        while done < total {
+            let more = done.min(total - done);
+            result.add(done).copy_from_nonoverlapping(result, more);
+            done += more;
+        }
+        ffi::lua_pushlstring_(state, result.cast(), total);
+    }
+    1
 }
 
 // ---- find, match, gmatch ----------------------------------------------------------

@@ -210,7 +210,6 @@ for name, member in next, host.matching do
 	string[name] = member
 end
 string.gfind = string.gmatch
-string.rep = host.rep
 
 -- Where in the script it is: the nearest function that is the script's.
 local function place()

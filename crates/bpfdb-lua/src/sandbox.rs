@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 use std::rc::Rc;
 
-use mlua::{Function, Lua, LuaOptions, StdLib, Table, Value, ffi};
+use mlua::{Function, Lua, LuaOptions, StdLib, Table, ffi};
 
 use crate::call::{Answer, Link, Step};
 use crate::limits::Limits;
@@ -67,10 +67,6 @@ fn host(lua: &Lua, limits: &Limits, link: &Rc<Link>) -> mlua::Result<Table> {
     let native = unsafe { lua.create_c_function(native)? };
     host.set("native", native)?;
     add_numbers(lua, &host, link)?;
-    let most = Value::Number(limits.memory as f64);
-    // SAFETY: as above.
-    let repeat = unsafe { lua.create_c_function(repeat)? };
-    host.set("rep", repeat.call::<Function>(most)?)?;
     add_calls(lua, &host, limits, link)?;
     Ok(host)
 }
@@ -85,49 +81,6 @@ unsafe extern "C-unwind" fn native(state: *mut ffi::lua_State) -> c_int {
             ffi::lua_call(state, ffi::lua_gettop(state) - 1, ffi::LUA_MULTRET);
             ffi::lua_gettop(state)
         }
-    }
-    // SAFETY: as above; the one argument becomes the upvalue.
-    unsafe {
-        ffi::lua_settop(state, 1);
-        ffi::lua_pushcclosure(state, call, 1);
-    }
-    1
-}
-
-/// `repeat(most)`: `string.rep` for results of up to `most` bytes. That of Lua goes on for as many
-/// times as it is told, be the string empty, and looks at no clock.
-unsafe extern "C-unwind" fn repeat(state: *mut ffi::lua_State) -> c_int {
-    /// Bytes from which on a result is worth a look at the memory that is left.
-    const LONG: usize = 1 << 20;
-    unsafe extern "C-unwind" fn call(state: *mut ffi::lua_State) -> c_int {
-        // SAFETY: called by Lua; the upvalue is a number. The string lives as long as it is the
-        // first argument, and the memory for the result as long as it is on the stack. Nothing
-        // would have to be given back when Lua leaves this by an error.
-        unsafe {
-            let mut len = 0;
-            let string = ffi::luaL_checklstring(state, 1, &raw mut len).cast::<u8>();
-            let times = usize::try_from(ffi::luaL_checkinteger(state, 2)).unwrap_or(0);
-            let most = ffi::lua_tonumber(state, ffi::lua_upvalueindex(1)) as usize;
-            let Some(total) = len.checked_mul(times).filter(|&total| total <= most) else {
-                return ffi::luaL_error(state, c"not enough memory".as_ptr());
-            };
-            // Lua's collector comes late when a script makes a few long strings.
-            let used = ffi::lua_gc(state, ffi::LUA_GCCOUNT, 0) as usize * 1024;
-            if total > LONG && used + 2 * total > most {
-                ffi::lua_gc(state, ffi::LUA_GCCOLLECT, 0);
-            }
-            let result = ffi::lua_newuserdata(state, total.max(1)).cast::<u8>();
-            let mut done = len.min(total);
-            result.copy_from_nonoverlapping(string, done);
-            // What is there is doubled.
-            while done < total {
-                let more = done.min(total - done);
-                result.add(done).copy_from_nonoverlapping(result, more);
-                done += more;
-            }
-            ffi::lua_pushlstring(state, result.cast(), total);
-        }
-        1
     }
     // SAFETY: as above; the one argument becomes the upvalue.
     unsafe {

@@ -249,6 +249,7 @@ fn others_are_served_while_a_script_runs() {
         "while true do end",
         "while true do redis.call('set', 'busy', 'x') end",
         "while true do pcall(redis.call, 'incr', 'nonsense-x') end",
+        "while true do local s = ('x'):rep(1e6) end",
         // A command that takes long is left within.
         "local s = ('ab'):rep(5000) redis.call('mset', 'a', s, 'b', s) while true do redis.call('lcs', 'a', 'b') end",
     ] {

@@ -45,6 +45,14 @@ impl Context<'_> {
         }
     }
 
+    /// Why the log has refused a write, if it takes none: the reply. Then another try does not help.
+    pub(crate) fn refusal(&self, status: Status) -> Option<Vec<u8>> {
+        let refusal = status
+            .is_refused_by_log()
+            .then(|| self.instance.log.refusal());
+        refusal.flatten().map(String::into_bytes)
+    }
+
     /// The command goes on after this time. Nobody waits here for it: others are served.
     pub(crate) fn rest(&mut self, time: Duration) {
         self.rests_until = Some(Instant::now() + time);

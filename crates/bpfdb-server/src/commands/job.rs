@@ -42,6 +42,11 @@ pub(crate) trait Job: Debug {
         true
     }
 
+    /// Can it do nothing before somebody else has ended?
+    fn waits(&self) -> bool {
+        false
+    }
+
     /// Bytes that it keeps.
     fn memory(&self) -> usize {
         0

@@ -132,11 +132,8 @@ pub(super) fn error_text(context: &Context<'_>, failure: Failure) -> Vec<u8> {
 
 /// The reply if the log has no room, or takes nothing more: then it says why.
 fn log_text(context: &Context<'_>, status: Status) -> Vec<u8> {
-    let refusal = context.instance.log.refusal();
-    refusal.map_or_else(
-        || reply::error_text(status, atomic::has_failed(context.session)),
-        String::into_bytes,
-    )
+    let refusal = context.refusal(status);
+    refusal.unwrap_or_else(|| reply::error_text(status, atomic::has_failed(context.session)))
 }
 
 /// Finds the command of a request that may be executed.
@@ -234,11 +231,7 @@ pub(super) fn may_help(
     }
     match failure {
         // Soon there is room again, or not for long.
-        Failure::Engine(status)
-            if status.is_refused_by_log() && context.instance.log.refusal().is_some() =>
-        {
-            false
-        }
+        Failure::Engine(status) if context.refusal(*status).is_some() => false,
         Failure::Engine(status) if !atomic::has_failed(context.session) => {
             backoff.wait(context, *status)
         }

@@ -238,7 +238,8 @@ impl Server {
     fn timeout(&self) -> Duration {
         let now = Instant::now();
         let mut tick = self.next_tick.saturating_duration_since(now);
-        if !self.busy.is_empty() {
+        // What was executed after others were told may wait for the log, which was not told yet.
+        if !self.busy.is_empty() || self.wanted > 0 {
             return Duration::ZERO;
         }
         if let Some(&(until, _)) = self.resting.first() {

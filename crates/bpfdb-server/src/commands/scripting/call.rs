@@ -345,6 +345,8 @@ impl ScriptCall {
                     let running = self.running.as_mut().expect("an attempt");
                     running.answer = Answer::Reply(reply);
                 }
+                // Others do first what it waits for, and its time is not the script's.
+                Turn::Command(None) if self.waits() => return self.pause(context).map(|()| None),
                 Turn::Command(None) | Turn::SliceOver => {}
                 Turn::Done(reply) => return Ok(Some(reply)),
             }
@@ -369,6 +371,12 @@ impl ScriptCall {
             Step::Done(reply) => Ok(Turn::Done(reply)),
             Step::Failed(failure) => Err(self.explain(failure)),
         }
+    }
+
+    fn waits(&self) -> bool {
+        let running = self.running.as_ref();
+        let command = running.and_then(|running| running.command.as_ref());
+        command.is_some_and(LongCommand::waits)
     }
 
     /// Others have their turn.
@@ -448,7 +456,11 @@ impl ScriptCall {
                 context,
                 ConflictAction::RunAgain,
             ))),
-            Failure::Engine(status) => Err(Failure::Text(replies::error_text(status, false))),
+            Failure::Engine(status) => {
+                let refusal = context.refusal(status);
+                let text = refusal.unwrap_or_else(|| replies::error_text(status, false));
+                Err(Failure::Text(text))
+            }
             Failure::TooLong | Failure::Text(_) => Err(failure),
         }
     }

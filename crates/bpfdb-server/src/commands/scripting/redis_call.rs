@@ -11,6 +11,9 @@ use super::super::table;
 use super::call::ScriptCall;
 use crate::protocol::reply::{self as replies, Protocol, Replies};
 
+/// Bytes of the longest reply that a script gets: Lua has no more memory.
+const REPLY_MAX: usize = 64 << 20;
+
 /// A command of a script that goes on in steps.
 #[derive(Debug)]
 pub(super) struct LongCommand {
@@ -22,6 +25,10 @@ pub(super) struct LongCommand {
 }
 
 impl LongCommand {
+    pub(super) fn waits(&self) -> bool {
+        self.job.waits()
+    }
+
     pub(super) fn memory(&self) -> usize {
         let words: usize = self.words.iter().map(Vec::len).sum();
         words + self.replies.len() + self.job.memory()
@@ -86,11 +93,11 @@ impl ScriptCall {
         let outcome = command.job.step(&mut inner, arguments);
         command.time += begun.elapsed();
         let outcome = match outcome {
-            Ok(Progress::More) => {
+            Ok(Progress::More) if command.replies.len() <= REPLY_MAX => {
                 self.running.as_mut().expect("an attempt").command = Some(command);
                 return Ok(None);
             }
-            Ok(Progress::Done) => Ok(()),
+            Ok(_) => Ok(()),
             Err(failure) => Err(atomic::record_refusal(context.session, failure)),
         };
         count(
@@ -138,7 +145,11 @@ fn replied(
     mut replies: Replies,
     outcome: Outcome,
 ) -> Result<Vec<u8>, Failure> {
-    match outcome {
+    let fits = || match replies.len() {
+        0..=REPLY_MAX => Ok(()),
+        _ => Err("ERR the reply is longer than a script may take".into()),
+    };
+    match outcome.and_then(|()| fits()) {
         Ok(()) => Ok(replies.take()),
         Err(failure) => {
             if let Failure::Text(text) = &failure {

@@ -110,6 +110,10 @@ impl Job for Comparison {
         self.table.size <= CELLS / 100
     }
 
+    fn waits(&self) -> bool {
+        self.turn.is_none()
+    }
+
     fn memory(&self) -> usize {
         self.table.a.len() + self.table.b.len()
     }

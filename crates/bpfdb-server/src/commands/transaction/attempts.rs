@@ -65,6 +65,9 @@ impl Attempts {
     /// After an Error, and after all was rolled back: is another attempt to be made?
     pub(in super::super) fn again(&mut self, context: &mut Context<'_>, status: Status) -> bool {
         self.long = None;
+        if context.refusal(status).is_some() {
+            return false;
+        }
         self.failed += 1;
         let met_lock = status == Status::Conflict;
         met_lock && (context.instance.has_long_block() || self.failed < attempts::BLOCK)

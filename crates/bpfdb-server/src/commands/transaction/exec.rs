@@ -338,6 +338,9 @@ fn are_unchanged(session: &mut Session, watched: &Watched, locks: bool) -> Resul
 }
 
 fn rolled_back(context: &Context<'_>, status: Status) -> Failure {
+    if let Some(refusal) = context.refusal(status) {
+        return Failure::Text(refusal);
+    }
     match status {
         Status::Conflict => {
             Failure::Text(conflict::text_with(context, ConflictAction::RunBlockAgain))
