@@ -40,7 +40,7 @@
 //! msgpack.rs     cmsgpack
 //! pack.rs        struct
 //! bit.rs         bit
-//! matching.rs    string.find, match, gmatch, gsub
+//! matching.rs    string.find, match, gmatch, gsub, rep
 //! pattern.rs     what matches a pattern
 //! random.rs      math.random
 //! work.rs        slices of what is not Lua's

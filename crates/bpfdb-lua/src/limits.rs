@@ -14,6 +14,8 @@ pub struct Limits {
 }
 
 impl Limits {
+    /// [`Limits::memory`] unless something else is said.
+    pub const MEMORY: usize = 64 << 20;
     /// About 5 µs: a look at the clock takes 25 ns.
     pub const INSTRUCTIONS_BETWEEN_LOOKS: u32 = 1000;
 }
@@ -21,7 +23,7 @@ impl Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            memory: 64 << 20,
+            memory: Self::MEMORY,
             slice: Duration::from_micros(500),
         }
     }

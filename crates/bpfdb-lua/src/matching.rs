@@ -1,5 +1,5 @@
-//! `string.find`, `match`, `gmatch` and `gsub`: those of Lua 5.1, but left when the time slice is
-//! over.
+//! `string.find`, `match`, `gmatch`, `gsub` and `rep`: those of Lua 5.1, but left when the time
+//! slice is over.
 //!
 //! They are functions of C, so that errors name what they always name, and as fast. Lua leaves such
 //! a function where it raises an error: nothing is kept in Rust then that would have to be given

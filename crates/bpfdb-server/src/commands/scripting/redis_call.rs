@@ -12,7 +12,7 @@ use super::call::ScriptCall;
 use crate::protocol::reply::{self as replies, Protocol, Replies};
 
 /// Bytes of the longest reply that a script gets: Lua has no more memory.
-const REPLY_MAX: usize = 64 << 20;
+const REPLY_MAX: usize = bpfdb_lua::Limits::MEMORY;
 
 /// A command of a script that goes on in steps.
 #[derive(Debug)]
