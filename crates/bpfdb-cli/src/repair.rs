@@ -148,6 +148,7 @@ fn note(cut: &Cut, now: u64) -> String {
             "commits": lost.commits,
             "batches": lost.batches,
             "unreadable_batches": lost.unreadable,
+            "unreadable_bytes": lost.unreadable_bytes,
             "greatest_timestamp": lost.greatest_timestamp,
             "breaks_checkpoint": lost.breaks_checkpoint.is_some(),
         },
@@ -172,6 +173,12 @@ fn describe(cut: &Cut) -> String {
         line(format!(
             "lost: {} batches that cannot be read, with {} records",
             lost.unreadable, lost.unreadable_records
+        ));
+    }
+    if lost.unreadable_bytes > 0 {
+        line(format!(
+            "lost: whatever is in {} bytes that the disk cannot read",
+            lost.unreadable_bytes
         ));
     }
     if let Some((first, last)) = lost.epochs {

@@ -85,12 +85,13 @@ impl<D: Disk> Restore<'_, D> {
             return Ok(());
         };
         let segments = (control.newest_segment + 1).saturating_sub(control.first_needed);
-        self.progress.bytes_in_all = segments * self.segment_size;
+        self.progress.bytes_in_all = segments.saturating_mul(self.segment_size);
         let Some(mark) = control.checkpoint else {
             return Ok(());
         };
         let mut checkpoint = CheckpointReader::open(self.disk, control.log, mark)?;
-        self.progress.bytes_in_all += checkpoint.footer().bytes;
+        let bytes = checkpoint.footer().bytes;
+        self.progress.bytes_in_all = self.progress.bytes_in_all.saturating_add(bytes);
         if !self.engine.set_placement(&checkpoint.header().placement)? {
             tracing::debug!("the checkpoint's records come in any order");
         }
@@ -125,7 +126,8 @@ impl<D: Disk> Restore<'_, D> {
                 if self.restored.commits.is_multiple_of(COMMITS_TOLD) {
                     let (segment, offset) = recovery.position();
                     let segments = segment.saturating_sub(first);
-                    self.progress.bytes = before + segments * self.segment_size + offset;
+                    let read = segments.saturating_mul(self.segment_size);
+                    self.progress.bytes = before.saturating_add(read).saturating_add(offset);
                     self.tell()?;
                 }
             }

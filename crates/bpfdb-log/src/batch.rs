@@ -8,6 +8,9 @@ const MAGIC: &[u8; 8] = b"BPFDBBAT";
 /// Bytes of the header before the positions of the rings.
 pub const FIXED_HEADER: u64 = 80;
 
+/// No batch is larger, in bytes with its header: so a header that lies cannot ask for more memory.
+pub const SIZE_MAX: u64 = 256 << 20;
+
 /// Where the bytes begin that the checksum covers.
 const COVERED: usize = 12;
 
@@ -35,12 +38,12 @@ pub struct BatchHeader {
 }
 
 impl BatchHeader {
-    /// Reads the fields, and verifies nothing but the first bytes. `bytes` may go on.
+    /// Reads the fields, and verifies nothing but the first bytes and the size. `bytes` may go on.
     pub fn peek(bytes: &[u8]) -> Result<Self, Invalid> {
         if bytes.get(..8) != Some(MAGIC) {
             return Err(Invalid::Magic);
         }
-        Ok(Self {
+        let header = Self {
             checksum: u32_at(bytes, 8)?,
             payload: u32_at(bytes, 12)?,
             log: LogId(array_at(bytes, 16)?),
@@ -51,7 +54,11 @@ impl BatchHeader {
             wall: u64_at(bytes, 64)?,
             records: u32_at(bytes, 72)?,
             rings: u32_at(bytes, 76)?,
-        })
+        };
+        match header.size() <= SIZE_MAX {
+            true => Ok(header),
+            false => Err(Invalid::Field("size")),
+        }
     }
 
     /// Bytes before the payload.

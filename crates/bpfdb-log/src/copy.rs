@@ -7,9 +7,9 @@
 //!    not taken for a part of it, although both have the same past.
 //! 3. It has exactly the commits of the old one up to the point, with their timestamps; and the
 //!    wall clocks of their epochs, of which those within a second of the first may become one.
-//!    If the old one begins with a checkpoint, the new one begins with what that has, as commits of
-//!    its start; then no point before its end can be had, and the new control file says so. Of those
-//!    that are retained it is the latest sound one from which the point can be had.
+//!    If the old one begins with a checkpoint, the new one begins with what that has, as commits with
+//!    timestamps up to its start; then no point before its end can be had, and the new control file
+//!    says so. Of those that are retained it is the latest sound one from which the point can be had.
 //! 4. It ends with the last epoch that is complete: that of the old one's last batch, or the end of
 //!    its checkpoint, which is later if nothing was written since.
 //! 5. It is of the old log as one reading of its control file says. If the owner gives up meanwhile
@@ -178,6 +178,8 @@ struct Copy<D: Disk> {
     last: Moment,
     /// Wall clock of the first commit behind the last epoch that was closed; `None`: there is none.
     group_wall: Option<u64>,
+    /// The timestamp of the checkpoint's start; 0: there is none.
+    last_of_checkpoint: u64,
     /// All commits up to this one are in the checkpoint, or come.
     complete: Moment,
     next_id: u64,
@@ -195,6 +197,7 @@ impl<D: Disk> Copy<D> {
             record_count: 0,
             last: Moment::default(),
             group_wall: None,
+            last_of_checkpoint: 0,
             complete: Moment::default(),
             next_id: 1,
             part_max,
@@ -223,14 +226,17 @@ impl<D: Disk> Copy<D> {
         self.finish(recovery.moment())
     }
 
-    /// Each entry becomes a commit of the checkpoint's start.
+    /// Each entry becomes a commit. Those of the first group have timestamp 1, and each further group
+    /// the next, as far as the checkpoint's start: so whoever reads the copy can let go of a group
+    /// when its epoch is over, and need not hold all of them.
     fn add_checkpoint<S: Disk>(&mut self, from: &S, log: LogId, mark: Mark) -> Result<()> {
         // It was verified when it was chosen.
         let mut reader = CheckpointReader::open(from, log, mark)?;
         self.last = Moment {
-            epoch: mark.start,
+            epoch: mark.start.min(1),
             wall: reader.header().wall,
         };
+        self.last_of_checkpoint = mark.start;
         self.complete = Moment {
             epoch: mark.end,
             wall: reader.footer().wall,
@@ -249,6 +255,7 @@ impl<D: Disk> Copy<D> {
                 Contents::LargeBytes(bytes) => self.add_promised(&mut large, bytes)?,
             }
         }
+        self.last.epoch = mark.start;
         Ok(())
     }
 
@@ -257,7 +264,15 @@ impl<D: Disk> Copy<D> {
         self.record_count += 1;
         self.done.commits += 1;
         self.done.writes += 1;
-        self.append_if_much()
+        if self.records.len() < GROUP_BYTES {
+            return Ok(());
+        }
+        if self.last.epoch == self.last_of_checkpoint {
+            return self.append_open();
+        }
+        self.append(self.last)?;
+        self.last.epoch += 1;
+        Ok(())
     }
 
     /// Bytes of a large value; with the last of them comes its entry.
@@ -271,7 +286,9 @@ impl<D: Disk> Copy<D> {
             encode_part(&Part { id, offset, bytes }, &mut self.records);
             self.record_count += 1;
             value.come += bytes.len() as u64;
-            self.append_if_much()?;
+            if self.records.len() >= GROUP_BYTES {
+                self.append_open()?;
+            }
         }
         if value.come == value.len {
             self.next_id += 1;
@@ -285,11 +302,8 @@ impl<D: Disk> Copy<D> {
         Ok(())
     }
 
-    /// A part of the group that is being gathered.
-    fn append_if_much(&mut self) -> Result<()> {
-        if self.records.len() < GROUP_BYTES {
-            return Ok(());
-        }
+    /// A part of the group that is being gathered: more of its epoch follows.
+    fn append_open(&mut self) -> Result<()> {
         self.append(Moment {
             epoch: self.writer.durable().epoch,
             wall: self.last.wall,
@@ -329,11 +343,7 @@ impl<D: Disk> Copy<D> {
                 self.record_count += 1;
                 offset += bytes.len() as u64;
                 if self.records.len() >= GROUP_BYTES && written.is_ok() {
-                    let moment = Moment {
-                        epoch: self.writer.durable().epoch,
-                        wall: self.last.wall,
-                    };
-                    written = self.append(moment);
+                    written = self.append_open();
                 }
             }
         })?;

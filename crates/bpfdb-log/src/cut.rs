@@ -25,7 +25,7 @@
 
 use crate::buffer::AlignedBuffer;
 use crate::control::{self, Control};
-use crate::disk::{Disk, DiskFile};
+use crate::disk::{Disk, DiskFile, read_around};
 use crate::error::{LogError, Result, flush_step, step};
 use crate::layout::{BLOCK, round_up};
 use crate::lost::Lost;
@@ -223,17 +223,25 @@ fn resolve<D: Disk>(disk: &D, control: &Control, place: Place) -> Result<Place> 
     }
 }
 
-/// Copies a file, durably, whole blocks of it.
+/// Copies a file, durably, whole blocks of it. Those that the disk does not give back are zeros.
 fn copy<D: Disk>(disk: &D, from: &str, to: &str) -> Result<()> {
     let source = disk.open(from).map_err(step("open", from))?;
     let source = source.ok_or_else(|| LogError::corrupt(from, 0, "the file is missing"))?;
     let target = disk.create(to).map_err(step("create", to))?;
+    let size = source.size().map_err(step("find the size of", from))?;
     let mut buffer = AlignedBuffer::zeroed(STRIDE);
     let mut offset = 0;
-    loop {
-        let read = source
-            .read_whole(offset, &mut buffer)
-            .map_err(step("read", from))?;
+    while offset < size {
+        let read = read_around(&source, offset, &mut buffer);
+        let (read, unreadable) = read.map_err(step("read", from))?;
+        if unreadable > 0 {
+            tracing::warn!(
+                file = from,
+                offset,
+                unreadable,
+                "zeros are kept instead of what the disk cannot read"
+            );
+        }
         let whole = read / BLOCK * BLOCK;
         let written = target.write_whole(offset, &buffer[..whole]);
         written.map_err(step("write", to))?;

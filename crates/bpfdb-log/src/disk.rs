@@ -122,6 +122,52 @@ fn write_all(
     Ok(())
 }
 
+/// Whether an error of reading says that the medium does not give back what it has: a sector that is
+/// worn out or was torn by a loss of power, or a checksum of the file system that is wrong.
+pub(crate) fn is_unreadable(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    let damage = [
+        Errno::IO,
+        Errno::NODATA,
+        Errno::BADMSG,
+        Errno::UCLEAN,
+        Errno::ILSEQ,
+    ];
+    let number = error.raw_os_error();
+    damage
+        .iter()
+        .any(|errno| number == Some(errno.raw_os_error()))
+}
+
+/// Fills `bytes` unless the file ends before; says how many were read, and how many of those are in
+/// blocks that cannot be read, which are zeros then. For whoever looks for what can be saved.
+pub(crate) fn read_around<F: DiskFile>(
+    file: &F,
+    offset: u64,
+    bytes: &mut [u8],
+) -> io::Result<(usize, u64)> {
+    match file.read_whole(offset, bytes) {
+        Err(error) if is_unreadable(&error) => {}
+        read => return read.map(|read| (read, 0)),
+    }
+    let (mut done, mut unreadable) = (0, 0);
+    for block in bytes.chunks_mut(BLOCK) {
+        let read = match file.read_whole(offset + done as u64, block) {
+            Err(error) if is_unreadable(&error) => {
+                block.fill(0);
+                unreadable += block.len() as u64;
+                block.len()
+            }
+            read => read?,
+        };
+        done += read;
+        if read < block.len() {
+            break;
+        }
+    }
+    Ok((done, unreadable))
+}
+
 /// Whether an error says that there is no space, which may come back.
 pub(crate) fn is_full(error: &io::Error) -> bool {
     matches!(

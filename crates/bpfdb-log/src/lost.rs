@@ -6,13 +6,13 @@
 
 use crate::batch::{BatchHeader, BatchView};
 use crate::control::Control;
-use crate::disk::{Disk, DiskFile};
+use crate::disk::{Disk, DiskFile, read_around};
 use crate::error::{LogError, Result};
 use crate::layout::BLOCK;
 use crate::place::Place;
 use crate::record::{Record, Records};
 use crate::recovery::LogEnd;
-use crate::segment::{self, FOLDER, Named, read_header};
+use crate::segment::{self, read_header};
 
 /// A header that cannot be verified is not believed if its epoch is so far above all others: a
 /// clock that began behind it would have less room.
@@ -25,6 +25,8 @@ pub struct Lost {
     pub batches: u64,
     /// Batches of which the header is there, and the rest is damaged or does not follow.
     pub unreadable: u64,
+    /// Bytes of blocks that the disk does not give back: any batch may be there.
+    pub unreadable_bytes: u64,
     /// Commits in the batches that can be read, and those before the place that would only have
     /// counted with them.
     pub commits: u64,
@@ -57,7 +59,8 @@ impl Lost {
         end: &LogEnd,
         held: u64,
     ) -> Result<Self> {
-        let segments = segments_behind(disk, place.segment)?;
+        let mut segments = segment::numbers(disk)?;
+        segments.retain(|number| *number > place.segment);
         let lost = Self {
             commits: held,
             was_durable: control.durable_sequence > end.sequence,
@@ -93,17 +96,6 @@ impl Lost {
         self.walls = widen(self.walls, header.wall);
         self.bytes = self.bytes.saturating_add(header.size());
     }
-}
-
-fn segments_behind<D: Disk>(disk: &D, segment: u64) -> Result<Vec<u64>> {
-    let names = disk.list(FOLDER).map_err(LogError::io("list", FOLDER))?;
-    let numbers = names.iter().filter_map(|name| match Named::parse(name) {
-        Some(Named::Segment(number)) if number > segment => Some(number),
-        _ => None,
-    });
-    let mut numbers: Vec<u64> = numbers.collect();
-    numbers.sort_unstable();
-    Ok(numbers)
 }
 
 struct Survey<'a, D: Disk> {
@@ -158,7 +150,8 @@ impl<D: Disk> Survey<'_, D> {
         bytes: &mut Vec<u8>,
     ) -> std::io::Result<u64> {
         bytes.resize(BLOCK, 0);
-        let read = file.read_whole(offset, bytes)?;
+        let (read, unreadable) = read_around(file, offset, bytes)?;
+        self.lost.unreadable_bytes += unreadable;
         let Ok(header) = BatchHeader::peek(&bytes[..read]) else {
             return Ok(0);
         };
@@ -172,7 +165,8 @@ impl<D: Disk> Survey<'_, D> {
         self.lost.note(&header);
         if follows && offset.saturating_add(header.size()) <= end {
             bytes.resize(header.size() as usize, 0);
-            let read = file.read_whole(offset, bytes)?;
+            // What cannot be read is zeros, and the checksum is wrong.
+            let (read, _) = read_around(file, offset, bytes)?;
             if let Ok(batch) = BatchView::decode(&bytes[..read], seed) {
                 self.count(&batch);
                 return Ok(header.size());
@@ -203,9 +197,13 @@ impl<D: Disk> Survey<'_, D> {
         let lost = &self.lost;
         match self.control.durable_sequence {
             // It was made anew, and does not know.
-            0 => lost.batches + lost.unreadable > 0,
+            0 => lost.batches + lost.unreadable + lost.unreadable_bytes > 0,
             durable if durable <= end.sequence => false,
-            durable => lost.unreadable > 0 || durable > self.before.0 || self.earliest <= mark_end,
+            durable => {
+                lost.unreadable + lost.unreadable_bytes > 0
+                    || durable > self.before.0
+                    || self.earliest <= mark_end
+            }
         }
     }
 

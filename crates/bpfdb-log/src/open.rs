@@ -2,6 +2,7 @@
 
 use std::io;
 
+use crate::batch::{BatchHeader, BatchView};
 use crate::beginning::first_retained;
 use crate::buffer::AlignedBuffer;
 use crate::control::{self, Control, ControlFile};
@@ -12,9 +13,6 @@ use crate::recovery::LogEnd;
 use crate::segment::{self, SegmentHeader};
 use crate::spares::Spares;
 use crate::writer::{Durable, LogWriter, Options, Start, Tail, begin_segment};
-
-/// Written again at once, in bytes.
-const STRIDE: u64 = 1 << 20;
 
 impl<D: Disk> LogWriter<D> {
     /// Opens the log that ends with `end`, or makes one if there is none, and begins a segment.
@@ -72,7 +70,7 @@ impl<D: Disk> LogWriter<D> {
 /// Those of [`LogWriter::open`].
 pub fn settle<D: Disk>(disk: &D, end: &mut LogEnd) -> Result<()> {
     write_doubtful(disk, end)?;
-    end.doubtful_offset = end.offset;
+    (end.doubtful_offset, end.doubtful_seed) = (end.offset, end.checksum);
     Ok(())
 }
 
@@ -128,7 +126,7 @@ fn write_doubtful<D: Disk>(disk: &D, end: &LogEnd) -> Result<(), StepError> {
         let from = from.map_err(step("open", &name))?;
         let to = to.map_err(step("open", &name))?;
         if let (Some(from), Some(to)) = (from, to) {
-            let written = write_again(&from, &to, end.doubtful_offset, end.offset);
+            let written = write_again(&from, &to, end);
             written.map_err(step("write", &name))?;
         }
     }
@@ -136,18 +134,40 @@ fn write_doubtful<D: Disk>(disk: &D, end: &LogEnd) -> Result<(), StepError> {
     flushed.map_err(flush_step("the data directory"))
 }
 
-fn write_again<F: DiskFile>(from: &F, to: &F, mut offset: u64, end: u64) -> io::Result<()> {
+/// Batch by batch. Each is verified once more: what the page cache had may have gone since recovery
+/// read it, if a flush of it had failed, and what the disk has instead is not to become durable.
+fn write_again<F: DiskFile>(from: &F, to: &F, end: &LogEnd) -> io::Result<()> {
     let mut buffer = AlignedBuffer::zeroed(0);
-    while offset < end {
-        buffer.resize(STRIDE.min(end - offset) as usize);
-        let read = from.read_whole(offset, &mut buffer)?;
-        if read < buffer.len() {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
+    let (mut offset, mut seed) = (end.doubtful_offset, end.doubtful_seed);
+    while offset < end.offset {
+        buffer.resize(BLOCK);
+        read_exactly(from, offset, &mut buffer)?;
+        let size = BatchHeader::peek(&buffer).map_err(changed)?.size();
+        buffer.resize(size as usize);
+        read_exactly(from, offset, &mut buffer)?;
+        seed = BatchView::decode(&buffer, seed)
+            .map_err(changed)?
+            .header
+            .checksum;
         to.write_flushed(offset, &buffer)?;
-        offset += read as u64;
+        offset += size;
     }
-    Ok(())
+    match (offset, seed) == (end.offset, end.checksum) || end.doubtful_offset == end.offset {
+        true => Ok(()),
+        false => Err(changed("it ends elsewhere")),
+    }
+}
+
+fn read_exactly<F: DiskFile>(from: &F, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
+    match from.read_whole(offset, bytes)? == bytes.len() {
+        true => Ok(()),
+        false => Err(io::ErrorKind::UnexpectedEof.into()),
+    }
+}
+
+fn changed(why: impl std::fmt::Display) -> io::Error {
+    let why = format!("a batch is not what it was when the log was read: {why}");
+    io::Error::new(io::ErrorKind::InvalidData, why)
 }
 
 /// Header of the segment that begins now. It takes the place of a last segment without batches,

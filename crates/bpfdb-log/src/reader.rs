@@ -12,6 +12,10 @@
 //!    that was written later to this segment. Then the log is corrupt.
 //! 3. There is no next segment, but the control file knows of one, or a later one exists: corrupt.
 //!
+//! A batch that the disk does not give back is none that a crash tore: it may have been durable
+//! although nothing says so. Then the log is corrupt, unless it was closed there. Behind the end
+//! what cannot be read is passed over.
+//!
 //! Beside a living writer what speaks against an end may be younger than what it speaks of: before
 //! the log is called corrupt, what is missing is looked for again. Reading changes nothing,
 //! so that is all that a reader must know of the writer; see [`crate::check()`] and
@@ -26,11 +30,11 @@ mod end;
 use crate::batch::{BatchHeader, BatchView};
 use crate::checkpoint;
 use crate::control::{self, Control, Slots};
-use crate::disk::{Disk, DiskFile};
+use crate::disk::{Disk, DiskFile, is_unreadable};
 use crate::error::{LogError, Result};
 use crate::layout::{BLOCK, Invalid};
 use crate::place::Place;
-use crate::segment::{self, Named, SegmentHeader, read_header};
+use crate::segment::{self, SegmentHeader, read_header};
 pub(crate) use ahead::Ahead;
 
 /// What comes next in the log.
@@ -70,6 +74,8 @@ pub struct LogReader<D: Disk> {
     position: Position,
     /// The last batch, as read.
     bytes: Vec<u8>,
+    /// Checksum of the batch before that one.
+    seed: u32,
     torn: Option<u64>,
     /// The end that it was told.
     limit: Option<Place>,
@@ -106,15 +112,7 @@ pub fn read_control<D: Disk>(disk: &D) -> Result<Option<Control>> {
 
 /// Number of the newest segment in the folder.
 fn newest_segment<D: Disk>(disk: &D) -> Result<Option<u64>> {
-    let names = match disk.list(segment::FOLDER) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        names => names.map_err(LogError::io("list", segment::FOLDER))?,
-    };
-    let numbers = names.iter().filter_map(|name| match Named::parse(name) {
-        Some(Named::Segment(number)) => Some(number),
-        _ => None,
-    });
-    Ok(numbers.max())
+    Ok(segment::numbers(disk)?.last().copied())
 }
 
 impl<D: Disk> LogReader<D> {
@@ -130,6 +128,7 @@ impl<D: Disk> LogReader<D> {
                 checksum: 0,
             },
             bytes: Vec::new(),
+            seed: 0,
             torn: None,
             limit: None,
             known_durable: 0,
@@ -163,6 +162,12 @@ impl<D: Disk> LogReader<D> {
 
     pub fn position(&self) -> Position {
         self.position
+    }
+
+    /// Checksum of the batch before the one that [`LogReader::advance`] returned last; 0: there is
+    /// none.
+    pub(crate) fn seed(&self) -> u32 {
+        self.seed
     }
 
     /// Bytes that a crash left behind the end of the log, once that is reached.
@@ -315,6 +320,9 @@ impl<D: Disk> LogReader<D> {
     fn read_batch(&mut self) -> Result<Result<BatchHeader, Invalid>> {
         let (mut position, mut bytes) = (self.position, std::mem::take(&mut self.bytes));
         let read = self.read_at(&mut position, &mut bytes);
+        if let Ok(Ok(_)) = read {
+            self.seed = self.position.checksum;
+        }
         (self.position, self.bytes) = (position, bytes);
         read
     }
@@ -381,12 +389,11 @@ impl<F: DiskFile> Open<F> {
             return Ok(Err(Invalid::Short));
         };
         bytes.resize(size, 0);
-        let read = self.file.read_whole(offset, bytes);
-        let read = read.map_err(LogError::io("read", &self.name))?;
-        Ok(if read == size {
-            Ok(())
-        } else {
-            Err(Invalid::Short)
-        })
+        match self.file.read_whole(offset, bytes) {
+            Ok(read) if read == size => Ok(Ok(())),
+            Ok(_) => Ok(Err(Invalid::Short)),
+            Err(error) if is_unreadable(&error) => Ok(Err(Invalid::Unreadable(error.kind()))),
+            Err(error) => Err(LogError::io("read", &self.name)(error)),
+        }
     }
 }

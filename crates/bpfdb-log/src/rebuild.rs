@@ -17,8 +17,8 @@ use crate::checkpoint::{self, Mark};
 use crate::control::{Control, ControlFile, Slots};
 use crate::disk::Disk;
 use crate::error::{LogError, Result, flush_step, step};
-use crate::layout::{Invalid, LogId};
-use crate::segment::{self, FOLDER, Named, SegmentHeader, read_header};
+use crate::layout::{COUNT_MAX, Invalid, LogId};
+use crate::segment::{self, SegmentHeader, read_header};
 
 /// A control file that is to be written. Nothing has changed yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,14 +42,14 @@ impl Rebuilt {
         {
             return Ok(None);
         }
-        let numbers = numbers(disk)?;
+        let numbers = segment::numbers(disk)?;
         let (Some(&first), Some(&newest)) = (numbers.first(), numbers.last()) else {
             return Ok(None);
         };
         let oldest = read_header(disk, first)?
             .ok_or_else(|| LogError::corrupt(segment::name(first), 0, "the segment vanished"))?;
         let run = greatest_run(disk, &oldest, &numbers)?;
-        let (first_needed, checkpoint) = beginning(disk, &oldest)?;
+        let (first_needed, checkpoint) = beginning(disk, &oldest, newest)?;
         let base = match valid {
             Some(valid) if valid.log == oldest.log => following(valid),
             _ => Control::new(oldest.log),
@@ -109,24 +109,11 @@ fn leads_somewhere<D: Disk>(disk: &D, control: &Control) -> Result<bool> {
 /// What is still true of what the slot says that is valid.
 fn following(valid: Control) -> Control {
     Control {
-        generation: valid.generation + 1,
+        // A greater one is not valid.
+        generation: (valid.generation + 1).min(COUNT_MAX - 1),
         closed: false,
         ..valid
     }
-}
-
-fn numbers<D: Disk>(disk: &D) -> Result<Vec<u64>> {
-    let names = match disk.list(FOLDER) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
-        names => names.map_err(LogError::io("list", FOLDER))?,
-    };
-    let numbers = names.iter().filter_map(|name| match Named::parse(name) {
-        Some(Named::Segment(number)) => Some(number),
-        _ => None,
-    });
-    let mut numbers: Vec<u64> = numbers.collect();
-    numbers.sort_unstable();
-    Ok(numbers)
 }
 
 /// Of all segments with a valid header. One that is not is found when the log is read.
@@ -147,13 +134,19 @@ fn greatest_run<D: Disk>(disk: &D, oldest: &SegmentHeader, numbers: &[u64]) -> R
 }
 
 /// The first segment that recovery needs, and the checkpoint that it begins with: rule 1.
-fn beginning<D: Disk>(disk: &D, oldest: &SegmentHeader) -> Result<(u64, Option<Mark>)> {
+/// A checkpoint whose first segment is not there is none: commits that it needs are in that.
+fn beginning<D: Disk>(
+    disk: &D,
+    oldest: &SegmentHeader,
+    newest: u64,
+) -> Result<(u64, Option<Mark>)> {
+    let is_there = oldest.number..=newest;
     if oldest.before == 0 {
         return Ok((oldest.number, None));
     }
     for number in checkpoint::numbers(disk)? {
         match whole(disk, oldest.log, number) {
-            Ok((first, mark)) if first >= oldest.number => return Ok((first, Some(mark))),
+            Ok((first, mark)) if is_there.contains(&first) => return Ok((first, Some(mark))),
             Ok(_) | Err(LogError::Corrupt(_)) => {}
             Err(error) => return Err(error),
         }
@@ -165,18 +158,7 @@ fn beginning<D: Disk>(disk: &D, oldest: &SegmentHeader) -> Result<(u64, Option<M
 /// The first segment that a checkpoint needs, and what the control file would say of it.
 fn whole<D: Disk>(disk: &D, log: LogId, number: u64) -> Result<(u64, Mark)> {
     let (header, footer) = checkpoint::read_ends(disk, number)?;
-    let mark = Mark {
-        number,
-        start: header.start,
-        end: footer.end,
-    };
+    let mark = checkpoint::mark_of(number, &header, &footer)?;
     checkpoint::CheckpointReader::open(disk, log, mark)?;
-    match mark.start <= mark.end {
-        true => Ok((header.first_segment, mark)),
-        false => Err(LogError::corrupt(
-            checkpoint::name(number),
-            0,
-            "it ends before it starts",
-        )),
-    }
+    Ok((header.first_segment, mark))
 }

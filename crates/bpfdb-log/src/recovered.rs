@@ -1,5 +1,7 @@
 //! What recovery gives: commits, and the places of their large values.
 
+use std::sync::Arc;
+
 use crate::disk::{Disk, DiskFile};
 use crate::error::{LogError, Result};
 use crate::record::{self, Entries, Value};
@@ -35,7 +37,10 @@ pub struct LargeValue {
     pub id: u64,
     /// Bytes.
     pub len: u64,
-    pub(crate) pieces: Vec<Piece>,
+    /// Shared: many entries may name one value of many parts.
+    pub(crate) pieces: Arc<Vec<Piece>>,
+    /// Bytes of all pieces.
+    pub(crate) come: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +60,7 @@ impl LargeValue {
     pub fn read<D: Disk>(&self, disk: &D, mut take: impl FnMut(&[u8])) -> Result<()> {
         let mut bytes = Vec::new();
         let mut open = None;
-        for piece in &self.pieces {
+        for piece in self.pieces.iter() {
             let name = segment::name(piece.segment);
             let file = match open.take() {
                 Some((number, file)) if number == piece.segment => file,
@@ -81,9 +86,17 @@ impl LargeValue {
         self.pieces.first().map_or(u64::MAX, |piece| piece.segment)
     }
 
-    /// Bytes of the parts that were found.
-    pub(crate) fn end(&self) -> u64 {
-        self.pieces.iter().map(|piece| piece.len).sum()
+    /// Adds what comes next.
+    pub(crate) fn push(&mut self, piece: Piece) {
+        self.come += piece.len;
+        Arc::make_mut(&mut self.pieces).push(piece);
+    }
+
+    /// Takes away the last part. False: there is none.
+    pub(crate) fn pop(&mut self) -> bool {
+        let last = Arc::make_mut(&mut self.pieces).pop();
+        self.come -= last.map_or(0, |piece| piece.len);
+        last.is_some()
     }
 }
 

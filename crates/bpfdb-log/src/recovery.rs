@@ -45,6 +45,8 @@ pub struct LogEnd {
     /// From here on nothing says that the batches of that segment were ever flushed: they may be
     /// in the page cache only.
     pub doubtful_offset: u64,
+    /// Checksum of the last batch before that place; 0: there is none.
+    pub doubtful_seed: u32,
     /// Sequence number of the last batch; 0: none.
     pub sequence: u64,
     /// Its checksum; 0: none.
@@ -66,6 +68,15 @@ pub struct LogEnd {
     pub record_bytes: u64,
 }
 
+/// A batch that nothing calls durable.
+struct Doubtful {
+    sequence: u64,
+    /// Where it begins.
+    offset: u64,
+    /// Checksum of the batch before.
+    seed: u32,
+}
+
 struct Held {
     timestamp: u64,
     entries: Vec<u8>,
@@ -80,8 +91,8 @@ pub struct Recovery<D: Disk> {
     ready: VecDeque<RecoveredCommit>,
     held: Vec<Held>,
     parts: HashMap<u64, LargeValue>,
-    /// Sequence number and offset of the batches of this segment that no later one calls durable.
-    doubtful: VecDeque<(u64, u64)>,
+    /// The batches of this segment that no later one calls durable.
+    doubtful: VecDeque<Doubtful>,
     /// Whether a batch, or a cut, has said what `end.epoch` is.
     epoch_known: bool,
     end: LogEnd,
@@ -359,9 +370,16 @@ impl<D: Disk> Recovery<D> {
             return Err(corrupt(reader, &batch, 0, why));
         }
         self.end.record_bytes += u64::from(batch.header.payload);
-        self.doubtful.push_back((batch.header.sequence, at));
-        self.doubtful
-            .retain(|(sequence, _)| *sequence > batch.header.durable);
+        self.doubtful.push_back(Doubtful {
+            sequence: batch.header.sequence,
+            offset: at,
+            seed: reader.seed(),
+        });
+        while let Some(first) = self.doubtful.front()
+            && first.sequence <= batch.header.durable
+        {
+            self.doubtful.pop_front();
+        }
         self.end.positions = batch.positions();
         self.close_window(batch.header.epoch, batch.header.wall);
         Ok(())
@@ -447,7 +465,7 @@ impl<D: Disk> Recovery<D> {
             let Value::Large { id, len } = entry.value else {
                 continue;
             };
-            let found = self.parts.get(&id).filter(|value| value.end() == len);
+            let found = self.parts.get(&id).filter(|value| value.come == len);
             // Of what a checkpoint has, the first parts may be gone.
             if found.is_none() && commit.timestamp > self.after {
                 return Err(format!("parts of the large value {id} are missing"));
@@ -474,15 +492,16 @@ impl<D: Disk> Recovery<D> {
         }
         // A group that was interrupted is written again, perhaps from the middle of a value on:
         // the same bytes in the same parts.
-        while value.end() > part.offset {
-            value.pieces.pop();
-        }
-        if part.offset != value.end() {
+        while value.come > part.offset && value.pop() {}
+        if part.offset != value.come {
             // The value's beginning is in a segment that is not needed any more.
             self.parts.remove(&part.id);
             return Ok(());
         }
-        value.pieces.push(Piece {
+        if part.bytes.is_empty() {
+            return Ok(());
+        }
+        value.push(Piece {
             segment,
             offset: offset + record::PART_HEADER as u64,
             len: part.bytes.len() as u64,
@@ -496,6 +515,11 @@ impl<D: Disk> Recovery<D> {
         if epoch > self.moment.epoch {
             let epoch = self.until.map_or(epoch, |until| until.min(epoch));
             self.moment = Moment { epoch, wall };
+        }
+        // All that is held is of later epochs. To move it for each batch that closes none takes a
+        // time that grows with the square of what is held.
+        if self.epoch_known && epoch == self.end.epoch {
+            return;
         }
         self.end.epoch = epoch;
         self.epoch_known = true;
@@ -525,7 +549,9 @@ impl<D: Disk> Recovery<D> {
         self.end.dropped += self.held.len() as u64;
         self.end.offset = position.offset;
         let doubtful = self.doubtful.front();
-        self.end.doubtful_offset = doubtful.map_or(position.offset, |(_, offset)| *offset);
+        let doubtful = doubtful.map(|first| (first.offset, first.seed));
+        (self.end.doubtful_offset, self.end.doubtful_seed) =
+            doubtful.unwrap_or((position.offset, position.checksum));
         self.end.sequence = position.sequence;
         self.end.checksum = position.checksum;
         let control = reader.control();

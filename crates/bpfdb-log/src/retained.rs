@@ -25,7 +25,7 @@ use crate::disk::Disk;
 use crate::error::{Corrupt, LogError, Result};
 use crate::layout::BLOCK;
 use crate::moment::Moment;
-use crate::segment::read_header;
+use crate::segment::{self, read_header};
 
 /// From where the log can be read so that it means something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,17 +173,13 @@ impl Beginnings {
 fn read<D: Disk>(disk: &D, number: u64) -> Result<(Beginning, checkpoint::Header)> {
     let (header, footer) = checkpoint::read_ends(disk, number)?;
     let beginning = Beginning {
-        mark: Some(Mark {
-            number,
-            start: header.start,
-            end: footer.end,
-        }),
+        mark: Some(checkpoint::mark_of(number, &header, &footer)?),
         first_segment: header.first_segment,
         earliest: Moment {
             epoch: footer.end,
             wall: footer.wall,
         },
-        bytes: footer.bytes + BLOCK as u64,
+        bytes: footer.bytes.saturating_add(BLOCK as u64),
     };
     Ok((beginning, header))
 }
@@ -209,7 +205,10 @@ fn may_count<D: Disk>(
 
 /// Run and cut of each segment. One that is damaged is found when the log is read.
 fn read_cuts<D: Disk>(disk: &D, control: &Control) -> Vec<(u64, u64)> {
-    let numbers = control.first_kept()..=control.newest_segment;
-    let headers = numbers.filter_map(|number| read_header(disk, number).ok().flatten());
+    let kept = control.first_kept()..=control.newest_segment;
+    let numbers = segment::numbers(disk).unwrap_or_default().into_iter();
+    let headers = numbers
+        .filter(|number| kept.contains(number))
+        .filter_map(|number| read_header(disk, number).ok().flatten());
     headers.map(|header| (header.run, header.cut)).collect()
 }

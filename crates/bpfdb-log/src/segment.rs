@@ -1,6 +1,6 @@
 //! Segments: names, and the header that each begins with.
 
-use crate::disk::{Disk, DiskFile};
+use crate::disk::{Disk, DiskFile, is_unreadable};
 use crate::error::{LogError, Result};
 use crate::layout::{
     BLOCK, Block, COUNT_MAX, Invalid, LogId, RunId, VERSION, array_at, u32_at, u64_at, unseal,
@@ -128,6 +128,21 @@ impl SegmentHeader {
     }
 }
 
+/// Numbers of the segments that are there, in order. A folder that is not there has none.
+pub(crate) fn numbers<D: Disk>(disk: &D) -> Result<Vec<u64>> {
+    let names = match disk.list(FOLDER) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        names => names.map_err(LogError::io("list", FOLDER))?,
+    };
+    let numbers = names.iter().filter_map(|name| match Named::parse(name) {
+        Some(Named::Segment(number)) => Some(number),
+        _ => None,
+    });
+    let mut numbers: Vec<u64> = numbers.collect();
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
 /// The header of a segment's file. `None`: there is no such file.
 ///
 /// # Errors
@@ -141,10 +156,13 @@ pub(crate) fn read_header<D: Disk>(disk: &D, number: u64) -> Result<Option<Segme
         return Ok(None);
     };
     let mut block = [0; BLOCK];
-    let len = file
-        .read_whole(0, &mut block)
-        .map_err(LogError::io("read", &file_name))?;
-    let header = SegmentHeader::decode(&block[..len])
+    let read = match file.read_whole(0, &mut block) {
+        Ok(len) => Ok(&block[..len]),
+        Err(error) if is_unreadable(&error) => Err(Invalid::Unreadable(error.kind())),
+        Err(error) => return Err(LogError::io("read", &file_name)(error)),
+    };
+    let header = read
+        .and_then(SegmentHeader::decode)
         .and_then(|header| match header.number == number {
             true => Ok(header),
             false => Err(Invalid::Field("number")),

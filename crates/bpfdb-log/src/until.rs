@@ -57,7 +57,14 @@ impl Until {
     ) -> Result<u64> {
         match self {
             Self::Wall(wall) if !beginnings.list.is_empty() => {
-                last_epoch_among(disk, control, &beginnings.list, wall)
+                let found = last_epoch_among(disk, control, &beginnings.list, wall);
+                // The earliest epoch of the log may be one that no beginning is as early as.
+                found.map_err(|error| match (error, beginnings.earliest()) {
+                    (LogError::TooEarly(first), Some(earliest)) => {
+                        LogError::TooEarly(first.max(earliest))
+                    }
+                    (error, _) => error,
+                })
             }
             until => until.timestamp_of(disk, Some(*control)),
         }

@@ -69,8 +69,7 @@ impl Options {
         let whole =
             self.segment_size.is_multiple_of(block) && self.batch_size.is_multiple_of(block);
         let fits = (block..=self.segment_size.saturating_sub(block)).contains(&self.batch_size);
-        // The payload's length has 32 bits.
-        if whole && fits && self.batch_size <= u64::from(u32::MAX) && self.spares > 0 {
+        if whole && fits && self.batch_size <= batch::SIZE_MAX && self.spares > 0 {
             return Ok(());
         }
         Err(LogError::Refused(format!("impossible sizes: {self:?}")))

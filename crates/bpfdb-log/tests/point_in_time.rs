@@ -245,9 +245,9 @@ fn given_up(start: u64, end: u64) -> SimulatedDisk {
     disk
 }
 
-/// Installs a checkpoint of the wall clock 20, and gives up what is before the newest segment.
-fn install(disk: &SimulatedDisk, log: &mut LogWriter<SimulatedDisk>, start: u64, end: u64) {
-    let header = Header {
+/// Of a checkpoint that begins with the segment that is written now.
+fn header_of(log: &LogWriter<SimulatedDisk>, start: u64) -> Header {
+    Header {
         log: log.log(),
         number: 1,
         run: log.run(),
@@ -255,8 +255,12 @@ fn install(disk: &SimulatedDisk, log: &mut LogWriter<SimulatedDisk>, start: u64,
         wall: 10,
         first_segment: log.segment(),
         placement: Vec::new(),
-    };
-    let mut file = CheckpointWriter::create(disk.clone(), header).unwrap();
+    }
+}
+
+/// Installs a checkpoint of the wall clock 20, and gives up what is before the newest segment.
+fn install(disk: &SimulatedDisk, log: &mut LogWriter<SimulatedDisk>, start: u64, end: u64) {
+    let mut file = CheckpointWriter::create(disk.clone(), header_of(log, start)).unwrap();
     file.add_entry(b"key", b"of the checkpoint", None).unwrap();
     file.add_entry(b"large", &[7; 40_000], Some(4)).unwrap();
     let written = file.finish(end, 20).unwrap();
@@ -282,7 +286,7 @@ fn a_copy_of_an_idle_log_has_its_checkpoint() {
             let new = new.lose_power();
             let found = all(&new);
             let times: Vec<_> = found.iter().map(|(time, _)| *time).collect();
-            let mut expected = vec![start, start];
+            let mut expected = vec![1, 1];
             expected.extend(start + 1..=9);
             assert_eq!(times, expected, "{start} to {end}, {until:?}");
             let mut writes: Vec<_> = found
@@ -301,7 +305,47 @@ fn a_copy_of_an_idle_log_has_its_checkpoint() {
     }
 }
 
-/// What a checkpoint had stands in a copy as commits of its start. That is no state of any moment
+/// Who reads a copy holds one group of what a checkpoint had, and not all of it. The last group has
+/// the rest if the checkpoint's start is so early.
+#[test]
+fn a_copy_of_a_large_checkpoint_is_read_in_groups() {
+    const ENTRIES: u64 = 3_000;
+    const GROUP: u64 = 1 << 20;
+    for start in [1, 2, 9, 12] {
+        let disk = SimulatedDisk::new(0);
+        let mut log = reopen(&disk, Start::NewRun, options(4, 2)).unwrap();
+        for epoch in 1..=9 {
+            append_at(&mut log, epoch, epoch, &set(epoch, b"key", &[0; 3000])).unwrap();
+        }
+        let header = header_of(&log, start);
+        let mut file = CheckpointWriter::create(disk.clone(), header).unwrap();
+        for n in 0..ENTRIES {
+            let key = format!("key{n:09}");
+            file.add_entry(key.as_bytes(), &[n as u8; 2_000], None)
+                .unwrap();
+        }
+        let written = file.finish(start.max(9), 20).unwrap();
+        log.install(&written).unwrap();
+        log.release_before(written.first_segment).unwrap();
+        log.close().unwrap();
+
+        let new = SimulatedDisk::new(99);
+        copy_until(&disk, &new, None, Options::default(), |_| ()).unwrap();
+        let mut sizes = vec![0; start as usize + 1];
+        for (timestamp, writes) in all(&new) {
+            if timestamp <= start {
+                sizes[timestamp as usize] += writes[0].1.len() as u64;
+            }
+        }
+        assert_eq!(sizes.iter().sum::<u64>(), ENTRIES * 2_000);
+        let groups = sizes.iter().filter(|size| **size > 0).count() as u64;
+        assert_eq!(groups, start.min((ENTRIES * 2_000).div_ceil(GROUP)));
+        // All groups but the last have what a group has.
+        assert!(sizes[..start as usize].iter().all(|size| *size <= GROUP));
+    }
+}
+
+/// What a checkpoint had stands in a copy as commits up to its start. That is no state of any moment
 /// before its end.
 #[test]
 fn a_copy_of_a_copy_has_no_point_before_the_checkpoint() {
@@ -395,7 +439,7 @@ fn a_checkpoint_that_comes_meanwhile_makes_no_hole() {
                 Ok(_) => {
                     let found = all(&new);
                     let times: Vec<_> = found.iter().map(|(time, _)| *time).collect();
-                    let has_checkpoint = times == [8, 8, 9];
+                    let has_checkpoint = times == [1, 1, 9];
                     let has_all = times == (1..=9).collect::<Vec<_>>();
                     assert!(has_all || has_checkpoint, "{nth} {until:?}: {times:?}");
                     whole += 1;

@@ -5,6 +5,7 @@ mod common;
 use bpfdb_log::checkpoint::{self, CheckpointWriter, Header, WrittenCheckpoint};
 use bpfdb_log::control::{Control, NAME};
 use bpfdb_log::reader::read_control;
+use bpfdb_log::segment::{self, SegmentHeader};
 use bpfdb_log::simulation::SimulatedDisk;
 use bpfdb_log::{BLOCK, Disk, LogError, LogWriter, Rebuilt, Start, check};
 use common::{append_at, options, recover, reopen, set};
@@ -122,6 +123,31 @@ fn the_checkpoint_is_found_that_counts() {
     assert!(matches!(refused, Err(LogError::Corrupt(_))), "{refused:?}");
 }
 
+/// Commits up to the end of the checkpoint are in a segment that is lost. Without them it means
+/// nothing.
+#[test]
+fn a_checkpoint_without_its_first_segment_is_none() {
+    let disk = two_runs();
+    let mut log = reopen(&disk, Start::SameRun, options(4, 2)).unwrap();
+    let checkpoint = complete(&disk, &log, 1, 14);
+    log.install(&checkpoint).unwrap();
+    write(&mut log, 15..=19);
+    log.release_before(checkpoint.first_segment).unwrap();
+    drop(log);
+    let first = checkpoint.first_segment;
+    // An older one that was retained is there instead.
+    let old = segment::name(first);
+    let bytes = disk.contents(&old).unwrap();
+    for name in disk.list("log").unwrap() {
+        disk.remove(&format!("log/{name}")).unwrap();
+    }
+    let mut header = SegmentHeader::decode(&bytes[..BLOCK]).unwrap();
+    header.number -= 1;
+    disk.put(&segment::name(header.number), &header.encode());
+    let refused = rebuild(&disk);
+    assert!(matches!(refused, Err(LogError::Corrupt(_))), "{refused:?}");
+}
+
 #[test]
 fn a_log_of_another_version_is_not_touched() {
     let disk = two_runs();
@@ -145,7 +171,7 @@ fn segments_of_two_logs_are_not_mixed() {
         &mut reopen(&other, Start::NewRun, options(4, 2)).unwrap(),
         1..=14,
     );
-    let name = bpfdb_log::segment::name(3);
+    let name = segment::name(3);
     disk.put(&name, &other.contents(&name).unwrap());
     disk.remove(NAME).unwrap();
     let refused = Rebuilt::plan(&disk);

@@ -64,7 +64,7 @@ fn examine<D: Disk>(disk: &D, control: &Control) -> Result<RetainedReport> {
     let mut broken_before = 0;
     for beginning in found.list {
         if is_older(&beginning) {
-            report.bytes += beginning.bytes;
+            report.bytes = report.bytes.saturating_add(beginning.bytes);
             report.beginnings.push(beginning);
         }
         if report.earliest.is_some() || beginning.first_segment <= broken_before {
@@ -79,7 +79,7 @@ fn examine<D: Disk>(disk: &D, control: &Control) -> Result<RetainedReport> {
         match read_all(disk, control, &beginning) {
             Ok(()) => report.earliest = Some(beginning.earliest),
             Err((segment, damage)) => {
-                broken_before = segment;
+                broken_before = broken_before.max(segment);
                 report.damaged.push(damage?);
             }
         }
@@ -87,12 +87,16 @@ fn examine<D: Disk>(disk: &D, control: &Control) -> Result<RetainedReport> {
     Ok(report)
 }
 
-/// Of those before the first that a start needs.
+/// Bytes of the segments before the first that a start needs.
 fn segments<D: Disk>(disk: &D, control: &Control) -> Result<u64> {
-    let numbers = control.first_kept()..control.first_needed;
-    numbers
-        .map(|number| size_of(disk, &segment::name(number)))
-        .sum()
+    let mut size = 0_u64;
+    // Those that are there: a control file may name any range.
+    for number in segment::numbers(disk)? {
+        if (control.first_kept()..control.first_needed).contains(&number) {
+            size = size.saturating_add(size_of(disk, &segment::name(number))?);
+        }
+    }
+    Ok(size)
 }
 
 /// Verifies a checkpoint, and the log from there up to what a start needs. Else the segment that is

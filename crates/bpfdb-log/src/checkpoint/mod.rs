@@ -32,6 +32,7 @@ pub(crate) use reader::read_ends;
 pub use reader::{CheckpointReader, Contents, RawBlock, read_header};
 pub use writer::{CheckpointWriter, WrittenCheckpoint};
 
+use crate::error::{LogError, Result};
 use crate::layout::Invalid;
 
 /// What the control file says of the checkpoint that counts.
@@ -55,4 +56,14 @@ impl Mark {
             _ => Ok(Some(Self { number, start, end })),
         }
     }
+}
+
+/// What a control file would say of a checkpoint with these ends.
+///
+/// # Errors
+/// [`LogError::Corrupt`] if no control file can say that.
+pub(crate) fn mark_of(number: u64, header: &Header, footer: &Footer) -> Result<Mark> {
+    Mark::decode(number, header.start, footer.end)
+        .and_then(|mark| mark.ok_or(Invalid::Field("number of the checkpoint")))
+        .map_err(LogError::invalid(name(number), 0, "the checkpoint"))
 }

@@ -2,7 +2,7 @@
 
 use super::{Item, LogReader, Open, newest_segment};
 use crate::batch::BatchHeader;
-use crate::disk::{Disk, DiskFile};
+use crate::disk::{Disk, read_around};
 use crate::error::{LogError, Result};
 use crate::layout::{BLOCK, Invalid};
 use crate::place::Place;
@@ -87,6 +87,12 @@ impl<D: Disk> LogReader<D> {
             );
             return Err(self.corrupt(why));
         }
+        let is_closed = self.control.closed && self.control.durable_sequence + 1 == missing;
+        if let (Invalid::Unreadable(_), false) = (why, is_closed) {
+            return Err(self.corrupt(format!(
+                "{why}: batch {missing} may be there, and may have been durable"
+            )));
+        }
         let newest = newest_segment(&self.disk)?.unwrap_or(0);
         if self.control.newest_segment.max(newest) > number {
             let missing = segment::name(number + 1);
@@ -114,10 +120,18 @@ impl<D: Disk> LogReader<D> {
         let mut bytes = vec![0; LOOK_BEHIND];
         let mut at = self.position.offset;
         while at < open.size {
-            let read = open.file.read_whole(at, &mut bytes);
-            let read = read.map_err(LogError::io("read", &open.name))?;
+            let read = read_around(&open.file, at, &mut bytes);
+            let (read, unreadable) = read.map_err(LogError::io("read", &open.name))?;
             if read == 0 {
                 break;
+            }
+            if unreadable > 0 {
+                tracing::warn!(
+                    file = open.name,
+                    offset = at,
+                    unreadable,
+                    "the disk cannot read what is behind the end of the log"
+                );
             }
             for (offset, block) in (at..).step_by(BLOCK).zip(bytes[..read].chunks(BLOCK)) {
                 self.weigh(open, offset, block, &mut tail);
