@@ -10,8 +10,7 @@
 mod common;
 
 use std::fmt::Write;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use bpfdb_log::checkpoint::{CheckpointReader, CheckpointWriter, Contents, Header, VALUE_MAX};
 use bpfdb_log::reader::read_control;
@@ -21,17 +20,16 @@ use bpfdb_log::{
     BLOCK, CHECKPOINT_VERSION, Directory, Disk, Follower, RecoveredCommit, Recovery, RunId, Start,
     VERSION, check,
 };
+use common::fixture::{self, is_in, load, make};
 use common::{append_at, options, reopen, set, set_large};
 
 fn folder(version: u32) -> PathBuf {
-    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
-    fixtures.join(format!("version-{version}"))
+    fixture::folder("version", version)
 }
 
 /// Those of checkpoints, each with a log that has given up its beginning.
 fn checkpoint_folder(version: u32) -> PathBuf {
-    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
-    fixtures.join(format!("checkpoint-{version}"))
+    fixture::folder("checkpoint", version)
 }
 
 /// A line for each write: timestamp, wall clock, expiry, key, value.
@@ -191,20 +189,6 @@ fn describe_checkpoint<D: Disk>(disk: &D) -> String {
     text + &describe(disk, &commits.unwrap())
 }
 
-/// Writes the files that are not there yet.
-fn make(folder: &Path, disk: &SimulatedDisk, expected: &str) {
-    if folder.exists() {
-        println!("{} is there, and stays as it is", folder.display());
-        return;
-    }
-    for name in disk.names() {
-        let path = folder.join(&name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, disk.contents(&name).unwrap()).unwrap();
-    }
-    fs::write(folder.join("expected.txt"), expected).unwrap();
-}
-
 #[test]
 #[ignore = "makes the fixture of a new version"]
 fn make_fixture() {
@@ -225,7 +209,7 @@ fn make_fixture() {
 fn every_version_is_read_for_ever() {
     for version in 1..=VERSION {
         let folder = folder(version);
-        let expected = fs::read_to_string(folder.join("expected.txt")).unwrap();
+        let expected = fixture::expected(&folder);
         let disk = Directory::read_only(&folder);
         let commits: Result<Vec<_>, _> = Recovery::new(disk.clone(), 0).unwrap().collect();
         assert_eq!(describe(&disk, &commits.unwrap()), expected);
@@ -275,40 +259,15 @@ fn the_newest_version_is_written_as_it_was() {
     is_in(&disk, &checkpoint_folder(CHECKPOINT_VERSION));
 }
 
-fn is_in(disk: &SimulatedDisk, folder: &Path) {
-    // How many spares a writer keeps is no matter of the format.
-    let names = disk.names().into_iter();
-    for name in names.filter(|name| !name.starts_with("log/spare-")) {
-        let there = fs::read(folder.join(&name)).unwrap();
-        assert!(disk.contents(&name).unwrap() == there, "{name}");
-    }
-}
-
 #[test]
 fn every_version_of_a_checkpoint_is_read_for_ever() {
     for version in 1..=CHECKPOINT_VERSION {
         let folder = checkpoint_folder(version);
         let disk = Directory::read_only(&folder);
-        let expected = fs::read_to_string(folder.join("expected.txt")).unwrap();
+        let expected = fixture::expected(&folder);
         assert_eq!(describe_checkpoint(&disk), expected);
         assert_eq!(check(&disk, 0).unwrap().fault, None);
     }
-}
-
-fn load(folder: &Path) -> SimulatedDisk {
-    let disk = SimulatedDisk::new(1);
-    let from = Directory::read_only(folder);
-    let mut names = vec!["control".to_owned()];
-    names.extend(
-        from.list("log")
-            .unwrap()
-            .iter()
-            .map(|name| format!("log/{name}")),
-    );
-    for name in names {
-        disk.put(&name, &fs::read(folder.join(&name)).unwrap());
-    }
-    disk
 }
 
 /// A log of an earlier version goes on in this one, be it in the same run or in a new one; and the
@@ -316,7 +275,7 @@ fn load(folder: &Path) -> SimulatedDisk {
 #[test]
 fn an_earlier_version_goes_on() {
     for version in 1..VERSION {
-        let expected = fs::read_to_string(folder(version).join("expected.txt")).unwrap();
+        let expected = fixture::expected(&folder(version));
         for start in [Start::SameRun, Start::NewRun] {
             let disk = load(&folder(version));
             let was = Recovery::new(disk.clone(), 0).unwrap().finish().unwrap();

@@ -6,6 +6,11 @@
     reason = "each test uses a part"
 )]
 
+pub(crate) mod bounded;
+pub(crate) mod directories;
+pub(crate) mod files;
+pub(crate) mod fixture;
+
 use bpfdb_log::record::{Entry, Part, Value, encode_commit, encode_part};
 use bpfdb_log::{
     BLOCK, Batch, Disk, LogEnd, LogError, LogWriter, Options, RecoveredCommit, Recovery, Start,

@@ -1,28 +1,9 @@
 //! A data directory as one sequence of bytes, without the zeros at the ends of its files.
 
-use bpfdb_log::simulation::SimulatedDisk;
+use crate::common::files::Files;
 
 /// No file of a corpus is larger, in bytes.
 const SIZE_MAX: usize = 1 << 18;
-
-/// Names and contents.
-pub(crate) type Files = Vec<(String, Vec<u8>)>;
-
-pub(crate) fn files_of(disk: &SimulatedDisk) -> Files {
-    let file = |name: String| {
-        let contents = disk.contents(&name).expect("it was listed");
-        (name, contents)
-    };
-    disk.names().into_iter().map(file).collect()
-}
-
-pub(crate) fn disk_of(files: &Files) -> SimulatedDisk {
-    let disk = SimulatedDisk::new(0);
-    for (name, contents) in files {
-        disk.put(name, contents);
-    }
-    disk
-}
 
 pub(crate) fn pack(files: &Files) -> Vec<u8> {
     let mut bytes = Vec::new();

@@ -4,7 +4,10 @@ use bpfdb_log::checkpoint::{CheckpointWriter, Header, VALUE_MAX};
 use bpfdb_log::simulation::{Fault, Operation, SimulatedDisk};
 use bpfdb_log::{BLOCK, Start};
 
-use crate::archive::{files_of, pack};
+use crate::archive::pack;
+use crate::common::directories::retained;
+use crate::common::files::files_of;
+use crate::common::fixture::{folder, load};
 use crate::common::{append_at, options, reopen, set, set_large};
 
 type Seed = (&'static str, &'static str, Vec<u8>);
@@ -18,6 +21,9 @@ pub(crate) fn all() -> Vec<Seed> {
         ("given-up", given_up()),
         ("no-space", no_space()),
         ("checkpoint", checkpoint()),
+        ("retained", kept()),
+        // How a copy divides commits may change.
+        ("copy", load(&folder("copy", 2))),
     ];
     let closed = closed();
     let segment = closed
@@ -128,6 +134,13 @@ fn checkpoint() -> SimulatedDisk {
         .release_before(written.first_segment)
         .expect("released");
     append_at(&mut writer, 30, 30, &set(29, b"b", b"")).expect("durable");
+    disk
+}
+
+/// Older checkpoints are retained.
+fn kept() -> SimulatedDisk {
+    let disk = SimulatedDisk::new(8);
+    retained(&disk);
     disk
 }
 

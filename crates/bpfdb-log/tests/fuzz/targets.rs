@@ -7,10 +7,15 @@ use bpfdb_log::reader::read_control;
 use bpfdb_log::record::{Entry, Record, Records, Value, encode_commit, encode_part};
 use bpfdb_log::segment::SegmentHeader;
 use bpfdb_log::simulation::SimulatedDisk;
-use bpfdb_log::{AlignedBuffer, Cut, Disk, Follower, LogError, Rebuilt, Recovery, Until, check};
+use bpfdb_log::{
+    AlignedBuffer, Beginnings, Cut, Disk, Follower, LogError, Rebuilt, Recovery, Until, VERSION,
+    check, check_retained, copy_until,
+};
 
-use crate::archive::{disk_of, unpack};
-use crate::common::recover_all;
+use crate::archive::unpack;
+use crate::common::bounded::Bounded;
+use crate::common::files::disk_of;
+use crate::common::{options, recover_all};
 use crate::mutate::Form;
 
 pub(crate) struct Target {
@@ -65,6 +70,8 @@ pub(crate) const TARGETS: &[Target] = &[
     directory("checking", checking, 15),
     directory("tail", tail, 15),
     directory("point_in_time", point_in_time, 15),
+    directory("retained", retained, 15),
+    directory("copying", copying, 15),
     directory("cutting", cutting, 15),
     directory("checkpoint", checkpoint, 15),
     directory("rebuilding", rebuilding, 10),
@@ -79,7 +86,12 @@ fn kind(text: impl ToString) -> String {
 fn control(bytes: &[u8]) -> String {
     match Control::decode(bytes) {
         Ok(control) => {
-            assert_eq!(Control::decode(&control.encode()), Ok(control));
+            // What is written has the newest version.
+            let again = Control {
+                version: VERSION,
+                ..control
+            };
+            assert_eq!(Control::decode(&control.encode()), Ok(again));
             format!("closed {}", control.closed)
         }
         Err(why) => kind(why),
@@ -162,8 +174,9 @@ fn again(timestamp: u64, entries: &[Entry<'_>]) -> String {
     entries.iter().map(letter).collect()
 }
 
-fn disk(bytes: &[u8]) -> SimulatedDisk {
-    disk_of(&unpack(bytes))
+/// One at which a reader does not look for ever, whatever its files say.
+fn disk(bytes: &[u8]) -> Bounded {
+    Bounded::new(disk_of(&unpack(bytes)))
 }
 
 /// Damage is told as such, and as nothing else.
@@ -176,7 +189,7 @@ fn told(error: &LogError) -> String {
     kind(error)
 }
 
-fn times(disk: &SimulatedDisk) -> Result<Vec<u64>, LogError> {
+fn times<D: Disk>(disk: &D) -> Result<Vec<u64>, LogError> {
     let (commits, end) = recover_all(disk, 0)?;
     // A control file that lies about where the log ends may have the end told elsewhere.
     if let Err(error) = Recovery::end_of(disk.clone()) {
@@ -229,7 +242,9 @@ fn tail(bytes: &[u8]) -> String {
     };
     let followed = follow();
     assert!(found.is_sorted());
-    if let Ok(times) = times(&disk) {
+    if let Ok(times) = times(&disk)
+        && !has_other_beginning(&disk)
+    {
         let is_part = times.windows(found.len().max(1)).any(|part| part == found);
         assert!(is_part || found.is_empty(), "{found:?} of {times:?}");
     }
@@ -237,6 +252,16 @@ fn tail(bytes: &[u8]) -> String {
         Ok(()) => format!("{} commits", found.len()),
         Err(error) => format!("{} {}", found.len(), told(&error)),
     }
+}
+
+/// Whether who follows the log may begin elsewhere than a start.
+fn has_other_beginning(disk: &Bounded) -> bool {
+    let control = read_control(disk).expect("it was read before");
+    control.is_some_and(|control| {
+        let found = Beginnings::find(disk, &control).expect("nothing is wrong with the disk");
+        let mut marks = found.list.iter().map(|one| one.mark);
+        marks.any(|mark| mark != control.checkpoint)
+    })
 }
 
 fn point_in_time(bytes: &[u8]) -> String {
@@ -253,6 +278,57 @@ fn point_in_time(bytes: &[u8]) -> String {
                     assert!(all.starts_with(&found), "{found:?} of {all:?}");
                 }
                 format!("{} ", found.len())
+            }
+            Err(error) => told(&error),
+        };
+    }
+    outcome
+}
+
+/// What the check calls the earliest point is one of those from which the log can be read; and none
+/// has what is later than it says.
+fn retained(bytes: &[u8]) -> String {
+    let disk = disk(bytes);
+    let control = match read_control(&disk) {
+        Ok(Some(control)) => control,
+        Ok(None) => return "no log".into(),
+        Err(error) => return told(&error),
+    };
+    let found = Beginnings::find(&disk, &control).expect("nothing is wrong with the disk");
+    let report = match check_retained(&disk) {
+        Ok(report) => report,
+        Err(error) => return told(&error),
+    };
+    let mut marks = found.list.iter().filter_map(|one| one.mark);
+    assert!(marks.all(|mark| mark.start <= mark.end), "{found:?}");
+    let begins_at = |moment| found.list.iter().any(|one| one.earliest == moment);
+    assert!(report.earliest.is_none_or(begins_at), "{report:?}");
+    assert!(report.beginnings.iter().all(|one| found.list.contains(one)));
+    let damaged: Vec<String> = report.damaged.iter().map(kind).collect();
+    let older = report.beginnings.len();
+    format!("{older} {} {damaged:?}", report.earliest.is_some())
+}
+
+/// A copy is a log that is whole, and has no commit that is later than what was asked for.
+fn copying(bytes: &[u8]) -> String {
+    let disk = disk(bytes);
+    let mut outcome = String::new();
+    for (until, last) in [
+        (None, u64::MAX),
+        (Some(Until::Timestamp(9)), 9),
+        (Some(Until::Wall(45)), u64::MAX),
+    ] {
+        let new = SimulatedDisk::new(1);
+        outcome += &match copy_until(&disk, &new, until, options(8, 4), |_| ()) {
+            Ok(copied) => {
+                let times = times(&new).expect("it was written just now");
+                assert_eq!(copied.commits, times.len() as u64);
+                assert!(copied.moment.epoch <= last, "{copied:?} until {last}");
+                assert!(
+                    times.iter().all(|time| *time <= last),
+                    "{times:?} until {last}"
+                );
+                format!("{} ", times.len())
             }
             Err(error) => told(&error),
         };
@@ -298,7 +374,7 @@ fn checkpoint(bytes: &[u8]) -> String {
     read().unwrap_or_else(|error| told(&error))
 }
 
-fn entries_of(disk: &SimulatedDisk, control: &Control, mark: Mark) -> Result<String, LogError> {
+fn entries_of(disk: &Bounded, control: &Control, mark: Mark) -> Result<String, LogError> {
     let verified = CheckpointReader::open(disk, control.log, mark)?.verify();
     let mut reader = CheckpointReader::open(disk, control.log, mark)?;
     let expected = reader.footer().entries;
