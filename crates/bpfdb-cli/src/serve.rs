@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
-use std::process::ExitCode;
+use std::process::{self, ExitCode};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -241,17 +241,24 @@ fn block_signals() -> Result<SigSet> {
     Ok(signals)
 }
 
-/// SIGHUP is for those who rotate the log.
+/// SIGHUP is for those who rotate the log. The first of the others stops the server in order; the
+/// second ends the process at once, as a crash does: the next start goes on with what is there.
 fn stop_on_signal(stopper: Stopper, signals: SigSet) -> Result<()> {
     thread::Builder::new()
         .name("bpfdb-signals".into())
         .spawn(move || {
+            let mut is_stopping = false;
             loop {
                 match signals.wait() {
                     Ok(Signal::SIGHUP) => log::reopen(),
+                    Ok(signal) if is_stopping => {
+                        tracing::warn!(%signal, "ended before everything was stopped in order");
+                        process::exit(128 + signal as i32);
+                    }
                     Ok(signal) => {
                         tracing::info!(%signal, "stopping");
-                        return stopper.stop();
+                        is_stopping = true;
+                        stopper.stop();
                     }
                     Err(_) => return stopper.stop(),
                 }

@@ -336,6 +336,33 @@ fn a_stop_drops_nothing_that_is_not_on_the_disk() {
 }
 
 /// A signal that comes before the greeting: it is not for the time after recovery.
+/// Whoever asks twice does not want to wait. The next start goes on as after a crash.
+#[test]
+fn a_second_signal_ends_a_stop_and_loses_nothing() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    let mut server = Served::start_in(&data, 0, &[]);
+    for round in 0..5 {
+        let port = server.port;
+        let mut connection = Connection::open(port);
+        for n in 0..500 {
+            let reply = connection.ask(&["SET", &format!("k{n}"), &format!("{round}")]);
+            assert_eq!(reply, "+OK");
+        }
+        server.signal(Signal::SIGTERM);
+        server.signal(Signal::SIGINT);
+        let status = server.child.wait().expect("wait");
+        assert!(matches!(status.code(), Some(0 | 130 | 143)), "{status}");
+        server = Served::start_in(&data, port, &[]);
+        let mut connection = Connection::open(port);
+        for n in 0..500 {
+            let found = connection.ask(&["GET", &format!("k{n}")]);
+            assert_eq!(found, round.to_string(), "k{n}");
+        }
+    }
+    server.stop();
+}
+
 #[test]
 fn a_server_is_stopped_while_it_recovers() {
     alone();

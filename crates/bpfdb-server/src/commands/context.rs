@@ -53,6 +53,15 @@ impl Context<'_> {
         refusal.flatten().map(String::into_bytes)
     }
 
+    /// The client is synchronous from now on, perhaps: what it was told before in its pipeline counts
+    /// too; unless that could be for ever.
+    pub(crate) fn hold_own_replies(&mut self) {
+        let is_sync = self.instance.is_sync(self.connection.durability);
+        if is_sync && self.instance.log.refusal().is_none() {
+            self.connection.hold_until(self.engine.now());
+        }
+    }
+
     /// The command goes on after this time. Nobody waits here for it: others are served.
     pub(crate) fn rest(&mut self, time: Duration) {
         self.rests_until = Some(Instant::now() + time);

@@ -67,6 +67,25 @@ fn a_block_that_begins_the_mode_waits() {
     }
 }
 
+/// What user space has not told yet when the choice is made. What the kernel has answered was told
+/// before.
+#[test]
+fn what_precedes_the_beginning_of_the_mode_in_a_pipeline_waits() {
+    for choice in ["CONFIG SET appendfsync always", "CLIENT DURABILITY SYNC"] {
+        let disk = SimulatedDisk::new(6);
+        let server = start(&disk);
+        let (mut writer, mut own) = (server.client(), server.client());
+        settle(&disk, &mut writer);
+        assert_eq!(writer.say("SET a 1"), "+OK\r\n");
+        send(&mut own, &["COPY a b", "MSETNX c 1", choice]);
+        is_told_nothing(&mut own, choice);
+        disk.hold(false);
+        for reply in [":1\r\n", ":1\r\n", "+OK\r\n"] {
+            assert_eq!(own.reply(), reply.as_bytes(), "{choice}");
+        }
+    }
+}
+
 #[test]
 fn what_precedes_the_end_of_the_setting_in_a_pipeline_waits() {
     let disk = SimulatedDisk::new(2);

@@ -35,10 +35,7 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
         return Err(NO_LOG.into());
     }
     context.connection.durability = chosen;
-    if context.instance.is_sync(chosen) && context.instance.log.refusal().is_none() {
-        // What it was told before counts too; unless that can be for ever.
-        context.connection.hold_until(context.engine.now());
-    }
+    context.hold_own_replies();
     context.replies.ok();
     Ok(())
 }

@@ -55,20 +55,22 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     let was_sync = context.instance.is_sync(None);
     context.instance.change(settings);
     if !was_sync && context.instance.is_sync(None) {
-        hold_replies_of_others(context);
+        hold_replies(context);
     }
     context.replies.ok();
     Ok(())
 }
 
-/// What is still here of replies to clients that are synchronous from now on.
-fn hold_replies_of_others(context: &mut Context<'_>) {
+/// What is still here of replies to clients that are synchronous from now on; what precedes this in
+/// the pipeline of its own client, too.
+fn hold_replies(context: &mut Context<'_>) {
     let now = context.engine.now();
     for other in context.others.iter_mut() {
         if context.instance.is_sync(other.info.durability) {
             other.info.hold_until(now);
         }
     }
+    context.hold_own_replies();
 }
 
 /// What maxmemory is to be, if it is among what was `named`.
