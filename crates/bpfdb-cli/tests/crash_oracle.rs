@@ -14,6 +14,10 @@ fn one(step: u64) -> Vec<Write> {
     writes(step, Width::One, true)
 }
 
+fn blind(step: u64) -> Vec<Write> {
+    writes(step, Width::Blind, true)
+}
+
 fn after(steps: u64, writes: fn(u64) -> Vec<Write>) -> State {
     let mut state = State::default();
     for step in 1..=steps {
@@ -76,20 +80,26 @@ fn an_old_step_must_be_there() {
 
 #[test]
 fn half_a_step_and_a_step_that_was_never_sent_are_refused() {
-    let whole = after(6, several);
+    for writes in [several, blind] {
+        half_a_step_is_refused(writes);
+        let settled = history().settle(&after(11, writes), crash(false), writes);
+        settled.expect_err("never sent");
+    }
+}
+
+fn half_a_step_is_refused(writes: fn(u64) -> Vec<Write>) {
+    let whole = after(6, writes);
     for &key in whole.0.keys() {
         let mut half = whole.clone();
-        let older = after(5, several).0.get(&key).copied();
+        let older = after(5, writes).0.get(&key).copied();
         match older {
             Some(step) if step == half.0[&key] => continue,
             Some(step) => drop(half.0.insert(key, step)),
             None => drop(half.0.remove(&key)),
         }
-        let settled = history().settle(&half, crash(false), several);
+        let settled = history().settle(&half, crash(false), writes);
         settled.expect_err("half a step");
     }
-    let settled = history().settle(&after(11, several), crash(false), several);
-    settled.expect_err("never sent");
 }
 
 #[test]
@@ -138,11 +148,15 @@ fn what_was_settled_does_not_vanish() {
 /// A step that was refused has changed nothing, and those after it have.
 #[test]
 fn a_refused_step_is_none() {
-    let mut history = history();
-    history.refused(9);
-    let mut state = after(8, one);
-    state.apply(10, &one(10));
-    assert_ne!(state, after(10, one));
-    let (last, _) = history.settle(&state, crash(false), one).expect("so it is");
-    assert_eq!(last, 10);
+    for writes in [one, blind] {
+        let mut history = history();
+        history.refused(9);
+        let mut state = after(8, writes);
+        state.apply(10, &writes(10));
+        assert_ne!(state, after(10, writes));
+        let (last, _) = history
+            .settle(&state, crash(false), writes)
+            .expect("so it is");
+        assert_eq!(last, 10);
+    }
 }

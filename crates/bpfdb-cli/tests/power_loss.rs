@@ -99,7 +99,7 @@ fn a_life() {
     let life = Life {
         port: server.port,
         socket: &socket,
-        engine: None,
+        beside: None,
         always: false,
         over: &AtomicBool::new(false),
     };

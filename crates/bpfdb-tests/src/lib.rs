@@ -9,6 +9,7 @@
 //! | [`script`]    | the anomaly scripts of `tests/scripts`, in [`words`]         |
 //! | [`stress`]    | parallel runs that check what must always hold               |
 //! | [`interrupt`] | programs that interrupt operators, as guests of such runs    |
+//! | [`steps`]     | writers that no process runs                                 |
 //! | [`namespace`] | network and files that only one test sees                    |
 //! | [`process`]   | processes that a test starts                                 |
 //!
@@ -26,6 +27,7 @@ pub mod random;
 pub mod schedule;
 pub mod script;
 pub mod settings;
+pub mod steps;
 pub mod stress;
 pub mod target;
 pub mod words;

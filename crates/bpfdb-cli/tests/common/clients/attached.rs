@@ -1,23 +1,25 @@
-//! Steps of a process that is attached to the engine: it outlives the server, and is as
-//! asynchronous as any client of it.
+//! Steps of a process that is attached to the engine: it outlives the server.
 
 use bpfdb::{Session, Status};
 
+use super::kind::Mode;
 use super::step::{Key, Write, expiry, value};
 use super::{Client, Life, PAUSE, goes_on};
 
 impl Client {
     pub(super) fn work_attached(&mut self, life: Life<'_>) {
-        let Some(engine) = life.engine else {
+        let Some(beside) = life.beside else {
             return;
         };
-        let mut session = engine.session().expect("a session");
+        let mut session = beside.engine.session().expect("a session");
         while goes_on(life) {
             let step = self.next;
             self.history.tried(step);
             match self.attempt(&mut session, step) {
                 Ok(()) => {
-                    self.acknowledged(step, false);
+                    let waits = self.kind.mode == Mode::Sync;
+                    let durable = waits && beside.await_durable(beside.engine.now(), life);
+                    self.acknowledged(step, durable);
                     self.next += 1;
                 }
                 Err(

@@ -12,6 +12,10 @@ pub enum Door {
     Unix,
     /// A process with the engine's own operators.
     Attached,
+    /// The same, many transactions in one system call.
+    Batches,
+    /// A program in the kernel that embeds the engine.
+    Embedded,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,7 +24,7 @@ pub enum Form {
     Single,
     /// Many of these in one message.
     Pipeline,
-    /// BEGIN … COMMIT, one message each.
+    /// BEGIN … COMMIT, one message each, or one call of an operator.
     Transaction,
     /// MULTI … EXEC in one message.
     Block,
@@ -55,6 +59,7 @@ pub struct Kind {
 impl Kind {
     pub const fn width(self) -> Width {
         match self.form {
+            _ if matches!(self.door, Door::Batches) => Width::Blind,
             Form::Single | Form::Pipeline => Width::One,
             Form::Transaction | Form::Block | Form::Script | Form::Function => Width::Several,
         }
@@ -78,12 +83,14 @@ const fn large(door: Door, form: Form, mode: Mode) -> Kind {
 }
 
 /// One client of each of these.
-pub const KINDS: [Kind; 23] = [
+pub const KINDS: [Kind; 28] = [
     kind(Door::Tcp, Form::Transaction, Mode::Default),
+    kind(Door::Embedded, Form::Transaction, Mode::Async),
     kind(Door::Tcp, Form::Transaction, Mode::Sync),
     kind(Door::Tcp, Form::Transaction, Mode::CommitSync),
     kind(Door::Unix, Form::Transaction, Mode::CommitSync),
     large(Door::Unix, Form::Transaction, Mode::Sync),
+    kind(Door::Batches, Form::Transaction, Mode::Async),
     kind(Door::Tcp, Form::Single, Mode::Default),
     kind(Door::Tcp, Form::Single, Mode::Async),
     kind(Door::Tcp, Form::Single, Mode::WaitAof),
@@ -102,4 +109,7 @@ pub const KINDS: [Kind; 23] = [
     kind(Door::Unix, Form::Pipeline, Mode::Default),
     large(Door::Tcp, Form::Pipeline, Mode::Sync),
     large(Door::Attached, Form::Transaction, Mode::Async),
+    kind(Door::Attached, Form::Transaction, Mode::Sync),
+    kind(Door::Batches, Form::Transaction, Mode::Sync),
+    kind(Door::Embedded, Form::Transaction, Mode::Sync),
 ];

@@ -9,6 +9,9 @@
 #![allow(unused_imports, reason = "each test file uses its part")]
 
 mod attached;
+mod batches;
+mod beside;
+mod embedded;
 mod history;
 mod kind;
 mod reader;
@@ -20,12 +23,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use bpfdb::Engine;
-
 use super::{Connection, Served};
 pub use history::{Crash, History, Lost};
 use kind::{Door, Form, KINDS, Kind, Mode};
 
+pub use beside::Beside;
 pub use reader::Reader;
 pub use step::{Key, State, Width, Write, writes};
 
@@ -41,8 +43,8 @@ const PAUSE: Duration = Duration::from_millis(1);
 pub struct Life<'a> {
     pub port: u16,
     pub socket: &'a Path,
-    /// Attached to the server's.
-    pub engine: Option<&'a Engine>,
+    /// What shares the server's engine.
+    pub beside: Option<&'a Beside>,
     /// Is the server's default to tell only what is durable?
     pub always: bool,
     /// For those who do not notice that the server is gone.
@@ -72,10 +74,10 @@ type Outcome = Result<bool, Gone>;
 impl Client {
     /// All clients, before their first steps.
     pub fn all(tell: Tell) -> Vec<Self> {
-        let several = |id: &usize| KINDS[*id].width() == Width::Several;
+        let marked = |id: &usize| KINDS[*id].width() != Width::One;
         let neighbour = |id: usize| {
             let others = (id + 1..KINDS.len()).chain(0..id);
-            others.into_iter().find(several).expect("there are several")
+            others.into_iter().find(marked).expect("there are several")
         };
         let client = |(id, kind)| Self {
             id,
@@ -88,24 +90,33 @@ impl Client {
         KINDS.into_iter().enumerate().map(client).collect()
     }
 
+    /// Steps of all lives.
+    pub fn steps(&self) -> u64 {
+        self.next - 1
+    }
+
     /// For who reads what happened.
     pub fn describe(&self) -> String {
         format!(
             "client {}: {} steps, {:?}",
             self.id,
-            self.next - 1,
+            self.steps(),
             self.kind
         )
     }
 
     /// Is the last step that wrote several keys known by its mark?
     fn has_mark(&self) -> bool {
-        self.kind.width() == Width::Several
+        self.kind.width() != Width::One
+    }
+
+    fn is_embedded(&self) -> bool {
+        self.kind.door == Door::Embedded
     }
 
     /// Are there steps of which nobody remembers whether they were refused?
     pub fn forgets(&self) -> bool {
-        self.kind.form == Form::Pipeline
+        self.kind.form == Form::Pipeline || self.kind.door == Door::Batches
     }
 
     fn writes(&self, step: u64) -> Vec<Write> {
@@ -114,9 +125,15 @@ impl Client {
 
     /// Steps until the server is gone.
     pub fn work(&mut self, life: Life<'_>) {
-        if self.kind.door == Door::Attached {
-            return self.work_attached(life);
+        match self.kind.door {
+            Door::Attached => self.work_attached(life),
+            Door::Batches => self.work_batches(life),
+            Door::Embedded => self.work_embedded(life),
+            Door::Tcp | Door::Unix => self.work_connected(life),
         }
+    }
+
+    fn work_connected(&mut self, life: Life<'_>) {
         let Ok(mut connection) = self.enter(life) else {
             return;
         };

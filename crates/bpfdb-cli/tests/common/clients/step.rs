@@ -73,6 +73,8 @@ pub enum Write {
 pub enum Width {
     One,
     Several,
+    /// Several, none of which it has to read.
+    Blind,
 }
 
 /// What the step writes, as a whole or not at all.
@@ -88,7 +90,7 @@ pub fn writes(step: u64, width: Width, large: bool) -> Vec<Write> {
             4 => Write::Set(Key::Far),
             _ => Write::Set(Key::Soon),
         }],
-        Width::Several => {
+        Width::Several | Width::Blind => {
             let mut writes = vec![
                 Write::Set(Key::Mark),
                 Write::Set(Key::Slot(step % SLOTS)),
@@ -96,6 +98,9 @@ pub fn writes(step: u64, width: Width, large: bool) -> Vec<Write> {
                 Write::Delete(Key::Slot((step + 2) % SLOTS)),
                 Write::Set(Key::Far),
             ];
+            if width == Width::Blind {
+                writes.retain(|write| !matches!(write, Write::Increment(_)));
+            }
             if large {
                 writes.push(Write::Set(Key::Large(step % 2)));
             }
@@ -105,6 +110,11 @@ pub fn writes(step: u64, width: Width, large: bool) -> Vec<Write> {
 }
 
 impl Write {
+    pub fn key(self) -> Key {
+        let (Self::Set(key) | Self::Delete(key) | Self::Increment(key)) = self;
+        key
+    }
+
     /// As a client of the server says it.
     pub fn command(self, client: &impl Display, step: u64) -> Vec<String> {
         let (verb, key) = match self {
