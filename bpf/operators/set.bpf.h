@@ -190,26 +190,39 @@ static __always_inline void lock_set_pending(struct bpfdb_lock *lock, const stru
 	STORE_RELEASE(lock->meta, (u64)s->value_len);
 }
 
-/* The session's value becomes the pending version of lock `number`. */
+/* The session's value takes the place of the pending version of its lock. */
+static __always_inline int pending_replace(struct bpfdb_session *s, struct bpfdb_lock *lock)
+{
+	u32 old_form = lock->meta & BPFDB_FORM_MASK;
+	u64 old_data = lock->data[0];
+	u32 bytes = record_with(s, s->key_len, s->value_len, log_write_room(s->key_len, old_form));
+
+	if (!record_fits(bytes))
+		return BPFDB_TXN_TOO_LARGE;
+	lock_set_pending(lock, s);
+	record_count(s, bytes);
+	version_dispose(old_form, old_data);
+	return BPFDB_OK;
+}
+
+/*
+ * The session's value becomes the pending version of lock `number`, which owns it from then
+ * on. After that there is no Error: whoever refuses a SET gives the value up, and ROLLBACK
+ * gives up what locks own.
+ */
 static __always_inline int pending_set(struct bpfdb_session *s, struct bpfdb_cell *cell, u32 number)
 {
 	struct bpfdb_lock *lock = lock_at(s, number);
 	u64 header, kept;
+	u32 bytes;
 
 	if (!lock)
 		return BPFDB_CORRUPT;
-	if (lock->mode == BPFDB_LOCK_PENDING) {
-		u32 old_form = lock->meta & BPFDB_FORM_MASK;
-		u64 old_data = lock->data[0];
-		int status = record_count(s, s->key_len, s->value_len,
-					  log_write_room(s->key_len, old_form));
-
-		if (status != BPFDB_OK)
-			return status;
-		lock_set_pending(lock, s);
-		version_dispose(old_form, old_data);
-		return BPFDB_OK;
-	}
+	if (lock->mode == BPFDB_LOCK_PENDING)
+		return pending_replace(s, lock);
+	bytes = record_with(s, s->key_len, s->value_len, 0);
+	if (!record_fits(bytes))
+		return BPFDB_TXN_TOO_LARGE;
 	lock_set_pending(lock, s);
 	header = LOAD(cell->header);
 	kept = header & (BPFDB_CELL_CHANGE - 1);
@@ -219,8 +232,8 @@ static __always_inline int pending_set(struct bpfdb_session *s, struct bpfdb_cel
 	if (CAS(&cell->header, header, header_next(header, kept | BPFDB_CELL_PENDING)) != header)
 		return RETRY;
 	lock->mode = BPFDB_LOCK_PENDING;
-	/* Too large: the transaction fails, and is rolled back with this. */
-	return record_count(s, s->key_len, s->value_len, 0);
+	record_count(s, bytes);
+	return BPFDB_OK;
 }
 
 /* Is there a value for this session to delete? The cell is locked by it. */

@@ -253,19 +253,23 @@ static __always_inline void record_settle(struct bpfdb_session *s)
 
 /* ---- COMMIT --------------------------------------------------------------------- */
 
-/* What the pending versions of a transaction would take with another one of this key and
- * form in the place of `replaced`: OK, TXN_TOO_LARGE. */
-static __always_inline int record_count(struct bpfdb_session *s, u32 key_len, u32 form,
-					u32 replaced)
+/* What the pending versions of a transaction take in its record with another one of this key
+ * and form in the place of `replaced`, in bytes. */
+static __always_inline u32 record_with(const struct bpfdb_session *s, u32 key_len, u32 form,
+				       u32 replaced)
 {
-	u32 bytes = s->log_bytes + log_write_room(key_len, form) - replaced;
+	return s->log_bytes + log_write_room(key_len, form) - replaced;
+}
 
-	if (!config.log_ring)
-		return BPFDB_OK;
-	if (bytes > config.log_ring / BPFDB_LOG_SHARE)
-		return BPFDB_TXN_TOO_LARGE;
-	s->log_bytes = bytes;
-	return BPFDB_OK;
+static __always_inline bool record_fits(u32 bytes)
+{
+	return !config.log_ring || bytes <= config.log_ring / BPFDB_LOG_SHARE;
+}
+
+static __always_inline void record_count(struct bpfdb_session *s, u32 bytes)
+{
+	if (config.log_ring)
+		s->log_bytes = bytes;
 }
 
 /* The timestamp of a locked record. False: it is on its way to another page. A split or a merge

@@ -453,3 +453,49 @@ fn a_large_value_under_several_names_comes_back() {
         );
     }
 }
+
+/// What its last write had is given back once: else the next two writers got the same place.
+#[test]
+fn a_transaction_that_is_too_large_for_the_log_harms_nobody() {
+    const LEN: usize = 29_000;
+    let disk = SimulatedDisk::new(11);
+    let server = start(&disk);
+    let mut client = server.client();
+    let long = vec![b'v'; LEN];
+    for how in ["MULTI", "BEGIN", "EVAL"] {
+        let told = match how {
+            "EVAL" => {
+                let script = "for n = 1, 20 do redis.call('SET', n, ARGV[1]) end";
+                client.ask(&[b"EVAL", script.as_bytes(), b"0", &long])
+            }
+            _ => {
+                assert_eq!(client.say(how), "+OK\r\n");
+                for number in 0..20_u32 {
+                    client.ask(&[b"SET", number.to_string().as_bytes(), &long]);
+                }
+                let end = if how == "BEGIN" { "COMMIT" } else { "EXEC" };
+                client.say(end).into_bytes()
+            }
+        };
+        assert!(told.starts_with(b"-"), "{how}: {}", show(&told));
+        if how == "BEGIN" {
+            client.say("ROLLBACK");
+        }
+        assert_eq!(client.say("DBSIZE"), ":0\r\n", "{how}");
+        let value = |number: u32| [number.to_string().as_bytes(), &long].concat();
+        for number in 0..100 {
+            let key = format!("{how}{number}");
+            let set = client.ask(&[b"SET", key.as_bytes(), &value(number)]);
+            assert_eq!(set, b"+OK\r\n", "{how}");
+        }
+        for number in 0..100 {
+            let found = client.ask(&[b"GET", format!("{how}{number}").as_bytes()]);
+            let expected = common::bulk(&value(number));
+            assert!(
+                found == expected,
+                "{how}: {number} has the value of another"
+            );
+        }
+        assert_eq!(client.say("FLUSHALL"), "+OK\r\n");
+    }
+}

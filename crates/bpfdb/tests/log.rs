@@ -388,6 +388,55 @@ fn a_transaction_larger_than_its_share_is_refused() {
     assert!(Drain::new(&log).take(&log).1.is_empty());
 }
 
+/// The value of the SET that is refused is given up once, and not again by the rollback: else two
+/// records got its place.
+#[test]
+fn what_a_transaction_that_is_too_large_had_is_given_back_once() {
+    let (engine, log) = engine(RING);
+    let mut session = engine.session().expect("session");
+    let mut drain = Drain::new(&log);
+    let later = engine.now_ms() + 3_600_000;
+    for (len, expires) in [
+        (30_000, None),
+        (200, None),
+        (30_000, Some(later)),
+        (40_000, None),
+        (40_000, Some(later)),
+    ] {
+        for ends_with_commit in [false, true] {
+            let before = in_use(&engine).0;
+            session.begin().expect("begin");
+            let mut set = |number: u32, len| {
+                let key = [number.to_be_bytes().as_slice(), &[b'k'; 500]].concat();
+                session.set_entry(&key, &vec![number as u8; len], expires)
+            };
+            (0..8).for_each(|number| set(number, 30_000).expect("set"));
+            let refused = (8..).find_map(|number| set(number, len).err());
+            assert_eq!(refused, Some(Status::TxnTooLarge));
+            match ends_with_commit {
+                true => assert_eq!(session.commit(), Err(Status::RolledBack)),
+                false => session.rollback().expect("rollback"),
+            }
+            assert_eq!(in_use(&engine).0, before, "{len} {expires:?}");
+            assert_eq!(engine.stats().expect("stats").expiring, 0);
+
+            // Nobody gets the place of another.
+            let keys = || (0..100_u8).map(|number| ([number, b'x'], vec![number; len]));
+            for (key, value) in keys() {
+                session.set(&key, &value).expect("set");
+                drain.take(&log);
+            }
+            for (key, value) in keys() {
+                assert!(session.get(&key) == Ok(Some(value)), "{key:?} of {len}");
+            }
+            for (key, _) in keys() {
+                session.delete(&key).expect("delete");
+                drain.take(&log);
+            }
+        }
+    }
+}
+
 #[test]
 fn what_recovery_writes_is_not_logged_again() {
     let (engine, log) = engine(RING);
