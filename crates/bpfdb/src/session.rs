@@ -669,6 +669,12 @@ impl Session {
         Status::from_code(code).unwrap_or(Status::Corrupt)
     }
 
+    fn set_status(&mut self, place: Place, status: Status) {
+        let request = self.request(place);
+        // SAFETY: as in link().
+        unsafe { (&raw mut (*request).status).write_unaligned(status.code()) };
+    }
+
     fn entry_at(&self, place: Place) -> Entry {
         Entry {
             value: self.value_of(place),

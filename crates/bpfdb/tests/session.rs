@@ -266,7 +266,49 @@ fn an_operation_waits_for_the_reaper() {
     });
 }
 
-/// One that stays inside is told, of each operation, and nothing else is lost.
+/// Its writes would be commits of their own.
+#[test]
+fn a_transaction_without_its_begin_is_not_executed() {
+    let engine = engine();
+    let mut session = engine.session().expect("session");
+    let mut reader = engine.session().expect("session");
+    session.never_wait();
+    let index = session.index();
+    let transaction = [
+        Operation::Begin,
+        Operation::Set(b"a", b"1"),
+        Operation::Set(b"b", b"1"),
+        Operation::Commit,
+    ];
+    let mut refused = 0;
+    for round in 0..500 {
+        engine.occupy_session(index, true);
+        let outcomes = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(Duration::from_micros(round));
+                engine.occupy_session(index, false);
+            });
+            session.batch(&transaction, 16).expect("executed")
+        });
+        let first = outcomes[0].clone();
+        refused += u32::from(first.is_err());
+        assert!(
+            outcomes.iter().all(|outcome| *outcome == first),
+            "{outcomes:?}"
+        );
+        let found = [&b"a"[..], b"b"].map(|key| reader.delete(key).expect("deleted"));
+        assert_eq!(found, [first.is_ok(); 2]);
+    }
+    assert!(refused > 0);
+
+    // The same if there is a transaction already: what follows is not of this one.
+    session.begin().expect("begin");
+    let outcomes = session.batch(&transaction, 16).expect("executed");
+    assert_eq!(outcomes, vec![Err(Status::WrongState); 4]);
+    session.rollback().expect("rolled back");
+}
+
+/// One that stays inside is told, and nothing is executed that follows in the batch.
 #[test]
 fn an_operation_does_not_wait_for_ever() {
     let engine = engine();
@@ -276,16 +318,18 @@ fn an_operation_does_not_wait_for_ever() {
     engine.occupy_session(session.index(), true);
     assert_eq!(session.set(b"a", b"2"), Err(Status::SessionBusy));
     let operations = [
+        Operation::Get(b"a"),
         Operation::Set(b"a", b"2"),
         Operation::Get(b"a"),
         Operation::Delete(b"a"),
     ];
     let batch = session.prepare(&operations, 16).expect("room");
-    assert_eq!(session.run(&batch).expect("run"), 3);
-    assert_eq!(session.status_of(&batch, 0), Status::SessionBusy);
+    assert_eq!(session.run(&batch).expect("run"), 2);
     // Outside of a transaction nobody else is in its way.
-    assert_eq!(session.outcome(&batch, 1), Ok(Some(b"1".to_vec())));
-    assert_eq!(session.status_of(&batch, 2), Status::SessionBusy);
+    assert_eq!(session.outcome(&batch, 0), Ok(Some(b"1".to_vec())));
+    for i in 1..4 {
+        assert_eq!(session.status_of(&batch, i), Status::SessionBusy);
+    }
     engine.occupy_session(session.index(), false);
     assert_eq!(session.get(b"a"), Ok(Some(b"1".to_vec())));
 }

@@ -110,7 +110,13 @@ fn commit(session: &mut Session, key: &[u8], write: &Write<'_>) -> Outcome {
     };
     let batch = session.prepare(&[operation, Operation::Commit], 0)?;
     session.run(&batch)?;
-    session.outcome(&batch, 0)?;
+    if let Err(status) = session.outcome(&batch, 0) {
+        // The COMMIT behind it was not executed.
+        if status == Status::SessionBusy {
+            session.rollback()?;
+        }
+        return Err(status.into());
+    }
     let ended = session.outcome(&batch, 1);
     if matches!(ended, Err(status) if status.is_refused_by_log()) {
         session.rollback()?;

@@ -28,7 +28,16 @@ impl Session {
     /// that a GET may bring; a longer one gives `BAD_REQUEST`, and a large one (more
     /// than `BPFDB_VALUE_MAX`) always [`Status::FoundLarge`]: read it by
     /// [`Session::get`]. A SET of a large value is refused with `VALUE_TOO_LARGE`:
-    /// use [`Session::set`]. Fails if the operations do not fit the session's buffer.
+    /// use [`Session::set`].
+    ///
+    /// A BEGIN that is refused ends the batch, and so does a session that is busy for too
+    /// long: what follows is not executed, and has the same status. Else the writes of a
+    /// transaction would each be a commit of its own, or be missing in it. After any other
+    /// Error the batch goes on: inside a transaction it has failed that, and COMMIT rolls
+    /// it back.
+    ///
+    /// # Errors
+    /// The operations do not fit the session's buffer.
     pub fn batch(
         &mut self,
         operations: &[Operation<'_>],
@@ -55,7 +64,11 @@ impl Session {
             )));
         }
         for operation in operations {
-            let place = self.put(at, operation, operation.room(room), 0)?;
+            let flags = match operation {
+                Operation::Begin | Operation::BeginReadOnly => abi::BPFDB_OR_STOP,
+                _ => 0,
+            };
+            let place = self.put(at, operation, operation.room(room), flags)?;
             if let Some(&last) = batch.places.last() {
                 self.link(last, at as u32);
             }
@@ -66,12 +79,19 @@ impl Session {
     }
 
     /// Executes a prepared batch: one system call. Returns how many of its
-    /// operations were executed.
+    /// operations were executed, the refused one included that [ended](Session::batch) it.
     pub fn run(&mut self, batch: &Batch) -> Result<usize> {
         if batch.is_empty() {
             return Ok(0);
         }
-        self.submit()
+        let executed = self.submit()?;
+        if let Some(&last) = batch.places[..executed].last() {
+            let refusal = self.status(last);
+            for &place in &batch.places[executed..] {
+                self.set_status(place, refusal);
+            }
+        }
+        Ok(executed)
     }
 
     /// Outcome of operation `i` of the batch that ran last; `FOUND_LARGE` as an Error.

@@ -25,7 +25,8 @@ impl Session {
     /// Nobody else runs operators of this session, but for a moment the reaper may be inside
     /// it, to end an idle transaction or what a COMMIT had to leave. Nothing is executed
     /// meanwhile, so the request is tried again. One that never gets in is
-    /// [`Status::SessionBusy`](crate::Status::SessionBusy), as any other Error.
+    /// [`Status::SessionBusy`](crate::Status::SessionBusy), and the last: what follows may
+    /// belong to the same transaction.
     pub(super) fn submit_from(&mut self, start: usize) -> Result<usize> {
         let (mut at, mut done, mut attempts) = (start, 0, 0);
         loop {
@@ -41,12 +42,7 @@ impl Session {
                 thread::sleep(BUSY_PAUSE);
                 continue;
             }
-            done += 1;
-            let refused = self.header(at);
-            if refused.operation & abi::BPFDB_OR_STOP != 0 || refused.next == 0 {
-                return Ok(done);
-            }
-            at = refused.next as usize;
+            return Ok(done + 1);
         }
     }
 
