@@ -480,7 +480,7 @@ impl Inner {
         let idle = IdleMemory::new(Arc::clone(&self.slabs));
 
         if claim.is_some() {
-            holders.close_orphans(&self.memory)?;
+            holders.close_orphans(&self.memory, || shrinker.wait_for_readers())?;
             shrinker.take_over(&self.memory)?;
         }
         self.memory.set_owner(self.holder);

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::abi;
 use crate::error::{Result, system};
@@ -65,15 +66,39 @@ impl Holders {
 
     /// Closes what an owner that is gone has left behind, also if the kernel has not
     /// taken its programs away yet: its own sessions, and those of a server.
-    pub(crate) fn close_orphans(&self, memory: &Memory) -> Result<()> {
+    ///
+    /// A program of that server may be in the middle of a message, and was perhaps
+    /// preempted there: it looks at the holder when the message begins, and not again. So
+    /// the sessions get another holder first. They are closed when every program has ended
+    /// that may have seen the one before (`wait`): else it went on in a session that is
+    /// somebody else's by then.
+    pub(crate) fn close_orphans(
+        &self,
+        memory: &Memory,
+        wait: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
         let before = memory.owner();
-        let orphans = for_each(self.held(memory), |(index, held)| {
-            if held.holder == before || held.kind == abi::BPFDB_SESSION_REDIS {
-                self.close(index, held.holder)?;
-            }
-            Ok(())
-        });
-        orphans.and(self.close_abandoned(memory))
+        let is_orphan =
+            |held: &Held| held.holder == before || held.kind == abi::BPFDB_SESSION_REDIS;
+        let orphans: Vec<usize> = self
+            .held(memory)
+            .filter(|(index, held)| is_orphan(held) && self.take(*index, held.holder))
+            .map(|(index, _)| index)
+            .collect();
+        if !orphans.is_empty() {
+            wait()?;
+        }
+        let closed = for_each(orphans.into_iter(), |index| self.close(index, self.own));
+        closed.and(self.close_abandoned(memory))
+    }
+
+    /// Makes a session this owner's. False: it is not that holder's any more.
+    fn take(&self, index: usize, holder: u32) -> bool {
+        // SAFETY: at() points into the mapping, which lives as long as self; programs
+        // access the field as a whole.
+        let field = unsafe { AtomicU32::from_ptr(&raw mut (*self.sessions.at(index)).holder) };
+        let taken = field.compare_exchange(holder, self.own, Ordering::SeqCst, Ordering::SeqCst);
+        taken.is_ok()
     }
 
     fn close(&self, index: usize, holder: u32) -> Result<()> {
