@@ -64,6 +64,25 @@ fn is_read_only(server: &Served) {
     assert_eq!(connection.ask(&["EXISTS", "new"]), ":0");
 }
 
+/// All that there is, is on the disk: whoever must not be told of anything else is told.
+fn answers_synchronous_clients(server: &Served) {
+    let mut connection = Connection::open(server.port);
+    for (command, reply) in [
+        (&["CLIENT", "DURABILITY", "SYNC"][..], "+OK"),
+        (&["GET", "key"], "value"),
+        (&["DBSIZE"], ":1"),
+        (&["RANDOMKEY"], "key"),
+        (&["KEYS", "nothing*"], "*0"),
+        (&["BEGIN"], "+OK"),
+        (&["GET", "key"], "value"),
+        (&["COMMIT"], "+OK"),
+    ] {
+        assert_eq!(connection.ask(command), reply, "{command:?}");
+    }
+    let refused = connection.ask(&["SAVE"]);
+    assert!(refused.contains("no space"), "{refused}");
+}
+
 #[test]
 fn a_server_starts_on_a_full_disk() {
     alone();
@@ -79,16 +98,20 @@ fn a_server_starts_on_a_full_disk() {
 
     let server = Served::start_in(&data, port, &[]);
     is_read_only(&server);
+    answers_synchronous_clients(&server);
     // Nothing is in the kernel that the disk has not.
     server.stop();
     let server = Served::start_in(&data, port, &["--keep-data"]);
     is_read_only(&server);
+    answers_synchronous_clients(&server);
     server.stop();
     let mut server = Served::start_in(&data, port, &[]);
     is_read_only(&server);
+    answers_synchronous_clients(&server);
     server.kill();
     let server = Served::start_in(&data, port, &[]);
     is_read_only(&server);
+    answers_synchronous_clients(&server);
 
     free(&data);
     wait_until("it heals", || server.ask(&["SET", "new", "1"]) == "+OK");

@@ -1,6 +1,7 @@
 //! Takes records out of the rings, in the form of the files.
 
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -15,8 +16,10 @@ const PART_BYTES: usize = 4 << 20;
 const SPINS_AWAKE: u32 = 200;
 /// A program that does not seal for so long was interrupted: others may need this processor.
 const REST: Duration = Duration::from_micros(20);
-/// Looks in all, a minute's or more: no program runs so long, whatever has interrupted it.
-const SPINS: u32 = 1_000_000;
+/// After so many looks, some seconds', somebody is told.
+const SPINS_TOLD: u32 = 50_000;
+/// Looks after which the log is given up that is to end, some ten seconds'.
+const SPINS_AT_END: u32 = 200_000;
 
 /// The rings, and how far they were taken out.
 #[derive(Debug)]
@@ -87,6 +90,11 @@ impl Feed {
         &self.taken
     }
 
+    /// Closes an epoch, and takes nothing.
+    pub(crate) fn close_epoch(&self) -> u64 {
+        self.log.close_epoch()
+    }
+
     /// Closes an epoch: the group that is taken next has all its commits.
     pub(crate) fn begin_group(&mut self) -> u64 {
         let epoch = self.log.close_epoch();
@@ -124,11 +132,14 @@ impl Feed {
         self.latest > epoch
     }
 
-    /// Takes some of the group; true: that was the rest of it.
-    pub(crate) fn take(&mut self) -> Result<bool> {
+    /// Takes some of the group; true: that was the rest of it. `stop`: the log is to end.
+    ///
+    /// # Errors
+    /// [`Error::NotSealed`], when the log is to end; [`Error::NotHeld`].
+    pub(crate) fn take(&mut self, stop: &AtomicBool) -> Result<bool> {
         for ring in 0..self.taken.len() {
             while self.taken[ring] < self.ends[ring] {
-                if self.records.len() >= PART_BYTES || !self.take_record(ring)? {
+                if self.records.len() >= PART_BYTES || !self.take_record(ring, stop)? {
                     return Ok(false);
                 }
             }
@@ -157,9 +168,9 @@ impl Feed {
 
     /// False: only some of its large values, and the next call goes on. Its position is that of a
     /// record which was not taken, until all of it was.
-    fn take_record(&mut self, ring: usize) -> Result<bool> {
+    fn take_record(&mut self, ring: usize, stop: &AtomicBool) -> Result<bool> {
         let position = self.taken[ring];
-        let sealed = self.wait_for(ring, position)?;
+        let sealed = self.wait_for(ring, position, stop)?;
         if let Some(stamp) = sealed.stamp {
             let large = large_values(&self.log, ring, position, sealed.bytes);
             if !self.take_large(ring, &large)? {
@@ -217,19 +228,34 @@ impl Feed {
         Ok(true)
     }
 
-    /// The record at a position that is reserved: a program that runs seals it.
-    fn wait_for(&self, ring: usize, position: u64) -> Result<bpfdb::Sealed> {
-        for spin in 0..SPINS {
+    /// The record at a position that is reserved: a program that runs seals it. It may have been
+    /// preempted, and get no processor for as long as others want them: that is no failure.
+    fn wait_for(&self, ring: usize, position: u64, stop: &AtomicBool) -> Result<bpfdb::Sealed> {
+        let (mut looks, mut looks_at_end) = (0_u32, 0);
+        loop {
             if let Some(sealed) = self.log.sealed(ring, position) {
                 return Ok(sealed);
             }
-            if spin >= SPINS_AWAKE {
-                thread::sleep(REST);
-            } else {
+            looks = looks.saturating_add(1);
+            if looks < SPINS_AWAKE {
                 std::hint::spin_loop();
+                continue;
             }
+            if looks == SPINS_TOLD {
+                tracing::warn!(
+                    ring,
+                    position,
+                    "a program has begun a commit and not finished it: it was preempted, and the log waits for it"
+                );
+            }
+            if stop.load(Ordering::Acquire) {
+                looks_at_end += 1;
+                if looks_at_end > SPINS_AT_END {
+                    return Err(Error::NotSealed { ring, position });
+                }
+            }
+            thread::sleep(REST);
         }
-        Err(Error::NotSealed { ring, position })
     }
 }
 
@@ -293,6 +319,9 @@ fn entry<'a>(write: &LogWrite<'a>) -> Entry<'a> {
 mod tests {
     use super::*;
 
+    /// Nobody wants the log to end.
+    static GOES_ON: AtomicBool = AtomicBool::new(false);
+
     fn engine() -> bpfdb::Engine {
         let options = bpfdb::Options {
             memory_limit: 128 << 20,
@@ -315,20 +344,20 @@ mod tests {
         let mut feed = feed(&engine, &[]);
         session.set(b"in time", b"1").expect("set");
         let first = feed.begin_group();
-        assert!(feed.take().expect("taken"));
+        assert!(feed.take(&GOES_ON).expect("taken"));
         assert!(!feed.is_ahead_of(first));
         feed.give_up(0).expect("written");
 
         let second = feed.log.close_epoch();
         session.set(b"late", b"2").expect("set");
         feed.note_ends();
-        assert!(feed.take().expect("taken"));
+        assert!(feed.take(&GOES_ON).expect("taken"));
         assert_eq!(feed.count, 1);
         assert!(feed.is_ahead_of(second));
         feed.give_up(0).expect("written");
         // The next group has nothing, and makes that commit durable all the same.
         let third = feed.begin_group();
-        assert!(feed.take().expect("taken"));
+        assert!(feed.take(&GOES_ON).expect("taken"));
         assert_eq!(feed.count, 0);
         assert!(!feed.is_ahead_of(third));
     }
@@ -366,7 +395,7 @@ mod tests {
         session.delete(b"short").expect("deleted");
         let mut killed = feed(&engine, &[]);
         killed.begin_group();
-        while !killed.take().expect("taken") {
+        while !killed.take(&GOES_ON).expect("taken") {
             killed.records.clear();
         }
         let taken = killed.positions().to_vec();
@@ -376,7 +405,7 @@ mod tests {
         assert!(in_use(&engine) > empty, "nothing says that it is durable");
         next.begin_run(&home()).expect("begun");
         next.begin_group();
-        assert!(next.take().expect("taken"));
+        assert!(next.take(&GOES_ON).expect("taken"));
         assert_eq!(next.count, 0, "the files have it");
         next.give_up(1).expect("written");
         assert_eq!(in_use(&engine), empty);
@@ -400,13 +429,13 @@ mod tests {
             let mut feed = feed(&engine, &[]);
             feed.begin_group();
             if taken_before {
-                assert!(!feed.take().expect("taken"), "there is more of it");
+                assert!(!feed.take(&GOES_ON).expect("taken"), "there is more of it");
                 feed.records.clear();
             }
             for ring in 0..feed.log.rings() {
                 release(&feed.log, ring, feed.ends[ring]).expect("released");
             }
-            let refused = feed.take();
+            let refused = feed.take(&GOES_ON);
             let is_told = matches!(refused, Err(Error::NotHeld { bytes, .. }) if bytes == 6 << 20);
             assert!(is_told, "{refused:?}");
         }
@@ -434,7 +463,7 @@ mod tests {
         let mut ids = Vec::new();
         loop {
             let before = feed.positions().to_vec();
-            let is_all = feed.take().expect("taken");
+            let is_all = feed.take(&GOES_ON).expect("taken");
             assert_eq!(feed.positions() == before, !is_all, "whole records only");
             assert!(feed.records.len() < PART_BYTES + (1 << 20));
             for record in bpfdb_log::record::Records::new(&feed.records) {

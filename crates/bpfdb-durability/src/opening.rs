@@ -37,8 +37,13 @@ impl<D: Disk> Opening<D> {
     pub(crate) fn try_open(&mut self, feed: &Feed, shared: &Shared) -> Result<()> {
         if self.open.is_none() {
             settle(&self.disk, &mut self.end)?;
-            feed.note_durable(self.end.epoch);
-            shared.note_durable(self.end.epoch);
+            let durable = match self.start {
+                // The engine has what the files have, and nobody has written since.
+                Start::NewRun => feed.close_epoch(),
+                Start::SameRun => self.end.epoch,
+            };
+            feed.note_durable(durable);
+            shared.note_durable(durable);
             let disk = self.disk.clone();
             let opened = LogWriter::open(disk, &self.end, self.start, wall(), self.files)?;
             feed.begin_run(&home(&opened))?;

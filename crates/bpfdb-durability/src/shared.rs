@@ -13,8 +13,8 @@ use crate::waiters::Waiters;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
     Writing,
-    /// The disk has not finished a write for so long that the engine is read-only until it
-    /// has: more would be lost than was promised.
+    /// The disk has not finished a write, or a program its commit, for so long that the engine is
+    /// read-only until it has: more would be lost than was promised.
     Stalled(Duration),
     /// The disk is full, and the engine is read-only. It heals when there is space.
     Full(String),
@@ -38,7 +38,7 @@ impl State {
     pub fn reason(&self) -> Option<String> {
         let why = match self {
             Self::Writing => return None,
-            Self::Stalled(_) => "the disk has not finished a write for too long",
+            Self::Stalled(_) => "commits have not become durable for too long",
             Self::Full(why) | Self::Failed(why) => why,
         };
         Some(why.replace(['\r', '\n'], " "))
@@ -228,7 +228,7 @@ impl Shared {
         let is_late = told.state == State::Writing && exposure > self.most;
         if is_late && told.change(State::Stalled(exposure)) {
             drop(told);
-            tracing::warn!(?exposure, "the disk is late: writes wait");
+            tracing::warn!(?exposure, "the log is late: writes wait");
             self.tell();
         }
     }

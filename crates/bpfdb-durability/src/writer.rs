@@ -213,7 +213,9 @@ impl Durability {
     }
 
     /// Has a checkpoint made, and does not wait for it: the number of the attempt, to be compared
-    /// with [`CheckpointStatus::attempts`].
+    /// with [`CheckpointStatus::attempts`]. It has all that was committed before this was called,
+    /// or before an earlier call that it answers too: for a moment, one that was asked for has not
+    /// begun.
     ///
     /// # Errors
     /// [`Error::Checkpointing`].
@@ -223,8 +225,7 @@ impl Durability {
         number.ok_or(Error::Checkpointing)
     }
 
-    /// The same; while one is being made, another one follows, which has all that was committed
-    /// before this was called.
+    /// The same; while one is being made, another one follows.
     pub fn schedule_checkpoint(&self) -> u64 {
         let checkpoints = self.checkpoints.as_ref();
         checkpoints.map_or(0, |checkpoints| checkpoints.shared.schedule())
@@ -367,6 +368,8 @@ const PREPARED_BYTES: u64 = 1 << 20;
 
 /// A group waits for those who may join it for this part of a flush at most.
 const GATHER_SHARE: u32 = 2;
+/// And at most this.
+const GATHER_MOST: Duration = Duration::from_millis(20);
 
 /// Between two looks of somebody who waits for what is durable.
 const SETTLING: Duration = Duration::from_millis(1);
@@ -472,6 +475,7 @@ impl Writer {
                     continue;
                 }
                 Err(Error::Log(error @ LogError::Full { .. })) => {
+                    self.checkpoints.refuse_requested(&error.to_string());
                     self.shared.set_state(State::Full(error.to_string()));
                 }
                 Err(error) => {
@@ -490,10 +494,11 @@ impl Writer {
 
     /// Lets those join the next group who were told of the last one, and commit again. A group
     /// that began without them would make them wait for the whole of it: then two groups take
-    /// turns, and each client waits for two flushes. (Group commit with a delay, as databases
+    /// turns, and each client waits for two flushes. One flush that hung must not make all wait
+    /// that follow. (Group commit with a delay, as databases
     /// have had it since the 1980s; here it ends as soon as all of them are there.)
     fn gather(&self) {
-        let patience = self.flush_time / GATHER_SHARE;
+        let patience = (self.flush_time / GATHER_SHARE).min(GATHER_MOST);
         let begun = Instant::now();
         while self.shared.waiters.is_wanted() && self.shared.waiters.lacks_some() {
             let left = patience.saturating_sub(begun.elapsed());
@@ -510,11 +515,11 @@ impl Writer {
             self.append(writer, writer.durable().epoch)?;
         }
         self.shared.begin_group();
-        let segment = writer.segment();
+        let (segment, begun) = (writer.segment(), Instant::now());
         let epoch = self.feed.begin_group();
         self.pace.begin(self.feed.filled());
         let mut is_begun = false;
-        while !self.feed.take()? {
+        while !self.feed.take(&self.shared.stop)? {
             self.append(writer, writer.durable().epoch)?;
             is_begun = true;
         }
@@ -536,6 +541,7 @@ impl Writer {
             unless_full(writer.confirm(wall()))?;
         }
         let origin = Origin {
+            begun,
             epoch,
             segment,
             log: writer.log(),

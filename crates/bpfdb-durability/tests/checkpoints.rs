@@ -11,7 +11,7 @@ use bpfdb_durability::{CheckpointOptions, Durability, Error, Options, Phase, Sta
 use bpfdb_log::reader::read_control;
 use bpfdb_log::simulation::{Fault, Operation, SimulatedDisk};
 use bpfdb_log::{Directory, Disk};
-use common::{archive::Archive, contents, engine, quick, random, write};
+use common::{archive::Archive, contents, engine, quick, random, start, write};
 
 /// Has the others stop, be it because of a failure.
 struct Stop<'a>(&'a AtomicBool);
@@ -149,6 +149,28 @@ fn exhaust(engine: &Engine, stop: &AtomicBool) -> u32 {
 fn make(durability: &Durability) {
     let number = durability.checkpoint().expect("none is being made");
     durability.await_checkpoint(number).expect("made");
+}
+
+/// Whoever asks has told somebody that it was written. It is in no group that is durable by then.
+#[test]
+fn a_checkpoint_has_what_was_committed_before_it_was_asked_for() {
+    let disk = SimulatedDisk::new(4);
+    let engine = engine();
+    let durability = start(&engine, &disk, quick());
+    let mut session = engine.session().expect("session");
+    for round in 1..=5_u64 {
+        disk.hold(true);
+        for number in 0..100_u64 {
+            let key = [round, number].map(u64::to_le_bytes).concat();
+            session.set(&key, b"value").expect("set");
+        }
+        let number = durability.checkpoint().expect("asked");
+        thread::sleep(Duration::from_millis(20));
+        disk.hold(false);
+        durability.await_checkpoint(number).expect("made");
+        let last = durability.checkpoint_status().last.expect("made");
+        assert_eq!(last.entries, round * 100);
+    }
 }
 
 /// At a quiet end a new engine has exactly what the old one had, whatever was written while

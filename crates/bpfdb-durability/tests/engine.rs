@@ -4,7 +4,7 @@ mod common;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bpfdb::{Engine, LogHome, LogValue, Session, Status};
 use bpfdb_durability::{Durability, Error, Options, Restored, State};
@@ -53,6 +53,35 @@ fn a_new_engine_gets_everything() {
         drop(durability);
     }
     assert!(before.len() > 100);
+}
+
+/// A disk that hung once is quick again, and nobody waits for a client that has gone.
+#[test]
+fn groups_are_not_late_after_a_disk_that_hung() {
+    let disk = SimulatedDisk::new(3);
+    let engine = common::engine();
+    let durability = common::start(&engine, &disk, quick());
+    let mut session = engine.session().expect("session");
+    disk.hold(true);
+    session.set(b"a", b"1").expect("set");
+    let now = engine.now();
+    durability.want(now, 3);
+    thread::sleep(Duration::from_secs(6));
+    disk.hold(false);
+    common::wait_until("durable", || durability.durable() >= now);
+    common::wait_until("writing", || durability.state() == State::Writing);
+    let mut times = Vec::new();
+    for _ in 0..5 {
+        // Two of the three that were told commit again.
+        session.set(b"a", b"2").expect("set");
+        let (begun, now) = (Instant::now(), engine.now());
+        durability.want(now, 2);
+        common::wait_until("durable", || durability.durable() >= now);
+        times.push(begun.elapsed());
+        durability.want(engine.now(), 1);
+    }
+    let longest = times.iter().max().copied().unwrap_or_default();
+    assert!(longest < Duration::from_millis(300), "{times:?}");
 }
 
 /// Whoever has the engine, owner or not, is told what a loss of power leaves.

@@ -25,6 +25,8 @@ pub(super) enum Task {
 /// Where a checkpoint may start: a group that is durable.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Origin {
+    /// When the group was begun: it has all that was committed before.
+    pub(crate) begun: Instant,
     /// All commits with a timestamp up to this are durable, and so decided.
     pub(crate) epoch: u64,
     /// Commits with a later one, and the parts of their large values, are not in a segment
@@ -52,7 +54,8 @@ struct Running {
 pub(super) struct State {
     pub(super) retaining: Retaining,
     origin: Option<Origin>,
-    is_requested: bool,
+    /// When somebody asked for one that has not begun.
+    requested: Option<Instant>,
     stops: bool,
     /// Why nothing becomes durable any more.
     log_over: Option<String>,
@@ -137,7 +140,7 @@ impl Shared {
         if state.running.is_some() {
             return None;
         }
-        state.is_requested = true;
+        state.requested.get_or_insert_with(Instant::now);
         self.changed.notify_all();
         Some(state.attempts + 1)
     }
@@ -145,7 +148,7 @@ impl Shared {
     /// The same; if one is being made, another one follows.
     pub(crate) fn schedule(&self) -> u64 {
         let mut state = self.lock();
-        state.is_requested = true;
+        state.requested.get_or_insert_with(Instant::now);
         self.changed.notify_all();
         state.attempts + 1 + u64::from(state.running.is_some())
     }
@@ -269,13 +272,23 @@ impl Shared {
     /// know any more that the end of the checkpoint was durable.
     fn next_to_install(&self, origin: Origin, durable: u64) -> Option<WrittenCheckpoint> {
         let mut state = self.lock();
-        if state.origin.replace(origin).is_none() {
+        // Whoever asked for one may wait for this group.
+        if state.origin.replace(origin).is_none() || state.requested.is_some() {
             self.changed.notify_all();
         }
         let due = |written: &mut WrittenCheckpoint| written.mark.end <= durable;
         let written = state.install.take_if(due);
         state.is_installing = written.is_some();
         written
+    }
+
+    /// The log is not open, and cannot be for now: nobody is to wait for a checkpoint.
+    pub(crate) fn refuse_requested(&self, why: &str) {
+        let mut state = self.lock();
+        if state.requested.take().is_some() {
+            state.end(Err(why.into()));
+            self.changed.notify_all();
+        }
     }
 
     fn log_is_over(&self, why: &str) {
@@ -297,12 +310,12 @@ impl Shared {
             if !superseded.is_empty() {
                 return Some(Task::Remove(superseded));
             }
-            let due = state.is_requested || self.is_due(&state, last_begun);
+            let due = state.requested.is_some() || self.is_due(&state, last_begun);
             if let (true, Some(why)) = (due, state.log_over.clone()) {
-                state.is_requested = false;
+                state.requested = None;
                 state.end(Err(why));
                 self.changed.notify_all();
-            } else if let (true, Some(origin)) = (due, state.origin) {
+            } else if let (true, Some(origin)) = (due, state.new_enough()) {
                 self.begin(&mut state);
                 return Some(Task::Make(origin));
             }
@@ -326,7 +339,7 @@ impl Shared {
     }
 
     fn begin(&self, state: &mut State) {
-        state.is_requested = false;
+        state.requested = None;
         state.running = Some(Running {
             phase: Phase::Walking,
             begun: SystemTime::now(),
@@ -408,11 +421,18 @@ impl Shared {
 }
 
 impl State {
+    /// Where a checkpoint may start. One that was asked for has what was committed before that.
+    fn new_enough(&self) -> Option<Origin> {
+        let requested = self.requested;
+        let is_new = |origin: &Origin| requested.is_none_or(|requested| origin.begun >= requested);
+        self.origin.filter(is_new)
+    }
+
     fn new(last: Option<CheckpointDone>, retention: Retention) -> Self {
         Self {
             retaining: Retaining::new(retention),
             origin: None,
-            is_requested: false,
+            requested: None,
             stops: false,
             log_over: None,
             running: None,

@@ -39,6 +39,7 @@ fn written(disk: &SimulatedDisk, log: &LogWriter<SimulatedDisk>, end: u64) -> Wr
 
 fn origin(epoch: u64, segment: u64) -> Origin {
     Origin {
+        begun: Instant::now(),
         epoch,
         segment,
         log: LogId::default(),
