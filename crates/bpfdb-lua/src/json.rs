@@ -324,17 +324,21 @@ impl Writer {
             is_first = false;
             match key {
                 Value::String(key) => self.string(&key.as_bytes()),
-                Value::Integer(_) | Value::Number(_) => {
-                    self.bytes.push(b'"');
-                    self.number(key.as_f64().unwrap_or_default())?;
-                    self.bytes.push(b'"');
-                }
+                Value::Integer(key) => self.number_as_key(key as f64)?,
+                Value::Number(key) => self.number_as_key(key)?,
                 _ => return Err(unfit("table", "table key must be a number or string")),
             }
             self.bytes.push(b':');
             self.value(&value, depth)?;
         }
         self.bytes.push(b'}');
+        Ok(())
+    }
+
+    fn number_as_key(&mut self, key: f64) -> mlua::Result<()> {
+        self.bytes.push(b'"');
+        self.number(key)?;
+        self.bytes.push(b'"');
         Ok(())
     }
 }

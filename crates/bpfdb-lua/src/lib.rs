@@ -48,6 +48,7 @@
 
 mod bit;
 mod call;
+mod charged;
 mod header;
 mod json;
 mod library;

@@ -138,7 +138,9 @@ impl Writer {
 
     /// An integer if it is one; else in four bytes, if these are enough.
     fn number(&mut self, value: f64) {
-        if value as i64 as f64 == value {
+        // One from 2^63 on would become 2^63 - 1.
+        let is_integer = value < 9_223_372_036_854_775_808.0 && value as i64 as f64 == value;
+        if is_integer {
             self.integer(value as i64);
         } else if f64::from(value as f32) == value {
             self.put(0xCA, &(value as f32).to_be_bytes());

@@ -20,6 +20,8 @@ local floor = math.floor
 -- Makes a function one of C, so that who calls it last of all (return f()) is still known when
 -- it raises an error.
 local native = host.native
+-- Whether the call is to end.
+local stops = host.stops
 
 local READONLY = 'Attempt to modify a readonly table'
 
@@ -158,6 +160,10 @@ end
 
 function base.xpcall(f, handler)
 	return xpcall(f, function(problem)
+		-- No hook looks at the clock in a handler of the error by which the call is to end.
+		if stops() then
+			return problem
+		end
 		if type(problem) == 'table' and type(rawget(problem, 'err')) == 'string' then
 			problem = problem.err
 		end
@@ -210,6 +216,15 @@ for name, member in next, host.matching do
 	string[name] = member
 end
 string.gfind = string.gmatch
+
+-- Neither do those whose time grows with a table or a string.
+for _, name in ipairs { 'concat', 'getn', 'insert', 'maxn', 'remove' } do
+	table[name] = host.charged(table[name])
+end
+for _, name in ipairs { 'byte', 'format', 'lower', 'reverse', 'sub', 'upper' } do
+	string[name] = host.charged(string[name])
+end
+base.unpack = host.charged(unpack)
 
 -- Where in the script it is: the nearest function that is the script's.
 local function place()
@@ -383,11 +398,13 @@ function redis.status_reply(...)
 	return { ok = text }
 end
 
+local sha1hex = host.sha1hex
+
 function redis.sha1hex(...)
 	if select('#', ...) ~= 1 then
 		raise 'wrong number of arguments'
 	end
-	return host.sha1hex(tostring((...)))
+	return sha1hex(tostring((...)))
 end
 
 function redis.log(...)

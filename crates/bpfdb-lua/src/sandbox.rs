@@ -1,5 +1,6 @@
 //! The functions of Rust behind `sandbox.lua`, and what that gives back.
 
+use std::cell::RefCell;
 use std::ffi::c_int;
 use std::rc::Rc;
 
@@ -9,11 +10,15 @@ use crate::call::{Answer, Link, Step};
 use crate::limits::Limits;
 use crate::reply::{self, Reply};
 use crate::sha1::Sha1;
-use crate::{bit, json, matching, msgpack, pack};
+use crate::work::Work;
+use crate::{bit, charged, json, matching, msgpack, pack};
 
 /// The version of Redis whose scripts are understood.
 const VERSION: &str = "7.0.15";
 const VERSION_NUMBER: u32 = 0x0007_000f;
+
+/// Bytes of which the sum is a piece of work.
+const SUMMED: usize = 8;
 
 /// What `sandbox.lua` returns.
 #[derive(Debug)]
@@ -57,8 +62,19 @@ fn host(lua: &Lua, limits: &Limits, link: &Rc<Link>) -> mlua::Result<Table> {
     host.set("cmsgpack", msgpack::library(lua, limits, link)?)?;
     host.set("matching", matching::library(lua, limits, link)?)?;
     host.set("struct", pack::library(lua, limits)?)?;
-    let sha1hex = |_: &Lua, text: mlua::LuaString| Ok(Sha1::of(&text.as_bytes()).to_string());
+    let work = RefCell::new(Work::new(link, limits.memory));
+    let sha1hex = move |_: &Lua, text: mlua::LuaString| {
+        let text = text.as_bytes();
+        work.borrow_mut().pieces(text.len() / SUMMED, 0)?;
+        Ok(Sha1::of(&text).to_string())
+    };
     host.set("sha1hex", lua.create_function(sha1hex)?)?;
+    let stops = Rc::clone(link);
+    host.set(
+        "stops",
+        lua.create_function(move |_, ()| Ok(stops.stops()))?,
+    )?;
+    host.set("charged", charged::maker(lua, limits, link)?)?;
     let error_text =
         |lua: &Lua, text: mlua::LuaString| lua.create_string(reply::error_text(&text.as_bytes()));
     host.set("error_text", lua.create_function(error_text)?)?;

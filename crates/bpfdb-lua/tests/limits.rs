@@ -11,13 +11,17 @@ use common::{Machine, bulk};
 /// use.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-const ENDLESS: [&str; 16] = [
+const ENDLESS: [&str; 20] = [
     "while true do end",
     "while true do pcall(function() while true do end end) end",
     "local function f() return pcall(f) end while true do f() end",
     "while true do coroutine.resume(coroutine.create(function() while true do end end)) end",
     "table.sort({3, 2, 1}, function() while true do end end)",
     "local t = setmetatable({}, {__index = function() while true do end end}) return t.x",
+    "xpcall(function() while true do end end, function() while true do end end)",
+    "while true do xpcall(function() while true do end end, function() while true do end end) end",
+    "xpcall(error, function() while true do end end)",
+    "xpcall(function() while true do end end, function() xpcall(error, function() while true do end end) end)",
     // Matches that take minutes, or years.
     "return string.find(string.rep('a', 3000), '.-.-.-.-b')",
     "return string.match(string.rep('a', 3000), '.*%w*[a]*a?.+b')",
@@ -52,6 +56,44 @@ fn an_endless_call_is_left_and_stopped() {
         );
         // The state is as good as new.
         assert_eq!(machine.eval("return 1", &[], &[]), Ok(Reply::Integer(1)));
+    }
+}
+
+/// Hundreds of calls that take milliseconds each are not made between two looks at the clock.
+#[test]
+fn a_slice_is_as_long_as_one_long_call() {
+    let mut machine = Machine::new();
+    let table = "local t = {} for i = 1, 5e5 do t[i] = 'x' end ";
+    let text = "local s = string.rep('a', 1e7) ";
+    for (begin, each) in [
+        (table, "table.concat(t)"),
+        (table, "table.insert(t, 1, 'x') table.remove(t, 1)"),
+        (table, "table.maxn(t)"),
+        (text, "redis.sha1hex(s)"),
+        (text, "string.upper(s)"),
+        (text, "string.reverse(s)"),
+        (text, "string.sub(s, 2)"),
+        (text, "string.format('%s', s)"),
+        (text, "string.byte(s, 1, 10)"),
+    ] {
+        let code = format!("{begin} while true do {each} end");
+        let mut call = machine.begin(&code, &[], &[]);
+        let mut slices: Vec<Duration> = (0..100)
+            .map(|_| {
+                let begun = Instant::now();
+                let step = call.resume(Answer::GoOn);
+                assert!(matches!(step, Step::SliceOver), "{code}: {step:?}");
+                begun.elapsed()
+            })
+            .skip(50)
+            .collect();
+        slices.sort_unstable();
+        // One call takes up to 20 ms, of SHA-1 50; without the looks it is a second.
+        let most = slices[slices.len() * 9 / 10];
+        assert!(most < Duration::from_millis(200), "{code}: {most:?}");
+        call.stop();
+        let step = call.resume(Answer::GoOn);
+        assert!(matches!(step, Step::Failed(Failure::Stopped)), "{step:?}");
     }
 }
 

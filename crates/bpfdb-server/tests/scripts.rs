@@ -86,6 +86,20 @@ const SCRIPTS: &[&str] = &[
     "return redis.sha1hex('abc')",
     "return cjson.encode({a = {1, 2, 3}})",
     "return cjson.decode('{\"a\": [1, 2.5, null]}').a[2]",
+    "return cjson.encode({'x', 'y', n = 2})",
+    "return cjson.encode({[-1] = 1})",
+    "return cjson.encode({[2.5] = 'a'})",
+    "return cmsgpack.pack(2^63)",
+    "return cmsgpack.pack(-2^63)",
+    // Errors name the function that was called, and where.
+    "return table.concat({1, {}, 3})",
+    "return table.concat(1)",
+    "return table.insert({}, 1, 2, 3)",
+    "return string.upper()",
+    "return ('x'):sub({})",
+    "return unpack(1)",
+    "return string.format('%d', 'x')",
+    "local f = string.lower return f(nil)",
     "return cmsgpack.unpack(cmsgpack.pack({1, 'x'}))[2]",
     "return struct.unpack('>I2', '\\1\\2')",
     "return bit.band(12, 10)",
@@ -297,6 +311,14 @@ fn a_script_is_stopped_at_the_limit() {
     );
     assert!(begun.elapsed() >= Duration::from_millis(200));
     assert_eq!(client.say("exists k"), ":0\r\n");
+    // Nothing looks at the clock in the handler of an error by which a script ends.
+    for handled in [
+        "xpcall(function() while true do end end, function() while true do end end)",
+        "xpcall(error, function() while true do end end)",
+    ] {
+        let reply = show(&eval(&mut client, handled, &[], &[]));
+        assert!(reply.contains("busy-reply-threshold"), "{reply}");
+    }
     // Between MULTI and EXEC too.
     client.say("multi");
     assert_eq!(
@@ -338,6 +360,14 @@ fn a_script_that_reads_sees_a_snapshot() {
     let reply = show(&eval(&mut client, writes, &[], &[]));
     assert!(reply.starts_with("-ERR"), "{reply}");
     assert_eq!(eval(&mut client, keys, &[], &[]), b":2\r\n");
+    // One that reads more keys than a transaction has locks, too.
+    let many = "local n = 0 for i = 1, 3000 do n = n + redis.call('exists', 'snap' .. i) end ";
+    let counts = format!("{many} return n");
+    assert_eq!(eval(&mut client, &counts, &[], &[]), b":2\r\n");
+    let writes = format!("{many} redis.call('set', 'snap3', 'c') return n");
+    let reply = show(&eval(&mut client, &writes, &[], &[]));
+    assert!(reply.contains("too many locks"), "{reply}");
+    assert_eq!(client.say("exists snap3"), ":0\r\n");
 }
 
 /// The scripts of redis-py's lock, as they are.

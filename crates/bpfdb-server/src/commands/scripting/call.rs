@@ -97,8 +97,9 @@ pub(super) struct ScriptCall {
     keys: usize,
     /// It may not write: the command or the script says so.
     pub(super) reads: bool,
-    /// It has asked for what only a snapshot can tell: it is executed in one, and may not write.
-    pub(super) snapshot: bool,
+    /// It has asked for what only a snapshot can tell, or for more locks than there are: it is
+    /// executed in a snapshot, and a write is refused with this.
+    pub(super) snapshot: Option<Status>,
     /// Is the transaction its own?
     pub(super) own: bool,
     pub(super) running: Option<Running>,
@@ -173,7 +174,7 @@ impl ScriptCall {
             program,
             words,
             keys,
-            snapshot: false,
+            snapshot: None,
             own,
             running: None,
             attempts: Attempts::default(),
@@ -220,7 +221,7 @@ impl ScriptCall {
     }
 
     fn is_snapshot(&self) -> bool {
-        self.reads || self.snapshot
+        self.reads || self.snapshot.is_some()
     }
 
     /// Runs for as long as a step may take; at the end, or where an Error is, leaves nothing
@@ -443,8 +444,10 @@ impl ScriptCall {
             return Err(failure);
         }
         match failure {
-            Failure::Engine(Status::ScanInTransaction) if !has_written && !self.snapshot => {
-                self.snapshot = true;
+            Failure::Engine(status @ (Status::ScanInTransaction | Status::TooManyLocks))
+                if !has_written && self.snapshot.is_none() =>
+            {
+                self.snapshot = Some(status);
                 Ok(Progress::More)
             }
             Failure::Engine(status)

@@ -125,8 +125,8 @@ impl ScriptCall {
         if command.may_write() && self.reads {
             return Err("ERR Write commands are not allowed from read-only scripts.".into());
         }
-        if command.may_write() && self.snapshot {
-            return Err(Status::ScanInTransaction.into());
+        if let (true, Some(refusal)) = (command.may_write(), self.snapshot) {
+            return Err(refusal.into());
         }
         let is_short = command.has(Flag::DenyOom) && !self.program.flags().allow_oom;
         if is_short && context.instance.refuses_writes() {
