@@ -65,10 +65,15 @@ impl Error {
 
     /// May it be otherwise for other functions?
     pub(crate) fn is_of_functions(&self) -> bool {
-        matches!(
-            self,
-            Self::TooLong | Self::TooMuch | Self::Literals(_) | Self::Values | Self::Refused { .. }
-        )
+        match self {
+            Self::TooLong | Self::TooMuch | Self::Literals(_) | Self::Values => true,
+            // Other errors are the kernel's, and pass: that there is no memory, say.
+            Self::Refused { error, .. } => matches!(
+                error.raw_os_error(),
+                Some(libc::EINVAL | libc::EACCES | libc::EPERM)
+            ),
+            _ => false,
+        }
     }
 }
 

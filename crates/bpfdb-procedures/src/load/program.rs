@@ -41,7 +41,7 @@ impl Program {
         // The log takes longer than everything else: it is asked for when there is need.
         let fd = match assembled.load(template, &mut none) {
             Ok(fd) => fd,
-            Err(error) => return Err(assembled.explain(template, error)),
+            Err(_) => assembled.load_explained(template)?,
         };
         let info = info(fd.as_fd())?;
         Ok(Self {
@@ -168,12 +168,14 @@ impl Assembled {
         Ok(unsafe { OwnedFd::from_raw_fd(fd) })
     }
 
-    fn explain(&self, template: &Template, error: io::Error) -> Error {
+    /// Once more, with a log. What was refused for a reason that has passed is loaded now.
+    fn load_explained(&self, template: &Template) -> Result<OwnedFd> {
         let mut log = vec![0; LOG_BYTES];
-        let error = self.load(template, &mut log).err().unwrap_or(error);
-        let len = log.iter().position(|&byte| byte == 0).unwrap_or(log.len());
-        let shown = &log[len.saturating_sub(LOG_SHOWN)..len];
-        Error::refused(error, &String::from_utf8_lossy(shown))
+        self.load(template, &mut log).map_err(|error| {
+            let len = log.iter().position(|&byte| byte == 0).unwrap_or(log.len());
+            let shown = &log[len.saturating_sub(LOG_SHOWN)..len];
+            Error::refused(error, &String::from_utf8_lossy(shown))
+        })
     }
 }
 

@@ -73,6 +73,12 @@ fn early_end(block: &Block) -> Option<Unsupported> {
     })
 }
 
+/// While a library is loaded, Redis gives it nothing but this: another name for what it gives
+/// functions would name nothing.
+fn is_there_at_load(binding: &Binding<'_>) -> bool {
+    !matches!(binding, Binding::Library(path) if path != "redis.register_function")
+}
+
 /// The two arguments that matter.
 struct Registration<'a> {
     name: &'a Expression,
@@ -97,7 +103,7 @@ impl<'a> Library<'a> {
     fn local(&mut self, names: &[VariableId], values: &'a [Expression]) {
         for (name, value) in names.iter().zip(values) {
             let known = self.bindings.known(value);
-            self.bind(*name, || known);
+            self.bind(*name, || known.filter(is_there_at_load));
         }
     }
 

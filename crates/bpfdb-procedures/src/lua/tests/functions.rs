@@ -92,8 +92,8 @@ fn tables_are_passed_on() {
         r#"
 #!lua name=lib
 local LIMIT, NAME = 10, 'first'
-local call = redis.call
 local function total(keys)
+  local call = redis.call
   local sum = 0
   for _, key in ipairs(keys) do
     sum = sum + call('GET', key)

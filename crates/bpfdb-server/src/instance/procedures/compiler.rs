@@ -4,6 +4,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
+use std::time::Duration;
 
 use bpfdb::Engine;
 use bpfdb_lua::Sha1;
@@ -109,6 +110,9 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
         .map_err(system("start a thread for procedures"))
 }
 
+/// After a wait for the end of calls that failed.
+const GRACE_PAUSE: Duration = Duration::from_millis(100);
+
 struct Waiter {
     engine: Engine,
     outbox: Sender<Done>,
@@ -118,8 +122,10 @@ struct Waiter {
 impl Waiter {
     fn run(self, inbox: &Receiver<u64>) {
         while let Ok(number) = inbox.recv() {
-            if let Err(error) = self.engine.wait_for_readers() {
-                tracing::error!(%error, "cannot wait for calls to end");
+            // Nothing may be used again while calls run that use it.
+            while let Err(error) = self.engine.wait_for_readers() {
+                tracing::error!(%error, "cannot wait for calls to end: trying again");
+                thread::sleep(GRACE_PAUSE);
             }
             if self.outbox.send(Done::Grace(number)).is_err() {
                 return;
