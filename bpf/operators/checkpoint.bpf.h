@@ -10,7 +10,8 @@
  *     commit with a later timestamp.
  *  2. A record is taken with its latest committed version, if that has a timestamp up to the
  *     epoch. One with a later timestamp is left out: the log has that write.
- *  3. A version is taken whatever its expiry says: no clock decides what is in a checkpoint.
+ *  3. A version is taken whatever its expiry says. Only what is too long for a step is read by
+ *     its key later, and is left out if it has expired by then.
  *  4. Every key whose record is there during all of the pass is visited at least once.
  *
  * The cursor is the page part of a scan's position (scan.bpf.h): the page bits of the hash,

@@ -213,9 +213,7 @@ impl Durability {
     }
 
     /// Has a checkpoint made, and does not wait for it: the number of the attempt, to be compared
-    /// with [`CheckpointStatus::attempts`]. It has all that was committed before this was called,
-    /// or before an earlier call that it answers too: for a moment, one that was asked for has not
-    /// begun.
+    /// with [`CheckpointStatus::attempts`]. It has all that was committed before this was called.
     ///
     /// # Errors
     /// [`Error::Checkpointing`].

@@ -43,6 +43,23 @@ pub(super) struct Logged {
     records: u64,
 }
 
+/// When a checkpoint was asked for.
+#[derive(Clone, Copy, Debug)]
+struct Requested {
+    at: Instant,
+    /// By the wall clock.
+    time: SystemTime,
+}
+
+impl Requested {
+    fn now() -> Self {
+        Self {
+            at: Instant::now(),
+            time: SystemTime::now(),
+        }
+    }
+}
+
 /// A checkpoint that is being made.
 #[derive(Clone, Copy, Debug)]
 struct Running {
@@ -54,8 +71,10 @@ struct Running {
 pub(super) struct State {
     pub(super) retaining: Retaining,
     origin: Option<Origin>,
-    /// When somebody asked for one that has not begun.
-    requested: Option<Instant>,
+    /// Somebody asked for one that has not begun.
+    requested: Option<Requested>,
+    /// Another one is to follow that one.
+    is_requested_again: bool,
     stops: bool,
     /// Why nothing becomes durable any more.
     log_over: Option<String>,
@@ -134,33 +153,48 @@ impl Shared {
 
     // ---- For everybody -------------------------------------------------------------
 
-    /// Asks for a checkpoint; the number of the attempt. `None`: one is being made.
+    /// Asks for a checkpoint; the number of the attempt. `None`: one is being made, or was asked
+    /// for.
     pub(crate) fn request(&self) -> Option<u64> {
         let mut state = self.lock();
-        if state.running.is_some() {
+        if state.running.is_some() || state.requested.is_some() {
             return None;
         }
-        state.requested.get_or_insert_with(Instant::now);
+        state.requested = Some(Requested::now());
         self.changed.notify_all();
         Some(state.attempts + 1)
     }
 
-    /// The same; if one is being made, another one follows.
+    /// The same; if there is one already, another one follows.
     pub(crate) fn schedule(&self) -> u64 {
         let mut state = self.lock();
-        state.requested.get_or_insert_with(Instant::now);
+        let is_second = state.running.is_some() || state.requested.is_some();
+        match state.running {
+            None if state.requested.is_some() => state.is_requested_again = true,
+            _ => drop(state.requested.get_or_insert_with(Requested::now)),
+        }
         self.changed.notify_all();
-        state.attempts + 1 + u64::from(state.running.is_some())
+        state.attempts + 1 + u64::from(is_second)
     }
 
     pub(crate) fn status(&self) -> CheckpointStatus {
         let state = self.lock();
-        let running = state.running.map(|running| CheckpointProgress {
+        let count = |counter: &AtomicU64| match state.running {
+            Some(_) => counter.load(Ordering::Relaxed),
+            None => 0,
+        };
+        // Whoever has asked sees at once that one is being made.
+        let requested = state.requested.map(|requested| Running {
+            phase: Phase::Walking,
+            begun: requested.time,
+        });
+        let running = state.running.or(requested);
+        let running = running.map(|running| CheckpointProgress {
             phase: running.phase,
             begun: running.begun,
-            entries: self.entries.load(Ordering::Relaxed),
-            bytes: self.bytes.load(Ordering::Relaxed),
-            part: self.part.load(Ordering::Relaxed) as f64 / 1e6,
+            entries: count(&self.entries),
+            bytes: count(&self.bytes),
+            part: count(&self.part) as f64 / 1e6,
         });
         CheckpointStatus {
             running,
@@ -285,8 +319,8 @@ impl Shared {
     /// The log is not open, and cannot be for now: nobody is to wait for a checkpoint.
     pub(crate) fn refuse_requested(&self, why: &str) {
         let mut state = self.lock();
-        if state.requested.take().is_some() {
-            state.end(Err(why.into()));
+        if state.requested.is_some() {
+            state.refuse(why);
             self.changed.notify_all();
         }
     }
@@ -312,8 +346,7 @@ impl Shared {
             }
             let due = state.requested.is_some() || self.is_due(&state, last_begun);
             if let (true, Some(why)) = (due, state.log_over.clone()) {
-                state.requested = None;
-                state.end(Err(why));
+                state.refuse(&why);
                 self.changed.notify_all();
             } else if let (true, Some(origin)) = (due, state.new_enough()) {
                 self.begin(&mut state);
@@ -339,7 +372,9 @@ impl Shared {
     }
 
     fn begin(&self, state: &mut State) {
-        state.requested = None;
+        // The next one has what was committed before this one began, and more.
+        let is_followed = std::mem::take(&mut state.is_requested_again);
+        state.requested = is_followed.then(Requested::now);
         state.running = Some(Running {
             phase: Phase::Walking,
             begun: SystemTime::now(),
@@ -424,8 +459,16 @@ impl State {
     /// Where a checkpoint may start. One that was asked for has what was committed before that.
     fn new_enough(&self) -> Option<Origin> {
         let requested = self.requested;
-        let is_new = |origin: &Origin| requested.is_none_or(|requested| origin.begun >= requested);
+        let is_new =
+            |origin: &Origin| requested.is_none_or(|requested| origin.begun >= requested.at);
         self.origin.filter(is_new)
+    }
+
+    /// The attempts that were asked for, or the one that is due, fail.
+    fn refuse(&mut self, why: &str) {
+        self.requested = None;
+        let count = 1 + u32::from(std::mem::take(&mut self.is_requested_again));
+        (0..count).for_each(|_| self.end(Err(why.into())));
     }
 
     fn new(last: Option<CheckpointDone>, retention: Retention) -> Self {
@@ -433,6 +476,7 @@ impl State {
             retaining: Retaining::new(retention),
             origin: None,
             requested: None,
+            is_requested_again: false,
             stops: false,
             log_over: None,
             running: None,
