@@ -78,6 +78,10 @@ fn load_what_can_be(
     functions: &mut Vec<Function>,
     left: &mut Vec<Left>,
 ) -> Result<(Option<Program>, Code)> {
+    // Without the kernel: to load each by itself takes a tenth of a second.
+    while functions.len() > 1 && is_too_long(functions) {
+        left.push(without_longest(functions));
+    }
     let mut tried = load_all(template, functions);
     if tried.as_ref().is_err_and(Error::is_of_functions) {
         left.extend(without_refused(template, functions)?);
@@ -89,6 +93,12 @@ fn load_what_can_be(
         tried = load_all(template, functions);
     }
     tried
+}
+
+/// Whether no program has room for all of them.
+fn is_too_long(functions: &[Function]) -> bool {
+    let references: Vec<&Function> = functions.iter().collect();
+    matches!(code::emit(&references), Err(Error::TooLong))
 }
 
 fn without_longest(functions: &mut Vec<Function>) -> Left {

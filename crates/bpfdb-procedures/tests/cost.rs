@@ -70,6 +70,25 @@ fn what_has_no_room_beside_the_others_is_left() {
     assert!(unit.program.is_some());
 }
 
+/// To have the kernel verify each of them by itself takes ten seconds, in which nothing else is
+/// compiled.
+#[test]
+fn many_functions_without_room_take_no_time() {
+    let engine = engine();
+    let template = template(&engine);
+    let sum = vec!["a[1]"; 60].join("+");
+    let mut text = String::from("#!lua name=many\n");
+    for number in 0..128 {
+        text += &format!("redis.register_function('f{number}', function(k, a) return {sum} end)\n");
+    }
+    let (unit, took) = outcome(&template, &text);
+    println!("{} are compiled, {took:?}", unit.ready.len());
+    assert!(!unit.left.is_empty() && !unit.ready.is_empty());
+    if is_measured_here() {
+        assert!(took <= 2 * TIME, "{took:?}");
+    }
+}
+
 fn processor_time() -> Duration {
     let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("this thread's clock");
     Duration::new(time.tv_sec() as u64, time.tv_nsec() as u32)
