@@ -98,15 +98,25 @@ impl Zipf {
     }
 }
 
-/// The record of a rank: neighbours in rank are no neighbours in memory.
-fn scattered(rank: u64, records: u64) -> u32 {
-    (rank.wrapping_mul(0x9e37_79b9_7f4a_7c15) % records) as u32
+/// How far the records of two ranks are from each other that follow: the golden ratio scatters them
+/// well, and a step without a common divisor leaves no record out.
+fn step(records: u64) -> u64 {
+    let golden = (records as f64 * 0.618_033_988_75) as u64;
+    (golden.max(1)..)
+        .find(|&step| divisor(step, records) == 1)
+        .unwrap_or(1)
+}
+
+/// The greatest common divisor, by Euclid.
+fn divisor(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { divisor(b, a % b) }
 }
 
 /// Draws record numbers, one by one.
 #[derive(Debug)]
 pub struct Draw {
     records: u64,
+    step: u64,
     /// Else uniform.
     zipf: Option<Zipf>,
 }
@@ -117,6 +127,7 @@ impl Draw {
         let records = u64::from(records);
         Self {
             records,
+            step: step(records),
             zipf: match distribution {
                 Distribution::Uniform => None,
                 Distribution::Zipf => Some(Zipf::new(records)),
@@ -127,8 +138,14 @@ impl Draw {
     pub fn next(&self, random: &mut Random) -> u32 {
         match &self.zipf {
             None => random.below(self.records) as u32,
-            Some(zipf) => scattered(zipf.draw(random).min(self.records - 1), self.records),
+            Some(zipf) => self.scattered(zipf.draw(random).min(self.records - 1)),
         }
+    }
+
+    /// The record of a rank: neighbours in rank are no neighbours in memory, and each record has one
+    /// rank.
+    fn scattered(&self, rank: u64) -> u32 {
+        (rank * self.step % self.records) as u32
     }
 }
 
@@ -146,6 +163,17 @@ mod tests {
     const RECORDS: u32 = 1000;
     const DRAWS: u32 = 100_000;
 
+    #[test]
+    fn each_record_has_one_rank() {
+        for records in [1, 2, 100, 300, 1000, 4096, 10_000] {
+            let draw = Draw::new(Distribution::Zipf, records);
+            let all: std::collections::BTreeSet<u32> = (0..u64::from(records))
+                .map(|rank| draw.scattered(rank))
+                .collect();
+            assert_eq!(all.len() as u32, records);
+        }
+    }
+
     /// How often record `record` is drawn.
     fn share(distribution: Distribution, record: u32) -> f64 {
         let numbers = sequence(distribution, RECORDS, DRAWS, 1);
@@ -162,9 +190,15 @@ mod tests {
     #[test]
     fn the_first_ranks_of_zipf_are_as_frequent_as_they_should_be() {
         let zeta: f64 = (1..=RECORDS).map(|i| f64::from(i).powf(-EXPONENT)).sum();
-        let first = share(Distribution::Zipf, scattered(0, 1000));
+        let first = share(
+            Distribution::Zipf,
+            Draw::new(Distribution::Zipf, RECORDS).scattered(0),
+        );
         assert!((first * zeta - 1.0).abs() < 0.1, "{first} of {zeta}");
-        let second = share(Distribution::Zipf, scattered(1, 1000));
+        let second = share(
+            Distribution::Zipf,
+            Draw::new(Distribution::Zipf, RECORDS).scattered(1),
+        );
         assert!((second / first - 0.5).abs() < 0.1, "{second} of {first}");
     }
 

@@ -78,8 +78,9 @@ fn load_what_can_be(
     functions: &mut Vec<Function>,
     left: &mut Vec<Left>,
 ) -> Result<(Option<Program>, Code)> {
-    // Without the kernel: to load each by itself takes a tenth of a second.
-    while functions.len() > 1 && is_too_long(functions) {
+    // Without the kernel, if there are many: to load each by itself takes a tenth of a second. Of a
+    // few it is worth that to know which of them the kernel refuses.
+    while functions.len() > TRIED_BY_THEMSELVES && is_too_long(functions) {
         left.push(without_longest(functions));
     }
     let mut tried = load_all(template, functions);
@@ -94,6 +95,9 @@ fn load_what_can_be(
     }
     tried
 }
+
+/// So many functions are each loaded by itself, when not all of them have room.
+const TRIED_BY_THEMSELVES: usize = 8;
 
 /// Whether no program has room for all of them.
 fn is_too_long(functions: &[Function]) -> bool {
