@@ -220,13 +220,23 @@ impl Durability {
     pub fn checkpoint(&self) -> Result<u64> {
         let checkpoints = self.checkpoints.as_ref();
         let number = checkpoints.and_then(|checkpoints| checkpoints.shared.request());
-        number.ok_or(Error::Checkpointing)
+        let number = number.ok_or(Error::Checkpointing)?;
+        self.begin_group_soon();
+        Ok(number)
     }
 
     /// The same; while one is being made, another one follows.
     pub fn schedule_checkpoint(&self) -> u64 {
         let checkpoints = self.checkpoints.as_ref();
-        checkpoints.map_or(0, |checkpoints| checkpoints.shared.schedule())
+        let number = checkpoints.map_or(0, |checkpoints| checkpoints.shared.schedule());
+        self.begin_group_soon();
+        number
+    }
+
+    /// A checkpoint that was asked for starts with a group that begins after that. Without this it
+    /// would wait for the next one, a whole interval if nobody commits synchronously.
+    fn begin_group_soon(&self) {
+        self.writer.unpark();
     }
 
     /// Waits until that attempt is over.

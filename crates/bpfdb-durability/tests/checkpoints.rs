@@ -416,6 +416,8 @@ fn a_checkpoint_waits_for_the_log() {
     let (durability, _) = Durability::start(&engine, disk.clone(), slow).expect("started");
     let mut session = engine.session().expect("session");
     session.set(b"a", b"1").expect("set");
+    // The next group is an hour away.
+    durability.settle(engine.now()).expect("durable");
     let number = durability.checkpoint().expect("asked");
     let waiting = await_status(&durability, |status| {
         status
