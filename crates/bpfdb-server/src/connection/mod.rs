@@ -31,6 +31,15 @@ use crate::protocol::reply::Replies;
 use crate::protocol::request::{Limits, Parser, Step};
 use crate::stats::statistics::Statistics;
 
+/// Bytes in the send buffer beside which the kernel answers (`send_queue_is_long`,
+/// `bpf/net/socket.bpf.h`).
+const ANSWERED_BESIDE: usize = bpfdb::abi::BPFDB_SEND_BUFFER as usize / 2;
+
+/// Bytes of the send buffer that the daemon fills while the kernel's worker has something for it.
+/// More than two thirds: else the socket would be writable all the time, and the daemon would try
+/// again and again.
+const SENT_BESIDE_WORKER: usize = bpfdb::abi::BPFDB_SEND_BUFFER as usize / 4 * 3;
+
 /// Bytes of memory that an empty buffer may keep.
 const BUFFER_KEPT: usize = 4096;
 
@@ -151,8 +160,14 @@ impl Connection {
         }
     }
 
-    /// Lets the kernel answer again, unless something has arrived that nobody has answered.
+    /// Lets the kernel answer again, unless something has arrived that nobody has answered, or the
+    /// client has not read so much that the kernel would give the connection to the daemon again:
+    /// behind a full send buffer it could not even do that (`room_to_send`).
     pub(crate) fn hand_back(&mut self, kernel: &KernelConnections, watches: bool) {
+        let queued = socket::queued(self.socket.as_fd());
+        if queued.is_ok_and(|bytes| bytes > ANSWERED_BESIDE) {
+            return;
+        }
         kernel.set_protocol(self.index, self.replies.protocol());
         kernel.set_watching(self.index, watches);
         // Nobody has looked at what comes next.
@@ -297,14 +312,23 @@ impl Connection {
     }
 
     /// Sends as much as the client takes, when everything that it tells of is `durable`.
-    pub(crate) fn flush(&mut self, statistics: &Statistics, durable: u64) -> io::Result<()> {
+    pub(crate) fn flush(
+        &mut self,
+        kernel: &KernelConnections,
+        statistics: &Statistics,
+        durable: u64,
+    ) -> io::Result<()> {
         self.is_held = self.is_unsent() && self.info.hold > durable;
         if self.is_held {
             return Ok(());
         }
         self.is_pressed = false;
         while self.is_unsent() {
-            match socket::send(self.socket.as_fd(), &self.output[self.sent..])? {
+            let some = self.unsent().min(self.room_to_send(kernel)?);
+            if some == 0 {
+                return Ok(());
+            }
+            match socket::send(self.socket.as_fd(), &self.output[self.sent..][..some])? {
                 Some(sent) => {
                     self.sent += sent;
                     statistics.output_bytes.add(sent as u64);
@@ -316,6 +340,17 @@ impl Connection {
         self.output.clear();
         self.sent = 0;
         Ok(())
+    }
+
+    /// Bytes that may be sent now. The worker can bring the daemon nothing while the send buffer is
+    /// full (`tcp_bpf_sendmsg` of the kernel asks for room first), and then everything that arrives
+    /// would wait behind it, where it does not make TCP slow the client down.
+    fn room_to_send(&self, kernel: &KernelConnections) -> io::Result<usize> {
+        if self.info.is_unix() || kernel.worker_is_idle(self.index) {
+            return Ok(usize::MAX);
+        }
+        let queued = socket::queued(self.socket.as_fd())?;
+        Ok(SENT_BESIDE_WORKER.saturating_sub(queued))
     }
 
     // ---- Between two rounds of service ---------------------------------------------

@@ -138,7 +138,7 @@ impl Executor {
 
     fn flush(&self, connection: &mut Connection, server: &ServeContext<'_>) -> io::Result<()> {
         let instance = &server.instance;
-        connection.flush(&instance.statistics, instance.log.durable())
+        connection.flush(server.kernel, &instance.statistics, instance.log.durable())
     }
 
     /// Lets the kernel answer again, if nothing is begun here, and if the last request was

@@ -184,6 +184,17 @@ pub(crate) fn send(socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<Option<us
     finished(sent)
 }
 
+/// Bytes in the send buffer: those that the other side has not acknowledged.
+pub(crate) fn queued(socket: BorrowedFd<'_>) -> io::Result<usize> {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: the request writes one integer.
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+    match result {
+        0 => Ok(usize::try_from(bytes).unwrap_or(0)),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// Sends what is to be sent, and takes nothing more.
 pub(crate) fn end_stream(socket: BorrowedFd<'_>) {
     // It may have ended by itself.

@@ -117,7 +117,21 @@ impl KernelConnections {
         arrived.saturating_sub(self.answered(index) + consumed)
     }
 
-    /// The same, as far as the daemon has said what it has taken in.
+    /// Has the kernel's worker brought everything to a program or to the daemon? The daemon's
+    /// connection stays so: what arrives then is passed to it directly (`worker_is_idle`,
+    /// `bpf/net/verdict.bpf.h`).
+    pub(crate) fn worker_is_idle(&self, index: u32) -> bool {
+        // SAFETY: as above.
+        let (handed, passed) = unsafe {
+            let connection = self.at(index);
+            let handed = self.word(&raw mut (*connection).handed);
+            (handed, self.word(&raw mut (*connection).passed))
+        };
+        let brought = handed.load(Ordering::Acquire) + passed.load(Ordering::Acquire);
+        self.arrived(index).bytes() == self.answered(index) + brought
+    }
+
+    /// Bytes that wait, as far as the daemon has said what it has taken in.
     pub(crate) fn unanswered(&self, index: u32) -> u64 {
         // SAFETY: as above.
         let consumed = self.word(unsafe { &raw mut (*self.at(index)).consumed });

@@ -102,6 +102,48 @@ fn a_client_that_does_not_read() {
     assert_eq!(client.say("PING"), "+PONG\r\n");
 }
 
+/// Its requests come one at a time, so that the daemon has nothing left to do when the send buffer
+/// has become full: the connection stays the daemon's, for the kernel's worker could not get on.
+#[test]
+fn a_client_that_does_not_read_and_pauses() {
+    let server = server();
+    let mut client = local_client(&server);
+    let text = [b'p'; 2000];
+    let (bytes, reply) = (request(&[b"ECHO", &text]), bulk(&text));
+    let within = bpfdb::abi::BPFDB_SEND_BUFFER as usize * 2 / reply.len();
+    for _ in 0..within {
+        client.send(&bytes);
+        thread::sleep(Duration::from_micros(500));
+    }
+    let timeout = Some(Duration::from_millis(500));
+    client
+        .stream
+        .set_write_timeout(timeout)
+        .expect("a time-out");
+    let mut sent = 0;
+    loop {
+        match client.stream.write(&bytes[sent % bytes.len()..]) {
+            Ok(some) => sent += some,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => break assert_eq!(error.kind(), io::ErrorKind::WouldBlock),
+        }
+        assert!(sent < 32 << 20, "TCP does not slow it down");
+    }
+    let patience = Some(PATIENCE);
+    client
+        .stream
+        .set_write_timeout(patience)
+        .expect("a time-out");
+    let mut rest = client.stream.try_clone().expect("a clone");
+    let last = bytes[sent % bytes.len()..].to_vec();
+    let thread = thread::spawn(move || rest.write_all(&last).expect("sent"));
+    for _ in 0..=within + sent / bytes.len() {
+        assert_eq!(client.reply(), reply);
+    }
+    thread.join().expect("no panic");
+    assert_eq!(client.say("PING"), "+PONG\r\n");
+}
+
 #[test]
 fn half_closed() {
     let server = server();
