@@ -134,7 +134,8 @@ impl Cell {
         Self::verdict(sample.median() <= limit, format!("≤ {limit} {unit}"))
     }
 
-    fn verdict(met: bool, target: String) -> Self {
+    /// A target in words, and whether it is met.
+    pub(crate) fn verdict(met: bool, target: String) -> Self {
         Self::Text(format!("{target} {}", if met { "met" } else { "MISSED" }))
     }
 

@@ -28,6 +28,9 @@ pub(super) enum What {
     LogBytes,
     Logged,
     SaveBytes,
+    /// Megabytes per second of the disk by itself.
+    DiskWrites,
+    DiskReads,
 }
 
 /// By figure, size of the values, and number of the database.

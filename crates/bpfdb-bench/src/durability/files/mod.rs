@@ -3,16 +3,19 @@
 //! and the bytes of these.
 //!
 //! ```text
-//! store.rs    a database with its files: how it is filled, saved, started
-//! save.rs     one checkpoint, or BGSAVE: how long, how much processor time
-//! writers.rs  clients that write before a checkpoint and during it
-//! figures.rs  what was measured
-//! tables.rs   the table
+//! store.rs       a database with its files: how it is filled, saved, started
+//! save.rs        one checkpoint, or BGSAVE: how long, how much processor time
+//! writers.rs     clients that write before a checkpoint and during it
+//! sequential.rs  how quick the disk is by itself
+//! figures.rs     what was measured
+//! tables.rs      the table
+//! targets.rs     what is promised
 //! ```
 //!
 //! Each database has two stores with all records: one for checkpoints, and one that has only its
 //! log. All are stopped but the one that is measured. A round, for each database in turn:
 //!
+//! 0. All are stopped, and the disk is measured by itself, with as many bytes as the checkpoint has.
 //! 1. A server without data starts and stops: what each start costs.
 //! 2. The first store starts from the checkpoint of the round before, which nothing was written after.
 //! 3. Writers write as fast as they can, each waiting for its replies; after a while a checkpoint
@@ -27,8 +30,10 @@
 
 mod figures;
 mod save;
+mod sequential;
 mod store;
 mod tables;
+mod targets;
 mod writers;
 
 use anyhow::Result;
@@ -83,6 +88,10 @@ fn run(
             let Store { size, records, .. } = stores.saved;
             let name = stores.saved.name();
             eprintln!("{NAME}, {size} B: round {} of {rounds}: {name}", round + 1);
+            let alone =
+                sequential::measure(&setup.place.disk("sequential"), stores.saved.bytes()?)?;
+            figures.add(What::DiskWrites, size, which, alone.written);
+            figures.add(What::DiskReads, size, which, alone.read);
             stores.round(setup, &mut |what, figure| {
                 figures.add(what, size, which, figure);
             })?;

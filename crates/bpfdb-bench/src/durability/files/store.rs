@@ -194,7 +194,7 @@ fn for_each_file(path: &Path, call: &mut dyn FnMut(&Path) -> Result<()>) -> Resu
 }
 
 /// Drops a file from the page cache.
-fn forget(path: &Path) -> Result<()> {
+pub(super) fn forget(path: &Path) -> Result<()> {
     let file = File::open(path)?;
     // What is not on the disk stays.
     file.sync_all()?;
