@@ -2,9 +2,9 @@
 //!
 //! A commit has a timestamp, which orders it. An epoch has the time of the wall clock at which its
 //! group was written. The wall clock is set by people and programs, and may go back: then several
-//! epochs have the same time. The *last* of them counts, and with it all before it, whatever the
-//! clock said then. So a clock that was wrong for a while and was set right does no harm to a time
-//! before or after that.
+//! epochs have the same time. The *last* of them counts, and all before it. So a clock that was
+//! ahead for a while does no harm to a time before or after that. One that was behind has a time
+//! before mean more than was there then, and never less: a timestamp tells them apart.
 
 use crate::checkpoint::{self, Mark};
 use crate::control::Control;

@@ -67,7 +67,11 @@ pub struct Served {
 
 impl Served {
     pub fn start(port: u16, arguments: &[&str]) -> Self {
-        let mut command = Command::new(BINARY);
+        Self::launch(Command::new(BINARY), port, arguments)
+    }
+
+    /// The same by a command that has no arguments yet.
+    pub fn launch(mut command: Command, port: u16, arguments: &[&str]) -> Self {
         command
             .args([
                 "serve",
