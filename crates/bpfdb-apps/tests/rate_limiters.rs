@@ -1,0 +1,62 @@
+//! Rate limiters that others have published, with the scripts that their library sends: the same
+//! answers and data on bpfdb and on Redis. (Their limiter that keeps a list of times needs lists.)
+#![allow(unreachable_pub, reason = "modules of other tests")]
+
+#[path = "../../bpfdb-server/tests/common/mod.rs"]
+mod common;
+#[path = "../../bpfdb-server/tests/clients/install.rs"]
+mod install;
+
+use std::path::Path;
+
+use bpfdb_apps::client::{Address, Client};
+use bpfdb_apps::procedures::procedures;
+use common::{Redis, TestServer, wait_until};
+use install::{Source, run, try_run};
+
+/// Of the calls of the script that counts a window.
+const IN_KERNEL: u64 = 50;
+
+fn install(folder: &Path) -> Result<(), String> {
+    let venv = folder.join("venv");
+    let arguments = ["-m", "venv", venv.to_str().expect("a path")];
+    try_run("python3", &arguments, folder)?;
+    let pip = venv.join("bin/pip");
+    let arguments = [
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--require-hashes",
+        "--requirement",
+        "requirements.txt",
+    ];
+    try_run(pip.to_str().expect("a path"), &arguments, folder).map(drop)
+}
+
+#[test]
+fn limits_of_python() {
+    let source = Source::of("limits", &["requirements.txt"]);
+    let folder = source.installed(install);
+    let (server, redis) = (TestServer::shared(), Redis::start());
+    let ports = [server.address.port(), redis.address.port()].map(|port| port.to_string());
+    let python = folder.join("venv/bin/python");
+    let script = source.file("compare.py");
+    let compare = || {
+        run(
+            python.to_str().expect("a path"),
+            &[script.to_str().expect("a path"), &ports[0], &ports[1]],
+            &folder,
+        )
+    };
+    compare();
+    let mut client = Client::connect(&Address::Tcp(server.address)).expect("a connection");
+    let mut all = || procedures(&mut client).expect("procedures");
+    wait_until("the scripts are compiled", || {
+        all().values().all(|one| one.path != "compiling")
+    });
+    compare();
+    let all = all();
+    println!("{all:#?}");
+    let in_kernel = all.values().map(|one| one.calls).max();
+    assert!(in_kernel >= Some(IN_KERNEL), "{all:?}");
+}
