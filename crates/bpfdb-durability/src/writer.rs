@@ -443,7 +443,9 @@ impl Writer {
             if stops {
                 break;
             }
-            if !self.shared.waiters.is_wanted() || pause == FULL_PAUSE {
+            if pause == FULL_PAUSE {
+                self.pause_on_a_full_disk();
+            } else if !self.shared.waiters.is_wanted() {
                 thread::park_timeout(pause);
             }
             self.gather();
@@ -496,7 +498,19 @@ impl Writer {
                 self.shared.note_end_before_open(opening.is_new_run());
                 return None;
             }
-            thread::park_timeout(FULL_PAUSE);
+            self.pause_on_a_full_disk();
+        }
+    }
+
+    /// Nobody who asks for something has the disk tried again earlier, but who ends the log.
+    fn pause_on_a_full_disk(&self) {
+        let begun = Instant::now();
+        while !self.shared.stop.load(Ordering::Acquire) {
+            let left = FULL_PAUSE.saturating_sub(begun.elapsed());
+            if left.is_zero() {
+                return;
+            }
+            thread::park_timeout(left);
         }
     }
 

@@ -73,8 +73,8 @@ pub(super) struct State {
     origin: Option<Origin>,
     /// Somebody asked for one that has not begun.
     requested: Option<Requested>,
-    /// Another one is to follow that one.
-    is_requested_again: bool,
+    /// Another one is to follow that one: when that was asked for last.
+    requested_again: Option<Requested>,
     stops: bool,
     /// Why nothing becomes durable any more.
     log_over: Option<String>,
@@ -165,16 +165,18 @@ impl Shared {
         Some(state.attempts + 1)
     }
 
-    /// The same; if there is one already, another one follows.
+    /// The same; if one is asked for already, another one follows. So one that has not begun is not
+    /// put off by those who ask after it.
     pub(crate) fn schedule(&self) -> u64 {
         let mut state = self.lock();
-        let is_second = state.running.is_some() || state.requested.is_some();
-        match state.running {
-            None if state.requested.is_some() => state.is_requested_again = true,
-            _ => drop(state.requested.get_or_insert_with(Requested::now)),
+        let now = Requested::now();
+        let before = u64::from(state.running.is_some()) + u64::from(state.requested.is_some());
+        match state.requested {
+            None => state.requested = Some(now),
+            Some(_) => state.requested_again = Some(now),
         }
         self.changed.notify_all();
-        state.attempts + 1 + u64::from(is_second)
+        state.attempts + before + 1
     }
 
     pub(crate) fn status(&self) -> CheckpointStatus {
@@ -372,9 +374,7 @@ impl Shared {
     }
 
     fn begin(&self, state: &mut State) {
-        // The next one has what was committed before this one began, and more.
-        let is_followed = std::mem::take(&mut state.is_requested_again);
-        state.requested = is_followed.then(Requested::now);
+        state.requested = state.requested_again.take();
         state.running = Some(Running {
             phase: Phase::Walking,
             begun: SystemTime::now(),
@@ -467,7 +467,7 @@ impl State {
     /// The attempts that were asked for, or the one that is due, fail.
     fn refuse(&mut self, why: &str) {
         self.requested = None;
-        let count = 1 + u32::from(std::mem::take(&mut self.is_requested_again));
+        let count = 1 + u32::from(self.requested_again.take().is_some());
         (0..count).for_each(|_| self.end(Err(why.into())));
     }
 
@@ -476,7 +476,7 @@ impl State {
             retaining: Retaining::new(retention),
             origin: None,
             requested: None,
-            is_requested_again: false,
+            requested_again: None,
             stops: false,
             log_over: None,
             running: None,

@@ -31,12 +31,12 @@ use crate::protocol::reply::Replies;
 use crate::protocol::request::{Limits, Parser, Step};
 use crate::stats::statistics::Statistics;
 
-/// Bytes in the send buffer beside which the kernel answers (`send_queue_is_long`,
+/// Bytes of the send buffer beside which the kernel answers (`send_queue_is_long`,
 /// `bpf/net/socket.bpf.h`).
 const ANSWERED_BESIDE: usize = bpfdb::abi::BPFDB_SEND_BUFFER as usize / 2;
 
-/// Bytes of the send buffer that the daemon fills while the kernel's worker has something for it.
-/// More than two thirds: else the socket would be writable all the time, and the daemon would try
+/// Bytes of the send buffer that are taken when the daemon stops to fill it while the kernel's worker
+/// has something for it. More than two thirds: else the socket would be writable all the time, and the daemon would try
 /// again and again.
 const SENT_BESIDE_WORKER: usize = bpfdb::abi::BPFDB_SEND_BUFFER as usize / 4 * 3;
 

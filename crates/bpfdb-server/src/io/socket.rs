@@ -11,6 +11,9 @@ use nix::sys::socket::{
 
 use crate::error::{Result, system};
 
+/// Of the kernel's account of a socket's memory; later ones add to it.
+const MEMORY_WORDS: usize = libc::SK_MEMINFO_DROPS as usize + 1;
+
 /// A socket bound to `address`, not listening yet.
 pub(crate) fn bound(address: SocketAddr) -> Result<TcpListener> {
     let family = if address.is_ipv4() {
@@ -184,13 +187,23 @@ pub(crate) fn send(socket: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<Option<us
     finished(sent)
 }
 
-/// Bytes in the send buffer: those that the other side has not acknowledged.
+/// Bytes that the send buffer takes, those included that the kernel needs for each piece: so it
+/// counts itself when it asks whether there is room.
 pub(crate) fn queued(socket: BorrowedFd<'_>) -> io::Result<usize> {
-    let mut bytes: libc::c_int = 0;
-    // SAFETY: the request writes one integer.
-    let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+    let mut memory = [0u32; MEMORY_WORDS];
+    let mut len = size_of_val(&memory) as libc::socklen_t;
+    // SAFETY: the memory is as long as len says.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_MEMINFO,
+            memory.as_mut_ptr().cast(),
+            &raw mut len,
+        )
+    };
     match result {
-        0 => Ok(usize::try_from(bytes).unwrap_or(0)),
+        0 => Ok(memory[libc::SK_MEMINFO_WMEM_QUEUED as usize] as usize),
         _ => Err(io::Error::last_os_error()),
     }
 }

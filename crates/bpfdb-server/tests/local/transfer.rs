@@ -107,13 +107,14 @@ fn a_client_that_does_not_read() {
 #[test]
 fn a_client_that_does_not_read_and_pauses() {
     let server = server();
-    let mut client = local_client(&server);
+    let (mut client, mut other) = (local_client(&server), server.client());
     let text = [b'p'; 2000];
     let (bytes, reply) = (request(&[b"ECHO", &text]), bulk(&text));
     let within = bpfdb::abi::BPFDB_SEND_BUFFER as usize * 2 / reply.len();
     for _ in 0..within {
         client.send(&bytes);
-        thread::sleep(Duration::from_micros(500));
+        // Answered by the daemon, after what came before.
+        other.say("CLIENT ID");
     }
     let timeout = Some(Duration::from_millis(500));
     client
