@@ -8,7 +8,8 @@
 //! rows.rs       what all tables of loads have in common
 //! log/          durability-log:    an engine with a log beside one without, in the kernel
 //! server.rs     durability-server: bpfdb serve with a log beside one without
-//! sync/         durability-sync:   replies when it is on the disk, four databases
+//! sync/         durability-sync:   replies when it is on the disk, four databases; and from
+//!               durability-sync-remote: another network namespace
 //! exposure.rs   durability-async:  replies at once; how much a loss of power may take
 //! files/        durability-files:  checkpoints, recovery, bytes on the disk
 //! ```
@@ -75,18 +76,38 @@ impl<'a> Setup<'a> {
 
     /// `bpfdb serve` with a log in this folder, answering through TCP.
     pub(crate) fn bpfdb(&self, folder: &Path, settings: &[&str]) -> Result<Server> {
+        self.bpfdb_between(&Self::namespaces(), folder, settings)
+    }
+
+    /// The same in the first of these namespaces, with clients in the second.
+    fn bpfdb_between(
+        &self,
+        namespaces: &[NetworkNamespace; 2],
+        folder: &Path,
+        settings: &[&str],
+    ) -> Result<Server> {
         let folder = folder.display().to_string();
         let log = ["--appendonly", "yes", "--dir", &folder];
         let settings = [&log[..], &["--local-clients", "off"], settings].concat();
-        Server::bpfdb_with(&settings, &Self::namespaces(), self.plan.quick)
+        Server::bpfdb_with(&settings, namespaces, self.plan.quick)
     }
 
     /// A redis-server with its files in this folder, which is made.
     pub(crate) fn redis(program: &Path, folder: &Path, settings: &[&str]) -> Result<Server> {
+        Self::redis_between(&Self::namespaces(), program, folder, settings)
+    }
+
+    /// The same between namespaces.
+    fn redis_between(
+        namespaces: &[NetworkNamespace; 2],
+        program: &Path,
+        folder: &Path,
+        settings: &[&str],
+    ) -> Result<Server> {
         std::fs::create_dir_all(folder)?;
         let folder = folder.display().to_string();
         let settings = [&["--dir", folder.as_str(), "--save", ""][..], settings].concat();
-        Server::redis_with(&settings, program, &Self::namespaces())
+        Server::redis_with(&settings, program, namespaces)
     }
 
     /// All tables of `rows`; below the first one stands how the disk was.

@@ -243,7 +243,9 @@ impl Server {
 
     /// A connection of our own.
     pub(crate) fn connect(&self) -> Result<TcpStream> {
-        TcpStream::connect(self.address).with_context(|| format!("connect to {}", self.name))
+        let connect = || TcpStream::connect(self.address);
+        let connected = self.client_namespace.visit(connect)?;
+        connected.with_context(|| format!("connect to {}", self.name))
     }
 }
 

@@ -1,6 +1,7 @@
 //! `durability-sync`: replies when it is on the disk. `SET` of 16 B at bpfdb and Redis with
 //! `appendfsync always`, and the same as an upsert at PostgreSQL and SQLite, with more and more
-//! connections. All have the same records, on the same disk.
+//! connections. All have the same records, on the same disk. `durability-sync-remote`: the same
+//! from another network namespace, over veth, at bpfdb and Redis.
 //!
 //! ```text
 //! subject.rs    who is asked
@@ -21,10 +22,17 @@ use super::disk::Disk;
 use super::rows::{Rows, best, sample};
 use crate::plan::Plan;
 use crate::report::{Cell, Table};
-use crate::tcp::{Load, Results, SET};
+use crate::tcp::{Load, NetworkNamespace, Results, SET};
 use subject::Subjects;
 
-const NAME: &str = "durability-sync";
+/// Where clients are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Loopback,
+    /// In another network namespace, as on another machine.
+    Remote,
+}
+
 const SIZE: u32 = 16;
 const VALUES: &str = "values of 16 B";
 
@@ -40,12 +48,47 @@ const ROWS: [(u32, u32, f64); 5] = [
 /// One, two, and pipelines.
 const ROWS_QUICK: [(u32, u32, f64); 3] = [ROWS[0], ROWS[1], ROWS[4]];
 
+impl Way {
+    /// Of the table.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Loopback => "durability-sync",
+            Self::Remote => "durability-sync-remote",
+        }
+    }
+
+    fn title(self) -> &'static str {
+        match self {
+            Self::Loopback => "replies when it is on the disk",
+            Self::Remote => "the same from another network namespace, over veth",
+        }
+    }
+
+    fn namespaces(self) -> Result<[NetworkNamespace; 2]> {
+        match self {
+            Self::Loopback => Ok(Setup::namespaces()),
+            Self::Remote => NetworkNamespace::veth_pair(),
+        }
+    }
+}
+
 pub(super) fn measure(setup: &Setup<'_>) -> Result<Vec<Table>> {
-    let subjects = Subjects::start(setup)?;
+    let mut tables = measure_way(setup, Way::Loopback)?;
+    tables.extend(measure_way(setup, Way::Remote)?);
+    Ok(tables)
+}
+
+fn measure_way(setup: &Setup<'_>, way: Way) -> Result<Vec<Table>> {
+    let subjects = Subjects::start(setup, way)?;
     let mut disk = Disk::new(&setup.place, setup.plan.quick)?;
     let mut results = Results::default();
     for round in 0..setup.plan.rounds {
-        eprintln!("{NAME}: round {} of {}", round + 1, setup.plan.rounds);
+        eprintln!(
+            "{}: round {} of {}",
+            way.name(),
+            round + 1,
+            setup.plan.rounds
+        );
         disk.look()?;
         for (load, _) in loads(setup.plan) {
             for (which, subject) in subjects.all.iter().enumerate() {
@@ -56,7 +99,7 @@ pub(super) fn measure(setup: &Setup<'_>) -> Result<Vec<Table>> {
         }
     }
     let rows = Rows {
-        name: NAME,
+        name: way.name(),
         subjects: subjects
             .all
             .iter()
@@ -68,7 +111,7 @@ pub(super) fn measure(setup: &Setup<'_>) -> Result<Vec<Table>> {
             .collect(),
         results: &results,
     };
-    let mut rates = rates(&rows, setup.plan, subjects.redis());
+    let mut rates = rates(&rows, way, setup.plan, subjects.redis());
     subjects
         .missing
         .iter()
@@ -106,9 +149,10 @@ fn requests(plan: &Plan, load: Load) -> u32 {
 }
 
 /// `redis`: which of the subjects.
-fn rates(rows: &Rows<'_>, plan: &Plan, redis: std::ops::Range<usize>) -> Table {
+fn rates(rows: &Rows<'_>, way: Way, plan: &Plan, redis: std::ops::Range<usize>) -> Table {
     let title = format!(
-        "replies when it is on the disk, thousands of requests per second: {VALUES}, keys: {}",
+        "{}, thousands of requests per second: {VALUES}, keys: {}",
+        way.title(),
         plan.tcp_keys
     );
     let mut columns = rows.columns("");
@@ -120,7 +164,7 @@ fn rates(rows: &Rows<'_>, plan: &Plan, redis: std::ops::Range<usize>) -> Table {
         ]
         .map(String::from),
     );
-    let mut table = Table::new(NAME, title, &columns);
+    let mut table = Table::new(way.name(), title, &columns);
     for (load, target) in loads(plan) {
         let rates = &rows.results.rates;
         let ours = sample(rates, load, 0);
@@ -136,14 +180,20 @@ fn rates(rows: &Rows<'_>, plan: &Plan, redis: std::ops::Range<usize>) -> Table {
         cells.push(Cell::figure(&over_all, 2));
         table.row(cells);
     }
-    for note in [
-        "bpfdb: appendfsync always; Redis: appendonly yes, appendfsync always; by redis-benchmark",
-        "PostgreSQL: defaults (synchronous_commit and fsync on), max_connections raised; pgbench \
-         -M prepared over a Unix socket, INSERT … ON CONFLICT DO UPDATE",
-        "SQLite: WAL, synchronous=FULL, one connection in every row, since it has one writer; \
-         Python's module",
-    ] {
-        table.note(note);
+    for note in NOTES
+        .iter()
+        .take(if way == Way::Remote { 1 } else { NOTES.len() })
+    {
+        table.note(*note);
     }
     table
 }
+
+/// The first one is of all tables, the others of the databases that are on loopback only.
+const NOTES: [&str; 3] = [
+    "bpfdb: appendfsync always; Redis: appendonly yes, appendfsync always; by redis-benchmark",
+    "PostgreSQL: defaults (synchronous_commit and fsync on), max_connections raised; pgbench \
+     -M prepared over a Unix socket, INSERT … ON CONFLICT DO UPDATE",
+    "SQLite: WAL, synchronous=FULL, one connection in every row, since it has one writer; \
+     Python's module",
+];

@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use super::postgres;
 use super::sqlite::Sqlite;
-use super::{SIZE, requests};
+use super::{SIZE, Way, requests};
 use crate::durability::Setup;
 use crate::plan::Plan;
 use crate::postgres::Postgres;
@@ -51,16 +51,22 @@ pub(super) struct Subjects {
 }
 
 impl Subjects {
-    /// All of them, with their records.
-    pub(super) fn start(setup: &Setup<'_>) -> Result<Self> {
+    /// All of them, with their records. Others than servers are asked on loopback only.
+    pub(super) fn start(setup: &Setup<'_>, way: Way) -> Result<Self> {
+        let namespaces = way.namespaces()?;
         let keys = setup.plan.tcp_keys;
         let folder = |name: &str| setup.place.disk(name);
         let always = ["--appendfsync", "always"];
-        let mut servers = vec![setup.bpfdb(&folder("sync"), &always)?];
+        let mut servers = vec![setup.bpfdb_between(&namespaces, &folder("sync"), &always)?];
         for (number, program) in setup.redis.iter().enumerate() {
             let settings = [&["--appendonly", "yes"][..], &always].concat();
             let folder = folder(&format!("sync-redis-{number}"));
-            servers.push(Setup::redis(program, &folder, &settings)?);
+            servers.push(Setup::redis_between(
+                &namespaces,
+                program,
+                &folder,
+                &settings,
+            )?);
         }
         for server in &servers {
             fill(server, keys, SIZE)?;
@@ -72,6 +78,9 @@ impl Subjects {
             redis: setup.redis.len(),
             missing: Vec::new(),
         };
+        if way == Way::Remote {
+            return Ok(subjects);
+        }
         subjects.add(
             postgres::start(&folder("postgres"), keys).map(Subject::Postgres),
             "PostgreSQL",
