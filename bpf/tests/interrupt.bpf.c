@@ -320,7 +320,8 @@ struct orders {
 	u64 number, session, accounts, total, period, processors;
 };
 
-/* Starts a payer on the processor that this runs on. */
+/* Starts a payer on the processor that this runs on. BPFDB_MEMORY_PENDING: the kernel, which does
+ * not wait for memory here, had none for the timer; it may a moment later. */
 SEC("syscall")
 int interrupt_start(struct orders *orders)
 {
@@ -337,7 +338,8 @@ int interrupt_start(struct orders *orders)
 	p->processors = orders->processors;
 	bpf_timer_init(&clock->timer, &interrupt_clocks, CLOCK_MONOTONIC);
 	bpf_timer_set_callback(&clock->timer, tick);
-	return bpf_timer_start(&clock->timer, 0, BPF_F_TIMER_CPU_PIN) ? BPFDB_CORRUPT : BPFDB_OK;
+	return bpf_timer_start(&clock->timer, 0, BPF_F_TIMER_CPU_PIN) ? BPFDB_MEMORY_PENDING
+								      : BPFDB_OK;
 }
 
 /* Tells a payer to stop; 1 when it has. */

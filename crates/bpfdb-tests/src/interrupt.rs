@@ -9,6 +9,7 @@ use libbpf_rs::{MapCore, MapFlags, Object};
 
 use crate::kernel::Kernel;
 use crate::stress::{DEPOSIT, Guests, Tally};
+use crate::timer;
 
 /// Running payers, one for each processor. They end when this is dropped.
 pub struct Interrupts {
@@ -48,8 +49,7 @@ impl Interrupts {
                 period.as_nanos() as u64,
                 processors as u64,
             ];
-            let started = on_processor(number, || start.run(&orders).expect("start a payer"));
-            assert_eq!(started, 0, "status of interrupt_start");
+            timer::start(|| on_processor(number, || start.run(&orders).expect("start a payer")));
         }
         Interrupts {
             payers,

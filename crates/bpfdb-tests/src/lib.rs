@@ -30,4 +30,5 @@ pub mod settings;
 pub mod steps;
 pub mod stress;
 pub mod target;
+mod timer;
 pub mod words;

@@ -4,8 +4,10 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use bpfdb::{Engine, Program, Status, find_program, objects, open_object};
+use bpfdb::{Engine, Program, find_program, objects, open_object};
 use libbpf_rs::{MapCore, MapFlags, MapHandle, Object};
+
+use crate::timer;
 
 /// Keys of a writer, in the order in which the programs number them: five slots, then these.
 pub const KEYS: usize = 8;
@@ -74,8 +76,8 @@ impl Steps {
     /// Has a writer that rests go on with this step. If it waits, each step must be on the disk
     /// before it tries the next one.
     pub fn start(&self, writer: usize, first: u64, waits: bool) {
-        let status = self.start.run(&[writer as u64, first, waits.into()]);
-        assert_eq!(status.expect("it runs"), Status::Ok.code());
+        let orders = [writer as u64, first, waits.into()];
+        timer::start(|| self.start.run(&orders).expect("it runs"));
     }
 
     /// The transaction that the writer has open is rolled back, and it begins none.
