@@ -7,43 +7,25 @@ mod common;
 #[path = "../../bpfdb-server/tests/clients/install.rs"]
 mod install;
 
-use std::path::Path;
-
 use bpfdb_apps::client::{Address, Client};
 use bpfdb_apps::procedures::procedures;
 use common::{Redis, TestServer, wait_until};
-use install::{Source, run, try_run};
+use install::{Source, python, run};
 
 /// Of the calls of the script that counts a window.
 const IN_KERNEL: u64 = 50;
 
-fn install(folder: &Path) -> Result<(), String> {
-    let venv = folder.join("venv");
-    let arguments = ["-m", "venv", venv.to_str().expect("a path")];
-    try_run("python3", &arguments, folder)?;
-    let pip = venv.join("bin/pip");
-    let arguments = [
-        "install",
-        "--quiet",
-        "--disable-pip-version-check",
-        "--require-hashes",
-        "--requirement",
-        "requirements.txt",
-    ];
-    try_run(pip.to_str().expect("a path"), &arguments, folder).map(drop)
-}
-
 #[test]
 fn limits_of_python() {
     let source = Source::of("limits", &["requirements.txt"]);
-    let folder = source.installed(install);
+    let folder = source.installed(python);
     let (server, redis) = (TestServer::shared(), Redis::start());
     let ports = [server.address.port(), redis.address.port()].map(|port| port.to_string());
-    let python = folder.join("venv/bin/python");
+    let interpreter = folder.join("venv/bin/python");
     let script = source.file("compare.py");
     let compare = || {
         run(
-            python.to_str().expect("a path"),
+            interpreter.to_str().expect("a path"),
             &[script.to_str().expect("a path"), &ports[0], &ports[1]],
             &folder,
         )

@@ -257,7 +257,7 @@ impl<B: Batches> Worker<B> {
     }
 
     fn open(&mut self, server: &Server, number: usize) -> Result<()> {
-        let mut stream = server.client_namespace.visit(|| server.connect())??;
+        let mut stream = server.connect()?;
         stream.set_nodelay(true)?;
         let mut greeting = vec![0; B::Replies::GREETING];
         stream.read_exact(&mut greeting).context("be greeted")?;

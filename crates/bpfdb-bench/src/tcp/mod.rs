@@ -67,9 +67,7 @@ pub(crate) fn measure(
                 path.name(),
                 server.name
             );
-            server
-                .client_namespace
-                .visit(|| fill(server, keys, size))??;
+            fill(server, keys, size)?;
         }
         run(plan, path, size, &servers, &mut results)?;
     }

@@ -71,6 +71,23 @@ impl Source {
     }
 }
 
+/// Makes an environment of Python in `venv`, with what `requirements.txt` in the folder says.
+pub fn python(folder: &Path) -> Result<(), String> {
+    let venv = folder.join("venv");
+    let arguments = ["-m", "venv", venv.to_str().expect("a path")];
+    try_run("python3", &arguments, folder)?;
+    let pip = venv.join("bin/pip");
+    let arguments = [
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--require-hashes",
+        "--requirement",
+        "requirements.txt",
+    ];
+    try_run(pip.to_str().expect("a path"), &arguments, folder).map(drop)
+}
+
 /// Until it is dropped nobody else has it.
 fn turn(path: &Path) -> Flock<File> {
     let file = File::create(path).expect("a lock file");

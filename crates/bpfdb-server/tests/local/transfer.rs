@@ -48,6 +48,18 @@ fn a_bulk_load() {
     }
 }
 
+/// Sends what is left of a request, while somebody reads.
+fn complete(client: &mut Client, rest: &[u8]) -> thread::JoinHandle<()> {
+    let patience = Some(PATIENCE);
+    client
+        .stream
+        .set_write_timeout(patience)
+        .expect("a time-out");
+    let mut stream = client.stream.try_clone().expect("a clone");
+    let rest = rest.to_vec();
+    thread::spawn(move || stream.write_all(&rest).expect("sent"))
+}
+
 /// What is not read is bounded, and nothing of it is lost.
 #[test]
 fn a_client_that_does_not_read() {
@@ -87,14 +99,7 @@ fn a_client_that_does_not_read() {
     );
     assert_eq!(server.client().say("PING"), "+PONG\r\n");
 
-    let patience = Some(PATIENCE);
-    client
-        .stream
-        .set_write_timeout(patience)
-        .expect("a time-out");
-    let mut rest = client.stream.try_clone().expect("a clone");
-    let last = bytes[sent % bytes.len()..].to_vec();
-    let thread = thread::spawn(move || rest.write_all(&last).expect("sent"));
+    let thread = complete(&mut client, &bytes[sent % bytes.len()..]);
     for _ in 0..=sent / bytes.len() {
         assert_eq!(client.reply(), reply);
     }
@@ -130,14 +135,7 @@ fn a_client_that_does_not_read_and_pauses() {
         }
         assert!(sent < 32 << 20, "TCP does not slow it down");
     }
-    let patience = Some(PATIENCE);
-    client
-        .stream
-        .set_write_timeout(patience)
-        .expect("a time-out");
-    let mut rest = client.stream.try_clone().expect("a clone");
-    let last = bytes[sent % bytes.len()..].to_vec();
-    let thread = thread::spawn(move || rest.write_all(&last).expect("sent"));
+    let thread = complete(&mut client, &bytes[sent % bytes.len()..]);
     for _ in 0..=within + sent / bytes.len() {
         assert_eq!(client.reply(), reply);
     }

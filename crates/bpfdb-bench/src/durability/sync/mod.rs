@@ -64,6 +64,13 @@ impl Way {
         }
     }
 
+    fn notes(self) -> &'static [&'static str] {
+        match self {
+            Self::Loopback => &NOTES,
+            Self::Remote => &NOTES[..1],
+        }
+    }
+
     fn namespaces(self) -> Result<[NetworkNamespace; 2]> {
         match self {
             Self::Loopback => Ok(Setup::namespaces()),
@@ -180,10 +187,7 @@ fn rates(rows: &Rows<'_>, way: Way, plan: &Plan, redis: std::ops::Range<usize>) 
         cells.push(Cell::figure(&over_all, 2));
         table.row(cells);
     }
-    for note in NOTES
-        .iter()
-        .take(if way == Way::Remote { 1 } else { NOTES.len() })
-    {
+    for note in way.notes() {
         table.note(*note);
     }
     table
