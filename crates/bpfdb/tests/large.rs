@@ -2,7 +2,7 @@
 
 mod common;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -10,6 +10,8 @@ use bpfdb::{Engine, Operation, Options, Session, Status, abi};
 
 const SLOT: usize = abi::BPFDB_VALUE_MAX as usize;
 const PART: usize = abi::BPFDB_LARGE_PART as usize;
+/// Longer than a busy machine takes for anything.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn engine() -> Engine {
     Engine::create(&Options {
@@ -367,51 +369,53 @@ fn a_session_that_ends_gives_up_what_it_builds() {
 /// Readers see one value or the other, whole, whatever is written meanwhile.
 #[test]
 fn no_reader_sees_a_torn_value() {
+    /// So often each thread has worked before the end, however the processors are divided.
+    const TIMES: u64 = 10;
     let engine = engine();
     let stop = AtomicBool::new(false);
+    let counts: [AtomicU64; 4] = Default::default();
     let lens = [3 * PART + 11, SLOT + 1, 2 * PART, 100];
-    let write = |engine: &Engine, seed: u8| {
-        let mut session = session(engine);
+    let write = |seed: u8, done: &AtomicU64| {
+        let mut session = session(&engine);
         let mut count = 0_u64;
         while !stop.load(Ordering::Relaxed) {
             let byte = seed + (count % 100) as u8;
             let len = lens[(count % 4) as usize];
             match session.set(b"key", &vec![byte; len]) {
-                Ok(()) | Err(Status::Conflict) => count += 1,
+                Ok(()) => done.fetch_add(1, Ordering::Relaxed),
+                Err(Status::Conflict) => 0,
                 Err(status) => panic!("{status}"),
-            }
+            };
+            count += 1;
         }
-        count
     };
-    let read = |engine: &Engine| {
-        let mut session = session(engine);
-        let mut count = 0_u64;
+    let read = |done: &AtomicU64| {
+        let mut session = session(&engine);
         while !stop.load(Ordering::Relaxed) {
             if let Some(bytes) = session.get(b"key").expect("get") {
                 assert!(lens.contains(&bytes.len()));
                 assert!(bytes.iter().all(|&byte| byte == bytes[0]), "torn");
-                count += 1;
+                done.fetch_add(1, Ordering::Relaxed);
             }
         }
-        count
     };
-    let counts = thread::scope(|scope| {
-        let writers = [0, 100].map(|seed| {
-            let (engine, write) = (&engine, &write);
-            scope.spawn(move || write(engine, seed))
-        });
-        let readers = [(); 2].map(|()| scope.spawn(|| read(&engine)));
+    let has_worked = |done: &AtomicU64| done.load(Ordering::Relaxed) > TIMES;
+    thread::scope(|scope| {
+        let [first, second, readers @ ..] = &counts;
+        scope.spawn(|| write(0, first));
+        scope.spawn(|| write(100, second));
+        for done in readers {
+            let read = &read;
+            scope.spawn(move || read(done));
+        }
+        let begun = Instant::now();
         thread::sleep(Duration::from_secs(2));
+        while !counts.iter().all(has_worked) && begun.elapsed() < PATIENCE {
+            thread::sleep(Duration::from_millis(20));
+        }
         stop.store(true, Ordering::Relaxed);
-        [
-            writers.map(|thread| thread.join().expect("a writer")),
-            readers.map(|thread| thread.join().expect("a reader")),
-        ]
     });
-    assert!(
-        counts.iter().flatten().all(|&count| count > 10),
-        "{counts:?}"
-    );
+    assert!(counts.iter().all(has_worked), "{counts:?}");
     session(&engine).delete(b"key").expect("delete");
     assert_eq!(slots(&engine), 0);
 }
