@@ -5,6 +5,7 @@ mod common;
 use std::collections::BTreeMap;
 
 use bpfdb_copies::{Choice, Error, Format, read};
+use common::seal::seal;
 use common::{FORMS, HEADER, Value, boundaries, collect, noise, written};
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
@@ -164,6 +165,28 @@ fn damage_is_named_with_its_place() {
                 assert!(near.contains(&offset), "{form:?}: {offset}, not {place}");
             }
             other => panic!("{form:?}: {:?}", other.map(drop)),
+        }
+    }
+}
+
+/// A later form says which one it is; who does not know it must not guess what it has.
+#[test]
+fn another_version_is_told_apart() {
+    let mut jsonl = written(Format::Jsonl, &small(), usize::MAX);
+    let mut binary = written(Format::Binary, &small(), usize::MAX);
+    let mut rdb = written(Format::Rdb, &small(), usize::MAX);
+    let version = jsonl.iter().position(|&byte| byte == b'1').expect("1");
+    jsonl[version] = b'2';
+    binary[8] = 2;
+    rdb[5..9].copy_from_slice(b"0099");
+    for mut bytes in [jsonl, binary, rdb] {
+        for is_sealed in [false, true] {
+            if is_sealed {
+                seal(&mut bytes);
+            }
+            let outcome = collect(&bytes);
+            let told = outcome.as_ref().map_err(ToString::to_string);
+            assert!(matches!(outcome, Err(Error::Foreign { .. })), "{told:?}");
         }
     }
 }

@@ -3,6 +3,7 @@
 
 pub mod engine;
 pub mod redis;
+pub mod seal;
 
 use std::collections::BTreeMap;
 
