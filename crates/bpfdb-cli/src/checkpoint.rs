@@ -23,7 +23,8 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let mut server = Server::connect(&arguments.server)?;
     let before = Figures::of(&mut server)?;
-    // One that is being made began before: it does not have what was written since.
+    // One that is being made began before: it does not have what was written since. If others asked
+    // meanwhile, the one that is waited for may be theirs. It began after this was called, too.
     server.ask(&["BGSAVE", "SCHEDULE"])?;
     let wanted = before.attempts + 1 + u64::from(before.running);
     let bar = Progress::count("keys", before.total);

@@ -213,7 +213,8 @@ impl Durability {
     }
 
     /// Has a checkpoint made, and does not wait for it: the number of the attempt, to be compared
-    /// with [`CheckpointStatus::attempts`]. It has all that was committed before this was called.
+    /// with [`CheckpointStatus::attempts`]. It has all that was committed before this was called;
+    /// while the disk is full, it begins with what is durable and counts when all that is.
     ///
     /// # Errors
     /// [`Error::Checkpointing`].
@@ -426,13 +427,13 @@ impl Writer {
                     if !self.checkpoints.is_waiting() {
                         writer.keep_reserve();
                     }
-                    self.pace.pause(interval)
+                    Some(self.pace.pause(interval))
                 }
                 Err(Error::Log(error @ LogError::Full { .. })) => {
                     if self.finds_space(&mut writer, &error) {
                         continue;
                     }
-                    FULL_PAUSE
+                    None
                 }
                 Err(error) => {
                     tracing::error!(%error, "the log has failed: the engine is read-only");
@@ -443,10 +444,10 @@ impl Writer {
             if stops {
                 break;
             }
-            if pause == FULL_PAUSE {
-                self.pause_on_a_full_disk();
-            } else if !self.shared.waiters.is_wanted() {
-                thread::park_timeout(pause);
+            match pause {
+                None => self.pause_on_a_full_disk(),
+                Some(pause) if !self.shared.waiters.is_wanted() => thread::park_timeout(pause),
+                Some(_) => {}
             }
             self.gather();
         }
@@ -468,6 +469,7 @@ impl Writer {
             return true;
         }
         self.checkpoints.give_up_waiting(writer);
+        self.checkpoints.start_at_last_group(&error.to_string());
         writer.keep_reserve();
         self.shared.set_state(State::Full(error.to_string()));
         false

@@ -340,6 +340,37 @@ fn a_checkpoint_that_is_damaged_is_named() {
     assert_eq!(recover(disk).0.len(), 3000);
 }
 
+/// Not only after another hour.
+#[test]
+fn a_checkpoint_that_is_due_by_time_and_fails_is_due_still() {
+    const EVERY: Duration = Duration::from_secs(4);
+    let disk = SimulatedDisk::new(16);
+    let engine = engine();
+    let options = Options {
+        checkpoints: CheckpointOptions {
+            every: Some(EVERY),
+            retry: Duration::from_millis(200),
+            ..CheckpointOptions::on_request()
+        },
+        ..quick()
+    };
+    let (durability, _) = Durability::start(&engine, disk.clone(), options).expect("started");
+    // Until it has a spare segment, and creates no files.
+    thread::sleep(Duration::from_millis(100));
+    let mut session = engine.session().expect("session");
+    session.set(b"key", b"value").expect("set");
+    disk.fail(Operation::Rename, 0, Fault::Error);
+    let failed = await_status(&durability, |status| status.attempts == 1);
+    assert_eq!(failed.failed, 1);
+    let begun = Instant::now();
+    let made = await_status(&durability, |status| status.attempts == 2);
+    assert_eq!(made.failure, None);
+    assert!(begun.elapsed() < EVERY - Duration::from_secs(1));
+    // And the next one when its time has come.
+    thread::sleep(Duration::from_secs(1));
+    assert_eq!(durability.checkpoint_status().attempts, 2);
+}
+
 /// What fails leaves the one before in force, says so, and is tried again.
 #[test]
 fn a_checkpoint_that_fails_is_none() {

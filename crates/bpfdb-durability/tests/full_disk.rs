@@ -235,6 +235,43 @@ fn a_checkpoint_that_would_give_space_back_comes_to_count() {
     assert_recovers(&disk, &last);
 }
 
+/// The log has no room, so nothing that comes after a request becomes durable. A checkpoint starts
+/// nevertheless: it is what gives the space back.
+#[test]
+fn a_checkpoint_that_is_asked_for_on_a_full_disk_gives_space_back() {
+    let disk = SimulatedDisk::new(7);
+    let engine = engine();
+    let durability = start(&engine, &disk, quick());
+    let mut session = engine.session().expect("session");
+    // Many segments of a few keys.
+    for number in 0..1000_u32 {
+        while session
+            .set(&(number % 50).to_le_bytes(), &[1; 20_000])
+            .is_err()
+        {
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+    durability.settle(engine.now()).expect("durable");
+    thread::sleep(Duration::from_millis(100));
+    let before = segments(&disk);
+    // Room for the file of the checkpoint, and for no segment.
+    disk.set_capacity(space(&disk) + (2 << 20));
+    write_until_full(&engine, &durability);
+    let first = durability.checkpoint().expect("asked");
+    let second = durability.schedule_checkpoint();
+    wait_until("both", || durability.checkpoint_status().attempts >= second);
+    assert_eq!(durability.checkpoint_status().failed, 0, "from {first} on");
+    wait_until("healed", || durability.state() == State::Writing);
+    assert!(segments(&disk) < before);
+    session.set(b"after", b"1").expect("set");
+    durability.settle(engine.now()).expect("durable");
+    let last = contents(&engine);
+    let disk = disk.lose_power();
+    drop(durability);
+    assert_recovers(&disk, &last);
+}
+
 /// A checkpoint takes eight seconds for what nobody overwrites.
 fn with_slow_checkpoints(engine: &Engine, disk: &SimulatedDisk) -> Durability {
     let slow = Options {

@@ -30,7 +30,7 @@ use crate::place::Place;
 use crate::reader::{Ahead, Item, LogReader, read_control};
 use crate::record::{self, Part, Record, Records, Value};
 use crate::recovered::{LargeValue, Piece, RecoveredCommit};
-use crate::segment::{self, Named, SegmentHeader};
+use crate::segment::{self, Named, SegmentHeader, read_header};
 use crate::until::Until;
 
 /// What recovery found: everything that a new writer must know.
@@ -187,10 +187,15 @@ impl<D: Disk> Recovery<D> {
         };
         let from = control.durable_segment.max(control.first_needed);
         let end = Self::end_from(&disk, control, from)?;
-        // Nothing there says what the rings have given up: what is before does, if anything.
-        match end.positions.is_empty() {
-            true => Self::end_from(&disk, control, control.first_needed),
-            false => Ok(end),
+        if !end.positions.is_empty() || from == control.first_needed {
+            return Ok(end);
+        }
+        // Nothing there says what the rings have given up. What is before does, unless the run
+        // began behind it.
+        let first = read_header(&disk, from)?;
+        match (first, end.segment) {
+            (Some(first), Some(last)) if first.run != last.run => Ok(end),
+            _ => Self::end_from(&disk, control, control.first_needed),
         }
     }
 

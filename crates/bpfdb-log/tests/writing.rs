@@ -567,3 +567,20 @@ fn only_the_end_of_a_log_is_read_for_an_engine_that_has_the_rest() {
     let end = Recovery::end_of(disk).unwrap();
     assert_eq!((end.epoch, end.sequence), (200, 200));
 }
+
+/// The same before anything was written by a new engine: what is before its run says nothing of its
+/// rings.
+#[test]
+fn only_the_end_of_a_log_is_read_for_an_engine_that_has_written_nothing() {
+    let disk = SimulatedDisk::new(0);
+    let mut writer = reopen(&disk, Start::NewRun, options(4, 2)).unwrap();
+    for epoch in 1..=200 {
+        append(&mut writer, epoch, &set(epoch, b"key", &value(epoch, 4000))).unwrap();
+    }
+    drop(writer);
+    drop(reopen(&disk, Start::NewRun, options(4, 2)).unwrap());
+    disk.flip("log/0000000000000003.log", BLOCK + 1000, 0);
+    let end = Recovery::end_of(disk).unwrap();
+    assert_eq!((end.epoch, end.sequence), (200, 200));
+    assert!(end.positions.is_empty());
+}

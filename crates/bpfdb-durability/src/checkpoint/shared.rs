@@ -318,6 +318,30 @@ impl Shared {
         written
     }
 
+    /// The disk is full, and no group becomes durable for now. A checkpoint that was asked for may
+    /// start at the last one: what was committed since is in the log when the checkpoint counts, and
+    /// it may give the space back for that. `why`: there was no group yet, and it fails.
+    pub(crate) fn start_at_last_group(&self, why: &str) {
+        let mut state = self.lock();
+        let State {
+            origin,
+            requested,
+            requested_again,
+            ..
+        } = &mut *state;
+        if requested.is_none() {
+            return;
+        }
+        match origin {
+            Some(origin) => [requested, requested_again]
+                .into_iter()
+                .flatten()
+                .for_each(|requested| requested.at = requested.at.min(origin.begun)),
+            None => state.refuse(why),
+        }
+        self.changed.notify_all();
+    }
+
     /// The log is not open, and cannot be for now: nobody is to wait for a checkpoint.
     pub(crate) fn refuse_requested(&self, why: &str) {
         let mut state = self.lock();

@@ -91,8 +91,9 @@ where
     D::File: Send,
 {
     fn run(&mut self) {
-        let mut begun = Instant::now();
-        while let Some(task) = self.shared.next_task(begun) {
+        // Of the last one that was made, or of this thread. One that fails is due still.
+        let mut last_begun = Instant::now();
+        while let Some(task) = self.shared.next_task(last_begun) {
             let origin = match task {
                 Task::Make(origin) => origin,
                 Task::Remove(numbers) => {
@@ -100,12 +101,15 @@ where
                     continue;
                 }
             };
-            begun = Instant::now();
+            let begun = Instant::now();
             let logged = self.shared.logged();
             let outcome = self.make(origin, begun).map_err(|error| error.to_string());
-            if let Err(error) = &outcome {
-                tracing::warn!(%error, "no checkpoint was made: the one before it counts");
-                clean(&self.disk, self.kept, self.shared.retained_numbers());
+            match &outcome {
+                Ok(_) => last_begun = begun,
+                Err(error) => {
+                    tracing::warn!(%error, "no checkpoint was made: the one before it counts");
+                    clean(&self.disk, self.kept, self.shared.retained_numbers());
+                }
             }
             self.shared.end(outcome, logged);
         }

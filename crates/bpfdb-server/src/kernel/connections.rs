@@ -120,8 +120,8 @@ impl KernelConnections {
     /// Has the kernel's worker brought everything to a program or to the daemon? The daemon's
     /// connection stays so: what arrives then is passed to it directly (`worker_is_idle`,
     /// `bpf/net/verdict.bpf.h`). If the kernel ran short of memory in the midst of handing a message
-    /// over, its rest is counted twice, and the answer is no for ever: then nothing is passed
-    /// directly, and the daemon fills less of the send buffer.
+    /// over, its rest is counted twice. From then on the answer is no, so that nothing is passed
+    /// directly and the daemon fills less of the send buffer; but yes if just as many bytes wait.
     pub(crate) fn worker_is_idle(&self, index: u32) -> bool {
         // SAFETY: as above.
         let (handed, passed) = unsafe {
