@@ -127,7 +127,7 @@ impl Loop {
     /// are called. The first life has none.
     fn await_programs(&mut self) {
         let begun = Instant::now();
-        let has_some = |server: &Served| figure(server, "bpfdb_procedure_programs") > 0;
+        let has_some = |server: &Served| server.figure("bpfdb", "bpfdb_procedure_programs") > 0;
         if self.random(2) == 0 {
             return;
         }
@@ -159,7 +159,7 @@ impl Loop {
             }
             scope.spawn(|| reader.work(life));
             thread::sleep(time / 2);
-            *calls_in_kernel += figure(server, "bpfdb_procedure_calls");
+            *calls_in_kernel += server.figure("bpfdb", "bpfdb_procedure_calls");
             if checkpoint {
                 server.ask(&["BGSAVE"]);
             }
@@ -222,14 +222,6 @@ impl Loop {
         let beside = self.beside.as_ref();
         beside.map_or(0, |beside| beside.committed(&self.clients))
     }
-}
-
-/// What INFO says.
-fn figure(server: &Served, field: &str) -> u64 {
-    let info = server.ask(&["INFO", "bpfdb"]);
-    let mut lines = info.lines().filter_map(|line| line.split_once(':'));
-    let (_, value) = lines.find(|(name, _)| *name == field).expect("the field");
-    value.parse().expect("a number")
 }
 
 fn crash_loop(seed: u64, rounds: u64) {

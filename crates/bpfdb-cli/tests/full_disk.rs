@@ -5,10 +5,8 @@ mod common;
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
-use std::thread;
-use std::time::{Duration, Instant};
 
-use common::{Connection, PATIENCE, Served, alone, small_disk};
+use common::{Connection, Served, alone, small_disk, wait_until};
 use nix::mount::MsFlags;
 
 /// What somebody else has filled the disk with.
@@ -31,20 +29,8 @@ fn free(data: &Path) {
     fs::remove_file(data.join(FILLER)).expect("removed");
 }
 
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !is_so() {
-        assert!(begun.elapsed() < PATIENCE, "{what}");
-        thread::sleep(Duration::from_millis(20));
-    }
-}
-
 fn state(server: &Served) -> String {
-    let info = server.ask(&["INFO", "persistence"]);
-    let line = info
-        .lines()
-        .find_map(|line| line.strip_prefix("log_state:"));
-    line.expect("a state").to_owned()
+    server.field("persistence", "log_state")
 }
 
 /// Reads go on; nothing that writes does, whoever answers it.

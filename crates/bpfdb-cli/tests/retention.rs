@@ -2,39 +2,16 @@
 
 mod common;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use common::{
-    Connection, PATIENCE, Served, alone, fails, recover, run, small_disk, succeeds, text,
+    Connection, Served, alone, check, fails, recover, small_disk, succeeds, text, wait_until,
 };
 use nix::mount::MsFlags;
-use serde_json::Value as Json;
 
 const RETAIN: [&str; 2] = ["--log-retention", "86400"];
-
-fn check(dir: &Path) -> Json {
-    let output = run(&["check", "--json", "--dir", text(dir)]);
-    serde_json::from_slice(&output.stdout).expect("JSON")
-}
-
-/// A field of INFO persistence.
-fn figure(server: &Served, name: &str) -> u64 {
-    let info = server.ask(&["INFO", "persistence"]);
-    let prefix = format!("{name}:");
-    let line = info.lines().find_map(|line| line.strip_prefix(&prefix));
-    let value = line.unwrap_or_else(|| panic!("no {name} in {info}"));
-    value.parse().unwrap_or_else(|_| panic!("{name}: {value}"))
-}
-
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !is_so() {
-        assert!(begun.elapsed() < PATIENCE, "{what}");
-        thread::sleep(Duration::from_millis(20));
-    }
-}
 
 /// A server's directory whose log began with another run, and several checkpoints.
 struct Old {
@@ -56,7 +33,7 @@ impl Old {
             assert_eq!(server.ask(&["SET", "round", &round.to_string()]), "+OK");
             assert_eq!(server.ask(&["SET", &name, "there"]), "+OK");
             Connection::open(server.port).ask(&["WAITAOF", "1", "0", "0"]);
-            moments.push((figure(&server, "log_durable_timestamp"), now()));
+            moments.push((server.figure("persistence", "log_durable_timestamp"), now()));
             // The next group is of a later time.
             thread::sleep(Duration::from_millis(5));
             assert_eq!(server.ask(&["DEL", &name]), ":1");
@@ -97,8 +74,11 @@ fn now() -> String {
 #[test]
 fn what_was_deleted_before_the_last_checkpoints_comes_back() {
     let old = Old::new();
-    assert!(figure(&old.server, "log_retained_bytes") >= 3 * (64 << 20));
-    assert_eq!(figure(&old.server, "log_earliest_timestamp"), 0);
+    assert!(old.server.figure("persistence", "log_retained_bytes") >= 3 * (64 << 20));
+    assert_eq!(
+        old.server.figure("persistence", "log_earliest_timestamp"),
+        0
+    );
     let told = check(&old.data());
     assert_eq!(told["fine"], true, "{told}");
     assert_eq!(told["recovery"]["earliest"]["timestamp"], 0, "{told}");
@@ -137,9 +117,9 @@ fn what_is_given_up_at_run_time_is_refused_with_the_earliest_point() {
         "+OK"
     );
     wait_until("less", || {
-        figure(&old.server, "log_retained_bytes") <= 150 << 20
+        old.server.figure("persistence", "log_retained_bytes") <= 150 << 20
     });
-    let some = figure(&old.server, "log_earliest_timestamp");
+    let some = old.server.figure("persistence", "log_earliest_timestamp");
     assert!(
         some >= old.moments[0].0 && some < old.moments[2].0,
         "{some}"
@@ -149,12 +129,14 @@ fn what_is_given_up_at_run_time_is_refused_with_the_earliest_point() {
     server.stop();
 
     assert_eq!(set("0"), "+OK");
-    wait_until("nothing", || figure(&old.server, "log_retained_bytes") == 0);
+    wait_until("nothing", || {
+        old.server.figure("persistence", "log_retained_bytes") == 0
+    });
     wait_until("one checkpoint", || {
         let files = std::fs::read_dir(data.join("checkpoint")).expect("a folder");
         files.count() == 1
     });
-    let earliest = figure(&old.server, "log_earliest_timestamp");
+    let earliest = old.server.figure("persistence", "log_earliest_timestamp");
     assert!(earliest >= old.moments[2].0);
     let told = check(&data);
     assert_eq!(told["fine"], true, "{told}");
@@ -204,11 +186,11 @@ fn what_is_retained_gives_way_on_a_full_disk() {
             assert_eq!(written, "+OK", "round {round}, {n}");
         }
         assert_eq!(server.ask(&["SAVE"]), "+OK", "round {round}");
-        most = most.max(figure(&server, "log_retained_bytes"));
+        most = most.max(server.figure("persistence", "log_retained_bytes"));
     }
     assert!(most > 64 << 20, "{most}");
     assert!(
-        figure(&server, "log_earliest_timestamp") > 0,
+        server.figure("persistence", "log_earliest_timestamp") > 0,
         "some was given up"
     );
     let told = check(&data);

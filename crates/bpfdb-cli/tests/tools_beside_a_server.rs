@@ -4,21 +4,17 @@ mod common;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use bpfdb_tests::process::dies_with_us;
-use common::{BINARY, Connection, Served, alone, fails, recover, run, succeeds, text};
+use common::{BINARY, Connection, Served, alone, check, fails, recover, run, succeeds, text};
 use serde_json::{Value as Json, json};
 
 const BLOCK: usize = bpfdb_log::BLOCK;
-
-fn check(dir: &str) -> Json {
-    let output = run(&["check", "--json", "--dir", dir]);
-    serde_json::from_slice(&output.stdout).expect("JSON")
-}
 
 /// `bpfdb tail --follow`. Killed on drop, so that a failed test leaves nothing.
 struct Tail {
@@ -101,7 +97,7 @@ fn the_tools_leave_a_living_server_alone() {
     let [data, new] = ["data", "new"].map(|name| directory.path().join(name));
     let server = Served::start_in(&data, 0, &["--appendfsync", "always"]);
     assert_eq!(server.ask(&["SET", "a", "before"]), "+OK");
-    let found = check(text(&data));
+    let found = check(&data);
     assert_eq!(
         (&found["fine"], &found["directory"]["owner_pid"]),
         (&json!(true), &json!(server.child.id()))
@@ -121,7 +117,7 @@ fn the_tools_leave_a_living_server_alone() {
     assert_eq!(other.ask(&["GET", "a"]), "before");
     other.stop();
     server.stop();
-    assert_eq!(check(text(&data))["log"]["end"]["closed"], true);
+    assert_eq!(check(&data)["log"]["end"]["closed"], true);
 }
 
 /// Where the records of the fifth batch are that has any. A writer that is idle in between writes
@@ -163,7 +159,7 @@ fn a_server_starts_from_what_was_repaired() {
         !refused.status.success() && told.contains("corrupt"),
         "{told}"
     );
-    let found = check(text(&data));
+    let found = check(&data);
     let place = found["log"]["truncate_at"]
         .as_str()
         .expect("a place")
@@ -176,7 +172,7 @@ fn a_server_starts_from_what_was_repaired() {
         "--truncate-at",
         &place,
     ]);
-    assert_eq!(check(text(&data))["fine"], true);
+    assert_eq!(check(&data)["fine"], true);
     let lines = succeeds(&["tail", "--dir", text(&data)]);
     let last: Json = serde_json::from_str(lines.lines().last().expect("some")).expect("JSON");
     let server = Served::start_in(&data, 0, &[]);
@@ -192,6 +188,68 @@ fn a_server_starts_from_what_was_repaired() {
             .ends_with(r#""writes":[{"key":"a","value":"10"}]}"#),
         "{lines}"
     );
+}
+
+/// Tears the last batch that has records: what a loss of power leaves of a batch whose last block
+/// had not come to the disk.
+fn tear(segment: &Path) {
+    let mut bytes = fs::read(segment).expect("read");
+    let batches = bytes.chunks(BLOCK).enumerate().rev();
+    let mut batches = batches.filter(|(_, block)| block.starts_with(b"BPFDBBAT"));
+    let is_empty = |block: &[u8]| block[12..16] == [0; 4];
+    let (number, block) = batches
+        .find(|(_, block)| !is_empty(block))
+        .expect("a batch with records");
+    let payload = u32::from_le_bytes(block[12..16].try_into().expect("four bytes"));
+    assert!(payload > 2 * BLOCK as u32, "it has several blocks");
+    let last = number + (payload as usize) / BLOCK;
+    bytes[last * BLOCK..].fill(0);
+    fs::write(segment, bytes).expect("written");
+}
+
+#[test]
+fn a_torn_tail_is_cut_off_and_told() {
+    alone();
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    let server = Served::start_in(&data, 0, &["--appendfsync", "always"]);
+    let port = server.port.to_string();
+    assert_eq!(server.ask(&["SET", "a", "1"]), "+OK");
+    assert_eq!(server.ask(&["SET", "b", &"b".repeat(5 * BLOCK)]), "+OK");
+    server.crash();
+    tear(&data.join("log/0000000000000001.log"));
+
+    let found = check(&data);
+    let torn = &found["log"]["end"]["torn_bytes"];
+    assert!(torn.as_u64().is_some_and(|torn| torn > 0), "{found}");
+    assert_eq!(found["fine"], true, "{found}");
+    let told = succeeds(&["check", "--dir", text(&data)]);
+    assert!(told.contains("torn"), "{told}");
+
+    let mut command = Command::new(BINARY);
+    let command = command
+        .args(["serve", "--port", &port, "--maxmemory", "64M", "--fresh"])
+        .args(["--dir", text(&data)])
+        .stdout(Stdio::piped());
+    let mut child = dies_with_us(command).spawn().expect("bpfdb runs");
+    let greeting = BufReader::new(child.stdout.take().expect("piped"));
+    let mut lines = greeting.lines().map(|line| line.expect("text"));
+    let told = lines.find(|line| line.contains("recovered:"));
+    child.kill().expect("killed");
+    child.wait().expect("ended");
+    let told = told.expect("it says what it recovered");
+    let cut = told.split_once("; cut off: ").expect("and what it cut off");
+    assert!(
+        cut.1
+            .ends_with(&format!("{torn} bytes that were never durable")),
+        "{told}"
+    );
+
+    let server = Served::start_in(&data, 0, &["--fresh"]);
+    assert_eq!(server.ask(&["GET", "a"]), "1");
+    assert_eq!(server.ask(&["GET", "b"]), "$-1");
+    server.stop();
+    assert_eq!(check(&data)["log"]["end"]["torn_bytes"], 0);
 }
 
 /// A server that has a checkpoint and no longer the log before it.
@@ -240,7 +298,7 @@ impl WithCheckpoint {
 
     /// Up to where the log is written now, or the checkpoint was made when nothing came after it.
     fn moment(&self) -> u64 {
-        let told = check(text(&self.data()));
+        let told = check(&self.data());
         let ends = [&told["log"]["end"]["timestamp"], &told["checkpoint"]["end"]];
         let ends = ends.map(|end| end.as_u64().expect("a number"));
         ends.into_iter().max().expect("two")
@@ -250,7 +308,7 @@ impl WithCheckpoint {
     fn recovered(&self, name: &str, until: Option<&str>) -> Served {
         let (data, new) = (self.data(), self.directory.path().join(name));
         succeeds(&recover(&data, &new, until));
-        assert_eq!(check(text(&new))["fine"], true);
+        assert_eq!(check(&new)["fine"], true);
         Served::start_in(&new, 0, &[])
     }
 }

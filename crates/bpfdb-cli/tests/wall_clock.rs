@@ -9,7 +9,7 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use common::{BINARY, Connection, PATIENCE, Served, alone, recover, run, succeeds, text};
+use common::{BINARY, Connection, PATIENCE, Served, alone, check, recover, succeeds, text};
 use serde_json::Value as Json;
 
 const DAY: i64 = 86_400;
@@ -71,14 +71,6 @@ fn now() -> i64 {
     since.expect("after 1970").as_secs() as i64
 }
 
-fn field(server: &Served, name: &str) -> String {
-    let info = server.ask(&["INFO", "persistence"]);
-    let prefix = format!("{name}:");
-    let line = info.lines().find_map(|line| line.strip_prefix(&prefix));
-    let value = line.unwrap_or_else(|| panic!("no {name} in {info}"));
-    value.to_owned()
-}
-
 /// By the server's clock.
 fn time(connection: &mut Connection) -> i64 {
     assert_eq!(connection.ask(&["TIME"]), "*2");
@@ -94,7 +86,7 @@ fn write(server: &Served, round: usize) {
         assert_eq!(connection.ask(&["SET", &key, &value]), "+OK");
     }
     connection.ask(&["WAITAOF", "1", "0", "0"]);
-    assert_eq!(field(server, "log_state"), "writing");
+    assert_eq!(server.field("persistence", "log_state"), "writing");
 }
 
 fn read(server: &Served, rounds: usize) {
@@ -106,9 +98,8 @@ fn read(server: &Served, rounds: usize) {
 }
 
 /// What `bpfdb check` says of a directory in which nothing is wrong.
-fn check(directory: &Path) -> Json {
-    let output = run(&["check", "--json", "--dir", text(directory)]);
-    let told: Json = serde_json::from_slice(&output.stdout).expect("JSON");
+fn fine(directory: &Path) -> Json {
+    let told = check(directory);
     assert_eq!(told["fine"], true, "{told}");
     told
 }
@@ -154,7 +145,7 @@ fn a_wall_clock_that_jumps_loses_nothing() {
     let saved: i64 = server.ask(&["LASTSAVE"])[1..].parse().expect("seconds");
     assert!((saved - now()).abs() <= 2, "{saved}");
     server.stop();
-    check(&wall.data());
+    fine(&wall.data());
 }
 
 /// More than a segment of the log holds, in one value that is written again and again.
@@ -184,16 +175,18 @@ fn a_wall_clock_that_jumps_gives_up_nothing_that_is_retained() {
         while made <= before {
             assert!(begun.elapsed() < PATIENCE, "no checkpoint");
             thread::sleep(Duration::from_millis(50));
-            made = field(&server, "checkpoint_attempts")
-                .parse()
-                .expect("a number");
+            made = server.figure("persistence", "checkpoint_attempts");
         }
-        assert_eq!(field(&server, "log_earliest_timestamp"), "0", "{seconds}");
-        moments.push(field(&server, "log_durable_timestamp"));
+        assert_eq!(
+            server.field("persistence", "log_earliest_timestamp"),
+            "0",
+            "{seconds}"
+        );
+        moments.push(server.field("persistence", "log_durable_timestamp"));
     }
     read(&server, JUMPS.len());
     server.stop();
-    let told = check(&wall.data());
+    let told = fine(&wall.data());
     let retained = told["recovery"]["retained_bytes"].as_u64();
     assert!(retained > Some(JUMPS.len() as u64 * SEGMENT), "{told}");
 

@@ -9,7 +9,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bpfdb_tests::namespace;
 use bpfdb_tests::process::dies_with_us;
@@ -57,6 +57,20 @@ pub fn recover<'a>(from: &'a Path, to: &'a Path, until: Option<&'a str>) -> Vec<
 
 pub fn text(path: &Path) -> &str {
     path.to_str().expect("text")
+}
+
+/// What `bpfdb check` says of a directory, whether it is right or not.
+pub fn check(dir: &Path) -> serde_json::Value {
+    let output = run(&["check", "--json", "--dir", text(dir)]);
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < PATIENCE, "{what}");
+        thread::sleep(Duration::from_millis(20));
+    }
 }
 
 /// A running server. Killed on drop, so that a failed test leaves nothing.
@@ -143,6 +157,21 @@ impl Served {
     /// Sends inline-free RESP and returns the first reply line (or bulk).
     pub fn ask(&self, arguments: &[&str]) -> String {
         Connection::open(self.port).ask(arguments)
+    }
+
+    /// A field of a section of INFO.
+    pub fn field(&self, section: &str, name: &str) -> String {
+        let info = self.ask(&["INFO", section]);
+        let mut fields = info.lines().filter_map(|line| line.split_once(':'));
+        let found = fields.find(|(field, _)| *field == name);
+        let (_, value) = found.unwrap_or_else(|| panic!("no {name} in {info}"));
+        value.to_owned()
+    }
+
+    /// The same, a number.
+    pub fn figure(&self, section: &str, name: &str) -> u64 {
+        let value = self.field(section, name);
+        value.parse().unwrap_or_else(|_| panic!("{name}: {value}"))
     }
 
     pub fn stats(&self) -> serde_json::Value {
