@@ -13,7 +13,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use crate::changes::{self, LineError};
 use crate::times::{self, HINT, Moment};
 
-/// Between two looks for more, in milliseconds: the writer closes an epoch every 10 to 50.
+/// Between two looks for more, in milliseconds: the writer of an idle log closes an epoch every 20.
 const INTERVAL: u16 = 50;
 
 /// Bytes that are gathered for a write to standard output.

@@ -335,7 +335,6 @@ fn a_stop_drops_nothing_that_is_not_on_the_disk() {
     server.stop();
 }
 
-/// A signal that comes before the greeting: it is not for the time after recovery.
 /// Whoever asks twice does not want to wait. The next start goes on as after a crash.
 #[test]
 fn a_second_signal_ends_a_stop_and_loses_nothing() {
@@ -363,6 +362,7 @@ fn a_second_signal_ends_a_stop_and_loses_nothing() {
     server.stop();
 }
 
+/// A signal may come before the greeting.
 #[test]
 fn a_server_is_stopped_while_it_recovers() {
     alone();

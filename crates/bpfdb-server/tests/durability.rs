@@ -50,6 +50,37 @@ fn a_synchronous_client_is_told_when_its_write_is_durable() {
     assert_eq!(own.reply(), b"+OK\r\n");
 }
 
+/// Not one for each: those who wait are told together.
+#[test]
+fn many_synchronous_clients_share_a_flush() {
+    const CLIENTS: usize = 30;
+    let disk = SimulatedDisk::new(22);
+    let server = start(&disk);
+    let mut clients: Vec<Client> = (0..CLIENTS).map(|_| sync(&server)).collect();
+    let mut other = server.client();
+    let mut flushes = || -> u64 {
+        let page = other.say("INFO persistence");
+        let mut lines = page.lines();
+        let count = lines.find_map(|line| line.strip_prefix("log_flushes:"));
+        count.expect("the field").parse().expect("a number")
+    };
+    for round in 0..3 {
+        let before = flushes();
+        disk.hold(true);
+        for (number, client) in clients.iter_mut().enumerate() {
+            send(client, &format!("SET {number} {round}"));
+        }
+        thread::sleep(WHILE);
+        disk.hold(false);
+        for client in &mut clients {
+            assert_eq!(show(&client.reply()), show(b"+OK\r\n"));
+        }
+        // One for those who came first, and one for all others, who waited for it.
+        let needed = flushes() - before;
+        assert!((1..=4).contains(&needed), "{needed} flushes for {CLIENTS}");
+    }
+}
+
 #[test]
 fn a_synchronous_client_sees_nothing_that_is_not_durable() {
     let disk = SimulatedDisk::new(2);

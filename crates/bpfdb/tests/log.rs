@@ -3,10 +3,12 @@
 mod common;
 
 use std::collections::BTreeMap;
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use libbpf_rs::query::{MapInfoIter, ProgInfoIter, ProgInfoQueryOptions};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 
@@ -196,6 +198,73 @@ fn large_values_are_held_until_they_are_written() {
     other.rollback().expect("rollback");
     assert_eq!(in_use(&engine).0, empty);
     assert!(drain.take(&log).1.is_empty() && drain.voids > 0);
+}
+
+/// Whoever writes the log gives a value up a second time, as after a crash: what a record has of it
+/// stays.
+#[test]
+fn a_value_that_is_given_up_twice_is_still_the_records() {
+    let (engine, log) = engine(RING);
+    let mut session = engine.session().expect("session");
+    let mut drain = Drain::new(&log);
+    let empty = in_use(&engine).0;
+    let value = |byte: u8| vec![byte; 100_000];
+    session.set(b"kept", &value(1)).expect("set");
+    // This says it twice of each.
+    assert_eq!(drain.take(&log).1.len(), 1);
+    assert!(in_use(&engine).0 > empty);
+    // Whatever is free, this takes.
+    for number in 2..10 {
+        session.set(&[number], &value(number)).expect("set");
+        drain.take(&log);
+    }
+    assert!(session.get(b"kept").expect("get") == Some(value(1)));
+    for number in 2..10 {
+        assert!(session.delete(&[number]).expect("delete"));
+    }
+    assert!(session.delete(b"kept").expect("delete"));
+    drain.take(&log);
+    assert_eq!(in_use(&engine).0, empty);
+}
+
+/// Instructions of a program that writes, as the kernel has them, and how many of these name the rings.
+fn instructions(engine: &Engine) -> (usize, usize) {
+    let object = common::load(engine, "rewrite");
+    let writer = object
+        .progs()
+        .find(|program| program.name() == "rewrite_for");
+    let writer = writer.expect("the program");
+    let id = libbpf_rs::Program::id_from_fd(writer.as_fd()).expect("id");
+    let options = ProgInfoQueryOptions::default().include_xlated_prog_insns(true);
+    let mut all = ProgInfoIter::with_query_opts(options.include_map_ids(true));
+    let info = all.find(|info| info.id == id).expect("it is loaded");
+    let rings = MapInfoIter::default()
+        .find(|map| info.map_ids.contains(&map.id) && map.name == "log_rings")
+        .expect("the object has the map");
+    // Of 8 bytes each; a map is named in the first of two, by a number that is its identifier here.
+    let names_rings = |instruction: &&[u8]| {
+        let is_load = instruction[0] == 0x18 && matches!(instruction[1] >> 4, 1 | 2);
+        is_load && instruction[4..8] == rings.id.to_le_bytes()
+    };
+    let code = info.xlated_prog_insns;
+    let instructions = || code.chunks_exact(8);
+    (
+        instructions().count(),
+        instructions().filter(names_rings).count(),
+    )
+}
+
+/// That there is none is a constant when programs are loaded: the kernel drops what writes the log.
+#[test]
+fn an_engine_without_a_log_has_none_of_its_code() {
+    let with = instructions(&engine(RING).0);
+    let without = instructions(&common::engine());
+    assert!(with.1 > 0, "{with:?}: it writes to the rings");
+    assert_eq!(without.1, 0, "{without:?}");
+    assert!(
+        without.0 < with.0,
+        "{without:?} instructions, with a log {with:?}"
+    );
 }
 
 #[test]
