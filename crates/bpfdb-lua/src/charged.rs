@@ -19,11 +19,13 @@ use crate::work::Work;
 /// Bytes of a string that are a piece of work: these are copied in a few nanoseconds.
 const BYTES: usize = 64;
 
-/// The upvalues: where the [`Work`] is, and the function. The second is who owns the work.
+/// The upvalues: where the [`Work`] is, the function, and pieces of work that each call is at least.
+/// The second is who owns the work.
 const WORK: c_int = 1;
 const FUNCTION: c_int = 3;
+const LEAST: c_int = 4;
 
-/// Makes functions of C without upvalues count: `charged(f)` in sandbox.lua.
+/// Makes functions of C without upvalues count: `charged(f)` in sandbox.lua, or `charged(f, least)`.
 pub(crate) fn maker(lua: &Lua, limits: &Limits, link: &Rc<Link>) -> mlua::Result<Function> {
     let work = Rc::new(RefCell::new(Work::new(link, limits.memory)));
     let address = LightUserData(Rc::as_ptr(&work).cast_mut().cast::<c_void>());
@@ -34,10 +36,13 @@ pub(crate) fn maker(lua: &Lua, limits: &Limits, link: &Rc<Link>) -> mlua::Result
     make.bind((address, owner))
 }
 
-/// Of the three upvalues.
+/// Of the upvalues.
 unsafe extern "C-unwind" fn make(state: *mut lua_State) -> c_int {
-    // SAFETY: called with three arguments, which become the upvalues.
-    unsafe { ffi::lua_pushcclosure(state, charged, FUNCTION) };
+    // SAFETY: called with three arguments or four, which become the upvalues.
+    unsafe {
+        ffi::lua_settop(state, LEAST);
+        ffi::lua_pushcclosure(state, charged, LEAST);
+    }
     1
 }
 
@@ -47,7 +52,9 @@ unsafe extern "C-unwind" fn charged(state: *mut lua_State) -> c_int {
     unsafe {
         let work: *const RefCell<Work> =
             ffi::lua_touserdata(state, ffi::lua_upvalueindex(WORK)).cast();
-        let outcome = (*work).borrow_mut().pieces(pieces(state), 0);
+        let least = ffi::lua_tointeger(state, ffi::lua_upvalueindex(LEAST));
+        let pieces = pieces(state).saturating_add(usize::try_from(least).unwrap_or(0));
+        let outcome = (*work).borrow_mut().pieces(pieces, 0);
         if let Err(cut) = outcome {
             ffi::luaL_error(state, c"%s".as_ptr(), cut.text().as_ptr());
         }

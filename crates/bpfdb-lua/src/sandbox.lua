@@ -174,10 +174,18 @@ end
 -- What runs now has these globals; what it compiles gets them too.
 local current
 
+-- Bytes of the longest text: it is compiled in one piece. That of a script is no longer, either.
+local TEXT_MAX = 2 ^ 20
+
+loadstring = host.charged(loadstring)
+
 -- Texts only: a compiled chunk can break Lua itself.
 function base.loadstring(text, name)
 	if type(text) == 'string' and byte(text) == 27 then
 		return nil, 'attempt to load a binary chunk'
+	end
+	if type(text) == 'string' and #text > TEXT_MAX then
+		return nil, 'chunk is too long'
 	end
 	local f, problem = loadstring(text, name)
 	if not f then
@@ -225,6 +233,41 @@ for _, name in ipairs { 'byte', 'format', 'lower', 'reverse', 'sub', 'upper' } d
 	string[name] = host.charged(string[name])
 end
 base.unpack = host.charged(unpack)
+base.tonumber = host.charged(tonumber)
+
+-- A coroutine counts its own instructions from nothing on, and many short ones are never looked at:
+-- to make one counts as much as some dozens of them.
+for _, name in ipairs { 'create', 'wrap' } do
+	coroutine[name] = host.charged(coroutine[name], 20)
+end
+
+-- Raise what those of Lua raise when they are called with something else than a table and a function.
+local foreach, foreachi = table.foreach, table.foreachi
+
+-- Those of Lua call functions of C without an instruction in between.
+function table.foreach(t, f)
+	if type(t) ~= 'table' or type(f) ~= 'function' then
+		return foreach(t, f)
+	end
+	for key, value in next, t do
+		local result = f(key, value)
+		if result ~= nil then
+			return result
+		end
+	end
+end
+
+function table.foreachi(t, f)
+	if type(t) ~= 'table' or type(f) ~= 'function' then
+		return foreachi(t, f)
+	end
+	for i = 1, #t do
+		local result = f(i, rawget(t, i))
+		if result ~= nil then
+			return result
+		end
+	end
+end
 
 -- Where in the script it is: the nearest function that is the script's.
 local function place()
@@ -270,9 +313,13 @@ local function returned(ok, ...)
 	return ...
 end
 
+-- Counts its arguments as work: a long text is copied before the function sees it.
+local charge = host.charged(select)
+
 -- Makes a function of ours one that raises texts, as those of C do.
 local function as_of_c(f)
 	return native(function(...)
+		charge('#', ...)
 		return returned(pcall(f, ...))
 	end)
 end
@@ -298,11 +345,20 @@ string.dump = function()
 	error('unable to dump given function', 2)
 end
 
--- The comparison of Lua itself would not be interrupted: that of many elements takes long.
+-- A comparison by Lua itself, or by a function of C, would not be interrupted: that of many elements
+-- takes long.
 table.sort = function(t, less)
-	return sort(t, less or function(a, b)
-		return a < b
-	end)
+	if less == nil then
+		return sort(t, function(a, b)
+			return a < b
+		end)
+	end
+	if type(less) == 'function' and getinfo(less, 'S').what == 'C' then
+		return sort(t, function(a, b)
+			return (less(a, b))
+		end)
+	end
+	return sort(t, less)
 end
 
 -- The numbers of Redis.

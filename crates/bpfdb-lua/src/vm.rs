@@ -246,12 +246,17 @@ fn strings(lua: &Lua, all: Vec<Vec<u8>>) -> mlua::Result<Table> {
 }
 
 /// Looks at the clock now and then. When the call is to end, raises an error, from then on at
-/// each instruction: a script may have caught the first one.
+/// each instruction: a script may have caught the first one. A coroutine counts its own instructions
+/// from its beginning on; so making one is work that is counted, too (sandbox.lua).
 fn set_hook(lua: &Lua, link: &Rc<Link>, every: u32) -> mlua::Result<()> {
     let inner = Rc::clone(link);
     let triggers = HookTriggers::new().every_nth_instruction(every);
     lua.set_global_hook(triggers, move |lua, _| {
         if !inner.look() {
+            let wanted = Limits::between_looks(lua.used_memory());
+            if every > 1 && wanted != every {
+                set_hook(lua, &inner, wanted)?;
+            }
             return Ok(VmState::Continue);
         }
         if every > 1 {

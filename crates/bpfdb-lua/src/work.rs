@@ -76,10 +76,12 @@ impl Work {
 
     #[cold]
     fn look(&mut self) -> Result<(), Cut> {
-        self.left = BETWEEN_LOOKS;
         if self.link.look() {
+            // A script may have caught it: so each piece that follows looks, too.
+            self.left = 0;
             return Err(Cut::Stopped);
         }
+        self.left = BETWEEN_LOOKS;
         Ok(())
     }
 }

@@ -11,7 +11,7 @@ use common::{Machine, bulk};
 /// use.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-const ENDLESS: [&str; 20] = [
+const ENDLESS: [&str; 22] = [
     "while true do end",
     "while true do pcall(function() while true do end end) end",
     "local function f() return pcall(f) end while true do f() end",
@@ -22,6 +22,9 @@ const ENDLESS: [&str; 20] = [
     "while true do xpcall(function() while true do end end, function() while true do end end) end",
     "xpcall(error, function() while true do end end)",
     "xpcall(function() while true do end end, function() xpcall(error, function() while true do end end) end)",
+    // Each of these coroutines is over before the hook of its own looks at the clock.
+    "local function f(d) if d > 0 then for i = 1, 10 do coroutine.wrap(f)(d - 1) end end end f(12)",
+    "local function f(d) if d > 0 then for i = 1, 10 do coroutine.resume(coroutine.create(f), d - 1) end end end f(12)",
     // Matches that take minutes, or years.
     "return string.find(string.rep('a', 3000), '.-.-.-.-b')",
     "return string.match(string.rep('a', 3000), '.*%w*[a]*a?.+b')",
@@ -64,7 +67,11 @@ fn an_endless_call_is_left_and_stopped() {
 fn a_slice_is_as_long_as_one_long_call() {
     let mut machine = Machine::new();
     let table = "local t = {} for i = 1, 5e5 do t[i] = 'x' end ";
+    let numbers = "local t = {} for i = 1, 2e5 do t[i] = i end ";
+    let names = "local t = {} for i = 1, 1e5 do t['k' .. i] = 10 end ";
     let text = "local s = string.rep('a', 1e7) ";
+    let digits = "local s = string.rep('9', 1e6) ";
+    let formats = "local s = string.rep('b', 1e6) ";
     for (begin, each) in [
         (table, "table.concat(t)"),
         (table, "table.insert(t, 1, 'x') table.remove(t, 1)"),
@@ -75,6 +82,16 @@ fn a_slice_is_as_long_as_one_long_call() {
         (text, "string.sub(s, 2)"),
         (text, "string.format('%s', s)"),
         (text, "string.byte(s, 1, 10)"),
+        // Instructions that take milliseconds.
+        (text, "local x = s .. 'y'"),
+        (text, "local x = s < s .. 'y'"),
+        (text, "pcall(cjson.decode, s)"),
+        (digits, "tonumber(s)"),
+        (formats, "struct.size(s)"),
+        (formats, "loadstring('return 1' .. s)"),
+        // Functions of C that call one another.
+        (numbers, "pcall(table.sort, t, rawequal)"),
+        (names, "table.foreach(t, tonumber)"),
     ] {
         let code = format!("{begin} while true do {each} end");
         let mut call = machine.begin(&code, &[], &[]);

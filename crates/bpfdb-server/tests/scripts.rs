@@ -264,6 +264,8 @@ fn others_are_served_while_a_script_runs() {
         "while true do redis.call('set', 'busy', 'x') end",
         "while true do pcall(redis.call, 'incr', 'nonsense-x') end",
         "while true do local s = ('x'):rep(1e6) end",
+        "local function f(d) if d > 0 then for i = 1, 10 do coroutine.wrap(f)(d - 1) end end end f(12)",
+        "local t = {} for i = 1, 1e6 do t[i] = i end while true do pcall(table.sort, t, rawequal) end",
         // A command that takes long is left within.
         "local s = ('ab'):rep(5000) redis.call('mset', 'a', s, 'b', s) while true do redis.call('lcs', 'a', 'b') end",
     ] {
@@ -290,6 +292,29 @@ fn others_are_served_while_a_script_runs() {
             other.say("script kill").starts_with("-NOTBUSY")
         });
     }
+}
+
+/// What clients may take in all is bounded (`maxmemory-clients`), also by scripts in blocks.
+#[test]
+fn memory_of_a_script_in_a_block_is_its_clients() {
+    let server = alone();
+    let (mut client, mut other) = (server.client(), server.client());
+    let id = client.say("client id");
+    let id = id.trim_start_matches(':').trim();
+    let script = "local s = ('x'):rep(3e7) while true do end";
+    client.say("multi");
+    client.ask(&[b"eval", script.as_bytes(), b"0"]);
+    client.send(&request(&[b"exec"]));
+    let memory = |other: &mut Client| {
+        let list = other.say(&format!("client list id {id}"));
+        let mut fields = list.split_whitespace();
+        let field = fields.find_map(|field| field.strip_prefix("tot-mem="));
+        field.and_then(|bytes| bytes.parse().ok()).unwrap_or(0)
+    };
+    wait_until("it is counted", || memory(&mut other) > 30_000_000_u64);
+    assert_eq!(other.say("script kill"), "+OK\r\n");
+    client.reply();
+    wait_until("it is given back", || memory(&mut other) < 10_000_000);
 }
 
 #[test]

@@ -108,4 +108,8 @@ impl Job for RetriedCommand {
     fn has_begun(&self) -> bool {
         self.job.is_some()
     }
+
+    fn memory(&self) -> usize {
+        self.job.as_ref().map_or(0, |job| job.memory())
+    }
 }

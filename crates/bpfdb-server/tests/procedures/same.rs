@@ -1,16 +1,20 @@
 //! Random programs, compiled, interpreted, and in Redis: replies, data, times.
 
 use bpfdb_server::settings::Settings;
+use bpfdb_tests::settings::is_emulated;
 
 use super::common::{Client, Redis, Reply, TestServer};
 use super::programs;
 use super::{WithSocket, all_kernel_calls, ask, daemon, load};
 
-/// Functions of one library, which are one program.
-pub(super) const EACH: u64 = 25;
+/// Functions of one library, which are one program. FUNCTION LOAD has half a second for them, in which
+/// an emulated machine cannot run the text of so many.
+pub(super) fn each() -> u64 {
+    if is_emulated() { 5 } else { 25 }
+}
 
 pub(super) fn library(first: u64) -> String {
-    let functions: String = (first..first + EACH)
+    let functions: String = (first..first + each())
         .map(|seed| {
             let body = programs::body(seed);
             format!("redis.register_function('f{seed}', function(KEYS, ARGV)\n{body}end)\n")
@@ -138,12 +142,12 @@ fn run(libraries: std::ops::Range<u64>, by_daemon: bool) -> i64 {
     };
     let mut in_kernel = 0;
     for number in libraries {
-        let first = number * EACH;
+        let first = number * each();
         sides.load(&format!("{}{}", library(first), daemon::WARM));
         if by_daemon {
             daemon::warm(&mut sides.compiled, "warm", &["FCALL", "warm", "0"]);
         }
-        for seed in first..first + EACH {
+        for seed in first..first + each() {
             compare(&mut sides, seed);
         }
         in_kernel += all_kernel_calls(&mut sides.compiled);
@@ -154,9 +158,9 @@ fn run(libraries: std::ops::Range<u64>, by_daemon: bool) -> i64 {
 
 #[test]
 fn random_programs_mean_the_same() {
-    let libraries = 8;
+    let libraries = 200 / each();
     let in_kernel = run(0..libraries, false);
-    let calls = (libraries * EACH) as i64;
+    let calls = (libraries * each()) as i64;
     // The others had no meaning there, and were given up, or came right after such a one.
     println!("the kernel answered {in_kernel} of {calls} calls");
     assert!(in_kernel * 4 > calls, "{in_kernel} of {calls}");
@@ -165,10 +169,10 @@ fn random_programs_mean_the_same() {
 /// Called by a client whose requests the kernel does not see.
 #[test]
 fn random_programs_mean_the_same_to_clients_of_the_daemon() {
-    let libraries = 4;
-    let in_kernel = run(408..408 + libraries, true);
+    let (first, libraries) = (10_200 / each(), 100 / each());
+    let in_kernel = run(first..first + libraries, true);
     // Those that have made it warm not counted.
-    let calls = (libraries * EACH) as i64;
+    let calls = (libraries * each()) as i64;
     println!("the kernel answered {in_kernel} of {calls} calls, or a few more");
     assert!(in_kernel * 5 > calls * 2, "{in_kernel} of {calls}");
 }
@@ -178,7 +182,7 @@ fn random_programs_mean_the_same_to_clients_of_the_daemon() {
 fn soak_random_programs() {
     for by_daemon in [false, true] {
         let in_kernel = run(8..408, by_daemon);
-        let calls = (400 * EACH) as i64;
+        let calls = (400 * each()) as i64;
         println!("the kernel answered {in_kernel} of {calls} calls");
         assert!(in_kernel * 5 > calls, "{in_kernel} of {calls}");
     }

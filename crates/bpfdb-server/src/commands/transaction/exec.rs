@@ -134,7 +134,8 @@ impl Job for Block {
     }
 
     fn memory(&self) -> usize {
-        self.queue.memory() + self.replies.len()
+        let job = self.job.as_ref().map_or(0, |job| job.memory());
+        self.queue.memory() + self.replies.len() + job
     }
 }
 
