@@ -12,8 +12,8 @@ use rustc_hash::FxHashMap;
 /// Bytes of all scripts together. Then all are forgotten, as after SCRIPT FLUSH: clients are
 /// told NOSCRIPT, and send theirs again.
 const TEXTS_MAX: usize = 256 << 20;
-/// Bytes of a script: it is compiled at once, in up to 50 ms, while nobody else is served.
-const TEXT_MAX: usize = 1 << 20;
+/// Bytes of a script, or a library: it is compiled at once, in up to 50 ms, while nobody else is served.
+pub(crate) const TEXT_MAX: usize = 1 << 20;
 /// Calls that may be on their way. Each may take the memory of [`Limits::memory`].
 const CALLS_MAX: usize = 64;
 /// States that are kept for calls to come, and the most bytes that such a state may have.

@@ -303,13 +303,19 @@ fn libraries_that_are_too_large_are_refused() {
         text(&client.ask(&[b"FUNCTION", b"LOAD", b"REPLACE", &long(name, bytes)]))
     };
     let too_large = "-ERR libraries of functions may have 16 MiB together\r\n";
-    assert_eq!(load(&mut client, "one", 17 << 20), too_large);
-    assert_eq!(load(&mut client, "one", 10 << 20), "$3\r\none\r\n");
-    assert_eq!(load(&mut client, "two", 10 << 20), too_large);
-    assert_eq!(client.say("fcall two 0"), "-ERR Function not found\r\n");
-    assert_eq!(client.say("fcall one 0"), ":1\r\n");
-    assert_eq!(load(&mut client, "one", 100), "$3\r\none\r\n");
-    assert_eq!(load(&mut client, "two", 10 << 20), "$3\r\ntwo\r\n");
+    let too_long = "-ERR a library may have 1 MiB\r\n";
+    assert_eq!(load(&mut client, "one", 1 << 20), too_long);
+    let most = (1 << 20) - 200;
+    for number in 0..16 {
+        let name = format!("lib{number}");
+        let reply = format!("${}\r\n{name}\r\n", name.len());
+        assert_eq!(load(&mut client, &name, most), reply);
+    }
+    assert_eq!(load(&mut client, "more", most), too_large);
+    assert_eq!(client.say("fcall more 0"), "-ERR Function not found\r\n");
+    assert_eq!(client.say("fcall lib0 0"), ":1\r\n");
+    assert_eq!(load(&mut client, "lib0", 100), "$4\r\nlib0\r\n");
+    assert_eq!(load(&mut client, "more", most), "$4\r\nmore\r\n");
 }
 
 /// What a call changes of its surroundings ends with it.

@@ -10,7 +10,7 @@ use super::super::super::prelude::*;
 use super::super::super::time_slice::TimeSlice;
 use crate::instance::functions::libraries::Library;
 use crate::instance::functions::{self, LOAD_MAX};
-use crate::instance::scripts::{Kind, Machine};
+use crate::instance::scripts::{Kind, Machine, TEXT_MAX};
 
 /// Libraries that are to be understood.
 #[derive(Debug)]
@@ -32,8 +32,12 @@ struct Running {
 
 impl Analysis {
     /// # Errors
-    /// What is wrong with the first line of one.
+    /// What is wrong with the first line of one, or that it is too long to be compiled in one piece.
     pub(super) fn new(texts: &[Vec<u8>]) -> Result<Self, Failure> {
+        if texts.iter().any(|text| text.len() > TEXT_MAX) {
+            let most = TEXT_MAX >> 20;
+            return Err(format!("ERR a library may have {most} MiB").into());
+        }
         let name = |text: &Vec<u8>| functions::library_name(text);
         Ok(Self {
             names: texts.iter().map(name).collect::<Result<_, _>>()?,

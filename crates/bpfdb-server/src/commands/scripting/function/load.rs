@@ -18,7 +18,7 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Write, Flag::DenyOom, Flag::NoScript],
     categories: &[Category::Scripting],
     tips: CHANGES,
-    differences: "Part of the transaction, if the client has one open. Libraries have 16 MiB together.",
+    differences: "Part of the transaction, if the client has one open. A library has 1 MiB, all of them have 16.",
     run,
     ..Command::BASE
 };
