@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use bpfdb::{Engine, LogHome, LogValue, Session, Status};
 use bpfdb_durability::{Durability, Error, Options, Restored, State};
 use bpfdb_log::record::{Entry, Value, encode_commit};
-use bpfdb_log::simulation::SimulatedDisk;
+use bpfdb_log::simulation::{Fault, Operation, SimulatedDisk};
 use bpfdb_log::{Batch, Directory, LogWriter, Recovery, Start};
-use common::{Contents, contents, quick, random, write};
+use common::{Contents, contents, quick, random, wait_until, write};
 
 #[test]
 fn a_new_engine_gets_everything() {
@@ -336,6 +336,51 @@ fn power_is_lost_under_load() {
             );
         }
     }
+}
+
+/// Whoever calls the library is told so as well; and what the files have not, the next owner of the
+/// engine writes.
+#[test]
+fn after_a_failed_flush_the_library_writes_nothing() {
+    let engine = common::engine();
+    let disk = SimulatedDisk::new(23);
+    let (durability, _) = Durability::start(&engine, disk.clone(), quick()).expect("started");
+    let mut session = engine.session().expect("session");
+    session.set(b"before", b"1").expect("set");
+    settle(&engine, &durability);
+    let mut open = engine.session().expect("session");
+    open.never_wait();
+    open.begin().expect("begin");
+    open.set(b"open", b"1").expect("set");
+    for operation in [Operation::Write, Operation::Flush] {
+        for nth in 0..4 {
+            disk.fail(operation, nth, Fault::Error);
+        }
+    }
+    session.set(b"not flushed", b"2").expect("the log takes it");
+    wait_until("the flush has failed", || {
+        matches!(durability.state(), State::Failed(_))
+    });
+    session.never_wait();
+    assert_eq!(session.set(b"after", b"3"), Err(Status::LogClosed));
+    assert_eq!(session.delete(b"before"), Err(Status::LogClosed));
+    assert_eq!(open.commit(), Err(Status::LogClosed));
+    let settled = durability.settle(engine.now());
+    assert!(matches!(settled, Err(State::Failed(_))), "{settled:?}");
+    for (key, value) in [(&b"before"[..], &b"1"[..]), (b"not flushed", b"2")] {
+        assert_eq!(session.get(key), Ok(Some(value.to_vec())), "reads go on");
+    }
+    assert_eq!(session.get(b"open"), Ok(None));
+    // Whose disk does not fail any more.
+    let disk = disk.kill();
+    drop(durability);
+    let (durability, _) = Durability::start(&engine, disk.clone(), quick()).expect("goes on");
+    session.set(b"after", b"3").expect("set");
+    settle(&engine, &durability);
+    let expected = contents(&engine);
+    let disk = disk.lose_power();
+    drop(durability);
+    common::assert_recovers(&disk, &expected);
 }
 
 #[test]
