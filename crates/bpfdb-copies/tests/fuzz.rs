@@ -6,8 +6,8 @@ use std::fs;
 use std::path::PathBuf;
 
 use bpfdb_copies::{Choice, Format, Key, Nowhere, Result, Sink, read};
-use common::HEADER;
 use common::seal::seal;
+use common::written_in_order;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -123,21 +123,20 @@ fn entries(bytes: &[u8]) -> Result<Vec<Entry>> {
 
 /// A copy of entries.
 fn copy(form: Format, entries: &[Entry]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    let mut writer = form.writer(&mut bytes, &HEADER).expect("a writer");
-    for (name, value, expires_at) in entries {
-        let key = Key {
-            name,
-            len: value.len() as u64,
-            expires_at: *expires_at,
-        };
-        writer.key(&key).expect("written");
-        if !value.is_empty() {
-            writer.part(value).expect("written");
-        }
+    let entries = entries.iter();
+    let entries = entries.map(|(name, value, expires_at)| (&name[..], &value[..], *expires_at));
+    written_in_order(form, entries, usize::MAX)
+}
+
+/// A file of the corpus, and the same changed.
+fn changed(file: prop::sample::Index, changes: Vec<Change>) -> (Vec<u8>, Vec<u8>) {
+    let mut corpus = corpus();
+    let (_, bytes) = corpus.swap_remove(file.index(corpus.len()));
+    let mut bad = bytes.clone();
+    for change in changes {
+        apply(change, &mut bad);
     }
-    writer.finish().expect("written");
-    bytes
+    (bytes, bad)
 }
 
 /// Whether the checksums of changed copies are made right often enough for what stands behind
@@ -166,15 +165,10 @@ proptest! {
         file in any::<prop::sample::Index>(),
         changes in vec(change(), 1..4),
     ) {
-        let corpus = corpus();
-        let (_, bytes) = &corpus[file.index(corpus.len())];
-        let mut bad = bytes.clone();
-        for change in changes {
-            apply(change, &mut bad);
-        }
+        let (bytes, bad) = changed(file, changes);
         let outcome = read(&bad[..], Choice::default(), &mut Nowhere);
         if let Ok((_, contents)) = outcome {
-            prop_assert!(contents.is_unchecked || bad == *bytes);
+            prop_assert!(contents.is_unchecked || bad == bytes);
         }
     }
 
@@ -185,12 +179,7 @@ proptest! {
         file in any::<prop::sample::Index>(),
         changes in vec(change(), 1..4),
     ) {
-        let corpus = corpus();
-        let (_, bytes) = &corpus[file.index(corpus.len())];
-        let mut bad = bytes.clone();
-        for change in changes {
-            apply(change, &mut bad);
-        }
+        let (_, mut bad) = changed(file, changes);
         seal(&mut bad);
         if let Ok(read) = entries(&bad) {
             for form in [Format::Jsonl, Format::Binary] {

@@ -552,15 +552,20 @@ fn a_group_is_appended_again_from_the_middle_of_a_value_on() {
     assert_eq!(end.dropped, 0);
 }
 
-/// An engine that outlived its owner needs the end of the log, which may be long.
-#[test]
-fn only_the_end_of_a_log_is_read_for_an_engine_that_has_the_rest() {
+/// A log of so many segments that its end is far from its beginning.
+fn with_a_long_log() -> SimulatedDisk {
     let disk = SimulatedDisk::new(0);
     let mut writer = reopen(&disk, Start::NewRun, options(4, 2)).unwrap();
     for epoch in 1..=200 {
         append(&mut writer, epoch, &set(epoch, b"key", &value(epoch, 4000))).unwrap();
     }
-    drop(writer);
+    disk
+}
+
+/// An engine that outlived its owner needs the end of the log, which may be long.
+#[test]
+fn only_the_end_of_a_log_is_read_for_an_engine_that_has_the_rest() {
+    let disk = with_a_long_log();
     disk.flip("log/0000000000000003.log", BLOCK + 1000, 0);
     let all = Recovery::new(disk.clone(), 0).unwrap().finish();
     assert!(matches!(all, Err(LogError::Corrupt(_))), "{all:?}");
@@ -572,12 +577,7 @@ fn only_the_end_of_a_log_is_read_for_an_engine_that_has_the_rest() {
 /// rings.
 #[test]
 fn only_the_end_of_a_log_is_read_for_an_engine_that_has_written_nothing() {
-    let disk = SimulatedDisk::new(0);
-    let mut writer = reopen(&disk, Start::NewRun, options(4, 2)).unwrap();
-    for epoch in 1..=200 {
-        append(&mut writer, epoch, &set(epoch, b"key", &value(epoch, 4000))).unwrap();
-    }
-    drop(writer);
+    let disk = with_a_long_log();
     drop(reopen(&disk, Start::NewRun, options(4, 2)).unwrap());
     disk.flip("log/0000000000000003.log", BLOCK + 1000, 0);
     let end = Recovery::end_of(disk).unwrap();

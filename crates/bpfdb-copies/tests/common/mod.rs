@@ -60,13 +60,24 @@ impl Collected {
 
 /// The bytes of a copy; values are handed over in parts of at most `part` bytes.
 pub fn written(form: Format, data: &BTreeMap<Vec<u8>, Value>, part: usize) -> Vec<u8> {
+    let entries = data.iter();
+    let entries = entries.map(|(name, (value, expires_at))| (&name[..], &value[..], *expires_at));
+    written_in_order(form, entries, part)
+}
+
+/// The same of names, values and times in this order.
+pub fn written_in_order<'a>(
+    form: Format,
+    entries: impl Iterator<Item = (&'a [u8], &'a [u8], Option<u64>)>,
+    part: usize,
+) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut writer = form.writer(&mut bytes, &HEADER).expect("a writer");
-    for (name, (value, expires_at)) in data {
+    for (name, value, expires_at) in entries {
         let key = Key {
             name,
             len: value.len() as u64,
-            expires_at: *expires_at,
+            expires_at,
         };
         writer.key(&key).expect("written");
         for part in value.chunks(part) {
