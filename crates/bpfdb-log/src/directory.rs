@@ -2,17 +2,19 @@
 //!
 //! A file for writing is opened with O_DIRECT where the file system knows it, and a batch is
 //! written and made durable by one `pwritev2(RWF_DSYNC)`. Where one of them is unknown, the file
-//! falls back to the page cache and `fdatasync`, which gives the same promise.
+//! falls back to the page cache and `fdatasync`, which gives the same promise. A file that is read
+//! once from its beginning to its end is opened with O_DIRECT, too: the page cache would cost a
+//! copy, and memory that somebody else needs.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, IoSlice};
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use rustix::fs::{FallocateFlags, OFlags, fallocate, fcntl_setfl, fdatasync};
-use rustix::io::{Errno, ReadWriteFlags, pwritev2};
+use rustix::io::{Errno, ReadWriteFlags, pread, pwritev2};
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::disk::{Disk, DiskFile};
@@ -86,12 +88,19 @@ impl DirectoryFile {
     }
 
     fn write_once(&self, offset: u64, bytes: &[u8], flags: ReadWriteFlags) -> io::Result<usize> {
-        let write = || pwritev2(&self.file, &[IoSlice::new(bytes)], offset, flags);
-        match write() {
-            // Some file systems take the flag at open, and refuse the request.
+        self.directly_or_not(|| pwritev2(&self.file, &[IoSlice::new(bytes)], offset, flags))
+    }
+
+    /// Some file systems take the flag at open, and refuse the request. Then it is made again
+    /// through the page cache.
+    fn directly_or_not(
+        &self,
+        mut request: impl FnMut() -> rustix::io::Result<usize>,
+    ) -> io::Result<usize> {
+        match request() {
             Err(Errno::INVAL) if self.direct.swap(false, Relaxed) => {
                 fcntl_setfl(&self.file, OFlags::empty())?;
-                Ok(write()?)
+                Ok(request()?)
             }
             result => Ok(result?),
         }
@@ -137,6 +146,11 @@ impl Disk for Directory {
         Ok(file.map(|file| DirectoryFile::new(file, false)))
     }
 
+    fn open_for_scan(&self, name: &str) -> io::Result<Option<DirectoryFile>> {
+        let path = self.files.join(name);
+        if_there(open(&path, OpenOptions::new().read(true)))
+    }
+
     fn open_for_writing(&self, name: &str) -> io::Result<Option<DirectoryFile>> {
         let path = self.owned(name)?;
         if_there(open(&path, OpenOptions::new().read(true).write(true)))
@@ -177,7 +191,7 @@ impl Disk for Directory {
 
 impl DiskFile for DirectoryFile {
     fn read(&self, offset: u64, bytes: &mut [u8]) -> io::Result<usize> {
-        self.file.read_at(bytes, offset)
+        self.directly_or_not(|| pread(&self.file, &mut *bytes, offset))
     }
 
     fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<usize> {

@@ -25,6 +25,12 @@ pub trait Disk: Clone {
     /// Opens a file for reading. `None`: there is none.
     fn open(&self, name: &str) -> io::Result<Option<Self::File>>;
 
+    /// Opens a file that is read once from its beginning to its end, best by whole blocks into an
+    /// [`crate::AlignedBuffer`]. `None`: there is none.
+    fn open_for_scan(&self, name: &str) -> io::Result<Option<Self::File>> {
+        self.open(name)
+    }
+
     /// Opens a file for writing by whole blocks. `None`: there is none.
     fn open_for_writing(&self, name: &str) -> io::Result<Option<Self::File>>;
 

@@ -17,6 +17,9 @@ use crate::mapped::Mapped;
 use crate::maps::Maps;
 
 const PAGES_PER_SEGMENT: u64 = abi::BPFDB_PAGES_PER_SEGMENT as u64;
+/// Segments that are added by one call, at most. It takes 11 ms to make one of 16 MiB, most of it
+/// for zeros, and 10 ms more for the call.
+const SEGMENTS_AT_ONCE: u64 = 4;
 
 /// The engine's memory, as user space sees and grows it.
 #[derive(Debug)]
@@ -169,7 +172,7 @@ impl Memory {
     }
 
     /// Changes that. Segments that are there stay, but are filled up to the limit only.
-    /// Nobody waits for who adds memory meanwhile: that may be one segment beyond.
+    /// Nobody waits for who adds memory meanwhile: that may be some segments beyond.
     pub(crate) fn set_limit(&self, segments: u64) {
         self.limit_word().store(segments, Ordering::Release);
     }
@@ -231,16 +234,25 @@ impl Memory {
         self.room.run(|| {
             let bytes = self.room_bytes.swap(0, Ordering::AcqRel);
             make_room(bytes)?;
-            self.grow_for(bytes)
+            self.reserve(pages_of(bytes))
         })?;
         self.sweep.run(sweep)
     }
 
-    /// Adds segments until it would, or the limit is reached.
-    fn grow_for(&self, bytes: u64) -> Result<()> {
+    /// Adds segments until so many pages are free, or the limit is reached.
+    fn reserve(&self, pages: u64) -> Result<()> {
         let _one_at_a_time = self.guard();
-        while !self.has_free(bytes) && self.grow_guarded()? {}
-        Ok(())
+        self.reserve_guarded(pages)
+    }
+
+    fn reserve_guarded(&self, pages: u64) -> Result<()> {
+        loop {
+            let missing = pages.saturating_sub(self.free_pages());
+            let segments = missing.div_ceil(PAGES_PER_SEGMENT);
+            if segments == 0 || !self.add_segments(segments)? {
+                return Ok(());
+            }
+        }
     }
 
     /// Is more in use than may be? After the limit was lowered.
@@ -277,45 +289,66 @@ impl Memory {
     }
 
     fn grow_guarded(&self) -> Result<bool> {
+        self.add_segments(1)
+    }
+
+    /// Adds so many segments, but not all at once: who waits for memory waits for the first of
+    /// them. False at the limit.
+    fn add_segments(&self, wanted: u64) -> Result<bool> {
         let number = self.segments().load(Ordering::Acquire);
-        if number >= self.limit() {
+        let most = self.limit().saturating_sub(number).min(SEGMENTS_AT_ONCE);
+        let mut added = Vec::new();
+        while (added.len() as u64) < wanted.min(most) {
+            match create_segment() {
+                Ok(segment) => added.push(segment),
+                Err(error) if added.is_empty() => return Err(error),
+                // What there is can be used; the error comes again.
+                Err(_) => break,
+            }
+        }
+        if added.is_empty() {
             return Ok(false);
         }
-        let options = libbpf_sys::bpf_map_create_opts {
-            sz: size_of::<libbpf_sys::bpf_map_create_opts>() as libbpf_sys::size_t,
-            map_flags: libbpf_sys::BPF_F_MMAPABLE,
-            ..Default::default()
-        };
-        let segment = MapHandle::create(
-            MapType::Array,
-            Some("bpfdb_segment"),
-            4,
-            abi::BPFDB_SEGMENT_SIZE + abi::BPFDB_SEGMENT_PAD,
-            1,
-            &options,
-        )
-        .map_err(bpf("create a memory segment"))?;
-        self.segments
-            .update(
-                &(number as u32).to_ne_bytes(),
-                &segment.as_fd().as_raw_fd().to_ne_bytes(),
-                MapFlags::ANY,
-            )
-            .map_err(bpf("add a memory segment"))?;
-        self.segments().store(number + 1, Ordering::Release);
+        self.put_segments(number as u32, &added)?;
+        let segments = number + added.len() as u64;
+        self.segments().store(segments, Ordering::Release);
         Ok(true)
     }
 
-    /// Adds segments until the reserve is there or the limit is reached.
+    /// One call for all of them: each call waits for a grace period of RCU.
+    fn put_segments(&self, first: u32, segments: &[MapHandle]) -> Result<()> {
+        let words = |word: (u32, &MapHandle)| (first + word.0, word.1.as_fd().as_raw_fd());
+        let (keys, values): (Vec<_>, Vec<_>) = (0..).zip(segments).map(words).unzip();
+        let keys: Vec<u8> = keys.into_iter().flat_map(u32::to_ne_bytes).collect();
+        let values: Vec<u8> = values.into_iter().flat_map(i32::to_ne_bytes).collect();
+        let (count, any) = (segments.len() as u32, MapFlags::ANY);
+        let put = self.segments.update_batch(&keys, &values, count, any, any);
+        put.map_err(bpf("add memory segments"))
+    }
+
+    /// Adds segments until there are as many free pages as there are to be, or the limit is reached.
     pub(crate) fn ensure(&self) -> Result<()> {
         let _one_at_a_time = self.guard();
-        while self.free_pages() < self.wanted_pages() {
-            if !self.grow_guarded()? {
-                break;
-            }
-        }
-        Ok(())
+        self.reserve_guarded(self.wanted_pages())
     }
+}
+
+/// Takes milliseconds: the kernel fills it with zeros.
+fn create_segment() -> Result<MapHandle> {
+    let options = libbpf_sys::bpf_map_create_opts {
+        sz: size_of::<libbpf_sys::bpf_map_create_opts>() as libbpf_sys::size_t,
+        map_flags: libbpf_sys::BPF_F_MMAPABLE,
+        ..Default::default()
+    };
+    MapHandle::create(
+        MapType::Array,
+        Some("bpfdb_segment"),
+        4,
+        abi::BPFDB_SEGMENT_SIZE + abi::BPFDB_SEGMENT_PAD,
+        1,
+        &options,
+    )
+    .map_err(bpf("create a memory segment"))
 }
 
 /// Pages of a large value, its table included.

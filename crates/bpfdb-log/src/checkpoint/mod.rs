@@ -21,6 +21,7 @@
 //!    corrupt: it is not passed over in silence.
 
 mod block;
+mod chunks;
 mod file;
 mod reader;
 mod writer;

@@ -1,11 +1,11 @@
 //! Reads a checkpoint, block by block. What a block has is verified by whoever takes it, perhaps
 //! on another processor.
 
-use std::io;
 use std::sync::Arc;
 
 use super::Mark;
 use super::block::{self, BlockHeader, BlockKind};
+use super::chunks::{Chunks, Part};
 use super::file::{Footer, Header, name};
 use crate::disk::{Disk, DiskFile};
 use crate::error::{LogError, Result};
@@ -13,12 +13,12 @@ use crate::layout::{BLOCK, Invalid, LogId};
 use crate::record::{Entries, Entry};
 
 /// A block as it was read. Its header is what it should be; the rest is not verified yet.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct RawBlock {
     pub header: BlockHeader,
     file: Arc<str>,
     offset: u64,
-    bytes: Vec<u8>,
+    bytes: Part,
 }
 
 /// What a block has.
@@ -62,7 +62,7 @@ impl RawBlock {
 
 /// A checkpoint that is being read.
 pub struct CheckpointReader<D: Disk> {
-    file: D::File,
+    chunks: Chunks<D::File>,
     name: Arc<str>,
     header: Header,
     footer: Footer,
@@ -103,21 +103,24 @@ pub(crate) fn read_ends<D: Disk>(disk: &D, number: u64) -> Result<(Header, Foote
 
 fn open<D: Disk>(disk: &D, name: &str) -> Result<D::File> {
     let file = disk.open(name).map_err(LogError::io("open", name))?;
-    file.ok_or_else(|| LogError::corrupt(name, 0, "the checkpoint is missing"))
+    file.ok_or_else(|| missing(name))
+}
+
+fn missing(name: &str) -> LogError {
+    LogError::corrupt(name, 0, "the checkpoint is missing")
 }
 
 fn read_block<F: DiskFile>(file: &F, name: &str, offset: u64) -> Result<[u8; BLOCK]> {
     let mut block = [0; BLOCK];
-    let read = read(file, name, offset, &mut block)?;
-    match read {
+    let read = file.read_whole(offset, &mut block);
+    match read.map_err(LogError::io("read", name))? {
         BLOCK => Ok(block),
-        _ => Err(LogError::corrupt(name, offset, "the file is shorter")),
+        _ => Err(shorter(name, offset)),
     }
 }
 
-fn read<F: DiskFile>(file: &F, name: &str, offset: u64, bytes: &mut [u8]) -> Result<usize> {
-    let read: io::Result<usize> = file.read_whole(offset, bytes);
-    read.map_err(LogError::io("read", name))
+fn shorter(name: &str, offset: u64) -> LogError {
+    LogError::corrupt(name, offset, "the file is shorter")
 }
 
 impl<D: Disk> CheckpointReader<D> {
@@ -139,8 +142,12 @@ impl<D: Disk> CheckpointReader<D> {
         let footer = Footer::decode(&read_block(&file, &name, last)?)
             .and_then(|footer| check_footer(footer, log, mark, last))
             .map_err(LogError::invalid(&*name, last, "the checkpoint's footer"))?;
+        let scanned = disk
+            .open_for_scan(&name)
+            .map_err(LogError::io("open", &name))?;
+        let scanned = scanned.ok_or_else(|| missing(&name))?;
         Ok(Self {
-            file,
+            chunks: Chunks::new(scanned, footer.bytes),
             name: name.into(),
             header,
             footer,
@@ -171,17 +178,13 @@ impl<D: Disk> CheckpointReader<D> {
         if self.offset == self.footer.bytes {
             return self.check_end().map(|()| None);
         }
-        let head = read_block(&self.file, &self.name, self.offset)?;
+        let head = self.part(BLOCK)?;
         let header = BlockHeader::peek(&head)
             .and_then(|header| self.check_block(header))
             .map_err(LogError::invalid(&*self.name, self.offset, "the block"))?;
-        let mut bytes = vec![0; header.size()];
-        bytes[..BLOCK].copy_from_slice(&head);
-        let rest = self.offset + BLOCK as u64;
-        let read = read(&self.file, &self.name, rest, &mut bytes[BLOCK..])?;
-        if read != bytes.len() - BLOCK {
-            return Err(LogError::corrupt(&*self.name, rest, "the file is shorter"));
-        }
+        // Else its chunk could not be used again, if the block is in the next one.
+        drop(head);
+        let bytes = self.part(header.size())?;
         let block = RawBlock {
             header,
             file: self.name.clone(),
@@ -192,6 +195,13 @@ impl<D: Disk> CheckpointReader<D> {
         self.blocks += 1;
         self.entries += u64::from(header.entries);
         Ok(Some(block))
+    }
+
+    /// So many bytes from here on.
+    fn part(&mut self, len: usize) -> Result<Part> {
+        let part = self.chunks.read(self.offset, len);
+        let part = part.map_err(LogError::io("read", &*self.name))?;
+        part.ok_or_else(|| shorter(&self.name, self.offset))
     }
 
     fn check_block(&self, header: BlockHeader) -> Result<BlockHeader, Invalid> {

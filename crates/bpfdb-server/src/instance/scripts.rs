@@ -35,8 +35,8 @@ pub(crate) struct Scripts {
     idle: Vec<Vm>,
     /// See [`Scripts::take_forgotten`].
     has_forgotten: bool,
-    /// Of each call on its way another owner, by kinds.
-    calls: [Rc<()>; 2],
+    /// Of each call on its way another owner, by kinds; then of each library that is being loaded.
+    calls: [Rc<()>; 3],
     kills: [u64; 2],
 }
 
@@ -46,6 +46,9 @@ pub(crate) enum Kind {
     Script,
     Function,
 }
+
+/// Behind the kinds of calls.
+const LOADS: usize = 2;
 
 /// A state of Lua for one call.
 #[derive(Debug)]
@@ -99,7 +102,21 @@ impl Scripts {
 
     /// A state of Lua; `None` while as many calls are on their way as may be, or without memory.
     pub(crate) fn machine(&mut self, kind: Kind) -> Option<Machine> {
-        if self.running(Kind::Script) + self.running(Kind::Function) >= CALLS_MAX {
+        self.take_machine(kind as usize)
+    }
+
+    /// The same to load a library. No command kills that: it ends by itself.
+    pub(crate) fn machine_to_load(&mut self) -> Option<Machine> {
+        self.take_machine(LOADS)
+    }
+
+    fn take_machine(&mut self, kind: usize) -> Option<Machine> {
+        let all: usize = self
+            .calls
+            .iter()
+            .map(|calls| Rc::strong_count(calls) - 1)
+            .sum();
+        if all >= CALLS_MAX {
             return None;
         }
         let vm = match self.idle.pop() {
@@ -108,7 +125,7 @@ impl Scripts {
         };
         Some(Machine {
             vm,
-            _counted: Rc::clone(&self.calls[kind as usize]),
+            _counted: Rc::clone(&self.calls[kind]),
         })
     }
 

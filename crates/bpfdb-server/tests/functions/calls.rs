@@ -358,3 +358,25 @@ fn a_function_that_was_replaced_is_judged_anew() {
     let refused = client.say("FCALL_RO f 0");
     assert!(refused.starts_with("-ERR Can not execute"), "{refused}");
 }
+
+/// A library that is being loaded is no call: it ends by itself.
+#[test]
+fn a_library_that_is_being_loaded_is_not_killed() {
+    let server = alone();
+    let loads = std::thread::spawn({
+        let mut client = server.client();
+        move || {
+            ask(
+                &mut client,
+                &["FUNCTION", "LOAD", "#!lua name=endless\nwhile true do end"],
+            )
+        }
+    });
+    let mut client = server.client();
+    while !loads.is_finished() {
+        let reply = ask(&mut client, &["FUNCTION", "KILL"]);
+        assert!(reply.starts_with("-NOTBUSY"), "{reply}");
+    }
+    let reply = loads.join().expect("it was answered");
+    assert!(reply.contains("timeout"), "{reply}");
+}

@@ -8,7 +8,7 @@ use bpfdb::FUNCTIONS_KEY;
 use bpfdb_tests::settings::is_emulated;
 
 use super::common::{AtEnd, Client, TestServer, request, wait_until};
-use super::{WithSocket, ask, daemon, daemon_calls, kernel_calls, load, parsed, server};
+use super::{WithSocket, ask, daemon, daemon_calls, is, kernel_calls, load, parsed, server};
 
 fn version(amount: u32) -> String {
     format!(
@@ -103,13 +103,47 @@ fn what_changes_nothing_is_no_change() {
         ] {
             let reply = parsed(&client.ask(words));
             assert!(reply.is_error(), "{reply}");
-            assert!(super::is(
-                &super::shown(&mut client, "add"),
-                "path",
-                "kernel"
-            ));
+            assert!(is(&super::shown(&mut client, "add"), "path", "kernel"));
         }
     }
+}
+
+const LONG_LIBRARIES: usize = 4;
+/// More of them would not have room in one program.
+const LONG_FUNCTIONS: usize = 25;
+
+/// A library whose program takes a third of a second to make.
+fn long_library(number: usize) -> String {
+    let body = "redis.call('INCRBY', keys[1], 1) ".repeat(60);
+    let functions: String = (0..LONG_FUNCTIONS)
+        .map(|n| format!("redis.register_function('long{number}_{n}', function(keys) {body} end) "))
+        .collect();
+    format!("#!lua name=long{number}\n{functions}")
+}
+
+/// Functions whose program is there are the kernel's, though those of others are being made.
+#[test]
+fn nobody_waits_for_a_library_that_compiles_long() {
+    let server = server();
+    let mut client = server.client();
+    load(&mut client, &version(1));
+    for number in 0..LONG_LIBRARIES {
+        let reply = ask(&mut client, &["FUNCTION", "LOAD", &long_library(number)]);
+        assert!(!reply.is_error(), "{reply}");
+    }
+    let mut others_compile = false;
+    wait_until("the short one is the kernel's again", || {
+        let all = ask(&mut client, &["PROCEDURES"]).items;
+        others_compile = all.iter().any(|one| is(one, "path", "compiling"));
+        let short = all.iter().find(|one| is(one, "name", "add"));
+        short.is_some_and(|one| is(one, "path", "kernel"))
+    });
+    assert!(others_compile, "the others were there before");
+    wait_until("all are the kernel's", || {
+        let all = ask(&mut client, &["PROCEDURES"]).items;
+        let of_kernel = all.iter().filter(|one| is(one, "path", "kernel"));
+        of_kernel.count() == LONG_LIBRARIES * LONG_FUNCTIONS + 1
+    });
 }
 
 fn change(client: &mut super::Client, number: usize) {

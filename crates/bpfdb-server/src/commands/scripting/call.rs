@@ -17,6 +17,7 @@ use bpfdb::Status;
 use bpfdb_lua::{Answer, Call, Failure as LuaFailure, Reply, Step};
 
 use super::super::atomic;
+use super::super::attempts;
 use super::super::conflict;
 use super::super::prelude::*;
 use super::super::time_slice::TimeSlice;
@@ -252,6 +253,7 @@ impl ScriptCall {
     fn start(&mut self, context: &mut Context<'_>) -> Result<Option<Running>, Failure> {
         let kind = self.program.kind();
         let Some(mut machine) = context.instance.scripts.machine(kind) else {
+            context.rest(attempts::PAUSED);
             return Ok(None);
         };
         if self.own && self.is_snapshot() {

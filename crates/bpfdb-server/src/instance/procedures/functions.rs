@@ -119,9 +119,21 @@ impl Procedures {
 
     fn functions_are_others(&mut self) {
         self.vain_looks = 0;
+        self.publish_anew();
+        self.were_changed = true;
+    }
+
+    /// Also what was not there when the others were published.
+    pub(super) fn publish_anew(&mut self) {
         self.take_functions_back();
         self.functions = FunctionsState::Due(Instant::now());
-        self.were_changed = true;
+    }
+
+    /// The program of a library is there.
+    pub(super) fn note_library(&mut self) {
+        if matches!(self.functions, FunctionsState::Published { .. }) {
+            self.publish_anew();
+        }
     }
 
     pub(super) fn publish_functions(&mut self, functions: &mut Functions) {
@@ -144,10 +156,8 @@ impl Procedures {
             self.functions = later;
             return;
         };
-        if self.ask_for(&libraries) {
-            self.functions = later;
-            return;
-        }
+        // Those that are there do not wait for the others.
+        self.ask_for(&libraries);
         self.functions = match self.publish_if_committed(&mut session, functions, &libraries) {
             Ok(true) => self.published(functions),
             // Somebody is changing them, or has.
@@ -160,20 +170,17 @@ impl Procedures {
         self.forget_libraries(&libraries);
     }
 
-    /// Has what is missing compiled; true if there is something.
-    fn ask_for(&mut self, libraries: &Libraries) -> bool {
-        let mut missing = false;
+    /// Has what is missing compiled.
+    fn ask_for(&mut self, libraries: &Libraries) {
         for library in libraries.all() {
             let name = library.source.sha1();
             let (compiler, queued) = (&self.compiler, &mut self.queued);
-            let state = self.libraries.entry(name).or_insert_with(|| {
+            self.libraries.entry(name).or_insert_with(|| {
                 *queued += 1;
                 compiler.compile(Caller::Network, Kind::Library, name, &library.source.text);
                 State::Compiling
             });
-            missing |= matches!(state, State::Compiling);
         }
-        missing
     }
 
     fn publish_if_committed(

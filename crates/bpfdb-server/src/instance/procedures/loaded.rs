@@ -6,7 +6,6 @@ use bpfdb_procedures::Unit;
 
 use super::compiler::Kind;
 use super::direct::Direct;
-use super::functions::FunctionsState;
 use super::{NO_ROOM, Procedures, State};
 use crate::kernel::procedures::{Counters, Entry, KernelProcedures, Name};
 
@@ -135,8 +134,7 @@ impl Procedures {
         let waits = |state: &State| matches!(state, State::Waiting);
         if self.libraries.values().any(waits) {
             self.libraries.retain(|_, state| !waits(state));
-            self.take_functions_back();
-            self.functions = FunctionsState::Due(Instant::now());
+            self.publish_anew();
             return;
         }
         self.scripts.retain(|_, state| !waits(state));

@@ -25,7 +25,7 @@
 //!     first, and waits until every call that has begun is over; he takes the exclusive lock in
 //!     the same step as he finds that out. So nothing is published in between. Only another
 //!     process that writes the libraries (`bpfdb restore`) cannot do so: what it has replaced is
-//!     withdrawn within a tenth of a second.
+//!     withdrawn within a fifth of a second.
 //!  2. *A call runs what it has found.* What is taken out of the kernel's tables leaves its place
 //!     empty until all calls have ended that had begun by then (a grace period): nothing is
 //!     published before.
@@ -235,8 +235,9 @@ impl Procedures {
             (_, State::Loaded(loaded)) => self.unload(*loaded),
             _ => {}
         }
-        if kind == Kind::Script {
-            self.publish_script(name);
+        match kind {
+            Kind::Script => self.publish_script(name),
+            Kind::Library => self.note_library(),
         }
     }
 }

@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 
 use bpfdb_lua::{Answer, Call, Source, Step};
 
+use super::super::super::attempts;
 use super::super::super::prelude::*;
 use super::super::super::time_slice::TimeSlice;
 use crate::instance::functions::libraries::Library;
 use crate::instance::functions::{self, LOAD_MAX};
-use crate::instance::scripts::{Kind, Machine, TEXT_MAX};
+use crate::instance::scripts::{Machine, TEXT_MAX};
 
 /// Libraries that are to be understood.
 #[derive(Debug)]
@@ -65,10 +66,8 @@ impl Analysis {
     pub(super) fn step(&mut self, context: &mut Context<'_>) -> Result<Progress, Failure> {
         let slice = TimeSlice::begin();
         while self.done.len() < self.sources.len() {
-            if self.advance(context)? == Progress::More && slice.is_over() {
-                return Ok(Progress::More);
-            }
-            if self.running.is_none() && slice.is_over() {
+            let waits = self.advance(context)? == Progress::More && self.running.is_none();
+            if waits || slice.is_over() {
                 return Ok(Progress::More);
             }
         }
@@ -87,7 +86,10 @@ impl Analysis {
             None => match begin(context, source)? {
                 Some(running) => running,
                 // Too many calls are on their way.
-                None => return Ok(Progress::More),
+                None => {
+                    context.rest(attempts::PAUSED);
+                    return Ok(Progress::More);
+                }
             },
         };
         if running.go_on()? == Progress::More {
@@ -109,7 +111,7 @@ impl Analysis {
 }
 
 fn begin(context: &mut Context<'_>, source: &Source) -> Result<Option<Running>, Failure> {
-    let Some(mut machine) = context.instance.scripts.machine(Kind::Function) else {
+    let Some(mut machine) = context.instance.scripts.machine_to_load() else {
         return Ok(None);
     };
     let call = machine.vm.load_library(source.clone());
