@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
 /*
- * Timestamps: an epoch clock. Without a log only read-only BEGIN advances it. With one the writer
- * does, too, for each group, and a commit that replaces a version of the same epoch
- * (record.bpf.h, invariant 2).
+ * Timestamps: an epoch clock. Read-only BEGIN advances it, and WATCH, which takes a snapshot for a
+ * moment. With a log the writer does, too, for each group, and a commit that replaces a version of
+ * the same epoch (record.bpf.h, invariant 2).
  *
  * A commit takes the clock's value E as its timestamp without changing it; a
  * read-only BEGIN takes S = E and moves the clock on to E + 1. A snapshot sees
