@@ -12,6 +12,7 @@ use bpfdb_log::{Cut, Directory, Disk, Place, Rebuilt, check};
 use serde_json::json;
 
 use crate::bars::Progress;
+use crate::check::checkpoint;
 use crate::{output, times};
 
 #[derive(clap::Args)]
@@ -45,6 +46,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let Some(place) = find_place(arguments, &disk)? else {
+        if let Some(damage) = checkpoint::damage(&disk)? {
+            bail!(
+                "the log is whole, but not its checkpoint: {damage}; {}",
+                checkpoint::WAYS_OUT
+            );
+        }
         output::print(&format!("{}: the log is whole\n", dir.display()))?;
         return Ok(ExitCode::SUCCESS);
     };

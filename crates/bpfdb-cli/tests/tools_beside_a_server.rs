@@ -190,6 +190,58 @@ fn a_server_starts_from_what_was_repaired() {
     );
 }
 
+/// Damages the only checkpoint of a directory, in its middle.
+fn damage_checkpoint(data: &Path) {
+    let files = fs::read_dir(data.join("checkpoint")).expect("a folder");
+    let files: Vec<PathBuf> = files.map(|file| file.expect("a file").path()).collect();
+    assert_eq!(files.len(), 1, "{files:?}");
+    let mut bytes = fs::read(&files[0]).expect("read");
+    bytes[BLOCK + 70] ^= 1;
+    fs::write(&files[0], bytes).expect("written");
+}
+
+/// Nothing can repair a checkpoint, and nobody is told that all is well. While the data is in the
+/// kernel, it can be written anew.
+#[test]
+fn a_damaged_checkpoint_is_told_with_the_ways_out() {
+    alone();
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    let server = Served::start_in(&data, 0, &["--appendfsync", "always"]);
+    let port = server.port;
+    assert_eq!(server.ask(&["SET", "a", "1"]), "+OK");
+    assert_eq!(server.ask(&["SAVE"]), "+OK");
+    server.crash();
+    damage_checkpoint(&data);
+    let told = fails(&["check", "--dir", text(&data)]);
+    assert!(told.contains("does not recover from it"), "{told}");
+    assert!(!told.contains("starts all the same"), "{told}");
+    let told = fails(&["repair", "--yes", "--dir", text(&data)]);
+    assert!(
+        told.contains("the log is whole, but not its checkpoint"),
+        "{told}"
+    );
+
+    let server = Served::start_in(&data, port, &[]);
+    assert_eq!(server.ask(&["GET", "a"]), "1");
+    assert_eq!(server.ask(&["SAVE"]), "+OK");
+    assert_eq!(check(&data)["fine"], true);
+    server.crash();
+    damage_checkpoint(&data);
+    let told = fails(&[
+        "serve",
+        "--port",
+        &port.to_string(),
+        "--dir",
+        text(&data),
+        "--fresh",
+    ]);
+    assert!(
+        told.contains("corrupt") && told.contains("checkpoint/"),
+        "{told}"
+    );
+}
+
 /// Tears the last batch that has records: what a loss of power leaves of a batch whose last block
 /// had not come to the disk.
 fn tear(segment: &Path) {

@@ -49,8 +49,8 @@
 //! | where a log ends, and when it is corrupt | [`reader`] |
 //! | which commits count | [`Recovery`] |
 //! | what of a growing log is durable | [`Follower`] |
-//! | what is retained for that, besides what a start needs | [`Beginnings`] |
 //! | how a log is recovered to a point in time | [`Until`], [`copy_until`] |
+//! | what is retained for that, besides what a start needs | [`Beginnings`] |
 //! | how recovery is spared the log from its beginning | [`checkpoint`] |
 //! | what a directory has | [`check()`] |
 //! | how a corrupt log is cut | [`Cut`] |

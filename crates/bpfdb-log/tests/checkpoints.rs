@@ -193,6 +193,31 @@ fn fields_stand_where_the_page_says() {
     assert_eq!(kinds, [1, 2, 3, 3, 1]);
 }
 
+/// Of a later version of bpfdb, each with its right checksum. It is told, not taken for damage of
+/// another kind, and not misread.
+#[test]
+fn another_version_of_a_checkpoint_is_refused() {
+    let disk = SimulatedDisk::new(1);
+    let mark = write(&disk, header(2, 10), 12).unwrap().mark;
+    let name = checkpoint::name(2);
+    let right = disk.contents(&name).unwrap();
+    for version in [0, CHECKPOINT_VERSION + 1, u32::MAX] {
+        for at in [0, right.len() - BLOCK] {
+            let mut wrong = right.clone();
+            let block = &mut wrong[at..at + BLOCK];
+            block[8..12].copy_from_slice(&version.to_le_bytes());
+            let checksum = crc32c::crc32c_append(version, &block[16..]);
+            block[12..16].copy_from_slice(&checksum.to_le_bytes());
+            disk.put(&name, &wrong);
+            let error = read(&disk, LOG, mark).unwrap_err().to_string();
+            let told = format!("version {version}");
+            assert!(error.contains(&name) && error.contains(&told), "{error}");
+        }
+    }
+    disk.put(&name, &right);
+    assert_eq!(read(&disk, LOG, mark).unwrap(), expected());
+}
+
 /// No bit of the file may be another one, and no block be missing or twice.
 #[test]
 fn every_bit_counts() {

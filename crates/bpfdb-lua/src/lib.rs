@@ -20,9 +20,10 @@
 //! Invariants
 //!  1. A [`Vm`] runs one call at a time; one that is left runs nothing until it is resumed.
 //!  2. A call sees its keys, its arguments, the libraries of Lua that are in the sandbox, and
-//!     what commands reply. What it changes of its surroundings ends with it.
+//!     what commands reply. What it changes of its surroundings ends with it, but for the
+//!     local variables of a library.
 //!  3. A call ends: a hook looks at the clock every [`Limits::INSTRUCTIONS_BETWEEN_LOOKS`]
-//!     instructions, and every function of ours that may take long does so too. One that is
+//!     instructions, more often in a large state (`limits.rs`), and every function of ours that may take long does so too. One that is
 //!     stopped meets an error at each instruction, which no `pcall` holds for long.
 //!  4. A stack is left for good only by its own end: what is on it would never be given back.
 //!     A call that is dropped is stopped and resumed until it has ended.
@@ -32,6 +33,9 @@
 //! call.rs        a call on its way, on its own stack
 //! library.rs     libraries of functions that a state has loaded
 //! header.rs      what a script's first line says
+//! limits.rs      how much memory and time, and how often that is looked at
+//! charged.rs     functions of Lua that may take long, with what they cost
+//! sha1.rs        names of scripts
 //! sandbox.lua    what a script finds: globals, `redis`, errors as Redis words them
 //! sandbox.rs     the functions behind it
 //! reply.rs       replies of commands, to and from Lua

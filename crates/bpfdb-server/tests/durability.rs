@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use bpfdb_log::simulation::{Fault, Operation, SimulatedDisk};
 use bpfdb_server::Server;
 use bpfdb_server::settings::Settings;
+use common::procedures::{ask, back_to_kernel, load};
 use common::{Client, TestServer, kernel_calls, show, wait_until};
 
 /// Longer than a flush and the thread's interval between two of them, and shorter than what the
@@ -48,6 +49,32 @@ fn a_synchronous_client_is_told_when_its_write_is_durable() {
     assert_eq!(other.say("GET a"), "$1\r\n1\r\n", "others need not wait");
     disk.hold(false);
     assert_eq!(own.reply(), b"+OK\r\n");
+}
+
+/// What a call writes is one record of the log, or nothing: also what the kernel begins with.
+#[test]
+fn a_script_that_writes_too_much_for_the_log_leaves_nothing() {
+    const BODY: &str = "for i = 1, 900 do redis.call('SET', KEYS[1] .. i, ARGV[1]) end return 1";
+    let disk = SimulatedDisk::new(24);
+    let server = start(&disk);
+    let mut client = server.client();
+    let function = format!("redis.register_function('many', function(KEYS, ARGV) {BODY} end)");
+    load(&mut client, &format!("#!lua name=lib\n{function}"));
+    let value = "v".repeat(32 << 10);
+    for call in [["EVAL", BODY], ["FCALL", "many"]] {
+        back_to_kernel(&mut client);
+        let reply = ask(&mut client, &[call[0], call[1], "1", "k", &value]);
+        let told = reply.to_string();
+        assert!(
+            reply.is_error() && told.contains("more than its part of the log"),
+            "{told}"
+        );
+        assert_eq!(client.say("DBSIZE"), ":0\r\n", "{call:?}");
+        let reply = ask(&mut client, &[call[0], call[1], "1", "k", "short"]);
+        assert_eq!(reply.number(), Some(1), "{call:?}: {reply}");
+        assert_eq!(client.say("DBSIZE"), ":900\r\n", "{call:?}");
+        client.say("FLUSHALL");
+    }
 }
 
 /// Not one for each: those who wait are told together.

@@ -292,8 +292,8 @@ impl Memory {
         self.add_segments(1)
     }
 
-    /// Adds so many segments, but not all at once: who waits for memory waits for the first of
-    /// them. False at the limit.
+    /// Adds so many segments, up to [`SEGMENTS_AT_ONCE`]: who waits for memory waits for all that are
+    /// added. False at the limit.
     fn add_segments(&self, wanted: u64) -> Result<bool> {
         let number = self.segments().load(Ordering::Acquire);
         let most = self.limit().saturating_sub(number).min(SEGMENTS_AT_ONCE);

@@ -6,7 +6,7 @@ mod common;
 use std::thread;
 
 use bpfdb::objects::EXAMPLES;
-use bpfdb::{Engine, Session};
+use bpfdb::{Engine, LogGateState, Options, Session, Status};
 use libbpf_rs::{Object, ProgramInput};
 
 const XDP_PASS: u32 = 2;
@@ -128,5 +128,39 @@ fn a_conflict_leaves_nothing_behind() {
         assert_eq!(engine.stats().expect("stats").transactions, 0, "{name}");
         send(&object, program, Some([10, 0, 2, 1]));
         assert_eq!(count(&mut session, TOTAL), 8, "{name}");
+    }
+}
+
+/// Who embeds bpfdb is told so as everybody else is, and has nothing open afterwards.
+#[test]
+fn while_the_log_takes_no_writes_packets_are_not_counted() {
+    for (name, program) in STYLES {
+        let options = Options {
+            log_ring: 1 << 20,
+            ..common::options()
+        };
+        let engine = Engine::create(&options).expect("the engine starts");
+        let log = engine.log().expect("the rings").expect("there is a log");
+        let gate = log.gate().expect("the gate");
+        let object = load(&engine, name);
+        let mut session = engine.session().expect("session");
+        send(&object, program, Some([10, 0, 3, 1]));
+        for (state, told) in [
+            (LogGateState::Closed, Status::LogClosed),
+            (LogGateState::Held, Status::LogFull),
+        ] {
+            let refused = || engine.stats().expect("stats").counters.statuses[told.code() as usize];
+            let before = refused();
+            gate.set(state);
+            send(&object, program, Some([10, 0, 3, 1]));
+            assert!(refused() > before, "{name}: {told:?}");
+            assert_eq!(count(&mut session, TOTAL), 1, "{name}: reads go on");
+            let stats = engine.stats().expect("stats");
+            assert_eq!(stats.transactions, 0, "{name}: it was rolled back");
+        }
+        gate.set(LogGateState::Open);
+        send(&object, program, Some([10, 0, 3, 1]));
+        assert_eq!(count(&mut session, TOTAL), 2, "{name}");
+        assert_eq!(count(&mut session, &[10, 0, 3, 1]), 2, "{name}");
     }
 }

@@ -31,6 +31,21 @@ pub(super) fn section(dir: &Path) -> Result<Section> {
     })
 }
 
+/// Nothing brings the bytes back.
+pub(crate) const WAYS_OUT: &str = "a server does not recover from it: use `bpfdb recover` if it can go back to an \
+     older one, else a copy; or if the data is in the kernel still, start a server and run SAVE";
+
+/// What is wrong with it, if there is one.
+///
+/// # Errors
+/// It cannot be read.
+pub(crate) fn damage(disk: &Directory) -> Result<Option<LogError>> {
+    Ok(match read(disk)? {
+        Found::Damaged(_, error) => Some(error),
+        Found::Nothing | Found::Whole(..) => None,
+    })
+}
+
 enum Found {
     Nothing,
     Whole(Mark, Footer),
@@ -90,7 +105,7 @@ fn text(found: &Found) -> String {
             Size(footer.bytes),
             mark.start
         ),
-        Found::Damaged(_, error) => error.to_string(),
+        Found::Damaged(_, error) => format!("{error}; {WAYS_OUT}"),
     };
     let mut text = String::new();
     line(&mut text, "checkpoint", &what);

@@ -1,7 +1,7 @@
 //! `bpfdb check`: a list of sections, each about a part of the data directory. It only reads, takes
 //! no lock, and works beside a server.
 
-mod checkpoint;
+pub(crate) mod checkpoint;
 mod directory;
 mod log;
 mod retained;

@@ -1,6 +1,7 @@
 //! What is retained for recovery to an earlier time, and from which point on it is whole.
 
 use super::{ATTEMPTS, size_of};
+use crate::checkpoint;
 use crate::control::Control;
 use crate::disk::Disk;
 use crate::error::{Corrupt, LogError, Result};
@@ -22,7 +23,7 @@ pub struct RetainedReport {
     pub beginnings: Vec<Beginning>,
     /// Of segments and checkpoints.
     pub bytes: u64,
-    /// What is damaged of it. A server starts all the same.
+    /// What is damaged of it. A server starts all the same: the checkpoint that it needs is not here.
     pub damaged: Vec<Corrupt>,
 }
 
@@ -83,6 +84,10 @@ fn examine<D: Disk>(disk: &D, control: &Control) -> Result<RetainedReport> {
                 report.damaged.push(damage?);
             }
         }
+    }
+    if let Some(mark) = control.needed_checkpoint() {
+        let needed = checkpoint::name(mark.number);
+        report.damaged.retain(|damage| damage.file != needed);
     }
     Ok(report)
 }

@@ -8,7 +8,7 @@ use std::ops::{Deref, Range};
 use std::sync::Arc;
 
 use crate::buffer::AlignedBuffer;
-use crate::disk::{DiskFile, is_unreadable};
+use crate::disk::DiskFile;
 
 /// Bytes that are read at once: enough for a disk to be fast with one request at a time.
 const CHUNK: usize = 4 << 20;
@@ -38,6 +38,8 @@ pub(super) struct Chunks<F> {
     begin: u64,
     /// Those before it. Somebody may have parts of them still.
     before: Vec<Arc<AlignedBuffer>>,
+    /// Up to here something cannot be read: no more is tried at once than is asked for.
+    careful_up_to: u64,
 }
 
 impl<F: DiskFile> Chunks<F> {
@@ -49,6 +51,7 @@ impl<F: DiskFile> Chunks<F> {
             current: Arc::new(AlignedBuffer::zeroed(0)),
             begin: 0,
             before: Vec::new(),
+            careful_up_to: 0,
         }
     }
 
@@ -60,13 +63,22 @@ impl<F: DiskFile> Chunks<F> {
         if let Some(part) = self.part(offset, len) {
             return Ok(Some(part));
         }
-        let left = usize::try_from(self.end - offset).unwrap_or(usize::MAX);
-        match self.read_chunk(offset, left.min(CHUNK.max(len))) {
-            // What cannot be read may be behind what is asked for.
-            Err(error) if is_unreadable(&error) => self.read_chunk(offset, len)?,
-            read => read?,
-        }
+        self.read_ahead(offset, len)?;
         Ok(self.part(offset, len))
+    }
+
+    /// A chunk, or only `len` bytes if there is something in it that cannot be read: that may be
+    /// behind what is asked for.
+    fn read_ahead(&mut self, offset: u64, len: usize) -> io::Result<()> {
+        let left = usize::try_from(self.end - offset).unwrap_or(usize::MAX);
+        let chunk = left.min(CHUNK.max(len));
+        if offset >= self.careful_up_to {
+            match self.read_chunk(offset, chunk) {
+                Ok(()) => return Ok(()),
+                Err(_) => self.careful_up_to = offset + chunk as u64,
+            }
+        }
+        self.read_chunk(offset, len)
     }
 
     /// Of the chunk that was read last.
@@ -104,7 +116,10 @@ impl<F: DiskFile> Chunks<F> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
+    use crate::disk::is_unreadable;
     use crate::layout::BLOCK;
 
     const BLOCKS: usize = 5000;
@@ -112,6 +127,8 @@ mod tests {
     /// Each block has its number in each of its bytes. One of them may be unreadable.
     struct Numbered {
         unreadable: Option<usize>,
+        /// Reads that have failed.
+        failures: Cell<u32>,
     }
 
     impl DiskFile for Numbered {
@@ -119,6 +136,7 @@ mod tests {
             let first = offset as usize / BLOCK;
             for (number, block) in bytes.chunks_mut(BLOCK).enumerate() {
                 if self.unreadable == Some(first + number) {
+                    self.failures.set(self.failures.get() + 1);
                     return Err(io::Error::from_raw_os_error(5));
                 }
                 block.fill((first + number) as u8);
@@ -144,7 +162,11 @@ mod tests {
     }
 
     fn chunks(unreadable: Option<usize>) -> Chunks<Numbered> {
-        Chunks::new(Numbered { unreadable }, (BLOCKS * BLOCK) as u64)
+        let file = Numbered {
+            unreadable,
+            failures: Cell::new(0),
+        };
+        Chunks::new(file, (BLOCKS * BLOCK) as u64)
     }
 
     fn block(chunks: &mut Chunks<Numbered>, number: usize) -> Part {
@@ -194,6 +216,10 @@ mod tests {
         }
         let failed = chunks.read(7 * BLOCK as u64, BLOCK);
         assert!(failed.is_err_and(|error| is_unreadable(&error)));
-        assert_eq!(block(&mut chunks, 8)[0], 8);
+        for number in 8..BLOCKS {
+            assert_eq!(block(&mut chunks, number)[0], number as u8);
+        }
+        // Each may take the device seconds: once ahead, and once for itself.
+        assert_eq!(chunks.file.failures.get(), 2);
     }
 }

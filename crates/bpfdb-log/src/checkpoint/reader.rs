@@ -185,6 +185,14 @@ impl<D: Disk> CheckpointReader<D> {
         // Else its chunk could not be used again, if the block is in the next one.
         drop(head);
         let bytes = self.part(header.size())?;
+        // Its beginning was read twice then, and the second time counts.
+        if BlockHeader::peek(&bytes) != Ok(header) {
+            return Err(LogError::corrupt(
+                &*self.name,
+                self.offset,
+                "its header is another one when it is read again",
+            ));
+        }
         let block = RawBlock {
             header,
             file: self.name.clone(),

@@ -38,7 +38,12 @@ pub(crate) struct Scripts {
     /// Of each call on its way another owner, by kinds; then of each library that is being loaded.
     calls: [Rc<()>; 3],
     kills: [u64; 2],
+    /// Of each call that has not ended, with a state or waiting for one, another owner, by kinds.
+    under_way: [Rc<()>; 2],
 }
+
+/// See [`Scripts::under_way`].
+pub(crate) type UnderWay = Rc<()>;
 
 /// What is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -137,11 +142,6 @@ impl Scripts {
         }
     }
 
-    /// Calls on their way.
-    fn running(&self, kind: Kind) -> usize {
-        Rc::strong_count(&self.calls[kind as usize]) - 1
-    }
-
     /// SCRIPT FLUSH: none is known any more. Calls on their way go on.
     pub(crate) fn flush(&mut self) {
         self.by_name = FxHashMap::default();
@@ -155,11 +155,16 @@ impl Scripts {
         std::mem::take(&mut self.has_forgotten)
     }
 
-    /// SCRIPT KILL, FUNCTION KILL: all calls of this kind that are on their way are to end. False
-    /// if there are none.
+    /// SCRIPT KILL, FUNCTION KILL: all calls of this kind that have not ended are to end. False if there
+    /// are none.
     pub(crate) fn kill(&mut self, kind: Kind) -> bool {
         self.kills[kind as usize] += 1;
-        self.running(kind) > 0
+        Rc::strong_count(&self.under_way[kind as usize]) > 1
+    }
+
+    /// For as long as a call has not ended.
+    pub(crate) fn under_way(&self, kind: Kind) -> UnderWay {
+        Rc::clone(&self.under_way[kind as usize])
     }
 
     /// Another number after each such command.

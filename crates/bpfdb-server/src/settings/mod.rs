@@ -203,7 +203,7 @@ settings! {
     append_only "appendonly": bool => true, RestartUnlessSame;
     /// When clients get their replies, unless they choose (CLIENT DURABILITY): always:
     /// when what a reply tells of is on the disk; everysec: at once, and it is there
-    /// within a tenth of a second; no: the same
+    /// as a rule within a tenth of a second; no: the same
     append_fsync "appendfsync": AppendFsync => AppendFsync::EverySecond, Now;
 
     /// Seconds between two checkpoints, if anything was written; 0: none for the sake of time

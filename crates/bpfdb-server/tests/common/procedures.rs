@@ -55,22 +55,32 @@ pub fn back_to_kernel(client: &mut Client) {
 
 /// What PROCEDURES says of this one.
 pub fn shown(client: &mut Client, name: &str) -> Reply {
+    let found = find(client, name);
+    found.unwrap_or_else(|all| panic!("no {name} in {all}"))
+}
+
+/// The same; else all that there are. While a library is compiled, it has one line for all.
+fn find(client: &mut Client, name: &str) -> Result<Reply, Reply> {
     let all = ask(client, &["PROCEDURES"]);
     let found = all.items.iter().find(|one| is(one, "name", name));
-    found
-        .unwrap_or_else(|| panic!("no {name} in {all}"))
-        .clone()
+    found.cloned().ok_or(all)
+}
+
+/// 0 also while its library is compiled.
+fn calls(client: &mut Client, name: &str, field: &str) -> i64 {
+    let found = find(client, name);
+    found.map_or(0, |one| {
+        let calls = one.field(field).and_then(Reply::number);
+        calls.expect("a number")
+    })
 }
 
 /// Calls of it that the kernel has answered.
 pub fn kernel_calls(client: &mut Client, name: &str) -> i64 {
-    let calls = shown(client, name).field("calls").and_then(Reply::number);
-    calls.expect("a number")
+    calls(client, name, "calls")
 }
 
 /// Those of them that the daemon had the kernel run.
 pub fn daemon_calls(client: &mut Client, name: &str) -> i64 {
-    let shown = shown(client, name);
-    let calls = shown.field("calls_by_daemon").and_then(Reply::number);
-    calls.expect("a number")
+    calls(client, name, "calls_by_daemon")
 }

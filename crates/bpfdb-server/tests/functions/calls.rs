@@ -380,3 +380,26 @@ fn a_library_that_is_being_loaded_is_not_killed() {
     let reply = loads.join().expect("it was answered");
     assert!(reply.contains("timeout"), "{reply}");
 }
+
+/// More calls than may run at once: those that wait are ended, too.
+#[test]
+fn calls_that_wait_for_others_are_killed() {
+    let server = alone();
+    let mut other = server.client();
+    load(&mut other, "endless", "while true do end");
+    let mut clients: Vec<_> = (0..70).map(|_| server.client()).collect();
+    for client in &mut clients {
+        client.send(&request(&[b"FCALL", b"endless", b"0"]));
+    }
+    wait_until("they run", || {
+        other.say("function stats").contains("endless")
+    });
+    // Each has begun, or waits, when all requests of then have been read.
+    thread::sleep(Duration::from_millis(200));
+    assert_eq!(other.say("function kill"), "+OK\r\n");
+    for client in &mut clients {
+        let reply = text(&client.reply());
+        assert!(reply.contains("killed by FUNCTION KILL"), "{reply}");
+    }
+    assert!(other.say("function kill").starts_with("-NOTBUSY"));
+}

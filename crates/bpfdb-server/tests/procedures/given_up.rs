@@ -2,8 +2,10 @@
 
 use std::time::Instant;
 
+use bpfdb::FUNCTIONS_KEY;
+
 use super::common::{Client, PATIENCE, Reply};
-use super::{WithSocket, ask, back_to_kernel, load, server, shown};
+use super::{WithSocket, ask, back_to_kernel, is, load, parsed, server, shown};
 
 /// What comes after a write and has no meaning in the kernel; the reason, an argument that
 /// brings it about, and what the interpreter makes of the call: its reply, or part of an error.
@@ -206,4 +208,70 @@ fn limits_of_the_engine_are_named() {
         }
         assert_eq!(client.say("EXISTS n1 n2"), ":0\r\n");
     }
+}
+
+/// Commands on the key that has the functions, which a body puts together of two arguments.
+const RESERVED: &[(&str, &str)] = &[
+    ("get", "return redis.call('GET', args[1] .. args[2])"),
+    (
+        "exists",
+        "return redis.call('EXISTS', 'a', args[1] .. args[2])",
+    ),
+    ("ttl", "return redis.call('TTL', args[1] .. args[2])"),
+    ("mget", "return redis.call('MGET', 'a', args[1] .. args[2])"),
+    (
+        "set",
+        "redis.call('SET', 'n1', 'x') return redis.call('SET', args[1] .. args[2], 'x')",
+    ),
+    (
+        "del",
+        "redis.call('SET', 'n1', 'x') return redis.call('DEL', args[1] .. args[2])",
+    ),
+    (
+        "incr",
+        "redis.call('SET', 'n1', 'x') return redis.call('INCR', args[1] .. args[2])",
+    ),
+    (
+        "expire",
+        "redis.call('SET', 'n1', 'x') return redis.call('EXPIRE', args[1] .. args[2], 9)",
+    ),
+    (
+        "caught",
+        "redis.call('SET', 'n1', 'x') return redis.pcall('SET', args[1] .. args[2], 'x')",
+    ),
+];
+
+/// Keys of bpfdb itself are refused to what runs in the kernel as to everybody else.
+#[test]
+fn keys_of_bpfdb_itself_are_refused_to_compiled_bodies() {
+    let server = server();
+    let mut client = server.client();
+    let functions = RESERVED.iter().map(|(name, body)| {
+        format!("redis.register_function('{name}', function(keys, args) {body} end)\n")
+    });
+    let text = format!("#!lua name=lib\n{}", functions.collect::<String>());
+    load(&mut client, &text);
+    let before = client.say("FUNCTION LIST WITHCODE");
+    let (first, second) = FUNCTIONS_KEY.split_at(3);
+    for (name, _) in RESERVED {
+        let all = shown(&mut client, name);
+        assert!(is(&all, "path", "kernel"), "{name}: {all}");
+        back_to_kernel(&mut client);
+        let words = [&b"FCALL"[..], name.as_bytes(), b"0", first, second];
+        let reply = parsed(&client.ask(&words));
+        let told = reply.to_string();
+        assert!(
+            reply.is_error() && told.contains("of bpfdb itself"),
+            "{name}: {told}"
+        );
+        // Of pcall the body went on.
+        let left = if *name == "caught" {
+            ":1\r\n"
+        } else {
+            ":0\r\n"
+        };
+        assert_eq!(client.say("EXISTS n1"), left, "{name}");
+        client.say("DEL n1");
+    }
+    assert_eq!(client.say("FUNCTION LIST WITHCODE"), before);
 }

@@ -28,7 +28,7 @@ use super::program::Program;
 use super::redis_call::LongCommand;
 use super::reply;
 use crate::instance::functions::RunningCall;
-use crate::instance::scripts::{Kind, Machine};
+use crate::instance::scripts::{Kind, Machine, UnderWay};
 use crate::protocol::reply::{self as replies, ConflictAction};
 
 /// How long attempts go on after Errors that pass by themselves: memory is being added, or the log is
@@ -111,6 +111,8 @@ pub(super) struct ScriptCall {
     earlier: Duration,
     /// SCRIPT KILLs, or FUNCTION KILLs, before it.
     kills: u64,
+    /// While it is there those commands find this call, be it that it waits.
+    _under_way: Option<UnderWay>,
     /// It may not write: the command says so.
     reads_only: bool,
     begun: Instant,
@@ -182,6 +184,7 @@ impl ScriptCall {
             spent: Duration::ZERO,
             earlier: Duration::ZERO,
             kills: 0,
+            _under_way: None,
             begun: Instant::now(),
             seen: None,
         }
@@ -190,6 +193,7 @@ impl ScriptCall {
     fn begin(mut self, context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
         self.kills = context.instance.scripts.kills(self.program.kind());
         if self.step(context, arguments)? == Progress::More {
+            self._under_way = Some(context.instance.scripts.under_way(self.program.kind()));
             context.go_on_with(self);
         }
         Ok(())
@@ -212,12 +216,28 @@ impl ScriptCall {
     }
 
     fn go_on(&mut self, context: &mut Context<'_>) -> Result<Progress, Failure> {
-        if self.running.is_none() && self.attempts.wait(context, !self.is_snapshot()) {
-            return Ok(Progress::More);
+        if self.running.is_none() {
+            if self.is_killed(context) {
+                return Err(self.killed().into());
+            }
+            if self.attempts.wait(context, !self.is_snapshot()) {
+                return Ok(Progress::More);
+            }
         }
         match self.advance(context) {
             Ok(progress) => Ok(progress),
             Err(failure) => self.begin_anew(context, failure),
+        }
+    }
+
+    fn is_killed(&self, context: &Context<'_>) -> bool {
+        context.instance.scripts.kills(self.program.kind()) != self.kills
+    }
+
+    fn killed(&self) -> &'static str {
+        match self.program.kind() {
+            Kind::Script => "ERR Error running script: killed by SCRIPT KILL",
+            Kind::Function => "ERR Error running script: killed by FUNCTION KILL",
         }
     }
 
@@ -325,13 +345,10 @@ impl ScriptCall {
         loop {
             let begun = Instant::now();
             let spent = self.spent;
-            let killed = context.instance.scripts.kills(self.program.kind()) != self.kills;
+            let (is_killed, killed) = (self.is_killed(context), self.killed());
             let running = self.running.as_mut().expect("an attempt");
-            if killed {
-                running.stop(match self.program.kind() {
-                    Kind::Script => "ERR Error running script: killed by SCRIPT KILL",
-                    Kind::Function => "ERR Error running script: killed by FUNCTION KILL",
-                });
+            if is_killed {
+                running.stop(killed);
             } else if spent > limit {
                 running.stop(
                     "ERR Error running script: it ran for longer than busy-reply-threshold allows",

@@ -205,6 +205,8 @@ impl Block {
             }
             if self.execute(context, next)? == Progress::Done {
                 self.phase = Phase::Commands(next + 1);
+            } else if context.rests_until.is_some() {
+                return self.pause(context).map(Some);
             }
         }
         Ok(None)
@@ -229,6 +231,8 @@ impl Block {
             }
         };
         self.job = inner.job.take();
+        let rests_until = inner.rests_until.take();
+        context.rests_until = rests_until.filter(|_| self.job.is_some());
         self.spent += time;
         if self.job.is_some() {
             return Ok(Progress::More);

@@ -8,6 +8,7 @@ use bpfdb_lua::Sha1;
 use bpfdb_procedures::Ready;
 
 use super::compiler::{Caller, Kind};
+use super::loaded::gives_up_most;
 use super::{Procedures, State};
 use crate::instance::functions::libraries::{FunctionOf, Libraries, Library};
 use crate::instance::functions::{Functions, Problem};
@@ -136,6 +137,13 @@ impl Procedures {
         }
     }
 
+    /// What was in the way of publishing them is over.
+    pub(super) fn publish_soon(&mut self) {
+        if let FunctionsState::Due(at) = &mut self.functions {
+            *at = Instant::now();
+        }
+    }
+
     pub(super) fn publish_functions(&mut self, functions: &mut Functions) {
         if functions.current().len() == 0 && !self.were_changed {
             self.functions = self.published(functions);
@@ -211,9 +219,11 @@ impl Procedures {
             .ready
             .iter()
             .zip(&loaded.numbers)
-            .filter_map(|(ready, &number)| {
+            .enumerate()
+            .filter_map(|(place, (ready, &number))| {
                 let function = libraries.function(&ready.name)?;
-                may_be_published(ready, function, library).then(|| {
+                let was_left = gives_up_most(&loaded.counters(place, &self.kernel));
+                (!was_left && may_be_published(ready, function, library)).then(|| {
                     let read_only_forms = function.registered().flags.of_call().no_writes;
                     let entry = Entry {
                         slot,

@@ -6,6 +6,7 @@ use bpfdb_procedures::Unit;
 
 use super::compiler::Kind;
 use super::direct::Direct;
+use super::functions::FunctionsState;
 use super::{NO_ROOM, Procedures, State};
 use crate::kernel::procedures::{Counters, Entry, KernelProcedures, Name};
 
@@ -124,7 +125,9 @@ impl Procedures {
     /// When there is room again, those that wait are compiled again: libraries at once, scripts
     /// when they are called some more.
     pub(super) fn give_room(&mut self) {
-        if !self.some_wait || !self.is_quiet() {
+        // Who is about to change the functions waits for those that were withdrawn, and for no others.
+        let is_changing = matches!(self.functions, FunctionsState::Withdrawn(_));
+        if !self.some_wait || is_changing || !self.is_quiet() {
             return;
         }
         self.reuse();
@@ -153,8 +156,7 @@ impl Procedures {
             for place in 0..loaded.numbers.len() {
                 let counters = loaded.counters(place, &self.kernel);
                 calls += counters.calls + counters.given_up();
-                if gives_up_most(&counters) {
-                    loaded.leave(place, &self.kernel);
+                if gives_up_most(&counters) && loaded.leave(place, &self.kernel) {
                     self.removals.note();
                 }
             }
@@ -212,14 +214,14 @@ impl Loaded {
         counters
     }
 
-    /// The function at this place is left to the interpreter.
-    fn leave(&mut self, place: usize, kernel: &KernelProcedures) {
+    /// The function at this place is left to the interpreter. False: it was before.
+    fn leave(&mut self, place: usize, kernel: &KernelProcedures) -> bool {
         let name = match &self.unit.ready[place].name {
             name if name.is_empty() => self.published.first().cloned(),
             name => Some(Name::Function(name.clone())),
         };
         let Some(name) = name.filter(|name| self.published.contains(name)) else {
-            return;
+            return false;
         };
         tracing::info!(
             ?name,
@@ -227,5 +229,6 @@ impl Loaded {
         );
         kernel.withdraw(&name);
         self.published.retain(|known| *known != name);
+        true
     }
 }

@@ -191,6 +191,7 @@ impl Procedures {
                     self.removals.end(removals);
                     if self.is_quiet() {
                         self.reuse();
+                        self.publish_soon();
                         for name in std::mem::take(&mut self.waiting) {
                             self.publish_script(name);
                         }
@@ -229,15 +230,20 @@ impl Procedures {
             Kind::Script => &mut self.scripts,
             Kind::Library => &mut self.libraries,
         };
+        let mut has_program = false;
         match (units.get_mut(&name), state) {
-            (Some(place @ State::Compiling), state) => *place = state,
+            (Some(place @ State::Compiling), state) => {
+                has_program = matches!(&state, State::Loaded(loaded) if loaded.slot.is_some());
+                *place = state;
+            }
             // Forgotten meanwhile, or compiled twice.
             (_, State::Loaded(loaded)) => self.unload(*loaded),
             _ => {}
         }
         match kind {
             Kind::Script => self.publish_script(name),
-            Kind::Library => self.note_library(),
+            Kind::Library if has_program => self.note_library(),
+            Kind::Library => {}
         }
     }
 }
