@@ -45,13 +45,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         rebuild(arguments, &disk, &rebuilt)?;
         return Ok(ExitCode::SUCCESS);
     }
+    let damage = {
+        let _progress = Progress::unknown("reading the checkpoint");
+        checkpoint::damage(&disk)?
+    };
+    if let Some(damage) = damage {
+        let ways_out = checkpoint::WAYS_OUT;
+        bail!("no repair helps, for the checkpoint is damaged: {damage}; {ways_out}");
+    }
     let Some(place) = find_place(arguments, &disk)? else {
-        if let Some(damage) = checkpoint::damage(&disk)? {
-            bail!(
-                "the log is whole, but not its checkpoint: {damage}; {}",
-                checkpoint::WAYS_OUT
-            );
-        }
         output::print(&format!("{}: the log is whole\n", dir.display()))?;
         return Ok(ExitCode::SUCCESS);
     };

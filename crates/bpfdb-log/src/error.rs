@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::disk::is_full;
+use crate::disk::{is_full, is_unreadable};
 use crate::layout::Invalid;
 use crate::moment::Moment;
 
@@ -103,6 +103,15 @@ impl LogError {
             offset,
             why: why.to_string(),
         })
+    }
+
+    /// Are bytes not what was written, or does the disk not give them back?
+    pub fn is_damage(&self) -> bool {
+        match self {
+            Self::Corrupt(_) => true,
+            Self::Io { source, .. } => is_unreadable(source),
+            _ => false,
+        }
     }
 
     /// What is wrong with a file that a start does not need: it cannot be read, or is not what it was.

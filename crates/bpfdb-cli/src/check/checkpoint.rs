@@ -65,7 +65,7 @@ fn read(disk: &Directory) -> Result<Found> {
     };
     match verified(disk, &control, mark) {
         Ok(footer) => Ok(Found::Whole(mark, footer)),
-        Err(error @ LogError::Corrupt(_)) => Ok(Found::Damaged(mark, error)),
+        Err(error) if error.is_damage() => Ok(Found::Damaged(mark, error)),
         Err(error) => Err(error).context("cannot read the checkpoint"),
     }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use bpfdb_log::{Beginning, Directory, Moment, RetainedReport, check_retained};
+use bpfdb_log::{Beginning, Corrupt, Directory, Moment, RetainedReport, check_retained};
 use bpfdb_server::settings::Size;
 use serde_json::{Value, json};
 
@@ -53,7 +53,9 @@ fn text(report: &RetainedReport) -> String {
     if !report.beginnings.is_empty() {
         line(&mut text, "retained", &retained(report));
     }
-    for damage in &report.damaged {
+    // Of the one that a start needs its own section tells.
+    let needed = |damage: &&Corrupt| report.needed.as_ref() != Some(&damage.file);
+    for damage in report.damaged.iter().filter(needed) {
         let what = format!("{damage}; a server starts all the same");
         line(&mut text, "DAMAGED", &what);
     }

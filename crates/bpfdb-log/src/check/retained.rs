@@ -23,8 +23,11 @@ pub struct RetainedReport {
     pub beginnings: Vec<Beginning>,
     /// Of segments and checkpoints.
     pub bytes: u64,
-    /// What is damaged of it. A server starts all the same: the checkpoint that it needs is not here.
+    /// What is damaged of it, and of the checkpoint that a start needs. Of what is not needed a server
+    /// starts all the same.
     pub damaged: Vec<Corrupt>,
+    /// Name of that checkpoint's file; `None`: there is none.
+    pub needed: Option<String>,
 }
 
 /// Reads all that is retained, up to what a start needs. An owner may give it up meanwhile: then
@@ -58,6 +61,9 @@ fn examine<D: Disk>(disk: &D, control: &Control) -> Result<RetainedReport> {
     let mut report = RetainedReport {
         bytes: segments(disk, control)?,
         damaged: found.damaged,
+        needed: control
+            .needed_checkpoint()
+            .map(|mark| checkpoint::name(mark.number)),
         ..RetainedReport::default()
     };
     let is_older = |one: &Beginning| one.mark != control.needed_checkpoint();
@@ -85,10 +91,6 @@ fn examine<D: Disk>(disk: &D, control: &Control) -> Result<RetainedReport> {
             }
         }
     }
-    if let Some(mark) = control.needed_checkpoint() {
-        let needed = checkpoint::name(mark.number);
-        report.damaged.retain(|damage| damage.file != needed);
-    }
     Ok(report)
 }
 
@@ -111,9 +113,6 @@ fn read_all<D: Disk>(
     control: &Control,
     beginning: &Beginning,
 ) -> Result<(), (u64, Result<Corrupt>)> {
-    if beginning.mark == control.needed_checkpoint() {
-        return Ok(());
-    }
     let verified = beginning.verify(disk, control);
     verified.map_err(|error| (0, error.damage()))?;
     // A start needs all of its log.

@@ -234,6 +234,7 @@ fn a_mark_without_a_file_is_damage() {
     read_all(&disk);
     let report = check_retained(&disk).unwrap();
     assert_eq!((report.earliest, report.damaged.len()), (None, 1));
+    assert_eq!(report.needed.as_ref(), Some(&report.damaged[0].file));
 }
 
 /// Replaces header and footer of a checkpoint.

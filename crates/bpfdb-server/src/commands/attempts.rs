@@ -12,8 +12,8 @@ use super::context::Context;
 pub(super) const STATEMENT: u32 = abi::BPFDB_COMMAND_TRIES;
 /// Attempts of a MULTI … EXEC from its beginning, with others served in between.
 pub(super) const BLOCK: u32 = abi::BPFDB_BLOCK_TRIES;
-/// How often a MULTI … EXEC that is to be tried again looks for the end of CLIENT PAUSE, and a
-/// script for a state of Lua.
+/// How often it is looked whether somebody else has ended: by a MULTI … EXEC that is to be tried again
+/// for CLIENT PAUSE, or for another one that holds locks; by a script for a state of Lua.
 pub(super) const PAUSED: Duration = Duration::from_millis(1);
 
 /// How often a command is tried again that ended in this Error, and what it waits before.

@@ -12,6 +12,7 @@
 
 use std::fmt::Debug;
 
+use super::attempts;
 use super::context::{Context, Failure};
 use super::definition::Run;
 
@@ -94,6 +95,7 @@ impl Job for RetriedCommand {
         }
         // Unless it is a command of that one.
         if context.instance.has_long_block() && !context.at_once {
+            context.rest(attempts::PAUSED);
             return Ok(Progress::More);
         }
         (self.run)(context, arguments)?;

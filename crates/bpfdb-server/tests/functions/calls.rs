@@ -381,25 +381,35 @@ fn a_library_that_is_being_loaded_is_not_killed() {
     assert!(reply.contains("timeout"), "{reply}");
 }
 
-/// More calls than may run at once: those that wait are ended, too.
+/// A function that waits, because as many scripts are running as may be, is found and ended.
 #[test]
-fn calls_that_wait_for_others_are_killed() {
+fn a_call_that_waits_for_others_is_killed() {
+    const SCRIPTS: usize = 70;
     let server = alone();
-    let mut other = server.client();
-    load(&mut other, "endless", "while true do end");
-    let mut clients: Vec<_> = (0..70).map(|_| server.client()).collect();
-    for client in &mut clients {
-        client.send(&request(&[b"FCALL", b"endless", b"0"]));
+    let (mut client, mut other) = (server.client(), server.client());
+    // The interpreter runs it.
+    load(&mut other, "waits", "return cjson.encode({1})");
+    // They end when they are told to.
+    other.say("config set busy-reply-threshold 0");
+    let mut scripts: Vec<_> = (0..SCRIPTS).map(|_| server.client()).collect();
+    for script in &mut scripts {
+        // Of those that may write one at a time is in the midst of its work.
+        script.send(&request(&[b"EVAL_RO", b"while true do end", b"0"]));
     }
     wait_until("they run", || {
-        other.say("function stats").contains("endless")
+        other.say("client list").matches("cmd=eval_ro ").count() == SCRIPTS
     });
-    // Each has begun, or waits, when all requests of then have been read.
-    thread::sleep(Duration::from_millis(200));
+    client.send(&request(&[b"FCALL", b"waits", b"1", b"key"]));
+    wait_until("the function waits", || {
+        other.say("function stats").contains("waits")
+    });
     assert_eq!(other.say("function kill"), "+OK\r\n");
-    for client in &mut clients {
-        let reply = text(&client.reply());
-        assert!(reply.contains("killed by FUNCTION KILL"), "{reply}");
-    }
+    let reply = text(&client.reply());
+    assert!(reply.contains("killed by FUNCTION KILL"), "{reply}");
     assert!(other.say("function kill").starts_with("-NOTBUSY"));
+    assert_eq!(other.say("script kill"), "+OK\r\n");
+    for script in &mut scripts {
+        let reply = text(&script.reply());
+        assert!(reply.contains("killed by SCRIPT KILL"), "{reply}");
+    }
 }

@@ -127,6 +127,14 @@ fn given_up(client: &mut Client, name: &str, reason: &str) -> i64 {
     reasons.field(reason).and_then(Reply::number).unwrap_or(0)
 }
 
+/// The same for any reason.
+fn all_given_up(client: &mut Client, name: &str) -> i64 {
+    let shown = shown(client, name);
+    let errors = shown.field("errors").and_then(Reply::number).unwrap_or(0);
+    let reasons = shown.field("deoptimisations").expect("a field");
+    errors + reasons.items.iter().filter_map(Reply::number).sum::<i64>()
+}
+
 /// A loop without end is ended in the kernel soon, and by the interpreter at its limit.
 #[test]
 fn endless_loops_end() {
@@ -256,9 +264,14 @@ fn keys_of_bpfdb_itself_are_refused_to_compiled_bodies() {
     for (name, _) in RESERVED {
         let all = shown(&mut client, name);
         assert!(is(&all, "path", "kernel"), "{name}: {all}");
-        back_to_kernel(&mut client);
         let words = [&b"FCALL"[..], name.as_bytes(), b"0", first, second];
-        let reply = parsed(&client.ask(&words));
+        let mut reply = None;
+        super::wait_until("the kernel gives the call up", || {
+            back_to_kernel(&mut client);
+            reply = Some(parsed(&client.ask(&words)));
+            all_given_up(&mut client, name) > 0
+        });
+        let reply = reply.expect("it was called");
         let told = reply.to_string();
         assert!(
             reply.is_error() && told.contains("of bpfdb itself"),

@@ -29,6 +29,7 @@ impl Attempts {
             return false;
         }
         if context.instance.has_long_block() {
+            context.rest(attempts::PAUSED);
             return true;
         }
         let is_stopped = is_stopped(&context.instance.pause, writes);

@@ -241,6 +241,16 @@ impl Procedures {
         }
     }
 
+    /// A library may have been deleted while it was compiled.
+    pub(super) fn forget_what_is_gone(&mut self, functions: &Functions) {
+        let are_known = matches!(self.functions, FunctionsState::Published { reads, .. }
+            if reads == functions.reads());
+        if self.some_may_be_gone && are_known {
+            self.some_may_be_gone = false;
+            self.forget_libraries(functions.current());
+        }
+    }
+
     /// What is not there any more.
     fn forget_libraries(&mut self, libraries: &Libraries) {
         self.interpreted

@@ -93,6 +93,8 @@ pub(crate) struct Procedures {
     vain_looks: u32,
     /// Somebody has changed the functions since the server began.
     were_changed: bool,
+    /// Some library was compiled since the last look at what is not there any more.
+    some_may_be_gone: bool,
     /// Texts that are to be compiled.
     queued: usize,
     /// A program makes room, but its slot is not free yet.
@@ -126,6 +128,7 @@ impl Procedures {
             withdrawn: 0,
             vain_looks: 0,
             were_changed: false,
+            some_may_be_gone: false,
             queued: 0,
             is_evicting: false,
             some_wait: false,
@@ -162,6 +165,7 @@ impl Procedures {
         {
             self.publish_functions(functions);
         }
+        self.forget_what_is_gone(functions);
     }
 
     /// The setting compile-procedures.
@@ -242,8 +246,12 @@ impl Procedures {
         }
         match kind {
             Kind::Script => self.publish_script(name),
-            Kind::Library if has_program => self.note_library(),
-            Kind::Library => {}
+            Kind::Library => {
+                self.some_may_be_gone = true;
+                if has_program {
+                    self.note_library();
+                }
+            }
         }
     }
 }

@@ -13,7 +13,7 @@ pub(crate) static COMMAND: Command = Command {
     arguments: "",
     flags: &[Flag::NoScript, Flag::AllowBusy],
     categories: &[Category::Scripting],
-    differences: "Ends all that are running, also those that have written: nothing of what they did is kept.",
+    differences: "Ends all that are running, also those that have written: nothing of what they did is kept, unless they are part of a transaction of the client.",
     run,
     ..Command::BASE
 };
