@@ -33,7 +33,7 @@
 	X(TIMED_OUT, 26, "the transaction was idle for too long and was rolled back",              \
 	  "run the transaction again")                                                             \
 	X(SESSION_BUSY, 27, "the session is running another operator",                             \
-	  "use one session per thread")                                                            \
+	  "run it again; if it persists, use one session per thread")                              \
 	X(EXHAUSTED, 28, "a bounded loop inside the engine ran out",                               \
 	  "run the operation again; report it if it persists")                                     \
 	X(BAD_REQUEST, 29, "malformed request to the engine", "correct the caller")                \

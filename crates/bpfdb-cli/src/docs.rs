@@ -41,13 +41,16 @@ fn errors() -> String {
     let mut page = String::from(
         "# Outcomes and Errors\n\n\
          Generated from `include/bpfdb/status.h` by `make fmt`. C names carry the prefix\n\
-         `BPFDB_`; `bpfdb stats` has a counter for each.\n\n\
+         `BPFDB_`; `bpfdb stats` has a counter for each Error. What a client of the server sees is in\n\
+         [network.md](network.md#errors).\n\n\
          ## Outcomes\n\n",
     );
     page += &table(&outcomes);
     page += "\n## Errors\n\n\
-             After an Error inside a transaction only ROLLBACK is useful: COMMIT rolls back, and\n\
-             says `ROLLED_BACK`. An operator that fails leaves nothing half done.\n\n";
+             After an Error inside a transaction that writes only ROLLBACK is useful: COMMIT rolls back,\n\
+             and says `ROLLED_BACK`. There are exceptions: a COMMIT that says `LOG_FULL` or `LOG_CLOSED`\n\
+             leaves the transaction open; of one that was idle for too long COMMIT says `TIMED_OUT`; and a\n\
+             read-only one does not fail. An operator that fails leaves nothing half done.\n\n";
     page += &table(&errors);
     page
 }

@@ -16,7 +16,7 @@ pub fn page() -> String {
          The kernel answers these without waking the daemon, which is the server's process,\n\
          as long as the request has a plain form and size ([network.md](network.md) lists\n\
          what the kernel leaves to the daemon). The daemon answers everything else, on the same session. Since:\n\
-         the version of Redis that introduced the command.\n",
+         the version of Redis that introduced the command, or of bpfdb if Redis has no such command.\n",
         kernel_commands(),
     );
     for &group in Group::ALL {

@@ -7,14 +7,14 @@ use super::super::prelude::*;
 pub(crate) static COMMAND: Command = Command {
     name: "procedures",
     summary: "Shows functions and scripts: who runs them, how often, and why not the kernel",
-    since: "bpfdb",
+    since: "0.1.0",
     group: Group::Scripting,
     complexity: "O(procedures)",
     arity: -1,
     arguments: "[LISTING name]",
     flags: &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale],
     categories: &[Category::Scripting],
-    differences: "Of bpfdb. A list of procedures, each as fields and values; with LISTING the operations of one, and the program beside its lines of Lua. See procedures.md.",
+    differences: "Redis has no such command. A list of procedures, each as fields and values; with LISTING the operations of one, and the program beside its lines of Lua. See procedures.md.",
     run,
     ..Command::BASE
 };

@@ -19,7 +19,7 @@ pub(crate) static COMMAND: Command = Command {
         Flag::NoMulti,
         Flag::AllowBusy,
     ],
-    differences: "SAVE keeps the data in the kernel for the next start, NOSAVE drops it; without either, the setting keep-data decides.",
+    differences: "SAVE keeps the data in the kernel for the next start, NOSAVE drops it; without either, the setting keep-data decides, and what the log could not write stays in any case.",
     run,
     ..Command::BASE
 };

@@ -10,7 +10,7 @@ pub(crate) static COMMAND: Command = Command {
     complexity: "O(1)",
     arity: 2,
     flags: &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale],
-    differences: "Does not reset the section bpfdb of INFO, PROCEDURES and the metrics.",
+    differences: "Does not reset the section bpfdb of INFO (but bpfdb_conflict_replies_*), PROCEDURES and the metrics that come from the kernel.",
     run,
     ..Command::BASE
 };

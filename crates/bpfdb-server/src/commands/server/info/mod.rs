@@ -33,7 +33,7 @@ pub(crate) static COMMAND: Command = Command {
         "request_policy:all_shards",
         "response_policy:special",
     ],
-    differences: "The kernel measures no times: usec and latencystats cover what the daemon executed. The section kernelstats has the calls that the kernel answered, the section bpfdb all other figures of our own.",
+    differences: "The kernel measures no times: usec and latencystats cover what the daemon executed. The section kernelstats has the calls that the kernel answered, the section bpfdb those of the engine; the log is in persistence.",
     run,
     ..Command::BASE
 };
