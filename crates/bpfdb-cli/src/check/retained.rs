@@ -54,8 +54,8 @@ fn text(report: &RetainedReport) -> String {
         line(&mut text, "retained", &retained(report));
     }
     // Of the one that a start needs its own section tells.
-    let needed = |damage: &&Corrupt| report.needed.as_ref() != Some(&damage.file);
-    for damage in report.damaged.iter().filter(needed) {
+    let is_not_needed = |damage: &&Corrupt| report.needed.as_ref() != Some(&damage.file);
+    for damage in report.damaged.iter().filter(is_not_needed) {
         let what = format!("{damage}; a server starts all the same");
         line(&mut text, "DAMAGED", &what);
     }
