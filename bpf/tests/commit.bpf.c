@@ -177,6 +177,10 @@ TEST(what_is_finished_later_is_depended_on)
 	w->depends = 0;
 	depend_on_told(w, BPFDB_OP_DELETE, BPFDB_TXN_NONE);
 	EXPECT(w->depends >= stamp);
+	/* So does whoever reads it, and is told of the version that is not installed yet. */
+	r->depends = 0;
+	EXPECT(has_number(r, 90, 11) && bpfdb_depend_on_key(r, 0) == BPFDB_OK);
+	EXPECT(r->depends >= stamp);
 	PASS(latch_set(r, 90, false));
 	EXPECT(bpfdb_settle(w) == BPFDB_OK);
 	bpfdb_session_close(w);

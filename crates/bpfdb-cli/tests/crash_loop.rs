@@ -19,7 +19,9 @@ const ROUNDS: u64 = 75;
 /// Of the long one.
 const SOAK_ROUNDS: u64 = 1500;
 /// Says how many there are on a machine on which that takes longer.
-const VARIABLE: &str = "BPFDB_TEST_CRASHES";
+const COUNT: &str = "BPFDB_TEST_CRASHES";
+/// Says for how many seconds there are more.
+const SECONDS: &str = "BPFDB_TEST_CRASH_SECONDS";
 /// So long functions may take to come into the kernel.
 const PROGRAMS: Duration = Duration::from_millis(500);
 /// One of so many rounds has a checkpoint at its end, so that some are killed in the middle of it.
@@ -224,14 +226,23 @@ impl Loop {
     }
 }
 
-fn crash_loop(seed: u64, rounds: u64) {
-    let told = std::env::var(VARIABLE).ok();
-    let rounds = told.map_or(rounds, |rounds| rounds.parse().expect("a number"));
+fn variable(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(text.parse().expect("a number"))
+}
+
+fn crash_loop(seed: u64, most: u64) {
+    let most = variable(COUNT).unwrap_or(most);
+    let time = variable(SECONDS).map_or(Duration::MAX, Duration::from_secs);
+    let begun = Instant::now();
     let mut all = Loop::new(seed);
-    for number in 0..rounds {
-        all.round(number);
+    let mut rounds = 0;
+    while rounds < most && begun.elapsed() < time {
+        all.round(rounds);
+        rounds += 1;
     }
     println!("{}", all.told);
+    println!("{rounds} rounds with seed {seed}");
     for client in &all.clients {
         println!("{}", client.describe());
         assert!(client.steps() > 0 || rounds < ROUNDS / 3);

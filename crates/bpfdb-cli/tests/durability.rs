@@ -5,7 +5,7 @@ mod common;
 
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -15,7 +15,7 @@ use bpfdb_tests::process::dies_with_us;
 use nix::mount::{MsFlags, mount};
 use nix::sys::signal::{SigSet, Signal};
 
-use common::{BINARY, Connection, Served, alone, small_disk};
+use common::{BINARY, Connection, Served, alone, small_disk, wait_until};
 
 /// The output of a server that does not start.
 fn refused(arguments: &[&str]) -> String {
@@ -212,6 +212,16 @@ fn what_restore_has_written_is_on_the_disk() {
     server.stop();
 }
 
+/// Runs a line of the shell on a terminal, whose output is the command's.
+fn on_a_terminal(line: &str) -> Command {
+    // Of util-linux.
+    let mut command = Command::new("script");
+    command
+        .args(["--quiet", "--return", "--command", line, "/dev/null"])
+        .env("TERM", "xterm");
+    command
+}
+
 /// A bar on a terminal, of which nothing is left in the last line.
 #[test]
 fn a_terminal_shows_how_far_a_checkpoint_is() {
@@ -220,17 +230,37 @@ fn a_terminal_shows_how_far_a_checkpoint_is() {
     let server = Served::start_in(&directory.path().join("data"), 0, &[]);
     assert_eq!(server.ask(&["MSET", "a", "1", "b", "2"]), "+OK");
     let line = format!("'{BINARY}' checkpoint --port {}", server.port);
-    let output = Command::new("script")
-        .args(["--quiet", "--return", "--command", &line, "/dev/null"])
-        .env("TERM", "xterm")
-        .output()
-        .expect("script, of util-linux");
+    let output = on_a_terminal(&line).output().expect("it runs");
     let shown = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{shown}");
     let bar = shown.find(" keys, 0s left").expect("a bar");
     let told = shown.find("checkpoint of ").expect("its end");
     assert!(bar < told, "{shown:?}");
     server.stop();
+}
+
+#[test]
+fn a_terminal_shows_how_far_recovery_is() {
+    alone();
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    let server = Served::start_in(&data, 0, &[]);
+    assert_eq!(server.ask(&["MSET", "a", "1", "b", "2"]), "+OK");
+    let port = server.port;
+    server.stop();
+    let data = text(&data);
+    let line = format!("exec '{BINARY}' serve --port {port} --maxmemory 64M --dir '{data}'");
+    let again = dies_with_us(on_a_terminal(&line).stdout(Stdio::piped())).spawn();
+    let again = again.expect("it runs");
+    wait_until("it listens", || Connection::try_open(port).is_some());
+    let mut connection = Connection::open(port);
+    assert_eq!(connection.ask(&["GET", "b"]), "2");
+    connection.send(&["SHUTDOWN"]);
+    let output = again.wait_with_output().expect("its output");
+    let shown = String::from_utf8_lossy(&output.stdout);
+    let bar = shown.find("recovering ").expect("a bar");
+    let told = shown.find(" listens on ").expect("a greeting");
+    assert!(bar < told && shown.contains("B of "), "{shown:?}");
 }
 
 fn number(reply: &str) -> u64 {

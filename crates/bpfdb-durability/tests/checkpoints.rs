@@ -11,7 +11,7 @@ use bpfdb_durability::{CheckpointOptions, Durability, Error, Options, Phase, Sta
 use bpfdb_log::reader::read_control;
 use bpfdb_log::simulation::{Fault, Operation, SimulatedDisk};
 use bpfdb_log::{Directory, Disk};
-use common::{archive::Archive, contents, engine, quick, random, start, write};
+use common::{archive::Archive, contents, engine, quick, random, segments, start, write};
 
 /// Has the others stop, be it because of a failure.
 struct Stop<'a>(&'a AtomicBool);
@@ -465,6 +465,36 @@ fn a_checkpoint_waits_for_the_log() {
     assert_eq!(disk.list("checkpoint").expect("listed"), [""; 0]);
     let (found, restored) = recover(disk);
     assert_eq!((found.len(), restored.checkpoint_entries), (1, 0));
+}
+
+/// Invariant 5 of decision 19: what the first group of a checkpoint has taken may be later than its
+/// epoch. So every segment is needed that this group was written to, from the first on.
+#[test]
+fn the_segments_of_its_first_group_are_needed() {
+    let disk = SimulatedDisk::new(12);
+    let engine = engine();
+    let slow = Options {
+        interval: Duration::from_secs(3600),
+        ..quick()
+    };
+    let (durability, _) = Durability::start(&engine, disk.clone(), slow).expect("started");
+    let mut session = engine.session().expect("session");
+    session.set(b"a", b"1").expect("set");
+    durability.settle(engine.now()).expect("durable");
+    // Nobody waits for this, and it takes no room in a ring: it is in the group that comes next.
+    let value = vec![7; 10 << 20];
+    session.set(b"large", &value).expect("set");
+    durability.checkpoint().expect("asked");
+    await_status(&durability, |status| {
+        // Its end is to be durable.
+        durability.settle(engine.now()).expect("durable");
+        status.attempts > 0
+    });
+    let control = read_control(&disk).expect("read").expect("there");
+    assert!(control.checkpoint.is_some(), "it counts");
+    assert_eq!(control.first_needed, 1, "{control:?}");
+    assert!(segments(&disk) > value.len() / quick().files.segment_size as usize);
+    assert_eq!(recover(disk).0[&b"large"[..]].0, value);
 }
 
 /// Timestamps go on behind the checkpoint, though the log has none that is so late: else what

@@ -581,3 +581,26 @@ fn only_groups_with_commits_have_an_exposure() {
     durability.settle(engine.now()).expect("durable");
     assert!(durability.figures().groups > idle.groups);
 }
+
+/// The exposure of a group is at least the age of its oldest commit, also of one that was made while
+/// the group before was being written.
+#[test]
+fn an_exposure_is_no_less_than_the_age_of_a_commit() {
+    let (engine, disk) = (common::engine(), SimulatedDisk::new(15));
+    let durability = common::start(&engine, &disk, quick());
+    let mut session = engine.session().expect("session");
+    session.set(b"early", b"1").expect("set");
+    durability.settle(engine.now()).expect("durable");
+    disk.hold(true);
+    session.set(b"early", b"2").expect("set");
+    // A group has that, and waits for the disk.
+    thread::sleep(Duration::from_millis(50));
+    session.set(b"late", b"1").expect("set");
+    let committed = Instant::now();
+    thread::sleep(Duration::from_millis(100));
+    let age = committed.elapsed();
+    disk.hold(false);
+    durability.settle(engine.now()).expect("durable");
+    common::wait_until("the figures", || durability.figures().exposure >= age);
+    assert!(durability.figures().exposure_p99 >= age.mul_f64(0.98));
+}

@@ -11,13 +11,17 @@ use std::env;
 use std::process::ExitCode;
 
 use bpfdb::objects::{TESTS, TestObject};
-use bpfdb::{Engine, Program};
+use bpfdb::{Engine, Options, Program};
 use libbpf_rs::OpenObject;
 
 const PREFIX: &str = "test_";
 /// Where `bpf/tests/expectation.bpf.c` keeps programs that must fail, by line.
 const EXPECTATION: &str = "expectation";
 const FAILS: &str = "fails_in_line_";
+/// Objects that test what an engine with a log does.
+const WITH_LOG: [&str; 1] = ["record"];
+/// Bytes of each of its rings: more than these tests write.
+const RING: u32 = 1 << 20;
 
 fn main() -> ExitCode {
     let chosen = Chosen::from_arguments();
@@ -174,7 +178,15 @@ fn run_object(object: &TestObject, chosen: &Chosen, results: &mut Results) {
 }
 
 fn load(object: &TestObject, names: &[String]) -> Result<(Engine, libbpf_rs::Object), String> {
-    let engine = common::engine();
+    let options = Options {
+        log_ring: if WITH_LOG.contains(&object.name) {
+            RING
+        } else {
+            0
+        },
+        ..common::options()
+    };
+    let engine = Engine::create(&options).expect("the engine starts");
     let mut open = common::open(&engine, object.bytes, object.name);
     keep(&mut open, names);
     let loaded = open

@@ -147,8 +147,13 @@ fn nobody_waits_for_a_library_that_compiles_long() {
 }
 
 fn change(client: &mut super::Client, number: usize) {
-    if number % 3 == 1 {
-        let reply = client.say("FUNCTION DELETE lib");
+    let gone = match number % 4 {
+        1 => Some("FUNCTION DELETE lib"),
+        3 => Some("FUNCTION FLUSH"),
+        _ => None,
+    };
+    if let Some(command) = gone {
+        let reply = client.say(command);
         assert!(reply == "+OK\r\n" || reply.contains("CONFLICT"), "{reply}");
     }
     let text = version(AMOUNTS[number % 2]);

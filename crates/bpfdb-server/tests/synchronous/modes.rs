@@ -103,6 +103,31 @@ fn what_precedes_the_end_of_the_setting_in_a_pipeline_waits() {
     assert_eq!(own.reply(), b"+OK\r\n");
 }
 
+/// What comes later is not told before what is held back, though the kernel could answer it.
+#[test]
+fn what_comes_after_the_end_of_the_mode_is_told_in_order() {
+    let disk = SimulatedDisk::new(3);
+    let server = start(&disk);
+    let (mut writer, mut own) = (server.client(), sync(&server));
+    settle(&disk, &mut writer);
+    assert_eq!(writer.say("SET old value"), "+OK\r\n");
+    send(&mut own, &["INCR n", "CLIENT DURABILITY ASYNC"]);
+    for _ in 0..3 {
+        thread::sleep(WHILE);
+        send(&mut own, &["GET old", "INCR n", "ECHO said"]);
+    }
+    is_told_nothing(&mut own, "GET");
+    disk.hold(false);
+    assert_eq!(own.reply(), b":1\r\n");
+    assert_eq!(own.reply(), b"+OK\r\n");
+    for number in 2..5 {
+        assert_eq!(own.reply(), b"$5\r\nvalue\r\n");
+        assert_eq!(own.reply(), format!(":{number}\r\n").as_bytes());
+        assert_eq!(own.reply(), b"$4\r\nsaid\r\n");
+    }
+    assert_eq!(own.say("INCR n"), ":5\r\n");
+}
+
 /// Bytes that have come, as many as there are for now.
 fn read_some(client: &mut Client) -> usize {
     client.stream.set_read_timeout(Some(WHILE)).expect("set");
