@@ -1,5 +1,5 @@
 # Thin verbs over cargo. ARGS is handed on: make run ARGS="--help"
-.PHONY: help run test test-log bench lint fmt soak vm vm-short vm-power vm-preempt clang-19 clean setup
+.PHONY: help run test test-log crashes bench lint fmt soak vm vm-short vm-power vm-preempt clang-19 clean setup
 
 # Tests of the server that run both ways: clients served through TCP, and clients
 # answered inside their own send().
@@ -28,6 +28,7 @@ help:
 	@echo 'make run    build and start the server in the foreground; then: redis-cli SET a 1'
 	@echo 'make test   every test'
 	@echo 'make test-log  the suites of engine and server once more, with a log'
+	@echo 'make crashes  servers are killed at any moment, again and again: 3,000 times, or for BPFDB_TEST_CRASH_SECONDS'
 	@echo 'make bench  the benchmarks, as docs/benchmarks.md explains them'
 	@echo 'make lint   formats, warnings, house rules'
 	@echo 'make fmt    put the formats right, and what is generated'
@@ -58,6 +59,10 @@ test-log: setup
 	$(SUITES) BPFDB_TEST_LOG=async scripts/suites.sh bpfdb-tests $(WITH_LOG)
 	$(SUITES) BPFDB_TEST_LOG=async scripts/suites.sh bpfdb-server $(WITH_LOG_ASYNC)
 	$(SUITES) BPFDB_TEST_LOG=sync scripts/suites.sh bpfdb-server $(WITH_LOG_SYNC)
+
+# With the profile of `make test`, so that nothing is compiled once more.
+crashes: setup
+	cargo test --profile ci --workspace --all-features --test crash_loop -- --ignored --nocapture $(ARGS)
 
 bench: setup
 	cargo build --release -p bpfdb-cli -p bpfdb-bench
