@@ -70,6 +70,8 @@ pub(crate) struct Link {
     /// Is it to end?
     stops: Cell<bool>,
     slice_end: Cell<Option<Instant>>,
+    /// When the clock was looked at last, since the call was resumed.
+    looked: Cell<Option<Instant>>,
     /// RESP3, as the script asked for.
     pub(crate) resp3: Cell<bool>,
     /// Goes on from call to call, as in Redis: who wants the same numbers says a seed.
@@ -108,16 +110,20 @@ impl Link {
 
     /// For whatever may take long: leaves the call if its slice is over; true: it is to end.
     pub(crate) fn look(&self) -> bool {
-        if !self.stops() && self.is_running() {
-            let is_over = self
-                .slice_end
-                .get()
-                .is_some_and(|end| Instant::now() >= end);
-            if is_over {
-                self.leave(Step::SliceOver);
-            }
+        self.look_timing().0
+    }
+
+    /// The same, and how long ago the clock was looked at before.
+    pub(crate) fn look_timing(&self) -> (bool, Duration) {
+        if self.stops() || !self.is_running() {
+            return (self.stops(), Duration::ZERO);
         }
-        self.stops()
+        let now = Instant::now();
+        let last = self.looked.replace(Some(now)).unwrap_or(now);
+        if self.slice_end.get().is_some_and(|end| now >= end) {
+            self.leave(Step::SliceOver);
+        }
+        (self.stops(), now.saturating_duration_since(last))
     }
 }
 
@@ -162,7 +168,9 @@ impl Call {
 
     /// Runs it until it wants something, or to its end. Not after that.
     pub fn resume(&mut self, answer: Answer) -> Step {
-        self.link.slice_end.set(Some(Instant::now() + self.slice));
+        let now = Instant::now();
+        self.link.slice_end.set(Some(now + self.slice));
+        self.link.looked.set(Some(now));
         match self.body.resume(answer) {
             CoroutineResult::Yield(step) | CoroutineResult::Return(step) => step,
         }

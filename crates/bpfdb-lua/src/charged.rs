@@ -14,10 +14,7 @@ use mlua::{Function, LightUserData, Lua};
 
 use crate::call::Link;
 use crate::limits::Limits;
-use crate::work::Work;
-
-/// Bytes of a string that are a piece of work: these are copied in a few nanoseconds.
-const BYTES: usize = 64;
+use crate::work::{PIECE_BYTES, Work};
 
 /// The upvalues: where the [`Work`] is, the function, and pieces of work that each call is at least.
 /// The second is who owns the work.
@@ -74,7 +71,7 @@ unsafe fn pieces(state: *mut lua_State) -> usize {
     unsafe {
         let arguments = 1..=ffi::lua_gettop(state);
         let each = arguments.map(|place| match ffi::lua_type(state, place) {
-            ffi::LUA_TSTRING => ffi::lua_objlen(state, place) / BYTES,
+            ffi::LUA_TSTRING => ffi::lua_objlen(state, place) / PIECE_BYTES,
             ffi::LUA_TTABLE => ffi::lua_objlen(state, place),
             _ => 0,
         });

@@ -8,7 +8,7 @@ use mlua::{Lua, Table, Value, Variadic};
 use crate::call::Link;
 use crate::limits::Limits;
 use crate::number;
-use crate::work::Work;
+use crate::work::{PIECE_BYTES, Work};
 
 /// The deepest nesting, whatever a script sets: each level takes about 1 KiB of the call's stack.
 /// Redis ends a little later, where Lua's own stack has no more room.
@@ -214,7 +214,7 @@ impl Writer {
             Value::Boolean(false) => self.bytes.extend_from_slice(b"false"),
             Value::Integer(value) => self.number(*value as f64)?,
             Value::Number(value) => self.number(*value)?,
-            Value::String(text) => self.string(&text.as_bytes()),
+            Value::String(text) => self.string(&text.as_bytes())?,
             Value::Table(table) => self.table(table, depth + 1)?,
             other => return Err(unfit(other.type_name(), "type not supported")),
         }
@@ -243,23 +243,33 @@ impl Writer {
         Ok(())
     }
 
-    fn string(&mut self, text: &[u8]) {
+    fn string(&mut self, text: &[u8]) -> mlua::Result<()> {
         self.bytes.push(b'"');
-        for &byte in text {
-            match byte {
-                b'"' | b'\\' | b'/' => self.bytes.extend_from_slice(&[b'\\', byte]),
-                8 => self.bytes.extend_from_slice(b"\\b"),
-                9 => self.bytes.extend_from_slice(b"\\t"),
-                10 => self.bytes.extend_from_slice(b"\\n"),
-                12 => self.bytes.extend_from_slice(b"\\f"),
-                13 => self.bytes.extend_from_slice(b"\\r"),
-                0..32 | 127 => self
-                    .bytes
-                    .extend_from_slice(format!("\\u{byte:04x}").as_bytes()),
-                _ => self.bytes.push(byte),
-            }
+        for part in text.chunks(PIECE_BYTES) {
+            self.work.piece(self.bytes.len())?;
+            part.iter().for_each(|&byte| self.byte(byte));
         }
         self.bytes.push(b'"');
+        Ok(())
+    }
+
+    /// Of a string.
+    fn byte(&mut self, byte: u8) {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        match byte {
+            b'"' | b'\\' | b'/' => self.bytes.extend_from_slice(&[b'\\', byte]),
+            8 => self.bytes.extend_from_slice(b"\\b"),
+            9 => self.bytes.extend_from_slice(b"\\t"),
+            10 => self.bytes.extend_from_slice(b"\\n"),
+            12 => self.bytes.extend_from_slice(b"\\f"),
+            13 => self.bytes.extend_from_slice(b"\\r"),
+            0..32 | 127 => {
+                let digit = |value: u8| DIGITS[usize::from(value)];
+                let escape = [b'\\', b'u', b'0', b'0', digit(byte >> 4), digit(byte & 15)];
+                self.bytes.extend_from_slice(&escape);
+            }
+            _ => self.bytes.push(byte),
+        }
     }
 
     fn table(&mut self, table: &Table, depth: usize) -> mlua::Result<()> {
@@ -323,7 +333,7 @@ impl Writer {
             }
             is_first = false;
             match key {
-                Value::String(key) => self.string(&key.as_bytes()),
+                Value::String(key) => self.string(&key.as_bytes())?,
                 Value::Integer(key) => self.number_as_key(key as f64)?,
                 Value::Number(key) => self.number_as_key(key)?,
                 _ => return Err(unfit("table", "table key must be a number or string")),
@@ -543,6 +553,9 @@ impl Reader<'_> {
                 )));
             };
             self.at += 1;
+            if (self.at - begin).is_multiple_of(PIECE_BYTES) {
+                self.work.piece(0)?;
+            }
             match byte {
                 b'"' => return Ok(bytes),
                 b'\\' => self.escape(&mut bytes)?,

@@ -50,6 +50,7 @@
 //! work.rs        slices of what is not Lua's
 //! ```
 
+mod answer;
 mod bit;
 mod call;
 mod charged;

@@ -8,13 +8,19 @@
 //!           the number before says
 //! ```
 
+use std::rc::Rc;
+
 use mlua::{Lua, MultiValue, Table, Value, Variadic};
 
+use crate::call::Link;
 use crate::limits::Limits;
 use crate::number::truncate;
+use crate::work::Work;
 
 const INTEGER_MAX: usize = 32;
 const ALIGN_MAX: usize = 8;
+/// So many values fit onto Lua's stack.
+const VALUES_MAX: usize = 7000;
 
 /// A format, read one option after the other.
 struct Format<'a> {
@@ -22,6 +28,7 @@ struct Format<'a> {
     at: usize,
     little: bool,
     align: usize,
+    work: Work,
 }
 
 #[derive(Clone, Copy)]
@@ -43,12 +50,13 @@ fn argument(place: usize, function: &str, why: &str) -> mlua::Error {
 }
 
 impl<'a> Format<'a> {
-    fn new(text: &'a [u8]) -> Self {
+    fn new(text: &'a [u8], work: Work) -> Self {
         Self {
             text,
             at: 0,
             little: cfg!(target_endian = "little"),
             align: 1,
+            work,
         }
     }
 
@@ -71,6 +79,7 @@ impl<'a> Format<'a> {
     fn next(&mut self, offset: usize) -> mlua::Result<Option<(Item, usize, usize)>> {
         while let Some(&option) = self.text.get(self.at) {
             self.at += 1;
+            self.work.piece(0)?;
             let (item, size) = match option {
                 b' ' => continue,
                 b'<' | b'>' => {
@@ -153,34 +162,40 @@ impl<'a> Format<'a> {
     }
 }
 
-pub(crate) fn library(lua: &Lua, limits: &Limits) -> mlua::Result<Table> {
+pub(crate) fn library(lua: &Lua, limits: &Limits, link: &Rc<Link>) -> mlua::Result<Table> {
     let table = lua.create_table()?;
-    let most = limits.memory;
+    let (inner, most) = (Rc::clone(link), limits.memory);
+    let work = move || Work::new(&inner, most);
+    let begin = work.clone();
     let pack = move |lua: &Lua, (format, values): (mlua::LuaString, Variadic<Value>)| {
-        let bytes = pack(lua, &format.as_bytes(), &values, most)?;
+        let format = format.as_bytes();
+        let bytes = pack(lua, Format::new(&format, begin()), &values)?;
         lua.create_string(bytes)
     };
     table.set("pack", lua.create_function(pack)?)?;
+    let begin = work.clone();
     let unpack =
-        |lua: &Lua, (format, text, position): (mlua::LuaString, mlua::LuaString, Option<i64>)| {
-            let position = position.unwrap_or(1);
-            let from = usize::try_from(position - 1);
-            let from = from.map_err(|_| argument(3, "unpack", "offset must be 1 or greater"))?;
-            unpack(lua, &format.as_bytes(), &text.as_bytes(), from)
+        move |lua: &Lua,
+              (format, text, position): (mlua::LuaString, mlua::LuaString, Option<i64>)| {
+            let from = position.unwrap_or(1).checked_sub(1);
+            let from = from.and_then(|from| usize::try_from(from).ok());
+            let from = from.ok_or_else(|| argument(3, "unpack", "offset must be 1 or greater"))?;
+            let format = format.as_bytes();
+            unpack(lua, Format::new(&format, begin()), &text.as_bytes(), from)
         };
     table.set("unpack", lua.create_function(unpack)?)?;
-    let size = |_: &Lua, format: mlua::LuaString| size(&format.as_bytes());
+    let size = move |_: &Lua, format: mlua::LuaString| {
+        let format = format.as_bytes();
+        size(Format::new(&format, work()))
+    };
     table.set("size", lua.create_function(size)?)?;
     Ok(table)
 }
 
-fn pack(lua: &Lua, format: &[u8], values: &[Value], most: usize) -> mlua::Result<Vec<u8>> {
-    let mut format = Format::new(format);
+fn pack(lua: &Lua, mut format: Format<'_>, values: &[Value]) -> mlua::Result<Vec<u8>> {
     let (mut bytes, mut taken) = (Vec::new(), 0);
     while let Some((item, size, zeros)) = format.next(bytes.len())? {
-        if bytes.len() + zeros + size > most {
-            return Err(error("not enough memory"));
-        }
+        format.work.piece(bytes.len() + zeros + size)?;
         bytes.resize(bytes.len() + zeros, 0);
         if matches!(item, Item::Padding) {
             bytes.push(0);
@@ -233,10 +248,12 @@ fn put_number(bytes: &mut Vec<u8>, item: Item, size: usize, number: f64, little:
     }
 }
 
-fn unpack(lua: &Lua, format: &[u8], text: &[u8], from: usize) -> mlua::Result<MultiValue> {
-    let mut format = Format::new(format);
+fn unpack(lua: &Lua, mut format: Format<'_>, text: &[u8], from: usize) -> mlua::Result<MultiValue> {
     let (mut at, mut values) = (from, Vec::new());
     while let Some((item, size, zeros)) = format.next(at)? {
+        if values.len() >= VALUES_MAX {
+            return Err(error("stack overflow (too many results)"));
+        }
         at += zeros;
         let short = || argument(2, "unpack", "data string too short");
         let rest = text.get(at..).ok_or_else(short)?;
@@ -269,13 +286,14 @@ fn unpack(lua: &Lua, format: &[u8], text: &[u8], from: usize) -> mlua::Result<Mu
 }
 
 fn number_of(item: Item, part: &[u8], little: bool) -> f64 {
-    let mut bytes = part.to_vec();
-    if !little {
-        bytes.reverse();
-    }
     let mut low = [0; 8];
-    let count = bytes.len().min(8);
-    low[..count].copy_from_slice(&bytes[..count]);
+    let count = part.len().min(8);
+    if little {
+        low[..count].copy_from_slice(&part[..count]);
+    } else {
+        low[..count].copy_from_slice(&part[part.len() - count..]);
+        low[..count].reverse();
+    }
     let value = u64::from_le_bytes(low);
     match item {
         Item::Float => f64::from(f32::from_bits(value as u32)),
@@ -288,8 +306,7 @@ fn number_of(item: Item, part: &[u8], little: bool) -> f64 {
     }
 }
 
-fn size(format: &[u8]) -> mlua::Result<usize> {
-    let mut format = Format::new(format);
+fn size(mut format: Format<'_>) -> mlua::Result<usize> {
     let mut at = 0;
     while let Some((item, size, zeros)) = format.next(at)? {
         match item {

@@ -1,15 +1,11 @@
-//! Replies: what a command says to a script, and a script to its client.
-//!
-//! ```text
-//!  command ── RESP ──► Reply ──► value of Lua          value of Lua ──► Reply ──► client
-//!             parse()           to_lua()                          from_lua()
-//! ```
+//! Replies: what a script says to its client. What a command says to a script: `answer.rs`.
 //!
 //! Which value stands for which reply: <https://redis.io/docs/latest/develop/interact/programmability/lua-api/>
 
-use mlua::{Lua, Table, Value};
+use mlua::{Table, Value};
 
 use crate::number;
+use crate::work::Work;
 
 /// A reply, of any protocol.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,131 +28,7 @@ pub enum Reply {
 }
 
 /// How deep replies may lie in each other: Lua's own stack has no more room in Redis.
-const DEPTH_MAX: usize = 1000;
-
-// ---- From RESP ---------------------------------------------------------------------
-
-/// Reads the one reply that a command has written, in either protocol; `None` if these bytes
-/// are no reply.
-pub(crate) fn parse(bytes: &[u8]) -> Option<Reply> {
-    let mut rest = bytes;
-    let reply = parse_one(&mut rest, 0)?;
-    rest.is_empty().then_some(reply)
-}
-
-fn line<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
-    let end = rest.windows(2).position(|pair| pair == b"\r\n")?;
-    let line = &rest[..end];
-    *rest = &rest[end + 2..];
-    Some(line)
-}
-
-fn integer(digits: &[u8]) -> Option<i64> {
-    std::str::from_utf8(digits).ok()?.parse().ok()
-}
-
-/// Bytes of this length, and the end of their line.
-fn counted(rest: &mut &[u8], len: usize) -> Option<Vec<u8>> {
-    let (bytes, behind) = rest.split_at_checked(len)?;
-    *rest = behind.strip_prefix(b"\r\n")?;
-    Some(bytes.to_vec())
-}
-
-fn several(rest: &mut &[u8], count: usize, depth: usize) -> Option<Vec<Reply>> {
-    (0..count).map(|_| parse_one(rest, depth + 1)).collect()
-}
-
-fn parse_one(rest: &mut &[u8], depth: usize) -> Option<Reply> {
-    if depth > DEPTH_MAX {
-        return None;
-    }
-    let line = line(rest)?;
-    let (&kind, text) = line.split_first()?;
-    let len = || usize::try_from(integer(text)?).ok();
-    Some(match kind {
-        b'+' => Reply::Status(text.to_vec()),
-        b'-' => Reply::Error(text.to_vec()),
-        b':' => Reply::Integer(integer(text)?),
-        b'_' => Reply::Nil,
-        b'$' | b'*' if text == b"-1" => Reply::Nil,
-        b'$' => Reply::Bulk(counted(rest, len()?)?),
-        b'*' | b'>' => Reply::Array(several(rest, len()?, depth)?),
-        b'~' => Reply::Set(several(rest, len()?, depth)?),
-        b'%' => {
-            let flat = several(rest, len()?.checked_mul(2)?, depth)?;
-            let mut flat = flat.into_iter();
-            let pairs = std::iter::from_fn(|| flat.next().zip(flat.next()));
-            Reply::Map(pairs.collect())
-        }
-        b',' => Reply::Double(std::str::from_utf8(text).ok()?.parse().ok()?),
-        b'#' => Reply::Boolean(text == b"t"),
-        b'(' => Reply::BigNumber(text.to_vec()),
-        b'=' => {
-            let text = counted(rest, len()?)?;
-            let (format, text) = text.split_at_checked(4)?;
-            Reply::Verbatim(format[..3].to_vec(), text.to_vec())
-        }
-        _ => return None,
-    })
-}
-
-// ---- To Lua ------------------------------------------------------------------------
-
-impl Reply {
-    /// The value that a script sees, which may have asked for RESP3.
-    pub(crate) fn into_lua(self, lua: &Lua, resp3: bool) -> mlua::Result<Value> {
-        let table = |name: &str, value: Value| -> mlua::Result<Value> {
-            let table = lua.create_table_with_capacity(0, 1)?;
-            table.raw_set(name, value)?;
-            Ok(Value::Table(table))
-        };
-        let string = |bytes: Vec<u8>| lua.create_string(bytes).map(Value::String);
-        match self {
-            Self::Nil if resp3 => Ok(Value::Nil),
-            // To be told from the end of an array.
-            Self::Nil => Ok(Value::Boolean(false)),
-            Self::Integer(value) => Ok(Value::Number(value as f64)),
-            Self::Bulk(bytes) => string(bytes),
-            Self::Status(text) => table("ok", string(text)?),
-            Self::Error(text) => {
-                let error = lua.create_table_with_capacity(0, 2)?;
-                error.raw_set("err", string(text)?)?;
-                error.raw_set("ignore_error_stats_update", true)?;
-                Ok(Value::Table(error))
-            }
-            Self::Array(all) => {
-                let array = lua.create_table_with_capacity(all.len(), 0)?;
-                for (place, one) in all.into_iter().enumerate() {
-                    array.raw_set(place + 1, one.into_lua(lua, resp3)?)?;
-                }
-                Ok(Value::Table(array))
-            }
-            Self::Map(pairs) => {
-                let map = lua.create_table_with_capacity(0, pairs.len())?;
-                for (key, value) in pairs {
-                    map.raw_set(key.into_lua(lua, resp3)?, value.into_lua(lua, resp3)?)?;
-                }
-                table("map", Value::Table(map))
-            }
-            Self::Set(all) => {
-                let set = lua.create_table_with_capacity(0, all.len())?;
-                for one in all {
-                    set.raw_set(one.into_lua(lua, resp3)?, true)?;
-                }
-                table("set", Value::Table(set))
-            }
-            Self::Double(value) => table("double", Value::Number(value)),
-            Self::Boolean(value) => Ok(Value::Boolean(value)),
-            Self::BigNumber(digits) => table("big_number", string(digits)?),
-            Self::Verbatim(format, text) => {
-                let verbatim = lua.create_table_with_capacity(0, 2)?;
-                verbatim.raw_set("format", string(format)?)?;
-                verbatim.raw_set("string", string(text)?)?;
-                table("verbatim_string", Value::Table(verbatim))
-            }
-        }
-    }
-}
+pub(crate) const DEPTH_MAX: usize = 1000;
 
 // ---- Lines -------------------------------------------------------------------------
 
@@ -195,10 +67,14 @@ pub(crate) enum Unfit {
     TooDeep,
     /// It has more bytes than it may. What stands in several places comes out as often.
     TooLong,
+    /// The call was stopped meanwhile.
+    Stopped,
 }
 
 /// Bytes that a part of a reply takes, at least.
 const PART_BYTES: usize = size_of::<Reply>();
+/// Fields that tell which kind of reply a table is: each is looked for.
+const FIELDS: usize = 8;
 
 /// Turns what a script returns into a reply.
 pub(crate) struct FromLua {
@@ -206,6 +82,7 @@ pub(crate) struct FromLua {
     pub(crate) resp3: bool,
     /// Bytes that the reply may still take.
     pub(crate) bytes_left: usize,
+    pub(crate) work: Work,
 }
 
 impl FromLua {
@@ -218,6 +95,7 @@ impl FromLua {
             return Err(Unfit::TooDeep);
         }
         self.take(PART_BYTES)?;
+        self.count(1)?;
         Ok(match value {
             Value::String(text) => Reply::Bulk(self.copy(&text.as_bytes())?),
             Value::Integer(value) => Reply::Integer(*value),
@@ -230,6 +108,7 @@ impl FromLua {
     }
 
     fn table(&mut self, table: &Table, depth: usize) -> Result<Reply, Unfit> {
+        self.count(FIELDS)?;
         let field = |name: &str| table.raw_get::<Value>(name).unwrap_or(Value::Nil);
         if let Value::String(text) = field("err") {
             return Ok(Reply::Error(self.copy(until_zero(&text.as_bytes()))?));
@@ -283,8 +162,14 @@ impl FromLua {
         Ok(())
     }
 
+    /// As so many pieces of work.
+    fn count(&mut self, pieces: usize) -> Result<(), Unfit> {
+        self.work.pieces(pieces, 0).map_err(|_| Unfit::Stopped)
+    }
+
     fn copy(&mut self, text: &[u8]) -> Result<Vec<u8>, Unfit> {
         self.take(text.len())?;
+        self.work.bytes(text.len()).map_err(|_| Unfit::Stopped)?;
         Ok(text.to_vec())
     }
 
@@ -303,38 +188,14 @@ impl FromLua {
 
 #[cfg(test)]
 mod tests {
+    use std::rc::Rc;
+
+    use mlua::Lua;
+
     use super::*;
 
     fn bulk(text: &str) -> Reply {
         Reply::Bulk(text.into())
-    }
-
-    #[test]
-    fn replies_of_both_protocols_are_read() {
-        assert_eq!(parse(b"+OK\r\n"), Some(Reply::Status(b"OK".to_vec())));
-        assert_eq!(parse(b"$-1\r\n"), Some(Reply::Nil));
-        assert_eq!(parse(b"_\r\n"), Some(Reply::Nil));
-        assert_eq!(parse(b":-7\r\n"), Some(Reply::Integer(-7)));
-        assert_eq!(parse(b"$4\r\na\r\nb\r\n"), Some(bulk("a\r\nb")));
-        let array = parse(b"*2\r\n*0\r\n$1\r\na\r\n");
-        assert_eq!(
-            array,
-            Some(Reply::Array(vec![Reply::Array(vec![]), bulk("a")]))
-        );
-        let map = parse(b"%1\r\n$1\r\na\r\n,1.5\r\n");
-        assert_eq!(map, Some(Reply::Map(vec![(bulk("a"), Reply::Double(1.5))])));
-        let text = Reply::Verbatim(b"txt".to_vec(), b"hello".to_vec());
-        assert_eq!(parse(b"=9\r\ntxt:hello\r\n"), Some(text));
-        for broken in [
-            "",
-            "+OK",
-            "$3\r\nab\r\n",
-            "*2\r\n:1\r\n",
-            ":1\r\n:2\r\n",
-            "?\r\n",
-        ] {
-            assert_eq!(parse(broken.as_bytes()), None, "{broken}");
-        }
     }
 
     fn returned(code: &str, resp3: bool) -> Result<Reply, Unfit> {
@@ -343,6 +204,7 @@ mod tests {
         let mut from = FromLua {
             resp3,
             bytes_left: 100 * PART_BYTES,
+            work: Work::new(&Rc::default(), 0),
         };
         from.reply(&value)
     }
@@ -428,6 +290,7 @@ mod tests {
         let mut from = FromLua {
             resp3: false,
             bytes_left: usize::MAX,
+            work: Work::new(&Rc::default(), 0),
         };
         assert_eq!(from.reply(&value), Err(Unfit::TooDeep));
     }

@@ -8,10 +8,10 @@ use mlua::{Function, Lua, LuaOptions, StdLib, Table, ffi};
 
 use crate::call::{Answer, Link, Step};
 use crate::limits::Limits;
-use crate::reply::{self, Reply};
+use crate::reply;
 use crate::sha1::Sha1;
 use crate::work::Work;
-use crate::{bit, charged, json, matching, msgpack, pack};
+use crate::{answer, bit, charged, json, matching, msgpack, pack};
 
 /// The version of Redis whose scripts are understood.
 const VERSION: &str = "7.0.15";
@@ -61,7 +61,7 @@ fn host(lua: &Lua, limits: &Limits, link: &Rc<Link>) -> mlua::Result<Table> {
     host.set("cjson", json::library(lua, limits, link)?)?;
     host.set("cmsgpack", msgpack::library(lua, limits, link)?)?;
     host.set("matching", matching::library(lua, limits, link)?)?;
-    host.set("struct", pack::library(lua, limits)?)?;
+    host.set("struct", pack::library(lua, limits, link)?)?;
     let work = RefCell::new(Work::new(link, limits.memory));
     let sha1hex = move |_: &Lua, text: mlua::LuaString| {
         let text = text.as_bytes();
@@ -134,13 +134,11 @@ fn add_calls(lua: &Lua, host: &Table, limits: &Limits, link: &Rc<Link>) -> mlua:
     let command = move |lua: &Lua, words: Table| {
         let words = words_of(&words, most)?;
         let resp3 = inner.resp3.get();
-        let reply = match inner.leave(Step::Command { words, resp3 }) {
-            Answer::Reply(bytes) => reply::parse(&bytes),
-            Answer::GoOn => None,
+        let bytes = match inner.leave(Step::Command { words, resp3 }) {
+            Answer::Reply(bytes) => bytes,
+            Answer::GoOn => Vec::new(),
         };
-        let reply = reply.unwrap_or_else(|| Reply::Error(b"ERR the command has no reply".into()));
-        let failed = matches!(reply, Reply::Error(_));
-        Ok((reply.into_lua(lua, resp3)?, failed))
+        answer::read(lua, &bytes, resp3, Work::new(&inner, most))
     };
     host.set("command", lua.create_function(command)?)?;
     let inner = Rc::clone(link);

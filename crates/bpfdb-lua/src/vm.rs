@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::rc::Rc;
+use std::time::Duration;
 
 use mlua::chunk::ChunkMode;
 use mlua::{Function, HookTriggers, Lua, Table, Value, VmState};
@@ -12,6 +13,7 @@ use crate::limits::Limits;
 use crate::reply::{FromLua, Reply, Unfit, until_zero};
 use crate::sandbox::{self, Sandbox};
 use crate::sha1::Sha1;
+use crate::work::Work;
 
 /// Compiled scripts that are kept; then all are forgotten, and compiled again when they are
 /// called. Redis 7.4 keeps as many that came by EVAL.
@@ -179,8 +181,9 @@ impl Invocation {
     /// Calls `run(f, keys, arguments)`, a function of the sandbox.
     fn run(self, run: &Function, f: Function, name: &str) -> Result<Reply, Failure> {
         let lua = &self.lua;
-        let called = strings(lua, self.keys)
-            .and_then(|keys| Ok((keys, strings(lua, self.arguments)?)))
+        let mut work = Work::new(&self.link, self.bytes_left);
+        let called = strings(lua, self.keys, &mut work)
+            .and_then(|keys| Ok((keys, strings(lua, self.arguments, &mut work)?)))
             .and_then(|(keys, arguments)| run.call((f, keys, arguments)));
         let called = called.map_err(|error| failure(&error, &self.link));
         let (ok, value): (bool, Value) = called?;
@@ -236,39 +239,47 @@ impl Loading {
     }
 }
 
-fn strings(lua: &Lua, all: Vec<Vec<u8>>) -> mlua::Result<Table> {
+fn strings(lua: &Lua, all: Vec<Vec<u8>>, work: &mut Work) -> mlua::Result<Table> {
     // One after the other: of values that are held outside of Lua there may be some thousands.
     let table = lua.create_table_with_capacity(all.len(), 0)?;
     for (place, bytes) in all.into_iter().enumerate() {
+        work.bytes(bytes.len())?;
         table.raw_set(place + 1, lua.create_string(bytes)?)?;
     }
     Ok(table)
 }
 
+/// Looks that are so far from each other are too few.
+const LATE: Duration = Duration::from_millis(1);
+
 /// Looks at the clock now and then. When the call is to end, raises an error, from then on at
-/// each instruction: a script may have caught the first one. A coroutine counts its own instructions
-/// from its beginning on; so making one is work that is counted, too (sandbox.lua).
+/// each instruction: a script may have caught the first one.
+///
+/// A coroutine counts its own instructions from its beginning on; so making one is work that is
+/// counted, too (sandbox.lua). How many lie between two looks is each coroutine's own as well, and
+/// cannot be asked. So every one is told when it looks itself: that the call is to end, whatever
+/// others were told; and how often to look, if the state's size has changed, or if the last look was
+/// long ago.
 fn set_hook(lua: &Lua, link: &Rc<Link>, every: u32) -> mlua::Result<()> {
     let inner = Rc::clone(link);
     let triggers = HookTriggers::new().every_nth_instruction(every);
     lua.set_global_hook(triggers, move |lua, _| {
-        if !inner.look() {
-            let wanted = Limits::between_looks(lua.used_memory());
-            if every > 1 && wanted != every {
-                set_hook(lua, &inner, wanted)?;
-            }
-            return Ok(VmState::Continue);
-        }
-        if every > 1 {
+        let (stops, since) = inner.look_timing();
+        if stops {
             set_hook(lua, &inner, 1)?;
+            return Err(mlua::Error::runtime("the script was stopped"));
         }
-        Err(mlua::Error::runtime("the script was stopped"))
+        let wanted = Limits::between_looks(lua.used_memory());
+        if wanted != every || since > LATE {
+            set_hook(lua, &inner, wanted)?;
+        }
+        Ok(VmState::Continue)
     })
 }
 
 /// What follows from the end of a script.
 fn conclude(
-    link: &Link,
+    link: &Rc<Link>,
     ok: bool,
     value: &Value,
     name: &str,
@@ -288,13 +299,12 @@ fn conclude(
     let mut from = FromLua {
         resp3: link.resp3.get(),
         bytes_left,
+        work: Work::new(link, bytes_left),
     };
-    from.reply(value).map_err(|unfit| {
-        let text = match unfit {
-            Unfit::TooDeep => "ERR reached lua stack limit",
-            Unfit::TooLong => "ERR the script's reply is too long",
-        };
-        Failure::Raised(text.into())
+    from.reply(value).map_err(|unfit| match unfit {
+        Unfit::TooDeep => Failure::Raised(b"ERR reached lua stack limit".to_vec()),
+        Unfit::TooLong => Failure::Raised(b"ERR the script's reply is too long".to_vec()),
+        Unfit::Stopped => Failure::Stopped,
     })
 }
 

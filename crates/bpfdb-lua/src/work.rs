@@ -8,6 +8,8 @@ use crate::call::Link;
 
 /// Pieces of work between two looks at the clock.
 const BETWEEN_LOOKS: usize = 1000;
+/// Bytes of a string that are a piece of work: these are copied in a few nanoseconds.
+pub(crate) const PIECE_BYTES: usize = 64;
 
 #[derive(Debug)]
 pub(crate) struct Work {
@@ -72,6 +74,12 @@ impl Work {
         }
         self.left -= count;
         Ok(())
+    }
+
+    /// One more piece, which is the copy of a string of so many bytes.
+    #[inline]
+    pub(crate) fn bytes(&mut self, len: usize) -> Result<(), Cut> {
+        self.pieces(1 + len / PIECE_BYTES, 0)
     }
 
     #[cold]
