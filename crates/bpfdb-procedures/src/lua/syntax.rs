@@ -20,6 +20,9 @@ pub(super) struct Variable {
 #[derive(Debug)]
 pub(super) struct Chunk {
     pub(super) variables: Vec<Variable>,
+    /// A line on which literals make -0, or a number that is not known: then every 0 may be -0
+    /// (`parse/folding.rs`).
+    pub(super) minus_zero: Option<u32>,
     pub(super) body: Block,
 }
 

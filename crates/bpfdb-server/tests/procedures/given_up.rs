@@ -19,6 +19,21 @@ const GUARDS: &[(&str, &str, &str, &str)] = &[
         "9007199254740992",
     ),
     ("fraction", "return args[1] / 2", "3", "1"),
+    // A time in millions of years, of which the product has no 64 bits.
+    (
+        "number_too_large",
+        "redis.call('SET', keys[2], 'v', 'EXAT', 72057594037928)
+         return redis.call('PEXPIRETIME', keys[2]) * 256",
+        "x",
+        "-9223372036854775808",
+    ),
+    // Lua begins with first - step + step.
+    (
+        "number_too_large",
+        "for i = args[1], -9007199254740990 do return i end",
+        "-9007199254740992",
+        "-9007199254740991",
+    ),
     (
         "fraction",
         "return args[1] % 0",

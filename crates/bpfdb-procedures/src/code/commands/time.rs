@@ -64,6 +64,8 @@ impl Emitter<'_> {
         self.with_session("rt_time_left");
         let left = at(offset_of!(bpfdb_frame, text));
         self.asm().load(Width::Double, R1, FRAME, left);
+        // It may be a time in a million years.
+        self.check_range();
         self.put(to, R1, Type::Integer);
         Ok(())
     }

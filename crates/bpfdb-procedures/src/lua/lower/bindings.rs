@@ -42,6 +42,20 @@ const GLOBALS: &[&str] = &[
     "xpcall",
 ];
 
+/// Those that are tables, whose members are read without that anything runs: one that is not there is
+/// nil. (`_G` raises an error then.)
+const LIBRARIES: &[&str] = &[
+    "bit",
+    "cjson",
+    "cmsgpack",
+    "coroutine",
+    "math",
+    "redis",
+    "string",
+    "struct",
+    "table",
+];
+
 /// What a variable stands for.
 #[derive(Clone, Debug)]
 pub(in crate::lua) enum Binding<'a> {
@@ -134,7 +148,8 @@ impl<'a> Bindings<'a> {
         }
     }
 
-    /// The path of something that Redis gives to Lua.
+    /// The path of something that Redis gives to Lua, or of a member of such a table: of what that
+    /// has for members nothing is known.
     pub(in crate::lua) fn library(&self, expression: &Expression) -> Option<String> {
         match &expression.kind {
             ExpressionKind::Global(name) => GLOBALS.contains(&name.as_str()).then(|| name.clone()),
@@ -144,6 +159,9 @@ impl<'a> Bindings<'a> {
             },
             ExpressionKind::Index(library, member) => {
                 let library = self.library(library)?;
+                if !LIBRARIES.contains(&library.as_str()) {
+                    return None;
+                }
                 let Operand::Text(member) = constant(member, self)? else {
                     return None;
                 };

@@ -9,7 +9,7 @@
 //!   end:
 //! ```
 
-use super::super::constants::constant;
+use super::super::constants::{constant, within_limits};
 use super::super::syntax::{Block, Expression, ExpressionKind, For, ForEach, VariableId};
 use super::super::unsupported::Unsupported;
 use super::expressions::is_number;
@@ -79,6 +79,8 @@ impl<'a> Lowering<'a> {
     /// Sets the counter to the first value. Returns the last one, and the step.
     fn bounds(&mut self, counter: Register, numeric: &'a For) -> Lowered<(Operand, i64)> {
         self.number_to(&numeric.first, counter)?;
+        let step = self.step(numeric)?;
+        self.step_back(counter, numeric, step)?;
         let last = match constant(&numeric.last, &self.bindings) {
             Some(Operand::Integer(last)) => Operand::Integer(last),
             _ => {
@@ -87,7 +89,22 @@ impl<'a> Lowering<'a> {
                 Operand::Register(register)
             }
         };
-        Ok((last, self.step(numeric)?))
+        Ok((last, step))
+    }
+
+    /// Lua begins with `first - step + step`. So both must be whole numbers within 2^53, or else that
+    /// may be another one.
+    fn step_back(&mut self, counter: Register, numeric: &For, step: i64) -> Lowered<()> {
+        if let Some(Operand::Integer(first)) = constant(&numeric.first, &self.bindings) {
+            let reason = "a loop begins at a number that is too large";
+            return match within_limits(first - step) {
+                Some(_) => Ok(()),
+                None => Err(Unsupported::new(numeric.first.line, reason)),
+            };
+        }
+        self.count(counter, -step);
+        self.count(counter, step);
+        Ok(())
     }
 
     fn step(&self, numeric: &For) -> Lowered<i64> {

@@ -116,6 +116,10 @@ impl<'a> Lowering<'a> {
         self.code.emit(Operation::Return(Operand::Nil));
         self.problems.sort();
         self.problems.dedup();
+        if let (true, Some(line)) = (self.problems.is_empty(), self.chunk.minus_zero) {
+            self.problems
+                .push(Unsupported::new(line, "-0 is no integer"));
+        }
         if !self.problems.is_empty() {
             return Err(self.problems);
         }

@@ -5,6 +5,7 @@ use full_moon::tokenizer::{Symbol, TokenReference, TokenType};
 
 use super::super::syntax::{Binary, Expression, ExpressionKind, Field, Unary};
 use super::super::unsupported::NOT_LUA;
+use super::folding::{self, Folded};
 use super::scopes::Scopes;
 use super::{line_of, list, literals, name_of};
 use crate::ir::{Arithmetic, Comparison};
@@ -18,19 +19,50 @@ impl Scopes {
     }
 
     pub(super) fn expression(&mut self, expression: &ast::Expression) -> Expression {
+        self.folded(expression).0
+    }
+
+    /// And what Lua makes of its literals.
+    fn folded(&mut self, expression: &ast::Expression) -> (Expression, Folded) {
         let line = line_of(expression);
-        let kind = match expression {
+        match expression {
             // They only limit a call to one value, and ours have no more.
-            ast::Expression::Parentheses { expression, .. } => return self.expression(expression),
+            ast::Expression::Parentheses { expression, .. } => self.folded(expression),
+            ast::Expression::BinaryOperator { lhs, binop, rhs } => {
+                let (kind, folded) = self.binary(lhs, binop, rhs);
+                (Expression { line, kind }, self.noted(line, folded))
+            }
+            ast::Expression::UnaryOperator { unop, expression } => {
+                let (kind, folded) = self.unary(unop, expression);
+                (Expression { line, kind }, self.noted(line, folded))
+            }
+            ast::Expression::Number(token) => {
+                let kind = number(token);
+                let folded = match kind {
+                    ExpressionKind::Integer(value) => Folded::Number(value as f64),
+                    _ => Folded::Unknown,
+                };
+                (Expression { line, kind }, folded)
+            }
+            _ => (self.unfolded(line, expression), Folded::No),
+        }
+    }
+
+    fn noted(&mut self, line: u32, folded: Folded) -> Folded {
+        if folded.may_be_minus_zero() {
+            self.minus_zero.get_or_insert(line);
+        }
+        folded
+    }
+
+    fn unfolded(&mut self, line: u32, expression: &ast::Expression) -> Expression {
+        let kind = match expression {
             ast::Expression::FunctionCall(call) => return self.call(call),
             ast::Expression::Var(variable) => return self.variable(variable),
-            ast::Expression::BinaryOperator { lhs, binop, rhs } => self.binary(lhs, binop, rhs),
-            ast::Expression::UnaryOperator { unop, expression } => self.unary(unop, expression),
             ast::Expression::Function(function) => {
                 ExpressionKind::Function(self.function_body(line, function.body()))
             }
             ast::Expression::TableConstructor(table) => self.table(table),
-            ast::Expression::Number(token) => number(token),
             ast::Expression::String(token) => string(token),
             ast::Expression::Symbol(token) => symbol(token),
             _ => ExpressionKind::Unsupported(NOT_LUA.into()),
@@ -38,14 +70,20 @@ impl Scopes {
         Expression { line, kind }
     }
 
-    fn unary(&mut self, operator: &ast::UnOp, operand: &ast::Expression) -> ExpressionKind {
+    fn unary(
+        &mut self,
+        operator: &ast::UnOp,
+        operand: &ast::Expression,
+    ) -> (ExpressionKind, Folded) {
         let operator = match operator {
             ast::UnOp::Minus(_) => Unary::Minus,
             ast::UnOp::Not(_) => Unary::Not,
             ast::UnOp::Hash(_) => Unary::Length,
-            _ => return ExpressionKind::Unsupported(NOT_LUA.into()),
+            _ => return (ExpressionKind::Unsupported(NOT_LUA.into()), Folded::No),
         };
-        ExpressionKind::Unary(operator, Box::new(self.expression(operand)))
+        let (operand, folded) = self.folded(operand);
+        let kind = ExpressionKind::Unary(operator, Box::new(operand));
+        (kind, folding::unary(operator, folded))
     }
 
     fn binary(
@@ -53,16 +91,18 @@ impl Scopes {
         left: &ast::Expression,
         operator: &ast::BinOp,
         right: &ast::Expression,
-    ) -> ExpressionKind {
-        let left = Box::new(self.expression(left));
-        let right = Box::new(self.expression(right));
-        match binary_operator(operator) {
-            Some(operator) => ExpressionKind::Binary(operator, left, right),
+    ) -> (ExpressionKind, Folded) {
+        let (left, left_folded) = self.folded(left);
+        let (right, right_folded) = self.folded(right);
+        let known = binary_operator(operator);
+        let kind = match known {
+            Some(operator) => ExpressionKind::Binary(operator, Box::new(left), Box::new(right)),
             None => {
                 let operator = operator.token().token();
                 ExpressionKind::Unsupported(format!("{operator} is the interpreter's"))
             }
-        }
+        };
+        (kind, folding::binary(known, left_folded, right_folded))
     }
 
     fn table(&mut self, table: &ast::TableConstructor) -> ExpressionKind {

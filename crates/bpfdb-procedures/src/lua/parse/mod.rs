@@ -1,6 +1,7 @@
 //! From text to [`syntax`](super::syntax): the parser is full_moon, which knows Lua 5.1.
 
 mod expressions;
+mod folding;
 mod literals;
 mod nesting;
 mod scopes;
@@ -32,6 +33,7 @@ pub(super) fn chunk(text: &str) -> Result<Chunk, Vec<Unsupported>> {
     let body = scopes.block(tree.nodes());
     Ok(Chunk {
         variables: scopes.variables,
+        minus_zero: scopes.minus_zero,
         body,
     })
 }

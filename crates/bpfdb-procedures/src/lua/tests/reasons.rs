@@ -85,6 +85,37 @@ fn a_reason_for_each() {
         ("return unpack(KEYS)", "unpack is the interpreter's"),
         ("return ...", "... is the interpreter's"),
         ("return -0", "-0 is no integer"),
+        // Lua takes every 0 of these for the first.
+        ("local z = 0 / -1 return 0", "-0 is no integer"),
+        (
+            "if KEYS[1] then return 0 * (1 - 2) end return 0",
+            "-0 is no integer",
+        ),
+        (
+            "if false then return - -(2 - 2) end return 0",
+            "-0 is no integer",
+        ),
+        (
+            "for i = -2, 5, 9007199254740991 do return i end",
+            "a loop begins at a number that is too large",
+        ),
+        // What raises an error is not left out.
+        (
+            "local x = redis.config.mode return 1",
+            "tables are the interpreter's",
+        ),
+        (
+            "local x = _G.debug_mode return 1",
+            "_G is a global variable",
+        ),
+        (
+            "local x = tonumber.y return 1",
+            "tonumber is a global variable",
+        ),
+        (
+            "local function f(p) return 1 end return f(math.a.b)",
+            "tables are the interpreter's",
+        ),
         (
             "return 9007199254740994",
             "9007199254740994 is no whole number within ±2^53",

@@ -116,6 +116,8 @@ script: reads
     2   jump L1
     2 L2:
     5   r4 = number ARGV[1]
+    5   r4 = r4 + 2
+    5   r4 = r4 + -2
     5 L3:
     5   unless r4 >= 0: jump L4
     5   r5 = r4
