@@ -96,6 +96,12 @@ impl Libraries {
         self.0.borrow().contains_key(&library)
     }
 
+    /// Functions of all of them.
+    pub(crate) fn registered(&self) -> usize {
+        let all = self.0.borrow();
+        all.values().map(|library| library.registered.len()).sum()
+    }
+
     pub(crate) fn functions(&self, library: Sha1) -> Option<Vec<Registered>> {
         let all = self.0.borrow();
         all.get(&library).map(|library| library.registered.clone())

@@ -54,6 +54,11 @@ impl Vm {
         self.link.is_running()
     }
 
+    /// Functions of the libraries that it has loaded. It has room for some thousands.
+    pub fn registered(&self) -> usize {
+        self.libraries.registered()
+    }
+
     /// Bytes that it takes.
     pub fn memory(&self) -> usize {
         self.lua.used_memory()

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use bpfdb_lua::{Flags, Limits, Sha1, Vm};
 use rustc_hash::FxHashMap;
 
-/// Bytes of all scripts together. Then all are forgotten, as after SCRIPT FLUSH: clients are
+/// Bytes of all scripts together, with what is kept beside each. Then all are forgotten, as after SCRIPT FLUSH: clients are
 /// told NOSCRIPT, and send theirs again.
 const TEXTS_MAX: usize = 256 << 20;
 /// Bytes of a script, or a library: it is compiled at once, in up to 50 ms, while nobody else is served.
@@ -19,6 +19,9 @@ const CALLS_MAX: usize = 64;
 /// States that are kept for calls to come, and the most bytes that such a state may have.
 const IDLE_MAX: usize = 8;
 const IDLE_BYTES_MAX: usize = 8 << 20;
+/// Functions of libraries that such a state may have loaded. It has room for twice as many as all
+/// libraries may have ([`FUNCTIONS_MAX`](super::functions::FUNCTIONS_MAX)), old versions included.
+const IDLE_FUNCTIONS_MAX: usize = 2048;
 
 #[derive(Debug)]
 pub(crate) struct Script {
@@ -82,7 +85,7 @@ impl Scripts {
         }
         let flags = bpfdb_lua::flags(text).map_err(|problem| format!("ERR {problem}"))?;
         self.compile(name, text)?;
-        if self.bytes + text.len() > TEXTS_MAX {
+        if self.bytes() + text.len() > TEXTS_MAX {
             self.flush();
             self.has_forgotten = true;
         }
@@ -137,7 +140,7 @@ impl Scripts {
     /// Its call has ended.
     pub(crate) fn give_back(&mut self, machine: Machine) {
         let vm = machine.vm;
-        if !vm.is_running() && vm.memory() <= IDLE_BYTES_MAX && self.idle.len() < IDLE_MAX {
+        if !vm.is_running() && may_be_kept(&vm) && self.idle.len() < IDLE_MAX {
             self.idle.push(vm);
         }
     }
@@ -179,7 +182,8 @@ impl Scripts {
 
     /// Bytes of their texts, and what is kept beside each.
     pub(crate) fn bytes(&self) -> usize {
-        const EACH: usize = mem::size_of::<Script>() + 64;
+        // Two allocations, their counters, and a place in a table that is half full.
+        const EACH: usize = mem::size_of::<Script>() + 128;
         self.bytes + self.len() * EACH
     }
 
@@ -187,4 +191,9 @@ impl Scripts {
     pub(crate) fn idle_bytes(&self) -> usize {
         self.idle.iter().map(Vm::memory).sum()
     }
+}
+
+/// Is there room for other calls in a state whose call has ended?
+pub(crate) fn may_be_kept(vm: &Vm) -> bool {
+    vm.memory() <= IDLE_BYTES_MAX && vm.registered() <= IDLE_FUNCTIONS_MAX
 }

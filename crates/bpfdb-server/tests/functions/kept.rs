@@ -33,6 +33,69 @@ fn they_outlive_the_daemon() {
     assert_eq!(client.say("fcall lib 0"), ":2\r\n");
 }
 
+/// Each may have as much memory, and nearly as many functions, as when it was loaded.
+#[test]
+fn large_libraries_outlive_the_daemon() {
+    const LARGE: usize = 6;
+    let server = alone();
+    let engine = server.engine.clone();
+    let mut client = server.client();
+    for number in 0..LARGE {
+        // 16 MiB and 600 functions: all together are more than a state has room for.
+        let text = format!(
+            "#!lua name=large{number}
+             local all = {{}} for i = 1, 1e6 do all[i] = i end
+             for i = 1, 600 do
+                 redis.register_function('f{number}_' .. i, function() return all[i] end)
+             end"
+        );
+        let reply = ask(&mut client, &["FUNCTION", "LOAD", &text]);
+        assert!(reply.starts_with('$'), "{reply}");
+    }
+    server.stop();
+    let server = TestServer::start_again(engine);
+    let mut client = server.client();
+    for number in 0..LARGE {
+        assert_eq!(client.say(&format!("fcall f{number}_7 0")), ":7\r\n");
+    }
+}
+
+/// Whoever looks through all of them has not much to do.
+#[test]
+fn there_are_only_so_many() {
+    let server = alone();
+    let mut client = server.client();
+    let refused = "-ERR there may be 1024 libraries, with 4096 functions in all\r\n";
+    let texts: Vec<String> = (0..1025)
+        .map(|number| super::library(&format!("f{number}"), "return 1"))
+        .collect();
+    let dump = |texts: &[String]| {
+        let texts = texts.iter().map(String::as_bytes);
+        bpfdb_copies::rdb::functions::encode(texts)
+    };
+    let mut restore =
+        |texts: &[String]| client.ask(&[b"FUNCTION", b"RESTORE", &dump(texts), b"FLUSH"]);
+    assert_eq!(restore(&texts), refused.as_bytes());
+    assert_eq!(restore(&texts[..1024]), b"+OK\r\n");
+    assert_eq!(
+        ask(&mut client, &["FUNCTION", "LOAD", &texts[1024]]),
+        refused
+    );
+    assert_eq!(client.say("fcall f1023 0"), ":1\r\n");
+    assert_eq!(client.say("function flush"), "+OK\r\n");
+    for number in 0..5 {
+        let many = format!(
+            "#!lua name=many{number}
+             for i = 1, 900 do redis.register_function('f{number}_' .. i, function() return i end) end"
+        );
+        let reply = ask(&mut client, &["FUNCTION", "LOAD", &many]);
+        let fits = (number + 1) * 900 <= 4096;
+        assert_eq!(reply == refused, !fits, "{reply}");
+        let found = client.say(&format!("fcall f{number}_900 0")) == ":900\r\n";
+        assert_eq!(found, fits);
+    }
+}
+
 /// The reply of FUNCTION LOAD has waited: what the disk has after a crash has the library.
 #[test]
 fn they_are_recovered_from_the_log() {

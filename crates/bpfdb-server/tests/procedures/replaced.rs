@@ -146,6 +146,42 @@ fn nobody_waits_for_a_library_that_compiles_long() {
     });
 }
 
+const GONE_LIBRARIES: usize = 12;
+
+/// Until `done`, how long that took.
+fn time_until(what: &str, done: impl FnMut() -> bool) -> Duration {
+    let begun = Instant::now();
+    wait_until(what, done);
+    begun.elapsed()
+}
+
+/// Nobody waits for the programs of libraries that are not there any more.
+#[test]
+fn what_is_gone_is_not_compiled() {
+    let server = server();
+    let mut client = server.client();
+    let is_kernels = |client: &mut Client, name: &str| {
+        let all = ask(client, &["PROCEDURES"]).items;
+        let found = all.iter().find(|one| is(one, "name", name));
+        found.is_some_and(|one| is(one, "path", "kernel"))
+    };
+    ask(&mut client, &["FUNCTION", "LOAD", &long_library(0)]);
+    let one = time_until("one is the kernel's", || is_kernels(&mut client, "long0_0"));
+    for number in 1..=GONE_LIBRARIES {
+        ask(&mut client, &["FUNCTION", "LOAD", &long_library(number)]);
+    }
+    assert_eq!(client.say("FUNCTION FLUSH"), "+OK\r\n");
+    load(&mut client, &version(1));
+    let after = time_until("a library of later is the kernel's", || {
+        is_kernels(&mut client, "add")
+    });
+    // Those that were compiled while the others came, the one that is being compiled, and this one.
+    assert!(
+        after < one * (GONE_LIBRARIES as u32) / 2,
+        "{after:?}, and {one:?} for each that is gone"
+    );
+}
+
 fn change(client: &mut super::Client, number: usize) {
     let gone = match number % 4 {
         1 => Some("FUNCTION DELETE lib"),

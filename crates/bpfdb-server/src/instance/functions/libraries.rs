@@ -14,6 +14,8 @@ pub(crate) struct Library {
     pub(crate) source: Source,
     /// None, if it could not be loaded in this process.
     pub(crate) functions: Vec<Registered>,
+    /// False: it could not be loaded, for want of memory or time perhaps.
+    pub(crate) is_understood: bool,
 }
 
 /// A function of a library.
@@ -93,9 +95,13 @@ impl Libraries {
 
     /// False: there was none.
     pub(crate) fn remove(&mut self, library: &[u8]) -> bool {
-        self.functions
-            .retain(|_, function| function.library.name != library);
-        self.by_name.remove(library).is_some()
+        let Some(library) = self.by_name.remove(library) else {
+            return false;
+        };
+        for function in &library.functions {
+            self.functions.remove(&function.name.to_ascii_lowercase());
+        }
+        true
     }
 
     /// Bytes of their texts.
@@ -123,6 +129,7 @@ mod tests {
             name: name.into(),
             source: Source::new(name.as_bytes()),
             functions: functions.iter().map(registered).collect(),
+            is_understood: true,
         })
     }
 

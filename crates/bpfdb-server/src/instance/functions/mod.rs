@@ -31,11 +31,17 @@ use bpfdb_lua::{Answer, Failure, Limits, Registered, Sha1, Source, Step, Vm};
 use rustc_hash::FxHashMap;
 
 use self::libraries::{Libraries, Library};
+use crate::instance::scripts;
 use crate::stats::statistics::Statistics;
 use crate::values::functions_dump::{self, LIBRARIES_MAX};
 
 /// How long the text of a library may run when it is loaded. As in Redis.
 pub(crate) const LOAD_MAX: Duration = Duration::from_millis(500);
+/// The same for one that was loaded before, and by the clock: the machine may have much else to do.
+const LOAD_AGAIN_MAX: Duration = Duration::from_secs(5);
+/// Libraries, and functions of all of them: so many are looked through at once.
+pub(crate) const COUNT_MAX: usize = 1024;
+pub(crate) const FUNCTIONS_MAX: usize = 4096;
 /// Bytes of texts, and texts, that are known beside those that there are.
 const KNOWN_BYTES_MAX: usize = 4 * LIBRARIES_MAX;
 const KNOWN_MAX: usize = 4096;
@@ -192,6 +198,7 @@ impl Functions {
         let library = Rc::new(Library {
             name: name.unwrap_or_else(|_| source.sha1().to_string().into_bytes()),
             source: source.clone(),
+            is_understood: functions.is_ok(),
             functions: functions.unwrap_or_default(),
         });
         self.learn(Rc::clone(&library));
@@ -257,7 +264,8 @@ pub(crate) fn load_error(failure: Failure) -> String {
 
 fn run_at_once(source: &Source, vm: &mut Option<Vm>) -> Result<Vec<Registered>, String> {
     let no_memory = "ERR there is no memory for the library";
-    if vm.is_none() {
+    // Each may take as much as when a client loaded it.
+    if vm.as_ref().is_none_or(|vm| !scripts::may_be_kept(vm)) {
         *vm = Vm::new(Limits::default()).ok();
     }
     let vm = vm.as_mut().ok_or(no_memory)?;
@@ -268,7 +276,7 @@ fn run_at_once(source: &Source, vm: &mut Option<Vm>) -> Result<Vec<Registered>, 
             Step::Done(_) => break,
             Step::Failed(failure) => return Err(load_error(failure)),
             Step::Command { .. } | Step::SliceOver => {
-                if begun.elapsed() > LOAD_MAX {
+                if begun.elapsed() > LOAD_AGAIN_MAX {
                     call.stop();
                 }
             }

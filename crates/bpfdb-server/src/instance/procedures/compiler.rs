@@ -1,8 +1,10 @@
 //! Compiles procedures on a thread of its own, at low priority: the verifier takes some hundred
 //! milliseconds for each, in which the server serves.
 
+use std::collections::HashSet;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -44,9 +46,14 @@ pub(super) enum Done {
     Compiled(Kind, Sha1, Vec<u8>, std::result::Result<Box<Unit>, String>),
     /// The same for calls of the daemon.
     Direct(Kind, Sha1, std::result::Result<Box<Library>, String>),
+    /// Nothing: the library was gone before.
+    Forgotten,
     /// All calls have ended that were running when it was ordered with this number.
     Grace(u64),
 }
+
+/// Libraries whose programs nobody wants any more, of those that are ordered.
+type Forgotten = Arc<Mutex<HashSet<Sha1>>>;
 
 /// Its threads end when this is dropped, after what they are at. Who waits for calls to end does
 /// not wait for what is being compiled.
@@ -55,6 +62,7 @@ pub(super) struct Compiler {
     orders: Sender<Order>,
     graces: Sender<u64>,
     done: Receiver<Done>,
+    forgotten: Forgotten,
 }
 
 /// A map of the network programs that the template shares.
@@ -65,6 +73,7 @@ impl Compiler {
         let (orders, inbox) = mpsc::channel();
         let (graces, numbers) = mpsc::channel();
         let (outbox, done) = mpsc::channel();
+        let forgotten = Forgotten::default();
         let waiter = Waiter {
             engine: engine.clone(),
             outbox: outbox.clone(),
@@ -75,6 +84,7 @@ impl Compiler {
             maps,
             template: None,
             direct: None,
+            forgotten: Arc::clone(&forgotten),
             outbox,
             bell: bell.clone(),
         };
@@ -84,12 +94,26 @@ impl Compiler {
             orders,
             graces,
             done,
+            forgotten,
         })
     }
 
     pub(super) fn compile(&self, caller: Caller, kind: Kind, name: Sha1, text: &[u8]) {
+        if is_library_of_network(caller, kind) {
+            lock(&self.forgotten).remove(&name);
+        }
         // It fails only if the thread has panicked, which it has said.
         let _ = self.orders.send((caller, kind, name, text.to_vec()));
+    }
+
+    /// A library that was ordered for the network is not compiled, unless that has begun.
+    pub(super) fn forget(&self, library: Sha1) {
+        lock(&self.forgotten).insert(library);
+    }
+
+    /// It was compiled before it was forgotten, if it was: nothing is left to be said.
+    pub(super) fn has_compiled(&self, text: Sha1) {
+        lock(&self.forgotten).remove(&text);
     }
 
     /// Waits until all calls have ended that are running now.
@@ -100,6 +124,14 @@ impl Compiler {
     pub(super) fn next_done(&self) -> Option<Done> {
         self.done.try_recv().ok()
     }
+}
+
+fn is_library_of_network(caller: Caller, kind: Kind) -> bool {
+    (caller, kind) == (Caller::Network, Kind::Library)
+}
+
+fn lock(forgotten: &Forgotten) -> std::sync::MutexGuard<'_, HashSet<Sha1>> {
+    forgotten.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<()> {
@@ -142,6 +174,7 @@ struct Worker {
     template: Option<Template>,
     /// Of programs for the daemon; likewise.
     direct: Option<inside::Compiler>,
+    forgotten: Forgotten,
     outbox: Sender<Done>,
     bell: Bell,
 }
@@ -151,7 +184,10 @@ impl Worker {
         // SAFETY: plain system call; 0 is this thread. It needs no right to lower a priority.
         unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICE) };
         while let Ok((caller, kind, name, text)) = inbox.recv() {
+            let is_gone =
+                is_library_of_network(caller, kind) && lock(&self.forgotten).remove(&name);
             let done = match caller {
+                Caller::Network if is_gone => Done::Forgotten,
                 Caller::Network => {
                     let unit = self.compile(kind, &text).map(Box::new);
                     Done::Compiled(kind, name, text, unit.map_err(|error| error.to_string()))

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use bpfdb::Session;
 use bpfdb_lua::Sha1;
 use bpfdb_procedures::Ready;
+use rustc_hash::FxHashSet;
 
 use super::compiler::{Caller, Kind};
 use super::loaded::gives_up_most;
@@ -178,16 +179,33 @@ impl Procedures {
         self.forget_libraries(&libraries);
     }
 
-    /// Has what is missing compiled.
+    /// Has what is missing compiled, as far as there is room for programs.
     fn ask_for(&mut self, libraries: &Libraries) {
+        let (mut room, mut some_wait) = (self.room_for_libraries(), false);
         for library in libraries.all() {
             let name = library.source.sha1();
-            let (compiler, queued) = (&self.compiler, &mut self.queued);
-            self.libraries.entry(name).or_insert_with(|| {
-                *queued += 1;
-                compiler.compile(Caller::Network, Kind::Library, name, &library.source.text);
-                State::Compiling
-            });
+            if let Some(state) = self.libraries.get(&name) {
+                some_wait |= matches!(state, State::Waiting);
+                continue;
+            }
+            let state = match room.checked_sub(1) {
+                Some(less) => {
+                    room = less;
+                    self.queued += 1;
+                    let text = &library.source.text;
+                    (self.compiler).compile(Caller::Network, Kind::Library, name, text);
+                    State::Compiling
+                }
+                None => {
+                    some_wait = true;
+                    State::Waiting
+                }
+            };
+            self.libraries.insert(name, state);
+        }
+        self.some_wait |= some_wait;
+        if room == 0 && some_wait {
+            self.make_room();
         }
     }
 
@@ -255,16 +273,14 @@ impl Procedures {
     fn forget_libraries(&mut self, libraries: &Libraries) {
         self.interpreted
             .keep_functions(|name| libraries.function(name).is_some());
-        let there: Vec<Sha1> = libraries.all().map(|one| one.source.sha1()).collect();
-        let gone: Vec<Sha1> = self
-            .libraries
-            .iter()
-            .filter(|(name, state)| !there.contains(name) && !matches!(state, State::Compiling))
-            .map(|(&name, _)| name)
-            .collect();
+        let there: FxHashSet<Sha1> = libraries.all().map(|one| one.source.sha1()).collect();
+        let known = self.libraries.keys().copied();
+        let gone: Vec<Sha1> = known.filter(|name| !there.contains(name)).collect();
         for name in gone {
-            if let Some(State::Loaded(loaded)) = self.libraries.remove(&name) {
-                self.unload(*loaded);
+            match self.libraries.remove(&name) {
+                Some(State::Loaded(loaded)) => self.unload(*loaded),
+                Some(State::Compiling) => self.compiler.forget(name),
+                _ => {}
             }
         }
     }

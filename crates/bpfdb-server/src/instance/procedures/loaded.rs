@@ -93,6 +93,15 @@ impl Procedures {
         Ok(slot.map(Some))
     }
 
+    /// Libraries that may be compiled now: each may need a slot then.
+    pub(super) fn room_for_libraries(&self) -> usize {
+        let states = self.libraries.values();
+        let compiling = states.filter(|state| matches!(state, State::Compiling));
+        self.kernel
+            .free_programs()
+            .saturating_sub(compiling.count())
+    }
+
     /// Libraries that may need a slot soon.
     fn expected_libraries(&self) -> usize {
         let states = self.libraries.values();
@@ -102,7 +111,7 @@ impl Procedures {
     }
 
     /// The script that was called least lately makes room, unless some is about to be free.
-    fn make_room(&mut self) {
+    pub(super) fn make_room(&mut self) {
         if self.is_evicting || self.kernel.frees_programs() {
             return;
         }
@@ -131,7 +140,7 @@ impl Procedures {
             return;
         }
         self.reuse();
-        if self.kernel.free_programs() == 0 {
+        if self.room_for_libraries() == 0 {
             return;
         }
         let waits = |state: &State| matches!(state, State::Waiting);

@@ -185,12 +185,14 @@ impl Procedures {
             match done {
                 Done::Compiled(kind, name, text, unit) => {
                     self.queued -= 1;
+                    self.compiler.has_compiled(name);
                     self.take_unit(kind, name, text, unit);
                 }
                 Done::Direct(kind, name, library) => {
                     self.queued -= 1;
                     self.take_direct(kind, name, library);
                 }
+                Done::Forgotten => self.queued -= 1,
                 Done::Grace(removals) => {
                     self.removals.end(removals);
                     if self.is_quiet() {

@@ -77,7 +77,8 @@ impl Analysis {
     /// A part of the next text.
     fn advance(&mut self, context: &mut Context<'_>) -> Result<Progress, Failure> {
         let source = &self.sources[self.done.len()];
-        if let Some(known) = context.instance.functions.known(source.sha1()) {
+        let known = context.instance.functions.known(source.sha1());
+        if let Some(known) = known.filter(|known| known.is_understood) {
             self.done.push(known);
             return Ok(Progress::Done);
         }
@@ -103,6 +104,7 @@ impl Analysis {
             name: mem::take(&mut self.names[self.done.len()]),
             source: source.clone(),
             functions,
+            is_understood: true,
         });
         context.instance.functions.learn(Rc::clone(&library));
         self.done.push(library);

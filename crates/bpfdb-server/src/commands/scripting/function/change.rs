@@ -7,6 +7,7 @@ use bpfdb::FUNCTIONS_KEY;
 use super::super::super::atomic::{Kind, atomically};
 use super::super::super::prelude::*;
 use crate::instance::functions::libraries::Libraries;
+use crate::instance::functions::{COUNT_MAX, FUNCTIONS_MAX};
 use crate::values::functions_dump::LIBRARIES_MAX;
 
 /// How soon it is asked again whether calls in the kernel have ended.
@@ -71,10 +72,18 @@ pub(super) fn replace(context: &mut Context<'_>, libraries: &Libraries) -> Outco
     })
 }
 
+/// Libraries, or functions.
+pub(super) fn too_many() -> Failure {
+    format!("ERR there may be {COUNT_MAX} libraries, with {FUNCTIONS_MAX} functions in all").into()
+}
+
 fn write(session: &mut bpfdb::Session, libraries: &Libraries) -> Outcome {
     if libraries.bytes() > LIBRARIES_MAX {
         let most = LIBRARIES_MAX >> 20;
         return Err(format!("ERR libraries of functions may have {most} MiB together").into());
+    }
+    if libraries.len() > COUNT_MAX || libraries.functions() > FUNCTIONS_MAX {
+        return Err(too_many());
     }
     if libraries.len() == 0 {
         session.delete(FUNCTIONS_KEY)?;

@@ -8,7 +8,8 @@ use super::super::super::table::wrong_subcommand_arity;
 use super::super::find::view;
 use super::CHANGES;
 use super::analysis::Analysis;
-use super::change::{change, replace, withdrawn};
+use super::change::{change, replace, too_many, withdrawn};
+use crate::instance::functions::COUNT_MAX;
 use crate::instance::functions::libraries::{Libraries, Library};
 use crate::values::functions_dump::{self, Damage};
 
@@ -51,9 +52,13 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
         _ => return Err(wrong_subcommand_arity("FUNCTION", "RESTORE")),
     };
     let texts = functions_dump::decode(&arguments[0]).map_err(failure)?;
+    if texts.len() > COUNT_MAX {
+        return Err(too_many());
+    }
     let mut restoring = Restoring {
         analysis: Analysis::new(&texts)?,
         policy,
+        new: None,
         may_fit: false,
     };
     if restoring.step(context, arguments)? == Progress::More {
@@ -77,6 +82,8 @@ fn failure(damage: Damage) -> Failure {
 struct Restoring {
     analysis: Analysis,
     policy: Policy,
+    /// All of them, when they are understood.
+    new: Option<Rc<Libraries>>,
     /// They went with those that there were, when that was asked first.
     may_fit: bool,
 }
@@ -86,7 +93,11 @@ impl Job for Restoring {
         if self.analysis.step(context)? == Progress::More {
             return Ok(Progress::More);
         }
-        let new = together(self.analysis.libraries())?;
+        let new = match self.new.take() {
+            Some(new) => new,
+            None => Rc::new(together(self.analysis.libraries())?),
+        };
+        self.new = Some(Rc::clone(&new));
         if self.policy == Policy::Append && !self.may_fit {
             // Before functions are taken out of the kernel for it. What is true when the libraries
             // are written is asked once more.
