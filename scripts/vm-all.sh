@@ -52,6 +52,9 @@ threads_of() {
 	case $1 in continuation-*) echo single ;; *) echo "${THREAD:-multi}" ;; esac
 }
 
+# The kernel of a machine may end so while it starts, too: that says nothing of the program.
+was_lost() { ! grep -a -q "vm: [0-9]* s: $1" "$2"; }
+
 # The file that says that a program has passed.
 mark_of() {
 	printf '%s/%s/%s.passed' "$tested" "$(common "$1")" "$(content "$1" "$2")"
@@ -66,15 +69,19 @@ one() {
 		say "$name: has passed before"
 		return
 	fi
-	begin=$(date +%s)
-	if PROGRAMS="$1 $2" THREAD=$(threads_of "$name") scripts/vm.sh >"$log" 2>&1 </dev/null; then
-		: >"$mark"
-		say "$name: $(grep -a -o 'test result: .*' "$log" | cut -d';' -f1 |
-			sed 's/test result: //'), $(($(date +%s) - begin)) s"
-	else
-		say "$name: FAILED, $(($(date +%s) - begin)) s: $log"
-		grep -a -A 4 'panicked\|FAILED' "$log" | tail -n 40
-	fi
+	for attempt in 1 2 3; do
+		begin=$(date +%s)
+		if PROGRAMS="$1 $2" THREAD=$(threads_of "$name") scripts/vm.sh >"$log" 2>&1 </dev/null; then
+			: >"$mark"
+			say "$name: $(grep -a -o 'test result: .*' "$log" | cut -d';' -f1 |
+				sed 's/test result: //'), $(($(date +%s) - begin)) s"
+			return
+		fi
+		was_lost "$name" "$log" && [ "$attempt" -lt 3 ] || break
+		say "$name: the machine was lost before it began, once more"
+	done
+	say "$name: FAILED, $(($(date +%s) - begin)) s: $log"
+	grep -a -A 4 'panicked\|FAILED' "$log" | tail -n 40 || true
 }
 
 tested=$PWD/target/vm/tested
