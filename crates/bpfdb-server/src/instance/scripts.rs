@@ -9,8 +9,8 @@ use std::rc::Rc;
 use bpfdb_lua::{Flags, Limits, Sha1, Vm};
 use rustc_hash::FxHashMap;
 
-/// Bytes of all scripts together, with what is kept beside each. Then all are forgotten, as after SCRIPT FLUSH: clients are
-/// told NOSCRIPT, and send theirs again.
+/// Bytes of all scripts together, with what is kept beside each. Then all are forgotten, as after
+/// SCRIPT FLUSH: clients are told NOSCRIPT, and send theirs again.
 const TEXTS_MAX: usize = 256 << 20;
 /// Bytes of a script, or a library: it is compiled at once, in up to 50 ms, while nobody else is served.
 pub(crate) const TEXT_MAX: usize = 1 << 20;
@@ -19,8 +19,8 @@ const CALLS_MAX: usize = 64;
 /// States that are kept for calls to come, and the most bytes that such a state may have.
 const IDLE_MAX: usize = 8;
 const IDLE_BYTES_MAX: usize = 8 << 20;
-/// Functions of libraries that such a state may have loaded. It has room for twice as many as all
-/// libraries may have ([`FUNCTIONS_MAX`](super::functions::FUNCTIONS_MAX)), old versions included.
+/// Functions of libraries that such a state may have loaded, old versions included. It has room for some
+/// 7,900, and the next call may load as many as there are: [`FUNCTIONS_MAX`](super::functions::FUNCTIONS_MAX).
 const IDLE_FUNCTIONS_MAX: usize = 2048;
 
 #[derive(Debug)]
