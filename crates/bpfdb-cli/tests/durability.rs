@@ -250,8 +250,9 @@ fn a_terminal_shows_how_far_recovery_is() {
     server.stop();
     let data = text(&data);
     let line = format!("exec '{BINARY}' serve --port {port} --maxmemory 64M --dir '{data}'");
-    let again = dies_with_us(on_a_terminal(&line).stdout(Stdio::piped())).spawn();
-    let again = again.expect("it runs");
+    let mut command = on_a_terminal(&line);
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    let again = dies_with_us(&mut command).spawn().expect("it runs");
     wait_until("it listens", || Connection::try_open(port).is_some());
     let mut connection = Connection::open(port);
     assert_eq!(connection.ask(&["GET", "b"]), "2");

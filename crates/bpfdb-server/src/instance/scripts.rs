@@ -21,7 +21,7 @@ const IDLE_MAX: usize = 8;
 const IDLE_BYTES_MAX: usize = 8 << 20;
 /// Functions of libraries that such a state may have loaded, old versions included. It has room for some
 /// 7,900, and the next call may load as many as there are: [`FUNCTIONS_MAX`](super::functions::FUNCTIONS_MAX).
-const IDLE_FUNCTIONS_MAX: usize = 2048;
+const IDLE_FUNCTIONS_MAX: usize = 3800;
 
 #[derive(Debug)]
 pub(crate) struct Script {

@@ -40,9 +40,12 @@ impl Scopes {
                 let kind = number(token);
                 let folded = match kind {
                     ExpressionKind::Integer(value) => Folded::Number(value as f64),
-                    _ => Folded::Unknown,
+                    _ => fraction(token),
                 };
                 (Expression { line, kind }, folded)
+            }
+            ast::Expression::String(_) | ast::Expression::Symbol(_) => {
+                (self.unfolded(line, expression), Folded::Constant)
             }
             _ => (self.unfolded(line, expression), Folded::No),
         }
@@ -238,6 +241,14 @@ fn number(token: &TokenReference) -> ExpressionKind {
     match literals::integer(&text) {
         Some(value) => ExpressionKind::Integer(value),
         None => ExpressionKind::Unsupported(format!("{text} is no whole number within ±2^53")),
+    }
+}
+
+/// What is folded of a number that is not whole, or too large.
+fn fraction(token: &TokenReference) -> Folded {
+    match token.token().to_string().parse() {
+        Ok(number) => Folded::Number(number),
+        Err(_) => Folded::Unknown,
     }
 }
 

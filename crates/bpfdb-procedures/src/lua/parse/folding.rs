@@ -13,6 +13,8 @@ use crate::ir::Arithmetic;
 pub(super) enum Folded {
     /// Instructions.
     No,
+    /// A text, a truth value, or nil.
+    Constant,
     Number(f64),
     /// A number that is not known here.
     Unknown,
@@ -28,7 +30,7 @@ impl Folded {
 
     pub(super) fn may_be_minus_zero(self) -> bool {
         match self {
-            Self::No => false,
+            Self::No | Self::Constant => false,
             Self::Number(number) => number == 0.0 && number.is_sign_negative(),
             Self::Unknown => true,
         }
@@ -43,16 +45,19 @@ pub(super) fn unary(operator: Unary, operand: Folded) -> Folded {
     }
 }
 
-/// `None`: an operator that has no name here.
+/// `None`: `^`.
 pub(super) fn binary(operator: Option<Binary>, left: Folded, right: Folded) -> Folded {
-    let arithmetic = match operator {
-        Some(Binary::Arithmetic(arithmetic)) => Some(arithmetic),
-        Some(_) => return Folded::No,
-        None => None,
-    };
-    match (left, right, arithmetic) {
-        (Folded::No, _, _) | (_, Folded::No, _) => Folded::No,
-        (Folded::Number(a), Folded::Number(b), Some(arithmetic)) => compute(arithmetic, a, b),
+    match (operator, left, right) {
+        (_, Folded::No, _) => Folded::No,
+        // What is known on the left decides, and the right side may be all that is left.
+        (Some(Binary::And | Binary::Or), ..) => right,
+        (Some(Binary::Comparison(_) | Binary::Concatenate), ..)
+        | (_, _, Folded::No | Folded::Constant)
+        | (_, Folded::Constant, _) => Folded::No,
+        (Some(Binary::Arithmetic(operation)), Folded::Number(a), Folded::Number(b)) => {
+            compute(operation, a, b)
+        }
+        (None, Folded::Number(a), Folded::Number(b)) => Folded::new(a.powf(b)),
         _ => Folded::Unknown,
     }
 }

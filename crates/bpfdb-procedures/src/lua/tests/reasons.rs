@@ -96,6 +96,10 @@ fn a_reason_for_each() {
             "-0 is no integer",
         ),
         (
+            "if KEYS[2] then return -(1 and 0) end return 0",
+            "-0 is no integer",
+        ),
+        (
             "for i = -2, 5, 9007199254740991 do return i end",
             "a loop begins at a number that is too large",
         ),

@@ -98,15 +98,19 @@ impl Compiler {
         })
     }
 
-    pub(super) fn compile(&self, caller: Caller, kind: Kind, name: Sha1, text: &[u8]) {
-        if is_library_of_network(caller, kind) {
-            lock(&self.forgotten).remove(&name);
+    /// False: that was ordered, and forgotten since, and is wanted again. There is one outcome for each
+    /// order.
+    pub(super) fn compile(&self, caller: Caller, kind: Kind, name: Sha1, text: &[u8]) -> bool {
+        if is_library_of_network(caller, kind) && lock(&self.forgotten).remove(&name) {
+            return false;
         }
         // It fails only if the thread has panicked, which it has said.
         let _ = self.orders.send((caller, kind, name, text.to_vec()));
+        true
     }
 
-    /// A library that was ordered for the network is not compiled, unless that has begun.
+    /// A library that was ordered for the network, and has no outcome yet, is not compiled, unless that
+    /// has begun.
     pub(super) fn forget(&self, library: Sha1) {
         lock(&self.forgotten).insert(library);
     }

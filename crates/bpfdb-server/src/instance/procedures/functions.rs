@@ -180,7 +180,7 @@ impl Procedures {
     }
 
     /// Has what is missing compiled, as far as there is room for programs.
-    fn ask_for(&mut self, libraries: &Libraries) {
+    pub(super) fn ask_for(&mut self, libraries: &Libraries) {
         let (mut room, mut some_wait) = (self.room_for_libraries(), false);
         for library in libraries.all() {
             let name = library.source.sha1();
@@ -191,9 +191,10 @@ impl Procedures {
             let state = match room.checked_sub(1) {
                 Some(less) => {
                     room = less;
-                    self.queued += 1;
                     let text = &library.source.text;
-                    (self.compiler).compile(Caller::Network, Kind::Library, name, text);
+                    let is_new =
+                        (self.compiler).compile(Caller::Network, Kind::Library, name, text);
+                    self.queued += usize::from(is_new);
                     State::Compiling
                 }
                 None => {

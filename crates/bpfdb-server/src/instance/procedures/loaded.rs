@@ -1,5 +1,6 @@
 //! Texts with a program in the kernel: its slot, its counters, its names.
 
+use std::rc::Rc;
 use std::time::Instant;
 
 use bpfdb_procedures::Unit;
@@ -8,6 +9,7 @@ use super::compiler::Kind;
 use super::direct::Direct;
 use super::functions::FunctionsState;
 use super::{NO_ROOM, Procedures, State};
+use crate::instance::functions::Functions;
 use crate::kernel::procedures::{Counters, Entry, KernelProcedures, Name};
 
 /// A procedure that gives up so many of its calls is left to the interpreter: entering the
@@ -133,7 +135,7 @@ impl Procedures {
 
     /// When there is room again, those that wait are compiled again: libraries at once, scripts
     /// when they are called some more.
-    pub(super) fn give_room(&mut self) {
+    pub(super) fn give_room(&mut self, functions: &Functions) {
         // Who is about to change the functions waits for those that were withdrawn, and for no others.
         let is_changing = matches!(self.functions, FunctionsState::Withdrawn(_));
         if !self.some_wait || is_changing || !self.is_quiet() {
@@ -146,7 +148,9 @@ impl Procedures {
         let waits = |state: &State| matches!(state, State::Waiting);
         if self.libraries.values().any(waits) {
             self.libraries.retain(|_, state| !waits(state));
-            self.publish_anew();
+            // Those that are not the committed ones any more are forgotten soon.
+            let libraries = Rc::clone(functions.current());
+            self.ask_for(&libraries);
             return;
         }
         self.scripts.retain(|_, state| !waits(state));

@@ -151,7 +151,7 @@ impl Procedures {
     /// Takes in what was compiled, and publishes what is to be. Often.
     pub(crate) fn work(&mut self, functions: &mut Functions) {
         self.take_results();
-        self.give_room();
+        self.give_room(functions);
         self.look_for_others(functions);
         let now = Instant::now();
         if let FunctionsState::Withdrawn(until) = self.functions
@@ -218,6 +218,15 @@ impl Procedures {
         self.removals.all_are_over(&self.compiler)
     }
 
+    /// It was forgotten meanwhile, or else was compiled before.
+    fn is_wanted(&self, kind: Kind, name: &Sha1) -> bool {
+        let units = match kind {
+            Kind::Script => &self.scripts,
+            Kind::Library => &self.libraries,
+        };
+        matches!(units.get(name), Some(State::Compiling))
+    }
+
     fn take_unit(
         &mut self,
         kind: Kind,
@@ -225,6 +234,9 @@ impl Procedures {
         text: Vec<u8>,
         unit: std::result::Result<Box<Unit>, String>,
     ) {
+        if !self.is_wanted(kind, &name) {
+            return;
+        }
         let state = match unit {
             Ok(unit) => self.load(kind, *unit, text),
             Err(problem) => {

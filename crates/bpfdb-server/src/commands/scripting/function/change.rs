@@ -60,15 +60,16 @@ pub(super) fn change(
     atomically(context.session, Kind::Write, |session| {
         let old = session.entry_for_update(FUNCTIONS_KEY)?;
         let mut libraries = functions.decode(old.as_ref().map(|old| &*old.value))?;
+        let before = (libraries.len(), libraries.functions());
         work(&mut libraries)?;
-        write(session, &libraries)
+        write(session, &libraries, before)
     })
 }
 
 /// These become those that there are, whichever there were.
 pub(super) fn replace(context: &mut Context<'_>, libraries: &Libraries) -> Outcome {
     atomically(context.session, Kind::Write, |session| {
-        write(session, libraries)
+        write(session, libraries, (0, 0))
     })
 }
 
@@ -77,12 +78,16 @@ pub(super) fn too_many() -> Failure {
     format!("ERR there may be {COUNT_MAX} libraries, with {FUNCTIONS_MAX} functions in all").into()
 }
 
-fn write(session: &mut bpfdb::Session, libraries: &Libraries) -> Outcome {
+/// There may be more, of a copy that has more: these may become fewer. `before`: as many as there were,
+/// and functions.
+fn write(session: &mut bpfdb::Session, libraries: &Libraries, before: (usize, usize)) -> Outcome {
     if libraries.bytes() > LIBRARIES_MAX {
         let most = LIBRARIES_MAX >> 20;
         return Err(format!("ERR libraries of functions may have {most} MiB together").into());
     }
-    if libraries.len() > COUNT_MAX || libraries.functions() > FUNCTIONS_MAX {
+    if libraries.len() > COUNT_MAX.max(before.0)
+        || libraries.functions() > FUNCTIONS_MAX.max(before.1)
+    {
         return Err(too_many());
     }
     if libraries.len() == 0 {
