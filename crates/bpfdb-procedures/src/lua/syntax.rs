@@ -20,8 +20,7 @@ pub(super) struct Variable {
 #[derive(Debug)]
 pub(super) struct Chunk {
     pub(super) variables: Vec<Variable>,
-    /// A line on which literals make -0, or a number that is not known: then every 0 may be -0
-    /// (`parse/folding.rs`).
+    /// As [`Function::minus_zero`], outside of functions.
     pub(super) minus_zero: Option<u32>,
     pub(super) body: Block,
 }
@@ -87,6 +86,9 @@ pub(super) struct Function {
     pub(super) parameters: Vec<VariableId>,
     /// `...`
     pub(super) takes_more: bool,
+    /// A line on which literals make -0, or a number that is not known: then every 0 of this function may
+    /// be -0 (`parse/folding.rs`).
+    pub(super) minus_zero: Option<u32>,
     /// Bytes of its text.
     pub(super) size: usize,
     pub(super) body: Block,

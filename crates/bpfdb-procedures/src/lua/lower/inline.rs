@@ -79,7 +79,7 @@ impl<'a> Lowering<'a> {
         let loops = std::mem::take(&mut self.loops);
         let outer = std::mem::replace(&mut self.results, results);
         let around = std::mem::replace(&mut self.returns_nothing, false);
-        self.inlined.push(function);
+        self.enter(function);
         self.block(&function.body);
         self.inlined.pop();
         self.note_nothing();

@@ -43,6 +43,8 @@ struct Lowering<'a> {
     loops: Vec<Label>,
     /// The functions around here, for which calls stood.
     inlined: Vec<&'a Function>,
+    /// Of the functions that were looked at: see [`Function::minus_zero`].
+    minus_zero: Option<u32>,
     /// Where `return` leads.
     results: Results,
     /// The function around here may return nothing, as far as it was looked at.
@@ -70,7 +72,7 @@ pub(super) fn function<'a>(
     let mut lowering = Lowering::new(chunk, bindings);
     lowering.code.take_body(function.size);
     lowering.parameters(function);
-    lowering.inlined.push(function);
+    lowering.enter(function);
     lowering.block(&function.body);
     let work = lowering.code.work();
     (lowering.finish(name.to_vec()), work)
@@ -85,6 +87,7 @@ impl<'a> Lowering<'a> {
             problems: Vec::new(),
             loops: Vec::new(),
             inlined: Vec::new(),
+            minus_zero: chunk.minus_zero,
             results: Results::Reply,
             returns_nothing: false,
         }
@@ -116,7 +119,7 @@ impl<'a> Lowering<'a> {
         self.code.emit(Operation::Return(Operand::Nil));
         self.problems.sort();
         self.problems.dedup();
-        if let (true, Some(line)) = (self.problems.is_empty(), self.chunk.minus_zero) {
+        if let (true, Some(line)) = (self.problems.is_empty(), self.minus_zero) {
             self.problems
                 .push(Unsupported::new(line, "-0 is no integer"));
         }
@@ -124,6 +127,12 @@ impl<'a> Lowering<'a> {
             return Err(self.problems);
         }
         self.code.finish(name).map_err(|problem| vec![problem])
+    }
+
+    /// Its body is looked at.
+    fn enter(&mut self, function: &'a Function) {
+        self.minus_zero = self.minus_zero.or(function.minus_zero);
+        self.inlined.push(function);
     }
 
     /// Is there an assignment to it apart from its declaration?

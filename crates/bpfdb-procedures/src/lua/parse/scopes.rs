@@ -9,7 +9,7 @@ pub(super) struct Scopes {
     visible: Vec<VariableId>,
     /// Functions around here.
     depth: usize,
-    /// The first line on which Lua may make -0 of literals.
+    /// The first line of the function around here on which Lua may make -0 of literals.
     pub(super) minus_zero: Option<u32>,
 }
 

@@ -149,7 +149,8 @@ impl Scopes {
     }
 
     pub(super) fn function_body(&mut self, line: u32, body: &ast::FunctionBody) -> Function {
-        self.function(|scopes| {
+        let around = self.minus_zero.take();
+        let function = self.function(|scopes| {
             let mut parameters = Vec::new();
             let mut takes_more = false;
             for parameter in list(body.parameters()) {
@@ -158,13 +159,17 @@ impl Scopes {
                     _ => takes_more = true,
                 }
             }
+            let block = scopes.block(body.block());
             Function {
                 line,
                 parameters,
                 takes_more,
+                minus_zero: scopes.minus_zero,
                 size: size_of(body),
-                body: scopes.block(body.block()),
+                body: block,
             }
-        })
+        });
+        self.minus_zero = around;
+        function
     }
 }
