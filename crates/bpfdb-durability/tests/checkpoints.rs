@@ -435,19 +435,22 @@ fn await_status(
     }
 }
 
+/// The next group is an hour away, unless somebody waits for it.
+fn late_groups() -> Options {
+    Options {
+        interval: Duration::from_secs(3600),
+        ..quick()
+    }
+}
+
 /// The file is there, but what was written meanwhile is not durable yet.
 #[test]
 fn a_checkpoint_waits_for_the_log() {
     let disk = SimulatedDisk::new(8);
     let engine = engine();
-    let slow = Options {
-        interval: Duration::from_secs(3600),
-        ..quick()
-    };
-    let (durability, _) = Durability::start(&engine, disk.clone(), slow).expect("started");
+    let durability = start(&engine, &disk, late_groups());
     let mut session = engine.session().expect("session");
     session.set(b"a", b"1").expect("set");
-    // The next group is an hour away.
     durability.settle(engine.now()).expect("durable");
     let number = durability.checkpoint().expect("asked");
     let waiting = await_status(&durability, |status| {
@@ -473,11 +476,7 @@ fn a_checkpoint_waits_for_the_log() {
 fn the_segments_of_its_first_group_are_needed() {
     let disk = SimulatedDisk::new(12);
     let engine = engine();
-    let slow = Options {
-        interval: Duration::from_secs(3600),
-        ..quick()
-    };
-    let (durability, _) = Durability::start(&engine, disk.clone(), slow).expect("started");
+    let durability = start(&engine, &disk, late_groups());
     let mut session = engine.session().expect("session");
     session.set(b"a", b"1").expect("set");
     durability.settle(engine.now()).expect("durable");

@@ -9,8 +9,6 @@ use std::thread;
 use std::time::Duration;
 
 use libbpf_rs::query::{MapInfoIter, ProgInfoIter, ProgInfoQueryOptions};
-use nix::sched::{CpuSet, sched_setaffinity};
-use nix::unistd::Pid;
 
 use bpfdb::{Engine, Log, LogValue, Options, Session, Status};
 
@@ -358,9 +356,7 @@ fn timestamps_of_a_key_grow() {
 #[test]
 fn a_full_ring_refuses_and_recovers() {
     // Each processor has a ring.
-    let mut processor = CpuSet::new();
-    processor.set(0).expect("a processor");
-    sched_setaffinity(Pid::from_raw(0), &processor).expect("stay on it");
+    common::stay_on_a_processor();
     let (engine, log) = engine(RING);
     let mut session = engine.session().expect("session");
     session.never_wait();
@@ -394,9 +390,7 @@ fn a_full_ring_refuses_and_recovers() {
 /// within a record.
 #[test]
 fn no_head_is_taken_for_one_of_another_position() {
-    let mut processor = CpuSet::new();
-    processor.set(0).expect("a processor");
-    sched_setaffinity(Pid::from_raw(0), &processor).expect("stay on it");
+    common::stay_on_a_processor();
     let (engine, log) = engine(RING);
     let mut session = engine.session().expect("session");
     let mut drain = Drain::new(&log);

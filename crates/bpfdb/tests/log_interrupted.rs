@@ -5,8 +5,6 @@ mod common;
 use std::time::{Duration, Instant};
 
 use bpfdb::{Engine, Options, Program, Status, find_program};
-use nix::sched::{CpuSet, sched_setaffinity};
-use nix::unistd::Pid;
 
 /// Bytes of a ring. Smaller than what is written, so that older records lie where new ones come.
 const RING: u32 = 1 << 20;
@@ -17,13 +15,6 @@ const AT_ONCE: u64 = 100;
 /// In the end there are more than two rings of them, and positions that 32 bits can tell.
 const RECORDS: u64 = 400_000;
 const TIME: Duration = Duration::from_secs(4);
-
-/// On the one processor that the reader interrupts.
-fn stay_on_a_processor() {
-    let mut processor = CpuSet::new();
-    processor.set(0).expect("a processor");
-    sched_setaffinity(Pid::from_raw(0), &processor).expect("stay on it");
-}
 
 fn start(reader: &Program) {
     let begun = Instant::now();
@@ -45,7 +36,8 @@ fn counted(number: u64) -> Vec<u8> {
 /// timestamp than the one before.
 #[test]
 fn a_record_is_whole_or_not_there_whenever_it_is_looked_at() {
-    stay_on_a_processor();
+    // The one that the reader interrupts.
+    common::stay_on_a_processor();
     let options = Options {
         log_ring: RING,
         ..common::options()

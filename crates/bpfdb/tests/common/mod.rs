@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bpfdb::{Engine, Options};
 use libbpf_rs::{Object, OpenObject};
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::unistd::Pid;
 
 /// A small engine whose memory is all there from the beginning: programs of
 /// tests cannot wait for more.
@@ -43,6 +45,13 @@ pub fn bytes_of(name: &str) -> &'static [u8] {
     object
         .unwrap_or_else(|| panic!("no test object {name}"))
         .bytes
+}
+
+/// This thread runs on one processor from now on, and so writes to one ring of the log.
+pub fn stay_on_a_processor() {
+    let mut processor = CpuSet::new();
+    processor.set(0).expect("a processor");
+    sched_setaffinity(Pid::from_raw(0), &processor).expect("stay on it");
 }
 
 /// Has the others stop, be it because of a failure.

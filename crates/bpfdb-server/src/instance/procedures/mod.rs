@@ -248,16 +248,8 @@ impl Procedures {
             Kind::Script => &mut self.scripts,
             Kind::Library => &mut self.libraries,
         };
-        let mut has_program = false;
-        match (units.get_mut(&name), state) {
-            (Some(place @ State::Compiling), state) => {
-                has_program = matches!(&state, State::Loaded(loaded) if loaded.slot.is_some());
-                *place = state;
-            }
-            // Forgotten meanwhile, or compiled twice.
-            (_, State::Loaded(loaded)) => self.unload(*loaded),
-            _ => {}
-        }
+        let has_program = matches!(&state, State::Loaded(loaded) if loaded.slot.is_some());
+        units.insert(name, state);
         match kind {
             Kind::Script => self.publish_script(name),
             Kind::Library => {

@@ -93,11 +93,13 @@ impl Job for Restoring {
         if self.analysis.step(context)? == Progress::More {
             return Ok(Progress::More);
         }
-        let new = match self.new.take() {
-            Some(new) => new,
-            None => Rc::new(together(self.analysis.libraries())?),
+        let new = match &self.new {
+            Some(new) => Rc::clone(new),
+            None => Rc::clone(
+                self.new
+                    .insert(Rc::new(together(self.analysis.libraries())?)),
+            ),
         };
-        self.new = Some(Rc::clone(&new));
         if self.policy == Policy::Append && !self.may_fit {
             // Before functions are taken out of the kernel for it. What is true when the libraries
             // are written is asked once more.
