@@ -61,7 +61,7 @@ __noinline int rt_equal(struct bpfdb_frame *f NONNULL, u64 a, u64 b)
 
 	if (len != text_len(b))
 		return 0;
-	if (!fuel_take(f, 1 + len / 64))
+	if (!fuel_take(f, 1 + len / 32))
 		return NO_FUEL;
 	/* The place is kept in memory: in a register the verifier would follow each round. */
 	f->place = 0;
@@ -86,7 +86,7 @@ __noinline int rt_compare(struct bpfdb_frame *f NONNULL, u64 a, u64 b)
 {
 	u32 a_len = text_len(a), b_len = text_len(b), len = a_len < b_len ? a_len : b_len;
 
-	if (!fuel_take(f, 1 + len / 64))
+	if (!fuel_take(f, 1 + len / 32))
 		return NO_FUEL;
 	f->place = 0;
 	repeat(i, BPFDB_CALL_TEXT_MAX / 8 + 1)
@@ -149,8 +149,8 @@ __noinline int rt_line(struct bpfdb_frame *f NONNULL, u64 text)
 
 	if (len > BPFDB_CALL_LINE_MAX)
 		return BPFDB_DEOPTIMISATION_LINE;
-	/* A byte takes some two nanoseconds. */
-	if (!fuel_take(f, 1 + len / 16))
+	/* A byte takes some two nanoseconds, and twice that beside a busy neighbour. */
+	if (!fuel_take(f, 1 + len / 8))
 		return BPFDB_DEOPTIMISATION_FUEL;
 	f->place = 0;
 	repeat(i, BPFDB_CALL_LINE_MAX)
