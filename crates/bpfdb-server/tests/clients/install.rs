@@ -1,6 +1,7 @@
 //! Clients of other languages: installed on first use below target/, as their
 //! lock files say, and again only when these change.
 
+use std::env;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -94,6 +95,16 @@ fn turn(path: &Path) -> Flock<File> {
     Flock::lock(file, FlockArg::LockExclusive).expect("locked")
 }
 
+/// Where programs are looked for: first where `scripts/setup.sh` puts what the distribution has only
+/// in a version that is too old.
+fn path() -> String {
+    let tools = concat!(env!("CARGO_TARGET_TMPDIR"), "/../tools/bin");
+    match env::var("PATH") {
+        Ok(path) => format!("{tools}:{path}"),
+        Err(_) => tools.to_owned(),
+    }
+}
+
 /// Runs a program to its end; what it printed.
 pub fn run(program: &str, arguments: &[&str], folder: &Path) -> String {
     try_run(program, arguments, folder).unwrap_or_else(|failure| panic!("{failure}"))
@@ -102,6 +113,7 @@ pub fn run(program: &str, arguments: &[&str], folder: &Path) -> String {
 pub fn try_run(program: &str, arguments: &[&str], folder: &Path) -> Result<String, String> {
     let output = Command::new(program)
         .args(arguments)
+        .env("PATH", path())
         .current_dir(folder)
         .stdin(Stdio::null())
         .output()
