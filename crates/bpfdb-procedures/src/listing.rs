@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   12 |   local n = redis.call('GET', KEYS[1])
-//!      |        7: r3 = *(u64 *)(r6 + 96)
+//!      |        7: r3 = *(u64 *)(r6 +120)
 //!      |        8: call rt_key
 //! ```
 
