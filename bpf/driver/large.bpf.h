@@ -132,8 +132,9 @@ static __always_inline int large_read_once(struct bpfdb_session *s, u32 buffer, 
 	return status == BPFDB_OK && bpfdb_still_valid(s) ? BPFDB_FOUND : RETRY;
 }
 
-/* NOT_FOUND also if the key was written during every copy, be it with the same value: who
- * reads by parts begins anew, and takes a snapshot at some point. */
+/* NOT_FOUND: the key has another value, or none. EXHAUSTED: the record's header changed during
+ * every copy, be it that somebody locked it and wrote nothing: who reads by parts begins anew, and
+ * takes a snapshot at some point. */
 __noinline int large_read(struct bpfdb_session *s NONNULL, u32 buffer, u32 at)
 {
 	repeat(i, BPFDB_COPY_TRIES)
@@ -143,7 +144,7 @@ __noinline int large_read(struct bpfdb_session *s NONNULL, u32 buffer, u32 at)
 		if (status != RETRY)
 			return status;
 	}
-	return BPFDB_NOT_FOUND;
+	return BPFDB_EXHAUSTED;
 }
 
 #endif

@@ -9,8 +9,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
-use bpfdb::Engine;
-use bpfdb_durability::{CheckpointOptions, Durability, Error, Options, Restored, State};
+use bpfdb::{Engine, LogHome};
+use bpfdb_durability::{
+    CheckpointOptions, Durability, Error, Options, Restored, State, has_more_than_files,
+};
 use bpfdb_log::{Directory, make_folders};
 use bpfdb_server::settings::Settings;
 
@@ -78,10 +80,17 @@ pub(crate) struct Log {
 
 impl Log {
     /// Recovers the engine from the directory, unless it has all that already, and writes its
-    /// log there from now on. A signal ends recovery: the directory stays as it is.
-    pub(crate) fn start(engine: &Engine, directory: &Path, settings: &Settings) -> Result<Self> {
+    /// log there from now on. A signal ends recovery: the directory stays as it is. It is refused
+    /// if one of the engines that are pinned in `others` may have more than the directory.
+    pub(crate) fn start(
+        engine: &Engine,
+        directory: &Path,
+        settings: &Settings,
+        others: &[PathBuf],
+    ) -> Result<Self> {
         let told = || format!("cannot use the data directory {}", directory.display());
         let disk = Directory::own(directory).with_context(told)?;
+        refuse_less_than_there_is(&disk, others).with_context(told)?;
         let (mut bar, interrupts) = (None, Interrupts::hold()?);
         let started = Durability::start_telling(engine, disk, options(settings), |progress| {
             bar.get_or_insert_with(|| Progress::bytes("recovering", progress.bytes_in_all))
@@ -159,6 +168,26 @@ fn options(settings: &Settings) -> Options {
         retention: settings.retention(),
         ..Options::default()
     }
+}
+
+/// A server that was killed leaves in the kernel what its directory lacks. A server on another port
+/// that recovered the directory would go on without it.
+fn refuse_less_than_there_is(disk: &Directory, others: &[PathBuf]) -> Result<()> {
+    for folder in others {
+        // An engine of another version is no reason not to start.
+        let Ok(Some(home)) = LogHome::of_pinned(folder) else {
+            continue;
+        };
+        // What is wrong with the files is told by recovery.
+        if has_more_than_files(&home, disk).unwrap_or(false) {
+            let port = folder.file_name().unwrap_or_default().to_string_lossy();
+            bail!(
+                "an earlier server on port {port} has left commits in the kernel that its files may \
+                 lack: start with --port {port} to go on with them, or give them up by --fresh"
+            );
+        }
+    }
+    Ok(())
 }
 
 /// What to do about it.

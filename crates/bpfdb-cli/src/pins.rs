@@ -13,8 +13,8 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, anyhow};
-use bpfdb::{Claim, Error};
+use anyhow::{Context, Result, anyhow, bail};
+use bpfdb::{Claim, Engine, Error};
 use nix::fcntl::{Flock, FlockArg};
 use nix::mount::{MsFlags, mount, umount};
 
@@ -74,8 +74,27 @@ impl Pins {
         }
         let _lock = lock()?;
         let claim = claim(&path)?;
+        if Engine::is_pinned(&path) {
+            bail!(
+                "the kernel gave this server port {port}, and has the data of an earlier server on \
+                 it: start this one again, or that one with --port {port}"
+            );
+        }
         claim.clear()?;
         remove(std::mem::replace(&mut self.claim, claim))
+    }
+
+    /// Folders of other servers, living or dead, in which an engine is pinned.
+    pub(crate) fn others(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir(self.root.join("bpfdb"));
+        let paths = entries
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|entry| entry.path());
+        paths
+            .filter(|path| path != self.folder() && Engine::is_pinned(path))
+            .collect()
     }
 
     /// Unpins whatever is in the folder, and keeps the claim.

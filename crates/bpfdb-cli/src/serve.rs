@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 use std::net::{SocketAddr, TcpListener};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{self, ExitCode};
 use std::sync::Arc;
 use std::thread;
@@ -42,7 +42,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     if arguments.fresh {
         pins.clear()?;
     }
-    let served = serve(options, &mut pins, signals, arguments.load_rdb.as_deref());
+    let others = match arguments.fresh {
+        true => Vec::new(),
+        false => pins.others(),
+    };
+    let load_rdb = arguments.load_rdb.as_deref();
+    let served = serve(options, &mut pins, &others, signals, load_rdb);
     match served {
         Ok(keep) if keep => {
             let folder = pins.folder().display();
@@ -57,17 +62,21 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     served.map(|_| ExitCode::SUCCESS)
 }
 
-/// Serves until it is stopped. Shall the data be kept?
+/// Serves until it is stopped. Shall the data be kept? `others`: folders in which engines are pinned
+/// that may have what the data directory lacks.
 fn serve(
     mut options: bpfdb_server::Options,
     pins: &mut Pins,
+    others: &[PathBuf],
     signals: SigSet,
     load_rdb: Option<&Path>,
 ) -> Result<bool> {
     let settings = &options.settings.clone();
     let wanted = engine_options(settings)?;
     let (engine, kept) = create_or_open(settings, &wanted, pins)?;
-    let log = start_log(&engine, settings)?;
+    // What is recovered is all that there is, unless another port has more.
+    let others = if kept { &[] } else { others };
+    let log = start_log(&engine, settings, others)?;
     options.log = log.as_ref().map(|log| Arc::clone(&log.durability));
     let loaded = load_rdb.map(|file| load::load(&engine, options.log.as_deref(), file));
     let (loaded, figures) = loaded.transpose()?.unzip();
@@ -112,9 +121,9 @@ fn end_log(log: Option<Log>, told: Option<bool>) -> Result<()> {
     }
 }
 
-fn start_log(engine: &Engine, settings: &Settings) -> Result<Option<Log>> {
+fn start_log(engine: &Engine, settings: &Settings, others: &[PathBuf]) -> Result<Option<Log>> {
     match &settings.dir {
-        Some(directory) => Log::start(engine, directory, settings).map(Some),
+        Some(directory) => Log::start(engine, directory, settings, others).map(Some),
         None => data::check_unlogged(engine).map(|()| None),
     }
 }

@@ -55,6 +55,36 @@ fn a_server_has_a_directory_by_default_one_for_each_port() {
     assert!(Path::new("/var/lib/bpfdb/6380/control").exists());
 }
 
+/// What a server that was killed has left in the kernel belongs to its port. A server on another
+/// port does not go on without it.
+#[test]
+fn a_server_on_another_port_does_not_go_on_with_less() {
+    alone();
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    let mut first = Served::start_in(&data, 0, &[]);
+    assert_eq!(first.ask(&["SET", "key", "value"]), "+OK");
+    first.kill();
+    let other = ["--appendonly", "yes", "--dir", text(&data), "--port", "0"];
+    let told = refused(&other);
+    let port = first.port;
+    assert!(
+        told.contains(&format!("start with --port {port} ")),
+        "{told}"
+    );
+    let again = Served::start_in(&data, port, &["--keep-data"]);
+    assert_eq!(again.ask(&["GET", "key"]), "value");
+    again.stop();
+    // A log that was closed has everything, whatever is in the kernel besides.
+    let mut elsewhere = Served::start_in(&data, 0, &[]);
+    assert_eq!(elsewhere.ask(&["GET", "key"]), "value");
+    elsewhere.kill();
+    // Whoever gives it up has what the files have.
+    let fresh = Served::start_in(&data, port, &["--fresh"]);
+    assert_eq!(fresh.ask(&["GET", "key"]), "value");
+    fresh.stop();
+}
+
 #[test]
 fn a_directory_has_one_owner() {
     alone();

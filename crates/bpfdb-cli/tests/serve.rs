@@ -29,6 +29,42 @@ fn a_clean_stop_leaves_nothing() {
     assert!(!folder(port).exists());
 }
 
+/// The log opens files while it is written. Clients that take all descriptors must not end it.
+#[test]
+fn clients_leave_descriptors_for_the_log() {
+    const LIMIT: u64 = 300;
+    alone();
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    let mut limited = Command::new("prlimit");
+    limited.args([&format!("--nofile={LIMIT}:{LIMIT}"), BINARY]);
+    let arguments = ["--appendonly", "yes", "--dir", data.to_str().expect("text")];
+    let more = ["--maxclients", "1000", "--maxmemory", "256M"];
+    let server = Served::launch(limited, 0, &[&arguments[..], &more].concat());
+    let most = server.figure("clients", "maxclients");
+    assert!(most > 20 && most < LIMIT, "{most}");
+    let mut first = Connection::open(server.port);
+    let others = (0..2 * LIMIT).filter_map(|_| {
+        let mut other = Connection::try_open(server.port)?;
+        (other.try_ask(&["PING"])? == "+PONG").then_some(other)
+    });
+    let others: Vec<Connection> = others.collect();
+    assert!(
+        others.len() as u64 >= most - 2,
+        "{} of {most}",
+        others.len()
+    );
+    // More than a segment.
+    let value = "v".repeat(30_000);
+    for n in 0..5000 {
+        let reply = first.ask(&["SET", &format!("k{}", n % 100), &value]);
+        assert_eq!(reply, "+OK", "{n}");
+    }
+    drop(others);
+    assert_eq!(server.field("persistence", "log_state"), "writing");
+    server.stop();
+}
+
 #[test]
 fn data_is_kept_on_request() {
     alone();

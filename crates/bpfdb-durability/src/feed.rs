@@ -9,6 +9,7 @@ use bpfdb::{LargeRef, Log, LogHome, LogValue, LogWrite};
 use bpfdb_log::record::{Entry, Part, Value, encode_commit, encode_part};
 
 use crate::error::{Error, Result};
+use crate::home;
 
 /// Bytes of records after which a part of a group is written, in order to give up room.
 const PART_BYTES: usize = 4 << 20;
@@ -88,6 +89,11 @@ impl Feed {
 
     pub(crate) fn positions(&self) -> &[u64] {
         &self.taken
+    }
+
+    /// See [`home::is_unwritten`].
+    pub(crate) fn is_unwritten(&self) -> bool {
+        home::is_unwritten(&self.log)
     }
 
     /// Closes an epoch, and takes nothing.

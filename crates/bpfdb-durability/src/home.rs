@@ -36,13 +36,30 @@ pub(crate) fn known_end<D: Disk>(disk: &D, home: &LogHome) -> Result<LogEnd> {
     Ok(end)
 }
 
+/// Whether an engine with this home may have commits that the directory's files lack: the directory
+/// was not closed since, and nobody else has gone on with it.
+///
+/// # Errors
+/// The files cannot be read, or are damaged.
+pub fn has_more_than_files<D: Disk>(home: &LogHome, disk: &D) -> Result<bool> {
+    match known_end(disk, home) {
+        Ok(end) => Ok(!end.closed),
+        Err(Error::Stranger(_)) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
 /// What a directory has must not come after what was written to the engine, in its place.
 pub(crate) fn check_unwritten<D: Disk>(log: &Log, disk: &D) -> Result<()> {
-    let is_written = (0..log.rings()).any(|ring| log.reserved(ring) > 0);
-    match is_written && read_control(disk)?.is_some() {
-        true => Err(Error::Stranger("it was written to without this log".into())),
-        false => Ok(()),
+    match is_unwritten(log) || read_control(disk)?.is_none() {
+        true => Ok(()),
+        false => Err(Error::Stranger("it was written to without this log".into())),
     }
+}
+
+/// Whether nobody has written to the engine but recovery, which leaves nothing in the rings.
+pub(crate) fn is_unwritten(log: &Log) -> bool {
+    (0..log.rings()).all(|ring| log.reserved(ring) == 0)
 }
 
 /// The log must have what the rings do not have any more. It has not if it is an older copy of the

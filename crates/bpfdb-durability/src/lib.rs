@@ -21,6 +21,7 @@
 //! 3. The clock of a recovered engine is later than every timestamp in the log, be it of a
 //!    commit that does not count.
 
+mod budget;
 mod checkpoint;
 mod error;
 mod feed;
@@ -39,6 +40,7 @@ pub use checkpoint::{
     RetentionOptions, RetentionStatus,
 };
 pub use error::{Error, Result};
+pub use home::has_more_than_files;
 pub use restore::{RecoveryProgress, Restored};
 pub use shared::{Figures, State};
 pub use writer::{Durability, Options};

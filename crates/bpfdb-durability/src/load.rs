@@ -15,12 +15,15 @@ use bpfdb::{Engine, Operation, Session, Status};
 use bpfdb_log::checkpoint::{Contents, RawBlock};
 use bpfdb_log::record::{Entries, Entry, Value};
 
+use crate::budget::{Budget, Share};
 use crate::error::{Error, Result};
 
 /// Bytes of writes that are handed over at once.
 const WRITES: usize = 64 << 10;
 /// Pieces of work that wait for a worker.
 const QUEUE: usize = 4;
+/// Bytes of large values that wait for workers or are at one, or one value.
+const LARGE: usize = 64 << 20;
 
 /// Sessions for as many workers as this machine can run, or as the engine has room for. What they
 /// write leaves nothing in the log.
@@ -48,6 +51,7 @@ enum Job {
         key: Vec<u8>,
         value: Vec<u8>,
         expires: Option<u64>,
+        _share: Share,
     },
 }
 
@@ -57,6 +61,7 @@ pub(crate) struct Workers {
     /// Writes for each that were not handed over yet.
     writes: Vec<Vec<u8>>,
     next: usize,
+    large: Budget,
 }
 
 /// The first error of a worker.
@@ -76,6 +81,7 @@ pub(crate) fn with_workers<T>(
             queues: Vec::new(),
             writes: vec![Vec::new(); sessions.len()],
             next: 0,
+            large: Budget::new(LARGE),
         };
         for (number, session) in sessions.iter_mut().enumerate() {
             let (send, receive) = sync_channel(QUEUE);
@@ -119,6 +125,7 @@ impl Workers {
         self.send_writes(worker)?;
         let job = Job::Large {
             key: key.to_vec(),
+            _share: self.large.take(value.len()),
             value,
             expires,
         };
@@ -170,6 +177,7 @@ fn run(session: &mut Session, job: &Job) -> Result<()> {
             key,
             value,
             expires,
+            ..
         } => session
             .set_entry(key, value, *expires)
             .map_err(Error::Refused),

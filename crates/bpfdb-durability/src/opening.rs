@@ -38,8 +38,15 @@ impl<D: Disk> Opening<D> {
         if self.open.is_none() {
             settle(&self.disk, &mut self.end)?;
             let durable = match self.start {
-                // The engine has what the files have, and nobody has written since.
-                Start::NewRun => feed.close_epoch(),
+                Start::NewRun => {
+                    let epoch = feed.close_epoch();
+                    // The engine has what the files have, unless somebody has written before the
+                    // log began: that is in the rings, and all of it is reserved there by now.
+                    match feed.is_unwritten() {
+                        true => epoch,
+                        false => self.end.epoch,
+                    }
+                }
                 Start::SameRun => self.end.epoch,
             };
             feed.note_durable(durable);
@@ -84,7 +91,11 @@ impl<D: Disk> Opening<D> {
         self.open.take()
     }
 
-    /// Whether the engine has what the files have, and nothing else, until the log is open.
+    pub(crate) fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
+    /// Whether recovery gave the engine what the files have, until the log is open.
     pub(crate) fn is_new_run(&self) -> bool {
         self.start == Start::NewRun
     }

@@ -71,7 +71,7 @@ type OnChange = Box<dyn Fn() + Send + Sync>;
 pub(crate) struct Shared {
     pub(crate) waiters: Waiters,
     pub(crate) stop: AtomicBool,
-    /// The log ended before it was opened, and the engine has what its files have.
+    /// The log has ended, and its files have what the engine has.
     all_in_files: AtomicBool,
     told: Mutex<Told>,
     most: Duration,
@@ -166,7 +166,8 @@ impl Shared {
 
     // ---- By the writer -----------------------------------------------------------------
 
-    pub(crate) fn note_end_before_open(&self, all_in_files: bool) {
+    /// The log ends.
+    pub(crate) fn note_end(&self, all_in_files: bool) {
         self.all_in_files.store(all_in_files, Ordering::Release);
     }
 

@@ -138,7 +138,14 @@ impl Durability {
             opened => opened?,
         }
         let retention = (options.retention, options.files.segment_size);
-        let checkpoints = Checkpoints::start(engine, disk, &end, options.checkpoints, retention)?;
+        let is_open = opening.is_open();
+        let checkpoints = Checkpoints::start(
+            engine,
+            disk,
+            (&end, is_open),
+            options.checkpoints,
+            retention,
+        )?;
         let mut durability = Self::spawn(feed, opening, checkpoints, shared, options)?;
         durability.restored = restored;
         durability.shared.begin();
@@ -442,6 +449,8 @@ impl Writer {
                 }
             };
             if stops {
+                // Whatever the watch says of the time that it took.
+                self.shared.note_end(pause.is_some());
                 break;
             }
             match pause {
@@ -459,6 +468,10 @@ impl Writer {
     /// The disk is full. `true`: there may be space now. `false`: the engine is read-only until
     /// somebody else gives some back.
     fn finds_space<D: Disk>(&self, writer: &mut LogWriter<D>, error: &LogError) -> bool {
+        if !error.is_lack_of_space() {
+            self.shared.set_state(State::Full(error.to_string()));
+            return false;
+        }
         // What is retained goes first.
         if self.checkpoints.make_room(writer) {
             return true;
@@ -481,8 +494,9 @@ impl Writer {
             match opening.try_open(&self.feed, &self.shared) {
                 Ok(()) => return opening.take(),
                 // What is retained goes first.
-                Err(Error::Log(LogError::Full { .. }))
-                    if self.checkpoints.make_room_to_open(&mut opening) =>
+                Err(Error::Log(error))
+                    if error.is_lack_of_space()
+                        && self.checkpoints.make_room_to_open(&mut opening) =>
                 {
                     continue;
                 }
@@ -497,7 +511,8 @@ impl Writer {
                 }
             }
             if self.shared.stop.load(Ordering::Acquire) {
-                self.shared.note_end_before_open(opening.is_new_run());
+                let is_all = opening.is_new_run() && self.feed.is_unwritten();
+                self.shared.note_end(is_all);
                 return None;
             }
             self.pause_on_a_full_disk();
@@ -578,7 +593,8 @@ impl Writer {
             let prepared = writer.prepare(budget);
             let is_full = matches!(prepared, Err(LogError::Full { .. }));
             // A log that was opened on a full disk has not even the spare in reserve.
-            let lacks_all = is_full && writer.lacks_reserve();
+            let lacks_space = prepared.as_ref().is_err_and(LogError::is_lack_of_space);
+            let lacks_all = lacks_space && writer.lacks_reserve();
             let is_helped = lacks_all && self.checkpoints.make_room(writer);
             self.prepares_from = (is_full && !is_helped).then(|| Instant::now() + PREPARE_PAUSE);
             unless_full(prepared.map(drop))?;

@@ -113,6 +113,46 @@ fn what_an_engine_calls_durable_survives() {
     }
 }
 
+/// What was written before the log began is in no file, also while there is no space for a file.
+#[test]
+fn what_was_written_before_the_log_is_not_durable_before_it_is_in_it() {
+    let disk = SimulatedDisk::new(6);
+    disk.set_capacity(0);
+    let engine = common::engine();
+    let mut session = engine.session().expect("session");
+    session.set(b"early", b"1").expect("set");
+    let written = engine.now();
+    let durability = common::start(&engine, &disk, quick());
+    assert!(matches!(durability.state(), State::Full(_)));
+    assert!(durability.durable() < written);
+    assert!(!engine.await_durable(written, Duration::from_millis(100)));
+    let ended = durability.close();
+    assert!(matches!(ended, Err(State::Full(_))), "{ended:?}");
+    // With space it becomes durable as any other.
+    disk.set_capacity(usize::MAX);
+    let durability = common::start(&engine, &disk, quick());
+    assert!(engine.await_durable(written, Duration::from_secs(10)));
+    drop(durability);
+    assert_eq!(contents(&engine).len(), 1);
+    common::assert_recovers(&disk, &contents(&engine));
+}
+
+/// How long the last groups took says nothing of what is durable.
+#[test]
+fn a_log_that_was_late_has_everything_when_it_has_ended() {
+    let disk = SimulatedDisk::new(6);
+    let engine = common::engine();
+    let always_late = Options {
+        exposure: Duration::from_nanos(8),
+        ..quick()
+    };
+    let durability = common::start(&engine, &disk, always_late);
+    common::wait_until("stalled", || {
+        matches!(durability.state(), State::Stalled(_))
+    });
+    assert_eq!(durability.close(), Ok(()));
+}
+
 /// Nobody commits, and whoever asks is told all the same.
 #[test]
 fn an_idle_engine_is_durable() {

@@ -175,6 +175,15 @@ pub(crate) fn read_around<F: DiskFile>(
 }
 
 /// Whether an error says that there is no space, which may come back.
+/// Whether this process, or the machine, has as many open files as it may: nothing was tried yet.
+pub(crate) fn lacks_descriptors(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    matches!(
+        Errno::from_io_error(error),
+        Some(Errno::MFILE | Errno::NFILE)
+    )
+}
+
 pub(crate) fn is_full(error: &io::Error) -> bool {
     matches!(
         error.kind(),

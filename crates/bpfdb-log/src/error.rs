@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::disk::{is_full, is_unreadable};
+use crate::disk::{is_full, is_unreadable, lacks_descriptors};
 use crate::layout::Invalid;
 use crate::moment::Moment;
 
@@ -47,8 +47,9 @@ pub enum LogError {
     Exposed { path: PathBuf, mode: u32 },
     #[error("the log is corrupt: {0}")]
     Corrupt(#[from] Corrupt),
-    /// No space: nothing was made durable, and a later attempt may succeed.
-    #[error("no space for the log: cannot {action} {file}: {source}")]
+    /// No space, or no descriptor for the file: nothing was made durable, and a later attempt may
+    /// succeed.
+    #[error("no {} for the log: cannot {action} {file}: {source}", lacking(.source))]
     Full {
         action: &'static str,
         file: String,
@@ -80,6 +81,13 @@ fn earliest_commit(complete_after: &Option<u64>) -> String {
     }
 }
 
+fn lacking(source: &io::Error) -> &'static str {
+    match lacks_descriptors(source) {
+        true => "descriptor",
+        false => "space",
+    }
+}
+
 fn owner(pid: &Option<u32>) -> String {
     pid.map_or("another process".into(), |pid| format!("process {pid}"))
 }
@@ -103,6 +111,12 @@ impl LogError {
             offset,
             why: why.to_string(),
         })
+    }
+
+    /// Does the disk lack space? Then files that are given up help; if the process lacks
+    /// descriptors, they do not.
+    pub fn is_lack_of_space(&self) -> bool {
+        matches!(self, Self::Full { source, .. } if !lacks_descriptors(source))
     }
 
     /// Are bytes not what was written, or does the disk not give them back?
@@ -153,7 +167,7 @@ pub(crate) struct StepError {
     pub(crate) heals: bool,
 }
 
-/// Of anything but a flush: lack of space heals.
+/// Of anything but a flush: lack of space heals, and so does lack of descriptors.
 pub(crate) fn step(
     action: &'static str,
     file: impl Into<String>,
@@ -162,19 +176,20 @@ pub(crate) fn step(
     move |source| StepError {
         action,
         file,
-        heals: is_full(&source),
+        heals: is_full(&source) || lacks_descriptors(&source),
         source,
     }
 }
 
-/// Of a flush: what was not flushed is lost, for whatever reason.
+/// Of a flush: what was not flushed is lost, for whatever reason. If the folder could not even be
+/// opened for it, nothing was flushed, and so nothing is lost.
 pub(crate) fn flush_step(file: impl Into<String>) -> impl FnOnce(io::Error) -> StepError {
     let file = file.into();
     move |source| StepError {
         action: "flush",
         file,
+        heals: lacks_descriptors(&source),
         source,
-        heals: false,
     }
 }
 

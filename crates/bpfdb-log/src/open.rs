@@ -9,6 +9,7 @@ use crate::control::{self, Control, ControlFile};
 use crate::disk::{Disk, DiskFile};
 use crate::error::{LogError, Result, StepError, flush_step, step};
 use crate::layout::{BLOCK, LogId, RunId};
+use crate::reader::read_control;
 use crate::recovery::LogEnd;
 use crate::segment::{self, SegmentHeader};
 use crate::spares::Spares;
@@ -99,7 +100,9 @@ pub fn give_up_before<D: Disk>(disk: &D, end: &mut LogEnd, segment: u64) -> Resu
 /// The control file, durable. Both slots name the same beginning: what is before it is recycled
 /// next, and perhaps an earlier owner did not come to write the second one.
 fn open_control<D: Disk>(disk: &D, end: &LogEnd) -> Result<ControlFile<D::File>, StepError> {
-    let Some(now) = end.control else {
+    // An attempt before this one, which found no space, may have made it, and a segment of it.
+    let made = || read_control(disk).ok().flatten();
+    let Some(now) = end.control.or_else(made) else {
         let id = disk.random().map_err(step("draw", "an identity"))?;
         let control = ControlFile::create(disk, Control::new(LogId(id)));
         return control.map_err(step("create", control::NAME));

@@ -75,7 +75,9 @@ impl<D: Disk> Spares<D> {
                 _ => {}
             }
         }
-        // Their numbers as spares come behind those that are there.
+        // The oldest first: a crash in the middle leaves segments without a hole. Their numbers as
+        // spares come behind those that are there.
+        old.sort_unstable();
         old.into_iter().try_for_each(|number| self.recycle(number))
     }
 

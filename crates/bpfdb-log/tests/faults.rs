@@ -163,6 +163,56 @@ fn lack_of_space_heals_wherever_it_comes() {
     );
 }
 
+/// Files are opened while the log is written: also while clients have all descriptors.
+#[test]
+fn lack_of_descriptors_heals_wherever_it_comes() {
+    let mut healed = 0;
+    for operation in [Operation::Create, Operation::Open, Operation::FlushFolder] {
+        for (nth, seed) in (0..operations(operation)).zip(400..) {
+            let disk = SimulatedDisk::new(seed);
+            disk.fail(operation, nth, Fault::NoDescriptor);
+            healed += heal(&disk);
+            let disk = disk.lose_power();
+            assert_eq!(exact(&disk, EPOCHS).unwrap(), EPOCHS, "{operation:?} {nth}");
+        }
+    }
+    assert!(healed > 15, "hardly any was noticed: {healed}");
+}
+
+/// A new log that finds no space in the middle of its beginning, is tried again, and ends then.
+#[test]
+fn a_beginning_that_is_tried_again_is_of_one_log() {
+    for (nth, seed) in (0..operations(Operation::Write)).zip(500..) {
+        let disk = SimulatedDisk::new(seed);
+        let (_, end) = recover(&disk, 0).unwrap();
+        // Both attempts go by what the directory had before the first one.
+        let open = |disk: &SimulatedDisk| {
+            LogWriter::open(disk.clone(), &end, Start::NewRun, 0, small()).is_ok()
+        };
+        disk.fail(Operation::Write, nth, Fault::Full);
+        if open(&disk) {
+            assert!(nth > 2, "the beginning writes more");
+            return;
+        }
+        // The second attempt ends at any operation.
+        for stop in 0.. {
+            let disk = disk.fork();
+            disk.stop_at(stop);
+            let is_over = open(&disk);
+            let disk = match stop % 2 {
+                0 => disk.lose_power(),
+                _ => disk.kill(),
+            };
+            let (durable, _, result) = life(&disk);
+            result.unwrap_or_else(|error| panic!("{nth} {stop}: {error}"));
+            assert_eq!(durable, EPOCHS);
+            if is_over {
+                break;
+            }
+        }
+    }
+}
+
 /// A whole life in which everything that finds no space is tried again. Returns how often it was.
 fn heal(disk: &SimulatedDisk) -> u32 {
     let mut full = 0;

@@ -1,5 +1,6 @@
 //! The rings of the log, as the writer of the log sees them: `bpf/log/ring.bpf.h`.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -7,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::engine::Engine;
 use crate::error::{Error, Result, system};
 use crate::mapped::Mapped;
-use crate::maps::{LOG_RINGS, LOG_STATE, ring_stride};
+use crate::maps::{LOG_RINGS, LOG_STATE, pinned_state, ring_stride};
 use crate::{Status, abi};
 
 const GRAIN: usize = abi::BPFDB_LOG_GRAIN as usize;
@@ -119,6 +120,25 @@ pub struct LogHome {
     pub run: u64,
     /// Its identity: another copy of the log may have a run of the same number.
     pub run_id: [u8; 16],
+}
+
+impl LogHome {
+    /// That of the engine that is pinned in `folder`, whoever owns it; `None` as in [`Log::home`].
+    ///
+    /// # Errors
+    /// No engine is pinned there, or one of another version of bpfdb.
+    pub fn of_pinned(folder: &Path) -> Result<Option<Self>> {
+        Ok(Self::of(&pinned_state(folder)?))
+    }
+
+    fn of(state: &abi::bpfdb_engine) -> Option<Self> {
+        let home = state.log_home;
+        (home.run != 0).then(|| Self {
+            log: bytes_of(home.log),
+            run: home.run,
+            run_id: bytes_of(home.run_id),
+        })
+    }
 }
 
 /// A record that is sealed.
@@ -237,12 +257,7 @@ impl Log {
     /// The log that this engine's memory belongs to; `None` if that was never said. It is known
     /// as long as the engine is pinned.
     pub fn home(&self) -> Option<LogHome> {
-        let home = self.engine.inner.memory.state().log_home;
-        (home.run != 0).then(|| LogHome {
-            log: bytes_of(home.log),
-            run: home.run,
-            run_id: bytes_of(home.run_id),
-        })
+        LogHome::of(&self.engine.inner.memory.state())
     }
 
     /// Says to which log the engine's memory belongs, when it has all that is there.

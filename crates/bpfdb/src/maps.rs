@@ -226,6 +226,22 @@ fn pin_fd(fd: BorrowedFd<'_>, path: &Path) -> Result<()> {
         .map_err(bpf(format!("pin map {}", path.display())))
 }
 
+/// What the engine that is pinned in `folder` says of itself; nothing of it is loaded or mapped.
+pub(crate) fn pinned_state(folder: &Path) -> Result<abi::bpfdb_engine> {
+    let path = folder.join(pin_name(STATE));
+    let map =
+        MapHandle::from_pinned_path(&path).map_err(bpf(format!("open map {}", path.display())))?;
+    check_version(map.as_fd())?;
+    let bytes = read_value(map.as_fd())?;
+    if bytes.len() < size_of::<abi::bpfdb_engine>() {
+        return Err(Error::Invalid(
+            "the pinned state is of another version".into(),
+        ));
+    }
+    // SAFETY: long enough, checked above; the structure is plain data.
+    Ok(unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast()) })
+}
+
 /// The only value of a map.
 fn read_value(fd: BorrowedFd<'_>) -> Result<Vec<u8>> {
     let map = MapHandle::from_map_id(map_id(fd)?).map_err(bpf("open a pinned map"))?;

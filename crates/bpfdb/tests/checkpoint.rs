@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use bpfdb::{CheckpointPass, Engine, Operation, Options, Session, Status};
+use bpfdb::{CheckpointPass, Engine, Operation, Options, Session, Status, abi};
 
 type Found = BTreeMap<Vec<u8>, (Vec<u8>, Option<u64>)>;
 
@@ -220,6 +220,45 @@ fn a_record_that_is_written_all_the_time_is_passed() {
             assert!(value == &[1; 10_000] || value == &[2; 10_000], "torn");
         }
     });
+}
+
+/// Whoever locks a record and writes nothing changes its header, and leaves nothing in the log: a
+/// checkpoint without the record would lose it.
+#[test]
+fn a_large_value_that_is_locked_all_the_time_is_found() {
+    const LOCKS: usize = 100;
+    let engine = engine();
+    let value = vec![7; 4 << 20];
+    let mut session = engine.session().expect("session");
+    session.set(b"locked", &value).expect("set");
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let _stop = common::Stop(&stop);
+        scope.spawn(|| {
+            let mut session = engine.session().expect("session");
+            let once = [
+                Operation::Begin,
+                Operation::GetForUpdate(b"locked"),
+                Operation::Rollback,
+            ];
+            let batch = session.prepare(&once.repeat(LOCKS), 16).expect("it fits");
+            while !stop.load(Ordering::Relaxed) {
+                session.run(&batch).expect("locked and released");
+            }
+        });
+        let mut pass_of = engine.checkpoint_pass().expect("a pass");
+        for round in 0..50 {
+            let (found, _) = pass(&mut pass_of, 1);
+            let found = found.get(&b"locked"[..]);
+            assert!(found.is_some_and(|found| found.0 == value), "round {round}");
+        }
+    });
+    let stats = engine.stats().expect("stats");
+    println!(
+        "{} times in a snapshot, beside {} locks",
+        stats.counters.operations[abi::BPFDB_OP_BEGIN_READ_ONLY as usize],
+        stats.counters.operations[abi::BPFDB_OP_GET_FOR_UPDATE as usize]
+    );
 }
 
 #[test]

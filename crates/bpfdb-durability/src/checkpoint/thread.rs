@@ -1,5 +1,6 @@
 //! The thread that makes checkpoints, when they are due or asked for.
 
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -34,11 +35,12 @@ struct Work<D> {
 }
 
 impl Checkpoints {
-    /// `end`: how the engine's log was found. `retention`: with the size of segments.
+    /// `end`: how the engine's log was found, and whether it is open. `retention`: with the size of
+    /// segments.
     pub(crate) fn start<D>(
         engine: &Engine,
         disk: D,
-        end: &LogEnd,
+        (end, is_open): (&LogEnd, bool),
         options: CheckpointOptions,
         retention: (RetentionOptions, u64),
     ) -> Result<Self>
@@ -52,8 +54,9 @@ impl Checkpoints {
         let retention = found(&disk, end.control.as_ref(), retention, segment_size, wall())?;
         let log = end.control.map(|control| control.log);
         let last = mark.and_then(|mark| find(&disk, log?, mark));
-        // While the last one is damaged, an older one may be all that there is.
-        if mark.is_none() || last.is_some() {
+        // While the last one is damaged, an older one may be all that there is. Before the log is
+        // open, one slot of the control file may name an older one.
+        if is_open && (mark.is_none() || last.is_some()) {
             clean(&disk, kept, retention.numbers());
         }
         let shared = Arc::new(Shared::new(options, last, end.record_bytes, retention));
@@ -103,7 +106,11 @@ where
             };
             let begun = Instant::now();
             let logged = self.shared.logged();
-            let outcome = self.make(origin, begun).map_err(|error| error.to_string());
+            // Whoever waits for a checkpoint that panics is told, and the next one begins anew.
+            let made = panic::catch_unwind(AssertUnwindSafe(|| self.make(origin, begun)));
+            let outcome = made
+                .unwrap_or_else(|_| Err(WalkError::GivenUp("it has panicked".into())))
+                .map_err(|error| error.to_string());
             match &outcome {
                 Ok(_) => last_begun = begun,
                 Err(error) => {
@@ -153,7 +160,9 @@ where
         loop {
             let (disk, header) = (self.disk.clone(), header.clone());
             match walk::write(&mut self.pass, disk, header, &self.shared) {
-                Err(WalkError::Log(LogError::Full { .. })) if self.shared.await_room() => {
+                Err(WalkError::Log(error))
+                    if error.is_lack_of_space() && self.shared.await_room() =>
+                {
                     remove(&self.disk, &self.shared.take_superseded());
                     self.shared.count_anew();
                 }

@@ -11,6 +11,7 @@ use bpfdb_log::checkpoint::{CheckpointWriter, Header, WrittenCheckpoint};
 use bpfdb_log::{Disk, LogError};
 
 use super::shared::Shared;
+use crate::budget::{Budget, Share};
 use crate::pace::{rank_as_others, rank_below_others};
 use crate::wall::wall;
 
@@ -18,13 +19,15 @@ use crate::wall::wall;
 const PIECE: usize = 512 << 10;
 /// Pieces that wait for the disk.
 const PIECES: usize = 3;
+/// Bytes of values that wait for the disk by themselves, or one value.
+const OTHERS: usize = 16 << 20;
 /// A step that others make impossible all the time is tried again so often.
 const TRIES: u32 = 16;
 
 /// What is handed over.
 enum Piece {
     Entries(Vec<u8>, u32),
-    Other(Vec<u8>, Entry),
+    Other(Vec<u8>, Entry, Share),
 }
 
 /// Why there is no checkpoint.
@@ -81,7 +84,9 @@ fn write_file<D: Disk>(
         rank.update(shared);
         match piece {
             Piece::Entries(bytes, count) => file.add(&bytes, count)?,
-            Piece::Other(key, entry) => file.add_entry(&key, &entry.value, entry.expires_at)?,
+            Piece::Other(key, entry, _share) => {
+                file.add_entry(&key, &entry.value, entry.expires_at)?;
+            }
         }
     }
     Ok(file)
@@ -114,6 +119,7 @@ struct Walk<'a> {
     rank: Rank,
     entries: Vec<u8>,
     count: u32,
+    others: Budget,
     begun: Instant,
     bytes: u64,
 }
@@ -131,6 +137,7 @@ fn walk(
         rank: Rank::default(),
         entries: Vec::with_capacity(PIECE),
         count: 0,
+        others: Budget::new(OTHERS),
         begun: Instant::now(),
         bytes: 0,
     };
@@ -176,7 +183,8 @@ impl Walk<'_> {
         // Written since: the log has that. Or nobody sees it any more.
         if let Some(entry) = self.pass.read(&other)? {
             self.note(1, entry.value.len() as u64);
-            self.send(Piece::Other(other.key, entry))?;
+            let share = self.others.take(entry.value.len());
+            self.send(Piece::Other(other.key, entry, share))?;
         }
         Ok(())
     }

@@ -26,6 +26,8 @@ use std::io;
 use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use rustix::io::Errno;
+
 use crate::disk::{Disk, DiskFile};
 use crate::layout::{BLOCK, round_up};
 use files::{Files, Inode, SECTOR, folder_of};
@@ -35,6 +37,8 @@ pub use random::Random;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     Create,
+    /// Of a file for writing.
+    Open,
     Allocate,
     Write,
     Flush,
@@ -44,8 +48,9 @@ pub enum Operation {
 }
 
 impl Operation {
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Create,
+        Self::Open,
         Self::Allocate,
         Self::Write,
         Self::Flush,
@@ -62,6 +67,8 @@ pub enum Fault {
     Error,
     /// ENOSPC. Of a write, any part was done.
     Full,
+    /// EMFILE: nothing was done.
+    NoDescriptor,
     /// EINTR: nothing was done.
     Interrupted,
     /// A write says that it did less than all, perhaps nothing.
@@ -321,6 +328,7 @@ impl Fault {
     fn error(self) -> io::Error {
         match self {
             Self::Full => io::ErrorKind::StorageFull.into(),
+            Self::NoDescriptor => errno(Errno::MFILE),
             Self::Interrupted => io::ErrorKind::Interrupted.into(),
             Self::Error | Self::Short | Self::Lie => eio(),
         }
@@ -328,7 +336,11 @@ impl Fault {
 }
 
 fn eio() -> io::Error {
-    io::Error::from_raw_os_error(rustix::io::Errno::IO.raw_os_error())
+    errno(Errno::IO)
+}
+
+fn errno(number: Errno) -> io::Error {
+    io::Error::from_raw_os_error(number.raw_os_error())
 }
 
 impl Disk for SimulatedDisk {
@@ -349,7 +361,8 @@ impl Disk for SimulatedDisk {
     }
 
     fn open_for_writing(&self, name: &str) -> io::Result<Option<SimulatedFile>> {
-        let inode = self.alive()?.files.names.get(name).copied();
+        let state = self.begin_simple(Operation::Open)?;
+        let inode = state.files.names.get(name).copied();
         Ok(inode.map(|inode| self.file(inode, true)))
     }
 

@@ -31,6 +31,7 @@ use self::users::Users;
 use crate::connection::info::ConnectionInfo;
 use crate::error::Result;
 use crate::io::bell::Bell;
+use crate::io::descriptors;
 use crate::io::stopper::Stopper;
 use crate::kernel::connections::KernelConnections;
 use crate::kernel::flags::KernelFlags;
@@ -91,7 +92,7 @@ pub(crate) struct Instance {
     pub(crate) refused_limiter: RateLimiter,
     pub(crate) wrong_password_limiter: RateLimiter,
     pub(crate) http_limiter: RateLimiter,
-    /// KernelConnections that the sessions suffice for.
+    /// Clients that there are sessions and descriptors for.
     pub(crate) clients_max: u32,
 }
 
@@ -105,7 +106,15 @@ impl Instance {
         base: KernelCounters,
         bell: &Bell,
     ) -> Result<Self> {
-        let clients_max = programs.connections.len();
+        let clients_max = programs
+            .connections
+            .len()
+            .min(descriptors::clients_max())
+            .max(1);
+        if options.settings.max_clients > clients_max {
+            let wanted = options.settings.max_clients;
+            tracing::warn!(clients_max, wanted, "fewer clients than maxclients says");
+        }
         let mut settings = options.settings.clone();
         settings.max_clients = settings.max_clients.min(clients_max);
         settings.append_only = options.log.is_some();

@@ -11,7 +11,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bpfdb::{Engine, Session};
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use crate::commands::table;
 use crate::connection::table::ConnectionTable;
@@ -22,7 +21,7 @@ use crate::instance::Instance;
 use crate::io::bell::Bell;
 use crate::io::poll::{Event, Interest, Poll, Source};
 use crate::io::stopper::Stopper;
-use crate::io::{socket, unix};
+use crate::io::{descriptors, socket, unix};
 use crate::kernel::cgroup::Cgroup;
 use crate::kernel::programs::Programs;
 use crate::kernel::workers::Workers;
@@ -111,7 +110,7 @@ impl Server {
         if !engine.is_owned() {
             return Err(Error::Attached);
         }
-        raise_descriptor_limit();
+        descriptors::raise_limit();
         let settings = &options.settings;
         let cgroup = Cgroup::create()?;
         let wanted = SocketAddr::new(settings.bind, settings.port);
@@ -564,13 +563,4 @@ fn session_for(engine: &Engine) -> Result<Session> {
     let mut session = engine.borrow_session(0)?;
     session.never_wait();
     Ok(session)
-}
-
-/// Each connection is a descriptor.
-fn raise_descriptor_limit() {
-    let raised = getrlimit(Resource::RLIMIT_NOFILE)
-        .and_then(|(_, hard)| setrlimit(Resource::RLIMIT_NOFILE, hard, hard));
-    if let Err(error) = raised {
-        tracing::warn!(%error, "cannot raise the limit of open files");
-    }
 }

@@ -169,7 +169,7 @@ settings! {
     /// their own
     worker_nice "worker-nice": i64, -20..=0 => 0, Now;
     /// Most connections at the same time. At run time not more than at the start:
-    /// the sessions are made then
+    /// the sessions are made then. Fewer, if the limit of open files is too low for them
     max_clients "maxclients": u32, 1..=65_000 => 10_000, Now;
     /// Seconds after which an idle connection is closed; 0: never
     timeout "timeout": u64, 0..=2_147_483_647 => 0, Now;

@@ -142,7 +142,11 @@ impl Session {
     }
 
     /// The large value of `key` with this id and length; `None` if the key has another one by
-    /// now, or none. It does not count as a GET.
+    /// now, or none. It does not count as a GET. Outside of transactions only.
+    ///
+    /// # Errors
+    /// Also [`Status::Exhausted`], if a snapshot ended before the value was read: then nothing is
+    /// known of it.
     pub(crate) fn large_value(
         &mut self,
         key: &[u8],
@@ -154,7 +158,17 @@ impl Session {
             len,
             expires: 0,
         };
-        self.read_large(key, found, 0..len)
+        match self.copy_large(key, found, 0..len) {
+            // The record is locked and released all the time. A snapshot's versions stay what they
+            // are, whoever locks.
+            Err(Status::Exhausted) => {
+                self.begin_read_only()?;
+                let value = self.copy_large(key, found, 0..len);
+                self.commit()?;
+                value
+            }
+            value => value,
+        }
     }
 
     /// Has the engine refuse a value beyond the limit, as any SET of one: that counts,
@@ -224,8 +238,22 @@ impl Session {
         }))
     }
 
-    /// Part of a large value; `None` if the key has another value by now.
+    /// Part of a large value; `None` if the key has another value by now, or if its record was
+    /// written or locked during every attempt to copy it.
     fn read_large(
+        &mut self,
+        key: &[u8],
+        found: Found,
+        range: Range<u64>,
+    ) -> Result<Option<Vec<u8>>, Status> {
+        match self.copy_large(key, found, range) {
+            Err(Status::Exhausted) => Ok(None),
+            part => part,
+        }
+    }
+
+    /// The same, which tells the two cases apart: [`Status::Exhausted`] is the second one.
+    fn copy_large(
         &mut self,
         key: &[u8],
         found: Found,

@@ -43,7 +43,7 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     }
     let most = context.instance.clients_max;
     if settings.max_clients > most {
-        let why = format!("there are sessions for {most} clients; more need a restart");
+        let why = format!("there are sessions and files for {most} clients; more need a restart");
         return Err(failed(b"maxclients", &why));
     }
     if let Some(limit) = memory_limit(context, &settings, &seen)? {
