@@ -52,8 +52,16 @@ static __always_inline u64 horizon_now(void)
 static __always_inline void horizon_advance(void)
 {
 	struct bpfdb_horizon *horizon = &engine.horizon;
-	struct horizon h = {.oldest = horizon->oldest, .first = horizon->next};
+	struct horizon h = {};
+	u64 now = time_now();
 
+	/* The clock was set back: what is alive by it may be over by the horizon. */
+	if (now < horizon->oldest || now < horizon->value) {
+		horizon->next = 0;
+		STORE(horizon->value, 0);
+	}
+	h.oldest = horizon->oldest;
+	h.first = horizon->next;
 	if (!h.first)
 		h.oldest = time_now();
 	bpf_loop(HORIZON_STEP, horizon_session, &h, 0);

@@ -178,18 +178,26 @@ static __always_inline int bucket_go_to(struct bucket *b, u32 page)
 static __always_inline int bucket_follow(u64 hash, struct bucket *b, u32 level)
 {
 	struct bpfdb_slab *slab = slab_of_page(b->page);
-	u32 found = home_level(b->home);
+	u32 found = home_level(b->home), other;
 
 	if (!slab)
 		return BPFDB_CORRUPT;
 	b->level = found;
-	/* Split: the upper half is in the sibling already. */
-	if (found == level + 1)
-		return split_bit(hash, level) ? bucket_go_to(b, LOAD_ACQUIRE(slab->sibling))
-					      : BPFDB_OK;
-	/* Merged: it is in the buddy, or this is the buddy. */
-	if (found + 1 == level)
-		return LOAD(slab->next) ? bucket_go_to(b, LOAD(slab->next)) : BPFDB_OK;
+	/* Split: the upper half is in the sibling already. If the page has the new level, the split
+	 * is over, and a sibling is that of a later one. */
+	if (found == level + 1) {
+		if (!split_bit(hash, level))
+			return BPFDB_OK;
+		other = LOAD_ACQUIRE(slab->sibling);
+		return LOAD(slab->level) == level ? bucket_go_to(b, other) : RETRY;
+	}
+	/* Merged: it is in the buddy, or this is the buddy. If the page has the new level, it is,
+	 * and the merge is over: what it leads to by now is merged with it next, and has a bucket
+	 * of that level, too, which never answered for this hash. */
+	if (found + 1 == level) {
+		other = LOAD_ACQUIRE(slab->next);
+		return other && LOAD(slab->level) == level ? bucket_go_to(b, other) : BPFDB_OK;
+	}
 	return RETRY;
 }
 

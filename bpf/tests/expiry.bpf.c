@@ -127,6 +127,21 @@ TEST(the_horizon_is_the_oldest_time_in_use)
 	return 0;
 }
 
+/* What the timer knew of before the clock was set back would be over for keys that are alive. */
+TEST(a_clock_that_is_set_back_takes_the_horizon_along)
+{
+	clock_at(START);
+	engine.horizon.oldest = START + 1000;
+	engine.horizon.next = 1;
+	STORE(engine.horizon.value, START + 1000);
+	horizon_advance();
+	EXPECT(LOAD(engine.horizon.value) <= START);
+	repeat(i, BPFDB_SESSIONS_MAX / HORIZON_STEP + 1) horizon_advance();
+	EXPECT(LOAD(engine.horizon.value) == START);
+	clock_at(0);
+	return 0;
+}
+
 static __always_inline u64 sweep_until(u64 horizon)
 {
 	struct sweep sweep = {.horizon = horizon, .deadline = EVER, .left = ~0u};

@@ -160,6 +160,36 @@ TEST(a_page_is_split_only_when_the_directory_names_it)
 	return 0;
 }
 
+/* A page that was merged may lead to the next one that it is merged with, whose bucket has the level
+ * that a late reader looks for. It must not be taken for the page's own. */
+TEST(a_merge_that_is_over_is_not_followed)
+{
+	u32 slot = 0, other = 1, *entry = bpf_map_lookup_elem(&directory, &slot);
+	struct bucket b = {.index = 5};
+	struct bpfdb_slab *slab;
+	u32 page, next;
+
+	EXPECT(entry && entry_level(*entry) > 0);
+	b.page = page = entry_page(*entry);
+	slab = slab_of_page(page);
+	entry = bpf_map_lookup_elem(&directory, &other);
+	b.memory = page_memory(page);
+	EXPECT(slab && entry && b.memory);
+	next = entry_page(*entry);
+	EXPECT(next != page && !slab->next && !slab->sibling);
+	b.home = LOAD(cell_in(b.memory, b.index)->home);
+	EXPECT(home_level(b.home) == slab->level);
+	/* The directory was read when the page had a level more. */
+	STORE(slab->next, next);
+	EXPECT(bucket_follow(0, &b, slab->level + 1) == BPFDB_OK && b.page == page);
+	STORE(slab->next, 0);
+	/* And when it had one less, for a hash of its upper half. */
+	STORE(slab->sibling, next);
+	EXPECT(bucket_follow(~0ULL, &b, slab->level - 1) == RETRY);
+	STORE(slab->sibling, 0);
+	return 0;
+}
+
 /* A lock's hint is only a hint: records that a split moves keep their locks. */
 TEST(locks_move_with_their_records)
 {

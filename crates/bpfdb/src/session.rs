@@ -155,6 +155,11 @@ impl Session {
         unsafe { (&raw mut (*self.own_state()).unlogged).write_volatile(1) };
     }
 
+    fn is_unlogged(&self) -> bool {
+        // SAFETY: as above.
+        unsafe { (&raw const (*self.own_state()).unlogged).read_volatile() != 0 }
+    }
+
     /// Whether [`Session::depends`] is kept up to date, which takes another look-up for each
     /// operation. Not in an engine without a log.
     pub fn keep_depends(&mut self, keep: bool) {
@@ -529,7 +534,7 @@ impl Session {
         outcome
     }
 
-    fn in_transaction(&self) -> bool {
+    pub(crate) fn in_transaction(&self) -> bool {
         !matches!(
             self.state_in_engine(),
             abi::BPFDB_TXN_NONE | abi::BPFDB_TXN_FINISHING

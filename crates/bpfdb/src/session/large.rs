@@ -314,6 +314,9 @@ impl Session {
             match outcome {
                 Err(Status::MemoryPending)
                     if patient && attempt < PENDING_TRIES && self.await_memory() => {}
+                // Recovery's, as in load.rs.
+                Err(Status::IndexCrowded)
+                    if self.is_unlogged() && attempt < PENDING_TRIES && self.split_anyway() => {}
                 Err(status) => {
                     self.step(Step::new(abi::BPFDB_OP_LARGE_WRITE, &[]))?;
                     return Err(status);

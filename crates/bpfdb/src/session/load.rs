@@ -94,7 +94,7 @@ impl Session {
 
     /// What is loaded in the order of the index may crowd one half of a page before the other
     /// half comes, which no split would part well. True: it is divided now, or by others.
-    fn split_anyway(&self) -> bool {
+    pub(super) fn split_anyway(&self) -> bool {
         // SAFETY: points into the mapping of the sessions, which lives as long as self.
         let page = unsafe { (&raw const (*self.own_state()).room_page).read_volatile() };
         let code = self.engine.inner.split_anyway.run(&[page.into()]);
