@@ -3,9 +3,10 @@
 
 # Tests of the server that run both ways: clients served through TCP, and clients
 # answered inside their own send().
-BOTH_WAYS := blocks conflicts differential multi procedures transactions
-# These too, by `make test-log`: they take longer, some because they wait for disks that do not answer.
-BOTH_WAYS_LOG := clients differential_errors durability generated groups limits protocol synchronous
+BOTH_WAYS := differential transactions
+# These too, by `make test-log`: together they take longer than the checks of a change may.
+BOTH_WAYS_LOG := blocks clients conflicts differential_errors durability generated groups limits \
+	multi procedures protocol synchronous
 
 # Suites of the engine and of the server that also run with a log: while clients are told at once,
 # and while they are told only what is durable. `make test` runs the short versions.
@@ -13,8 +14,8 @@ WITH_LOG := faults large limits model scripts stress
 WITH_LOG_ASYNC := event_loop functions isolation local operation procedures
 WITH_LOG_SYNC := clients conflicts connections differential differential_errors functions \
 	generated groups isolation large limits long_blocks multi protocol snapshots transactions waiting
-WITH_LOG_SHORT := model
-WITH_LOG_SYNC_SHORT := multi transactions
+WITH_LOG_SHORT := faults
+WITH_LOG_SYNC_SHORT := transactions
 
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo -E)
 # Tests and benchmarks load eBPF programs: root runs what cargo built.
@@ -26,7 +27,7 @@ SUITES := RUNNER='$(SUDO)'
 
 help:
 	@echo 'make run    build and start the server in the foreground; then: redis-cli SET a 1'
-	@echo 'make test   every test'
+	@echo 'make test   the tests'
 	@echo 'make test-log  the suites of engine and server once more, with a log'
 	@echo 'make crashes  servers are killed at any moment, again and again: 3,000 times, or for BPFDB_TEST_CRASH_SECONDS'
 	@echo 'make bench  the benchmarks, as docs/benchmarks.md explains them'

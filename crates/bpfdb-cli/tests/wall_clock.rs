@@ -15,7 +15,7 @@ use serde_json::Value as Json;
 const DAY: i64 = 86_400;
 const YEAR: i64 = 365 * DAY;
 /// Seconds by which the clock is wrong, one after the other. Linux lets nobody set it before 1970.
-const JUMPS: [i64; 8] = [0, DAY, -2 * DAY, 10 * YEAR, -1, 3 * YEAR, -50 * YEAR, 0];
+const JUMPS: [i64; 6] = [0, DAY, -2 * DAY, 10 * YEAR, -50 * YEAR, 0];
 /// A jump is followed when the clock has stood there for so long (`bpfdb/src/clock.rs`).
 const FOLLOWED: Duration = Duration::from_millis(3500);
 /// Bytes of a segment of the log.

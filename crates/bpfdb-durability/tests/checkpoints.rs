@@ -251,7 +251,7 @@ fn a_new_engine_begins_with_the_checkpoint_made_at_the_memory_limit() {
 #[test]
 fn power_is_lost_while_checkpoints_are_made() {
     let mut with_checkpoint = 0;
-    for seed in common::seeds(9) {
+    for seed in common::seeds(5) {
         let archive = Archive::new(SimulatedDisk::new(seed));
         let engine = engine();
         let (durability, _) =

@@ -121,7 +121,7 @@ fn churn(scale: usize) {
             seed,
             workers: 2,
             keys: 1000,
-            rounds: 20 * scale,
+            rounds: 10 * scale,
             changes: 10_000,
             longest: 8192,
             warm_up: 10,

@@ -13,7 +13,7 @@ use crate::{alone, volume};
 
 pub(crate) const LIBRARY: &str = include_str!("histories.lua");
 /// Of each client.
-const TRANSACTIONS: usize = 600;
+const TRANSACTIONS: usize = 400;
 const PIPELINE: usize = 8;
 
 type Clients<'a> = Vec<Box<dyn WholeClient + 'a>>;

@@ -16,7 +16,7 @@ use crate::{alone, volume};
 
 pub(crate) const LIBRARY: &str = include_str!("anomalies.lua");
 /// Of each client: all go on until all have done so many, who is faster than the others too.
-const ROUNDS: usize = 60;
+const ROUNDS: usize = 40;
 /// But no longer than this: who keeps locks from message to message may come off badly.
 const LONGEST: Duration = Duration::from_secs(1);
 /// How long an anomaly in pieces is looked for.
