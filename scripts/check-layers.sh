@@ -83,7 +83,7 @@ rust_layers() {
 		stats figures engine presize log session scan checkpoint locks ;;
 	bpfdb-copies) echo limits error integer crc64 header sink source writer rdb binary jsonl format file snapshot \
 		loader dump restore ;;
-	bpfdb-log) echo layout disk moment error buffer segment batch record checkpoint control simulation owner directory plan spares \
+	bpfdb-log) echo layout disk moment error buffer segment batch record checkpoint control simulation owner folders directory plan spares \
 		place reader retained until recovered recovery writer beginning open check follow copy lost cut rebuild ;;
 	bpfdb-procedures) echo error ir types lua code load listing unit inside embedded ;;
 	bpfdb-server) echo values settings error io protocol kernel stats connection instance commands executor server ;;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
-use bpfdb::{Engine, LogHome};
+use bpfdb::{Engine, PinnedLog};
 use bpfdb_durability::{
     CheckpointOptions, Durability, Error, Options, Restored, State, has_more_than_files,
 };
@@ -174,16 +174,23 @@ fn options(settings: &Settings) -> Options {
 /// that recovered the directory would go on without it.
 fn refuse_less_than_there_is(disk: &Directory, others: &[PathBuf]) -> Result<()> {
     for folder in others {
-        // An engine of another version is no reason not to start.
-        let Ok(Some(home)) = LogHome::of_pinned(folder) else {
-            continue;
+        let pinned = match PinnedLog::of(folder) {
+            Ok(Some(pinned)) => pinned,
+            Ok(None) => continue,
+            // No reason not to start: it may belong to another directory.
+            Err(error) => {
+                let folder = folder.display();
+                tracing::warn!(%folder, %error, "what the kernel has there is not known");
+                continue;
+            }
         };
         // What is wrong with the files is told by recovery.
-        if has_more_than_files(&home, disk).unwrap_or(false) {
+        if has_more_than_files(&pinned, disk).unwrap_or(false) {
             let port = folder.file_name().unwrap_or_default().to_string_lossy();
             bail!(
-                "an earlier server on port {port} has left commits in the kernel that its files may \
-                 lack: start with --port {port} to go on with them, or give them up by --fresh"
+                "the server on port {port}, if it runs or not, has commits in the kernel that this \
+                 directory lacks: start with --port {port} to go on with them; if they are to be \
+                 given up, or the directory is a copy, start with --fresh"
             );
         }
     }

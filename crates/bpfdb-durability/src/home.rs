@@ -1,6 +1,9 @@
 //! Whether an engine and a directory belong together.
 
-use bpfdb::{Log, LogHome};
+use std::iter;
+
+use bpfdb::{Log, LogHome, PinnedLog};
+use bpfdb_log::control::Control;
 use bpfdb_log::reader::read_control;
 use bpfdb_log::{Disk, LogEnd, Recovery, RunId};
 
@@ -36,14 +39,25 @@ pub(crate) fn known_end<D: Disk>(disk: &D, home: &LogHome) -> Result<LogEnd> {
     Ok(end)
 }
 
-/// Whether an engine with this home may have commits that the directory's files lack: the directory
-/// was not closed since, and nobody else has gone on with it.
+/// Whether an engine that is pinned has records which the directory's files lack, though it is of the
+/// last run that the directory had.
 ///
 /// # Errors
 /// The files cannot be read, or are damaged.
-pub fn has_more_than_files<D: Disk>(home: &LogHome, disk: &D) -> Result<bool> {
-    match known_end(disk, home) {
-        Ok(end) => Ok(!end.closed),
+pub fn has_more_than_files<D: Disk>(pinned: &PinnedLog, disk: &D) -> Result<bool> {
+    let control = read_control(disk)?;
+    if control.is_none_or(|control| control.log.0 != pinned.home.log) {
+        return Ok(false);
+    }
+    match known_end(disk, &pinned.home) {
+        Ok(end) => {
+            let written = end.positions.iter().copied().chain(iter::repeat(0));
+            Ok(pinned
+                .ends
+                .iter()
+                .zip(written)
+                .any(|(&end, written)| end > written))
+        }
         Err(Error::Stranger(_)) => Ok(false),
         Err(error) => Err(error),
     }
@@ -51,7 +65,9 @@ pub fn has_more_than_files<D: Disk>(home: &LogHome, disk: &D) -> Result<bool> {
 
 /// What a directory has must not come after what was written to the engine, in its place.
 pub(crate) fn check_unwritten<D: Disk>(log: &Log, disk: &D) -> Result<()> {
-    match is_unwritten(log) || read_control(disk)?.is_none() {
+    // An attempt to begin a log, for which there was no space, may have left a control file.
+    let is_log = |control: Control| control.newest_segment > 0 || control.checkpoint.is_some();
+    match is_unwritten(log) || !read_control(disk)?.is_some_and(is_log) {
         true => Ok(()),
         false => Err(Error::Stranger("it was written to without this log".into())),
     }

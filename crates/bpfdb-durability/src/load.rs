@@ -22,7 +22,8 @@ use crate::error::{Error, Result};
 const WRITES: usize = 64 << 10;
 /// Pieces of work that wait for a worker.
 const QUEUE: usize = 4;
-/// Bytes of large values that wait for workers or are at one, or one value.
+/// Bytes of large values that wait for workers or are at one, or one value; and the one that is being
+/// read.
 const LARGE: usize = 64 << 20;
 
 /// Sessions for as many workers as this machine can run, or as the engine has room for. What they

@@ -16,7 +16,8 @@ pub enum State {
     /// The disk has not finished a write, or a program its commit, for so long that the engine is
     /// read-only until it has: more would be lost than was promised.
     Stalled(Duration),
-    /// The disk is full, and the engine is read-only. It heals when there is space.
+    /// The disk is full, or no file can be opened, and the engine is read-only. It heals when there is
+    /// space, or a descriptor.
     Full(String),
     /// A write or flush has failed. The engine is read-only until another owner goes on
     /// with it, who writes everything again that is not known to be durable.

@@ -15,7 +15,7 @@ use crate::checkpoint::{
 };
 use crate::error::{Error, Result};
 use crate::feed::Feed;
-use crate::home::{check_rings, check_time, check_unwritten, known_end};
+use crate::home::{check_rings, check_time, check_unwritten, is_unwritten, known_end};
 use crate::opening::Opening;
 use crate::pace::{Pace, WRITER_NICE, prefer_this_thread};
 use crate::restore::{RecoveryProgress, Restored, restore};
@@ -132,7 +132,7 @@ impl Durability {
         match opening.try_open(&feed, &shared) {
             // The thread tries again. Until then the engine is read-only.
             Err(Error::Log(error @ LogError::Full { .. })) => {
-                tracing::warn!(%error, "the disk is full: the engine is read-only");
+                tracing::warn!(%error, "the log cannot be begun yet: the engine is read-only");
                 shared.set_state(State::Full(error.to_string()));
             }
             opened => opened?,
@@ -332,8 +332,7 @@ impl Durability {
         let Some(log) = engine.log()? else {
             return Ok(false);
         };
-        let is_written = (0..log.rings()).any(|ring| log.reserved(ring) > 0);
-        Ok(log.home().is_none() && !is_written)
+        Ok(log.home().is_none() && is_unwritten(&log))
     }
 
     fn end(&mut self) {

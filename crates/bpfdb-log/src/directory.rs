@@ -19,7 +19,8 @@ use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::disk::{Disk, DiskFile};
 use crate::error::Result;
-use crate::owner::{Owner, flush_folder};
+use crate::folders::Folders;
+use crate::owner::Owner;
 
 /// A data directory. Clones are the same one.
 #[derive(Clone, Debug)]
@@ -30,6 +31,7 @@ pub struct Directory {
     files: PathBuf,
     /// The lock, if this process may write.
     owner: Option<Arc<Owner>>,
+    folders: Arc<Folders>,
 }
 
 impl Directory {
@@ -43,6 +45,7 @@ impl Directory {
             path: path.to_owned(),
             files: owner.path(),
             owner: Some(Arc::new(owner)),
+            folders: Arc::default(),
         })
     }
 
@@ -52,6 +55,7 @@ impl Directory {
             path: path.to_owned(),
             files: path.to_owned(),
             owner: None,
+            folders: Arc::default(),
         }
     }
 
@@ -178,7 +182,7 @@ impl Disk for Directory {
     }
 
     fn flush_folder(&self, folder: &str) -> io::Result<()> {
-        flush_folder(&self.owned(folder)?)
+        self.folders.flush(&self.owned(folder)?)
     }
 
     fn random(&self) -> io::Result<[u8; 16]> {

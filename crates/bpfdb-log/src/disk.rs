@@ -174,8 +174,7 @@ pub(crate) fn read_around<F: DiskFile>(
     Ok((done, unreadable))
 }
 
-/// Whether an error says that there is no space, which may come back.
-/// Whether this process, or the machine, has as many open files as it may: nothing was tried yet.
+/// Whether this process, or the machine, has as many open files as it may: nothing was done.
 pub(crate) fn lacks_descriptors(error: &io::Error) -> bool {
     use rustix::io::Errno;
     matches!(
@@ -184,6 +183,7 @@ pub(crate) fn lacks_descriptors(error: &io::Error) -> bool {
     )
 }
 
+/// Whether an error says that there is no space, which may come back.
 pub(crate) fn is_full(error: &io::Error) -> bool {
     matches!(
         error.kind(),

@@ -181,15 +181,14 @@ pub(crate) fn step(
     }
 }
 
-/// Of a flush: what was not flushed is lost, for whatever reason. If the folder could not even be
-/// opened for it, nothing was flushed, and so nothing is lost.
+/// Of a flush: what was not flushed is lost, for whatever reason.
 pub(crate) fn flush_step(file: impl Into<String>) -> impl FnOnce(io::Error) -> StepError {
     let file = file.into();
     move |source| StepError {
         action: "flush",
         file,
-        heals: lacks_descriptors(&source),
         source,
+        heals: false,
     }
 }
 

@@ -72,6 +72,7 @@ mod cut;
 mod directory;
 pub mod disk;
 mod error;
+mod folders;
 mod follow;
 mod layout;
 mod lost;

@@ -99,13 +99,16 @@ pub fn give_up_before<D: Disk>(disk: &D, end: &mut LogEnd, segment: u64) -> Resu
 
 /// The control file, durable. Both slots name the same beginning: what is before it is recycled
 /// next, and perhaps an earlier owner did not come to write the second one.
-fn open_control<D: Disk>(disk: &D, end: &LogEnd) -> Result<ControlFile<D::File>, StepError> {
+fn open_control<D: Disk>(disk: &D, end: &LogEnd) -> Result<ControlFile<D::File>> {
     // An attempt before this one, which found no space, may have made it, and a segment of it.
-    let made = || read_control(disk).ok().flatten();
-    let Some(now) = end.control.or_else(made) else {
+    let now = match end.control {
+        Some(now) => Some(now),
+        None => read_control(disk).map_err(healing)?,
+    };
+    let Some(now) = now else {
         let id = disk.random().map_err(step("draw", "an identity"))?;
         let control = ControlFile::create(disk, Control::new(LogId(id)));
-        return control.map_err(step("create", control::NAME));
+        return Ok(control.map_err(step("create", control::NAME))?);
     };
     let control = ControlFile::open(disk, now).map_err(step("open", control::NAME))?;
     let mut control = control.ok_or_else(|| {
@@ -115,6 +118,18 @@ fn open_control<D: Disk>(disk: &D, end: &LogEnd) -> Result<ControlFile<D::File>,
     let written = control.write_again().and_then(|()| control.write(now));
     written.map_err(step("write", control::NAME))?;
     Ok(control)
+}
+
+/// Files that cannot be opened for want of descriptors can be opened later.
+fn healing(error: LogError) -> LogError {
+    match error {
+        LogError::Io {
+            action,
+            file,
+            source,
+        } => step(action, file)(source).into(),
+        error => error,
+    }
 }
 
 /// Makes durable what a dead owner may have left in the page cache. It is written again and not

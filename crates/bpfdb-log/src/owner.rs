@@ -210,7 +210,7 @@ fn parent(path: &Path) -> PathBuf {
     }
 }
 
-pub(crate) fn flush_folder(path: &Path) -> io::Result<()> {
+fn flush_folder(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 

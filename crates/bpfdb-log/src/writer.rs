@@ -492,16 +492,13 @@ impl<D: Disk> LogWriter<D> {
         Ok(())
     }
 
-    /// Lack of space heals; anything else is the end of this log.
+    /// Lack of space, or of descriptors, heals; anything else is the end of this log.
     fn stop(&mut self, error: StepError) -> LogError {
         if error.heals {
             // It is tried again and again.
             if !std::mem::replace(&mut self.told_of_space, true) {
-                tracing::warn!(
-                    action = error.action,
-                    file = error.file,
-                    "no space for the log"
-                );
+                let (action, file) = (error.action, &error.file);
+                tracing::warn!(action, file, error = %error.source, "the log has to wait");
             }
             return error.into();
         }

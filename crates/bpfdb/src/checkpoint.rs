@@ -54,6 +54,10 @@ impl Engine {
 impl CheckpointPass {
     /// Begins anew. `epoch`: records with a later timestamp are left out.
     pub fn begin(&mut self, epoch: u64) {
+        // An attempt before this one may have ended in the middle of a snapshot.
+        if self.session.in_transaction() {
+            let _ = self.session.rollback();
+        }
         self.at = abi::bpfdb_checkpoint {
             epoch,
             ..abi::bpfdb_checkpoint::default()

@@ -58,7 +58,9 @@ pub use deoptimisation::{DEOPTIMISATIONS, Deoptimisation};
 pub use engine::{Engine, open_object};
 pub use error::{Error, Result};
 pub use locks::{LockHolder, LockMode, LockSearch};
-pub use log::{LargeRef, Log, LogGate, LogGateState, LogHome, LogValue, LogWrite, Sealed, Writes};
+pub use log::{
+    LargeRef, Log, LogGate, LogGateState, LogHome, LogValue, LogWrite, PinnedLog, Sealed, Writes,
+};
 pub use options::{Options, SEGMENT_SIZE};
 pub use program::{Program, find as find_program};
 pub use reserved::{FUNCTIONS_KEY, RESERVED_PREFIX, is_reserved};

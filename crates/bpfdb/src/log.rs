@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::engine::Engine;
 use crate::error::{Error, Result, system};
 use crate::mapped::Mapped;
-use crate::maps::{LOG_RINGS, LOG_STATE, pinned_state, ring_stride};
+use crate::maps::{LOG_RINGS, LOG_STATE, pinned_log, ring_stride};
 use crate::{Status, abi};
 
 const GRAIN: usize = abi::BPFDB_LOG_GRAIN as usize;
@@ -123,14 +123,6 @@ pub struct LogHome {
 }
 
 impl LogHome {
-    /// That of the engine that is pinned in `folder`, whoever owns it; `None` as in [`Log::home`].
-    ///
-    /// # Errors
-    /// No engine is pinned there, or one of another version of bpfdb.
-    pub fn of_pinned(folder: &Path) -> Result<Option<Self>> {
-        Ok(Self::of(&pinned_state(folder)?))
-    }
-
     fn of(state: &abi::bpfdb_engine) -> Option<Self> {
         let home = state.log_home;
         (home.run != 0).then(|| Self {
@@ -138,6 +130,36 @@ impl LogHome {
             run: home.run,
             run_id: bytes_of(home.run_id),
         })
+    }
+}
+
+/// What is known of the log of a pinned engine, whoever owns it, without opening the engine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PinnedLog {
+    pub home: LogHome,
+    /// For each ring the position behind its last record; 0 if it has given up the room of all.
+    pub ends: Vec<u64>,
+}
+
+impl PinnedLog {
+    /// `None`: the engine that is pinned in `folder` has no log, or none was ever begun.
+    ///
+    /// # Errors
+    /// No engine is pinned there, or one of another version of bpfdb.
+    pub fn of(folder: &Path) -> Result<Option<Self>> {
+        let (config, state, rings) = pinned_log(folder)?;
+        let end = |ring: &abi::bpfdb_log_ring| {
+            let given_up = ring.limit.saturating_sub(config.log_ring.into());
+            if ring.reserved > given_up {
+                ring.reserved
+            } else {
+                0
+            }
+        };
+        Ok(LogHome::of(&state).map(|home| Self {
+            home,
+            ends: rings.iter().map(end).collect(),
+        }))
     }
 }
 

@@ -226,19 +226,45 @@ fn pin_fd(fd: BorrowedFd<'_>, path: &Path) -> Result<()> {
         .map_err(bpf(format!("pin map {}", path.display())))
 }
 
-/// What the engine that is pinned in `folder` says of itself; nothing of it is loaded or mapped.
-pub(crate) fn pinned_state(folder: &Path) -> Result<abi::bpfdb_engine> {
-    let path = folder.join(pin_name(STATE));
-    let map =
-        MapHandle::from_pinned_path(&path).map_err(bpf(format!("open map {}", path.display())))?;
-    check_version(map.as_fd())?;
-    let bytes = read_value(map.as_fd())?;
-    if bytes.len() < size_of::<abi::bpfdb_engine>() {
+/// What the engine that is pinned in `folder` says of itself and of its rings, of which there are none
+/// if it has no log; nothing of it is loaded or mapped.
+pub(crate) fn pinned_log(
+    folder: &Path,
+) -> Result<(
+    abi::bpfdb_config,
+    abi::bpfdb_engine,
+    Vec<abi::bpfdb_log_ring>,
+)> {
+    let open = |name: &str| {
+        let path = folder.join(pin_name(name));
+        MapHandle::from_pinned_path(&path).map_err(bpf(format!("open map {}", path.display())))
+    };
+    let state = open(STATE)?;
+    check_version(state.as_fd())?;
+    let state = plain(&read_value(state.as_fd())?)?;
+    let config = read_config(open(CONFIG)?.as_fd())?;
+    if config.log_ring == 0 {
+        return Ok((config, state, Vec::new()));
+    }
+    let rings = open(LOG_STATE)?;
+    let ring = |number: u32| {
+        let bytes = rings
+            .lookup(&number.to_ne_bytes(), MapFlags::ANY)
+            .map_err(bpf("read a pinned ring"))?;
+        plain(&bytes.unwrap_or_default())
+    };
+    let rings = (0..rings.max_entries()).map(ring).collect::<Result<_>>()?;
+    Ok((config, state, rings))
+}
+
+/// A structure of `include/bpfdb/abi.h`, all of which are plain data.
+fn plain<T: Copy>(bytes: &[u8]) -> Result<T> {
+    if bytes.len() < size_of::<T>() {
         return Err(Error::Invalid(
-            "the pinned state is of another version".into(),
+            "what is pinned is of another version".into(),
         ));
     }
-    // SAFETY: long enough, checked above; the structure is plain data.
+    // SAFETY: long enough, checked above; the caller asks for such a structure.
     Ok(unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast()) })
 }
 

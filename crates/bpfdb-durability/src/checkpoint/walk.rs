@@ -19,7 +19,7 @@ use crate::wall::wall;
 const PIECE: usize = 512 << 10;
 /// Pieces that wait for the disk.
 const PIECES: usize = 3;
-/// Bytes of values that wait for the disk by themselves, or one value.
+/// Bytes of values that wait for the disk by themselves, or one value; and the one that is being read.
 const OTHERS: usize = 16 << 20;
 /// A step that others make impossible all the time is tried again so often.
 const TRIES: u32 = 16;

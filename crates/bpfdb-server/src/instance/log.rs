@@ -104,7 +104,7 @@ impl Log {
         match self.durability.as_ref()?.state() {
             State::Writing | State::Stalled(_) => None,
             State::Full(why) => Some(format!(
-                "MISCONF {why}; bpfdb is read-only until there is space"
+                "MISCONF {why}; bpfdb is read-only until there is some"
             )),
             State::Failed(why) => Some(format!(
                 "MISCONF {why}; bpfdb is read-only: mend the disk, and start the server again"

@@ -1,0 +1,59 @@
+//! Folders that were flushed before stay open.
+//!
+//! A file that has its new name already must not wait for a descriptor until its folder is flushed:
+//! nobody would know whether the name is there.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+#[derive(Debug, Default)]
+pub(crate) struct Folders {
+    open: Mutex<HashMap<PathBuf, File>>,
+}
+
+impl Folders {
+    /// Makes durable what files the folder has.
+    pub(crate) fn flush(&self, path: &Path) -> io::Result<()> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        // Somebody may have put another one in its place.
+        if let Some(folder) = open.get(path)
+            && is_at(folder, path)?
+        {
+            return folder.sync_all();
+        }
+        let folder = File::open(path)?;
+        let flushed = folder.sync_all();
+        open.insert(path.to_owned(), folder);
+        flushed
+    }
+}
+
+fn is_at(folder: &File, path: &Path) -> io::Result<bool> {
+    let (one, other) = (folder.metadata()?, fs::metadata(path)?);
+    Ok((one.dev(), one.ino()) == (other.dev(), other.ino()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_took_the_place_of_another_is_flushed() {
+        let parent = tempfile::tempdir().expect("a folder");
+        let path = parent.path().join("log");
+        fs::create_dir(&path).expect("made");
+        let folders = Folders::default();
+        folders.flush(&path).expect("flushed");
+        folders.flush(&path).expect("flushed");
+        fs::rename(&path, parent.path().join("old")).expect("renamed");
+        folders.flush(&path).expect_err("it is gone");
+        fs::create_dir(&path).expect("made");
+        folders.flush(&path).expect("flushed");
+        let open = folders.open.lock().expect("nobody panics");
+        assert!(is_at(&open[&path], &path).expect("both are there"));
+    }
+}
