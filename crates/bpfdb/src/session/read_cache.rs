@@ -240,7 +240,13 @@ impl Session {
     /// to be read by whoever wants them.
     pub fn prefetch(&mut self, reads: &[Operation<'_>]) -> Result<(), Status> {
         debug_assert!(!self.deferred.is_open() && !self.in_transaction());
-        self.read_ahead(reads, true)
+        let outcome = self.read_ahead(reads, true);
+        // A read that the session was too busy for is the last of its batch: the COMMIT behind it
+        // was not executed.
+        if outcome.is_err() && self.in_transaction() {
+            self.single(&Operation::Rollback)?;
+        }
+        outcome
     }
 
     /// Begins a transaction as [`Session::begin_deferred`] does, and reads keys by

@@ -93,6 +93,22 @@ impl Libraries {
         Ok(())
     }
 
+    /// Adds one that [`add`](Self::add) refuses, so that its text is kept. Its name is that of its
+    /// text if another one has its own.
+    pub(crate) fn add_without_functions(&mut self, library: &Rc<Library>) {
+        let name = match self.has(&library.name) {
+            true => library.source.sha1().to_string().into_bytes(),
+            false => library.name.clone(),
+        };
+        let kept = Library {
+            name: name.clone(),
+            source: library.source.clone(),
+            functions: Vec::new(),
+            is_understood: false,
+        };
+        self.by_name.insert(name, Rc::new(kept));
+    }
+
     /// False: there was none.
     pub(crate) fn remove(&mut self, library: &[u8]) -> bool {
         let Some(library) = self.by_name.remove(library) else {

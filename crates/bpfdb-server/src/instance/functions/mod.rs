@@ -17,7 +17,10 @@
 //!     text is run for it once, in slices when a client sends it. Those that this process has
 //!     never seen, because they were there before it, are run at once, at its start: what a
 //!     text needed before it was kept is bounded by [`LOAD_MAX`].
-//!  4. A library that cannot be understood any more has no functions, and stays in the value.
+//!  4. Every text of the value stays in it until a client deletes it. One that cannot be understood,
+//!     or whose functions another library has, has no functions.
+//!  5. What could not be understood is tried again, for want of memory or time may have been the
+//!     reason; so often and so late that nobody waits long for it ([`TRIES`]).
 
 mod header;
 pub(crate) mod libraries;
@@ -39,6 +42,12 @@ use crate::values::functions_dump::{self, LIBRARIES_MAX};
 pub(crate) const LOAD_MAX: Duration = Duration::from_millis(500);
 /// The same for one that was loaded before, and by the clock: the machine may have much else to do.
 const LOAD_AGAIN_MAX: Duration = Duration::from_secs(5);
+/// Pauses after which a text that could not be understood is tried again.
+const TRIES: [Duration; 3] = [
+    Duration::from_secs(1),
+    Duration::from_secs(10),
+    Duration::from_secs(100),
+];
 /// Libraries, and functions of all of them: so many are looked through at once.
 pub(crate) const COUNT_MAX: usize = 1024;
 pub(crate) const FUNCTIONS_MAX: usize = 4096;
@@ -65,7 +74,24 @@ pub(crate) struct Functions {
     reads: u64,
     known: FxHashMap<Sha1, Rc<Library>>,
     known_bytes: usize,
+    /// Texts that could not be understood.
+    failed: FxHashMap<Sha1, Failed>,
     running: Vec<Weak<RunningCall>>,
+}
+
+/// How often understanding a text has failed, and when.
+#[derive(Debug)]
+struct Failed {
+    times: usize,
+    last: Instant,
+}
+
+impl Failed {
+    /// Is it to be tried again?
+    fn is_due(&self) -> bool {
+        let pause = self.times.checked_sub(1).and_then(|tries| TRIES.get(tries));
+        pause.is_some_and(|&pause| self.last.elapsed() >= pause)
+    }
 }
 
 impl Functions {
@@ -77,6 +103,7 @@ impl Functions {
             reads: 0,
             known: FxHashMap::default(),
             known_bytes: 0,
+            failed: FxHashMap::default(),
             running: Vec::new(),
         }
     }
@@ -114,7 +141,7 @@ impl Functions {
         session.begin_read_only_deferred()?;
         let held = self.holds(session);
         session.rollback()?;
-        if !held? {
+        if !held? || self.failed.values().any(Failed::is_due) {
             self.read(session)?;
         }
         Ok(Rc::clone(&self.current))
@@ -153,15 +180,31 @@ impl Functions {
         for text in texts {
             let source = Source::new(&text);
             let library = match self.known(source.sha1()) {
-                Some(library) => library,
-                None => self.understand(&source, &mut vm),
+                Some(library) if library.is_understood || !self.is_due(source.sha1()) => library,
+                _ => self.understand(&source, &mut vm),
             };
-            // One whose functions another one has by now, as only another program can write it.
+            // Others have its name or its functions: another program has written it, or they were
+            // loaded while it was not understood.
             if let Err(problem) = libraries.add(&library, false) {
-                tracing::warn!(problem, "a library of functions is left out");
+                tracing::warn!(problem, "a library has no functions for now");
+                libraries.add_without_functions(&library);
             }
         }
+        self.forget_failures(&libraries);
         Ok(libraries)
+    }
+
+    /// Is a text to be run that is not understood?
+    fn is_due(&self, text: Sha1) -> bool {
+        self.failed.get(&text).is_none_or(Failed::is_due)
+    }
+
+    /// Of texts that are not there any more.
+    fn forget_failures(&mut self, there: &Libraries) {
+        if !self.failed.is_empty() {
+            let there: Vec<Sha1> = there.all().map(|one| one.source.sha1()).collect();
+            self.failed.retain(|text, _| there.contains(text));
+        }
     }
 
     // ---- What texts register ----------------------------------------------------------
@@ -180,7 +223,10 @@ impl Functions {
             let there = current.all();
             (self.known).extend(there.map(|one| (one.source.sha1(), Rc::clone(one))));
         }
-        self.known.insert(library.source.sha1(), library);
+        let bytes = library.source.text.len();
+        if self.known.insert(library.source.sha1(), library).is_some() {
+            self.known_bytes -= bytes;
+        }
     }
 
     /// Runs a text that this process does not know, at once.
@@ -195,6 +241,7 @@ impl Functions {
                 .to_string();
             tracing::warn!(name, problem, "a library of functions cannot be loaded");
         }
+        self.note(source.sha1(), functions.is_ok());
         let library = Rc::new(Library {
             name: name.unwrap_or_else(|_| source.sha1().to_string().into_bytes()),
             source: source.clone(),
@@ -203,6 +250,20 @@ impl Functions {
         });
         self.learn(Rc::clone(&library));
         library
+    }
+
+    /// What has become of understanding a text.
+    fn note(&mut self, text: Sha1, is_understood: bool) {
+        if is_understood {
+            self.failed.remove(&text);
+            return;
+        }
+        let last = Instant::now();
+        let failed = self.failed.entry(text).or_insert(Failed { times: 0, last });
+        *failed = Failed {
+            times: failed.times + 1,
+            last,
+        };
     }
 
     // ---- Calls -------------------------------------------------------------------------
@@ -284,4 +345,96 @@ fn run_at_once(source: &Source, vm: &mut Option<Vm>) -> Result<Vec<Registered>, 
     }
     drop(call);
     loaded(vm, source)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn functions() -> Functions {
+        Functions::new(&Arc::new(Statistics::new([])))
+    }
+
+    fn text(library: &str, function: &str) -> Vec<u8> {
+        format!("#!lua name={library}\nredis.register_function('{function}', function() end)")
+            .into_bytes()
+    }
+
+    fn value(texts: &[Vec<u8>]) -> Vec<u8> {
+        functions_dump::encode(texts.iter().map(Vec::as_slice))
+    }
+
+    fn failed_at(functions: &mut Functions, text: &[u8], last: Instant) {
+        let failed = functions.failed.get_mut(&Source::new(text).sha1());
+        failed.expect("it has failed").last = last;
+    }
+
+    /// As after a moment without memory.
+    fn not_understood(functions: &mut Functions, text: &[u8]) {
+        let source = Source::new(text);
+        functions.note(source.sha1(), false);
+        functions.learn(Rc::new(Library {
+            name: b"a".to_vec(),
+            source,
+            functions: Vec::new(),
+            is_understood: false,
+        }));
+    }
+
+    #[test]
+    fn what_was_not_understood_is_tried_again() {
+        let mut functions = functions();
+        let text = text("a", "f");
+        let value = value(std::slice::from_ref(&text));
+        not_understood(&mut functions, &text);
+        let found = functions.decode(Some(&value)).expect("libraries");
+        assert!(found.has(b"a") && found.function(b"f").is_none());
+        failed_at(&mut functions, &text, Instant::now() - TRIES[0]);
+        let found = functions.decode(Some(&value)).expect("libraries");
+        assert!(found.function(b"f").is_some() && functions.failed.is_empty());
+    }
+
+    #[test]
+    fn what_is_never_understood_is_tried_so_often_only() {
+        let mut functions = functions();
+        let text = b"#!lua name=a\nerror('never')".to_vec();
+        let value = value(std::slice::from_ref(&text));
+        for round in 0..10 {
+            let found = functions.decode(Some(&value)).expect("libraries");
+            assert!(found.has(b"a"));
+            let times = functions.failed.values().map(|failed| failed.times);
+            assert_eq!(times.collect::<Vec<_>>(), [TRIES.len().min(round) + 1]);
+            let long_ago = Instant::now() - 2 * TRIES[TRIES.len() - 1];
+            failed_at(&mut functions, &text, long_ago);
+        }
+        assert_eq!(functions.decode(None).expect("none").len(), 0);
+        let other = self::value(&[self::text("b", "g")]);
+        functions.decode(Some(&other)).expect("libraries");
+        assert!(functions.failed.is_empty(), "of a text that is gone");
+    }
+
+    /// What is written back is what was there, whatever of it has functions.
+    #[test]
+    fn no_text_is_lost() {
+        let mut functions = functions();
+        let texts = [
+            text("a", "f"),
+            // Its function is another's, and its name.
+            text("b", "f"),
+            text("a", "g"),
+            text("c", "h"),
+            b"no library".to_vec(),
+        ];
+        let found = functions.decode(Some(&value(&texts))).expect("libraries");
+        assert_eq!((found.len(), found.functions()), (5, 2));
+        let mut kept = functions_dump::decode(&found.encode()).expect("texts");
+        kept.sort();
+        let mut texts = texts.to_vec();
+        texts.sort();
+        assert_eq!(kept, texts);
+        // The other one is gone.
+        let rest = value(&[self::text("b", "f")]);
+        let found = functions.decode(Some(&rest)).expect("libraries");
+        assert!(found.function(b"f").is_some());
+    }
 }
