@@ -15,7 +15,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak, mpsc};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -163,20 +163,23 @@ impl TestServer {
         }
     }
 
-    /// The server that tests of one file share while they run: loading the
-    /// programs takes seconds.
+    /// The server that tests of one file share, for loading the programs takes seconds. Whoever
+    /// has it alone finds it empty.
     pub fn shared() -> Arc<Self> {
-        static SHARED: Mutex<Weak<TestServer>> = Mutex::new(Weak::new());
         let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(server) = shared.upgrade() {
-            return server;
+        let server = shared.get_or_insert_with(|| {
+            let server = Self::start(&bpfdb::Options {
+                max_sessions: 2048,
+                ..bpfdb::Options::default()
+            });
+            // SAFETY: a function without preconditions. Behind the one of the cgroup, so before it.
+            unsafe { libc::atexit(stop_shared) };
+            Arc::new(server)
+        });
+        if Arc::strong_count(server) == 1 {
+            assert_eq!(server.client().say("flushall"), "+OK\r\n");
         }
-        let server = Arc::new(Self::start(&bpfdb::Options {
-            max_sessions: 2048,
-            ..bpfdb::Options::default()
-        }));
-        *shared = Arc::downgrade(&server);
-        server
+        Arc::clone(server)
     }
 
     pub fn client(&self) -> Client {
@@ -204,6 +207,17 @@ impl Drop for TestServer {
             log.compare(&self.engine);
         }
     }
+}
+
+/// See [`TestServer::shared`].
+static SHARED: Mutex<Option<Arc<TestServer>>> = Mutex::new(None);
+
+/// When the process ends. A panic ends it with a signal.
+extern "C" fn stop_shared() {
+    let server = (SHARED.lock().unwrap_or_else(PoisonError::into_inner)).take();
+    // What is local to this thread is gone by now.
+    let stopped = thread::spawn(move || drop(server)).join();
+    stopped.expect("a clean stop");
 }
 
 pub fn at_any_port(settings: Settings) -> Options {
