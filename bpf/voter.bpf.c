@@ -211,7 +211,7 @@ static __always_inline int choice_count(struct bpfdb_session *s, u32 buffer, str
 static __always_inline int vote(struct bpfdb_session *s, u32 buffer, struct word words[WORDS],
 				u64 *result)
 {
-	u64 limit = word_number(buffer, words[LIMIT].at, words[LIMIT].len), votes, state[3];
+	u64 limit = word_number(buffer, words[LIMIT].at, words[LIMIT].len), votes;
 	int status;
 
 	if (limit == NO_NUMBER)
@@ -233,19 +233,12 @@ static __always_inline int vote(struct bpfdb_session *s, u32 buffer, struct word
 		return 0;
 	*result = ACCEPTED;
 	votes++;
-	status = state_find(s, buffer, words[AREA]);
-	if (status)
-		return status;
-	state[0] = s->value[0];
-	state[1] = s->value[1];
-	state[2] = s->value_len;
 	value_number(s, votes);
 	status = key_take(s, buffer, words[PHONE]) ?: (int)bpfdb_set(s);
+	/* Last before the record, where the session has what was found. */
+	status = status ?: state_find(s, buffer, words[AREA]);
 	if (status)
 		return status;
-	s->value[0] = state[0];
-	s->value[1] = state[1];
-	s->value_len = state[2];
 	status = vote_record(s, buffer, words[NUMBER], words[CHOICE], votes);
 	return status ?: choice_count(s, buffer, words[CHOICE]);
 }
@@ -278,12 +271,10 @@ __noinline int vote_call(struct bpfdb_session *s NONNULL, u32 buffer)
 	struct word words[WORDS];
 	u64 result = 0;
 	int status;
-	u32 next;
 
 	if (!run || !reply || run->at >= run->end || run->to >= BPFDB_IO_SIZE - 64)
 		return 0;
-	next = words_find(buffer, run->at, words);
-	if (!next) {
+	if (!words_find(buffer, run->at, words)) {
 		run->status = BPFDB_BAD_REQUEST;
 		return 0;
 	}
@@ -319,7 +310,7 @@ __noinline int vote_call(struct bpfdb_session *s NONNULL, u32 buffer)
 		run->to += sizeof(*value);
 	}
 	run->done++;
-	run->at = next;
+	run->at = words_find(buffer, run->at, words);
 	return 1;
 }
 

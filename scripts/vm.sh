@@ -183,7 +183,7 @@ if [ $# = 0 ]; then
 	set -- "$(printf '%s\n' 'bad=; export BPFDB_TEST_CRASHES=6 BPFDB_TEST_EMULATED=1' "while read -r where program; do" \
 		'echo "vm: $(cut -d. -f1 /proc/uptime) s: $(basename $program)"; cd "$where"' \
 		'timeout 1800 "$program" '"${FILTER:-}"' >/tmp/out 2>&1 </dev/null || bad="$bad $(basename $program)"' \
-		'awk "/panicked/ { more = 4 } more-- > 0 || /FAILED|result:/" /tmp/out' \
+		'awk "/panicked/ { more = 4 } more-- > 0 || /FAILED|result:|^libbpf: prog|^combined stack/" /tmp/out' \
 		"done <<'PROGRAMS'" "$programs" PROGRAMS 'echo "vm: failed:$bad"; [ -z "$bad" ]')"
 	what="the tests"
 fi

@@ -236,10 +236,13 @@ SEC("raw_tp")
 int bpfdb_run(struct bpf_raw_tracepoint_args *ctx)
 {
 	struct run run = {.session = ctx->args[0], .io = ctx->args[1], .offset = ctx->args[2]};
-	struct run ahead = run;
+	u32 first = run.offset;
 
-	if (is_batch(&run))
-		bpf_loop(FETCHED_MAX, fetch_request, &ahead, 0);
+	if (is_batch(&run)) {
+		bpf_loop(FETCHED_MAX, fetch_request, &run, 0);
+		/* Not a second struct: all callers together have 512 bytes of stack. */
+		run.offset = first;
+	}
 	bpf_loop(BPFDB_BATCH_MAX, run_request, &run, 0);
 	return run.done | run.busy;
 }

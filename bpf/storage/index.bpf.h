@@ -172,33 +172,47 @@ static __always_inline int bucket_go_to(struct bucket *b, u32 page)
 }
 
 /*
- * The bucket is not of the level that the directory says: its page is being
- * split or merged, or was since the directory was read.
+ * The bucket at `hash`'s home has level `found`, not `level` as the directory says: its
+ * page is being split or merged, or was since the directory was read. Which page's bucket
+ * of level `found` answers; 0 if that is not known, or is a bucket of another level.
+ *
+ * A function of its own, as it is rare and its registers are not: inlined, they make the
+ * stacks of its callers grow beyond what a program may have.
  */
-static __always_inline int bucket_follow(u64 hash, struct bucket *b, u32 level)
+__noinline u32 page_after_change(u64 hash, u32 page, u32 level, u32 found)
 {
-	struct bpfdb_slab *slab = slab_of_page(b->page);
-	u32 found = home_level(b->home), other;
+	struct bpfdb_slab *slab = slab_of_page(page);
+	u32 other;
 
 	if (!slab)
-		return BPFDB_CORRUPT;
-	b->level = found;
+		return 0;
 	/* Split: the upper half is in the sibling already. If the page has the new level, the split
 	 * is over, and a sibling is that of a later one. */
 	if (found == level + 1) {
 		if (!split_bit(hash, level))
-			return BPFDB_OK;
+			return page;
 		other = LOAD_ACQUIRE(slab->sibling);
-		return LOAD(slab->level) == level ? bucket_go_to(b, other) : RETRY;
+		return LOAD(slab->level) == level ? other : 0;
 	}
 	/* Merged: it is in the buddy, or this is the buddy. If the page has the new level, it is,
 	 * and the merge is over: what it leads to by now is merged with it next, and has a bucket
 	 * of that level, too, which never answered for this hash. */
 	if (found + 1 == level) {
 		other = LOAD_ACQUIRE(slab->next);
-		return other && LOAD(slab->level) == level ? bucket_go_to(b, other) : BPFDB_OK;
+		return other && LOAD(slab->level) == level ? other : page;
 	}
-	return RETRY;
+	return 0;
+}
+
+/* Goes on to the page that answers when the bucket is not of the level that the directory
+ * says. */
+static __always_inline int bucket_follow(u64 hash, struct bucket *b, u32 level)
+{
+	u32 page;
+
+	b->level = home_level(b->home);
+	page = page_after_change(hash, b->page, level, b->level);
+	return page == b->page ? BPFDB_OK : bucket_go_to(b, page);
 }
 
 /*

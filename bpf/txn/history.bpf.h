@@ -438,7 +438,7 @@ __noinline int history_prune(u64 address, u64 young_since)
 	if (!(need.used & (NEED_HEAD_BIT - 1)) && version_form(&cell->head) == BPFDB_ABSENT)
 		return BPFDB_OK;
 	/* A snapshot that is starting will have begun in a moment. */
-	if (need.needed == NEED_ALL || (young_since && versions_revoke(&need)))
+	if (need.needed == NEED_ALL || (need.young_since && versions_revoke(&need)))
 		return RETRY;
 	return BPFDB_VERSIONS_FULL;
 }

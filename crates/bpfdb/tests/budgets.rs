@@ -15,8 +15,9 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use bpfdb::objects::{self, EXAMPLES, TESTS};
+use bpfdb::objects::{self, TESTS};
 use bpfdb::{Engine, Options};
+use common::Object;
 
 /// Budgets are compared with what this compiler made.
 const COMPILER: &str = "clang version 22.";
@@ -41,26 +42,6 @@ struct Measured {
     figures: Figures,
     /// Objects that the verifier does not accept.
     refused: Vec<String>,
-}
-
-/// Name and bytes of an object.
-type Object = (&'static str, &'static [u8]);
-
-fn products() -> Vec<Object> {
-    let own = [
-        ("engine", objects::ENGINE),
-        ("redis", objects::REDIS),
-        ("procedure", objects::PROCEDURE),
-        ("procedure_embedded", objects::PROCEDURE_EMBEDDED),
-        ("procedure_run", objects::PROCEDURE_RUN),
-        ("bench", objects::BENCH),
-        ("voter", objects::VOTER),
-    ];
-    let examples = EXAMPLES.iter().map(|object| (object.name, object.bytes));
-    own.into_iter()
-        .filter(|(_, bytes)| !bytes.is_empty())
-        .chain(examples)
-        .collect()
 }
 
 /// Loads an object as the product does; what each of its programs took. The
@@ -114,7 +95,7 @@ fn measure((versions, log_ring): (u32, u32), objects: Vec<Object>) -> Measured {
 /// The most that each program took in any of these engines.
 fn measure_all() -> Measured {
     let mut all = Measured::default();
-    let mut jobs: Vec<_> = ENGINES.map(|engine| (engine, products())).into();
+    let mut jobs: Vec<_> = ENGINES.map(|engine| (engine, common::products())).into();
     let (some, others) = tests()
         .into_iter()
         .enumerate()

@@ -3,8 +3,9 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use bpfdb::objects::{self, EXAMPLES};
 use bpfdb::{Engine, Options};
-use libbpf_rs::{Object, OpenObject};
+use libbpf_rs::OpenObject;
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 
@@ -31,7 +32,7 @@ pub fn open(engine: &Engine, bytes: &[u8], name: &str) -> OpenObject {
     object
 }
 
-pub fn load(engine: &Engine, name: &str) -> Object {
+pub fn load(engine: &Engine, name: &str) -> libbpf_rs::Object {
     let object = open(engine, bytes_of(name), name);
     object
         .load()
@@ -45,6 +46,27 @@ pub fn bytes_of(name: &str) -> &'static [u8] {
     object
         .unwrap_or_else(|| panic!("no test object {name}"))
         .bytes
+}
+
+/// Name and bytes of an object.
+pub type Object = (&'static str, &'static [u8]);
+
+/// The objects of the product, and of its examples.
+pub fn products() -> Vec<Object> {
+    let own = [
+        ("engine", objects::ENGINE),
+        ("redis", objects::REDIS),
+        ("procedure", objects::PROCEDURE),
+        ("procedure_embedded", objects::PROCEDURE_EMBEDDED),
+        ("procedure_run", objects::PROCEDURE_RUN),
+        ("bench", objects::BENCH),
+        ("voter", objects::VOTER),
+    ];
+    let examples = EXAMPLES.iter().map(|object| (object.name, object.bytes));
+    own.into_iter()
+        .filter(|(_, bytes)| !bytes.is_empty())
+        .chain(examples)
+        .collect()
 }
 
 /// This thread runs on one processor from now on, and so writes to one ring of the log.
