@@ -177,9 +177,10 @@ static __always_inline int bucket_go_to(struct bucket *b, u32 page)
  * of level `found` answers; 0 if that is not known, or is a bucket of another level.
  *
  * A function of its own, as it is rare and its registers are not: inlined, they make the
- * stacks of its callers grow beyond what a program may have.
+ * stacks of its callers grow beyond what a program may have. Static, as it is called with
+ * preemption off, where Linux 6.12 has no global function called.
  */
-__noinline u32 page_after_change(u64 hash, u32 page, u32 level, u32 found)
+static __noinline u32 page_after_change(u64 hash, u32 page, u32 level, u32 found)
 {
 	struct bpfdb_slab *slab = slab_of_page(page);
 	u32 other;
