@@ -235,7 +235,7 @@ static __always_inline int vote(struct bpfdb_session *s, u32 buffer, struct word
 	votes++;
 	value_number(s, votes);
 	status = key_take(s, buffer, words[PHONE]) ?: (int)bpfdb_set(s);
-	/* Last before the record, where the session has what was found. */
+	/* Last before the record, as the session has what was found. (No area is a phone.) */
 	status = status ?: state_find(s, buffer, words[AREA]);
 	if (status)
 		return status;

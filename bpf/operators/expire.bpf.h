@@ -78,8 +78,11 @@ static __always_inline u64 horizon_known(void)
 {
 	if (LOAD(engine.time.fixed))
 		return 0;
-	if (LOAD(engine.expiring.value))
-		horizon_advance();
+	/* Nothing expires, and what begins to is judged by the next horizon: this one may be of
+	 * a clock that was set back since. */
+	if (!LOAD(engine.expiring.value))
+		return 0;
+	horizon_advance();
 	return LOAD(engine.horizon.value);
 }
 

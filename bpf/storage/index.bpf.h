@@ -205,14 +205,21 @@ static __noinline u32 page_after_change(u64 hash, u32 page, u32 level, u32 found
 	return 0;
 }
 
-/* Goes on to the page that answers when the bucket is not of the level that the directory
- * says. */
+/*
+ * Goes on to the page that answers when the bucket is not of the level that the directory
+ * says. The home word must be what it was: each move of a bucket changes its counter, so the
+ * change that moved it had not been undone, nor another begun, when the link was read. (In a
+ * page that a later split has just made, a bucket that has not moved looks like one that
+ * answers.)
+ */
 static __always_inline int bucket_follow(u64 hash, struct bucket *b, u32 level)
 {
 	u32 page;
 
 	b->level = home_level(b->home);
 	page = page_after_change(hash, b->page, level, b->level);
+	if (LOAD_AFTER(cell_in(b->memory, b->index)->home) != b->home)
+		return RETRY;
 	return page == b->page ? BPFDB_OK : bucket_go_to(b, page);
 }
 

@@ -190,6 +190,50 @@ TEST(a_merge_that_is_over_is_not_followed)
 	return 0;
 }
 
+/*
+ * A reader saw that a bucket had moved to a sibling. Then the split was undone, and another one
+ * begun, in whose page every bucket has that level from the beginning: it is not where this one
+ * is, which has not moved yet.
+ */
+TEST(a_split_that_was_undone_is_not_followed)
+{
+	u32 slot = 0, other = 1, *entry = bpf_map_lookup_elem(&directory, &slot), page, sibling;
+	u64 one_level = 1ULL << BPFDB_HOME_LEVEL_SHIFT, stays, *home, *home_there;
+	void *memory, *there;
+	struct bpfdb_slab *slab;
+	struct bucket b = {};
+	int followed, stale;
+
+	EXPECT(entry && entry_level(*entry) > 0);
+	page = entry_page(*entry);
+	entry = bpf_map_lookup_elem(&directory, &other);
+	EXPECT(entry);
+	sibling = entry_page(*entry);
+	slab = slab_of_page(page);
+	memory = page_memory(page);
+	there = page_memory(sibling);
+	EXPECT(slab && memory && there && sibling != page && !slab->sibling && !slab->next);
+	home = &cell_in(memory, 5)->home;
+	home_there = &cell_in(there, 5)->home;
+	stays = LOAD(*home);
+
+	/* While the split goes on. */
+	STORE(slab->sibling, sibling);
+	STORE(*home, stays + one_level);
+	STORE(*home_there, *home_there + one_level);
+	b = (struct bucket){.memory = memory, .home = *home, .page = page, .index = 5};
+	followed = bucket_follow(~0ULL, &b, slab->level) == BPFDB_OK && b.page == sibling;
+	/* The bucket was moved back: the same level again later, but not the same word. */
+	b = (struct bucket){.memory = memory, .home = *home, .page = page, .index = 5};
+	STORE(*home, stays + BPFDB_HOME_CHANGE);
+	stale = bucket_follow(~0ULL, &b, slab->level);
+
+	STORE(*home_there, *home_there - one_level);
+	STORE(slab->sibling, 0);
+	EXPECT(followed && stale == RETRY);
+	return 0;
+}
+
 /* A lock's hint is only a hint: records that a split moves keep their locks. */
 TEST(locks_move_with_their_records)
 {

@@ -17,6 +17,8 @@ use object::{
 
 /// Bytes of all frames that are open at a time.
 const MOST: u64 = 512;
+/// Bytes of the frames below one that ends in another program: less than this.
+const MOST_BELOW_TAIL_CALL: u64 = 256;
 /// A frame takes a multiple of this, and never nothing, where programs are compiled for the
 /// processor: `round_up_stack_depth` of the kernel.
 const UNIT: u64 = 16;
@@ -32,8 +34,11 @@ const CLASS: u8 = 7;
 const LOAD: u8 = 1;
 const STORE_CONSTANT: u8 = 2;
 const STORE: u8 = 3;
-/// Source register of a call within the program.
+/// Source register of a call of a helper, and of one within the program.
+const HELPER: u8 = 0;
 const OWN_FUNCTION: u8 = 1;
+/// The helper `bpf_tail_call`.
+const TAIL_CALL: i64 = 12;
 
 /// Where a function begins: section, and byte in it.
 type Place = (SectionIndex, u64);
@@ -45,6 +50,14 @@ struct Function {
     frame: u64,
     /// What it calls, or has called by a helper.
     calls: Vec<Place>,
+    has_tail_call: bool,
+}
+
+impl Function {
+    /// Bytes that it takes.
+    fn size(&self) -> u64 {
+        self.frame.max(1).next_multiple_of(UNIT)
+    }
 }
 
 /// One instruction; see `struct bpf_insn`.
@@ -75,26 +88,29 @@ impl Instruction<'_> {
     /// How far below the end of the frame it reaches. An address in the frame is made by
     /// two instructions: r = r10, r += constant.
     fn depth(self, before: Option<Self>) -> u64 {
-        let reach = match self.code() & CLASS {
-            LOAD if self.source() == FRAME => self.offset(),
-            STORE | STORE_CONSTANT if self.destination() == FRAME => self.offset(),
-            _ if self.code() == ADD_CONSTANT
-                && before.is_some_and(|before| {
-                    before.code() == MOVE
-                        && before.source() == FRAME
-                        && before.destination() == self.destination()
-                }) =>
-            {
-                self.constant()
+        let makes_address =
+            before.is_some_and(|before| before.code() == MOVE && before.source() == FRAME);
+        let reach = if makes_address {
+            let before = before.expect("an instruction");
+            assert!(
+                self.code() == ADD_CONSTANT && self.destination() == before.destination(),
+                "an address in the frame is made in another way"
+            );
+            self.constant()
+        } else {
+            match self.code() & CLASS {
+                LOAD if self.source() == FRAME => self.offset(),
+                STORE | STORE_CONSTANT if self.destination() == FRAME => self.offset(),
+                _ => 0,
             }
-            _ => 0,
         };
         u64::try_from(-reach).unwrap_or(0)
     }
 }
 
-/// The function that an instruction refers to, by what the linker is to put in its place.
-type Targets = HashMap<Place, Place>;
+/// What an instruction refers to, by what the linker is to put in its place; `None`: something
+/// of the kernel.
+type Targets = HashMap<Place, Option<Place>>;
 
 fn targets(file: &ElfFile64<'_, Endianness>) -> Targets {
     let mut targets = Targets::new();
@@ -106,6 +122,7 @@ fn targets(file: &ElfFile64<'_, Endianness>) -> Targets {
             };
             let symbol = file.symbol_by_index(symbol).expect("the symbol");
             let Some(of) = symbol.section_index() else {
+                targets.insert((section.index(), offset), None);
                 continue;
             };
             let at = usize::try_from(offset).expect("an offset");
@@ -117,7 +134,7 @@ fn targets(file: &ElfFile64<'_, Endianness>) -> Targets {
                 _ => 0,
             };
             let to = symbol.address().wrapping_add_signed(more);
-            targets.insert((section.index(), offset), (of, to));
+            targets.insert((section.index(), offset), Some((of, to)));
         }
     }
     targets
@@ -135,12 +152,15 @@ fn function(name: &str, place: Place, code: &[u8], targets: &Targets) -> Functio
         before = Some(instruction);
         let target = targets.get(&(place.0, offset)).copied();
         match instruction.code() {
+            CALL if instruction.source() == HELPER => {
+                function.has_tail_call |= instruction.constant() == TAIL_CALL;
+            }
             // Without a relocation: so many instructions from the next one.
             CALL if instruction.source() == OWN_FUNCTION => {
                 let near = offset.wrapping_add_signed(8 + instruction.constant() * 8);
-                function.calls.push(target.unwrap_or((place.0, near)));
+                (function.calls).extend(target.unwrap_or(Some((place.0, near))));
             }
-            LOAD_ADDRESS => function.calls.extend(target),
+            LOAD_ADDRESS => function.calls.extend(target.flatten()),
             _ => {}
         }
     }
@@ -185,9 +205,8 @@ fn deepest(
         .map(|call| deepest(*call, functions, known))
         .max()
         .unwrap_or_default();
-    let own = function.frame.max(1).next_multiple_of(UNIT);
     let deepest = (
-        own + below,
+        function.size() + below,
         format!("{} {} > {calls}", function.name, function.frame),
     );
     known.insert(place, deepest.clone());
@@ -204,6 +223,38 @@ fn deepest_of(bytes: &[u8]) -> (u64, String) {
         .expect("some function")
 }
 
+/// Notes the most bytes that there are below the frame of each function.
+fn below(
+    place: Place,
+    bytes: u64,
+    functions: &HashMap<Place, Function>,
+    most: &mut HashMap<Place, u64>,
+) {
+    let Some(function) = functions.get(&place) else {
+        return;
+    };
+    if most.get(&place).is_some_and(|known| *known >= bytes) {
+        return;
+    }
+    most.insert(place, bytes);
+    for call in &function.calls {
+        below(*call, bytes + function.size(), functions, most);
+    }
+}
+
+/// Functions that end in another program, and the most bytes below them.
+fn tail_calls(bytes: &[u8]) -> Vec<(String, u64)> {
+    let functions = functions(bytes);
+    let mut most = HashMap::new();
+    for place in functions.keys() {
+        below(*place, 0, &functions, &mut most);
+    }
+    (functions.iter())
+        .filter(|(_, function)| function.has_tail_call)
+        .map(|(place, function)| (function.name.clone(), most[place]))
+        .collect()
+}
+
 #[test]
 fn stacks_have_room_without_help_of_the_kernel() {
     let tests = (TESTS.iter().chain(WEAK)).map(|object| (object.name, object.bytes));
@@ -215,6 +266,12 @@ fn stacks_have_room_without_help_of_the_kernel() {
         println!("{name}: {stack} bytes: {calls}");
         if stack > MOST {
             wrong.push(format!("{name}: {stack} bytes: {calls}"));
+        }
+        for (function, bytes) in tail_calls(bytes) {
+            println!("{name}: {bytes} bytes below the tail call of {function}");
+            if bytes >= MOST_BELOW_TAIL_CALL {
+                wrong.push(format!("{name}: {bytes} bytes below {function}"));
+            }
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -238,4 +295,6 @@ fn frames_and_calls_are_found() {
     assert!(run.frame >= 20 && of_set.frame > 0);
     let (stack, _) = deepest_of(bpfdb::objects::ENGINE);
     assert!(stack > MOST / 2, "{stack} bytes");
+    let tail_calls = tail_calls(bpfdb::objects::REDIS);
+    assert!(!tail_calls.is_empty());
 }
