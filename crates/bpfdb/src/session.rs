@@ -356,7 +356,7 @@ impl Session {
         self.deferred.forget();
         self.read_cache.clear();
         if known {
-            self.single(&Operation::Rollback).map(drop)
+            self.end_by_rollback()
         } else {
             Ok(())
         }

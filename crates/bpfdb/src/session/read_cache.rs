@@ -244,7 +244,7 @@ impl Session {
         // A read that the session was too busy for is the last of its batch: the COMMIT behind it
         // was not executed.
         if outcome.is_err() && self.in_transaction() {
-            self.single(&Operation::Rollback)?;
+            self.end_by_rollback()?;
         }
         outcome
     }

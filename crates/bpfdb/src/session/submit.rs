@@ -2,20 +2,42 @@
 
 use std::sync::atomic::{Ordering, fence};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use super::Session;
-use crate::abi;
-use crate::error::Result;
+use super::{Operation, Session};
+use crate::{Status, abi, error};
 
 /// Attempts of a request that finds its session busy.
 pub(super) const BUSY_TRIES: u32 = abi::BPFDB_SESSION_TRIES;
 /// What it waits before each: the reaper has the session, and perhaps no processor.
 pub(super) const BUSY_PAUSE: Duration = Duration::from_micros(100);
 
+/// How long a ROLLBACK that finds its session busy is tried again, whoever may wait or not: a
+/// processor that is taken away comes back within some milliseconds.
+const ROLLBACK_PATIENCE: Duration = Duration::from_millis(20);
+
 impl Session {
+    /// Rolls the open transaction back. Left open, it would be taken for one that the next user of
+    /// the session has begun: so this tries again for some time even if the session
+    /// [never waits](Session::never_wait).
+    ///
+    /// # Errors
+    /// [`Status::SessionBusy`], and the transaction stays open; [`Status::TimedOut`] if it had
+    /// expired.
+    pub(super) fn end_by_rollback(&mut self) -> Result<(), Status> {
+        let begun = Instant::now();
+        loop {
+            match self.single(&Operation::Rollback) {
+                Err(Status::SessionBusy) if begun.elapsed() < ROLLBACK_PATIENCE => {
+                    thread::yield_now();
+                }
+                outcome => return outcome.map(drop),
+            }
+        }
+    }
+
     /// Executes the requests from the beginning of the buffer on; how many were executed.
-    pub(super) fn submit(&mut self) -> Result<usize> {
+    pub(super) fn submit(&mut self) -> error::Result<usize> {
         self.submit_from(0)
     }
 
@@ -25,9 +47,9 @@ impl Session {
     /// Nobody else runs operators of this session, but for a moment the reaper may be inside
     /// it, to end an idle transaction or what a COMMIT had to leave. Nothing is executed
     /// meanwhile, so the request is tried again. One that never gets in is
-    /// [`Status::SessionBusy`](crate::Status::SessionBusy), and the last: what follows may
+    /// [`Status::SessionBusy`], and the last: what follows may
     /// belong to the same transaction.
-    pub(super) fn submit_from(&mut self, start: usize) -> Result<usize> {
+    pub(super) fn submit_from(&mut self, start: usize) -> error::Result<usize> {
         let (mut at, mut done, mut attempts) = (start, 0, 0);
         loop {
             let code = self.run_from(at)?;
@@ -46,7 +68,7 @@ impl Session {
         }
     }
 
-    fn run_from(&mut self, start: usize) -> Result<u32> {
+    fn run_from(&mut self, start: usize) -> error::Result<u32> {
         fence(Ordering::SeqCst);
         self.engine
             .inner
