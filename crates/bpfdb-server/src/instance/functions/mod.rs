@@ -40,7 +40,8 @@ use crate::values::functions_dump::{self, LIBRARIES_MAX};
 
 /// How long the text of a library may run when it is loaded. As in Redis.
 pub(crate) const LOAD_MAX: Duration = Duration::from_millis(500);
-/// The same for one that was loaded before, and by the clock: the machine may have much else to do.
+/// The same for one that was loaded before this process began, and by the clock: the machine may have
+/// much else to do.
 const LOAD_AGAIN_MAX: Duration = Duration::from_secs(5);
 /// Pauses after which a text that could not be understood is tried again.
 const TRIES: [Duration; 3] = [
@@ -79,18 +80,17 @@ pub(crate) struct Functions {
     running: Vec<Weak<RunningCall>>,
 }
 
-/// How often understanding a text has failed, and when.
+/// A text that could not be understood.
 #[derive(Debug)]
 struct Failed {
     times: usize,
-    last: Instant,
+    /// When it is tried again; `None`: not by itself.
+    due: Option<Instant>,
 }
 
 impl Failed {
-    /// Is it to be tried again?
     fn is_due(&self) -> bool {
-        let pause = self.times.checked_sub(1).and_then(|tries| TRIES.get(tries));
-        pause.is_some_and(|&pause| self.last.elapsed() >= pause)
+        self.due.is_some_and(|due| due <= Instant::now())
     }
 }
 
@@ -152,6 +152,7 @@ impl Functions {
         let token = session.watch(FUNCTIONS_KEY)?;
         let value = self.get(session)?;
         self.current = Rc::new(self.decode(value.as_deref())?);
+        self.forget_failures();
         self.token = Some(token);
         self.reads += 1;
         Ok(())
@@ -176,12 +177,20 @@ impl Functions {
         };
         let texts = functions_dump::decode(value).map_err(|_| Problem::Damaged)?;
         let mut libraries = Libraries::default();
-        let mut vm = None;
+        let (mut vm, begun) = (None, Instant::now());
         for text in texts {
             let source = Source::new(&text);
             let library = match self.known(source.sha1()) {
-                Some(library) if library.is_understood || !self.is_due(source.sha1()) => library,
-                _ => self.understand(&source, &mut vm),
+                None => self.understand(&source, LOAD_AGAIN_MAX, &mut vm),
+                // Others that are slow, too, wait for the next time.
+                Some(library)
+                    if !library.is_understood
+                        && self.is_due(source.sha1())
+                        && begun.elapsed() < LOAD_MAX =>
+                {
+                    self.understand(&source, LOAD_MAX, &mut vm)
+                }
+                Some(library) => library,
             };
             // Others have its name or its functions: another program has written it, or they were
             // loaded while it was not understood.
@@ -190,7 +199,6 @@ impl Functions {
                 libraries.add_without_functions(&library);
             }
         }
-        self.forget_failures(&libraries);
         Ok(libraries)
     }
 
@@ -199,10 +207,18 @@ impl Functions {
         self.failed.get(&text).is_none_or(Failed::is_due)
     }
 
+    /// What could not be understood is tried once more by the next [`decode`](Self::decode). For
+    /// whoever adds a library: it must have no function that one of those has.
+    pub(crate) fn try_again(&mut self) {
+        for failed in self.failed.values_mut() {
+            failed.due = Some(Instant::now());
+        }
+    }
+
     /// Of texts that are not there any more.
-    fn forget_failures(&mut self, there: &Libraries) {
+    fn forget_failures(&mut self) {
         if !self.failed.is_empty() {
-            let there: Vec<Sha1> = there.all().map(|one| one.source.sha1()).collect();
+            let there: Vec<Sha1> = self.current.all().map(|one| one.source.sha1()).collect();
             self.failed.retain(|text, _| there.contains(text));
         }
     }
@@ -215,6 +231,11 @@ impl Functions {
 
     /// Takes note of what a text has registered.
     pub(crate) fn learn(&mut self, library: Rc<Library>) {
+        if library.is_understood {
+            self.failed.remove(&library.source.sha1());
+        } else {
+            self.note_failure(library.source.sha1());
+        }
         self.known_bytes += library.source.text.len();
         if self.known_bytes > KNOWN_BYTES_MAX || self.known.len() >= KNOWN_MAX {
             self.known.clear();
@@ -229,10 +250,10 @@ impl Functions {
         }
     }
 
-    /// Runs a text that this process does not know, at once.
-    fn understand(&mut self, source: &Source, vm: &mut Option<Vm>) -> Rc<Library> {
+    /// Runs a text that this process does not know, at once, for so long at most.
+    fn understand(&mut self, source: &Source, most: Duration, vm: &mut Option<Vm>) -> Rc<Library> {
         let name = header::name(&source.text);
-        let functions = name.clone().and_then(|_| run_at_once(source, vm));
+        let functions = name.clone().and_then(|_| run_at_once(source, most, vm));
         if let Err(problem) = &functions {
             let name = name
                 .as_deref()
@@ -241,7 +262,6 @@ impl Functions {
                 .to_string();
             tracing::warn!(name, problem, "a library of functions cannot be loaded");
         }
-        self.note(source.sha1(), functions.is_ok());
         let library = Rc::new(Library {
             name: name.unwrap_or_else(|_| source.sha1().to_string().into_bytes()),
             source: source.clone(),
@@ -252,18 +272,14 @@ impl Functions {
         library
     }
 
-    /// What has become of understanding a text.
-    fn note(&mut self, text: Sha1, is_understood: bool) {
-        if is_understood {
-            self.failed.remove(&text);
-            return;
-        }
-        let last = Instant::now();
-        let failed = self.failed.entry(text).or_insert(Failed { times: 0, last });
-        *failed = Failed {
-            times: failed.times + 1,
-            last,
-        };
+    fn note_failure(&mut self, text: Sha1) {
+        let failed = (self.failed.entry(text)).or_insert(Failed {
+            times: 0,
+            due: None,
+        });
+        let pause = TRIES.get(failed.times);
+        failed.due = pause.map(|&pause| Instant::now() + pause);
+        failed.times += 1;
     }
 
     // ---- Calls -------------------------------------------------------------------------
@@ -323,7 +339,11 @@ pub(crate) fn load_error(failure: Failure) -> String {
     }
 }
 
-fn run_at_once(source: &Source, vm: &mut Option<Vm>) -> Result<Vec<Registered>, String> {
+fn run_at_once(
+    source: &Source,
+    most: Duration,
+    vm: &mut Option<Vm>,
+) -> Result<Vec<Registered>, String> {
     let no_memory = "ERR there is no memory for the library";
     // Each may take as much as when a client loaded it.
     if vm.as_ref().is_none_or(|vm| !scripts::may_be_kept(vm)) {
@@ -337,7 +357,7 @@ fn run_at_once(source: &Source, vm: &mut Option<Vm>) -> Result<Vec<Registered>, 
             Step::Done(_) => break,
             Step::Failed(failure) => return Err(load_error(failure)),
             Step::Command { .. } | Step::SliceOver => {
-                if begun.elapsed() > LOAD_AGAIN_MAX {
+                if begun.elapsed() > most {
                     call.stop();
                 }
             }
@@ -364,18 +384,18 @@ mod tests {
         functions_dump::encode(texts.iter().map(Vec::as_slice))
     }
 
-    fn failed_at(functions: &mut Functions, text: &[u8], last: Instant) {
+    /// The pause has passed, if there is one.
+    fn let_pass(functions: &mut Functions, text: &[u8]) {
         let failed = functions.failed.get_mut(&Source::new(text).sha1());
-        failed.expect("it has failed").last = last;
+        let failed = failed.expect("it has failed");
+        failed.due = failed.due.map(|_| Instant::now());
     }
 
     /// As after a moment without memory.
     fn not_understood(functions: &mut Functions, text: &[u8]) {
-        let source = Source::new(text);
-        functions.note(source.sha1(), false);
         functions.learn(Rc::new(Library {
             name: b"a".to_vec(),
-            source,
+            source: Source::new(text),
             functions: Vec::new(),
             is_understood: false,
         }));
@@ -389,7 +409,7 @@ mod tests {
         not_understood(&mut functions, &text);
         let found = functions.decode(Some(&value)).expect("libraries");
         assert!(found.has(b"a") && found.function(b"f").is_none());
-        failed_at(&mut functions, &text, Instant::now() - TRIES[0]);
+        let_pass(&mut functions, &text);
         let found = functions.decode(Some(&value)).expect("libraries");
         assert!(found.function(b"f").is_some() && functions.failed.is_empty());
     }
@@ -404,13 +424,31 @@ mod tests {
             assert!(found.has(b"a"));
             let times = functions.failed.values().map(|failed| failed.times);
             assert_eq!(times.collect::<Vec<_>>(), [TRIES.len().min(round) + 1]);
-            let long_ago = Instant::now() - 2 * TRIES[TRIES.len() - 1];
-            failed_at(&mut functions, &text, long_ago);
+            let_pass(&mut functions, &text);
         }
-        assert_eq!(functions.decode(None).expect("none").len(), 0);
-        let other = self::value(&[self::text("b", "g")]);
-        functions.decode(Some(&other)).expect("libraries");
-        assert!(functions.failed.is_empty(), "of a text that is gone");
+        functions.try_again();
+        functions.decode(Some(&value)).expect("libraries");
+        let times = functions.failed.values().map(|failed| failed.times);
+        assert_eq!(times.collect::<Vec<_>>(), [TRIES.len() + 2]);
+        // Of a text that is gone.
+        functions.forget_failures();
+        assert!(functions.failed.is_empty());
+    }
+
+    /// By a client, for one: nothing is due any more.
+    #[test]
+    fn what_is_understood_elsewhere_is_not_tried_again() {
+        let mut functions = functions();
+        let text = text("a", "f");
+        not_understood(&mut functions, &text);
+        let source = Source::new(&text);
+        functions.learn(Rc::new(Library {
+            name: b"a".to_vec(),
+            functions: run_at_once(&source, LOAD_MAX, &mut None).expect("a function"),
+            source,
+            is_understood: true,
+        }));
+        assert!(functions.failed.is_empty());
     }
 
     /// What is written back is what was there, whatever of it has functions.

@@ -57,6 +57,7 @@ pub(super) fn change(
     mut work: impl FnMut(&mut Libraries) -> Outcome,
 ) -> Outcome {
     let functions = &mut context.instance.functions;
+    functions.try_again();
     atomically(context.session, Kind::Write, |session| {
         let old = session.entry_for_update(FUNCTIONS_KEY)?;
         let mut libraries = functions.decode(old.as_ref().map(|old| &*old.value))?;
