@@ -10,11 +10,11 @@ BOTH_WAYS_LOG := blocks clients conflicts differential_errors durability generat
 
 # Suites of the engine and of the server that also run with a log: while clients are told at once,
 # and while they are told only what is durable. `make test` runs the short versions.
-WITH_LOG := faults large limits model scripts stress
+WITH_LOG := limits model scripts stress
 WITH_LOG_ASYNC := event_loop functions isolation local operation procedures
 WITH_LOG_SYNC := clients conflicts connections differential differential_errors functions \
 	generated groups isolation large limits long_blocks multi protocol snapshots transactions waiting
-WITH_LOG_SHORT := faults
+WITH_LOG_SHORT := scripts
 WITH_LOG_SYNC_SHORT := transactions
 
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo -E)
@@ -69,7 +69,8 @@ bench: setup
 	cargo build --release -p bpfdb-cli -p bpfdb-bench
 	$(SUDO) target/release/bpfdb-bench $(ARGS)
 
-soak: setup
+# The suites with a log are too long for the checks of a change, too.
+soak: setup test-log
 	cargo test --release --workspace --all-features --no-fail-fast -- --ignored --nocapture soak $(ARGS)
 
 # Goes on where it was interrupted, as long as the programs are the same.

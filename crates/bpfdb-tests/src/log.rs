@@ -6,6 +6,8 @@
 
 use std::collections::BTreeMap;
 use std::env;
+use std::fs::File;
+use std::io::Write as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -21,6 +23,9 @@ const RING: u32 = 16 << 20;
 /// Bytes that a recovered engine may need besides.
 const MORE_MEMORY: u64 = 256 << 20;
 const VARIABLE: &str = "BPFDB_TEST_LOG";
+/// Names the file that gets a line for each log: whoever runs a suite because of the log looks
+/// whether there was one (`scripts/suites.sh`).
+const COUNTED: &str = "BPFDB_TEST_LOGS";
 /// Longer than a busy disk takes for anything.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -59,6 +64,7 @@ impl TestLog {
         }
         let directory = tempfile::tempdir_in(MEMORY).expect("a directory");
         let durability = begin(engine, &directory);
+        count();
         Some(Self {
             durability: Arc::new(durability),
             directory,
@@ -98,6 +104,13 @@ impl TestLog {
             assert!(start.elapsed() < PATIENCE, "{:?}", self.durability.state());
             std::thread::sleep(Duration::from_micros(100));
         }
+    }
+}
+
+fn count() {
+    if let Some(path) = env::var_os(COUNTED) {
+        let mut file = File::options().append(true).open(path).expect("the file");
+        file.write_all(b"log\n").expect("a line");
     }
 }
 
