@@ -9,11 +9,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
-use bpfdb::{Engine, PinnedLog};
+use bpfdb::{Claim, Engine, PinnedLog};
 use bpfdb_durability::{
-    CheckpointOptions, Durability, Error, Options, Restored, State, has_more_than_files,
+    CheckpointOptions, Durability, Error, Lack, Options, Restored, State, lack_of_files,
 };
-use bpfdb_log::{Directory, make_folders};
+use bpfdb_log::{Directory, LogError, make_folders};
 use bpfdb_server::settings::Settings;
 
 use crate::bars::Progress;
@@ -184,8 +184,16 @@ fn refuse_less_than_there_is(disk: &Directory, others: &[PathBuf]) -> Result<()>
                 continue;
             }
         };
-        // What is wrong with the files is told by recovery.
-        if has_more_than_files(&pinned, disk).unwrap_or(false) {
+        let is_less = match lack_of_files(&pinned, disk) {
+            Ok(Lack::Nothing) => false,
+            Ok(Lack::Commits) => true,
+            // A copy, beside the server of which it is one.
+            Ok(Lack::Batches) => Claim::take(folder).is_ok(),
+            Err(Error::Log(error @ LogError::Io { .. })) => return Err(error.into()),
+            // What is wrong with the files is told by recovery.
+            Err(_) => false,
+        };
+        if is_less {
             let port = folder.file_name().unwrap_or_default().to_string_lossy();
             bail!(
                 "the server on port {port}, if it runs or not, has commits in the kernel that this \

@@ -323,7 +323,12 @@ fn entry<'a>(write: &LogWrite<'a>) -> Entry<'a> {
 
 #[cfg(test)]
 mod tests {
+    use bpfdb::{LogHome, PinnedLog};
+    use bpfdb_log::simulation::SimulatedDisk;
+    use bpfdb_log::{Batch, LogWriter, Recovery, Start};
+
     use super::*;
+    use crate::{Lack, lack_of_files};
 
     /// Nobody wants the log to end.
     static GOES_ON: AtomicBool = AtomicBool::new(false);
@@ -366,6 +371,57 @@ mod tests {
         assert!(feed.take(&GOES_ON).expect("taken"));
         assert_eq!(feed.count, 0);
         assert!(!feed.is_ahead_of(third));
+    }
+
+    /// The owner was killed before the next group. The files have such a commit, and do not count it;
+    /// recovery would drop it.
+    #[test]
+    fn a_commit_that_is_later_than_the_last_group_is_lacking() {
+        let disk = SimulatedDisk::new(0);
+        let end = Recovery::new(disk.clone(), 0).and_then(Recovery::finish);
+        let options = bpfdb_log::Options::default();
+        let end = end.expect("a new log");
+        let writer = LogWriter::open(disk.clone(), &end, Start::NewRun, 0, options);
+        let mut writer = writer.expect("opened");
+        let engine = engine();
+        let mut session = engine.session().expect("session");
+        let mut feed = feed(&engine, &[]);
+        let mut write = |feed: &mut Feed, epoch| {
+            assert!(feed.take(&GOES_ON).expect("taken"));
+            let batch = Batch {
+                epoch,
+                positions: feed.positions(),
+                wall: 0,
+                records: &feed.records,
+                record_count: feed.count,
+            };
+            writer.append(batch).expect("written");
+            feed.give_up(0).expect("written");
+        };
+        let lack = || {
+            let last = Recovery::end_of(disk.clone()).expect("read").segment;
+            let last = last.expect("a segment");
+            let pinned = PinnedLog {
+                home: LogHome {
+                    log: last.log.0,
+                    run: last.run,
+                    run_id: last.run_id.0,
+                },
+                ends: vec![0],
+                batch: 1,
+            };
+            lack_of_files(&pinned, &disk).expect("compared")
+        };
+        assert_eq!(lack(), Lack::Batches, "the engine knows of a batch");
+
+        let epoch = feed.log.close_epoch();
+        session.set(b"late", b"1").expect("set");
+        feed.note_ends();
+        write(&mut feed, epoch);
+        assert_eq!(lack(), Lack::Commits);
+        let epoch = feed.begin_group();
+        write(&mut feed, epoch);
+        assert_eq!(lack(), Lack::Nothing);
     }
 
     /// Slots in use, when what nobody holds has been given back.

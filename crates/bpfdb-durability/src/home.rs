@@ -39,28 +39,50 @@ pub(crate) fn known_end<D: Disk>(disk: &D, home: &LogHome) -> Result<LogEnd> {
     Ok(end)
 }
 
-/// Whether an engine that is pinned has records which the directory's files lack, though it is of the
-/// last run that the directory had.
+/// What the files of a directory lack of an engine that is pinned, of the last run that the directory
+/// had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lack {
+    /// Nothing, or the engine is none of that run.
+    Nothing,
+    /// Commits that are in the kernel only. There, the next owner makes them durable; recovery from
+    /// the files goes on without them.
+    Commits,
+    /// What was in the files once: they are an older copy, or have lost their end.
+    Batches,
+}
+
+/// Compares an engine that is pinned with the files of a directory.
 ///
 /// # Errors
 /// The files cannot be read, or are damaged.
-pub fn has_more_than_files<D: Disk>(pinned: &PinnedLog, disk: &D) -> Result<bool> {
+pub fn lack_of_files<D: Disk>(pinned: &PinnedLog, disk: &D) -> Result<Lack> {
     let control = read_control(disk)?;
     if control.is_none_or(|control| control.log.0 != pinned.home.log) {
-        return Ok(false);
+        return Ok(Lack::Nothing);
     }
-    match known_end(disk, &pinned.home) {
-        Ok(end) => {
-            let written = end.positions.iter().copied().chain(iter::repeat(0));
-            Ok(pinned
-                .ends
-                .iter()
-                .zip(written)
-                .any(|(&end, written)| end > written))
-        }
-        Err(Error::Stranger(_)) => Ok(false),
-        Err(error) => Err(error),
-    }
+    let end = match known_end(disk, &pinned.home) {
+        Ok(end) => end,
+        Err(Error::Stranger(_)) => return Ok(Lack::Nothing),
+        Err(error) => return Err(error),
+    };
+    let mut written = end.positions.iter().copied().chain(iter::repeat(0));
+    let mut ends = pinned.ends.iter().zip(&mut written);
+    Ok(if end.sequence < pinned.batch {
+        Lack::Batches
+    } else if ends.any(|(&end, written)| end > written) || has_undecided(&end) {
+        Lack::Commits
+    } else {
+        Lack::Nothing
+    })
+}
+
+/// Whether the log ends with a commit that only its next batch would have made count: one that came
+/// between the end of a group's epoch and the look at its ring.
+fn has_undecided(end: &LogEnd) -> bool {
+    let checkpoint = end.control.and_then(|control| control.checkpoint);
+    let counts = checkpoint.map_or(0, |mark| mark.end).max(end.epoch);
+    end.greatest_timestamp > counts
 }
 
 /// What a directory has must not come after what was written to the engine, in its place.

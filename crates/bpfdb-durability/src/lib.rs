@@ -40,7 +40,7 @@ pub use checkpoint::{
     RetentionOptions, RetentionStatus,
 };
 pub use error::{Error, Result};
-pub use home::has_more_than_files;
+pub use home::{Lack, lack_of_files};
 pub use restore::{RecoveryProgress, Restored};
 pub use shared::{Figures, State};
 pub use writer::{Durability, Options};

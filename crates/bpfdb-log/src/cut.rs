@@ -62,7 +62,10 @@ impl Cut {
             recovery.forget_ready();
             dropped = recovery.end().dropped;
         }
-        let end = recovery.end().clone();
+        let mut end = recovery.end().clone();
+        if end.epoch == 0 {
+            add_retained(disk, &control, limit, &mut end);
+        }
         let last = end.segment.map_or(0, |header| header.number);
         let place = Place {
             segment: last,
@@ -195,6 +198,32 @@ fn kept(folder: &str, name: &str) -> String {
 
 fn refused(why: &str) -> LogError {
     LogError::Refused(why.to_owned())
+}
+
+/// If recovery needs no batch before the place, what is retained before it says up to where the
+/// run was durable; the next run must say the same, or nobody could read on from there. What cannot
+/// be read says nothing.
+fn add_retained<D: Disk>(disk: &D, control: &Control, limit: Place, end: &mut LogEnd) {
+    for first_needed in (control.first_kept()..control.first_needed).rev() {
+        let view = Control {
+            first_needed,
+            ..*control
+        };
+        let mut recovery = Recovery::up_to(disk.clone(), view, u64::MAX, limit);
+        loop {
+            match recovery.step() {
+                Ok(Some(_)) => recovery.forget_ready(),
+                Ok(None) => break,
+                Err(_) => return,
+            };
+        }
+        let found = recovery.end();
+        if found.epoch > 0 {
+            end.epoch = found.epoch;
+            end.greatest_timestamp = end.greatest_timestamp.max(found.greatest_timestamp);
+            return;
+        }
+    }
 }
 
 /// Of a place before a segment's header, the end of the segment before, if that header says it.

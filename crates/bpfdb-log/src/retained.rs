@@ -25,7 +25,7 @@ use crate::disk::Disk;
 use crate::error::{Corrupt, LogError, Result};
 use crate::layout::BLOCK;
 use crate::moment::Moment;
-use crate::segment::{self, read_header};
+use crate::segment::{self, SegmentHeader, read_header};
 
 /// From where the log can be read so that it means something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -184,31 +184,52 @@ fn read<D: Disk>(disk: &D, number: u64) -> Result<(Beginning, checkpoint::Header
     Ok((beginning, header))
 }
 
+/// What the header of a segment says.
+struct Cut {
+    run: u64,
+    /// In the first segment of a run, up to where its predecessor became durable. Else 0, and where
+    /// that was not known.
+    epoch: u64,
+}
+
 /// Whether everything up to the end of a checkpoint of this run became durable: the next run says
 /// up to where its predecessor did. Of the last run a later checkpoint counts, so it did.
+///
+/// If the next run does not say so, or cannot be read, nobody knows. Then it may: what is retained
+/// is not given up because of a header.
 fn may_count<D: Disk>(
     disk: &D,
     control: &Control,
     beginning: &Beginning,
     run: u64,
-    cuts: &mut Option<Vec<(u64, u64)>>,
+    cuts: &mut Option<Vec<Option<Cut>>>,
 ) -> bool {
     if run == control.run {
         return true;
     }
     let cuts = cuts.get_or_insert_with(|| read_cuts(disk, control));
-    let mut later = cuts.iter().filter(|(later, _)| *later > run);
-    later
-        .next()
-        .is_none_or(|(_, cut)| *cut >= beginning.earliest.epoch)
+    let is_up_to_run = |cut: &Option<Cut>| cut.as_ref().is_some_and(|cut| cut.run <= run);
+    let behind = cuts
+        .iter()
+        .rposition(is_up_to_run)
+        .map_or(0, |last| last + 1);
+    match cuts.get(behind) {
+        Some(Some(next)) if next.epoch != 0 => next.epoch >= beginning.earliest.epoch,
+        _ => true,
+    }
 }
 
-/// Run and cut of each segment. One that is damaged is found when the log is read.
-fn read_cuts<D: Disk>(disk: &D, control: &Control) -> Vec<(u64, u64)> {
+/// Of each segment, in order; `None`: it cannot be read. One that is damaged is found when the log is
+/// read.
+fn read_cuts<D: Disk>(disk: &D, control: &Control) -> Vec<Option<Cut>> {
     let kept = control.first_kept()..=control.newest_segment;
     let numbers = segment::numbers(disk).unwrap_or_default().into_iter();
     let headers = numbers
         .filter(|number| kept.contains(number))
-        .filter_map(|number| read_header(disk, number).ok().flatten());
-    headers.map(|header| (header.run, header.cut)).collect()
+        .map(|number| read_header(disk, number).ok().flatten());
+    let cut = |header: SegmentHeader| Cut {
+        run: header.run,
+        epoch: header.cut,
+    };
+    headers.map(|header| header.map(cut)).collect()
 }

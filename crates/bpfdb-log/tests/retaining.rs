@@ -514,3 +514,68 @@ fn a_cut_leaves_what_is_retained() {
         );
     }
 }
+
+/// The cut is where the part begins that a start needs: nothing of that part says up to where the
+/// run was durable, and what is retained before it stays of use.
+#[test]
+fn a_cut_before_all_that_a_start_needs_leaves_what_is_retained() {
+    let disk = SimulatedDisk::new(0);
+    let mut log = checkpointed(&disk, true);
+    // The very first segment is not there any more: without it no beginning needs no checkpoint.
+    log.give_up_before(2).unwrap();
+    log.recycle(u64::MAX).unwrap();
+    drop(log);
+    let control = read_control(&disk).unwrap().unwrap();
+    let segment = control.first_needed;
+    disk.flip(&bpfdb_log::segment::name(segment), 4096 + 100, 3);
+    let before = numbers(&Beginnings::find(&disk, &control).unwrap(), &control);
+    assert!(before.contains(&2) && !before.contains(&0), "{before:?}");
+
+    let place = Place {
+        segment,
+        offset: 4096,
+    };
+    let cut = Cut::plan(&disk, 0, place).unwrap();
+    let last = cut.end().epoch;
+    assert!((18..=27).contains(&last), "{last}");
+    cut.apply(&disk, None, 0).unwrap();
+    let control = read_control(&disk).unwrap().unwrap();
+    assert_eq!(
+        numbers(&Beginnings::find(&disk, &control).unwrap(), &control),
+        before
+    );
+    for timestamp in 18..=last {
+        let found = as_of(&disk, Until::Timestamp(timestamp));
+        assert_eq!(found.unwrap(), state(timestamp));
+    }
+    // And the log goes on.
+    let mut log = reopen(&disk, Start::NewRun, options(4, 2)).unwrap();
+    let next = log.durable().epoch + 1;
+    assert!(next > 30, "no timestamp that was lost is used again");
+    append(&mut log, next..=next + 3).unwrap();
+}
+
+/// The header in which the next run says what it goes on from cannot be read: what is retained stays.
+#[test]
+fn a_run_whose_beginning_cannot_be_read_gives_nothing_up() {
+    let disk = SimulatedDisk::new(0);
+    drop(checkpointed(&disk, true));
+    let mut log = reopen(&disk, Start::NewRun, options(4, 2)).unwrap();
+    let boundary = log.segment();
+    append(&mut log, 31..=44).unwrap();
+    let written = write(&disk, &log, 4).unwrap();
+    assert!(
+        written.first_segment > boundary + 1,
+        "a run of some segments"
+    );
+    log.install_retaining(&written, 1).unwrap();
+    append(&mut log, 45..=46).unwrap();
+    drop(log);
+    // The last run is not that of the boundary: else nobody asks.
+    drop(reopen(&disk, Start::NewRun, options(4, 2)).unwrap());
+    let control = read_control(&disk).unwrap().unwrap();
+    let before = numbers(&Beginnings::find(&disk, &control).unwrap(), &control);
+    disk.spoil(&bpfdb_log::segment::name(boundary), 0);
+    let found = Beginnings::find(&disk, &control).unwrap();
+    assert_eq!(numbers(&found, &control), before);
+}

@@ -139,6 +139,8 @@ pub struct PinnedLog {
     pub home: LogHome,
     /// For each ring the position behind its last record; 0 if it has given up the room of all.
     pub ends: Vec<u64>,
+    /// What [`Log::note_batch`] was told last; 0: nothing.
+    pub batch: u64,
 }
 
 impl PinnedLog {
@@ -159,6 +161,7 @@ impl PinnedLog {
         Ok(LogHome::of(&state).map(|home| Self {
             home,
             ends: rings.iter().map(end).collect(),
+            batch: state.log_home.batch,
         }))
     }
 }
