@@ -11,7 +11,7 @@
 use std::io;
 
 use crate::buffer::AlignedBuffer;
-use crate::disk::{Disk, DiskFile};
+use crate::disk::{Disk, DiskFile, is_full};
 use crate::error::{StepError, step as at};
 use crate::segment::{self, Named};
 
@@ -130,8 +130,12 @@ impl<D: Disk> Spares<D> {
         }
         let spare = self.take_number();
         let to = segment::spare_name(spare);
-        self.disk.rename(&name, &to).map_err(at("rename", &name))?;
-        self.ready.push(spare);
+        match self.disk.rename(&name, &to) {
+            Ok(()) => self.ready.push(spare),
+            // A name may take space, where a name less does not.
+            Err(error) if is_full(&error) => return self.remove(&name),
+            Err(error) => return Err(at("rename", &name)(error)),
+        }
         Ok(())
     }
 

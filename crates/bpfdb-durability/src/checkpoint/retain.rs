@@ -24,6 +24,8 @@ pub(super) struct Retaining {
     looked: Instant,
     /// Segments were given up that are not recycled yet.
     recycles: bool,
+    /// One of them could not be: it is tried again from time to time, and if the disk is full.
+    is_stuck: bool,
     /// The disk was full when they were given up: they give space back.
     gives_back: bool,
     /// Checkpoints that are to be removed.
@@ -40,6 +42,7 @@ impl Retaining {
             retention,
             looked: Instant::now(),
             recycles: false,
+            is_stuck: false,
             gives_back: false,
             superseded: Vec::new(),
             wants_room: false,
@@ -57,6 +60,11 @@ impl Retaining {
         let options = std::mem::replace(&mut self.retention, next).options;
         self.retention.options = options;
         self.recycles = true;
+    }
+
+    /// What could not be recycled may be now.
+    fn try_again(&mut self) {
+        self.recycles |= self.is_stuck;
     }
 
     /// Checkpoints that nobody needs any more.
@@ -108,6 +116,7 @@ impl Shared {
             let is_due = now.saturating_duration_since(retaining.looked) >= LOOK;
             if is_due {
                 retaining.looked = now;
+                retaining.try_again();
             }
             is_due
         };
@@ -128,11 +137,16 @@ impl Shared {
     /// up before takes space still. `false`: there is nothing. To be called again while what failed
     /// fails, so no more goes than that needs.
     pub(crate) fn make_room<D: Disk>(&self, log: &mut LogWriter<D>) -> bool {
-        self.lock().retaining.gives_back = true;
+        {
+            let retaining = &mut self.lock().retaining;
+            retaining.gives_back = true;
+            retaining.try_again();
+        }
         let mut made = self.give_back(log);
-        if !made {
-            made = self.give_up_oldest(log.first_kept(), |first| log.give_up_before(first));
-            self.give_back(log);
+        // What is given up while nothing can be removed gives no space.
+        if !made && !self.lock().retaining.is_stuck {
+            made = self.give_up_oldest(log.first_kept(), |first| log.give_up_before(first))
+                && self.give_back(log);
         }
         let retaining = &mut self.lock().retaining;
         retaining.gives_back = retaining.recycles;
@@ -147,19 +161,18 @@ impl Shared {
     /// Gives the space back of some of what was given up, and for a checkpoint that of spares.
     /// `false`: there was none.
     fn give_back<D: Disk>(&self, log: &mut LogWriter<D>) -> bool {
-        let (superseded, recycles, wants_room) = {
+        let (superseded, wants_room) = {
             let retaining = &mut self.lock().retaining;
-            let superseded = retaining.take_superseded();
-            (superseded, retaining.recycles, retaining.wants_room)
+            (retaining.take_superseded(), retaining.wants_room)
         };
         remove(log.disk(), &superseded);
-        self.recycle(log);
+        let recycled = self.recycle(log);
         let spared = wants_room
             && log.remove_spares().unwrap_or_else(|error| {
                 tracing::warn!(%error, "spares of the log are still there");
                 false
             });
-        recycles || spared || !superseded.is_empty()
+        recycled || spared || !superseded.is_empty()
     }
 
     /// The same for a log that cannot be opened because the disk is full.
@@ -213,26 +226,31 @@ impl Shared {
         }
     }
 
-    /// Some of the segments that were given up.
-    fn recycle<D: Disk>(&self, log: &mut LogWriter<D>) {
+    /// Some of the segments that were given up. `false`: there were none, or they are still there.
+    fn recycle<D: Disk>(&self, log: &mut LogWriter<D>) -> bool {
         let (recycles, gives_back) = {
             let retaining = &self.lock().retaining;
             (retaining.recycles, retaining.gives_back)
         };
         if !recycles {
-            return;
+            return false;
         }
         let recycled = match gives_back {
             true => log.recycle_sparingly(RECYCLED_AT_ONCE),
             false => log.recycle(RECYCLED_AT_ONCE),
         };
+        let retaining = &mut self.lock().retaining;
+        let is_new = !std::mem::replace(&mut retaining.is_stuck, recycled.is_err());
+        let succeeded = recycled.is_ok();
         let goes_on = recycled.unwrap_or_else(|error| {
-            tracing::warn!(%error, "segments that were given up are still there");
+            if is_new {
+                tracing::warn!(%error, "segments that were given up are still there");
+            }
             false
         });
-        let retaining = &mut self.lock().retaining;
         retaining.recycles = goes_on;
         retaining.gives_back &= goes_on;
+        succeeded
     }
 
     // ---- For the thread of checkpoints --------------------------------------------------

@@ -4,23 +4,21 @@ use std::thread;
 
 use bpfdb_log::checkpoint::{CheckpointReader, CheckpointWriter, Header, remove_others};
 use bpfdb_log::reader::read_control;
+use bpfdb_log::segment::name;
 use bpfdb_log::simulation::{Fault, Operation, SimulatedDisk};
-use bpfdb_log::{Batch, Recovery, Start};
+use bpfdb_log::{Batch, Disk, Recovery, Start};
 
 use super::*;
 use crate::checkpoint::RetentionOptions;
 
 fn log(disk: &SimulatedDisk) -> LogWriter<SimulatedDisk> {
+    log_of(disk, bpfdb_log::Options::default())
+}
+
+fn log_of(disk: &SimulatedDisk, options: bpfdb_log::Options) -> LogWriter<SimulatedDisk> {
     let recovery = Recovery::new(disk.clone(), 0).expect("readable");
     let end = recovery.finish().expect("a new log");
-    LogWriter::open(
-        disk.clone(),
-        &end,
-        Start::NewRun,
-        0,
-        bpfdb_log::Options::default(),
-    )
-    .expect("opened")
+    LogWriter::open(disk.clone(), &end, Start::NewRun, 0, options).expect("opened")
 }
 
 fn written(disk: &SimulatedDisk, log: &LogWriter<SimulatedDisk>, end: u64) -> WrittenCheckpoint {
@@ -168,4 +166,44 @@ fn a_full_disk_does_not_take_what_one_slot_names() {
         assert_eq!(waits.join().expect("no panic"), Ok(()));
     });
     assert_eq!(shared.retained_numbers(), [1]);
+}
+
+/// Segments that nobody needs could not be recycled, once: that is tried again where space is
+/// lacking, and there is some then.
+#[test]
+fn what_could_not_be_recycled_gives_space_later() {
+    for fault in [Fault::Error, Fault::NoDescriptor, Fault::Full] {
+        let disk = SimulatedDisk::new(1);
+        let options = bpfdb_log::Options {
+            segment_size: 64 << 10,
+            batch_size: 16 << 10,
+            spares: 1,
+        };
+        let mut log = log_of(&disk, options);
+        for epoch in 1.. {
+            append(&mut log, epoch.min(9));
+            if log.segment() > 1 {
+                break;
+            }
+        }
+        let checkpoint = written(&disk, &log, 10);
+        let shared = new();
+        let segment = log.segment();
+        thread::scope(|scope| {
+            let waits = scope.spawn(|| shared.install(checkpoint));
+            await_install(&shared);
+            append(&mut log, 10);
+            disk.fail(Operation::Rename, 0, fault);
+            disk.fail(Operation::Remove, 0, fault);
+            shared.serve(&mut log, origin(10, segment));
+            assert_eq!(waits.join().expect("no panic"), Ok(()));
+        });
+        let first = name(1).rsplit_once('/').expect("a folder").1.to_owned();
+        let has_first = || disk.list("log").expect("listed").contains(&first);
+        assert!(has_first(), "{fault:?}");
+        // Whether it was renamed or removed: the other one fails now.
+        let made = (0..3).any(|_| shared.make_room(&mut log));
+        assert!(made && !has_first(), "{fault:?}");
+        assert!(!shared.make_room(&mut log), "there is no more");
+    }
 }

@@ -19,6 +19,8 @@ pub(crate) static COMMAND: Command = Command {
 };
 
 fn run(context: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {
+    // How much data there is.
+    context.tells_of_all();
     let stats = context.engine.stats()?;
     let limit = stats.segments_max * bpfdb::SEGMENT_SIZE;
     let mut report = String::new();

@@ -19,6 +19,8 @@ pub(crate) static COMMAND: Command = Command {
 };
 
 fn run(context: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {
+    // How much data there is.
+    context.tells_of_all();
     let stats = context.engine.stats()?;
     let mut text = String::from("Bytes of a slot, pages, slots, slots in use:\n");
     for class in stats.classes.iter().filter(|class| class.pages > 0) {
