@@ -198,7 +198,7 @@ TEST(a_merge_that_is_over_is_not_followed)
 TEST(a_split_that_was_undone_is_not_followed)
 {
 	u32 slot = 0, other = 1, *entry = bpf_map_lookup_elem(&directory, &slot), page, sibling;
-	u64 one_level = 1ULL << BPFDB_HOME_LEVEL_SHIFT, stays, *home, *home_there;
+	u64 one_level = 1ULL << BPFDB_HOME_LEVEL_SHIFT, stays, stays_there, *home, *home_there;
 	void *memory, *there;
 	struct bpfdb_slab *slab;
 	struct bucket b = {};
@@ -216,11 +216,12 @@ TEST(a_split_that_was_undone_is_not_followed)
 	home = &cell_in(memory, 5)->home;
 	home_there = &cell_in(there, 5)->home;
 	stays = LOAD(*home);
+	stays_there = LOAD(*home_there);
 
 	/* While the split goes on. */
 	STORE(slab->sibling, sibling);
 	STORE(*home, stays + one_level);
-	STORE(*home_there, *home_there + one_level);
+	STORE(*home_there, (stays & ~BPFDB_HOME_BITMAP_MASK) + one_level);
 	b = (struct bucket){.memory = memory, .home = *home, .page = page, .index = 5};
 	followed = bucket_follow(~0ULL, &b, slab->level) == BPFDB_OK && b.page == sibling;
 	/* The bucket was moved back: the same level again later, but not the same word. */
@@ -228,7 +229,7 @@ TEST(a_split_that_was_undone_is_not_followed)
 	STORE(*home, stays + BPFDB_HOME_CHANGE);
 	stale = bucket_follow(~0ULL, &b, slab->level);
 
-	STORE(*home_there, *home_there - one_level);
+	STORE(*home_there, stays_there + BPFDB_HOME_CHANGE);
 	STORE(slab->sibling, 0);
 	EXPECT(followed && stale == RETRY);
 	return 0;

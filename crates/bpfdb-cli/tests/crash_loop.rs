@@ -58,6 +58,8 @@ struct Loop {
     always: bool,
     /// Calls that the kernel ran, as far as they were counted: up to the middle of each life.
     calls_in_kernel: u64,
+    /// Requests that clients were answered inside their own send(), of all lives alike.
+    answered_in_send: u64,
     /// Steps that programs in the kernel committed while there was no server.
     without_server: u64,
     /// How old what was lost was, of each loss of power.
@@ -84,6 +86,7 @@ impl Loop {
             engines: 0,
             always: false,
             calls_in_kernel: 0,
+            answered_in_send: 0,
             without_server: 0,
             losses: Vec::new(),
             told: String::new(),
@@ -154,7 +157,8 @@ impl Loop {
         };
         let mut reader = Reader::new(&self.clients);
         let (clients, server) = (&mut self.clients, &mut self.server);
-        let calls_in_kernel = &mut self.calls_in_kernel;
+        let (calls_in_kernel, answered_in_send) =
+            (&mut self.calls_in_kernel, &mut self.answered_in_send);
         let when = thread::scope(|scope| {
             for client in &mut *clients {
                 scope.spawn(move || client.work(life));
@@ -162,6 +166,7 @@ impl Loop {
             scope.spawn(|| reader.work(life));
             thread::sleep(time / 2);
             *calls_in_kernel += server.figure("bpfdb", "bpfdb_procedure_calls");
+            *answered_in_send += server.figure("bpfdb", "bpfdb_events_requests_local");
             if checkpoint {
                 server.ask(&["BGSAVE"]);
             }
@@ -248,6 +253,8 @@ fn crash_loop(seed: u64, most: u64) {
         assert!(client.steps() > 0 || rounds < ROUNDS / 3);
     }
     println!("{} steps without a server", all.without_server);
+    println!("{} answers inside send()", all.answered_in_send);
+    assert!(all.answered_in_send > 0 || rounds < ROUNDS / 3);
     assert!(all.calls_in_kernel > 0 && all.without_server > 0 || rounds < ROUNDS / 3);
     all.losses.sort_unstable();
     let usual = all.losses.get(all.losses.len() / 2);

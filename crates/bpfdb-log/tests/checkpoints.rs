@@ -383,6 +383,39 @@ fn power_is_lost_at_every_operation() {
     assert!(by_number[1] > 10 && by_number[2] > 10, "{by_number:?}");
 }
 
+/// A flush that lies, of the checkpoint, its folder, the log or the control file: what counts then is
+/// whole, or recovery says that it is damaged.
+#[test]
+fn a_flush_that_lies_is_found() {
+    let (mut whole, mut found) = (0, 0);
+    for operation in [Operation::Flush, Operation::FlushFolder] {
+        for (nth, seed) in (0..8).flat_map(|nth| (0..20).map(move |seed| (nth, seed))) {
+            let disk = SimulatedDisk::new(seed);
+            let mut log = with_checkpoint(&disk);
+            let id = log.log();
+            disk.fail(operation, nth, Fault::Lie);
+            next_checkpoint(&disk, &mut log).unwrap();
+            drop(log);
+            let disk = disk.lose_power();
+            let what = format!("{operation:?} {nth}, seed {seed}");
+            let control = read_control(&disk).map(|control| control.expect(&what));
+            let read = control.and_then(|control| {
+                let read = read(&disk, id, control.checkpoint.expect(&what))?;
+                recover(&disk, 0).map(|_| read)
+            });
+            match read {
+                Ok(read) => {
+                    assert_eq!(read, expected(), "{what}");
+                    whole += 1;
+                }
+                Err(LogError::Corrupt(_)) => found += 1,
+                Err(error) => panic!("{what}: {error}"),
+            }
+        }
+    }
+    assert!(whole > 10 && found > 10, "{whole} whole, {found} found");
+}
+
 #[test]
 fn a_checkpoint_that_does_not_follow_is_refused() {
     let disk = SimulatedDisk::new(1);

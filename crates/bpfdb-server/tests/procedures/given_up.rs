@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use bpfdb::FUNCTIONS_KEY;
+use bpfdb::{DEOPTIMISATIONS, FUNCTIONS_KEY};
 
 use super::common::{Client, PATIENCE, Reply};
 use super::{WithSocket, ask, back_to_kernel, is, load, parsed, server, shown};
@@ -93,6 +93,16 @@ const GUARDS: &[(&str, &str, &str, &str)] = &[
         "integer",
     ),
 ];
+
+/// Whoever adds a reason adds what brings it about. (That a program is replaced at the moment of a call
+/// nobody can bring about at will: replaced.rs does it under load.)
+#[test]
+fn every_reason_has_a_guard() {
+    let has_guard = |reason: &str| GUARDS.iter().any(|guard| guard.0 == reason);
+    let names = DEOPTIMISATIONS.iter().map(|one| one.name);
+    let others: Vec<&str> = names.filter(|name| !has_guard(name)).collect();
+    assert_eq!(others, ["missed"]);
+}
 
 #[test]
 fn every_guard_leaves_nothing_behind() {

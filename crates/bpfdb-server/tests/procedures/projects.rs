@@ -1,5 +1,6 @@
-//! Scripts that projects are known to send, as they are, called often enough to run in the kernel:
-//! the same replies and data as in Redis.
+//! Scripts that projects send, called often enough to run in the kernel: the same replies and data as
+//! in Redis. Those of redis-py are as they are; the others are written after what such projects do. (The
+//! package `limits`, with its own scripts, is a client in bpfdb-apps.)
 
 use super::common::redis_py::{EXTEND, RELEASE};
 use super::common::{Client, Redis, Reply};
@@ -21,7 +22,7 @@ const UNLOCK: &str = r#"if redis.call("get",KEYS[1]) == ARGV[1] then
 else
     return 0
 end"#;
-/// A limit for each window, as the page of INCR has it.
+/// A limit for each window, after the page of INCR.
 const WINDOW: &str = r#"
 local current
 current = redis.call("incr",KEYS[1])
