@@ -102,7 +102,8 @@ fn whoever_reads_what_is_not_durable_can_know_it() {
     writer.set(b"new", b"1").expect("set");
     writer.set(b"other", &[2; 100]).expect("set");
     assert!(writer.delete(b"gone!").expect("deleted"));
-    let depends = |read: &dyn Fn(&mut Session)| {
+    type Read<'a> = &'a dyn Fn(&mut Session);
+    let depends = |read: Read<'_>| {
         let mut session = engine.session().expect("session");
         session.keep_depends(true);
         read(&mut session);
@@ -112,7 +113,7 @@ fn whoever_reads_what_is_not_durable_can_know_it() {
     let durable = durability.durable();
     assert!(depends(&|session| assert!(session.get(b"stays").expect("read").is_some())) <= durable);
     assert!(depends(&|session| assert!(session.get(b"never").expect("read").is_none())) <= durable);
-    let reads: [(&str, &dyn Fn(&mut Session)); 6] = [
+    let reads: [(&str, Read<'_>); 6] = [
         ("a value", &|session| {
             assert!(session.get(b"new").expect("read").is_some());
         }),

@@ -317,6 +317,41 @@ fn memory_of_a_script_in_a_block_is_its_clients() {
     wait_until("it is given back", || memory(&mut other) < 10_000_000);
 }
 
+/// Memory bombs of a client's: each is an error, leaves nothing, and others are served meanwhile and
+/// afterwards. The process stays below what the script and the state of Lua may take.
+#[test]
+fn a_script_that_takes_all_memory_ends() {
+    const MOST: u64 = 512 << 20;
+    let server = alone();
+    let (mut client, mut other) = (server.client(), server.client());
+    let before = resident();
+    for bomb in [
+        "local t = {} while true do t[#t + 1] = string.rep('x', 2 ^ 20) .. #t end",
+        "local t = {} while true do t[#t + 1] = {} end",
+        "local s = 'x' while true do s = s .. s end",
+        "return string.rep('x', 2 ^ 31)",
+        "local function f(...) return f(1, ...) end return f()",
+        "local t = {} for i = 1, 1e9 do t['k' .. i] = i end",
+    ] {
+        let text = format!("redis.call('set', 'k', 'v') {bomb}");
+        client.send(&request(&[b"EVAL", text.as_bytes(), b"0"]));
+        assert_eq!(other.say("echo hello"), "$5\r\nhello\r\n");
+        let reply = show(&client.reply());
+        assert!(reply.starts_with('-'), "{bomb}: {reply}");
+        assert_eq!(client.say("exists k"), ":0\r\n", "{bomb}");
+        let more = resident().saturating_sub(before);
+        assert!(more < MOST, "{bomb}: {more} bytes more");
+    }
+}
+
+/// Bytes of this process that are in memory.
+fn resident() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").expect("this process");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let words = line.expect("a line").split_whitespace().next();
+    words.expect("a number").parse::<u64>().expect("KiB") << 10
+}
+
 #[test]
 fn a_script_is_stopped_at_the_limit() {
     let server = alone();

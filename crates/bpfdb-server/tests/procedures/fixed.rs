@@ -1,7 +1,7 @@
 //! Programs that were thought of, in the kernel and beside Redis; calls of all forms.
 
 use super::common::{Client, Redis, request};
-use super::{ask, back_to_kernel, load, parsed, server, until_in_kernel};
+use super::{all_kernel_calls, ask, back_to_kernel, load, parsed, server, until_in_kernel};
 
 const VOTER: &str = "#!lua name=voter
 redis.register_function('vote', function(keys, args)
@@ -378,6 +378,51 @@ fn pipeline(client: &mut Client, length: i64, mut count: i64) -> i64 {
         }
     }
     count
+}
+
+/// The same with what the kernel does not do in between: calls that it gives up, commands and scripts
+/// of the daemon, long replies. All replies are Redis's.
+#[test]
+fn pipelines_of_kernel_and_daemon_are_exact() {
+    const LIBRARY: &str = "#!lua name=lib
+redis.register_function('up', function(keys) return redis.call('INCR', keys[1]) end)
+redis.register_function('twice', function(keys, args) redis.call('INCR', keys[1]) return args[1] * 2 end)";
+    let (server, redis) = (server(), Redis::start());
+    let mut clients = [server.client(), Client::connect(redis.address)];
+    load(&mut clients[0], LIBRARY);
+    ask(&mut clients[1], &["FUNCTION", "LOAD", LIBRARY]);
+    let long = vec![b'x'; 2_000];
+    let script = b"return redis.call('INCR', KEYS[1])";
+    for length in [1, 2, 31, 32, 33, 34, 65, 1000] {
+        let others: [&[&[u8]]; 8] = [
+            &[b"FCALL", b"up", b"1", b"n"],
+            // Given up behind its write.
+            &[b"FCALL", b"twice", b"1", b"n", b"1.5"],
+            &[b"FCALL", b"up", b"1", b"n"],
+            &[b"EVAL", script, b"1", b"n"],
+            &[b"INCRBYFLOAT", b"sum", b"0.5"],
+            &[b"FCALL", b"twice", b"1", b"n", b"21"],
+            &[b"SET", b"long", &long],
+            &[b"GET", b"long"],
+        ];
+        let requests: Vec<_> = (0..length)
+            .flat_map(|number| {
+                let other = request(others[number % others.len()]);
+                [request(others[0]), other]
+            })
+            .collect();
+        let message = requests.concat();
+        back_to_kernel(&mut clients[0]);
+        let replies = clients.each_mut().map(|client| {
+            client.send(&message);
+            let replies = requests.iter().map(|_| client.reply());
+            replies.collect::<Vec<_>>()
+        });
+        for (number, (ours, theirs)) in replies[0].iter().zip(&replies[1]).enumerate() {
+            assert_eq!(ours, theirs, "reply {number} of {length}");
+        }
+    }
+    assert!(all_kernel_calls(&mut clients[0]) > 0);
 }
 
 /// In a transaction of the client's a call is a part of it, and the daemon's.
