@@ -416,6 +416,6 @@ impl Connection {
         };
         self.waiting = waiting;
         // Half a request, whose rest will not come.
-        self.unchanged >= OFTEN && kernel.is_assembling(self.index)
+        self.unchanged >= OFTEN && kernel.is_assembling(self.index, waiting)
     }
 }

@@ -176,11 +176,12 @@ impl KernelConnections {
             .wrapping_add(local.load(Ordering::Relaxed))
     }
 
-    /// The kernel keeps the beginning of a request until its rest arrives.
-    pub(crate) fn is_assembling(&self, index: u32) -> bool {
+    /// The kernel keeps the beginning of a request until its rest arrives, and less than that has: of
+    /// so many bytes that [wait](Self::waiting). With as many the worker has something to do.
+    pub(crate) fn is_assembling(&self, index: u32, waiting: u64) -> bool {
         // SAFETY: as above.
         let corked = unsafe { AtomicU32::from_ptr(&raw mut (*self.at(index)).corked) };
-        corked.load(Ordering::Acquire) != 0
+        waiting < corked.load(Ordering::Acquire).into()
     }
 
     pub(crate) fn set_consumed(&self, index: u32, consumed: u64) {

@@ -153,6 +153,9 @@ impl Server {
         }
         if arrived.is_daemon() {
             connection.take_over();
+        } else if !self.instance.admits(&connection.info) {
+            // It was there before there was a password: the kernel would never ask for it.
+            return Ok(Next::Close);
         }
         connection.info.is_plain |= arrived.is_plain();
         self.serve(client)

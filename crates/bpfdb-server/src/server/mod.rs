@@ -429,6 +429,9 @@ impl Server {
             }
             if event.ready.ended && connection.state == State::Kernel {
                 connection.drain();
+                // The end is told before the bytes of its segment are counted: they are when this has
+                // had the socket's lock.
+                connection.wake()?;
                 let drained = connection.is_drained(&server.programs.connections);
                 return Ok(if drained { Next::Close } else { Next::Keep });
             }
