@@ -69,6 +69,27 @@ fn await_install(shared: &Shared) {
     }
 }
 
+/// A checkpoint waits until its end, 10, is durable. `before` the log's writer serves it then, and
+/// `after`. What its thread is told.
+fn install(
+    shared: &Shared,
+    log: &mut LogWriter<SimulatedDisk>,
+    checkpoint: WrittenCheckpoint,
+    before: impl FnOnce(),
+    after: impl FnOnce(&mut LogWriter<SimulatedDisk>),
+) -> Result<(), String> {
+    let segment = log.segment();
+    thread::scope(|scope| {
+        let waits = scope.spawn(|| shared.install(checkpoint));
+        await_install(shared);
+        append(log, 10);
+        before();
+        shared.serve(log, origin(10, segment));
+        after(log);
+        waits.join().expect("no panic")
+    })
+}
+
 fn installed(disk: &SimulatedDisk) -> bool {
     let control = read_control(disk).expect("readable").expect("there");
     control.checkpoint.is_some()
@@ -131,17 +152,12 @@ fn a_checkpoint_stays_that_the_control_file_may_name() {
         let mut log = log(&disk);
         let checkpoint = written(&disk, &log, 10);
         let shared = new();
-        let segment = log.segment();
-        thread::scope(|scope| {
-            let waits = scope.spawn(|| shared.install(checkpoint));
-            await_install(&shared);
-            append(&mut log, 10);
-            disk.fail(Operation::Write, 1, fault);
-            shared.serve(&mut log, origin(10, segment));
+        let fail = || disk.fail(Operation::Write, 1, fault);
+        let told = install(&shared, &mut log, checkpoint, fail, |_| {
             assert!(installed(&disk), "by one slot");
             shared.stop();
-            assert!(waits.join().expect("no panic").is_err());
         });
+        assert!(told.is_err());
         remove_others(&disk, &shared.retained_numbers()).expect("removed");
         let reader = CheckpointReader::open(&disk, log.log(), checkpoint.mark);
         assert!(reader.is_ok(), "{fault:?}");
@@ -155,16 +171,11 @@ fn a_full_disk_does_not_take_what_one_slot_names() {
     let mut log = log(&disk);
     let checkpoint = written(&disk, &log, 10);
     let shared = new();
-    let segment = log.segment();
-    thread::scope(|scope| {
-        let waits = scope.spawn(|| shared.install(checkpoint));
-        await_install(&shared);
-        append(&mut log, 10);
-        disk.fail(Operation::Write, 1, Fault::Full);
-        shared.serve(&mut log, origin(10, segment));
-        shared.give_up_waiting(&mut log);
-        assert_eq!(waits.join().expect("no panic"), Ok(()));
+    let fail = || disk.fail(Operation::Write, 1, Fault::Full);
+    let told = install(&shared, &mut log, checkpoint, fail, |log| {
+        shared.give_up_waiting(log);
     });
+    assert_eq!(told, Ok(()));
     assert_eq!(shared.retained_numbers(), [1]);
 }
 
@@ -188,16 +199,12 @@ fn what_could_not_be_recycled_gives_space_later() {
         }
         let checkpoint = written(&disk, &log, 10);
         let shared = new();
-        let segment = log.segment();
-        thread::scope(|scope| {
-            let waits = scope.spawn(|| shared.install(checkpoint));
-            await_install(&shared);
-            append(&mut log, 10);
+        let fail = || {
             disk.fail(Operation::Rename, 0, fault);
             disk.fail(Operation::Remove, 0, fault);
-            shared.serve(&mut log, origin(10, segment));
-            assert_eq!(waits.join().expect("no panic"), Ok(()));
-        });
+        };
+        let told = install(&shared, &mut log, checkpoint, fail, |_| ());
+        assert_eq!(told, Ok(()));
         let first = name(1).rsplit_once('/').expect("a folder").1.to_owned();
         let has_first = || disk.list("log").expect("listed").contains(&first);
         assert!(has_first(), "{fault:?}");
