@@ -98,6 +98,7 @@ static __always_inline int header_parse(struct bpfdb_connection *c, u8 marker, u
 {
 	u64 word = load8(window_at(c, c->at, HEADER_MAX));
 	u32 number = 0, digits = 0, mismatch = 0;
+	bool begins_with_zero = (u8)(word >> 8) == '0';
 
 	if ((u8)word == marker) {
 		for (; digits < HEADER_DIGITS; digits++) {
@@ -110,7 +111,7 @@ static __always_inline int header_parse(struct bpfdb_connection *c, u8 marker, u
 		word >>= 8 + 8 * digits;
 		*value = number;
 		if (likely(digits && (u16)word == CRLF))
-			return digits > 1 && number < 10 ? -PASS_TO_DAEMON : digits + 3;
+			return digits > 1 && begins_with_zero ? -PASS_TO_DAEMON : digits + 3;
 		mismatch = 1 + digits + (digits && (u8)word == '\r');
 	}
 	return c->at + mismatch < c->size ? -PASS_TO_DAEMON : -INCOMPLETE;

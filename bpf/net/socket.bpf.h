@@ -54,8 +54,13 @@ struct list_head {
 	struct list_head *next;
 } KERNEL_TYPE;
 
+struct sk_buff_head {
+	u32 qlen;
+} KERNEL_TYPE;
+
 /* What a socket in a sockmap has besides. */
 struct sk_psock {
+	struct sk_buff_head ingress_skb;
 	struct list_head ingress_msg;
 } KERNEL_TYPE;
 
@@ -72,6 +77,7 @@ struct sk_msg {
 
 /* TCP keeps in `cb` what it knows of a segment: first of all its sequence number. */
 struct sk_buff {
+	struct sock *sk;
 	char cb[48];
 } KERNEL_TYPE;
 
@@ -126,6 +132,17 @@ static __always_inline u64 ingress_of(const struct tcp_sock *tcp)
 	bpf_probe_read_kernel(&psock, sizeof(psock), &sock_of(tcp)->sk_user_data);
 	psock &= ~USER_DATA_FLAGS;
 	return psock ? psock + bpf_core_field_offset(struct sk_psock, ingress_msg) : 0;
+}
+
+/* Is nothing queued for the worker of the socket that this segment has arrived at? It takes a
+ * segment off the queue when it has done all that it does with it. */
+static __always_inline bool worker_queue_is_empty(struct __sk_buff *skb)
+{
+	struct sk_buff *segment = bpf_cast_to_kern_ctx(skb);
+	u64 user_data = (u64)BPF_CORE_READ(segment, sk, sk_user_data);
+	struct sk_psock *psock = (void *)(user_data & ~USER_DATA_FLAGS);
+
+	return psock && !BPF_CORE_READ(psock, ingress_skb.qlen);
 }
 
 static __always_inline bool ingress_is_empty(const struct tcp_sock *tcp)

@@ -41,9 +41,11 @@ static __always_inline bool flooded(struct bpfdb_connection *c, u64 arrived)
  * for its memory without the socket's lock (seen on 6.18 as a warning when the
  * socket is destroyed); so it goes through the worker as well.
  */
-static __always_inline bool worker_is_idle(const struct bpfdb_connection *c, u64 arrived)
+static __always_inline bool worker_is_idle(const struct bpfdb_connection *c, u64 arrived,
+					   struct __sk_buff *skb)
 {
-	return arrived == LOAD(c->answered) + LOAD(c->handed) + c->passed;
+	return arrived == LOAD(c->answered) + LOAD(c->handed) + c->passed &&
+	       worker_queue_is_empty(skb);
 }
 
 /* Nothing can arrive while a local client is answered (local.bpf.h), unless
@@ -134,7 +136,7 @@ int redis_verdict(struct __sk_buff *skb)
 		connection_raise(c, *index, BPFDB_CONNECTION_BROKEN);
 		return SK_DROP;
 	}
-	if ((before & BPFDB_CONNECTION_DAEMON) && worker_is_idle(c, arrived)) {
+	if ((before & BPFDB_CONNECTION_DAEMON) && worker_is_idle(c, arrived, skb)) {
 		c->passed += skb->len;
 		COUNT_REQUESTS_N(bytes_passed, skb->len);
 		return SK_PASS;

@@ -119,10 +119,12 @@ static __always_inline int record_find(struct bpfdb_session *s, struct bpfdb_cel
 	return BPFDB_OK;
 }
 
-/* An Error in a read-write transaction fails it. */
+/* An Error in a read-write transaction fails it; but for SESSION_BUSY, by which nothing was done:
+ * somebody else is inside, and the request is tried again. */
 static __always_inline int txn_result(struct bpfdb_session *s, int status)
 {
-	if (status >= BPFDB_FIRST_ERROR && s->state == BPFDB_TXN_WRITE) {
+	if (status >= BPFDB_FIRST_ERROR && status != BPFDB_SESSION_BUSY &&
+	    s->state == BPFDB_TXN_WRITE) {
 		s->state = BPFDB_TXN_FAILED;
 		s->failure = status;
 	}

@@ -560,6 +560,22 @@ static __always_inline int write_body(struct bpfdb_session *s)
 	return session_leave(s, status);
 }
 
+/*
+ * What becomes of the value that no version took. SESSION_BUSY: the request comes again, and
+ * brings its value; but a large one is not in the request, so the session keeps it as what it
+ * has built.
+ */
+static __always_inline void value_refused(struct bpfdb_session *s, int status)
+{
+	if (status != BPFDB_SESSION_BUSY || (s->value_len & ~BPFDB_EXPIRES) != BPFDB_LARGE) {
+		version_dispose(s->value_len, s->value[0]);
+		return;
+	}
+	if (s->value_len & BPFDB_EXPIRES)
+		ADD(&engine.expiring.value, -1);
+	s->building = s->value[0];
+}
+
 static __always_inline int set_body(struct bpfdb_session *s)
 {
 	int status = BPFDB_OK;
@@ -573,7 +589,7 @@ static __always_inline int set_body(struct bpfdb_session *s)
 	if (likely(status == BPFDB_OK))
 		status = write_body(s);
 	if (unlikely(status >= BPFDB_FIRST_ERROR)) {
-		version_dispose(s->value_len, s->value[0]);
+		value_refused(s, status);
 		return status;
 	}
 	/* Of a value that had expired already it is DELETE's outcome. */

@@ -25,6 +25,9 @@ static __always_inline int begin(struct bpfdb_session *s, u32 state)
 		status = BPFDB_WRONG_STATE;
 	if (status != BPFDB_OK)
 		return status;
+	/* session_time() may have set it behind the end of the last transaction: expired by
+	 * somebody else, in the middle of a SET. */
+	STORE(s->time, 0);
 	if (state == BPFDB_TXN_READ)
 		status = snapshot_begin(s);
 	txn_touch(s);
@@ -78,6 +81,8 @@ static __always_inline void abandon(struct bpfdb_session *s)
 		s->state = BPFDB_TXN_FINISHING;
 		txn_finish(s);
 	} else {
+		/* As in begin(): the sweeper's horizon waits for it. */
+		STORE(s->time, 0);
 		s->state = BPFDB_TXN_NONE;
 	}
 }

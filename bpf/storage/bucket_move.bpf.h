@@ -142,8 +142,11 @@ static __always_inline int bucket_move_latched(void *from, void *to, u32 index, 
 		cells_release(from, index, upper, false);
 		return MOVE_NO_ROOM;
 	}
-	home_publish(cell_in(to, index), taken, level + 1);
+	/* Latched until the other one says the same: who has found it before a split was undone
+	 * must not insert what readers do not look for there yet. */
+	home_publish_latched(cell_in(to, index), taken, level + 1);
 	home_publish(home_cell, bitmap & ~upper, level + 1);
+	home_unlatch(cell_in(to, index));
 	cells_release(from, index, upper, true);
 	cells_release(to, index, taken, false);
 	return MOVE_DONE;

@@ -344,6 +344,13 @@ static __always_inline void home_publish(struct bpfdb_cell *home_cell, u32 bitma
 	STORE_RELEASE(home_cell->home, home_next(home_cell, bitmap, level));
 }
 
+/* The same, and the latch stays. */
+static __always_inline void home_publish_latched(struct bpfdb_cell *home_cell, u32 bitmap,
+						 u32 level)
+{
+	STORE_RELEASE(home_cell->home, home_next(home_cell, bitmap, level) | BPFDB_HOME_LATCH);
+}
+
 /* By its holder: new bitmap, the latch stays. */
 static __always_inline void home_replace(struct bpfdb_cell *home_cell, u32 bitmap)
 {

@@ -44,8 +44,11 @@ static __always_inline int bucket_merge_latched(void *to, void *from, u32 index,
 		cells_release(from, index, bitmap, false);
 		return MOVE_NO_ROOM;
 	}
-	home_publish(home_to, (u32)LOAD(home_to->home) | taken, level - 1);
+	/* Latched until the other one says the same: by an old entry of the directory an inserter
+	 * finds this bucket, and readers with a new one do not yet. */
+	home_publish_latched(home_to, (u32)LOAD(home_to->home) | taken, level - 1);
 	home_publish(home_from, 0, level - 1);
+	home_unlatch(home_to);
 	cells_release(from, index, bitmap, true);
 	cells_release(to, index, taken, false);
 	return MOVE_DONE;

@@ -163,6 +163,25 @@ TEST(a_refused_set_gives_it_up)
 	return 0;
 }
 
+/* Nothing was done: what was built is still there for the same request. */
+TEST(a_busy_session_keeps_what_was_built)
+{
+	struct bpfdb_session *s = test_session();
+	u64 before, expiring = LOAD(engine.expiring.value);
+
+	EXPECT(s && set_number(s, 2, 1) == BPFDB_OK && bpfdb_begin(s) == BPFDB_OK);
+	before = memory_free();
+	EXPECT(build(s, LEN) == BPFDB_OK && session_enter(s));
+	key_number(s, 2);
+	s->expires = ~0ULL >> 8;
+	EXPECT(bpfdb_set(s) == BPFDB_SESSION_BUSY && LOAD(engine.expiring.value) == expiring);
+	session_leave(s, 0);
+	EXPECT(bpfdb_large_take(s, LEN) == BPFDB_OK && bpfdb_set(s) == BPFDB_OK);
+	EXPECT(bpfdb_rollback(s) == BPFDB_OK && memory_free() == before);
+	bpfdb_session_close(s);
+	return 0;
+}
+
 TEST(what_is_not_whole_is_not_taken)
 {
 	struct bpfdb_session *s = test_session();

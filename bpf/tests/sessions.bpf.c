@@ -233,6 +233,38 @@ TEST(an_idle_transaction_expires)
 	return 0;
 }
 
+/* SET takes the time for its expiry when somebody else has just ended the transaction: the next one
+ * takes its own, and the sweeper does not wait for it. */
+TEST(a_time_that_was_taken_too_late_does_not_stay)
+{
+	struct bpfdb_session *s = test_session();
+
+	EXPECT(s && bpfdb_begin(s) == BPFDB_OK && bpfdb_expire(s) == BPFDB_OK);
+	STORE(s->time, 5);
+	EXPECT(bpfdb_rollback(s) == BPFDB_OK && !s->time);
+	STORE(s->time, 5);
+	EXPECT(bpfdb_begin(s) == BPFDB_OK && !s->time);
+	EXPECT(bpfdb_rollback(s) == BPFDB_OK);
+	bpfdb_session_close(s);
+	return 0;
+}
+
+/* Nothing was done: it may be tried again, in the same transaction. */
+TEST(a_statement_whose_session_is_busy_fails_nothing)
+{
+	struct bpfdb_session *s = test_session();
+
+	EXPECT(s && bpfdb_begin(s) == BPFDB_OK && set_number(s, 18, 1) == BPFDB_OK);
+	EXPECT(session_enter(s) && set_number(s, 18, 2) == BPFDB_SESSION_BUSY);
+	key_number(s, 18);
+	EXPECT(bpfdb_delete(s) == BPFDB_SESSION_BUSY);
+	session_leave(s, 0);
+	EXPECT(s->state == BPFDB_TXN_WRITE && set_number(s, 18, 3) == BPFDB_OK);
+	EXPECT(bpfdb_commit(s) == BPFDB_OK && has_number(s, 18, 3));
+	bpfdb_session_close(s);
+	return 0;
+}
+
 /* Its user is gone, or does not know yet, and its statements come after all. */
 TEST(what_comes_after_a_transaction_expired_does_nothing)
 {

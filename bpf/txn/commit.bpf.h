@@ -265,14 +265,15 @@ static __always_inline bool release_shared(struct bpfdb_lock *lock, struct lefto
 
 /* With the cell latched: the lock's pending version is installed, or thrown away.
  * False, with the cell still latched: it must be tried again later. */
-static __always_inline bool release_latched(struct bpfdb_session *s, struct bpfdb_lock *lock,
-					    struct bpfdb_cell *cell, u64 address,
-					    struct leftovers *left)
+static __always_inline bool release_latched(struct bpfdb_session *s, u32 number,
+					    struct bpfdb_lock *lock, struct bpfdb_cell *cell,
+					    u64 address, struct leftovers *left)
 {
 	u64 word = LOAD(s->commit);
 
-	/* Moved between look-up and latch. */
-	if (!cell_has_identity(cell, lock->key[0], lock->key[1], lock->key_len))
+	/* Moved between look-up and latch, and perhaps another record is there by now. */
+	if (!header_is_of_lock(s, LOAD(cell->header), number) ||
+	    !cell_has_identity(cell, lock->key[0], lock->key[1], lock->key_len))
 		return false;
 	if (lock->mode == BPFDB_LOCK_PENDING && commit_phase(word) == BPFDB_PHASE_COMMITTED)
 		return version_install(s, address, lock, word & BPFDB_PAYLOAD_MASK, left);
@@ -286,8 +287,8 @@ static __always_inline bool release_latched(struct bpfdb_session *s, struct bpfd
 	return true;
 }
 
-static __always_inline bool release_exclusive(struct bpfdb_session *s, struct bpfdb_lock *lock,
-					      struct leftovers *left)
+static __always_inline bool release_exclusive(struct bpfdb_session *s, u32 number,
+					      struct bpfdb_lock *lock, struct leftovers *left)
 {
 	u64 address = lock_cell(lock), header;
 	struct bpfdb_cell *cell = bpfdb_at(address);
@@ -297,7 +298,7 @@ static __always_inline bool release_exclusive(struct bpfdb_session *s, struct bp
 		return false;
 	preempt_off();
 	if (cell_latch(cell, &header)) {
-		released = release_latched(s, lock, cell, address, left);
+		released = release_latched(s, number, lock, cell, address, left);
 		if (!released)
 			STORE_RELEASE(cell->header, LOAD(cell->header) & ~BPFDB_CELL_LATCH);
 	}
@@ -321,7 +322,7 @@ __noinline int lock_release(struct bpfdb_session *s NONNULL, u32 i)
 		/* For a snapshot that began after SET. */
 		if (lock->mode == BPFDB_LOCK_PENDING && unlikely(!snapshots_none()))
 			spare_aux_ready(s);
-		released = release_exclusive(s, lock, &left);
+		released = release_exclusive(s, i, lock, &left);
 	}
 	if (!released) {
 		/* Perhaps its version array was full. */
