@@ -7,7 +7,8 @@
 --
 -- limit_window: a sliding-window counter. Calls are counted in windows of fixed length. Those of
 -- the window before count by the part of it that the sliding window still covers.
---   Keys       <limiter>:<n>: calls in window n, kept for two windows (derived)
+--   Keys       <limiter>:<n>: calls in window n, kept for two windows and a second (derived). A
+--              call may come up to a second later than its time says
 --   Arguments  calls that are allowed, length of the window, time
 --   Result     1 allowed and counted, 0 not allowed
 --
@@ -29,7 +30,7 @@ redis.register_function('limit_window', function(keys, args)
   if before * covered + calls * window >= limit * window then
     return 0
   end
-  redis.call('SET', current, calls + 1, 'PX', 2 * window)
+  redis.call('SET', current, calls + 1, 'PX', 2 * window + 1000)
   return 1
 end)
 

@@ -52,9 +52,16 @@ pub enum Transaction {
     SendPayment(i64, i64, i64),
 }
 
-/// What came into the bank, less what went out.
+/// What each customer got, savings and checking together, less what went out. How AMALGAMATE's
+/// sum was divided between the two is not told.
 #[derive(Debug, Default)]
-pub struct Tally(i64);
+pub struct Tally(BTreeMap<i64, i64>);
+
+impl Tally {
+    fn add(&mut self, customer: i64, cents: i64) {
+        *self.0.entry(customer).or_default() += cents;
+    }
+}
 
 impl SmallBank {
     pub fn new(customers: u32, balance: i64) -> Self {
@@ -176,12 +183,7 @@ impl Application for SmallBank {
         }
     }
 
-    fn count(
-        &self,
-        call: &Transaction,
-        reply: &Reply,
-        Tally(sum): &mut Tally,
-    ) -> Result<&'static str> {
+    fn count(&self, call: &Transaction, reply: &Reply, tally: &mut Tally) -> Result<&'static str> {
         use Transaction::*;
         if reply.is_nil() {
             return match call {
@@ -192,21 +194,28 @@ impl Application for SmallBank {
         let number = reply.integer()?;
         match *call {
             Balance(_) => {}
-            DepositChecking(_, amount) => *sum += amount,
-            TransactSavings(_, amount) => {
+            DepositChecking(who, amount) => tally.add(who, amount),
+            TransactSavings(who, amount) => {
                 ensure!(number >= 0, "{call:?}: savings are {number}");
-                *sum += amount;
+                tally.add(who, amount);
             }
-            WriteCheck(..) => {
-                *sum -= number;
+            WriteCheck(who, _) => {
+                tally.add(who, -number);
                 if number != CHECK {
                     ensure!(number == CHECK + 100, "{call:?} has taken {number}");
                     return Ok("overdrawn");
                 }
             }
             // What is moved may be negative: checking is, after an overdraft.
-            Amalgamate(..) => {}
-            SendPayment(..) => ensure!(number >= 0, "{call:?} leaves {number}"),
+            Amalgamate(from, to) => {
+                tally.add(from, -number);
+                tally.add(to, number);
+            }
+            SendPayment(from, to, amount) => {
+                ensure!(number >= 0, "{call:?} leaves {number}");
+                tally.add(from, -amount);
+                tally.add(to, amount);
+            }
         }
         Ok("done")
     }
@@ -224,15 +233,28 @@ impl Application for SmallBank {
         }
         let debts = savings.iter().find(|&(_, &balance)| balance < 0);
         ensure!(debts.is_none(), "savings below 0: {debts:?}");
+        let renamed = accounts
+            .iter()
+            .find(|(name, number)| name.parse() != Ok(**number));
+        ensure!(renamed.is_none(), "another customer's name: {renamed:?}");
 
-        let sum = |all: &BTreeMap<String, i64>| all.values().sum::<i64>();
-        let in_the_beginning = 2 * self.balance * self.customers as i64;
-        let came: i64 = tallies.iter().map(|Tally(sum)| sum).sum();
-        let there = sum(&savings) + sum(&checking);
-        ensure!(
-            there == in_the_beginning + came,
-            "the bank has {there}, not {in_the_beginning} and {came}"
-        );
+        let mut expected: BTreeMap<i64, i64> = (0..self.customers as i64)
+            .map(|who| (who, 2 * self.balance))
+            .collect();
+        for (who, cents) in tallies.into_iter().flat_map(|Tally(all)| all) {
+            *expected.entry(who).or_default() += cents;
+        }
+        for (who, cents) in expected {
+            let key = who.to_string();
+            let there = savings
+                .get(&key)
+                .zip(checking.get(&key))
+                .map(|(a, b)| a + b);
+            ensure!(
+                there == Some(cents),
+                "customer {who} has {there:?}, not {cents}"
+            );
+        }
         Ok(())
     }
 }

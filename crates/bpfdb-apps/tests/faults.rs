@@ -81,9 +81,19 @@ fn smallbank_notices() {
         (
             "'INCRBY', checking_of(to), moved",
             "'GET', checking_of(to)",
-            "the bank has",
+            "customer",
         ),
-        ("checking - amount)", "checking)", "the bank has"),
+        (
+            "checking_of(to), moved",
+            "checking_of(from), moved",
+            "customer",
+        ),
+        (
+            "checking_of(to), amount",
+            "checking_of(1), amount",
+            "customer",
+        ),
+        ("checking - amount)", "checking)", "customer"),
         ("if savings < 0", "if savings < -5000", "savings are"),
         ("if left < 0", "if left < -5000", "leaves"),
         ("amount + PENALTY", "amount + 1", "has taken"),
@@ -109,6 +119,24 @@ fn tatp_notices() {
             "no ",
         ),
         ("VLR_LOCATION - 1", "VLR_LOCATION", "GetSubscriberData"),
+        // What is written, but not there, or not that.
+        (
+            "'tatp:subscriber:' .. id",
+            "'tatp:subscriber:00000001'",
+            "subscriber ",
+        ),
+        (
+            "args[1] .. subscriber:sub(BIT_1 + 1)",
+            "'2' .. subscriber:sub(BIT_1 + 1)",
+            "subscriber ",
+        ),
+        ("args[2] .. facility", "'000' .. facility", "facility "),
+        ("'SET', keys[2]", "'SET', keys[1]", "GetSubscriberData"),
+        (
+            "args[3] .. args[4]",
+            "args[3] .. '000000000000007'",
+            "000000000000007",
+        ),
     ] {
         redis.app_fails(&app, [right, wrong], expected);
     }

@@ -1,11 +1,11 @@
 //! TATP: `examples/procedures/tatp.lua`.
 
+mod check;
 mod rows;
-
-use std::collections::BTreeMap;
 
 use anyhow::{Result, bail, ensure};
 
+use self::check::Tally;
 use self::rows::{LENGTH_MAX, STARTS, Subscriber, TYPES};
 use crate::application::Application;
 use crate::client::{Client, Reply};
@@ -50,9 +50,6 @@ pub enum Transaction {
     InsertCallForwarding(Forwarding, i64, i64),
     DeleteCallForwarding(Forwarding),
 }
-
-/// How often each row was inserted, less how often it was deleted.
-pub type Tally = BTreeMap<Forwarding, i64>;
 
 impl Tatp {
     pub fn new(subscribers: u32) -> Self {
@@ -212,61 +209,24 @@ impl Application for Tatp {
                 let row = reply.text()?;
                 ensure!(row.len() == rows::ACCESS_LENGTH, "{call:?}: {row}");
             }
-            InsertCallForwarding(row, ..) => *tally.entry(row).or_default() += 1,
-            DeleteCallForwarding(row) => *tally.entry(row).or_default() -= 1,
-            UpdateSubscriberData(..) | UpdateLocation(..) => {}
+            InsertCallForwarding(row, end, number) => {
+                *tally.rows.entry(row).or_default() += 1;
+                let value = format!("{end:02}{}", rows::number(number));
+                tally.forwardings.insert(row, value);
+            }
+            DeleteCallForwarding(row) => *tally.rows.entry(row).or_default() -= 1,
+            UpdateSubscriberData(id, kind, bit, data) => {
+                tally.bit_1.insert(id, bit.to_string());
+                tally.data_a.insert((id, kind), format!("{data:03}"));
+            }
+            UpdateLocation(id, location) => {
+                tally.vlr_location.insert(id, format!("{location:010}"));
+            }
         }
         Ok("done")
     }
 
     fn check(&self, client: &mut Client, tallies: Vec<Tally>) -> Result<()> {
-        let mut expected = Tally::new();
-        for subscriber in (1..=self.subscribers).map(Subscriber::new) {
-            for row in subscriber.forwardings() {
-                expected.insert(row, 1);
-            }
-        }
-        for (row, count) in tallies.into_iter().flatten() {
-            *expected.entry(row).or_default() += count;
-        }
-        let wrong = expected.iter().find(|(_, count)| !(0..=1).contains(*count));
-        ensure!(wrong.is_none(), "inserted, less deleted: {wrong:?}");
-        expected.retain(|_, count| *count == 1);
-
-        self.check_forwardings(client, &expected)?;
-        self.check_subscribers(client)
-    }
-}
-
-impl Tatp {
-    /// Those are there that are expected, each of a facility that is there.
-    fn check_forwardings(&self, client: &mut Client, expected: &Tally) -> Result<()> {
-        let facilities = client.all("tatp:facility:")?;
-        let there = client.all("tatp:forwarding:")?;
-        ensure!(there.len() == expected.len(), "rows: {}", there.len());
-        for &(id, kind, start) in expected.keys() {
-            let facility = format!("{id:08}:{kind}");
-            ensure!(facilities.contains_key(&facility), "no {facility}");
-            let row = there.get(&format!("{facility}:{start}"));
-            let end = row.and_then(|row| row.get(..2)?.parse::<i64>().ok());
-            let is_right = end.is_some_and(|end| (1..=LENGTH_MAX as i64).contains(&(end - start)));
-            ensure!(is_right, "{facility}:{start}: {row:?}");
-        }
-        Ok(())
-    }
-
-    /// Their numbers lead to them.
-    fn check_subscribers(&self, client: &mut Client) -> Result<()> {
-        let subscribers = client.all("tatp:subscriber:")?;
-        let numbers = client.all("tatp:number:")?;
-        ensure!(subscribers.len() as i64 == self.subscribers, "subscribers");
-        ensure!(numbers.len() as i64 == self.subscribers, "numbers");
-        for (number, id) in &numbers {
-            let row = subscribers.get(id);
-            let is_right = row
-                .is_some_and(|row| row.starts_with(number) && row.len() == rows::SUBSCRIBER_LENGTH);
-            ensure!(is_right, "{number} leads to {id}: {row:?}");
-        }
-        Ok(())
+        check::check(self, client, &tallies)
     }
 }

@@ -1,5 +1,7 @@
 //! The rows that are there in the beginning: the same ones each time.
 
+use std::ops::Range;
+
 use super::Forwarding;
 use crate::client::command;
 use crate::random::Random;
@@ -16,18 +18,24 @@ pub(super) const NUMBER_LENGTH: usize = 15;
 pub(super) const SUBSCRIBER_LENGTH: usize = NUMBER_LENGTH + 10 + 10 + 30 + 10 + 10;
 pub(super) const ACCESS_LENGTH: usize = 3 + 3 + 3 + 5;
 
+/// Where the columns that change are in a subscriber.
+pub(super) const BIT_1: usize = NUMBER_LENGTH;
+pub(super) const VLR_LOCATION: usize = SUBSCRIBER_LENGTH - 10;
+/// And in a facility.
+pub(super) const DATA_A: Range<usize> = 4..7;
+
 /// A subscriber and all that belongs to it.
 pub(super) struct Subscriber {
-    id: i64,
-    row: String,
+    pub(super) id: i64,
+    pub(super) row: String,
     /// Types and rows.
-    access: Vec<(u64, String)>,
-    facilities: Vec<Facility>,
+    pub(super) access: Vec<(u64, String)>,
+    pub(super) facilities: Vec<Facility>,
 }
 
-struct Facility {
-    kind: u64,
-    row: String,
+pub(super) struct Facility {
+    pub(super) kind: u64,
+    pub(super) row: String,
     /// Starts and rows.
     forwardings: Vec<(i64, String)>,
 }
@@ -64,15 +72,15 @@ impl Subscriber {
         }
     }
 
-    pub(super) fn forwardings(&self) -> impl Iterator<Item = Forwarding> {
-        let of = |facility: &Facility| {
-            let (id, kind) = (self.id, facility.kind as i64);
-            let starts = facility.forwardings.iter().map(|(start, _)| *start);
-            starts
-                .map(move |start| (id, kind, start))
-                .collect::<Vec<_>>()
-        };
-        self.facilities.iter().flat_map(of)
+    /// All rows of call forwarding.
+    pub(super) fn forwardings(&self) -> Vec<(Forwarding, String)> {
+        let mut all = Vec::new();
+        for facility in &self.facilities {
+            for (start, row) in &facility.forwardings {
+                all.push(((self.id, facility.kind as i64, *start), row.clone()));
+            }
+        }
+        all
     }
 
     /// Adds the requests that set all rows: how many.
