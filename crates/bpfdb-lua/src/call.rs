@@ -62,6 +62,9 @@ type Body = Coroutine<Answer, Step, Step, DefaultStack>;
 /// and ours take: 200 nested `string.gsub`, then nested values of 1,000 levels.
 const STACK_BYTES: usize = 16 << 20;
 
+/// Lines of redis.log() that wait; then the call is left, so that they are written.
+const LINES_MAX: usize = 32;
+
 /// What the functions that a script calls share with who resumes it.
 #[derive(Default)]
 pub(crate) struct Link {
@@ -74,11 +77,12 @@ pub(crate) struct Link {
     looked: Cell<Option<Instant>>,
     /// RESP3, as the script asked for.
     pub(crate) resp3: Cell<bool>,
-    /// Goes on from call to call, as in Redis: who wants the same numbers says a seed.
-    pub(crate) random: Random,
+    /// Goes on from call to call and from state to state, as in Redis: who wants the same numbers says
+    /// a seed.
+    pub(crate) random: Rc<Random>,
     pub(crate) json: Cell<json::Config>,
     /// Lines of redis.log() that nobody has taken yet.
-    pub(crate) lines: RefCell<Vec<(u8, Vec<u8>)>>,
+    lines: RefCell<Vec<(u8, Vec<u8>)>>,
 }
 
 impl fmt::Debug for Link {
@@ -91,6 +95,21 @@ impl fmt::Debug for Link {
 }
 
 impl Link {
+    pub(crate) fn new(random: &Rc<Random>) -> Self {
+        Self {
+            random: Rc::clone(random),
+            ..Self::default()
+        }
+    }
+
+    /// A line of redis.log().
+    pub(crate) fn log(&self, level: u8, text: Vec<u8>) {
+        self.lines.borrow_mut().push((level, text));
+        if self.lines.borrow().len() >= LINES_MAX && self.is_running() {
+            self.leave(Step::SliceOver);
+        }
+    }
+
     pub(crate) fn stops(&self) -> bool {
         self.stops.get()
     }
@@ -152,6 +171,7 @@ impl Call {
         link.stops.set(false);
         link.resp3.set(false);
         link.json.set(json::Config::default());
+        link.lines.take();
         let inner = Rc::clone(&link);
         let stack = DefaultStack::new(STACK_BYTES).expect("there are addresses for it");
         let body = Coroutine::with_stack(stack, move |yielder, _| {
@@ -186,7 +206,7 @@ impl Call {
     }
 
     /// What the script had logged since this was called last: levels, from 0 (debug) to 3
-    /// (warning), and texts.
+    /// (warning), and texts. To be called after each [`Call::resume`]: else they are kept.
     pub fn take_log(&self) -> Vec<(u8, Vec<u8>)> {
         self.link.lines.take()
     }

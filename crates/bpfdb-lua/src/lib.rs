@@ -34,6 +34,7 @@
 //! library.rs     libraries of functions that a state has loaded
 //! header.rs      what a script's first line says
 //! limits.rs      how much memory and time, and how often that is looked at
+//! compile.rs     from text to functions, a few bytes at a time
 //! charged.rs     functions of Lua that may take long, with what they cost
 //! sha1.rs        names of scripts
 //! sandbox.lua    what a script finds: globals, `redis`, errors as Redis words them
@@ -54,6 +55,7 @@ mod answer;
 mod bit;
 mod call;
 mod charged;
+mod compile;
 mod header;
 mod json;
 mod library;
@@ -74,6 +76,7 @@ pub use call::{Answer, Call, Failure, Step};
 pub use header::{Flags, flags};
 pub use library::{FunctionFlags, Registered, Source};
 pub use limits::Limits;
+pub use random::Random;
 pub use reply::Reply;
 pub use sha1::Sha1;
 pub use vm::Vm;

@@ -298,6 +298,8 @@ fn number_of(item: Item, part: &[u8], little: bool) -> f64 {
     match item {
         Item::Float => f64::from(f32::from_bits(value as u32)),
         Item::Double => f64::from_bits(value),
+        // Of no bytes: there is nothing to shift.
+        Item::Integer { .. } if count == 0 => 0.0,
         Item::Integer { signed: true } => {
             let shift = 64 - 8 * count as u32;
             (((value << shift) as i64) >> shift) as f64

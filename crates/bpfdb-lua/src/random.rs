@@ -8,8 +8,9 @@ const MASK: u64 = (1 << 48) - 1;
 /// The lower bits of each seed.
 const SEED_LOW: u64 = 0x330E;
 
+/// Numbers that scripts draw. States of Lua may share them.
 #[derive(Debug)]
-pub(crate) struct Random(Cell<u64>);
+pub struct Random(Cell<u64>);
 
 impl Default for Random {
     /// As after the seed 0.

@@ -174,20 +174,25 @@ end
 -- What runs now has these globals; what it compiles gets them too.
 local current
 
--- Bytes of the longest text: it is compiled in one piece. That of a script is no longer, either.
+-- Bytes of the longest text. That of a script is no longer, either.
 local TEXT_MAX = 2 ^ 20
 
-loadstring = host.charged(loadstring)
+local compile = host.compile
 
 -- Texts only: a compiled chunk can break Lua itself.
 function base.loadstring(text, name)
-	if type(text) == 'string' and byte(text) == 27 then
+	if type(text) == 'number' then
+		text = tostring(text)
+	end
+	-- It raises an error for what is no string.
+	loadstring(type(text) == 'string' and '' or text, name)
+	if byte(text) == 27 then
 		return nil, 'attempt to load a binary chunk'
 	end
-	if type(text) == 'string' and #text > TEXT_MAX then
+	if #text > TEXT_MAX then
 		return nil, 'chunk is too long'
 	end
-	local f, problem = loadstring(text, name)
+	local f, problem = compile(text, name or text)
 	if not f then
 		return nil, problem
 	end

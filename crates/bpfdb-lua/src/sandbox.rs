@@ -11,7 +11,7 @@ use crate::limits::Limits;
 use crate::reply;
 use crate::sha1::Sha1;
 use crate::work::Work;
-use crate::{answer, bit, charged, json, matching, msgpack, pack};
+use crate::{answer, bit, charged, compile, json, matching, msgpack, pack};
 
 /// The version of Redis whose scripts are understood.
 const VERSION: &str = "7.0.15";
@@ -74,6 +74,7 @@ fn host(lua: &Lua, limits: &Limits, link: &Rc<Link>) -> mlua::Result<Table> {
         "stops",
         lua.create_function(move |_, ()| Ok(stops.stops()))?,
     )?;
+    host.set("compile", compile::library(lua, link)?)?;
     host.set("charged", charged::maker(lua, limits, link)?)?;
     let error_text =
         |lua: &Lua, text: mlua::LuaString| lua.create_string(reply::error_text(&text.as_bytes()));
@@ -151,7 +152,7 @@ fn add_calls(lua: &Lua, host: &Table, limits: &Limits, link: &Rc<Link>) -> mlua:
     let log = move |_: &Lua, (level, text): (f64, mlua::LuaString)| {
         let text = text.as_bytes();
         let text = text[..text.len().min(LINE_MAX)].to_vec();
-        inner.lines.borrow_mut().push((level as u8, text));
+        inner.log(level as u8, text);
         Ok(())
     };
     host.set("log", lua.create_function(log)?)

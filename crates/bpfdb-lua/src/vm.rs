@@ -4,12 +4,13 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::time::Duration;
 
-use mlua::chunk::ChunkMode;
 use mlua::{Function, HookTriggers, Lua, Table, Value, VmState};
 
 use crate::call::{Call, Failure, Link};
+use crate::compile::{self, Problem};
 use crate::library::{Libraries, Registered, Source};
 use crate::limits::Limits;
+use crate::random::Random;
 use crate::reply::{FromLua, Reply, Unfit, until_zero};
 use crate::sandbox::{self, Sandbox};
 use crate::sha1::Sha1;
@@ -31,10 +32,20 @@ pub struct Vm {
 }
 
 impl Vm {
+    /// A state with random numbers of its own.
+    ///
     /// # Errors
     /// The memory is not enough for the libraries alone.
     pub fn new(limits: Limits) -> Result<Self, Failure> {
-        let link = Rc::<Link>::default();
+        Self::sharing(limits, &Rc::default())
+    }
+
+    /// A state whose scripts draw from these random numbers, as those of other states do.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn sharing(limits: Limits, random: &Rc<Random>) -> Result<Self, Failure> {
+        let link = Rc::new(Link::new(random));
         let made = sandbox::create(&limits, &link).and_then(|made| {
             set_hook(&made.0, &link, Limits::INSTRUCTIONS_BETWEEN_LOOKS).map(|()| made)
         });
@@ -64,12 +75,23 @@ impl Vm {
         self.lua.used_memory()
     }
 
-    /// A call that met the limit has left its garbage behind: the next one shall have its place.
-    fn collect(&self) {
-        if self.lua.used_memory() > self.limits.memory / 2 {
+    /// Bytes that it takes when what nobody needs is removed, if these are more than so many: what
+    /// compiling leaves behind, say. Not while a call is on its way.
+    pub fn memory_collected(&self, most: usize) -> usize {
+        self.collect(most);
+        self.memory()
+    }
+
+    fn collect(&self, most: usize) {
+        if self.lua.used_memory() > most {
             // Finalizers that fail are those of the script.
             let _ = self.lua.gc_collect();
         }
+    }
+
+    /// A call that met the limit has left its garbage behind: the next one shall have its place.
+    fn make_room(&self) {
+        self.collect(self.limits.memory / 2);
     }
 
     /// Compiles a script, unless that was done.
@@ -83,13 +105,10 @@ impl Vm {
         if self.scripts.len() >= SCRIPTS_MAX {
             self.scripts.clear();
         }
-        self.collect();
-        let chunk = self.lua.load(without_shebang(text));
-        let function = chunk
-            .set_name("@user_script")
-            .set_mode(ChunkMode::Text)
-            .into_function()
-            .map_err(|error| compile_error(&error))?;
+        self.make_room();
+        let text = without_shebang(text);
+        let function = compile::compile(&self.lua, &self.link, text, c"@user_script")
+            .map_err(Problem::text)?;
         self.scripts.insert(name, function);
         Ok(())
     }
@@ -146,7 +165,7 @@ impl Vm {
     }
 
     fn call(&self, run: impl FnOnce() -> Result<Reply, Failure> + 'static) -> Option<Call> {
-        self.collect();
+        self.make_room();
         // Of another call that was stopped there may be one that stops at each instruction.
         set_hook(&self.lua, &self.link, Limits::INSTRUCTIONS_BETWEEN_LOOKS).ok()?;
         Some(Call::new(Rc::clone(&self.link), self.limits.slice, run))
@@ -208,15 +227,13 @@ struct Loading {
 impl Loading {
     /// Compiles the text, and runs it.
     fn run(&self) -> Result<(), Failure> {
-        let chunk = self.lua.load(without_shebang(&self.library.text));
-        let chunk = chunk
-            .set_name("@user_function")
-            .set_mode(ChunkMode::Text)
-            .into_function();
-        let chunk = chunk.map_err(|error| match error {
-            mlua::Error::MemoryError(_) => Failure::Memory,
+        let text = without_shebang(&self.library.text);
+        let chunk = compile::compile(&self.lua, &self.link, text, c"@user_function");
+        let chunk = chunk.map_err(|problem| match problem {
+            Problem::Memory => Failure::Memory,
+            Problem::Stopped => Failure::Stopped,
             other => Failure::Raised(
-                format!("ERR Error compiling function: {}", compile_error(&other)).into_bytes(),
+                format!("ERR Error compiling function: {}", other.text()).into_bytes(),
             ),
         })?;
         let called = self.load.call(chunk);
@@ -342,13 +359,6 @@ fn failure(error: &mlua::Error, link: &Link) -> Failure {
         _ if link.stops() => Failure::Stopped,
         mlua::Error::MemoryError(_) => Failure::Memory,
         other => Failure::Raised(format!("ERR {other}").into_bytes()),
-    }
-}
-
-fn compile_error(error: &mlua::Error) -> String {
-    match error {
-        mlua::Error::SyntaxError { message, .. } => message.clone(),
-        other => other.to_string(),
     }
 }
 

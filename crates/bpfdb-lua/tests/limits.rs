@@ -2,16 +2,18 @@
 
 mod common;
 
+use std::collections::HashSet;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use bpfdb_lua::{Answer, Call, Failure, Limits, Reply, Step};
+use bpfdb_lua::{Answer, Call, Failure, Limits, Random, Reply, Sha1, Source, Step, Vm};
 use common::{Machine, bulk};
 
 /// Longer than a slice. Of several slices one at least takes less, also on a machine that others
 /// use.
 const PATIENCE: Duration = Duration::from_millis(50);
 
-const ENDLESS: [&str; 22] = [
+const ENDLESS: [&str; 24] = [
     "while true do end",
     "while true do pcall(function() while true do end end) end",
     "local function f() return pcall(f) end while true do f() end",
@@ -36,6 +38,9 @@ const ENDLESS: [&str; 22] = [
     "return string.find(string.rep('(', 1e7), '%b()')",
     "return string.find(string.rep('a', 2e6), string.rep('a', 1e6) .. 'b', 1, true)",
     "return string.gsub('a', 'a', function() return string.find(string.rep('a', 3000), '.-.-.-.-b') end)",
+    // Texts that are compiled for minutes.
+    "return loadstring('local x return ' .. string.rep('x and ', 170000) .. 'x')",
+    "return loadstring('local x return ' .. string.rep('x or ', 200000) .. 'x')",
 ];
 
 /// The first step that is not the end of a slice. A slice is a time: a call of microseconds has
@@ -286,6 +291,75 @@ fn lines_of_the_log_are_short() {
     let lines = call.take_log().into_iter();
     let lines: Vec<_> = lines.map(|(level, text)| (level, text.len())).collect();
     assert_eq!(lines, [(3, 1023), (0, 5)]);
+}
+
+/// Lines do not gather outside of Lua, where no limit counts them: the call is left for them.
+#[test]
+fn lines_of_the_log_are_handed_out_meanwhile() {
+    const LINES: usize = 1000;
+    const AT_ONCE: usize = 32;
+    let mut machine = Machine::new();
+    let code = format!("for i = 1, {LINES} do redis.log(3, i) end");
+    let library = format!("#!lua name=lib\n{code} redis.register_function('f', function() end)");
+    let library = Source::new(library.as_bytes());
+    let script = machine.begin(&code, &[], &[]);
+    let handed_out = |mut call: Call| {
+        let mut lines = 0;
+        loop {
+            let step = call.resume(Answer::GoOn);
+            let some = call.take_log().len();
+            assert!(some <= AT_ONCE, "{some}");
+            lines += some;
+            match step {
+                Step::SliceOver => {}
+                Step::Done(_) => return lines,
+                other => panic!("{other:?}"),
+            }
+        }
+    };
+    assert_eq!(handed_out(script), LINES);
+    assert_eq!(
+        handed_out(machine.vm.load_library(library).expect("memory")),
+        LINES
+    );
+    // Nor are those of one call the next one's.
+    let mut left = machine.begin("redis.log(3, 'mine')", &[], &[]);
+    left.resume(Answer::GoOn);
+    drop(left);
+    let next = machine.begin("return 1", &[], &[]);
+    assert!(next.take_log().is_empty());
+}
+
+/// Where others cannot be served meanwhile: a text that means no harm takes less.
+#[test]
+fn a_text_that_is_compiled_for_minutes_is_refused() {
+    let mut machine = Machine::new();
+    let text = format!("local x return {}x", "x and ".repeat(170_000));
+    let begun = Instant::now();
+    let refused = machine
+        .vm
+        .compile(Sha1::of(text.as_bytes()), text.as_bytes());
+    assert_eq!(refused, Err("it takes too long to compile".into()));
+    assert!(
+        begun.elapsed() < Duration::from_secs(2),
+        "{:?}",
+        begun.elapsed()
+    );
+    let long = "do local x = {1, 'a', y = 2} end ".repeat(30_000);
+    assert_eq!(machine.eval(&long, &[], &[]), Ok(Reply::Nil));
+}
+
+/// Whichever state runs a script, it draws the next number.
+#[test]
+fn states_share_their_random_numbers() {
+    let random = Rc::new(Random::default());
+    let mut drawn = HashSet::new();
+    for _ in 0..10 {
+        let vm = Vm::sharing(Limits::default(), &random).expect("memory");
+        let mut machine = Machine { vm, slices: 0 };
+        let number = machine.eval("return tostring(math.random())", &[], &[]);
+        assert!(drawn.insert(format!("{number:?}")), "{number:?} again");
+    }
 }
 
 #[test]

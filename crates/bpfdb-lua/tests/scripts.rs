@@ -135,6 +135,7 @@ fn replies_are_those_of_redis() {
     let status = |text: &str| Reply::Status(text.into());
     for (code, reply) in [
         ("return redis.error_reply('abc')", error("ERR abc")),
+        ("return (struct.unpack('i0', ''))", Reply::Integer(0)),
         ("return redis.error_reply('ABC def')", error("ABC def")),
         ("return redis.error_reply('')", error("ERR ")),
         ("return redis.error_reply('-ABC def')", error("ABC def")),

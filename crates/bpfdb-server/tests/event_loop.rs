@@ -264,19 +264,53 @@ fn info_is_quick_while_many_keys_expire() {
     is_below(least, Duration::from_millis(5));
 }
 
-/// It merges pages of the index and waits for grace periods, for others to do.
-#[test]
-fn others_are_served_during_memory_purge() {
-    let server = start(512 << 20);
-    let (mut a, mut b) = (server.client(), server.client());
+/// 400,000 keys.
+fn fill(client: &mut Client) {
     for start in (0..400_000).step_by(250) {
         let keys: Vec<Vec<u8>> = (start..start + 250)
             .flat_map(|i| [format!("key{i}").into_bytes(), b"v".to_vec()])
             .collect();
         let mut request: Vec<&[u8]> = vec![b"mset"];
         request.extend(keys.iter().map(Vec::as_slice));
-        assert_eq!(a.ask(&request), b"+OK\r\n");
+        assert_eq!(client.ask(&request), b"+OK\r\n");
     }
+}
+
+/// What takes long is left for others within MULTI, and within a script there, as it is by itself.
+#[test]
+fn others_are_served_during_long_commands_of_transactions() {
+    const SCRIPT: &[u8] = b"return #redis.call('KEYS', 'none*')";
+    let server = start(512 << 20);
+    let (mut a, mut b) = (server.client(), server.client());
+    fill(&mut a);
+    let (x, y) = ([b'x'; 10_000], [b'y'; 10_000]);
+    assert_eq!(a.ask(&[b"MSET", b"x", &x, b"y", &y]), b"+OK\r\n");
+    b.say(QUICK);
+    let long: [(&[&[u8]], &str); 3] = [
+        (&[b"KEYS", b"none*"], "*1\r\n*0\r\n"),
+        (&[b"EVAL_RO", SCRIPT, b"0"], "*1\r\n:0\r\n"),
+        (&[b"LCS", b"x", b"y", b"LEN"], "*1\r\n:0\r\n"),
+    ];
+    for (words, expected) in long {
+        assert_eq!(a.say("MULTI"), "+OK\r\n");
+        assert_eq!(a.ask(words), b"+QUEUED\r\n");
+        a.send(&request(&[b"EXEC"]));
+        let (served, reply) = served_beside(&mut b, &mut a);
+        assert_eq!(reply, expected.as_bytes(), "{}", common::show(&reply));
+        assert!(
+            served >= 20,
+            "{served} replies beside {}",
+            common::show(words[0])
+        );
+    }
+}
+
+/// It merges pages of the index and waits for grace periods, for others to do.
+#[test]
+fn others_are_served_during_memory_purge() {
+    let server = start(512 << 20);
+    let (mut a, mut b) = (server.client(), server.client());
+    fill(&mut a);
     assert_eq!(a.say("FLUSHALL"), "+OK\r\n");
     b.say(QUICK);
     let pages = server.engine.stats().expect("figures").index_pages;

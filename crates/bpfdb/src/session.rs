@@ -372,6 +372,15 @@ impl Session {
         Ok(())
     }
 
+    /// The open transaction is used, although it executes no operation just now: it has not been idle
+    /// ([`Options::idle_limit`](crate::Options::idle_limit)).
+    pub fn touch(&mut self) {
+        let now = self.engine.inner.memory.coarse_now();
+        // SAFETY: points into the mapping of the sessions. The kernel reads the time whole, and looks at it
+        // again when it has the session.
+        unsafe { (&raw mut (*self.own_state()).last_active).write_volatile(now) };
+    }
+
     /// Goes on with the open transaction that was suspended: operations may wait again.
     pub fn resume(&mut self) {
         self.deferred.reopen();

@@ -47,6 +47,11 @@ pub(super) fn put(out: &mut Vec<u8>, text: &[u8]) {
 
 /// The texts of the libraries in a payload of Redis 7.0, or ours.
 pub fn decode(payload: &[u8]) -> Result<Vec<Vec<u8>>, Damage> {
+    // Before the sum is computed, which takes long of half a gigabyte. Texts are not longer here than
+    // where they are restored, but for their lengths.
+    if payload.len() > 2 * LIBRARIES_MAX {
+        return Err(Damage::TooLong);
+    }
     let content = checked(payload).ok_or(Damage::Envelope)?;
     let size = content.len() as u64;
     let mut source = Source::new(Slice(content));

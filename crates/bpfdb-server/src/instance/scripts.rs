@@ -6,13 +6,14 @@
 use std::mem;
 use std::rc::Rc;
 
-use bpfdb_lua::{Flags, Limits, Sha1, Vm};
+use bpfdb_lua::{Call, Flags, Limits, Random, Sha1, Vm};
 use rustc_hash::FxHashMap;
 
 /// Bytes of all scripts together, with what is kept beside each. Then all are forgotten, as after
 /// SCRIPT FLUSH: clients are told NOSCRIPT, and send theirs again.
 const TEXTS_MAX: usize = 256 << 20;
-/// Bytes of a script, or a library: it is compiled at once, in up to 50 ms, while nobody else is served.
+/// Bytes of a script, or a library. A script is compiled at once, while nobody else is served: in up to
+/// 50 ms, and one that takes more than 250 ms is refused.
 pub(crate) const TEXT_MAX: usize = 1 << 20;
 /// Calls that may be on their way. Each may take the memory of [`Limits::memory`].
 const CALLS_MAX: usize = 64;
@@ -36,6 +37,8 @@ pub(crate) struct Scripts {
     by_name: FxHashMap<Sha1, Rc<Script>>,
     bytes: usize,
     idle: Vec<Vm>,
+    /// Of all states: as in Redis, scripts draw one after the other, whichever runs them.
+    random: Rc<Random>,
     /// See [`Scripts::take_forgotten`].
     has_forgotten: bool,
     /// Of each call on its way another owner, by kinds; then of each library that is being loaded.
@@ -76,12 +79,13 @@ impl Scripts {
     /// # Errors
     /// What is wrong with it, as Redis words it.
     pub(crate) fn load(&mut self, text: &[u8]) -> Result<Rc<Script>, String> {
+        // Before its sum is computed: of half a gigabyte that takes a second.
+        if text.len() > TEXT_MAX {
+            return Err(format!("ERR a script may have {} MiB", TEXT_MAX >> 20));
+        }
         let name = Sha1::of(text);
         if let Some(known) = self.find(name) {
             return Ok(known);
-        }
-        if text.len() > TEXT_MAX {
-            return Err(format!("ERR a script may have {} MiB", TEXT_MAX >> 20));
         }
         let flags = bpfdb_lua::flags(text).map_err(|problem| format!("ERR {problem}"))?;
         self.compile(name, text)?;
@@ -129,7 +133,7 @@ impl Scripts {
         }
         let vm = match self.idle.pop() {
             Some(vm) => vm,
-            None => Vm::new(Limits::default()).ok()?,
+            None => Vm::sharing(Limits::default(), &self.random).ok()?,
         };
         Some(Machine {
             vm,
@@ -195,5 +199,17 @@ impl Scripts {
 
 /// Is there room for other calls in a state whose call has ended?
 pub(crate) fn may_be_kept(vm: &Vm) -> bool {
-    vm.memory() <= IDLE_BYTES_MAX && vm.registered() <= IDLE_FUNCTIONS_MAX
+    vm.registered() <= IDLE_FUNCTIONS_MAX && vm.memory_collected(IDLE_BYTES_MAX) <= IDLE_BYTES_MAX
+}
+
+/// Writes the lines that a call has logged: after each time that it was resumed.
+pub(crate) fn write_log(call: &Call) {
+    for (level, text) in call.take_log() {
+        let text = String::from_utf8_lossy(&text);
+        match level {
+            0 => tracing::debug!(%text, "a script says"),
+            1 | 2 => tracing::info!(%text, "a script says"),
+            _ => tracing::warn!(%text, "a script says"),
+        }
+    }
 }

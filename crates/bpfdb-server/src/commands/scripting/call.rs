@@ -28,7 +28,7 @@ use super::program::Program;
 use super::redis_call::LongCommand;
 use super::reply;
 use crate::instance::functions::RunningCall;
-use crate::instance::scripts::{Kind, Machine, UnderWay};
+use crate::instance::scripts::{self, Kind, Machine, UnderWay};
 use crate::protocol::reply::{self as replies, ConflictAction};
 
 /// How long attempts go on after Errors that pass by themselves: memory is being added, or the log is
@@ -254,8 +254,12 @@ impl ScriptCall {
                 return Ok(Progress::More);
             };
             self.running = Some(running);
-        } else if self.own {
-            context.session.resume();
+        } else {
+            // It has computed since its last command.
+            context.session.touch();
+            if self.own {
+                context.session.resume();
+            }
         }
         match self.run(context) {
             Ok(Some(reply)) => self.conclude(context, &reply),
@@ -286,10 +290,14 @@ impl ScriptCall {
             context.session.rollback()?;
         }
         self.earlier += mem::take(&mut self.spent);
-        let Some(call) = begun? else {
-            context.instance.scripts.give_back(machine);
-            self.find_again(context)?;
-            return Ok(None);
+        let call = match begun {
+            Ok(Some(call)) => call,
+            other => {
+                context.instance.scripts.give_back(machine);
+                other?;
+                self.find_again(context)?;
+                return Ok(None);
+            }
         };
         Ok(Some(Running {
             call,
@@ -382,7 +390,7 @@ impl ScriptCall {
         let running = self.running.as_mut().expect("an attempt");
         let answer = mem::replace(&mut running.answer, Answer::GoOn);
         let step = running.call.resume(answer);
-        log(running);
+        scripts::write_log(&running.call);
         match step {
             Step::Command { words, resp3 } => {
                 self.execute(context, words, resp3).map(Turn::Command)
@@ -513,17 +521,5 @@ fn time_limit(context: &Context<'_>) -> Duration {
     match milliseconds {
         0 => Duration::MAX,
         some => Duration::from_millis(some),
-    }
-}
-
-/// Lines of redis.log().
-fn log(running: &Running) {
-    for (level, text) in running.call.take_log() {
-        let text = String::from_utf8_lossy(&text);
-        match level {
-            0 => tracing::debug!(%text, "a script says"),
-            1 | 2 => tracing::info!(%text, "a script says"),
-            _ => tracing::warn!(%text, "a script says"),
-        }
     }
 }

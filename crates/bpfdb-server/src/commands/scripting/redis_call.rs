@@ -75,10 +75,9 @@ impl ScriptCall {
         replied(context, replies, outcome).map(Some)
     }
 
-    /// May others be served between the steps of this command? Not within a transaction of the
-    /// client's.
+    /// May others be served between the steps of this command?
     fn may_leave(&self, context: &Context<'_>, command: &Command) -> bool {
-        self.own && !context.at_once && matches!(command.group, Group::String | Group::Generic)
+        !context.at_once && matches!(command.group, Group::String | Group::Generic)
     }
 
     /// A step of a command that goes on in steps: its reply, if it was the last one.

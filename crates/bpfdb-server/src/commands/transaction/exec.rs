@@ -226,7 +226,11 @@ impl Block {
         let (outcome, time) = match self.job.take() {
             Some(job) => step_of(&mut inner, job, queued.arguments()),
             None => {
-                let at_once = queued.command.group != Group::Scripting;
+                // Those whose steps are within the transaction that is open.
+                let at_once = !matches!(
+                    queued.command.group,
+                    Group::Scripting | Group::String | Group::Generic
+                );
                 timed(&mut inner, queued.command, queued.arguments(), at_once)
             }
         };

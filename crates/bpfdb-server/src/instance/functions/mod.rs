@@ -353,7 +353,9 @@ fn run_at_once(
     let mut call = vm.load_library(source.clone()).ok_or(no_memory)?;
     let begun = Instant::now();
     loop {
-        match call.resume(Answer::GoOn) {
+        let step = call.resume(Answer::GoOn);
+        scripts::write_log(&call);
+        match step {
             Step::Done(_) => break,
             Step::Failed(failure) => return Err(load_error(failure)),
             Step::Command { .. } | Step::SliceOver => {

@@ -11,7 +11,7 @@ use super::super::super::prelude::*;
 use super::super::super::time_slice::TimeSlice;
 use crate::instance::functions::libraries::Library;
 use crate::instance::functions::{self, LOAD_MAX};
-use crate::instance::scripts::{Machine, TEXT_MAX};
+use crate::instance::scripts::{self, Machine, TEXT_MAX};
 
 /// Libraries that are to be understood.
 #[derive(Debug)]
@@ -133,6 +133,7 @@ impl Running {
             self.call.stop();
         }
         let step = self.call.resume(Answer::GoOn);
+        scripts::write_log(&self.call);
         self.spent += begun.elapsed();
         match step {
             Step::Done(_) => Ok(Progress::Done),
