@@ -1,5 +1,6 @@
 # Thin verbs over cargo. ARGS is handed on: make run ARGS="--help"
-.PHONY: help run test test-log crashes bench lint fmt soak vm vm-short vm-power vm-preempt clang-19 clean setup
+.PHONY: help run test test-log crashes bench lint fmt soak vm vm-short vm-power vm-preempt vm-programs vm-clang-19 \
+	clang-19 clean setup
 
 # Tests of the server that run both ways: clients served through TCP, and clients
 # answered inside their own send().
@@ -38,6 +39,8 @@ help:
 	@echo 'make vm-short  one of them; part of the checks of every change'
 	@echo 'make vm-power  a virtual machine loses its power under load, and starts again; part of make vm'
 	@echo 'make vm-preempt  is anybody held up by a client that is preempted?'
+	@echo 'make vm-programs  does its verifier take ten thousand random procedures?'
+	@echo 'make vm-clang-19  does it take what clang-19 compiles?'
 	@echo 'make clang-19  do the programs load when clang-19 compiles them?'
 	@echo 'make clean  remove what was built'
 
@@ -90,6 +93,13 @@ vm-short: setup
 # Does a client that is preempted in its own send() hold up others?
 vm-preempt: setup
 	TESTS=preempted FILTER=--ignored APPEND=preempt=full $(SUDO) scripts/vm.sh $(ARGS)
+
+# Does the verifier of the oldest kernel that is promised take whatever is compiled of Lua?
+vm-programs: setup
+	TESTS=programs FILTER=--include-ignored LIMIT=7200 $(SUDO) scripts/vm.sh $(ARGS)
+
+vm-clang-19: setup
+	VM=1 $(SUDO) scripts/check-clang19.sh
 
 clang-19: setup
 	@scripts/check-clang19.sh

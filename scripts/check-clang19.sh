@@ -1,6 +1,10 @@
 #!/bin/sh
 # Do the programs also load, and mean the same, when clang-19 compiles them? Builds in
 # a folder of its own, runs their tests, and leaves nothing behind.
+#
+#   scripts/check-clang19.sh         on this kernel
+#   VM=1 scripts/check-clang19.sh    on that of Debian 13 (6.12), in a virtual machine: the unit tests
+#                                    of the programs, and ten thousand random procedures
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -15,8 +19,17 @@ fi
 target=$(mktemp -d)
 trap 'rm -rf "$target"' EXIT
 
+export BPFDB_CLANG=clang-19 CARGO_TARGET_DIR="$target"
+
+if [ -n "${VM:-}" ]; then
+	TESTS=bpf_units scripts/vm.sh
+	TESTS=programs FILTER=--include-ignored LIMIT=7200 scripts/vm.sh
+	echo "check-clang19: every program loads on that kernel"
+	exit 0
+fi
+
 tests() {
-	BPFDB_CLANG=clang-19 CARGO_TARGET_DIR=$target nice cargo test --quiet --profile ci \
+	nice cargo test --quiet --profile ci \
 		--all-features --no-fail-fast "$@"
 }
 tests -p bpfdb -p bpfdb-procedures "$@"

@@ -12,6 +12,7 @@
 #   scripts/vm.sh --if-possible         no failure where another kernel cannot be had
 #   scripts/vm.sh --list                which tests these are: builds them, and runs none
 #   PROGRAMS=... scripts/vm.sh          lines of that list: only these, as they are
+#   LIMIT=7200 scripts/vm.sh            each program may take so many seconds
 #   THREAD=single scripts/vm.sh ...     both processors by one thread of the emulator
 #   DISK=image scripts/vm.sh ...        with a disk: /dev/vda, which keeps what is written; also
 #                                       nbd:unix:SOCKET, of a server that gets the machine's flushes
@@ -182,7 +183,7 @@ if [ $# = 0 ]; then
 	programs=${PROGRAMS:-$(chosen_programs)}
 	set -- "$(printf '%s\n' 'bad=; export BPFDB_TEST_CRASHES=6 BPFDB_TEST_EMULATED=1' "while read -r where program; do" \
 		'echo "vm: $(cut -d. -f1 /proc/uptime) s: $(basename $program)"; cd "$where"' \
-		'timeout 1800 "$program" '"${FILTER:-}"' >/tmp/out 2>&1 </dev/null || bad="$bad $(basename $program)"' \
+		'timeout '"${LIMIT:-1800}"' "$program" '"${FILTER:-}"' >/tmp/out 2>&1 </dev/null || bad="$bad $(basename $program)"' \
 		'awk "/panicked/ { more = 4 } more-- > 0 || /FAILED|result:|^libbpf: prog|^combined stack/" /tmp/out' \
 		"done <<'PROGRAMS'" "$programs" PROGRAMS 'echo "vm: failed:$bad"; [ -z "$bad" ]')"
 	what="the tests"

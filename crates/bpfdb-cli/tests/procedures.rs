@@ -133,6 +133,56 @@ fn procedures_are_shown() {
     server.stop();
 }
 
+/// redis-cli with these words and this input: what it prints.
+fn redis_cli(server: &Served, words: &[&str], input: Stdio) -> String {
+    let mut command = Command::new("redis-cli");
+    let command = command.args(["-p", &server.port.to_string()]).args(words);
+    let output = dies_with_us(command.stdin(input)).output();
+    let output = output.expect("redis-cli of the package redis-tools");
+    assert!(output.status.success(), "{words:?}: {output:?}");
+    String::from_utf8(output.stdout)
+        .expect("text")
+        .trim()
+        .to_owned()
+}
+
+/// The commands of examples/procedures/README.md, one after the other.
+#[test]
+fn a_library_is_loaded_called_and_seen_in_the_kernel() {
+    alone();
+    let server = Served::start(0, &[]);
+    let library = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../examples/procedures/voter.lua"
+    );
+    let library = std::fs::File::open(library).expect("the example");
+    let loaded = redis_cli(&server, &["-x", "FUNCTION", "LOAD"], library.into());
+    assert_eq!(loaded, "voter");
+    wait_for(&server, "vote");
+
+    let say = |words: &[&str]| redis_cli(&server, words, Stdio::null());
+    assert_eq!(say(&["SET", "voter:contestant:07", "Edwina Burnam"]), "OK");
+    let keys = [
+        "voter:area:415",
+        "voter:contestant:07",
+        "voter:phone:4155550123",
+    ];
+    let call = [
+        &["FCALL", "vote", "3"],
+        &keys[..],
+        &["4155550123", "07", "2"],
+    ]
+    .concat();
+    assert_eq!([say(&call), say(&call), say(&call)], ["0", "0", "2"]);
+
+    let table = prints(&server, &[]);
+    let vote = line(&table, "vote");
+    assert_eq!(vote[1..3], ["function", "kernel"]);
+    let counts = |place: usize| vote[place].parse::<u64>().expect("a number");
+    assert!(counts(3) > 0 && counts(3) + counts(4) == 3, "{table}");
+    server.stop();
+}
+
 #[test]
 fn a_server_may_ask_for_a_password() {
     alone();

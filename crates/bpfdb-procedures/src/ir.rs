@@ -453,16 +453,26 @@ impl fmt::Display for Operation {
 
 impl fmt::Display for Function {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = if self.writes() { "writes" } else { "reads" };
-        match self.name.is_empty() {
-            true => writeln!(f, "script: {kind}")?,
-            false => writeln!(f, "function {}: {kind}", self.name.escape_ascii())?,
-        }
+        self.fmt_head(f)?;
         for (number, name) in self.registers.iter().enumerate() {
             if let Some(name) = name {
                 writeln!(f, "        r{number} is {name}")?;
             }
         }
+        self.fmt_lines(f)
+    }
+}
+
+impl Function {
+    pub(crate) fn fmt_head(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = if self.writes() { "writes" } else { "reads" };
+        match self.name.is_empty() {
+            true => writeln!(f, "script: {kind}"),
+            false => writeln!(f, "function {}: {kind}", self.name.escape_ascii()),
+        }
+    }
+
+    pub(crate) fn fmt_lines(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for line in &self.lines {
             writeln!(f, "{:>5} {}", line.number, line.operation)?;
         }

@@ -93,6 +93,24 @@ impl fmt::Display for Types {
     }
 }
 
+/// A function that prints the types of its registers before its operations.
+pub(crate) struct Typed<'a>(pub(crate) &'a Function);
+
+impl fmt::Display for Typed<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(function) = self;
+        let typing = Typing::of(function);
+        function.fmt_head(f)?;
+        for (number, (name, types)) in function.registers.iter().zip(&typing.0).enumerate() {
+            match name {
+                Some(name) => writeln!(f, "        r{number} is {name}: {types}")?,
+                None => writeln!(f, "        r{number}: {types}")?,
+            }
+        }
+        function.fmt_lines(f)
+    }
+}
+
 /// The types of all registers.
 #[derive(Debug)]
 pub(crate) struct Typing(Vec<Types>);

@@ -8,6 +8,7 @@ use crate::ir::Function;
 use crate::listing;
 use crate::load::{Program, Template};
 use crate::lua::{self, Unsupported};
+use crate::types::Typed;
 
 /// A function that the kernel can run.
 #[derive(Debug)]
@@ -18,6 +19,13 @@ pub struct Ready {
     /// It executes no command that writes.
     pub reads: bool,
     pub function: Function,
+}
+
+impl Ready {
+    /// Its operations as text, and before them the types that its registers may have.
+    pub fn form(&self) -> String {
+        Typed(&self.function).to_string()
+    }
 }
 
 /// One that it cannot.

@@ -86,6 +86,7 @@ fn procedures_are_told_of() {
     let listing = ask(&mut client, "PROCEDURES LISTING add");
     assert!(listing.starts_with("function add: writes\n"), "{listing}");
     assert!(listing.contains("call INCRBY KEYS[1] r"), "{listing}");
+    assert!(listing.contains("\n        r0: integer\n"), "{listing}");
     let line = "\n    3 |   return redis.call('INCRBY', keys[1], args[1] + 1)\n";
     assert!(listing.contains(line), "{listing}");
     assert!(listing.contains(": call bpfdb_set\n"), "{listing}");

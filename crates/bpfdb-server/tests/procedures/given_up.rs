@@ -4,8 +4,8 @@ use std::time::Instant;
 
 use bpfdb::{DEOPTIMISATIONS, FUNCTIONS_KEY};
 
-use super::common::{Client, PATIENCE, Reply};
-use super::{WithSocket, ask, back_to_kernel, is, load, parsed, server, shown};
+use super::common::{Client, PATIENCE, Reply, TestServer};
+use super::{WithSocket, ask, back_to_kernel, is, load, parsed, server, shown, until_in_kernel};
 
 /// What comes after a write and has no meaning in the kernel; the reason, an argument that
 /// brings it about, and what the interpreter makes of the call: its reply, or part of an error.
@@ -241,6 +241,65 @@ fn limits_of_the_engine_are_named() {
         }
         assert_eq!(client.say("EXISTS n1 n2"), ":0\r\n");
     }
+}
+
+/// Errors of the engine that the kernel gave calls up for.
+fn errors(client: &mut Client, name: &str) -> i64 {
+    let shown = shown(client, name);
+    shown
+        .field("errors")
+        .and_then(Reply::number)
+        .expect("a number")
+}
+
+/// A call that needs more memory than there is leaves nothing, whoever finds out. With less to
+/// remember the kernel answers again.
+#[test]
+fn a_call_without_memory_leaves_nothing() {
+    const KEYS: usize = 100;
+    const MEMORY: u64 = 32 << 20;
+    let server = TestServer::start(&bpfdb::Options {
+        memory_limit: MEMORY,
+        ..bpfdb::Options::default()
+    });
+    let mut client = server.client();
+    load(
+        &mut client,
+        &format!(
+            "#!lua name=lib\nredis.register_function('fill', function(keys, args)
+             for i = 1, {KEYS} do redis.call('SET', keys[1] .. ':' .. i, args[1]) end
+             return 'filled' end)"
+        ),
+    );
+    let value = "v".repeat(1000);
+    let enough = MEMORY as usize / value.len() / KEYS + 1;
+    let full = (0..enough).find_map(|number| {
+        back_to_kernel(&mut client);
+        let reply = ask(
+            &mut client,
+            &["FCALL", "fill", "1", &format!("k{number}"), &value],
+        );
+        reply.is_error().then(|| (number, reply.to_string()))
+    });
+    let (number, told) = full.expect("the memory is full some time");
+    assert!(number > 0 && told.contains("OOM"), "call {number}: {told}");
+    assert!(
+        errors(&mut client, "fill") > 0,
+        "the kernel has given it up"
+    );
+    let keys: Vec<String> = (1..=KEYS).map(|i| format!("k{number}:{i}")).collect();
+    let words: Vec<&str> = std::iter::once("EXISTS")
+        .chain(keys.iter().map(String::as_str))
+        .collect();
+    assert_eq!(ask(&mut client, &words).number(), Some(0));
+
+    for i in 1..=KEYS {
+        client.say(&format!("DEL k0:{i}"));
+    }
+    until_in_kernel(&mut client, "fill", 1, |client| {
+        let reply = ask(client, &["FCALL", "fill", "1", "k0", &value]);
+        assert_eq!(reply.text, b"filled", "{reply}");
+    });
 }
 
 /// Commands on the key that has the functions, which a body puts together of two arguments.

@@ -5,8 +5,8 @@ use bpfdb_procedures::NotReady;
 use bpfdb_procedures::inside::{CallError, Compiler, Failure, Library, Reply as Own};
 
 use super::common::{Client, Reply};
-use super::same::{each, library, prepare};
-use super::{ask, load, programs, server};
+use super::same::{Case, each, library, prepare};
+use super::{ask, is, load, server, shown};
 
 /// Functions in all.
 const PROGRAMS: u64 = 100;
@@ -48,13 +48,11 @@ fn values(client: &mut Client) -> Vec<Option<Vec<u8>>> {
 
 /// One call on both sides; false if the kernel gave it up, which the server has undone and given
 /// to its interpreter.
-fn compare(client: &mut Client, session: &mut Session, library: &Library, seed: u64) -> bool {
-    let third = ["9", "zz", "1e3", ""][(seed / 4 % 4) as usize];
-    let name = format!("f{seed}");
-    let arguments: Vec<&str> = ["3", "7", third, "12"][..4 - (seed % 3) as usize].into();
-    let told = || format!("{arguments:?} for\n{}", programs::body(seed));
+fn compare(client: &mut Client, session: &mut Session, library: &Library, case: Case) -> bool {
+    let name = format!("f{}", case.seed);
+    let arguments = case.arguments();
 
-    prepare(client, seed);
+    prepare(client, case);
     prepare_own(session, client);
     let before = KEYS.map(|key| session.get(key.as_bytes()).expect("it is read"));
     let as_bytes = |words: &[&'static str]| words.iter().map(|word| word.as_bytes()).collect();
@@ -65,17 +63,21 @@ fn compare(client: &mut Client, session: &mut Session, library: &Library, seed: 
     let own = match own {
         Ok(own) => own,
         Err(CallError::Failed(Failure::GivenUp(_))) => {
-            assert_eq!(before, after, "{}", told());
+            assert_eq!(before, after, "{}", case.told());
             return false;
         }
-        Err(CallError::NotReady(NotReady::NotCompiled { .. })) => return false,
-        Err(error) => panic!("{error}: {}", told()),
+        Err(CallError::NotReady(NotReady::NotCompiled { .. })) => {
+            let shown = shown(client, &name);
+            assert!(!is(&shown, "path", "kernel"), "{shown}: {}", case.told());
+            return false;
+        }
+        Err(error) => panic!("{error}: {}", case.told()),
     };
-    let mut request = vec!["FCALL", &name, "3", "k1", "k2", "k3"];
-    request.extend(&arguments);
+    let request = case.words();
+    let request: Vec<&str> = request.iter().map(String::as_str).collect();
     let reply = ask(client, &request);
-    assert_eq!(own, of_server(&reply), "{}", told());
-    assert_eq!(after.to_vec(), values(client), "data after {}", told());
+    assert_eq!(own, of_server(&reply), "{}", case.told());
+    assert_eq!(after.to_vec(), values(client), "data after {}", case.told());
     true
 }
 
@@ -93,7 +95,11 @@ fn from_inside_random_programs_mean_the_same() {
         load(&mut client, &text);
         let own = compiler.library(text.as_bytes()).expect("it is compiled");
         let seeds = first..first + each();
-        let same = seeds.filter(|&seed| compare(&mut client, &mut session, &own, seed));
+        let cases = seeds.map(|seed| Case {
+            seed,
+            round: seed % 3,
+        });
+        let same = cases.filter(|&case| compare(&mut client, &mut session, &own, case));
         compared += same.count() as u64;
     }
     println!("{compared} of {} calls had a reply", PROGRAMS);

@@ -270,7 +270,7 @@ impl Procedures {
                 .find(|ready| ready.name == name || (is_script && ready.name.is_empty()));
             if let Some(ready) = found {
                 let program = loaded.unit.listing(&loaded.text);
-                return Some(format!("{}\n{program}", ready.function));
+                return Some(format!("{}\n{program}", ready.form()));
             }
         }
         None

@@ -49,6 +49,17 @@ struct Writer {
     tables: Vec<(String, usize)>,
 }
 
+/// A library of the functions `f<seed>`.
+pub(crate) fn library(seeds: std::ops::Range<u64>) -> String {
+    let functions: String = seeds
+        .map(|seed| {
+            let body = body(seed);
+            format!("redis.register_function('f{seed}', function(KEYS, ARGV)\n{body}end)\n")
+        })
+        .collect();
+    format!("#!lua name=lib\n{functions}")
+}
+
 /// The body of a function of KEYS and ARGV. Every other one is typed: the kernel answers it, as a
 /// rule.
 pub(crate) fn body(seed: u64) -> String {
