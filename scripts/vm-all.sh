@@ -10,9 +10,12 @@
 #   TESTS='blocks|session' scripts/vm-all.sh   only these
 #   JOBS=1 scripts/vm-all.sh          one machine at a time
 #   AGAIN=1 scripts/vm-all.sh         also what has passed
-# The variables of scripts/vm.sh choose another kernel.
+# The variables of scripts/vm.sh choose another kernel, and how long a program may take.
 set -eu
 cd "$(dirname "$0")/.."
+
+# The procedures of the server take half an hour; longer beside other work.
+export LIMIT="${LIMIT:-5400}"
 
 say() { printf 'vm: %s\n' "$*"; }
 

@@ -77,9 +77,10 @@ pub(crate) struct Link {
     looked: Cell<Option<Instant>>,
     /// RESP3, as the script asked for.
     pub(crate) resp3: Cell<bool>,
-    /// Goes on from call to call and from state to state, as in Redis: who wants the same numbers says
-    /// a seed.
-    pub(crate) random: Rc<Random>,
+    /// Goes on from call to call and from state to state, as in Redis.
+    random: Rc<Random>,
+    /// From a seed to the end of the call: who wants the same numbers has none of calls beside it.
+    seeded: Cell<Option<u64>>,
     pub(crate) json: Cell<json::Config>,
     /// Lines of redis.log() that nobody has taken yet.
     lines: RefCell<Vec<(u8, Vec<u8>)>>,
@@ -99,6 +100,31 @@ impl Link {
         Self {
             random: Rc::clone(random),
             ..Self::default()
+        }
+    }
+
+    /// The next random number, of 31 bits.
+    pub(crate) fn draw(&self) -> u32 {
+        let Some(state) = self.seeded.get() else {
+            return self.random.next();
+        };
+        let own = Random::default();
+        own.go_on_from(state);
+        let number = own.next();
+        self.seeded.set(Some(own.state()));
+        number
+    }
+
+    pub(crate) fn seed(&self, seed: u32) {
+        let own = Random::default();
+        own.seed(seed);
+        self.seeded.set(Some(own.state()));
+    }
+
+    /// Calls to come go on from where this one has come to.
+    fn end_numbers(&self) {
+        if let Some(state) = self.seeded.take() {
+            self.random.go_on_from(state);
         }
     }
 
@@ -177,6 +203,7 @@ impl Call {
         let body = Coroutine::with_stack(stack, move |yielder, _| {
             inner.yielder.set(Some(NonNull::from(yielder)));
             let outcome = run();
+            inner.end_numbers();
             inner.yielder.set(None);
             match outcome {
                 Ok(reply) => Step::Done(reply),

@@ -18,8 +18,8 @@ use crate::work::Cut;
 /// Bytes of a piece. Of the worst text each word may walk a list of 100,000 places, which takes some
 /// 100 microseconds.
 const PIECE: usize = 32;
-/// For which a text may be compiled outside of a call. One of a megabyte that means no harm takes up
-/// to 50 ms.
+/// Processor time for which a text may be compiled outside of a call. One of a megabyte that means no
+/// harm takes up to 50 ms.
 const ALONE_MAX: Duration = Duration::from_millis(250);
 /// What a compiled chunk begins with: it could break Lua itself.
 const BINARY: u8 = 27;
@@ -28,7 +28,7 @@ const BINARY: u8 = 27;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Problem {
     /// What is wrong with it, with the line.
-    Syntax(String),
+    Syntax(Vec<u8>),
     Memory,
     /// The call was stopped.
     Stopped,
@@ -37,30 +37,48 @@ pub(crate) enum Problem {
 }
 
 impl Problem {
-    pub(crate) fn text(self) -> String {
+    pub(crate) fn bytes(&self) -> &[u8] {
         match self {
             Self::Syntax(text) => text,
-            Self::Memory => "not enough memory".into(),
-            Self::Stopped => "the script was stopped".into(),
-            Self::Slow => "it takes too long to compile".into(),
+            Self::Memory => b"not enough memory",
+            Self::Stopped => b"the script was stopped",
+            Self::Slow => b"it takes too long to compile",
         }
     }
+
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(self.bytes()).into_owned()
+    }
+}
+
+/// What this thread has had.
+fn processor_time() -> Duration {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the clock is there, and writes the time.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 struct Reader<'a> {
     rest: &'a [u8],
     link: &'a Link,
-    begun: Instant,
-    /// It has ended early.
-    cut: bool,
+    begun: (Instant, Duration),
+    /// Why it has ended early.
+    cut: Option<Problem>,
 }
 
 impl Reader<'_> {
-    fn is_over(&self) -> bool {
-        match self.link.is_running() {
-            true => self.link.look(),
-            false => self.begun.elapsed() > ALONE_MAX,
+    fn look(&self) -> Option<Problem> {
+        if self.link.is_running() {
+            return self.link.look().then_some(Problem::Stopped);
         }
+        // The first clock costs less.
+        let (begun, time) = self.begun;
+        let is_slow = begun.elapsed() > ALONE_MAX && processor_time() - time > ALONE_MAX;
+        is_slow.then_some(Problem::Slow)
     }
 }
 
@@ -72,11 +90,12 @@ unsafe extern "C-unwind" fn read(
 ) -> *const c_char {
     // SAFETY: lua_load() hands on what compile() gave it, which is there until it returns.
     let (reader, size) = unsafe { (&mut *reader.cast::<Reader<'_>>(), &mut *size) };
-    reader.cut |= !reader.rest.is_empty() && reader.is_over();
-    let length = if reader.cut {
-        0
-    } else {
-        reader.rest.len().min(PIECE)
+    if reader.cut.is_none() && !reader.rest.is_empty() {
+        reader.cut = reader.look();
+    }
+    let length = match reader.cut {
+        Some(_) => 0,
+        None => reader.rest.len().min(PIECE),
     };
     let (piece, rest) = reader.rest.split_at(length);
     reader.rest = rest;
@@ -92,13 +111,13 @@ pub(crate) fn compile(
     name: &CStr,
 ) -> Result<Function, Problem> {
     if text.first() == Some(&BINARY) {
-        return Err(Problem::Syntax("attempt to load a binary chunk".into()));
+        return Err(Problem::Syntax(b"attempt to load a binary chunk".to_vec()));
     }
     let mut reader = Reader {
         rest: text,
         link,
-        begun: Instant::now(),
-        cut: false,
+        begun: (Instant::now(), processor_time()),
+        cut: None,
     };
     let data = (&raw mut reader).cast::<c_void>();
     // SAFETY: the reader is there until lua_load() returns, which leaves one value. Errors within it
@@ -110,12 +129,13 @@ pub(crate) fn compile(
             ffi::lua_insert(state, 1);
         })
     };
+    if let Some(problem) = reader.cut {
+        return Err(problem);
+    }
     match loaded {
-        _ if reader.cut && link.stops() => Err(Problem::Stopped),
-        _ if reader.cut => Err(Problem::Slow),
         Ok((ffi::LUA_OK, Value::Function(function))) => Ok(function),
         Ok((ffi::LUA_ERRSYNTAX, Value::String(message))) => {
-            Err(Problem::Syntax(message.to_string_lossy()))
+            Err(Problem::Syntax(message.as_bytes().to_vec()))
         }
         _ => Err(Problem::Memory),
     }
@@ -133,7 +153,7 @@ pub(crate) fn library(lua: &Lua, link: &Rc<Link>) -> mlua::Result<Function> {
             Err(Problem::Stopped) => return Err(Cut::Stopped.into()),
             Err(problem) => vec![
                 Value::Nil,
-                Value::String(lua.create_string(problem.text())?),
+                Value::String(lua.create_string(problem.bytes())?),
             ],
         };
         Ok(MultiValue::from_vec(values))

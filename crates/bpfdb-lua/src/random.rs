@@ -20,6 +20,15 @@ impl Default for Random {
 }
 
 impl Random {
+    /// What these numbers are after.
+    pub(crate) fn state(&self) -> u64 {
+        self.0.get()
+    }
+
+    pub(crate) fn go_on_from(&self, state: u64) {
+        self.0.set(state);
+    }
+
     pub(crate) fn seed(&self, seed: u32) {
         self.0.set(u64::from(seed) << 16 | SEED_LOW);
     }

@@ -163,12 +163,12 @@ fn add_numbers(lua: &Lua, host: &Table, link: &Rc<Link>) -> mlua::Result<()> {
     let inner = Rc::clone(link);
     let random = move |_: &Lua, (): ()| {
         const MOST: u32 = (1 << 31) - 1;
-        Ok(f64::from(inner.random.next() % MOST) / f64::from(MOST))
+        Ok(f64::from(inner.draw() % MOST) / f64::from(MOST))
     };
     host.set("random", lua.create_function(random)?)?;
     let inner = Rc::clone(link);
     let seed = move |_: &Lua, seed: f64| {
-        inner.random.seed(crate::number::truncate(seed) as u32);
+        inner.seed(crate::number::truncate(seed) as u32);
         Ok(())
     };
     host.set("randomseed", lua.create_function(seed)?)

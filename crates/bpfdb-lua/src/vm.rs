@@ -108,7 +108,7 @@ impl Vm {
         self.make_room();
         let text = without_shebang(text);
         let function = compile::compile(&self.lua, &self.link, text, c"@user_script")
-            .map_err(Problem::text)?;
+            .map_err(|problem| problem.text())?;
         self.scripts.insert(name, function);
         Ok(())
     }

@@ -334,6 +334,8 @@ fn lines_of_the_log_are_handed_out_meanwhile() {
 #[test]
 fn a_text_that_is_compiled_for_minutes_is_refused() {
     let mut machine = Machine::new();
+    // In a state that has run a call before, too.
+    assert_eq!(machine.eval("return 1", &[], &[]), Ok(Reply::Integer(1)));
     let text = format!("local x return {}x", "x and ".repeat(170_000));
     let begun = Instant::now();
     let refused = machine
@@ -347,6 +349,37 @@ fn a_text_that_is_compiled_for_minutes_is_refused() {
     );
     let long = "do local x = {1, 'a', y = 2} end ".repeat(30_000);
     assert_eq!(machine.eval(&long, &[], &[]), Ok(Reply::Nil));
+}
+
+/// From a seed on a call draws the numbers of that seed, whoever draws beside it.
+#[test]
+fn a_seed_is_the_calls_own() {
+    const SEEDED: &str =
+        "math.randomseed(7) redis.call('echo', 'x') return tostring(math.random())";
+    let random = Rc::new(Random::default());
+    let machine = || Machine {
+        vm: Vm::sharing(Limits::default(), &random).expect("memory"),
+        slices: 0,
+    };
+    let alone = machine().eval(SEEDED, &[], &[]);
+    let (mut one, mut other) = (machine(), machine());
+    let mut call = one.begin(SEEDED, &[], &[]);
+    assert!(matches!(after_slices(&mut call), Step::Command { .. }));
+    other
+        .eval(
+            "math.randomseed(8) return tostring(math.random())",
+            &[],
+            &[],
+        )
+        .expect("a number");
+    let mut step = call.resume(Answer::Reply(b"$1\r\nx\r\n".to_vec()));
+    while matches!(step, Step::SliceOver) {
+        step = call.resume(Answer::GoOn);
+    }
+    match step {
+        Step::Done(reply) => assert_eq!(Ok(reply), alone),
+        other => panic!("{other:?}"),
+    }
 }
 
 /// Whichever state runs a script, it draws the next number.

@@ -206,6 +206,12 @@ fn waitaof_tells_the_truth() {
     assert_eq!(client.say("SET a 1"), "+OK\r\n");
     assert_eq!(client.say("WAITAOF 1 0 50"), "*2\r\n:0\r\n:0\r\n");
     assert_eq!(client.say("WAITAOF 0 0 0"), "*2\r\n:0\r\n:0\r\n");
+    // Nor does anybody wait with locks.
+    assert_eq!(client.say("MULTI"), "+OK\r\n");
+    for queued in ["SET locked 1", "WAITAOF 1 0 0"] {
+        assert_eq!(client.say(queued), "+QUEUED\r\n");
+    }
+    assert_eq!(client.say("EXEC"), "*2\r\n+OK\r\n*2\r\n:0\r\n:0\r\n");
     send(&mut client, "WAITAOF 1 0 0");
     assert!(!has_reply(&mut client));
     disk.hold(false);

@@ -5,6 +5,7 @@ use std::io::Read;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -57,6 +58,8 @@ pub(crate) struct Inner {
     pub(crate) run_lock: Program,
     pub(crate) log_read: Program,
     pub(crate) log_release: Program,
+    /// The most GETs that found a value, and that did not, that anybody was told of.
+    told: [AtomicU64; 2],
     /// Holder of this process's sessions.
     holder: u32,
     owned: Option<Owned>,
@@ -171,6 +174,7 @@ impl Engine {
                 .as_fd()
                 .try_clone_to_owned()
                 .map_err(system("keep the io buffers"))?,
+            told: Default::default(),
             holder: maps::map_id(io.as_fd())?,
             free_io: Mutex::new((0..buffers).rev().collect()),
             run: program::find(object, "bpfdb_run")?,
@@ -292,12 +296,22 @@ impl Engine {
     /// Gauges and counters.
     pub fn stats(&self) -> Result<Stats> {
         let inner = &self.inner;
-        Stats::take(
+        let mut stats = Stats::take(
             &inner.maps,
             &inner.memory.state(),
             &inner.slabs,
             &inner.sessions,
-        )
+        )?;
+        // What an attempt has read is taken back when it is repeated; who subtracts what was told before
+        // does not want to know.
+        for (told, now) in inner
+            .told
+            .iter()
+            .zip([&mut stats.gets_found, &mut stats.gets_missed])
+        {
+            *now = told.fetch_max(*now, Ordering::Relaxed).max(*now);
+        }
+        Ok(stats)
     }
 
     /// Prunes every version and removes every deleted record that no running

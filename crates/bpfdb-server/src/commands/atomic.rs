@@ -26,9 +26,16 @@ pub(crate) fn is_open(session: &Session) -> bool {
 
 /// What is too long is refused by the engine too: it counts the Error, and fails
 /// the client's transaction as after any other.
+///
+/// So does a session that is busy for long. By that Error the engine has done nothing; but the statement
+/// may have done a part of its work before, which stays in the transaction: so it cannot be tried again.
 pub(crate) fn record_refusal(session: &mut Session, failure: Failure) -> Failure {
     match failure {
         Failure::TooLong => session.refuse_value().into(),
+        Failure::Engine(Status::SessionBusy) if is_open(session) => {
+            let _ = session.refuse_value();
+            failure
+        }
         failure => failure,
     }
 }

@@ -12,9 +12,9 @@ pub(super) const BUSY_TRIES: u32 = abi::BPFDB_SESSION_TRIES;
 /// What it waits before each: the reaper has the session, and perhaps no processor.
 pub(super) const BUSY_PAUSE: Duration = Duration::from_micros(100);
 
-/// How long a ROLLBACK that finds its session busy is tried again, whoever may wait or not: a
-/// processor that is taken away comes back within some milliseconds.
-const ROLLBACK_PATIENCE: Duration = Duration::from_millis(20);
+/// How long what belongs to a transaction, and finds its session busy, is tried again, whoever may wait
+/// or not: a processor that is taken away comes back within some milliseconds.
+const TRANSACTION_PATIENCE: Duration = Duration::from_millis(20);
 
 impl Session {
     /// Rolls the open transaction back. Left open, it would be taken for one that the next user of
@@ -28,7 +28,7 @@ impl Session {
         let begun = Instant::now();
         loop {
             match self.single(&Operation::Rollback) {
-                Err(Status::SessionBusy) if begun.elapsed() < ROLLBACK_PATIENCE => {
+                Err(Status::SessionBusy) if begun.elapsed() < TRANSACTION_PATIENCE => {
                     thread::yield_now();
                 }
                 outcome => return outcome.map(drop),
@@ -50,6 +50,7 @@ impl Session {
     /// [`Status::SessionBusy`], and the last: what follows may
     /// belong to the same transaction.
     pub(super) fn submit_from(&mut self, start: usize) -> error::Result<usize> {
+        let begun = Instant::now();
         let (mut at, mut done, mut attempts) = (start, 0, 0);
         loop {
             let code = self.run_from(at)?;
@@ -62,9 +63,12 @@ impl Session {
             if self.may_wait() && attempts < BUSY_TRIES {
                 attempts += 1;
                 thread::sleep(BUSY_PAUSE);
-                continue;
+            } else if self.in_transaction() && begun.elapsed() < TRANSACTION_PATIENCE {
+                // What came before in it cannot be done again: so this is, at once.
+                thread::yield_now();
+            } else {
+                return Ok(done + 1);
             }
-            return Ok(done + 1);
         }
     }
 

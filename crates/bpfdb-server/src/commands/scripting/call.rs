@@ -157,6 +157,12 @@ impl Job for ScriptCall {
         Ok(progress)
     }
 
+    fn waits(&self) -> bool {
+        let running = self.running.as_ref();
+        let command = running.and_then(|running| running.command.as_ref());
+        command.is_some_and(LongCommand::waits)
+    }
+
     fn memory(&self) -> usize {
         let words: usize = self.words.iter().map(Vec::len).sum();
         words + self.running.as_ref().map_or(0, Running::memory)
@@ -399,12 +405,6 @@ impl ScriptCall {
             Step::Done(reply) => Ok(Turn::Done(reply)),
             Step::Failed(failure) => Err(self.explain(failure)),
         }
-    }
-
-    fn waits(&self) -> bool {
-        let running = self.running.as_ref();
-        let command = running.and_then(|running| running.command.as_ref());
-        command.is_some_and(LongCommand::waits)
     }
 
     /// Others have their turn.

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::super::arguments::number;
+use super::super::atomic;
 use super::super::job::{Job, Progress};
 use super::super::prelude::*;
 use crate::instance::log::NO_LOG;
@@ -92,8 +93,9 @@ impl Job for Waiting {
     fn step(&mut self, context: &mut Context<'_>, _: &[Vec<u8>]) -> Result<Progress, Failure> {
         let log = &context.instance.log;
         let is_durable = log.is_there() && log.durable() >= self.until;
-        // In a transaction nobody waits, as in Redis.
-        if !is_durable && self.local > 0 && !context.at_once && !self.is_over() {
+        // In a transaction nobody waits, as in Redis: it has locks.
+        let may_wait = !context.at_once && !atomic::is_open(context.session);
+        if !is_durable && self.local > 0 && may_wait && !self.is_over() {
             if let Some(why) = log.has_failed().then(|| log.refusal()).flatten() {
                 return Err(why.into());
             }

@@ -158,6 +158,8 @@ impl Block {
         if matches!(self.phase, Phase::Begin) {
             self.begin(context)?;
         } else {
+            // A command may compute for long, without an operation.
+            context.session.touch();
             context.session.resume();
         }
         match self.go_on(context) {
@@ -205,11 +207,16 @@ impl Block {
             }
             if self.execute(context, next)? == Progress::Done {
                 self.phase = Phase::Commands(next + 1);
-            } else if context.rests_until.is_some() {
+            } else if context.rests_until.is_some() || self.waits() {
                 return self.pause(context).map(Some);
             }
         }
         Ok(None)
+    }
+
+    /// Does the command wait for somebody else's end?
+    fn waits(&self) -> bool {
+        self.job.as_ref().is_some_and(|job| job.waits())
     }
 
     /// Others have their turn.
