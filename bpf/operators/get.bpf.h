@@ -173,6 +173,13 @@ __noinline enum bpfdb_status bpfdb_get_for_update(struct bpfdb_session *s NONNUL
 	return get_stateful(s, BPFDB_LOCK_EXCLUSIVE, BPFDB_OP_GET_FOR_UPDATE);
 }
 
+/* GET that takes the lock which a write to come needs: a reader of the key counts it as GET, in the
+ * server's hits and misses too. */
+__noinline enum bpfdb_status bpfdb_get_exclusive(struct bpfdb_session *s NONNULL)
+{
+	return get_stateful(s, BPFDB_LOCK_EXCLUSIVE, BPFDB_OP_GET);
+}
+
 /*
  * 1 if the slot that the last GET pointed to has not been given up since: what
  * was copied from it is the value.

@@ -57,6 +57,7 @@ __weak __noinline int body(struct bpfdb_frame *f NONNULL, struct bpfdb_session *
 	sum += rt_time_left(f, s, PLACE, PLACE, PLACE);
 	sum += bpfdb_get(s);
 	sum += bpfdb_get_for_update(s);
+	sum += bpfdb_get_exclusive(s);
 	sum += bpfdb_set(s);
 	sum += bpfdb_delete(s);
 #undef TEXT
@@ -96,17 +97,24 @@ static __always_inline int call_once(struct bpfdb_frame *f, struct bpfdb_session
 	f->heap_used = f->heap_begin;
 	f->replies = 0;
 	f->is_array = 0;
+	f->gets_found = s->gets_found;
+	f->gets_missed = s->gets_missed;
 	status = body(f, s);
 	if (!status && f->is_array && reply_is_long(f))
 		status = BPFDB_DEOPTIMISATION_VALUE;
 	if (status) {
 		TXN_END_OWN(s, bpfdb_rollback);
-		return status;
+	} else {
+		status = TXN_END_OWN(s, bpfdb_commit);
+		/* It would stay open. */
+		if (unlikely(BPFDB_REFUSED_BY_LOG(status)))
+			TXN_END_OWN(s, bpfdb_rollback);
 	}
-	status = TXN_END_OWN(s, bpfdb_commit);
-	/* It would stay open. */
-	if (unlikely(BPFDB_REFUSED_BY_LOG(status)))
-		TXN_END_OWN(s, bpfdb_rollback);
+	/* What it has read counts when it is read again. */
+	if (status) {
+		s->gets_found = f->gets_found;
+		s->gets_missed = f->gets_missed;
+	}
 	return status;
 }
 

@@ -128,6 +128,8 @@ struct bpfdb_frame {
 	__u32 number;    /* of the frame, for who enters by it */
 	__u32 lacks_words; /* a key or an argument had no room: calls are given up */
 	__u64 task;      /* of the caller, while the frame is READY */
+	__u64 gets_found; /* the session's, before the attempt */
+	__u64 gets_missed;
 	__u64 until;     /* the clock: no attempt begins later; 0: there was one only */
 	__u64 text[4];   /* a number in digits, which end at the last byte */
 	__u64 key_words[BPFDB_CALL_WORDS]; /* as values of the tag TEXT */

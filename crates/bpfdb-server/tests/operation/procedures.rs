@@ -197,3 +197,56 @@ fn metrics_tell_of_procedures() {
     assert!(!page.contains("name=\"slow\""), "{page}");
     server.stop();
 }
+
+/// Each of these reads one key, which is there, once: under a lock for what it writes, or in an attempt
+/// that is given up.
+const READERS: [(&str, &str); 5] = [
+    (
+        "exchange",
+        "local old = redis.call('GET', keys[1]) redis.call('SET', keys[1], 3) return old",
+    ),
+    ("getset", "return redis.call('GETSET', keys[1], 3)"),
+    ("set_get", "return redis.call('SET', keys[1], 3, 'GET')"),
+    ("getdel", "return redis.call('GETDEL', keys[1])"),
+    ("half", "return redis.call('GET', keys[1]) / 2"),
+];
+
+/// Whoever runs a call counts what it reads, and once.
+#[test]
+fn keyspace_hits_of_procedures() {
+    const CALLS: u64 = 10;
+    let server = start(Settings::default());
+    let mut client = server.client();
+    let functions = READERS.map(|(name, body)| {
+        format!("redis.register_function('{name}', function(keys) {body} end)\n")
+    });
+    let library = format!("#!lua name=told\n{}", functions.concat());
+    client.ask(&[b"FUNCTION", b"LOAD", library.as_bytes()]);
+    wait_until("all have a program", || {
+        procedures(&mut client).matches("\r\nkernel\r\n").count() == READERS.len()
+    });
+    client.say("CONFIG RESETSTAT");
+    let mut caller = server.client();
+    for (name, _) in READERS {
+        for _ in 0..CALLS {
+            assert_eq!(caller.say("SET k 3"), "+OK\r\n");
+            let reply = caller.say(&format!("FCALL {name} 1 k"));
+            assert!(reply.contains('3') || reply == ":1\r\n", "{name}: {reply}");
+        }
+    }
+    let page = procedures(&mut client);
+    for (name, _) in READERS {
+        let is_run = |what: &str| field(&page, name, what).parse::<u64>().expect("a number") > 0;
+        assert!(
+            is_run(if name == "half" {
+                "interpreted"
+            } else {
+                "calls"
+            }),
+            "{page}"
+        );
+    }
+    let all = CALLS * READERS.len() as u64;
+    assert_eq!(number(&mut client, "stats", "keyspace_hits"), all);
+    assert_eq!(number(&mut client, "stats", "keyspace_misses"), 0);
+}

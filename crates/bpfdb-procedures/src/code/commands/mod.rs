@@ -69,7 +69,7 @@ impl Emitter<'_> {
     /// Reads the key; under a lock for writing if the procedure writes it somewhere.
     fn read(&mut self, key: &Operand) {
         let operator = if self.written.has(key) {
-            "bpfdb_get_for_update"
+            "bpfdb_get_exclusive"
         } else {
             "bpfdb_get"
         };

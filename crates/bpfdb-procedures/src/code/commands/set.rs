@@ -31,7 +31,11 @@ impl Emitter<'_> {
         let looks =
             set.only_if != Presence::Any || set.keeps_time || set.returns == SetReturns::Old;
         if looks {
-            self.operator("bpfdb_get_for_update");
+            // Whose old value is the reply reads the key.
+            self.operator(match set.returns {
+                SetReturns::Old => "bpfdb_get_exclusive",
+                _ => "bpfdb_get_for_update",
+            });
             self.look(set, old, not_set);
         }
         self.store(value, expires, set.keeps_time);
@@ -144,7 +148,7 @@ impl Emitter<'_> {
     pub(super) fn get_delete(&mut self, to: Register, key: &Operand) -> Result<()> {
         let (missing, end) = (self.place(), self.place());
         self.key(key)?;
-        self.operator("bpfdb_get_for_update");
+        self.operator("bpfdb_get_exclusive");
         self.unless_found(missing);
         self.found(Slot(to.0));
         self.operator("bpfdb_delete");
