@@ -13,9 +13,9 @@ use common::{engine, template};
 /// Instructions that the verifier may process for each that was generated: it walks most of
 /// them once, and both sides of a branch where they meet.
 const VERIFIED_PER_GENERATED: u32 = 2;
-/// Processor time from the text to the program in the kernel. It is below 200 ms on a machine
-/// that does nothing else; others that use the processor's caches and its second thread make
-/// it longer.
+/// Processor time from the text to the program in the kernel. It is 150 to 350 ms on machines that do
+/// nothing else (docs/benchmarks/disappointments.md); others that use the processor's caches and its second
+/// thread make it longer.
 const TIME: Duration = Duration::from_millis(800);
 const ATTEMPTS: usize = 4;
 /// The verifier of the kernel for which the bounds are meant; others prune less.
