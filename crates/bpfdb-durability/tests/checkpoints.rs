@@ -486,7 +486,16 @@ fn a_checkpoint_waits_for_the_log() {
 /// epoch. So every segment is needed that this group was written to, from the first on.
 #[test]
 fn the_segments_of_its_first_group_are_needed() {
-    let disk = SimulatedDisk::new(12);
+    const TRIES: u64 = 20;
+    let first_needed = (0..TRIES).map(first_needed_beside_a_large_value);
+    let all: Vec<u64> = first_needed.take_while(|&first| first != 1).collect();
+    assert!(all.len() < TRIES as usize, "{all:?}");
+}
+
+/// A checkpoint is asked for while a large value waits for its group, unless this thread is held up
+/// meanwhile and the group is written before. The first segment that is needed then.
+fn first_needed_beside_a_large_value(number: u64) -> u64 {
+    let disk = SimulatedDisk::new(12 + number);
     let engine = engine();
     let durability = start(&engine, &disk, late_groups());
     let mut session = engine.session().expect("session");
@@ -504,9 +513,9 @@ fn the_segments_of_its_first_group_are_needed() {
     });
     let control = read_control(&disk).expect("read").expect("there");
     assert!(control.checkpoint.is_some(), "it counts");
-    assert_eq!(control.first_needed, 1, "{control:?}");
     assert!(segments(&disk) > value.len() / quick().files.segment_size as usize);
     assert_eq!(recover(disk).0[&b"large"[..]].0, value);
+    control.first_needed
 }
 
 /// Timestamps go on behind the checkpoint, though the log has none that is so late: else what

@@ -746,8 +746,18 @@ local function load_library(chunk)
 	return ok, ok and all or problem
 end
 
+-- What is for scripts only: functions have no debugger, and never had another replication.
+local call_redis = {}
+for name, member in next, redis do
+	call_redis[name] = member
+end
+for _, name in ipairs { 'breakpoint', 'debug', 'replicate_commands' } do
+	call_redis[name] = nil
+end
+local call_reader = reader_of(call_redis)
+
 local function run_function(f, keys, arguments)
-	current = environment {}
+	current = environment { redis = reader(call_redis, call_reader) }
 	way.__index = current
 	return run(f, keys, arguments)
 end

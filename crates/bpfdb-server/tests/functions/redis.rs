@@ -1,5 +1,7 @@
 //! Every reply is compared with that of redis-server.
 
+use std::collections::BTreeSet;
+
 use super::common::{Client, Redis};
 use super::{alone, ask, bulk};
 
@@ -359,5 +361,48 @@ fn commands_are_described_as_in_redis() {
                 .collect();
             same(&mut clients, &words);
         }
+    }
+}
+
+/// Names and types of all that a script finds, and what strings can do.
+const WALK: &str = "
+local names, seen = {}, {}
+local function walk(path, t)
+  if seen[t] then return end
+  seen[t] = true
+  for name, value in pairs(t) do
+    name = path .. tostring(name)
+    names[#names + 1] = name .. ':' .. type(value)
+    if type(value) == 'table' then walk(name .. '.', value) end
+  end
+end
+walk('', _G)
+for name in pairs(getmetatable('').__index) do names[#names + 1] = 'strings:' .. name end
+return table.concat(names, ' ')
+";
+
+/// Nothing is there that Redis does not give to scripts and functions, and what is missing is no loss:
+/// what Redis's own wrapper of a script left behind.
+#[test]
+fn scripts_find_what_they_find_in_redis() {
+    let (server, redis) = (alone(), Redis::start());
+    let mut clients = [server.client(), Client::connect(redis.address)];
+    let library = format!("{HEAD}redis.register_function('walk', function(KEYS, ARGV) {WALK} end)");
+    same(&mut clients, &["FUNCTION", "LOAD", &library]);
+    for words in [["EVAL", WALK, "0"], ["FCALL", "walk", "0"]] {
+        let [ours, theirs] = clients.each_mut().map(|client| {
+            let words = words.map(str::as_bytes);
+            let names = String::from_utf8(bulk(&client.ask(&words))).expect("names");
+            names.split(' ').map(String::from).collect::<BTreeSet<_>>()
+        });
+        assert!(ours.len() > 100, "{ours:?}");
+        let only_ours: Vec<_> = ours.difference(&theirs).collect();
+        assert!(only_ours.is_empty(), "{}: {only_ours:?}", words[0]);
+        let only_theirs: Vec<_> = theirs.difference(&ours).collect();
+        let expected: &[&str] = match words[0] {
+            "EVAL" => &["__redis__err__handler:function"],
+            _ => &[],
+        };
+        assert_eq!(only_theirs, expected, "{}", words[0]);
     }
 }
