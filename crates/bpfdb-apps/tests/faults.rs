@@ -51,6 +51,13 @@ impl Faulty {
         assert!(error.contains(expected), "{wrong}: {error}");
     }
 
+    /// Each of these faults, and what the check says of it.
+    fn each_fails<A: Application>(&self, app: &A, faults: &[(&str, &str, &str)]) {
+        for &(right, wrong, expected) in faults {
+            self.app_fails(app, [right, wrong], expected);
+        }
+    }
+
     fn app_fails<A: Application>(&self, app: &A, fault: [&str; 2], expected: &str) {
         self.fails(app.library(), fault, expected, |address| {
             application::run(app, address, &USAGE)
@@ -62,22 +69,21 @@ impl Faulty {
 fn voter_notices() {
     let app = Voter::new(voter::CONTESTANTS, 100, 4, Distribution::Zipf);
     let redis = Faulty::new();
-    for (right, wrong, expected) in [
+    let faults = [
         ("votes >= limit", "votes > limit", "votes"),
         ("SET', phone, votes)", "SET', phone, 1)", "not"),
         ("return NO_CONTESTANT", "return ACCEPTED", "the reply is 0"),
         ("'INCR'", "'GET'", "votes: {}"),
         ("state .. ' '", "'?? '", "?? "),
-    ] {
-        redis.app_fails(&app, [right, wrong], expected);
-    }
+    ];
+    redis.each_fails(&app, &faults);
 }
 
 #[test]
 fn smallbank_notices() {
     let app = SmallBank::new(100, 2000);
     let redis = Faulty::new();
-    for (right, wrong, expected) in [
+    let faults = [
         (
             "'INCRBY', checking_of(to), moved",
             "'GET', checking_of(to)",
@@ -97,16 +103,15 @@ fn smallbank_notices() {
         ("if savings < 0", "if savings < -5000", "savings are"),
         ("if left < 0", "if left < -5000", "leaves"),
         ("amount + PENALTY", "amount + 1", "has taken"),
-    ] {
-        redis.app_fails(&app, [right, wrong], expected);
-    }
+    ];
+    redis.each_fails(&app, &faults);
 }
 
 #[test]
 fn tatp_notices() {
     let app = Tatp::new(20);
     let redis = Faulty::new();
-    for (right, wrong, expected) in [
+    let faults = [
         ("'SETNX', key", "'GETSET', key", "inserted, less deleted"),
         (
             "'DEL', forwarding",
@@ -137,9 +142,8 @@ fn tatp_notices() {
             "args[3] .. '000000000000007'",
             "000000000000007",
         ),
-    ] {
-        redis.app_fails(&app, [right, wrong], expected);
-    }
+    ];
+    redis.each_fails(&app, &faults);
 }
 
 #[test]

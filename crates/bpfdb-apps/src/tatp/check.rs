@@ -49,8 +49,8 @@ fn may_be<K: Ord>(
 pub(super) fn check(app: &Tatp, client: &mut Client, tallies: &[Tally]) -> Result<()> {
     let all = || (1..=app.subscribers).map(Subscriber::new);
     check_subscribers(client, tallies, all())?;
-    check_facilities(client, tallies, all())?;
-    check_forwardings(client, tallies, all())
+    let facilities = check_facilities(client, tallies, all())?;
+    check_forwardings(client, tallies, &facilities, all())
 }
 
 /// Their numbers lead to them, and their rows have their columns.
@@ -96,12 +96,12 @@ fn check_subscribers(
     Ok(())
 }
 
-/// Of access data nothing changes; of facilities `data_a` does.
+/// Of access data nothing changes; of facilities `data_a` does. The facilities that are there.
 fn check_facilities(
     client: &mut Client,
     tallies: &[Tally],
     all: impl Iterator<Item = Subscriber>,
-) -> Result<()> {
+) -> Result<Table> {
     let access = client.all("tatp:access:")?;
     let facilities = client.all("tatp:facility:")?;
     let (mut accesses, mut count) = (0, 0);
@@ -126,7 +126,7 @@ fn check_facilities(
         "facilities: {}",
         facilities.len()
     );
-    Ok(())
+    Ok(facilities)
 }
 
 fn check_facility(there: &Table, tallies: &[Tally], id: i64, facility: &Facility) -> Result<()> {
@@ -151,10 +151,10 @@ fn check_facility(there: &Table, tallies: &[Tally], id: i64, facility: &Facility
 fn check_forwardings(
     client: &mut Client,
     tallies: &[Tally],
+    facilities: &Table,
     all: impl Iterator<Item = Subscriber>,
 ) -> Result<()> {
     let there = client.all("tatp:forwarding:")?;
-    let facilities = client.all("tatp:facility:")?;
     let before: BTreeMap<Forwarding, String> = all
         .flat_map(|subscriber| subscriber.forwardings())
         .collect();

@@ -6,7 +6,7 @@
 use std::mem;
 use std::rc::Rc;
 
-use bpfdb_lua::{Call, Flags, Limits, Random, Sha1, Vm};
+use bpfdb_lua::{Answer, Call, Flags, Limits, Random, Sha1, Step, Vm};
 use rustc_hash::FxHashMap;
 
 /// Bytes of all scripts together, with what is kept beside each. Then all are forgotten, as after
@@ -202,8 +202,14 @@ pub(crate) fn may_be_kept(vm: &Vm) -> bool {
     vm.registered() <= IDLE_FUNCTIONS_MAX && vm.memory_collected(IDLE_BYTES_MAX) <= IDLE_BYTES_MAX
 }
 
-/// Writes the lines that a call has logged: after each time that it was resumed.
-pub(crate) fn write_log(call: &Call) {
+/// A call goes on; what it has logged is written.
+pub(crate) fn resume(call: &mut Call, answer: Answer) -> Step {
+    let step = call.resume(answer);
+    write_log(call);
+    step
+}
+
+fn write_log(call: &Call) {
     for (level, text) in call.take_log() {
         let text = String::from_utf8_lossy(&text);
         match level {

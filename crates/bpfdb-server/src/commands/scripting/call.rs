@@ -395,9 +395,7 @@ impl ScriptCall {
     fn resume(&mut self, context: &mut Context<'_>) -> Result<Turn, Failure> {
         let running = self.running.as_mut().expect("an attempt");
         let answer = mem::replace(&mut running.answer, Answer::GoOn);
-        let step = running.call.resume(answer);
-        scripts::write_log(&running.call);
-        match step {
+        match scripts::resume(&mut running.call, answer) {
             Step::Command { words, resp3 } => {
                 self.execute(context, words, resp3).map(Turn::Command)
             }

@@ -353,9 +353,7 @@ fn run_at_once(
     let mut call = vm.load_library(source.clone()).ok_or(no_memory)?;
     let begun = Instant::now();
     loop {
-        let step = call.resume(Answer::GoOn);
-        scripts::write_log(&call);
-        match step {
+        match scripts::resume(&mut call, Answer::GoOn) {
             Step::Done(_) => break,
             Step::Failed(failure) => return Err(load_error(failure)),
             Step::Command { .. } | Step::SliceOver => {

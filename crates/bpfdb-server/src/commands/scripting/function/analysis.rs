@@ -132,8 +132,7 @@ impl Running {
         if self.spent > LOAD_MAX {
             self.call.stop();
         }
-        let step = self.call.resume(Answer::GoOn);
-        scripts::write_log(&self.call);
+        let step = scripts::resume(&mut self.call, Answer::GoOn);
         self.spent += begun.elapsed();
         match step {
             Step::Done(_) => Ok(Progress::Done),
