@@ -4,8 +4,8 @@
 mod common;
 
 use bpfdb_log::checkpoint::{
-    self, BlockHeader, CheckpointReader, CheckpointWriter, Contents, Footer, Header, Mark,
-    PAYLOAD_MAX, PLACEMENT_MAX, WrittenCheckpoint,
+    self, BlockHeader, CheckpointWriter, Footer, Header, Mark, PAYLOAD_MAX, PLACEMENT_MAX,
+    WrittenCheckpoint,
 };
 use bpfdb_log::reader::{Item, LogReader, read_control};
 use bpfdb_log::record::{Entry, Value, encode_entry};
@@ -13,6 +13,7 @@ use bpfdb_log::simulation::{Fault, Operation, SimulatedDisk};
 use bpfdb_log::{
     BLOCK, Batch, CHECKPOINT_VERSION, Cut, Disk, LogError, LogId, LogWriter, Place, Start,
 };
+use common::checkpoint_files::{Found, read};
 use common::{count, options, recover, reopen, seeds, set};
 
 const LOG: LogId = LogId(*b"identity of logs");
@@ -47,30 +48,6 @@ fn write(disk: &SimulatedDisk, header: Header, end: u64) -> Result<WrittenCheckp
     writer.add_entry(b"large", &vec![7; PAYLOAD_MAX + 5], Some(9))?;
     writer.add_entry(b"c", b"3", Some(4))?;
     writer.finish(end, 6)
-}
-
-type Found = Vec<(Vec<u8>, Vec<u8>, Option<u64>)>;
-
-fn read(disk: &SimulatedDisk, log: LogId, mark: Mark) -> Result<Found, LogError> {
-    CheckpointReader::open(disk, log, mark)?.verify()?;
-    let mut reader = CheckpointReader::open(disk, log, mark)?;
-    let mut found = Found::new();
-    while let Some(block) = reader.next_block()? {
-        match block.contents()? {
-            Contents::LargeBytes(bytes) => found.last_mut().unwrap().1.extend(bytes),
-            Contents::Large(entry) => found.push((entry.key.to_vec(), Vec::new(), entry.expires)),
-            Contents::Entries(entries, _) => {
-                for entry in entries {
-                    let entry = entry.unwrap();
-                    let Value::Inline(value) = entry.value else {
-                        panic!("{entry:?}");
-                    };
-                    found.push((entry.key.to_vec(), value.to_vec(), entry.expires));
-                }
-            }
-        }
-    }
-    Ok(found)
 }
 
 fn expected() -> Found {

@@ -1,9 +1,11 @@
-//! A random engine and its log on a disk that loses power, is killed, runs full and fails.
+//! A random engine, its log and its checkpoints on a disk that loses power, is killed, runs full and
+//! fails.
 //!
 //! The oracle: of all commits that the engine ever made, recovery yields exactly those with a
 //! timestamp up to the end of their run, in order; and no epoch that was called durable is behind
-//! such an end. So nothing durable is lost, nothing else appears, and a commit that was dropped
-//! once never comes back. `BPFDB_SEED=n` repeats one seed, `BPFDB_SEEDS=n` tries so many.
+//! such an end. What the checkpoint has that counts is not in what the log yields, and nothing is in
+//! neither. So nothing durable is lost, nothing else appears, and a commit that was dropped once
+//! never comes back. `BPFDB_SEED=n` repeats one seed, `BPFDB_SEEDS=n` tries so many.
 
 mod common;
 
@@ -12,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bpfdb_log::reader::read_control;
 use bpfdb_log::simulation::{Fault, Operation, Random, SimulatedDisk};
 use bpfdb_log::{Batch, LogEnd, LogError, LogWriter, Options, Start};
+use common::checkpoints_made::{Checkpoints, Truth};
 use common::{Writes, contents, count, options, recover, seeds, set, set_large};
 
 const RINGS: usize = 2;
@@ -39,14 +42,12 @@ struct World {
     options: Options,
     writer: Option<LogWriter<SimulatedDisk>>,
     run: Run,
-    /// By timestamp and contents: all commits that count or may count yet.
-    truth: BTreeSet<(u64, Writes)>,
+    truth: Truth,
     /// What was dropped, by contents.
     ghosts: BTreeSet<Writes>,
     /// Up to here append() said that everything is durable.
     acknowledged: u64,
-    /// Up to here a checkpoint has everything.
-    checkpoint: u64,
+    checkpoints: Checkpoints,
     /// Segments in which commits that are not acknowledged may be, or parts of them.
     needed: u64,
     next_id: u64,
@@ -64,10 +65,10 @@ impl World {
             random,
             writer: None,
             run: Run::default(),
-            truth: BTreeSet::new(),
+            truth: Truth::new(),
             ghosts: BTreeSet::new(),
             acknowledged: 0,
-            checkpoint: 0,
+            checkpoints: Checkpoints::default(),
             needed: 1,
             next_id: 1,
             statistics: BTreeMap::new(),
@@ -94,6 +95,7 @@ impl World {
             }
             match LogWriter::open(self.disk.clone(), &end, start, 7, self.options) {
                 Ok(writer) => {
+                    self.checkpoints.settle(writer.disk());
                     self.writer = Some(writer);
                     return self.begin(start, &end);
                 }
@@ -135,10 +137,11 @@ impl World {
         };
     }
 
-    /// Recovers the log and compares it with the truth.
+    /// Recovers checkpoint and log and compares them with the truth.
     fn recover(&mut self, start: Start) -> LogEnd {
-        let (commits, end) = recover(&self.disk, self.checkpoint)
-            .unwrap_or_else(|error| panic!("recovery failed: {error}"));
+        let checkpoint = self.checkpoints.verify(&self.disk, &self.truth);
+        let (commits, end) =
+            recover(&self.disk, 0).unwrap_or_else(|error| panic!("recovery failed: {error}"));
         assert!(
             end.epoch >= self.acknowledged,
             "epoch {} was durable, but the log ends with {}",
@@ -149,7 +152,7 @@ impl World {
             .iter()
             .map(|commit| (commit.timestamp, contents(&self.disk, commit)))
             .collect();
-        let counts = |timestamp: u64| timestamp > self.checkpoint && timestamp <= end.epoch;
+        let counts = |timestamp: u64| timestamp > checkpoint && timestamp <= end.epoch;
         let expected: Vec<_> = self
             .truth
             .iter()
@@ -264,6 +267,7 @@ impl World {
     /// Any way to lose the process.
     fn crash(&mut self) {
         self.writer = None;
+        self.checkpoints.forget();
         let has_run = self.run.clock > 0;
         match self.random.below(3) {
             0 if has_run => {
@@ -284,25 +288,26 @@ impl World {
         }
     }
 
-    /// A checkpoint of everything that is durable, and no older segment than needed.
-    fn release(&mut self) {
+    /// A step of a checkpoint.
+    fn checkpoint(&mut self) {
         let Some(writer) = &mut self.writer else {
             return;
         };
-        let segment = self.needed.min(writer.segment());
-        if segment <= writer.first_needed() {
-            return;
-        }
-        self.checkpoint = self.acknowledged;
-        match writer.release_before(segment) {
-            Ok(()) => self.note("released"),
+        let first_segment = self.needed.min(writer.segment());
+        let known = (&self.truth, self.acknowledged, first_segment);
+        match self.checkpoints.advance(&mut self.random, writer, known) {
+            Ok(what) => self.note(what),
             Err(LogError::Full { .. }) => self.note("full"),
-            Err(LogError::Io { .. }) if !self.disk.is_stopped() => self.note("not recycled"),
-            Err(LogError::Io { .. }) => {
-                self.note("stopped while recycling");
+            Err(LogError::Io { .. }) if !self.disk.is_stopped() => self.note("checkpoint failed"),
+            Err(LogError::Failed(_)) if !self.disk.is_stopped() => {
+                self.note("checkpoint failed");
                 self.crash();
             }
-            Err(error) => self.fail(&error),
+            Err(LogError::Io { .. } | LogError::Failed(_)) => {
+                self.note("stopped during a checkpoint");
+                self.crash();
+            }
+            Err(error) => panic!("{error}"),
         }
     }
 
@@ -314,8 +319,9 @@ impl World {
         match writer.close() {
             Ok(()) => {
                 self.note("closed");
+                self.checkpoints.forget();
                 self.disk = self.disk.lose_power();
-                let (_, end) = recover(&self.disk, self.checkpoint).unwrap();
+                let (_, end) = recover(&self.disk, 0).unwrap();
                 assert!(end.closed);
                 assert_eq!((end.sequence, end.torn_bytes), (sequence, 0));
                 self.start(Start::NewRun);
@@ -364,8 +370,8 @@ impl World {
             0 => self.crash(),
             1 => self.close(),
             2 | 3 => self.arm(),
-            4..7 => self.release(),
-            7 | 8 => self.prepare(),
+            4..10 => self.checkpoint(),
+            10 | 11 => self.prepare(),
             _ => self.append(),
         }
     }
@@ -398,7 +404,10 @@ fn nothing_durable_is_lost_and_nothing_else_appears() {
             "power lost",
             "killed",
             "ghosts",
-            "released",
+            "checkpoint completed",
+            "checkpoint installed",
+            "checkpoint failed",
+            "given up",
             "closed",
             "full",
             "torn",
@@ -406,6 +415,6 @@ fn nothing_durable_is_lost_and_nothing_else_appears() {
             assert!(seen(what), "{what} hardly happens: {statistics:?}");
         }
         assert!(seen("power lost while opening") && seen("killed while opening"));
-        assert!(seen("failed") && seen("stopped") && seen("stopped while recycling"));
+        assert!(seen("failed") && seen("stopped") && seen("stopped during a checkpoint"));
     }
 }

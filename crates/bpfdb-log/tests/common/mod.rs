@@ -7,6 +7,8 @@
 )]
 
 pub(crate) mod bounded;
+pub(crate) mod checkpoint_files;
+pub(crate) mod checkpoints_made;
 pub(crate) mod directories;
 pub(crate) mod files;
 pub(crate) mod fixture;
