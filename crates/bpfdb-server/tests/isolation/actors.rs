@@ -36,12 +36,45 @@ pub(crate) enum Stop {
     /// It wants that itself.
     RollBack,
     Conflict,
+    OutOfMemory,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Acted {
     Told(String),
     Stopped(Stop),
+}
+
+/// What the calls of one run came to.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) committed: u64,
+    pub(crate) rolled_back: u64,
+    pub(crate) conflicts: u64,
+    pub(crate) out_of_memory: u64,
+}
+
+impl Tally {
+    pub(crate) fn note(&mut self, acted: &Acted) {
+        let count = match acted {
+            Acted::Told(_) => &mut self.committed,
+            Acted::Stopped(Stop::RollBack) => &mut self.rolled_back,
+            Acted::Stopped(Stop::Conflict) => &mut self.conflicts,
+            Acted::Stopped(Stop::OutOfMemory) => &mut self.out_of_memory,
+        };
+        *count += 1;
+    }
+
+    pub(crate) fn add(&mut self, other: Tally) {
+        self.committed += other.committed;
+        self.rolled_back += other.rolled_back;
+        self.conflicts += other.conflicts;
+        self.out_of_memory += other.out_of_memory;
+    }
+
+    pub(crate) fn calls(&self) -> u64 {
+        self.committed + self.rolled_back + self.conflicts + self.out_of_memory
+    }
 }
 
 /// Plays a role once. What is neither of [`Acted`] is a finding.
@@ -86,6 +119,7 @@ fn stopped(reply: &Reply) -> Result<Stop, String> {
         true => Ok(Stop::Conflict),
         // In the words of the interpreter, which has run it.
         false if told.contains("arithmetic") => Ok(Stop::RollBack),
+        false if told.contains("OOM") => Ok(Stop::OutOfMemory),
         false => Err(format!("the server says {told}")),
     }
 }
@@ -108,6 +142,9 @@ impl Calls for Inside {
             Err(CallError::Failed(Failure::GivenUp(_))) => Ok(Acted::Stopped(Stop::RollBack)),
             Err(CallError::Failed(Failure::Engine(Status::Conflict | Status::VersionsFull))) => {
                 Ok(Acted::Stopped(Stop::Conflict))
+            }
+            Err(CallError::Failed(Failure::Engine(Status::OutOfMemory))) => {
+                Ok(Acted::Stopped(Stop::OutOfMemory))
             }
             other => Err(format!("{other:?}")),
         }

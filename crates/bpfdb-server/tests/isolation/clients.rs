@@ -35,8 +35,8 @@ fn call(whole: &Whole) -> (&'static str, Vec<Vec<u8>>, Vec<Vec<u8>>) {
     ("transaction", keys, words.chain(end).collect())
 }
 
-/// What histories.lua replies.
-fn seen(mut reply: &[u8]) -> Result<Vec<Option<Vec<u8>>>, String> {
+/// What a snapshot of histories.lua or stress.lua replies.
+pub(crate) fn seen(mut reply: &[u8]) -> Result<Vec<Option<Vec<u8>>>, String> {
     let mut values = Vec::new();
     while !reply.is_empty() {
         let broken = || format!("broken: {}", reply.escape_ascii());

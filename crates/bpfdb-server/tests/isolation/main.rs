@@ -1,4 +1,4 @@
-//! The suites of histories and of anomalies (`bpfdb-tests`), with procedures as clients: each
+//! The suites of histories, anomalies and stress (`bpfdb-tests`), with procedures as clients: each
 //! transaction is one call. On every path that a call can take, and beside all other clients.
 //!
 //! ```text
@@ -10,6 +10,7 @@
 //! actors.rs      those who run them
 //! named.rs       each anomaly is looked for
 //! money.rs       transfers and audits (money.lua): the sum is the same at every moment
+//! stress.rs      counters, whole values, keys that come and go, a shortage of memory (stress.lua)
 //! ```
 //!
 //! A run can fail: without BEGIN and COMMIT around it, each of these transactions is noticed.
@@ -24,6 +25,7 @@ mod money;
 mod named;
 mod paths;
 mod steps;
+mod stress;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

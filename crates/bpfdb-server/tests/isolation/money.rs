@@ -9,7 +9,7 @@ use bpfdb_procedures::inside::Compiler;
 use bpfdb_tests::random::Random;
 use bpfdb_tests::settings;
 
-use crate::actors::{Acted, Called, Calls, Inside, Stop};
+use crate::actors::{Acted, Called, Calls, Inside, Stop, Tally};
 use crate::paths::{Path, Served};
 use crate::{alone, volume};
 
@@ -21,26 +21,6 @@ const TRANSFERS: usize = 500;
 const SUMS: [&str; 2] = ["sum 0", "sum 1"];
 
 type Clients<'a> = Vec<Box<dyn Calls + 'a>>;
-
-/// What the calls of one run came to.
-#[derive(Clone, Copy, Debug, Default)]
-struct Tally {
-    committed: u64,
-    rolled_back: u64,
-    conflicts: u64,
-}
-
-impl Tally {
-    fn add(&mut self, other: Tally) {
-        self.committed += other.committed;
-        self.rolled_back += other.rolled_back;
-        self.conflicts += other.conflicts;
-    }
-
-    fn calls(&self) -> u64 {
-        self.committed + self.rolled_back + self.conflicts
-    }
-}
 
 struct Bank {
     keys: Vec<String>,
@@ -105,21 +85,14 @@ impl Bank {
     }
 
     fn note(&self, acted: Result<Acted, String>, tally: &mut Tally) -> Result<Option<u64>, String> {
-        let told = match acted {
-            Ok(Acted::Told(told)) => {
-                tally.committed += 1;
-                told.parse().map(Some).map_err(|_| format!("told {told:?}"))
+        let told = acted.and_then(|acted| {
+            tally.note(&acted);
+            match acted {
+                Acted::Told(told) => told.parse().map(Some).map_err(|_| format!("told {told:?}")),
+                Acted::Stopped(Stop::OutOfMemory) => Err("there is memory".into()),
+                Acted::Stopped(_) => Ok(None),
             }
-            Ok(Acted::Stopped(Stop::RollBack)) => {
-                tally.rolled_back += 1;
-                Ok(None)
-            }
-            Ok(Acted::Stopped(Stop::Conflict)) => {
-                tally.conflicts += 1;
-                Ok(None)
-            }
-            Err(error) => Err(error),
-        };
+        });
         self.failed.fetch_or(told.is_err(), Ordering::Relaxed);
         told
     }

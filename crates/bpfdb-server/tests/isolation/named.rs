@@ -111,6 +111,7 @@ impl Run<'_> {
                     sums.conflicts += 1;
                     Ok(())
                 }
+                Acted::Stopped(Stop::OutOfMemory) => Err("there is memory".into()),
             });
             if let Err(finding) = told {
                 self.failed.store(true, Ordering::Relaxed);

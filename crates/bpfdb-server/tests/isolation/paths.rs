@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use crate::common::procedures::{ask, daemon_calls, load};
 use crate::common::{Client, Reply, TestServer, cgroup, kernel_answers, wait_until};
-use crate::{histories, money, named};
+use crate::{histories, money, named, stress};
 
 /// Of the calls, on a busy machine: what a client sends soon after a call that was given up is the
 /// daemon's, too.
@@ -21,10 +21,11 @@ const IN_KERNEL_PERCENT_SYNC: u64 = 10;
 
 /// The libraries of all suites, and a function of each that writes: of a synchronous client the
 /// interpreter runs those that only read.
-const LIBRARIES: [(&str, &str); 3] = [
+const LIBRARIES: [(&str, &str); 4] = [
     (histories::LIBRARY, "warm_histories"),
     (named::LIBRARY, "warm_anomalies"),
     (money::LIBRARY, "warm_money"),
+    (stress::LIBRARY, "warm_stress"),
 ];
 
 /// How a call comes to a server.
