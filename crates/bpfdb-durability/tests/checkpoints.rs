@@ -11,7 +11,9 @@ use bpfdb_durability::{CheckpointOptions, Durability, Error, Options, Phase, Sta
 use bpfdb_log::reader::read_control;
 use bpfdb_log::simulation::{Fault, Operation, SimulatedDisk};
 use bpfdb_log::{Directory, Disk};
-use common::{archive::Archive, contents, engine, quick, random, segments, start, write};
+use common::{
+    archive::Archive, contents, engine, panicking::Panicking, quick, random, segments, start, write,
+};
 
 /// Has the others stop, be it because of a failure.
 struct Stop<'a>(&'a AtomicBool);
@@ -418,6 +420,45 @@ fn a_checkpoint_that_fails_is_none() {
     }
     drop(durability);
     assert!(recover(disk).0 == contents(&engine));
+}
+
+/// Whoever waits for it is told, the log goes on, and the next one is made.
+#[test]
+fn a_checkpoint_that_panics_is_none() {
+    let disk = Panicking::new(SimulatedDisk::new(17));
+    let engine = engine();
+    let (durability, _) = Durability::start(&engine, disk.clone(), quick()).expect("started");
+    let mut session = engine.session().expect("session");
+    // As many as are handed over while the file's thread is gone already.
+    for number in 0..20_000 {
+        session
+            .set(format!("{number}").as_bytes(), &[b'v'; 100])
+            .expect("set");
+    }
+    for (armed, told) in [
+        (&disk.at_create, "its thread has panicked"),
+        (&disk.at_rename, "it has panicked"),
+    ] {
+        make(&durability);
+        let counts = durability.checkpoint_status().last.map(|last| last.number);
+        armed.store(true, Ordering::Relaxed);
+        let number = durability.checkpoint().expect("none is being made");
+        let failed = durability.await_checkpoint(number);
+        assert!(
+            format!("{failed:?}").contains(told),
+            "{failed:?}, not {told}"
+        );
+        let status = durability.checkpoint_status();
+        let last = status.last.map(|last| last.number);
+        assert_eq!(last, counts, "the one before counts");
+        assert_eq!(durability.state(), State::Writing);
+        session.set(b"after it", told.as_bytes()).expect("set");
+        durability.settle(engine.now()).expect("durable");
+        assert_eq!(disk.disk.list("checkpoint").expect("listed").len(), 1);
+    }
+    make(&durability);
+    drop(durability);
+    assert!(recover(disk.disk).0 == contents(&engine));
 }
 
 fn await_status(

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test uses a part")]
 
 pub(crate) mod archive;
+pub(crate) mod panicking;
 
 use std::collections::BTreeMap;
 use std::thread;
