@@ -7,6 +7,7 @@ use mlua::{Lua, Table, Value, Variadic};
 
 use crate::call::Link;
 use crate::limits::Limits;
+use crate::native::kind_of;
 use crate::number;
 use crate::work::{PIECE_BYTES, Work};
 
@@ -80,6 +81,12 @@ pub(crate) fn library(lua: &Lua, limits: &Limits, link: &Rc<Link>) -> mlua::Resu
             [Value::String(text)] => text.as_bytes().to_vec(),
             [Value::Number(value)] => number::format(*value, number::SHOWN).into_bytes(),
             [Value::Integer(value)] => number::format(*value as f64, number::SHOWN).into_bytes(),
+            [other] => {
+                let kind = kind_of(other);
+                return Err(mlua::Error::runtime(format!(
+                    "bad argument #1 to 'decode' (string expected, got {kind})"
+                )));
+            }
             _ => {
                 return Err(mlua::Error::runtime(
                     "bad argument #1 to 'decode' (expected 1 argument)",

@@ -36,6 +36,7 @@
 //! limits.rs      how much memory and time, and how often that is looked at
 //! compile.rs     from text to functions, a few bytes at a time
 //! charged.rs     functions of Lua that may take long, with what they cost
+//! native.rs      functions of C, whose errors name the script's line; math.random
 //! sha1.rs        names of scripts
 //! sandbox.lua    what a script finds: globals, `redis`, errors as Redis words them
 //! sandbox.rs     the functions behind it
@@ -47,7 +48,7 @@
 //! bit.rs         bit
 //! matching.rs    string.find, match, gmatch, gsub, rep
 //! pattern.rs     what matches a pattern
-//! random.rs      math.random
+//! random.rs      the numbers of math.random
 //! work.rs        slices of what is not Lua's
 //! ```
 
@@ -62,6 +63,7 @@ mod library;
 mod limits;
 mod matching;
 mod msgpack;
+mod native;
 mod number;
 mod pack;
 mod pattern;

@@ -14,6 +14,7 @@ use mlua::{Lua, MultiValue, Table, Value, Variadic};
 
 use crate::call::Link;
 use crate::limits::Limits;
+use crate::native::kind_of;
 use crate::number::truncate;
 use crate::work::Work;
 
@@ -205,14 +206,15 @@ fn pack(lua: &Lua, mut format: Format<'_>, values: &[Value]) -> mlua::Result<Vec
         taken += 1;
         match item {
             Item::Integer { .. } | Item::Float | Item::Double => {
+                let kind = kind_at(values, taken);
                 let number = lua.coerce_number(value)?;
-                let number =
-                    number.ok_or_else(|| argument(taken + 1, "pack", "number expected"))?;
+                let number = number.ok_or_else(|| wanted(taken + 1, "number", kind))?;
                 put_number(&mut bytes, item, size, number, format.little);
             }
             _ => {
+                let kind = kind_at(values, taken);
                 let text = lua.coerce_string(value)?;
-                let text = text.ok_or_else(|| argument(taken + 1, "pack", "string expected"))?;
+                let text = text.ok_or_else(|| wanted(taken + 1, "string", kind))?;
                 let text = text.as_bytes();
                 let size = if size == 0 { text.len() } else { size };
                 let part = text.get(..size);
@@ -226,6 +228,15 @@ fn pack(lua: &Lua, mut format: Format<'_>, values: &[Value]) -> mlua::Result<Vec
         }
     }
     Ok(bytes)
+}
+
+/// What stands in this place, from 1 on.
+fn kind_at(values: &[Value], place: usize) -> &'static str {
+    values.get(place - 1).map_or("no value", kind_of)
+}
+
+fn wanted(place: usize, what: &str, got: &str) -> mlua::Error {
+    argument(place, "pack", &format!("{what} expected, got {got}"))
 }
 
 fn put_number(bytes: &mut Vec<u8>, item: Item, size: usize, number: f64, little: bool) {

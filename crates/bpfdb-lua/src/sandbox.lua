@@ -15,11 +15,12 @@ local collectgarbage, gcinfo, getinfo = collectgarbage, gcinfo, debug.getinfo
 local format, concat, sort, byte, sub =
 	string.format, table.concat, table.sort, string.byte, string.sub
 local find, match = host.matching.find, host.matching.match
-local floor = math.floor
 
 -- Makes a function one of C, so that who calls it last of all (return f()) is still known when
 -- it raises an error.
 local native = host.native
+-- Makes one of C that calls a function of ours for some arguments, and else is one of Lua's.
+local either = host.either
 -- Whether the call is to end.
 local stops = host.stops
 
@@ -65,25 +66,31 @@ local base = {
 	unpack = unpack,
 }
 
+local function is_reader(t)
+	return behind[t] ~= nil
+end
+
+-- `f` for tables of scripts, and for what is no table; `other` for those that stand for others.
+local function unless_reader(f, other, upvalue)
+	return either(upvalue, f, is_reader, other)
+end
+
 -- ipairs hands out the table it goes through.
-function base.ipairs(t)
+base.ipairs = unless_reader(ipairs, function(t)
 	local real = behind[t]
-	if not real then
-		return ipairs(t)
-	end
 	return function(_, i)
 		local value = real[i + 1]
 		if value ~= nil then
 			return i + 1, value
 		end
 	end, t, 0
-end
+end, (ipairs {}))
 
--- What seems to be in a table. The globals of a call are some of its own and those of all.
+-- What seems to be in a table that stands for another one. The globals of a call are some of its own and those of all.
 local function contents(t)
 	local real = behind[t]
 	if real ~= base then
-		return real or t
+		return real
 	end
 	local all = {}
 	for name, value in next, base do
@@ -95,38 +102,28 @@ local function contents(t)
 	return all
 end
 
-function base.next(t, key)
+base.next = unless_reader(next, function(t, key)
 	return next(contents(t), key)
-end
+end)
 
-function base.pairs(t)
-	if not behind[t] then
-		return pairs(t)
-	end
+base.pairs = unless_reader(pairs, function(t)
 	local all, key, value = contents(t), nil, nil
 	return function()
 		key, value = next(all, key)
 		return key, value
 	end, t, nil
-end
+end, (pairs {}))
 
-function base.rawget(t, key)
+base.rawget = unless_reader(rawget, function(t, key)
 	return rawget(contents(t), key)
+end)
+
+local function readonly()
+	error(READONLY, 0)
 end
 
-base.rawset = native(function(t, key, value)
-	if behind[t] then
-		error(READONLY, 0)
-	end
-	return rawset(t, key, value)
-end)
-
-base.setmetatable = native(function(t, metatable)
-	if behind[t] then
-		error(READONLY, 0)
-	end
-	return setmetatable(t, metatable)
-end)
+base.rawset = unless_reader(rawset, readonly)
+base.setmetatable = unless_reader(setmetatable, readonly)
 
 -- Of strings: a table as Redis has one, which cannot be changed either, and is as new each time.
 local strings = string
@@ -163,9 +160,6 @@ function base.xpcall(f, handler)
 		-- No hook looks at the clock in a handler of the error by which the call is to end.
 		if stops() then
 			return problem
-		end
-		if type(problem) == 'table' and type(rawget(problem, 'err')) == 'string' then
-			problem = problem.err
 		end
 		return handler(problem)
 	end)
@@ -246,33 +240,28 @@ for _, name in ipairs { 'create', 'wrap' } do
 	coroutine[name] = host.charged(coroutine[name], 20)
 end
 
--- Raise what those of Lua raise when they are called with something else than a table and a function.
-local foreach, foreachi = table.foreach, table.foreachi
-
 -- Those of Lua call functions of C without an instruction in between.
-function table.foreach(t, f)
-	if type(t) ~= 'table' or type(f) ~= 'function' then
-		return foreach(t, f)
-	end
+local function gets_function(t, f)
+	return type(t) == 'table' and type(f) == 'function'
+end
+
+table.foreach = either(nil, table.foreach, gets_function, function(t, f)
 	for key, value in next, t do
 		local result = f(key, value)
 		if result ~= nil then
 			return result
 		end
 	end
-end
+end)
 
-function table.foreachi(t, f)
-	if type(t) ~= 'table' or type(f) ~= 'function' then
-		return foreachi(t, f)
-	end
+table.foreachi = either(nil, table.foreachi, gets_function, function(t, f)
 	for i = 1, #t do
 		local result = f(i, rawget(t, i))
 		if result ~= nil then
 			return result
 		end
 	end
-end
+end)
 
 -- Where in the script it is: the nearest function that is the script's.
 local function place()
@@ -287,33 +276,67 @@ local function place()
 	end
 end
 
--- The line from which a function of ours is called, as luaL_where() has it: none, if not by Lua.
-local function line_of_caller()
-	local level = 3
+-- The level of the function of C in which one of ours is called, for who calls the asking function.
+local function level_of_native()
+	local level = 4
 	while getinfo(level, 'S').what ~= 'C' do
 		level = level + 1
 	end
-	local info = getinfo(level + 1, 'Sl')
+	return level - 1
+end
+
+-- The line from which a function of ours is called, as luaL_where() has it: none, if not by Lua.
+local function line_of_caller()
+	local info = getinfo(level_of_native() + 1, 'Sl')
 	if info and info.currentline > 0 then
 		return sub(info.source, 2) .. ':' .. info.currentline .. ': '
 	end
 	return ''
 end
 
+-- By which name, as luaL_argerror() has it.
+local function name_of_caller()
+	return getinfo(level_of_native(), 'n').name or '?'
+end
+
+-- What our functions want, as mlua names it, in words of Lua.
+local EXPECTED = { table = 'table', Table = 'table', LuaString = 'string', String = 'string', string = 'string' }
+
+-- What a function of ours says of an argument that it cannot take, as Lua says it.
+local function of_argument(text, count)
+	local number, got, wanted = match(text, '^bad argument #(%d+)[^:]*: error converting Lua (%a+) to ([%w_]+)')
+	if not number then
+		return text
+	end
+	if tonumber(number) > count then
+		got = 'no value'
+	elseif got == 'integer' then
+		got = 'number'
+	end
+	return format(
+		"bad argument #%s to '%s' (%s expected, got %s)",
+		number,
+		name_of_caller(),
+		EXPECTED[wanted] or 'number',
+		got
+	)
+end
+
 -- Errors of our functions are no texts, and say no place.
-local function raised_by_us(problem)
+local function raised_by_us(problem, count)
 	local text = tostring(problem)
 	text = match(text, '^(.-)\nstack traceback:') or text
 	text = match(text, '^runtime error: (.*)') or text
+	text = of_argument(text, count)
 	if find(text, 'not enough memory', 1, true) then
 		error('not enough memory', 0)
 	end
 	error(line_of_caller() .. text, 0)
 end
 
-local function returned(ok, ...)
+local function returned(count, ok, ...)
 	if not ok then
-		raised_by_us((...))
+		raised_by_us((...), count)
 	end
 	return ...
 end
@@ -325,7 +348,7 @@ local charge = host.charged(select)
 local function as_of_c(f)
 	return native(function(...)
 		charge('#', ...)
-		return returned(pcall(f, ...))
+		return returned(select('#', ...), pcall(f, ...))
 	end)
 end
 
@@ -352,36 +375,32 @@ end
 
 -- A comparison by Lua itself, or by a function of C, would not be interrupted: that of many elements
 -- takes long.
-table.sort = function(t, less)
-	if less == nil then
-		return sort(t, function(a, b)
-			return a < b
-		end)
-	end
-	if type(less) == 'function' and getinfo(less, 'S').what == 'C' then
-		return sort(t, function(a, b)
-			return (less(a, b))
-		end)
-	end
-	return sort(t, less)
-end
+local less_or_look = host.charged(host.less)
 
--- The numbers of Redis.
-local random = host.random
-math.random = function(low, high)
-	local value = random()
-	if low == nil then
-		return value
+table.sort = either(nil, sort, function(t, less)
+	local is_c = type(less) == 'function' and getinfo(less, 'S').what == 'C'
+	return type(t) == 'table' and (less == nil or is_c)
+end, function(t, less)
+	if less == nil then
+		return sort(t, less_or_look)
 	end
-	if high == nil then
-		low, high = 1, low
-	end
-	assert(low <= high, 'interval is empty')
-	return floor(value * (high - low + 1)) + low
-end
+	return sort(t, function(a, b)
+		return (less(a, b))
+	end)
+end)
+
+math.random = host.random
 math.randomseed = as_of_c(host.randomseed)
 
 -- ---- redis -----------------------------------------------------------------------
+
+-- As C converts it: a number is a string too.
+local function string_of(value)
+	local kind = type(value)
+	if kind == 'string' or kind == 'number' then
+		return tostring(value)
+	end
+end
 
 local redis = {
 	LOG_DEBUG = 0,
@@ -465,7 +484,7 @@ function redis.sha1hex(...)
 	if select('#', ...) ~= 1 then
 		raise 'wrong number of arguments'
 	end
-	return sha1hex(tostring((...)))
+	return sha1hex(string_of((...)) or '')
 end
 
 function redis.log(...)
@@ -480,13 +499,15 @@ function redis.log(...)
 	if level < redis.LOG_DEBUG or level > redis.LOG_WARNING then
 		raise 'Invalid debug level.'
 	end
+	-- What is neither text nor number is left out.
 	local parts = {}
 	for i = 2, count do
-		local part = select(i, ...)
-		local kind = type(part)
-		parts[i - 1] = (kind == 'string' or kind == 'number') and tostring(part) or nil
+		local part = string_of((select(i, ...)))
+		if part then
+			parts[#parts + 1] = (i > 2 and ' ' or '') .. part
+		end
 	end
-	host.log(level, concat(parts, ' '))
+	host.log(level, concat(parts))
 end
 
 function redis.setresp(...)
@@ -613,14 +634,6 @@ local FLAGS = {
 	['no-cluster'] = true,
 	['allow-cross-slot-keys'] = true,
 }
-
--- As C converts it: a number is a string too.
-local function string_of(value)
-	local kind = type(value)
-	if kind == 'string' or kind == 'number' then
-		return tostring(value)
-	end
-end
 
 local function flags_of(value)
 	if type(value) ~= 'table' then

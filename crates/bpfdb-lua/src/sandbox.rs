@@ -1,17 +1,16 @@
 //! The functions of Rust behind `sandbox.lua`, and what that gives back.
 
 use std::cell::RefCell;
-use std::ffi::c_int;
 use std::rc::Rc;
 
-use mlua::{Function, Lua, LuaOptions, StdLib, Table, ffi};
+use mlua::{Function, Lua, LuaOptions, StdLib, Table};
 
 use crate::call::{Answer, Link, Step};
 use crate::limits::Limits;
 use crate::reply;
 use crate::sha1::Sha1;
 use crate::work::Work;
-use crate::{answer, bit, charged, compile, json, matching, msgpack, pack};
+use crate::{answer, bit, charged, compile, json, matching, msgpack, native, pack};
 
 /// The version of Redis whose scripts are understood.
 const VERSION: &str = "7.0.15";
@@ -79,32 +78,10 @@ fn host(lua: &Lua, limits: &Limits, link: &Rc<Link>) -> mlua::Result<Table> {
     let error_text =
         |lua: &Lua, text: mlua::LuaString| lua.create_string(reply::error_text(&text.as_bytes()));
     host.set("error_text", lua.create_function(error_text)?)?;
-    // SAFETY: the function does what one of C must: it keeps nothing that would have to be given
-    // back when Lua leaves it by an error.
-    let native = unsafe { lua.create_c_function(native)? };
-    host.set("native", native)?;
-    add_numbers(lua, &host, link)?;
+    native::add(lua, &host, link)?;
+    add_seed(lua, &host, link)?;
     add_calls(lua, &host, limits, link)?;
     Ok(host)
-}
-
-/// `native(f)`: a function of C that calls `f`.
-unsafe extern "C-unwind" fn native(state: *mut ffi::lua_State) -> c_int {
-    unsafe extern "C-unwind" fn call(state: *mut ffi::lua_State) -> c_int {
-        // SAFETY: called by Lua, with room for 20 values beside the arguments.
-        unsafe {
-            ffi::lua_pushvalue(state, ffi::lua_upvalueindex(1));
-            ffi::lua_insert(state, 1);
-            ffi::lua_call(state, ffi::lua_gettop(state) - 1, ffi::LUA_MULTRET);
-            ffi::lua_gettop(state)
-        }
-    }
-    // SAFETY: as above; the one argument becomes the upvalue.
-    unsafe {
-        ffi::lua_settop(state, 1);
-        ffi::lua_pushcclosure(state, call, 1);
-    }
-    1
 }
 
 /// Bytes that a word of a command takes, beside those of its text.
@@ -158,14 +135,8 @@ fn add_calls(lua: &Lua, host: &Table, limits: &Limits, link: &Rc<Link>) -> mlua:
     host.set("log", lua.create_function(log)?)
 }
 
-/// Pseudo-random numbers as scripts of Redis get them, the same in each call: from 0 to 1.
-fn add_numbers(lua: &Lua, host: &Table, link: &Rc<Link>) -> mlua::Result<()> {
-    let inner = Rc::clone(link);
-    let random = move |_: &Lua, (): ()| {
-        const MOST: u32 = (1 << 31) - 1;
-        Ok(f64::from(inner.draw() % MOST) / f64::from(MOST))
-    };
-    host.set("random", lua.create_function(random)?)?;
+/// Seeds the pseudo-random numbers of this call: the same ones follow in each call.
+fn add_seed(lua: &Lua, host: &Table, link: &Rc<Link>) -> mlua::Result<()> {
     let inner = Rc::clone(link);
     let seed = move |_: &Lua, seed: f64| {
         inner.seed(crate::number::truncate(seed) as u32);

@@ -7,6 +7,9 @@ use std::fmt;
 pub struct Sha1([u8; 20]);
 
 impl Sha1 {
+    /// Of its name.
+    pub const DIGITS: usize = 40;
+
     pub fn of(bytes: &[u8]) -> Self {
         Self(sha1_smol::Sha1::from(bytes).digest().bytes())
     }
@@ -14,7 +17,7 @@ impl Sha1 {
     /// Reads 40 hexadecimal digits, of either case.
     pub fn parse(text: &[u8]) -> Option<Self> {
         let mut bytes = [0; 20];
-        if text.len() != 40 {
+        if text.len() != Self::DIGITS {
             return None;
         }
         for (byte, digits) in bytes.iter_mut().zip(text.chunks(2)) {
