@@ -38,7 +38,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         thread::sleep(PAUSE);
     };
     drop(bar);
-    if !last.is_fine {
+    if last.last_made < wanted {
         bail!("the checkpoint failed: the server's log says why");
     }
     output::print(&format!(
@@ -51,8 +51,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 /// What INFO says of checkpoints.
 struct Figures {
     running: bool,
-    is_fine: bool,
     attempts: u64,
+    /// Number of the last attempt that made one.
+    last_made: u64,
     done: u64,
     total: u64,
     entries: u64,
@@ -70,8 +71,8 @@ impl Figures {
         let number = |name| field(name).and_then(|text| text.parse().ok()).unwrap_or(0);
         Ok(Self {
             running: number("rdb_bgsave_in_progress") > 0,
-            is_fine: field("rdb_last_bgsave_status") == Some("ok"),
             attempts: number("checkpoint_attempts"),
+            last_made: number("checkpoint_last_made"),
             done: number("current_save_keys_processed"),
             total: number("current_save_keys_total"),
             entries: number("checkpoint_entries"),

@@ -309,8 +309,9 @@ fn number(reply: &str) -> u64 {
 }
 
 #[test]
-fn a_reader_in_another_process_cannot_read_the_files() {
+fn another_user_cannot_read_the_files() {
     use std::os::unix::fs::PermissionsExt as _;
+    const NOBODY: u32 = 65534;
     alone();
     let directory = tempfile::tempdir().expect("a directory");
     let data = directory.path().join("data");
@@ -321,6 +322,18 @@ fn a_reader_in_another_process_cannot_read_the_files() {
     for name in ["owner", "control", "log/0000000000000001.log"] {
         assert_eq!(mode(&data.join(name)), 0o600, "{name}");
     }
+    // What is above them keeps nobody out.
+    let others = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(directory.path(), others).expect("changed");
+    let read = |path: &Path| {
+        let mut cat = Command::new("cat");
+        let cat = cat.arg(path).uid(NOBODY).gid(NOBODY);
+        cat.output().expect("it ends").status.success()
+    };
+    let plain = directory.path().join("plain");
+    std::fs::write(&plain, "x").expect("written");
+    assert!(read(&plain), "who may read something else");
+    assert!(!read(&data.join("control")));
     server.stop();
 }
 

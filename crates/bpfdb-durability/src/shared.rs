@@ -165,6 +165,14 @@ impl Shared {
         told.set_gate();
     }
 
+    /// The log has ended. If it was sealed, no owner comes who would open it again.
+    pub(crate) fn note_closed(&self) {
+        let told = self.told();
+        if told.sealed {
+            told.gate.set(LogGateState::Closed);
+        }
+    }
+
     // ---- By the writer -----------------------------------------------------------------
 
     /// The log ends.

@@ -344,6 +344,7 @@ impl Durability {
             // It has said why, if it panicked.
             let _ = thread.join();
         }
+        self.shared.note_closed();
     }
 
     /// Waits until everything is durable that has a timestamp up to this.

@@ -676,6 +676,9 @@ fn nobody_writes_behind_a_sealed_log() {
         }
         durability.seal(&engine).expect("sealed");
         durability.close().expect("all is written");
+        // Nobody opens it again, so nobody is told that it passes.
+        let mut session = engine.session().expect("session");
+        assert_eq!(session.set(b"late", b"v"), Err(Status::LogClosed));
         thread::sleep(Duration::from_millis(50));
         stop.store(true, Ordering::Relaxed);
         writers

@@ -239,3 +239,34 @@ impl DiskFile for DirectoryFile {
         Ok(self.file.metadata()?.len())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::buffer::AlignedBuffer;
+    use crate::layout::BLOCK;
+
+    /// What a file system without O_DIRECT and without writes that are durable at once does: it
+    /// refuses requests of a file that was opened so. Here the kernel refuses one because of the
+    /// address that it is to read from.
+    #[test]
+    fn what_is_refused_goes_through_the_page_cache() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let disk = Directory::own(&folder.path().join("data")).expect("made");
+        let file = disk.create("log/file").expect("made");
+        let blocks = AlignedBuffer::from(&[7; 3 * BLOCK][..]);
+        file.write_whole(0, &blocks[..BLOCK]).expect("written");
+        let was_direct = file.direct.load(Relaxed);
+        // Not aligned to what any device takes.
+        let written = file.write_once(BLOCK as u64, &blocks[1..=BLOCK], ReadWriteFlags::empty());
+        assert_eq!(written.expect("through the page cache"), BLOCK);
+        assert!(!was_direct || !file.direct.load(Relaxed));
+        file.durable_writes.store(false, Relaxed);
+        file.write_flushed(2 * BLOCK as u64, &blocks[..BLOCK])
+            .expect("written, then flushed");
+        let mut read = [0; 3 * BLOCK];
+        let reader = disk.open("log/file").expect("opened").expect("there");
+        assert_eq!(reader.read_whole(0, &mut read).expect("read"), read.len());
+        assert!(read.iter().all(|byte| *byte == 7));
+    }
+}

@@ -85,7 +85,8 @@ fn comes_back_from_a_real_disk() {
     round_trip(&Directory::own(&folder.path().join("data")).unwrap());
 }
 
-/// A file system in memory, which knows neither O_DIRECT nor a need to flush.
+/// A file system in memory, which has no need to flush. What one without O_DIRECT does:
+/// `directory.rs`.
 #[test]
 fn comes_back_from_tmpfs() {
     let folder = folder_in(Path::new("/dev/shm"));

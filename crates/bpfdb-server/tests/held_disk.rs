@@ -17,6 +17,7 @@ use bpfdb::{Engine, Status};
 use bpfdb_log::simulation::SimulatedDisk;
 use bpfdb_server::settings::{LocalClients, Settings};
 use bpfdb_tests::namespace;
+use bpfdb_tests::settings::is_emulated;
 use common::{AtEnd, Client, PATIENCE, TestServer, cgroup, request, show, wait_until};
 
 const NO_ROOM: &[u8] = b"-ERR the log has no room";
@@ -382,4 +383,69 @@ fn many_clients_by_tcp_are_held_up_and_lose_nothing() {
 #[test]
 fn many_local_clients_are_held_up_and_lose_nothing() {
     many_clients(LocalClients::In(cgroup::own()));
+}
+
+/// FLUSHALL deletes key by key, and each of its steps waits for room by itself: together they may wait
+/// for longer than one write does.
+#[test]
+fn flushall_waits_as_often_as_it_must() {
+    /// A deletion takes 64 bytes of a ring of 1 MiB: these fill it several times.
+    const KEYS: usize = 100_000;
+    /// Of these one write waits for no more than one and a half.
+    const PAUSE: Duration = Duration::from_millis(300);
+    let disk = SimulatedDisk::new(5);
+    let server = TestServer::start_logged(&disk, Settings::default());
+    let (mut client, mut other) = (server.client(), server.client());
+    let names: Vec<String> = (0..KEYS).map(|number| format!("key:{number}")).collect();
+    for some in names.chunks(50) {
+        let words = some.iter().flat_map(|name| [name.as_bytes(), b"v"]);
+        let words: Vec<&[u8]> = [&b"MSET"[..]].into_iter().chain(words).collect();
+        assert_eq!(client.ask(&words), b"+OK\r\n");
+    }
+    let release = Release(&disk);
+    disk.hold(true);
+    client.send(&request(&[b"FLUSHALL"]));
+    for _ in 0..3 {
+        let before = refusals(&mut other);
+        wait_until("it waits for room", || refusals(&mut other) > before);
+        thread::sleep(PAUSE);
+        let durable = info(&mut other, "persistence", "log_durable_timestamp");
+        disk.hold(false);
+        wait_until("some of it is durable", || {
+            info(&mut other, "persistence", "log_durable_timestamp") > durable
+        });
+        disk.hold(true);
+        assert!(client.replies_at_hand().is_empty(), "it goes on");
+    }
+    drop(release);
+    assert_eq!(show(&client.reply()), show(b"+OK\r\n"));
+    assert_eq!(client.say("DBSIZE"), ":0\r\n");
+}
+
+/// A block is executed again from its beginning, but not for as long as it takes to try that five
+/// hundred times.
+#[test]
+fn a_long_block_gives_up_soon() {
+    const COMMANDS: usize = 20_000;
+    let disk = SimulatedDisk::new(6);
+    let server = TestServer::start_logged(&disk, Settings::default());
+    let (mut client, mut block) = (server.client(), server.client());
+    assert_eq!(block.say("MULTI"), "+OK\r\n");
+    block.send(&request(&[b"GET", b"key"]).repeat(COMMANDS));
+    for _ in 0..COMMANDS {
+        assert_eq!(block.reply(), b"+QUEUED\r\n");
+    }
+    assert_eq!(block.say("SET key value"), "+QUEUED\r\n");
+    let _release = Release(&disk);
+    disk.hold(true);
+    // Until the engine takes no write, whatever room there is.
+    assert_eq!(client.say("SET other value"), "+OK\r\n");
+    thread::sleep(HELD);
+    let begun = Instant::now();
+    let reply = block.say("EXEC");
+    let took = begun.elapsed();
+    assert!(reply.starts_with("-EXECABORT"), "{reply}");
+    let most = if is_emulated() { 60 } else { 5 };
+    assert!(took < Duration::from_secs(most), "after {took:?}");
+    assert_eq!(block.say("GET key"), "$-1\r\n");
 }

@@ -91,6 +91,8 @@ pub(super) struct State {
     failure: Option<String>,
     failed_at: Option<Instant>,
     attempts: u64,
+    /// Number of the last attempt that made one; 0: none of this process did.
+    last_made: u64,
     failed: u64,
 }
 
@@ -203,6 +205,7 @@ impl Shared {
             last: state.last,
             failure: state.failure.clone(),
             attempts: state.attempts,
+            last_made: state.last_made,
             failed: state.failed,
             log_bytes: self.log_bytes.load(Ordering::Relaxed),
             log_records: self.log_records.load(Ordering::Relaxed),
@@ -215,10 +218,10 @@ impl Shared {
         while state.attempts < number && !state.stops {
             state = self.wait(state);
         }
-        match (state.attempts < number, &state.failure) {
-            (true, _) => Err(STOPPED.into()),
-            (false, Some(failure)) => Err(failure.clone()),
-            (false, None) => Ok(()),
+        match &state.failure {
+            _ if state.last_made >= number => Ok(()),
+            Some(failure) if state.attempts >= number => Err(failure.clone()),
+            _ => Err(STOPPED.into()),
         }
     }
 
@@ -512,6 +515,7 @@ impl State {
             failure: None,
             failed_at: None,
             attempts: 0,
+            last_made: 0,
             failed: 0,
         }
     }
@@ -527,6 +531,7 @@ impl State {
         match outcome {
             Ok(done) => {
                 self.last = Some(done);
+                self.last_made = self.attempts;
                 self.failure = None;
                 self.failed_at = None;
             }

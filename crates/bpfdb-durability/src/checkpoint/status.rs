@@ -104,6 +104,9 @@ pub struct CheckpointStatus {
     pub failure: Option<String>,
     /// Attempts that are over, of this process.
     pub attempts: u64,
+    /// Number of the last of these that made one; 0: none did. It has what was committed before any
+    /// earlier one was asked for, too.
+    pub last_made: u64,
     /// Of these, how many failed.
     pub failed: u64,
     /// Bytes of records that the log got since the last checkpoint.

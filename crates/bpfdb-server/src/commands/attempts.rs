@@ -16,6 +16,11 @@ pub(super) const BLOCK: u32 = abi::BPFDB_BLOCK_TRIES;
 /// for CLIENT PAUSE, or for another one that holds locks; by a script for a state of Lua.
 pub(super) const PAUSED: Duration = Duration::from_millis(1);
 
+/// How long a transaction may compute, in all its attempts, that is tried again from its beginning for
+/// what passes by itself: memory is being added, or the log is written out. One that takes longer may
+/// need more than there is.
+pub(super) const MOMENT: Duration = Duration::from_secs(1);
+
 /// How often a command is tried again that ended in this Error, and what it waits before.
 /// None of these attempts holds up others: they are served meanwhile.
 fn again(status: Status) -> Option<(u32, Duration)> {

@@ -43,6 +43,12 @@ pub(crate) trait Job: Debug {
         true
     }
 
+    /// Does what its steps have done stay, whatever becomes of the next one? Then each step has tries
+    /// of its own.
+    fn keeps_steps(&self) -> bool {
+        false
+    }
+
     /// Can it do nothing before somebody else has ended?
     fn waits(&self) -> bool {
         false
@@ -109,6 +115,10 @@ impl Job for RetriedCommand {
 
     fn has_begun(&self) -> bool {
         self.job.is_some()
+    }
+
+    fn keeps_steps(&self) -> bool {
+        self.job.as_ref().is_some_and(|job| job.keeps_steps())
     }
 
     fn memory(&self) -> usize {

@@ -89,6 +89,9 @@ impl Running {
         self.spent += begun.elapsed();
         let outcome = match progress {
             Ok(Progress::More) => {
+                if self.job.keeps_steps() {
+                    self.backoff = Backoff::default();
+                }
                 request::silence(context, start);
                 return Some(self);
             }

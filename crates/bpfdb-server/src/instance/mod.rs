@@ -163,8 +163,8 @@ impl Instance {
         };
         instance
             .kernel_flags
-            .require_authentication(instance.users.must_authenticate());
-        instance.tell_kernel_who_answers();
+            .require_authentication(instance.users.must_authenticate())?;
+        instance.tell_kernel_who_answers()?;
         Ok(instance)
     }
 
@@ -180,18 +180,18 @@ impl Instance {
     }
 
     /// Makes these the settings. What only a start can change stays as it is.
-    pub(crate) fn change(&mut self, settings: Settings) {
+    ///
+    /// # Errors
+    /// The kernel cannot be told: the settings are the old ones.
+    pub(crate) fn change(&mut self, settings: Settings) -> Result<()> {
         let old = std::mem::replace(&mut self.settings, settings);
+        if let Err(error) = self.tell_kernel(&old) {
+            let refused = std::mem::replace(&mut self.settings, old);
+            // It may know a part of them.
+            let _ = self.tell_kernel(&refused);
+            return Err(error);
+        }
         let new = &self.settings;
-        if new.require_pass != old.require_pass {
-            self.users = Users::new(&new.require_pass.0);
-            // Before anybody is told: who connects then finds it closed.
-            self.kernel_flags
-                .require_authentication(self.users.must_authenticate());
-        }
-        if new.max_memory != old.max_memory || new.append_fsync != old.append_fsync {
-            self.tell_kernel_who_answers();
-        }
         self.procedures.enable(new.compile_procedures);
         if new.retention() != old.retention() {
             self.log.set_retention(new.retention());
@@ -212,18 +212,41 @@ impl Instance {
                 tracing::info!(name, value, "a setting was changed");
             }
         }
+        Ok(())
+    }
+
+    /// What concerns the kernel of settings that were others before.
+    fn tell_kernel(&mut self, old: &Settings) -> Result<()> {
+        let new = &self.settings;
+        if new.require_pass != old.require_pass {
+            self.users = Users::new(&new.require_pass.0);
+            // Before anybody is told: who connects then finds it closed.
+            self.kernel_flags
+                .require_authentication(self.users.must_authenticate())?;
+        }
+        if new.max_memory != old.max_memory || new.append_fsync != old.append_fsync {
+            self.tell_kernel_who_answers()?;
+        }
+        Ok(())
     }
 
     /// CLIENT PAUSE. The kernel hears of it first: it passes all requests, and the
     /// daemon lets wait what must.
-    pub(crate) fn pause(&mut self, length: Duration, all: bool) {
-        self.kernel_flags.pass_everything(true);
+    ///
+    /// # Errors
+    /// The kernel cannot be told: nobody pauses.
+    pub(crate) fn pause(&mut self, length: Duration, all: bool) -> Result<()> {
+        self.kernel_flags.pass_everything(true)?;
         self.pause.begin(Instant::now(), length, all);
+        Ok(())
     }
 
     pub(crate) fn unpause(&mut self) {
         self.pause.end();
-        self.tell_kernel_who_answers();
+        if let Err(error) = self.tell_kernel_who_answers() {
+            // The daemon answers what the kernel passes.
+            tracing::error!(%error, "the kernel answers nothing");
+        }
     }
 
     /// Is `maxmemory` less than any data takes? The kernel leaves everything to the daemon
@@ -237,10 +260,11 @@ impl Instance {
         self.pause.is_on() || self.refuses_writes() || self.is_sync(None)
     }
 
-    fn tell_kernel_who_answers(&self) {
-        self.kernel_flags.pass_everything(self.keeps_connections());
+    fn tell_kernel_who_answers(&self) -> Result<()> {
+        self.kernel_flags
+            .pass_everything(self.keeps_connections())?;
         // A pause ends, and memory is made room for; this lasts.
-        self.kernel_flags.leave_alone(self.is_sync(None));
+        self.kernel_flags.leave_alone(self.is_sync(None))
     }
 
     /// Does a client that has chosen this wait for what it is told to be durable?

@@ -5,6 +5,8 @@ use std::cell::Cell;
 use bpfdb::abi;
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
+use crate::error::{Result, bpf};
+
 /// A variable of the programs, by which the daemon steers what they do with all connections.
 #[derive(Debug)]
 pub(crate) struct KernelFlags {
@@ -25,33 +27,33 @@ impl KernelFlags {
     }
 
     /// Whether the daemon answers new connections first, and asks who the client is.
-    pub(crate) fn require_authentication(&self, required: bool) {
+    pub(crate) fn require_authentication(&self, required: bool) -> Result<()> {
         self.closed.set(required);
-        self.write();
+        self.write()
     }
 
     /// Whether the kernel passes all requests to the daemon.
-    pub(crate) fn pass_everything(&self, pass: bool) {
+    pub(crate) fn pass_everything(&self, pass: bool) -> Result<()> {
         self.paused.set(pass);
-        self.write();
+        self.write()
     }
 
     /// Whether connections that are made from now on are plain TCP, which costs less than
     /// handing every request over.
-    pub(crate) fn leave_alone(&self, plain: bool) {
+    pub(crate) fn leave_alone(&self, plain: bool) -> Result<()> {
         self.plain.set(plain);
-        self.write();
+        self.write()
     }
 
-    fn write(&self) {
+    /// An error: the kernel does what it was told before.
+    fn write(&self) -> Result<()> {
         let mut value = vec![0; self.map.value_size() as usize];
         let flags = [&self.closed, &self.paused, &self.plain];
         for (word, says) in value.chunks_exact_mut(4).zip(flags) {
             word.copy_from_slice(&u32::from(says.get()).to_ne_bytes());
         }
-        if let Err(error) = self.map.update(&0u32.to_ne_bytes(), &value, MapFlags::ANY) {
-            tracing::error!(%error, "cannot tell the kernel who answers");
-        }
+        let written = self.map.update(&0u32.to_ne_bytes(), &value, MapFlags::ANY);
+        written.map_err(bpf("tell the kernel who answers"))
     }
 }
 

@@ -264,7 +264,7 @@ pub(crate) static PARAMETERS: &[Parameter] = &[
     parameter("shutdown-on-sigterm", "default", Only),
     parameter("shutdown-timeout", "10", Number(0, INT_MAX)),
     parameter("socket-mark-id", "0", Immutable),
-    parameter("stop-writes-on-bgsave-error", "yes", Switch),
+    parameter("stop-writes-on-bgsave-error", "no", Only),
     parameter("stream-node-max-bytes", "4096", Memory(0)),
     parameter("stream-node-max-entries", "100", Number(0, i64::MAX)),
     parameter("supervised", "no", Immutable),

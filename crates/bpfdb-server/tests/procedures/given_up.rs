@@ -1,10 +1,11 @@
 //! Whatever the kernel gives up, it leaves nothing of, and the interpreter answers.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bpfdb::{DEOPTIMISATIONS, FUNCTIONS_KEY};
+use bpfdb_tests::settings::is_emulated;
 
-use super::common::{Client, PATIENCE, Reply, TestServer};
+use super::common::{Client, Reply, TestServer};
 use super::{WithSocket, ask, back_to_kernel, is, load, parsed, server, shown, until_in_kernel};
 
 /// What comes after a write and has no meaning in the kernel; the reason, an argument that
@@ -160,44 +161,61 @@ fn all_given_up(client: &mut Client, name: &str) -> i64 {
     errors + reasons.items.iter().filter_map(Reply::number).sum::<i64>()
 }
 
-/// A loop without end is ended in the kernel soon, and by the interpreter at its limit.
+/// A loop without end is ended in the kernel within 2 ms, and then by the interpreter at its limit.
 #[test]
 fn endless_loops_end() {
+    const CALLS: usize = 20;
+    /// 2 ms in the kernel, a slice of a millisecond in the daemon, and the way to both.
+    const MOST: Duration = Duration::from_millis(10);
     let server = server();
     let mut client = server.client();
-    client.say("CONFIG SET busy-reply-threshold 100");
+    client.say("CONFIG SET busy-reply-threshold 1");
     load(
         &mut client,
         "#!lua name=lib\nredis.register_function('ever', function() while true do end end)\n\
          redis.register_function('calls', function(keys) while true do redis.call('INCR', keys[1]) end end)",
     );
     for name in ["ever", "calls"] {
-        super::wait_until("the kernel gives the call up", || {
+        let mut times = Vec::new();
+        super::wait_until("the kernel gives calls up", || {
+            back_to_kernel(&mut client);
+            let before = given_up(&mut client, name, "fuel");
             back_to_kernel(&mut client);
             let begun = Instant::now();
             let reply = ask(&mut client, &["FCALL", name, "1", "n"]);
+            let took = begun.elapsed();
             assert!(reply.is_error(), "{reply}");
-            assert!(begun.elapsed() < PATIENCE / 2, "{:?}", begun.elapsed());
-            given_up(&mut client, name, "fuel") > 0
+            if given_up(&mut client, name, "fuel") > before {
+                times.push(took);
+            }
+            times.len() >= CALLS
         });
+        // Others have the processors, too.
+        let shortest = times.iter().min().expect("some");
+        assert!(*shortest < MOST || is_emulated(), "{name}: {times:?}");
     }
     assert_eq!(client.say("GET n"), "$-1\r\n");
 }
 
-/// A conflict is tried again in the kernel; who has a lock for long is waited for by the daemon.
+/// A conflict is tried again in the kernel, then by the daemon; with a lock that a client keeps, both
+/// end.
 #[test]
-fn a_locked_key_is_waited_for() {
+fn a_locked_key_is_a_conflict_after_some_tries() {
     let server = server();
     let (mut client, mut holder) = (server.client(), server.client());
     load(
         &mut client,
         "#!lua name=lib\nredis.register_function('up', function(keys) return redis.call('INCR', keys[1]) end)",
     );
-    back_to_kernel(&mut client);
     holder.say("BEGIN");
     holder.say("SET n 5");
-    let reply = ask(&mut client, &["FCALL", "up", "1", "n"]);
-    assert!(reply.text.starts_with(b"CONFLICT"), "{reply}");
+    super::wait_until("the kernel has tried it again", || {
+        back_to_kernel(&mut client);
+        let reply = ask(&mut client, &["FCALL", "up", "1", "n"]);
+        assert!(reply.text.starts_with(b"CONFLICT"), "{reply}");
+        let up = shown(&mut client, "up");
+        up.field("conflicts").and_then(Reply::number) > Some(0)
+    });
     assert_eq!(holder.say("COMMIT"), "+OK\r\n");
     back_to_kernel(&mut client);
     assert_eq!(

@@ -31,10 +31,6 @@ use crate::instance::functions::RunningCall;
 use crate::instance::scripts::{self, Kind, Machine, UnderWay};
 use crate::protocol::reply::{self as replies, ConflictAction};
 
-/// How long attempts go on after Errors that pass by themselves: memory is being added, or the log is
-/// written out.
-const MOMENT: Duration = Duration::from_secs(1);
-
 /// EVAL and its kin: script, number of keys, keys, arguments. `reads`: it may not write.
 pub(super) fn begin(
     context: &mut Context<'_>,
@@ -42,6 +38,7 @@ pub(super) fn begin(
     arguments: &[Vec<u8>],
     reads: bool,
 ) -> Outcome {
+    find::may_be_known(source, &arguments[0])?;
     let keys = count_keys(&arguments[1], arguments.len() - 2)?;
     let script = find::find(context, source, &arguments[0])?;
     find::may_be_run(script.flags, reads)?;
@@ -476,7 +473,9 @@ impl ScriptCall {
                 Ok(Progress::More)
             }
             Failure::Engine(status)
-                if self.has_time(status) && self.attempts.again(context, status) =>
+                if self
+                    .attempts
+                    .again(context, status, self.earlier + self.spent) =>
             {
                 Ok(Progress::More)
             }
@@ -491,12 +490,6 @@ impl ScriptCall {
             }
             Failure::TooLong | Failure::Text(_) => Err(failure),
         }
-    }
-
-    /// What passes in a moment is waited for, but not by a script that takes long to come there
-    /// again: it may need more than there is.
-    fn has_time(&self, status: Status) -> bool {
-        status == Status::Conflict || self.earlier + self.spent < MOMENT
     }
 }
 

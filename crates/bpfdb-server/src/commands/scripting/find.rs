@@ -87,6 +87,16 @@ pub(super) fn count_keys(text: &[u8], rest: usize) -> Result<usize, Failure> {
     Ok(keys)
 }
 
+const NO_SCRIPT: &str = "NOSCRIPT No matching script. Please use EVAL.";
+
+/// What is no name at all is refused before the rest of the request is looked at.
+pub(super) fn may_be_known(source: Source, word: &[u8]) -> Outcome {
+    match source == Source::Name && word.len() != Sha1::DIGITS {
+        true => Err(NO_SCRIPT.into()),
+        false => Ok(()),
+    }
+}
+
 pub(super) fn find(
     context: &mut Context<'_>,
     source: Source,
@@ -96,7 +106,7 @@ pub(super) fn find(
         Source::Text => load(context, word),
         Source::Name => Sha1::parse(word)
             .and_then(|name| context.instance.scripts.find(name))
-            .ok_or_else(|| "NOSCRIPT No matching script. Please use EVAL.".into()),
+            .ok_or_else(|| NO_SCRIPT.into()),
     }
 }
 

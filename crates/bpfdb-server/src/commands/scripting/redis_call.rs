@@ -120,6 +120,13 @@ impl ScriptCall {
         if command.has(Flag::NoScript) {
             return Err("ERR This Redis command is not allowed from script".into());
         }
+        if matches!(command.name, "flushall" | "flushdb") {
+            return Err(
+                "ERR This command deletes key by key, so it cannot be part of a script, which is one \
+                 transaction"
+                    .into(),
+            );
+        }
         call.check_keys(words)?;
         if command.may_write() && self.reads {
             return Err("ERR Write commands are not allowed from read-only scripts.".into());

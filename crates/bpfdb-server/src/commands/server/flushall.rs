@@ -57,6 +57,10 @@ impl Job for Flush {
         }
         Ok(Progress::More)
     }
+
+    fn keeps_steps(&self) -> bool {
+        true
+    }
 }
 
 impl Flush {

@@ -6,6 +6,7 @@
 //! anew when that has ended.
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use bpfdb::Status;
 
@@ -63,10 +64,19 @@ impl Attempts {
         self.long = None;
     }
 
-    /// After an Error, and after all was rolled back: is another attempt to be made?
-    pub(in super::super) fn again(&mut self, context: &mut Context<'_>, status: Status) -> bool {
+    /// After an Error, and after all was rolled back: is another attempt to be made? `spent`: by the
+    /// attempts so far.
+    pub(in super::super) fn again(
+        &mut self,
+        context: &mut Context<'_>,
+        status: Status,
+        spent: Duration,
+    ) -> bool {
         self.long = None;
         if context.refusal(status).is_some() {
+            return false;
+        }
+        if status != Status::Conflict && spent >= attempts::MOMENT {
             return false;
         }
         self.failed += 1;

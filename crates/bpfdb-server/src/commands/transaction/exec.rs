@@ -106,6 +106,8 @@ struct Block {
     /// take long.
     job: Option<Box<dyn Job>>,
     spent: Duration,
+    /// The time of all steps so far, of all attempts.
+    total: Duration,
     attempts: Attempts,
 }
 
@@ -127,10 +129,10 @@ impl Job for Block {
         if matches!(self.phase, Phase::Begin) && self.attempts.wait(context, !self.only_reads()) {
             return Ok(Progress::More);
         }
-        match self.advance(context) {
-            Ok(progress) => Ok(progress),
-            Err(failure) => self.begin_anew(context, failure),
-        }
+        let begun = Instant::now();
+        let advanced = self.advance(context);
+        self.total += begun.elapsed();
+        advanced.or_else(|failure| self.begin_anew(context, failure))
     }
 
     fn memory(&self) -> usize {
@@ -148,6 +150,7 @@ impl Block {
             replies: Replies::new(protocol),
             job: None,
             spent: Duration::ZERO,
+            total: Duration::ZERO,
             attempts: Attempts::default(),
         }
     }
@@ -301,7 +304,9 @@ impl Block {
         self.spent = Duration::ZERO;
         self.replies = Replies::new(context.replies.protocol());
         match failure {
-            Failure::Engine(status) if self.attempts.again(context, status) => Ok(Progress::More),
+            Failure::Engine(status) if self.attempts.again(context, status, self.total) => {
+                Ok(Progress::More)
+            }
             Failure::Engine(status) => Err(rolled_back(context, status)),
             Failure::TooLong | Failure::Text(_) => Err(failure),
         }

@@ -100,6 +100,10 @@ impl Job for Flushes {
         Ok(Progress::Done)
     }
 
+    fn keeps_steps(&self) -> bool {
+        true
+    }
+
     fn memory(&self) -> usize {
         self.queue.memory()
     }

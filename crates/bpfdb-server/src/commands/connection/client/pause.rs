@@ -41,9 +41,9 @@ fn pause(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
         [_, _] => return Err("ERR CLIENT PAUSE mode must be WRITE or ALL".into()),
         _ => return Err(wrong_subcommand_arity("CLIENT", "PAUSE")),
     };
-    context
-        .instance
-        .pause(Duration::from_millis(milliseconds), all);
+    let length = Duration::from_millis(milliseconds);
+    let paused = context.instance.pause(length, all);
+    paused.map_err(|error| format!("ERR nobody pauses: {error}"))?;
     context.replies.ok();
     Ok(())
 }

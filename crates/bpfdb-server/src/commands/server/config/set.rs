@@ -51,9 +51,10 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     }
     let age = Duration::from_secs(settings.snapshot_max_age);
     context.engine.set_snapshot_max_age(age);
-    context.instance.parameters = parameters;
     let was_sync = context.instance.is_sync(None);
-    context.instance.change(settings);
+    let changed = context.instance.change(settings);
+    changed.map_err(|error| format!("ERR CONFIG SET failed: {error}"))?;
+    context.instance.parameters = parameters;
     if !was_sync && context.instance.is_sync(None) {
         hold_replies(context);
     }

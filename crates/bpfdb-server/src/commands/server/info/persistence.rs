@@ -141,6 +141,7 @@ fn own(page: &mut Page, log: &Log) {
     let status = durability.checkpoint_status();
     page.lines(&[
         ("checkpoint_attempts", &status.attempts),
+        ("checkpoint_last_made", &status.last_made),
         ("checkpoint_failures", &status.failed),
         (
             "checkpoint_last_usec",
