@@ -16,8 +16,8 @@ use bpfdb_durability::{
 use bpfdb_log::{Directory, LogError, make_folders};
 use bpfdb_server::settings::Settings;
 
-use crate::bars::Progress;
 use crate::interrupts::Interrupts;
+use crate::recovering::Recovering;
 
 /// Bytes of each ring of the log: what writers may be ahead of the disk, for each processor.
 pub(crate) const RING: u32 = 16 << 20;
@@ -91,16 +91,16 @@ impl Log {
         let told = || format!("cannot use the data directory {}", directory.display());
         let disk = Directory::own(directory).with_context(told)?;
         refuse_less_than_there_is(&disk, others).with_context(told)?;
-        let (mut bar, interrupts) = (None, Interrupts::hold()?);
+        let (mut recovering, interrupts) = (None, Interrupts::hold()?);
         let started = Durability::start_telling(engine, disk, options(settings), |progress| {
-            bar.get_or_insert_with(|| Progress::bytes("recovering", progress.bytes_in_all))
-                .at(progress.bytes);
+            let recovering = recovering.get_or_insert_with(Recovering::new);
+            recovering.at(&progress);
             match interrupts.check() {
                 Ok(()) => ControlFlow::Continue(()),
                 Err(_) => ControlFlow::Break(()),
             }
         });
-        drop(bar);
+        drop(recovering);
         let (durability, restored) = started.map_err(explained).with_context(told)?;
         Ok(Self {
             durability: Arc::new(durability),

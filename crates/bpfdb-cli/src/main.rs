@@ -17,6 +17,7 @@ mod output;
 mod pins;
 mod procedures;
 mod recover;
+mod recovering;
 mod repair;
 mod restore;
 mod serve;
