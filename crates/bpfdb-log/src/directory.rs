@@ -246,25 +246,38 @@ mod tests {
     use crate::buffer::AlignedBuffer;
     use crate::layout::BLOCK;
 
-    /// What a file system without O_DIRECT and without writes that are durable at once does: it
-    /// refuses requests of a file that was opened so. Here the kernel refuses one because of the
-    /// address that it is to read from.
+    /// What a file system without O_DIRECT does, and one without writes that are durable at once: the
+    /// first refuses requests of a file that was opened so.
     #[test]
     fn what_is_refused_goes_through_the_page_cache() {
         let folder = tempfile::tempdir().expect("a folder");
         let disk = Directory::own(&folder.path().join("data")).expect("made");
-        let file = disk.create("log/file").expect("made");
-        let blocks = AlignedBuffer::from(&[7; 3 * BLOCK][..]);
-        file.write_whole(0, &blocks[..BLOCK]).expect("written");
-        let was_direct = file.direct.load(Relaxed);
-        // Not aligned to what any device takes.
-        let written = file.write_once(BLOCK as u64, &blocks[1..=BLOCK], ReadWriteFlags::empty());
+        let mut file = disk.create("log/file").expect("made");
+        *file.direct.get_mut() = true;
+        let block = AlignedBuffer::from(&[7; BLOCK][..]);
+        let mut requests = 0;
+        let written = file.directly_or_not(|| {
+            requests += 1;
+            match requests {
+                1 => Err(Errno::INVAL),
+                _ => pwritev2(
+                    &file.file,
+                    &[IoSlice::new(&block)],
+                    0,
+                    ReadWriteFlags::empty(),
+                ),
+            }
+        });
         assert_eq!(written.expect("through the page cache"), BLOCK);
-        assert!(!was_direct || !file.direct.load(Relaxed));
+        assert!(!file.direct.load(Relaxed));
+        assert!(
+            file.directly_or_not(|| Err(Errno::INVAL)).is_err(),
+            "now it counts"
+        );
         file.durable_writes.store(false, Relaxed);
-        file.write_flushed(2 * BLOCK as u64, &blocks[..BLOCK])
+        file.write_flushed(BLOCK as u64, &block)
             .expect("written, then flushed");
-        let mut read = [0; 3 * BLOCK];
+        let mut read = [0; 2 * BLOCK];
         let reader = disk.open("log/file").expect("opened").expect("there");
         assert_eq!(reader.read_whole(0, &mut read).expect("read"), read.len());
         assert!(read.iter().all(|byte| *byte == 7));

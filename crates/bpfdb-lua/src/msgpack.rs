@@ -7,6 +7,7 @@ use mlua::{Lua, MultiValue, Table, Value, Variadic};
 
 use crate::call::Link;
 use crate::limits::Limits;
+use crate::number::truncate;
 use crate::work::Work;
 
 /// Tables that lie deeper are written as nil.
@@ -50,7 +51,15 @@ fn argument(function: &str, why: &str) -> mlua::Error {
 /// `unpack_one` and `unpack_limit`: where to go on, or -1 at the end, and the values.
 fn add_partial(lua: &Lua, table: &Table, limits: &Limits, link: &Rc<Link>) -> mlua::Result<()> {
     let most = limits.memory;
-    let part = move |lua: &Lua, link: &Rc<Link>, text: &[u8], limit: usize, offset: usize| {
+    let part = move |lua: &Lua, link: &Rc<Link>, text: &[u8], limit: f64, offset: f64| {
+        let (limit, offset) = (truncate(limit), truncate(offset));
+        let (Ok(limit), Ok(offset)) = (usize::try_from(limit), usize::try_from(offset)) else {
+            // What it calls the limit is the length.
+            return Err(mlua::Error::runtime(format!(
+                "Invalid request to unpack with offset of {offset} and limit of {}.",
+                text.len()
+            )));
+        };
         if offset > text.len() {
             return Err(mlua::Error::runtime(format!(
                 "Start offset {offset} greater than input length {}.",
@@ -67,13 +76,13 @@ fn add_partial(lua: &Lua, table: &Table, limits: &Limits, link: &Rc<Link>) -> ml
         Ok(values)
     };
     let inner = Rc::clone(link);
-    let one = move |lua: &Lua, (text, offset): (mlua::LuaString, Option<usize>)| {
-        part(lua, &inner, &text.as_bytes(), 1, offset.unwrap_or(0))
+    let one = move |lua: &Lua, (text, offset): (mlua::LuaString, Option<f64>)| {
+        part(lua, &inner, &text.as_bytes(), 1.0, offset.unwrap_or(0.0))
     };
     table.set("unpack_one", lua.create_function(one)?)?;
     let inner = Rc::clone(link);
-    let limit = move |lua: &Lua, (text, limit, offset): (mlua::LuaString, usize, Option<usize>)| {
-        part(lua, &inner, &text.as_bytes(), limit, offset.unwrap_or(0))
+    let limit = move |lua: &Lua, (text, limit, offset): (mlua::LuaString, f64, Option<f64>)| {
+        part(lua, &inner, &text.as_bytes(), limit, offset.unwrap_or(0.0))
     };
     table.set("unpack_limit", lua.create_function(limit)?)
 }

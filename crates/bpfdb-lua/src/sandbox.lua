@@ -9,8 +9,9 @@ local host = ...
 
 local assert, error, getmetatable, ipairs, next, pairs, pcall, rawequal, rawget, rawset =
 	assert, error, getmetatable, ipairs, next, pairs, pcall, rawequal, rawget, rawset
-local select, setfenv, setmetatable, tonumber, tostring, type, unpack, xpcall, loadstring =
-	select, setfenv, setmetatable, tonumber, tostring, type, unpack, xpcall, loadstring
+local select, setfenv, setmetatable, tonumber, tostring, type, unpack, xpcall =
+	select, setfenv, setmetatable, tonumber, tostring, type, unpack, xpcall
+local load, loadstring = load, loadstring
 local collectgarbage, gcinfo, getinfo = collectgarbage, gcinfo, debug.getinfo
 local format, concat, sort, byte, sub =
 	string.format, table.concat, table.sort, string.byte, string.sub
@@ -173,27 +174,40 @@ local TEXT_MAX = 2 ^ 20
 
 local compile = host.compile
 
--- Texts only: a compiled chunk can break Lua itself.
-function base.loadstring(text, name)
-	if type(text) == 'number' then
-		text = tostring(text)
+-- As C converts it: a number is a string too.
+local function string_of(value)
+	local kind = type(value)
+	if kind == 'string' or kind == 'number' then
+		return tostring(value)
 	end
-	-- It raises an error for what is no string.
-	loadstring(type(text) == 'string' and '' or text, name)
+end
+
+-- Texts only: a compiled chunk can break Lua itself.
+local function load_text(text, name)
 	if byte(text) == 27 then
 		return nil, 'attempt to load a binary chunk'
 	end
 	if #text > TEXT_MAX then
 		return nil, 'chunk is too long'
 	end
-	local f, problem = compile(text, name or text)
+	local f, problem = compile(text, name)
 	if not f then
 		return nil, problem
 	end
 	return setfenv(f, current)
 end
 
-function base.load(pieces, name)
+-- Those of Lua raise errors for what is no string, and what is no function.
+base.loadstring = either(nil, loadstring, function(text, name)
+	return string_of(text) and (name == nil or string_of(name))
+end, function(text, name)
+	text = string_of(text)
+	return load_text(text, string_of(name) or text)
+end)
+
+base.load = either(nil, load, function(pieces, name)
+	return type(pieces) == 'function' and (name == nil or string_of(name))
+end, function(pieces, name)
 	local all = {}
 	repeat
 		local piece = pieces()
@@ -202,8 +216,8 @@ function base.load(pieces, name)
 		end
 		all[#all + 1] = piece
 	until piece == nil or piece == ''
-	return base.loadstring(concat(all), name or '=(load)')
-end
+	return load_text(concat(all), string_of(name) or '=(load)')
+end)
 
 -- ---- Libraries -------------------------------------------------------------------
 
@@ -299,20 +313,22 @@ local function name_of_caller()
 	return getinfo(level_of_native(), 'n').name or '?'
 end
 
--- What our functions want, as mlua names it, in words of Lua.
+-- What our functions get and want, as mlua names it, in words of Lua.
+local KINDS = { integer = 'number', lightuserdata = 'userdata' }
 local EXPECTED = { table = 'table', Table = 'table', LuaString = 'string', String = 'string', string = 'string' }
 
 -- What a function of ours says of an argument that it cannot take, as Lua says it.
 local function of_argument(text, count)
+	-- Under which name it was called, it does not know.
+	local place, rest = match(text, "^bad argument #(%d+) to '[^']*' (%(.*)")
+	if place then
+		return format("bad argument #%s to '%s' %s", place, name_of_caller(), rest)
+	end
 	local number, got, wanted = match(text, '^bad argument #(%d+)[^:]*: error converting Lua (%a+) to ([%w_]+)')
-	if not number then
+	if not number or find(text, 'out of range', 1, true) then
 		return text
 	end
-	if tonumber(number) > count then
-		got = 'no value'
-	elseif got == 'integer' then
-		got = 'number'
-	end
+	got = tonumber(number) > count and 'no value' or KINDS[got] or got
 	return format(
 		"bad argument #%s to '%s' (%s expected, got %s)",
 		number,
@@ -393,14 +409,6 @@ math.random = host.random
 math.randomseed = as_of_c(host.randomseed)
 
 -- ---- redis -----------------------------------------------------------------------
-
--- As C converts it: a number is a string too.
-local function string_of(value)
-	local kind = type(value)
-	if kind == 'string' or kind == 'number' then
-		return tostring(value)
-	end
-end
 
 local redis = {
 	LOG_DEBUG = 0,

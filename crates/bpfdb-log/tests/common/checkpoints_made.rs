@@ -127,6 +127,9 @@ impl Checkpoints {
     /// The log was opened, and so its control file is durable.
     pub(crate) fn settle(&mut self, disk: &SimulatedDisk) {
         let control = read_control(disk).unwrap().unwrap();
+        let is_known = |mark| self.counts == Some(mark) || self.perhaps.contains(&mark);
+        assert!(control.checkpoint.is_none_or(is_known), "{control:?}");
+        assert!(control.checkpoint.is_some() || self.counts.is_none());
         self.counts = control.checkpoint;
         self.perhaps.clear();
         // What it cannot remove takes space, and nothing else.

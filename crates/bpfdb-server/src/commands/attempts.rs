@@ -16,17 +16,24 @@ pub(super) const BLOCK: u32 = abi::BPFDB_BLOCK_TRIES;
 /// for CLIENT PAUSE, or for another one that holds locks; by a script for a state of Lua.
 pub(super) const PAUSED: Duration = Duration::from_millis(1);
 
-/// How long a transaction may compute, in all its attempts, that is tried again from its beginning for
-/// what passes by itself: memory is being added, or the log is written out. One that takes longer may
-/// need more than there is.
+/// A transaction is tried again from its beginning for what passes by itself, as long as the attempts that
+/// ended so have not taken more time than this, all together. One that takes long may need more than
+/// there is.
 pub(super) const MOMENT: Duration = Duration::from_secs(1);
+
+/// Memory is being added, or the log is being written out, or opened again.
+pub(super) fn passes(status: Status) -> bool {
+    matches!(
+        status,
+        Status::MemoryPending | Status::LogFull | Status::LogClosed
+    )
+}
 
 /// How often a command is tried again that ended in this Error, and what it waits before.
 /// None of these attempts holds up others: they are served meanwhile.
 fn again(status: Status) -> Option<(u32, Duration)> {
     let (attempts, microseconds) = match status {
-        // Memory is being added, or the log is being written out, or opened again.
-        Status::MemoryPending | Status::LogFull | Status::LogClosed => (
+        status if passes(status) => (
             abi::BPFDB_DAEMON_MEMORY_TRIES,
             abi::BPFDB_DAEMON_MEMORY_PAUSE,
         ),

@@ -186,9 +186,12 @@ impl Instance {
     pub(crate) fn change(&mut self, settings: Settings) -> Result<()> {
         let old = std::mem::replace(&mut self.settings, settings);
         if let Err(error) = self.tell_kernel(&old) {
-            let refused = std::mem::replace(&mut self.settings, old);
+            self.settings = old;
+            self.users = Users::new(&self.settings.require_pass.0);
             // It may know a part of them.
-            let _ = self.tell_kernel(&refused);
+            let required = self.users.must_authenticate();
+            let _ = self.kernel_flags.require_authentication(required);
+            let _ = self.tell_kernel_who_answers();
             return Err(error);
         }
         let new = &self.settings;

@@ -28,24 +28,26 @@ impl KernelFlags {
 
     /// Whether the daemon answers new connections first, and asks who the client is.
     pub(crate) fn require_authentication(&self, required: bool) -> Result<()> {
-        self.closed.set(required);
-        self.write()
+        self.set(&self.closed, required)
     }
 
     /// Whether the kernel passes all requests to the daemon.
     pub(crate) fn pass_everything(&self, pass: bool) -> Result<()> {
-        self.paused.set(pass);
-        self.write()
+        self.set(&self.paused, pass)
     }
 
     /// Whether connections that are made from now on are plain TCP, which costs less than
     /// handing every request over.
     pub(crate) fn leave_alone(&self, plain: bool) -> Result<()> {
-        self.plain.set(plain);
-        self.write()
+        self.set(&self.plain, plain)
     }
 
     /// An error: the kernel does what it was told before.
+    fn set(&self, flag: &Cell<bool>, says: bool) -> Result<()> {
+        let before = flag.replace(says);
+        self.write().inspect_err(|_| flag.set(before))
+    }
+
     fn write(&self) -> Result<()> {
         let mut value = vec![0; self.map.value_size() as usize];
         let flags = [&self.closed, &self.paused, &self.plain];

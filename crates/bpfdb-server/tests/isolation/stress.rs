@@ -330,11 +330,14 @@ fn run_short(longest: usize, pairs: usize, calls: usize, clients: Clients<'_>) -
         // With less to remember there is memory again.
         for pair in values.into_keys() {
             let keys = [1, 2].map(|n| format!("{}, {pair}, {n}", worker.number));
-            while worker.goes_on()
-                && worker
-                    .call("drop", &[&keys[0], &keys[1]], &["1"])?
-                    .is_none()
-            {}
+            let names = [keys[0].as_str(), &keys[1]];
+            let mut tries = 0;
+            while worker.call("drop", &names, &["1"])?.is_none() {
+                tries += 1;
+                if tries == 1000 {
+                    return Err(format!("pair {pair} cannot be dropped"));
+                }
+            }
         }
         Ok(())
     })?;
@@ -349,7 +352,7 @@ fn run_all<'a>(engine: &Engine, scale: usize, clients: impl Fn() -> Clients<'a>)
     let mut note = |name: &str, run: Run| {
         let tally = run.unwrap_or_else(|error| panic!("{name}: {error}"));
         println!("{name}: {tally:?}");
-        assert!(tally.committed > 0 && tally.rolled_back > 0, "{tally:?}");
+        assert!(tally.committed > 0, "{tally:?}");
         total.add(tally);
     };
     for counters in [1, 5] {
@@ -364,6 +367,7 @@ fn run_all<'a>(engine: &Engine, scale: usize, clients: impl Fn() -> Clients<'a>)
     }
     let groups = volume(200 * scale);
     note("come and go", come_and_go(engine, groups, 2, clients()));
+    assert!(total.rolled_back > 0, "{total:?}");
     total
 }
 

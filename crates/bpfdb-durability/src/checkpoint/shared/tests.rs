@@ -1,6 +1,7 @@
 //! When a checkpoint counts, and when it is given up.
 
 use std::thread;
+use std::time::{Duration, SystemTime};
 
 use bpfdb_log::checkpoint::{CheckpointReader, CheckpointWriter, Header, remove_others};
 use bpfdb_log::reader::read_control;
@@ -213,4 +214,34 @@ fn what_could_not_be_recycled_gives_space_later() {
         assert!(made && !has_first(), "{fault:?}");
         assert!(!shared.make_room(&mut log), "there is no more");
     }
+}
+
+/// What a later attempt came to says nothing of an earlier one, unless it made a checkpoint: that has
+/// what was to be in the earlier one, too.
+#[test]
+fn whoever_waits_is_told_of_the_attempt_that_was_asked_for() {
+    let shared = new();
+    let end = |outcome: Result<(), &str>| {
+        let logged = shared.logged();
+        let done = CheckpointDone {
+            number: 1,
+            start: 0,
+            entries: 0,
+            bytes: 0,
+            finished: SystemTime::UNIX_EPOCH,
+            took: Duration::ZERO,
+        };
+        shared.end(outcome.map(|()| done).map_err(str::to_owned), logged);
+    };
+    end(Ok(()));
+    end(Err("no space"));
+    assert_eq!(shared.await_attempt(1), Ok(()));
+    assert_eq!(shared.await_attempt(2), Err("no space".to_owned()));
+    end(Ok(()));
+    assert_eq!(shared.await_attempt(2), Ok(()));
+    let status = shared.status();
+    assert_eq!(
+        (status.attempts, status.last_made, status.failed),
+        (3, 3, 1)
+    );
 }

@@ -104,8 +104,6 @@ pub(super) struct ScriptCall {
     attempts: Attempts,
     /// Time that this attempt has taken.
     spent: Duration,
-    /// Time of the attempts before.
-    earlier: Duration,
     /// SCRIPT KILLs, or FUNCTION KILLs, before it.
     kills: u64,
     /// While it is there those commands find this call, be it that it waits.
@@ -185,7 +183,6 @@ impl ScriptCall {
             running: None,
             attempts: Attempts::default(),
             spent: Duration::ZERO,
-            earlier: Duration::ZERO,
             kills: 0,
             _under_way: None,
             begun: Instant::now(),
@@ -292,7 +289,7 @@ impl ScriptCall {
         if self.own && !matches!(begun, Ok(Some(_))) {
             context.session.rollback()?;
         }
-        self.earlier += mem::take(&mut self.spent);
+        self.spent = Duration::ZERO;
         let call = match begun {
             Ok(Some(call)) => call,
             other => {
@@ -472,11 +469,7 @@ impl ScriptCall {
                 self.snapshot = Some(status);
                 Ok(Progress::More)
             }
-            Failure::Engine(status)
-                if self
-                    .attempts
-                    .again(context, status, self.earlier + self.spent) =>
-            {
+            Failure::Engine(status) if self.attempts.again(context, status, self.spent) => {
                 Ok(Progress::More)
             }
             Failure::Engine(Status::Conflict) => Err(Failure::Text(conflict::text_with(

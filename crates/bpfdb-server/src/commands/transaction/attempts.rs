@@ -17,6 +17,8 @@ use crate::instance::pause::Pause;
 #[derive(Debug, Default)]
 pub(in super::super) struct Attempts {
     failed: u32,
+    /// The time of those that ended in what passes by itself.
+    waited: Duration,
     backoff: Backoff,
     /// Has it been going on for more than a step, and does it hold locks?
     long: Option<Rc<()>>,
@@ -64,8 +66,8 @@ impl Attempts {
         self.long = None;
     }
 
-    /// After an Error, and after all was rolled back: is another attempt to be made? `spent`: by the
-    /// attempts so far.
+    /// After an Error, and after all was rolled back: is another attempt to be made? `spent`: by the one
+    /// that has ended.
     pub(in super::super) fn again(
         &mut self,
         context: &mut Context<'_>,
@@ -76,8 +78,11 @@ impl Attempts {
         if context.refusal(status).is_some() {
             return false;
         }
-        if status != Status::Conflict && spent >= attempts::MOMENT {
-            return false;
+        if attempts::passes(status) {
+            if self.waited >= attempts::MOMENT {
+                return false;
+            }
+            self.waited += spent;
         }
         self.failed += 1;
         let met_lock = status == Status::Conflict;

@@ -106,7 +106,7 @@ struct Block {
     /// take long.
     job: Option<Box<dyn Job>>,
     spent: Duration,
-    /// The time of all steps so far, of all attempts.
+    /// The time of the attempt so far.
     total: Duration,
     attempts: Attempts,
 }
@@ -302,9 +302,10 @@ impl Block {
         self.phase = Phase::Begin;
         self.job = None;
         self.spent = Duration::ZERO;
+        let total = mem::take(&mut self.total);
         self.replies = Replies::new(context.replies.protocol());
         match failure {
-            Failure::Engine(status) if self.attempts.again(context, status, self.total) => {
+            Failure::Engine(status) if self.attempts.again(context, status, total) => {
                 Ok(Progress::More)
             }
             Failure::Engine(status) => Err(rolled_back(context, status)),

@@ -85,6 +85,7 @@ impl Job for Flushes {
     /// After an Error of the engine the step may be made again.
     fn step(&mut self, context: &mut Context<'_>, _: &[Vec<u8>]) -> Result<Progress, Failure> {
         let slice = TimeSlice::begin();
+        let mut has_advanced = false;
         while self.next < self.queue.len() {
             if slice.is_over() {
                 return Ok(Progress::More);
@@ -93,8 +94,11 @@ impl Job for Flushes {
                 Ok(true) => self.conclude(context, None),
                 Ok(false) => {}
                 Err(Failure::Text(text)) => self.conclude(context, Some(text)),
+                // The next step meets it again, with tries of its own.
+                Err(_) if has_advanced => return Ok(Progress::More),
                 Err(failure) => return Err(failure),
             }
+            has_advanced = true;
         }
         context.replies.absorb(&mut self.replies);
         Ok(Progress::Done)

@@ -46,14 +46,17 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
         let why = format!("there are sessions and files for {most} clients; more need a restart");
         return Err(failed(b"maxclients", &why));
     }
-    if let Some(limit) = memory_limit(context, &settings, &seen)? {
-        context.engine.set_memory_limit(limit)?;
-    }
-    let age = Duration::from_secs(settings.snapshot_max_age);
-    context.engine.set_snapshot_max_age(age);
+    let limit = memory_limit(context, &settings, &seen)?;
     let was_sync = context.instance.is_sync(None);
+    let age = Duration::from_secs(settings.snapshot_max_age);
+    let before = context.instance.settings.clone();
     let changed = context.instance.change(settings);
     changed.map_err(|error| format!("ERR CONFIG SET failed: {error}"))?;
+    if let Some(Err(status)) = limit.map(|limit| context.engine.set_memory_limit(limit)) {
+        let _ = context.instance.change(before);
+        return Err(status.into());
+    }
+    context.engine.set_snapshot_max_age(age);
     context.instance.parameters = parameters;
     if !was_sync && context.instance.is_sync(None) {
         hold_replies(context);
