@@ -298,6 +298,37 @@ fn hot_records_on_busy_processors() {
     });
 }
 
+/// The same for clients of the daemon, which has the kernel run their calls.
+#[test]
+fn a_hot_record_on_busy_processors_by_way_of_the_daemon() {
+    let socket = namespace::files().folder.join("hot.sock");
+    let _server = server(true, Some(socket.clone()));
+    let target = Target {
+        address: Address::Unix(socket),
+        compiles: true,
+    };
+    let app = Voter::new(1, 1_000_000, 10, Distribution::Uniform);
+    // Each is compiled once more for the daemon, when that has met some calls.
+    target.load(app.library());
+    common::wait_until("the daemon has the kernel run it", || {
+        let usage = Usage {
+            clients: 1,
+            calls: 100,
+            pipeline: 1,
+            seed: 1,
+        };
+        application::run(&app, &target.address, &usage).expect("votes");
+        let mut client = target.client();
+        client.ask(&["FLUSHALL"]).expect("flushed");
+        procedures(&mut client).expect("procedures")[voter::FUNCTION].calls > 0
+    });
+    for pipeline in [1, PIPELINE] {
+        let votes = beside_busy_loops(|| target.run(&app, pipeline));
+        assert!(votes.end("accepted") > CALLS as u64 * 9 / 10, "{votes:?}");
+        target.client().ask(&["FLUSHALL"]).expect("flushed");
+    }
+}
+
 /// The same for calls that wait for longer, because many clients want a processor.
 #[test]
 #[ignore = "minutes: make soak"]

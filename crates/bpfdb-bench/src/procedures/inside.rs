@@ -11,6 +11,7 @@ use bpfdb_apps::application::Application;
 use bpfdb_apps::random::{Distribution, Random};
 use bpfdb_apps::voter::{CONTESTANTS, FUNCTION, Voter};
 use bpfdb_procedures::inside::{Calls, Compiler, Failure, Library, ReplyRef};
+use hdrhistogram::Histogram;
 
 use super::calls::VOTES_OF_PHONE;
 use crate::machine::pin;
@@ -47,14 +48,30 @@ struct Point {
     /// The index is made at its size beforehand, as one is that has been loaded
     /// ([`Engine::presize`]). Else it grows with the votes.
     is_presized: bool,
+    phones: Distribution,
 }
 
 #[derive(Default)]
 struct Figures {
     compiled: Sample,
     by_hand: Sample,
-    /// Of a thousand compiled calls, those that met a conflict in every attempt.
+    /// Of the system calls of the compiled procedure, in microseconds.
+    p50: Sample,
+    p99: Sample,
+    /// Of a thousand compiled calls, attempts that met a conflict; and calls that met one in each.
+    repeated: Sample,
     failed: Sample,
+}
+
+/// What a run came to.
+struct Run {
+    /// Calls per second of all cores together.
+    rate: f64,
+    /// Nanoseconds of each system call.
+    times: Histogram<u64>,
+    /// Of a call, as above.
+    repeated: f64,
+    failed: f64,
 }
 
 pub(super) fn measure(plan: &Plan) -> Result<Table> {
@@ -65,14 +82,17 @@ pub(super) fn measure(plan: &Plan) -> Result<Table> {
         eprintln!("{NAME}: round {} of {}", round + 1, plan.rounds);
         for (&point, figures) in points.iter().zip(&mut figures) {
             for subject in [Subject::Compiled, Subject::ByHand] {
-                let (rate, failed) = time(plan, subject, point)?;
-                match subject {
-                    Subject::Compiled => {
-                        figures.compiled.push(rate);
-                        figures.failed.push(failed * 1000.0);
-                    }
-                    Subject::ByHand => figures.by_hand.push(rate),
+                let run = time(plan, subject, point)?;
+                if subject == Subject::ByHand {
+                    figures.by_hand.push(run.rate);
+                    continue;
                 }
+                let percentile = |q| run.times.value_at_quantile(q) as f64 / 1e3;
+                figures.compiled.push(run.rate);
+                figures.p50.push(percentile(0.5));
+                figures.p99.push(percentile(0.99));
+                figures.repeated.push(run.repeated * 1000.0);
+                figures.failed.push(run.failed * 1000.0);
             }
         }
     }
@@ -82,11 +102,16 @@ pub(super) fn measure(plan: &Plan) -> Result<Table> {
 fn points() -> Vec<Point> {
     let mut points = Vec::new();
     for batch in BATCHES {
-        for is_presized in [false, true] {
+        for (is_presized, phones) in [
+            (false, Distribution::Uniform),
+            (true, Distribution::Uniform),
+            (false, Distribution::Zipf),
+        ] {
             points.extend(CORES.map(|cores| Point {
                 batch,
                 cores,
                 is_presized,
+                phones,
             }));
         }
     }
@@ -103,7 +128,12 @@ struct Stage {
 }
 
 impl Stage {
-    fn new(subject: Subject, phones: u32, calls: usize, is_presized: bool) -> Result<Self> {
+    fn new(
+        subject: Subject,
+        (phones, distribution): (u32, Distribution),
+        calls: usize,
+        is_presized: bool,
+    ) -> Result<Self> {
         let memory = BYTES_AT_LEAST + calls as u64 * BYTES_OF_CALL;
         let engine = Engine::create(&Options {
             memory_limit: memory,
@@ -113,7 +143,7 @@ impl Stage {
         if is_presized {
             engine.presize(calls as u64 * RECORDS_OF_CALL)?;
         }
-        let voter = Voter::new(CONTESTANTS, phones, VOTES_OF_PHONE, Distribution::Uniform);
+        let voter = Voter::new(CONTESTANTS, phones, VOTES_OF_PHONE, distribution);
         let mut library = Compiler::new(&engine)?.library(voter.library().as_bytes())?;
         if subject == Subject::ByHand {
             let mut object = bpfdb::open_object(objects::VOTER, "voter")?;
@@ -162,7 +192,7 @@ fn calls(
 /// Both leave the same data, and reply the same.
 fn compare() -> Result<()> {
     let outcomes = [Subject::Compiled, Subject::ByHand].map(|subject| -> Result<_> {
-        let mut stage = Stage::new(subject, 500, COMPARED, false)?;
+        let mut stage = Stage::new(subject, (500, Distribution::Uniform), COMPARED, false)?;
         let mut batches = calls(&stage.library, &stage.voter, COMPARED, COMPARED, 1)?;
         let mut replies = Vec::new();
         for calls in &mut batches {
@@ -201,21 +231,36 @@ fn compare() -> Result<()> {
     Ok(())
 }
 
-/// Calls per second of all cores together, and the share that failed.
-fn time(plan: &Plan, subject: Subject, point: Point) -> Result<(f64, f64)> {
+/// Attempts that met a conflict.
+fn conflicts(engine: &Engine) -> Result<u64> {
+    Ok(engine.counters()?.conflicts.iter().sum())
+}
+
+/// From a tenth of a microsecond to ten seconds.
+fn times() -> Result<Histogram<u64>> {
+    Ok(Histogram::new_with_bounds(100, 10_000_000_000, 3)?)
+}
+
+fn time(plan: &Plan, subject: Subject, point: Point) -> Result<Run> {
     let Point { batch, cores, .. } = point;
     let each = plan.kernel_operations as usize;
-    let mut stage = Stage::new(subject, plan.tcp_keys, each * cores, point.is_presized)?;
+    let phones = (plan.tcp_keys, point.phones);
+    let mut stage = Stage::new(subject, phones, each * cores, point.is_presized)?;
+    let before = conflicts(&stage.engine)?;
     let sessions = &mut stage.sessions;
     let (library, voter, barrier) = (&stage.library, &stage.voter, &Barrier::new(cores));
     let run = move |thread: usize, session: &mut Session| -> Result<_> {
         pin(thread)?;
         let mut batches = calls(library, voter, each, batch, 1 + thread as u64)?;
+        let mut times = times()?;
         barrier.wait();
         let clock = Instant::now();
         let (mut done, mut failed) = (0, 0);
         for calls in &mut batches {
-            for reply in calls.run(session)? {
+            let begun = Instant::now();
+            let replies = calls.run(session)?;
+            times.saturating_record(begun.elapsed().as_nanos() as u64);
+            for reply in replies {
                 match reply {
                     Ok(ReplyRef::Integer(0 | 1)) => done += 1,
                     Err(Failure::Engine(Status::Conflict)) => failed += 1,
@@ -223,14 +268,14 @@ fn time(plan: &Plan, subject: Subject, point: Point) -> Result<(f64, f64)> {
                 }
             }
         }
-        Ok((clock.elapsed().as_secs_f64(), done, failed))
+        Ok((clock.elapsed().as_secs_f64(), done, failed, times))
     };
     let results = thread::scope(|scope| {
         let threads = sessions.iter_mut().take(cores).enumerate();
         let threads: Vec<_> = threads
             .map(|(thread, session)| scope.spawn(move || run(thread, session)))
             .collect();
-        let join = |thread: thread::ScopedJoinHandle<'_, Result<(f64, u32, u32)>>| {
+        let join = |thread: thread::ScopedJoinHandle<'_, Result<(f64, u32, u32, _)>>| {
             thread.join().map_err(|_| anyhow!("a thread panicked"))?
         };
         threads.into_iter().map(join).collect::<Result<Vec<_>>>()
@@ -239,7 +284,16 @@ fn time(plan: &Plan, subject: Subject, point: Point) -> Result<(f64, f64)> {
     let done: u32 = results.iter().map(|result| result.1).sum();
     let failed: u32 = results.iter().map(|result| result.2).sum();
     let all = f64::from(done + failed);
-    Ok((f64::from(done) / longest, f64::from(failed) / all))
+    let mut merged = times()?;
+    for (_, _, _, times) in &results {
+        merged.add(times)?;
+    }
+    Ok(Run {
+        rate: f64::from(done) / longest,
+        times: merged,
+        repeated: (conflicts(&stage.engine)? - before) as f64 / all,
+        failed: f64::from(failed) / all,
+    })
 }
 
 fn table(plan: &Plan, points: &[Point], all: &[Figures]) -> Table {
@@ -249,6 +303,7 @@ fn table(plan: &Plan, points: &[Point], all: &[Figures]) -> Table {
     );
     let columns = [
         "calls of a system call",
+        "phones",
         "index",
         "cores",
         "compiled",
@@ -257,6 +312,9 @@ fn table(plan: &Plan, points: &[Point], all: &[Figures]) -> Table {
         "C by hand",
         "compiled in times of C",
         "target",
+        "p50, µs",
+        "p99, µs",
+        "repeated, ‰",
         "failed, ‰",
     ];
     let mut table = Table::new(NAME, title, &columns);
@@ -272,9 +330,11 @@ fn table(plan: &Plan, points: &[Point], all: &[Figures]) -> Table {
             }
             _ => "".into(),
         };
-        let is_target = point.batch > 1 && point.cores == 1;
+        let is_uniform = point.phones == Distribution::Uniform;
+        let is_target = is_uniform && point.batch > 1 && point.cores == 1;
         table.row([
             point.batch.into(),
+            point.phones.to_string().into(),
             match point.is_presized {
                 true => "presized".into(),
                 false => "grows".into(),
@@ -288,7 +348,13 @@ fn table(plan: &Plan, points: &[Point], all: &[Figures]) -> Table {
             over_one,
             Cell::thousands(&figures.by_hand),
             Cell::figure(&time, 2),
-            Cell::at_most(&time, TARGET),
+            match is_uniform {
+                true => Cell::at_most(&time, TARGET),
+                false => "".into(),
+            },
+            Cell::figure(&figures.p50, 1),
+            Cell::figure(&figures.p99, 1),
+            Cell::figure(&figures.repeated, 2),
             Cell::figure(&figures.failed, 2),
         ]);
     }

@@ -28,6 +28,8 @@ pub enum Form {
     Transaction,
     /// MULTI … EXEC in one message.
     Block,
+    /// The same in a message for each: the daemon executes it.
+    BlockInPieces,
     /// EVAL.
     Script,
     /// FCALL of a function that runs in the kernel, when it has been compiled.
@@ -61,7 +63,11 @@ impl Kind {
         match self.form {
             _ if matches!(self.door, Door::Batches) => Width::Blind,
             Form::Single | Form::Pipeline => Width::One,
-            Form::Transaction | Form::Block | Form::Script | Form::Function => Width::Several,
+            Form::Transaction
+            | Form::Block
+            | Form::BlockInPieces
+            | Form::Script
+            | Form::Function => Width::Several,
         }
     }
 }
@@ -83,7 +89,7 @@ const fn large(door: Door, form: Form, mode: Mode) -> Kind {
 }
 
 /// One client of each of these.
-pub const KINDS: [Kind; 28] = [
+pub const KINDS: [Kind; 30] = [
     kind(Door::Tcp, Form::Transaction, Mode::Default),
     kind(Door::Embedded, Form::Transaction, Mode::Async),
     kind(Door::Tcp, Form::Transaction, Mode::Sync),
@@ -100,6 +106,8 @@ pub const KINDS: [Kind; 28] = [
     kind(Door::Tcp, Form::Block, Mode::Default),
     kind(Door::Tcp, Form::Block, Mode::Sync),
     large(Door::Unix, Form::Block, Mode::WaitAof),
+    kind(Door::Tcp, Form::BlockInPieces, Mode::Default),
+    kind(Door::Tcp, Form::BlockInPieces, Mode::Sync),
     kind(Door::Tcp, Form::Script, Mode::Default),
     large(Door::Unix, Form::Script, Mode::Sync),
     kind(Door::Tcp, Form::Function, Mode::Default),

@@ -170,6 +170,7 @@ impl Client {
             let committed = match self.kind.form {
                 Form::Transaction => self.transaction(connection, step),
                 Form::Block => self.block(connection, step),
+                Form::BlockInPieces => self.block_in_pieces(connection, step),
                 Form::Script => self.script(connection, step),
                 Form::Function => self.function(connection, step),
                 Form::Single | Form::Pipeline => self.single(connection, step),

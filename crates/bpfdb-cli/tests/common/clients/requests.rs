@@ -84,20 +84,41 @@ impl Client {
         message.extend(commands.iter().map(|command| request(command)));
         message += &request(&["EXEC"]);
         connection.try_send_text(&message).ok_or(Gone)?;
-        let mut line = || connection.try_line().ok_or(Gone);
         for expected in 0..=commands.len() {
-            let told = line()?;
+            let told = connection.try_line().ok_or(Gone)?;
             let expected = ["+OK", "+QUEUED"][expected.min(1)];
             assert_eq!(told, expected, "client {}", self.id);
         }
+        self.replies_of_block(connection, &commands)
+    }
+
+    fn replies_of_block(&self, connection: &mut Connection, commands: &[Vec<String>]) -> Outcome {
+        let mut line = || connection.try_line().ok_or(Gone);
         if line()? != format!("*{}", commands.len()) {
             return Ok(false);
         }
-        for command in &commands {
+        for command in commands {
             let told = line()?;
-            assert!(!told.starts_with('-'), "{command:?} in a block: {told}");
+            let id = self.id;
+            assert!(
+                !told.starts_with('-'),
+                "{command:?} in a block of client {id}: {told}"
+            );
         }
         Ok(true)
+    }
+
+    pub(super) fn block_in_pieces(&self, connection: &mut Connection, step: u64) -> Outcome {
+        let told = connection.try_ask(&["MULTI"]).ok_or(Gone)?;
+        assert_eq!(told, "+OK", "client {}", self.id);
+        let commands = self.commands(step);
+        for command in &commands {
+            connection.try_send_text(&request(command)).ok_or(Gone)?;
+            let told = connection.try_line().ok_or(Gone)?;
+            assert_eq!(told, "+QUEUED", "client {}", self.id);
+        }
+        connection.try_send_text(&request(&["EXEC"])).ok_or(Gone)?;
+        self.replies_of_block(connection, &commands)
     }
 
     pub(super) fn script(&self, connection: &mut Connection, step: u64) -> Outcome {
