@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use bpfdb::Engine;
 use bpfdb_procedures::inside::{Compiler, Library};
@@ -298,6 +299,7 @@ fn toggle(worker: &mut Worker<'_>, group: usize, expected: &str) -> Result<(), S
 /// Each client overwrites and drops pairs of keys of its own, with values of all sizes, in less
 /// memory than they need: what is refused leaves both as they were.
 fn run_short(longest: usize, pairs: usize, calls: usize, clients: Clients<'_>) -> Run {
+    let write_still = AtomicUsize::new(clients.len());
     let (_, tally) = in_parallel(clients, |worker| {
         let mut values: HashMap<usize, String> = HashMap::new();
         for _ in 0..calls {
@@ -326,6 +328,11 @@ fn run_short(longest: usize, pairs: usize, calls: usize, clients: Clients<'_>) -
                     values.insert(pair, value);
                 }
             }
+        }
+        // What the first one drops would be memory for the others: nothing were short.
+        write_still.fetch_sub(1, Ordering::Relaxed);
+        while worker.goes_on() && write_still.load(Ordering::Relaxed) > 0 {
+            thread::sleep(Duration::from_millis(1));
         }
         // With less to remember there is memory again.
         for pair in values.into_keys() {
@@ -425,7 +432,8 @@ fn short(scale: usize) {
             inside(&server.engine, &library),
         ];
         let pairs = MEMORY as usize * 3 / 2 / longest / clients.len();
-        let run = run_short(longest, pairs, volume(12_000 * scale), clients);
+        // Each pair has its turn some three times: by then seven of eight are there.
+        let run = run_short(longest, pairs, volume(3 * pairs * scale), clients);
         let tally = run.unwrap_or_else(|error| panic!("to {longest} bytes: {error}"));
         println!("short of memory, values to {longest} bytes: {tally:?}");
         assert!(tally.committed > 0 && tally.rolled_back > 0, "{tally:?}");
