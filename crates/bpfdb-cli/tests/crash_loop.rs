@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::clients::{Beside, Client, Crash, Life, Lost, Reader, check, settle_all};
+use common::clients::{Beside, Client, Crash, Life, Lost, Reader, check, flush, settle_all};
 use common::{Served, alone};
 
 /// Rounds of the short version, in each of the two loops, which share the processors: a round takes
@@ -33,6 +33,8 @@ const LONG: u64 = 8;
 const USUAL_LOSS: Duration = Duration::from_millis(300);
 /// One of so many engines is shared by others, who take a while to begin.
 const SHARED: u64 = 2;
+/// After one of so many crashes somebody deletes everything, and the server is killed at once.
+const FLUSH: u64 = 8;
 
 /// What the server that comes after a crash finds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,6 +64,8 @@ struct Loop {
     answered_in_send: u64,
     /// Steps that programs in the kernel committed while there was no server.
     without_server: u64,
+    /// How often everything was deleted.
+    flushed: u64,
     /// How old what was lost was, of each loss of power.
     losses: Vec<Duration>,
     told: String,
@@ -88,6 +92,7 @@ impl Loop {
             calls_in_kernel: 0,
             answered_in_send: 0,
             without_server: 0,
+            flushed: 0,
             losses: Vec::new(),
             told: String::new(),
         }
@@ -119,6 +124,9 @@ impl Loop {
         };
         let always = self.always;
         let lost = self.come_back(when, after);
+        if self.random(FLUSH) == 0 {
+            self.flush();
+        }
         if after == After::Directory {
             self.losses.push(lost.age);
         }
@@ -193,6 +201,18 @@ impl Loop {
         lost
     }
 
+    /// Nothing is there when FLUSHALL was said to be durable.
+    fn flush(&mut self) {
+        flush(&self.server, &mut self.clients);
+        // What is embedded remembers steps that are no more.
+        self.beside = None;
+        let when = Instant::now();
+        self.server.kill();
+        let kept = self.random(2) == 0;
+        self.start(Crash { when, kept });
+        self.flushed += 1;
+    }
+
     /// The next server; what is there is what must be there.
     fn start(&mut self, crash: Crash) -> Lost {
         let committed = self.committed_beside();
@@ -254,6 +274,8 @@ fn crash_loop(seed: u64, most: u64) {
     }
     println!("{} steps without a server", all.without_server);
     println!("{} answers inside send()", all.answered_in_send);
+    println!("{} times FLUSHALL", all.flushed);
+    assert!(all.flushed > 0 || rounds < ROUNDS / 3);
     assert!(all.answered_in_send > 0 || rounds < ROUNDS / 3);
     assert!(all.calls_in_kernel > 0 && all.without_server > 0 || rounds < ROUNDS / 3);
     all.losses.sort_unstable();

@@ -56,6 +56,7 @@ impl Client {
                     let count: u64 = text.parse().unwrap_or(0);
                     session.set(&name(key), (count + 1).to_string().as_bytes())?;
                 }
+                Write::Expire(_) | Write::Rename(..) => panic!("what a step of one write does"),
             }
         }
         Ok(())

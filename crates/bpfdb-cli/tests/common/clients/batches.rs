@@ -24,6 +24,7 @@ impl Named {
             }
             Write::Delete(_) => Operation::Delete(name.as_bytes()),
             Write::Increment(_) => panic!("a batch does not know what it will read"),
+            Write::Expire(_) | Write::Rename(..) => panic!("what a step of one write does"),
         }
     }
 }

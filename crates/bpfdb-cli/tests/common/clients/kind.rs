@@ -30,6 +30,8 @@ pub enum Form {
     Block,
     /// The same in a message for each: the daemon executes it.
     BlockInPieces,
+    /// The same with WATCH of the key that it has read.
+    Watched,
     /// EVAL.
     Script,
     /// FCALL of a function that runs in the kernel, when it has been compiled.
@@ -66,6 +68,7 @@ impl Kind {
             Form::Transaction
             | Form::Block
             | Form::BlockInPieces
+            | Form::Watched
             | Form::Script
             | Form::Function => Width::Several,
         }
@@ -88,13 +91,15 @@ const fn large(door: Door, form: Form, mode: Mode) -> Kind {
     }
 }
 
-/// One client of each of these.
-pub const KINDS: [Kind; 30] = [
+/// One client of each of these. Who watches has a neighbour that writes seldom: the next one.
+pub const KINDS: [Kind; 32] = [
     kind(Door::Tcp, Form::Transaction, Mode::Default),
     kind(Door::Embedded, Form::Transaction, Mode::Async),
+    kind(Door::Tcp, Form::Watched, Mode::Default),
     kind(Door::Tcp, Form::Transaction, Mode::Sync),
     kind(Door::Tcp, Form::Transaction, Mode::CommitSync),
     kind(Door::Unix, Form::Transaction, Mode::CommitSync),
+    kind(Door::Unix, Form::Watched, Mode::Sync),
     large(Door::Unix, Form::Transaction, Mode::Sync),
     kind(Door::Batches, Form::Transaction, Mode::Async),
     kind(Door::Tcp, Form::Single, Mode::Default),

@@ -61,6 +61,8 @@ pub struct Client {
     /// It reads that client's mark.
     neighbour: usize,
     next: u64,
+    /// Steps before everything was deleted.
+    before: u64,
     pub history: History,
     tell: Tell,
 }
@@ -84,6 +86,7 @@ impl Client {
             kind,
             neighbour: neighbour(id),
             next: 1,
+            before: 0,
             history: History::new(),
             tell,
         };
@@ -92,7 +95,14 @@ impl Client {
 
     /// Steps of all lives.
     pub fn steps(&self) -> u64 {
-        self.next - 1
+        self.before + self.next - 1
+    }
+
+    /// With the first step, where there is nothing.
+    fn begin_anew(&mut self) {
+        self.before = self.steps();
+        self.next = 1;
+        self.history = History::new();
     }
 
     /// For who reads what happened.
@@ -171,6 +181,7 @@ impl Client {
                 Form::Transaction => self.transaction(connection, step),
                 Form::Block => self.block(connection, step),
                 Form::BlockInPieces => self.block_in_pieces(connection, step),
+                Form::Watched => self.watched(connection, step),
                 Form::Script => self.script(connection, step),
                 Form::Function => self.function(connection, step),
                 Form::Single | Form::Pipeline => self.single(connection, step),
@@ -222,10 +233,17 @@ impl Client {
             let step: u64 = digits.parse().unwrap_or_else(|_| panic!("{name}: {value}"));
             assert!(value == step::value(key, step), "{name}: torn, of {step}");
             let expires = connection.ask(&["PEXPIRETIME", &name]);
-            let expected = step::expiry(key, step).map_or(":-1".to_owned(), |at| format!(":{at}"));
-            assert_eq!(expires, expected, "{name} of {step}");
+            if key == Key::Far {
+                let until = step::step_of_expiry(&expires);
+                let until = until.unwrap_or_else(|| panic!("{name} of {step}: {expires}"));
+                state.0.insert(Key::Until, until);
+            } else {
+                assert_eq!(expires, ":-1", "{name} of {step}");
+            }
             state.0.insert(key, step);
         }
+        let temporary = step::temporary(&self.id);
+        assert_eq!(connection.ask(&["GET", &temporary]), "$-1", "{temporary}");
         state
     }
 }
@@ -276,6 +294,17 @@ pub fn check(server: &Served, clients: &mut [Client], crash: Crash) -> Lost {
         );
     }
     all
+}
+
+/// FLUSHALL by somebody who is told so when it is durable. All clients begin anew.
+pub fn flush(server: &Served, clients: &mut [Client]) {
+    let mut connection = Connection::open(server.port);
+    let mode = connection.ask(&["CLIENT", "DURABILITY", "SYNC"]);
+    assert_eq!(mode, "+OK");
+    assert_eq!(connection.ask(&["FLUSHALL"]), "+OK");
+    for client in clients {
+        client.begin_anew();
+    }
 }
 
 /// Not over: work that goes on where no server is needed.

@@ -1,6 +1,7 @@
 //! Steps of a client of the server.
 
 use super::super::{Connection, request};
+use super::kind::Form;
 use super::step::Key;
 use super::{Client, Gone, Life, Outcome, PIPELINE};
 
@@ -33,8 +34,13 @@ pub fn seen(id: usize) -> String {
 impl Client {
     fn commands(&self, step: u64) -> Vec<Vec<String>> {
         let writes = self.writes(step);
-        let commands = writes.iter().map(|write| write.command(&self.id, step));
-        commands.collect()
+        let commands = writes.iter().map(|write| match self.kind.form {
+            // A function of a fixed list of keys.
+            Form::Function => vec![write.command(&self.id, step)],
+            Form::Single | Form::Pipeline => vec![write.command(&self.id, step)],
+            _ => write.commands(&self.id, step),
+        });
+        commands.flatten().collect()
     }
 
     pub(super) fn single(&self, connection: &mut Connection, step: u64) -> Outcome {
@@ -109,16 +115,36 @@ impl Client {
     }
 
     pub(super) fn block_in_pieces(&self, connection: &mut Connection, step: u64) -> Outcome {
+        self.pieces(connection, &self.commands(step))
+    }
+
+    /// Writes its keys, and what it has read of its neighbour's, if that is as it was.
+    pub(super) fn watched(&self, connection: &mut Connection, step: u64) -> Outcome {
+        let mark = Key::Mark.of(&self.neighbour);
+        let told = connection.try_ask(&["WATCH", &mark]).ok_or(Gone)?;
+        assert_eq!(told, "+OK", "client {}", self.id);
+        let shown = connection.try_ask(&["GET", &mark]).ok_or(Gone)?;
+        if shown.starts_with('-') {
+            connection.try_ask(&["UNWATCH"]).ok_or(Gone)?;
+            return Ok(false);
+        }
+        let mut commands = self.commands(step);
+        if shown != "$-1" {
+            commands.insert(0, ["SET", &seen(self.id), &shown].map(str::to_owned).into());
+        }
+        self.pieces(connection, &commands)
+    }
+
+    fn pieces(&self, connection: &mut Connection, commands: &[Vec<String>]) -> Outcome {
         let told = connection.try_ask(&["MULTI"]).ok_or(Gone)?;
         assert_eq!(told, "+OK", "client {}", self.id);
-        let commands = self.commands(step);
-        for command in &commands {
+        for command in commands {
             connection.try_send_text(&request(command)).ok_or(Gone)?;
             let told = connection.try_line().ok_or(Gone)?;
             assert_eq!(told, "+QUEUED", "client {}", self.id);
         }
         connection.try_send_text(&request(&["EXEC"])).ok_or(Gone)?;
-        self.replies_of_block(connection, &commands)
+        self.replies_of_block(connection, commands)
     }
 
     pub(super) fn script(&self, connection: &mut Connection, step: u64) -> Outcome {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::{self, Display};
 
 /// In so many steps each kind of write has its turn.
-pub const PERIOD: u64 = 6;
+pub const PERIOD: u64 = 8;
 const SLOTS: u64 = 5;
 /// Later than any test, in milliseconds of UNIX time; the step is added to it.
 const FAR: u64 = 4_000_000_000_000;
@@ -26,9 +26,12 @@ pub enum Key {
     Far,
     /// It has expired when somebody looks.
     Soon,
+    /// No key, but the step that gave `Far` its time.
+    Until,
 }
 
 impl Key {
+    /// Those that a client may have.
     pub const ALL: [Self; 11] = [
         Self::Slot(0),
         Self::Slot(1),
@@ -57,6 +60,7 @@ impl Display for Key {
             Self::Large(number) => write!(text, "large{number}"),
             Self::Far => text.write_str("far"),
             Self::Soon => text.write_str("soon"),
+            Self::Until => text.write_str("until"),
         }
     }
 }
@@ -66,6 +70,10 @@ pub enum Write {
     Set(Key),
     Delete(Key),
     Increment(Key),
+    /// Gives it another time to expire; nothing if it is not there.
+    Expire(Key),
+    /// From the first to the second; nothing if the first is not there.
+    Rename(Key, Key),
 }
 
 /// How many keys a step writes.
@@ -88,7 +96,9 @@ pub fn writes(step: u64, width: Width, large: bool) -> Vec<Write> {
             3 if large => Write::Set(Key::Large(turn % 2)),
             3 => Write::Set(Key::Slot((turn + 1) % SLOTS)),
             4 => Write::Set(Key::Far),
-            _ => Write::Set(Key::Soon),
+            5 => Write::Set(Key::Soon),
+            6 => Write::Rename(Key::Slot(turn % SLOTS), Key::Slot((turn + 3) % SLOTS)),
+            _ => Write::Expire(Key::Far),
         }],
         Width::Several | Width::Blind => {
             let mut writes = vec![
@@ -111,7 +121,11 @@ pub fn writes(step: u64, width: Width, large: bool) -> Vec<Write> {
 
 impl Write {
     pub fn key(self) -> Key {
-        let (Self::Set(key) | Self::Delete(key) | Self::Increment(key)) = self;
+        let (Self::Set(key)
+        | Self::Delete(key)
+        | Self::Increment(key)
+        | Self::Expire(key)
+        | Self::Rename(key, _)) = self;
         key
     }
 
@@ -121,18 +135,57 @@ impl Write {
             Self::Set(key) => ("SET", key),
             Self::Delete(key) => ("DEL", key),
             Self::Increment(key) => ("INCR", key),
+            Self::Expire(key) => ("PEXPIREAT", key),
+            Self::Rename(key, _) => ("RENAME", key),
         };
         let mut words = vec![verb.to_owned(), key.of(client)];
-        if let Self::Set(key) = self {
-            words.push(value(key, step));
-            match key {
-                Key::Far => words.extend(["PXAT".to_owned(), (FAR + step).to_string()]),
-                Key::Soon => words.extend(["PX".to_owned(), SOON_MS.to_owned()]),
-                _ => (),
+        match self {
+            Self::Set(key) => {
+                words.push(value(key, step));
+                match key {
+                    Key::Far => words.extend(["PXAT".to_owned(), (FAR + step).to_string()]),
+                    Key::Soon => words.extend(["PX".to_owned(), SOON_MS.to_owned()]),
+                    _ => (),
+                }
             }
+            Self::Expire(_) => words.push((FAR + step).to_string()),
+            Self::Rename(_, to) => words.push(to.of(client)),
+            Self::Delete(_) | Self::Increment(_) => (),
         }
         words
     }
+
+    /// The same as a transaction of several writes may say it: in some steps a value comes from
+    /// another key, and a time by a command of its own.
+    pub fn commands(self, client: &impl Display, step: u64) -> Vec<Vec<String>> {
+        let mut whole = self.command(client, step);
+        match self {
+            Self::Set(key @ Key::Slot(_)) if step % 3 == 1 => {
+                let from = temporary(client);
+                let set = vec!["SET".to_owned(), from.clone(), value(key, step)];
+                let rename = vec!["RENAME".to_owned(), from, key.of(client)];
+                vec![set, rename]
+            }
+            Self::Set(Key::Far) if step % 2 == 1 => {
+                whole.truncate(3);
+                vec![whole, Self::Expire(Key::Far).command(client, step)]
+            }
+            _ => vec![whole],
+        }
+    }
+}
+
+/// A key that is there within a transaction only.
+pub fn temporary(client: &impl Display) -> String {
+    format!("{client}:new")
+}
+
+/// The step that gave a key its time, from what PEXPIRETIME says.
+pub fn step_of_expiry(told: &str) -> Option<u64> {
+    told.strip_prefix(':')?
+        .parse::<u64>()
+        .ok()?
+        .checked_sub(FAR)
 }
 
 /// When a value expires that is there still when somebody looks.
@@ -163,8 +216,21 @@ impl State {
         for &write in writes {
             match write {
                 Write::Set(Key::Soon) => (),
-                Write::Set(key) => drop(self.0.insert(key, step)),
+                Write::Set(key) => {
+                    self.0.insert(key, step);
+                    if key == Key::Far {
+                        self.0.insert(Key::Until, step);
+                    }
+                }
                 Write::Delete(key) => drop(self.0.remove(&key)),
+                Write::Expire(_) => {
+                    self.0.entry(Key::Until).and_modify(|until| *until = step);
+                }
+                Write::Rename(from, to) => {
+                    if let Some(written) = self.0.remove(&from) {
+                        self.0.insert(to, written);
+                    }
+                }
                 Write::Increment(key) => *self.0.entry(key).or_default() += 1,
             }
         }
