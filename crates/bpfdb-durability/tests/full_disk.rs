@@ -206,7 +206,7 @@ fn a_checkpoint_that_would_give_space_back_comes_to_count() {
         }
     }
     durability.settle(engine.now()).expect("durable");
-    thread::sleep(Duration::from_millis(100));
+    await_spares(&disk);
     // Room for the file of the checkpoint, and for no segment.
     disk.set_capacity(space(&disk) + (2 << 20));
     let attempt = durability.checkpoint().expect("begun");
@@ -253,7 +253,7 @@ fn a_checkpoint_that_is_asked_for_on_a_full_disk_gives_space_back() {
         }
     }
     durability.settle(engine.now()).expect("durable");
-    thread::sleep(Duration::from_millis(100));
+    await_spares(&disk);
     let before = segments(&disk);
     // Room for the file of the checkpoint, and for no segment.
     disk.set_capacity(space(&disk) + (2 << 20));
@@ -270,6 +270,15 @@ fn a_checkpoint_that_is_asked_for_on_a_full_disk_gives_space_back() {
     let disk = disk.lose_power();
     drop(durability);
     assert_recovers(&disk, &last);
+}
+
+/// Until the log has prepared what it keeps in spare, which takes space bit by bit.
+fn await_spares(disk: &SimulatedDisk) {
+    let mut before = 0;
+    while before != space(disk) {
+        before = space(disk);
+        thread::sleep(Duration::from_secs(1));
+    }
 }
 
 /// A checkpoint takes eight seconds for what nobody overwrites.
@@ -297,7 +306,7 @@ fn a_checkpoint_that_needs_more_than_the_reserve_is_given_up() {
     let engine = engine();
     let durability = with_slow_checkpoints(&engine, &disk);
     durability.settle(engine.now()).expect("durable");
-    thread::sleep(Duration::from_millis(100));
+    await_spares(&disk);
     disk.set_capacity(space(&disk) + (2 << 20));
     let attempt = durability.checkpoint().expect("begun");
     let mut session = engine.session().expect("session");
