@@ -443,6 +443,8 @@ fn power_is_lost_under_load() {
                     }
                 });
             }
+            let write_all = || contents(&engine).len() == 4;
+            wait_until("both workers write", write_all);
             thread::sleep(Duration::from_millis(30));
             let known = contents(&engine);
             let now = engine.now();
