@@ -187,8 +187,13 @@ fn a_wall_clock_that_jumps_gives_up_nothing_that_is_retained() {
     read(&server, JUMPS.len());
     server.stop();
     let told = fine(&wall.data());
-    let retained = told["recovery"]["retained_bytes"].as_u64();
-    assert!(retained > Some(JUMPS.len() as u64 * SEGMENT), "{told}");
+    // Each round has filled a segment. How many of them the last checkpoint still needs, which is
+    // not called retained, depends on when it began.
+    let segments = told["log"]["files"]["segments"]
+        .as_array()
+        .expect("numbers");
+    assert_eq!(segments[0], 1, "{told}");
+    assert!(segments.len() > JUMPS.len(), "{told}");
 
     // Timestamps order what no clock does; and the clock is right at the end.
     let whole = jiff::Timestamp::now().to_string();
