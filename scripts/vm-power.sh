@@ -65,6 +65,8 @@ new_disk() {
 # One life in the background. $1: writeback, or unsafe for a disk that ignores flushes. "last" as
 # $2: it only looks.
 live() {
+	# Else who waits for this life may still read the words of the one before.
+	: >"$run/said"
 	TMPDIR=$run nbdkit -U "$run/socket" -P "$run/disk-pid" --filter=cache file "$run/disk" cache="$1"
 	DISK=nbd:unix:$run/socket RUN=$run timeout "$LIFE" scripts/vm.sh "mkdir -p /mnt && mount -t ext4 /dev/vda /mnt && \
 cd crates/bpfdb-cli && BPFDB_POWER_DIRECTORY=/mnt/data BPFDB_POWER_TOLD=$run/told \
