@@ -137,6 +137,8 @@ for fs in proc:proc sysfs:sys devtmpfs:dev tmpfs:run bpf:sys/fs/bpf \
 	cgroup2:sys/fs/cgroup tracefs:sys/kernel/tracing; do
 	$b mount -t "${fs%%:*}" none "${fs#*:}"
 done
+# Terminals, which some tests of the command line want.
+$b mkdir -p dev/pts && $b mount -t devpts none dev/pts
 $b ip link set lo up
 ulimit -Hn 65536 && ulimit -n 65536
 $b cp /command /new/root/tmp/command
