@@ -194,6 +194,10 @@ fn a_wall_clock_that_jumps_gives_up_nothing_that_is_retained() {
         .expect("numbers");
     assert_eq!(segments[0], 1, "{told}");
     assert!(segments.len() > JUMPS.len(), "{told}");
+    let needed = told["log"]["control"]["first_needed_segment"].as_u64();
+    let before = needed.expect("a number") - 1;
+    let retained = told["recovery"]["retained_bytes"].as_u64();
+    assert!(retained >= Some(before * SEGMENT), "{told}");
 
     // Timestamps order what no clock does; and the clock is right at the end.
     let whole = jiff::Timestamp::now().to_string();

@@ -11,7 +11,9 @@ use bpfdb::{Engine, Status};
 use bpfdb_durability::{CheckpointOptions, Durability, Options, State};
 use bpfdb_log::simulation::{Fault, Operation, SimulatedDisk};
 use bpfdb_log::{Disk, Recovery};
-use common::{assert_recovers, contents, engine, quick, segments, space, start, wait_until};
+use common::{
+    assert_recovers, contents, engine, quick, segments, space, start, wait_until, wait_until_steady,
+};
 
 fn is_full(durability: &Durability) -> bool {
     matches!(durability.state(), State::Full(_))
@@ -274,11 +276,7 @@ fn a_checkpoint_that_is_asked_for_on_a_full_disk_gives_space_back() {
 
 /// Until the log has prepared what it keeps in spare, which takes space bit by bit.
 fn await_spares(disk: &SimulatedDisk) {
-    let mut before = 0;
-    while before != space(disk) {
-        before = space(disk);
-        thread::sleep(Duration::from_secs(1));
-    }
+    wait_until_steady(|| space(disk));
 }
 
 /// A checkpoint takes eight seconds for what nobody overwrites.

@@ -126,16 +126,6 @@ fn lose_last_batch(disk: &SimulatedDisk) {
     disk.put(&name, &contents);
 }
 
-/// Until the log flushes nothing more: neither a batch that says that the one before was durable, nor
-/// a spare segment.
-fn await_idle(disk: &SimulatedDisk) {
-    let mut before = 0;
-    while before != disk.count(Operation::Flush) {
-        before = disk.count(Operation::Flush);
-        std::thread::sleep(Duration::from_secs(1));
-    }
-}
-
 /// An owner finds the last batch in the files, and fails to make it durable; then the disk has lost
 /// it. The rings have it still, with its large value.
 #[test]
@@ -148,7 +138,8 @@ fn a_large_value_is_held_until_its_batch_is_durable() {
         let mut session = engine.session().expect("session");
         session.set(b"small", b"1").expect("set");
         settle(&engine, &first);
-        await_idle(&disk);
+        // Neither a batch that says that the one before was durable, nor a spare segment.
+        common::wait_until_steady(|| disk.count(Operation::Flush));
         disk.fail(Operation::Flush, 0, Fault::Error);
         session.set(b"large", &[7; 300_000]).expect("set");
         await_failure(&first);

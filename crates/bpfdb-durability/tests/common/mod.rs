@@ -50,6 +50,19 @@ pub(crate) fn assert_recovers(disk: &SimulatedDisk, expected: &Contents) {
     assert!(contents(&engine) == *expected);
 }
 
+/// Until this has been the same for a second.
+pub(crate) fn wait_until_steady<T: PartialEq>(figure: impl Fn() -> T) {
+    let mut before = figure();
+    loop {
+        thread::sleep(Duration::from_secs(1));
+        let now = figure();
+        if now == before {
+            return;
+        }
+        before = now;
+    }
+}
+
 pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is_so() {

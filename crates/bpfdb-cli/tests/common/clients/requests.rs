@@ -35,9 +35,8 @@ impl Client {
     fn commands(&self, step: u64) -> Vec<Vec<String>> {
         let writes = self.writes(step);
         let commands = writes.iter().map(|write| match self.kind.form {
-            // A function of a fixed list of keys.
-            Form::Function => vec![write.command(&self.id, step)],
-            Form::Single | Form::Pipeline => vec![write.command(&self.id, step)],
+            // A command is a step, or the function has a fixed list of keys.
+            Form::Single | Form::Pipeline | Form::Function => vec![write.command(&self.id, step)],
             _ => write.commands(&self.id, step),
         });
         commands.flatten().collect()
