@@ -93,8 +93,17 @@ fn refuse_before(disk: &Directory, wall: u64) -> Result<(), LogError> {
     let Some(control) = read_control(disk)? else {
         return Ok(());
     };
-    match Beginnings::find(disk, &control)?.earliest() {
+    let mut found = Beginnings::find(disk, &control)?;
+    match found.earliest() {
         Some(earliest) if wall < earliest.wall => Err(LogError::TooEarly(earliest)),
+        // Nobody knows when the log begins that is left.
+        None if control.first_kept() > 1 => match found.damaged.pop() {
+            Some(corrupt) => Err(LogError::Corrupt(corrupt)),
+            None => Err(LogError::Gone {
+                timestamp: 1,
+                complete_after: None,
+            }),
+        },
         _ => Ok(()),
     }
 }

@@ -386,6 +386,13 @@ impl<D: Disk> Copy<D> {
         if moment.epoch < self.complete.epoch {
             moment = self.complete;
         }
+        // What is gathered may be of a much earlier time than that of the last epoch, which has nothing
+        // that counts: a point in time in the copy would be without it.
+        let is_far = |first: u64| moment.wall.abs_diff(first) >= GROUP_TIME;
+        let is_open = self.record_count > 0 || self.last.epoch > self.writer.durable().epoch;
+        if is_open && self.last.epoch < moment.epoch && self.group_wall.is_some_and(is_far) {
+            self.append(self.last)?;
+        }
         if moment.epoch > self.writer.durable().epoch || self.record_count > 0 {
             self.append(moment)?;
         }

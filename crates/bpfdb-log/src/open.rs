@@ -8,7 +8,7 @@ use crate::buffer::AlignedBuffer;
 use crate::control::{self, Control, ControlFile};
 use crate::disk::{Disk, DiskFile};
 use crate::error::{LogError, Result, StepError, flush_step, step};
-use crate::layout::{BLOCK, LogId, RunId};
+use crate::layout::{BLOCK, COUNT_MAX, LogId, RunId};
 use crate::reader::read_control;
 use crate::recovery::LogEnd;
 use crate::segment::{self, SegmentHeader};
@@ -22,9 +22,11 @@ impl<D: Disk> LogWriter<D> {
     /// # Errors
     /// [`LogError::Full`]: to be tried again, with the same end while nobody else has the directory.
     /// [`LogError::Io`], [`LogError::Failed`]: to be tried again, after another recovery.
-    /// [`LogError::Refused`]: impossible options, or [`Start::SameRun`] without a run.
+    /// [`LogError::Refused`]: impossible options, [`Start::SameRun`] without a run, or a log whose numbers
+    /// somebody has made so large that there are none after them.
     pub fn open(disk: D, end: &LogEnd, start: Start, wall: u64, options: Options) -> Result<Self> {
         options.check()?;
+        check_numbers(end)?;
         let control = open_control(&disk, end)?;
         write_doubtful(&disk, end)?;
         let header = first_header(&disk, &control.now, end, start, wall)?;
@@ -61,6 +63,27 @@ impl<D: Disk> LogWriter<D> {
         writer.settle_control()?;
         tracing::info!(log = %writer.log(), run = header.run, segment = header.number, "opened the log");
         Ok(writer)
+    }
+}
+
+/// What this owner writes must be readable for the next one.
+fn check_numbers(end: &LogEnd) -> Result<()> {
+    let header = end.segment.map_or([0; 2], |last| [last.number, last.run]);
+    let control = end.control.map_or([0; 4], |control| {
+        let checkpoint = control.checkpoint.map_or(0, |mark| mark.number);
+        [
+            control.generation,
+            control.run,
+            control.newest_segment,
+            checkpoint,
+        ]
+    });
+    let mut numbers = header.into_iter().chain(control).chain([end.sequence]);
+    match numbers.all(|number| number < COUNT_MAX / 2) {
+        true => Ok(()),
+        false => Err(LogError::Refused(
+            "its numbers have come to their end".into(),
+        )),
     }
 }
 

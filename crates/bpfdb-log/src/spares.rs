@@ -102,8 +102,12 @@ impl<D: Disk> Spares<D> {
         self.least.max(self.used.round() as usize)
     }
 
+    /// One that somebody has removed is no error: others behind it are to go, too.
     fn remove(&self, name: &str) -> Result<(), StepError> {
-        self.disk.remove(name).map_err(at("remove", name))
+        match self.disk.remove(name) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed.map_err(at("remove", name)),
+        }
     }
 
     /// Whether the file is as long as a segment is now, and one more than those that are there is

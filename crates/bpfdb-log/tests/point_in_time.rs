@@ -185,6 +185,23 @@ fn a_copy_keeps_the_wall_clocks() {
     assert_eq!(recover(&new, 0).unwrap().0.len(), 3);
 }
 
+/// Not that of a later epoch, of which nothing is copied.
+#[test]
+fn a_copy_keeps_the_wall_clock_of_its_last_commits() {
+    let hour = 3600 * 1_000_000_000;
+    let unwanted = set(9, b"key", b"unwanted");
+    for (last, until) in [(&unwanted[..], Some(8)), (&[], None)] {
+        let disk = SimulatedDisk::new(0);
+        let mut writer = reopen(&disk, Start::NewRun, options(4, 2)).unwrap();
+        append_at(&mut writer, 1, hour, &set(1, b"key", b"value")).unwrap();
+        append_at(&mut writer, 9, 3 * hour, last).unwrap();
+        writer.close().unwrap();
+        let (new, _) = copy(&disk, until.map(Until::Timestamp)).unwrap();
+        let found = times(&new, Until::Wall(2 * hour)).unwrap();
+        assert_eq!(found, [1], "{until:?}");
+    }
+}
+
 /// Epochs are put together for a second, however many follow each other without a pause.
 #[test]
 fn a_copy_of_a_steady_load_keeps_the_wall_clocks() {

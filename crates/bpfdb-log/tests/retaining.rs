@@ -7,9 +7,10 @@ use std::collections::BTreeMap;
 
 use bpfdb_log::checkpoint::{self, CheckpointWriter, Header, WrittenCheckpoint};
 use bpfdb_log::reader::read_control;
+use bpfdb_log::segment;
 use bpfdb_log::simulation::SimulatedDisk;
 use bpfdb_log::{
-    Beginnings, Cut, Follower, LogError, LogWriter, Place, Rebuilt, Start, Until, check,
+    Beginnings, Cut, Disk, Follower, LogError, LogWriter, Place, Rebuilt, Start, Until, check,
     check_retained, copy_until,
 };
 use common::{append_at, contents, options, recover, reopen, seeds, set};
@@ -142,6 +143,22 @@ fn every_point_from_the_beginning_on_can_be_had() {
         assert_eq!(next.first_kept(), beginning.first_segment);
         assert_whole(&disk, 30);
     }
+}
+
+/// What is retained may have lost a part: the rest is given up all the same.
+#[test]
+fn a_segment_that_somebody_removed_is_given_up_with_the_others() {
+    let disk = SimulatedDisk::new(0);
+    let mut log = checkpointed(&disk, true);
+    let needed = read_control(&disk).unwrap().unwrap().first_needed;
+    disk.remove(&segment::name(2)).unwrap();
+    log.give_up_before(needed).unwrap();
+    while log.recycle(1).unwrap() {}
+    let names = disk.names();
+    let left: Vec<u64> = (1..needed)
+        .filter(|&n| names.contains(&segment::name(n)))
+        .collect();
+    assert!(needed > 4 && left.is_empty(), "{left:?} before {needed}");
 }
 
 /// The oldest checkpoint that is retained begins in the segment where the one that counts does, so

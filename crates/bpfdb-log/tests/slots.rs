@@ -4,7 +4,7 @@
 mod common;
 
 use bpfdb_log::checkpoint::{self, CheckpointWriter, Header};
-use bpfdb_log::control::NAME;
+use bpfdb_log::control::{Control, NAME};
 use bpfdb_log::reader::read_control;
 use bpfdb_log::simulation::SimulatedDisk;
 use bpfdb_log::{BLOCK, LogError, LogWriter, Rebuilt, Start, check};
@@ -46,6 +46,26 @@ fn make_checkpoint(
     log.install(&written)?;
     log.release_before(written.first_segment)?;
     checkpoint::remove_others(disk, &[number])
+}
+
+/// What this owner would write, nobody could read. Only somebody who wrote the file himself can come
+/// to such numbers.
+#[test]
+fn a_log_whose_numbers_have_come_to_their_end_is_refused() {
+    let disk = SimulatedDisk::new(1);
+    log_of(&disk).close().unwrap();
+    let control = Control {
+        generation: (1 << 62) - 1,
+        ..read_control(&disk).unwrap().unwrap()
+    };
+    let mut slots = vec![0; 2 * BLOCK];
+    slots[BLOCK..].copy_from_slice(&control.encode());
+    disk.put(NAME, &slots);
+    assert_eq!(check(&disk, 0).unwrap().fault, None);
+    let before = disk.contents(NAME);
+    let refused = reopen(&disk, Start::NewRun, options(4, 2)).map(drop);
+    assert!(matches!(refused, Err(LogError::Refused(_))), "{refused:?}");
+    assert_eq!(disk.contents(NAME), before);
 }
 
 /// The greatest timestamp, and the checkpoint, if it is whole.

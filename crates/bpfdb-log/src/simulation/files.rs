@@ -177,18 +177,12 @@ impl Inode {
         let mut writes = std::mem::take(&mut self.limbo);
         writes.append(&mut self.pending);
         if random.once_in(3) {
-            shuffle(&mut writes, random);
+            random.shuffle(&mut writes);
         }
         for write in writes {
             write.land(mood.fate(random), random, &mut self.platter);
         }
         self.seen.clone_from(&self.platter);
-    }
-}
-
-fn shuffle<T>(items: &mut [T], random: &mut Random) {
-    for n in (1..items.len()).rev() {
-        items.swap(n, random.below(n as u64 + 1) as usize);
     }
 }
 

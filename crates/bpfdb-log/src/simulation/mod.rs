@@ -2,7 +2,7 @@
 //!
 //! It promises as little as a disk may: only what was flushed is there after power loss. A write
 //! that was not may land, vanish, or tear at 512 bytes; several may land in any order. The name of
-//! a file is as good as the flush of its folder. A flush that failed says nothing about the writes
+//! a file is as good as the flush of its folder. A folder lists its files in any order. A flush that failed says nothing about the writes
 //! before it, nor does a later one. A durable write says nothing about the writes before it.
 //!
 //! ```
@@ -80,6 +80,8 @@ pub enum Fault {
 struct State {
     files: Files,
     random: Random,
+    /// Of the names that a folder lists: how often somebody looks does not change what is lost.
+    order: Random,
     /// Handles of others are dead.
     incarnation: u64,
     counts: [u64; Operation::ALL.len()],
@@ -124,6 +126,7 @@ impl SimulatedDisk {
         let state = State {
             files: Files::default(),
             random: Random::new(seed),
+            order: Random::new(!seed),
             incarnation: 0,
             counts: [0; Operation::ALL.len()],
             faults: Vec::new(),
@@ -143,6 +146,7 @@ impl SimulatedDisk {
         let copy = State {
             files: state.files.clone(),
             random: state.random.clone(),
+            order: state.order.clone(),
             faults: state.faults.clone(),
             ..*state
         };
@@ -388,11 +392,13 @@ impl Disk for SimulatedDisk {
     }
 
     fn list(&self, folder: &str) -> io::Result<Vec<String>> {
-        let state = self.alive()?;
+        let mut state = self.alive()?;
         let names = state.files.names.keys();
         let inside = names.filter(|name| folder_of(name) == folder);
         let file = |name: &String| name.rsplit('/').next().unwrap_or_default().to_owned();
-        Ok(inside.map(file).collect())
+        let mut files: Vec<String> = inside.map(file).collect();
+        state.order.shuffle(&mut files);
+        Ok(files)
     }
 
     fn flush_folder(&self, folder: &str) -> io::Result<()> {

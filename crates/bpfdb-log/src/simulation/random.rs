@@ -27,6 +27,13 @@ impl Random {
         self.below(n) == 0
     }
 
+    /// Fisher and Yates.
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+        for n in (1..items.len()).rev() {
+            items.swap(n, self.below(n as u64 + 1) as usize);
+        }
+    }
+
     pub fn fill(&mut self, bytes: &mut [u8]) {
         for chunk in bytes.chunks_mut(8) {
             chunk.copy_from_slice(&self.draw().to_le_bytes()[..chunk.len()]);
