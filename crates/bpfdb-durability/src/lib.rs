@@ -26,6 +26,7 @@ mod checkpoint;
 mod error;
 mod feed;
 mod home;
+mod in_order;
 mod load;
 mod opening;
 mod pace;

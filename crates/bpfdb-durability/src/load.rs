@@ -1,9 +1,9 @@
 //! Gives an engine records on all processors: several workers, each with a session of its own,
-//! and one thread that hands them work.
+//! and one thread that hands them work. ([`crate::in_order`] does it where memory is short.)
 //!
 //! Writes of one key must keep their order, so they go to one worker, which the key's checksum
-//! chooses ([`Workers::write`]). Blocks of a checkpoint have each key once, or twice with the same
-//! value, and go to whoever comes next ([`Workers::block`]): a block has keys of the same pages of
+//! chooses. Blocks of a checkpoint have each key once, or twice with the same
+//! value, and go to whoever comes next: a block has keys of the same pages of
 //! the index, one behind the other. What was handed over before is there when
 //! [`with_workers`] has returned, not before.
 
@@ -14,6 +14,7 @@ use std::thread;
 use bpfdb::{Engine, Operation, Session, Status};
 use bpfdb_log::checkpoint::{Contents, RawBlock};
 use bpfdb_log::record::{Entries, Entry, Value};
+use bpfdb_log::{Disk, LargeValue, RecoveredCommit};
 
 use crate::budget::{Budget, Share};
 use crate::error::{Error, Result};
@@ -65,6 +66,18 @@ pub(crate) struct Workers {
     large: Budget,
 }
 
+/// Takes what recovery reads.
+pub(crate) trait Load {
+    /// A block of entries of a checkpoint, none of them a large value.
+    fn block(&mut self, block: RawBlock) -> Result<()>;
+
+    /// A large value of a checkpoint.
+    fn large(&mut self, key: &[u8], value: Vec<u8>, expires: Option<u64>) -> Result<()>;
+
+    /// A commit, in the order of their timestamps; `disk` has its large values.
+    fn commit<D: Disk>(&mut self, commit: &RecoveredCommit, disk: &D) -> Result<()>;
+}
+
 /// The first error of a worker.
 type Failure = Mutex<Option<Error>>;
 
@@ -103,25 +116,13 @@ pub(crate) fn with_workers<T>(
     }
 }
 
-impl Workers {
-    /// A block of entries.
-    pub(crate) fn block(&mut self, block: RawBlock) -> Result<()> {
+impl Load for Workers {
+    fn block(&mut self, block: RawBlock) -> Result<()> {
         self.next = (self.next + 1) % self.queues.len();
         self.send(self.next, Job::Block(block))
     }
 
-    /// An entry, `raw` as it stands in a record. Not one that names a large value.
-    pub(crate) fn write(&mut self, key: &[u8], raw: &[u8]) -> Result<()> {
-        let worker = self.worker_of(key);
-        self.writes[worker].extend_from_slice(raw);
-        match self.writes[worker].len() >= WRITES {
-            true => self.send_writes(worker),
-            false => Ok(()),
-        }
-    }
-
-    /// A large value.
-    pub(crate) fn large(&mut self, key: &[u8], value: Vec<u8>, expires: Option<u64>) -> Result<()> {
+    fn large(&mut self, key: &[u8], value: Vec<u8>, expires: Option<u64>) -> Result<()> {
         let worker = self.worker_of(key);
         self.send_writes(worker)?;
         let job = Job::Large {
@@ -131,6 +132,46 @@ impl Workers {
             expires,
         };
         self.send(worker, job)
+    }
+
+    fn commit<D: Disk>(&mut self, commit: &RecoveredCommit, disk: &D) -> Result<()> {
+        let mut large = commit.large_values.iter();
+        let mut entries = commit.entries();
+        let mut rest = entries.rest();
+        while let Some(entry) = entries.next() {
+            let entry = entry.map_err(|_| CORRUPT)?;
+            if let Value::Large { .. } = entry.value {
+                let value = large.next().ok_or(CORRUPT)?;
+                self.large(entry.key, read(value, disk)?, entry.expires)?;
+            } else {
+                let raw = &rest[..rest.len() - entries.rest().len()];
+                self.write(entry.key, raw)?;
+            }
+            rest = entries.rest();
+        }
+        Ok(())
+    }
+}
+
+/// What follows from an entry that cannot be read, though its record had the right checksum.
+pub(crate) const CORRUPT: Error = Error::Refused(Status::Corrupt);
+
+/// The bytes of a large value.
+pub(crate) fn read<D: Disk>(value: &LargeValue, disk: &D) -> Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(value.len as usize);
+    value.read(disk, |part| bytes.extend_from_slice(part))?;
+    Ok(bytes)
+}
+
+impl Workers {
+    /// An entry, `raw` as it stands in a record. Not one that names a large value.
+    fn write(&mut self, key: &[u8], raw: &[u8]) -> Result<()> {
+        let worker = self.worker_of(key);
+        self.writes[worker].extend_from_slice(raw);
+        match self.writes[worker].len() >= WRITES {
+            true => self.send_writes(worker),
+            false => Ok(()),
+        }
     }
 
     fn worker_of(&self, key: &[u8]) -> usize {
@@ -169,10 +210,7 @@ fn work(session: &mut Session, jobs: &Receiver<Job>, failure: &Failure) {
 
 fn run(session: &mut Session, job: &Job) -> Result<()> {
     match job {
-        Job::Block(block) => match block.contents()? {
-            Contents::Entries(entries, count) => load_block(session, block, entries, count),
-            _ => Err(block.corrupt("it has no entries").into()),
-        },
+        Job::Block(block) => load_block(session, block),
         Job::Writes(writes) => load(session, Entries::new(writes)).map(drop),
         Job::Large {
             key,
@@ -185,12 +223,11 @@ fn run(session: &mut Session, job: &Job) -> Result<()> {
     }
 }
 
-fn load_block(
-    session: &mut Session,
-    block: &RawBlock,
-    entries: Entries<'_>,
-    count: u32,
-) -> Result<()> {
+/// The entries of a block of a checkpoint.
+pub(crate) fn load_block(session: &mut Session, block: &RawBlock) -> Result<()> {
+    let Contents::Entries(entries, count) = block.contents()? else {
+        return Err(block.corrupt("it has no entries").into());
+    };
     let found = load(session, entries)?;
     match found == u64::from(count) {
         true => Ok(()),
@@ -216,7 +253,8 @@ fn load(session: &mut Session, entries: Entries<'_>) -> Result<u64> {
     }
 }
 
-fn operation<'a>(entry: &Entry<'a>) -> Option<Operation<'a>> {
+/// The write that an entry is; none, if it is that of a large value.
+pub(crate) fn operation<'a>(entry: &Entry<'a>) -> Option<Operation<'a>> {
     match entry.value {
         Value::Deleted => Some(Operation::Delete(entry.key)),
         Value::Inline(value) => Some(Operation::SetEntry(entry.key, value, entry.expires)),

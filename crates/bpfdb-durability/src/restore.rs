@@ -5,13 +5,14 @@
 
 use std::ops::ControlFlow;
 
-use bpfdb::{Engine, Session, Status};
+use bpfdb::{Engine, Session};
 use bpfdb_log::checkpoint::{CheckpointReader, Contents, RawBlock};
 use bpfdb_log::record::Value;
-use bpfdb_log::{Disk, LogEnd, LogError, RecoveredCommit, Recovery};
+use bpfdb_log::{Disk, LogEnd, LogError, Recovery};
 
 use crate::error::{Error, Result};
-use crate::load::{Workers, sessions, with_workers};
+use crate::in_order::{InOrder, may_pass};
+use crate::load::{Load, sessions, with_workers};
 
 /// What recovery did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,7 +35,8 @@ pub struct RecoveryProgress {
     pub bytes: u64,
     /// That are to be read, as far as can be told.
     pub bytes_in_all: u64,
-    /// Entries of the checkpoint, and writes of the log.
+    /// Entries of the checkpoint, and writes of the log. They count again if recovery begins anew, because
+    /// memory was short.
     pub records: u64,
 }
 
@@ -51,9 +53,13 @@ struct Restore<'a, D: Disk> {
     segment_size: u64,
     restored: Restored,
     progress: RecoveryProgress,
+    /// What was done in vain before this attempt.
+    before: RecoveryProgress,
     tell: Tell<'a>,
 }
 
+/// On all processors; if memory is short of what that takes, once more and in order.
+///
 /// `segment_size`: of the log, in bytes.
 pub(crate) fn restore<D: Disk>(
     engine: &Engine,
@@ -61,53 +67,83 @@ pub(crate) fn restore<D: Disk>(
     segment_size: u64,
     tell: Tell<'_>,
 ) -> Result<(Restored, LogEnd)> {
-    let recovery = Recovery::new(disk.clone(), 0)?;
     let mut restore = Restore {
         engine,
         disk,
         segment_size,
         restored: Restored::default(),
         progress: RecoveryProgress::default(),
+        before: RecoveryProgress::default(),
         tell,
     };
     let mut sessions = sessions(engine)?;
-    restore.begin(&recovery, &mut sessions)?;
-    let end = restore.replay(recovery, &mut sessions)?;
+    let end = match restore.on_all_processors(&mut sessions) {
+        Err(Error::Refused(status)) if may_pass(status) => {
+            tracing::warn!(%status, "recovery begins anew, one commit after the other");
+            restore.begin_anew();
+            restore.in_order(&mut sessions[0])
+        }
+        end => end,
+    }?;
     restore.restored.dropped = end.dropped;
     restore.restored.torn_bytes = end.torn_bytes;
     Ok((restore.restored, end))
 }
 
 impl<D: Disk> Restore<'_, D> {
-    /// Loads the checkpoint, if there is one.
-    fn begin(&mut self, recovery: &Recovery<D>, sessions: &mut [Session]) -> Result<()> {
+    fn on_all_processors(&mut self, sessions: &mut [Session]) -> Result<LogEnd> {
+        let mut recovery = Recovery::new(self.disk.clone(), 0)?;
+        if let Some(mut checkpoint) = self.begin(&recovery)? {
+            with_workers(sessions, |workers| self.load(&mut checkpoint, workers))?;
+        }
+        with_workers(sessions, |workers| self.replay(&mut recovery, workers))?;
+        self.finish(recovery)
+    }
+
+    fn in_order(&mut self, session: &mut Session) -> Result<LogEnd> {
+        let mut loader = InOrder::begin(self.engine, session)?;
+        let mut recovery = Recovery::new(self.disk.clone(), 0)?;
+        if let Some(mut checkpoint) = self.begin(&recovery)? {
+            self.load(&mut checkpoint, &mut loader)?;
+        }
+        self.replay(&mut recovery, &mut loader)?;
+        self.finish(recovery)
+    }
+
+    /// What was read up to here is read again.
+    fn begin_anew(&mut self) {
+        self.restored = Restored::default();
+        self.before = std::mem::take(&mut self.progress);
+    }
+
+    /// The checkpoint that is to be loaded first, if there is one.
+    fn begin(&mut self, recovery: &Recovery<D>) -> Result<Option<CheckpointReader<D>>> {
         let Some(control) = recovery.control() else {
-            return Ok(());
+            return Ok(None);
         };
         let segments = (control.newest_segment + 1).saturating_sub(control.first_needed);
         self.progress.bytes_in_all = segments.saturating_mul(self.segment_size);
         let Some(mark) = control.checkpoint else {
-            return Ok(());
+            return Ok(None);
         };
-        let mut checkpoint = CheckpointReader::open(self.disk, control.log, mark)?;
+        let checkpoint = CheckpointReader::open(self.disk, control.log, mark)?;
         let bytes = checkpoint.footer().bytes;
         self.progress.bytes_in_all = self.progress.bytes_in_all.saturating_add(bytes);
         if !self.engine.set_placement(&checkpoint.header().placement)? {
             tracing::debug!("the checkpoint's records come in any order");
         }
         self.engine.presize(checkpoint.footer().entries)?;
-        with_workers(sessions, |workers| self.load(&mut checkpoint, workers))?;
         self.restored.checkpoint_entries = checkpoint.footer().entries;
-        Ok(())
+        Ok(Some(checkpoint))
     }
 
-    fn load(&mut self, from: &mut CheckpointReader<D>, workers: &mut Workers) -> Result<()> {
+    fn load(&mut self, from: &mut CheckpointReader<D>, loader: &mut impl Load) -> Result<()> {
         while let Some(block) = from.next_block()? {
             self.progress.records += u64::from(block.header.entries);
             if block.is_large() {
-                load_large(from, &block, workers)?;
+                load_large(from, &block, loader)?;
             } else {
-                workers.block(block)?;
+                loader.block(block)?;
             }
             self.progress.bytes = from.position();
             self.tell()?;
@@ -117,22 +153,28 @@ impl<D: Disk> Restore<'_, D> {
 
     /// Applies the commits that the checkpoint does not have, of each key in the order of their
     /// timestamps: so its last write stays.
-    fn replay(&mut self, mut recovery: Recovery<D>, sessions: &mut [Session]) -> Result<LogEnd> {
+    fn replay(&mut self, recovery: &mut Recovery<D>, loader: &mut impl Load) -> Result<()> {
         let before = self.progress.bytes;
         let first = recovery.control().map_or(0, |control| control.first_needed);
-        with_workers(sessions, |workers| {
-            while let Some(commit) = recovery.next() {
-                self.apply(&commit?, workers)?;
-                if self.restored.commits.is_multiple_of(COMMITS_TOLD) {
-                    let (segment, offset) = recovery.position();
-                    let segments = segment.saturating_sub(first);
-                    let read = segments.saturating_mul(self.segment_size);
-                    self.progress.bytes = before.saturating_add(read).saturating_add(offset);
-                    self.tell()?;
-                }
+        while let Some(commit) = recovery.next() {
+            let commit = commit?;
+            loader.commit(&commit, self.disk)?;
+            let writes = commit.entries().count() as u64;
+            self.restored.commits += 1;
+            self.restored.writes += writes;
+            self.progress.records += writes;
+            if self.restored.commits.is_multiple_of(COMMITS_TOLD) {
+                let (segment, offset) = Recovery::position(recovery);
+                let segments = segment.saturating_sub(first);
+                let read = segments.saturating_mul(self.segment_size);
+                self.progress.bytes = before.saturating_add(read).saturating_add(offset);
+                self.tell()?;
             }
-            Ok(())
-        })?;
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, recovery: Recovery<D>) -> Result<LogEnd> {
         let end = recovery.finish()?;
         self.progress.bytes = self.progress.bytes_in_all;
         self.tell()?;
@@ -140,33 +182,16 @@ impl<D: Disk> Restore<'_, D> {
     }
 
     fn tell(&mut self) -> Result<()> {
-        match (self.tell)(self.progress) {
+        let (before, now) = (self.before, self.progress);
+        let progress = RecoveryProgress {
+            bytes: before.bytes.saturating_add(now.bytes),
+            bytes_in_all: before.bytes.saturating_add(now.bytes_in_all),
+            records: before.records + now.records,
+        };
+        match (self.tell)(progress) {
             ControlFlow::Continue(()) => Ok(()),
             ControlFlow::Break(()) => Err(Error::Stopped),
         }
-    }
-
-    fn apply(&mut self, commit: &RecoveredCommit, workers: &mut Workers) -> Result<()> {
-        let mut large = commit.large_values.iter();
-        let mut entries = commit.entries();
-        let mut rest = entries.rest();
-        while let Some(entry) = entries.next() {
-            let entry = entry.map_err(|_| Error::Refused(Status::Corrupt))?;
-            if let Value::Large { .. } = entry.value {
-                let value = large.next().ok_or(Error::Refused(Status::Corrupt))?;
-                let mut bytes = Vec::with_capacity(value.len as usize);
-                value.read(self.disk, |part| bytes.extend_from_slice(part))?;
-                workers.large(entry.key, bytes, entry.expires)?;
-            } else {
-                let raw = &rest[..rest.len() - entries.rest().len()];
-                workers.write(entry.key, raw)?;
-            }
-            rest = entries.rest();
-            self.restored.writes += 1;
-        }
-        self.restored.commits += 1;
-        self.progress.records += commit.entries().count() as u64;
-        Ok(())
     }
 }
 
@@ -174,7 +199,7 @@ impl<D: Disk> Restore<'_, D> {
 fn load_large<D: Disk>(
     from: &mut CheckpointReader<D>,
     first: &RawBlock,
-    workers: &mut Workers,
+    loader: &mut impl Load,
 ) -> Result<()> {
     let Contents::Large(entry) = first.contents()? else {
         return Err(misplaced(first).into());
@@ -191,7 +216,7 @@ fn load_large<D: Disk>(
         }
     }
     match value.len() as u64 == len {
-        true => workers.large(entry.key, value, entry.expires),
+        true => loader.large(entry.key, value, entry.expires),
         false => Err(misplaced(first).into()),
     }
 }

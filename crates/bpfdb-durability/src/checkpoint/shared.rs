@@ -354,8 +354,11 @@ impl Shared {
         }
     }
 
+    /// A checkpoint that its writer was about to name, and panicked, may count or not: its file stays.
     fn log_is_over(&self, why: &str) {
-        self.lock().log_over = Some(why.into());
+        let mut state = self.lock();
+        state.log_over = Some(why.into());
+        state.is_installing = false;
         self.changed.notify_all();
     }
 

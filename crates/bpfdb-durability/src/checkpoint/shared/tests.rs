@@ -139,6 +139,15 @@ fn what_waits_is_given_up() {
     assert_eq!(shared.install(checkpoint), Err(STOPPED.into()));
     let segment = log.segment();
     append(&mut log, 20);
+    // The log ends by a panic, while its writer is about to name the checkpoint.
+    let ends = Arc::new(new());
+    thread::scope(|scope| {
+        let waits = scope.spawn(|| ends.install(checkpoint));
+        await_install(&ends);
+        assert!(ends.next_to_install(origin(20, segment), 20).is_some());
+        drop(LogEnds(Arc::clone(&ends)));
+        assert!(waits.join().expect("no panic").is_err());
+    });
     shared.serve(&mut log, origin(20, segment));
     assert!(!installed(&disk));
     assert!(shared.next_task(Instant::now()).is_none());

@@ -1,0 +1,193 @@
+//! Gives an engine records one commit after the other, so that it needs no more memory than it needed
+//! when they were written. ([`crate::load`] does it on all processors, if there is more.)
+//!
+//! Several workers do not keep step: one may give the engine new values while another has not come
+//! to what was deleted before these. And a value that several keys shared, or one that was given
+//! another time to expire, is in the log as often as it was named. So here
+//!
+//! 1. all of a commit is there before the next one begins;
+//! 2. a large value that a key has already is shared with it, as COPY, RENAME and EXPIRE have done;
+//! 3. of one commit, what is deleted goes before what comes; so does the value that a large one
+//!    replaces: nobody looks meanwhile;
+//! 4. memory that is on its way is waited for.
+
+use std::collections::HashMap;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use bpfdb::{Engine, Operation, Session, Status};
+use bpfdb_log::checkpoint::RawBlock;
+use bpfdb_log::record::{Entry, Value};
+use bpfdb_log::{Disk, RecoveredCommit};
+
+use crate::error::{Error, Result};
+use crate::load::{CORRUPT, Load, load_block, operation, read};
+
+/// How long memory is waited for. The engine gives back what is free within some milliseconds; a large
+/// index takes seconds.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Between two attempts.
+const PAUSE: Duration = Duration::from_millis(2);
+/// Keys deleted at a time.
+const STEP: usize = 512;
+
+/// Whether something that was refused may succeed later, or by itself: for want of memory, or because
+/// somebody else was in the way, who may have been without a processor.
+pub(crate) fn may_pass(status: Status) -> bool {
+    matches!(
+        status,
+        Status::OutOfMemory | Status::MemoryPending | Status::Conflict | Status::Exhausted
+    )
+}
+
+/// One session that does everything.
+pub(crate) struct InOrder<'a> {
+    engine: &'a Engine,
+    session: &'a mut Session,
+    /// Keys that had a large value, by its length and its checksum.
+    large: HashMap<(usize, u32), Vec<Vec<u8>>>,
+}
+
+impl<'a> InOrder<'a> {
+    /// Empties the engine of what an attempt before has left.
+    pub(crate) fn begin(engine: &'a Engine, session: &'a mut Session) -> Result<Self> {
+        let mut loader = Self {
+            engine,
+            session,
+            large: HashMap::new(),
+        };
+        let mut cursor = 0;
+        loop {
+            let scanned = loader.session.scan(cursor, STEP);
+            let (next, keys) = scanned.map_err(Error::Refused)?;
+            let deletions: Vec<_> = keys.iter().map(|key| Operation::Delete(key)).collect();
+            loader.write(&deletions)?;
+            cursor = next;
+            if next == 0 {
+                break;
+            }
+        }
+        engine.sweep()?;
+        Ok(loader)
+    }
+
+    fn write(&mut self, writes: &[Operation<'_>]) -> Result<()> {
+        self.patiently(|session| {
+            let written = session.load(writes.iter().copied());
+            written.map(drop).map_err(Error::Refused)
+        })
+    }
+
+    /// Does it again while it is refused for a moment. What it did before that it does twice, and
+    /// what is there in the end is the same.
+    fn patiently<T>(&mut self, mut work: impl FnMut(&mut Session) -> Result<T>) -> Result<T> {
+        let begun = Instant::now();
+        loop {
+            match work(self.session) {
+                Err(Error::Refused(status)) if may_pass(status) && begun.elapsed() < PATIENCE => {
+                    self.engine.sweep()?;
+                    thread::sleep(PAUSE);
+                }
+                done => return done,
+            }
+        }
+    }
+
+    /// Gives a key a large value that another key has, or that it has itself. False: none has.
+    fn share(&mut self, key: &[u8], value: &[u8], expires: Option<u64>) -> Result<bool> {
+        let sum = sum(value);
+        let Some(mut keys) = self.large.remove(&sum) else {
+            return Ok(false);
+        };
+        let mut shared = false;
+        while let Some(from) = keys.last() {
+            if self.patiently(|session| has(session, from, value))? {
+                shared = self.patiently(|session| share(session, from, key, expires))?;
+                break;
+            }
+            keys.pop();
+        }
+        if shared && !keys.iter().any(|known| known == key) {
+            keys.push(key.to_vec());
+        }
+        self.large.insert(sum, keys);
+        Ok(shared)
+    }
+
+    fn replace(&mut self, key: &[u8], value: &[u8], expires: Option<u64>) -> Result<()> {
+        self.write(&[Operation::Delete(key)])?;
+        self.patiently(|session| {
+            let set = session.set_entry(key, value, expires);
+            set.map_err(Error::Refused)
+        })?;
+        self.large.entry(sum(value)).or_default().push(key.to_vec());
+        Ok(())
+    }
+}
+
+impl Load for InOrder<'_> {
+    fn block(&mut self, block: RawBlock) -> Result<()> {
+        self.patiently(|session| load_block(session, &block))
+    }
+
+    fn large(&mut self, key: &[u8], value: Vec<u8>, expires: Option<u64>) -> Result<()> {
+        match self.share(key, &value, expires)? {
+            true => Ok(()),
+            false => self.replace(key, &value, expires),
+        }
+    }
+
+    fn commit<D: Disk>(&mut self, commit: &RecoveredCommit, disk: &D) -> Result<()> {
+        let entries: Result<Vec<Entry<'_>>, _> = commit.entries().collect();
+        let entries = entries.map_err(|_| CORRUPT)?;
+        let is_large = |entry: &&Entry<'_>| matches!(entry.value, Value::Large { .. });
+        let large: Vec<_> = entries.iter().filter(is_large).collect();
+        if large.len() != commit.large_values.len() {
+            return Err(CORRUPT);
+        }
+        // Before what it is shared with is deleted. One value at a time is in this process's memory.
+        let mut left = Vec::new();
+        for (entry, value) in large.into_iter().zip(&commit.large_values) {
+            if !self.share(entry.key, &read(value, disk)?, entry.expires)? {
+                left.push((entry, value));
+            }
+        }
+        let (deletions, writes): (Vec<_>, Vec<_>) = (entries.iter())
+            .filter_map(operation)
+            .partition(|write| matches!(write, Operation::Delete(_)));
+        self.write(&deletions)?;
+        self.write(&writes)?;
+        for (entry, value) in left {
+            self.replace(entry.key, &read(value, disk)?, entry.expires)?;
+        }
+        Ok(())
+    }
+}
+
+fn sum(value: &[u8]) -> (usize, u32) {
+    (value.len(), crc32c::crc32c(value))
+}
+
+/// Whether this key has this value.
+fn has(session: &mut Session, key: &[u8], value: &[u8]) -> Result<bool> {
+    let is_as_long =
+        |session: &mut Session| Ok(session.value_len(key)? == Some(value.len() as u64));
+    let is_equal = |session: &mut Session| session.get_with(key, |found| found == Some(value));
+    match is_as_long(session) {
+        Ok(true) => is_equal(session),
+        other => other,
+    }
+    .map_err(Error::Refused)
+}
+
+/// Gives `to` the large value of `from`, in a transaction of its own.
+fn share(session: &mut Session, from: &[u8], to: &[u8], expires: Option<u64>) -> Result<bool> {
+    let shared = (session.begin())
+        .and_then(|()| session.share_large(from, to, expires))
+        .and_then(|shared| session.commit().map(|_| shared));
+    if shared.is_err() {
+        // It may be over already.
+        let _ = session.rollback();
+    }
+    shared.map_err(Error::Refused)
+}
