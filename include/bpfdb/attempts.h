@@ -25,6 +25,9 @@
  *                   program of the kernel    TRIES               PAUSE, the same
  *   daemon          MEMORY_PENDING, or       DAEMON_MEMORY_      DAEMON_MEMORY_    the Error
  *                   LOG_FULL, LOG_CLOSED     TRIES               PAUSE, the same
+ *   EXEC, script    the same, from the       the same, until     the same          the Error
+ *                   beginning                they took
+ *                                            DAEMON_MOMENT
  *   library         MEMORY_PENDING           MEMORY_TRIES        memory is added   the Error
  *   library         LOG_FULL                 LOG_TRIES           a millisecond     the Error
  *   library         LOG_CLOSED               1                   nothing           the Error
@@ -55,6 +58,9 @@
 #define BPFDB_DAEMON_PROGRAM_PAUSE 1000 /* microseconds */
 #define BPFDB_DAEMON_MEMORY_TRIES 500
 #define BPFDB_DAEMON_MEMORY_PAUSE 1000 /* microseconds: half of what adding a segment takes */
+/* Of all attempts together, without the pauses. One attempt of a long transaction may need more
+ * memory, or more of the log, than there is. */
+#define BPFDB_DAEMON_MOMENT 1000000 /* microseconds */
 /* A tenth of a millisecond each while a page is changed by somebody who may not have a processor,
  * longer while memory is added. */
 #define BPFDB_MEMORY_TRIES 500

@@ -19,7 +19,7 @@ pub(super) const PAUSED: Duration = Duration::from_millis(1);
 /// A transaction is tried again from its beginning for what passes by itself, as long as the attempts that
 /// ended so have not taken more time than this, all together. One that takes long may need more than
 /// there is.
-pub(super) const MOMENT: Duration = Duration::from_secs(1);
+pub(super) const MOMENT: Duration = Duration::from_micros(abi::BPFDB_DAEMON_MOMENT as u64);
 
 /// Memory is being added, or the log is being written out, or opened again.
 pub(super) fn passes(status: Status) -> bool {

@@ -23,8 +23,8 @@ pub(crate) enum Progress {
 }
 
 /// What is left of a command. A step takes about a millisecond at most. One that
-/// fails has replied nothing, and may be tried again; but once a step has begun the
-/// reply, none fails.
+/// fails has replied nothing, and may be tried again. The reply comes whole, with the last step: what
+/// waits for the disk may be given up between two steps, and half a reply would be left.
 pub(crate) trait Job: Debug {
     fn step(
         &mut self,

@@ -333,6 +333,14 @@ impl Executor {
         }
     }
 
+    /// Nothing that is begun goes on: its connection is to be closed.
+    pub(crate) fn give_up(&mut self) {
+        self.running = None;
+        self.paused_request = None;
+        self.pending.clear();
+        self.yielded = false;
+    }
+
     // ---- Between two time slices ---------------------------------------------------
 
     /// Is a request of it not executed yet? Those after it wait.

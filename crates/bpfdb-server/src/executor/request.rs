@@ -79,13 +79,6 @@ pub(super) fn conclude(context: &mut Context<'_>, outcome: Outcome, mode: ReplyM
     hold_back(context, mode, start);
 }
 
-/// The same for a part of the reply.
-pub(super) fn silence(context: &mut Context<'_>, start: usize) {
-    if context.connection.replies != ReplyMode::On {
-        context.replies.truncate(start);
-    }
-}
-
 /// Must this request wait for the end of CLIENT PAUSE? What is refused is refused at
 /// once, and somebody must be able to end the pause.
 pub(crate) fn is_paused(context: &Context<'_>, request: &Request) -> bool {

@@ -51,7 +51,8 @@ impl Source {
     }
 }
 
-/// What a connection waits for. That it failed is always told.
+/// What a connection waits for. That it failed is always told; once only, if it waits for nothing: epoll
+/// would say it again and again to whoever has a use for the connection yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Interest {
     pub(crate) readable: bool,
@@ -66,6 +67,7 @@ impl Interest {
         flags.set(EpollFlags::EPOLLIN, self.readable);
         flags.set(EpollFlags::EPOLLOUT, self.writable);
         flags.set(EpollFlags::EPOLLRDHUP, self.ended);
+        flags.set(EpollFlags::EPOLLET, self == Self::default());
         flags
     }
 }
@@ -131,9 +133,33 @@ impl Poll {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::net::UnixStream;
     use std::time::Instant;
 
     use super::*;
+
+    #[test]
+    fn who_waits_for_nothing_is_told_once_that_the_other_end_is_gone() {
+        let poll = Poll::new().expect("epoll");
+        let (own, other) = UnixStream::pair().expect("a pair");
+        let source = Source::Connection(1, 1);
+        poll.add(own.as_fd(), source, Interest::default())
+            .expect("added");
+        drop(other);
+        let mut events = Vec::new();
+        let mut failures = |poll: &Poll| {
+            poll.wait(&mut events, Some(Duration::from_millis(1)))
+                .expect("waited");
+            events.iter().filter(|event| event.failed).count()
+        };
+        assert_eq!([1, 0, 0], [(); 3].map(|()| failures(&poll)));
+        let readable = Interest {
+            readable: true,
+            ..Interest::default()
+        };
+        poll.change(own.as_fd(), source, readable);
+        assert_eq!([1, 1, 1], [(); 3].map(|()| failures(&poll)));
+    }
 
     #[test]
     fn a_wait_of_less_than_a_millisecond_is_one() {

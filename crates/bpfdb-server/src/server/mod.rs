@@ -477,6 +477,7 @@ impl Server {
                     (Some(until), _) if until <= durable => {}
                     (Some(_), Some(why)) => {
                         connection.give_up_held(why.as_deref().unwrap_or("MISCONF"));
+                        client.executor.give_up();
                     }
                     (Some(_), None) => return Ok(Next::Keep),
                 }

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use bpfdb_log::simulation::SimulatedDisk;
 use bpfdb_server::settings::Settings;
+use bpfdb_tests::namespace;
 
-use super::common::wait_until;
+use super::common::{Client, wait_until};
 use super::{is_told_nothing, send, settle, start, start_with, sync};
 
 #[test]
@@ -54,6 +55,45 @@ fn who_is_killed_is_told_nothing() {
     // Its place may be another one's by then.
     let mut next = sync(&server);
     assert_eq!(next.say("GET a"), "$1\r\n1\r\n");
+}
+
+/// A socket whose other end is gone is always ready, and has nothing to be read for as long as the
+/// command waits.
+#[test]
+fn who_goes_while_a_command_waits_for_the_disk_takes_no_time() {
+    let path = namespace::files().folder.join("waits.sock");
+    let disk = SimulatedDisk::new(5);
+    let settings = Settings {
+        unix_socket: Some(path.clone()),
+        ..Settings::default()
+    };
+    let server = start_with(&disk, settings);
+    let (mut writer, mut own) = (server.client(), Client::connect_unix(&path));
+    settle(&disk, &mut writer);
+    assert_eq!(writer.say("SET a 1"), "+OK\r\n");
+    send(&mut own, &["WAITAOF 1 0 0"]);
+    wait_until("it waits", || {
+        writer.say("CLIENT LIST").contains("cmd=waitaof")
+    });
+    drop(own);
+    let before = time_of(&mut writer);
+    thread::sleep(Duration::from_secs(1));
+    let spent = time_of(&mut writer) - before;
+    assert!(spent < 0.2, "{spent} seconds in one");
+    disk.hold(false);
+    wait_until("it is gone", || {
+        writer.say("INFO clients").contains("unix_clients:0")
+    });
+}
+
+/// Seconds of a processor that the server's thread has taken.
+fn time_of(client: &mut Client) -> f64 {
+    let told = client.say("INFO cpu");
+    let of = |who| told.lines().find_map(|line: &str| line.strip_prefix(who));
+    ["used_cpu_sys_main_thread:", "used_cpu_user_main_thread:"]
+        .iter()
+        .map(|who| of(*who).expect("told").parse::<f64>().expect("a number"))
+        .sum()
 }
 
 /// Longer than any limit below.

@@ -43,6 +43,20 @@ fn who_asks_after_a_failure_for_what_is_not_durable_is_told_so() {
     assert!(told.contains("log_state:failed"), "{told}");
 }
 
+/// A command that goes on in steps is not ended by them.
+#[test]
+fn nothing_follows_the_word_that_the_log_has_failed() {
+    let disk = SimulatedDisk::new(5);
+    let server = failed(&disk);
+    for pipeline in [&["KEYS *"][..], &["GET k", "KEYS *", "GET old"]] {
+        let mut own = sync_after_failure(&server);
+        send(&mut own, pipeline);
+        let told = String::from_utf8(own.until_closed()).expect("text");
+        assert!(told.starts_with("-MISCONF "), "{pipeline:?}: {told}");
+        assert_eq!(told.matches("\r\n").count(), 1, "{pipeline:?}: {told}");
+    }
+}
+
 /// A choice that is possible then, too.
 fn sync_after_failure(server: &TestServer) -> super::Client {
     let mut own = server.client();

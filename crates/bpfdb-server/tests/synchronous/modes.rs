@@ -4,10 +4,12 @@ use std::io::Read;
 use std::thread;
 
 use bpfdb_log::simulation::SimulatedDisk;
+use bpfdb_server::settings::AppendFsync::{Always, EverySecond};
+use bpfdb_server::settings::Settings;
 use bpfdb_tests::settings::is_emulated;
 
 use super::common::{Client, wait_until};
-use super::{WHILE, is_told_nothing, send, settle, start, sync, told};
+use super::{WHILE, is_told_nothing, send, settle, start, start_with, sync, told};
 
 /// Sends commands in one message, of whose replies no more than so many may come before they
 /// are durable.
@@ -72,10 +74,24 @@ fn a_block_that_begins_the_mode_waits() {
 /// before. So was what a slow machine had not done within the time that a connection has at once.
 #[test]
 fn what_precedes_the_beginning_of_the_mode_in_a_pipeline_waits() {
-    for choice in ["CONFIG SET appendfsync always", "CLIENT DURABILITY SYNC"] {
+    for (setting, choice, chosen) in [
+        (EverySecond, "CONFIG SET appendfsync always", "+OK\r\n"),
+        (EverySecond, "CLIENT DURABILITY SYNC", "+OK\r\n"),
+        (Always, "CLIENT DURABILITY DEFAULT", "+OK\r\n"),
+        (Always, "RESET", "+RESET\r\n"),
+    ] {
         let disk = SimulatedDisk::new(6);
-        let server = start(&disk);
+        let settings = Settings {
+            append_fsync: setting,
+            ..Settings::default()
+        };
+        let server = start_with(&disk, settings);
         let (mut writer, mut own) = (server.client(), server.client());
+        if setting == Always {
+            for client in [&mut writer, &mut own] {
+                assert_eq!(client.say("CLIENT DURABILITY ASYNC"), "+OK\r\n");
+            }
+        }
         settle(&disk, &mut writer);
         assert_eq!(writer.say("SET a 1"), "+OK\r\n");
         send(&mut own, &["COPY a b", "MSETNX c 1", choice]);
@@ -83,7 +99,7 @@ fn what_precedes_the_beginning_of_the_mode_in_a_pipeline_waits() {
         let most = if is_emulated() { 2 } else { 0 };
         assert!(before.len() <= most, "{choice}: {before:?}");
         disk.hold(false);
-        for reply in &[":1\r\n", ":1\r\n", "+OK\r\n"][before.len()..] {
+        for reply in &[":1\r\n", ":1\r\n", chosen][before.len()..] {
             assert_eq!(own.reply(), reply.as_bytes(), "{choice}");
         }
     }

@@ -32,6 +32,7 @@ fn run(context: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {
         context.session.rollback()?;
     }
     context.connection.reset();
+    context.hold_own_replies();
     *context.multi = MultiState::default();
     context.connection.authenticated = !context.instance.users.must_authenticate();
     context.replies.speak(Protocol::Resp2);

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
 
 use super::super::prelude::*;
+use crate::protocol::reply::Replies;
 use crate::settings::limits::MESSAGE_MAX;
 use crate::values::glob;
 
@@ -41,7 +42,8 @@ struct Listing {
     found: Vec<HashSet<Vec<u8>>>,
     hasher: RandomState,
     bytes: usize,
-    replying: bool,
+    /// When all were found. The client has it whole or not at all, also if its log fails meanwhile.
+    reply: Option<Replies>,
 }
 
 impl Default for Listing {
@@ -51,7 +53,7 @@ impl Default for Listing {
             found: vec![HashSet::new(); SETS],
             hasher: RandomState::new(),
             bytes: 0,
-            replying: false,
+            reply: None,
         }
     }
 }
@@ -62,7 +64,7 @@ impl Job for Listing {
         context: &mut Context<'_>,
         arguments: &[Vec<u8>],
     ) -> Result<Progress, Failure> {
-        if self.replying {
+        if self.reply.is_some() {
             return Ok(self.reply(context));
         }
         let next = (context.session).scan_each(self.cursor, STEP, |key| {
@@ -75,10 +77,9 @@ impl Job for Listing {
         }
         self.cursor = next;
         if next == 0 {
-            self.replying = true;
-            context
-                .replies
-                .array(self.found.iter().map(HashSet::len).sum());
+            let mut reply = Replies::new(context.replies.protocol());
+            reply.array(self.found.iter().map(HashSet::len).sum());
+            self.reply = Some(reply);
         }
         Ok(Progress::More)
     }
@@ -97,18 +98,20 @@ impl Listing {
         }
     }
 
-    /// Some of what was found.
+    /// Some of what was found; at last all of it to the client.
     fn reply(&mut self, context: &mut Context<'_>) -> Progress {
+        let reply = self.reply.get_or_insert_default();
         let mut replied = 0;
         while let Some(set) = self.found.pop() {
             replied += set.len();
             for key in set {
-                context.replies.bulk(key);
+                reply.bulk(key);
             }
             if replied >= STEP {
                 return Progress::More;
             }
         }
+        context.replies.absorb(reply);
         Progress::Done
     }
 }
