@@ -81,7 +81,7 @@ pub(crate) struct Link {
     random: Rc<Random>,
     /// From a seed to the end of the call: who wants the same numbers has none of calls beside it.
     seeded: Cell<Option<u64>>,
-    pub(crate) json: Cell<json::Config>,
+    pub(crate) json: Rc<Cell<json::Config>>,
     /// Lines of redis.log() that nobody has taken yet.
     lines: RefCell<Vec<(u8, Vec<u8>)>>,
 }

@@ -1,9 +1,12 @@
 //! `cjson`: values of Lua as JSON, as lua-cjson 2.1 writes and reads them (RFC 8259, with the
 //! numbers that it takes besides).
 
+use std::cell::Cell;
+use std::ffi::CStr;
+use std::ptr;
 use std::rc::Rc;
 
-use mlua::{Lua, Table, Value, Variadic};
+use mlua::{Function, Lua, Table, Value, Variadic};
 
 use crate::call::Link;
 use crate::limits::Limits;
@@ -54,12 +57,28 @@ impl Default for Config {
     }
 }
 
+/// With the settings of the call, which are those of all who have this table.
 pub(crate) fn library(lua: &Lua, limits: &Limits, link: &Rc<Link>) -> mlua::Result<Table> {
+    with_settings(lua, limits, link, &link.json)
+}
+
+/// `new()`: the same with settings of its own.
+pub(crate) fn new(lua: &Lua, limits: &Limits, link: &Rc<Link>) -> mlua::Result<Function> {
+    let (limits, link) = (*limits, Rc::clone(link));
+    lua.create_function(move |lua, ()| with_settings(lua, &limits, &link, &Rc::default()))
+}
+
+fn with_settings(
+    lua: &Lua,
+    limits: &Limits,
+    link: &Rc<Link>,
+    config: &Rc<Cell<Config>>,
+) -> mlua::Result<Table> {
     let table = lua.create_table()?;
     table.set("_NAME", "cjson")?;
     table.set("_VERSION", "2.1.0")?;
     table.set("null", Value::NULL)?;
-    let (inner, most) = (Rc::clone(link), limits.memory);
+    let (inner, settings, most) = (Rc::clone(link), Rc::clone(config), limits.memory);
     let encode = move |lua: &Lua, arguments: Variadic<Value>| {
         let [value] = &arguments[..] else {
             return Err(mlua::Error::runtime(
@@ -67,7 +86,7 @@ pub(crate) fn library(lua: &Lua, limits: &Limits, link: &Rc<Link>) -> mlua::Resu
             ));
         };
         let mut writer = Writer {
-            config: inner.json.get(),
+            config: settings.get(),
             work: Work::new(&inner, most),
             bytes: Vec::new(),
         };
@@ -75,7 +94,7 @@ pub(crate) fn library(lua: &Lua, limits: &Limits, link: &Rc<Link>) -> mlua::Resu
         lua.create_string(writer.bytes)
     };
     table.set("encode", lua.create_function(encode)?)?;
-    let inner = Rc::clone(link);
+    let (inner, settings) = (Rc::clone(link), Rc::clone(config));
     let decode = move |lua: &Lua, arguments: Variadic<Value>| {
         let text = match &arguments[..] {
             [Value::String(text)] => text.as_bytes().to_vec(),
@@ -93,18 +112,33 @@ pub(crate) fn library(lua: &Lua, limits: &Limits, link: &Rc<Link>) -> mlua::Resu
                 ));
             }
         };
+        let text = terminated(text)?;
         let mut reader = Reader {
             lua,
-            config: inner.json.get(),
+            config: settings.get(),
             work: Work::new(&inner, most),
-            text: &text,
+            // A zero ends it, as in C.
+            text: CStr::from_bytes_until_nul(&text).unwrap_or_default(),
             at: 0,
+            token_at: 0,
         };
         reader.whole()
     };
     table.set("decode", lua.create_function(decode)?)?;
-    add_settings(lua, &table, link)?;
+    add_settings(lua, &table, config)?;
     Ok(table)
+}
+
+/// A text to be read by C.
+fn terminated(mut text: Vec<u8>) -> mlua::Result<Vec<u8>> {
+    // In UTF-16 or UTF-32 one of the first two bytes is zero.
+    if text.len() >= 2 && (text[0] == 0 || text[1] == 0) {
+        return Err(mlua::Error::runtime(
+            "JSON parser does not support UTF-16 or UTF-32",
+        ));
+    }
+    text.push(0);
+    Ok(text)
 }
 
 /// A depth, or a precision, from 1 to `most`.
@@ -122,15 +156,15 @@ fn checked(value: Option<i64>, most: usize, name: &str) -> mlua::Result<Option<u
     })
 }
 
-fn add_settings(lua: &Lua, table: &Table, link: &Rc<Link>) -> mlua::Result<()> {
+fn add_settings(lua: &Lua, table: &Table, config: &Rc<Cell<Config>>) -> mlua::Result<()> {
     const DEPTH_MAX: usize = i32::MAX as usize;
     let number = |name: &'static str, most: usize, field: fn(&mut Config) -> &mut usize| {
-        let inner = Rc::clone(link);
+        let settings = Rc::clone(config);
         let set = move |_: &Lua, value: Option<i64>| {
-            let mut config = inner.json.get();
+            let mut config = settings.get();
             if let Some(value) = checked(value, most, name)? {
                 *field(&mut config) = value;
-                inner.json.set(config);
+                settings.set(config);
             }
             Ok(*field(&mut config))
         };
@@ -145,14 +179,14 @@ fn add_settings(lua: &Lua, table: &Table, link: &Rc<Link>) -> mlua::Result<()> {
     number("encode_number_precision", number::SHOWN, |config| {
         &mut config.precision
     })?;
-    let inner = Rc::clone(link);
+    let settings = Rc::clone(config);
     let sparse =
         move |_: &Lua, (convert, ratio, safe): (Option<bool>, Option<usize>, Option<usize>)| {
-            let mut config = inner.json.get();
+            let mut config = settings.get();
             config.sparse_convert = convert.unwrap_or(config.sparse_convert);
             config.sparse_ratio = ratio.unwrap_or(config.sparse_ratio);
             config.sparse_safe = safe.unwrap_or(config.sparse_safe);
-            inner.json.set(config);
+            settings.set(config);
             Ok((
                 config.sparse_convert,
                 config.sparse_ratio,
@@ -160,9 +194,9 @@ fn add_settings(lua: &Lua, table: &Table, link: &Rc<Link>) -> mlua::Result<()> {
             ))
         };
     table.set("encode_sparse_array", lua.create_function(sparse)?)?;
-    let inner = Rc::clone(link);
+    let settings = Rc::clone(config);
     let encode_invalid = move |lua: &Lua, value: Value| {
-        let mut config = inner.json.get();
+        let mut config = settings.get();
         config.encode_invalid = match &value {
             Value::Nil => config.encode_invalid,
             Value::Boolean(true) => Invalid::Written,
@@ -170,7 +204,7 @@ fn add_settings(lua: &Lua, table: &Table, link: &Rc<Link>) -> mlua::Result<()> {
             Value::String(text) if *text == "null" => Invalid::AsNull,
             _ => Invalid::Refused,
         };
-        inner.json.set(config);
+        settings.set(config);
         match config.encode_invalid {
             Invalid::Refused => Ok(Value::Boolean(false)),
             Invalid::Written => Ok(Value::Boolean(true)),
@@ -181,11 +215,11 @@ fn add_settings(lua: &Lua, table: &Table, link: &Rc<Link>) -> mlua::Result<()> {
         "encode_invalid_numbers",
         lua.create_function(encode_invalid)?,
     )?;
-    let inner = Rc::clone(link);
+    let settings = Rc::clone(config);
     let decode_invalid = move |_: &Lua, value: Option<bool>| {
-        let mut config = inner.json.get();
+        let mut config = settings.get();
         config.decode_invalid = value.unwrap_or(config.decode_invalid);
-        inner.json.set(config);
+        settings.set(config);
         Ok(config.decode_invalid)
     };
     table.set(
@@ -366,29 +400,33 @@ struct Reader<'a> {
     lua: &'a Lua,
     config: Config,
     work: Work,
-    text: &'a [u8],
+    /// With a zero behind its end, for C.
+    text: &'a CStr,
+    /// Behind the token that was read last.
     at: usize,
+    /// Where that begins, or what is wrong with it.
+    token_at: usize,
 }
 
-/// What stands where something else was expected, as lua-cjson names it.
-#[derive(Clone, Copy)]
-enum Found {
+/// What a text is made of, as lua-cjson parts and names it.
+enum Token {
+    ObjectBegin,
     ObjectEnd,
+    ArrayBegin,
     ArrayEnd,
     Comma,
     Colon,
-    ObjectBegin,
-    ArrayBegin,
-    String,
-    Number,
-    Boolean,
+    String(Vec<u8>),
+    Number(f64),
+    Boolean(bool),
     Null,
     End,
-    Invalid,
+    /// None, and why.
+    Bad(&'static str),
 }
 
-impl Found {
-    fn name(self) -> &'static str {
+impl Token {
+    fn name(&self) -> &'static str {
         match self {
             Self::ObjectEnd => "T_OBJ_END",
             Self::ArrayEnd => "T_ARR_END",
@@ -396,310 +434,263 @@ impl Found {
             Self::Colon => "T_COLON",
             Self::ObjectBegin => "T_OBJ_BEGIN",
             Self::ArrayBegin => "T_ARR_BEGIN",
-            Self::String => "T_STRING",
-            Self::Number => "T_NUMBER",
-            Self::Boolean => "T_BOOLEAN",
+            Self::String(_) => "T_STRING",
+            Self::Number(_) => "T_NUMBER",
+            Self::Boolean(_) => "T_BOOLEAN",
             Self::Null => "T_NULL",
             Self::End => "T_END",
-            Self::Invalid => "invalid token",
+            Self::Bad(why) => why,
         }
     }
 }
 
 impl Reader<'_> {
     fn whole(&mut self) -> mlua::Result<Value> {
-        // In UTF-16 or UTF-32 one of the first two bytes is zero.
-        if self.text.len() >= 2 && (self.text[0] == 0 || self.text[1] == 0) {
-            return Err(mlua::Error::runtime(
-                "JSON parser does not support UTF-16 or UTF-32",
-            ));
-        }
-        let value = self.value(0)?;
-        self.skip_space();
-        if self.at < self.text.len() {
-            return Err(self.unexpected("the end"));
-        }
-        Ok(value)
-    }
-
-    fn skip_space(&mut self) {
-        while matches!(self.text.get(self.at), Some(b' ' | b'\t' | b'\n' | b'\r')) {
-            self.at += 1;
+        let first = self.next()?;
+        let value = self.value(first, 0)?;
+        match self.next()? {
+            Token::End => Ok(value),
+            other => Err(self.unexpected("the end", &other)),
         }
     }
 
-    fn peek(&self) -> Option<u8> {
-        self.text.get(self.at).copied()
-    }
-
-    fn found(&self) -> Found {
-        match self.peek() {
-            None => Found::End,
-            Some(b'}') => Found::ObjectEnd,
-            Some(b']') => Found::ArrayEnd,
-            Some(b',') => Found::Comma,
-            Some(b':') => Found::Colon,
-            Some(b'{') => Found::ObjectBegin,
-            Some(b'[') => Found::ArrayBegin,
-            Some(b'"') => Found::String,
-            Some(b'-' | b'0'..=b'9') => Found::Number,
-            _ if self.rest().starts_with(b"null") => Found::Null,
-            _ if self.rest().starts_with(b"true") || self.rest().starts_with(b"false") => {
-                Found::Boolean
-            }
-            _ => Found::Invalid,
-        }
-    }
-
-    fn rest(&self) -> &[u8] {
-        &self.text[self.at..]
-    }
-
-    fn unexpected(&self, expected: &str) -> mlua::Error {
+    fn unexpected(&self, expected: &str, found: &Token) -> mlua::Error {
         mlua::Error::runtime(format!(
             "Expected {expected} but found {} at character {}",
-            self.found().name(),
-            self.at + 1
+            found.name(),
+            self.token_at + 1
         ))
     }
 
-    fn take(&mut self, word: &[u8]) -> bool {
-        let has = self.rest().starts_with(word);
-        if has {
-            self.at += word.len();
-        }
-        has
-    }
+    // ---- Values ------------------------------------------------------------------------
 
-    fn value(&mut self, depth: usize) -> mlua::Result<Value> {
+    /// The value that this token begins.
+    fn value(&mut self, token: Token, depth: usize) -> mlua::Result<Value> {
         self.work.piece(0)?;
-        self.skip_space();
-        match self.peek() {
-            Some(b'{') => self.object(depth + 1),
-            Some(b'[') => self.array(depth + 1),
-            Some(b'"') => {
-                let text = self.string()?;
-                self.lua.create_string(text).map(Value::String)
-            }
-            _ if self.take(b"true") => Ok(Value::Boolean(true)),
-            _ if self.take(b"false") => Ok(Value::Boolean(false)),
-            _ if self.take(b"null") => Ok(Value::NULL),
-            _ => self.number(),
+        match token {
+            Token::ObjectBegin => self.object(depth + 1),
+            Token::ArrayBegin => self.array(depth + 1),
+            Token::String(text) => self.lua.create_string(text).map(Value::String),
+            Token::Number(value) => Ok(Value::Number(value)),
+            Token::Boolean(value) => Ok(Value::Boolean(value)),
+            Token::Null => Ok(Value::NULL),
+            other => Err(self.unexpected("value", &other)),
         }
     }
 
-    fn descend(&mut self, depth: usize) -> mlua::Result<()> {
-        if depth > self.config.decode_depth.min(NESTING_MAX) {
-            return Err(mlua::Error::runtime(format!(
-                "Found too many nested data structures ({depth})"
-            )));
+    fn check_depth(&self, depth: usize) -> mlua::Result<()> {
+        if depth <= self.config.decode_depth.min(NESTING_MAX) {
+            return Ok(());
         }
-        self.at += 1;
-        self.skip_space();
-        Ok(())
+        Err(mlua::Error::runtime(format!(
+            "Found too many nested data structures ({depth})"
+        )))
     }
 
     fn object(&mut self, depth: usize) -> mlua::Result<Value> {
-        self.descend(depth)?;
+        self.check_depth(depth)?;
         let table = self.lua.create_table()?;
-        if self.take(b"}") {
+        let mut token = self.next()?;
+        if matches!(token, Token::ObjectEnd) {
             return Ok(Value::Table(table));
         }
         loop {
-            self.skip_space();
-            if self.peek() != Some(b'"') {
-                return Err(self.unexpected("object key string"));
+            let Token::String(key) = token else {
+                return Err(self.unexpected("object key string", &token));
+            };
+            match self.next()? {
+                Token::Colon => {}
+                other => return Err(self.unexpected("colon", &other)),
             }
-            let key = self.string()?;
-            self.skip_space();
-            if !self.take(b":") {
-                return Err(self.unexpected("colon"));
-            }
-            let value = self.value(depth)?;
+            let first = self.next()?;
+            let value = self.value(first, depth)?;
             table.raw_set(self.lua.create_string(key)?, value)?;
-            self.skip_space();
-            if self.take(b"}") {
-                return Ok(Value::Table(table));
-            }
-            if !self.take(b",") {
-                return Err(self.unexpected("comma or object end"));
+            match self.next()? {
+                Token::ObjectEnd => return Ok(Value::Table(table)),
+                Token::Comma => token = self.next()?,
+                other => return Err(self.unexpected("comma or object end", &other)),
             }
         }
     }
 
     fn array(&mut self, depth: usize) -> mlua::Result<Value> {
-        self.descend(depth)?;
+        self.check_depth(depth)?;
         let table = self.lua.create_table()?;
-        if self.take(b"]") {
+        let mut token = self.next()?;
+        if matches!(token, Token::ArrayEnd) {
             return Ok(Value::Table(table));
         }
         for index in 1_i64.. {
-            let value = self.value(depth)?;
+            let value = self.value(token, depth)?;
             table.raw_set(index, value)?;
-            self.skip_space();
-            if self.take(b"]") {
-                break;
-            }
-            if !self.take(b",") {
-                return Err(self.unexpected("comma or array end"));
-            }
+            token = match self.next()? {
+                Token::ArrayEnd => break,
+                Token::Comma => self.next()?,
+                other => return Err(self.unexpected("comma or array end", &other)),
+            };
         }
         Ok(Value::Table(table))
     }
 
-    fn string(&mut self) -> mlua::Result<Vec<u8>> {
+    // ---- Tokens ------------------------------------------------------------------------
+
+    fn rest(&self) -> &[u8] {
+        &self.text.to_bytes()[self.at..]
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.rest().first().copied()
+    }
+
+    fn next(&mut self) -> mlua::Result<Token> {
+        while matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'\r')) {
+            self.at += 1;
+        }
+        self.token_at = self.at;
+        let Some(byte) = self.peek() else {
+            return Ok(Token::End);
+        };
+        let single = match byte {
+            b'{' => Token::ObjectBegin,
+            b'}' => Token::ObjectEnd,
+            b'[' => Token::ArrayBegin,
+            b']' => Token::ArrayEnd,
+            b',' => Token::Comma,
+            b':' => Token::Colon,
+            b'"' => return self.string(),
+            b'-' | b'0'..=b'9' => return Ok(self.number()),
+            _ => return Ok(self.word()),
+        };
+        self.at += 1;
+        Ok(single)
+    }
+
+    fn word(&mut self) -> Token {
+        let words = [
+            (&b"true"[..], Token::Boolean(true)),
+            (b"false", Token::Boolean(false)),
+            (b"null", Token::Null),
+        ];
+        for (word, token) in words {
+            if self.rest().starts_with(word) {
+                self.at += word.len();
+                return token;
+            }
+        }
+        match self.config.decode_invalid && is_no_json(self.rest()) {
+            true => self.number(),
+            false => Token::Bad("invalid token"),
+        }
+    }
+
+    fn string(&mut self) -> mlua::Result<Token> {
         let begin = self.at;
         self.at += 1;
         let mut bytes = Vec::new();
         loop {
-            let Some(byte) = self.peek() else {
-                self.at = begin;
-                return Err(mlua::Error::runtime(format!(
-                    "Expected value but found unexpected end of string at character {}",
-                    self.text.len() + 1
-                )));
-            };
-            self.at += 1;
             if (self.at - begin).is_multiple_of(PIECE_BYTES) {
                 self.work.piece(0)?;
             }
-            match byte {
-                b'"' => return Ok(bytes),
-                b'\\' => self.escape(&mut bytes)?,
-                _ => bytes.push(byte),
+            let problem = match self.peek() {
+                Some(b'"') => {
+                    self.at += 1;
+                    return Ok(Token::String(bytes));
+                }
+                Some(b'\\') => self.escape(&mut bytes),
+                Some(byte) => {
+                    self.at += 1;
+                    bytes.push(byte);
+                    Ok(())
+                }
+                None => Err("unexpected end of string"),
+            };
+            if let Err(why) = problem {
+                self.token_at = self.at;
+                return Ok(Token::Bad(why));
             }
         }
     }
 
-    fn escape(&mut self, bytes: &mut Vec<u8>) -> mlua::Result<()> {
-        let at = self.at;
-        let byte = self.peek().unwrap_or_default();
-        self.at += 1;
-        bytes.push(match byte {
-            b'"' | b'\\' | b'/' => byte,
-            b'b' => 8,
-            b'f' => 12,
-            b'n' => b'\n',
-            b'r' => b'\r',
-            b't' => b'\t',
-            b'u' => {
-                let Some(character) = self.unicode() else {
-                    return Err(mlua::Error::runtime(format!(
-                        "Expected value but found invalid unicode escape code at character {at}"
-                    )));
-                };
+    fn escape(&mut self, bytes: &mut Vec<u8>) -> Result<(), &'static str> {
+        let rest = self.rest();
+        let byte = match rest.get(1) {
+            Some(b'u') => {
+                let found = unicode(rest).ok_or("invalid unicode escape code")?;
+                let (character, len) = found;
                 let mut utf8 = [0; 4];
                 bytes.extend_from_slice(character.encode_utf8(&mut utf8).as_bytes());
+                self.at += len;
                 return Ok(());
             }
-            _ => {
-                return Err(mlua::Error::runtime(format!(
-                    "Expected value but found invalid escape code at character {at}"
-                )));
-            }
-        });
+            Some(&byte @ (b'"' | b'\\' | b'/')) => byte,
+            Some(b'b') => 8,
+            Some(b'f') => 12,
+            Some(b'n') => b'\n',
+            Some(b'r') => b'\r',
+            Some(b't') => b'\t',
+            _ => return Err("invalid escape code"),
+        };
+        bytes.push(byte);
+        self.at += 2;
         Ok(())
     }
 
-    fn four_digits(&mut self) -> Option<u32> {
-        let digits = self.text.get(self.at..self.at + 4)?;
-        if !digits.iter().all(u8::is_ascii_hexdigit) {
-            return None;
+    /// What strtod of C reads, which takes more than JSON has.
+    fn number(&mut self) -> Token {
+        let bad = Token::Bad("invalid number");
+        if !self.config.decode_invalid && is_no_json(self.rest()) {
+            return bad;
         }
-        self.at += 4;
-        u32::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
-    }
-
-    /// One code point, of which the higher ones take two escapes.
-    fn unicode(&mut self) -> Option<char> {
-        let first = self.four_digits()?;
-        if !(0xD800..0xE000).contains(&first) {
-            return char::from_u32(first);
-        }
-        if first >= 0xDC00 || !self.take(b"\\u") {
-            return None;
-        }
-        let second = self.four_digits()?;
-        if !(0xDC00..0xE000).contains(&second) {
-            return None;
-        }
-        char::from_u32(0x10000 + ((first & 0x3FF) << 10) + (second & 0x3FF))
-    }
-
-    /// As strtod of C reads it, which takes more than JSON has.
-    fn number(&mut self) -> mlua::Result<Value> {
-        let expected = "value";
-        let rest = self.rest();
-        let sign = usize::from(rest.first() == Some(&b'-'));
-        let digits = &rest[sign..];
-        let word = |word: &[u8]| {
-            digits.len() >= word.len() && digits[..word.len()].eq_ignore_ascii_case(word)
+        let mut end = ptr::null_mut();
+        // SAFETY: from within a text that a zero ends.
+        let (value, len) = unsafe {
+            let begin = self.text.as_ptr().add(self.at);
+            let value = libc::strtod(begin, &raw mut end);
+            (value, end.offset_from_unsigned(begin))
         };
-        if !digits.first().is_some_and(u8::is_ascii_digit) {
-            let special = [
-                (&b"infinity"[..], f64::INFINITY),
-                (b"inf", f64::INFINITY),
-                (b"nan", f64::NAN),
-            ];
-            let special = special.into_iter().find(|(name, _)| word(name));
-            let Some((name, value)) = special.filter(|_| self.config.decode_invalid) else {
-                return Err(self.unexpected(expected));
-            };
-            self.at += sign + name.len();
-            return Ok(Value::Number(if sign == 1 { -value } else { value }));
+        if len == 0 {
+            return bad;
         }
-        if word(b"0x") {
-            return self.hexadecimal(sign);
-        }
-        // No leading zeros in JSON.
-        let leads = digits[0] == b'0' && digits.get(1).is_some_and(u8::is_ascii_digit);
-        if leads && !self.config.decode_invalid {
-            return Err(self.unexpected(expected));
-        }
-        let len = sign + decimal_length(digits);
-        let text = std::str::from_utf8(&rest[..len]).unwrap_or_default();
-        let value: f64 = text.parse().map_err(|_| self.unexpected(expected))?;
         self.at += len;
-        Ok(Value::Number(value))
-    }
-
-    fn hexadecimal(&mut self, sign: usize) -> mlua::Result<Value> {
-        let digits = &self.rest()[sign + 2..];
-        let count = digits
-            .iter()
-            .take_while(|digit| digit.is_ascii_hexdigit())
-            .count();
-        if count == 0 || !self.config.decode_invalid {
-            return Err(self.unexpected("value"));
-        }
-        let value = digits[..count].iter().fold(0.0, |value, &digit| {
-            value * 16.0 + f64::from(char::from(digit).to_digit(16).unwrap_or_default())
-        });
-        self.at += sign + 2 + count;
-        Ok(Value::Number(if sign == 1 { -value } else { value }))
+        Token::Number(value)
     }
 }
 
-/// Bytes of digits, a fraction and an exponent.
-fn decimal_length(text: &[u8]) -> usize {
-    let digits = |from: usize| {
-        text[from..]
-            .iter()
-            .take_while(|byte| byte.is_ascii_digit())
-            .count()
+/// Is this, if it is a number, one that JSON does not have?
+fn is_no_json(text: &[u8]) -> bool {
+    let digits = text.strip_prefix(b"-").unwrap_or(text);
+    let begins = |word: &[u8]| {
+        let len = word.len();
+        digits
+            .get(..len)
+            .is_some_and(|text| text.eq_ignore_ascii_case(word))
     };
-    let mut len = digits(0);
-    if text.get(len) == Some(&b'.') {
-        len += 1 + digits(len + 1);
+    match digits {
+        _ if text.starts_with(b"+") => true,
+        [b'0', b'x' | b'X' | b'0'..=b'9', ..] => true,
+        _ => begins(b"inf") || begins(b"nan"),
     }
-    if matches!(text.get(len), Some(b'e' | b'E')) {
-        let sign = usize::from(matches!(text.get(len + 1), Some(b'+' | b'-')));
-        let exponent = text
-            .get(len + 1 + sign..)
-            .map_or(0, |_| digits(len + 1 + sign));
-        if exponent > 0 {
-            len += 1 + sign + exponent;
-        }
+}
+
+/// The code point of `\uXXXX`, of which the higher ones take two escapes; and how many bytes it has.
+fn unicode(text: &[u8]) -> Option<(char, usize)> {
+    const LEN: usize = 6;
+    let first = four_digits(text.get(2..LEN)?)?;
+    if !(0xD800..0xE000).contains(&first) {
+        return Some((char::from_u32(first)?, LEN));
     }
-    len
+    let second = text.get(LEN..2 * LEN)?.strip_prefix(b"\\u")?;
+    let second = four_digits(second)?;
+    if first >= 0xDC00 || !(0xDC00..0xE000).contains(&second) {
+        return None;
+    }
+    let character = char::from_u32(0x10000 + ((first & 0x3FF) << 10) + (second & 0x3FF))?;
+    Some((character, 2 * LEN))
+}
+
+fn four_digits(digits: &[u8]) -> Option<u32> {
+    if !digits.iter().all(u8::is_ascii_hexdigit) {
+        return None;
+    }
+    u32::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
 }

@@ -78,6 +78,7 @@ pub use call::{Answer, Call, Failure, Step};
 pub use header::{Flags, flags};
 pub use library::{FunctionFlags, Registered, Source};
 pub use limits::Limits;
+pub use number::text_of_double;
 pub use random::Random;
 pub use reply::Reply;
 pub use sha1::Sha1;

@@ -67,6 +67,10 @@ fn add_partial(lua: &Lua, table: &Table, limits: &Limits, link: &Rc<Link>) -> ml
             )));
         }
         let mut reader = Reader::new(lua, text, offset, Work::new(link, most));
+        if limit == 0 && offset == 0 {
+            // As `unpack`.
+            return reader.several(usize::MAX);
+        }
         let mut values = reader.several(limit)?;
         let next = match reader.at {
             at if at >= text.len() => -1.0,

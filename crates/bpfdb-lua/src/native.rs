@@ -17,6 +17,7 @@ pub(crate) fn add(lua: &Lua, host: &Table, link: &Rc<Link>) -> mlua::Result<()> 
         host.set("native", lua.create_c_function(native)?)?;
         host.set("either", lua.create_c_function(make_either)?)?;
         host.set("less", lua.create_c_function(less)?)?;
+        host.set("protected", lua.create_c_function(make_protected)?)?;
     }
     host.set("random", random_of(lua, link)?)
 }
@@ -97,6 +98,38 @@ unsafe extern "C-unwind" fn either(state: *mut lua_State) -> c_int {
             Some(function) => function(state),
             None => 0,
         }
+    }
+}
+
+/// `protected(pcall)`: a `pcall` as that of Redis, which runs in the frame of this one.
+unsafe extern "C-unwind" fn make_protected(state: *mut lua_State) -> c_int {
+    // SAFETY: the one argument becomes the upvalue.
+    unsafe {
+        ffi::lua_settop(state, 1);
+        ffi::lua_pushcclosure(state, protected, 1);
+    }
+    1
+}
+
+/// An error that a command raised is a table; a script has always been given its text. Any other table
+/// is given with what stands in the place of the text behind it.
+unsafe extern "C-unwind" fn protected(state: *mut lua_State) -> c_int {
+    // SAFETY: make_protected() gave the upvalue. There is room: of an error two values are left.
+    unsafe {
+        let Some(pcall) = ffi::lua_tocfunction(state, ffi::lua_upvalueindex(1)) else {
+            return 0;
+        };
+        let count = pcall(state);
+        let is_table = || ffi::lua_type(state, -1) == ffi::LUA_TTABLE;
+        if ffi::lua_toboolean(state, -count) != 0 || !is_table() {
+            return count;
+        }
+        ffi::lua_getfield(state, -1, c"err".as_ptr());
+        if ffi::lua_isstring(state, -1) == 0 {
+            return count + 1;
+        }
+        ffi::lua_replace(state, -2);
+        count
     }
 }
 

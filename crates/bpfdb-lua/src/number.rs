@@ -9,6 +9,11 @@ pub(crate) const SHOWN: usize = 14;
 /// A sign, the digits, a point, an exponent of four characters, the end; or `-nan`.
 const LONGEST: usize = 32;
 
+/// A reply `{double = value}` as Redis 7.0 writes it: with 17 digits, which not all of them need.
+pub fn text_of_double(value: f64) -> String {
+    format(value, EXACT)
+}
+
 /// `%.<digits>g` of C.
 pub(crate) fn format(value: f64, digits: usize) -> String {
     let mut text = [0u8; LONGEST];

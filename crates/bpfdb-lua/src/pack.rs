@@ -16,6 +16,7 @@ use crate::call::Link;
 use crate::limits::Limits;
 use crate::native::kind_of;
 use crate::number::truncate;
+use crate::reply::until_zero;
 use crate::work::Work;
 
 const INTEGER_MAX: usize = 32;
@@ -51,9 +52,10 @@ fn argument(place: usize, function: &str, why: &str) -> mlua::Error {
 }
 
 impl<'a> Format<'a> {
+    /// A zero ends the text, as in C.
     fn new(text: &'a [u8], work: Work) -> Self {
         Self {
-            text,
+            text: until_zero(text),
             at: 0,
             little: cfg!(target_endian = "little"),
             align: 1,
@@ -275,7 +277,8 @@ fn unpack(lua: &Lua, mut format: Format<'_>, text: &[u8], from: usize) -> mlua::
                 values.push(Value::Number(number_of(item, part, format.little)));
             }
             Item::Characters if size == 0 => {
-                let Some(Value::Number(count)) = values.pop() else {
+                let size = values.pop().map(|size| lua.coerce_number(size));
+                let Some(count) = size.transpose()?.flatten() else {
                     return Err(error("format 'c0' needs a previous size"));
                 };
                 let part = rest.get(..truncate(count) as usize).ok_or_else(short)?;

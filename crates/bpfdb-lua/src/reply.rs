@@ -121,6 +121,12 @@ impl FromLua {
             Value::Integer(value) => return Ok(Reply::Double(value as f64)),
             _ => {}
         }
+        if let Value::String(digits) = field("big_number") {
+            return Ok(Reply::BigNumber(self.copy(&digits.as_bytes())?));
+        }
+        if let Some(reply) = self.verbatim(&field("verbatim_string"))? {
+            return Ok(reply);
+        }
         if let Value::Table(map) = field("map") {
             let mut pairs = Vec::new();
             for pair in map.pairs::<Value, Value>() {
@@ -140,21 +146,25 @@ impl FromLua {
             }
             return Ok(Reply::Set(all));
         }
-        if let Value::String(digits) = field("big_number") {
-            return Ok(Reply::BigNumber(self.copy(&digits.as_bytes())?));
-        }
-        if let Value::Table(verbatim) = field("verbatim_string") {
-            let part = |name: &str| match verbatim.raw_get(name) {
-                Ok(Value::String(text)) => Some(text),
-                _ => None,
-            };
-            if let (Some(format), Some(text)) = (part("format"), part("string")) {
-                let mut format = self.copy(&format.as_bytes())?;
-                format.resize(3, b' ');
-                return Ok(Reply::Verbatim(format, self.copy(&text.as_bytes())?));
-            }
-        }
         self.array(table, depth)
+    }
+
+    /// `None`: it is no text with a format.
+    fn verbatim(&mut self, value: &Value) -> Result<Option<Reply>, Unfit> {
+        let Value::Table(verbatim) = value else {
+            return Ok(None);
+        };
+        let part = |name: &str| match verbatim.raw_get(name) {
+            Ok(Value::String(text)) => Some(text),
+            _ => None,
+        };
+        let (Some(format), Some(text)) = (part("format"), part("string")) else {
+            return Ok(None);
+        };
+        let mut format = self.copy(&format.as_bytes())?;
+        format.resize(3, b' ');
+        let text = self.copy(&text.as_bytes())?;
+        Ok(Some(Reply::Verbatim(format, text)))
     }
 
     fn take(&mut self, bytes: usize) -> Result<(), Unfit> {

@@ -144,17 +144,7 @@ function base.getmetatable(value)
 	return metatable
 end
 
--- An error that a command raised is a table; a script has always been given its text.
-local function text_of(ok, problem, ...)
-	if not ok and type(problem) == 'table' and type(rawget(problem, 'err')) == 'string' then
-		return ok, problem.err
-	end
-	return ok, problem, ...
-end
-
-function base.pcall(...)
-	return text_of(pcall(...))
-end
+base.pcall = host.protected(pcall)
 
 function base.xpcall(f, handler)
 	return xpcall(f, function(problem)
@@ -210,11 +200,14 @@ base.load = either(nil, load, function(pieces, name)
 end, function(pieces, name)
 	local all = {}
 	repeat
-		local piece = pieces()
-		if piece ~= nil and type(piece) ~= 'string' then
+		local ok, piece = pcall(pieces)
+		if not ok then
+			return nil, piece
+		end
+		if piece ~= nil and not string_of(piece) then
 			return nil, 'reader function must return a string'
 		end
-		all[#all + 1] = piece
+		all[#all + 1] = string_of(piece)
 	until piece == nil or piece == ''
 	return load_text(concat(all), string_of(name) or '=(load)')
 end)
@@ -368,20 +361,24 @@ local function as_of_c(f)
 	end)
 end
 
-for _, library in ipairs { host.bit, host.cjson, host.cmsgpack, host.struct } do
+local function all_as_of_c(library)
 	for name, member in next, library do
 		if type(member) == 'function' then
 			library[name] = as_of_c(member)
 		end
 	end
+	return library
+end
+
+for _, library in ipairs { host.bit, host.cjson, host.cmsgpack, host.struct } do
+	all_as_of_c(library)
 end
 
 -- A script may do to it what it likes.
+local new_json = host.new_json
 host.cjson.new = function()
-	local new = {}
-	for name, member in next, host.cjson do
-		new[name] = member
-	end
+	local new = all_as_of_c(new_json())
+	new.new = host.cjson.new
 	return new
 end
 

@@ -58,6 +58,7 @@ fn host(lua: &Lua, limits: &Limits, link: &Rc<Link>) -> mlua::Result<Table> {
     host.set("version_number", VERSION_NUMBER)?;
     host.set("bit", bit::library(lua)?)?;
     host.set("cjson", json::library(lua, limits, link)?)?;
+    host.set("new_json", json::new(lua, limits, link)?)?;
     host.set("cmsgpack", msgpack::library(lua, limits, link)?)?;
     host.set("matching", matching::library(lua, limits, link)?)?;
     host.set("struct", pack::library(lua, limits, link)?)?;

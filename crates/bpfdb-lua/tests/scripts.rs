@@ -377,6 +377,22 @@ fn what_cjson_new_gives_is_the_scripts_own() {
     assert_eq!(machine.eval(seen, &[], &[]), Ok(bulk("a")));
 }
 
+/// As in Lua; where no `pcall` is around it, Redis makes a table of the text.
+#[test]
+fn errors_of_a_reader_are_what_load_returns() {
+    let mut machine = Machine::new();
+    for (reader, told) in [
+        ("error('x')", "user_script:1: x"),
+        ("return {}", "reader function must return a string"),
+        ("return true", "reader function must return a string"),
+    ] {
+        let script =
+            format!("local f, e = load(function() {reader} end) return {{tostring(f), e}}");
+        let list = Reply::Array(vec![bulk("nil"), bulk(told)]);
+        assert_eq!(machine.eval(&script, &[], &[]), Ok(list), "{reader}");
+    }
+}
+
 #[test]
 fn many_keys_and_arguments() {
     let many = vec!["k"; 20_000];

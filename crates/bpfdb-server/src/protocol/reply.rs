@@ -204,15 +204,8 @@ impl Replies {
         }
     }
 
-    /// In the shortest form that means the same number.
-    pub fn double(&mut self, value: f64) {
-        let text = if value.is_nan() {
-            "nan".to_owned()
-        } else if value.is_infinite() {
-            if value > 0.0 { "inf" } else { "-inf" }.to_owned()
-        } else {
-            value.to_string()
-        };
+    /// A number with a point, as text.
+    pub fn double(&mut self, text: &str) {
         if self.is_resp3() {
             self.line(b',', text);
         } else {
@@ -220,8 +213,10 @@ impl Replies {
         }
     }
 
-    /// An integer of any length, in digits.
-    pub fn big_number(&mut self, digits: &str) {
+    /// An integer of any length, in digits; or what a script says to be one. A line is all that it may
+    /// be, in both protocols.
+    pub fn big_number(&mut self, digits: &[u8]) {
+        let digits = one_line(digits);
         if self.is_resp3() {
             self.line(b'(', digits);
         } else {
@@ -352,17 +347,16 @@ mod tests {
             (|replies| replies.set(2), "*2\r\n", "~2\r\n"),
             (|replies| replies.push(2), "*2\r\n", ">2\r\n"),
             (|replies| replies.boolean(true), ":1\r\n", "#t\r\n"),
-            (|replies| replies.double(1.5), "$3\r\n1.5\r\n", ",1.5\r\n"),
-            (|replies| replies.double(3.0), "$1\r\n3\r\n", ",3\r\n"),
+            (|replies| replies.double("1.5"), "$3\r\n1.5\r\n", ",1.5\r\n"),
             (
-                |replies| replies.double(f64::NEG_INFINITY),
-                "$4\r\n-inf\r\n",
-                ",-inf\r\n",
-            ),
-            (
-                |replies| replies.big_number("12345678901234567890"),
+                |replies| replies.big_number(b"12345678901234567890"),
                 "$20\r\n12345678901234567890\r\n",
                 "(12345678901234567890\r\n",
+            ),
+            (
+                |replies| replies.big_number(b"1\r\n+OK"),
+                "$6\r\n1  +OK\r\n",
+                "(1  +OK\r\n",
             ),
             (
                 |replies| replies.verbatim("txt", "a b"),

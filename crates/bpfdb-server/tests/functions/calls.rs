@@ -319,6 +319,30 @@ fn libraries_that_are_too_large_are_refused() {
 }
 
 /// What a call changes of its surroundings ends with it.
+/// Whatever the call has done so far: even if that is nothing.
+#[test]
+fn a_change_waits_for_a_call_that_computes() {
+    let server = alone();
+    let (mut client, mut other) = (server.client(), server.client());
+    let body =
+        "local s = '' for i = 1, 3e6 do s = tostring(i) end return redis.call('set', 'k', s)";
+    load(&mut client, "spare", "return 1");
+    for change in [
+        &["FUNCTION", "LOAD", "REPLACE", &library("new", "return 1")][..],
+        &["FUNCTION", "DELETE", "spare"],
+        &["FUNCTION", "FLUSH"],
+    ] {
+        load(&mut client, "computes", body);
+        client.send(&request(&[b"FCALL", b"computes", b"0"]));
+        wait_until("it computes", || {
+            other.say("FUNCTION STATS").contains("duration_ms")
+        });
+        let told = ask(&mut other, change);
+        assert!(!told.starts_with('-'), "{change:?}: {told}");
+        assert_eq!(client.reply(), b"+OK\r\n", "{change:?}");
+    }
+}
+
 #[test]
 fn calls_do_not_meet() {
     let server = alone();

@@ -404,10 +404,12 @@ impl ScriptCall {
         if !self.own || context.at_once {
             return Ok(());
         }
+        // A function keeps others from changing the libraries from its beginning on.
+        let is_function = matches!(self.program, Program::Function(_));
         let has_begun = self
             .running
             .as_ref()
-            .is_some_and(|running| running.has_begun);
+            .is_some_and(|running| running.has_begun || is_function);
         self.attempts
             .pause(context, has_begun && !self.is_snapshot())
     }

@@ -1,6 +1,6 @@
 //! What a script returns, to its client.
 
-use bpfdb_lua::Reply;
+use bpfdb_lua::{Reply, text_of_double};
 
 use crate::protocol::reply::Replies;
 
@@ -27,9 +27,9 @@ pub(super) fn write(replies: &mut Replies, reply: &Reply) {
             replies.set(all.len());
             write_all(replies, all);
         }
-        Reply::Double(value) => replies.double(*value),
+        Reply::Double(value) => replies.double(&text_of_double(*value)),
         Reply::Boolean(value) => replies.boolean(*value),
-        Reply::BigNumber(digits) => replies.big_number(&String::from_utf8_lossy(digits)),
+        Reply::BigNumber(digits) => replies.big_number(digits),
         Reply::Verbatim(format, text) => replies.verbatim(format, text),
     }
 }
