@@ -102,7 +102,7 @@ vm-clang-19: setup
 	VM=1 $(SUDO) scripts/check-clang19.sh
 
 clang-19: setup
-	@scripts/check-clang19.sh
+	@scripts/check-clang19.sh $(ARGS)
 
 lint: setup
 	@scripts/lint.sh
