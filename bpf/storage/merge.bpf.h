@@ -160,8 +160,9 @@ static __always_inline bool merge_wanted(struct bpfdb_slab *to, struct bpfdb_sla
 {
 	u32 level = to->level;
 
-	if (LOAD(from->class_) != BPFDB_PAGE_INDEX || !level || from->level != level ||
-	    LOAD(to->sibling) || LOAD(from->sibling))
+	/* The one may have been merged, too, since it was found. */
+	if (LOAD(to->class_) != BPFDB_PAGE_INDEX || LOAD(from->class_) != BPFDB_PAGE_INDEX ||
+	    !level || from->level != level || LOAD(to->sibling) || LOAD(from->sibling))
 		return false;
 	if (from->prefix != (to->prefix | 1u << ((level - 1) & 31)))
 		return false;

@@ -213,7 +213,6 @@ __noinline u32 index_page_create(u32 level, u32 prefix)
 		return 0;
 	bpf_loop(BPFDB_CELLS_PER_PAGE, page_init_cell, &init, 0);
 	STORE(slab->listed, 1); /* never in a list of slabs again */
-	STORE_RELEASE(slab->class_, BPFDB_PAGE_INDEX);
 	STORE(slab->level, (u8)level);
 	STORE(slab->prefix, prefix);
 	STORE(slab->sibling, 0);
@@ -221,6 +220,8 @@ __noinline u32 index_page_create(u32 level, u32 prefix)
 	STORE(slab->unlisted, level ? BPFDB_UNLISTED : 0);
 	STORE(slab->splitting, 0);
 	STORE(slab->word, 0);
+	/* Last: a merge looks for pages of this class, and goes by their level and prefix. */
+	STORE_RELEASE(slab->class_, BPFDB_PAGE_INDEX);
 	ADD(&engine.index_pages.value, 1);
 	return init.page;
 }

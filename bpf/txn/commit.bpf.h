@@ -344,10 +344,14 @@ static __always_inline bool txn_is_unfinished(u32 state)
 /*
  * Releases what the session still holds after its decision: committed if the
  * commit word says so, else rolled back. True if nothing is left.
+ *
+ * A transaction that ran out of time stays one, even if its user notes an Error beside this
+ * (txn_result): what comes next of it must not be taken for the next one.
  */
 static __always_inline bool txn_finish(struct bpfdb_session *s)
 {
 	u32 count = s->lock_count;
+	bool tells = s->state == BPFDB_TXN_EXPIRING;
 	/* Not counted up: the verifier would walk every count. */
 	bool left = false;
 
@@ -359,13 +363,12 @@ static __always_inline bool txn_finish(struct bpfdb_session *s)
 			left = true;
 	}
 	if (left) {
-		if (s->state != BPFDB_TXN_EXPIRING)
-			s->state = BPFDB_TXN_FINISHING;
+		s->state = tells ? BPFDB_TXN_EXPIRING : BPFDB_TXN_FINISHING;
 		return 0;
 	}
 	lock_blocks_free(s);
 	STORE_RELEASE(s->commit, 0);
-	s->state = s->state == BPFDB_TXN_EXPIRING ? BPFDB_TXN_EXPIRED : BPFDB_TXN_NONE;
+	s->state = tells ? BPFDB_TXN_EXPIRED : BPFDB_TXN_NONE;
 	STORE_RELEASE(s->time, 0);
 	return 1;
 }

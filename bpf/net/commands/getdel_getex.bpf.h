@@ -17,7 +17,8 @@ static __always_inline enum bpfdb_status taken(struct bpfdb_connection *c, struc
 
 	if (what == TAKING_DELETES)
 		return bpfdb_delete(s);
-	if (s->found_expires == c->deadline)
+	/* PERSIST in vain. The time that it has is a write, as in Redis. */
+	if (!s->found_expires && !c->deadline)
 		return BPFDB_OK;
 	status = value_copy(s);
 	if (status != BPFDB_OK)

@@ -13,9 +13,11 @@ const CELL: u64 = abi::BPFDB_CELL_SIZE as u64;
 /// is never less than 2/5 full, and its records take all of it; what is emptier keeps
 /// room of records that were deleted.
 const LEAST_FILL: (u64, u64) = (2, 5);
+/// Records of a page of the index, at most.
+const CELLS: u64 = abi::BPFDB_CELLS_PER_PAGE as u64;
 /// Two pages of the index with this many records each can be merged: MERGE_FILL in
 /// bpf/storage/merge.bpf.h, of both together.
-const MERGEABLE: u64 = abi::BPFDB_CELLS_PER_PAGE as u64 / 8;
+const MERGEABLE: u64 = CELLS / 8;
 /// Classes of slots: every grain, then four to a doubling, then parts of a page.
 const SHORT_CLASSES: u32 = 7;
 const MIDDLE_CLASSES: u32 = 20;
@@ -108,7 +110,13 @@ impl Usage {
         }
     }
 
-    fn add_index_page(&mut self, records: u64) {
+    /// `word`: the number of records; but for the moment in which records move, or a page becomes one
+    /// of the index: then it is less than none, or the number of something else.
+    fn add_index_page(&mut self, word: u64) {
+        let records = match word {
+            records @ ..=CELLS => records,
+            _ => 0,
+        };
         let (of, least) = LEAST_FILL;
         self.records += records;
         self.index_pages += 1;

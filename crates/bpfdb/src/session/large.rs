@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::ptr;
 
 use super::operation::{Operation, Place};
-use super::{Entry, HEADER, Head, PENDING_TRIES, Session};
+use super::{Entry, HEADER, Head, LOG_TRIES, PENDING_TRIES, Session};
 use crate::{Status, abi};
 
 const PART: usize = abi::BPFDB_LARGE_PART as usize;
@@ -314,6 +314,8 @@ impl Session {
             match outcome {
                 Err(Status::MemoryPending)
                     if patient && attempt < PENDING_TRIES && self.await_memory() => {}
+                Err(Status::LogFull)
+                    if patient && attempt < LOG_TRIES && self.await_room(Status::LogFull) => {}
                 // Recovery's, as in load.rs.
                 Err(Status::IndexCrowded)
                     if self.is_unlogged() && attempt < PENDING_TRIES && self.split_anyway() => {}
