@@ -31,13 +31,19 @@ const PAUSE: Duration = Duration::from_millis(2);
 /// Keys deleted at a time.
 const STEP: usize = 512;
 
-/// Whether something that was refused may succeed later, or by itself: for want of memory, or because
-/// somebody else was in the way, who may have been without a processor.
-pub(crate) fn may_pass(status: Status) -> bool {
+/// Whether something that was refused may succeed later: for want of memory, or because somebody else was
+/// in the way, who may have been without a processor.
+fn may_pass(status: Status) -> bool {
     matches!(
         status,
         Status::OutOfMemory | Status::MemoryPending | Status::Conflict | Status::Exhausted
     )
+}
+
+/// Whether recovery on all processors that was refused may succeed here. A crowded page of the index
+/// may be one that could not be split for want of memory.
+pub(crate) fn may_help(status: Status) -> bool {
+    may_pass(status) || status == Status::IndexCrowded
 }
 
 /// One session that does everything.
@@ -102,7 +108,7 @@ impl<'a> InOrder<'a> {
         let mut shared = false;
         while let Some(from) = keys.last() {
             if self.patiently(|session| has(session, from, value))? {
-                shared = self.patiently(|session| share(session, from, key, expires))?;
+                shared = self.share_with(from, key, expires)?;
                 break;
             }
             keys.pop();
@@ -112,6 +118,16 @@ impl<'a> InOrder<'a> {
         }
         self.large.insert(sum, keys);
         Ok(shared)
+    }
+
+    fn share_with(&mut self, from: &[u8], to: &[u8], expires: Option<u64>) -> Result<bool> {
+        let shared = self.patiently(|session| share(session, from, to, expires));
+        if !matches!(shared, Err(Error::Refused(Status::IndexCrowded))) {
+            return shared;
+        }
+        // What is loaded makes room in the index, where a transaction does not.
+        self.write(&[Operation::SetEntry(to, b"", None)])?;
+        self.patiently(|session| share(session, from, to, expires))
     }
 
     fn replace(&mut self, key: &[u8], value: &[u8], expires: Option<u64>) -> Result<()> {
@@ -157,8 +173,9 @@ impl Load for InOrder<'_> {
             .partition(|write| matches!(write, Operation::Delete(_)));
         self.write(&deletions)?;
         self.write(&writes)?;
+        // Several of them may be the same value.
         for (entry, value) in left {
-            self.replace(entry.key, &read(value, disk)?, entry.expires)?;
+            self.large(entry.key, read(value, disk)?, entry.expires)?;
         }
         Ok(())
     }

@@ -11,7 +11,7 @@ use bpfdb_log::record::Value;
 use bpfdb_log::{Disk, LogEnd, LogError, Recovery};
 
 use crate::error::{Error, Result};
-use crate::in_order::{InOrder, may_pass};
+use crate::in_order::{InOrder, may_help};
 use crate::load::{Load, sessions, with_workers};
 
 /// What recovery did.
@@ -78,7 +78,7 @@ pub(crate) fn restore<D: Disk>(
     };
     let mut sessions = sessions(engine)?;
     let end = match restore.on_all_processors(&mut sessions) {
-        Err(Error::Refused(status)) if may_pass(status) => {
+        Err(Error::Refused(status)) if may_help(status) => {
             tracing::warn!(%status, "recovery begins anew, one commit after the other");
             restore.begin_anew();
             restore.in_order(&mut sessions[0])

@@ -96,6 +96,18 @@ fn a_copy_takes_no_room() {
 }
 
 #[test]
+fn a_copy_in_the_same_transaction_takes_no_room() {
+    comes_back(|session| {
+        session.begin().expect("begun");
+        session.set(b"first", &large(1)).expect("set");
+        for name in [b"second", b"third_"] {
+            assert_eq!(session.share_large(b"first", name, None), Ok(true));
+        }
+        session.commit().expect("committed");
+    });
+}
+
+#[test]
 fn another_name_takes_no_room() {
     comes_back(|session| {
         set(session, b"first", &large(1));

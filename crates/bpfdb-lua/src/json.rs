@@ -584,12 +584,13 @@ impl Reader<'_> {
     }
 
     fn string(&mut self) -> mlua::Result<Token> {
-        let begin = self.at;
         self.at += 1;
         let mut bytes = Vec::new();
+        let mut looked = self.at;
         loop {
-            if (self.at - begin).is_multiple_of(PIECE_BYTES) {
+            if self.at - looked >= PIECE_BYTES {
                 self.work.piece(0)?;
+                looked = self.at;
             }
             let problem = match self.peek() {
                 Some(b'"') => {

@@ -117,14 +117,14 @@ enum Phase {
     Begin,
     /// This command is the next one.
     Commands(usize),
-    /// The reply is given, the memory of the commands is not given back.
+    /// It is over, and the memory of the commands is not given back yet.
     Clear,
 }
 
 impl Job for Block {
     fn step(&mut self, context: &mut Context<'_>, _: &[Vec<u8>]) -> Result<Progress, Failure> {
         if matches!(self.phase, Phase::Clear) {
-            return Ok(self.clear());
+            return Ok(self.clear(context));
         }
         if matches!(self.phase, Phase::Begin) && self.attempts.wait(context, !self.only_reads()) {
             return Ok(Progress::More);
@@ -196,8 +196,8 @@ impl Block {
                 context.session.rollback()?;
                 // That a key was written.
                 context.connection.tells_of_all = true;
-                context.replies.null_array();
-                return Ok(Some(self.clear()));
+                self.replies.null_array();
+                return Ok(Some(self.clear(context)));
             }
             self.replies.array(self.queue.commands.len());
             self.phase = Phase::Commands(0);
@@ -274,23 +274,22 @@ impl Block {
         context.session.commit()?;
         hold_if_it_became_sync(context);
         self.attempts.end();
-        context.replies.absorb(&mut self.replies);
-        // HELLO may be one of the commands.
-        context.replies.speak(self.replies.protocol());
-        Ok(self.clear())
+        Ok(self.clear(context))
     }
 
-    /// Gives the memory of some commands back: that of many takes long.
-    fn clear(&mut self) -> Progress {
+    /// Gives the memory of some commands back, since that of many takes long; then the reply.
+    fn clear(&mut self, context: &mut Context<'_>) -> Progress {
         const COMMANDS: usize = 4096;
         self.phase = Phase::Clear;
         let left = self.queue.commands.len().saturating_sub(COMMANDS);
         self.queue.commands.truncate(left);
         if left > 0 {
-            Progress::More
-        } else {
-            Progress::Done
+            return Progress::More;
         }
+        context.replies.absorb(&mut self.replies);
+        // HELLO may be one of the commands.
+        context.replies.speak(self.replies.protocol());
+        Progress::Done
     }
 
     /// After an Error: attempts again, from the beginning, if that may help.
