@@ -490,6 +490,9 @@ fn writes_that_change_nothing_are_as_in_redis() {
         "GETEX bits",
         "GETEX bits PERSIST",
         "GETEX timed PERSIST",
+        "GETEX dated PXAT 4102444800000",
+        "GETEX dated EXAT 4102444800",
+        "PEXPIREAT dated 4102444800000",
         "GETDEL none",
         "DEL none",
         "UNLINK none",
@@ -522,6 +525,7 @@ fn writes_that_change_nothing_are_as_in_redis() {
                 "SET bits a",
                 "SET number 7",
                 "SET timed a EX 1000",
+                "SET dated a PXAT 4102444800000",
             ] {
                 b.say(set);
             }
@@ -529,7 +533,7 @@ fn writes_that_change_nothing_are_as_in_redis() {
             if !in_the_kernel {
                 b.say("LASTSAVE");
             }
-            a.say("WATCH none bits number timed long");
+            a.say("WATCH none bits number timed dated long");
             let said = b.say(command);
             a.say("MULTI");
             a.say("PING");

@@ -36,6 +36,8 @@ pub(crate) enum ReplyMode {
     Off,
     /// That to the next command is not.
     SkipNext,
+    /// Neither that nor the one to this command, which says so.
+    Skip,
 }
 
 #[derive(Debug)]
@@ -151,7 +153,10 @@ impl ConnectionInfo {
     pub(crate) fn reset(&mut self) {
         self.name = Vec::new();
         self.authenticated = false;
-        self.replies = ReplyMode::On;
+        // As in Redis, a reply that is to be skipped is skipped.
+        if self.replies != ReplyMode::SkipNext {
+            self.replies = ReplyMode::On;
+        }
         self.no_evict = false;
         self.no_touch = false;
         self.durability = None;
@@ -188,6 +193,8 @@ impl ConnectionInfo {
 
     /// Bytes that it makes the daemon keep.
     pub(crate) fn memory(&self) -> usize {
-        self.input + self.output + self.begun.queue_memory + self.begun.watched_memory
+        let names = [&self.name, &self.library_name, &self.library_version];
+        let names: usize = names.into_iter().map(Vec::capacity).sum();
+        self.input + self.output + self.begun.queue_memory + self.begun.watched_memory + names
     }
 }

@@ -24,7 +24,6 @@ pub(crate) fn execute(context: &mut Context<'_>, request: Request) -> Option<Run
         return None;
     }
     let start = context.replies.len();
-    let mode = context.connection.replies;
     let outcome = match admit(context, &request) {
         Ok(call) if must_wait(context, call.command) => queue(context, call, request),
         Ok(call) => {
@@ -45,7 +44,7 @@ pub(crate) fn execute(context: &mut Context<'_>, request: Request) -> Option<Run
         }
         Err(failure) => Err(refused(context, &request, failure)),
     };
-    conclude(context, outcome, mode, start);
+    conclude(context, outcome, start);
     None
 }
 
@@ -69,14 +68,14 @@ fn close_http(context: &mut Context<'_>) {
 }
 
 /// The reply to what has come to an end.
-pub(super) fn conclude(context: &mut Context<'_>, outcome: Outcome, mode: ReplyMode, start: usize) {
+pub(super) fn conclude(context: &mut Context<'_>, outcome: Outcome, start: usize) {
     if let Err(failure) = outcome {
         context.replies.truncate(start);
         let text = error_text(context, failure);
         context.instance.count_error(&text);
         context.replies.error(text);
     }
-    hold_back(context, mode, start);
+    hold_back(context, start);
 }
 
 /// Must this request wait for the end of CLIENT PAUSE? What is refused is refused at
@@ -95,16 +94,13 @@ pub(crate) fn is_paused(context: &Context<'_>, request: &Request) -> bool {
 }
 
 /// CLIENT REPLY: OFF and SKIP have no reply themselves, ON has.
-fn hold_back(context: &mut Context<'_>, before: ReplyMode, start: usize) {
+fn hold_back(context: &mut Context<'_>, start: usize) {
     let mode = &mut context.connection.replies;
-    let silent = match (before, *mode) {
-        (_, ReplyMode::Off) => true,
-        (ReplyMode::SkipNext, ReplyMode::SkipNext) => {
-            *mode = ReplyMode::On;
-            true
-        }
-        (_, ReplyMode::SkipNext) => true,
-        (_, ReplyMode::On) => false,
+    let silent = *mode != ReplyMode::On;
+    *mode = match *mode {
+        ReplyMode::Skip => ReplyMode::SkipNext,
+        ReplyMode::SkipNext => ReplyMode::On,
+        other => other,
     };
     if silent {
         context.replies.truncate(start);

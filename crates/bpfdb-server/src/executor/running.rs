@@ -105,7 +105,7 @@ impl Running {
         let failed = outcome.is_err() || context.replies.is_error_at(start);
         invoke::count(context, self.command, self.spent, failed);
         invoke::observe(context, self.command, self.spent, &self.request.words);
-        request::conclude(context, outcome, context.connection.replies, start);
+        request::conclude(context, outcome, start);
         None
     }
 }

@@ -337,7 +337,7 @@ impl Instance {
         let threshold = settings.slowlog_threshold;
         if u64::try_from(threshold).is_ok_and(|least| time.as_micros() >= u128::from(least)) {
             let most = settings.slowlog_len as usize;
-            self.slowlog.add(time, words, peer(), name.to_vec(), most);
+            self.slowlog.add(time, words, peer(), name, most);
         }
     }
 }

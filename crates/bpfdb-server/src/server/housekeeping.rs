@@ -48,9 +48,13 @@ impl Server {
         let Some(moment) = now.checked_sub(Duration::from_secs(seconds)) else {
             return;
         };
-        // One whose replies are held back waits for us.
+        // One whose replies are held back, or whose request waits for the end of CLIENT PAUSE, waits
+        // for us.
+        let waits = |connection: &&Connection| {
+            connection.held_until().is_some() || connection.info.begun.paused
+        };
         let idle = self.connections.idle_since(moment);
-        let idle = idle.filter(|connection| connection.held_until().is_none());
+        let idle = idle.filter(|connection| !waits(connection));
         let idle: Vec<_> = idle.map(place).collect();
         for (index, cookie) in idle {
             self.instance.statistics.connections_timed_out.increment();

@@ -31,6 +31,8 @@ pub enum FileError {
 #[derive(Clone, Debug)]
 pub struct ConfigFile {
     path: PathBuf,
+    /// Settings that nobody has changed, though the server has another value.
+    left: Vec<&'static str>,
 }
 
 impl ConfigFile {
@@ -41,7 +43,16 @@ impl ConfigFile {
             path: path.to_owned(),
             source,
         })?;
-        Ok(Self { path })
+        Ok(Self {
+            path,
+            left: Vec::new(),
+        })
+    }
+
+    /// [`rewrite`](Self::rewrite) is to leave this setting as it is in the file: the value that the
+    /// server has follows from others.
+    pub fn leave(&mut self, name: &'static str) {
+        self.left.push(name);
     }
 
     pub fn path(&self) -> &Path {
@@ -74,7 +85,8 @@ impl ConfigFile {
             .map_err(|error: toml_edit::TomlError| self.wrong(&text, 0, error.message()))?;
 
         for setting in SETTINGS {
-            if setting.show(settings) != setting.show(&before) {
+            if setting.show(settings) != setting.show(&before) && !self.left.contains(&setting.name)
+            {
                 replace(&mut document, setting, settings);
             }
         }

@@ -32,7 +32,7 @@ impl Slowlog {
         duration: Duration,
         words: &[Vec<u8>],
         peer: String,
-        name: Vec<u8>,
+        name: &[u8],
         most: usize,
     ) {
         self.entries.push_front(Entry {
@@ -41,7 +41,7 @@ impl Slowlog {
             duration,
             words: shortened(words),
             peer,
-            name,
+            name: shortened_word(name),
         });
         self.next_id += 1;
         self.entries.truncate(most);
@@ -98,7 +98,7 @@ mod tests {
 
     fn add(log: &mut Slowlog, words: &[Vec<u8>], most: usize) {
         let time = Duration::from_micros(5);
-        log.add(time, words, String::new(), Vec::new(), most);
+        log.add(time, words, String::new(), b"", most);
     }
 
     #[test]

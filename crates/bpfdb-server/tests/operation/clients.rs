@@ -135,6 +135,17 @@ fn replies_can_be_turned_off() {
     client.send(&request(&[b"client", b"reply", b"skip"]));
     client.send(&request(&[b"set", b"a", b"1"]));
     assert_eq!(client.say("GET a"), "$1\r\n1\r\n");
+    // The second one is no reply that is skipped.
+    for _ in 0..2 {
+        client.send(&request(&[b"client", b"reply", b"skip"]));
+    }
+    client.send(&request(&[b"set", b"a", b"2"]));
+    assert_eq!(client.say("GET a"), "$1\r\n2\r\n");
+    client.send(&request(&[b"client", b"reply", b"skip"]));
+    client.send(&request(&[b"reset"]));
+    assert_eq!(client.say("GET a"), "$1\r\n2\r\n");
+    client.send(&request(&[b"client", b"reply", b"skip"]));
+    assert_eq!(client.say("CLIENT REPLY ON"), "+OK\r\n");
     client.send(&request(&[b"client", b"reply", b"off"]));
     for i in 0..50 {
         client.send(&request(&[b"set", b"a", format!("{i}").as_bytes()]));
@@ -148,6 +159,48 @@ fn replies_can_be_turned_off() {
             .say("CLIENT REPLY maybe")
             .starts_with("-ERR syntax error")
     );
+}
+
+/// Its request waits for us, and not for the client.
+#[test]
+fn who_waits_for_the_end_of_a_pause_is_not_idle() {
+    let server = start(Settings::default());
+    let (mut a, mut b) = (server.client(), server.client());
+    assert_eq!(a.say("CONFIG SET timeout 1"), "+OK\r\n");
+    assert_eq!(a.say("CLIENT PAUSE 3500 WRITE"), "+OK\r\n");
+    assert_eq!(b.say("SET b 1"), "+OK\r\n");
+}
+
+/// What a client has said of itself counts as memory that it takes.
+#[test]
+fn long_names_are_counted() {
+    const LEN: usize = 3 << 20;
+    let server = start(Settings::default());
+    let mut client = server.client();
+    let name = vec![b'n'; LEN];
+    assert_eq!(
+        client.say("CONFIG SET slowlog-log-slower-than 0"),
+        "+OK\r\n"
+    );
+    assert_eq!(client.ask(&[b"CLIENT", b"SETNAME", &name]), b"+OK\r\n");
+    let list = ask(&mut client, "CLIENT LIST");
+    let memory = list
+        .split(' ')
+        .find_map(|field| field.strip_prefix("tot-mem="));
+    let memory: usize = memory.expect("told").parse().expect("a number");
+    assert!(memory >= LEN, "{memory}");
+    assert!(ask(&mut client, "SLOWLOG GET").len() < LEN / 10);
+}
+
+#[test]
+fn only_so_many_commands_are_described_at_a_time() {
+    let server = start(Settings::default());
+    let mut client = server.client();
+    for what in ["DOCS", "INFO"] {
+        let names = " set".repeat(2000);
+        let told = client.say(&format!("COMMAND {what}{names}"));
+        assert_eq!(told, "-ERR at most 1024 commands at a time\r\n");
+    }
 }
 
 #[test]

@@ -72,10 +72,10 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
             return Ok((Write::Nothing, None));
         };
         let expires_at = deadline.clone()?;
-        let write = if old.expires_at == expires_at {
-            Write::Nothing
-        } else {
-            Write::Set(old.value.clone().into(), expires_at)
+        // The same time is a write, too, as in Redis.
+        let write = match (old.expires_at, expires_at) {
+            (None, None) => Write::Nothing,
+            _ => Write::Set(old.value.clone().into(), expires_at),
         };
         Ok((write, Some(old.value)))
     })?;

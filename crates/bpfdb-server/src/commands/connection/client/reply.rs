@@ -25,13 +25,13 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     } else if is(word, "off") {
         ReplyMode::Off
     } else if is(word, "skip") {
-        ReplyMode::SkipNext
+        ReplyMode::Skip
     } else {
         return Err(syntax_error());
     };
     let connection = &mut *context.connection;
     // As in Redis, OFF is ended by ON only.
-    if !(connection.replies == ReplyMode::Off && mode == ReplyMode::SkipNext) {
+    if !(connection.replies == ReplyMode::Off && mode == ReplyMode::Skip) {
         connection.replies = mode;
     }
     context.replies.ok();

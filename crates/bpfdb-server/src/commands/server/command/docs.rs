@@ -27,6 +27,7 @@ fn run(context: &mut Context<'_>, names: &[Vec<u8>]) -> Outcome {
     } else {
         names.iter().filter_map(|name| by_full_name(name)).collect()
     };
+    super::check(asked.len())?;
     all(context.replies, &asked);
     Ok(())
 }

@@ -28,6 +28,7 @@ fn run(context: &mut Context<'_>, names: &[Vec<u8>]) -> Outcome {
             .for_each(|command| describe(replies, command));
         return Ok(());
     }
+    super::check(names.len())?;
     replies.array(names.len());
     for name in names {
         match by_full_name(name) {

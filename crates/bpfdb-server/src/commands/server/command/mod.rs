@@ -33,6 +33,17 @@ pub(crate) static COMMAND: Command = Command {
     ..Command::BASE
 };
 
+/// Names in one request. Each is answered as often as it is there, and the whole reply is made in one
+/// step.
+const NAMES_MAX: usize = 1024;
+
+fn check(names: usize) -> Outcome {
+    if names > NAMES_MAX {
+        return Err(format!("ERR at most {NAMES_MAX} commands at a time").into());
+    }
+    Ok(())
+}
+
 fn run(context: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {
     context.replies.array(COMMANDS.len());
     for command in COMMANDS.iter() {
