@@ -4,7 +4,7 @@ use std::env;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::{self, Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +13,8 @@ use bpfdb::{Claim, Engine, PinnedLog};
 use bpfdb_durability::{
     CheckpointOptions, Durability, Error, Lack, Options, Restored, State, lack_of_files,
 };
+use bpfdb_log::checkpoint::CheckpointReader;
+use bpfdb_log::reader::read_control;
 use bpfdb_log::{Directory, LogError, make_folders};
 use bpfdb_server::settings::Settings;
 
@@ -23,16 +25,38 @@ use crate::recovering::Recovering;
 pub(crate) const RING: u32 = 16 << 20;
 const SYSTEM_DIRECTORY: &str = "/var/lib/bpfdb";
 
-/// Where the log is, if one is to be written.
-pub(crate) fn directory(settings: &Settings) -> Result<Option<PathBuf>> {
+/// Where the log is, if one is to be written: `said` so, or the default. Absolute, since CONFIG REWRITE
+/// may write it into a file that is read in another folder.
+pub(crate) fn directory(said: Option<&Path>, settings: &Settings) -> Result<Option<PathBuf>> {
     if !settings.append_only {
         return Ok(None);
     }
-    settings
-        .dir
-        .clone()
-        .map_or_else(|| default_directory(settings.port), Ok)
-        .map(Some)
+    let directory = match said {
+        Some(directory) => path::absolute(directory).context("cannot tell the folder of --dir")?,
+        None => default_directory(settings.port)?,
+    };
+    Ok(Some(directory))
+}
+
+/// Whether a server could start from the directory, or begin one there.
+pub(crate) fn check(directory: &Path) -> Result<()> {
+    let told = || format!("cannot use the data directory {}", directory.display());
+    let disk = Directory::own(directory).with_context(told)?;
+    is_whole(&disk).with_context(told)
+}
+
+/// Whether all that recovery reads is right.
+fn is_whole(disk: &Directory) -> Result<(), LogError> {
+    let control = read_control(disk)?;
+    let mark = control.and_then(|control| Some((control.log, control.checkpoint?)));
+    if let Some((log, mark)) = mark {
+        CheckpointReader::open(disk, log, mark)?.verify()?;
+    }
+    let after = mark.map_or(0, |(_, mark)| mark.start);
+    match bpfdb_log::check(disk, after)?.fault {
+        Some(corrupt) => Err(LogError::Corrupt(corrupt)),
+        None => Ok(()),
+    }
 }
 
 /// One for each port, as the data in the kernel.

@@ -99,7 +99,8 @@ fn flag(setting: &'static Setting) -> Arg {
         .long(setting.name)
         .help(help)
         .value_name(setting.hint)
-        .allow_hyphen_values(true)
+        // Of another flag nobody means the name as a value: a variable of the shell was empty.
+        .allow_negative_numbers(true)
         // The last one counts.
         .overrides_with(setting.name)
         .help_heading("Settings");
@@ -164,6 +165,21 @@ mod tests {
         assert_eq!((settings.port, settings.timeout), (3, 2));
         assert!(settings.keep_data);
         assert!(file.is_some());
+    }
+
+    /// A variable of the shell was empty, perhaps.
+    #[test]
+    fn a_flag_is_no_value_of_another() {
+        for words in [
+            ["serve", "--dir", "--fresh"],
+            ["serve", "--requirepass", "--keep-data"],
+        ] {
+            let command = Arguments::augment_args(Command::new("serve"));
+            assert!(command.try_get_matches_from(words).is_err(), "{words:?}");
+        }
+        let (settings, _) = parse(&["--worker-nice", "-10"]).settings().expect("good");
+        assert_eq!(settings.worker_nice, -10);
+        parse(&["--requirepass=-x"]).settings().expect("good");
     }
 
     #[test]

@@ -12,6 +12,13 @@ use crate::bars::Progress;
 use crate::data::not_written;
 use crate::interrupts::Interrupts;
 
+/// Whether the file is right, without an engine.
+pub(crate) fn check(file: &Path) -> Result<()> {
+    let copy = VerifiedCopy::open(file, Options::default());
+    copy.map(drop)
+        .with_context(|| format!("cannot load {}", file.display()))
+}
+
 /// Fills an engine that has no keys, before anybody is served: with all of the file, or the
 /// server does not start. With a log, the keys are durable when this returns a line for the
 /// greeting, and what INFO has of it. A signal ends it between two keys.

@@ -9,8 +9,9 @@
 //! servers on one port, at different addresses or in namespaces that share the
 //! file system, must not use one engine as if each were alone.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -116,8 +117,17 @@ impl Pins {
     }
 }
 
+/// Only who may use the kernel's data may open the file: whoever can holds up all servers.
 fn lock() -> Result<Flock<File>> {
-    let file = File::create(LOCK_FILE).with_context(|| format!("cannot open {LOCK_FILE}"))?;
+    let opened = File::options()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(LOCK_FILE);
+    let private = |file: &File| file.set_permissions(Permissions::from_mode(0o600));
+    let file = opened.and_then(|file| private(&file).map(|()| file));
+    let file = file.with_context(|| format!("cannot open {LOCK_FILE}"))?;
     Flock::lock(file, FlockArg::LockExclusive)
         .map_err(|(_, error)| io::Error::from(error))
         .with_context(|| format!("cannot lock {LOCK_FILE}"))
@@ -129,7 +139,8 @@ fn mount_bpffs() -> Result<PathBuf> {
         MOUNT_POINT,
         Some("bpf"),
         MsFlags::empty(),
-        None::<&str>,
+        // As systemd does. Without it anybody may make folders there.
+        Some("mode=0700"),
     )
     .with_context(|| format!("cannot mount a bpf file system on {MOUNT_POINT}"))?;
     Ok(MOUNT_POINT.into())

@@ -21,8 +21,12 @@ use crate::{doctor, load, log, output};
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let signals = block_signals()?;
-    let (mut settings, file) = arguments.settings()?;
-    settings.dir = data::directory(&settings)?;
+    let (mut settings, mut file) = arguments.settings()?;
+    let said = std::mem::take(&mut settings.dir);
+    settings.dir = data::directory(said.as_deref(), &settings)?;
+    if said.is_none() || settings.dir.is_none() {
+        file.iter_mut().for_each(|file| file.leave("dir"));
+    }
     log::start(&settings)?;
     if let Some(missing) = doctor::first_missing() {
         bail!("{missing}; `bpfdb doctor` explains all");
@@ -39,14 +43,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         loaded: None,
     };
     let mut pins = Pins::claim(options.settings.port)?;
+    let load_rdb = arguments.load_rdb.as_deref();
     if arguments.fresh {
+        if Engine::is_pinned(pins.folder()) {
+            check_before_drop(&options.settings, load_rdb)
+                .context("nothing was dropped from the kernel")?;
+        }
         pins.clear()?;
     }
     let others = match arguments.fresh {
         true => Vec::new(),
         false => pins.others(),
     };
-    let load_rdb = arguments.load_rdb.as_deref();
     let served = serve(options, &mut pins, &others, signals, load_rdb);
     match served {
         Ok(keep) if keep => {
@@ -60,6 +68,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         _ => pins.give_up()?,
     }
     served.map(|_| ExitCode::SUCCESS)
+}
+
+/// A start that would be refused is to be refused before data is dropped that nobody else may have.
+fn check_before_drop(settings: &Settings, load_rdb: Option<&Path>) -> Result<()> {
+    engine_options(settings)?;
+    if let Some(directory) = &settings.dir {
+        data::check(directory)?;
+    }
+    load_rdb.map_or(Ok(()), load::check)
 }
 
 /// Serves until it is stopped. Shall the data be kept? `others`: folders in which engines are pinned

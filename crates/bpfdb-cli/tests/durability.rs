@@ -3,6 +3,8 @@
 
 mod common;
 
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -93,6 +95,34 @@ fn a_server_on_another_port_does_not_go_on_with_less() {
     let fresh = Served::start_in(&data, port, &["--fresh"]);
     assert_eq!(fresh.ask(&["GET", "key"]), "value");
     fresh.stop();
+}
+
+/// Whoever gives up what is in the kernel does so for a server that starts.
+#[test]
+fn a_start_that_is_refused_drops_nothing() {
+    alone();
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    let mut server = Served::start_in(&data, 0, &[]);
+    assert_eq!(server.ask(&["SET", "key", "value"]), "+OK");
+    server.kill();
+    let port = server.port.to_string();
+    let fresh = ["--fresh", "--port", &port, "--dir", text(&data)];
+    for wrong in [["--maxmemory", "16M"], ["--load-rdb", "/nowhere.rdb"]] {
+        let told = refused(&[&fresh[..], &wrong].concat());
+        assert!(told.contains("nothing was dropped"), "{told}");
+    }
+    set_mode(&data, 0o755);
+    let told = refused(&fresh);
+    assert!(told.contains("nothing was dropped"), "{told}");
+    set_mode(&data, 0o700);
+    let server = Served::start_in(&data, server.port, &["--keep-data"]);
+    assert_eq!(server.ask(&["GET", "key"]), "value");
+    server.stop();
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, Permissions::from_mode(mode)).expect("changed");
 }
 
 #[test]

@@ -76,7 +76,7 @@ impl VerifiedCopy {
         }
         let mut nowhere = Watched::new(progress);
         let (form, contents) = read(&file, options.choice(), &mut nowhere)?;
-        options.allow(&contents)?;
+        options.allow(form, &contents)?;
         Ok(Self {
             file,
             form,
@@ -188,8 +188,13 @@ impl Options {
         }
     }
 
-    /// May a file with these contents be used?
-    fn allow(&self, contents: &Contents) -> Result<()> {
+    /// May a file of this form, with these contents, be used?
+    fn allow(&self, form: Format, contents: &Contents) -> Result<()> {
+        if self.database.is_some() && form != Format::Rdb {
+            return Err(Error::Refused(
+                "only a file of Redis has more than one database".into(),
+            ));
+        }
         if !self.skip_other_types && !contents.other_types.is_empty() {
             let types = contents.other_types.iter();
             let types: Vec<String> = types.map(|(name, n)| format!("{n} of {name}")).collect();
@@ -204,6 +209,13 @@ impl Options {
                 "the file has {} keys in databases other than 0, and bpfdb has one database; \
                  --database N takes those of one",
                 contents.other_databases
+            )));
+        }
+        let left_out = contents.other_databases + contents.reserved;
+        let left_out = left_out + contents.other_types.values().sum::<u64>();
+        if contents.keys == 0 && contents.functions == 0 && left_out > 0 {
+            return Err(Error::Refused(format!(
+                "of the {left_out} keys of the file none would be taken"
             )));
         }
         Ok(())

@@ -137,8 +137,7 @@ impl Snapshot {
                     }
                 })
                 .map_err(Error::Snapshot)?;
-            given += self.give(&keys, sink)?;
-            progress(given)?;
+            given = self.give(&keys, given, sink, progress)?;
             if next == 0 {
                 break;
             }
@@ -149,12 +148,26 @@ impl Snapshot {
         Ok(given)
     }
 
-    fn give(&mut self, keys: &Keys, sink: &mut dyn Sink) -> Result<u64> {
-        let (mut next, mut given) = (0, 0);
+    /// `given` keys were before these; how many there are then. It may be stopped between two batches, and
+    /// between two parts of a large value.
+    fn give(
+        &mut self,
+        keys: &Keys,
+        mut given: u64,
+        sink: &mut dyn Sink,
+        progress: Progress<'_>,
+    ) -> Result<u64> {
+        let mut next = 0;
         while next < keys.len() {
             let range = self.batch_from(keys, next);
             next = range.end;
-            given += self.give_batch(keys, range, sink)?;
+            let mut told = Told {
+                sink: &mut *sink,
+                progress: &mut *progress,
+                given,
+            };
+            given += self.give_batch(keys, range, &mut told)?;
+            progress(given)?;
         }
         Ok(given)
     }
@@ -233,6 +246,24 @@ impl Snapshot {
             at = end;
         }
         Ok(true)
+    }
+}
+
+/// Tells after each part how many keys were before.
+struct Told<'a> {
+    sink: &'a mut dyn Sink,
+    progress: Progress<'a>,
+    given: u64,
+}
+
+impl Sink for Told<'_> {
+    fn key(&mut self, key: &Key<'_>) -> Result<()> {
+        self.sink.key(key)
+    }
+
+    fn part(&mut self, bytes: &[u8]) -> Result<()> {
+        self.sink.part(bytes)?;
+        (self.progress)(self.given)
     }
 }
 

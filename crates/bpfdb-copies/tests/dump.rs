@@ -50,6 +50,26 @@ fn a_snapshot_is_one_moment() {
     });
 }
 
+/// Between two batches of keys, and between two parts of a large value.
+#[test]
+fn a_dump_is_stopped_soon() {
+    let engine = engine();
+    for (count, len) in [(200, 30_000), (3, 3 << 20)] {
+        let name = |number: usize| format!("{len} {number}").into_bytes();
+        let data = (0..count).map(|n| (name(n), (vec![b'v'; len], None)));
+        set_all(&engine, &data.collect());
+        let mut collected = Collected::default();
+        let snapshot = Snapshot::take(&engine).expect("taken");
+        let stopped = snapshot.copy_to(&mut collected, &mut |_| Err(Error::Interrupted));
+        assert!(matches!(stopped, Err(Error::Interrupted)), "{stopped:?}");
+        assert!(collected.bytes() <= 2 << 20, "{}", collected.bytes());
+        let mut session = engine.session().expect("a session");
+        for number in 0..count {
+            session.delete(&name(number)).expect("deleted");
+        }
+    }
+}
+
 /// Raises a flag, also after a panic.
 struct AtEnd<'a>(&'a AtomicBool);
 

@@ -155,6 +155,35 @@ fn nothing_happens_with_a_file_that_is_not_right() {
     }
 }
 
+/// What is asked for may be a mistake: nothing is deleted for it.
+#[test]
+fn a_choice_that_takes_nothing_is_refused() {
+    let engine = engine();
+    let old = BTreeMap::from([(b"a".to_vec(), (b"old".to_vec(), None))]);
+    set_all(&engine, &old);
+    for form in FORMS {
+        let (_folder, path) = file(&written(form, &boundaries(), usize::MAX));
+        let options = Options {
+            existing: Existing::Flush,
+            database: Some(1),
+            ..Options::default()
+        };
+        let refused = VerifiedCopy::open(&path, options).map(drop);
+        assert!(matches!(refused, Err(Error::Refused(_))), "{refused:?}");
+    }
+    // Nothing is in a copy of nothing, whatever is chosen.
+    let (_folder, path) = file(&written(Format::Rdb, &BTreeMap::new(), usize::MAX));
+    let options = Options {
+        existing: Existing::Flush,
+        database: Some(1),
+        ..Options::default()
+    };
+    let mut copy = VerifiedCopy::open(&path, options).expect("right");
+    assert!(all(&engine) == old);
+    copy.load(&engine, &mut |_| Ok(())).expect("loaded");
+    assert!(all(&engine).is_empty());
+}
+
 #[test]
 fn what_was_verified_is_what_is_loaded() {
     let engine = engine();

@@ -49,7 +49,7 @@ fn machine(available: Option<u64>, wanted: u64) -> Check {
         Some(bytes) => Check::missing(
             name,
             format!("{} available, {wanted_text} wanted", Size(bytes)),
-            "free memory, or give the engine a lower limit with --memory",
+            "free memory, or give the engine a lower limit with --maxmemory",
         ),
         None => Check::note(
             name,
@@ -76,7 +76,7 @@ fn control_group(room: Option<u64>, wanted: u64) -> Check {
         Some(room) => Check::missing(
             name,
             format!("leaves {} of the {} wanted", Size(room), Size(wanted)),
-            "raise memory.max of the control group, or give the engine a lower limit with --memory",
+            "raise memory.max of the control group, or give the engine a lower limit with --maxmemory",
         ),
     }
 }

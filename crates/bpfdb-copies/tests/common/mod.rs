@@ -29,6 +29,13 @@ pub struct Collected {
     left: u64,
 }
 
+impl Collected {
+    /// Of all values, so far.
+    pub fn bytes(&self) -> usize {
+        self.data.values().map(|(value, _)| value.len()).sum()
+    }
+}
+
 impl Sink for Collected {
     fn key(&mut self, key: &Key<'_>) -> Result<()> {
         assert_eq!(self.left, 0, "the value before is whole");
