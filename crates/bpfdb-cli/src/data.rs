@@ -38,24 +38,28 @@ pub(crate) fn directory(said: Option<&Path>, settings: &Settings) -> Result<Opti
     Ok(Some(directory))
 }
 
-/// Whether a server could start from the directory, or begin one there.
-pub(crate) fn check(directory: &Path) -> Result<()> {
+/// Whether a server could start from the directory, or begin one there; and with keys, perhaps.
+pub(crate) fn check(directory: &Path) -> Result<bool> {
     let told = || format!("cannot use the data directory {}", directory.display());
     let disk = Directory::own(directory).with_context(told)?;
-    is_whole(&disk).with_context(told)
+    has_data(&disk).with_context(told)
 }
 
-/// Whether all that recovery reads is right.
-fn is_whole(disk: &Directory) -> Result<(), LogError> {
+/// Reads all that recovery would read.
+fn has_data(disk: &Directory) -> Result<bool, LogError> {
     let control = read_control(disk)?;
     let mark = control.and_then(|control| Some((control.log, control.checkpoint?)));
+    let mut entries = 0;
     if let Some((log, mark)) = mark {
-        CheckpointReader::open(disk, log, mark)?.verify()?;
+        let mut checkpoint = CheckpointReader::open(disk, log, mark)?;
+        entries = checkpoint.footer().entries;
+        checkpoint.verify()?;
     }
     let after = mark.map_or(0, |(_, mark)| mark.start);
-    match bpfdb_log::check(disk, after)?.fault {
+    let report = bpfdb_log::check(disk, after)?;
+    match report.fault {
         Some(corrupt) => Err(LogError::Corrupt(corrupt)),
-        None => Ok(()),
+        None => Ok(entries > 0 || report.runs.iter().any(|run| run.commits > 0)),
     }
 }
 

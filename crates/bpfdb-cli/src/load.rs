@@ -13,8 +13,9 @@ use crate::data::not_written;
 use crate::interrupts::Interrupts;
 
 /// Whether the file is right, without an engine.
-pub(crate) fn check(file: &Path) -> Result<()> {
-    let copy = VerifiedCopy::open(file, Options::default());
+pub(crate) fn check(file: &Path, interrupts: &Interrupts) -> Result<()> {
+    let mut check = |_| interrupts.check();
+    let copy = VerifiedCopy::open_watched(file, Options::default(), &mut check);
     copy.map(drop)
         .with_context(|| format!("cannot load {}", file.display()))
 }

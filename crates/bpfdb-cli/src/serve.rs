@@ -16,6 +16,7 @@ use nix::sys::signal::{SigSet, Signal};
 
 use crate::data::{self, Log};
 use crate::flags::Arguments;
+use crate::interrupts::Interrupts;
 use crate::pins::Pins;
 use crate::{doctor, load, log, output};
 
@@ -73,10 +74,24 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 /// A start that would be refused is to be refused before data is dropped that nobody else may have.
 fn check_before_drop(settings: &Settings, load_rdb: Option<&Path>) -> Result<()> {
     engine_options(settings)?;
-    if let Some(directory) = &settings.dir {
-        data::check(directory)?;
+    if let Some(address) = settings.metrics_address {
+        let bound = TcpListener::bind(address);
+        bound.with_context(|| format!("cannot listen on {address}"))?;
     }
-    load_rdb.map_or(Ok(()), load::check)
+    // Who wants it to end wants nothing to be dropped.
+    let interrupts = Interrupts::hold()?;
+    let mut has_data = false;
+    if let Some(directory) = &settings.dir {
+        has_data = data::check(directory)?;
+        interrupts.check()?;
+    }
+    if let Some(file) = load_rdb {
+        if has_data {
+            bail!("the data directory has data: an RDB file is loaded into an empty one only");
+        }
+        load::check(file, &interrupts)?;
+    }
+    Ok(interrupts.check()?)
 }
 
 /// Serves until it is stopped. Shall the data be kept? `others`: folders in which engines are pinned

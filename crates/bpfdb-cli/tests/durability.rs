@@ -4,6 +4,7 @@
 mod common;
 
 use std::fs::{self, Permissions};
+use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
@@ -116,6 +117,11 @@ fn a_start_that_is_refused_drops_nothing() {
     let told = refused(&fresh);
     assert!(told.contains("nothing was dropped"), "{told}");
     set_mode(&data, 0o700);
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("an address").to_string();
+    let metrics = ["--metrics-address", &address];
+    let told = refused(&[&fresh[..], &metrics].concat());
+    assert!(told.contains("nothing was dropped"), "{told}");
     let server = Served::start_in(&data, server.port, &["--keep-data"]);
     assert_eq!(server.ask(&["GET", "key"]), "value");
     server.stop();

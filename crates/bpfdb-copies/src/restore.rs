@@ -213,7 +213,9 @@ impl Options {
         }
         let left_out = contents.other_databases + contents.reserved;
         let left_out = left_out + contents.other_types.values().sum::<u64>();
-        if contents.keys == 0 && contents.functions == 0 && left_out > 0 {
+        // Functions are of no database: who names one wants its keys.
+        let wants_keys = contents.functions == 0 || self.database.is_some();
+        if contents.keys == 0 && wants_keys && left_out > 0 {
             return Err(Error::Refused(format!(
                 "of the {left_out} keys of the file none would be taken"
             )));
