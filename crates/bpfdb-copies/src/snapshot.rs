@@ -138,6 +138,7 @@ impl Snapshot {
                 })
                 .map_err(Error::Snapshot)?;
             given = self.give(&keys, given, sink, progress)?;
+            progress(given)?;
             if next == 0 {
                 break;
             }
@@ -148,8 +149,7 @@ impl Snapshot {
         Ok(given)
     }
 
-    /// `given` keys were before these; how many there are then. It may be stopped between two batches, and
-    /// between two parts of a large value.
+    /// `given` keys were before these; how many there are then. It may be stopped after each MiB.
     fn give(
         &mut self,
         keys: &Keys,
@@ -158,16 +158,17 @@ impl Snapshot {
         progress: Progress<'_>,
     ) -> Result<u64> {
         let mut next = 0;
+        let mut told = Told {
+            sink,
+            progress,
+            given,
+            bytes: 0,
+        };
         while next < keys.len() {
             let range = self.batch_from(keys, next);
             next = range.end;
-            let mut told = Told {
-                sink: &mut *sink,
-                progress: &mut *progress,
-                given,
-            };
             given += self.give_batch(keys, range, &mut told)?;
-            progress(given)?;
+            told.given = given;
         }
         Ok(given)
     }
@@ -249,11 +250,13 @@ impl Snapshot {
     }
 }
 
-/// Tells after each part how many keys were before.
+/// Tells after each MiB of values how many keys were before.
 struct Told<'a> {
     sink: &'a mut dyn Sink,
     progress: Progress<'a>,
     given: u64,
+    /// Since it was told.
+    bytes: usize,
 }
 
 impl Sink for Told<'_> {
@@ -262,7 +265,13 @@ impl Sink for Told<'_> {
     }
 
     fn part(&mut self, bytes: &[u8]) -> Result<()> {
+        const BYTES: usize = 1 << 20;
         self.sink.part(bytes)?;
+        self.bytes += bytes.len();
+        if self.bytes < BYTES {
+            return Ok(());
+        }
+        self.bytes = 0;
         (self.progress)(self.given)
     }
 }
