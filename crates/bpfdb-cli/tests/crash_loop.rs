@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::clients::{Beside, Client, Crash, Life, Lost, Reader, check, flush, settle_all};
+use common::clients::{Beside, Client, Crash, Found, Life, Lost, Reader, check, flush, settle_all};
 use common::{Served, alone};
 
 /// Rounds of the short version, in each of the two loops, which share the processors: a round takes
@@ -33,6 +33,8 @@ const LONG: u64 = 8;
 const USUAL_LOSS: Duration = Duration::from_millis(300);
 /// One of so many engines is shared by others, who take a while to begin.
 const SHARED: u64 = 2;
+/// One of so many starts is killed before the server serves, or soon after that; again and again.
+const IN_VAIN: u64 = 3;
 /// After one of so many crashes somebody deletes everything, and the server is killed at once.
 const FLUSH: u64 = 8;
 
@@ -66,6 +68,10 @@ struct Loop {
     without_server: u64,
     /// How often everything was deleted.
     flushed: u64,
+    /// How long a start took last.
+    start: Duration,
+    /// Servers that were killed while they started.
+    in_vain: u64,
     /// How old what was lost was, of each loss of power.
     losses: Vec<Duration>,
     told: String,
@@ -93,6 +99,8 @@ impl Loop {
             answered_in_send: 0,
             without_server: 0,
             flushed: 0,
+            start: Duration::from_secs(1),
+            in_vain: 0,
             losses: Vec::new(),
             told: String::new(),
         }
@@ -190,13 +198,12 @@ impl Loop {
     }
 
     fn come_back(&mut self, when: Instant, after: After) -> Lost {
-        let kept = after != After::Directory;
-        let lost = self.start(Crash { when, kept });
+        let lost = self.start(when, after != After::Directory);
         if after == After::QuietKernel {
             settle_all(&self.server, &mut self.clients);
             let when = Instant::now();
             self.server.kill();
-            self.start(Crash { when, kept: false });
+            self.start(when, false);
         }
         lost
     }
@@ -209,39 +216,73 @@ impl Loop {
         let when = Instant::now();
         self.server.kill();
         let kept = self.random(2) == 0;
-        self.start(Crash { when, kept });
+        self.start(when, kept);
         self.flushed += 1;
     }
 
     /// The next server; what is there is what must be there.
-    fn start(&mut self, crash: Crash) -> Lost {
+    fn start(&mut self, when: Instant, kept: bool) -> Lost {
         let committed = self.committed_beside();
-        self.always = self.random(3) == 0;
-        let sync = ["everysec", "always"][usize::from(self.always)];
-        let local = ["auto", "off"][self.random(2) as usize];
-        let unix = self.socket.to_str().expect("text").to_owned();
-        let mut arguments = vec![
-            "--appendfsync",
-            sync,
-            "--local-clients",
-            local,
-            "--unixsocket",
-            &unix,
-        ];
-        if !crash.kept {
-            arguments.push("--fresh");
-        }
-        self.server = Served::start_in(&self.data, self.server.port, &arguments);
+        let fresh = self.start_in_vain(!kept);
+        let begun = Instant::now();
+        let options = self.options(fresh);
+        self.server = Served::start_in(&self.data, self.server.port, &as_str(&options));
+        self.start = begun.elapsed();
         // Only now: its writers have gone on, be it in the engine that the server has left behind.
         if let Some(beside) = &self.beside {
             beside.rest(&mut self.clients);
         }
         self.without_server += self.committed_beside() - committed;
-        if !crash.kept {
+        if !kept {
             self.beside = None;
             self.engines += 1;
         }
-        check(&self.server, &mut self.clients, crash)
+        let found = match (kept, fresh) {
+            (true, _) => Found::Kernel,
+            (false, true) => Found::Files,
+            // A server that was to begin anew was killed: early, so that all of before is there, or
+            // when it had recovered.
+            (false, false) => Found::Either,
+        };
+        check(&self.server, &mut self.clients, Crash { when, found })
+    }
+
+    /// Servers that are killed while they start: at any moment of that, or soon after. Must the next
+    /// one begin with the directory alone?
+    fn start_in_vain(&mut self, mut fresh: bool) -> bool {
+        let begins_anew = fresh;
+        while self.random(IN_VAIN) == 0 {
+            let options = self.options(fresh);
+            let longest = self.start.as_millis() as u64 * 5 / 4;
+            let after = Duration::from_millis(self.random(longest));
+            Served::start_and_kill(&self.data, self.server.port, &as_str(&options), after);
+            self.in_vain += 1;
+            // As after another loss of power, or after the death of the process alone.
+            fresh = begins_anew && self.random(2) == 0;
+        }
+        fresh
+    }
+
+    /// Of the next server.
+    fn options(&mut self, fresh: bool) -> Vec<String> {
+        self.always = self.random(3) == 0;
+        let sync = ["everysec", "always"][usize::from(self.always)];
+        let local = ["auto", "off"][self.random(2) as usize];
+        let unix = self.socket.to_str().expect("text");
+        let options = [
+            "--appendfsync",
+            sync,
+            "--local-clients",
+            local,
+            "--unixsocket",
+            unix,
+        ];
+        let fresh = fresh.then_some("--fresh");
+        options
+            .into_iter()
+            .chain(fresh)
+            .map(str::to_owned)
+            .collect()
     }
 
     /// Steps of the programs that share the engine.
@@ -249,6 +290,10 @@ impl Loop {
         let beside = self.beside.as_ref();
         beside.map_or(0, |beside| beside.committed(&self.clients))
     }
+}
+
+fn as_str(options: &[String]) -> Vec<&str> {
+    options.iter().map(String::as_str).collect()
 }
 
 fn variable(name: &str) -> Option<u64> {
@@ -275,6 +320,8 @@ fn crash_loop(seed: u64, most: u64) {
     println!("{} steps without a server", all.without_server);
     println!("{} answers inside send()", all.answered_in_send);
     println!("{} times FLUSHALL", all.flushed);
+    println!("{} killed while they started", all.in_vain);
+    assert!(all.in_vain > 0 || rounds < ROUNDS / 3);
     assert!(all.flushed > 0 || rounds < ROUNDS / 3);
     assert!(all.answered_in_send > 0 || rounds < ROUNDS / 3);
     assert!(all.calls_in_kernel > 0 && all.without_server > 0 || rounds < ROUNDS / 3);

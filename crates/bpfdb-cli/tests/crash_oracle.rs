@@ -4,7 +4,7 @@ mod common;
 
 use std::time::{Duration, Instant};
 
-use common::clients::{Crash, History, State, Width, Write, writes};
+use common::clients::{Crash, Found, History, State, Width, Write, writes};
 
 fn several(step: u64) -> Vec<Write> {
     writes(step, Width::Several, true)
@@ -26,9 +26,9 @@ fn after(steps: u64, writes: fn(u64) -> Vec<Write>) -> State {
     state
 }
 
-fn crash(kept: bool) -> Crash {
+fn crash(found: Found) -> Crash {
     let when = Instant::now();
-    Crash { when, kept }
+    Crash { when, found }
 }
 
 /// A client that has sent ten steps, and was told that five of them are durable, and of seven in
@@ -46,7 +46,7 @@ fn history() -> History {
 #[test]
 fn a_step_that_was_sent_may_be_there_or_not() {
     for last in 5..=10 {
-        let settled = history().settle(&after(last, several), crash(false), several);
+        let settled = history().settle(&after(last, several), crash(Found::Files), several);
         let (found, lost) = settled.expect("as promised");
         assert_eq!((found, lost.steps), (last, 7_u64.saturating_sub(last)));
     }
@@ -55,13 +55,25 @@ fn a_step_that_was_sent_may_be_there_or_not() {
 #[test]
 fn a_promised_step_must_be_there() {
     for last in 0..5 {
-        let settled = history().settle(&after(last, several), crash(false), several);
+        let settled = history().settle(&after(last, several), crash(Found::Files), several);
         assert!(settled.expect_err("lost").contains("was promised"));
     }
     // What is in the kernel has everything.
     for last in 5..7 {
-        let settled = history().settle(&after(last, several), crash(true), several);
+        let settled = history().settle(&after(last, several), crash(Found::Kernel), several);
         assert!(settled.expect_err("lost").contains("in the kernel"));
+    }
+}
+
+/// Where a server found what is there, decides what must be there after one crash more.
+#[test]
+fn what_was_read_from_files_stays() {
+    for (found, stays) in [(Found::Files, true), (Found::Either, false)] {
+        let mut history = history();
+        let settled = history.settle(&after(7, several), crash(found), several);
+        assert_eq!(settled.expect("as promised").0, 7);
+        let again = history.settle(&after(5, several), crash(Found::Files), several);
+        assert_eq!(again.is_err(), stays, "{found:?}");
     }
 }
 
@@ -72,7 +84,7 @@ fn an_old_step_must_be_there() {
     history.acknowledged(Instant::now(), 1, false);
     let later = Crash {
         when: Instant::now() + Duration::from_secs(2),
-        kept: false,
+        found: Found::Files,
     };
     let settled = history.settle(&State::default(), later, several);
     assert!(settled.expect_err("lost").contains("old"));
@@ -82,7 +94,7 @@ fn an_old_step_must_be_there() {
 fn half_a_step_and_a_step_that_was_never_sent_are_refused() {
     for writes in [several, blind] {
         half_a_step_is_refused(writes);
-        let settled = history().settle(&after(11, writes), crash(false), writes);
+        let settled = history().settle(&after(11, writes), crash(Found::Files), writes);
         settled.expect_err("never sent");
     }
 }
@@ -97,7 +109,7 @@ fn half_a_step_is_refused(writes: fn(u64) -> Vec<Write>) {
             Some(step) => drop(half.0.insert(key, step)),
             None => drop(half.0.remove(&key)),
         }
-        let settled = history().settle(&half, crash(false), writes);
+        let settled = history().settle(&half, crash(Found::Files), writes);
         settled.expect_err("half a step");
     }
 }
@@ -110,7 +122,7 @@ fn a_hole_is_refused() {
             state.apply(step, &one(step));
         }
         let traceless = (0..=10).any(|last| state == after(last, one));
-        let settled = history().settle(&state, crash(false), one);
+        let settled = history().settle(&state, crash(Found::Files), one);
         assert_eq!(settled.is_ok(), traceless, "without step {missing}");
     }
 }
@@ -120,10 +132,10 @@ fn a_hole_is_refused() {
 fn what_was_recovered_does_not_vanish() {
     let mut history = history();
     let (last, _) = history
-        .settle(&after(9, several), crash(false), several)
+        .settle(&after(9, several), crash(Found::Files), several)
         .expect("as promised");
     assert_eq!(last, 9);
-    let later = history.settle(&after(8, several), crash(false), several);
+    let later = history.settle(&after(8, several), crash(Found::Files), several);
     assert!(later.expect_err("it vanished").contains("steps 9 to"));
 }
 
@@ -132,12 +144,12 @@ fn what_was_recovered_does_not_vanish() {
 fn what_was_settled_does_not_vanish() {
     for promised in [false, true] {
         let mut history = history();
-        let settled = history.settle(&after(9, several), crash(true), several);
+        let settled = history.settle(&after(9, several), crash(Found::Kernel), several);
         settled.expect("it has everything");
         if promised {
             history.promise(9);
         }
-        let later = history.settle(&after(8, several), crash(false), several);
+        let later = history.settle(&after(8, several), crash(Found::Files), several);
         assert_eq!(later.is_err(), promised);
         if let Ok((_, lost)) = later {
             assert_eq!(lost.steps, 1);
@@ -155,7 +167,7 @@ fn a_refused_step_is_none() {
         state.apply(10, &writes(10));
         assert_ne!(state, after(10, writes));
         let (last, _) = history
-            .settle(&state, crash(false), writes)
+            .settle(&state, crash(Found::Files), writes)
             .expect("so it is");
         assert_eq!(last, 10);
     }

@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::Served;
-use common::clients::{Client, Crash, Life, check};
+use common::clients::{Client, Crash, Found, Life, check};
 
 /// Where the log is, on the disk that stays.
 const DIRECTORY: &str = "BPFDB_POWER_DIRECTORY";
@@ -90,7 +90,8 @@ fn a_life() {
     let socket = folder.path().join("socket");
     let unix = socket.to_str().expect("text");
     let server = Served::start_in(&path(DIRECTORY), 0, &["--unixsocket", unix]);
-    let lost = check(&server, &mut clients, Crash { when, kept: false });
+    let found = Found::Files;
+    let lost = check(&server, &mut clients, Crash { when, found });
     println!("checked {count} that were acknowledged: {lost:?}");
     if env::var_os(LAST).is_some() {
         server.stop();

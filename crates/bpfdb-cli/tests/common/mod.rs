@@ -55,6 +55,10 @@ pub fn recover<'a>(from: &'a Path, to: &'a Path, until: Option<&'a str>) -> Vec<
     arguments
 }
 
+fn with_log(directory: &Path) -> [&str; 4] {
+    ["--appendonly", "yes", "--dir", text(directory)]
+}
+
 pub fn text(path: &Path) -> &str {
     path.to_str().expect("text")
 }
@@ -85,7 +89,23 @@ impl Served {
     }
 
     /// The same by a command that has no arguments yet.
-    pub fn launch(mut command: Command, port: u16, arguments: &[&str]) -> Self {
+    pub fn launch(command: Command, port: u16, arguments: &[&str]) -> Self {
+        let mut child = Self::spawn(command, port, arguments);
+        let mut line = String::new();
+        let stdout = child.stdout.take().expect("piped");
+        let mut lines = BufReader::new(stdout);
+        lines.read_line(&mut line).expect("a greeting");
+        // The rest of its output must not block it.
+        thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
+        let port = line.trim().rsplit(':').next().and_then(|p| p.parse().ok());
+        Self {
+            child,
+            port: port.unwrap_or_else(|| panic!("no port in {line:?}")),
+        }
+    }
+
+    /// A process that serves some time later.
+    fn spawn(mut command: Command, port: u16, arguments: &[&str]) -> Child {
         command
             .args([
                 "serve",
@@ -100,18 +120,7 @@ impl Served {
             .args(arguments)
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit());
-        let mut child = dies_with_us(&mut command).spawn().expect("bpfdb starts");
-        let mut line = String::new();
-        let stdout = child.stdout.take().expect("piped");
-        let mut lines = BufReader::new(stdout);
-        lines.read_line(&mut line).expect("a greeting");
-        // The rest of its output must not block it.
-        thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
-        let port = line.trim().rsplit(':').next().and_then(|p| p.parse().ok());
-        Self {
-            child,
-            port: port.unwrap_or_else(|| panic!("no port in {line:?}")),
-        }
+        dies_with_us(&mut command).spawn().expect("bpfdb starts")
     }
 
     pub fn signal(&self, signal: Signal) {
@@ -149,9 +158,19 @@ impl Served {
 
     /// The same with a log in this directory.
     pub fn start_in(directory: &Path, port: u16, arguments: &[&str]) -> Self {
-        let directory = directory.to_str().expect("text");
-        let log = ["--appendonly", "yes", "--dir", directory];
-        Self::start(port, &[&log, arguments].concat())
+        Self::start(port, &[&with_log(directory), arguments].concat())
+    }
+
+    /// A server with a log that is killed so long after its beginning, whether it serves by then or
+    /// not.
+    pub fn start_and_kill(directory: &Path, port: u16, arguments: &[&str], after: Duration) {
+        let arguments = [&with_log(directory), arguments].concat();
+        let mut child = Self::spawn(Command::new(BINARY), port, &arguments);
+        thread::sleep(after);
+        let ended = child.try_wait().expect("wait");
+        assert_eq!(ended, None, "{arguments:?}: it ended by itself");
+        child.kill().expect("kill");
+        child.wait().expect("wait");
     }
 
     /// Sends inline-free RESP and returns the first reply line (or bulk).

@@ -23,8 +23,18 @@ struct Told {
 #[derive(Debug, Clone, Copy)]
 pub struct Crash {
     pub when: Instant,
-    /// The data in the kernel was there.
-    pub kept: bool,
+    pub found: Found,
+}
+
+/// What a server begins with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Found {
+    /// The data in the kernel: all that was acknowledged.
+    Kernel,
+    /// The files: so all that is there now is on the disk.
+    Files,
+    /// One of both, and nobody knows which.
+    Either,
 }
 
 /// What is gone of what was acknowledged: as far as it was not promised.
@@ -114,12 +124,12 @@ impl History {
             )
         })?;
         let lost = self.lost(last, crash)?;
-        let durable = if crash.kept {
+        let durable = if crash.found == Found::Files {
+            last
+        } else {
             let old = |told: &Told| crash.when.saturating_duration_since(told.when) >= EXPOSURE;
             let on_disk = self.told.iter().filter(|told| told.durable || old(told));
             on_disk.map(|told| told.step).max().unwrap_or(0)
-        } else {
-            last
         };
         self.raise_floor(durable, &writes);
         self.told.clear();
@@ -170,7 +180,7 @@ impl History {
             let age = crash.when.saturating_duration_since(told.when);
             let why = match () {
                 () if told.durable => "that was promised",
-                () if crash.kept => "that was in the kernel",
+                () if crash.found == Found::Kernel => "that was in the kernel",
                 () if age >= EXPOSURE => "that is old",
                 () => {
                     lost.steps += 1;

@@ -24,7 +24,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::{Connection, Served};
-pub use history::{Crash, History, Lost};
+pub use history::{Crash, Found, History, Lost};
 use kind::{Door, Form, KINDS, Kind, Mode};
 
 pub use beside::Beside;
