@@ -103,6 +103,52 @@ fn a_crash_loses_no_commit_and_no_lock_stays() {
     assert!(!folder(port).exists());
 }
 
+/// Neither in the kernel's data nor in that of the files.
+#[test]
+fn after_a_crash_with_a_log_nobody_has_a_lock_or_a_session() {
+    alone();
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    let mut server = Served::start_in(&data, 0, &[]);
+    let port = server.port;
+    let sessions = |server: &Served| {
+        let told = server.stats()["sessions"].clone();
+        ["open", "in_transaction", "locks"].map(|name| told[name].as_u64().expect("a number"))
+    };
+    for how in [&[][..], &["--fresh"]] {
+        assert_eq!(server.ask(&["SET", "a", "1"]), "+OK");
+        let [without, 0, 0] = sessions(&server) else {
+            panic!("{}", server.stats());
+        };
+        let mut open = Connection::open(port);
+        assert_eq!(open.ask(&["WAITAOF", "1", "0", "0"]), "*2");
+        let mut open: Vec<_> = (0..5).map(|_| Connection::open(port)).collect();
+        for (n, open) in open.iter_mut().enumerate() {
+            assert_eq!(open.ask(&["BEGIN"]), "+OK");
+            let key = if n == 0 {
+                "a".to_owned()
+            } else {
+                format!("b{n}")
+            };
+            assert_eq!(open.ask(&["SET", &key, "2"]), "+OK");
+        }
+        let [with, 5, locks] = sessions(&server) else {
+            panic!("{}", server.stats());
+        };
+        assert!(with > without && locks >= 5, "{}", server.stats());
+        server.crash();
+
+        server = Served::start_in(&data, port, how);
+        assert_eq!(server.ask(&["GET", "a"]), "1", "{how:?}");
+        assert_eq!(server.ask(&["EXISTS", "b1", "b2", "b3", "b4"]), ":0");
+        assert_eq!(server.ask(&["SET", "a", "3"]), "+OK");
+        let [_, transactions, locks] = sessions(&server);
+        assert_eq!((transactions, locks), (0, 0), "{how:?}");
+        wait_until("its sessions go", || sessions(&server)[0] <= without);
+    }
+    server.stop();
+}
+
 #[test]
 fn an_idle_transaction_is_rolled_back_in_the_kernel() {
     alone();

@@ -2,7 +2,9 @@
 
 mod common;
 
+use std::io::Write;
 use std::net::TcpStream;
+use std::sync::{Mutex, Once};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -18,6 +20,42 @@ const WHILE: Duration = Duration::from_millis(200);
 
 fn start(disk: &SimulatedDisk) -> TestServer {
     TestServer::start_logged(disk, Settings::default())
+}
+
+/// What the servers of this process have logged, of warnings and errors.
+static LOGGED: Mutex<Vec<u8>> = Mutex::new(Vec::new());
+
+struct Logged;
+
+impl Write for Logged {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        LOGGED.lock().expect("no panic").write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Before a server starts whose log somebody wants to read.
+fn keep_what_is_logged() {
+    static KEPT: Once = Once::new();
+    KEPT.call_once(|| {
+        tracing_subscriber::fmt()
+            .with_max_level(tracing::Level::WARN)
+            .with_ansi(false)
+            .with_writer(|| Logged)
+            .init();
+    });
+}
+
+/// Is there a line with all of these?
+#[track_caller]
+fn has_logged(parts: &[&str]) {
+    let logged = LOGGED.lock().expect("no panic");
+    let logged = String::from_utf8_lossy(&logged);
+    let is_it = |line: &str| parts.iter().all(|part| line.contains(part));
+    assert!(logged.lines().any(is_it), "{parts:?}: {logged}");
 }
 
 /// A client that is told only what is durable.
@@ -342,6 +380,7 @@ fn a_pipeline_is_told_in_order_and_whole() {
 
 #[test]
 fn after_a_failed_flush_nothing_is_written_and_everybody_is_told_why() {
+    keep_what_is_logged();
     let disk = SimulatedDisk::new(8);
     let server = start(&disk);
     let (mut own, mut local) = (sync(&server), server.client());
@@ -398,10 +437,12 @@ fn after_a_failed_flush_nothing_is_written_and_everybody_is_told_why() {
             .say("INFO persistence")
             .contains("aof_last_write_status:err")
     );
+    has_logged(&["ERROR", "the log has failed", "read-only", "log/"]);
 }
 
 #[test]
 fn a_full_disk_heals() {
+    keep_what_is_logged();
     let disk = SimulatedDisk::new(9);
     let server = start(&disk);
     let mut client = server.client();
@@ -415,6 +456,7 @@ fn a_full_disk_heals() {
         }
     }
     assert!(refused.starts_with("-MISCONF no space"), "{refused}");
+    has_logged(&["WARN", "the log has to wait", "space"]);
     assert_eq!(client.say("GET k0").len(), 10_000 + 10);
     disk.set_capacity(usize::MAX);
     wait_until("there is space", || client.say("SET a 1") == "+OK\r\n");

@@ -143,23 +143,55 @@ fn figures_of_log_and_checkpoints_are_true() {
     assert_eq!(field(&mut client, "aof_base_size"), base);
 }
 
+/// The lines of the metrics that say how the log is, and why.
+fn says_state(client: &mut Client, address: SocketAddr, state: &str) {
+    let page = page(address);
+    let has = |line: &str| page.lines().any(|other| other == line);
+    for one in ["writing", "stalled", "full", "failed"] {
+        let is_it = u8::from(one == state);
+        let line = format!("bpfdb_log_state{{state=\"{one}\"}} {is_it}");
+        assert!(has(&line), "{line} in {page}");
+    }
+    assert_eq!(info(client, "persistence", "log_state"), state);
+    let reason = info(client, "persistence", "log_refusal");
+    assert_eq!(metric(&page, "log_writable"), u64::from(reason.is_empty()));
+    if reason.is_empty() {
+        assert!(!page.contains("bpfdb_log_refusal{"), "{page}");
+    } else {
+        let reason = reason.replace('"', "'");
+        let line = format!("bpfdb_log_refusal{{reason=\"{reason}\"}} 1");
+        assert!(has(&line), "{line} in {page}");
+    }
+}
+
+#[test]
+fn a_full_disk_is_told_as_long_as_it_is_full() {
+    let disk = SimulatedDisk::new(3);
+    let server = start(&disk);
+    let mut client = server.client();
+    let address = metrics_address(&mut client);
+    says_state(&mut client, address, "writing");
+    disk.set_capacity(0);
+    let value = "v".repeat(10_000);
+    wait_until("the disk is full", || {
+        let told = client.say(&format!("SET k {value}"));
+        told.starts_with("-MISCONF no space")
+    });
+    says_state(&mut client, address, "full");
+    let reason = info(&mut client, "persistence", "log_refusal");
+    assert!(reason.starts_with("no space for the log"), "{reason}");
+    disk.set_capacity(usize::MAX);
+    wait_until("there is space", || client.say("SET a 1") == "+OK\r\n");
+    says_state(&mut client, address, "writing");
+}
+
 #[test]
 fn why_the_engine_is_read_only_is_told() {
     let disk = SimulatedDisk::new(2);
     let server = start(&disk);
     let mut client = server.client();
     let address = metrics_address(&mut client);
-    let has = |page: &str, line: &str| page.lines().any(|other| other == line);
-    let before = page(address);
-    assert!(
-        has(&before, "bpfdb_log_state{state=\"writing\"} 1"),
-        "{before}"
-    );
-    assert!(
-        has(&before, "bpfdb_log_state{state=\"failed\"} 0"),
-        "{before}"
-    );
-    assert!(!before.contains("bpfdb_log_refusal{"), "{before}");
+    says_state(&mut client, address, "writing");
     assert_eq!(info(&mut client, "persistence", "log_refusal"), "");
     for operation in [Operation::Write, Operation::Flush] {
         for nth in 0..4 {
@@ -169,21 +201,7 @@ fn why_the_engine_is_read_only_is_told() {
     wait_until("the log has failed", || {
         client.say("SET a 1").starts_with("-MISCONF ")
     });
+    says_state(&mut client, address, "failed");
     let reason = info(&mut client, "persistence", "log_refusal");
     assert!(reason.starts_with("the log has failed"), "{reason}");
-    let after = page(address);
-    assert_eq!(metric(&after, "log_writable"), 0);
-    assert!(
-        has(&after, "bpfdb_log_state{state=\"writing\"} 0"),
-        "{after}"
-    );
-    assert!(
-        has(&after, "bpfdb_log_state{state=\"failed\"} 1"),
-        "{after}"
-    );
-    let line = format!(
-        "bpfdb_log_refusal{{reason=\"{}\"}} 1",
-        reason.replace('"', "'")
-    );
-    assert!(has(&after, &line), "{line} in {after}");
 }

@@ -3,7 +3,7 @@
 use bpfdb_log::simulation::{Fault, Operation, SimulatedDisk};
 
 use super::common::{TestServer, wait_until};
-use super::{Logged, send, settle, start};
+use super::{Logged, is_told_nothing, send, settle, start};
 
 /// The log of a server fails; `k` is 2 in its memory, and 1 on the disk.
 fn failed(disk: &SimulatedDisk) -> Logged {
@@ -54,6 +54,59 @@ fn nothing_follows_the_word_that_the_log_has_failed() {
         let told = String::from_utf8(own.until_closed()).expect("text");
         assert!(told.starts_with("-MISCONF "), "{pipeline:?}: {told}");
         assert_eq!(told.matches("\r\n").count(), 1, "{pipeline:?}: {told}");
+    }
+}
+
+/// On a full disk a synchronous client waits for what is not durable, and for nothing else.
+#[test]
+fn who_asks_on_a_full_disk_for_what_is_not_durable_waits_for_space() {
+    let disk = SimulatedDisk::new(6);
+    let server = start(&disk);
+    let mut writer = server.client();
+    assert_eq!(writer.say("SET old 1"), "+OK\r\n");
+    assert_eq!(writer.say("WAITAOF 1 0 0"), "*2\r\n:1\r\n:0\r\n");
+    disk.set_capacity(0);
+    let value = "v".repeat(10_000);
+    let written = (0..)
+        .find(|n| writer.say(&format!("SET k{n} {value}")) != "+OK\r\n")
+        .expect("the disk is full at some time");
+    assert!(written > 0);
+    let last = format!("k{}", written - 1);
+
+    let commands = ["GET", "EXISTS", "STRLEN", "GETRANGE"];
+    let mut waiting: Vec<_> = commands
+        .iter()
+        .map(|command| {
+            let end = if *command == "GETRANGE" { " 0 0" } else { "" };
+            let mut own = sync_after_failure(&server);
+            send(&mut own, &[&format!("{command} {last}{end}")]);
+            own
+        })
+        .collect();
+    for (own, command) in waiting.iter_mut().zip(commands) {
+        is_told_nothing(own, command);
+    }
+    let mut own = sync_after_failure(&server);
+    assert_eq!(own.say("GET old"), "$1\r\n1\r\n", "that is durable");
+    for command in [
+        "INFO",
+        "SLOWLOG GET",
+        "MEMORY DOCTOR",
+        "MEMORY MALLOC-STATS",
+    ] {
+        let told = own.say(command);
+        assert!(!told.starts_with('-'), "{command}: {told}");
+    }
+
+    disk.set_capacity(usize::MAX);
+    let replies = [
+        format!("$10000\r\n{value}\r\n"),
+        ":1\r\n".to_owned(),
+        ":10000\r\n".to_owned(),
+        "$1\r\nv\r\n".to_owned(),
+    ];
+    for (own, reply) in waiting.iter_mut().zip(replies) {
+        assert_eq!(own.reply(), reply.as_bytes());
     }
 }
 
