@@ -64,7 +64,11 @@ static __always_inline int value_fill(struct bpfdb_session *s, const u8 *from, u
 /* A text becomes the value of the next SET. */
 __noinline int rt_value(struct bpfdb_frame *f NONNULL, struct bpfdb_session *s NONNULL, u64 text)
 {
-	return value_fill(s, heap_at(f, (u32)text), text_len(text));
+	u32 len = text_len(text);
+
+	if (!fuel_take(f, len / BPFDB_CALL_FUEL_BYTES))
+		return BPFDB_DEOPTIMISATION_FUEL;
+	return value_fill(s, heap_at(f, (u32)text), len);
 }
 
 /* The text of a number does. 2^53 has 16 digits: with a sign it is longer than what lies

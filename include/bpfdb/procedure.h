@@ -29,12 +29,14 @@
 #define BPFDB_CALL_PAD (32768 + 64)
 /* Keys and arguments of a call together, bytes: half of the heap. */
 #define BPFDB_CALL_WORDS_BYTES (BPFDB_CALL_HEAP / 2 - BPFDB_CALL_LITERALS)
-/* What a call may do: a round of a loop takes one, and one more for each 64 instructions, a
- * command BPFDB_CALL_FUEL_COMMAND. With all of it a call takes about a millisecond: 1.4 if all of
- * it is SETs of 27 KB. (From 65,535 rounds on a loop that is bounded by may_goto may end in the
- * kernel 6.18.) */
+/* What a call may do: a round of a loop takes one, and one more for each 64 instructions, a key of
+ * a command BPFDB_CALL_FUEL_COMMAND, and one for each BPFDB_CALL_FUEL_BYTES of a value that is
+ * written: it goes to memory, if there are many. (What is read has the heap for its bound.) With
+ * all of it a call takes about a millisecond. (From 65,535 rounds on a loop that is bounded by may_goto may end in the kernel
+ * 6.18.) */
 #define BPFDB_CALL_FUEL 60000
 #define BPFDB_CALL_FUEL_COMMAND 40
+#define BPFDB_CALL_FUEL_BYTES 96
 /* No attempt begins so long after a first one has met a conflict, nanoseconds: with both a call
  * stays below two milliseconds. */
 #define BPFDB_CALL_RETRY 300000

@@ -24,7 +24,7 @@ use bpfdb_procedures::inside::{CallError, Compiler, Failure, Library, Reply};
 
 fn options() -> Options {
     Options {
-        memory_limit: 64 << 20,
+        memory_limit: 128 << 20,
         user_sessions: 4,
         ..Options::default()
     }

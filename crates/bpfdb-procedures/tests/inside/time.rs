@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use bpfdb::Status;
-use bpfdb_procedures::inside::{Failure, Reply};
+use bpfdb_procedures::inside::{CallError, Failure, Reply};
 
 use super::{Alone, compiler, engine, failure, library};
 
@@ -124,4 +124,41 @@ fn a_call_that_meets_a_lock_ends_in_time() {
     holder.rollback().expect("rolled back");
     let outcome = library.call(&mut session, "f", &[b"k"], &[b"7"]);
     assert_eq!(outcome.expect("a reply"), Reply::Integer(7));
+}
+
+/// What is written goes to memory, and not to the cache, if each key has its own.
+#[test]
+fn a_call_that_writes_many_large_values_ends_in_time() {
+    let body = "for n = 1, tonumber(args[2]) do redis.call('SET', keys[1] .. n, args[1]) end";
+    for len in [100, 1_000, 5_000, 13_000, 27_000] {
+        let (count, time) = most_values(body, &vec![b'v'; len]);
+        println!("{count} of {len} B: {time:?}");
+        assert!(time < limit(), "{count} of {len} B: {time:?}");
+        // Nobody is stopped early.
+        assert!(
+            count * len >= 3_000_000 || count >= 800,
+            "{count} of {len} B"
+        );
+    }
+}
+
+/// Fewer than a transaction may lock.
+const KEYS: usize = 900;
+
+/// With how many values a call comes to its end, and how long the shortest of those takes.
+fn most_values(body: &str, value: &[u8]) -> (usize, Duration) {
+    let mut alone = Alone::new(body);
+    let mut call = |count: usize| {
+        let begun = Instant::now();
+        let outcome = alone.call(&[b"k"], &[value, count.to_string().as_bytes()]);
+        (outcome, begun.elapsed())
+    };
+    let mut most = KEYS;
+    while let (Err(CallError::Failed(failure)), _) = call(most) {
+        let why = failure.to_string();
+        assert!(why.contains("as long as it may"), "{why}: {most}");
+        most -= 10;
+    }
+    let times = (0..CALLS).map(|_| call(most).1);
+    (most, times.min().expect("some calls"))
 }
