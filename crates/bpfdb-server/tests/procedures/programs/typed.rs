@@ -25,7 +25,16 @@ const COUNTERS: &[&str] = &["KEYS[1]", "KEYS[3]", "'k1'", "'k' .. 3"];
 /// It holds any text.
 const TEXT_KEYS: &[&str] = &["KEYS[2]", "'k2'", "'k' .. 2"];
 const KEYS: &[&str] = &["KEYS[1]", "KEYS[2]", "KEYS[3]", "'k' .. 2"];
-const TELL_A_NUMBER: &[&str] = &["exists", "strlen", "del", "persist", "touch"];
+const TELL_A_NUMBER: &[&str] = &["exists", "strlen", "del", "unlink", "persist", "touch"];
+const TELL_A_TIME: &[&str] = &["ttl", "pttl", "expiretime", "pexpiretime"];
+/// Times that are no other when another side is asked a little later.
+const EXPIRIES: &[(&str, &str)] = &[
+    ("expire", "100"),
+    ("expire", "7"),
+    ("pexpire", "100000"),
+    ("expireat", "33177117420"),
+    ("pexpireat", "33177117420000"),
+];
 const SET_OPTIONS: &[&str] = &[
     "",
     "",
@@ -35,6 +44,9 @@ const SET_OPTIONS: &[&str] = &[
     ", 'KEEPTTL'",
     ", 'PX', '100000'",
     ", 'NX', 'EX', 50",
+    ", 'EXAT', 33177117420",
+    ", 'PXAT', '33177117420000'",
+    ", 'GET'",
 ];
 
 impl Writer {
@@ -44,7 +56,7 @@ impl Writer {
             return self.whole_simple();
         }
         let depth = depth - 1;
-        match self.random.below(15) {
+        match self.random.below(20) {
             0..=2 => {
                 let operator = self.random.one(&["+", "-"]);
                 format!("({} {operator} {})", self.whole(depth), self.whole(depth))
@@ -66,7 +78,10 @@ impl Writer {
                     self.whole(depth)
                 )
             }
-            7 => format!("math.abs({})", self.whole(depth)),
+            7 => {
+                let function = self.random.one(&["abs", "ceil"]);
+                format!("math.{function}({})", self.whole(depth))
+            }
             8 => format!("#{}", self.words(depth)),
             9 => format!("(tonumber({}) or {})", self.digits(), self.whole(depth)),
             10 => {
@@ -88,6 +103,23 @@ impl Writer {
                 format!("redis.call('{command}', {})", self.random.one(KEYS))
             }
             13 => self.whole_call(depth),
+            14 => format!("string.len({})", self.words(depth)),
+            15 => format!("({}):len()", self.words(depth)),
+            16 => format!(
+                "redis.call('setnx', {}, {})",
+                self.random.one(COUNTERS),
+                self.whole(depth)
+            ),
+            17 => {
+                let command = self.random.one(TELL_A_TIME);
+                let key = self.random.one(KEYS);
+                format!("(redis.call('{command}', {key}) > 0 and 3 or 4)")
+            }
+            18 => format!(
+                "(redis.pcall('GET', {}) == {} and 5 or 6)",
+                self.random.one(KEYS),
+                self.words(0)
+            ),
             _ => self.whole_simple(),
         }
     }
@@ -141,7 +173,7 @@ impl Writer {
             };
         }
         let depth = depth - 1;
-        match self.random.below(6) {
+        match self.random.below(9) {
             0 | 1 => format!("({} .. {})", self.words(depth), self.words(depth)),
             2 => format!("({} .. '' .. {})", self.whole(depth), self.words(0)),
             3 => format!("tostring({})", self.whole(depth)),
@@ -151,6 +183,9 @@ impl Writer {
                 self.whole_simple(),
                 self.whole_simple()
             ),
+            5 => format!("({}):sub({})", self.words(depth), self.whole_simple()),
+            6 => format!("redis.error_reply('MY ' .. {}).err", self.words(0)),
+            7 => format!("redis.status_reply({}).ok", self.words(0)),
             _ => self.words(0),
         }
     }
@@ -219,7 +254,7 @@ impl Writer {
     fn typed_command(&mut self) {
         let (counter, text) = (self.random.one(COUNTERS), self.random.one(TEXT_KEYS));
         let options = self.random.one(SET_OPTIONS);
-        let line = match self.random.below(7) {
+        let line = match self.random.below(11) {
             0 => format!("redis.call('SET', {counter}, {}{options})", self.whole(2)),
             1 | 2 => format!("redis.call('SET', {text}, {}{options})", self.words(2)),
             3 => format!("redis.call('append', {text}, {})", self.words(1)),
@@ -228,10 +263,13 @@ impl Writer {
                 self.whole(1),
                 self.words(1)
             ),
-            5 => format!(
-                "redis.call('expire', {text}, {})",
-                self.random.one(&["100", "7"])
-            ),
+            5 | 6 => {
+                let (command, time) = EXPIRIES[self.random.below(EXPIRIES.len())];
+                format!("redis.call('{command}', {text}, {time})")
+            }
+            7 => format!("redis.call('setex', {text}, 100, {})", self.words(1)),
+            8 => format!("redis.call('psetex', {text}, 100000, {})", self.words(1)),
+            9 => format!("redis.call('getset', {text}, {})", self.words(1)),
             _ => format!("redis.call('incr', {counter})"),
         };
         self.line(&line);
