@@ -60,6 +60,8 @@ pub enum Arithmetic {
     Divide,
     /// `math.floor(a / b)`.
     FloorDivide,
+    /// `math.ceil(a / b)`.
+    CeilDivide,
     /// `math.min`, `math.max` of two.
     Minimum,
     Maximum,
@@ -326,6 +328,7 @@ impl fmt::Display for Arithmetic {
             Self::Modulo => "%",
             Self::Divide => "/",
             Self::FloorDivide => "//",
+            Self::CeilDivide => "/^",
             Self::Minimum => "min",
             Self::Maximum => "max",
         })

@@ -9,8 +9,8 @@ use crate::error::Result;
 use crate::ir::{Arithmetic, Operand, Register};
 use crate::types::Type;
 
-/// Numbers whose product surely fits 64 bits, and half of the range of those that floor(a / b)
-/// of floating point has exactly.
+/// Numbers whose product surely fits 64 bits, and half of the range of those that floor(a / b) and
+/// ceil(a / b) of floating point have exactly.
 const SMALL: i64 = 1 << 31;
 const DIVIDEND_MAX: i64 = 1 << 52;
 /// The product of a number and a literal up to this one fits 64 bits.
@@ -48,6 +48,7 @@ impl Emitter<'_> {
             Arithmetic::Modulo => self.modulo(),
             Arithmetic::Divide => self.divide(),
             Arithmetic::FloorDivide => self.floor_divide(),
+            Arithmetic::CeilDivide => self.ceil_divide(),
             Arithmetic::Minimum => self.choose(Jump::SLessOrEqual),
             Arithmetic::Maximum => self.choose(Jump::SGreaterOrEqual),
         }
@@ -141,17 +142,37 @@ impl Emitter<'_> {
         self.asm().alu_signed(Alu::Divide, R1, R2);
     }
 
-    /// r1 = floor(r1 / r2). Floating point rounds to another whole number only beyond
-    /// [`DIVIDEND_MAX`]: below, the quotient is farther from the next one than rounding goes.
-    fn floor_divide(&mut self) {
-        let end = self.place();
+    /// r1 = r1 / r2, rounded towards 0; jumps if nothing is left. Else r3 has the sign of the
+    /// quotient. Floating point rounds to another whole number only beyond [`DIVIDEND_MAX`]: below,
+    /// the quotient is farther from the next one than rounding goes.
+    fn quotient(&mut self, exact: super::assembly::Place) {
         self.check_divisor();
         self.check_half(R1);
         self.asm().copy(R3, R1);
         self.asm().alu_signed(Alu::Modulo, R3, R2);
         self.asm().alu_signed(Alu::Divide, R1, R2);
-        self.asm().jump_if_value(Jump::Equal, R3, 0, end);
+        self.asm().jump_if_value(Jump::Equal, R3, 0, exact);
+        // What is left has the sign of the dividend.
         self.asm().alu(Alu::Xor, R3, R2);
+    }
+
+    /// r1 = ceil(r1 / r2). Between -1 and 0 that is -0 in Lua.
+    fn ceil_divide(&mut self) {
+        let (negative, end) = (self.place(), self.place());
+        let minus_zero = self.exit(abi::BPFDB_DEOPTIMISATION_MINUS_ZERO);
+        self.quotient(end);
+        self.asm().jump_if_value(Jump::SLess, R3, 0, negative);
+        self.asm().alu_by(Alu::Add, R1, 1);
+        self.asm().jump(end);
+        self.asm().put(negative);
+        self.asm().jump_if_value(Jump::Equal, R1, 0, minus_zero);
+        self.asm().put(end);
+    }
+
+    /// r1 = floor(r1 / r2).
+    fn floor_divide(&mut self) {
+        let end = self.place();
+        self.quotient(end);
         self.asm().jump_if_value(Jump::SGreaterOrEqual, R3, 0, end);
         self.asm().alu_by(Alu::Add, R1, -1);
         self.asm().put(end);

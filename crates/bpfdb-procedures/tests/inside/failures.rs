@@ -16,6 +16,7 @@ const GUARDS: &[(&str, &str, &[u8])] = &[
     ),
     ("fraction", "return args[1] / 2", b"3"),
     ("minus_zero", "return 0 * args[1]", b"-5"),
+    ("minus_zero", "return math.ceil(args[1] / 7)", b"-5"),
     ("type", "return #args[2]", b"x"),
     ("fuel", "while true do end", b""),
     (

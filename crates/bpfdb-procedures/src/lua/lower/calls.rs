@@ -30,8 +30,8 @@ impl<'a> Lowering<'a> {
             "redis.status_reply" => self.status(one()?, to),
             "tonumber" => self.number(line, arguments, to),
             "tostring" => self.unary(one()?, to, Operation::ToText),
-            "math.floor" => self.floor(one()?, to),
-            "math.ceil" => self.unary(one()?, to, Operation::Whole),
+            "math.floor" => self.rounded(Arithmetic::FloorDivide, one()?, to),
+            "math.ceil" => self.rounded(Arithmetic::CeilDivide, one()?, to),
             "math.abs" => self.absolute(one()?, to),
             "math.min" => self.extreme(line, Arithmetic::Minimum, arguments, to),
             "math.max" => self.extreme(line, Arithmetic::Maximum, arguments, to),
@@ -115,10 +115,16 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    fn floor(&mut self, operand: &'a Expression, to: Option<Register>) -> Lowered<Operand> {
+    /// A quotient that is rounded so; anything else is whole, or the interpreter's.
+    fn rounded(
+        &mut self,
+        division: Arithmetic,
+        operand: &'a Expression,
+        to: Option<Register>,
+    ) -> Lowered<Operand> {
         match &operand.kind {
             ExpressionKind::Binary(Binary::Arithmetic(Arithmetic::Divide), left, right) => {
-                self.arithmetic(Arithmetic::FloorDivide, left, right, to)
+                self.arithmetic(division, left, right, to)
             }
             _ => self.unary(operand, to, Operation::Whole),
         }

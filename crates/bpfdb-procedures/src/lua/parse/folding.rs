@@ -72,6 +72,9 @@ fn compute(operation: Arithmetic, a: f64, b: f64) -> Folded {
         Arithmetic::Divide => Folded::new(a / b),
         Arithmetic::Modulo => Folded::new(a - (a / b).floor() * b),
         // Calls of functions.
-        Arithmetic::FloorDivide | Arithmetic::Minimum | Arithmetic::Maximum => Folded::No,
+        Arithmetic::FloorDivide
+        | Arithmetic::CeilDivide
+        | Arithmetic::Minimum
+        | Arithmetic::Maximum => Folded::No,
     }
 }

@@ -103,6 +103,24 @@ script: reads
 }
 
 #[test]
+fn quotients_that_are_rounded() {
+    script(
+        r#"
+return math.floor(ARGV[1] / 7) + math.ceil(ARGV[1] / 7) + math.ceil(ARGV[2])
+"#,
+        r#"
+script: reads
+    1   r0 = ARGV[1] // 7
+    1   r1 = ARGV[1] /^ 7
+    1   r2 = r0 + r1
+    1   r3 = whole ARGV[2]
+    1   r4 = r2 + r3
+    1   return r4
+"#,
+    );
+}
+
+#[test]
 fn functions_of_numbers() {
     script(
         r#"

@@ -68,7 +68,8 @@ impl Writer {
             }
             5 => {
                 let divisor = self.random.one(DIVISORS);
-                format!("math.floor({} / {divisor})", self.whole(depth))
+                let function = self.random.one(&["floor", "floor", "ceil"]);
+                format!("math.{function}({} / {divisor})", self.whole(depth))
             }
             6 => {
                 let function = self.random.one(&["min", "max"]);
