@@ -127,9 +127,14 @@ static __always_inline void call_run(struct bpfdb_frame *f, struct bpfdb_session
 	/* Counted in memory: the stack is short. */
 	for (f->conflicts = 0; f->conflicts < BPFDB_COMMAND_TRIES && can_loop; f->conflicts++) {
 		f->outcome = call_once(f, s);
+		/* It would have had enough if there had been no conflict before. */
+		if (f->outcome == BPFDB_DEOPTIMISATION_FUEL && f->conflicts) {
+			f->outcome = BPFDB_CONFLICT;
+			f->fuel = 0;
+		}
 		if (f->outcome != BPFDB_CONFLICT || !f->fuel)
 			break;
-		/* A body without a loop takes no fuel, and may be long. */
+		/* A body without a loop takes fuel for its commands only, and may be long. */
 		now = bpf_ktime_get_ns();
 		if (!f->until) {
 			f->until = now + BPFDB_CALL_RETRY;

@@ -30,10 +30,10 @@
 /* Keys and arguments of a call together, bytes: half of the heap. */
 #define BPFDB_CALL_WORDS_BYTES (BPFDB_CALL_HEAP / 2 - BPFDB_CALL_LITERALS)
 /* What a call may do: a round of a loop takes one, and one more for each 64 instructions, a key of
- * a command BPFDB_CALL_FUEL_COMMAND, and one for each BPFDB_CALL_FUEL_BYTES of a value that is
- * written: it goes to memory, if there are many. (What is read has the heap for its bound.) With
- * all of it a call takes about a millisecond. (From 65,535 rounds on a loop that is bounded by may_goto may end in the kernel
- * 6.18.) */
+ * a command BPFDB_CALL_FUEL_COMMAND, and a value that is written one for each
+ * BPFDB_CALL_FUEL_BYTES: it goes to memory, if there are many. (What is read has the heap for its
+ * bound.) With all of it a call takes about a millisecond. (From 65,535 rounds on a loop that is
+ * bounded by may_goto may end in the kernel 6.18.) */
 #define BPFDB_CALL_FUEL 60000
 #define BPFDB_CALL_FUEL_COMMAND 40
 #define BPFDB_CALL_FUEL_BYTES 96

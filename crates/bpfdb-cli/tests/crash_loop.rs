@@ -14,7 +14,7 @@ use common::clients::{Beside, Client, Crash, Found, Life, Lost, Reader, check, f
 use common::{Served, alone};
 
 /// Rounds of the short version, in each of the two loops, which share the processors: a round takes
-/// two seconds of one, most of them for loading and unloading the programs.
+/// two or three seconds of one, most of them for loading and unloading the programs.
 const ROUNDS: u64 = 75;
 /// Of the long one.
 const SOAK_ROUNDS: u64 = 1500;
@@ -131,16 +131,17 @@ impl Loop {
             _ => After::Directory,
         };
         let always = self.always;
-        let lost = self.come_back(when, after);
+        let (lost, found) = self.come_back(when, after);
         if self.random(FLUSH) == 0 {
             self.flush();
         }
-        if after == After::Directory {
+        if found == Found::Files {
             self.losses.push(lost.age);
         }
         let _ = writeln!(
             self.told,
-            "{number}: {steps} acknowledged in {time:?}, always: {always}, then {after:?}: {lost:?}"
+            "{number}: {steps} acknowledged in {time:?}, always: {always}, then {after:?}, found \
+             {found:?}: {lost:?}"
         );
     }
 
@@ -197,15 +198,15 @@ impl Loop {
         when
     }
 
-    fn come_back(&mut self, when: Instant, after: After) -> Lost {
-        let lost = self.start(when, after != After::Directory);
+    fn come_back(&mut self, when: Instant, after: After) -> (Lost, Found) {
+        let come_back = self.start(when, after != After::Directory);
         if after == After::QuietKernel {
             settle_all(&self.server, &mut self.clients);
             let when = Instant::now();
             self.server.kill();
             self.start(when, false);
         }
-        lost
+        come_back
     }
 
     /// Nothing is there when FLUSHALL was said to be durable.
@@ -221,7 +222,7 @@ impl Loop {
     }
 
     /// The next server; what is there is what must be there.
-    fn start(&mut self, when: Instant, kept: bool) -> Lost {
+    fn start(&mut self, when: Instant, kept: bool) -> (Lost, Found) {
         let committed = self.committed_beside();
         let fresh = self.start_in_vain(!kept);
         let begun = Instant::now();
@@ -244,7 +245,8 @@ impl Loop {
             // when it had recovered.
             (false, false) => Found::Either,
         };
-        check(&self.server, &mut self.clients, Crash { when, found })
+        let lost = check(&self.server, &mut self.clients, Crash { when, found });
+        (lost, found)
     }
 
     /// Servers that are killed while they start: at any moment of that, or soon after. Must the next

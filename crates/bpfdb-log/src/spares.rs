@@ -185,16 +185,21 @@ impl<D: Disk> Spares<D> {
     }
 
     fn begin(&mut self) -> Result<Unfinished<D::File>, StepError> {
-        let number = self.take_number();
-        let name = segment::spare_name(number);
-        let file = self.disk.create(&name).map_err(at("create", &name))?;
-        if let Err(error) = file.allocate(self.segment_size) {
-            // An empty file is of no use, and harmless: the next owner removes it.
-            let _ = self.disk.remove(&name);
-            return Err(at("allocate", &name)(error));
-        }
+        let name = segment::spare_name(self.next_number);
+        let created = self.disk.create(&name).map_err(at("create", &name));
+        let made = created.and_then(|file| {
+            let allocated = file.allocate(self.segment_size);
+            allocated.map_err(at("allocate", &name)).map(|()| file)
+        });
+        let file = made.inspect_err(|_| {
+            // An empty file is of no use, and harmless if it stays: the next owner removes it. If it
+            // does not, its number is free: on a full disk each attempt fails in the same words then.
+            if self.remove(&name).is_err() {
+                self.next_number += 1;
+            }
+        })?;
         Ok(Unfinished {
-            number,
+            number: self.take_number(),
             file,
             done: 0,
             flushed: false,

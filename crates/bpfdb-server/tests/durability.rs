@@ -52,7 +52,7 @@ fn keep_what_is_logged() {
 /// Is there a line with all of these?
 #[track_caller]
 fn has_logged(parts: &[&str]) {
-    let logged = LOGGED.lock().expect("no panic");
+    let logged = LOGGED.lock().expect("no panic").clone();
     let logged = String::from_utf8_lossy(&logged);
     let is_it = |line: &str| parts.iter().all(|part| line.contains(part));
     assert!(logged.lines().any(is_it), "{parts:?}: {logged}");

@@ -58,7 +58,10 @@ struct Alone {
 
 impl Alone {
     fn new(body: &str) -> Self {
-        let engine = engine();
+        Self::on(engine(), body)
+    }
+
+    fn on(engine: Engine, body: &str) -> Self {
         Self {
             library: library(&compiler(&engine), &[("f", body)]),
             session: engine.session().expect("a session"),

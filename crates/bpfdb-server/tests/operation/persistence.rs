@@ -1,7 +1,8 @@
 //! INFO persistence and the metrics of the log say the same, and the truth.
 
 use std::net::SocketAddr;
-use std::time::UNIX_EPOCH;
+use std::thread;
+use std::time::{Duration, UNIX_EPOCH};
 
 use bpfdb_log::simulation::{Fault, Operation, SimulatedDisk};
 use bpfdb_server::settings::Settings;
@@ -9,6 +10,9 @@ use bpfdb_server::settings::Settings;
 use super::metrics::{http, metrics_address};
 use crate::common::{Client, TestServer, wait_until};
 use crate::{ask, info, number};
+
+/// The log tries ten times a second to write on a full disk.
+const MANY_ATTEMPTS: Duration = Duration::from_secs(1);
 
 fn start(disk: &SimulatedDisk) -> TestServer {
     let settings = Settings {
@@ -145,7 +149,13 @@ fn figures_of_log_and_checkpoints_are_true() {
 
 /// The lines of the metrics that say how the log is, and why.
 fn says_state(client: &mut Client, address: SocketAddr, state: &str) {
-    let page = page(address);
+    let (mut reason, mut page) = (String::new(), String::new());
+    // The log tries again and again on a full disk, and may fail at another step.
+    wait_until("both tell the same", || {
+        reason = info(client, "persistence", "log_refusal");
+        page = self::page(address);
+        reason == info(client, "persistence", "log_refusal")
+    });
     let has = |line: &str| page.lines().any(|other| other == line);
     for one in ["writing", "stalled", "full", "failed"] {
         let is_it = u8::from(one == state);
@@ -153,7 +163,6 @@ fn says_state(client: &mut Client, address: SocketAddr, state: &str) {
         assert!(has(&line), "{line} in {page}");
     }
     assert_eq!(info(client, "persistence", "log_state"), state);
-    let reason = info(client, "persistence", "log_refusal");
     assert_eq!(metric(&page, "log_writable"), u64::from(reason.is_empty()));
     if reason.is_empty() {
         assert!(!page.contains("bpfdb_log_refusal{"), "{page}");
@@ -180,6 +189,9 @@ fn a_full_disk_is_told_as_long_as_it_is_full() {
     says_state(&mut client, address, "full");
     let reason = info(&mut client, "persistence", "log_refusal");
     assert!(reason.starts_with("no space for the log"), "{reason}");
+    // Each other reason would be another series of the metrics.
+    thread::sleep(MANY_ATTEMPTS);
+    assert_eq!(info(&mut client, "persistence", "log_refusal"), reason);
     disk.set_capacity(usize::MAX);
     wait_until("there is space", || client.say("SET a 1") == "+OK\r\n");
     says_state(&mut client, address, "writing");
