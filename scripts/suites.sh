@@ -8,7 +8,8 @@ cd "$(dirname "$0")/.."
 
 package=$1
 shift
-programs=$(scripts/test-programs.sh "$package")
+# shellcheck disable=SC2046 # a list of words
+programs=$(scripts/test-programs.sh $(printf -- '--test=%s ' "$@") "$package")
 bad=
 # Each engine with a log adds a line: a suite that is run for the sake of the log must have had one.
 BPFDB_TEST_LOGS=$(mktemp)

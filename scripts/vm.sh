@@ -159,9 +159,15 @@ if ! (install_tools && fetch_kernel); then
 fi
 version=$(cat "$folder/version")
 
-# One line for each test program: where it runs, and its path.
+# One line for each test program: where it runs, and its path. If TESTS is a name and not a pattern,
+# no others are built.
 test_programs() {
-	scripts/test-programs.sh bpfdb bpfdb-procedures bpfdb-server bpfdb-durability bpfdb-cli
+	case ${TESTS:-} in
+	'' | *[!a-z_]*) only= ;;
+	*) only=--test=$TESTS ;;
+	esac
+	# shellcheck disable=SC2086 # a word, or none
+	scripts/test-programs.sh $only bpfdb bpfdb-procedures bpfdb-server bpfdb-durability bpfdb-cli
 }
 
 # Those that TESTS chooses.
