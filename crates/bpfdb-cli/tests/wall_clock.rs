@@ -9,7 +9,7 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use common::{BINARY, Connection, PATIENCE, Served, alone, check, recover, succeeds, text};
+use common::{BINARY, Connection, PATIENCE, Served, alone, check, recover, succeeds, with_log};
 use serde_json::Value as Json;
 
 const DAY: i64 = 86_400;
@@ -56,8 +56,7 @@ impl Wall {
         command
             .env("LD_PRELOAD", self.folder.path().join("wall.so"))
             .env("WALL_CLOCK", self.folder.path().join("ahead"));
-        let log = ["--appendonly", "yes", "--dir", text(directory)];
-        Served::launch(command, port, &[&log, arguments].concat())
+        Served::launch(command, port, &[&with_log(directory), arguments].concat())
     }
 
     fn data(&self) -> PathBuf {

@@ -55,7 +55,8 @@ pub fn recover<'a>(from: &'a Path, to: &'a Path, until: Option<&'a str>) -> Vec<
     arguments
 }
 
-fn with_log(directory: &Path) -> [&str; 4] {
+/// Arguments of a server with a log in this directory.
+pub fn with_log(directory: &Path) -> [&str; 4] {
     ["--appendonly", "yes", "--dir", text(directory)]
 }
 

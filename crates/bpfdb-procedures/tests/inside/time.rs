@@ -98,7 +98,8 @@ fn an_endless_call_ends_in_time() {
     }
 }
 
-/// A body without a loop takes no fuel but for its commands: it is the clock that ends the attempts at a locked key.
+/// A body without a loop takes no fuel but for its commands: it is the clock that ends the attempts
+/// at a locked key.
 #[test]
 fn a_call_that_meets_a_lock_ends_in_time() {
     let body = format!(
