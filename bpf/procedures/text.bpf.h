@@ -142,6 +142,15 @@ __noinline int rt_word(struct bpfdb_frame *f NONNULL, u32 is_argument, s64 index
 	return 0;
 }
 
+/* The same byte eight times. */
+#define EIGHT(byte) (0x0101010101010101ULL * (byte))
+
+/* Is one of these eight bytes a zero? (H. S. Warren, "Hacker's Delight", section 6-1.) */
+static __always_inline bool has_zero(u64 word)
+{
+	return (word - EIGHT(0x01)) & ~word & EIGHT(0x80);
+}
+
 /* Can this text be a line of a reply as it is? */
 __noinline int rt_line(struct bpfdb_frame *f NONNULL, u64 text)
 {
@@ -149,21 +158,23 @@ __noinline int rt_line(struct bpfdb_frame *f NONNULL, u64 text)
 
 	if (len > BPFDB_CALL_LINE_MAX)
 		return BPFDB_DEOPTIMISATION_LINE;
-	/* A byte takes some two nanoseconds, and twice that beside a busy neighbour. */
-	if (!fuel_take(f, 1 + len / 8))
+	if (!fuel_take(f, 1 + len / 32))
 		return BPFDB_DEOPTIMISATION_FUEL;
 	f->place = 0;
-	repeat(i, BPFDB_CALL_LINE_MAX)
+	repeat(i, BPFDB_CALL_LINE_MAX / 8)
 	{
-		u64 place = f->place;
-		u8 byte;
+		u64 place = f->place, left, word;
 
 		if (place >= len)
 			break;
-		f->place = place + 1;
-		byte = *heap_at(f, (u32)text + place);
-		/* Redis ends it at a zero. */
-		if (byte == '\r' || byte == '\n' || !byte)
+		f->place = place + 8;
+		left = len - place;
+		word = word_at(heap_at(f, (u32)text + place));
+		/* What stands behind the text is taken for blanks. */
+		if (left < 8)
+			word = low_bytes(word, left) | EIGHT(' ') << left * 8;
+		/* Redis ends a line at a zero. */
+		if (has_zero(word) || has_zero(word ^ EIGHT('\r')) || has_zero(word ^ EIGHT('\n')))
 			return BPFDB_DEOPTIMISATION_LINE;
 	}
 	return 0;

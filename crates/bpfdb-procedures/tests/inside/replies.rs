@@ -1,11 +1,58 @@
 //! What a function returns is what the caller gets.
 
-use super::{Alone, compiler, engine, library};
+use super::{Alone, compiler, engine, failure, library};
 use bpfdb::abi::{BPFDB_CALL_TEXT_MAX, BPFDB_CALL_WORDS, BPFDB_CALL_WORDS_BYTES};
-use bpfdb_procedures::inside::{CallError, Reply, ReplyRef};
+use bpfdb_procedures::inside::{CallError, Failure, Reply, ReplyRef};
 
 fn text(text: impl AsRef<[u8]>) -> Reply {
     Reply::Text(text.as_ref().to_vec())
+}
+
+/// No byte of a line ends it, wherever it stands; bytes behind the line do not matter.
+#[test]
+fn what_would_end_a_line_is_found_at_every_place() {
+    let mut alone =
+        Alone::new("return redis.status_reply(string.sub(args[1], 1, tonumber(args[2])))");
+    let mut is_line =
+        |text: &[u8], len: usize| match alone.call(&[], &[text, len.to_string().as_bytes()]) {
+            Ok(Reply::Status(line)) => {
+                assert_eq!(line, text[..len]);
+                true
+            }
+            outcome => {
+                let failure = failure(outcome);
+                let Failure::GivenUp(given_up) = &failure else {
+                    panic!("{failure:?}");
+                };
+                assert_eq!(given_up.name, "line");
+                false
+            }
+        };
+    for len in (0..=24).chain([255, 500, 511, 512]) {
+        for place in 0..len + 8 {
+            for ending in *b"\0\r\n" {
+                let mut text = vec![b'x'; len + 8];
+                text[place] = ending;
+                assert_eq!(
+                    is_line(&text, len),
+                    place >= len,
+                    "{ending} at {place} of {len}"
+                );
+            }
+        }
+    }
+    // A byte more or less, the highest bit, two of them side by side.
+    let others: Vec<u8> = (0..=u8::MAX)
+        .filter(|byte| !b"\0\r\n".contains(byte))
+        .collect();
+    assert!(is_line(&others, others.len()));
+    for byte in others {
+        assert!(is_line(&[byte; 16], 15), "{byte}");
+        let mut text = [byte; 16];
+        text[9] = b'\n';
+        assert!(!is_line(&text, 15), "{byte}");
+    }
+    assert!(!is_line(&[b'x'; 520], 513));
 }
 
 /// By body. The keys are `k1` and `k2`, the arguments `a` and `7`.

@@ -10,8 +10,11 @@ use super::{Alone, compiler, engine, failure, library, options};
 const LIMIT: Duration = Duration::from_millis(2);
 /// An emulated processor takes ten to twenty times as long.
 const LIMIT_EMULATED: Duration = Duration::from_millis(60);
-/// One of so many calls at least is not disturbed.
+/// One of so many calls at least is not disturbed on a quiet machine.
 const CALLS: usize = 20;
+/// One of so many is not, whatever else the machine does: other tests run at the same time, perhaps
+/// on the other half of the same core.
+const MOST_CALLS: usize = 400;
 
 fn limit() -> Duration {
     match std::env::var_os("BPFDB_TEST_EMULATED").is_some() {
@@ -43,15 +46,26 @@ fn shortest_time(body: &str) -> Duration {
         &x,
         &y,
     ];
-    let times = (0..CALLS).map(|_| {
+    shortest(|| {
         let begun = Instant::now();
         let outcome = alone.call(&[b"k"], &words);
         let time = begun.elapsed();
         let why = failure(outcome).to_string();
         assert!(why.contains("as long as it may"), "{why}: {body}");
         time
-    });
-    times.min().expect("some calls")
+    })
+}
+
+/// The shortest time of some calls, and of more while all took too long.
+fn shortest(mut call: impl FnMut() -> Duration) -> Duration {
+    let mut shortest = Duration::MAX;
+    for number in 0..MOST_CALLS {
+        if number >= CALLS && shortest < limit() {
+            break;
+        }
+        shortest = shortest.min(call());
+    }
+    shortest
 }
 
 #[test]
@@ -112,14 +126,13 @@ fn a_call_that_meets_a_lock_ends_in_time() {
     holder.begin().expect("begun");
     holder.set(b"k", b"held").expect("locked");
     let mut session = engine.session().expect("a session");
-    let times = (0..CALLS).map(|_| {
+    let time = shortest(|| {
         let begun = Instant::now();
         let outcome = library.call(&mut session, "f", &[b"k"], &[b"9007199254740991"]);
         let time = begun.elapsed();
         assert_eq!(failure(outcome), Failure::Engine(Status::Conflict));
         time
     });
-    let time = times.min().expect("some calls");
     println!("a locked key: {time:?}");
     assert!(time < limit(), "{time:?}");
     holder.rollback().expect("rolled back");
@@ -170,10 +183,10 @@ fn most_values(log_ring: u32, len: usize) -> (usize, Duration) {
         assert!(why.contains("as long as it may"), "{why}: {most}");
         most -= 10;
     }
-    let times = (0..CALLS).map(|_| {
+    let time = shortest(|| {
         let (outcome, time) = call(most);
         outcome.expect("as before");
         time
     });
-    (most, times.min().expect("some calls"))
+    (most, time)
 }
