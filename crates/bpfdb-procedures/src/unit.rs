@@ -36,12 +36,13 @@ pub struct Left {
 }
 
 impl Left {
-    /// For a reason that no line of it is.
-    fn whole(name: Vec<u8>, reason: impl Into<String>) -> Self {
+    /// For a reason that the whole function is: its first line stands for it.
+    fn whole(function: Function, reason: impl Into<String>) -> Self {
+        let line = function.lines.first().map_or(1, |first| first.number);
         Self {
-            name,
+            name: function.name,
             reasons: vec![Unsupported {
-                line: 1,
+                line,
                 reason: reason.into(),
             }],
         }
@@ -116,9 +117,8 @@ fn is_too_long(functions: &[Function]) -> bool {
 fn without_longest(functions: &mut Vec<Function>) -> Left {
     let lines = |place: &usize| functions[*place].lines.len();
     let longest = (0..functions.len()).max_by_key(lines).unwrap_or(0);
-    let name = functions.remove(longest).name;
     Left::whole(
-        name,
+        functions.remove(longest),
         "it has no room in the library's program beside the others",
     )
 }
@@ -130,7 +130,7 @@ fn without_refused(template: &Template, functions: &mut Vec<Function>) -> Result
         match load_all(template, std::slice::from_ref(&function)) {
             Ok(_) => functions.push(function),
             Err(error) if error.is_of_functions() => {
-                refused.push(Left::whole(function.name, error.to_string()));
+                refused.push(Left::whole(function, error.to_string()));
             }
             Err(error) => return Err(error),
         }
@@ -208,7 +208,7 @@ impl Unit {
             // Each by itself: one that needs too much keeps the others from nothing.
             match code::emit(&[&function]) {
                 Ok(_) => kept.push(function),
-                Err(error) => left.push(Left::whole(function.name, error.to_string())),
+                Err(error) => left.push(Left::whole(function, error.to_string())),
             }
         }
         let (program, code) = load_what_can_be(template, &mut kept, &mut left)?;
@@ -252,7 +252,9 @@ impl Unit {
     /// Leaves all functions from this one on to the interpreter.
     pub fn leave_from(&mut self, first: usize, reason: &str) {
         let left = self.ready.split_off(first.min(self.ready.len()));
-        let left = left.into_iter().map(|one| Left::whole(one.name, reason));
+        let left = left
+            .into_iter()
+            .map(|one| Left::whole(one.function, reason));
         self.left.extend(left);
     }
 

@@ -140,6 +140,26 @@ fn a_call_that_meets_a_lock_ends_in_time() {
     assert_eq!(outcome.expect("a reply"), Reply::Integer(7));
 }
 
+/// Two attempts have fuel, and each meets the lock; the third has not enough. Without the lock one
+/// attempt would do: the call may be made again.
+#[test]
+fn who_has_run_out_of_fuel_for_conflicts_is_told_of_the_conflict() {
+    let body = "for i = 1, 25000 do end redis.call('SET', keys[1], 'v') return 'done'";
+    let engine = engine();
+    let library = library(&compiler(&engine), &[("f", body)]);
+    let mut holder = engine.session().expect("a session");
+    holder.begin().expect("begun");
+    holder.set(b"k", b"held").expect("locked");
+    let mut session = engine.session().expect("a session");
+    for _ in 0..CALLS {
+        let outcome = library.call(&mut session, "f", &[b"k"], &[]);
+        assert_eq!(failure(outcome), Failure::Engine(Status::Conflict));
+    }
+    holder.rollback().expect("rolled back");
+    let outcome = library.call(&mut session, "f", &[b"k"], &[]);
+    assert_eq!(outcome.expect("a reply"), Reply::Text(b"done".to_vec()));
+}
+
 /// What is written goes to memory, and not to the cache, if each key has its own; and once more to
 /// the log.
 #[test]

@@ -57,6 +57,41 @@ redis.register_function{function_name = 'see_twice', flags = {'no-writes'}, call
   return first .. ' ' .. second
 end}
 
+-- Counts in the first key, and notes in the third what the other one has counted.
+redis.register_function('count_and_see', function(keys)
+  redis.call('SET', keys[1], number(keys[1]) + 1)
+  local seen = number(keys[2])
+  redis.call('SET', keys[3], seen)
+  return tostring(seen)
+end)
+
+redis.register_function('deposit', function(keys)
+  redis.call('SET', keys[1], 'yes')
+  return 'done'
+end)
+
+-- Once a day; it costs a fee, unless the deposit was there before.
+redis.register_function('withdraw', function(keys)
+  if redis.call('GET', keys[2]) == 'no' then
+    if redis.call('GET', keys[1]) == 'yes' then
+      redis.call('SET', keys[2], 'free')
+    else
+      redis.call('SET', keys[2], 'with a fee')
+    end
+  end
+  return 'done'
+end)
+
+-- When both have been there.
+redis.register_function('next_day', function(keys)
+  if redis.call('GET', keys[1]) == 'yes' and redis.call('GET', keys[2]) ~= 'no' then
+    redis.call('SET', keys[1], 'no')
+    redis.call('SET', keys[2], 'no')
+    redis.call('SET', keys[3], number(keys[3]) + 1)
+  end
+  return 'done'
+end)
+
 redis.register_function('transfer', function(keys, args)
   local from, to = number(keys[1]), number(keys[2])
   redis.call('SET', keys[1], from - args[1])

@@ -17,6 +17,8 @@ pub(crate) struct Anomaly {
     pub(crate) roles: &'static [Role],
     /// Of every snapshot.
     pub(crate) holds: fn(Values<'_>) -> bool,
+    /// Of every snapshot and a later one of the same client.
+    pub(crate) may_follow: fn(Values<'_>, Values<'_>) -> bool,
     /// Of what is there when so many transactions were committed.
     pub(crate) holds_at_end: fn(Values<'_>, u64) -> bool,
 }
@@ -37,9 +39,16 @@ pub(crate) fn observer(keys: &'static [&'static str]) -> Role {
     role("look", keys, steps::look)
 }
 
-fn at_end(_: Values<'_>, _: u64) -> bool {
-    true
-}
+/// One that nothing breaks.
+const NONE: Anomaly = Anomaly {
+    name: "",
+    keys: &[],
+    start: &[],
+    roles: &[],
+    holds: |_| true,
+    may_follow: |_, _| true,
+    holds_at_end: |_, _| true,
+};
 
 fn sum(values: Values<'_>) -> i64 {
     let number = |value: &&str| value.parse::<i64>().unwrap_or(0);
@@ -67,7 +76,7 @@ pub(crate) const ANOMALIES: &[Anomaly] = &[
             },
         ],
         holds: |values| values[0] == values[1],
-        holds_at_end: at_end,
+        ..NONE
     },
     // G1a: what was rolled back is seen.
     Anomaly {
@@ -91,7 +100,7 @@ pub(crate) const ANOMALIES: &[Anomaly] = &[
             },
         ],
         holds: |values| values[0] == "clean",
-        holds_at_end: at_end,
+        ..NONE
     },
     // G1b: the first of two writes is seen.
     Anomaly {
@@ -109,7 +118,27 @@ pub(crate) const ANOMALIES: &[Anomaly] = &[
             },
         ],
         holds: |values| values[0] == "whole",
-        holds_at_end: at_end,
+        ..NONE
+    },
+    // G1c: each has seen what the other one wrote.
+    Anomaly {
+        name: "circular information flow",
+        keys: &["x", "y", "x has seen", "y has seen"],
+        start: &["0", "0", "-1", "-1"],
+        roles: &[
+            role(
+                "count_and_see",
+                &["x", "y", "x has seen"],
+                steps::count_and_see,
+            ),
+            role(
+                "count_and_see",
+                &["y", "x", "y has seen"],
+                steps::count_and_see,
+            ),
+        ],
+        holds: |values| !(values[2] == values[1] && values[3] == values[0]),
+        ..NONE
     },
     // What was read changes under the reader.
     Anomaly {
@@ -130,8 +159,7 @@ pub(crate) const ANOMALIES: &[Anomaly] = &[
                 ..role("see_twice", &["x"], steps::see_twice)
             },
         ],
-        holds: |_| true,
-        holds_at_end: at_end,
+        ..NONE
     },
     // G-single: x before a transfer, y after it.
     Anomaly {
@@ -153,7 +181,7 @@ pub(crate) const ANOMALIES: &[Anomaly] = &[
             },
         ],
         holds: |values| sum(&values[..2]) == 100,
-        holds_at_end: at_end,
+        ..NONE
     },
     Anomaly {
         name: "lost update",
@@ -163,8 +191,30 @@ pub(crate) const ANOMALIES: &[Anomaly] = &[
             arguments: &["1"],
             ..role("add", &["n"], steps::add)
         }; 2],
-        holds: |_| true,
         holds_at_end: |values, committed| sum(values) == committed as i64,
+        ..NONE
+    },
+    // A. Fekete, E. O'Neil, P. O'Neil, "A Read-Only Transaction Anomaly Under Snapshot Isolation",
+    // 2004: a snapshot shows a deposit and no withdrawal, and then the withdrawal had a fee for want
+    // of a deposit.
+    Anomaly {
+        name: "read-only anomaly",
+        keys: &["deposited", "withdrawn", "day"],
+        start: &["no", "no", "0"],
+        roles: &[
+            role("deposit", &["deposited"], steps::deposit),
+            role("withdraw", &["deposited", "withdrawn"], steps::withdraw),
+            role(
+                "next_day",
+                &["deposited", "withdrawn", "day"],
+                steps::next_day,
+            ),
+        ],
+        may_follow: |first, second| {
+            let is_shown = first[0] == "yes" && first[1] == "no";
+            !(is_shown && first[2] == second[2] && second[1] == "with a fee")
+        },
+        ..NONE
     },
     // G2-item, of two: both leave, because the other one stays.
     Anomaly {
@@ -176,7 +226,7 @@ pub(crate) const ANOMALIES: &[Anomaly] = &[
             role("leave_or_return", &["bob", "alice"], steps::leave_or_return),
         ],
         holds: |values| values.contains(&"on"),
-        holds_at_end: at_end,
+        ..NONE
     },
     // G2-item, of three in a ring: the last to leave has seen the first one gone.
     Anomaly {
@@ -189,7 +239,7 @@ pub(crate) const ANOMALIES: &[Anomaly] = &[
             role("leave_or_return", &["z", "x"], steps::leave_or_return),
         ],
         holds: |values| values.contains(&"on"),
-        holds_at_end: at_end,
+        ..NONE
     },
     // G2 by absence: both insert, because the other key is not there.
     Anomaly {
@@ -201,7 +251,7 @@ pub(crate) const ANOMALIES: &[Anomaly] = &[
             role("insert_or_delete", &["y", "x"], steps::insert_or_delete),
         ],
         holds: |values| values.contains(&"-"),
-        holds_at_end: at_end,
+        ..NONE
     },
     // Two have seen that the name is free, and take it.
     Anomaly {
@@ -217,6 +267,6 @@ pub(crate) const ANOMALIES: &[Anomaly] = &[
             let there = i64::from(values[0] != "-");
             sum(&values[1..2]) - sum(&values[2..]) == there
         },
-        holds_at_end: at_end,
+        ..NONE
     },
 ];

@@ -20,7 +20,7 @@ const ROUNDS: usize = 40;
 /// But no longer than this: who keeps locks from message to message may come off badly.
 const LONGEST: Duration = Duration::from_secs(1);
 /// How long an anomaly in pieces is looked for.
-const SEARCH: Duration = Duration::from_secs(30);
+const SEARCH: Duration = Duration::from_secs(120);
 
 type Actors<'a> = Vec<Box<dyn Actor + 'a>>;
 
@@ -99,9 +99,17 @@ impl Run<'_> {
 
     fn play(&self, role: &Role, looks: bool, actor: &mut dyn Actor) -> Result<Sums, String> {
         let (mut sums, begun) = (Sums::default(), Instant::now());
+        let mut last_look = None;
         for round in 1.. {
             let told = actor.act(role).and_then(|acted| match acted {
-                Acted::Told(told) => self.judge(role, looks, &told, &mut sums),
+                Acted::Told(told) if looks => {
+                    sums.looks += 1;
+                    self.judge_look(last_look.replace(told.clone()), &told)
+                }
+                Acted::Told(told) => {
+                    sums.committed += 1;
+                    well((role.is_well)(&told), role.function, &told)
+                }
                 Acted::Stopped(Stop::RollBack) => {
                     sums.rolled_back += 1;
                     Ok(())
@@ -129,22 +137,31 @@ impl Run<'_> {
         Ok(sums)
     }
 
-    fn judge(&self, role: &Role, looks: bool, told: &str, sums: &mut Sums) -> Result<(), String> {
-        let holds = match looks {
-            false => (role.is_well)(told),
-            true => {
-                let values: Vec<&str> = told.trim_end_matches('|').split('|').collect();
-                values.len() == self.anomaly.keys.len() && (self.anomaly.holds)(&values)
-            }
+    /// What a client was told that looks, and what it was told before.
+    fn judge_look(&self, before: Option<String>, told: &str) -> Result<(), String> {
+        let values = split(told);
+        let follows = |before: String| {
+            well(
+                (self.anomaly.may_follow)(&split(&before), &values),
+                "look",
+                &format!("{before}, then {told}"),
+            )
         };
-        match looks {
-            true => sums.looks += 1,
-            false => sums.committed += 1,
-        }
-        match holds {
-            true => Ok(()),
-            false => Err(format!("{} was told {told:?}", role.function)),
-        }
+        let is_whole = values.len() == self.anomaly.keys.len();
+        well(is_whole && (self.anomaly.holds)(&values), "look", told)?;
+        before.map_or(Ok(()), follows)
+    }
+}
+
+/// The values of a look.
+fn split(told: &str) -> Vec<&str> {
+    told.trim_end_matches('|').split('|').collect()
+}
+
+fn well(is_well: bool, function: &str, told: &str) -> Result<(), String> {
+    match is_well {
+        true => Ok(()),
+        false => Err(format!("{function} was told {told:?}")),
     }
 }
 

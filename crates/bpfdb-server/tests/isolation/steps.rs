@@ -62,6 +62,39 @@ pub(crate) fn see_twice(steps: &mut dyn Steps, role: &Role) -> Stepped {
     Ok(format!("{first} {second}"))
 }
 
+pub(crate) fn count_and_see(steps: &mut dyn Steps, role: &Role) -> Stepped {
+    let count = number(steps, role.keys[0])? + 1;
+    steps.set(role.keys[0], &count.to_string())?;
+    let seen = number(steps, role.keys[1])?;
+    steps.set(role.keys[2], &seen.to_string())?;
+    Ok(seen.to_string())
+}
+
+pub(crate) fn deposit(steps: &mut dyn Steps, role: &Role) -> Stepped {
+    steps.set(role.keys[0], "yes")?;
+    Ok("done".into())
+}
+
+pub(crate) fn withdraw(steps: &mut dyn Steps, role: &Role) -> Stepped {
+    if value(steps, role.keys[1])? == "no" {
+        match value(steps, role.keys[0])?.as_str() {
+            "yes" => steps.set(role.keys[1], "free")?,
+            _ => steps.set(role.keys[1], "with a fee")?,
+        }
+    }
+    Ok("done".into())
+}
+
+pub(crate) fn next_day(steps: &mut dyn Steps, role: &Role) -> Stepped {
+    if value(steps, role.keys[0])? == "yes" && value(steps, role.keys[1])? != "no" {
+        let day = number(steps, role.keys[2])? + 1;
+        steps.set(role.keys[0], "no")?;
+        steps.set(role.keys[1], "no")?;
+        steps.set(role.keys[2], &day.to_string())?;
+    }
+    Ok("done".into())
+}
+
 pub(crate) fn transfer(steps: &mut dyn Steps, role: &Role) -> Stepped {
     let from = number(steps, role.keys[0])?;
     let to = number(steps, role.keys[1])?;
