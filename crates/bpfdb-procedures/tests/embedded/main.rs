@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! example.rs    examples/limit_packets.bpf.c on packets made by hand
+//! callers.rs    types of programs that call
 //! calls.rs      outcomes, replies, functions that are replaced while they are called
 //! nested.rs     calls that interrupt others, and frames that are another task's
 //! busy.rs       somebody else is in the caller's session and stays
@@ -11,6 +12,7 @@
 mod visitor;
 
 mod busy;
+mod callers;
 mod calls;
 mod example;
 mod nested;
