@@ -124,6 +124,8 @@ static __always_inline void call_run(struct bpfdb_frame *f, struct bpfdb_session
 
 	f->fuel = BPFDB_CALL_FUEL;
 	f->until = 0;
+	/* If there is no attempt at all: nothing of the call before is told for this one. */
+	f->outcome = BPFDB_DEOPTIMISATION_MISSED;
 	/* Counted in memory: the stack is short. */
 	for (f->conflicts = 0; f->conflicts < BPFDB_COMMAND_TRIES && can_loop; f->conflicts++) {
 		f->outcome = call_once(f, s);

@@ -126,7 +126,7 @@ impl Scopes {
         ExpressionKind::Table(fields)
     }
 
-    fn variable(&mut self, variable: &ast::Var) -> Expression {
+    pub(super) fn variable(&mut self, variable: &ast::Var) -> Expression {
         match variable {
             ast::Var::Name(name) => self.name(name),
             ast::Var::Expression(path) => self.suffixed(path.prefix(), path.suffixes()),

@@ -41,6 +41,7 @@ pub(super) fn unary(operator: Unary, operand: Folded) -> Folded {
     match (operator, operand) {
         (Unary::Minus, Folded::Number(number)) => Folded::new(-number),
         (Unary::Minus, Folded::Unknown) => Folded::Unknown,
+        (Unary::Not, Folded::Constant | Folded::Number(_) | Folded::Unknown) => Folded::Constant,
         _ => Folded::No,
     }
 }

@@ -79,25 +79,31 @@ impl Scopes {
             .map(name_of)
             .collect::<Vec<_>>();
         let plain = names.len() == 1 && declaration.name().method_name().is_none();
-        let Some(name) = names.into_iter().next().filter(|_| plain) else {
-            return StatementKind::Unsupported("a table is changed".into());
-        };
-        let target = self.assign(name.clone());
-        // For the assignments in it.
+        let target = names.into_iter().next().filter(|_| plain);
+        let target = target.map(|name| (self.assign(name.clone()), name));
+        // For the assignments in it: it may be called while the library is loaded.
         self.function_body(line_of(declaration), declaration.body());
         StatementKind::Unsupported(match target {
-            Target::Global(_) => format!("{name} is a global variable"),
-            _ => format!("the variable {name} is assigned a function"),
+            None => "a table is changed".into(),
+            Some((Target::Global(_), name)) => format!("{name} is a global variable"),
+            Some((_, name)) => format!("the variable {name} is assigned a function"),
         })
     }
 
     fn assignment(&mut self, assignment: &ast::Assignment) -> StatementKind {
-        let values = self.expressions(assignment.expressions());
-        let targets = list(assignment.variables()).map(|target| match target {
-            ast::Var::Name(name) => self.assign(name_of(name)),
-            _ => Target::Element,
-        });
-        StatementKind::Assign(targets.collect(), values)
+        // Lua's order: what comes first decides whether its zeros are -0.
+        let targets = list(assignment.variables()).map(|target| self.target(target));
+        let targets = targets.collect();
+        StatementKind::Assign(targets, self.expressions(assignment.expressions()))
+    }
+
+    fn target(&mut self, target: &ast::Var) -> Target {
+        if let ast::Var::Name(name) = target {
+            return self.assign(name_of(name));
+        }
+        // For the assignments in it: a table and an index may be what functions return.
+        self.variable(target);
+        Target::Element
     }
 
     fn branches(&mut self, branches: &ast::If) -> StatementKind {

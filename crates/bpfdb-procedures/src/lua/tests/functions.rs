@@ -1,6 +1,6 @@
 //! Local functions, and those that a library registers.
 
-use super::{library, script};
+use super::{library, listings, script};
 
 #[test]
 fn a_call_is_the_body() {
@@ -250,4 +250,54 @@ unknown:
   line 14: closures are the interpreter's
 "#,
     );
+}
+
+/// A variable that something else assigns to while the library is loaded is no constant, wherever that
+/// stands in the text.
+#[test]
+fn no_assignment_is_overlooked() {
+    for assignment in [
+        "local M = {} local function all() function M.set() LIMIT = 20 end M.set() end all()",
+        "local M = {} local function all() function M:set() LIMIT = 20 end M:set() end all()",
+        "local M = {a = {}} local function all() function M.a.set() LIMIT = 20 end M.a.set() end all()",
+        "local t = {} t[(function() LIMIT = 20 return 1 end)()] = true",
+        "local function options(change) change() return {} end \
+         options(function() LIMIT = 20 end).done = true",
+        "local t = {} t[1], t[(function() LIMIT = 20 return 1 end)()] = true, false",
+        "local t = {(function() LIMIT = 20 return 1 end)()}",
+        "local t = {[(function() LIMIT = 20 return 1 end)()] = 1}",
+        "local t = ((function() LIMIT = 20 return 'a' end)()):rep(3)",
+        "for i = (function() LIMIT = 20 return 1 end)(), 1 do end",
+        "for i in (function() LIMIT = 20 end) do end",
+        "repeat local done = true until (function() LIMIT = 20 return true end)()",
+        "while (function() LIMIT = 20 end)() do end",
+        "if (function() LIMIT = 20 end)() then end",
+        "if false then elseif (function() LIMIT = 20 end)() then end",
+        "local a = -(function() LIMIT = 20 return 1 end)()",
+        "local a = 1 + (function() LIMIT = 20 return 1 end)() ^ 2",
+    ] {
+        let text = format!(
+            "local LIMIT = 10 {assignment} redis.register_function('f', function() return LIMIT end)"
+        );
+        let compiled = listings(&text);
+        assert!(!compiled.contains("return 10"), "{text}: {compiled}");
+        assert!(
+            compiled.contains("LIMIT is a variable of the library"),
+            "{text}: {compiled}"
+        );
+    }
+}
+
+#[test]
+fn a_zero_of_a_library_that_is_minus_zero_is_no_constant() {
+    let z = "local Z = 0 redis.register_function('f', function() return Z .. '' end)";
+    assert!(listings(z).contains("return"), "{}", listings(z));
+    for before in [
+        "local t = {} t[0 * -1] = 5",
+        "local t = {} t[1] = 0 * -1",
+        "local a = -(not 1 or 0)",
+    ] {
+        let compiled = listings(&format!("{before} {z}"));
+        assert!(!compiled.contains("return"), "{before}: {compiled}");
+    }
 }

@@ -20,8 +20,13 @@ fn script(text: &str, listing: &str) {
 /// Compiles a library, and compares the listings of all its functions.
 #[track_caller]
 fn library(text: &str, listings: &str) {
+    compare(&self::listings(text), listings);
+}
+
+/// The listings of all functions of a library.
+fn listings(text: &str) -> String {
     let functions = super::library(text.trim_start().as_bytes()).expect("it can be read");
-    let shown = functions
+    functions
         .into_iter()
         .map(|function| match function.outcome {
             Ok(function) => function.to_string(),
@@ -30,8 +35,8 @@ fn library(text: &str, listings: &str) {
                 let problems = problems.iter().map(|problem| format!("  {problem}\n"));
                 format!("{name}:\n{}", problems.collect::<String>())
             }
-        });
-    compare(&shown.collect::<String>(), listings);
+        })
+        .collect()
 }
 
 fn shown(function: Result<crate::ir::Function, Vec<Unsupported>>) -> String {

@@ -99,6 +99,15 @@ fn a_reason_for_each() {
             "if KEYS[2] then return -(1 and 0) end return 0",
             "-0 is no integer",
         ),
+        // `not` of what is known is known.
+        (
+            "if ARGV[1] then return -((not nil) and 0) end return 0",
+            "-0 is no integer",
+        ),
+        (
+            "if ARGV[1] then return 0 * (not 'a' or -1) end return 0",
+            "-0 is no integer",
+        ),
         (
             "for i = -2, 5, 9007199254740991 do return i end",
             "a loop begins at a number that is too large",
