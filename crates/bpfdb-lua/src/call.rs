@@ -75,6 +75,8 @@ pub(crate) struct Link {
     slice_end: Cell<Option<Instant>>,
     /// When the clock was looked at last, since the call was resumed.
     looked: Cell<Option<Instant>>,
+    /// Until then each instruction is followed by a look.
+    careful_until: Cell<Option<Instant>>,
     /// RESP3, as the script asked for.
     pub(crate) resp3: Cell<bool>,
     /// Goes on from call to call and from state to state, as in Redis.
@@ -155,21 +157,49 @@ impl Link {
 
     /// For whatever may take long: leaves the call if its slice is over; true: it is to end.
     pub(crate) fn look(&self) -> bool {
-        self.look_timing().0
+        self.look_timing().stops
     }
 
-    /// The same, and how long ago the clock was looked at before.
-    pub(crate) fn look_timing(&self) -> (bool, Duration) {
+    /// The same, and what it says of the next look.
+    pub(crate) fn look_timing(&self) -> Look {
         if self.stops() || !self.is_running() {
-            return (self.stops(), Duration::ZERO);
+            return Look {
+                stops: self.stops(),
+                since: Duration::ZERO,
+                is_careful: false,
+            };
         }
         let now = Instant::now();
         let last = self.looked.replace(Some(now)).unwrap_or(now);
+        let since = now.saturating_duration_since(last);
+        if since > TOO_LATE {
+            self.careful_until.set(now.checked_add(100 * since));
+        }
         if self.slice_end.get().is_some_and(|end| now >= end) {
             self.leave(Step::SliceOver);
         }
-        (self.stops(), now.saturating_duration_since(last))
+        Look {
+            stops: self.stops(),
+            since,
+            is_careful: self.careful_until.get().is_some_and(|until| now < until),
+        }
     }
+}
+
+/// A look that comes so long after the one before has found instructions that take as long: a
+/// comparison of strings of millions of zeros takes 0.1 s, and twenty of them fit between two looks.
+/// From then on there is a look after each, for a hundred times as long: who asks for it is slowed down.
+const TOO_LATE: Duration = Duration::from_millis(50);
+
+/// What a look at the clock has found.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Look {
+    /// The call is to end.
+    pub(crate) stops: bool,
+    /// How long ago the clock was looked at before.
+    pub(crate) since: Duration,
+    /// One instruction may take long.
+    pub(crate) is_careful: bool,
 }
 
 /// A call of a script or a function. Dropping it ends it.

@@ -6,7 +6,7 @@
 //! function that the script has called, and the line.
 
 use std::cell::RefCell;
-use std::ffi::{c_int, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::rc::Rc;
 
 use mlua::ffi::{self, lua_State};
@@ -16,13 +16,86 @@ use crate::call::Link;
 use crate::limits::Limits;
 use crate::work::{PIECE_BYTES, Work};
 
-/// The upvalues: where the [`Work`] is, the function, and pieces of work that each call is at least.
-/// The second is who owns the work.
+/// The upvalues: where the [`Work`] is, the function, pieces of work that each call is at least, and
+/// a [`Range`] or nil. The second is who owns the work.
 const WORK: c_int = 1;
 const FUNCTION: c_int = 3;
 const LEAST: c_int = 4;
+const RANGE: c_int = 5;
 
-/// Makes functions of C without upvalues count: `charged(f)` in sandbox.lua, or `charged(f, least)`.
+/// A range among the arguments: Lua's own function goes through it, whatever its length, and without
+/// a look at the clock.
+#[derive(Clone, Copy, Debug)]
+enum Range {
+    /// `unpack(t, first, last)`. Lua 5.1 computes its length in an `int` and takes one that has
+    /// overflowed for none (CVE-2025-46817): it would write behind its stack.
+    Unpack,
+    /// `table.concat(t, separator, first, last)`. It ends at the first element that is not there.
+    Concat,
+    /// `table.insert(t, place, value)`, which moves all from the place on, though it may lie far
+    /// before the first.
+    Insert,
+}
+
+/// Elements that `unpack` returns at most: `LUAI_MAXCSTACK`, the room that a function may ask for.
+const UNPACK_MAX: i64 = 8000;
+/// Places before the first element that `table.insert` may go through: a millisecond or two.
+const INSERT_MAX: i64 = 100_000;
+
+impl Range {
+    /// As sandbox.lua names it.
+    ///
+    /// # Safety
+    /// Called by Lua.
+    unsafe fn of(state: *mut lua_State, place: c_int) -> Option<Self> {
+        // SAFETY: a string has bytes up to a zero.
+        unsafe {
+            if ffi::lua_type(state, place) != ffi::LUA_TSTRING {
+                return None;
+            }
+            match CStr::from_ptr(ffi::lua_tostring(state, place)).to_bytes() {
+                b"unpack" => Some(Self::Unpack),
+                b"concat" => Some(Self::Concat),
+                b"insert" => Some(Self::Insert),
+                _ => None,
+            }
+        }
+    }
+
+    /// Its elements; or why there are too many, in Lua's words where it has some. What is not of the
+    /// right types the function itself complains of.
+    ///
+    /// # Safety
+    /// Called by Lua.
+    unsafe fn len(self, state: *mut lua_State) -> Result<usize, &'static CStr> {
+        // SAFETY: any number may be the place of an argument, and tables have a length.
+        unsafe {
+            if ffi::lua_type(state, 1) != ffi::LUA_TTABLE {
+                return Ok(0);
+            }
+            let size = ffi::lua_objlen(state, 1) as i64;
+            // An `int`, as the functions read it.
+            let integer = |place, otherwise| match ffi::lua_isnoneornil(state, place) {
+                0 => i64::from(ffi::lua_tointeger(state, place) as c_int),
+                _ => otherwise,
+            };
+            let (first, last) = match self {
+                Self::Unpack => (integer(2, 1), integer(3, size)),
+                Self::Concat => (integer(3, 1), integer(4, size)),
+                Self::Insert if ffi::lua_gettop(state) == 3 => (integer(2, 1), size),
+                Self::Insert => return Ok(0),
+            };
+            match self {
+                Self::Unpack if last - first >= UNPACK_MAX => Err(c"too many results to unpack"),
+                Self::Insert if first < -INSERT_MAX => Err(c"position out of bounds"),
+                _ => Ok(usize::try_from(last - first + 1).unwrap_or(0)),
+            }
+        }
+    }
+}
+
+/// Makes functions of C without upvalues count: `charged(f)` in sandbox.lua, `charged(f, least)`, or
+/// `charged(f, least, range)`.
 pub(crate) fn maker(lua: &Lua, limits: &Limits, link: &Rc<Link>) -> mlua::Result<Function> {
     let work = Rc::new(RefCell::new(Work::new(link, limits.memory)));
     let address = LightUserData(Rc::as_ptr(&work).cast_mut().cast::<c_void>());
@@ -35,10 +108,10 @@ pub(crate) fn maker(lua: &Lua, limits: &Limits, link: &Rc<Link>) -> mlua::Result
 
 /// Of the upvalues.
 unsafe extern "C-unwind" fn make(state: *mut lua_State) -> c_int {
-    // SAFETY: called with three arguments or four, which become the upvalues.
+    // SAFETY: called with three arguments or more, which become the upvalues.
     unsafe {
-        ffi::lua_settop(state, LEAST);
-        ffi::lua_pushcclosure(state, charged, LEAST);
+        ffi::lua_settop(state, RANGE);
+        ffi::lua_pushcclosure(state, charged, RANGE);
     }
     1
 }
@@ -50,7 +123,15 @@ unsafe extern "C-unwind" fn charged(state: *mut lua_State) -> c_int {
         let work: *const RefCell<Work> =
             ffi::lua_touserdata(state, ffi::lua_upvalueindex(WORK)).cast();
         let least = ffi::lua_tointeger(state, ffi::lua_upvalueindex(LEAST));
-        let pieces = pieces(state).saturating_add(usize::try_from(least).unwrap_or(0));
+        let mut pieces = pieces(state).saturating_add(usize::try_from(least).unwrap_or(0));
+        if let Some(range) = Range::of(state, ffi::lua_upvalueindex(RANGE)) {
+            match range.len(state) {
+                Ok(len) => pieces = pieces.saturating_add(len),
+                Err(problem) => {
+                    ffi::luaL_error(state, c"%s".as_ptr(), problem.as_ptr());
+                }
+            }
+        }
         let outcome = (*work).borrow_mut().pieces(pieces, 0);
         if let Err(cut) = outcome {
             ffi::luaL_error(state, c"%s".as_ptr(), cut.text().as_ptr());

@@ -545,6 +545,9 @@ impl Reader<'_> {
     fn next(&mut self) -> mlua::Result<Token> {
         while matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'\r')) {
             self.at += 1;
+            if self.at.is_multiple_of(PIECE_BYTES) {
+                self.work.piece(0)?;
+            }
         }
         self.token_at = self.at;
         let Some(byte) = self.peek() else {

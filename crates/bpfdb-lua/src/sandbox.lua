@@ -232,13 +232,16 @@ end
 string.gfind = string.gmatch
 
 -- Neither do those whose time grows with a table or a string.
-for _, name in ipairs { 'concat', 'getn', 'insert', 'maxn', 'remove' } do
+for _, name in ipairs { 'getn', 'remove' } do
 	table[name] = host.charged(table[name])
 end
+-- A range may be longer than the table.
+table.concat = host.charged(table.concat, 0, 'concat')
+table.insert = host.charged(table.insert, 0, 'insert')
 for _, name in ipairs { 'byte', 'format', 'lower', 'reverse', 'sub', 'upper' } do
 	string[name] = host.charged(string[name])
 end
-base.unpack = host.charged(unpack)
+base.unpack = host.charged(unpack, 0, 'unpack')
 base.tonumber = host.charged(tonumber)
 
 -- A coroutine counts its own instructions from nothing on, and many short ones are never looked at:
@@ -251,6 +254,21 @@ end
 local function gets_function(t, f)
 	return type(t) == 'table' and type(f) == 'function'
 end
+
+-- It goes through all keys, of which a table that seems empty may have many.
+local function gets_table(t)
+	return type(t) == 'table'
+end
+
+table.maxn = either(nil, table.maxn, gets_table, function(t)
+	local most = 0
+	for key in next, t do
+		if type(key) == 'number' and key > most then
+			most = key
+		end
+	end
+	return most
+end)
 
 table.foreach = either(nil, table.foreach, gets_function, function(t, f)
 	for key, value in next, t do
@@ -553,7 +571,8 @@ function redis.acl_check_cmd(...)
 	if not words then
 		raise(problem)
 	end
-	if redis.pcall('COMMAND', 'INFO', words[1])[1] == false then
+	-- In RESP3 what is not there is nil.
+	if not redis.pcall('COMMAND', 'INFO', words[1])[1] then
 		raise 'Invalid command passed to redis.acl_check_cmd()'
 	end
 	return true
@@ -631,6 +650,8 @@ local way = { __newindex = refuse_write, __metatable = false }
 
 -- The functions that the library that is being loaded has registered; nil: none is.
 local registered
+-- Bytes of their names and descriptions.
+local said
 
 local FLAGS = {
 	['no-writes'] = true,
@@ -735,6 +756,11 @@ local function register_function(...)
 			raise 'Function already exists in the library'
 		end
 	end
+	-- They are copied out of Lua, where many of them may be one string.
+	said = said + #new.function_name + #(new.description or '')
+	if said > TEXT_MAX then
+		raise 'names and descriptions of functions are too long'
+	end
 	registered[#registered + 1] = new
 end
 
@@ -756,7 +782,7 @@ end
 
 -- Runs the text of a library: true and its functions, or false and what went wrong.
 local function load_library(chunk)
-	registered = {}
+	registered, said = {}, 0
 	way.__index = load_globals()
 	local ok, problem = run(setfenv(chunk, setmetatable({}, way)))
 	local all = registered

@@ -286,13 +286,16 @@ fn set_hook(lua: &Lua, link: &Rc<Link>, every: u32) -> mlua::Result<()> {
     let inner = Rc::clone(link);
     let triggers = HookTriggers::new().every_nth_instruction(every);
     lua.set_global_hook(triggers, move |lua, _| {
-        let (stops, since) = inner.look_timing();
-        if stops {
+        let look = inner.look_timing();
+        if look.stops {
             set_hook(lua, &inner, 1)?;
             return Err(mlua::Error::runtime("the script was stopped"));
         }
-        let wanted = Limits::between_looks(lua.used_memory());
-        if wanted != every || since > LATE {
+        let wanted = match look.is_careful {
+            true => 1,
+            false => Limits::between_looks(lua.used_memory()),
+        };
+        if wanted != every || look.since > LATE {
             set_hook(lua, &inner, wanted)?;
         }
         Ok(VmState::Continue)

@@ -56,6 +56,32 @@ fn what_is_registered_is_told() {
     assert_eq!(load("local x = 1").expect("fine"), []);
 }
 
+/// One string of Lua may be the description of many: what is copied out of Lua is bounded.
+#[test]
+fn what_is_told_of_functions_is_bounded() {
+    let many = |count: usize, len: usize| {
+        format!(
+            "local d = ('x'):rep({len}) for i = 1, {count} do redis.register_function{{
+                function_name = 'f' .. i, callback = function() end, description = d}} end"
+        )
+    };
+    assert_eq!(load(&many(1000, 1000)).expect("fine").len(), 1000);
+    assert_eq!(load(&many(1, 1 << 19)).expect("fine").len(), 1);
+    for code in [many(1000, 20_000_000), many(1, 1 << 20), many(1100, 1000)] {
+        let text = refused(&code);
+        assert!(
+            text.ends_with("names and descriptions of functions are too long"),
+            "{text}"
+        );
+    }
+    let long = "redis.register_function(('n'):rep(2 ^ 21), function() end)";
+    let text = refused(long);
+    assert!(
+        text.ends_with("names and descriptions of functions are too long"),
+        "{text}"
+    );
+}
+
 #[test]
 fn loading_may_do_nothing_else() {
     for (code, text) in [

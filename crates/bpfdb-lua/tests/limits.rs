@@ -117,6 +117,20 @@ fn a_slice_is_as_long_as_one_long_call() {
         (table, "table.concat(t)"),
         (table, "table.insert(t, 1, 'x') table.remove(t, 1)"),
         (table, "table.maxn(t)"),
+        (
+            "local t = {} for i = 1, 2e5 do t[i + .5] = 1 end ",
+            "table.maxn(t)",
+        ),
+        (
+            "local t = {} for i = 1, 5e5 do t[i] = 'x' end for i = 19, 0, -1 do t[2 ^ i] = nil end ",
+            "pcall(table.concat, t, '', 262145, 5e5)",
+        ),
+        (table, "table.insert(t, -100000, 'x') t = {}"),
+        (
+            "local z = string.rep('\\0', 2e6) local a, b = z .. 'a', z .. 'b' ",
+            "local x = a < b",
+        ),
+        ("local s = string.rep(' ', 1e7) ", "pcall(cjson.decode, s)"),
         (text, "redis.sha1hex(s)"),
         (text, "string.upper(s)"),
         (text, "string.reverse(s)"),
@@ -156,6 +170,47 @@ fn a_slice_is_as_long_as_one_long_call() {
         call.stop();
         let step = call.resume(Answer::GoOn);
         assert!(matches!(step, Step::Failed(Failure::Stopped)), "{step:?}");
+    }
+}
+
+/// Functions of Lua's libraries that go through a range take no longer for it than for a table, and
+/// never write outside of Lua's stack.
+#[test]
+fn ranges_are_no_longer_than_tables() {
+    let mut machine = Machine::new();
+    let most = [
+        i32::MAX.to_string(),
+        "2147483648".into(),
+        "1e10".into(),
+        "8000".into(),
+    ];
+    let least = [i32::MIN.to_string(), "-2147483649".into(), "-1e10".into()];
+    for last in &most {
+        for first in least
+            .iter()
+            .map(String::as_str)
+            .chain(["-2", "-1", "0", "1"])
+        {
+            for call in [
+                format!("unpack({{}}, {first}, {last})"),
+                format!("unpack({{1, 2, 3}}, {first}, {last})"),
+                format!("table.concat({{'a'}}, '', {first}, {last})"),
+                format!("table.insert({{1}}, {first}, 1)"),
+                format!("table.insert({{1}}, {last}, 1)"),
+                format!("table.remove({{1}}, {first})"),
+                format!("string.byte('abc', {first}, {last})"),
+                format!("string.sub('abc', {first}, {last})"),
+                format!("select({first}, 1, 2)"),
+                format!("string.rep('', {last})"),
+            ] {
+                let begun = Instant::now();
+                let code = format!("return select('#', pcall(function() return {call} end))");
+                let outcome = machine.eval(&code, &[], &[]);
+                let took = begun.elapsed();
+                assert!(outcome.is_ok(), "{code}: {outcome:?}");
+                assert!(took < Duration::from_millis(500), "{code}: {took:?}");
+            }
+        }
     }
 }
 

@@ -18,6 +18,14 @@ pub(crate) struct Library {
     pub(crate) is_understood: bool,
 }
 
+impl Library {
+    /// Bytes that it takes to keep it: of its text, and of what that says of functions.
+    pub(crate) fn bytes(&self) -> usize {
+        let said = |one: &Registered| one.name.len() + one.description.as_ref().map_or(0, Vec::len);
+        self.source.text.len() + self.functions.iter().map(said).sum::<usize>()
+    }
+}
+
 /// A function of a library.
 #[derive(Clone, Debug)]
 pub(crate) struct FunctionOf {
@@ -120,9 +128,9 @@ impl Libraries {
         true
     }
 
-    /// Bytes of their texts.
+    /// Bytes that they take.
     pub(crate) fn bytes(&self) -> usize {
-        self.all().map(|library| library.source.text.len()).sum()
+        self.all().map(|library| library.bytes()).sum()
     }
 
     /// As FUNCTION DUMP gives them, and the engine keeps them.

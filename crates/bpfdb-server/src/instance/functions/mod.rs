@@ -236,17 +236,17 @@ impl Functions {
         } else {
             self.note_failure(library.source.sha1());
         }
-        self.known_bytes += library.source.text.len();
+        let bytes = library.bytes();
+        self.known_bytes += bytes;
         if self.known_bytes > KNOWN_BYTES_MAX || self.known.len() >= KNOWN_MAX {
             self.known.clear();
             let current = Rc::clone(&self.current);
-            self.known_bytes = current.bytes() + library.source.text.len();
+            self.known_bytes = current.bytes() + bytes;
             let there = current.all();
             (self.known).extend(there.map(|one| (one.source.sha1(), Rc::clone(one))));
         }
-        let bytes = library.source.text.len();
-        if self.known.insert(library.source.sha1(), library).is_some() {
-            self.known_bytes -= bytes;
+        if let Some(old) = self.known.insert(library.source.sha1(), library) {
+            self.known_bytes -= old.bytes();
         }
     }
 
