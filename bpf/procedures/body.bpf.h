@@ -58,8 +58,8 @@ __weak __noinline int body(struct bpfdb_frame *f NONNULL, struct bpfdb_session *
 	sum += bpfdb_get(s);
 	sum += bpfdb_get_for_update(s);
 	sum += bpfdb_get_exclusive(s);
-	sum += bpfdb_set(s);
-	sum += bpfdb_delete(s);
+	sum += rt_set(s);
+	sum += rt_delete(s);
 #undef TEXT
 #undef NUMBER
 #undef PLACE

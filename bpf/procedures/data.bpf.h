@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
 /*
- * Between a procedure and the operators, which the generated program calls itself: the
+ * Between a procedure and the operators. The generated program calls those that read itself: the
  * kernel allows eight frames of functions, and an operator needs six of them.
  */
 #ifndef BPFDB_PROCEDURES_DATA_BPF_H
@@ -150,6 +150,59 @@ __noinline int rt_increment(struct bpfdb_frame *f NONNULL, struct bpfdb_session 
 		return BPFDB_DEOPTIMISATION_NUMBER_TOO_LARGE;
 	*register_at(f, to) = value;
 	return rt_value_number(f, s, value);
+}
+
+/* ---- Writing ---------------------------------------------------------------- */
+
+/*
+ * Within a call there is a transaction. So what bpfdb_set() and bpfdb_delete() do without one is
+ * left out: the verifier would walk it for each library that is loaded, which took a tenth of
+ * its time.
+ */
+static __always_inline int write_in_call(struct bpfdb_session *s)
+{
+	/* Nobody would release the lock. */
+	return unlikely(s->state == BPFDB_TXN_NONE) ? BPFDB_WRONG_STATE : write_stateful(s);
+}
+
+/* The value is one of value_fill(): neither too long nor a large one. */
+static __always_inline int set_in_call(struct bpfdb_session *s)
+{
+	int status = BPFDB_OK;
+
+	if (unlikely(!value_claim(s)))
+		return BPFDB_BAD_REQUEST;
+	if (unlikely(s->expires))
+		status = value_expire(s);
+	if (likely(status == BPFDB_OK))
+		status = write_in_call(s);
+	if (unlikely(status >= BPFDB_FIRST_ERROR)) {
+		value_refused(s, status);
+		return status;
+	}
+	/* Of a value that had expired already it is DELETE's outcome. */
+	return BPFDB_OK;
+}
+
+__noinline int rt_set(struct bpfdb_session *s NONNULL)
+{
+	int status = set_in_call(s);
+
+	s->expires = 0;
+	status = txn_result(s, status);
+	count_outcome(s, BPFDB_OP_SET, status);
+	return status;
+}
+
+__noinline int rt_delete(struct bpfdb_session *s NONNULL)
+{
+	int status;
+
+	s->value_len = BPFDB_ABSENT;
+	s->value[0] = s->value[1] = 0;
+	status = txn_result(s, write_in_call(s));
+	count_outcome(s, BPFDB_OP_DELETE, status);
+	return status;
 }
 
 /* When the next SET expires: `time` in units of so many milliseconds. */

@@ -23,6 +23,14 @@ fn small_literal(operand: &Operand) -> Option<i64> {
     }
 }
 
+/// A divisor that asks for no question at run time.
+fn plain_divisor(operand: &Operand) -> Option<i32> {
+    match operand {
+        Operand::Integer(value) => i32::try_from(*value).ok().filter(|&value| value > 0),
+        _ => None,
+    }
+}
+
 impl Emitter<'_> {
     pub(super) fn arithmetic(
         &mut self,
@@ -45,8 +53,14 @@ impl Emitter<'_> {
                 Some(literal) => self.multiply_by(literal),
                 None => self.multiply(),
             },
-            Arithmetic::Modulo => self.modulo(),
-            Arithmetic::Divide => self.divide(),
+            Arithmetic::Modulo => match plain_divisor(b) {
+                Some(divisor) => self.modulo_by(divisor),
+                None => self.modulo(),
+            },
+            Arithmetic::Divide => match plain_divisor(b) {
+                Some(divisor) => self.divide_by(divisor),
+                None => self.divide(),
+            },
             Arithmetic::FloorDivide => self.floor_divide(),
             Arithmetic::CeilDivide => self.ceil_divide(),
             Arithmetic::Minimum => self.choose(Jump::SLessOrEqual),
@@ -130,6 +144,26 @@ impl Emitter<'_> {
         self.asm().jump_if_value(Jump::SGreaterOrEqual, R3, 0, end);
         self.asm().alu(Alu::Add, R1, R2);
         self.asm().put(end);
+    }
+
+    /// r1 = r1 - floor(r1 / divisor) * divisor.
+    fn modulo_by(&mut self, divisor: i32) {
+        let end = self.place();
+        self.check_half(R1);
+        self.asm().alu_signed_by(Alu::Modulo, R1, divisor);
+        // It has the sign of the dividend.
+        self.asm().jump_if_value(Jump::SGreaterOrEqual, R1, 0, end);
+        self.asm().alu_by(Alu::Add, R1, divisor);
+        self.asm().put(end);
+    }
+
+    /// r1 = r1 / divisor, where nothing is left.
+    fn divide_by(&mut self, divisor: i32) {
+        let fraction = self.exit(abi::BPFDB_DEOPTIMISATION_FRACTION);
+        self.asm().copy(R3, R1);
+        self.asm().alu_signed_by(Alu::Modulo, R3, divisor);
+        self.asm().jump_if_value(Jump::NotEqual, R3, 0, fraction);
+        self.asm().alu_signed_by(Alu::Divide, R1, divisor);
     }
 
     /// r1 = r1 / r2, where nothing is left.

@@ -188,6 +188,13 @@ impl Assembly {
         self.push(ALU64 | BY_REGISTER | operation as u8, dst, src, SIGNED, 0);
     }
 
+    /// The same by a literal, which is neither 0 nor -1: the kernel takes it as it is, where it puts
+    /// the questions for those two before any other divisor.
+    pub(crate) fn alu_signed_by(&mut self, operation: Alu, dst: Reg, imm: i32) {
+        debug_assert!(imm > 0);
+        self.push(ALU64 | operation as u8, dst, R0, SIGNED, imm);
+    }
+
     pub(crate) fn copy(&mut self, dst: Reg, src: Reg) {
         self.alu(Alu::Move, dst, src);
     }

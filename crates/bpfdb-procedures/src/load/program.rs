@@ -1,6 +1,6 @@
 //! The template with one function replaced: assembled, verified, loaded.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -83,9 +83,13 @@ impl Assembled {
             true => &code.instructions,
             false => &template.functions[function].instructions,
         };
-        let mut starts = BTreeMap::new();
+        // The kernel moves whatever lies behind each instruction that it replaces by several, which
+        // the generated function has few of: it comes first of those that are called.
+        let mut order = reached(references);
+        order.sort_by_key(|&function| (function != 0, function != body, function));
+        let mut starts = HashMap::new();
         let mut end = 0;
-        for function in reached(references) {
+        for &function in &order {
             starts.insert(function, end);
             end += instructions(function).len();
         }
@@ -94,7 +98,8 @@ impl Assembled {
             functions: Vec::new(),
             lines: Vec::new(),
         };
-        for (&function, &start) in &starts {
+        for function in order {
+            let start = starts[&function];
             let mut own = instructions(function).clone();
             for &(at, target) in references(function) {
                 own[at].imm = (starts[&target] as i64 - (start + at) as i64 - 1) as i32;
@@ -179,7 +184,7 @@ impl Assembled {
     }
 }
 
-/// The functions that the first one reaches, in their order.
+/// The functions that the first one reaches.
 fn reached<'a>(references: impl Fn(usize) -> &'a Vec<(usize, usize)>) -> Vec<usize> {
     let mut all = vec![0];
     let mut next = 0;
@@ -191,7 +196,6 @@ fn reached<'a>(references: impl Fn(usize) -> &'a Vec<(usize, usize)>) -> Vec<usi
         }
         next += 1;
     }
-    all.sort_unstable();
     all
 }
 

@@ -200,7 +200,7 @@ fn a_session_of_another_engine_is_refused() {
 /// be they longer.
 #[test]
 fn a_function_that_is_too_complex_is_left() {
-    let sums = "n = n % 1000 + #keys ".repeat(1000);
+    let sums = "n = n % -1000 + #keys ".repeat(1000);
     let body = format!("local n = 0 while n < 5000 do {sums} end return n");
     let long = format!("local n = 0 {} return n", "n = #keys ".repeat(4000));
     let engine = engine();

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! replies.rs   every kind of reply, texts up to the limits
+//! numbers.rs   division, by literals and others
 //! failures.rs  what fails leaves nothing, and is told apart
 //! batches.rs   many calls in a system call
 //! busy.rs      the reaper is in the caller's session and stays
@@ -15,6 +16,7 @@ mod visitor;
 mod batches;
 mod busy;
 mod failures;
+mod numbers;
 mod replies;
 mod threads;
 mod time;

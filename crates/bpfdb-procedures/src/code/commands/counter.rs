@@ -32,7 +32,7 @@ impl Emitter<'_> {
         self.asm().copy(R2, SESSION);
         self.call("rt_increment");
         self.keep_time();
-        self.operator("bpfdb_set");
+        self.operator("rt_set");
         self.tag(to, Type::Integer);
         Ok(())
     }
@@ -57,7 +57,7 @@ impl Emitter<'_> {
         self.asm().put(end);
         self.set_value(Value::Text(super::Text::Slot(whole)));
         self.keep_time();
-        self.operator("bpfdb_set");
+        self.operator("rt_set");
         self.load_slot(whole, R1);
         self.asm().alu_by(Alu::ShiftRight, R1, 32);
         self.put(to, R1, Type::Integer);

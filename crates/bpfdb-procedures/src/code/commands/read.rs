@@ -36,7 +36,7 @@ impl Emitter<'_> {
     }
 
     pub(super) fn delete(&mut self, to: Register, keys: &[Operand]) -> Result<()> {
-        self.count_keys(to, keys, |emitter, _| emitter.operator("bpfdb_delete"))
+        self.count_keys(to, keys, |emitter, _| emitter.operator("rt_delete"))
     }
 
     /// For how many keys the operator has found something.

@@ -99,7 +99,7 @@ impl Emitter<'_> {
             None if keeps_time => self.keep_time(),
             None => self.never_expires(),
         }
-        self.operator("bpfdb_set");
+        self.operator("rt_set");
     }
 
     /// Ends the run if a time is none that SET takes.
@@ -151,7 +151,7 @@ impl Emitter<'_> {
         self.operator("bpfdb_get_exclusive");
         self.unless_found(missing);
         self.found(Slot(to.0));
-        self.operator("bpfdb_delete");
+        self.operator("rt_delete");
         self.tag(to, Type::Text);
         self.asm().jump(end);
         self.asm().put(missing);

@@ -34,7 +34,7 @@ impl Emitter<'_> {
         self.unless_found(missing);
         self.found_again(value);
         self.expires(time, when);
-        self.operator("bpfdb_set");
+        self.operator("rt_set");
         self.done_or_not(to, missing);
         Ok(())
     }
@@ -50,7 +50,7 @@ impl Emitter<'_> {
         self.unless_one(missing);
         self.found_again(value);
         self.never_expires();
-        self.operator("bpfdb_set");
+        self.operator("rt_set");
         self.done_or_not(to, missing);
         Ok(())
     }
