@@ -13,11 +13,12 @@ use common::{engine, template};
 /// Instructions that the verifier may process for each that was generated: it walks most of
 /// them once, and both sides of a branch where they meet.
 const VERIFIED_PER_GENERATED: u32 = 2;
-/// Processor time from the text to the program in the kernel. It is 120 to 250 ms on machines that do
-/// nothing else (docs/benchmarks/disappointments.md); others that use the processor's caches and its second
-/// thread make it longer.
-const TIME: Duration = Duration::from_millis(600);
-const ATTEMPTS: usize = 4;
+/// Processor time from the text to the program in the kernel: what is promised, and what a machine of
+/// half the speed may need, or one whose caches others use (docs/benchmarks/disappointments.md).
+const PROMISED: Duration = Duration::from_millis(200);
+const TIME: Duration = Duration::from_millis(400);
+/// The shortest counts; no more are made once it keeps the promise.
+const ATTEMPTS: usize = 16;
 /// The verifier of the kernel for which the bounds are meant; others prune less.
 const KERNEL: &str = "6.18.";
 
@@ -127,10 +128,15 @@ fn a_thousand_lines_are_verified_in_one_walk() {
     let template = template(&engine);
     // It calls the same functions of the runtime, which are verified once.
     let (short, _) = compile(&template, &long_library(10));
-    let (long, first) = compile(&template, &long_library(1000));
-    // Others may use the processor's caches meanwhile.
-    let others = (1..ATTEMPTS).map(|_| compile(&template, &long_library(1000)).1);
-    let time = others.fold(first, Duration::min);
+    let (long, mut time) = compile(&template, &long_library(1000));
+    let attempts = if is_measured_here() { ATTEMPTS } else { 1 };
+    for _ in 1..attempts {
+        if time <= PROMISED {
+            break;
+        }
+        // Others may use the processor's caches meanwhile.
+        time = time.min(compile(&template, &long_library(1000)).1);
+    }
     let (short, long) = (short.program.expect("it"), long.program.expect("it"));
     let generated = long.generated - short.generated;
     let verified = long.verified - short.verified;

@@ -8,26 +8,42 @@ mod programs;
 use std::ops::Range;
 
 use bpfdb_procedures::Unit;
+use bpfdb_procedures::inside::Compiler;
 
 use common::{engine, template};
 
 /// Functions of one library, which are one program.
 const EACH: u64 = 25;
 
+/// Of so many libraries one is verified in the template of calls from inside, too: what is
+/// generated is the same.
+const INSIDE_ONE_IN: u64 = 4;
+
 /// How many functions of these libraries are compiled.
 fn verify(libraries: Range<u64>) -> usize {
     let engine = engine();
     let template = template(&engine);
+    let inside = Compiler::new(&engine).unwrap_or_else(|error| panic!("{error}"));
     let compiled = libraries.map(|number| {
         let text = programs::library(number * EACH..(number + 1) * EACH);
         let unit = Unit::library(&template, text.as_bytes());
         let unit = unit.unwrap_or_else(|error| panic!("{error}: {text}"));
-        for reason in unit.left.iter().flat_map(|left| &left.reasons) {
-            assert!(!is_of_the_kernel(&reason.to_string()), "{reason}: {text}");
+        check_reasons(&unit, &text);
+        if number % INSIDE_ONE_IN == 0 {
+            let library = inside.library(text.as_bytes());
+            let library = library.unwrap_or_else(|error| panic!("{error}: {text}"));
+            check_reasons(library.unit(), &text);
+            assert_eq!(library.unit().ready.len(), unit.ready.len(), "{text}");
         }
         unit.ready.len()
     });
     compiled.sum()
+}
+
+fn check_reasons(unit: &Unit, text: &str) {
+    for reason in unit.left.iter().flat_map(|left| &left.reasons) {
+        assert!(!is_of_the_kernel(&reason.to_string()), "{reason}: {text}");
+    }
 }
 
 /// Is this reason what the verifier said, and not that the function has no meaning there?

@@ -239,6 +239,7 @@ const SCRIPTS: &[&str] = &[
     "return x",
     "x = 1",
     "this is no Lua",
+    "local a = 1\nlocal b = = 2\nreturn a",
     "return (",
     "return string.rep('x', 40)",
     "redis.setresp(3) return redis.call('get', 'absent') == nil",

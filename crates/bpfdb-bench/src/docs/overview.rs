@@ -129,7 +129,7 @@ const SUMMARY: [Line; 21] = [
 ];
 
 /// Tables with targets: the page of each, and what is aimed at.
-const TARGETS: [(&str, &str, &str); 18] = [
+const TARGETS: [(&str, &str, &str); 19] = [
     (
         "kernel",
         "kernel.md",
@@ -170,6 +170,11 @@ const TARGETS: [(&str, &str, &str); 18] = [
         "procedures",
         "procedures.md",
         "procedures through TCP: 1.15 to 3 times the better Redis",
+    ),
+    (
+        "procedures-inside",
+        "procedures.md",
+        "Voter from inside: a million a second on one core, 1.25 times the time of C by hand",
     ),
     (
         "procedures-local",

@@ -115,7 +115,7 @@ impl Compiler {
     }
 
     /// Compiles the functions that a library registers, `#!lua name=…` and what follows: what
-    /// FUNCTION LOAD takes. All of them are one program. That takes 0.15 to 0.35 s of processor time,
+    /// FUNCTION LOAD takes. All of them are one program. That takes 0.12 to 0.3 s of processor time,
     /// most of it for the verification, which grows with the functions. What cannot be compiled is
     /// no error: [`Library::unit`] has the reasons.
     ///

@@ -40,7 +40,48 @@ const GUARDS: &[(&str, &str, &[u8])] = &[
         "return redis.call('EXPIRE', keys[1], args[1])",
         b"-1",
     ),
+    (
+        "time",
+        "return redis.call('EXPIRE', keys[1], args[1])",
+        b"4503599627370496",
+    ),
+    (
+        "time",
+        "return redis.call('SET', keys[2], 'v', 'EX', args[1])",
+        b"0",
+    ),
     ("line", "return redis.status_reply(args[1])", b"a\nb"),
+    (
+        "key",
+        "local s = args[1] for i = 1, 6 do s = s .. s end return redis.call('SET', s, 'v')",
+        b"0123456789",
+    ),
+    ("text_is_no_number", "return args[1] * 2", b"0x10"),
+    ("text_is_no_number", "return args[1] - 1", b"-0"),
+    ("minus_zero", "return args[1] / -7", b"0"),
+    ("minus_zero", "return -args[1]", b"0"),
+    ("fraction", "return args[1] % args[1]", b"0"),
+    (
+        "number_too_large",
+        "return args[1] * args[1]",
+        b"4503599627370496",
+    ),
+    (
+        "number_too_large",
+        "return redis.call('INCRBY', 'new', args[1]) + redis.call('INCRBY', 'new', args[1])",
+        b"9007199254740991",
+    ),
+    (
+        "counter",
+        "redis.call('SET', keys[2], '9223372036854775807') return redis.call('INCR', keys[2])",
+        b"",
+    ),
+    ("type", "return args[1] < 1", b"x"),
+    (
+        "fuel",
+        "for i = 1, 100000 do redis.call('GET', keys[2]) end",
+        b"",
+    ),
     ("counter", "return redis.call('INCR', keys[2])", b""),
 ];
 

@@ -11,6 +11,7 @@
 //! named.rs       each anomaly is looked for
 //! money.rs       transfers and audits (money.lua): the sum is the same at every moment
 //! stress.rs      counters, whole values, keys that come and go, a shortage of memory (stress.lua)
+//! stress/        growth, memory after long overwriting, snapshots
 //! ```
 //!
 //! A run can fail: without BEGIN and COMMIT around it, each of these transactions is noticed.

@@ -1,6 +1,8 @@
 //! The stress runs of `bpfdb-tests`, where each transaction is one call (stress.lua): counters lose
-//! nothing, nobody sees part of a value, keys come and go around others, and a shortage of memory
-//! damages nothing.
+//! nothing, nobody sees part of a value, keys come and go around others, a shortage of memory
+//! damages nothing; and what is left behind (stress/lasting.rs).
+
+mod lasting;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -374,6 +376,12 @@ fn run_all<'a>(engine: &Engine, scale: usize, clients: impl Fn() -> Clients<'a>)
     }
     let groups = volume(200 * scale);
     note("come and go", come_and_go(engine, groups, 2, clients()));
+    let calls = volume(2000 * scale);
+    note("growth", lasting::grow(engine, calls, clients()));
+    let changes = volume(100 * scale);
+    note("churn", lasting::churn(engine, changes, clients()));
+    let calls = volume(1000 * scale);
+    note("snapshots", lasting::stand_still(engine, calls, clients()));
     assert!(total.rolled_back > 0, "{total:?}");
     total
 }
@@ -537,6 +545,9 @@ fn stress_in_pieces_is_noticed() {
     noticed("count", &|| count(served.engine(), 1, 200, clients()));
     noticed("overwrite", &|| {
         overwrite(served.engine(), 60, 200, clients())
+    });
+    noticed("snapshots", &|| {
+        lasting::stand_still(served.engine(), 200, clients())
     });
 }
 

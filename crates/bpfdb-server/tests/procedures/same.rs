@@ -43,9 +43,9 @@ impl Case {
     /// Fewer arguments on purpose, and some that are no numbers.
     pub(super) fn arguments(self) -> Vec<&'static str> {
         let third = ["9", "zz", "1e3", ""][(self.choice() / 4 % 4) as usize];
-        let first = ["3", "-0", "9007199254740992"][(self.round % 3) as usize];
-        let mut all = vec![first, "7", third, "12"];
-        all.truncate(4 - (self.choice() % 3) as usize);
+        let first = ["3", "-0", "9007199254740992", "100000000000000"];
+        let mut all = vec![first[(self.choice() / 8 % 4) as usize], "7", third, "12"];
+        all.truncate([4, 3, 4, 2, 4, 1, 0][(self.choice() % 7) as usize]);
         all
     }
 

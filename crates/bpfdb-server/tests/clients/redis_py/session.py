@@ -116,6 +116,37 @@ def transaction(client: redis.Redis) -> None:
     assert client.get("py:w") == b"22"
 
 
+def lock(client: redis.Redis) -> None:
+    """The lock of redis-py, whose scripts are called by EVALSHA."""
+    one = client.lock("py:lock", timeout=10)
+    other = client.lock("py:lock", timeout=10)
+    assert one.acquire(blocking=False)
+    assert not other.acquire(blocking=False)
+    assert one.extend(20) and 20 < client.ttl("py:lock") <= 30
+    assert one.reacquire() and client.ttl("py:lock") <= 10
+    for method in (other.release, lambda: other.extend(5)):
+        try:
+            method()
+        except redis.exceptions.LockError:
+            pass
+        else:
+            raise AssertionError("it is another's")
+    one.release()
+    assert client.get("py:lock") is None
+    # Often enough for the scripts to be compiled meanwhile.
+    for _ in range(100):
+        with client.lock("py:lock", timeout=10) as held:
+            assert held.extend(5) and held.reacquire()
+    other.acquire()
+    client.delete("py:lock")
+    try:
+        other.release()
+    except redis.exceptions.LockNotOwnedError:
+        pass
+    else:
+        raise AssertionError("it is gone")
+
+
 def interactive(client: redis.Redis) -> None:
     """Two connections, one transaction of the engine each."""
     one, other = client.client(), client.client()
@@ -157,6 +188,7 @@ def main(port: int) -> None:
     pipeline(client)
     scan(client)
     transaction(client)
+    lock(client)
     interactive(client)
     reconnect(client, port)
     # The other protocol than the default.
