@@ -12,20 +12,26 @@
 //! | [`steps`]     | writers that no process runs                                 |
 //! | [`namespace`] | network and files that only one test sees                    |
 //! | [`process`]   | processes that a test starts                                 |
+//! | [`server`]    | servers, clients, Redis to compare with                      |
+//! | [`install`]   | clients of other languages                                   |
+//! | [`programs`]  | random programs of Lua                                       |
 //!
 //! Every check is written against [`target::Target`], so that it also runs on a
 //! model with a deliberate fault, where it has to fail: `tests/faults.rs`.
 
 pub mod files;
+pub mod install;
 pub mod interrupt;
 pub mod kernel;
 pub mod log;
 pub mod namespace;
 pub mod noise;
 pub mod process;
+pub mod programs;
 pub mod random;
 pub mod schedule;
 pub mod script;
+pub mod server;
 pub mod settings;
 pub mod steps;
 pub mod stress;

@@ -5,6 +5,7 @@
 //! Prints a line per program, as the test runner of Rust does per test, and
 //! understands its arguments as far as they make sense here.
 
+#[path = "it/common/mod.rs"]
 mod common;
 
 use std::env;

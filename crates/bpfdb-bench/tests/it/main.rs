@@ -1,0 +1,3 @@
+//! The tests of this crate that need nothing private: one program, a module for each subject.
+
+mod quick;

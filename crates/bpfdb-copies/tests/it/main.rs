@@ -1,0 +1,11 @@
+//! The tests of this crate that need nothing private: one program, a module for each subject.
+
+mod common;
+mod dump;
+mod exchange;
+mod forms;
+mod fuzz;
+mod memory;
+mod rdb;
+mod redis;
+mod restore;

@@ -1,0 +1,158 @@
+//! What readers and writers take of memory: neither a long value nor a length that a damaged
+//! file states makes it much. In a program of its own, since it counts what is allocated.
+
+use crate::common;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::io::{self, Read};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bpfdb_copies::{Choice, Error, Format, Key, Nowhere, read};
+use common::{FORMS, HEADER};
+
+/// Bytes now, and most of them at a time.
+struct Counting;
+
+static NOW: AtomicUsize = AtomicUsize::new(0);
+static MOST: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: the system's allocator does it; only numbers are kept beside.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let now = NOW.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
+        MOST.fetch_max(now, Ordering::Relaxed);
+        // SAFETY: as the caller promises.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        NOW.fetch_sub(layout.size(), Ordering::Relaxed);
+        // SAFETY: as the caller promises.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Most bytes that `work` has at a time.
+fn taken(work: impl FnOnce()) -> usize {
+    let before = NOW.load(Ordering::Relaxed);
+    MOST.store(before, Ordering::Relaxed);
+    work();
+    MOST.load(Ordering::Relaxed) - before
+}
+
+/// Whatever the form: a few lines of JSON, or blocks.
+const ENOUGH: usize = 12 << 20;
+
+/// The only test, since others would be counted too.
+#[test]
+fn long_values_and_promises_take_little_memory() {
+    long_values_are_written_and_read_in_parts();
+    promises_of_damaged_files_take_nothing();
+    compressed_values_pass_through_a_window();
+}
+
+fn long_values_are_written_and_read_in_parts() {
+    const LEN: u64 = 96 << 20;
+    for form in FORMS {
+        let mut file = tempfile::tempfile().expect("a file");
+        let writing = taken(|| {
+            let mut writer = form.writer(&file, &HEADER).expect("a writer");
+            let key = Key {
+                name: b"long",
+                len: LEN,
+                expires_at: None,
+            };
+            writer.key(&key).expect("written");
+            // Of every byte JSON makes six.
+            let part = [1; 1 << 20];
+            for _ in 0..LEN >> 20 {
+                writer.part(&part).expect("written");
+            }
+            writer.finish().expect("written");
+        });
+        io::Seek::rewind(&mut file).expect("rewound");
+        let reading = taken(|| {
+            let (_, contents) = read(&file, Choice::default(), &mut Nowhere).expect("right");
+            assert_eq!(contents.bytes, LEN);
+        });
+        assert!(
+            writing < ENOUGH && reading < ENOUGH,
+            "{form:?}: {writing}, {reading}"
+        );
+    }
+}
+
+fn promises_of_damaged_files_take_nothing() {
+    let mut header = Vec::new();
+    (Format::Jsonl.writer(&mut header, &HEADER))
+        .and_then(|writer| writer.finish())
+        .expect("written");
+    let first = header
+        .iter()
+        .position(|&byte| byte == b'\n')
+        .expect("a line")
+        + 1;
+    header.truncate(first);
+    let endless = |begin: Vec<u8>| io::Cursor::new(begin).chain(io::repeat(b'a').take(1 << 28));
+    let files = [
+        // A value of 512 MiB, plain and compressed; a key of the most that there is.
+        [&b"REDIS0010\0\x01a"[..], &[0x80, 0x20, 0, 0, 0]].concat(),
+        [
+            &b"REDIS0010\0\x01a"[..],
+            &[0xc3, 0x80, 0x20, 0, 0, 0, 0x80, 0x20, 0, 0, 0],
+        ]
+        .concat(),
+        [&b"REDIS0010\0"[..], &[0x81, 0x7f, 0, 0, 0, 0, 0, 0, 0]].concat(),
+        [
+            &b"REDIS0010\x01\x01l"[..],
+            &[0x81, 0x7f, 0, 0, 0, 0, 0, 0, 0],
+        ]
+        .concat(),
+        // A line without end, and a long value of nothing.
+        [&header[..], b"{\"key\":\""].concat(),
+        [
+            &header[..],
+            b"{\"key\":\"a\",\"bytes\":536870912}\n{\"part\":\"",
+        ]
+        .concat(),
+    ];
+    for file in files {
+        let begin = file.escape_ascii().to_string();
+        let bytes = taken(|| {
+            let outcome = read(endless(file), Choice::default(), &mut Nowhere);
+            assert!(outcome.is_err(), "{begin}");
+        });
+        assert!(bytes < ENOUGH, "{begin}: {bytes}");
+    }
+}
+
+fn compressed_values_pass_through_a_window() {
+    // One byte, and references to it: 264 bytes each.
+    const REFERENCES: usize = 1 << 20;
+    let stored = 2 + 3 * REFERENCES as u32;
+    let len = 1 + 264 * REFERENCES as u32;
+    let mut bytes = b"REDIS0010\0\x01a\xc3".to_vec();
+    for number in [stored, len] {
+        bytes.push(0x80);
+        bytes.extend_from_slice(&number.to_be_bytes());
+    }
+    bytes.extend_from_slice(&[0, b'x']);
+    bytes.extend_from_slice(&[7 << 5, 0xff, 0].repeat(REFERENCES));
+    bytes.push(0xff);
+    bytes.extend_from_slice(&[0; 8]);
+    let reading = taken(|| {
+        let outcome = read(&bytes[..], Choice::default(), &mut Nowhere);
+        assert_eq!(outcome.expect("right").1.bytes, u64::from(len));
+    });
+    assert!(reading < ENOUGH, "{reading}");
+    // And too many of them.
+    let last = bytes.len() - 9;
+    let more = [&bytes[..last], &[7 << 5, 0xff, 0]].concat();
+    assert!(matches!(
+        read(&more[..], Choice::default(), &mut Nowhere),
+        Err(Error::Damaged { .. })
+    ));
+}

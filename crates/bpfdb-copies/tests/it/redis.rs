@@ -1,0 +1,267 @@
+//! Files of Redis: what it saves is read, and what is written it loads. With the redis-server
+//! that is installed, and with Redis 8 if there is one ([`common::redis::servers`]).
+
+use crate::common;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use bpfdb_copies::{Choice, Format, read};
+use common::redis::{Redis, Reply, redis_8, servers};
+use common::{Collected, Value, boundaries, collect, noise, written};
+
+fn fill(redis: &mut Redis, data: &BTreeMap<Vec<u8>, Value>) {
+    for (key, (value, expires_at)) in data {
+        redis.ask(&[b"SET", key, value]);
+        if let Some(time) = expires_at {
+            redis.ask(&[b"PEXPIREAT", key, time.to_string().as_bytes()]);
+        }
+    }
+}
+
+fn compare(redis: &mut Redis, data: &BTreeMap<Vec<u8>, Value>) {
+    assert_eq!(redis.say("DBSIZE"), Reply::Number(data.len() as i64));
+    for (key, (value, expires_at)) in data {
+        let name = key.escape_ascii();
+        assert!(
+            redis.ask(&[b"GET", key]) == Reply::Bytes(value.clone()),
+            "{name}"
+        );
+        let time = expires_at.map_or(-1, |time| time as i64);
+        assert_eq!(
+            redis.ask(&[b"PEXPIRETIME", key]),
+            Reply::Number(time),
+            "{name}"
+        );
+    }
+}
+
+/// Values that Redis compresses: long, of different kinds, some with little to gain.
+fn compressible() -> BTreeMap<Vec<u8>, Value> {
+    let far = Some(4_000_000_000_000);
+    let words: Vec<u8> = (0..40_000_u32)
+        .flat_map(|i| format!("word{} ", i % 700).into_bytes())
+        .collect();
+    let mut mixed = noise(9000, 5);
+    mixed.extend_from_slice(&b"z".repeat(20_000));
+    mixed.extend_from_slice(&noise(9000, 5));
+    mixed.extend_from_slice(&b"ab".repeat(200_000));
+    BTreeMap::from([
+        (b"zeros".to_vec(), (vec![0; 1_000_000], None)),
+        (b"21".repeat(200), (b"21".repeat(20), far)),
+        (b"words".to_vec(), (words, None)),
+        (b"mixed".to_vec(), (mixed, far)),
+    ])
+}
+
+#[test]
+fn what_redis_saves_is_read() {
+    let mut data = boundaries();
+    data.extend(compressible());
+    for server in servers() {
+        for compression in ["yes", "no"] {
+            let mut redis = Redis::start(&server);
+            redis.say(&format!("CONFIG SET rdbcompression {compression}"));
+            fill(&mut redis, &data);
+            let bytes = redis.saved();
+            assert_eq!(
+                bytes.len() < 4_000_000,
+                compression == "yes",
+                "{}",
+                bytes.len()
+            );
+            let (read, contents) = collect(&bytes).expect("right");
+            assert!(read == data);
+            assert!(!contents.is_unchecked);
+            assert!(contents.time > Some(1_600_000_000_000));
+        }
+    }
+}
+
+#[test]
+fn what_is_written_redis_loads() {
+    let mut data = boundaries();
+    data.extend(compressible());
+    let bytes = written(Format::Rdb, &data, 5000);
+    for server in servers() {
+        let mut redis = Redis::start_with(&server, Some(&bytes), &[]);
+        compare(&mut redis, &data);
+        // And again as Redis writes it.
+        let (read, _) = collect(&redis.saved()).expect("right");
+        assert!(read == data);
+    }
+}
+
+#[test]
+fn redis_check_rdb_finds_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("copy.rdb");
+    fs::write(&file, written(Format::Rdb, &boundaries(), 5000)).expect("written");
+    let output = Command::new("redis-check-rdb")
+        .arg(&file)
+        .output()
+        .expect("it is installed");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}");
+    assert!(text.contains("\\o/ RDB looks OK! \\o/"), "{text}");
+}
+
+/// Keys of every type, in every encoding that the settings lead to.
+fn every_type(redis: &mut Redis, prefix: &str) {
+    let mut say = |command: &str| redis.say(&command.replace('@', prefix));
+    say("RPUSH @list a 2 300 70000 -1");
+    say("SADD @numbers 1 2 70000");
+    say("SADD @set a b 1");
+    say("ZADD @sorted 1 a 2.5 b inf c -inf d");
+    say("HSET @hash field value other 12");
+    say("XADD @stream 1-1 field value");
+    say("XADD @stream 2-1 field other");
+    say("XGROUP CREATE @stream group 0");
+    say("XREADGROUP GROUP group consumer COUNT 1 STREAMS @stream >");
+    say("XDEL @stream 2-1");
+    let long: String = noise(4000, 11)
+        .iter()
+        .map(|byte| (b'a' + byte % 26) as char)
+        .collect();
+    say(&format!("RPUSH @long {long} {long} b"));
+    for i in 0..300 {
+        say(&format!("HSET @large f{i} {i}"));
+        say(&format!("ZADD @scores {i}.25 m{i}"));
+        say(&format!("SADD @members m{i}"));
+        say(&format!("RPUSH @elements e{i}"));
+    }
+}
+
+/// Settings after which small values are no lists of bytes.
+const TABLES: [&str; 5] = [
+    "CONFIG SET hash-max-listpack-entries 0",
+    "CONFIG SET zset-max-listpack-entries 0",
+    "CONFIG SET set-max-intset-entries 0",
+    "CONFIG SET list-max-listpack-size 1",
+    "CONFIG SET list-compress-depth 1",
+];
+
+/// Everything that a file can have beside strings, and two of these around it.
+fn everything(server: &Path, is_8: bool) -> Redis {
+    let mut redis = Redis::start(server);
+    redis.say("SET first 1");
+    redis.say("CONFIG SET maxmemory-policy allkeys-lfu");
+    every_type(&mut redis, "small-");
+    redis.ask(&[
+        b"FUNCTION",
+        b"LOAD",
+        b"#!lua name=library\nredis.register_function('f', function() return 1 end)",
+    ]);
+    if is_8 {
+        redis.say("HPEXPIREAT small-hash 4000000000000 FIELDS 1 field");
+    }
+    for setting in TABLES {
+        redis.say(setting);
+    }
+    every_type(&mut redis, "table-");
+    if is_8 {
+        redis.say("HPEXPIREAT table-hash 4000000000000 FIELDS 1 field");
+    }
+    redis.say("CONFIG SET maxmemory-policy allkeys-lru");
+    redis.say("SET last 2");
+    redis.say("PEXPIREAT last 4000000000000");
+    redis
+}
+
+fn strings() -> BTreeMap<Vec<u8>, Value> {
+    BTreeMap::from([
+        (b"first".to_vec(), (b"1".to_vec(), None)),
+        (b"last".to_vec(), (b"2".to_vec(), Some(4_000_000_000_000))),
+    ])
+}
+
+#[test]
+fn other_types_are_passed_and_counted() {
+    for server in servers() {
+        let mut redis = everything(&server, Some(&server) == redis_8().as_ref());
+        for policy in ["allkeys-lru", "allkeys-lfu", "noeviction"] {
+            redis.say(&format!("CONFIG SET maxmemory-policy {policy}"));
+            let (mut read, contents) = collect(&redis.saved()).expect("right");
+            let functions = read.remove(bpfdb::FUNCTIONS_KEY).expect("functions");
+            let texts = bpfdb_copies::rdb::functions::decode(&functions.0).expect("libraries");
+            assert_eq!(texts.len(), 1);
+            assert_eq!(read, strings());
+            assert_eq!(contents.functions, 1);
+            let kinds = [
+                ("hash", 4),
+                ("list", 6),
+                ("set", 6),
+                ("sorted set", 4),
+                ("stream", 2),
+            ];
+            assert_eq!(contents.other_types, BTreeMap::from(kinds));
+        }
+    }
+}
+
+#[test]
+fn one_database_is_taken() {
+    for server in servers() {
+        let mut redis = Redis::start(&server);
+        redis.say("SET zero 0");
+        redis.say("SELECT 3");
+        redis.say("SET three 3");
+        redis.say("PEXPIREAT three 4000000000000");
+        redis.say("RPUSH list 1");
+        let bytes = redis.saved();
+        for (database, name, others) in [(0, "zero", 2), (3, "three", 1)] {
+            let mut collected = Collected::default();
+            let (_, contents) =
+                read(&bytes[..], Choice { database }, &mut collected).expect("right");
+            let names: Vec<_> = collected.whole().into_keys().collect();
+            assert_eq!(names, [name.as_bytes()]);
+            assert_eq!(contents.other_databases, others);
+            assert_eq!(contents.other_types.len() as u64, database / 3);
+        }
+    }
+}
+
+#[test]
+fn a_file_without_a_checksum_says_so() {
+    let mut redis = Redis::start_with(Path::new("redis-server"), None, &["--rdbchecksum", "no"]);
+    redis.say("SET a 1");
+    let (_, contents) = collect(&redis.saved()).expect("right");
+    assert!(contents.is_unchecked);
+}
+
+/// Makes the files of tests/corpus anew.
+#[test]
+#[ignore = "writes into the source"]
+fn write_the_corpus() {
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/corpus"));
+    fs::create_dir_all(folder).expect("a folder");
+    let write = |name: &str, bytes: &[u8]| fs::write(folder.join(name), bytes).expect("written");
+    let mut data = strings();
+    data.insert(vec![0xff, 0xfe], (b"compress me ".repeat(20), None));
+    data.insert(b"number".to_vec(), (b"-70000".to_vec(), Some(1)));
+    for (form, name) in [
+        (Format::Jsonl, "own.jsonl"),
+        (Format::Binary, "own.bpfdb"),
+        (Format::Rdb, "own.rdb"),
+    ] {
+        write(name, &written(form, &data, 7));
+    }
+    let redis_8 = redis_8().expect("Redis 8: make bench installs it, or BPFDB_REDIS_8 names it");
+    for (server, version) in [(Path::new("redis-server"), 7), (&redis_8, 8)] {
+        let mut redis = Redis::start(server);
+        fill(&mut redis, &data);
+        redis.say("SET number -70000");
+        write(&format!("strings-{version}.rdb"), &redis.saved());
+        let mut redis = everything(server, version == 8);
+        for key in ["large", "scores", "members", "elements", "long"] {
+            redis.say(&format!("DEL small-{key} table-{key}"));
+        }
+        write(&format!("types-{version}.rdb"), &redis.saved());
+        redis.say("CONFIG SET maxmemory-policy allkeys-lfu");
+        redis.say("SELECT 5");
+        redis.say("SET five 5");
+        write(&format!("databases-{version}.rdb"), &redis.saved());
+    }
+}

@@ -1,0 +1,10 @@
+//! The tests of this crate that need nothing private: one program, a module for each subject.
+
+mod checkpoints;
+mod common;
+mod engine;
+mod full_disk;
+mod recovery;
+mod restart;
+mod retention;
+mod short_memory;

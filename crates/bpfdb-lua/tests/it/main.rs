@@ -1,0 +1,6 @@
+//! The tests of this crate that need nothing private: one program, a module for each subject.
+
+mod common;
+mod functions;
+mod limits;
+mod scripts;

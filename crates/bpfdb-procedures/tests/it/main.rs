@@ -1,0 +1,8 @@
+//! The tests of this crate that need nothing private: one program, a module for each subject.
+
+mod common;
+mod cost;
+mod embedded;
+mod inside;
+mod programs;
+mod verifier;

@@ -1,0 +1,367 @@
+//! Generated sequences of commands: Redis and bpfdb must say the same, over two
+//! connections, in RESP2 and RESP3, whatever is valid in them and whatever not.
+//!
+//! A failure is made smaller until little is left of it. `BPFDB_SEED` repeats a
+//! run.
+#![allow(unreachable_pub, reason = "the modules of one test")]
+
+mod case;
+mod commands;
+use bpfdb_tests::server as common;
+mod compare;
+mod differences;
+mod words;
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use bpfdb_tests::settings;
+use case::{CONNECTIONS, Case, Step};
+use commands::{COMMANDS, Command, NOT_COMPARED};
+use common::{Client, Redis, Reply, TestServer, show};
+use compare::{Aside, Asked};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
+use words::Words;
+
+/// The commands that the server knows.
+fn known(server: &TestServer) -> BTreeSet<String> {
+    let all = server.client().ask(&[b"command"]);
+    let (all, _) = Reply::parse(&all).expect("whole");
+    all.items
+        .iter()
+        .map(|command| String::from_utf8(command.items[0].text.clone()).expect("a name"))
+        .collect()
+}
+
+// ---- One case on one server -----------------------------------------------------
+
+/// The replies of one server to a case, step by step.
+struct Talk {
+    clients: [Client; CONNECTIONS],
+    replies: Vec<Reply>,
+}
+
+impl Talk {
+    fn on(address: std::net::SocketAddr) -> Self {
+        Self {
+            clients: std::array::from_fn(|_| Client::connect(address)),
+            replies: Vec::new(),
+        }
+    }
+
+    fn run(mut self, case: &Case, steps: &[Step]) -> Vec<Reply> {
+        let mut pipelines = case.pipelines.iter().copied();
+        let mut pieces = case.pieces.iter().copied();
+        let mut rest = steps;
+        while let Some(first) = rest.first() {
+            let most = pipelines.next().unwrap_or(1);
+            let alone = |step: &Step| step.is("scan");
+            let count = rest
+                .iter()
+                .take(most)
+                .take_while(|step| step.connection == first.connection && !alone(step))
+                .count()
+                .max(1);
+            let (now, later) = rest.split_at(count);
+            self.pipeline(now, &mut pieces);
+            if alone(first) {
+                self.scan_on(first);
+            }
+            rest = later;
+        }
+        self.replies
+    }
+
+    fn pipeline(&mut self, steps: &[Step], pieces: &mut impl Iterator<Item = usize>) {
+        let client = &mut self.clients[steps[0].connection];
+        let bytes: Vec<u8> = steps.iter().flat_map(Step::bytes).collect();
+        let pieces: Vec<usize> = pieces.take(steps.len()).collect();
+        // From another thread: neither side may block the other.
+        let mut sender = Client::from_stream(client.stream.try_clone().expect("a second handle"));
+        thread::scope(|scope| {
+            let send = move || {
+                let mut rest = bytes.as_slice();
+                for len in pieces {
+                    let (piece, behind) = rest.split_at(len.min(rest.len()));
+                    sender.send(piece);
+                    rest = behind;
+                }
+                sender.send(rest);
+            };
+            if steps.len() > 1 {
+                scope.spawn(send);
+            } else {
+                send();
+            }
+            for _ in steps {
+                let reply = client.reply();
+                self.replies
+                    .push(Reply::parse(&reply).expect("a whole reply").0);
+            }
+        });
+    }
+
+    /// Follows a SCAN to its end; its reply then is all that it told, in order.
+    fn scan_on(&mut self, step: &Step) {
+        const ROUNDS: usize = 10_000;
+        let client = &mut self.clients[step.connection];
+        let last = self.replies.last_mut().expect("the first reply");
+        if last.is_error() || last.items.len() != 2 {
+            return;
+        }
+        let mut found = BTreeSet::new();
+        for _ in 0..ROUNDS {
+            let [cursor, keys] = last.items.as_slice() else {
+                return;
+            };
+            found.extend(keys.items.iter().map(|key| key.text.clone()));
+            if cursor.text == b"0" {
+                let item = |text: Vec<u8>| Reply {
+                    marker: b'$',
+                    text,
+                    items: Vec::new(),
+                    is_nil: false,
+                };
+                last.items = found.into_iter().map(item).collect();
+                return;
+            }
+            let mut words: Vec<&[u8]> = step.words.iter().map(Vec::as_slice).collect();
+            words[1] = &cursor.text;
+            let reply = client.ask(&words);
+            *last = Reply::parse(&reply).expect("a whole reply").0;
+        }
+        panic!("{step:?} has no end");
+    }
+}
+
+// ---- Both ---------------------------------------------------------------------
+
+/// What is to be seen of MULTI from outside.
+#[derive(Default)]
+struct Queues([Vec<Words>; CONNECTIONS]);
+
+impl Queues {
+    /// The commands that this step executes, judged by what Redis says.
+    fn step(&mut self, step: &Step, reply: &Reply) -> Vec<Words> {
+        let queue = &mut self.0[step.connection];
+        if reply.is("QUEUED") {
+            queue.push(step.words.clone());
+            return Vec::new();
+        }
+        if ["multi", "exec", "discard", "reset"]
+            .iter()
+            .any(|name| step.is(name))
+            && !reply.is_error()
+            || reply.text.starts_with(b"EXECABORT")
+        {
+            return std::mem::take(queue);
+        }
+        Vec::new()
+    }
+}
+
+struct Pair {
+    redis: Redis,
+    server: TestServer,
+    aside: Aside,
+    known: BTreeSet<String>,
+    met: BTreeMap<&'static str, usize>,
+    /// Failures that are to be told; they end a case as a difference does.
+    failed: BTreeSet<String>,
+    steps: usize,
+}
+
+/// The replies to one step are not the same.
+struct Failure {
+    /// Much alike for failures with one cause.
+    kind: String,
+    message: String,
+}
+
+impl Pair {
+    fn start() -> Self {
+        let redis = Redis::start();
+        let server = TestServer::start(&bpfdb::Options::default());
+        let aside = Aside {
+            redis: Client::connect(redis.address),
+            bpfdb: server.client(),
+        };
+        Self {
+            redis,
+            known: known(&server),
+            server,
+            aside,
+            met: BTreeMap::new(),
+            failed: BTreeSet::new(),
+            steps: 0,
+        }
+    }
+
+    /// What both know.
+    fn commands(&self) -> Vec<&'static Command> {
+        COMMANDS
+            .iter()
+            .filter(|command| self.known.contains(command.name) || command.name == "nonsense")
+            .filter(|command| command.name != "dbsize" || self.known.contains("flushall"))
+            .collect()
+    }
+
+    fn check(&mut self, case: &Case) -> Result<(), Failure> {
+        let steps = case.whole(&self.known);
+        let wipe = case::wipe(&self.known);
+        let wipe: Vec<&[u8]> = wipe.iter().map(Vec::as_slice).collect();
+        self.aside.redis.ask(&wipe);
+        self.aside.bpfdb.ask(&wipe);
+        let redis = Talk::on(self.redis.address).run(case, &steps);
+        let bpfdb = Talk::on(self.server.address).run(case, &steps);
+        let mut queues = Queues::default();
+
+        for ((step, redis), bpfdb) in steps.iter().zip(&redis).zip(&bpfdb) {
+            self.steps += 1;
+            let queued = queues.step(step, redis);
+            let asked = Asked {
+                words: &step.words,
+                queued: &queued,
+            };
+            if compare::same(&asked, redis, bpfdb, &mut self.aside) {
+                continue;
+            }
+            let Some(difference) = differences::explain(&asked, redis, bpfdb) else {
+                let kind = kind(step, redis, bpfdb);
+                if self.failed.contains(&kind) {
+                    break;
+                }
+                let message = message(step, &queued, redis, bpfdb);
+                return Err(Failure { kind, message });
+            };
+            *self.met.entry(difference.name).or_default() += 1;
+            if difference.diverges {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Goes on after a failure that has been noted: there may be others. False
+    /// if there are many already, or if this one does not come back.
+    fn accept(&mut self, case: &Case) -> bool {
+        const MANY: usize = 20;
+        let Err(failure) = self.check(case) else {
+            return false;
+        };
+        self.failed.insert(failure.kind) && self.failed.len() < MANY
+    }
+
+    fn tell(&self, cases: usize) {
+        println!("{cases} cases, {} commands", self.steps);
+        for difference in differences::DIFFERENCES {
+            let times = self.met.get(difference.name).unwrap_or(&0);
+            println!("{times} times {}: {}", difference.name, difference.reason);
+        }
+    }
+}
+
+fn kind(step: &Step, redis: &Reply, bpfdb: &Reply) -> String {
+    let name = String::from_utf8_lossy(&step.words[0]).to_ascii_lowercase();
+    let of = |reply: &Reply| {
+        let mut kind = String::from(reply.marker as char);
+        if reply.is_error() {
+            let text = String::from_utf8_lossy(&reply.text);
+            kind.extend(text.chars().filter(|c| !c.is_ascii_digit()).take(40));
+        }
+        kind
+    };
+    format!("{name} {} {}", of(redis), of(bpfdb))
+}
+
+fn message(step: &Step, queued: &[Words], redis: &Reply, bpfdb: &Reply) -> String {
+    let of_queue: String = queued
+        .iter()
+        .zip(redis.items.iter().zip(&bpfdb.items))
+        .filter(|(_, (redis, bpfdb))| redis != bpfdb)
+        .map(|(words, (redis, bpfdb))| {
+            let words: Vec<String> = words.iter().map(|word| show(word)).collect();
+            format!("\n in it {words:?}\n  redis: {redis}\n  bpfdb: {bpfdb}")
+        })
+        .collect();
+    format!("{step:?}\n redis: {redis}\n bpfdb: {bpfdb}{of_queue}")
+}
+
+// ---- Tests --------------------------------------------------------------------
+
+fn runner(seed: u64) -> TestRunner {
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    let config = Config {
+        failure_persistence: None,
+        max_shrink_iters: 3000,
+        max_shrink_time: 60_000,
+        ..Config::default()
+    };
+    TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes))
+}
+
+/// Compares so many cases, as far as there is time, and at least a few.
+fn compare(most: usize, time: Duration, seed: u64) {
+    const LEAST: usize = 30;
+    let seed = settings::number("BPFDB_SEED").unwrap_or(seed);
+    let pair = RefCell::new(Pair::start());
+    let commands = pair.borrow().commands();
+    let strategy = case::case(&commands);
+    let mut runner = runner(seed);
+    let start = Instant::now();
+    let mut cases = 0;
+    let mut told = String::new();
+
+    while cases < LEAST || cases < most && start.elapsed() < time {
+        let tree = strategy.new_tree(&mut runner).expect("a case");
+        let check = |case: Case| {
+            let checked = pair.borrow_mut().check(&case);
+            checked.map_err(|failure| TestCaseError::fail(failure.message))
+        };
+        cases += 1;
+        match runner.run_one(tree, check) {
+            Ok(_) => {}
+            Err(TestError::Fail(reason, case)) => {
+                told += &format!("case {cases}: {reason}\n{case:?}");
+                if !pair.borrow_mut().accept(&case) {
+                    break;
+                }
+            }
+            Err(other) => panic!("{other}"),
+        }
+    }
+    pair.borrow().tell(cases);
+    assert!(told.is_empty(), "BPFDB_SEED={seed}\n{told}");
+}
+
+#[test]
+fn redis_and_bpfdb_say_the_same() {
+    // The same cases each time: chance is for the long run.
+    compare(1000, Duration::from_secs(20), 1);
+}
+
+#[test]
+#[ignore = "long: make soak"]
+fn soak_redis_and_bpfdb_say_the_same() {
+    let seed = settings::fresh_seed();
+    compare(usize::MAX, Duration::from_secs(600), seed);
+}
+
+/// A command that is not compared must have a reason.
+#[test]
+fn every_command_is_compared() {
+    let server = TestServer::shared();
+    let missing: Vec<String> = known(&server)
+        .into_iter()
+        .filter(|name| commands::find(name.as_bytes()).is_none())
+        .filter(|name| NOT_COMPARED.iter().all(|(other, _)| other != name))
+        .collect();
+    assert!(
+        missing.is_empty(),
+        "{missing:?}: neither in COMMANDS nor, with a reason, in NOT_COMPARED (commands.rs)"
+    );
+}

@@ -1,0 +1,52 @@
+//! The suites of histories, anomalies and stress (`bpfdb-tests`), with procedures as clients: each
+//! transaction is one call. On every path that a call can take, and beside all other clients.
+//!
+//! ```text
+//! paths.rs       the ways of a call, and what has answered it
+//! clients.rs     clients that hand over whole transactions
+//! histories.rs   random transactions (histories.lua), which the checker of bpfdb-model judges
+//! anomalies.rs   transactions that an anomaly would break (anomalies.lua), and what it would break
+//! steps.rs       the same transactions step by step
+//! actors.rs      those who run them
+//! named.rs       each anomaly is looked for
+//! money.rs       transfers and audits (money.lua): the sum is the same at every moment
+//! stress.rs      counters, whole values, keys that come and go, a shortage of memory (stress.lua)
+//! stress/        growth, memory after long overwriting, snapshots
+//! ```
+//!
+//! A run can fail: without BEGIN and COMMIT around it, each of these transactions is noticed.
+
+mod actors;
+mod anomalies;
+mod clients;
+use bpfdb_tests::server as common;
+mod histories;
+mod money;
+mod named;
+mod paths;
+mod steps;
+mod stress;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use bpfdb_tests::settings;
+use common::Reply;
+
+/// As many of something, or as many as an emulated machine can do.
+fn volume(count: usize) -> usize {
+    match settings::is_emulated() {
+        true => count.div_ceil(10),
+        false => count,
+    }
+}
+
+/// Does the error say that somebody else was in the way, with a lock or with a snapshot?
+fn is_refusal(reply: &Reply) -> bool {
+    reply.text.starts_with(b"CONFLICT ") || reply.text.starts_with(b"ERR every version of this key")
+}
+
+/// One run at a time: they are about parallelism of their own.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,278 @@
+//! Keys, values and messages at the limits.
+
+use bpfdb_tests::server as common;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use bpfdb_tests::settings::is_emulated;
+use common::{AtEnd, Client, TestServer, bulk, request, show};
+
+const BAD_KEY: &[u8] = b"-ERR key is longer than the limit, or empty; use a shorter key\r\n";
+
+#[test]
+fn keys() {
+    let server = TestServer::shared();
+    let mut client = server.client();
+    for len in [1, 8, 9, 16, 17, 511, 512] {
+        let key = vec![b'K'; len];
+        assert_eq!(client.ask(&[b"set", &key, b"v"]), b"+OK\r\n", "{len}");
+        assert_eq!(client.ask(&[b"get", &key]), bulk(b"v"), "{len}");
+        assert_eq!(client.ask(&[b"del", &key]), b":1\r\n", "{len}");
+    }
+    for key in [vec![], vec![b'K'; 513], vec![b'K'; 100_000]] {
+        for command in ["get", "del", "exists", "strlen", "incr"] {
+            let reply = client.ask(&[command.as_bytes(), &key]);
+            assert_eq!(reply, BAD_KEY, "{command}, {}", key.len());
+        }
+    }
+    assert_eq!(client.say("ping"), "+PONG\r\n");
+}
+
+#[test]
+fn keys_that_differ_in_what_padding_could_hide() {
+    let server = TestServer::shared();
+    let mut client = server.client();
+    let keys: [&[u8]; 7] = [
+        b"p",
+        b"p\0",
+        b"p\0\0",
+        b"\0",
+        b"\0\0",
+        b"12345678",
+        b"12345678\0",
+    ];
+    for (i, key) in keys.iter().enumerate() {
+        client.ask(&[b"set", key, i.to_string().as_bytes()]);
+    }
+    for (i, key) in keys.iter().enumerate() {
+        assert_eq!(
+            client.ask(&[b"get", key]),
+            bulk(i.to_string().as_bytes()),
+            "{}",
+            show(key)
+        );
+    }
+}
+
+#[test]
+fn values() {
+    let server = TestServer::shared();
+    let mut client = server.client();
+    for len in [
+        0, 1, 15, 16, 17, 28_671, 28_672, 28_673, 32_768, 65_535, 65_536,
+    ] {
+        let value: Vec<u8> = (0..len).map(|i| (i % 251) as u8).collect();
+        assert_eq!(client.ask(&[b"set", b"long", &value]), b"+OK\r\n", "{len}");
+        assert_eq!(client.ask(&[b"get", b"long"]), bulk(&value), "{len}");
+        assert_eq!(
+            client.ask(&[b"strlen", b"long"]),
+            format!(":{len}\r\n").as_bytes()
+        );
+        assert_eq!(
+            client.ask(&[b"mget", b"long", b"absent"]),
+            [b"*2\r\n".to_vec(), bulk(&value), b"$-1\r\n".to_vec()].concat()
+        );
+    }
+}
+
+#[test]
+fn long_pipelines_of_long_values() {
+    let server = TestServer::shared();
+    let mut client = server.client();
+    let value = vec![b'v'; 5000];
+    let mut bytes = Vec::new();
+    for i in 0..400u32 {
+        bytes.extend(request(&[b"set", format!("pipe{i}").as_bytes(), &value]));
+    }
+    client.send(&bytes);
+    for _ in 0..400 {
+        assert_eq!(client.reply(), b"+OK\r\n");
+    }
+    // Requests are short and replies long: the kernel must make room, send in
+    // parts, and at last leave the rest to the daemon.
+    let bytes: Vec<u8> = (0..400u32)
+        .flat_map(|i| request(&[b"get", format!("pipe{i}").as_bytes()]))
+        .collect();
+    client.send(&bytes);
+    for i in 0..400 {
+        assert_eq!(client.reply(), bulk(&value), "reply {i}");
+    }
+    assert_eq!(client.say("ping"), "+PONG\r\n");
+}
+
+/// Replies that are longer than what they are written over, of commands that still need
+/// their request when the reply is there.
+#[test]
+fn long_pipelines_of_what_was_there() {
+    let server = TestServer::shared();
+    let mut client = server.client();
+    let value = |i: usize| vec![b'a' + (i % 26) as u8; [3, 17, 700, 5000, 30_000][i % 5]];
+    let key = |i: usize| format!("was{i}").into_bytes();
+    let mut bytes = Vec::new();
+    for i in 0..300 {
+        bytes.extend(request(&[b"set", &key(i), &value(i), b"ex", b"9000"]));
+        bytes.extend(request(&[b"getrange", &key(i), b"1", b"-1"]));
+        bytes.extend(request(&[b"getex", &key(i), b"persist"]));
+        bytes.extend(request(&[b"getset", &key(i), &value(i + 1)]));
+        bytes.extend(request(&[
+            b"set",
+            &key(i),
+            &value(i + 2),
+            b"get",
+            b"keepttl",
+        ]));
+        bytes.extend(request(&[b"getdel", &key(i)]));
+        bytes.extend(request(&[b"getdel", &key(i)]));
+    }
+    let mut sender = Client::from_stream(client.stream.try_clone().expect("a clone"));
+    thread::scope(|scope| {
+        scope.spawn(move || sender.send(&bytes));
+        for i in 0..300 {
+            assert_eq!(client.reply(), b"+OK\r\n", "{i}");
+            assert!(client.reply() == bulk(&value(i)[1..]), "{i}");
+            for expected in [value(i), value(i), value(i + 1), value(i + 2)] {
+                assert!(client.reply() == bulk(&expected), "{i}");
+            }
+            assert_eq!(client.reply(), b"$-1\r\n", "{i}");
+        }
+    });
+}
+
+/// Replies fill the send buffer while requests wait in the kernel. When there is room again,
+/// the daemon is busy with other clients: what waits in the kernel is not sent to the client
+/// in the place of the daemon's replies.
+#[test]
+fn requests_that_wait_behind_replies_of_the_daemon() {
+    const READS: usize = 60;
+    const WRITES: usize = 300;
+    let rounds = if is_emulated() { 4 } else { 60 };
+    let server = TestServer::shared();
+    let mut client = server.client();
+    let large = vec![b'L'; 30_000];
+    assert_eq!(client.ask(&[b"set", b"waits", &large]), b"+OK\r\n");
+    let requests = [
+        request(&[b"get", b"waits"]).repeat(READS),
+        request(&[b"set", b"arrives", &large]).repeat(WRITES),
+    ]
+    .concat();
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| keep_busy(server.client(), &done));
+        }
+        let _at_end = AtEnd::of(&done);
+        for round in 0..rounds {
+            let mut sender = Client::from_stream(client.stream.try_clone().expect("a clone"));
+            let requests = &requests;
+            scope.spawn(move || sender.send(requests));
+            thread::sleep(Duration::from_millis(30));
+            for i in 0..READS {
+                assert!(client.reply() == bulk(&large), "round {round}, {i}");
+            }
+            for i in 0..WRITES {
+                assert!(client.reply() == b"+OK\r\n", "round {round}, {i}");
+            }
+        }
+    });
+}
+
+/// Commands that the daemon executes in steps of a millisecond.
+fn keep_busy(mut client: Client, done: &AtomicBool) {
+    let (a, b) = (vec![b'a'; 2_000], vec![b'b'; 2_000]);
+    client.ask(&[b"mset", b"busy-a", &a, b"busy-b", &b]);
+    while !done.load(Ordering::Relaxed) {
+        client.ask(&[b"lcs", b"busy-a", b"busy-b", b"len"]);
+    }
+}
+
+#[test]
+fn commands_of_many_keys() {
+    let server = TestServer::shared();
+    let mut client = server.client();
+    let names: Vec<Vec<u8>> = (0..900).map(|i| format!("many{i}").into_bytes()).collect();
+    let with = |name: &'static [u8], rest: Vec<&[u8]>| request(&[&[name][..], &rest].concat());
+    let pairs: Vec<&[u8]> = names
+        .iter()
+        .flat_map(|name| [&name[..], b"value"])
+        .collect();
+    let keys: Vec<&[u8]> = names.iter().map(Vec::as_slice).collect();
+
+    client.send(&with(b"mset", pairs));
+    assert_eq!(client.reply(), b"+OK\r\n");
+    client.send(&with(b"exists", keys.clone()));
+    assert_eq!(client.reply(), b":900\r\n");
+    client.send(&with(b"mget", keys.clone()));
+    assert_eq!(
+        client.reply().len(),
+        b"*900\r\n".len() + 900 * bulk(b"value").len()
+    );
+    client.send(&with(b"del", keys));
+    assert_eq!(client.reply(), b":900\r\n");
+}
+
+#[test]
+fn more_keys_than_a_transaction_locks() {
+    let server = TestServer::shared();
+    let mut client = server.client();
+    let names: Vec<Vec<u8>> = (0..1500).map(|i| format!("lots{i}").into_bytes()).collect();
+    let mut words: Vec<&[u8]> = vec![b"mset"];
+    words.extend(names.iter().flat_map(|name| [&name[..], b"value"]));
+    let reply = client.ask(&words);
+    assert!(
+        reply.starts_with(b"-ERR the transaction holds too many locks"),
+        "{}",
+        show(&reply)
+    );
+    // All or nothing.
+    assert_eq!(client.say("exists lots0 lots1 lots1499"), ":0\r\n");
+}
+
+/// Memory is added while clients write, and none of them hears of it; then the
+/// limit is reached, and gone again after deletions.
+#[test]
+fn memory_grows_to_its_limit() {
+    const EACH: u32 = 1000;
+    let server = TestServer::start(&bpfdb::Options {
+        memory_limit: 128 << 20,
+        memory_ahead: 0,
+        ..bpfdb::Options::default()
+    });
+    let value = vec![b'm'; 1000];
+    let mut client = server.client();
+    let mut written = 0;
+    let full = loop {
+        let keys = written..written + EACH;
+        let bytes: Vec<u8> = keys
+            .flat_map(|i| request(&[b"set", format!("memory{i}").as_bytes(), &value]))
+            .collect();
+        client.send(&bytes);
+        let replies: Vec<Vec<u8>> = (0..EACH).map(|_| client.reply()).collect();
+        written += EACH;
+        if let Some(other) = replies.into_iter().find(|reply| reply != b"+OK\r\n") {
+            break other;
+        }
+    };
+    assert_eq!(
+        show(&full),
+        show(b"-OOM command not allowed when used memory > 'maxmemory'.\r\n")
+    );
+    assert!(
+        written > 60_000,
+        "full after {written} records of 1000 bytes"
+    );
+    let errors = server.engine.stats().expect("stats").counters.statuses;
+    assert!(errors[bpfdb::Status::OutOfMemory.code() as usize] > 0);
+    assert_eq!(client.ask(&[b"get", b"memory0"]), bulk(&value));
+
+    for i in 0..written {
+        client.send(&request(&[b"del", format!("memory{i}").as_bytes()]));
+    }
+    for _ in 0..written {
+        assert_eq!(client.reply()[0], b':');
+    }
+    common::wait_until("there is memory again", || {
+        client.ask(&[b"set", b"again", &value]) == b"+OK\r\n"
+    });
+}

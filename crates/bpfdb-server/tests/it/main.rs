@@ -1,0 +1,38 @@
+//! The tests of this crate that need nothing private: one program, a module for each subject.
+
+mod blocks;
+mod clients;
+mod conflicts;
+mod connections;
+mod differential;
+mod differential_errors;
+mod durability;
+mod event_loop;
+mod exposure;
+mod functions;
+mod generated;
+mod groups;
+mod held_disk;
+mod hostile;
+mod isolation;
+mod large;
+mod limits;
+mod local;
+mod long_blocks;
+mod multi;
+mod operation;
+mod preempted;
+mod procedures;
+mod protocol;
+mod scripts;
+mod snapshots;
+mod synchronous;
+mod transactions;
+mod waiting;
+
+/// Not a test: the process of a server, which tests start (`bpfdb_tests::server::process`).
+#[test]
+#[ignore = "run by the tests"]
+fn server_process() {
+    bpfdb_tests::server::process::serve();
+}

@@ -1,0 +1,596 @@
+//! Servers, clients and processes for the tests of this crate.
+
+pub mod cgroup;
+pub mod netns;
+pub mod procedures;
+pub mod process;
+pub mod redis_py;
+mod reply;
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crate::log::TestLog;
+use crate::process::dies_with_us;
+use bpfdb::Engine;
+use bpfdb_log::simulation::SimulatedDisk;
+use bpfdb_server::settings::{AppendFsync, Settings};
+use bpfdb_server::{Options, Server, Stopper};
+pub use reply::Reply;
+
+/// Longer than a busy machine takes for anything.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The same on this machine, which may be emulated.
+pub fn patience() -> Duration {
+    match crate::settings::is_emulated() {
+        true => 5 * PATIENCE,
+        false => PATIENCE,
+    }
+}
+
+/// A server on an engine of its own, in a thread.
+pub struct TestServer {
+    pub address: SocketAddr,
+    pub engine: Engine,
+    /// Of its engine.
+    pub log: Option<Arc<bpfdb_durability::Durability>>,
+    stopper: Stopper,
+    thread: Option<JoinHandle<bpfdb_server::Result<()>>>,
+    test_log: Option<TestLog>,
+}
+
+impl TestServer {
+    pub fn start(options: &bpfdb::Options) -> Self {
+        Self::start_with(options, Settings::default())
+    }
+
+    /// The same with other settings; address and port are chosen here.
+    pub fn start_with(options: &bpfdb::Options, settings: Settings) -> Self {
+        let local_clients = cgroup::chosen();
+        Self::start_as_told(
+            options,
+            Settings {
+                local_clients,
+                ..settings
+            },
+        )
+    }
+
+    /// The same, with exactly these settings but the port.
+    pub fn start_as_told(options: &bpfdb::Options, settings: Settings) -> Self {
+        // Before the first server moves this process for a moment.
+        cgroup::own();
+        let engine = Engine::create(&crate::log::options(options)).expect("an engine");
+        let log = TestLog::start(&engine);
+        let settings = Settings {
+            append_fsync: if crate::log::is_sync() {
+                AppendFsync::Always
+            } else {
+                settings.append_fsync
+            },
+            ..settings
+        };
+        let durability = log.as_ref().map(|log| Arc::clone(&log.durability));
+        let mut server = Self::start_on(engine, durability, settings);
+        server.test_log = log;
+        server
+    }
+
+    /// The same on an engine with a log, which has what `disk` has. The interval between
+    /// flushes is 20 ms.
+    pub fn start_logged(disk: &SimulatedDisk, settings: Settings) -> Self {
+        let local_clients = cgroup::chosen();
+        Self::start_logged_as_told(
+            disk,
+            Settings {
+                local_clients,
+                ..settings
+            },
+        )
+    }
+
+    /// The same, with exactly these settings but the port.
+    pub fn start_logged_as_told(disk: &SimulatedDisk, settings: Settings) -> Self {
+        cgroup::own();
+        let engine = Engine::create(&bpfdb::Options {
+            memory_limit: 256 << 20,
+            log_ring: 1 << 20,
+            ..bpfdb::Options::default()
+        })
+        .expect("an engine");
+        let options = bpfdb_durability::Options {
+            files: bpfdb_log::Options {
+                segment_size: 4 << 20,
+                batch_size: 1 << 20,
+                spares: 1,
+            },
+            ..bpfdb_durability::Options::default()
+        };
+        let (log, _) =
+            bpfdb_durability::Durability::start(&engine, disk.clone(), options).expect("a log");
+        Self::start_on(engine, Some(Arc::new(log)), settings)
+    }
+
+    /// Another server on an engine that is there.
+    pub fn start_again(engine: Engine) -> Self {
+        cgroup::own();
+        let local_clients = cgroup::chosen();
+        let settings = Settings {
+            local_clients,
+            ..Settings::default()
+        };
+        Self::start_on(engine, None, settings)
+    }
+
+    fn start_on(
+        engine: Engine,
+        log: Option<Arc<bpfdb_durability::Durability>>,
+        settings: Settings,
+    ) -> Self {
+        let options = Options {
+            log: log.clone(),
+            ..at_any_port(settings)
+        };
+        let (sender, receiver) = mpsc::channel();
+        let of_thread = engine.clone();
+        let thread = thread::spawn(move || {
+            let server = Server::start(&of_thread, &options)?;
+            sender
+                .send((server.address(), server.stopper()))
+                .expect("the test waits");
+            server.run()
+        });
+        let Ok((address, stopper)) = receiver.recv() else {
+            panic!("{:?}", thread.join().expect("no panic"));
+        };
+        Self {
+            address,
+            engine,
+            log,
+            stopper,
+            thread: Some(thread),
+            test_log: None,
+        }
+    }
+
+    /// The server that tests of one file share, for loading the programs takes seconds. Whoever
+    /// has it alone finds it empty.
+    pub fn shared() -> Arc<Self> {
+        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        let server = shared.get_or_insert_with(|| {
+            let server = Self::start(&bpfdb::Options {
+                max_sessions: 2048,
+                ..bpfdb::Options::default()
+            });
+            // SAFETY: a function without preconditions. Behind the one of the cgroup, so before it.
+            unsafe { libc::atexit(stop_shared) };
+            Arc::new(server)
+        });
+        if Arc::strong_count(server) == 1 {
+            assert_eq!(server.client().say("flushall"), "+OK\r\n");
+        }
+        Arc::clone(server)
+    }
+
+    pub fn client(&self) -> Client {
+        Client::connect(self.address)
+    }
+
+    pub fn stop(mut self) {
+        self.stop_now();
+    }
+
+    fn stop_now(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            self.stopper.stop();
+            thread.join().expect("no panic").expect("a clean stop");
+        }
+    }
+}
+
+/// What was written must be recovered from the log, if there is one that tests do not care about.
+impl Drop for TestServer {
+    fn drop(&mut self) {
+        self.stop_now();
+        if let Some(log) = self.test_log.take().filter(|_| !thread::panicking()) {
+            self.log = None;
+            log.compare(&self.engine);
+        }
+    }
+}
+
+/// See [`TestServer::shared`].
+static SHARED: Mutex<Option<Arc<TestServer>>> = Mutex::new(None);
+
+/// When the process ends. A panic ends it with a signal.
+extern "C" fn stop_shared() {
+    let server = (SHARED.lock().unwrap_or_else(PoisonError::into_inner)).take();
+    // What is local to this thread is gone by now.
+    let stopped = thread::spawn(move || drop(server)).join();
+    stopped.expect("a clean stop");
+}
+
+pub fn at_any_port(settings: Settings) -> Options {
+    Options {
+        settings: Settings {
+            port: 0,
+            ..settings
+        },
+        ..Options::default()
+    }
+}
+
+/// The real thing, to compare with.
+pub struct Redis {
+    pub address: SocketAddr,
+    process: Child,
+}
+
+impl Redis {
+    pub fn start() -> Self {
+        // Somebody else may take the port before redis-server does.
+        const TRIES: usize = 20;
+        (0..TRIES)
+            .find_map(|_| Self::try_at(free_port()))
+            .expect("redis-server starts")
+    }
+
+    fn try_at(port: u16) -> Option<Self> {
+        let mut command = Command::new("redis-server");
+        command
+            .args(["--port", &port.to_string()])
+            .args(["--bind", "127.0.0.1", "--databases", "1"])
+            .args(["--save", "", "--appendonly", "no"])
+            .stdout(Stdio::null());
+        let mut redis = Self {
+            address: SocketAddr::from(([127, 0, 0, 1], port)),
+            process: dies_with_us(&mut command)
+                .spawn()
+                .expect("redis-server is installed by scripts/setup.sh"),
+        };
+        let mut ready = false;
+        wait_until("redis-server listens, or has ended", || {
+            ready = redis.is_itself();
+            ready || redis.process.try_wait().expect("a child").is_some()
+        });
+        ready.then_some(redis)
+    }
+
+    /// Is it this process that answers at the port?
+    fn is_itself(&self) -> bool {
+        let id = format!("process_id:{}\r\n", self.process.id());
+        TcpStream::connect(self.address).is_ok_and(|stream| {
+            let mut client = Client::from_stream(stream);
+            client
+                .stream
+                .write_all(&request(&[b"INFO", b"server"]))
+                .is_ok()
+                && client
+                    .try_reply()
+                    .is_ok_and(|reply| String::from_utf8_lossy(&reply).contains(&id))
+        })
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+pub fn free_port() -> u16 {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    listener.local_addr().expect("bound").port()
+}
+
+/// Raises a flag at the end, also if that is a panic: else a test would wait for
+/// ever for a thread that looks at the flag.
+pub struct AtEnd<'a>(&'a AtomicBool);
+
+impl<'a> AtEnd<'a> {
+    pub fn of(flag: &'a AtomicBool) -> Self {
+        Self(flag)
+    }
+}
+
+impl Drop for AtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Does a new connection get a reply? A server may also close it at once.
+pub fn is_served(address: SocketAddr) -> bool {
+    TcpStream::connect(address).is_ok_and(|stream| {
+        let mut client = Client::from_stream(stream);
+        client
+            .stream
+            .set_read_timeout(Some(patience()))
+            .expect("set");
+        client.stream.write_all(&request(&[b"ping"])).is_ok()
+            && client.try_reply().is_ok_and(|reply| reply == b"+PONG\r\n")
+    })
+}
+
+/// Does nobody listen there? (TCP may connect a socket with itself.)
+pub fn is_refused(address: SocketAddr) -> bool {
+    TcpStream::connect(address).map_or(true, |stream| {
+        stream.local_addr().is_ok_and(|own| own == address)
+    })
+}
+
+/// Does the kernel answer requests? Not those of synchronous clients, which all are the daemon's.
+pub fn kernel_answers() -> bool {
+    !crate::log::is_sync()
+}
+
+pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !done() {
+        assert!(start.elapsed() < patience(), "waiting until {what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A connection; it speaks RESP2 until it says HELLO 3.
+pub struct Client {
+    pub stream: TcpStream,
+    buffer: Vec<u8>,
+}
+
+impl Client {
+    pub fn connect(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).expect("a connection");
+        stream
+            .set_read_timeout(Some(patience()))
+            .expect("a time-out");
+        stream
+            .set_write_timeout(Some(patience()))
+            .expect("a time-out");
+        stream.set_nodelay(true).expect("no delay");
+        Self::from_stream(stream)
+    }
+
+    /// A client of the daemon: the kernel does not see this socket.
+    pub fn connect_unix(path: &Path) -> Self {
+        let stream = UnixStream::connect(path).expect("a connection");
+        stream
+            .set_read_timeout(Some(patience()))
+            .expect("a time-out");
+        // To read and to write, one is as good as the other.
+        Self::from_stream(TcpStream::from(OwnedFd::from(stream)))
+    }
+
+    pub fn from_stream(stream: TcpStream) -> Self {
+        Self {
+            stream,
+            buffer: Vec::new(),
+        }
+    }
+
+    pub fn send(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).expect("sent");
+    }
+
+    /// Sends a command; its reply as it came.
+    pub fn ask(&mut self, words: &[&[u8]]) -> Vec<u8> {
+        self.send(&request(words));
+        self.reply()
+    }
+
+    /// The same for a command given as text.
+    pub fn say(&mut self, command: &str) -> String {
+        let words: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
+        String::from_utf8(self.ask(&words)).expect("text")
+    }
+
+    /// One whole reply, with all its markers.
+    pub fn reply(&mut self) -> Vec<u8> {
+        self.try_reply()
+            .unwrap_or_else(|error| panic!("{error} after {:?}", show(&self.buffer)))
+    }
+
+    /// The same, if the server may close the connection before.
+    pub fn try_reply(&mut self) -> io::Result<Vec<u8>> {
+        loop {
+            if let Some(len) = reply_len(&self.buffer) {
+                let rest = self.buffer.split_off(len);
+                return Ok(std::mem::replace(&mut self.buffer, rest));
+            }
+            if self.fill()? == 0 {
+                return Err(ErrorKind::UnexpectedEof.into());
+            }
+        }
+    }
+
+    /// The replies that are here already.
+    pub fn replies_at_hand(&mut self) -> Vec<Vec<u8>> {
+        self.stream.set_nonblocking(true).expect("set");
+        let mut chunk = [0; 65536];
+        if let Ok(got) = self.stream.read(&mut chunk) {
+            self.buffer.extend_from_slice(&chunk[..got]);
+        }
+        self.stream.set_nonblocking(false).expect("set");
+        let mut replies = Vec::new();
+        while let Some(len) = reply_len(&self.buffer) {
+            let rest = self.buffer.split_off(len);
+            replies.push(std::mem::replace(&mut self.buffer, rest));
+        }
+        replies
+    }
+
+    /// How many bytes came; 0 at the end of the stream.
+    fn fill(&mut self) -> io::Result<usize> {
+        let mut chunk = [0; 65536];
+        let start = Instant::now();
+        loop {
+            match self.stream.read(&mut chunk) {
+                Ok(got) => {
+                    self.buffer.extend_from_slice(&chunk[..got]);
+                    return Ok(got);
+                }
+                // The process was stopped meanwhile.
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                // A socket in a map of sockets says this when it was woken up
+                // for anything but data, too: bpf/net/local.bpf.h, 6.
+                Err(error)
+                    if error.kind() == ErrorKind::WouldBlock && start.elapsed() < patience() => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Everything that comes until the server closes. Who has not read all that
+    /// was sent closes by a reset.
+    pub fn until_closed(&mut self) -> Vec<u8> {
+        loop {
+            match self.fill() {
+                Ok(0) => break,
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::ConnectionReset => break,
+                Err(error) => panic!("{error} after {:?}", show(&self.buffer)),
+            }
+        }
+        std::mem::take(&mut self.buffer)
+    }
+
+    /// The same, if the server may also wait for more.
+    pub fn try_until_closed(&mut self) -> Vec<u8> {
+        while let Ok(1..) = self.fill() {}
+        std::mem::take(&mut self.buffer)
+    }
+
+    /// Has the server closed the connection, so far?
+    pub fn is_closed_already(&self) -> bool {
+        self.stream.set_nonblocking(true).expect("set");
+        let closed = self.stream.peek(&mut [0]);
+        self.stream.set_nonblocking(false).expect("set");
+        match closed {
+            Ok(got) => got == 0,
+            Err(error) => error.kind() == ErrorKind::ConnectionReset,
+        }
+    }
+
+    /// Does the server close the connection? (It may also reset it.)
+    pub fn is_closed(&mut self) -> bool {
+        loop {
+            match self.fill() {
+                Ok(0) => return true,
+                Ok(_) => self.buffer.clear(),
+                Err(error) => return error.kind() == ErrorKind::ConnectionReset,
+            }
+        }
+    }
+}
+
+/// Writes until nothing more is taken, or `most` bytes are: how many. The other
+/// side may close.
+pub fn flood(stream: &mut TcpStream, bytes: &[u8], most: usize, patience: Duration) -> usize {
+    stream
+        .set_write_timeout(Some(patience))
+        .expect("a time-out");
+    let mut sent = 0;
+    while sent < most {
+        let at = sent % bytes.len();
+        match stream.write(&bytes[at..]) {
+            Ok(some) => sent += some,
+            // The process was stopped meanwhile.
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => {
+                let expected = [
+                    ErrorKind::WouldBlock,
+                    ErrorKind::ConnectionReset,
+                    ErrorKind::BrokenPipe,
+                ];
+                assert!(expected.contains(&error.kind()), "{error}");
+                break;
+            }
+        }
+    }
+    sent
+}
+
+/// The bytes of a request.
+pub fn request(words: &[&[u8]]) -> Vec<u8> {
+    let mut bytes = format!("*{}\r\n", words.len()).into_bytes();
+    for word in words {
+        bytes.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+        bytes.extend_from_slice(word);
+        bytes.extend_from_slice(b"\r\n");
+    }
+    bytes
+}
+
+/// The request of a command whose words are separated by blanks.
+pub fn words(command: &str) -> Vec<u8> {
+    let words: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
+    request(&words)
+}
+
+/// A field of the statistics of a command.
+pub fn of_command(client: &mut Client, command: &str, field: &str) -> u64 {
+    of_line(
+        client,
+        "commandstats",
+        &format!("cmdstat_{command}:"),
+        field,
+    )
+}
+
+/// Of how many executions of a command the kernel gave the reply.
+pub fn kernel_calls(client: &mut Client, command: &str) -> u64 {
+    of_line(
+        client,
+        "kernelstats",
+        &format!("kernelstat_{command}:"),
+        "calls",
+    )
+}
+
+fn of_line(client: &mut Client, section: &str, line: &str, field: &str) -> u64 {
+    let info = client.say(&format!("INFO {section}"));
+    let line = info.lines().find_map(|row| row.strip_prefix(line));
+    let fields = line.into_iter().flat_map(|line| line.split(','));
+    let mut pairs = fields.filter_map(|pair| pair.split_once('='));
+    let value = pairs.find_map(|(name, value)| (name == field).then_some(value));
+    value.map_or(0, |value| value.parse().expect("a number"))
+}
+
+/// A value as it is in a reply.
+pub fn bulk(value: &[u8]) -> Vec<u8> {
+    [format!("${}\r\n", value.len()).as_bytes(), value, b"\r\n"].concat()
+}
+
+/// Is this what INCR says? It may also have met somebody who was interrupted in
+/// the middle of the same: then it did nothing.
+pub fn is_incremented(reply: &[u8]) -> bool {
+    let conflict = reply.starts_with(b"-CONFLICT ");
+    assert!(conflict || reply[0] == b':', "{}", show(reply));
+    !conflict
+}
+
+/// Length of the reply at the beginning of `bytes`, if all of it is there.
+pub fn reply_len(bytes: &[u8]) -> Option<usize> {
+    Reply::parse(bytes).map(|(_, len)| len)
+}
+
+/// For messages: as text, shortened.
+pub fn show(bytes: &[u8]) -> String {
+    let end = bytes.len().min(300);
+    let more = if end < bytes.len() { "…" } else { "" };
+    format!(
+        "{}{more} ({} bytes)",
+        bytes[..end].escape_ascii(),
+        bytes.len()
+    )
+}

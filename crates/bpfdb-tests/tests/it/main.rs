@@ -1,0 +1,8 @@
+//! The tests of this crate that need nothing private: one program, a module for each subject.
+
+mod faults;
+mod large;
+mod limits;
+mod model;
+mod scripts;
+mod stress;

@@ -1,0 +1,237 @@
+//! Verifier budgets: how many instructions the kernel's verifier processes for
+//! each program (`verified_insns`), against the limits in `bpf/budgets.txt`.
+//! The kernel gives up at a million; a change that makes a program much dearer
+//! to verify shows here first.
+//!
+//! `BPFDB_UPDATE_BUDGETS=1` writes the file anew.
+
+use crate::common;
+
+use std::collections::BTreeMap;
+use std::env;
+use std::fmt::Write;
+use std::fs;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use bpfdb::objects::{self, TESTS};
+use bpfdb::{Engine, Options};
+use common::Object;
+
+/// Budgets are compared with what this compiler made.
+const COMPILER: &str = "clang version 22.";
+/// And with what this kernel's verifier processes: others prune less, or more.
+const KERNEL: &str = "6.18.";
+/// What another kernel's may process of each program: the kernel gives up at a million.
+const MOST_ELSEWHERE: u64 = 900_000;
+/// Versions per record, and bytes of a ring of the log: verified as constants, so each counts.
+const ENGINES: [(u32, u32); 3] = [(1, RING), (4, 0), (8, RING)];
+/// Programs of tests are verified with one of them, which takes the most of most: they are eight
+/// times as many as those of the product.
+const OF_TESTS: (u32, u32) = (8, RING);
+const RING: u32 = 1 << 20;
+/// Larger maps of an object's own do not change what is verified.
+const ENTRIES: u32 = 1 << 16;
+
+/// (object, program) and a number of instructions.
+type Figures = BTreeMap<(String, String), u64>;
+
+#[derive(Default)]
+struct Measured {
+    figures: Figures,
+    /// Objects that the verifier does not accept.
+    refused: Vec<String>,
+}
+
+/// Loads an object as the product does; what each of its programs took. The
+/// verifier's log of a program that it refuses is printed by libbpf.
+fn verify(engine: &Engine, name: &str, bytes: &[u8]) -> Result<Figures, String> {
+    let mut open = common::open(engine, bytes, name);
+    for mut map in open.maps_mut() {
+        if map.max_entries() > ENTRIES {
+            map.set_max_entries(ENTRIES).expect("a smaller map");
+        }
+    }
+    let object = open
+        .load()
+        .map_err(|error| format!("{name} does not load: {error}"))?;
+    let ids: BTreeMap<u32, String> = object
+        .progs()
+        .map(|program| {
+            let id = libbpf_rs::Program::id_from_fd(program.as_fd()).expect("id");
+            (id, program.name().to_string_lossy().into_owned())
+        })
+        .collect();
+    Ok(libbpf_rs::query::ProgInfoIter::default()
+        .filter_map(|info| {
+            let program = ids.get(&info.id)?.clone();
+            Some(((name.to_owned(), program), u64::from(info.verified_insns)))
+        })
+        .collect())
+}
+
+fn tests() -> Vec<Object> {
+    (TESTS.iter().map(|object| (object.name, object.bytes))).collect()
+}
+
+fn measure((versions, log_ring): (u32, u32), objects: Vec<Object>) -> Measured {
+    let engine = Engine::create(&Options {
+        versions,
+        log_ring,
+        ..common::options()
+    })
+    .expect("the engine starts");
+    let mut measured = Measured::default();
+    for (name, bytes) in objects {
+        match verify(&engine, name, bytes) {
+            Ok(figures) => measured.figures.extend(figures),
+            Err(error) => measured.refused.push(error),
+        }
+    }
+    measured
+}
+
+/// The most that each program took in any of these engines.
+fn measure_all() -> Measured {
+    let mut all = Measured::default();
+    let mut jobs: Vec<_> = ENGINES.map(|engine| (engine, common::products())).into();
+    let (some, others) = tests()
+        .into_iter()
+        .enumerate()
+        .partition(|(number, _)| number % 2 == 0);
+    jobs.extend([some, others].map(|half: Vec<(usize, Object)>| {
+        (
+            OF_TESTS,
+            half.into_iter().map(|(_, object)| object).collect(),
+        )
+    }));
+    thread::scope(|scope| {
+        let runs: Vec<_> = (jobs.into_iter())
+            .map(|(engine, objects)| scope.spawn(move || measure(engine, objects)))
+            .collect();
+        for run in runs {
+            let measured = run.join().expect("every object is tried");
+            for (program, figure) in measured.figures {
+                let known = all.figures.entry(program).or_default();
+                *known = figure.max(*known);
+            }
+            all.refused.extend(measured.refused);
+        }
+    });
+    all
+}
+
+fn path() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bpf/budgets.txt")
+}
+
+/// Today's figure and a tenth, rounded up to two digits or so.
+fn budget_for(figure: u64) -> u64 {
+    let unit = if figure < 10_000 { 100 } else { 1000 };
+    (figure + figure / 10).next_multiple_of(unit)
+}
+
+fn table(figures: &Figures) -> String {
+    let mut text = String::from(
+        "# Instructions that the verifier processes per program, with the number of versions per\n\
+         # record (1, 4 or 8) that takes the most, with a log and without (of tests: 8, with a log),\n\
+         # compiled by clang-22, on Linux 6.18. A test fails when a program exceeds its budget or\n\
+         # has none; BPFDB_UPDATE_BUDGETS=1 writes this file anew.\n\
+         #\n# object, program, instructions, budget\n",
+    );
+    for ((object, program), figure) in figures {
+        let budget = budget_for(*figure);
+        writeln!(text, "{object} {program} {figure} {budget}").expect("text");
+    }
+    text
+}
+
+fn budgets(text: &str) -> Figures {
+    let row = |line: &str| {
+        let [object, program, _, budget] = line
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .try_into()
+            .ok()?;
+        let budget: u64 = budget.parse().ok()?;
+        Some(((object.to_owned(), program.to_owned()), budget))
+    };
+    text.lines()
+        .filter(|line| !line.starts_with('#'))
+        .map(|line| row(line).unwrap_or_else(|| panic!("bpf/budgets.txt: {line:?}")))
+        .collect()
+}
+
+fn violations(figures: &Figures, budgets: &Figures) -> Vec<String> {
+    let name = |(object, program): &(String, String)| format!("{object} {program}");
+    let over = figures
+        .iter()
+        .filter_map(|(key, figure)| match budgets.get(key) {
+            None => Some(format!("{}: no budget", name(key))),
+            Some(budget) if figure > budget => Some(format!(
+                "{}: {figure} instructions, budget {budget}",
+                name(key)
+            )),
+            Some(_) => None,
+        });
+    let gone = budgets
+        .keys()
+        .filter(|key| !figures.contains_key(*key))
+        .map(|key| format!("{}: a budget, but no such program", name(key)));
+    over.chain(gone).collect()
+}
+
+#[test]
+fn programs_stay_within_their_budgets() {
+    let Measured { figures, refused } = measure_all();
+    print!("{}", table(&figures));
+
+    assert!(refused.is_empty(), "{}", refused.join("\n"));
+    if !compiled_by(COMPILER) {
+        println!("every object loads; figures of another compiler are not compared");
+        return;
+    }
+    if env::var_os("BPFDB_UPDATE_BUDGETS").is_some_and(|value| value == "1") {
+        fs::write(path(), table(&figures)).expect("bpf/budgets.txt is written");
+        return;
+    }
+    if !runs_on(KERNEL) {
+        let greatest = figures.values().max().expect("some program");
+        assert!(*greatest <= MOST_ELSEWHERE, "{greatest} instructions");
+        println!("every object loads; figures of another kernel are not compared");
+        return;
+    }
+    let text = fs::read_to_string(path()).expect("bpf/budgets.txt");
+    let wrong = violations(&figures, &budgets(&text));
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+fn runs_on(kernel: &str) -> bool {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").expect("a kernel");
+    release.starts_with(kernel)
+}
+
+/// The debug information of an object names its compiler.
+fn compiled_by(compiler: &str) -> bool {
+    let name = compiler.as_bytes();
+    objects::ENGINE
+        .windows(name.len())
+        .any(|window| window == name)
+}
+
+#[test]
+fn violations_are_noticed() {
+    let key = |program: &str| ("engine".to_owned(), program.to_owned());
+    let figures = Figures::from([(key("a"), 1000), (key("b"), 101), (key("new"), 1)]);
+    let budgets = budgets("# object\nengine a 900 1000\nengine b 90 100\nengine old 1 100\n");
+
+    assert_eq!(
+        violations(&figures, &budgets),
+        [
+            "engine b: 101 instructions, budget 100",
+            "engine new: no budget",
+            "engine old: a budget, but no such program",
+        ]
+    );
+}
