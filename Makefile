@@ -2,21 +2,17 @@
 .PHONY: help run test test-log crashes bench lint fmt soak vm vm-short vm-power vm-preempt vm-programs vm-clang-19 \
 	clang-19 clean setup
 
-# Tests of the server that run both ways: clients served through TCP, and clients
-# answered inside their own send().
-BOTH_WAYS := differential transactions
-# These too, by `make test-log`: together they take longer than the checks of a change may.
-BOTH_WAYS_LOG := blocks clients conflicts differential_errors durability generated groups limits \
+# Suites of the server that run both ways: clients served through TCP, and clients answered inside
+# their own send(). `make test` runs two of them so (scripts/test.sh), `make test-log` these.
+BOTH_WAYS := blocks clients conflicts differential_errors durability generated groups limits \
 	multi procedures protocol synchronous
 
-# Suites of the engine and of the server that also run with a log: while clients are told at once,
-# and while they are told only what is durable. `make test` runs the short versions.
+# Suites of the engine and of the server that also run with a log: while clients get their replies at
+# once, and while they get them only when the write is durable. `make test` runs two of them so.
 WITH_LOG := limits model scripts stress
 WITH_LOG_ASYNC := event_loop functions isolation local operation procedures
 WITH_LOG_SYNC := clients conflicts connections differential differential_errors functions \
 	generated groups isolation large limits long_blocks multi protocol snapshots transactions waiting
-WITH_LOG_SHORT := scripts
-WITH_LOG_SYNC_SHORT := transactions
 
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo -E)
 # Tests and benchmarks load eBPF programs: root runs what cargo built.
@@ -36,7 +32,7 @@ help:
 	@echo 'make fmt    put the formats right, and what is generated'
 	@echo 'make soak   the long tests, with random load'
 	@echo 'make vm     tests on another kernel, in a virtual machine: Debian 13, 6.12'
-	@echo 'make vm-short  one of them; part of the checks of every change'
+	@echo 'make vm-short  one of them, in two minutes'
 	@echo 'make vm-power  a virtual machine loses its power under load, and starts again; part of make vm'
 	@echo 'make vm-preempt  is anybody held up by a client that is preempted?'
 	@echo 'make vm-programs  does its verifier take ten thousand random procedures?'
@@ -51,22 +47,20 @@ run: setup
 	cargo build --release --bin bpfdb
 	$(SUDO) target/release/bpfdb serve --dir data $(ARGS)
 
+# ARGS: parts of names, of tests that are run instead of all.
 test: setup
-	cargo test --profile ci --workspace --all-features --no-fail-fast $(ARGS)
-	$(SUITES) BPFDB_TEST_LOCAL_CLIENTS=on scripts/suites.sh bpfdb-server $(BOTH_WAYS)
-	$(SUITES) BPFDB_TEST_LOG=async scripts/suites.sh bpfdb-tests $(WITH_LOG_SHORT)
-	$(SUITES) BPFDB_TEST_LOG=sync scripts/suites.sh bpfdb-server $(WITH_LOG_SYNC_SHORT)
+	@RUNNER='$(SUDO)' scripts/test.sh $(ARGS)
 
 # The suites of engine and server, with a log.
 test-log: setup
-	$(SUITES) BPFDB_TEST_LOCAL_CLIENTS=on scripts/suites.sh bpfdb-server $(BOTH_WAYS_LOG)
+	$(SUITES) BPFDB_TEST_LOCAL_CLIENTS=on scripts/suites.sh bpfdb-server $(BOTH_WAYS)
 	$(SUITES) BPFDB_TEST_LOG=async scripts/suites.sh bpfdb-tests $(WITH_LOG)
 	$(SUITES) BPFDB_TEST_LOG=async scripts/suites.sh bpfdb-server $(WITH_LOG_ASYNC)
 	$(SUITES) BPFDB_TEST_LOG=sync scripts/suites.sh bpfdb-server $(WITH_LOG_SYNC)
 
 # With the profile of `make test`, so that nothing is compiled once more.
 crashes: setup
-	cargo test --profile ci --workspace --all-features --test crash_loop -- --ignored --nocapture $(ARGS)
+	cargo test --profile ci --workspace --all-features --test it -- --ignored --nocapture crash_loop:: $(ARGS)
 
 bench: setup
 	cargo build --release -p bpfdb-cli -p bpfdb-bench
@@ -76,7 +70,7 @@ bench: setup
 soak: setup test-log
 	cargo test --release --workspace --all-features --no-fail-fast -- --ignored --nocapture soak $(ARGS)
 
-# Goes on where it was interrupted, as long as the programs are the same.
+# What depends on the kernel. Goes on where it was interrupted, as long as the programs are the same.
 vm: setup
 	$(SUDO) scripts/vm-all.sh
 	$(SUDO) scripts/vm-power.sh
@@ -85,9 +79,9 @@ vm: setup
 vm-power: setup
 	$(SUDO) scripts/vm-power.sh
 
-# Is there an engine, and a server, on the oldest kernel that is promised?
+# Is there an engine, and a server, on the oldest kernel that is promised? In two minutes.
 vm-short: setup
-	TESTS=multi FILTER=commands_wait_and_are_executed_together \
+	TESTS=multi FILTER=multi::commands_wait_and_are_executed_together \
 		$(SUDO) scripts/vm.sh --if-possible $(ARGS)
 
 # Does a client that is preempted in its own send() hold up others?
@@ -96,7 +90,7 @@ vm-preempt: setup
 
 # Does the verifier of the oldest kernel that is promised take whatever is compiled of Lua?
 vm-programs: setup
-	TESTS=programs FILTER=--include-ignored LIMIT=7200 $(SUDO) scripts/vm.sh $(ARGS)
+	TESTS=bpfdb-procedures/programs FILTER=--include-ignored LIMIT=7200 $(SUDO) scripts/vm.sh $(ARGS)
 
 vm-clang-19: setup
 	VM=1 $(SUDO) scripts/check-clang19.sh

@@ -22,7 +22,7 @@ trap 'rm -rf "$target"' EXIT
 export BPFDB_CLANG=clang-19 CARGO_TARGET_DIR="$target"
 
 if [ -n "${VM:-}" ]; then
-	TESTS=bpf_units scripts/vm.sh
+	TESTS=bpfdb/units scripts/vm.sh
 	TESTS=programs FILTER=--include-ignored LIMIT=7200 scripts/vm.sh
 	echo "check-clang19: every program loads on that kernel"
 	exit 0
@@ -34,6 +34,6 @@ tests() {
 }
 tests -p bpfdb -p bpfdb-procedures "$@"
 # What is compiled at run time is put into a template that clang made.
-tests -p bpfdb-procedures --test programs "$@" -- --ignored
-tests -p bpfdb-server --test procedures "$@"
+tests -p bpfdb-procedures --test it "$@" -- --ignored programs::
+tests -p bpfdb-server --test it "$@" -- procedures::
 echo "check-clang19: every program loads"

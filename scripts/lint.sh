@@ -17,10 +17,10 @@ generated() {
 	echo config docs/bpfdb.toml
 }
 
-# Both programs, with the features that their libraries have for the tests (a test is among what is
-# built, for that): else half of the libraries would be built twice.
+# Both programs, with the features that their libraries have for the tests (these are built, too, for
+# that): else half of the libraries would be built twice.
 programs() {
-	cargo build --quiet --profile ci --workspace --all-features --bins --test contributing
+	cargo build --quiet --profile ci --workspace --all-features --bins --test it
 }
 
 docs() { "$target/ci/bpfdb" docs "$1" </dev/null; }

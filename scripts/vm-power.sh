@@ -33,9 +33,7 @@ install_tools() {
 }
 
 install_tools || die "nbdkit and e2fsprogs are needed"
-program=$(cargo test --profile ci -p bpfdb-cli --all-features --test power_loss --no-run \
-	--message-format=json 2>/dev/null |
-	sed -n 's/.*"executable":"\([^"]*\/power_loss-[^"]*\)".*/\1/p')
+program=$(scripts/test-suites.sh bpfdb-cli | sed -n 's/^[^ ]* \(.*\) bpfdb-cli\/power_loss$/\1/p')
 [ -n "$program" ] || die "the test was not built"
 
 run=$(mktemp -d "${PWD}/target/vm-power.XXXXXX")
@@ -70,7 +68,7 @@ live() {
 	TMPDIR=$run nbdkit -U "$run/socket" -P "$run/disk-pid" --filter=cache file "$run/disk" cache="$1"
 	DISK=nbd:unix:$run/socket RUN=$run timeout "$LIFE" scripts/vm.sh "mkdir -p /mnt && mount -t ext4 /dev/vda /mnt && \
 cd crates/bpfdb-cli && BPFDB_POWER_DIRECTORY=/mnt/data BPFDB_POWER_TOLD=$run/told \
-${2:+BPFDB_POWER_LAST=1} $program --ignored --nocapture a_life && umount /mnt" \
+${2:+BPFDB_POWER_LAST=1} $program --ignored --nocapture power_loss::a_life && umount /mnt" \
 		>"$run/said" 2>&1 &
 	machine=$!
 }

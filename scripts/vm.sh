@@ -7,12 +7,12 @@
 #   SUITE=sid scripts/vm.sh             on that of another release
 #   FLAVOUR=rt scripts/vm.sh            on that of its real-time kernel
 #   APPEND=preempt=full scripts/vm.sh   with more on the kernel's command line
-#   TESTS='blocks|session' scripts/vm.sh   only these
-#   TESTS=multi FILTER=conflict scripts/vm.sh   of these, the tests with such names
+#   TESTS='blocks|session' scripts/vm.sh   only these suites (scripts/test-suites.sh)
+#   TESTS=multi FILTER=conflict scripts/vm.sh   the tests with such names; or arguments: --ignored
 #   scripts/vm.sh --if-possible         no failure where another kernel cannot be had
-#   scripts/vm.sh --list                which tests these are: builds them, and runs none
-#   PROGRAMS=... scripts/vm.sh          lines of that list: only these, as they are
-#   LIMIT=7200 scripts/vm.sh            each program may take so many seconds
+#   scripts/vm.sh --list                which suites these are: builds them, and runs none
+#   SUITES=... scripts/vm.sh            lines of that list: only these, as they are
+#   LIMIT=7200 scripts/vm.sh            each suite may take so many seconds
 #   THREAD=single scripts/vm.sh ...     both processors by one thread of the emulator
 #   DISK=image scripts/vm.sh ...        with a disk: /dev/vda, which keeps what is written; also
 #                                       nbd:unix:SOCKET, of a server that gets the machine's flushes
@@ -159,41 +159,40 @@ if ! (install_tools && fetch_kernel); then
 fi
 version=$(cat "$folder/version")
 
-# One line for each test program: where it runs, and its path. If TESTS is a name and not a pattern,
-# no others are built.
-test_programs() {
-	case ${TESTS:-} in
-	'' | *[!a-z_]*) only= ;;
-	*) only=--test=$TESTS ;;
-	esac
-	# shellcheck disable=SC2086 # a word, or none
-	scripts/test-programs.sh $only bpfdb bpfdb-procedures bpfdb-server bpfdb-durability bpfdb-cli
+# The suites that TESTS chooses: a line for each, as scripts/test-suites.sh prints it.
+chosen_suites() {
+	say "building the tests"
+	suites=$(scripts/test-suites.sh bpfdb bpfdb-procedures bpfdb-server bpfdb-durability bpfdb-cli)
+	suites=$(printf '%s\n' "$suites" | grep -E "[ /](${TESTS:-.*})\$")
+	# Clients of other languages are installed on first use, and the machine has no network.
+	printf '%s\n' "$suites" | grep '/clients$' | while read -r where program suite; do
+		say "installing clients of other languages"
+		(cd "$where" && "$program" "${suite#*/}::" >/dev/null 2>&1) || say "not all of them work here"
+	done
+	printf '%s\n' "$suites"
 }
 
-# Those that TESTS chooses.
-chosen_programs() {
-	say "building the tests"
-	programs=$(test_programs)
-	programs=$(printf '%s\n' "$programs" | grep -E "/(${TESTS:-.*})-[0-9a-f]*\$")
-	# Clients of other languages are installed on first use, and the machine has no network.
-	printf '%s\n' "$programs" | grep '/clients-' | while read -r where program; do
-		say "installing clients of other languages"
-		(cd "$where" && "$program" >/dev/null 2>&1) || say "not all of them work here"
-	done
-	printf '%s\n' "$programs"
+# What a suite's program is called with.
+arguments() {
+	case ${FILTER:-} in
+	'' | -*) printf '"${suite#*/}::" %s' "${FILTER:-}" ;;
+	*) printf '%s' "$FILTER" ;;
+	esac
 }
 
 if [ "${1:-}" = --list ]; then
-	chosen_programs
+	chosen_suites
 	exit 0
 fi
 if [ $# = 0 ]; then
-	programs=${PROGRAMS:-$(chosen_programs)}
-	set -- "$(printf '%s\n' 'bad=; export BPFDB_TEST_CRASHES=6 BPFDB_TEST_EMULATED=1' "while read -r where program; do" \
-		'echo "vm: $(cut -d. -f1 /proc/uptime) s: $(basename $program)"; cd "$where"' \
-		'timeout '"${LIMIT:-1800}"' "$program" '"${FILTER:-}"' >/tmp/out 2>&1 </dev/null || bad="$bad $(basename $program)"' \
+	suites=${SUITES:-$(chosen_suites)}
+	set -- "$(printf '%s\n' 'bad=; export BPFDB_TEST_CRASHES=6 BPFDB_TEST_EMULATED=1' \
+		"while read -r where program suite; do" \
+		'echo "vm: $(cut -d. -f1 /proc/uptime) s: $suite"; cd "$where"' \
+		'if timeout '"${LIMIT:-1800}"' "$program" '"$(arguments)"' >/tmp/out 2>&1 </dev/null' \
+		'then echo "vm: passed: $suite"; else bad="$bad $suite"; fi' \
 		'awk "/panicked/ { more = 4 } more-- > 0 || /FAILED|result:|^libbpf: prog|^combined stack/" /tmp/out' \
-		"done <<'PROGRAMS'" "$programs" PROGRAMS 'echo "vm: failed:$bad"; [ -z "$bad" ]')"
+		"done <<'SUITES'" "$suites" SUITES 'echo "vm: failed:$bad"; [ -z "$bad" ]')"
 	what="the tests"
 fi
 home=${HOME:-/root}
