@@ -11,7 +11,8 @@
 //! | [`interrupt`] | programs that interrupt operators, as guests of such runs    |
 //! | [`steps`]     | writers that no process runs                                 |
 //! | [`namespace`] | network and files that only one test sees                    |
-//! | [`process`]   | processes that a test starts                                 |
+//! | [`process`]   | processes that a test starts, and tests in one of their own  |
+//! | [`serial`]    | tests of one program that must not run at the same time      |
 //! | [`server`]    | servers, clients, Redis to compare with                      |
 //! | [`install`]   | clients of other languages                                   |
 //! | [`programs`]  | random programs of Lua                                       |
@@ -31,6 +32,7 @@ pub mod programs;
 pub mod random;
 pub mod schedule;
 pub mod script;
+pub mod serial;
 pub mod server;
 pub mod settings;
 pub mod steps;
