@@ -326,8 +326,27 @@ fn sum(path: &str) -> (usize, i64) {
     (values.0.len(), values.0.iter().map(number).sum())
 }
 
+/// Some that are interrupted at their beginning, and in their middle, and some that end.
 #[test]
 fn an_interrupted_dump_leaves_nothing_or_all() {
+    leaves_nothing_or_all(&[
+        (Signal::SIGINT, 0),
+        (Signal::SIGTERM, 300),
+        (Signal::SIGINT, 600),
+        (Signal::SIGTERM, 1300),
+    ]);
+}
+
+#[test]
+#[ignore = "long: make soak"]
+fn soak_an_interrupted_dump_leaves_nothing_or_all() {
+    let delays = (0..30).map(|n| n * 50);
+    let both = delays.flat_map(|delay| [(Signal::SIGINT, delay), (Signal::SIGTERM, delay)]);
+    leaves_nothing_or_all(&both.collect::<Vec<_>>());
+}
+
+/// Signals, and after how many milliseconds they are sent.
+fn leaves_nothing_or_all(signals: &[(Signal, u64)]) {
     let folder = alone();
     let server = Served::start();
     let mut client = server.client();
@@ -336,25 +355,23 @@ fn an_interrupted_dump_leaves_nothing_or_all() {
     }
     let copies = folder.join("copies");
     fs::create_dir(&copies).expect("a folder");
-    for signal in [Signal::SIGINT, Signal::SIGTERM] {
-        for delay in [0, 300, 500, 700, 900, 1100, 1300] {
-            let file = copies.join("copy");
-            let mut command = Command::new(BINARY);
-            command
-                .args(["dump", "--port", &server.port, "--output"])
-                .arg(&file)
-                .stderr(Stdio::null());
-            let mut child = dies_with_us(&mut command).spawn().expect("bpfdb starts");
-            thread::sleep(Duration::from_millis(delay));
-            let id = nix::unistd::Pid::from_raw(child.id() as i32);
-            let _ = kill(id, signal);
-            let done = child.wait().expect("it ends").success();
-            let names: Vec<_> = names(&copies);
-            assert_eq!(names, if done { vec!["copy"] } else { vec![] });
-            if done {
-                right(run(&["restore", "--check", file.to_str().expect("a path")]));
-                fs::remove_file(&file).expect("removed");
-            }
+    for &(signal, delay) in signals {
+        let file = copies.join("copy");
+        let mut command = Command::new(BINARY);
+        command
+            .args(["dump", "--port", &server.port, "--output"])
+            .arg(&file)
+            .stderr(Stdio::null());
+        let mut child = dies_with_us(&mut command).spawn().expect("bpfdb starts");
+        thread::sleep(Duration::from_millis(delay));
+        let id = nix::unistd::Pid::from_raw(child.id() as i32);
+        let _ = kill(id, signal);
+        let done = child.wait().expect("it ends").success();
+        let names: Vec<_> = names(&copies);
+        assert_eq!(names, if done { vec!["copy"] } else { vec![] });
+        if done {
+            right(run(&["restore", "--check", file.to_str().expect("a path")]));
+            fs::remove_file(&file).expect("removed");
         }
     }
 }

@@ -16,6 +16,8 @@ const DAY: i64 = 86_400;
 const YEAR: i64 = 365 * DAY;
 /// Seconds by which the clock is wrong, one after the other. Linux lets nobody set it before 1970.
 const JUMPS: [i64; 6] = [0, DAY, -2 * DAY, 10 * YEAR, -50 * YEAR, 0];
+/// The same in fewer rounds.
+const FEW_JUMPS: [i64; 3] = [10 * YEAR, -50 * YEAR, 0];
 /// A jump is followed when the clock has stood there for so long (`bpfdb/src/clock.rs`).
 const FOLLOWED: Duration = Duration::from_millis(3500);
 /// Bytes of a segment of the log.
@@ -121,10 +123,20 @@ fn expires(server: &Served) {
 /// Each of these servers is killed, and every other engine dropped.
 #[test]
 fn a_wall_clock_that_jumps_loses_nothing() {
+    loses_nothing(&FEW_JUMPS);
+}
+
+#[test]
+#[ignore = "long: make soak"]
+fn soak_a_wall_clock_that_jumps_loses_nothing() {
+    loses_nothing(&JUMPS);
+}
+
+fn loses_nothing(jumps: &[i64]) {
     alone();
     let wall = Wall::new();
     let mut server = wall.start(&wall.data(), 0, &[]);
-    for (round, seconds) in JUMPS.into_iter().enumerate() {
+    for (round, seconds) in jumps.iter().copied().enumerate() {
         wall.set(seconds);
         let mut connection = Connection::open(server.port);
         let wrong = time(&mut connection) - now();
@@ -163,12 +175,22 @@ fn fill_a_segment(server: &Served) {
 /// they are due.
 #[test]
 fn a_wall_clock_that_jumps_gives_up_nothing_that_is_retained() {
+    gives_up_nothing(&FEW_JUMPS);
+}
+
+#[test]
+#[ignore = "long: make soak"]
+fn soak_a_wall_clock_that_jumps_gives_up_nothing_that_is_retained() {
+    gives_up_nothing(&JUMPS);
+}
+
+fn gives_up_nothing(jumps: &[i64]) {
     alone();
     let wall = Wall::new();
     let arguments = ["--log-retention", "3600", "--checkpoint-every", "1"];
     let server = wall.start(&wall.data(), 0, &arguments);
     let (mut made, mut moments) = (0, Vec::new());
-    for (round, seconds) in JUMPS.into_iter().enumerate() {
+    for (round, seconds) in jumps.iter().copied().enumerate() {
         wall.set(seconds);
         fill_a_segment(&server);
         write(&server, round);
@@ -186,7 +208,7 @@ fn a_wall_clock_that_jumps_gives_up_nothing_that_is_retained() {
         );
         moments.push(server.field("persistence", "log_durable_timestamp"));
     }
-    read(&server, JUMPS.len());
+    read(&server, jumps.len());
     server.stop();
     let told = fine(&wall.data());
     // Each round has filled a segment. How many of them the last checkpoint still needs, which is
@@ -195,7 +217,7 @@ fn a_wall_clock_that_jumps_gives_up_nothing_that_is_retained() {
         .as_array()
         .expect("numbers");
     assert_eq!(segments[0], 1, "{told}");
-    assert!(segments.len() > JUMPS.len(), "{told}");
+    assert!(segments.len() > jumps.len(), "{told}");
     let needed = told["log"]["control"]["first_needed_segment"].as_u64();
     let before = needed.expect("a number") - 1;
     let retained = told["recovery"]["retained_bytes"].as_u64();
@@ -203,7 +225,9 @@ fn a_wall_clock_that_jumps_gives_up_nothing_that_is_retained() {
 
     // Timestamps order what no clock does; and the clock is right at the end.
     let whole = jiff::Timestamp::now().to_string();
-    for (until, rounds) in [(moments[3].as_str(), 4), (&whole, JUMPS.len())] {
+    let before_the_last = jumps.len() - 1;
+    let earlier = moments[before_the_last - 1].as_str();
+    for (until, rounds) in [(earlier, before_the_last), (&whole, jumps.len())] {
         let recovered = wall.folder.path().join(format!("of-{rounds}"));
         succeeds(&recover(&wall.data(), &recovered, Some(until)));
         let server = Served::start_in(&recovered, 0, &[]);
