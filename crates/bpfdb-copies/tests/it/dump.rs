@@ -121,11 +121,22 @@ fn delete_all<'a>(engine: &Engine, keys: impl Iterator<Item = &'a Vec<u8>>) {
 /// Pages that are merged under the cursor bring keys again ([`Collected`] takes none twice).
 #[test]
 fn keys_that_come_again_are_given_once() {
+    keys_come_again(&[1, 4]);
+}
+
+#[test]
+#[ignore = "long: make soak"]
+fn soak_keys_that_come_again_are_given_once() {
+    keys_come_again(&[0, 1, 2, 3, 4, 5, 6, 7]);
+}
+
+/// At these steps of a copy pages are merged.
+fn keys_come_again(at: &[u32]) {
     let engine = engine();
     // So many that steps end after so many keys, in the middle of what becomes one bucket.
     let (stay, go) = (keys(0, 60_000), keys(60_000, 200_000));
     set_all(&engine, &stay);
-    for step in 0..8 {
+    for &step in at {
         set_all(&engine, &go);
         delete_all(&engine, go.keys());
         let before = page_merges(&engine);
@@ -148,7 +159,17 @@ fn keys_that_come_again_are_given_once() {
 /// No key is lost while pages of the index are split and merged.
 #[test]
 fn splits_and_merges_do_not_matter() {
-    const MERGES: u64 = 200;
+    splits_and_merges(200);
+}
+
+#[test]
+#[ignore = "long: make soak"]
+fn soak_splits_and_merges_do_not_matter() {
+    splits_and_merges(5000);
+}
+
+/// Copies are made until so many pages were merged.
+fn splits_and_merges(merges: u64) {
     let engine = engine();
     let (stay, go) = (keys(0, 20_000), keys(20_000, 100_000));
     set_all(&engine, &stay);
@@ -164,9 +185,9 @@ fn splits_and_merges_do_not_matter() {
         });
         let _end = AtEnd(over);
         let (begin, before) = (Instant::now(), page_merges(&engine));
-        while page_merges(&engine) < before + MERGES {
+        while page_merges(&engine) < before + merges {
             assert!(
-                begin.elapsed() < Duration::from_secs(120),
+                begin.elapsed() < Duration::from_secs(merges),
                 "pages are merged"
             );
             let mut copy = all(&engine);

@@ -4,15 +4,17 @@ use crate::common;
 
 use std::fs;
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
 use bpfdb_copies::{Choice, Format, Key, Nowhere, Result, Sink, read};
 use common::seal::seal;
 use common::written_in_order;
 use proptest::collection::vec;
 use proptest::prelude::*;
+use proptest::test_runner::{RngAlgorithm, TestCaseResult, TestRng, TestRunner};
 
-/// Files of every form, some with all types of Redis; how they were made: tests/redis.rs.
-fn corpus() -> Vec<(PathBuf, Vec<u8>)> {
+/// Files of every form, some with all types of Redis; how they were made: tests/it/redis.rs.
+static CORPUS: LazyLock<Vec<(PathBuf, Vec<u8>)>> = LazyLock::new(|| {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/corpus");
     let files = fs::read_dir(folder).expect("a corpus").map(|file| {
         let path = file.expect("a file").path();
@@ -23,11 +25,11 @@ fn corpus() -> Vec<(PathBuf, Vec<u8>)> {
     files.sort();
     assert!(files.len() >= 8, "the corpus is there");
     files
-}
+});
 
 #[test]
 fn the_corpus_is_right_and_its_damage_is_found() {
-    for (path, bytes) in corpus() {
+    for (path, bytes) in &*CORPUS {
         let outcome = read(&bytes[..], Choice::default(), &mut Nowhere);
         let (_, contents) = outcome.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         if contents.is_unchecked {
@@ -130,13 +132,12 @@ fn copy(form: Format, entries: &[Entry]) -> Vec<u8> {
 
 /// A file of the corpus, and the same changed.
 fn changed(file: prop::sample::Index, changes: Vec<Change>) -> (Vec<u8>, Vec<u8>) {
-    let mut corpus = corpus();
-    let (_, bytes) = corpus.swap_remove(file.index(corpus.len()));
+    let (_, bytes) = file.get(&CORPUS[..]);
     let mut bad = bytes.clone();
     for change in changes {
         apply(change, &mut bad);
     }
-    (bytes, bad)
+    (bytes.clone(), bad)
 }
 
 /// Whether the checksums of changed copies are made right often enough for what stands behind
@@ -155,30 +156,58 @@ fn sealed_copies_are_read() {
     }
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+/// How many random files there are of each kind, and where they come from.
+#[derive(Clone, Copy)]
+enum Cases {
+    /// The same in every run.
+    Fixed(u32),
+    Random(u32),
+}
 
-    /// Readers do not panic, do not end up elsewhere than at the end, take no memory for
-    /// promises, and say of no file with a checksum that it is right if it was changed.
-    #[test]
-    fn changed_files_are_no_harm(
-        file in any::<prop::sample::Index>(),
-        changes in vec(change(), 1..4),
-    ) {
+impl Cases {
+    fn run<S: Strategy>(self, strategy: &S, test: impl Fn(S::Value) -> TestCaseResult) {
+        let (Self::Fixed(cases) | Self::Random(cases)) = self;
+        let config = ProptestConfig {
+            cases,
+            failure_persistence: None,
+            ..ProptestConfig::default()
+        };
+        let mut runner = match self {
+            Self::Fixed(_) => {
+                let random = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
+                TestRunner::new_with_rng(config, random)
+            }
+            Self::Random(_) => TestRunner::new(config),
+        };
+        let outcome = runner.run(strategy, test);
+        outcome.unwrap_or_else(|error| panic!("{error}"));
+    }
+}
+
+const SHORT: Cases = Cases::Fixed(300);
+const LONG: Cases = Cases::Random(20_000);
+
+fn file_and_changes() -> impl Strategy<Value = (prop::sample::Index, Vec<Change>)> {
+    (any::<prop::sample::Index>(), vec(change(), 1..4))
+}
+
+/// Readers do not panic, do not end up elsewhere than at the end, take no memory for
+/// promises, and say of no file with a checksum that it is right if it was changed.
+fn changed_files(cases: Cases) {
+    cases.run(&file_and_changes(), |(file, changes)| {
         let (bytes, bad) = changed(file, changes);
         let outcome = read(&bad[..], Choice::default(), &mut Nowhere);
         if let Ok((_, contents)) = outcome {
             prop_assert!(contents.is_unchecked || bad == bytes);
         }
-    }
+        Ok(())
+    });
+}
 
-    /// Somebody who makes a file may give it any checksum. What is read of it is within the limits,
-    /// and every form keeps it.
-    #[test]
-    fn changed_files_with_right_checksums_are_no_harm(
-        file in any::<prop::sample::Index>(),
-        changes in vec(change(), 1..4),
-    ) {
+/// Somebody who makes a file may give it any checksum. What is read of it is within the limits,
+/// and every form keeps it.
+fn changed_files_with_right_checksums(cases: Cases) {
+    cases.run(&file_and_changes(), |(file, changes)| {
         let (_, mut bad) = changed(file, changes);
         seal(&mut bad);
         if let Ok(read) = entries(&bad) {
@@ -186,20 +215,26 @@ proptest! {
                 prop_assert_eq!(&entries(&copy(form, &read)).expect("right"), &read);
             }
         }
-    }
+        Ok(())
+    });
+}
 
-    #[test]
-    fn noise_behind_a_beginning_is_no_harm(form in 0_usize..3, noise in vec(any::<u8>(), 0..300)) {
+fn noise_behind_a_beginning(cases: Cases) {
+    let form_and_noise = (0_usize..3, vec(any::<u8>(), 0..300));
+    cases.run(&form_and_noise, |(form, noise)| {
         let begin: [&[u8]; 3] = [b"REDIS0011", b"BPFDBDMP\x01\0\0\0", b"{\"bpfdb-dump\":1"];
         let mut bytes = [begin[form], &noise[..]].concat();
         prop_assert!(read(&bytes[..], Choice::default(), &mut Nowhere).is_err());
         seal(&mut bytes);
         drop(entries(&bytes));
-    }
+        Ok(())
+    });
+}
 
-    /// The same where only blocks of noise are between a right beginning and a right end.
-    #[test]
-    fn blocks_of_noise_are_no_harm(noise in vec(any::<u8>(), 1..300), keys in 0_u64..4) {
+/// The same where only blocks of noise are between a right beginning and a right end.
+fn blocks_of_noise(cases: Cases) {
+    let noise_and_keys = (vec(any::<u8>(), 1..300), 0_u64..4);
+    cases.run(&noise_and_keys, |(noise, keys)| {
         let len = (noise.len() as u32).to_le_bytes();
         let last = (1_u32 << 31 | 16).to_le_bytes();
         let totals = [keys.to_le_bytes(), 0_u64.to_le_bytes()].concat();
@@ -207,5 +242,35 @@ proptest! {
         let mut bytes = [header, &[0; 4], &len, &noise, &[0; 4], &last, &totals].concat();
         seal(&mut bytes);
         drop(entries(&bytes));
-    }
+        Ok(())
+    });
+}
+
+#[test]
+fn changed_files_are_no_harm() {
+    changed_files(SHORT);
+}
+
+#[test]
+fn changed_files_with_right_checksums_are_no_harm() {
+    changed_files_with_right_checksums(SHORT);
+}
+
+#[test]
+fn noise_behind_a_beginning_is_no_harm() {
+    noise_behind_a_beginning(SHORT);
+}
+
+#[test]
+fn blocks_of_noise_are_no_harm() {
+    blocks_of_noise(SHORT);
+}
+
+#[test]
+#[ignore = "long: make soak"]
+fn soak_files_at_random_are_no_harm() {
+    changed_files(LONG);
+    changed_files_with_right_checksums(LONG);
+    noise_behind_a_beginning(LONG);
+    blocks_of_noise(LONG);
 }

@@ -1,5 +1,5 @@
 //! What readers and writers take of memory: neither a long value nor a length that a damaged
-//! file states makes it much. In a program of its own, since it counts what is allocated.
+//! file states makes it much.
 
 use crate::common;
 
@@ -8,6 +8,7 @@ use std::io::{self, Read};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bpfdb_copies::{Choice, Error, Format, Key, Nowhere, read};
+use bpfdb_tests::process::alone_in_a_process;
 use common::{FORMS, HEADER};
 
 /// Bytes now, and most of them at a time.
@@ -46,12 +47,15 @@ fn taken(work: impl FnOnce()) -> usize {
 /// Whatever the form: a few lines of JSON, or blocks.
 const ENOUGH: usize = 12 << 20;
 
-/// The only test, since others would be counted too.
+/// In a process of its own, since what other tests allocate would be counted too.
 #[test]
 fn long_values_and_promises_take_little_memory() {
-    long_values_are_written_and_read_in_parts();
-    promises_of_damaged_files_take_nothing();
-    compressed_values_pass_through_a_window();
+    let name = "memory::long_values_and_promises_take_little_memory";
+    alone_in_a_process(name, || {
+        long_values_are_written_and_read_in_parts();
+        promises_of_damaged_files_take_nothing();
+        compressed_values_pass_through_a_window();
+    });
 }
 
 fn long_values_are_written_and_read_in_parts() {
