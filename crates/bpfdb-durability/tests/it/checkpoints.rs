@@ -175,14 +175,30 @@ fn a_checkpoint_has_what_was_committed_before_it_was_asked_for() {
     }
 }
 
+/// Engines one after the other, and checkpoints of each.
+struct Runs {
+    engines: u64,
+    checkpoints: u64,
+}
+
+/// Each engine but the first begins with a checkpoint, and each checkpoint but the first ends one.
+const SHORT: Runs = Runs {
+    engines: 2,
+    checkpoints: 2,
+};
+const LONG: Runs = Runs {
+    engines: 10,
+    checkpoints: 20,
+};
+
 /// At a quiet end a new engine has exactly what the old one had, whatever was written while
 /// checkpoints were made.
-fn a_new_engine_begins_with_the_checkpoint_made(beside: Beside) {
+fn a_new_engine_begins_with_the_checkpoint_made(beside: Beside, runs: &Runs) {
     let folder = tempfile::tempdir().expect("folder");
     let path = folder.path().join("data");
-    let disk = || Directory::own(&path).expect("nobody else has it");
+    let disk = || common::own(&path);
     let mut before = common::Contents::new();
-    for run in 1..=3 {
+    for run in 1..=runs.engines {
         let engine = engine();
         let (durability, restored) =
             Durability::start(&engine, disk(), quick()).expect("recovered");
@@ -201,10 +217,12 @@ fn a_new_engine_begins_with_the_checkpoint_made(beside: Beside) {
                 scope.spawn(move || disturb(engine, run * 10 + seed, stop));
             }
             let beside = scope.spawn(move || beside(engine, stop));
-            for _ in 0..6 {
+            for _ in 0..runs.checkpoints {
+                // So those beside come to their turn, and segments go, also on a busy machine.
+                common::wait_until("a segment is written", || {
+                    durability.checkpoint_status().log_bytes > quick().files.segment_size
+                });
                 make(&durability);
-                // Those beside come to their turn, also on a busy machine.
-                thread::sleep(Duration::from_millis(50));
             }
             stop.store(true, Ordering::Relaxed);
             beside.join().expect("it ends")
@@ -215,15 +233,16 @@ fn a_new_engine_begins_with_the_checkpoint_made(beside: Beside) {
         let last = status.last.expect("made");
         assert_eq!(
             (status.attempts, status.failed, status.failure),
-            (6, 0, None)
+            (runs.checkpoints, 0, None)
         );
-        assert_eq!(last.number, run * 6);
+        assert_eq!(last.number, run * runs.checkpoints);
         before = contents(&engine);
         assert_eq!(durability.state(), State::Writing);
         drop(durability);
         let control = read_control(&Directory::read_only(&path)).expect("read");
         let control = control.expect("there is a log");
-        assert_eq!(control.checkpoint.map(|mark| mark.number), Some(run * 6));
+        let number = control.checkpoint.map(|mark| mark.number);
+        assert_eq!(number, Some(run * runs.checkpoints));
         assert!(control.first_needed > 1, "segments went");
         let names = Directory::read_only(&path)
             .list("checkpoint")
@@ -235,25 +254,43 @@ fn a_new_engine_begins_with_the_checkpoint_made(beside: Beside) {
 
 #[test]
 fn a_new_engine_begins_with_the_checkpoint() {
-    a_new_engine_begins_with_the_checkpoint_made(nothing);
+    a_new_engine_begins_with_the_checkpoint_made(nothing, &SHORT);
 }
 
 #[test]
 fn a_new_engine_begins_with_the_checkpoint_made_beside_flushall() {
-    a_new_engine_begins_with_the_checkpoint_made(flush);
+    a_new_engine_begins_with_the_checkpoint_made(flush, &SHORT);
 }
 
 #[test]
 fn a_new_engine_begins_with_the_checkpoint_made_at_the_memory_limit() {
-    a_new_engine_begins_with_the_checkpoint_made(exhaust);
+    a_new_engine_begins_with_the_checkpoint_made(exhaust, &SHORT);
+}
+
+#[test]
+#[ignore = "long: make soak"]
+fn soak_a_new_engine_begins_with_the_checkpoint() {
+    for beside in [nothing as Beside, flush, exhaust] {
+        a_new_engine_begins_with_the_checkpoint_made(beside, &LONG);
+    }
 }
 
 /// Power is lost at any moment: before, in the middle of and after a checkpoint. A new engine has
 /// what another one gets that replays the whole log, from its first segment on.
 #[test]
 fn power_is_lost_while_checkpoints_are_made() {
+    power_is_lost(common::seeds(3));
+}
+
+#[test]
+#[ignore = "long: make soak"]
+fn soak_power_is_lost_while_checkpoints_are_made() {
+    power_is_lost(common::seeds(60));
+}
+
+fn power_is_lost(seeds: std::ops::Range<u64>) {
     let mut with_checkpoint = 0;
-    for seed in common::seeds(5) {
+    for seed in seeds {
         let archive = Archive::new(SimulatedDisk::new(seed));
         let engine = engine();
         let (durability, _) =
@@ -279,6 +316,10 @@ fn power_is_lost_while_checkpoints_are_made() {
                     }
                 }
             });
+            if seed % 3 > 0 {
+                // However busy the machine is.
+                await_status(durability, |status| status.last.is_some());
+            }
             let mut random = random(seed + 77);
             thread::sleep(Duration::from_millis(20 + random(600) as u64));
             archive.lose_power()
@@ -342,6 +383,12 @@ fn a_checkpoint_that_is_damaged_is_named() {
     assert_eq!(recover(disk).0.len(), 3000);
 }
 
+/// Until the log has a spare segment, and creates no files.
+fn await_spare(disk: &SimulatedDisk) {
+    common::wait_until("a spare", || common::spares(disk) > 0);
+    common::wait_until_steady(|| disk.count(Operation::Create));
+}
+
 /// Not only after another hour.
 #[test]
 fn a_checkpoint_that_is_due_by_time_and_fails_is_due_still() {
@@ -357,8 +404,7 @@ fn a_checkpoint_that_is_due_by_time_and_fails_is_due_still() {
         ..quick()
     };
     let (durability, _) = Durability::start(&engine, disk.clone(), options).expect("started");
-    // Until it has a spare segment, and creates no files.
-    thread::sleep(Duration::from_millis(100));
+    await_spare(&disk);
     let mut session = engine.session().expect("session");
     session.set(b"key", b"value").expect("set");
     disk.fail(Operation::Rename, 0, Fault::Error);
@@ -388,8 +434,7 @@ fn a_checkpoint_that_fails_is_none() {
         ..quick()
     };
     let (durability, _) = Durability::start(&engine, disk.clone(), options).expect("started");
-    // Until it has a spare segment, and creates no files.
-    thread::sleep(Duration::from_millis(100));
+    await_spare(&disk);
     let mut session = engine.session().expect("session");
     for (operation, fault) in [
         (Operation::Create, Fault::Error),

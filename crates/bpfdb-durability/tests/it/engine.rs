@@ -10,16 +10,26 @@ use bpfdb::{Engine, LogHome, LogValue, Session, Status};
 use bpfdb_durability::{Durability, Error, Options, Restored, State};
 use bpfdb_log::record::{Entry, Value, encode_commit};
 use bpfdb_log::simulation::{Fault, Operation, SimulatedDisk};
-use bpfdb_log::{BLOCK, Batch, Directory, LogWriter, Recovery, Start};
+use bpfdb_log::{BLOCK, Batch, LogWriter, Recovery, Start};
 use common::{Contents, contents, quick, random, wait_until, write};
 
 #[test]
 fn a_new_engine_gets_everything() {
+    new_engines_get_everything(2);
+}
+
+#[test]
+#[ignore = "long: make soak"]
+fn soak_a_new_engine_gets_everything() {
+    new_engines_get_everything(20);
+}
+
+fn new_engines_get_everything(runs: u64) {
     let folder = tempfile::tempdir().expect("folder");
     let path = folder.path().join("data");
-    let disk = || Directory::own(&path).expect("nobody else has it");
+    let disk = || common::own(&path);
     let mut before = Contents::new();
-    for run in 1..=4 {
+    for run in 1..=runs {
         let engine = common::engine();
         let (durability, restored) =
             Durability::start(&engine, disk(), quick()).expect("recovered");
@@ -53,11 +63,28 @@ fn a_new_engine_gets_everything() {
         drop(durability);
     }
     assert!(before.len() > 100);
+    let engine = common::engine();
+    Durability::start(&engine, disk(), quick()).expect("recovered");
+    assert_eq!(contents(&engine), before, "at the end");
 }
 
 /// A disk that hung once is quick again, and nobody waits for a client that has gone.
 #[test]
 fn groups_are_not_late_after_a_disk_that_hung() {
+    const QUICK: Duration = Duration::from_millis(300);
+    let mut found = Vec::new();
+    // A busy machine has some attempts.
+    while found.len() < 3 {
+        let times = times_of_groups_after_a_disk_that_hung();
+        if times.iter().all(|&time| time < QUICK) {
+            return;
+        }
+        found.push(times);
+    }
+    panic!("{found:?}");
+}
+
+fn times_of_groups_after_a_disk_that_hung() -> Vec<Duration> {
     let disk = SimulatedDisk::new(3);
     let engine = common::engine();
     let durability = common::start(&engine, &disk, quick());
@@ -80,8 +107,7 @@ fn groups_are_not_late_after_a_disk_that_hung() {
         times.push(begun.elapsed());
         durability.want(engine.now(), 1);
     }
-    let longest = times.iter().max().copied().unwrap_or_default();
-    assert!(longest < Duration::from_millis(300), "{times:?}");
+    times
 }
 
 /// A session of a library that reads what others have written, or deleted, is told how late that
@@ -151,23 +177,20 @@ fn whoever_reads_what_is_not_durable_can_know_it() {
 #[test]
 fn what_may_be_lost_is_young() {
     const PROMISED: Duration = Duration::from_millis(100);
+    let (engine, disk) = (common::engine(), SimulatedDisk::new(0));
     let mut found = Vec::new();
-    for seed in 0..5 {
-        let disk = SimulatedDisk::new(seed);
-        let engine = common::engine();
+    for _ in 0..10 {
         let options = Options {
             interval: Options::default().interval,
             ..quick()
         };
         let durability = common::start(&engine, &disk, options);
         let mut session = engine.session().expect("session");
-        let begun = Instant::now();
-        while begun.elapsed() < Duration::from_secs(2) {
+        while durability.figures().groups <= 50 {
             session.set(b"key", b"1").expect("set");
             thread::sleep(Duration::from_millis(1));
         }
         let figures = durability.figures();
-        assert!(figures.groups > 20, "{figures:?}");
         found.push(figures.exposure_p99);
         if figures.exposure_p99 <= PROMISED {
             return;
@@ -179,7 +202,18 @@ fn what_may_be_lost_is_young() {
 /// Whoever has the engine, owner or not, is told what a loss of power leaves.
 #[test]
 fn what_an_engine_calls_durable_survives() {
-    for seed in 0..4 {
+    // Both ways to know what was written.
+    what_is_called_durable_survives(0..2);
+}
+
+#[test]
+#[ignore = "long: make soak"]
+fn soak_what_an_engine_calls_durable_survives() {
+    what_is_called_durable_survives(0..40);
+}
+
+fn what_is_called_durable_survives(seeds: std::ops::Range<u64>) {
+    for seed in seeds {
         let disk = SimulatedDisk::new(seed);
         let engine = common::engine();
         let mut session = engine.session().expect("session");
@@ -209,6 +243,14 @@ fn what_an_engine_calls_durable_survives() {
 #[test]
 fn what_was_written_before_the_log_is_not_durable_before_it_is_in_it() {
     // Also with space for a control file, and for nothing in it.
+    for blocks in 0..3 {
+        is_not_durable_before_it_is_in_the_log(blocks * BLOCK);
+    }
+}
+
+#[test]
+#[ignore = "long: make soak"]
+fn soak_what_was_written_before_the_log_is_not_durable_before_it_is_in_it() {
     for blocks in 0..6 {
         is_not_durable_before_it_is_in_the_log(blocks * BLOCK);
     }
@@ -414,7 +456,17 @@ fn the_last_commit_beside_the_end_of_a_group_counts() {
 /// Power is lost under load: what was called durable is there, and whole transactions only.
 #[test]
 fn power_is_lost_under_load() {
-    for seed in 0..4 {
+    power_is_lost(0..2);
+}
+
+#[test]
+#[ignore = "long: make soak"]
+fn soak_power_is_lost_under_load() {
+    power_is_lost(0..40);
+}
+
+fn power_is_lost(seeds: std::ops::Range<u64>) {
+    for seed in seeds {
         let disk = SimulatedDisk::new(seed);
         let engine = common::engine();
         let (durability, _) = Durability::start(&engine, disk.clone(), quick()).expect("started");

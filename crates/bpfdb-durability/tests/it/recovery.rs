@@ -11,6 +11,7 @@ use std::thread;
 use bpfdb::Session;
 use bpfdb_durability::{Durability, Error, RecoveryProgress};
 use bpfdb_log::simulation::SimulatedDisk;
+use bpfdb_tests::process::alone_in_a_process;
 use common::{Contents, contents, quick};
 
 /// Commits before the checkpoint, and after it: enough for several calls of `tell`.
@@ -54,8 +55,14 @@ fn loaders() -> usize {
     names.filter(|name| name.starts_with("bpfdb-load-")).count()
 }
 
+/// In a process of its own, since those that load for other tests would be counted too.
 #[test]
 fn recovery_tells_how_far_it_is_and_uses_all_processors() {
+    let name = "recovery::recovery_tells_how_far_it_is_and_uses_all_processors";
+    alone_in_a_process(name, recovery_tells_and_uses_processors);
+}
+
+fn recovery_tells_and_uses_processors() {
     let (disk, expected) = written();
     let engine = common::engine();
     let (mut told, mut workers) = (Vec::<RecoveryProgress>::new(), 0);

@@ -71,7 +71,17 @@ fn await_failure(durability: &Durability) {
 /// is there that was committed before and after, when the machine loses power then.
 #[test]
 fn the_next_owner_makes_good_a_flush_that_failed() {
-    for seed in seeds(3) {
+    the_next_owner_makes_good(seeds(2));
+}
+
+#[test]
+#[ignore = "long: make soak"]
+fn soak_the_next_owner_makes_good_a_flush_that_failed() {
+    the_next_owner_makes_good(seeds(30));
+}
+
+fn the_next_owner_makes_good(seeds: std::ops::Range<u64>) {
+    for seed in seeds {
         let disk = SimulatedDisk::new(seed);
         let engine = common::engine();
         let mut random = random(seed);

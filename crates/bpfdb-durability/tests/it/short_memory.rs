@@ -49,22 +49,23 @@ fn share(session: &mut Session, from: &[u8], to: &[u8], expires: Option<u64>) {
     session.commit().expect("committed");
 }
 
-/// Writes, perhaps makes a checkpoint, and begins anew in an engine of the same size.
+/// Writes, and begins anew in an engine of the same size: with the log alone, and with a checkpoint.
 #[track_caller]
 fn comes_back(write: impl Fn(&mut Session)) {
-    for has_checkpoint in [false, true] {
-        let (old, disk) = (engine(LIMIT), SimulatedDisk::new(1));
-        let durability = start(&old, &disk, quick());
-        write(&mut old.session().expect("a session"));
-        durability.settle(old.now()).expect("durable");
-        if has_checkpoint {
-            let number = durability.checkpoint().expect("begun");
-            durability.await_checkpoint(number).expect("a checkpoint");
-        }
-        durability.close().expect("closed");
-        let expected = contents(&old);
-        drop(old);
+    let (old, disk) = (engine(LIMIT), SimulatedDisk::new(1));
+    let durability = start(&old, &disk, quick());
+    write(&mut old.session().expect("a session"));
+    durability.settle(old.now()).expect("durable");
+    durability.close().expect("closed");
+    let log_alone = disk.fork();
+    let durability = start(&old, &disk, quick());
+    let number = durability.checkpoint().expect("begun");
+    durability.await_checkpoint(number).expect("a checkpoint");
+    durability.close().expect("closed");
+    let expected = contents(&old);
+    drop(old);
 
+    for (disk, has_checkpoint) in [(log_alone, false), (disk, true)] {
         let new = engine(LIMIT);
         let (durability, restored) =
             Durability::start(&new, disk, quick()).expect("there was room before");

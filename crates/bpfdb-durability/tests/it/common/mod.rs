@@ -5,13 +5,14 @@ pub(crate) mod archive;
 pub(crate) mod panicking;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use bpfdb::{Engine, Session, Status};
 use bpfdb_durability::{CheckpointOptions, Durability, Options};
-use bpfdb_log::Disk;
 use bpfdb_log::simulation::SimulatedDisk;
+use bpfdb_log::{Directory, Disk, LogError};
 
 pub(crate) type Contents = BTreeMap<Vec<u8>, (Vec<u8>, Option<u64>)>;
 
@@ -41,6 +42,18 @@ pub(crate) fn quick() -> Options {
 pub(crate) fn start(engine: &Engine, disk: &SimulatedDisk, options: Options) -> Durability {
     let started = Durability::start(engine, disk.clone(), options);
     started.expect("started").0
+}
+
+/// Owns a directory of this test. A child that another test has just forked has the files of this
+/// process, also the locked one, until it becomes another program.
+pub(crate) fn own(path: &Path) -> Directory {
+    for _ in 0..1000 {
+        match Directory::own(path) {
+            Err(LogError::Owned { .. }) => thread::sleep(Duration::from_millis(5)),
+            owned => return owned.expect("nobody else has it"),
+        }
+    }
+    panic!("somebody else owns {}", path.display());
 }
 
 /// A new engine that is recovered from the disk has this, and nothing else.
