@@ -39,7 +39,7 @@ const SOAK_SECONDS: u64 = 300;
 
 fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/fuzz/corpus")
+        .join("tests/it/fuzz/corpus")
         .join(name)
 }
 
