@@ -9,7 +9,7 @@ die() { printf 'setup: %s\n' "$*" >&2; exit 1; }
 have() { command -v "$1" >/dev/null 2>&1; }
 
 # What the distribution has only in a version that is too old, for the tests' clients; they look
-# here first (crates/bpfdb-server/tests/clients/install.rs).
+# here first (crates/bpfdb-tests/src/install.rs).
 TOOLS=${CARGO_TARGET_DIR:-$PWD/target}/tools
 
 # Where ldconfig is, which only root's PATH names on Debian.

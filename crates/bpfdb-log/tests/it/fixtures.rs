@@ -4,7 +4,7 @@
 //! once, by `make_fixture`, and is never made again: a version that is new gets a folder of its own.
 //!
 //! ```text
-//! cargo test --profile ci -p bpfdb-log --all-features --test fixtures -- --ignored make_fixture
+//! cargo test --profile ci -p bpfdb-log --all-features --test it -- --ignored make_fixture
 //! ```
 
 use crate::common;

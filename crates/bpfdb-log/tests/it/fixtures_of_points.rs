@@ -6,7 +6,7 @@
 //! once, by `make_fixture`, and is never made again: see `fixtures.rs`.
 //!
 //! ```text
-//! cargo test --profile ci -p bpfdb-log --all-features --test fixtures_of_points -- --ignored make_fixture
+//! cargo test --profile ci -p bpfdb-log --all-features --test it -- --ignored make_fixture
 //! ```
 #![cfg(feature = "simulation")]
 

@@ -1,7 +1,7 @@
 //! Random schedules: the kernel and the model answer the same.
 //!
 //! A failure prints the shortest schedule found, as a script, and the seed of
-//! the run: `BPFDB_SEED=… cargo test -p bpfdb-tests --test model` repeats it.
+//! the run: `BPFDB_SEED=… cargo test -p bpfdb-tests --test it model::` repeats it.
 //! `BPFDB_CASES` sets the number of schedules.
 
 use std::cell::RefCell;

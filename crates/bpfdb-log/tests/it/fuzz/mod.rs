@@ -8,9 +8,9 @@
 //! stable one; the outcomes of these readers are many and precise.
 //!
 //! ```text
-//! cargo test --profile ci -p bpfdb-log --all-features --test fuzz             # seconds
-//! BPFDB_SOAK_SECONDS=600 cargo test … --test fuzz -- --ignored soak_readers   # as long as you like
-//! cargo test … --test fuzz -- --ignored make_corpus                           # a new corpus
+//! cargo test --profile ci -p bpfdb-log --all-features --test it             # seconds
+//! BPFDB_SOAK_SECONDS=600 cargo test … --test it -- --ignored soak_readers   # as long as you like
+//! cargo test … --test it -- --ignored make_corpus                           # a new corpus
 //! ```
 //!
 //! An input that fails is written to a file, whose name is printed. Put it into the corpus.
