@@ -74,7 +74,7 @@ trap 'rm -rf "$results"' EXIT
 			echo "$crate/$suite:$setting $folder /usr/bin/env $setting $program $suite::"
 		done
 	done
-} >"$results/jobs"
+} | sed 's/ *$//' >"$results/jobs" # xargs joins a line that ends in a blank with the next one
 xargs -P "${JOBS:-2}" -L 1 scripts/test.sh --one <"$results/jobs"
 
 # Examples in the documentation of the libraries.
