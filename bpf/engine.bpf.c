@@ -5,15 +5,8 @@
  */
 #include <bpfdb/bpfdb.bpf.h>
 
-#include "driver/checkpoint.bpf.h"
 #include "driver/create.bpf.h"
-#include "driver/io.bpf.h"
-#include "driver/large.bpf.h"
-#include "driver/locks.bpf.h"
-#include "driver/log.bpf.h"
-#include "driver/presize.bpf.h"
-#include "driver/run.bpf.h"
-#include "driver/scan.bpf.h"
+#include "driver/driver.bpf.h"
 #include "driver/timer.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";

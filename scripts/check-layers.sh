@@ -79,7 +79,7 @@ done
 rust_layers() {
 	case $1 in
 	bpfdb) echo abi reserved status conflict deoptimisation commands operators error architecture mounts objects grace chore options \
-		mapped program maps claim usage clock memory time holders shrink idle memory_thread \
+		mapped program driver maps claim usage clock memory time holders shrink idle memory_thread \
 		stats figures engine presize log session scan checkpoint locks ;;
 	bpfdb-copies) echo limits error integer crc64 header sink source writer rdb binary jsonl format file snapshot \
 		loader dump restore ;;

@@ -306,12 +306,11 @@ static __always_inline int checkpoint_page(struct checkpoint *c, struct bpfdb_se
 }
 
 /* ctx: session, io buffer, which holds a struct bpfdb_checkpoint. */
-SEC("raw_tp")
-int bpfdb_run_checkpoint(struct bpf_raw_tracepoint_args *ctx)
+static __noinline __attribute__((unused)) int run_checkpoint(struct bpf_raw_tracepoint_args *ctx)
 {
 	struct checkpoint c = {
-		.session = ctx->args[0],
-		.io = ctx->args[1],
+		.session = ctx->args[1],
+		.io = ctx->args[2],
 		.offset = sizeof(struct bpfdb_checkpoint),
 		.other_offset = BPFDB_CHECKPOINT_OTHERS,
 	};

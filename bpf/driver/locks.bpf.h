@@ -6,12 +6,11 @@
 #include "../operators/locks.bpf.h"
 
 /* ctx: a session, and the hash of a key. How the session has locked it: BPFDB_LOCK_. */
-SEC("raw_tp")
-int bpfdb_run_lock(struct bpf_raw_tracepoint_args *ctx)
+static __noinline int run_lock(struct bpf_raw_tracepoint_args *ctx)
 {
-	struct bpfdb_session *s = bpfdb_session(ctx->args[0]);
+	struct bpfdb_session *s = bpfdb_session(ctx->args[1]);
 
-	return s ? lock_mode_of(s, ctx->args[1]) : BPFDB_LOCK_NONE;
+	return s ? lock_mode_of(s, ctx->args[2]) : BPFDB_LOCK_NONE;
 }
 
 #endif

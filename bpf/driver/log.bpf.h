@@ -9,8 +9,8 @@
  * that, which may be beyond the ring's end. */
 static __always_inline struct bpfdb_log_large *log_large_at(struct bpf_raw_tracepoint_args *ctx)
 {
-	u64 behind = ctx->args[2];
-	char *write = log_memory(ctx->args[0], ctx->args[1]);
+	u64 behind = ctx->args[3];
+	char *write = log_memory(ctx->args[1], ctx->args[2]);
 
 	OPAQUE(behind);
 	behind &= 2 * BPFDB_KEY_MAX - BPFDB_LOG_GRAIN;
@@ -19,11 +19,10 @@ static __always_inline struct bpfdb_log_large *log_large_at(struct bpf_raw_trace
 
 /* ctx: those, io buffer, offset in the value. Copies up to BPFDB_LARGE_PART bytes from there
  * to the beginning of the buffer; how many. */
-SEC("raw_tp")
-int bpfdb_log_read(struct bpf_raw_tracepoint_args *ctx)
+static __noinline int run_log_read(struct bpf_raw_tracepoint_args *ctx)
 {
 	struct bpfdb_log_large *value = log_large_at(ctx);
-	u64 start = ctx->args[4], left;
+	u64 start = ctx->args[5], left;
 
 	/* In whole pieces, so that they have their places in the buffer. */
 	if (!value || !value->table || start >= value->len || start % BPFDB_PIECE_SIZE)
@@ -31,13 +30,12 @@ int bpfdb_log_read(struct bpf_raw_tracepoint_args *ctx)
 	left = value->len - start;
 	if (left > BPFDB_LARGE_PART)
 		left = BPFDB_LARGE_PART;
-	return parts_store(value->table, ctx->args[3], 0, start, left) == BPFDB_OK ? left : 0;
+	return parts_store(value->table, ctx->args[4], 0, start, left) == BPFDB_OK ? left : 0;
 }
 
 /* ctx: the first three of those. Gives back the holder that the record is, once: whoever
  * takes the address out of the ring does it. */
-SEC("raw_tp")
-int bpfdb_log_release(struct bpf_raw_tracepoint_args *ctx)
+static __always_inline int run_log_release(struct bpf_raw_tracepoint_args *ctx)
 {
 	struct bpfdb_log_large *value = log_large_at(ctx);
 	u64 table = value ? SWAP(&value->table, 0) : 0;

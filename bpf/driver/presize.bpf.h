@@ -93,10 +93,9 @@ static __always_inline int split_begin(u32 page, struct bpfdb_slab *slab)
  * and a checkpoint that was made beside writers may have much of the one and little of the
  * other. Anybody may use the engine. As bpfdb_split().
  */
-SEC("raw_tp")
-int bpfdb_split_anyway(struct bpf_raw_tracepoint_args *ctx)
+static __noinline int run_split_anyway(struct bpf_raw_tracepoint_args *ctx)
 {
-	u32 page = ctx->args[0];
+	u32 page = ctx->args[1];
 	struct bpfdb_slab *slab = slab_of_page(page);
 	int status;
 
@@ -109,16 +108,15 @@ int bpfdb_split_anyway(struct bpf_raw_tracepoint_args *ctx)
 
 /* ctx: level, first entry of the directory, how many. Splits their pages, which are empty and
  * of that level; how many, and fewer if there is no memory. */
-SEC("raw_tp")
-int bpfdb_presize(struct bpf_raw_tracepoint_args *ctx)
+static __noinline int run_presize(struct bpf_raw_tracepoint_args *ctx)
 {
 	struct presize presize = {
-		.level = ctx->args[0],
-		.slot = ctx->args[1],
+		.level = ctx->args[1],
+		.slot = ctx->args[2],
 		.done = LOAD(engine.zero),
 	};
 
-	bpf_loop(ctx->args[2], presize_page, &presize, 0);
+	bpf_loop(ctx->args[3], presize_page, &presize, 0);
 	return presize.done;
 }
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
 /*
- * Sessions of user space: BPF_PROG_RUN of `bpfdb_run` executes the requests in
- * an io buffer, one or a batch. A `raw_tp` program and not a `syscall` one:
- * the latter is sleepable and could be preempted while it holds a latch.
+ * Sessions of user space: they are opened and closed, and the requests in an io
+ * buffer are executed, one or a batch.
  */
 #ifndef BPFDB_DRIVER_RUN_BPF_H
 #define BPFDB_DRIVER_RUN_BPF_H
@@ -232,10 +231,9 @@ static __always_inline bool is_batch(const struct run *run)
 
 /* ctx: session, io buffer, offset of the first request. Returns how many
  * requests were executed, and BPFDB_RUN_BUSY if the next one could not be. */
-SEC("raw_tp")
-int bpfdb_run(struct bpf_raw_tracepoint_args *ctx)
+static __always_inline int run_requests(struct bpf_raw_tracepoint_args *ctx)
 {
-	struct run run = {.session = ctx->args[0], .io = ctx->args[1], .offset = ctx->args[2]};
+	struct run run = {.session = ctx->args[1], .io = ctx->args[2], .offset = ctx->args[3]};
 	u32 first = run.offset;
 
 	if (is_batch(&run)) {
@@ -248,27 +246,24 @@ int bpfdb_run(struct bpf_raw_tracepoint_args *ctx)
 }
 
 /* ctx: holder. Opens a session; its index, or -BPFDB_NO_SESSION. */
-SEC("raw_tp")
-int bpfdb_run_open(struct bpf_raw_tracepoint_args *ctx)
+static __always_inline int run_open(struct bpf_raw_tracepoint_args *ctx)
 {
-	return session_take(BPFDB_SESSION_USER, ctx->args[0]);
+	return session_take(BPFDB_SESSION_USER, ctx->args[1]);
 }
 
 /* Tells user space the clock that programs read: in a time namespace it has another. */
-SEC("raw_tp")
-int bpfdb_run_clock(struct bpf_raw_tracepoint_args *ctx)
+static __always_inline int run_clock(void)
 {
 	STORE(engine.time.boot, bpf_ktime_get_boot_ns());
 	return BPFDB_OK;
 }
 
 /* ctx: session, holder. Closes the session if it is this holder's. */
-SEC("raw_tp")
-int bpfdb_run_close(struct bpf_raw_tracepoint_args *ctx)
+static __noinline int run_close(struct bpf_raw_tracepoint_args *ctx)
 {
-	struct bpfdb_session *s = bpfdb_session(ctx->args[0]);
+	struct bpfdb_session *s = bpfdb_session(ctx->args[1]);
 
-	return s ? session_close(s, ctx->args[1]) : BPFDB_BAD_REQUEST;
+	return s ? session_close(s, ctx->args[2]) : BPFDB_BAD_REQUEST;
 }
 
 #endif

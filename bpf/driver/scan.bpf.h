@@ -129,12 +129,11 @@ static __always_inline int scan_run(struct scan *scan, struct bpfdb_session *s, 
 }
 
 /* ctx: session, io buffer, which holds a struct bpfdb_scan. */
-SEC("raw_tp")
-int bpfdb_run_scan(struct bpf_raw_tracepoint_args *ctx)
+static __noinline int run_scan(struct bpf_raw_tracepoint_args *ctx)
 {
 	struct scan scan = {
-		.session = ctx->args[0],
-		.io = ctx->args[1],
+		.session = ctx->args[1],
+		.io = ctx->args[2],
 		.offset = sizeof(struct bpfdb_scan),
 	};
 	struct bpfdb_session *s = bpfdb_session(scan.session);

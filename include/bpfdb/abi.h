@@ -11,6 +11,7 @@
 #include <linux/types.h>
 #include <bpfdb/attempts.h>
 #include <bpfdb/conflict.h>
+#include <bpfdb/driver.h>
 #include <bpfdb/limits.h>
 #include <bpfdb/operators.h>
 #include <bpfdb/status.h>

@@ -1,10 +1,9 @@
 //! What a process knows of the clock of the programs; `time.rs` says how it is kept right.
 
-use std::sync::Mutex;
 use std::sync::atomic::AtomicI64;
+use std::sync::{Arc, Mutex};
 
-use crate::error::Result;
-use crate::program::{self, Program};
+use crate::driver::Driver;
 
 /// Nanoseconds; what differs by more is a step. Time daemons slew what is less.
 const STEP: i64 = 100_000_000;
@@ -14,7 +13,7 @@ const LOOKS: u32 = 3;
 #[derive(Debug)]
 pub(crate) struct Clock {
     /// Reads the clock of the programs.
-    pub(crate) sample: Program,
+    driver: Arc<Driver>,
     /// That clock - CLOCK_BOOTTIME of this process, nanoseconds: not 0 in a time
     /// namespace.
     pub(crate) namespace: AtomicI64,
@@ -54,12 +53,16 @@ fn is_near(one: i64, other: i64) -> bool {
 }
 
 impl Clock {
-    pub(crate) fn of(object: &libbpf_rs::Object) -> Result<Self> {
-        Ok(Self {
-            sample: program::find(object, "bpfdb_run_clock")?,
+    pub(crate) fn new(driver: Driver) -> Self {
+        Self {
+            driver: Arc::new(driver),
             namespace: AtomicI64::new(0),
             follower: Mutex::default(),
-        })
+        }
+    }
+
+    pub(crate) fn driver(&self) -> &Arc<Driver> {
+        &self.driver
     }
 }
 

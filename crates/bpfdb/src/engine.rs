@@ -14,6 +14,7 @@ use libbpf_rs::{MapCore, ObjectBuilder, OpenObject};
 
 use crate::claim::Claim;
 use crate::clock::Clock;
+use crate::driver::Driver;
 use crate::error::{Error, Result, bpf, system};
 use crate::grace::Grace;
 use crate::holders::Holders;
@@ -23,7 +24,7 @@ use crate::maps::{self, Maps};
 use crate::memory::Memory;
 use crate::memory_thread::MemoryThread;
 use crate::options::{Options, SEGMENT_SIZE, segments_of};
-use crate::program::{self, Program};
+use crate::program;
 use crate::shrink::Shrinker;
 use crate::stats::Stats;
 use crate::time;
@@ -48,16 +49,7 @@ pub(crate) struct Inner {
     pub(crate) io: Mapped<[u8; IO_STRIDE]>,
     io_map: OwnedFd,
     pub(crate) free_io: Mutex<Vec<u32>>,
-    pub(crate) run: Program,
-    pub(crate) run_scan: Program,
-    pub(crate) run_checkpoint: Program,
-    pub(crate) presize: Program,
-    pub(crate) split_anyway: Program,
-    pub(crate) run_open: Program,
-    pub(crate) run_close: Program,
-    pub(crate) run_lock: Program,
-    pub(crate) log_read: Program,
-    pub(crate) log_release: Program,
+    pub(crate) driver: Arc<Driver>,
     /// The most GETs that found a value, and that did not, that anybody was told of.
     told: [AtomicU64; 2],
     /// Holder of this process's sessions.
@@ -71,7 +63,6 @@ pub(crate) struct Owned {
     // First, so that its thread has ended when the claim does.
     _memory_thread: MemoryThread,
     shrinker: Arc<Shrinker>,
-    reap: Program,
     /// To the folder, once the engine is pinned.
     claim: Mutex<Option<Claim>>,
 }
@@ -95,7 +86,11 @@ impl Engine {
         maps::size(&mut object, options, &config)?;
         let object = program::load(object, "the engine")?;
         let maps = Maps::of(&object, config)?;
-        let memory = Memory::new(&maps, options.memory_ahead, Clock::of(&object)?)?;
+        let memory = Memory::new(
+            &maps,
+            options.memory_ahead,
+            Clock::new(Driver::of(&object)?),
+        )?;
 
         memory.set_limit(segments_of(options.memory_limit));
         memory.set_snapshot_max_age(options.snapshot_max_age);
@@ -108,7 +103,7 @@ impl Engine {
         )?;
         memory.ensure()?;
         start_maintenance(&object)?;
-        Self::assemble(&object, maps, memory)?.own(&object, None)
+        Self::assemble(&object, maps, memory)?.own(None)
     }
 
     /// Opens an engine that was pinned in `folder`, as its owner: claims the folder for
@@ -135,11 +130,11 @@ impl Engine {
         architecture::check_own()?;
         let maps = Maps::open(claim.folder())?;
         let object = load_sharing(&maps)?;
-        let memory = Memory::new(&maps, memory_ahead, Clock::of(&object)?)?;
+        let memory = Memory::new(&maps, memory_ahead, Clock::new(Driver::of(&object)?))?;
         time::synchronize(&memory)?;
         // The timer that runs, if it does, belongs to programs of before.
         start_maintenance(&object)?;
-        Self::assemble(&object, maps, memory)?.own(&object, Some(claim))
+        Self::assemble(&object, maps, memory)?.own(Some(claim))
     }
 
     /// Attaches to an engine that is pinned in `folder` and that another process owns.
@@ -155,7 +150,7 @@ impl Engine {
         architecture::check_own()?;
         let maps = Maps::open(folder)?;
         let object = load_sharing(&maps)?;
-        let memory = Memory::new(&maps, 0, Clock::of(&object)?)?;
+        let memory = Memory::new(&maps, 0, Clock::new(Driver::of(&object)?))?;
         let inner = Self::assemble(&object, maps, memory)?;
         Ok(Self {
             inner: Arc::new(inner),
@@ -177,16 +172,7 @@ impl Engine {
             told: Default::default(),
             holder: maps::map_id(io.as_fd())?,
             free_io: Mutex::new((0..buffers).rev().collect()),
-            run: program::find(object, "bpfdb_run")?,
-            run_scan: program::find(object, "bpfdb_run_scan")?,
-            run_checkpoint: program::find(object, "bpfdb_run_checkpoint")?,
-            presize: program::find(object, "bpfdb_presize")?,
-            split_anyway: program::find(object, "bpfdb_split_anyway")?,
-            run_open: program::find(object, "bpfdb_run_open")?,
-            run_close: program::find(object, "bpfdb_run_close")?,
-            run_lock: program::find(object, "bpfdb_run_lock")?,
-            log_read: program::find(object, "bpfdb_log_read")?,
-            log_release: program::find(object, "bpfdb_log_release")?,
+            driver: Arc::clone(memory.clock().driver()),
             memory: Arc::new(memory),
             maps,
             owned: None,
@@ -269,7 +255,10 @@ impl Engine {
     /// Opens a session for [`Engine::borrow_session`]; its index, or `None` if
     /// all are taken. To be closed by [`Engine::close_session`].
     pub fn open_session(&self) -> Result<Option<u32>> {
-        let index = self.inner.run_open.run(&[self.inner.holder.into()])? as i32;
+        let index = self
+            .inner
+            .driver
+            .run(abi::BPFDB_DRIVER_OPEN, &[self.inner.holder.into()])? as i32;
         Ok(u32::try_from(index).ok())
     }
 
@@ -278,8 +267,8 @@ impl Engine {
     pub fn close_session(&self, index: u32) -> Result<()> {
         let holder = self.inner.holder;
         self.inner
-            .run_close
-            .run(&[index.into(), holder.into()])
+            .driver
+            .run(abi::BPFDB_DRIVER_CLOSE, &[index.into(), holder.into()])
             .map(drop)
     }
 
@@ -369,8 +358,8 @@ impl Engine {
 
     /// Rolls back idle transactions now; the engine does it by itself.
     pub fn reap(&self) -> Result<()> {
-        let owned = self.owned("roll back idle transactions")?;
-        owned.reap.run(&[]).map(drop)
+        self.owned("roll back idle transactions")?;
+        self.inner.driver.run(abi::BPFDB_DRIVER_REAP, &[]).map(drop)
     }
 
     /// Most memory for records and index, bytes.
@@ -486,10 +475,9 @@ impl Engine {
 
 impl Inner {
     /// Makes this process the owner; the caller has seen to it that there is no other.
-    fn own(mut self, object: &libbpf_rs::Object, claim: Option<&Claim>) -> Result<Engine> {
-        let close = program::find(object, "bpfdb_run_close")?;
-        let holders = Holders::new(&self.sessions, close, self.holder);
-        let shrinker = Arc::new(Shrinker::new(object, &self.slabs)?);
+    fn own(mut self, claim: Option<&Claim>) -> Result<Engine> {
+        let holders = Holders::new(&self.sessions, &self.driver, self.holder);
+        let shrinker = Arc::new(Shrinker::new(&self.driver, &self.slabs)?);
 
         let idle = IdleMemory::new(Arc::clone(&self.slabs));
 
@@ -501,7 +489,6 @@ impl Inner {
         self.owned = Some(Owned {
             _memory_thread: MemoryThread::start(&self.memory, &shrinker, holders, idle)?,
             shrinker,
-            reap: program::find(object, "bpfdb_reap")?,
             claim: Mutex::new(claim.cloned()),
         });
         Ok(Engine {

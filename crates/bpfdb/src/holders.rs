@@ -13,16 +13,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::abi;
+use crate::driver::Driver;
 use crate::error::{Result, system};
 use crate::mapped::Mapped;
 use crate::memory::Memory;
-use crate::program::Program;
 
 /// The owner's look at the sessions of all.
 #[derive(Debug)]
 pub(crate) struct Holders {
     sessions: Arc<Mapped<abi::bpfdb_session>>,
-    close: Program,
+    driver: Arc<Driver>,
     own: u32,
 }
 
@@ -36,12 +36,12 @@ impl Holders {
     /// `own`: the holder of the owner's own sessions.
     pub(crate) fn new(
         sessions: &Arc<Mapped<abi::bpfdb_session>>,
-        close: Program,
+        driver: &Arc<Driver>,
         own: u32,
     ) -> Self {
         Self {
             sessions: Arc::clone(sessions),
-            close,
+            driver: Arc::clone(driver),
             own,
         }
     }
@@ -103,7 +103,9 @@ impl Holders {
 
     fn close(&self, index: usize, holder: u32) -> Result<()> {
         // Refused if it was closed, and perhaps opened again, meanwhile.
-        self.close.run(&[index as u64, holder.into()]).map(drop)
+        self.driver
+            .run(abi::BPFDB_DRIVER_CLOSE, &[index as u64, holder.into()])
+            .map(drop)
     }
 
     /// The sessions in use, but for those that the reaper closes anyway.

@@ -24,6 +24,7 @@ mod clock;
 pub mod commands;
 mod conflict;
 mod deoptimisation;
+mod driver;
 mod engine;
 mod error;
 pub mod figures;

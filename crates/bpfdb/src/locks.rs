@@ -150,8 +150,8 @@ impl Session {
     }
 
     fn lock_mode(&self, session: u32, hash: u64) -> Result<Option<LockMode>, Status> {
-        let program = &self.engine().inner.run_lock;
-        let mode = program.run(&[session.into(), hash]);
+        let driver = &self.engine().inner.driver;
+        let mode = driver.run(abi::BPFDB_DRIVER_LOCK, &[session.into(), hash]);
         Ok(match mode.map_err(|_| Status::BadRequest)? {
             abi::BPFDB_LOCK_NONE => None,
             abi::BPFDB_LOCK_SHARED => Some(LockMode::Shared),

@@ -389,7 +389,11 @@ impl Log {
     pub fn read_large(&self, value: &LargeRef, start: u64, to: &mut Vec<u8>) -> Result<usize> {
         let [ring, write, behind] = value.place;
         let arguments = [ring, write, behind, self.io.into(), start];
-        let bytes = self.engine.inner.log_read.run(&arguments)? as usize;
+        let bytes = self
+            .engine
+            .inner
+            .driver
+            .run(abi::BPFDB_DRIVER_LOG_READ, &arguments)? as usize;
         let buffer = self.engine.inner.io.at(self.io as usize).cast::<u8>();
         let bytes = bytes.min(abi::BPFDB_LARGE_PART as usize);
         // SAFETY: the buffer is this log's alone, and longer than a part.
@@ -400,7 +404,11 @@ impl Log {
     /// Before the room of its record is given up: the value may be freed. A second call does
     /// nothing, be it of another process.
     pub fn release(&self, value: &LargeRef) -> Result<()> {
-        self.engine.inner.log_release.run(&value.place).map(drop)
+        self.engine
+            .inner
+            .driver
+            .run(abi::BPFDB_DRIVER_LOG_RELEASE, &value.place)
+            .map(drop)
     }
 
     fn tag(&self, position: u64) -> u64 {

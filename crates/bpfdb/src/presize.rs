@@ -71,7 +71,11 @@ impl Engine {
         while done < pages {
             let step = STEP.min(pages - done);
             let arguments = [level.into(), done, step];
-            let made = u64::from(self.inner.presize.run(&arguments)?);
+            let made = u64::from(
+                self.inner
+                    .driver
+                    .run(abi::BPFDB_DRIVER_PRESIZE, &arguments)?,
+            );
             done += made;
             attempts = if made == 0 { attempts + 1 } else { 0 };
             if made < step && (attempts > ATTEMPTS || !self.grow()?) {

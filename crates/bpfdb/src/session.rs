@@ -624,9 +624,12 @@ impl Session {
         // SAFETY: the buffer is longer; nobody else writes to it now.
         unsafe { start.write_unaligned(request) };
         fence(Ordering::SeqCst);
-        let program = &self.engine.inner.run_checkpoint;
-        let code = program
-            .run(&[u64::from(self.index), u64::from(self.io)])
+        let driver = &self.engine.inner.driver;
+        let code = driver
+            .run(
+                abi::BPFDB_DRIVER_CHECKPOINT,
+                &[u64::from(self.index), u64::from(self.io)],
+            )
             .map_err(|_| Status::BadRequest)?;
         match Status::from_code(code) {
             // SAFETY: as above.
@@ -650,9 +653,12 @@ impl Session {
         // SAFETY: the buffer is longer; nobody else writes to it now.
         unsafe { start.write_unaligned(request) };
         fence(Ordering::SeqCst);
-        let program = &self.engine.inner.run_scan;
-        let code = program
-            .run(&[u64::from(self.index), u64::from(self.io)])
+        let driver = &self.engine.inner.driver;
+        let code = driver
+            .run(
+                abi::BPFDB_DRIVER_SCAN,
+                &[u64::from(self.index), u64::from(self.io)],
+            )
             .map_err(|_| Status::BadRequest)?;
         match Status::from_code(code) {
             // SAFETY: as above.

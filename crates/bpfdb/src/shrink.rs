@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::abi;
+use crate::driver::Driver;
 use crate::error::Result;
 use crate::grace::Grace;
 use crate::mapped::Mapped;
 use crate::memory::Memory;
-use crate::program::{self, Program};
 use crate::usage::Usage;
 
 /// Pages of one program run: to look at one takes nanoseconds, to merge two
@@ -28,25 +28,16 @@ const ROUNDS: usize = 24;
 
 #[derive(Debug)]
 pub(crate) struct Shrinker {
-    sweep: Program,
-    merge: Program,
-    release: Program,
-    reclaim: Program,
+    driver: Arc<Driver>,
     slabs: Arc<Mapped<abi::bpfdb_slab>>,
     grace: Grace,
     one_at_a_time: Mutex<()>,
 }
 
 impl Shrinker {
-    pub(crate) fn new(
-        object: &libbpf_rs::Object,
-        slabs: &Arc<Mapped<abi::bpfdb_slab>>,
-    ) -> Result<Self> {
+    pub(crate) fn new(driver: &Arc<Driver>, slabs: &Arc<Mapped<abi::bpfdb_slab>>) -> Result<Self> {
         Ok(Self {
-            sweep: program::find(object, "bpfdb_sweep")?,
-            merge: program::find(object, "bpfdb_merge")?,
-            release: program::find(object, "bpfdb_release")?,
-            reclaim: program::find(object, "bpfdb_reclaim")?,
+            driver: Arc::clone(driver),
             slabs: Arc::clone(slabs),
             grace: Grace::new()?,
             one_at_a_time: Mutex::new(()),
@@ -55,7 +46,8 @@ impl Shrinker {
 
     /// Removes every record and version that nobody needs any more.
     pub(crate) fn sweep(&self, memory: &Memory) -> Result<()> {
-        self.over_all_pages(&self.sweep, memory).map(drop)
+        self.over_all_pages(abi::BPFDB_DRIVER_SWEEP, memory)
+            .map(drop)
     }
 
     /// The same for some pages from one on, while others wait: the next one, 0 behind the
@@ -66,7 +58,7 @@ impl Shrinker {
         let (mut next, mut pages) = (first.max(1), 1);
         while next < taken && begun.elapsed() < SHORT_TIME {
             let count = pages.min(taken - next);
-            self.sweep.run(&[next, count])?;
+            self.driver.run(abi::BPFDB_DRIVER_SWEEP, &[next, count])?;
             next += count;
             pages = (2 * pages).min(SHORT_STEP);
         }
@@ -77,7 +69,8 @@ impl Shrinker {
     /// that too, for some of them.
     pub(crate) fn reclaim(&self) -> Result<()> {
         for class in 0..abi::BPFDB_CLASSES {
-            self.reclaim.run(&[class.into()])?;
+            self.driver
+                .run(abi::BPFDB_DRIVER_RECLAIM, &[class.into()])?;
         }
         Ok(())
     }
@@ -86,7 +79,8 @@ impl Shrinker {
     pub(crate) fn give_back(&self, usage: &Usage, memory: &Memory) -> Result<()> {
         for (number, class) in usage.classes.iter().enumerate() {
             if class.empty > 0 {
-                self.reclaim.run(&[number as u64])?;
+                self.driver
+                    .run(abi::BPFDB_DRIVER_RECLAIM, &[number as u64])?;
             }
         }
         if usage.index_pages_sparse > 1 {
@@ -136,7 +130,7 @@ impl Shrinker {
         for _ in 0..ROUNDS {
             // Who needs memory meanwhile does not wait for all rounds.
             memory.answer()?;
-            self.over_all_pages(&self.merge, memory)?;
+            self.over_all_pages(abi::BPFDB_DRIVER_MERGE, memory)?;
             match self.release_retired(memory)? {
                 0 => break,
                 released => freed += released,
@@ -164,7 +158,7 @@ impl Shrinker {
         self.grace.wait()?;
         let mut released = 0;
         for page in retired {
-            released += u64::from(self.release.run(&[page, 1])?);
+            released += u64::from(self.driver.run(abi::BPFDB_DRIVER_RELEASE, &[page, 1])?);
         }
         Ok(released)
     }
@@ -187,11 +181,11 @@ impl Shrinker {
         self.grace.wait()
     }
 
-    fn over_all_pages(&self, program: &Program, memory: &Memory) -> Result<u64> {
+    fn over_all_pages(&self, call: u32, memory: &Memory) -> Result<u64> {
         let taken = memory.state().pages_taken.value;
         let mut count = 0;
         for first in (1..taken).step_by(STEP as usize) {
-            count += u64::from(program.run(&[first, STEP.min(taken - first)])?);
+            count += u64::from(self.driver.run(call, &[first, STEP.min(taken - first)])?);
         }
         Ok(count)
     }

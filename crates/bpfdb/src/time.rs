@@ -16,6 +16,7 @@ use std::io;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
+use crate::abi;
 use crate::error::{Result, system};
 use crate::memory::Memory;
 
@@ -68,7 +69,7 @@ fn between(memory: &Memory, clock: libc::clockid_t) -> Result<(i64, i64)> {
     let mut best = (0, i64::MAX);
     for _ in 0..TRIES {
         let before = read(clock)?;
-        memory.clock().sample.run(&[])?;
+        memory.clock().driver().run(abi::BPFDB_DRIVER_CLOCK, &[])?;
         let sample = boot_of(memory).load(Ordering::Acquire) as i64;
         let error = read(clock)? - before;
         // Negative: the clock was set meanwhile.

@@ -97,7 +97,11 @@ impl Session {
     pub(super) fn split_anyway(&self) -> bool {
         // SAFETY: points into the mapping of the sessions, which lives as long as self.
         let page = unsafe { (&raw const (*self.own_state()).room_page).read_volatile() };
-        let code = self.engine.inner.split_anyway.run(&[page.into()]);
+        let code = self
+            .engine
+            .inner
+            .driver
+            .run(abi::BPFDB_DRIVER_SPLIT_ANYWAY, &[page.into()]);
         // RETRY of the programs is no status.
         match code.ok().and_then(Status::from_code) {
             Some(Status::MemoryPending) => self.await_memory(),

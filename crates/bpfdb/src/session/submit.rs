@@ -74,10 +74,10 @@ impl Session {
 
     fn run_from(&mut self, start: usize) -> error::Result<u32> {
         fence(Ordering::SeqCst);
-        self.engine
-            .inner
-            .run
-            .run(&[u64::from(self.index), u64::from(self.io), start as u64])
+        self.engine.inner.driver.run(
+            abi::BPFDB_DRIVER_REQUESTS,
+            &[u64::from(self.index), u64::from(self.io), start as u64],
+        )
     }
 
     /// Where the request lies that comes `count` behind that at `start`.

@@ -281,7 +281,9 @@ fn run(object: &Object, session: u32, operation: u32, key: &[u8]) -> (u32, u32) 
         .expect("the request is there");
 
     let program = bpfdb::find_program(object, "bpfdb_run").expect("the driver");
-    let done = program.run(&[u64::from(session), 0, 0]).expect("it runs");
+    let mut context = [0; abi::BPFDB_DRIVER_WORDS as usize];
+    context[..2].copy_from_slice(&[abi::BPFDB_DRIVER_REQUESTS.into(), session.into()]);
+    let done = program.run(&context).expect("it runs");
     assert_eq!(done, 1, "requests executed");
     let buffer = io
         .lookup(&first, MapFlags::ANY)

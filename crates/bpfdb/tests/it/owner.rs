@@ -12,7 +12,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use bpfdb::{Engine, Error, Options, Session, Status, find_program, objects};
+use bpfdb::{Engine, Error, Options, Session, Status, abi, find_program, objects};
 use libbpf_rs::{MapCore, MapFlags, MapHandle, Object, ProgramInput};
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
@@ -163,15 +163,16 @@ fn with_retired_pages(engine: &Engine) {
         session.delete(&number.to_ne_bytes()).expect("delete");
     }
     let taken = engine.stats().expect("figures").pages_taken;
-    let run = |name: &str| {
-        let program = find_program(&object, name).expect("the program");
+    let program = find_program(&object, "bpfdb_run").expect("the program");
+    let run = |call: u32| {
+        let context = [call.into(), 1, taken - 1, 0, 0, 0];
         for _ in 0..8 {
-            program.run(&[1, taken - 1]).expect("the program runs");
+            program.run(&context).expect("the program runs");
         }
     };
-    run("bpfdb_sweep");
+    run(abi::BPFDB_DRIVER_SWEEP);
     let before = engine.stats().expect("figures").index_pages;
-    run("bpfdb_merge");
+    run(abi::BPFDB_DRIVER_MERGE);
     let after = engine.stats().expect("figures").index_pages;
     say(&format!("retired {}", before - after));
     wait();

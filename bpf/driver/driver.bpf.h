@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
+/*
+ * The program that user space runs by BPF_PROG_RUN: the calls of BPFDB_DRIVER_LIST.
+ *
+ * One program for all of them: the verifier walks a global subprogram once for each program
+ * that calls it, and most calls end in the same ones (rollback, history, slots).
+ *
+ * All but the requests are subprograms (`__noinline`): inlined, their variables would be on the
+ * stack below each request, and all frames together have 512 bytes (Linux 6.12, clang 22).
+ *
+ * A `raw_tp` program and not a `syscall` one: the latter is sleepable. It could be preempted
+ * while it holds a latch, and the grace period after which a page of the index is used for
+ * something else does not wait for it.
+ */
+#ifndef BPFDB_DRIVER_BPF_H
+#define BPFDB_DRIVER_BPF_H
+
+#include "checkpoint.bpf.h"
+#include "locks.bpf.h"
+#include "log.bpf.h"
+#include "maintain.bpf.h"
+#include "presize.bpf.h"
+#include "run.bpf.h"
+#include "scan.bpf.h"
+
+#define DRIVER_CALL(name, call)                                                                    \
+	case BPFDB_DRIVER_##name: return call;
+
+/* ctx: BPFDB_DRIVER_WORDS words, the number of the call and its arguments. */
+SEC("raw_tp")
+int bpfdb_run(struct bpf_raw_tracepoint_args *ctx)
+{
+	switch (ctx->args[0]) {
+		BPFDB_DRIVER_LIST(DRIVER_CALL)
+	default: return BPFDB_BAD_REQUEST;
+	}
+}
+
+#endif
