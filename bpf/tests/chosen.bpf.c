@@ -59,7 +59,7 @@ static __always_inline bool pages_are_bounded(u64 records)
 	       1 + records / (BPFDB_SPLIT_CELLS_MIN / BPFDB_SPLIT_SHARE);
 }
 
-/* In this order: bpf_units runs the programs of an object on one engine. */
+/* In this order: crates/bpfdb/tests/it/units.rs runs the programs of an object on one engine. */
 TEST(a_one_hash_fills_one_neighbourhood)
 {
 	struct bpfdb_session *s = test_session();

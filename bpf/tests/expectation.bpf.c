@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: (MIT OR GPL-2.0-only)
 /* A test of the tests: what a failing expectation returns. The harness expects
- * these lines, and that it notices (crates/bpfdb/tests/bpf_units.rs). */
+ * these lines, and that it notices (crates/bpfdb/tests/it/units.rs). */
 #include "test.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";

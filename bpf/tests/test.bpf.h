@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
 /*
  * Tests of BPF in BPF. A program named test_* returns 0, or the line of the
- * first expectation that failed. crates/bpfdb/tests/bpf_units.rs gives each an
- * engine of its own and runs it.
+ * first expectation that failed. crates/bpfdb/tests/it/units.rs gives each
+ * object an engine of its own and runs its programs.
  */
 #ifndef BPFDB_TESTS_TEST_BPF_H
 #define BPFDB_TESTS_TEST_BPF_H

@@ -25,4 +25,5 @@ mod scan;
 mod session;
 mod session_open;
 mod stacks;
+mod units;
 mod watch;

@@ -6,9 +6,8 @@
 use crate::common;
 
 use std::io::{BufRead, BufReader, Lines, Write};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdout, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -80,7 +79,7 @@ fn say(what: &str) {
 }
 
 fn own(folder: &Path) -> Engine {
-    Engine::open(folder, 0).expect("the engine opens")
+    open_soon(folder)
 }
 
 fn attach(folder: &Path) -> Engine {
@@ -330,21 +329,11 @@ struct Other {
 
 impl Other {
     fn start(role: &str, folder: &Path) -> Self {
-        // Not current_exe(), which names no file in the virtual machine's layered file system.
-        let program = std::env::args_os().next().expect("this program");
-        let mut command = Command::new(program);
+        let mut command = common::this_program("owner::process");
         command
-            .args(["--ignored", "--exact", "owner::process", "--nocapture"])
             .env(ROLE, role)
             .env(FOLDER, folder)
             .stdout(Stdio::piped());
-        // SAFETY: prctl may be called between fork and exec.
-        unsafe {
-            command.pre_exec(|| {
-                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-                Ok(())
-            });
-        }
         let mut child = command.spawn().expect("started");
         let output = child.stdout.take().expect("piped");
         Self {
@@ -447,18 +436,26 @@ fn let_it_work(role: &str) {
     }
 }
 
-/// Opens an engine that nobody owns. A process that another test begins has all files of this one,
+/// Waits until the engine has no owner. A process that another test begins has all files of this one,
 /// and with them the lock, until it executes its program.
-fn open_soon(folder: &Path) -> Engine {
-    let mut opened = Engine::open(folder, 0);
-    for _ in 0..1000 {
-        if !matches!(opened, Err(Error::Owned { .. })) {
-            break;
+fn unowned<T>(mut attempt: impl FnMut() -> bpfdb::Result<T>) -> bpfdb::Result<T> {
+    let start = Instant::now();
+    loop {
+        match attempt() {
+            Err(Error::Owned { .. }) if start.elapsed() < BOUND => {
+                sleep(Duration::from_millis(1));
+            }
+            result => return result,
         }
-        sleep(Duration::from_millis(1));
-        opened = Engine::open(folder, 0);
     }
-    opened.expect("nobody owns it")
+}
+
+fn try_open(folder: &Path) -> bpfdb::Result<Engine> {
+    unowned(|| Engine::open(folder, 0))
+}
+
+fn open_soon(folder: &Path) -> Engine {
+    try_open(folder).expect("it has no owner")
 }
 
 #[test]
@@ -528,7 +525,7 @@ fn an_owner_is_killed_while_it_pins() {
         other.kill();
         let engine = if Engine::is_pinned(&folder) {
             whole += 1;
-            Engine::open(&folder, 0).expect("all is there")
+            open_soon(&folder)
         } else {
             let engine = Engine::create(&options()).expect("the engine starts");
             engine.pin(&folder).expect("what is left is no obstacle");
@@ -537,7 +534,7 @@ fn an_owner_is_killed_while_it_pins() {
         let mut session = engine.session().expect("a session");
         session.set(b"a", b"1").expect("set");
         drop((session, engine));
-        bpfdb::Claim::take(&folder)
+        unowned(|| bpfdb::Claim::take(&folder))
             .and_then(|claim| claim.clear())
             .expect("cleared");
     }
@@ -557,7 +554,7 @@ fn pins_that_are_not_all_there_are_replaced() {
     let engine = Engine::create(&options()).expect("the engine starts");
     engine.pin(&folder).expect("pinned");
     drop(engine);
-    Engine::open(&folder, 0).expect("all is there");
+    drop(open_soon(&folder));
     // A whole engine is not replaced.
     let other = Engine::create(&options()).expect("the engine starts");
     let refused = other.pin(&folder).expect_err("another engine's");
@@ -586,7 +583,7 @@ fn an_engine_of_another_layout_is_refused() {
     let refused = |version: u32| {
         let told = format!("the pinned engine has layout version {version}, this program ");
         let refusals = [
-            ("open", Engine::open(&folder, 0).map(drop)),
+            ("open", try_open(&folder).map(drop)),
             ("attach", Engine::attach(&folder).map(drop)),
             ("observe", bpfdb::Observer::open(&folder).map(drop)),
         ];
@@ -614,7 +611,7 @@ fn an_engine_of_another_layout_is_refused() {
 fn an_engine_has_one_owner() {
     let place = Place::new();
     let folder = place.folder();
-    let missing = Engine::open(&folder, 0).expect_err("nothing is pinned");
+    let missing = try_open(&folder).expect_err("nothing is pinned");
     assert!(matches!(missing, Error::NotPinned { .. }), "{missing}");
 
     let engine = Engine::create(&options()).expect("the engine starts");
@@ -631,7 +628,7 @@ fn an_engine_has_one_owner() {
     drop(engine);
     Engine::open(&folder, 0).expect_err("it has an owner");
     drop(session);
-    Engine::open(&folder, 0).expect("it has none");
+    drop(open_soon(&folder));
 }
 
 #[test]

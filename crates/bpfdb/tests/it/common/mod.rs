@@ -1,6 +1,12 @@
 //! What the tests of BPF objects share.
 #![allow(dead_code, unreachable_pub, reason = "no test uses all of it")]
 
+use std::collections::BTreeMap;
+use std::env;
+use std::mem::zeroed;
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bpfdb::objects::{self, EXAMPLES};
@@ -48,6 +54,30 @@ pub fn bytes_of(name: &str) -> &'static [u8] {
         .bytes
 }
 
+/// The names of an object's programs, in its order.
+pub fn programs(object: &libbpf_rs::Object) -> impl Iterator<Item = String> {
+    object
+        .progs()
+        .map(|program| program.name().to_string_lossy().into_owned())
+}
+
+/// How many instructions the verifier processed of each program (`verified_insns`).
+pub fn verified(object: &libbpf_rs::Object) -> BTreeMap<String, u64> {
+    let instructions = object.progs().map(|program| {
+        // SAFETY: plain data, for which zeros are valid; the kernel writes at most `len` bytes.
+        let (result, info) = unsafe {
+            let mut info: libbpf_sys::bpf_prog_info = zeroed();
+            let mut len = size_of_val(&info) as u32;
+            let program = program.as_fd().as_raw_fd();
+            let result = libbpf_sys::bpf_prog_get_info_by_fd(program, &raw mut info, &raw mut len);
+            (result, info)
+        };
+        assert_eq!(result, 0, "the kernel says what a program is");
+        u64::from(info.verified_insns)
+    });
+    programs(object).zip(instructions).collect()
+}
+
 /// Name and bytes of an object.
 pub type Object = (&'static str, &'static [u8]);
 
@@ -74,6 +104,23 @@ pub fn stay_on_a_processor() {
     let mut processor = CpuSet::new();
     processor.set(0).expect("a processor");
     sched_setaffinity(Pid::from_raw(0), &processor).expect("stay on it");
+}
+
+/// This program again, for one of its tests that are marked `ignore`. It is killed when the thread
+/// that starts it ends.
+pub fn this_program(test: &str) -> Command {
+    // Not current_exe(), which names no file in the virtual machine's layered file system.
+    let program = env::args_os().next().expect("this program");
+    let mut command = Command::new(program);
+    command.args(["--ignored", "--exact", test, "--nocapture"]);
+    // SAFETY: prctl may be called between fork and exec.
+    unsafe {
+        command.pre_exec(|| {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            Ok(())
+        });
+    }
+    command
 }
 
 /// Has the others stop, be it because of a failure.
