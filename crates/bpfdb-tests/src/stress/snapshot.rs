@@ -5,9 +5,8 @@
 //! looks for are single instructions in the wrong order, once in millions of
 //! snapshots.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
 
 use bpfdb::{Engine, Operation, Session};
 
@@ -20,7 +19,8 @@ const LENGTH: usize = 8;
 #[derive(Clone, Copy, Debug)]
 pub struct Still {
     pub keys: u64,
-    pub time: Duration,
+    /// There are so many snapshots, and so many SETs beside them, or more.
+    pub least: u64,
 }
 
 /// How many snapshots there were, and how many SETs; or which snapshot moved.
@@ -30,20 +30,36 @@ pub fn stand_still(engine: &Engine, plan: Still) -> Result<(u64, u64), String> {
     for key in &keys {
         reader.set(key, &[0; LENGTH]).map_err(|e| e.to_string())?;
     }
-    let stop = AtomicBool::new(false);
+    let (sets, stop) = (AtomicU64::new(0), AtomicBool::new(false));
     thread::scope(|scope| {
-        let writer = scope.spawn(|| overwrite(engine, &keys, &stop));
-        let read = read_twice(&mut reader, &keys, plan.time);
+        let writer = scope.spawn(|| {
+            let written = overwrite(engine, &keys, &sets, &stop);
+            // What has failed is not waited for.
+            sets.fetch_max(plan.least, Ordering::Relaxed);
+            written
+        });
+        let mut snapshots = 0;
+        let mut read = Ok(());
+        let is_enough =
+            |snapshots| snapshots >= plan.least && sets.load(Ordering::Relaxed) >= plan.least;
+        while read.is_ok() && !is_enough(snapshots) {
+            read = read_twice(&mut reader, &keys).map(|read| snapshots += read);
+        }
         stop.store(true, Ordering::Relaxed);
-        let sets = writer.join().map_err(|_| "the writer failed")??;
-        Ok((read?, sets))
+        writer.join().map_err(|_| "the writer failed")??;
+        read.map(|()| (snapshots, sets.load(Ordering::Relaxed)))
     })
 }
 
-fn overwrite(engine: &Engine, keys: &[[u8; LENGTH]], stop: &AtomicBool) -> Result<u64, String> {
+/// `sets` counts them.
+fn overwrite(
+    engine: &Engine,
+    keys: &[[u8; LENGTH]],
+    sets: &AtomicU64,
+    stop: &AtomicBool,
+) -> Result<(), String> {
     let mut session = engine.session().map_err(|error| error.to_string())?;
     let mut number = 0_u64;
-    let mut done = 0;
     while !stop.load(Ordering::Relaxed) {
         let values: Vec<[u8; LENGTH]> = (number..).take(BATCH).map(u64::to_ne_bytes).collect();
         let pairs = keys.iter().cycle().zip(&values);
@@ -54,32 +70,31 @@ fn overwrite(engine: &Engine, keys: &[[u8; LENGTH]], stop: &AtomicBool) -> Resul
             .batch(&operations, 0)
             .map_err(|error| error.to_string())?;
         // A full version array refuses some.
-        done += outcomes.iter().filter(|outcome| outcome.is_ok()).count() as u64;
+        let done = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
+        sets.fetch_add(done as u64, Ordering::Relaxed);
         number += BATCH as u64;
     }
-    Ok(done)
+    Ok(())
 }
 
-fn read_twice(session: &mut Session, keys: &[[u8; LENGTH]], time: Duration) -> Result<u64, String> {
+/// A batch of snapshots: how many.
+fn read_twice(session: &mut Session, keys: &[[u8; LENGTH]]) -> Result<u64, String> {
     let operations: Vec<Operation<'_>> = (keys.iter().cycle().take(BATCH / OPERATIONS))
         .flat_map(|key| {
             let get = Operation::Get(key);
             [Operation::BeginReadOnly, get, get, Operation::Commit]
         })
         .collect();
-    let start = Instant::now();
-    let mut snapshots = 0;
-    while start.elapsed() < time {
-        let outcomes = session
-            .batch(&operations, LENGTH)
-            .map_err(|error| error.to_string())?;
-        for snapshot in outcomes.chunks(OPERATIONS) {
-            let (first, second) = (&snapshot[1], &snapshot[2]);
-            if first != second || first.is_err() {
-                return Err(format!("a snapshot moved: {first:?}, then {second:?}"));
-            }
-            snapshots += 1;
+    let outcomes = session
+        .batch(&operations, LENGTH)
+        .map_err(|error| error.to_string())?;
+    let snapshots = outcomes.chunks(OPERATIONS);
+    let count = snapshots.len() as u64;
+    for snapshot in snapshots {
+        let (first, second) = (&snapshot[1], &snapshot[2]);
+        if first != second || first.is_err() {
+            return Err(format!("a snapshot moved: {first:?}, then {second:?}"));
         }
     }
-    Ok(snapshots)
+    Ok(count)
 }

@@ -159,8 +159,8 @@ fn large(keys: u64, least_bytes: u64) {
 }
 
 #[test]
-fn half_a_million_keys_of_mixed_lengths() {
-    large(500_000, 100 << 20);
+fn fifty_thousand_keys_of_mixed_lengths() {
+    large(50_000, 10 << 20);
 }
 
 #[test]

@@ -6,3 +6,4 @@ mod limits;
 mod model;
 mod scripts;
 mod stress;
+mod words;

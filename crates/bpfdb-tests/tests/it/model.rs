@@ -14,6 +14,8 @@ use bpfdb_tests::target::{Client, Target, scrub};
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
 
+/// Schedules of a test for every day.
+const CASES: u32 = 250;
 /// Bursts of the last schedule, at most.
 const LAST: usize = 300;
 
@@ -83,27 +85,27 @@ fn compare(versions: usize, cases: u32, batch: usize, seed: u64) {
 
 #[test]
 fn one_version() {
-    compare(1, 1_000, 1, 1);
+    compare(1, CASES, 1, 1);
 }
 
 #[test]
 fn two_versions() {
-    compare(2, 1_000, 1, 2);
+    compare(2, CASES, 1, 2);
 }
 
 #[test]
 fn four_versions() {
-    compare(4, 1_000, 1, 3);
+    compare(4, CASES, 1, 3);
 }
 
 #[test]
 fn eight_versions() {
-    compare(8, 1_000, 1, 4);
+    compare(8, CASES, 1, 4);
 }
 
 #[test]
 fn batches() {
-    compare(4, 1_000, 3, 5);
+    compare(4, CASES, 3, 5);
 }
 
 #[test]

@@ -1,21 +1,52 @@
 //! Parallel runs on the real engine, on all processors, with programs that
 //! interrupt each other.
 
-use std::sync::Mutex;
 use std::time::Duration;
 
 use bpfdb_model::history::Workload;
 use bpfdb_tests::interrupt::Interrupts;
 use bpfdb_tests::kernel::{Kernel, Limits};
-use bpfdb_tests::{noise, settings, stress};
+use bpfdb_tests::{noise, serial, settings, stress};
+
+/// How long the runs of a test are.
+#[derive(Clone, Copy)]
+enum Length {
+    /// For every day: long enough to show that a mechanism is missing, with the same seed each time.
+    Short,
+    /// For the soak: long enough for what happens once in millions, with a new seed each time.
+    Long,
+}
+
+impl Length {
+    fn of<V>(self, short: V, long: V) -> V {
+        match self {
+            Self::Short => short,
+            Self::Long => long,
+        }
+    }
+
+    fn seed(self) -> u64 {
+        let chosen = settings::number("BPFDB_SEED");
+        chosen.unwrap_or_else(|| match self {
+            Self::Short => 1,
+            Self::Long => settings::fresh_seed(),
+        })
+    }
+}
 
 /// One run at a time: they are about parallelism of their own.
-static ALONE: Mutex<()> = Mutex::new(());
+fn alone() -> impl Drop {
+    serial::lock("stress")
+}
 
-/// Runs it with a new seed, beside packets that interrupt it.
-fn run(name: &str, work: impl Fn(u64) -> Result<stress::Tally, String>) -> stress::Tally {
-    let _alone = ALONE.lock().unwrap_or_else(|error| error.into_inner());
-    let seed = settings::number("BPFDB_SEED").unwrap_or_else(settings::fresh_seed);
+/// Runs it beside packets that interrupt it.
+fn run(
+    name: &str,
+    length: Length,
+    work: impl Fn(u64) -> Result<stress::Tally, String>,
+) -> stress::Tally {
+    let _alone = alone();
+    let seed = length.seed();
     let result = stress::beside(noise::datagrams, || work(seed));
     let tally = result.unwrap_or_else(|error| panic!("{name}, BPFDB_SEED={seed}: {error}"));
     println!("{name}: {tally:?}");
@@ -23,20 +54,19 @@ fn run(name: &str, work: impl Fn(u64) -> Result<stress::Tally, String>) -> stres
     tally
 }
 
-/// `scale`: how many times longer than in the every-day test.
-fn money(scale: usize) {
+fn money(length: Length) {
     for versions in [1, 2, 4, 8] {
         let kernel = Kernel::with_versions(versions);
         for (accounts, longest) in [(4, 20), (30, 3000)] {
             let name =
                 format!("money, {versions} versions, {accounts} accounts, to {longest} bytes");
-            run(&name, |seed| {
+            run(&name, length, |seed| {
                 let plan = stress::Money {
                     seed,
                     accounts,
                     payers: 4,
                     auditors: 2,
-                    transfers: 20_000 * scale,
+                    transfers: length.of(2_500, 200_000),
                     longest,
                     audits_in_a_row: 1,
                 };
@@ -47,19 +77,19 @@ fn money(scale: usize) {
 }
 
 /// Some payers are interrupts, on each processor, in the middle of others.
-fn interrupted_money(scale: usize) {
+fn interrupted_money(length: Length) {
     let mut interrupts = 0;
     for versions in [1, 4] {
         let kernel = Kernel::with_versions(versions);
         for (accounts, period) in [(4, 20), (30, 50)] {
             let name = format!("money, {versions} versions, interrupts every {period} µs");
-            let tally = run(&name, |seed| {
+            let tally = run(&name, length, |seed| {
                 let plan = stress::Money {
                     seed,
                     accounts,
                     payers: 3,
                     auditors: 2,
-                    transfers: 30_000 * scale,
+                    transfers: length.of(10_000, 300_000),
                     longest: 100,
                     audits_in_a_row: 500 / accounts,
                 };
@@ -74,11 +104,11 @@ fn interrupted_money(scale: usize) {
     assert!(interrupts > 0, "no operator was interrupted");
 }
 
-fn counters(scale: usize) {
+fn counters(length: Length) {
     let kernel = Kernel::with_versions(4);
     for counters in [1, 5] {
-        run(&format!("{counters} counters"), |seed| {
-            let increments = 50_000 * scale;
+        run(&format!("{counters} counters"), length, |seed| {
+            let increments = length.of(6_000, 500_000);
             let plan = stress::Counter {
                 seed,
                 counters,
@@ -90,15 +120,15 @@ fn counters(scale: usize) {
     }
 }
 
-fn histories(scale: usize) {
-    for _ in 0..scale {
+fn histories(length: Length) {
+    for _ in 0..length.of(1, 10) {
         for versions in [1, 4, 8] {
             let kernel = Kernel::with_versions(versions);
             for workload in [Workload::Lists, Workload::Registers] {
                 for keys in [2, 8] {
                     let name = format!("{workload:?}, {versions} versions, {keys} keys");
-                    run(&name, |seed| {
-                        let (clients, transactions) = (4, 10_000);
+                    run(&name, length, |seed| {
+                        let (clients, transactions) = (4, length.of(1_500, 10_000));
                         let plan = stress::Histories {
                             seed,
                             workload,
@@ -114,17 +144,17 @@ fn histories(scale: usize) {
     }
 }
 
-fn churn(scale: usize) {
+fn churn(length: Length) {
     let kernel = Kernel::with_versions(4);
-    run("churn", |seed| {
+    run("churn", length, |seed| {
         let plan = stress::Churn {
             seed,
             workers: 2,
             keys: 1000,
-            rounds: 10 * scale,
-            changes: 10_000,
+            rounds: length.of(10, 100),
+            changes: length.of(3_000, 10_000),
             longest: 8192,
-            warm_up: 10,
+            warm_up: length.of(5, 10),
             short: false,
             // Which sizes meet is random; what is lost adds up to more in ten rounds.
             tolerance: 25,
@@ -133,21 +163,22 @@ fn churn(scale: usize) {
     });
 }
 
-fn shortage(scale: usize) {
+fn shortage(length: Length) {
     let memory = 32 << 20;
     let kernel = Kernel::with(Limits {
         memory,
         ..Limits::default()
     });
     // Every size class takes pages from the others all the time.
-    for longest in [60_000, 300, 8_000] {
-        let tally = run(&format!("short of memory, values to {longest}"), |seed| {
+    for (longest, changes) in [(60_000, 1_500), (300, 15_000), (8_000, 4_000)] {
+        let name = format!("short of memory, values to {longest}");
+        let tally = run(&name, length, |seed| {
             let plan = stress::Churn {
                 seed,
                 workers: 3,
                 keys: memory as usize * 2 / longest,
-                rounds: 4 * scale,
-                changes: 15_000,
+                rounds: length.of(4, 80),
+                changes: length.of(changes, 15_000),
                 longest,
                 warm_up: 2,
                 short: true,
@@ -159,14 +190,14 @@ fn shortage(scale: usize) {
     }
 }
 
-fn growth(scale: usize) {
-    let memory = scale as u64 * (512 << 20);
+fn growth(length: Length) {
+    let memory = length.of(512 << 20, 2 << 30);
     let kernel = Kernel::with(Limits {
         memory,
         ..Limits::default()
     });
-    run("growth", |seed| {
-        let keys = 600_000 * scale as u64;
+    run("growth", length, |seed| {
+        let keys = length.of(60_000, 2_400_000);
         let plan = stress::Growth {
             seed,
             writers: 2,
@@ -177,158 +208,155 @@ fn growth(scale: usize) {
     });
 }
 
-fn torn(scale: usize) {
+fn torn(length: Length) {
     for versions in [1, 4] {
         let kernel = Kernel::with_versions(versions);
         for longest in [100, 2_000, 60_000] {
-            run(
-                &format!("overwriting, {versions} versions, to {longest} bytes"),
-                |seed| {
-                    let plan = stress::Torn {
-                        seed,
-                        writers: 2,
-                        readers: 2,
-                        keys: 2,
-                        writes: 20_000 * scale,
-                        longest,
-                    };
-                    stress::overwrite(&kernel, plan)
-                },
-            );
+            let name = format!("overwriting, {versions} versions, to {longest} bytes");
+            run(&name, length, |seed| {
+                let plan = stress::Torn {
+                    seed,
+                    writers: 2,
+                    readers: 2,
+                    keys: 2,
+                    writes: length.of(2_000, 400_000),
+                    longest,
+                };
+                stress::overwrite(&kernel, plan)
+            });
         }
     }
 }
 
-fn grow_and_shrink(scale: usize) {
+fn grow_and_shrink(length: Length) {
     let kernel = Kernel::with_versions(4);
-    run("grow_and_shrink", |seed| {
+    run("grow_and_shrink", length, |seed| {
         let plan = stress::GrowShrink {
             seed,
             writers: 2,
             readers: 2,
             holders: 1,
-            waves: 3 * scale,
-            keys: 60_000,
-            staying: 2_000,
+            waves: length.of(2, 60),
+            keys: length.of(8_000, 60_000),
+            staying: length.of(500, 2_000),
         };
         stress::grow_and_shrink(&kernel, plan)
     });
 }
 
-fn snapshots(seconds: u64) {
-    let _alone = ALONE.lock().unwrap_or_else(|error| error.into_inner());
+fn snapshots(length: Length) {
+    let _alone = alone();
     let kernel = Kernel::with_versions(8);
     for keys in [1, 8] {
-        let time = Duration::from_secs(seconds);
-        let plan = stress::Still { keys, time };
+        let least = length.of(100_000, 15_000_000);
+        let plan = stress::Still { keys, least };
         let done = stress::stand_still(&kernel.engine, plan);
         let (snapshots, sets) = done.unwrap_or_else(|error| panic!("{keys} keys: {error}"));
         println!("{keys} keys: {snapshots} snapshots, {sets} SETs");
-        assert!(snapshots > 0 && sets > 0);
     }
 }
 
 #[test]
 fn snapshots_stand_still() {
-    snapshots(1);
+    snapshots(Length::Short);
 }
 
 #[test]
 fn money_is_conserved() {
-    money(1);
+    money(Length::Short);
 }
 
 #[test]
 fn money_is_conserved_when_operators_interrupt_each_other() {
-    interrupted_money(3);
+    interrupted_money(Length::Short);
 }
 
 #[test]
 fn counters_lose_nothing() {
-    counters(1);
+    counters(Length::Short);
 }
 
 #[test]
 fn histories_are_strictly_serializable() {
-    histories(1);
+    histories(Length::Short);
 }
 
 #[test]
 fn overwriting_and_deleting_needs_no_more_memory() {
-    churn(1);
+    churn(Length::Short);
 }
 
 #[test]
 fn a_shortage_of_memory_damages_nothing() {
-    shortage(1);
+    shortage(Length::Short);
 }
 
 #[test]
-fn a_million_keys_while_readers_look() {
-    growth(1);
+fn keys_are_there_while_the_store_grows() {
+    growth(Length::Short);
 }
 
 #[test]
 fn nobody_sees_part_of_a_value() {
-    torn(1);
+    torn(Length::Short);
 }
 
 #[test]
 fn keys_come_and_go_around_others() {
-    grow_and_shrink(1);
+    grow_and_shrink(Length::Short);
 }
 
 #[test]
 #[ignore = "takes minutes"]
 fn soak_money() {
-    money(10);
-    interrupted_money(10);
+    money(Length::Long);
+    interrupted_money(Length::Long);
 }
 
 #[test]
 #[ignore = "takes minutes"]
 fn soak_snapshots() {
-    snapshots(60);
+    snapshots(Length::Long);
 }
 
 #[test]
 #[ignore = "takes minutes"]
 fn soak_counters() {
-    counters(10);
+    counters(Length::Long);
 }
 
 #[test]
 #[ignore = "takes minutes"]
 fn soak_histories() {
-    histories(10);
+    histories(Length::Long);
 }
 
 #[test]
 #[ignore = "takes minutes"]
 fn soak_churn() {
-    churn(10);
+    churn(Length::Long);
 }
 
 #[test]
 #[ignore = "takes minutes"]
 fn soak_shortage() {
-    shortage(20);
+    shortage(Length::Long);
 }
 
 #[test]
 #[ignore = "takes minutes"]
 fn soak_growth() {
-    growth(4);
+    growth(Length::Long);
 }
 
 #[test]
 #[ignore = "takes minutes"]
 fn soak_grow_and_shrink() {
-    grow_and_shrink(20);
+    grow_and_shrink(Length::Long);
 }
 
 #[test]
 #[ignore = "takes minutes"]
 fn soak_torn() {
-    torn(20);
+    torn(Length::Long);
 }
