@@ -41,7 +41,11 @@ pub(crate) struct Cgroup {
 impl Cgroup {
     /// Creates a cgroup below the one that this process is in.
     pub(crate) fn create() -> Result<Self> {
-        let parent = current()?;
+        let parent = {
+            // Another server may have moved this process into its own for a moment.
+            let _turn = MOVING.lock().unwrap_or_else(PoisonError::into_inner);
+            current()?
+        };
         remove_left_over(&parent);
         for _ in 0..ATTEMPTS {
             let number = NUMBER.fetch_add(1, Ordering::Relaxed);
