@@ -11,6 +11,7 @@ use std::time::Duration;
 use nix::fcntl::{Flock, FlockArg};
 
 use crate::process::this_program;
+use crate::server::cgroup;
 
 /// A folder of `tests/it/clients` of a crate.
 pub struct Source {
@@ -123,7 +124,9 @@ pub fn run(program: &str, arguments: &[&str], folder: &Path) -> String {
 }
 
 pub fn try_run(program: &str, arguments: &[&str], folder: &Path) -> Result<String, String> {
-    let output = Command::new(program)
+    let mut command = Command::new(program);
+    cgroup::keep(&mut command);
+    let output = command
         .args(arguments)
         .env("PATH", path())
         .current_dir(folder)

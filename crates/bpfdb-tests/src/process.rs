@@ -16,6 +16,7 @@ pub fn dies_with_us(command: &mut Command) -> &mut Command {
             _ => Err(io::Error::last_os_error()),
         }
     };
+    crate::server::cgroup::keep(command);
     // SAFETY: it allocates nothing and takes no lock.
     unsafe { command.pre_exec(kill) }
 }

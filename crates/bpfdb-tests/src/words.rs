@@ -41,7 +41,8 @@ pub fn from_word(word: &str) -> Result<Vec<u8>, String> {
     Ok(unescape(base)?.repeat(times))
 }
 
-fn unescape(base: &str) -> Result<Vec<u8>, String> {
+/// `\xHH`, `\r`, `\n`, `\t`, and a backslash before any other byte.
+pub fn unescape(base: &str) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     let mut rest = base.as_bytes();
     while let [first, others @ ..] = rest {

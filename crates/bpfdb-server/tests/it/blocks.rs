@@ -2,11 +2,10 @@
 
 use bpfdb_tests::server as common;
 
-use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use common::{Client, TestServer, kernel_calls, wait_until, words};
+use common::{Client, Lent, TestServer, kernel_calls, wait_until, words};
 
 /// The requests of a transaction.
 fn block<'a>(commands: impl IntoIterator<Item = &'a str>) -> Vec<u8> {
@@ -32,8 +31,8 @@ fn transact(client: &mut Client, commands: &[&str]) -> String {
     result(client, commands.len())
 }
 
-fn server() -> TestServer {
-    TestServer::start(&bpfdb::Options::default())
+fn server() -> Lent {
+    TestServer::shared()
 }
 
 /// Until the daemon has given the connection back.
@@ -49,6 +48,14 @@ fn to_kernel(client: &mut Client, other: &mut Client) {
 fn the_kernel_executes_them() {
     let server = server();
     let (mut a, mut b) = (server.client(), server.client());
+    let snapshots = || {
+        let figures = server.engine.stats().expect("figures").figures();
+        let figure = figures
+            .into_iter()
+            .find(|figure| figure.path == "operations.begin_read_only");
+        figure.expect("it is counted").value
+    };
+    let before = snapshots();
     for round in 1..=3 {
         let said = transact(
             &mut a,
@@ -70,9 +77,7 @@ fn the_kernel_executes_them() {
         "*2\r\n$5\r\nvalue\r\n*2\r\n$5\r\nvalue\r\n$-1\r\n"
     );
     assert_eq!(kernel_calls(&mut b, "exec"), 5);
-    let figures = server.engine.stats().expect("figures").figures();
-    let snapshots = (figures.iter()).find(|figure| figure.path == "operations.begin_read_only");
-    assert_eq!(snapshots.map(|figure| figure.value), Some(2));
+    assert_eq!(snapshots() - before, 2);
 }
 
 /// Replies that are longer than the requests, and many transactions in one message.
@@ -369,7 +374,7 @@ fn money_is_conserved() {
     const ACCOUNTS: usize = 4;
     const ROUNDS: usize = 200;
     const PIPELINE: usize = 8;
-    let server = Arc::new(server());
+    let server = server();
     let mut client = server.client();
     for account in 0..ACCOUNTS {
         client.say(&format!("SET account{account} 1000"));

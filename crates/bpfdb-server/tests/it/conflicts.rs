@@ -29,7 +29,7 @@ fn replies(client: &mut Client, cause: ConflictCause) -> u64 {
 
 #[test]
 fn a_writer_is_named() {
-    let server = TestServer::start(&bpfdb::Options::default());
+    let server = TestServer::shared();
     let [mut holder, mut a, mut b] = clients(&server);
     holder.say("BEGIN");
     holder.say("SET written 1");
@@ -61,7 +61,7 @@ fn a_writer_is_named() {
 
 #[test]
 fn every_conflict_of_a_pipeline_is_whole() {
-    let server = TestServer::start(&bpfdb::Options::default());
+    let server = TestServer::shared();
     let [mut holder, mut other] = clients(&server);
     holder.say("BEGIN");
     holder.say("SET k 1");
@@ -84,7 +84,7 @@ fn every_conflict_of_a_pipeline_is_whole() {
 
 #[test]
 fn readers_are_found_by_locks() {
-    let server = TestServer::start(&bpfdb::Options::default());
+    let server = TestServer::shared();
     let [mut first, mut second, mut writer] = clients(&server);
     writer.say("SET read 1");
     for reader in [&mut first, &mut second] {
@@ -114,7 +114,7 @@ fn readers_are_found_by_locks() {
 
 #[test]
 fn a_session_of_no_client_is_not_named() {
-    let server = TestServer::start(&bpfdb::Options::default());
+    let server = TestServer::shared();
     let mut session = server.engine.session().expect("a session");
     session.begin().expect("begin");
     session.set(b"embedded", b"1").expect("set");
@@ -145,7 +145,7 @@ fn a_session_of_no_client_is_not_named() {
 /// However often a command is tried, its client gets one reply.
 #[test]
 fn replies_are_counted_once_each() {
-    let server = TestServer::start(&bpfdb::Options::default());
+    let server = TestServer::shared();
     let [mut holder, mut other, mut looks] = clients(&server);
     holder.say("BEGIN");
     holder.say("SET k 1");
@@ -169,19 +169,9 @@ fn replies_are_counted_once_each() {
     assert_eq!(replies(&mut looks, ConflictCause::Written), 0);
 }
 
-/// As every command of Redis, but for those that end a block.
-#[test]
-fn locks_is_queued_by_multi() {
-    let server = TestServer::start(&bpfdb::Options::default());
-    let mut client = server.client();
-    assert_eq!(client.say("MULTI"), "+OK\r\n");
-    assert_eq!(client.say("LOCKS k"), "+QUEUED\r\n");
-    assert_eq!(client.say("EXEC"), "*1\r\n*0\r\n");
-}
-
 #[test]
 fn exec_says_why_too() {
-    let server = TestServer::start(&bpfdb::Options::default());
+    let server = TestServer::shared();
     let [mut holder, mut other] = clients(&server);
     holder.say("BEGIN");
     holder.say("SET block 1");

@@ -188,6 +188,7 @@ fn cgroups_of(process: u32) -> Vec<PathBuf> {
 
 #[test]
 fn nothing_is_left_behind() {
+    // Its own: it is stopped.
     let server = TestServer::start(&bpfdb::Options::default());
     let (mut a, mut b) = (server.client(), server.client());
     a.say("BEGIN");
@@ -334,22 +335,32 @@ fn sent_again(client: &Client) -> u32 {
 /// loopback too. They must not be taken in twice.
 #[test]
 fn what_tcp_sends_again_arrives_once() {
-    const ENOUGH: u32 = 40;
+    send_again(2, 50, 40);
+}
+
+#[test]
+#[ignore = "long: make soak"]
+fn soak_what_tcp_sends_again_arrives_once() {
+    send_again(20, 300, 40);
+}
+
+/// So many clients send so many values of a megabyte, until enough segments were sent again.
+fn send_again(clients: usize, values: usize, enough: u32) {
     let server = TestServer::shared();
     let value: Vec<u8> = (0..125_000)
         .flat_map(|i| format!("{i:07},").into_bytes())
         .collect();
     let set = request(&[b"set", b"sent again", &value]);
     let mut again = 0;
-    for _ in 0..20 {
+    for _ in 0..clients {
         let mut client = server.client();
-        for _ in 0..300 {
+        for _ in 0..values {
             client.send(&set);
             assert_eq!(show(&client.reply()), show(b"+OK\r\n"));
         }
         assert!(client.ask(&[b"get", b"sent again"]) == bulk(&value));
         again += sent_again(&client);
-        if again >= ENOUGH {
+        if again >= enough {
             break;
         }
     }

@@ -214,48 +214,6 @@ fn mistakes_are_called_the_same() {
     assert!(asked > 8000, "{asked}");
 }
 
-/// Replies that are the same to the byte.
-#[test]
-fn what_is_asked_in_particular() {
-    let (redis, server) = (Redis::start(), TestServer::shared());
-    let (mut a, mut b) = (Client::connect(redis.address), server.client());
-    for command in [
-        "COMMAND GETKEYSANDFLAGS SET k v",
-        "COMMAND GETKEYSANDFLAGS SET k v GET",
-        "COMMAND GETKEYSANDFLAGS SET k v XX get",
-        "COMMAND GETKEYSANDFLAGS SET k GET x",
-        "COMMAND GETKEYSANDFLAGS GETEX k PERSIST",
-        "COMMAND GETKEYSANDFLAGS MSET a 1 b 2",
-        "COMMAND GETKEYSANDFLAGS COPY a b",
-        "COMMAND GETKEYSANDFLAGS BITOP AND a b c",
-        "COMMAND INFO wait",
-        "COMMAND INFO replicaof",
-        "CLIENT CACHING YES",
-        "CLIENT LIST ID 0",
-        "CLIENT LIST ID 0 -5",
-        "CLIENT PAUSE 1 WRITE x",
-        "CLIENT TRACKING OFF REDIRECT 99999",
-        "CLIENT UNBLOCK 1 ERROR x",
-        "CONFIG GET TimeOut",
-        "CONFIG GET TIMEOUT timeout",
-        "CONFIG GET TIMEOU*",
-        "CONFIG GET \\timeout",
-        "CONFIG GET latency-tracking-info-percentiles",
-        "CONFIG SET timeout 0 tcp-keepalive",
-        "CONFIG SET timeout 0 TIMEOUT 0",
-        "CONFIG SET nosuch 1",
-        "HELLO 3 AUTH default x SETNAME",
-        "HELLO 3 AUTH nobody x BAD",
-        "REPLICAOF x y",
-        "SLOWLOG GET abc",
-        "SLOWLOG GET -2",
-        "SLOWLOG GET 1 2",
-    ] {
-        let (expected, got) = (a.say(command), b.say(command));
-        assert_eq!(expected, got, "{command}");
-    }
-}
-
 /// Inline commands: the bytes, and what comes back up to PONG.
 #[test]
 fn lines_are_read_the_same_way() {

@@ -10,17 +10,22 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use bpfdb_server::settings::Settings;
 use bpfdb_tests::settings::is_emulated;
-use common::{AtEnd, Client, TestServer, bulk, request, wait_until, words};
+use common::{AtEnd, Client, Lent, TestServer, bulk, request, wait_until, words};
 
 /// Answered in user space.
 const QUICK: &str = "LASTSAVE";
 
-fn start(memory: u64) -> TestServer {
-    TestServer::start(&bpfdb::Options {
+fn options(memory: u64) -> bpfdb::Options {
+    bpfdb::Options {
         memory_limit: memory,
         ..bpfdb::Options::default()
-    })
+    }
+}
+
+fn start(memory: u64) -> Lent {
+    TestServer::lent(&options(memory), Settings::default())
 }
 
 /// The median of how long a quick command takes.
@@ -236,7 +241,8 @@ fn a_pause_stops_what_is_tried_again() {
 fn info_is_quick_while_many_keys_expire() {
     const KEYS: usize = 400_000;
     const TIMES: usize = 4;
-    let server = start(512 << 20);
+    // Its clock is stopped, so it is no other test's.
+    let server = TestServer::start(&options(512 << 20));
     let mut client = server.client();
     // While the clock stands still nobody else clears away.
     let now = server.engine.now_ms();

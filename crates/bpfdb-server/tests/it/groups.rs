@@ -6,7 +6,7 @@ use bpfdb_tests::server as common;
 use std::thread;
 use std::time::Duration;
 
-use common::{Client, TestServer, bulk, of_command, request, words};
+use common::{Client, Lent, TestServer, bulk, of_command, request, words};
 
 /// Sends commands in one message; their replies.
 fn pipeline<'a>(client: &mut Client, commands: impl IntoIterator<Item = &'a str>) -> Vec<String> {
@@ -31,63 +31,10 @@ fn figure(client: &mut Client, name: &str) -> u64 {
     value.parse().expect("a number")
 }
 
-fn server() -> (TestServer, Client, Client) {
-    let server = TestServer::start(&bpfdb::Options::default());
+fn server() -> (Lent, Client, Client) {
+    let server = TestServer::shared();
     let (a, b) = (server.client(), server.client());
     (server, a, b)
-}
-
-#[test]
-fn each_sees_what_those_before_it_have_done() {
-    let (_server, mut a, _) = server();
-    let replies = pipeline(
-        &mut a,
-        [
-            "INCRBYFLOAT n 1.5",
-            "INCRBYFLOAT n 2",
-            "GET n",
-            "COPY n m",
-            "INCRBYFLOAT m 1",
-            "INCRBYFLOAT n 1",
-            "MSETNX n 1 o 1",
-            "MSETNX o 1 p 2",
-            "RENAME o q",
-            "EXISTS o q p",
-            "DEL p q nothing",
-            "DUMP p",
-            "STRLEN m",
-            "EXPIRE m 100 GT",
-            "EXPIRE m 100 LT",
-            "EXPIRE m -1",
-            "GET m",
-            "APPEND m abc",
-            "OBJECT ENCODING m",
-        ],
-    );
-    assert_eq!(
-        replies,
-        [
-            &*text("1.5"),
-            &text("3.5"),
-            &text("3.5"),
-            ":1\r\n",
-            &text("4.5"),
-            &text("4.5"),
-            ":0\r\n",
-            ":1\r\n",
-            "+OK\r\n",
-            ":2\r\n",
-            ":2\r\n",
-            "$-1\r\n",
-            ":3\r\n",
-            ":0\r\n",
-            ":1\r\n",
-            ":1\r\n",
-            "$-1\r\n",
-            ":3\r\n",
-            &text("embstr"),
-        ]
-    );
 }
 
 /// As many transactions as groups, and not as requests.

@@ -6,55 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use bpfdb_tests::settings::is_emulated;
 use common::{AtEnd, Client, TestServer, bulk, request, show};
-
-const BAD_KEY: &[u8] = b"-ERR key is longer than the limit, or empty; use a shorter key\r\n";
-
-#[test]
-fn keys() {
-    let server = TestServer::shared();
-    let mut client = server.client();
-    for len in [1, 8, 9, 16, 17, 511, 512] {
-        let key = vec![b'K'; len];
-        assert_eq!(client.ask(&[b"set", &key, b"v"]), b"+OK\r\n", "{len}");
-        assert_eq!(client.ask(&[b"get", &key]), bulk(b"v"), "{len}");
-        assert_eq!(client.ask(&[b"del", &key]), b":1\r\n", "{len}");
-    }
-    for key in [vec![], vec![b'K'; 513], vec![b'K'; 100_000]] {
-        for command in ["get", "del", "exists", "strlen", "incr"] {
-            let reply = client.ask(&[command.as_bytes(), &key]);
-            assert_eq!(reply, BAD_KEY, "{command}, {}", key.len());
-        }
-    }
-    assert_eq!(client.say("ping"), "+PONG\r\n");
-}
-
-#[test]
-fn keys_that_differ_in_what_padding_could_hide() {
-    let server = TestServer::shared();
-    let mut client = server.client();
-    let keys: [&[u8]; 7] = [
-        b"p",
-        b"p\0",
-        b"p\0\0",
-        b"\0",
-        b"\0\0",
-        b"12345678",
-        b"12345678\0",
-    ];
-    for (i, key) in keys.iter().enumerate() {
-        client.ask(&[b"set", key, i.to_string().as_bytes()]);
-    }
-    for (i, key) in keys.iter().enumerate() {
-        assert_eq!(
-            client.ask(&[b"get", key]),
-            bulk(i.to_string().as_bytes()),
-            "{}",
-            show(key)
-        );
-    }
-}
 
 #[test]
 fn values() {
@@ -145,9 +97,18 @@ fn long_pipelines_of_what_was_there() {
 /// in the place of the daemon's replies.
 #[test]
 fn requests_that_wait_behind_replies_of_the_daemon() {
+    wait_behind_replies(4);
+}
+
+#[test]
+#[ignore = "long: make soak"]
+fn soak_requests_that_wait_behind_replies_of_the_daemon() {
+    wait_behind_replies(60);
+}
+
+fn wait_behind_replies(rounds: usize) {
     const READS: usize = 60;
     const WRITES: usize = 300;
-    let rounds = if is_emulated() { 4 } else { 60 };
     let server = TestServer::shared();
     let mut client = server.client();
     let large = vec![b'L'; 30_000];

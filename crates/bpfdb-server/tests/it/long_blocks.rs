@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use nix::libc::linger;
 use nix::sys::socket::{setsockopt, sockopt};
 
-use common::{Client, TestServer, wait_until, words};
+use common::{Client, Lent, TestServer, wait_until, words};
 
 const COMMANDS: usize = 200_000;
 /// The longest that another client may wait; a step takes a millisecond.
@@ -22,8 +22,8 @@ const ABORT: linger = linger {
     l_linger: 0,
 };
 
-fn server() -> TestServer {
-    TestServer::start(&bpfdb::Options::default())
+fn server() -> Lent {
+    TestServer::shared()
 }
 
 /// Queues so many commands, of which every second is for user space only.

@@ -24,6 +24,7 @@ mod operation;
 mod preempted;
 mod procedures;
 mod protocol;
+mod replies;
 mod scripts;
 mod snapshots;
 mod synchronous;

@@ -3,15 +3,14 @@
 
 use bpfdb_tests::server as common;
 
-use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use common::{Client, Redis, TestServer, request, wait_until};
+use common::{Client, Lent, Redis, TestServer, request, wait_until};
 
 const QUEUED: &str = "+QUEUED\r\n";
 
-fn pair() -> (Arc<TestServer>, Client, Client) {
+fn pair() -> (Lent, Client, Client) {
     let server = TestServer::shared();
     let (a, b) = (server.client(), server.client());
     (server, a, b)
@@ -28,135 +27,6 @@ fn commands_wait_and_are_executed_together() {
     assert_eq!(b.say("GET together"), "$1\r\n2\r\n");
     // The kernel answers again.
     assert_eq!(a.say("GET together"), "$1\r\n2\r\n");
-}
-
-#[test]
-fn a_conflict_rolls_everything_back() {
-    let (_server, mut a, mut b) = pair();
-    assert_eq!(b.say("BEGIN"), "+OK\r\n");
-    assert_eq!(b.say("SET rb2 theirs"), "+OK\r\n");
-    for command in ["MULTI", "SET rb1 mine", "SET rb2 mine"] {
-        a.say(command);
-    }
-    assert!(a.say("EXEC").starts_with("-CONFLICT "));
-    assert_eq!(a.say("EXISTS rb1"), ":0\r\n");
-    assert_eq!(a.say("EXEC"), "-ERR EXEC without MULTI\r\n");
-    assert_eq!(b.say("COMMIT"), "+OK\r\n");
-    assert_eq!(a.say("MGET rb1 rb2"), "*2\r\n$-1\r\n$6\r\ntheirs\r\n");
-}
-
-#[test]
-fn an_error_of_the_engine_rolls_everything_back() {
-    let (_server, mut a, _) = pair();
-    a.say("MULTI");
-    assert_eq!(a.say("SET before 1"), QUEUED);
-    let long = vec![b'k'; 600];
-    assert_eq!(a.ask(&[b"SET", &long, b"1"]), QUEUED.as_bytes());
-    assert_eq!(
-        a.say("EXEC"),
-        "-EXECABORT Transaction rolled back: key is longer than the limit, or empty; \
-         use a shorter key\r\n"
-    );
-    assert_eq!(a.say("EXISTS before"), ":0\r\n");
-}
-
-#[test]
-fn an_error_of_a_command_leaves_the_others_alone() {
-    let (_server, mut a, _) = pair();
-    for command in ["SET word abc", "MULTI", "INCR word", "SET after 1"] {
-        a.say(command);
-    }
-    assert_eq!(
-        a.say("EXEC"),
-        "*2\r\n-ERR value is not an integer or out of range\r\n+OK\r\n"
-    );
-    assert_eq!(a.say("GET after"), "$1\r\n1\r\n");
-}
-
-#[test]
-fn two_kinds_of_transactions_do_not_mix() {
-    let (_server, mut a, _) = pair();
-    a.say("BEGIN");
-    assert_eq!(
-        a.say("MULTI"),
-        "-ERR MULTI inside BEGIN is not allowed; COMMIT or ROLLBACK first\r\n"
-    );
-    assert_eq!(
-        a.say("WATCH mix"),
-        "-ERR WATCH inside BEGIN is not allowed; COMMIT or ROLLBACK first\r\n"
-    );
-    a.say("COMMIT");
-    a.say("MULTI");
-    assert_eq!(
-        a.say("BEGIN"),
-        "-ERR Command not allowed inside a transaction\r\n"
-    );
-    assert_eq!(
-        a.say("EXEC"),
-        "-EXECABORT Transaction discarded because of previous errors.\r\n"
-    );
-}
-
-/// However the other client writes: in the kernel, in user space, with the same
-/// value, or by taking away and putting back.
-#[test]
-fn watched_keys_that_are_written() {
-    let (_server, mut a, mut b) = pair();
-    let ways: [&[&str]; 7] = [
-        &["SET watched 2"],
-        &["SET watched 1"],
-        &["SET watched 1 XX"],
-        &["DEL watched"],
-        &["DEL watched", "SET watched 1"],
-        &["PEXPIRE watched 100000"],
-        &["BEGIN", "INCR watched", "COMMIT"],
-    ];
-    for way in ways {
-        b.say("SET watched 1");
-        assert_eq!(a.say("WATCH watched other"), "+OK\r\n");
-        for command in way {
-            b.say(command);
-        }
-        a.say("MULTI");
-        a.say("SET result 1");
-        assert_eq!(a.say("EXEC"), "*-1\r\n", "{way:?}");
-        assert_eq!(a.say("EXISTS result"), ":0\r\n");
-    }
-    // Absent ones too.
-    a.say("DEL absent");
-    a.say("WATCH absent");
-    b.say("SET absent 1");
-    a.say("MULTI");
-    a.say("PING");
-    assert_eq!(a.say("EXEC"), "*-1\r\n");
-}
-
-#[test]
-fn watched_keys_that_are_not_written() {
-    let (_server, mut a, mut b) = pair();
-    a.say("MSET still 1 beside 1");
-    for forget in ["", "UNWATCH", "DISCARD"] {
-        a.say("WATCH still absent-still");
-        b.say("GET still");
-        b.say("SET beside 2");
-        if forget == "UNWATCH" {
-            b.say("SET still 2");
-            a.say(forget);
-        }
-        a.say("MULTI");
-        if forget == "DISCARD" {
-            b.say("SET still 3");
-            a.say(forget);
-            a.say("MULTI");
-        }
-        a.say("APPEND still x");
-        assert!(a.say("EXEC").starts_with("*1\r\n:"), "{forget}");
-    }
-    // What the watching client writes itself counts.
-    a.say("WATCH still");
-    a.say("SET still own");
-    a.say("MULTI");
-    assert_eq!(a.say("EXEC"), "*-1\r\n");
 }
 
 #[test]
@@ -209,7 +79,7 @@ fn commands_in_vain_do_not_matter() {
 /// What had expired when it was watched may be removed.
 #[test]
 fn the_removal_of_an_expired_key_does_not_matter() {
-    let server = TestServer::start(&bpfdb::Options::default());
+    let server = TestServer::shared();
     let (mut a, mut b) = (server.client(), server.client());
     b.say("SET removed 1 PX 1");
     thread::sleep(Duration::from_millis(5));
@@ -317,33 +187,13 @@ fn the_queue_is_bounded() {
     assert_eq!(client.say("EXISTS bounded"), ":0\r\n");
 }
 
-/// Nulls differ, in the kernel and in user space, until RESET.
-#[test]
-fn the_protocol_goes_with_the_connection() {
-    let server = TestServer::shared();
-    let mut client = server.client();
-    assert_eq!(client.say("GET nothing"), "$-1\r\n");
-    assert!(client.say("HELLO 3").starts_with("%7\r\n"));
-    for _ in 0..3 {
-        assert_eq!(client.say("GET nothing"), "_\r\n");
-        assert_eq!(client.say("MGET nothing none"), "*2\r\n_\r\n_\r\n");
-        assert_eq!(client.say("GETDEL nothing"), "_\r\n");
-    }
-    assert_eq!(client.say("RESET"), "+RESET\r\n");
-    assert_eq!(client.say("GET nothing"), "$-1\r\n");
-    // The next connection begins anew.
-    client.say("HELLO 3");
-    drop(client);
-    assert_eq!(server.client().say("GET nothing"), "$-1\r\n");
-}
-
 const SCAN: &str = "a scan in a read-write transaction takes no lock on keys that others may add; \
                     scan in a read-only transaction (BEGIN READ ONLY), or without one\r\n";
 
 /// KEYS, another client's SET, KEYS: the second would show a key that the first did not.
 #[test]
 fn a_transaction_that_writes_does_not_scan() {
-    let server = TestServer::start(&bpfdb::Options::default());
+    let server = TestServer::shared();
     let (mut a, mut b) = (server.client(), server.client());
     for scan in ["KEYS *", "SCAN 0", "RANDOMKEY", "FLUSHALL", "FLUSHDB ASYNC"] {
         b.say("SET one 1");
@@ -382,7 +232,7 @@ fn a_transaction_that_writes_does_not_scan() {
 /// FLUSHALL is not one moment, so nothing that others could see stands beside it.
 #[test]
 fn a_block_of_flushes_only() {
-    let server = TestServer::start(&bpfdb::Options::default());
+    let server = TestServer::shared();
     let (mut a, mut b) = (server.client(), server.client());
     for (block, replies) in [
         (&["FLUSHALL"][..], "*1\r\n+OK\r\n"),
@@ -425,7 +275,7 @@ fn a_block_of_flushes_only() {
 /// Where nothing is written, there is one snapshot to scan.
 #[test]
 fn a_transaction_that_reads_scans_its_snapshot() {
-    let server = TestServer::start(&bpfdb::Options::default());
+    let server = TestServer::shared();
     let (mut a, mut b) = (server.client(), server.client());
     b.say("SET one 1");
     assert_eq!(a.say("BEGIN READ ONLY"), "+OK\r\n");

@@ -7,6 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bpfdb_tests::settings::is_emulated;
+use common::process::ServerProcess;
 use common::redis_py::{EXTEND, RELEASE};
 use common::{Client, Redis, TestServer, request, show, wait_until};
 
@@ -21,11 +22,6 @@ fn eval_request(script: &str, keys: &[&str], arguments: &[&str]) -> Vec<u8> {
     words.extend(keys);
     words.extend(arguments);
     request(&words.iter().map(|word| word.as_bytes()).collect::<Vec<_>>())
-}
-
-/// For tests that empty the server, or end all scripts.
-fn alone() -> TestServer {
-    TestServer::start(&bpfdb::Options::default())
 }
 
 /// Each with the keys a, b and the arguments 1, two.
@@ -286,7 +282,7 @@ const SCRIPTS: &[&str] = &[
 
 #[test]
 fn scripts_do_what_they_do_in_redis() {
-    let (server, redis) = (alone(), Redis::start());
+    let (server, redis) = (TestServer::shared(), Redis::start());
     let mut clients = [server.client(), Client::connect(redis.address)];
     let mut different = Vec::new();
     for protocol in ["2", "3"] {
@@ -310,66 +306,10 @@ fn scripts_do_what_they_do_in_redis() {
     assert!(different.is_empty(), "{}", different.join("\n"));
 }
 
-#[test]
-fn requests_are_refused_as_redis_does() {
-    let (server, redis) = (alone(), Redis::start());
-    let mut clients = [server.client(), Client::connect(redis.address)];
-    for command in [
-        "eval",
-        "eval x",
-        "eval return(1) x",
-        "eval return(1) -1",
-        "eval return(1) 1",
-        "eval return(1) 0",
-        "eval_ro return(1) 0",
-        "eval_ro return(redis.call('set','k','v')) 0",
-        "eval_ro \"#!lua\\nreturn 1\" 0",
-        "eval_ro \"#!lua flags=no-writes\\nreturn 1\" 0",
-        "evalsha e0e1f9fabfc9d4800c877a703b823ac0578ff8d0 0",
-        "evalsha short 0",
-        "evalsha short x",
-        "evalsha short 9",
-        "evalsha_ro short -1",
-        "evalsha e0e1f9fabfc9d4800c877a703b823ac0578ff8d0 x",
-        "evalsha_ro short 0",
-        "script load return(7)",
-        "script exists short 36d1fac1b0a3fb0fcd24ee1f3f1bd9ec4a1a2d5b",
-        "script load (",
-        "script flush now",
-        "script flush async",
-        "script kill",
-        "script debug no",
-        "script nonsense",
-        "script load",
-    ] {
-        let [ours, theirs] = clients.each_mut().map(|client| client.say(command));
-        assert_eq!(ours, theirs, "{command}");
-    }
-    for client in &mut clients {
-        let name = client.say("script load return(7)");
-        let name = name.lines().nth(1).expect("a name").to_owned();
-        assert_eq!(client.say(&format!("evalsha {name} 0")), ":7\r\n");
-        assert_eq!(
-            client.say(&format!("evalsha_ro {} 0", name.to_ascii_uppercase())),
-            ":7\r\n"
-        );
-        assert_eq!(
-            client.say(&format!("script exists {name} x")),
-            "*2\r\n:1\r\n:0\r\n"
-        );
-        assert_eq!(client.say("script flush"), "+OK\r\n");
-        assert!(
-            client
-                .say(&format!("evalsha {name} 0"))
-                .starts_with("-NOSCRIPT")
-        );
-    }
-}
-
 /// It is no part of a transaction, so a script reads why, and may go on.
 #[test]
 fn flushall_is_no_part_of_a_script() {
-    let server = alone();
+    let server = TestServer::shared();
     let mut client = server.client();
     client.say("SET kept 1");
     let reply = eval(&mut client, "return redis.call('flushall')", &[], &[]);
@@ -443,7 +383,7 @@ fn scripts_are_serializable() {
 /// A script that never ends holds up nobody, and is stopped.
 #[test]
 fn others_are_served_while_a_script_runs() {
-    let server = alone();
+    let server = TestServer::shared();
     for script in [
         "while true do end",
         "while true do redis.call('set', 'busy', 'x') end",
@@ -482,7 +422,7 @@ fn others_are_served_while_a_script_runs() {
 /// What clients may take in all is bounded (`maxmemory-clients`), also by scripts in blocks.
 #[test]
 fn memory_of_a_script_in_a_block_is_its_clients() {
-    let server = alone();
+    let server = TestServer::shared();
     let (mut client, mut other) = (server.client(), server.client());
     let id = client.say("client id");
     let id = id.trim_start_matches(':').trim();
@@ -507,9 +447,10 @@ fn memory_of_a_script_in_a_block_is_its_clients() {
 #[test]
 fn a_script_that_takes_all_memory_ends() {
     const MOST: u64 = 512 << 20;
-    let server = alone();
+    // Whose memory is that of no other test.
+    let server = ServerProcess::start(16);
     let (mut client, mut other) = (server.client(), server.client());
-    let before = resident();
+    let before = server.resident();
     for bomb in [
         "local t = {} while true do t[#t + 1] = string.rep('x', 2 ^ 20) .. #t end",
         "local t = {} while true do t[#t + 1] = {} end",
@@ -524,22 +465,14 @@ fn a_script_that_takes_all_memory_ends() {
         let reply = show(&client.reply());
         assert!(reply.starts_with('-'), "{bomb}: {reply}");
         assert_eq!(client.say("exists k"), ":0\r\n", "{bomb}");
-        let more = resident().saturating_sub(before);
+        let more = server.resident().saturating_sub(before);
         assert!(more < MOST, "{bomb}: {more} bytes more");
     }
 }
 
-/// Bytes of this process that are in memory.
-fn resident() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").expect("this process");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let words = line.expect("a line").split_whitespace().next();
-    words.expect("a number").parse::<u64>().expect("KiB") << 10
-}
-
 #[test]
 fn a_script_is_stopped_at_the_limit() {
-    let server = alone();
+    let server = TestServer::shared();
     let mut client = server.client();
     assert_eq!(client.say("config set busy-reply-threshold 200"), "+OK\r\n");
     let begun = Instant::now();
@@ -593,7 +526,7 @@ fn a_script_is_part_of_the_clients_transaction() {
 /// A script that only reads may look at all keys: it sees one snapshot.
 #[test]
 fn a_script_that_reads_sees_a_snapshot() {
-    let server = alone();
+    let server = TestServer::shared();
     let mut client = server.client();
     client.say("mset snap1 a snap2 b");
     let keys = "local all = redis.call('keys', 'snap*') return #all";
@@ -644,7 +577,7 @@ fn locks_of_redis_py() {
 
 #[test]
 fn a_client_that_goes_away_takes_its_script_along() {
-    let server = alone();
+    let server = TestServer::shared();
     let mut gone = server.client();
     gone.send(&eval_request(
         "redis.call('set', 'gone', '1') while true do end",

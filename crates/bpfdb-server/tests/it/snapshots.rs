@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use bpfdb_server::settings::{LocalClients, Settings};
 use common::{
-    AtEnd, Client, PATIENCE, TestServer, bulk, cgroup, kernel_calls, request, show, wait_until,
+    AtEnd, Client, Lent, PATIENCE, TestServer, bulk, cgroup, kernel_calls, request, show,
+    wait_until,
 };
 
 /// Longer than what fits beside a record, shorter than the longest reply of the kernel.
@@ -20,7 +21,7 @@ const TOO_OLD: &[u8] = b"-ERR the snapshot was too old, and ended for a writer o
 const VERSIONS_FULL: &[u8] = b"-ERR every version of this key is needed by a running snapshot; \
     end long read-only transactions, then run the transaction again\r\n";
 
-fn start(local: bool, memory: u64) -> TestServer {
+fn start(local: bool, memory: u64) -> Lent {
     let options = bpfdb::Options {
         memory_limit: memory,
         ..bpfdb::Options::default()
@@ -34,7 +35,7 @@ fn start(local: bool, memory: u64) -> TestServer {
         local_clients,
         ..Settings::default()
     };
-    TestServer::start_as_told(&options, settings)
+    TestServer::lent_as_told(&options, settings)
 }
 
 // ---- A long value beside a writer --------------------------------------------------
@@ -120,16 +121,16 @@ fn the_kernel_reads_whole_values_beside_a_busy_writer() {
     for local in [true, false] {
         let server = start(local, 256 << 20);
         let mut other = server.client();
+        let answered = || {
+            let counters = server.engine.counters().expect("figures");
+            counters.redis().requests_local
+        };
+        let before = answered();
         let reads = read_whole_values(&server, |client| {
             client.send(&get());
             client.reply()
         });
-        let in_send = server
-            .engine
-            .counters()
-            .expect("figures")
-            .redis()
-            .requests_local;
+        let in_send = answered() - before;
         assert_eq!(
             in_send > reads,
             local,

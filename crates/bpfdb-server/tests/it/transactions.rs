@@ -10,128 +10,18 @@ use std::time::Duration;
 use bpfdb_server::settings::Settings;
 use common::{Client, TestServer, bulk, is_incremented, request, wait_until};
 
-const WRITTEN: &str = "-CONFLICT another transaction has locked this key to write it; ";
-const FAILED: &str = "-ERR the transaction has failed; ROLLBACK it and run it again\r\n";
-
-/// Is this what a client is told that meets the lock of another one's write in its own
-/// transaction?
 fn is_conflict(reply: &str) -> bool {
-    is_told(
-        reply,
-        "ROLLBACK and run the transaction again; held by client ",
-    )
-}
-
-/// The same outside of one.
-fn is_conflict_auto(reply: &str) -> bool {
-    is_told(reply, "run the command again; held by client ")
-}
-
-fn is_told(reply: &str, action: &str) -> bool {
-    let rest = reply
-        .strip_prefix(WRITTEN)
-        .and_then(|rest| rest.strip_prefix(action));
+    let rest = reply.strip_prefix(
+        "-CONFLICT another transaction has locked this key to write it; run the command again; \
+         held by client ",
+    );
     rest.is_some_and(|client| client.trim_end().parse::<u64>().is_ok())
 }
 
-fn pair() -> (std::sync::Arc<TestServer>, Client, Client) {
+fn pair() -> (common::Lent, Client, Client) {
     let server = TestServer::shared();
     let (a, b) = (server.client(), server.client());
     (server, a, b)
-}
-
-#[test]
-fn commit_and_rollback() {
-    let (_server, mut a, mut b) = pair();
-    assert_eq!(a.say("BEGIN"), "+OK\r\n");
-    assert_eq!(a.say("SET cr 1"), "+OK\r\n");
-    assert_eq!(a.say("GET cr"), "$1\r\n1\r\n");
-    assert_eq!(b.say("GET cr"), "$-1\r\n");
-    assert_eq!(a.say("COMMIT"), "+OK\r\n");
-    assert_eq!(b.say("GET cr"), "$1\r\n1\r\n");
-
-    assert_eq!(a.say("begin"), "+OK\r\n");
-    assert_eq!(a.say("DEL cr"), ":1\r\n");
-    assert_eq!(a.say("INCR cr"), ":1\r\n");
-    assert_eq!(a.say("rollback"), "+OK\r\n");
-    assert_eq!(b.say("GET cr"), "$1\r\n1\r\n");
-}
-
-#[test]
-fn a_transfer_meets_another() {
-    let (_server, mut a, mut b) = pair();
-    a.say("MSET from 100 to 0");
-    assert_eq!(a.say("BEGIN"), "+OK\r\n");
-    assert_eq!(b.say("BEGIN"), "+OK\r\n");
-    assert_eq!(a.say("DECRBY from 10"), ":90\r\n");
-    assert!(is_conflict(&b.say("DECRBY from 20")));
-    assert_eq!(b.say("INCRBY to 20"), FAILED);
-    assert_eq!(b.say("GET to"), FAILED);
-    assert_eq!(b.say("MGET from to"), FAILED);
-    assert_eq!(b.say("PING"), "+PONG\r\n");
-    assert_eq!(
-        b.say("COMMIT"),
-        "-ERR the transaction had failed and was rolled back; run the transaction again\r\n"
-    );
-    assert_eq!(a.say("INCRBY to 10"), ":10\r\n");
-    assert_eq!(a.say("COMMIT"), "+OK\r\n");
-    assert_eq!(b.say("MGET from to"), "*2\r\n$2\r\n90\r\n$2\r\n10\r\n");
-}
-
-#[test]
-fn statements_outside_a_transaction_meet_one() {
-    let (_server, mut a, mut b) = pair();
-    a.say("BEGIN");
-    a.say("SET held 1");
-    assert!(is_conflict_auto(&b.say("SET held 2")));
-    assert!(is_conflict_auto(&b.say("INCR held")));
-    assert!(is_conflict_auto(&b.say("MSET other 1 held 2")));
-    assert_eq!(b.say("EXISTS other"), ":0\r\n");
-    assert_eq!(b.say("GET held"), "$-1\r\n");
-    // And by the daemon.
-    assert!(is_conflict_auto(&b.say("SET held 2 NX")));
-    a.say("ROLLBACK");
-    assert_eq!(b.say("SET held 2"), "+OK\r\n");
-}
-
-#[test]
-fn read_only_sees_one_moment() {
-    let (_server, mut a, mut b) = pair();
-    a.say("MSET ra 1 rb 1");
-    assert_eq!(a.say("BEGIN READ ONLY"), "+OK\r\n");
-    assert_eq!(b.say("MSET ra 2 rb 2"), "+OK\r\n");
-    assert_eq!(a.say("GET ra"), "$1\r\n1\r\n");
-    assert_eq!(a.say("MGET ra rb"), "*2\r\n$1\r\n1\r\n$1\r\n1\r\n");
-    assert_eq!(
-        a.say("SET ra 3"),
-        "-ERR write in a read-only transaction; use a read-write transaction\r\n"
-    );
-    a.say("ROLLBACK");
-    assert_eq!(a.say("GET ra"), "$1\r\n2\r\n");
-}
-
-#[test]
-fn states() {
-    let (_server, mut a, _) = pair();
-    assert_eq!(
-        a.say("COMMIT"),
-        "-ERR no transaction is open; BEGIN one first\r\n"
-    );
-    assert_eq!(
-        a.say("ROLLBACK"),
-        "-ERR no transaction is open; BEGIN one first\r\n"
-    );
-    assert_eq!(a.say("BEGIN"), "+OK\r\n");
-    assert_eq!(
-        a.say("BEGIN"),
-        "-ERR a transaction is open already; COMMIT or ROLLBACK it first\r\n"
-    );
-    assert_eq!(a.say("BEGIN READ WRITE"), "-ERR syntax error\r\n");
-    assert_eq!(
-        a.say("ROLLBACK now"),
-        "-ERR wrong number of arguments for 'rollback' command\r\n"
-    );
-    assert_eq!(a.say("COMMIT"), "+OK\r\n");
 }
 
 /// Says a command until no other client is in the way.
@@ -149,7 +39,7 @@ fn insist(client: &mut Client, command: &str) -> String {
 fn nothing_is_lost_between_reading_and_writing() {
     const THREADS: usize = 4;
     const ROUNDS: usize = 200;
-    let server = TestServer::start(&bpfdb::Options::default());
+    let server = TestServer::shared();
     let seen: Vec<String> = thread::scope(|scope| {
         let threads: Vec<_> = (0..THREADS)
             .map(|thread| {
@@ -256,7 +146,7 @@ fn ends_of_connections() {
                 client.say("SET mine 1 XX");
             }
             let mut other = server.client();
-            assert!(is_conflict_auto(&other.say("SET mine 2")));
+            assert!(is_conflict(&other.say("SET mine 2")));
             end(client);
             wait_until(&format!("the lock of a {way} connection is gone"), || {
                 other.say("SET mine 2") == "+OK\r\n"
@@ -270,12 +160,24 @@ fn ends_of_connections() {
 /// transaction is rolled back: no statement of it becomes one of its own.
 #[test]
 fn a_reset_leaves_nothing_of_a_transaction() {
+    reset_within(8);
+}
+
+#[test]
+#[ignore = "long: make soak"]
+fn soak_a_reset_leaves_nothing_of_a_transaction() {
+    reset_within(120);
+}
+
+/// In so many rounds at different moments.
+fn reset_within(rounds: u64) {
     const STATEMENTS: usize = 900;
-    const ROUNDS: u64 = 30;
-    let server = TestServer::start(&bpfdb::Options::default());
+    /// Microseconds, within which all of a transaction is executed.
+    const LONGEST: u64 = 15_000;
+    let server = TestServer::shared();
     let mut other = server.client();
     for (begin, end) in [("BEGIN", "PING"), ("MULTI", "EXEC")] {
-        for round in 0..ROUNDS {
+        for round in 0..rounds {
             let keys: Vec<String> = (0..STATEMENTS)
                 .map(|i| format!("{begin}{round}-{i}"))
                 .collect();
@@ -288,7 +190,7 @@ fn a_reset_leaves_nothing_of_a_transaction() {
             let address = client.stream.local_addr().expect("connected");
             client.send(&bytes);
             // Somewhere in the middle, sooner or later.
-            thread::sleep(Duration::from_micros(500 * round));
+            thread::sleep(Duration::from_micros(LONGEST * round / rounds));
             reset(client);
             wait_until("the daemon has noticed", || {
                 !other
@@ -311,6 +213,16 @@ fn a_reset_leaves_nothing_of_a_transaction() {
 /// in the middle of its transaction, nor without it.
 #[test]
 fn a_refused_connection_leaves_nothing_of_a_transaction() {
+    refuse(60);
+}
+
+#[test]
+#[ignore = "long: make soak"]
+fn soak_a_refused_connection_leaves_nothing_of_a_transaction() {
+    refuse(300);
+}
+
+fn refuse(rounds: usize) {
     let settings = Settings {
         max_clients: 1,
         ..Settings::default()
@@ -324,7 +236,7 @@ fn a_refused_connection_leaves_nothing_of_a_transaction() {
     for key in &keys {
         bytes.extend(request(&[b"SET", key.as_bytes(), b"v"]));
     }
-    for round in 0..300 {
+    for round in 0..rounds {
         let mut client = server.client();
         let _ = client.stream.write(&bytes);
         client.try_until_closed();

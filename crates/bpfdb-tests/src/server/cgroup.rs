@@ -1,9 +1,13 @@
 //! A cgroup of the test's own: what a server attaches for local clients is seen
 //! by nobody else.
 
-use std::fs;
+use std::ffi::CString;
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::OnceLock;
+use std::{fs, io};
 
 use bpfdb_server::settings::LocalClients;
 
@@ -11,6 +15,8 @@ use bpfdb_server::settings::LocalClients;
 /// care.
 const VARIABLE: &str = "BPFDB_TEST_LOCAL_CLIENTS";
 const PREFIX: &str = "bpfdb-test-";
+
+static OWN: OnceLock<PathBuf> = OnceLock::new();
 
 /// For tests that work either way.
 pub fn chosen() -> LocalClients {
@@ -23,7 +29,6 @@ pub fn chosen() -> LocalClients {
 /// A cgroup in which this process is from now on. It goes when the process ends;
 /// what a killed one left goes now.
 pub fn own() -> PathBuf {
-    static OWN: OnceLock<PathBuf> = OnceLock::new();
     OWN.get_or_init(|| {
         let parent = current();
         remove_left_over(&parent);
@@ -35,6 +40,30 @@ pub fn own() -> PathBuf {
         own
     })
     .clone()
+}
+
+/// What `command` starts is in the cgroup of [`own`], if this process is. Without this it could be in
+/// that of a server that is being made, which moves this process for a moment; and the server could
+/// not remove it at its end.
+pub fn keep(command: &mut Command) {
+    let Some(own) = OWN.get() else { return };
+    let file = own.join("cgroup.procs").into_os_string().into_vec();
+    let file = CString::new(file).expect("a path");
+    let enter = move || {
+        // SAFETY: the path ends with a zero; the number of bytes is that of the text.
+        let is_written = unsafe {
+            let fd = libc::open(file.as_ptr(), libc::O_WRONLY);
+            let written = libc::write(fd, c"0".as_ptr().cast(), 1);
+            libc::close(fd);
+            written == 1
+        };
+        match is_written {
+            true => Ok(()),
+            false => Err(io::Error::last_os_error()),
+        }
+    };
+    // SAFETY: it allocates nothing and takes no lock.
+    unsafe { command.pre_exec(enter) };
 }
 
 extern "C" fn leave() {

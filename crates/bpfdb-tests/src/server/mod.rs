@@ -1,20 +1,19 @@
 //! Servers, clients and processes for the tests of this crate.
 
 pub mod cgroup;
+mod client;
 pub mod netns;
+pub mod pool;
 pub mod procedures;
 pub mod process;
 pub mod redis_py;
 mod reply;
 
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{ErrorKind, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -24,6 +23,8 @@ use bpfdb::Engine;
 use bpfdb_log::simulation::SimulatedDisk;
 use bpfdb_server::settings::{AppendFsync, Settings};
 use bpfdb_server::{Options, Server, Stopper};
+pub use client::Client;
+pub use pool::Lent;
 pub use reply::Reply;
 
 /// Longer than a busy machine takes for anything.
@@ -162,23 +163,30 @@ impl TestServer {
         }
     }
 
-    /// The server that tests of one file share, for loading the programs takes seconds. Whoever
-    /// has it alone finds it empty.
-    pub fn shared() -> Arc<Self> {
-        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
-        let server = shared.get_or_insert_with(|| {
-            let server = Self::start(&bpfdb::Options {
-                max_sessions: 2048,
-                ..bpfdb::Options::default()
-            });
-            // SAFETY: a function without preconditions. Behind the one of the cgroup, so before it.
-            unsafe { libc::atexit(stop_shared) };
-            Arc::new(server)
-        });
-        if Arc::strong_count(server) == 1 {
-            assert_eq!(server.client().say("flushall"), "+OK\r\n");
-        }
-        Arc::clone(server)
+    /// A server for tests that need nothing in particular; see [`pool`].
+    pub fn shared() -> Lent {
+        let options = bpfdb::Options {
+            max_sessions: 2048,
+            ..bpfdb::Options::default()
+        };
+        Self::lent(&options, Settings::default())
+    }
+
+    /// The same, with other options and settings.
+    pub fn lent(options: &bpfdb::Options, settings: Settings) -> Lent {
+        let local_clients = cgroup::chosen();
+        Self::lent_as_told(
+            options,
+            Settings {
+                local_clients,
+                ..settings
+            },
+        )
+    }
+
+    /// The same, with exactly these settings but the port.
+    pub fn lent_as_told(options: &bpfdb::Options, settings: Settings) -> Lent {
+        pool::lend(options, settings)
     }
 
     pub fn client(&self) -> Client {
@@ -206,17 +214,6 @@ impl Drop for TestServer {
             log.compare(&self.engine);
         }
     }
-}
-
-/// See [`TestServer::shared`].
-static SHARED: Mutex<Option<Arc<TestServer>>> = Mutex::new(None);
-
-/// When the process ends. A panic ends it with a signal.
-extern "C" fn stop_shared() {
-    let server = (SHARED.lock().unwrap_or_else(PoisonError::into_inner)).take();
-    // What is local to this thread is gone by now.
-    let stopped = thread::spawn(move || drop(server)).join();
-    stopped.expect("a clean stop");
 }
 
 pub fn at_any_port(settings: Settings) -> Options {
@@ -342,157 +339,6 @@ pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// A connection; it speaks RESP2 until it says HELLO 3.
-pub struct Client {
-    pub stream: TcpStream,
-    buffer: Vec<u8>,
-}
-
-impl Client {
-    pub fn connect(address: SocketAddr) -> Self {
-        let stream = TcpStream::connect(address).expect("a connection");
-        stream
-            .set_read_timeout(Some(patience()))
-            .expect("a time-out");
-        stream
-            .set_write_timeout(Some(patience()))
-            .expect("a time-out");
-        stream.set_nodelay(true).expect("no delay");
-        Self::from_stream(stream)
-    }
-
-    /// A client of the daemon: the kernel does not see this socket.
-    pub fn connect_unix(path: &Path) -> Self {
-        let stream = UnixStream::connect(path).expect("a connection");
-        stream
-            .set_read_timeout(Some(patience()))
-            .expect("a time-out");
-        // To read and to write, one is as good as the other.
-        Self::from_stream(TcpStream::from(OwnedFd::from(stream)))
-    }
-
-    pub fn from_stream(stream: TcpStream) -> Self {
-        Self {
-            stream,
-            buffer: Vec::new(),
-        }
-    }
-
-    pub fn send(&mut self, bytes: &[u8]) {
-        self.stream.write_all(bytes).expect("sent");
-    }
-
-    /// Sends a command; its reply as it came.
-    pub fn ask(&mut self, words: &[&[u8]]) -> Vec<u8> {
-        self.send(&request(words));
-        self.reply()
-    }
-
-    /// The same for a command given as text.
-    pub fn say(&mut self, command: &str) -> String {
-        let words: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
-        String::from_utf8(self.ask(&words)).expect("text")
-    }
-
-    /// One whole reply, with all its markers.
-    pub fn reply(&mut self) -> Vec<u8> {
-        self.try_reply()
-            .unwrap_or_else(|error| panic!("{error} after {:?}", show(&self.buffer)))
-    }
-
-    /// The same, if the server may close the connection before.
-    pub fn try_reply(&mut self) -> io::Result<Vec<u8>> {
-        loop {
-            if let Some(len) = reply_len(&self.buffer) {
-                let rest = self.buffer.split_off(len);
-                return Ok(std::mem::replace(&mut self.buffer, rest));
-            }
-            if self.fill()? == 0 {
-                return Err(ErrorKind::UnexpectedEof.into());
-            }
-        }
-    }
-
-    /// The replies that are here already.
-    pub fn replies_at_hand(&mut self) -> Vec<Vec<u8>> {
-        self.stream.set_nonblocking(true).expect("set");
-        let mut chunk = [0; 65536];
-        if let Ok(got) = self.stream.read(&mut chunk) {
-            self.buffer.extend_from_slice(&chunk[..got]);
-        }
-        self.stream.set_nonblocking(false).expect("set");
-        let mut replies = Vec::new();
-        while let Some(len) = reply_len(&self.buffer) {
-            let rest = self.buffer.split_off(len);
-            replies.push(std::mem::replace(&mut self.buffer, rest));
-        }
-        replies
-    }
-
-    /// How many bytes came; 0 at the end of the stream.
-    fn fill(&mut self) -> io::Result<usize> {
-        let mut chunk = [0; 65536];
-        let start = Instant::now();
-        loop {
-            match self.stream.read(&mut chunk) {
-                Ok(got) => {
-                    self.buffer.extend_from_slice(&chunk[..got]);
-                    return Ok(got);
-                }
-                // The process was stopped meanwhile.
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                // A socket in a map of sockets says this when it was woken up
-                // for anything but data, too: bpf/net/local.bpf.h, 6.
-                Err(error)
-                    if error.kind() == ErrorKind::WouldBlock && start.elapsed() < patience() => {}
-                Err(error) => return Err(error),
-            }
-        }
-    }
-
-    /// Everything that comes until the server closes. Who has not read all that
-    /// was sent closes by a reset.
-    pub fn until_closed(&mut self) -> Vec<u8> {
-        loop {
-            match self.fill() {
-                Ok(0) => break,
-                Ok(_) => {}
-                Err(error) if error.kind() == ErrorKind::ConnectionReset => break,
-                Err(error) => panic!("{error} after {:?}", show(&self.buffer)),
-            }
-        }
-        std::mem::take(&mut self.buffer)
-    }
-
-    /// The same, if the server may also wait for more.
-    pub fn try_until_closed(&mut self) -> Vec<u8> {
-        while let Ok(1..) = self.fill() {}
-        std::mem::take(&mut self.buffer)
-    }
-
-    /// Has the server closed the connection, so far?
-    pub fn is_closed_already(&self) -> bool {
-        self.stream.set_nonblocking(true).expect("set");
-        let closed = self.stream.peek(&mut [0]);
-        self.stream.set_nonblocking(false).expect("set");
-        match closed {
-            Ok(got) => got == 0,
-            Err(error) => error.kind() == ErrorKind::ConnectionReset,
-        }
-    }
-
-    /// Does the server close the connection? (It may also reset it.)
-    pub fn is_closed(&mut self) -> bool {
-        loop {
-            match self.fill() {
-                Ok(0) => return true,
-                Ok(_) => self.buffer.clear(),
-                Err(error) => return error.kind() == ErrorKind::ConnectionReset,
-            }
-        }
-    }
-}
-
 /// Writes until nothing more is taken, or `most` bytes are: how many. The other
 /// side may close.
 pub fn flood(stream: &mut TcpStream, bytes: &[u8], most: usize, patience: Duration) -> usize {
@@ -581,7 +427,7 @@ pub fn is_incremented(reply: &[u8]) -> bool {
 
 /// Length of the reply at the beginning of `bytes`, if all of it is there.
 pub fn reply_len(bytes: &[u8]) -> Option<usize> {
-    Reply::parse(bytes).map(|(_, len)| len)
+    reply::Frame::default().end(bytes)
 }
 
 /// For messages: as text, shortened.

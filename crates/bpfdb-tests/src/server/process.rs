@@ -40,7 +40,9 @@ impl ServerProcess {
             LocalClients::In(path) => Some((LOCAL, path)),
             _ => None,
         };
-        let mut child = Command::new(this_program())
+        let mut command = Command::new(this_program());
+        cgroup::keep(&mut command);
+        let mut child = command
             .args(["--ignored", "--exact", "server_process", "--nocapture"])
             .env(SESSIONS, max_sessions.to_string())
             .envs(local)

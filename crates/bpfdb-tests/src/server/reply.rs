@@ -90,6 +90,57 @@ impl Reply {
     }
 }
 
+/// Where the reply at the beginning of some bytes ends, found while they come: what was looked at
+/// is not looked at again, and nothing is copied.
+#[derive(Debug)]
+pub(super) struct Frame {
+    /// Behind the last element that is whole.
+    at: usize,
+    /// Elements that are still to come: one at first, and those of each array in its place.
+    wanted: usize,
+}
+
+impl Default for Frame {
+    fn default() -> Self {
+        Self { at: 0, wanted: 1 }
+    }
+}
+
+impl Frame {
+    /// The length of the reply, once all of it is there. `bytes` are those of the call before, and
+    /// more.
+    pub(super) fn end(&mut self, bytes: &[u8]) -> Option<usize> {
+        while self.wanted > 0 {
+            let rest = &bytes[self.at..];
+            let line = rest.windows(2).position(|two| two == b"\r\n")? + 2;
+            let len = || -> Option<usize> {
+                let digits = str::from_utf8(&rest[1..line - 2]).expect("a length");
+                let len: i64 = digits.parse().expect("a length");
+                // That of nil is negative.
+                usize::try_from(len).ok()
+            };
+            let (size, more) = match rest[0] {
+                b'+' | b'-' | b':' | b'_' | b'#' | b',' | b'(' => (line, 0),
+                b'$' | b'=' | b'!' => (len().map_or(line, |len| line + len + 2), 0),
+                b'*' | b'~' | b'>' => (line, len().unwrap_or(0)),
+                b'%' => (line, 2 * len().unwrap_or(0)),
+                other => panic!(
+                    "a reply that begins with {:?}: {}",
+                    other as char,
+                    show(rest)
+                ),
+            };
+            if rest.len() < size {
+                return None;
+            }
+            assert_eq!(rest[size - 2..size], *b"\r\n", "behind {}", show(rest));
+            self.at += size;
+            self.wanted = self.wanted - 1 + more;
+        }
+        Some(self.at)
+    }
+}
+
 impl std::fmt::Display for Reply {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let marker = self.marker as char;

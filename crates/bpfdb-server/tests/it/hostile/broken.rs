@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::hostile::bystander::{Latencies, alone, while_working};
 use crate::hostile::{MIB, Memory, alone_on_this_machine};
@@ -37,15 +37,24 @@ fn say_what_is_broken(server: SocketAddr, times: usize) {
 
 #[test]
 fn lengths_that_no_request_has() {
-    const TIMES: usize = 2500;
+    broken_lengths(300);
+}
+
+#[test]
+#[ignore = "long: make soak"]
+fn soak_lengths_that_no_request_has() {
+    broken_lengths(2500);
+}
+
+fn broken_lengths(times: usize) {
     let _alone = alone_on_this_machine();
     let server = ServerProcess::start(1000);
     let before = alone(server.address);
     // What is made once and kept is no growth.
-    say_what_is_broken(server.address, TIMES / 10);
+    say_what_is_broken(server.address, times / 10);
     let memory = Memory::of(&server);
     let ((), during) = while_working(server.address, || {
-        say_what_is_broken(server.address, TIMES);
+        say_what_is_broken(server.address, times);
     });
     Latencies::compare("beside broken requests", before, during);
     let (daemon, kernel) = memory.grown(&server);
@@ -55,13 +64,23 @@ fn lengths_that_no_request_has() {
 
 #[test]
 fn endless_lines_of_garbage() {
-    const TIME: Duration = Duration::from_secs(3);
+    garbage(24 << 20);
+}
+
+#[test]
+#[ignore = "long: make soak"]
+fn soak_endless_lines_of_garbage() {
+    garbage(200 << 20);
+}
+
+/// So many bytes, at least.
+fn garbage(bytes: usize) {
     let _alone = alone_on_this_machine();
     let server = ServerProcess::start(64);
     let before = alone(server.address);
     let memory = Memory::of(&server);
     let (sent, during) = while_working(server.address, || {
-        let sent = exchange_garbage(server.address, TIME);
+        let sent = exchange_garbage(server.address, bytes);
         let (daemon, kernel) = memory.grown(&server);
         assert!(daemon < 16 * MIB, "{daemon}");
         assert!(kernel < 256 * MIB, "{kernel}");
@@ -71,8 +90,8 @@ fn endless_lines_of_garbage() {
     Latencies::compare("beside garbage", before, during);
 }
 
-/// Sends lines that are no commands as fast as they are answered: how many bytes.
-fn exchange_garbage(server: SocketAddr, time: Duration) -> usize {
+/// Sends lines that are no commands as fast as they are answered, so many bytes at least: how many.
+fn exchange_garbage(server: SocketAddr, bytes: usize) -> usize {
     let lines = b"garbage and nothing but garbage\r\n".repeat(1000);
     let mut stream = TcpStream::connect(server).expect("a connection");
     let mut reader = stream.try_clone().expect("a second descriptor");
@@ -80,9 +99,8 @@ fn exchange_garbage(server: SocketAddr, time: Duration) -> usize {
         let mut buffer = vec![0; 1 << 16];
         while let Ok(1..) = reader.read(&mut buffer) {}
     });
-    let start = Instant::now();
     let mut sent = 0;
-    while start.elapsed() < time {
+    while sent < bytes {
         sent += flood(&mut stream, &lines, lines.len(), Duration::from_secs(20));
     }
     let _ = stream.shutdown(Shutdown::Both);

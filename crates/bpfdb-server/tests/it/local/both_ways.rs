@@ -85,9 +85,20 @@ fn some_request(random: &mut Random, number: usize, counter: &mut u64) -> (Vec<u
 /// now and then.
 #[test]
 fn random_mixes_in_deep_pipelines() {
+    mix(1..8);
+}
+
+#[test]
+#[ignore = "long: make soak"]
+fn soak_random_mixes_in_deep_pipelines() {
+    mix(1..200);
+}
+
+fn mix(seeds: std::ops::Range<u64>) {
+    let least = 34 * (seeds.end - seeds.start);
     let server = server();
     let before = local(&server);
-    for seed in 1..30 {
+    for seed in seeds {
         let mut random = Random(u64::wrapping_mul(seed, 0x9e37_79b9_7f4a_7c15));
         let mut client = server.client();
         let (mut counter, mut number) = (0, 0);
@@ -122,7 +133,7 @@ fn random_mixes_in_deep_pipelines() {
             }
         }
     }
-    assert!(local(&server) - before > 1_000, "{}", local(&server));
+    assert!(local(&server) - before > least, "{}", local(&server));
 }
 
 #[test]

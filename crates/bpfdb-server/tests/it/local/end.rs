@@ -31,7 +31,7 @@ fn programs_attached() -> u32 {
 /// Clients that did not close keep nothing of a server that has stopped.
 #[test]
 fn stopped() {
-    let server = server();
+    let server = start(&bpfdb::Options::default(), Ipv4Addr::LOCALHOST.into());
     assert!(programs_attached() >= 1);
     let mut idle = local_client(&server);
     let mut open = local_client(&server);

@@ -14,7 +14,7 @@ use std::net::{IpAddr, Ipv4Addr, TcpStream};
 use std::os::fd::AsRawFd;
 
 use bpfdb_server::settings::{LocalClients, Settings};
-use common::{Client, TestServer, cgroup, wait_until};
+use common::{Client, Lent, TestServer, cgroup, wait_until};
 
 /// Longer than what the kernel echoes: answered by the daemon.
 const SLOW: usize = 600;
@@ -27,8 +27,9 @@ fn settings(bind: IpAddr) -> Settings {
     }
 }
 
-fn server() -> TestServer {
-    start(&bpfdb::Options::default(), Ipv4Addr::LOCALHOST.into())
+fn server() -> Lent {
+    let settings = settings(Ipv4Addr::LOCALHOST.into());
+    TestServer::lent_as_told(&bpfdb::Options::default(), settings)
 }
 
 fn start(options: &bpfdb::Options, bind: IpAddr) -> TestServer {

@@ -37,8 +37,18 @@ fn long_values_and_long_messages() {
 /// Blocking, from one thread: the replies to all of it wait in the kernel.
 #[test]
 fn a_bulk_load() {
+    load(1);
+}
+
+#[test]
+#[ignore = "long: make soak"]
+fn soak_a_bulk_load() {
+    load(10);
+}
+
+fn load(rounds: usize) {
     let server = server();
-    for _ in 0..10 {
+    for _ in 0..rounds {
         let mut client = local_client(&server);
         client.send(&request(&[b"PING"]).repeat(300_000));
         for _ in 0..300_000 {
