@@ -10,6 +10,7 @@
 //! | [`stress`]    | parallel runs that check what must always hold               |
 //! | [`interrupt`] | programs that interrupt operators, as guests of such runs    |
 //! | [`steps`]     | writers that no process runs                                 |
+//! | [`lent`]      | engines and servers that tests have one after the other       |
 //! | [`namespace`] | network and files that only one test sees                    |
 //! | [`process`]   | processes that a test starts, and tests in one of their own  |
 //! | [`serial`]    | tests of one program that must not run at the same time      |
@@ -24,6 +25,7 @@ pub mod files;
 pub mod install;
 pub mod interrupt;
 pub mod kernel;
+pub mod lent;
 pub mod log;
 pub mod namespace;
 pub mod noise;

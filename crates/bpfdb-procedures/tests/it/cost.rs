@@ -128,15 +128,7 @@ fn a_thousand_lines_are_verified_in_one_walk() {
     let template = template(&engine);
     // It calls the same functions of the runtime, which are verified once.
     let (short, _) = compile(&template, &long_library(10));
-    let (long, mut time) = compile(&template, &long_library(1000));
-    let attempts = if is_measured_here() { ATTEMPTS } else { 1 };
-    for _ in 1..attempts {
-        if time <= PROMISED {
-            break;
-        }
-        // Others may use the processor's caches meanwhile.
-        time = time.min(compile(&template, &long_library(1000)).1);
-    }
+    let (long, time) = compile(&template, &long_library(1000));
     let (short, long) = (short.program.expect("it"), long.program.expect("it"));
     let generated = long.generated - short.generated;
     let verified = long.verified - short.verified;
@@ -147,6 +139,23 @@ fn a_thousand_lines_are_verified_in_one_walk() {
             verified <= VERIFIED_PER_GENERATED * generated,
             "{verified} of {generated}"
         );
-        assert!(time <= TIME, "{time:?}");
     }
+}
+
+/// The processor time depends on what else the machine does: the count above does not.
+#[test]
+#[ignore = "needs a quiet machine: make soak"]
+fn soak_a_thousand_lines_are_verified_in_time() {
+    let engine = engine();
+    let template = template(&engine);
+    let mut time = Duration::MAX;
+    for _ in 0..ATTEMPTS {
+        time = time.min(compile(&template, &long_library(1000)).1);
+        // Others may use the processor's caches meanwhile.
+        if time <= PROMISED {
+            break;
+        }
+    }
+    println!("{time:?}");
+    assert!(time <= TIME || !is_measured_here(), "{time:?}");
 }

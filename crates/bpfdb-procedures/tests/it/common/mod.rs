@@ -4,13 +4,15 @@ pub(crate) mod visitor;
 
 use bpfdb::{Engine, Options};
 use bpfdb_procedures::load::Template;
+use bpfdb_tests::lent::{Lent, Pool};
 
-pub(crate) fn engine() -> Engine {
+pub(crate) fn engine() -> Lent<Engine> {
+    static ENGINES: Pool<Engine> = Pool::new();
     let options = Options {
         memory_limit: 64 << 20,
         ..Options::default()
     };
-    Engine::create(&options).expect("the engine starts")
+    ENGINES.take(|| Engine::create(&options).expect("the engine starts"))
 }
 
 pub(crate) fn template(engine: &Engine) -> Template {

@@ -17,6 +17,7 @@ mod nested;
 use bpfdb::objects::TestObject;
 use bpfdb::{Engine, Options, Program, Session};
 use bpfdb_procedures::embedded::Published;
+use bpfdb_tests::lent::{Lent, Pool};
 use libbpf_rs::{MapCore, MapFlags, Object};
 
 /// Numbers of functions in bpf/tests/calls.bpf.c.
@@ -24,14 +25,15 @@ const ADD: u32 = 1;
 const ECHO: u32 = 2;
 
 /// All memory is there from the beginning: programs cannot wait for more.
-fn engine() -> Engine {
+fn engine() -> Lent<Engine> {
+    static ENGINES: Pool<Engine> = Pool::new();
     let options = Options {
         memory_limit: 64 << 20,
         memory_ahead: 64 << 20,
         user_sessions: 4,
         ..Options::default()
     };
-    Engine::create(&options).expect("the engine starts")
+    ENGINES.take(|| Engine::create(&options).expect("the engine starts"))
 }
 
 fn load(engine: &Engine, objects: &[TestObject], name: &str) -> Object {
@@ -60,7 +62,7 @@ struct Calls {
     published: Published,
     object: Object,
     sessions: Vec<u32>,
-    engine: Engine,
+    engine: Lent<Engine>,
 }
 
 impl Calls {

@@ -20,6 +20,7 @@ mod time;
 
 use bpfdb::{Engine, Options, Session};
 use bpfdb_procedures::inside::{CallError, Compiler, Failure, Library, Reply};
+use bpfdb_tests::lent::{Lent, Pool};
 
 fn options() -> Options {
     Options {
@@ -29,8 +30,14 @@ fn options() -> Options {
     }
 }
 
-fn engine() -> Engine {
+fn create() -> Engine {
     Engine::create(&options()).expect("the engine starts")
+}
+
+/// An empty engine with these options, for this test alone.
+fn engine() -> Lent<Engine> {
+    static ENGINES: Pool<Engine> = Pool::new();
+    ENGINES.take(create)
 }
 
 fn compiler(engine: &Engine) -> Compiler {
@@ -53,17 +60,25 @@ fn library(compiler: &Compiler, functions: &[(&str, &str)]) -> Library {
 struct Alone {
     session: Session,
     library: Library,
+    /// Goes back after the session has ended.
+    _engine: Option<Lent<Engine>>,
 }
 
 impl Alone {
     fn new(body: &str) -> Self {
-        Self::on(engine(), body)
+        let engine = engine();
+        let alone = Self::on(&engine, body);
+        Self {
+            _engine: Some(engine),
+            ..alone
+        }
     }
 
-    fn on(engine: Engine, body: &str) -> Self {
+    fn on(engine: &Engine, body: &str) -> Self {
         Self {
-            library: library(&compiler(&engine), &[("f", body)]),
+            library: library(&compiler(engine), &[("f", body)]),
             session: engine.session().expect("a session"),
+            _engine: None,
         }
     }
 

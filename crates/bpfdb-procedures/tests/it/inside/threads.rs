@@ -10,7 +10,7 @@ use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
 use tempfile::TempDir;
 
-use super::{compiler, engine, library, number, options};
+use super::{compiler, create, engine, library, number, options};
 
 const THREADS: u64 = 2;
 const ROUNDS: u64 = 200;
@@ -121,7 +121,7 @@ fn a_library_can_be_replaced_while_it_is_called() {
 /// Of what was compiled the handle is enough.
 #[test]
 fn a_library_outlives_its_compiler_and_other_handles() {
-    let engine = engine();
+    let engine = create();
     let mut session = engine.session().expect("a session");
     let mut calls = {
         let library = library(

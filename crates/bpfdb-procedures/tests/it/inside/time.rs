@@ -190,7 +190,8 @@ fn most_values(log_ring: u32, len: usize) -> (usize, Duration) {
         log_ring,
         ..options()
     };
-    let mut alone = Alone::on(Engine::create(&options).expect("the engine starts"), body);
+    let engine = Engine::create(&options).expect("the engine starts");
+    let mut alone = Alone::on(&engine, body);
     let value = vec![b'v'; len];
     let mut call = |count: usize| {
         let begun = Instant::now();
