@@ -1,5 +1,6 @@
 //! What clients are told of while the disk is slow, full, or fails: the modes of durability.
 
+use bpfdb_tests::process::alone_in_a_process;
 use bpfdb_tests::server as common;
 
 use std::io::Write;
@@ -11,6 +12,7 @@ use std::time::{Duration, Instant};
 use bpfdb_log::simulation::{Fault, Operation, SimulatedDisk};
 use bpfdb_server::Server;
 use bpfdb_server::settings::Settings;
+use common::lent::logged;
 use common::procedures::{ask, back_to_kernel, load};
 use common::{Client, TestServer, kernel_calls, show, wait_until};
 
@@ -22,7 +24,8 @@ fn start(disk: &SimulatedDisk) -> TestServer {
     TestServer::start_logged(disk, Settings::default())
 }
 
-/// What the servers of this process have logged, of warnings and errors.
+/// What the servers of this process have logged, of warnings and errors: a test that looks at it is
+/// alone in its process.
 static LOGGED: Mutex<Vec<u8>> = Mutex::new(Vec::new());
 
 struct Logged;
@@ -78,8 +81,7 @@ fn has_reply(client: &mut Client) -> bool {
 
 #[test]
 fn a_synchronous_client_is_told_when_its_write_is_durable() {
-    let disk = SimulatedDisk::new(1);
-    let server = start(&disk);
+    let (disk, server) = logged();
     let (mut own, mut other) = (sync(&server), server.client());
     disk.hold(true);
     send(&mut own, "SET a 1");
@@ -93,8 +95,7 @@ fn a_synchronous_client_is_told_when_its_write_is_durable() {
 #[test]
 fn a_script_that_writes_too_much_for_the_log_leaves_nothing() {
     const BODY: &str = "for i = 1, 900 do redis.call('SET', KEYS[1] .. i, ARGV[1]) end return 1";
-    let disk = SimulatedDisk::new(24);
-    let server = start(&disk);
+    let (_disk, server) = logged();
     let mut client = server.client();
     let function = format!("redis.register_function('many', function(KEYS, ARGV) {BODY} end)");
     load(&mut client, &format!("#!lua name=lib\n{function}"));
@@ -119,8 +120,7 @@ fn a_script_that_writes_too_much_for_the_log_leaves_nothing() {
 #[test]
 fn many_synchronous_clients_share_a_flush() {
     const CLIENTS: usize = 30;
-    let disk = SimulatedDisk::new(22);
-    let server = start(&disk);
+    let (disk, server) = logged();
     let mut clients: Vec<Client> = (0..CLIENTS).map(|_| sync(&server)).collect();
     let mut other = server.client();
     let mut flushes = || -> u64 {
@@ -148,8 +148,7 @@ fn many_synchronous_clients_share_a_flush() {
 
 #[test]
 fn a_synchronous_client_sees_nothing_that_is_not_durable() {
-    let disk = SimulatedDisk::new(2);
-    let server = start(&disk);
+    let (disk, server) = logged();
     let mut writer = server.client();
     for command in ["SET old 1", "SET gone 1", "SET expired 1", "SET counter 1"] {
         assert_eq!(writer.say(command), "+OK\r\n");
@@ -195,8 +194,7 @@ fn a_synchronous_client_sees_nothing_that_is_not_durable() {
 
 #[test]
 fn transactions_wait_for_what_they_have_seen() {
-    let disk = SimulatedDisk::new(3);
-    let server = start(&disk);
+    let (disk, server) = logged();
     let (mut writer, mut reader, mut watcher) = (server.client(), sync(&server), sync(&server));
     assert_eq!(watcher.say("WATCH a"), "+OK\r\n");
     disk.hold(true);
@@ -219,8 +217,7 @@ fn transactions_wait_for_what_they_have_seen() {
 
 #[test]
 fn one_commit_waits_in_an_asynchronous_connection() {
-    let disk = SimulatedDisk::new(4);
-    let server = start(&disk);
+    let (disk, server) = logged();
     let mut client = server.client();
     disk.hold(true);
     for command in ["BEGIN", "SET a 1"] {
@@ -237,8 +234,7 @@ fn one_commit_waits_in_an_asynchronous_connection() {
 
 #[test]
 fn waitaof_tells_the_truth() {
-    let disk = SimulatedDisk::new(5);
-    let server = start(&disk);
+    let (disk, server) = logged();
     let mut client = server.client();
     disk.hold(true);
     assert_eq!(client.say("SET a 1"), "+OK\r\n");
@@ -260,8 +256,7 @@ fn waitaof_tells_the_truth() {
 
 #[test]
 fn the_setting_holds_for_all_who_have_not_chosen() {
-    let disk = SimulatedDisk::new(6);
-    let server = start(&disk);
+    let (disk, server) = logged();
     let (mut old, mut chooser, mut fast) = (server.client(), server.client(), server.client());
     assert_eq!(old.say("SET a 1"), "+OK\r\n");
     // The kernel has this connection, and keeps it.
@@ -295,8 +290,7 @@ fn the_setting_holds_for_all_who_have_not_chosen() {
 /// They are plain TCP: no program has their socket, so none could answer them later.
 #[test]
 fn connections_that_were_made_while_all_were_synchronous_stay_with_the_daemon() {
-    let disk = SimulatedDisk::new(12);
-    let server = start(&disk);
+    let (disk, server) = logged();
     let mut admin = server.client();
     assert_eq!(admin.say("CONFIG SET appendfsync always"), "+OK\r\n");
     let (mut silent, mut busy) = (server.client(), server.client());
@@ -335,8 +329,7 @@ fn connections_that_were_made_while_all_were_synchronous_stay_with_the_daemon() 
 #[test]
 fn what_follows_the_choice_in_a_pipeline_waits_already() {
     for choice in ["CLIENT DURABILITY SYNC", "CONFIG SET appendfsync always"] {
-        let disk = SimulatedDisk::new(11);
-        let server = start(&disk);
+        let (disk, server) = logged();
         let (mut writer, mut own) = (server.client(), server.client());
         assert_eq!(writer.say("CLIENT DURABILITY ASYNC"), "+OK\r\n");
         disk.hold(true);
@@ -360,8 +353,7 @@ fn what_follows_the_choice_in_a_pipeline_waits_already() {
 
 #[test]
 fn a_pipeline_is_told_in_order_and_whole() {
-    let disk = SimulatedDisk::new(7);
-    let server = start(&disk);
+    let (_disk, server) = logged();
     let mut client = sync(&server);
     const COUNT: usize = 20_000;
     let mut requests = Vec::new();
@@ -380,6 +372,13 @@ fn a_pipeline_is_told_in_order_and_whole() {
 
 #[test]
 fn after_a_failed_flush_nothing_is_written_and_everybody_is_told_why() {
+    alone_in_a_process(
+        "durability::after_a_failed_flush_nothing_is_written_and_everybody_is_told_why",
+        fail_a_flush,
+    );
+}
+
+fn fail_a_flush() {
     keep_what_is_logged();
     let disk = SimulatedDisk::new(8);
     let server = start(&disk);
@@ -442,6 +441,10 @@ fn after_a_failed_flush_nothing_is_written_and_everybody_is_told_why() {
 
 #[test]
 fn a_full_disk_heals() {
+    alone_in_a_process("durability::a_full_disk_heals", fill_and_empty_a_disk);
+}
+
+fn fill_and_empty_a_disk() {
     keep_what_is_logged();
     let disk = SimulatedDisk::new(9);
     let server = start(&disk);
@@ -465,8 +468,7 @@ fn a_full_disk_heals() {
 
 #[test]
 fn a_disk_that_does_not_answer_stops_writers_and_no_reader() {
-    let disk = SimulatedDisk::new(10);
-    let server = start(&disk);
+    let (disk, server) = logged();
     let mut client = server.client();
     assert_eq!(client.say("SET a 1"), "+OK\r\n");
     disk.hold(true);
@@ -564,8 +566,7 @@ fn a_large_value_under_several_names_comes_back() {
 #[test]
 fn a_transaction_that_is_too_large_for_the_log_harms_nobody() {
     const LEN: usize = 29_000;
-    let disk = SimulatedDisk::new(11);
-    let server = start(&disk);
+    let (_disk, server) = logged();
     let mut client = server.client();
     let long = vec![b'v'; LEN];
     for how in ["MULTI", "BEGIN", "EVAL"] {

@@ -2,6 +2,7 @@
 
 pub mod cgroup;
 mod client;
+pub mod lent;
 pub mod netns;
 pub mod pool;
 pub mod procedures;

@@ -17,7 +17,7 @@ fn sync() -> Settings {
 /// The engine stays, without a log; the daemon is another one.
 #[test]
 fn they_outlive_the_daemon() {
-    let server = alone();
+    let server = TestServer::start(&Options::default());
     let engine = server.engine.clone();
     let mut client = server.client();
     load(&mut client, "lib", "return redis.call('incr', 'n')");
@@ -37,7 +37,7 @@ fn they_outlive_the_daemon() {
 #[test]
 fn large_libraries_outlive_the_daemon() {
     const LARGE: usize = 6;
-    let server = alone();
+    let server = TestServer::start(&Options::default());
     let engine = server.engine.clone();
     let mut client = server.client();
     for number in 0..LARGE {

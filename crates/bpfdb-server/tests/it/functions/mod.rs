@@ -8,11 +8,13 @@ mod kept;
 mod redis;
 mod reserved;
 
-use common::{Client, TestServer};
+use bpfdb_tests::lent::Lent;
+use common::Client;
+use common::lent::{self, Plain};
 
 /// For tests that change the functions: they are those of all clients.
-fn alone() -> TestServer {
-    TestServer::start(&bpfdb::Options::default())
+fn alone() -> Lent<Plain> {
+    lent::plain()
 }
 
 fn ask(client: &mut Client, words: &[&str]) -> String {

@@ -9,11 +9,11 @@ use bpfdb_tests::stress::{self, Histories, Stepwise, Tally, WholeClient};
 
 use crate::isolation::clients::{Block, Caller, InPieces, Inside, Interactive, Plain};
 use crate::isolation::paths::{Path, Served};
-use crate::isolation::{alone, volume};
+use crate::isolation::{SHORT, alone, seed, volume};
 
 pub(crate) const LIBRARY: &str = include_str!("histories.lua");
 /// Of each client.
-const TRANSACTIONS: usize = 400;
+const TRANSACTIONS: usize = 100;
 const PIPELINE: usize = 8;
 
 type Clients<'a> = Vec<Box<dyn WholeClient + 'a>>;
@@ -30,7 +30,7 @@ fn record_all<'a>(
         for keys in [2, 8] {
             let mut clients = clients();
             let plan = Histories {
-                seed: settings::number("BPFDB_SEED").unwrap_or_else(settings::fresh_seed),
+                seed: seed(scale),
                 workload,
                 clients: clients.len(),
                 keys,
@@ -169,32 +169,32 @@ fn mixed(path: Path, scale: usize) {
 
 #[test]
 fn histories_of_procedures_over_tcp() {
-    by_calls(Path::Tcp, 1);
+    by_calls(Path::Tcp, SHORT);
 }
 
 #[test]
 fn histories_of_procedures_in_their_clients_send() {
-    by_calls(Path::Send, 1);
+    by_calls(Path::Send, SHORT);
 }
 
 #[test]
 fn histories_of_procedures_by_the_daemon() {
-    by_calls(Path::Daemon, 1);
+    by_calls(Path::Daemon, SHORT);
 }
 
 #[test]
 fn histories_of_procedures_from_inside() {
-    inside(1);
+    inside(SHORT);
 }
 
 #[test]
 fn histories_beside_all_other_clients_over_tcp() {
-    mixed(Path::Tcp, 1);
+    mixed(Path::Tcp, SHORT);
 }
 
 #[test]
 fn histories_beside_all_other_clients_in_send() {
-    mixed(Path::Send, 1);
+    mixed(Path::Send, SHORT);
 }
 
 /// A test of the test: transactions whose steps are calls of their own do not get through.
@@ -212,7 +212,7 @@ fn histories_of_transactions_in_pieces_are_noticed() {
                 workload,
                 clients: clients.len(),
                 keys: 2,
-                transactions: TRANSACTIONS,
+                transactions: volume(4 * TRANSACTIONS),
             };
             let mut last = KernelClient::of(served.engine()).expect("a session");
             stress::record_whole(plan, &mut clients, &mut last).err()
@@ -229,10 +229,10 @@ fn histories_of_transactions_in_pieces_are_noticed() {
 #[ignore = "takes minutes"]
 fn soak_histories_of_procedures() {
     for path in [Path::Tcp, Path::Send, Path::Daemon] {
-        by_calls(path, 20);
+        by_calls(path, 80);
     }
     for path in [Path::Tcp, Path::Send] {
-        mixed(path, 20);
+        mixed(path, 80);
     }
-    inside(20);
+    inside(80);
 }

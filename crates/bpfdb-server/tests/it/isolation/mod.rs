@@ -40,12 +40,23 @@ fn volume(count: usize) -> usize {
     }
 }
 
+/// `make test` has this scale, and `make soak` a larger one.
+const SHORT: usize = 1;
+
+/// Of random choices: the same ones in each run of `make test`, others in each soak.
+fn seed(scale: usize) -> u64 {
+    settings::number("BPFDB_SEED").unwrap_or_else(|| match scale {
+        SHORT => 1,
+        _ => settings::fresh_seed(),
+    })
+}
+
 /// Does the error say that somebody else was in the way, with a lock or with a snapshot?
 fn is_refusal(reply: &Reply) -> bool {
     reply.text.starts_with(b"CONFLICT ") || reply.text.starts_with(b"ERR every version of this key")
 }
 
-/// One run at a time: they are about parallelism of their own.
+/// One run at a time: they share servers, and are about parallelism of their own.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)

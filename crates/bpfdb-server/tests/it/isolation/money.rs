@@ -7,16 +7,15 @@ use std::thread;
 use bpfdb::{Engine, Session};
 use bpfdb_procedures::inside::Compiler;
 use bpfdb_tests::random::Random;
-use bpfdb_tests::settings;
 
 use crate::isolation::actors::{Acted, Called, Calls, Inside, Stop, Tally};
 use crate::isolation::paths::{Path, Served};
-use crate::isolation::{alone, volume};
+use crate::isolation::{SHORT, alone, seed, volume};
 
 pub(crate) const LIBRARY: &str = include_str!("money.lua");
 const DEPOSIT: u64 = 100;
 /// Of each payer.
-const TRANSFERS: usize = 500;
+const TRANSFERS: usize = 125;
 /// Where auditors write sums, one each.
 const SUMS: [&str; 2] = ["sum 0", "sum 1"];
 
@@ -27,12 +26,13 @@ struct Bank {
     /// Longest filling of a value.
     longest: usize,
     transfers: usize,
+    seed: u64,
     paying: AtomicUsize,
     failed: AtomicBool,
 }
 
 impl Bank {
-    fn open(session: &mut Session, accounts: usize, longest: usize, transfers: usize) -> Self {
+    fn open(session: &mut Session, accounts: usize, longest: usize, scale: usize) -> Self {
         // Names of all lengths: some live in the cell, some do not.
         let name = |number: usize| format!("account {number}{}", ".".repeat(number * 7 % 60));
         let keys: Vec<String> = (0..accounts).map(name).collect();
@@ -44,7 +44,8 @@ impl Bank {
         Self {
             keys,
             longest,
-            transfers,
+            transfers: volume(TRANSFERS * scale),
+            seed: seed(scale),
             paying: AtomicUsize::new(0),
             failed: AtomicBool::new(false),
         }
@@ -55,7 +56,7 @@ impl Bank {
     }
 
     fn run(&self, payers: Clients<'_>, auditors: Clients<'_>) -> Tally {
-        let seed = settings::number("BPFDB_SEED").unwrap_or_else(settings::fresh_seed);
+        let seed = self.seed;
         self.paying.store(payers.len(), Ordering::Relaxed);
         let total = thread::scope(|scope| {
             let mut threads = Vec::new();
@@ -178,7 +179,7 @@ fn pay<'a>(
     let mut session = engine.session().expect("a session");
     let mut total = Tally::default();
     for (accounts, longest) in [(4, 20), (30, 1000)] {
-        let bank = Bank::open(&mut session, accounts, longest, volume(TRANSFERS * scale));
+        let bank = Bank::open(&mut session, accounts, longest, scale);
         total.add(bank.run(payers(), auditors()));
         bank.close(&mut session);
     }
@@ -228,29 +229,29 @@ fn from_inside(scale: usize) {
 
 #[test]
 fn money_is_conserved_over_tcp() {
-    by_calls(Path::Tcp, 1);
+    by_calls(Path::Tcp, SHORT);
 }
 
 #[test]
 fn money_is_conserved_in_the_clients_send() {
-    by_calls(Path::Send, 1);
+    by_calls(Path::Send, SHORT);
 }
 
 #[test]
 fn money_is_conserved_by_the_daemon() {
-    by_calls(Path::Daemon, 1);
+    by_calls(Path::Daemon, SHORT);
 }
 
 #[test]
 fn money_is_conserved_from_inside() {
-    from_inside(1);
+    from_inside(SHORT);
 }
 
 #[test]
 #[ignore = "takes minutes"]
 fn soak_money_of_procedures() {
-    by_calls(Path::Tcp, 20);
-    by_calls(Path::Send, 20);
-    by_calls(Path::Daemon, 20);
-    from_inside(20);
+    by_calls(Path::Tcp, 80);
+    by_calls(Path::Send, 80);
+    by_calls(Path::Daemon, 80);
+    from_inside(80);
 }

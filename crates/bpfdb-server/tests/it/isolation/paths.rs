@@ -2,7 +2,8 @@
 
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Once, PoisonError};
+use std::thread;
 
 use bpfdb::Engine;
 use bpfdb_server::settings::{LocalClients, Settings};
@@ -65,6 +66,29 @@ pub(crate) struct Figures {
     local: u64,
 }
 
+/// The one whose clients are answered on the way, and the one whose clients are answered within their
+/// send().
+static SHARED: [Mutex<Option<Arc<Running>>>; 2] = [const { Mutex::new(None) }; 2];
+
+fn stop_at_exit() {
+    static REGISTERED: Once = Once::new();
+    REGISTERED.call_once(|| {
+        // SAFETY: a function without preconditions. Behind the one of the cgroup, so before it.
+        unsafe { libc::atexit(stop_shared) };
+    });
+}
+
+/// When the process ends. A panic ends it with a signal.
+extern "C" fn stop_shared() {
+    // What is local to this thread is gone by now.
+    let stopped = thread::spawn(|| {
+        for shared in &SHARED {
+            drop(shared.lock().unwrap_or_else(PoisonError::into_inner).take());
+        }
+    });
+    stopped.join().expect("a clean stop");
+}
+
 impl Running {
     fn start(local_clients: LocalClients) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
@@ -98,22 +122,24 @@ impl Running {
 }
 
 impl Served {
-    /// The server that tests share while they run.
+    /// The server that all tests of these suites share.
     pub(crate) fn shared(path: Path) -> Self {
-        static SHARED: [Mutex<Weak<Running>>; 2] = [const { Mutex::new(Weak::new()) }; 2];
         let local = path == Path::Send;
-        let shared = &SHARED[usize::from(local)];
-        let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
-        let running = shared.upgrade().unwrap_or_else(|| {
+        let mut shared = SHARED[usize::from(local)]
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let running = shared.get_or_insert_with(|| {
             let running = Running::start(match local {
                 true => LocalClients::In(cgroup::own()),
                 false => LocalClients::Off,
             });
-            let running = Arc::new(running);
-            *shared = Arc::downgrade(&running);
-            running
+            stop_at_exit();
+            Arc::new(running)
         });
-        Self { running, path }
+        Self {
+            running: Arc::clone(running),
+            path,
+        }
     }
 
     pub(crate) fn engine(&self) -> &Engine {

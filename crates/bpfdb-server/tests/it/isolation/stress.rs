@@ -17,13 +17,24 @@ use bpfdb_tests::settings;
 use crate::isolation::actors::{Acted, Called, Calls, Inside, Stop, Tally};
 use crate::isolation::clients::seen;
 use crate::isolation::paths::{Path, Served};
-use crate::isolation::{alone, volume};
+use crate::isolation::{SHORT, alone, seed, volume};
 use bpfdb_tests::server::procedures::{ask, load};
 use bpfdb_tests::server::{Client, Reply, TestServer};
 
 pub(crate) const LIBRARY: &str = include_str!("stress.lua");
 
-type Clients<'a> = Vec<Box<dyn Calls + 'a>>;
+/// Those who call, and the seed of what they choose.
+struct Clients<'a> {
+    all: Vec<Box<dyn Calls + 'a>>,
+    seed: u64,
+}
+
+impl Clients<'_> {
+    fn len(&self) -> usize {
+        self.all.len()
+    }
+}
+
 type Told = Result<Option<String>, String>;
 /// What all calls came to, or what was found wrong.
 type Run = Result<Tally, String>;
@@ -82,7 +93,7 @@ fn in_parallel<'a, R: Send>(
     clients: Clients<'a>,
     work: impl Fn(&mut Worker<'_>) -> Result<R, String> + Sync,
 ) -> Result<(Vec<R>, Tally), String> {
-    let seed = settings::number("BPFDB_SEED").unwrap_or_else(settings::fresh_seed);
+    let Clients { all, seed } = clients;
     let failed = AtomicBool::new(false);
     thread::scope(|scope| {
         let spawn = |(number, client)| {
@@ -100,7 +111,7 @@ fn in_parallel<'a, R: Send>(
                 done.map(|done| (done, worker.tally))
             })
         };
-        let threads: Vec<_> = clients.into_iter().enumerate().map(spawn).collect();
+        let threads: Vec<_> = all.into_iter().enumerate().map(spawn).collect();
         let (mut all, mut total) = (Vec::new(), Tally::default());
         for thread in threads {
             let done = thread.join().expect("no panic");
@@ -356,7 +367,16 @@ fn run_short(longest: usize, pairs: usize, calls: usize, clients: Clients<'_>) -
 // ---- On all paths ----------------------------------------------------------------------
 
 /// All but the shortage, with these clients.
-fn run_all<'a>(engine: &Engine, scale: usize, clients: impl Fn() -> Clients<'a>) -> Tally {
+fn run_all<'a>(
+    engine: &Engine,
+    scale: usize,
+    clients: impl Fn() -> Vec<Box<dyn Calls + 'a>>,
+) -> Tally {
+    let seed = seed(scale);
+    let clients = || Clients {
+        all: clients(),
+        seed,
+    };
     let mut total = Tally::default();
     let mut note = |name: &str, run: Run| {
         let tally = run.unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -365,22 +385,22 @@ fn run_all<'a>(engine: &Engine, scale: usize, clients: impl Fn() -> Clients<'a>)
         total.add(tally);
     };
     for counters in [1, 5] {
-        let calls = volume(400 * scale);
+        let calls = volume(100 * scale);
         let name = format!("{counters} counters");
         note(&name, count(engine, counters, calls, clients()));
     }
     for longest in [60, 1000, 3000] {
-        let calls = volume(200 * scale);
+        let calls = volume(50 * scale);
         let name = format!("values to {longest} bytes");
         note(&name, overwrite(engine, longest, calls, clients()));
     }
-    let groups = volume(200 * scale);
+    let groups = volume(50 * scale);
     note("come and go", come_and_go(engine, groups, 2, clients()));
-    let calls = volume(2000 * scale);
+    let calls = volume(500 * scale);
     note("growth", lasting::grow(engine, calls, clients()));
-    let changes = volume(100 * scale);
+    let changes = volume(25 * scale);
     note("churn", lasting::churn(engine, changes, clients()));
-    let calls = volume(1000 * scale);
+    let calls = volume(250 * scale);
     note("snapshots", lasting::stand_still(engine, calls, clients()));
     assert!(total.rolled_back > 0, "{total:?}");
     total
@@ -434,11 +454,15 @@ fn short(scale: usize) {
     let library = library(&server.engine);
     // What fits into a call is short: the number of keys makes up for it.
     for longest in [3_000, 2_000] {
-        let clients: Clients<'_> = vec![
+        let all: Vec<Box<dyn Calls>> = vec![
             Box::new(Called(server.client())),
             Box::new(Called(server.client())),
             inside(&server.engine, &library),
         ];
+        let clients = Clients {
+            all,
+            seed: seed(scale),
+        };
         let pairs = MEMORY as usize * 3 / 2 / longest / clients.len();
         // Each pair has its turn some three times: by then seven of eight are there.
         let run = run_short(longest, pairs, volume(3 * pairs * scale), clients);
@@ -456,27 +480,27 @@ fn short(scale: usize) {
 
 #[test]
 fn stress_over_tcp() {
-    by_calls(Path::Tcp, 1);
+    by_calls(Path::Tcp, SHORT);
 }
 
 #[test]
 fn stress_in_the_clients_send() {
-    by_calls(Path::Send, 1);
+    by_calls(Path::Send, SHORT);
 }
 
 #[test]
 fn stress_by_the_daemon() {
-    by_calls(Path::Daemon, 1);
+    by_calls(Path::Daemon, SHORT);
 }
 
 #[test]
 fn stress_from_inside() {
-    from_inside(1);
+    from_inside(SHORT);
 }
 
 #[test]
 fn a_shortage_of_memory_damages_nothing() {
-    short(1);
+    short(SHORT);
 }
 
 /// Does what stress.lua does by commands, each by itself.
@@ -533,7 +557,10 @@ fn stress_in_pieces_is_noticed() {
     let _alone = alone();
     let clients = || {
         let client = |_| Box::new(InPieces(served.client())) as Box<dyn Calls>;
-        (0..4).map(client).collect::<Vec<_>>()
+        Clients {
+            all: (0..4).map(client).collect(),
+            seed: seed(SHORT),
+        }
     };
     let noticed = |name: &str, run: &dyn Fn() -> Run| {
         let found = (0..10).find_map(|_| run().err());
@@ -555,8 +582,8 @@ fn stress_in_pieces_is_noticed() {
 #[ignore = "takes minutes"]
 fn soak_stress_of_procedures() {
     for path in [Path::Tcp, Path::Send, Path::Daemon] {
-        by_calls(path, 50);
+        by_calls(path, 200);
     }
-    from_inside(50);
+    from_inside(200);
     short(10);
 }

@@ -1,13 +1,12 @@
 //! CLIENT, and what is refused in words that clients know.
 
-use bpfdb_server::settings::Settings;
-
-use crate::operation::{ask, start};
+use crate::operation::ask;
+use bpfdb_tests::server::lent::plain;
 use bpfdb_tests::server::{request, wait_until, words};
 
 #[test]
 fn clients_are_listed_and_killed() {
-    let server = start(Settings::default());
+    let server = plain();
     let (mut a, mut b) = (server.client(), server.client());
     assert_eq!(b.say("CLIENT SETNAME bee"), "+OK\r\n");
     assert_eq!(b.say("CLIENT SETINFO LIB-NAME lib"), "+OK\r\n");
@@ -86,7 +85,7 @@ fn clients_are_listed_and_killed() {
 /// What the kernel answers, user space does not see; CLIENT LIST looks it up.
 #[test]
 fn what_the_kernel_does_is_listed() {
-    let server = start(Settings::default());
+    let server = plain();
     let (mut a, mut b) = (server.client(), server.client());
     a.say("PING");
     b.say("CLIENT SETNAME bee");
@@ -130,7 +129,7 @@ fn what_the_kernel_does_is_listed() {
 
 #[test]
 fn replies_can_be_turned_off() {
-    let server = start(Settings::default());
+    let server = plain();
     let mut client = server.client();
     client.send(&request(&[b"client", b"reply", b"skip"]));
     client.send(&request(&[b"set", b"a", b"1"]));
@@ -164,7 +163,7 @@ fn replies_can_be_turned_off() {
 /// Its request waits for us, and not for the client.
 #[test]
 fn who_waits_for_the_end_of_a_pause_is_not_idle() {
-    let server = start(Settings::default());
+    let server = plain();
     let (mut a, mut b) = (server.client(), server.client());
     assert_eq!(a.say("CONFIG SET timeout 1"), "+OK\r\n");
     assert_eq!(a.say("CLIENT PAUSE 3500 WRITE"), "+OK\r\n");
@@ -175,7 +174,7 @@ fn who_waits_for_the_end_of_a_pause_is_not_idle() {
 #[test]
 fn long_names_are_counted() {
     const LEN: usize = 3 << 20;
-    let server = start(Settings::default());
+    let server = plain();
     let mut client = server.client();
     let name = vec![b'n'; LEN];
     assert_eq!(
@@ -194,7 +193,7 @@ fn long_names_are_counted() {
 
 #[test]
 fn only_so_many_commands_are_described_at_a_time() {
-    let server = start(Settings::default());
+    let server = plain();
     let mut client = server.client();
     for what in ["DOCS", "INFO"] {
         let names = " set".repeat(2000);
@@ -205,7 +204,7 @@ fn only_so_many_commands_are_described_at_a_time() {
 
 #[test]
 fn what_is_refused_is_refused_in_the_words_that_clients_know() {
-    let server = start(Settings::default());
+    let server = plain();
     let mut client = server.client();
     for (command, reply) in [
         ("CLIENT TRACKING off", "+OK\r\n"),
@@ -245,7 +244,7 @@ fn what_is_refused_is_refused_in_the_words_that_clients_know() {
 /// What comes behind it is not executed.
 #[test]
 fn who_kills_itself_is_at_its_end() {
-    let server = start(Settings::default());
+    let server = plain();
     let mut b = server.client();
     for old_form in [true, false] {
         let mut a = server.client();

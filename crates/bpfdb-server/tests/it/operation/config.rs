@@ -3,6 +3,7 @@
 use bpfdb_server::settings::Settings;
 
 use crate::operation::start;
+use bpfdb_tests::server::lent::plain;
 use bpfdb_tests::server::{Client, Redis, TestServer};
 
 #[test]
@@ -46,7 +47,7 @@ fn the_memory_limit_is_changed_at_run_time() {
 
 #[test]
 fn settings_are_read_and_changed_all_or_nothing() {
-    let server = start(Settings::default());
+    let server = plain();
     let mut client = server.client();
     assert_eq!(
         client.say("CONFIG GET TIMEOUT save"),
@@ -170,7 +171,7 @@ fn parameters(client: &mut Client) -> Vec<(String, String)> {
 
 #[test]
 fn the_parameters_of_redis_are_known() {
-    let server = start(Settings::default());
+    let server = plain();
     let redis = Redis::start();
     let (mut ours, mut theirs) = (server.client(), Client::connect(redis.address));
     let known = parameters(&mut ours);
@@ -190,7 +191,7 @@ fn the_parameters_of_redis_are_known() {
 
 #[test]
 fn values_are_as_in_redis() {
-    let server = start(Settings::default());
+    let server = plain();
     let redis = Redis::start();
     let (mut ours, mut theirs) = (server.client(), Client::connect(redis.address));
     for (name, values) in [

@@ -7,11 +7,12 @@ use bpfdb_server::settings::{Secret, Settings};
 use bpfdb_tests::settings::is_emulated;
 
 use crate::operation::{ask, info, number, start};
+use bpfdb_tests::server::lent::plain;
 use bpfdb_tests::server::{Client, Redis, request, wait_until};
 
 #[test]
 fn info_tells_what_happened() {
-    let server = start(Settings::default());
+    let server = plain();
     let mut client = server.client();
     client.say("SET a 1");
     // What is said twice is for user space.
@@ -159,7 +160,7 @@ fn used_memory_is_what_the_data_takes() {
 /// `1.72M`, as parsers of Redis's INFO expect.
 #[test]
 fn sizes_for_people_are_as_redis_writes_them() {
-    let server = start(Settings::default());
+    let server = plain();
     let page = ask(&mut server.client(), "INFO memory");
     let human = page.lines().filter_map(|line| line.split_once("_human:"));
     assert_eq!(human.clone().count(), 8);
@@ -175,7 +176,7 @@ fn sizes_for_people_are_as_redis_writes_them() {
 /// Whoever answers, each command is counted once.
 #[test]
 fn what_the_kernel_answers_is_counted() {
-    let server = start(Settings::default());
+    let server = plain();
     let mut client = server.client();
     let pipeline = [
         request(&[b"set", b"a", b"1"]),
@@ -282,7 +283,7 @@ fn slow_commands_are_kept() {
 
 #[test]
 fn latency_and_memory() {
-    let server = start(Settings::default());
+    let server = plain();
     let mut client = server.client();
     assert_eq!(client.say("LATENCY LATEST"), "*0\r\n");
     assert_eq!(client.say("LATENCY HISTORY command"), "*0\r\n");

@@ -4,6 +4,7 @@ use bpfdb_server::settings::{LocalClients, Settings};
 
 use super::metrics::{http, metrics_address};
 use crate::operation::{ask, info, number, start, text};
+use bpfdb_tests::server::lent::plain;
 use bpfdb_tests::server::{Client, cgroup, request, wait_until};
 
 /// `slow` is not compiled, `add` is, and is given up for what is no number.
@@ -60,7 +61,7 @@ fn call(client: &mut Client) {
 
 #[test]
 fn procedures_are_told_of() {
-    let server = start(Settings::default());
+    let server = plain();
     let mut client = server.client();
     load(&mut client);
     // The kernel's next request may be the daemon's still.
@@ -96,7 +97,6 @@ fn procedures_are_told_of() {
         assert_eq!(reply, "-ERR no procedure of this name has a program\r\n");
     }
     assert_eq!(client.say("PROCEDURES LISTING"), "-ERR syntax error\r\n");
-    server.stop();
 }
 
 /// One call of some is timed: of two hundred surely one.
@@ -229,7 +229,7 @@ const READERS: [(&str, &str); 5] = [
 #[test]
 fn keyspace_hits_of_procedures() {
     const CALLS: u64 = 10;
-    let server = start(Settings::default());
+    let server = plain();
     let mut client = server.client();
     let functions = READERS.map(|(name, body)| {
         format!("redis.register_function('{name}', function(keys) {body} end)\n")

@@ -1,7 +1,7 @@
 //! Calls of clients that the daemon keeps, and of EVAL: the daemon has the kernel run them.
 
 use super::common::{Client, wait_until};
-use super::{WithSocket, ask, daemon_calls, load, server, shown};
+use super::{ask, daemon_calls, load, server, shown};
 
 /// A function that every library may have: once it is called by the daemon, all others are, too.
 pub(super) const WARM: &str =
@@ -85,7 +85,7 @@ fn is_known(client: &mut Client, name: &str) -> bool {
 /// Errors are replies, and are counted as those of commands.
 #[test]
 fn errors_of_functions_are_told_and_counted() {
-    let server = WithSocket::start();
+    let server = server();
     let mut client = server.unix_client();
     let text = format!(
         "#!lua name=lib\n{WARM}\
@@ -111,7 +111,7 @@ fn errors_of_functions_are_told_and_counted() {
 /// More words, and longer ones, than a call in the kernel may have.
 #[test]
 fn what_is_too_much_for_the_kernel_is_the_interpreters() {
-    let server = WithSocket::start();
+    let server = server();
     let mut client = server.unix_client();
     let text = format!(
         "#!lua name=lib\n{WARM}\

@@ -6,7 +6,7 @@ use bpfdb::{DEOPTIMISATIONS, FUNCTIONS_KEY};
 use bpfdb_tests::settings::is_emulated;
 
 use super::common::{Client, Reply, TestServer};
-use super::{WithSocket, ask, back_to_kernel, is, load, parsed, server, shown, until_in_kernel};
+use super::{ask, back_to_kernel, is, load, parsed, server, shown, until_in_kernel};
 
 /// What comes after a write and has no meaning in the kernel; the reason, an argument that
 /// brings it about, and what the interpreter makes of the call: its reply, or part of an error.
@@ -114,7 +114,7 @@ fn every_guard_leaves_nothing_behind() {
 /// Nor where the daemon has the kernel run the call.
 #[test]
 fn every_guard_leaves_nothing_behind_for_clients_of_the_daemon() {
-    let server = WithSocket::start();
+    let server = server();
     guards_leave_nothing(&mut server.unix_client());
 }
 

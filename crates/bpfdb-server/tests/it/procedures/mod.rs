@@ -22,46 +22,16 @@ mod projects;
 mod replaced;
 mod same;
 
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering};
-
-use bpfdb_server::settings::Settings;
-use bpfdb_tests::namespace;
+use bpfdb_tests::lent::Lent;
+use common::lent::{self, Plain};
 use common::procedures::{
     ask, back_to_kernel, daemon_calls, is, kernel_calls, load, parsed, shown,
 };
-use common::{Client, Reply, TestServer, wait_until};
+use common::{Client, Reply, wait_until};
 
-/// A server of its own: functions are those of all clients.
-fn server() -> TestServer {
-    TestServer::start(&bpfdb::Options::default())
-}
-
-/// One that has a Unix-domain socket, too: whose clients the kernel does not see.
-struct WithSocket {
-    server: TestServer,
-    path: PathBuf,
-}
-
-impl WithSocket {
-    fn start() -> Self {
-        static STARTED: AtomicU32 = AtomicU32::new(0);
-        let number = STARTED.fetch_add(1, Ordering::Relaxed);
-        let path = namespace::files().folder.join(format!("{number}.sock"));
-        let settings = Settings {
-            unix_socket: Some(path.clone()),
-            ..Settings::default()
-        };
-        Self {
-            server: TestServer::start_with(&bpfdb::Options::default(), settings),
-            path,
-        }
-    }
-
-    /// A client of the daemon.
-    fn unix_client(&self) -> Client {
-        Client::connect_unix(&self.path)
-    }
+/// A server for this test alone: functions are those of all clients.
+fn server() -> Lent<Plain> {
+    lent::plain()
 }
 
 /// Does something again until the kernel has answered so many calls of it: a request that comes

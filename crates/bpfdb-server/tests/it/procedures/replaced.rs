@@ -8,7 +8,7 @@ use bpfdb::FUNCTIONS_KEY;
 use bpfdb_tests::settings::is_emulated;
 
 use super::common::{AtEnd, Client, TestServer, request, wait_until};
-use super::{WithSocket, ask, daemon, daemon_calls, is, kernel_calls, load, parsed, server};
+use super::{ask, daemon, daemon_calls, is, kernel_calls, load, parsed, server};
 
 fn version(amount: u32) -> String {
     format!(
@@ -48,8 +48,7 @@ fn call_until(mut client: Client, key: &str, over: &AtomicBool, sum: &AtomicU64)
 /// runs.
 #[test]
 fn sums_of_both_versions_are_exact() {
-    let with_socket = WithSocket::start();
-    let server = &with_socket.server;
+    let server = server();
     let (over, sum) = (AtomicBool::new(false), AtomicU64::new(0));
     let mut client = server.client();
     load(&mut client, &version(AMOUNTS[0]));
@@ -59,7 +58,7 @@ fn sums_of_both_versions_are_exact() {
             let (over, sum) = (&over, &sum);
             let client = match number % 2 {
                 0 => server.client(),
-                _ => with_socket.unix_client(),
+                _ => server.unix_client(),
             };
             scope.spawn(move || call_until(client, &format!("own{number}"), over, sum));
         }
@@ -68,7 +67,7 @@ fn sums_of_both_versions_are_exact() {
         while Instant::now() < until || changes <= 5 {
             change(&mut client, changes);
             let amount = AMOUNTS[changes % 2];
-            expect_only(server, u64::from(amount));
+            expect_only(&server, u64::from(amount));
             changes += 1;
         }
         // The last version is called in both ways.
@@ -242,11 +241,10 @@ const CALL: [&str; 4] = ["FCALL", "version", "1", "k"];
 /// there before, on either way, nor of what is not there any more.
 #[test]
 fn what_another_process_writes_takes_over() {
-    let with_socket = WithSocket::start();
-    let server = &with_socket.server;
-    let mut clients = [server.client(), with_socket.unix_client()];
+    let server = server();
+    let mut clients = [server.client(), server.unix_client()];
     // The daemon has its connection anyway.
-    let mut asking = with_socket.unix_client();
+    let mut asking = server.unix_client();
     load(&mut asking, &numbered("new"));
     let dump = ask(&mut asking, &["FUNCTION", "DUMP"]).text;
     load(&mut asking, &numbered("old"));

@@ -1,9 +1,8 @@
 //! Every kind of reply, and what it tells of.
 
-use bpfdb_log::simulation::SimulatedDisk;
-
+use super::common::lent::logged;
 use super::common::{Client, Reply, request, show, words};
-use super::{is_told_nothing, send, settle, start, sync, told};
+use super::{is_told_nothing, send, settle, sync, told};
 
 /// What changes nothing, and its reply: these tell of `new`, which has just been set to a text,
 /// and of `gone`, which has just been deleted. `old` has been there for long.
@@ -141,8 +140,7 @@ const HARMLESS_CONTAINERS: &[&str] = &["client|", "command|", "config|", "latenc
 /// Whoever adds a command says here what it tells of.
 #[test]
 fn what_commands_without_keys_tell_is_known() {
-    let disk = SimulatedDisk::new(1);
-    let server = start(&disk);
+    let (_disk, server) = logged();
     let mut client = server.client();
     let mut ask = |words: &[&[u8]]| Reply::parse(&client.ask(words)).expect("a reply").0;
     let names = ask(&[b"COMMAND", b"LIST"]).items;
@@ -172,8 +170,7 @@ fn write(writer: &mut Client) {
 
 #[test]
 fn every_reply_waits_for_what_it_tells_of() {
-    let disk = SimulatedDisk::new(1);
-    let server = start(&disk);
+    let (disk, server) = logged();
     let mut writer = server.client();
     assert_eq!(writer.say("MSET old 1 gone 1"), "+OK\r\n");
     let payload = writer.ask(&[b"DUMP", b"old"]);
@@ -210,8 +207,7 @@ fn every_reply_waits_for_what_it_tells_of() {
 
 #[test]
 fn what_has_been_durable_for_long_is_told_at_once() {
-    let disk = SimulatedDisk::new(2);
-    let server = start(&disk);
+    let (disk, server) = logged();
     let (mut writer, mut reader) = (server.client(), sync(&server));
     assert_eq!(writer.say("MSET old 1 older 2"), "+OK\r\n");
     settle(&disk, &mut writer);
@@ -234,8 +230,7 @@ fn what_has_been_durable_for_long_is_told_at_once() {
 
 #[test]
 fn a_statement_of_an_open_transaction_waits_for_what_it_tells_of() {
-    let disk = SimulatedDisk::new(3);
-    let server = start(&disk);
+    let (disk, server) = logged();
     let mut writer = server.client();
     let statements = [
         ("DEL k", ":1\r\n"),
@@ -264,8 +259,7 @@ fn a_statement_of_an_open_transaction_waits_for_what_it_tells_of() {
 
 #[test]
 fn a_set_in_a_transaction_tells_nothing_of_what_was_there() {
-    let disk = SimulatedDisk::new(4);
-    let server = start(&disk);
+    let (disk, server) = logged();
     let (mut writer, mut own) = (server.client(), sync(&server));
     assert_eq!(own.say("BEGIN"), "+OK\r\n");
     settle(&disk, &mut writer);
@@ -281,8 +275,7 @@ fn a_set_in_a_transaction_tells_nothing_of_what_was_there() {
 /// It finds nothing to delete, for somebody has just done so.
 #[test]
 fn that_everything_is_deleted_is_told_when_it_is_durable() {
-    let disk = SimulatedDisk::new(5);
-    let server = start(&disk);
+    let (disk, server) = logged();
     let mut writer = server.client();
     assert_eq!(writer.say("SET k 1"), "+OK\r\n");
     let (mut plain, mut block) = (sync(&server), sync(&server));

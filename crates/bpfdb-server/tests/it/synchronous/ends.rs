@@ -8,13 +8,13 @@ use bpfdb_log::simulation::SimulatedDisk;
 use bpfdb_server::settings::Settings;
 use bpfdb_tests::namespace;
 
+use super::common::lent::logged;
 use super::common::{Client, wait_until};
 use super::{is_told_nothing, send, settle, start, start_with, sync};
 
 #[test]
 fn who_has_said_all_is_told_all() {
-    let disk = SimulatedDisk::new(1);
-    let server = start(&disk);
+    let (disk, server) = logged();
     let (mut writer, mut own) = (server.client(), sync(&server));
     settle(&disk, &mut writer);
     send(&mut own, &["SET a 1", "INCR n", "GET a", "GET none"]);
@@ -29,8 +29,7 @@ fn who_has_said_all_is_told_all() {
 
 #[test]
 fn who_quits_is_told_all_before() {
-    let disk = SimulatedDisk::new(2);
-    let server = start(&disk);
+    let (disk, server) = logged();
     let (mut writer, mut own) = (server.client(), sync(&server));
     settle(&disk, &mut writer);
     send(&mut own, &["SET a 1", "QUIT"]);
@@ -41,8 +40,7 @@ fn who_quits_is_told_all_before() {
 
 #[test]
 fn who_is_killed_is_told_nothing() {
-    let disk = SimulatedDisk::new(3);
-    let server = start(&disk);
+    let (disk, server) = logged();
     let (mut writer, mut own) = (server.client(), sync(&server));
     let id = own.say("CLIENT ID");
     let id = id[1..].trim_end().to_owned();

@@ -4,19 +4,19 @@ use std::io::Read;
 use std::thread;
 
 use bpfdb_log::simulation::SimulatedDisk;
-use bpfdb_server::settings::AppendFsync::{Always, EverySecond};
+use bpfdb_server::settings::AppendFsync::Always;
 use bpfdb_server::settings::Settings;
 use bpfdb_tests::settings::is_emulated;
 
-use super::common::{Client, wait_until};
-use super::{WHILE, is_told_nothing, send, settle, start, start_with, sync, told};
+use super::common::lent::logged;
+use super::common::{Client, TestServer, wait_until};
+use super::{WHILE, is_told_nothing, send, settle, start_with, sync, told};
 
 /// Sends commands in one message, of whose replies no more than so many may come before they
 /// are durable.
 #[track_caller]
 fn waits(commands: &[&str], harmless: usize) {
-    let disk = SimulatedDisk::new(1);
-    let server = start(&disk);
+    let (disk, server) = logged();
     let (mut writer, mut own) = (server.client(), sync(&server));
     settle(&disk, &mut writer);
     send(&mut own, commands);
@@ -50,8 +50,7 @@ fn a_block_that_ends_the_mode_waits() {
 #[test]
 fn a_block_that_begins_the_mode_waits() {
     for choice in ["CONFIG SET appendfsync always", "CLIENT DURABILITY SYNC"] {
-        let disk = SimulatedDisk::new(5);
-        let server = start(&disk);
+        let (disk, server) = logged();
         let (mut writer, mut own) = (server.client(), server.client());
         settle(&disk, &mut writer);
         for (command, reply) in [
@@ -74,41 +73,50 @@ fn a_block_that_begins_the_mode_waits() {
 /// before. So was what a slow machine had not done within the time that a connection has at once.
 #[test]
 fn what_precedes_the_beginning_of_the_mode_in_a_pipeline_waits() {
-    for (setting, choice, chosen) in [
-        (EverySecond, "CONFIG SET appendfsync always", "+OK\r\n"),
-        (EverySecond, "CLIENT DURABILITY SYNC", "+OK\r\n"),
-        (Always, "CLIENT DURABILITY DEFAULT", "+OK\r\n"),
-        (Always, "RESET", "+RESET\r\n"),
+    let (disk, server) = logged();
+    for choice in ["CONFIG SET appendfsync always", "CLIENT DURABILITY SYNC"] {
+        precedes_the_beginning(&disk, &server, choice, "+OK\r\n");
+        let mut admin = server.client();
+        assert_eq!(admin.say("CONFIG SET appendfsync everysec"), "+OK\r\n");
+    }
+    let disk = SimulatedDisk::new(6);
+    let settings = Settings {
+        append_fsync: Always,
+        ..Settings::default()
+    };
+    let server = start_with(&disk, settings);
+    for (choice, chosen) in [
+        ("CLIENT DURABILITY DEFAULT", "+OK\r\n"),
+        ("RESET", "+RESET\r\n"),
     ] {
-        let disk = SimulatedDisk::new(6);
-        let settings = Settings {
-            append_fsync: setting,
-            ..Settings::default()
-        };
-        let server = start_with(&disk, settings);
-        let (mut writer, mut own) = (server.client(), server.client());
-        if setting == Always {
-            for client in [&mut writer, &mut own] {
-                assert_eq!(client.say("CLIENT DURABILITY ASYNC"), "+OK\r\n");
-            }
+        precedes_the_beginning(&disk, &server, choice, chosen);
+    }
+}
+
+/// Of clients that are asynchronous before they make this choice, whose reply is `chosen`.
+fn precedes_the_beginning(disk: &SimulatedDisk, server: &TestServer, choice: &str, chosen: &str) {
+    let (mut writer, mut own) = (server.client(), server.client());
+    if own.say("CLIENT DURABILITY") == "$4\r\nsync\r\n" {
+        for client in [&mut writer, &mut own] {
+            assert_eq!(client.say("CLIENT DURABILITY ASYNC"), "+OK\r\n");
         }
-        settle(&disk, &mut writer);
-        assert_eq!(writer.say("SET a 1"), "+OK\r\n");
-        send(&mut own, &["COPY a b", "MSETNX c 1", choice]);
-        let before = told(&mut own);
-        let most = if is_emulated() { 2 } else { 0 };
-        assert!(before.len() <= most, "{choice}: {before:?}");
-        disk.hold(false);
-        for reply in &[":1\r\n", ":1\r\n", chosen][before.len()..] {
-            assert_eq!(own.reply(), reply.as_bytes(), "{choice}");
-        }
+    }
+    writer.say("FLUSHALL");
+    settle(disk, &mut writer);
+    assert_eq!(writer.say("SET a 1"), "+OK\r\n");
+    send(&mut own, &["COPY a b", "MSETNX c 1", choice]);
+    let before = told(&mut own);
+    let most = if is_emulated() { 2 } else { 0 };
+    assert!(before.len() <= most, "{choice}: {before:?}");
+    disk.hold(false);
+    for reply in &[":1\r\n", ":1\r\n", chosen][before.len()..] {
+        assert_eq!(own.reply(), reply.as_bytes(), "{choice}");
     }
 }
 
 #[test]
 fn what_precedes_the_end_of_the_setting_in_a_pipeline_waits() {
-    let disk = SimulatedDisk::new(2);
-    let server = start(&disk);
+    let (disk, server) = logged();
     let (mut writer, mut own) = (server.client(), server.client());
     assert_eq!(own.say("CONFIG SET appendfsync always"), "+OK\r\n");
     settle(&disk, &mut writer);
@@ -122,8 +130,7 @@ fn what_precedes_the_end_of_the_setting_in_a_pipeline_waits() {
 /// What comes later is not told before what is held back, though the kernel could answer it.
 #[test]
 fn what_comes_after_the_end_of_the_mode_is_told_in_order() {
-    let disk = SimulatedDisk::new(3);
-    let server = start(&disk);
+    let (disk, server) = logged();
     let (mut writer, mut own) = (server.client(), sync(&server));
     settle(&disk, &mut writer);
     assert_eq!(writer.say("SET old value"), "+OK\r\n");
@@ -159,8 +166,7 @@ fn read_some(client: &mut Client) -> usize {
 #[test]
 fn what_is_left_of_a_reply_waits_when_the_setting_changes() {
     const LEN: usize = 48 << 20;
-    let disk = SimulatedDisk::new(3);
-    let server = start(&disk);
+    let (disk, server) = logged();
     let (mut writer, mut slow) = (server.client(), server.client());
     assert_eq!(writer.say("CLIENT DURABILITY ASYNC"), "+OK\r\n");
     settle(&disk, &mut writer);

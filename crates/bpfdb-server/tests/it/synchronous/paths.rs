@@ -9,8 +9,9 @@ use bpfdb_log::simulation::SimulatedDisk;
 use bpfdb_server::settings::Settings;
 use bpfdb_tests::namespace;
 
+use super::common::lent::logged;
 use super::common::{Client, PATIENCE, show};
-use super::{WHILE, is_told_nothing, send, settle, start, start_with, sync, told};
+use super::{WHILE, is_told_nothing, send, settle, start_with, sync, told};
 
 /// A client by the server's Unix socket. A `Client` has a TcpStream, which is but a descriptor
 /// where no option of TCP is asked for.
@@ -92,8 +93,7 @@ fn pipelines_that_are_executed_together_wait() {
         (&["SETNX new x", "SETNX new y"], ":0"),
         (&["INCR new", "INCR new"], "ERR"),
     ];
-    let disk = SimulatedDisk::new(2);
-    let server = start(&disk);
+    let (disk, server) = logged();
     for (commands, secret) in pipelines {
         let (mut writer, mut own) = (server.client(), sync(&server));
         assert_eq!(writer.say("DEL new own other n"), ":0\r\n");
@@ -119,8 +119,7 @@ fn pipelines_that_are_executed_together_wait() {
 #[test]
 fn nothing_of_a_long_pipeline_is_told_before_it_is_durable() {
     const COUNT: usize = 500;
-    let disk = SimulatedDisk::new(3);
-    let server = start(&disk);
+    let (disk, server) = logged();
     let (mut writer, mut own) = (server.client(), sync(&server));
     settle(&disk, &mut writer);
     send(&mut own, &["INCR n"; COUNT]);

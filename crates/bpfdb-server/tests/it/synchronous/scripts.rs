@@ -1,9 +1,8 @@
 //! What scripts and functions tell, and what is told of functions.
 
-use bpfdb_log::simulation::SimulatedDisk;
-
+use super::common::lent::logged;
 use super::common::{Client, Reply, request, show, wait_until};
-use super::{WHILE, is_told_nothing, send, settle, start, sync, told};
+use super::{WHILE, is_told_nothing, send, settle, sync, told};
 
 const GET: &str = "return redis.call('get', KEYS[1])";
 
@@ -177,8 +176,7 @@ fn write(writer: &mut Client, texts: &Texts) {
 
 #[test]
 fn scripts_and_functions_wait_for_what_they_tell_of() {
-    let disk = SimulatedDisk::new(1);
-    let server = start(&disk);
+    let (disk, server) = logged();
     let mut writer = server.client();
     let texts = Texts::make(&mut writer);
     let known = TELLING.iter().map(|&(words, reply)| (words, Some(reply)));
@@ -212,8 +210,7 @@ fn scripts_and_functions_wait_for_what_they_tell_of() {
 #[test]
 fn what_scripts_and_functions_write_is_told_when_it_is_durable() {
     for words in WRITING {
-        let disk = SimulatedDisk::new(2);
-        let server = start(&disk);
+        let (disk, server) = logged();
         let mut writer = server.client();
         let texts = Texts::make(&mut writer);
         load(&mut writer, &texts.fresh);
@@ -230,8 +227,7 @@ fn what_scripts_and_functions_write_is_told_when_it_is_durable() {
 /// So the tests above do not see a server that tells nobody anything.
 #[test]
 fn scripts_tell_at_once_of_what_has_been_durable_for_long() {
-    let disk = SimulatedDisk::new(3);
-    let server = start(&disk);
+    let (disk, server) = logged();
     let (mut writer, mut reader) = (server.client(), sync(&server));
     let texts = Texts::make(&mut writer);
     settle(&disk, &mut writer);
@@ -251,8 +247,7 @@ fn scripts_tell_at_once_of_what_has_been_durable_for_long() {
 #[test]
 fn a_script_in_a_block_or_a_transaction_waits() {
     for block in [&["MULTI", "EXEC"], &["BEGIN", "COMMIT"]] {
-        let disk = SimulatedDisk::new(4);
-        let server = start(&disk);
+        let (disk, server) = logged();
         let mut writer = server.client();
         let texts = Texts::make(&mut writer);
         let (mut scripts, mut functions) = (sync(&server), sync(&server));
@@ -298,8 +293,7 @@ fn is_run_in_kernel(client: &mut Client, function: &str, words: &[&[u8]]) -> boo
 /// and that reading what has been durable for long waits for nothing.
 #[test]
 fn compiled_functions_wait_for_what_they_tell_of() {
-    let disk = SimulatedDisk::new(6);
-    let server = start(&disk);
+    let (disk, server) = logged();
     let mut writer = server.client();
     let texts = Texts::make(&mut writer);
     let look =
