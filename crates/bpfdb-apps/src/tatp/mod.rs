@@ -1,7 +1,7 @@
 //! TATP: `examples/procedures/tatp.lua`.
 
 mod check;
-mod rows;
+pub mod rows;
 
 use anyhow::{Result, bail, ensure};
 

@@ -14,9 +14,9 @@ pub(super) const LENGTH_MAX: u64 = 8;
 /// Facilities that are active.
 const ACTIVE_PERCENT: u64 = 85;
 
-pub(super) const NUMBER_LENGTH: usize = 15;
-pub(super) const SUBSCRIBER_LENGTH: usize = NUMBER_LENGTH + 10 + 10 + 30 + 10 + 10;
-pub(super) const ACCESS_LENGTH: usize = 3 + 3 + 3 + 5;
+pub const NUMBER_LENGTH: usize = 15;
+pub const SUBSCRIBER_LENGTH: usize = NUMBER_LENGTH + 10 + 10 + 30 + 10 + 10;
+pub const ACCESS_LENGTH: usize = 3 + 3 + 3 + 5;
 
 /// Where the columns that change are in a subscriber.
 pub(super) const BIT_1: usize = NUMBER_LENGTH;
@@ -25,19 +25,21 @@ pub(super) const VLR_LOCATION: usize = SUBSCRIBER_LENGTH - 10;
 pub(super) const DATA_A: Range<usize> = 4..7;
 
 /// A subscriber and all that belongs to it.
-pub(super) struct Subscriber {
-    pub(super) id: i64,
-    pub(super) row: String,
+#[derive(Debug)]
+pub struct Subscriber {
+    pub id: i64,
+    pub row: String,
     /// Types and rows.
-    pub(super) access: Vec<(u64, String)>,
-    pub(super) facilities: Vec<Facility>,
+    pub access: Vec<(u64, String)>,
+    pub facilities: Vec<Facility>,
 }
 
-pub(super) struct Facility {
-    pub(super) kind: u64,
-    pub(super) row: String,
+#[derive(Debug)]
+pub struct Facility {
+    pub kind: u64,
+    pub row: String,
     /// Starts and rows.
-    forwardings: Vec<(i64, String)>,
+    pub forwardings: Vec<(i64, String)>,
 }
 
 /// `sub_nbr`
@@ -46,7 +48,7 @@ pub(super) fn number(id: i64) -> String {
 }
 
 impl Subscriber {
-    pub(super) fn new(id: i64) -> Self {
+    pub fn new(id: i64) -> Self {
         let mut random = Random::new(id.unsigned_abs());
         let random = &mut random;
         let mut row = number(id);
@@ -73,7 +75,7 @@ impl Subscriber {
     }
 
     /// All rows of call forwarding.
-    pub(super) fn forwardings(&self) -> Vec<(Forwarding, String)> {
+    pub fn forwardings(&self) -> Vec<(Forwarding, String)> {
         let mut all = Vec::new();
         for facility in &self.facilities {
             for (start, row) in &facility.forwardings {
@@ -84,7 +86,7 @@ impl Subscriber {
     }
 
     /// Adds the requests that set all rows: how many.
-    pub(super) fn write(&self, to: &mut Vec<u8>) -> usize {
+    pub fn write(&self, to: &mut Vec<u8>) -> usize {
         let mut count = 0;
         let mut set = |key: String, value: &str| {
             command(to, &["SET", &format!("tatp:{key}"), value]);
@@ -142,34 +144,4 @@ fn some(random: &mut Random, least: u64, bound: u64) -> Vec<u64> {
         all.remove(random.below(all.len() as u64) as usize);
     }
     all
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rows_have_their_lengths() {
-        for id in 1..100 {
-            let subscriber = Subscriber::new(id);
-            assert_eq!(subscriber.row.len(), SUBSCRIBER_LENGTH);
-            assert!((1..=4).contains(&subscriber.access.len()));
-            assert!((1..=4).contains(&subscriber.facilities.len()));
-            for (_, row) in &subscriber.access {
-                assert_eq!(row.len(), ACCESS_LENGTH);
-            }
-            for facility in &subscriber.facilities {
-                assert_eq!(facility.row.len(), 1 + 3 + 3 + 5);
-                for (_, row) in &facility.forwardings {
-                    assert_eq!(row.len(), 2 + NUMBER_LENGTH);
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn rows_are_the_same_each_time() {
-        let row = || Subscriber::new(7).row;
-        assert_eq!(row(), row());
-    }
 }

@@ -4,7 +4,6 @@ use bpfdb_tests::server as common;
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -21,6 +20,7 @@ use bpfdb_apps::{idempotency, lock};
 use bpfdb_server::settings::{LocalClients, Settings};
 use bpfdb_tests::namespace;
 
+use common::lent::plain;
 use common::{AtEnd, Redis, TestServer, cgroup};
 
 const CLIENTS: usize = 8;
@@ -148,18 +148,9 @@ fn all(target: &Target) {
     }
 }
 
-fn server(compile_procedures: bool, unix_socket: Option<PathBuf>) -> TestServer {
-    let settings = Settings {
-        compile_procedures,
-        unix_socket,
-        ..Settings::default()
-    };
-    TestServer::start_with(&bpfdb::Options::default(), settings)
-}
-
 #[test]
 fn in_the_kernel() {
-    let server = server(true, None);
+    let server = plain();
     all(&Target {
         address: Address::Tcp(server.address),
         compiles: true,
@@ -170,7 +161,12 @@ fn in_the_kernel() {
 fn in_the_interpreter() {
     // The one way to the daemon that the kernel has no part in, besides.
     let socket = namespace::files().folder.join("bpfdb.sock");
-    let _server = server(false, Some(socket.clone()));
+    let settings = Settings {
+        compile_procedures: false,
+        unix_socket: Some(socket.clone()),
+        ..Settings::default()
+    };
+    let _server = TestServer::start_with(&bpfdb::Options::default(), settings);
     let target = Target {
         address: Address::Unix(socket),
         compiles: false,
@@ -193,7 +189,7 @@ fn on_redis() {
 /// The program that runs one of them: on an empty server only, unless it may empty it.
 #[test]
 fn by_the_program() {
-    let server = server(true, None);
+    let server = plain();
     let port = server.address.port().to_string();
     let run = |name: &str, more: &[&str]| {
         let mut program = Command::new(env!("CARGO_BIN_EXE_bpfdb-apps"));
@@ -228,7 +224,7 @@ fn by_the_program() {
 /// All votes are for one contestant: every transaction writes the same record.
 #[test]
 fn all_clients_on_one_record() {
-    let server = server(true, None);
+    let server = plain();
     let target = Target {
         address: Address::Tcp(server.address),
         compiles: true,
@@ -300,10 +296,9 @@ fn hot_records_on_busy_processors() {
 /// The same for clients of the daemon, which has the kernel run their calls.
 #[test]
 fn a_hot_record_on_busy_processors_by_way_of_the_daemon() {
-    let socket = namespace::files().folder.join("hot.sock");
-    let _server = server(true, Some(socket.clone()));
+    let server = plain();
     let target = Target {
-        address: Address::Unix(socket),
+        address: Address::Unix(server.socket.clone()),
         compiles: true,
     };
     let app = Voter::new(1, 1_000_000, 10, Distribution::Uniform);

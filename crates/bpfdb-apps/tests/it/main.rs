@@ -2,4 +2,7 @@
 
 mod drivers;
 mod faults;
+mod pattern;
+mod random;
 mod rate_limiters;
+mod rows;

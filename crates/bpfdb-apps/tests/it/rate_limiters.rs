@@ -7,7 +7,8 @@ use bpfdb_tests::server as common;
 use bpfdb_apps::client::{Address, Client};
 use bpfdb_apps::procedures::procedures;
 use bpfdb_tests::install::{Source, python, run};
-use common::{Redis, TestServer, wait_until};
+use common::lent::plain;
+use common::{Redis, wait_until};
 
 /// Of the calls of the script that counts a window.
 const IN_KERNEL: u64 = 50;
@@ -16,7 +17,7 @@ const IN_KERNEL: u64 = 50;
 fn limits_of_python() {
     let source = Source::of(env!("CARGO_MANIFEST_DIR"), "limits", &["requirements.txt"]);
     let folder = source.installed(python);
-    let (server, redis) = (TestServer::shared(), Redis::start());
+    let (server, redis) = (plain(), Redis::start());
     let ports = [server.address.port(), redis.address.port()].map(|port| port.to_string());
     let interpreter = folder.join("venv/bin/python");
     let script = source.file("compare.py");
