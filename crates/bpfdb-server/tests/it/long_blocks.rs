@@ -12,7 +12,7 @@ use nix::sys::socket::{setsockopt, sockopt};
 
 use common::{Client, Lent, TestServer, wait_until, words};
 
-const COMMANDS: usize = 200_000;
+const COMMANDS: usize = 60_000;
 /// The longest that another client may wait; a step takes a millisecond.
 const PATIENCE: Duration = Duration::from_millis(20);
 
@@ -67,6 +67,13 @@ fn others_are_served_meanwhile() {
     let (mut a, mut b) = (server.client(), server.client());
     b.say("LASTSAVE");
     queue(&mut a, COMMANDS);
+    // What a busy machine makes anybody wait.
+    let mut looks = 0;
+    let quiet = waits(&mut b, || {
+        looks += 1;
+        looks > 100
+    });
+    let patience = PATIENCE + 4 * quiet[quiet.len() / 2];
     let begun = Instant::now();
     a.send(&words("EXEC"));
     let reader = thread::spawn(move || (a.reply(), begun.elapsed()));
@@ -75,13 +82,13 @@ fn others_are_served_meanwhile() {
     assert!(reply == result(COMMANDS, 1), "another result");
     assert_eq!(
         b.say("MGET sum float"),
-        "*2\r\n$6\r\n100000\r\n$6\r\n100000\r\n"
+        "*2\r\n$5\r\n30000\r\n$5\r\n30000\r\n"
     );
     // The machine may stand still for a moment, but not as long as the work takes.
     let (most, nearly) = (waits[waits.len() - 1], waits[waits.len() * 99 / 100]);
     assert!(waits.len() > 20, "{} in {time:?}", waits.len());
-    assert!(nearly < PATIENCE, "{nearly:?}");
-    assert!(most < time / 4, "{most:?} of {time:?}");
+    assert!(nearly < patience, "{nearly:?}, {patience:?}");
+    assert!(most < (time / 4).max(patience), "{most:?} of {time:?}");
 }
 
 /// Nobody sees a part of it; who needs a key of it, in user space, gets it afterwards.

@@ -38,6 +38,8 @@ struct Pooled {
     server: TestServer,
     /// What CONFIG GET says of all settings at first.
     settings: Vec<u8>,
+    /// Sessions that it has without clients.
+    sessions: u64,
 }
 
 /// The ones that wait; the one at the end was used last.
@@ -59,12 +61,15 @@ impl Pooled {
     fn make(kind: String, options: &bpfdb::Options, settings: Settings) -> Self {
         let server = TestServer::start_as_told(options, settings);
         let settings = all_settings(&mut server.client());
-        let pooled = Self {
+        let mut pooled = Self {
             kind,
             server,
             settings,
+            sessions: 0,
         };
-        pooled.is_left_alone();
+        if !pooled.is_left_alone() {
+            pooled.sessions = pooled.server.engine.stats().expect("figures").sessions;
+        }
         pooled
     }
 
@@ -94,7 +99,7 @@ impl Pooled {
         let start = Instant::now();
         loop {
             let stats = self.server.engine.stats().expect("figures");
-            if stats.transactions + stats.locks + stats.sessions == 0 {
+            if stats.transactions + stats.locks == 0 && stats.sessions <= self.sessions {
                 return true;
             }
             if start.elapsed() > FAREWELL {
