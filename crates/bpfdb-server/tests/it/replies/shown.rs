@@ -253,7 +253,7 @@ fn shown(reply: &Reply, inside: bool) -> String {
         (b'$', _) => quote(&reply.text),
         (marker, _) => {
             let bare = str::from_utf8(&reply.text).ok().filter(|text| {
-                let plain = |c: char| !c.is_control() && !(inside && ",]}:".contains(c));
+                let plain = |c: char| !(c.is_control() || inside && ",]}:".contains(c));
                 text.chars().all(plain)
                     && text.trim() == *text
                     && !text.starts_with('"')
