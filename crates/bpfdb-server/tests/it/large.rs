@@ -369,12 +369,12 @@ fn memory_comes_back_when_they_expire() {
 /// more memory than it is told, and others do not notice.
 #[test]
 fn memory_of_the_server_is_bounded() {
-    use bpfdb_server::settings::{Settings, Size};
+    use bpfdb_server::settings::{ClientMemory, Settings, Size};
     const BUDGET: u64 = 32;
     let server = TestServer::start_with(
         &options(),
         Settings {
-            max_client_memory: Size::mib(BUDGET),
+            max_client_memory: ClientMemory::Bytes(Size::mib(BUDGET)),
             ..Settings::default()
         },
     );
