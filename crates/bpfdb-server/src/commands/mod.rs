@@ -49,7 +49,7 @@ mod transaction;
 mod update;
 
 pub use page::page;
-pub(crate) use transaction::MultiState;
+pub(crate) use transaction::{MultiState, Queue};
 
 use self::context::{Context, Failure, Outcome};
 
