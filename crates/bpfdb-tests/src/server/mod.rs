@@ -1,6 +1,7 @@
 //! Servers, clients and processes for the tests of this crate.
 
 pub mod cgroup;
+pub mod memory_group;
 pub mod netns;
 pub mod procedures;
 pub mod process;
