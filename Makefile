@@ -32,7 +32,7 @@ help:
 	@echo 'make fmt    put the formats right, and what is generated'
 	@echo 'make soak   the long tests, with random load'
 	@echo 'make vm     tests on another kernel, in a virtual machine: Debian 13, 6.12'
-	@echo 'make vm-short  one of them, in two minutes'
+	@echo 'make vm-short  one of them'
 	@echo 'make vm-power  a virtual machine loses its power under load, and starts again; part of make vm'
 	@echo 'make vm-preempt  is anybody held up by a client that is preempted?'
 	@echo 'make vm-programs  does its verifier take ten thousand random procedures?'
@@ -79,7 +79,7 @@ vm: setup
 vm-power: setup
 	$(SUDO) scripts/vm-power.sh
 
-# Is there an engine, and a server, on the oldest kernel that is promised? In two minutes.
+# Is there an engine, and a server, on the oldest kernel that is promised?
 vm-short: setup
 	TESTS=multi FILTER=multi::commands_wait_and_are_executed_together \
 		$(SUDO) scripts/vm.sh --if-possible $(ARGS)
