@@ -2,7 +2,7 @@
 
 use crate::common;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -68,11 +68,14 @@ fn disturb(engine: &Engine, seed: u64, stop: &AtomicBool) {
     }
 }
 
-/// What goes on beside that, until it is told to stop. How often it came to its end.
-type Beside = fn(&Engine, &AtomicBool) -> u32;
+/// What goes on beside the writers until the flag is set. Counts how often it reached its end.
+type Beside = fn(&Engine, &AtomicBool, &AtomicU32);
 
-fn nothing(_: &Engine, _: &AtomicBool) -> u32 {
-    1
+fn nothing(_: &Engine, stop: &AtomicBool, times: &AtomicU32) {
+    while goes_on(stop) {
+        times.fetch_add(1, Ordering::Relaxed);
+        thread::sleep(Duration::from_millis(5));
+    }
 }
 
 fn goes_on(stop: &AtomicBool) -> bool {
@@ -81,9 +84,8 @@ fn goes_on(stop: &AtomicBool) -> bool {
 
 /// FLUSHALL, as the server executes it: deletes key by key, and clears away the records of those
 /// that have expired. But `kept…` stays, so that no checkpoint is empty.
-fn flush(engine: &Engine, stop: &AtomicBool) -> u32 {
+fn flush(engine: &Engine, stop: &AtomicBool, times: &AtomicU32) {
     let mut session = engine.session().expect("session");
-    let mut flushed = 0;
     while goes_on(stop) {
         let mut cursor = 0;
         loop {
@@ -104,21 +106,19 @@ fn flush(engine: &Engine, stop: &AtomicBool) -> u32 {
         while goes_on(stop) {
             page = engine.clear_away(page).expect("cleared away");
             if page == 0 {
-                flushed += 1;
+                times.fetch_add(1, Ordering::Relaxed);
                 break;
             }
         }
         thread::sleep(Duration::from_millis(20));
     }
-    flushed
 }
 
 /// Fills the engine up to its memory limit, which is lowered for that, and makes room again.
-fn exhaust(engine: &Engine, stop: &AtomicBool) -> u32 {
+fn exhaust(engine: &Engine, stop: &AtomicBool, times: &AtomicU32) {
     let limit = engine.memory_limit();
     engine.set_memory_limit(32 << 20).expect("lowered");
     let mut session = engine.session().expect("session");
-    let mut exhausted = 0;
     let filler = |number: u32| format!("f{number}").into_bytes();
     while goes_on(stop) {
         let mut written = 0;
@@ -128,7 +128,7 @@ fn exhaust(engine: &Engine, stop: &AtomicBool) -> u32 {
                 Err(Status::LogFull | Status::LogClosed) => {}
                 // The second: the log keeps what was deleted, and its disk has lost the power.
                 Err(Status::OutOfMemory | Status::MemoryPending) => {
-                    exhausted += 1;
+                    times.fetch_add(1, Ordering::Relaxed);
                     // So that the others meet the limit too.
                     thread::sleep(Duration::from_millis(5));
                     break;
@@ -145,7 +145,6 @@ fn exhaust(engine: &Engine, stop: &AtomicBool) -> u32 {
         }
     }
     engine.set_memory_limit(limit).expect("raised");
-    exhausted
 }
 
 fn make(durability: &Durability) {
@@ -209,25 +208,27 @@ fn a_new_engine_begins_with_the_checkpoint_made(beside: Beside, runs: &Runs) {
             let key = format!("kept{number}");
             session.set(key.as_bytes(), b"value").expect("set");
         }
-        let stop = AtomicBool::new(false);
-        let times = thread::scope(|scope| {
+        let (stop, times) = (AtomicBool::new(false), AtomicU32::new(0));
+        thread::scope(|scope| {
             let _stop = Stop(&stop);
-            let (engine, stop) = (&engine, &stop);
+            let (engine, stop, times) = (&engine, &stop, &times);
             for seed in 0..2 {
                 scope.spawn(move || disturb(engine, run * 10 + seed, stop));
             }
-            let beside = scope.spawn(move || beside(engine, stop));
+            scope.spawn(move || beside(engine, stop, times));
             for _ in 0..runs.checkpoints {
-                // So those beside come to their turn, and segments go, also on a busy machine.
+                // So that segments go, also on a busy machine.
                 common::wait_until("a segment is written", || {
                     durability.checkpoint_status().log_bytes > quick().files.segment_size
                 });
+                let before = times.load(Ordering::Relaxed);
                 make(&durability);
+                common::wait_until("something went on beside the writers", || {
+                    times.load(Ordering::Relaxed) > before
+                });
             }
             stop.store(true, Ordering::Relaxed);
-            beside.join().expect("it ends")
         });
-        assert!(times > 0, "run {run}: nothing went on beside the writers");
         await_expiry();
         let status = durability.checkpoint_status();
         let last = status.last.expect("made");
@@ -295,16 +296,16 @@ fn power_is_lost(seeds: std::ops::Range<u64>) {
         let engine = engine();
         let (durability, _) =
             Durability::start(&engine, archive.clone(), quick()).expect("started");
-        let stop = AtomicBool::new(false);
+        let (stop, times) = (AtomicBool::new(false), AtomicU32::new(0));
         let survivor = thread::scope(|scope| {
             let _stop = Stop(&stop);
             for worker in 0..2 {
                 let (engine, stop) = (&engine, &stop);
                 scope.spawn(move || disturb(engine, seed * 100 + worker, stop));
             }
-            let (engine, durability, stops) = (&engine, &durability, &stop);
+            let (engine, durability, stops, times) = (&engine, &durability, &stop, &times);
             let beside: Beside = [nothing, flush, exhaust][seed as usize % 3];
-            scope.spawn(move || beside(engine, stops));
+            scope.spawn(move || beside(engine, stops, times));
             scope.spawn(move || {
                 while !stops.load(Ordering::Relaxed) {
                     let Ok(number) = durability.checkpoint() else {
