@@ -48,7 +48,7 @@
 	X(INDEX_CROWDED, 35, "too many keys that the index cannot tell apart are near this one",   \
 	  "use other keys; report it if these were not chosen for that")                           \
 	X(LOG_FULL, 36, "the log has no room until more of it is on the disk",                     \
-	  "run the operation again in a few milliseconds; an open transaction stays open")         \
+	  "run the operation again in a few milliseconds")                                         \
 	X(TXN_TOO_LARGE, 37, "the transaction writes more than its part of the log's ring",        \
 	  "roll back and use smaller transactions, or a larger ring")                              \
 	X(LOG_CLOSED, 38, "the log takes no writes, so the engine is read-only",                   \
@@ -60,7 +60,8 @@ enum bpfdb_status { BPFDB_STATUS_LIST(BPFDB_STATUS_ENUM) BPFDB_STATUS_COUNT = 39
 /* Errors are the outcomes from here on. */
 #define BPFDB_FIRST_ERROR 16
 
-/* The log has refused the commit. An auto-commit was not executed, a transaction is still open. */
+/* The log has refused the commit. An auto-commit was not executed, a transaction is still open:
+ * the caller of COMMIT tries again, or rolls back. */
 #define BPFDB_REFUSED_BY_LOG(status) ((status) == BPFDB_LOG_FULL || (status) == BPFDB_LOG_CLOSED)
 
 #endif

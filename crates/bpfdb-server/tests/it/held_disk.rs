@@ -436,6 +436,33 @@ fn flushall_waits_as_often_as_it_must() {
     assert_eq!(client.say("DBSIZE"), ":0\r\n");
 }
 
+/// Left open, the transaction would take in what the client sends next.
+#[test]
+fn a_commit_that_finds_no_room_is_rolled_back() {
+    let disk = SimulatedDisk::new(7);
+    let server = TestServer::start_logged(&disk, Settings::default());
+    let (mut client, mut other) = (server.client(), server.client());
+    assert_eq!(client.say("BEGIN"), "+OK\r\n");
+    assert_eq!(client.say("SET open 1"), "+OK\r\n");
+    let release = Release(&disk);
+    disk.hold(true);
+    // Until the engine takes no write, whatever room there is.
+    assert_eq!(other.say("SET other value"), "+OK\r\n");
+    thread::sleep(HELD);
+    let begun = Instant::now();
+    assert_eq!(
+        client.say("COMMIT"),
+        "-ERR the log has no room until more of it is on the disk; \
+         the transaction was rolled back, run it again\r\n"
+    );
+    assert!(begun.elapsed() >= BOUND, "after {:?}", begun.elapsed());
+    assert!(client.say("COMMIT").starts_with("-ERR no transaction"));
+    assert_eq!(client.say("GET open"), "$-1\r\n");
+    drop(release);
+    wait_until("there is room", || client.say("SET after 1") == "+OK\r\n");
+    assert_eq!(other.say("MGET open after"), "*2\r\n$-1\r\n$1\r\n1\r\n");
+}
+
 /// A block is executed again from its beginning, but not for as long as it takes to try that five
 /// hundred times.
 #[test]

@@ -2,6 +2,7 @@
 
 use bpfdb::{Status, abi};
 
+use super::super::attempts::Backoff;
 use super::super::prelude::*;
 use crate::instance::log::NO_LOG;
 use crate::protocol::reply;
@@ -31,12 +32,52 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     if sync && !context.instance.log.is_there() {
         return Err(NO_LOG.into());
     }
-    // If the log has no room the transaction stays open, and this is tried again.
-    let ended = context.session.try_commit();
-    if sync && ended.is_ok() {
-        context.connection.hold_until(context.engine.now());
+    let mut commit = Committing {
+        sync,
+        backoff: Backoff::default(),
+    };
+    if commit.step(context, &[])? == Progress::More {
+        context.go_on_with(commit);
     }
-    end(context, ended)
+    Ok(())
+}
+
+/// A COMMIT that is tried again while the log has no room. At the end of the attempts the
+/// transaction is rolled back: left open, it would take in what the client sends next, which knows
+/// it as ended.
+#[derive(Debug)]
+struct Committing {
+    sync: bool,
+    backoff: Backoff,
+}
+
+impl Job for Committing {
+    fn step(&mut self, context: &mut Context<'_>, _: &[Vec<u8>]) -> Result<Progress, Failure> {
+        let ended = context.session.try_commit();
+        if let Err(status) = ended
+            && status.is_refused_by_log()
+        {
+            if context.refusal(status).is_none() && self.backoff.wait(context, status) {
+                return Ok(Progress::More);
+            }
+            context.session.rollback()?;
+            return Err(Failure::Text(refused(context, status)));
+        }
+        if self.sync && ended.is_ok() {
+            context.connection.hold_until(context.engine.now());
+        }
+        end(context, ended)?;
+        Ok(Progress::Done)
+    }
+}
+
+/// The log has not taken the transaction, which was rolled back.
+fn refused(context: &Context<'_>, status: Status) -> Vec<u8> {
+    let mut text = context
+        .refusal(status)
+        .unwrap_or_else(|| format!("ERR {}", status.text()).into_bytes());
+    text.extend_from_slice(b"; the transaction was rolled back, run it again");
+    text
 }
 
 /// The reply to the end of a transaction.
