@@ -58,7 +58,7 @@ static __always_inline int lock_absent(struct bpfdb_session *s, u32 mode)
 	/* Not out of the cell: others may have moved the record already. */
 	lock_fill(lock, s, s->key_word ?: s->key[0], s->key_word ? s->hash : s->key[1], address,
 		  mode);
-	s->lock_count = number + 1;
+	lock_keep(s, number, lock);
 	s->value_len = BPFDB_ABSENT;
 	return BPFDB_NOT_FOUND;
 }
@@ -71,8 +71,11 @@ __noinline int get_locked(struct bpfdb_session *s NONNULL, u32 mode)
 	u32 number;
 	int status = record_find(s, &cell, &address, &header);
 
-	if (status == BPFDB_NOT_FOUND)
+	if (status == BPFDB_NOT_FOUND) {
+		/* It is no DELETE, whose key may take memory from the reserve. */
+		s->value_len = 0;
 		return lock_absent(s, mode);
+	}
 	if (status != BPFDB_OK)
 		return status;
 	status = mode == BPFDB_LOCK_SHARED ? lock_shared(s, cell, address, &header)

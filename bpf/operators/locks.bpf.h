@@ -27,20 +27,42 @@ __noinline int lock_mode_at(struct bpfdb_session *s NONNULL, u32 i, u64 hash)
 	return lock && LOAD(lock->hash) == hash ? LOAD(lock->mode) : BPFDB_LOCK_NONE;
 }
 
+/* The same for a far lock: one of those with this hash, which are found by it. */
+__noinline int far_lock_mode(struct bpfdb_session *s NONNULL, u64 hash)
+{
+	u32 *head = far_list(s, hash), number = head ? LOAD_ACQUIRE(*head) : 0;
+
+	repeat(i, BPFDB_LOCKS_PER_PAGE * BPFDB_LOCK_PAGES)
+	{
+		struct bpfdb_lock *lock = lock_is_far(number) ? lock_at(s, number) : NULL;
+		u32 next;
+
+		if (!lock)
+			break;
+		if (LOAD(lock->hash) == hash)
+			return LOAD(lock->mode);
+		next = LOAD(lock->next);
+		if (next >= number)
+			break;
+		number = next;
+	}
+	return BPFDB_LOCK_NONE;
+}
+
 /* How a session, of which this one knows nothing else, has locked the key: BPFDB_LOCK_. */
 static __always_inline u32 lock_mode_of(struct bpfdb_session *s, u64 hash)
 {
-	repeat(i, BPFDB_LOCKS_MAX)
+	repeat(i, BPFDB_LOCKS_NEAR)
 	{
 		u32 mode;
 
 		if (i >= LOAD(s->lock_count))
-			break;
+			return BPFDB_LOCK_NONE;
 		mode = lock_mode_at(s, i, hash);
 		if (mode != BPFDB_LOCK_NONE)
 			return mode;
 	}
-	return BPFDB_LOCK_NONE;
+	return far_lock_mode(s, hash);
 }
 
 #endif

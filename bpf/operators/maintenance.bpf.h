@@ -240,7 +240,18 @@ static __always_inline void session_reap(struct bpfdb_session *s, bool closing, 
 struct reap {
 	u64 now;
 	u32 first;
+	u32 stopped; /* 1: a session has a long list of locks, of which one step was made */
 };
+
+/* A list of locks that is released in steps, and is in the middle of that. The next tick goes on
+ * with it. */
+static __always_inline bool reap_goes_on(struct bpfdb_session *s, u32 number)
+{
+	if (!txn_is_unfinished(LOAD(s->state)) || !LOAD(s->release_next))
+		return false;
+	STORE(engine.reap_cursor.value, number);
+	return true;
+}
 
 static long reap_session(u64 i, struct reap *reap)
 {
@@ -255,12 +266,16 @@ static long reap_session(u64 i, struct reap *reap)
 		session_reap(s, false, reap->now);
 	else if (txn_is_unfinished(LOAD(s->state)))
 		bpfdb_settle(s);
-	return 0;
+	else
+		return 0;
+	reap->stopped = reap_goes_on(s, reap->first + i);
+	return reap->stopped;
 }
 
 #define REAP_STEP 256
 
-static __always_inline void reap_some(u64 now)
+/* True: the next tick is to come soon. */
+static __always_inline bool reap_some(u64 now)
 {
 	struct reap reap = {
 		.now = now,
@@ -268,6 +283,7 @@ static __always_inline void reap_some(u64 now)
 	};
 
 	bpf_loop(config.sessions < REAP_STEP ? config.sessions : REAP_STEP, reap_session, &reap, 0);
+	return reap.stopped;
 }
 
 /* ---- The timer ------------------------------------------------------------ */
@@ -293,13 +309,15 @@ static __always_inline u64 maintenance_step(void)
 		.left = SWEEP_PAGES_PER_TICK,
 	};
 
+	bool reaps;
+
 	STORE(engine.now.value, now);
-	reap_some(now);
+	reaps = reap_some(now);
 	large_collect(COLLECT_SOME);
 	sweep.horizon = horizon_known();
 	if (sweep_wanted(sweep.horizon))
 		sweep_some(&sweep, SWEEP_LOOKS_PER_TICK);
-	return sweep.expired > SWEEP_MANY || LOAD(engine.large_garbage.value)
+	return reaps || sweep.expired > SWEEP_MANY || LOAD(engine.large_garbage.value)
 		       ? MAINTENANCE_PERIOD_BUSY
 		       : MAINTENANCE_PERIOD;
 }

@@ -153,13 +153,13 @@ static __always_inline int versions_ready(struct bpfdb_session *s, struct bpfdb_
 static __always_inline int versions_reserve(struct bpfdb_session *s, struct bpfdb_cell *cell,
 					    u32 number)
 {
-	u64 header = LOAD(cell->header);
+	u64 header = LOAD_ACQUIRE(cell->header);
 	int status = RETRY;
 
 	if (snapshots_none() || (header & BPFDB_CELL_AUX))
 		return BPFDB_OK;
 	preempt_off();
-	if (header_is_of_lock(s, header, number) && !(header & BPFDB_CELL_LATCH) &&
+	if (cell_is_of_lock(s, cell, header, number) && !(header & BPFDB_CELL_LATCH) &&
 	    CAS(&cell->header, header, header | BPFDB_CELL_LATCH) == header) {
 		status = cell_aux_attach(s, cell) ? BPFDB_OK : RETRY;
 		STORE_RELEASE(cell->header, LOAD(cell->header) & ~BPFDB_CELL_LATCH);
@@ -176,7 +176,7 @@ static __always_inline int versions_check_locked(struct bpfdb_session *s, struct
 	u64 header = LOAD_ACQUIRE(cell->header);
 	int status = versions_ready(s, cell, address, header);
 
-	if (!header_is_of_lock(s, header, number) || LOAD_AFTER(cell->header) != header)
+	if (!cell_is_of_lock(s, cell, header, number) || LOAD_AFTER(cell->header) != header)
 		return RETRY;
 	return status == BPFDB_OK ? versions_reserve(s, cell, number) : status;
 }
@@ -224,10 +224,10 @@ static __always_inline int pending_set(struct bpfdb_session *s, struct bpfdb_cel
 	if (!record_fits(bytes))
 		return BPFDB_TXN_TOO_LARGE;
 	lock_set_pending(lock, s);
-	header = LOAD(cell->header);
+	header = LOAD_ACQUIRE(cell->header);
 	kept = header & (BPFDB_CELL_CHANGE - 1);
 	/* Moved, or about to be. */
-	if (!header_is_of_lock(s, header, number) || (header & BPFDB_CELL_LATCH))
+	if (!cell_is_of_lock(s, cell, header, number) || (header & BPFDB_CELL_LATCH))
 		return RETRY;
 	if (CAS(&cell->header, header, header_next(header, kept | BPFDB_CELL_PENDING)) != header)
 		return RETRY;
@@ -272,8 +272,8 @@ __noinline int set_locked(struct bpfdb_session *s NONNULL)
 	if (status != BPFDB_OK)
 		return status;
 	if (deletes && !has_value(s, cell, number))
-		return header_is_of_lock(s, LOAD_AFTER(cell->header), number) ? BPFDB_NOT_FOUND
-									      : RETRY;
+		return cell_is_of_lock(s, cell, LOAD_AFTER(cell->header), number) ? BPFDB_NOT_FOUND
+										  : RETRY;
 	status = versions_check_locked(s, cell, address, number);
 	if (status == BPFDB_OK)
 		status = pending_set(s, cell, number);

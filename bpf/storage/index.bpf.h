@@ -102,7 +102,9 @@ static __noinline int long_key_equal(struct bpfdb_session *s, u64 address)
 /* A slot with a copy of the session's key; 0 if memory is exhausted. */
 static __always_inline u64 long_key_store(struct bpfdb_session *s)
 {
-	u64 address = bpfdb_slot_alloc((s->key_len + 7) & ~7u);
+	/* The record that carries the lock of a DELETE goes with it. */
+	enum purpose purpose = s->value_len == BPFDB_ABSENT ? FOR_FREEING : FOR_DATA;
+	u64 address = slot_alloc_for((s->key_len + 7) & ~7u, purpose);
 	u64 *slot = address ? bpfdb_at(address) : NULL;
 
 	if (!slot)

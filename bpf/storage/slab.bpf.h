@@ -243,23 +243,39 @@ static __always_inline void page_give_back(u32 page)
 		COUNT(memory_lost);
 }
 
-/* Is as much in use as may be? Asked only where it can be so although there are pages:
- * after the limit was lowered. */
-static __always_inline bool limit_is_reached(void)
+/* Pages of a memory of `limit` pages that are set aside. */
+static __always_inline u64 reserve_of(u64 limit)
 {
-	u64 limit = LOAD(engine.segments_limit.value);
+	u64 pages = limit / BPFDB_RESERVE_SHARE;
+
+	if (pages < BPFDB_RESERVE_MIN)
+		return BPFDB_RESERVE_MIN;
+	return pages > BPFDB_RESERVE_MAX ? BPFDB_RESERVE_MAX : pages;
+}
+
+/* Is no more than the reserve left of what may be in use? Nothing may be after the limit was
+ * lowered. */
+static __always_inline bool only_reserve_is_left(void)
+{
+	u64 limit = LOAD(engine.segments_limit.value) * BPFDB_PAGES_PER_SEGMENT;
 	u64 used = LOAD(engine.pages_taken.value) - LOAD(engine.pages_free_count.value);
 
-	return limit < LOAD(engine.segments.value) && used >= limit * BPFDB_PAGES_PER_SEGMENT;
+	return used + reserve_of(limit) >= limit;
 }
+
+/* Who asks for memory. */
+enum purpose {
+	FOR_DATA,
+	FOR_FREEING, /* for locks, or what a DELETE needs: the reserve is for these */
+};
 
 /* A page for the index or for a class; 0 if there is none. Its content is
  * whatever it held before. */
-static __always_inline u32 page_take(void)
+static __always_inline u32 page_take(enum purpose purpose)
 {
 	u32 page;
 
-	if (unlikely(limit_is_reached()))
+	if (purpose == FOR_DATA && unlikely(only_reserve_is_left()))
 		return 0;
 	page = list_pop(&engine.pages_free.value);
 	if (!page)
@@ -305,14 +321,14 @@ static __always_inline void slab_carve(u32 page, u32 class)
 }
 
 /* A fresh slab of `class`, all slots free. */
-static __always_inline u32 slab_create(u32 class)
+static __always_inline u32 slab_create(u32 class, enum purpose purpose)
 {
 	struct bpfdb_slab *slab;
 	u32 page;
 
 	if (class >= BPFDB_CLASSES)
 		return 0;
-	page = page_take();
+	page = page_take(purpose);
 	slab = page ? slab_of_page(page) : NULL;
 	if (!slab)
 		return 0;
@@ -383,9 +399,9 @@ static __always_inline u64 slot_from_list(u32 class, u32 *page)
 
 /*
  * Allocates a slot for `size` bytes (1 to BPFDB_PAGE_SIZE). Returns its
- * address, 0 if there is neither a free slot nor a page.
+ * address, 0 if there is neither a free slot nor a page for this `purpose` (enum purpose).
  */
-__noinline u64 bpfdb_slot_alloc(u32 size)
+__noinline u64 slot_alloc_for(u32 size, u32 purpose)
 {
 	u32 class, shard = this_shard();
 	u64 address;
@@ -408,13 +424,19 @@ __noinline u64 bpfdb_slot_alloc(u32 size)
 		return address;
 	address = slot_from_list(class, &page);
 	if (!address) {
-		page = slab_create(class);
+		page = slab_create(class, purpose);
 		address = page ? slab_pop(page, class) : 0;
 	}
 	/* The shard once more: to keep it would take stack that callers need. */
 	if (address)
 		slab_open(class, this_shard(), page);
 	return address;
+}
+
+/* The same for data. */
+static __always_inline u64 bpfdb_slot_alloc(u32 size)
+{
+	return slot_alloc_for(size, FOR_DATA);
 }
 
 /* Puts a slot into the list of its slab, or makes it the spare of a shard (0: of

@@ -207,7 +207,7 @@ __noinline u32 index_page_create(u32 level, u32 prefix)
 
 	/* An odd factor: all values of the counters come before one comes again. */
 	init.generation = FETCH_ADD(&engine.index_generation.value, 1) * GENERATION_FACTOR;
-	init.page = page_take();
+	init.page = page_take(FOR_DATA);
 	slab = init.page ? slab_of_page(init.page) : NULL;
 	if (!slab)
 		return 0;

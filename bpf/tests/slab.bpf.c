@@ -217,7 +217,7 @@ TEST(exhaustion_is_said_and_memory_comes_back)
 		;
 	last = chain_alloc(BPFDB_PAGE_SIZE, 100000);
 	count = chain_count(last);
-	EXPECT(count > 500 && count < 2000);
+	EXPECT(count > 400 && count < 2000);
 	EXPECT(bpfdb_slot_alloc(BPFDB_PAGE_SIZE) == 0);
 	EXPECT(no_memory() == BPFDB_OUT_OF_MEMORY);
 	EXPECT(bpfdb_value_alloc(s, BPFDB_VALUE_MAX) == BPFDB_OUT_OF_MEMORY);

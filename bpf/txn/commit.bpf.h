@@ -38,6 +38,9 @@
  *     may find a cell latched by a program it interrupted: the lock stays
  *     (readers judge it by the word), the session is FINISHING, and its next
  *     operator or the reaper does the rest.
+ *  5. Bounded. One operator releases BPFDB_LOCKS_STEP locks. A longer list is
+ *     FINISHING after the decision, as in point 4: it is released in steps, and
+ *     readers judge by the word until no record names the owner.
  */
 #ifndef BPFDB_COMMIT_BPF_H
 #define BPFDB_COMMIT_BPF_H
@@ -341,9 +344,30 @@ static __always_inline bool txn_is_unfinished(u32 state)
 	return state == BPFDB_TXN_FINISHING || state == BPFDB_TXN_EXPIRING;
 }
 
+static __always_inline bool has_far_locks(const struct bpfdb_session *s)
+{
+	return s->lock_count > BPFDB_LOCKS_NEAR;
+}
+
+/*
+ * After a step through a long list of locks, which began with `first` and has `left` some of them
+ * locked. Is there another step to be made? A round looks at each lock once; those that it had to
+ * leave are for the next round.
+ */
+static __always_inline bool release_goes_on(struct bpfdb_session *s, u32 first, bool left)
+{
+	bool ends = first + BPFDB_LOCKS_STEP >= s->lock_count;
+
+	left |= s->release_left;
+	s->release_left = !ends && left;
+	s->release_next = ends ? 0 : first + BPFDB_LOCKS_STEP;
+	return !ends || left;
+}
+
 /*
  * Releases what the session still holds after its decision: committed if the
- * commit word says so, else rolled back. True if nothing is left.
+ * commit word says so, else rolled back. True if nothing is left. With far locks it is one step,
+ * and there are more of them: the session stays FINISHING or EXPIRING.
  *
  * A transaction that ran out of time stays one, even if its user notes an Error beside this
  * (txn_result): what comes next of it must not be taken for the next one.
@@ -354,14 +378,17 @@ static __always_inline bool txn_finish(struct bpfdb_session *s)
 	bool tells = s->state == BPFDB_TXN_EXPIRING;
 	/* Not counted up: the verifier would walk every count. */
 	bool left = false;
+	u32 first = unlikely(has_far_locks(s)) ? s->release_next : 0;
 
-	repeat(i, BPFDB_LOCKS_MAX)
+	repeat(i, BPFDB_LOCKS_STEP)
 	{
-		if (i >= count)
+		if (first + i >= count)
 			break;
-		if (!lock_release(s, i))
+		if (!lock_release(s, first + i))
 			left = true;
 	}
+	if (unlikely(has_far_locks(s)))
+		left = release_goes_on(s, first, left);
 	if (left) {
 		s->state = tells ? BPFDB_TXN_EXPIRING : BPFDB_TXN_FINISHING;
 		return 0;

@@ -258,7 +258,8 @@ static __always_inline bool version_push(struct bpfdb_cell *cell, struct bpfdb_a
 static __always_inline bool spare_aux_ready(struct bpfdb_session *s)
 {
 	if (!s->spare_aux)
-		s->spare_aux = bpfdb_slot_alloc(aux_size());
+		s->spare_aux = slot_alloc_for(aux_size(), s->value_len == BPFDB_ABSENT ? FOR_FREEING
+										       : FOR_DATA);
 	return s->spare_aux;
 }
 

@@ -30,19 +30,28 @@ __noinline int lock_is_shared_on(struct bpfdb_session *s NONNULL, u32 i, u64 k0,
 	return lock && lock->mode == BPFDB_LOCK_SHARED && lock_names(lock, k0, k1, s->key_len);
 }
 
-/* Number of that lock; -1 if the session holds none. */
-__noinline int lock_search(struct bpfdb_session *s NONNULL, u64 k0, u64 k1)
+/* The same for a far lock on the record at `address`; -1 if there is none. */
+static __always_inline int far_lock_search(struct bpfdb_session *s, u64 address)
+{
+	u32 number = far_lock_of(s, address);
+	struct bpfdb_lock *lock = number ? lock_at(s, number) : NULL;
+
+	return lock && lock->mode == BPFDB_LOCK_SHARED ? (int)number : -1;
+}
+
+/* Number of that lock, on the record at `address`; -1 if the session holds none. */
+__noinline int lock_search(struct bpfdb_session *s NONNULL, u64 k0, u64 k1, u64 address)
 {
 	u32 count = s->lock_count;
 
-	repeat(i, BPFDB_LOCKS_MAX)
+	repeat(i, BPFDB_LOCKS_NEAR)
 	{
 		if (i >= count)
-			break;
+			return -1;
 		if (lock_is_shared_on(s, i, k0, k1))
 			return i;
 	}
-	return -1;
+	return unlikely(lock_is_far(count - 1)) ? far_lock_search(s, address) : -1;
 }
 
 /* CONFLICT, with its reason. `with`: index of the session that holds the key + 1, or 0. */
@@ -94,7 +103,7 @@ static __always_inline int lock_shared(struct bpfdb_session *s, struct bpfdb_cel
 						 : conflict_or_retry(s, before);
 	if (before & BPFDB_CELL_LATCH)
 		return RETRY;
-	if (readers && lock_search(s, LOAD(cell->key[0]), LOAD(cell->key[1])) >= 0)
+	if (readers && lock_search(s, LOAD(cell->key[0]), LOAD(cell->key[1]), address) >= 0)
 		return lock_is_held(cell, before);
 	if (readers >= BPFDB_READERS_MAX)
 		return conflict(s, BPFDB_CONFLICT_READERS_MAX, 0);
@@ -105,8 +114,22 @@ static __always_inline int lock_shared(struct bpfdb_session *s, struct bpfdb_cel
 	*header = before + BPFDB_CELL_READER;
 	if (CAS(&cell->header, before, *header) != before)
 		return RETRY;
-	s->lock_count++;
+	lock_keep(s, s->lock_count, lock);
 	return BPFDB_OK;
+}
+
+/* The outcome for a record that the session has locked exclusively; *number is the lock's
+ * place. */
+static __always_inline int lock_is_mine(struct bpfdb_session *s, struct bpfdb_cell *cell,
+					u64 address, u64 header, u32 *number)
+{
+	*number = header_lock(header);
+	if (unlikely(*number == BPFDB_OWNER_LOCK_FAR)) {
+		*number = far_lock_of(s, address);
+		if (!*number)
+			return RETRY;
+	}
+	return lock_is_held(cell, header);
 }
 
 /* Takes an exclusive lock on `cell`; *number is the lock's place. *header as
@@ -119,14 +142,12 @@ static __always_inline int lock_exclusive(struct bpfdb_session *s, struct bpfdb_
 	struct bpfdb_lock *lock;
 	int status, mine;
 
-	if (before & BPFDB_CELL_EXCLUSIVE) {
-		*number = header_lock(before);
-		return header_is_mine(s, before) ? lock_is_held(cell, before)
+	if (before & BPFDB_CELL_EXCLUSIVE)
+		return header_is_mine(s, before) ? lock_is_mine(s, cell, address, before, number)
 						 : conflict_or_retry(s, before);
-	}
 	if (before & BPFDB_CELL_LATCH)
 		return RETRY;
-	mine = readers ? lock_search(s, LOAD(cell->key[0]), LOAD(cell->key[1])) : -1;
+	mine = readers ? lock_search(s, LOAD(cell->key[0]), LOAD(cell->key[1]), address) : -1;
 	if (readers > 1 || (readers == 1 && mine < 0))
 		return conflict(s, BPFDB_CONFLICT_READ, 0);
 	if (mine >= 0) {
@@ -147,16 +168,31 @@ static __always_inline int lock_exclusive(struct bpfdb_session *s, struct bpfdb_
 		return RETRY;
 	lock->mode = BPFDB_LOCK_EXCLUSIVE;
 	if (mine < 0)
-		s->lock_count++;
+		lock_keep(s, *number, lock);
 	return BPFDB_OK;
 }
 
-/* Is the record with this header the one that the session holds by exclusive
- * lock `number`? */
+/* Does this header name exclusive lock `number` of the session? All far locks have the same
+ * name: cell_is_of_lock() tells them apart. */
 static __always_inline bool header_is_of_lock(const struct bpfdb_session *s, u64 header, u32 number)
 {
 	return (header & (BPFDB_CELL_USED | BPFDB_CELL_EXCLUSIVE | BPFDB_CELL_FIELD_MASK)) ==
 	       (BPFDB_CELL_USED | BPFDB_CELL_EXCLUSIVE | owner_field(s, number));
+}
+
+/* Is the record in `cell` the one that the session holds by exclusive lock `number`? `header`
+ * is that of the cell, read before this: if it stays, so does the answer. */
+static __always_inline bool cell_is_of_lock(struct bpfdb_session *s, const struct bpfdb_cell *cell,
+					    u64 header, u32 number)
+{
+	struct bpfdb_lock *lock;
+
+	if (!header_is_of_lock(s, header, number))
+		return false;
+	if (likely(!lock_is_far(number)))
+		return true;
+	lock = lock_at(s, number);
+	return lock && cell_has_identity(cell, lock->key[0], lock->key[1], lock->key_len);
 }
 
 /*

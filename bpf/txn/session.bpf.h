@@ -17,7 +17,32 @@ static __always_inline u64 *lock_block(struct bpfdb_session *s, u64 block)
 	return &s->lock_blocks[block % BPFDB_LOCK_BLOCK_ENTRIES];
 }
 
-/* Lock number `i` of session `s`, NULL if its block was never allocated. */
+/* The table of lock pages: BPFDB_LOCK_PAGES addresses, of which s->lock_pages are valid. */
+static __always_inline u64 *lock_page_table(struct bpfdb_session *s)
+{
+	u64 address = LOAD(*lock_block(s, BPFDB_LOCK_BLOCKS));
+
+	return address ? bpfdb_at(address) : NULL;
+}
+
+/* Address of far lock `i`; 0 if its page was never allocated. */
+static __always_inline u64 far_lock_address(struct bpfdb_session *s, u32 i)
+{
+	u64 *table = lock_page_table(s), page, n = i - BPFDB_LOCKS_NEAR;
+
+	if (!table)
+		return 0;
+	page = n / BPFDB_LOCKS_PER_PAGE;
+	OPAQUE(page);
+	page = LOAD(table[page % BPFDB_LOCK_PAGES]);
+	return page ? page + n % BPFDB_LOCKS_PER_PAGE * sizeof(struct bpfdb_lock) : 0;
+}
+
+/*
+ * Lock number `i` of session `s`, NULL if its block or page was never allocated. Another
+ * session's may be given up at any time: its memory may hold anything by then, so the caller
+ * reads only, and looks at the record's header afterwards.
+ */
 static __always_inline struct bpfdb_lock *lock_at(struct bpfdb_session *s, u32 i)
 {
 	u32 block = (i - BPFDB_LOCKS_INLINE) / BPFDB_LOCKS_PER_BLOCK;
@@ -25,8 +50,10 @@ static __always_inline struct bpfdb_lock *lock_at(struct bpfdb_session *s, u32 i
 
 	if (i < BPFDB_LOCKS_INLINE)
 		return &s->locks[i];
-	if (block >= BPFDB_LOCK_BLOCKS)
-		return NULL;
+	if (unlikely(block >= BPFDB_LOCK_BLOCKS)) {
+		address = far_lock_address(s, i);
+		return address ? bpfdb_at(address) : NULL;
+	}
 	address = LOAD(*lock_block(s, block));
 	if (!address)
 		return NULL;
@@ -34,8 +61,16 @@ static __always_inline struct bpfdb_lock *lock_at(struct bpfdb_session *s, u32 i
 	return bpfdb_at(address + i * sizeof(struct bpfdb_lock));
 }
 
+static __always_inline bool lock_is_far(u32 number)
+{
+	return number >= BPFDB_LOCKS_NEAR;
+}
+
+/* How the header of a record names lock `lock`, which is its exclusive one. */
 static __always_inline u64 owner_field(const struct bpfdb_session *s, u32 lock)
 {
+	if (unlikely(lock_is_far(lock)))
+		lock = BPFDB_OWNER_LOCK_FAR;
 	return ((u64)s->index << BPFDB_OWNER_LOCK_BITS | lock) << BPFDB_CELL_FIELD_SHIFT;
 }
 
@@ -57,56 +92,6 @@ static __always_inline u32 header_lock(u64 header)
 static __always_inline bool header_is_mine(const struct bpfdb_session *s, u64 header)
 {
 	return (header & BPFDB_CELL_EXCLUSIVE) && header_owner(header) == s->index;
-}
-
-/* Entry for one more lock. Not counted until lock_keep(). */
-static __always_inline int lock_reserve(struct bpfdb_session *s, struct bpfdb_lock **lock)
-{
-	u32 i = s->lock_count, block = (i - BPFDB_LOCKS_INLINE) / BPFDB_LOCKS_PER_BLOCK;
-
-	if (i >= config.locks_max)
-		return BPFDB_TOO_MANY_LOCKS;
-	if (i >= BPFDB_LOCKS_INLINE && !*lock_block(s, block)) {
-		u64 address = bpfdb_slot_alloc(BPFDB_LOCKS_PER_BLOCK * sizeof(struct bpfdb_lock));
-
-		if (!address)
-			return no_memory();
-		STORE(*lock_block(s, block), address);
-	}
-	*lock = lock_at(s, i);
-	return *lock ? BPFDB_OK : BPFDB_TOO_MANY_LOCKS;
-}
-
-/* `k0` and `k1`: the key words of the record at `address`. */
-static __always_inline void lock_fill(struct bpfdb_lock *lock, struct bpfdb_session *s, u64 k0,
-				      u64 k1, u64 address, u32 mode)
-{
-	lock->hash = s->hash;
-	lock->key[0] = k0;
-	lock->key[1] = k1;
-	lock->cell = address;
-	lock->key_len = s->key_len;
-	lock->mode = mode;
-	/* A reader of the lock that was here before finds its header changed. */
-	STORE_RELEASE(lock->meta, BPFDB_ABSENT);
-}
-
-/* Gives back the blocks of a transaction that holds no locks any more. */
-static __always_inline void lock_blocks_free(struct bpfdb_session *s)
-{
-	/* Equal: the block may be there for a lock that was not taken. */
-	if (s->lock_count >= BPFDB_LOCKS_INLINE) {
-		for (u32 i = 0; i < BPFDB_LOCK_BLOCKS; i++) {
-			u64 address = s->lock_blocks[i];
-
-			if (!address)
-				break;
-			STORE(s->lock_blocks[i], 0);
-			bpfdb_slot_free(address);
-		}
-	}
-	s->lock_count = 0;
-	s->log_bytes = 0;
 }
 
 /* One operator at a time in a session. */

@@ -20,6 +20,7 @@
 #ifndef BPFDB_VISIBLE_BPF_H
 #define BPFDB_VISIBLE_BPF_H
 
+#include "far.bpf.h"
 #include "history.bpf.h"
 
 static __always_inline u64 commit_phase(u64 word)
@@ -118,7 +119,7 @@ __noinline int bpfdb_read_slow(struct bpfdb_session *s NONNULL, u64 address, u64
 		return BPFDB_CORRUPT;
 	if (header & BPFDB_CELL_PENDING) {
 		struct bpfdb_session *owner = bpfdb_session(header_owner(header));
-		struct bpfdb_lock *lock = owner ? lock_at(owner, header_lock(header)) : NULL;
+		struct bpfdb_lock *lock = owner ? lock_of_header(owner, header, address) : NULL;
 		enum pending state = PENDING_VISIBLE;
 
 		if (!lock)

@@ -16,8 +16,10 @@
 #include <bpfdb/operators.h>
 #include <bpfdb/status.h>
 
+_Static_assert(BPFDB_KEY_MAX == 512, "the text of KEY_TOO_LARGE says so");
+
 /* Raised when a structure below or a pinned map changes its layout. */
-#define BPFDB_ABI_VERSION 14
+#define BPFDB_ABI_VERSION 15
 
 /* Bytes that processors pass to each other as one. What different processors write does
  * not share one: ARCHITECTURE.md says who writes what. */
@@ -123,9 +125,11 @@ _Static_assert(BPFDB_DIRECTORY_BITS_MAX < 1 << (32 - BPFDB_ENTRY_PAGE_BITS), "an
 #define BPFDB_CELL_READER (1ULL << BPFDB_CELL_FIELD_SHIFT)
 #define BPFDB_CELL_CHANGE (1ULL << 34)
 
-/* owner: session (16 bits) | lock index in that session (10 bits) */
+/* owner: session (16 bits) | lock index in that session (10 bits), or BPFDB_OWNER_LOCK_FAR */
 #define BPFDB_OWNER_LOCK_BITS 10
 #define BPFDB_OWNER_LOCK_MASK ((1ULL << BPFDB_OWNER_LOCK_BITS) - 1)
+/* One of the session's far locks: it is found by the key, bpf/txn/far.bpf.h. */
+#define BPFDB_OWNER_LOCK_FAR BPFDB_OWNER_LOCK_MASK
 
 /* Versions older than the head, unordered; meta 0 and stamp 0 = free entry.
  * One entry more than the version limit asks for: a snapshot that begins
@@ -174,8 +178,9 @@ struct bpfdb_lock {
 	__u64 hash;
 	__u64 key[2]; /* as in the cell: identifies the record if it moves */
 	__u64 cell;   /* address of the cell when it was locked: a hint */
-	__u32 key_len;
-	__u32 mode; /* BPFDB_LOCK_ */
+	__u16 key_len;
+	__u16 mode; /* BPFDB_LOCK_ */
+	__u32 next; /* far lock: the next one of its list, 0: none. Numbers only descend */
 	__u64 meta; /* pending version: length */
 	__u64 data[2];
 };
@@ -192,8 +197,8 @@ enum bpfdb_txn_state {
 	BPFDB_TXN_READ = 2,
 	/* An Error happened: only ROLLBACK (or COMMIT, which rolls back). */
 	BPFDB_TXN_FAILED = 3,
-	/* Decided, but a lock could not be released yet: the next operator, or
-	 * the reaper, finishes it. */
+	/* Decided, but not all locks are released yet: they are many, or one could not
+	 * be. The next operators, or the reaper, finish it. */
 	BPFDB_TXN_FINISHING = 4,
 	/* Rolled back by the idle limit, or because the client is gone. */
 	BPFDB_TXN_EXPIRED = 5,
@@ -317,14 +322,20 @@ struct bpfdb_session {
 	 * 0: the program that has begun it also ends it. */
 	__u32 interactive;
 
+	/* Of a transaction with far locks: bpf/txn/far.bpf.h. */
+	__u32 lock_pages; /* pages of locks that it has */
+	__u64 lock_lists; /* address of the heads of their lists; 0: none yet */
+	__u32 release_next; /* FINISHING: the first lock that this round has not looked at */
+	__u32 release_left; /* 1: this round has met a lock that could not be released */
+
 	/* For continuation-passing style: programs to run after the operator,
 	 * by outcome. */
 	__u32 on_found;
 	__u32 on_not_found;
 	__u32 on_ok;
 	__u32 on_error;
-	__u8 pad[512 - sizeof(__u64) -
-		 5 * sizeof(__u32)]; /* to a multiple of 512: see the end of this file */
+	__u8 pad[512 - 2 * sizeof(__u64) -
+		 8 * sizeof(__u32)]; /* to a multiple of 512: see the end of this file */
 } BPFDB_LINES;
 
 #define BPFDB_BEGINS_LINE(type, member)                                                            \

@@ -84,17 +84,36 @@
  * remainder. What no processor uses costs 384 bytes. A power of two. */
 #define BPFDB_ALLOC_SHARDS 64
 
+/* Pages that only the locks of transactions, and DELETE, may take: what frees memory must not
+ * fail for lack of it. This part of the limit, one divided by so many; at least and at most so
+ * many pages, the latter for the locks of the longest transaction. */
+#define BPFDB_RESERVE_SHARE 64
+#define BPFDB_RESERVE_MIN 2
+#define BPFDB_RESERVE_MAX 1024
+
 /* Versions of a record: the newest plus what running snapshots need.
  * 1 means single-version mode. */
 #define BPFDB_VERSIONS_MAX 8
 
-/* Locks of one transaction: the first few in the session, then blocks. */
+/* Locks of one transaction: the first few in the session, then blocks, then pages. */
 #define BPFDB_LOCKS_INLINE 8
 #define BPFDB_LOCKS_PER_BLOCK 64
 #define BPFDB_LOCK_BLOCKS 15
-/* Entries of the block table: a power of two, so that a mask bounds it. */
+/* Entries of the block table: a power of two, so that a mask bounds it. The last one names
+ * the table of lock pages. */
 #define BPFDB_LOCK_BLOCK_ENTRIES 16
-#define BPFDB_LOCKS_MAX (BPFDB_LOCKS_INLINE + BPFDB_LOCKS_PER_BLOCK * BPFDB_LOCK_BLOCKS)
+/* Near locks: those in the session and in blocks. A record names one of them by its number.
+ * All others are far locks: they lie in pages, and a record finds its own by its key
+ * (bpf/txn/far.bpf.h). */
+#define BPFDB_LOCKS_NEAR (BPFDB_LOCKS_INLINE + BPFDB_LOCKS_PER_BLOCK * BPFDB_LOCK_BLOCKS)
+#define BPFDB_LOCKS_PER_PAGE 1024
+#define BPFDB_LOCK_PAGES 1024
+/* Lists by which far locks are found: as many heads of 32 bits as a page holds. */
+#define BPFDB_LOCK_LISTS (BPFDB_PAGE_SIZE / 4)
+#define BPFDB_LOCKS_MAX (BPFDB_LOCKS_NEAR + BPFDB_LOCKS_PER_PAGE * BPFDB_LOCK_PAGES)
+/* Locks that one operator releases: COMMIT and ROLLBACK of more go on in steps, each less
+ * than a millisecond. */
+#define BPFDB_LOCKS_STEP 1024
 
 /* Read locks on one record at a time. */
 #define BPFDB_READERS_MAX 1023
@@ -118,7 +137,7 @@
  * end of the ring parts. */
 #define BPFDB_LOG_RECORD_GRAIN 32
 /* A transaction may fill this part of a ring: one divided by so many. */
-#define BPFDB_LOG_SHARE 4
+#define BPFDB_LOG_SHARE 2
 
 /* Operators in one batch of BPF_PROG_RUN. */
 #define BPFDB_BATCH_MAX 1024
@@ -142,7 +161,11 @@ _Static_assert(BPFDB_SPLIT_CELLS_MIN > BPFDB_NEIGHBOURHOOD, "one home never make
 _Static_assert(BPFDB_SPLIT_CELLS > BPFDB_SPLIT_CELLS_MIN, "a crowded page may be split");
 _Static_assert(BPFDB_SPLIT_CELLS < BPFDB_CELLS_PER_PAGE, "before it is full");
 _Static_assert(BPFDB_SPLITS_MAX <= 7, "an operator counts them in three bits");
-_Static_assert(BPFDB_LOCKS_MAX <= (1 << 10), "lock index field of a cell is 10 bits");
+_Static_assert(BPFDB_LOCKS_NEAR < (1 << 10) - 1,
+	       "lock index field of a cell is 10 bits, and its last value says: a far lock");
+_Static_assert(BPFDB_LOCK_BLOCKS < BPFDB_LOCK_BLOCK_ENTRIES, "the table of pages has its entry");
+_Static_assert(BPFDB_LOCKS_MAX >= 1000000, "what docs/network.md promises");
+_Static_assert(BPFDB_LOCKS_STEP >= BPFDB_LOCKS_NEAR, "near locks are released in one step");
 _Static_assert(BPFDB_SESSIONS_MAX <= (1 << 16), "session field of a cell is 16 bits");
 _Static_assert(BPFDB_LOG_PAD >= 1024 + BPFDB_KEY_MAX + BPFDB_VALUE_MAX, "one write fits the pad");
 _Static_assert(BPFDB_VERSIONS_MAX <= 8, "a version array fits the aux block");

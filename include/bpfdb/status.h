@@ -23,7 +23,7 @@
 	  "run the operation again in a few milliseconds")                                         \
 	X(TOO_MANY_LOCKS, 20, "the transaction holds too many locks",                              \
 	  "roll back and use smaller transactions")                                                \
-	X(KEY_TOO_LARGE, 21, "key is longer than the limit, or empty", "use a shorter key")        \
+	X(KEY_TOO_LARGE, 21, "key is empty, or longer than 512 bytes", "use another key")          \
 	X(VALUE_TOO_LARGE, 22, "value is longer than the limit", "use a shorter value")            \
 	X(WRONG_STATE, 23, "operator is not allowed in this state of the session",                 \
 	  "begin or end a transaction first")                                                      \

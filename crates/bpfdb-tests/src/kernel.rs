@@ -17,6 +17,8 @@ pub struct Limits {
     pub versions: u32,
     pub memory: u64,
     pub sessions: u32,
+    /// Of one transaction.
+    pub locks: u32,
     pub idle: Duration,
 }
 
@@ -26,6 +28,7 @@ impl Default for Limits {
             versions: 4,
             memory: 512 << 20,
             sessions: 64,
+            locks: abi::BPFDB_LOCKS_MAX,
             idle: Duration::from_secs(600),
         }
     }
@@ -63,6 +66,7 @@ impl Kernel {
             // Besides: one for recovery, one for the writer of the log, one for its comparison,
             // one for checkpoints.
             user_sessions: limits.sessions + 4,
+            max_locks: limits.locks,
             idle_limit: limits.idle,
             ..Options::default()
         };

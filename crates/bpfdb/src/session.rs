@@ -9,6 +9,7 @@ mod load;
 mod operation;
 mod read_cache;
 mod room_requests;
+mod settle;
 mod submit;
 
 use std::ptr;
@@ -341,6 +342,7 @@ impl Session {
         }
         self.read_cache.clear();
         let outcome = self.single(&Operation::Commit).map(drop);
+        self.settle_all();
         // What waited has failed, and COMMIT was not executed.
         if outcome.is_err_and(|status| waited && !status.is_refused_by_log()) {
             self.deferred.forget();

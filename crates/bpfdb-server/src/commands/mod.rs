@@ -37,6 +37,7 @@ pub(crate) mod invoke;
 pub(crate) mod job;
 mod keys;
 mod many;
+mod many_writes;
 mod own_keys;
 mod page;
 mod scripting;

@@ -24,9 +24,10 @@ mod running;
 
 use std::collections::VecDeque;
 use std::io;
+use std::rc::Rc;
 use std::time::Instant;
 
-use bpfdb::{Engine, Session};
+use bpfdb::{Engine, Session, Status};
 
 use self::batch::{Batch, Unexecuted};
 use self::running::Running;
@@ -70,6 +71,9 @@ pub(crate) struct Executor {
     /// Its time slice was over before all that it received was executed.
     yielded: bool,
     multi: MultiState,
+    /// While the locks of a transaction that has ended are released in steps: what meets one of
+    /// them waits.
+    releasing: Option<Rc<()>>,
 }
 
 impl Executor {
@@ -84,10 +88,12 @@ impl Executor {
         self.yielded = false;
         // What waits to be sent comes first: what is executed now may have to wait longer.
         self.flush(connection, server)?;
-        if connection.is_unsent() && self.running.is_none() {
+        let slice = TimeSlice::begin();
+        // Whether the client reads or not: others wait for these locks.
+        let released = self.release(server, slice);
+        if connection.is_unsent() && self.running.is_none() || !released {
             return Ok(Next::Keep);
         }
-        let slice = TimeSlice::begin();
         let mut rounds = 0..ROUNDS;
         let mut received = None;
         loop {
@@ -174,6 +180,10 @@ impl Executor {
         if connection.is_gone(server.kernel) {
             self.running = None;
         }
+        if !self.release(server, slice) {
+            connection.queue_replies();
+            return true;
+        }
         if let Some(running) = self.running.take() {
             self.go_on(connection, server, running);
             more = !self.is_held_up();
@@ -191,7 +201,26 @@ impl Executor {
         }
         self.hold(connection, server);
         connection.queue_replies();
-        more && connection.state == State::Daemon
+        more && connection.state == State::Daemon || server.session.is_releasing()
+    }
+
+    /// The locks that a long transaction of this connection has left to be released, for as long as
+    /// the slice lasts. True if none are left.
+    fn release(&mut self, server: &mut ServeContext<'_>, slice: TimeSlice) -> bool {
+        while server.session.is_releasing() {
+            if self.releasing.is_none() {
+                self.releasing = server.instance.long_block();
+            }
+            let step = server.session.settle();
+            if slice.is_over() || !matches!(step, Ok(()) | Err(Status::MemoryPending)) {
+                break;
+            }
+        }
+        let done = !server.session.is_releasing();
+        if done {
+            self.releasing = None;
+        }
+        done
     }
 
     /// What a synchronous client is told must be durable first, also if it has ceased to be
@@ -339,6 +368,7 @@ impl Executor {
         self.paused_request = None;
         self.pending.clear();
         self.yielded = false;
+        self.releasing = None;
     }
 
     // ---- Between two time slices ---------------------------------------------------
@@ -356,7 +386,7 @@ impl Executor {
     /// Has it work that waits for nobody? Not for the client to read either: others
     /// may wait for the end of it.
     pub(crate) fn is_busy(&self) -> bool {
-        self.running.is_some() || self.yielded
+        self.running.is_some() || self.yielded || self.releasing.is_some()
     }
 
     /// May more requests be read for it?

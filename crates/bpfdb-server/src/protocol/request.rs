@@ -12,20 +12,17 @@ use crate::values::integer;
 
 /// Longest line: of an inline command, of a length.
 const LINE_MAX: usize = 64 * 1024;
-/// Of the short words of one request: more than a transaction
-/// of the most locks can write. They take several times their bytes.
-const SHORT_KEPT_MAX: usize = 80 << 20;
+/// Of the short words of one request: as many keys and values as a transaction may hold locks,
+/// of 40 bytes each. They take several times their bytes.
+const SHORT_KEPT_MAX: usize = 192 << 20;
 /// Bytes of a short word, at most.
 const SHORT: usize = 64 << 10;
 
 /// Words of most requests: memory for them is taken at once.
 const WORDS_EXPECTED: usize = 8;
 
-const _: () = assert!(
-    SHORT_KEPT_MAX
-        > bpfdb::abi::BPFDB_LOCKS_MAX as usize
-            * ((SHORT + bpfdb::abi::BPFDB_KEY_MAX as usize) + 2 * WORD_OVERHEAD)
-);
+const _: () =
+    assert!(SHORT_KEPT_MAX > bpfdb::abi::BPFDB_LOCKS_MAX as usize * 2 * (40 + WORD_OVERHEAD));
 
 /// How much a client may say, and what the refusal is called.
 #[derive(Clone, Copy, Debug)]

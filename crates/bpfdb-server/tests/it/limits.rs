@@ -175,7 +175,10 @@ fn commands_of_many_keys() {
 
 #[test]
 fn more_keys_than_a_transaction_locks() {
-    let server = TestServer::shared();
+    let server = TestServer::start(&bpfdb::Options {
+        max_locks: 1400,
+        ..bpfdb::Options::default()
+    });
     let mut client = server.client();
     let names: Vec<Vec<u8>> = (0..1500).map(|i| format!("lots{i}").into_bytes()).collect();
     let mut words: Vec<&[u8]> = vec![b"mset"];
@@ -188,6 +191,52 @@ fn more_keys_than_a_transaction_locks() {
     );
     // All or nothing.
     assert_eq!(client.say("exists lots0 lots1 lots1499"), ":0\r\n");
+}
+
+/// As many keys as a pipeline or a command line has at a time, by each command that writes several:
+/// all or nothing, and others are served meanwhile.
+#[test]
+fn commands_and_transactions_of_many_keys() {
+    const KEYS: usize = 20_000;
+    let server = TestServer::start(&bpfdb::Options::default());
+    let mut client = server.client();
+    let names: Vec<Vec<u8>> = (0..KEYS).map(|i| format!("much{i}").into_bytes()).collect();
+    let keys: Vec<&[u8]> = names.iter().map(Vec::as_slice).collect();
+    let pairs: Vec<&[u8]> = keys.iter().flat_map(|name| [*name, b"value"]).collect();
+    let with = |name: &'static [u8], rest: &[&[u8]]| [&[name][..], rest].concat();
+    let all = format!(":{KEYS}\r\n");
+
+    assert_eq!(client.ask(&with(b"mset", &pairs)), b"+OK\r\n");
+    assert_eq!(client.ask(&with(b"exists", &keys)), all.as_bytes());
+    assert_eq!(client.ask(&with(b"unlink", &keys)), all.as_bytes());
+    assert_eq!(client.say("dbsize"), ":0\r\n");
+
+    client.ask(&[b"multi"]);
+    for name in &keys {
+        assert_eq!(client.ask(&[b"set", name, b"1"]), b"+QUEUED\r\n");
+    }
+    let reply = client.ask(&[b"exec"]);
+    assert!(
+        reply.starts_with(format!("*{KEYS}\r\n+OK\r\n").as_bytes()),
+        "{}",
+        show(&reply[..80])
+    );
+    // Nothing is locked when the next command comes, of whomever.
+    assert_eq!(server.client().ask(&with(b"mset", &pairs)), b"+OK\r\n");
+
+    let script = "for i = 0, ARGV[1] - 1 do redis.call('SET', 'much' .. i, redis.call('GET', 'much' .. i) .. 2) end return 7";
+    let count = KEYS.to_string();
+    let reply = client.ask(&[b"eval", script.as_bytes(), b"0", count.as_bytes()]);
+    assert_eq!(show(&reply), ":7\r\n");
+    assert_eq!(client.say("get much19999"), "$6\r\nvalue2\r\n");
+
+    // Rolled back: nothing of it is left, and nothing is locked.
+    assert_eq!(client.say("begin"), "+OK\r\n");
+    assert_eq!(client.ask(&with(b"del", &keys)), all.as_bytes());
+    assert_eq!(client.say("rollback"), "+OK\r\n");
+    assert_eq!(client.say("dbsize"), all);
+    assert_eq!(client.ask(&with(b"del", &keys)), all.as_bytes());
+    assert_eq!(client.say("dbsize"), ":0\r\n");
 }
 
 /// Memory is added while clients write, and none of them hears of it; then the
@@ -236,4 +285,67 @@ fn memory_grows_to_its_limit() {
     common::wait_until("there is memory again", || {
         client.ask(&[b"set", b"again", &value]) == b"+OK\r\n"
     });
+}
+
+/// Whatever frees memory, and DEL of what is not there, is done when there is none.
+#[test]
+fn what_frees_memory_is_done_when_it_is_full() {
+    const EACH: usize = 100;
+    let server = TestServer::start(&bpfdb::Options {
+        memory_limit: 32 << 20,
+        memory_ahead: 0,
+        ..bpfdb::Options::default()
+    });
+    let mut client = server.client();
+    let name = |i: usize| format!("a key of more than 16 bytes {i}").into_bytes();
+    let mut next = 0;
+    // Of all lengths, so that no size class has room, until even short ones have none.
+    let mut fill = |client: &mut Client| {
+        for len in [20_000, 4000, 1000, 200, 50, 20] {
+            while client.ask(&[b"set", &name(next), &vec![b'f'; len]]) == b"+OK\r\n" {
+                next += 1;
+            }
+        }
+    };
+    let mut gone = 0;
+    let mut some = || {
+        gone += EACH;
+        (gone - EACH..gone).map(name).collect::<Vec<_>>()
+    };
+    let absent: Vec<Vec<u8>> = (0..EACH).map(|i| name(1_000_000 + i)).collect();
+    let many = |client: &mut Client, words: &[&[u8]], keys: &[Vec<u8>]| {
+        let keys = keys.iter().map(Vec::as_slice);
+        let words: Vec<&[u8]> = words.iter().copied().chain(keys).collect();
+        show(&client.ask(&words))
+    };
+
+    fill(&mut client);
+    for command in [b"del".as_slice(), b"unlink"] {
+        assert_eq!(many(&mut client, &[command], &absent), ":0\r\n");
+        assert_eq!(many(&mut client, &[command], &some()), ":100\r\n");
+        fill(&mut client);
+    }
+    for key in some() {
+        assert_eq!(show(&client.ask(&[b"expire", &key, b"0"])), ":1\r\n");
+    }
+    fill(&mut client);
+
+    client.say("multi");
+    for key in some() {
+        assert_eq!(client.ask(&[b"del", &key]), b"+QUEUED\r\n");
+    }
+    let deleted = format!("*{EACH}\r\n{}", ":1\r\n".repeat(EACH));
+    assert_eq!(client.say("exec"), deleted);
+    fill(&mut client);
+
+    client.say("begin");
+    assert_eq!(many(&mut client, &[b"del"], &absent), ":0\r\n");
+    assert_eq!(many(&mut client, &[b"del"], &some()), ":100\r\n");
+    assert_eq!(client.say("commit"), "+OK\r\n");
+    fill(&mut client);
+
+    let script = b"local n = 0 for _, key in ipairs(ARGV) do n = n + redis.call('del', key) end \
+                   return n";
+    let words: [&[u8]; 3] = [b"eval", script, b"0"];
+    assert_eq!(many(&mut client, &words, &some()), ":100\r\n");
 }

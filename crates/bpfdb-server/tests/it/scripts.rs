@@ -526,7 +526,10 @@ fn a_script_is_part_of_the_clients_transaction() {
 /// A script that only reads may look at all keys: it sees one snapshot.
 #[test]
 fn a_script_that_reads_sees_a_snapshot() {
-    let server = TestServer::shared();
+    let server = TestServer::start(&bpfdb::Options {
+        max_locks: 1000,
+        ..bpfdb::Options::default()
+    });
     let mut client = server.client();
     client.say("mset snap1 a snap2 b");
     let keys = "local all = redis.call('keys', 'snap*') return #all";

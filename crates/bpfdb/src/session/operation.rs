@@ -20,6 +20,8 @@ pub enum Operation<'a> {
     Watch(&'a [u8]),
     /// See [`Session::lock_holders`].
     Hash(&'a [u8]),
+    /// See [`Session::settle`].
+    Settle,
 }
 
 impl<'a> Operation<'a> {
@@ -35,6 +37,7 @@ impl<'a> Operation<'a> {
             Self::Rollback => abi::BPFDB_OP_ROLLBACK,
             Self::Watch(_) => abi::BPFDB_OP_WATCH,
             Self::Hash(_) => abi::BPFDB_OP_HASH,
+            Self::Settle => abi::BPFDB_OP_SETTLE,
         }
     }
 

@@ -31,7 +31,10 @@ impl Session {
                 Err(Status::SessionBusy) if begun.elapsed() < TRANSACTION_PATIENCE => {
                     thread::yield_now();
                 }
-                outcome => return outcome.map(drop),
+                outcome => {
+                    self.settle_all();
+                    return outcome.map(drop);
+                }
             }
         }
     }

@@ -116,7 +116,7 @@ fn an_old_snapshot_ends_for_a_writer_of_the_only_version() {
 
 #[test]
 fn locks_of_a_transaction() {
-    for max_locks in [1, 2, 7, 8, 9, 72, 73, 200] {
+    for max_locks in [1, 2, 7, 8, 9, 72, 73, 200, 967, 968, 969, 1993] {
         let engine = engine(Options {
             max_locks,
             ..common::options()

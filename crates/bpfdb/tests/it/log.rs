@@ -442,7 +442,7 @@ fn a_transaction_larger_than_its_share_is_refused() {
         session.set(b"same", &value).expect("set");
         refused = session.set(&number.to_ne_bytes(), &value);
         if refused.is_err() {
-            assert!(number >= 6, "a quarter of the ring fits: {number}");
+            assert!(number >= 12, "half of the ring fits: {number}");
             break;
         }
     }

@@ -84,12 +84,14 @@ pub(super) fn expire(
         context.set_needs_daemon(true);
     }
     let deadline = form.any_deadline(context, name, number(&arguments[1])?)?;
+    let now = context.engine.now_ms();
     let done = retime(context.session, key, |old| {
         if !old.is_some_and(|old| condition.allows(old.expires_at, deadline)) {
             return Ok((Time::Stays, false));
         }
         let time = match u64::try_from(deadline) {
-            Ok(deadline @ 1..) => Time::Becomes(Some(deadline)),
+            Ok(deadline) if deadline > now => Time::Becomes(Some(deadline)),
+            // Deleted, since that takes no memory.
             _ => Time::Over,
         };
         Ok((time, true))

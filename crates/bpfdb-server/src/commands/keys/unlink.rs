@@ -15,6 +15,7 @@ pub(crate) static COMMAND: Command = Command {
     categories: &[Category::Keyspace],
     tips: &["request_policy:multi_shard", "response_policy:agg_sum"],
     keys: &[Keys::at(1, &[KeyFlag::Remove, KeyFlag::Delete]).last(-1)],
+    differences: "As DEL.",
     batching: Batching::Reads,
     run: del::run,
     ..Command::BASE

@@ -1,6 +1,8 @@
 //! MSET: all or nothing.
 
-use super::super::atomic::{Kind, atomically};
+use bpfdb::Session;
+
+use super::super::many_writes::{Writer, write_many};
 use super::super::prelude::*;
 use super::super::table::wrong_arity;
 
@@ -30,12 +32,20 @@ fn run(context: &mut Context<'_>, pairs: &[Vec<u8>]) -> Outcome {
     if !pairs.len().is_multiple_of(2) {
         return Err(wrong_arity("mset"));
     }
-    atomically(context.session, Kind::Write, |session| {
-        for pair in pairs.chunks(2) {
-            session.set(&pair[0], &pair[1])?;
-        }
-        Ok(())
-    })?;
-    context.replies.ok();
-    Ok(())
+    write_many::<Setting>(context, pairs)
+}
+
+#[derive(Debug, Default)]
+struct Setting;
+
+impl Writer for Setting {
+    const WORDS: usize = 2;
+
+    fn write(&mut self, session: &mut Session, pair: &[Vec<u8>]) -> Outcome {
+        Ok(session.set(&pair[0], &pair[1])?)
+    }
+
+    fn reply(&self, context: &mut Context<'_>) {
+        context.replies.ok();
+    }
 }

@@ -5,8 +5,8 @@ use bpfdb::abi;
 use super::super::atomic::is_open;
 use super::super::prelude::*;
 
-/// EXEC locks what is watched.
-const WATCHED_MAX: usize = abi::BPFDB_LOCKS_MAX as usize;
+/// EXEC locks what is watched, and compares all of it at once.
+const WATCHED_MAX: usize = abi::BPFDB_LOCKS_NEAR as usize;
 
 pub(crate) static COMMAND: Command = Command {
     name: "watch",

@@ -12,7 +12,7 @@ pub struct Difference {
     pub explains: fn(&Asked<'_>, redis: &Reply, bpfdb: &Reply) -> bool,
 }
 
-const BAD_KEY: &[u8] = b"ERR key is longer than the limit, or empty; use a shorter key";
+const BAD_KEY: &[u8] = b"ERR key is empty, or longer than 512 bytes; use another key";
 const SCAN_IN_TRANSACTION: &[u8] = b"ERR a scan in a read-write transaction takes no lock on \
     keys that others may add; scan in a read-only transaction (BEGIN READ ONLY), or without one";
 const KEY_MAX: usize = bpfdb::abi::BPFDB_KEY_MAX as usize;

@@ -231,7 +231,11 @@ fn a_locked_key_is_a_conflict_after_some_tries() {
 fn too_much() -> [(&'static str, &'static str, String); 2] {
     [
         ("many", "the transaction holds too many locks", "n".into()),
-        ("one", "key is longer than the limit", "n".repeat(600)),
+        (
+            "one",
+            "key is empty, or longer than 512 bytes",
+            "n".repeat(600),
+        ),
     ]
 }
 
@@ -240,7 +244,10 @@ fn too_much() -> [(&'static str, &'static str, String); 2] {
 fn limits_of_the_engine_are_named() {
     const MANY: &str = "for i = 1, 1200 do redis.call('SET', KEYS[1] .. i, 'x') end return 1";
     const ONE: &str = "redis.call('SET', 'n1', 'x') redis.call('SET', KEYS[1], 'x') return 1";
-    let server = server();
+    let server = TestServer::start(&bpfdb::Options {
+        max_locks: 1000,
+        ..bpfdb::Options::default()
+    });
     let mut client = server.client();
     let function = |name: &str, body: &str| {
         format!("redis.register_function('{name}', function(KEYS) {body} end)\n")
