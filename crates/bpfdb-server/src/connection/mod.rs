@@ -11,12 +11,14 @@
 //! ```
 //!
 //! Kernel: nothing to read here, and no wake-ups. Daemon: requests come in the
-//! ordinary way; while replies cannot be sent, none are read, and TCP slows the
-//! client down.
+//! ordinary way, also while replies wait to be sent: a client may write all of its
+//! requests before it reads the first reply. Limits on what waits (`server/housekeeping.rs`)
+//! end the connection; nothing else does.
 //!
 //! What becomes of its requests is the executor's business (`executor/`).
 
 pub(crate) mod info;
+mod output;
 pub(crate) mod table;
 
 use std::io;
@@ -24,6 +26,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::Instant;
 
 use self::info::ConnectionInfo;
+use self::output::Output;
 use crate::io::poll::{Interest, Source};
 use crate::io::socket;
 use crate::kernel::connections::KernelConnections;
@@ -90,9 +93,7 @@ pub(crate) struct Connection {
     parser: Parser,
     /// Bytes received here, ever.
     consumed: u64,
-    output: Vec<u8>,
-    /// Bytes of `output` that were sent.
-    sent: usize,
+    output: Output,
     /// Bytes sent here, ever.
     replied: u64,
     /// For Draining: what was waiting when it was looked at last, and how
@@ -134,8 +135,7 @@ impl Connection {
             replies: Replies::default(),
             parser: Parser::default(),
             consumed: 0,
-            output: Vec::new(),
-            sent: 0,
+            output: Output::default(),
             replied: 0,
             waiting: 0,
             unchanged: 0,
@@ -270,11 +270,7 @@ impl Connection {
 
     /// Moves the replies to what is to be sent.
     pub(crate) fn queue_replies(&mut self) {
-        if self.output.is_empty() {
-            self.output = self.replies.take();
-        } else {
-            self.output.extend_from_slice(&self.replies.take());
-        }
+        self.output.push(self.replies.take());
     }
 
     /// Until when its replies are held back, if they are.
@@ -292,23 +288,26 @@ impl Connection {
     pub(crate) fn give_up_held(&mut self, why: &str) {
         self.is_held = false;
         self.info.hold = 0;
-        if self.sent == 0 {
-            self.output.clear();
+        if !self.output.clear() {
             self.replies.error(why);
             self.queue_replies();
-        } else {
-            self.output.truncate(self.sent);
         }
         self.state = State::Closing;
     }
 
     /// Bytes of replies that wait for the client to read.
     pub(crate) fn unsent(&self) -> usize {
-        self.output.len() - self.sent
+        self.output.len()
     }
 
     pub(crate) fn is_unsent(&self) -> bool {
         self.unsent() > 0
+    }
+
+    /// May more requests be executed, although replies wait? Not if they wait for the log, which
+    /// more requests would have them wait for longer.
+    pub(crate) fn takes_more(&self) -> bool {
+        !self.is_unsent() || (self.state == State::Daemon && !self.is_held)
     }
 
     /// Sends as much as the client takes, when everything that it tells of is `durable`.
@@ -324,21 +323,19 @@ impl Connection {
         }
         self.is_pressed = false;
         while self.is_unsent() {
-            let some = self.unsent().min(self.room_to_send(kernel)?);
+            let some = self.output.next().len().min(self.room_to_send(kernel)?);
             if some == 0 {
                 return Ok(());
             }
-            match socket::send(self.socket.as_fd(), &self.output[self.sent..][..some])? {
+            match socket::send(self.socket.as_fd(), &self.output.next()[..some])? {
                 Some(sent) => {
-                    self.sent += sent;
+                    self.output.advance(sent);
                     statistics.output_bytes.add(sent as u64);
                     self.replied += sent as u64;
                 }
                 None => return Ok(()),
             }
         }
-        self.output.clear();
-        self.sent = 0;
         Ok(())
     }
 
@@ -358,7 +355,7 @@ impl Connection {
     /// The events to wait for; `reads` says whether more requests may be read.
     pub(crate) fn wanted(&self, reads: bool) -> Interest {
         let unsent = self.is_unsent();
-        let blocked = unsent && (!self.is_held || self.is_pressed);
+        let blocked = unsent && self.is_held && self.is_pressed;
         Interest {
             readable: reads && self.state == State::Daemon && !blocked && !self.late,
             writable: unsent && !self.is_held,
@@ -370,11 +367,8 @@ impl Connection {
     /// the bytes of requests that the executor keeps.
     pub(crate) fn trim(&mut self, executor: usize) {
         self.parser.trim(BUFFER_KEPT);
-        if self.output.is_empty() && self.output.capacity() > BUFFER_KEPT {
-            self.output = Vec::new();
-        }
         self.info.input = self.parser.memory() + executor;
-        self.info.output = self.output.capacity();
+        self.info.output = self.output.memory();
     }
 
     /// Takes note if it has been active since it was looked at last.

@@ -91,7 +91,7 @@ impl Executor {
         let slice = TimeSlice::begin();
         // Whether the client reads or not: others wait for these locks.
         let released = self.release(server, slice);
-        if connection.is_unsent() && self.running.is_none() || !released {
+        if !connection.takes_more() && self.running.is_none() || !released {
             return Ok(Next::Keep);
         }
         let mut rounds = 0..ROUNDS;
@@ -103,7 +103,7 @@ impl Executor {
                 connection.update_patience(server.kernel);
             }
             self.flush(connection, server)?;
-            if connection.is_unsent() {
+            if !connection.takes_more() {
                 return Ok(Next::Keep);
             }
             if more {
@@ -147,8 +147,8 @@ impl Executor {
         connection.flush(server.kernel, &instance.statistics, instance.log.durable())
     }
 
-    /// Lets the kernel answer again, if nothing is begun here, and if the last request was
-    /// not one that only the daemon answers: each of those would come here by way of the
+    /// Lets the kernel answer again, if nothing is begun here and nothing waits to be sent, and if
+    /// the last request was not one that only the daemon answers: each of those would come here by way of the
     /// kernel's worker.
     fn hand_back(&self, connection: &mut Connection, server: &ServeContext<'_>) {
         if server.instance.admits(&connection.info)
@@ -156,6 +156,7 @@ impl Executor {
             && connection.info.may_be_handed_back()
             && self.multi.queue.is_none()
             && self.has_executed_all(connection)
+            && !connection.is_unsent()
         {
             connection.hand_back(server.kernel, !self.multi.watched.is_empty());
         }

@@ -119,8 +119,9 @@ impl Server {
         let kept = self.connections.memory() as u64;
         let instance = &mut self.instance;
         instance.client_memory_most = instance.client_memory_most.max(kept);
-        let most = instance.settings.max_client_memory.bytes();
-        while most > 0 && self.connections.memory() as u64 > most {
+        let most = instance.settings.max_client_memory;
+        let most = most.limit(self.engine.memory_limit()).unwrap_or(u64::MAX);
+        while self.connections.memory() as u64 > most {
             let largest = self
                 .connections
                 .largest()

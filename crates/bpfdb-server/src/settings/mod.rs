@@ -21,8 +21,8 @@ use bpfdb_durability::RetentionOptions;
 pub use file::{ConfigFile, FileError};
 pub use options::{Loaded, Options};
 pub use value::{
-    AppendFsync, Durability, LocalClients, LogFormat, LogLevel, OutputLimit, OutputLimits,
-    Permissions, Secret, Size,
+    AppendFsync, ClientMemory, Durability, LocalClients, LogFormat, LogLevel, OutputLimit,
+    OutputLimits, Permissions, Secret, Size,
 };
 
 pub(crate) use value::outside;
@@ -230,8 +230,9 @@ settings! {
         OutputLimit::new(limits::MESSAGE_MAX as u64, 32 << 20, 300)
     ), Now;
     /// Most memory for requests and replies of all connections together in user
-    /// space; beyond it the connection that uses most is closed. 0: no limit
-    max_client_memory "maxmemory-clients": Size => Size::mib(1024), Now;
+    /// space, in bytes or in percent of maxmemory (5%); beyond it the connection that uses most is
+    /// closed. 0: no limit
+    max_client_memory "maxmemory-clients": ClientMemory => ClientMemory::Bytes(Size::mib(1024)), Now;
 
     /// Microseconds from which on a command that the daemon executes is kept for SLOWLOG;
     /// negative: none, 0: all

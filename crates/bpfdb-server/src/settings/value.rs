@@ -279,6 +279,50 @@ impl Value for Size {
     }
 }
 
+/// What all clients together may make the daemon keep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientMemory {
+    /// 0: no limit.
+    Bytes(Size),
+    /// Of `maxmemory`; from 1 to 100.
+    Percent(u8),
+}
+
+impl ClientMemory {
+    /// Bytes, with so many of `maxmemory`; `None`: no limit.
+    pub(crate) fn limit(self, max_memory: u64) -> Option<u64> {
+        match self {
+            Self::Bytes(Size(0)) => None,
+            Self::Bytes(Size(bytes)) => Some(bytes),
+            Self::Percent(percent) => Some(max_memory / 100 * u64::from(percent)),
+        }
+    }
+}
+
+impl Value for ClientMemory {
+    const HINT: &'static str = "SIZE|N%";
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let wrong = || "argument must be a memory or percent value".to_owned();
+        let Some(digits) = text.strip_suffix('%') else {
+            return text.parse().map(Self::Bytes).map_err(|_: String| wrong());
+        };
+        match digits.parse::<u64>() {
+            Ok(0) => Ok(Self::Bytes(Size(0))),
+            Ok(percent @ 1..=100) => Ok(Self::Percent(percent as u8)),
+            Ok(_) => Err("percentage argument must be less or equal to 100".into()),
+            Err(_) => Err(wrong()),
+        }
+    }
+
+    fn show(&self) -> String {
+        match self {
+            Self::Bytes(size) => size.show(),
+            Self::Percent(percent) => format!("{percent}%"),
+        }
+    }
+}
+
 /// The permissions of a file, in octal digits; 0: as the umask leaves them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Permissions(pub u32);
@@ -531,6 +575,23 @@ mod tests {
         again::<Option<SocketAddr>>("127.0.0.1:9121");
         again::<Option<PathBuf>>("");
         again::<IpAddr>("::1");
+    }
+
+    #[test]
+    fn memory_of_clients() {
+        for (text, shown, limit) in [
+            ("0", "0", None),
+            ("0%", "0", None),
+            ("1mb", "1048576", Some(1 << 20)),
+            ("5%", "5%", Some(50)),
+            ("100%", "100%", Some(1000)),
+        ] {
+            let parsed = ClientMemory::parse(text).expect(text);
+            assert_eq!((parsed.show().as_str(), parsed.limit(1000)), (shown, limit));
+        }
+        for text in ["101%", "x%", "-5", "%", "5 %"] {
+            assert!(ClientMemory::parse(text).is_err(), "{text}");
+        }
     }
 
     #[test]

@@ -8,14 +8,14 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use bpfdb_server::settings::LocalClients;
+use bpfdb_server::settings::{LocalClients, OutputLimit, OutputLimits, Settings, Size};
 use bpfdb_server::{Options, Server};
 use bpfdb_tests::namespace;
 use bpfdb_tests::process::{dies_with_us, this_program};
 use common::process::ServerProcess;
 use common::{
-    Client, TestServer, bulk, cgroup, flood, is_incremented, is_refused, is_served, request, show,
-    wait_until,
+    Client, PATIENCE, TestServer, bulk, cgroup, flood, is_incremented, is_refused, is_served,
+    request, show, wait_until,
 };
 
 #[test]
@@ -75,7 +75,18 @@ fn too_many_connections() {
 /// end; others are served meanwhile.
 #[test]
 fn a_client_that_does_not_read() {
-    let server = TestServer::shared();
+    const MOST: usize = 64 << 20;
+    let server = TestServer::start_with(
+        &bpfdb::Options::default(),
+        Settings {
+            output_limit: OutputLimits::of_normal(OutputLimit {
+                hard: Size::mib(4),
+                soft: Size(0),
+                seconds: 0,
+            }),
+            ..Settings::default()
+        },
+    );
     let mut setup = server.client();
     setup.ask(&[b"set", b"big", &[b'b'; 20_000]]);
     for requests in [
@@ -85,13 +96,8 @@ fn a_client_that_does_not_read() {
         request(&[b"set", b"big2", b"x", b"xx"]).repeat(100),
     ] {
         let mut client = server.client();
-        let sent = flood(
-            &mut client.stream,
-            &requests,
-            400 << 20,
-            Duration::from_millis(500),
-        );
-        assert!(sent < 400 << 20, "the server took everything");
+        let sent = flood(&mut client.stream, &requests, MOST, PATIENCE);
+        assert!(sent < MOST, "the server took everything");
         assert_eq!(setup.say("ping"), "+PONG\r\n");
         drop(client);
     }

@@ -5,7 +5,7 @@ use bpfdb_tests::server as common;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use bpfdb_server::settings::{Settings, Size};
+use bpfdb_server::settings::{ClientMemory, Settings, Size};
 
 use common::{Client, Redis, TestServer, bulk, request, show, wait_until};
 
@@ -366,7 +366,7 @@ fn memory_of_the_server_is_bounded() {
     let server = TestServer::start_with(
         &options(),
         Settings {
-            max_client_memory: Size::mib(BUDGET),
+            max_client_memory: ClientMemory::Bytes(Size::mib(BUDGET)),
             ..Settings::default()
         },
     );

@@ -21,6 +21,7 @@ mod local;
 mod long_blocks;
 mod multi;
 mod operation;
+mod pipelines;
 mod preempted;
 mod procedures;
 mod protocol;

@@ -5,6 +5,7 @@ use bpfdb_tests::server as common;
 mod exporter;
 mod go_redis;
 mod node;
+mod pipelines;
 mod redis_py;
 mod redis_rs;
 

@@ -1,7 +1,7 @@
 //! node-redis and ioredis.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process;
 
 use bpfdb_tests::install::{Source, run, try_run};
@@ -12,7 +12,8 @@ fn install(folder: &Path) -> Result<(), String> {
     try_run("npm", &arguments, folder).map(drop)
 }
 
-fn session(name: &'static str) {
+/// The folder of a library, with this script in it.
+pub(super) fn installed(name: &'static str, script: &str) -> PathBuf {
     let source = Source::of(
         env!("CARGO_MANIFEST_DIR"),
         name,
@@ -21,9 +22,14 @@ fn session(name: &'static str) {
     let folder = source.installed(install);
     // Node looks for modules beside the script. Another run of the tests may be
     // reading it.
-    let (script, new) = (folder.join("session.mjs"), format!("new-{}", process::id()));
-    fs::copy(source.file("session.mjs"), folder.join(&new)).expect("copied");
-    fs::rename(folder.join(&new), script).expect("renamed");
+    let new = folder.join(format!("new-{}-{script}", process::id()));
+    fs::copy(source.file(script), &new).expect("copied");
+    fs::rename(new, folder.join(script)).expect("renamed");
+    folder
+}
+
+fn session(name: &'static str) {
+    let folder = installed(name, "session.mjs");
     let server = TestServer::shared();
     let port = server.address.port().to_string();
     run("node", &["session.mjs", &port], &folder);

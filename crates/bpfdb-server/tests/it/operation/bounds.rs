@@ -4,7 +4,7 @@ use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use bpfdb_server::settings::{OutputLimit, OutputLimits, Secret, Settings, Size};
+use bpfdb_server::settings::{ClientMemory, OutputLimit, OutputLimits, Secret, Settings, Size};
 use bpfdb_tests::namespace;
 
 use crate::operation::{info, number, start};
@@ -100,7 +100,7 @@ fn a_slow_reader_is_closed() {
 fn half_requests_are_bounded_together() {
     let path = namespace::files().folder.join("bpfdb.sock");
     let server = start(Settings {
-        max_client_memory: Size::mib(8),
+        max_client_memory: ClientMemory::Bytes(Size::mib(8)),
         unix_socket: Some(path.clone()),
         ..Settings::default()
     });

@@ -43,7 +43,7 @@ fn info(client: &mut Client, section: &str, field: &str) -> String {
         .to_owned()
 }
 
-fn number(client: &mut Client, section: &str, field: &str) -> u64 {
+pub(crate) fn number(client: &mut Client, section: &str, field: &str) -> u64 {
     let value = info(client, section, field);
     value.parse().unwrap_or_else(|_| panic!("{field}:{value}"))
 }

@@ -139,6 +139,10 @@ func reconnect(client *redis.Client) {
 }
 
 func main() {
+	if os.Args[1] == "pipelines" {
+		pipelines(os.Args[2])
+		return
+	}
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:" + os.Args[1]})
 	defer client.Close()
 	values(client)

@@ -1,0 +1,41 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// pipelines sends 100,000 commands before it reads the first reply, to HOST:PORT or the path of
+// a Unix-domain socket.
+func pipelines(address string) {
+	const count = 100_000
+	network := "tcp"
+	if strings.HasPrefix(address, "/") {
+		network = "unix"
+	}
+	// The usual time-outs of 3 seconds are about the machine.
+	client := redis.NewClient(&redis.Options{
+		Network: network, Addr: address, ReadTimeout: -1, WriteTimeout: -1,
+	})
+	defer client.Close()
+	value := strings.Repeat("v", 100)
+	key := func(i int) string { return fmt.Sprint("go:pipelines:", i%1000) }
+	result(client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		for i := range count {
+			pipe.Set(ctx, key(i), value, 0)
+		}
+		return nil
+	}))
+	replies := result(client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		for i := range count {
+			pipe.Get(ctx, key(i))
+		}
+		return nil
+	}))
+	for _, reply := range replies {
+		same(reply.(*redis.StringCmd).Val(), value)
+	}
+	same(result(client.Ping(ctx).Result()), "PONG")
+}

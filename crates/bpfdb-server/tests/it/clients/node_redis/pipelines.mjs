@@ -1,0 +1,20 @@
+// Pipelines of 100,000 commands that node-redis sends in one go, against the server at the
+// address given: HOST:PORT, or the path of a Unix-domain socket.
+
+import assert from "node:assert/strict";
+import { createClient } from "redis";
+
+const COUNT = 100_000;
+const value = "v".repeat(100);
+const address = process.argv[2];
+const [host, port] = address.split(":");
+const socket = address.startsWith("/") ? { path: address, tls: false } : { host, port: Number(port) };
+
+const client = await createClient({ socket }).connect();
+const all = (command) => Promise.all(Array.from({ length: COUNT }, (_, i) => command(`node:pipelines:${i % 1000}`)));
+const set = await all((key) => client.set(key, value));
+assert.ok(set.every((reply) => reply === "OK"));
+const got = await all((key) => client.get(key));
+assert.ok(got.every((reply) => reply === value));
+assert.equal(await client.ping(), "PONG");
+await client.close();
