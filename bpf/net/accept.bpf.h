@@ -47,6 +47,7 @@ static __always_inline void connection_reset(struct bpfdb_connection *c, struct 
 	c->watching = 0;
 	c->client_first = ops->rcv_nxt;
 	c->server_first = ops->snd_nxt;
+	STORE(c->way, client_is_foreign(ops) ? BPFDB_WAY_FOREIGN : BPFDB_WAY_REMOTE);
 	flow_of_server(ops, &c->flow);
 	STORE_RELEASE(c->cookie, cookie);
 }

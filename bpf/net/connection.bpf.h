@@ -107,6 +107,11 @@ struct socket_data {
 	u32 server_first; /* and that it receives */
 	u32 tries; /* to find the connection */
 	u32 leaving; /* it is to leave the map of sockets */
+	u32 reads; /* by recvmsg(), until it `receives`, */
+	u32 received; /* and their bytes */
+	u32 receives; /* all that it read was read in this way */
+	u32 copied; /* bytes that had been read, in whatever way, when it sent last */
+	u32 adjusted; /* copied_seq when TCP said last that something was read */
 	/* What its queue held when it was counted, and what was put there since:
 	 * not less than it holds. */
 	u32 unread; /* bytes */

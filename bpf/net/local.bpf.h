@@ -32,6 +32,12 @@
  *    must be the same: that is what TCP itself knows a connection by, and 64
  *    random bits. Each connection has one such client, its first.
  *
+ *    And only one that receives by recvmsg(): splice() looks for the bytes of TCP alone. So
+ *    BPFDB_LOCAL_READS replies go through TCP, and must have been received in that way, before a
+ *    client is answered here; one that was seen to splice never is. One that
+ *    begins to splice later leaves the map, and if replies wait in its queue then, which it will
+ *    never see, its connection is closed (redis_adjusted).
+ *
  * 2. Order. A connection is QUIET when no byte of it is under way:
  *      - all that the client gave to TCP has arrived at our end,
  *      - all of that was answered or consumed, and the daemon is not in charge,
@@ -84,6 +90,7 @@
 #include "socket.bpf.h"
 
 #define AF_INET 2
+#define MSG_PEEK 2
 #define PORTS 65536
 
 /* The clients' ends, by their cookie. */
@@ -94,8 +101,9 @@ struct {
 	__type(value, u64);
 } clients SEC(".maps");
 
-/* Port of a client -> when a SYN came from it to our listener. An end that
- * connects to our port number anywhere is looked at only if one did. */
+/* Port of a client -> when a SYN came from it to our listener, and HANDSHAKE_FOREIGN, once its
+ * end could not be taken into the map. An end that connects to our port number anywhere
+ * is looked at only if a SYN came. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, PORTS);
@@ -130,6 +138,9 @@ static __always_inline void flow_of_server(struct bpf_sock_ops *ops, struct bpfd
 
 /* ---- Which sockets ------------------------------------------------------- */
 
+/* Of the times in `handshakes`. The client's end is established before ours: so ours finds it. */
+#define HANDSHAKE_FOREIGN (1ULL << 63)
+
 /* A SYN has come to our listener. */
 static __always_inline void handshake_seen(struct bpf_sock_ops *ops)
 {
@@ -148,6 +159,26 @@ static __always_inline bool handshake_is_ours(struct bpf_sock_ops *ops)
 	return when && LOAD(*when) && bpf_ktime_get_ns() - LOAD(*when) < BPFDB_LOCAL_HANDSHAKE_MAX;
 }
 
+/* The client's end is in use by programs of others, or in another way that a map of sockets
+ * cannot be: by TLS in the kernel, for instance. */
+static __always_inline void handshake_refused(struct bpf_sock_ops *ops)
+{
+	u32 from = ops->local_port % PORTS;
+	u64 *when = bpf_map_lookup_elem(&handshakes, &from);
+
+	if (when)
+		FETCH_OR(when, HANDSHAKE_FOREIGN);
+}
+
+/* On our end. */
+static __always_inline bool client_is_foreign(struct bpf_sock_ops *ops)
+{
+	u32 from = bpf_ntohl(ops->remote_port) % PORTS;
+	u64 *when = bpf_map_lookup_elem(&handshakes, &from);
+
+	return when && LOAD(*when) & HANDSHAKE_FOREIGN;
+}
+
 static __always_inline void client_open(struct bpf_sock_ops *ops)
 {
 	struct socket_data data = {
@@ -155,6 +186,7 @@ static __always_inline void client_open(struct bpf_sock_ops *ops)
 		.is_client = 1,
 		.client_first = ops->snd_nxt,
 		.server_first = ops->rcv_nxt,
+		.adjusted = ops->rcv_nxt,
 	};
 	struct bpf_sock *sk = ops->sk;
 
@@ -167,6 +199,8 @@ static __always_inline void client_open(struct bpf_sock_ops *ops)
 		bpf_sock_ops_cb_flags_set(ops, ops->bpf_sock_ops_cb_flags |
 						       BPF_SOCK_OPS_STATE_CB_FLAG |
 						       BPF_SOCK_OPS_RTT_CB_FLAG);
+	else
+		handshake_refused(ops);
 }
 
 /* Takes the socket out of the map: it is plain TCP from now on. What is in its
@@ -240,7 +274,76 @@ __noinline int local_bind(struct sk_msg_md *m, struct socket_data *data NONNULL)
 	}
 	data->index = *index;
 	data->peer = peer;
+	STORE(c->way, BPFDB_WAY_UNDECIDED);
 	return 1;
+}
+
+/* ---- How the client reads ------------------------------------------------ */
+
+/* It reads in another way than by recvmsg(). Replies in its queue are for that alone. */
+static __always_inline void client_splices(struct socket_data *data, const struct tcp_sock *tcp)
+{
+	struct bpfdb_connection *c = data->peer ? connection_at(data->index) : NULL;
+
+	data->leaving = 1;
+	if (!c || LOAD(c->cookie) != data->peer)
+		return;
+	STORE(c->way, BPFDB_WAY_SPLICED);
+	if (!ingress_is_empty(tcp))
+		connection_raise(c, data->index, BPFDB_CONNECTION_BROKEN);
+}
+
+/* recvmsg() of any socket has ended: socket, bytes or an error, flags. */
+SEC("tp_btf/sock_recv_length")
+int redis_received(u64 *ctx)
+{
+	struct sock *sk = (void *)ctx[0];
+	struct socket_data *data = bpf_sk_storage_get(&socket_storage, sk, NULL, 0);
+	int got = ctx[1];
+
+	if (!data || !data->is_client || data->receives || got <= 0 || ctx[2] & MSG_PEEK)
+		return 0;
+	data->received += got;
+	data->reads++;
+	return 0;
+}
+
+/*
+ * Bytes of TCP were read from any socket, or splice() found none: recvmsg() says this only when
+ * it has copied some. So what moves nothing, where there is nothing, is a splice().
+ */
+SEC("tp_btf/tcp_rcv_space_adjust")
+int redis_adjusted(u64 *ctx)
+{
+	struct sock *sk = (void *)ctx[0];
+	struct socket_data *data = bpf_sk_storage_get(&socket_storage, sk, NULL, 0);
+	struct tcp_sock *tcp = data && data->is_client ? bpf_skc_to_tcp_sock(sk) : NULL;
+	u32 copied;
+
+	if (!tcp)
+		return 0;
+	copied = tcp->copied_seq;
+	if (copied == data->adjusted && copied == tcp->rcv_nxt)
+		client_splices(data, tcp);
+	data->adjusted = copied;
+	return 0;
+}
+
+/*
+ * Has it read enough to know how it does? What had been read when it sent last must have been
+ * told by recvmsg() since: what was read a moment ago by another thread may not have been.
+ */
+static __always_inline bool client_receives(struct socket_data *data, const struct tcp_sock *tcp)
+{
+	if (likely(data->receives))
+		return true;
+	if ((int)(data->received - data->copied) < 0) {
+		client_splices(data, tcp);
+		return false;
+	}
+	data->copied = tcp->copied_seq - data->server_first;
+	data->receives = data->reads >= BPFDB_LOCAL_READS && data->received == data->copied;
+	return data->receives;
 }
 
 /* ---- Whether now --------------------------------------------------------- */
@@ -341,11 +444,14 @@ __noinline int local_enter(struct sk_msg_md *m, struct socket_data *data NONNULL
 	struct tcp_sock *tcp = sk ? bpf_skc_to_tcp_sock(sk) : NULL;
 	u64 arrived;
 
-	if (!tcp || data->leaving)
+	if (!tcp || data->leaving || !client_receives(data, tcp))
 		return LOCAL_PASS;
 	if (m->size > BPFDB_LOCAL_MESSAGE_MAX || !socket_is_plain(tcp) ||
 	    !is_quiet(c, data, tcp, &arrived) || !client_reads(data, tcp)) {
-		data->leaving = fills_send_buffer(tcp, m->size);
+		if (fills_send_buffer(tcp, m->size)) {
+			data->leaving = 1;
+			STORE(c->way, BPFDB_WAY_LEFT);
+		}
 		return LOCAL_PASS;
 	}
 	if (CAS(&c->client, data->cookie, data->cookie | BPFDB_CLIENT_RUNNING) != data->cookie)
@@ -353,6 +459,8 @@ __noinline int local_enter(struct sk_msg_md *m, struct socket_data *data NONNULL
 	/* In this order: what `arrived` said was this connection's then. */
 	if (LOAD(c->arrived) != arrived || LOAD(c->cookie) != data->peer)
 		return LOCAL_LEAVE;
+	if (unlikely(LOAD(c->way) != BPFDB_WAY_LOCAL))
+		STORE(c->way, BPFDB_WAY_LOCAL);
 	return LOCAL_RUN;
 }
 

@@ -46,6 +46,9 @@
 #define BPFDB_LOCAL_MESSAGES_MAX 1024
 /* A local client sees the answer to its SYN within this time, nanoseconds. */
 #define BPFDB_LOCAL_HANDSHAKE_MAX 10000000000ULL
+/* Replies that a client on this machine must have received by recvmsg() before it is answered
+ * in its own send(): what it reads by splice() would be TCP's only. */
+#define BPFDB_LOCAL_READS 4
 /* Messages of a local client until its connection is known to be one of ours;
  * after that it is left alone for good. */
 #define BPFDB_LOCAL_TRIES 16
@@ -72,6 +75,17 @@ _Static_assert(BPFDB_REPLY_VALUE_MAX + 64 < 32768, "a reply fits the packet wind
 /* `client`: flag | cookie of the client's own socket, if it is on this machine.
  * While the flag is set a program runs in that client's sendmsg(). */
 #define BPFDB_CLIENT_RUNNING (1ULL << 63)
+
+/* How a connection is served, and why not in its client's own send(). */
+enum bpfdb_way {
+	BPFDB_WAY_REMOTE = 0, /* its client's socket is not known: not on this machine, or left out */
+	BPFDB_WAY_FOREIGN, /* a program of others owns its client's socket */
+	BPFDB_WAY_UNDECIDED, /* the client has not received enough to know how it does */
+	BPFDB_WAY_LOCAL, /* in its send() */
+	BPFDB_WAY_SPLICED, /* the client reads by splice() */
+	BPFDB_WAY_LEFT, /* the client has filled its send buffer */
+	BPFDB_WAY_COUNT,
+};
 
 /* The two ends of a connection, the same for both: addresses as of IPv6. */
 struct bpfdb_flow {
@@ -114,6 +128,8 @@ struct bpfdb_connection {
 	__u32 parts; /* how often the split request was looked at */
 	__u32 client_first; /* TCP sequence number of the client's first byte */
 	__u32 server_first; /* and of the first one to the client */
+	__u32 way; /* enum bpfdb_way */
+	__u32 padding;
 	struct bpfdb_flow flow;
 
 	/* Scratch of the program that answers; positions count from the first

@@ -197,6 +197,12 @@ impl KernelConnections {
             .store(patient.into(), Ordering::Release);
     }
 
+    /// How it is served: one of enum bpfdb_way.
+    pub(crate) fn way(&self, index: u32) -> u32 {
+        // SAFETY: as above.
+        unsafe { AtomicU32::from_ptr(&raw mut (*self.at(index)).way) }.load(Ordering::Relaxed)
+    }
+
     /// Tells the kernel in which protocol to reply, before it is handed back.
     pub(crate) fn set_protocol(&self, index: u32, protocol: Protocol) {
         // SAFETY: as above.

@@ -8,8 +8,9 @@ use std::path::Path;
 use std::rc::Rc;
 
 use bpfdb::{Engine, abi};
+use libbpf_rs::btf::{Btf, types};
 use libbpf_rs::{
-    Link, MapCore, MapFlags, MapHandle, Object, OpenObject, ProgramMut, RingBuffer,
+    Link, MapCore, MapFlags, MapHandle, Object, OpenObject, OpenProgramMut, ProgramMut, RingBuffer,
     RingBufferBuilder,
 };
 
@@ -42,7 +43,7 @@ pub(crate) struct Programs {
     _accept: Link,
     /// The same for the program that sees the clients of this machine.
     _local_ends: Option<[OwnedFd; 2]>,
-    _local: Option<Link>,
+    _local: Option<Local>,
     object: Object,
 }
 
@@ -58,6 +59,11 @@ impl Programs {
         let mut object = bpfdb::open_object(bpfdb::objects::REDIS, "redis")?;
 
         size(&mut object, sessions)?;
+        if *local == LocalClients::Off || !knows_how_clients_read() {
+            for mut program in object.progs_mut().filter(tells_how_clients_read) {
+                program.set_autoload(false);
+            }
+        }
         set_port(&mut object, port)?;
         engine.adopt(&mut object)?;
         let object = object.load().map_err(bpf("load the network programs"))?;
@@ -69,7 +75,8 @@ impl Programs {
         let accept = attach(&object, cgroup)?;
         let accept_ends = first_and_last(&accept)?;
         let local = attach_local(&object, local)?;
-        let local_ends = local.as_ref().map(first_and_last).transpose()?;
+        let local_ends =
+            (local.as_ref().map(|local| first_and_last(&local.clients))).transpose()?;
 
         Ok(Self {
             connections,
@@ -266,7 +273,34 @@ fn attach(object: &Object, cgroup: &Cgroup) -> Result<Link> {
     attach_cgroup(object, "redis_accept", cgroup.fd())
 }
 
-fn attach_local(object: &Object, local: &LocalClients) -> Result<Option<Link>> {
+/// What finds the clients of this machine, and tells how they read.
+struct Local {
+    clients: Link,
+    _reading: [Link; 2],
+}
+
+/// The programs that see how a client reads, each on a tracepoint of the kernel.
+const READING: [(&str, &str); 2] = [
+    ("redis_received", "sock_recv_length"),
+    ("redis_adjusted", "tcp_rcv_space_adjust"),
+];
+
+fn tells_how_clients_read(program: &OpenProgramMut<'_>) -> bool {
+    READING.iter().any(|(name, _)| program.name() == *name)
+}
+
+/// Has this kernel the tracepoints? Without them no client of this machine is answered
+/// in its own send(): one that reads by splice() would wait for ever.
+fn knows_how_clients_read() -> bool {
+    Btf::from_vmlinux().is_ok_and(|btf| {
+        READING.iter().all(|(_, point)| {
+            let name = format!("btf_trace_{point}");
+            btf.type_by_name::<types::Typedef<'_>>(&name).is_some()
+        })
+    })
+}
+
+fn attach_local(object: &Object, local: &LocalClients) -> Result<Option<Local>> {
     match local {
         LocalClients::Off => Ok(None),
         LocalClients::In(path) => attach_clients(object, path).map(Some),
@@ -280,10 +314,21 @@ fn attach_local(object: &Object, local: &LocalClients) -> Result<Option<Link>> {
     }
 }
 
-fn attach_clients(object: &Object, path: &Path) -> Result<Link> {
+fn attach_clients(object: &Object, path: &Path) -> Result<Local> {
+    let reading = [attach_reading(object, 0)?, attach_reading(object, 1)?];
     let folder = File::open(path).map_err(system(format!("open cgroup {}", path.display())))?;
     attach_sockets(object, "redis_answer", "clients")?;
-    attach_cgroup(object, "redis_local", folder.as_raw_fd())
+    Ok(Local {
+        clients: attach_cgroup(object, "redis_local", folder.as_raw_fd())?,
+        _reading: reading,
+    })
+}
+
+fn attach_reading(object: &Object, which: usize) -> Result<Link> {
+    let (name, point) = READING[which];
+    program(object, name)?
+        .attach()
+        .map_err(bpf(format!("attach {name} to the tracepoint {point}")))
 }
 
 fn attach_sockets(object: &Object, name: &str, sockets: &str) -> Result<()> {

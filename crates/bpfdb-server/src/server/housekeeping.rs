@@ -3,6 +3,8 @@
 
 use std::time::{Duration, Instant};
 
+use bpfdb::abi;
+
 use super::{Client, Server};
 use crate::connection::Connection;
 
@@ -35,8 +37,18 @@ impl Server {
     /// What the kernel answers for a connection is not seen here, but that
     /// bytes arrived is.
     fn look_at_activity(&mut self, now: Instant) {
+        let kernel = &self.programs.connections;
+        let mut ways = [0; abi::BPFDB_WAY_COUNT as usize];
         for connection in self.connections.iter_mut() {
-            connection.look_at_activity(&self.programs.connections, now);
+            connection.look_at_activity(kernel, now);
+            if !connection.info.is_unix()
+                && let Some(count) = ways.get_mut(kernel.way(connection.index) as usize)
+            {
+                *count += 1;
+            }
+        }
+        for (of_way, count) in self.instance.statistics.ways.iter().zip(ways) {
+            of_way.set(count);
         }
     }
 

@@ -407,7 +407,14 @@ impl Server {
         let arrived = self.programs.connections.arrived(connection.index);
         if arrived.is_broken() {
             let peer = &connection.info.peer;
-            tracing::warn!(%peer, "closing a connection that sends without reading");
+            if self.programs.connections.way(connection.index) == bpfdb::abi::BPFDB_WAY_SPLICED {
+                tracing::warn!(
+                    %peer,
+                    "closing a connection whose client has begun to read by splice()"
+                );
+            } else {
+                tracing::warn!(%peer, "closing a connection that sends without reading");
+            }
             return Ok(Next::Close);
         }
         connection.take_over();

@@ -9,6 +9,10 @@ use rustc_hash::FxHashMap;
 
 use super::procedures::LatestProcedures;
 
+/// Names of enum bpfdb_way, in its order.
+pub(crate) const WAYS: [&str; bpfdb::abi::BPFDB_WAY_COUNT as usize] =
+    ["remote", "foreign", "undecided", "local", "spliced", "left"];
+
 /// A number that one thread changes and others read.
 #[derive(Debug, Default)]
 pub(crate) struct Number(AtomicU64);
@@ -171,6 +175,8 @@ pub(crate) struct Statistics {
 
     pub(crate) connections: Number,
     pub(crate) connections_unix: Number,
+    /// Connections through TCP, by enum bpfdb_way; counted once a second.
+    pub(crate) ways: [Number; WAYS.len()],
     pub(crate) connections_received: Number,
     pub(crate) connections_rejected: Number,
     pub(crate) connections_timed_out: Number,
@@ -215,6 +221,7 @@ impl Statistics {
             ready: AtomicBool::new(false),
             connections: Number::default(),
             connections_unix: Number::default(),
+            ways: std::array::from_fn(|_| Number::default()),
             connections_received: Number::default(),
             connections_rejected: Number::default(),
             connections_timed_out: Number::default(),

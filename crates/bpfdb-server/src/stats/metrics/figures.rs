@@ -15,7 +15,7 @@ use prometheus_client::registry::Registry;
 use super::log::LogFigures;
 use super::procedures::Procedures;
 use crate::stats::kernel_counters::KernelCounters;
-use crate::stats::statistics::{Histogram, Statistics};
+use crate::stats::statistics::{Histogram, Number, Statistics, WAYS};
 
 pub(super) fn registry(
     engine: &Engine,
@@ -122,12 +122,25 @@ struct DaemonFigures {
 impl Collector for DaemonFigures {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         self.plain(&mut encoder)?;
+        self.ways(&mut encoder)?;
         self.requests(&mut encoder)?;
         self.durations(&mut encoder)
     }
 }
 
 impl DaemonFigures {
+    fn ways(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let counts = self.statistics.ways.iter().map(Number::get);
+        let about = "Connections through TCP by how they are served: local is in the client's send(), \
+                     the others say why not";
+        family(
+            encoder,
+            ("connections_by_way", about, Kind::Gauge),
+            "way",
+            WAYS.into_iter().zip(counts),
+        )
+    }
+
     #[rustfmt::skip]
     fn plain(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let s = &self.statistics;

@@ -6,6 +6,7 @@ mod exporter;
 mod go_redis;
 mod node;
 mod pipelines;
+mod proxies;
 mod redis_py;
 mod redis_rs;
 

@@ -7,6 +7,7 @@ mod chosen;
 use bpfdb_tests::server as common;
 mod end;
 mod parts;
+mod splice;
 mod transfer;
 mod window;
 

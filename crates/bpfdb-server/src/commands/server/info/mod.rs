@@ -250,6 +250,10 @@ fn clients(page: &mut Page, source: &Source<'_>) {
         ("total_watched_keys", &source.clients.watched_keys),
         ("total_blocking_keys", &0),
         ("unix_clients", &statistics.connections_unix.get()),
+        (
+            "local_clients",
+            &statistics.ways[bpfdb::abi::BPFDB_WAY_LOCAL as usize].get(),
+        ),
     ]);
 }
 

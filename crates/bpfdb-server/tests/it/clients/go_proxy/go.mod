@@ -1,0 +1,3 @@
+module bpfdb/tests/go_proxy
+
+go 1.24
