@@ -31,7 +31,7 @@
 	X(ROLLED_BACK, 25, "the transaction had failed and was rolled back",                       \
 	  "run the transaction again")                                                             \
 	X(TIMED_OUT, 26, "the transaction was idle for too long and was rolled back",              \
-	  "run the transaction again")                                                             \
+	  "ROLLBACK it, or BEGIN it again")                                                        \
 	X(SESSION_BUSY, 27, "the session is running another operator",                             \
 	  "run it again; if it persists, use one session per thread")                              \
 	X(EXHAUSTED, 28, "a bounded loop inside the engine ran out",                               \

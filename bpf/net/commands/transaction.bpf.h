@@ -27,6 +27,11 @@ static __always_inline bool word_next(struct bpfdb_connection *c, u64 word, u32 
 	return arg_next(c) == DONE && c->arg_len == len && arg_word(c) == word;
 }
 
+static __always_inline enum bpfdb_status begin_kind(struct bpfdb_session *s, bool read_only)
+{
+	return read_only ? bpfdb_begin_read_only(s) : bpfdb_begin_interactive(s);
+}
+
 __noinline enum result command_begin(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
 				     struct bpfdb_session *s NONNULL)
 {
@@ -41,7 +46,10 @@ __noinline enum result command_begin(struct sk_msg_md *m, struct bpfdb_connectio
 	    (!read_only || !word_next(c, WORD("read"), 4) || !word_next(c, WORD("only"), 4)))
 		return PASS_TO_DAEMON;
 	room_until(c, c->at);
-	status = read_only ? bpfdb_begin_read_only(s) : bpfdb_begin_interactive(s);
+	status = begin_kind(s, read_only);
+	/* The client may not know that its transaction is over; this one is another. */
+	if (status == BPFDB_TIMED_OUT && bpfdb_rollback(s) == BPFDB_OK)
+		status = begin_kind(s, read_only);
 	if (s->state == BPFDB_TXN_FAILED)
 		wrong = &error_failed;
 	return transaction_reply(m, c, s, status, wrong);

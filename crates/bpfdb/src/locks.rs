@@ -91,6 +91,25 @@ impl Session {
         sessions.len() > CLIENTS_MAX || sessions.into_iter().any(holds)
     }
 
+    /// Has the client of this session a transaction open that it has begun itself, be it a failed one,
+    /// or one of which it does not know yet that it is over? For those who look at all clients.
+    pub fn is_begun_by_client(&self, session: u32) -> bool {
+        let session = self.engine().inner.sessions.at(session as usize);
+        // SAFETY: points into the mapping of the sessions, which lives as long as self.
+        let (interactive, state) = unsafe {
+            (
+                (&raw const (*session).interactive).read_volatile(),
+                (&raw const (*session).state).read_volatile(),
+            )
+        };
+        match u32::from(state) {
+            abi::BPFDB_TXN_NONE | abi::BPFDB_TXN_FINISHING => false,
+            // What only reads is not marked; that of a command is over in a moment.
+            abi::BPFDB_TXN_READ => true,
+            _ => interactive != 0,
+        }
+    }
+
     fn is_interactive(&self, session: u32) -> bool {
         let session = self.engine().inner.sessions.at(session as usize);
         // SAFETY: points into the mapping of the sessions, which lives as long as self.

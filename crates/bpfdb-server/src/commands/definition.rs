@@ -41,10 +41,13 @@ pub(crate) struct Command {
     pub(crate) batching: Batching,
     /// Its arguments may be passwords: not kept for SLOWLOG.
     pub(crate) secret: bool,
-    /// Would others see a change if it were executed now? `None`: if it has the flag Write.
-    pub(crate) writes_now: Option<fn(&Context<'_>) -> bool>,
+    /// Would others see a change if it were executed now, with these arguments? `None`: if it
+    /// has the flag Write.
+    pub(crate) writes_now: Option<fn(&Context<'_>, &[Vec<u8>]) -> bool>,
     /// Executed during CLIENT PAUSE too: somebody must be able to end it.
     pub(crate) never_paused: bool,
+    /// EXEC: what is queued is executed.
+    pub(crate) executes_queue: bool,
     /// What becomes of the connection's state and of the reply when a request of it is
     /// refused before it runs.
     pub(crate) on_refusal: Option<fn(&mut Context<'_>, Failure) -> Failure>,
@@ -73,6 +76,7 @@ impl Command {
         secret: false,
         writes_now: None,
         never_paused: false,
+        executes_queue: false,
         on_refusal: None,
         subcommands: &[],
         run: only_subcommands,
@@ -87,10 +91,10 @@ impl Command {
         self.has(Flag::Write) || self.writes_now.is_some()
     }
 
-    /// Would others see a change if it were executed now?
-    pub(crate) fn writes(&self, context: &Context<'_>) -> bool {
+    /// Would others see a change if it were executed now, with these arguments?
+    pub(crate) fn writes(&self, context: &Context<'_>, arguments: &[Vec<u8>]) -> bool {
         self.writes_now
-            .map_or(self.has(Flag::Write), |writes| writes(context))
+            .map_or(self.has(Flag::Write), |writes| writes(context, arguments))
     }
 
     /// Does it read or write keys that it does not name?

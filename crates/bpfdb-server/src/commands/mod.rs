@@ -50,7 +50,7 @@ mod transaction;
 mod update;
 
 pub use page::page;
-pub(crate) use transaction::MultiState;
+pub(crate) use transaction::{MultiState, Queue};
 
 use self::context::{Context, Failure, Outcome};
 

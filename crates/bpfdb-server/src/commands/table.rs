@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use rustc_hash::FxHashMap;
 
 use super::definition::Command;
-use super::{Failure, connection, keys, scripting, server, string, transaction};
+use super::{Context, Failure, connection, keys, scripting, server, string, transaction};
 
 /// Every folder of commands.
 static FOLDERS: &[&[&Command]] = &[
@@ -121,13 +121,13 @@ pub(super) fn wrong_arity(name: &str) -> Failure {
     format!("ERR wrong number of arguments for '{name}' command").into()
 }
 
-/// What Redis says where it checks the number itself, of a subcommand of `name`. It
-/// repeats the word as it was written, which is nearly always in capitals.
-pub(super) fn wrong_subcommand_arity(name: &str, subcommand: &str) -> Failure {
-    format!(
-        "ERR unknown subcommand or wrong number of arguments for '{subcommand}'. Try {name} HELP."
-    )
-    .into()
+/// What Redis says where it checks the number itself, of a subcommand of `name`. The words are
+/// the request's: Redis repeats the subcommand as it was written.
+pub(super) fn wrong_subcommand_arity(context: &Context<'_>, name: &str) -> Failure {
+    let start = b"ERR unknown subcommand or wrong number of arguments for '";
+    let help = format!("'. Try {name} HELP.");
+    let word = c_string(&context.connection.subcommand, SHOWN);
+    Failure::Text([start, word, help.as_bytes()].concat())
 }
 
 const SHOWN: usize = 128;

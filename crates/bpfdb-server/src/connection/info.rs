@@ -55,9 +55,13 @@ pub(crate) struct ConnectionInfo {
     pub(crate) library_version: Vec<u8>,
     /// Name of the command that the daemon executed last.
     pub(crate) command: &'static str,
+    /// The subcommand of that, as the client wrote it.
+    pub(crate) subcommand: Vec<u8>,
     /// May it do more than authenticate?
     pub(crate) authenticated: bool,
     pub(crate) replies: ReplyMode,
+    /// What CLIENT REPLY has chosen inside MULTI … EXEC, from the reply after EXEC's on.
+    pub(crate) replies_from_next: Option<ReplyMode>,
     /// Not to be closed for the sake of memory.
     pub(crate) no_evict: bool,
     pub(crate) no_touch: bool,
@@ -105,6 +109,8 @@ pub(crate) struct Waiting {
 pub(crate) struct Begun {
     /// A request waits for the end of CLIENT PAUSE.
     pub(crate) paused: bool,
+    /// The client has begun a transaction, and not ended it; as of when it was looked at last.
+    pub(crate) transaction: bool,
     /// Commands that wait for EXEC; `None`: there was no MULTI.
     pub(crate) queued: Option<usize>,
     /// Bytes that these take.
@@ -129,8 +135,10 @@ impl ConnectionInfo {
             library_name: Vec::new(),
             library_version: Vec::new(),
             command: "NULL",
+            subcommand: Vec::new(),
             authenticated: false,
             replies: ReplyMode::On,
+            replies_from_next: None,
             no_evict: false,
             no_touch: false,
             durability: None,
@@ -146,6 +154,13 @@ impl ConnectionInfo {
             output: 0,
             waiting: Waiting::default(),
             begun: Begun::default(),
+        }
+    }
+
+    /// The word behind the name of a command that has subcommands.
+    pub(crate) fn note_subcommand(&mut self, words: &[Vec<u8>]) {
+        if let [word] = words {
+            self.subcommand.clone_from(word);
         }
     }
 

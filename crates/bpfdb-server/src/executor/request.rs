@@ -5,6 +5,7 @@ use std::time::Duration;
 use bpfdb::Status;
 
 use super::running::Running;
+use crate::commands::Queue;
 use crate::commands::atomic;
 use crate::commands::attempts::Backoff;
 use crate::commands::conflict;
@@ -87,10 +88,10 @@ pub(crate) fn is_paused(context: &Context<'_>, request: &Request) -> bool {
     let Ok(call) = admit(context, request) else {
         return false;
     };
-    let command = call.command;
+    let (command, arguments) = (call.command, &request.words[call.name_words..]);
     !command.never_paused
         && (context.instance.pause.stops_all()
-            || (command.writes(context) && !must_wait(context, command)))
+            || (!must_wait(context, command) && command.writes(context, arguments)))
 }
 
 /// CLIENT REPLY: OFF and SKIP have no reply themselves, ON has.
@@ -102,6 +103,9 @@ fn hold_back(context: &mut Context<'_>, start: usize) {
         ReplyMode::SkipNext => ReplyMode::On,
         other => other,
     };
+    if let Some(chosen) = context.connection.replies_from_next.take() {
+        context.connection.replies = chosen;
+    }
     if silent {
         context.replies.truncate(start);
     }
@@ -134,7 +138,7 @@ fn admit(context: &Context<'_>, request: &Request) -> Result<Call, Failure> {
     if context.is_queuing() && call.command.has(Flag::NoMulti) {
         return Err("ERR Command not allowed inside a transaction".into());
     }
-    if call.command.has(Flag::DenyOom) && context.instance.refuses_writes() {
+    if needs_room(context, call.command) && context.instance.refuses_writes() {
         return Err(Failure::Text(reply::error_text(Status::OutOfMemory, false)));
     }
     if request.cut {
@@ -143,10 +147,20 @@ fn admit(context: &Context<'_>, request: &Request) -> Result<Call, Failure> {
     Ok(call)
 }
 
+/// Is it refused while memory is short? EXEC is, for what is queued.
+fn needs_room(context: &Context<'_>, command: &Command) -> bool {
+    let queue = context.multi.queue.as_ref();
+    let queued = queue.filter(|_| command.executes_queue);
+    command.has(Flag::DenyOom) || queued.is_some_and(Queue::needs_room)
+}
+
 /// Executes a command that is not queued, and takes note if it was slow; with the
 /// time that it took, and its tries.
 fn run(context: &mut Context<'_>, call: Call, words: &[Vec<u8>]) -> (Outcome, Duration, Backoff) {
     context.connection.command = call.command.name;
+    context
+        .connection
+        .note_subcommand(&words[1..call.name_words]);
     context.set_needs_daemon(call.command.path() == Path::Daemon);
     let mut backoff = Backoff::default();
     let arguments = &words[call.name_words..];

@@ -282,10 +282,43 @@ fn idle_transactions_end() {
     assert_eq!(
         a.say("GET idle"),
         "-ERR the transaction was idle for too long and was rolled back; \
-         run the transaction again\r\n"
+         ROLLBACK it, or BEGIN it again\r\n"
     );
     a.say("ROLLBACK");
     assert_eq!(a.say("GET idle"), "$1\r\n2\r\n");
+}
+
+/// Who gets the connection from a pool does not know what was open: BEGIN begins another
+/// transaction, by whomever it is answered.
+#[test]
+fn begin_after_an_idle_transaction() {
+    let server = TestServer::start(&bpfdb::Options {
+        idle_limit: Duration::from_millis(300),
+        ..bpfdb::Options::default()
+    });
+    let (mut a, mut b) = (server.client(), server.client());
+    for mode in ["BEGIN", "BEGIN READ ONLY"] {
+        for by_daemon in [false, true] {
+            a.say("BEGIN");
+            a.say("SET idle 1");
+            wait_until("the lock of the idle transaction is gone", || {
+                b.say("SET idle 2") == "+OK\r\n"
+            });
+            let list = b.say("CLIENT LIST");
+            assert!(
+                list.contains("flags=x db=0 sub=0 psub=0 ssub=0 multi=-1 "),
+                "{list}"
+            );
+            if by_daemon {
+                a.say("SELECT 0");
+                a.say("CLIENT REPLY ON");
+            }
+            assert_eq!(a.say(mode), "+OK\r\n", "{mode} {by_daemon}");
+            assert_eq!(a.say("GET idle"), "$1\r\n2\r\n");
+            assert_eq!(a.say("COMMIT"), "+OK\r\n");
+            assert!(!b.say("CLIENT LIST").contains("flags=x"));
+        }
+    }
 }
 
 /// Several clients move money while others watch: none is ever missing.

@@ -2,7 +2,7 @@
 
 use super::super::prelude::*;
 use super::call;
-use super::find::Source;
+use super::find::{self, Source};
 use super::{CALLS, KEYS, NOTES};
 
 pub(crate) static COMMAND: Command = Command {
@@ -17,7 +17,7 @@ pub(crate) static COMMAND: Command = Command {
     categories: &[Category::Scripting],
     keys: &[KEYS.notes(NOTES)],
     differences: "The script is one serializable transaction: if it fails, nothing of it is kept. While a long one runs others are served. One that has run for busy-reply-threshold is stopped. KEYS, SCAN and RANDOMKEY end a script that writes; RESP3 replies of commands are those that the script asked for.",
-    writes_now: Some(|_| true),
+    writes_now: Some(|_, arguments| find::text_may_write(&arguments[0])),
     run,
     ..Command::BASE
 };

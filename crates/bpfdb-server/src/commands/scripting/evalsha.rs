@@ -2,7 +2,7 @@
 
 use super::super::prelude::*;
 use super::call;
-use super::find::Source;
+use super::find::{self, Source};
 use super::{CALLS, KEYS};
 
 pub(crate) static COMMAND: Command = Command {
@@ -17,7 +17,7 @@ pub(crate) static COMMAND: Command = Command {
     categories: &[Category::Scripting],
     keys: &[KEYS],
     differences: "As EVAL. The kernel runs what is compiled: see procedures.md.",
-    writes_now: Some(|_| true),
+    writes_now: Some(|context, arguments| find::script_may_write(context, &arguments[0])),
     run,
     ..Command::BASE
 };

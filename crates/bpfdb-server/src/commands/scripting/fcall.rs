@@ -1,8 +1,8 @@
 //! FCALL.
 
 use super::super::prelude::*;
-use super::call;
 use super::{CALLS, KEYS, NOTES};
+use super::{call, find};
 
 pub(crate) static COMMAND: Command = Command {
     name: "fcall",
@@ -16,7 +16,7 @@ pub(crate) static COMMAND: Command = Command {
     categories: &[Category::Scripting],
     keys: &[KEYS.notes(NOTES)],
     differences: "As EVAL. A call that writes locks the functions against FUNCTION LOAD and its kin until it has ended. The kernel runs what is compiled: see procedures.md.",
-    writes_now: Some(|_| true),
+    writes_now: Some(|context, arguments| find::function_may_write(context, &arguments[0])),
     run,
     ..Command::BASE
 };

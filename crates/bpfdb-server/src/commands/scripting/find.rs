@@ -118,3 +118,19 @@ pub(super) fn load(context: &mut Context<'_>, text: &[u8]) -> Result<Rc<Script>,
     }
     Ok(script)
 }
+
+// ---- Before it is called: may it write? What is not known may ----------------------------
+
+pub(super) fn text_may_write(text: &[u8]) -> bool {
+    bpfdb_lua::flags(text).map_or(true, |flags| !flags.no_writes)
+}
+
+pub(super) fn script_may_write(context: &Context<'_>, name: &[u8]) -> bool {
+    let script = Sha1::parse(name).and_then(|name| context.instance.scripts.find(name));
+    script.is_none_or(|script| !script.flags.no_writes)
+}
+
+pub(super) fn function_may_write(context: &Context<'_>, name: &[u8]) -> bool {
+    let function = context.instance.functions.current().function(name);
+    function.is_none_or(|function| !function.registered().flags.of_call().no_writes)
+}

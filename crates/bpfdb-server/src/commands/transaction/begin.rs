@@ -1,6 +1,6 @@
 //! BEGIN [READ ONLY].
 
-use bpfdb::Status;
+use bpfdb::{Session, Status};
 
 use super::super::arguments::{is, syntax_error};
 use super::super::atomic::has_failed;
@@ -17,19 +17,22 @@ pub(crate) static COMMAND: Command = Command {
     arguments: "[mode{READ, ONLY}]",
     flags: &[Flag::NoScript, Flag::Fast, Flag::NoMulti],
     categories: &[Category::Transaction],
-    differences: "Redis has no such command. From here on a read locks its key against writers and a write against everybody, until COMMIT or ROLLBACK; who meets a lock is told CONFLICT ([conflicts.md](conflicts.md)). BEGIN READ ONLY reads one snapshot and locks nothing.",
+    differences: "Redis has no such command. From here on a read locks its key against writers and a write against everybody, until COMMIT or ROLLBACK; who meets a lock is told CONFLICT ([conflicts.md](conflicts.md)). BEGIN READ ONLY reads one snapshot and locks nothing. After a transaction that was idle for longer than transaction-timeout, BEGIN begins another one.",
     run,
     ..Command::BASE
 };
 
 fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
-    let begun = match arguments {
-        [] => context.session.begin(),
-        [first, second] if is(first, "read") && is(second, "only") => {
-            context.session.begin_read_only()
-        }
+    let begin = match arguments {
+        [] => Session::begin,
+        [first, second] if is(first, "read") && is(second, "only") => Session::begin_read_only,
         _ => return Err(syntax_error()),
     };
+    let mut begun = begin(context.session);
+    if begun == Err(Status::TimedOut) {
+        context.session.rollback()?;
+        begun = begin(context.session);
+    }
     match begun {
         Ok(()) => context.replies.ok(),
         Err(Status::WrongState) => {

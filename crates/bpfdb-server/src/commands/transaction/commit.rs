@@ -18,7 +18,7 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::NoScript, Flag::NoMulti],
     categories: &[Category::Transaction],
     differences: "Redis has no such command. With SYNC the reply comes when the transaction is durable, whatever the connection's durability is, and everything that it has read.",
-    writes_now: Some(|context| context.session.state() == abi::BPFDB_TXN_WRITE),
+    writes_now: Some(|context, _| context.session.state() == abi::BPFDB_TXN_WRITE),
     run,
     ..Command::BASE
 };

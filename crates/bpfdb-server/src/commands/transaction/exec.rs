@@ -13,6 +13,7 @@ use super::attempts::Attempts;
 use super::flush::Flushes;
 use super::multi_state::MultiState;
 use super::queue::Queue;
+use crate::connection::info::{ConnectionInfo, ReplyMode};
 use crate::protocol::reply::{self, ConflictAction, Protocol, Replies};
 use crate::settings::limits::MESSAGE_MAX;
 
@@ -32,10 +33,11 @@ pub(crate) static COMMAND: Command = Command {
     categories: &[Category::Transaction],
     differences: "All commands are one serializable transaction. A command that fails for a reason of Redis (a wrong type, not an integer) leaves the others alone, as in Redis; if one fails for a reason of the engine (a conflict that persists, no memory, too many locks, a key or value beyond the limits), everything is rolled back and EXEC replies with an error. KEYS, SCAN, RANDOMKEY and FLUSHALL are such a reason if one of the commands writes; but nothing else than FLUSHALL and FLUSHDB, with no key watched, is executed as without MULTI. A transaction that only reads sees one snapshot. While a long one is executed others are served: what they do in the daemon waits for its keys, what they do in the kernel meets a conflict.",
     queued: false,
-    writes_now: Some(|context| {
+    writes_now: Some(|context, _| {
         let queue = context.multi.queue.as_ref();
         queue.is_some_and(|queue| !queue.only_reads())
     }),
+    executes_queue: true,
     on_refusal: Some(discard),
     run,
     ..Command::BASE
@@ -232,6 +234,8 @@ impl Block {
     fn execute(&mut self, context: &mut Context<'_>, next: usize) -> Result<Progress, Failure> {
         let queued = &self.queue.commands[next];
         let at = self.replies.len();
+        let mode = context.connection.replies;
+        context.connection.note_subcommand(queued.subcommand());
         let mut inner = context.with_replies(&mut self.replies);
         let (outcome, time) = match self.job.take() {
             Some(job) => step_of(&mut inner, job, queued.arguments()),
@@ -246,6 +250,7 @@ impl Block {
         };
         self.job = inner.job.take();
         let rests_until = inner.rests_until.take();
+        defer_reply_mode(context.connection, mode);
         context.rests_until = rests_until.filter(|_| self.job.is_some());
         self.spent += time;
         if self.job.is_some() {
@@ -329,6 +334,18 @@ fn step_of(
         Err(failure) => Err(failure),
     };
     (outcome, begun.elapsed())
+}
+
+/// CLIENT REPLY as one of the commands: EXEC's reply is as it would be without, and the next one is
+/// the first that is given or not.
+fn defer_reply_mode(connection: &mut ConnectionInfo, before: ReplyMode) {
+    let chosen = mem::replace(&mut connection.replies, before);
+    if chosen != before {
+        connection.replies_from_next = Some(match chosen {
+            ReplyMode::Skip => ReplyMode::SkipNext,
+            other => other,
+        });
+    }
 }
 
 /// One of the commands may have made the client a synchronous one: what the block has told of

@@ -16,6 +16,7 @@ mod watch;
 
 pub(super) use attempts::Attempts;
 pub(crate) use multi_state::MultiState;
+pub(crate) use queue::Queue;
 
 use super::definition::Command;
 

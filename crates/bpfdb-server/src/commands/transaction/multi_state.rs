@@ -22,6 +22,7 @@ impl MultiState {
     pub(crate) fn summary(&self, paused: bool) -> Begun {
         Begun {
             paused,
+            transaction: false,
             queued: self.queue.as_ref().map(Queue::len),
             queue_memory: self.queue.as_ref().map_or(0, Queue::memory),
             watched: self.watched.len(),

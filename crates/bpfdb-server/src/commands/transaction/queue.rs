@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use bpfdb::abi;
 
 use super::super::context::{Failure, Outcome};
-use super::super::definition::{Command, Path};
+use super::super::definition::{Command, Flag, Path};
 use crate::settings::limits::{MESSAGE_MAX, WORD_OVERHEAD};
 
 /// Of all connections of this process, bytes.
@@ -26,6 +26,11 @@ pub(super) struct Queued {
 }
 
 impl Queued {
+    /// The subcommand, if it is one.
+    pub(super) fn subcommand(&self) -> &[Vec<u8>] {
+        &self.words[1..self.name_words]
+    }
+
     pub(super) fn arguments(&self) -> &[Vec<u8>] {
         &self.words[self.name_words..]
     }
@@ -75,6 +80,13 @@ impl Queue {
             .commands
             .iter()
             .any(|queued| queued.command.may_write())
+    }
+
+    /// Is one of the commands refused while memory is short?
+    pub(crate) fn needs_room(&self) -> bool {
+        self.commands
+            .iter()
+            .any(|queued| queued.command.has(Flag::DenyOom))
     }
 
     pub(crate) fn add(

@@ -1,6 +1,6 @@
 //! CLIENT, and what is refused in words that clients know.
 
-use crate::operation::ask;
+use crate::operation::{ask, info};
 use bpfdb_tests::server::lent::plain;
 use bpfdb_tests::server::{request, wait_until, words};
 
@@ -271,4 +271,143 @@ fn who_kills_itself_is_at_its_end() {
         assert_eq!(String::from_utf8_lossy(&a.until_closed()), expected);
         assert_eq!(b.say("MGET before behind"), "*2\r\n$1\r\n1\r\n$-1\r\n");
     }
+}
+
+/// A transaction of BEGIN is seen by the others, as one of MULTI is.
+#[test]
+fn transactions_are_listed() {
+    let server = plain();
+    let (mut a, mut b) = (server.client(), server.client());
+    const OPEN: &str = "flags=x db=0 sub=0 psub=0 ssub=0 multi=-1 ";
+    for begin in ["BEGIN", "BEGIN READ ONLY"] {
+        assert_eq!(b.say(begin), "+OK\r\n");
+        assert!(ask(&mut a, "CLIENT LIST").contains(OPEN), "{begin}");
+        assert!(ask(&mut b, "CLIENT INFO").contains(OPEN), "{begin}");
+        assert_eq!(b.say("COMMIT"), "+OK\r\n");
+        assert!(!ask(&mut a, "CLIENT LIST").contains("flags=x"), "{begin}");
+    }
+}
+
+/// As in Redis: what says that it does not write is not held back; what says nothing is.
+#[test]
+fn scripts_during_a_pause_of_writes() {
+    let server = plain();
+    let mut client = server.client();
+    let reads = &b"#!lua flags=no-writes\nreturn 7"[..];
+    let library = &b"#!lua name=l\nredis.register_function{function_name='reads', \
+        callback=function() return 7 end, flags={'no-writes'}}\n\
+        redis.register_function('says_nothing', function() return 7 end)"[..];
+    let loaded = client.ask(&[b"SCRIPT", b"LOAD", reads]);
+    let sha = loaded[5..45].to_vec();
+    let loaded = client.ask(&[b"SCRIPT", b"LOAD", b"return 7"]);
+    let sha_of_nothing = loaded[5..45].to_vec();
+    assert_eq!(client.ask(&[b"FUNCTION", b"LOAD", library]), b"$1\r\nl\r\n");
+    assert_eq!(client.say("CLIENT PAUSE 600000 WRITE"), "+OK\r\n");
+    for free in [
+        [&b"EVAL"[..], reads, b"0"],
+        [b"EVALSHA", &sha, b"0"],
+        [b"FCALL", b"reads", b"0"],
+    ] {
+        assert_eq!(client.ask(&free), b":7\r\n");
+    }
+    for held in [
+        [&b"EVAL"[..], b"return 7", b"0"],
+        [b"EVALSHA", &sha_of_nothing, b"0"],
+        [b"FCALL", b"says_nothing", b"0"],
+    ] {
+        let mut other = server.client();
+        other.send(&request(&held));
+        wait_until("it waits", || {
+            ask(&mut client, "INFO clients").contains("blocked_clients:1")
+        });
+        drop(other);
+        wait_until("it is gone", || {
+            ask(&mut client, "INFO clients").contains("blocked_clients:0")
+        });
+    }
+}
+
+/// One reply is skipped, the next one after EXEC's, as in Redis.
+#[test]
+fn client_reply_in_a_block() {
+    let server = plain();
+    for (mode, told) in [
+        ("SKIP", "$1\r\nb\r\n+OK\r\n$1\r\nc\r\n"),
+        ("OFF", "+OK\r\n$1\r\nc\r\n"),
+        ("ON", "$1\r\na\r\n$1\r\nb\r\n+OK\r\n$1\r\nc\r\n"),
+    ] {
+        let mut client = server.client();
+        let reply = format!("CLIENT REPLY {mode}");
+        let all = [
+            "MULTI",
+            &reply,
+            "PING",
+            "EXEC",
+            "ECHO a",
+            "ECHO b",
+            "CLIENT REPLY ON",
+            "ECHO c",
+        ];
+        client.send(&all.map(words).concat());
+        client
+            .stream
+            .shutdown(std::net::Shutdown::Write)
+            .expect("half closed");
+        let got = String::from_utf8(client.until_closed()).expect("text");
+        let block = "+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n+OK\r\n+PONG\r\n";
+        assert_eq!(got, format!("{block}{told}"), "{mode}");
+    }
+}
+
+/// A client that is gone before it is accepted is none too many.
+#[test]
+fn connections_reset_before_they_are_accepted() {
+    let server = plain();
+    let mut client = server.client();
+    let before = info(&mut client, "stats", "rejected_connections");
+    let linger = libc::linger {
+        l_onoff: 1,
+        l_linger: 0,
+    };
+    for _ in 0..500 {
+        let stream = std::net::TcpStream::connect(server.address).expect("a connection");
+        // SAFETY: a value of the option's type, as long as told.
+        let set = unsafe {
+            libc::setsockopt(
+                std::os::fd::AsRawFd::as_raw_fd(&stream),
+                libc::SOL_SOCKET,
+                libc::SO_LINGER,
+                (&raw const linger).cast(),
+                size_of_val(&linger) as libc::socklen_t,
+            )
+        };
+        assert_eq!(set, 0);
+    }
+    wait_until("all are gone", || {
+        info(&mut client, "clients", "connected_clients") == "1"
+    });
+    assert_eq!(info(&mut client, "stats", "rejected_connections"), before);
+}
+
+/// The memory may have become short since a command was queued.
+#[test]
+fn exec_is_refused_when_memory_is_short() {
+    let server = plain();
+    let (mut client, mut other) = (server.client(), server.client());
+    let limit = other.say("CONFIG GET maxmemory");
+    let limit = limit.lines().last().expect("a value").to_owned();
+    for (command, refused) in [("SET a 1", true), ("GET a", false)] {
+        client.say("MULTI");
+        assert_eq!(client.say(command), "+QUEUED\r\n");
+        assert_eq!(other.say("CONFIG SET maxmemory 1"), "+OK\r\n");
+        let told = client.say("EXEC");
+        assert_eq!(
+            other.say(&format!("CONFIG SET maxmemory {limit}")),
+            "+OK\r\n"
+        );
+        let text = "-EXECABORT Transaction discarded because of: OOM command not allowed \
+                    when used memory > 'maxmemory'.\r\n";
+        assert_eq!(told == text, refused, "{command}: {told}");
+    }
+    assert_eq!(client.say("GET a"), "$-1\r\n");
 }

@@ -22,7 +22,7 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale],
     categories: &[Category::Connection],
     tips: &["nondeterministic_output"],
-    differences: "For a connection that the daemon serves, qbuf is what it keeps in memory; events, rbs and rbp mean nothing.",
+    differences: "The flag x is also that of a transaction of BEGIN, with multi=-1. For a connection that the daemon serves, qbuf is what it keeps in memory; events, rbs and rbp mean nothing.",
     run: |context, _| {
         context.go_on_with(DeferredCommand(run));
         Ok(())
@@ -66,6 +66,7 @@ fn look(context: &mut Context<'_>) {
     for other in context.others.iter_mut() {
         other.look_at_activity(&kernel, now);
         look_at(other, &kernel);
+        other.info.begun.transaction = context.session.is_begun_by_client(other.index);
     }
     look_at_own(context);
 }
@@ -75,6 +76,8 @@ pub(super) fn look_at_own(context: &mut Context<'_>) {
     // What it has asked for is being answered.
     context.connection.waiting = Waiting::default();
     context.connection.begun = context.multi.summary(false);
+    context.connection.begun.transaction =
+        context.session.is_begun_by_client(context.session.index());
 }
 
 fn look_at(connection: &mut Connection, kernel: &KernelConnections) {
@@ -161,7 +164,10 @@ pub(super) fn describe(connection: &ConnectionInfo, protocol: Protocol) -> Strin
     let text = String::from_utf8_lossy;
     let mut flags = String::new();
     for (is_so, letter) in [
-        (connection.begun.queued.is_some(), 'x'),
+        (
+            connection.begun.queued.is_some() || connection.begun.transaction,
+            'x',
+        ),
         (connection.is_unix(), 'U'),
         (connection.no_evict, 'e'),
         (connection.no_touch, 'T'),

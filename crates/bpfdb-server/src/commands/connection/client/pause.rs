@@ -39,7 +39,7 @@ fn pause(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
         [time, mode] if is(mode, "all") => (true, parse(time)?),
         [time, mode] if is(mode, "write") => (false, parse(time)?),
         [_, _] => return Err("ERR CLIENT PAUSE mode must be WRITE or ALL".into()),
-        _ => return Err(wrong_subcommand_arity("CLIENT", "PAUSE")),
+        _ => return Err(wrong_subcommand_arity(context, "CLIENT")),
     };
     let length = Duration::from_millis(milliseconds);
     let paused = context.instance.pause(length, all);

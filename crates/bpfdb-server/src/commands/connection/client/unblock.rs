@@ -24,7 +24,7 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
         [_] => {}
         [_, how] if is(how, "timeout") || is(how, "error") => {}
         [_, _] => return Err("ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR".into()),
-        _ => return Err(wrong_subcommand_arity("CLIENT", "UNBLOCK")),
+        _ => return Err(wrong_subcommand_arity(context, "CLIENT")),
     }
     number(&arguments[0])?;
     context.replies.integer(0);

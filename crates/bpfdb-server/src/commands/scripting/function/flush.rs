@@ -29,7 +29,7 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
         [] => {}
         [how] if is(how, "async") || is(how, "sync") => {}
         [_] => return Err("ERR FUNCTION FLUSH only supports SYNC|ASYNC option".into()),
-        _ => return Err(wrong_subcommand_arity("FUNCTION", "FLUSH")),
+        _ => return Err(wrong_subcommand_arity(context, "FUNCTION")),
     }
     // Without any, nothing is taken out of the kernel for it. What is damaged goes too.
     if view(context).is_ok_and(|libraries| libraries.len() == 0) {

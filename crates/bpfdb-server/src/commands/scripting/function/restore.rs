@@ -49,7 +49,7 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
                     .into(),
             );
         }
-        _ => return Err(wrong_subcommand_arity("FUNCTION", "RESTORE")),
+        _ => return Err(wrong_subcommand_arity(context, "FUNCTION")),
     };
     let texts = functions_dump::decode(&arguments[0]).map_err(failure)?;
     if texts.len() > COUNT_MAX {

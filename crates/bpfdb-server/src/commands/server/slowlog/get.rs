@@ -25,7 +25,7 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     let count = match arguments {
         [] => COUNT,
         [count] => parse(count)?,
-        _ => return Err(wrong_subcommand_arity("SLOWLOG", "GET")),
+        _ => return Err(wrong_subcommand_arity(context, "SLOWLOG")),
     };
     // It has words of others' commands.
     context.tells_of_all();
