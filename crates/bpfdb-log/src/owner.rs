@@ -31,7 +31,8 @@ impl Owner {
     ///
     /// # Errors
     /// [`LogError::Owned`] if another process, or another owner of this one, has it;
-    /// [`LogError::Exposed`] if others than the user may use the directory.
+    /// [`LogError::Exposed`] if others than the user may use the directory; of an empty one that is
+    /// the user's, and in which others cannot write, the mode is changed instead.
     pub fn take(directory: &Path) -> Result<Self> {
         make_folder(directory)?;
         let shown = || directory.to_string_lossy().into_owned();
@@ -214,17 +215,34 @@ fn flush_folder(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
-/// The mode of a directory that somebody else made is not ours to change.
+/// Only its user may use the directory. The mode of one in which something is says what that
+/// user wants, and is not changed; nor is that of a directory in which others may write, as /tmp is.
 fn check_mode(directory: &Path, folder: &File) -> Result<()> {
     let failed = |error| LogError::io("use", directory.to_string_lossy())(error);
     let metadata = folder.metadata().map_err(failed)?;
-    match metadata.permissions().mode() & 0o7777 {
-        mode if mode & 0o077 != 0 => Err(LogError::Exposed {
-            path: directory.to_owned(),
-            mode,
-        }),
-        _ => Ok(()),
+    let mode = metadata.permissions().mode() & 0o7777;
+    if mode & OTHERS == 0 {
+        return Ok(());
     }
+    // Of the user that this process acts as.
+    let own = fs::metadata("/proc/self").map_err(failed)?;
+    let is_own = metadata.uid() == own.uid();
+    if is_own && mode & WRITTEN_BY_OTHERS == 0 && is_empty(folder).map_err(failed)? {
+        let private = fs::Permissions::from_mode(mode & !OTHERS);
+        return folder.set_permissions(private).map_err(failed);
+    }
+    Err(LogError::Exposed {
+        path: directory.to_owned(),
+        mode,
+    })
+}
+
+/// Bits of a mode: what others than the user may do, and that they may write.
+const OTHERS: u32 = 0o077;
+const WRITTEN_BY_OTHERS: u32 = 0o022;
+
+fn is_empty(folder: &File) -> io::Result<bool> {
+    Ok(fs::read_dir(path_of(folder))?.next().is_none())
 }
 
 #[cfg(test)]
@@ -232,6 +250,31 @@ mod tests {
     use std::cell::RefCell;
 
     use super::*;
+
+    #[test]
+    fn an_empty_directory_is_put_right_and_others_are_not() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("data");
+        fs::create_dir(&path).expect("made");
+        let set = |mode| fs::set_permissions(&path, fs::Permissions::from_mode(mode));
+        let mode = || fs::metadata(&path).expect("there").permissions().mode() & 0o7777;
+        for (before, is_put_right) in [
+            (0o755, true),
+            (0o750, true),
+            (0o775, false),
+            (0o1777, false),
+        ] {
+            set(before).expect("set");
+            assert_eq!(Owner::take(&path).is_ok(), is_put_right, "{before:o}");
+            assert_eq!(mode(), if is_put_right { 0o700 } else { before });
+            fs::remove_dir_all(&path).expect("removed");
+            fs::create_dir(&path).expect("made");
+        }
+        fs::write(path.join("file"), "").expect("written");
+        set(0o755).expect("set");
+        assert!(matches!(Owner::take(&path), Err(LogError::Exposed { .. })));
+        assert_eq!(mode(), 0o755);
+    }
 
     /// Makes the folders, and says which were flushed, each with what was in it then.
     fn flushed(path: &Path) -> Vec<(PathBuf, Vec<PathBuf>)> {

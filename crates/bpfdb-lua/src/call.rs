@@ -79,6 +79,8 @@ pub(crate) struct Link {
     careful_until: Cell<Option<Instant>>,
     /// RESP3, as the script asked for.
     pub(crate) resp3: Cell<bool>,
+    /// See [`Call::passes_error_on`].
+    pub(crate) passes_error_on: Cell<bool>,
     /// Goes on from call to call and from state to state, as in Redis.
     random: Rc<Random>,
     /// From a seed to the end of the call: who wants the same numbers has none of calls beside it.
@@ -226,6 +228,7 @@ impl Call {
     ) -> Self {
         link.stops.set(false);
         link.resp3.set(false);
+        link.passes_error_on.set(false);
         link.json.set(json::Config::default());
         link.lines.take();
         let inner = Rc::clone(&link);
@@ -251,6 +254,11 @@ impl Call {
         match self.body.resume(answer) {
             CoroutineResult::Yield(step) | CoroutineResult::Return(step) => step,
         }
+    }
+
+    /// Is the error that it ended with, raised or returned, one that a command replied to it?
+    pub fn passes_error_on(&self) -> bool {
+        self.link.passes_error_on.get()
     }
 
     /// It is to end: the next [`Call::resume`] comes to [`Failure::Stopped`], soon.

@@ -106,6 +106,25 @@ pub(crate) fn maker(lua: &Lua, limits: &Limits, link: &Rc<Link>) -> mlua::Result
     make.bind((address, owner))
 }
 
+/// As in sandbox.lua.
+const READONLY: &CStr = c"Attempt to modify a readonly table";
+
+/// Is the first argument one of the empty tables of sandbox.lua that stand for others? Lua's own
+/// function would write into it.
+///
+/// # Safety
+/// Called by Lua, with room for a value beside the arguments.
+unsafe fn stands_for_another(state: *mut lua_State) -> bool {
+    // SAFETY: as above; what was pushed is taken away.
+    unsafe {
+        let is_marked = ffi::luaL_getmetafield(state, 1, c"__readonly".as_ptr()) != 0;
+        if is_marked {
+            ffi::lua_settop(state, -2);
+        }
+        is_marked
+    }
+}
+
 /// Of the upvalues.
 unsafe extern "C-unwind" fn make(state: *mut lua_State) -> c_int {
     // SAFETY: called with three arguments or more, which become the upvalues.
@@ -125,6 +144,11 @@ unsafe extern "C-unwind" fn charged(state: *mut lua_State) -> c_int {
         let least = ffi::lua_tointeger(state, ffi::lua_upvalueindex(LEAST));
         let mut pieces = pieces(state).saturating_add(usize::try_from(least).unwrap_or(0));
         if let Some(range) = Range::of(state, ffi::lua_upvalueindex(RANGE)) {
+            if matches!(range, Range::Insert) && stands_for_another(state) {
+                // In Redis it says no line.
+                ffi::lua_pushstring(state, READONLY.as_ptr());
+                ffi::lua_error(state);
+            }
             match range.len(state) {
                 Ok(len) => pieces = pieces.saturating_add(len),
                 Err(problem) => {

@@ -1,9 +1,8 @@
 -- What a script finds around it. Runs once in a new state of Lua, with the functions of
 -- sandbox.rs, and returns what that calls.
 --
--- A script may read the libraries and may not change them: it gets an empty table in the
--- place of each, which leads to the real one. These tables are new for each call, so that
--- what a script can do to them all the same (table.insert) ends with the call.
+-- A script may read the globals and the libraries, and may not change them: it gets an empty
+-- table in the place of each, which leads to the real one. These tables are new for each call.
 
 local host = ...
 
@@ -37,9 +36,9 @@ local function refuse_write()
 	error(READONLY, 2)
 end
 
--- A metatable for the tables that stand for `real`.
+-- A metatable for the tables that stand for `real`. By the last field `table.insert` knows them.
 local function reader_of(real)
-	return { __index = real, __newindex = refuse_write, __metatable = false }
+	return { __index = real, __newindex = refuse_write, __metatable = false, __readonly = true }
 end
 
 local function reader(real, metatable)
@@ -87,17 +86,20 @@ base.ipairs = unless_reader(ipairs, function(t)
 	end, t, 0
 end, (ipairs {}))
 
+-- The globals of a call that are its own; forgets those of calls that have ended.
+local own_globals = setmetatable({}, { __mode = 'k' })
+
 -- What seems to be in a table that stands for another one. The globals of a call are some of its own and those of all.
 local function contents(t)
 	local real = behind[t]
-	if real ~= base then
+	if not own_globals[real] then
 		return real
 	end
 	local all = {}
 	for name, value in next, base do
 		all[name] = value
 	end
-	for name, value in next, t do
+	for name, value in next, real do
 		all[name] = value
 	end
 	return all
@@ -466,7 +468,7 @@ local command = host.command
 local function execute(...)
 	local words, problem = words_of(...)
 	if not words then
-		return { err = 'ERR ' .. problem, ignore_error_stats_update = true }, true
+		return { err = 'ERR ' .. problem }, true
 	end
 	return command(words)
 end
@@ -599,20 +601,21 @@ for name, library in next, libraries do
 	readers[name] = reader_of(library)
 end
 
-local environment_metatable = { __index = base, __newindex = refuse_write, __metatable = false }
+local of_all = { __index = base }
 
--- The globals of one call. What `more` has is among them.
+-- The globals of one call, none of which it can replace. What `more` has is among them.
 local function environment(more)
-	local globals = {}
+	local own = setmetatable({}, of_all)
 	for name, library in next, libraries do
-		globals[name] = reader(library, readers[name])
+		own[name] = reader(library, readers[name])
 	end
 	for name, value in next, more do
-		globals[name] = value
+		own[name] = value
 	end
-	globals._G = globals
-	behind[globals] = base
-	return setmetatable(globals, environment_metatable)
+	own_globals[own] = true
+	local globals = reader(own, reader_of(own))
+	own._G = globals
+	return globals
 end
 
 -- ---- A call ------------------------------------------------------------------------
@@ -624,7 +627,12 @@ local function explained(problem)
 		problem = { err = 'ERR unknown error' }
 	end
 	local info = place()
-	return { err = problem.err, source = info and info.source, line = info and info.currentline }
+	return {
+		err = problem.err,
+		source = info and info.source,
+		line = info and info.currentline,
+		ignore_error_stats_update = rawget(problem, 'ignore_error_stats_update'),
+	}
 end
 
 -- Runs `f` with arguments: true and what it returns, or false and what went wrong.

@@ -302,6 +302,15 @@ fn set_hook(lua: &Lua, link: &Rc<Link>, every: u32) -> mlua::Result<()> {
     })
 }
 
+/// Is it an error as a command replied it to the script, or what was made of one? The mark is Redis's.
+fn is_of_command(value: &Value) -> bool {
+    let mark = match value {
+        Value::Table(table) => table.raw_get("ignore_error_stats_update"),
+        _ => return false,
+    };
+    matches!(mark, Ok(Value::Boolean(true)))
+}
+
 /// What follows from the end of a script.
 fn conclude(
     link: &Rc<Link>,
@@ -313,6 +322,7 @@ fn conclude(
     if link.stops() {
         return Err(Failure::Stopped);
     }
+    link.passes_error_on.set(is_of_command(value));
     if !ok {
         return Err(match value {
             // What Lua raises itself when there is nothing left to explain it with.

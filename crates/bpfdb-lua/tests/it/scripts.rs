@@ -50,6 +50,30 @@ fn errors_are_worded_as_redis_does() {
             "ERR Attempt to modify a readonly table",
         ),
         (
+            "redis = 1",
+            "ERR user_script:1: Attempt to modify a readonly table",
+        ),
+        (
+            "KEYS = {}",
+            "ERR user_script:1: Attempt to modify a readonly table",
+        ),
+        (
+            "_G = nil",
+            "ERR user_script:1: Attempt to modify a readonly table",
+        ),
+        (
+            "_G.string = nil",
+            "ERR user_script:1: Attempt to modify a readonly table",
+        ),
+        (
+            "table.insert(_G, 1)",
+            "ERR Attempt to modify a readonly table",
+        ),
+        (
+            "table.insert(redis, 1)",
+            "ERR Attempt to modify a readonly table",
+        ),
+        (
             "setmetatable(_G, {})",
             "ERR Attempt to modify a readonly table",
         ),
@@ -158,6 +182,14 @@ fn replies_are_those_of_redis() {
             bulk("da39a3ee5e6b4b0d3255bfef95601890afd80709"),
         ),
         ("return redis.REDIS_VERSION_NUM", Reply::Integer(458_767)),
+        (
+            "KEYS[1] = 'k' table.insert(ARGV, 'a') return KEYS[1] .. ARGV[1]",
+            bulk("ka"),
+        ),
+        (
+            "return rawget(_G, 'redis') == redis and _G._G == _G and 1",
+            Reply::Integer(1),
+        ),
         (
             "return getmetatable('').__index == string and 1 or 0",
             Reply::Integer(0),

@@ -80,6 +80,8 @@ pub(crate) struct Instance {
     pub(crate) latency: Latency,
     /// Error replies by their first word.
     pub(crate) errors: BTreeMap<String, u64>,
+    /// The next one that is to be counted was: a script passes on what a command said to it.
+    pub(crate) error_is_counted: bool,
     pub(crate) rate: Rate,
     /// Bytes that came in, and went out.
     pub(crate) input_rate: Rate,
@@ -150,6 +152,7 @@ impl Instance {
             slowlog: Slowlog::default(),
             latency: Latency::default(),
             errors: BTreeMap::new(),
+            error_is_counted: false,
             rate: Rate::default(),
             input_rate: Rate::default(),
             output_rate: Rate::default(),
@@ -311,8 +314,12 @@ impl Instance {
         self.errors.clear();
     }
 
-    /// Takes note of an error reply.
+    /// Takes note of an error reply: of a command to a script, too. One that the script passes on
+    /// is not another one.
     pub(crate) fn count_error(&mut self, reply: &[u8]) {
+        if std::mem::take(&mut self.error_is_counted) {
+            return;
+        }
         self.statistics.error_replies.increment();
         let word = reply.split(|&byte| byte == b' ').next().unwrap_or_default();
         let kind = String::from_utf8_lossy(&word[..word.len().min(32)]);

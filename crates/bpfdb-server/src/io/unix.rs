@@ -3,13 +3,16 @@
 
 use std::fs::{self, Permissions};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
+use nix::errno::Errno;
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, bind, connect, socket};
+
 use crate::error::{Result, system};
-use crate::io::socket;
+use crate::io::socket::start_listening;
 
 /// A listener. Dropping it removes its file.
 #[derive(Debug)]
@@ -19,11 +22,11 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    /// Permissions 0: as the umask leaves them.
+    /// Permissions 0: as the umask leaves them. Nobody can connect before the file has them.
     pub(crate) fn bind(path: &Path, permissions: u32, backlog: u32) -> Result<Self> {
         let action = || format!("listen on {}", path.display());
         remove_left_over(path).map_err(system(action()))?;
-        let socket = UnixListener::bind(path).map_err(system(action()))?;
+        let socket = bound(path).map_err(system(action()))?;
         let listener = Self {
             socket,
             path: path.to_owned(),
@@ -32,11 +35,7 @@ impl Listener {
             fs::set_permissions(path, Permissions::from_mode(permissions))
                 .map_err(system(action()))?;
         }
-        listener
-            .socket
-            .set_nonblocking(true)
-            .map_err(system(action()))?;
-        socket::start_listening(&listener.socket, backlog)?;
+        start_listening(&listener.socket, backlog)?;
         tracing::info!(path = %path.display(), "listening");
         Ok(listener)
     }
@@ -72,14 +71,32 @@ impl Drop for Listener {
     }
 }
 
+/// A socket with this path, not listening yet.
+fn bound(path: &Path) -> io::Result<UnixListener> {
+    let socket = unconnected()?;
+    bind(socket.as_raw_fd(), &UnixAddr::new(path)?)?;
+    Ok(socket.into())
+}
+
+/// A socket that waits for nothing.
+fn unconnected() -> io::Result<OwnedFd> {
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    Ok(socket(AddressFamily::Unix, SockType::Stream, flags, None)?)
+}
+
 /// The file of a server that was killed: a socket that nobody listens on.
 fn remove_left_over(path: &Path) -> io::Result<()> {
     let is_socket = fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
-    let refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
-    if is_socket && UnixStream::connect(path).is_err_and(refused) {
+    if is_socket && is_refused(path)? {
         fs::remove_file(path)?;
     }
     Ok(())
+}
+
+/// Does nobody listen there? A server that is stopped, and whose backlog is full, is somebody.
+fn is_refused(path: &Path) -> io::Result<bool> {
+    let connected = connect(unconnected()?.as_raw_fd(), &UnixAddr::new(path)?);
+    Ok(connected == Err(Errno::ECONNREFUSED))
 }
 
 #[cfg(test)]
@@ -100,6 +117,21 @@ mod tests {
         assert!(path.exists());
         drop(listener);
         assert!(!path.exists());
+
+        // One that is stopped takes no connections, and its backlog is full.
+        let stopped = Listener::bind(&path, 0, 1).expect("bound");
+        let waiting: Vec<_> = std::iter::repeat_with(|| {
+            let socket = unconnected().expect("a socket");
+            let address = UnixAddr::new(&path).expect("an address");
+            connect(socket.as_raw_fd(), &address).map(|()| socket)
+        })
+        .take_while(Result::is_ok)
+        .take(100)
+        .collect();
+        assert!(waiting.len() < 100, "the backlog has no end");
+        assert!(Listener::bind(&path, 0, 1).is_err());
+        assert!(path.exists());
+        drop(stopped);
 
         fs::write(&path, "precious").expect("written");
         assert!(Listener::bind(&path, 0, 10).is_err());

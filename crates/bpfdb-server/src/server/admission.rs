@@ -63,7 +63,8 @@ impl Server {
         }
     }
 
-    /// The kernel has given the connection a session already, or had none.
+    /// The kernel has given the connection a session already, or had none; or the client has reset
+    /// it meanwhile, and its session is gone with it.
     fn session_of_kernel(&self, socket: &OwnedFd) -> Result<(Option<u32>, u64)> {
         let cookie = socket::cookie(socket.as_fd()).map_err(system("identify a connection"))?;
         Ok((self.programs.connection(cookie)?, cookie))
@@ -81,6 +82,9 @@ impl Server {
             Some(index) if full => {
                 self.refuse(socket.as_fd());
                 self.end_session(&socket, index, cookie, listener == Source::UnixListener);
+            }
+            None if listener == Source::Listener && socket::peer(socket.as_fd()).is_none() => {
+                tracing::debug!("a connection was reset before it was accepted");
             }
             None => self.refuse(socket.as_fd()),
             Some(index) => {

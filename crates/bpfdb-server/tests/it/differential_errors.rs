@@ -246,3 +246,58 @@ fn lines_are_read_the_same_way() {
         assert_eq!(show(&expected), show(&reply(server.client())));
     }
 }
+
+/// INFO errorstats: an error that a script passes on is counted once, and one of a command that is
+/// not executed too.
+#[test]
+fn errors_of_scripts_are_counted_as_redis_does() {
+    // Its own: it counts what all clients do.
+    let server = TestServer::start(&bpfdb::Options::default());
+    let redis = Redis::start();
+    let (mut theirs, mut ours) = (Client::connect(redis.address), server.client());
+    let mut both = |words: &[&[u8]]| [theirs.ask(words), ours.ask(words)];
+    both(&[b"SET", b"text", b"no number"]);
+    for script in [
+        "return redis.call('INCR', 'text')",
+        "return redis.pcall('INCR', 'text')",
+        "redis.pcall('INCR', 'text') return 1",
+        "return redis.call('NONSENSE')",
+        "return redis.pcall('NONSENSE')",
+        "redis.pcall('GET') return 1",
+        "return redis.call()",
+        "redis.pcall() return 1",
+        "return redis.call('SAVE')",
+        "return redis.error_reply('MY error')",
+        "return {err = 'MY error'}",
+        "error('MY error')",
+        "error({err = 'MY error'})",
+        "local e = redis.pcall('INCR', 'text') return {err = e.err}",
+        "return 1",
+    ] {
+        both(&[b"CONFIG", b"RESETSTAT"]);
+        both(&[b"EVAL", script.as_bytes(), b"0"]);
+        let [redis, bpfdb] = both(&[b"INFO", b"errorstats"]).map(|page| {
+            let page = String::from_utf8_lossy(&page).into_owned();
+            let lines = page.lines().filter(|line| line.starts_with("errorstat_"));
+            lines.map(str::to_owned).collect::<Vec<_>>()
+        });
+        assert_eq!(bpfdb, redis, "{script}");
+    }
+}
+
+/// The subcommand is repeated as it was written.
+#[test]
+fn wrong_numbers_of_arguments_of_subcommands() {
+    let (redis, server) = (Redis::start(), TestServer::shared());
+    let (mut theirs, mut ours) = (Client::connect(redis.address), server.client());
+    for command in [
+        "FUNCTION flush x y",
+        "function FLUSH x y",
+        "function Restore x append y",
+        "client Pause 1 all x",
+        "client unblock 1 error x",
+        "slowlog gET 1 2",
+    ] {
+        assert_eq!(ours.say(command), theirs.say(command), "{command}");
+    }
+}

@@ -395,7 +395,10 @@ impl ScriptCall {
             }
             Step::SliceOver => Ok(Turn::SliceOver),
             Step::Done(reply) => Ok(Turn::Done(reply)),
-            Step::Failed(failure) => Err(self.explain(failure)),
+            Step::Failed(failure) => {
+                context.instance.error_is_counted = running.call.passes_error_on();
+                Err(self.explain(failure))
+            }
         }
     }
 
@@ -433,8 +436,12 @@ impl ScriptCall {
         if self.own {
             context.session.commit()?;
         }
+        let is_counted =
+            (self.running.as_ref()).is_some_and(|running| running.call.passes_error_on());
         self.end(context);
-        if let Reply::Error(text) = reply {
+        if let Reply::Error(text) = reply
+            && !is_counted
+        {
             context.instance.count_error(text);
         }
         reply::write(context.replies, reply);

@@ -52,7 +52,10 @@ impl ScriptCall {
         let mut replies = Replies::new(protocol);
         let call = match self.admit(context, &words) {
             Ok(call) => call,
-            Err(failure) => return refused(replies, failure).map(Some),
+            Err(failure) => {
+                count_rejection(context, &words, &failure);
+                return refused(replies, failure).map(Some);
+            }
         };
         let at_once = !self.may_leave(context, call.command);
         let running = self.running.as_mut().expect("an attempt");
@@ -164,6 +167,19 @@ fn replied(
             replies.truncate(0);
             refused(replies, failure)
         }
+    }
+}
+
+/// A command that is not executed.
+fn count_rejection(context: &mut Context<'_>, words: &[Vec<u8>], failure: &Failure) {
+    let call = table::find(words).ok();
+    let name = call.map(|call| call.command.name);
+    let statistics = name.and_then(|name| context.instance.statistics.command(name));
+    if let Some(statistics) = statistics {
+        statistics.rejected.increment();
+    }
+    if let Failure::Text(text) = failure {
+        context.instance.count_error(text);
     }
 }
 
