@@ -14,15 +14,15 @@ use bpfdb_durability::{
     CheckpointOptions, Durability, Error, Lack, Options, Restored, State, lack_of_files,
 };
 use bpfdb_log::checkpoint::CheckpointReader;
+use bpfdb_log::control::Control;
 use bpfdb_log::reader::read_control;
 use bpfdb_log::{Directory, LogError, make_folders};
 use bpfdb_server::settings::Settings;
 
 use crate::interrupts::Interrupts;
+use crate::left;
 use crate::recovering::Recovering;
 
-/// Bytes of each ring of the log: what writers may be ahead of the disk, for each processor.
-pub(crate) const RING: u32 = 16 << 20;
 const SYSTEM_DIRECTORY: &str = "/var/lib/bpfdb";
 
 /// Where the log is, if one is to be written: `said` so, or the default. Absolute, since CONFIG REWRITE
@@ -43,6 +43,24 @@ pub(crate) fn check(directory: &Path) -> Result<bool> {
     let told = || format!("cannot use the data directory {}", directory.display());
     let disk = Directory::own(directory).with_context(told)?;
     has_data(&disk).with_context(told)
+}
+
+/// A server without a log does not read a directory. If there is data in that which it would have
+/// with a log, it says so.
+pub(crate) fn tell_of_unread(said: Option<&Path>, settings: &Settings) {
+    let default = || Some(data_directory().ok()?.join(settings.port.to_string()));
+    let Some(directory) = said.map(Path::to_owned).or_else(default) else {
+        return;
+    };
+    let control = read_control(&Directory::read_only(&directory));
+    let is_log = |control: Control| control.newest_segment > 0 || control.checkpoint.is_some();
+    if control.is_ok_and(|control| control.is_some_and(is_log)) {
+        let directory = directory.display();
+        tracing::warn!(
+            %directory,
+            "the data directory has data that this server does not read: --appendonly yes recovers it"
+        );
+    }
 }
 
 /// Reads all that recovery would read.
@@ -104,23 +122,28 @@ pub(crate) struct Log {
     pub(crate) durability: Arc<Durability>,
     restored: Restored,
     directory: PathBuf,
+    disk: Directory,
 }
 
 impl Log {
     /// Recovers the engine from the directory, unless it has all that already, and writes its
     /// log there from now on. A signal ends recovery: the directory stays as it is. It is refused
-    /// if one of the engines that are pinned in `others` may have more than the directory.
+    /// if one of the engines that are pinned in `others` may have more than the directory, or the one
+    /// that its last server had still exists. `None`: what else there is does not matter.
     pub(crate) fn start(
         engine: &Engine,
         directory: &Path,
         settings: &Settings,
-        others: &[PathBuf],
+        others: Option<&[PathBuf]>,
     ) -> Result<Self> {
         let told = || format!("cannot use the data directory {}", directory.display());
         let disk = Directory::own(directory).with_context(told)?;
-        refuse_less_than_there_is(&disk, others).with_context(told)?;
+        if let Some(others) = others {
+            refuse_less_than_there_is(&disk, others).with_context(told)?;
+            left::refuse_what_exists(&disk).with_context(told)?;
+        }
         let (mut recovering, interrupts) = (None, Interrupts::hold()?);
-        let started = Durability::start_telling(engine, disk, options(settings), |progress| {
+        let started = Durability::start_telling(engine, disk.clone(), options(settings), |progress| {
             let recovering = recovering.get_or_insert_with(Recovering::new);
             recovering.at(&progress);
             match interrupts.check() {
@@ -129,11 +152,14 @@ impl Log {
             }
         });
         drop(recovering);
-        let (durability, restored) = started.map_err(explained).with_context(told)?;
+        let (durability, restored) = started
+            .map_err(|error| explained(error, settings.port))
+            .with_context(told)?;
         Ok(Self {
             durability: Arc::new(durability),
             restored,
             directory: directory.into(),
+            disk,
         })
     }
 
@@ -144,12 +170,22 @@ impl Log {
         sealed.context("programs that write may not have ended")
     }
 
-    /// The end of the log, which has everything then, or the error says why not.
-    pub(crate) fn end(self) -> Result<()> {
+    /// The engine outlives this process from now on, if it is killed.
+    pub(crate) fn note_pins(&self, engine: &Engine, folder: &Path) {
+        left::leave(&self.disk, engine, folder);
+    }
+
+    /// The end of the log, which has everything then, or the error says why not. `keeps`: the engine
+    /// stays; if not, and `gives_up`, it goes even if the log lacks some of it.
+    pub(crate) fn end(self, keeps: bool, gives_up: bool) -> Result<()> {
         let Some(durability) = Arc::into_inner(self.durability) else {
-            bail!("somebody uses the log still");
+            bail!("the log is still in use");
         };
-        durability.close().map_err(not_written)
+        let closed = durability.close();
+        if !keeps && (closed.is_ok() || gives_up) {
+            left::clear(&self.disk);
+        }
+        closed.map_err(not_written)
     }
 
     /// For the greeting.
@@ -234,12 +270,15 @@ fn refuse_less_than_there_is(disk: &Directory, others: &[PathBuf]) -> Result<()>
 }
 
 /// What to do about it.
-fn explained(error: Error) -> anyhow::Error {
+fn explained(error: Error, port: u16) -> anyhow::Error {
     let action = match error {
         Error::NoLog => "--appendonly no goes on with it as it is, --fresh drops it",
         Error::Stranger(_) => {
-            "--dir with its own directory goes on with it; --fresh drops the data in the kernel, \
-             and what the directory has is recovered"
+            return anyhow::Error::from(error).context(format!(
+                "--dir with its own directory goes on with it; if that is gone, `bpfdb dump --port \
+                 {port}` saves all that is in the kernel; --fresh drops the data in the kernel, and \
+                 what the directory has is recovered"
+            ));
         }
         Error::Refused(_) => "a higher --maxmemory may help",
         _ => return error.into(),

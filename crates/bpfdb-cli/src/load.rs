@@ -1,6 +1,7 @@
 //! `bpfdb serve --load-rdb`: a server begins with what a file of Redis has.
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use bpfdb::Engine;
@@ -11,6 +12,7 @@ use bpfdb_server::Loaded;
 use crate::bars::Progress;
 use crate::data::not_written;
 use crate::interrupts::Interrupts;
+use crate::notify;
 
 /// Whether the file is right, without an engine.
 pub(crate) fn check(file: &Path, interrupts: &Interrupts) -> Result<()> {
@@ -30,13 +32,18 @@ pub(crate) fn load(
 ) -> Result<(String, Loaded)> {
     let told = || format!("cannot load {}", file.display());
     let interrupts = Interrupts::hold()?;
-    let mut check = |_| interrupts.check();
+    let mut loading = Loading::begin(file);
+    let mut check = |_| {
+        loading.at();
+        interrupts.check()
+    };
     let mut copy = VerifiedCopy::open_watched(file, Options::default(), &mut check)
         .context("`bpfdb restore` beside a running server has options for it")
         .with_context(told)?;
     let bar = Progress::count("keys", copy.contents().keys);
     let loaded = copy.load(engine, &mut |keys| {
         bar.at(keys);
+        loading.at();
         interrupts.check()
     });
     drop(bar);
@@ -54,4 +61,30 @@ pub(crate) fn load(
         expired,
     };
     Ok((line, loaded))
+}
+
+/// Tells the manager of services that a long start goes on.
+struct Loading {
+    status: String,
+    told: Instant,
+}
+
+impl Loading {
+    const EVERY: Duration = Duration::from_secs(5);
+
+    fn begin(file: &Path) -> Self {
+        let status = format!("loading {}", file.display());
+        notify::starting(&status);
+        Self {
+            status,
+            told: Instant::now(),
+        }
+    }
+
+    fn at(&mut self) {
+        if self.told.elapsed() >= Self::EVERY {
+            self.told = Instant::now();
+            notify::starting(&self.status);
+        }
+    }
 }

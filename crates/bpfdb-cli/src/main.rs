@@ -10,9 +10,11 @@ mod doctor;
 mod dump;
 mod flags;
 mod interrupts;
+mod left;
 mod load;
 mod locks;
 mod log;
+mod notify;
 mod output;
 mod pins;
 mod procedures;
@@ -70,6 +72,20 @@ enum Command {
     Docs(docs::Arguments),
 }
 
+/// An error with its causes, on one line. A cause that the error before it has named already is left
+/// out.
+fn told(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if text.is_empty() {
+            text = cause;
+        } else if !text.ends_with(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
+}
+
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Serve(arguments) => serve::run(&arguments),
@@ -88,7 +104,30 @@ fn main() -> ExitCode {
     };
     outcome.unwrap_or_else(|error| {
         // There is nowhere else to say that nobody hears it.
-        let _ = writeln!(io::stderr(), "bpfdb: {error:#}");
+        let _ = writeln!(io::stderr(), "bpfdb: {}", told(&error));
         ExitCode::FAILURE
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::Context;
+
+    use super::*;
+
+    #[test]
+    fn a_cause_is_told_once() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("cannot open it: {source}")]
+        struct Cannot {
+            source: io::Error,
+        }
+        let source = || io::Error::from(io::ErrorKind::NotFound);
+        let named = Err::<(), _>(Cannot { source: source() }).context("no use");
+        let named = told(&named.expect_err("an error"));
+        assert_eq!(named, "no use: cannot open it: entity not found");
+        let plain = Err::<(), _>(source()).context("cannot open it");
+        let plain = told(&plain.expect_err("an error"));
+        assert_eq!(plain, "cannot open it: entity not found");
+    }
 }

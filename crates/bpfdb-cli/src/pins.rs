@@ -13,6 +13,9 @@ use std::fs::{self, File, Permissions};
 use std::io;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use bpfdb::{Claim, Engine, Error};
@@ -28,6 +31,33 @@ const LOCK_FILE: &str = "/run/bpfdb.lock";
 pub(crate) struct Pins {
     root: PathBuf,
     claim: Claim,
+}
+
+/// Between two looks at the pins.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// A thread that looks at the pins; it ends when this is dropped.
+pub(crate) struct Watch {
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            // It has said why, if it panicked.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The folder itself, if it is not the one that was claimed; else the first pin that is not there.
+fn first_missing(claim: &Claim) -> Option<PathBuf> {
+    match claim.has_folder() {
+        true => bpfdb::first_missing_pin(claim.folder()),
+        false => Some(claim.folder().to_owned()),
+    }
 }
 
 /// The library's claim, or why it cannot be had.
@@ -98,6 +128,42 @@ impl Pins {
             .collect()
     }
 
+    /// Memory of what is pinned in the folder, bytes; 0 if that is not known.
+    pub(crate) fn memory(&self) -> u64 {
+        bpfdb::pinned_memory(self.folder()).unwrap_or(0)
+    }
+
+    /// The first thing that is missing of the folder with what is pinned in it.
+    pub(crate) fn first_missing(&self) -> Option<PathBuf> {
+        first_missing(&self.claim)
+    }
+
+    /// From now on it is logged when something of the folder is removed, until what this returns is
+    /// dropped.
+    pub(crate) fn watch(&self) -> Result<Watch> {
+        let (stop, stopped) = mpsc::channel();
+        let claim = self.claim.clone();
+        let look = move || {
+            while stopped.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+                if let Some(missing) = first_missing(&claim) {
+                    let missing = missing.display();
+                    tracing::error!(
+                        %missing,
+                        "a pin of the data in the kernel was removed: if this server is killed, what \
+                         is in no log is lost, and no other program finds the data; stop the server, \
+                         and start it again"
+                    );
+                    return;
+                }
+            }
+        };
+        let thread = thread::Builder::new().name("bpfdb-pins".into()).spawn(look);
+        Ok(Watch {
+            stop: Some(stop),
+            thread: Some(thread.context("cannot start the thread that watches the pins")?),
+        })
+    }
+
     /// Unpins whatever is in the folder, and keeps the claim.
     pub(crate) fn clear(&self) -> Result<()> {
         let _lock = lock()?;
@@ -107,8 +173,11 @@ impl Pins {
     /// Gives up the folder and what is pinned in it; its memory is free when
     /// its last user is gone.
     pub(crate) fn give_up(self) -> Result<()> {
-        let _lock = lock()?;
+        let lock = lock()?;
         remove(self.claim)?;
+        if lock.is_none() {
+            return Ok(());
+        }
         // Fails, and shall, if other servers have theirs beside it.
         if fs::remove_dir(self.root.join("bpfdb")).is_ok() && is_ours(&self.root) {
             let _ = umount(self.root.as_path());
@@ -117,8 +186,10 @@ impl Pins {
     }
 }
 
-/// Only who may use the kernel's data may open the file: whoever can holds up all servers.
-fn lock() -> Result<Flock<File>> {
+/// Only a user of the kernel's data may open the file: a process that can open it can hold up all
+/// servers. `None`: this process may not write there, because it is not root or is confined. Such a
+/// process cannot mount or unmount either, so that only the claims of folders are left to exclude.
+fn lock() -> Result<Option<Flock<File>>> {
     let opened = File::options()
         .write(true)
         .create(true)
@@ -127,8 +198,16 @@ fn lock() -> Result<Flock<File>> {
         .open(LOCK_FILE);
     let private = |file: &File| file.set_permissions(Permissions::from_mode(0o600));
     let file = opened.and_then(|file| private(&file).map(|()| file));
-    let file = file.with_context(|| format!("cannot open {LOCK_FILE}"))?;
+    let is_forbidden = |error: &io::Error| {
+        use io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem};
+        matches!(error.kind(), PermissionDenied | ReadOnlyFilesystem)
+    };
+    let file = match file {
+        Err(error) if is_forbidden(&error) => return Ok(None),
+        file => file.with_context(|| format!("cannot open {LOCK_FILE}"))?,
+    };
     Flock::lock(file, FlockArg::LockExclusive)
+        .map(Some)
         .map_err(|(_, error)| io::Error::from(error))
         .with_context(|| format!("cannot lock {LOCK_FILE}"))
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{self, ExitCode};
 
 use anyhow::{Context, Result, bail};
-use bpfdb_log::{Copied, Directory, Options, Until, copy_until};
+use bpfdb_log::{Copied, Directory, LogError, Options, Until, copy_until};
 use bpfdb_server::settings::Size;
 
 use crate::bars::Progress;
@@ -39,7 +39,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let name = to.file_name().context("the new directory needs a name")?;
     let name = format!(".{}-{}", name.to_string_lossy(), process::id());
     let hidden = Hidden(parent.join(name));
-    let copied = copy(arguments, &hidden.0)?;
+    let copied = copy(arguments, &hidden)?;
     fs::rename(&hidden.0, to)
         .and_then(|()| File::open(parent)?.sync_all())
         .with_context(|| format!("cannot give the new directory the name {}", to.display()))?;
@@ -60,14 +60,40 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 /// A directory that is removed unless it was renamed.
 struct Hidden(PathBuf);
 
-impl Drop for Hidden {
-    fn drop(&mut self) {
+impl Hidden {
+    fn clear(&self) {
         // After success it is not there.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
 
-fn copy(arguments: &Arguments, to: &Path) -> Result<Copied> {
+impl Drop for Hidden {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+/// Attempts that a server may frustrate which makes checkpoints meanwhile.
+const ATTEMPTS: u32 = 8;
+
+/// Tries again what a checkpoint of a running server took away.
+fn copy(arguments: &Arguments, to: &Hidden) -> Result<Copied> {
+    let given_up = |outcome: &Result<Copied>| {
+        let error = outcome.as_ref().err()?.downcast_ref::<LogError>()?;
+        matches!(error, LogError::GivenUp).then_some(())
+    };
+    for _ in 1..ATTEMPTS {
+        let outcome = copy_once(arguments, &to.0);
+        if given_up(&outcome).is_none() {
+            return outcome;
+        }
+        tracing::debug!("a checkpoint has replaced what was to be copied: trying again");
+        to.clear();
+    }
+    copy_once(arguments, &to.0)
+}
+
+fn copy_once(arguments: &Arguments, to: &Path) -> Result<Copied> {
     let old = Directory::read_only(&arguments.dir);
     let until = arguments.until.map(|moment| moment.0);
     let progress = Progress::unknown("copying the log");

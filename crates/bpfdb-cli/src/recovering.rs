@@ -1,5 +1,5 @@
 //! How far the recovery of a server has come: a bar on a terminal; else a line of the log now and
-//! then, for whoever looks at the journal of a service.
+//! then, for the journal of a service. The manager of services is told in either case.
 
 use std::io::{IsTerminal, stderr};
 use std::time::{Duration, Instant};
@@ -7,22 +7,24 @@ use std::time::{Duration, Instant};
 use bpfdb_durability::RecoveryProgress;
 
 use crate::bars::Progress;
+use crate::notify;
 
 /// Between two lines.
 const EVERY: Duration = Duration::from_secs(5);
 
 pub(crate) struct Recovering {
     bar: Progress,
-    /// Nobody sees the bar.
-    is_told: bool,
+    /// Whether lines are to be written, because no terminal shows the bar.
+    has_lines: bool,
     told: Instant,
 }
 
 impl Recovering {
     pub(crate) fn new() -> Self {
+        notify::starting("recovering");
         Self {
             bar: Progress::bytes("recovering", 0),
-            is_told: !stderr().is_terminal(),
+            has_lines: !stderr().is_terminal(),
             told: Instant::now(),
         }
     }
@@ -30,18 +32,18 @@ impl Recovering {
     pub(crate) fn at(&mut self, progress: &RecoveryProgress) {
         self.bar.length(progress.bytes_in_all);
         self.bar.at(progress.bytes);
-        if self.is_due(Instant::now()) {
-            tracing::info!(
-                bytes = progress.bytes,
-                of = progress.bytes_in_all,
-                records = progress.records,
-                "recovering"
-            );
+        if !self.is_due(Instant::now()) {
+            return;
+        }
+        let (bytes, of) = (progress.bytes, progress.bytes_in_all);
+        notify::starting(&format!("recovering: {bytes} of {of} bytes"));
+        if self.has_lines {
+            tracing::info!(bytes, of, records = progress.records, "recovering");
         }
     }
 
     fn is_due(&mut self, now: Instant) -> bool {
-        let is_due = self.is_told && now.duration_since(self.told) >= EVERY;
+        let is_due = now.duration_since(self.told) >= EVERY;
         if is_due {
             self.told = now;
         }
@@ -54,14 +56,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_now_and_then_if_nobody_sees_the_bar() {
+    fn a_line_now_and_then() {
         let mut recovering = Recovering::new();
         let begun = recovering.told;
-        let mut lines = |is_told| {
-            (recovering.is_told, recovering.told) = (is_told, begun);
-            let looks = (0..=30).map(|second| begun + Duration::from_secs(second));
-            looks.filter(|&now| recovering.is_due(now)).count()
-        };
-        assert_eq!((lines(true), lines(false)), (6, 0));
+        let looks = (0..=30).map(|second| begun + Duration::from_secs(second));
+        let lines = looks.filter(|&now| recovering.is_due(now)).count();
+        assert_eq!(lines, 6);
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{self, ExitCode};
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Error, Result, bail};
 use bpfdb::Engine;
@@ -18,7 +18,7 @@ use crate::data::{self, Log};
 use crate::flags::Arguments;
 use crate::interrupts::Interrupts;
 use crate::pins::Pins;
-use crate::{doctor, load, log, output};
+use crate::{doctor, load, log, notify, output};
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     let signals = block_signals()?;
@@ -29,6 +29,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         file.iter_mut().for_each(|file| file.leave("dir"));
     }
     log::start(&settings)?;
+    bound_by_group(&mut settings)?;
     if let Some(missing) = doctor::first_missing() {
         bail!("{missing}; `bpfdb doctor` explains all");
     }
@@ -48,15 +49,17 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
     if arguments.fresh {
         if Engine::is_pinned(pins.folder()) {
             check_before_drop(&options.settings, load_rdb)
+                .and_then(|()| memory_for_start(&options.settings, pins.memory()))
                 .context("nothing was dropped from the kernel")?;
         }
         pins.clear()?;
+        wait_for_memory(&options.settings)?;
     }
-    let others = match arguments.fresh {
-        true => Vec::new(),
-        false => pins.others(),
-    };
-    let served = serve(options, &mut pins, &others, signals, load_rdb);
+    if options.settings.dir.is_none() {
+        data::tell_of_unread(said.as_deref(), &options.settings);
+    }
+    let others = (!arguments.fresh).then(|| pins.others());
+    let served = serve(options, &mut pins, others.as_deref(), signals, load_rdb);
     match served {
         Ok(keep) if keep => {
             let folder = pins.folder().display();
@@ -68,7 +71,19 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         Err(_) if Engine::is_pinned(pins.folder()) => {}
         _ => pins.give_up()?,
     }
-    served.map(|_| ExitCode::SUCCESS)
+    match served {
+        // A signal stopped it before it served. The directory is as it was.
+        Err(error) if is_stopped(&error) => {
+            tracing::info!("stopped while it recovered");
+            Ok(ExitCode::SUCCESS)
+        }
+        served => served.map(|_| ExitCode::SUCCESS),
+    }
+}
+
+fn is_stopped(error: &Error) -> bool {
+    let error = error.downcast_ref::<bpfdb_durability::Error>();
+    matches!(error, Some(bpfdb_durability::Error::Stopped))
 }
 
 /// A start that would be refused is to be refused before data is dropped that nobody else may have.
@@ -95,21 +110,24 @@ fn check_before_drop(settings: &Settings, load_rdb: Option<&Path>) -> Result<()>
 }
 
 /// Serves until it is stopped. Shall the data be kept? `others`: folders in which engines are pinned
-/// that may have what the data directory lacks.
+/// that may have what the data directory lacks; `None`: they do not matter.
 fn serve(
     mut options: bpfdb_server::Options,
     pins: &mut Pins,
-    others: &[PathBuf],
+    others: Option<&[PathBuf]>,
     signals: SigSet,
     load_rdb: Option<&Path>,
 ) -> Result<bool> {
     let settings = &options.settings.clone();
     let wanted = engine_options(settings)?;
     let (engine, kept) = create_or_open(settings, &wanted, pins)?;
-    // What is recovered is all that there is, unless another port has more.
-    let others = if kept { &[] } else { others };
+    // What is recovered is all that there is, unless another engine has more.
+    let others = others.filter(|_| !kept);
     let log = start_log(&engine, settings, others)?;
     options.log = log.as_ref().map(|log| Arc::clone(&log.durability));
+    if kept {
+        go_by(&engine, &wanted, &mut options);
+    }
     let loaded = load_rdb.map(|file| load::load(&engine, options.log.as_deref(), file));
     let (loaded, figures) = loaded.transpose()?.unzip();
     options.loaded = figures;
@@ -122,6 +140,9 @@ fn serve(
                 .map_err(Error::from),
         }
     })?;
+    if let Some(log) = &log {
+        log.note_pins(&engine, pins.folder());
+    }
     let (address, stopper) = (server.address(), server.stopper());
     let mut greeting = greeting(&engine, settings, address);
     greeting += &log.as_ref().map(Log::about).unwrap_or_default();
@@ -131,19 +152,40 @@ fn serve(
     }
     output::print(&greeting)?;
     stop_on_signal(stopper.clone(), signals)?;
+    let watch = pins.watch()?;
+    notify::ready();
     server.run().context("the server failed")?;
+    drop(watch);
+    notify::stopping();
     options.log = None;
     let keeps = stopper.keeps_data().unwrap_or(settings.keep_data);
+    if let Some(missing) = pins.first_missing().filter(|_| keeps) {
+        tracing::error!(missing = %missing.display(), "the data does not stay in the kernel: its pins were removed");
+    }
     if let Some(log) = log.as_ref().filter(|_| !keeps) {
         log.seal(&engine)?;
     }
-    end_log(log, stopper.keeps_data())?;
+    end_log(log, keeps, stopper.keeps_data())?;
     Ok(keeps)
 }
 
+/// What an engine was made with stays in force, and is what CONFIG GET shows. CONFIG REWRITE leaves
+/// in the file what the next engine is to have.
+fn go_by(engine: &Engine, wanted: &bpfdb::Options, options: &mut bpfdb_server::Options) {
+    let (has, settings) = (engine.config(), &mut options.settings);
+    let clients = has.sessions.saturating_sub(wanted.user_sessions).max(1);
+    settings.max_clients = settings.max_clients.min(clients);
+    settings.versions = has.versions;
+    settings.transaction_timeout = Duration::from_nanos(has.idle_limit).as_secs();
+    if let Some(file) = &mut options.file {
+        file.leave("versions");
+        file.leave("transaction-timeout");
+    }
+}
+
 /// What the disk has not, only the kernel has: unless a client gave it up, it stays there.
-fn end_log(log: Option<Log>, told: Option<bool>) -> Result<()> {
-    let ended = log.map_or(Ok(()), Log::end);
+fn end_log(log: Option<Log>, keeps: bool, told: Option<bool>) -> Result<()> {
+    let ended = log.map_or(Ok(()), |log| log.end(keeps, told == Some(false)));
     match told {
         Some(false) => Ok(()),
         _ => ended.context(
@@ -153,7 +195,11 @@ fn end_log(log: Option<Log>, told: Option<bool>) -> Result<()> {
     }
 }
 
-fn start_log(engine: &Engine, settings: &Settings, others: &[PathBuf]) -> Result<Option<Log>> {
+fn start_log(
+    engine: &Engine,
+    settings: &Settings,
+    others: Option<&[PathBuf]>,
+) -> Result<Option<Log>> {
     match &settings.dir {
         Some(directory) => Log::start(engine, directory, settings, others).map(Some),
         None => data::check_unlogged(engine).map(|()| None),
@@ -167,20 +213,75 @@ fn create_or_open(
 ) -> Result<(Engine, bool)> {
     let folder = pins.folder();
     if !Engine::is_pinned(folder) {
+        memory_for_start(settings, 0)?;
         return Ok((Engine::create(wanted)?, false));
     }
     let engine = open(wanted, pins)?;
     if data::has_nothing(&engine)? {
         drop(engine);
         pins.clear()?;
+        wait_for_memory(settings)?;
         return Ok((Engine::create(wanted)?, false));
     }
-    // Half of the machine's is not asked for.
+    // The default is not asked for.
     if settings.max_memory != Size(0) && wanted.memory_limit <= engine.memory_limit_max() {
         engine.set_memory_limit(wanted.memory_limit)?;
     }
+    // The engine may be of a time when the group was larger.
+    let of_group = memory::of_group(settings).map_err(Error::msg)?;
+    if let Some(most) = of_group.filter(|&most| most < engine.memory_limit()) {
+        engine.set_memory_limit(most)?;
+    }
     engine.set_snapshot_max_age(wanted.snapshot_max_age);
     Ok((engine, true))
+}
+
+/// Whether there is memory for a new engine, if `freed` bytes that are in use become free before.
+fn memory_for_start(settings: &Settings, freed: u64) -> Result<()> {
+    let least = memory::least_of_server(settings).map_err(Error::msg)?;
+    match doctor::short_of_memory(least, freed) {
+        Some(missing) => bail!("{missing}; `bpfdb doctor` explains all"),
+        None => Ok(()),
+    }
+}
+
+/// The kernel frees maps that were dropped a while later. Without this they would be charged to the
+/// control group together with the new ones.
+fn wait_for_memory(settings: &Settings) -> Result<()> {
+    const PATIENCE: Duration = Duration::from_secs(10);
+    let begun = Instant::now();
+    while memory_for_start(settings, 0).is_err() && begun.elapsed() < PATIENCE {
+        thread::sleep(Duration::from_millis(50));
+    }
+    memory_for_start(settings, 0)
+}
+
+/// A control group bounds what settings ask for: the kernel would kill the server otherwise.
+fn bound_by_group(settings: &mut Settings) -> Result<()> {
+    let bounds = [
+        (
+            "maxmemory",
+            memory::of_group(settings),
+            &mut settings.max_memory,
+        ),
+        (
+            "maxmemory-clients",
+            memory::clients_of_group(settings),
+            &mut settings.max_client_memory,
+        ),
+    ];
+    for (name, most, setting) in bounds {
+        let Some(most) = most.map_err(Error::msg)?.map(Size) else {
+            continue;
+        };
+        // 0: the default, which knows the group, and no limit.
+        let is_default = *setting == Size(0) && name == "maxmemory";
+        if !is_default && (*setting == Size(0) || *setting > most) {
+            tracing::warn!(name, wanted = %setting, %most, "the control group leaves less");
+            *setting = most;
+        }
+    }
+    Ok(())
 }
 
 /// The engine that an earlier server left.
@@ -198,16 +299,16 @@ fn engine_options(settings: &Settings) -> Result<bpfdb::Options> {
     let defaults = bpfdb::Options::default();
     Ok(bpfdb::Options {
         versions: settings.versions,
-        memory_limit: memory::memory_limit(settings.max_memory).map_err(Error::msg)?,
+        memory_limit: memory::memory_limit(settings).map_err(Error::msg)?,
         // So that CONFIG SET may raise it.
-        memory_limit_max: memory::memory_limit_max().map_err(Error::msg)?,
+        memory_limit_max: memory::memory_limit_max(settings).map_err(Error::msg)?,
         memory_ahead: settings.memory_ahead.bytes(),
         max_sessions: settings.max_clients.saturating_add(defaults.user_sessions),
         idle_limit: Duration::from_secs(settings.transaction_timeout),
         snapshot_max_age: Duration::from_secs(settings.snapshot_max_age),
         port: settings.port,
         log_ring: if settings.dir.is_some() {
-            data::RING
+            memory::LOG_RING
         } else {
             0
         },
@@ -247,7 +348,7 @@ fn about_kept(engine: &Engine, settings: &Settings, wanted: &bpfdb::Options) -> 
         (has != wanted).then(|| format!("{name} {has} (not {wanted})"))
     };
     let differences: Vec<String> = [
-        // Half of the machine's is not asked for.
+        // The default is not asked for.
         (settings.max_memory != Size(0))
             .then(|| told("maxmemory", &Size(engine.memory_limit()), &memory))
             .flatten(),

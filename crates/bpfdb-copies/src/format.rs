@@ -43,6 +43,7 @@ impl Format {
             (jsonl::MAGIC, Self::Jsonl),
             (&binary::MAGIC[..], Self::Binary),
             (&rdb::MAGIC[..], Self::Rdb),
+            (&rdb::VALKEY_MAGIC[..], Self::Rdb),
         ];
         let found = forms
             .into_iter()

@@ -201,20 +201,34 @@ fn passes(status: Status) -> bool {
     )
 }
 
-/// Has the engine no key at this moment?
-pub(crate) fn is_empty(session: &mut Session) -> Result<bool> {
+/// What the engine has at this moment.
+pub(crate) fn look(session: &mut Session) -> Result<Found> {
     session.begin_read_only().map_err(Error::Snapshot)?;
-    let mut cursor = 0;
-    let mut found = false;
+    let (mut cursor, mut found) = (0, Found::Nothing);
     loop {
-        let next = session.scan_each(cursor, 1, |_| found = true);
+        let next = session.scan_each(cursor, 1, |key| {
+            if !bpfdb::is_reserved(key) {
+                found = Found::Keys;
+            } else if found == Found::Nothing {
+                found = Found::Functions;
+            }
+        });
         cursor = next.map_err(Error::Snapshot)?;
-        if found || cursor == 0 {
+        if found == Found::Keys || cursor == 0 {
             break;
         }
     }
     session.commit().map_err(Error::Snapshot)?;
-    Ok(!found)
+    Ok(found)
+}
+
+/// What a database has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    Nothing,
+    /// And no keys.
+    Functions,
+    Keys,
 }
 
 /// Deletes every key that is there from now to the end.

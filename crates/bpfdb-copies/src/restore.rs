@@ -18,7 +18,7 @@ use bpfdb::Engine;
 
 use crate::error::{Error, Result, io};
 use crate::format::{Format, read};
-use crate::loader::{Loaded, Loader, flush, is_empty};
+use crate::loader::{Found, Loaded, Loader, flush, look};
 use crate::sink::{Choice, Contents, Key, Sink};
 use crate::snapshot::Progress;
 
@@ -102,14 +102,8 @@ impl VerifiedCopy {
         (self.file.seek(SeekFrom::Start(0))).map_err(io("read the file again"))?;
         let mut session = engine.session()?;
         match self.options.existing {
-            Existing::Refuse if !is_empty(&mut session)? => {
-                return Err(Error::Refused(
-                    "the database has keys; --replace lets those of the file take their place, \
-                     --flush deletes all before"
-                        .into(),
-                ));
-            }
-            Existing::Refuse | Existing::Replace => {}
+            Existing::Refuse => refuse_what_is_there(&mut session)?,
+            Existing::Replace => {}
             Existing::Flush => flush(&mut session, progress)?,
         }
         let mut loader = Loader::new(engine, session, progress);
@@ -124,6 +118,18 @@ impl VerifiedCopy {
             }),
         }
     }
+}
+
+/// Functions are data too. They are told apart, because no command shows them as keys.
+fn refuse_what_is_there(session: &mut Session) -> Result<()> {
+    let what = match look(session)? {
+        Found::Nothing => return Ok(()),
+        Found::Keys => "keys; --replace lets those of the file take their place",
+        Found::Functions => "functions; --replace lets those of the file take their place",
+    };
+    Err(Error::Refused(format!(
+        "the database has {what}, --flush deletes all before"
+    )))
 }
 
 /// Takes everything and keeps nothing. Somebody hears now and then how many keys there were, and

@@ -265,6 +265,11 @@ impl<F: DiskFile> ControlFile<F> {
         self.put(&self.now)
     }
 
+    /// See [`Disk::check_name`].
+    pub(crate) fn check_name<D: Disk<File = F>>(&self, disk: &D) -> std::io::Result<()> {
+        disk.check_name(NAME, &self.file)
+    }
+
     fn put(&self, control: &Control) -> std::io::Result<()> {
         let block = AlignedBuffer::from(&control.encode()[..]);
         self.file.write_flushed(control.offset(), &block)

@@ -13,7 +13,7 @@
 //! 4. It ends with the last epoch that is complete: that of the old one's last batch, or the end of
 //!    its checkpoint, which is later if nothing was written since.
 //! 5. It is of the old log as one reading of its control file says. If the owner gives up meanwhile
-//!    what that names, there is no copy.
+//!    what that names, there is no copy, and the caller may try again ([`LogError::GivenUp`]).
 //! 6. It is closed when it has all of them, and not before. A crash leaves it without the mark.
 
 use crate::checkpoint::{CheckpointReader, Contents, Mark};
@@ -133,10 +133,7 @@ fn explain<S: Disk>(from: &S, control: &Control, error: LogError) -> LogError {
         now.is_some_and(|now| !is_there(from, &now, control))
     };
     match error {
-        LogError::Corrupt(_) if is_given_up() => LogError::Refused(
-            "the server has given up meanwhile what was to be copied, after a checkpoint: try again"
-                .into(),
-        ),
+        LogError::Corrupt(_) if is_given_up() => LogError::GivenUp,
         error => error,
     }
 }

@@ -19,7 +19,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::disk::{Disk, DiskFile};
 use crate::error::Result;
-use crate::folders::Folders;
+use crate::folders::{Folders, is_at};
 use crate::owner::Owner;
 
 /// A data directory. Clones are the same one.
@@ -61,6 +61,23 @@ impl Directory {
 
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The note that the owner before has left; see [`Directory::leave_note`].
+    pub fn note(&self) -> Option<&str> {
+        self.owner.as_ref()?.left()
+    }
+
+    /// Leaves a note of one line for the next owner, in the place of the one before, or none. It is not
+    /// flushed: a note is about what a loss of power takes.
+    ///
+    /// # Errors
+    /// Those of writing; this process does not own the directory.
+    pub fn leave_note(&self, note: Option<&str>) -> io::Result<()> {
+        match &self.owner {
+            Some(owner) => owner.leave(note),
+            None => Err(io::ErrorKind::ReadOnlyFilesystem.into()),
+        }
     }
 
     /// Where a file is that is to be changed.
@@ -175,6 +192,21 @@ impl Disk for Directory {
         }
     }
 
+    /// The name of the lock counts too: without it another owner would find nothing that is locked.
+    fn check_name(&self, name: &str, file: &DirectoryFile) -> io::Result<()> {
+        let is_there = match &self.owner {
+            Some(owner) => is_at(&file.file, &self.owned(name)?)? && owner.has_name()?,
+            None => return Ok(()),
+        };
+        match is_there {
+            true => Ok(()),
+            false => Err(io::Error::new(
+                io::ErrorKind::NotFound,
+                "another file has this name, or that of the lock",
+            )),
+        }
+    }
+
     fn list(&self, folder: &str) -> io::Result<Vec<String>> {
         let names = fs::read_dir(self.files.join(folder))?
             .map(|file| Ok(file?.file_name().to_string_lossy().into_owned()));
@@ -245,6 +277,42 @@ mod tests {
     use super::*;
     use crate::buffer::AlignedBuffer;
     use crate::layout::BLOCK;
+
+    /// The file stays open: its bytes can be written and flushed, and nobody finds them again.
+    #[test]
+    fn a_file_that_was_removed_or_replaced_has_no_name() {
+        for removed in ["log/file", "owner", "log", ""] {
+            let folder = tempfile::tempdir().expect("a folder");
+            let path = folder.path().join("data");
+            let disk = Directory::own(&path).expect("made");
+            let file = disk.create("log/file").expect("made");
+            disk.check_name("log/file", &file).expect("it is there");
+            let gone = path.join(removed);
+            match gone.is_dir() {
+                true => fs::remove_dir_all(&gone).expect("removed"),
+                false => fs::remove_file(&gone).expect("removed"),
+            }
+            disk.check_name("log/file", &file).expect_err(removed);
+            fs::create_dir_all(path.join("log")).expect("made");
+            for name in ["log/file", "owner"] {
+                let new = OpenOptions::new().append(true).create(true).open(path.join(name));
+                new.expect("made");
+            }
+            let error = disk.check_name("log/file", &file).expect_err(removed);
+            assert_eq!(error.kind(), io::ErrorKind::NotFound, "{removed}: {error}");
+        }
+    }
+
+    /// A directory may be moved while it is in use.
+    #[test]
+    fn a_directory_that_was_moved_has_its_files() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [before, after] = ["before", "after"].map(|name| folder.path().join(name));
+        let disk = Directory::own(&before).expect("made");
+        let file = disk.create("log/file").expect("made");
+        fs::rename(&before, &after).expect("moved");
+        disk.check_name("log/file", &file).expect("it is there");
+    }
 
     /// What a file system without O_DIRECT does, and one without writes that are durable at once: the
     /// first refuses requests of a file that was opened so.

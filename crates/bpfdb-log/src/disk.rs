@@ -44,6 +44,16 @@ pub trait Disk: Clone {
     /// [`Disk::flush_folder`] of `""`.
     fn make_folder(&self, name: &str) -> io::Result<()>;
 
+    /// Whether the file that was opened for writing by this name can still be found by it. Its bytes
+    /// can be written and flushed in any case, but no later owner finds them if it was removed. A disk
+    /// in memory, of which no other process removes files, has nothing to look at.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::NotFound`]: the name is gone, or is another file's.
+    fn check_name(&self, _name: &str, _file: &Self::File) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Names of the files of a folder, without it.
     fn list(&self, folder: &str) -> io::Result<Vec<String>>;
 

@@ -66,6 +66,9 @@ pub enum LogError {
         /// The log has all commits that are later than this; `None`: that is not known.
         complete_after: Option<u64>,
     },
+    /// A later attempt finds what the owner has now.
+    #[error("the server has given up meanwhile what was to be copied, after a checkpoint: try again")]
+    GivenUp,
     /// No point in time before this one can be had.
     #[error("the earliest point that can be had is timestamp {}", .0.epoch)]
     TooEarly(Moment),

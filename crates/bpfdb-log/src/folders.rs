@@ -32,7 +32,8 @@ impl Folders {
     }
 }
 
-fn is_at(folder: &File, path: &Path) -> io::Result<bool> {
+/// Whether the path leads to the open file or folder.
+pub(crate) fn is_at(folder: &File, path: &Path) -> io::Result<bool> {
     let (one, other) = (folder.metadata()?, fs::metadata(path)?);
     Ok((one.dev(), one.ino()) == (other.dev(), other.ino()))
 }

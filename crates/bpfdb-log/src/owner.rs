@@ -1,7 +1,8 @@
 //! The lock of a data directory: one process at a time writes to it.
 //!
 //! It is a lock on the file `owner` (`flock`), which the kernel gives up when the process is
-//! gone, however it ended. The number in the file is for people.
+//! gone, however it ended. The first line of the file is its number, for people. The second one, if it
+//! is there, is a note of the owner for the next one, about what it has elsewhere.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
@@ -14,6 +15,7 @@ use rustix::fs::{FlockOperation, OFlags, flock};
 use crate::checkpoint;
 use crate::disk::is_full;
 use crate::error::{LogError, Result};
+use crate::folders::is_at;
 use crate::segment;
 
 const NAME: &str = "owner";
@@ -22,8 +24,10 @@ const NAME: &str = "owner";
 #[derive(Debug)]
 pub struct Owner {
     /// Its lock ends when it is closed.
-    _file: File,
+    file: File,
     folder: File,
+    /// The note that the owner before has left.
+    left: Option<String>,
 }
 
 impl Owner {
@@ -55,18 +59,31 @@ impl Owner {
             .open(here.join(NAME))
             .map_err(LogError::io("open", path.to_string_lossy()))?;
         lock(&mut file, directory)?;
-        match write_pid(&mut file) {
-            // It is for people only.
-            Err(error) if is_full(&error) => {}
-            written => written.map_err(LogError::io("write", path.to_string_lossy()))?,
-        }
+        let failed = |error| LogError::io("write", path.to_string_lossy())(error);
+        let mut text = String::new();
+        file.read_to_string(&mut text).map_err(failed)?;
+        let left = text.lines().nth(1).map(str::to_owned);
+        // Until this owner has a note of its own.
+        write(&file, left.as_deref()).map_err(failed)?;
         for name in [segment::FOLDER, checkpoint::FOLDER] {
             make_folder_with(&here.join(name), &directory.join(name), flush_folder)?;
         }
-        Ok(Self {
-            _file: file,
-            folder,
-        })
+        Ok(Self { file, folder, left })
+    }
+
+    /// The note that the owner before has left.
+    pub(crate) fn left(&self) -> Option<&str> {
+        self.left.as_deref()
+    }
+
+    /// Leaves a note of one line for the next owner, or none.
+    pub(crate) fn leave(&self, note: Option<&str>) -> io::Result<()> {
+        write(&self.file, note)
+    }
+
+    /// Whether another owner would find the file that this locks.
+    pub(crate) fn has_name(&self) -> io::Result<bool> {
+        is_at(&self.file, &self.path().join(NAME))
     }
 
     /// A path of the directory that this locks, for as long as it does. The path by which it was
@@ -99,7 +116,7 @@ impl Holder {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             metadata => metadata?,
         };
-        let named = fs::read_to_string(&path)?.trim().parse().ok();
+        let named = named(&fs::read_to_string(&path)?);
         let locks = fs::read_to_string("/proc/locks")?;
         let pid = locks
             .lines()
@@ -137,7 +154,7 @@ fn lock(file: &mut File, directory: &Path) -> Result<()> {
                 let pid = file.read_to_string(&mut text).ok();
                 return Err(LogError::Owned {
                     path: directory.to_owned(),
-                    pid: pid.and_then(|_| text.trim().parse().ok()),
+                    pid: pid.and_then(|_| named(&text)),
                 });
             }
             Err(error) => return Err(LogError::io("lock", NAME)(error.into())),
@@ -145,10 +162,25 @@ fn lock(file: &mut File, directory: &Path) -> Result<()> {
     }
 }
 
-fn write_pid(file: &mut File) -> io::Result<()> {
-    file.set_len(0)?;
-    file.rewind()?;
-    writeln!(file, "{}", std::process::id())
+/// The process that the file names.
+fn named(text: &str) -> Option<u32> {
+    text.lines().next()?.trim().parse().ok()
+}
+
+/// A disk that is full is no reason to do without the lock.
+fn write(mut file: &File, note: Option<&str>) -> io::Result<()> {
+    let mut text = format!("{}\n", std::process::id());
+    if let Some(note) = note {
+        text += &format!("{note}\n");
+    }
+    let written = file
+        .set_len(0)
+        .and_then(|()| file.rewind())
+        .and_then(|()| file.write_all(text.as_bytes()));
+    match written {
+        Err(error) if is_full(&error) => Ok(()),
+        written => written,
+    }
 }
 
 /// Makes a folder that only its user may use, and those above it. The names of all that were made
@@ -287,6 +319,26 @@ mod tests {
         };
         make_folders_with(path, flush).expect("made");
         flushed.into_inner()
+    }
+
+    #[test]
+    fn a_note_is_there_until_another_one_is_left() {
+        let home = tempfile::tempdir().expect("made");
+        let path = home.path().join("data");
+        let take = || Owner::take(&path).expect("taken");
+        let owner = take();
+        assert_eq!(owner.left(), None);
+        owner.leave(Some("a note")).expect("written");
+        drop(owner);
+        // This one ends before it leaves a note.
+        assert_eq!(take().left(), Some("a note"));
+        let owner = take();
+        assert_eq!(owner.left(), Some("a note"));
+        let holder = Holder::of(&path).expect("known").expect("there is one");
+        assert_eq!(holder.pid, std::process::id());
+        owner.leave(None).expect("written");
+        drop(owner);
+        assert_eq!(take().left(), None);
     }
 
     #[test]

@@ -22,7 +22,9 @@
 //!    written again, and flushed, before anything is built on it.
 //! 6. A spare is kept in reserve: the log calls the disk full while it has one. Only what gives
 //!    space back may use it ([`LogWriter::use_reserve`]).
-//! 7. After a write or flush that failed it is not known what the disk has. Nothing is tried again.
+//! 7. A batch counts as durable only if its segment, the control file and the lock still have their
+//!    names after its flush: a directory that was removed takes writes as before.
+//! 8. After a write or flush that failed it is not known what the disk has. Nothing is tried again.
 //!    Lack of space is no such failure: what was written so far lies behind the end of the log, and
 //!    the next attempt writes over it.
 
@@ -371,11 +373,21 @@ impl<D: Disk> LogWriter<D> {
             let name = self.current.name();
             flushed.map_err(|error| self.stop(flush_step(name)(error)))?;
         }
+        self.check_names()?;
         self.has_remains = false;
         self.durable.segment = self.segment();
         self.durable.sequence = tail.sequence;
         self.tail = tail;
         Ok(())
+    }
+
+    /// The files that the next owner begins with are where it looks for them.
+    fn check_names(&mut self) -> Result<()> {
+        let name = self.current.name();
+        let current = self.disk.check_name(&name, &self.current.file);
+        current.map_err(|error| self.stop(step("find", name)(error)))?;
+        let control = self.control.check_name(&self.disk);
+        control.map_err(|error| self.stop(step("find", control::NAME)(error)))
     }
 
     /// Writes a batch, durably if it is `alone`. Returns where the next one goes.

@@ -21,7 +21,7 @@ use crate::maps;
 pub struct Claim {
     folder: PathBuf,
     /// Its lock ends when it is closed, everywhere.
-    _file: Arc<File>,
+    file: Arc<File>,
 }
 
 impl Claim {
@@ -38,7 +38,7 @@ impl Claim {
             if is_at(&file, folder)? {
                 return Ok(Self {
                     folder: folder.to_owned(),
-                    _file: Arc::new(file),
+                    file: Arc::new(file),
                 });
             }
         }
@@ -47,6 +47,11 @@ impl Claim {
     /// The folder that is claimed.
     pub fn folder(&self) -> &Path {
         &self.folder
+    }
+
+    /// Whether the folder is still there, and is the one that was claimed.
+    pub fn has_folder(&self) -> bool {
+        is_at(&self.file, &self.folder).unwrap_or(false)
     }
 
     /// Unpins whatever is in the folder. The data is gone when its last user is.

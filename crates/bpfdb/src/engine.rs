@@ -362,6 +362,14 @@ impl Engine {
         self.inner.driver.run(abi::BPFDB_DRIVER_REAP, &[]).map(drop)
     }
 
+    /// The engine's number in the kernel, which no other one has until the machine is booted again.
+    ///
+    /// # Errors
+    /// The kernel does not tell it.
+    pub fn id(&self) -> Result<u32> {
+        maps::map_id(self.inner.maps.fd(maps::STATE))
+    }
+
     /// Most memory for records and index, bytes.
     pub fn memory_limit(&self) -> u64 {
         self.inner.memory.limit() * SEGMENT_SIZE

@@ -8,7 +8,6 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::{FromRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -16,6 +15,7 @@ use crate::abi;
 use crate::driver::Driver;
 use crate::error::{Result, system};
 use crate::mapped::Mapped;
+use crate::maps::map_exists;
 use crate::memory::Memory;
 
 /// The owner's look at the sessions of all.
@@ -137,18 +137,11 @@ fn for_each<T>(all: impl Iterator<Item = T>, mut work: impl FnMut(T) -> Result<(
 }
 
 fn is_gone(holder: u32) -> Result<bool> {
-    // SAFETY: takes no pointers.
-    let fd = unsafe { libbpf_sys::bpf_map_get_fd_by_id(holder) };
-    if fd >= 0 {
-        // SAFETY: a new descriptor, which nobody else has.
-        drop(unsafe { OwnedFd::from_raw_fd(fd) });
-        return Ok(false);
-    }
-    match -fd {
-        libc::ENOENT => Ok(true),
-        error => Err(system("look for the holder of a session")(
-            io::Error::from_raw_os_error(error),
-        )),
+    match map_exists(holder) {
+        // Without CAP_SYS_ADMIN nothing is known of maps of others. Their idle transactions are rolled
+        // back as all are, and the next owner closes their sessions.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(false),
+        exists => Ok(!exists.map_err(system("look for the holder of a session"))?),
     }
 }
 

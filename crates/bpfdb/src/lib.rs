@@ -36,6 +36,7 @@ mod log;
 mod mapped;
 mod maps;
 mod memory;
+pub mod memory_cgroups;
 mod memory_thread;
 pub mod mounts;
 pub mod objects;
@@ -62,7 +63,8 @@ pub use locks::{LockHolder, LockMode, LockSearch};
 pub use log::{
     LargeRef, Log, LogGate, LogGateState, LogHome, LogValue, LogWrite, PinnedLog, Sealed, Writes,
 };
-pub use options::{Options, SEGMENT_SIZE};
+pub use maps::{engine_exists, first_missing_pin, pinned_memory};
+pub use options::{Options, SEGMENT_SIZE, log_rings};
 pub use program::{Program, find as find_program};
 pub use reserved::{FUNCTIONS_KEY, RESERVED_PREFIX, is_reserved};
 pub use scan::scan_region;

@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::Path;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, OpenObject};
 
 use crate::abi;
 use crate::error::{Error, Result, bpf, system};
 use crate::mapped::Mapped;
-use crate::options::Options;
+use crate::options::{Options, SEGMENT_SIZE};
 
 /// Name of the map of global data, and of the constants.
 pub(crate) const STATE: &str = ".data.bpfdb";
@@ -40,21 +40,22 @@ pub(crate) const SHARED: [&str; 12] = [
     STATE,
 ];
 
-/// Descriptors of the shared maps, and the configuration.
+/// Descriptors of the shared maps, and the configuration. No map is opened by its id: that takes
+/// CAP_SYS_ADMIN, and a server needs less.
 #[derive(Debug)]
 pub(crate) struct Maps {
     pub(crate) config: abi::bpfdb_config,
-    fds: BTreeMap<String, OwnedFd>,
-    config_fd: OwnedFd,
+    handles: BTreeMap<String, MapHandle>,
+    config_handle: MapHandle,
 }
 
 impl Maps {
     pub(crate) fn fd(&self, name: &str) -> BorrowedFd<'_> {
-        self.fds[name].as_fd()
+        self.handles[name].as_fd()
     }
 
     pub(crate) fn handle(&self, name: &str) -> Result<MapHandle> {
-        MapHandle::from_map_id(map_id(self.fd(name))?).map_err(bpf(format!("open map {name}")))
+        MapHandle::try_from(&self.handles[name]).map_err(bpf(format!("open map {name}")))
     }
 
     /// The first `entries` values of a map, as memory.
@@ -65,32 +66,28 @@ impl Maps {
 
     /// The maps of an object that was loaded to create them.
     pub(crate) fn of(object: &libbpf_rs::Object, config: abi::bpfdb_config) -> Result<Self> {
-        let mut fds = BTreeMap::new();
-        let mut config_fd = None;
+        let mut handles = BTreeMap::new();
+        let mut config_handle = None;
 
         for map in object.maps() {
             let name = map.name().to_string_lossy().into_owned();
-            let keep = || {
-                map.as_fd()
-                    .try_clone_to_owned()
-                    .map_err(system(format!("keep map {name}")))
-            };
+            let keep = || MapHandle::try_from(&map).map_err(bpf(format!("keep map {name}")));
             if name == CONFIG {
-                config_fd = Some(keep()?);
+                config_handle = Some(keep()?);
             } else if SHARED.contains(&name.as_str()) {
-                let fd = keep()?;
-                fds.insert(name, fd);
+                let handle = keep()?;
+                handles.insert(name, handle);
             }
         }
         for name in SHARED {
-            if !fds.contains_key(name) {
+            if !handles.contains_key(name) {
                 return Err(missing(name));
             }
         }
         Ok(Self {
             config,
-            fds,
-            config_fd: config_fd.ok_or_else(|| missing(CONFIG))?,
+            handles,
+            config_handle: config_handle.ok_or_else(|| missing(CONFIG))?,
         })
     }
 
@@ -103,8 +100,8 @@ impl Maps {
             } else if name == IO {
                 map.set_max_entries(self.config.user_sessions)
                     .map_err(bpf("size the io buffers"))?;
-            } else if let Some(fd) = self.fds.get(&name) {
-                map.reuse_fd(fd.as_fd())
+            } else if let Some(handle) = self.handles.get(&name) {
+                map.reuse_fd(handle.as_fd())
                     .map_err(bpf(format!("share map {name}")))?;
             }
         }
@@ -123,11 +120,11 @@ impl Maps {
         for name in SHARED {
             remove(&folder.join(pin_name(name)))?;
         }
-        for (name, fd) in &self.fds {
-            pin_fd(fd.as_fd(), &folder.join(pin_name(name)))?;
+        for (name, handle) in &self.handles {
+            pin(handle, &folder.join(pin_name(name)))?;
         }
         // Last: it says that all are there.
-        pin_fd(self.config_fd.as_fd(), &folder.join(pin_name(CONFIG)))
+        pin(&self.config_handle, &folder.join(pin_name(CONFIG)))
     }
 
     pub(crate) fn are_pinned(folder: &Path) -> bool {
@@ -136,13 +133,9 @@ impl Maps {
 
     /// Opens pinned maps.
     pub(crate) fn open(folder: &Path) -> Result<Self> {
-        let open = |name: &str| -> Result<OwnedFd> {
+        let open = |name: &str| {
             let path = folder.join(pin_name(name));
-            let map = MapHandle::from_pinned_path(&path)
-                .map_err(bpf(format!("open map {}", path.display())))?;
-            map.as_fd()
-                .try_clone_to_owned()
-                .map_err(system(format!("keep map {name}")))
+            MapHandle::from_pinned_path(&path).map_err(bpf(format!("open map {}", path.display())))
         };
         if !Self::are_pinned(folder) {
             return Err(Error::NotPinned {
@@ -150,24 +143,24 @@ impl Maps {
             });
         }
         // Another layout may have other maps, and another configuration.
-        check_version(open(STATE)?.as_fd())?;
-        let config_fd = open(CONFIG)?;
-        let fds = SHARED
+        check_version(&open(STATE)?)?;
+        let config_handle = open(CONFIG)?;
+        let handles = SHARED
             .into_iter()
             .map(|name| Ok((name.to_owned(), open(name)?)))
             .collect::<Result<_>>()?;
-        let config = read_config(config_fd.as_fd())?;
+        let config = read_config(&config_handle)?;
         Ok(Self {
             config,
-            fds,
-            config_fd,
+            handles,
+            config_handle,
         })
     }
 }
 
 /// Was the engine made by a bpfdb with the same structures? Asked before anything else of it is
 /// opened, mapped or loaded.
-fn check_version(state: BorrowedFd<'_>) -> Result<()> {
+fn check_version(state: &MapHandle) -> Result<()> {
     let state = read_value(state)?;
     let version = state
         .first_chunk()
@@ -219,11 +212,66 @@ pub(crate) fn map_id(fd: BorrowedFd<'_>) -> Result<u32> {
         .map_err(bpf("look at a map"))
 }
 
-fn pin_fd(fd: BorrowedFd<'_>, path: &Path) -> Result<()> {
-    let mut map =
-        MapHandle::from_map_id(map_id(fd)?).map_err(bpf(format!("open map {}", path.display())))?;
-    map.pin(path)
-        .map_err(bpf(format!("pin map {}", path.display())))
+fn pin(map: &MapHandle, path: &Path) -> Result<()> {
+    let pinned = MapHandle::try_from(map).and_then(|mut map| map.pin(path));
+    pinned.map_err(bpf(format!("pin map {}", path.display())))
+}
+
+/// Whether the kernel has a map with this id.
+pub(crate) fn map_exists(id: u32) -> io::Result<bool> {
+    // SAFETY: takes no pointers.
+    let fd = unsafe { libbpf_sys::bpf_map_get_fd_by_id(id) };
+    if fd >= 0 {
+        // SAFETY: a new descriptor, which no other code has.
+        drop(unsafe { OwnedFd::from_raw_fd(fd) });
+        return Ok(true);
+    }
+    match -fd {
+        libc::ENOENT => Ok(false),
+        error => Err(io::Error::from_raw_os_error(error)),
+    }
+}
+
+/// Whether the kernel has the engine with this id ([`crate::Engine::id`]), wherever it is pinned.
+/// The caller compares the boot: ids of another one mean nothing.
+///
+/// # Errors
+/// The process lacks CAP_SYS_ADMIN, among others: then it is not known.
+pub fn engine_exists(id: u32) -> Result<bool> {
+    map_exists(id).map_err(system("look for an engine"))
+}
+
+/// The first pin that an engine has and that is not in `folder`.
+pub fn first_missing_pin(folder: &Path) -> Option<PathBuf> {
+    let names = SHARED.into_iter().chain([CONFIG]);
+    let mut paths = names.map(|name| folder.join(pin_name(name)));
+    paths.find(|path| !path.exists())
+}
+
+/// Memory of the maps that are pinned in `folder`, bytes: what becomes free when they are unpinned,
+/// if no process uses them. The kernel says it of every map; segments of data are in the map of
+/// segments, and are counted here. Nothing is loaded or mapped.
+///
+/// # Errors
+/// The folder or a map in it cannot be read, or is of another version of bpfdb.
+pub fn pinned_memory(folder: &Path) -> Result<u64> {
+    let (_, state, _) = pinned_log(folder)?;
+    let mut bytes = state.segments.value * SEGMENT_SIZE;
+    for entry in fs::read_dir(folder).map_err(system(format!("read {}", folder.display())))? {
+        let path = entry.map_err(system("read a folder of pins"))?.path();
+        let map = MapHandle::from_pinned_path(&path);
+        let map = map.map_err(bpf(format!("open map {}", path.display())))?;
+        bytes += charged(map.as_fd()).unwrap_or(0);
+    }
+    Ok(bytes)
+}
+
+/// What the kernel says that a map takes, bytes.
+fn charged(map: BorrowedFd<'_>) -> Option<u64> {
+    let about = fs::read_to_string(format!("/proc/self/fdinfo/{}", map.as_raw_fd())).ok()?;
+    let mut lines = about.lines();
+    let bytes = lines.find_map(|line| line.strip_prefix("memlock:"))?;
+    bytes.trim().parse().ok()
 }
 
 /// What the engine that is pinned in `folder` says of itself and of its rings, of which there are none
@@ -240,9 +288,9 @@ pub(crate) fn pinned_log(
         MapHandle::from_pinned_path(&path).map_err(bpf(format!("open map {}", path.display())))
     };
     let state = open(STATE)?;
-    check_version(state.as_fd())?;
-    let state = plain(&read_value(state.as_fd())?)?;
-    let config = read_config(open(CONFIG)?.as_fd())?;
+    check_version(&state)?;
+    let state = plain(&read_value(&state)?)?;
+    let config = read_config(&open(CONFIG)?)?;
     if config.log_ring == 0 {
         return Ok((config, state, Vec::new()));
     }
@@ -269,16 +317,15 @@ fn plain<T: Copy>(bytes: &[u8]) -> Result<T> {
 }
 
 /// The only value of a map.
-fn read_value(fd: BorrowedFd<'_>) -> Result<Vec<u8>> {
-    let map = MapHandle::from_map_id(map_id(fd)?).map_err(bpf("open a pinned map"))?;
+fn read_value(map: &MapHandle) -> Result<Vec<u8>> {
     let bytes = map
         .lookup(&0u32.to_ne_bytes(), MapFlags::ANY)
         .map_err(bpf("read a pinned map"))?;
     Ok(bytes.unwrap_or_default())
 }
 
-fn read_config(fd: BorrowedFd<'_>) -> Result<abi::bpfdb_config> {
-    let bytes = read_value(fd)?;
+fn read_config(map: &MapHandle) -> Result<abi::bpfdb_config> {
+    let bytes = read_value(map)?;
     if bytes.len() < size_of::<abi::bpfdb_config>() {
         return Err(Error::Invalid(
             "the pinned configuration is of another version".into(),

@@ -68,8 +68,11 @@ pub(crate) fn segments_of(bytes: u64) -> u64 {
     bytes.div_ceil(SEGMENT_SIZE).max(2)
 }
 
-/// One for each processor that this machine can have.
-fn log_rings() -> Result<u32> {
+/// Rings of a log: one for each processor that this machine can have, as a power of two.
+///
+/// # Errors
+/// The kernel does not say how many processors it can have.
+pub fn log_rings() -> Result<u32> {
     let processors = libbpf_rs::num_possible_cpus().map_err(bpf("count the processors"))?;
     let rings = processors.next_power_of_two() as u32;
     Ok(rings.min(abi::BPFDB_LOG_RINGS_MAX))

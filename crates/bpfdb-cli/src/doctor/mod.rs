@@ -97,6 +97,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 }
 
 fn examine(memory: u64) -> Report {
+    let mut checks = examine_all_but_memory();
+    checks.extend(memory::checks(memory));
+    Report {
+        ready: is_ready(&checks),
+        checks,
+    }
+}
+
+fn examine_all_but_memory() -> Vec<Check> {
     let mut checks = kernel::checks();
     let permissions = permissions::checks();
     let permitted = is_ready(&permissions);
@@ -107,19 +116,24 @@ fn examine(memory: u64) -> Report {
         vec![features::unknown()]
     });
     checks.extend(mounts::checks());
-    checks.extend(memory::checks(memory));
-    Report {
-        ready: is_ready(&checks),
-        checks,
-    }
+    checks
 }
 
-/// What the engine cannot do without and this machine lacks, as one line.
+/// What the engine cannot do without and this machine lacks, as one line. Memory is another
+/// question, because a start may go on with what is in memory, or drop it: [`short_of_memory`].
 pub(crate) fn first_missing() -> Option<String> {
-    const LITTLE: u64 = 64 << 20;
-    let report = examine(LITTLE);
+    first_missing_of(&examine_all_but_memory())
+}
+
+/// Whether there is too little memory for `wanted` bytes, `freed` of which are in use and become
+/// free before: as one line.
+pub(crate) fn short_of_memory(wanted: u64, freed: u64) -> Option<String> {
+    first_missing_of(&memory::rooms(wanted, freed))
+}
+
+fn first_missing_of(checks: &[Check]) -> Option<String> {
     let missing = |check: &&Check| check.state == State::Missing;
-    report.checks.iter().find(missing).map(|check| {
+    checks.iter().find(missing).map(|check| {
         let advice = check.advice.as_deref().unwrap_or_default();
         format!("{} is missing ({}): {advice}", check.name, check.found)
     })

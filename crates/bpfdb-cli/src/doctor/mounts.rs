@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use bpfdb::mounts::{self, Mount};
+use nix::unistd::{AccessFlags, access};
 
 use super::Check;
 
@@ -26,7 +27,7 @@ fn cgroup2(table: &[Mount]) -> Check {
 
 fn bpffs(table: &[Mount], mountable: bool) -> Check {
     match mounts::find(table, "bpf") {
-        Some(point) => Check::ok("BPF file system", point.display().to_string()),
+        Some(point) => usable(&point),
         None if mountable => Check::note(
             "BPF file system",
             "not mounted",
@@ -36,6 +37,26 @@ fn bpffs(table: &[Mount], mountable: bool) -> Check {
             "BPF file system",
             format!("no {BPFFS}"),
             "mount sysfs on /sys, and boot a kernel with CONFIG_BPF_SYSCALL",
+        ),
+    }
+}
+
+/// A server makes folders in the folder `bpfdb` of the file system.
+fn usable(point: &Path) -> Check {
+    let name = "BPF file system";
+    let folder = point.join("bpfdb");
+    let place = if folder.exists() { &folder } else { point };
+    let rights = AccessFlags::W_OK | AccessFlags::X_OK;
+    match access(place, rights) {
+        Ok(()) => Check::ok(name, point.display().to_string()),
+        Err(error) => Check::missing(
+            name,
+            format!("cannot write to {}: {error}", place.display()),
+            format!(
+                "run as root, or let root run: chmod 0711 {}; install -d -m 0700 -o USER {}",
+                point.display(),
+                folder.display()
+            ),
         ),
     }
 }

@@ -506,9 +506,10 @@ fn a_server_is_stopped_while_it_recovers() {
     // SAFETY: both calls may be made between fork and exec. What is pending stays so.
     unsafe { command.pre_exec(pending) };
     let output = dies_with_us(&mut command).output().expect("bpfdb");
-    assert!(!output.status.success(), "{output:?}");
+    // It did what it was asked for: a manager of services sees no failure.
+    assert!(output.status.success(), "{output:?}");
     let told = String::from_utf8_lossy(&output.stderr);
-    assert!(told.contains("recovery was stopped"), "{told}");
+    assert!(told.contains("stopped while it recovered"), "{told}");
     assert_eq!(output.stdout, b"", "no greeting");
 
     let server = Served::start_in(&data, port, &[]);

@@ -8,15 +8,17 @@
 use super::functions::LIBRARIES_MAX;
 use super::{
     AUX, DATABASE, END, EXPIRES, EXPIRES_MS, FREQUENCY, FUNCTION, IDLE, MAGIC, MODULE_AUX, RESIZE,
-    SLOT_INFO, TYPE_STRING, VERSION_READ, VERSION_SUMMED, functions, skip, string,
+    SLOT_IMPORT, SLOT_INFO, TYPE_STRING, VALKEY_MAGIC, VALKEY_VERSION_READ, VERSION_READ,
+    VERSION_SUMMED, functions, skip, string,
 };
+use super::Dialect;
 use crate::error::{Result, damaged, foreign};
 use crate::limits::{KEY_MAX, VALUE_MAX};
 use crate::sink::{Choice, Contents, Key, Sink};
 use crate::source::{Input, Source};
 
-/// Digits of the version.
-const DIGITS: usize = 4;
+/// Bytes of the mark of the form and of the version together, in either form.
+const BEGINNING: usize = 9;
 /// Libraries in a file, however short: bpfdb itself compiles fewer.
 const LIBRARIES_COUNT_MAX: usize = 1 << 16;
 /// Longest name or number of an AUX field that is looked at, bytes.
@@ -24,6 +26,7 @@ const AUX_MAX: usize = 32;
 
 struct Reader<'a, I> {
     source: &'a mut Source<I>,
+    dialect: Dialect,
     choice: Choice,
     sink: &'a mut dyn Sink,
     contents: &'a mut Contents,
@@ -44,9 +47,10 @@ pub(crate) fn read<I: Input>(
     contents: &mut Contents,
 ) -> Result<()> {
     source.begin_sum();
-    let version = version(source)?;
+    let (dialect, version) = beginning(source)?;
     let mut reader = Reader {
         source,
+        dialect,
         choice,
         sink,
         contents,
@@ -72,20 +76,36 @@ pub(crate) fn read<I: Input>(
     Ok(())
 }
 
-fn version<I: Input>(source: &mut Source<I>) -> Result<u16> {
-    if source.array::<{ MAGIC.len() }>()? != *MAGIC {
+/// The server that wrote the file, and the version of its form.
+fn beginning<I: Input>(source: &mut Source<I>) -> Result<(Dialect, u16)> {
+    let begin: [u8; BEGINNING] = source.array()?;
+    let forms: [(&[u8], Dialect, _); 2] = [
+        (MAGIC, Dialect::Redis, 1..=VERSION_READ),
+        (
+            VALKEY_MAGIC,
+            Dialect::Valkey,
+            VALKEY_VERSION_READ..=VALKEY_VERSION_READ,
+        ),
+    ];
+    let found = forms.into_iter().find_map(|(magic, dialect, known)| {
+        Some((begin.strip_prefix(magic)?, dialect, known, magic.len()))
+    });
+    let Some((digits, dialect, known, at)) = found else {
         return Err(damaged(0, "the file does not begin as one of Redis"));
-    }
-    let digits: [u8; DIGITS] = source.array()?;
-    let text = std::str::from_utf8(&digits).unwrap_or_default();
+    };
+    let text = std::str::from_utf8(digits).unwrap_or_default();
     let digits_only = digits.iter().all(u8::is_ascii_digit);
-    match text.parse() {
-        Ok(version @ 1..=VERSION_READ) if digits_only => Ok(version),
-        Ok(version @ 1_u16..) if digits_only => Err(foreign(
-            MAGIC.len() as u64,
-            format!("version {version} of the form; versions 1 to {VERSION_READ} are known"),
+    match text.parse::<u16>() {
+        Ok(version) if digits_only && known.contains(&version) => Ok((dialect, version)),
+        Ok(version @ 1..) if digits_only => Err(foreign(
+            at as u64,
+            format!(
+                "version {version} of the form; versions {} to {} are known",
+                known.start(),
+                known.end()
+            ),
         )),
-        _ => Err(damaged(MAGIC.len() as u64, "no version")),
+        _ => Err(damaged(at as u64, "no version")),
     }
 }
 
@@ -118,6 +138,7 @@ impl<I: Input> Reader<'_, I> {
             DATABASE => self.database = string::read_len(self.source)?,
             RESIZE => self.pass_lens(2)?,
             SLOT_INFO => self.pass_lens(3)?,
+            SLOT_IMPORT if self.dialect == Dialect::Valkey => self.pass_slot_import()?,
             IDLE => self.pass_lens(1)?,
             FREQUENCY => self.source.skip(1)?,
             AUX => self.aux()?,
@@ -128,7 +149,7 @@ impl<I: Input> Reader<'_, I> {
                 return Ok(false);
             }
             TYPE_STRING => self.key(None)?,
-            kind => match skip::name(kind) {
+            kind => match skip::name(self.dialect, kind) {
                 Some(name) => self.key(Some((kind, name)))?,
                 None => {
                     return Err(damaged(
@@ -143,6 +164,13 @@ impl<I: Input> Reader<'_, I> {
 
     fn pass_lens(&mut self, count: usize) -> Result<()> {
         (0..count).try_for_each(|_| string::read_len(self.source).map(drop))
+    }
+
+    /// The name of a move, and the slots, as ranges.
+    fn pass_slot_import(&mut self) -> Result<()> {
+        string::skip(self.source)?;
+        let ranges = string::read_len(self.source)?;
+        (0..ranges).try_for_each(|_| self.pass_lens(2))
     }
 
     /// A name and what it is: only the time is of use.
@@ -205,7 +233,7 @@ impl<I: Input> Reader<'_, I> {
                 if is_here {
                     *self.contents.other_types.entry(name).or_default() += 1;
                 }
-                skip::value(self.source, kind)
+                skip::value(self.source, self.dialect, kind)
             }
             None if !is_here => string::skip(self.source),
             // Functions come as such. A string of that name is no client's of ours, and might be

@@ -4,6 +4,8 @@
 //! ```text
 //! REDIS | version, 4 digits | opcode or type, … | 0xff | CRC-64 of all before
 //!
+//! VALKEY | version, 3 digits | …  (Valkey from 9.0 on)
+//!
 //! type 0: key, value                 other types: key, and what `skip` knows how to pass
 //! opcodes: expiry of the next key, number of the database, hints, functions, …
 //! string:  a length and bytes, a small integer, or bytes compressed by LZF
@@ -25,11 +27,15 @@ pub(crate) mod string;
 const VERSION_WRITTEN: u16 = 10;
 /// Read: up to that of Redis 8.2.
 const VERSION_READ: u16 = 12;
+/// That of Valkey 9.0, whose own versions begin there. Up to version 11 it writes Redis's.
+const VALKEY_VERSION_READ: u16 = 80;
 /// The first one with a checksum.
 const VERSION_SUMMED: u16 = 5;
 
 const TYPE_STRING: u8 = 0;
 
+/// Of Valkey: a move of slots between nodes that was under way.
+const SLOT_IMPORT: u8 = 0xf3;
 const SLOT_INFO: u8 = 0xf4;
 const FUNCTION: u8 = 0xf5;
 /// That of the release candidates of Redis 7.0.
@@ -44,5 +50,13 @@ const EXPIRES: u8 = 0xfd;
 const DATABASE: u8 = 0xfe;
 const END: u8 = 0xff;
 
+/// The server whose form a file has: some types have the same number and another meaning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    Redis,
+    Valkey,
+}
+
 /// What marks a file of this form.
 pub(crate) const MAGIC: &[u8; 5] = b"REDIS";
+pub(crate) const VALKEY_MAGIC: &[u8; 6] = b"VALKEY";

@@ -1,15 +1,22 @@
 //! Passes what bpfdb has no place for: values of other types, and what modules leave.
 //!
 //! Every type is a sequence of lengths, strings and fixed bytes, whose meaning does not matter
-//! here. Which sequence, is known for all types up to Redis 8.2, but one: values of modules of
+//! here. Which sequence, is known for all types up to Redis 8.2 and Valkey 9.0, but one: values of modules of
 //! Redis before 4.0, which only the module could read.
 
+use super::Dialect;
 use super::string::{read_len, skip as skip_string};
 use crate::error::{Result, damaged, foreign};
 use crate::source::{Input, Source};
 
+/// The last type that Redis and Valkey both have.
+const COMMON_LAST: u8 = 21;
+
 /// What a value of another type is called; `None`: there is no such type.
-pub(super) fn name(kind: u8) -> Option<&'static str> {
+pub(super) fn name(dialect: Dialect, kind: u8) -> Option<&'static str> {
+    if dialect == Dialect::Valkey && kind > COMMON_LAST + 1 {
+        return None;
+    }
     Some(match kind {
         1 | 10 | 14 | 18 => "list",
         2 | 11 | 20 => "set",
@@ -22,8 +29,17 @@ pub(super) fn name(kind: u8) -> Option<&'static str> {
 }
 
 /// Passes a value of this type.
-pub(super) fn value<I: Input>(source: &mut Source<I>, kind: u8) -> Result<()> {
+pub(super) fn value<I: Input>(
+    source: &mut Source<I>,
+    dialect: Dialect,
+    kind: u8,
+) -> Result<()> {
     match kind {
+        22 if dialect == Dialect::Valkey => many(source, |source| {
+            skip_string(source)?;
+            skip_string(source)?;
+            source.skip(8)
+        }),
         1 | 2 | 14 => strings(source, 1),
         4 => strings(source, 2),
         3 => many(source, |source| {

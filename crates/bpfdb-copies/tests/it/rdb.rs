@@ -69,6 +69,33 @@ fn an_expiry_is_that_of_the_next_key_only() {
     assert_eq!((contents.keys, contents.other_databases), (4, 1));
 }
 
+/// Valkey from 9.0 on has a mark of its own, and the numbers of its types are its own from 22 on.
+#[test]
+fn a_file_of_valkey() {
+    let with = |version: &[u8], content: &[u8]| {
+        [b"VALKEY", version, content, b"\xff", &[0; 8]].concat()
+    };
+    let content = [
+        // Slots that were being moved: a name, and two ranges.
+        &b"\xf3\x01j\x02\0\x05\x07\x09"[..],
+        b"\xf4\x01\x02\0",
+        // A hash of two fields with times.
+        b"\x16\x01h\x02\x01f\x01v\xff\xff\xff\xff\xff\xff\xff\xff\x01g\x01w\0\0\0\0\0\x01\0\0",
+        b"\0\x01a\x01b",
+    ]
+    .concat();
+    let (read, contents) = collect(&with(b"080", &content)).expect("right");
+    assert!(read.keys().eq([b"a"]), "{read:?}");
+    assert_eq!((contents.keys, contents.other_types["hash"]), (1, 1));
+    for (version, is_foreign) in [(&b"081"[..], true), (b"011", true), (b"000", false), (b"8 0", false)] {
+        let error = outcome(&with(version, b"")).expect_err("not known");
+        assert_eq!(matches!(error, Error::Foreign { .. }), is_foreign, "{error}");
+    }
+    // What is Redis's only, and what is Valkey's only.
+    outcome(&with(b"080", b"\x17\x01h\x01x")).expect_err("a type of Redis");
+    outcome(&by_hand("0012", b"\xf3\x01j\0")).expect_err("an opcode of Valkey");
+}
+
 #[test]
 fn what_is_not_for_us() {
     for (content, offset) in [

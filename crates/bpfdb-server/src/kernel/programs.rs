@@ -2,8 +2,11 @@
 //! cgroup and to a map of sockets, for one port.
 
 use std::cell::RefCell;
-use std::fs::File;
+use std::ffi::CString;
+use std::fs::{self, File};
+use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::rc::Rc;
 
@@ -160,21 +163,46 @@ fn first_and_last(link: &Link) -> Result<[OwnedFd; 2]> {
     const LAST: i32 = 60_000;
     let (soft, _) = getrlimit(Resource::RLIMIT_NOFILE).map_err(system("look at limits"))?;
     let last = i32::try_from(soft / 2).unwrap_or(LAST).min(LAST);
-    let id = link.info().map_err(bpf("look at the link"))?.id;
     Ok([
-        duplicate(open_link(id)?.as_fd(), 0)?,
-        duplicate(open_link(id)?.as_fd(), last)?,
+        duplicate(open_link(link)?.as_fd(), 0)?,
+        duplicate(open_link(link)?.as_fd(), last)?,
     ])
 }
 
 /// Another file for a link: a duplicate of a descriptor would share its file.
-fn open_link(id: u32) -> Result<OwnedFd> {
+fn open_link(link: &Link) -> Result<OwnedFd> {
+    let id = link.info().map_err(bpf("look at the link"))?.id;
     // SAFETY: plain system call; the result is checked.
     let fd = unsafe { libbpf_sys::bpf_link_get_fd_by_id(id) };
+    match descriptor(fd) {
+        // By its id it is opened with CAP_SYS_ADMIN only.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => open_link_by_pin(link, id),
+        opened => opened.map_err(system("open the link")),
+    }
+}
+
+/// The same by a pin, which is removed at once.
+fn open_link_by_pin(link: &Link, id: u32) -> Result<OwnedFd> {
+    let told = || system("open the link by a pin");
+    let root = bpfdb::mounts::bpffs().map_err(told())?;
+    let root = root.ok_or_else(|| told()(io::ErrorKind::NotFound.into()))?;
+    let path = root.join("bpfdb").join(format!("link-{id}"));
+    let name = CString::new(path.as_os_str().as_bytes()).map_err(|error| told()(error.into()))?;
+    // SAFETY: the name lives until the call is over; the result is checked.
+    let pinned = unsafe { libbpf_sys::bpf_obj_pin(link.as_fd().as_raw_fd(), name.as_ptr()) };
+    if pinned < 0 {
+        return Err(told()(io::Error::from_raw_os_error(-pinned)));
+    }
+    // SAFETY: as above.
+    let opened = descriptor(unsafe { libbpf_sys::bpf_obj_get(name.as_ptr()) });
+    fs::remove_file(&path).map_err(told())?;
+    opened.map_err(told())
+}
+
+/// What a system call returned that makes a descriptor.
+fn descriptor(fd: i32) -> io::Result<OwnedFd> {
     if fd < 0 {
-        return Err(system("open the link")(std::io::Error::from_raw_os_error(
-            -fd,
-        )));
+        return Err(io::Error::from_raw_os_error(-fd));
     }
     // SAFETY: a new descriptor that nobody else knows.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })

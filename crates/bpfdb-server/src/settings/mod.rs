@@ -180,8 +180,9 @@ settings! {
     /// Password that clients must give by AUTH or HELLO; empty: none
     require_pass "requirepass": Secret => Secret::default(), Now;
 
-    /// Most memory for data and index; 0: half of the machine's. At run time not more
-    /// than the machine has. An engine can name 64 GiB at most
+    /// Most memory for data and index; 0: half of the machine's, or what a control group
+    /// leaves, if that is less. Not more than the group leaves; at run time not more than the
+    /// machine has. An engine can name 64 GiB at most
     max_memory "maxmemory": Size => Size(0), Now;
     /// Memory to keep ready ahead of need
     memory_ahead "memory-ahead": Size => Size::mib(128), Restart;

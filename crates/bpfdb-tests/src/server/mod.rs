@@ -3,6 +3,7 @@
 pub mod cgroup;
 mod client;
 pub mod lent;
+pub mod memory_group;
 pub mod netns;
 pub mod pool;
 pub mod procedures;

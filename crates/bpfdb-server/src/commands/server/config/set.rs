@@ -88,12 +88,11 @@ fn memory_limit(
         return Ok(None);
     }
     // Less than an engine has is taken as in Redis: writes are refused then.
-    let wanted = if memory::is_too_little(settings.max_memory) {
-        memory::least()
-    } else {
-        settings.max_memory
-    };
-    let limit = memory::memory_limit(wanted).map_err(|why| failed(name, &why))?;
+    let mut wanted = settings.clone();
+    if memory::is_too_little(settings.max_memory) {
+        wanted.max_memory = memory::least();
+    }
+    let limit = memory::memory_limit(&wanted).map_err(|why| failed(name, &why))?;
     let most = context.engine.memory_limit_max();
     if limit > most {
         let why = format!("there is room for {}; more needs a restart", Size(most));

@@ -1,0 +1,81 @@
+//! What the manager of services is told (`sd_notify`), if it started this process.
+//!
+//! ```text
+//! start ──► EXTEND_TIMEOUT_USEC, STATUS (while recovery or loading makes progress) ──► READY ──► STOPPING
+//! ```
+//!
+//! A message is a datagram of lines `NAME=value` to the socket that `NOTIFY_SOCKET` names: a path, or
+//! a name of the abstract namespace behind `@`. Nothing depends on its arrival.
+
+use std::env;
+use std::ffi::OsStr;
+use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::time::Duration;
+
+const VARIABLE: &str = "NOTIFY_SOCKET";
+/// The manager waits so much longer from then on. Several times the time between two messages.
+const EXTENSION: Duration = Duration::from_secs(60);
+
+/// Connections are accepted.
+pub(crate) fn ready() {
+    send("READY=1\nSTATUS=serving");
+}
+
+pub(crate) fn stopping() {
+    send(&extended("STOPPING=1\nSTATUS=stopping"));
+}
+
+/// A start that takes long has come so far.
+pub(crate) fn starting(status: &str) {
+    send(&extended(&format!("STATUS={status}")));
+}
+
+fn extended(lines: &str) -> String {
+    format!("{lines}\nEXTEND_TIMEOUT_USEC={}", EXTENSION.as_micros())
+}
+
+fn send(message: &str) {
+    let Some(name) = env::var_os(VARIABLE).filter(|name| !name.is_empty()) else {
+        return;
+    };
+    if let Err(error) = send_to(&name, message) {
+        tracing::debug!(%error, ?name, "the manager of services is not told");
+    }
+}
+
+fn send_to(name: &OsStr, message: &str) -> io::Result<()> {
+    let address = match name.as_bytes().strip_prefix(b"@") {
+        Some(name) => SocketAddr::from_abstract_name(name)?,
+        None => SocketAddr::from_pathname(name)?,
+    };
+    let socket = UnixDatagram::unbound()?;
+    // A manager that does not read holds up nothing.
+    socket.set_nonblocking(true)?;
+    socket.send_to_addr(message.as_bytes(), &address).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_and_an_abstract_name_are_sent_to() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("socket");
+        let name = format!("bpfdb-notify-{}", std::process::id());
+        let by_name = SocketAddr::from_abstract_name(&name).expect("a name");
+        for (socket, name) in [
+            (UnixDatagram::bind(&path), path.into_os_string()),
+            (UnixDatagram::bind_addr(&by_name), format!("@{name}").into()),
+        ] {
+            let socket = socket.expect("bound");
+            send_to(&name, "READY=1").expect("sent");
+            let mut bytes = [0; 16];
+            let len = socket.recv(&mut bytes).expect("received");
+            assert_eq!(&bytes[..len], b"READY=1");
+        }
+    }
+}

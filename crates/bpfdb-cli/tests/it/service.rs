@@ -1,0 +1,115 @@
+//! A server as a service: what the manager of services is told, and the rights that are enough.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+use std::process::Command;
+
+use crate::common::{BINARY, PATIENCE, Served, alone, text, with_log};
+
+/// A user that no account has.
+const USER: u32 = 54_321;
+
+/// The socket of a manager.
+struct Manager(UnixDatagram);
+
+impl Manager {
+    fn at(path: &Path) -> Self {
+        let socket = UnixDatagram::bind(path).expect("bound");
+        socket.set_read_timeout(Some(PATIENCE)).expect("time-out");
+        Self(socket)
+    }
+
+    fn message(&self) -> String {
+        let mut bytes = [0; 4096];
+        let len = self.0.recv(&mut bytes).expect("a message");
+        String::from_utf8(bytes[..len].to_vec()).expect("text")
+    }
+
+    /// The messages before the one that has this line, and that one.
+    fn until(&self, line: &str) -> (Vec<String>, String) {
+        let mut before = Vec::new();
+        loop {
+            let message = self.message();
+            if message.lines().any(|found| found == line) {
+                return (before, message);
+            }
+            before.push(message);
+        }
+    }
+}
+
+#[test]
+fn the_manager_of_services_is_told() {
+    alone();
+    let home = tempfile::tempdir().expect("a folder");
+    let (socket, data) = (home.path().join("notify"), home.path().join("data"));
+    let manager = Manager::at(&socket);
+    let start = |port| {
+        let mut command = Command::new(BINARY);
+        command.env("NOTIFY_SOCKET", &socket);
+        Served::launch(command, port, &with_log(&data))
+    };
+    let server = start(0);
+    manager.until("READY=1");
+    let port = server.port;
+    assert_eq!(server.ask(&["SET", "a", "1"]), "+OK");
+    server.stop();
+    manager.until("STOPPING=1");
+    // It recovers, for which it asks for time.
+    let server = start(port);
+    let (before, _) = manager.until("READY=1");
+    let asks = |message: &String| {
+        let status = message.contains("STATUS=recovering");
+        status && message.contains("\nEXTEND_TIMEOUT_USEC=60000000")
+    };
+    assert!(before.iter().any(asks), "{before:?}");
+    assert_eq!(server.ask(&["GET", "a"]), "1");
+    server.stop();
+}
+
+/// What `bpfdb doctor` lists is enough, as the unit file gives it: a folder of the user's own in the BPF
+/// file system, which others may only pass through.
+#[test]
+fn a_user_with_three_capabilities_serves() {
+    let files = alone();
+    let mode = |path: &Path, mode| fs::set_permissions(path, Permissions::from_mode(mode));
+    mode(&files.pins, 0o711).expect("set");
+    let pins = files.pins.join("bpfdb");
+    fs::create_dir(&pins).expect("made");
+    chown(&pins, Some(USER), Some(USER)).expect("given away");
+    mode(&pins, 0o700).expect("set");
+    let home = tempfile::tempdir().expect("a folder");
+    mode(home.path(), 0o755).expect("set");
+    let state = home.path().join("state");
+    fs::create_dir(&state).expect("made");
+    chown(&state, Some(USER), Some(USER)).expect("given away");
+    // The folder of this one may be closed to others.
+    let program = home.path().join("bpfdb");
+    fs::copy(BINARY, &program).expect("copied");
+    let data = state.join("data");
+    let start = |port: u16| {
+        let id = USER.to_string();
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid", &id, "--regid", &id, "--clear-groups"]);
+        let capabilities = "-all,+bpf,+perfmon,+net_admin";
+        for set in ["--inh-caps", "--ambient-caps", "--bounding-set"] {
+            command.args([set, capabilities]);
+        }
+        command.args(["--no-new-privs", "--pdeathsig", "KILL", "--"]).arg(&program);
+        Served::launch(command, port, &with_log(&data))
+    };
+    let server = start(0);
+    let port = server.port;
+    assert_eq!(server.ask(&["SET", "a", "1"]), "+OK");
+    server.crash();
+    let server = start(port);
+    assert_eq!(server.ask(&["GET", "a"]), "1");
+    server.stop();
+    let server = start(port);
+    assert_eq!(server.ask(&["GET", "a"]), "1");
+    server.stop();
+    assert!(pins.exists(), "it is the administrator's");
+    assert!(data.join("owner").exists(), "{}", text(&data));
+}
