@@ -35,6 +35,7 @@ int bpfdb_create(void *ctx)
 	level_count(0, 1);
 	log_open();
 	engine.abi_version = BPFDB_ABI_VERSION;
+	join_as_first();
 	engine.initialized = 1;
 	return BPFDB_OK;
 }

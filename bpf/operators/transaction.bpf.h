@@ -12,6 +12,7 @@
 #ifndef BPFDB_TRANSACTION_BPF_H
 #define BPFDB_TRANSACTION_BPF_H
 
+#include "../txn/joined.bpf.h"
 #include "large.bpf.h"
 
 static __always_inline int begin(struct bpfdb_session *s, u32 state)
@@ -344,11 +345,13 @@ static __always_inline int session_take(u32 kind, u32 holder)
 
 /*
  * Takes a free session for `kind` (BPFDB_SESSION_), in constant time. Its index, or
- * -BPFDB_NO_SESSION. When the programs of this object are gone, the engine's owner
- * closes it.
+ * -BPFDB_NO_SESSION, or -BPFDB_NOT_JOINED. When the programs of this object are gone, the
+ * engine's owner closes it.
  */
 __noinline int bpfdb_session_open(u32 kind)
 {
+	if (!is_joined())
+		return -BPFDB_NOT_JOINED;
 	return session_take(kind, config.holder);
 }
 

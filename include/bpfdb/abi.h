@@ -450,6 +450,9 @@ struct bpfdb_config {
 	 * sessions that they open. When the map is gone nobody can close these, and the
 	 * engine's owner does it. 0: not known, and never closed by others. */
 	__u32 holder;
+	/* That of the engine which the object has joined. 0: an engine of the object itself, which
+	 * no loader has made. */
+	__u64 identity;
 };
 
 /* One gauge or list head per cache line, where several processors write it. */
@@ -587,6 +590,10 @@ struct bpfdb_engine {
 	__u32 abi_version;
 	__u32 initialized;
 	__u64 zero; /* always 0, unknown to the verifier */
+	/* What an object must agree with to open a session: bpf/txn/joined.bpf.h. */
+	__u64 identity; /* random; no other engine has it */
+	__u64 layout; /* BPFDB_LAYOUT of the object that created the engine */
+	__u64 constants; /* digest of its configuration */
 	struct bpfdb_line clock; /* epoch clock: see bpf/txn/clock.bpf.h */
 	struct bpfdb_line now; /* coarse time, written by the maintenance timer */
 	struct bpfdb_snapshots snapshots;

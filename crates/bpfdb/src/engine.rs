@@ -216,6 +216,14 @@ impl Engine {
         Ok(())
     }
 
+    /// Is this the engine that is pinned in `folder`? False if none is, or another one: a server
+    /// that was started anew without its data has replaced it. The programs of this process go on
+    /// with the old engine, whose log is closed. To go on with the new one, drop this engine,
+    /// attach again, and adopt and load the objects anew.
+    pub fn is_in(&self, folder: &Path) -> Result<bool> {
+        self.inner.maps.are_those_of(folder)
+    }
+
     /// Is an engine pinned in `folder`?
     pub fn is_pinned(folder: &Path) -> bool {
         Maps::are_pinned(folder)
@@ -553,7 +561,7 @@ fn seed(memory: &Memory) -> Result<()> {
 
 /// # Safety
 /// Every pattern of bits must be a value of `T`.
-unsafe fn random<T>() -> Result<T> {
+pub(crate) unsafe fn random<T>() -> Result<T> {
     let mut value = MaybeUninit::<T>::zeroed();
     // SAFETY: the bytes of `value`, which are initialized.
     let bytes =

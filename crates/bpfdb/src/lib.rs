@@ -31,6 +31,7 @@ pub mod figures;
 mod grace;
 mod holders;
 mod idle;
+mod layout;
 mod locks;
 mod log;
 mod mapped;

@@ -10,6 +10,7 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, OpenObject};
 
 use crate::abi;
 use crate::error::{Error, Result, bpf, system};
+use crate::layout;
 use crate::mapped::Mapped;
 use crate::options::{Options, SEGMENT_SIZE};
 
@@ -93,6 +94,7 @@ impl Maps {
 
     /// Lets an object use these maps in the place of its own.
     pub(crate) fn share_with(&self, object: &mut OpenObject) -> Result<()> {
+        layout::check(object)?;
         for mut map in object.maps_mut() {
             let name = map.name().to_string_lossy().into_owned();
             if name == CONFIG {
@@ -125,6 +127,18 @@ impl Maps {
         }
         // Last: it says that all are there.
         pin(&self.config_handle, &folder.join(pin_name(CONFIG)))
+    }
+
+    /// Are these the maps that are pinned in `folder`? False if the pins are gone, or are those of
+    /// another engine.
+    pub(crate) fn are_those_of(&self, folder: &Path) -> Result<bool> {
+        let path = folder.join(pin_name(STATE));
+        if !path.exists() {
+            return Ok(false);
+        }
+        let pinned = MapHandle::from_pinned_path(&path)
+            .map_err(bpf(format!("open map {}", path.display())))?;
+        Ok(map_id(pinned.as_fd())? == map_id(self.fd(STATE))?)
     }
 
     pub(crate) fn are_pinned(folder: &Path) -> bool {

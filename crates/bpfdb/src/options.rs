@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::abi;
+use crate::engine::random;
 use crate::error::{Error, Result, bpf};
 
 /// Bytes of one segment, the unit in which memory is added.
@@ -78,6 +79,12 @@ pub fn log_rings() -> Result<u32> {
     Ok(rings.min(abi::BPFDB_LOG_RINGS_MAX))
 }
 
+/// Of a new engine: random, and not 0, which is that of an engine that no loader has made.
+fn identity() -> Result<u64> {
+    // SAFETY: every pattern of bits is a number.
+    Ok(unsafe { random::<u64>() }? | 1)
+}
+
 impl Options {
     /// The engine's configuration, or why these options cannot be.
     pub(crate) fn config(&self) -> Result<abi::bpfdb_config> {
@@ -100,6 +107,7 @@ impl Options {
             user_sessions: self.user_sessions,
             log_ring: self.log_ring,
             log_rings: if self.log_ring == 0 { 1 } else { log_rings()? },
+            identity: identity()?,
             ..Default::default()
         })
     }

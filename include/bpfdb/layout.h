@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
+/*
+ * A fingerprint of the structures that all objects of an engine share. Each object has it as a
+ * constant, from the headers that it was compiled with; the engine keeps that of the object that
+ * created it. bpfdb_session_open() compares both, so that a program with other structures opens no
+ * session (NOT_JOINED).
+ *
+ * A field counts by its offset, its size and its place in the list. A test of the crate bpfdb
+ * (`join`) looks for each field of these structures in this list.
+ */
+#ifndef BPFDB_LAYOUT_H
+#define BPFDB_LAYOUT_H
+
+#include <bpfdb/abi.h>
+
+/* X(structure without "bpfdb_", field) */
+#define BPFDB_LAYOUT_LIST(X)                                                                       \
+	X(version, stamp)                                                                          \
+	X(version, meta)                                                                           \
+	X(version, data)                                                                           \
+	X(cell, home)                                                                              \
+	X(cell, header)                                                                            \
+	X(cell, key)                                                                               \
+	X(cell, head)                                                                              \
+	X(large, id)                                                                               \
+	X(large, len)                                                                              \
+	X(large, half)                                                                             \
+	X(large, tail)                                                                             \
+	X(large, pages)                                                                            \
+	X(large, holders)                                                                          \
+	X(large, next)                                                                             \
+	X(aux, used)                                                                               \
+	X(aux, reserved)                                                                           \
+	X(aux, history)                                                                            \
+	X(slab, word)                                                                              \
+	X(slab, next)                                                                              \
+	X(slab, sibling)                                                                           \
+	X(slab, listed)                                                                            \
+	X(slab, splitting)                                                                         \
+	X(slab, class_)                                                                            \
+	X(slab, level)                                                                             \
+	X(slab, unlisted)                                                                          \
+	X(slab, reserved)                                                                          \
+	X(slab, prefix)                                                                            \
+	X(lock, hash)                                                                              \
+	X(lock, key)                                                                               \
+	X(lock, cell)                                                                              \
+	X(lock, key_len)                                                                           \
+	X(lock, mode)                                                                              \
+	X(lock, meta)                                                                              \
+	X(lock, data)                                                                              \
+	X(session, commit)                                                                         \
+	X(session, transaction)                                                                    \
+	X(session, snapshot)                                                                       \
+	X(session, last_active)                                                                    \
+	X(session, busy)                                                                           \
+	X(session, index)                                                                          \
+	X(session, lock_count)                                                                     \
+	X(session, in_use)                                                                         \
+	X(session, state)                                                                          \
+	X(session, failure)                                                                        \
+	X(session, kind)                                                                           \
+	X(session, unlogged)                                                                       \
+	X(session, room_page)                                                                      \
+	X(session, hash)                                                                           \
+	X(session, operations)                                                                     \
+	X(session, gets_found)                                                                     \
+	X(session, gets_missed)                                                                    \
+	X(session, key_len)                                                                        \
+	X(session, value_len)                                                                      \
+	X(session, value)                                                                          \
+	X(session, view_cell)                                                                      \
+	X(session, view_header)                                                                    \
+	X(session, value_owned)                                                                    \
+	X(session, expires)                                                                        \
+	X(session, found_expires)                                                                  \
+	X(session, key_word)                                                                       \
+	X(session, status)                                                                         \
+	X(session, room_tried)                                                                     \
+	X(session, log_at)                                                                         \
+	X(session, log_ring)                                                                       \
+	X(session, log_grains)                                                                     \
+	X(session, log_bytes)                                                                      \
+	X(session, time)                                                                           \
+	X(session, building)                                                                       \
+	X(session, locks)                                                                          \
+	X(session, app)                                                                            \
+	X(session, lock_blocks)                                                                    \
+	X(session, key)                                                                            \
+	X(session, begun)                                                                          \
+	X(session, spare_aux)                                                                      \
+	X(session, room_cell)                                                                      \
+	X(session, holder)                                                                         \
+	X(session, next_free)                                                                      \
+	X(session, conflict)                                                                       \
+	X(session, conflict_with)                                                                  \
+	X(session, opened)                                                                         \
+	X(session, keeps_depends)                                                                  \
+	X(session, depends)                                                                        \
+	X(session, interactive)                                                                    \
+	X(session, on_found)                                                                       \
+	X(session, on_not_found)                                                                   \
+	X(session, on_ok)                                                                          \
+	X(session, on_error)                                                                       \
+	X(config, versions)                                                                        \
+	X(config, directory_bits)                                                                  \
+	X(config, sessions)                                                                        \
+	X(config, segments_max)                                                                    \
+	X(config, pages_max)                                                                       \
+	X(config, locks_max)                                                                       \
+	X(config, idle_limit)                                                                      \
+	X(config, log_ring)                                                                        \
+	X(config, log_rings)                                                                       \
+	X(config, port)                                                                            \
+	X(config, user_sessions)                                                                   \
+	X(config, holder)                                                                          \
+	X(time, offset)                                                                            \
+	X(time, fixed)                                                                             \
+	X(time, boot)                                                                              \
+	X(horizon, value)                                                                          \
+	X(horizon, oldest)                                                                         \
+	X(horizon, next)                                                                           \
+	X(snapshots, active)                                                                       \
+	X(snapshots, newest)                                                                       \
+	X(snapshots, newest_session)                                                               \
+	X(snapshots, ended)                                                                        \
+	X(snapshots, age_max)                                                                      \
+	X(snapshots, swept)                                                                        \
+	X(snapshots, sweeping)                                                                     \
+	X(class, partial)                                                                          \
+	X(class, slabs)                                                                            \
+	X(class, looked_at)                                                                        \
+	X(class, open)                                                                             \
+	X(hash_secrets, start)                                                                     \
+	X(hash_secrets, length)                                                                    \
+	X(hash_secrets, finish)                                                                    \
+	X(hash_secrets, words)                                                                     \
+	X(log_secrets, factor)                                                                     \
+	X(log_secrets, term)                                                                       \
+	X(log_home, log)                                                                           \
+	X(log_home, run)                                                                           \
+	X(log_home, batch)                                                                         \
+	X(log_home, run_id)                                                                        \
+	X(engine, abi_version)                                                                     \
+	X(engine, initialized)                                                                     \
+	X(engine, zero)                                                                            \
+	X(engine, clock)                                                                           \
+	X(engine, now)                                                                             \
+	X(engine, snapshots)                                                                       \
+	X(engine, segments)                                                                        \
+	X(engine, hash)                                                                            \
+	X(engine, segments_limit)                                                                  \
+	X(engine, pages_taken)                                                                     \
+	X(engine, pages_free)                                                                      \
+	X(engine, pages_free_count)                                                                \
+	X(engine, versions)                                                                        \
+	X(engine, garbage)                                                                         \
+	X(engine, directory_depth)                                                                 \
+	X(engine, directory_latch)                                                                 \
+	X(engine, level_pages)                                                                     \
+	X(engine, index_pages)                                                                     \
+	X(engine, sweep_cursor)                                                                    \
+	X(engine, sessions_free)                                                                   \
+	X(engine, sessions_made)                                                                   \
+	X(engine, owner)                                                                           \
+	X(engine, memory_asked)                                                                    \
+	X(engine, reap_cursor)                                                                     \
+	X(engine, time)                                                                            \
+	X(engine, horizon)                                                                         \
+	X(engine, expiring)                                                                        \
+	X(engine, expiry_due)                                                                      \
+	X(engine, index_generation)                                                                \
+	X(engine, large_values)                                                                    \
+	X(engine, large_garbage)                                                                   \
+	X(engine, large_collecting)                                                                \
+	X(engine, log)                                                                             \
+	X(engine, log_home)                                                                        \
+	X(engine, log_holds)                                                                       \
+	X(engine, durable)                                                                         \
+	X(engine, classes)                                                                         \
+	X(engine, spares)                                                                          \
+	X(log_ring, reserved)                                                                      \
+	X(log_ring, limit)                                                                         \
+	X(log_ring, gate)                                                                          \
+	X(log_record, head)                                                                        \
+	X(log_record, stamp)                                                                       \
+	X(log_write, meta)                                                                         \
+	X(log_write, expires)                                                                      \
+	X(log_large, id)                                                                           \
+	X(log_large, len)                                                                          \
+	X(log_large, table)                                                                        \
+	X(log_large, reserved)                                                                     \
+	X(counters, operations)                                                                    \
+	X(counters, statuses)                                                                      \
+	X(counters, conflicts)                                                                     \
+	X(counters, memory_lost)                                                                   \
+	X(counters, latch_retries)                                                                 \
+	X(counters, read_retries)                                                                  \
+	X(counters, autocommit_retries)                                                            \
+	X(counters, commits_helped)                                                                \
+	X(counters, page_splits)                                                                   \
+	X(counters, page_merges)                                                                   \
+	X(counters, pages_reclaimed)                                                               \
+	X(counters, versions_pruned)                                                               \
+	X(counters, snapshots_revoked)                                                             \
+	X(counters, records_swept)                                                                 \
+	X(counters, records_expired)                                                               \
+	X(counters, sessions_reaped)                                                               \
+	X(counters, front_end)                                                                     \
+	X(spares, slots)                                                                           \
+	X(line, value)
+
+#define BPFDB_LAYOUT_PLACE(structure, field) BPFDB_LAYOUT_##structure##_##field,
+enum bpfdb_layout_place { BPFDB_LAYOUT_LIST(BPFDB_LAYOUT_PLACE) BPFDB_LAYOUT_FIELDS };
+
+/* The factors are odd and differ, so that two fields that change places change the sum. */
+#define BPFDB_LAYOUT_TERM(structure, field)                                                        \
+	+((1 + (__u64) __builtin_offsetof(struct bpfdb_##structure, field) +                       \
+	   ((__u64)sizeof(((struct bpfdb_##structure *)0)->field) << 24)) *                        \
+	  (2 * (__u64)BPFDB_LAYOUT_##structure##_##field + 1) * 0x9e3779b97f4a7c15ULL)
+
+#define BPFDB_LAYOUT ((__u64)BPFDB_ABI_VERSION BPFDB_LAYOUT_LIST(BPFDB_LAYOUT_TERM))
+
+#endif
