@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
 /*
- * The list of locks of a transaction. docs/decisions/NNNN-many-locks.md has the argument.
+ * The list of locks of a transaction. docs/decisions/0025-many-locks.md has the argument.
  *
  *   number     0 … 7        8 … 967          968 … BPFDB_LOCKS_MAX - 1
  *   lies in    the session  blocks of 64     pages of 1,024
