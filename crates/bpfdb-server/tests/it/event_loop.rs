@@ -14,6 +14,10 @@ use bpfdb_server::settings::Settings;
 use bpfdb_tests::settings::is_emulated;
 use common::{AtEnd, Client, Lent, TestServer, bulk, request, wait_until, words};
 
+/// Replies that another client has at least while a long command is executed in time slices.
+/// Without slices it has one or two; how many more depends on the machine.
+const SLICES: usize = 5;
+
 /// Answered in user space.
 const QUICK: &str = "LASTSAVE";
 
@@ -327,7 +331,7 @@ fn others_are_served_during_long_commands_of_transactions() {
         let (served, reply) = served_beside(&mut b, &mut a);
         assert_eq!(reply, expected.as_bytes(), "{}", common::show(&reply));
         assert!(
-            served >= 20,
+            served >= SLICES,
             "{served} replies beside {}",
             common::show(words[0])
         );
@@ -348,7 +352,7 @@ fn others_are_served_during_memory_purge() {
     assert_eq!(reply, b"+OK\r\n");
     let left = server.engine.stats().expect("figures").index_pages;
     assert!(left < pages / 2, "{left} of {pages} pages of the index");
-    assert!(served >= 20, "{served} replies meanwhile");
+    assert!(served >= SLICES, "{served} replies meanwhile");
     // Nobody is kept waiting inside EXEC either.
     assert_eq!(a.say("MULTI"), "+OK\r\n");
     a.say("MEMORY PURGE");

@@ -193,7 +193,7 @@ fn loading_holds_up_nobody() {
         assert_eq!(other.say("echo x"), "$1\r\nx\r\n");
         served += 1;
     }
-    assert!(served > 20, "{served}");
+    assert!(served > 5, "{served}");
     let reply = super::text(&loading.reply());
     assert_eq!(
         reply,
