@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Error, Result, bail};
 use bpfdb::Engine;
-use bpfdb_server::settings::{Settings, Size, memory};
+use bpfdb_server::settings::{ClientMemory, Settings, Size, memory};
 use bpfdb_server::{Server, Stopper};
 use nix::sys::signal::{SigSet, Signal};
 
@@ -258,28 +258,27 @@ fn wait_for_memory(settings: &Settings) -> Result<()> {
 
 /// A control group bounds what settings ask for: the kernel would kill the server otherwise.
 fn bound_by_group(settings: &mut Settings) -> Result<()> {
-    let bounds = [
-        (
-            "maxmemory",
-            memory::of_group(settings),
-            &mut settings.max_memory,
-        ),
-        (
-            "maxmemory-clients",
-            memory::clients_of_group(settings),
-            &mut settings.max_client_memory,
-        ),
-    ];
-    for (name, most, setting) in bounds {
-        let Some(most) = most.map_err(Error::msg)?.map(Size) else {
-            continue;
-        };
-        // 0: the default, which knows the group, and no limit.
-        let is_default = *setting == Size(0) && name == "maxmemory";
-        if !is_default && (*setting == Size(0) || *setting > most) {
-            tracing::warn!(name, wanted = %setting, %most, "the control group leaves less");
-            *setting = most;
-        }
+    let Some(memory) = memory::of_group(settings).map_err(Error::msg)? else {
+        return Ok(());
+    };
+    // 0: the default, which knows the group.
+    if settings.max_memory > Size(memory) {
+        let (wanted, most) = (settings.max_memory, Size(memory));
+        tracing::warn!(%wanted, %most, "maxmemory: the control group leaves less");
+        settings.max_memory = most;
+    }
+    let Some(clients) = memory::clients_of_group(settings).map_err(Error::msg)? else {
+        return Ok(());
+    };
+    let data = match settings.max_memory {
+        Size(0) => memory,
+        Size(chosen) => chosen,
+    };
+    let wanted = settings.max_client_memory.limit(data);
+    if wanted.is_none_or(|wanted| wanted > clients) {
+        let most = Size(clients);
+        tracing::info!(%most, "maxmemory-clients: the control group leaves less");
+        settings.max_client_memory = ClientMemory::Bytes(most);
     }
     Ok(())
 }

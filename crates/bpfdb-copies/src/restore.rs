@@ -14,7 +14,7 @@ use std::fs::File;
 use std::io::{Seek, SeekFrom};
 use std::path::Path;
 
-use bpfdb::Engine;
+use bpfdb::{Engine, Session};
 
 use crate::error::{Error, Result, io};
 use crate::format::{Format, read};

@@ -290,7 +290,7 @@ pub enum ClientMemory {
 
 impl ClientMemory {
     /// Bytes, with so many of `maxmemory`; `None`: no limit.
-    pub(crate) fn limit(self, max_memory: u64) -> Option<u64> {
+    pub fn limit(self, max_memory: u64) -> Option<u64> {
         match self {
             Self::Bytes(Size(0)) => None,
             Self::Bytes(Size(bytes)) => Some(bytes),

@@ -203,7 +203,9 @@ fn commands_and_transactions_of_many_keys() {
     let names: Vec<Vec<u8>> = (0..KEYS).map(|i| format!("much{i}").into_bytes()).collect();
     let keys: Vec<&[u8]> = names.iter().map(Vec::as_slice).collect();
     let pairs: Vec<&[u8]> = keys.iter().flat_map(|name| [*name, b"value"]).collect();
-    let with = |name: &'static [u8], rest: &[&[u8]]| [&[name][..], rest].concat();
+    fn with<'a>(name: &'a [u8], rest: &[&'a [u8]]) -> Vec<&'a [u8]> {
+        [&[name], rest].concat()
+    }
     let all = format!(":{KEYS}\r\n");
 
     assert_eq!(client.ask(&with(b"mset", &pairs)), b"+OK\r\n");

@@ -92,10 +92,9 @@ fn haproxy() {
     let server = server();
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("haproxy.cfg");
-    let mut port = 0;
-    let mut start = || {
-        // Somebody else may take the port before haproxy does.
-        port = free_port();
+    let start = || {
+        // Another process may take the port before haproxy does.
+        let port = free_port();
         let text = format!(
             "global\n maxconn 100\n\
              defaults\n mode tcp\n option splice-request\n option splice-response\n \
@@ -107,12 +106,13 @@ fn haproxy() {
         let mut command = Command::new("haproxy");
         command.arg("-db").arg("-f").arg(&file);
         let child = dies_with_us(&mut command).spawn();
-        Proxy(child.expect("haproxy is installed by scripts/setup.sh"))
+        let proxy = Proxy(child.expect("haproxy is installed by scripts/setup.sh"));
+        (proxy, port)
     };
-    let mut proxy = start();
+    let (mut proxy, mut port) = start();
     wait_until("it listens", || {
         if proxy.0.try_wait().expect("a child").is_some() {
-            proxy = start();
+            (proxy, port) = start();
         }
         is_served(at(port))
     });
