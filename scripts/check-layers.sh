@@ -78,7 +78,7 @@ done
 # none after it. The library's root may use all.
 rust_layers() {
 	case $1 in
-	bpfdb) echo abi reserved status conflict deoptimisation commands operators error architecture mounts objects grace chore options \
+	bpfdb) echo abi reserved status conflict deoptimisation commands operators error random architecture mounts objects layout grace chore options \
 		mapped program driver maps claim usage clock memory time holders shrink idle memory_thread \
 		stats figures engine presize log session scan checkpoint locks ;;
 	bpfdb-copies) echo limits error integer crc64 header sink source writer rdb binary jsonl format file snapshot \

@@ -350,8 +350,11 @@ static __always_inline int session_take(u32 kind, u32 holder)
  */
 __noinline int bpfdb_session_open(u32 kind)
 {
-	if (!is_joined())
+	if (!is_joined()) {
+		if (is_laid_out())
+			count_error(BPFDB_NOT_JOINED);
 		return -BPFDB_NOT_JOINED;
+	}
 	return session_take(kind, config.holder);
 }
 

@@ -7,10 +7,13 @@
 #define BPFDB_ENGINE_STATE_BPF_H
 
 #include <bpfdb/types.bpf.h>
+#include <bpfdb/layout.h>
 
 /* Set by the loader before verification: the verifier sees constants and
  * drops what they switch off. */
 const volatile struct bpfdb_config config SEC(".rodata.bpfdb") = {
+	.abi_version = BPFDB_ABI_VERSION,
+	.layout = BPFDB_LAYOUT,
 	.versions = 4,
 	.directory_bits = 4,
 	.sessions = 64,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
 /*
- * Has the object of this program joined the engine whose maps it has?
+ * Has the object of this program joined the engine whose maps it has? docs/joining.md says what a
+ * loader does for that.
  *
  * Invariants
  *  1. A program opens a session only if its structures are laid out as those of the object that
@@ -9,13 +10,12 @@
  *  2. A session that a program opens has a holder, so that the engine's owner closes it when the
  *     program is gone.
  *
- * An object whose loader shared no map has an engine of its own, which nothing has created: its
- * layout is 0, and no session is opened either.
+ * An object that shares no map has an engine of its own, which nothing has created: its layout is
+ * 0, which is that of no object. One that has the maps of one engine and the configuration of
+ * another has another identity.
  */
 #ifndef BPFDB_JOINED_BPF_H
 #define BPFDB_JOINED_BPF_H
-
-#include <bpfdb/layout.h>
 
 #include "../storage/engine_state.bpf.h"
 
@@ -47,12 +47,17 @@ static __always_inline void join_as_first(void)
 	engine.constants = config_digest();
 }
 
+/* Are the engine's structures where this object has them? Asked before anything else of it is
+ * used. */
+static __always_inline bool is_laid_out(void)
+{
+	return LOAD(engine.layout) == BPFDB_LAYOUT;
+}
+
 static __always_inline bool is_joined(void)
 {
-	return LOAD(engine.layout) == BPFDB_LAYOUT && LOAD(engine.identity) == config.identity &&
-	       LOAD(engine.constants) == config_digest() &&
-	       /* An engine of the object itself needs no holder: both end together. */
-	       (config.holder || !config.identity);
+	return is_laid_out() && config.holder && LOAD(engine.identity) == config.identity &&
+	       LOAD(engine.constants) == config_digest();
 }
 
 #endif

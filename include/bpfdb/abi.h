@@ -19,7 +19,7 @@
 _Static_assert(BPFDB_KEY_MAX == 512, "the text of KEY_TOO_LARGE says so");
 
 /* Raised when a structure below or a pinned map changes its layout. */
-#define BPFDB_ABI_VERSION 15
+#define BPFDB_ABI_VERSION 16
 
 /* Bytes that processors pass to each other as one. What different processors write does
  * not share one: ARCHITECTURE.md says who writes what. */
@@ -433,8 +433,19 @@ _Static_assert(sizeof(struct bpfdb_checkpoint_other) == 32, "the key is behind i
 
 /* ---- Engine ------------------------------------------------------------- */
 
-/* Fixed when the engine is created; constants to the verifier. */
+/*
+ * Fixed when the engine is created; constants to the verifier. The fields up to `identity` keep
+ * their places in every version: a loader compares and sets them without this header
+ * (docs/joining.md).
+ */
 struct bpfdb_config {
+	__u32 abi_version; /* of the headers that the object was compiled with */
+	/* Id of a map that lives as long as the programs of this object: they hold the
+	 * sessions that they open. When the map is gone nobody can close these, and the
+	 * engine's owner does it. 0: the object has not joined. */
+	__u32 holder;
+	__u64 layout; /* BPFDB_LAYOUT of these headers: include/bpfdb/layout.h */
+	__u64 identity; /* of the engine that the object has joined; 0: of none */
 	__u32 versions; /* 1 to BPFDB_VERSIONS_MAX */
 	__u32 directory_bits;
 	__u32 sessions;
@@ -446,14 +457,11 @@ struct bpfdb_config {
 	__u32 log_rings; /* how many: a power of two */
 	__u32 port; /* TCP port of the Redis front end, host order */
 	__u32 user_sessions; /* buffers of each process for sessions of user space */
-	/* Id of a map that lives as long as the programs of this object: they hold the
-	 * sessions that they open. When the map is gone nobody can close these, and the
-	 * engine's owner does it. 0: not known, and never closed by others. */
-	__u32 holder;
-	/* That of the engine which the object has joined. 0: an engine of the object itself, which
-	 * no loader has made. */
-	__u64 identity;
 };
+_Static_assert(__builtin_offsetof(struct bpfdb_config, holder) == 4 &&
+		       __builtin_offsetof(struct bpfdb_config, layout) == 8 &&
+		       __builtin_offsetof(struct bpfdb_config, identity) == 16,
+	       "docs/joining.md says so");
 
 /* One gauge or list head per cache line, where several processors write it. */
 struct bpfdb_line {
@@ -590,7 +598,8 @@ struct bpfdb_engine {
 	__u32 abi_version;
 	__u32 initialized;
 	__u64 zero; /* always 0, unknown to the verifier */
-	/* What an object must agree with to open a session: bpf/txn/joined.bpf.h. */
+	/* What an object must agree with to open a session: bpf/txn/joined.bpf.h. These keep their
+	 * places in every version. */
 	__u64 identity; /* random; no other engine has it */
 	__u64 layout; /* BPFDB_LAYOUT of the object that created the engine */
 	__u64 constants; /* digest of its configuration */
@@ -638,6 +647,8 @@ _Static_assert(sizeof(struct bpfdb_slab) == BPFDB_LINE_SIZE, "no line of two sla
 _Static_assert(sizeof(struct bpfdb_cell) == BPFDB_CELL_SIZE, "pages are arrays of cells");
 _Static_assert(BPFDB_CELL_SIZE == BPFDB_LINE_SIZE, "a cell is a line");
 BPFDB_BEGINS_LINE(struct bpfdb_engine, clock);
+_Static_assert(__builtin_offsetof(struct bpfdb_engine, layout) == 24,
+	       "objects of other versions look for it there");
 BPFDB_BEGINS_LINE(struct bpfdb_engine, snapshots);
 BPFDB_BEGINS_LINE(struct bpfdb_engine, time);
 BPFDB_BEGINS_LINE(struct bpfdb_engine, horizon);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
 /*
- * What an eBPF program that embeds bpfdb includes. Load the object through the
- * bpfdb crate (Engine::adopt), which lets it share the engine's maps.
+ * What an eBPF program that embeds bpfdb includes. A loader lets the object join an engine before
+ * it is loaded: Engine::adopt of the bpfdb crate, or any other loader, by docs/joining.md.
  *
  * Direct style: the operators are global subprograms, verified one by one and
  * called like functions. Each takes a session (an entry of the map `sessions`,

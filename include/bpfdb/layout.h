@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
 /*
- * A fingerprint of the structures that all objects of an engine share. Each object has it as a
- * constant, from the headers that it was compiled with; the engine keeps that of the object that
+ * A fingerprint of what all objects of an engine must have alike: the structures that they share,
+ * and the limits that say what is where. Each object has it as a constant, from the headers that it
+ * was compiled with, and shows it in its configuration; the engine keeps that of the object that
  * created it. bpfdb_session_open() compares both, so that a program with other structures opens no
- * session (NOT_JOINED).
+ * session (NOT_JOINED). A loader can compare them before it loads: docs/joining.md.
  *
- * A field counts by its offset, its size and its place in the list. A test of the crate bpfdb
- * (`join`) looks for each field of these structures in this list.
+ * A field counts by its offset, its size and its place in the list; a limit by its value. A unit
+ * test of crates/bpfdb/src/layout.rs looks for each field of these structures in this list.
  */
 #ifndef BPFDB_LAYOUT_H
 #define BPFDB_LAYOUT_H
@@ -47,6 +48,7 @@
 	X(lock, cell)                                                                              \
 	X(lock, key_len)                                                                           \
 	X(lock, mode)                                                                              \
+	X(lock, next)                                                                              \
 	X(lock, meta)                                                                              \
 	X(lock, data)                                                                              \
 	X(session, commit)                                                                         \
@@ -98,10 +100,18 @@
 	X(session, keeps_depends)                                                                  \
 	X(session, depends)                                                                        \
 	X(session, interactive)                                                                    \
+	X(session, lock_pages)                                                                     \
+	X(session, lock_lists)                                                                     \
+	X(session, release_next)                                                                   \
+	X(session, release_left)                                                                   \
 	X(session, on_found)                                                                       \
 	X(session, on_not_found)                                                                   \
 	X(session, on_ok)                                                                          \
 	X(session, on_error)                                                                       \
+	X(config, abi_version)                                                                     \
+	X(config, holder)                                                                          \
+	X(config, layout)                                                                          \
+	X(config, identity)                                                                        \
 	X(config, versions)                                                                        \
 	X(config, directory_bits)                                                                  \
 	X(config, sessions)                                                                        \
@@ -113,7 +123,6 @@
 	X(config, log_rings)                                                                       \
 	X(config, port)                                                                            \
 	X(config, user_sessions)                                                                   \
-	X(config, holder)                                                                          \
 	X(time, offset)                                                                            \
 	X(time, fixed)                                                                             \
 	X(time, boot)                                                                              \
@@ -144,6 +153,9 @@
 	X(engine, abi_version)                                                                     \
 	X(engine, initialized)                                                                     \
 	X(engine, zero)                                                                            \
+	X(engine, identity)                                                                        \
+	X(engine, layout)                                                                          \
+	X(engine, constants)                                                                       \
 	X(engine, clock)                                                                           \
 	X(engine, now)                                                                             \
 	X(engine, snapshots)                                                                       \
@@ -210,15 +222,59 @@
 	X(spares, slots)                                                                           \
 	X(line, value)
 
+/* X(limit without "BPFDB_"): constants that say what is where in shared memory. */
+#define BPFDB_LAYOUT_LIMITS(X)                                                                     \
+	X(KEY_MAX)                                                                                 \
+	X(VALUE_MAX)                                                                               \
+	X(INLINE_MAX)                                                                              \
+	X(INLINE_EXPIRING_MAX)                                                                     \
+	X(PIECE_BITS)                                                                              \
+	X(LARGE_MAX)                                                                               \
+	X(SEGMENT_BITS)                                                                            \
+	X(SEGMENT_PAD)                                                                             \
+	X(PAGE_BITS)                                                                               \
+	X(CELL_BITS)                                                                               \
+	X(NEIGHBOURHOOD)                                                                           \
+	X(DIRECTORY_BITS_MAX)                                                                      \
+	X(CLASSES)                                                                                 \
+	X(GRAIN)                                                                                   \
+	X(ALLOC_SHARDS)                                                                            \
+	X(VERSIONS_MAX)                                                                            \
+	X(LOCKS_INLINE)                                                                            \
+	X(LOCKS_PER_BLOCK)                                                                         \
+	X(LOCK_BLOCKS)                                                                             \
+	X(LOCKS_PER_PAGE)                                                                          \
+	X(LOCK_PAGES)                                                                              \
+	X(LOCK_LISTS)                                                                              \
+	X(READERS_MAX)                                                                             \
+	X(REMOVALS)                                                                                \
+	X(SNAPSHOT_GROUP)                                                                          \
+	X(LOG_PAD)                                                                                 \
+	X(LOG_GRAIN)                                                                               \
+	X(LOG_RECORD_GRAIN)                                                                        \
+	X(STAMP_BITS)                                                                              \
+	X(FORM_BITS)                                                                               \
+	X(ENTRY_PAGE_BITS)                                                                         \
+	X(OWNER_LOCK_BITS)
+
 #define BPFDB_LAYOUT_PLACE(structure, field) BPFDB_LAYOUT_##structure##_##field,
-enum bpfdb_layout_place { BPFDB_LAYOUT_LIST(BPFDB_LAYOUT_PLACE) BPFDB_LAYOUT_FIELDS };
+#define BPFDB_LAYOUT_LIMIT_PLACE(limit) BPFDB_LAYOUT_LIMIT_##limit,
+enum bpfdb_layout_place {
+	BPFDB_LAYOUT_LIST(BPFDB_LAYOUT_PLACE) BPFDB_LAYOUT_LIMITS(BPFDB_LAYOUT_LIMIT_PLACE)
+		BPFDB_LAYOUT_FIELDS
+};
 
 /* The factors are odd and differ, so that two fields that change places change the sum. */
+#define BPFDB_LAYOUT_FACTOR(place) ((2 * (__u64)(place) + 1) * 0x9e3779b97f4a7c15ULL)
 #define BPFDB_LAYOUT_TERM(structure, field)                                                        \
 	+((1 + (__u64) __builtin_offsetof(struct bpfdb_##structure, field) +                       \
 	   ((__u64)sizeof(((struct bpfdb_##structure *)0)->field) << 24)) *                        \
-	  (2 * (__u64)BPFDB_LAYOUT_##structure##_##field + 1) * 0x9e3779b97f4a7c15ULL)
+	  BPFDB_LAYOUT_FACTOR(BPFDB_LAYOUT_##structure##_##field))
+#define BPFDB_LAYOUT_LIMIT(limit)                                                                  \
+	+((1 + (__u64)(BPFDB_##limit)) * BPFDB_LAYOUT_FACTOR(BPFDB_LAYOUT_LIMIT_##limit))
 
-#define BPFDB_LAYOUT ((__u64)BPFDB_ABI_VERSION BPFDB_LAYOUT_LIST(BPFDB_LAYOUT_TERM))
+#define BPFDB_LAYOUT                                                                               \
+	((__u64)BPFDB_ABI_VERSION BPFDB_LAYOUT_LIST(BPFDB_LAYOUT_TERM)                             \
+		 BPFDB_LAYOUT_LIMITS(BPFDB_LAYOUT_LIMIT))
 
 #endif

@@ -54,7 +54,7 @@
 	X(LOG_CLOSED, 38, "the log takes no writes, so the engine is read-only",                   \
 	  "see why in the logs of its owner: a write or flush has failed, or the disk is full")    \
 	X(NOT_JOINED, 39, "the object of this program has not joined the engine",                  \
-	  "share its maps and copy its configuration before it is loaded (docs/embedding.md)")
+	  "have a loader share the maps and copy the configuration (docs/joining.md)")
 
 #define BPFDB_STATUS_ENUM(name, value, text, action) BPFDB_##name = value,
 enum bpfdb_status { BPFDB_STATUS_LIST(BPFDB_STATUS_ENUM) BPFDB_STATUS_COUNT = 40 };

@@ -14,6 +14,14 @@ typedef __u32 u32;
 typedef __u64 u64;
 typedef __s64 s64;
 
+/* Older headers of libbpf do not have these. */
+#ifndef likely
+#define likely(x) __builtin_expect(!!(x), 1)
+#endif
+#ifndef unlikely
+#define unlikely(x) __builtin_expect(!!(x), 0)
+#endif
+
 #ifndef NULL
 #define NULL ((void *)0)
 #endif

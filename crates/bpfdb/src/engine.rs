@@ -1,8 +1,5 @@
 //! The engine: open → load → attach → session.
 
-use std::fs::File;
-use std::io::Read;
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,6 +22,7 @@ use crate::memory::Memory;
 use crate::memory_thread::MemoryThread;
 use crate::options::{Options, SEGMENT_SIZE, segments_of};
 use crate::program;
+use crate::random::random;
 use crate::shrink::Shrinker;
 use crate::stats::Stats;
 use crate::time;
@@ -81,8 +79,8 @@ impl Engine {
     /// Creates an engine with memory of its own, not pinned.
     pub fn create(options: &Options) -> Result<Self> {
         architecture::check_own()?;
-        let config = options.config()?;
         let mut object = open_object(objects::ENGINE, "engine")?;
+        let config = maps::as_built(&mut object, options.config()?)?;
         maps::size(&mut object, options, &config)?;
         let object = program::load(object, "the engine")?;
         let maps = Maps::of(&object, config)?;
@@ -216,10 +214,11 @@ impl Engine {
         Ok(())
     }
 
-    /// Is this the engine that is pinned in `folder`? False if none is, or another one: a server
-    /// that was started anew without its data has replaced it. The programs of this process go on
-    /// with the old engine, whose log is closed. To go on with the new one, drop this engine,
-    /// attach again, and adopt and load the objects anew.
+    /// Is this the engine that is pinned in `folder`? False if none is, or another one, because a
+    /// server that was started anew without its data has replaced it. The programs of this process
+    /// go on with the old engine, and nothing of that is kept: its log, if it has one, is closed.
+    /// To go on with the new one, drop this engine, attach again, and adopt and load the objects
+    /// anew. A process that stays attached asks now and then; it takes a few system calls.
     pub fn is_in(&self, folder: &Path) -> Result<bool> {
         self.inner.maps.are_those_of(folder)
     }
@@ -229,8 +228,12 @@ impl Engine {
         Maps::are_pinned(folder)
     }
 
-    /// Lets an object that includes `bpfdb/bpfdb.bpf.h` share this engine: its
+    /// Lets an object that includes `bpfdb/bpfdb.bpf.h` join this engine: it gets the engine's
     /// maps and its constants. Call it between open and load.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if the object was built with headers of another version, or with
+    /// headers that were changed: the first structure and field that differ are named.
     pub fn adopt(&self, object: &mut OpenObject) -> Result<()> {
         self.inner.maps.share_with(object)
     }
@@ -557,20 +560,6 @@ fn seed(memory: &Memory) -> Result<()> {
         (&raw mut (*state).log).write_volatile(log);
     }
     Ok(())
-}
-
-/// # Safety
-/// Every pattern of bits must be a value of `T`.
-pub(crate) unsafe fn random<T>() -> Result<T> {
-    let mut value = MaybeUninit::<T>::zeroed();
-    // SAFETY: the bytes of `value`, which are initialized.
-    let bytes =
-        unsafe { std::slice::from_raw_parts_mut(value.as_mut_ptr().cast(), size_of::<T>()) };
-    File::open("/dev/urandom")
-        .and_then(|mut random| random.read_exact(bytes))
-        .map_err(system("read random numbers"))?;
-    // SAFETY: the caller's.
-    Ok(unsafe { value.assume_init() })
 }
 
 /// The kernel allocates a timer without waiting for memory, which may fail on a

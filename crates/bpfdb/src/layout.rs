@@ -1,8 +1,7 @@
 //! The structures that an object shares with the engine, compared before the object is loaded.
 //!
 //! The kernel compares a fingerprint when a program opens a session (`include/bpfdb/layout.h`),
-//! which any loader gets. This names the structure and the field, from BTF: also where an object
-//! was built with headers that somebody has changed by hand.
+//! whatever has loaded it. This names the structure and the field, from BTF.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -53,7 +52,9 @@ fn compare(own: &Layout, other: &Layout) -> Result<()> {
 /// The first member that differs.
 fn difference(expected: &Members, found: &Members) -> String {
     let pairs = expected.iter().zip(found);
-    let member = pairs.filter(|(one, other)| one != other).map(|(one, _)| one);
+    let member = pairs
+        .filter(|(one, other)| one != other)
+        .map(|(one, _)| one);
     let member = member.chain(expected.iter().skip(found.len())).next();
     member.map_or_else(|| "its end".into(), |(name, _, _)| name.clone())
 }
@@ -122,7 +123,7 @@ mod tests {
             listed.iter().map(|(structure, _)| *structure).collect();
         for structure in structures {
             let name = format!("{PREFIX}{structure}");
-            // What the engine's programs do not use has no type in its object.
+            // A structure that the engine's programs do not use has no type in its object.
             for (field, _, _) in own.get(&name).into_iter().flatten() {
                 assert!(
                     field == "pad" || listed.contains(&(structure, field)),
@@ -141,7 +142,10 @@ mod tests {
         session[0].1 = second;
         session[1].1 = first;
         let refused = compare(own, &other).expect_err("it differs").to_string();
-        assert!(refused.contains("struct bpfdb_session differs at commit"), "{refused}");
+        assert!(
+            refused.contains("struct bpfdb_session differs at commit"),
+            "{refused}"
+        );
         compare(own, own).expect("the same");
     }
 }

@@ -45,6 +45,7 @@ mod operators;
 mod options;
 mod presize;
 mod program;
+mod random;
 mod reserved;
 mod scan;
 mod session;

@@ -95,6 +95,14 @@ impl Maps {
     /// Lets an object use these maps in the place of its own.
     pub(crate) fn share_with(&self, object: &mut OpenObject) -> Result<()> {
         layout::check(object)?;
+        let built = as_built(object, self.config)?;
+        if (built.abi_version, built.layout) != (self.config.abi_version, self.config.layout) {
+            return Err(Error::Invalid(format!(
+                "the BPF object was built with another version of bpfdb: ABI version {} or the \
+                 limits of its headers differ from those of the engine, ABI version {}",
+                built.abi_version, self.config.abi_version
+            )));
+        }
         for mut map in object.maps_mut() {
             let name = map.name().to_string_lossy().into_owned();
             if name == CONFIG {
@@ -130,15 +138,14 @@ impl Maps {
     }
 
     /// Are these the maps that are pinned in `folder`? False if the pins are gone, or are those of
-    /// another engine.
+    /// another engine. The configuration stands for all: it is pinned last, and unpinned first.
     pub(crate) fn are_those_of(&self, folder: &Path) -> Result<bool> {
-        let path = folder.join(pin_name(STATE));
-        if !path.exists() {
-            return Ok(false);
+        let path = folder.join(pin_name(CONFIG));
+        match MapHandle::from_pinned_path(&path) {
+            Ok(pinned) => Ok(map_id(pinned.as_fd())? == map_id(self.config_handle.as_fd())?),
+            Err(error) if error.kind() == libbpf_rs::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(bpf(format!("open map {}", path.display()))(error)),
         }
-        let pinned = MapHandle::from_pinned_path(&path)
-            .map_err(bpf(format!("open map {}", path.display())))?;
-        Ok(map_id(pinned.as_fd())? == map_id(self.fd(STATE))?)
     }
 
     pub(crate) fn are_pinned(folder: &Path) -> bool {
@@ -164,11 +171,18 @@ impl Maps {
             .map(|name| Ok((name.to_owned(), open(name)?)))
             .collect::<Result<_>>()?;
         let config = read_config(&config_handle)?;
-        Ok(Self {
+        let maps = Self {
             config,
             handles,
             config_handle,
-        })
+        };
+        // Else some of the maps may be those of the engine that was here before.
+        if !maps.are_those_of(folder)? {
+            return Err(Error::NotPinned {
+                path: folder.to_owned(),
+            });
+        }
+        Ok(maps)
     }
 }
 
@@ -373,13 +387,36 @@ fn constants(map: &mut libbpf_rs::OpenMapMut<'_>, config: &abi::bpfdb_config) ->
         .map_err(bpf("fill the map of constants"))
 }
 
+/// The configuration with what the object says of the headers that it was built with.
+pub(crate) fn as_built(
+    object: &mut OpenObject,
+    config: abi::bpfdb_config,
+) -> Result<abi::bpfdb_config> {
+    let mut maps = object.maps_mut();
+    let mut map = maps
+        .find(|map| map.name() == CONFIG)
+        .ok_or_else(|| missing(CONFIG))?;
+    let value = map.initial_value_mut().ok_or_else(|| missing(CONFIG))?;
+    if value.len() != size_of::<abi::bpfdb_config>() {
+        return Err(another_version());
+    }
+    let built: abi::bpfdb_config = plain(value)?;
+    Ok(abi::bpfdb_config {
+        abi_version: built.abi_version,
+        layout: built.layout,
+        ..config
+    })
+}
+
+fn another_version() -> Error {
+    Error::Invalid("the BPF object was built with another version of bpfdb".into())
+}
+
 fn set_config(map: &mut libbpf_rs::OpenMapMut<'_>, config: &abi::bpfdb_config) -> Result<()> {
     let value = map.initial_value_mut().ok_or_else(|| missing(CONFIG))?;
     let size = size_of::<abi::bpfdb_config>();
     if value.len() < size {
-        return Err(Error::Invalid(
-            "the object was built with another version of bpfdb".into(),
-        ));
+        return Err(another_version());
     }
     // SAFETY: plain data, read as bytes.
     let bytes = unsafe { std::slice::from_raw_parts(std::ptr::from_ref(config).cast(), size) };

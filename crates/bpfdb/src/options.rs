@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::abi;
-use crate::engine::random;
 use crate::error::{Error, Result, bpf};
+use crate::random::random;
 
 /// Bytes of one segment, the unit in which memory is added.
 pub const SEGMENT_SIZE: u64 = abi::BPFDB_SEGMENT_SIZE as u64;
@@ -79,7 +79,7 @@ pub fn log_rings() -> Result<u32> {
     Ok(rings.min(abi::BPFDB_LOG_RINGS_MAX))
 }
 
-/// Of a new engine: random, and not 0, which is that of an engine that no loader has made.
+/// Of a new engine: random, and not 0, which is that of an object that has joined none.
 fn identity() -> Result<u64> {
     // SAFETY: every pattern of bits is a number.
     Ok(unsafe { random::<u64>() }? | 1)
