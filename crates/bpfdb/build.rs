@@ -97,9 +97,15 @@ impl Tree {
         println!("cargo::rerun-if-env-changed=BPFDB_CLANG");
     }
 
-    /// `bpf/*.h` as libbpf-sys installs them, `linux/*.h` from its sources.
+    /// `bpf/*.h` as libbpf-sys installs them, `linux/*.h` from its sources; for a test that builds
+    /// a loader in C, the library too.
     fn copy_kernel_headers(&self) -> Result<()> {
         let installed = PathBuf::from(variable("DEP_BPF_INCLUDE")?);
+        if env::var_os("CARGO_FEATURE_TEST_OBJECTS").is_some() {
+            let library = installed.with_file_name("libbpf.a");
+            fs::copy(&library, self.out.join("libbpf.a"))
+                .map_err(|error| format!("{}: {error}", library.display()))?;
+        }
         let uapi = libbpf_sources(&self.target)?.join("libbpf/include/uapi");
         copy_headers(&installed.join("bpf"), &self.headers.join("bpf"))?;
         copy_headers(&uapi.join("linux"), &self.headers.join("linux"))

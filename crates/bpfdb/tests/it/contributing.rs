@@ -47,10 +47,10 @@ fn blocks(title: &str) -> Vec<Block> {
 }
 
 /// A copy of the sources, removed in the end.
-struct Tree(tempfile::TempDir);
+pub(crate) struct Tree(tempfile::TempDir);
 
 impl Tree {
-    fn copy() -> Self {
+    pub(crate) fn copy() -> Self {
         let tree = Self(tempfile::tempdir().expect("a folder"));
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         for folder in ["bpf", "include"] {
@@ -73,13 +73,24 @@ impl Tree {
         }
     }
 
+    pub(crate) fn path(&self) -> &Path {
+        self.0.path()
+    }
+
     fn write(&self, file: &str, text: &str) {
         fs::write(self.0.path().join(file), text).expect("written");
     }
 
+    /// The file has the text `old`, which becomes `new`.
+    pub(crate) fn replace(&self, file: &str, old: &str, new: &str) {
+        let text = fs::read_to_string(self.0.path().join(file)).expect("a source");
+        assert!(text.contains(old), "{file} has no {old:?}");
+        self.write(file, &text.replace(old, new));
+    }
+
     /// The object made of `bpf/NAME.bpf.c`.
-    fn compile(&self, name: &str) -> Vec<u8> {
-        let object = self.0.path().join(format!("{name}.o"));
+    pub(crate) fn compile(&self, name: &str) -> Vec<u8> {
+        let object = self.0.path().join(format!("bpf/{name}.o"));
         let output = Command::new(COMPILER[0])
             .current_dir(self.0.path())
             .args(&COMPILER[1..])

@@ -12,6 +12,7 @@ mod example;
 mod expiry;
 mod grace;
 mod hash;
+mod joining;
 mod knobs;
 mod large;
 mod limit;

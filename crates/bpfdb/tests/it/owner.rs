@@ -276,12 +276,12 @@ fn send_packet(object: &Object) {
 
 /// A bpf file system that only this thread and its children see, and that vanishes with
 /// them.
-struct Place {
+pub(crate) struct Place {
     root: tempfile::TempDir,
 }
 
 impl Place {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let root = tempfile::tempdir().expect("a folder");
         let none = None::<&str>;
         unshare(CloneFlags::CLONE_NEWNS).expect("mounts of our own");
@@ -297,7 +297,7 @@ impl Place {
         Self { root }
     }
 
-    fn folder(&self) -> PathBuf {
+    pub(crate) fn folder(&self) -> PathBuf {
         self.root.path().join("engine")
     }
 
@@ -438,7 +438,7 @@ fn let_it_work(role: &str) {
 
 /// Waits until the engine has no owner. A process that another test begins has all files of this one,
 /// and with them the lock, until it executes its program.
-fn unowned<T>(mut attempt: impl FnMut() -> bpfdb::Result<T>) -> bpfdb::Result<T> {
+pub(crate) fn unowned<T>(mut attempt: impl FnMut() -> bpfdb::Result<T>) -> bpfdb::Result<T> {
     let start = Instant::now();
     loop {
         match attempt() {

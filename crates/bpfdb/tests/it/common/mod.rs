@@ -113,6 +113,12 @@ pub fn this_program(test: &str) -> Command {
     let program = env::args_os().next().expect("this program");
     let mut command = Command::new(program);
     command.args(["--ignored", "--exact", test, "--nocapture"]);
+    end_with_this_thread(&mut command);
+    command
+}
+
+/// The process is killed when the thread that starts it ends.
+pub fn end_with_this_thread(command: &mut Command) {
     // SAFETY: prctl may be called between fork and exec.
     unsafe {
         command.pre_exec(|| {
@@ -120,7 +126,6 @@ pub fn this_program(test: &str) -> Command {
             Ok(())
         });
     }
-    command
 }
 
 /// Has the others stop, be it because of a failure.
