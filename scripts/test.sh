@@ -1,12 +1,12 @@
 #!/bin/sh
-# `make test`: builds the tests, runs all of their programs, one after the other, and some suites
+# `make test`: builds the tests, runs all of their programs, two at a time, and some suites
 # once more in other settings. It prints what a program says when the program has ended.
 #
 #   scripts/test.sh              all tests
 #   scripts/test.sh FILTER ...   those whose names have one of these in them (arguments of libtest)
 #   RUNNER='sudo -E' scripts/test.sh ...    by this
-#   JOBS=2 scripts/test.sh       two programs at a time: quicker, but suites that measure time are
-#                                disturbed more often
+#   JOBS=1 scripts/test.sh       one program at a time: slower, and suites that measure time are
+#                                disturbed less
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -92,7 +92,7 @@ trap 'rm -rf "$results"' EXIT
 		done
 	done
 } | sed 's/ *$//' >"$results/jobs" # xargs joins a line that ends in a blank with the next one
-xargs -P "${JOBS:-1}" -L 1 scripts/test.sh --one <"$results/jobs"
+xargs -P "${JOBS:-2}" -L 1 scripts/test.sh --one <"$results/jobs"
 
 # Examples in the documentation of the libraries.
 if [ $# = 0 ]; then

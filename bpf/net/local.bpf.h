@@ -289,7 +289,7 @@ static __always_inline void client_splices(struct socket_data *data, const struc
 	if (!c || LOAD(c->cookie) != data->peer)
 		return;
 	STORE(c->way, BPFDB_WAY_SPLICED);
-	if (!ingress_is_empty(tcp))
+	if (ingress_holds_some(tcp))
 		connection_raise(c, data->index, BPFDB_CONNECTION_BROKEN);
 }
 

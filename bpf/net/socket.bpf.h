@@ -153,4 +153,10 @@ static __always_inline bool ingress_is_empty(const struct tcp_sock *tcp)
 	       next == head;
 }
 
+/* False as well for a socket that is in no map: it has no such queue. */
+static __always_inline bool ingress_holds_some(const struct tcp_sock *tcp)
+{
+	return ingress_of(tcp) && !ingress_is_empty(tcp);
+}
+
 #endif

@@ -399,9 +399,9 @@ static __always_inline u64 slot_from_list(u32 class, u32 *page)
 
 /*
  * Allocates a slot for `size` bytes (1 to BPFDB_PAGE_SIZE). Returns its
- * address, 0 if there is neither a free slot nor a page for this `purpose` (enum purpose).
+ * address, 0 if there is neither a free slot nor a page for data.
  */
-__noinline u64 slot_alloc_for(u32 size, u32 purpose)
+__noinline u64 bpfdb_slot_alloc(u32 size)
 {
 	u32 class, shard = this_shard();
 	u64 address;
@@ -424,7 +424,7 @@ __noinline u64 slot_alloc_for(u32 size, u32 purpose)
 		return address;
 	address = slot_from_list(class, &page);
 	if (!address) {
-		page = slab_create(class, purpose);
+		page = slab_create(class, FOR_DATA);
 		address = page ? slab_pop(page, class) : 0;
 	}
 	/* The shard once more: to keep it would take stack that callers need. */
@@ -433,10 +433,34 @@ __noinline u64 slot_alloc_for(u32 size, u32 purpose)
 	return address;
 }
 
-/* The same for data. */
-static __always_inline u64 bpfdb_slot_alloc(u32 size)
+/* The same from a fresh page, which may be one of the reserve. A function of its own: the
+ * purpose as an argument of the one above would take stack that callers need. */
+__noinline u64 slot_from_reserve(u32 size)
 {
-	return slot_alloc_for(size, FOR_DATA);
+	u64 address;
+	u32 class, page;
+
+	if (!size || size > BPFDB_PAGE_SIZE)
+		return 0;
+	class = class_of_size(size);
+	/* As above. */
+	OPAQUE(class);
+	if (class >= BPFDB_CLASSES)
+		return 0;
+	page = slab_create(class, FOR_FREEING);
+	address = page ? slab_pop(page, class) : 0;
+	if (address)
+		slab_open(class, this_shard(), page);
+	return address;
+}
+
+static __always_inline u64 slot_alloc_for(u32 size, enum purpose purpose)
+{
+	u64 address = bpfdb_slot_alloc(size);
+
+	if (unlikely(!address) && purpose == FOR_FREEING)
+		address = slot_from_reserve(size);
+	return address;
 }
 
 /* Puts a slot into the list of its slab, or makes it the spare of a shard (0: of

@@ -198,16 +198,22 @@ static long page_init_cell(u64 index, struct page_init *init)
 	return 0;
 }
 
-/* An empty index page for `prefix` of `level` bits; 0 if memory is exhausted. (A
- * subprogram: all callers of a split together have 512 bytes of stack.) */
-__noinline u32 index_page_create(u32 level, u32 prefix)
+/* Beside a page or a level: the page that is wanted is for a DELETE, and may be one of the
+ * reserve. */
+#define SPLIT_FOR_FREEING (1u << 31)
+
+/* An empty index page for `prefix` of `level` bits; 0 if memory is exhausted. `wanted` is the
+ * level, with SPLIT_FOR_FREEING perhaps. (A subprogram: all callers of a split together have 512
+ * bytes of stack.) */
+__noinline u32 index_page_create(u32 wanted, u32 prefix)
 {
+	u32 level = wanted & ~SPLIT_FOR_FREEING;
 	struct page_init init = {.level = level};
 	struct bpfdb_slab *slab;
 
 	/* An odd factor: all values of the counters come before one comes again. */
 	init.generation = FETCH_ADD(&engine.index_generation.value, 1) * GENERATION_FACTOR;
-	init.page = page_take(FOR_DATA);
+	init.page = page_take(wanted & SPLIT_FOR_FREEING ? FOR_FREEING : FOR_DATA);
 	slab = init.page ? slab_of_page(init.page) : NULL;
 	if (!slab)
 		return 0;
@@ -351,13 +357,14 @@ static __always_inline u32 page_to_split(u32 page)
 }
 
 /*
- * Splits index page `wanted`, or takes an unfinished split of it up again. OK,
- * also if it had to be undone, an Error if there is no memory or if a split is of no use,
+ * Splits index page `which`, with SPLIT_FOR_FREEING perhaps, or takes an unfinished split of it
+ * up again. OK, also if it had to be undone, an Error if there is no memory or if a split is of no use,
  * MEMORY_PENDING if a bucket was left whose latch somebody holds, RETRY if somebody else is at
  * it or another split had to be finished first.
  */
-__noinline int bpfdb_split(u32 wanted)
+__noinline int bpfdb_split(u32 which)
 {
+	u32 freeing = which & SPLIT_FOR_FREEING, wanted = which & ~SPLIT_FOR_FREEING;
 	u32 page = page_to_split(wanted);
 	struct bpfdb_slab *slab = slab_of_page(page), *sibling;
 	struct split split = {.page = page, .left_behind = LOAD(engine.zero)};
@@ -387,7 +394,8 @@ __noinline int bpfdb_split(u32 wanted)
 	}
 	if (!split.sibling) {
 		split.sibling =
-			index_page_create(split.level + 1, slab->prefix | 1u << (split.level & 31));
+			index_page_create((split.level + 1) | freeing,
+					  slab->prefix | 1u << (split.level & 31));
 		if (!split.sibling) {
 			result = no_memory();
 			goto out;

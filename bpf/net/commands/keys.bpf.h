@@ -48,6 +48,9 @@ __noinline enum result command_del(struct sk_msg_md *m, struct bpfdb_connection 
 	if (result != DONE)
 		return result;
 	status = WITHOUT_CONFLICT(own, delete_once(c, s, own, first));
+	/* It deletes key by key, which takes no memory for locks. */
+	if (own && unlikely(status == BPFDB_OUT_OF_MEMORY))
+		return PASS_TO_DAEMON;
 	c->at = c->end;
 	room_until(c, c->request);
 	if (status >= BPFDB_FIRST_ERROR)

@@ -229,7 +229,7 @@ fn commands_and_transactions_of_many_keys() {
     let script = "for i = 0, ARGV[1] - 1 do redis.call('SET', 'much' .. i, redis.call('GET', 'much' .. i) .. 2) end return 7";
     let count = KEYS.to_string();
     let reply = client.ask(&[b"eval", script.as_bytes(), b"0", count.as_bytes()]);
-    assert_eq!(show(&reply), ":7\r\n");
+    assert_eq!(show(&reply), show(b":7\r\n"));
     assert_eq!(client.say("get much19999"), "$6\r\nvalue2\r\n");
 
     // Rolled back: nothing of it is left, and nothing is locked.
@@ -318,7 +318,7 @@ fn what_frees_memory_is_done_when_it_is_full() {
     let many = |client: &mut Client, words: &[&[u8]], keys: &[Vec<u8>]| {
         let keys = keys.iter().map(Vec::as_slice);
         let words: Vec<&[u8]> = words.iter().copied().chain(keys).collect();
-        show(&client.ask(&words))
+        String::from_utf8_lossy(&client.ask(&words)).into_owned()
     };
 
     fill(&mut client);
@@ -328,7 +328,7 @@ fn what_frees_memory_is_done_when_it_is_full() {
         fill(&mut client);
     }
     for key in some() {
-        assert_eq!(show(&client.ask(&[b"expire", &key, b"0"])), ":1\r\n");
+        assert_eq!(client.ask(&[b"expire", &key, b"0"]), b":1\r\n");
     }
     fill(&mut client);
 
