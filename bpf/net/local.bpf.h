@@ -444,11 +444,13 @@ __noinline int local_enter(struct sk_msg_md *m, struct socket_data *data NONNULL
 	struct tcp_sock *tcp = sk ? bpf_skc_to_tcp_sock(sk) : NULL;
 	u64 arrived;
 
-	if (!tcp || data->leaving || !client_receives(data, tcp))
+	if (!tcp || data->leaving)
 		return LOCAL_PASS;
-	if (m->size > BPFDB_LOCAL_MESSAGE_MAX || !socket_is_plain(tcp) ||
-	    !is_quiet(c, data, tcp, &arrived) || !client_reads(data, tcp)) {
-		if (fills_send_buffer(tcp, m->size)) {
+	if (!client_receives(data, tcp) || m->size > BPFDB_LOCAL_MESSAGE_MAX ||
+	    !socket_is_plain(tcp) || !is_quiet(c, data, tcp, &arrived) ||
+	    !client_reads(data, tcp)) {
+		/* Also before it is known how it reads, as 6 says; it may be leaving since a moment. */
+		if (!data->leaving && fills_send_buffer(tcp, m->size)) {
 			data->leaving = 1;
 			STORE(c->way, BPFDB_WAY_LEFT);
 		}

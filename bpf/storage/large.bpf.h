@@ -249,13 +249,14 @@ __noinline int bpfdb_memory_reclaim(void)
 
 /* ---- Is there room? -------------------------------------------------------- */
 
-/* Pages that nobody has, those that may still be added included. */
+/* Pages for data that nobody has, those that may still be added included. */
 static __always_inline u64 pages_left(void)
 {
-	u64 most = LOAD(engine.segments_limit.value) * BPFDB_PAGES_PER_SEGMENT;
+	u64 limit = LOAD(engine.segments_limit.value) * BPFDB_PAGES_PER_SEGMENT;
 	u64 used = LOAD(engine.pages_taken.value) - LOAD(engine.pages_free_count.value);
+	u64 kept = used + reserve_of(limit);
 
-	return most > used ? most - used : 0;
+	return limit > kept ? limit - kept : 0;
 }
 
 /*

@@ -400,18 +400,38 @@ static __always_inline bool txn_finish(struct bpfdb_session *s)
 	return 1;
 }
 
+/*
+ * Fills the part of a transaction's record, from `position` to `end`, that is of the locks from
+ * `first` on, BPFDB_LOCKS_STEP of them at most. Where it ends.
+ *
+ * A subprogram, because the kernel (6.15 on) ends a loop with can_loop by the clock when its frame
+ * has gone round 65,535 times: a record that is filled in part must never be sealed. No frame
+ * here goes round more than BPFDB_LOCKS_STEP times, or once for each such step.
+ */
+__noinline u64 record_fill_step(struct bpfdb_session *s NONNULL, u32 first, u32 ring, u64 position,
+				u64 end)
+{
+	u32 count = s->lock_count;
+
+	repeat(i, BPFDB_LOCKS_STEP)
+	{
+		if (first + i >= count || position >= end)
+			break;
+		position += record_add(s, first + i, ring, position);
+	}
+	return position;
+}
+
 /* Fills the record of a transaction, from `position` to `end`. */
 static __always_inline void record_fill_all(struct bpfdb_session *s, u32 ring, u64 position,
 					    u64 end)
 {
-	u32 count = s->lock_count;
-
 	position += sizeof(struct bpfdb_log_record);
-	repeat(i, BPFDB_LOCKS_MAX)
+	repeat(step, BPFDB_LOCKS_MAX / BPFDB_LOCKS_STEP + 1)
 	{
-		if (i >= count || position >= end)
+		if (step * BPFDB_LOCKS_STEP >= s->lock_count || position >= end)
 			break;
-		position += record_add(s, i, ring, position);
+		position = record_fill_step(s, step * BPFDB_LOCKS_STEP, ring, position, end);
 	}
 }
 

@@ -59,7 +59,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             segment_size: 64 << 20,
-            batch_size: 8 << 20,
+            batch_size: 16 << 20,
             spares: 4,
         }
     }

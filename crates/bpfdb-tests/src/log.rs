@@ -120,7 +120,7 @@ fn begin(engine: &Engine, directory: &TempDir) -> Durability {
     let options = bpfdb_durability::Options {
         files: bpfdb_log::Options {
             segment_size: 16 << 20,
-            batch_size: 8 << 20,
+            batch_size: 12 << 20,
             spares: 1,
         },
         ..bpfdb_durability::Options::default()

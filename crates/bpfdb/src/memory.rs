@@ -217,12 +217,13 @@ impl Memory {
 
     /// Could a value of so many bytes, its table included, find pages?
     pub(crate) fn has_room_for(&self, bytes: u64) -> bool {
-        self.limit() * PAGES_PER_SEGMENT >= self.pages_used() + pages_of(bytes)
+        let limit = self.limit() * PAGES_PER_SEGMENT;
+        limit >= self.pages_used() + reserve_of(limit) + pages_of(bytes)
     }
 
     /// Would it find them now, without more memory being added?
     pub(crate) fn has_free(&self, bytes: u64) -> bool {
-        self.free_pages() >= pages_of(bytes)
+        self.free_pages() >= reserve_of(self.limit() * PAGES_PER_SEGMENT) + pages_of(bytes)
     }
 
     /// By the memory thread: does what others have asked for.
@@ -349,6 +350,12 @@ fn create_segment() -> Result<MapHandle> {
         &options,
     )
     .map_err(bpf("create a memory segment"))
+}
+
+/// Pages of a memory of `limit` pages that are set aside for what frees memory.
+fn reserve_of(limit: u64) -> u64 {
+    let (least, most) = (abi::BPFDB_RESERVE_MIN, abi::BPFDB_RESERVE_MAX);
+    (limit / u64::from(abi::BPFDB_RESERVE_SHARE)).clamp(least.into(), most.into())
 }
 
 /// Pages of a large value, its table included.

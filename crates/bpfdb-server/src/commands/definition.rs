@@ -43,7 +43,7 @@ pub(crate) struct Command {
     pub(crate) secret: bool,
     /// Would others see a change if it were executed now, with these arguments? `None`: if it
     /// has the flag Write.
-    pub(crate) writes_now: Option<fn(&Context<'_>, &[Vec<u8>]) -> bool>,
+    pub(crate) writes_now: Option<fn(&mut Context<'_>, &[Vec<u8>]) -> bool>,
     /// Executed during CLIENT PAUSE too: somebody must be able to end it.
     pub(crate) never_paused: bool,
     /// EXEC: what is queued is executed.
@@ -92,7 +92,7 @@ impl Command {
     }
 
     /// Would others see a change if it were executed now, with these arguments?
-    pub(crate) fn writes(&self, context: &Context<'_>, arguments: &[Vec<u8>]) -> bool {
+    pub(crate) fn writes(&self, context: &mut Context<'_>, arguments: &[Vec<u8>]) -> bool {
         self.writes_now
             .map_or(self.has(Flag::Write), |writes| writes(context, arguments))
     }

@@ -91,7 +91,12 @@ impl Executor {
         let slice = TimeSlice::begin();
         // Whether the client reads or not: others wait for these locks.
         let released = self.release(server, slice);
-        if !connection.takes_more() && self.running.is_none() || !released {
+        if !released {
+            // What it has sent behind its COMMIT is received already: no event comes for it.
+            self.yielded = true;
+            return Ok(Next::Keep);
+        }
+        if !connection.takes_more() && self.running.is_none() {
             return Ok(Next::Keep);
         }
         let mut rounds = 0..ROUNDS;
@@ -267,7 +272,7 @@ impl Executor {
         running: Running,
     ) {
         let mut context = self.context(connection, server);
-        match running.held_by_pause(&context) {
+        match running.held_by_pause(&mut context) {
             Ok(request) => self.paused_request = Some(request),
             Err(running) => self.running = running.go_on(&mut context),
         }
@@ -332,7 +337,7 @@ impl Executor {
         request: Request,
     ) -> bool {
         let mut context = self.context(connection, server);
-        if request::is_paused(&context, &request) {
+        if request::is_paused(&mut context, &request) {
             self.paused_request = Some(request);
             return false;
         }

@@ -81,7 +81,7 @@ pub(super) fn conclude(context: &mut Context<'_>, outcome: Outcome, start: usize
 
 /// Must this request wait for the end of CLIENT PAUSE? What is refused is refused at
 /// once, and somebody must be able to end the pause.
-pub(crate) fn is_paused(context: &Context<'_>, request: &Request) -> bool {
+pub(crate) fn is_paused(context: &mut Context<'_>, request: &Request) -> bool {
     if !context.instance.pause.is_on() {
         return false;
     }

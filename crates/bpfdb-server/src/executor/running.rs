@@ -62,7 +62,7 @@ impl Running {
 
     /// The request, if CLIENT PAUSE has come before it could be executed: it waits for the
     /// end of that as any other.
-    pub(crate) fn held_by_pause(self, context: &Context<'_>) -> Result<Request, Self> {
+    pub(crate) fn held_by_pause(self, context: &mut Context<'_>) -> Result<Request, Self> {
         if !self.job.has_begun() && request::is_paused(context, &self.request) {
             return Ok(self.request);
         }

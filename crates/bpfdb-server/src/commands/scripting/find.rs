@@ -130,7 +130,8 @@ pub(super) fn script_may_write(context: &Context<'_>, name: &[u8]) -> bool {
     script.is_none_or(|script| !script.flags.no_writes)
 }
 
-pub(super) fn function_may_write(context: &Context<'_>, name: &[u8]) -> bool {
-    let function = context.instance.functions.current().function(name);
+pub(super) fn function_may_write(context: &mut Context<'_>, name: &[u8]) -> bool {
+    let libraries = view(context).ok();
+    let function = libraries.as_ref().and_then(|libraries| libraries.function(name));
     function.is_none_or(|function| !function.registered().flags.of_call().no_writes)
 }
