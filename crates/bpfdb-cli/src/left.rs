@@ -6,10 +6,14 @@
 //! it was, and a start asks the kernel whether that still exists.
 //!
 //! ```text
-//! BOOT ENGINE FOLDER       boot_id, the engine's number of that boot, where it is pinned
+//! BOOT ENGINE PLACE FOLDER    boot_id, the engine's number of that boot, device and inode of the data
+//!                             directory, where the engine is pinned
 //! ```
+//!
+//! A copy of the directory has another place: the engine is none of it.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use anyhow::{Result, bail};
@@ -17,9 +21,14 @@ use bpfdb::{Engine, engine_exists};
 use bpfdb_log::Directory;
 
 /// The note of the server whose engine this is. `None`: the kernel does not tell what it needs.
-fn note(engine: &Engine, folder: &Path) -> Option<String> {
-    let (boot, id) = (boot()?, engine.id().ok()?);
-    Some(format!("{boot} {id} {}", folder.display()))
+fn note(disk: &Directory, engine: &Engine, folder: &Path) -> Option<String> {
+    let (boot, id, place) = (boot()?, engine.id().ok()?, place(disk)?);
+    Some(format!("{boot} {id} {place} {}", folder.display()))
+}
+
+fn place(disk: &Directory) -> Option<String> {
+    let metadata = fs::metadata(disk.path()).ok()?;
+    Some(format!("{}:{}", metadata.dev(), metadata.ino()))
 }
 
 fn boot() -> Option<String> {
@@ -27,15 +36,17 @@ fn boot() -> Option<String> {
     Some(id.trim().to_owned())
 }
 
-/// The engine of the note, if it is of this boot: its number, and where it is or was pinned.
-fn parse<'a>(note: &'a str, boot: &str) -> Option<(u32, &'a str)> {
+/// The engine of the note, if it is of this boot and this directory: its number, and where it is
+/// or was pinned.
+fn parse<'a>(note: &'a str, boot: &str, place: &str) -> Option<(u32, &'a str)> {
     let rest = note.strip_prefix(boot)?.strip_prefix(' ')?;
-    let (id, folder) = rest.split_once(' ')?;
+    let (id, rest) = rest.split_once(' ')?;
+    let folder = rest.strip_prefix(place)?.strip_prefix(' ')?;
     Some((id.parse().ok()?, folder))
 }
 
 pub(crate) fn leave(disk: &Directory, engine: &Engine, folder: &Path) {
-    told(disk.leave_note(note(engine, folder).as_deref()));
+    told(disk.leave_note(note(disk, engine, folder).as_deref()));
 }
 
 pub(crate) fn clear(disk: &Directory) {
@@ -51,8 +62,10 @@ fn told(written: std::io::Result<()>) {
 
 /// Before a recovery from the files: refuses it if the engine of the last server still exists.
 pub(crate) fn refuse_what_exists(disk: &Directory) -> Result<()> {
-    let Some(boot) = boot() else { return Ok(()) };
-    let Some((id, folder)) = disk.note().and_then(|note| parse(note, &boot)) else {
+    let (Some(boot), Some(place)) = (boot(), place(disk)) else {
+        return Ok(());
+    };
+    let Some((id, folder)) = disk.note().and_then(|note| parse(note, &boot, &place)) else {
         return Ok(());
     };
     match engine_exists(id) {
@@ -81,12 +94,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_note_counts_in_its_boot_only() {
-        let note = "b-1 42 /sys/fs/bpf/bpfdb/63 79";
-        assert_eq!(parse(note, "b-1"), Some((42, "/sys/fs/bpf/bpfdb/63 79")));
+    fn a_note_counts_in_its_boot_and_directory_only() {
+        let note = "b-1 42 8:1 /sys/fs/bpf/bpfdb/63 79";
+        let found = Some((42, "/sys/fs/bpf/bpfdb/63 79"));
+        assert_eq!(parse(note, "b-1", "8:1"), found);
         for boot in ["b-2", "b", ""] {
-            assert_eq!(parse(note, boot), None);
+            assert_eq!(parse(note, boot, "8:1"), None);
         }
-        assert_eq!(parse("b-1 x /f", "b-1"), None);
+        // A copy of the directory.
+        assert_eq!(parse(note, "b-1", "8:2"), None);
+        assert_eq!(parse("b-1 x 8:1 /f", "b-1", "8:1"), None);
     }
 }

@@ -256,6 +256,9 @@ fn wait_for_memory(settings: &Settings) -> Result<()> {
     memory_for_start(settings, 0)
 }
 
+/// Bytes for requests and replies of all clients, in a control group that has no room for them.
+const LEAST_FOR_CLIENTS: u64 = 1 << 20;
+
 /// A control group bounds what settings ask for: the kernel would kill the server otherwise.
 fn bound_by_group(settings: &mut Settings) -> Result<()> {
     let Some(memory) = memory::of_group(settings).map_err(Error::msg)? else {
@@ -270,6 +273,8 @@ fn bound_by_group(settings: &mut Settings) -> Result<()> {
     let Some(clients) = memory::clients_of_group(settings).map_err(Error::msg)? else {
         return Ok(());
     };
+    // 0 would be no limit.
+    let clients = clients.max(LEAST_FOR_CLIENTS);
     let data = match settings.max_memory {
         Size(0) => memory,
         Size(chosen) => chosen,

@@ -30,7 +30,9 @@ local READONLY = 'Attempt to modify a readonly table'
 
 -- From the table that a script sees to the one that it stands for. Forgets those of calls
 -- that have ended.
-local behind = setmetatable({}, { __mode = 'k' })
+-- Values are weak too: the globals of a call name themselves, and a weak key does not free what its
+-- own value leads to (Lua 5.1). The metatable of each key keeps the value.
+local behind = setmetatable({}, { __mode = 'kv' })
 
 local function refuse_write()
 	error(READONLY, 2)

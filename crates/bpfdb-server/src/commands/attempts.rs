@@ -14,7 +14,7 @@ pub(super) const STATEMENT: u32 = abi::BPFDB_COMMAND_TRIES;
 pub(super) const BLOCK: u32 = abi::BPFDB_BLOCK_TRIES;
 /// How often it is looked whether somebody else has ended: by a MULTI … EXEC that is to be tried again
 /// for CLIENT PAUSE, or for another one that holds locks; by a script for a state of Lua.
-pub(super) const PAUSED: Duration = Duration::from_millis(1);
+pub(crate) const PAUSED: Duration = Duration::from_millis(1);
 
 /// A transaction is tried again from its beginning for what passes by itself, as long as the attempts that
 /// ended so have not taken more time than this, all together. One that takes long may need more than

@@ -71,6 +71,8 @@ struct Writing<W> {
     single: bool,
     /// Has this attempt begun?
     begun: bool,
+    /// Is COMMIT what comes next, or what has failed?
+    committing: bool,
     /// The time that this attempt has taken.
     spent: Duration,
     attempts: Attempts,
@@ -88,7 +90,8 @@ impl<W: Writer> Job for Writing<W> {
             Ok(progress) => return Ok(progress),
             Err(failure) => failure,
         };
-        if self.own {
+        // A COMMIT that has failed has rolled back.
+        if self.own && !std::mem::take(&mut self.committing) {
             context.session.rollback()?;
         }
         self.begin_anew(context, failure)
@@ -111,6 +114,7 @@ impl<W: Writer> Writing<W> {
             own,
             single: false,
             begun: false,
+            committing: false,
             spent: Duration::ZERO,
             attempts: Attempts::default(),
         }
@@ -147,6 +151,7 @@ impl<W: Writer> Writing<W> {
             self.write_some(context.session, words)?;
         }
         if self.own {
+            self.committing = true;
             context.session.commit()?;
         }
         self.attempts.end();
@@ -173,8 +178,10 @@ impl<W: Writer> Writing<W> {
         context: &mut Context<'_>,
         failure: Failure,
     ) -> Result<Progress, Failure> {
-        if self.single {
-            // What is done stays done, and the next attempt goes on behind it.
+        let is_busy = matches!(failure, Failure::Engine(Status::SessionBusy));
+        if self.single || (!self.own && is_busy) {
+            // What is done stays done, and the next attempt goes on behind it. A session that is
+            // busy has done nothing, and its transaction has not failed.
             return Err(failure);
         }
         self.begun = false;

@@ -305,9 +305,10 @@ impl Connection {
     }
 
     /// May more requests be executed, although replies wait? Not if they wait for the log, which
-    /// more requests would have them wait for longer.
-    pub(crate) fn takes_more(&self) -> bool {
-        !self.is_unsent() || (self.state == State::Daemon && !self.is_held)
+    /// more requests would have them wait for longer; and not of a client that is not
+    /// `admitted`: what is kept for it takes the place of others' replies.
+    pub(crate) fn takes_more(&self, admitted: bool) -> bool {
+        !self.is_unsent() || (admitted && self.state == State::Daemon && !self.is_held)
     }
 
     /// Sends as much as the client takes, when everything that it tells of is `durable`.
@@ -353,9 +354,9 @@ impl Connection {
     // ---- Between two rounds of service ---------------------------------------------
 
     /// The events to wait for; `reads` says whether more requests may be read.
-    pub(crate) fn wanted(&self, reads: bool) -> Interest {
+    pub(crate) fn wanted(&self, reads: bool, admitted: bool) -> Interest {
         let unsent = self.is_unsent();
-        let blocked = unsent && self.is_held && self.is_pressed;
+        let blocked = unsent && (!admitted || (self.is_held && self.is_pressed));
         Interest {
             readable: reads && self.state == State::Daemon && !blocked && !self.late,
             writable: unsent && !self.is_held,

@@ -59,6 +59,11 @@ pub(crate) struct ServeContext<'a> {
     pub(crate) buffer: &'a mut [u8],
 }
 
+/// May more requests of it be executed?
+fn takes_more(connection: &Connection, instance: &Instance) -> bool {
+    connection.takes_more(instance.admits(&connection.info))
+}
+
 /// What of a connection's requests is begun, and not yet done.
 #[derive(Debug, Default)]
 pub(crate) struct Executor {
@@ -96,7 +101,7 @@ impl Executor {
             self.yielded = true;
             return Ok(Next::Keep);
         }
-        if !connection.takes_more() && self.running.is_none() {
+        if !takes_more(connection, server.instance) && self.running.is_none() {
             return Ok(Next::Keep);
         }
         let mut rounds = 0..ROUNDS;
@@ -108,7 +113,7 @@ impl Executor {
                 connection.update_patience(server.kernel);
             }
             self.flush(connection, server)?;
-            if !connection.takes_more() {
+            if !takes_more(connection, server.instance) {
                 return Ok(Next::Keep);
             }
             if more {

@@ -7,7 +7,7 @@ use bpfdb::Status;
 use super::running::Running;
 use crate::commands::Queue;
 use crate::commands::atomic;
-use crate::commands::attempts::Backoff;
+use crate::commands::attempts::{self, Backoff};
 use crate::commands::conflict;
 use crate::commands::context::{Context, Failure, Outcome};
 use crate::commands::definition::{Command, Flag, Path};
@@ -230,6 +230,7 @@ pub(super) fn may_help(
     backoff: &mut Backoff,
 ) -> bool {
     if waits_for_block(context, failure) {
+        context.rest(attempts::PAUSED);
         return true;
     }
     match failure {

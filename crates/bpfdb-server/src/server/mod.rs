@@ -337,7 +337,8 @@ impl Server {
             executor,
         } = &mut client;
         let index = connection.index;
-        let wanted = connection.wanted(executor.reads());
+        let admitted = self.instance.admits(&connection.info);
+        let wanted = connection.wanted(executor.reads(), admitted);
         if wanted != connection.interest {
             connection.interest = wanted;
             let source = connection.source();
