@@ -143,14 +143,15 @@ impl Log {
             left::refuse_what_exists(&disk).with_context(told)?;
         }
         let (mut recovering, interrupts) = (None, Interrupts::hold()?);
-        let started = Durability::start_telling(engine, disk.clone(), options(settings), |progress| {
-            let recovering = recovering.get_or_insert_with(Recovering::new);
-            recovering.at(&progress);
-            match interrupts.check() {
-                Ok(()) => ControlFlow::Continue(()),
-                Err(_) => ControlFlow::Break(()),
-            }
-        });
+        let started =
+            Durability::start_telling(engine, disk.clone(), options(settings), |progress| {
+                let recovering = recovering.get_or_insert_with(Recovering::new);
+                recovering.at(&progress);
+                match interrupts.check() {
+                    Ok(()) => ControlFlow::Continue(()),
+                    Err(_) => ControlFlow::Break(()),
+                }
+            });
         drop(recovering);
         let (durability, restored) = started
             .map_err(|error| explained(error, settings.port))

@@ -295,7 +295,10 @@ mod tests {
             disk.check_name("log/file", &file).expect_err(removed);
             fs::create_dir_all(path.join("log")).expect("made");
             for name in ["log/file", "owner"] {
-                let new = OpenOptions::new().append(true).create(true).open(path.join(name));
+                let new = OpenOptions::new()
+                    .append(true)
+                    .create(true)
+                    .open(path.join(name));
                 new.expect("made");
             }
             let error = disk.check_name("log/file", &file).expect_err(removed);

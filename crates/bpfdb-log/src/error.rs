@@ -67,7 +67,9 @@ pub enum LogError {
         complete_after: Option<u64>,
     },
     /// A later attempt finds what the owner has now.
-    #[error("the server has given up meanwhile what was to be copied, after a checkpoint: try again")]
+    #[error(
+        "the server has given up meanwhile what was to be copied, after a checkpoint: try again"
+    )]
     GivenUp,
     /// No point in time before this one can be had.
     #[error("the earliest point that can be had is timestamp {}", .0.epoch)]

@@ -73,7 +73,10 @@ fn a_server_on_another_port_does_not_go_on_with_less() {
     let mut first = Served::start_in(&data, 0, &[]);
     assert_eq!(first.ask(&["SET", "key", "before"]), "+OK");
     let mut connection = Connection::open(first.port);
-    assert_eq!(connection.ask(&["PING"]), "+PONG");
+    // Until it is known how this client reads.
+    for _ in 0..2 * bpfdb::abi::BPFDB_LOCAL_READS {
+        assert_eq!(connection.ask(&["PING"]), "+PONG");
+    }
     // The kernel answers, and nobody writes the log.
     first.signal(Signal::SIGSTOP);
     assert_eq!(connection.ask(&["SET", "key", "value"]), "+OK");

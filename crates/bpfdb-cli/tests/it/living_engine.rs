@@ -6,9 +6,7 @@ use std::process::{Command, Stdio};
 
 use bpfdb_tests::process::dies_with_us;
 
-use crate::common::{
-    BINARY, Connection, Served, alone, fails, folder, text, wait_until, with_log,
-};
+use crate::common::{BINARY, Connection, Served, alone, fails, folder, text, wait_until, with_log};
 
 /// The value that CONFIG GET shows.
 fn setting(server: &Served, name: &str) -> String {
@@ -53,7 +51,11 @@ fn pins_that_are_removed_are_noticed() {
     assert!(told().contains(text(&pin)), "{}", told());
     assert_eq!(server.ask(&["SET", "a", "1"]), "+OK");
     server.shut_down(&["SHUTDOWN", "SAVE"]);
-    assert!(told().contains("the data does not stay in the kernel"), "{}", told());
+    assert!(
+        told().contains("the data does not stay in the kernel"),
+        "{}",
+        told()
+    );
 }
 
 /// Neither a word nor data is what a user gets who forgot that there is a log.
@@ -68,7 +70,15 @@ fn a_directory_that_is_not_read_is_told_of() {
     server.stop();
     let started = |dir: &str| {
         let mut command = Command::new(BINARY);
-        let unread = ["serve", "--appendonly", "no", "--maxmemory", "64M", "--maxclients", "32"];
+        let unread = [
+            "serve",
+            "--appendonly",
+            "no",
+            "--maxmemory",
+            "64M",
+            "--maxclients",
+            "32",
+        ];
         command.args(unread).args(["--port", &port, "--dir", dir]);
         command.stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = dies_with_us(&mut command).spawn().expect("started");
@@ -83,7 +93,10 @@ fn a_directory_that_is_not_read_is_told_of() {
         told
     };
     let told = started(text(&data));
-    assert!(told.contains("data that this server does not read"), "{told}");
+    assert!(
+        told.contains("data that this server does not read"),
+        "{told}"
+    );
     let told = started(text(&home.path().join("empty")));
     assert!(!told.contains("does not read"), "{told}");
     // Nothing was changed.
@@ -108,11 +121,22 @@ fn an_engine_that_a_start_cannot_see_is_not_given_up_without_a_word() {
         let none: Option<&str> = None;
         nix::mount::mount(Some(from), to, none, flags, none).expect("mounted");
     };
-    bind(&files.folder, elsewhere.path(), nix::mount::MsFlags::MS_BIND);
+    bind(
+        &files.folder,
+        elsewhere.path(),
+        nix::mount::MsFlags::MS_BIND,
+    );
     let moved = elsewhere.path().join("data");
     let hidden = Some("bpf");
     let none: Option<&str> = None;
-    nix::mount::mount(none, &files.pins, hidden, nix::mount::MsFlags::empty(), none).expect("hidden");
+    nix::mount::mount(
+        none,
+        &files.pins,
+        hidden,
+        nix::mount::MsFlags::empty(),
+        none,
+    )
+    .expect("hidden");
     let number = port.to_string();
     let start = [&["serve", "--port", &number][..], &with_log(&moved)].concat();
     // Again: a start that was refused changes nothing.

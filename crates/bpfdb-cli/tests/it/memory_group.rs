@@ -46,7 +46,10 @@ fn clients_hear_of_it_before_the_group_is_full_and_a_start_is_possible_afterward
     assert_eq!(server.ask(&["DBSIZE"]), format!(":{keys}"));
     let names: Vec<String> = (0..keys).map(|n| format!("k{n}")).collect();
     for some in names.chunks(20) {
-        let words: Vec<&str> = ["DEL"].into_iter().chain(some.iter().map(String::as_str)).collect();
+        let words: Vec<&str> = ["DEL"]
+            .into_iter()
+            .chain(some.iter().map(String::as_str))
+            .collect();
         assert_eq!(server.ask(&words), format!(":{}", some.len()));
     }
     assert_eq!(server.ask(&["SET", "a", "1"]), "+OK");
@@ -54,7 +57,13 @@ fn clients_hear_of_it_before_the_group_is_full_and_a_start_is_possible_afterward
     server.crash();
 
     let server = start(port, &["--fresh", "--maxmemory", "32mb"]);
-    assert_eq!(server.ask(&["CONFIG", "SET", "maxmemory", "600mb"]).split(' ').next(), Some("-ERR"));
+    assert_eq!(
+        server
+            .ask(&["CONFIG", "SET", "maxmemory", "600mb"])
+            .split(' ')
+            .next(),
+        Some("-ERR")
+    );
     server.stop();
 }
 

@@ -3,8 +3,10 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::net::UnixDatagram;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use bpfdb_tests::server::cgroup;
 
 use crate::common::{BINARY, PATIENCE, Served, alone, text, with_log};
 
@@ -69,6 +71,21 @@ fn the_manager_of_services_is_told() {
     server.stop();
 }
 
+/// A control group that belongs to the user, as `Delegate=yes` makes it.
+fn delegated() -> PathBuf {
+    let group = cgroup::own().join("delegated");
+    fs::create_dir(&group).expect("made");
+    for name in [
+        "",
+        "cgroup.procs",
+        "cgroup.subtree_control",
+        "cgroup.threads",
+    ] {
+        chown(group.join(name), Some(USER), Some(USER)).expect("given away");
+    }
+    group
+}
+
 /// What `bpfdb doctor` lists is enough, as the unit file gives it: a folder of the user's own in the BPF
 /// file system, which others may only pass through.
 #[test]
@@ -89,15 +106,20 @@ fn a_user_with_three_capabilities_serves() {
     let program = home.path().join("bpfdb");
     fs::copy(BINARY, &program).expect("copied");
     let data = state.join("data");
+    let group = delegated();
     let start = |port: u16| {
         let id = USER.to_string();
-        let mut command = Command::new("setpriv");
+        let mut command = Command::new("sh");
+        let enter = "echo 0 > \"$0/cgroup.procs\" && exec setpriv \"$@\"";
+        command.args(["-c", enter, text(&group)]);
         command.args(["--reuid", &id, "--regid", &id, "--clear-groups"]);
         let capabilities = "-all,+bpf,+perfmon,+net_admin";
         for set in ["--inh-caps", "--ambient-caps", "--bounding-set"] {
             command.args([set, capabilities]);
         }
-        command.args(["--no-new-privs", "--pdeathsig", "KILL", "--"]).arg(&program);
+        command
+            .args(["--no-new-privs", "--pdeathsig", "KILL", "--"])
+            .arg(&program);
         Served::launch(command, port, &with_log(&data))
     };
     let server = start(0);
@@ -111,5 +133,6 @@ fn a_user_with_three_capabilities_serves() {
     assert_eq!(server.ask(&["GET", "a"]), "1");
     server.stop();
     assert!(pins.exists(), "it is the administrator's");
+    fs::remove_dir(&group).expect("the server has removed what it made there");
     assert!(data.join("owner").exists(), "{}", text(&data));
 }

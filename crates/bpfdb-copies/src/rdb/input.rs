@@ -5,13 +5,13 @@
 //!  2. What is left out is counted, so that nobody takes the keys for all there were.
 //!  3. An expiry, and what else precedes a key, is that of the next key only.
 
+use super::Dialect;
 use super::functions::LIBRARIES_MAX;
 use super::{
     AUX, DATABASE, END, EXPIRES, EXPIRES_MS, FREQUENCY, FUNCTION, IDLE, MAGIC, MODULE_AUX, RESIZE,
     SLOT_IMPORT, SLOT_INFO, TYPE_STRING, VALKEY_MAGIC, VALKEY_VERSION_READ, VERSION_READ,
     VERSION_SUMMED, functions, skip, string,
 };
-use super::Dialect;
 use crate::error::{Result, damaged, foreign};
 use crate::limits::{KEY_MAX, VALUE_MAX};
 use crate::sink::{Choice, Contents, Key, Sink};

@@ -29,11 +29,7 @@ pub(super) fn name(dialect: Dialect, kind: u8) -> Option<&'static str> {
 }
 
 /// Passes a value of this type.
-pub(super) fn value<I: Input>(
-    source: &mut Source<I>,
-    dialect: Dialect,
-    kind: u8,
-) -> Result<()> {
+pub(super) fn value<I: Input>(source: &mut Source<I>, dialect: Dialect, kind: u8) -> Result<()> {
     match kind {
         22 if dialect == Dialect::Valkey => many(source, |source| {
             skip_string(source)?;

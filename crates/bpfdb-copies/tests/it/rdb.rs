@@ -72,9 +72,8 @@ fn an_expiry_is_that_of_the_next_key_only() {
 /// Valkey from 9.0 on has a mark of its own, and the numbers of its types are its own from 22 on.
 #[test]
 fn a_file_of_valkey() {
-    let with = |version: &[u8], content: &[u8]| {
-        [b"VALKEY", version, content, b"\xff", &[0; 8]].concat()
-    };
+    let with =
+        |version: &[u8], content: &[u8]| [b"VALKEY", version, content, b"\xff", &[0; 8]].concat();
     let content = [
         // Slots that were being moved: a name, and two ranges.
         &b"\xf3\x01j\x02\0\x05\x07\x09"[..],
@@ -87,9 +86,18 @@ fn a_file_of_valkey() {
     let (read, contents) = collect(&with(b"080", &content)).expect("right");
     assert!(read.keys().eq([b"a"]), "{read:?}");
     assert_eq!((contents.keys, contents.other_types["hash"]), (1, 1));
-    for (version, is_foreign) in [(&b"081"[..], true), (b"011", true), (b"000", false), (b"8 0", false)] {
+    for (version, is_foreign) in [
+        (&b"081"[..], true),
+        (b"011", true),
+        (b"000", false),
+        (b"8 0", false),
+    ] {
         let error = outcome(&with(version, b"")).expect_err("not known");
-        assert_eq!(matches!(error, Error::Foreign { .. }), is_foreign, "{error}");
+        assert_eq!(
+            matches!(error, Error::Foreign { .. }),
+            is_foreign,
+            "{error}"
+        );
     }
     // What is Redis's only, and what is Valkey's only.
     outcome(&with(b"080", b"\x17\x01h\x01x")).expect_err("a type of Redis");

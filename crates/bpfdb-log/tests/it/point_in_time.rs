@@ -463,7 +463,7 @@ fn a_checkpoint_that_comes_meanwhile_makes_no_hole() {
                 }
                 Err(error) => {
                     assert!(
-                        matches!(error, LogError::Refused(_)),
+                        matches!(error, LogError::GivenUp | LogError::Refused(_)),
                         "{nth} {until:?}: {error}"
                     );
                     assert!(error.to_string().contains("meanwhile"), "{error}");

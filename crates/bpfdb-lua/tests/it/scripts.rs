@@ -394,7 +394,10 @@ fn what_strings_can_do_cannot_be_changed() {
     assert_eq!(error("getmetatable('').__index = {}"), readonly);
     let mut machine = Machine::new();
     let refused = error("table.insert(getmetatable('').__index, 'x')");
-    assert!(refused.contains("Attempt to modify a readonly table"), "{refused}");
+    assert!(
+        refused.contains("Attempt to modify a readonly table"),
+        "{refused}"
+    );
     let kept = "return getmetatable('').__index.upper('a')";
     assert_eq!(machine.eval(kept, &[], &[]), Ok(bulk("A")));
     let seen = "return #getmetatable('').__index + (string[1] and 1 or 0)";

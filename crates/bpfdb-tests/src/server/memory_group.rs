@@ -69,7 +69,9 @@ fn parent() -> (PathBuf, &'static str) {
     }
     let root = mounts::find(&table, "cgroup2").expect("cgroup v2");
     let folder = root.join(own(""));
-    let groups = folder.ancestors().take_while(|group| group.starts_with(&root));
+    let groups = folder
+        .ancestors()
+        .take_while(|group| group.starts_with(&root));
     let parent = groups.map(Path::to_owned).find(|group| has_memory(group));
     (parent.expect("a group with limits of memory"), "memory.max")
 }

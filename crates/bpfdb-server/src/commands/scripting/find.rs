@@ -132,6 +132,8 @@ pub(super) fn script_may_write(context: &Context<'_>, name: &[u8]) -> bool {
 
 pub(super) fn function_may_write(context: &mut Context<'_>, name: &[u8]) -> bool {
     let libraries = view(context).ok();
-    let function = libraries.as_ref().and_then(|libraries| libraries.function(name));
+    let function = libraries
+        .as_ref()
+        .and_then(|libraries| libraries.function(name));
     function.is_none_or(|function| !function.registered().flags.of_call().no_writes)
 }

@@ -214,7 +214,12 @@ fn read_slowly(readers: usize) {
     let server = ServerProcess::start(1000);
     let mut setup = server.client();
     let limit = format!("normal {WAIT} 0 0");
-    let set: [&[u8]; 4] = [b"CONFIG", b"SET", b"client-output-buffer-limit", limit.as_bytes()];
+    let set: [&[u8]; 4] = [
+        b"CONFIG",
+        b"SET",
+        b"client-output-buffer-limit",
+        limit.as_bytes(),
+    ];
     assert_eq!(setup.ask(&set), b"+OK\r\n");
     setup.ask(&[b"set", b"long", &[b'l'; LONG]]);
     let before = alone(server.address);
@@ -246,7 +251,9 @@ fn read_slowly(readers: usize) {
     // that is over it is given back.
     assert!(daemon < readers as u64 * (WAIT + 2 * MIB), "{daemon}");
     let stats = setup.say("INFO stats");
-    let closed = stats.lines().find_map(|line| line.strip_prefix("client_output_buffer_limit_disconnections:"));
+    let closed = stats
+        .lines()
+        .find_map(|line| line.strip_prefix("client_output_buffer_limit_disconnections:"));
     assert_ne!(closed, Some("0"), "none of them was over the limit");
     // A send buffer of 1 MiB, and as much as the client's side receives by itself.
     assert!(kernel < readers as u64 * 16 * MIB, "{kernel}");

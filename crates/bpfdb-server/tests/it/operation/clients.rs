@@ -310,20 +310,23 @@ fn scripts_during_a_pause_of_writes() {
     ] {
         assert_eq!(client.ask(&free), b":7\r\n");
     }
-    for held in [
+    let mut held = Vec::new();
+    for words in [
         [&b"EVAL"[..], b"return 7", b"0"],
         [b"EVALSHA", &sha_of_nothing, b"0"],
         [b"FCALL", b"says_nothing", b"0"],
     ] {
         let mut other = server.client();
-        other.send(&request(&held));
+        other.send(&request(&words));
+        held.push(other);
+        let blocked = format!("blocked_clients:{}\r\n", held.len());
         wait_until("it waits", || {
-            ask(&mut client, "INFO clients").contains("blocked_clients:1")
+            ask(&mut client, "INFO clients").contains(&blocked)
         });
-        drop(other);
-        wait_until("it is gone", || {
-            ask(&mut client, "INFO clients").contains("blocked_clients:0")
-        });
+    }
+    assert_eq!(client.say("CLIENT UNPAUSE"), "+OK\r\n");
+    for other in &mut held {
+        assert_eq!(other.reply(), b":7\r\n");
     }
 }
 
