@@ -220,8 +220,7 @@ static __always_inline int make_room_in_index(struct bpfdb_session *s)
 		return split_in_vain(s->room_page);
 	if (neighbourhood_agrees(s->room_page, s->hash))
 		return BPFDB_INDEX_CROWDED;
-	status = bpfdb_split(s->room_page |
-			     (s->value_len == BPFDB_ABSENT ? SPLIT_FOR_FREEING : 0));
+	status = bpfdb_split(s->room_page | (s->value_len == BPFDB_ABSENT ? SPLIT_FOR_FREEING : 0));
 	if (status == BPFDB_OK || (status == RETRY && merge_take_up(s->room_page)))
 		s->room_tried += ROOM_SPLIT;
 	return status == BPFDB_OK || only_crowded ? RETRY : status;

@@ -393,9 +393,8 @@ __noinline int bpfdb_split(u32 which)
 		goto out;
 	}
 	if (!split.sibling) {
-		split.sibling =
-			index_page_create((split.level + 1) | freeing,
-					  slab->prefix | 1u << (split.level & 31));
+		split.sibling = index_page_create((split.level + 1) | freeing,
+						  slab->prefix | 1u << (split.level & 31));
 		if (!split.sibling) {
 			result = no_memory();
 			goto out;

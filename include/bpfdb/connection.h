@@ -78,7 +78,8 @@ _Static_assert(BPFDB_REPLY_VALUE_MAX + 64 < 32768, "a reply fits the packet wind
 
 /* How a connection is served, and why not in its client's own send(). */
 enum bpfdb_way {
-	BPFDB_WAY_REMOTE = 0, /* its client's socket is not known: not on this machine, or left out */
+	BPFDB_WAY_REMOTE =
+		0, /* its client's socket is not known: not on this machine, or left out */
 	BPFDB_WAY_FOREIGN, /* a program of others owns its client's socket */
 	BPFDB_WAY_UNDECIDED, /* the client has not received enough to know how it does */
 	BPFDB_WAY_LOCAL, /* in its send() */

@@ -140,7 +140,7 @@ impl Log {
         let disk = Directory::own(directory).with_context(told)?;
         if let Some(others) = others {
             refuse_less_than_there_is(&disk, others).with_context(told)?;
-            left::refuse_what_exists(&disk).with_context(told)?;
+            left::refuse_what_exists(&disk, others).with_context(told)?;
         }
         let (mut recovering, interrupts) = (None, Interrupts::hold()?);
         let started =

@@ -14,7 +14,7 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use bpfdb::{Engine, engine_exists};
@@ -60,14 +60,18 @@ fn told(written: std::io::Result<()>) {
     }
 }
 
-/// Before a recovery from the files: refuses it if the engine of the last server still exists.
-pub(crate) fn refuse_what_exists(disk: &Directory) -> Result<()> {
+/// Before a recovery from the files: refuses it if the engine of the last server still exists, and is
+/// none of the `others`: those are seen from here, and were compared with the directory.
+pub(crate) fn refuse_what_exists(disk: &Directory, others: &[PathBuf]) -> Result<()> {
     let (Some(boot), Some(place)) = (boot(), place(disk)) else {
         return Ok(());
     };
     let Some((id, folder)) = disk.note().and_then(|note| parse(note, &boot, &place)) else {
         return Ok(());
     };
+    if others.iter().any(|other| other == Path::new(folder)) {
+        return Ok(());
+    }
     match engine_exists(id) {
         Ok(true) => bail!(
             "the last server of this directory did not end in order, and what it had in the kernel is still \

@@ -133,16 +133,15 @@ fn serve(
     options.loaded = figures;
     let server = Server::start_after(&engine, &options, |address| {
         pins.rename(address.port())?;
-        match kept {
-            true => Ok(()),
-            false => engine
-                .pin_claimed(pins.claim_of_folder())
-                .map_err(Error::from),
+        if !kept {
+            engine.pin_claimed(pins.claim_of_folder())?;
         }
+        // Before a client can be served: the kernel answers without this process.
+        if let Some(log) = &log {
+            log.note_pins(&engine, pins.folder());
+        }
+        Ok::<_, Error>(())
     })?;
-    if let Some(log) = &log {
-        log.note_pins(&engine, pins.folder());
-    }
     let (address, stopper) = (server.address(), server.stopper());
     let mut greeting = greeting(&engine, settings, address);
     greeting += &log.as_ref().map(Log::about).unwrap_or_default();

@@ -13,6 +13,9 @@ use crate::values::integer;
 /// Runs a command; the words are those behind its name.
 pub(crate) type Run = fn(&mut Context<'_>, &[Vec<u8>]) -> Outcome;
 
+/// Would others see a change if a command were executed now, with these arguments?
+pub(crate) type WritesNow = fn(&mut Context<'_>, &[Vec<u8>]) -> bool;
+
 #[derive(Debug)]
 pub(crate) struct Command {
     /// In small letters; of a subcommand `command|subcommand`.
@@ -43,7 +46,7 @@ pub(crate) struct Command {
     pub(crate) secret: bool,
     /// Would others see a change if it were executed now, with these arguments? `None`: if it
     /// has the flag Write.
-    pub(crate) writes_now: Option<fn(&mut Context<'_>, &[Vec<u8>]) -> bool>,
+    pub(crate) writes_now: Option<WritesNow>,
     /// Executed during CLIENT PAUSE too: somebody must be able to end it.
     pub(crate) never_paused: bool,
     /// EXEC: what is queued is executed.
