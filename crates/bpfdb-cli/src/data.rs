@@ -141,6 +141,9 @@ impl Log {
         if let Some(others) = others {
             refuse_less_than_there_is(&disk, others).with_context(told)?;
             left::refuse_what_exists(&disk, others).with_context(told)?;
+        } else if has_nothing(engine)? {
+            // What the last server had in the kernel is given up, whatever becomes of this start.
+            left::clear(&disk);
         }
         let (mut recovering, interrupts) = (None, Interrupts::hold()?);
         let started =

@@ -95,7 +95,7 @@ fn soak_random_mixes_in_deep_pipelines() {
 }
 
 fn mix(seeds: std::ops::Range<u64>) {
-    let least = 34 * (seeds.end - seeds.start);
+    let least = 20 * (seeds.end - seeds.start);
     let server = server();
     let before = local(&server);
     for seed in seeds {
