@@ -57,8 +57,9 @@ static __always_inline u64 load8(const void *at)
 	return *(const u64 *)at;
 }
 
-/* Loads the window at a position of the message. */
-static __always_inline void window_load(struct bpfdb_connection *c, u32 at)
+/* Loads the window at a position of the message. A subprogram: whatever parses may need it, and
+ * does so rarely. */
+__noinline int window_load(struct bpfdb_connection *c NONNULL, u32 at)
 {
 	u32 len = c->size - at;
 
@@ -69,9 +70,10 @@ static __always_inline void window_load(struct bpfdb_connection *c, u32 at)
 	OPAQUE(len);
 	len &= 2 * BPFDB_WINDOW - 1;
 	if (len > BPFDB_WINDOW)
-		return;
+		return 0;
 	bpf_probe_read_kernel(c->window, len, (void *)(c->source + at));
 	*(u64 *)(c->window + len) = 0;
+	return 0;
 }
 
 /* Bytes at a position of the message, at least `need` of them unless it ends
@@ -163,6 +165,27 @@ static __always_inline bool key_is_reserved(struct bpfdb_connection *c)
 	return load8(window_at(c, c->arg, 8)) == BPFDB_RESERVED_KEYS;
 }
 
+/* The words behind the first two of a key that is the argument parsed last. */
+__noinline int long_key_copy(struct bpfdb_connection *c NONNULL, struct bpfdb_session *s NONNULL)
+{
+	u32 len = s->key_len;
+	const u8 *from = window_at(c, c->arg, len);
+
+	repeat(i, BPFDB_KEY_MAX / 8)
+	{
+		u64 offset = i;
+
+		/* Not an induction variable of its own: the verifier would walk all rounds. */
+		OPAQUE(offset);
+		offset *= 8;
+		if (offset >= len)
+			break;
+		offset &= BPFDB_KEY_MAX - 8;
+		s->key[offset / 8] = load8(from + offset);
+	}
+	return 0;
+}
+
 /* The argument parsed last becomes the session's key, unless that is reserved. */
 static __always_inline enum result arg_to_key(struct bpfdb_connection *c, struct bpfdb_session *s)
 {
@@ -177,18 +200,8 @@ static __always_inline enum result arg_to_key(struct bpfdb_connection *c, struct
 	if (s->key[0] == BPFDB_RESERVED_KEYS)
 		return PASS_TO_DAEMON;
 	s->key[1] = load8(from + 8);
-	if (len <= BPFDB_INLINE_MAX)
-		return DONE;
-	repeat(i, BPFDB_KEY_MAX / 8)
-	{
-		u64 offset = i * 8;
-
-		if (offset >= len)
-			break;
-		OPAQUE(offset);
-		offset &= BPFDB_KEY_MAX - 8;
-		s->key[offset / 8] = load8(from + offset);
-	}
+	if (len > BPFDB_INLINE_MAX)
+		long_key_copy(c, s);
 	return DONE;
 }
 

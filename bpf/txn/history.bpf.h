@@ -134,19 +134,22 @@ static __always_inline void need_mark(struct need *n, u64 *slot, u32 session, u6
 	}
 }
 
-/* Marks what the running snapshots of one group of sessions see. */
-__noinline int need_group(struct need *n NONNULL, u32 group)
+/* Marks what the running snapshot of a session sees, if there is one. A subprogram: the loop
+ * over sessions would be walked once for each version that a snapshot may see. */
+__noinline int need_session(struct need *n NONNULL, u32 session)
+{
+	u64 *slot = snapshot_slot(session);
+	u64 published = slot ? LOAD_ACQUIRE(*slot) : 0;
+
+	if (published && published != SNAPSHOT_REVOKED)
+		need_mark(n, slot, session, published);
+	return 0;
+}
+
+static __always_inline void need_group(struct need *n, u32 group)
 {
 	repeat(i, BPFDB_SNAPSHOT_GROUP)
-	{
-		u32 session = group * BPFDB_SNAPSHOT_GROUP + i;
-		u64 *slot = snapshot_slot(session);
-		u64 published = slot ? LOAD_ACQUIRE(*slot) : 0;
-
-		if (published && published != SNAPSHOT_REVOKED)
-			need_mark(n, slot, session, published);
-	}
-	return 0;
+		need_session(n, group * BPFDB_SNAPSHOT_GROUP + i);
 }
 
 /* Looks at all running snapshots, and makes the bound of the newest one exact. A

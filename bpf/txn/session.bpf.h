@@ -38,6 +38,15 @@ static __always_inline u64 far_lock_address(struct bpfdb_session *s, u32 i)
 	return page ? page + n % BPFDB_LOCKS_PER_PAGE * sizeof(struct bpfdb_lock) : 0;
 }
 
+/* The same of lock `i` in a block of the session. */
+static __always_inline u64 near_lock_address(struct bpfdb_session *s, u32 block, u32 i)
+{
+	u64 address = LOAD(*lock_block(s, block));
+
+	i = (i - BPFDB_LOCKS_INLINE) % BPFDB_LOCKS_PER_BLOCK;
+	return address ? address + i * sizeof(struct bpfdb_lock) : 0;
+}
+
 /*
  * Lock number `i` of session `s`, NULL if its block or page was never allocated. Another
  * session's may be given up at any time: its memory may hold anything by then, so the caller
@@ -50,15 +59,11 @@ static __always_inline struct bpfdb_lock *lock_at(struct bpfdb_session *s, u32 i
 
 	if (i < BPFDB_LOCKS_INLINE)
 		return &s->locks[i];
-	if (unlikely(block >= BPFDB_LOCK_BLOCKS)) {
+	if (unlikely(block >= BPFDB_LOCK_BLOCKS))
 		address = far_lock_address(s, i);
-		return address ? bpfdb_at(address) : NULL;
-	}
-	address = LOAD(*lock_block(s, block));
-	if (!address)
-		return NULL;
-	i = (i - BPFDB_LOCKS_INLINE) % BPFDB_LOCKS_PER_BLOCK;
-	return bpfdb_at(address + i * sizeof(struct bpfdb_lock));
+	else
+		address = near_lock_address(s, block, i);
+	return address ? bpfdb_at(address) : NULL;
 }
 
 static __always_inline bool lock_is_far(u32 number)

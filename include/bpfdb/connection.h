@@ -179,7 +179,8 @@ struct bpfdb_connection {
 	__u32 block_body; /* bytes of replies before the one to the first command */
 	__u32 block_done; /* commands executed, MULTI included */
 	__u32 block_tries;
-	__u32 reserved;
+	__u32 header_len; /* bytes of `header` that count */
+	__u64 header; /* marker and number before a reply: bpf/net/resp_reply.bpf.h */
 	__u64 block_found; /* the session's gets_found and gets_missed before it */
 	__u64 block_missed;
 	__u8 block_commands[BPFDB_BLOCK_MAX]; /* which: enum bpfdb_command */

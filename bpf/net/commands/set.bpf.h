@@ -127,50 +127,20 @@ static __always_inline enum bpfdb_status set_if(struct sk_msg_md *m, struct bpfd
 	return WITHOUT_CONFLICT(own, set_if_once(m, c, s, own, arg, len));
 }
 
-/* Key and value alone: SET with these options is meant. */
-static __always_inline enum result key_and_value(struct bpfdb_connection *c,
-						 struct bpfdb_session *s, u32 options)
-{
-	c->options = options;
-	c->deadline = 0;
-	return c->argc == 2 ? key_and_arg(c, s) : PASS_TO_DAEMON;
-}
-
-__noinline enum result command_setnx(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
-				     struct bpfdb_session *s NONNULL)
-{
-	enum result result = key_and_value(c, s, SET_IF_ABSENT);
-	enum bpfdb_status status;
-
-	if (result != DONE)
-		return result;
-	room_until(c, c->at);
-	status = set_if(m, c, s, c->arg, c->arg_len);
-	if (status >= BPFDB_FIRST_ERROR)
-		return reply_error(m, c, s, status);
-	return reply_header(m, c, ':', c->changed);
-}
-
-__noinline enum result command_getset(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
-				      struct bpfdb_session *s NONNULL)
-{
-	enum result result = key_and_value(c, s, SET_GETS);
-	enum bpfdb_status status;
-
-	if (result != DONE)
-		return result;
-	status = set_if(m, c, s, c->arg, c->arg_len);
-	return status >= BPFDB_FIRST_ERROR ? reply_error(m, c, s, status) : DONE;
-}
-
 /* ---- Options ------------------------------------------------------------- */
 
-/* The option whose word is the argument parsed last: DONE with the connection's
- * options and deadline. What is repeated or contradicts itself is PASS_TO_DAEMON. */
-static __always_inline enum result set_option(struct bpfdb_connection *c, u64 word, u32 left)
+/* The next option; `left` arguments stand behind it. DONE with the connection's options and
+ * deadline. What is repeated or contradicts itself is PASS_TO_DAEMON. A subprogram, as
+ * deadline_next(). */
+__noinline enum result set_option(struct bpfdb_connection *c NONNULL, u32 left)
 {
 	bool timed = c->deadline || c->options & SET_KEEPS_TIME;
+	enum result result = arg_next(c);
+	u64 word;
 
+	if (result != DONE)
+		return result;
+	word = arg_word(c);
 	switch (word) {
 	case WORD("nx"): c->options |= SET_IF_ABSENT; return DONE;
 	case WORD("xx"): c->options |= SET_IF_PRESENT; return DONE;
@@ -180,8 +150,8 @@ static __always_inline enum result set_option(struct bpfdb_connection *c, u64 wo
 	return timed || !left ? PASS_TO_DAEMON : deadline_option(c, word);
 }
 
-/* All that stand behind the value. A subprogram, as deadline_next(). */
-__noinline enum result set_options(struct bpfdb_connection *c NONNULL)
+/* All that stand behind the value. */
+static __always_inline enum result set_options(struct bpfdb_connection *c)
 {
 	u32 left = c->argc - 2;
 
@@ -195,9 +165,7 @@ __noinline enum result set_options(struct bpfdb_connection *c NONNULL)
 		if (!left)
 			break;
 		left--;
-		result = arg_next(c);
-		if (result == DONE)
-			result = set_option(c, arg_word(c), left);
+		result = set_option(c, left);
 		if (result != DONE)
 			return result;
 		left -= !had_time && c->deadline;
@@ -207,14 +175,18 @@ __noinline enum result set_options(struct bpfdb_connection *c NONNULL)
 	return left ? PASS_TO_DAEMON : DONE;
 }
 
+/*
+ * SET with options, SETNX and GETSET. `named` is what the command's name says, in place of
+ * options behind the value; 0: the options are there.
+ */
 __noinline enum result set_with_options(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
-					struct bpfdb_session *s NONNULL)
+					struct bpfdb_session *s NONNULL, u32 named)
 {
 	u32 arg, len;
 	enum result result;
 	enum bpfdb_status status;
 
-	if (c->argc < 2 || c->argc > 2 + SET_OPTIONS_MAX)
+	if (c->argc < 2 || c->argc > 2 + (named ? 0 : SET_OPTIONS_MAX))
 		return PASS_TO_DAEMON;
 	result = key_and_arg(c, s);
 	if (result != DONE)
@@ -224,6 +196,7 @@ __noinline enum result set_with_options(struct sk_msg_md *m, struct bpfdb_connec
 	result = set_options(c);
 	if (result != DONE)
 		return result;
+	c->options |= named;
 	if (!c->options)
 		return set_always(m, c, s, arg, len);
 	if (!(c->options & SET_GETS))
@@ -233,13 +206,27 @@ __noinline enum result set_with_options(struct sk_msg_md *m, struct bpfdb_connec
 		return reply_error(m, c, s, status);
 	if (c->options & SET_GETS)
 		return DONE;
+	if (named)
+		return reply_header(m, c, ':', c->changed);
 	return c->changed ? reply_ok(m, c) : harmless(reply_nil(m, c));
 }
 
 static __always_inline enum result command_set(struct sk_msg_md *m, struct bpfdb_connection *c,
 					       struct bpfdb_session *s)
 {
-	return c->argc == 2 ? set_plain(m, c, s) : set_with_options(m, c, s);
+	return c->argc == 2 ? set_plain(m, c, s) : set_with_options(m, c, s, 0);
+}
+
+static __always_inline enum result command_setnx(struct sk_msg_md *m, struct bpfdb_connection *c,
+						 struct bpfdb_session *s)
+{
+	return set_with_options(m, c, s, SET_IF_ABSENT);
+}
+
+static __always_inline enum result command_getset(struct sk_msg_md *m, struct bpfdb_connection *c,
+						  struct bpfdb_session *s)
+{
+	return set_with_options(m, c, s, SET_GETS);
 }
 
 #endif

@@ -98,14 +98,13 @@ static __always_inline enum bpfdb_status short_end(struct bpfdb_session *s, bool
 {
 	if (!needed)
 		return status;
-	if (status >= BPFDB_FIRST_ERROR) {
-		TXN_END_OWN(s, bpfdb_rollback);
-		return status;
+	if (status < BPFDB_FIRST_ERROR) {
+		status = TXN_END_OWN(s, bpfdb_commit);
+		/* It would stay open: the daemon does all of it again. */
+		if (likely(!BPFDB_REFUSED_BY_LOG(status)))
+			return status;
 	}
-	status = TXN_END_OWN(s, bpfdb_commit);
-	/* It would stay open: the daemon does all of it again. */
-	if (unlikely(BPFDB_REFUSED_BY_LOG(status)))
-		TXN_END_OWN(s, bpfdb_rollback);
+	TXN_END_OWN(s, bpfdb_rollback);
 	return status;
 }
 
