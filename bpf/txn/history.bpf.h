@@ -148,8 +148,7 @@ __noinline int need_session(struct need *n NONNULL, u32 session)
 
 static __always_inline void need_group(struct need *n, u32 group)
 {
-	repeat(i, BPFDB_SNAPSHOT_GROUP)
-		need_session(n, group * BPFDB_SNAPSHOT_GROUP + i);
+	repeat(i, BPFDB_SNAPSHOT_GROUP) need_session(n, group * BPFDB_SNAPSHOT_GROUP + i);
 }
 
 /* Looks at all running snapshots, and makes the bound of the newest one exact. A

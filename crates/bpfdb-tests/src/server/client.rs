@@ -52,6 +52,14 @@ impl Client {
         }
     }
 
+    /// Receives so many replies that it is known how this client reads. From then on it can be
+    /// answered in its own `send()`.
+    pub fn receive_until_known(&mut self) {
+        for _ in 0..2 * bpfdb::abi::BPFDB_LOCAL_READS {
+            assert_eq!(self.say("PING"), "+PONG\r\n");
+        }
+    }
+
     pub fn send(&mut self, bytes: &[u8]) {
         self.stream.write_all(bytes).expect("sent");
     }

@@ -27,7 +27,7 @@ const SECONDS: &str = "BPFDB_TEST_CRASH_SECONDS";
 const FEW: u64 = 25;
 /// The short version may need its rounds so many times on a busy machine, until each kind of client
 /// has come to its turn.
-const TIMES: u64 = 4;
+const TIMES: u64 = 10;
 /// So long functions may take to come into the kernel.
 const PROGRAMS: Duration = Duration::from_millis(500);
 /// Half of the losses of power take at most this: the pause between groups, a flush or two, and the
