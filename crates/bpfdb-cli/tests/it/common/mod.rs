@@ -252,6 +252,19 @@ impl Connection {
         self.try_ask(arguments).expect("a reply")
     }
 
+    /// The same, and again while the log has no room: the disk may be slower than the client.
+    pub fn ask_until_logged(&mut self, arguments: &[&str]) -> String {
+        let begun = Instant::now();
+        loop {
+            let reply = self.ask(arguments);
+            let is_refused = reply.starts_with("-ERR the log has no room");
+            if !is_refused || begun.elapsed() > PATIENCE {
+                return reply;
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     /// `None`: the server was gone before it replied.
     pub fn try_ask(&mut self, arguments: &[&str]) -> Option<String> {
         self.try_send(arguments)?;
