@@ -397,22 +397,29 @@ static __always_inline u64 slot_from_list(u32 class, u32 *page)
 	return 0;
 }
 
+/* Class of a slot of `size` bytes; BPFDB_CLASSES: no slot has so many, or none. */
+static __always_inline u32 class_for(u32 size)
+{
+	u32 class;
+
+	if (!size || size > BPFDB_PAGE_SIZE)
+		return BPFDB_CLASSES;
+	class = class_of_size(size);
+	/* clang knows that a class is less than BPFDB_CLASSES, and would leave out the
+	 * comparison of the caller; the verifier knows nothing of a quotient. */
+	OPAQUE(class);
+	return class;
+}
+
 /*
  * Allocates a slot for `size` bytes (1 to BPFDB_PAGE_SIZE). Returns its
  * address, 0 if there is neither a free slot nor a page for data.
  */
 __noinline u64 bpfdb_slot_alloc(u32 size)
 {
-	u32 class, shard = this_shard();
+	u32 class = class_for(size), shard = this_shard(), page;
 	u64 address;
-	u32 page;
 
-	if (!size || size > BPFDB_PAGE_SIZE)
-		return 0;
-	class = class_of_size(size);
-	/* clang knows that a class is less than BPFDB_CLASSES, and would leave out the
-	 * comparison; the verifier knows nothing of a quotient. */
-	OPAQUE(class);
 	if (class >= BPFDB_CLASSES)
 		return 0;
 	address = spare_take(spares_of(shard), class);
@@ -437,14 +444,9 @@ __noinline u64 bpfdb_slot_alloc(u32 size)
  * purpose as an argument of the one above would take stack that callers need. */
 __noinline u64 slot_from_reserve(u32 size)
 {
+	u32 class = class_for(size), page;
 	u64 address;
-	u32 class, page;
 
-	if (!size || size > BPFDB_PAGE_SIZE)
-		return 0;
-	class = class_of_size(size);
-	/* As above. */
-	OPAQUE(class);
 	if (class >= BPFDB_CLASSES)
 		return 0;
 	page = slab_create(class, FOR_FREEING);
