@@ -110,7 +110,7 @@ __noinline int checkpoint_entry(struct checkpoint *c NONNULL, struct bpfdb_sessi
 		return RETRY;
 	if (likely(value_is_inline(form, len)))
 		inline_copy(value, s->value[0], form_expires(form) ? 0 : s->value[1], len);
-	else if (!slot_copy(value, s->value[0], len, BPFDB_VALUE_MAX))
+	else if (!slot_copy(value, s->value[0], form_bytes(form), BPFDB_VALUE_MAX))
 		return RETRY;
 	*bytes = size;
 	return BPFDB_OK;
@@ -136,9 +136,10 @@ __noinline int checkpoint_other(struct checkpoint *c NONNULL, struct bpfdb_sessi
 		return RETRY;
 	}
 	other->id = large ? LOAD(large->id) : 0;
-	other->len = large ? LOAD(large->len) : form_length(form);
+	other->len = large ? LOAD(large->len) : form_bytes(form);
 	other->expires = form_expires(form) ? s->value[1] : 0;
 	other->key_len = key_len;
+	other->value_type = form_type(form);
 	return key_copy(other + 1, cell, key_len) ? BPFDB_OK : RETRY;
 }
 
@@ -166,7 +167,7 @@ __noinline int checkpoint_record(struct checkpoint *c NONNULL, u64 address)
 		c->later += form != BPFDB_ABSENT;
 		return header_same_content(LOAD_AFTER(cell->header), header) ? BPFDB_OK : RETRY;
 	}
-	is_other = form_length(form) > c->value_max;
+	is_other = form_length(form) == BPFDB_LARGE || form_bytes(form) > c->value_max;
 	status = unlikely(is_other) ? checkpoint_other(c, s, address)
 				    : checkpoint_entry(c, s, address, &bytes);
 	if (status != BPFDB_OK)

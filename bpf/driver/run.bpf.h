@@ -35,25 +35,43 @@ static __always_inline int key_load(struct bpfdb_session *s, u32 buffer, u32 off
 	return BPFDB_OK;
 }
 
+/* The operator alone: enum bpfdb_operation. */
+static __always_inline u32 operation_of(u32 operation)
+{
+	return operation & ~(BPFDB_OR_STOP | BPFDB_OF_TYPE(BPFDB_FORM_TYPE_MASK));
+}
+
+/* What a request says of the type of its value: BPFDB_TYPE_. */
+static __always_inline u32 request_type(u32 operation)
+{
+	return operation >> BPFDB_OF_TYPE_SHIFT & BPFDB_FORM_TYPE_MASK;
+}
+
 /* The value of a SET, from the buffer into the session or a new slot; a large one
  * is there already. */
-__noinline int value_load(struct bpfdb_session *s NONNULL, u32 buffer, u32 offset, u32 len)
+__noinline int value_load(struct bpfdb_session *s NONNULL, u32 buffer, u32 offset, u32 len,
+			  u32 type)
 {
 	u64 *value = io_at(buffer, offset);
-	int status = len > BPFDB_VALUE_MAX ? bpfdb_large_take(s, len) : bpfdb_value_alloc(s, len);
 	void *slot;
+	int status;
 
-	if (len > BPFDB_VALUE_MAX)
-		return status;
+	if (unlikely(type))
+		status = bpfdb_typed_alloc(s, len, type);
+	else if (unlikely(len > BPFDB_VALUE_MAX))
+		return bpfdb_large_take(s, len);
+	else
+		status = bpfdb_value_alloc(s, len);
 	if (status != BPFDB_OK || !value)
 		return status;
-	if (len <= BPFDB_INLINE_MAX) {
+	if (s->value_len <= BPFDB_INLINE_MAX) {
 		s->value[0] = value[0];
 		s->value[1] = value[1];
 		return BPFDB_OK;
 	}
 	slot = bpfdb_at(s->value[0]);
-	if (!slot)
+	OPAQUE(len);
+	if (!slot || len > BPFDB_VALUE_MAX)
 		return BPFDB_CORRUPT;
 	bpf_probe_read_kernel(slot, len, value);
 	return BPFDB_OK;
@@ -64,12 +82,12 @@ __noinline int value_load(struct bpfdb_session *s NONNULL, u32 buffer, u32 offse
 __noinline int value_store(struct bpfdb_session *s NONNULL, u32 buffer, u32 offset, u32 room)
 {
 	u64 *value = io_at(buffer, offset);
-	u32 len = s->value_len;
+	u32 len = form_bytes(s->value_len);
 	void *slot;
 
 	if (!value || len > room || len > BPFDB_VALUE_MAX)
 		return BPFDB_BAD_REQUEST;
-	if (len <= BPFDB_INLINE_MAX) {
+	if (s->value_len <= BPFDB_INLINE_MAX) {
 		value[0] = s->value[0];
 		value[1] = s->value[1];
 		return BPFDB_FOUND;
@@ -89,11 +107,12 @@ static __always_inline u32 copy_tries(void)
 }
 
 static __always_inline int run_get(struct bpfdb_session *s, struct run *run, u32 offset, u32 room,
-				   bool update)
+				   u32 type, bool update)
 {
 	bool by_snapshot = false;
 	int status = RETRY;
 
+	s->value_type = type;
 	repeat(i, copy_tries() + 1)
 	{
 		if (unlikely(i == copy_tries()))
@@ -106,6 +125,7 @@ static __always_inline int run_get(struct bpfdb_session *s, struct run *run, u32
 		if (status != RETRY)
 			break;
 	}
+	s->value_type = BPFDB_TYPE_STRING;
 	if (unlikely(by_snapshot))
 		TXN_END_OWN(s, bpfdb_commit);
 	return status == RETRY ? BPFDB_EXHAUSTED : status;
@@ -144,7 +164,8 @@ static __always_inline int run_watch(struct bpfdb_session *s, u32 buffer, u32 of
 static __always_inline int run_set(struct bpfdb_session *s, struct run *run, u32 offset,
 				   struct bpfdb_request *request)
 {
-	int status = value_load(s, run->io, offset, request->value_len);
+	u32 type = request_type(request->operation);
+	int status = value_load(s, run->io, offset, request->value_len, type);
 
 	if (status != BPFDB_OK)
 		return status;
@@ -161,7 +182,7 @@ static __always_inline int run_operation(struct bpfdb_session *s, struct run *ru
 {
 	u32 offset = value_offset(run->offset, s->key_len), room = request->value_room;
 
-	switch (request->operation & ~BPFDB_OR_STOP) {
+	switch (operation_of(request->operation)) {
 		BPFDB_COUNTED_OPERATOR_LIST(RUN_OPERATION)
 		BPFDB_UNCOUNTED_OPERATOR_LIST(RUN_OPERATION)
 	default: return BPFDB_BAD_REQUEST;
@@ -210,11 +231,14 @@ static long run_request(u64 i, struct run *run)
 		run->busy = BPFDB_RUN_BUSY;
 		return 1;
 	}
-	depend_on_outcome(s, operation & ~BPFDB_OR_STOP, before);
+	depend_on_outcome(s, operation_of(operation), before);
 	request->status = status;
-	if (status != BPFDB_FOUND_LARGE)
-		request->value_len = s->value_len;
-	request->expires = s->found_expires;
+	/* The operands of a SET stay what they are: its batch may run again. */
+	if (operation_of(operation) != BPFDB_OP_SET) {
+		if (status != BPFDB_FOUND_LARGE)
+			request->value_len = s->value_len;
+		request->expires = s->found_expires;
+	}
 	run->done++;
 	if ((operation & BPFDB_OR_STOP) && status >= BPFDB_FIRST_ERROR)
 		return 1;

@@ -29,6 +29,7 @@ static const struct error_text error_texts[64] = {BPFDB_STATUS_LIST(ERROR_ROW)};
 
 static const struct error_text conflict_texts[8] = {BPFDB_CONFLICT_LIST(CONFLICT_ROW)};
 static const struct error_text error_oom = ERROR_TEXT(OOM, BPFDB_REPLY_OOM);
+static const struct error_text error_wrong_type = ERROR_TEXT(WRONGTYPE, BPFDB_REPLY_WRONG_TYPE);
 static const struct error_text error_failed = ERROR_TEXT(ERR, BPFDB_REPLY_FAILED);
 static const struct error_text error_nested = ERROR_TEXT(ERR, BPFDB_REPLY_NESTED);
 static const struct error_text error_no_transaction = ERROR_TEXT(ERR, BPFDB_REPLY_NO_TRANSACTION);
@@ -162,6 +163,8 @@ __noinline enum result reply_error(struct sk_msg_md *m, struct bpfdb_connection 
 		return reply_conflict(m, c, s);
 	if (status == BPFDB_OUT_OF_MEMORY)
 		text = &error_oom;
+	else if (status == BPFDB_WRONG_TYPE)
+		text = &error_wrong_type;
 	else if (status == BPFDB_WRONG_STATE && failed)
 		text = &error_failed;
 	return reply_error_text(m, c, text);

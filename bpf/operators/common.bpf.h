@@ -124,7 +124,7 @@ static __always_inline int record_find(struct bpfdb_session *s, struct bpfdb_cel
 static __always_inline int txn_result(struct bpfdb_session *s, int status)
 {
 	if (status >= BPFDB_FIRST_ERROR && status != BPFDB_SESSION_BUSY &&
-	    s->state == BPFDB_TXN_WRITE) {
+	    status != BPFDB_WRONG_TYPE && s->state == BPFDB_TXN_WRITE) {
 		s->state = BPFDB_TXN_FAILED;
 		s->failure = status;
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
 /*
- * GET: key found, key not found, Error (in a read-write transaction only). With
- * the value comes when it expires: s->found_expires.
+ * GET: key found, key not found, Error (WRONG_TYPE anywhere, others in a read-write transaction
+ * only). With the value comes when it expires: s->found_expires.
  *
  * auto-commit, read-only: no lock; the record as it was at one moment.
  * read-write: under a shared lock (or an exclusive one, GET for update); if
@@ -170,6 +170,16 @@ __noinline enum bpfdb_status bpfdb_peek(struct bpfdb_session *s NONNULL)
 
 	return status == BPFDB_OK ? get_again(s, LATEST) : status;
 }
+
+/* The outcome of `call`, of GET and its kin, which finds values of any type. */
+#define OF_ANY_TYPE(s, call)                                                                       \
+	({                                                                                         \
+		enum bpfdb_status of_any_;                                                         \
+		(s)->value_type = BPFDB_TYPE_ANY;                                                  \
+		of_any_ = (call);                                                                  \
+		(s)->value_type = BPFDB_TYPE_STRING;                                               \
+		of_any_;                                                                           \
+	})
 
 __noinline enum bpfdb_status bpfdb_get_for_update(struct bpfdb_session *s NONNULL)
 {

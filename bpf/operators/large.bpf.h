@@ -157,6 +157,9 @@ __noinline int bpfdb_large_find(struct bpfdb_session *s NONNULL, u64 id)
 		if (s->value_len != BPFDB_LARGE || !large || LOAD(large->id) != id)
 			status = BPFDB_NOT_FOUND;
 	}
+	/* The key has another value by now, which is no string. */
+	if (status == BPFDB_WRONG_TYPE)
+		status = BPFDB_NOT_FOUND;
 	return session_leave(s, status);
 }
 

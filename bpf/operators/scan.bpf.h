@@ -106,7 +106,7 @@ __noinline int scan_sees(struct bpfdb_session *s NONNULL, u64 address)
 			return 0;
 		status = read_visible(s, cell, address, header, snapshot);
 		if (status != RETRY)
-			return status == BPFDB_FOUND;
+			return status == BPFDB_FOUND || status == BPFDB_WRONG_TYPE;
 	}
 	return 1;
 }

@@ -85,6 +85,32 @@ __noinline enum bpfdb_status bpfdb_value_alloc(struct bpfdb_session *s NONNULL, 
 }
 
 /*
+ * The same for a value of `type`, no string: 1 to BPFDB_VALUE_MAX bytes, in a slot. What comes
+ * next is its bytes, at s->value[0], and SET.
+ */
+__noinline enum bpfdb_status bpfdb_typed_alloc(struct bpfdb_session *s NONNULL, u32 len, u32 type)
+{
+	int status = BPFDB_BAD_REQUEST;
+	u64 address;
+
+	value_discard(s);
+	if (len && len <= BPFDB_VALUE_MAX && type_is_known(type)) {
+		address = value_slot(len);
+		if (address) {
+			s->value_len = len | type << BPFDB_FORM_LENGTH_BITS;
+			s->value[0] = address;
+			s->value[1] = 0;
+			s->value_owned = value_owned(s->value_len, address);
+			return BPFDB_OK;
+		}
+		status = no_memory();
+	}
+	/* The SET that it was for will not be. */
+	count_outcome(s, BPFDB_OP_SET, status);
+	return txn_result(s, status);
+}
+
+/*
  * Brings the operands of SET into the form of a version with an expiry: half of
  * the inline room is for the time. What has expired already is nothing, and
  * SET is DELETE.
@@ -580,7 +606,8 @@ static __always_inline int set_body(struct bpfdb_session *s)
 {
 	int status = BPFDB_OK;
 
-	if (unlikely(s->value_len > BPFDB_VALUE_MAX) && s->value_len != BPFDB_LARGE)
+	if (unlikely(s->value_len > BPFDB_VALUE_MAX) && s->value_len != BPFDB_LARGE &&
+	    !form_is_typed(s->value_len))
 		return BPFDB_VALUE_TOO_LARGE;
 	if (unlikely(!value_claim(s)))
 		return BPFDB_BAD_REQUEST;

@@ -110,7 +110,7 @@ static __always_inline int watch_begin(struct bpfdb_session *s, struct bpfdb_wat
 	int status;
 
 	token->snapshot = FETCH_ADD(&engine.clock.value, 1);
-	status = get_again(s, token->snapshot);
+	status = OF_ANY_TYPE(s, get_again(s, token->snapshot));
 	token->present = status == BPFDB_FOUND;
 	return status < BPFDB_FIRST_ERROR ? BPFDB_OK : status;
 }

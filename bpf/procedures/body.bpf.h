@@ -102,6 +102,9 @@ static __always_inline int call_once(struct bpfdb_frame *f, struct bpfdb_session
 	status = body(f, s);
 	if (!status && f->is_array && reply_is_long(f))
 		status = BPFDB_DEOPTIMISATION_VALUE;
+	/* The interpreter has the error's words, and knows the commands that take any type. */
+	if (status == BPFDB_WRONG_TYPE)
+		status = BPFDB_DEOPTIMISATION_VALUE_TYPE;
 	if (status) {
 		TXN_END_OWN(s, bpfdb_rollback);
 	} else {

@@ -22,6 +22,7 @@
 #include "session.bpf.h"
 
 _Static_assert(BPFDB_VALUE_MAX < BPFDB_EXPIRES, "the flag is no length");
+_Static_assert(BPFDB_VALUE_MAX <= BPFDB_FORM_LENGTH_MASK, "a length has room for any");
 
 /* ---- Forms ---------------------------------------------------------------- */
 
@@ -30,10 +31,35 @@ static __always_inline bool form_expires(u32 form)
 	return form >= BPFDB_EXPIRES && form != BPFDB_ABSENT;
 }
 
-/* Length of the value, BPFDB_LARGE if it is large; the form is not ABSENT. */
+/* The form without its time: the length of a string; BPFDB_LARGE; or length and type of a value
+ * that is no string, which is more than BPFDB_VALUE_MAX. The form is not ABSENT. */
 static __always_inline u32 form_length(u32 form)
 {
 	return form & (BPFDB_EXPIRES - 1);
+}
+
+/* Bytes of a value that is not large. */
+static __always_inline u32 form_bytes(u32 form)
+{
+	return form & BPFDB_FORM_LENGTH_MASK;
+}
+
+static __always_inline u32 form_type(u32 form)
+{
+	return form >> BPFDB_FORM_LENGTH_BITS & BPFDB_FORM_TYPE_MASK;
+}
+
+/* Is this the number of a type other than a string? */
+static __always_inline bool type_is_known(u32 type)
+{
+	return type == BPFDB_TYPE_TEST;
+}
+
+/* Is this, without BPFDB_EXPIRES, the form of a value that is no string? */
+static __always_inline bool form_is_typed(u32 form)
+{
+	return type_is_known(form_type(form)) && form < BPFDB_LARGE &&
+	       !(form >> BPFDB_FORM_ZERO_BIT & 1);
 }
 
 static __always_inline u32 version_form(const struct bpfdb_version *v)

@@ -41,6 +41,7 @@ static __always_inline u32 log_value_room(u32 form)
 		return 0;
 	if (len == BPFDB_LARGE)
 		return sizeof(struct bpfdb_log_large);
+	len = form_bytes(form);
 	return len <= BPFDB_LOG_GRAIN ? BPFDB_LOG_GRAIN : log_round(len);
 }
 
@@ -130,7 +131,7 @@ static __always_inline void log_value(void *to, u32 form, u64 data0, u64 data1)
 		words[0] = data0;
 		words[1] = form_expires(form) ? 0 : data1;
 	} else {
-		log_copy(to, data0, len);
+		log_copy(to, data0, form_bytes(form));
 	}
 }
 

@@ -169,7 +169,7 @@ static __always_inline bool view_is_valid(const struct bpfdb_session *s)
  * The session has taken a version with an expiry: makes it what GET promises,
  * with bytes of up to BPFDB_INLINE_MAX in the session. FOUND, NOT_FOUND, RETRY.
  */
-__noinline int read_expiring(struct bpfdb_session *s NONNULL)
+static __always_inline int read_expiring(struct bpfdb_session *s)
 {
 	u32 len = form_length(s->value_len);
 	u64 expires = s->value[1], *slot;
@@ -195,9 +195,25 @@ __noinline int read_expiring(struct bpfdb_session *s NONNULL)
 	return BPFDB_FOUND;
 }
 
+/* What the session has taken is no short string that stays for ever: FOUND, NOT_FOUND, RETRY,
+ * or WRONG_TYPE. */
+__noinline int read_special(struct bpfdb_session *s NONNULL)
+{
+	int status = BPFDB_FOUND;
+
+	if (s->value_len == BPFDB_ABSENT)
+		return BPFDB_NOT_FOUND;
+	if (s->value_len >= BPFDB_EXPIRES)
+		status = read_expiring(s);
+	if (status != BPFDB_FOUND)
+		return status;
+	return form_type(s->value_len) && s->value_type != BPFDB_TYPE_ANY ? BPFDB_WRONG_TYPE
+									  : BPFDB_FOUND;
+}
+
 /*
  * Reads the version of `cell` that `snapshot` sees into the session. FOUND,
- * NOT_FOUND, or RETRY if a writer was faster.
+ * NOT_FOUND, WRONG_TYPE, or RETRY if a writer was faster.
  */
 static __always_inline int read_visible(struct bpfdb_session *s, struct bpfdb_cell *cell,
 					u64 address, u64 header, u64 snapshot)
@@ -221,9 +237,7 @@ static __always_inline int read_visible(struct bpfdb_session *s, struct bpfdb_ce
 	}
 	s->view_cell = address;
 	s->view_header = header;
-	if (likely(s->value_len < BPFDB_EXPIRES))
-		return BPFDB_FOUND;
-	return s->value_len == BPFDB_ABSENT ? BPFDB_NOT_FOUND : read_expiring(s);
+	return likely(s->value_len <= BPFDB_VALUE_MAX) ? BPFDB_FOUND : read_special(s);
 }
 
 #endif

@@ -420,7 +420,7 @@ fn generate_abi(tree: &Tree) -> Result<()> {
     let headers: Vec<PathBuf> = ABI_HEADERS.iter().map(path).collect();
     // In this order: a header uses those before it.
     let wide = Wide::read(
-        &["limits.h", "status.h"]
+        &["limits.h", "status.h", "form.h"]
             .iter()
             .map(path)
             .chain(headers.clone())

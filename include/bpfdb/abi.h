@@ -12,6 +12,7 @@
 #include <bpfdb/attempts.h>
 #include <bpfdb/conflict.h>
 #include <bpfdb/driver.h>
+#include <bpfdb/form.h>
 #include <bpfdb/limits.h>
 #include <bpfdb/operators.h>
 #include <bpfdb/status.h>
@@ -19,7 +20,7 @@
 _Static_assert(BPFDB_KEY_MAX == 512, "the text of KEY_TOO_LARGE says so");
 
 /* Raised when a structure below or a pinned map changes its layout. */
-#define BPFDB_ABI_VERSION 16
+#define BPFDB_ABI_VERSION 17
 
 /* Bytes that processors pass to each other as one. What different processors write does
  * not share one: ARCHITECTURE.md says who writes what. */
@@ -36,11 +37,10 @@ _Static_assert(BPFDB_KEY_MAX == 512, "the text of KEY_TOO_LARGE says so");
  * aux block (history), or of a lock (pending).
  *   stamp: commit timestamp (54 bits) | key length (10 bits; in the head only)
  *   meta:  link to the aux block in grains (40 bits; head only) | form (24)
- *   form:  BPFDB_ABSENT; or the value's length, or BPFDB_LARGE if that is more
- *          than BPFDB_VALUE_MAX; with or without BPFDB_EXPIRES
- *   data:  the value if length <= BPFDB_INLINE_MAX, else data[0] = its address
- *   data with BPFDB_EXPIRES: the value if length <= BPFDB_INLINE_EXPIRING_MAX,
- *          else data[0] = its address; data[1] = when it expires
+ *   form:  see form.h
+ *   data:  a string if length <= BPFDB_INLINE_MAX, else data[0] = the value's address
+ *   data with BPFDB_EXPIRES: a string if length <= BPFDB_INLINE_EXPIRING_MAX,
+ *          else data[0] = the value's address; data[1] = when it expires
  *   The address of a large value is that of its struct bpfdb_large.
  * bpf/txn/expiry.bpf.h reads forms.
  */
@@ -54,14 +54,6 @@ struct bpfdb_version {
 #define BPFDB_STAMP_BITS 54
 #define BPFDB_STAMP_MASK ((1ULL << BPFDB_STAMP_BITS) - 1)
 _Static_assert(BPFDB_KEY_MAX < 1 << (64 - BPFDB_STAMP_BITS), "the key's length is behind it");
-#define BPFDB_FORM_BITS 24
-#define BPFDB_FORM_MASK ((1ULL << BPFDB_FORM_BITS) - 1)
-/* Form of a version that says: no value here (deleted, or never set). */
-#define BPFDB_ABSENT BPFDB_FORM_MASK
-/* In a form: the version has an expiry. Larger than any length. */
-#define BPFDB_EXPIRES (1ULL << 23)
-/* In a form, in the place of a length: a large value. Also larger than any. */
-#define BPFDB_LARGE (1ULL << 22)
 
 /*
  * A large value, bpf/storage/large.bpf.h: in whole pages, and slots for what these
@@ -267,7 +259,8 @@ struct bpfdb_session {
 	 * bpfdb_value_alloc or bpfdb_large_take, with the length that it was asked
 	 * for, and is taken over, Error or not; any other is BAD_REQUEST. For GET it
 	 * stays the engine's: copy, then bpfdb_still_valid, else GET again.
-	 * value_len BPFDB_LARGE: the slot holds a struct bpfdb_large. */
+	 * value_len BPFDB_LARGE: the slot holds a struct bpfdb_large. value_len of a value
+	 * that is no string: its form without BPFDB_EXPIRES, more than BPFDB_VALUE_MAX. */
 	__u32 key_len;
 	__u32 value_len;
 	__u64 value[2];
@@ -283,7 +276,8 @@ struct bpfdb_session {
 	__u64 found_expires; /* when what GET found expires; 0: never */
 	__u64 key_word; /* slot of the long key of the record inserted last; 0: a short key */
 	__u32 status;
-	__u32 room_tried; /* what this operator tried to make room: see make_room() */
+	__u16 room_tried; /* what this operator tried to make room: see make_room() */
+	__u16 value_type; /* of what GET may find: BPFDB_TYPE_STRING or BPFDB_TYPE_ANY */
 
 	/* The record that an auto-commit has reserved in the log: its position and ring, and
 	 * its length in record grains, 0: none. log_bytes: what the pending versions of a
@@ -356,10 +350,12 @@ _Static_assert(sizeof(struct bpfdb_lock) == BPFDB_LINE_SIZE, "a lock is a line")
 /* One operation in a user-space session's buffer; key then value follow, each
  * padded to 8 bytes. The reply overwrites status and value. */
 struct bpfdb_request {
-	__u32 operation; /* with or without BPFDB_OR_STOP */
+	__u32 operation; /* with or without BPFDB_OR_STOP, and BPFDB_OF_TYPE() */
 	__u32 status; /* out */
 	__u32 key_len;
-	__u32 value_len; /* in: of SET; out: of GET */
+	/* In: of SET. Out: of GET, with the type in the bits that form.h says, unless the value
+	 * is large. */
+	__u32 value_len;
 	__u32 next; /* offset of the next request in the buffer; 0 = last */
 	__u32 value_room; /* bytes reserved behind the key for the value */
 	__u64 expires; /* in: of SET; out: of GET; 0: never */
@@ -373,6 +369,11 @@ struct bpfdb_request {
 	__u64 large;
 	__u64 offset;
 };
+
+/* In an operation: the type of the value that SET makes; or BPFDB_TYPE_ANY, and GET finds values
+ * of any type. Without it a string is meant. */
+#define BPFDB_OF_TYPE_SHIFT 16
+#define BPFDB_OF_TYPE(type) ((__u32)(type) << BPFDB_OF_TYPE_SHIFT)
 
 /* In an operation: if it ends in an Error, the requests behind it are not executed. */
 #define BPFDB_OR_STOP (1U << 31)
@@ -424,7 +425,8 @@ struct bpfdb_checkpoint_other {
 	__u64 id; /* of a large value; 0: it is none */
 	__u64 len; /* bytes of the value */
 	__u64 expires; /* 0: never */
-	__u64 key_len;
+	__u32 key_len;
+	__u32 value_type; /* BPFDB_TYPE_ */
 };
 #define BPFDB_CHECKPOINT_OTHER_SIZE (32 + BPFDB_KEY_MAX)
 _Static_assert(sizeof(struct bpfdb_checkpoint_other) == 32, "the key is behind it");

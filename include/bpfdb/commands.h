@@ -85,7 +85,8 @@ enum bpfdb_error_reply {
 	BPFDB_ERROR_REPLY_ERR = 0,
 	BPFDB_ERROR_REPLY_CONFLICT = 1,
 	BPFDB_ERROR_REPLY_OOM = 2,
-	BPFDB_ERROR_REPLY_COUNT = 3,
+	BPFDB_ERROR_REPLY_WRONGTYPE = 3,
+	BPFDB_ERROR_REPLY_COUNT = 4,
 };
 
 /* What the front end counts, in `front_end` of struct bpfdb_counters. */

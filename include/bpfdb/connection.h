@@ -202,6 +202,7 @@ struct bpfdb_handover {
 #define BPFDB_REPLY_CONFLICT_ACTION_AUTO "; run the command again"
 #define BPFDB_REPLY_CONFLICT_HOLDER "; held by client "
 #define BPFDB_REPLY_OOM "OOM command not allowed when used memory > 'maxmemory'."
+#define BPFDB_REPLY_WRONG_TYPE "WRONGTYPE Operation against a key holding the wrong kind of value"
 #define BPFDB_REPLY_FAILED "ERR the transaction has failed; ROLLBACK it and run it again"
 #define BPFDB_REPLY_NESTED "ERR a transaction is open already; COMMIT or ROLLBACK it first"
 #define BPFDB_REPLY_NO_TRANSACTION "ERR no transaction is open; BEGIN one first"

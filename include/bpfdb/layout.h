@@ -79,6 +79,7 @@
 	X(session, key_word)                                                                       \
 	X(session, status)                                                                         \
 	X(session, room_tried)                                                                     \
+	X(session, value_type)                                                                     \
 	X(session, log_at)                                                                         \
 	X(session, log_ring)                                                                       \
 	X(session, log_grains)                                                                     \
@@ -254,6 +255,10 @@
 	X(LOG_RECORD_GRAIN)                                                                        \
 	X(STAMP_BITS)                                                                              \
 	X(FORM_BITS)                                                                               \
+	X(FORM_LENGTH_BITS)                                                                        \
+	X(FORM_TYPE_BITS)                                                                          \
+	X(FORM_LARGE_BIT)                                                                          \
+	X(FORM_EXPIRES_BIT)                                                                        \
 	X(ENTRY_PAGE_BITS)                                                                         \
 	X(OWNER_LOCK_BITS)
 

@@ -16,12 +16,12 @@
 #define BPFDB_COUNTED_OPERATOR_LIST(X)                                                             \
 	X(BEGIN, bpfdb_begin_interactive(s))                                                       \
 	X(BEGIN_READ_ONLY, bpfdb_begin_read_only(s))                                               \
-	X(GET, run_get(s, run, offset, room, false))                                               \
+	X(GET, run_get(s, run, offset, room, request_type(request->operation), false))             \
 	X(SET, run_set(s, run, offset, request))                                                   \
 	X(DELETE, bpfdb_delete(s))                                                                 \
 	X(COMMIT, bpfdb_commit(s))                                                                 \
 	X(ROLLBACK, bpfdb_rollback(s))                                                             \
-	X(GET_FOR_UPDATE, run_get(s, run, offset, room, true))
+	X(GET_FOR_UPDATE, run_get(s, run, offset, room, request_type(request->operation), true))
 
 /* SETTLE: another step of what COMMIT or ROLLBACK has left to be done; MEMORY_PENDING: there is
  * more. HASH: of the key, in the session, for bpfdb_run_lock. LARGE_: the next bytes of the large value that a SET is to take; some bytes of the one

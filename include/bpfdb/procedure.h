@@ -90,14 +90,15 @@ enum bpfdb_tag {
 	X(TIME, 74, "an expiry was in the past, or too far away")                                  \
 	X(LINE, 75, "a status or an error was too long, or had several lines")                     \
 	X(COUNTER, 76, "a value to be incremented was no number, or went beyond its range")        \
-	X(MISSED, 77, "the program was replaced at that moment")
+	X(MISSED, 77, "the program was replaced at that moment")                                   \
+	X(VALUE_TYPE, 78, "a value was no string")
 
 #define BPFDB_DEOPTIMISATION_ENUM(name, value, text) BPFDB_DEOPTIMISATION_##name = value,
 enum bpfdb_deoptimisation {
-	BPFDB_DEOPTIMISATION_LIST(BPFDB_DEOPTIMISATION_ENUM) BPFDB_DEOPTIMISATION_END = 78,
+	BPFDB_DEOPTIMISATION_LIST(BPFDB_DEOPTIMISATION_ENUM) BPFDB_DEOPTIMISATION_END = 79,
 };
 #define BPFDB_DEOPTIMISATION_FIRST 64
-#define BPFDB_DEOPTIMISATION_COUNT 14
+#define BPFDB_DEOPTIMISATION_COUNT 15
 _Static_assert(BPFDB_DEOPTIMISATION_END - BPFDB_DEOPTIMISATION_FIRST == BPFDB_DEOPTIMISATION_COUNT,
 	       "all of the list");
 

@@ -54,10 +54,11 @@
 	X(LOG_CLOSED, 38, "the log takes no writes, so the engine is read-only",                   \
 	  "see why in the logs of its owner: a write or flush has failed, or the disk is full")    \
 	X(NOT_JOINED, 39, "the object of this program has not joined the engine",                  \
-	  "have a loader share the maps and copy the configuration (docs/joining.md)")
+	  "have a loader share the maps and copy the configuration (docs/joining.md)")             \
+	X(WRONG_TYPE, 40, "the value is of another type", "use an operator of its type")
 
 #define BPFDB_STATUS_ENUM(name, value, text, action) BPFDB_##name = value,
-enum bpfdb_status { BPFDB_STATUS_LIST(BPFDB_STATUS_ENUM) BPFDB_STATUS_COUNT = 40 };
+enum bpfdb_status { BPFDB_STATUS_LIST(BPFDB_STATUS_ENUM) BPFDB_STATUS_COUNT = 41 };
 
 /* Errors are the outcomes from here on. */
 #define BPFDB_FIRST_ERROR 16

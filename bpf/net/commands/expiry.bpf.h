@@ -52,7 +52,7 @@ static __always_inline enum bpfdb_status expire_once(struct bpfdb_connection *c,
 
 	c->changed = 0;
 	if (status == BPFDB_OK)
-		status = bpfdb_get_for_update(s);
+		status = OF_ANY_TYPE(s, bpfdb_get_for_update(s));
 	if (status == BPFDB_FOUND && (c->deadline || s->found_expires)) {
 		c->changed = 1;
 		status = value_copy(s);
@@ -104,7 +104,7 @@ __noinline enum result command_persist(struct sk_msg_md *m, struct bpfdb_connect
 		return result;
 	/* What does not expire needs no lock. */
 	if (short_needed(s)) {
-		status = bpfdb_peek(s);
+		status = OF_ANY_TYPE(s, bpfdb_peek(s));
 		if (status == BPFDB_NOT_FOUND || (status == BPFDB_FOUND && !s->found_expires))
 			return harmless(reply_header(m, c, ':', 0));
 	}
@@ -135,7 +135,7 @@ __noinline enum result command_ttl(struct sk_msg_md *m, struct bpfdb_connection 
 	result = key_alone(c, s);
 	if (result != DONE)
 		return result;
-	status = bpfdb_get(s);
+	status = OF_ANY_TYPE(s, bpfdb_get(s));
 	if (status >= BPFDB_FIRST_ERROR)
 		return reply_error(m, c, s, status);
 	start = integer_format(c, status == BPFDB_FOUND ? time_told(s, unit, from_now) : -2);

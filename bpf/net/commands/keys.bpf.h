@@ -17,7 +17,7 @@ static __always_inline enum bpfdb_status keys_each(struct bpfdb_connection *c,
 
 		if (key_next(c, s) != DONE)
 			return BPFDB_BAD_REQUEST;
-		status = deletes ? bpfdb_delete(s) : bpfdb_get(s);
+		status = deletes ? bpfdb_delete(s) : OF_ANY_TYPE(s, bpfdb_get(s));
 		if (status >= BPFDB_FIRST_ERROR)
 			return status;
 		c->keys_found += status == BPFDB_FOUND;
@@ -91,6 +91,9 @@ __noinline enum result command_type(struct sk_msg_md *m, struct bpfdb_connection
 	if (result != DONE)
 		return result;
 	status = bpfdb_get(s);
+	/* The daemon has the names of other types. */
+	if (status == BPFDB_WRONG_TYPE)
+		return PASS_TO_DAEMON;
 	if (status >= BPFDB_FIRST_ERROR)
 		return reply_error(m, c, s, status);
 	return harmless(status == BPFDB_FOUND ? reply_string_type(m, c) : reply_no_type(m, c));

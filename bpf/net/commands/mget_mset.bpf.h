@@ -14,7 +14,8 @@ static __always_inline enum bpfdb_status mget_one(struct sk_msg_md *m, struct bp
 		enum bpfdb_status status = bpfdb_get(s);
 		enum result result;
 
-		if (status == BPFDB_NOT_FOUND)
+		/* As in Redis, MGET has no error for a key: what is no string is not there. */
+		if (status == BPFDB_NOT_FOUND || status == BPFDB_WRONG_TYPE)
 			return reply_nil(m, c) == DONE ? BPFDB_OK : FOR_THE_DAEMON;
 		if (status != BPFDB_FOUND)
 			return status;

@@ -90,8 +90,11 @@ static __always_inline enum bpfdb_status set_if_once(struct sk_msg_md *m,
 	struct before before = before_begin(c);
 	enum bpfdb_status status = short_begin(s, own, SHORT_WRITE);
 
-	if (status == BPFDB_OK)
+	if (status == BPFDB_OK) {
+		s->value_type = gets ? BPFDB_TYPE_STRING : BPFDB_TYPE_ANY;
 		status = bpfdb_get_for_update(s);
+		s->value_type = BPFDB_TYPE_STRING;
+	}
 	if (gets)
 		status = before_reply(m, c, s, status, &before);
 	c->changed = status < BPFDB_FIRST_ERROR && set_wanted(c, status);
@@ -119,7 +122,7 @@ static __always_inline enum bpfdb_status set_if(struct sk_msg_md *m, struct bpfd
 
 	/* What will not be written needs no lock. */
 	if (own && !(c->options & SET_GETS)) {
-		status = bpfdb_peek(s);
+		status = OF_ANY_TYPE(s, bpfdb_peek(s));
 		c->changed = 0;
 		if (status >= BPFDB_FIRST_ERROR || !set_wanted(c, status))
 			return status;

@@ -46,6 +46,10 @@ pub(crate) fn write_line(
         match entry.value {
             Value::Deleted => out.write_all(b",\"deleted\":true")?,
             Value::Inline(value) => write_value(out, value)?,
+            Value::Typed(kind, value) => {
+                write!(out, ",\"type\":{}", kind.code())?;
+                write_value(out, value)?;
+            }
             Value::Large { .. } => {
                 let value = large.next().ok_or(LogError::Gone {
                     timestamp: commit.timestamp,

@@ -34,6 +34,11 @@ pub enum Error {
     /// The moment that a copy is of could be kept no longer.
     #[error("the copy is not complete, for its snapshot ended: {0}")]
     Snapshot(Status),
+    /// A copy has no place for values of this type.
+    #[error(
+        "the copy is not complete: the value of {key:?} is of the type {name}, which no copy has a form for"
+    )]
+    Type { key: String, name: &'static str },
     #[error("cannot write the key {key:?}: {status}")]
     Write { key: String, status: Status },
     /// Some keys are in the database, others are not.

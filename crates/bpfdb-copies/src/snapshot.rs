@@ -14,7 +14,7 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
-use bpfdb::{Engine, Entry, Operation, Session, Status, abi};
+use bpfdb::{Engine, Entry, Operation, Session, Status, ValueType, abi};
 
 use crate::error::{Error, Result};
 use crate::header::Header;
@@ -220,6 +220,12 @@ impl Snapshot {
         let Some(head) = self.session.head(name).map_err(Error::Snapshot)? else {
             return Ok(false);
         };
+        if head.value_type != ValueType::STRING {
+            return Err(Error::Type {
+                key: String::from_utf8_lossy(name).into_owned(),
+                name: head.value_type.name(),
+            });
+        }
         let key = Key {
             name,
             len: head.len,

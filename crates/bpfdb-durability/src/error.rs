@@ -24,6 +24,12 @@ pub enum Error {
     /// An invariant does not hold: a record holds its large values until it is durable.
     #[error("the large value {id} of a commit, of {bytes} bytes, ends after {taken}")]
     NotHeld { id: u64, bytes: u64, taken: u64 },
+    /// An invariant does not hold: the engine refuses values of types that it does not know.
+    #[error("the log has no type of values with the number {0}")]
+    UnknownType(u8),
+    /// An invariant does not hold: no operator of the engine writes this.
+    #[error("a write in the log's ring has the form {0:#x}, which no value has")]
+    Form(u64),
     /// One at a time.
     #[error("a checkpoint is being made already")]
     Checkpointing,

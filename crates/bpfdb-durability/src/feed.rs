@@ -9,7 +9,7 @@ use bpfdb::{LargeRef, Log, LogHome, LogValue, LogWrite};
 use bpfdb_log::record::{Entry, Part, Value, encode_commit, encode_part};
 
 use crate::error::{Error, Result};
-use crate::home;
+use crate::{home, value_type};
 
 /// Bytes of records after which a part of a group is written, in order to give up room.
 const PART_BYTES: usize = 4 << 20;
@@ -184,7 +184,8 @@ impl Feed {
             }
             self.large.extend(large);
             let writes = self.log.writes(ring, position, sealed.bytes);
-            let entries: Vec<Entry<'_>> = writes.map(|write| entry(&write)).collect();
+            let entries: Result<Vec<Entry<'_>>> = writes.map(|write| entry(&write)).collect();
+            let entries = entries?;
             encode_commit(stamp, &entries, &mut self.records);
             self.latest = self.latest.max(stamp);
             self.count += 1;
@@ -305,20 +306,22 @@ fn release(log: &Log, ring: usize, end: u64) -> Result<()> {
     Ok(())
 }
 
-fn entry<'a>(write: &LogWrite<'a>) -> Entry<'a> {
+fn entry<'a>(write: &LogWrite<'a>) -> Result<Entry<'a>> {
     let value = match write.value {
         LogValue::Deleted => Value::Deleted,
         LogValue::Bytes(bytes) => Value::Inline(bytes),
+        LogValue::Invalid(form) => return Err(Error::Form(form)),
+        LogValue::Typed(kind, bytes) => Value::Typed(value_type::in_log(kind)?, bytes),
         LogValue::Large(large) => Value::Large {
             id: large.id,
             len: large.bytes,
         },
     };
-    Entry {
+    Ok(Entry {
         key: write.key,
         value,
         expires: (write.expires != 0).then_some(write.expires),
-    }
+    })
 }
 
 #[cfg(test)]

@@ -192,6 +192,8 @@ fn has(session: &mut Session, key: &[u8], value: &[u8]) -> Result<bool> {
     let is_equal = |session: &mut Session| session.get_with(key, |found| found == Some(value));
     match is_as_long(session) {
         Ok(true) => is_equal(session),
+        // It is no string by now.
+        Err(Status::WrongType) => Ok(false),
         other => other,
     }
     .map_err(Error::Refused)

@@ -32,6 +32,7 @@ mod opening;
 mod pace;
 mod restore;
 mod shared;
+mod value_type;
 mod waiters;
 mod wall;
 mod writer;

@@ -18,6 +18,7 @@ use bpfdb_log::{Disk, LargeValue, RecoveredCommit};
 
 use crate::budget::{Budget, Share};
 use crate::error::{Error, Result};
+use crate::value_type;
 
 /// Bytes of writes that are handed over at once.
 const WRITES: usize = 64 << 10;
@@ -258,6 +259,10 @@ pub(crate) fn operation<'a>(entry: &Entry<'a>) -> Option<Operation<'a>> {
     match entry.value {
         Value::Deleted => Some(Operation::Delete(entry.key)),
         Value::Inline(value) => Some(Operation::SetEntry(entry.key, value, entry.expires)),
+        Value::Typed(kind, value) => {
+            let kind = value_type::in_engine(kind);
+            Some(Operation::SetTyped(entry.key, kind, value, entry.expires))
+        }
         Value::Large { .. } => None,
     }
 }

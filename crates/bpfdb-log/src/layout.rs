@@ -14,10 +14,10 @@ pub const BLOCK: usize = 4096;
 /// |---|---|
 /// | 1 | segments have no identity of their run |
 /// | 2 | they have |
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// Version of the format of checkpoints.
-pub const CHECKPOINT_VERSION: u32 = 1;
+pub const CHECKPOINT_VERSION: u32 = 2;
 
 /// More segments, batches or runs than any disk can hold: adding to a number below is safe.
 pub(crate) const COUNT_MAX: u64 = 1 << 62;

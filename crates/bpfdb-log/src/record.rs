@@ -1,5 +1,6 @@
 //! Records: the writes of one commit, or a part of a large value.
 
+use crate::form::{self, Content, ValueType};
 use crate::layout::{Invalid, round_up, u32_at, u64_at};
 
 /// Records, entries, keys and values begin at multiples of this, in bytes.
@@ -10,13 +11,8 @@ const KIND_PART: u32 = 2;
 const HEADER: usize = 16;
 pub(crate) const PART_HEADER: usize = HEADER + 24;
 const ENTRY_HEADER: usize = 16;
-
-const FORM_ABSENT: u32 = 0xff_ffff;
-const FORM_LARGE: u32 = 1 << 22;
-const FORM_EXPIRES: u32 = 1 << 23;
-
-/// The longest value that stands in an entry, in bytes.
-pub const INLINE_MAX: usize = FORM_LARGE as usize - 1;
+/// Bytes of the longest key that an entry has room for.
+const KEY_MAX: u64 = 0xffff;
 
 /// One record. It borrows the payload that it stands in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +48,10 @@ pub struct Entry<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Value<'a> {
     Deleted,
+    /// A string.
     Inline(&'a [u8]),
+    /// The bytes of a value that is no string; at least one.
+    Typed(ValueType, &'a [u8]),
     /// Its parts precede the commit.
     Large {
         id: u64,
@@ -164,17 +163,17 @@ impl<'a> Entries<'a> {
 
     fn take(&mut self) -> Result<Entry<'a>, Invalid> {
         let word = u64_at(self.0, 0)?;
-        let (form, key_len) = (word as u32 & 0xff_ffff, (word >> 24) & 0xffff);
-        if word >> 40 != 0 || key_len == 0 {
+        let (form, key_len) = (word as u32 & ((1 << form::BITS) - 1), word >> form::BITS);
+        if key_len == 0 || key_len > KEY_MAX {
             return Err(Invalid::Field("key's length"));
         }
+        let (content, expires) = form::decode(form)?;
         let key = room(self.0, ENTRY_HEADER, key_len)?;
         let value_at = ENTRY_HEADER + padded(key.len());
-        let (value, size) = decode_value(self.0, value_at, form)?;
-        let expires = match form {
-            FORM_ABSENT => None,
-            _ if form & FORM_EXPIRES != 0 => Some(u64_at(self.0, 8)?),
-            _ => None,
+        let (value, size) = decode_value(self.0, value_at, content)?;
+        let expires = match expires {
+            true => Some(u64_at(self.0, 8)?),
+            false => None,
         };
         self.0 = self
             .0
@@ -204,20 +203,25 @@ impl<'a> Iterator for Entries<'a> {
 }
 
 /// The value, and the bytes that it takes.
-fn decode_value(entries: &[u8], at: usize, form: u32) -> Result<(Value<'_>, usize), Invalid> {
-    if form == FORM_ABSENT {
-        return Ok((Value::Deleted, 0));
-    }
-    let len = form & !FORM_EXPIRES;
-    if len == FORM_LARGE {
-        let (id, len) = (u64_at(entries, at)?, u64_at(entries, at + 8)?);
-        return Ok((Value::Large { id, len }, UNIT));
-    }
-    if len > FORM_LARGE {
-        return Err(Invalid::Field("form"));
-    }
-    let value = room(entries, at, u64::from(len))?;
-    Ok((Value::Inline(value), padded(value.len()).max(UNIT)))
+fn decode_value(
+    entries: &[u8],
+    at: usize,
+    content: Content,
+) -> Result<(Value<'_>, usize), Invalid> {
+    let (kind, len) = match content {
+        Content::Deleted => return Ok((Value::Deleted, 0)),
+        Content::Large => {
+            let (id, len) = (u64_at(entries, at)?, u64_at(entries, at + 8)?);
+            return Ok((Value::Large { id, len }, UNIT));
+        }
+        Content::Bytes(kind, len) => (kind, len),
+    };
+    let bytes = room(entries, at, u64::from(len))?;
+    let size = padded(bytes.len()).max(UNIT);
+    Ok(match kind {
+        ValueType::STRING => (Value::Inline(bytes), size),
+        kind => (Value::Typed(kind, bytes), size),
+    })
 }
 
 fn padded(len: usize) -> usize {
@@ -227,7 +231,8 @@ fn padded(len: usize) -> usize {
 /// Appends the record of a commit to `out`.
 ///
 /// # Panics
-/// If a key is empty or longer than 65,535 bytes, or a value than [`INLINE_MAX`].
+/// If a key is empty or longer than 65,535 bytes, or a value than
+/// [`INLINE_MAX`](crate::form::INLINE_MAX).
 pub fn encode_commit(timestamp: u64, entries: &[Entry<'_>], out: &mut Vec<u8>) {
     let start = out.len();
     put_header(out, KIND_COMMIT, timestamp);
@@ -265,22 +270,24 @@ fn pad(out: &mut Vec<u8>, start: usize) {
     out.resize(start + padded(out.len() - start), 0);
 }
 
+fn length(value: &[u8]) -> u32 {
+    u32::try_from(value.len()).expect("length of a value")
+}
+
 /// Appends an entry to `out`.
 ///
 /// # Panics
 /// As [`encode_commit`].
 pub fn encode_entry(entry: &Entry<'_>, out: &mut Vec<u8>) {
-    assert!((1..=0xffff).contains(&entry.key.len()), "length of a key");
-    let expires = entry.expires.map_or(0, |_| FORM_EXPIRES);
-    let form = match entry.value {
-        Value::Deleted => FORM_ABSENT,
-        Value::Large { .. } => FORM_LARGE | expires,
-        Value::Inline(value) => {
-            assert!(value.len() <= INLINE_MAX, "length of a value");
-            value.len() as u32 | expires
-        }
+    let key_len = entry.key.len() as u64;
+    assert!((1..=KEY_MAX).contains(&key_len), "length of a key");
+    let content = match entry.value {
+        Value::Deleted => Content::Deleted,
+        Value::Large { .. } => Content::Large,
+        Value::Inline(value) => Content::Bytes(ValueType::STRING, length(value)),
+        Value::Typed(kind, value) => Content::Bytes(kind, length(value)),
     };
-    let word = u64::from(form) | (entry.key.len() as u64) << 24;
+    let word = u64::from(form::encode(content, entry.expires.is_some())) | key_len << form::BITS;
     out.extend(word.to_le_bytes());
     out.extend(entry.expires.unwrap_or(0).to_le_bytes());
     let key_at = out.len();
@@ -293,7 +300,7 @@ fn encode_value(value: &Value<'_>, out: &mut Vec<u8>) {
     let at = out.len();
     match *value {
         Value::Deleted => {}
-        Value::Inline(value) => {
+        Value::Inline(value) | Value::Typed(_, value) => {
             out.extend(value);
             out.resize(at + padded(value.len()).max(UNIT), 0);
         }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::engine::Engine;
 use crate::error::Result;
 use crate::session::Session;
-use crate::{Entry, Status, abi};
+use crate::{Entry, Status, ValueType, abi};
 
 const OTHERS: usize = abi::BPFDB_CHECKPOINT_OTHERS as usize;
 const OTHER_SIZE: usize = abi::BPFDB_CHECKPOINT_OTHER_SIZE as usize;
@@ -30,6 +30,7 @@ pub struct OtherRecord {
     pub key: Vec<u8>,
     /// Bytes of the value.
     pub len: u64,
+    pub value_type: ValueType,
     id: u64,
     expires: u64,
 }
@@ -97,7 +98,12 @@ impl CheckpointPass {
     /// Those of reading a value.
     pub fn read(&mut self, record: &OtherRecord) -> Result<Option<Entry>, Status> {
         if record.id == 0 {
-            return self.session.entry(&record.key);
+            let head = self.session.head(&record.key)?;
+            let head = head.filter(|head| head.value_type == record.value_type);
+            return Ok(head.and_then(|head| {
+                let expires_at = head.expires_at;
+                head.value.map(|value| Entry { value, expires_at })
+            }));
         }
         let value = self
             .session
@@ -134,6 +140,7 @@ impl CheckpointPass {
         OtherRecord {
             key: bytes[head..head + key_len].to_vec(),
             len: other.len,
+            value_type: ValueType::from_code(other.value_type as u8),
             id: other.id,
             expires: other.expires,
         }

@@ -32,6 +32,7 @@ pub const ERROR_REPLIES: [(&str, u32); abi::BPFDB_ERROR_REPLY_COUNT as usize] = 
     ("ERR", abi::BPFDB_ERROR_REPLY_ERR),
     ("CONFLICT", abi::BPFDB_ERROR_REPLY_CONFLICT),
     ("OOM", abi::BPFDB_ERROR_REPLY_OOM),
+    ("WRONGTYPE", abi::BPFDB_ERROR_REPLY_WRONGTYPE),
 ];
 
 impl Stats {

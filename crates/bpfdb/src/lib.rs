@@ -54,6 +54,7 @@ mod stats;
 mod status;
 mod time;
 mod usage;
+mod value_type;
 
 pub use checkpoint::{CheckpointPass, OtherRecord};
 pub use claim::Claim;
@@ -73,3 +74,4 @@ pub use scan::scan_region;
 pub use session::{Batch, Entry, Head, Operation, Reads, Session, WatchToken};
 pub use stats::{Class, Observer, Stats, slot_size};
 pub use status::Status;
+pub use value_type::ValueType;

@@ -9,7 +9,7 @@ use crate::engine::Engine;
 use crate::error::{Error, Result, system};
 use crate::mapped::Mapped;
 use crate::maps::{LOG_RINGS, LOG_STATE, pinned_log, ring_stride};
-use crate::{Status, abi};
+use crate::{Status, ValueType, abi};
 
 const GRAIN: usize = abi::BPFDB_LOG_GRAIN as usize;
 const RECORD_GRAIN: u64 = abi::BPFDB_LOG_RECORD_GRAIN as u64;
@@ -188,7 +188,12 @@ pub struct LogWrite<'a> {
 #[derive(Clone, Copy, Debug)]
 pub enum LogValue<'a> {
     Deleted,
+    /// A string.
     Bytes(&'a [u8]),
+    /// The bytes of a value that is no string.
+    Typed(ValueType, &'a [u8]),
+    /// An invariant does not hold: no operator writes this form.
+    Invalid(u64),
     /// A value that is too long for a ring.
     Large(LargeRef),
 }
@@ -492,8 +497,7 @@ impl<'a> Writes<'a> {
         }
         // SAFETY: as above.
         let at = unsafe { self.log.at(self.ring, self.position).add(before) };
-        let len = form & !abi::BPFDB_EXPIRES;
-        if len == abi::BPFDB_LARGE {
+        if form & !abi::BPFDB_EXPIRES == abi::BPFDB_LARGE {
             // SAFETY: as above.
             let large = unsafe { at.cast::<abi::bpfdb_log_large>().read_volatile() };
             let value = LogValue::Large(LargeRef {
@@ -503,9 +507,19 @@ impl<'a> Writes<'a> {
             });
             return (value, size_of::<abi::bpfdb_log_large>());
         }
-        let len = (len as usize).min(abi::BPFDB_VALUE_MAX as usize);
+        let len = (form & abi::BPFDB_FORM_LENGTH_MASK) as usize;
+        let kind = ValueType::of_form(form);
+        let is_valid = form & (abi::BPFDB_LARGE | 1 << abi::BPFDB_FORM_ZERO_BIT) == 0
+            && len <= abi::BPFDB_VALUE_MAX as usize
+            && (len > 0 || kind == ValueType::STRING);
+        let len = len.min(abi::BPFDB_VALUE_MAX as usize);
         // SAFETY: as above.
         let bytes = unsafe { std::slice::from_raw_parts(at.cast_const(), len) };
-        (LogValue::Bytes(bytes), len.max(1).next_multiple_of(GRAIN))
+        let value = match kind {
+            _ if !is_valid => LogValue::Invalid(form),
+            ValueType::STRING => LogValue::Bytes(bytes),
+            kind => LogValue::Typed(kind, bytes),
+        };
+        (value, len.max(1).next_multiple_of(GRAIN))
     }
 }

@@ -18,7 +18,7 @@ use std::thread;
 
 use crate::engine::{Engine, LOG_PAUSE};
 use crate::error::{Error, Result};
-use crate::{Status, abi};
+use crate::{Status, ValueType, abi};
 
 pub use batch::Batch;
 use deferred::Deferred;
@@ -35,6 +35,8 @@ const PENDING_TRIES: u32 = abi::BPFDB_MEMORY_TRIES;
 /// The same while the log has no room.
 const LOG_TRIES: u32 = abi::BPFDB_LOG_TRIES;
 const VALUE_MAX: usize = abi::BPFDB_VALUE_MAX as usize;
+/// The bits of a length that GET tells which are no type.
+const LENGTH_MASK: usize = abi::BPFDB_FORM_LENGTH_MASK as usize;
 
 impl Engine {
     /// Opens a session of user space.
@@ -83,6 +85,7 @@ pub struct Entry {
 pub struct Head {
     /// Bytes.
     pub len: u64,
+    pub value_type: ValueType,
     /// UNIX time, milliseconds.
     pub expires_at: Option<u64>,
     /// The value itself; `None` if it is a large one (more than `BPFDB_VALUE_MAX`).
@@ -291,6 +294,35 @@ impl Session {
         }
         let operation = Operation::SetEntry(key, value, expires_at);
         self.read_cache.wrote(key, Some((value, expires_at)));
+        if self.deferred.is_open() {
+            self.later(&operation)
+        } else {
+            self.single(&operation).map(drop)
+        }
+    }
+
+    /// The value of `key`, of any type, under an exclusive lock, in a read-write transaction.
+    pub fn entry_of_any_type_for_update(&mut self, key: &[u8]) -> Result<Option<Entry>, Status> {
+        self.read_entry(&Operation::GetAnyForUpdate(key))
+    }
+
+    /// Sets a value of a type, as [`Session::set_entry`]. One that is no string has 1 to
+    /// `BPFDB_VALUE_MAX` bytes: else [`Status::BadRequest`].
+    pub fn set_typed(
+        &mut self,
+        key: &[u8],
+        kind: ValueType,
+        value: &[u8],
+        expires_at: Option<u64>,
+    ) -> Result<(), Status> {
+        if kind == ValueType::STRING {
+            return self.set_entry(key, value, expires_at);
+        }
+        if value.is_empty() || value.len() > VALUE_MAX {
+            return Err(Status::BadRequest);
+        }
+        self.read_cache.forget(key);
+        let operation = Operation::SetTyped(key, kind, value, expires_at);
         if self.deferred.is_open() {
             self.later(&operation)
         } else {
@@ -711,7 +743,7 @@ impl Session {
         let request = unsafe { self.request(place).read_unaligned() };
         let expires = request.expires;
         (
-            request.value_len as usize,
+            request.value_len as usize & LENGTH_MASK,
             (expires != 0).then_some(expires),
         )
     }
@@ -739,8 +771,15 @@ impl Session {
         unsafe {
             let len = (&raw const (*self.request(place)).value_len).read_unaligned() as usize;
             let start = self.buffer.0.add(place.value());
-            std::slice::from_raw_parts(start, len.min(place.room))
+            std::slice::from_raw_parts(start, (len & LENGTH_MASK).min(place.room))
         }
+    }
+
+    /// The type of a value that was found.
+    fn type_at(&self, place: Place) -> ValueType {
+        // SAFETY: as in link().
+        let form = unsafe { (&raw const (*self.request(place)).value_len).read_unaligned() };
+        ValueType::of_form(form.into())
     }
 }
 

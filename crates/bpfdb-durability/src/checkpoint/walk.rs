@@ -6,13 +6,14 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use bpfdb::{CheckpointPass, Entry, OtherRecord, Status};
+use bpfdb::{CheckpointPass, Entry, OtherRecord, Status, ValueType};
 use bpfdb_log::checkpoint::{CheckpointWriter, Header, WrittenCheckpoint};
 use bpfdb_log::{Disk, LogError};
 
 use super::shared::Shared;
 use crate::budget::{Budget, Share};
 use crate::pace::{rank_as_others, rank_below_others};
+use crate::value_type;
 use crate::wall::wall;
 
 /// Entries are handed over when there are so many bytes of them.
@@ -27,7 +28,7 @@ const TRIES: u32 = 16;
 /// What is handed over.
 enum Piece {
     Entries(Vec<u8>, u32),
-    Other(Vec<u8>, Entry, Share),
+    Other(OtherRecord, Entry, Share),
 }
 
 /// Why there is no checkpoint.
@@ -84,9 +85,14 @@ fn write_file<D: Disk>(
         rank.update(shared);
         match piece {
             Piece::Entries(bytes, count) => file.add(&bytes, count)?,
-            Piece::Other(key, entry, _share) => {
-                file.add_entry(&key, &entry.value, entry.expires_at)?;
-            }
+            Piece::Other(record, entry, _share) => match record.value_type {
+                ValueType::STRING => file.add_entry(&record.key, &entry.value, entry.expires_at)?,
+                kind => {
+                    let kind = value_type::in_log(kind)
+                        .map_err(|why| LogError::Refused(why.to_string()))?;
+                    file.add_typed(&record.key, kind, &entry.value, entry.expires_at)?;
+                }
+            },
         }
     }
     Ok(file)
@@ -184,7 +190,7 @@ impl Walk<'_> {
         if let Some(entry) = self.pass.read(&other)? {
             self.note(1, entry.value.len() as u64);
             let share = self.others.take(entry.value.len());
-            self.send(Piece::Other(other.key, entry, share))?;
+            self.send(Piece::Other(other, entry, share))?;
         }
         Ok(())
     }

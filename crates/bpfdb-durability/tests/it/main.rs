@@ -8,3 +8,4 @@ mod recovery;
 mod restart;
 mod retention;
 mod short_memory;
+mod value_types;

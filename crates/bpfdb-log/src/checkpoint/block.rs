@@ -1,8 +1,6 @@
 //! Blocks of a checkpoint: entries, or bytes of a large value.
 
-use crate::layout::{
-    BLOCK, CHECKPOINT_VERSION, Invalid, LogId, array_at, round_up, u32_at, u64_at,
-};
+use crate::layout::{BLOCK, Invalid, LogId, array_at, round_up, u32_at, u64_at};
 
 const MAGIC: &[u8; 8] = b"BPFDBCKB";
 /// Bytes before the payload.
@@ -106,9 +104,13 @@ impl BlockHeader {
     }
 }
 
+/// The seed of a block's checksum. A block does not say its version: all have the seed of the
+/// first one.
+const SEED: u32 = 1;
+
 /// Of a whole block.
 fn checksum(bytes: &[u8]) -> u32 {
-    crc32c::crc32c_append(CHECKPOINT_VERSION, &bytes[COVERED..])
+    crc32c::crc32c_append(SEED, &bytes[COVERED..])
 }
 
 /// The payload of a whole block, verified.

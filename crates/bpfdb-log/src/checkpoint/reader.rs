@@ -10,7 +10,7 @@ use super::file::{Footer, Header, name};
 use crate::disk::{Disk, DiskFile};
 use crate::error::{LogError, Result};
 use crate::layout::{BLOCK, Invalid, LogId};
-use crate::record::{Entries, Entry};
+use crate::record::{Entries, Entry, Value};
 
 /// A block as it was read. Its header is what it should be; the rest is not verified yet.
 #[derive(Clone)]
@@ -267,7 +267,7 @@ impl<D: Disk> CheckpointReader<D> {
 /// Bytes of the value that the entry of a large one promises.
 fn large_len(block: &RawBlock, entry: &Entry<'_>) -> Result<u64> {
     match entry.value {
-        crate::record::Value::Large { len, .. } if len > 0 => Ok(len),
+        Value::Large { len, .. } if len > 0 => Ok(len),
         _ => Err(block.corrupt("it has an entry of another kind")),
     }
 }
@@ -276,7 +276,7 @@ fn verify_entries(block: &RawBlock, entries: Entries<'_>, count: u32) -> Result<
     let mut found = 0;
     for entry in entries {
         let entry = entry.map_err(|why| block.corrupt(why))?;
-        if !matches!(entry.value, crate::record::Value::Inline(_)) {
+        if !matches!(entry.value, Value::Inline(_) | Value::Typed(..)) {
             return Err(block.corrupt("it has an entry of another kind"));
         }
         found += 1;

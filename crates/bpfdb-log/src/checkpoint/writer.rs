@@ -9,6 +9,7 @@ use super::file::{FOLDER, Footer, Header, name, part_name};
 use crate::buffer::AlignedBuffer;
 use crate::disk::{Disk, DiskFile};
 use crate::error::{Result, StepError, flush_step, step};
+use crate::form::ValueType;
 use crate::layout::BLOCK;
 use crate::record::{self, Entry, Value};
 
@@ -90,26 +91,48 @@ impl<D: Disk> CheckpointWriter<D> {
         Ok(())
     }
 
-    /// Adds an entry, with a value of any length.
+    /// Adds an entry with a value that is no string, of 1 to [`INLINE_MAX`](crate::INLINE_MAX)
+    /// bytes.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn add_typed(
+        &mut self,
+        key: &[u8],
+        kind: ValueType,
+        value: &[u8],
+        expires: Option<u64>,
+    ) -> Result<()> {
+        self.add_one(key, Value::Typed(kind, value), expires)
+    }
+
+    fn add_one(&mut self, key: &[u8], value: Value<'_>, expires: Option<u64>) -> Result<()> {
+        let entry = Entry {
+            key,
+            value,
+            expires,
+        };
+        let mut bytes = Vec::new();
+        record::encode_entry(&entry, &mut bytes);
+        self.add(&bytes, 1)
+    }
+
+    /// Adds an entry with a string of any length.
     ///
     /// # Errors
     /// As above.
     pub fn add_entry(&mut self, key: &[u8], value: &[u8], expires: Option<u64>) -> Result<()> {
-        let is_large = value.len() > VALUE_MAX;
-        let mut bytes = Vec::new();
+        if value.len() <= VALUE_MAX {
+            return self.add_one(key, Value::Inline(value), expires);
+        }
         let len = value.len() as u64;
         let entry = Entry {
             key,
-            value: match is_large {
-                true => Value::Large { id: 0, len },
-                false => Value::Inline(value),
-            },
+            value: Value::Large { id: 0, len },
             expires,
         };
+        let mut bytes = Vec::new();
         record::encode_entry(&entry, &mut bytes);
-        if !is_large {
-            return self.add(&bytes, 1);
-        }
         self.write_block(BlockKind::Entries)?;
         self.put(&bytes);
         self.block_entries = 1;

@@ -114,13 +114,13 @@ fn an_empty_checkpoint_and_a_full_header() {
 fn fields_stand_where_the_page_says() {
     let u64s = |bytes: &[u8], at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
     let u32s = |bytes: &[u8], at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
-    let sum = |bytes: &[u8], from: usize| crc32c::crc32c_append(CHECKPOINT_VERSION, &bytes[from..]);
+    let sum = |seed: u32, bytes: &[u8], from: usize| crc32c::crc32c_append(seed, &bytes[from..]);
 
     let bytes = header(2, 10).encode();
     assert_eq!(&bytes[..8], b"BPFDBCKP");
     assert_eq!(
         (u32s(&bytes, 8), u32s(&bytes, 12)),
-        (CHECKPOINT_VERSION, sum(&bytes, 16))
+        (CHECKPOINT_VERSION, sum(CHECKPOINT_VERSION, &bytes, 16))
     );
     assert_eq!(bytes[16..32], LOG.0);
     let fields = [32, 40, 48, 56, 64].map(|at| u64s(&bytes, at));
@@ -141,7 +141,7 @@ fn fields_stand_where_the_page_says() {
     assert_eq!(&bytes[..8], b"BPFDBCKE");
     assert_eq!(
         (u32s(&bytes, 8), u32s(&bytes, 12)),
-        (CHECKPOINT_VERSION, sum(&bytes, 16))
+        (CHECKPOINT_VERSION, sum(CHECKPOINT_VERSION, &bytes, 16))
     );
     assert_eq!(bytes[16..32], LOG.0);
     let fields = [32, 40, 48, 56, 64, 72, 80].map(|at| u64s(&bytes, at));
@@ -152,7 +152,7 @@ fn fields_stand_where_the_page_says() {
     let file = disk.contents(&checkpoint::name(2)).unwrap();
     let block = &file[BLOCK..2 * BLOCK];
     assert_eq!(&block[..8], b"BPFDBCKB");
-    assert_eq!(u32s(block, 8), sum(block, 12));
+    assert_eq!(u32s(block, 8), sum(1, block, 12));
     assert_eq!(u32s(block, 12) as usize, 48 + 64);
     assert_eq!(block[16..32], LOG.0);
     assert_eq!((u64s(block, 32), u64s(block, 40)), (2, 1));

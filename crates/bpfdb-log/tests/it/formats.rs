@@ -10,7 +10,7 @@ use bpfdb_log::record::{Entry, Part, Record, Records, Value, encode_commit, enco
 use bpfdb_log::segment::{self, SegmentHeader};
 use bpfdb_log::simulation::SimulatedDisk;
 use bpfdb_log::{
-    AlignedBuffer, BLOCK, Invalid, LogError, LogId, Moment, RunId, Start, VERSION, check,
+    AlignedBuffer, BLOCK, Invalid, LogError, LogId, Moment, RunId, Start, VERSION, ValueType, check,
 };
 use common::{options, recover, reopen, set};
 use proptest::collection::vec;
@@ -202,6 +202,7 @@ fn another_version_is_told_apart() {
 enum AnyValue {
     Deleted,
     Inline(Vec<u8>),
+    Typed(Vec<u8>),
     Large(u64, u64),
 }
 
@@ -211,6 +212,7 @@ fn any_entry() -> impl Strategy<Value = AnyEntry> {
     let value = prop_oneof![
         Just(AnyValue::Deleted),
         vec(any::<u8>(), 0..100).prop_map(AnyValue::Inline),
+        vec(any::<u8>(), 1..100).prop_map(AnyValue::Typed),
         any::<(u64, u64)>().prop_map(|(id, len)| AnyValue::Large(id, len)),
     ];
     (vec(any::<u8>(), 1..600), value, any::<Option<u64>>())
@@ -220,6 +222,7 @@ fn entry((key, value, expires): &AnyEntry) -> Entry<'_> {
     let value = match value {
         AnyValue::Deleted => Value::Deleted,
         AnyValue::Inline(bytes) => Value::Inline(bytes),
+        AnyValue::Typed(bytes) => Value::Typed(ValueType::TEST, bytes),
         AnyValue::Large(id, len) => Value::Large { id: *id, len: *len },
     };
     let expires = expires.filter(|_| value != Value::Deleted);

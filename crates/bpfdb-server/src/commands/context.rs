@@ -9,7 +9,7 @@ use super::transaction::MultiState;
 use crate::connection::info::ConnectionInfo;
 use crate::connection::table::ConnectionTable;
 use crate::instance::Instance;
-use crate::protocol::reply::Replies;
+use crate::protocol::reply::{self, Replies};
 
 /// What a command works with.
 pub(crate) struct Context<'a> {
@@ -107,7 +107,11 @@ pub(crate) enum Failure {
 
 impl From<Status> for Failure {
     fn from(status: Status) -> Self {
-        Self::Engine(status)
+        match status {
+            // A mistake of the command alone: nothing of the engine has failed.
+            Status::WrongType => Self::Text(reply::wrong_type().to_vec()),
+            status => Self::Engine(status),
+        }
     }
 }
 

@@ -51,7 +51,11 @@ pub(super) fn read_many<R: Reader + 'static>(
 
 fn read_one<R: Reader>(session: &mut Session, key: &[u8]) -> Result<Option<Vec<u8>>, Status> {
     if R::VALUES {
-        session.get(key)
+        match session.get(key) {
+            // As in Redis, MGET has no error for a key: what is no string is not there.
+            Err(Status::WrongType) => Ok(None),
+            read => read,
+        }
     } else {
         Ok(session.head(key)?.map(|_| Vec::new()))
     }

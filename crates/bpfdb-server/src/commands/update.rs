@@ -21,16 +21,33 @@ pub(super) enum Write<'a> {
     Set(Cow<'a, [u8]>, Option<u64>),
 }
 
-/// Reads a key under an exclusive lock and does to it what `work` says: in the
+/// Reads a string under an exclusive lock and does to the key what `work` says: in the
 /// client's transaction or in one of its own, which takes two system calls and is
 /// tried again after a conflict.
 pub(super) fn update<'a, T>(
     session: &mut Session,
     key: &[u8],
+    work: impl FnMut(Option<Entry>) -> Result<(Write<'a>, T), Failure>,
+) -> Result<T, Failure> {
+    update_of(session, key, Accepts::Strings, work)
+}
+
+/// The values that [`update_of`] reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Accepts {
+    Strings,
+    AnyType,
+}
+
+/// [`update`] that reads a string, or a value of any type.
+pub(super) fn update_of<'a, T>(
+    session: &mut Session,
+    key: &[u8],
+    accepts: Accepts,
     mut work: impl FnMut(Option<Entry>) -> Result<(Write<'a>, T), Failure>,
 ) -> Result<T, Failure> {
     if is_open(session) {
-        let (write, result) = work(session.entry_for_update(key)?)?;
+        let (write, result) = work(read_for_update(session, key, accepts)?)?;
         match write {
             Write::Nothing => {}
             Write::Delete => drop(session.delete(key)?),
@@ -39,7 +56,7 @@ pub(super) fn update<'a, T>(
         return Ok(result);
     }
     for _ in 0..attempts::STATEMENT {
-        match update_alone(session, key, &mut work) {
+        match update_alone(session, key, accepts, &mut work) {
             Err(Failure::Engine(Status::Conflict)) => {}
             outcome => return outcome,
         }
@@ -65,9 +82,10 @@ pub(super) fn change<T>(
 fn update_alone<'a, T>(
     session: &mut Session,
     key: &[u8],
+    accepts: Accepts,
     work: impl FnOnce(Option<Entry>) -> Result<(Write<'a>, T), Failure>,
 ) -> Result<T, Failure> {
-    match work(begin(session, key)?) {
+    match work(begin(session, key, accepts)?) {
         Ok((write, result)) => {
             commit(session, key, &write)?;
             Ok(result)
@@ -79,14 +97,29 @@ fn update_alone<'a, T>(
     }
 }
 
-fn begin(session: &mut Session, key: &[u8]) -> Result<Option<Entry>, Failure> {
-    let operations = [Operation::Begin, Operation::GetForUpdate(key)];
+fn read_for_update(
+    session: &mut Session,
+    key: &[u8],
+    accepts: Accepts,
+) -> Result<Option<Entry>, Status> {
+    match accepts {
+        Accepts::Strings => session.entry_for_update(key),
+        Accepts::AnyType => session.entry_of_any_type_for_update(key),
+    }
+}
+
+fn begin(session: &mut Session, key: &[u8], accepts: Accepts) -> Result<Option<Entry>, Failure> {
+    let get = match accepts {
+        Accepts::Strings => Operation::GetForUpdate(key),
+        Accepts::AnyType => Operation::GetAnyForUpdate(key),
+    };
+    let operations = [Operation::Begin, get];
     let batch = session.prepare(&operations, SLOT_MAX)?;
     session.run(&batch)?;
     session.outcome(&batch, 0)?;
     let mut read = session.entry_of(&batch, 1);
     if read == Err(Status::FoundLarge) {
-        read = session.entry_for_update(key);
+        read = read_for_update(session, key, accepts);
     }
     if read.is_err() {
         session.rollback()?;
@@ -134,13 +167,17 @@ pub(super) fn retime<T>(
 ) -> Result<T, Failure> {
     atomically(session, Kind::Write, |session| {
         let head = session.head_for_update(key)?;
+        let kind = head
+            .as_ref()
+            .map(|head| head.value_type)
+            .unwrap_or_default();
         let value = head.as_ref().and_then(|head| head.value.clone());
         let (time, result) = work(head)?;
         match (time, value) {
             (Time::Stays, _) => {}
             (Time::Over, _) => drop(session.delete(key)?),
             (Time::Becomes(expires_at), Some(value)) => {
-                session.set_entry(key, &value, expires_at)?;
+                session.set_typed(key, kind, &value, expires_at)?;
             }
             (Time::Becomes(expires_at), None) => {
                 session.share_large(key, key, expires_at)?;
@@ -158,7 +195,7 @@ pub(super) fn give(
     head: &Head,
 ) -> Result<(), Status> {
     match &head.value {
-        Some(value) => session.set_entry(to, value, head.expires_at),
+        Some(value) => session.set_typed(to, head.value_type, value, head.expires_at),
         None => session.share_large(from, to, head.expires_at).map(drop),
     }
 }

@@ -244,6 +244,10 @@ pub(crate) fn no_transaction() -> &'static [u8] {
     shared(abi::BPFDB_REPLY_NO_TRANSACTION)
 }
 
+pub(crate) fn wrong_type() -> &'static [u8] {
+    shared(abi::BPFDB_REPLY_WRONG_TYPE)
+}
+
 pub(crate) fn failed() -> &'static [u8] {
     shared(abi::BPFDB_REPLY_FAILED)
 }
@@ -253,6 +257,7 @@ pub(crate) fn failed() -> &'static [u8] {
 pub(crate) fn error_text(status: Status, in_transaction: bool) -> Vec<u8> {
     match status {
         Status::OutOfMemory => shared(abi::BPFDB_REPLY_OOM).to_vec(),
+        Status::WrongType => wrong_type().to_vec(),
         Status::WrongState if in_transaction => failed().to_vec(),
         other => format!("ERR {}; {}", other.text(), other.action()).into_bytes(),
     }

@@ -30,6 +30,7 @@ mod scripts;
 mod snapshots;
 mod synchronous;
 mod transactions;
+mod value_types;
 mod waiting;
 
 /// Not a test: the process of a server, which tests start (`bpfdb_tests::server::process`).

@@ -5,7 +5,7 @@ use std::ptr;
 
 use super::operation::{Operation, Place};
 use super::{Entry, HEADER, Head, LOG_TRIES, PENDING_TRIES, Session};
-use crate::{Status, abi};
+use crate::{Status, ValueType, abi};
 
 const PART: usize = abi::BPFDB_LARGE_PART as usize;
 /// Where a part may begin that is read.
@@ -43,14 +43,14 @@ enum Part {
 }
 
 impl Session {
-    /// What there is to tell of the value of `key` without reading a large one.
+    /// Type, length and expiry of the value of `key`, of any type, without reading a large one.
     pub fn head(&mut self, key: &[u8]) -> Result<Option<Head>, Status> {
-        self.read_head(&Operation::Get(key))
+        self.read_head(&Operation::GetAny(key))
     }
 
     /// The same under an exclusive lock, in a read-write transaction.
     pub fn head_for_update(&mut self, key: &[u8]) -> Result<Option<Head>, Status> {
-        self.read_head(&Operation::GetForUpdate(key))
+        self.read_head(&Operation::GetAnyForUpdate(key))
     }
 
     fn read_head(&mut self, operation: &Operation<'_>) -> Result<Option<Head>, Status> {
@@ -59,11 +59,15 @@ impl Session {
         }
         let (status, place) = self.single_at(operation)?;
         Ok(match status {
-            Status::Found => Some(self.entry_at(place).into()),
+            Status::Found => Some(Head {
+                value_type: self.type_at(place),
+                ..self.entry_at(place).into()
+            }),
             Status::FoundLarge => {
                 let found = self.found(place);
                 Some(Head {
                     len: found.len,
+                    value_type: ValueType::STRING,
                     expires_at: (found.expires != 0).then_some(found.expires),
                     value: None,
                 })
@@ -72,9 +76,10 @@ impl Session {
         })
     }
 
-    /// Length of the value of `key`, bytes.
+    /// Length of the string of `key`, bytes.
     pub fn value_len(&mut self, key: &[u8]) -> Result<Option<u64>, Status> {
-        Ok(self.head(key)?.map(|head| head.len))
+        let head = self.read_head(&Operation::Get(key))?;
+        Ok(head.map(|head| head.len))
     }
 
     /// Those bytes of the value of `key` that `range` asks for when it is told the
@@ -443,6 +448,7 @@ impl From<Entry> for Head {
     fn from(entry: Entry) -> Self {
         Self {
             len: entry.value.len() as u64,
+            value_type: ValueType::STRING,
             expires_at: entry.expires_at,
             value: Some(entry.value),
         }

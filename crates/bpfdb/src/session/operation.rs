@@ -1,7 +1,10 @@
 //! What a session is asked to do, and where that lies in its buffer.
 
 use super::HEADER;
-use crate::abi;
+use crate::{ValueType, abi};
+
+/// In the number of an operator: it finds values of any type.
+const ANY: u32 = abi::BPFDB_TYPE_ANY << abi::BPFDB_OF_TYPE_SHIFT;
 
 /// An operation of a batch.
 #[derive(Clone, Copy, Debug)]
@@ -10,9 +13,14 @@ pub enum Operation<'a> {
     BeginReadOnly,
     Get(&'a [u8]),
     GetForUpdate(&'a [u8]),
+    /// GET of a value of any type.
+    GetAny(&'a [u8]),
+    GetAnyForUpdate(&'a [u8]),
     Set(&'a [u8], &'a [u8]),
     /// With the time at which it expires; see [`Session::set_entry`].
     SetEntry(&'a [u8], &'a [u8], Option<u64>),
+    /// A value of a type, of 1 to `BPFDB_VALUE_MAX` bytes if it is no string.
+    SetTyped(&'a [u8], ValueType, &'a [u8], Option<u64>),
     Delete(&'a [u8]),
     Commit,
     Rollback,
@@ -31,7 +39,10 @@ impl<'a> Operation<'a> {
             Self::BeginReadOnly => abi::BPFDB_OP_BEGIN_READ_ONLY,
             Self::Get(_) => abi::BPFDB_OP_GET,
             Self::GetForUpdate(_) => abi::BPFDB_OP_GET_FOR_UPDATE,
+            Self::GetAny(_) => abi::BPFDB_OP_GET | ANY,
+            Self::GetAnyForUpdate(_) => abi::BPFDB_OP_GET_FOR_UPDATE | ANY,
             Self::Set(..) | Self::SetEntry(..) => abi::BPFDB_OP_SET,
+            Self::SetTyped(_, kind, ..) => abi::BPFDB_OP_SET | kind.of_operation(),
             Self::Delete(_) => abi::BPFDB_OP_DELETE,
             Self::Commit => abi::BPFDB_OP_COMMIT,
             Self::Rollback => abi::BPFDB_OP_ROLLBACK,
@@ -44,8 +55,9 @@ impl<'a> Operation<'a> {
     pub(super) fn key(&self) -> &'a [u8] {
         match self {
             Self::Get(key) | Self::GetForUpdate(key) | Self::Delete(key) => key,
+            Self::GetAny(key) | Self::GetAnyForUpdate(key) => key,
             Self::Watch(key) | Self::Hash(key) => key,
-            Self::Set(key, _) | Self::SetEntry(key, ..) => key,
+            Self::Set(key, _) | Self::SetEntry(key, ..) | Self::SetTyped(key, ..) => key,
             _ => &[],
         }
     }
@@ -53,6 +65,7 @@ impl<'a> Operation<'a> {
     pub(super) fn value(&self) -> &'a [u8] {
         match self {
             Self::Set(_, value) | Self::SetEntry(_, value, _) => value,
+            Self::SetTyped(_, _, value, _) => value,
             _ => &[],
         }
     }
@@ -60,20 +73,25 @@ impl<'a> Operation<'a> {
     /// As the engine takes it: 0 is never, and 1 is over.
     pub(super) fn expires(&self) -> u64 {
         match self {
-            Self::SetEntry(.., Some(time)) => (*time).max(1),
+            Self::SetEntry(.., Some(time)) | Self::SetTyped(.., Some(time)) => (*time).max(1),
             _ => 0,
         }
     }
 
     pub(super) fn reads(&self) -> bool {
-        matches!(self, Self::Get(_) | Self::GetForUpdate(_))
+        self.code() & !ANY == abi::BPFDB_OP_GET || self.locks()
+    }
+
+    /// Does it read under an exclusive lock?
+    pub(super) fn locks(&self) -> bool {
+        self.code() & !ANY == abi::BPFDB_OP_GET_FOR_UPDATE
     }
 
     /// Bytes that its result needs, if a value has up to `longest`.
     pub(super) fn room(&self, longest: usize) -> usize {
         match self {
-            Self::Get(_) | Self::GetForUpdate(_) => longest.max(16),
             Self::Watch(_) => size_of::<abi::bpfdb_watch>(),
+            _ if self.reads() => longest.max(16),
             _ => 0,
         }
     }

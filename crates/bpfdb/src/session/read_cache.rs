@@ -95,7 +95,7 @@ impl ReadCache {
         &self,
         operation: &Operation<'_>,
     ) -> Option<Option<(&[u8], Option<u64>)>> {
-        let locks = matches!(operation, Operation::GetForUpdate(_));
+        let locks = operation.locks();
         let is_it = |found: &&Found| {
             self.bytes[found.key.clone()] == *operation.key() && (found.for_update || !locks)
         };
@@ -170,14 +170,17 @@ impl ReadCache {
         let mut outcome = Ok(());
         let mut longest = 0;
         for (number, read) in reads.iter().enumerate() {
-            let for_update = matches!(read, Operation::GetForUpdate(_));
+            let for_update = read.locks();
             let place = places.get(number);
             let found = place.map_or(Ok((What::Unknown, 0)), |&place| {
                 self.what_was_found(session, place)
             });
             let is_counted = place.is_some() && found.is_ok() && !for_update;
             let (what, len) = found.unwrap_or_else(|status| {
-                outcome = outcome.and(Err(status));
+                // Of one key, and of a command that may take values of that type.
+                if status != Status::WrongType {
+                    outcome = outcome.and(Err(status));
+                }
                 (What::Unknown, 0)
             });
             longest = longest.max(len);

@@ -82,7 +82,8 @@ fn writes(log: &Log, ring: usize, position: u64, bytes: u64) -> Writes {
         .map(|write| {
             let value = match write.value {
                 LogValue::Deleted => None,
-                LogValue::Bytes(bytes) => Some(bytes.to_vec()),
+                LogValue::Invalid(form) => panic!("form {form:#x}"),
+                LogValue::Bytes(bytes) | LogValue::Typed(_, bytes) => Some(bytes.to_vec()),
                 LogValue::Large(large) => {
                     let mut value = Vec::new();
                     while log

@@ -27,4 +27,5 @@ mod session;
 mod session_open;
 mod stacks;
 mod units;
+mod value_types;
 mod watch;

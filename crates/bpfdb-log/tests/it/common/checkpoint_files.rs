@@ -19,7 +19,7 @@ pub(crate) fn read<D: Disk>(disk: &D, log: LogId, mark: Mark) -> Result<Found, L
             Contents::Entries(entries, _) => {
                 for entry in entries {
                     let entry = entry.unwrap();
-                    let Value::Inline(value) = entry.value else {
+                    let (Value::Inline(value) | Value::Typed(_, value)) = entry.value else {
                         panic!("{entry:?}");
                     };
                     found.push((entry.key.to_vec(), value.to_vec(), entry.expires));

@@ -76,7 +76,8 @@ fn seal_checkpoint(contents: &mut [u8]) {
         && let Ok(header) = BlockHeader::peek(&contents[at..])
         && let Some(section) = contents.get_mut(at..at + header.size())
     {
-        let sum = crc32c::crc32c_append(CHECKPOINT_VERSION, &section[12..]);
+        // The seed of sections of every version.
+        let sum = crc32c::crc32c_append(1, &section[12..]);
         section[8..12].copy_from_slice(&sum.to_le_bytes());
         at += header.size();
     }

@@ -164,7 +164,7 @@ pub(crate) fn contents<D: Disk>(disk: &D, commit: &RecoveredCommit) -> Writes {
     let mut large = commit.large_values.iter();
     let mut value = |value: Value<'_>| match value {
         Value::Deleted => b"deleted".to_vec(),
-        Value::Inline(bytes) => bytes.to_vec(),
+        Value::Inline(bytes) | Value::Typed(_, bytes) => bytes.to_vec(),
         Value::Large { .. } => {
             let mut bytes = Vec::new();
             let value = large.next().expect("each large value has its place");

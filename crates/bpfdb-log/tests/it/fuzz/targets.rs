@@ -169,6 +169,7 @@ fn again(timestamp: u64, entries: &[Entry<'_>]) -> String {
     let letter = |entry: &Entry<'_>| match entry.value {
         Value::Deleted => 'd',
         Value::Inline(_) => 'i',
+        Value::Typed(..) => 't',
         Value::Large { .. } => 'l',
     };
     entries.iter().map(letter).collect()

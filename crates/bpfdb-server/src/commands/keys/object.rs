@@ -1,6 +1,6 @@
 //! OBJECT: how a value is kept.
 
-use bpfdb::Head;
+use bpfdb::{Head, ValueType};
 
 use super::super::help;
 use super::super::prelude::*;
@@ -117,13 +117,17 @@ fn exists(context: &mut Context<'_>, key: &[u8]) -> Result<Option<Head>, Failure
 fn encoding(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     if let Some(head) = exists(context, &arguments[0])? {
         let value = head.value.as_deref().unwrap_or_default();
-        context.replies.bulk(if integer::parse(value).is_some() {
-            "int"
-        } else if head.len <= EMBEDDED_MAX {
-            "embstr"
-        } else {
-            "raw"
-        });
+        context
+            .replies
+            .bulk(if head.value_type != ValueType::STRING {
+                head.value_type.name()
+            } else if integer::parse(value).is_some() {
+                "int"
+            } else if head.len <= EMBEDDED_MAX {
+                "embstr"
+            } else {
+                "raw"
+            });
     }
     Ok(())
 }

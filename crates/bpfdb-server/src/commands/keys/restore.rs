@@ -2,7 +2,7 @@
 
 use super::super::arguments::{is, number, syntax_error};
 use super::super::prelude::*;
-use super::super::update::{Write, update};
+use super::super::update::{Accepts, Write, update_of};
 use crate::values::dump::{self, Damage};
 
 pub(crate) static COMMAND: Command = Command {
@@ -67,7 +67,7 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     let (key, payload) = (&arguments[0], &arguments[2]);
     let options = Options::parse(&arguments[3..])?;
     let now = context.engine.now_ms();
-    update(context.session, key, |old| {
+    update_of(context.session, key, Accepts::AnyType, |old| {
         if !options.replace && old.is_some() {
             return Err("BUSYKEY Target key name already exists.".into());
         }

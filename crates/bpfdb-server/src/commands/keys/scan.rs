@@ -7,6 +7,8 @@ use crate::values::glob;
 
 /// Keys at a time, whatever COUNT says: others wait meanwhile.
 const COUNT_MAX: i64 = 4096;
+/// The same with TYPE, for which each value is read.
+const COUNT_MAX_TYPED: usize = 256;
 
 pub(crate) static COMMAND: Command = Command {
     name: "scan",
@@ -27,8 +29,8 @@ pub(crate) static COMMAND: Command = Command {
 struct Options<'a> {
     count: usize,
     pattern: Option<&'a [u8]>,
-    /// All values are strings.
-    any: bool,
+    /// Name of the type that is wanted; `None`: any.
+    value_type: Option<&'a [u8]>,
 }
 
 impl<'a> Options<'a> {
@@ -36,7 +38,7 @@ impl<'a> Options<'a> {
         let mut options = Self {
             count: 10,
             pattern: None,
-            any: true,
+            value_type: None,
         };
         for pair in words.chunks(2) {
             let [option, value] = pair else {
@@ -51,17 +53,19 @@ impl<'a> Options<'a> {
             } else if is(option, "match") {
                 options.pattern = Some(value);
             } else if is(option, "type") {
-                options.any = is(value, "string");
+                options.value_type = Some(value);
             } else {
                 return Err(syntax_error());
             }
+        }
+        if options.value_type.is_some() {
+            options.count = options.count.min(COUNT_MAX_TYPED);
         }
         Ok(options)
     }
 
     fn wants(&self, key: &[u8]) -> bool {
-        self.any
-            && !bpfdb::is_reserved(key)
+        !bpfdb::is_reserved(key)
             && self
                 .pattern
                 .is_none_or(|pattern| glob::matches(pattern, key))
@@ -98,12 +102,27 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     let options = Options::parse(&arguments[1..])?;
     let mut keys = Replies::new(context.replies.protocol());
     let mut count = 0;
+    let mut of_any_type: Vec<Vec<u8>> = Vec::new();
     let next = (context.session).scan_each(cursor, options.count, |key| {
-        if options.wants(key) {
-            keys.bulk(key);
-            count += 1;
+        match (options.wants(key), options.value_type) {
+            (false, _) => {}
+            (true, Some(_)) => of_any_type.push(key.to_vec()),
+            (true, None) => {
+                keys.bulk(key);
+                count += 1;
+            }
         }
     })?;
+    // A call for each key, and only now: a scan and a read use the same buffer.
+    if let Some(name) = options.value_type {
+        for key in of_any_type {
+            let head = context.session.head(&key)?;
+            if head.is_some_and(|head| is(name, head.value_type.name())) {
+                keys.bulk(&key);
+                count += 1;
+            }
+        }
+    }
     context.replies.array(2);
     context.replies.bulk(next.to_string());
     context.replies.array(count);

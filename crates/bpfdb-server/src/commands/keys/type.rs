@@ -19,9 +19,8 @@ pub(crate) static COMMAND: Command = Command {
 };
 
 fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
-    let found = context.session.head(&arguments[0])?.is_some();
-    context
-        .replies
-        .simple(if found { "string" } else { "none" });
+    let head = context.session.head(&arguments[0])?;
+    let name = head.map_or("none", |head| head.value_type.name());
+    context.replies.simple(name);
     Ok(())
 }

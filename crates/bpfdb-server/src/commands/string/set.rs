@@ -3,7 +3,7 @@
 use super::super::arguments::{is, syntax_error};
 use super::super::expiry::Form;
 use super::super::prelude::*;
-use super::super::update::{Write, update};
+use super::super::update::{Accepts, Write, update_of};
 
 pub(crate) static COMMAND: Command = Command {
     name: "set",
@@ -108,7 +108,11 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
         context.replies.ok();
         return Ok(());
     }
-    let (old, done) = update(context.session, key, |old| {
+    let accepts = match options.get {
+        true => Accepts::Strings,
+        false => Accepts::AnyType,
+    };
+    let (old, done) = update_of(context.session, key, accepts, |old| {
         let wanted = match old {
             Some(_) => !options.if_absent,
             None => !options.if_present,

@@ -1,7 +1,7 @@
 //! SETNX.
 
 use super::super::prelude::*;
-use super::super::update::{Write, update};
+use super::super::update::{Accepts, Write, update_of};
 
 pub(crate) static COMMAND: Command = Command {
     name: "setnx",
@@ -21,7 +21,7 @@ pub(crate) static COMMAND: Command = Command {
 
 fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     let (key, value) = (&arguments[0], &arguments[1]);
-    let done = update(context.session, key, |old| match old {
+    let done = update_of(context.session, key, Accepts::AnyType, |old| match old {
         Some(_) => Ok((Write::Nothing, false)),
         None => Ok((Write::Set(value.into(), None), true)),
     })?;

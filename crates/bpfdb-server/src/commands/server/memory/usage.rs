@@ -1,6 +1,6 @@
 //! MEMORY USAGE: the cell of the record, and the slots of what does not fit into it.
 
-use bpfdb::slot_size;
+use bpfdb::{ValueType, slot_size};
 
 use super::super::super::arguments::{is, number, syntax_error};
 use super::super::super::prelude::*;
@@ -39,8 +39,8 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     match context.session.head(key)? {
         Some(head) => {
             let mut value = head.len as usize;
-            if head.expires_at.is_some() {
-                // Its time lies in the cell, the value never.
+            if head.expires_at.is_some() || head.value_type != ValueType::STRING {
+                // Its time lies in the cell, the value never; nor does one that is no string.
                 value = value.max(INLINE_MAX + 1);
             }
             let bytes = CELL + slot_size(key.len()) + slot_size(value);

@@ -1,0 +1,257 @@
+//! Commands that meet a value that is no string: what they reply, on every path, in transactions
+//! and in scripts. The value is of a type of the tests alone, and the engine sets it.
+
+use bpfdb_server::settings::{LocalClients, Settings};
+use bpfdb_tests::server as common;
+
+use bpfdb::ValueType;
+use common::procedures::{ask, back_to_kernel, load};
+use common::{Client, TestServer, kernel_calls, lent, words};
+
+const WRONG: &str = "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n";
+const KEY: &[u8] = b"typed";
+const VALUE: &[u8] = b"no string";
+
+/// Commands that take strings only.
+const REFUSED: [&str; 20] = [
+    "GET typed",
+    "STRLEN typed",
+    "GETRANGE typed 0 -1",
+    "GETBIT typed 0",
+    "BITCOUNT typed",
+    "INCR typed",
+    "DECRBY typed 2",
+    "INCRBYFLOAT typed 1.5",
+    "APPEND typed more",
+    "SETRANGE typed 1 x",
+    "SETBIT typed 7 1",
+    "GETSET typed new",
+    "GETDEL typed",
+    "GETEX typed",
+    "GETEX typed PERSIST",
+    "GETEX typed EX 100",
+    "SET typed new GET",
+    "SET typed new XX GET",
+    "BITOP NOT other typed",
+    "BITPOS typed 1",
+];
+
+/// Commands that take any type and change nothing, with their replies.
+const TAKEN: [(&str, &str); 11] = [
+    ("TYPE typed", "+test\r\n"),
+    ("EXISTS typed absent typed", ":2\r\n"),
+    ("TTL typed", ":-1\r\n"),
+    ("PTTL typed", ":-1\r\n"),
+    ("EXPIRETIME typed", ":-1\r\n"),
+    ("PERSIST typed", ":0\r\n"),
+    ("MGET typed absent", "*2\r\n$-1\r\n$-1\r\n"),
+    ("MGET typed", "*1\r\n$-1\r\n"),
+    ("SETNX typed new", ":0\r\n"),
+    ("SET typed new NX", "$-1\r\n"),
+    ("MSETNX typed new", ":0\r\n"),
+];
+
+fn put(engine: &bpfdb::Engine) {
+    let mut session = engine.session().expect("a session");
+    let set = session.set_typed(KEY, ValueType::TEST, VALUE, None);
+    set.expect("the engine takes it");
+}
+
+fn is_there(engine: &bpfdb::Engine) -> bool {
+    let mut session = engine.session().expect("a session");
+    let head = session.head(KEY).expect("read");
+    head.is_some_and(|head| head.value.as_deref() == Some(VALUE))
+}
+
+/// All commands, one by one.
+fn refuses(client: &mut Client) {
+    for command in REFUSED {
+        assert_eq!(client.say(command), WRONG, "{command}");
+    }
+    for (command, reply) in TAKEN {
+        assert_eq!(client.say(command), reply, "{command}");
+    }
+}
+
+#[test]
+fn one_by_one() {
+    let server = TestServer::shared();
+    put(&server.engine);
+    refuses(&mut server.client());
+    assert!(is_there(&server.engine));
+}
+
+#[test]
+fn by_the_daemon() {
+    let server = lent::plain();
+    put(&server.engine);
+    refuses(&mut server.unix_client());
+    assert!(is_there(&server.engine));
+}
+
+#[test]
+fn in_ones_own_send() {
+    let settings = Settings {
+        local_clients: LocalClients::In(common::cgroup::own()),
+        ..Settings::default()
+    };
+    let server = TestServer::lent_as_told(&bpfdb::Options::default(), settings);
+    put(&server.engine);
+    let mut client = server.client();
+    client.receive_until_known();
+    refuses(&mut client);
+    assert!(is_there(&server.engine));
+}
+
+#[test]
+fn the_kernel_says_so_itself() {
+    let server = TestServer::shared();
+    put(&server.engine);
+    let (mut client, mut other) = (server.client(), server.client());
+    back_to_kernel(&mut client);
+    let before = kernel_calls(&mut other, "get");
+    assert_eq!(client.say("GET typed"), WRONG);
+    assert_eq!(kernel_calls(&mut other, "get"), before + 1);
+}
+
+#[test]
+fn in_transactions() {
+    let server = TestServer::shared();
+    put(&server.engine);
+    let mut client = server.client();
+    for (begin, end) in [("BEGIN", "COMMIT"), ("BEGIN", "ROLLBACK")] {
+        assert_eq!(client.say(begin), "+OK\r\n");
+        refuses(&mut client);
+        // It has not failed.
+        assert_eq!(client.say("SET other 1"), "+OK\r\n");
+        assert_eq!(client.say(end), "+OK\r\n");
+    }
+    for command in REFUSED {
+        let block = ["MULTI", "SET other 2", command, "SET other 3", "EXEC"];
+        client.send(&block.map(words).concat());
+        let replies: Vec<String> = (0..5)
+            .map(|_| String::from_utf8_lossy(&client.reply()).into_owned())
+            .collect();
+        assert_eq!(
+            replies[4],
+            format!("*3\r\n+OK\r\n{WRONG}+OK\r\n"),
+            "{command}"
+        );
+    }
+    assert_eq!(client.say("GET other"), "$1\r\n3\r\n");
+    assert!(is_there(&server.engine));
+}
+
+#[test]
+fn commands_that_replace_or_move_it() {
+    let server = TestServer::shared();
+    let mut client = server.client();
+    let copied = |client: &mut Client, key: &str| {
+        assert_eq!(client.say(&format!("TYPE {key}")), "+test\r\n");
+        assert_eq!(client.say(&format!("GET {key}")), WRONG);
+    };
+    put(&server.engine);
+    assert_eq!(client.say("EXPIRE typed 100"), ":1\r\n");
+    assert_eq!(client.say("TTL typed"), ":100\r\n");
+    assert!(is_there(&server.engine));
+    assert_eq!(client.say("PERSIST typed"), ":1\r\n");
+    assert!(is_there(&server.engine));
+    assert_eq!(client.say("COPY typed copy"), ":1\r\n");
+    copied(&mut client, "copy");
+    assert_eq!(client.say("RENAME copy moved"), "+OK\r\n");
+    copied(&mut client, "moved");
+    assert_eq!(
+        client.say("SCAN 0 TYPE string COUNT 1000 MATCH moved"),
+        "*2\r\n$1\r\n0\r\n*0\r\n"
+    );
+    let found = "*2\r\n$1\r\n0\r\n*1\r\n$5\r\nmoved\r\n";
+    assert_eq!(client.say("SCAN 0 TYPE test COUNT 1000 MATCH moved"), found);
+    assert_eq!(client.say("DEL moved"), ":1\r\n");
+    for replacing in [
+        "SET typed new",
+        "SET typed new XX",
+        "SET typed new KEEPTTL",
+        "SETEX typed 100 new",
+        "MSET typed new",
+    ] {
+        put(&server.engine);
+        assert_eq!(client.say(replacing), "+OK\r\n", "{replacing}");
+        assert_eq!(client.say("GET typed"), "$3\r\nnew\r\n", "{replacing}");
+    }
+    put(&server.engine);
+    let dump = client.ask(&[b"DUMP", b"absent"]);
+    assert_eq!(dump, b"$-1\r\n");
+    assert_eq!(client.say("SET string text"), "+OK\r\n");
+    let dump = client.ask(&[b"DUMP", b"string"]);
+    let start = dump
+        .iter()
+        .position(|&byte| byte == b'\n')
+        .expect("a bulk string")
+        + 1;
+    let payload = &dump[start..dump.len() - 2];
+    let restored = client.ask(&[b"RESTORE", b"typed", b"0", payload]);
+    assert_eq!(restored, b"-BUSYKEY Target key name already exists.\r\n");
+    let restored = client.ask(&[b"RESTORE", b"typed", b"0", payload, b"REPLACE"]);
+    assert_eq!(restored, b"+OK\r\n");
+    assert_eq!(client.say("GET typed"), "$4\r\ntext\r\n");
+    put(&server.engine);
+    assert_eq!(client.say("EXPIRE typed 0"), ":1\r\n");
+    assert_eq!(client.say("EXISTS typed"), ":0\r\n");
+}
+
+#[test]
+fn a_key_is_watched() {
+    let server = TestServer::shared();
+    let (mut client, mut other) = (server.client(), server.client());
+    put(&server.engine);
+    for (change, outcome) in [(None, "*1\r\n+OK\r\n"), (Some("SET typed new"), "*-1\r\n")] {
+        assert_eq!(client.say("WATCH typed"), "+OK\r\n");
+        if let Some(change) = change {
+            assert_eq!(other.say(change), "+OK\r\n");
+        }
+        assert_eq!(client.say("MULTI"), "+OK\r\n");
+        assert_eq!(client.say("SET other 1"), "+QUEUED\r\n");
+        assert_eq!(client.say("EXEC"), outcome, "{change:?}");
+    }
+}
+
+/// Of a script that is interpreted, and of one that the kernel runs.
+#[test]
+fn in_scripts_and_procedures() {
+    let server = lent::plain();
+    put(&server.engine);
+    let mut client = server.client();
+    let caught = "local r = redis.pcall('get', KEYS[1]) return r.err";
+    let caught = ask(&mut client, &["EVAL", caught, "1", "typed"]);
+    assert_eq!(
+        caught.text,
+        WRONG[1..WRONG.len() - 2].as_bytes(),
+        "{caught:?}"
+    );
+    load(
+        &mut client,
+        "#!lua name=types\n\
+         redis.register_function('types_get', function(keys, args)\n\
+           return redis.call('get', keys[1])\n\
+         end)\n\
+         redis.register_function('types_incr', function(keys, args)\n\
+           redis.call('set', keys[2], '1')\n\
+           return redis.call('incr', keys[1])\n\
+         end)\n\
+         redis.register_function('types_exists', function(keys, args)\n\
+           return redis.call('exists', keys[1])\n\
+         end)",
+    );
+    for _ in 0..3 {
+        for call in ["FCALL types_get 1 typed", "FCALL types_incr 2 typed other"] {
+            let reply = client.say(call);
+            assert!(
+                reply.starts_with("-WRONGTYPE Operation against"),
+                "{call}: {reply}"
+            );
+        }
+        assert_eq!(client.say("FCALL types_exists 1 typed"), ":1\r\n");
+        back_to_kernel(&mut client);
+    }
+    assert!(is_there(&server.engine));
+}
