@@ -78,12 +78,12 @@ done
 # none after it. The library's root may use all.
 rust_layers() {
 	case $1 in
-	bpfdb) echo abi reserved status conflict deoptimisation commands operators error random architecture mounts memory_cgroups objects layout grace chore options \
+	bpfdb) echo abi reserved value_type status conflict deoptimisation commands operators error random architecture mounts memory_cgroups objects layout grace chore options \
 		mapped program driver maps claim usage clock memory time holders shrink idle memory_thread \
 		stats figures engine presize log session scan checkpoint locks ;;
 	bpfdb-copies) echo limits error integer crc64 header sink source writer rdb binary jsonl format file snapshot \
 		loader dump restore ;;
-	bpfdb-log) echo layout disk moment error buffer segment batch record checkpoint control simulation folders owner directory plan spares \
+	bpfdb-log) echo layout form disk moment error buffer segment batch record checkpoint control simulation folders owner directory plan spares \
 		place reader retained until recovered recovery writer beginning open check follow copy lost cut rebuild ;;
 	bpfdb-procedures) echo error ir types lua code load listing unit inside embedded ;;
 	bpfdb-server) echo values settings error io protocol kernel stats connection instance commands executor server ;;
