@@ -206,7 +206,15 @@ static long fetch_request(u64 i, struct run *run)
 	return !run->offset;
 }
 
-static long run_request(u64 i, struct run *run)
+/*
+ * Executes one request of a batch: 0, or 1 if it was the last one.
+ *
+ * The verifier checks this function by itself. As the body of a loop it would have the loops
+ * of the operators inside that loop, and Linux 6.16 to 6.18 free states of an inner loop
+ * while states of the outer one still name them as parents. They read what has that memory
+ * then: the kernel faults in __mark_chain_precision(), or refuses the program with EFAULT.
+ */
+__noinline int request_run(struct run *run NONNULL)
 {
 	struct bpfdb_session *s = bpfdb_session(run->session);
 	struct bpfdb_request *request = io_at(run->io, run->offset);
@@ -265,7 +273,11 @@ static __always_inline int run_requests(struct bpf_raw_tracepoint_args *ctx)
 		/* Not a second struct: all callers together have 512 bytes of stack. */
 		run.offset = first;
 	}
-	bpf_loop(BPFDB_BATCH_MAX, run_request, &run, 0);
+	/* bpf_loop() would need a frame for its callback, and the operators have all eight. */
+	for (u32 i = 0; i < BPFDB_BATCH_MAX; i++) {
+		if (request_run(&run))
+			break;
+	}
 	return run.done | run.busy;
 }
 

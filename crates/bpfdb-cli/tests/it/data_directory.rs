@@ -164,7 +164,7 @@ fn check_says_what_is_there() {
     let log = &json["log"];
     assert_eq!(
         (&log["run"], &log["format_version"]),
-        (&1.into(), &2.into())
+        (&1.into(), &3.into())
     );
     assert_eq!(log["end"]["timestamp"], 5);
     assert_eq!(log["end"]["closed"], true);

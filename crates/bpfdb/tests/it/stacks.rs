@@ -287,10 +287,13 @@ fn frames_and_calls_are_found() {
             .unwrap_or_else(|| panic!("no function {name}"))
     };
     let (_, run) = named("bpfdb_run");
-    let (request, of_request) = named("run_request");
+    let (request, of_request) = named("request_run");
+    let (_, scan) = named("run_scan");
+    let (step, _) = named("scan_step");
     let (set, of_set) = named("bpfdb_set");
 
-    assert!(run.calls.contains(request), "by a helper");
+    assert!(run.calls.contains(request), "in the same place");
+    assert!(scan.calls.contains(step), "by a helper");
     assert!(of_request.calls.contains(set), "in another place");
     assert!(run.frame >= 20 && of_set.frame > 0);
     let (stack, _) = deepest_of(bpfdb::objects::ENGINE);
