@@ -12,7 +12,11 @@ use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio, exit};
-use std::thread;
+
+use compile::compile_in_parallel;
+
+#[path = "build/compile.rs"]
+mod compile;
 
 /// Compilers, best first, unless `BPFDB_CLANG` names one.
 const COMPILERS: [&str; 2] = ["clang-22", "clang-19"];
@@ -94,6 +98,7 @@ impl Tree {
             );
         }
         println!("cargo::rerun-if-changed=build.rs");
+        println!("cargo::rerun-if-changed=build");
         println!("cargo::rerun-if-env-changed=BPFDB_CLANG");
     }
 
@@ -218,7 +223,12 @@ fn copy_headers(from: &Path, to: &Path) -> Result<()> {
             .file_name()
             .filter(|_| path.extension().is_some_and(|e| e == "h"))
         {
-            fs::copy(&path, to.join(name)).map_err(fail)?;
+            // One that is the same keeps its age, and with it the objects that include it.
+            let (text, copy) = (fs::read(&path).map_err(fail)?, to.join(name));
+            if fs::read(&copy).is_ok_and(|old| old == text) {
+                continue;
+            }
+            fs::write(copy, text).map_err(fail)?;
         }
     }
     Ok(())
@@ -328,31 +338,6 @@ fn sources_into(tree: &Tree, folder: &str, objects: &str) -> Result<Vec<Source>>
     Ok(found)
 }
 
-fn compile_in_parallel(
-    tree: &Tree,
-    clang: &str,
-    sources: &[&Source],
-    machine: &Machine,
-) -> Result<()> {
-    let workers = thread::available_parallelism().map_or(1, usize::from);
-    let share = sources.len().div_ceil(workers).max(1);
-    thread::scope(|scope| {
-        let handles: Vec<_> = sources
-            .chunks(share)
-            .map(|chunk| {
-                scope.spawn(|| {
-                    chunk
-                        .iter()
-                        .try_for_each(|s| compile(tree, clang, s, machine))
-                })
-            })
-            .collect();
-        handles
-            .into_iter()
-            .try_for_each(|handle| handle.join().expect("a compile thread panicked"))
-    })
-}
-
 /// For a test that compiles a changed copy of the sources.
 fn compiler_command(tree: &Tree, clang: &str, machine: &Machine) -> String {
     let words: Vec<String> = [clang.to_owned()]
@@ -369,29 +354,6 @@ fn compiler_command(tree: &Tree, clang: &str, machine: &Machine) -> String {
         "/// The compiler and its flags, to be run in a folder with `bpf` and `include`.\n\
          pub static COMPILER: &[&str] = &{words:?};\n"
     )
-}
-
-/// Runs in the root, so that line information names files as `bpf/…`.
-fn compile(tree: &Tree, clang: &str, source: &Source, machine: &Machine) -> Result<()> {
-    let status = Command::new(clang)
-        .current_dir(&tree.root)
-        .args(BPF_FLAGS.split_whitespace())
-        .arg("-fdebug-compilation-dir=.")
-        .args(machine.flags())
-        .args(tree.include_flags())
-        .arg("-c")
-        .arg(&source.path)
-        .arg("-o")
-        .arg(&source.object)
-        .status()
-        .map_err(|error| format!("{clang}: {error}"))?;
-    if !status.success() {
-        return Err(format!(
-            "{clang} could not compile {}",
-            source.path.display()
-        ));
-    }
-    Ok(())
 }
 
 fn embed(source: &Source) -> String {

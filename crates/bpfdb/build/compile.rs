@@ -1,0 +1,110 @@
+//! Compiles BPF programs: those that are out of date, as many at a time as there are processors.
+//!
+//! An object is up to date if its compiler, its command and all files that it was made from are
+//! what they were. Cargo only says that something below `bpf` has changed, and all objects take
+//! minutes.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::SystemTime;
+
+use crate::{BPF_FLAGS, Machine, Result, Source, Tree, write};
+
+pub(crate) fn compile_in_parallel(
+    tree: &Tree,
+    clang: &str,
+    sources: &[&Source],
+    machine: &Machine,
+) -> Result<()> {
+    let version = version(clang)?;
+    let next = AtomicUsize::new(0);
+    // One after the other from a common list: some take ten times as long as others.
+    let work = || {
+        while let Some(source) = sources.get(next.fetch_add(1, Ordering::Relaxed)) {
+            compile(tree, clang, &version, source, machine)?;
+        }
+        Ok(())
+    };
+    let workers = thread::available_parallelism().map_or(1, usize::from);
+    thread::scope(|scope| {
+        let handles: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
+        handles
+            .into_iter()
+            .try_for_each(|handle| handle.join().expect("a compile thread panicked"))
+    })
+}
+
+fn version(clang: &str) -> Result<String> {
+    let output = Command::new(clang)
+        .arg("--version")
+        .output()
+        .map_err(|error| format!("{clang}: {error}"))?;
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Runs in the root, so that line information names files as `bpf/…`.
+fn compile(
+    tree: &Tree,
+    clang: &str,
+    version: &str,
+    source: &Source,
+    machine: &Machine,
+) -> Result<()> {
+    let inputs = source.object.with_extension("d");
+    let mut command = Command::new(clang);
+    command
+        .current_dir(&tree.root)
+        .args(BPF_FLAGS.split_whitespace())
+        .arg("-fdebug-compilation-dir=.")
+        .args(machine.flags())
+        .args(tree.include_flags())
+        .arg("-MD")
+        .arg("-MF")
+        .arg(&inputs)
+        .arg("-c")
+        .arg(&source.path)
+        .arg("-o")
+        .arg(&source.object);
+    let text = format!("{version}{command:?}");
+    let made_by = source.object.with_extension("made-by");
+    if is_up_to_date(tree, &made_by, &text, &inputs) {
+        return Ok(());
+    }
+    // The mark is older than the compiler's first look at an input, and has its name only when
+    // the object is whole.
+    let mark = made_by.with_extension("mark");
+    write(&mark, &text)?;
+    let status = command
+        .status()
+        .map_err(|error| format!("{clang}: {error}"))?;
+    if !status.success() {
+        return Err(format!(
+            "{clang} could not compile {}",
+            source.path.display()
+        ));
+    }
+    fs::rename(&mark, &made_by).map_err(|error| format!("{}: {error}", mark.display()))
+}
+
+fn is_up_to_date(tree: &Tree, made_by: &Path, command: &str, inputs: &Path) -> bool {
+    let (Some(made), Ok(inputs)) = (changed(made_by), fs::read_to_string(inputs)) else {
+        return false;
+    };
+    fs::read_to_string(made_by).is_ok_and(|text| text == command)
+        && inputs_of(&inputs)
+            .all(|input| changed(&tree.root.join(input)).is_some_and(|when| when < made))
+}
+
+/// The files of a rule as `make` reads it: `object: input input \`, and so on.
+fn inputs_of(rule: &str) -> impl Iterator<Item = PathBuf> {
+    let inputs = rule.split_once(':').map_or("", |(_, inputs)| inputs);
+    let words = inputs.split_whitespace().filter(|word| *word != "\\");
+    words.map(PathBuf::from)
+}
+
+fn changed(file: &Path) -> Option<SystemTime> {
+    fs::metadata(file).ok()?.modified().ok()
+}
