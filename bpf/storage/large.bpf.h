@@ -249,16 +249,6 @@ __noinline int bpfdb_memory_reclaim(void)
 
 /* ---- Is there room? -------------------------------------------------------- */
 
-/* Pages for data that nobody has, those that may still be added included. */
-static __always_inline u64 pages_left(void)
-{
-	u64 limit = LOAD(engine.segments_limit.value) * BPFDB_PAGES_PER_SEGMENT;
-	u64 used = LOAD(engine.pages_taken.value) - LOAD(engine.pages_free_count.value);
-	u64 kept = used + reserve_of(limit);
-
-	return limit > kept ? limit - kept : 0;
-}
-
 /*
  * Could a value of `len` bytes find room now? Asked before it takes any: what must
  * fail should not leave others without memory for a time. A yes is no promise. What

@@ -253,14 +253,15 @@ static __always_inline u64 reserve_of(u64 limit)
 	return pages > BPFDB_RESERVE_MAX ? BPFDB_RESERVE_MAX : pages;
 }
 
-/* Is no more than the reserve left of what may be in use? Nothing may be after the limit was
- * lowered. */
-static __always_inline bool only_reserve_is_left(void)
+/* Pages that data may still take, those that may still be added included: all that are not in
+ * use, but for the reserve. After the limit was lowered there may be none. */
+static __always_inline u64 pages_left(void)
 {
 	u64 limit = LOAD(engine.segments_limit.value) * BPFDB_PAGES_PER_SEGMENT;
 	u64 used = LOAD(engine.pages_taken.value) - LOAD(engine.pages_free_count.value);
+	u64 kept = used + reserve_of(limit);
 
-	return used + reserve_of(limit) >= limit;
+	return limit > kept ? limit - kept : 0;
 }
 
 /* Who asks for memory. */
@@ -275,7 +276,7 @@ static __always_inline u32 page_take(enum purpose purpose)
 {
 	u32 page;
 
-	if (purpose == FOR_DATA && unlikely(only_reserve_is_left()))
+	if (purpose == FOR_DATA && unlikely(!pages_left()))
 		return 0;
 	page = list_pop(&engine.pages_free.value);
 	if (!page)
