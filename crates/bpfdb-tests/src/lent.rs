@@ -9,7 +9,7 @@
 //! must be dropped has somebody call [`Pool::end`].
 
 use std::ops::{Deref, DerefMut};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use bpfdb::Engine;
@@ -24,34 +24,68 @@ pub trait Lend: Send + 'static {
     fn restore(&mut self) -> bool;
 }
 
-/// Things of one kind that are idle.
-pub struct Pool<T>(Mutex<Vec<T>>);
+/// Things that are idle.
+pub struct Pool<T> {
+    /// The one at the end was used last.
+    idle: Mutex<Vec<T>>,
+    most: usize,
+}
 
 impl<T: Lend> Pool<T> {
     pub const fn new() -> Self {
-        Self(Mutex::new(Vec::new()))
+        Self::of_at_most(usize::MAX)
     }
 
-    /// One that is idle, else a new one.
+    /// A pool that drops what has been idle for the longest time when it would have more than `most`.
+    pub const fn of_at_most(most: usize) -> Self {
+        Self {
+            idle: Mutex::new(Vec::new()),
+            most,
+        }
+    }
+
+    /// A thing that is idle, else a new one.
     pub fn take(&'static self, make: impl FnOnce() -> T) -> Lent<T> {
-        let idle = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        self.take_such(|_| true, make)
+    }
+
+    /// A thing that is idle and as wanted, else a new one.
+    pub fn take_such(
+        &'static self,
+        is_wanted: impl Fn(&T) -> bool,
+        make: impl FnOnce() -> T,
+    ) -> Lent<T> {
+        let waiting = {
+            let mut idle = self.lock();
+            let place = idle.iter().rposition(is_wanted);
+            place.map(|place| idle.remove(place))
+        };
         Lent {
-            thing: Some(idle.unwrap_or_else(make)),
+            thing: Some(waiting.unwrap_or_else(make)),
             pool: self,
         }
     }
 
     /// Drops what is idle.
     pub fn end(&self) {
-        let idle = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        let idle = std::mem::take(&mut *self.lock());
         drop(idle);
     }
 
     fn give_back(&self, mut thing: T) {
-        if !thread::panicking() && thing.restore() {
-            let mut idle = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            idle.push(thing);
+        if thread::panicking() || !thing.restore() {
+            return;
         }
+        let mut idle = self.lock();
+        idle.push(thing);
+        let discarded = (idle.len() > self.most).then(|| idle.remove(0));
+        // It takes a while: others need not wait for it.
+        drop(idle);
+        drop(discarded);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<T>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

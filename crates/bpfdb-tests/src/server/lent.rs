@@ -13,6 +13,7 @@ use bpfdb_log::simulation::SimulatedDisk;
 use bpfdb_server::settings::Settings;
 use tempfile::TempDir;
 
+use super::pool::KINDS;
 use super::procedures::ask;
 use super::{Client, Reply, TestServer, wait_until};
 use crate::lent::{Lend, Lent, Pool};
@@ -160,7 +161,7 @@ fn is_as_new(server: &TestServer, settings: &[Reply]) -> bool {
 }
 
 /// Stops the idle servers when the process ends, before it leaves its cgroup.
-fn end_at_exit() {
+pub(super) fn end_at_exit() {
     static REGISTERED: Once = Once::new();
     REGISTERED.call_once(|| {
         // SAFETY: a function without preconditions. The first server is there, so behind the one of the
@@ -175,6 +176,7 @@ extern "C" fn end() {
     let ended = thread::spawn(|| {
         PLAIN.end();
         LOGGED.end();
+        KINDS.end();
     });
     ended.join().expect("a clean stop");
 }

@@ -1,5 +1,6 @@
-//! Servers that one test after the other has for itself: to make one costs a second of processor
-//! time, and tests that run side by side never meet in one.
+//! Servers that one test after the other has for itself ([`crate::lent`]), each with the options and
+//! settings that the test wants: to make one costs a second of processor time, and tests that run side
+//! by side never meet in one.
 //!
 //! ```text
 //!            lend()              lend()
@@ -16,23 +17,27 @@
 //! 4. The server of a test that panicked is stopped, and so is one with a log: that is compared then.
 
 use std::ops::Deref;
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use bpfdb_server::settings::Settings;
 
+use super::lent::end_at_exit;
 use super::{Client, TestServer};
+use crate::lent::{Lend, Pool};
 
 /// Idle servers that are kept: as many as tests run side by side, of two kinds.
 const KEPT: usize = 8;
 /// How long the last connections of a test may take to go.
 const FAREWELL: Duration = Duration::from_secs(5);
 
-/// A server that is lent to a test.
-pub struct Lent(Option<Pooled>);
+/// Idle servers of all options and settings.
+pub(super) static KINDS: Pool<Pooled> = Pool::of_at_most(KEPT);
 
-struct Pooled {
+/// A server that is lent to a test.
+pub type Lent = crate::lent::Lent<Pooled>;
+
+pub struct Pooled {
     /// Its options and settings, as text.
     kind: String,
     server: TestServer,
@@ -42,24 +47,18 @@ struct Pooled {
     sessions: u64,
 }
 
-/// The ones that wait; the one at the end was used last.
-static IDLE: Mutex<Vec<Pooled>> = Mutex::new(Vec::new());
-
 pub(super) fn lend(options: &bpfdb::Options, settings: Settings) -> Lent {
     let kind = format!("{options:?} {settings:?}");
-    let waiting = {
-        let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);
-        let place = idle.iter().rposition(|pooled| pooled.kind == kind);
-        place.map(|place| idle.remove(place))
-    };
-    Lent(Some(
-        waiting.unwrap_or_else(|| Pooled::make(kind, options, settings)),
-    ))
+    KINDS.take_such(
+        |pooled| pooled.kind == kind,
+        || Pooled::make(kind.clone(), options, settings),
+    )
 }
 
 impl Pooled {
     fn make(kind: String, options: &bpfdb::Options, settings: Settings) -> Self {
         let server = TestServer::start_as_told(options, settings);
+        end_at_exit();
         let settings = all_settings(&mut server.client());
         let mut pooled = Self {
             kind,
@@ -114,39 +113,17 @@ fn all_settings(client: &mut Client) -> Vec<u8> {
     client.ask(&[b"CONFIG", b"GET", b"*"])
 }
 
-impl Deref for Lent {
+impl Deref for Pooled {
     type Target = TestServer;
 
     fn deref(&self) -> &TestServer {
-        &self.0.as_ref().expect("lent until it is dropped").server
+        &self.server
     }
 }
 
-impl Drop for Lent {
-    fn drop(&mut self) {
-        let pooled = self.0.take().expect("dropped once");
+impl Lend for Pooled {
+    fn restore(&mut self) -> bool {
         // See 4 and 2.
-        if thread::panicking() || crate::log::is_wanted() || !pooled.is_tidy() {
-            return;
-        }
-        let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);
-        static AT_EXIT: std::sync::Once = std::sync::Once::new();
-        // SAFETY: a function without preconditions. Behind the one of the cgroup, so before it.
-        AT_EXIT.call_once(|| unsafe {
-            libc::atexit(stop_all);
-        });
-        idle.push(pooled);
-        let discarded = (idle.len() > KEPT).then(|| idle.remove(0));
-        // It takes a while: others need not wait for it.
-        drop(idle);
-        drop(discarded);
+        !crate::log::is_wanted() && self.is_tidy()
     }
-}
-
-/// When the process ends. A panic ends it with a signal.
-extern "C" fn stop_all() {
-    let idle = std::mem::take(&mut *IDLE.lock().unwrap_or_else(PoisonError::into_inner));
-    // What is local to this thread is gone by now.
-    let stopped = thread::spawn(move || drop(idle)).join();
-    stopped.expect("a clean stop");
 }
