@@ -1,5 +1,4 @@
-//! Pipelines of 100,000 commands, as redis-py, go-redis and node-redis send them, on all ways to
-//! a server.
+//! Long pipelines, as redis-py, go-redis and node-redis send them, on all ways to a server.
 
 use bpfdb_server::settings::{LocalClients, Settings};
 use bpfdb_tests::install::run;
@@ -27,28 +26,53 @@ fn on_all_ways(session: impl Fn(&str)) {
     session(path.to_str().expect("text"));
 }
 
-#[test]
-fn of_redis_py() {
+/// Commands of a pipeline, in words of a command line. Its requests and its replies are more than
+/// the buffers of two sockets take.
+const SHORT: &str = "35000";
+const LONG: &str = "100000";
+
+fn of_redis_py(count: &str) {
     let (folder, interpreter) = redis_py::installed();
     let script = redis_py::source().file("pipelines.py");
     let script = script.to_str().expect("a path");
     on_all_ways(|address| {
-        run(&interpreter, &[script, address], &folder);
+        run(&interpreter, &[script, address, count], &folder);
     });
 }
 
-#[test]
-fn of_go_redis() {
+fn of_go_redis(count: &str) {
     let (folder, session) = go_redis::installed();
     on_all_ways(|address| {
-        run(&session, &["pipelines", address], &folder);
+        run(&session, &["pipelines", address, count], &folder);
+    });
+}
+
+fn of_node_redis(count: &str) {
+    let folder = node::installed("node_redis", "pipelines.mjs");
+    on_all_ways(|address| {
+        run("node", &["pipelines.mjs", address, count], &folder);
     });
 }
 
 #[test]
-fn of_node_redis() {
-    let folder = node::installed("node_redis", "pipelines.mjs");
-    on_all_ways(|address| {
-        run("node", &["pipelines.mjs", address], &folder);
-    });
+fn redis_py_is_answered() {
+    of_redis_py(SHORT);
+}
+
+#[test]
+fn go_redis_is_answered() {
+    of_go_redis(SHORT);
+}
+
+#[test]
+fn node_redis_is_answered() {
+    of_node_redis(SHORT);
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn soak_long_pipelines() {
+    of_redis_py(LONG);
+    of_go_redis(LONG);
+    of_node_redis(LONG);
 }

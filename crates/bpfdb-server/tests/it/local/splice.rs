@@ -60,7 +60,10 @@ fn from_the_beginning() {
 fn later_with_nothing_unread() {
     let server = server();
     let mut client = local_client(&server);
+    // The flag of splice() is for the pipe alone.
+    client.stream.set_nonblocking(true).expect("a mode");
     let nothing = splice(&client.stream, libc::SPLICE_F_NONBLOCK);
+    client.stream.set_nonblocking(false).expect("a mode");
     assert_eq!(nothing.expect_err("no reply").kind(), ErrorKind::WouldBlock);
     let before = local(&server);
     for _ in 0..100 {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -140,7 +141,7 @@ func reconnect(client *redis.Client) {
 
 func main() {
 	if os.Args[1] == "pipelines" {
-		pipelines(os.Args[2])
+		pipelines(os.Args[2], result(strconv.Atoi(os.Args[3])))
 		return
 	}
 	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:" + os.Args[1]})

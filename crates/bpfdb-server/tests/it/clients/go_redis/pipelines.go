@@ -7,10 +7,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// pipelines sends 100,000 commands before it reads the first reply, to HOST:PORT or the path of
+// pipelines sends count commands before it reads the first reply, to HOST:PORT or the path of
 // a Unix-domain socket.
-func pipelines(address string) {
-	const count = 100_000
+func pipelines(address string, count int) {
 	network := "tcp"
 	if strings.HasPrefix(address, "/") {
 		network = "unix"
