@@ -9,9 +9,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Error, Result, bail};
-use bpfdb::Engine;
+use bpfdb::{Engine, Joining};
 use bpfdb_server::settings::{ClientMemory, Settings, Size, memory};
-use bpfdb_server::{Server, Stopper};
+use bpfdb_server::{FrontEnd, Server, Stopper};
 use nix::sys::signal::{SigSet, Signal};
 
 use crate::data::{self, Log};
@@ -120,7 +120,7 @@ fn serve(
 ) -> Result<bool> {
     let settings = &options.settings.clone();
     let wanted = engine_options(settings)?;
-    let (engine, kept) = create_or_open(settings, &wanted, pins)?;
+    let (engine, front_end, kept) = create_or_open(settings, &wanted, pins)?;
     // What is recovered is all that there is, unless another engine has more.
     let others = others.filter(|_| !kept);
     let log = start_log(&engine, settings, others)?;
@@ -131,7 +131,7 @@ fn serve(
     let loaded = load_rdb.map(|file| load::load(&engine, options.log.as_deref(), file));
     let (loaded, figures) = loaded.transpose()?.unzip();
     options.loaded = figures;
-    let server = Server::start_after(&engine, &options, |address| {
+    let server = Server::start_loaded(&engine, &options, front_end, |address| {
         pins.rename(address.port())?;
         if !kept {
             engine.pin_claimed(pins.claim_of_folder())?;
@@ -205,22 +205,28 @@ fn start_log(
     }
 }
 
+/// The engine, with the network programs, which the kernel verifies at the same time.
 fn create_or_open(
     settings: &Settings,
     wanted: &bpfdb::Options,
     pins: &Pins,
-) -> Result<(Engine, bool)> {
+) -> Result<(Engine, FrontEnd, bool)> {
     let folder = pins.folder();
+    let load = |joining: &Joining<'_>| FrontEnd::load(joining, settings);
     if !Engine::is_pinned(folder) {
         memory_for_start(settings, 0)?;
-        return Ok((Engine::create(wanted)?, false));
+        let (engine, front_end) = Engine::create_beside(wanted, load)?;
+        return Ok((engine, front_end?, false));
     }
-    let engine = open(wanted, pins)?;
+    let (engine, front_end) = open(wanted, pins, load)?;
+    let front_end = front_end?;
     if data::has_nothing(&engine)? {
-        drop(engine);
+        // With it the last descriptors of the old engine's maps.
+        drop((engine, front_end));
         pins.clear()?;
         wait_for_memory(settings)?;
-        return Ok((Engine::create(wanted)?, false));
+        let (engine, front_end) = Engine::create_beside(wanted, load)?;
+        return Ok((engine, front_end?, false));
     }
     // The default is not asked for.
     if settings.max_memory != Size(0) && wanted.memory_limit <= engine.memory_limit_max() {
@@ -232,7 +238,7 @@ fn create_or_open(
         engine.set_memory_limit(most)?;
     }
     engine.set_snapshot_max_age(wanted.snapshot_max_age);
-    Ok((engine, true))
+    Ok((engine, front_end, true))
 }
 
 /// Whether there is memory for a new engine, if `freed` bytes that are in use become free before.
@@ -288,8 +294,13 @@ fn bound_by_group(settings: &mut Settings) -> Result<()> {
 }
 
 /// The engine that an earlier server left.
-fn open(wanted: &bpfdb::Options, pins: &Pins) -> Result<Engine> {
-    let opened = Engine::open_claimed(pins.claim_of_folder(), wanted.memory_ahead);
+fn open<T: Send>(
+    wanted: &bpfdb::Options,
+    pins: &Pins,
+    load: impl FnOnce(&Joining<'_>) -> T + Send,
+) -> Result<(Engine, T)> {
+    let claim = pins.claim_of_folder();
+    let opened = Engine::open_claimed_beside(claim, wanted.memory_ahead, load);
     opened.with_context(|| {
         format!(
             "cannot go on with the data in {}; --fresh drops it",

@@ -38,7 +38,7 @@ mod values;
 pub use commands::page as commands_page;
 pub use error::{Error, Result};
 pub use io::stopper::Stopper;
-pub use server::Server;
+pub use server::{FrontEnd, Server};
 pub use settings::{Loaded, Options};
 
 #[doc(hidden)]

@@ -1,6 +1,7 @@
 //! The engine: open → load → attach → session.
 
 use std::os::fd::{AsFd, OwnedFd};
+use std::panic::resume_unwind;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -78,17 +79,25 @@ pub(crate) const IO_STRIDE: usize = (abi::BPFDB_IO_SIZE + abi::BPFDB_IO_PAD) as 
 impl Engine {
     /// Creates an engine with memory of its own, not pinned.
     pub fn create(options: &Options) -> Result<Self> {
+        Self::create_beside(options, |_| ()).map(|(engine, ())| engine)
+    }
+
+    /// The same, while `load` loads objects that join the engine, on another thread; with what
+    /// it returns. Most of the time that a start takes is the kernel's verifier, which has one
+    /// processor for each thread that loads. No program may be run before the engine is there.
+    pub fn create_beside<T: Send>(
+        options: &Options,
+        load: impl FnOnce(&Joining<'_>) -> T + Send,
+    ) -> Result<(Self, T)> {
         architecture::check_own()?;
-        let mut object = open_object(objects::ENGINE, "engine")?;
-        let config = maps::as_built(&mut object, options.config()?)?;
-        maps::size(&mut object, options, &config)?;
-        let object = program::load(object, "the engine")?;
-        let maps = Maps::of(&object, config)?;
-        let memory = Memory::new(
-            &maps,
-            options.memory_ahead,
-            Clock::new(Driver::of(&object)?),
-        )?;
+        let maps = Maps::create(options)?;
+        let (object, loaded) = load_beside(&maps, load)?;
+        Ok((Self::start(&object, maps, options)?, loaded))
+    }
+
+    /// A new engine's memory and first pages.
+    fn start(object: &libbpf_rs::Object, maps: Maps, options: &Options) -> Result<Self> {
+        let memory = Memory::new(&maps, options.memory_ahead, Clock::new(Driver::of(object)?))?;
 
         memory.set_limit(segments_of(options.memory_limit));
         memory.set_snapshot_max_age(options.snapshot_max_age);
@@ -96,12 +105,12 @@ impl Engine {
         time::synchronize(&memory)?;
         memory.grow()?;
         check(
-            program::find(&object, "bpfdb_create")?.run(&[])?,
+            program::find(object, "bpfdb_create")?.run(&[])?,
             "create the engine",
         )?;
         memory.ensure()?;
-        start_maintenance(&object)?;
-        Self::assemble(&object, maps, memory)?.own(None)
+        start_maintenance(object)?;
+        Self::assemble(object, maps, memory)?.own(None)
     }
 
     /// Opens an engine that was pinned in `folder`, as its owner: claims the folder for
@@ -125,14 +134,35 @@ impl Engine {
 
     /// [`Engine::open`] for a caller that has claimed the folder already.
     pub fn open_claimed(claim: &Claim, memory_ahead: u64) -> Result<Self> {
+        let opened = Self::open_claimed_beside(claim, memory_ahead, |_| ());
+        opened.map(|(engine, ())| engine)
+    }
+
+    /// The same, while `load` loads objects that join the engine, as for
+    /// [`Engine::create_beside`].
+    pub fn open_claimed_beside<T: Send>(
+        claim: &Claim,
+        memory_ahead: u64,
+        load: impl FnOnce(&Joining<'_>) -> T + Send,
+    ) -> Result<(Self, T)> {
         architecture::check_own()?;
         let maps = Maps::open(claim.folder())?;
-        let object = load_sharing(&maps)?;
-        let memory = Memory::new(&maps, memory_ahead, Clock::new(Driver::of(&object)?))?;
+        let (object, loaded) = load_beside(&maps, load)?;
+        Ok((Self::go_on(&object, maps, claim, memory_ahead)?, loaded))
+    }
+
+    /// With the data that an earlier owner left.
+    fn go_on(
+        object: &libbpf_rs::Object,
+        maps: Maps,
+        claim: &Claim,
+        memory_ahead: u64,
+    ) -> Result<Self> {
+        let memory = Memory::new(&maps, memory_ahead, Clock::new(Driver::of(object)?))?;
         time::synchronize(&memory)?;
         // The timer that runs, if it does, belongs to programs of before.
-        start_maintenance(&object)?;
-        Self::assemble(&object, maps, memory)?.own(Some(claim))
+        start_maintenance(object)?;
+        Self::assemble(object, maps, memory)?.own(Some(claim))
     }
 
     /// Attaches to an engine that is pinned in `folder` and that another process owns.
@@ -235,7 +265,14 @@ impl Engine {
     /// [`Error::Invalid`] if the object was built with headers of another version, or with
     /// headers that were changed: the first structure and field that differ are named.
     pub fn adopt(&self, object: &mut OpenObject) -> Result<()> {
-        self.inner.maps.share_with(object)
+        self.joining().adopt(object)
+    }
+
+    /// The maps of this engine, for objects that join it.
+    pub fn joining(&self) -> Joining<'_> {
+        Joining {
+            maps: &self.inner.maps,
+        }
     }
 
     /// The same for an object whose programs sessions of this process run in their buffers, by
@@ -514,6 +551,37 @@ impl Inner {
             inner: Arc::new(self),
         })
     }
+}
+
+/// The maps of an engine, whose own programs may not be loaded yet.
+#[derive(Clone, Copy, Debug)]
+pub struct Joining<'a> {
+    maps: &'a Maps,
+}
+
+impl Joining<'_> {
+    /// [`Engine::adopt`].
+    pub fn adopt(&self, object: &mut OpenObject) -> Result<()> {
+        self.maps.share_with(object)
+    }
+
+    /// [`Engine::config`].
+    pub fn config(&self) -> abi::bpfdb_config {
+        self.maps.config
+    }
+}
+
+/// The engine's programs, and what `load` returns, which runs meanwhile.
+fn load_beside<T: Send>(
+    maps: &Maps,
+    load: impl FnOnce(&Joining<'_>) -> T + Send,
+) -> Result<(libbpf_rs::Object, T)> {
+    thread::scope(|scope| {
+        let other = scope.spawn(move || load(&Joining { maps }));
+        let object = load_sharing(maps);
+        let loaded = other.join().unwrap_or_else(|panic| resume_unwind(panic));
+        Ok((object?, loaded))
+    })
 }
 
 /// The engine's programs on the maps of an engine that exists.

@@ -60,7 +60,7 @@ pub use checkpoint::{CheckpointPass, OtherRecord};
 pub use claim::Claim;
 pub use conflict::{Conflict, ConflictCause};
 pub use deoptimisation::{DEOPTIMISATIONS, Deoptimisation};
-pub use engine::{Engine, open_object};
+pub use engine::{Engine, Joining, open_object};
 pub use error::{Error, Result};
 pub use locks::{LockHolder, LockMode, LockSearch};
 pub use log::{

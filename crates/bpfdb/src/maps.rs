@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, OpenObject};
 
-use crate::abi;
 use crate::error::{Error, Result, bpf, system};
 use crate::layout;
 use crate::mapped::Mapped;
 use crate::options::{Options, SEGMENT_SIZE};
+use crate::{abi, engine, objects, program};
 
 /// Name of the map of global data, and of the constants.
 pub(crate) const STATE: &str = ".data.bpfdb";
@@ -65,8 +65,24 @@ impl Maps {
             .map_err(system(format!("map {name}")))
     }
 
+    /// Creates maps for a new engine. No program is loaded with them: what uses the maps joins
+    /// them, the engine's own programs as all others.
+    pub(crate) fn create(options: &Options) -> Result<Self> {
+        let mut object = engine::open_object(objects::ENGINE, "engine")?;
+        let config = as_built(&mut object, options.config()?)?;
+        size(&mut object, &config)?;
+        for mut program in object.progs_mut() {
+            program.set_autoload(false);
+        }
+        for mut map in object.maps_mut().filter(|map| map.name() == IO) {
+            // Sessions have their buffers in the map of the programs that run them.
+            map.set_max_entries(1).map_err(bpf("size the io buffers"))?;
+        }
+        Self::of(&program::load(object, "the engine")?, config)
+    }
+
     /// The maps of an object that was loaded to create them.
-    pub(crate) fn of(object: &libbpf_rs::Object, config: abi::bpfdb_config) -> Result<Self> {
+    fn of(object: &libbpf_rs::Object, config: abi::bpfdb_config) -> Result<Self> {
         let mut handles = BTreeMap::new();
         let mut config_handle = None;
 
@@ -388,10 +404,7 @@ fn constants(map: &mut libbpf_rs::OpenMapMut<'_>, config: &abi::bpfdb_config) ->
 }
 
 /// The configuration with what the object says of the headers that it was built with.
-pub(crate) fn as_built(
-    object: &mut OpenObject,
-    config: abi::bpfdb_config,
-) -> Result<abi::bpfdb_config> {
+fn as_built(object: &mut OpenObject, config: abi::bpfdb_config) -> Result<abi::bpfdb_config> {
     let mut maps = object.maps_mut();
     let mut map = maps
         .find(|map| map.name() == CONFIG)
@@ -430,11 +443,7 @@ pub(crate) fn ring_stride(config: &abi::bpfdb_config) -> u32 {
 }
 
 /// Gives the maps of a new engine their sizes.
-pub(crate) fn size(
-    object: &mut OpenObject,
-    options: &Options,
-    config: &abi::bpfdb_config,
-) -> Result<()> {
+fn size(object: &mut OpenObject, config: &abi::bpfdb_config) -> Result<()> {
     for mut map in object.maps_mut() {
         let name = map.name().to_string_lossy().into_owned();
         let entries = match name.as_str() {
@@ -449,7 +458,6 @@ pub(crate) fn size(
                     .map_err(bpf("size the rings of the log"))?;
                 config.log_rings
             }
-            IO => options.user_sessions,
             CONFIG => {
                 set_config(&mut map, config)?;
                 continue;

@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::rc::Rc;
 
-use bpfdb::{Engine, abi};
+use bpfdb::{Joining, abi};
 use libbpf_rs::btf::{Btf, types};
 use libbpf_rs::{
     Link, MapCore, MapFlags, MapHandle, Object, OpenObject, OpenProgramMut, ProgramMut, RingBuffer,
@@ -50,30 +50,38 @@ pub(crate) struct Programs {
     object: Object,
 }
 
-impl Programs {
+/// The programs, loaded and not yet attached: no client is served by them.
+pub(crate) struct LoadedPrograms {
+    object: Object,
+}
+
+// SAFETY: an object of libbpf is memory and descriptors, nothing of which belongs to a thread; it
+// has one owner at a time.
+unsafe impl Send for LoadedPrograms {}
+
+impl LoadedPrograms {
     /// `local`: cgroup of the clients that are answered in their own send().
-    pub(crate) fn attach(
-        engine: &Engine,
-        cgroup: &Cgroup,
-        local: &LocalClients,
-        port: u16,
-    ) -> Result<Self> {
-        let sessions = engine.config().sessions;
+    pub(crate) fn load(joining: &Joining<'_>, local: &LocalClients, port: u16) -> Result<Self> {
         let mut object = bpfdb::open_object(bpfdb::objects::REDIS, "redis")?;
 
-        size(&mut object, sessions)?;
+        size(&mut object, joining.config().sessions)?;
         if *local == LocalClients::Off || !knows_how_clients_read() {
             for mut program in object.progs_mut().filter(tells_how_clients_read) {
                 program.set_autoload(false);
             }
         }
         set_port(&mut object, port)?;
-        engine.adopt(&mut object)?;
+        joining.adopt(&mut object)?;
         let object = object.load().map_err(bpf("load the network programs"))?;
-        let connections = Rc::new(KernelConnections::map(
-            map(&object, "connections")?.as_fd(),
-            sessions,
-        )?);
+        Ok(Self { object })
+    }
+
+    /// `local`: as they were loaded for.
+    pub(crate) fn attach(self, cgroup: &Cgroup, local: &LocalClients) -> Result<Programs> {
+        let object = self.object;
+        let connections = map(&object, "connections")?;
+        let sessions = connections.max_entries();
+        let connections = Rc::new(KernelConnections::map(connections.as_fd(), sessions)?);
         let (ring, received) = ring(&object)?;
         let accept = attach(&object, cgroup)?;
         let accept_ends = first_and_last(&accept)?;
@@ -81,7 +89,7 @@ impl Programs {
         let local_ends =
             (local.as_ref().map(|local| first_and_last(&local.clients))).transpose()?;
 
-        Ok(Self {
+        Ok(Programs {
             connections,
             cookies: map(&object, "cookies")?,
             release: bpfdb::find_program(&object, "redis_release")?,
@@ -94,7 +102,9 @@ impl Programs {
             object,
         })
     }
+}
 
+impl Programs {
     /// Index of the connection whose socket has this cookie.
     pub(crate) fn connection(&self, cookie: u64) -> Result<Option<u32>> {
         let found = self

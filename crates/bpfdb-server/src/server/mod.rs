@@ -2,6 +2,7 @@
 //! leaves to it.
 
 mod admission;
+mod front_end;
 mod housekeeping;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -12,6 +13,8 @@ use std::time::{Duration, Instant};
 
 use bpfdb::{Engine, Session};
 
+pub use front_end::FrontEnd;
+
 use crate::commands::table;
 use crate::connection::table::ConnectionTable;
 use crate::connection::{Connection, Next, State};
@@ -21,7 +24,7 @@ use crate::instance::Instance;
 use crate::io::bell::Bell;
 use crate::io::poll::{Event, Interest, Poll, Source};
 use crate::io::stopper::Stopper;
-use crate::io::{descriptors, socket, unix};
+use crate::io::{socket, unix};
 use crate::kernel::cgroup::Cgroup;
 use crate::kernel::programs::Programs;
 use crate::kernel::workers::Workers;
@@ -97,7 +100,24 @@ impl Server {
         options: &Options,
         ready: impl FnOnce(SocketAddr) -> Result<(), E>,
     ) -> Result<Self, E> {
-        let server = Self::prepare(engine, options)?;
+        // Before anything is taken.
+        Self::check_owned(engine)?;
+        let front_end = FrontEnd::load(&engine.joining(), &options.settings)?;
+        Self::start_loaded(engine, options, front_end, ready)
+    }
+
+    /// The same, with what was loaded for this engine and these settings.
+    ///
+    /// # Errors
+    /// As above; and that of `ready`.
+    pub fn start_loaded<E: From<Error>>(
+        engine: &Engine,
+        options: &Options,
+        front_end: FrontEnd,
+        ready: impl FnOnce(SocketAddr) -> Result<(), E>,
+    ) -> Result<Self, E> {
+        Self::check_owned(engine)?;
+        let server = Self::prepare(engine, options, front_end)?;
         ready(server.address())?;
         let backlog = options.settings.tcp_backlog;
         socket::start_listening(&server.listener, backlog)?;
@@ -105,20 +125,23 @@ impl Server {
         Ok(server)
     }
 
-    /// A server that does not listen yet.
-    fn prepare(engine: &Engine, options: &Options) -> Result<Self> {
-        if !engine.is_owned() {
-            return Err(Error::Attached);
+    fn check_owned(engine: &Engine) -> Result<()> {
+        match engine.is_owned() {
+            true => Ok(()),
+            false => Err(Error::Attached),
         }
-        descriptors::raise_limit();
+    }
+
+    /// A server that does not listen yet.
+    fn prepare(engine: &Engine, options: &Options, front_end: FrontEnd) -> Result<Self> {
         let settings = &options.settings;
-        let cgroup = Cgroup::create()?;
-        let wanted = SocketAddr::new(settings.bind, settings.port);
-        let listener = cgroup.inside(|| socket::bound(wanted))?;
-        let address = listener
-            .local_addr()
-            .map_err(system("look at the listener"))?;
-        let programs = Programs::attach(engine, &cgroup, &settings.local_clients, address.port())?;
+        let FrontEnd {
+            programs,
+            listener,
+            address,
+            cgroup,
+        } = front_end;
+        let programs = programs.attach(&cgroup, &settings.local_clients)?;
         let sessions = programs.connections.len();
         let statistics = Arc::new(Statistics::new(table::names()));
         let metrics = settings

@@ -15,7 +15,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bpfdb::objects::COMPILER;
-use bpfdb::{Claim, Engine, Error, Options, Session, Status, abi};
+use bpfdb::{Claim, Engine, Error, Joining, Options, Session, Status, abi};
 use libbpf_rs::{MapHandle, MapInfo, OpenObject};
 use nix::sched::{CloneFlags, unshare};
 
@@ -163,6 +163,39 @@ fn an_object_that_has_joined_writes() {
     let one = 1_u64.to_ne_bytes().to_vec();
     assert_eq!(session.get(&KEY), Ok(Some(one)));
     assert_eq!(not_joined(&engine), 0);
+}
+
+/// Before the engine's own programs are there.
+#[test]
+fn an_object_joins_while_the_engine_is_created_or_opened() {
+    let load = |joining: &Joining<'_>| {
+        let mut joined = object(common::bytes_of("joining"));
+        joining.adopt(&mut joined).expect("it joins");
+        let joined = joined.load().expect("the object loads");
+        bpfdb::find_program(&joined, "open_and_set").expect("the program")
+    };
+    let writes = |engine: &Engine, program: &bpfdb::Program| {
+        let code = program.run(&[]).expect("the program runs");
+        assert_eq!(Status::from_code(code), Some(Status::Ok));
+        let mut session = engine.session().expect("a session");
+        let value = 1_u64.to_ne_bytes().to_vec();
+        assert_eq!(session.get(&KEY), Ok(Some(value)));
+    };
+    let place = Place::new();
+    let folder = place.folder();
+    let created = Engine::create_beside(&common::options(), load);
+    let (engine, program) = created.expect("the engine starts");
+    writes(&engine, &program);
+    engine.pin(&folder).expect("pinned");
+    drop((engine, program));
+
+    let claim = Claim::take(&folder).expect("nobody has it");
+    let opened = Engine::open_claimed_beside(&claim, 0, load);
+    let (engine, program) = opened.expect("the engine is there");
+    let mut session = engine.session().expect("a session");
+    session.delete(&KEY).expect("deleted");
+    drop(session);
+    writes(&engine, &program);
 }
 
 #[test]
