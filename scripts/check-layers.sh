@@ -75,7 +75,8 @@ done
 
 # ---- Rust -----------------------------------------------------------------------
 # The folders and files of a crate's src, lowest first: each may use those before it, and
-# none after it. The library's root may use all.
+# none after it. `folder/file` is a file of a folder whose files have layers of their own; then
+# `folder` is its mod.rs, if that has more than declarations. The library's root may use all.
 rust_layers() {
 	case $1 in
 	bpfdb) echo abi reserved value_type status conflict deoptimisation commands operators error random architecture mounts memory_cgroups objects layout grace chore options \
@@ -83,62 +84,131 @@ rust_layers() {
 		stats figures engine presize log session scan checkpoint locks ;;
 	bpfdb-copies) echo limits error integer crc64 header sink source writer rdb binary jsonl format file snapshot \
 		loader dump restore ;;
-	bpfdb-log) echo layout form disk moment error buffer segment batch record checkpoint control simulation folders owner directory plan spares \
-		place reader retained until recovered recovery writer beginning open check follow copy lost cut rebuild ;;
+	bpfdb-log) echo format/layout format/form disk format/moment error disk/buffer format/segment format/batch \
+		format/record format/checkpoint format/control format/place \
+		disk/simulation disk/folders disk/owner disk/directory \
+		read/reader read/retained read/until read/recovered read/recovery read/follow \
+		write/plan write/spares write/writer write/beginning write/open \
+		tools/check tools/copy tools/lost tools/cut tools/rebuild ;;
 	bpfdb-procedures) echo error ir types lua code load listing unit inside embedded ;;
 	bpfdb-server) echo values settings error io protocol kernel stats connection instance commands executor server ;;
 	esac
 }
 
-# What lib.rs gives a shorter name, as `name module`: of `pub use a::{B, C}`, B a and C a.
-rust_reexports() {
-	sed 's,//.*,,' "$1" | tr '\n' ' ' | grep -oE 'pub use [a-z_]+::[^;]*;' |
-		sed 's/pub use //; s/::/ /; s/[{},;]/ /g' |
-		awk '{ for (i = 2; i <= NF; i++) print $i, $1 }'
+# The paths in the Rust file $3, from the root of its crate, as a/b/Name, one a line. $1 is what they
+# begin with: `crate`, or `pub use` for what lib.rs gives a shorter name. $2 is the module of the
+# file, as a/b, from which super:: leads up (super::* is for tests and gives nothing); of lib.rs it
+# is empty. Comments do not count; a path may go over several lines.
+rust_paths() {
+	sed -E 's,(^|[^:])//.*,\1,' "$3" | tr '\n\t' '  ' | awk -v start="$1" -v module="$2" '
+		# Takes one path, or all of {…}, from the beginning of rest.
+		function tree(prefix, name) {
+			sub(/^ +/, "", rest)
+			if (rest ~ /^[{]/) {
+				rest = substr(rest, 2)
+				while (rest !~ /^ *}/ && rest != "") {
+					tree(prefix)
+					if (!sub(/^ *,/, "", rest) && rest !~ /^ *}/) return
+				}
+				sub(/^ *}/, "", rest)
+				return
+			}
+			if (rest ~ /^[*]/) {
+				rest = substr(rest, 2)
+				if (!upwards) print prefix "*"
+				return
+			}
+			if (!match(rest, /^[A-Za-z_][A-Za-z_0-9]*/)) return
+			name = substr(rest, 1, RLENGTH)
+			rest = substr(rest, RLENGTH + 1)
+			sub(/^ +as +[A-Za-z_]+/, "", rest)
+			if (sub(/^ *:: */, "", rest)) tree(prefix name "/")
+			else print prefix (name == "self" ? "" : name)
+		}
+		# The module that is so many above this one, with a slash; "-" above the root.
+		function above(count, parts, n, i, path) {
+			n = split(module, parts, "/")
+			if (count > n) return "-"
+			path = ""
+			for (i = 1; i <= n - count; i++) path = path parts[i] "/"
+			return path
+		}
+		{
+			rest = " " $0
+			pattern = start == "crate" ? "[^A-Za-z_0-9:$](crate::|(super:: *)+)" : " pub use "
+			while (match(rest, pattern)) {
+				found = substr(rest, RSTART + 1, RLENGTH - 1)
+				rest = substr(rest, RSTART + RLENGTH)
+				upwards = gsub(/super/, "", found)
+				prefix = upwards ? above(upwards) : ""
+				if (prefix != "-") tree(prefix)
+			}
+		}'
 }
 
-# The modules of its own crate that a file uses, one a line: by crate::NAME, by crate::{…},
-# and by as many super:: as lead to the root. Names that the root gives are those of the module
-# that has them. Comments do not count; a path may go over several lines.
+# The layers of the list $3 that the file $1, the module $2, uses, one a line: a name that the root
+# gives is that of the module that has it. `crate::*` is EVERYTHING.
 rust_uses() {
-	up=$(printf 'super::%.0s' $(seq "$2"))
-	sed -E 's,(^|[^:])//.*,\1,' "$1" | tr '\n' ' ' |
-		sed -E "s/:: +/::/g; s/crate::\*/crate::EVERYTHING/g; s/(^|[^:a-z_])$up/\\1crate::/g" |
-		grep -oE 'crate::(\{([^{}]|\{([^{}]|\{[^{}]*\})*\})*\}|[A-Za-z_]+)' |
-		sed -E 's/^crate:://; :again; s/::(\{[^{}]*\}|[A-Za-z_]+|\*)//; t again' |
-		tr '{}, ' '\n' | grep -E '^[A-Za-z_]+$' | grep -vE '^(self|as)$' |
-		awk 'NR == FNR { module[$1] = $2; next }
-			{ print ($1 in module) ? module[$1] : $1 }' "$reexports" - || true
+	rust_paths crate "$2" "$1" | awk -v layers="$3" '
+		BEGIN {
+			count = split(layers, names, " ")
+			for (i = 1; i <= count; i++) known[names[i]] = 1
+		}
+		NR == FNR {
+			name = $0
+			sub(/.*[/]/, "", name)
+			given[name] = $0
+			next
+		}
+		$0 == "*" { print "EVERYTHING"; next }
+		{
+			split($0, parts, "/")
+			if (parts[1] in given && !(parts[1] in known)) $0 = given[parts[1]]
+			while (!($0 in known) && sub(/[/][^/]*$/, "")) continue
+			if ($0 in known) print
+		}' "$reexports" -
 }
 
-# How many modules lie between a file and the root of its crate.
-rust_depth() {
-	module=${1%.rs}
-	module=${module%/mod}
-	printf '%s' "$module" | tr -cd / | wc -c | awk '{ print $1 + 1 }'
+# The layer of a module a/b/c: a/b if that has one, else a.
+rust_layer() {
+	module=$1
+	while :; do
+		case " $2 " in
+		*" $module "*) break ;;
+		esac
+		[ "$module" != "${module%/*}" ] || return 1
+		module=${module%/*}
+	done
+	echo "$module"
+}
+
+# A mod.rs that only declares modules is of no layer.
+rust_declares_only() {
+	case $1 in
+	*/mod.rs) ;;
+	*) return 1 ;;
+	esac
+	! sed -E 's,//.*,,; /^#\[cfg/d' "$1" | grep -vqE '^ *$|^(pub(\(crate\))? )?mod [a-z_]+;$'
 }
 
 check_rust() {
 	crate=$1
 	layers=$(rust_layers "$crate")
 	src=crates/$crate/src
-	rust_reexports "$src/lib.rs" >"$reexports"
+	rust_paths 'pub use' '' "$src/lib.rs" >"$reexports"
 	for file in $(find "$src" -name '*.rs' | sort); do
 		inside=${file#"$src"/}
 		[ "$inside" != lib.rs ] || continue
-		layer=${inside%%/*}
-		layer=${layer%.rs}
-		case " $layers " in
-		*" $layer "*) ;;
-		*)
-			complain "$file: scripts/check-layers.sh does not know the layer $layer"
+		name=${inside%.rs}
+		name=${name%/mod}
+		if ! layer=$(rust_layer "$name" "$layers"); then
+			rust_declares_only "$file" || complain "$file: scripts/check-layers.sh does not know the layer of $name"
 			continue
-			;;
-		esac
+		fi
 		# By whole words: check is no part of checkpoint.
 		above=" $layers "
 		above=" ${above#*" $layer "} "
-		for target in $(rust_uses "$file" "$(rust_depth "$inside")" | sort -u); do
+		for target in $(rust_uses "$file" "$name" "$layers" | sort -u); do
 			[ "$target" != EVERYTHING ] || complain "$file uses all of the crate"
 			case "$above" in
 			*" $target "*) complain "$file uses $target, but $layer must not know it" ;;

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::disk::{is_full, is_unreadable, lacks_descriptors};
-use crate::layout::Invalid;
-use crate::moment::Moment;
+use crate::format::layout::Invalid;
+use crate::format::moment::Moment;
 
 /// The log is not what it was when it was written: nothing may be started from it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -40,12 +40,24 @@
 //!
 //! # Where to read
 //!
+//! ```text
+//! tools/    check, copy, cut a log, make its control file anew
+//! write/    how a group becomes durable
+//! read/     where a log ends, which commits count
+//! disk/     what is asked of a disk, and which are there; who may write
+//! format/   the bytes
+//! ```
+//!
+//! A file uses those of its own folder and of the folders below it. Only the trait of a disk
+//! (`disk/mod.rs`) and its buffers lie below `format/`; `scripts/check-layers.sh` has the order of
+//! all files.
+//!
 //! | to know … | read |
 //! |---|---|
 //! | the bytes | [`control`], [`segment`], [`batch`], [`record`] |
 //! | what is asked of a disk, and which are there | [`disk`], [`Directory`], `simulation` |
 //! | who may write | [`Owner`] |
-//! | how a group becomes durable | [`LogWriter`], with the rules in `writer.rs`; `open.rs`, `plan.rs`, `spares.rs`, `beginning.rs` |
+//! | how a group becomes durable | [`LogWriter`], with the rules in `write/writer.rs`; the other files of `write/` |
 //! | where a log ends, and when it is corrupt | [`reader`] |
 //! | which commits count | [`Recovery`] |
 //! | what of a growing log is durable | [`Follower`] |
@@ -61,61 +73,38 @@
 
 #![forbid(unsafe_code)]
 
-pub mod batch;
-mod beginning;
-mod buffer;
-mod check;
-pub mod checkpoint;
-pub mod control;
-mod copy;
-mod cut;
-mod directory;
 pub mod disk;
 mod error;
-mod folders;
-mod follow;
-mod form;
-mod layout;
-mod lost;
-mod moment;
-mod open;
-mod owner;
-mod place;
-mod plan;
-pub mod reader;
-mod rebuild;
-pub mod record;
-mod recovered;
-mod recovery;
-mod retained;
-pub mod segment;
-#[cfg(feature = "simulation")]
-pub mod simulation;
-mod spares;
-mod until;
-mod writer;
+mod format;
+mod read;
+mod tools;
+mod write;
 
-pub use buffer::AlignedBuffer;
-pub use check::{
+pub use disk::buffer::AlignedBuffer;
+pub use disk::directory::{Directory, DirectoryFile};
+pub use disk::owner::{Holder, Owner, make_folders};
+#[cfg(feature = "simulation")]
+pub use disk::simulation;
+pub use disk::{Disk, DiskFile};
+pub use error::{Corrupt, Failure, LogError, Result};
+pub use format::form::{INLINE_MAX, ValueType};
+pub use format::layout::{BLOCK, CHECKPOINT_VERSION, Invalid, LogId, RunId, VERSION};
+pub use format::moment::Moment;
+pub use format::place::{NoPlace, Place};
+pub use format::{batch, checkpoint, control, record, segment};
+pub use read::follow::Follower;
+pub use read::reader;
+pub use read::recovered::{LargeValue, RecoveredCommit};
+pub use read::recovery::{LogEnd, Recovery};
+pub use read::retained::{Beginning, Beginnings};
+pub use read::until::Until;
+pub use tools::check::{
     DurableReport, FilesReport, Report, RetainedReport, RunReport, SegmentReport, check,
     check_and_tell, check_retained,
 };
-pub use copy::{Copied, copy_until};
-pub use cut::Cut;
-pub use directory::{Directory, DirectoryFile};
-pub use disk::{Disk, DiskFile};
-pub use error::{Corrupt, Failure, LogError, Result};
-pub use follow::Follower;
-pub use form::{INLINE_MAX, ValueType};
-pub use layout::{BLOCK, CHECKPOINT_VERSION, Invalid, LogId, RunId, VERSION};
-pub use lost::Lost;
-pub use moment::Moment;
-pub use open::{give_up_before, settle};
-pub use owner::{Holder, Owner, make_folders};
-pub use place::{NoPlace, Place};
-pub use rebuild::Rebuilt;
-pub use recovered::{LargeValue, RecoveredCommit};
-pub use recovery::{LogEnd, Recovery};
-pub use retained::{Beginning, Beginnings};
-pub use until::Until;
-pub use writer::{Batch, Durable, LogWriter, Options, Start};
+pub use tools::copy::{Copied, copy_until};
+pub use tools::cut::Cut;
+pub use tools::lost::Lost;
+pub use tools::rebuild::Rebuilt;
+pub use write::open::{give_up_before, settle};
+pub use write::writer::{Batch, Durable, LogWriter, Options, Start};

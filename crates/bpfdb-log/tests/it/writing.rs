@@ -86,7 +86,7 @@ fn comes_back_from_a_real_disk() {
 }
 
 /// A file system in memory, which has no need to flush. What one without O_DIRECT does:
-/// `directory.rs`.
+/// `disk/directory.rs`.
 #[test]
 fn comes_back_from_tmpfs() {
     let folder = folder_in(Path::new("/dev/shm"));
