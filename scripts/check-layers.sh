@@ -79,9 +79,11 @@ done
 # `folder` is its mod.rs, if that has more than declarations. The library's root may use all.
 rust_layers() {
 	case $1 in
-	bpfdb) echo abi reserved value_type status conflict deoptimisation commands operators error random architecture mounts memory_cgroups objects layout grace chore options \
-		mapped program driver maps claim usage clock memory time holders shrink idle memory_thread \
-		stats figures engine presize log session scan checkpoint locks ;;
+	bpfdb) echo abi reserved value_type status conflict deoptimisation commands operators error random \
+		architecture mounts memory/cgroups objects layout memory/grace memory/chore options \
+		mapped program driver maps claim memory/usage clock memory/grow memory time holders \
+		memory/shrink memory/idle memory/thread stats figures engine memory/presize log session scan \
+		checkpoint locks ;;
 	bpfdb-copies) echo limits error integer crc64 header sink source writer rdb binary jsonl format file snapshot \
 		loader dump restore ;;
 	bpfdb-log) echo format/layout format/form disk format/moment error disk/buffer format/segment format/batch \
@@ -95,14 +97,15 @@ rust_layers() {
 	esac
 }
 
-# The paths in the Rust file $3, from the root of its crate, as a/b/Name, one a line. $1 is what they
-# begin with: `crate`, or `pub use` for what lib.rs gives a shorter name. $2 is the module of the
-# file, as a/b, from which super:: leads up (super::* is for tests and gives nothing); of lib.rs it
-# is empty. Comments do not count; a path may go over several lines.
+# The paths in the Rust file $3, from the root of its crate, as `a/b/Name Name`, one a line; the
+# second word is what the file calls it. $1 is what they begin with: `crate`, or `pub use` for what
+# lib.rs gives a shorter name. $2 is the module of the file, as a/b, from which super:: leads up
+# (super::* is for tests and gives nothing); of lib.rs it is empty. Comments do not count; a path may
+# go over several lines.
 rust_paths() {
 	sed -E 's,(^|[^:])//.*,\1,' "$3" | tr '\n\t' '  ' | awk -v start="$1" -v module="$2" '
 		# Takes one path, or all of {…}, from the beginning of rest.
-		function tree(prefix, name) {
+		function tree(prefix, name, path) {
 			sub(/^ +/, "", rest)
 			if (rest ~ /^[{]/) {
 				rest = substr(rest, 2)
@@ -115,15 +118,23 @@ rust_paths() {
 			}
 			if (rest ~ /^[*]/) {
 				rest = substr(rest, 2)
-				if (!upwards) print prefix "*"
+				if (!upwards) print prefix "*", "*"
 				return
 			}
 			if (!match(rest, /^[A-Za-z_][A-Za-z_0-9]*/)) return
 			name = substr(rest, 1, RLENGTH)
 			rest = substr(rest, RLENGTH + 1)
-			sub(/^ +as +[A-Za-z_]+/, "", rest)
-			if (sub(/^ *:: */, "", rest)) tree(prefix name "/")
-			else print prefix (name == "self" ? "" : name)
+			if (sub(/^ *:: */, "", rest)) {
+				tree(prefix name "/")
+				return
+			}
+			path = prefix (name == "self" ? "" : name)
+			if (match(rest, /^ +as +[A-Za-z_]+/)) {
+				name = substr(rest, 1, RLENGTH)
+				rest = substr(rest, RLENGTH + 1)
+				sub(/.* /, "", name)
+			}
+			print path, name
 		}
 		# The module that is so many above this one, with a slash; "-" above the root.
 		function above(count, parts, n, i, path) {
@@ -155,11 +166,10 @@ rust_uses() {
 			for (i = 1; i <= count; i++) known[names[i]] = 1
 		}
 		NR == FNR {
-			name = $0
-			sub(/.*[/]/, "", name)
-			given[name] = $0
+			given[$2] = $1
 			next
 		}
+		{ $0 = $1 }
 		$0 == "*" { print "EVERYTHING"; next }
 		{
 			split($0, parts, "/")
@@ -169,16 +179,20 @@ rust_uses() {
 		}' "$reexports" -
 }
 
-# The layer of a module a/b/c: a/b if that has one, else a.
+# The layer of a module a/b/c: a/b if that has one, else a, unless its files have their own.
 rust_layer() {
 	module=$1
 	while :; do
 		case " $2 " in
 		*" $module "*) break ;;
+		*" $module/"*) return 1 ;;
 		esac
 		[ "$module" != "${module%/*}" ] || return 1
 		module=${module%/*}
 	done
+	case " $2 " in
+	*" $module/"*) [ "$module" = "$1" ] || return 1 ;;
+	esac
 	echo "$module"
 }
 

@@ -18,7 +18,6 @@
 pub mod abi;
 pub mod architecture;
 mod checkpoint;
-mod chore;
 mod claim;
 mod clock;
 pub mod commands;
@@ -28,32 +27,25 @@ mod driver;
 mod engine;
 mod error;
 pub mod figures;
-mod grace;
 mod holders;
-mod idle;
 mod layout;
 mod locks;
 mod log;
 mod mapped;
 mod maps;
 mod memory;
-pub mod memory_cgroups;
-mod memory_thread;
 pub mod mounts;
 pub mod objects;
 mod operators;
 mod options;
-mod presize;
 mod program;
 mod random;
 mod reserved;
 mod scan;
 mod session;
-mod shrink;
 mod stats;
 mod status;
 mod time;
-mod usage;
 mod value_type;
 
 pub use checkpoint::{CheckpointPass, OtherRecord};
@@ -67,6 +59,7 @@ pub use log::{
     LargeRef, Log, LogGate, LogGateState, LogHome, LogValue, LogWrite, PinnedLog, Sealed, Writes,
 };
 pub use maps::{engine_exists, first_missing_pin, pinned_memory};
+pub use memory::cgroups as memory_cgroups;
 pub use options::{Options, SEGMENT_SIZE, log_rings};
 pub use program::{Program, find as find_program};
 pub use reserved::{FUNCTIONS_KEY, RESERVED_PREFIX, is_reserved};

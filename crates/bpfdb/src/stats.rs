@@ -10,8 +10,8 @@ use crate::abi;
 use crate::error::{Result, bpf, system};
 use crate::mapped::Mapped;
 use crate::maps::{Maps, STATE};
-pub use crate::usage::Class;
-use crate::usage::Usage;
+pub use crate::memory::usage::Class;
+use crate::memory::usage::Usage;
 
 /// Looks at a pinned engine without becoming part of it: loads nothing, changes
 /// nothing, works beside its daemon or without one.

@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use crate::abi;
 use crate::driver::Driver;
 use crate::error::Result;
-use crate::grace::Grace;
 use crate::mapped::Mapped;
 use crate::memory::Memory;
-use crate::usage::Usage;
+use crate::memory::grace::Grace;
+use crate::memory::usage::Usage;
 
 /// Pages of one program run: to look at one takes nanoseconds, to merge two
 /// tens of microseconds.

@@ -1,5 +1,5 @@
 //! Adding memory to a running engine: programs cannot create maps, so user
-//! space creates segments ahead of need. Who does it, and when: `memory_thread.rs`.
+//! space creates segments ahead of need. Who does it, and when: `thread.rs`.
 
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,11 +10,11 @@ use std::time::Duration;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType};
 
 use crate::abi;
-use crate::chore::Chore;
 use crate::clock::Clock;
 use crate::error::{Result, bpf, system};
 use crate::mapped::Mapped;
 use crate::maps::Maps;
+use crate::memory::chore::Chore;
 
 const PAGES_PER_SEGMENT: u64 = abi::BPFDB_PAGES_PER_SEGMENT as u64;
 /// Segments that are added by one call, at most. It takes 11 ms to make one of 16 MiB, most of it

@@ -12,8 +12,8 @@ use crate::abi;
 use crate::error::Result;
 use crate::mapped::Mapped;
 use crate::memory::Memory;
-use crate::shrink::Shrinker;
-use crate::usage::Usage;
+use crate::memory::shrink::Shrinker;
+use crate::memory::usage::Usage;
 
 /// How often it looks.
 const PERIOD: Duration = Duration::from_secs(1);

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Result, system};
 use crate::holders::Holders;
-use crate::idle::IdleMemory;
 use crate::memory::Memory;
-use crate::shrink::Shrinker;
+use crate::memory::idle::IdleMemory;
+use crate::memory::shrink::Shrinker;
 use crate::time;
 
 /// How often it looks for work: while memory is being taken, and at rest.
