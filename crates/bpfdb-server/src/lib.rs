@@ -8,6 +8,7 @@
 //! executor/     the requests of one connection: one by one, in batches, in time slices
 //! commands/     one file per command, in the folder of its group
 //! instance/     what the daemon knows about itself: settings, users, pauses
+//! scripting/    scripts, functions and procedures, between their calls: states of Lua, compiler
 //! connection/   one connection: its socket, bytes in and out, who answers it
 //! stats/        what is counted and measured; INFO's and Prometheus's source
 //! kernel/       the programs, where they are attached, the state that both sides share
@@ -30,6 +31,7 @@ mod instance;
 mod io;
 mod kernel;
 mod protocol;
+mod scripting;
 mod server;
 pub mod settings;
 mod stats;

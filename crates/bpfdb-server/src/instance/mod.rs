@@ -1,12 +1,9 @@
 //! What the daemon knows about itself: settings, statistics, what was slow, who is
 //! paused. There is one for each server; commands find it in their context.
 
-pub(crate) mod functions;
 pub(crate) mod log;
 pub(crate) mod pause;
-pub(crate) mod procedures;
 pub(crate) mod rate_limiter;
-pub(crate) mod scripts;
 pub(crate) mod users;
 
 use std::cell::Cell;
@@ -21,12 +18,9 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use bpfdb::{Engine, Stats};
 
-use self::functions::Functions;
 use self::log::Log;
 use self::pause::Pause;
-use self::procedures::Procedures;
 use self::rate_limiter::RateLimiter;
-use self::scripts::Scripts;
 use self::users::Users;
 use crate::connection::info::ConnectionInfo;
 use crate::error::Result;
@@ -36,6 +30,9 @@ use crate::io::stopper::Stopper;
 use crate::kernel::connections::KernelConnections;
 use crate::kernel::flags::KernelFlags;
 use crate::kernel::programs::Programs;
+use crate::scripting::functions::Functions;
+use crate::scripting::procedures::Procedures;
+use crate::scripting::scripts::Scripts;
 use crate::settings::Options;
 use crate::settings::parameters::Parameters;
 use crate::settings::{Change, ConfigFile, Durability, LogLevel, Settings, memory};

@@ -18,7 +18,7 @@ pub use front_end::FrontEnd;
 use crate::commands::table;
 use crate::connection::table::ConnectionTable;
 use crate::connection::{Connection, Next, State};
-use crate::error::{Error, Result, system};
+use crate::error::{Error, Result};
 use crate::executor::{Executor, ServeContext};
 use crate::instance::Instance;
 use crate::io::bell::Bell;

@@ -26,10 +26,10 @@ use super::direct::{self, Words};
 use super::find::{self, Source, callable, count_keys, find_function, may_be_called, view};
 use super::program::Program;
 use super::redis_call::LongCommand;
-use super::reply;
-use crate::instance::functions::RunningCall;
-use crate::instance::scripts::{self, Kind, Machine, UnderWay};
 use crate::protocol::reply::{self as replies, ConflictAction};
+use crate::scripting::functions::RunningCall;
+use crate::scripting::reply;
+use crate::scripting::scripts::{self, Kind, Machine, UnderWay};
 
 /// EVAL and its kin: script, number of keys, keys, arguments. `reads`: it may not write.
 pub(super) fn begin(

@@ -5,8 +5,8 @@ use bpfdb_procedures::inside::ReplyRef;
 use super::super::atomic;
 use super::super::prelude::*;
 use super::program::Program;
-use crate::instance::procedures::{DirectCall, DirectKind};
 use crate::protocol::reply::Replies;
+use crate::scripting::procedures::{DirectCall, DirectKind};
 
 /// Words of a call: keys, and arguments behind them.
 pub(super) struct Words<'a> {

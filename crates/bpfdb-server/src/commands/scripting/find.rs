@@ -7,9 +7,9 @@ use bpfdb_lua::{Flags, Sha1};
 use super::super::arguments::number;
 use super::super::atomic;
 use super::super::prelude::*;
-use crate::instance::functions::Problem;
-use crate::instance::functions::libraries::{FunctionOf, Libraries};
-use crate::instance::scripts::Script;
+use crate::scripting::functions::Problem;
+use crate::scripting::functions::libraries::{FunctionOf, Libraries};
+use crate::scripting::scripts::Script;
 
 /// What the first argument is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,5 @@
-//! Scripts and functions in Lua: each call is a transaction.
+//! Scripts and functions in Lua: each call is a transaction. What is kept of them between calls is
+//! in `scripting/`.
 
 mod call;
 mod direct;
@@ -12,7 +13,6 @@ mod find;
 mod function;
 mod program;
 mod redis_call;
-mod reply;
 mod script;
 
 use super::definition::{Command, Flag, KeyFlag, Keys};

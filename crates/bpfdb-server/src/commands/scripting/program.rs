@@ -5,8 +5,8 @@ use std::rc::Rc;
 use bpfdb_lua::{Call, Flags};
 
 use super::super::prelude::*;
-use crate::instance::functions::libraries::FunctionOf;
-use crate::instance::scripts::{Kind, Machine, Script};
+use crate::scripting::functions::libraries::FunctionOf;
+use crate::scripting::scripts::{Kind, Machine, Script};
 
 /// What is called.
 #[derive(Debug)]

@@ -1,8 +1,8 @@
 //! PROCEDURES, of bpfdb.
 
-use super::super::super::instance::procedures::Shown;
 use super::super::arguments::is;
 use super::super::prelude::*;
+use crate::scripting::procedures::Shown;
 
 pub(crate) static COMMAND: Command = Command {
     name: "procedures",

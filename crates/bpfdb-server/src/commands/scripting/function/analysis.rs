@@ -9,9 +9,9 @@ use bpfdb_lua::{Answer, Call, Source, Step};
 use super::super::super::attempts;
 use super::super::super::prelude::*;
 use super::super::super::time_slice::TimeSlice;
-use crate::instance::functions::libraries::Library;
-use crate::instance::functions::{self, LOAD_MAX};
-use crate::instance::scripts::{self, Machine, TEXT_MAX};
+use crate::scripting::functions::libraries::Library;
+use crate::scripting::functions::{self, LOAD_MAX};
+use crate::scripting::scripts::{self, Machine, TEXT_MAX};
 
 /// Libraries that are to be understood.
 #[derive(Debug)]

@@ -6,8 +6,8 @@ use bpfdb::FUNCTIONS_KEY;
 
 use super::super::super::atomic::{Kind, atomically};
 use super::super::super::prelude::*;
-use crate::instance::functions::libraries::Libraries;
-use crate::instance::functions::{COUNT_MAX, FUNCTIONS_MAX};
+use crate::scripting::functions::libraries::Libraries;
+use crate::scripting::functions::{COUNT_MAX, FUNCTIONS_MAX};
 use crate::values::functions_dump::LIBRARIES_MAX;
 
 /// How soon it is asked again whether calls in the kernel have ended.

@@ -6,7 +6,7 @@ use super::super::super::table::wrong_subcommand_arity;
 use super::super::find::view;
 use super::CHANGES;
 use super::change::{Change, replace};
-use crate::instance::functions::libraries::Libraries;
+use crate::scripting::functions::libraries::Libraries;
 
 pub(crate) static COMMAND: Command = Command {
     name: "function|flush",

@@ -1,7 +1,7 @@
 //! FUNCTION KILL.
 
 use super::super::super::prelude::*;
-use crate::instance::scripts::Kind;
+use crate::scripting::scripts::Kind;
 
 pub(crate) static COMMAND: Command = Command {
     name: "function|kill",

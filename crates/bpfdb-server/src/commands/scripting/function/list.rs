@@ -5,8 +5,8 @@ use std::rc::Rc;
 use super::super::super::arguments::is;
 use super::super::super::prelude::*;
 use super::super::find::view;
-use crate::instance::functions::libraries::Library;
 use crate::protocol::reply::Replies;
+use crate::scripting::functions::libraries::Library;
 use crate::values::glob;
 
 pub(crate) static COMMAND: Command = Command {

@@ -9,8 +9,8 @@ use super::super::find::view;
 use super::CHANGES;
 use super::analysis::Analysis;
 use super::change::{change, replace, too_many, withdrawn};
-use crate::instance::functions::COUNT_MAX;
-use crate::instance::functions::libraries::{Libraries, Library};
+use crate::scripting::functions::COUNT_MAX;
+use crate::scripting::functions::libraries::{Libraries, Library};
 use crate::values::functions_dump::{self, Damage};
 
 pub(crate) static COMMAND: Command = Command {

@@ -34,7 +34,7 @@ use bpfdb_lua::{Answer, Failure, Limits, Registered, Sha1, Source, Step, Vm};
 use rustc_hash::FxHashMap;
 
 use self::libraries::{Libraries, Library};
-use crate::instance::scripts;
+use crate::scripting::scripts;
 use crate::stats::statistics::Statistics;
 use crate::values::functions_dump::{self, LIBRARIES_MAX};
 

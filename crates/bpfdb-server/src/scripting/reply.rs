@@ -5,7 +5,7 @@ use bpfdb_lua::{Reply, text_of_double};
 use crate::protocol::reply::Replies;
 
 /// Writes it in the client's protocol.
-pub(super) fn write(replies: &mut Replies, reply: &Reply) {
+pub(crate) fn write(replies: &mut Replies, reply: &Reply) {
     match reply {
         Reply::Nil => replies.null(),
         Reply::Integer(value) => replies.integer(*value),

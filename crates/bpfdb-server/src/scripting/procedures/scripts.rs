@@ -5,8 +5,8 @@ use bpfdb_procedures::lua::TEXT_MAX;
 
 use super::compiler::{Caller, Kind};
 use super::{Procedures, State};
-use crate::instance::scripts::Script;
 use crate::kernel::procedures::{Entry, Name};
+use crate::scripting::scripts::Script;
 
 /// A script is compiled when it is called so often.
 pub(super) const CALLS_BEFORE: u32 = 8;

@@ -9,8 +9,8 @@ use super::compiler::Kind;
 use super::direct::Direct;
 use super::functions::FunctionsState;
 use super::{NO_ROOM, Procedures, State};
-use crate::instance::functions::Functions;
 use crate::kernel::procedures::{Counters, Entry, KernelProcedures, Name};
+use crate::scripting::functions::Functions;
 
 /// A procedure that gives up so many of its calls is left to the interpreter: entering the
 /// kernel's program in vain costs time.

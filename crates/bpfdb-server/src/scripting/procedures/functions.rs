@@ -11,9 +11,9 @@ use rustc_hash::FxHashSet;
 use super::compiler::{Caller, Kind};
 use super::loaded::gives_up_most;
 use super::{Procedures, State};
-use crate::instance::functions::libraries::{FunctionOf, Libraries, Library};
-use crate::instance::functions::{Functions, Problem};
 use crate::kernel::procedures::{Entry, Name};
+use crate::scripting::functions::libraries::{FunctionOf, Libraries, Library};
+use crate::scripting::functions::{Functions, Problem};
 
 /// Who changes the functions has so long from their withdrawal to his lock, before they are
 /// published again.
