@@ -13,11 +13,8 @@ _Static_assert(sizeof(struct bpfdb_redis_counters) <= BPFDB_FRONT_END_COUNTERS *
  * of a map out wherever it stands, and moves the whole program for it. */
 __noinline int front_end_count(u32 word, u64 n)
 {
-	u32 zero = 0;
-	struct bpfdb_counters *all = bpf_map_lookup_elem(&counters, &zero);
-
-	if (all && word < BPFDB_FRONT_END_COUNTERS)
-		ADD(&all->front_end[word], n);
+	if (word < BPFDB_FRONT_END_COUNTERS)
+		COUNT_N(front_end[word], n);
 	return 0;
 }
 

@@ -8,7 +8,6 @@
 
 static __always_inline void count_error(u32 status)
 {
-	u32 zero = 0;
 	struct bpfdb_counters *c;
 
 	if (likely(status < BPFDB_FIRST_ERROR))
@@ -16,7 +15,7 @@ static __always_inline void count_error(u32 status)
 	/* The compiler knows what a subprogram returns, the verifier does not: the bound
 	 * below must stay. */
 	OPAQUE(status);
-	c = bpf_map_lookup_elem(&counters, &zero);
+	c = counters_here();
 	if (c && status < BPFDB_STATUS_COUNT)
 		ADD(&c->statuses[status], 1);
 }

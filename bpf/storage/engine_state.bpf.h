@@ -101,12 +101,19 @@ struct {
  */
 #define repeat(i, n) for (u32 i = LOAD(engine.zero); i < (n) && can_loop; i++)
 
+/* Counters of this processor. */
+static __always_inline struct bpfdb_counters *counters_here(void)
+{
+	u32 zero = 0;
+
+	return bpf_map_lookup_elem(&counters, &zero);
+}
+
 /* Adds to a counter of this processor. Atomic, because a program may
  * interrupt another one between load and store. */
 #define COUNT_N(name, n)                                                                           \
 	({                                                                                         \
-		u32 zero_ = 0;                                                                     \
-		struct bpfdb_counters *c_ = bpf_map_lookup_elem(&counters, &zero_);                \
+		struct bpfdb_counters *c_ = counters_here();                                       \
 		if (c_)                                                                            \
 			ADD(&c_->name, n);                                                         \
 	})
