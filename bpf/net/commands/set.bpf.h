@@ -12,27 +12,20 @@
 #define SET_KEEPS_TIME 4
 /* And so is the reply. */
 #define SET_GETS 8
+/* SETNX: whether it was set, as a number. */
+#define SET_TELLS 16
 /* Most words behind the value: GET, a condition, and a time with its
  * unit. */
 #define SET_OPTIONS_MAX 4
 
-/* The value is an argument at this place. */
-static __always_inline enum bpfdb_status value_from(struct bpfdb_connection *c,
-						    struct bpfdb_session *s, u32 arg, u32 len)
-{
-	c->arg = arg;
-	c->arg_len = len;
-	return arg_to_value(c, s);
-}
-
 /* Sets the argument as the value, whatever is there. */
 static __always_inline enum result set_always(struct sk_msg_md *m, struct bpfdb_connection *c,
-					      struct bpfdb_session *s, u32 arg, u32 len)
+					      struct bpfdb_session *s)
 {
 	enum bpfdb_status status;
 
 	room_until(c, c->at);
-	status = value_from(c, s, arg, len);
+	status = arg_to_value(c, s);
 	if (status == BPFDB_OK) {
 		s->expires = c->deadline;
 		status = bpfdb_set(s);
@@ -51,7 +44,7 @@ __noinline enum result set_plain(struct sk_msg_md *m, struct bpfdb_connection *c
 	if (c->arg_len > BPFDB_INLINE_MAX && key_prepare(s) == BPFDB_OK)
 		home_prefetch(s->hash);
 	c->deadline = 0;
-	return set_always(m, c, s, c->arg, c->arg_len);
+	return set_always(m, c, s);
 }
 
 /* SETEX and PSETEX: the time stands before the value. */
@@ -69,7 +62,7 @@ __noinline enum result command_setex(struct sk_msg_md *m, struct bpfdb_connectio
 		result = arg_next(c);
 	if (result != DONE)
 		return result;
-	return set_always(m, c, s, c->arg, c->arg_len);
+	return set_always(m, c, s);
 }
 
 /* ---- Conditions ---------------------------------------------------------- */
@@ -80,42 +73,40 @@ static __always_inline bool set_wanted(const struct bpfdb_connection *c, enum bp
 	return !(c->options & (status == BPFDB_FOUND ? SET_IF_ABSENT : SET_IF_PRESENT));
 }
 
-/* OK with c->changed: was it set? With SET_GETS the reply is there too. */
-static __always_inline enum bpfdb_status set_if_once(struct sk_msg_md *m,
-						     struct bpfdb_connection *c,
-						     struct bpfdb_session *s, bool own, u32 arg,
-						     u32 len)
+/* OK with c->changed: was it set? With SET_GETS the reply is there too. The options are read
+ * anew each time: kept, they give the verifier another state for each of their values. */
+static __always_inline enum bpfdb_status
+set_if_once(struct sk_msg_md *m, struct bpfdb_connection *c, struct bpfdb_session *s, bool own)
 {
-	bool gets = c->options & SET_GETS;
 	struct before before = before_begin(c);
 	enum bpfdb_status status = short_begin(s, own, SHORT_WRITE);
 
 	if (status == BPFDB_OK) {
-		s->value_type = gets ? BPFDB_TYPE_STRING : BPFDB_TYPE_ANY;
+		s->value_type = c->options & SET_GETS ? BPFDB_TYPE_STRING : BPFDB_TYPE_ANY;
 		status = bpfdb_get_for_update(s);
 		s->value_type = BPFDB_TYPE_STRING;
 	}
-	if (gets)
+	if (c->options & SET_GETS)
 		status = before_reply(m, c, s, status, &before);
 	c->changed = status < BPFDB_FIRST_ERROR && set_wanted(c, status);
 	if (c->changed) {
 		if (c->options & SET_KEEPS_TIME)
 			c->deadline = status == BPFDB_FOUND ? s->found_expires : 0;
-		status = value_from(c, s, arg, len);
+		status = arg_to_value(c, s);
 		if (status == BPFDB_OK) {
 			s->expires = c->deadline;
 			status = bpfdb_set(s);
 		}
 	}
 	status = short_end(s, own, status);
-	if (gets)
+	if (c->options & SET_GETS)
 		before_end(c, s, status, &before);
 	return status;
 }
 
 /* OK with c->changed: was it set? Else an Error. */
 static __always_inline enum bpfdb_status set_if(struct sk_msg_md *m, struct bpfdb_connection *c,
-						struct bpfdb_session *s, u32 arg, u32 len)
+						struct bpfdb_session *s)
 {
 	bool own = short_needed(s);
 	enum bpfdb_status status;
@@ -127,7 +118,7 @@ static __always_inline enum bpfdb_status set_if(struct sk_msg_md *m, struct bpfd
 		if (status >= BPFDB_FIRST_ERROR || !set_wanted(c, status))
 			return status;
 	}
-	return WITHOUT_CONFLICT(own, set_if_once(m, c, s, own, arg, len));
+	return WITHOUT_CONFLICT(own, set_if_once(m, c, s, own));
 }
 
 /* ---- Options ------------------------------------------------------------- */
@@ -158,8 +149,6 @@ static __always_inline enum result set_options(struct bpfdb_connection *c)
 {
 	u32 left = c->argc - 2;
 
-	c->options = 0;
-	c->deadline = 0;
 	repeat(i, SET_OPTIONS_MAX)
 	{
 		bool had_time = c->deadline;
@@ -179,37 +168,50 @@ static __always_inline enum result set_options(struct bpfdb_connection *c)
 }
 
 /*
- * SET with options, SETNX and GETSET. `named` is what the command's name says, in place of
- * options behind the value; 0: the options are there.
+ * Key, value and options; DONE with the value as the argument parsed last. `named` is what the
+ * command's name says, in place of options behind the value; 0: the options are there. A
+ * subprogram, so that the verifier walks what comes next once, whatever the options are.
  */
-__noinline enum result set_with_options(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
-					struct bpfdb_session *s NONNULL, u32 named)
+__noinline enum result set_parse(struct bpfdb_connection *c NONNULL,
+				 struct bpfdb_session *s NONNULL, u32 named)
 {
 	u32 arg, len;
 	enum result result;
-	enum bpfdb_status status;
 
 	if (c->argc < 2 || c->argc > 2 + (named ? 0 : SET_OPTIONS_MAX))
 		return PASS_TO_DAEMON;
 	result = key_and_arg(c, s);
-	if (result != DONE)
+	c->options = named;
+	c->deadline = 0;
+	if (result != DONE || named)
 		return result;
 	arg = c->arg;
 	len = c->arg_len;
 	result = set_options(c);
+	c->arg = arg;
+	c->arg_len = len;
+	return result;
+}
+
+/* SET with options, SETNX and GETSET; `named` as above. */
+__noinline enum result set_with_options(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+					struct bpfdb_session *s NONNULL, u32 named)
+{
+	enum result result = set_parse(c, s, named);
+	enum bpfdb_status status;
+
 	if (result != DONE)
 		return result;
-	c->options |= named;
 	if (!c->options)
-		return set_always(m, c, s, arg, len);
+		return set_always(m, c, s);
 	if (!(c->options & SET_GETS))
 		room_until(c, c->at);
-	status = set_if(m, c, s, arg, len);
+	status = set_if(m, c, s);
 	if (status >= BPFDB_FIRST_ERROR)
 		return reply_error(m, c, s, status);
 	if (c->options & SET_GETS)
 		return DONE;
-	if (named)
+	if (c->options & SET_TELLS)
 		return reply_header(m, c, ':', c->changed);
 	return c->changed ? reply_ok(m, c) : harmless(reply_nil(m, c));
 }
@@ -223,7 +225,7 @@ static __always_inline enum result command_set(struct sk_msg_md *m, struct bpfdb
 static __always_inline enum result command_setnx(struct sk_msg_md *m, struct bpfdb_connection *c,
 						 struct bpfdb_session *s)
 {
-	return set_with_options(m, c, s, SET_IF_ABSENT);
+	return set_with_options(m, c, s, SET_IF_ABSENT | SET_TELLS);
 }
 
 static __always_inline enum result command_getset(struct sk_msg_md *m, struct bpfdb_connection *c,
