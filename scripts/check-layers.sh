@@ -8,16 +8,17 @@ cd "$(dirname "$0")/.."
 # about the Redis front end (front_end) are not for the engine.
 allowed() {
 	case $1 in
-	net) echo net procedures operators front_end ;;
-	procedures) echo procedures operators ;;
-	driver) echo driver procedures operators ;;
+	net) echo net procedures values operators front_end ;;
+	procedures) echo procedures values operators ;;
+	driver) echo driver procedures values operators ;;
+	values) echo values operators ;;
 	operators) echo operators txn log storage ;;
 	txn) echo txn log storage ;;
 	log) echo log storage ;;
 	storage) echo storage ;;
 	abi) echo ;;
 	front_end) echo front_end ;;
-	program | tests | embedding) echo front_end net procedures driver operators txn storage log tests embedding ;;
+	program | tests | embedding) echo front_end net procedures driver values operators txn storage log tests embedding ;;
 	*) return 1 ;;
 	esac
 }
@@ -42,7 +43,7 @@ target_of() {
 	case $path in
 	bpfdb/commands.h | bpfdb/connection.h | include/bpfdb/commands.h | include/bpfdb/connection.h) echo front_end ;;
 	bpfdb/bpfdb.bpf.h | bpfdb.bpf.h | bpfdb/continuation.bpf.h) echo operators ;;
-	net/* | procedures/* | driver/* | operators/* | txn/* | storage/* | log/* | tests/*) echo "${path%%/*}" ;;
+	net/* | procedures/* | driver/* | values/* | operators/* | txn/* | storage/* | log/* | tests/*) echo "${path%%/*}" ;;
 	bpfdb/* | linux/* | asm/*) ;;
 	*/*) [ ! -e "bpf/$path" ] || echo "${path%%/*}" ;;
 	*) [ ! -e "$(dirname "$1")/$path" ] || layer_of "$(dirname "$1")/$path" ;;

@@ -17,6 +17,8 @@
 #ifndef BPFDB_RESP_PARSE_BPF_H
 #define BPFDB_RESP_PARSE_BPF_H
 
+#include "../values/key.bpf.h"
+#include "../values/string.bpf.h"
 #include "connection.bpf.h"
 
 /* What became of a request, or of a part of it. Not an outcome of the engine, which is an
@@ -51,11 +53,6 @@ static __always_inline enum result harmless(enum result result)
 /* Longest header: marker, five digits, CR LF. */
 #define HEADER_MAX 8
 #define HEADER_DIGITS 5
-
-static __always_inline u64 load8(const void *at)
-{
-	return *(const u64 *)at;
-}
 
 /* Loads the window at a position of the message. A subprogram: whatever parses may need it, and
  * does so rarely. */
@@ -165,24 +162,12 @@ static __always_inline bool key_is_reserved(struct bpfdb_connection *c)
 	return load8(window_at(c, c->arg, 8)) == BPFDB_RESERVED_KEYS;
 }
 
-/* The words behind the first two of a key that is the argument parsed last. */
+/* A key of more than 16 bytes that is the argument parsed last. A subprogram: few keys are. */
 __noinline int long_key_copy(struct bpfdb_connection *c NONNULL, struct bpfdb_session *s NONNULL)
 {
 	u32 len = s->key_len;
-	const u8 *from = window_at(c, c->arg, len);
 
-	repeat(i, BPFDB_KEY_MAX / 8)
-	{
-		u64 offset = i;
-
-		/* Not an induction variable of its own: the verifier would walk all rounds. */
-		OPAQUE(offset);
-		offset *= 8;
-		if (offset >= len)
-			break;
-		offset &= BPFDB_KEY_MAX - 8;
-		s->key[offset / 8] = load8(from + offset);
-	}
+	key_words_copy(s, window_at(c, c->arg, len), len);
 	return 0;
 }
 
@@ -190,16 +175,9 @@ __noinline int long_key_copy(struct bpfdb_connection *c NONNULL, struct bpfdb_se
 static __always_inline enum result arg_to_key(struct bpfdb_connection *c, struct bpfdb_session *s)
 {
 	u32 len = c->arg_len;
-	const u8 *from;
 
-	if (!len || len > BPFDB_KEY_MAX)
+	if (!key_fits(len) || !key_begin(s, window_at(c, c->arg, len), len))
 		return PASS_TO_DAEMON;
-	from = window_at(c, c->arg, len);
-	s->key_len = len;
-	s->key[0] = load8(from);
-	if (s->key[0] == BPFDB_RESERVED_KEYS)
-		return PASS_TO_DAEMON;
-	s->key[1] = load8(from + 8);
 	if (len > BPFDB_INLINE_MAX)
 		long_key_copy(c, s);
 	return DONE;
@@ -240,34 +218,29 @@ static __always_inline enum result key_and_arg(struct bpfdb_connection *c, struc
 	return result == DONE ? arg_next(c) : result;
 }
 
+static __always_inline const void *arg_bytes(void *operand)
+{
+	struct bpfdb_connection *c = operand;
+
+	return (void *)(c->source + c->arg);
+}
+
 /* Copies the argument parsed last to map memory; len <= BPFDB_VALUE_MAX. */
 static __always_inline void arg_copy(struct bpfdb_connection *c, void *to, u32 len)
 {
-	bpf_probe_read_kernel(to, len, (void *)(c->source + c->arg));
+	bpf_probe_read_kernel(to, len, arg_bytes(c));
+}
+
+static __always_inline const u8 *arg_words(void *c, u32 len)
+{
+	return window_at(c, ((struct bpfdb_connection *)c)->arg, len);
 }
 
 /* The argument parsed last becomes the session's value: OK or an Error. */
 __noinline enum bpfdb_status arg_to_value(struct bpfdb_connection *c NONNULL,
 					  struct bpfdb_session *s NONNULL)
 {
-	u32 len = c->arg_len;
-	const u8 *from;
-	void *slot;
-	enum bpfdb_status status = bpfdb_value_alloc(s, len);
-
-	if (status != BPFDB_OK)
-		return status;
-	if (len <= BPFDB_INLINE_MAX) {
-		from = window_at(c, c->arg, len);
-		s->value[0] = low_bytes(load8(from), len);
-		s->value[1] = len > 8 ? low_bytes(load8(from + 8), len - 8) : 0;
-		return BPFDB_OK;
-	}
-	slot = bpfdb_at(s->value[0]);
-	if (!slot || len > BPFDB_VALUE_MAX)
-		return BPFDB_CORRUPT;
-	arg_copy(c, slot, len);
-	return BPFDB_OK;
+	return value_fill(s, c->arg_len, BPFDB_VALUE_MAX, arg_words, arg_bytes, c);
 }
 
 /*
@@ -287,7 +260,7 @@ static __always_inline enum result args_check(struct bpfdb_connection *c, u32 co
 			return result;
 		if (i % step)
 			continue;
-		if (!c->arg_len || c->arg_len > BPFDB_KEY_MAX || key_is_reserved(c))
+		if (!key_fits(c->arg_len) || key_is_reserved(c))
 			return PASS_TO_DAEMON;
 	}
 	c->end = c->at;

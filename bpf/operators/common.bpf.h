@@ -87,6 +87,11 @@ static __always_inline void home_prefetch(u64 hash)
 		(void)LOAD(cell_in(memory, home_of(hash))->home);
 }
 
+static __always_inline u64 load8(const void *at)
+{
+	return *(const u64 *)at;
+}
+
 /* Bytes 0 to len-1 of a word; len is 0 to 8. */
 static __always_inline u64 low_bytes(u64 word, u32 len)
 {

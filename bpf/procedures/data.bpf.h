@@ -6,6 +6,8 @@
 #ifndef BPFDB_PROCEDURES_DATA_BPF_H
 #define BPFDB_PROCEDURES_DATA_BPF_H
 
+#include "../values/key.bpf.h"
+#include "../values/string.bpf.h"
 #include "text.bpf.h"
 
 /* Expiry times from here on are the interpreter's: some are no 64-bit number in
@@ -18,46 +20,10 @@ __noinline int rt_key(struct bpfdb_frame *f NONNULL, struct bpfdb_session *s NON
 	const u8 *from = heap_at(f, (u32)text);
 	u32 len = text_len(text);
 
-	if (!len || len > BPFDB_KEY_MAX)
+	if (!key_fits(len) || !key_begin(s, from, len))
 		return BPFDB_DEOPTIMISATION_KEY;
-	s->key_len = len;
-	s->key[0] = word_at(from);
-	if (s->key[0] == BPFDB_RESERVED_KEYS)
-		return BPFDB_DEOPTIMISATION_KEY;
-	s->key[1] = word_at(from + 8);
-	if (len <= BPFDB_INLINE_MAX)
-		return 0;
-	repeat(i, BPFDB_KEY_MAX / 8)
-	{
-		u64 offset = i * 8;
-
-		if (offset >= len)
-			break;
-		OPAQUE(offset);
-		offset &= BPFDB_KEY_MAX - 8;
-		s->key[offset / 8] = word_at(from + offset);
-	}
-	return 0;
-}
-
-/* Bytes of map memory, 24 of which may be read, become the value of the next SET. */
-static __always_inline int value_fill(struct bpfdb_session *s, const u8 *from, u32 len)
-{
-	int status = bpfdb_value_alloc(s, len);
-	void *slot;
-
-	if (status != BPFDB_OK)
-		return status;
-	if (len <= BPFDB_INLINE_MAX) {
-		s->value[0] = low_bytes(word_at(from), len);
-		s->value[1] = len > 8 ? low_bytes(word_at(from + 8), len - 8) : 0;
-		return 0;
-	}
-	slot = bpfdb_at(s->value[0]);
-	OPAQUE(len);
-	if (!slot || len > BPFDB_CALL_TEXT_MAX)
-		return BPFDB_CORRUPT;
-	bpf_probe_read_kernel(slot, len, from);
+	if (len > BPFDB_INLINE_MAX)
+		key_words_copy(s, from, len);
 	return 0;
 }
 
@@ -68,7 +34,7 @@ __noinline int rt_value(struct bpfdb_frame *f NONNULL, struct bpfdb_session *s N
 
 	if (!fuel_take(f, len / BPFDB_CALL_FUEL_BYTES))
 		return BPFDB_DEOPTIMISATION_FUEL;
-	return value_fill(s, heap_at(f, (u32)text), len);
+	return value_from_memory(s, heap_at(f, (u32)text), len, BPFDB_CALL_TEXT_MAX);
 }
 
 /* The text of a number does. 2^53 has 16 digits: with a sign it is longer than what lies
@@ -80,7 +46,8 @@ __noinline int rt_value_number(struct bpfdb_frame *f NONNULL, struct bpfdb_sessi
 
 	if (place == HEAP_FULL)
 		return BPFDB_DEOPTIMISATION_HEAP;
-	return value_fill(s, heap_at(f, place), number_to_heap(f, place, value));
+	return value_from_memory(s, heap_at(f, place), number_to_heap(f, place, value),
+				 BPFDB_CALL_TEXT_MAX);
 }
 
 /*

@@ -117,11 +117,6 @@ static __always_inline u8 *tag_at(struct bpfdb_frame *f, u64 number)
 	return &f->tags[number & (BPFDB_CALL_REGISTERS - 1)];
 }
 
-static __always_inline u64 word_at(const void *at)
-{
-	return *(const u64 *)at;
-}
-
 /* No place in the heap. */
 #define HEAP_FULL (~0u)
 
@@ -143,9 +138,9 @@ static __always_inline void heap_fill(struct bpfdb_frame *f, u32 place, const vo
 	u8 *to = heap_at(f, place);
 
 	if (len <= 16) {
-		u64 second = word_at(from + 8);
+		u64 second = load8(from + 8);
 
-		*(u64 *)to = word_at(from);
+		*(u64 *)to = load8(from);
 		if (len > 8)
 			*(u64 *)(to + 8) = second;
 		return;

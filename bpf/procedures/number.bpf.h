@@ -60,9 +60,9 @@ static __always_inline u32 number_to_heap(struct bpfdb_frame *f, u32 place, s64 
 	u32 len = number_write(f, value);
 	const u8 *from = number_text(f, len);
 	u8 *to = heap_at(f, place);
-	u64 second = word_at(from + 8), third = word_at(from + 16);
+	u64 second = load8(from + 8), third = load8(from + 16);
 
-	*(u64 *)to = word_at(from);
+	*(u64 *)to = load8(from);
 	*(u64 *)(to + 8) = second;
 	*(u64 *)(to + 16) = third;
 	return len;

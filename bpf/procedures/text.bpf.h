@@ -73,7 +73,7 @@ __noinline int rt_equal(struct bpfdb_frame *f NONNULL, u64 a, u64 b)
 			break;
 		f->place = place + 8;
 		left = len - place;
-		differs = word_at(heap_at(f, (u32)a + place)) ^ word_at(heap_at(f, (u32)b + place));
+		differs = load8(heap_at(f, (u32)a + place)) ^ load8(heap_at(f, (u32)b + place));
 		if (low_bytes(differs, left > 8 ? 8 : left))
 			return 0;
 	}
@@ -97,8 +97,8 @@ __noinline int rt_compare(struct bpfdb_frame *f NONNULL, u64 a, u64 b)
 			break;
 		f->place = place + 8;
 		left = len - place > 8 ? 8 : len - place;
-		x = low_bytes(word_at(heap_at(f, (u32)a + place)), left);
-		y = low_bytes(word_at(heap_at(f, (u32)b + place)), left);
+		x = low_bytes(load8(heap_at(f, (u32)a + place)), left);
+		y = low_bytes(load8(heap_at(f, (u32)b + place)), left);
 		if (x != y)
 			return __builtin_bswap64(x) < __builtin_bswap64(y) ? 0 : 2;
 	}
@@ -169,7 +169,7 @@ __noinline int rt_line(struct bpfdb_frame *f NONNULL, u64 text)
 			break;
 		f->place = place + 8;
 		left = len - place;
-		word = word_at(heap_at(f, (u32)text + place));
+		word = load8(heap_at(f, (u32)text + place));
 		/* What stands behind the text is taken for blanks. */
 		if (left < 8)
 			word = low_bytes(word, left) | EIGHT(' ') << left * 8;
