@@ -4,6 +4,7 @@
 #ifndef BPFDB_RESP_ERROR_BPF_H
 #define BPFDB_RESP_ERROR_BPF_H
 
+#include "../values/integer.bpf.h"
 #include "resp_reply.bpf.h"
 
 #define ERROR_TEXT_MAX 160
@@ -88,18 +89,13 @@ static __always_inline u32 holder_format(struct bpfdb_connection *c, u64 client)
 
 	c->text[--start] = '\n';
 	c->text[--start] = '\r';
-	for (u32 i = 0; i < BPFDB_INTEGER_MAX; i++) {
-		c->text[--start & (sizeof(c->text) - 1)] = '0' + client % 10;
-		client /= 10;
-		if (!client)
-			break;
-	}
+	start = digits_write(c->text, sizeof(c->text), start, client);
 	for (u32 i = 0; i < HOLDER_TEXT_LEN; i++)
 		c->text[--start & (sizeof(c->text) - 1)] = HOLDER_TEXT[HOLDER_TEXT_LEN - 1 - i];
 	return start;
 }
 
-_Static_assert(HOLDER_TEXT_LEN + BPFDB_INTEGER_MAX + 2 <=
+_Static_assert(HOLDER_TEXT_LEN + INTEGER_MAX_LEN + 2 <=
 		       sizeof(((struct bpfdb_connection *)0)->text),
 	       "the text of a holder fits the connection's");
 

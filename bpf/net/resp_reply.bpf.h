@@ -19,6 +19,7 @@
 #ifndef BPFDB_RESP_REPLY_BPF_H
 #define BPFDB_RESP_REPLY_BPF_H
 
+#include "../values/integer.bpf.h"
 #include "resp_parse.bpf.h"
 
 /* Room that a program may see at once; see BPFDB_REPLY_VALUE_MAX. */
@@ -336,16 +337,14 @@ reply_text_integer(struct sk_msg_md *m, struct bpfdb_connection *c, u32 start, u
 {
 	const u8 *from;
 	u8 *p;
-	u64 at = start;
 
-	len &= 31;
+	len &= INTEGER_END - 1;
 	if (!room_make(m, c, 1 + 24 + 2))
 		return NO_ROOM;
 	p = ROOM(m, 1 + 24 + 2);
 	if (!p)
 		return NO_ROOM;
-	OPAQUE(at);
-	from = c->text + (at & 31);
+	from = integer_text(c->text, start);
 	*p = ':';
 	*(u64 *)(p + 1) = load8(from);
 	*(u64 *)(p + 9) = load8(from + 8);

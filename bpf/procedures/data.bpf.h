@@ -83,34 +83,14 @@ __noinline int rt_found(struct bpfdb_frame *f NONNULL, struct bpfdb_session *s N
 	return s->state == BPFDB_TXN_WRITE || bpfdb_still_valid(s) ? 0 : BPFDB_EXHAUSTED;
 }
 
-/* What GET found as an integer of 64 bits, in the form that INCR takes. */
-static __always_inline bool counter_read(struct bpfdb_frame *f, struct bpfdb_session *s, s64 *value)
-{
-	const u64 *slot = NULL;
-
-	if (s->value_len > INTEGER_DIGITS + 1)
-		return false;
-	if (s->value_len > BPFDB_INLINE_MAX) {
-		slot = bpfdb_at(s->value[0]);
-		if (!slot)
-			return false;
-	}
-	f->text[0] = slot ? slot[0] : s->value[0];
-	f->text[1] = slot ? slot[1] : s->value[1];
-	f->text[2] = slot ? slot[2] : 0;
-	return integer_of((u8 *)f->text, s->value_len, INTEGER_DIGITS, true, value);
-}
-
 /* INCRBY, after GET for update with the outcome `status`: the sum becomes the session's value,
  * and is left in `to`. */
 __noinline int rt_increment(struct bpfdb_frame *f NONNULL, struct bpfdb_session *s NONNULL,
 			    u32 status, s64 by, u32 to)
 {
-	s64 value = 0;
+	s64 value;
 
-	if (status == BPFDB_FOUND && !counter_read(f, s, &value))
-		return BPFDB_DEOPTIMISATION_COUNTER;
-	if (__builtin_add_overflow(value, by, &value))
+	if (!integer_add(s, f->text, status == BPFDB_FOUND, by, &value))
 		return BPFDB_DEOPTIMISATION_COUNTER;
 	/* Redis has it, and Lua sees it rounded. */
 	if (value > NUMBER_MAX || value < -NUMBER_MAX)

@@ -4,42 +4,14 @@
 #define BPFDB_PROCEDURES_NUMBER_BPF_H
 
 #include "frame.bpf.h"
-#include "integer.bpf.h"
+#include "../values/integer.bpf.h"
 
 /* Up to this Lua's numbers are exact. */
 #define NUMBER_MAX (1LL << 53)
 /* Digits of 2^53. */
 #define NUMBER_DIGITS 16
-/* The text of a number ends here, in `text` of the frame. */
-#define NUMBER_END 32
 
-_Static_assert(sizeof(((struct bpfdb_frame *)0)->text) == NUMBER_END, "it is the end");
-
-/* Writes a number to the end of the frame's text: its length. */
-static __always_inline u32 number_write(struct bpfdb_frame *f, s64 value)
-{
-	u64 number = value < 0 ? -(u64)value : value;
-	u32 start = NUMBER_END;
-	u8 *text = (u8 *)f->text;
-
-	for (u32 i = 0; i < INTEGER_DIGITS + 1; i++) {
-		text[--start & (NUMBER_END - 1)] = '0' + number % 10;
-		number /= 10;
-		if (!number)
-			break;
-	}
-	if (value < 0)
-		text[--start & (NUMBER_END - 1)] = '-';
-	f->digits = NUMBER_END - start;
-	return NUMBER_END - start;
-}
-
-/* The text that number_write() left, as up to three words; 24 bytes may be read. */
-static __always_inline const u8 *number_text(struct bpfdb_frame *f, u64 len)
-{
-	OPAQUE(len);
-	return (u8 *)f->text + ((NUMBER_END - len) & (NUMBER_END - 1));
-}
+_Static_assert(sizeof(((struct bpfdb_frame *)0)->text) == INTEGER_END, "the digits end there");
 
 /* The number of a text; `strict`: in its shortest form only. */
 __noinline int rt_number(struct bpfdb_frame *f NONNULL, u64 text, u32 to, u32 strict)
@@ -57,15 +29,19 @@ __noinline int rt_number(struct bpfdb_frame *f NONNULL, u64 text, u32 to, u32 st
 /* Writes the text of a number to a place in the heap with room for 24 bytes. */
 static __always_inline u32 number_to_heap(struct bpfdb_frame *f, u32 place, s64 value)
 {
-	u32 len = number_write(f, value);
-	const u8 *from = number_text(f, len);
-	u8 *to = heap_at(f, place);
-	u64 second = load8(from + 8), third = load8(from + 16);
+	u8 *text = (u8 *)f->text, *to = heap_at(f, place);
+	const u8 *from;
+	u64 second, third;
 
+	f->digits = INTEGER_END - integer_write(text, value);
+	/* Read anew: the verifier walks what follows once, not for each length. */
+	from = integer_text(text, INTEGER_END - LOAD(f->digits));
+	second = load8(from + 8);
+	third = load8(from + 16);
 	*(u64 *)to = load8(from);
 	*(u64 *)(to + 8) = second;
 	*(u64 *)(to + 16) = third;
-	return len;
+	return LOAD(f->digits);
 }
 
 /* The text of a number. */

@@ -54,8 +54,6 @@
 #define BPFDB_LOCAL_TRIES 16
 /* Commands of a MULTI … EXEC that the kernel executes, MULTI included. */
 #define BPFDB_BLOCK_MAX 256
-/* Digits and sign of the longest integer. */
-#define BPFDB_INTEGER_MAX 20
 
 _Static_assert(BPFDB_REPLY_BATCH + BPFDB_REPLY_VALUE_MAX + 64 < BPFDB_SEND_BUFFER / 2,
 	       "the replies of one run fit what is left of the send buffer");

@@ -235,8 +235,8 @@ __noinline enum result reply_call_value(struct sk_msg_md *m, struct bpfdb_connec
 	switch (tag) {
 	case BPFDB_TAG_TRUE: return reply_header(m, c, ':', 1);
 	case BPFDB_TAG_INTEGER:
-		start = integer_format(c, value);
-		return reply_text_integer(m, c, start, TEXT_END - start);
+		start = integer_write(c->text, value);
+		return reply_text_integer(m, c, start, INTEGER_END - start);
 	case BPFDB_TAG_TEXT: return reply_text(m, c, text, len);
 	case BPFDB_TAG_STATUS: return reply_line(m, c, '+', text, len);
 	case BPFDB_TAG_ERROR: return reply_call_error(m, c, text, len);

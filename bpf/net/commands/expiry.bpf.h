@@ -138,8 +138,8 @@ __noinline enum result command_ttl(struct sk_msg_md *m, struct bpfdb_connection 
 	status = OF_ANY_TYPE(s, bpfdb_get(s));
 	if (status >= BPFDB_FIRST_ERROR)
 		return reply_error(m, c, s, status);
-	start = integer_format(c, status == BPFDB_FOUND ? time_told(s, unit, from_now) : -2);
-	return harmless(reply_text_integer(m, c, start, TEXT_END - start));
+	start = integer_write(c->text, status == BPFDB_FOUND ? time_told(s, unit, from_now) : -2);
+	return harmless(reply_text_integer(m, c, start, INTEGER_END - start));
 }
 
 #endif

@@ -275,7 +275,7 @@ impl Emitter<'_> {
     }
 }
 
-/// The number of a text, as `integer_of` in `bpf/procedures/number.bpf.h` has it.
+/// The number of a text, as `integer_of` in `bpf/values/integer.bpf.h` has it.
 fn integer_of(text: &[u8], form: Form) -> Option<i64> {
     let digits = text.strip_prefix(b"-").unwrap_or(text);
     let is_plain =
