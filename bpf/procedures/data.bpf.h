@@ -6,13 +6,10 @@
 #ifndef BPFDB_PROCEDURES_DATA_BPF_H
 #define BPFDB_PROCEDURES_DATA_BPF_H
 
+#include "../values/expiry.bpf.h"
 #include "../values/key.bpf.h"
 #include "../values/string.bpf.h"
 #include "text.bpf.h"
-
-/* Expiry times from here on are the interpreter's: some are no 64-bit number in
- * milliseconds. */
-#define CALL_TIME_LIMIT (1LL << 50)
 
 /* A text becomes the session's key. */
 __noinline int rt_key(struct bpfdb_frame *f NONNULL, struct bpfdb_session *s NONNULL, u64 text)
@@ -157,9 +154,9 @@ __noinline int rt_expires(struct bpfdb_session *s NONNULL, s64 time, u32 unit, u
 {
 	u64 now = session_time(s), expires;
 
-	if (time <= 0 || time >= CALL_TIME_LIMIT)
+	if (!time_fits(time))
 		return BPFDB_DEOPTIMISATION_TIME;
-	expires = time * unit + (from_now ? now : 0);
+	expires = time_to_expiry(time, unit, from_now ? now : 0);
 	if (expires <= now)
 		return BPFDB_DEOPTIMISATION_TIME;
 	s->expires = expires;
@@ -170,15 +167,9 @@ __noinline int rt_expires(struct bpfdb_session *s NONNULL, s64 time, u32 unit, u
 __noinline int rt_time_left(struct bpfdb_frame *f NONNULL, struct bpfdb_session *s NONNULL,
 			    u32 status, u32 unit, u32 from_now)
 {
-	u64 now = from_now ? session_time(s) : 0, expires = s->found_expires, left;
+	u64 now = from_now ? session_time(s) : 0;
 
-	if (status != BPFDB_FOUND || !expires) {
-		f->text[0] = status == BPFDB_FOUND ? -1 : -2;
-		return 0;
-	}
-	left = expires > now ? expires - now : 0;
-	/* Rounded, as Redis does. */
-	f->text[0] = unit == 1000 ? (left + 500) / 1000 : left;
+	f->text[0] = status == BPFDB_FOUND ? expiry_to_time(s, unit, now) : TIME_OF_NOTHING;
 	return 0;
 }
 

@@ -3,15 +3,9 @@
 #ifndef BPFDB_COMMANDS_EXPIRY_BPF_H
 #define BPFDB_COMMANDS_EXPIRY_BPF_H
 
+#include "../../values/expiry.bpf.h"
 #include "counter.bpf.h"
 #include "value.bpf.h"
-
-/* Times in arguments from here on are the daemon's: some are no 64-bit number in
- * milliseconds. */
-#define TIME_LIMIT (1LL << 50)
-
-/* What a time counts, in milliseconds, and whether from now. */
-enum { TIME_SECONDS = 1000, TIME_MILLISECONDS = 1 };
 
 /*
  * The next argument as the time at which a value expires: DONE with it in
@@ -25,9 +19,9 @@ __noinline enum result deadline_next(struct bpfdb_connection *c NONNULL, u32 uni
 
 	if (result != DONE)
 		return result;
-	if (time <= 0 || time >= TIME_LIMIT)
+	if (!time_fits(time))
 		return PASS_TO_DAEMON;
-	c->deadline = time * unit + (from_now ? time_now() : 0);
+	c->deadline = time_to_expiry(time, unit, from_now ? time_now() : 0);
 	return DONE;
 }
 
@@ -112,18 +106,6 @@ __noinline enum result command_persist(struct sk_msg_md *m, struct bpfdb_connect
 	return expire_reply(m, c, s);
 }
 
-/* What is told of the value that GET found: -1 if it does not expire. */
-static __always_inline s64 time_told(const struct bpfdb_session *s, u32 unit, bool from_now)
-{
-	u64 now = from_now ? time_now() : 0, expires = s->found_expires, told;
-
-	if (!expires)
-		return -1;
-	told = expires > now ? expires - now : 0;
-	/* Rounded, as Redis does. */
-	return unit == TIME_SECONDS ? (told + 500) / 1000 : told;
-}
-
 /* TTL and PTTL; EXPIRETIME and PEXPIRETIME. */
 __noinline enum result command_ttl(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
 				   struct bpfdb_session *s NONNULL, u32 unit, bool from_now)
@@ -131,6 +113,7 @@ __noinline enum result command_ttl(struct sk_msg_md *m, struct bpfdb_connection 
 	enum result result;
 	enum bpfdb_status status;
 	u32 start;
+	s64 time;
 
 	result = key_alone(c, s);
 	if (result != DONE)
@@ -138,7 +121,10 @@ __noinline enum result command_ttl(struct sk_msg_md *m, struct bpfdb_connection 
 	status = OF_ANY_TYPE(s, bpfdb_get(s));
 	if (status >= BPFDB_FIRST_ERROR)
 		return reply_error(m, c, s, status);
-	start = integer_write(c->text, status == BPFDB_FOUND ? time_told(s, unit, from_now) : -2);
+	time = TIME_OF_NOTHING;
+	if (status == BPFDB_FOUND)
+		time = expiry_to_time(s, unit, from_now ? time_now() : 0);
+	start = integer_write(c->text, time);
 	return harmless(reply_text_integer(m, c, start, INTEGER_END - start));
 }
 

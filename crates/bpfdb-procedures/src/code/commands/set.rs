@@ -10,7 +10,7 @@ use bpfdb::abi;
 use crate::error::Result;
 use crate::ir::{Operand, Presence, Register, Set, SetReturns, Time};
 
-/// From here on times are the interpreter's: `CALL_TIME_LIMIT` in `bpf/procedures/data.bpf.h`.
+/// From here on times are the interpreter's: `TIME_LIMIT` in `bpf/values/expiry.bpf.h`.
 const TIME_LIMIT: i64 = 1 << 50;
 
 impl Emitter<'_> {
