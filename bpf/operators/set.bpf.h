@@ -602,19 +602,21 @@ static __always_inline void value_refused(struct bpfdb_session *s, int status)
 	s->building = s->value[0];
 }
 
-static __always_inline int set_body(struct bpfdb_session *s)
+/* How a version is written: write_body(), or what is left of it where there always is a
+ * transaction. An argument of inlined functions, so nothing is called by address. */
+typedef int version_writer(struct bpfdb_session *s);
+
+/* A value that bpfdb_value_alloc() or its kin gave becomes a version. */
+static __always_inline int set_body(struct bpfdb_session *s, version_writer *write)
 {
 	int status = BPFDB_OK;
 
-	if (unlikely(s->value_len > BPFDB_VALUE_MAX) && s->value_len != BPFDB_LARGE &&
-	    !form_is_typed(s->value_len))
-		return BPFDB_VALUE_TOO_LARGE;
 	if (unlikely(!value_claim(s)))
 		return BPFDB_BAD_REQUEST;
 	if (unlikely(s->expires))
 		status = value_expire(s);
 	if (likely(status == BPFDB_OK))
-		status = write_body(s);
+		status = write(s);
 	if (unlikely(status >= BPFDB_FIRST_ERROR)) {
 		value_refused(s, status);
 		return status;
@@ -623,26 +625,42 @@ static __always_inline int set_body(struct bpfdb_session *s)
 	return BPFDB_OK;
 }
 
-/* Direct style: see bpfdb.bpf.h. */
-__noinline enum bpfdb_status bpfdb_set(struct bpfdb_session *s NONNULL)
+/* What every SET ends with. */
+static __always_inline enum bpfdb_status set_end(struct bpfdb_session *s, int status)
 {
-	int status = set_body(s);
-
 	s->expires = 0;
 	status = txn_result(s, status);
 	count_outcome(s, BPFDB_OP_SET, status);
 	return status;
 }
 
-__noinline enum bpfdb_status bpfdb_delete(struct bpfdb_session *s NONNULL)
+static __always_inline enum bpfdb_status delete_by(struct bpfdb_session *s, version_writer *write)
 {
 	int status;
 
 	s->value_len = BPFDB_ABSENT;
 	s->value[0] = s->value[1] = 0;
-	status = txn_result(s, write_body(s));
+	status = txn_result(s, write(s));
 	count_outcome(s, BPFDB_OP_DELETE, status);
 	return status;
+}
+
+/* Can this be the length of a value? */
+static __always_inline bool value_fits(u32 len)
+{
+	return likely(len <= BPFDB_VALUE_MAX) || len == BPFDB_LARGE || form_is_typed(len);
+}
+
+/* Direct style: see bpfdb.bpf.h. */
+__noinline enum bpfdb_status bpfdb_set(struct bpfdb_session *s NONNULL)
+{
+	return set_end(s,
+		       value_fits(s->value_len) ? set_body(s, write_body) : BPFDB_VALUE_TOO_LARGE);
+}
+
+__noinline enum bpfdb_status bpfdb_delete(struct bpfdb_session *s NONNULL)
+{
+	return delete_by(s, write_body);
 }
 
 #endif

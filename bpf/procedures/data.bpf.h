@@ -110,43 +110,14 @@ static __always_inline int write_in_call(struct bpfdb_session *s)
 }
 
 /* The value is one of value_fill(): neither too long nor a large one. */
-static __always_inline int set_in_call(struct bpfdb_session *s)
-{
-	int status = BPFDB_OK;
-
-	if (unlikely(!value_claim(s)))
-		return BPFDB_BAD_REQUEST;
-	if (unlikely(s->expires))
-		status = value_expire(s);
-	if (likely(status == BPFDB_OK))
-		status = write_in_call(s);
-	if (unlikely(status >= BPFDB_FIRST_ERROR)) {
-		value_refused(s, status);
-		return status;
-	}
-	/* Of a value that had expired already it is DELETE's outcome. */
-	return BPFDB_OK;
-}
-
 __noinline int rt_set(struct bpfdb_session *s NONNULL)
 {
-	int status = set_in_call(s);
-
-	s->expires = 0;
-	status = txn_result(s, status);
-	count_outcome(s, BPFDB_OP_SET, status);
-	return status;
+	return set_end(s, set_body(s, write_in_call));
 }
 
 __noinline int rt_delete(struct bpfdb_session *s NONNULL)
 {
-	int status;
-
-	s->value_len = BPFDB_ABSENT;
-	s->value[0] = s->value[1] = 0;
-	status = txn_result(s, write_in_call(s));
-	count_outcome(s, BPFDB_OP_DELETE, status);
-	return status;
+	return delete_by(s, write_in_call);
 }
 
 /* When the next SET expires: `time` in units of so many milliseconds. */
