@@ -35,9 +35,13 @@ static __always_inline enum bpfdb_status value_fill(struct bpfdb_session *s, u32
 		s->value[1] = len > 8 ? low_bytes(load8(from + 8), len - 8) : 0;
 		return BPFDB_OK;
 	}
-	slot = bpfdb_at(s->value[0]);
+	/* clang 22 knows the lengths of some callers, and would leave out this bound; the
+	 * verifier does not. */
 	OPAQUE(len);
-	if (!slot || len > most)
+	if (len > most)
+		return BPFDB_CORRUPT;
+	slot = bpfdb_at(s->value[0]);
+	if (!slot)
 		return BPFDB_CORRUPT;
 	bpf_probe_read_kernel(slot, len, bytes(operand));
 	return BPFDB_OK;
