@@ -30,18 +30,14 @@ __noinline int rt_number(struct bpfdb_frame *f NONNULL, u64 text, u32 to, u32 st
 static __always_inline u32 number_to_heap(struct bpfdb_frame *f, u32 place, s64 value)
 {
 	u8 *text = (u8 *)f->text, *to = heap_at(f, place);
-	const u8 *from;
-	u64 second, third;
+	u32 start = integer_write(text, &f->digits, value);
+	const u8 *from = integer_text(text, start);
+	u64 second = load8(from + 8), third = load8(from + 16);
 
-	f->digits = INTEGER_END - integer_write(text, value);
-	/* Read anew: the verifier walks what follows once, not for each length. */
-	from = integer_text(text, INTEGER_END - LOAD(f->digits));
-	second = load8(from + 8);
-	third = load8(from + 16);
 	*(u64 *)to = load8(from);
 	*(u64 *)(to + 8) = second;
 	*(u64 *)(to + 16) = third;
-	return LOAD(f->digits);
+	return INTEGER_END - start;
 }
 
 /* The text of a number. */

@@ -3,7 +3,7 @@
 #ifndef BPFDB_VALUES_INTEGER_BPF_H
 #define BPFDB_VALUES_INTEGER_BPF_H
 
-#include "../operators/common.bpf.h"
+#include "string.bpf.h"
 
 /* Digits of any integer of 64 bits. */
 #define INTEGER_DIGITS 19
@@ -62,15 +62,19 @@ static __always_inline u32 digits_write(u8 *text, u32 size, u32 end, u64 number)
 	return end;
 }
 
-/* Writes an integer before text[INTEGER_END]; where it begins. */
-static __always_inline u32 integer_write(u8 *text, s64 value)
+/*
+ * Writes an integer before text[INTEGER_END], and leaves in *start where it begins; both are map
+ * memory. Returns that, read anew: the verifier walks what follows once, not for each length.
+ */
+static __always_inline u32 integer_write(u8 *text, u32 *start, s64 value)
 {
 	u64 number = value < 0 ? -(u64)value : value;
-	u32 start = digits_write(text, INTEGER_END, INTEGER_END, number);
+	u32 at = digits_write(text, INTEGER_END, INTEGER_END, number);
 
 	if (value < 0)
-		text[--start & (INTEGER_END - 1)] = '-';
-	return start;
+		text[--at & (INTEGER_END - 1)] = '-';
+	*start = at;
+	return LOAD(*start);
 }
 
 /* What integer_write() left, from where it begins. */
@@ -118,6 +122,16 @@ static __always_inline bool integer_add(const struct bpfdb_session *s, u64 *text
 	text[0] = value;
 	*sum = LOAD(text[0]);
 	return true;
+}
+
+/* An integer becomes the value of the next SET: OK or an Error. As text it is in `text`, from
+ * *start on. */
+static __always_inline enum bpfdb_status integer_to_value(struct bpfdb_session *s, u8 *text,
+							  u32 *start, s64 value)
+{
+	u32 at = integer_write(text, start, value);
+
+	return value_from_memory(s, integer_text(text, at), INTEGER_END - at, INTEGER_END);
 }
 
 #endif

@@ -165,7 +165,7 @@ struct bpfdb_connection {
 	__u32 new_len;    /* APPEND, SETRANGE: of the value, bytes */
 	__u32 old_bit;    /* SETBIT: what the bit was */
 	__u32 counted_to; /* BITCOUNT: position in the value */
-	__u32 text_start; /* INCR and its kin: where the sum begins in `text` */
+	__u32 text_start; /* where an integer in `text` begins */
 
 	/* MULTI … EXEC: see bpf/net/commands/multi_exec.bpf.h. */
 	__u32 block; /* is being executed */

@@ -127,7 +127,7 @@ struct bpfdb_frame {
 	__u32 replies;   /* values of the reply */
 	__u32 is_array;  /* the reply is one */
 	__u32 place;     /* of a loop in a text */
-	__u32 digits;    /* bytes of the number in `text` */
+	__u32 digits;    /* where the number in `text` begins */
 	__u32 number;    /* of the frame, for who enters by it */
 	__u32 lacks_words; /* a key or an argument had no room: calls are given up */
 	__u64 task;      /* of the caller, while the frame is READY */

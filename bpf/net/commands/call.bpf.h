@@ -235,7 +235,7 @@ __noinline enum result reply_call_value(struct sk_msg_md *m, struct bpfdb_connec
 	switch (tag) {
 	case BPFDB_TAG_TRUE: return reply_header(m, c, ':', 1);
 	case BPFDB_TAG_INTEGER:
-		start = integer_write(c->text, value);
+		start = integer_write(c->text, &c->text_start, value);
 		return reply_text_integer(m, c, start, INTEGER_END - start);
 	case BPFDB_TAG_TEXT: return reply_text(m, c, text, len);
 	case BPFDB_TAG_STATUS: return reply_line(m, c, '+', text, len);

@@ -33,14 +33,10 @@ __noinline enum bpfdb_status counter_change(struct bpfdb_connection *c NONNULL,
 					    struct bpfdb_session *s NONNULL, s64 delta, bool found)
 {
 	s64 sum;
-	u32 start;
 
 	if (!integer_add(s, (u64 *)c->text, found, delta, &sum))
 		return FOR_THE_DAEMON;
-	c->text_start = integer_write(c->text, sum);
-	/* Read anew: the verifier walks what follows once, not for each length. */
-	start = LOAD(c->text_start);
-	return value_from_memory(s, integer_text(c->text, start), INTEGER_END - start, INTEGER_END);
+	return integer_to_value(s, c->text, &c->text_start, sum);
 }
 
 static __always_inline enum bpfdb_status counter_once(struct bpfdb_connection *c,

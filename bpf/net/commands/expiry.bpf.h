@@ -124,7 +124,7 @@ __noinline enum result command_ttl(struct sk_msg_md *m, struct bpfdb_connection 
 	time = TIME_OF_NOTHING;
 	if (status == BPFDB_FOUND)
 		time = expiry_to_time(s, unit, from_now ? time_now() : 0);
-	start = integer_write(c->text, time);
+	start = integer_write(c->text, &c->text_start, time);
 	return harmless(reply_text_integer(m, c, start, INTEGER_END - start));
 }
 
