@@ -5,13 +5,14 @@
 #define BPFDB_RESP_ERROR_BPF_H
 
 #include "../values/integer.bpf.h"
+#include "../values/string.bpf.h"
 #include "resp_reply.bpf.h"
 
 #define ERROR_TEXT_MAX 160
 
 /* Not an outcome of the engine: nothing was changed, and the daemon is to execute the
- * command from its beginning. An Error to those who compare: it rolls back. */
-#define FOR_THE_DAEMON (BPFDB_STATUS_COUNT + 1)
+ * command from its beginning. */
+#define FOR_THE_DAEMON LEFT_TO_USER_SPACE
 
 struct error_text {
 	u32 kind; /* enum bpfdb_error_reply */

@@ -12,6 +12,10 @@
 
 #include "../operators/set.bpf.h"
 
+/* Not an outcome of the engine: the body does not know this case, and has changed nothing. An
+ * Error to those who compare: it rolls back. */
+#define LEFT_TO_USER_SPACE (BPFDB_STATUS_COUNT + 1)
+
 /* Map memory with an operand of up to 16 bytes: as many may be read there, however long it is. */
 typedef const u8 *operand_words(void *operand, u32 len);
 /* The kernel's address of an operand. */

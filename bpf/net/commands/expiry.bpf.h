@@ -4,8 +4,8 @@
 #define BPFDB_COMMANDS_EXPIRY_BPF_H
 
 #include "../../values/expiry.bpf.h"
+#include "../../values/part.bpf.h"
 #include "counter.bpf.h"
-#include "value.bpf.h"
 
 /*
  * The next argument as the time at which a value expires: DONE with it in

@@ -3,31 +3,9 @@
 #ifndef BPFDB_COMMANDS_READ_BPF_H
 #define BPFDB_COMMANDS_READ_BPF_H
 
+#include "../../values/part.bpf.h"
 #include "counter.bpf.h"
 #include "string.bpf.h"
-#include "value.bpf.h"
-
-struct part {
-	u32 first;
-	u32 len;
-};
-
-/* Bytes from start to end of a value of `len`; negative positions count from its end. */
-static __always_inline struct part part_of(s64 start, s64 end, u32 len)
-{
-	struct part none = {};
-
-	/* Else both might become 0. */
-	if (start < 0 && end < 0 && start > end)
-		return none;
-	if (start < 0)
-		start = start + len < 0 ? 0 : start + len;
-	if (end < 0)
-		end = end + len < 0 ? 0 : end + len;
-	if (end >= len)
-		end = (s64)len - 1;
-	return start > end ? none : (struct part){start, end - start + 1};
-}
 
 /* Replies with what `reply` makes of the value in the session, empty if there is none. */
 #define READ_VALUE_ONCE(m, c, s, reply)                                                            \

@@ -3,8 +3,8 @@
 #ifndef BPFDB_COMMANDS_WRITE_BPF_H
 #define BPFDB_COMMANDS_WRITE_BPF_H
 
+#include "../../values/part.bpf.h"
 #include "counter.bpf.h"
-#include "value.bpf.h"
 
 /* A position: behind the last byte. */
 #define AT_END (~0u)

@@ -1,9 +1,32 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
-/* The memory of a session's value, for commands that look into it or change a part. */
-#ifndef BPFDB_COMMANDS_VALUE_BPF_H
-#define BPFDB_COMMANDS_VALUE_BPF_H
+/* Parts of strings: the memory of a session's value, for commands that look into it or change a
+ * part. */
+#ifndef BPFDB_VALUES_PART_BPF_H
+#define BPFDB_VALUES_PART_BPF_H
 
-#include "transaction.bpf.h"
+#include "string.bpf.h"
+
+struct part {
+	u32 first;
+	u32 len;
+};
+
+/* Bytes from start to end of a value of `len`; negative positions count from its end. */
+static __always_inline struct part part_of(s64 start, s64 end, u32 len)
+{
+	struct part none = {};
+
+	/* Else both might become 0. */
+	if (start < 0 && end < 0 && start > end)
+		return none;
+	if (start < 0)
+		start = start + len < 0 ? 0 : start + len;
+	if (end < 0)
+		end = end + len < 0 ? 0 : end + len;
+	if (end >= len)
+		end = (s64)len - 1;
+	return start > end ? none : (struct part){start, end - start + 1};
+}
 
 /* Zeroes the words of a slot from the one with byte `from` up to byte `until`: OK or
  * CORRUPT. A subprogram, so that the verifier does not know where it begins: it would
@@ -40,7 +63,7 @@ static __always_inline enum bpfdb_status value_again(struct bpfdb_session *s, u3
 	enum bpfdb_status status;
 
 	if (old > BPFDB_VALUE_MAX || len > BPFDB_VALUE_MAX)
-		return FOR_THE_DAEMON;
+		return LEFT_TO_USER_SPACE;
 	status = bpfdb_value_alloc(s, len);
 	if (status != BPFDB_OK)
 		return status;
