@@ -68,4 +68,16 @@ static __always_inline enum bpfdb_status value_from_memory(struct bpfdb_session 
 	return value_fill(s, len, most, memory_words, memory_bytes, (void *)from);
 }
 
+/* SET of the value that was taken in, if that came to OK; it expires at `expires`, 0: never. Else
+ * what it came to. */
+static __always_inline enum bpfdb_status value_set(struct bpfdb_session *s,
+						   enum bpfdb_status status, u64 expires)
+{
+	if (status != BPFDB_OK)
+		return status;
+	/* Only now: it would count for the next SET of the session. */
+	s->expires = expires;
+	return bpfdb_set(s);
+}
+
 #endif

@@ -48,11 +48,7 @@ static __always_inline enum bpfdb_status counter_once(struct bpfdb_connection *c
 		status = bpfdb_get_for_update(s);
 	if (status < BPFDB_FIRST_ERROR)
 		status = counter_change(c, s, delta, status == BPFDB_FOUND);
-	if (status == BPFDB_OK) {
-		s->expires = s->found_expires;
-		status = bpfdb_set(s);
-	}
-	return short_end(s, own, status);
+	return short_end(s, own, value_set(s, status, s->found_expires));
 }
 
 static __always_inline enum result counter_add(struct sk_msg_md *m, struct bpfdb_connection *c,

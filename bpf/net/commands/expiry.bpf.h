@@ -49,11 +49,7 @@ static __always_inline enum bpfdb_status expire_once(struct bpfdb_connection *c,
 		status = OF_ANY_TYPE(s, bpfdb_get_for_update(s));
 	if (status == BPFDB_FOUND && (c->deadline || s->found_expires)) {
 		c->changed = 1;
-		status = value_copy(s);
-		if (status == BPFDB_OK) {
-			s->expires = c->deadline;
-			status = bpfdb_set(s);
-		}
+		status = value_set(s, value_copy(s), c->deadline);
 	}
 	return short_end(s, own, status);
 }

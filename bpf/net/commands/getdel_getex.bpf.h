@@ -13,18 +13,12 @@ enum taking { TAKING_DELETES, TAKING_EXPIRES };
 static __always_inline enum bpfdb_status taken(struct bpfdb_connection *c, struct bpfdb_session *s,
 					       enum taking what)
 {
-	enum bpfdb_status status;
-
 	if (what == TAKING_DELETES)
 		return bpfdb_delete(s);
 	/* PERSIST in vain. The time that it has is a write, as in Redis. */
 	if (!s->found_expires && !c->deadline)
 		return BPFDB_OK;
-	status = value_copy(s);
-	if (status != BPFDB_OK)
-		return status;
-	s->expires = c->deadline;
-	return bpfdb_set(s);
+	return value_set(s, value_copy(s), c->deadline);
 }
 
 static __always_inline enum bpfdb_status take_once(struct sk_msg_md *m, struct bpfdb_connection *c,

@@ -25,11 +25,7 @@ static __always_inline enum result set_always(struct sk_msg_md *m, struct bpfdb_
 	enum bpfdb_status status;
 
 	room_until(c, c->at);
-	status = arg_to_value(c, s);
-	if (status == BPFDB_OK) {
-		s->expires = c->deadline;
-		status = bpfdb_set(s);
-	}
+	status = value_set(s, arg_to_value(c, s), c->deadline);
 	return status == BPFDB_OK ? reply_ok(m, c) : reply_error(m, c, s, status);
 }
 
@@ -92,11 +88,7 @@ set_if_once(struct sk_msg_md *m, struct bpfdb_connection *c, struct bpfdb_sessio
 	if (c->changed) {
 		if (c->options & SET_KEEPS_TIME)
 			c->deadline = status == BPFDB_FOUND ? s->found_expires : 0;
-		status = arg_to_value(c, s);
-		if (status == BPFDB_OK) {
-			s->expires = c->deadline;
-			status = bpfdb_set(s);
-		}
+		status = value_set(s, arg_to_value(c, s), c->deadline);
 	}
 	status = short_end(s, own, status);
 	if (c->options & SET_GETS)

@@ -20,11 +20,7 @@ static __always_inline enum bpfdb_status write_begin(struct bpfdb_session *s, bo
 static __always_inline enum bpfdb_status write_end(struct bpfdb_session *s, bool own,
 						   enum bpfdb_status status)
 {
-	if (status == BPFDB_OK) {
-		s->expires = s->found_expires;
-		status = bpfdb_set(s);
-	}
-	return short_end(s, own, status);
+	return short_end(s, own, value_set(s, status, s->found_expires));
 }
 
 /*
