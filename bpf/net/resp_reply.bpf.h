@@ -159,7 +159,7 @@ __noinline int header_make(struct bpfdb_connection *c NONNULL, u32 marker, u32 n
 	u64 word = CRLF;
 	u32 len = 3;
 
-	/* Five digits are less. The verifier and clang learn so that tenth() is exact. */
+	/* Numbers of five digits are below 2^17. The bound keeps tenth() exact for any other. */
 	number %= 1 << 17;
 	for (int digits = 0; digits < HEADER_DIGITS; digits++) {
 		u32 rest = tenth(number);

@@ -4,16 +4,16 @@
  *
  * An operand of up to 16 bytes is read as two words of map memory, a longer one is copied from an
  * address. Front ends say by functions where both are. Those are arguments of inlined functions:
- * so the body is one, nothing is called by address, and a window, say, is moved only for an
- * operand that is read there.
+ * so there is one body, nothing is called by address, and the network moves its window only for
+ * an operand that is read there.
  */
 #ifndef BPFDB_VALUES_STRING_BPF_H
 #define BPFDB_VALUES_STRING_BPF_H
 
 #include "../operators/set.bpf.h"
 
-/* Not an outcome of the engine: the body does not know this case, and has changed nothing. An
- * Error to those who compare: it rolls back. */
+/* Not an outcome of the engine: the body does not know this case, and has changed nothing. It
+ * compares as an Error, so a transaction is rolled back for it. */
 #define LEFT_TO_USER_SPACE (BPFDB_STATUS_COUNT + 1)
 
 /* Map memory with an operand of up to 16 bytes: as many may be read there, however long it is. */
