@@ -10,8 +10,8 @@
  *         bit  22         BPFDB_LARGE: a value of more than BPFDB_VALUE_MAX bytes; a string
  *         bit  23         BPFDB_EXPIRES: the value has a time at which it expires
  *
- * Rust reads the numbers here from the text of this file (crates/bpfdb-log/src/form.rs): each is
- * one decimal number.
+ * Rust reads the numbers here from the text of this file (crates/bpfdb-log/src/format/form.rs):
+ * each is one decimal number.
  */
 #ifndef BPFDB_FORM_H
 #define BPFDB_FORM_H

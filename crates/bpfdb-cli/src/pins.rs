@@ -228,15 +228,23 @@ fn mount_bpffs() -> Result<PathBuf> {
 /// Did one of us mount it, and is nothing of anybody left in it?
 fn is_ours(root: &Path) -> bool {
     let table = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-    let ours = table.lines().any(|line| {
-        let mut fields = line.split(' ');
-        fields.next() == Some(SOURCE) && fields.next().is_some_and(|point| Path::new(point) == root)
-    });
+    let ours = is_mounted_by_us(&table, root);
     // The kernel's own files end in ".debug".
     let pinned = |entry: io::Result<fs::DirEntry>| {
         entry.is_ok_and(|entry| !entry.file_name().to_string_lossy().ends_with(".debug"))
     };
     ours && fs::read_dir(root).is_ok_and(|mut entries| !entries.any(pinned))
+}
+
+/// Is the file system that is seen at `root` one of ours? Others may be hidden below it: the last
+/// line of the mount table with this point is the one that is seen.
+fn is_mounted_by_us(table: &str, root: &Path) -> bool {
+    let mounts = table.lines().filter_map(|line| {
+        let mut fields = line.split(' ');
+        Some((fields.next()?, Path::new(fields.next()?)))
+    });
+    let at_root = mounts.filter(|(_, point)| *point == root);
+    at_root.last().is_some_and(|(source, _)| source == SOURCE)
 }
 
 /// Removes a folder with what is pinned in it, and gives up the claim.
@@ -253,4 +261,19 @@ fn remove(claim: Claim) -> Result<()> {
 pub(crate) fn folder_of(port: u16) -> Result<PathBuf> {
     let root = bpfdb::mounts::bpffs()?.unwrap_or_else(|| MOUNT_POINT.into());
     Ok(root.join("bpfdb").join(port.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mount_that_hides_ours_is_not_ours() {
+        let ours = "proc /proc proc rw 0 0\nbpfdb /sys/fs/bpf bpf rw 0 0\n";
+        let hidden = format!("{ours}none /sys/fs/bpf bpf rw 0 0\n");
+        let root = Path::new("/sys/fs/bpf");
+        assert!(is_mounted_by_us(ours, root));
+        assert!(!is_mounted_by_us(&hidden, root));
+        assert!(!is_mounted_by_us(ours, Path::new("/sys/fs")));
+    }
 }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use libbpf_rs::{MapCore, ObjectBuilder, OpenObject};
+use libbpf_rs::{MapCore, OpenObject};
 
 use crate::claim::Claim;
 use crate::clock::Clock;
@@ -586,7 +586,7 @@ fn load_beside<T: Send>(
 
 /// The engine's programs on the maps of an engine that exists.
 fn load_sharing(maps: &Maps) -> Result<libbpf_rs::Object> {
-    let mut object = open_object(objects::ENGINE, "engine")?;
+    let mut object = program::open_object(objects::ENGINE, "engine")?;
     maps.share_with(&mut object)?;
     program::load(object, "the engine")
 }
@@ -597,14 +597,6 @@ fn find_map<'a>(object: &'a libbpf_rs::Object, name: &'static str) -> Result<lib
         kind: "map",
         name: name.to_owned(),
     })
-}
-
-/// Opens an embedded or file object for [`Engine::adopt`].
-pub fn open_object(bytes: &[u8], name: &str) -> Result<OpenObject> {
-    ObjectBuilder::default()
-        .name(name)
-        .and_then(|builder| builder.open_memory(bytes))
-        .map_err(bpf(format!("open the BPF object {name}")))
 }
 
 /// Draws the secrets of the hash function, so that nobody can aim keys at one place

@@ -52,7 +52,7 @@ pub use checkpoint::{CheckpointPass, OtherRecord};
 pub use claim::Claim;
 pub use conflict::{Conflict, ConflictCause};
 pub use deoptimisation::{DEOPTIMISATIONS, Deoptimisation};
-pub use engine::{Engine, Joining, open_object};
+pub use engine::{Engine, Joining};
 pub use error::{Error, Result};
 pub use locks::{LockHolder, LockMode, LockSearch};
 pub use log::{
@@ -61,7 +61,7 @@ pub use log::{
 pub use maps::{engine_exists, first_missing_pin, pinned_memory};
 pub use memory::cgroups as memory_cgroups;
 pub use options::{Options, SEGMENT_SIZE, log_rings};
-pub use program::{Program, find as find_program};
+pub use program::{Program, find as find_program, open_object};
 pub use reserved::{FUNCTIONS_KEY, RESERVED_PREFIX, is_reserved};
 pub use scan::scan_region;
 pub use session::{Batch, Entry, Head, Operation, Reads, Session, WatchToken};

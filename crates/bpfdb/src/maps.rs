@@ -12,7 +12,7 @@ use crate::error::{Error, Result, bpf, system};
 use crate::layout;
 use crate::mapped::Mapped;
 use crate::options::{Options, SEGMENT_SIZE};
-use crate::{abi, engine, objects, program};
+use crate::{abi, objects, program};
 
 /// Name of the map of global data, and of the constants.
 pub(crate) const STATE: &str = ".data.bpfdb";
@@ -68,7 +68,7 @@ impl Maps {
     /// Creates maps for a new engine. No program is loaded with them: what uses the maps joins
     /// them, the engine's own programs as all others.
     pub(crate) fn create(options: &Options) -> Result<Self> {
-        let mut object = engine::open_object(objects::ENGINE, "engine")?;
+        let mut object = program::open_object(objects::ENGINE, "engine")?;
         let config = as_built(&mut object, options.config()?)?;
         size(&mut object, &config)?;
         for mut program in object.progs_mut() {

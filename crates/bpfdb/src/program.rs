@@ -77,6 +77,14 @@ pub fn find(object: &libbpf_rs::Object, name: &str) -> Result<Program> {
     Program::of(&program)
 }
 
+/// Opens an embedded or file object for [`Engine::adopt`](crate::Engine::adopt).
+pub fn open_object(bytes: &[u8], name: &str) -> Result<libbpf_rs::OpenObject> {
+    libbpf_rs::ObjectBuilder::default()
+        .name(name)
+        .and_then(|builder| builder.open_memory(bytes))
+        .map_err(bpf(format!("open the BPF object {name}")))
+}
+
 pub(crate) fn load(object: libbpf_rs::OpenObject, what: &str) -> Result<libbpf_rs::Object> {
     object.load().map_err(bpf(format!("load {what}")))
 }
