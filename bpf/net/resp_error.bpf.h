@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
 /* Errors of the engine as replies. The daemon makes the same texts from the
- * same list (crates/bpfdb-server/src/reply.rs). */
+ * same list (crates/bpfdb-server/src/protocol/reply.rs). */
 #ifndef BPFDB_RESP_ERROR_BPF_H
 #define BPFDB_RESP_ERROR_BPF_H
 

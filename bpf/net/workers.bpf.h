@@ -4,7 +4,7 @@
  *
  * What verdict.bpf.h redirects is sent by a worker of the kernel that is bound to
  * the processor where the bytes arrived, and has the priority of any process. The
- * daemon may raise it (crates/bpfdb-server/src/workers.rs). Workers come and go,
+ * daemon may raise it (crates/bpfdb-server/src/kernel/workers.rs). Workers come and go,
  * and there are others; so the program says which one it runs in.
  */
 #ifndef BPFDB_WORKERS_BPF_H

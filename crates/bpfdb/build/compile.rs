@@ -5,6 +5,7 @@
 //! minutes.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -70,13 +71,19 @@ fn compile(
         .arg(&source.object);
     let text = format!("{version}{command:?}");
     let made_by = source.object.with_extension("made-by");
-    if is_up_to_date(tree, &made_by, &text, &inputs) {
+    if source.object.is_file() && is_up_to_date(tree, &made_by, &text, &inputs) {
         return Ok(());
     }
-    // The mark is older than the compiler's first look at an input, and has its name only when
-    // the object is whole.
-    let mark = made_by.with_extension("mark");
-    write(&mark, &text)?;
+    // Else an object that is half written, or another compiler's, would be taken for what is
+    // described there.
+    match fs::remove_file(&made_by) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            return Err(format!("{}: {error}", made_by.display()));
+        }
+        _ => {}
+    }
+    let mark = source.object.with_extension("mark");
+    write(&mark, "")?;
     let status = command
         .status()
         .map_err(|error| format!("{clang}: {error}"))?;
@@ -86,16 +93,37 @@ fn compile(
             source.path.display()
         ));
     }
-    fs::rename(&mark, &made_by).map_err(|error| format!("{}: {error}", mark.display()))
+    match description(tree, &text, &inputs, changed(&mark)) {
+        Some(description) => write(&made_by, &description),
+        None => Ok(()),
+    }
 }
 
 fn is_up_to_date(tree: &Tree, made_by: &Path, command: &str, inputs: &Path) -> bool {
-    let (Some(made), Ok(inputs)) = (changed(made_by), fs::read_to_string(inputs)) else {
-        return false;
-    };
-    fs::read_to_string(made_by).is_ok_and(|text| text == command)
-        && inputs_of(&inputs)
-            .all(|input| changed(&tree.root.join(input)).is_some_and(|when| when < made))
+    let described = description(tree, command, inputs, None);
+    fs::read_to_string(made_by).is_ok_and(|made_by| Some(made_by) == described)
+}
+
+/// The command, and size and time of change of each input: an older file in the place of another is
+/// a change, too. `None`: an input is gone, or has changed since `begun`, when the compiler may have
+/// read it already.
+fn description(
+    tree: &Tree,
+    command: &str,
+    inputs: &Path,
+    begun: Option<SystemTime>,
+) -> Option<String> {
+    let rule = fs::read_to_string(inputs).ok()?;
+    let mut text = format!("{command}\n");
+    for input in inputs_of(&rule) {
+        let metadata = fs::metadata(tree.root.join(&input)).ok()?;
+        let changed = metadata.modified().ok()?;
+        if begun.is_some_and(|begun| changed >= begun) {
+            return None;
+        }
+        text += &format!("{} {} {changed:?}\n", input.display(), metadata.len());
+    }
+    Some(text)
 }
 
 /// The files of a rule as `make` reads it: `object: input input \`, and so on.

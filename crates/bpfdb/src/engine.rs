@@ -79,7 +79,9 @@ pub(crate) const IO_STRIDE: usize = (abi::BPFDB_IO_SIZE + abi::BPFDB_IO_PAD) as 
 impl Engine {
     /// Creates an engine with memory of its own, not pinned.
     pub fn create(options: &Options) -> Result<Self> {
-        Self::create_beside(options, |_| ()).map(|(engine, ())| engine)
+        architecture::check_own()?;
+        let maps = Maps::create(options)?;
+        Self::start(&load_sharing(&maps)?, maps, options)
     }
 
     /// The same, while `load` loads objects that join the engine, on another thread; with what
@@ -134,8 +136,9 @@ impl Engine {
 
     /// [`Engine::open`] for a caller that has claimed the folder already.
     pub fn open_claimed(claim: &Claim, memory_ahead: u64) -> Result<Self> {
-        let opened = Self::open_claimed_beside(claim, memory_ahead, |_| ());
-        opened.map(|(engine, ())| engine)
+        architecture::check_own()?;
+        let maps = Maps::open(claim.folder())?;
+        Self::go_on(&load_sharing(&maps)?, maps, claim, memory_ahead)
     }
 
     /// The same, while `load` loads objects that join the engine, as for
@@ -577,7 +580,10 @@ fn load_beside<T: Send>(
     load: impl FnOnce(&Joining<'_>) -> T + Send,
 ) -> Result<(libbpf_rs::Object, T)> {
     thread::scope(|scope| {
-        let other = scope.spawn(move || load(&Joining { maps }));
+        let other = thread::Builder::new()
+            .name("bpfdb-load".into())
+            .spawn_scoped(scope, move || load(&Joining { maps }))
+            .map_err(system("start a thread that loads programs"))?;
         let object = load_sharing(maps);
         let loaded = other.join().unwrap_or_else(|panic| resume_unwind(panic));
         Ok((object?, loaded))

@@ -1,5 +1,6 @@
 //! Sockets: the listener, and what the standard library does not offer.
 
+use std::fmt::Display;
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -42,10 +43,15 @@ pub(crate) fn bound(address: SocketAddr) -> Result<TcpListener> {
     Ok(TcpListener::from(fd))
 }
 
-pub(crate) fn start_listening(listener: &impl AsFd, backlog: u32) -> Result<()> {
+/// `address`: what an error names.
+pub(crate) fn start_listening(
+    listener: &impl AsFd,
+    address: impl Display,
+    backlog: u32,
+) -> Result<()> {
     let backlog = i32::try_from(backlog).unwrap_or(i32::MAX);
-    let backlog = Backlog::new(backlog).map_err(system("listen"))?;
-    listen(listener, backlog).map_err(system("listen"))
+    let listened = Backlog::new(backlog).and_then(|backlog| listen(listener, backlog));
+    listened.map_err(system(format!("listen on {address}")))
 }
 
 /// The number of a socket that the kernel side knows it by.
@@ -236,7 +242,7 @@ mod tests {
     #[test]
     fn connections_have_no_low_water_mark_of_unsent_bytes() {
         let listener = bound(SocketAddr::from(([127, 0, 0, 1], 0))).expect("a listener");
-        start_listening(&listener, 1).expect("listens");
+        start_listening(&listener, "a port", 1).expect("listens");
         let address = listener.local_addr().expect("an address");
         let _client = TcpStream::connect(address).expect("connects");
         let accepted = accept(&listener).expect("accepts").expect("a connection");

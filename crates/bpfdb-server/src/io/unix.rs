@@ -35,7 +35,7 @@ impl Listener {
             fs::set_permissions(path, Permissions::from_mode(permissions))
                 .map_err(system(action()))?;
         }
-        start_listening(&listener.socket, backlog)?;
+        start_listening(&listener.socket, path.display(), backlog)?;
         tracing::info!(path = %path.display(), "listening");
         Ok(listener)
     }

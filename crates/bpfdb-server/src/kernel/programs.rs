@@ -55,10 +55,6 @@ pub(crate) struct LoadedPrograms {
     object: Object,
 }
 
-// SAFETY: an object of libbpf is memory and descriptors, nothing of which belongs to a thread; it
-// has one owner at a time.
-unsafe impl Send for LoadedPrograms {}
-
 impl LoadedPrograms {
     /// `local`: cgroup of the clients that are answered in their own send().
     pub(crate) fn load(joining: &Joining<'_>, local: &LocalClients, port: u16) -> Result<Self> {

@@ -10,28 +10,35 @@ use crate::kernel::cgroup::Cgroup;
 use crate::kernel::programs::LoadedPrograms;
 use crate::settings::Settings;
 
-/// The network programs, loaded with the maps of an engine, and the socket that clients will
-/// connect to. It does not listen, and no program is attached: the engine's own programs may not be
-/// there yet, so that both can be loaded at a time
+/// The network programs, loaded with the maps of an engine. No program is attached, and no socket
+/// listens: the engine's own programs may not be there yet, so that both can be loaded at a time
 /// ([`Engine::create_beside`](bpfdb::Engine::create_beside)).
 pub struct FrontEnd {
     pub(super) programs: LoadedPrograms,
-    pub(super) listener: TcpListener,
+    /// For a port that the kernel chooses, which the programs have to know.
+    listener: Option<TcpListener>,
     pub(super) address: SocketAddr,
     pub(super) cgroup: Cgroup,
 }
 
 impl FrontEnd {
     /// # Errors
-    /// If the address is in use; if this kernel lacks what the programs need.
+    /// If this kernel lacks what the programs need.
     pub fn load(joining: &Joining<'_>, settings: &Settings) -> Result<Self> {
         descriptors::raise_limit();
         let cgroup = Cgroup::create()?;
         let wanted = SocketAddr::new(settings.bind, settings.port);
-        let listener = cgroup.inside(|| socket::bound(wanted))?;
-        let address = listener
-            .local_addr()
-            .map_err(system("look at the listener"))?;
+        let (listener, address) = match settings.port {
+            0 => {
+                let listener = cgroup.inside(|| socket::bound(wanted))?;
+                let address = listener.local_addr();
+                (
+                    Some(listener),
+                    address.map_err(system("look at the listener"))?,
+                )
+            }
+            _ => (None, wanted),
+        };
         let programs = LoadedPrograms::load(joining, &settings.local_clients, address.port())?;
         Ok(Self {
             programs,
@@ -39,5 +46,17 @@ impl FrontEnd {
             address,
             cgroup,
         })
+    }
+    /// The socket that clients will connect to, which does not listen yet. A port of the settings is
+    /// taken only now: other servers could bind it, too, as long as nobody listens, and it would be
+    /// missed after the recovery.
+    ///
+    /// # Errors
+    /// If the address is in use.
+    pub(super) fn bind(&mut self) -> Result<TcpListener> {
+        match self.listener.take() {
+            Some(listener) => Ok(listener),
+            None => self.cgroup.inside(|| socket::bound(self.address)),
+        }
     }
 }

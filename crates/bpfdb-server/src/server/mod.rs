@@ -120,7 +120,7 @@ impl Server {
         let server = Self::prepare(engine, options, front_end)?;
         ready(server.address())?;
         let backlog = options.settings.tcp_backlog;
-        socket::start_listening(&server.listener, backlog)?;
+        socket::start_listening(&server.listener, server.address(), backlog)?;
         tracing::info!(address = %server.address(), "listening");
         Ok(server)
     }
@@ -133,13 +133,14 @@ impl Server {
     }
 
     /// A server that does not listen yet.
-    fn prepare(engine: &Engine, options: &Options, front_end: FrontEnd) -> Result<Self> {
+    fn prepare(engine: &Engine, options: &Options, mut front_end: FrontEnd) -> Result<Self> {
         let settings = &options.settings;
+        let listener = front_end.bind()?;
         let FrontEnd {
             programs,
-            listener,
             address,
             cgroup,
+            ..
         } = front_end;
         let programs = programs.attach(&cgroup, &settings.local_clients)?;
         let sessions = programs.connections.len();
