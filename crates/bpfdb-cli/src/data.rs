@@ -117,6 +117,15 @@ fn data_directory_of(
     Ok(state.join("bpfdb"))
 }
 
+/// What the last server of the directory had in the kernel is given up, whatever becomes of this
+/// start.
+pub(crate) fn forget_engine(directory: &Path) -> Result<()> {
+    let disk = Directory::own(directory)
+        .with_context(|| format!("cannot use the data directory {}", directory.display()))?;
+    left::clear(&disk);
+    Ok(())
+}
+
 /// An engine's log, and what it gave to the engine.
 pub(crate) struct Log {
     pub(crate) durability: Arc<Durability>,
@@ -142,7 +151,7 @@ impl Log {
             refuse_less_than_there_is(&disk, others).with_context(told)?;
             left::refuse_what_exists(&disk, others).with_context(told)?;
         } else if has_nothing(engine)? {
-            // What the last server had in the kernel is given up, whatever becomes of this start.
+            // As forget_engine() does.
             left::clear(&disk);
         }
         let (mut recovering, interrupts) = (None, Interrupts::hold()?);

@@ -243,8 +243,10 @@ fn is_mounted_by_us(table: &str, root: &Path) -> bool {
         let mut fields = line.split(' ');
         Some((fields.next()?, Path::new(fields.next()?)))
     });
-    let at_root = mounts.filter(|(_, point)| *point == root);
-    at_root.last().is_some_and(|(source, _)| source == SOURCE)
+    let mut from_the_top = mounts.rev().filter(|(_, point)| *point == root);
+    from_the_top
+        .next()
+        .is_some_and(|(source, _)| source == SOURCE)
 }
 
 /// Removes a folder with what is pinned in it, and gives up the claim.

@@ -52,6 +52,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
                 .and_then(|()| memory_for_start(&options.settings, pins.memory()))
                 .context("nothing was dropped from the kernel")?;
         }
+        // First: a start that is killed in between would leave a note about an engine that is
+        // pinned nowhere, and that lives as long as another program has it.
+        if let Some(directory) = &options.settings.dir {
+            data::forget_engine(directory)?;
+        }
         pins.clear()?;
         wait_for_memory(&options.settings)?;
     }

@@ -237,7 +237,7 @@ fn in_scripts_and_procedures() {
     let caught = ask(&mut client, &["EVAL", caught, "1", "typed"]);
     assert_eq!(
         caught.text,
-        WRONG[1..WRONG.len() - 2].as_bytes(),
+        &WRONG.as_bytes()[1..WRONG.len() - 2],
         "{caught:?}"
     );
     load(
