@@ -150,9 +150,6 @@ impl Log {
         if let Some(others) = others {
             refuse_less_than_there_is(&disk, others).with_context(told)?;
             left::refuse_what_exists(&disk, others).with_context(told)?;
-        } else if has_nothing(engine)? {
-            // As forget_engine() does.
-            left::clear(&disk);
         }
         let (mut recovering, interrupts) = (None, Interrupts::hold()?);
         let started =
