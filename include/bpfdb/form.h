@@ -28,6 +28,10 @@
  * short it is. An operator that expects a string says WRONG_TYPE of any other.
  */
 #define BPFDB_TYPE_STRING 0
+#define BPFDB_TYPE_HASH 1
+#define BPFDB_TYPE_LIST 2
+#define BPFDB_TYPE_SET 3
+#define BPFDB_TYPE_SORTED_SET 4
 #define BPFDB_TYPE_TEST 14 /* of the tests alone: bytes that nothing interprets */
 /* Not a type: GET with this finds values of any. */
 #define BPFDB_TYPE_ANY 15

@@ -301,7 +301,12 @@ impl Session {
         }
     }
 
-    /// The value of `key`, of any type, under an exclusive lock, in a read-write transaction.
+    /// The value of `key`, of any type, and when it expires, or `None`.
+    pub fn entry_of_any_type(&mut self, key: &[u8]) -> Result<Option<Entry>, Status> {
+        self.read_entry(&Operation::GetAny(key))
+    }
+
+    /// The same under an exclusive lock, in a read-write transaction.
     pub fn entry_of_any_type_for_update(&mut self, key: &[u8]) -> Result<Option<Entry>, Status> {
         self.read_entry(&Operation::GetAnyForUpdate(key))
     }

@@ -8,6 +8,10 @@ pub struct ValueType(u8);
 
 impl ValueType {
     pub const STRING: Self = Self(abi::BPFDB_TYPE_STRING as u8);
+    pub const HASH: Self = Self(abi::BPFDB_TYPE_HASH as u8);
+    pub const LIST: Self = Self(abi::BPFDB_TYPE_LIST as u8);
+    pub const SET: Self = Self(abi::BPFDB_TYPE_SET as u8);
+    pub const SORTED_SET: Self = Self(abi::BPFDB_TYPE_SORTED_SET as u8);
     /// Of tests alone.
     pub const TEST: Self = Self(abi::BPFDB_TYPE_TEST as u8);
 
@@ -26,6 +30,10 @@ impl ValueType {
     pub fn name(self) -> &'static str {
         match self {
             Self::STRING => "string",
+            Self::HASH => "hash",
+            Self::LIST => "list",
+            Self::SET => "set",
+            Self::SORTED_SET => "zset",
             Self::TEST => "test",
             _ => "unknown",
         }

@@ -26,14 +26,24 @@ pub struct ValueType(u8);
 
 impl ValueType {
     pub const STRING: Self = Self(number(b"BPFDB_TYPE_STRING") as u8);
+    pub const HASH: Self = Self(number(b"BPFDB_TYPE_HASH") as u8);
+    pub const LIST: Self = Self(number(b"BPFDB_TYPE_LIST") as u8);
+    pub const SET: Self = Self(number(b"BPFDB_TYPE_SET") as u8);
+    pub const SORTED_SET: Self = Self(number(b"BPFDB_TYPE_SORTED_SET") as u8);
     /// Of tests alone.
     pub const TEST: Self = Self(number(b"BPFDB_TYPE_TEST") as u8);
 
     /// `None`: no type of this version has this number.
     pub fn from_code(code: u8) -> Option<Self> {
-        [Self::STRING, Self::TEST]
-            .into_iter()
-            .find(|known| known.0 == code)
+        let known = [
+            Self::STRING,
+            Self::HASH,
+            Self::LIST,
+            Self::SET,
+            Self::SORTED_SET,
+            Self::TEST,
+        ];
+        known.into_iter().find(|known| known.0 == code)
     }
 
     /// The number of the type in a form.
@@ -157,7 +167,7 @@ mod tests {
     #[test]
     fn what_this_version_does_not_know_is_refused() {
         let known = (0..1 << TYPE_BITS).filter(|&code| ValueType::from_code(code).is_some());
-        assert_eq!(known.count(), 2);
+        assert_eq!(known.count(), 6);
         let unknown = [
             ZERO,
             ZERO | 5,
@@ -165,7 +175,7 @@ mod tests {
             LARGE | 1,
             LARGE | 14 << LENGTH_BITS,
             INLINE_MAX as u32 + 1,
-            1 << LENGTH_BITS | 5,
+            5 << LENGTH_BITS | 5,
             13 << LENGTH_BITS | 5,
             15 << LENGTH_BITS | 5,
             14 << LENGTH_BITS,

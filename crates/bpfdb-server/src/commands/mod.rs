@@ -28,6 +28,7 @@ mod arguments;
 pub(crate) mod atomic;
 pub(crate) mod attempts;
 pub(crate) mod conflict;
+mod collection;
 mod connection;
 pub(crate) mod context;
 pub(crate) mod definition;

@@ -1,0 +1,80 @@
+//! Collections as commands read and write them: whole, as the bytes of a packed run.
+
+use bpfdb::{Entry, Head, Session, ValueType};
+
+use super::Failure;
+use super::atomic::{Kind, atomically};
+use crate::protocol::reply;
+
+/// What becomes of a collection.
+#[derive(Debug)]
+pub(super) enum Change {
+    Nothing,
+    /// It has no element any more.
+    Delete,
+    /// Its bytes; when the key expires stays.
+    Set(Vec<u8>),
+}
+
+/// The bytes of a collection of this type and when it expires; `None` if the key is absent.
+///
+/// # Errors
+/// WRONGTYPE for a value of another type.
+pub(super) fn load(
+    session: &mut Session,
+    key: &[u8],
+    kind: ValueType,
+) -> Result<Option<Entry>, Failure> {
+    let Some(head) = session.head(key)? else {
+        return Ok(None);
+    };
+    match entry(head, kind)? {
+        Some(entry) => Ok(Some(entry)),
+        None => Ok(session.entry_of_any_type(key)?),
+    }
+}
+
+/// [`load`] under an exclusive lock, in a read-write transaction.
+pub(super) fn load_for_update(
+    session: &mut Session,
+    key: &[u8],
+    kind: ValueType,
+) -> Result<Option<Entry>, Failure> {
+    let Some(head) = session.head_for_update(key)? else {
+        return Ok(None);
+    };
+    match entry(head, kind)? {
+        Some(entry) => Ok(Some(entry)),
+        None => Ok(session.entry_of_any_type_for_update(key)?),
+    }
+}
+
+/// `None`: a large value, which is not read yet.
+fn entry(head: Head, kind: ValueType) -> Result<Option<Entry>, Failure> {
+    if head.value_type != kind {
+        return Err(Failure::Text(reply::wrong_type().to_vec()));
+    }
+    let expires_at = head.expires_at;
+    Ok(head.value.map(|value| Entry { value, expires_at }))
+}
+
+/// Reads a collection under an exclusive lock and does to it what `work` says: in the client's
+/// transaction, or in one of its own, which is tried again after a conflict.
+pub(super) fn change<T>(
+    session: &mut Session,
+    key: &[u8],
+    kind: ValueType,
+    mut work: impl FnMut(Option<Vec<u8>>) -> Result<(Change, T), Failure>,
+) -> Result<T, Failure> {
+    atomically(session, Kind::Write, |session| {
+        let old = load_for_update(session, key, kind)?;
+        let expires_at = old.as_ref().and_then(|old| old.expires_at);
+        let (change, result) = work(old.map(|old| old.value))?;
+        match change {
+            Change::Nothing => {}
+            Change::Delete => drop(session.delete(key)?),
+            Change::Set(value) => session.set_typed(key, kind, &value, expires_at)?,
+        }
+        Ok(result)
+    })
+}
