@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: (MIT OR GPL-2.0-only)
 /*
- * The Redis front end: RESP2 over TCP, answered in the kernel. Start reading at
- * net/connection.bpf.h.
+ * The Redis front end: RESP over TCP, answered in the kernel. Start reading at
+ * net/connection.bpf.h for how bytes come and go, and at redis/answer.bpf.h for what
+ * becomes of them.
  */
 #include <bpfdb/bpfdb.bpf.h>
 
-#include "net/accept.bpf.h"
-#include "net/verdict.bpf.h"
-#include "net/answer.bpf.h"
+#include "net/programs.bpf.h"
+#include "redis/answer.bpf.h"
+
+NET_PROGRAMS(redis)
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";

@@ -5,10 +5,11 @@ set -eu
 cd "$(dirname "$0")/.."
 
 # What a layer may include besides the headers of include/bpfdb. Those of these that are
-# about the Redis front end (front_end) are not for the engine.
+# about connections (transport) or the Redis front end (front_end) are not for the engine.
 allowed() {
 	case $1 in
-	net) echo net procedures values operators front_end ;;
+	redis) echo redis net procedures values operators front_end transport ;;
+	net) echo net operators transport ;;
 	procedures) echo procedures values operators ;;
 	driver) echo driver procedures values operators ;;
 	values) echo values operators ;;
@@ -17,8 +18,9 @@ allowed() {
 	log) echo log storage ;;
 	storage) echo storage ;;
 	abi) echo ;;
-	front_end) echo front_end ;;
-	program | tests | embedding) echo front_end net procedures driver values operators txn storage log tests embedding ;;
+	front_end) echo front_end transport ;;
+	transport) echo transport front_end ;;
+	program | tests | embedding) echo front_end transport redis net procedures driver values operators txn storage log tests embedding ;;
 	*) return 1 ;;
 	esac
 }
@@ -27,7 +29,8 @@ allowed() {
 layer_of() {
 	case $1 in
 	include/bpfdb/bpfdb.bpf.h | include/bpfdb/continuation.bpf.h | include/bpfdb/procedure.bpf.h) echo embedding ;;
-	include/bpfdb/commands.h | include/bpfdb/connection.h) echo front_end ;;
+	include/bpfdb/commands.h | include/bpfdb/redis.h) echo front_end ;;
+	include/bpfdb/connection.h) echo transport ;;
 	include/bpfdb/*) echo abi ;;
 	bpf/*/*) echo "$1" | cut -d/ -f2 ;;
 	bpf/*) echo program ;;
@@ -41,9 +44,10 @@ target_of() {
 	while [ "${path#../}" != "$path" ]; do path=${path#../}; done
 	path=${path#bpf/}
 	case $path in
-	bpfdb/commands.h | bpfdb/connection.h | include/bpfdb/commands.h | include/bpfdb/connection.h) echo front_end ;;
+	bpfdb/commands.h | bpfdb/redis.h | include/bpfdb/commands.h | include/bpfdb/redis.h) echo front_end ;;
+	bpfdb/connection.h | include/bpfdb/connection.h) echo transport ;;
 	bpfdb/bpfdb.bpf.h | bpfdb.bpf.h | bpfdb/continuation.bpf.h) echo operators ;;
-	net/* | procedures/* | driver/* | values/* | operators/* | txn/* | storage/* | log/* | tests/*) echo "${path%%/*}" ;;
+	redis/* | net/* | procedures/* | driver/* | values/* | operators/* | txn/* | storage/* | log/* | tests/*) echo "${path%%/*}" ;;
 	bpfdb/* | linux/* | asm/*) ;;
 	*/*) [ ! -e "bpf/$path" ] || echo "${path%%/*}" ;;
 	*) [ ! -e "$(dirname "$1")/$path" ] || layer_of "$(dirname "$1")/$path" ;;

@@ -43,8 +43,7 @@ static __always_inline void connection_reset(struct bpfdb_connection *c, struct 
 	c->rebase = 0;
 	c->corked = 0;
 	c->parts = 0;
-	c->resp3 = 0;
-	c->watching = 0;
+	front_end_opened(c);
 	c->client_first = ops->rcv_nxt;
 	c->server_first = ops->snd_nxt;
 	STORE(c->way, client_is_foreign(ops) ? BPFDB_WAY_FOREIGN : BPFDB_WAY_REMOTE);
@@ -75,7 +74,7 @@ static __always_inline int connection_register(struct bpf_sock_ops *ops, struct 
 static __always_inline void connection_open(struct bpf_sock_ops *ops)
 {
 	u64 cookie = bpf_get_socket_cookie(ops);
-	int index = bpfdb_session_open(BPFDB_SESSION_REDIS);
+	int index = bpfdb_session_open(front_end_sessions());
 	struct bpfdb_connection *c = index >= 0 ? connection_at(index) : NULL;
 
 	if (!c)
@@ -102,8 +101,8 @@ static __always_inline void connection_end(u64 cookie, bool by_us)
 		bpfdb_expire(s);
 }
 
-SEC("sockops")
-int redis_accept(struct bpf_sock_ops *ops)
+/* For each socket of the listener, from its cgroup. */
+static __always_inline int net_accept(struct bpf_sock_ops *ops)
 {
 	u32 state = ops->args[1];
 
@@ -125,8 +124,7 @@ int redis_accept(struct bpf_sock_ops *ops)
 }
 
 /* BPF_PROG_RUN by the daemon, before it closes a socket. ctx: index, cookie. */
-SEC("raw_tp")
-int redis_release(struct bpf_raw_tracepoint_args *ctx)
+static __always_inline int net_release(struct bpf_raw_tracepoint_args *ctx)
 {
 	u32 index = ctx->args[0];
 	struct bpfdb_connection *c = connection_at(index);

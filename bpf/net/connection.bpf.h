@@ -150,7 +150,7 @@ __noinline int connection_raise(struct bpfdb_connection *c NONNULL, u32 index, u
 
 	if (FETCH_OR(&c->arrived, flag) & flag)
 		return 0;
-	COUNT_REQUESTS(connections_passed);
+	COUNT_NET(connections_passed);
 	return bpf_ringbuf_output(&handovers, &h, sizeof(h), 0);
 }
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
-/* What the front end counts, per processor, in the engine's map of counters. */
+/*
+ * What the transport counts, per processor, in the engine's map of counters. A front end
+ * counts behind that, in words of its own.
+ */
 #ifndef BPFDB_NET_COUNTERS_BPF_H
 #define BPFDB_NET_COUNTERS_BPF_H
 
 #include "../operators/maintenance.bpf.h"
-#include <bpfdb/commands.h>
+#include <bpfdb/connection.h>
 
-_Static_assert(sizeof(struct bpfdb_redis_counters) <= BPFDB_FRONT_END_COUNTERS * sizeof(u64),
-	       "the engine keeps room for the counters of the front end");
-
-/* Adds `n` to a word of struct bpfdb_redis_counters. A subprogram: the kernel writes the lookup
+/* Adds `n` to a word of `front_end`. A subprogram: the kernel writes the lookup
  * of a map out wherever it stands, and moves the whole program for it. */
 __noinline int front_end_count(u32 word, u64 n)
 {
@@ -18,9 +18,12 @@ __noinline int front_end_count(u32 word, u64 n)
 	return 0;
 }
 
-/* Adds to a counter of struct bpfdb_redis_counters. */
-#define COUNT_REQUESTS_N(name, n)                                                                  \
-	front_end_count(((u64) & ((struct bpfdb_redis_counters *)0)->name) / sizeof(u64), n)
-#define COUNT_REQUESTS(name) COUNT_REQUESTS_N(name, 1)
+/* Adds to a counter of this structure, which begins with those of the transport. */
+#define COUNT_IN_N(structure, name, n)                                                             \
+	front_end_count(((u64) & ((structure *)0)->name) / sizeof(u64), n)
+
+/* Adds to a counter of the transport. */
+#define COUNT_NET_N(name, n) COUNT_IN_N(struct bpfdb_net_counters, name, n)
+#define COUNT_NET(name) COUNT_NET_N(name, 1)
 
 #endif

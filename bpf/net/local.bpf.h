@@ -2,16 +2,16 @@
 /*
  * Clients on this machine: their requests are answered inside their send().
  *
- * The kernel has the client's end of such a connection too. redis_local
+ * The kernel has the client's end of such a connection too. net_local
  * (sockops) puts it into a map of sockets when it is established, and then
- * redis_answer (sk_msg, answer.bpf.h) runs in every sendmsg() of the client,
+ * net_answer (sk_msg, answer.bpf.h) runs in every sendmsg() of the client,
  * before TCP sees the bytes. It overwrites the requests with the replies and
  * redirects the message to the ingress queue of the same socket:
  *
  *   client: send()                                             client: recv()
  *      │                                                             ▲  ▲
  *      ▼            QUIET                                            │  │
- *   redis_answer ──────────► execute, replies ──► ingress queue ─────┘  │
+ *   net_answer ────────────► execute, replies ──► ingress queue ─────┘  │
  *      │                                          of the same socket    │
  *      │ else, or PASS_TO_DAEMON, or INCOMPLETE                         │
  *      └──► TCP ──► our end, as connection.bpf.h tells ──► TCP ─────────┘
@@ -36,7 +36,7 @@
  *    BPFDB_LOCAL_READS replies go through TCP, and must have been received in that way, before a
  *    client is answered here; one that was seen to splice never is. One that
  *    begins to splice later leaves the map, and if replies wait in its queue then, which it will
- *    never see, its connection is closed (redis_adjusted).
+ *    never see, its connection is closed (net_adjusted).
  *
  * 2. Order. A connection is QUIET when no byte of it is under way:
  *      - all that the client gave to TCP has arrived at our end,
@@ -86,7 +86,7 @@
 
 #include <bpf/bpf_endian.h>
 
-#include "connection.bpf.h"
+#include "handover.bpf.h"
 #include "socket.bpf.h"
 
 #define AF_INET 2
@@ -224,8 +224,7 @@ static __always_inline bool is_closing(u32 state)
 }
 
 /* For every socket below the cgroup that it is attached to. */
-SEC("sockops")
-int redis_local(struct bpf_sock_ops *ops)
+static __always_inline int net_local(struct bpf_sock_ops *ops)
 {
 	if (bpf_ntohl(ops->remote_port) != port)
 		return 1;
@@ -294,8 +293,7 @@ static __always_inline void client_splices(struct socket_data *data, const struc
 }
 
 /* recvmsg() of any socket has ended: socket, bytes or an error, flags. */
-SEC("tp_btf/sock_recv_length")
-int redis_received(u64 *ctx)
+static __always_inline int net_received(u64 *ctx)
 {
 	struct sock *sk = (void *)ctx[0];
 	struct socket_data *data = bpf_sk_storage_get(&socket_storage, sk, NULL, 0);
@@ -312,8 +310,7 @@ int redis_received(u64 *ctx)
  * Bytes of TCP were read from any socket, or splice() found none: recvmsg() says this only when
  * it has copied some. So what moves nothing, where there is nothing, is a splice().
  */
-SEC("tp_btf/tcp_rcv_space_adjust")
-int redis_adjusted(u64 *ctx)
+static __always_inline int net_adjusted(u64 *ctx)
 {
 	struct sock *sk = (void *)ctx[0];
 	struct socket_data *data = bpf_sk_storage_get(&socket_storage, sk, NULL, 0);
@@ -497,6 +494,36 @@ static __always_inline int local_pass(struct sk_msg_md *m, struct socket_data *d
 	if (message->sk_redir)
 		return bpf_msg_redirect_hash(m, &clients, &data->cookie, 0);
 	return SK_PASS;
+}
+
+/* ---- A message ----------------------------------------------------------- */
+
+static __always_inline bool local_begin(struct sk_msg_md *m, struct socket_data *data,
+					struct bpfdb_connection *c)
+{
+	int found = LOAD(gate.paused) ? LOCAL_PASS : local_enter(m, data, c);
+
+	if (found == LOCAL_LEAVE)
+		local_leave(c, data);
+	return found == LOCAL_RUN;
+}
+
+static __always_inline int local_finish(struct sk_msg_md *m, struct bpfdb_connection *c,
+					struct socket_data *data, enum result result)
+{
+	u32 answers = c->answers, out = c->out;
+
+	if (result == NO_ROOM || (answers && !message_join(m, c))) {
+		give_up(c, data->index);
+		local_leave(c, data);
+		return SK_DROP;
+	}
+	STORE(c->local, c->local + answers);
+	local_leave(c, data);
+	if (!answers)
+		return local_pass(m, data);
+	COUNT_NET_N(requests_local, answers);
+	return local_reply(m, data, out);
 }
 
 #endif

@@ -107,8 +107,8 @@ static __always_inline bool cut_off(struct __sk_buff *skb, u32 bytes)
 	return !cut.failed;
 }
 
-SEC("sk_skb/verdict")
-int redis_verdict(struct __sk_buff *skb)
+/* For each segment that arrives at a socket of ours. */
+static __always_inline int net_verdict(struct __sk_buff *skb)
 {
 	u64 cookie = bpf_get_socket_cookie(skb), before, arrived;
 	u32 known;
@@ -138,7 +138,7 @@ int redis_verdict(struct __sk_buff *skb)
 	}
 	if ((before & BPFDB_CONNECTION_DAEMON) && worker_is_idle(c, arrived, skb)) {
 		c->passed += skb->len;
-		COUNT_REQUESTS_N(bytes_passed, skb->len);
+		COUNT_NET_N(bytes_passed, skb->len);
 		return SK_PASS;
 	}
 	return bpf_sk_redirect_map(skb, &sockets, *index, 0);

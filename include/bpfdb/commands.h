@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
 /*
  * The Redis commands that the kernel answers, as one list. From it follow the numbers
- * below, the kernel's table of names (bpf/net/commands/name.bpf.h) and its dispatch
+ * below, the kernel's table of names (bpf/redis/commands/name.bpf.h) and its dispatch
  * (dispatch.bpf.h), the counters, the names in `bpfdb stats`, metrics and INFO, and who
  * answers according to docs/commands.md. CONTRIBUTING.md shows how to add a command.
  *
@@ -14,6 +14,7 @@
 
 #include <linux/types.h>
 #include <bpfdb/conflict.h>
+#include <bpfdb/connection.h>
 
 /* What a command does to the data. The daemon's definition of the command says the same,
  * and a test compares the two. */
@@ -89,13 +90,9 @@ enum bpfdb_error_reply {
 	BPFDB_ERROR_REPLY_COUNT = 4,
 };
 
-/* What the front end counts, in `front_end` of struct bpfdb_counters. */
+/* What the transport and the Redis front end count, in `front_end` of struct bpfdb_counters. */
 struct bpfdb_redis_counters {
-	__u64 bytes_received; /* of requests answered in the kernel */
-	__u64 bytes_sent;     /* of its replies */
-	__u64 requests_local; /* of the commands, inside the client's own send() */
-	__u64 connections_passed; /* times that a connection was handed to the daemon */
-	__u64 bytes_passed;       /* of requests that were */
+	struct bpfdb_net_counters net;
 	__u64 error_replies[BPFDB_ERROR_REPLY_COUNT];
 	__u64 conflicts[BPFDB_CONFLICT_COUNT]; /* of these, CONFLICT by why */
 	__u64 commands[BPFDB_COMMAND_COUNT];        /* answered in the kernel */

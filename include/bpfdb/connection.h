@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
 /*
- * Connections of the Redis front end: what the programs in bpf/net and the
- * daemon (crates/bpfdb-server) share. bpf/net/connection.bpf.h tells the
- * protocol between them.
+ * Connections: what the transport in the kernel (bpf/net) and the daemon
+ * (crates/bpfdb-server) share. bpf/net/connection.bpf.h tells the protocol
+ * between them. What is only about Redis is in redis.h.
  */
 #ifndef BPFDB_CONNECTION_H
 #define BPFDB_CONNECTION_H
@@ -10,6 +10,7 @@
 #include <linux/types.h>
 #include <bpfdb/attempts.h>
 #include <bpfdb/limits.h>
+#include <bpfdb/redis.h>
 
 /* Bytes of requests that the parser looks at without loading again. */
 #define BPFDB_WINDOW 2048
@@ -20,8 +21,6 @@
 /* Longest value that the kernel puts into a reply, bytes: the packet window of
  * a program ends at 32 KiB. */
 #define BPFDB_REPLY_VALUE_MAX (28 * 1024)
-/* Most bytes whose bits the kernel counts: half a microsecond. */
-#define BPFDB_BITCOUNT_MAX 4096
 /* Reply bytes after which the kernel sends what it has. */
 #define BPFDB_REPLY_BATCH (64 * 1024)
 /* Send buffer of a connection, bytes. When half of it is taken, the daemon
@@ -52,9 +51,6 @@
 /* Messages of a local client until its connection is known to be one of ours;
  * after that it is left alone for good. */
 #define BPFDB_LOCAL_TRIES 16
-/* Commands of a MULTI … EXEC that the kernel executes, MULTI included. */
-#define BPFDB_BLOCK_MAX 256
-
 _Static_assert(BPFDB_REPLY_BATCH + BPFDB_REPLY_VALUE_MAX + 64 < BPFDB_SEND_BUFFER / 2,
 	       "the replies of one run fit what is left of the send buffer");
 _Static_assert(BPFDB_REPLY_VALUE_MAX + 64 < 32768, "a reply fits the packet window");
@@ -154,7 +150,7 @@ struct bpfdb_connection {
 	__u32 frame; /* of the procedure that is being called: its number */
 	__u16 calls; /* of procedures, in this run of the program */
 	__u16 given_up; /* 1: the call that comes first has been tried, and is the daemon's */
-	__u32 options;  /* of SET: see bpf/net/commands/set.bpf.h */
+	__u32 options;  /* of SET: see bpf/redis/commands/set.bpf.h */
 	__s64 number; /* the argument parsed last, as one */
 	__u64 deadline; /* when the command's value expires; 0: never */
 	__u64 name; /* the command's, in small letters, or its number */
@@ -167,7 +163,7 @@ struct bpfdb_connection {
 	__u32 counted_to; /* BITCOUNT: position in the value */
 	__u32 text_start; /* where an integer in `text` begins */
 
-	/* MULTI … EXEC: see bpf/net/commands/multi_exec.bpf.h. */
+	/* MULTI … EXEC: see bpf/redis/commands/multi_exec.bpf.h. */
 	__u32 block; /* is being executed */
 	__u32 block_reads; /* none of its commands changes anything */
 	__u32 block_count; /* commands between MULTI and EXEC */
@@ -178,7 +174,7 @@ struct bpfdb_connection {
 	__u32 block_done; /* commands executed, MULTI included */
 	__u32 block_tries;
 	__u32 header_len; /* bytes of `header` that count */
-	__u64 header; /* marker and number before a reply: bpf/net/resp_reply.bpf.h */
+	__u64 header; /* marker and number before a reply: bpf/redis/resp_reply.bpf.h */
 	__u64 block_found; /* the session's gets_found and gets_missed before it */
 	__u64 block_missed;
 	__u8 block_commands[BPFDB_BLOCK_MAX]; /* which: enum bpfdb_command */
@@ -193,16 +189,13 @@ struct bpfdb_handover {
 	__u32 reserved;
 };
 
-/* Error replies that are not in the list of status.h. */
-/* CONFLICT has the text of its cause (conflict.h), then what to do: in a transaction, and
- * without one. Then, where one client holds the key, its id as CLIENT LIST has it. */
-#define BPFDB_REPLY_CONFLICT_ACTION "; ROLLBACK and run the transaction again"
-#define BPFDB_REPLY_CONFLICT_ACTION_AUTO "; run the command again"
-#define BPFDB_REPLY_CONFLICT_HOLDER "; held by client "
-#define BPFDB_REPLY_OOM "OOM command not allowed when used memory > 'maxmemory'."
-#define BPFDB_REPLY_WRONG_TYPE "WRONGTYPE Operation against a key holding the wrong kind of value"
-#define BPFDB_REPLY_FAILED "ERR the transaction has failed; ROLLBACK it and run it again"
-#define BPFDB_REPLY_NESTED "ERR a transaction is open already; COMMIT or ROLLBACK it first"
-#define BPFDB_REPLY_NO_TRANSACTION "ERR no transaction is open; BEGIN one first"
+/* What the transport counts, first in `front_end` of struct bpfdb_counters. */
+struct bpfdb_net_counters {
+	__u64 bytes_received; /* of requests answered in the kernel */
+	__u64 bytes_sent;     /* of its replies */
+	__u64 requests_local; /* of the requests, inside the client's own send() */
+	__u64 connections_passed; /* times that a connection was handed to the daemon */
+	__u64 bytes_passed;       /* of requests that were */
+};
 
 #endif

@@ -209,11 +209,11 @@ impl Stats {
             ("gets_found", self.gets_found, "GETs that found a value"),
             ("gets_missed", self.gets_missed, "GETs that found none"),
             ("requests_by_kernel", redis.requests_by_kernel(), "Requests of clients answered in the kernel"),
-            ("bytes_received", redis.bytes_received, "Bytes of requests answered in the kernel"),
-            ("bytes_sent", redis.bytes_sent, "Bytes of replies that the kernel gave"),
-            ("requests_local", redis.requests_local, "Of these, answered inside the client's own send()"),
-            ("connections_passed", redis.connections_passed, "Times that a connection was handed to the daemon"),
-            ("bytes_passed", redis.bytes_passed, "Bytes of requests passed to the daemon"),
+            ("bytes_received", redis.net.bytes_received, "Bytes of requests answered in the kernel"),
+            ("bytes_sent", redis.net.bytes_sent, "Bytes of replies that the kernel gave"),
+            ("requests_local", redis.net.requests_local, "Of these, answered inside the client's own send()"),
+            ("connections_passed", redis.net.connections_passed, "Times that a connection was handed to the daemon"),
+            ("bytes_passed", redis.net.bytes_passed, "Bytes of requests passed to the daemon"),
         ]
         .into_iter()
         .map(|(name, value, help)| Figure {

@@ -27,8 +27,8 @@
 mod arguments;
 pub(crate) mod atomic;
 pub(crate) mod attempts;
-pub(crate) mod conflict;
 mod collection;
+pub(crate) mod conflict;
 mod connection;
 pub(crate) mod context;
 pub(crate) mod definition;

@@ -1,5 +1,5 @@
 //! The part of the server that runs in the kernel, as the daemon sees it: the programs of
-//! `bpf/net`, where they are attached, and the state that both sides share.
+//! `bpf/net` and `bpf/redis`, where they are attached, and the state that both sides share.
 
 pub(crate) mod cgroup;
 pub(crate) mod connections;

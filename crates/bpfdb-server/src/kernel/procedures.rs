@@ -1,5 +1,5 @@
 //! Compiled procedures in the kernel: their programs, the names by which requests find them,
-//! what is counted of each. `bpf/net/commands/call.bpf.h` is the other side.
+//! what is counted of each. `bpf/redis/commands/call.bpf.h` is the other side.
 
 use std::os::fd::{AsFd, AsRawFd};
 

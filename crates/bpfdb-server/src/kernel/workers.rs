@@ -4,7 +4,7 @@
 //! where it arrived, and has the nice value 0 like any process. Where busy processes wait
 //! for that processor, the worker waits among them. The kernel has no setting for this, but
 //! the nice value of a worker can be changed like that of any thread. Workers come and go:
-//! the programs say which ones run them (`bpf/net/workers.bpf.h`), and once a second those
+//! the programs say which ones run them (`bpf/net/worker.bpf.h`), and once a second those
 //! that are new get the nice value of the setting.
 //!
 //! Such a worker serves others in the kernel too. So nothing is changed unless the setting

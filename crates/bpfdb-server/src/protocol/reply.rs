@@ -253,7 +253,7 @@ pub(crate) fn failed() -> &'static [u8] {
 }
 
 /// The reply to an Error of a statement; the kernel says the same
-/// (`bpf/net/resp_error.bpf.h`).
+/// (`bpf/redis/resp_error.bpf.h`).
 pub(crate) fn error_text(status: Status, in_transaction: bool) -> Vec<u8> {
     match status {
         Status::OutOfMemory => shared(abi::BPFDB_REPLY_OOM).to_vec(),

@@ -180,10 +180,10 @@ impl Server {
             .look(counters.requests_by_kernel() + daemon.commands_executed());
         instance
             .input_rate
-            .look(counters.bytes_received + daemon.input_bytes.get());
+            .look(counters.net.bytes_received + daemon.input_bytes.get());
         instance
             .output_rate
-            .look(counters.bytes_sent + daemon.output_bytes.get());
+            .look(counters.net.bytes_sent + daemon.output_bytes.get());
         instance.see_memory(used);
     }
 }

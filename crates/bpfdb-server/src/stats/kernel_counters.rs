@@ -31,8 +31,8 @@ impl KernelCounters {
             found: stats.gets_found,
             missed: stats.gets_missed,
             expired: stats.counters.records_expired,
-            received: redis.bytes_received,
-            sent: redis.bytes_sent,
+            received: redis.net.bytes_received,
+            sent: redis.net.bytes_sent,
         }
     }
 

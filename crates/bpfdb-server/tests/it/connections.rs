@@ -304,7 +304,7 @@ fn kill_a_server(local_clients: Option<PathBuf>) {
     let stats = engine.stats().expect("figures");
     assert_eq!(stats.locks, 20);
     assert_eq!(
-        stats.counters.redis().requests_local > 0,
+        stats.counters.redis().net.requests_local > 0,
         local_clients.is_some()
     );
     process.kill().expect("killed");

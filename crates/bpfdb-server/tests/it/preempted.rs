@@ -42,6 +42,7 @@ fn local(server: &TestServer) -> u64 {
         .counters()
         .expect("figures")
         .redis()
+        .net
         .requests_local
 }
 
@@ -190,7 +191,7 @@ fn who_is_preempted_holds_up_nobody() {
         [low, a, b]
     });
     let counters = server.engine.counters().expect("figures");
-    let passed = counters.redis().connections_passed - before.redis().connections_passed;
+    let passed = counters.redis().net.connections_passed - before.redis().net.connections_passed;
     for met in &met {
         let (replies, errors) = (met.replies, met.errors.len());
         println!(
@@ -200,7 +201,7 @@ fn who_is_preempted_holds_up_nobody() {
     }
     println!(
         "in their own send(): {}; attempts that were repeated: {}; passed: {passed}",
-        counters.redis().requests_local - before.redis().requests_local,
+        counters.redis().net.requests_local - before.redis().net.requests_local,
         counters.autocommit_retries
     );
     for met in met {

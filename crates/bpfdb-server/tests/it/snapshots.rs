@@ -123,7 +123,7 @@ fn the_kernel_reads_whole_values_beside_a_busy_writer() {
         let mut other = server.client();
         let answered = || {
             let counters = server.engine.counters().expect("figures");
-            counters.redis().requests_local
+            counters.redis().net.requests_local
         };
         let before = answered();
         let reads = read_whole_values(&server, |client| {

@@ -170,7 +170,7 @@ impl Served {
 
     fn requests_local(&self) -> u64 {
         let counters = self.engine().counters().expect("figures");
-        counters.redis().requests_local
+        counters.redis().net.requests_local
     }
 
     pub(crate) fn figures(&self) -> Figures {

@@ -50,7 +50,7 @@ fn stopped() {
         let _ = client.stream.write(&request(&[b"SET", b"never", b"2"]));
     }
     let stats = engine.stats().expect("figures");
-    assert_eq!(stats.counters.redis().requests_local, before);
+    assert_eq!(stats.counters.redis().net.requests_local, before);
     assert_eq!((stats.sessions, stats.locks), (0, 0));
     let mut session = engine.session().expect("a session");
     assert_eq!(session.get(b"never"), Ok(None));

@@ -45,6 +45,7 @@ fn local(server: &TestServer) -> u64 {
         .expect("figures")
         .counters
         .redis()
+        .net
         .requests_local
 }
 

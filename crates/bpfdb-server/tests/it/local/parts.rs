@@ -60,6 +60,7 @@ fn in_the_kernel(work: impl Fn(&mut Client)) {
             .expect("figures")
             .counters
             .redis()
+            .net
             .bytes_passed
     };
     let before = (local(&server), passed());

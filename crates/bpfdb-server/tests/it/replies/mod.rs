@@ -302,7 +302,7 @@ const ALL: [How; 4] = [How::OneByOne, How::Pipeline, How::Multi, How::Begin];
 fn counted(server: &TestServer) -> (u64, u64) {
     let counters = server.engine.counters().expect("figures");
     let counters = counters.redis();
-    (counters.requests_by_kernel(), counters.requests_local)
+    (counters.requests_by_kernel(), counters.net.requests_local)
 }
 
 #[test]

@@ -8,34 +8,17 @@
  * command, a malformed one, a longer one) is passed to the daemon, which answers it with
  * Redis's own words. So this parser never has to explain anything.
  *
- * The parser reads a window, a copy of a part of the message in the
- * connection: bytes of a map may be read at any offset, without the bounds
- * check that the verifier wants for each access to a packet. Behind the last
- * byte of the message the window is zero, which is not valid anywhere in a
- * header; so what does not match there is not malformed, but INCOMPLETE.
+ * The parser reads the window (net/message.bpf.h). Behind the last byte of the
+ * message that is zero, which is not valid anywhere in a header; so what does not
+ * match there is not malformed, but INCOMPLETE.
  */
 #ifndef BPFDB_RESP_PARSE_BPF_H
 #define BPFDB_RESP_PARSE_BPF_H
 
+#include "../net/message.bpf.h"
 #include "../values/key.bpf.h"
 #include "../values/string.bpf.h"
-#include "connection.bpf.h"
-
-/* What became of a request, or of a part of it. Not an outcome of the engine, which is an
- * enum bpfdb_status: the compiler refuses to take one for the other. */
-enum result {
-	DONE = 0, /* answered */
-	PASS_TO_DAEMON = 1, /* not executed: the daemon answers */
-	INCOMPLETE = 2, /* not executed: more bytes must come */
-	AGAIN = 3, /* the value changed while it was copied */
-	NO_ROOM = 4, /* the reply found no memory */
-};
-
-/* Of a command that changes nothing: it may be executed again. */
-static __always_inline enum result harmless(enum result result)
-{
-	return result == NO_ROOM ? PASS_TO_DAEMON : result;
-}
+#include "counters.bpf.h"
 
 /* Up to eight bytes of a string literal as a word in memory, from byte `i` on; 0 behind
  * the last one. The compiler reads the string: this is a constant, also for `case`. */
@@ -53,41 +36,6 @@ static __always_inline enum result harmless(enum result result)
 /* Longest header: marker, five digits, CR LF. */
 #define HEADER_MAX 8
 #define HEADER_DIGITS 5
-
-/* Loads the window at a position of the message. A subprogram: whatever parses may need it, and
- * does so rarely. */
-__noinline int window_load(struct bpfdb_connection *c NONNULL, u32 at)
-{
-	u32 len = c->size - at;
-
-	if (len > BPFDB_WINDOW)
-		len = BPFDB_WINDOW;
-	c->window_at = at;
-	c->window_end = at + len;
-	OPAQUE(len);
-	len &= 2 * BPFDB_WINDOW - 1;
-	if (len > BPFDB_WINDOW)
-		return 0;
-	bpf_probe_read_kernel(c->window, len, (void *)(c->source + at));
-	*(u64 *)(c->window + len) = 0;
-	return 0;
-}
-
-/* Bytes at a position of the message, at least `need` of them unless it ends
- * before; need is at most BPFDB_WINDOW_PAD. */
-static __always_inline const u8 *window_at(struct bpfdb_connection *c, u32 at, u32 need)
-{
-	u64 offset;
-
-	if (at < c->window_at || (at + need > c->window_end && c->window_end < c->size))
-		window_load(c, at < c->size ? at : c->size);
-	offset = at - c->window_at;
-	OPAQUE(offset);
-	offset &= 2 * BPFDB_WINDOW - 1;
-	if (offset > BPFDB_WINDOW)
-		offset = BPFDB_WINDOW;
-	return c->window + offset;
-}
 
 /*
  * Parses `<marker><digits>\r\n` at c->at: its length (> 0), with the number in

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
+/*
+ * Bounds and texts of the Redis front end: what its part in the kernel (bpf/redis)
+ * and the daemon (crates/bpfdb-server) share besides the list of commands
+ * (commands.h) and connections (connection.h).
+ */
+#ifndef BPFDB_REDIS_H
+#define BPFDB_REDIS_H
+
+/* Most bytes whose bits the kernel counts: half a microsecond. */
+#define BPFDB_BITCOUNT_MAX 4096
+/* Commands of a MULTI … EXEC that the kernel executes, MULTI included. */
+#define BPFDB_BLOCK_MAX 256
+
+/* Error replies that are not in the list of status.h. */
+/* CONFLICT has the text of its cause (conflict.h), then what to do: in a transaction, and
+ * without one. Then, where one client holds the key, its id as CLIENT LIST has it. */
+#define BPFDB_REPLY_CONFLICT_ACTION "; ROLLBACK and run the transaction again"
+#define BPFDB_REPLY_CONFLICT_ACTION_AUTO "; run the command again"
+#define BPFDB_REPLY_CONFLICT_HOLDER "; held by client "
+#define BPFDB_REPLY_OOM "OOM command not allowed when used memory > 'maxmemory'."
+#define BPFDB_REPLY_WRONG_TYPE "WRONGTYPE Operation against a key holding the wrong kind of value"
+#define BPFDB_REPLY_FAILED "ERR the transaction has failed; ROLLBACK it and run it again"
+#define BPFDB_REPLY_NESTED "ERR a transaction is open already; COMMIT or ROLLBACK it first"
+#define BPFDB_REPLY_NO_TRANSACTION "ERR no transaction is open; BEGIN one first"
+
+#endif
