@@ -7,19 +7,21 @@
  */
 #include <bpfdb/bpfdb.bpf.h>
 
+#include "redis/context.bpf.h"
 #include "net/connection.bpf.h"
+#include "net/context.bpf.h"
 #include "procedures/body.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
-/* The connection whose message is being answered names the frame: its number, and the index of
- * the session above. A subprogram, since all frames together have 512 bytes of stack, and what
+/* The context of the message that is being answered names the frame: its number, and the index
+ * of the session above. A subprogram, since all frames together have 512 bytes of stack, and what
  * follows needs nearly all of them. */
 __noinline u64 call_of(struct sk_msg_md *m)
 {
 	struct bpf_sock *sk = m->sk;
 	struct socket_data *data = sk ? bpf_sk_storage_get(&socket_storage, sk, NULL, 0) : NULL;
-	struct bpfdb_connection *c = data ? connection_at(data->index) : NULL;
+	struct context *c = data ? context_at(data->context) : NULL;
 
 	return c ? c->frame | (u64)data->index << 32 : ~0ULL;
 }

@@ -6,8 +6,10 @@
  */
 #include <bpfdb/bpfdb.bpf.h>
 
-#include "net/programs.bpf.h"
+/* First, for it defines what a context is. */
 #include "redis/answer.bpf.h"
+
+#include "net/programs.bpf.h"
 
 NET_PROGRAMS(redis)
 

@@ -19,7 +19,7 @@ allowed() {
 	storage) echo storage ;;
 	abi) echo ;;
 	front_end) echo front_end transport ;;
-	transport) echo transport front_end ;;
+	transport) echo transport ;;
 	program | tests | embedding) echo front_end transport redis net procedures driver values operators txn storage log tests embedding ;;
 	*) return 1 ;;
 	esac

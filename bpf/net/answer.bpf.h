@@ -32,7 +32,7 @@
 #define REQUESTS_PER_RUN 4096
 
 /* Answers the request at c->request, or the next part of it. */
-static __always_inline enum result request_answer(struct sk_msg_md *m, struct bpfdb_connection *c,
+static __always_inline enum result request_answer(struct sk_msg_md *m, struct context *c,
 						  struct bpfdb_session *s)
 {
 	/* What is open was another command's own, and is rolled back at any moment: this one must
@@ -47,14 +47,15 @@ static __always_inline enum result request_answer(struct sk_msg_md *m, struct bp
 }
 
 /* Answers what can be answered: what stopped it. */
-static __always_inline enum result message_answer(struct sk_msg_md *m, struct bpfdb_connection *c,
+static __always_inline enum result message_answer(struct sk_msg_md *m, struct context *c,
+						  struct bpfdb_connection *connection,
 						  struct bpfdb_session *s)
 {
 	enum result result = PASS_TO_DAEMON;
 
 	if (!message_open(m, c))
 		return PASS_TO_DAEMON;
-	front_end_begin(c);
+	front_end_begin(c, connection);
 	repeat(i, REQUESTS_PER_RUN)
 	{
 		/* Looked at before each: when the daemon has said so, it begins
@@ -70,7 +71,7 @@ static __always_inline enum result message_answer(struct sk_msg_md *m, struct bp
 		if (c->at >= c->size || c->out > BPFDB_REPLY_BATCH || front_end_run_is_over(c))
 			break;
 	}
-	result = front_end_end(c, s, result);
+	result = front_end_end(c, connection, s, result);
 	/* Executed, but its reply is lost. */
 	if (result == NO_ROOM || !message_cut(m, c))
 		return NO_ROOM;
@@ -93,6 +94,16 @@ static __always_inline int orphan_pass(struct sk_msg_md *m, struct socket_data *
 	return data->is_client ? local_pass(m, data) : SK_DROP;
 }
 
+/* So many messages are being answered that this one must go another way. */
+static __always_inline int without_context(struct sk_msg_md *m, struct socket_data *data,
+					   struct bpfdb_connection *c)
+{
+	if (!data->is_client)
+		return hand_over(m, c, data->index);
+	local_leave(c, data);
+	return local_pass(m, data);
+}
+
 /* For each sendmsg() on a socket of ours, or of a client. */
 static __always_inline int net_answer(struct sk_msg_md *m)
 {
@@ -100,8 +111,10 @@ static __always_inline int net_answer(struct sk_msg_md *m)
 	struct socket_data *data = sk ? bpf_sk_storage_get(&socket_storage, sk, NULL, 0) : NULL;
 	struct bpfdb_connection *c;
 	struct bpfdb_session *s;
+	struct context *context;
 	enum result result;
 	int verdict;
+	u32 number;
 
 	if (!data)
 		return SK_PASS;
@@ -126,10 +139,15 @@ static __always_inline int net_answer(struct sk_msg_md *m)
 	} else if (!remote_enter(m, data, c, &verdict)) {
 		return verdict;
 	}
-	result = message_answer(m, c, s);
-	if (data->is_client)
-		return local_finish(m, c, data, result);
-	return remote_finish(m, c, data->index, result);
+	context = context_claim(&number);
+	if (unlikely(!context))
+		return without_context(m, data, c);
+	data->context = number;
+	result = message_answer(m, context, c, s);
+	verdict = data->is_client ? local_finish(m, c, data, context, result)
+				  : remote_finish(m, c, data->index, context, result);
+	context_release(context);
+	return verdict;
 }
 
 #endif

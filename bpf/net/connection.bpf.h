@@ -60,11 +60,11 @@
 #include <bpfdb/connection.h>
 
 /* TCP port of the listener, host order; set before the programs are loaded. */
-const volatile u32 port SEC(".rodata.redis") = 0;
+const volatile u32 port SEC(".rodata.net") = 0;
 
 /* What the daemon says to all connections, and changes while they are served; so
  * each must be read once. */
-struct bpfdb_gate gate SEC(".data.redis");
+struct bpfdb_gate gate SEC(".data.net");
 
 /* Bytes that may wait beyond BPFDB_UNANSWERED_MAX, of all connections together. */
 struct bpfdb_line granted SEC(".data.granted");
@@ -101,6 +101,7 @@ struct socket_data {
 	 * the index still is this connection's. */
 	u64 peer;
 	u32 index;
+	u32 context; /* number of the one in which its message is being answered */
 	/* Of a client's end only: see local.bpf.h. */
 	u32 is_client;
 	u32 client_first; /* sequence number of the first byte that it sends */

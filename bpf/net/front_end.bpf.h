@@ -27,7 +27,9 @@
  *   advances. With room_until it says up to where requests are used up: replies may lie over
  *   them. A request that may still be handed over, or executed again, must stay readable.
  * - The session is the connection's own, and no other program uses it meanwhile.
- * - What does not end with the message lies in the connection.
+ * - The context `c` is the memory for this message (context.bpf.h). A front end defines it, with
+ *   CONTEXT_WORDS first. What does not end with the message it keeps in `front_end` of the
+ *   connection.
  *
  * Only the daemon can wait. A front end passes on what it does not know, what must wait for
  * memory or for a lock, and what is too long, and must have changed nothing by it then: the
@@ -45,7 +47,8 @@ static __always_inline u32 front_end_sessions(void);
 static __always_inline void front_end_opened(struct bpfdb_connection *c);
 
 /* A message is there. */
-static __always_inline void front_end_begin(struct bpfdb_connection *c);
+static __always_inline void front_end_begin(struct context *c,
+					    const struct bpfdb_connection *connection);
 
 /*
  * Answers the request at c->at. DONE with c->at behind it and the reply written;
@@ -53,21 +56,22 @@ static __always_inline void front_end_begin(struct bpfdb_connection *c);
  * c->complete_size for the bytes of the message that complete it; NO_ROOM if it was executed
  * and its reply is lost: the connection is closed.
  */
-static __always_inline enum result
-front_end_request(struct sk_msg_md *m, struct bpfdb_connection *c, struct bpfdb_session *s);
+static __always_inline enum result front_end_request(struct sk_msg_md *m, struct context *c,
+						     struct bpfdb_session *s);
 
 /* Is what was answered last only a part of a whole that counts, and is handed over, as one? */
-static __always_inline bool front_end_is_amid(const struct bpfdb_connection *c);
+static __always_inline bool front_end_is_amid(const struct context *c);
 
 /* One request was answered. */
-static __always_inline void front_end_answered(struct bpfdb_connection *c);
+static __always_inline void front_end_answered(struct context *c);
 
 /* May this run of the program answer no more, though requests are left? */
-static __always_inline bool front_end_run_is_over(const struct bpfdb_connection *c);
+static __always_inline bool front_end_run_is_over(const struct context *c);
 
 /* The run ends by `result`: undoes a whole that is not over, which is the daemon's then. What
  * stopped the run, for the transport. */
-static __always_inline enum result front_end_end(struct bpfdb_connection *c,
+static __always_inline enum result front_end_end(struct context *c,
+						 struct bpfdb_connection *connection,
 						 struct bpfdb_session *s, enum result result);
 
 /* The request that comes first is handed over. */

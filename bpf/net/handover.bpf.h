@@ -3,6 +3,7 @@
 #ifndef BPFDB_NET_HANDOVER_BPF_H
 #define BPFDB_NET_HANDOVER_BPF_H
 
+#include "connection.bpf.h"
 #include "front_end.bpf.h"
 
 /* Parts of one message that the kernel may keep unseen: each has a byte. */
@@ -39,9 +40,10 @@ static __always_inline int give_up(struct bpfdb_connection *c, u32 index)
  * with the same page). So the program looks again after a few bytes: then it
  * makes one part of all (bpf_msg_pull_data).
  */
-static __always_inline int keep_back(struct sk_msg_md *m, struct bpfdb_connection *c, u32 index)
+static __always_inline int keep_back(struct sk_msg_md *m, struct bpfdb_connection *c, u32 index,
+				     u32 complete_size)
 {
-	u32 need = c->complete_size > m->size ? c->complete_size : m->size + 1;
+	u32 need = complete_size > m->size ? complete_size : m->size + 1;
 
 	if (need > BPFDB_REQUEST_MAX || m->size < c->corked || c->parts >= PARTS_MAX)
 		return hand_over(m, c, index);

@@ -509,11 +509,12 @@ static __always_inline bool local_begin(struct sk_msg_md *m, struct socket_data 
 }
 
 static __always_inline int local_finish(struct sk_msg_md *m, struct bpfdb_connection *c,
-					struct socket_data *data, enum result result)
+					struct socket_data *data, const struct context *context,
+					enum result result)
 {
-	u32 answers = c->answers, out = c->out;
+	u32 answers = context->answers, out = context->out;
 
-	if (result == NO_ROOM || (answers && !message_join(m, c))) {
+	if (result == NO_ROOM || (answers && !message_join(m, context))) {
 		give_up(c, data->index);
 		local_leave(c, data);
 		return SK_DROP;

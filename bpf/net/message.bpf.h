@@ -2,15 +2,14 @@
 /*
  * A message: a part of the stream of a connection, with requests that are to be answered.
  *
- * A parser reads its window, a copy of a part of the message in the connection: bytes of a
+ * A parser reads its window, a copy of a part of the message in the context: bytes of a
  * map may be read at any offset, without the bounds check that the verifier wants for each
- * access to a packet. Behind the last byte of the message the window is zero. Positions
- * count from the first byte of the message.
+ * access to a packet. Behind the last byte of the message the window is zero.
  */
 #ifndef BPFDB_NET_MESSAGE_BPF_H
 #define BPFDB_NET_MESSAGE_BPF_H
 
-#include "connection.bpf.h"
+#include "context.bpf.h"
 
 /* What became of a request, or of a part of it. Not an outcome of the engine, which is an
  * enum bpfdb_status: the compiler refuses to take one for the other. */
@@ -30,17 +29,17 @@ static __always_inline enum result harmless(enum result result)
 
 /* Loads the window at a position of the message. A subprogram: whatever parses may need it, and
  * does so rarely. */
-__noinline int window_load(struct bpfdb_connection *c NONNULL, u32 at)
+__noinline int window_load(struct context *c NONNULL, u32 at)
 {
 	u32 len = c->size - at;
 
-	if (len > BPFDB_WINDOW)
-		len = BPFDB_WINDOW;
+	if (len > WINDOW)
+		len = WINDOW;
 	c->window_at = at;
 	c->window_end = at + len;
 	OPAQUE(len);
-	len &= 2 * BPFDB_WINDOW - 1;
-	if (len > BPFDB_WINDOW)
+	len &= 2 * WINDOW - 1;
+	if (len > WINDOW)
 		return 0;
 	bpf_probe_read_kernel(c->window, len, (void *)(c->source + at));
 	*(u64 *)(c->window + len) = 0;
@@ -48,8 +47,8 @@ __noinline int window_load(struct bpfdb_connection *c NONNULL, u32 at)
 }
 
 /* Bytes at a position of the message, at least `need` of them unless it ends
- * before; need is at most BPFDB_WINDOW_PAD. */
-static __always_inline const u8 *window_at(struct bpfdb_connection *c, u32 at, u32 need)
+ * before; need is at most WINDOW_PAD. */
+static __always_inline const u8 *window_at(struct context *c, u32 at, u32 need)
 {
 	u64 offset;
 
@@ -57,14 +56,14 @@ static __always_inline const u8 *window_at(struct bpfdb_connection *c, u32 at, u
 		window_load(c, at < c->size ? at : c->size);
 	offset = at - c->window_at;
 	OPAQUE(offset);
-	offset &= 2 * BPFDB_WINDOW - 1;
-	if (offset > BPFDB_WINDOW)
-		offset = BPFDB_WINDOW;
+	offset &= 2 * WINDOW - 1;
+	if (offset > WINDOW)
+		offset = WINDOW;
 	return c->window + offset;
 }
 
 /* Makes the whole message readable at c->source. */
-static __always_inline bool message_open(struct sk_msg_md *m, struct bpfdb_connection *c)
+static __always_inline bool message_open(struct sk_msg_md *m, struct context *c)
 {
 	u32 size = m->size;
 
@@ -82,7 +81,7 @@ static __always_inline bool message_open(struct sk_msg_md *m, struct bpfdb_conne
 }
 
 /* Cuts out what lies between the replies and the requests that remain. */
-static __always_inline bool message_cut(struct sk_msg_md *m, const struct bpfdb_connection *c)
+static __always_inline bool message_cut(struct sk_msg_md *m, const struct context *c)
 {
 	u32 remain = c->size - c->request;
 	u32 unused = m->size - c->out - remain;
@@ -94,7 +93,7 @@ static __always_inline bool message_cut(struct sk_msg_md *m, const struct bpfdb_
  * The replies in one piece: the kernel may find memory for some pieces and not
  * for others, and would then show us replies as if they were requests.
  */
-static __always_inline bool message_join(struct sk_msg_md *m, const struct bpfdb_connection *c)
+static __always_inline bool message_join(struct sk_msg_md *m, const struct context *c)
 {
 	return !c->gaps || bpf_msg_pull_data(m, 0, c->out, 0) == 0;
 }

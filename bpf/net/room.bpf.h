@@ -30,14 +30,14 @@
 #define REPLY_SLACK 8
 
 /* Every reply behind this is to be written over requests up to `at`. */
-static __always_inline void room_until(struct bpfdb_connection *c, u32 at)
+static __always_inline void room_until(struct context *c, u32 at)
 {
 	if (!c->gaps)
 		c->room = at;
 }
 
 /* Enough for this reply and, if more is to be answered, for replies like it. */
-static __always_inline u32 gap_size(const struct bpfdb_connection *c, u32 len)
+static __always_inline u32 gap_size(const struct context *c, u32 len)
 {
 	u32 behind = c->size - c->at, each = c->at - c->piece;
 	u64 gap = len;
@@ -53,7 +53,7 @@ static __always_inline u32 gap_size(const struct bpfdb_connection *c, u32 len)
 
 /* Lets the program write `len` bytes behind the replies: true if it can. A subprogram, because
  * every kind of reply begins with it. */
-__noinline bool room_make(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL, u32 len)
+__noinline bool room_make(struct sk_msg_md *m, struct context *c NONNULL, u32 len)
 {
 	if (c->out + len > c->room) {
 		u32 gap = gap_size(c, len);

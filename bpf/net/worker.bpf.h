@@ -100,24 +100,25 @@ static __always_inline bool backlog_is_long(const struct bpfdb_connection *c)
 
 /* Sends the replies; what remains of the message comes again. `answered` last: a
  * local client goes by it. */
-static __always_inline int message_send(struct sk_msg_md *m, struct bpfdb_connection *c)
+static __always_inline int message_send(struct bpfdb_connection *c, const struct context *context)
 {
 	c->corked = 0;
 	c->parts = 0;
 	STORE(c->patient, !backlog_is_long(c));
-	STORE(c->replied, c->replied + c->out);
-	STORE_RELEASE(c->answered, c->answered + c->request);
+	STORE(c->replied, c->replied + context->out);
+	STORE_RELEASE(c->answered, c->answered + context->request);
 	return SK_PASS;
 }
 
 static __always_inline int remote_finish(struct sk_msg_md *m, struct bpfdb_connection *c, u32 index,
-					 enum result result)
+					 const struct context *context, enum result result)
 {
 	if (result == NO_ROOM)
 		return give_up(c, index);
-	if (c->answers)
-		return message_send(m, c);
-	return result == INCOMPLETE ? keep_back(m, c, index) : hand_over(m, c, index);
+	if (context->answers)
+		return message_send(c, context);
+	return result == INCOMPLETE ? keep_back(m, c, index, context->complete_size)
+				    : hand_over(m, c, index);
 }
 
 #endif

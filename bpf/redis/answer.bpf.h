@@ -3,23 +3,31 @@
 #ifndef BPFDB_REDIS_ANSWER_BPF_H
 #define BPFDB_REDIS_ANSWER_BPF_H
 
-#include "../net/front_end.bpf.h"
 #include "commands/dispatch.bpf.h"
+#include "../net/front_end.bpf.h"
 
 static __always_inline u32 front_end_sessions(void)
 {
 	return BPFDB_SESSION_REDIS;
 }
 
+static __always_inline struct bpfdb_redis_connection *redis_of(struct bpfdb_connection *c)
+{
+	return (struct bpfdb_redis_connection *)c->front_end;
+}
+
+_Static_assert(sizeof(struct bpfdb_redis_connection) <=
+		       sizeof(((struct bpfdb_connection *)0)->front_end),
+	       "a connection has room for the front end's words");
+
 static __always_inline void front_end_opened(struct bpfdb_connection *c)
 {
-	c->resp3 = 0;
-	c->watching = 0;
+	*redis_of(c) = (struct bpfdb_redis_connection){};
 }
 
 /* ---- Counting ------------------------------------------------------------ */
 
-static __always_inline void run_end(struct bpfdb_connection *c)
+static __always_inline void run_end(struct context *c)
 {
 	u32 command = c->run_command;
 
@@ -28,11 +36,11 @@ static __always_inline void run_end(struct bpfdb_connection *c)
 }
 
 /* Commands of a pipeline often are the same: one addition to a counter for a row of them. */
-static __always_inline void front_end_answered(struct bpfdb_connection *c)
+static __always_inline void front_end_answered(struct context *c)
 {
-	if (c->command != c->run_command) {
+	if (c->own.command != c->run_command) {
 		run_end(c);
-		c->run_command = c->command;
+		c->run_command = c->own.command;
 		c->run = 0;
 	}
 	c->run++;
@@ -40,22 +48,24 @@ static __always_inline void front_end_answered(struct bpfdb_connection *c)
 
 /* ---- A message ----------------------------------------------------------- */
 
-static __always_inline void front_end_begin(struct bpfdb_connection *c)
+static __always_inline void front_end_begin(struct context *c,
+					    const struct bpfdb_connection *connection)
 {
+	c->own = *(const struct bpfdb_redis_connection *)connection->front_end;
 	c->calls = 0;
 	c->block = 0;
 	c->run_command = 0;
 	c->run = 0;
 }
 
-static __always_inline bool front_end_is_amid(const struct bpfdb_connection *c)
+static __always_inline bool front_end_is_amid(const struct context *c)
 {
 	return c->block;
 }
 
 /* Within MULTI … EXEC: the next command of it. */
-static __always_inline enum result
-front_end_request(struct sk_msg_md *m, struct bpfdb_connection *c, struct bpfdb_session *s)
+static __always_inline enum result front_end_request(struct sk_msg_md *m, struct context *c,
+						     struct bpfdb_session *s)
 {
 	enum result result = command_name(c);
 
@@ -64,14 +74,17 @@ front_end_request(struct sk_msg_md *m, struct bpfdb_connection *c, struct bpfdb_
 	return unlikely(c->block) ? block_next(c, s, result) : result;
 }
 
-static __always_inline bool front_end_run_is_over(const struct bpfdb_connection *c)
+static __always_inline bool front_end_run_is_over(const struct context *c)
 {
 	return c->calls >= BPFDB_CALLS_PER_RUN;
 }
 
-static __always_inline enum result front_end_end(struct bpfdb_connection *c,
+static __always_inline enum result front_end_end(struct context *c,
+						 struct bpfdb_connection *connection,
 						 struct bpfdb_session *s, enum result result)
 {
+	redis_of(connection)->given_up = c->own.given_up;
+	STORE(redis_of(connection)->command, c->own.command);
 	run_end(c);
 	if (likely(!c->block))
 		return result;
@@ -81,7 +94,7 @@ static __always_inline enum result front_end_end(struct bpfdb_connection *c,
 
 static __always_inline void front_end_passed(struct bpfdb_connection *c)
 {
-	c->given_up = 0;
+	redis_of(c)->given_up = 0;
 }
 
 #endif

@@ -8,6 +8,8 @@
 #include "../values/string.bpf.h"
 #include "resp_reply.bpf.h"
 
+#include "../net/connection.bpf.h"
+
 #define ERROR_TEXT_MAX 160
 
 /* Not an outcome of the engine: nothing was changed, and the daemon is to execute the
@@ -39,9 +41,9 @@ static const struct error_text error_no_transaction = ERROR_TEXT(ERR, BPFDB_REPL
 _Static_assert(BPFDB_STATUS_COUNT <= 64, "a mask bounds the table of texts");
 _Static_assert(BPFDB_CONFLICT_COUNT <= 8, "a mask bounds the table of texts");
 
-static __always_inline void count_error_reply(const struct bpfdb_connection *c, u32 kind)
+static __always_inline void count_error_reply(const struct context *c, u32 kind)
 {
-	u32 command = c->command;
+	u32 command = c->own.command;
 
 	/* A copy: what is compared is what is used, and not read again (clang 22). */
 	OPAQUE(kind);
@@ -51,7 +53,7 @@ static __always_inline void count_error_reply(const struct bpfdb_connection *c, 
 		COUNT_REQUESTS(commands_failed[command]);
 }
 
-static __always_inline enum result reply_error_text(struct sk_msg_md *m, struct bpfdb_connection *c,
+static __always_inline enum result reply_error_text(struct sk_msg_md *m, struct context *c,
 						    const struct error_text *text)
 {
 	u32 len = text->len;
@@ -83,8 +85,8 @@ static __always_inline u64 client_of(u32 session)
 #define HOLDER_TEXT BPFDB_REPLY_CONFLICT_HOLDER
 #define HOLDER_TEXT_LEN (sizeof(HOLDER_TEXT) - 1)
 
-/* `; held by client <id>\r\n` at the end of the connection's text; where it begins. */
-static __always_inline u32 holder_format(struct bpfdb_connection *c, u64 client)
+/* `; held by client <id>\r\n` at the end of the context's text; where it begins. */
+static __always_inline u32 holder_format(struct context *c, u64 client)
 {
 	u32 start = sizeof(c->text);
 
@@ -96,13 +98,11 @@ static __always_inline u32 holder_format(struct bpfdb_connection *c, u64 client)
 	return start;
 }
 
-_Static_assert(HOLDER_TEXT_LEN + INTEGER_MAX_LEN + 2 <=
-		       sizeof(((struct bpfdb_connection *)0)->text),
-	       "the text of a holder fits the connection's");
+_Static_assert(HOLDER_TEXT_LEN + INTEGER_MAX_LEN + 2 <= sizeof(((struct context *)0)->text),
+	       "the text of a holder fits the context's");
 
 /* Replaces the end of the line that was replied last by who holds the key. */
-static __always_inline enum result reply_holder(struct sk_msg_md *m, struct bpfdb_connection *c,
-						u64 client)
+static __always_inline enum result reply_holder(struct sk_msg_md *m, struct context *c, u64 client)
 {
 	u64 start = holder_format(c, client);
 	u32 len;
@@ -119,7 +119,7 @@ static __always_inline enum result reply_holder(struct sk_msg_md *m, struct bpfd
 }
 
 /* CONFLICT in a transaction, which has failed: why, and who. */
-static __always_inline enum result reply_conflict(struct sk_msg_md *m, struct bpfdb_connection *c,
+static __always_inline enum result reply_conflict(struct sk_msg_md *m, struct context *c,
 						  struct bpfdb_session *s)
 {
 	u32 out = c->out;
@@ -140,7 +140,7 @@ static __always_inline enum result reply_conflict(struct sk_msg_md *m, struct bp
 }
 
 /* The reply to an Error of a statement; PASS_TO_DAEMON if that is the daemon's. */
-__noinline enum result reply_error(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+__noinline enum result reply_error(struct sk_msg_md *m, struct context *c NONNULL,
 				   struct bpfdb_session *s NONNULL, u32 status)
 {
 	const struct error_text *text = &error_texts[status & 63];

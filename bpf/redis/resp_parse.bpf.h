@@ -15,6 +15,8 @@
 #ifndef BPFDB_RESP_PARSE_BPF_H
 #define BPFDB_RESP_PARSE_BPF_H
 
+#include "context.bpf.h"
+
 #include "../net/message.bpf.h"
 #include "../values/key.bpf.h"
 #include "../values/string.bpf.h"
@@ -41,7 +43,7 @@
  * Parses `<marker><digits>\r\n` at c->at: its length (> 0), with the number in
  * *value; or -PASS_TO_DAEMON or -INCOMPLETE.
  */
-static __always_inline int header_parse(struct bpfdb_connection *c, u8 marker, u32 *value)
+static __always_inline int header_parse(struct context *c, u8 marker, u32 *value)
 {
 	u64 word = load8(window_at(c, c->at, HEADER_MAX));
 	u32 number = 0, digits = 0, mismatch = 0;
@@ -69,7 +71,7 @@ static __always_inline int header_parse(struct bpfdb_connection *c, u8 marker, u
  * behind it; PASS_TO_DAEMON or INCOMPLETE. A subprogram, so that the verifier does not
  * walk its branches again for every argument of every command.
  */
-__noinline enum result arg_next(struct bpfdb_connection *c NONNULL)
+__noinline enum result arg_next(struct context *c NONNULL)
 {
 	u32 len;
 	int header = header_parse(c, '$', &len);
@@ -94,7 +96,7 @@ __noinline enum result arg_next(struct bpfdb_connection *c NONNULL)
 
 /* The argument parsed last as a word of up to eight small letters; 0: it is
  * empty or longer. */
-static __always_inline u64 arg_word(struct bpfdb_connection *c)
+static __always_inline u64 arg_word(struct context *c)
 {
 	u32 len = c->arg_len;
 
@@ -105,13 +107,13 @@ static __always_inline u64 arg_word(struct bpfdb_connection *c)
 
 /* Is the argument parsed last a key that the daemon refuses? What stands behind a shorter one
  * is no zero. */
-static __always_inline bool key_is_reserved(struct bpfdb_connection *c)
+static __always_inline bool key_is_reserved(struct context *c)
 {
 	return load8(window_at(c, c->arg, 8)) == BPFDB_RESERVED_KEYS;
 }
 
 /* A key of more than 16 bytes that is the argument parsed last. A subprogram: few keys are. */
-__noinline int long_key_copy(struct bpfdb_connection *c NONNULL, struct bpfdb_session *s NONNULL)
+__noinline int long_key_copy(struct context *c NONNULL, struct bpfdb_session *s NONNULL)
 {
 	u32 len = s->key_len;
 
@@ -120,7 +122,7 @@ __noinline int long_key_copy(struct bpfdb_connection *c NONNULL, struct bpfdb_se
 }
 
 /* The argument parsed last becomes the session's key, unless that is reserved. */
-static __always_inline enum result arg_to_key(struct bpfdb_connection *c, struct bpfdb_session *s)
+static __always_inline enum result arg_to_key(struct context *c, struct bpfdb_session *s)
 {
 	u32 len = c->arg_len;
 
@@ -137,7 +139,7 @@ static __always_inline enum result arg_to_key(struct bpfdb_connection *c, struct
  * it begins, and its key would be as far behind as this one's, at c->arg. A wrong
  * guess fetches something that nobody needs.
  */
-static __always_inline void next_prefetch(struct bpfdb_connection *c)
+static __always_inline void next_prefetch(struct context *c)
 {
 	u32 len = c->arg_len, at = c->at + c->arg - c->request;
 	u64 offset = at - c->window_at;
@@ -146,12 +148,12 @@ static __always_inline void next_prefetch(struct bpfdb_connection *c)
 	if (!len || len > BPFDB_INLINE_MAX || at + BPFDB_INLINE_MAX > c->window_end)
 		return;
 	OPAQUE(offset);
-	offset &= BPFDB_WINDOW - 1;
+	offset &= WINDOW - 1;
 	from = c->window + offset;
 	inline_prefetch(load8(from), load8(from + 8), len);
 }
 
-static __always_inline enum result key_next(struct bpfdb_connection *c, struct bpfdb_session *s)
+static __always_inline enum result key_next(struct context *c, struct bpfdb_session *s)
 {
 	enum result result = arg_next(c);
 
@@ -159,7 +161,7 @@ static __always_inline enum result key_next(struct bpfdb_connection *c, struct b
 }
 
 /* A key and the argument behind it, which then is the one parsed last. */
-static __always_inline enum result key_and_arg(struct bpfdb_connection *c, struct bpfdb_session *s)
+static __always_inline enum result key_and_arg(struct context *c, struct bpfdb_session *s)
 {
 	enum result result = key_next(c, s);
 
@@ -168,24 +170,24 @@ static __always_inline enum result key_and_arg(struct bpfdb_connection *c, struc
 
 static __always_inline const void *arg_bytes(void *operand)
 {
-	struct bpfdb_connection *c = operand;
+	struct context *c = operand;
 
 	return (void *)(c->source + c->arg);
 }
 
 /* Copies the argument parsed last to map memory; len <= BPFDB_VALUE_MAX. */
-static __always_inline void arg_copy(struct bpfdb_connection *c, void *to, u32 len)
+static __always_inline void arg_copy(struct context *c, void *to, u32 len)
 {
 	bpf_probe_read_kernel(to, len, arg_bytes(c));
 }
 
 static __always_inline const u8 *arg_words(void *c, u32 len)
 {
-	return window_at(c, ((struct bpfdb_connection *)c)->arg, len);
+	return window_at(c, ((struct context *)c)->arg, len);
 }
 
 /* The argument parsed last becomes the session's value: OK or an Error. */
-__noinline enum bpfdb_status arg_to_value(struct bpfdb_connection *c NONNULL,
+__noinline enum bpfdb_status arg_to_value(struct context *c NONNULL,
 					  struct bpfdb_session *s NONNULL)
 {
 	return value_fill(s, c->arg_len, BPFDB_VALUE_MAX, arg_words, arg_bytes, c);
@@ -196,7 +198,7 @@ __noinline enum bpfdb_status arg_to_value(struct bpfdb_connection *c NONNULL,
  * there and can be answered here; they end at c->end then. `step` 2: keys and
  * values in turn, 1: keys.
  */
-static __always_inline enum result args_check(struct bpfdb_connection *c, u32 count, u32 step)
+static __always_inline enum result args_check(struct context *c, u32 count, u32 step)
 {
 	u32 start = c->at;
 

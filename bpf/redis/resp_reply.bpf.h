@@ -3,12 +3,13 @@
 #ifndef BPFDB_RESP_REPLY_BPF_H
 #define BPFDB_RESP_REPLY_BPF_H
 
-#include "../net/room.bpf.h"
-#include "../values/integer.bpf.h"
 #include "resp_parse.bpf.h"
 
+#include "../net/room.bpf.h"
+#include "../values/integer.bpf.h"
+
 /* A key is all that follows the command's name; the reply may be written over both. */
-static __always_inline enum result key_alone(struct bpfdb_connection *c, struct bpfdb_session *s)
+static __always_inline enum result key_alone(struct context *c, struct bpfdb_session *s)
 {
 	enum result result = c->argc == 1 ? key_next(c, s) : PASS_TO_DAEMON;
 
@@ -18,8 +19,7 @@ static __always_inline enum result key_alone(struct bpfdb_connection *c, struct 
 }
 
 /* A reply of up to 8 bytes, given as a word. */
-__noinline enum result reply_word(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL, u64 word,
-				  u32 len)
+__noinline enum result reply_word(struct sk_msg_md *m, struct context *c NONNULL, u64 word, u32 len)
 {
 	u8 *p;
 
@@ -33,19 +33,18 @@ __noinline enum result reply_word(struct sk_msg_md *m, struct bpfdb_connection *
 	return DONE;
 }
 
-static __always_inline enum result reply_ok(struct sk_msg_md *m, struct bpfdb_connection *c)
+static __always_inline enum result reply_ok(struct sk_msg_md *m, struct context *c)
 {
 	return reply_word(m, c, WORD("+OK\r\n"), 5);
 }
 
-static __always_inline enum result reply_pong(struct sk_msg_md *m, struct bpfdb_connection *c)
+static __always_inline enum result reply_pong(struct sk_msg_md *m, struct context *c)
 {
 	return reply_word(m, c, WORD("+PONG\r\n"), 7);
 }
 
 /* What TYPE says of a value, and of none. */
-static __always_inline enum result reply_string_type(struct sk_msg_md *m,
-						     struct bpfdb_connection *c)
+static __always_inline enum result reply_string_type(struct sk_msg_md *m, struct context *c)
 {
 	u8 *p;
 
@@ -60,14 +59,14 @@ static __always_inline enum result reply_string_type(struct sk_msg_md *m,
 	return DONE;
 }
 
-static __always_inline enum result reply_no_type(struct sk_msg_md *m, struct bpfdb_connection *c)
+static __always_inline enum result reply_no_type(struct sk_msg_md *m, struct context *c)
 {
 	return reply_word(m, c, WORD("+none\r\n"), 7);
 }
 
-static __always_inline enum result reply_nil(struct sk_msg_md *m, struct bpfdb_connection *c)
+static __always_inline enum result reply_nil(struct sk_msg_md *m, struct context *c)
 {
-	if (unlikely(c->resp3))
+	if (unlikely(c->own.resp3))
 		return reply_word(m, c, WORD("_\r\n"), 3);
 	return reply_word(m, c, WORD("$-1\r\n"), 5);
 }
@@ -84,7 +83,7 @@ static __always_inline u32 tenth(u32 number)
  * c->header_len bytes of it count. A subprogram, so that the verifier walks its branches once,
  * and does not know the length behind it.
  */
-__noinline int header_make(struct bpfdb_connection *c NONNULL, u32 marker, u32 number)
+__noinline int header_make(struct context *c NONNULL, u32 marker, u32 number)
 {
 	u64 word = CRLF;
 	u32 len = 3;
@@ -106,16 +105,16 @@ __noinline int header_make(struct bpfdb_connection *c NONNULL, u32 marker, u32 n
 }
 
 /* `:<number>\r\n` or `*<number>\r\n` for numbers below 100,000. */
-static __always_inline enum result reply_header(struct sk_msg_md *m, struct bpfdb_connection *c,
-						u8 marker, u32 number)
+static __always_inline enum result reply_header(struct sk_msg_md *m, struct context *c, u8 marker,
+						u32 number)
 {
 	header_make(c, marker, number);
 	return reply_word(m, c, c->header, c->header_len);
 }
 
 /* A bulk string of up to 16 bytes in two words. */
-static __always_inline enum result
-reply_bulk_inline(struct sk_msg_md *m, struct bpfdb_connection *c, u64 a, u64 b, u32 len)
+static __always_inline enum result reply_bulk_inline(struct sk_msg_md *m, struct context *c, u64 a,
+						     u64 b, u32 len)
 {
 	u32 head;
 	u8 *p;
@@ -150,7 +149,7 @@ reply_bulk_inline(struct sk_msg_md *m, struct bpfdb_connection *c, u64 a, u64 b,
 }
 
 /* A bulk string of more than 16 bytes from map memory. */
-static __always_inline enum result reply_bulk_long(struct sk_msg_md *m, struct bpfdb_connection *c,
+static __always_inline enum result reply_bulk_long(struct sk_msg_md *m, struct context *c,
 						   const u8 *from, u32 len)
 {
 	u32 head;
@@ -180,7 +179,7 @@ static __always_inline enum result reply_bulk_long(struct sk_msg_md *m, struct b
 }
 
 /* The value that GET left in the session. AGAIN: it was given up meanwhile. */
-__noinline enum result reply_value(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+__noinline enum result reply_value(struct sk_msg_md *m, struct context *c NONNULL,
 				   struct bpfdb_session *s NONNULL)
 {
 	u32 len = s->value_len, out = c->out;
@@ -205,7 +204,7 @@ __noinline enum result reply_value(struct sk_msg_md *m, struct bpfdb_connection 
 }
 
 /* A bulk string out of the request: the argument parsed last. */
-static __always_inline enum result reply_arg(struct sk_msg_md *m, struct bpfdb_connection *c)
+static __always_inline enum result reply_arg(struct sk_msg_md *m, struct context *c)
 {
 	u32 len = c->arg_len;
 	const u8 *from;
@@ -218,10 +217,10 @@ static __always_inline enum result reply_arg(struct sk_msg_md *m, struct bpfdb_c
 	return reply_bulk_long(m, c, from, len);
 }
 
-/* `:<number>\r\n` for numbers whose text is in the connection: `len` bytes at
+/* `:<number>\r\n` for numbers whose text is in the context: `len` bytes at
  * text[start]. */
-static __always_inline enum result
-reply_text_integer(struct sk_msg_md *m, struct bpfdb_connection *c, u32 start, u32 len)
+static __always_inline enum result reply_text_integer(struct sk_msg_md *m, struct context *c,
+						      u32 start, u32 len)
 {
 	const u8 *from;
 	u8 *p;

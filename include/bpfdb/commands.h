@@ -7,7 +7,7 @@
  *
  * X(NAME, flags, call): NAME in capitals, at most 16 letters, by the alphabet; flags of
  * enum bpfdb_command_flag; the call that answers a request with this name, given the
- * message `m`, its connection `c` and the connection's session `s`.
+ * message `m`, its context `c` and the connection's session `s`.
  */
 #ifndef BPFDB_COMMANDS_H
 #define BPFDB_COMMANDS_H
@@ -15,6 +15,7 @@
 #include <linux/types.h>
 #include <bpfdb/conflict.h>
 #include <bpfdb/connection.h>
+#include <bpfdb/redis.h>
 
 /* What a command does to the data. The daemon's definition of the command says the same,
  * and a test compares the two. */

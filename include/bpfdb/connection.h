@@ -10,12 +10,7 @@
 #include <linux/types.h>
 #include <bpfdb/attempts.h>
 #include <bpfdb/limits.h>
-#include <bpfdb/redis.h>
 
-/* Bytes of requests that the parser looks at without loading again. */
-#define BPFDB_WINDOW 2048
-/* Behind the window: one access of up to a key may begin at its last byte. */
-#define BPFDB_WINDOW_PAD (BPFDB_KEY_MAX + 16)
 /* Longest request that the kernel assembles from parts, bytes. */
 #define BPFDB_REQUEST_MAX (BPFDB_VALUE_MAX + BPFDB_KEY_MAX + 256)
 /* Longest value that the kernel puts into a reply, bytes: the packet window of
@@ -54,6 +49,14 @@
 _Static_assert(BPFDB_REPLY_BATCH + BPFDB_REPLY_VALUE_MAX + 64 < BPFDB_SEND_BUFFER / 2,
 	       "the replies of one run fit what is left of the send buffer");
 _Static_assert(BPFDB_REPLY_VALUE_MAX + 64 < 32768, "a reply fits the packet window");
+
+/* Messages that are answered at the same time, at least. The daemon makes room for more on a
+ * machine with many processors: a program that loses its processor keeps its context. */
+#define BPFDB_CONTEXTS 16
+/* So many are looked at for one that is free. */
+#define BPFDB_CONTEXTS_TRIED 64
+/* Words of a connection that are the front end's. */
+#define BPFDB_FRONT_END_WORDS 8
 
 /* `arrived`: flags | bytes that arrived from the client, ever. */
 #define BPFDB_CONNECTION_DAEMON (1ULL << 63) /* the daemon answers */
@@ -97,7 +100,8 @@ struct bpfdb_gate {
 	__u32 plain; /* new connections are plain TCP: the daemon answers nearly all of them */
 };
 
-/* One connection; its index is that of its session. */
+/* One connection; its index is that of its session. What is needed for a message only is
+ * in a context (bpf/net/context.bpf.h). */
 struct bpfdb_connection {
 	__u64 arrived;
 	__u64 cookie; /* of the socket; 0: not in use; see BPFDB_COOKIE_RETIRED */
@@ -113,74 +117,19 @@ struct bpfdb_connection {
 	__u32 patient; /* a long argument may be on its way: nobody has looked yet, or what
 			* waited when somebody looked was little, or the daemon, which
 			* writes this too, says so */
-	__u32 watching; /* keys that EXEC must find as they were, as the daemon knows, which
-			 * writes this: EXEC is the daemon's */
 	__u32 sequence; /* TCP sequence number at which replied was 0 */
 	__u32 rebase; /* the daemon sent something: sequence is to be taken anew */
 	__u32 corked; /* size up to which a split request is being assembled, or 0 */
-	__u32 answers; /* requests answered in this message */
-	__u32 resp3; /* replies are in RESP3; the daemon writes it */
 	__u32 parts; /* how often the split request was looked at */
 	__u32 client_first; /* TCP sequence number of the client's first byte */
 	__u32 server_first; /* and of the first one to the client */
 	__u32 way; /* enum bpfdb_way */
-	__u32 padding;
 	struct bpfdb_flow flow;
-
-	/* Scratch of the program that answers; positions count from the first
-	 * byte of the message. */
-	__u64 source; /* kernel address of the message */
-	__u32 size;
-	__u32 window_at;  /* position of the window */
-	__u32 window_end; /* position behind it */
-	__u32 request; /* position of the request being answered */
-	__u32 piece; /* of that which the next reply is for: also a part of that request */
-	__u32 at;      /* position of the parser */
-	__u32 complete_size; /* bytes of the message that would complete the request */
-	__u32 end;     /* position behind the arguments that were checked */
-	__u32 arg;     /* the argument parsed last: position, length */
-	__u32 arg_len;
-	__u32 argc; /* arguments that follow the command's name */
-	__u32 out;  /* bytes of replies at the front of the message */
-	__u32 room; /* replies may be written up to here */
-	__u32 gaps; /* bytes inserted into the message to make room */
-	__u32 command; /* enum bpfdb_command: being executed */
-	__u32 run_command; /* commands in a row that were not counted yet: which, */
-	__u32 run; /* how many */
-	__u32 frame; /* of the procedure that is being called: its number */
-	__u16 calls; /* of procedures, in this run of the program */
-	__u16 given_up; /* 1: the call that comes first has been tried, and is the daemon's */
-	__u32 options;  /* of SET: see bpf/redis/commands/set.bpf.h */
-	__s64 number; /* the argument parsed last, as one */
-	__u64 deadline; /* when the command's value expires; 0: never */
-	__u64 name; /* the command's, in small letters, or its number */
-
-	/* What one step of a command leaves to a later one. */
-	__u32 changed;    /* SET with a condition, EXPIRE, PERSIST: was there something to do? */
-	__u32 keys_found; /* DEL, EXISTS: of their keys, so far */
-	__u32 new_len;    /* APPEND, SETRANGE: of the value, bytes */
-	__u32 old_bit;    /* SETBIT: what the bit was */
-	__u32 counted_to; /* BITCOUNT: position in the value */
-	__u32 text_start; /* where an integer in `text` begins */
-
-	/* MULTI … EXEC: see bpf/redis/commands/multi_exec.bpf.h. */
-	__u32 block; /* is being executed */
-	__u32 block_reads; /* none of its commands changes anything */
-	__u32 block_count; /* commands between MULTI and EXEC */
-	__u32 block_first; /* position of the first of them */
-	__u32 block_out; /* bytes of replies before the one to MULTI */
-	__u32 block_queued; /* place of the next +QUEUED, from the reply to MULTI on */
-	__u32 block_body; /* bytes of replies before the one to the first command */
-	__u32 block_done; /* commands executed, MULTI included */
-	__u32 block_tries;
-	__u32 header_len; /* bytes of `header` that count */
-	__u64 header; /* marker and number before a reply: bpf/redis/resp_reply.bpf.h */
-	__u64 block_found; /* the session's gets_found and gets_missed before it */
-	__u64 block_missed;
-	__u8 block_commands[BPFDB_BLOCK_MAX]; /* which: enum bpfdb_command */
-	__u8 text[64];
-	__u8 window[BPFDB_WINDOW + BPFDB_WINDOW_PAD];
+	__u32 front_end[BPFDB_FRONT_END_WORDS]; /* its own: of Redis, see redis.h */
 };
+
+_Static_assert(sizeof(struct bpfdb_connection) % 64 == 0,
+	       "connections of different processors share no cache line");
 
 /* What the programs tell the daemon. */
 struct bpfdb_handover {

@@ -7,10 +7,22 @@
 #ifndef BPFDB_REDIS_H
 #define BPFDB_REDIS_H
 
+#include <linux/types.h>
+
 /* Most bytes whose bits the kernel counts: half a microsecond. */
 #define BPFDB_BITCOUNT_MAX 4096
 /* Commands of a MULTI … EXEC that the kernel executes, MULTI included. */
 #define BPFDB_BLOCK_MAX 256
+
+/* The front end's words of a connection. */
+struct bpfdb_redis_connection {
+	__u32 resp3; /* replies are in RESP3; the daemon writes it */
+	__u32 watching; /* keys that EXEC must find as they were, as the daemon knows, which
+			 * writes this: EXEC is the daemon's */
+	__u32 command; /* enum bpfdb_command: the last one that the kernel executed, or began */
+	__u32 given_up; /* 1: the call of a procedure that comes first has been tried, and is
+			 * the daemon's */
+};
 
 /* Error replies that are not in the list of status.h. */
 /* CONFLICT has the text of its cause (conflict.h), then what to do: in a transaction, and

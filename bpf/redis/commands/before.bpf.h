@@ -15,16 +15,17 @@ struct before {
 	bool found;
 };
 
-static __always_inline struct before before_begin(const struct bpfdb_connection *c)
+static __always_inline struct before before_begin(const struct context *c)
 {
 	return (struct before){.out = c->out};
 }
 
 /* Replies with what GET for update, which had this outcome, left in the session: the
  * outcome, or an Error. */
-static __always_inline enum bpfdb_status
-before_reply(struct sk_msg_md *m, struct bpfdb_connection *c, struct bpfdb_session *s,
-	     enum bpfdb_status status, struct before *before)
+static __always_inline enum bpfdb_status before_reply(struct sk_msg_md *m, struct context *c,
+						      struct bpfdb_session *s,
+						      enum bpfdb_status status,
+						      struct before *before)
 {
 	enum result result;
 
@@ -37,7 +38,7 @@ before_reply(struct sk_msg_md *m, struct bpfdb_connection *c, struct bpfdb_sessi
 }
 
 /* The command came to `status`: takes the reply back, or counts it as Redis does. */
-static __always_inline void before_end(struct bpfdb_connection *c, struct bpfdb_session *s,
+static __always_inline void before_end(struct context *c, struct bpfdb_session *s,
 				       enum bpfdb_status status, const struct before *before)
 {
 	if (status >= BPFDB_FIRST_ERROR) {

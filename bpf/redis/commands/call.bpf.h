@@ -42,7 +42,7 @@ struct {
 /* ---- The call ------------------------------------------------------------ */
 
 /* The procedure whose name is the argument parsed last. */
-static __always_inline struct bpfdb_procedure *procedure_find(struct bpfdb_connection *c, u32 kind)
+static __always_inline struct bpfdb_procedure *procedure_find(struct context *c, u32 kind)
 {
 	struct bpfdb_procedure_name name = {.kind = kind, .len = c->arg_len};
 	u32 len = c->arg_len;
@@ -60,7 +60,7 @@ static __always_inline struct bpfdb_procedure *procedure_find(struct bpfdb_conne
 }
 
 /* The argument parsed last is the key or the argument of this number. */
-__noinline enum result word_take(struct bpfdb_connection *c NONNULL, struct bpfdb_frame *f NONNULL,
+__noinline enum result word_take(struct context *c NONNULL, struct bpfdb_frame *f NONNULL,
 				 u32 number)
 {
 	u32 len = c->arg_len, place = heap_take(f, len);
@@ -93,7 +93,7 @@ __noinline enum result word_take(struct bpfdb_connection *c NONNULL, struct bpfd
 }
 
 /* Keys and arguments, of which c->number are keys. */
-static __always_inline enum result words_take(struct bpfdb_connection *c, struct bpfdb_frame *f)
+static __always_inline enum result words_take(struct context *c, struct bpfdb_frame *f)
 {
 	u32 all = c->argc - 2;
 	s64 keys = c->number;
@@ -164,8 +164,8 @@ static __always_inline u64 call_begin(u32 number)
 /* ---- The reply ----------------------------------------------------------- */
 
 /* `<marker><text>\r\n`. */
-static __always_inline enum result reply_line(struct sk_msg_md *m, struct bpfdb_connection *c,
-					      u8 marker, const u8 *from, u32 len)
+static __always_inline enum result reply_line(struct sk_msg_md *m, struct context *c, u8 marker,
+					      const u8 *from, u32 len)
 {
 	u64 tail = len;
 	u8 *p;
@@ -190,7 +190,7 @@ static __always_inline enum result reply_line(struct sk_msg_md *m, struct bpfdb_
 	return DONE;
 }
 
-static __always_inline enum result reply_text(struct sk_msg_md *m, struct bpfdb_connection *c,
+static __always_inline enum result reply_text(struct sk_msg_md *m, struct context *c,
 					      const u8 *from, u32 len)
 {
 	bool is_short = len <= BPFDB_INLINE_MAX;
@@ -205,10 +205,10 @@ static __always_inline enum result reply_text(struct sk_msg_md *m, struct bpfdb_
 }
 
 /* An error that a procedure returns. Its first word has no counter here, unless it is ERR. */
-static __always_inline enum result reply_call_error(struct sk_msg_md *m, struct bpfdb_connection *c,
+static __always_inline enum result reply_call_error(struct sk_msg_md *m, struct context *c,
 						    const u8 *from, u32 len)
 {
-	u32 command = c->command;
+	u32 command = c->own.command;
 
 	if (len >= 4 && (u32)load8(from) == (u32)WORD("ERR "))
 		count_error_reply(c, BPFDB_ERROR_REPLY_ERR);
@@ -218,7 +218,7 @@ static __always_inline enum result reply_call_error(struct sk_msg_md *m, struct 
 }
 
 /* The value of this number of the reply. */
-__noinline enum result reply_call_value(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+__noinline enum result reply_call_value(struct sk_msg_md *m, struct context *c NONNULL,
 					struct bpfdb_frame *f NONNULL, u32 number)
 {
 	u64 at = number, value;
@@ -260,7 +260,7 @@ __noinline int reply_elements(struct bpfdb_frame *f NONNULL)
 	return f->place;
 }
 
-static __always_inline enum result reply_call(struct sk_msg_md *m, struct bpfdb_connection *c,
+static __always_inline enum result reply_call(struct sk_msg_md *m, struct context *c,
 					      struct bpfdb_frame *f)
 {
 	u32 elements;
@@ -286,7 +286,7 @@ static __always_inline enum result reply_call(struct sk_msg_md *m, struct bpfdb_
 /* ---- The command --------------------------------------------------------- */
 
 /* Name, number of keys, keys, arguments. `reads`: it may not write. */
-__noinline enum result command_call(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+__noinline enum result command_call(struct sk_msg_md *m, struct context *c NONNULL,
 				    struct bpfdb_session *s NONNULL, u32 kind, u32 reads)
 {
 	struct bpfdb_procedure *p;
@@ -296,7 +296,7 @@ __noinline enum result command_call(struct sk_msg_md *m, struct bpfdb_connection
 	u64 begun;
 
 	if (c->argc < 2 || c->block || !short_needed(s) || c->calls >= BPFDB_CALLS_PER_RUN ||
-	    (c->given_up && !c->request))
+	    (c->own.given_up && !c->request))
 		return PASS_TO_DAEMON;
 	result = arg_next(c);
 	if (result != DONE)
@@ -321,7 +321,7 @@ __noinline enum result command_call(struct sk_msg_md *m, struct bpfdb_connection
 		procedure_enter(m, slot);
 		call_count(f, number, begun);
 		room_until(c, c->at);
-		c->given_up = !!f->outcome;
+		c->own.given_up = !!f->outcome;
 		result = f->outcome ? PASS_TO_DAEMON : reply_call(m, c, f);
 	}
 	frame_release(f);

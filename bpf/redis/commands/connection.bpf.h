@@ -5,7 +5,7 @@
 
 #include "../resp_reply.bpf.h"
 
-__noinline enum result command_echo(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL)
+__noinline enum result command_echo(struct sk_msg_md *m, struct context *c NONNULL)
 {
 	enum result result;
 
@@ -20,7 +20,7 @@ __noinline enum result command_echo(struct sk_msg_md *m, struct bpfdb_connection
 	return harmless(reply_arg(m, c));
 }
 
-__noinline enum result command_ping(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL)
+__noinline enum result command_ping(struct sk_msg_md *m, struct context *c NONNULL)
 {
 	if (c->argc)
 		return command_echo(m, c);

@@ -10,7 +10,7 @@
 
 /* The next argument as a number: DONE with it in c->number; if it is none, PASS_TO_DAEMON. A
  * subprogram, like arg_next(). */
-__noinline enum result number_next(struct bpfdb_connection *c NONNULL)
+__noinline enum result number_next(struct context *c NONNULL)
 {
 	enum result result = arg_next(c);
 	s64 number = 0;
@@ -26,10 +26,10 @@ __noinline enum result number_next(struct bpfdb_connection *c NONNULL)
 
 /*
  * Adds to the number that GET left in the session, or to 0: OK with the sum as the session's
- * value, and as text in the connection, from c->text_start. A subprogram, to keep the stack below
+ * value, and as text in the context, from c->text_start. A subprogram, to keep the stack below
  * the operators short.
  */
-__noinline enum bpfdb_status counter_change(struct bpfdb_connection *c NONNULL,
+__noinline enum bpfdb_status counter_change(struct context *c NONNULL,
 					    struct bpfdb_session *s NONNULL, s64 delta, bool found)
 {
 	s64 sum;
@@ -39,8 +39,8 @@ __noinline enum bpfdb_status counter_change(struct bpfdb_connection *c NONNULL,
 	return integer_to_value(s, c->text, &c->text_start, sum);
 }
 
-static __always_inline enum bpfdb_status counter_once(struct bpfdb_connection *c,
-						      struct bpfdb_session *s, s64 delta, bool own)
+static __always_inline enum bpfdb_status counter_once(struct context *c, struct bpfdb_session *s,
+						      s64 delta, bool own)
 {
 	enum bpfdb_status status = short_begin(s, own, SHORT_WRITE);
 
@@ -51,7 +51,7 @@ static __always_inline enum bpfdb_status counter_once(struct bpfdb_connection *c
 	return short_end(s, own, value_set(s, status, s->found_expires));
 }
 
-static __always_inline enum result counter_add(struct sk_msg_md *m, struct bpfdb_connection *c,
+static __always_inline enum result counter_add(struct sk_msg_md *m, struct context *c,
 					       struct bpfdb_session *s, s64 delta)
 {
 	bool own = short_needed(s);
@@ -65,7 +65,7 @@ static __always_inline enum result counter_add(struct sk_msg_md *m, struct bpfdb
 }
 
 /* INCR and DECR (one argument), INCRBY and DECRBY (two). */
-__noinline enum result command_counter(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+__noinline enum result command_counter(struct sk_msg_md *m, struct context *c NONNULL,
 				       struct bpfdb_session *s NONNULL, u32 negative, u32 argc)
 {
 	s64 delta = 1;

@@ -18,9 +18,9 @@
 
 /* The command's number stays, for those who count. */
 #define DISPATCH(name, flags, call)                                                                \
-	case NAME_OF(name): c->command = BPFDB_COMMAND_##name; return call;
+	case NAME_OF(name): c->own.command = BPFDB_COMMAND_##name; return call;
 
-static __always_inline enum result command_run(struct sk_msg_md *m, struct bpfdb_connection *c,
+static __always_inline enum result command_run(struct sk_msg_md *m, struct context *c,
 					       struct bpfdb_session *s)
 {
 	switch (c->name) {

@@ -12,7 +12,7 @@
  * c->deadline. Those that are over, or no numbers, are PASS_TO_DAEMON. A subprogram, like
  * arg_next().
  */
-__noinline enum result deadline_next(struct bpfdb_connection *c NONNULL, u32 unit, bool from_now)
+__noinline enum result deadline_next(struct context *c NONNULL, u32 unit, bool from_now)
 {
 	enum result result = number_next(c);
 	s64 time = c->number;
@@ -26,7 +26,7 @@ __noinline enum result deadline_next(struct bpfdb_connection *c NONNULL, u32 uni
 }
 
 /* The same behind the word that says what it counts. */
-static __always_inline enum result deadline_option(struct bpfdb_connection *c, u64 word)
+static __always_inline enum result deadline_option(struct context *c, u64 word)
 {
 	switch (word) {
 	case WORD("ex"): return deadline_next(c, TIME_SECONDS, true);
@@ -39,8 +39,8 @@ static __always_inline enum result deadline_option(struct bpfdb_connection *c, u
 
 /* The value expires at c->deadline; 0: it stops to do so. OK with c->changed: was there
  * something to do? */
-static __always_inline enum bpfdb_status expire_once(struct bpfdb_connection *c,
-						     struct bpfdb_session *s, bool own)
+static __always_inline enum bpfdb_status expire_once(struct context *c, struct bpfdb_session *s,
+						     bool own)
 {
 	enum bpfdb_status status = short_begin(s, own, SHORT_WRITE);
 
@@ -55,7 +55,7 @@ static __always_inline enum bpfdb_status expire_once(struct bpfdb_connection *c,
 }
 
 /* The same with its reply. */
-static __always_inline enum result expire_reply(struct sk_msg_md *m, struct bpfdb_connection *c,
+static __always_inline enum result expire_reply(struct sk_msg_md *m, struct context *c,
 						struct bpfdb_session *s)
 {
 	bool own = short_needed(s);
@@ -67,7 +67,7 @@ static __always_inline enum result expire_reply(struct sk_msg_md *m, struct bpfd
 }
 
 /* EXPIRE and PEXPIRE; EXPIREAT and PEXPIREAT. */
-__noinline enum result command_expire(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+__noinline enum result command_expire(struct sk_msg_md *m, struct context *c NONNULL,
 				      struct bpfdb_session *s NONNULL, u32 unit, bool from_now)
 {
 	enum result result;
@@ -84,7 +84,7 @@ __noinline enum result command_expire(struct sk_msg_md *m, struct bpfdb_connecti
 	return expire_reply(m, c, s);
 }
 
-__noinline enum result command_persist(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+__noinline enum result command_persist(struct sk_msg_md *m, struct context *c NONNULL,
 				       struct bpfdb_session *s NONNULL)
 {
 	enum result result = key_alone(c, s);
@@ -103,7 +103,7 @@ __noinline enum result command_persist(struct sk_msg_md *m, struct bpfdb_connect
 }
 
 /* TTL and PTTL; EXPIRETIME and PEXPIRETIME. */
-__noinline enum result command_ttl(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+__noinline enum result command_ttl(struct sk_msg_md *m, struct context *c NONNULL,
 				   struct bpfdb_session *s NONNULL, u32 unit, bool from_now)
 {
 	enum result result;

@@ -10,7 +10,7 @@
 enum taking { TAKING_DELETES, TAKING_EXPIRES };
 
 /* What becomes of the value that was found: an outcome or an Error. */
-static __always_inline enum bpfdb_status taken(struct bpfdb_connection *c, struct bpfdb_session *s,
+static __always_inline enum bpfdb_status taken(struct context *c, struct bpfdb_session *s,
 					       enum taking what)
 {
 	if (what == TAKING_DELETES)
@@ -21,7 +21,7 @@ static __always_inline enum bpfdb_status taken(struct bpfdb_connection *c, struc
 	return value_set(s, value_copy(s), c->deadline);
 }
 
-static __always_inline enum bpfdb_status take_once(struct sk_msg_md *m, struct bpfdb_connection *c,
+static __always_inline enum bpfdb_status take_once(struct sk_msg_md *m, struct context *c,
 						   struct bpfdb_session *s, bool own,
 						   enum taking what)
 {
@@ -38,7 +38,7 @@ static __always_inline enum bpfdb_status take_once(struct sk_msg_md *m, struct b
 	return status;
 }
 
-static __always_inline enum result take(struct sk_msg_md *m, struct bpfdb_connection *c,
+static __always_inline enum result take(struct sk_msg_md *m, struct context *c,
 					struct bpfdb_session *s, enum taking what)
 {
 	bool own = short_needed(s);
@@ -54,7 +54,7 @@ static __always_inline enum result take(struct sk_msg_md *m, struct bpfdb_connec
 	return status >= BPFDB_FIRST_ERROR ? reply_error(m, c, s, status) : DONE;
 }
 
-__noinline enum result command_getdel(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+__noinline enum result command_getdel(struct sk_msg_md *m, struct context *c NONNULL,
 				      struct bpfdb_session *s NONNULL)
 {
 	enum result result = c->argc == 1 ? key_next(c, s) : PASS_TO_DAEMON;
@@ -63,7 +63,7 @@ __noinline enum result command_getdel(struct sk_msg_md *m, struct bpfdb_connecti
 }
 
 /* With PERSIST or a time. */
-__noinline enum result getex_with_option(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+__noinline enum result getex_with_option(struct sk_msg_md *m, struct context *c NONNULL,
 					 struct bpfdb_session *s NONNULL)
 {
 	bool persists = c->argc == 2;
@@ -83,7 +83,7 @@ __noinline enum result getex_with_option(struct sk_msg_md *m, struct bpfdb_conne
 }
 
 /* Without an option it is GET. */
-static __always_inline enum result command_getex(struct sk_msg_md *m, struct bpfdb_connection *c,
+static __always_inline enum result command_getex(struct sk_msg_md *m, struct context *c,
 						 struct bpfdb_session *s)
 {
 	return c->argc == 1 ? command_get(m, c, s) : getex_with_option(m, c, s);

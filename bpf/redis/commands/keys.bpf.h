@@ -7,8 +7,8 @@
 
 /* Looks for all keys, or deletes them: OK with the number of those that there were in
  * c->keys_found, or an Error. */
-static __always_inline enum bpfdb_status keys_each(struct bpfdb_connection *c,
-						   struct bpfdb_session *s, bool deletes)
+static __always_inline enum bpfdb_status keys_each(struct context *c, struct bpfdb_session *s,
+						   bool deletes)
 {
 	c->keys_found = 0;
 	repeat(i, c->argc)
@@ -25,8 +25,8 @@ static __always_inline enum bpfdb_status keys_each(struct bpfdb_connection *c,
 	return BPFDB_OK;
 }
 
-static __always_inline enum bpfdb_status delete_once(struct bpfdb_connection *c,
-						     struct bpfdb_session *s, bool own, u32 first)
+static __always_inline enum bpfdb_status delete_once(struct context *c, struct bpfdb_session *s,
+						     bool own, u32 first)
 {
 	enum bpfdb_status status = short_begin(s, own, SHORT_WRITE);
 
@@ -34,7 +34,7 @@ static __always_inline enum bpfdb_status delete_once(struct bpfdb_connection *c,
 	return short_end(s, own, status == BPFDB_OK ? keys_each(c, s, true) : status);
 }
 
-__noinline enum result command_del(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+__noinline enum result command_del(struct sk_msg_md *m, struct context *c NONNULL,
 				   struct bpfdb_session *s NONNULL)
 {
 	bool own = short_needed(s) && c->argc > 1;
@@ -59,7 +59,7 @@ __noinline enum result command_del(struct sk_msg_md *m, struct bpfdb_connection 
 	return reply_header(m, c, ':', c->keys_found);
 }
 
-__noinline enum result command_exists(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+__noinline enum result command_exists(struct sk_msg_md *m, struct context *c NONNULL,
 				      struct bpfdb_session *s NONNULL)
 {
 	bool own = short_needed(s) && c->argc > 1;
@@ -82,7 +82,7 @@ __noinline enum result command_exists(struct sk_msg_md *m, struct bpfdb_connecti
 	return harmless(reply_header(m, c, ':', c->keys_found));
 }
 
-__noinline enum result command_type(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+__noinline enum result command_type(struct sk_msg_md *m, struct context *c NONNULL,
 				    struct bpfdb_session *s NONNULL)
 {
 	enum result result = key_alone(c, s);

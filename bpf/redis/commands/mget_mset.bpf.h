@@ -6,7 +6,7 @@
 #include "transaction.bpf.h"
 
 /* Replies with the value of the session's key: OK, or an Error. */
-static __always_inline enum bpfdb_status mget_one(struct sk_msg_md *m, struct bpfdb_connection *c,
+static __always_inline enum bpfdb_status mget_one(struct sk_msg_md *m, struct context *c,
 						  struct bpfdb_session *s)
 {
 	repeat(i, BPFDB_COMMAND_TRIES)
@@ -27,7 +27,7 @@ static __always_inline enum bpfdb_status mget_one(struct sk_msg_md *m, struct bp
 	return FOR_THE_DAEMON;
 }
 
-static __always_inline enum bpfdb_status mget_all(struct sk_msg_md *m, struct bpfdb_connection *c,
+static __always_inline enum bpfdb_status mget_all(struct sk_msg_md *m, struct context *c,
 						  struct bpfdb_session *s)
 {
 	repeat(i, c->argc)
@@ -46,7 +46,7 @@ static __always_inline enum bpfdb_status mget_all(struct sk_msg_md *m, struct bp
 	return BPFDB_OK;
 }
 
-__noinline enum result command_mget(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+__noinline enum result command_mget(struct sk_msg_md *m, struct context *c NONNULL,
 				    struct bpfdb_session *s NONNULL)
 {
 	bool own = short_needed(s) && c->argc > 1;
@@ -73,8 +73,7 @@ __noinline enum result command_mget(struct sk_msg_md *m, struct bpfdb_connection
 	return reply_error(m, c, s, status);
 }
 
-static __always_inline enum bpfdb_status mset_all(struct bpfdb_connection *c,
-						  struct bpfdb_session *s)
+static __always_inline enum bpfdb_status mset_all(struct context *c, struct bpfdb_session *s)
 {
 	repeat(i, c->argc / 2)
 	{
@@ -91,8 +90,8 @@ static __always_inline enum bpfdb_status mset_all(struct bpfdb_connection *c,
 	return BPFDB_OK;
 }
 
-static __always_inline enum bpfdb_status mset_once(struct bpfdb_connection *c,
-						   struct bpfdb_session *s, bool own, u32 first)
+static __always_inline enum bpfdb_status mset_once(struct context *c, struct bpfdb_session *s,
+						   bool own, u32 first)
 {
 	enum bpfdb_status status = short_begin(s, own, SHORT_WRITE);
 
@@ -100,7 +99,7 @@ static __always_inline enum bpfdb_status mset_once(struct bpfdb_connection *c,
 	return short_end(s, own, status == BPFDB_OK ? mset_all(c, s) : status);
 }
 
-__noinline enum result command_mset(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+__noinline enum result command_mset(struct sk_msg_md *m, struct context *c NONNULL,
 				    struct bpfdb_session *s NONNULL)
 {
 	bool own = short_needed(s) && c->argc > 2;

@@ -42,7 +42,7 @@ _Static_assert(BPFDB_COMMAND_COUNT <= 256, "a command is one byte there");
 _Static_assert(BPFDB_BLOCK_MAX *BLOCK_REPLY_GUESS < GAP_MAX, "a program can see the gap");
 
 /* The argument parsed last is probably a key: fetches what is its record then. */
-static __always_inline void arg_prefetch(struct bpfdb_connection *c)
+static __always_inline void arg_prefetch(struct context *c)
 {
 	u32 len = c->arg_len;
 	const u8 *from;
@@ -54,7 +54,7 @@ static __always_inline void arg_prefetch(struct bpfdb_connection *c)
 }
 
 /* Goes over the arguments of the command whose name was parsed last. */
-__noinline enum result args_pass(struct bpfdb_connection *c NONNULL)
+__noinline enum result args_pass(struct context *c NONNULL)
 {
 	enum result result = c->argc ? arg_next(c) : DONE;
 
@@ -72,7 +72,7 @@ __noinline enum result args_pass(struct bpfdb_connection *c NONNULL)
 
 /* Goes over what follows MULTI: DONE with c->at behind EXEC. PASS_TO_DAEMON if it ends before
  * EXEC, but not within a request: the client may be waiting for a reply. */
-__noinline enum result block_scan(struct bpfdb_connection *c NONNULL)
+__noinline enum result block_scan(struct context *c NONNULL)
 {
 	c->block_reads = 1;
 	repeat(i, BPFDB_BLOCK_MAX)
@@ -101,7 +101,7 @@ __noinline enum result block_scan(struct bpfdb_connection *c NONNULL)
 
 /* +OK, +QUEUED for each command, and the header of EXEC's reply; c->at is behind EXEC.
  * DONE or NO_ROOM. */
-__noinline enum result block_head(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL)
+__noinline enum result block_head(struct sk_msg_md *m, struct context *c NONNULL)
 {
 	u32 count = c->block_count, len = 5 + count * QUEUED_LEN;
 	u8 *p;
@@ -136,8 +136,7 @@ __noinline enum result block_head(struct sk_msg_md *m, struct bpfdb_connection *
 }
 
 /* Begins the transaction, and the first command is next. */
-static __always_inline enum bpfdb_status block_begin(struct bpfdb_connection *c,
-						     struct bpfdb_session *s)
+static __always_inline enum bpfdb_status block_begin(struct context *c, struct bpfdb_session *s)
 {
 	c->block_found = s->gets_found;
 	c->block_missed = s->gets_missed;
@@ -146,12 +145,12 @@ static __always_inline enum bpfdb_status block_begin(struct bpfdb_connection *c,
 	return c->block_reads ? bpfdb_begin_read_only(s) : bpfdb_begin(s);
 }
 
-__noinline enum result command_multi(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+__noinline enum result command_multi(struct sk_msg_md *m, struct context *c NONNULL,
 				     struct bpfdb_session *s NONNULL)
 {
 	enum result result;
 
-	if (c->argc || c->watching || !short_needed(s))
+	if (c->argc || c->own.watching || !short_needed(s))
 		return PASS_TO_DAEMON;
 	c->block_first = c->at;
 	result = block_scan(c);
@@ -171,7 +170,7 @@ __noinline enum result command_multi(struct sk_msg_md *m, struct bpfdb_connectio
 }
 
 /* As if the block had not been begun. */
-__noinline int block_undo(struct bpfdb_connection *c NONNULL, struct bpfdb_session *s NONNULL)
+__noinline int block_undo(struct context *c NONNULL, struct bpfdb_session *s NONNULL)
 {
 	s->gets_found = c->block_found;
 	s->gets_missed = c->block_missed;
@@ -182,8 +181,8 @@ __noinline int block_undo(struct bpfdb_connection *c NONNULL, struct bpfdb_sessi
 
 /* A request of a block came to `result`: what that means for the block. DONE: it goes
  * on, perhaps from its beginning. */
-__noinline enum result block_next(struct bpfdb_connection *c NONNULL,
-				  struct bpfdb_session *s NONNULL, u32 result)
+__noinline enum result block_next(struct context *c NONNULL, struct bpfdb_session *s NONNULL,
+				  u32 result)
 {
 	u64 done = c->block_done;
 
@@ -191,7 +190,7 @@ __noinline enum result block_next(struct bpfdb_connection *c NONNULL,
 		if (c->out > BPFDB_REPLY_BATCH)
 			return PASS_TO_DAEMON;
 		OPAQUE(done);
-		c->block_commands[done & (BPFDB_BLOCK_MAX - 1)] = c->command;
+		c->block_commands[done & (BPFDB_BLOCK_MAX - 1)] = c->own.command;
 		c->block_done++;
 		return DONE;
 	}
@@ -205,15 +204,14 @@ __noinline enum result block_next(struct bpfdb_connection *c NONNULL,
 }
 
 /* The daemon is to have it. */
-static __always_inline void block_abort(struct bpfdb_connection *c, struct bpfdb_session *s)
+static __always_inline void block_abort(struct context *c, struct bpfdb_session *s)
 {
 	block_undo(c, s);
 	c->block = 0;
 	c->out = c->block_out;
 }
 
-__noinline enum result command_exec(struct bpfdb_connection *c NONNULL,
-				    struct bpfdb_session *s NONNULL)
+__noinline enum result command_exec(struct context *c NONNULL, struct bpfdb_session *s NONNULL)
 {
 	if (!c->block || bpfdb_commit(s) != BPFDB_OK)
 		return PASS_TO_DAEMON;

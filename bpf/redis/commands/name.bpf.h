@@ -34,7 +34,7 @@ BPFDB_COMMAND_LIST(NAME_FITS)
 		return NAME_OF(name);
 
 /* The number of the name parsed last, which has more than eight letters; 0: none. */
-static __always_inline u64 long_name(struct bpfdb_connection *c)
+static __always_inline u64 long_name(struct context *c)
 {
 	u32 len = c->arg_len;
 	const u8 *name;
@@ -63,7 +63,7 @@ static __always_inline u32 name_flags(u64 name)
 
 /* `*<count>\r\n$<length>\r\n<name>\r\n`: DONE with c->name in small letters,
  * c->argc, and c->at at the first argument. */
-__noinline enum result command_name(struct bpfdb_connection *c NONNULL)
+__noinline enum result command_name(struct context *c NONNULL)
 {
 	u32 count;
 	int header = header_parse(c, '*', &count);

@@ -20,7 +20,7 @@
 
 /* ---- Bytes ---------------------------------------------------------------- */
 
-__noinline enum result reply_part(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+__noinline enum result reply_part(struct sk_msg_md *m, struct context *c NONNULL,
 				  struct bpfdb_session *s NONNULL, s64 start, s64 end)
 {
 	struct part part = part_of(start, end, s->value_len);
@@ -51,7 +51,7 @@ __noinline enum result reply_part(struct sk_msg_md *m, struct bpfdb_connection *
 }
 
 /* Two numbers: DONE with the first in *start and the second in c->number. */
-static __always_inline enum result numbers_next(struct bpfdb_connection *c, s64 *start)
+static __always_inline enum result numbers_next(struct context *c, s64 *start)
 {
 	enum result result = number_next(c);
 
@@ -59,7 +59,7 @@ static __always_inline enum result numbers_next(struct bpfdb_connection *c, s64 
 	return result == DONE ? number_next(c) : result;
 }
 
-__noinline enum result command_getrange(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+__noinline enum result command_getrange(struct sk_msg_md *m, struct context *c NONNULL,
 					struct bpfdb_session *s NONNULL)
 {
 	enum result result = c->argc == 3 ? key_next(c, s) : PASS_TO_DAEMON;
@@ -77,7 +77,7 @@ __noinline enum result command_getrange(struct sk_msg_md *m, struct bpfdb_connec
 /* Redis's longest value, in bits: positions from here on are no positions. */
 #define BIT_LIMIT (512LL << 23)
 
-static __always_inline enum result reply_bit(struct sk_msg_md *m, struct bpfdb_connection *c,
+static __always_inline enum result reply_bit(struct sk_msg_md *m, struct context *c,
 					     struct bpfdb_session *s, u64 bit)
 {
 	u32 set = 0, at = bit / 8;
@@ -94,7 +94,7 @@ static __always_inline enum result reply_bit(struct sk_msg_md *m, struct bpfdb_c
 	return reply_header(m, c, ':', set);
 }
 
-__noinline enum result command_getbit(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+__noinline enum result command_getbit(struct sk_msg_md *m, struct context *c NONNULL,
 				      struct bpfdb_session *s NONNULL)
 {
 	enum result result = c->argc == 2 ? key_next(c, s) : PASS_TO_DAEMON;
@@ -111,8 +111,8 @@ __noinline enum result command_getbit(struct sk_msg_md *m, struct bpfdb_connecti
 
 /* Bits that are set in a part of the session's value, bounded; negative: the value was
  * given up meanwhile. */
-__noinline int bits_count(struct bpfdb_connection *c NONNULL, struct bpfdb_session *s NONNULL,
-			  u32 first, u32 len)
+__noinline int bits_count(struct context *c NONNULL, struct bpfdb_session *s NONNULL, u32 first,
+			  u32 len)
 {
 	bool is_inline = s->value_len <= BPFDB_INLINE_MAX;
 	u8 *slot = is_inline ? NULL : bpfdb_at(s->value[0]);
@@ -139,7 +139,7 @@ __noinline int bits_count(struct bpfdb_connection *c NONNULL, struct bpfdb_sessi
 	return count;
 }
 
-static __always_inline enum result reply_bits(struct sk_msg_md *m, struct bpfdb_connection *c,
+static __always_inline enum result reply_bits(struct sk_msg_md *m, struct context *c,
 					      struct bpfdb_session *s, s64 start, s64 end)
 {
 	struct part part = part_of(start, end, s->value_len);
@@ -154,7 +154,7 @@ static __always_inline enum result reply_bits(struct sk_msg_md *m, struct bpfdb_
 }
 
 /* Of the whole, or from one byte to another; positions of bits are the daemon's. */
-__noinline enum result command_bitcount(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+__noinline enum result command_bitcount(struct sk_msg_md *m, struct context *c NONNULL,
 					struct bpfdb_session *s NONNULL)
 {
 	enum result result = c->argc == 1 || c->argc == 3 ? key_next(c, s) : PASS_TO_DAEMON;

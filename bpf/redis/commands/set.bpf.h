@@ -19,7 +19,7 @@
 #define SET_OPTIONS_MAX 4
 
 /* Sets the argument as the value, whatever is there. */
-static __always_inline enum result set_always(struct sk_msg_md *m, struct bpfdb_connection *c,
+static __always_inline enum result set_always(struct sk_msg_md *m, struct context *c,
 					      struct bpfdb_session *s)
 {
 	enum bpfdb_status status;
@@ -29,7 +29,7 @@ static __always_inline enum result set_always(struct sk_msg_md *m, struct bpfdb_
 	return status == BPFDB_OK ? reply_ok(m, c) : reply_error(m, c, s, status);
 }
 
-__noinline enum result set_plain(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+__noinline enum result set_plain(struct sk_msg_md *m, struct context *c NONNULL,
 				 struct bpfdb_session *s NONNULL)
 {
 	enum result result = key_and_arg(c, s);
@@ -44,7 +44,7 @@ __noinline enum result set_plain(struct sk_msg_md *m, struct bpfdb_connection *c
 }
 
 /* SETEX and PSETEX: the time stands before the value. */
-__noinline enum result command_setex(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+__noinline enum result command_setex(struct sk_msg_md *m, struct context *c NONNULL,
 				     struct bpfdb_session *s NONNULL, u32 unit)
 {
 	enum result result;
@@ -64,15 +64,15 @@ __noinline enum result command_setex(struct sk_msg_md *m, struct bpfdb_connectio
 /* ---- Conditions ---------------------------------------------------------- */
 
 /* Does the condition hold where GET has this outcome? */
-static __always_inline bool set_wanted(const struct bpfdb_connection *c, enum bpfdb_status status)
+static __always_inline bool set_wanted(const struct context *c, enum bpfdb_status status)
 {
 	return !(c->options & (status == BPFDB_FOUND ? SET_IF_ABSENT : SET_IF_PRESENT));
 }
 
 /* OK with c->changed: was it set? With SET_GETS the reply is there too. The options are read
  * anew each time: kept, they give the verifier another state for each of their values. */
-static __always_inline enum bpfdb_status
-set_if_once(struct sk_msg_md *m, struct bpfdb_connection *c, struct bpfdb_session *s, bool own)
+static __always_inline enum bpfdb_status set_if_once(struct sk_msg_md *m, struct context *c,
+						     struct bpfdb_session *s, bool own)
 {
 	struct before before = before_begin(c);
 	enum bpfdb_status status = short_begin(s, own, SHORT_WRITE);
@@ -97,7 +97,7 @@ set_if_once(struct sk_msg_md *m, struct bpfdb_connection *c, struct bpfdb_sessio
 }
 
 /* OK with c->changed: was it set? Else an Error. */
-static __always_inline enum bpfdb_status set_if(struct sk_msg_md *m, struct bpfdb_connection *c,
+static __always_inline enum bpfdb_status set_if(struct sk_msg_md *m, struct context *c,
 						struct bpfdb_session *s)
 {
 	bool own = short_needed(s);
@@ -115,10 +115,10 @@ static __always_inline enum bpfdb_status set_if(struct sk_msg_md *m, struct bpfd
 
 /* ---- Options ------------------------------------------------------------- */
 
-/* The next option; `left` arguments stand behind it. DONE with the connection's options and
+/* The next option; `left` arguments stand behind it. DONE with the context's options and
  * deadline. What is repeated or contradicts itself is PASS_TO_DAEMON. A subprogram, as
  * deadline_next(). */
-__noinline enum result set_option(struct bpfdb_connection *c NONNULL, u32 left)
+__noinline enum result set_option(struct context *c NONNULL, u32 left)
 {
 	bool timed = c->deadline || c->options & SET_KEEPS_TIME;
 	enum result result = arg_next(c);
@@ -137,7 +137,7 @@ __noinline enum result set_option(struct bpfdb_connection *c NONNULL, u32 left)
 }
 
 /* All that stand behind the value. */
-static __always_inline enum result set_options(struct bpfdb_connection *c)
+static __always_inline enum result set_options(struct context *c)
 {
 	u32 left = c->argc - 2;
 
@@ -164,8 +164,8 @@ static __always_inline enum result set_options(struct bpfdb_connection *c)
  * command's name says, in place of options behind the value; 0: the options are there. A
  * subprogram, so that the verifier walks what comes next once, whatever the options are.
  */
-__noinline enum result set_parse(struct bpfdb_connection *c NONNULL,
-				 struct bpfdb_session *s NONNULL, u32 named)
+__noinline enum result set_parse(struct context *c NONNULL, struct bpfdb_session *s NONNULL,
+				 u32 named)
 {
 	u32 arg, len;
 	enum result result;
@@ -186,7 +186,7 @@ __noinline enum result set_parse(struct bpfdb_connection *c NONNULL,
 }
 
 /* SET with options, SETNX and GETSET; `named` as above. */
-__noinline enum result set_with_options(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+__noinline enum result set_with_options(struct sk_msg_md *m, struct context *c NONNULL,
 					struct bpfdb_session *s NONNULL, u32 named)
 {
 	enum result result = set_parse(c, s, named);
@@ -208,19 +208,19 @@ __noinline enum result set_with_options(struct sk_msg_md *m, struct bpfdb_connec
 	return c->changed ? reply_ok(m, c) : harmless(reply_nil(m, c));
 }
 
-static __always_inline enum result command_set(struct sk_msg_md *m, struct bpfdb_connection *c,
+static __always_inline enum result command_set(struct sk_msg_md *m, struct context *c,
 					       struct bpfdb_session *s)
 {
 	return c->argc == 2 ? set_plain(m, c, s) : set_with_options(m, c, s, 0);
 }
 
-static __always_inline enum result command_setnx(struct sk_msg_md *m, struct bpfdb_connection *c,
+static __always_inline enum result command_setnx(struct sk_msg_md *m, struct context *c,
 						 struct bpfdb_session *s)
 {
 	return set_with_options(m, c, s, SET_IF_ABSENT | SET_TELLS);
 }
 
-static __always_inline enum result command_getset(struct sk_msg_md *m, struct bpfdb_connection *c,
+static __always_inline enum result command_getset(struct sk_msg_md *m, struct context *c,
 						  struct bpfdb_session *s)
 {
 	return set_with_options(m, c, s, SET_GETS);

@@ -5,7 +5,7 @@
 
 #include "transaction.bpf.h"
 
-static __always_inline enum result get_reply(struct sk_msg_md *m, struct bpfdb_connection *c,
+static __always_inline enum result get_reply(struct sk_msg_md *m, struct context *c,
 					     struct bpfdb_session *s)
 {
 	enum bpfdb_status status = bpfdb_get(s);
@@ -17,7 +17,7 @@ static __always_inline enum result get_reply(struct sk_msg_md *m, struct bpfdb_c
 	return harmless(reply_value(m, c, s));
 }
 
-__noinline enum result command_get(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+__noinline enum result command_get(struct sk_msg_md *m, struct context *c NONNULL,
 				   struct bpfdb_session *s NONNULL)
 {
 	enum result result = key_alone(c, s);
@@ -28,7 +28,7 @@ __noinline enum result command_get(struct sk_msg_md *m, struct bpfdb_connection 
 	return WHILE_SPOILED(s, get_reply(m, c, s));
 }
 
-__noinline enum result command_strlen(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+__noinline enum result command_strlen(struct sk_msg_md *m, struct context *c NONNULL,
 				      struct bpfdb_session *s NONNULL)
 {
 	enum result result;

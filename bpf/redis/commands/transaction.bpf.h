@@ -10,9 +10,10 @@
 
 /* BEGIN, COMMIT or ROLLBACK came to `status`; `wrong` says why the session was
  * in no state for it. */
-static __always_inline enum result
-transaction_reply(struct sk_msg_md *m, struct bpfdb_connection *c, struct bpfdb_session *s,
-		  enum bpfdb_status status, const struct error_text *wrong)
+static __always_inline enum result transaction_reply(struct sk_msg_md *m, struct context *c,
+						     struct bpfdb_session *s,
+						     enum bpfdb_status status,
+						     const struct error_text *wrong)
 {
 	if (status == BPFDB_OK)
 		return reply_ok(m, c);
@@ -22,7 +23,7 @@ transaction_reply(struct sk_msg_md *m, struct bpfdb_connection *c, struct bpfdb_
 }
 
 /* Is the next argument this word, given in small letters? */
-static __always_inline bool word_next(struct bpfdb_connection *c, u64 word, u32 len)
+static __always_inline bool word_next(struct context *c, u64 word, u32 len)
 {
 	return arg_next(c) == DONE && c->arg_len == len && arg_word(c) == word;
 }
@@ -32,7 +33,7 @@ static __always_inline enum bpfdb_status begin_kind(struct bpfdb_session *s, boo
 	return read_only ? bpfdb_begin_read_only(s) : bpfdb_begin_interactive(s);
 }
 
-__noinline enum result command_begin(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+__noinline enum result command_begin(struct sk_msg_md *m, struct context *c NONNULL,
 				     struct bpfdb_session *s NONNULL)
 {
 	const struct error_text *wrong = &error_nested;
@@ -55,7 +56,7 @@ __noinline enum result command_begin(struct sk_msg_md *m, struct bpfdb_connectio
 	return transaction_reply(m, c, s, status, wrong);
 }
 
-__noinline enum result command_commit(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+__noinline enum result command_commit(struct sk_msg_md *m, struct context *c NONNULL,
 				      struct bpfdb_session *s NONNULL)
 {
 	if (c->argc)
@@ -64,7 +65,7 @@ __noinline enum result command_commit(struct sk_msg_md *m, struct bpfdb_connecti
 	return transaction_reply(m, c, s, bpfdb_commit(s), &error_no_transaction);
 }
 
-__noinline enum result command_rollback(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+__noinline enum result command_rollback(struct sk_msg_md *m, struct context *c NONNULL,
 					struct bpfdb_session *s NONNULL)
 {
 	if (c->argc)

@@ -28,8 +28,8 @@ static __always_inline enum bpfdb_status write_end(struct bpfdb_session *s, bool
  * it: OK with the whole as the session's value, or an Error. A subprogram, because the
  * stack below the operators is short: 512 bytes for all frames.
  */
-__noinline enum bpfdb_status value_write(struct bpfdb_connection *c NONNULL,
-					 struct bpfdb_session *s NONNULL, u32 at)
+__noinline enum bpfdb_status value_write(struct context *c NONNULL, struct bpfdb_session *s NONNULL,
+					 u32 at)
 {
 	u32 old = s->value_len, written = c->arg_len, len;
 	void *to;
@@ -63,8 +63,8 @@ __noinline enum bpfdb_status value_write(struct bpfdb_connection *c NONNULL,
 }
 
 /* OK with the length in c->new_len. */
-static __always_inline enum bpfdb_status write_once(struct bpfdb_connection *c,
-						    struct bpfdb_session *s, bool own, u32 at)
+static __always_inline enum bpfdb_status write_once(struct context *c, struct bpfdb_session *s,
+						    bool own, u32 at)
 {
 	enum bpfdb_status status = write_begin(s, own);
 
@@ -75,7 +75,7 @@ static __always_inline enum bpfdb_status write_once(struct bpfdb_connection *c,
 }
 
 /* The argument is what is written. */
-static __always_inline enum result write_reply(struct sk_msg_md *m, struct bpfdb_connection *c,
+static __always_inline enum result write_reply(struct sk_msg_md *m, struct context *c,
 					       struct bpfdb_session *s, u32 at)
 {
 	bool own = short_needed(s);
@@ -91,7 +91,7 @@ static __always_inline enum result write_reply(struct sk_msg_md *m, struct bpfdb
 	return reply_header(m, c, ':', c->new_len);
 }
 
-__noinline enum result command_append(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+__noinline enum result command_append(struct sk_msg_md *m, struct context *c NONNULL,
 				      struct bpfdb_session *s NONNULL)
 {
 	enum result result = c->argc == 2 ? key_and_arg(c, s) : PASS_TO_DAEMON;
@@ -100,8 +100,7 @@ __noinline enum result command_append(struct sk_msg_md *m, struct bpfdb_connecti
 }
 
 /* A key, a number for c->number, and the argument behind them. */
-static __always_inline enum result key_number_arg(struct bpfdb_connection *c,
-						  struct bpfdb_session *s)
+static __always_inline enum result key_number_arg(struct context *c, struct bpfdb_session *s)
 {
 	enum result result = c->argc == 3 ? key_next(c, s) : PASS_TO_DAEMON;
 
@@ -110,7 +109,7 @@ static __always_inline enum result key_number_arg(struct bpfdb_connection *c,
 	return result == DONE ? arg_next(c) : result;
 }
 
-__noinline enum result command_setrange(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+__noinline enum result command_setrange(struct sk_msg_md *m, struct context *c NONNULL,
 					struct bpfdb_session *s NONNULL)
 {
 	enum result result = key_number_arg(c, s);
@@ -127,8 +126,8 @@ __noinline enum result command_setrange(struct sk_msg_md *m, struct bpfdb_connec
 
 /* The bit of the value that GET left in the session, which grows for it: OK, or FOUND if
  * nothing changes, with what the bit was in c->old_bit. */
-__noinline enum bpfdb_status bit_write(struct bpfdb_connection *c NONNULL,
-				       struct bpfdb_session *s NONNULL, u32 bit, bool on)
+__noinline enum bpfdb_status bit_write(struct context *c NONNULL, struct bpfdb_session *s NONNULL,
+				       u32 bit, bool on)
 {
 	u32 at = bit / 8, mask = 0x80 >> bit % 8;
 	u32 old = s->value_len, len = at < old ? old : at + 1;
@@ -155,8 +154,8 @@ __noinline enum bpfdb_status bit_write(struct bpfdb_connection *c NONNULL,
 	return BPFDB_OK;
 }
 
-static __always_inline enum bpfdb_status
-bit_once(struct bpfdb_connection *c, struct bpfdb_session *s, bool own, u32 bit, bool on)
+static __always_inline enum bpfdb_status bit_once(struct context *c, struct bpfdb_session *s,
+						  bool own, u32 bit, bool on)
 {
 	enum bpfdb_status status = write_begin(s, own);
 
@@ -165,7 +164,7 @@ bit_once(struct bpfdb_connection *c, struct bpfdb_session *s, bool own, u32 bit,
 	return write_end(s, own, status);
 }
 
-__noinline enum result command_setbit(struct sk_msg_md *m, struct bpfdb_connection *c NONNULL,
+__noinline enum result command_setbit(struct sk_msg_md *m, struct context *c NONNULL,
 				      struct bpfdb_session *s NONNULL)
 {
 	bool own = short_needed(s);

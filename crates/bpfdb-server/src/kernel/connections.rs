@@ -81,6 +81,16 @@ impl KernelConnections {
         unsafe { self.start.as_ptr().add(index as usize * STRIDE).cast() }
     }
 
+    /// The front end's words of a connection.
+    fn redis(&self, index: u32) -> *mut abi::bpfdb_redis_connection {
+        const _: () = assert!(
+            size_of::<abi::bpfdb_redis_connection>()
+                <= size_of::<[u32; abi::BPFDB_FRONT_END_WORDS as usize]>()
+        );
+        // SAFETY: at() points into the mapping; there are enough words: see above.
+        unsafe { (&raw mut (*self.at(index)).front_end).cast() }
+    }
+
     fn word(&self, word: *mut u64) -> &AtomicU64 {
         // SAFETY: an aligned word of the mapping, which lives as long as self
         // and is changed by atomic instructions, or by one side only.
@@ -151,7 +161,7 @@ impl KernelConnections {
             0
         };
         // SAFETY: as above.
-        let command = unsafe { AtomicU32::from_ptr(&raw mut (*self.at(index)).command) };
+        let command = unsafe { AtomicU32::from_ptr(&raw mut (*self.redis(index)).command) };
         (self.answers(index) != before).then(|| command.load(Ordering::Relaxed))
     }
 
@@ -206,14 +216,14 @@ impl KernelConnections {
     /// Tells the kernel in which protocol to reply, before it is handed back.
     pub(crate) fn set_protocol(&self, index: u32, protocol: Protocol) {
         // SAFETY: as above.
-        unsafe { AtomicU32::from_ptr(&raw mut (*self.at(index)).resp3) }
+        unsafe { AtomicU32::from_ptr(&raw mut (*self.redis(index)).resp3) }
             .store((protocol == Protocol::Resp3).into(), Ordering::Release);
     }
 
     /// Tells the kernel whether EXEC has keys to compare, before it is handed back.
     pub(crate) fn set_watching(&self, index: u32, watching: bool) {
         // SAFETY: as above.
-        unsafe { AtomicU32::from_ptr(&raw mut (*self.at(index)).watching) }
+        unsafe { AtomicU32::from_ptr(&raw mut (*self.redis(index)).watching) }
             .store(watching.into(), Ordering::Release);
     }
 

@@ -112,7 +112,7 @@ impl Programs {
     }
 
     pub(crate) fn flags(&self) -> Result<KernelFlags> {
-        Ok(KernelFlags::new(map(&self.object, ".data.redis")?))
+        Ok(KernelFlags::new(map(&self.object, ".data.net")?))
     }
 
     /// Those that are compiled out of scripts and functions.
@@ -239,7 +239,9 @@ fn size(object: &mut OpenObject, sessions: u32) -> Result<()> {
         let entries = match name.as_str() {
             "connections" | "cookies" | "sockets" | "flows" | "clients" => sessions,
             "workers" => processors()?,
-            // 100 KiB each. Clients' threads that lose the processor in a call keep theirs.
+            // 3 KiB and 100 KiB each. Clients' threads that lose the processor in a message, or a
+            // call, keep theirs.
+            "contexts" => abi::BPFDB_CONTEXTS.max(2 * processors()?),
             "frames" => abi::BPFDB_FRAMES.max(2 * processors()?),
             // Two records of 32 bytes with header for each connection.
             "handovers" => (sessions * 64).next_power_of_two().max(page_size()),
@@ -264,7 +266,7 @@ fn page_size() -> u32 {
 
 fn set_port(object: &mut OpenObject, port: u16) -> Result<()> {
     for mut map in object.maps_mut() {
-        if map.name() == ".rodata.redis"
+        if map.name() == ".rodata.net"
             && let Some(value) = map.initial_value_mut()
         {
             value[..4].copy_from_slice(&u32::from(port).to_ne_bytes());

@@ -201,7 +201,7 @@ fn enter(path: &Path) {
 fn set_port(object: &mut OpenObject, port: u16) {
     let mut maps = object.maps_mut();
     let mut map = maps
-        .find(|map| map.name() == ".rodata.redis")
+        .find(|map| map.name() == ".rodata.net")
         .expect("constants");
     let value = map.initial_value_mut().expect("a value");
     value[..4].copy_from_slice(&u32::from(port).to_ne_bytes());

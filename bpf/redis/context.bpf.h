@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
+/* The memory in which a message of a Redis client is answered. */
+#ifndef BPFDB_REDIS_CONTEXT_BPF_H
+#define BPFDB_REDIS_CONTEXT_BPF_H
+
+#include "../net/context_words.bpf.h"
+#include <bpfdb/connection.h>
+#include <bpfdb/redis.h>
+
+struct context {
+	CONTEXT_WORDS;
+
+	/* The connection's words (bpfdb/redis.h), while the message is answered. */
+	struct bpfdb_redis_connection own;
+
+	/* The request. */
+	u32 argc; /* arguments that follow the command's name */
+	u32 arg; /* the argument parsed last: position, length */
+	u32 arg_len;
+	u32 end; /* position behind the arguments that were checked */
+	u64 name; /* the command's, in small letters, or its number */
+	s64 number; /* the argument parsed last, as one */
+
+	/* Commands in a row that were not counted yet: which, how many. */
+	u32 run_command;
+	u32 run;
+
+	/* Procedures: calls in this run of the program, number of the frame of this one. */
+	u32 calls;
+	u32 frame;
+
+	/* What one step of a command leaves to a later one. */
+	union {
+		struct { /* SET, GETEX, EXPIRE and their kin */
+			u32 options; /* see commands/set.bpf.h */
+			u32 changed; /* was there something to do? */
+			u64 deadline; /* when the value expires; 0: never */
+		};
+		u32 keys_found; /* DEL, EXISTS: of their keys, so far */
+		struct { /* APPEND, SETRANGE, SETBIT */
+			u32 new_len; /* of the value, bytes */
+			u32 old_bit; /* what the bit was */
+		};
+		u32 counted_to; /* BITCOUNT: position in the value */
+	};
+
+	/* MULTI … EXEC: see commands/multi_exec.bpf.h. */
+	u32 block; /* is being executed */
+	u32 block_reads; /* none of its commands changes anything */
+	u32 block_count; /* commands between MULTI and EXEC */
+	u32 block_first; /* position of the first of them */
+	u32 block_out; /* bytes of replies before the one to MULTI */
+	u32 block_queued; /* place of the next +QUEUED, from the reply to MULTI on */
+	u32 block_body; /* bytes of replies before the one to the first command */
+	u32 block_done; /* commands executed, MULTI included */
+	u32 block_tries;
+	u64 block_found; /* the session's gets_found and gets_missed before it */
+	u64 block_missed;
+	u8 block_commands[BPFDB_BLOCK_MAX]; /* which: enum bpfdb_command */
+
+	/* The reply. */
+	u64 header; /* marker and number before it: resp_reply.bpf.h */
+	u32 header_len; /* bytes of `header` that count */
+	u32 text_start; /* where an integer in `text` begins */
+	u8 text[64];
+};
+
+#endif
