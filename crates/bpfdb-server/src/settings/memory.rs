@@ -25,7 +25,7 @@ pub const LOG_RING: u32 = 16 << 20;
 /// the log and of checkpoints, and the process itself: 55 MiB were measured.
 const FIXED: u64 = 64 << 20;
 /// Maps of a connection and what the process keeps for it, without a socket.
-const CONNECTION: u64 = 6 << 10;
+const CONNECTION: u64 = 4 << 10;
 
 // The help of the setting says so.
 const _: () = assert!(MOST == 64 << 30);
