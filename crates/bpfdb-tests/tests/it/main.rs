@@ -6,4 +6,5 @@ mod limits;
 mod model;
 mod scripts;
 mod stress;
+mod transport;
 mod words;
