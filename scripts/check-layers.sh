@@ -98,7 +98,9 @@ rust_layers() {
 		write/plan write/spares write/writer write/beginning write/open \
 		tools/check tools/copy tools/lost tools/cut tools/rebuild ;;
 	bpfdb-procedures) echo error ir types lua code load listing unit inside embedded ;;
-	bpfdb-server) echo values settings error io protocol kernel stats connection scripting instance commands executor server ;;
+	bpfdb-server) echo values settings error io \
+		kernel/cgroup kernel/flags kernel/connections kernel/workers kernel/programs \
+		protocol kernel/redis kernel/procedures stats connection scripting instance commands executor server ;;
 	esac
 }
 

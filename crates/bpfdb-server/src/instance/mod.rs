@@ -29,6 +29,7 @@ use crate::io::descriptors;
 use crate::io::stopper::Stopper;
 use crate::kernel::connections::KernelConnections;
 use crate::kernel::flags::KernelFlags;
+use crate::kernel::procedures::KernelProcedures;
 use crate::kernel::programs::Programs;
 use crate::scripting::functions::Functions;
 use crate::scripting::procedures::Procedures;
@@ -119,7 +120,7 @@ impl Instance {
         settings.append_only = options.log.is_some();
         let procedures = Procedures::new(
             engine,
-            programs.procedures()?,
+            KernelProcedures::of(programs)?,
             programs.shared_maps()?,
             bell,
             settings.compile_procedures,

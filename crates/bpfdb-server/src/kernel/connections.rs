@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use bpfdb::abi;
 
 use crate::error::{Result, system};
-use crate::protocol::reply::Protocol;
+
+/// What a connection keeps for the front end.
+pub(super) type FrontEndWords = [u32; abi::BPFDB_FRONT_END_WORDS as usize];
 
 const STRIDE: usize = size_of::<abi::bpfdb_connection>().next_multiple_of(8);
 
@@ -81,14 +83,10 @@ impl KernelConnections {
         unsafe { self.start.as_ptr().add(index as usize * STRIDE).cast() }
     }
 
-    /// The front end's words of a connection.
-    fn redis(&self, index: u32) -> *mut abi::bpfdb_redis_connection {
-        const _: () = assert!(
-            size_of::<abi::bpfdb_redis_connection>()
-                <= size_of::<[u32; abi::BPFDB_FRONT_END_WORDS as usize]>()
-        );
-        // SAFETY: at() points into the mapping; there are enough words: see above.
-        unsafe { (&raw mut (*self.at(index)).front_end).cast() }
+    /// The front end's own words of a connection.
+    pub(super) fn front_end(&self, index: u32) -> *mut FrontEndWords {
+        // SAFETY: at() points into the mapping.
+        unsafe { &raw mut (*self.at(index)).front_end }
     }
 
     fn word(&self, word: *mut u64) -> &AtomicU64 {
@@ -150,9 +148,8 @@ impl KernelConnections {
         self.waiting(index, consumed.load(Ordering::Relaxed))
     }
 
-    /// What the kernel executed last, if it did anything since it has the connection:
-    /// one of enum bpfdb_command.
-    pub(crate) fn last_command(&self, index: u32) -> Option<u32> {
+    /// Has the kernel answered something since it was given the connection?
+    pub(crate) fn has_answered(&self, index: u32) -> bool {
         let (cookie, before) = self.handed_back[index as usize].get();
         // Else it is of a connection that is gone.
         let before = if cookie == self.cookie(index) {
@@ -160,9 +157,7 @@ impl KernelConnections {
         } else {
             0
         };
-        // SAFETY: as above.
-        let command = unsafe { AtomicU32::from_ptr(&raw mut (*self.redis(index)).command) };
-        (self.answers(index) != before).then(|| command.load(Ordering::Relaxed))
+        self.answers(index) != before
     }
 
     /// Is it the connection with this cookie that has the session of this index now? The
@@ -211,20 +206,6 @@ impl KernelConnections {
     pub(crate) fn way(&self, index: u32) -> u32 {
         // SAFETY: as above.
         unsafe { AtomicU32::from_ptr(&raw mut (*self.at(index)).way) }.load(Ordering::Relaxed)
-    }
-
-    /// Tells the kernel in which protocol to reply, before it is handed back.
-    pub(crate) fn set_protocol(&self, index: u32, protocol: Protocol) {
-        // SAFETY: as above.
-        unsafe { AtomicU32::from_ptr(&raw mut (*self.redis(index)).resp3) }
-            .store((protocol == Protocol::Resp3).into(), Ordering::Release);
-    }
-
-    /// Tells the kernel whether EXEC has keys to compare, before it is handed back.
-    pub(crate) fn set_watching(&self, index: u32, watching: bool) {
-        // SAFETY: as above.
-        unsafe { AtomicU32::from_ptr(&raw mut (*self.redis(index)).watching) }
-            .store(watching.into(), Ordering::Release);
     }
 
     /// Gives the connection back to the kernel, if every byte that arrived has

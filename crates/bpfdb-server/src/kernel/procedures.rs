@@ -7,6 +7,7 @@ use bpfdb::abi;
 use bpfdb_procedures::load::Program;
 use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
+use super::programs::Programs;
 use crate::error::{Result, bpf};
 
 /// The name of a procedure, as requests have it.
@@ -93,18 +94,19 @@ fn plain_bytes<T>(value: &T) -> &[u8] {
 }
 
 impl KernelProcedures {
-    pub(super) fn new(programs: MapHandle, names: MapHandle, counters: MapHandle) -> Self {
-        Self {
-            programs,
-            names,
-            counters,
+    /// Those that are compiled out of scripts and functions.
+    pub(crate) fn of(programs: &Programs) -> Result<Self> {
+        Ok(Self {
+            programs: programs.map("procedures")?,
+            names: programs.map("procedure_names")?,
+            counters: programs.map("procedure_counters")?,
             // Slot 0 stays empty.
             free_slots: (1..abi::BPFDB_PROCEDURE_SLOTS).rev().collect(),
             free_numbers: (0..abi::BPFDB_PROCEDURE_NAMES).rev().collect(),
             retired_slots: Vec::new(),
             retired_numbers: Vec::new(),
             gone: Counters::none(),
-        }
+        })
     }
 
     /// Makes a program callable: its slot; `None` if there are as many as there may be.

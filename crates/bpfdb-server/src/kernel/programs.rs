@@ -23,9 +23,23 @@ use super::flags::KernelFlags;
 use crate::error::{Error, Result, bpf, system};
 use crate::kernel::cgroup::{self, Cgroup};
 use crate::kernel::connections::KernelConnections;
-use crate::kernel::procedures::KernelProcedures;
 use crate::kernel::workers::Workers;
 use crate::settings::LocalClients;
+
+/// A protocol that stands on the transport: the name that its programs begin with, and their
+/// object (`NET_PROGRAMS` in `bpf/net/programs.bpf.h`).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FrontEnd {
+    pub(crate) name: &'static str,
+    pub(crate) object: &'static [u8],
+}
+
+impl FrontEnd {
+    /// The front end's instance of a program of the transport.
+    fn program(&self, name: &str) -> String {
+        format!("{}_{name}", self.name)
+    }
+}
 
 /// A connection that the kernel hands over.
 #[derive(Clone, Copy, Debug)]
@@ -52,43 +66,53 @@ pub(crate) struct Programs {
 
 /// The programs, loaded and not yet attached: no client is served by them.
 pub(crate) struct LoadedPrograms {
+    front_end: FrontEnd,
     object: Object,
 }
 
 impl LoadedPrograms {
     /// `local`: cgroup of the clients that are answered in their own send().
-    pub(crate) fn load(joining: &Joining<'_>, local: &LocalClients, port: u16) -> Result<Self> {
-        let mut object = bpfdb::open_object(bpfdb::objects::REDIS, "redis")?;
+    pub(crate) fn load(
+        front_end: FrontEnd,
+        joining: &Joining<'_>,
+        local: &LocalClients,
+        port: u16,
+    ) -> Result<Self> {
+        let mut object = bpfdb::open_object(front_end.object, front_end.name)?;
 
         size(&mut object, joining.config().sessions)?;
         if *local == LocalClients::Off || !knows_how_clients_read() {
-            for mut program in object.progs_mut().filter(tells_how_clients_read) {
+            let reading = READING.map(|(name, _)| front_end.program(name));
+            let tells = |program: &OpenProgramMut<'_>| {
+                reading.iter().any(|name| program.name() == name.as_str())
+            };
+            for mut program in object.progs_mut().filter(tells) {
                 program.set_autoload(false);
             }
         }
         set_port(&mut object, port)?;
         joining.adopt(&mut object)?;
         let object = object.load().map_err(bpf("load the network programs"))?;
-        Ok(Self { object })
+        Ok(Self { front_end, object })
     }
 
     /// `local`: as they were loaded for.
     pub(crate) fn attach(self, cgroup: &Cgroup, local: &LocalClients) -> Result<Programs> {
-        let object = self.object;
+        let Self { front_end, object } = self;
         let connections = map(&object, "connections")?;
         let sessions = connections.max_entries();
         let connections = Rc::new(KernelConnections::map(connections.as_fd(), sessions)?);
         let (ring, received) = ring(&object)?;
-        let accept = attach(&object, cgroup)?;
+        let accept = attach(front_end, &object, cgroup)?;
         let accept_ends = first_and_last(&accept)?;
-        let local = attach_local(&object, local)?;
+        let local = attach_local(front_end, &object, local)?;
         let local_ends =
             (local.as_ref().map(|local| first_and_last(&local.clients))).transpose()?;
 
         Ok(Programs {
             connections,
             cookies: map(&object, "cookies")?,
-            release: bpfdb::find_program(&object, "redis_release")?,
+            release: bpfdb::find_program(&object, &front_end.program("release"))?,
             ring,
             received,
             _accept_ends: accept_ends,
@@ -115,13 +139,9 @@ impl Programs {
         Ok(KernelFlags::new(map(&self.object, ".data.net")?))
     }
 
-    /// Those that are compiled out of scripts and functions.
-    pub(crate) fn procedures(&self) -> Result<KernelProcedures> {
-        Ok(KernelProcedures::new(
-            map(&self.object, "procedures")?,
-            map(&self.object, "procedure_names")?,
-            map(&self.object, "procedure_counters")?,
-        ))
+    /// A map of the front end's own.
+    pub(super) fn map(&self, name: &str) -> Result<MapHandle> {
+        map(&self.object, name)
     }
 
     /// Another descriptor for each map, by its name, for programs that share them.
@@ -303,10 +323,10 @@ fn ring(object: &Object) -> Result<(RingBuffer<'static>, Rc<RefCell<Vec<Handover
 }
 
 /// Sockets first: a connection that is accepted finds the programs in place.
-fn attach(object: &Object, cgroup: &Cgroup) -> Result<Link> {
-    attach_sockets(object, "redis_verdict", "sockets")?;
-    attach_sockets(object, "redis_answer", "sockets")?;
-    attach_cgroup(object, "redis_accept", cgroup.fd())
+fn attach(front_end: FrontEnd, object: &Object, cgroup: &Cgroup) -> Result<Link> {
+    attach_sockets(object, &front_end.program("verdict"), "sockets")?;
+    attach_sockets(object, &front_end.program("answer"), "sockets")?;
+    attach_cgroup(object, &front_end.program("accept"), cgroup.fd())
 }
 
 /// What finds the clients of this machine, and tells how they read.
@@ -317,13 +337,9 @@ struct Local {
 
 /// The programs that see how a client reads, each on a tracepoint of the kernel.
 const READING: [(&str, &str); 2] = [
-    ("redis_received", "sock_recv_length"),
-    ("redis_adjusted", "tcp_rcv_space_adjust"),
+    ("received", "sock_recv_length"),
+    ("adjusted", "tcp_rcv_space_adjust"),
 ];
-
-fn tells_how_clients_read(program: &OpenProgramMut<'_>) -> bool {
-    READING.iter().any(|(name, _)| program.name() == *name)
-}
 
 /// Has this kernel the tracepoints? Without them no client of this machine is answered
 /// in its own send(): one that reads by splice() would wait for ever.
@@ -336,13 +352,17 @@ fn knows_how_clients_read() -> bool {
     })
 }
 
-fn attach_local(object: &Object, local: &LocalClients) -> Result<Option<Local>> {
+fn attach_local(
+    front_end: FrontEnd,
+    object: &Object,
+    local: &LocalClients,
+) -> Result<Option<Local>> {
     match local {
         LocalClients::Off => Ok(None),
-        LocalClients::In(path) => attach_clients(object, path).map(Some),
+        LocalClients::In(path) => attach_clients(front_end, object, path).map(Some),
         // In a container, say, that sees no root.
         LocalClients::Auto => Ok(cgroup::root()
-            .and_then(|root| attach_clients(object, &root))
+            .and_then(|root| attach_clients(front_end, object, &root))
             .inspect_err(|error| {
                 tracing::warn!(%error, "clients of this machine are served through TCP");
             })
@@ -350,19 +370,27 @@ fn attach_local(object: &Object, local: &LocalClients) -> Result<Option<Local>> 
     }
 }
 
-fn attach_clients(object: &Object, path: &Path) -> Result<Local> {
-    let reading = [attach_reading(object, 0)?, attach_reading(object, 1)?];
+fn attach_clients(front_end: FrontEnd, object: &Object, path: &Path) -> Result<Local> {
+    let [received, adjusted] = READING;
+    let reading = [
+        attach_reading(front_end, object, received)?,
+        attach_reading(front_end, object, adjusted)?,
+    ];
     let folder = File::open(path).map_err(system(format!("open cgroup {}", path.display())))?;
-    attach_sockets(object, "redis_answer", "clients")?;
+    attach_sockets(object, &front_end.program("answer"), "clients")?;
     Ok(Local {
-        clients: attach_cgroup(object, "redis_local", folder.as_raw_fd())?,
+        clients: attach_cgroup(object, &front_end.program("local"), folder.as_raw_fd())?,
         _reading: reading,
     })
 }
 
-fn attach_reading(object: &Object, which: usize) -> Result<Link> {
-    let (name, point) = READING[which];
-    program(object, name)?
+fn attach_reading(
+    front_end: FrontEnd,
+    object: &Object,
+    (name, point): (&str, &str),
+) -> Result<Link> {
+    let name = front_end.program(name);
+    program(object, &name)?
         .attach()
         .map_err(bpf(format!("attach {name} to the tracepoint {point}")))
 }

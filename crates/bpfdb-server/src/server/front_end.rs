@@ -8,6 +8,7 @@ use crate::error::{Result, system};
 use crate::io::{descriptors, socket};
 use crate::kernel::cgroup::Cgroup;
 use crate::kernel::programs::LoadedPrograms;
+use crate::kernel::redis;
 use crate::settings::Settings;
 
 /// The network programs, loaded with the maps of an engine. No program is attached, and no socket
@@ -39,7 +40,12 @@ impl FrontEnd {
             }
             _ => (None, wanted),
         };
-        let programs = LoadedPrograms::load(joining, &settings.local_clients, address.port())?;
+        let programs = LoadedPrograms::load(
+            redis::front_end(),
+            joining,
+            &settings.local_clients,
+            address.port(),
+        )?;
         Ok(Self {
             programs,
             listener,
