@@ -7,6 +7,7 @@
 #define BPFDB_DRIVER_RUN_BPF_H
 
 #include "../operators/depends.bpf.h"
+#include "../operators/locks.bpf.h"
 #include "../operators/maintenance.bpf.h"
 #include "../operators/watch.bpf.h"
 #include "io.bpf.h"

@@ -5,6 +5,7 @@
 
 #include "../txn/commit.bpf.h"
 #include "../storage/merge.bpf.h"
+#include "../storage/split.bpf.h"
 
 static __always_inline void count_error(u32 status)
 {

@@ -7,6 +7,8 @@
 #ifndef BPFDB_BUCKET_MOVE_BPF_H
 #define BPFDB_BUCKET_MOVE_BPF_H
 
+#include "index_write.bpf.h"
+
 /* What became of one bucket that was to be moved to another page: a latch is held, by
  * somebody who will release it; done; there is no room near its home. */
 #define MOVE_LATER 0

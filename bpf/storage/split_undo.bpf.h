@@ -9,7 +9,8 @@
 #ifndef BPFDB_SPLIT_UNDO_BPF_H
 #define BPFDB_SPLIT_UNDO_BPF_H
 
-int bucket_merge(u32 to_page, u32 from_page, u32 index, u32 level);
+#include "bucket_merge.bpf.h"
+#include "split_pass.bpf.h"
 
 /* The other way round: the sibling's bucket comes back. */
 static long split_bucket_back(u64 index, struct split *split)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: (MIT OR GPL-2.0-only)
-/* storage/index.bpf.h: a neighbourhood that is full. In an object of its own,
+/* storage/index_write.bpf.h: a neighbourhood that is full. In an object of its own,
  * because it wants an index of one page, almost empty. */
 #include "test.bpf.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: (MIT OR GPL-2.0-only)
-/* storage/index.bpf.h and split.bpf.h: many keys, through their splits. */
+/* storage/index_read.bpf.h, index_write.bpf.h and split.bpf.h: many keys, through their splits. */
 #include "test.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";

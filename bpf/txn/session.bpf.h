@@ -3,7 +3,7 @@
 #ifndef BPFDB_SESSION_BPF_H
 #define BPFDB_SESSION_BPF_H
 
-#include "../storage/index.bpf.h"
+#include "../storage/index_write.bpf.h"
 #include "../storage/large.bpf.h"
 
 static __always_inline struct bpfdb_session *bpfdb_session(u32 index)

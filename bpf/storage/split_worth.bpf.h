@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
+/* Whether a split of an index page helps: only if the next bit of the hashes divides its records. */
+#ifndef BPFDB_SPLIT_WORTH_BPF_H
+#define BPFDB_SPLIT_WORTH_BPF_H
+
+#include "index_read.bpf.h"
+
+struct halves {
+	u32 page, level;
+	u32 lower, upper; /* cells */
+};
+
+static long halves_cell(u64 index, struct halves *halves)
+{
+	void *memory = page_memory(halves->page);
+	struct bpfdb_cell *cell;
+
+	if (!memory)
+		return 1;
+	cell = cell_in(memory, index);
+	if (!(LOAD(cell->header) & BPFDB_CELL_USED))
+		return 0;
+	if (split_bit(cell_hash(cell), halves->level))
+		halves->upper++;
+	else
+		halves->lower++;
+	return 0;
+}
+
+/*
+ * Are there enough records, and does the next bit divide them? Else the page stays as
+ * it is: keys that were chosen so that many bits of their hashes agree would be given
+ * one page after the other. Records come and go meanwhile; a few do not matter.
+ * (A subprogram as index_page_create is.)
+ */
+__noinline int split_is_worth(u32 page, u32 level)
+{
+	struct halves halves = {.page = page, .level = level};
+	u32 cells, fewer;
+
+	/* Unknown to the verifier, which would count them up. */
+	halves.lower = halves.upper = LOAD(engine.zero);
+	bpf_loop(BPFDB_CELLS_PER_PAGE, halves_cell, &halves, 0);
+	cells = halves.lower + halves.upper;
+	fewer = halves.lower < halves.upper ? halves.lower : halves.upper;
+	return cells >= BPFDB_SPLIT_CELLS_MIN && fewer * BPFDB_SPLIT_SHARE >= cells;
+}
+
+/*
+ * Is every cell within reach of this hash's home in `page` taken by a record that no
+ * split will part from it, because all bits agree that the directory could ever go by?
+ */
+__noinline int neighbourhood_agrees(u32 page, u64 hash)
+{
+	u32 bits = BPFDB_CELL_BITS + config.directory_bits, agree = LOAD(engine.zero);
+	struct bpfdb_slab *slab = slab_of_page(page);
+	void *memory = page_memory(page);
+	u64 left;
+
+	if (!memory || !slab || LOAD(slab->level) >= config.directory_bits)
+		return 0;
+	left = ((1ULL << (bits & 63)) - 1) >> BPFDB_CELL_BITS >>
+	       (LOAD(slab->level) & 31) << BPFDB_CELL_BITS << (LOAD(slab->level) & 31);
+	repeat(i, BPFDB_NEIGHBOURHOOD)
+	{
+		struct bpfdb_cell *cell = cell_in(memory, home_of(hash) + i);
+
+		if (!(LOAD(cell->header) & BPFDB_CELL_USED) || ((cell_hash(cell) ^ hash) & left))
+			break;
+		agree++;
+	}
+	return agree == BPFDB_NEIGHBOURHOOD;
+}
+
+#endif
