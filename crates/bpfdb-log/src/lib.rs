@@ -49,8 +49,8 @@
 //! ```
 //!
 //! A file uses those of its own folder and of the folders below it. Only the trait of a disk
-//! (`disk/mod.rs`) and its buffers lie below `format/`; `scripts/check-layers.sh` has the order of
-//! all files.
+//! (`disk/mod.rs`) and its buffers lie below `format/`; `crates/bpfdb-tests/tests/it/layers/rules.rs`
+//! has the order of all files.
 //!
 //! | to know … | read |
 //! |---|---|

@@ -1,7 +1,7 @@
 //! The Redis-compatible server: its programs in the kernel (`bpf/net`) answer what they can,
 //! and this crate, the daemon, does the rest, on the same sessions.
 //!
-//! Each folder may use those below it and no other (`scripts/check-layers.sh`):
+//! Each folder may use those below it and no other (`crates/bpfdb-tests/tests/it/layers`):
 //!
 //! ```text
 //! server/       one thread, one epoll: who is ready, who begins and ends

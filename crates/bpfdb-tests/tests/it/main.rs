@@ -2,6 +2,7 @@
 
 mod faults;
 mod large;
+mod layers;
 mod limits;
 mod model;
 mod scripts;
