@@ -1,9 +1,5 @@
 //! The compiled eBPF objects, embedded in the library.
 
-/// Gives embedded bytes the alignment that an ELF reader may rely on.
-#[repr(C, align(16))]
-struct Aligned<T: ?Sized>(T);
-
 /// An embedded object and the name of its source file, without `.bpf.c`.
 #[derive(Clone, Copy, Debug)]
 pub struct TestObject {

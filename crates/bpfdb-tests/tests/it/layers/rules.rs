@@ -88,6 +88,9 @@ const fn of(name: &'static str, layers: &'static [&'static str]) -> Crate {
 /// All crates from the lowest: each may depend on those before it.
 #[rustfmt::skip]
 pub(super) const CRATES: &[Crate] = &[
+    of("bpfdb-build", &[
+        "result", "tree", "clang", "headers", "objects", "compile", "abi", "lists", "engine", "programs",
+    ]),
     of("bpfdb-values", &["run"]),
     of("bpfdb-model", &["fault", "history", "op", "checker", "engine"]),
     of("bpfdb", &[

@@ -12,7 +12,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::SystemTime;
 
-use crate::{BPF_FLAGS, Machine, Result, Source, Tree, write};
+use crate::clang::{BPF_FLAGS, Machine};
+use crate::objects::Source;
+use crate::result::{Result, write};
+use crate::tree::Tree;
 
 pub(crate) fn compile_in_parallel(
     tree: &Tree,
