@@ -25,6 +25,7 @@ mod hostile;
 mod kernel;
 mod machine;
 mod memory;
+mod objects;
 mod plan;
 mod postgres;
 mod procedures;

@@ -9,16 +9,8 @@ use crate::result::{Result, write};
 use crate::tree::Tree;
 use crate::{abi, headers, lists};
 
-/// Objects that the crate names.
-const NAMED_OBJECTS: [&str; 7] = [
-    "engine",
-    "redis",
-    "bench",
-    "procedure",
-    "procedure_embedded",
-    "procedure_run",
-    "voter",
-];
+/// Objects that the crate names. Others in `bpf` are front ends: the crates that load them have them.
+const NAMED_OBJECTS: [&str; 4] = ["engine", "procedure", "procedure_embedded", "procedure_run"];
 
 /// The whole build script of the crate `bpfdb`; in any other it finds no sources.
 ///
@@ -38,15 +30,19 @@ pub fn engine() -> Result<()> {
 }
 
 fn compile_objects(tree: &Tree, clang: &str) -> Result<()> {
-    let engine = objects::sources(tree, "bpf")?;
+    let own = objects::sources(tree, "bpf")?;
+    let is_named = |source: &Source| NAMED_OBJECTS.contains(&source.name.as_str());
+    let (engine, mut front_ends): (Vec<_>, Vec<_>) = own.into_iter().partition(is_named);
     let (mut tests, mut must_fail, mut examples) = (Vec::new(), Vec::new(), Vec::new());
     let with_tests = env::var_os("CARGO_FEATURE_TEST_OBJECTS").is_some();
     if with_tests {
         tests = objects::sources(tree, "bpf/tests")?;
         must_fail = objects::sources(tree, "bpf/tests/must_fail")?;
         examples = objects::sources(tree, "examples")?;
+    } else {
+        front_ends.clear();
     }
-    let all: Vec<&Source> = [&engine, &tests, &must_fail, &examples]
+    let all: Vec<&Source> = [&engine, &front_ends, &tests, &must_fail, &examples]
         .into_iter()
         .flatten()
         .collect();
@@ -66,6 +62,11 @@ fn compile_objects(tree: &Tree, clang: &str) -> Result<()> {
     }
     if with_tests {
         text += &compiler_command(tree, clang, &Machine::of_build(tree)?);
+        text += &embed_list(
+            "FRONT_ENDS",
+            "The programs that other crates load: the tests look at them, too.",
+            &front_ends,
+        );
         text += &embed_list("TESTS", "Programs that test the engine.", &tests);
         text += &embed_list(
             "MUST_FAIL",
@@ -75,7 +76,7 @@ fn compile_objects(tree: &Tree, clang: &str) -> Result<()> {
         text += &embed_list("EXAMPLES", "The programs of `examples`.", &examples);
         text += &embed_list(
             "WEAK",
-            "The engine's objects for arm64; none if the compiler has no load-acquire.",
+            "All of the product for arm64; none if the compiler has no load-acquire.",
             &weak,
         );
     }

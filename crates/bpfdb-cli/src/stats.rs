@@ -39,7 +39,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 /// Everything there is, as nested objects of numbers.
 fn describe(stats: &Stats) -> Value {
     let mut root = Value::Object(Map::new());
-    for figure in stats.figures() {
+    for figure in bpfdb_server::figures(stats) {
         let place = figure
             .path
             .split('.')

@@ -42,6 +42,7 @@ pub use error::{Error, Result};
 pub use io::stopper::Stopper;
 pub use server::{FrontEnd, Server};
 pub use settings::{Loaded, Options};
+pub use stats::front_end::figures;
 
 #[doc(hidden)]
 pub mod testing {

@@ -1,10 +1,9 @@
-//! Every gauge and counter of the engine with its name: what `bpfdb stats`
-//! prints and what a metrics endpoint exports.
+//! Every gauge and counter of the engine with its name. With those of the front ends (in the crates
+//! that load these) they are what `bpfdb stats` prints and what a metrics endpoint exports.
 
-use crate::commands::{KERNEL_COMMANDS, KernelCommand};
 use crate::operators::COUNTED_OPERATORS;
 use crate::stats::Stats;
-use crate::{ConflictCause, SEGMENT_SIZE, Status, abi};
+use crate::{ConflictCause, SEGMENT_SIZE, Status};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -27,23 +26,14 @@ pub struct Figure {
     pub value: u64,
 }
 
-/// Errors that the kernel replies, by their first word.
-pub const ERROR_REPLIES: [(&str, u32); abi::BPFDB_ERROR_REPLY_COUNT as usize] = [
-    ("ERR", abi::BPFDB_ERROR_REPLY_ERR),
-    ("CONFLICT", abi::BPFDB_ERROR_REPLY_CONFLICT),
-    ("OOM", abi::BPFDB_ERROR_REPLY_OOM),
-    ("WRONGTYPE", abi::BPFDB_ERROR_REPLY_WRONGTYPE),
-];
-
 impl Stats {
+    /// Those of the engine; a front end has its own besides.
     pub fn figures(&self) -> Vec<Figure> {
         let mut figures = self.gauges();
         figures.extend(self.size_classes());
         figures.extend(self.operations());
         figures.extend(self.errors());
         figures.extend(self.conflicts());
-        figures.extend(self.commands());
-        figures.extend(self.error_replies());
         figures.extend(self.events());
         figures
     }
@@ -122,46 +112,6 @@ impl Stats {
         })
     }
 
-    /// What the kernel answered, and with errors, by command.
-    fn commands(&self) -> Vec<Figure> {
-        let c = self.counters.redis();
-        let figures = |folder: &str, metric, help, values: &[u64]| -> Vec<Figure> {
-            let figure = |command: &KernelCommand| Figure {
-                path: format!("{folder}.{}", command.name),
-                metric,
-                label: Some(("command", command.name.into())),
-                kind: Kind::Counter,
-                help,
-                value: values[command.number as usize],
-            };
-            KERNEL_COMMANDS.iter().map(figure).collect()
-        };
-        let mut all = figures(
-            "commands",
-            "kernel_commands",
-            "Redis commands answered in the kernel",
-            &c.commands,
-        );
-        all.extend(figures(
-            "commands_failed",
-            "kernel_commands_failed",
-            "Redis commands that the kernel answered with an error",
-            &c.commands_failed,
-        ));
-        all
-    }
-
-    fn error_replies(&self) -> impl Iterator<Item = Figure> {
-        ERROR_REPLIES.iter().map(|&(word, number)| Figure {
-            path: format!("error_replies.{}", word.to_ascii_lowercase()),
-            metric: "kernel_error_replies",
-            label: Some(("error", word.into())),
-            kind: Kind::Counter,
-            help: "Errors that the kernel replied, by their first word",
-            value: self.counters.redis().error_replies[number as usize],
-        })
-    }
-
     fn conflicts(&self) -> impl Iterator<Item = Figure> {
         ConflictCause::ALL.iter().map(|&cause| Figure {
             path: format!("conflicts.{}", cause.name()),
@@ -191,7 +141,6 @@ impl Stats {
     #[rustfmt::skip]
     fn events(&self) -> Vec<Figure> {
         let c = &self.counters;
-        let redis = c.redis();
         [
             ("memory_lost", c.memory_lost, "Slots and pages that could not be given back: their list changed all the while"),
             ("latch_retries", c.latch_retries, "Tries again for a latch"),
@@ -208,12 +157,6 @@ impl Stats {
             ("sessions_reaped", c.sessions_reaped, "Idle transactions rolled back"),
             ("gets_found", self.gets_found, "GETs that found a value"),
             ("gets_missed", self.gets_missed, "GETs that found none"),
-            ("requests_by_kernel", redis.requests_by_kernel(), "Requests of clients answered in the kernel"),
-            ("bytes_received", redis.net.bytes_received, "Bytes of requests answered in the kernel"),
-            ("bytes_sent", redis.net.bytes_sent, "Bytes of replies that the kernel gave"),
-            ("requests_local", redis.net.requests_local, "Of these, answered inside the client's own send()"),
-            ("connections_passed", redis.net.connections_passed, "Times that a connection was handed to the daemon"),
-            ("bytes_passed", redis.net.bytes_passed, "Bytes of requests passed to the daemon"),
         ]
         .into_iter()
         .map(|(name, value, help)| Figure {

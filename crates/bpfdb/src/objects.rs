@@ -13,7 +13,7 @@ include!(concat!(env!("OUT_DIR"), "/objects.rs"));
 mod tests {
     #[test]
     fn objects_are_aligned() {
-        for object in [super::ENGINE, super::REDIS] {
+        for object in [super::ENGINE, super::PROCEDURE] {
             assert_eq!(object.as_ptr().addr() % 16, 0);
         }
     }

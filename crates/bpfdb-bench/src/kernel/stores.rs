@@ -189,7 +189,7 @@ fn context(session: u32, start: u32, first: u32, mask: u32, count: u32) -> [u64;
 }
 
 fn load(engine: &Engine, plan: &Plan) -> Result<Object> {
-    let mut object = bpfdb::open_object(bpfdb::objects::BENCH, "bench")?;
+    let mut object = bpfdb::open_object(crate::objects::BENCH, "bench")?;
     engine.adopt(&mut object)?;
     for mut map in object.maps_mut() {
         let entries = match map.name().to_str() {

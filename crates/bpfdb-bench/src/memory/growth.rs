@@ -80,7 +80,7 @@ impl Load {
             memory_limit: MEMORY,
             ..Options::default()
         })?;
-        let mut object = bpfdb::open_object(bpfdb::objects::BENCH, "bench")?;
+        let mut object = bpfdb::open_object(crate::objects::BENCH, "bench")?;
         engine.adopt(&mut object)?;
         let object = object.load().context("load the benchmark programs")?;
         Ok(Self {

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Instant;
 
 use anyhow::{Result, anyhow, ensure};
-use bpfdb::{Engine, Options, Session, Status, find_program, objects};
+use bpfdb::{Engine, Options, Session, Status, find_program};
 use bpfdb_apps::application::Application;
 use bpfdb_apps::random::{Distribution, Random};
 use bpfdb_apps::voter::{CONTESTANTS, FUNCTION, Voter};
@@ -146,7 +146,7 @@ impl Stage {
         let voter = Voter::new(CONTESTANTS, phones, VOTES_OF_PHONE, distribution);
         let mut library = Compiler::new(&engine)?.library(voter.library().as_bytes())?;
         if subject == Subject::ByHand {
-            let mut object = bpfdb::open_object(objects::VOTER, "voter")?;
+            let mut object = bpfdb::open_object(crate::objects::VOTER, "voter")?;
             engine.adopt_with_buffers(&mut object)?;
             let object = object.load()?;
             library = library.executed_by(find_program(&object, "voter_by_hand")?);

@@ -3,8 +3,9 @@
 //! old as the engine.
 
 use bpfdb::commands::KERNEL_COMMANDS;
-use bpfdb::figures::ERROR_REPLIES;
 use bpfdb::{ConflictCause, Stats, abi};
+
+use super::front_end::ERROR_REPLIES;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KernelCounters {

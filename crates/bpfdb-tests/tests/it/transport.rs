@@ -254,7 +254,8 @@ fn echo() {
     let shared = Shared::of(&object, &ours);
 
     answered_in_the_kernel(&mut client, &ours, &shared);
-    handed_over_and_back(&mut client, &mut ours, &shared);
+    let consumed = handed_over_and_back(&mut client, &mut ours, &shared);
+    handed_over_while_contexts_are_taken(&object, &mut client, &mut ours, &shared, consumed);
 
     drop((client, ours));
     wait_until("the session is free again", || {
@@ -288,7 +289,8 @@ fn answered_in_the_kernel(client: &mut TcpStream, ours: &TcpStream, shared: &Sha
 
 /// What is too long for the kernel is handed over with all that comes behind it, in order, and the
 /// kernel answers again when it was handed back.
-fn handed_over_and_back(client: &mut TcpStream, ours: &mut TcpStream, shared: &Shared) {
+/// The bytes that were consumed here.
+fn handed_over_and_back(client: &mut TcpStream, ours: &mut TcpStream, shared: &Shared) -> u64 {
     let (before, long, behind) = (small(7), small(ECHO_MAX + 1), small(9));
     let all = [frame(&before), frame(&long), frame(&behind)].concat();
     client.write_all(&all).expect("sent");
@@ -318,4 +320,37 @@ fn handed_over_and_back(client: &mut TcpStream, ours: &mut TcpStream, shared: &S
     receive(client, &frame(&long.to_ascii_uppercase()));
     assert!(shared.hand_back(all, all));
     ask(client, &message, &message);
+    all
+}
+
+/// While other programs have all contexts a message goes through TCP and to the daemon.
+fn handed_over_while_contexts_are_taken(
+    object: &Object,
+    client: &mut TcpStream,
+    ours: &mut TcpStream,
+    shared: &Shared,
+    consumed: u64,
+) {
+    let message = frame(b"taken");
+    set_contexts_taken(object, true);
+    client.write_all(&message).expect("sent");
+    let all = consumed + serve(ours);
+    receive(client, &frame(b"TAKEN"));
+    assert!(shared.is_handed_over());
+    set_contexts_taken(object, false);
+    assert!(shared.hand_back(all, all));
+    ask(client, &message, &message);
+    assert!(!shared.is_handed_over());
+}
+
+/// As if programs had them: `busy`, the first word of each (`bpf/net/context_words.bpf.h`).
+fn set_contexts_taken(object: &Object, taken: bool) {
+    let contexts = map(object, "contexts");
+    let mut context = vec![0; contexts.value_size() as usize];
+    context[0] = taken.into();
+    for number in 0..contexts.max_entries() {
+        contexts
+            .update(&number.to_ne_bytes(), &context, MapFlags::ANY)
+            .expect("a context");
+    }
 }

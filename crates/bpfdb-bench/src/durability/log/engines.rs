@@ -185,7 +185,7 @@ fn open(engine: &Engine, folder: &std::path::Path) -> Result<Durability> {
 
 /// With the programs of this kind only: to verify all of them takes longer than a quick run.
 fn load(engine: &Engine, plan: &Plan, kind: &str) -> Result<Object> {
-    let mut object = bpfdb::open_object(bpfdb::objects::BENCH, "bench")?;
+    let mut object = bpfdb::open_object(crate::objects::BENCH, "bench")?;
     engine.adopt(&mut object)?;
     for mut map in object.maps_mut() {
         if map.name() == "sequence" {

@@ -14,6 +14,7 @@ use prometheus_client::registry::Registry;
 
 use super::log::LogFigures;
 use super::procedures::Procedures;
+use crate::stats::front_end;
 use crate::stats::kernel_counters::KernelCounters;
 use crate::stats::statistics::{Histogram, Number, Statistics, WAYS};
 
@@ -72,7 +73,7 @@ struct EngineFigures(Engine);
 impl Collector for EngineFigures {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let figures = match self.0.stats() {
-            Ok(stats) => stats.figures(),
+            Ok(stats) => front_end::figures(&stats),
             Err(error) => {
                 tracing::warn!(%error, "cannot read the engine's figures");
                 return Ok(());

@@ -144,7 +144,7 @@ pub(super) const CRATES: &[Crate] = &[
         "rate_limiter", "smallbank", "tatp", "voter",
     ]),
     of("bpfdb-bench", &[
-        "commit", "machine", "records", "sample", "report", "docs", "plan", "tcp", "run", "kernel", "memory",
+        "commit", "machine", "objects", "records", "sample", "report", "docs", "plan", "tcp", "run", "kernel", "memory",
         "hostile", "postgres", "durability", "procedures",
     ]),
 ];

@@ -9,7 +9,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bpfdb::objects::{self, EXAMPLES};
+use bpfdb::objects::{self, EXAMPLES, FRONT_ENDS};
 use bpfdb::{Engine, Options};
 use libbpf_rs::OpenObject;
 use nix::sched::{CpuSet, sched_setaffinity};
@@ -85,18 +85,13 @@ pub type Object = (&'static str, &'static [u8]);
 pub fn products() -> Vec<Object> {
     let own = [
         ("engine", objects::ENGINE),
-        ("redis", objects::REDIS),
         ("procedure", objects::PROCEDURE),
         ("procedure_embedded", objects::PROCEDURE_EMBEDDED),
         ("procedure_run", objects::PROCEDURE_RUN),
-        ("bench", objects::BENCH),
-        ("voter", objects::VOTER),
     ];
-    let examples = EXAMPLES.iter().map(|object| (object.name, object.bytes));
-    own.into_iter()
-        .filter(|(_, bytes)| !bytes.is_empty())
-        .chain(examples)
-        .collect()
+    let others = FRONT_ENDS.iter().chain(EXAMPLES);
+    let others = others.map(|object| (object.name, object.bytes));
+    own.into_iter().chain(others).collect()
 }
 
 /// This thread runs on one processor from now on, and so writes to one ring of the log.

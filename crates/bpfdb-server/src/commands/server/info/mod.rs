@@ -15,6 +15,7 @@ use super::super::prelude::*;
 use crate::commands::time_slice::TimeSlice;
 use crate::instance::Instance;
 use crate::protocol::REDIS_VERSION;
+use crate::stats::front_end;
 use crate::stats::kernel_counters::KernelCounters;
 use crate::stats::rate::Rate;
 
@@ -486,7 +487,7 @@ fn own(page: &mut Page, source: &Source<'_>) {
         );
     }
     procedures(page, source);
-    let figures = source.stats.figures();
+    let figures = front_end::figures(source.stats);
     let plain = figures
         .iter()
         .filter(|figure| !matches!(figure.label, Some(("size" | "command", _))));

@@ -1,0 +1,3 @@
+//! The compiled programs of `bpf` that only the benchmarks load.
+
+include!(concat!(env!("OUT_DIR"), "/objects.rs"));

@@ -1,0 +1,3 @@
+//! The compiled programs of the network.
+
+include!(concat!(env!("OUT_DIR"), "/objects.rs"));

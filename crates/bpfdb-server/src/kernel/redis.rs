@@ -1,0 +1,50 @@
+//! Redis as a front end of the transport: its programs, and its words of a connection
+//! (`bpf/redis/answer.bpf.h` is the other side).
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use bpfdb::abi;
+
+use super::connections::{FrontEndWords, KernelConnections};
+use super::objects;
+use super::programs::FrontEnd;
+use crate::protocol::reply::Protocol;
+
+const _: () = assert!(size_of::<abi::bpfdb_redis_connection>() <= size_of::<FrontEndWords>());
+
+/// The programs of `bpf/redis.bpf.c`.
+pub(crate) fn front_end() -> FrontEnd {
+    FrontEnd {
+        name: "redis",
+        object: objects::REDIS,
+    }
+}
+
+impl KernelConnections {
+    fn redis(&self, index: u32) -> *mut abi::bpfdb_redis_connection {
+        self.front_end(index).cast()
+    }
+
+    /// What the kernel executed last, if it did anything since it has the connection:
+    /// one of enum bpfdb_command.
+    pub(crate) fn last_command(&self, index: u32) -> Option<u32> {
+        // SAFETY: an aligned word of the connection's, which both sides read and write as a whole.
+        let command = unsafe { AtomicU32::from_ptr(&raw mut (*self.redis(index)).command) };
+        self.has_answered(index)
+            .then(|| command.load(Ordering::Relaxed))
+    }
+
+    /// Tells the kernel in which protocol to reply, before it is handed back.
+    pub(crate) fn set_protocol(&self, index: u32, protocol: Protocol) {
+        // SAFETY: as above.
+        unsafe { AtomicU32::from_ptr(&raw mut (*self.redis(index)).resp3) }
+            .store((protocol == Protocol::Resp3).into(), Ordering::Release);
+    }
+
+    /// Tells the kernel whether EXEC has keys to compare, before it is handed back.
+    pub(crate) fn set_watching(&self, index: u32, watching: bool) {
+        // SAFETY: as above.
+        unsafe { AtomicU32::from_ptr(&raw mut (*self.redis(index)).watching) }
+            .store(watching.into(), Ordering::Release);
+    }
+}
