@@ -6,7 +6,7 @@ use bpfdb::{Engine, Operation, Session};
 pub(crate) const KEY_LEN: usize = 16;
 pub(crate) type Key = [u8; KEY_LEN];
 
-/// As `key_of` of bpf/bench.bpf.c.
+/// As `key_of` of bpf/bench/bench.bpf.c.
 pub(crate) fn key_of(n: u32) -> Key {
     let mut a = (u64::from(n) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     a ^= a >> 31;

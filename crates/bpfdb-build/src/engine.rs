@@ -9,7 +9,8 @@ use crate::result::{Result, write};
 use crate::tree::Tree;
 use crate::{abi, headers, lists};
 
-/// Objects that the crate names. Others in `bpf` are front ends: the crates that load them have them.
+/// Objects that the crate names. Others in `bpf` are front ends, and those in `bpf/bench` the
+/// benchmarks': the crates that load them have them.
 const NAMED_OBJECTS: [&str; 4] = ["engine", "procedure", "procedure_embedded", "procedure_run"];
 
 /// The whole build script of the crate `bpfdb`; in any other it finds no sources.
@@ -39,6 +40,7 @@ fn compile_objects(tree: &Tree, clang: &str) -> Result<()> {
         tests = objects::sources(tree, "bpf/tests")?;
         must_fail = objects::sources(tree, "bpf/tests/must_fail")?;
         examples = objects::sources(tree, "examples")?;
+        front_ends.extend(objects::sources(tree, "bpf/bench")?);
     } else {
         front_ends.clear();
     }
@@ -50,6 +52,8 @@ fn compile_objects(tree: &Tree, clang: &str) -> Result<()> {
     let mut weak = Vec::new();
     if with_tests && has_acquire(tree, clang)? {
         weak = objects::sources_into(tree, "bpf", "weak")?;
+        weak.extend(objects::sources_into(tree, "bpf/bench", "weak")?);
+        weak.sort_by(|a, b| a.name.cmp(&b.name));
         let all: Vec<&Source> = weak.iter().collect();
         compile_in_parallel(tree, clang, &all, &Machine::ARM64)?;
     }

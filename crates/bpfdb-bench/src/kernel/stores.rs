@@ -19,7 +19,7 @@ const BYTES_PER_RECORD: u64 = 192;
 const SEED: u64 = 42;
 pub(crate) const THREADS: usize = 2;
 
-/// A program of bpf/bench.bpf.c.
+/// A program of bpf/bench/bench.bpf.c.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Subject {
     Nothing,
@@ -183,7 +183,7 @@ impl Stores {
     }
 }
 
-/// The arguments of the programs, as bpf/bench.bpf.c explains them.
+/// The arguments of the programs, as bpf/bench/bench.bpf.c explains them.
 fn context(session: u32, start: u32, first: u32, mask: u32, count: u32) -> [u64; 5] {
     [session, start, first, mask, count].map(u64::from)
 }

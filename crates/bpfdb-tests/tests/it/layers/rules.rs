@@ -69,6 +69,7 @@ pub(super) const FOLDERS: &[(&str, &str)] = &[
     ("bpf/net/", "net"),
     ("bpf/redis/", "redis"),
     ("bpf/tests/", "tests"),
+    ("bpf/bench/", "program"),
     ("bpf/*.bpf.c", "program"),
     ("examples/", "program"),
 ];
