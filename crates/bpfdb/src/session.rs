@@ -11,6 +11,7 @@ mod read_cache;
 mod room_requests;
 mod settle;
 mod submit;
+mod walk;
 
 use std::ptr;
 use std::sync::atomic::{Ordering, fence};
@@ -651,75 +652,6 @@ impl Session {
     fn request(&self, place: Place) -> *mut abi::bpfdb_request {
         // SAFETY: `place` was checked by put().
         unsafe { self.buffer.0.add(place.at).cast() }
-    }
-
-    /// A step of a checkpoint's pass: its reply, with what it found behind it in the buffer.
-    pub(crate) fn run_checkpoint(
-        &mut self,
-        request: abi::bpfdb_checkpoint,
-    ) -> Result<abi::bpfdb_checkpoint, Status> {
-        self.flush()?;
-        let start = self.buffer.0.cast::<abi::bpfdb_checkpoint>();
-        // SAFETY: the buffer is longer; nobody else writes to it now.
-        unsafe { start.write_unaligned(request) };
-        fence(Ordering::SeqCst);
-        let driver = &self.engine.inner.driver;
-        let code = driver
-            .run(
-                abi::BPFDB_DRIVER_CHECKPOINT,
-                &[u64::from(self.index), u64::from(self.io)],
-            )
-            .map_err(|_| Status::BadRequest)?;
-        match Status::from_code(code) {
-            // SAFETY: as above.
-            Some(Status::Ok) => Ok(unsafe { start.read_unaligned() }),
-            Some(status) => Err(status),
-            None => Err(Status::Corrupt),
-        }
-    }
-
-    /// Bytes of the buffer: what the last program wrote there.
-    pub(crate) fn buffer_at(&self, start: usize, len: usize) -> &[u8] {
-        assert!(start + len <= crate::engine::IO_STRIDE, "within the buffer");
-        // SAFETY: inside the mapping; nobody writes to it while self is borrowed.
-        unsafe { std::slice::from_raw_parts(self.buffer.0.add(start), len) }
-    }
-
-    /// A step of a scan: its reply, with the keys behind it in the buffer.
-    pub(crate) fn run_scan(&mut self, request: abi::bpfdb_scan) -> Result<abi::bpfdb_scan, Status> {
-        self.flush()?;
-        let start = self.buffer.0.cast::<abi::bpfdb_scan>();
-        // SAFETY: the buffer is longer; nobody else writes to it now.
-        unsafe { start.write_unaligned(request) };
-        fence(Ordering::SeqCst);
-        let driver = &self.engine.inner.driver;
-        let code = driver
-            .run(
-                abi::BPFDB_DRIVER_SCAN,
-                &[u64::from(self.index), u64::from(self.io)],
-            )
-            .map_err(|_| Status::BadRequest)?;
-        match Status::from_code(code) {
-            // SAFETY: as above.
-            Some(Status::Ok) => Ok(unsafe { start.read_unaligned() }),
-            Some(status) => Err(status),
-            None => Err(Status::Corrupt),
-        }
-    }
-
-    /// Shows the keys that a step of a scan left in the buffer.
-    pub(crate) fn scanned_keys(&self, count: usize, mut visit: impl FnMut(&[u8])) {
-        let mut at = size_of::<abi::bpfdb_scan>();
-        for _ in 0..count {
-            // SAFETY: the program wrote `count` keys of at most KEY_MAX bytes.
-            let key = unsafe {
-                let start = self.buffer.0.add(at);
-                let len = start.cast::<u64>().read_unaligned() as usize;
-                std::slice::from_raw_parts(start.add(8), len.min(abi::BPFDB_KEY_MAX as usize))
-            };
-            at += 8 + key.len().next_multiple_of(8);
-            visit(key);
-        }
     }
 
     fn status(&self, place: Place) -> Status {
