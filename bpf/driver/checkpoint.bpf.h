@@ -123,7 +123,7 @@ __noinline int checkpoint_other(struct checkpoint *c NONNULL, struct bpfdb_sessi
 	struct bpfdb_cell *cell = bpfdb_at(address);
 	struct bpfdb_checkpoint_other *other = io_at(c->io, c->other_offset);
 	u32 form = s->value_len, key_len;
-	bool is_large = form_length(form) == BPFDB_LARGE;
+	bool is_large = form_is_large(form);
 	struct bpfdb_large *large = is_large ? bpfdb_at(s->value[0]) : NULL;
 
 	if (!cell || !other || (is_large && !large))
@@ -167,7 +167,7 @@ __noinline int checkpoint_record(struct checkpoint *c NONNULL, u64 address)
 		c->later += form != BPFDB_ABSENT;
 		return header_same_content(LOAD_AFTER(cell->header), header) ? BPFDB_OK : RETRY;
 	}
-	is_other = form_length(form) == BPFDB_LARGE || form_bytes(form) > c->value_max;
+	is_other = form_is_large(form) || form_bytes(form) > c->value_max;
 	status = unlikely(is_other) ? checkpoint_other(c, s, address)
 				    : checkpoint_entry(c, s, address, &bytes);
 	if (status != BPFDB_OK)

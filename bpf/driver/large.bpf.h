@@ -7,7 +7,8 @@
 #include "../operators/large.bpf.h"
 #include "io.bpf.h"
 
-/* GET found a large value: says so in the request, LARGE or RETRY. */
+/* GET found a large value: says so in the request, FOUND_LARGE or RETRY. Its form is told with any
+ * outcome. */
 __noinline int large_tell(struct bpfdb_session *s NONNULL, u32 buffer, u32 at)
 {
 	struct bpfdb_request *request = io_at(buffer, at);
@@ -15,7 +16,7 @@ __noinline int large_tell(struct bpfdb_session *s NONNULL, u32 buffer, u32 at)
 
 	if (!request || !large)
 		return RETRY;
-	request->value_len = LOAD(large->len);
+	request->offset = LOAD(large->len);
 	request->large = LOAD(large->id);
 	return bpfdb_still_valid(s) ? BPFDB_FOUND_LARGE : RETRY;
 }

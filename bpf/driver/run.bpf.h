@@ -48,8 +48,8 @@ static __always_inline u32 request_type(u32 operation)
 	return operation >> BPFDB_OF_TYPE_SHIFT & BPFDB_FORM_TYPE_MASK;
 }
 
-/* The value of a SET, from the buffer into the session or a new slot; a large one
- * is there already. */
+/* The value of a SET, from the buffer into the session or a new slot; a large one,
+ * of any type, is there already. */
 __noinline int value_load(struct bpfdb_session *s NONNULL, u32 buffer, u32 offset, u32 len,
 			  u32 type)
 {
@@ -57,10 +57,10 @@ __noinline int value_load(struct bpfdb_session *s NONNULL, u32 buffer, u32 offse
 	void *slot;
 	int status;
 
+	if (unlikely(len > BPFDB_VALUE_MAX))
+		return bpfdb_large_take(s, len, type);
 	if (unlikely(type))
 		status = bpfdb_typed_alloc(s, len, type);
-	else if (unlikely(len > BPFDB_VALUE_MAX))
-		return bpfdb_large_take(s, len);
 	else
 		status = bpfdb_value_alloc(s, len);
 	if (status != BPFDB_OK || !value)
@@ -120,7 +120,7 @@ static __always_inline int run_get(struct bpfdb_session *s, struct run *run, u32
 			by_snapshot = read_takes_snapshot(s);
 		status = update ? bpfdb_get_for_update(s) : bpfdb_get(s);
 		if (status == BPFDB_FOUND)
-			status = s->value_len == BPFDB_LARGE
+			status = form_is_large(s->value_len)
 					 ? large_tell(s, run->io, run->offset)
 					 : value_store(s, run->io, offset, room);
 		if (status != RETRY)
@@ -140,12 +140,12 @@ static __always_inline int run_share(struct bpfdb_session *s, struct run *run)
 	int status = bpfdb_large_share(s);
 	struct bpfdb_large *large = bpfdb_at(s->building);
 
-	if (status != BPFDB_FOUND || s->value_len != BPFDB_LARGE)
+	if (status != BPFDB_FOUND || !form_is_large(s->value_len))
 		return status;
 	/* The session holds it: it is what it was. */
 	if (!request || !large || !s->building)
 		return BPFDB_CORRUPT;
-	request->value_len = large->len;
+	request->offset = large->len;
 	request->large = large->id;
 	return BPFDB_FOUND_LARGE;
 }
@@ -244,8 +244,7 @@ __noinline int request_run(struct run *run NONNULL)
 	request->status = status;
 	/* The operands of a SET stay what they are: its batch may run again. */
 	if (operation_of(operation) != BPFDB_OP_SET) {
-		if (status != BPFDB_FOUND_LARGE)
-			request->value_len = s->value_len;
+		request->value_len = s->value_len;
 		request->expires = s->found_expires;
 	}
 	run->done++;

@@ -89,27 +89,30 @@ __noinline int bpfdb_large_piece(struct bpfdb_session *s NONNULL, u32 i, u64 *ad
 	return large_refuse(s, status);
 }
 
-/* What was built becomes the session's value for SET, if it is all there and
- * `len` bytes long; else VALUE_TOO_LARGE, which fails a transaction. */
-__noinline int bpfdb_large_take(struct bpfdb_session *s NONNULL, u64 len)
+/* What was built becomes the session's value for SET, of this type, if it is all there and
+ * `len` bytes long; else VALUE_TOO_LARGE, which fails a transaction. BAD_REQUEST, which fails it
+ * too: there is no such type. */
+__noinline int bpfdb_large_take(struct bpfdb_session *s NONNULL, u64 len, u32 type)
 {
 	u64 table = s->building;
 	struct bpfdb_large *large = table ? bpfdb_at(table) : NULL;
 
 	if (!large || large->len != len || !large_is_whole(large))
 		return large_refuse(s, BPFDB_VALUE_TOO_LARGE);
+	if (type != BPFDB_TYPE_STRING && !type_is_known(type))
+		return large_refuse(s, BPFDB_BAD_REQUEST);
 	s->building = 0;
 	value_discard(s);
-	s->value_len = BPFDB_LARGE;
+	s->value_len = BPFDB_LARGE | type << BPFDB_FORM_LENGTH_BITS;
 	s->value[0] = table;
 	s->value[1] = 0;
-	s->value_owned = value_owned(BPFDB_LARGE, table);
+	s->value_owned = value_owned(s->value_len, table);
 	return BPFDB_OK;
 }
 
 /*
- * GET for update: FOUND, NOT_FOUND or an Error. A large value that it found is what the
- * session has built then, and can be taken for a SET: two versions hold it, and not a
+ * GET for update of a value of any type: FOUND, NOT_FOUND or an Error. A large one that it found is
+ * what the session has built then, and can be taken for a SET: two versions hold it, and not a
  * byte is copied. One operator, because the lock must be there while a holder is added:
  * between two operators the transaction may be rolled back.
  */
@@ -124,10 +127,10 @@ __noinline int bpfdb_large_share(struct bpfdb_session *s NONNULL)
 	if (status == BPFDB_OK && s->state != BPFDB_TXN_WRITE)
 		status = s->state == BPFDB_TXN_READ ? BPFDB_READ_ONLY : BPFDB_WRONG_STATE;
 	if (status == BPFDB_OK)
-		status = get_in_transaction(s, BPFDB_LOCK_EXCLUSIVE);
+		status = OF_ANY_TYPE(s, get_in_transaction(s, BPFDB_LOCK_EXCLUSIVE));
 	txn_touch(s);
 	large = bpfdb_at(s->value[0]);
-	if (status == BPFDB_FOUND && s->value_len == BPFDB_LARGE && large) {
+	if (status == BPFDB_FOUND && form_is_large(s->value_len) && large) {
 		ADD(&large->holders, 1);
 		bpfdb_large_discard(s);
 		s->building = s->value[0];
@@ -139,7 +142,7 @@ __noinline int bpfdb_large_share(struct bpfdb_session *s NONNULL)
 
 /*
  * Reads the session's key once more, without counting it: FOUND with the value in
- * the session if it is the large one with this id, else NOT_FOUND, or an Error.
+ * the session if it is the large one with this id, of whatever type, else NOT_FOUND, or an Error.
  */
 __noinline int bpfdb_large_find(struct bpfdb_session *s NONNULL, u64 id)
 {
@@ -150,16 +153,13 @@ __noinline int bpfdb_large_find(struct bpfdb_session *s NONNULL, u64 id)
 		return BPFDB_SESSION_BUSY;
 	status = get_begin(s);
 	if (status == BPFDB_OK)
-		status = get_at_rest(s);
+		status = OF_ANY_TYPE(s, get_at_rest(s));
 	txn_touch(s);
 	if (status == BPFDB_FOUND) {
 		large = bpfdb_at(s->value[0]);
-		if (s->value_len != BPFDB_LARGE || !large || LOAD(large->id) != id)
+		if (!form_is_large(s->value_len) || !large || LOAD(large->id) != id)
 			status = BPFDB_NOT_FOUND;
 	}
-	/* The key has another value by now, which is no string. */
-	if (status == BPFDB_WRONG_TYPE)
-		status = BPFDB_NOT_FOUND;
 	return session_leave(s, status);
 }
 

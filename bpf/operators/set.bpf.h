@@ -593,7 +593,7 @@ static __always_inline int write_body(struct bpfdb_session *s)
  */
 static __always_inline void value_refused(struct bpfdb_session *s, int status)
 {
-	if (status != BPFDB_SESSION_BUSY || (s->value_len & ~BPFDB_EXPIRES) != BPFDB_LARGE) {
+	if (status != BPFDB_SESSION_BUSY || !form_is_large(s->value_len)) {
 		version_dispose(s->value_len, s->value[0]);
 		return;
 	}
@@ -645,7 +645,7 @@ static __always_inline enum bpfdb_status delete_by(struct bpfdb_session *s, vers
 	return status;
 }
 
-/* Can this be the length of a value? */
+/* Can this be the length, or else the form, of a value? */
 static __always_inline bool value_fits(u32 len)
 {
 	return likely(len <= BPFDB_VALUE_MAX) || len == BPFDB_LARGE || form_is_typed(len);

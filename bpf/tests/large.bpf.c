@@ -57,7 +57,7 @@ __noinline int build(struct bpfdb_session *s NONNULL, u64 len)
 			return status;
 		*piece = i + 1;
 	}
-	return bpfdb_large_take(s, len);
+	return bpfdb_large_take(s, len, BPFDB_TYPE_STRING);
 }
 
 static __always_inline int set_large(struct bpfdb_session *s, u64 key, u64 len)
@@ -108,11 +108,19 @@ TEST(pieces_fit_the_length)
 TEST(forms_of_large_values)
 {
 	u32 form = UNKNOWN(BPFDB_LARGE), with = form | BPFDB_EXPIRES;
+	u32 typed = form | BPFDB_TYPE_TEST << BPFDB_FORM_LENGTH_BITS;
 
 	EXPECT(form != BPFDB_ABSENT && with != BPFDB_ABSENT);
 	EXPECT(!form_expires(form) && form_expires(with));
 	EXPECT(form_length(form) == BPFDB_LARGE && form_length(with) == BPFDB_LARGE);
 	EXPECT(form_length(form) > BPFDB_VALUE_MAX);
+	EXPECT(form_is_large(form) && form_is_large(with) && form_is_large(typed));
+	EXPECT(form_is_large(typed | BPFDB_EXPIRES) && form_type(typed) == BPFDB_TYPE_TEST);
+	EXPECT(!form_is_large(UNKNOWN(BPFDB_ABSENT)) && !form_is_large(UNKNOWN(BPFDB_VALUE_MAX)));
+	EXPECT(!form_is_large(UNKNOWN(BPFDB_EXPIRES)));
+	EXPECT(value_fits(form) && value_fits(typed));
+	EXPECT(!value_fits(form | 5 << BPFDB_FORM_LENGTH_BITS));
+	EXPECT(!value_fits(typed | 1 << BPFDB_FORM_ZERO_BIT));
 	return 0;
 }
 
@@ -176,7 +184,7 @@ TEST(a_busy_session_keeps_what_was_built)
 	s->expires = ~0ULL >> 8;
 	EXPECT(bpfdb_set(s) == BPFDB_SESSION_BUSY && LOAD(engine.expiring.value) == expiring);
 	session_leave(s, 0);
-	EXPECT(bpfdb_large_take(s, LEN) == BPFDB_OK && bpfdb_set(s) == BPFDB_OK);
+	EXPECT(bpfdb_large_take(s, LEN, BPFDB_TYPE_STRING) == BPFDB_OK && bpfdb_set(s) == BPFDB_OK);
 	EXPECT(bpfdb_rollback(s) == BPFDB_OK && memory_free() == before);
 	bpfdb_session_close(s);
 	return 0;
@@ -189,13 +197,14 @@ TEST(what_is_not_whole_is_not_taken)
 
 	EXPECT(s);
 	EXPECT(bpfdb_large_piece(s, 0, &address) == BPFDB_BAD_REQUEST);
-	EXPECT(bpfdb_large_take(s, LEN) == BPFDB_VALUE_TOO_LARGE);
+	EXPECT(bpfdb_large_take(s, LEN, BPFDB_TYPE_STRING) == BPFDB_VALUE_TOO_LARGE);
 	EXPECT(bpfdb_large_begin(s, LEN) == BPFDB_OK);
 	EXPECT(bpfdb_large_piece(s, 0, &address) == BPFDB_OK);
-	EXPECT(bpfdb_large_take(s, LEN) == BPFDB_VALUE_TOO_LARGE);
+	EXPECT(bpfdb_large_take(s, LEN, BPFDB_TYPE_STRING) == BPFDB_VALUE_TOO_LARGE);
 	/* In a transaction that fails it, as it would in SET. */
 	EXPECT(bpfdb_begin(s) == BPFDB_OK);
-	EXPECT(bpfdb_large_take(s, LEN) == BPFDB_VALUE_TOO_LARGE && s->state == BPFDB_TXN_FAILED);
+	EXPECT(bpfdb_large_take(s, LEN, BPFDB_TYPE_STRING) == BPFDB_VALUE_TOO_LARGE &&
+	       s->state == BPFDB_TXN_FAILED);
 	EXPECT(bpfdb_rollback(s) == BPFDB_OK);
 	/* The end of the session gives it back. */
 	EXPECT(bpfdb_session_close(s) == BPFDB_OK && memory_free() == before);
@@ -243,11 +252,44 @@ TEST(the_last_holder_gives_it_back)
 	key_number(s, 4);
 	EXPECT(bpfdb_large_share(s) == BPFDB_FOUND && s->building);
 	key_number(s, 5);
-	EXPECT(bpfdb_large_take(s, LEN) == BPFDB_OK && !s->building);
+	EXPECT(bpfdb_large_take(s, LEN, BPFDB_TYPE_STRING) == BPFDB_OK && !s->building);
 	EXPECT(bpfdb_set(s) == BPFDB_OK && bpfdb_commit(s) == BPFDB_OK);
 	EXPECT(set_number(s, 4, 1) == BPFDB_OK && memory_free() < before);
 	EXPECT(get_number(s, 5) == BPFDB_FOUND && is_marked(s, LEN));
 	EXPECT(set_number(s, 5, 1) == BPFDB_OK && memory_free() == before);
+	bpfdb_session_close(s);
+	return 0;
+}
+
+/* Its type is the one that it was taken with. */
+TEST(one_that_is_no_string)
+{
+	struct bpfdb_session *s = test_session();
+	u64 before;
+
+	EXPECT(s && set_number(s, 10, 1) == BPFDB_OK && set_number(s, 11, 1) == BPFDB_OK);
+	before = memory_free();
+	EXPECT(build(s, LEN) == BPFDB_OK);
+	/* What was taken is the session's until a SET comes. */
+	s->building = s->value[0];
+	s->value_owned = 0;
+	EXPECT(bpfdb_large_take(s, LEN, 5) == BPFDB_BAD_REQUEST && s->building);
+	EXPECT(bpfdb_large_take(s, LEN, BPFDB_TYPE_TEST) == BPFDB_OK && !s->building);
+	key_number(s, 10);
+	EXPECT(bpfdb_set(s) == BPFDB_OK);
+	EXPECT(get_number(s, 10) == BPFDB_WRONG_TYPE);
+	EXPECT(OF_ANY_TYPE(s, get_number(s, 10)) == BPFDB_FOUND);
+	EXPECT(form_is_large(s->value_len) && form_type(s->value_len) == BPFDB_TYPE_TEST);
+	EXPECT(bpfdb_begin(s) == BPFDB_OK);
+	key_number(s, 10);
+	EXPECT(bpfdb_large_share(s) == BPFDB_FOUND && s->building);
+	EXPECT(form_type(s->value_len) == BPFDB_TYPE_TEST);
+	key_number(s, 11);
+	EXPECT(bpfdb_large_take(s, LEN, form_type(s->value_len)) == BPFDB_OK);
+	EXPECT(bpfdb_set(s) == BPFDB_OK && bpfdb_commit(s) == BPFDB_OK);
+	EXPECT(get_number(s, 11) == BPFDB_WRONG_TYPE);
+	EXPECT(set_number(s, 10, 1) == BPFDB_OK && set_number(s, 11, 1) == BPFDB_OK);
+	EXPECT(memory_free() == before);
 	bpfdb_session_close(s);
 	return 0;
 }

@@ -31,8 +31,14 @@ static __always_inline bool form_expires(u32 form)
 	return form >= BPFDB_EXPIRES && form != BPFDB_ABSENT;
 }
 
-/* The form without its time: the length of a string; BPFDB_LARGE; or length and type of a value
- * that is no string, which is more than BPFDB_VALUE_MAX. The form is not ABSENT. */
+/* Is the value a large one? Not if the form is ABSENT, which has all bits. */
+static __always_inline bool form_is_large(u32 form)
+{
+	return (form & (BPFDB_LARGE | 1ULL << BPFDB_FORM_ZERO_BIT)) == BPFDB_LARGE;
+}
+
+/* The form without its time: the length of a string; or more than BPFDB_VALUE_MAX: length and type
+ * of a value that is no string, BPFDB_LARGE and the type of a large one. The form is not ABSENT. */
 static __always_inline u32 form_length(u32 form)
 {
 	return form & (BPFDB_EXPIRES - 1);
@@ -52,13 +58,14 @@ static __always_inline u32 form_type(u32 form)
 /* Is this the number of a type other than a string? */
 static __always_inline bool type_is_known(u32 type)
 {
-	return (type >= BPFDB_TYPE_HASH && type <= BPFDB_TYPE_SORTED_SET) || type == BPFDB_TYPE_TEST;
+	return (type >= BPFDB_TYPE_HASH && type <= BPFDB_TYPE_SORTED_SET) ||
+	       type == BPFDB_TYPE_TEST;
 }
 
-/* Is this, without BPFDB_EXPIRES, the form of a value that is no string? */
+/* Is this, without BPFDB_EXPIRES, the form of a value that is no string, be it large or not? */
 static __always_inline bool form_is_typed(u32 form)
 {
-	return type_is_known(form_type(form)) && form < BPFDB_LARGE &&
+	return type_is_known(form_type(form)) && form < BPFDB_EXPIRES &&
 	       !(form >> BPFDB_FORM_ZERO_BIT & 1);
 }
 
@@ -77,7 +84,7 @@ static __always_inline void version_dispose(u32 form, u64 data)
 			ADD(&engine.expiring.value, -1);
 		if (form_length(form) <= BPFDB_INLINE_EXPIRING_MAX)
 			return;
-		if (form_length(form) == BPFDB_LARGE) {
+		if (form_is_large(form)) {
 			bpfdb_large_free(data);
 			return;
 		}

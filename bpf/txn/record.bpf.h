@@ -35,13 +35,12 @@ static __always_inline bool form_is_inline(u32 form)
 /* Bytes that a value of this form takes. */
 static __always_inline u32 log_value_room(u32 form)
 {
-	u32 len = form_length(form);
+	u32 len = form_bytes(form);
 
 	if (form == BPFDB_ABSENT)
 		return 0;
-	if (len == BPFDB_LARGE)
+	if (form_is_large(form))
 		return sizeof(struct bpfdb_log_large);
-	len = form_bytes(form);
 	return len <= BPFDB_LOG_GRAIN ? BPFDB_LOG_GRAIN : log_round(len);
 }
 
@@ -125,7 +124,7 @@ static __always_inline void log_value(void *to, u32 form, u64 data0, u64 data1)
 
 	if (form == BPFDB_ABSENT)
 		return;
-	if (len == BPFDB_LARGE) {
+	if (form_is_large(form)) {
 		log_large(to, data0);
 	} else if (len <= (form_expires(form) ? BPFDB_INLINE_EXPIRING_MAX : BPFDB_INLINE_MAX)) {
 		words[0] = data0;
@@ -236,7 +235,7 @@ static __always_inline void record_end(struct bpfdb_session *s, u64 stamp)
 __noinline int record_void(struct bpfdb_session *s NONNULL)
 {
 	/* The operand is still the session's, which gives it up: so does the record. */
-	if (s->value_len != BPFDB_ABSENT && form_length(s->value_len) == BPFDB_LARGE) {
+	if (form_is_large(s->value_len)) {
 		ADD(&engine.log_holds.value, -1);
 		bpfdb_large_free(s->value[0]);
 	}

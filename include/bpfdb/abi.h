@@ -20,7 +20,7 @@
 _Static_assert(BPFDB_KEY_MAX == 512, "the text of KEY_TOO_LARGE says so");
 
 /* Raised when a structure below or a pinned map changes its layout. */
-#define BPFDB_ABI_VERSION 17
+#define BPFDB_ABI_VERSION 18
 
 /* Bytes that processors pass to each other as one. What different processors write does
  * not share one: ARCHITECTURE.md says who writes what. */
@@ -222,7 +222,7 @@ enum bpfdb_txn_state {
 #define BPFDB_PHASE_COMMITTED 2ULL  /* payload: commit timestamp */
 #define BPFDB_PAYLOAD_MASK ((1ULL << BPFDB_PHASE_SHIFT) - 1)
 
-/* value_owned: the address below, the length (or BPFDB_LARGE) above. */
+/* value_owned: the address below, the form without BPFDB_EXPIRES above. */
 #define BPFDB_OWNED_SHIFT 40
 
 /*
@@ -259,8 +259,8 @@ struct bpfdb_session {
 	 * bpfdb_value_alloc or bpfdb_large_take, with the length that it was asked
 	 * for, and is taken over, Error or not; any other is BAD_REQUEST. For GET it
 	 * stays the engine's: copy, then bpfdb_still_valid, else GET again.
-	 * value_len BPFDB_LARGE: the slot holds a struct bpfdb_large. value_len of a value
-	 * that is no string: its form without BPFDB_EXPIRES, more than BPFDB_VALUE_MAX. */
+	 * value_len of a value that is large, or no string: its form without BPFDB_EXPIRES,
+	 * more than BPFDB_VALUE_MAX. The slot of a large one holds a struct bpfdb_large. */
 	__u32 key_len;
 	__u32 value_len;
 	__u64 value[2];
@@ -353,19 +353,18 @@ struct bpfdb_request {
 	__u32 operation; /* with or without BPFDB_OR_STOP, and BPFDB_OF_TYPE() */
 	__u32 status; /* out */
 	__u32 key_len;
-	/* In: of SET. Out: of GET, with the type in the bits that form.h says, unless the value
-	 * is large. */
+	/* In: the length, of SET. Out: the form without BPFDB_EXPIRES (form.h), of GET. */
 	__u32 value_len;
 	__u32 next; /* offset of the next request in the buffer; 0 = last */
 	__u32 value_room; /* bytes reserved behind the key for the value */
 	__u64 expires; /* in: of SET; out: of GET; 0: never */
-	/* Of a large value. GET and LARGE_SHARE say FOUND_LARGE, not FOUND, its length
-	 * in value_len and its id here. LARGE_READ: `value_room` bytes from `offset`
+	/* Of a large value. GET and LARGE_SHARE, which finds any type, say FOUND_LARGE, not
+	 * FOUND, its length in `offset` and its id here. LARGE_READ: `value_room` bytes from `offset`
 	 * (a multiple of 8) on of the value with this id; NOT_FOUND if the key has
 	 * another one by now, or was written during every copy. LARGE_WRITE: `value_len`
 	 * bytes at `offset`, in order and in steps of BPFDB_LARGE_PART; the first one says
 	 * here how long all of it will be (0: it will not be). A SET of that length takes
-	 * it. */
+	 * it, and gives it a type. */
 	__u64 large;
 	__u64 offset;
 };

@@ -5,9 +5,9 @@
  *
  *   BPFDB_ABSENT (all bits)   no value: deleted, or never set
  *   else  bits  0 to 16   length, bytes: 0 to BPFDB_VALUE_MAX; 0 with BPFDB_LARGE
- *         bits 17 to 20   type: BPFDB_TYPE_
+ *         bits 17 to 20   type: BPFDB_TYPE_, also with BPFDB_LARGE
  *         bit  21         zero. A form with this bit is refused
- *         bit  22         BPFDB_LARGE: a value of more than BPFDB_VALUE_MAX bytes; a string
+ *         bit  22         BPFDB_LARGE: a value of more than BPFDB_VALUE_MAX bytes
  *         bit  23         BPFDB_EXPIRES: the value has a time at which it expires
  *
  * Rust reads the numbers here from the text of this file (crates/bpfdb-log/src/format/form.rs):
@@ -25,7 +25,7 @@
 
 /*
  * Types of values. A value that is no string has at least one byte and lies in a slot, however
- * short it is. An operator that expects a string says WRONG_TYPE of any other.
+ * short it is, or is a large one. An operator that expects a string says WRONG_TYPE of any other.
  */
 #define BPFDB_TYPE_STRING 0
 #define BPFDB_TYPE_HASH 1

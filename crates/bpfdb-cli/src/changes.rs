@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use base64::write::EncoderWriter;
 use bpfdb_log::record::{Entry, Value};
-use bpfdb_log::{LargeValue, LogError, RecoveredCommit};
+use bpfdb_log::{LargeValue, LogError, RecoveredCommit, ValueType};
 
 use crate::times;
 
@@ -47,10 +47,11 @@ pub(crate) fn write_line(
             Value::Deleted => out.write_all(b",\"deleted\":true")?,
             Value::Inline(value) => write_value(out, value)?,
             Value::Typed(kind, value) => {
-                write!(out, ",\"type\":{}", kind.code())?;
+                write_type(out, kind)?;
                 write_value(out, value)?;
             }
-            Value::Large { .. } => {
+            Value::Large { kind, .. } => {
+                write_type(out, kind)?;
                 let value = large.next().ok_or(LogError::Gone {
                     timestamp: commit.timestamp,
                     complete_after: None,
@@ -63,6 +64,14 @@ pub(crate) fn write_line(
     }
     out.write_all(b"]}\n")?;
     Ok(())
+}
+
+/// Only of what is no string.
+fn write_type(out: &mut impl Write, kind: ValueType) -> io::Result<()> {
+    match kind {
+        ValueType::STRING => Ok(()),
+        kind => write!(out, ",\"type\":{}", kind.code()),
+    }
 }
 
 fn write_value(out: &mut impl Write, value: &[u8]) -> io::Result<()> {

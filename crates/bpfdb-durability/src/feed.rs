@@ -270,7 +270,7 @@ impl Feed {
 fn large_values(log: &Log, ring: usize, position: u64, bytes: u64) -> Vec<LargeRef> {
     let writes = log.writes(ring, position, bytes);
     let large = writes.filter_map(|write| match write.value {
-        LogValue::Large(large) => Some(large),
+        LogValue::Large(_, large) => Some(large),
         _ => None,
     });
     large.collect()
@@ -312,7 +312,8 @@ fn entry<'a>(write: &LogWrite<'a>) -> Result<Entry<'a>> {
         LogValue::Bytes(bytes) => Value::Inline(bytes),
         LogValue::Invalid(form) => return Err(Error::Form(form)),
         LogValue::Typed(kind, bytes) => Value::Typed(value_type::in_log(kind)?, bytes),
-        LogValue::Large(large) => Value::Large {
+        LogValue::Large(kind, large) => Value::Large {
+            kind: value_type::in_log(kind)?,
             id: large.id,
             len: large.bytes,
         },

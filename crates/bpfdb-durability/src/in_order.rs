@@ -15,13 +15,14 @@ use std::collections::HashMap;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use bpfdb::{Engine, Operation, Session, Status};
+use bpfdb::{Engine, Operation, Session, Status, ValueType};
 use bpfdb_log::checkpoint::RawBlock;
 use bpfdb_log::record::{Entry, Value};
 use bpfdb_log::{Disk, RecoveredCommit};
 
 use crate::error::{Error, Result};
 use crate::load::{CORRUPT, Load, load_block, operation, read};
+use crate::value_type;
 
 /// How long memory is waited for. The engine gives back what is free within some milliseconds; a large
 /// index takes seconds.
@@ -50,8 +51,8 @@ pub(crate) fn may_help(status: Status) -> bool {
 pub(crate) struct InOrder<'a> {
     engine: &'a Engine,
     session: &'a mut Session,
-    /// Keys that had a large value, by its length and its checksum.
-    large: HashMap<(usize, u32), Vec<Vec<u8>>>,
+    /// Keys that had a large value.
+    large: HashMap<Sum, Vec<Vec<u8>>>,
 }
 
 impl<'a> InOrder<'a> {
@@ -100,14 +101,20 @@ impl<'a> InOrder<'a> {
     }
 
     /// Gives a key a large value that another key has, or that it has itself. False: none has.
-    fn share(&mut self, key: &[u8], value: &[u8], expires: Option<u64>) -> Result<bool> {
-        let sum = sum(value);
+    fn share(
+        &mut self,
+        key: &[u8],
+        kind: ValueType,
+        value: &[u8],
+        expires: Option<u64>,
+    ) -> Result<bool> {
+        let sum = sum(kind, value);
         let Some(mut keys) = self.large.remove(&sum) else {
             return Ok(false);
         };
         let mut shared = false;
         while let Some(from) = keys.last() {
-            if self.patiently(|session| has(session, from, value))? {
+            if self.patiently(|session| has(session, from, kind, value))? {
                 shared = self.share_with(from, key, expires)?;
                 break;
             }
@@ -130,13 +137,20 @@ impl<'a> InOrder<'a> {
         self.patiently(|session| share(session, from, to, expires))
     }
 
-    fn replace(&mut self, key: &[u8], value: &[u8], expires: Option<u64>) -> Result<()> {
+    fn replace(
+        &mut self,
+        key: &[u8],
+        kind: ValueType,
+        value: &[u8],
+        expires: Option<u64>,
+    ) -> Result<()> {
         self.write(&[Operation::Delete(key)])?;
         self.patiently(|session| {
-            let set = session.set_entry(key, value, expires);
+            let set = session.set_typed(key, kind, value, expires);
             set.map_err(Error::Refused)
         })?;
-        self.large.entry(sum(value)).or_default().push(key.to_vec());
+        let keys = self.large.entry(sum(kind, value)).or_default();
+        keys.push(key.to_vec());
         Ok(())
     }
 }
@@ -146,26 +160,31 @@ impl Load for InOrder<'_> {
         self.patiently(|session| load_block(session, &block))
     }
 
-    fn large(&mut self, key: &[u8], value: Vec<u8>, expires: Option<u64>) -> Result<()> {
-        match self.share(key, &value, expires)? {
+    fn large(
+        &mut self,
+        key: &[u8],
+        kind: ValueType,
+        value: Vec<u8>,
+        expires: Option<u64>,
+    ) -> Result<()> {
+        match self.share(key, kind, &value, expires)? {
             true => Ok(()),
-            false => self.replace(key, &value, expires),
+            false => self.replace(key, kind, &value, expires),
         }
     }
 
     fn commit<D: Disk>(&mut self, commit: &RecoveredCommit, disk: &D) -> Result<()> {
         let entries: Result<Vec<Entry<'_>>, _> = commit.entries().collect();
         let entries = entries.map_err(|_| CORRUPT)?;
-        let is_large = |entry: &&Entry<'_>| matches!(entry.value, Value::Large { .. });
-        let large: Vec<_> = entries.iter().filter(is_large).collect();
+        let large: Vec<_> = entries.iter().filter_map(with_large).collect();
         if large.len() != commit.large_values.len() {
             return Err(CORRUPT);
         }
         // Before what it is shared with is deleted. One value at a time is in this process's memory.
         let mut left = Vec::new();
-        for (entry, value) in large.into_iter().zip(&commit.large_values) {
-            if !self.share(entry.key, &read(value, disk)?, entry.expires)? {
-                left.push((entry, value));
+        for ((entry, kind), value) in large.into_iter().zip(&commit.large_values) {
+            if !self.share(entry.key, kind, &read(value, disk)?, entry.expires)? {
+                left.push((entry, kind, value));
             }
         }
         let (deletions, writes): (Vec<_>, Vec<_>) = (entries.iter())
@@ -174,29 +193,36 @@ impl Load for InOrder<'_> {
         self.write(&deletions)?;
         self.write(&writes)?;
         // Several of them may be the same value.
-        for (entry, value) in left {
-            self.large(entry.key, read(value, disk)?, entry.expires)?;
+        for (entry, kind, value) in left {
+            self.large(entry.key, kind, read(value, disk)?, entry.expires)?;
         }
         Ok(())
     }
 }
 
-fn sum(value: &[u8]) -> (usize, u32) {
-    (value.len(), crc32c::crc32c(value))
+/// Type, length and checksum of a value.
+type Sum = (ValueType, usize, u32);
+
+fn sum(kind: ValueType, value: &[u8]) -> Sum {
+    (kind, value.len(), crc32c::crc32c(value))
+}
+
+/// The entry and the type of its value, if that is a large one.
+fn with_large<'a, 'b>(entry: &'b Entry<'a>) -> Option<(&'b Entry<'a>, ValueType)> {
+    match entry.value {
+        Value::Large { kind, .. } => Some((entry, value_type::in_engine(kind))),
+        _ => None,
+    }
 }
 
 /// Whether this key has this value.
-fn has(session: &mut Session, key: &[u8], value: &[u8]) -> Result<bool> {
-    let is_as_long =
-        |session: &mut Session| Ok(session.value_len(key)? == Some(value.len() as u64));
-    let is_equal = |session: &mut Session| session.get_with(key, |found| found == Some(value));
-    match is_as_long(session) {
-        Ok(true) => is_equal(session),
-        // It is no string by now.
-        Err(Status::WrongType) => Ok(false),
-        other => other,
+fn has(session: &mut Session, key: &[u8], kind: ValueType, value: &[u8]) -> Result<bool> {
+    let head = session.head(key).map_err(Error::Refused)?;
+    if !head.is_some_and(|head| (head.value_type, head.len) == (kind, value.len() as u64)) {
+        return Ok(false);
     }
-    .map_err(Error::Refused)
+    let found = session.typed_entry(key).map_err(Error::Refused)?;
+    Ok(found.is_some_and(|(found, entry)| found == kind && entry.value == value))
 }
 
 /// Gives `to` the large value of `from`, in a transaction of its own.

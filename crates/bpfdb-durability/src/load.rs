@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use bpfdb::{Engine, Operation, Session, Status};
+use bpfdb::{Engine, Operation, Session, Status, ValueType};
 use bpfdb_log::checkpoint::{Contents, RawBlock};
 use bpfdb_log::record::{Entries, Entry, Value};
 use bpfdb_log::{Disk, LargeValue, RecoveredCommit};
@@ -52,6 +52,7 @@ enum Job {
     Writes(Vec<u8>),
     Large {
         key: Vec<u8>,
+        kind: ValueType,
         value: Vec<u8>,
         expires: Option<u64>,
         _share: Share,
@@ -73,7 +74,13 @@ pub(crate) trait Load {
     fn block(&mut self, block: RawBlock) -> Result<()>;
 
     /// A large value of a checkpoint.
-    fn large(&mut self, key: &[u8], value: Vec<u8>, expires: Option<u64>) -> Result<()>;
+    fn large(
+        &mut self,
+        key: &[u8],
+        kind: ValueType,
+        value: Vec<u8>,
+        expires: Option<u64>,
+    ) -> Result<()>;
 
     /// A commit, in the order of their timestamps; `disk` has its large values.
     fn commit<D: Disk>(&mut self, commit: &RecoveredCommit, disk: &D) -> Result<()>;
@@ -123,11 +130,18 @@ impl Load for Workers {
         self.send(self.next, Job::Block(block))
     }
 
-    fn large(&mut self, key: &[u8], value: Vec<u8>, expires: Option<u64>) -> Result<()> {
+    fn large(
+        &mut self,
+        key: &[u8],
+        kind: ValueType,
+        value: Vec<u8>,
+        expires: Option<u64>,
+    ) -> Result<()> {
         let worker = self.worker_of(key);
         self.send_writes(worker)?;
         let job = Job::Large {
             key: key.to_vec(),
+            kind,
             _share: self.large.take(value.len()),
             value,
             expires,
@@ -141,9 +155,10 @@ impl Load for Workers {
         let mut rest = entries.rest();
         while let Some(entry) = entries.next() {
             let entry = entry.map_err(|_| CORRUPT)?;
-            if let Value::Large { .. } = entry.value {
+            if let Value::Large { kind, .. } = entry.value {
+                let kind = value_type::in_engine(kind);
                 let value = large.next().ok_or(CORRUPT)?;
-                self.large(entry.key, read(value, disk)?, entry.expires)?;
+                self.large(entry.key, kind, read(value, disk)?, entry.expires)?;
             } else {
                 let raw = &rest[..rest.len() - entries.rest().len()];
                 self.write(entry.key, raw)?;
@@ -215,11 +230,12 @@ fn run(session: &mut Session, job: &Job) -> Result<()> {
         Job::Writes(writes) => load(session, Entries::new(writes)).map(drop),
         Job::Large {
             key,
+            kind,
             value,
             expires,
             ..
         } => session
-            .set_entry(key, value, *expires)
+            .set_typed(key, *kind, value, *expires)
             .map_err(Error::Refused),
     }
 }

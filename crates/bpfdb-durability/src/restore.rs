@@ -13,6 +13,7 @@ use bpfdb_log::{Disk, LogEnd, LogError, Recovery};
 use crate::error::{Error, Result};
 use crate::in_order::{InOrder, may_help};
 use crate::load::{Load, sessions, with_workers};
+use crate::value_type;
 
 /// What recovery did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -204,7 +205,7 @@ fn load_large<D: Disk>(
     let Contents::Large(entry) = first.contents()? else {
         return Err(misplaced(first).into());
     };
-    let Value::Large { len, .. } = entry.value else {
+    let Value::Large { kind, len, .. } = entry.value else {
         return Err(misplaced(first).into());
     };
     let mut value = Vec::new();
@@ -216,7 +217,7 @@ fn load_large<D: Disk>(
         }
     }
     match value.len() as u64 == len {
-        true => loader.large(entry.key, value, entry.expires),
+        true => loader.large(entry.key, value_type::in_engine(kind), value, entry.expires),
         false => Err(misplaced(first).into()),
     }
 }

@@ -194,8 +194,8 @@ pub enum LogValue<'a> {
     Typed(ValueType, &'a [u8]),
     /// An invariant does not hold: no operator writes this form.
     Invalid(u64),
-    /// A value that is too long for a ring.
-    Large(LargeRef),
+    /// A value of any type that is too long for a ring.
+    Large(ValueType, LargeRef),
 }
 
 /// A large value that a record holds, until [`Log::release`].
@@ -497,18 +497,22 @@ impl<'a> Writes<'a> {
         }
         // SAFETY: as above.
         let at = unsafe { self.log.at(self.ring, self.position).add(before) };
-        if form & !abi::BPFDB_EXPIRES == abi::BPFDB_LARGE {
+        let kind = ValueType::of_form(form);
+        let of_any_type = abi::BPFDB_FORM_TYPE_MASK << abi::BPFDB_FORM_LENGTH_BITS;
+        if form & !(abi::BPFDB_EXPIRES | of_any_type) == abi::BPFDB_LARGE {
             // SAFETY: as above.
             let large = unsafe { at.cast::<abi::bpfdb_log_large>().read_volatile() };
-            let value = LogValue::Large(LargeRef {
+            let large = LargeRef {
                 id: large.id,
                 bytes: large.len,
                 place: [self.ring as u64, self.position, before as u64],
-            });
-            return (value, size_of::<abi::bpfdb_log_large>());
+            };
+            return (
+                LogValue::Large(kind, large),
+                size_of::<abi::bpfdb_log_large>(),
+            );
         }
         let len = (form & abi::BPFDB_FORM_LENGTH_MASK) as usize;
-        let kind = ValueType::of_form(form);
         let is_valid = form & (abi::BPFDB_LARGE | 1 << abi::BPFDB_FORM_ZERO_BIT) == 0
             && len <= abi::BPFDB_VALUE_MAX as usize
             && (len > 0 || kind == ValueType::STRING);

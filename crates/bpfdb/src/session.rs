@@ -291,7 +291,7 @@ impl Session {
         expires_at: Option<u64>,
     ) -> Result<(), Status> {
         if value.len() > VALUE_MAX {
-            return self.set_large(key, value, expires_at);
+            return self.set_large(key, ValueType::STRING, value, expires_at);
         }
         let operation = Operation::SetEntry(key, value, expires_at);
         self.read_cache.wrote(key, Some((value, expires_at)));
@@ -312,8 +312,14 @@ impl Session {
         self.read_entry(&Operation::GetAnyForUpdate(key))
     }
 
-    /// Sets a value of a type, as [`Session::set_entry`]. One that is no string has 1 to
-    /// `BPFDB_VALUE_MAX` bytes: else [`Status::BadRequest`].
+    /// The value of `key`, of any type, with its type.
+    pub fn typed_entry(&mut self, key: &[u8]) -> Result<Option<(ValueType, Entry)>, Status> {
+        let found = self.read_part(&Operation::GetAny(key), |len| 0..len)?;
+        Ok(found.map(|part| (part.kind, part.entry)))
+    }
+
+    /// Sets a value of a type, as [`Session::set_entry`]. One that is no string has bytes: else
+    /// [`Status::BadRequest`].
     pub fn set_typed(
         &mut self,
         key: &[u8],
@@ -324,8 +330,11 @@ impl Session {
         if kind == ValueType::STRING {
             return self.set_entry(key, value, expires_at);
         }
-        if value.is_empty() || value.len() > VALUE_MAX {
+        if value.is_empty() {
             return Err(Status::BadRequest);
+        }
+        if value.len() > VALUE_MAX {
+            return self.set_large(key, kind, value, expires_at);
         }
         self.read_cache.forget(key);
         let operation = Operation::SetTyped(key, kind, value, expires_at);
@@ -460,7 +469,7 @@ impl Session {
 
     fn read_entry(&mut self, operation: &Operation<'_>) -> Result<Option<Entry>, Status> {
         self.read_part(operation, |len| 0..len)
-            .map(|found| found.map(|(entry, _)| entry))
+            .map(|found| found.map(|part| part.entry))
     }
 
     pub(crate) fn engine(&self) -> &Engine {

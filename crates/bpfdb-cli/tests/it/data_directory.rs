@@ -13,7 +13,9 @@ use std::time::{Duration, Instant};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bpfdb_log::record::{Entry, Part, Records, Value, encode_commit, encode_part};
-use bpfdb_log::{BLOCK, Batch, Directory, LogError, LogWriter, Options, Recovery, Start};
+use bpfdb_log::{
+    BLOCK, Batch, Directory, LogError, LogWriter, Options, Recovery, Start, ValueType,
+};
 use bpfdb_tests::process::dies_with_us;
 use common::{BINARY, PATIENCE, fails, recover, run, succeeds, text};
 use serde_json::Value as Json;
@@ -405,6 +407,7 @@ fn tail_shows_everything_as_it_is() {
         entry(
             b"large",
             Value::Large {
+                kind: ValueType::STRING,
                 id: 1,
                 len: large.len() as u64,
             },
@@ -413,6 +416,7 @@ fn tail_shows_everything_as_it_is() {
         entry(
             b"page",
             Value::Large {
+                kind: ValueType::TEST,
                 id: 2,
                 len: text.len() as u64,
             },
@@ -446,6 +450,8 @@ fn tail_shows_everything_as_it_is() {
     let found = STANDARD.decode(writes[3]["value_base64"].as_str().expect("text"));
     assert!(found.expect("base64") == large);
     assert!(writes[4]["value"] == text && writes[4]["expires"] == 5);
+    assert_eq!(writes[4]["type"], ValueType::TEST.code());
+    assert!(writes[3].get("type").is_none());
     assert_eq!(writes[5], serde_json::json!({"key": "empty", "value": ""}));
 }
 

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use bpfdb::{CheckpointPass, Entry, OtherRecord, Status, ValueType};
+use bpfdb::{CheckpointPass, Entry, OtherRecord, Status};
 use bpfdb_log::checkpoint::{CheckpointWriter, Header, WrittenCheckpoint};
 use bpfdb_log::{Disk, LogError};
 
@@ -85,14 +85,11 @@ fn write_file<D: Disk>(
         rank.update(shared);
         match piece {
             Piece::Entries(bytes, count) => file.add(&bytes, count)?,
-            Piece::Other(record, entry, _share) => match record.value_type {
-                ValueType::STRING => file.add_entry(&record.key, &entry.value, entry.expires_at)?,
-                kind => {
-                    let kind = value_type::in_log(kind)
-                        .map_err(|why| LogError::Refused(why.to_string()))?;
-                    file.add_typed(&record.key, kind, &entry.value, entry.expires_at)?;
-                }
-            },
+            Piece::Other(record, entry, _share) => {
+                let kind = value_type::in_log(record.value_type)
+                    .map_err(|why| LogError::Refused(why.to_string()))?;
+                file.add_typed(&record.key, kind, &entry.value, entry.expires_at)?;
+            }
         }
     }
     Ok(file)

@@ -3,12 +3,13 @@
 
 use crate::common;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use bpfdb::{Engine, Session, Status};
+use bpfdb::{Engine, Entry, Session, Status, ValueType};
 use bpfdb_durability::{Durability, Error};
 use bpfdb_log::simulation::SimulatedDisk;
-use common::{contents, quick, start, wait_until};
+use common::{quick, start, wait_until};
 
 /// Of the engine's memory.
 const LIMIT: u64 = 64 << 20;
@@ -25,6 +26,23 @@ fn engine(limit: u64) -> Engine {
         ..bpfdb::Options::default()
     };
     Engine::create(&options).expect("the engine starts")
+}
+
+/// Each key with its value, of any type.
+fn contents(engine: &Engine) -> BTreeMap<Vec<u8>, (ValueType, Entry)> {
+    let mut session = engine.session().expect("a session");
+    let (mut all, mut cursor) = (BTreeMap::new(), 0);
+    loop {
+        let (next, keys) = session.scan(cursor, 1000).expect("scan");
+        for key in keys {
+            let found = session.typed_entry(&key).expect("read");
+            all.insert(key, found.expect("nobody writes"));
+        }
+        if next == 0 {
+            return all;
+        }
+        cursor = next;
+    }
 }
 
 fn large(seed: u8) -> Vec<u8> {
@@ -93,6 +111,34 @@ fn a_copy_takes_no_room() {
         share(session, b"second", b"third", None);
         session.delete(b"second").expect("deleted");
         share(session, b"large", b"fourth", None);
+    });
+}
+
+#[test]
+fn a_copy_of_what_is_no_string_takes_no_room() {
+    comes_back(|session| {
+        session
+            .set_typed(b"large", ValueType::TEST, &large(1), None)
+            .expect("set");
+        share(session, b"large", b"second", Some(LATER));
+        share(session, b"second", b"third", None);
+        share(session, b"third", b"third", Some(LATER));
+    });
+}
+
+/// The same bytes of another type are another value.
+#[test]
+fn what_has_another_type_is_not_shared() {
+    let short = large(1)[..1 << 20].to_vec();
+    comes_back(|session| {
+        for (key, kind) in [
+            (&b"string"[..], ValueType::STRING),
+            (b"typed", ValueType::TEST),
+            (b"hash", ValueType::HASH),
+        ] {
+            session.set_typed(key, kind, &short, None).expect("set");
+            share(session, key, &[key, b"copy"].concat(), None);
+        }
     });
 }
 

@@ -20,18 +20,32 @@ fn contents(engine: &Engine) -> Found {
     let mut all = Found::new();
     for key in keys {
         let head = session.head(&key).expect("read").expect("nobody writes");
-        let value = head.value.expect("none of them is large");
-        all.insert(key, (head.value_type, head.len, head.expires_at, value));
+        let (kind, entry) = session.typed_entry(&key).expect("read").expect("there");
+        assert_eq!((head.value_type, head.expires_at), (kind, entry.expires_at));
+        all.insert(key, (kind, head.len, head.expires_at, entry.value));
     }
     all
 }
+
+/// Of all lengths: also those of large values.
+const LENGTHS: [usize; 9] = [
+    1,
+    16,
+    17,
+    500,
+    5_000,
+    32_000,
+    BPFDB_VALUE_MAX as usize,
+    33 << 10,
+    1 << 20,
+];
 
 /// Short ones, long ones (beyond what stands in the entries of a checkpoint's pass, too), with a
 /// time and without, by themselves and in a transaction; some of them replace a string, and some
 /// are replaced by one.
 fn write(engine: &Engine, round: u64) {
     let mut session = engine.session().expect("session");
-    for len in [1, 16, 17, 500, 5_000, 32_000, BPFDB_VALUE_MAX as usize] {
+    for len in LENGTHS {
         for expires in [None, Some(TIME + round)] {
             let kind = match (len as u64 + round) % 3 {
                 0 => ValueType::STRING,
@@ -52,6 +66,16 @@ fn write(engine: &Engine, round: u64) {
             .set_typed(key.as_bytes(), kind, &[round as u8; 300], None)
             .expect("set");
     }
+    // Large ones, of which one is shared.
+    for (number, kind) in [ValueType::STRING, ValueType::TEST].into_iter().enumerate() {
+        let key = format!("large, of a transaction {number}");
+        session
+            .set_typed(key.as_bytes(), kind, &[round as u8; 100_000], None)
+            .expect("set");
+        let shared = format!("shared {number}");
+        let is_shared = session.share_large(key.as_bytes(), shared.as_bytes(), Some(TIME));
+        assert_eq!(is_shared, Ok(true));
+    }
     session.commit().expect("commit");
 }
 
@@ -68,7 +92,11 @@ fn they_are_recovered_with_their_types() {
     let durability = start(&engine, &disk, quick());
     write(&engine, 1);
     let written = contents(&engine);
-    assert!(written.values().any(|(kind, ..)| *kind == ValueType::TEST));
+    let is_large = |len: u64| len > u64::from(BPFDB_VALUE_MAX);
+    let mut typed = written
+        .values()
+        .filter(|(kind, ..)| *kind == ValueType::TEST);
+    assert!(typed.any(|(_, len, ..)| is_large(*len)));
     durability.close().expect("closed");
     assert!(recovered(&disk) == written, "from the log");
 

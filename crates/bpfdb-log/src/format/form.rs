@@ -58,7 +58,8 @@ pub(crate) enum Content {
     Deleted,
     /// So many bytes.
     Bytes(ValueType, u32),
-    Large,
+    /// More of them, which stand elsewhere.
+    Large(ValueType),
 }
 
 /// The form of a value, and whether it expires.
@@ -66,16 +67,20 @@ pub(crate) fn encode(content: Content, expires: bool) -> u32 {
     let flags = if expires { EXPIRES } else { 0 };
     match content {
         Content::Deleted => ABSENT,
-        Content::Large => LARGE | flags,
+        Content::Large(kind) => LARGE | of_type(kind) | flags,
         Content::Bytes(kind, len) => {
             assert!(len as usize <= INLINE_MAX, "length of a value");
             assert!(
                 len > 0 || kind == ValueType::STRING,
                 "a value that is no string has bytes"
             );
-            len | u32::from(kind.0) << LENGTH_BITS | flags
+            len | of_type(kind) | flags
         }
     }
+}
+
+fn of_type(kind: ValueType) -> u32 {
+    u32::from(kind.0) << LENGTH_BITS
 }
 
 /// # Errors
@@ -86,10 +91,11 @@ pub(crate) fn decode(form: u32) -> Result<(Content, bool), Invalid> {
     }
     let expires = form & EXPIRES != 0;
     let (len, code) = (form & LENGTH_MASK, form >> LENGTH_BITS & TYPE_MASK);
+    let kind = || ValueType::from_code(code as u8).ok_or(Invalid::Field("type"));
     let content = match form & (ZERO | LARGE) {
-        LARGE if len == 0 && code == 0 => Content::Large,
+        LARGE if len == 0 => Content::Large(kind()?),
         0 if len as usize <= INLINE_MAX => {
-            let kind = ValueType::from_code(code as u8).ok_or(Invalid::Field("type"))?;
+            let kind = kind()?;
             if kind != ValueType::STRING && len == 0 {
                 return Err(Invalid::Field("form"));
             }
@@ -149,7 +155,9 @@ mod tests {
     fn a_form_is_read_as_it_was_written() {
         let contents = [
             Content::Deleted,
-            Content::Large,
+            Content::Large(ValueType::STRING),
+            Content::Large(ValueType::HASH),
+            Content::Large(ValueType::TEST),
             Content::Bytes(ValueType::STRING, 0),
             Content::Bytes(ValueType::STRING, INLINE_MAX as u32),
             Content::Bytes(ValueType::TEST, 1),
@@ -173,7 +181,12 @@ mod tests {
             ZERO | 5,
             ZERO | EXPIRES,
             LARGE | 1,
-            LARGE | 14 << LENGTH_BITS,
+            LARGE | 14 << LENGTH_BITS | 1,
+            LARGE | 5 << LENGTH_BITS,
+            LARGE | 13 << LENGTH_BITS,
+            LARGE | 15 << LENGTH_BITS,
+            LARGE | ZERO,
+            LARGE | EXPIRES | 5 << LENGTH_BITS,
             INLINE_MAX as u32 + 1,
             5 << LENGTH_BITS | 5,
             13 << LENGTH_BITS | 5,

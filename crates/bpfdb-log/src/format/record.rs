@@ -52,8 +52,9 @@ pub enum Value<'a> {
     Inline(&'a [u8]),
     /// The bytes of a value that is no string; at least one.
     Typed(ValueType, &'a [u8]),
-    /// Its parts precede the commit.
+    /// Of any type. Its parts precede the commit.
     Large {
+        kind: ValueType,
         id: u64,
         len: u64,
     },
@@ -210,9 +211,9 @@ fn decode_value(
 ) -> Result<(Value<'_>, usize), Invalid> {
     let (kind, len) = match content {
         Content::Deleted => return Ok((Value::Deleted, 0)),
-        Content::Large => {
+        Content::Large(kind) => {
             let (id, len) = (u64_at(entries, at)?, u64_at(entries, at + 8)?);
-            return Ok((Value::Large { id, len }, UNIT));
+            return Ok((Value::Large { kind, id, len }, UNIT));
         }
         Content::Bytes(kind, len) => (kind, len),
     };
@@ -283,7 +284,7 @@ pub fn encode_entry(entry: &Entry<'_>, out: &mut Vec<u8>) {
     assert!((1..=KEY_MAX).contains(&key_len), "length of a key");
     let content = match entry.value {
         Value::Deleted => Content::Deleted,
-        Value::Large { .. } => Content::Large,
+        Value::Large { kind, .. } => Content::Large(kind),
         Value::Inline(value) => Content::Bytes(ValueType::STRING, length(value)),
         Value::Typed(kind, value) => Content::Bytes(kind, length(value)),
     };
@@ -304,7 +305,7 @@ fn encode_value(value: &Value<'_>, out: &mut Vec<u8>) {
             out.extend(value);
             out.resize(at + padded(value.len()).max(UNIT), 0);
         }
-        Value::Large { id, len } => {
+        Value::Large { id, len, .. } => {
             out.extend(id.to_le_bytes());
             out.extend(len.to_le_bytes());
         }

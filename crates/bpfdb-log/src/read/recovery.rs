@@ -467,7 +467,7 @@ impl<D: Disk> Recovery<D> {
         let mut large_values = Vec::new();
         for entry in commit.entries() {
             let entry = entry.map_err(|why| format!("an entry: {why}"))?;
-            let Value::Large { id, len } = entry.value else {
+            let Value::Large { id, len, .. } = entry.value else {
                 continue;
             };
             let found = self.parts.get(&id).filter(|value| value.come == len);

@@ -20,6 +20,7 @@ use crate::disk::Disk;
 use crate::error::{LogError, Result};
 use crate::format::checkpoint::{CheckpointReader, Contents, Mark};
 use crate::format::control::Control;
+use crate::format::form::ValueType;
 use crate::format::layout::LogId;
 use crate::format::moment::Moment;
 use crate::format::record::{Entry, Part, Value, encode_commit, encode_part};
@@ -148,6 +149,7 @@ fn is_there<S: Disk>(from: &S, now: &Control, view: &Control) -> bool {
 /// A large value of a checkpoint, whose bytes follow.
 struct PromisedValue {
     key: Vec<u8>,
+    kind: ValueType,
     expires: Option<u64>,
     len: u64,
     come: u64,
@@ -155,11 +157,12 @@ struct PromisedValue {
 
 impl PromisedValue {
     fn of(entry: &Entry<'_>) -> Option<Self> {
-        let Value::Large { len, .. } = entry.value else {
+        let Value::Large { kind, len, .. } = entry.value else {
             return None;
         };
         Some(Self {
             key: entry.key.to_vec(),
+            kind,
             expires: entry.expires,
             len,
             come: 0,
@@ -291,7 +294,11 @@ impl<D: Disk> Copy<D> {
             self.next_id += 1;
             let entry = Entry {
                 key: &value.key,
-                value: Value::Large { id, len: value.len },
+                value: Value::Large {
+                    kind: value.kind,
+                    id,
+                    len: value.len,
+                },
                 expires: value.expires,
             };
             self.add_entry(&entry)?;
@@ -352,8 +359,8 @@ impl<D: Disk> Copy<D> {
         for entry in commit.entries() {
             let mut entry: Entry<'_> =
                 entry.map_err(|why| LogError::Refused(format!("a commit's entry: {why}")))?;
-            if let Value::Large { len, .. } = entry.value {
-                entry.value = Value::Large { id, len };
+            if let Value::Large { id: own, .. } = &mut entry.value {
+                *own = id;
                 id += 1;
             }
             entries.push(entry);

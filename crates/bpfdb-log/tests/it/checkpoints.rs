@@ -4,14 +4,15 @@
 use crate::common;
 
 use bpfdb_log::checkpoint::{
-    self, BlockHeader, CheckpointWriter, Footer, Header, Mark, PAYLOAD_MAX, PLACEMENT_MAX,
-    WrittenCheckpoint,
+    self, BlockHeader, CheckpointReader, CheckpointWriter, Contents, Footer, Header, Mark,
+    PAYLOAD_MAX, PLACEMENT_MAX, VALUE_MAX, WrittenCheckpoint,
 };
 use bpfdb_log::reader::{Item, LogReader, read_control};
 use bpfdb_log::record::{Entry, Value, encode_entry};
 use bpfdb_log::simulation::{Fault, Operation, SimulatedDisk};
 use bpfdb_log::{
     BLOCK, Batch, CHECKPOINT_VERSION, Cut, Disk, LogError, LogId, LogWriter, Place, Start,
+    ValueType,
 };
 use common::checkpoint_files::{Found, read};
 use common::{count, options, recover, reopen, seeds, set};
@@ -93,6 +94,42 @@ fn a_checkpoint_comes_back() {
     }
     let foreign = read(&disk, LogId([1; 16]), mark);
     assert!(matches!(foreign, Err(LogError::Corrupt(_))));
+}
+
+#[test]
+fn a_large_value_has_its_type() {
+    let disk = SimulatedDisk::new(1);
+    let mut writer = CheckpointWriter::create(disk.clone(), header(1, 0)).unwrap();
+    let lengths = [VALUE_MAX, VALUE_MAX + 1, PAYLOAD_MAX + 5];
+    for len in lengths {
+        let value = vec![7; len];
+        writer
+            .add_typed(b"key", ValueType::HASH, &value, None)
+            .unwrap();
+    }
+    let mark = writer.finish(0, 0).unwrap().mark;
+    let mut reader = CheckpointReader::open(&disk, LOG, mark).unwrap();
+    let mut found = Vec::new();
+    while let Some(block) = reader.next_block().unwrap() {
+        match block.contents().unwrap() {
+            Contents::Entries(entries, _) => found.extend(entries.map(|entry| {
+                let Value::Typed(kind, bytes) = entry.unwrap().value else {
+                    panic!("it has a type");
+                };
+                (kind, bytes.len())
+            })),
+            Contents::Large(entry) => {
+                let Value::Large { kind, len, .. } = entry.value else {
+                    panic!("it is large");
+                };
+                found.push((kind, len as usize));
+            }
+            Contents::LargeBytes(_) => {}
+        }
+    }
+    assert_eq!(found, lengths.map(|len| (ValueType::HASH, len)));
+    let mut reader = CheckpointReader::open(&disk, LOG, mark).unwrap();
+    reader.verify().unwrap();
 }
 
 #[test]

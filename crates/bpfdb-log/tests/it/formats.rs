@@ -136,7 +136,11 @@ fn fields_of_records_stand_where_the_page_says() {
         value,
         expires: Some(51),
     };
-    let large = Value::Large { id: 52, len: 53 };
+    let large = Value::Large {
+        kind: ValueType::TEST,
+        id: 52,
+        len: 53,
+    };
     let large = Entry {
         key: &[1; 17],
         value: large,
@@ -154,7 +158,7 @@ fn fields_of_records_stand_where_the_page_says() {
     assert_eq!(u64s(&bytes, 24), 51);
     assert_eq!(bytes[32..48], *b"key\0\0\0\0\0\0\0\0\0\0\0\0\0");
     assert_eq!(bytes[48..64], *b"value\0\0\0\0\0\0\0\0\0\0\0");
-    assert_eq!(u64s(&bytes, 64), 1 << 22 | 17 << 24);
+    assert_eq!(u64s(&bytes, 64), 14 << 17 | 1 << 22 | 17 << 24);
     assert_eq!((u64s(&bytes, 112), u64s(&bytes, 120)), (52, 53));
     assert_eq!(u64s(&bytes, 128), 0xff_ffff | 1 << 24);
     assert_eq!(bytes.len(), 160);
@@ -202,18 +206,25 @@ fn another_version_is_told_apart() {
 enum AnyValue {
     Deleted,
     Inline(Vec<u8>),
-    Typed(Vec<u8>),
-    Large(u64, u64),
+    Typed(ValueType, Vec<u8>),
+    Large(ValueType, u64, u64),
 }
 
 type AnyEntry = (Vec<u8>, AnyValue, Option<u64>);
+
+fn any_type() -> impl Strategy<Value = ValueType> {
+    (0..16_u8).prop_filter_map("known", ValueType::from_code)
+}
 
 fn any_entry() -> impl Strategy<Value = AnyEntry> {
     let value = prop_oneof![
         Just(AnyValue::Deleted),
         vec(any::<u8>(), 0..100).prop_map(AnyValue::Inline),
-        vec(any::<u8>(), 1..100).prop_map(AnyValue::Typed),
-        any::<(u64, u64)>().prop_map(|(id, len)| AnyValue::Large(id, len)),
+        (any_type(), vec(any::<u8>(), 1..100))
+            .prop_filter("no string", |(kind, _)| *kind != ValueType::STRING)
+            .prop_map(|(kind, bytes)| AnyValue::Typed(kind, bytes)),
+        (any_type(), any::<(u64, u64)>())
+            .prop_map(|(kind, (id, len))| AnyValue::Large(kind, id, len)),
     ];
     (vec(any::<u8>(), 1..600), value, any::<Option<u64>>())
 }
@@ -222,8 +233,8 @@ fn entry((key, value, expires): &AnyEntry) -> Entry<'_> {
     let value = match value {
         AnyValue::Deleted => Value::Deleted,
         AnyValue::Inline(bytes) => Value::Inline(bytes),
-        AnyValue::Typed(bytes) => Value::Typed(ValueType::TEST, bytes),
-        AnyValue::Large(id, len) => Value::Large { id: *id, len: *len },
+        AnyValue::Typed(kind, bytes) => Value::Typed(*kind, bytes),
+        &AnyValue::Large(kind, id, len) => Value::Large { kind, id, len },
     };
     let expires = expires.filter(|_| value != Value::Deleted);
     Entry {

@@ -8,9 +8,10 @@ use std::io;
 use std::rc::Rc;
 
 use bpfdb_log::checkpoint::{CheckpointWriter, Header};
+use bpfdb_log::record::Value;
 use bpfdb_log::simulation::{Random, SimulatedDisk, SimulatedFile};
 use bpfdb_log::{
-    BLOCK, Copied, Disk, LogError, LogWriter, Moment, Options, Recovery, Start, Until,
+    BLOCK, Copied, Disk, LogError, LogWriter, Moment, Options, Recovery, Start, Until, ValueType,
     check_retained, copy_until,
 };
 use common::{
@@ -279,7 +280,8 @@ fn header_of(log: &LogWriter<SimulatedDisk>, start: u64) -> Header {
 fn install(disk: &SimulatedDisk, log: &mut LogWriter<SimulatedDisk>, start: u64, end: u64) {
     let mut file = CheckpointWriter::create(disk.clone(), header_of(log, start)).unwrap();
     file.add_entry(b"key", b"of the checkpoint", None).unwrap();
-    file.add_entry(b"large", &[7; 40_000], Some(4)).unwrap();
+    file.add_typed(b"large", ValueType::TEST, &[7; 40_000], Some(4))
+        .unwrap();
     let written = file.finish(end, 20).unwrap();
     log.install(&written).unwrap();
     log.release_before(written.first_segment).unwrap();
@@ -290,6 +292,19 @@ fn checkpointed() -> Vec<Writes> {
         vec![(b"key".to_vec(), b"of the checkpoint".to_vec())],
         vec![(b"large".to_vec(), vec![7; 40_000])],
     ]
+}
+
+/// Of the large values that a log has.
+fn types_of_large(disk: &SimulatedDisk) -> Vec<ValueType> {
+    let mut types = Vec::new();
+    for commit in Recovery::new(disk.clone(), 0).unwrap() {
+        for entry in commit.unwrap().entries() {
+            if let Value::Large { kind, .. } = entry.unwrap().value {
+                types.push(kind);
+            }
+        }
+    }
+    types
 }
 
 /// The log is idle when a checkpoint is made: it starts after the last batch, and its end may
@@ -313,6 +328,7 @@ fn a_copy_of_an_idle_log_has_its_checkpoint() {
                 .collect();
             writes.sort();
             assert_eq!(writes, checkpointed());
+            assert_eq!(types_of_large(&new), [ValueType::TEST]);
             assert_eq!(copied.commits, times.len() as u64);
             assert_eq!(copied.moment.epoch, end);
             assert_eq!(recover(&new, 0).unwrap().1.epoch, end);

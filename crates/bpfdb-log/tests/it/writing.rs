@@ -10,6 +10,7 @@ use bpfdb_log::record::{Entry, Part, Value, encode_commit, encode_part};
 use bpfdb_log::simulation::{Operation, SimulatedDisk};
 use bpfdb_log::{
     BLOCK, Batch, Directory, Disk, LogEnd, LogError, LogWriter, Options, Owner, Recovery, Start,
+    ValueType,
 };
 use common::{contents, count, options, recover, reopen, set, set_large};
 
@@ -469,7 +470,11 @@ fn a_commit_names_a_large_value_twice() {
         }
         let entry = |key| Entry {
             key,
-            value: Value::Large { id: 7, len: 9000 },
+            value: Value::Large {
+                kind: ValueType::STRING,
+                id: 7,
+                len: 9000,
+            },
             expires: None,
         };
         encode_commit(1, &[entry(b"a"), entry(b"b")], &mut records);
@@ -503,7 +508,11 @@ fn many_entries_name_a_value_of_many_parts() {
         .iter()
         .map(|key| Entry {
             key,
-            value: Value::Large { id: 7, len: MANY },
+            value: Value::Large {
+                kind: ValueType::STRING,
+                id: 7,
+                len: MANY,
+            },
             expires: None,
         })
         .collect();
@@ -538,7 +547,11 @@ fn a_group_is_appended_again_from_the_middle_of_a_value_on() {
         5,
         &[Entry {
             key: b"large",
-            value: Value::Large { id: 7, len: 9000 },
+            value: Value::Large {
+                kind: ValueType::STRING,
+                id: 7,
+                len: 9000,
+            },
             expires: Some(5),
         }],
         &mut rest,

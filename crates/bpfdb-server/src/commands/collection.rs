@@ -28,9 +28,13 @@ pub(super) fn load(
     let Some(head) = session.head(key)? else {
         return Ok(None);
     };
-    match entry(head, kind)? {
-        Some(entry) => Ok(Some(entry)),
-        None => Ok(session.entry_of_any_type(key)?),
+    if let Some(entry) = entry(head, kind)? {
+        return Ok(Some(entry));
+    }
+    // Without a lock it may have another value by now.
+    match session.typed_entry(key)? {
+        Some((found, _)) if found != kind => Err(Failure::Text(reply::wrong_type().to_vec())),
+        found => Ok(found.map(|(_, entry)| entry)),
     }
 }
 

@@ -10,7 +10,11 @@ use common::{Client, Reply, TestServer, kernel_calls, lent, words};
 
 const WRONG: &str = "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n";
 const KEY: &[u8] = b"typed";
-const VALUE: &[u8] = b"no string";
+
+/// A short one, and large ones: of two pieces, and of several parts.
+fn values() -> [Vec<u8>; 3] {
+    [9, 33 << 10, 1 << 20].map(|len| (0..len).map(|n| (n * 7 + n / 256) as u8).collect())
+}
 
 /// Commands that take strings only.
 const REFUSED: [&str; 20] = [
@@ -67,16 +71,16 @@ fn scanned(client: &mut Client, of_type: &str, key: &str) -> usize {
     }
 }
 
-fn put(engine: &bpfdb::Engine) {
+fn put(engine: &bpfdb::Engine, value: &[u8]) {
     let mut session = engine.session().expect("a session");
-    let set = session.set_typed(KEY, ValueType::TEST, VALUE, None);
+    let set = session.set_typed(KEY, ValueType::TEST, value, None);
     set.expect("the engine takes it");
 }
 
-fn is_there(engine: &bpfdb::Engine) -> bool {
+fn is_there(engine: &bpfdb::Engine, value: &[u8]) -> bool {
     let mut session = engine.session().expect("a session");
-    let head = session.head(KEY).expect("read");
-    head.is_some_and(|head| head.value.as_deref() == Some(VALUE))
+    let found = session.typed_entry(KEY).expect("read");
+    found.is_some_and(|(kind, entry)| kind == ValueType::TEST && entry.value == value)
 }
 
 /// All commands, one by one.
@@ -92,17 +96,23 @@ fn refuses(client: &mut Client) {
 #[test]
 fn one_by_one() {
     let server = TestServer::shared();
-    put(&server.engine);
-    refuses(&mut server.client());
-    assert!(is_there(&server.engine));
+    let mut client = server.client();
+    for value in values() {
+        put(&server.engine, &value);
+        refuses(&mut client);
+        assert!(is_there(&server.engine, &value));
+    }
 }
 
 #[test]
 fn by_the_daemon() {
     let server = lent::plain();
-    put(&server.engine);
-    refuses(&mut server.unix_client());
-    assert!(is_there(&server.engine));
+    let mut client = server.unix_client();
+    for value in values() {
+        put(&server.engine, &value);
+        refuses(&mut client);
+        assert!(is_there(&server.engine, &value));
+    }
 }
 
 #[test]
@@ -112,32 +122,43 @@ fn in_ones_own_send() {
         ..Settings::default()
     };
     let server = TestServer::lent_as_told(&bpfdb::Options::default(), settings);
-    put(&server.engine);
     let mut client = server.client();
     client.receive_until_known();
-    refuses(&mut client);
-    assert!(is_there(&server.engine));
+    for value in values() {
+        put(&server.engine, &value);
+        refuses(&mut client);
+        assert!(is_there(&server.engine, &value));
+    }
 }
 
 #[test]
 fn the_kernel_says_so_itself() {
     let server = TestServer::shared();
-    put(&server.engine);
     let (mut client, mut other) = (server.client(), server.client());
-    back_to_kernel(&mut client);
-    let before = kernel_calls(&mut other, "get");
-    assert_eq!(client.say("GET typed"), WRONG);
-    assert_eq!(kernel_calls(&mut other, "get"), before + 1);
+    for value in values() {
+        put(&server.engine, &value);
+        back_to_kernel(&mut client);
+        let before = kernel_calls(&mut other, "get");
+        assert_eq!(client.say("GET typed"), WRONG);
+        assert_eq!(kernel_calls(&mut other, "get"), before + 1);
+    }
 }
 
 #[test]
 fn in_transactions() {
     let server = TestServer::shared();
-    put(&server.engine);
     let mut client = server.client();
+    for value in values() {
+        put(&server.engine, &value);
+        refuses_in_transactions(&mut client);
+        assert!(is_there(&server.engine, &value));
+    }
+}
+
+fn refuses_in_transactions(client: &mut Client) {
     for (begin, end) in [("BEGIN", "COMMIT"), ("BEGIN", "ROLLBACK")] {
         assert_eq!(client.say(begin), "+OK\r\n");
-        refuses(&mut client);
+        refuses(client);
         // It has not failed.
         assert_eq!(client.say("SET other 1"), "+OK\r\n");
         assert_eq!(client.say(end), "+OK\r\n");
@@ -155,26 +176,36 @@ fn in_transactions() {
         );
     }
     assert_eq!(client.say("GET other"), "$1\r\n3\r\n");
-    assert!(is_there(&server.engine));
 }
 
 #[test]
 fn commands_that_replace_or_move_it() {
+    for value in values() {
+        replaces_or_moves(&value);
+    }
+}
+
+fn replaces_or_moves(value: &[u8]) {
     let server = TestServer::shared();
     let mut client = server.client();
     let copied = |client: &mut Client, key: &str| {
         assert_eq!(client.say(&format!("TYPE {key}")), "+test\r\n");
         assert_eq!(client.say(&format!("GET {key}")), WRONG);
     };
-    put(&server.engine);
+    put(&server.engine, value);
     assert_eq!(client.say("EXPIRE typed 100"), ":1\r\n");
     assert_eq!(client.say("TTL typed"), ":100\r\n");
-    assert!(is_there(&server.engine));
+    assert!(is_there(&server.engine, value));
     assert_eq!(client.say("PERSIST typed"), ":1\r\n");
-    assert!(is_there(&server.engine));
+    assert!(is_there(&server.engine, value));
     assert_eq!(client.say("COPY typed copy"), ":1\r\n");
     copied(&mut client, "copy");
     assert_eq!(client.say("RENAME copy moved"), "+OK\r\n");
+    let moved = {
+        let mut session = server.engine.session().expect("a session");
+        session.typed_entry(b"moved").expect("read").expect("there")
+    };
+    assert!(moved.0 == ValueType::TEST && moved.1.value == value);
     copied(&mut client, "moved");
     assert_eq!(scanned(&mut client, "string", "moved"), 0);
     assert_eq!(scanned(&mut client, "test", "moved"), 1);
@@ -186,11 +217,11 @@ fn commands_that_replace_or_move_it() {
         "SETEX typed 100 new",
         "MSET typed new",
     ] {
-        put(&server.engine);
+        put(&server.engine, value);
         assert_eq!(client.say(replacing), "+OK\r\n", "{replacing}");
         assert_eq!(client.say("GET typed"), "$3\r\nnew\r\n", "{replacing}");
     }
-    put(&server.engine);
+    put(&server.engine, value);
     let dump = client.ask(&[b"DUMP", b"absent"]);
     assert_eq!(dump, b"$-1\r\n");
     assert_eq!(client.say("SET string text"), "+OK\r\n");
@@ -206,7 +237,7 @@ fn commands_that_replace_or_move_it() {
     let restored = client.ask(&[b"RESTORE", b"typed", b"0", payload, b"REPLACE"]);
     assert_eq!(restored, b"+OK\r\n");
     assert_eq!(client.say("GET typed"), "$4\r\ntext\r\n");
-    put(&server.engine);
+    put(&server.engine, value);
     assert_eq!(client.say("EXPIRE typed 0"), ":1\r\n");
     assert_eq!(client.say("EXISTS typed"), ":0\r\n");
 }
@@ -215,7 +246,7 @@ fn commands_that_replace_or_move_it() {
 fn a_key_is_watched() {
     let server = TestServer::shared();
     let (mut client, mut other) = (server.client(), server.client());
-    put(&server.engine);
+    put(&server.engine, &values()[1]);
     for (change, outcome) in [(None, "*1\r\n+OK\r\n"), (Some("SET typed new"), "*-1\r\n")] {
         assert_eq!(client.say("WATCH typed"), "+OK\r\n");
         if let Some(change) = change {
@@ -230,8 +261,14 @@ fn a_key_is_watched() {
 /// Of a script that is interpreted, and of one that the kernel runs.
 #[test]
 fn in_scripts_and_procedures() {
+    for value in values() {
+        refuses_in_scripts(&value);
+    }
+}
+
+fn refuses_in_scripts(value: &[u8]) {
     let server = lent::plain();
-    put(&server.engine);
+    put(&server.engine, value);
     let mut client = server.client();
     let caught = "local r = redis.pcall('get', KEYS[1]) return r.err";
     let caught = ask(&mut client, &["EVAL", caught, "1", "typed"]);
@@ -269,5 +306,5 @@ fn in_scripts_and_procedures() {
     let reasons = reasons.field("deoptimisations").expect("a field");
     let given_up = reasons.field("value_type").and_then(Reply::number);
     assert!(given_up > Some(0), "{reasons:?}");
-    assert!(is_there(&server.engine));
+    assert!(is_there(&server.engine, value));
 }

@@ -28,16 +28,24 @@ struct Step<'a> {
 /// What was found of a large value.
 #[derive(Clone, Copy, Debug)]
 struct Found {
+    kind: ValueType,
     id: u64,
     len: u64,
     expires: u64,
 }
 
+/// A part of a value.
+#[derive(Debug)]
+pub(super) struct PartRead {
+    pub(super) entry: Entry,
+    pub(super) kind: ValueType,
+}
+
 /// What came of reading a part of a value.
 #[derive(Debug)]
 enum Part {
-    /// The part, and how long all of the value is; `None`: there is no value.
-    Read(Option<(Entry, u64)>),
+    /// `None`: there is no value.
+    Read(Option<PartRead>),
     /// The key has another value by now.
     Replaced,
 }
@@ -67,7 +75,7 @@ impl Session {
                 let found = self.found(place);
                 Some(Head {
                     len: found.len,
-                    value_type: ValueType::STRING,
+                    value_type: found.kind,
                     expires_at: (found.expires != 0).then_some(found.expires),
                     value: None,
                 })
@@ -90,7 +98,7 @@ impl Session {
         range: impl FnMut(u64) -> Range<u64>,
     ) -> Result<Option<Vec<u8>>, Status> {
         let found = self.read_part(&Operation::Get(key), range)?;
-        Ok(found.map(|(entry, _)| entry.value))
+        Ok(found.map(|part| part.entry.value))
     }
 
     /// Shows the value of `key` where it is, without a copy if it is not a large one.
@@ -118,8 +126,8 @@ impl Session {
         }
     }
 
-    /// Gives `to` the value of `from`, and this time to expire, without copying, if
-    /// it is a large one; both may be the same key. False: it is not, or absent, and
+    /// Gives `to` the value of `from`, of whatever type, and this time to expire, without copying,
+    /// if it is a large one; both may be the same key. False: it is not, or absent, and
     /// nothing was done but that `from` is locked. In a read-write transaction only.
     pub fn share_large(
         &mut self,
@@ -136,7 +144,7 @@ impl Session {
             return Ok(false);
         }
         let found = self.found(place);
-        match self.take_large(to, found.len, expires_at) {
+        match self.take_large(to, found.kind, found.len, expires_at) {
             Ok(()) => Ok(true),
             // Not taken, perhaps: nobody else would give it up.
             Err(status) => {
@@ -146,8 +154,8 @@ impl Session {
         }
     }
 
-    /// The large value of `key` with this id and length; `None` if the key has another one by
-    /// now, or none. It does not count as a GET. Outside of transactions only.
+    /// The large value of `key`, of any type, with this id and length; `None` if the key has
+    /// another one by now, or none. It does not count as a GET. Outside of transactions only.
     ///
     /// # Errors
     /// Also [`Status::Exhausted`], if a snapshot ended before the value was read: then nothing is
@@ -158,17 +166,12 @@ impl Session {
         id: u64,
         len: u64,
     ) -> Result<Option<Vec<u8>>, Status> {
-        let found = Found {
-            id,
-            len,
-            expires: 0,
-        };
-        match self.copy_large(key, found, 0..len) {
+        match self.copy_large(key, id, 0..len) {
             // The record is locked and released all the time. A snapshot's versions stay what they
             // are, whoever locks.
             Err(Status::Exhausted) => {
                 self.begin_read_only()?;
-                let value = self.copy_large(key, found, 0..len);
+                let value = self.copy_large(key, id, 0..len);
                 self.commit()?;
                 value
             }
@@ -180,21 +183,22 @@ impl Session {
     /// and fails a transaction.
     pub fn refuse_value(&mut self) -> Status {
         let len = u64::from(abi::BPFDB_LARGE_MAX) + 1;
-        match self.take_large(b"any", len, None) {
+        match self.take_large(b"any", ValueType::STRING, len, None) {
             Err(status) => status,
             Ok(()) => Status::Corrupt,
         }
     }
 
-    /// The value that `operation` finds: its part that `range` asks for, and how long
+    /// The value that `operation` finds: its part that `range` asks for when it is told how long
     /// all of it is.
     pub(super) fn read_part(
         &mut self,
         operation: &Operation<'_>,
         mut range: impl FnMut(u64) -> Range<u64>,
-    ) -> Result<Option<(Entry, u64)>, Status> {
+    ) -> Result<Option<PartRead>, Status> {
         if let Some(known) = self.read_cache.find(operation) {
-            return Ok(known.map(|entry| part_of(entry, &mut range)));
+            // It keeps strings alone.
+            return Ok(known.map(|entry| part_of(entry, ValueType::STRING, &mut range)));
         }
         for _ in 0..TRIES {
             if let Part::Read(found) = self.read_part_once(operation, &mut range)? {
@@ -210,7 +214,7 @@ impl Session {
         &mut self,
         operation: &Operation<'_>,
         range: &mut impl FnMut(u64) -> Range<u64>,
-    ) -> Result<Option<(Entry, u64)>, Status> {
+    ) -> Result<Option<PartRead>, Status> {
         if self.in_transaction() {
             return Err(Status::Exhausted);
         }
@@ -231,7 +235,8 @@ impl Session {
         let (status, place) = self.single_at(operation)?;
         let found = match status {
             Status::Found => {
-                return Ok(Part::Read(Some(part_of(self.entry_at(place), range))));
+                let part = part_of(self.entry_at(place), self.type_at(place), range);
+                return Ok(Part::Read(Some(part)));
             }
             Status::FoundLarge => self.found(place),
             _ => return Ok(Part::Read(None)),
@@ -239,7 +244,10 @@ impl Session {
         let part = self.read_large(operation.key(), found, range(found.len))?;
         Ok(part.map_or(Part::Replaced, |value| {
             let expires_at = (found.expires != 0).then_some(found.expires);
-            Part::Read(Some((Entry { value, expires_at }, found.len)))
+            Part::Read(Some(PartRead {
+                entry: Entry { value, expires_at },
+                kind: found.kind,
+            }))
         }))
     }
 
@@ -251,7 +259,7 @@ impl Session {
         found: Found,
         range: Range<u64>,
     ) -> Result<Option<Vec<u8>>, Status> {
-        match self.copy_large(key, found, range) {
+        match self.copy_large(key, found.id, range.start..range.end.min(found.len)) {
             Err(Status::Exhausted) => Ok(None),
             part => part,
         }
@@ -261,12 +269,10 @@ impl Session {
     fn copy_large(
         &mut self,
         key: &[u8],
-        found: Found,
-        range: Range<u64>,
+        id: u64,
+        Range { start: mut at, end }: Range<u64>,
     ) -> Result<Option<Vec<u8>>, Status> {
-        let end = range.end.min(found.len);
-        let mut value = Vec::with_capacity(end.saturating_sub(range.start) as usize);
-        let mut at = range.start;
+        let mut value = Vec::with_capacity(end.saturating_sub(at) as usize);
         while at < end {
             let start = at & !(GRAIN - 1);
             // As many pieces as the buffer has places for: the first one may be begun in
@@ -275,7 +281,7 @@ impl Session {
             let room = (end - start).min(whole) as usize;
             let step = Step {
                 room,
-                large: found.id,
+                large: id,
                 offset: start,
                 ..Step::new(abi::BPFDB_OP_LARGE_READ, key)
             };
@@ -299,12 +305,13 @@ impl Session {
     pub(super) fn set_large(
         &mut self,
         key: &[u8],
+        kind: ValueType,
         value: &[u8],
         expires_at: Option<u64>,
     ) -> Result<(), Status> {
         if value.len() > abi::BPFDB_LARGE_MAX as usize || key.len() > abi::BPFDB_KEY_MAX as usize {
             // The operator says what is wrong with it.
-            return self.take_large(key, value.len() as u64, expires_at);
+            return self.take_large(key, kind, value.len() as u64, expires_at);
         }
         self.make_room_for(value.len() as u64)?;
         self.flush()?;
@@ -312,7 +319,7 @@ impl Session {
         for attempt in 0.. {
             let built = self.build(value);
             let outcome = match built {
-                Ok(()) => self.take_large(key, value.len() as u64, expires_at),
+                Ok(()) => self.take_large(key, kind, value.len() as u64, expires_at),
                 Err(status) => Err(status),
             };
             // What SET did not take is gone, or gives way to the next.
@@ -375,12 +382,18 @@ impl Session {
     }
 
     /// SET of the value that was built, or shared, of this length.
-    fn take_large(&mut self, key: &[u8], len: u64, expires_at: Option<u64>) -> Result<(), Status> {
+    fn take_large(
+        &mut self,
+        key: &[u8],
+        kind: ValueType,
+        len: u64,
+        expires_at: Option<u64>,
+    ) -> Result<(), Status> {
         self.flush()?;
         self.read_cache.forget(key);
         // Not patient: after an Error the value is gone.
         self.patiently(false, |session| {
-            let operation = Operation::SetEntry(key, &[], expires_at);
+            let operation = Operation::SetTyped(key, kind, &[], expires_at);
             let place = session.put(0, &operation, 0, 0)?;
             let len = u32::try_from(len).unwrap_or(u32::MAX);
             // SAFETY: the request was written by put().
@@ -437,8 +450,9 @@ impl Session {
         // SAFETY: as in put().
         let request = unsafe { self.request(place).read_unaligned() };
         Found {
+            kind: ValueType::of_form(request.value_len.into()),
             id: request.large,
-            len: request.value_len.into(),
+            len: request.offset,
             expires: request.expires,
         }
     }
@@ -468,11 +482,15 @@ impl<'a> Step<'a> {
     }
 }
 
-/// The part of a value that is asked for, and how long all of it is.
-fn part_of(mut entry: Entry, range: &mut impl FnMut(u64) -> Range<u64>) -> (Entry, u64) {
+/// The part of a value that is asked for.
+fn part_of(
+    mut entry: Entry,
+    kind: ValueType,
+    range: &mut impl FnMut(u64) -> Range<u64>,
+) -> PartRead {
     let len = entry.value.len() as u64;
     cut(&mut entry.value, range(len));
-    (entry, len)
+    PartRead { entry, kind }
 }
 
 /// What of `value` is in the range.

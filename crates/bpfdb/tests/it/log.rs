@@ -84,7 +84,7 @@ fn writes(log: &Log, ring: usize, position: u64, bytes: u64) -> Writes {
                 LogValue::Deleted => None,
                 LogValue::Invalid(form) => panic!("form {form:#x}"),
                 LogValue::Bytes(bytes) | LogValue::Typed(_, bytes) => Some(bytes.to_vec()),
-                LogValue::Large(large) => {
+                LogValue::Large(_, large) => {
                     let mut value = Vec::new();
                     while log
                         .read_large(&large, value.len() as u64, &mut value)

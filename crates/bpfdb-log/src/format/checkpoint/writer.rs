@@ -91,8 +91,16 @@ impl<D: Disk> CheckpointWriter<D> {
         Ok(())
     }
 
-    /// Adds an entry with a value that is no string, of 1 to [`INLINE_MAX`](crate::INLINE_MAX)
-    /// bytes.
+    /// Adds an entry with a string of any length.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn add_entry(&mut self, key: &[u8], value: &[u8], expires: Option<u64>) -> Result<()> {
+        self.add_typed(key, ValueType::STRING, value, expires)
+    }
+
+    /// Adds an entry with a value of this type and of any length; at least one byte if it is no
+    /// string.
     ///
     /// # Errors
     /// As above.
@@ -103,7 +111,14 @@ impl<D: Disk> CheckpointWriter<D> {
         value: &[u8],
         expires: Option<u64>,
     ) -> Result<()> {
-        self.add_one(key, Value::Typed(kind, value), expires)
+        if value.len() > VALUE_MAX {
+            return self.add_large(key, kind, value, expires);
+        }
+        let value = match kind {
+            ValueType::STRING => Value::Inline(value),
+            kind => Value::Typed(kind, value),
+        };
+        self.add_one(key, value, expires)
     }
 
     fn add_one(&mut self, key: &[u8], value: Value<'_>, expires: Option<u64>) -> Result<()> {
@@ -117,18 +132,17 @@ impl<D: Disk> CheckpointWriter<D> {
         self.add(&bytes, 1)
     }
 
-    /// Adds an entry with a string of any length.
-    ///
-    /// # Errors
-    /// As above.
-    pub fn add_entry(&mut self, key: &[u8], value: &[u8], expires: Option<u64>) -> Result<()> {
-        if value.len() <= VALUE_MAX {
-            return self.add_one(key, Value::Inline(value), expires);
-        }
+    fn add_large(
+        &mut self,
+        key: &[u8],
+        kind: ValueType,
+        value: &[u8],
+        expires: Option<u64>,
+    ) -> Result<()> {
         let len = value.len() as u64;
         let entry = Entry {
             key,
-            value: Value::Large { id: 0, len },
+            value: Value::Large { kind, id: 0, len },
             expires,
         };
         let mut bytes = Vec::new();

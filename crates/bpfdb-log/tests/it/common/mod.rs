@@ -16,6 +16,7 @@ pub(crate) mod fixture;
 use bpfdb_log::record::{Entry, Part, Value, encode_commit, encode_part};
 use bpfdb_log::{
     BLOCK, Batch, Disk, LogEnd, LogError, LogWriter, Options, RecoveredCommit, Recovery, Start,
+    ValueType,
 };
 
 /// The rest of a disk that is only read: what changes it.
@@ -127,6 +128,7 @@ pub(crate) fn set_large(timestamp: u64, key: &[u8], id: u64, value: &[u8], part:
     let entry = Entry {
         key,
         value: Value::Large {
+            kind: ValueType::STRING,
             id,
             len: value.len() as u64,
         },
