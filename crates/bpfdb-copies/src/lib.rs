@@ -28,7 +28,6 @@ mod error;
 mod file;
 mod format;
 mod header;
-pub mod integer;
 mod jsonl;
 mod limits;
 mod loader;
@@ -39,6 +38,8 @@ mod snapshot;
 mod source;
 mod writer;
 
+/// Redis's files have numbers in this form too.
+pub use bpfdb_values::integer;
 pub use dump::{Dumped, dump_file, dump_to, save_rdb};
 pub use error::{Error, Result};
 pub use format::{Format, read};

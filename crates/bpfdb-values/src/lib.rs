@@ -1,6 +1,14 @@
 //! Values that are no strings: hashes, lists, sets and sorted sets.
 //!
 //! The engine keeps a collection as one value whose bytes are a packed run ([`run`]). Each type has a
-//! structure in memory that is made of a run and written as one.
+//! structure in memory that is made of a run and written as one. A command that reads one element looks
+//! for it in the run itself; a command that writes makes the structure.
 
+mod elements;
+pub mod hash;
+pub mod integer;
 pub mod run;
+pub mod set;
+
+pub use hash::Hash;
+pub use set::Set;

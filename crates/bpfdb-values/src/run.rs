@@ -201,30 +201,67 @@ impl<'a> Iterator for Entries<'a> {
 /// of them.
 ///
 /// # Panics
-/// Entries of 4 GiB and more: callers refuse them long before.
+/// Entries of 4 GiB and more: callers refuse them long before ([`written_len`]).
 pub fn write<'a>(
     entries: impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone,
     mut history: History,
 ) -> Vec<u8> {
-    let (mut count, mut bytes, mut longest) = (0_u32, 0, 0);
-    for (key, value) in entries.clone() {
-        count += 1;
-        bytes += key.len() + value.len();
-        longest = longest.max(key.len()).max(value.len());
-    }
-    let is_wide = longest > NARROW_MAX;
-    let header = if is_wide { WIDE_ENTRY } else { NARROW_ENTRY };
-    bytes += count as usize * header;
-    history.longest = history.longest.max(number(longest));
+    let measures = Measures::of(entries.clone());
+    let bytes = measures.bytes();
+    history.longest = history.longest.max(number(measures.longest));
     let mut run = Vec::with_capacity(HEADER + bytes);
-    run.extend_from_slice(&count.to_le_bytes());
+    run.extend_from_slice(&number(measures.count).to_le_bytes());
     run.extend_from_slice(&number(bytes).to_le_bytes());
     run.extend_from_slice(&history.longest.to_le_bytes());
-    run.extend_from_slice(&[flags(is_wide, history), 0, 0, 0]);
+    run.extend_from_slice(&[flags(measures.is_wide(), history), 0, 0, 0]);
     for (key, value) in entries {
-        push_entry(&mut run, is_wide, key, value);
+        push_entry(&mut run, measures.is_wide(), key, value);
     }
     run
+}
+
+/// Bytes of the run that [`write`] makes of these entries.
+pub fn written_len<'a>(entries: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> usize {
+    HEADER + Measures::of(entries).bytes()
+}
+
+/// What the size of a run follows from.
+struct Measures {
+    count: usize,
+    /// Bytes of keys and values.
+    contents: usize,
+    /// Bytes of the longest of them.
+    longest: usize,
+}
+
+impl Measures {
+    fn of<'a>(entries: impl Iterator<Item = (&'a [u8], &'a [u8])>) -> Self {
+        let (mut count, mut contents, mut longest) = (0, 0, 0);
+        for (key, value) in entries {
+            count += 1;
+            contents += key.len() + value.len();
+            longest = longest.max(key.len()).max(value.len());
+        }
+        Self {
+            count,
+            contents,
+            longest,
+        }
+    }
+
+    fn is_wide(&self) -> bool {
+        self.longest > NARROW_MAX
+    }
+
+    /// Of all entries.
+    fn bytes(&self) -> usize {
+        let header = if self.is_wide() {
+            WIDE_ENTRY
+        } else {
+            NARROW_ENTRY
+        };
+        self.contents + self.count * header
+    }
 }
 
 fn flags(is_wide: bool, history: History) -> u8 {
