@@ -24,7 +24,15 @@ impl<'a> Hash<'a> {
     /// # Errors
     /// Bytes that are no run.
     pub fn read(bytes: &'a [u8]) -> Result<Self, Malformed> {
-        let fields = Elements::of_run(&Run::parse(bytes)?, Cow::Borrowed)?;
+        Self::of_run(&Run::parse(bytes)?)
+    }
+
+    /// The hash with the entries of a run.
+    ///
+    /// # Errors
+    /// A damaged entry.
+    pub fn of_run(run: &Run<'a>) -> Result<Self, Malformed> {
+        let fields = Elements::of_run(run, Cow::Borrowed)?;
         Ok(Self { fields })
     }
 

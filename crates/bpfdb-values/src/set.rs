@@ -25,7 +25,15 @@ impl<'a> Set<'a> {
     /// # Errors
     /// Bytes that are no run.
     pub fn read(bytes: &'a [u8]) -> Result<Self, Malformed> {
-        let members = Elements::of_run(&Run::parse(bytes)?, |_| NO_VALUE)?;
+        Self::of_run(&Run::parse(bytes)?)
+    }
+
+    /// The set with the entries of a run.
+    ///
+    /// # Errors
+    /// A damaged entry.
+    pub fn of_run(run: &Run<'a>) -> Result<Self, Malformed> {
+        let members = Elements::of_run(run, |_| NO_VALUE)?;
         Ok(Self { members })
     }
 

@@ -1,10 +1,13 @@
 //! Collections as commands read and write them: whole, as the bytes of a packed run.
 
 use bpfdb::{Entry, Head, Session, ValueType};
+use bpfdb_values::run::{Malformed, Run};
 
-use super::Failure;
 use super::atomic::{Kind, atomically};
-use crate::protocol::reply;
+use super::update::VALUE_MAX;
+use super::{Failure, Outcome};
+use crate::protocol::reply::{self, Replies};
+use crate::settings::limits::MESSAGE_MAX;
 
 /// What becomes of a collection.
 #[derive(Debug)]
@@ -36,6 +39,22 @@ pub(super) fn load(
         Some((found, _)) if found != kind => Err(Failure::Text(reply::wrong_type().to_vec())),
         found => Ok(found.map(|(_, entry)| entry)),
     }
+}
+
+/// Shows the run of a collection of this type to `work`; `None`: the key is absent.
+///
+/// # Errors
+/// WRONGTYPE for a value of another type.
+pub(super) fn look<T>(
+    session: &mut Session,
+    key: &[u8],
+    kind: ValueType,
+    work: impl FnOnce(Run<'_>) -> Result<T, Failure>,
+) -> Result<Option<T>, Failure> {
+    let Some(entry) = load(session, key, kind)? else {
+        return Ok(None);
+    };
+    work(Run::parse(&entry.value)?).map(Some)
 }
 
 /// [`load`] under an exclusive lock, in a read-write transaction.
@@ -81,4 +100,28 @@ pub(super) fn change<T>(
         }
         Ok(result)
     })
+}
+
+/// May a collection be so long, bytes of its run? Asked before it is written.
+pub(super) fn check_len(len: usize) -> Outcome {
+    if len as u64 > VALUE_MAX {
+        return Err("ERR collection exceeds maximum allowed size (512 MiB)".into());
+    }
+    Ok(())
+}
+
+pub(super) const REPLY_TOO_LONG: &str = "ERR reply is longer than 640 MiB; ask for fewer elements";
+
+/// May a reply be so long that began behind `start` bytes? Asked after each of its elements.
+pub(super) fn check_reply(replies: &Replies, start: usize) -> Outcome {
+    if replies.len() - start > MESSAGE_MAX {
+        return Err(REPLY_TOO_LONG.into());
+    }
+    Ok(())
+}
+
+impl From<Malformed> for Failure {
+    fn from(damage: Malformed) -> Self {
+        format!("ERR {damage}").into()
+    }
 }

@@ -11,6 +11,10 @@
 //! atomic.rs       the transaction in which a command runs
 //! update.rs       one key that is read and written back
 //! many.rs         values of many keys at one moment
+//! collection.rs   hashes, lists, sets and sorted sets, read and written whole
+//! scanning.rs     SCAN of keys and of collections
+//! picking.rs      elements picked by chance
+//! chance.rs       random choice
 //! attempts.rs     how often something is tried again
 //! time_slice.rs   how long one connection is served before others
 //! conflict.rs     what a client is told that met a lock
@@ -27,12 +31,14 @@
 mod arguments;
 pub(crate) mod atomic;
 pub(crate) mod attempts;
+mod chance;
 mod collection;
 pub(crate) mod conflict;
 mod connection;
 pub(crate) mod context;
 pub(crate) mod definition;
 mod expiry;
+mod hash;
 mod help;
 pub(crate) mod invoke;
 pub(crate) mod job;
@@ -41,8 +47,11 @@ mod many;
 mod many_writes;
 mod own_keys;
 mod page;
+mod picking;
+mod scanning;
 mod scripting;
 mod server;
+mod set;
 mod string;
 mod syntax;
 pub(crate) mod table;

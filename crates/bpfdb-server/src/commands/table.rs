@@ -5,14 +5,18 @@ use std::sync::LazyLock;
 use rustc_hash::FxHashMap;
 
 use super::definition::Command;
-use super::{Context, Failure, connection, keys, scripting, server, string, transaction};
+use super::{
+    Context, Failure, connection, hash, keys, scripting, server, set, string, transaction,
+};
 
 /// Every folder of commands.
 static FOLDERS: &[&[&Command]] = &[
     connection::COMMANDS,
+    hash::COMMANDS,
     keys::COMMANDS,
     scripting::COMMANDS,
     server::COMMANDS,
+    set::COMMANDS,
     string::COMMANDS,
     transaction::COMMANDS,
 ];

@@ -1,7 +1,9 @@
 //! OBJECT: how a value is kept.
 
-use bpfdb::{Head, ValueType};
+use bpfdb::{Head, Session, ValueType};
+use bpfdb_values::{Hash, Set};
 
+use super::super::atomic::{Kind, atomically};
 use super::super::help;
 use super::super::prelude::*;
 use crate::values::integer;
@@ -29,7 +31,7 @@ pub(crate) static ENCODING: Command = Command {
     categories: &[Category::Keyspace],
     tips: &["nondeterministic_output"],
     keys: &[Keys::at(2, &[KeyFlag::ReadOnly])],
-    differences: "The encoding that Redis would give to a value that was just set.",
+    differences: "The encoding that Redis would give to a string that was just set, or to a collection by its default settings.",
     batching: Batching::Reads,
     run: encoding,
     ..Command::BASE
@@ -115,21 +117,49 @@ fn exists(context: &mut Context<'_>, key: &[u8]) -> Result<Option<Head>, Failure
 }
 
 fn encoding(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
-    if let Some(head) = exists(context, &arguments[0])? {
-        let value = head.value.as_deref().unwrap_or_default();
-        context
-            .replies
-            .bulk(if head.value_type != ValueType::STRING {
-                head.value_type.name()
-            } else if integer::parse(value).is_some() {
-                "int"
-            } else if head.len <= EMBEDDED_MAX {
-                "embstr"
-            } else {
-                "raw"
-            });
-    }
+    let (session, key) = (&mut *context.session, &arguments[0]);
+    let head = match session.head(key)? {
+        Some(head) if head.value.is_none() && head.value_type != ValueType::STRING => {
+            whole(session, key)?
+        }
+        head => head,
+    };
+    let encoding = head.as_ref().map(encoding_of).transpose()?;
+    context.replies.bulk_or_null(encoding.map(str::as_bytes));
     Ok(())
+}
+
+/// A large value is read as a whole, at the same moment as its type.
+fn whole(session: &mut Session, key: &[u8]) -> Result<Option<Head>, Failure> {
+    atomically(session, Kind::Read, |session| {
+        let Some(mut head) = session.head(key)? else {
+            return Ok(None);
+        };
+        let entry = session.entry_of_any_type(key)?;
+        head.value = entry.map(|entry| entry.value);
+        Ok(Some(head))
+    })
+}
+
+fn encoding_of(head: &Head) -> Result<&'static str, Failure> {
+    let value = head.value.as_deref().unwrap_or_default();
+    Ok(match head.value_type {
+        ValueType::STRING => encoding_of_string(head),
+        ValueType::HASH => Hash::read(value)?.encoding(),
+        ValueType::SET => Set::read(value)?.encoding(),
+        other => other.name(),
+    })
+}
+
+fn encoding_of_string(head: &Head) -> &'static str {
+    let value = head.value.as_deref().unwrap_or_default();
+    if integer::parse(value).is_some() {
+        "int"
+    } else if head.len <= EMBEDDED_MAX {
+        "embstr"
+    } else {
+        "raw"
+    }
 }
 
 fn refcount(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {

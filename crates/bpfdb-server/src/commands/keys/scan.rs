@@ -1,12 +1,12 @@
 //! SCAN.
 
-use super::super::arguments::{is, number, syntax_error};
+use super::super::arguments::is;
 use super::super::prelude::*;
+use super::super::scanning::{Accepts, Options, cursor};
 use crate::protocol::reply::Replies;
-use crate::values::glob;
 
 /// Keys at a time, whatever COUNT says: others wait meanwhile.
-const COUNT_MAX: i64 = 4096;
+const COUNT_MAX: usize = 4096;
 /// The same with TYPE, for which each value is read.
 const COUNT_MAX_TYPED: usize = 256;
 
@@ -26,85 +26,26 @@ pub(crate) static COMMAND: Command = Command {
     ..Command::BASE
 };
 
-struct Options<'a> {
-    count: usize,
-    pattern: Option<&'a [u8]>,
-    /// Name of the type that is wanted; `None`: any.
-    value_type: Option<&'a [u8]>,
-}
-
-impl<'a> Options<'a> {
-    fn parse(words: &'a [Vec<u8>]) -> Result<Self, Failure> {
-        let mut options = Self {
-            count: 10,
-            pattern: None,
-            value_type: None,
-        };
-        for pair in words.chunks(2) {
-            let [option, value] = pair else {
-                return Err(syntax_error());
-            };
-            if is(option, "count") {
-                let count = number(value)?;
-                if count < 1 {
-                    return Err(syntax_error());
-                }
-                options.count = count.min(COUNT_MAX) as usize;
-            } else if is(option, "match") {
-                options.pattern = Some(value);
-            } else if is(option, "type") {
-                options.value_type = Some(value);
-            } else {
-                return Err(syntax_error());
-            }
-        }
-        if options.value_type.is_some() {
-            options.count = options.count.min(COUNT_MAX_TYPED);
-        }
-        Ok(options)
-    }
-
-    fn wants(&self, key: &[u8]) -> bool {
-        !bpfdb::is_reserved(key)
-            && self
-                .pattern
-                .is_none_or(|pattern| glob::matches(pattern, key))
-    }
-}
-
-/// What strtoul() reads of a whole word: it may be empty, or negative.
-fn cursor(text: &[u8]) -> Result<u64, Failure> {
-    let (negative, digits) = match text {
-        [b'-', digits @ ..] => (true, digits),
-        [b'+', digits @ ..] => (false, digits),
-        digits => (false, digits),
+/// With a bound for what one call does, whatever COUNT says.
+fn parse(words: &[Vec<u8>]) -> Result<Options<'_>, Failure> {
+    let mut options = Options::parse(words, Accepts::Type)?;
+    let most = match options.value_type {
+        Some(_) => COUNT_MAX_TYPED,
+        None => COUNT_MAX,
     };
-    if text.is_empty() {
-        return Ok(0);
-    }
-    let value: Option<u64> = std::str::from_utf8(digits)
-        .ok()
-        .filter(|digits| digits.bytes().all(|digit| digit.is_ascii_digit()))
-        .and_then(|digits| digits.parse().ok());
-    value
-        .map(|value| {
-            if negative {
-                value.wrapping_neg()
-            } else {
-                value
-            }
-        })
-        .ok_or_else(|| "ERR invalid cursor".into())
+    options.count = options.count.min(most);
+    Ok(options)
 }
 
 fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     let cursor = cursor(&arguments[0])?;
-    let options = Options::parse(&arguments[1..])?;
+    let options = parse(&arguments[1..])?;
     let mut keys = Replies::new(context.replies.protocol());
     let mut count = 0;
     let mut of_any_type: Vec<Vec<u8>> = Vec::new();
     let next = (context.session).scan_each(cursor, options.count, |key| {
-        match (options.wants(key), options.value_type) {
+        let is_wanted = !bpfdb::is_reserved(key) && options.wants(key);
+        match (is_wanted, options.value_type) {
             (false, _) => {}
             (true, Some(_)) => of_any_type.push(key.to_vec()),
             (true, None) => {

@@ -1,0 +1,33 @@
+//! HDEL.
+
+use super::super::prelude::*;
+use super::{Changed, change};
+
+pub(crate) static COMMAND: Command = Command {
+    name: "hdel",
+    summary: "Removes fields from a hash",
+    since: "2.0.0",
+    group: Group::Hash,
+    complexity: "O(length of the hash and fields)",
+    arity: -3,
+    arguments: "key:key, field...",
+    flags: &[Flag::Write, Flag::Fast],
+    categories: &[Category::Hash],
+    keys: &[Keys::at(1, &[KeyFlag::ReadWrite, KeyFlag::Delete])],
+    run,
+    ..Command::BASE
+};
+
+fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
+    let removed = change(context.session, arguments, |hash, fields| {
+        let removed = fields.iter().filter(|field| hash.remove(field)).count();
+        let changed = if removed > 0 {
+            Changed::Yes
+        } else {
+            Changed::No
+        };
+        Ok((changed, removed))
+    })?;
+    context.replies.integer(removed as i64);
+    Ok(())
+}

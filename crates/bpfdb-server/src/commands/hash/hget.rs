@@ -1,0 +1,33 @@
+//! HGET.
+
+use bpfdb::ValueType;
+
+use super::super::collection::look;
+use super::super::prelude::*;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "hget",
+    summary: "Reads the value of a field of a hash",
+    since: "2.0.0",
+    group: Group::Hash,
+    complexity: "O(length of the hash)",
+    arity: 3,
+    arguments: "key:key, field",
+    flags: &[Flag::Readonly, Flag::Fast],
+    categories: &[Category::Hash],
+    keys: &[Keys::at(1, &[KeyFlag::ReadOnly, KeyFlag::Access])],
+    run,
+    ..Command::BASE
+};
+
+fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
+    let replies = &mut *context.replies;
+    let read = look(context.session, &arguments[0], ValueType::HASH, |hash| {
+        replies.bulk_or_null(hash.find(&arguments[1])?);
+        Ok(())
+    })?;
+    if read.is_none() {
+        replies.null();
+    }
+    Ok(())
+}

@@ -1,0 +1,29 @@
+//! HLEN.
+
+use bpfdb::ValueType;
+
+use super::super::collection::look;
+use super::super::prelude::*;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "hlen",
+    summary: "Counts the fields of a hash",
+    since: "2.0.0",
+    group: Group::Hash,
+    complexity: "O(length of the hash)",
+    arity: 2,
+    arguments: "key:key",
+    flags: &[Flag::Readonly, Flag::Fast],
+    categories: &[Category::Hash],
+    keys: &[Keys::at(1, &[KeyFlag::ReadOnly])],
+    run,
+    ..Command::BASE
+};
+
+fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
+    let len = look(context.session, &arguments[0], ValueType::HASH, |hash| {
+        Ok(hash.len())
+    })?;
+    context.replies.integer(len.unwrap_or(0) as i64);
+    Ok(())
+}

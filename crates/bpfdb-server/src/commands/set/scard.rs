@@ -1,0 +1,29 @@
+//! SCARD.
+
+use bpfdb::ValueType;
+
+use super::super::collection::look;
+use super::super::prelude::*;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "scard",
+    summary: "Counts the members of a set",
+    since: "1.0.0",
+    group: Group::Set,
+    complexity: "O(length of the set)",
+    arity: 2,
+    arguments: "key:key",
+    flags: &[Flag::Readonly, Flag::Fast],
+    categories: &[Category::Set],
+    keys: &[Keys::at(1, &[KeyFlag::ReadOnly])],
+    run,
+    ..Command::BASE
+};
+
+fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
+    let len = look(context.session, &arguments[0], ValueType::SET, |set| {
+        Ok(set.len())
+    })?;
+    context.replies.integer(len.unwrap_or(0) as i64);
+    Ok(())
+}

@@ -1,0 +1,65 @@
+//! SRANDMEMBER.
+
+use bpfdb::ValueType;
+
+use super::super::arguments::syntax_error;
+use super::super::collection::{check_reply, look};
+use super::super::picking::{Count, pick, pick_one};
+use super::super::prelude::*;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "srandmember",
+    summary: "Picks members of a set by chance",
+    since: "1.0.0",
+    group: Group::Set,
+    complexity: "O(length of the set and members picked)",
+    arity: -2,
+    arguments: "key:key, [count:integer@2.6.0]",
+    flags: &[Flag::Readonly],
+    categories: &[Category::Set],
+    tips: &["nondeterministic_output"],
+    keys: &[Keys::at(1, &[KeyFlag::ReadOnly, KeyFlag::Access])],
+    differences: "The reply has at most 640 MiB.",
+    run,
+    ..Command::BASE
+};
+
+fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
+    match arguments {
+        [key] => one(context, key),
+        [key, count] => {
+            let count = Count::parse(count)?;
+            some(context, key, count)
+        }
+        _ => Err(syntax_error()),
+    }
+}
+
+fn one(context: &mut Context<'_>, key: &[u8]) -> Outcome {
+    let replies = &mut *context.replies;
+    let read = look(context.session, key, ValueType::SET, |set| {
+        replies.bulk_or_null(pick_one(&set)?.map(|(member, _)| member));
+        Ok(())
+    })?;
+    if read.is_none() {
+        replies.null();
+    }
+    Ok(())
+}
+
+fn some(context: &mut Context<'_>, key: &[u8], count: Count) -> Outcome {
+    let replies = &mut *context.replies;
+    let start = replies.len();
+    let read = look(context.session, key, ValueType::SET, |set| {
+        let picked = pick(&set, count)?;
+        replies.array(picked.len());
+        picked.each(|(member, _)| {
+            replies.bulk(member);
+            check_reply(replies, start)
+        })
+    })?;
+    if read.is_none() {
+        replies.array(0);
+    }
+    Ok(())
+}
