@@ -12,6 +12,7 @@ mod exposure;
 mod functions;
 mod generated;
 mod groups;
+mod hashes_and_sets;
 mod held_disk;
 mod hostile;
 mod isolation;

@@ -16,8 +16,8 @@ fn values() -> [Vec<u8>; 3] {
     [9, 33 << 10, 1 << 20].map(|len| (0..len).map(|n| (n * 7 + n / 256) as u8).collect())
 }
 
-/// Commands that take strings only.
-const REFUSED: [&str; 20] = [
+/// Commands that take values of one other type only.
+const REFUSED: [&str; 58] = [
     "GET typed",
     "STRLEN typed",
     "GETRANGE typed 0 -1",
@@ -38,6 +38,44 @@ const REFUSED: [&str; 20] = [
     "SET typed new XX GET",
     "BITOP NOT other typed",
     "BITPOS typed 1",
+    "HSET typed f 1",
+    "HMSET typed f 1",
+    "HSETNX typed f 1",
+    "HGET typed f",
+    "HMGET typed f g",
+    "HGETALL typed",
+    "HDEL typed f",
+    "HEXISTS typed f",
+    "HLEN typed",
+    "HSTRLEN typed f",
+    "HKEYS typed",
+    "HVALS typed",
+    "HINCRBY typed f 1",
+    "HINCRBYFLOAT typed f 1",
+    "HRANDFIELD typed",
+    "HRANDFIELD typed 1 WITHVALUES",
+    "HSCAN typed 0",
+    "SADD typed a",
+    "SREM typed a",
+    "SISMEMBER typed a",
+    "SMISMEMBER typed a b",
+    "SCARD typed",
+    "SMEMBERS typed",
+    "SPOP typed",
+    "SPOP typed 1",
+    "SRANDMEMBER typed",
+    "SRANDMEMBER typed 1",
+    "SMOVE typed other a",
+    "SINTER typed absent",
+    "SINTERCARD 2 absent typed",
+    "SINTERSTORE target typed",
+    "SINTERSTORE typed typed",
+    "SUNION absent typed",
+    "SUNIONSTORE target absent typed",
+    "SDIFF absent typed",
+    "SDIFF typed absent",
+    "SDIFFSTORE target typed",
+    "SSCAN typed 0",
 ];
 
 /// Commands that take any type and change nothing, with their replies.

@@ -37,6 +37,34 @@ pub static COMMANDS: &[Command] = &[
     command("select", 1, Exact, || {
         one_of([word("0"), word("0"), integer()])
     }),
+    // ---- Hashes ----
+    command("hdel", 5, Exact, || seq([key(), many(element(), 1..=3)])),
+    command("hexists", 3, Exact, || seq([key(), element()])),
+    command("hget", 5, Exact, || seq([key(), element()])),
+    command("hgetall", 4, Unordered, key),
+    command("hincrby", 4, Exact, || seq([key(), element(), integer()])),
+    command("hincrbyfloat", 4, Exact, || {
+        seq([key(), element(), float()])
+    }),
+    command("hkeys", 2, Unordered, key),
+    command("hlen", 3, Exact, key),
+    command("hmget", 4, Exact, || seq([key(), many(element(), 1..=7)])),
+    command("hmset", 3, Exact, || {
+        seq([key(), fields(), some_of(1, [element()])])
+    }),
+    command("hrandfield", 3, Shape, || {
+        seq([
+            key(),
+            some_of(1, [picked(), seq([picked(), option("WITHVALUES")])]),
+        ])
+    }),
+    command("hscan", 3, Shape, scan_of_key),
+    command("hset", 10, Exact, || {
+        seq([key(), fields(), some_of(1, [element()])])
+    }),
+    command("hsetnx", 3, Exact, || seq([key(), element(), value()])),
+    command("hstrlen", 3, Exact, || seq([key(), element()])),
+    command("hvals", 2, Unordered, key),
     // ---- Keys ----
     command("copy", 4, Exact, || {
         seq([
@@ -84,6 +112,40 @@ pub static COMMANDS: &[Command] = &[
     }),
     command("role", 1, Exact, none),
     command("time", 1, Now, none),
+    // ---- Sets ----
+    command("sadd", 10, Exact, || seq([key(), many(element(), 1..=4)])),
+    command("scard", 3, Exact, key),
+    command("sdiff", 3, Unordered, || many(key(), 1..=4)),
+    command("sdiffstore", 3, Exact, || many(key(), 2..=5)),
+    command("sinter", 3, Unordered, || many(key(), 1..=4)),
+    command("sintercard", 3, Exact, || {
+        one_of([
+            seq([word("1"), key(), limit()]),
+            seq([word("2"), key(), key(), limit()]),
+            seq([integer(), key(), key(), limit()]),
+        ])
+    }),
+    command("sinterstore", 3, Exact, || many(key(), 2..=4)),
+    command("sismember", 3, Exact, || seq([key(), element()])),
+    command("smembers", 4, Unordered, key),
+    command("smismember", 3, Exact, || {
+        seq([key(), many(element(), 1..=7)])
+    }),
+    command("smove", 4, Exact, || seq([key(), key(), element()])),
+    // All members at once: which ones else, is chance.
+    command("spop", 2, Unordered, || {
+        seq([
+            key(),
+            one_of([word("1000"), word("0"), word("-1"), word("x")]),
+        ])
+    }),
+    command("srandmember", 3, Shape, || {
+        seq([key(), some_of(1, [picked()])])
+    }),
+    command("srem", 5, Exact, || seq([key(), many(element(), 1..=3)])),
+    command("sscan", 3, Shape, scan_of_key),
+    command("sunion", 3, Unordered, || many(key(), 1..=4)),
+    command("sunionstore", 3, Exact, || many(key(), 2..=4)),
     // ---- Strings ----
     command("append", 6, Exact, || seq([key(), piece()])),
     command("bitop", 3, Exact, || {
@@ -286,7 +348,13 @@ fn scan() -> Part {
                 seq([option("COUNT"), count()]),
                 seq([
                     option("TYPE"),
-                    one_of([option("string"), word("list"), word("nothing")]),
+                    one_of([
+                        option("string"),
+                        option("hash"),
+                        word("set"),
+                        word("list"),
+                        word("nothing"),
+                    ]),
                 ]),
             ],
         ),
@@ -300,6 +368,48 @@ fn scan() -> Part {
         seq([word("0"), word("limit"), word("1")]),
     ]);
     one_of([start.clone(), start.clone(), start, invalid])
+}
+
+/// Of HSCAN and SSCAN.
+fn scan_of_key() -> Part {
+    seq([
+        key(),
+        one_of([word("0"), word("0"), word("x"), word("")]),
+        some_of(
+            3,
+            [
+                seq([option("MATCH"), pattern()]),
+                seq([option("COUNT"), count()]),
+                seq([option("TYPE"), word("hash")]),
+                option("MATCH"),
+            ],
+        ),
+    ])
+}
+
+/// Fields of a hash with their values.
+fn fields() -> Part {
+    many(seq([element(), value()]), 1..=3)
+}
+
+/// How many elements are picked by chance.
+fn picked() -> Part {
+    let counts = [
+        "0",
+        "1",
+        "3",
+        "-3",
+        "1000",
+        "-1000",
+        "9223372036854775807",
+        "-9223372036854775808",
+        "x",
+    ];
+    one_of(counts.map(word))
+}
+
+fn limit() -> Part {
+    some_of(1, [seq([option("LIMIT"), count()])])
 }
 
 fn count() -> Part {

@@ -79,6 +79,16 @@ pub fn key() -> Part {
     one_word((0..KEYS).prop_map(key_at))
 }
 
+/// Fields of hashes and members of sets; few, so that commands meet. Mostly integers, which sets keep in
+/// a form of their own.
+pub fn element() -> Part {
+    one_of([
+        one_word((-3..6i64).prop_map(text)),
+        one_of(["f", "g", "", "007", "\r\n\0"].map(word)),
+        one_of([word(vec![b'e'; 64]), word(vec![b'e'; 300])]),
+    ])
+}
+
 /// Keys that only LCS uses, with short values: its time grows with their
 /// product.
 pub fn short_key() -> Part {
