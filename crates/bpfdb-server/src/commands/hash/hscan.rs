@@ -17,7 +17,7 @@ pub(crate) static COMMAND: Command = Command {
     categories: &[Category::Hash],
     tips: &["nondeterministic_output"],
     keys: &[Keys::at(1, &[KeyFlag::ReadOnly, KeyFlag::Access])],
-    differences: "Cursors are not those of Redis. A step lists no less than 512 fields, or a 64th of all.",
+    differences: "Cursors are not those of Redis. A hash of up to 512 fields is listed at once; of a larger one each step lists at least 512 fields, and at least a 64th of all.",
     run,
     ..Command::BASE
 };

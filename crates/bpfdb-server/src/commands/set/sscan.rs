@@ -17,7 +17,7 @@ pub(crate) static COMMAND: Command = Command {
     categories: &[Category::Set],
     tips: &["nondeterministic_output"],
     keys: &[Keys::at(1, &[KeyFlag::ReadOnly, KeyFlag::Access])],
-    differences: "Cursors are not those of Redis. A step lists no less than 512 members, or a 64th of all.",
+    differences: "Cursors are not those of Redis. A set of up to 512 members is listed at once; of a larger one each step lists at least 512 members, and at least a 64th of all.",
     run,
     ..Command::BASE
 };
