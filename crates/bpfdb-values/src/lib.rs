@@ -4,11 +4,16 @@
 //! structure in memory that is made of a run and written as one. A command that reads one element looks
 //! for it in the run itself; a command that writes makes the structure.
 
+pub mod cursor;
+mod edit;
 mod elements;
 pub mod hash;
 pub mod integer;
+pub mod list;
+pub mod places;
 pub mod run;
 pub mod set;
+pub mod sorted_set;
 
 pub use hash::Hash;
 pub use set::Set;

@@ -36,13 +36,13 @@ const NOT_INTEGERS: u8 = 2;
 const NOT_COMPACT: u8 = 4;
 const KNOWN: u8 = WIDE | NOT_INTEGERS | NOT_COMPACT;
 
-const NARROW_ENTRY: usize = 4;
-const WIDE_ENTRY: usize = 12;
+pub(crate) const NARROW_ENTRY: usize = 4;
+pub(crate) const WIDE_ENTRY: usize = 12;
 
 /// Bytes that are no packed run.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[error("the bytes of a collection are damaged: {0}")]
-pub struct Malformed(&'static str);
+pub struct Malformed(pub(crate) &'static str);
 
 /// What a run remembers of its past.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,10 +58,10 @@ pub struct History {
 /// A run that was read; it borrows the bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Run<'a> {
-    count: u32,
-    history: History,
-    is_wide: bool,
-    entries: &'a [u8],
+    pub(crate) count: u32,
+    pub(crate) history: History,
+    pub(crate) is_wide: bool,
+    pub(crate) entries: &'a [u8],
 }
 
 impl<'a> Run<'a> {
@@ -80,6 +80,9 @@ impl<'a> Run<'a> {
         }
         if word(4) as usize != entries.len() {
             return Err(Malformed("another length than it says"));
+        }
+        if word(0) as usize > entries.len() / NARROW_ENTRY {
+            return Err(Malformed("fewer entries than it says"));
         }
         Ok(Self {
             count: word(0),
@@ -135,9 +138,9 @@ impl<'a> Run<'a> {
 /// An iterator over the entries of a [`Run`].
 #[derive(Clone, Debug)]
 pub struct Entries<'a> {
-    left: u32,
-    is_wide: bool,
-    bytes: &'a [u8],
+    pub(crate) left: u32,
+    pub(crate) is_wide: bool,
+    pub(crate) bytes: &'a [u8],
 }
 
 struct Entry<'a> {
@@ -264,14 +267,14 @@ impl Measures {
     }
 }
 
-fn flags(is_wide: bool, history: History) -> u8 {
+pub(crate) fn flags(is_wide: bool, history: History) -> u8 {
     let flag = |is_set, flag| if is_set { flag } else { 0 };
     flag(is_wide, WIDE)
         | flag(history.not_integers, NOT_INTEGERS)
         | flag(history.not_compact, NOT_COMPACT)
 }
 
-fn push_entry(run: &mut Vec<u8>, is_wide: bool, key: &[u8], value: &[u8]) {
+pub(crate) fn push_entry(run: &mut Vec<u8>, is_wide: bool, key: &[u8], value: &[u8]) {
     let fingerprint = fingerprint(key);
     if is_wide {
         run.extend_from_slice(&number(key.len()).to_le_bytes());
@@ -321,7 +324,7 @@ pub fn score(sortable: u64) -> f64 {
     })
 }
 
-fn number(len: usize) -> u32 {
+pub(crate) fn number(len: usize) -> u32 {
     u32::try_from(len).expect("a run has less than 4 GiB")
 }
 
