@@ -283,8 +283,13 @@ fn part(found: Range<usize>, selection: &Selection<'_>) -> Range<usize> {
 /// # Panics
 /// Entries of 4 GiB and more: callers refuse them long before.
 pub fn write(mut entries: Vec<Entry<'_>>) -> Vec<u8> {
-    entries.sort_unstable_by(|a, b| position(a).cmp(&position(b)));
+    sort(&mut entries);
     write_in_order(&entries, History::default())
+}
+
+/// Puts entries into the order of a sorted set.
+pub fn sort(entries: &mut [Entry<'_>]) {
+    entries.sort_unstable_by(|a, b| position(a).cmp(&position(b)));
 }
 
 fn position<'e>(entry: &Entry<'e>) -> (u64, &'e [u8]) {
@@ -378,7 +383,7 @@ impl<'a> Changes<'a> {
                 let mut entries: Vec<Entry<'_>> = entries
                     .map(|(member, score)| Entry { member, score })
                     .collect();
-                entries.sort_unstable_by(|a, b| position(a).cmp(&position(b)));
+                sort(&mut entries);
                 Ok(Some(write_in_order(&entries, history)))
             }
         }

@@ -19,6 +19,13 @@ pub(super) enum Change {
     Set(Vec<u8>),
 }
 
+impl From<Option<Vec<u8>>> for Change {
+    /// `None`: it has no element any more.
+    fn from(bytes: Option<Vec<u8>>) -> Self {
+        bytes.map_or(Self::Delete, Self::Set)
+    }
+}
+
 /// The bytes of a collection of this type and when it expires; `None` if the key is absent.
 ///
 /// # Errors
@@ -57,6 +64,24 @@ pub(super) fn look<T>(
     work(Run::parse(&entry.value)?).map(Some)
 }
 
+/// The same for a collection of one of these types; with its type.
+pub(super) fn load_any(
+    session: &mut Session,
+    key: &[u8],
+    kinds: &[ValueType],
+) -> Result<Option<(ValueType, Entry)>, Failure> {
+    let Some(head) = session.head(key)? else {
+        return Ok(None);
+    };
+    let kind = head.value_type;
+    let wanted = kinds.iter().find(|&&wanted| wanted == kind);
+    let read = match entry(head, *wanted.unwrap_or(&kinds[0]))? {
+        Some(entry) => Some(entry),
+        None => session.entry_of_any_type(key)?,
+    };
+    Ok(read.map(|read| (kind, read)))
+}
+
 /// [`load`] under an exclusive lock, in a read-write transaction.
 pub(super) fn load_for_update(
     session: &mut Session,
@@ -81,6 +106,27 @@ fn entry(head: Head, kind: ValueType) -> Result<Option<Entry>, Failure> {
     Ok(head.value.map(|value| Entry { value, expires_at }))
 }
 
+/// Gives a key a collection of these bytes; `None`: it has no element any more.
+///
+/// # Errors
+/// A collection that is too long, of which nothing is written.
+pub(super) fn put(
+    session: &mut Session,
+    key: &[u8],
+    kind: ValueType,
+    bytes: Option<&[u8]>,
+    expires_at: Option<u64>,
+) -> Result<(), Failure> {
+    let Some(bytes) = bytes else {
+        session.delete(key)?;
+        return Ok(());
+    };
+    if bytes.len() as u64 > VALUE_MAX {
+        return Err("ERR collection exceeds maximum allowed size (512 MiB)".into());
+    }
+    Ok(session.set_typed(key, kind, bytes, expires_at)?)
+}
+
 /// Reads a collection under an exclusive lock and does to it what `work` says: in the client's
 /// transaction, or in one of its own, which is tried again after a conflict.
 pub(super) fn change<T>(
@@ -95,8 +141,8 @@ pub(super) fn change<T>(
         let (change, result) = work(old.map(|old| old.value))?;
         match change {
             Change::Nothing => {}
-            Change::Delete => drop(session.delete(key)?),
-            Change::Set(value) => session.set_typed(key, kind, &value, expires_at)?,
+            Change::Delete => put(session, key, kind, None, None)?,
+            Change::Set(value) => put(session, key, kind, Some(&value), expires_at)?,
         }
         Ok(result)
     })

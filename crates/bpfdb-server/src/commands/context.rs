@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use bpfdb::{Engine, Session, Status};
+use bpfdb_values::run::Malformed;
 
 use super::job::Job;
 use super::transaction::MultiState;
@@ -121,6 +122,12 @@ impl From<bpfdb::Error> for Failure {
             bpfdb::Error::Engine(status) => status.into(),
             error => format!("ERR {error}").into(),
         }
+    }
+}
+
+impl From<Malformed> for Failure {
+    fn from(malformed: Malformed) -> Self {
+        format!("ERR {malformed}").into()
     }
 }
 

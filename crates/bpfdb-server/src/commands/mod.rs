@@ -20,6 +20,7 @@
 //! conflict.rs     what a client is told that met a lock
 //! own_keys.rs     keys of bpfdb itself, which clients do not see
 //! arguments.rs    what arguments mean
+//! pop_arguments.rs   what LMPOP and ZMPOP are told
 //! expiry.rs       when a value expires
 //! syntax.rs       how a definition writes down its arguments
 //! help.rs         the replies to HELP
@@ -43,15 +44,18 @@ mod help;
 pub(crate) mod invoke;
 pub(crate) mod job;
 mod keys;
+mod list;
 mod many;
 mod many_writes;
 mod own_keys;
 mod page;
 mod picking;
 mod scanning;
+mod pop_arguments;
 mod scripting;
 mod server;
 mod set;
+mod sorted_set;
 mod string;
 mod syntax;
 pub(crate) mod table;

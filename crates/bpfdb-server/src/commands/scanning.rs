@@ -1,4 +1,4 @@
-//! What SCAN, HSCAN and SSCAN have in common, and how collections are listed in pieces.
+//! What SCAN, HSCAN, SSCAN and ZSCAN have in common, and how collections are listed in pieces.
 //!
 //! A collection of up to [`WHOLE`] elements is listed at once, whatever the cursor is, and the next cursor
 //! is 0. A larger one is listed in the order of a hash of its elements, and a cursor is the least hash that
@@ -16,7 +16,7 @@
 use std::hash::{DefaultHasher, Hasher};
 
 use bpfdb::ValueType;
-use bpfdb_values::run::{Malformed, Run};
+use bpfdb_values::run::{History, Malformed, Run};
 
 use super::arguments::{is, number, syntax_error};
 use super::collection::{check_reply, look};
@@ -107,8 +107,8 @@ pub(super) fn cursor(text: &[u8]) -> Result<u64, Failure> {
         .ok_or_else(|| "ERR invalid cursor".into())
 }
 
-/// How the value of an element is replied behind it.
-pub(super) type ReplyValue = fn(&mut Replies, &[u8]);
+/// How the value of an element of a run with this history is replied behind it.
+pub(super) type ReplyValue = fn(&mut Replies, History, &[u8]);
 
 /// Executes HSCAN and its kin: key, cursor, options. `value`: elements have values, which are listed too.
 pub(super) fn scan_collection(
@@ -123,11 +123,11 @@ pub(super) fn scan_collection(
         let options = Options::parse(&words[2..], Accepts::NoType)?;
         let (next, mut elements) = piece(&run, cursor, options.count)?;
         elements.retain(|(element, _)| options.wants(element));
-        reply(replies, next, &elements, value)
+        reply(replies, next, &elements, run.history(), value)
     })?;
     if listed.is_none() {
         // As in Redis, without a look at the options.
-        reply(replies, 0, &[], value)?;
+        reply(replies, 0, &[], History::default(), value)?;
     }
     Ok(())
 }
@@ -139,6 +139,7 @@ fn reply(
     replies: &mut Replies,
     next: u64,
     elements: &[(&[u8], &[u8])],
+    history: History,
     value: Option<ReplyValue>,
 ) -> Outcome {
     let start = replies.len();
@@ -148,7 +149,7 @@ fn reply(
     for (element, bytes) in elements {
         replies.bulk(element);
         if let Some(reply_value) = value {
-            reply_value(replies, bytes);
+            reply_value(replies, history, bytes);
         }
         check_reply(replies, start)?;
     }

@@ -6,7 +6,8 @@ use rustc_hash::FxHashMap;
 
 use super::definition::Command;
 use super::{
-    Context, Failure, connection, hash, keys, scripting, server, set, string, transaction,
+    Context, Failure, connection, hash, keys, list, scripting, server, set, sorted_set, string,
+    transaction,
 };
 
 /// Every folder of commands.
@@ -14,9 +15,11 @@ static FOLDERS: &[&[&Command]] = &[
     connection::COMMANDS,
     hash::COMMANDS,
     keys::COMMANDS,
+    list::COMMANDS,
     scripting::COMMANDS,
     server::COMMANDS,
     set::COMMANDS,
+    sorted_set::COMMANDS,
     string::COMMANDS,
     transaction::COMMANDS,
 ];

@@ -27,6 +27,6 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
         context,
         arguments,
         ValueType::HASH,
-        Some(|replies, value| replies.bulk(value)),
+        Some(|replies, _, value| replies.bulk(value)),
     )
 }

@@ -1,0 +1,28 @@
+//! LPOP.
+
+use bpfdb_values::list::End;
+
+use super::super::prelude::*;
+use super::pops::pop;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "lpop",
+    summary: "Takes the first elements of a list",
+    since: "1.0.0",
+    group: Group::List,
+    complexity: "O(length of the list)",
+    arity: -2,
+    arguments: "key:key, [count:integer@6.2.0]",
+    flags: &[Flag::Write, Flag::Fast],
+    categories: &[Category::List],
+    keys: &[Keys::at(
+        1,
+        &[KeyFlag::ReadWrite, KeyFlag::Access, KeyFlag::Delete],
+    )],
+    run,
+    ..Command::BASE
+};
+
+fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
+    pop(context, "lpop", arguments, End::Head)
+}

@@ -1,0 +1,25 @@
+//! LPUSH.
+
+use bpfdb_values::list::End;
+
+use super::super::prelude::*;
+use super::pushes::{Absent, push};
+
+pub(crate) static COMMAND: Command = Command {
+    name: "lpush",
+    summary: "Adds elements at the head of a list, one after the other",
+    since: "1.0.0",
+    group: Group::List,
+    complexity: "O(length of the list)",
+    arity: -3,
+    arguments: "key:key, element...",
+    flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
+    categories: &[Category::List],
+    keys: &[Keys::at(1, &[KeyFlag::ReadWrite, KeyFlag::Insert])],
+    run,
+    ..Command::BASE
+};
+
+fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
+    push(context, arguments, End::Head, Absent::Made)
+}

@@ -1,0 +1,64 @@
+//! Lists.
+//!
+//! A list is read from the bytes of its run, and a change makes the bytes of a new one: see
+//! [`bpfdb_values::list`].
+
+mod lindex;
+mod linsert;
+mod llen;
+mod lmove;
+mod lmpop;
+mod lpop;
+mod lpos;
+mod lpush;
+mod lpushx;
+mod lrange;
+mod lrem;
+mod lset;
+mod ltrim;
+mod pops;
+mod pushes;
+mod rpop;
+mod rpoplpush;
+mod rpush;
+mod rpushx;
+
+use bpfdb_values::list::{End, List};
+
+use super::Failure;
+use super::arguments::is;
+use super::definition::Command;
+
+pub(super) static COMMANDS: &[&Command] = &[
+    &lindex::COMMAND,
+    &linsert::COMMAND,
+    &llen::COMMAND,
+    &lmove::COMMAND,
+    &lmpop::COMMAND,
+    &lpop::COMMAND,
+    &lpos::COMMAND,
+    &lpush::COMMAND,
+    &lpushx::COMMAND,
+    &lrange::COMMAND,
+    &lrem::COMMAND,
+    &lset::COMMAND,
+    &ltrim::COMMAND,
+    &rpop::COMMAND,
+    &rpoplpush::COMMAND,
+    &rpush::COMMAND,
+    &rpushx::COMMAND,
+];
+
+/// The list with these bytes; of a key that is absent, one without elements.
+fn list_of(bytes: Option<&[u8]>) -> Result<List<'_>, Failure> {
+    Ok(bytes.map_or_else(|| Ok(List::empty()), List::parse)?)
+}
+
+/// LEFT or RIGHT.
+fn end(word: &[u8]) -> Option<End> {
+    if is(word, "left") {
+        Some(End::Head)
+    } else {
+        is(word, "right").then_some(End::Tail)
+    }
+}

@@ -1,0 +1,25 @@
+//! RPUSHX.
+
+use bpfdb_values::list::End;
+
+use super::super::prelude::*;
+use super::pushes::{Absent, push};
+
+pub(crate) static COMMAND: Command = Command {
+    name: "rpushx",
+    summary: "Adds elements at the tail of a list, if there is one",
+    since: "2.2.0",
+    group: Group::List,
+    complexity: "O(length of the list)",
+    arity: -3,
+    arguments: "key:key, element...",
+    flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
+    categories: &[Category::List],
+    keys: &[Keys::at(1, &[KeyFlag::ReadWrite, KeyFlag::Insert])],
+    run,
+    ..Command::BASE
+};
+
+fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
+    push(context, arguments, End::Tail, Absent::Left)
+}

@@ -1,0 +1,99 @@
+//! Sorted sets.
+//!
+//! ```text
+//! scores.rs       scores and ranges in arguments, entries in replies
+//! adding.rs       ZADD, ZINCRBY
+//! selections.rs   ZRANGE and its kin
+//! counts.rs       ZCOUNT, ZLEXCOUNT
+//! ranks.rs        ZRANK, ZREVRANK
+//! removals.rs     ZREMRANGEBY…
+//! pops.rs         ZPOPMIN, ZPOPMAX, ZMPOP
+//! operations.rs   unions, intersections, differences
+//! ```
+
+mod adding;
+mod counts;
+mod operations;
+mod pops;
+mod ranks;
+mod removals;
+mod scores;
+mod selections;
+mod zadd;
+mod zcard;
+mod zcount;
+mod zdiff;
+mod zdiffstore;
+mod zincrby;
+mod zinter;
+mod zintercard;
+mod zinterstore;
+mod zlexcount;
+mod zmpop;
+mod zmscore;
+mod zpopmax;
+mod zpopmin;
+mod zrandmember;
+mod zrange;
+mod zrangebylex;
+mod zrangebyscore;
+mod zrangestore;
+mod zrank;
+mod zrem;
+mod zremrangebylex;
+mod zremrangebyrank;
+mod zremrangebyscore;
+mod zrevrange;
+mod zrevrangebylex;
+mod zrevrangebyscore;
+mod zrevrank;
+mod zscan;
+mod zscore;
+mod zunion;
+mod zunionstore;
+
+use bpfdb::{Session, ValueType};
+
+use super::Failure;
+use super::collection::put;
+use super::definition::Command;
+
+pub(super) static COMMANDS: &[&Command] = &[
+    &zadd::COMMAND,
+    &zcard::COMMAND,
+    &zcount::COMMAND,
+    &zdiff::COMMAND,
+    &zdiffstore::COMMAND,
+    &zincrby::COMMAND,
+    &zinter::COMMAND,
+    &zintercard::COMMAND,
+    &zinterstore::COMMAND,
+    &zlexcount::COMMAND,
+    &zmpop::COMMAND,
+    &zmscore::COMMAND,
+    &zpopmax::COMMAND,
+    &zpopmin::COMMAND,
+    &zrandmember::COMMAND,
+    &zrange::COMMAND,
+    &zrangebylex::COMMAND,
+    &zrangebyscore::COMMAND,
+    &zrangestore::COMMAND,
+    &zrank::COMMAND,
+    &zrem::COMMAND,
+    &zremrangebylex::COMMAND,
+    &zremrangebyrank::COMMAND,
+    &zremrangebyscore::COMMAND,
+    &zrevrange::COMMAND,
+    &zrevrangebylex::COMMAND,
+    &zrevrangebyscore::COMMAND,
+    &zrevrank::COMMAND,
+    &zscan::COMMAND,
+    &zscore::COMMAND,
+    &zunion::COMMAND,
+    &zunionstore::COMMAND,
+];
+
+/// Gives a key a new sorted set, whatever it has, that does not expire; `None`: the key goes.
+fn store(session: &mut Session, key: &[u8], bytes: Option<&[u8]>) -> Result<(), Failure> {
+    put(session, key, ValueType::SORTED_SET, bytes, None)
+}

@@ -1,0 +1,340 @@
+//! Unions, intersections and differences of sorted sets and sets, whose members have the score 1.
+//!
+//! Redis adds scores up in the order of the sets' sizes, which matters for sums of fractions: so do we.
+
+use std::collections::HashMap;
+
+use bpfdb::{Session, ValueType};
+use bpfdb_values::run::Run;
+use bpfdb_values::sorted_set::{Entry, SortedSet, sort, write};
+
+use super::super::arguments::{at_least, is, number, syntax_error};
+use super::super::atomic::{Kind, atomically};
+use super::super::collection::load_any;
+use super::super::prelude::*;
+use super::scores::Form;
+use super::store;
+use crate::values::double;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Operation {
+    Union,
+    Intersection,
+    Difference,
+}
+
+/// What becomes of the result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    Reply,
+    Store,
+    Count,
+}
+
+/// How the scores of a member of several sets become one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Aggregate {
+    Sum,
+    Min,
+    Max,
+}
+
+impl Aggregate {
+    fn of(self, a: f64, b: f64) -> f64 {
+        match self {
+            Self::Sum => number_or_zero(a + b),
+            Self::Min => {
+                if b < a {
+                    b
+                } else {
+                    a
+                }
+            }
+            Self::Max => {
+                if b > a {
+                    b
+                } else {
+                    a
+                }
+            }
+        }
+    }
+}
+
+/// Opposite infinities make 0, and so do 0 and infinity.
+fn number_or_zero(score: f64) -> f64 {
+    if score.is_nan() { 0.0 } else { score }
+}
+
+#[derive(Debug)]
+struct Options {
+    /// One for each key.
+    weights: Vec<f64>,
+    aggregate: Aggregate,
+    with_scores: bool,
+    limit: usize,
+}
+
+impl Options {
+    fn parse(
+        mut words: &[Vec<u8>],
+        keys: usize,
+        operation: Operation,
+        purpose: Purpose,
+    ) -> Result<Self, Failure> {
+        let mut options = Self {
+            weights: vec![1.0; keys],
+            aggregate: Aggregate::Sum,
+            with_scores: false,
+            limit: usize::MAX,
+        };
+        let has_scores = operation != Operation::Difference && purpose != Purpose::Count;
+        while let Some((word, behind)) = words.split_first() {
+            if has_scores && behind.len() >= keys && is(word, "weights") {
+                let (weights, behind) = behind.split_at(keys);
+                options.weights = weights
+                    .iter()
+                    .map(|text| weight(text))
+                    .collect::<Result<_, _>>()?;
+                words = behind;
+                continue;
+            }
+            words = match behind {
+                [name, behind @ ..] if has_scores && is(word, "aggregate") => {
+                    options.aggregate = aggregate(name)?;
+                    behind
+                }
+                [limit, behind @ ..] if purpose == Purpose::Count && is(word, "limit") => {
+                    let limit = at_least(limit, 0, "ERR LIMIT can't be negative")?;
+                    options.limit = match usize::try_from(limit) {
+                        Ok(0) | Err(_) => usize::MAX,
+                        Ok(limit) => limit,
+                    };
+                    behind
+                }
+                behind if purpose == Purpose::Reply && is(word, "withscores") => {
+                    options.with_scores = true;
+                    behind
+                }
+                _ => return Err(syntax_error()),
+            };
+        }
+        Ok(options)
+    }
+}
+
+fn weight(text: &[u8]) -> Result<f64, Failure> {
+    double::parse(text).ok_or_else(|| "ERR weight value is not a float".into())
+}
+
+fn aggregate(name: &[u8]) -> Result<Aggregate, Failure> {
+    let names = [
+        ("sum", Aggregate::Sum),
+        ("min", Aggregate::Min),
+        ("max", Aggregate::Max),
+    ];
+    let found = names.into_iter().find(|(known, _)| is(name, known));
+    found
+        .map(|(_, aggregate)| aggregate)
+        .ok_or_else(syntax_error)
+}
+
+/// Keys, with as many before them as the first word says; and what stands behind them.
+fn keys<'a>(
+    command: &str,
+    words: &'a [Vec<u8>],
+) -> Result<(&'a [Vec<u8>], &'a [Vec<u8>]), Failure> {
+    let count = number(&words[0])?;
+    if count < 1 {
+        return Err(format!("ERR at least 1 input key is needed for '{command}' command").into());
+    }
+    let count = usize::try_from(count).unwrap_or(usize::MAX);
+    words[1..].split_at_checked(count).ok_or_else(syntax_error)
+}
+
+/// A set that was read: its type and bytes, or that there is none.
+type Read = Option<(ValueType, Vec<u8>)>;
+
+/// Reads the sets at one moment, in a transaction.
+fn read(session: &mut Session, keys: &[Vec<u8>]) -> Result<Vec<Read>, Failure> {
+    let kinds = [ValueType::SORTED_SET, ValueType::SET];
+    let sets = keys.iter().map(|key| {
+        let read = load_any(session, key, &kinds)?;
+        Ok(read.map(|(kind, entry)| (kind, entry.value)))
+    });
+    sets.collect()
+}
+
+/// One of the sets.
+#[derive(Debug)]
+struct Input<'a> {
+    entries: Vec<Entry<'a>>,
+    weight: f64,
+}
+
+impl Input<'_> {
+    fn weighted(&self, score: f64) -> f64 {
+        self.weight * score
+    }
+}
+
+fn inputs<'a>(sets: &'a [Read], weights: &[f64]) -> Result<Vec<Input<'a>>, Failure> {
+    let weighted = sets.iter().zip(weights);
+    let inputs = weighted.map(|(set, &weight)| {
+        let entries = set
+            .as_ref()
+            .map_or(Ok(Vec::new()), |(kind, bytes)| entries(*kind, bytes))?;
+        Ok(Input { entries, weight })
+    });
+    inputs.collect()
+}
+
+fn entries(kind: ValueType, bytes: &[u8]) -> Result<Vec<Entry<'_>>, Failure> {
+    if kind == ValueType::SORTED_SET {
+        return Ok(SortedSet::read(bytes)?.entries().to_vec());
+    }
+    let entries = Run::parse(bytes)?.iter();
+    let entries = entries.map(|entry| {
+        Ok(Entry {
+            member: entry?.0,
+            score: 1.0,
+        })
+    });
+    entries.collect()
+}
+
+/// The members of the result, in any order.
+fn combined<'a>(
+    operation: Operation,
+    mut inputs: Vec<Input<'a>>,
+    options: &Options,
+) -> Vec<Entry<'a>> {
+    if operation != Operation::Difference {
+        inputs.sort_by_key(|input| input.entries.len());
+    }
+    match operation {
+        Operation::Union => union(&inputs, options.aggregate),
+        Operation::Intersection => intersection(&inputs, options),
+        Operation::Difference => difference(&inputs),
+    }
+}
+
+fn union<'a>(inputs: &[Input<'a>], aggregate: Aggregate) -> Vec<Entry<'a>> {
+    let mut scores: HashMap<&'a [u8], f64> = HashMap::new();
+    for input in inputs {
+        for entry in &input.entries {
+            let score = number_or_zero(input.weighted(entry.score));
+            scores
+                .entry(entry.member)
+                .and_modify(|before| *before = aggregate.of(*before, score))
+                .or_insert(score);
+        }
+    }
+    let scores = scores.into_iter();
+    scores
+        .map(|(member, score)| Entry { member, score })
+        .collect()
+}
+
+fn intersection<'a>(inputs: &[Input<'a>], options: &Options) -> Vec<Entry<'a>> {
+    let Some((least, others)) = inputs.split_first() else {
+        return Vec::new();
+    };
+    if least.entries.is_empty() {
+        return Vec::new();
+    }
+    let others: Vec<_> = others.iter().map(|other| (other, table(other))).collect();
+    let common = least.entries.iter().filter_map(|entry| {
+        let mut score = number_or_zero(least.weighted(entry.score));
+        for (other, scores) in &others {
+            let value = other.weighted(*scores.get(entry.member)?);
+            score = options.aggregate.of(score, value);
+        }
+        Some(Entry { score, ..*entry })
+    });
+    common.take(options.limit).collect()
+}
+
+fn table<'a>(input: &Input<'a>) -> HashMap<&'a [u8], f64> {
+    let entries = input.entries.iter();
+    entries.map(|entry| (entry.member, entry.score)).collect()
+}
+
+fn difference<'a>(inputs: &[Input<'a>]) -> Vec<Entry<'a>> {
+    let Some((first, others)) = inputs.split_first() else {
+        return Vec::new();
+    };
+    let mut left = table(first);
+    for entry in others.iter().flat_map(|other| &other.entries) {
+        left.remove(entry.member);
+    }
+    let left = left.into_iter();
+    left.map(|(member, score)| Entry { member, score })
+        .collect()
+}
+
+/// ZUNION, ZINTER, ZDIFF: number of keys, keys, options.
+pub(super) fn reply(
+    context: &mut Context<'_>,
+    command: &str,
+    arguments: &[Vec<u8>],
+    operation: Operation,
+) -> Outcome {
+    let (keys, behind) = keys(command, arguments)?;
+    let sets = atomically(context.session, Kind::Read, |session| read(session, keys))?;
+    let options = Options::parse(behind, keys.len(), operation, Purpose::Reply)?;
+    let mut entries = combined(operation, inputs(&sets, &options.weights)?, &options);
+    sort(&mut entries);
+    let form = Form::of(context.replies, options.with_scores);
+    form.reply(context.replies, entries.iter());
+    Ok(())
+}
+
+/// ZINTERCARD: number of keys, keys, options.
+pub(super) fn reply_len(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
+    let (keys, behind) = keys("zintercard", arguments)?;
+    let operation = Operation::Intersection;
+    let sets = atomically(context.session, Kind::Read, |session| read(session, keys))?;
+    let options = Options::parse(behind, keys.len(), operation, Purpose::Count)?;
+    let entries = combined(operation, inputs(&sets, &options.weights)?, &options);
+    context.replies.integer(entries.len() as i64);
+    Ok(())
+}
+
+/// ZUNIONSTORE, ZINTERSTORE, ZDIFFSTORE: target, number of keys, keys, options.
+pub(super) fn store_result(
+    context: &mut Context<'_>,
+    command: &str,
+    arguments: &[Vec<u8>],
+    operation: Operation,
+) -> Outcome {
+    let target = &arguments[0];
+    let (keys, behind) = keys(command, &arguments[1..])?;
+    let len = atomically(context.session, Kind::Write, |session| {
+        // It may be one of the keys: no lock becomes a stronger one.
+        session.head_for_update(target)?;
+        let sets = read(session, keys)?;
+        let options = Options::parse(behind, keys.len(), operation, Purpose::Store)?;
+        let entries = combined(operation, inputs(&sets, &options.weights)?, &options);
+        let len = entries.len();
+        let bytes = (len > 0).then(|| write(entries));
+        store(session, target, bytes.as_deref())?;
+        Ok(len)
+    })?;
+    context.replies.integer(len as i64);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn aggregates() {
+        let (infinity, zero) = (f64::INFINITY, 0.0);
+        assert_eq!(Aggregate::Sum.of(infinity, -infinity), zero);
+        assert_eq!(Aggregate::Sum.of(1.5, 2.0), 3.5);
+        assert_eq!(Aggregate::Min.of(1.0, f64::NAN), 1.0);
+        assert_eq!(Aggregate::Max.of(1.0, infinity), infinity);
+    }
+}

@@ -1,0 +1,148 @@
+//! Ranges of members: ZRANGE and its kin, ZRANGESTORE.
+
+use bpfdb::ValueType;
+use bpfdb_values::sorted_set::{Entry, Selection, SortedSet, write};
+
+use super::super::arguments::{is, number, syntax_error};
+use super::super::atomic::{Kind, atomically};
+use super::super::collection::load;
+use super::super::prelude::*;
+use super::scores::{By, Form};
+use super::store;
+
+/// What the name of a command says of its range; `None`: options may say it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Named {
+    pub(super) by: Option<By>,
+    pub(super) is_descending: Option<bool>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Options {
+    by: Option<By>,
+    is_descending: Option<bool>,
+    offset: i64,
+    count: i64,
+    with_scores: bool,
+}
+
+impl Options {
+    /// `stores`: WITHSCORES is no option.
+    fn parse(mut words: &[Vec<u8>], named: Named, stores: bool) -> Result<Self, Failure> {
+        let mut options = Self {
+            by: named.by,
+            is_descending: named.is_descending,
+            offset: 0,
+            count: -1,
+            with_scores: false,
+        };
+        while let Some((word, behind)) = words.split_first() {
+            words = behind;
+            if !stores && is(word, "withscores") {
+                options.with_scores = true;
+            } else if is(word, "limit")
+                && let [offset, count, behind @ ..] = behind
+            {
+                (options.offset, options.count) = (number(offset)?, number(count)?);
+                words = behind;
+            } else if options.is_descending.is_none() && is(word, "rev") {
+                options.is_descending = Some(true);
+            } else if options.by.is_none() && is(word, "bylex") {
+                options.by = Some(By::Lex);
+            } else if options.by.is_none() && is(word, "byscore") {
+                options.by = Some(By::Score);
+            } else {
+                return Err(syntax_error());
+            }
+        }
+        options.check()?;
+        Ok(options)
+    }
+
+    fn by(&self) -> By {
+        self.by.unwrap_or(By::Rank)
+    }
+
+    fn check(&self) -> Result<(), Failure> {
+        if self.count != -1 && self.by() == By::Rank {
+            return Err(
+                "ERR syntax error, LIMIT is only supported in combination with either \
+                        BYSCORE or BYLEX"
+                    .into(),
+            );
+        }
+        if self.with_scores && self.by() == By::Lex {
+            return Err(
+                "ERR syntax error, WITHSCORES not supported in combination with BYLEX".into(),
+            );
+        }
+        Ok(())
+    }
+
+    /// Of the two ends: of scores and members in descending order the higher one comes first.
+    fn selection<'a>(&self, first: &'a [u8], second: &'a [u8]) -> Result<Selection<'a>, Failure> {
+        let is_descending = self.is_descending.unwrap_or(false);
+        let (min, max) = if is_descending && self.by() != By::Rank {
+            (second, first)
+        } else {
+            (first, second)
+        };
+        Ok(Selection {
+            members: self.by().members(min, max)?,
+            is_descending,
+            offset: self.offset,
+            count: self.count,
+        })
+    }
+}
+
+/// Key, ends, options. The reply is the members.
+pub(super) fn reply_range(
+    context: &mut Context<'_>,
+    arguments: &[Vec<u8>],
+    named: Named,
+) -> Outcome {
+    let options = Options::parse(&arguments[3..], named, false)?;
+    let selection = options.selection(&arguments[1], &arguments[2])?;
+    let read = load(context.session, &arguments[0], ValueType::SORTED_SET)?;
+    let replies = &mut *context.replies;
+    let Some(read) = read else {
+        replies.array(0);
+        return Ok(());
+    };
+    let set = SortedSet::read(&read.value)?;
+    let selected = set.entries()[set.select(&selection)].iter();
+    let form = Form::of(replies, options.with_scores);
+    if selection.is_descending {
+        form.reply(replies, selected.rev());
+    } else {
+        form.reply(replies, selected);
+    }
+    Ok(())
+}
+
+/// Target, key, ends, options. The reply is how many members the target has then.
+pub(super) fn store_range(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
+    let named = Named {
+        by: None,
+        is_descending: None,
+    };
+    let options = Options::parse(&arguments[4..], named, true)?;
+    let selection = options.selection(&arguments[2], &arguments[3])?;
+    let (target, source) = (&arguments[0], &arguments[1]);
+    let len = atomically(context.session, Kind::Write, |session| {
+        // It may be the source: no lock becomes a stronger one.
+        session.head_for_update(target)?;
+        let read = load(session, source, ValueType::SORTED_SET)?;
+        let set = read.as_ref().map(|read| SortedSet::read(&read.value));
+        let set = set.transpose()?;
+        let selected: &[Entry<'_>] = set
+            .as_ref()
+            .map_or(&[], |set| &set.entries()[set.select(&selection)]);
+        let bytes = (!selected.is_empty()).then(|| write(selected.to_vec()));
+        store(session, target, bytes.as_deref())?;
+        Ok(selected.len())
+    })?;
+    context.replies.integer(len as i64);
+    Ok(())
+}

@@ -1,0 +1,24 @@
+//! ZADD.
+
+use super::super::prelude::*;
+use super::adding::add;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "zadd",
+    summary: "Gives members of a sorted set their scores",
+    since: "1.2.0",
+    group: Group::SortedSet,
+    complexity: "O(length of the sorted set)",
+    arity: -4,
+    arguments: "key:key, [condition(NX|XX)@3.0.2], [comparison(GT|LT)@6.2.0], [CH@3.0.2], [INCR@3.0.2], score_member{score:double, member}...",
+    flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
+    categories: &[Category::SortedSet],
+    keys: &[Keys::at(1, &[KeyFlag::ReadWrite, KeyFlag::Update])],
+    differences: "In a large set too, -0 is shown as 0.",
+    run,
+    ..Command::BASE
+};
+
+fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
+    add(context, arguments, false)
+}

@@ -1,0 +1,24 @@
+//! ZLEXCOUNT.
+
+use super::super::prelude::*;
+use super::counts::reply_count;
+use super::scores::By;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "zlexcount",
+    summary: "Counts the members of a sorted set that have names between two",
+    since: "2.8.9",
+    group: Group::SortedSet,
+    complexity: "O(length of the sorted set)",
+    arity: 4,
+    arguments: "key:key, min, max",
+    flags: &[Flag::Readonly, Flag::Fast],
+    categories: &[Category::SortedSet],
+    keys: &[Keys::at(1, &[KeyFlag::ReadOnly, KeyFlag::Access])],
+    run,
+    ..Command::BASE
+};
+
+fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
+    reply_count(context, arguments, By::Lex)
+}

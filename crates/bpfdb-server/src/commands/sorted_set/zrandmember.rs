@@ -1,0 +1,116 @@
+//! ZRANDMEMBER.
+
+use bpfdb::{Entry, ValueType};
+use bpfdb_values::sorted_set::SortedSet;
+
+use super::super::arguments::{is, number, syntax_error};
+use super::super::collection::load;
+use super::super::prelude::*;
+use super::scores::Form;
+use crate::protocol::reply::Replies;
+use crate::settings::limits::MESSAGE_MAX;
+use crate::values::random::Random;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "zrandmember",
+    summary: "Picks members of a sorted set by chance",
+    since: "6.2.0",
+    group: Group::SortedSet,
+    complexity: "O(length of the sorted set, and count)",
+    arity: -2,
+    arguments: "key:key, [options{count:integer, [WITHSCORES]}]",
+    flags: &[Flag::Readonly],
+    categories: &[Category::SortedSet],
+    tips: &["nondeterministic_output"],
+    keys: &[Keys::at(1, &[KeyFlag::ReadOnly, KeyFlag::Access])],
+    differences: "The reply has at most 640 MiB.",
+    run,
+    ..Command::BASE
+};
+
+/// How many members are wanted; negative: any may come more than once.
+#[derive(Clone, Copy, Debug)]
+struct Wanted {
+    count: i64,
+    with_scores: bool,
+}
+
+impl Wanted {
+    fn parse(words: &[Vec<u8>]) -> Result<Self, Failure> {
+        let count = number(&words[0])?;
+        if count == i64::MIN {
+            return Err(
+                "ERR value is out of range, value must between -9223372036854775807 and \
+                        9223372036854775807"
+                    .into(),
+            );
+        }
+        let with_scores = match &words[1..] {
+            [] => false,
+            [option] if is(option, "withscores") => true,
+            _ => return Err(syntax_error()),
+        };
+        if with_scores && count.unsigned_abs() > i64::MAX as u64 / 2 {
+            return Err("ERR value is out of range".into());
+        }
+        Ok(Self { count, with_scores })
+    }
+
+    /// Numbers of members, by chance; all of them in their order if so many are wanted.
+    fn choose(self, len: usize) -> Vec<usize> {
+        let mut random = Random::new();
+        let count = usize::try_from(self.count.unsigned_abs()).unwrap_or(usize::MAX);
+        if self.count < 0 {
+            (0..count).map(|_| random.below(len)).collect()
+        } else if count < len {
+            random.some_below(len, count)
+        } else {
+            (0..len).collect()
+        }
+    }
+
+    /// Refuses what makes a reply that is too long; a member takes nine bytes at least.
+    fn check(self, set: &SortedSet<'_>) -> Outcome {
+        let longest = set.entries().iter().map(|entry| entry.member.len()).max();
+        let bytes = longest.unwrap_or(0) as u64 + if self.with_scores { 64 } else { 16 };
+        let is_repeated = self.count < 0;
+        if is_repeated && self.count.unsigned_abs().saturating_mul(bytes) > MESSAGE_MAX as u64 {
+            return Err("ERR reply is longer than 640 MiB; ask for fewer members".into());
+        }
+        Ok(())
+    }
+}
+
+fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
+    let wanted = match &arguments[1..] {
+        [] => None,
+        words => Some(Wanted::parse(words)?),
+    };
+    let read = load(context.session, &arguments[0], ValueType::SORTED_SET)?;
+    let replies = &mut *context.replies;
+    let (Some(read), Some(wanted)) = (&read, wanted) else {
+        return reply_one(replies, read.as_ref(), wanted.is_some());
+    };
+    let set = SortedSet::read(&read.value)?;
+    wanted.check(&set)?;
+    let chosen = wanted.choose(set.len());
+    let chosen = chosen.iter().map(|&number| &set.entries()[number]);
+    Form::of(replies, wanted.with_scores).reply(replies, chosen);
+    Ok(())
+}
+
+/// One member, or that there is none.
+fn reply_one(replies: &mut Replies, read: Option<&Entry>, is_array: bool) -> Outcome {
+    let Some(read) = read else {
+        if is_array {
+            replies.array(0);
+        } else {
+            replies.null();
+        }
+        return Ok(());
+    };
+    let set = SortedSet::read(&read.value)?;
+    let number = Random::new().below(set.len());
+    replies.bulk_or_null(set.entries().get(number).map(|entry| entry.member));
+    Ok(())
+}

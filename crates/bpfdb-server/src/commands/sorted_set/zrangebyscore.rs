@@ -1,0 +1,33 @@
+//! ZRANGEBYSCORE.
+
+use super::super::definition::Deprecated;
+use super::super::prelude::*;
+use super::scores::By;
+use super::selections::{Named, reply_range};
+
+pub(crate) static COMMAND: Command = Command {
+    name: "zrangebyscore",
+    summary: "Reads the members of a sorted set in a range of scores",
+    since: "1.0.5",
+    deprecated: Some(Deprecated {
+        since: "6.2.0",
+        replaced_by: "`ZRANGE` with the `BYSCORE` argument",
+    }),
+    group: Group::SortedSet,
+    complexity: "O(length of the sorted set)",
+    arity: -4,
+    arguments: "key:key, min:double, max:double, [WITHSCORES@2.0.0], [LIMIT offset_count{offset:integer, count:integer}]",
+    flags: &[Flag::Readonly],
+    categories: &[Category::SortedSet],
+    keys: &[Keys::at(1, &[KeyFlag::ReadOnly, KeyFlag::Access])],
+    run,
+    ..Command::BASE
+};
+
+fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
+    let named = Named {
+        by: Some(By::Score),
+        is_descending: Some(false),
+    };
+    reply_range(context, arguments, named)
+}

@@ -1,0 +1,24 @@
+//! ZREMRANGEBYLEX.
+
+use super::super::prelude::*;
+use super::removals::remove_range;
+use super::scores::By;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "zremrangebylex",
+    summary: "Removes the members of a sorted set in a range of names",
+    since: "2.8.9",
+    group: Group::SortedSet,
+    complexity: "O(length of the sorted set)",
+    arity: 4,
+    arguments: "key:key, min, max",
+    flags: &[Flag::Write],
+    categories: &[Category::SortedSet],
+    keys: &[Keys::at(1, &[KeyFlag::ReadWrite, KeyFlag::Delete])],
+    run,
+    ..Command::BASE
+};
+
+fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
+    remove_range(context, arguments, By::Lex)
+}

@@ -1,0 +1,24 @@
+//! ZREMRANGEBYRANK.
+
+use super::super::prelude::*;
+use super::removals::remove_range;
+use super::scores::By;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "zremrangebyrank",
+    summary: "Removes the members of a sorted set in a range of ranks",
+    since: "2.0.0",
+    group: Group::SortedSet,
+    complexity: "O(length of the sorted set)",
+    arity: 4,
+    arguments: "key:key, start:integer, stop:integer",
+    flags: &[Flag::Write],
+    categories: &[Category::SortedSet],
+    keys: &[Keys::at(1, &[KeyFlag::ReadWrite, KeyFlag::Delete])],
+    run,
+    ..Command::BASE
+};
+
+fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
+    remove_range(context, arguments, By::Rank)
+}
