@@ -1,7 +1,9 @@
 //! OBJECT: how a value is kept.
 
 use bpfdb::{Head, Session, ValueType};
-use bpfdb_values::{Hash, Set};
+use bpfdb_values::list::List;
+use bpfdb_values::run::Run;
+use bpfdb_values::{Hash, Set, sorted_set};
 
 use super::super::atomic::{Kind, atomically};
 use super::super::help;
@@ -147,6 +149,8 @@ fn encoding_of(head: &Head) -> Result<&'static str, Failure> {
         ValueType::STRING => encoding_of_string(head),
         ValueType::HASH => Hash::read(value)?.encoding(),
         ValueType::SET => Set::read(value)?.encoding(),
+        ValueType::LIST => List::read(value)?.encoding(),
+        ValueType::SORTED_SET => sorted_set::encoding(&Run::parse(value)?),
         other => other.name(),
     })
 }

@@ -65,13 +65,6 @@ impl Options {
 /// From which end, and how many matches are before the first one that counts.
 fn rank(text: &[u8]) -> Result<(End, usize), Failure> {
     let rank = number(text)?;
-    if rank == i64::MIN {
-        return Err(
-            "ERR value is out of range, value must between -9223372036854775807 and \
-                    9223372036854775807"
-                .into(),
-        );
-    }
     if rank == 0 {
         return Err(
             "ERR RANK can't be zero: use 1 to start from the first match, 2 from the second \
@@ -80,7 +73,9 @@ fn rank(text: &[u8]) -> Result<(End, usize), Failure> {
         );
     }
     let end = if rank < 0 { End::Tail } else { End::Head };
-    let skip = usize::try_from(rank.unsigned_abs() - 1).unwrap_or(usize::MAX);
+    // As in Redis, the least number is no more than -1.
+    let passed = rank.checked_abs().map_or(0, |rank| rank - 1);
+    let skip = usize::try_from(passed).unwrap_or(usize::MAX);
     Ok((end, skip))
 }
 

@@ -2,6 +2,8 @@
 //! how two replies to it are compared.
 
 use super::compare::Compare::{self, *};
+use super::lists::*;
+use super::sorted_sets::*;
 use super::words::*;
 
 pub struct Command {
@@ -95,6 +97,136 @@ pub static COMMANDS: &[Command] = &[
     command("ttl", 4, Time(1), key),
     command("type", 4, Exact, key),
     command("unlink", 3, Exact, || many(key(), 1..=3)),
+    // ---- Lists ----
+    command("lindex", 2, Exact, || seq([list(), offset()])),
+    command("linsert", 2, Exact, || {
+        seq([list(), side(), element(), element()])
+    }),
+    command("llen", 2, Exact, list),
+    command("lmove", 2, Exact, || seq([list(), list(), end(), end()])),
+    command("lmpop", 2, Exact, || {
+        seq([counted(list()), end(), count_option()])
+    }),
+    command("lpop", 3, Exact, || seq([list(), maybe(count())])),
+    command("lpos", 3, Exact, || {
+        seq([list(), element(), position_options()])
+    }),
+    command("lpush", 4, Exact, || seq([list(), many(element(), 1..=4)])),
+    command("lpushx", 2, Exact, || seq([list(), many(element(), 1..=2)])),
+    command("lrange", 3, Exact, || seq([list(), offset(), offset()])),
+    command("lrem", 2, Exact, || seq([list(), count(), element()])),
+    command("lset", 2, Exact, || seq([list(), offset(), element()])),
+    command("ltrim", 1, Exact, || seq([list(), offset(), offset()])),
+    command("rpop", 3, Exact, || seq([list(), maybe(count())])),
+    command("rpoplpush", 2, Exact, || seq([list(), list()])),
+    command("rpush", 4, Exact, || seq([list(), many(element(), 1..=4)])),
+    command("rpushx", 2, Exact, || seq([list(), many(element(), 1..=2)])),
+    // ---- Sorted sets ----
+    command("zadd", 8, Exact, || {
+        seq([
+            sorted_set(),
+            adding_options(),
+            many(seq([score(), member()]), 1..=4),
+        ])
+    }),
+    command("zcard", 2, Exact, sorted_set),
+    command("zcount", 2, Exact, || {
+        seq([sorted_set(), score_end(), score_end()])
+    }),
+    command("zdiff", 1, Exact, || {
+        seq([counted(sorted_set()), maybe(option("WITHSCORES"))])
+    }),
+    command("zdiffstore", 1, Exact, || {
+        seq([sorted_set(), counted(sorted_set())])
+    }),
+    command("zincrby", 3, Exact, || {
+        seq([sorted_set(), score(), member()])
+    }),
+    command("zinter", 1, Exact, || operation(true)),
+    command("zintercard", 1, Exact, || {
+        seq([
+            counted(sorted_set()),
+            maybe(seq([option("LIMIT"), count()])),
+        ])
+    }),
+    command("zinterstore", 1, Exact, || {
+        seq([sorted_set(), operation(false)])
+    }),
+    command("zlexcount", 2, Exact, || {
+        seq([sorted_set(), lex_end(), lex_end()])
+    }),
+    command("zmpop", 2, Exact, || {
+        seq([counted(sorted_set()), min_or_max(), count_option()])
+    }),
+    command("zmscore", 2, Exact, || {
+        seq([sorted_set(), many(member(), 1..=3)])
+    }),
+    command("zpopmax", 2, Exact, || seq([sorted_set(), maybe(count())])),
+    command("zpopmin", 2, Exact, || seq([sorted_set(), maybe(count())])),
+    command("zrandmember", 1, Shape, || {
+        seq([
+            sorted_set(),
+            maybe(seq([offset(), maybe(option("WITHSCORES"))])),
+        ])
+    }),
+    command("zrange", 4, Exact, || {
+        seq([sorted_set(), range(), range_options()])
+    }),
+    command("zrangebylex", 2, Exact, || {
+        seq([sorted_set(), lex_end(), lex_end(), maybe(limit())])
+    }),
+    command("zrangebyscore", 2, Exact, || {
+        seq([sorted_set(), score_end(), score_end(), range_options()])
+    }),
+    command("zrangestore", 2, Exact, || {
+        seq([sorted_set(), sorted_set(), range(), range_options()])
+    }),
+    command("zrank", 2, Exact, || seq([sorted_set(), member()])),
+    command("zrem", 2, Exact, || {
+        seq([sorted_set(), many(member(), 1..=3)])
+    }),
+    command("zremrangebylex", 1, Exact, || {
+        seq([sorted_set(), lex_end(), lex_end()])
+    }),
+    command("zremrangebyrank", 1, Exact, || {
+        seq([sorted_set(), offset(), offset()])
+    }),
+    command("zremrangebyscore", 1, Exact, || {
+        seq([sorted_set(), score_end(), score_end()])
+    }),
+    command("zrevrange", 2, Exact, || {
+        seq([
+            sorted_set(),
+            offset(),
+            offset(),
+            maybe(option("WITHSCORES")),
+        ])
+    }),
+    command("zrevrangebylex", 2, Exact, || {
+        seq([sorted_set(), lex_end(), lex_end(), maybe(limit())])
+    }),
+    command("zrevrangebyscore", 2, Exact, || {
+        seq([sorted_set(), score_end(), score_end(), range_options()])
+    }),
+    command("zrevrank", 2, Exact, || seq([sorted_set(), member()])),
+    command("zscan", 1, Exact, || {
+        seq([
+            sorted_set(),
+            integer(),
+            some_of(
+                2,
+                [
+                    seq([option("MATCH"), pattern()]),
+                    seq([option("COUNT"), integer()]),
+                ],
+            ),
+        ])
+    }),
+    command("zscore", 2, Exact, || seq([sorted_set(), member()])),
+    command("zunion", 1, Exact, || operation(true)),
+    command("zunionstore", 2, Exact, || {
+        seq([sorted_set(), operation(false)])
+    }),
     // ---- Server ----
     command("command", 1, GetKeys, || {
         seq([option("GETKEYS"), getkeys()])

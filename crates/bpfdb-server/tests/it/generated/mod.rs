@@ -10,6 +10,8 @@ mod commands;
 use bpfdb_tests::server as common;
 mod compare;
 mod differences;
+mod lists;
+mod sorted_sets;
 mod words;
 
 use std::cell::RefCell;
