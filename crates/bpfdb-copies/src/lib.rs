@@ -22,6 +22,7 @@
 //! ```
 
 mod binary;
+mod collection;
 mod crc64;
 mod dump;
 mod error;

@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use bpfdb::{Engine, Operation, Session, Status, abi};
+use bpfdb::{Engine, Operation, Session, Status, ValueType, abi};
 
 use crate::error::{Error, Result};
 use crate::sink::{Key, Sink};
@@ -36,6 +36,7 @@ struct Waiting {
     start: usize,
     name: usize,
     value: usize,
+    kind: ValueType,
     expires_at: Option<u64>,
 }
 
@@ -114,11 +115,11 @@ impl<'a> Loader<'a> {
     }
 
     fn write_alone(&mut self, operation: Operation<'_>) -> Result<()> {
-        let Operation::SetEntry(name, value, expires_at) = operation else {
+        let Operation::SetTyped(name, kind, value, expires_at) = operation else {
             unreachable!("what waits is set");
         };
         let session = &mut self.session;
-        patiently(name, || session.set_entry(name, value, expires_at))?;
+        patiently(name, || session.set_typed(name, kind, value, expires_at))?;
         self.loaded.written += 1;
         Ok(())
     }
@@ -139,7 +140,7 @@ impl<'a> Loader<'a> {
 impl Waiting {
     fn operation<'b>(&self, bytes: &'b [u8]) -> Operation<'b> {
         let (name, rest) = bytes[self.start..].split_at(self.name);
-        Operation::SetEntry(name, &rest[..self.value], self.expires_at)
+        Operation::SetTyped(name, self.kind, &rest[..self.value], self.expires_at)
     }
 }
 
@@ -155,6 +156,7 @@ impl Sink for Loader<'_> {
             start,
             name: key.name.len(),
             value: key.len as usize,
+            kind: key.kind,
             expires_at: key.expires_at,
         });
         self.left = key.len;

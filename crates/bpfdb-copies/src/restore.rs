@@ -37,7 +37,7 @@ pub enum Existing {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     pub existing: Existing,
-    /// Leaves out keys of other types than strings, instead of refusing the file.
+    /// Leaves out keys of types that bpfdb does not have, instead of refusing the file.
     pub skip_other_types: bool,
     /// Takes the keys of this database, and leaves out those of others; `None`: those of
     /// database 0, and a file with keys in others is refused.
@@ -204,10 +204,13 @@ impl Options {
         if !self.skip_other_types && !contents.other_types.is_empty() {
             let types = contents.other_types.iter();
             let types: Vec<String> = types.map(|(name, n)| format!("{n} of {name}")).collect();
+            let first = contents.first_other.as_ref();
+            let first = first.map(|(key, name)| format!("; the first is the {name} \"{key}\""));
             return Err(Error::Refused(format!(
-                "the file has keys of types that bpfdb does not have ({}); --skip-other-types \
+                "the file has keys of types that bpfdb does not have ({}{}); --skip-other-types \
                  leaves them out",
-                types.join(", ")
+                types.join(", "),
+                first.unwrap_or_default()
             )));
         }
         if self.database.is_none() && contents.other_databases > 0 {
@@ -230,8 +233,8 @@ impl Options {
     }
 }
 
-/// Fills an engine that has no keys with the strings of a file of Redis: database 0. What else
-/// the file has is an error.
+/// Fills an engine that has no keys with those of a file of Redis: database 0. What else the file has
+/// is an error.
 pub fn load_rdb(engine: &Engine, path: &Path) -> Result<Loaded> {
     VerifiedCopy::open(path, Options::default())?.load(engine, &mut |_| Ok(()))
 }

@@ -2,13 +2,18 @@
 
 use std::collections::BTreeMap;
 
+use bpfdb::ValueType;
+
 use crate::error::Result;
 
 /// What is known of a key before its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Key<'a> {
     pub name: &'a [u8],
-    /// Bytes of the value.
+    /// A string, a hash, a list, a set or a sorted set.
+    pub kind: ValueType,
+    /// Bytes of the value. Those of a collection are the packed run that the engine keeps
+    /// ([`bpfdb_values::run`]).
     pub len: u64,
     /// UNIX time, milliseconds.
     pub expires_at: Option<u64>,
@@ -47,14 +52,16 @@ pub struct Contents {
     pub keys: u64,
     /// Of these, those that expire, or have expired.
     pub expiring: u64,
-    /// Strings of a file of Redis whose names only bpfdb itself may use: they are left out.
+    /// Keys of a file of Redis whose names only bpfdb itself may use: they are left out.
     pub reserved: u64,
-    /// Bytes of their values.
+    /// Bytes of the values of the keys that the reader gave, as the engine keeps them.
     pub bytes: u64,
     /// When it was written, milliseconds of UNIX time, if it says so.
     pub time: Option<u64>,
     /// Keys left out because they are of other types, by the name of the type.
     pub other_types: BTreeMap<&'static str, u64>,
+    /// The first of these keys, with escapes, and its type.
+    pub first_other: Option<(String, &'static str)>,
     /// Keys left out because they are in other databases.
     pub other_databases: u64,
     /// Libraries of functions in a file of Redis. Together they are one more key,
@@ -69,6 +76,13 @@ impl Contents {
         self.keys += 1;
         self.bytes += key.len;
         self.expiring += u64::from(key.expires_at.is_some());
+    }
+
+    pub(crate) fn count_other(&mut self, name: &[u8], kind: &'static str) {
+        *self.other_types.entry(kind).or_default() += 1;
+        if self.first_other.is_none() {
+            self.first_other = Some((name.escape_ascii().to_string(), kind));
+        }
     }
 }
 

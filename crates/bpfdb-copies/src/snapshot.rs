@@ -8,7 +8,7 @@
 //!     `seen` has the keys that may come again (see `bpfdb::scan_region`).
 //!  2. What is given is what the snapshot sees; if the engine ends it, the next read fails, and
 //!     so does the copy. It is never given in part as if it were whole.
-//!  3. A value that is not large is read at once; a large one in parts, by the same snapshot,
+//!  3. A value that is not large is read at once, as a collection always is; a large string in parts, by the same snapshot,
 //!     in which it does not change.
 
 use std::collections::HashSet;
@@ -16,6 +16,7 @@ use std::ops::Range;
 
 use bpfdb::{Engine, Entry, Operation, Session, Status, ValueType, abi};
 
+use crate::collection::kind_of;
 use crate::error::{Error, Result};
 use crate::header::Header;
 use crate::limits::TIME_MAX;
@@ -189,27 +190,28 @@ impl Snapshot {
     fn give_batch(&mut self, keys: &Keys, range: Range<usize>, sink: &mut dyn Sink) -> Result<u64> {
         let reads: Vec<Operation<'_>> = range
             .clone()
-            .map(|number| Operation::Get(keys.get(number)))
+            .map(|number| Operation::GetAny(keys.get(number)))
             .collect();
         let batch = self.session.prepare(&reads, self.room)?;
         self.session.run(&batch)?;
-        let found: Vec<(Result<Option<Entry>, Status>, bool)> = (0..batch.len())
-            .map(|i| {
-                let is_large = self.session.status_of(&batch, i) == Status::FoundLarge;
-                (self.session.entry_of(&batch, i), is_large)
+        let found: Vec<Found> = (0..batch.len())
+            .map(|i| Found {
+                is_large: self.session.status_of(&batch, i) == Status::FoundLarge,
+                kind: self.session.type_of(&batch, i),
+                entry: self.session.entry_of(&batch, i),
             })
             .collect();
         let mut given = 0;
-        for ((entry, is_large), number) in found.into_iter().zip(range) {
+        for (found, number) in found.into_iter().zip(range) {
             let name = keys.get(number);
-            given += u64::from(match entry {
+            given += u64::from(match found.entry {
                 Ok(None) => false,
                 Ok(Some(entry)) => {
-                    give_entry(name, &entry, sink)?;
+                    give_entry(name, found.kind, &entry, sink)?;
                     true
                 }
                 // Too long for its room, or it could not be read beside others.
-                Err(_) => self.give_alone(name, !is_large, sink)?,
+                Err(_) => self.give_alone(name, !found.is_large, sink)?,
             });
         }
         Ok(given)
@@ -220,14 +222,13 @@ impl Snapshot {
         let Some(head) = self.session.head(name).map_err(Error::Snapshot)? else {
             return Ok(false);
         };
-        if head.value_type != ValueType::STRING {
-            return Err(Error::Type {
-                key: String::from_utf8_lossy(name).into_owned(),
-                name: head.value_type.name(),
-            });
+        let kind = known_type(name, head.value_type)?;
+        if kind != ValueType::STRING && head.value.is_none() {
+            return self.give_large_collection(name, kind, sink);
         }
         let key = Key {
             name,
+            kind,
             len: head.len,
             expires_at: time_of(head.expires_at),
         };
@@ -241,9 +242,31 @@ impl Snapshot {
             }
             return Ok(true);
         }
+        self.give_parts(name, head.len, sink)?;
+        Ok(true)
+    }
+
+    /// Whole: no form of a copy could do with a part of it.
+    fn give_large_collection(
+        &mut self,
+        name: &[u8],
+        kind: ValueType,
+        sink: &mut dyn Sink,
+    ) -> Result<bool> {
+        let entry = self
+            .session
+            .entry_of_any_type(name)
+            .map_err(Error::Snapshot)?;
+        // A snapshot's value does not go away.
+        let entry = entry.ok_or(Error::Snapshot(Status::Corrupt))?;
+        give_entry(name, kind, &entry, sink)?;
+        Ok(true)
+    }
+
+    fn give_parts(&mut self, name: &[u8], len: u64, sink: &mut dyn Sink) -> Result<()> {
         let mut at = 0;
-        while at < head.len {
-            let end = (at + PART).min(head.len);
+        while at < len {
+            let end = (at + PART).min(len);
             let part = self.session.get_range(name, |_| at..end);
             let part = part.map_err(Error::Snapshot)?.unwrap_or_default();
             if part.len() as u64 != end - at {
@@ -252,8 +275,16 @@ impl Snapshot {
             sink.part(&part)?;
             at = end;
         }
-        Ok(true)
+        Ok(())
     }
+}
+
+/// What a batch found of a key.
+#[derive(Debug)]
+struct Found {
+    entry: Result<Option<Entry>, Status>,
+    kind: ValueType,
+    is_large: bool,
 }
 
 /// Tells after each MiB of values how many keys were before.
@@ -287,9 +318,22 @@ fn time_of(expires_at: Option<u64>) -> Option<u64> {
     expires_at.map(|time| time.min(TIME_MAX))
 }
 
-fn give_entry(name: &[u8], entry: &Entry, sink: &mut dyn Sink) -> Result<()> {
+/// # Errors
+/// A type that no copy has a form for.
+fn known_type(name: &[u8], kind: ValueType) -> Result<ValueType> {
+    if kind == ValueType::STRING || kind_of(kind).is_some() {
+        return Ok(kind);
+    }
+    Err(Error::Type {
+        key: String::from_utf8_lossy(name).into_owned(),
+        name: kind.name(),
+    })
+}
+
+fn give_entry(name: &[u8], kind: ValueType, entry: &Entry, sink: &mut dyn Sink) -> Result<()> {
     sink.key(&Key {
         name,
+        kind: known_type(name, kind)?,
         len: entry.value.len() as u64,
         expires_at: time_of(entry.expires_at),
     })?;

@@ -8,6 +8,7 @@ mod edit;
 mod elements;
 pub mod hash;
 pub mod integer;
+pub mod limits;
 pub mod list;
 pub mod places;
 pub mod run;

@@ -36,13 +36,21 @@ const NOT_INTEGERS: u8 = 2;
 const NOT_COMPACT: u8 = 4;
 const KNOWN: u8 = WIDE | NOT_INTEGERS | NOT_COMPACT;
 
-pub(crate) const NARROW_ENTRY: usize = 4;
-pub(crate) const WIDE_ENTRY: usize = 12;
+/// Bytes of an entry before its key, in a narrow run and in a WIDE one.
+pub const NARROW_ENTRY: usize = 4;
+pub const WIDE_ENTRY: usize = 12;
 
 /// Bytes that are no packed run.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[error("the bytes of a collection are damaged: {0}")]
 pub struct Malformed(pub(crate) &'static str);
+
+impl Malformed {
+    /// Of a sorted set: the value of an entry is no score.
+    pub const SCORE: Self = Self("the value of a member is no score");
+    /// A type whose values are no runs.
+    pub const TYPE: Self = Self("no collection has this type");
+}
 
 /// What a run remembers of its past.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

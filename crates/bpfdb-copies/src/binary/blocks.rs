@@ -2,7 +2,10 @@
 
 use std::io::{Read, Write};
 
-use super::{BLOCK_HEAD, HEADER, HEADER_SUMMED, LAST, MAGIC, PAYLOAD_MAX, TOTALS, Totals, VERSION};
+use super::{
+    BLOCK_HEAD, FIRST_VERSION, HEADER, HEADER_SUMMED, LAST, MAGIC, PAYLOAD_MAX, TOTALS, Totals,
+    VERSION,
+};
 use crate::error::{Error, Result, damaged, foreign, io};
 use crate::header::Header;
 use crate::source::{Input, Plain, Source};
@@ -27,19 +30,19 @@ fn decode_header(bytes: &[u8; HEADER]) -> Result<(Header, u32)> {
     }
     let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"));
     let field = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
-    if word(8) != VERSION {
+    let version = word(8);
+    if !(FIRST_VERSION..=VERSION).contains(&version) {
         let what = format!(
-            "version {} of the form; version {VERSION} is known",
-            word(8)
+            "version {version} of the form; versions {FIRST_VERSION} to {VERSION} are known"
         );
         return Err(foreign(8, what));
     }
-    let sum = crc32c::crc32c_append(VERSION, &bytes[HEADER_SUMMED..]);
+    let sum = crc32c::crc32c_append(version, &bytes[HEADER_SUMMED..]);
     if word(12) != sum {
         return Err(damaged(12, "the checksum of the header is wrong"));
     }
     if bytes[HEADER_SUMMED + 32..].iter().any(|&byte| byte != 0) {
-        return Err(foreign(48, "the header has more than version 1 has"));
+        return Err(foreign(48, "the header has more than its version has"));
     }
     let header = Header {
         time: field(16),

@@ -4,6 +4,7 @@ use std::io::Read;
 
 use super::blocks::Blocks;
 use super::{EntryHead, Totals};
+use crate::collection::{checked, kind_of};
 use crate::error::{Result, damaged};
 use crate::limits::{KEY_MAX, TIME_MAX, VALUE_MAX};
 use crate::sink::{Contents, Key, Sink};
@@ -19,13 +20,11 @@ pub(crate) fn read<R: Read>(
     contents.time = Some(header.time);
     let mut source = Source::new(blocks);
     let mut name = Vec::with_capacity(KEY_MAX);
+    let mut read = Totals::default();
     while !source.is_at_end()? {
-        entry(&mut source, &mut name, sink, contents)?;
+        read.keys += 1;
+        read.bytes += entry(&mut source, &mut name, sink, contents)?;
     }
-    let read = Totals {
-        keys: contents.keys,
-        bytes: contents.bytes,
-    };
     if source.input.totals() != Some(read) {
         return Err(damaged(
             source.offset(),
@@ -35,12 +34,13 @@ pub(crate) fn read<R: Read>(
     Ok(())
 }
 
+/// Gives an entry: how many bytes its value has in the file.
 fn entry<R: Read>(
     source: &mut Source<Blocks<R>>,
     name: &mut Vec<u8>,
     sink: &mut dyn Sink,
     contents: &mut Contents,
-) -> Result<()> {
+) -> Result<u64> {
     let at = source.offset();
     let head = EntryHead::decode(source.array()?).filter(|head| {
         (1..=KEY_MAX).contains(&head.key_len.into())
@@ -55,12 +55,28 @@ fn entry<R: Read>(
         name.extend_from_slice(part);
         Ok(())
     })?;
-    let key = Key {
+    let len = head.value_len.into();
+    let mut key = Key {
         name,
-        len: head.value_len.into(),
+        kind: head.kind,
+        len,
         expires_at: head.expires_at,
     };
+    let Some(kind) = kind_of(head.kind) else {
+        contents.count(&key);
+        sink.key(&key)?;
+        source.parts(len, |part| sink.part(part))?;
+        return Ok(len);
+    };
+    let mut run = Vec::new();
+    source.parts(len, |part| {
+        run.extend_from_slice(part);
+        Ok(())
+    })?;
+    let run = checked(kind, &run).map_err(|fault| fault.at(at))?;
+    key.len = run.len() as u64;
     contents.count(&key);
     sink.key(&key)?;
-    source.parts(key.len, |part| sink.part(part))
+    sink.part(&run)?;
+    Ok(len)
 }

@@ -10,15 +10,23 @@
 //!  1. Each checksum is seeded with the one before. So a block is valid only behind that which
 //!     it was written behind: none can be missing, come twice or from another copy.
 //!  2. Nothing of a block is looked at before its checksum is.
-//!  3. A copy without its last block is cut, and nothing follows that block.
+//!  3. The value of a collection is the packed run that the engine keeps. One that is read is not
+//!     given before all of it was found to be right.
+//!  4. A copy without its last block is cut, and nothing follows that block.
 
 pub(crate) mod blocks;
 pub(crate) mod input;
 pub(crate) mod output;
 
+use bpfdb::ValueType;
+
+use crate::collection::kind_of;
+
 /// What marks a file of this form.
 pub(crate) const MAGIC: &[u8; 8] = b"BPFDBDMP";
-const VERSION: u32 = 1;
+/// Written. Version 1 has strings only; it is read too.
+const VERSION: u32 = 2;
+const FIRST_VERSION: u32 = 1;
 /// Bytes of the header.
 const HEADER: usize = 64;
 /// Where the bytes of the header begin that its checksum is of.
@@ -35,6 +43,8 @@ const TOTALS: usize = 16;
 const ENTRY_HEAD: usize = 16;
 /// In the flags of an entry: the value expires.
 const EXPIRES: u16 = 1;
+/// Where the type of the value is in the flags.
+const TYPE_SHIFT: u16 = 8;
 
 /// How many entries there are, and bytes of values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,6 +57,7 @@ struct Totals {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct EntryHead {
     key_len: u16,
+    kind: ValueType,
     value_len: u32,
     expires_at: Option<u64>,
 }
@@ -54,11 +65,13 @@ struct EntryHead {
 impl EntryHead {
     fn encode(self) -> [u8; ENTRY_HEAD] {
         let mut bytes = [0; ENTRY_HEAD];
-        let flags = if self.expires_at.is_some() {
-            EXPIRES
-        } else {
-            0
-        };
+        let kind = u16::from(self.kind.code()) << TYPE_SHIFT;
+        let flags = kind
+            | if self.expires_at.is_some() {
+                EXPIRES
+            } else {
+                0
+            };
         bytes[..2].copy_from_slice(&self.key_len.to_le_bytes());
         bytes[2..4].copy_from_slice(&flags.to_le_bytes());
         bytes[4..8].copy_from_slice(&self.value_len.to_le_bytes());
@@ -70,13 +83,19 @@ impl EntryHead {
     fn decode(bytes: [u8; ENTRY_HEAD]) -> Option<Self> {
         let (lens, time) = bytes.split_at(8);
         let time = u64::from_le_bytes(time.try_into().ok()?);
-        let expires_at = match u16::from_le_bytes([lens[2], lens[3]]) {
+        let flags = u16::from_le_bytes([lens[2], lens[3]]);
+        let kind = ValueType::from_code((flags >> TYPE_SHIFT) as u8);
+        if kind != ValueType::STRING && kind_of(kind).is_none() {
+            return None;
+        }
+        let expires_at = match flags & ((1 << TYPE_SHIFT) - 1) {
             0 if time == 0 => None,
             EXPIRES => Some(time),
             _ => return None,
         };
         Some(Self {
             key_len: u16::from_le_bytes([lens[0], lens[1]]),
+            kind,
             value_len: u32::from_le_bytes(lens[4..].try_into().ok()?),
             expires_at,
         })

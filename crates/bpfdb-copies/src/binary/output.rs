@@ -28,6 +28,7 @@ impl<W: Write> Sink for BinaryWriter<W> {
         let too_long = || Error::Refused("a key or value is longer than any may be".into());
         let head = EntryHead {
             key_len: key.name.len().try_into().map_err(|_| too_long())?,
+            kind: key.kind,
             value_len: key.len.try_into().map_err(|_| too_long())?,
             expires_at: key.expires_at,
         };

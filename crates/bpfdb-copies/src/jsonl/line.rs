@@ -2,7 +2,13 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use bpfdb_values::limits::Kind;
 use serde::{Deserialize, Serialize};
+
+use super::collection::{
+    self, Elements, Entries, Members, Pairs, Score, Text, encode, kind_named, name_of,
+};
+use crate::collection::score_of;
 
 /// The first line.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
@@ -16,57 +22,154 @@ pub(super) struct Head {
     pub(super) expiring: u64,
 }
 
-/// An entry, or a part of a long value, to be written.
-#[derive(Debug, Default, Serialize)]
-pub(super) struct Written<'a> {
+/// What lines of entries have: each some of these fields.
+#[derive(Debug, Default, Deserialize, PartialEq, Serialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Fields<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
-    key: Option<&'a str>,
+    key: Option<Text<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    key64: Option<String>,
+    key64: Option<Text<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    value: Option<&'a str>,
+    value: Option<Text<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    value64: Option<String>,
+    value64: Option<Text<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    hash: Option<Pairs<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hash64: Option<Pairs<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    list: Option<Elements<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    list64: Option<Elements<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    set: Option<Elements<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    set64: Option<Elements<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    zset: Option<Members<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    zset64: Option<Members<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none", rename = "type")]
+    kind: Option<Text<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    entries: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     expires: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    part: Option<&'a str>,
+    lengths: Option<Vec<u64>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    part64: Option<String>,
+    score: Option<Score>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    part: Option<Text<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    part64: Option<Text<'a>>,
 }
 
 /// As text if it is one, else in base64.
-fn text_or_base64(bytes: &[u8]) -> (Option<&str>, Option<String>) {
+fn text_or_base64(bytes: &[u8]) -> (Option<Text<'_>>, Option<Text<'_>>) {
     match std::str::from_utf8(bytes) {
-        Ok(text) => (Some(text), None),
-        Err(_) => (None, Some(STANDARD.encode(bytes))),
+        Ok(text) => (Some(text.into()), None),
+        Err(_) => (None, Some(encode(bytes))),
     }
 }
 
-impl<'a> Written<'a> {
-    pub(super) fn entry(name: &'a [u8], value: &'a [u8], expires: Option<u64>) -> Self {
+/// The bytes, if exactly one of both is there.
+fn bytes_of(text: Option<Text<'_>>, base64: Option<Text<'_>>) -> Option<Vec<u8>> {
+    match (text, base64) {
+        (Some(text), None) => Some(text.into_owned().into_bytes()),
+        (None, Some(base64)) => STANDARD.decode(&*base64).ok(),
+        _ => None,
+    }
+}
+
+impl<'a> Fields<'a> {
+    /// A key, to which what the line has of its value is added.
+    pub(super) fn key(name: &'a [u8], expires: Option<u64>) -> Self {
         let (key, key64) = text_or_base64(name);
-        let (value, value64) = text_or_base64(value);
         Self {
             key,
             key64,
-            value,
-            value64,
             expires,
             ..Self::default()
         }
     }
 
-    /// An entry whose value follows in parts.
-    pub(super) fn long(name: &'a [u8], bytes: u64, expires: Option<u64>) -> Self {
-        let (key, key64) = text_or_base64(name);
+    /// The value of a string.
+    pub(super) fn with_value(mut self, value: &'a [u8]) -> Self {
+        (self.value, self.value64) = text_or_base64(value);
+        self
+    }
+
+    /// A string of so many bytes, which follow in parts.
+    pub(super) fn with_bytes(mut self, bytes: u64) -> Self {
+        self.bytes = Some(bytes);
+        self
+    }
+
+    /// A collection of so many entries, which follow.
+    pub(super) fn with_count(mut self, kind: Kind, entries: u64) -> Self {
+        self.kind = Some(name_of(kind).into());
+        self.entries = Some(entries);
+        self
+    }
+
+    /// All entries of a collection, or some; as text, if all of these are text. `None`: the value of a
+    /// member is no score.
+    pub(super) fn with_entries(
+        mut self,
+        kind: Kind,
+        entries: &[(&'a [u8], &'a [u8])],
+    ) -> Option<Self> {
+        let is_text = |bytes: &[u8]| std::str::from_utf8(bytes).is_ok();
+        let has_text = |&(key, value): &(&[u8], &[u8])| {
+            is_text(key) && (kind == Kind::SortedSet || is_text(value))
+        };
+        let as_text = entries.iter().all(has_text);
+        let one = |bytes: &'a [u8]| match std::str::from_utf8(bytes) {
+            Ok(text) if as_text => text.into(),
+            _ => encode(bytes),
+        };
+        let entries = entries.iter();
+        match kind {
+            Kind::List | Kind::Set => {
+                let elements = Some(entries.map(|(key, _)| one(key)).collect());
+                *match (kind, as_text) {
+                    (Kind::List, true) => &mut self.list,
+                    (Kind::List, false) => &mut self.list64,
+                    (_, true) => &mut self.set,
+                    (_, false) => &mut self.set64,
+                } = elements;
+            }
+            Kind::Hash => {
+                let pairs = entries.map(|(key, value)| (one(key), one(value)));
+                let place = if as_text {
+                    &mut self.hash
+                } else {
+                    &mut self.hash64
+                };
+                *place = Some(pairs.collect());
+            }
+            Kind::SortedSet => {
+                let members = entries.map(|(key, value)| Some((one(key), Score(score_of(value)?))));
+                let place = if as_text {
+                    &mut self.zset
+                } else {
+                    &mut self.zset64
+                };
+                *place = Some(members.collect::<Option<_>>()?);
+            }
+        }
+        Some(self)
+    }
+
+    /// An entry whose bytes follow in parts.
+    pub(super) fn long_entry(lengths: Vec<u64>, score: Option<f64>) -> Self {
         Self {
-            key,
-            key64,
-            bytes: Some(bytes),
-            expires,
+            lengths: Some(lengths),
+            score: score.map(Score),
             ..Self::default()
         }
     }
@@ -79,69 +182,98 @@ impl<'a> Written<'a> {
             ..Self::default()
         }
     }
-}
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct Read {
-    key: Option<String>,
-    key64: Option<String>,
-    value: Option<String>,
-    value64: Option<String>,
-    bytes: Option<u64>,
-    expires: Option<u64>,
-    part: Option<String>,
-    part64: Option<String>,
+    /// Takes what the line is of; what is left should not be there.
+    fn line(&mut self) -> Option<Line> {
+        if self.key.is_none() && self.key64.is_none() {
+            return self.following();
+        }
+        let name = bytes_of(self.key.take(), self.key64.take())?;
+        let expires = self.expires.take();
+        let value = if let Some(bytes) = self.bytes.take() {
+            Value::Bytes(bytes)
+        } else if let Some(kind) = self.kind.take() {
+            Value::Count(kind_named(&kind)?, self.entries.take()?)
+        } else if let Some(entries) = self.entries().ok()? {
+            Value::Collection(entries)
+        } else {
+            Value::String(bytes_of(self.value.take(), self.value64.take())?)
+        };
+        Some(Line::Key {
+            name,
+            value,
+            expires,
+        })
+    }
+
+    fn following(&mut self) -> Option<Line> {
+        if let Some(lengths) = self.lengths.take() {
+            let score = self.score.take().map(|Score(score)| score);
+            return Some(Line::LongEntry { lengths, score });
+        }
+        if let Some(entries) = self.entries().ok()? {
+            return Some(Line::Entries(entries));
+        }
+        bytes_of(self.part.take(), self.part64.take()).map(Line::Part)
+    }
+
+    fn entries(&mut self) -> Result<Option<Entries>, ()> {
+        let hash = collection::read(self.hash.take(), self.hash64.take(), collection::pair)?;
+        let list = collection::read(self.list.take(), self.list64.take(), collection::element)?;
+        let set = collection::read(self.set.take(), self.set64.take(), collection::element)?;
+        let zset = collection::read(self.zset.take(), self.zset64.take(), collection::member)?;
+        let all = [
+            (Kind::Hash, hash),
+            (Kind::List, list),
+            (Kind::Set, set),
+            (Kind::SortedSet, zset),
+        ];
+        let mut all = all.into_iter().filter_map(|(kind, all)| {
+            let all = all?;
+            Some(Entries { kind, all })
+        });
+        match (all.next(), all.next()) {
+            (found, None) => Ok(found),
+            _ => Err(()),
+        }
+    }
 }
 
 /// A line that was read.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub(super) enum Line {
-    Entry {
+    Key {
         name: Vec<u8>,
-        value: Vec<u8>,
+        value: Value,
         expires: Option<u64>,
     },
-    Long {
-        name: Vec<u8>,
-        bytes: u64,
-        expires: Option<u64>,
+    /// Of the collection before.
+    Entries(Entries),
+    /// Bytes of the strings of the collection's next entry.
+    LongEntry {
+        lengths: Vec<u64>,
+        score: Option<f64>,
     },
     Part(Vec<u8>),
 }
 
-/// The bytes, if exactly one of both is there.
-fn bytes_of(text: Option<String>, base64: Option<String>) -> Option<Vec<u8>> {
-    match (text, base64) {
-        (Some(text), None) => Some(text.into_bytes()),
-        (None, Some(base64)) => STANDARD.decode(base64).ok(),
-        _ => None,
-    }
+/// What stands beside a key.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Value {
+    String(Vec<u8>),
+    /// Of a string, whose parts follow.
+    Bytes(u64),
+    Collection(Entries),
+    /// Entries of a collection, which follow.
+    Count(Kind, u64),
 }
 
 impl Line {
     /// `None`: no line of a copy.
     pub(super) fn parse(line: &[u8]) -> Option<Self> {
-        let read: Read = serde_json::from_slice(line).ok()?;
-        let is_part = read.part.is_some() || read.part64.is_some();
-        let is_entry = read.key.is_some() || read.key64.is_some();
-        let has_value = read.value.is_some() || read.value64.is_some();
-        match (is_part, is_entry, has_value, read.bytes) {
-            (true, false, false, None) if read.expires.is_none() => {
-                bytes_of(read.part, read.part64).map(Self::Part)
-            }
-            (false, true, true, None) => Some(Self::Entry {
-                name: bytes_of(read.key, read.key64)?,
-                value: bytes_of(read.value, read.value64)?,
-                expires: read.expires,
-            }),
-            (false, true, false, Some(bytes)) => Some(Self::Long {
-                name: bytes_of(read.key, read.key64)?,
-                bytes,
-                expires: read.expires,
-            }),
-            _ => None,
-        }
+        let mut fields: Fields<'_> = serde_json::from_slice(line).ok()?;
+        let line = fields.line()?;
+        (fields == Fields::default()).then_some(line)
     }
 }
 
@@ -176,6 +308,24 @@ mod tests {
             r#"{"key":"a","value":"b","more":1}"#,
             r#"{"key":"a","value":"b"} {}"#,
             r#"{"key":"a","value":"b","expires":-1}"#,
+            r#"{"key":"a","list":["b"],"value":"b"}"#,
+            r#"{"key":"a","list":["b"],"set":["b"]}"#,
+            r#"{"key":"a","list":["b"],"list64":["YQ=="]}"#,
+            r#"{"key":"a","list":["b"],"type":"list"}"#,
+            r#"{"key":"a","list64":["?"]}"#,
+            r#"{"key":"a","hash":["b"]}"#,
+            r#"{"key":"a","hash":[["b"]]}"#,
+            r#"{"key":"a","hash":[["b","c","d"]]}"#,
+            r#"{"key":"a","zset":[["b","1"]]}"#,
+            r#"{"key":"a","zset":[["b",null]]}"#,
+            r#"{"key":"a","type":"list"}"#,
+            r#"{"key":"a","type":"string","entries":1}"#,
+            r#"{"key":"a","entries":1}"#,
+            r#"{"list":["b"],"expires":1}"#,
+            r#"{"list":["b"],"part":"c"}"#,
+            r#"{"lengths":[1],"part":"c"}"#,
+            r#"{"lengths":[-1]}"#,
+            r#"{"score":1}"#,
         ] {
             assert_eq!(Line::parse(line.as_bytes()), None, "{line}");
         }

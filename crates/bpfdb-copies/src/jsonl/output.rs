@@ -2,11 +2,14 @@
 
 use std::io::Write;
 
+use bpfdb_values::limits::Kind;
+use bpfdb_values::run::Run;
 use serde::Serialize;
 
-use super::line::{self, Head, Written};
-use super::{CHECK, PART, VERSION};
-use crate::error::{Result, io};
+use super::line::{self, Fields, Head};
+use super::{CHECK, ENTRY, PART, VERSION};
+use crate::collection::{kind_of, score_of};
+use crate::error::{Error, Result, io};
 use crate::header::Header;
 use crate::sink::{Key, Sink};
 use crate::writer::Writer;
@@ -26,6 +29,16 @@ pub(crate) struct JsonlWriter<W> {
     left: u64,
     /// Is the value written in parts?
     is_long: bool,
+    /// It is a collection: it is written when all of it has come.
+    collection: Option<Kind>,
+}
+
+/// A key and a value, as a run has them.
+type Entry<'a> = (&'a [u8], &'a [u8]);
+
+/// Only another program can have set it.
+fn corrupt() -> Error {
+    Error::Snapshot(bpfdb::Status::Corrupt)
 }
 
 impl<W: Write> JsonlWriter<W> {
@@ -41,6 +54,7 @@ impl<W: Write> JsonlWriter<W> {
             value: Vec::new(),
             left: 0,
             is_long: false,
+            collection: None,
         };
         writer.put(&Head {
             version: VERSION,
@@ -57,7 +71,7 @@ impl<W: Write> JsonlWriter<W> {
         put(&mut self.line, line)
     }
 
-    /// Writes the line, and sometimes one with a checksum.
+    /// Writes the line.
     fn send(&mut self) -> Result<()> {
         self.out
             .write_all(&self.line)
@@ -78,18 +92,90 @@ impl<W: Write> JsonlWriter<W> {
 
     fn put_value(&mut self) -> Result<()> {
         let line = if self.is_long {
-            Written::part(&self.value)
+            Fields::part(&self.value)
         } else {
-            Written::entry(&self.name, &self.value, self.expires_at)
+            Fields::key(&self.name, self.expires_at).with_value(&self.value)
         };
         put(&mut self.line, &line)?;
         self.value.clear();
+        self.send_checked()
+    }
+
+    /// Writes the line, and now and then one with a checksum behind it.
+    fn send_checked(&mut self) -> Result<()> {
         self.send()?;
         if self.unchecked >= CHECK {
             self.put_check(line::CHECK)?;
         }
         Ok(())
     }
+
+    fn put_collection(&mut self, kind: Kind, run: &[u8]) -> Result<()> {
+        let run = Run::parse(run).map_err(|_| corrupt())?;
+        let entries = run.iter().collect::<Result<Vec<Entry<'_>>, _>>();
+        let entries = entries.map_err(|_| corrupt())?;
+        if entries.iter().map(size_of_entry).sum::<usize>() <= PART {
+            let line = Fields::key(&self.name, self.expires_at).with_entries(kind, &entries);
+            put(&mut self.line, &line.ok_or_else(corrupt)?)?;
+            return self.send_checked();
+        }
+        let head = Fields::key(&self.name, self.expires_at);
+        put(&mut self.line, &head.with_count(kind, entries.len() as u64))?;
+        self.send_checked()?;
+        self.put_entries(kind, &entries)
+    }
+
+    /// As many in a line as there is room for.
+    fn put_entries(&mut self, kind: Kind, mut entries: &[Entry<'_>]) -> Result<()> {
+        while let Some(first) = entries.first() {
+            let count = count_in_line(entries);
+            let (now, later) = entries.split_at(count.max(1));
+            entries = later;
+            if count == 0 {
+                self.put_long_entry(kind, *first)?;
+                continue;
+            }
+            let line = Fields::default().with_entries(kind, now);
+            put(&mut self.line, &line.ok_or_else(corrupt)?)?;
+            self.send_checked()?;
+        }
+        Ok(())
+    }
+
+    /// Its key, and its value behind it, but for a score.
+    fn put_long_entry(&mut self, kind: Kind, (key, value): Entry<'_>) -> Result<()> {
+        let lens = [key.len() as u64, value.len() as u64];
+        let (line, value) = match kind {
+            Kind::List | Kind::Set => (Fields::long_entry(lens[..1].to_vec(), None), &[][..]),
+            Kind::Hash => (Fields::long_entry(lens.to_vec(), None), value),
+            Kind::SortedSet => {
+                let score = score_of(value).ok_or_else(corrupt)?;
+                (Fields::long_entry(lens[..1].to_vec(), Some(score)), &[][..])
+            }
+        };
+        put(&mut self.line, &line)?;
+        self.send_checked()?;
+        for part in key.chunks(PART).chain(value.chunks(PART)) {
+            put(&mut self.line, &Fields::part(part))?;
+            self.send_checked()?;
+        }
+        Ok(())
+    }
+}
+
+fn size_of_entry((key, value): &Entry<'_>) -> usize {
+    key.len() + value.len() + ENTRY
+}
+
+/// How many of these entries a line has room for; 0: the first one is too long for any.
+fn count_in_line(entries: &[Entry<'_>]) -> usize {
+    let mut left = PART;
+    let fits = |entry: &&Entry<'_>| {
+        let rest = left.checked_sub(size_of_entry(entry));
+        left = rest.unwrap_or(0);
+        rest.is_some()
+    };
+    entries.iter().take_while(fits).count()
 }
 
 fn put(out: &mut Vec<u8>, line: &impl Serialize) -> Result<()> {
@@ -105,9 +191,11 @@ impl<W: Write> Sink for JsonlWriter<W> {
         self.name.extend_from_slice(key.name);
         self.expires_at = key.expires_at;
         self.left = key.len;
-        self.is_long = key.len > PART as u64;
+        self.collection = kind_of(key.kind);
+        self.is_long = self.collection.is_none() && key.len > PART as u64;
         if self.is_long {
-            self.put(&Written::long(key.name, key.len, key.expires_at))?;
+            let line = Fields::key(key.name, key.expires_at);
+            self.put(&line.with_bytes(key.len))?;
             self.send()
         } else if key.len == 0 {
             self.put_value()
@@ -117,6 +205,15 @@ impl<W: Write> Sink for JsonlWriter<W> {
     }
 
     fn part(&mut self, mut bytes: &[u8]) -> Result<()> {
+        if let Some(kind) = self.collection {
+            self.value.extend_from_slice(bytes);
+            self.left -= bytes.len() as u64;
+            if self.left > 0 {
+                return Ok(());
+            }
+            let run = std::mem::take(&mut self.value);
+            return self.put_collection(kind, &run);
+        }
         while !bytes.is_empty() {
             let (now, later) = bytes.split_at(bytes.len().min(PART - self.value.len()));
             self.value.extend_from_slice(now);

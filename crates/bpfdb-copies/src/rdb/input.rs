@@ -5,13 +5,18 @@
 //!  2. What is left out is counted, so that nobody takes the keys for all there were.
 //!  3. An expiry, and what else precedes a key, is that of the next key only.
 
+use bpfdb::ValueType;
+use bpfdb_values::limits::Kind;
+
 use super::Dialect;
+use super::collection::{self, read::Collection};
 use super::functions::LIBRARIES_MAX;
 use super::{
     AUX, DATABASE, END, EXPIRES, EXPIRES_MS, FREQUENCY, FUNCTION, IDLE, MAGIC, MODULE_AUX, RESIZE,
     SLOT_IMPORT, SLOT_INFO, TYPE_STRING, VALKEY_MAGIC, VALKEY_VERSION_READ, VERSION_READ,
     VERSION_SUMMED, functions, skip, string,
 };
+use crate::collection::type_of;
 use crate::error::{Result, damaged, foreign};
 use crate::limits::{KEY_MAX, VALUE_MAX};
 use crate::sink::{Choice, Contents, Key, Sink};
@@ -21,8 +26,19 @@ use crate::source::{Input, Source};
 const BEGINNING: usize = 9;
 /// Libraries in a file, however short: bpfdb itself compiles fewer.
 const LIBRARIES_COUNT_MAX: usize = 1 << 16;
+/// A type of Redis 7.4 and Valkey 9 that bpfdb does not have.
+const EXPIRING_HASH: &str = "hash with fields that expire";
 /// Longest name or number of an AUX field that is looked at, bytes.
 const AUX_MAX: usize = 32;
+
+/// What a type is of.
+#[derive(Clone, Copy, Debug)]
+enum What {
+    String,
+    Collection(Kind),
+    /// What bpfdb does not have, by its name.
+    Other(&'static str),
+}
 
 struct Reader<'a, I> {
     source: &'a mut Source<I>,
@@ -39,7 +55,7 @@ struct Reader<'a, I> {
     functions_size: usize,
 }
 
-/// Gives the strings of one database to `sink`. `source` stands at the beginning.
+/// Gives the strings and collections of one database to `sink`. `source` stands at the beginning.
 pub(crate) fn read<I: Input>(
     source: &mut Source<I>,
     choice: Choice,
@@ -148,18 +164,28 @@ impl<I: Input> Reader<'_, I> {
                 self.give_functions()?;
                 return Ok(false);
             }
-            TYPE_STRING => self.key(None)?,
-            kind => match skip::name(self.dialect, kind) {
-                Some(name) => self.key(Some((kind, name)))?,
+            number => match self.what(number) {
+                Some(what) => self.key(number, what)?,
                 None => {
                     return Err(damaged(
                         at,
-                        format!("{kind:#04x} is neither type nor opcode"),
+                        format!("{number:#04x} is neither type nor opcode"),
                     ));
                 }
             },
         }
         Ok(true)
+    }
+
+    /// `None`: no type has this number.
+    fn what(&self, number: u8) -> Option<What> {
+        if number == TYPE_STRING {
+            return Some(What::String);
+        }
+        match collection::read::kind(self.dialect, number) {
+            Some(kind) => Some(What::Collection(kind)),
+            None => skip::name(number).map(What::Other),
+        }
     }
 
     fn pass_lens(&mut self, count: usize) -> Result<()> {
@@ -213,44 +239,51 @@ impl<I: Input> Reader<'_, I> {
         let value = functions::encode(self.functions.iter().map(Vec::as_slice));
         self.sink.key(&Key {
             name: bpfdb::FUNCTIONS_KEY,
+            kind: ValueType::STRING,
             len: value.len() as u64,
             expires_at: None,
         })?;
         self.sink.part(&value)
     }
 
-    /// A key with its value, of another type if that is given.
-    fn key(&mut self, other: Option<(u8, &'static str)>) -> Result<()> {
+    /// A key with a value of the type with this number.
+    fn key(&mut self, number: u8, what: What) -> Result<()> {
         let at = self.source.offset();
         let is_short = string::read_short(self.source, KEY_MAX, &mut self.name)?;
         let expires_at = self.expires_at.take();
-        let is_here = self.database == self.choice.database;
-        if !is_here {
+        if self.database != self.choice.database {
             self.contents.other_databases += 1;
+            return self.pass(number);
         }
-        match other {
-            Some((kind, name)) => {
-                if is_here {
-                    *self.contents.other_types.entry(name).or_default() += 1;
-                }
-                skip::value(self.source, self.dialect, kind)
-            }
-            None if !is_here => string::skip(self.source),
-            // Functions come as such. A string of that name is no client's of ours, and might be
-            // anybody's in Redis.
-            None if bpfdb::is_reserved(&self.name) => {
-                self.contents.reserved += 1;
-                string::skip(self.source)
-            }
-            None if !is_short || self.name.is_empty() => Err(foreign(
-                at,
-                format!("an empty key, or one longer than {KEY_MAX} bytes"),
-            )),
-            None => self.value(expires_at),
+        if let What::Other(name) = what {
+            // Of a key that is too long, nothing was kept.
+            self.contents.count_other(&self.name, name);
+            return self.pass(number);
+        }
+        // Functions come as such. A key of that name is no client's of ours, and might be anybody's in
+        // Redis.
+        if bpfdb::is_reserved(&self.name) {
+            self.contents.reserved += 1;
+            return self.pass(number);
+        }
+        if !is_short || self.name.is_empty() {
+            let what = format!("an empty key, or one longer than {KEY_MAX} bytes");
+            return Err(foreign(at, what));
+        }
+        match what {
+            What::Collection(kind) => self.collection(number, kind, expires_at),
+            _ => self.string(expires_at),
         }
     }
 
-    fn value(&mut self, expires_at: Option<u64>) -> Result<()> {
+    fn pass(&mut self, number: u8) -> Result<()> {
+        if number == TYPE_STRING {
+            return string::skip(self.source);
+        }
+        skip::value(self.source, self.dialect, number)
+    }
+
+    fn string(&mut self, expires_at: Option<u64>) -> Result<()> {
         let at = self.source.offset();
         let head = string::read_head(self.source)?;
         if head.len > VALUE_MAX {
@@ -259,6 +292,7 @@ impl<I: Input> Reader<'_, I> {
         }
         let key = Key {
             name: &self.name,
+            kind: ValueType::STRING,
             len: head.len,
             expires_at,
         };
@@ -266,6 +300,27 @@ impl<I: Input> Reader<'_, I> {
         self.sink.key(&key)?;
         let sink = &mut *self.sink;
         string::read_body(self.source, &head, |part| sink.part(part))
+    }
+
+    fn collection(&mut self, number: u8, kind: Kind, expires_at: Option<u64>) -> Result<()> {
+        let run = match collection::read::read(self.source, self.dialect, number)? {
+            Collection::Run(run) => run,
+            // Redis says so, too, and goes on.
+            Collection::Empty => return Ok(()),
+            Collection::Expiring => {
+                self.contents.count_other(&self.name, EXPIRING_HASH);
+                return Ok(());
+            }
+        };
+        let key = Key {
+            name: &self.name,
+            kind: type_of(kind),
+            len: run.len() as u64,
+            expires_at,
+        };
+        self.contents.count(&key);
+        self.sink.key(&key)?;
+        self.sink.part(&run)
     }
 }
 

@@ -1,12 +1,13 @@
-//! Redis's form of data in a file (RDB), as far as bpfdb has a place for it: strings, and
-//! when they expire.
+//! Redis's form of data in a file (RDB), as far as bpfdb has a place for it: strings, hashes, lists,
+//! sets and sorted sets, and when they expire.
 //!
 //! ```text
 //! REDIS | version, 4 digits | opcode or type, … | 0xff | CRC-64 of all before
 //!
 //! VALKEY | version, 3 digits | …  (Valkey from 9.0 on)
 //!
-//! type 0: key, value                 other types: key, and what `skip` knows how to pass
+//! type 0: key, value                 types of collections: key, and what `collection` reads
+//!                                    other types: key, and what `skip` knows how to pass
 //! opcodes: expiry of the next key, number of the database, hints, functions, …
 //! string:  a length and bytes, a small integer, or bytes compressed by LZF
 //! ```
@@ -15,10 +16,12 @@
 //! [`payload`] is the form of one value that DUMP gives and RESTORE takes; it has the same
 //! strings.
 
+mod collection;
 pub mod functions;
 pub(crate) mod input;
 mod lzf;
 pub(crate) mod output;
+mod packed;
 pub mod payload;
 mod skip;
 pub(crate) mod string;

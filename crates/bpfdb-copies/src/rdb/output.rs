@@ -2,9 +2,13 @@
 
 use std::io::Write;
 
+use bpfdb_values::limits::Kind;
+
+use super::collection::write;
 use super::functions;
 use super::string::{self, INTEGER_MAX};
 use super::{AUX, DATABASE, END, EXPIRES_MS, MAGIC, RESIZE, TYPE_STRING, VERSION_WRITTEN};
+use crate::collection::kind_of;
 use crate::crc64::Crc64;
 use crate::error::{Error, Result, io};
 use crate::header::Header;
@@ -22,6 +26,16 @@ pub(crate) struct RdbWriter<W> {
     /// The libraries of functions, as far as they have come, and how many bytes they have.
     functions: Vec<u8>,
     functions_len: usize,
+    /// A collection, until all of it has come.
+    collection: Option<Coming>,
+}
+
+/// A collection of which a part has come.
+struct Coming {
+    kind: Kind,
+    name: Vec<u8>,
+    run: Vec<u8>,
+    len: usize,
 }
 
 impl<W: Write> RdbWriter<W> {
@@ -34,6 +48,7 @@ impl<W: Write> RdbWriter<W> {
             short_len: 0,
             functions: Vec::new(),
             functions_len: 0,
+            collection: None,
         };
         let bytes = &mut writer.bytes;
         bytes.extend_from_slice(MAGIC);
@@ -72,6 +87,19 @@ impl<W: Write> RdbWriter<W> {
         Ok(())
     }
 
+    /// How it is written is known when all of it is there.
+    fn put_collection(&mut self, whole: &Coming) -> Result<()> {
+        let written = write::write(whole.kind, &whole.run);
+        // Only another program can have set that.
+        let written = written.map_err(|_| Error::Snapshot(bpfdb::Status::Corrupt))?;
+        self.bytes.push(written.number);
+        string::put(&mut self.bytes, &whole.name);
+        self.send()?;
+        self.sum.add(&written.bytes);
+        let out = self.out.write_all(&written.bytes);
+        out.map_err(io("write the copy"))
+    }
+
     fn put_short(&mut self) -> Result<()> {
         string::put(&mut self.bytes, &self.short);
         self.send()
@@ -94,6 +122,15 @@ impl<W: Write> Sink for RdbWriter<W> {
         if let Some(time) = key.expires_at {
             bytes.push(EXPIRES_MS);
             bytes.extend_from_slice(&time.to_le_bytes());
+        }
+        if let Some(kind) = kind_of(key.kind) {
+            self.collection = Some(Coming {
+                kind,
+                name: key.name.to_vec(),
+                run: Vec::new(),
+                len: key.len as usize,
+            });
+            return Ok(());
         }
         bytes.push(TYPE_STRING);
         string::put(bytes, key.name);
@@ -118,6 +155,14 @@ impl<W: Write> Sink for RdbWriter<W> {
             if self.functions.len() == self.functions_len {
                 self.put_functions()?;
             }
+            return Ok(());
+        }
+        if let Some(mut coming) = self.collection.take() {
+            coming.run.extend_from_slice(part);
+            if coming.run.len() == coming.len {
+                return self.put_collection(&coming);
+            }
+            self.collection = Some(coming);
             return Ok(());
         }
         if self.short_len == 0 {

@@ -1,13 +1,20 @@
 //! What DUMP gives and RESTORE takes: one value, as it stands in a file,
 //!
 //! ```text
-//! type (0: string) | string | version, 2 bytes | CRC-64, 8 bytes
+//! type (0: string) | string, or what a file has of a collection | version, 2 bytes | CRC-64, 8 bytes
 //! ```
 //!
 //! numbers with the lowest byte first.
 
-use super::{TYPE_STRING, VERSION_WRITTEN, string};
+use bpfdb::ValueType;
+use bpfdb_values::run::Malformed;
+
+use super::collection::read::{self, Collection, LAST_OF_7_0};
+use super::collection::write;
+use super::{Dialect, TYPE_STRING, VERSION_WRITTEN, string};
+use crate::collection::{kind_of, type_of};
 use crate::crc64::crc64;
+use crate::error::Error;
 use crate::limits::VALUE_MAX;
 use crate::source::{Slice, Source};
 
@@ -22,19 +29,36 @@ const EXPANSION_MAX: u64 = 88;
 pub enum Damage {
     /// Of a later version, or changed on its way.
     Envelope,
-    /// Not a string, or not a whole one.
+    /// Of another type, or not whole.
     Content,
-    /// A string that is longer than values may be.
+    /// Longer than values may be.
     TooLong,
 }
 
-/// The payload of a value, which is not compressed.
+/// The payload of a string, which is not compressed.
 pub fn encode(value: &[u8]) -> Vec<u8> {
     let mut payload = Vec::with_capacity(value.len() + OVERHEAD_MAX);
     payload.push(TYPE_STRING);
     string::put(&mut payload, value);
     seal(&mut payload);
     payload
+}
+
+/// The payload of a value of any type, as the engine keeps it.
+///
+/// # Errors
+/// The bytes of a collection that are no packed run, and a type that Redis does not have.
+pub fn encode_typed(kind: ValueType, value: &[u8]) -> Result<Vec<u8>, Malformed> {
+    if kind == ValueType::STRING {
+        return Ok(encode(value));
+    }
+    let kind = kind_of(kind).ok_or(Malformed::TYPE)?;
+    let written = write::write(kind, value)?;
+    let mut payload = Vec::with_capacity(written.bytes.len() + OVERHEAD_MAX);
+    payload.push(written.number);
+    payload.extend_from_slice(&written.bytes);
+    seal(&mut payload);
+    Ok(payload)
 }
 
 /// Adds version and checksum.
@@ -44,12 +68,25 @@ pub(super) fn seal(payload: &mut Vec<u8>) {
     payload.extend_from_slice(&sum.to_le_bytes());
 }
 
-/// The value of a payload of Redis 7.0 or older.
-pub fn decode(payload: &[u8]) -> Result<Vec<u8>, Damage> {
+/// The type and the bytes, as the engine keeps them, of what a payload of Redis 7.0 or older has.
+pub fn decode(payload: &[u8]) -> Result<(ValueType, Vec<u8>), Damage> {
     let content = checked(payload).ok_or(Damage::Envelope)?;
     match content.split_first() {
-        Some((&TYPE_STRING, content)) => decode_string(content),
-        _ => Err(Damage::Content),
+        Some((&TYPE_STRING, content)) => Ok((ValueType::STRING, decode_string(content)?)),
+        Some((&number, content)) => decode_collection(number, content),
+        None => Err(Damage::Content),
+    }
+}
+
+fn decode_collection(number: u8, content: &[u8]) -> Result<(ValueType, Vec<u8>), Damage> {
+    let kind = read::kind(Dialect::Redis, number).filter(|_| number <= LAST_OF_7_0);
+    let kind = kind.ok_or(Damage::Content)?;
+    let mut source = Source::new(Slice(content));
+    match read::read(&mut source, Dialect::Redis, number) {
+        Ok(Collection::Run(run)) => Ok((type_of(kind), run)),
+        Ok(Collection::Empty | Collection::Expiring) => Err(Damage::Content),
+        Err(Error::Foreign { .. }) => Err(Damage::TooLong),
+        Err(_) => Err(Damage::Content),
     }
 }
 
@@ -96,6 +133,10 @@ pub(super) fn read_string(
 mod tests {
     use super::*;
 
+    fn string(value: &[u8]) -> Result<(ValueType, Vec<u8>), Damage> {
+        Ok((ValueType::STRING, value.to_vec()))
+    }
+
     #[test]
     fn values_come_back() {
         let long = vec![b'x'; 100_000];
@@ -114,7 +155,7 @@ mod tests {
             &long,
         ];
         for value in values {
-            assert_eq!(decode(&encode(value)).as_deref(), Ok(value));
+            assert_eq!(decode(&encode(value)), string(value));
         }
     }
 
@@ -128,7 +169,7 @@ mod tests {
     fn what_redis_gives() {
         assert_eq!(encode(b"10"), REDIS_10);
         assert_eq!(encode(b"hello"), REDIS_HELLO);
-        assert_eq!(decode(REDIS_LONG), Ok(b"ab".repeat(50)));
+        assert_eq!(decode(REDIS_LONG), string(&b"ab".repeat(50)));
     }
 
     #[test]

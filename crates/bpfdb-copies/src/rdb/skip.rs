@@ -1,4 +1,5 @@
-//! Passes what bpfdb has no place for: values of other types, and what modules leave.
+//! Passes what is not wanted: values of types that bpfdb does not have, those of other databases, and
+//! what modules leave.
 //!
 //! Every type is a sequence of lengths, strings and fixed bytes, whose meaning does not matter
 //! here. Which sequence, is known for all types up to Redis 8.2 and Valkey 9.0, but one: values of modules of
@@ -9,19 +10,9 @@ use super::string::{read_len, skip as skip_string};
 use crate::error::{Result, damaged, foreign};
 use crate::source::{Input, Source};
 
-/// The last type that Redis and Valkey both have.
-const COMMON_LAST: u8 = 21;
-
-/// What a value of another type is called; `None`: there is no such type.
-pub(super) fn name(dialect: Dialect, kind: u8) -> Option<&'static str> {
-    if dialect == Dialect::Valkey && kind > COMMON_LAST + 1 {
-        return None;
-    }
-    Some(match kind {
-        1 | 10 | 14 | 18 => "list",
-        2 | 11 | 20 => "set",
-        3 | 5 | 12 | 17 => "sorted set",
-        4 | 9 | 13 | 16 | 22..=25 => "hash",
+/// What a type is called that is neither string nor collection; `None`: there is no such type.
+pub(super) fn name(number: u8) -> Option<&'static str> {
+    Some(match number {
         15 | 19 | 21 => "stream",
         6 | 7 => "module",
         _ => return None,

@@ -7,6 +7,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::io::{self, Read};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use bpfdb::ValueType;
 use bpfdb_copies::{Choice, Error, Format, Key, Nowhere, read};
 use bpfdb_tests::process::alone_in_a_process;
 use common::{FORMS, HEADER};
@@ -66,6 +67,7 @@ fn long_values_are_written_and_read_in_parts() {
             let mut writer = form.writer(&file, &HEADER).expect("a writer");
             let key = Key {
                 name: b"long",
+                kind: ValueType::STRING,
                 len: LEN,
                 expires_at: None,
             };

@@ -3,7 +3,7 @@
 use super::operation::{Operation, Place};
 use super::{Entry, Session, WatchToken};
 use crate::error::{Error, Result};
-use crate::{Status, abi};
+use crate::{Status, ValueType, abi};
 
 /// Prepared requests: fill once, run many times (what a benchmark or a bulk
 /// load does), or use [`Session::batch`].
@@ -112,6 +112,17 @@ impl Session {
         }
         let found = batch.places[i].reads && status == Status::Found;
         Ok(found.then(|| self.entry_at(batch.places[i])))
+    }
+
+    /// The type of the value that operation `i` of the batch that ran last found; a string, if it found
+    /// none.
+    pub fn type_of(&self, batch: &Batch, i: usize) -> ValueType {
+        match self.status(batch.places[i]) {
+            Status::Found | Status::FoundLarge if batch.places[i].reads => {
+                self.type_at(batch.places[i])
+            }
+            _ => ValueType::STRING,
+        }
     }
 
     /// The token of a [`Operation::Watch`], operation `i` of the batch that ran

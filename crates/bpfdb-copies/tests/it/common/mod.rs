@@ -7,6 +7,7 @@ pub mod seal;
 
 use std::collections::BTreeMap;
 
+use bpfdb::ValueType;
 use bpfdb_copies::{Choice, Contents, Error, Format, Header, Key, Result, Sink, read};
 
 pub const FORMS: [Format; 3] = [Format::Jsonl, Format::Binary, Format::Rdb];
@@ -83,6 +84,7 @@ pub fn written_in_order<'a>(
     for (name, value, expires_at) in entries {
         let key = Key {
             name,
+            kind: ValueType::STRING,
             len: value.len() as u64,
             expires_at,
         };

@@ -1,5 +1,8 @@
 //! DUMP.
 
+use bpfdb::{Head, Session, Status, ValueType};
+
+use super::super::atomic::{Kind, atomically};
 use super::super::prelude::*;
 use crate::values::dump;
 
@@ -22,7 +25,37 @@ pub(crate) static COMMAND: Command = Command {
 };
 
 fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
-    let payload = (context.session).get_with(&arguments[0], |value| value.map(dump::encode))?;
+    let payload = payload(context.session, &arguments[0])?;
     context.replies.bulk_or_null(payload.as_deref());
     Ok(())
+}
+
+fn payload(session: &mut Session, key: &[u8]) -> Result<Option<Vec<u8>>, Failure> {
+    match session.head(key)? {
+        None => Ok(None),
+        Some(Head {
+            value_type,
+            value: Some(value),
+            ..
+        }) => encode(value_type, &value).map(Some),
+        Some(_) => large_payload(session, key),
+    }
+}
+
+/// Of a large value: type and bytes are those of one moment.
+fn large_payload(session: &mut Session, key: &[u8]) -> Result<Option<Vec<u8>>, Failure> {
+    atomically(session, Kind::Read, |session| {
+        let Some(head) = session.head(key)? else {
+            return Ok(None);
+        };
+        let entry = session.entry_of_any_type(key)?;
+        entry
+            .map(|entry| encode(head.value_type, &entry.value))
+            .transpose()
+    })
+}
+
+/// A run that is damaged was written by another program: the engine has it as it was given.
+fn encode(kind: ValueType, value: &[u8]) -> Result<Vec<u8>, Failure> {
+    dump::encode_typed(kind, value).map_err(|_| Status::Corrupt.into())
 }

@@ -1,8 +1,8 @@
 //! RESTORE.
 
 use super::super::arguments::{is, number, syntax_error};
+use super::super::atomic::{Kind, atomically};
 use super::super::prelude::*;
-use super::super::update::{Accepts, Write, update_of};
 use crate::values::dump::{self, Damage};
 
 pub(crate) static COMMAND: Command = Command {
@@ -16,7 +16,7 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Write, Flag::DenyOom],
     categories: &[Category::Keyspace, Category::Dangerous],
     keys: &[Keys::at(1, &[KeyFlag::Overwrite, KeyFlag::Update])],
-    differences: "Strings only. IDLETIME and FREQ are checked and have no effect.",
+    differences: "Streams and values of modules are refused. IDLETIME and FREQ are checked and have no effect.",
     batching: Batching::Reads,
     run,
     ..Command::BASE
@@ -67,16 +67,17 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     let (key, payload) = (&arguments[0], &arguments[2]);
     let options = Options::parse(&arguments[3..])?;
     let now = context.engine.now_ms();
-    update_of(context.session, key, Accepts::AnyType, |old| {
+    atomically(context.session, Kind::Write, |session| {
+        let old = session.head_for_update(key)?;
         if !options.replace && old.is_some() {
             return Err("BUSYKEY Target key name already exists.".into());
         }
         let ttl = u64::try_from(number(&arguments[1])?)
             .map_err(|_| "ERR Invalid TTL value, must be >= 0")?;
-        let value = dump::decode(payload).map_err(failure)?;
+        let (kind, value) = dump::decode(payload).map_err(failure)?;
         let start = if options.absolute { 0 } else { now };
         let expires_at = (ttl > 0).then(|| deadline(ttl, start));
-        Ok((Write::Set(value.into(), expires_at), ()))
+        Ok(session.set_typed(key, kind, &value, expires_at)?)
     })?;
     context.replies.ok();
     Ok(())

@@ -1,0 +1,352 @@
+//! Collections between their bytes in the engine, which are packed runs ([`bpfdb_values::run`]), and
+//! what a file has of them: strings, one behind the other.
+//!
+//! Invariants
+//!  1. A run that is given to a sink was written by [`Builder::finish`]: it has at least one entry, no
+//!     field or member twice, the members of a sorted set are in order, and it is no longer than a
+//!     value may be.
+//!  2. Memory is taken for entries that have come, and never for a number of them.
+
+use bpfdb::ValueType;
+use bpfdb_values::limits::{self, Kind};
+use bpfdb_values::run::{self, History, Run};
+
+use crate::error::{Error, Result, Text, damaged, foreign};
+use crate::limits::VALUE_MAX;
+
+/// Why strings are no collection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// It has no entry. Redis has no such key.
+    Empty,
+    /// Its run would have more than [`VALUE_MAX`] bytes.
+    TooLong,
+    Damaged(&'static str),
+}
+
+impl Fault {
+    /// As an error of the file, at this byte.
+    pub(crate) fn at(self, offset: u64) -> Error {
+        match self {
+            Self::Empty => damaged(offset, "a collection without entries"),
+            Self::TooLong => too_long(offset),
+            Self::Damaged(what) => damaged(offset, Text::Borrowed(what)),
+        }
+    }
+}
+
+/// A value that the engine has no place for.
+pub(crate) fn too_long(offset: u64) -> Error {
+    foreign(offset, format!("a value of more than {VALUE_MAX} bytes"))
+}
+
+/// `None`: no collection.
+pub(crate) fn kind_of(value_type: ValueType) -> Option<Kind> {
+    match value_type {
+        ValueType::HASH => Some(Kind::Hash),
+        ValueType::LIST => Some(Kind::List),
+        ValueType::SET => Some(Kind::Set),
+        ValueType::SORTED_SET => Some(Kind::SortedSet),
+        _ => None,
+    }
+}
+
+pub(crate) fn type_of(kind: Kind) -> ValueType {
+    match kind {
+        Kind::Hash => ValueType::HASH,
+        Kind::List => ValueType::LIST,
+        Kind::Set => ValueType::SET,
+        Kind::SortedSet => ValueType::SORTED_SET,
+    }
+}
+
+/// The value of a sorted set's entry.
+pub(crate) fn score_bytes(score: f64) -> [u8; 8] {
+    run::sortable(score).to_le_bytes()
+}
+
+/// The score of a sorted set's entry; `None`: no value of one.
+pub(crate) fn score_of(value: &[u8]) -> Option<f64> {
+    let score = run::score(u64::from_le_bytes(value.try_into().ok()?));
+    (!score.is_nan()).then_some(score)
+}
+
+/// A score that a file has as text. [`Fault::Damaged`] if it is none.
+pub(crate) fn parse_score(text: &[u8]) -> Result<f64, Fault> {
+    let score = std::str::from_utf8(text)
+        .ok()
+        .and_then(|text| text.parse().ok());
+    score
+        .filter(|score: &f64| !score.is_nan())
+        .ok_or(Fault::Damaged("a score that is no number"))
+}
+
+/// Becomes a collection, string by string.
+#[derive(Debug)]
+pub(crate) struct Builder {
+    kind: Kind,
+    /// Keys and values, one behind the other.
+    bytes: Vec<u8>,
+    /// Bytes of each key and its value.
+    lens: Vec<(u32, u32)>,
+    /// Bytes of a key that has no value yet.
+    key: Option<u32>,
+    is_wide: bool,
+}
+
+impl Builder {
+    pub(crate) fn new(kind: Kind) -> Self {
+        Self {
+            kind,
+            bytes: Vec::new(),
+            lens: Vec::new(),
+            key: None,
+            is_wide: false,
+        }
+    }
+
+    pub(crate) fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.lens.len()
+    }
+
+    /// The next string of a form that has nothing but strings: an element; a field, and then its
+    /// value; a member, and then its score as text.
+    pub(crate) fn string(&mut self, bytes: &[u8]) -> Result<(), Fault> {
+        match (self.kind, self.key) {
+            (Kind::List | Kind::Set, _) => self.entry(bytes, &[]),
+            (_, None) => self.key(bytes),
+            (Kind::Hash, Some(_)) => self.value(bytes),
+            (Kind::SortedSet, Some(_)) => self.value(&score_bytes(parse_score(bytes)?)),
+        }
+    }
+
+    pub(crate) fn entry(&mut self, key: &[u8], value: &[u8]) -> Result<(), Fault> {
+        self.key(key)?;
+        self.value(value)
+    }
+
+    pub(crate) fn member(&mut self, member: &[u8], score: f64) -> Result<(), Fault> {
+        if score.is_nan() {
+            return Err(Fault::Damaged("a score that is no number"));
+        }
+        self.entry(member, &score_bytes(score))
+    }
+
+    fn key(&mut self, bytes: &[u8]) -> Result<(), Fault> {
+        self.key = Some(self.add(bytes)?);
+        Ok(())
+    }
+
+    fn value(&mut self, bytes: &[u8]) -> Result<(), Fault> {
+        let value = self.add(bytes)?;
+        if let Some(key) = self.key.take() {
+            self.lens.push((key, value));
+        }
+        Ok(())
+    }
+
+    /// How many bytes that were.
+    fn add(&mut self, bytes: &[u8]) -> Result<u32, Fault> {
+        self.is_wide |= bytes.len() > run::NARROW_MAX;
+        let head = if self.is_wide {
+            run::WIDE_ENTRY
+        } else {
+            run::NARROW_ENTRY
+        };
+        let entries = (self.lens.len() + 1) * head;
+        let all = run::HEADER + entries + self.bytes.len() + bytes.len();
+        if all as u64 > VALUE_MAX {
+            return Err(Fault::TooLong);
+        }
+        self.bytes.extend_from_slice(bytes);
+        u32::try_from(bytes.len()).map_err(|_| Fault::TooLong)
+    }
+
+    /// The bytes of the run.
+    pub(crate) fn finish(self) -> Result<Vec<u8>, Fault> {
+        self.finish_after(History::default())
+    }
+
+    /// The same of a collection that had others before.
+    fn finish_after(self, before: History) -> Result<Vec<u8>, Fault> {
+        if self.key.is_some() {
+            return Err(Fault::Damaged("a field without a value"));
+        }
+        if self.lens.is_empty() {
+            return Err(Fault::Empty);
+        }
+        let mut entries = self.entries();
+        if self.kind != Kind::List && has_twins(&entries) {
+            return Err(Fault::Damaged("a field or member is there twice"));
+        }
+        if self.kind == Kind::SortedSet {
+            entries.sort_unstable_by_key(|&(member, score)| (number(score), member));
+        }
+        let now = limits::history(self.kind, entries.iter().copied());
+        let history = History {
+            longest: before.longest.max(now.longest),
+            not_integers: before.not_integers | now.not_integers,
+            not_compact: before.not_compact | now.not_compact,
+        };
+        Ok(run::write(entries.iter().copied(), history))
+    }
+
+    fn entries(&self) -> Vec<(&[u8], &[u8])> {
+        let mut rest = &self.bytes[..];
+        let mut take = |len: u32| {
+            let (taken, behind) = rest.split_at(len as usize);
+            rest = behind;
+            taken
+        };
+        let lens = self.lens.iter();
+        lens.map(|&(key, value)| (take(key), take(value))).collect()
+    }
+}
+
+/// A score's bytes as a number, which is in the order of scores.
+fn number(score: &[u8]) -> u64 {
+    score.try_into().map_or(0, u64::from_le_bytes)
+}
+
+fn has_twins(entries: &[(&[u8], &[u8])]) -> bool {
+    let mut keys: Vec<&[u8]> = entries.iter().map(|&(key, _)| key).collect();
+    keys.sort_unstable();
+    keys.windows(2).any(|pair| pair[0] == pair[1])
+}
+
+/// A run of another file, or of another program: what invariant 1 says of it is seen to. Its history
+/// stays.
+pub(crate) fn checked(kind: Kind, bytes: &[u8]) -> Result<Vec<u8>, Fault> {
+    let damaged = |_| Fault::Damaged("the bytes of a collection are no run");
+    let run = Run::parse(bytes).map_err(damaged)?;
+    let mut builder = Builder::new(kind);
+    for entry in run.iter() {
+        let (key, value) = entry.map_err(damaged)?;
+        let is_right = match kind {
+            Kind::Hash => true,
+            Kind::List | Kind::Set => value.is_empty(),
+            Kind::SortedSet => score_of(value).is_some(),
+        };
+        if !is_right {
+            return Err(Fault::Damaged("a value that no entry of this type has"));
+        }
+        builder.entry(key, value)?;
+    }
+    builder.finish_after(run.history())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::{btree_map, vec};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn strings(kind: Kind, strings: &[&str]) -> Result<Vec<u8>, Fault> {
+        let mut builder = Builder::new(kind);
+        for string in strings {
+            builder.string(string.as_bytes())?;
+        }
+        builder.finish()
+    }
+
+    fn entries(run: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let run = Run::parse(run).expect("a run");
+        let entries = run.iter().map(|entry| entry.expect("sound"));
+        entries
+            .map(|(key, value)| (key.to_vec(), value.to_vec()))
+            .collect()
+    }
+
+    #[test]
+    fn members_are_in_the_order_of_their_scores() {
+        let run = strings(
+            Kind::SortedSet,
+            &["b", "1", "a", "1", "z", "-inf", "c", "0.5"],
+        );
+        let members = entries(&run.expect("a run")).into_iter();
+        let members: Vec<_> = members
+            .map(|(member, score)| (member, score_of(&score).expect("a score")))
+            .collect();
+        let wanted = [("z", f64::NEG_INFINITY), ("c", 0.5), ("a", 1.0), ("b", 1.0)];
+        assert_eq!(members, wanted.map(|(name, score)| (name.into(), score)));
+    }
+
+    #[test]
+    fn what_is_no_collection() {
+        for (kind, text) in [
+            (Kind::Hash, &["f"][..]),
+            (Kind::Hash, &["f", "v", "f", "w"]),
+            (Kind::Set, &["a", "a"]),
+            (Kind::SortedSet, &["a", "1", "a", "2"]),
+            (Kind::SortedSet, &["a", "x"]),
+            (Kind::SortedSet, &["a", "nan"]),
+            (Kind::SortedSet, &["a", ""]),
+        ] {
+            let outcome = strings(kind, text);
+            assert!(
+                matches!(outcome, Err(Fault::Damaged(_))),
+                "{text:?}: {outcome:?}"
+            );
+        }
+        assert_eq!(strings(Kind::List, &[]), Err(Fault::Empty));
+        assert!(strings(Kind::List, &["a", "a"]).is_ok());
+    }
+
+    #[test]
+    fn a_run_is_not_longer_than_a_value() {
+        let mut builder = Builder::new(Kind::List);
+        let part = vec![0; (VALUE_MAX / 2) as usize];
+        builder.string(&part).expect("there is room");
+        assert_eq!(builder.string(&part), Err(Fault::TooLong));
+    }
+
+    #[test]
+    fn the_history_of_a_run_stays() {
+        let history = History {
+            longest: 99,
+            not_integers: true,
+            not_compact: true,
+        };
+        let bytes = run::write([(&b"1"[..], &b""[..])].into_iter(), history);
+        let checked = checked(Kind::Set, &bytes).expect("right");
+        assert_eq!(Run::parse(&checked).expect("a run").history(), history);
+    }
+
+    #[test]
+    fn runs_that_no_writer_writes_are_refused() {
+        let run =
+            |entries: &[(&[u8], &[u8])]| run::write(entries.iter().copied(), History::default());
+        for (kind, bytes) in [
+            (Kind::Set, run(&[(b"a", b""), (b"a", b"")])),
+            (Kind::Set, run(&[(b"a", b"b")])),
+            (Kind::List, run(&[(b"a", b"b")])),
+            (Kind::SortedSet, run(&[(b"a", b"1234567")])),
+            (Kind::SortedSet, run(&[(b"a", &[0xff; 8])])),
+            (Kind::Hash, run(&[(b"a", b"1"), (b"a", b"2")])),
+            (Kind::Hash, b"short".to_vec()),
+        ] {
+            let outcome = checked(kind, &bytes);
+            assert!(matches!(outcome, Err(Fault::Damaged(_))), "{outcome:?}");
+        }
+        assert_eq!(checked(Kind::Hash, &run(&[])), Err(Fault::Empty));
+    }
+
+    proptest! {
+        #[test]
+        fn hashes_come_back(hash in btree_map(vec(any::<u8>(), 0..300), vec(any::<u8>(), 0..300), 1..20)) {
+            let mut builder = Builder::new(Kind::Hash);
+            for (field, value) in &hash {
+                builder.string(field).expect("room");
+                builder.string(value).expect("room");
+            }
+            let run = builder.finish().expect("a run");
+            prop_assert!(entries(&run).into_iter().eq(hash));
+            prop_assert_eq!(checked(Kind::Hash, &run).expect("right"), run);
+        }
+    }
+}
