@@ -131,7 +131,11 @@ pub(super) fn read_string(
 
 #[cfg(test)]
 mod tests {
+    use bpfdb_values::limits::Kind;
+    use bpfdb_values::run::Run;
+
     use super::*;
+    use crate::collection::{self, Builder};
 
     fn string(value: &[u8]) -> Result<(ValueType, Vec<u8>), Damage> {
         Ok((ValueType::STRING, value.to_vec()))
@@ -212,5 +216,166 @@ mod tests {
         // A promise of two gigabytes in a few bytes.
         let huge = [0, 0xc3, 2, 0x80, 0x7f, 0xff, 0xff, 0xff, 0, b'a'];
         assert_eq!(decode(&sealed(&huge)), Err(Damage::TooLong));
+    }
+
+    /// A word of a command in the file of payloads: `x*40` stands for 40 times x.
+    fn word(word: &str) -> Vec<u8> {
+        let (text, times) = word.split_once('*').unwrap_or((word, "1"));
+        text.repeat(times.parse().expect("a number")).into_bytes()
+    }
+
+    /// The run of what a command has made.
+    fn made_by(kind: Kind, command: &str) -> Vec<u8> {
+        let mut words: Vec<_> = command.split(' ').skip(2).map(word).collect();
+        if kind == Kind::SortedSet {
+            // ZADD has the scores first.
+            words.chunks_exact_mut(2).for_each(|pair| pair.swap(0, 1));
+        }
+        let mut builder = Builder::new(kind);
+        for word in &words {
+            builder.string(word).expect("there is room");
+        }
+        builder.finish().expect("a collection")
+    }
+
+    fn entries(kind: ValueType, run: &[u8]) -> Vec<(&[u8], &[u8])> {
+        let run = Run::parse(run).expect("a run");
+        let mut entries: Vec<_> = run.iter().map(|entry| entry.expect("sound")).collect();
+        // Tables of Redis have no order.
+        if matches!(kind, ValueType::HASH | ValueType::SET) {
+            entries.sort_unstable();
+        }
+        entries
+    }
+
+    /// Lines of tests/fixtures/payloads-7.0.txt.
+    fn payloads_of_redis() -> Vec<(ValueType, bool, &'static str, Vec<u8>)> {
+        let text = include_str!("../../tests/fixtures/payloads-7.0.txt");
+        let lines = text.lines().filter(|line| !line.starts_with('#'));
+        let payloads = lines.map(|line| {
+            let fields: Vec<&str> = line.split('\t').collect();
+            let [kind, settings, command, digits] = fields[..] else {
+                panic!("{line}");
+            };
+            let kinds = [Kind::Hash, Kind::List, Kind::Set, Kind::SortedSet].map(type_of);
+            let kind = kinds.into_iter().find(|one| one.name() == kind);
+            let payload = (0..digits.len()).step_by(2);
+            let payload = payload.map(|at| u8::from_str_radix(&digits[at..at + 2], 16));
+            let payload = payload.collect::<Result<_, _>>().expect("digits");
+            (kind.expect("a type"), settings == "-", command, payload)
+        });
+        payloads.collect()
+    }
+
+    #[test]
+    fn collections_of_redis() {
+        for (kind, is_plain, command, payload) in payloads_of_redis() {
+            let (found, run) = decode(&payload).unwrap_or_else(|why| panic!("{command}: {why:?}"));
+            assert_eq!(found, kind, "{command}");
+            let made = made_by(kind_of(kind).expect("a collection"), command);
+            assert!(entries(kind, &run) == entries(kind, &made), "{command}");
+            let again = encode_typed(kind, &run).expect("a run");
+            // With Redis's own settings, and without compression, there is one payload only.
+            assert!(
+                !is_plain || again == payload,
+                "{command}: {}",
+                again.escape_ascii()
+            );
+            assert_eq!(decode(&again), Ok((kind, run)), "{command}");
+        }
+    }
+
+    /// Somebody who makes a payload may give it any checksum.
+    #[test]
+    fn changed_collections_are_no_harm() {
+        for (_, _, command, payload) in payloads_of_redis() {
+            let content = payload.len() - FOOTER;
+            for at in 0..content.min(300) {
+                for byte in [0, 1, 0x7f, 0x80, 0xc3, 0xf0, 0xfe, 0xff, payload[at] ^ 1] {
+                    let mut bad = payload[..content].to_vec();
+                    bad[at] = byte;
+                    let Ok((kind, run)) = decode(&sealed(&bad)) else {
+                        continue;
+                    };
+                    if let Some(kind) = kind_of(kind) {
+                        let checked = collection::checked(kind, &run);
+                        assert_eq!(checked, Ok(run), "{command}, byte {at}: {byte}");
+                    }
+                }
+                let cut = decode(&sealed(&payload[..at]));
+                assert!(cut.is_err(), "{command} cut at {at}");
+            }
+        }
+    }
+
+    #[test]
+    fn collections_that_redis_refuses() {
+        for content in [
+            // A type of Redis 7.2, a stream, and a module.
+            &b"\x14\x0a\x0a\0\0\0\x01\0\x81a\x02\xff"[..],
+            b"\x0f\0",
+            b"\x07\0",
+            // No entry.
+            b"\x01\0",
+            b"\x02\0",
+            b"\x12\0",
+            b"\x12\x01\x02\x07\x07\0\0\0\0\0\xff",
+            b"\x10\x07\x07\0\0\0\0\0\xff",
+            b"\x0b\x08\x02\0\0\0\0\0\0\0",
+            // Twice the same, and a score that is no number.
+            b"\x02\x02\x01a\x01a",
+            b"\x04\x02\x01a\x01b\x01a\x01b",
+            b"\x05\x01\x01a\0\0\0\0\0\0\xf8\x7f",
+            b"\x03\x01\x01a\xfd",
+            b"\x03\x01\x01a\x01x",
+            // A field without a value, and a node of an unknown kind.
+            b"\x10\x0a\x0a\0\0\0\x01\0\x81a\x02\xff",
+            b"\x12\x01\x03\x01a",
+            // A promise.
+            b"\x01\x81\x7f\xff\xff\xff\xff\xff\xff\xff",
+        ] {
+            let outcome = decode(&sealed(content));
+            assert_eq!(outcome, Err(Damage::Content), "{}", content.escape_ascii());
+        }
+    }
+
+    /// What older versions of Redis gave.
+    #[test]
+    fn collections_of_old_times() {
+        // Two entries: a, 1.
+        let ziplist = b"\x10\0\0\0\x0d\0\0\0\x02\0\0\x01a\x03\xf2\xff";
+        let packed = |number: u8| [&[number, ziplist.len() as u8], &ziplist[..]].concat();
+        let zipmap = b"\x09\x07\x01\x01a\x01\x001\xff".to_vec();
+        let list = [&b"\x0e\x01\x10"[..], ziplist].concat();
+        for (content, kind, command) in [
+            (packed(10), ValueType::LIST, "RPUSH k a 1"),
+            (list, ValueType::LIST, "RPUSH k a 1"),
+            (packed(12), ValueType::SORTED_SET, "ZADD k 1 a"),
+            (packed(13), ValueType::HASH, "HSET k a 1"),
+            (zipmap, ValueType::HASH, "HSET k a 1"),
+            (
+                b"\x01\x02\x01a\xc0\x01".to_vec(),
+                ValueType::LIST,
+                "RPUSH k a 1",
+            ),
+            (
+                b"\x03\x01\x01a\x011".to_vec(),
+                ValueType::SORTED_SET,
+                "ZADD k 1 a",
+            ),
+            (
+                b"\x03\x01\x01a\xff".to_vec(),
+                ValueType::SORTED_SET,
+                "ZADD k -inf a",
+            ),
+        ] {
+            let run = made_by(kind_of(kind).expect("a collection"), command);
+            assert_eq!(
+                decode(&sealed(&content)),
+                Ok((kind, run)),
+                "{}",
+                content.escape_ascii()
+            );
+        }
     }
 }

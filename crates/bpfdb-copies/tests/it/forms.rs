@@ -175,9 +175,9 @@ fn another_version_is_told_apart() {
     let mut jsonl = written(Format::Jsonl, &small(), usize::MAX);
     let mut binary = written(Format::Binary, &small(), usize::MAX);
     let mut rdb = written(Format::Rdb, &small(), usize::MAX);
-    let version = jsonl.iter().position(|&byte| byte == b'1').expect("1");
-    jsonl[version] = b'2';
-    binary[8] = 2;
+    let version = jsonl.iter().position(|&byte| byte == b'2').expect("2");
+    jsonl[version] = b'3';
+    binary[8] = 3;
     rdb[5..9].copy_from_slice(b"0099");
     for mut bytes in [jsonl, binary, rdb] {
         for is_sealed in [false, true] {

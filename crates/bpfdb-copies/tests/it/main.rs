@@ -9,3 +9,4 @@ mod memory;
 mod rdb;
 mod redis;
 mod restore;
+mod types;

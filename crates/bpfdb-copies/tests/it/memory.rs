@@ -55,6 +55,7 @@ fn long_values_and_promises_take_little_memory() {
     alone_in_a_process(name, || {
         long_values_are_written_and_read_in_parts();
         promises_of_damaged_files_take_nothing();
+        promises_of_collections_take_what_has_come();
         compressed_values_pass_through_a_window();
     });
 }
@@ -112,8 +113,9 @@ fn promises_of_damaged_files_take_nothing() {
         ]
         .concat(),
         [&b"REDIS0010\0"[..], &[0x81, 0x7f, 0, 0, 0, 0, 0, 0, 0]].concat(),
+        // A list of very many elements, in a database that is not taken.
         [
-            &b"REDIS0010\x01\x01l"[..],
+            &b"REDIS0010\xfe\x01\x01\x01l"[..],
             &[0x81, 0x7f, 0, 0, 0, 0, 0, 0, 0],
         ]
         .concat(),
@@ -132,6 +134,20 @@ fn promises_of_damaged_files_take_nothing() {
             assert!(outcome.is_err(), "{begin}");
         });
         assert!(bytes < ENOUGH, "{begin}: {bytes}");
+    }
+}
+
+/// Of a collection, what has come is kept: a mebibyte, and not what it promises.
+fn promises_of_collections_take_what_has_come() {
+    let many = [0x81, 0x7f, 0, 0, 0, 0, 0, 0, 0];
+    for number in [1, 2, 3, 4, 5, 14, 18, 22, 24] {
+        let begin = [&b"REDIS0012"[..], &[number], b"\x01k", &many].concat();
+        let file = io::Cursor::new(begin).chain(io::repeat(b'a').take(1 << 20));
+        let bytes = taken(|| {
+            let outcome = read(file, Choice::default(), &mut Nowhere);
+            assert!(outcome.is_err(), "type {number}");
+        });
+        assert!(bytes < ENOUGH, "type {number}: {bytes}");
     }
 }
 

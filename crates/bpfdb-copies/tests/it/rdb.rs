@@ -4,8 +4,10 @@ use crate::common;
 
 use std::collections::BTreeMap;
 
+use bpfdb::ValueType;
 use bpfdb_copies::{Choice, Contents, Error, Nowhere, read};
-use common::collect;
+use bpfdb_values::run;
+use common::{collect, collect_typed};
 
 fn outcome(bytes: &[u8]) -> Result<Contents, Error> {
     read(bytes, Choice::default(), &mut Nowhere).map(|(_, contents)| contents)
@@ -27,14 +29,46 @@ fn what_older_versions_write() {
         BTreeMap::from([(b"a".to_vec(), (b"b".to_vec(), Some(time)))])
     );
     assert!(contents.is_unchecked);
-    // A zipmap, numbers as text, a list and a set as they were; a module of later times.
+    // A zipmap, numbers as text, a list, a set and a hash as they were.
+    let score = |score: f64| run::sortable(score).to_le_bytes().to_vec();
+    let text = |text: &str| text.as_bytes().to_vec();
+    let none = Vec::new;
     let values = [
-        &b"\x09\x01a\x03\x01\x01\xff"[..],
-        b"\x03\x01a\x02\x01x\x031.5\x01y\xfe",
-        b"\x01\x01a\x02\x01x\xc0\x07",
-        b"\x02\x01a\x01\x01x",
-        b"\x04\x01a\x01\x01x\x01y",
-        b"\x07\x01m\x81\x01\x02\x03\x04\x05\x06\x07\x08\x01\x05\x02\x05\x03\0\0\0\0\x04\0\0\0\0\0\0\0\0\x05\x02hi\0",
+        (
+            &b"\x09\x01a\x07\x01\x01f\x01\0v\xff"[..],
+            ValueType::HASH,
+            vec![(text("f"), text("v"))],
+        ),
+        (
+            b"\x03\x01a\x02\x01x\x031.5\x01y\xfe",
+            ValueType::SORTED_SET,
+            vec![(text("x"), score(1.5)), (text("y"), score(f64::INFINITY))],
+        ),
+        (
+            b"\x01\x01a\x02\x01x\xc0\x07",
+            ValueType::LIST,
+            vec![(text("x"), none()), (text("7"), none())],
+        ),
+        (
+            b"\x02\x01a\x01\x01x",
+            ValueType::SET,
+            vec![(text("x"), none())],
+        ),
+        (
+            b"\x04\x01a\x01\x01x\x01y",
+            ValueType::HASH,
+            vec![(text("x"), text("y"))],
+        ),
+    ];
+    for (value, kind, wanted) in values {
+        let (read, contents) = collect_typed(&by_hand("0009", value)).expect("right");
+        let (found, run, time) = &read[&b"a"[..]];
+        assert_eq!((*found, common::entries(run), *time), (kind, wanted, None));
+        assert_eq!(contents.keys, 1);
+    }
+    // A module of later times.
+    let values = [
+        &b"\x07\x01m\x81\x01\x02\x03\x04\x05\x06\x07\x08\x01\x05\x02\x05\x03\0\0\0\0\x04\0\0\0\0\0\0\0\0\x05\x02hi\0",
         b"\xf7\x81\x01\x02\x03\x04\x05\x06\x07\x08\x02\x02\x05\x02hi\0",
     ];
     for value in values {
@@ -65,8 +99,8 @@ fn an_expiry_is_that_of_the_next_key_only() {
     .concat();
     let (read, contents) = collect(&by_hand("0010", &content)).expect("right");
     let expiring = read.iter().filter(|(_, (_, time))| time.is_some());
-    assert!(expiring.map(|(key, _)| &key[..]).eq([b"c"]));
-    assert_eq!((contents.keys, contents.other_databases), (4, 1));
+    assert!(expiring.map(|(key, _)| &key[..]).eq([b"c", b"l"]));
+    assert_eq!((contents.keys, contents.other_databases), (5, 1));
 }
 
 /// Valkey from 9.0 on has a mark of its own, and the numbers of its types are its own from 22 on.
@@ -85,7 +119,17 @@ fn a_file_of_valkey() {
     .concat();
     let (read, contents) = collect(&with(b"080", &content)).expect("right");
     assert!(read.keys().eq([b"a"]), "{read:?}");
-    assert_eq!((contents.keys, contents.other_types["hash"]), (1, 1));
+    let name = "hash with fields that expire";
+    assert_eq!((contents.keys, contents.other_types[name]), (1, 1));
+    assert_eq!(contents.first_other, Some(("h".into(), name)));
+    // None of its fields has a time.
+    let content = b"\x16\x01h\x01\x01f\x01v\xff\xff\xff\xff\xff\xff\xff\xff";
+    let (read, _) = collect_typed(&with(b"080", content)).expect("right");
+    let (kind, run, _) = &read[&b"h"[..]];
+    assert_eq!(
+        (*kind, common::entries(run)),
+        (ValueType::HASH, vec![(b"f".to_vec(), b"v".to_vec())])
+    );
     for (version, is_foreign) in [
         (&b"081"[..], true),
         (b"011", true),
@@ -131,15 +175,83 @@ fn what_is_not_for_us() {
             Err(Error::Damaged { .. })
         ));
     }
+    let long = [&b"\x01\x42\x01"[..], &[b'k'; 513], b"\x01\x01a"].concat();
+    let outcome_of_long = outcome(&by_hand("0010", &long));
+    assert!(matches!(
+        outcome_of_long,
+        Err(Error::Foreign { offset: 10, .. })
+    ));
     // Long keys of other types and databases are in nobody's way.
     let long = [
-        &b"\x01\x42\x01"[..],
+        &b"\x07\x42\x01"[..],
         &[b'k'; 513],
-        b"\x01\x01a\xfe\x01\0\0\x01a",
+        b"\x81\x01\x02\x03\x04\x05\x06\x07\x08\0\xfe\x01\0\0\x01a",
     ]
     .concat();
     let contents = outcome(&by_hand("0010", &long)).expect("right");
     assert_eq!((contents.keys, contents.other_databases), (0, 1));
+}
+
+/// Hashes of Redis 7.4 and later, in each form that has times of fields.
+#[test]
+fn hashes_with_times_of_fields() {
+    let first = [1, 0, 0, 0, 0, 0, 0, 0];
+    let listpack = |time: u8| {
+        [
+            &b"\x0f\x0f\0\0\0\x03\0\x81f\x02\x81v\x02"[..],
+            &[time],
+            b"\x01\xff",
+        ]
+        .concat()
+    };
+    let fields = |time: u8| [&[1, time][..], b"\x01f\x01v"].concat();
+    for time in [0, 5] {
+        for (number, value) in [
+            (22, fields(time)),
+            (23, listpack(time)),
+            (24, [&first[..], &fields(time)].concat()),
+            (25, [&first[..], &listpack(time)].concat()),
+        ] {
+            let content = [&[number][..], b"\x01h", &value].concat();
+            let (read, contents) = collect_typed(&by_hand("0012", &content)).expect("right");
+            if time == 0 {
+                let (kind, run, _) = &read[&b"h"[..]];
+                assert_eq!((*kind, common::entries(run).len()), (ValueType::HASH, 1));
+            } else {
+                assert!(read.is_empty());
+                let name = "hash with fields that expire";
+                assert_eq!(
+                    contents.other_types,
+                    BTreeMap::from([(name, 1)]),
+                    "{number}"
+                );
+            }
+        }
+    }
+}
+
+/// A collection that is damaged is damage of the file, and one without entries is no key.
+#[test]
+fn collections_that_are_not_right() {
+    for value in [
+        &b"\x02\x01a\x02\x01x\x01x"[..],
+        b"\x09\x01a\x03\x01\x01\xff",
+        b"\x0a\x01a\x03abc",
+        b"\x0b\x01a\x08\x03\0\0\0\0\0\0\0",
+        b"\x12\x01a\x01\x03\x01x",
+        b"\x05\x01a\x01\x01x\0\0\0\0\0\0\xf8\x7f",
+        b"\x19\x01h\0\0\0\0\0\0\0\0\x0a\x0a\0\0\0\x01\0\x81f\x02\xff",
+    ] {
+        let outcome = outcome(&by_hand("0012", value));
+        assert!(
+            matches!(outcome, Err(Error::Damaged { .. })),
+            "{}: {outcome:?}",
+            value.escape_ascii()
+        );
+    }
+    let empty = b"\x01\x01a\0\x0b\x01b\x08\x02\0\0\0\0\0\0\0\0\x01s\x01t";
+    let (read, _) = collect_typed(&by_hand("0012", empty)).expect("right");
+    assert!(read.keys().eq([b"s"]), "{read:?}");
 }
 
 /// A client of Redis may name a string as bpfdb names what is its own.

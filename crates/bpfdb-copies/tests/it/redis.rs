@@ -8,9 +8,15 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use bpfdb::ValueType;
+use bpfdb_copies::rdb::payload;
 use bpfdb_copies::{Choice, Format, read};
+use bpfdb_values::run;
 use common::redis::{Redis, Reply, redis_8, servers};
-use common::{Collected, Value, boundaries, collect, noise, written};
+use common::{
+    Collected, Typed, Value, boundaries, collect, collect_typed, entries, noise, written,
+    written_typed,
+};
 
 fn fill(redis: &mut Redis, data: &BTreeMap<Vec<u8>, Value>) {
     for (key, (value, expires_at)) in data {
@@ -177,27 +183,173 @@ fn strings() -> BTreeMap<Vec<u8>, Value> {
     ])
 }
 
+/// What Redis has under a key, as a run has it; `None`: a type that bpfdb does not have.
+fn of_redis(redis: &mut Redis, key: &[u8]) -> Option<(ValueType, Entries)> {
+    let Reply::Bytes(name) = redis.ask(&[b"TYPE", key]) else {
+        panic!("a type");
+    };
+    let mut strings = |words: &[&[u8]]| match redis.ask(words) {
+        Reply::Many(all) => all
+            .into_iter()
+            .map(|one| match one {
+                Reply::Bytes(bytes) => bytes,
+                other => panic!("{other:?}"),
+            })
+            .collect::<Vec<_>>(),
+        Reply::Bytes(value) => vec![value],
+        other => panic!("{other:?}"),
+    };
+    let alone = |all: Vec<Vec<u8>>| all.into_iter().map(|one| (one, Vec::new())).collect();
+    let pairs = |all: Vec<Vec<u8>>| {
+        let pairs = all.chunks_exact(2);
+        pairs
+            .map(|pair| (pair[0].clone(), pair[1].clone()))
+            .collect::<Entries>()
+    };
+    Some(match &name[..] {
+        b"string" => (ValueType::STRING, alone(strings(&[b"GET", key]))),
+        b"list" => (
+            ValueType::LIST,
+            alone(strings(&[b"LRANGE", key, b"0", b"-1"])),
+        ),
+        b"set" => (ValueType::SET, alone(strings(&[b"SMEMBERS", key]))),
+        b"hash" => (ValueType::HASH, pairs(strings(&[b"HGETALL", key]))),
+        b"zset" => {
+            let mut members = pairs(strings(&[b"ZRANGE", key, b"0", b"-1", b"WITHSCORES"]));
+            for (_, score) in &mut members {
+                let text = std::str::from_utf8(score).expect("text");
+                let number: f64 = text.parse().expect("a score");
+                *score = run::sortable(number).to_le_bytes().into();
+            }
+            (ValueType::SORTED_SET, members)
+        }
+        _ => return None,
+    })
+}
+
+type Entries = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// The same of what was read. Tables have no order.
+fn in_order(kind: ValueType, mut entries: Entries) -> Entries {
+    if matches!(kind, ValueType::HASH | ValueType::SET) {
+        entries.sort();
+    }
+    entries
+}
+
+fn compare_typed(redis: &mut Redis, read: &BTreeMap<Vec<u8>, Typed>) {
+    for (key, (kind, value, _)) in read {
+        let (of_redis, wanted) = of_redis(redis, key).expect("a type of ours");
+        let found = match *kind {
+            ValueType::STRING => vec![(value.clone(), Vec::new())],
+            _ => entries(value),
+        };
+        let name = key.escape_ascii();
+        assert_eq!(*kind, of_redis, "{name}");
+        assert!(in_order(*kind, found) == in_order(*kind, wanted), "{name}");
+    }
+}
+
 #[test]
-fn other_types_are_passed_and_counted() {
+fn every_type_is_read_or_counted() {
     for server in servers() {
-        let mut redis = everything(&server, Some(&server) == redis_8().as_ref());
+        let is_8 = Some(&server) == redis_8().as_ref();
+        let mut redis = everything(&server, is_8);
         for policy in ["allkeys-lru", "allkeys-lfu", "noeviction"] {
             redis.say(&format!("CONFIG SET maxmemory-policy {policy}"));
-            let (mut read, contents) = collect(&redis.saved()).expect("right");
-            let functions = read.remove(bpfdb::FUNCTIONS_KEY).expect("functions");
-            let texts = bpfdb_copies::rdb::functions::decode(&functions.0).expect("libraries");
-            assert_eq!(texts.len(), 1);
-            assert_eq!(read, strings());
-            assert_eq!(contents.functions, 1);
-            let kinds = [
-                ("hash", 4),
-                ("list", 6),
-                ("set", 6),
-                ("sorted set", 4),
-                ("stream", 2),
-            ];
-            assert_eq!(contents.other_types, BTreeMap::from(kinds));
+            let (mut read, contents) = collect_typed(&redis.saved()).expect("right");
+            let (_, functions, _) = read.remove(bpfdb::FUNCTIONS_KEY).expect("functions");
+            let texts = bpfdb_copies::rdb::functions::decode(&functions).expect("libraries");
+            assert_eq!((texts.len(), contents.functions), (1, 1));
+            let mut others = BTreeMap::from([("stream", 2)]);
+            if is_8 {
+                others.insert("hash with fields that expire", 2);
+            }
+            let left_out: u64 = others.values().sum();
+            assert_eq!(contents.other_types, others);
+            // Eleven keys with either prefix, and two strings.
+            assert_eq!(read.len() as u64, 2 * 11 + 2 - left_out);
+            compare_typed(&mut redis, &read);
+            for (key, value) in strings() {
+                assert_eq!(read[&key], (ValueType::STRING, value.0, value.1));
+            }
         }
+    }
+}
+
+/// As keys of the same value and encoding, by a file and by RESTORE.
+#[test]
+fn every_type_comes_back_to_redis() {
+    for server in servers() {
+        let mut redis = everything(Path::new("redis-server"), false);
+        for key in ["small-stream", "table-stream"] {
+            redis.say(&format!("DEL {key}"));
+        }
+        let (mut read, _) = collect_typed(&redis.saved()).expect("right");
+        read.remove(bpfdb::FUNCTIONS_KEY);
+        let bytes = written_typed(Format::Rdb, &read, 1000);
+        let mut loaded = Redis::start_with(&server, Some(&bytes), &[]);
+        let mut restored = Redis::start(&server);
+        for (key, (kind, value, _)) in &read {
+            let payload = payload::encode_typed(*kind, value).expect("a run");
+            restored.ask(&[b"RESTORE", key, b"0", &payload]);
+        }
+        for other in [&mut loaded, &mut restored] {
+            assert_eq!(other.say("DBSIZE"), Reply::Number(read.len() as i64));
+            compare_typed(other, &read);
+        }
+        // Those whose settings are the defaults have the encoding that they had.
+        for key in read.keys().filter(|key| key.starts_with(b"small-")) {
+            let ask = |redis: &mut Redis| redis.ask(&[b"OBJECT", b"ENCODING", key]);
+            let (one, two) = (ask(&mut loaded), ask(&mut restored));
+            assert_eq!(one, two, "{}", key.escape_ascii());
+            if server == Path::new("redis-server") {
+                assert_eq!(one, ask(&mut redis), "{}", key.escape_ascii());
+            }
+        }
+    }
+}
+
+/// A list whose nodes end where those of RPUSH do, and all that DUMP gives without compression.
+#[test]
+fn payloads_are_those_of_redis() {
+    let mut redis = Redis::start(Path::new("redis-server"));
+    redis.say("CONFIG SET rdbcompression no");
+    every_type(&mut redis, "");
+    for number in 0..5000 {
+        redis.say(&format!("RPUSH numbers-in-a-list {}", number * 37));
+    }
+    for len in [8000, 150, 9000, 1, 8192] {
+        redis.ask(&[b"RPUSH", b"long-elements", &vec![b'x'; len]]);
+    }
+    let keys = [
+        "list",
+        "long",
+        "elements",
+        "numbers-in-a-list",
+        "long-elements",
+        "numbers",
+        "set",
+        "members",
+        "hash",
+        "large",
+        "sorted",
+        "scores",
+    ];
+    for key in keys {
+        let Reply::Bytes(wanted) = redis.say(&format!("DUMP {key}")) else {
+            panic!("{key}");
+        };
+        let (kind, value) = payload::decode(&wanted).expect("right");
+        let found = payload::encode_typed(kind, &value).expect("a run");
+        assert!(found == wanted, "{key}");
+        redis.ask(&[b"RESTORE", b"again", b"0", &found, b"REPLACE"]);
+        let digest = |redis: &mut Redis, key: &str| redis.say(&format!("DEBUG DIGEST-VALUE {key}"));
+        assert_eq!(
+            digest(&mut redis, "again"),
+            digest(&mut redis, key),
+            "{key}"
+        );
     }
 }
 
@@ -209,7 +361,7 @@ fn one_database_is_taken() {
         redis.say("SELECT 3");
         redis.say("SET three 3");
         redis.say("PEXPIREAT three 4000000000000");
-        redis.say("RPUSH list 1");
+        redis.say("XADD list 1-1 field value");
         let bytes = redis.saved();
         for (database, name, others) in [(0, "zero", 2), (3, "three", 1)] {
             let mut collected = Collected::default();

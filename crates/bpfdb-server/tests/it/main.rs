@@ -6,6 +6,7 @@ mod conflicts;
 mod connections;
 mod differential;
 mod differential_errors;
+mod dumped;
 mod durability;
 mod event_loop;
 mod exposure;

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 use bpfdb::ValueType;
 use bpfdb_copies::{Choice, Contents, Error, Format, Header, Key, Result, Sink, read};
+use bpfdb_values::run::Run;
 
 pub const FORMS: [Format; 3] = [Format::Jsonl, Format::Binary, Format::Rdb];
 
@@ -26,6 +27,8 @@ pub type Value = (Vec<u8>, Option<u64>);
 #[derive(Debug, Default)]
 pub struct Collected {
     pub data: BTreeMap<Vec<u8>, Value>,
+    /// The types of those that are no strings.
+    pub kinds: BTreeMap<Vec<u8>, ValueType>,
     current: Vec<u8>,
     left: u64,
 }
@@ -44,6 +47,9 @@ impl Sink for Collected {
         self.current = key.name.to_vec();
         let old = (self.data).insert(key.name.to_vec(), (Vec::new(), key.expires_at));
         assert_eq!(old, None, "{} comes once", key.name.escape_ascii());
+        if key.kind != ValueType::STRING {
+            self.kinds.insert(key.name.to_vec(), key.kind);
+        }
         Ok(())
     }
 
@@ -69,22 +75,23 @@ impl Collected {
 /// The bytes of a copy; values are handed over in parts of at most `part` bytes.
 pub fn written(form: Format, data: &BTreeMap<Vec<u8>, Value>, part: usize) -> Vec<u8> {
     let entries = data.iter();
-    let entries = entries.map(|(name, (value, expires_at))| (&name[..], &value[..], *expires_at));
+    let entries = entries
+        .map(|(name, (value, expires_at))| (&name[..], ValueType::STRING, &value[..], *expires_at));
     written_in_order(form, entries, part)
 }
 
-/// The same of names, values and times in this order.
+/// The same of names, types, values and times in this order.
 pub fn written_in_order<'a>(
     form: Format,
-    entries: impl Iterator<Item = (&'a [u8], &'a [u8], Option<u64>)>,
+    entries: impl Iterator<Item = (&'a [u8], ValueType, &'a [u8], Option<u64>)>,
     part: usize,
 ) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut writer = form.writer(&mut bytes, &HEADER).expect("a writer");
-    for (name, value, expires_at) in entries {
+    for (name, kind, value, expires_at) in entries {
         let key = Key {
             name,
-            kind: ValueType::STRING,
+            kind,
             len: value.len() as u64,
             expires_at,
         };
@@ -102,6 +109,43 @@ pub fn collect(bytes: &[u8]) -> Result<(BTreeMap<Vec<u8>, Value>, Contents), Err
     let mut collected = Collected::default();
     let (_, contents) = read(bytes, Choice::default(), &mut collected)?;
     Ok((collected.whole(), contents))
+}
+
+/// A type, the bytes of a value and when it expires.
+pub type Typed = (ValueType, Vec<u8>, Option<u64>);
+
+impl Collected {
+    pub fn typed(mut self) -> BTreeMap<Vec<u8>, Typed> {
+        let kinds = std::mem::take(&mut self.kinds);
+        let data = self.whole().into_iter();
+        data.map(|(name, (value, expires_at))| {
+            let kind = kinds.get(&name).copied().unwrap_or_default();
+            (name, (kind, value, expires_at))
+        })
+        .collect()
+    }
+}
+
+/// What a copy has of every type, if it is right.
+pub fn collect_typed(bytes: &[u8]) -> Result<(BTreeMap<Vec<u8>, Typed>, Contents), Error> {
+    let mut collected = Collected::default();
+    let (_, contents) = read(bytes, Choice::default(), &mut collected)?;
+    Ok((collected.typed(), contents))
+}
+
+/// The bytes of a copy of values of every type.
+pub fn written_typed(form: Format, data: &BTreeMap<Vec<u8>, Typed>, part: usize) -> Vec<u8> {
+    let entries = data.iter();
+    let entries = entries.map(|(name, (kind, value, time))| (&name[..], *kind, &value[..], *time));
+    written_in_order(form, entries, part)
+}
+
+/// Keys and values of a packed run.
+pub fn entries(run: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let run = Run::parse(run).expect("a run");
+    let entries = run.iter().map(|entry| entry.expect("sound"));
+    let entries = entries.map(|(key, value)| (key.to_vec(), value.to_vec()));
+    entries.collect()
 }
 
 /// Bytes that no compression, and no text, makes of themselves.

@@ -1,6 +1,7 @@
 //! DUMP.
 
 use bpfdb::{Head, Session, Status, ValueType};
+use bpfdb_values::run::Malformed;
 
 use super::super::atomic::{Kind, atomically};
 use super::super::prelude::*;
@@ -57,5 +58,9 @@ fn large_payload(session: &mut Session, key: &[u8]) -> Result<Option<Vec<u8>>, F
 
 /// A run that is damaged was written by another program: the engine has it as it was given.
 fn encode(kind: ValueType, value: &[u8]) -> Result<Vec<u8>, Failure> {
-    dump::encode_typed(kind, value).map_err(|_| Status::Corrupt.into())
+    let status = |why| match why {
+        Malformed::TYPE => Status::WrongType,
+        _ => Status::Corrupt,
+    };
+    dump::encode_typed(kind, value).map_err(|why| status(why).into())
 }
