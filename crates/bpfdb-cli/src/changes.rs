@@ -5,8 +5,10 @@ use std::io::{self, Write};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use base64::write::EncoderWriter;
+use bpfdb::ValueType;
+use bpfdb_copies::json_entries;
 use bpfdb_log::record::{Entry, Value};
-use bpfdb_log::{LargeValue, LogError, RecoveredCommit, ValueType};
+use bpfdb_log::{LargeValue, LogError, RecoveredCommit};
 
 use crate::times;
 
@@ -46,17 +48,13 @@ pub(crate) fn write_line(
         match entry.value {
             Value::Deleted => out.write_all(b",\"deleted\":true")?,
             Value::Inline(value) => write_value(out, value)?,
-            Value::Typed(kind, value) => {
-                write_type(out, kind)?;
-                write_value(out, value)?;
-            }
+            Value::Typed(kind, value) => write_typed(out, kind.code(), value)?,
             Value::Large { kind, .. } => {
-                write_type(out, kind)?;
                 let value = large.next().ok_or(LogError::Gone {
                     timestamp: commit.timestamp,
                     complete_after: None,
                 })?;
-                write_large(out, value, read_large)?;
+                write_large(out, kind.code(), value, read_large)?;
             }
         }
         write_expiry(out, &entry)?;
@@ -66,17 +64,28 @@ pub(crate) fn write_line(
     Ok(())
 }
 
+fn write_value(out: &mut impl Write, value: &[u8]) -> io::Result<()> {
+    out.write_all(b",")?;
+    write_bytes(out, "value", value)
+}
+
+/// A string, or the entries of a collection; of a type that is not known the bytes as they are stored.
+fn write_typed(out: &mut impl Write, kind: u8, value: &[u8]) -> io::Result<()> {
+    let kind = ValueType::from_code(kind);
+    let Some(entries) = json_entries(kind, value) else {
+        write_type(out, kind)?;
+        return write_value(out, value);
+    };
+    let ending = if entries.is_base64 { "_base64" } else { "" };
+    write!(out, ",\"{}{ending}\":{}", entries.name, entries.array)
+}
+
 /// Only of what is no string.
 fn write_type(out: &mut impl Write, kind: ValueType) -> io::Result<()> {
     match kind {
         ValueType::STRING => Ok(()),
         kind => write!(out, ",\"type\":{}", kind.code()),
     }
-}
-
-fn write_value(out: &mut impl Write, value: &[u8]) -> io::Result<()> {
-    out.write_all(b",")?;
-    write_bytes(out, "value", value)
 }
 
 fn write_expiry(out: &mut impl Write, entry: &Entry<'_>) -> io::Result<()> {
@@ -97,17 +106,19 @@ fn write_bytes(out: &mut impl Write, name: &str, bytes: &[u8]) -> io::Result<()>
     }
 }
 
-/// Not all of it is in memory at once.
+/// A long one is not in memory as a whole, and has its bytes as they are stored.
 fn write_large(
     out: &mut impl Write,
+    kind: u8,
     value: &LargeValue,
     read: ReadLarge<'_>,
 ) -> Result<(), LineError> {
     if value.len <= TEXT_MAX {
         let mut bytes = Vec::new();
         read(value, &mut |part| bytes.extend_from_slice(part))?;
-        return Ok(write_value(out, &bytes)?);
+        return Ok(write_typed(out, kind, &bytes)?);
     }
+    write_type(out, ValueType::from_code(kind))?;
     out.write_all(b",\"value_base64\":\"")?;
     let mut encoder = EncoderWriter::new(&mut *out, &STANDARD);
     let mut written = Ok(());

@@ -45,6 +45,7 @@ pub use dump::{Dumped, dump_file, dump_to, save_rdb};
 pub use error::{Error, Result};
 pub use format::{Format, read};
 pub use header::Header;
+pub use jsonl::{JsonEntries, json_entries};
 pub use loader::Loaded;
 pub use restore::{Existing, Options, VerifiedCopy, load_rdb};
 pub use sink::{Choice, Contents, Key, Nowhere, Sink};

@@ -28,6 +28,43 @@ pub(crate) mod input;
 mod line;
 pub(crate) mod output;
 
+use bpfdb::ValueType;
+use bpfdb_values::run::Run;
+
+use crate::collection::kind_of;
+
+/// The entries of a collection as JSON.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JsonEntries {
+    /// The field of a line that has them: the name of the type.
+    pub name: &'static str,
+    /// All strings are in base64, for one of them is no text.
+    pub is_base64: bool,
+    /// An array.
+    pub array: String,
+}
+
+/// What a line has of a collection whose run this is; `None`: it is of no such type, or damaged.
+pub fn json_entries(kind: ValueType, run: &[u8]) -> Option<JsonEntries> {
+    let kind = kind_of(kind)?;
+    let entries: Vec<_> = Run::parse(run)
+        .ok()?
+        .iter()
+        .collect::<Result<_, _>>()
+        .ok()?;
+    let fields = line::Fields::default().with_entries(kind, &entries)?;
+    let text = serde_json::to_string(&fields).ok()?;
+    let (field, array) = text
+        .strip_prefix("{\"")?
+        .strip_suffix('}')?
+        .split_once("\":")?;
+    Some(JsonEntries {
+        name: collection::name_of(kind),
+        is_base64: field.ends_with("64"),
+        array: array.into(),
+    })
+}
+
 /// What marks a file of this form.
 pub(crate) const MAGIC: &[u8] = b"{\"bpfdb-dump\":";
 /// Written. Version 1 has strings only; it is read too.
@@ -41,3 +78,27 @@ const ENTRY: usize = 8;
 const LINE_MAX: usize = 6 * PART + 8192;
 /// Bytes after which the checksum is written.
 const CHECK: u64 = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use bpfdb_values::run::{self, History};
+
+    use super::*;
+
+    #[test]
+    fn entries_as_an_array() {
+        let run = |key: &[u8]| run::write([(key, &b"v"[..])].into_iter(), History::default());
+        let text = json_entries(ValueType::HASH, &run(b"f")).expect("a hash");
+        assert_eq!(
+            (text.name, text.is_base64, &*text.array),
+            ("hash", false, r#"[["f","v"]]"#)
+        );
+        let bytes = json_entries(ValueType::HASH, &run(b"\xff")).expect("a hash");
+        assert_eq!(
+            (bytes.is_base64, &*bytes.array),
+            (true, r#"[["/w==","dg=="]]"#)
+        );
+        assert_eq!(json_entries(ValueType::STRING, &run(b"f")), None);
+        assert_eq!(json_entries(ValueType::HASH, b"f"), None);
+    }
+}
