@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 use proptest::strategy::Union;
 
-use super::commands::Command;
-use super::words::{self, Damage, KEYS, Words, damaged, key_at};
+use super::collections;
+use super::commands::{self, Command};
+use super::words::{self, Damage, LEXICONS, Words, all_keys, damaged};
 use bpfdb_tests::server::{request, show};
 
 pub const CONNECTIONS: usize = 2;
@@ -31,7 +32,7 @@ pub struct Case {
 }
 
 impl Step {
-    fn new(words: Words) -> Self {
+    pub fn new(words: Words) -> Self {
         Self {
             connection: 0,
             words,
@@ -53,6 +54,26 @@ impl Step {
 
     pub fn is(&self, name: &str) -> bool {
         self.words[0].eq_ignore_ascii_case(name.as_bytes())
+    }
+
+    /// What empties what is left of a set of which chance has taken some: else the two servers
+    /// would go on with other elements.
+    fn cleared(&self) -> Option<Self> {
+        let words = commands::inner(&self.words);
+        let key = words.get(1)?;
+        words[0].eq_ignore_ascii_case(b"spop").then(|| Self {
+            connection: self.connection,
+            ..Self::new(vec![b"del".to_vec(), key.clone()])
+        })
+    }
+
+    /// The word that is the cursor, if this is one of the commands with a cursor.
+    pub fn cursor(&self) -> Option<usize> {
+        match () {
+            () if self.is("scan") => Some(1),
+            () if ["hscan", "sscan", "zscan"].iter().any(|name| self.is(name)) => Some(2),
+            () => None,
+        }
     }
 }
 
@@ -101,13 +122,38 @@ fn step(commands: &[&'static Command]) -> impl Strategy<Value = Step> + use<> {
     );
     let connection = prop_oneof![4 => Just(0usize), 1 => Just(1usize)];
     let inline = prop::bool::weighted(0.03);
-    (connection, words, words::damage(), any::<u16>(), inline).prop_map(
-        |(connection, words, damage, case, inline)| Step {
-            connection,
-            words: finished(words, damage.as_ref(), case),
-            inline,
-        },
+    let script = prop_oneof![15 => Just(None), 1 => prop::sample::select(SCRIPTS).prop_map(Some)];
+    (
+        connection,
+        words,
+        words::damage(),
+        any::<u16>(),
+        inline,
+        script,
     )
+        .prop_map(|(connection, words, damage, case, inline, script)| Step {
+            connection,
+            words: in_script(finished(words, damage.as_ref(), case), script),
+            inline,
+        })
+}
+
+/// Scripts that call the command of their arguments.
+const SCRIPTS: &[&str] = &[
+    "return redis.call(unpack(ARGV))",
+    "return redis.pcall(unpack(ARGV))",
+    "redis.setresp(3) return redis.call(unpack(ARGV))",
+];
+
+/// The commands of collections also come from scripts. (Those of strings are in scripts.rs.)
+fn in_script(words: Words, script: Option<&str>) -> Words {
+    match script {
+        Some(script) if collections::find(&words[0]).is_some() => {
+            let call = [b"eval".to_vec(), script.into(), b"0".to_vec()];
+            [call.to_vec(), words].concat()
+        }
+        _ => words,
+    }
 }
 
 /// The name in letters of any size.
@@ -117,8 +163,24 @@ fn finished(mut words: Words, damage: Option<&Damage>, case: u16) -> Words {
             byte.make_ascii_uppercase();
         }
     }
-    damaged(words, damage)
+    let is_lexicon = |word: &Vec<u8>| LEXICONS.iter().any(|key| key.as_bytes() == word);
+    match words.iter().any(is_lexicon) {
+        // Its scores stay the same.
+        true => words,
+        false => damaged(words, damage),
+    }
 }
+
+/// Commands that show what there is, whatever it is: an error tells of another type.
+const LOOKS: &[&[&str]] = &[
+    &["type"],
+    &["get"],
+    &["hgetall"],
+    &["lrange", "0", "-1"],
+    &["smembers"],
+    &["zrange", "0", "-1", "withscores"],
+    &["pttl"],
+];
 
 pub fn case(commands: &[&'static Command]) -> impl Strategy<Value = Case> + use<> {
     (
@@ -157,16 +219,16 @@ impl Case {
                 });
             }
             steps.push(step.clone());
+            steps.extend(step.cleared());
         }
         if known.contains("discard") {
             steps.push(Step::new(vec![b"discard".to_vec()]));
         }
         for key in all_keys() {
-            for name in ["get", "pttl"]
-                .into_iter()
-                .filter(|&name| known.contains(name))
-            {
-                steps.push(Step::new(vec![name.as_bytes().to_vec(), key.clone()]));
+            for look in LOOKS.iter().filter(|look| known.contains(look[0])) {
+                let mut words: Words = look.iter().map(|&word| word.into()).collect();
+                words.insert(1, key.clone());
+                steps.push(Step::new(words));
             }
         }
         steps
@@ -183,8 +245,4 @@ pub fn wipe(known: &BTreeSet<String>) -> Words {
     words.extend(words::JUNK.iter().map(|word| word.as_bytes().to_vec()));
     words.extend(["short:1", "short:2"].map(|word| word.as_bytes().to_vec()));
     words
-}
-
-fn all_keys() -> Words {
-    (0..KEYS).map(key_at).collect()
 }

@@ -2,9 +2,9 @@
 //! how two replies to it are compared.
 
 use super::compare::Compare::{self, *};
-use super::lists::*;
-use super::sorted_sets::*;
 use super::words::*;
+
+use super::collections;
 
 pub struct Command {
     pub name: &'static str,
@@ -14,7 +14,7 @@ pub struct Command {
     pub compare: Compare,
 }
 
-const fn command(
+pub const fn command(
     name: &'static str,
     weight: u32,
     compare: Compare,
@@ -39,34 +39,6 @@ pub static COMMANDS: &[Command] = &[
     command("select", 1, Exact, || {
         one_of([word("0"), word("0"), integer()])
     }),
-    // ---- Hashes ----
-    command("hdel", 5, Exact, || seq([key(), many(element(), 1..=3)])),
-    command("hexists", 3, Exact, || seq([key(), element()])),
-    command("hget", 5, Exact, || seq([key(), element()])),
-    command("hgetall", 4, Unordered, key),
-    command("hincrby", 4, Exact, || seq([key(), element(), integer()])),
-    command("hincrbyfloat", 4, Exact, || {
-        seq([key(), element(), float()])
-    }),
-    command("hkeys", 2, Unordered, key),
-    command("hlen", 3, Exact, key),
-    command("hmget", 4, Exact, || seq([key(), many(element(), 1..=7)])),
-    command("hmset", 3, Exact, || {
-        seq([key(), fields(), some_of(1, [element()])])
-    }),
-    command("hrandfield", 3, Shape, || {
-        seq([
-            key(),
-            some_of(1, [picked(), seq([picked(), option("WITHVALUES")])]),
-        ])
-    }),
-    command("hscan", 3, Shape, scan_of_key),
-    command("hset", 10, Exact, || {
-        seq([key(), fields(), some_of(1, [element()])])
-    }),
-    command("hsetnx", 3, Exact, || seq([key(), element(), value()])),
-    command("hstrlen", 3, Exact, || seq([key(), element()])),
-    command("hvals", 2, Unordered, key),
     // ---- Keys ----
     command("copy", 4, Exact, || {
         seq([
@@ -82,7 +54,7 @@ pub static COMMANDS: &[Command] = &[
     command("expireat", 3, Exact, || expiry(at_second())),
     command("expiretime", 3, Time(1), key),
     command("keys", 2, Unordered, pattern),
-    command("object", 2, Shape, object),
+    command("object", 3, Encoding, object),
     command("persist", 3, Exact, key),
     command("pexpire", 3, Exact, || expiry(milliseconds())),
     command("pexpireat", 3, Exact, || expiry(at_millisecond())),
@@ -97,136 +69,6 @@ pub static COMMANDS: &[Command] = &[
     command("ttl", 4, Time(1), key),
     command("type", 4, Exact, key),
     command("unlink", 3, Exact, || many(key(), 1..=3)),
-    // ---- Lists ----
-    command("lindex", 2, Exact, || seq([list(), offset()])),
-    command("linsert", 2, Exact, || {
-        seq([list(), side(), element(), element()])
-    }),
-    command("llen", 2, Exact, list),
-    command("lmove", 2, Exact, || seq([list(), list(), end(), end()])),
-    command("lmpop", 2, Exact, || {
-        seq([counted(list()), end(), count_option()])
-    }),
-    command("lpop", 3, Exact, || seq([list(), maybe(count())])),
-    command("lpos", 3, Exact, || {
-        seq([list(), element(), position_options()])
-    }),
-    command("lpush", 4, Exact, || seq([list(), many(element(), 1..=4)])),
-    command("lpushx", 2, Exact, || seq([list(), many(element(), 1..=2)])),
-    command("lrange", 3, Exact, || seq([list(), offset(), offset()])),
-    command("lrem", 2, Exact, || seq([list(), count(), element()])),
-    command("lset", 2, Exact, || seq([list(), offset(), element()])),
-    command("ltrim", 1, Exact, || seq([list(), offset(), offset()])),
-    command("rpop", 3, Exact, || seq([list(), maybe(count())])),
-    command("rpoplpush", 2, Exact, || seq([list(), list()])),
-    command("rpush", 4, Exact, || seq([list(), many(element(), 1..=4)])),
-    command("rpushx", 2, Exact, || seq([list(), many(element(), 1..=2)])),
-    // ---- Sorted sets ----
-    command("zadd", 8, Exact, || {
-        seq([
-            sorted_set(),
-            adding_options(),
-            many(seq([score(), member()]), 1..=4),
-        ])
-    }),
-    command("zcard", 2, Exact, sorted_set),
-    command("zcount", 2, Exact, || {
-        seq([sorted_set(), score_end(), score_end()])
-    }),
-    command("zdiff", 1, Exact, || {
-        seq([counted(sorted_set()), maybe(option("WITHSCORES"))])
-    }),
-    command("zdiffstore", 1, Exact, || {
-        seq([sorted_set(), counted(sorted_set())])
-    }),
-    command("zincrby", 3, Exact, || {
-        seq([sorted_set(), score(), member()])
-    }),
-    command("zinter", 1, Exact, || operation(true)),
-    command("zintercard", 1, Exact, || {
-        seq([
-            counted(sorted_set()),
-            maybe(seq([option("LIMIT"), count()])),
-        ])
-    }),
-    command("zinterstore", 1, Exact, || {
-        seq([sorted_set(), operation(false)])
-    }),
-    command("zlexcount", 2, Exact, || {
-        seq([sorted_set(), lex_end(), lex_end()])
-    }),
-    command("zmpop", 2, Exact, || {
-        seq([counted(sorted_set()), min_or_max(), count_option()])
-    }),
-    command("zmscore", 2, Exact, || {
-        seq([sorted_set(), many(member(), 1..=3)])
-    }),
-    command("zpopmax", 2, Exact, || seq([sorted_set(), maybe(count())])),
-    command("zpopmin", 2, Exact, || seq([sorted_set(), maybe(count())])),
-    command("zrandmember", 1, Shape, || {
-        seq([
-            sorted_set(),
-            maybe(seq([offset(), maybe(option("WITHSCORES"))])),
-        ])
-    }),
-    command("zrange", 4, Exact, || {
-        seq([sorted_set(), range(), range_options()])
-    }),
-    command("zrangebylex", 2, Exact, || {
-        seq([sorted_set(), lex_end(), lex_end(), maybe(limit())])
-    }),
-    command("zrangebyscore", 2, Exact, || {
-        seq([sorted_set(), score_end(), score_end(), range_options()])
-    }),
-    command("zrangestore", 2, Exact, || {
-        seq([sorted_set(), sorted_set(), range(), range_options()])
-    }),
-    command("zrank", 2, Exact, || seq([sorted_set(), member()])),
-    command("zrem", 2, Exact, || {
-        seq([sorted_set(), many(member(), 1..=3)])
-    }),
-    command("zremrangebylex", 1, Exact, || {
-        seq([sorted_set(), lex_end(), lex_end()])
-    }),
-    command("zremrangebyrank", 1, Exact, || {
-        seq([sorted_set(), offset(), offset()])
-    }),
-    command("zremrangebyscore", 1, Exact, || {
-        seq([sorted_set(), score_end(), score_end()])
-    }),
-    command("zrevrange", 2, Exact, || {
-        seq([
-            sorted_set(),
-            offset(),
-            offset(),
-            maybe(option("WITHSCORES")),
-        ])
-    }),
-    command("zrevrangebylex", 2, Exact, || {
-        seq([sorted_set(), lex_end(), lex_end(), maybe(limit())])
-    }),
-    command("zrevrangebyscore", 2, Exact, || {
-        seq([sorted_set(), score_end(), score_end(), range_options()])
-    }),
-    command("zrevrank", 2, Exact, || seq([sorted_set(), member()])),
-    command("zscan", 1, Exact, || {
-        seq([
-            sorted_set(),
-            integer(),
-            some_of(
-                2,
-                [
-                    seq([option("MATCH"), pattern()]),
-                    seq([option("COUNT"), integer()]),
-                ],
-            ),
-        ])
-    }),
-    command("zscore", 2, Exact, || seq([sorted_set(), member()])),
-    command("zunion", 1, Exact, || operation(true)),
-    command("zunionstore", 2, Exact, || {
-        seq([sorted_set(), operation(false)])
-    }),
     // ---- Server ----
     command("command", 1, GetKeys, || {
         seq([option("GETKEYS"), getkeys()])
@@ -244,40 +86,6 @@ pub static COMMANDS: &[Command] = &[
     }),
     command("role", 1, Exact, none),
     command("time", 1, Now, none),
-    // ---- Sets ----
-    command("sadd", 10, Exact, || seq([key(), many(element(), 1..=4)])),
-    command("scard", 3, Exact, key),
-    command("sdiff", 3, Unordered, || many(key(), 1..=4)),
-    command("sdiffstore", 3, Exact, || many(key(), 2..=5)),
-    command("sinter", 3, Unordered, || many(key(), 1..=4)),
-    command("sintercard", 3, Exact, || {
-        one_of([
-            seq([word("1"), key(), limit()]),
-            seq([word("2"), key(), key(), limit()]),
-            seq([integer(), key(), key(), limit()]),
-        ])
-    }),
-    command("sinterstore", 3, Exact, || many(key(), 2..=4)),
-    command("sismember", 3, Exact, || seq([key(), element()])),
-    command("smembers", 4, Unordered, key),
-    command("smismember", 3, Exact, || {
-        seq([key(), many(element(), 1..=7)])
-    }),
-    command("smove", 4, Exact, || seq([key(), key(), element()])),
-    // All members at once: which ones else, is chance.
-    command("spop", 2, Unordered, || {
-        seq([
-            key(),
-            one_of([word("1000"), word("0"), word("-1"), word("x")]),
-        ])
-    }),
-    command("srandmember", 3, Shape, || {
-        seq([key(), some_of(1, [picked()])])
-    }),
-    command("srem", 5, Exact, || seq([key(), many(element(), 1..=3)])),
-    command("sscan", 3, Shape, scan_of_key),
-    command("sunion", 3, Unordered, || many(key(), 1..=4)),
-    command("sunionstore", 3, Exact, || many(key(), 2..=4)),
     // ---- Strings ----
     command("append", 6, Exact, || seq([key(), piece()])),
     command("bitop", 3, Exact, || {
@@ -406,10 +214,20 @@ pub static NOT_COMPARED: &[(&str, &str)] = &[
     ("role", "tells of the server itself"),
 ];
 
+pub fn all() -> impl Iterator<Item = &'static Command> {
+    COMMANDS.iter().chain(collections::all())
+}
+
 pub fn find(name: &[u8]) -> Option<&'static Command> {
-    COMMANDS
-        .iter()
-        .find(|command| command.name.as_bytes().eq_ignore_ascii_case(name))
+    all().find(|command| command.name.as_bytes().eq_ignore_ascii_case(name))
+}
+
+/// The command that a script calls ([`super::case`]); a command by itself.
+pub fn inner(words: &Words) -> &[Vec<u8>] {
+    match words.as_slice() {
+        [eval, _, _, words @ ..] if eval == b"eval" && !words.is_empty() => words,
+        words => words,
+    }
 }
 
 // ---- Arguments of commands that have many ----------------------------------------
@@ -482,10 +300,7 @@ fn scan() -> Part {
                     option("TYPE"),
                     one_of([
                         option("string"),
-                        option("hash"),
-                        word("set"),
-                        word("list"),
-                        word("nothing"),
+                        word_of(&["list", "hash", "set", "zset", "nothing"]),
                     ]),
                 ]),
             ],
@@ -502,48 +317,6 @@ fn scan() -> Part {
     one_of([start.clone(), start.clone(), start, invalid])
 }
 
-/// Of HSCAN and SSCAN.
-fn scan_of_key() -> Part {
-    seq([
-        key(),
-        one_of([word("0"), word("0"), word("x"), word("")]),
-        some_of(
-            3,
-            [
-                seq([option("MATCH"), pattern()]),
-                seq([option("COUNT"), count()]),
-                seq([option("TYPE"), word("hash")]),
-                option("MATCH"),
-            ],
-        ),
-    ])
-}
-
-/// Fields of a hash with their values.
-fn fields() -> Part {
-    many(seq([element(), value()]), 1..=3)
-}
-
-/// How many elements are picked by chance.
-fn picked() -> Part {
-    let counts = [
-        "0",
-        "1",
-        "3",
-        "-3",
-        "1000",
-        "-1000",
-        "9223372036854775807",
-        "-9223372036854775808",
-        "x",
-    ];
-    one_of(counts.map(word))
-}
-
-fn limit() -> Part {
-    some_of(1, [seq([option("LIMIT"), count()])])
-}
-
 fn count() -> Part {
     one_of([word("1"), word("3"), word("1000"), word("0"), integer()])
 }
@@ -551,6 +324,7 @@ fn count() -> Part {
 fn object() -> Part {
     one_of([
         seq([option("ENCODING"), key()]),
+        seq([option("ENCODING"), any_home()]),
         seq([option("REFCOUNT"), key()]),
         seq([option("IDLETIME"), key()]),
         seq([option("FREQ"), key()]),
@@ -606,6 +380,18 @@ fn getkeys() -> Part {
         seq([word("set"), key(), value(), set_options()]),
         seq([word("copy"), key(), key()]),
         seq([word("get"), key(), key()]),
+        seq([word("hset"), key(), value(), value()]),
+        seq([word("lmove"), key(), key(), word("left"), word("right")]),
+        seq([word("zunionstore"), key(), counted(key(), 1..=3)]),
+        seq([
+            word_of(&["sintercard", "zinter", "zdiff"]),
+            counted(key(), 1..=3),
+        ]),
+        seq([
+            word_of(&["lmpop", "zmpop"]),
+            counted(key(), 1..=3),
+            word("left"),
+        ]),
         word("ping"),
         word("nonsense"),
         none(),

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use super::commands::find;
+use super::commands::{find, inner};
 use super::words::{TOLERANCE, Words};
-use bpfdb_tests::server::{Client, Reply};
+use bpfdb_tests::server::{Client, Reply, show};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compare {
@@ -21,6 +21,12 @@ pub enum Compare {
     Now,
     /// An array in any order.
     Unordered,
+    /// Names and values, pair by pair, in any order of the pairs.
+    Pairs,
+    /// What chance has chosen: as many, and of the same form. Membership: see chance.rs.
+    Chosen,
+    /// The name of a collection's encoding exactly; for anything else, Shape.
+    Encoding,
     /// An error exactly; of anything else, that it is of the same type, and nil
     /// if the other is.
     Shape,
@@ -50,7 +56,7 @@ pub struct Asked<'a> {
 
 impl Asked<'_> {
     pub fn compare(&self) -> Compare {
-        let known = self.words.first().and_then(|name| find(name));
+        let known = inner(self.words).first().and_then(|name| find(name));
         known.map_or(Compare::Exact, |command| command.compare)
     }
 }
@@ -67,7 +73,10 @@ pub fn same(asked: &Asked<'_>, redis: &Reply, bpfdb: &Reply, aside: &mut Aside) 
         Compare::Time(per_second) => same_time(redis, bpfdb, per_second),
         Compare::AtLeast => redis.number() <= bpfdb.number() && same_shape(redis, bpfdb),
         Compare::Now => same_now(redis, bpfdb),
-        Compare::Unordered => sorted(redis) == sorted(bpfdb),
+        Compare::Unordered => sorted(redis, 1) == sorted(bpfdb, 1),
+        Compare::Pairs => sorted(redis, 2) == sorted(bpfdb, 2),
+        Compare::Chosen => same_form(redis, bpfdb),
+        Compare::Encoding => !is_encoding(redis) && same_shape(redis, bpfdb),
         Compare::Shape => same_shape(redis, bpfdb),
         Compare::GetKeys => {
             let sub = asked.words.get(1);
@@ -105,9 +114,29 @@ fn same_now(redis: &Reply, bpfdb: &Reply) -> bool {
     }
 }
 
-fn sorted(reply: &Reply) -> (u8, BTreeSet<&[u8]>, usize) {
-    let items = reply.items.iter().map(|item| item.text.as_slice());
-    (reply.marker, items.collect(), reply.items.len())
+/// The items in order, so many of them together.
+fn sorted(reply: &Reply, together: usize) -> (u8, Vec<String>) {
+    let text = |items: &[Reply]| format!("{items:?}");
+    let mut items: Vec<String> = reply.items.chunks(together).map(text).collect();
+    items.sort();
+    (reply.marker, items)
+}
+
+fn same_form(redis: &Reply, bpfdb: &Reply) -> bool {
+    same_shape(redis, bpfdb)
+        && redis.items.len() == bpfdb.items.len()
+        && (redis.items.iter().zip(&bpfdb.items)).all(|(redis, bpfdb)| same_form(redis, bpfdb))
+}
+
+fn is_encoding(reply: &Reply) -> bool {
+    let names = [
+        &b"listpack"[..],
+        b"hashtable",
+        b"quicklist",
+        b"intset",
+        b"skiplist",
+    ];
+    names.contains(&reply.text.as_slice())
 }
 
 fn same_shape(redis: &Reply, bpfdb: &Reply) -> bool {
@@ -135,6 +164,20 @@ fn same_results(queued: &[Words], redis: &Reply, bpfdb: &Reply, aside: &mut Asid
             })
 }
 
+/// The value, of whatever type: what has no order comes in the order of its bytes.
+fn read(server: &mut Client, key: &[u8]) -> Vec<String> {
+    let kind = server.ask(&[b"type", key]);
+    let (look, together): (&[&[u8]], _) = match kind.as_slice() {
+        b"+hash\r\n" => (&[b"hgetall", key], 2),
+        b"+list\r\n" => (&[b"lrange", key, b"0", b"-1"], usize::MAX),
+        b"+set\r\n" => (&[b"smembers", key], 1),
+        b"+zset\r\n" => (&[b"zrange", key, b"0", b"-1", b"withscores"], usize::MAX),
+        _ => return vec![show(&server.ask(&[b"get", key]))],
+    };
+    let (reply, _) = Reply::parse(&server.ask(look)).expect("a whole reply");
+    sorted(&reply, together).1
+}
+
 /// A key of no test.
 const DUMPED: &[u8] = b"restored from a dump";
 
@@ -146,7 +189,7 @@ fn same_dump(redis: &Reply, bpfdb: &Reply, aside: &mut Aside) -> bool {
     for server in [&mut aside.redis, &mut aside.bpfdb] {
         for dump in [redis, bpfdb] {
             let done = server.ask(&[b"restore", DUMPED, b"0", &dump.text]);
-            let value = server.ask(&[b"get", DUMPED]);
+            let value = read(server, DUMPED);
             server.ask(&[b"del", DUMPED]);
             restored.insert((done, value));
         }

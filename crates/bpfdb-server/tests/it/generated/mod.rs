@@ -6,12 +6,14 @@
 #![allow(unreachable_pub, reason = "the modules of one test")]
 
 mod case;
+mod chance;
+mod collections;
 mod commands;
 use bpfdb_tests::server as common;
 mod compare;
 mod differences;
-mod lists;
-mod sorted_sets;
+mod grown;
+mod types;
 mod words;
 
 use std::cell::RefCell;
@@ -21,7 +23,7 @@ use std::time::{Duration, Instant};
 
 use bpfdb_tests::settings;
 use case::{CONNECTIONS, Case, Step};
-use commands::{COMMANDS, Command, NOT_COMPARED};
+use commands::{Command, NOT_COMPARED};
 use common::{Client, Lent, Redis, Reply, TestServer, show};
 use compare::{Aside, Asked};
 use proptest::prelude::*;
@@ -29,8 +31,8 @@ use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, Test
 use words::Words;
 
 /// The commands that the server knows.
-fn known(server: &TestServer) -> BTreeSet<String> {
-    let all = server.client().ask(&[b"command"]);
+fn known(client: &mut Client) -> BTreeSet<String> {
+    let all = client.ask(&[b"command"]);
     let (all, _) = Reply::parse(&all).expect("whole");
     all.items
         .iter()
@@ -60,7 +62,7 @@ impl Talk {
         let mut rest = steps;
         while let Some(first) = rest.first() {
             let most = pipelines.next().unwrap_or(1);
-            let alone = |step: &Step| step.is("scan");
+            let alone = |step: &Step| step.cursor().is_some();
             let count = rest
                 .iter()
                 .take(most)
@@ -106,20 +108,28 @@ impl Talk {
         });
     }
 
-    /// Follows a SCAN to its end; its reply then is all that it told, in order.
+    /// Follows a SCAN to its end; its reply then is all that it told, in order. HSCAN and ZSCAN
+    /// tell pairs.
     fn scan_on(&mut self, step: &Step) {
         const ROUNDS: usize = 10_000;
+        let together = if step.is("hscan") || step.is("zscan") {
+            2
+        } else {
+            1
+        };
+        let cursor_at = step.cursor().expect("a command with a cursor");
         let client = &mut self.clients[step.connection];
         let last = self.replies.last_mut().expect("the first reply");
         if last.is_error() || last.items.len() != 2 {
             return;
         }
-        let mut found = BTreeSet::new();
+        let mut found: BTreeSet<Words> = BTreeSet::new();
         for _ in 0..ROUNDS {
             let [cursor, keys] = last.items.as_slice() else {
                 return;
             };
-            found.extend(keys.items.iter().map(|key| key.text.clone()));
+            let texts = |keys: &[Reply]| keys.iter().map(|key| key.text.clone()).collect();
+            found.extend(keys.items.chunks(together).map(texts));
             if cursor.text == b"0" {
                 let item = |text: Vec<u8>| Reply {
                     marker: b'$',
@@ -127,11 +137,11 @@ impl Talk {
                     items: Vec::new(),
                     is_nil: false,
                 };
-                last.items = found.into_iter().map(item).collect();
+                last.items = found.into_iter().flatten().map(item).collect();
                 return;
             }
             let mut words: Vec<&[u8]> = step.words.iter().map(Vec::as_slice).collect();
-            words[1] = &cursor.text;
+            words[cursor_at] = &cursor.text;
             let reply = client.ask(&words);
             *last = Reply::parse(&reply).expect("a whole reply").0;
         }
@@ -165,9 +175,25 @@ impl Queues {
     }
 }
 
+/// What Redis is compared with.
+enum Rival {
+    Bpfdb(Lent),
+    /// Another Redis: what differs then is left to chance, and must not be compared.
+    Redis(Redis),
+}
+
+impl Rival {
+    fn address(&self) -> std::net::SocketAddr {
+        match self {
+            Self::Bpfdb(server) => server.address,
+            Self::Redis(redis) => redis.address,
+        }
+    }
+}
+
 struct Pair {
     redis: Redis,
-    server: Lent,
+    rival: Rival,
     aside: Aside,
     known: BTreeSet<String>,
     met: BTreeMap<&'static str, usize>,
@@ -185,16 +211,19 @@ struct Failure {
 
 impl Pair {
     fn start() -> Self {
+        Self::with(Rival::Bpfdb(TestServer::shared()))
+    }
+
+    fn with(rival: Rival) -> Self {
         let redis = Redis::start();
-        let server = TestServer::shared();
         let aside = Aside {
             redis: Client::connect(redis.address),
-            bpfdb: server.client(),
+            bpfdb: Client::connect(rival.address()),
         };
         Self {
             redis,
-            known: known(&server),
-            server,
+            known: known(&mut Client::connect(rival.address())),
+            rival,
             aside,
             met: BTreeMap::new(),
             failed: BTreeSet::new(),
@@ -202,11 +231,11 @@ impl Pair {
         }
     }
 
-    /// What both know.
-    fn commands(&self) -> Vec<&'static Command> {
-        COMMANDS
-            .iter()
+    /// What both know of this.
+    fn commands(&self, about: About) -> Vec<&'static Command> {
+        commands::all()
             .filter(|command| self.known.contains(command.name) || command.name == "nonsense")
+            .filter(|command| about.includes(command))
             .filter(|command| command.name != "dbsize" || self.known.contains("flushall"))
             .collect()
     }
@@ -218,7 +247,7 @@ impl Pair {
         self.aside.redis.ask(&wipe);
         self.aside.bpfdb.ask(&wipe);
         let redis = Talk::on(self.redis.address).run(case, &steps);
-        let bpfdb = Talk::on(self.server.address).run(case, &steps);
+        let bpfdb = Talk::on(self.rival.address()).run(case, &steps);
         let mut queues = Queues::default();
 
         for ((step, redis), bpfdb) in steps.iter().zip(&redis).zip(&bpfdb) {
@@ -306,11 +335,37 @@ fn runner(seed: u64) -> TestRunner {
     TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes))
 }
 
+/// The commands of a comparison.
+#[derive(Clone, Copy)]
+enum About {
+    All,
+    /// Those of one type, beside those for any type: cases in which collections have a history.
+    Type(&'static [Command]),
+}
+
+/// Commands beside those of a type.
+const BESIDE: &[&str] = &[
+    "copy", "del", "discard", "exec", "exists", "expire", "get", "keys", "multi", "object",
+    "persist", "pttl", "rename", "renamenx", "scan", "set", "touch", "type", "unlink", "watch",
+];
+
+impl About {
+    fn includes(self, command: &Command) -> bool {
+        match self {
+            Self::All => true,
+            Self::Type(commands) => {
+                let is_one = |other: &Command| other.name == command.name;
+                BESIDE.contains(&command.name) || commands.iter().any(is_one)
+            }
+        }
+    }
+}
+
 /// Compares so many cases, as far as there is time.
-fn compare(most: usize, time: Duration, seed: u64) {
+fn compare(pair: Pair, about: About, most: usize, time: Duration, seed: u64) {
     let seed = settings::number("BPFDB_SEED").unwrap_or(seed);
-    let pair = RefCell::new(Pair::start());
-    let commands = pair.borrow().commands();
+    let commands = pair.commands(about);
+    let pair = RefCell::new(pair);
     let strategy = case::case(&commands);
     let mut runner = runner(seed);
     let start = Instant::now();
@@ -342,21 +397,70 @@ fn compare(most: usize, time: Duration, seed: u64) {
 #[test]
 fn redis_and_bpfdb_say_the_same() {
     // The same cases each time, however busy the machine is: chance is for the long run.
-    compare(150, Duration::MAX, 1);
+    compare(Pair::start(), About::All, 150, Duration::MAX, 1);
+}
+
+/// Cases of each type of collection.
+const OF_A_TYPE: usize = 60;
+
+#[test]
+fn hashes_are_the_same() {
+    let about = About::Type(collections::HASH);
+    compare(Pair::start(), about, OF_A_TYPE, Duration::MAX, 1);
+}
+
+#[test]
+fn lists_are_the_same() {
+    let about = About::Type(collections::LIST);
+    compare(Pair::start(), about, OF_A_TYPE, Duration::MAX, 1);
+}
+
+#[test]
+fn sets_are_the_same() {
+    let about = About::Type(collections::SET);
+    compare(Pair::start(), about, OF_A_TYPE, Duration::MAX, 1);
+}
+
+#[test]
+fn sorted_sets_are_the_same() {
+    let about = About::Type(collections::SORTED_SET);
+    compare(Pair::start(), about, OF_A_TYPE, Duration::MAX, 1);
+}
+
+/// A test of the test: no case depends on chance.
+#[test]
+fn redis_says_the_same_as_redis() {
+    let types = collections::TYPES.map(|(_, commands)| About::Type(commands));
+    for about in types.into_iter().chain([About::All]) {
+        let pair = Pair::with(Rival::Redis(Redis::start()));
+        compare(pair, about, 20, Duration::MAX, 2);
+    }
 }
 
 #[test]
 #[ignore = "long: make soak"]
 fn soak_redis_and_bpfdb_say_the_same() {
     let seed = settings::fresh_seed();
-    compare(usize::MAX, Duration::from_secs(600), seed);
+    let time = Duration::from_secs(600);
+    compare(Pair::start(), About::All, usize::MAX, time, seed);
+}
+
+#[test]
+#[ignore = "long: make soak"]
+fn soak_collections_are_the_same() {
+    for (name, commands) in collections::TYPES {
+        println!("{name}");
+        let seed = settings::fresh_seed();
+        let time = Duration::from_secs(200);
+        compare(Pair::start(), About::Type(commands), usize::MAX, time, seed);
+    }
 }
 
 /// A command that is not compared must have a reason.
 #[test]
 fn every_command_is_compared() {
     let server = TestServer::shared();
-    let missing: Vec<String> = known(&server)
+    let missing: Vec<String> = known(&mut server.client())
         .into_iter()
         .filter(|name| commands::find(name.as_bytes()).is_none())
         .filter(|name| NOT_COMPARED.iter().all(|(other, _)| other != name))

@@ -75,18 +75,49 @@ pub fn key_at(index: usize) -> Vec<u8> {
     }
 }
 
-pub fn key() -> Part {
-    one_word((0..KEYS).prop_map(key_at))
+/// Where collections are, most of the time: commands of one type meet here.
+pub const HASHES: &[&str] = &["hash:1", "hash:2"];
+pub const LISTS: &[&str] = &["list:1", "list:2"];
+/// The last one has integers, most of the time: else no set would be an intset for long.
+pub const SETS: &[&str] = &["set:1", "set:2", "set:ints"];
+pub const SORTED_SETS: &[&str] = &["zset:1", "zset:2"];
+/// Sorted sets whose scores are all 0: a range by names has a meaning in these only.
+pub const LEXICONS: &[&str] = &["lex:1", "lex:2"];
+
+fn homes() -> impl Iterator<Item = &'static str> {
+    [HASHES, LISTS, SETS, SORTED_SETS].concat().into_iter()
 }
 
-/// Fields of hashes and members of sets; few, so that commands meet. Mostly integers, which sets keep in
-/// a form of their own.
-pub fn element() -> Part {
-    one_of([
-        one_word((-3..6i64).prop_map(text)),
-        one_of(["f", "g", "", "007", "\r\n\0"].map(word)),
-        one_of([word(vec![b'e'; 64]), word(vec![b'e'; 300])]),
+pub fn all_keys() -> Words {
+    let homes = homes().chain(LEXICONS.iter().copied());
+    (0..KEYS)
+        .map(key_at)
+        .chain(homes.map(|key| key.as_bytes().to_vec()))
+        .collect()
+}
+
+/// Of any type: a string, most of the time.
+pub fn key() -> Part {
+    let home = prop::sample::select(homes().collect::<Vec<_>>());
+    one_word(prop_oneof![
+        12 => (0..KEYS).prop_map(key_at),
+        1 => home.prop_map(|key| key.as_bytes().to_vec()),
     ])
+}
+
+/// One of these, most of the time: else of any type.
+pub fn key_of(homes: &'static [&'static str]) -> Part {
+    let home = prop::sample::select(homes).prop_map(|key| vec![key.as_bytes().to_vec()]);
+    Union::new_weighted(vec![(15, home.boxed()), (1, any_home()), (1, key())]).boxed()
+}
+
+pub fn any_home() -> Part {
+    one_word(prop::sample::select(homes().collect::<Vec<_>>()).prop_map(|key| key.into()))
+}
+
+/// One of these and no other.
+pub fn word_of(words: &'static [&'static str]) -> Part {
+    one_word(prop::sample::select(words).prop_map(|word| word.into()))
 }
 
 /// Keys that only LCS uses, with short values: its time grows with their
@@ -123,6 +154,46 @@ pub fn piece() -> Part {
         3 => "[ -~]{0,20}".prop_map(String::into_bytes),
         1 => proptest::collection::vec(any::<u8>(), 0..40),
         1 => (0..3000usize).prop_map(|len| vec![b'p'; len]),
+    ])
+}
+
+/// An element or a field: few, so that they meet; on both sides of 64 bytes, the longest in a
+/// compact encoding.
+pub fn element() -> Part {
+    let few = prop::sample::select(vec![
+        &b"a"[..],
+        b"b",
+        b"c",
+        b"d",
+        b"e",
+        b"A",
+        b"",
+        b"0",
+        b"1",
+        b"2",
+        b"-3",
+        b"07",
+        b"1.5",
+        b"two words",
+        b"\0\r\n\xff",
+        b"\xff\xff",
+        b"9223372036854775807",
+        b"9223372036854775808",
+        &[b'x'; 64],
+        &[b'y'; 65],
+    ]);
+    Union::new_weighted(vec![
+        (24, one_word(few.prop_map(<[u8]>::to_vec))),
+        (4, one_word((-3..40i64).prop_map(text))),
+        (1, value()),
+    ])
+    .boxed()
+}
+
+pub fn small_integer() -> Part {
+    one_word(prop_oneof![
+        20 => (-5..30i64).prop_map(text),
+        1 => boundary().prop_map(text),
     ])
 }
 
@@ -209,6 +280,71 @@ fn floating() -> impl Strategy<Value = Vec<u8>> {
 
 pub fn float() -> Part {
     one_word(floating())
+}
+
+/// A score, or what is none. Sums of most of them are exact, in whatever order.
+pub fn score() -> Part {
+    one_word(prop_oneof![
+        16 => (-8..9i64).prop_map(text),
+        6 => (-20..20i64).prop_map(|quarters| text(quarters as f64 / 4.0)),
+        1 => prop::sample::select(vec!["inf", "-inf", "+inf", "Infinity"])
+            .prop_map(|text| text.as_bytes().to_vec()),
+        2 => floating(),
+    ])
+}
+
+/// The end of a range of scores.
+pub fn score_bound() -> Part {
+    let excluded = score().prop_map(|words| vec![[b"(", words[0].as_slice()].concat()]);
+    Union::new_weighted(vec![
+        (6, score()),
+        (3, excluded.boxed()),
+        (2, word_of(&["-inf", "+inf", "inf"])),
+        (1, word_of(&["(", "[1", "((1", "(nan", "-", "+", ""])),
+    ])
+    .boxed()
+}
+
+/// The end of a range of names.
+pub fn name_bound() -> Part {
+    let with = |mark: &'static [u8]| {
+        element()
+            .prop_map(move |words| vec![[mark, words[0].as_slice()].concat()])
+            .boxed()
+    };
+    Union::new_weighted(vec![
+        (4, with(b"[")),
+        (4, with(b"(")),
+        (3, word_of(&["-", "+"])),
+        (1, word_of(&["", "a", "-inf", "--", "++"])),
+    ])
+    .boxed()
+}
+
+/// A number of elements that chance chooses: of a negative one, each counts, and the servers would
+/// send as many as it says.
+pub fn chosen() -> Part {
+    one_word(prop_oneof![
+        8 => (-40..40i64).prop_map(text),
+        1 => (0..=i64::MAX).prop_map(text),
+        1 => Just(text(i64::MIN)),
+        1 => no_number(),
+    ])
+}
+
+/// So many things, and how many they are: mostly the truth.
+pub fn counted(part: Part, count: std::ops::RangeInclusive<usize>) -> Part {
+    let number = prop_oneof![
+        16 => Just(None),
+        1 => prop::sample::select(vec!["0", "-1", "x", "9", "2", "9223372036854775807"])
+            .prop_map(Some),
+    ];
+    (proptest::collection::vec(part, count), number)
+        .prop_map(|(parts, number)| {
+            let said = number.map_or_else(|| text(parts.len()), |said| said.into());
+            [vec![said], parts.concat()].concat()
+        })
+        .boxed()
 }
 
 // ---- Time ---------------------------------------------------------------------
