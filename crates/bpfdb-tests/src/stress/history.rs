@@ -67,9 +67,26 @@ impl Histories {
     }
 }
 
+/// What reads and deletes everything at the end of a history.
+pub trait Last {
+    /// The elements under a key, as `bpfdb_model::history::encode` writes them.
+    fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, Error>;
+    fn delete(&mut self, key: &[u8]) -> Result<bool, Error>;
+}
+
+impl<C: Client> Last for C {
+    fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        Client::get(self, key)
+    }
+
+    fn delete(&mut self, key: &[u8]) -> Result<bool, Error> {
+        Client::delete(self, key)
+    }
+}
+
 /// The last word: what is missing here is lost.
-pub(super) fn read_everything<C: Client>(
-    client: &mut C,
+pub(super) fn read_everything(
+    client: &mut impl Last,
     keys: &std::ops::Range<Key>,
     clock: Instant,
 ) -> Result<Transaction, String> {

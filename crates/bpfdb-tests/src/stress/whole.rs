@@ -21,7 +21,7 @@ use bpfdb_model::history::{Access, Element, Key, Transaction, Workload, encode};
 use bpfdb_model::{Error, check};
 
 use super::Tally;
-use super::history::{Histories, elements_of, name, read_everything};
+use super::history::{Histories, Last, elements_of, name, read_everything};
 use crate::random::Random;
 use crate::target::Client;
 
@@ -146,7 +146,7 @@ impl Whole {
 pub fn record_whole(
     plan: Histories,
     clients: &mut [Box<dyn WholeClient + '_>],
-    last: &mut impl Client,
+    last: &mut impl Last,
 ) -> Result<Vec<Tally>, String> {
     let (clock, elements, stop) = (Instant::now(), AtomicU32::new(1), AtomicBool::new(false));
     let results: Vec<Result<Worker<'_>, String>> = thread::scope(|scope| {

@@ -12,6 +12,7 @@
 //! money.rs       transfers and audits (money.lua): the sum is the same at every moment
 //! stress.rs      counters, whole values, keys that come and go, a shortage of memory (stress.lua)
 //! stress/        growth, memory after long overwriting, snapshots
+//! collections/   the same of hashes, lists, sets and sorted sets, by commands
 //! ```
 //!
 //! A run can fail: without BEGIN and COMMIT around it, each of these transactions is noticed.
@@ -19,6 +20,7 @@
 mod actors;
 mod anomalies;
 mod clients;
+mod collections;
 use bpfdb_tests::server as common;
 mod histories;
 mod money;
