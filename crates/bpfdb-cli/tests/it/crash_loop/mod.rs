@@ -2,6 +2,7 @@
 //! successor finds the data in the kernel, or, as after a loss of power, only what the directory
 //! has.
 
+mod collections;
 mod rounds;
 
 use crate::common;
