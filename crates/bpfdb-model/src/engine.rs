@@ -9,7 +9,9 @@
 //! 5. A version may expire: from its time on it counts as absent. A transaction
 //!    judges all versions by one time: a snapshot by that of its BEGIN, another
 //!    by that at which it first had to judge.
-//! 6. A scan takes no locks: a read-write transaction may not scan.
+//! 6. A value has a type, which nothing but a write of the key changes. A read of
+//!    a string says WRONG_TYPE of any other: it has read, and fails nothing.
+//! 7. A scan takes no locks: a read-write transaction may not scan.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,8 +24,12 @@ type Timestamp = u64;
 /// Milliseconds; has nothing to do with timestamps.
 type Time = u64;
 
+const STRING: u8 = 0;
+
 #[derive(Clone)]
 struct Content {
+    /// 0: a string.
+    kind: u8,
     bytes: Vec<u8>,
     until: Option<Time>,
 }
@@ -139,8 +145,10 @@ impl Model {
             }
             Op::Get(key) => self.get(id, key),
             Op::GetForUpdate(key) => self.get_for_update(id, key),
-            Op::Set(key, value) => self.set(id, key, value, None),
-            Op::SetFor(key, value, time) => self.set(id, key, value, Some(self.now + time)),
+            Op::GetAny(key) => self.read(id, key).map(answer),
+            Op::Set(key, value) => self.set(id, key, STRING, value, None),
+            Op::SetFor(key, value, time) => self.set(id, key, STRING, value, Some(self.now + time)),
+            Op::SetTyped(key, kind, value) => self.set(id, key, *kind, value, None),
             Op::Expiry(key) => self.expiry(id, key),
             Op::Delete(key) => self.delete(id, key),
             Op::Scan => self.scan(id),
@@ -217,11 +225,21 @@ impl Model {
     }
 
     fn get(&mut self, id: SessionId, key: &Key) -> Outcome {
-        self.read(id, key).map(answer)
+        let value = self.read(id, key)?;
+        self.string(value).map(answer)
+    }
+
+    /// Has no Error that fails the transaction.
+    fn string(&self, value: Value) -> Result<Value, Error> {
+        match value.as_ref().is_some_and(|content| content.kind != STRING) {
+            true if !self.faulty(Fault::AnyTypeIsRead) => Err(Error::WrongType),
+            _ => Ok(value),
+        }
     }
 
     fn expiry(&mut self, id: SessionId, key: &Key) -> Outcome {
-        Ok(match self.read(id, key)? {
+        let value = self.read(id, key)?;
+        Ok(match self.string(value)? {
             None => Answer::Absent,
             Some(Content { until: None, .. }) => Answer::Done,
             Some(Content {
@@ -254,21 +272,34 @@ impl Model {
             State::Write => {
                 self.lock(id, key, Mode::Exclusive)?;
                 let value = self.newest(id, key);
-                Ok(answer(self.judged(id, value)))
+                let value = self.judged(id, value);
+                self.string(value).map(answer)
             }
         }
     }
 
     /// What has expired already is deleted.
-    fn set(&mut self, id: SessionId, key: &Key, value: &[u8], until: Option<Time>) -> Outcome {
+    fn set(
+        &mut self,
+        id: SessionId,
+        key: &Key,
+        kind: u8,
+        value: &[u8],
+        until: Option<Time>,
+    ) -> Outcome {
         let fits = value.len() <= self.rules.value_max;
         self.check(id, fits, Error::ValueTooLarge)?;
-        let kept = if self.faulty(Fault::SetKeepsExpiry) {
-            self.newest(id, key).and_then(|old| old.until)
-        } else {
-            None
+        let old = self.newest(id, key);
+        let kept = match &old {
+            Some(old) if self.faulty(Fault::SetKeepsExpiry) => old.until,
+            _ => None,
+        };
+        let kind = match &old {
+            Some(old) if self.faulty(Fault::SetKeepsType) => old.kind,
+            _ => kind,
         };
         let content = Content {
+            kind,
             bytes: value.to_vec(),
             until: until.or(kept),
         };
@@ -627,7 +658,11 @@ impl Lock {
 }
 
 fn answer(value: Value) -> Answer {
-    value.map_or(Answer::Absent, |content| Answer::Value(content.bytes))
+    match value {
+        None => Answer::Absent,
+        Some(content) if content.kind == STRING => Answer::Value(content.bytes),
+        Some(content) => Answer::Typed(content.kind, content.bytes),
+    }
 }
 
 #[cfg(test)]
@@ -843,6 +878,26 @@ mod tests {
         assert_eq!(pair.b(expiry("x")), DONE);
         assert_eq!(pair.a(set_for("x", "3", 0)), DONE);
         assert_eq!(pair.b(get("x")), ABSENT);
+    }
+
+    #[test]
+    fn a_string_is_not_read_of_another_type() {
+        let (wrong, any) = (Err(Error::WrongType), Op::GetAny("x".into()));
+        let list = |value: &str| Op::SetTyped("x".into(), 2, value.into());
+        let mut pair = Pair::new(4);
+        assert_eq!(pair.a(list("1")), DONE);
+        pair.a(Op::Begin).unwrap();
+        assert_eq!(pair.a(get("x")), wrong);
+        assert_eq!(pair.a(Op::GetForUpdate("x".into())), wrong);
+        // It has not failed, and has locked the key.
+        assert_eq!(pair.a(any.clone()), Ok(Answer::Typed(2, b"1".to_vec())));
+        assert_eq!(pair.b(list("2")), Err(Error::Conflict));
+        assert_eq!(pair.a(set("x", "2")), DONE);
+        assert_eq!(pair.a(any.clone()), value("2"));
+        assert_eq!(pair.a(Op::Rollback), DONE);
+        assert_eq!(pair.b(expiry("x")), wrong);
+        assert_eq!(pair.b(delete("x")), DONE);
+        assert_eq!(pair.b(any), ABSENT);
     }
 
     #[test]

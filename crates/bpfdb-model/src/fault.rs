@@ -40,6 +40,10 @@ pub enum Fault {
     TimeMoves,
     /// SET leaves the expiry that the key had.
     SetKeepsExpiry,
+    /// SET leaves the type that the key had.
+    SetKeepsType,
+    /// A read of a string returns a value of any type.
+    AnyTypeIsRead,
     /// The sweeper removes what has expired now, though an open transaction
     /// judges by an earlier time.
     SweepTooEarly,
@@ -48,7 +52,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    pub const ALL: [Fault; 20] = [
+    pub const ALL: [Fault; 22] = [
         Fault::DirtyRead,
         Fault::DirtyWrite,
         Fault::NoReadLock,
@@ -67,6 +71,8 @@ impl Fault {
         Fault::ExpiredIsSeen,
         Fault::TimeMoves,
         Fault::SetKeepsExpiry,
+        Fault::SetKeepsType,
+        Fault::AnyTypeIsRead,
         Fault::SweepTooEarly,
         Fault::ScanUnprotected,
     ];

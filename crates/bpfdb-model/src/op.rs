@@ -12,6 +12,10 @@ pub enum Op {
     Set(Vec<u8>, Vec<u8>),
     /// SET of a value that expires after so many milliseconds.
     SetFor(Vec<u8>, Vec<u8>, u64),
+    /// SET of a value of a type that is no string, by its number; it has a byte at least.
+    SetTyped(Vec<u8>, u8, Vec<u8>),
+    /// GET of a value of any type.
+    GetAny(Vec<u8>),
     /// GET, of which only the expiry is told.
     Expiry(Vec<u8>),
     Delete(Vec<u8>),
@@ -31,6 +35,8 @@ pub enum Op {
 pub enum Answer {
     Done,
     Value(Vec<u8>),
+    /// The number of its type, and a value that is no string.
+    Typed(u8, Vec<u8>),
     /// GET or DELETE found no value.
     Absent,
     /// Milliseconds until a value expires; less than 0 if it has, for others
@@ -74,6 +80,7 @@ errors! {
     NoSession "NO_SESSION",
     ScanInTransaction "SCAN_IN_TRANSACTION",
     SnapshotTooOld "SNAPSHOT_TOO_OLD",
+    WrongType "WRONG_TYPE",
 }
 
 impl Error {
@@ -112,8 +119,9 @@ pub struct Gauges {
 impl Op {
     pub fn key(&self) -> Option<&[u8]> {
         match self {
-            Op::Get(key) | Op::GetForUpdate(key) | Op::Expiry(key) => Some(key),
-            Op::Set(key, _) | Op::SetFor(key, ..) | Op::Delete(key) => Some(key),
+            Op::Get(key) | Op::GetForUpdate(key) | Op::GetAny(key) | Op::Expiry(key) => Some(key),
+            Op::Set(key, _) | Op::SetFor(key, ..) | Op::SetTyped(key, ..) => Some(key),
+            Op::Delete(key) => Some(key),
             _ => None,
         }
     }
@@ -146,6 +154,10 @@ impl fmt::Debug for Op {
             Op::SetFor(key, value, time) => {
                 write!(f, "SET {:?} {:?} FOR {time} MS", Shown(key), Shown(value))
             }
+            Op::SetTyped(key, kind, value) => {
+                write!(f, "SET {:?} {:?} OF TYPE {kind}", Shown(key), Shown(value))
+            }
+            Op::GetAny(key) => write!(f, "GET ANY {:?}", Shown(key)),
             Op::Expiry(key) => write!(f, "EXPIRY {:?}", Shown(key)),
             Op::Delete(key) => write!(f, "DELETE {:?}", Shown(key)),
             Op::Scan => write!(f, "SCAN"),
@@ -163,6 +175,7 @@ impl fmt::Debug for Answer {
         match self {
             Answer::Done => write!(f, "ok"),
             Answer::Value(value) => write!(f, "{:?}", Shown(value)),
+            Answer::Typed(kind, value) => write!(f, "{:?} of type {kind}", Shown(value)),
             Answer::Absent => write!(f, "absent"),
             Answer::Left(time) => write!(f, "{time} ms left"),
             Answer::Keys(keys) => f

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use bpfdb::{Engine, Entry, Operation, Options, Session, Status, abi};
+use bpfdb::{Engine, Entry, Operation, Options, Session, Status, ValueType, abi};
 use bpfdb_model::{Answer, Error, Gauges, Op, Outcome, Rules};
 
 use crate::log::{self, TestLog};
@@ -244,9 +244,14 @@ fn left(entry: &Entry, now: u64) -> Option<i64> {
     entry.expires_at.map(|time| time as i64 - now as i64)
 }
 
-/// Does it have to be called on its own?
+/// Does it have to be called on its own? What is written may be longer than a slot, and what is read
+/// of any type, too.
 fn is_no_operation(op: &Op) -> bool {
-    matches!(op, Op::Scan | Op::Reconnect | Op::Pass(_) | Op::Sweep)
+    match op {
+        Op::Scan | Op::Reconnect | Op::Pass(_) | Op::Sweep | Op::GetAny(_) => true,
+        Op::SetTyped(.., value) => value.len() > abi::BPFDB_VALUE_MAX as usize,
+        _ => false,
+    }
 }
 
 fn operation(op: &Op, now: u64) -> Operation<'_> {
@@ -257,10 +262,13 @@ fn operation(op: &Op, now: u64) -> Operation<'_> {
         Op::GetForUpdate(key) => Operation::GetForUpdate(key),
         Op::Set(key, value) => Operation::Set(key, value),
         Op::SetFor(key, value, time) => Operation::SetEntry(key, value, Some(now + time)),
+        Op::SetTyped(key, kind, value) => {
+            Operation::SetTyped(key, ValueType::from_code(*kind), value, None)
+        }
         Op::Delete(key) => Operation::Delete(key),
         Op::Commit => Operation::Commit,
         Op::Rollback => Operation::Rollback,
-        Op::Scan | Op::Reconnect | Op::Pass(_) | Op::Sweep => {
+        Op::Scan | Op::Reconnect | Op::Pass(_) | Op::Sweep | Op::GetAny(_) => {
             unreachable!("no operation of a batch")
         }
     }
@@ -287,6 +295,28 @@ impl Client for KernelClient {
         self.session()
             .with_room(|session| session.set(key, value))
             .map_err(error)
+    }
+
+    fn set_typed(&mut self, key: &[u8], kind: u8, value: &[u8]) -> Result<(), Error> {
+        let kind = ValueType::from_code(kind);
+        self.session()
+            .with_room(|session| session.set_typed(key, kind, value, None))
+            .map_err(error)
+    }
+
+    /// Two reads without a transaction around them: of a key that others may write, use one.
+    fn get_any(&mut self, key: &[u8]) -> Result<Option<(u8, Vec<u8>)>, Error> {
+        let Some(head) = self.session().head(key).map_err(error)? else {
+            return Ok(None);
+        };
+        let value = match head.value {
+            Some(value) => Some(value),
+            None => {
+                let entry = self.session().entry_of_any_type(key).map_err(error)?;
+                entry.map(|entry| entry.value)
+            }
+        };
+        Ok(value.map(|value| (head.value_type.code(), value)))
     }
 
     fn set_for(&mut self, key: &[u8], value: &[u8], time: u64) -> Result<(), Error> {

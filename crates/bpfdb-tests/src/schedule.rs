@@ -48,6 +48,9 @@ enum Verb {
     GetForUpdate,
     Set,
     SetFor,
+    /// Of this type.
+    SetTyped(u8),
+    GetAny,
     Expiry,
     Delete,
     Scan,
@@ -75,6 +78,15 @@ pub fn keys() -> Vec<Vec<u8>> {
 
 /// What a batch may bring: one slot. Longer values are for tests/large.rs.
 const LONGEST: usize = bpfdb::abi::BPFDB_VALUE_MAX as usize;
+/// Of a collection.
+const LONGER: usize = 2 * LONGEST + 100;
+/// Hash, list, set and sorted set.
+const TYPES: &[u8] = &[
+    bpfdb::abi::BPFDB_TYPE_HASH as u8,
+    bpfdb::abi::BPFDB_TYPE_LIST as u8,
+    bpfdb::abi::BPFDB_TYPE_SET as u8,
+    bpfdb::abi::BPFDB_TYPE_SORTED_SET as u8,
+];
 /// Value lengths at the limits of the layout.
 const LENGTHS: &[usize] = &[0, 1, 8, 15, 16, 17, 100, 1024, 8192, LONGEST - 1, LONGEST];
 
@@ -103,6 +115,8 @@ fn burst() -> impl Strategy<Value = Vec<Step>> {
         2 => Just(Verb::Rollback),
         1 => Just(Verb::Reconnect),
         4 => Just(Verb::SetFor),
+        4 => select(TYPES).prop_map(Verb::SetTyped),
+        4 => Just(Verb::GetAny),
         2 => Just(Verb::Expiry),
         3 => Just(Verb::Pass),
         1 => Just(Verb::Sweep),
@@ -159,6 +173,8 @@ impl Schedule {
                 Verb::GetForUpdate => Op::GetForUpdate(key),
                 Verb::Set => Op::Set(key, value(number, step.length)),
                 Verb::SetFor => Op::SetFor(key, value(number, step.length), step.time),
+                Verb::SetTyped(kind) => Op::SetTyped(key, kind, typed_value(number, step.length)),
+                Verb::GetAny => Op::GetAny(key),
                 Verb::Expiry => Op::Expiry(key),
                 Verb::Delete => Op::Delete(key),
                 Verb::Scan => Op::Scan,
@@ -177,6 +193,16 @@ impl Schedule {
 /// One letter all over, another one for every step: a torn value has two.
 fn value(number: usize, length: usize) -> Vec<u8> {
     vec![b'A' + (number % 58) as u8; length]
+}
+
+/// The longest ones become longer than a slot, of which one piece is no longer enough.
+fn typed_value(number: usize, length: usize) -> Vec<u8> {
+    let length = match length {
+        LONGEST => LONGER,
+        0 => 1,
+        length => length,
+    };
+    value(number, length)
 }
 
 /// Runs the schedule on an empty target, and leaves it empty, or says where it
@@ -273,6 +299,7 @@ impl<'a, T: Target> Mirror<'a, T> {
 
     fn compare_contents(&mut self, keys: &[Vec<u8>]) -> Result<(), String> {
         keys.iter().try_for_each(|key| {
+            self.observe(&Op::GetAny(key.clone()))?;
             self.observe(&Op::Get(key.clone()))?;
             self.observe(&Op::Expiry(key.clone()))
         })

@@ -25,6 +25,10 @@ pub trait Client {
     fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, Error>;
     fn get_for_update(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, Error>;
     fn set(&mut self, key: &[u8], value: &[u8]) -> Result<(), Error>;
+    /// A value of a type that is no string, by the number of the type.
+    fn set_typed(&mut self, key: &[u8], kind: u8, value: &[u8]) -> Result<(), Error>;
+    /// A value of any type, and the number of that.
+    fn get_any(&mut self, key: &[u8]) -> Result<Option<(u8, Vec<u8>)>, Error>;
     /// A value that expires after so many milliseconds.
     fn set_for(&mut self, key: &[u8], value: &[u8], time: u64) -> Result<(), Error>;
     /// GET; milliseconds until the value expires: see [`Answer::Left`].
@@ -60,6 +64,8 @@ pub trait Client {
             Op::GetForUpdate(key) => self.get_for_update(key).map(value),
             Op::Set(key, bytes) => self.set(key, bytes).map(done),
             Op::SetFor(key, bytes, time) => self.set_for(key, bytes, *time).map(done),
+            Op::SetTyped(key, kind, bytes) => self.set_typed(key, *kind, bytes).map(done),
+            Op::GetAny(key) => self.get_any(key).map(any_answer),
             Op::Expiry(key) => self.expiry(key).map(expiry_answer),
             Op::Delete(key) => self.delete(key).map(deleted),
             Op::Scan => self.scan().map(Answer::Keys),
@@ -78,6 +84,15 @@ pub trait Client {
                 Ok(Answer::Done)
             }
         }
+    }
+}
+
+/// Of a value of any type.
+fn any_answer(value: Option<(u8, Vec<u8>)>) -> Answer {
+    match value {
+        None => Answer::Absent,
+        Some((0, value)) => Answer::Value(value),
+        Some((kind, value)) => Answer::Typed(kind, value),
     }
 }
 
@@ -188,6 +203,20 @@ impl Client for ModelClient {
 
     fn set(&mut self, key: &[u8], value: &[u8]) -> Result<(), Error> {
         self.run(Op::Set(key.to_vec(), value.to_vec())).map(drop)
+    }
+
+    fn set_typed(&mut self, key: &[u8], kind: u8, value: &[u8]) -> Result<(), Error> {
+        self.run(Op::SetTyped(key.to_vec(), kind, value.to_vec()))
+            .map(drop)
+    }
+
+    fn get_any(&mut self, key: &[u8]) -> Result<Option<(u8, Vec<u8>)>, Error> {
+        self.run(Op::GetAny(key.to_vec()))
+            .map(|answer| match answer {
+                Answer::Value(value) => Some((0, value)),
+                Answer::Typed(kind, value) => Some((kind, value)),
+                _ => None,
+            })
     }
 
     fn set_for(&mut self, key: &[u8], value: &[u8], time: u64) -> Result<(), Error> {

@@ -4,11 +4,12 @@
 //! begin | begin-read-only | commit | rollback | reconnect
 //! get KEY | get-for-update KEY | delete KEY | set KEY VALUE
 //! set-for KEY VALUE MS | expiry KEY | scan | pass MS | sweep
+//! set-typed KEY TYPE VALUE | get-any KEY
 //! ```
 //!
 //! KEY and VALUE are words; `\x00` is the byte 0, `k*512` the word k, 512 times.
-//! An outcome is `ok`, `absent`, `= VALUE`, `left MS`, `keys KEY ...`, or the name of
-//! an Error.
+//! TYPE is the number of a type. An outcome is `ok`, `absent`, `= VALUE`, `type TYPE = VALUE`,
+//! `left MS`, `keys KEY ...`, or the name of an Error.
 
 use bpfdb_model::{Answer, Op, Outcome};
 
@@ -82,6 +83,10 @@ pub fn op_to_text(op: &Op) -> String {
         Op::SetFor(key, value, time) => {
             format!("set-for {} {} {time}", to_word(key), to_word(value))
         }
+        Op::SetTyped(key, kind, value) => {
+            format!("set-typed {} {kind} {}", to_word(key), to_word(value))
+        }
+        Op::GetAny(key) => format!("get-any {}", to_word(key)),
         Op::Expiry(key) => format!("expiry {}", to_word(key)),
         Op::Delete(key) => format!("delete {}", to_word(key)),
         Op::Scan => "scan".to_string(),
@@ -104,6 +109,11 @@ pub fn op_from_text(text: &str) -> Result<Op, String> {
         ["set-for", key, value, time] => {
             Op::SetFor(from_word(key)?, from_word(value)?, milliseconds(time)?)
         }
+        ["set-typed", key, kind, value] => {
+            let kind = kind.parse().map_err(|_| format!("no type: {kind}"))?;
+            Op::SetTyped(from_word(key)?, kind, from_word(value)?)
+        }
+        ["get-any", key] => Op::GetAny(from_word(key)?),
         ["expiry", key] => Op::Expiry(from_word(key)?),
         ["delete", key] => Op::Delete(from_word(key)?),
         ["scan"] => Op::Scan,
@@ -125,6 +135,7 @@ pub fn outcome_to_text(outcome: &Outcome) -> String {
         Ok(Answer::Done) => "ok".to_string(),
         Ok(Answer::Absent) => "absent".to_string(),
         Ok(Answer::Value(value)) => format!("= {}", to_word(value)),
+        Ok(Answer::Typed(kind, value)) => format!("type {kind} = {}", to_word(value)),
         Ok(Answer::Left(time)) => format!("left {time}"),
         Ok(Answer::Keys(keys)) => {
             let words = keys.iter().map(|key| format!(" {}", to_word(key)));

@@ -32,6 +32,8 @@ fn operators_come_back() {
         Op::GetForUpdate(key.clone()),
         Op::Set(key.clone(), value.clone()),
         Op::SetFor(key.clone(), value, 10),
+        Op::SetTyped(key.clone(), 3, b"of a set".to_vec()),
+        Op::GetAny(key.clone()),
         Op::Expiry(key.clone()),
         Op::Pass(10),
         Op::Sweep,
