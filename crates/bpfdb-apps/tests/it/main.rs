@@ -1,5 +1,6 @@
 //! The tests of this crate that need nothing private: one program, a module for each subject.
 
+mod collections;
 mod drivers;
 mod faults;
 mod pattern;
