@@ -2,7 +2,6 @@
 //! told; nothing else may differ.
 
 use super::compare::Asked;
-use super::words::Words;
 use bpfdb_tests::server::Reply;
 
 pub struct Difference {
@@ -36,31 +35,6 @@ pub static DIFFERENCES: &[Difference] = &[
         explains: |asked, _, bpfdb| {
             is_error(bpfdb, SCAN_IN_TRANSACTION)
                 && asked.queued.iter().any(|words| scans(&words[0]))
-        },
-    },
-    Difference {
-        name: "DUMP takes strings only",
-        reason: "collections are not written in Redis's format yet",
-        diverges: false,
-        explains: |asked, redis, bpfdb| {
-            let dumps = |words: &Words| words[0].eq_ignore_ascii_case(b"dump");
-            let refused = |redis: &Reply, bpfdb: &Reply| {
-                redis.marker == b'$' && bpfdb.text.starts_with(b"WRONGTYPE ")
-            };
-            match dumps(asked.words) {
-                true => refused(redis, bpfdb),
-                // All other results of the block are the same.
-                false => {
-                    redis.items.len() == asked.queued.len()
-                        && redis.items.len() == bpfdb.items.len()
-                        && (redis.items.iter().zip(&bpfdb.items).zip(asked.queued)).all(
-                            |((redis, bpfdb), words)| {
-                                redis == bpfdb || dumps(words) && refused(redis, bpfdb)
-                            },
-                        )
-                        && asked.queued.iter().any(dumps)
-                }
-            }
         },
     },
     Difference {
