@@ -30,6 +30,8 @@ pub(crate) struct Context<'a> {
     pub(crate) rests_until: Option<Instant>,
     /// Nobody else is served before it is done: there is nobody to wait for.
     pub(crate) at_once: bool,
+    /// EXEC executes it.
+    pub(crate) is_of_block: bool,
 }
 
 impl Context<'_> {
@@ -87,6 +89,7 @@ impl Context<'_> {
             job: None,
             rests_until: None,
             at_once: false,
+            is_of_block: self.is_of_block,
         }
     }
 

@@ -49,6 +49,11 @@ pub(crate) struct Command {
     pub(crate) writes_now: Option<WritesNow>,
     /// Executed during CLIENT PAUSE too: somebody must be able to end it.
     pub(crate) never_paused: bool,
+    /// It changes no data, but others hear of it: refused and paused as if it wrote.
+    pub(crate) announces: bool,
+    /// Executed for a client of RESP2 that has subscribed, whose other replies could not be distinguished
+    /// from messages.
+    pub(crate) for_subscribers: bool,
     /// EXEC: what is queued is executed.
     pub(crate) executes_queue: bool,
     /// What becomes of the connection's state and of the reply when a request of it is
@@ -79,6 +84,8 @@ impl Command {
         secret: false,
         writes_now: None,
         never_paused: false,
+        announces: false,
+        for_subscribers: false,
         executes_queue: false,
         on_refusal: None,
         subcommands: &[],
@@ -140,6 +147,7 @@ impl Command {
             }
             Category::Admin => self.has(Flag::Admin),
             Category::Dangerous => self.has(Flag::Admin),
+            Category::Pubsub => self.has(Flag::Pubsub),
             Category::Fast => self.has(Flag::Fast),
             Category::Slow => !self.has(Flag::Fast),
             _ => false,
@@ -192,6 +200,7 @@ pub(crate) enum Group {
     Generic,
     Transactions,
     Connection,
+    Pubsub,
     Scripting,
     Server,
 }
@@ -207,6 +216,7 @@ impl Group {
         Self::Generic,
         Self::Transactions,
         Self::Connection,
+        Self::Pubsub,
         Self::Scripting,
         Self::Server,
     ];
@@ -223,6 +233,7 @@ impl Group {
             Self::Generic => "generic",
             Self::Transactions => "transactions",
             Self::Connection => "connection",
+            Self::Pubsub => "pubsub",
             Self::Scripting => "scripting",
             Self::Server => "server",
         }
@@ -237,6 +248,7 @@ pub(crate) enum Flag {
     /// May need memory.
     DenyOom,
     Admin,
+    Pubsub,
     NoScript,
     Loading,
     Stale,
@@ -263,6 +275,7 @@ impl Flag {
             Self::Readonly => "readonly",
             Self::DenyOom => "denyoom",
             Self::Admin => "admin",
+            Self::Pubsub => "pubsub",
             Self::NoScript => "noscript",
             Self::Loading => "loading",
             Self::Stale => "stale",
@@ -291,6 +304,7 @@ pub(crate) enum Category {
     Hash,
     String,
     Bitmap,
+    Pubsub,
     Admin,
     Fast,
     Slow,
@@ -312,6 +326,7 @@ impl Category {
         Self::Hash,
         Self::String,
         Self::Bitmap,
+        Self::Pubsub,
         Self::Admin,
         Self::Fast,
         Self::Slow,
@@ -332,6 +347,7 @@ impl Category {
             Self::Hash => "hash",
             Self::String => "string",
             Self::Bitmap => "bitmap",
+            Self::Pubsub => "pubsub",
             Self::Admin => "admin",
             Self::Fast => "fast",
             Self::Slow => "slow",
@@ -379,6 +395,8 @@ pub(crate) enum KeyFlag {
     Delete,
     /// The flags of a request depend on its words.
     VariableFlags,
+    /// It is none, but clients of clusters send the request where such a key would be.
+    NotKey,
 }
 
 impl KeyFlag {
@@ -394,6 +412,7 @@ impl KeyFlag {
             Self::Insert => "insert",
             Self::Delete => "delete",
             Self::VariableFlags => "variable_flags",
+            Self::NotKey => "not_key",
         }
     }
 }
@@ -441,6 +460,11 @@ impl Keys {
     /// What these words do to the keys.
     pub(crate) fn flags_of(self, words: &[Vec<u8>]) -> KeyFlags {
         self.of_request.map_or(self.flags, |of| of(words))
+    }
+
+    /// Are they names of something else?
+    pub(crate) fn are_none(self) -> bool {
+        self.flags.contains(&KeyFlag::NotKey)
     }
 
     pub(crate) const fn last(self, last: i32) -> Self {

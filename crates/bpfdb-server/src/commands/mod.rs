@@ -52,6 +52,7 @@ mod page;
 mod picking;
 mod scanning;
 mod pop_arguments;
+pub(crate) mod publish;
 mod scripting;
 mod server;
 mod set;

@@ -6,8 +6,8 @@ use rustc_hash::FxHashMap;
 
 use super::definition::Command;
 use super::{
-    Context, Failure, connection, hash, keys, list, scripting, server, set, sorted_set, string,
-    transaction,
+    Context, Failure, connection, hash, keys, list, publish, scripting, server, set, sorted_set,
+    string, transaction,
 };
 
 /// Every folder of commands.
@@ -16,6 +16,7 @@ static FOLDERS: &[&[&Command]] = &[
     hash::COMMANDS,
     keys::COMMANDS,
     list::COMMANDS,
+    publish::COMMANDS,
     scripting::COMMANDS,
     server::COMMANDS,
     set::COMMANDS,
@@ -57,7 +58,7 @@ pub(crate) struct Call {
 impl Call {
     /// Refuses keys that are of bpfdb itself.
     pub(crate) fn check_keys(self, words: &[Vec<u8>]) -> Result<(), Failure> {
-        for keys in self.command.keys {
+        for keys in self.command.keys.iter().filter(|keys| !keys.are_none()) {
             if keys
                 .positions(words)
                 .any(|at| bpfdb::is_reserved(&words[at]))

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Instant;
 
+use super::subscribed::{Mail, Subscribed};
 use crate::settings::Durability;
 
 /// One end of a connection.
@@ -75,6 +76,12 @@ pub(crate) struct ConnectionInfo {
     pub(crate) was_sync: bool,
     /// A command is executed that tells of keys which it does not name.
     pub(crate) tells_of_all: bool,
+    /// What it has subscribed to.
+    pub(crate) subscribed: Subscribed,
+    /// What it has published, and received, that is not sent yet.
+    pub(crate) mail: Mail,
+    /// The reply to the request tells of subscriptions: no reply to CLIENT REPLY OFF, but a push.
+    pub(crate) is_pushed: bool,
     /// Set by a command after which the connection is closed.
     pub(crate) close: bool,
     /// Only the daemon answers requests like the one executed last. Where there was one
@@ -145,6 +152,9 @@ impl ConnectionInfo {
             hold: 0,
             was_sync: false,
             tells_of_all: false,
+            subscribed: Subscribed::default(),
+            mail: Mail::default(),
+            is_pushed: false,
             close: false,
             needs_daemon: false,
             is_plain,
@@ -183,12 +193,16 @@ impl ConnectionInfo {
     }
 
     /// May the kernel answer it? Not while only the daemon knows that it must authenticate,
-    /// or which replies it wants; nor if no program sees its socket; nor where the kernel would hand over every request.
+    /// or which replies it wants; nor if no program sees its socket; nor where the kernel would hand
+    /// over every request. Nor may it send anything while messages may be pushed, which are between two
+    /// replies then, or while only the daemon can send what its transaction has published.
     pub(crate) fn may_be_handed_back(&self) -> bool {
         self.authenticated
             && self.replies == ReplyMode::On
             && !self.needs_daemon
             && !self.is_plain
+            && !self.subscribed.is_any()
+            && !self.mail.has_staged()
             && self.durability != Some(Durability::Sync)
     }
 
@@ -210,6 +224,8 @@ impl ConnectionInfo {
     pub(crate) fn memory(&self) -> usize {
         let names = [&self.name, &self.library_name, &self.library_version];
         let names: usize = names.into_iter().map(Vec::capacity).sum();
-        self.input + self.output + self.begun.queue_memory + self.begun.watched_memory + names
+        let messages = self.subscribed.memory() + self.mail.memory();
+        let begun = self.begun.queue_memory + self.begun.watched_memory;
+        self.input + self.output + begun + messages + names
     }
 }

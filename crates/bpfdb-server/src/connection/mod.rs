@@ -19,6 +19,7 @@
 
 pub(crate) mod info;
 mod output;
+pub(crate) mod subscribed;
 pub(crate) mod table;
 
 use std::io;
@@ -76,7 +77,7 @@ pub(crate) enum Received {
 }
 
 // One for each session is kept ready.
-const _: () = assert!(size_of::<Option<Connection>>() <= 640);
+const _: () = assert!(size_of::<Option<Connection>>() <= 704);
 
 #[derive(Debug)]
 pub(crate) struct Connection {
@@ -104,6 +105,10 @@ pub(crate) struct Connection {
     late: bool,
     /// What is to be sent waits until it is durable.
     is_held: bool,
+    /// Messages were pushed, and no attempt was made to send them yet.
+    has_pushed: bool,
+    /// Messages were dropped, since more than the hard limit waits: it is to be closed.
+    is_overfull: bool,
     /// The client has sent more meanwhile: nobody listens before that was sent.
     is_pressed: bool,
     /// Since when more than the soft limit of replies waits.
@@ -141,6 +146,8 @@ impl Connection {
             unchanged: 0,
             late: false,
             is_held: false,
+            has_pushed: false,
+            is_overfull: false,
             is_pressed: false,
             slow_since: None,
             seen: 0,
@@ -271,6 +278,39 @@ impl Connection {
     /// Moves the replies to what is to be sent.
     pub(crate) fn queue_replies(&mut self) {
         self.output.push(self.replies.take());
+    }
+
+    /// Adds a message to what is to be sent, behind whole replies. True if it is the first one since
+    /// the last attempt to send. Beyond `most` bytes it is kept no more: the connection is to be closed.
+    fn push(&mut self, bytes: &[u8], most: u64) -> bool {
+        if self.state != State::Daemon || self.is_overfull {
+            return false;
+        }
+        self.is_overfull = (self.unsent() + bytes.len()) as u64 > most;
+        if !self.is_overfull {
+            self.output.push_copy(bytes);
+            self.info.output = self.output.memory();
+        }
+        !std::mem::replace(&mut self.has_pushed, true)
+    }
+
+    /// Were messages dropped for it?
+    pub(crate) fn is_overfull(&self) -> bool {
+        self.is_overfull
+    }
+
+    /// Sends what was pushed.
+    pub(crate) fn send_pushed(
+        &mut self,
+        kernel: &KernelConnections,
+        statistics: &Statistics,
+        durable: u64,
+    ) -> io::Result<()> {
+        self.has_pushed = false;
+        if self.is_overfull {
+            return Ok(());
+        }
+        self.flush(kernel, statistics, durable)
     }
 
     /// Until when its replies are held back, if they are.

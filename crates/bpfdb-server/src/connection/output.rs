@@ -34,20 +34,34 @@ impl Output {
     }
 
     pub(crate) fn push(&mut self, bytes: Vec<u8>) {
-        if bytes.is_empty() {
+        if bytes.is_empty() || self.collect(&bytes) {
             return;
         }
         self.len += bytes.len();
-        if let Some(last) = self.blocks.back_mut()
-            && last.len() + bytes.len() <= BLOCK
-        {
-            self.memory -= last.capacity();
-            last.extend_from_slice(&bytes);
-            self.memory += last.capacity();
-            return;
-        }
         self.memory += bytes.capacity();
         self.blocks.push_back(bytes);
+    }
+
+    /// The same for bytes that others receive too.
+    pub(crate) fn push_copy(&mut self, bytes: &[u8]) {
+        if !self.collect(bytes) {
+            self.push(bytes.to_vec());
+        }
+    }
+
+    /// Adds bytes to the last block, if they fit.
+    fn collect(&mut self, bytes: &[u8]) -> bool {
+        let Some(last) = self.blocks.back_mut() else {
+            return false;
+        };
+        if last.len() + bytes.len() > BLOCK {
+            return false;
+        }
+        self.len += bytes.len();
+        self.memory -= last.capacity();
+        last.extend_from_slice(bytes);
+        self.memory += last.capacity();
+        true
     }
 
     /// What is to be sent next; empty if there is nothing.

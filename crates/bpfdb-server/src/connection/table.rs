@@ -11,6 +11,8 @@ pub(crate) struct ConnectionTable {
     slots: Vec<Option<Connection>>,
     /// Index and cookie of those to be closed.
     closing: Vec<(u32, u64)>,
+    /// Those that messages were pushed to.
+    pushed: Vec<u32>,
     /// Bytes kept for those that are here.
     memory: usize,
 }
@@ -22,6 +24,7 @@ impl ConnectionTable {
         Self {
             slots,
             closing: Vec::new(),
+            pushed: Vec::new(),
             memory: 0,
         }
     }
@@ -65,6 +68,23 @@ impl ConnectionTable {
     /// Index and cookie of those that are to be closed now.
     pub(crate) fn take_closing(&mut self) -> Vec<(u32, u64)> {
         std::mem::take(&mut self.closing)
+    }
+
+    /// Adds a message to what is to be sent to one, if not more than `most` bytes wait then.
+    pub(crate) fn push(&mut self, index: u32, bytes: &[u8], most: u64) {
+        let Some(Some(connection)) = self.slots.get_mut(index as usize) else {
+            return;
+        };
+        self.memory -= connection.info.memory();
+        if connection.push(bytes, most) {
+            self.pushed.push(index);
+        }
+        self.memory += connection.info.memory();
+    }
+
+    /// Those that messages were pushed to, with no attempt to send them yet.
+    pub(crate) fn take_pushed(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.pushed)
     }
 
     /// Bytes kept for all.

@@ -129,6 +129,7 @@ impl Batch {
         let possible = !context.is_queuing()
             && connection.replies == ReplyMode::On
             && !context.instance.pause.is_on()
+            && !connection.subscribed.is_any()
             && !is_open(context.session)
             && context.instance.admits(connection)
             && !context.instance.refuses_writes();

@@ -370,6 +370,7 @@ impl Executor {
             job: None,
             rests_until: None,
             at_once: false,
+            is_of_block: false,
         }
     }
 

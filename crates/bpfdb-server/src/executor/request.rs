@@ -13,6 +13,7 @@ use crate::commands::context::{Context, Failure, Outcome};
 use crate::commands::definition::{Command, Flag, Path};
 use crate::commands::invoke::{count, observe, timed};
 use crate::commands::job::RetriedCommand;
+use crate::commands::publish;
 use crate::commands::table::{self, Call};
 use crate::connection::info::ReplyMode;
 use crate::protocol::reply;
@@ -77,6 +78,7 @@ pub(super) fn conclude(context: &mut Context<'_>, outcome: Outcome, start: usize
         context.replies.error(text);
     }
     hold_back(context, start);
+    publish::conclude(context, start);
 }
 
 /// Must this request wait for the end of CLIENT PAUSE? What is refused is refused at
@@ -91,10 +93,11 @@ pub(crate) fn is_paused(context: &mut Context<'_>, request: &Request) -> bool {
     let (command, arguments) = (call.command, &request.words[call.name_words..]);
     !command.never_paused
         && (context.instance.pause.stops_all()
-            || (!must_wait(context, command) && command.writes(context, arguments)))
+            || (!must_wait(context, command)
+                && (command.announces || command.writes(context, arguments))))
 }
 
-/// CLIENT REPLY: OFF and SKIP have no reply themselves, ON has.
+/// CLIENT REPLY: OFF and SKIP have no reply themselves, ON has. What tells of subscriptions is none.
 fn hold_back(context: &mut Context<'_>, start: usize) {
     let mode = &mut context.connection.replies;
     let silent = *mode != ReplyMode::On;
@@ -106,7 +109,8 @@ fn hold_back(context: &mut Context<'_>, start: usize) {
     if let Some(chosen) = context.connection.replies_from_next.take() {
         context.connection.replies = chosen;
     }
-    if silent {
+    let is_pushed = std::mem::take(&mut context.connection.is_pushed);
+    if silent && !is_pushed {
         context.replies.truncate(start);
     }
 }
@@ -140,6 +144,14 @@ fn admit(context: &Context<'_>, request: &Request) -> Result<Call, Failure> {
     }
     if needs_room(context, call.command) && context.instance.refuses_writes() {
         return Err(Failure::Text(reply::error_text(Status::OutOfMemory, false)));
+    }
+    if publish::is_for_messages(context) && !call.command.for_subscribers {
+        let name = call.command.name;
+        return Err(format!(
+            "ERR Can't execute '{name}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / \
+             RESET are allowed in this context"
+        )
+        .into());
     }
     if request.cut {
         return Err(Failure::TooLong);

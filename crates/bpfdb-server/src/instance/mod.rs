@@ -4,6 +4,7 @@
 pub(crate) mod log;
 pub(crate) mod pause;
 pub(crate) mod rate_limiter;
+pub(crate) mod subscriptions;
 pub(crate) mod users;
 
 use std::cell::Cell;
@@ -21,8 +22,10 @@ use bpfdb::{Engine, Stats};
 use self::log::Log;
 use self::pause::Pause;
 use self::rate_limiter::RateLimiter;
+use self::subscriptions::Subscriptions;
 use self::users::Users;
 use crate::connection::info::ConnectionInfo;
+use crate::connection::subscribed::Kind;
 use crate::error::Result;
 use crate::io::bell::Bell;
 use crate::io::descriptors;
@@ -36,7 +39,7 @@ use crate::scripting::procedures::Procedures;
 use crate::scripting::scripts::Scripts;
 use crate::settings::Options;
 use crate::settings::parameters::Parameters;
-use crate::settings::{Change, ConfigFile, Durability, LogLevel, Settings, memory};
+use crate::settings::{Change, ConfigFile, Durability, LogLevel, OutputLimit, Settings, memory};
 use crate::stats::kernel_counters::KernelCounters;
 use crate::stats::latency::Latency;
 use crate::stats::rate::Rate;
@@ -57,6 +60,7 @@ pub(crate) struct Instance {
     pub(crate) kernel: Rc<KernelConnections>,
     pub(crate) log: Log,
     pub(crate) pause: Pause,
+    pub(crate) subscriptions: Subscriptions,
     pub(crate) scripts: Scripts,
     pub(crate) functions: Functions,
     pub(crate) procedures: Procedures,
@@ -134,6 +138,7 @@ impl Instance {
             kernel: Rc::clone(&programs.connections),
             log: Log::new(options.log.clone(), options.loaded, bell),
             pause: Pause::default(),
+            subscriptions: Subscriptions::default(),
             scripts: Scripts::default(),
             functions: Functions::new(&statistics),
             procedures,
@@ -257,6 +262,35 @@ impl Instance {
     /// then.
     pub(crate) fn refuses_writes(&self) -> bool {
         memory::is_too_little(self.settings.max_memory)
+    }
+
+    /// How much may wait for this client to read it.
+    pub(crate) fn output_limit(&self, connection: &ConnectionInfo) -> OutputLimit {
+        let limits = self.settings.output_limit;
+        if connection.subscribed.is_any() {
+            limits.pubsub
+        } else {
+            limits.normal
+        }
+    }
+
+    /// A connection has ended.
+    pub(crate) fn forget(&mut self, index: u32) {
+        self.subscriptions.forget(index);
+        self.note_subscriptions();
+    }
+
+    /// For the metrics, which others scrape.
+    pub(crate) fn note_subscriptions(&self) {
+        let (statistics, all) = (&self.statistics, &self.subscriptions);
+        for (number, value) in [
+            (&statistics.subscribers, all.connections()),
+            (&statistics.channels, all.len(Kind::Channel)),
+            (&statistics.patterns, all.len(Kind::Pattern)),
+            (&statistics.shard_channels, all.len(Kind::Shard)),
+        ] {
+            number.set(value as u64);
+        }
     }
 
     /// Does the daemon answer everything?

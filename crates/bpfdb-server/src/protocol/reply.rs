@@ -81,6 +81,11 @@ impl Replies {
         std::mem::take(&mut self.bytes)
     }
 
+    /// Puts bytes before the reply that begins there.
+    pub fn insert(&mut self, at: usize, bytes: Vec<u8>) {
+        self.bytes.splice(at..at, bytes);
+    }
+
     /// Adds replies that were written elsewhere.
     pub fn append(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);

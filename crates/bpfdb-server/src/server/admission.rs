@@ -138,6 +138,7 @@ impl Server {
         // A former connection with this index was ended by the kernel, which
         // this process has not noticed yet.
         if self.take(index).is_some() {
+            self.instance.forget(index);
             self.count_connection(-1, false);
         }
         self.count_connection(1, is_unix);
@@ -183,6 +184,7 @@ impl Server {
             connection.cookie,
             is_unix,
         );
+        self.instance.forget(connection.index);
         // What it has begun goes after its session has: locks first, then who holds them.
         drop(client);
         self.note_memory();

@@ -62,8 +62,11 @@ impl Server {
         };
         // One whose replies are held back, or whose request waits for the end of CLIENT PAUSE, waits
         // for us.
+        // Nor need one say anything that has subscribed, as in Redis.
         let waits = |connection: &&Connection| {
-            connection.held_until().is_some() || connection.info.begun.paused
+            connection.held_until().is_some()
+                || connection.info.begun.paused
+                || connection.info.subscribed.is_any()
         };
         let idle = self.connections.idle_since(moment);
         let idle = idle.filter(|connection| !waits(connection));
@@ -76,11 +79,11 @@ impl Server {
     }
 
     fn close_slow_readers(&mut self, now: Instant) {
-        let limit = self.instance.settings.output_limit.normal;
-        let patience = Duration::from_secs(limit.seconds);
-        let soft = usize::try_from(limit.soft.bytes()).unwrap_or(usize::MAX);
         let mut slow = Vec::new();
         for connection in self.connections.iter_mut() {
+            let limit = self.instance.output_limit(&connection.info);
+            let patience = Duration::from_secs(limit.seconds);
+            let soft = usize::try_from(limit.soft.bytes()).unwrap_or(usize::MAX);
             // What is held back cannot be read.
             let is_held = connection.held_until().is_some();
             let above = soft > 0 && connection.unsent() > soft && !is_held;
@@ -104,8 +107,8 @@ impl Server {
 
     /// The hard limit, after every round of service.
     pub(super) fn is_over_output_limit(&self, connection: &Connection) -> bool {
-        let hard = self.instance.settings.output_limit.normal.hard.bytes();
-        let over = hard > 0 && connection.unsent() as u64 > hard;
+        let hard = self.instance.output_limit(&connection.info).hard.bytes();
+        let over = (hard > 0 && connection.unsent() as u64 > hard) || connection.is_overfull();
         if over {
             self.report_slow_reader(connection.index);
         }

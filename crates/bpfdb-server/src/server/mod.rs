@@ -244,10 +244,12 @@ impl Server {
                     return Ok(());
                 }
                 self.handle(event);
+                self.send_pushed();
                 self.close_those_told();
             }
             self.wake_resting();
             self.work_on();
+            self.send_pushed();
             self.close_those_told();
             self.look_at_draining();
             self.end_pause_when_due();
@@ -255,6 +257,8 @@ impl Server {
             self.tick_when_due();
             self.compile();
             self.want_durable();
+            // What was executed after a pause, or after the log had said something.
+            self.send_pushed();
         }
     }
 
@@ -472,6 +476,19 @@ impl Server {
             }
             server.serve(client)
         });
+    }
+
+    /// Messages that others have published go to those that have subscribed.
+    fn send_pushed(&mut self) {
+        for index in self.connections.take_pushed() {
+            self.with_client(index, |server, client| {
+                let (kernel, instance) = (&server.programs.connections, &server.instance);
+                let durable = instance.log.durable();
+                let connection = &mut client.connection;
+                connection.send_pushed(kernel, &instance.statistics, durable)?;
+                Ok(Next::Keep)
+            });
+        }
     }
 
     // ---- What is held back until it is durable ----------------------------------------

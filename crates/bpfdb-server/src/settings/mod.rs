@@ -225,8 +225,8 @@ settings! {
     /// Longest argument; a longer one closes the connection
     max_bulk "proto-max-bulk-len": Size, 1_048_576..=536_870_912 => Size::mib(512), Now;
     /// Replies of one connection that may wait to be read: it is closed at the hard
-    /// limit, or after so many seconds above the soft one. Of the classes of clients
-    /// that Redis has, all are in the class normal
+    /// limit, or after so many seconds above the soft one. Clients that have subscribed
+    /// to something are in the class pubsub, all others in the class normal
     output_limit "client-output-buffer-limit": OutputLimits => OutputLimits::of_normal(
         OutputLimit::new(limits::MESSAGE_MAX as u64, 32 << 20, 300)
     ), Now;

@@ -363,8 +363,8 @@ impl OutputLimit {
     }
 }
 
-/// The limits of Redis's classes of clients. All here are normal ones; what is said of
-/// the others is kept, and has no effect.
+/// The limits of Redis's classes of clients: subscribers, replicas, of which there are none, and
+/// all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutputLimits {
     pub normal: OutputLimit,
@@ -373,7 +373,7 @@ pub struct OutputLimits {
 }
 
 impl OutputLimits {
-    /// Those of Redis for the classes that nobody is in.
+    /// Those of Redis for the other classes.
     pub const fn of_normal(normal: OutputLimit) -> Self {
         Self {
             normal,

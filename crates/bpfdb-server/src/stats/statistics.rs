@@ -184,6 +184,14 @@ pub(crate) struct Statistics {
     pub(crate) connections_over_output_limit: Number,
     /// Closed because all connections together used too much memory.
     pub(crate) connections_evicted: Number,
+    /// Connections that have subscribed, and names that have subscribers, now.
+    pub(crate) subscribers: Number,
+    pub(crate) channels: Number,
+    pub(crate) patterns: Number,
+    pub(crate) shard_channels: Number,
+    /// Messages that were published, and the same once for each receiver.
+    pub(crate) messages_published: Number,
+    pub(crate) messages_delivered: Number,
     /// Bytes of requests and replies that are kept now.
     pub(crate) client_memory: Number,
     pub(crate) input_bytes: Number,
@@ -227,6 +235,12 @@ impl Statistics {
             connections_timed_out: Number::default(),
             connections_over_output_limit: Number::default(),
             connections_evicted: Number::default(),
+            subscribers: Number::default(),
+            channels: Number::default(),
+            patterns: Number::default(),
+            shard_channels: Number::default(),
+            messages_published: Number::default(),
+            messages_delivered: Number::default(),
             client_memory: Number::default(),
             input_bytes: Number::default(),
             output_bytes: Number::default(),
@@ -300,6 +314,8 @@ impl Statistics {
             &self.connections_timed_out,
             &self.connections_over_output_limit,
             &self.connections_evicted,
+            &self.messages_published,
+            &self.messages_delivered,
             &self.input_bytes,
             &self.output_bytes,
             &self.error_replies,

@@ -27,6 +27,7 @@ mod pipelines;
 mod preempted;
 mod procedures;
 mod protocol;
+mod publish;
 mod replies;
 mod scripts;
 mod snapshots;

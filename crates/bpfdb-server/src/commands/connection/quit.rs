@@ -19,6 +19,7 @@ pub(crate) static COMMAND: Command = Command {
     ],
     categories: &[Category::Connection],
     queued: false,
+    for_subscribers: true,
     run,
     ..Command::BASE
 };

@@ -2,6 +2,7 @@
 
 use super::super::atomic::is_open;
 use super::super::prelude::*;
+use super::super::publish;
 use super::super::transaction::MultiState;
 use crate::protocol::reply::Protocol;
 
@@ -10,7 +11,7 @@ pub(crate) static COMMAND: Command = Command {
     summary: "Puts the connection into the state in which it began",
     since: "6.2.0",
     group: Group::Connection,
-    complexity: "O(locks and watched keys)",
+    complexity: "O(locks, watched keys and subscriptions)",
     arity: 1,
     flags: &[
         Flag::NoScript,
@@ -23,6 +24,7 @@ pub(crate) static COMMAND: Command = Command {
     categories: &[Category::Connection],
     differences: "Rolls back a transaction that BEGIN opened.",
     queued: false,
+    for_subscribers: true,
     run,
     ..Command::BASE
 };
@@ -31,6 +33,8 @@ fn run(context: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {
     if is_open(context.session) {
         context.session.rollback()?;
     }
+    publish::unsubscribe_all(context);
+    context.connection.mail.take_staged();
     context.connection.reset();
     context.hold_own_replies();
     *context.multi = MultiState::default();

@@ -20,6 +20,7 @@ use super::super::atomic;
 use super::super::attempts;
 use super::super::conflict;
 use super::super::prelude::*;
+use super::super::publish;
 use super::super::time_slice::TimeSlice;
 use super::super::transaction::Attempts;
 use super::direct::{self, Words};
@@ -435,6 +436,7 @@ impl ScriptCall {
     fn conclude(&mut self, context: &mut Context<'_>, reply: &Reply) -> Result<Progress, Failure> {
         if self.own {
             context.session.commit()?;
+            publish::send_staged(context);
         }
         let is_counted =
             (self.running.as_ref()).is_some_and(|running| running.call.passes_error_on());
@@ -471,6 +473,7 @@ impl ScriptCall {
         if !self.own {
             return Err(failure);
         }
+        context.connection.mail.take_staged();
         match failure {
             Failure::Engine(status @ (Status::ScanInTransaction | Status::TooManyLocks))
                 if !has_written && self.snapshot.is_none() =>

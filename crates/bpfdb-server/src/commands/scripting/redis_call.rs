@@ -131,7 +131,7 @@ impl ScriptCall {
             );
         }
         call.check_keys(words)?;
-        if command.may_write() && self.reads {
+        if (command.may_write() || command.announces) && self.reads {
             return Err("ERR Write commands are not allowed from read-only scripts.".into());
         }
         if let (true, Some(refusal)) = (command.may_write(), self.snapshot) {

@@ -4,6 +4,7 @@ use bpfdb::{Status, abi};
 
 use super::super::attempts::Backoff;
 use super::super::prelude::*;
+use super::super::publish;
 use crate::instance::log::NO_LOG;
 use crate::protocol::reply;
 
@@ -65,6 +66,9 @@ impl Job for Committing {
         }
         if self.sync && ended.is_ok() {
             context.connection.hold_until(context.engine.now());
+        }
+        if ended.is_ok() {
+            publish::send_staged(context);
         }
         end(context, ended)?;
         Ok(Progress::Done)

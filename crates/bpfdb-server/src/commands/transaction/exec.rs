@@ -8,6 +8,7 @@ use bpfdb::{Session, Status, WatchToken};
 use super::super::conflict;
 use super::super::invoke::{count, timed};
 use super::super::prelude::*;
+use super::super::publish;
 use super::super::time_slice::TimeSlice;
 use super::attempts::Attempts;
 use super::flush::Flushes;
@@ -237,6 +238,7 @@ impl Block {
         let mode = context.connection.replies;
         context.connection.note_subcommand(queued.subcommand());
         let mut inner = context.with_replies(&mut self.replies);
+        inner.is_of_block = true;
         let (outcome, time) = match self.job.take() {
             Some(job) => step_of(&mut inner, job, queued.arguments()),
             None => {
@@ -251,6 +253,8 @@ impl Block {
         self.job = inner.job.take();
         let rests_until = inner.rests_until.take();
         defer_reply_mode(context.connection, mode);
+        // It is a part of the reply to EXEC.
+        context.connection.is_pushed = false;
         context.rests_until = rests_until.filter(|_| self.job.is_some());
         self.spent += time;
         if self.job.is_some() {
@@ -277,6 +281,7 @@ impl Block {
 
     fn commit(&mut self, context: &mut Context<'_>) -> Result<Progress, Failure> {
         context.session.commit()?;
+        publish::send_staged(context);
         hold_if_it_became_sync(context);
         self.attempts.end();
         Ok(self.clear(context))
@@ -305,6 +310,7 @@ impl Block {
     ) -> Result<Progress, Failure> {
         self.phase = Phase::Begin;
         self.job = None;
+        context.connection.mail.take_staged();
         self.spent = Duration::ZERO;
         let total = mem::take(&mut self.total);
         self.replies = Replies::new(context.replies.protocol());

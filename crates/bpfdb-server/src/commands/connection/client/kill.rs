@@ -3,7 +3,7 @@
 use super::super::super::arguments::{is, syntax_error};
 use super::super::super::job::DeferredCommand;
 use super::super::super::prelude::*;
-use super::list::is_normal;
+use super::list::ClientType;
 use crate::connection::info::{Address, ConnectionInfo};
 
 pub(crate) static COMMAND: Command = Command {
@@ -51,7 +51,7 @@ struct Filter<'a> {
     local: Option<&'a [u8]>,
     user: Option<&'a [u8]>,
     older: Option<u64>,
-    no_such_type: bool,
+    of_type: Option<ClientType>,
 }
 
 impl<'a> Filter<'a> {
@@ -73,7 +73,7 @@ impl<'a> Filter<'a> {
                         [b"ERR No such user '", &value[..], b"'"].concat(),
                     ));
                 }
-                b"type" => filter.no_such_type = !is_normal(value)?,
+                b"type" => filter.of_type = Some(ClientType::parse(value)?),
                 b"maxage" => filter.older = Some(id(value)?),
                 b"skipme" if is(value, "yes") => skip_me = true,
                 b"skipme" if is(value, "no") => skip_me = false,
@@ -92,7 +92,9 @@ impl<'a> Filter<'a> {
             && is(self.peer, &connection.peer)
             && is(self.local, &connection.local)
             && self.older.is_none_or(old)
-            && !self.no_such_type
+            && self
+                .of_type
+                .is_none_or(|wanted| wanted == ClientType::of(connection))
     }
 }
 

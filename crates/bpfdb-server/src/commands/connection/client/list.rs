@@ -7,6 +7,7 @@ use super::super::super::arguments::{is, syntax_error};
 use super::super::super::job::DeferredCommand;
 use super::super::super::prelude::*;
 use crate::connection::info::{ConnectionInfo, Waiting};
+use crate::connection::subscribed::Kind;
 use crate::connection::{Connection, State};
 use crate::kernel::connections::KernelConnections;
 use crate::protocol::reply::Protocol;
@@ -35,14 +36,14 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     look(context);
     let protocol = context.replies.protocol();
     let mut lines = Vec::new();
-    if wanted.includes(context.connection.id) {
+    if wanted.includes(context.connection) {
         lines.push((
             context.connection.id,
             describe(context.connection, protocol),
         ));
     }
     let others = context.others.iter();
-    let others = others.filter(|other| wanted.includes(other.info.id));
+    let others = others.filter(|other| wanted.includes(&other.info));
     lines.extend(others.map(|other| {
         (
             other.info.id,
@@ -107,16 +108,16 @@ fn kernel_command(number: u32) -> Option<&'static str> {
 
 enum Wanted {
     All,
-    None,
+    Type(ClientType),
     Ids(Vec<i64>),
 }
 
 impl Wanted {
-    fn includes(&self, id: u64) -> bool {
+    fn includes(&self, connection: &ConnectionInfo) -> bool {
         match self {
             Self::All => true,
-            Self::None => false,
-            Self::Ids(ids) => i64::try_from(id).is_ok_and(|id| ids.contains(&id)),
+            Self::Type(wanted) => ClientType::of(connection) == *wanted,
+            Self::Ids(ids) => i64::try_from(connection.id).is_ok_and(|id| ids.contains(&id)),
         }
     }
 }
@@ -124,11 +125,7 @@ impl Wanted {
 fn filter(arguments: &[Vec<u8>]) -> Result<Wanted, Failure> {
     match arguments {
         [] => Ok(Wanted::All),
-        [option, kind] if is(option, "type") => Ok(if is_normal(kind)? {
-            Wanted::All
-        } else {
-            Wanted::None
-        }),
+        [option, kind] if is(option, "type") => ClientType::parse(kind).map(Wanted::Type),
         [option, ids @ ..] if is(option, "id") && !ids.is_empty() => ids
             .iter()
             .map(|id| client_id(id))
@@ -143,20 +140,35 @@ fn client_id(text: &[u8]) -> Result<i64, Failure> {
     crate::values::integer::parse(text).ok_or_else(|| "ERR Invalid client ID".into())
 }
 
-/// There are clients of one type only, of those that Redis knows.
-pub(super) fn is_normal(kind: &[u8]) -> Result<bool, Failure> {
-    if is(kind, "normal") {
-        return Ok(true);
+/// Redis's types of clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ClientType {
+    Normal,
+    /// Has subscribed to something.
+    Pubsub,
+    /// There are none.
+    Replication,
+}
+
+impl ClientType {
+    pub(super) fn parse(text: &[u8]) -> Result<Self, Failure> {
+        match text.to_ascii_lowercase().as_slice() {
+            b"normal" => Ok(Self::Normal),
+            b"pubsub" => Ok(Self::Pubsub),
+            b"master" | b"replica" | b"slave" => Ok(Self::Replication),
+            _ => Err(Failure::Text(
+                [b"ERR Unknown client type '", text, b"'"].concat(),
+            )),
+        }
     }
-    if ["master", "replica", "slave", "pubsub"]
-        .iter()
-        .any(|other| is(kind, other))
-    {
-        return Ok(false);
+
+    pub(super) fn of(connection: &ConnectionInfo) -> Self {
+        if connection.subscribed.is_any() {
+            Self::Pubsub
+        } else {
+            Self::Normal
+        }
     }
-    Err(Failure::Text(
-        [b"ERR Unknown client type '", kind, b"'"].concat(),
-    ))
 }
 
 /// One connection as CLIENT LIST shows it, with Redis's names.
@@ -164,6 +176,7 @@ pub(super) fn describe(connection: &ConnectionInfo, protocol: Protocol) -> Strin
     let text = String::from_utf8_lossy;
     let mut flags = String::new();
     for (is_so, letter) in [
+        (connection.subscribed.is_any(), 'P'),
         (
             connection.begun.queued.is_some() || connection.begun.transaction,
             'x',
@@ -182,8 +195,8 @@ pub(super) fn describe(connection: &ConnectionInfo, protocol: Protocol) -> Strin
     let begun = connection.begun;
     let waiting = connection.waiting;
     format!(
-        "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db=0 sub=0 psub=0 \
-         ssub=0 multi={} qbuf={} qbuf-free={} argv-mem=0 multi-mem={} rbs=0 rbp=0 obl={} oll=0 \
+        "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db=0 sub={} psub={} \
+         ssub={} multi={} qbuf={} qbuf-free={} argv-mem=0 multi-mem={} rbs=0 rbp=0 obl={} oll=0 \
          omem={} tot-mem={} events=r cmd={} user=default redir=-1 resp={} lib-name={} lib-ver={}",
         connection.id,
         connection.peer,
@@ -192,6 +205,9 @@ pub(super) fn describe(connection: &ConnectionInfo, protocol: Protocol) -> Strin
         text(&connection.name),
         connection.since.elapsed().as_secs(),
         connection.active.elapsed().as_secs(),
+        connection.subscribed.count(Kind::Channel),
+        connection.subscribed.count(Kind::Pattern),
+        connection.subscribed.count(Kind::Shard),
         begun.queued.map_or(-1, |commands| commands as i64),
         waiting.requests,
         connection.input.saturating_sub(waiting.requests),

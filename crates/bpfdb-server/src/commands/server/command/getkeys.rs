@@ -58,7 +58,7 @@ fn find(words: &[Vec<u8>]) -> Result<Found<'_>, Failure> {
     let Ok(call) = table::find(words) else {
         return Err("ERR Invalid command specified".into());
     };
-    if call.command.keys.is_empty() {
+    if call.command.keys.iter().all(|keys| keys.are_none()) {
         return Err("ERR The command has no key arguments".into());
     }
     if !call.command.fits(words.len()) {

@@ -1,0 +1,20 @@
+//! SUBSCRIBE.
+
+use super::super::prelude::*;
+use super::subscriptions::subscribe;
+use crate::connection::subscribed::Kind;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "subscribe",
+    summary: "Listens to the messages of channels",
+    since: "2.0.0",
+    group: Group::Pubsub,
+    complexity: "O(channels)",
+    arity: -2,
+    arguments: "channel...",
+    flags: super::SUBSCRIBES,
+    differences: "In MULTI … EXEC it is executed as outside: EXEC that is rolled back leaves it as it is.",
+    for_subscribers: true,
+    run: |context, names| subscribe(context, Kind::Channel, "subscribe", names),
+    ..Command::BASE
+};

@@ -1,0 +1,178 @@
+//! What a connection has subscribed to, and the messages that it has for others and for itself.
+
+/// Bytes that a subscription takes beside its name: its places in four tables.
+const OVERHEAD: usize = 160;
+
+/// What a name is that a client has subscribed to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A channel: SUBSCRIBE.
+    Channel,
+    /// A pattern of the names of channels: PSUBSCRIBE.
+    Pattern,
+    /// A channel of a shard: SSUBSCRIBE. There is one shard.
+    Shard,
+}
+
+impl Kind {
+    /// In the order of their numbers.
+    pub(crate) const ALL: [Self; 3] = [Self::Channel, Self::Pattern, Self::Shard];
+}
+
+/// How many names of each kind, and the bytes that these take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Subscribed {
+    names: [u32; Kind::ALL.len()],
+    memory: usize,
+}
+
+impl Subscribed {
+    pub(crate) fn add(&mut self, kind: Kind, name: &[u8]) {
+        self.names[kind as usize] += 1;
+        self.memory += name.len() + OVERHEAD;
+    }
+
+    pub(crate) fn remove(&mut self, kind: Kind, name: &[u8]) {
+        self.names[kind as usize] -= 1;
+        self.memory -= name.len() + OVERHEAD;
+    }
+
+    pub(crate) fn count(&self, kind: Kind) -> u32 {
+        self.names[kind as usize]
+    }
+
+    /// What Redis counts together in its replies: those of shards alone, the others with each other.
+    pub(crate) fn count_with(&self, kind: Kind) -> u32 {
+        match kind {
+            Kind::Shard => self.count(Kind::Shard),
+            Kind::Channel | Kind::Pattern => self.count(Kind::Channel) + self.count(Kind::Pattern),
+        }
+    }
+
+    pub(crate) fn is_any(&self) -> bool {
+        self.names.iter().any(|&names| names > 0)
+    }
+
+    pub(crate) fn memory(&self) -> usize {
+        self.memory
+    }
+}
+
+/// Something that was published.
+#[derive(Clone, Debug)]
+pub(crate) struct Message {
+    pub(crate) channel: Vec<u8>,
+    pub(crate) text: Vec<u8>,
+    /// To a channel of a shard.
+    pub(crate) is_of_shard: bool,
+}
+
+impl Message {
+    fn memory(&self) -> usize {
+        self.channel.len() + self.text.len() + size_of::<Self>()
+    }
+}
+
+/// Messages that wait. Nearly every connection has none.
+#[derive(Debug, Default)]
+pub(crate) struct Mail(Option<Box<Waiting>>);
+
+#[derive(Debug, Default)]
+struct Waiting {
+    /// Published in the transaction that is open: sent when it commits.
+    staged: Vec<Message>,
+    /// Bytes that these take.
+    memory: usize,
+    /// Received by the connection that is being served, in its protocol: sent before the reply.
+    own: Vec<u8>,
+}
+
+impl Mail {
+    fn waiting(&mut self) -> &mut Waiting {
+        self.0.get_or_insert_default()
+    }
+
+    /// Keeps one until the transaction commits.
+    pub(crate) fn stage(&mut self, message: Message) {
+        let waiting = self.waiting();
+        waiting.memory += message.memory();
+        waiting.staged.push(message);
+    }
+
+    pub(crate) fn has_staged(&self) -> bool {
+        self.0.as_ref().is_some_and(|all| !all.staged.is_empty())
+    }
+
+    /// The transaction has ended; what was published in it.
+    pub(crate) fn take_staged(&mut self) -> Vec<Message> {
+        let Some(waiting) = &mut self.0 else {
+            return Vec::new();
+        };
+        waiting.memory = 0;
+        let staged = std::mem::take(&mut waiting.staged);
+        self.shrink();
+        staged
+    }
+
+    pub(crate) fn receive(&mut self, bytes: &[u8]) {
+        self.waiting().own.extend_from_slice(bytes);
+    }
+
+    /// What the connection has received itself.
+    pub(crate) fn take_own(&mut self) -> Vec<u8> {
+        let Some(waiting) = &mut self.0 else {
+            return Vec::new();
+        };
+        let own = std::mem::take(&mut waiting.own);
+        self.shrink();
+        own
+    }
+
+    fn shrink(&mut self) {
+        let is_empty = |all: &Waiting| all.staged.is_empty() && all.own.is_empty();
+        if self.0.as_deref().is_some_and(is_empty) {
+            self.0 = None;
+        }
+    }
+
+    pub(crate) fn memory(&self) -> usize {
+        self.0.as_ref().map_or(0, |all| all.memory + all.own.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_charged_and_given_back() {
+        let mut subscribed = Subscribed::default();
+        subscribed.add(Kind::Channel, b"news");
+        subscribed.add(Kind::Pattern, b"n*");
+        subscribed.add(Kind::Shard, b"s");
+        assert_eq!(subscribed.memory(), 7 + 3 * OVERHEAD);
+        assert_eq!(subscribed.count_with(Kind::Pattern), 2);
+        assert_eq!(subscribed.count_with(Kind::Shard), 1);
+        subscribed.remove(Kind::Channel, b"news");
+        subscribed.remove(Kind::Pattern, b"n*");
+        assert!(subscribed.is_any());
+        subscribed.remove(Kind::Shard, b"s");
+        assert_eq!(subscribed, Subscribed::default());
+    }
+
+    #[test]
+    fn mail_that_was_taken_takes_nothing() {
+        let mut mail = Mail::default();
+        mail.stage(Message {
+            channel: b"news".to_vec(),
+            text: vec![0; 100],
+            is_of_shard: false,
+        });
+        mail.receive(b"reply");
+        assert!(mail.has_staged() && mail.memory() > 109);
+        assert_eq!(mail.take_staged().len(), 1);
+        assert_eq!(mail.memory(), 5);
+        assert_eq!(mail.take_own(), b"reply");
+        assert!(mail.0.is_none() && mail.take_staged().is_empty());
+    }
+}
