@@ -93,6 +93,16 @@ impl Context<'_> {
         }
     }
 
+    /// Adds something to what is to be sent to another connection, as far as that may wait.
+    pub(crate) fn push(&mut self, index: u32, bytes: &[u8]) {
+        let Some(other) = self.others.get(index) else {
+            return;
+        };
+        let hard = self.instance.output_limit(&other.info).hard.bytes();
+        let most = if hard > 0 { hard } else { u64::MAX };
+        self.others.push(index, bytes, most);
+    }
+
     /// Has the client queued commands since MULTI?
     pub(crate) fn is_queuing(&self) -> bool {
         self.multi.queue.is_some()

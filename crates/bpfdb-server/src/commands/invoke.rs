@@ -6,6 +6,7 @@ use super::atomic;
 use super::context::{Context, Outcome};
 use super::definition::{Command, Flag};
 use super::job::Progress;
+use super::monitor::{self, Caller};
 
 /// Runs a command once; with the time that it took. One that goes on in steps is executed
 /// to its end `at_once`, or left in `context.job`.
@@ -49,13 +50,15 @@ pub(crate) fn count(context: &Context<'_>, command: &Command, time: Duration, fa
     }
 }
 
-/// Takes note for SLOWLOG and LATENCY if a command was slow.
+/// Shows a request that was executed to clients that have said MONITOR, and takes note for SLOWLOG and
+/// LATENCY if it was slow.
 pub(crate) fn observe(
     context: &mut Context<'_>,
     command: &Command,
     time: Duration,
     words: &[Vec<u8>],
 ) {
+    monitor::show_after(context, command, words, Caller::Client);
     if command.has(Flag::SkipSlowlog) || command.secret {
         return;
     }

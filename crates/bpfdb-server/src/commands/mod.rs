@@ -17,6 +17,7 @@
 //! chance.rs       random choice
 //! attempts.rs     how often something is tried again
 //! time_slice.rs   how long one connection is served before others
+//! monitor.rs      what others are shown of a request
 //! conflict.rs     what a client is told that met a lock
 //! own_keys.rs     keys of bpfdb itself, which clients do not see
 //! arguments.rs    what arguments mean
@@ -47,6 +48,7 @@ mod keys;
 mod list;
 mod many;
 mod many_writes;
+pub(crate) mod monitor;
 mod own_keys;
 mod page;
 mod picking;

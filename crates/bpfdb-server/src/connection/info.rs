@@ -82,6 +82,8 @@ pub(crate) struct ConnectionInfo {
     pub(crate) mail: Mail,
     /// The reply to the request tells of subscriptions: no reply to CLIENT REPLY OFF, but a push.
     pub(crate) is_pushed: bool,
+    /// It is shown every request: MONITOR.
+    pub(crate) is_monitor: bool,
     /// Set by a command after which the connection is closed.
     pub(crate) close: bool,
     /// Only the daemon answers requests like the one executed last. Where there was one
@@ -155,6 +157,7 @@ impl ConnectionInfo {
             subscribed: Subscribed::default(),
             mail: Mail::default(),
             is_pushed: false,
+            is_monitor: false,
             close: false,
             needs_daemon: false,
             is_plain,
@@ -202,6 +205,7 @@ impl ConnectionInfo {
             && !self.needs_daemon
             && !self.is_plain
             && !self.subscribed.is_any()
+            && !self.is_monitor
             && !self.mail.has_staged()
             && self.durability != Some(Durability::Sync)
     }

@@ -85,6 +85,8 @@ struct Waiting {
     memory: usize,
     /// Received by the connection that is being served, in its protocol: sent before the reply.
     own: Vec<u8>,
+    /// The same, but sent behind the reply.
+    behind: Vec<u8>,
 }
 
 impl Mail {
@@ -118,25 +120,32 @@ impl Mail {
         self.waiting().own.extend_from_slice(bytes);
     }
 
-    /// What the connection has received itself.
-    pub(crate) fn take_own(&mut self) -> Vec<u8> {
+    pub(crate) fn receive_behind(&mut self, bytes: &[u8]) {
+        self.waiting().behind.extend_from_slice(bytes);
+    }
+
+    /// What the connection has received itself: before the reply, and behind it.
+    pub(crate) fn take_own(&mut self) -> [Vec<u8>; 2] {
         let Some(waiting) = &mut self.0 else {
-            return Vec::new();
+            return [Vec::new(), Vec::new()];
         };
-        let own = std::mem::take(&mut waiting.own);
+        let own = [&mut waiting.own, &mut waiting.behind].map(std::mem::take);
         self.shrink();
         own
     }
 
     fn shrink(&mut self) {
-        let is_empty = |all: &Waiting| all.staged.is_empty() && all.own.is_empty();
+        let is_empty =
+            |all: &Waiting| all.staged.is_empty() && all.own.is_empty() && all.behind.is_empty();
         if self.0.as_deref().is_some_and(is_empty) {
             self.0 = None;
         }
     }
 
     pub(crate) fn memory(&self) -> usize {
-        self.0.as_ref().map_or(0, |all| all.memory + all.own.len())
+        self.0
+            .as_ref()
+            .map_or(0, |all| all.memory + all.own.len() + all.behind.len())
     }
 }
 
@@ -172,7 +181,7 @@ mod tests {
         assert!(mail.has_staged() && mail.memory() > 109);
         assert_eq!(mail.take_staged().len(), 1);
         assert_eq!(mail.memory(), 5);
-        assert_eq!(mail.take_own(), b"reply");
+        assert_eq!(mail.take_own(), [b"reply".to_vec(), Vec::new()]);
         assert!(mail.0.is_none() && mail.take_staged().is_empty());
     }
 }

@@ -130,6 +130,7 @@ impl Batch {
             && connection.replies == ReplyMode::On
             && !context.instance.pause.is_on()
             && !connection.subscribed.is_any()
+            && !connection.is_monitor
             && !is_open(context.session)
             && context.instance.admits(connection)
             && !context.instance.refuses_writes();

@@ -13,6 +13,7 @@ use crate::commands::context::{Context, Failure, Outcome};
 use crate::commands::definition::{Command, Flag, Path};
 use crate::commands::invoke::{count, observe, timed};
 use crate::commands::job::RetriedCommand;
+use crate::commands::monitor;
 use crate::commands::publish;
 use crate::commands::table::{self, Call};
 use crate::connection::info::ReplyMode;
@@ -153,10 +154,17 @@ fn admit(context: &Context<'_>, request: &Request) -> Result<Call, Failure> {
         )
         .into());
     }
+    if context.connection.is_monitor && uses_data(call.command) {
+        return Err("ERR Replica can't interact with the keyspace".into());
+    }
     if request.cut {
         return Err(Failure::TooLong);
     }
     Ok(call)
+}
+
+fn uses_data(command: &Command) -> bool {
+    command.has(Flag::Readonly) || command.may_write() || command.announces
 }
 
 /// Is it refused while memory is short? EXEC is, for what is queued.
@@ -174,6 +182,7 @@ fn run(context: &mut Context<'_>, call: Call, words: &[Vec<u8>]) -> (Outcome, Du
         .connection
         .note_subcommand(&words[1..call.name_words]);
     context.set_needs_daemon(call.command.path() == Path::Daemon);
+    monitor::show_before(context, call.command, words);
     let mut backoff = Backoff::default();
     let arguments = &words[call.name_words..];
     let (outcome, time) = attempt(context, call.command, arguments, &mut backoff);

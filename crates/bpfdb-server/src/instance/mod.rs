@@ -8,7 +8,7 @@ pub(crate) mod subscriptions;
 pub(crate) mod users;
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Read;
@@ -61,6 +61,8 @@ pub(crate) struct Instance {
     pub(crate) log: Log,
     pub(crate) pause: Pause,
     pub(crate) subscriptions: Subscriptions,
+    /// Those that are shown every request, by the index of their session.
+    pub(crate) monitors: BTreeSet<u32>,
     pub(crate) scripts: Scripts,
     pub(crate) functions: Functions,
     pub(crate) procedures: Procedures,
@@ -139,6 +141,7 @@ impl Instance {
             log: Log::new(options.log.clone(), options.loaded, bell),
             pause: Pause::default(),
             subscriptions: Subscriptions::default(),
+            monitors: BTreeSet::new(),
             scripts: Scripts::default(),
             functions: Functions::new(&statistics),
             procedures,
@@ -252,6 +255,11 @@ impl Instance {
 
     pub(crate) fn unpause(&mut self) {
         self.pause.end();
+        self.let_kernel_answer();
+    }
+
+    /// What kept the kernel from it is over, perhaps.
+    fn let_kernel_answer(&self) {
         if let Err(error) = self.tell_kernel_who_answers() {
             // The daemon answers what the kernel passes.
             tracing::error!(%error, "the kernel answers nothing");
@@ -274,10 +282,23 @@ impl Instance {
         }
     }
 
-    /// A connection has ended.
+    /// MONITOR. The kernel hears of it first: it passes all requests.
+    ///
+    /// # Errors
+    /// The kernel does not take the switch: some requests would not be shown.
+    pub(crate) fn add_monitor(&mut self, index: u32) -> Result<()> {
+        self.kernel_flags.pass_everything(true)?;
+        self.monitors.insert(index);
+        Ok(())
+    }
+
+    /// A connection has ended, or wants to hear nothing any more.
     pub(crate) fn forget(&mut self, index: u32) {
         self.subscriptions.forget(index);
         self.note_subscriptions();
+        if self.monitors.remove(&index) {
+            self.let_kernel_answer();
+        }
     }
 
     /// For the metrics, which others scrape.
@@ -295,7 +316,10 @@ impl Instance {
 
     /// Does the daemon answer everything?
     pub(crate) fn keeps_connections(&self) -> bool {
-        self.pause.is_on() || self.refuses_writes() || self.is_sync(None)
+        self.pause.is_on()
+            || !self.monitors.is_empty()
+            || self.refuses_writes()
+            || self.is_sync(None)
     }
 
     fn tell_kernel_who_answers(&self) -> Result<()> {

@@ -62,11 +62,12 @@ impl Server {
         };
         // One whose replies are held back, or whose request waits for the end of CLIENT PAUSE, waits
         // for us.
-        // Nor need one say anything that has subscribed, as in Redis.
+        // Nor need one say anything that has subscribed, or that is shown requests, as in Redis.
         let waits = |connection: &&Connection| {
             connection.held_until().is_some()
                 || connection.info.begun.paused
                 || connection.info.subscribed.is_any()
+                || connection.info.is_monitor
         };
         let idle = self.connections.idle_since(moment);
         let idle = idle.filter(|connection| !waits(connection));

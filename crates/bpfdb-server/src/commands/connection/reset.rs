@@ -34,6 +34,7 @@ fn run(context: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {
         context.session.rollback()?;
     }
     publish::unsubscribe_all(context);
+    context.connection.is_monitor = false;
     context.connection.mail.take_staged();
     context.connection.reset();
     context.hold_own_replies();

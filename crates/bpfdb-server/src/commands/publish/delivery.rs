@@ -36,10 +36,11 @@ pub(crate) fn send_staged(context: &mut Context<'_>) {
 /// At the end of a request whose reply begins there: what the client has received by it itself comes
 /// before. What was published in a transaction that has ended otherwise is dropped.
 pub(crate) fn conclude(context: &mut Context<'_>, start: usize) {
-    let own = context.connection.mail.take_own();
+    let [own, behind] = context.connection.mail.take_own();
     if !own.is_empty() {
         context.replies.insert(start, own);
     }
+    context.replies.append(&behind);
     if context.connection.mail.has_staged() && !atomic::is_open(context.session) {
         context.connection.mail.take_staged();
     }
@@ -95,13 +96,13 @@ fn send(context: &mut Context<'_>, index: u32, forms: &Forms) {
         context.connection.mail.receive(forms.of(protocol));
         return;
     }
-    let Some(other) = context.others.get(index) else {
-        return;
-    };
-    let hard = context.instance.output_limit(&other.info).hard.bytes();
-    let most = if hard > 0 { hard } else { u64::MAX };
-    let bytes = forms.of(other.replies.protocol());
-    context.others.push(index, bytes, most);
+    let protocol = context
+        .others
+        .get(index)
+        .map(|other| other.replies.protocol());
+    if let Some(protocol) = protocol {
+        context.push(index, forms.of(protocol));
+    }
 }
 
 /// A message as it is sent in each protocol: the frame differs by its marker only.

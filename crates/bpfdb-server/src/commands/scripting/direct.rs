@@ -27,6 +27,10 @@ pub(super) fn answer(
     if !is_daemons || atomic::is_open(context.session) || context.instance.refuses_writes() {
         return false;
     }
+    // The kernel does not show what a procedure does.
+    if !context.instance.monitors.is_empty() {
+        return false;
+    }
     let (keys, arguments) = words.all.split_at(words.keys);
     let (kind, text, function) = match program {
         Program::Script(script) => (DirectKind::Script, script.name, &b""[..]),

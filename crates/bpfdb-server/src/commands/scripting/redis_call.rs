@@ -6,6 +6,7 @@ use bpfdb::Status;
 
 use super::super::atomic;
 use super::super::invoke::{count, timed};
+use super::super::monitor::{self, Caller};
 use super::super::prelude::*;
 use super::super::table;
 use super::call::ScriptCall;
@@ -75,6 +76,7 @@ impl ScriptCall {
             return Ok(None);
         }
         count(context, call.command, time, outcome.is_err());
+        monitor::show_after(context, call.command, &words, Caller::Script);
         replied(context, replies, outcome).map(Some)
     }
 
@@ -108,6 +110,8 @@ impl ScriptCall {
             command.time,
             outcome.is_err(),
         );
+        let of_script = command.call.command;
+        monitor::show_after(context, of_script, &command.words, Caller::Script);
         replied(context, command.replies, outcome).map(Some)
     }
 

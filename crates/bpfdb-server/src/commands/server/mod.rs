@@ -12,6 +12,7 @@ mod info;
 mod lastsave;
 mod latency;
 mod memory;
+mod monitor;
 mod procedures;
 mod replicaof;
 mod role;
@@ -38,6 +39,7 @@ pub(super) static COMMANDS: &[&Command] = &[
     &lastsave::COMMAND,
     &latency::COMMAND,
     &memory::COMMAND,
+    &monitor::COMMAND,
     &procedures::COMMAND,
     &replicaof::COMMAND,
     &role::COMMAND,

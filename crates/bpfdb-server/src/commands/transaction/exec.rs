@@ -7,6 +7,7 @@ use bpfdb::{Session, Status, WatchToken};
 
 use super::super::conflict;
 use super::super::invoke::{count, timed};
+use super::super::monitor::{self, Caller};
 use super::super::prelude::*;
 use super::super::publish;
 use super::super::time_slice::TimeSlice;
@@ -237,6 +238,9 @@ impl Block {
         let at = self.replies.len();
         let mode = context.connection.replies;
         context.connection.note_subcommand(queued.subcommand());
+        if self.job.is_none() {
+            monitor::show_before(context, queued.command, queued.words());
+        }
         let mut inner = context.with_replies(&mut self.replies);
         inner.is_of_block = true;
         let (outcome, time) = match self.job.take() {
@@ -262,6 +266,7 @@ impl Block {
         }
         let spent = mem::take(&mut self.spent);
         count(context, queued.command, spent, outcome.is_err());
+        monitor::show_after(context, queued.command, queued.words(), Caller::Client);
         match outcome {
             Ok(()) => {}
             Err(Failure::Text(text)) => {

@@ -31,6 +31,10 @@ impl Queued {
         &self.words[1..self.name_words]
     }
 
+    pub(super) fn words(&self) -> &[Vec<u8>] {
+        &self.words
+    }
+
     pub(super) fn arguments(&self) -> &[Vec<u8>] {
         &self.words[self.name_words..]
     }

@@ -3,6 +3,7 @@
 #![allow(unreachable_pub, reason = "the modules of one test")]
 
 mod bounds;
+mod monitor;
 mod transactions;
 
 use std::net::Ipv4Addr;

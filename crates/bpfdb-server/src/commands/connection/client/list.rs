@@ -176,6 +176,7 @@ pub(super) fn describe(connection: &ConnectionInfo, protocol: Protocol) -> Strin
     let text = String::from_utf8_lossy;
     let mut flags = String::new();
     for (is_so, letter) in [
+        (connection.is_monitor, 'O'),
         (connection.subscribed.is_any(), 'P'),
         (
             connection.begun.queued.is_some() || connection.begun.transaction,
