@@ -88,6 +88,11 @@ static __always_inline void home_prefetch(u64 hash)
 		(void)LOAD(cell_in(memory, home_of(hash))->home);
 }
 
+static __always_inline u32 load4(const void *at)
+{
+	return *(const u32 *)at;
+}
+
 static __always_inline u64 load8(const void *at)
 {
 	return *(const u64 *)at;

@@ -4,6 +4,7 @@
 #define BPFDB_REDIS_CONTEXT_BPF_H
 
 #include "../net/context_words.bpf.h"
+#include "../values/packed_entry.bpf.h"
 #include <bpfdb/connection.h>
 #include <bpfdb/redis.h>
 
@@ -42,6 +43,13 @@ struct context {
 			u32 old_bit; /* what the bit was */
 		};
 		u32 counted_to; /* BITCOUNT: position in the value */
+		struct { /* collections */
+			struct packed_entry entry; /* found, or to be written */
+			u64 expires; /* when the collection does, which stays */
+			u32 elements; /* added or taken, so far */
+			u32 length; /* elements of the list that results */
+			u32 moved; /* a member was taken out, to be put in elsewhere */
+		};
 	};
 
 	/* MULTI … EXEC: see commands/multi_exec.bpf.h. */

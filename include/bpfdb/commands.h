@@ -53,8 +53,26 @@ enum bpfdb_command_flag {
 	X(GETEX, BPFDB_WRITES, command_getex(m, c, s))                                             \
 	X(GETRANGE, BPFDB_READS, command_getrange(m, c, s))                                        \
 	X(GETSET, BPFDB_WRITES | BPFDB_NEEDS_ROOM, command_getset(m, c, s))                        \
+	X(HDEL, BPFDB_WRITES, command_take(m, c, s, BPFDB_TYPE_HASH))                              \
+	X(HEXISTS, BPFDB_READS, command_field(m, c, s, BPFDB_TYPE_HASH, ASKED_PRESENCE))           \
+	X(HGET, BPFDB_READS, command_field(m, c, s, BPFDB_TYPE_HASH, ASKED_VALUE))                 \
+	X(HGETALL, BPFDB_READS, command_all(m, c, s, '%', ENTRY_WHOLE))                            \
+	X(HINCRBY, BPFDB_WRITES | BPFDB_NEEDS_ROOM, command_hincrby(m, c, s))                      \
+	X(HKEYS, BPFDB_READS, command_all(m, c, s, '*', ENTRY_KEY))                                \
+	X(HLEN, BPFDB_READS, command_elements(m, c, s, BPFDB_TYPE_HASH))                           \
+	X(HMGET, BPFDB_READS, command_hmget(m, c, s))                                              \
+	X(HMSET, BPFDB_WRITES | BPFDB_NEEDS_ROOM, command_hset(m, c, s, HSET_OK))                  \
+	X(HSET, BPFDB_WRITES | BPFDB_NEEDS_ROOM, command_hset(m, c, s, HSET_COUNTS))               \
+	X(HSETNX, BPFDB_WRITES | BPFDB_NEEDS_ROOM, command_hset(m, c, s, HSET_ONLY_NEW))           \
+	X(HSTRLEN, BPFDB_READS, command_field(m, c, s, BPFDB_TYPE_HASH, ASKED_LENGTH))             \
+	X(HVALS, BPFDB_READS, command_all(m, c, s, '*', ENTRY_VALUE))                              \
 	X(INCR, BPFDB_WRITES | BPFDB_NEEDS_ROOM, command_counter(m, c, s, 0, 1))                   \
 	X(INCRBY, BPFDB_WRITES | BPFDB_NEEDS_ROOM, command_counter(m, c, s, 0, 2))                 \
+	X(LINDEX, BPFDB_READS, command_lindex(m, c, s))                                            \
+	X(LLEN, BPFDB_READS, command_elements(m, c, s, BPFDB_TYPE_LIST))                           \
+	X(LPOP, BPFDB_WRITES, command_pop(m, c, s, LIST_LEFT))                                     \
+	X(LPUSH, BPFDB_WRITES | BPFDB_NEEDS_ROOM, command_push(m, c, s, LIST_LEFT))                \
+	X(LRANGE, BPFDB_READS, command_range(m, c, s, BPFDB_TYPE_LIST))                            \
 	X(MGET, BPFDB_READS, command_mget(m, c, s))                                                \
 	X(MSET, BPFDB_WRITES | BPFDB_NEEDS_ROOM, command_mset(m, c, s))                            \
 	X(MULTI, BPFDB_TRANSACTION, command_multi(m, c, s))                                        \
@@ -66,17 +84,30 @@ enum bpfdb_command_flag {
 	X(PSETEX, BPFDB_WRITES | BPFDB_NEEDS_ROOM, command_setex(m, c, s, TIME_MILLISECONDS))      \
 	X(PTTL, BPFDB_READS, command_ttl(m, c, s, TIME_MILLISECONDS, true))                        \
 	X(ROLLBACK, BPFDB_TRANSACTION, command_rollback(m, c, s))                                  \
+	X(RPOP, BPFDB_WRITES, command_pop(m, c, s, LIST_RIGHT))                                    \
+	X(RPUSH, BPFDB_WRITES | BPFDB_NEEDS_ROOM, command_push(m, c, s, LIST_RIGHT))               \
+	X(SADD, BPFDB_WRITES | BPFDB_NEEDS_ROOM, command_sadd(m, c, s))                            \
+	X(SCARD, BPFDB_READS, command_elements(m, c, s, BPFDB_TYPE_SET))                           \
 	X(SET, BPFDB_WRITES | BPFDB_NEEDS_ROOM, command_set(m, c, s))                              \
 	X(SETBIT, BPFDB_WRITES | BPFDB_NEEDS_ROOM, command_setbit(m, c, s))                        \
 	X(SETEX, BPFDB_WRITES | BPFDB_NEEDS_ROOM, command_setex(m, c, s, TIME_SECONDS))            \
 	X(SETNX, BPFDB_WRITES | BPFDB_NEEDS_ROOM, command_setnx(m, c, s))                          \
 	X(SETRANGE, BPFDB_WRITES | BPFDB_NEEDS_ROOM, command_setrange(m, c, s))                    \
+	X(SISMEMBER, BPFDB_READS, command_field(m, c, s, BPFDB_TYPE_SET, ASKED_PRESENCE))          \
+	X(SMEMBERS, BPFDB_READS, command_all(m, c, s, '~', ENTRY_KEY))                             \
+	X(SREM, BPFDB_WRITES, command_take(m, c, s, BPFDB_TYPE_SET))                               \
 	X(STRLEN, BPFDB_READS, command_strlen(m, c, s))                                            \
 	X(SUBSTR, BPFDB_READS, command_getrange(m, c, s))                                          \
 	X(TOUCH, BPFDB_READS, command_exists(m, c, s))                                             \
 	X(TTL, BPFDB_READS, command_ttl(m, c, s, TIME_SECONDS, true))                              \
 	X(TYPE, BPFDB_READS, command_type(m, c, s))                                                \
-	X(UNLINK, BPFDB_WRITES, command_del(m, c, s))
+	X(UNLINK, BPFDB_WRITES, command_del(m, c, s))                                              \
+	X(ZADD, BPFDB_WRITES | BPFDB_NEEDS_ROOM, command_zadd(m, c, s))                            \
+	X(ZCARD, BPFDB_READS, command_elements(m, c, s, BPFDB_TYPE_SORTED_SET))                    \
+	X(ZINCRBY, BPFDB_WRITES | BPFDB_NEEDS_ROOM, command_zincrby(m, c, s))                      \
+	X(ZRANGE, BPFDB_READS, command_range(m, c, s, BPFDB_TYPE_SORTED_SET))                      \
+	X(ZREM, BPFDB_WRITES, command_take(m, c, s, BPFDB_TYPE_SORTED_SET))                        \
+	X(ZSCORE, BPFDB_READS, command_zscore(m, c, s))
 
 /* By which the kernel counts them. */
 #define BPFDB_COMMAND_NUMBER(name, flags, call) BPFDB_COMMAND_##name,

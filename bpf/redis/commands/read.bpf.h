@@ -20,6 +20,22 @@
 
 /* ---- Bytes ---------------------------------------------------------------- */
 
+/* Bytes of the session's value, which is in a slot, as a bulk string. AGAIN: it was given up
+ * meanwhile; the caller asks that of bpfdb_still_valid() too. */
+__noinline enum result reply_slot_bytes(struct sk_msg_md *m, struct context *c NONNULL,
+					struct bpfdb_session *s NONNULL, u32 first, u32 len)
+{
+	u8 *from = slot_byte(s, first);
+
+	if (!from)
+		return AGAIN;
+	if (len > BPFDB_REPLY_VALUE_MAX)
+		return PASS_TO_DAEMON;
+	if (len <= BPFDB_INLINE_MAX)
+		return reply_bulk_inline(m, c, load8(from), load8(from + 8), len);
+	return reply_bulk_long(m, c, from, len);
+}
+
 __noinline enum result reply_part(struct sk_msg_md *m, struct context *c NONNULL,
 				  struct bpfdb_session *s NONNULL, s64 start, s64 end)
 {
@@ -36,13 +52,7 @@ __noinline enum result reply_part(struct sk_msg_md *m, struct context *c NONNULL
 		from = inline_byte(s, part.first);
 		return reply_bulk_inline(m, c, load8(from), load8(from + 8), part.len);
 	}
-	from = slot_byte(s, part.first);
-	if (!from)
-		return AGAIN;
-	if (part.len <= BPFDB_INLINE_MAX)
-		result = reply_bulk_inline(m, c, load8(from), load8(from + 8), part.len);
-	else
-		result = reply_bulk_long(m, c, from, part.len);
+	result = reply_slot_bytes(m, c, s, part.first, part.len);
 	if (result == DONE && !bpfdb_still_valid(s)) {
 		c->out = out;
 		return AGAIN;

@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
+/* HGET, HMGET, HEXISTS, HSTRLEN; HSET, HMSET, HSETNX, HDEL, HINCRBY: fields of a small hash. */
+#ifndef BPFDB_COMMANDS_HASH_BPF_H
+#define BPFDB_COMMANDS_HASH_BPF_H
+
+#include "collection.bpf.h"
+
+/* ---- Reading ------------------------------------------------------------- */
+
+/* Fields of one HMGET. */
+#define HMGET_MAX 64
+
+/* What is replied of a field, or of the element of a set. */
+enum asked { ASKED_VALUE, ASKED_LENGTH, ASKED_PRESENCE };
+
+static __always_inline enum result field_reply(struct sk_msg_md *m, struct context *c,
+					       struct bpfdb_session *s,
+					       const struct packed_entry *e, bool found,
+					       enum asked what)
+{
+	if (what == ASKED_PRESENCE)
+		return reply_header(m, c, ':', found);
+	if (what == ASKED_LENGTH)
+		return reply_header(m, c, ':', found ? e->value_len : 0);
+	return found ? reply_slot_bytes(m, c, s, packed_value_at(e), e->value_len)
+		     : reply_nil(m, c);
+}
+
+static __always_inline enum result field_once(struct sk_msg_md *m, struct context *c,
+					      struct bpfdb_session *s, u32 type, enum asked what)
+{
+	enum bpfdb_status status = collection_get(s, type);
+	struct packed_entry *e = &c->entry;
+	u32 out = c->out;
+	enum result result;
+
+	if (status == BPFDB_FOUND)
+		status = entry_find(c, s, e);
+	if (status >= BPFDB_FIRST_ERROR)
+		return reply_error(m, c, s, status);
+	result = field_reply(m, c, s, e, status == BPFDB_FOUND, what);
+	if (result == DONE && !bpfdb_still_valid(s)) {
+		c->out = out;
+		return AGAIN;
+	}
+	return harmless(result);
+}
+
+/* HGET, HSTRLEN, HEXISTS, SISMEMBER: a key, and a field or an element. */
+__noinline enum result command_field(struct sk_msg_md *m, struct context *c NONNULL,
+				     struct bpfdb_session *s NONNULL, u32 type, u32 what)
+{
+	enum result result = c->argc == 2 ? key_and_arg(c, s) : PASS_TO_DAEMON;
+
+	if (result != DONE)
+		return result;
+	/* The argument must stay readable while the reply is written. */
+	room_until(c, c->request);
+	return WHILE_SPOILED(s, field_once(m, c, s, type, what));
+}
+
+/* The value of the field parsed last, or nil. A subprogram: the verifier walks it once. */
+__noinline enum result hmget_one(struct sk_msg_md *m, struct context *c NONNULL,
+				 struct bpfdb_session *s NONNULL, bool found)
+{
+	enum bpfdb_status status = found ? entry_find(c, s, &c->entry) : BPFDB_NOT_FOUND;
+
+	if (status >= BPFDB_FIRST_ERROR || c->out > BPFDB_REPLY_BATCH)
+		return PASS_TO_DAEMON;
+	return field_reply(m, c, s, &c->entry, status == BPFDB_FOUND, ASKED_VALUE);
+}
+
+static __always_inline enum result hmget_once(struct sk_msg_md *m, struct context *c,
+					      struct bpfdb_session *s, u32 first)
+{
+	enum bpfdb_status status = collection_get(s, BPFDB_TYPE_HASH);
+	u32 out = c->out;
+	enum result result;
+
+	if (status >= BPFDB_FIRST_ERROR)
+		return reply_error(m, c, s, status);
+	c->at = first;
+	result = reply_header(m, c, '*', c->argc - 1);
+	repeat(i, c->argc - 1)
+	{
+		if (result == DONE)
+			result = arg_next(c);
+		if (result == DONE)
+			result = hmget_one(m, c, s, status == BPFDB_FOUND);
+		if (result != DONE)
+			break;
+	}
+	c->at = c->end;
+	if (!bpfdb_still_valid(s))
+		result = AGAIN;
+	if (result != DONE)
+		c->out = out;
+	return harmless(result);
+}
+
+__noinline enum result command_hmget(struct sk_msg_md *m, struct context *c NONNULL,
+				     struct bpfdb_session *s NONNULL)
+{
+	enum result result =
+		c->argc >= 2 && c->argc <= HMGET_MAX + 1 ? elements_check(c) : PASS_TO_DAEMON;
+
+	if (result == DONE)
+		result = key_next(c, s);
+	if (result != DONE)
+		return result;
+	room_until(c, c->request);
+	return WHILE_SPOILED(s, hmget_once(m, c, s, c->at));
+}
+
+/* ---- Writing ------------------------------------------------------------- */
+
+/* A field, the argument parsed last, becomes the argument behind it: a step for collection_set(). A new
+ * field is counted in c->elements. A subprogram, to keep the stack below the operators short. */
+__noinline enum bpfdb_status field_put(struct context *c NONNULL, struct bpfdb_session *s NONNULL,
+				       bool only_new)
+{
+	enum bpfdb_status status = collection_get_for_update(c, s, BPFDB_TYPE_HASH);
+	struct packed_entry *e = &c->entry;
+	bool found = status == BPFDB_FOUND;
+
+	if (status >= BPFDB_FIRST_ERROR)
+		return status;
+	status = found ? entry_find(c, s, e) : entry_first(c, e);
+	if (status >= BPFDB_FIRST_ERROR)
+		return status;
+	if (arg_next(c) != DONE)
+		return BPFDB_BAD_REQUEST;
+	if (only_new && status == BPFDB_FOUND)
+		return BPFDB_FOUND;
+	c->elements += status == BPFDB_NOT_FOUND;
+	e->value = c->source + c->arg;
+	e->value_len = c->arg_len;
+	return packed_put(s, e, BPFDB_TYPE_HASH, found, false);
+}
+
+static __always_inline enum bpfdb_status hset_all(struct context *c, struct bpfdb_session *s,
+						  u32 pairs, bool only_new)
+{
+	repeat(i, pairs)
+	{
+		enum bpfdb_status status;
+
+		if (arg_next(c) != DONE)
+			return BPFDB_BAD_REQUEST;
+		status = collection_set(c, s, field_put(c, s, only_new));
+		if (status != BPFDB_OK)
+			return status;
+	}
+	return BPFDB_OK;
+}
+
+static __always_inline enum bpfdb_status hset_once(struct context *c, struct bpfdb_session *s,
+						   bool own, u32 first, bool only_new)
+{
+	enum bpfdb_status status = short_begin(s, own, SHORT_WRITE);
+
+	c->at = first;
+	c->elements = 0;
+	if (status == BPFDB_OK && key_next(c, s) != DONE)
+		status = BPFDB_BAD_REQUEST;
+	if (status == BPFDB_OK)
+		status = hset_all(c, s, c->argc / 2, only_new);
+	return short_end(s, own, status);
+}
+
+/* Fields of one request. */
+#define HSET_PAIRS_MAX 64
+
+enum hset { HSET_COUNTS, HSET_OK, HSET_ONLY_NEW };
+
+/* HSET, HMSET, HSETNX. */
+__noinline enum result command_hset(struct sk_msg_md *m, struct context *c NONNULL,
+				    struct bpfdb_session *s NONNULL, u32 how)
+{
+	bool own = short_needed(s), only_new = how == HSET_ONLY_NEW;
+	u32 first = c->at;
+	enum result result;
+	enum bpfdb_status status;
+
+	if (c->argc < 3 || c->argc % 2 == 0 || c->argc > 2 * HSET_PAIRS_MAX + 1 ||
+	    (c->argc > 3 && (only_new || !parts_are_undone(c, own))))
+		return PASS_TO_DAEMON;
+	result = elements_check(c);
+	if (result != DONE)
+		return result;
+	status = WITHOUT_CONFLICT(own, hset_once(c, s, own, first, only_new));
+	c->at = c->end;
+	room_until(c, c->request);
+	if (status >= BPFDB_FIRST_ERROR)
+		return reply_error(m, c, s, status);
+	room_until(c, c->at);
+	return how == HSET_OK ? reply_ok(m, c) : reply_header(m, c, ':', c->elements);
+}
+
+/* ---- Removing: also elements of sets ------------------------------------- */
+
+/* The argument parsed last is taken out of the collection, and counted in c->elements: a step, and a
+ * subprogram, as above. */
+__noinline enum bpfdb_status element_take(struct context *c NONNULL,
+					  struct bpfdb_session *s NONNULL, u32 type)
+{
+	enum bpfdb_status status = collection_get_for_update(c, s, type);
+	struct packed_entry *e = &c->entry;
+
+	if (status == BPFDB_FOUND)
+		status = entry_find(c, s, e);
+	if (status != BPFDB_FOUND)
+		return status == BPFDB_NOT_FOUND ? BPFDB_FOUND : status;
+	c->elements++;
+	return packed_take(s, e, type);
+}
+
+static __always_inline enum bpfdb_status take_all(struct context *c, struct bpfdb_session *s,
+						  u32 type)
+{
+	repeat(i, c->argc - 1)
+	{
+		enum bpfdb_status status;
+
+		if (arg_next(c) != DONE)
+			return BPFDB_BAD_REQUEST;
+		status = collection_set(c, s, element_take(c, s, type));
+		if (status != BPFDB_OK)
+			return status;
+	}
+	return BPFDB_OK;
+}
+
+static __always_inline enum bpfdb_status
+take_elements_once(struct context *c, struct bpfdb_session *s, bool own, u32 first, u32 type)
+{
+	enum bpfdb_status status = short_begin(s, own, SHORT_WRITE);
+
+	c->at = first;
+	c->elements = 0;
+	if (status == BPFDB_OK && key_next(c, s) != DONE)
+		status = BPFDB_BAD_REQUEST;
+	if (status == BPFDB_OK)
+		status = take_all(c, s, type);
+	return short_end(s, own, status);
+}
+
+/* Elements of one request. */
+#define ELEMENTS_MAX 64
+
+/* HDEL, SREM. */
+__noinline enum result command_take(struct sk_msg_md *m, struct context *c NONNULL,
+				    struct bpfdb_session *s NONNULL, u32 type)
+{
+	bool own = short_needed(s);
+	u32 first = c->at;
+	enum result result;
+	enum bpfdb_status status;
+
+	if (c->argc < 2 || c->argc > ELEMENTS_MAX + 1 || (c->argc > 2 && !parts_are_undone(c, own)))
+		return PASS_TO_DAEMON;
+	result = elements_check(c);
+	if (result != DONE)
+		return result;
+	status = WITHOUT_CONFLICT(own, take_elements_once(c, s, own, first, type));
+	c->at = c->end;
+	room_until(c, c->request);
+	if (status >= BPFDB_FIRST_ERROR)
+		return reply_error(m, c, s, status);
+	room_until(c, c->at);
+	return reply_header(m, c, ':', c->elements);
+}
+
+/* ---- HINCRBY ------------------------------------------------------------- */
+
+/* Adds to the integer at *e, or to 0: OK with the run as the session's value, and the sum as text in
+ * the connection. FOR_THE_DAEMON: what is there is no integer, or the sum is none of 64 bits. */
+static __always_inline enum bpfdb_status field_add(struct context *c, struct bpfdb_session *s,
+						   struct packed_entry *e, bool found,
+						   bool field_found, s64 by)
+{
+	s64 value = 0;
+	u32 start;
+
+	if (field_found) {
+		u8 *text = slot_byte(s, packed_value_at(e));
+
+		if (!text || e->value_len > INTEGER_MAX_LEN ||
+		    !integer_of(text, e->value_len, INTEGER_DIGITS, true, &value))
+			return FOR_THE_DAEMON;
+	}
+	if (__builtin_add_overflow(value, by, &value))
+		return FOR_THE_DAEMON;
+	c->number = value;
+	start = integer_write(c->text, &c->text_start, LOAD(c->number));
+	e->value = (u64)integer_text(c->text, start);
+	e->value_len = INTEGER_END - start;
+	return packed_put(s, e, BPFDB_TYPE_HASH, found, false);
+}
+
+/* The field is the argument parsed last. A step, as above. */
+__noinline enum bpfdb_status field_increment(struct context *c NONNULL,
+					     struct bpfdb_session *s NONNULL, s64 by)
+{
+	enum bpfdb_status status = collection_get_for_update(c, s, BPFDB_TYPE_HASH);
+	struct packed_entry *e = &c->entry;
+	bool found = status == BPFDB_FOUND;
+
+	if (status < BPFDB_FIRST_ERROR)
+		status = found ? entry_find(c, s, e) : entry_first(c, e);
+	if (status >= BPFDB_FIRST_ERROR)
+		return status;
+	return field_add(c, s, e, found, status == BPFDB_FOUND, by);
+}
+
+static __always_inline enum bpfdb_status hincrby_once(struct context *c, struct bpfdb_session *s,
+						      bool own, s64 by)
+{
+	enum bpfdb_status status = short_begin(s, own, SHORT_WRITE);
+
+	if (status == BPFDB_OK)
+		status = collection_set(c, s, field_increment(c, s, by));
+	return short_end(s, own, status);
+}
+
+__noinline enum result command_hincrby(struct sk_msg_md *m, struct context *c NONNULL,
+				       struct bpfdb_session *s NONNULL)
+{
+	bool own = short_needed(s);
+	u32 field, field_len;
+	enum result result = c->argc == 3 ? key_and_arg(c, s) : PASS_TO_DAEMON;
+	enum bpfdb_status status;
+	s64 by;
+
+	if (result != DONE)
+		return result;
+	field = c->arg;
+	field_len = c->arg_len;
+	result = number_next(c);
+	if (result != DONE)
+		return result;
+	by = c->number;
+	c->arg = field;
+	c->arg_len = field_len;
+	room_until(c, c->request);
+	status = WITHOUT_CONFLICT(own, hincrby_once(c, s, own, by));
+	if (status >= BPFDB_FIRST_ERROR)
+		return reply_error(m, c, s, status);
+	room_until(c, c->at);
+	return reply_text_integer(m, c, c->text_start, INTEGER_END - c->text_start);
+}
+
+#endif

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
+/* SADD. SISMEMBER, SREM and SCARD are of hash.bpf.h and collection.bpf.h. */
+#ifndef BPFDB_COMMANDS_SET_TYPE_BPF_H
+#define BPFDB_COMMANDS_SET_TYPE_BPF_H
+
+#include "hash.bpf.h"
+
+/* The argument parsed last becomes an element: a step for collection_set(). A new one is counted in
+ * c->elements. A subprogram, to keep the stack below the operators short. */
+__noinline enum bpfdb_status element_add(struct context *c NONNULL, struct bpfdb_session *s NONNULL)
+{
+	enum bpfdb_status status = collection_get_for_update(c, s, BPFDB_TYPE_SET);
+	struct packed_entry *e = &c->entry;
+	bool found = status == BPFDB_FOUND;
+
+	if (status < BPFDB_FIRST_ERROR)
+		status = found ? entry_find(c, s, e) : entry_first(c, e);
+	if (status != BPFDB_NOT_FOUND)
+		return status;
+	c->elements++;
+	return packed_put(s, e, BPFDB_TYPE_SET, found, arg_is_integer(c));
+}
+
+static __always_inline enum bpfdb_status sadd_once(struct context *c, struct bpfdb_session *s,
+						   bool own, u32 first)
+{
+	enum bpfdb_status status = short_begin(s, own, SHORT_WRITE);
+
+	c->at = first;
+	c->elements = 0;
+	if (status == BPFDB_OK && key_next(c, s) != DONE)
+		status = BPFDB_BAD_REQUEST;
+	if (status != BPFDB_OK)
+		return short_end(s, own, status);
+	repeat(i, c->argc - 1)
+	{
+		status = arg_next(c) == DONE ? collection_set(c, s, element_add(c, s))
+					     : BPFDB_BAD_REQUEST;
+		if (status != BPFDB_OK)
+			break;
+	}
+	return short_end(s, own, status);
+}
+
+__noinline enum result command_sadd(struct sk_msg_md *m, struct context *c NONNULL,
+				    struct bpfdb_session *s NONNULL)
+{
+	bool own = short_needed(s);
+	u32 first = c->at;
+	enum result result;
+	enum bpfdb_status status;
+
+	if (c->argc < 2 || c->argc > ELEMENTS_MAX + 1 || (c->argc > 2 && !parts_are_undone(c, own)))
+		return PASS_TO_DAEMON;
+	result = elements_check(c);
+	if (result != DONE)
+		return result;
+	status = WITHOUT_CONFLICT(own, sadd_once(c, s, own, first));
+	c->at = c->end;
+	room_until(c, c->request);
+	if (status >= BPFDB_FIRST_ERROR)
+		return reply_error(m, c, s, status);
+	room_until(c, c->at);
+	return reply_header(m, c, ':', c->elements);
+}
+
+#endif

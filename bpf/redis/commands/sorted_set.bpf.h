@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
+/*
+ * ZSCORE, ZADD without options, ZINCRBY: small sorted sets with whole numbers as scores. ZREM is of
+ * hash.bpf.h, ZCARD of collection.bpf.h, ZRANGE of list.bpf.h.
+ */
+#ifndef BPFDB_COMMANDS_SORTED_SET_BPF_H
+#define BPFDB_COMMANDS_SORTED_SET_BPF_H
+
+#include "../../values/score.bpf.h"
+#include "list.bpf.h"
+
+/* ---- Replies ------------------------------------------------------------- */
+
+/* A score as a client reads it: a bulk string in RESP2, a double in RESP3. It is in c->number. */
+__noinline enum result reply_score(struct sk_msg_md *m, struct context *c NONNULL)
+{
+	u32 start = integer_write(c->text, &c->text_start, c->number), len = INTEGER_END - start;
+	const u8 *from = integer_text(c->text, start);
+	enum result result;
+	u32 out = c->out;
+	u8 *p;
+
+	if (!c->own.resp3) {
+		/* A whole number of 53 bits and its sign have 17 bytes at most. */
+		if (len <= BPFDB_INLINE_MAX)
+			return reply_bulk_inline(m, c, load8(from), load8(from + 8), len);
+		return PASS_TO_DAEMON;
+	}
+	result = reply_text_integer(m, c, start, len);
+	if (result != DONE)
+		return result;
+	/* The same line with another marker. */
+	if (bpf_msg_pull_data(m, out, out + 1, 0))
+		return NO_ROOM;
+	p = ROOM(m, 1);
+	if (!p)
+		return NO_ROOM;
+	*p = ',';
+	return DONE;
+}
+
+/* Leaves the score of the entry that was found in c->number. False: it is no whole number. A
+ * subprogram: the verifier walks it once. */
+__noinline bool score_found(struct context *c NONNULL, struct bpfdb_session *s NONNULL)
+{
+	s64 score;
+
+	if (!score_whole(entry_score(s, &c->entry), &score))
+		return false;
+	c->number = score;
+	return true;
+}
+
+static __always_inline enum result zscore_once(struct sk_msg_md *m, struct context *c,
+					       struct bpfdb_session *s)
+{
+	enum bpfdb_status status = collection_get(s, BPFDB_TYPE_SORTED_SET);
+	bool is_whole;
+
+	if (status == BPFDB_FOUND)
+		status = entry_find(c, s, &c->entry);
+	if (status >= BPFDB_FIRST_ERROR)
+		return reply_error(m, c, s, status);
+	is_whole = status != BPFDB_FOUND || score_found(c, s);
+	if (!bpfdb_still_valid(s))
+		return AGAIN;
+	if (!is_whole)
+		return PASS_TO_DAEMON;
+	return harmless(status == BPFDB_FOUND ? reply_score(m, c) : reply_nil(m, c));
+}
+
+__noinline enum result command_zscore(struct sk_msg_md *m, struct context *c NONNULL,
+				      struct bpfdb_session *s NONNULL)
+{
+	enum result result = c->argc == 2 ? key_and_arg(c, s) : PASS_TO_DAEMON;
+
+	if (result != DONE)
+		return result;
+	room_until(c, c->request);
+	return WHILE_SPOILED(s, zscore_once(m, c, s));
+}
+
+/* ---- Writing ------------------------------------------------------------- */
+
+/* Where the member that is the argument parsed last stands among the others with the score c->number,
+ * and its score: what the entry is written with. */
+static __always_inline void member_place(struct context *c, struct bpfdb_session *s)
+{
+	u64 score = score_of(c->number);
+
+	packed_score_place(s, arg_as_key(c), &c->entry, score);
+	*(u64 *)c->text = score;
+	c->entry.value = (u64)c->text;
+	c->entry.value_len = sizeof(score);
+}
+
+/*
+ * The member, the argument parsed last, gets the score c->number, or with `adds` that much more, which
+ * then is c->number: a step for collection_set(). A member that stands elsewhere with its new score is
+ * taken out here, and c->moved says so: the same step again puts it in. A new one is counted in
+ * c->elements. A subprogram, as in hash.bpf.h.
+ */
+__noinline enum bpfdb_status member_put(struct context *c NONNULL, struct bpfdb_session *s NONNULL,
+					bool adds)
+{
+	enum bpfdb_status status = collection_get_for_update(c, s, BPFDB_TYPE_SORTED_SET);
+	bool found = status == BPFDB_FOUND;
+	struct packed_entry *e = &c->entry;
+	u32 at, cut;
+	s64 score;
+
+	if (status < BPFDB_FIRST_ERROR)
+		status = found ? entry_find(c, s, e) : entry_first(c, e);
+	if (status >= BPFDB_FIRST_ERROR)
+		return status;
+	if (status == BPFDB_FOUND) {
+		if (!score_whole(entry_score(s, e), &score))
+			return FOR_THE_DAEMON;
+		if (adds)
+			c->number += score;
+		if (c->number > SCORE_WHOLE_MAX || c->number < -SCORE_WHOLE_MAX)
+			return FOR_THE_DAEMON;
+		if (c->number == score)
+			return BPFDB_FOUND;
+		at = e->at;
+		cut = e->cut;
+		member_place(c, s);
+		if (e->at != at && e->at != at + cut) {
+			e->at = at;
+			e->cut = cut;
+			c->moved = 1;
+			status = packed_take(s, e, BPFDB_TYPE_SORTED_SET);
+			/* The only member stands nowhere else. */
+			return status == BPFDB_NOT_FOUND ? BPFDB_CORRUPT : status;
+		}
+		e->at = at;
+		e->cut = cut;
+	} else {
+		c->elements++;
+		if (found)
+			member_place(c, s);
+		else {
+			*(u64 *)c->text = score_of(c->number);
+			e->value = (u64)c->text;
+			e->value_len = sizeof(u64);
+		}
+	}
+	return packed_put(s, e, BPFDB_TYPE_SORTED_SET, found, false);
+}
+
+/* The member, the argument parsed last, with its score in c->number: OK or an Error. */
+static __always_inline enum bpfdb_status member_set(struct context *c, struct bpfdb_session *s,
+						    bool adds)
+{
+	u32 members = c->elements;
+	enum bpfdb_status status;
+
+	c->moved = 0;
+	status = collection_set(c, s, member_put(c, s, adds));
+	if (status != BPFDB_OK || !c->moved)
+		return status;
+	status = collection_set(c, s, member_put(c, s, false));
+	/* It was there before. */
+	c->elements = members;
+	return status;
+}
+
+static __always_inline enum bpfdb_status zadd_once(struct context *c, struct bpfdb_session *s,
+						   bool own, u32 first)
+{
+	enum bpfdb_status status = short_begin(s, own, SHORT_WRITE);
+
+	c->at = first;
+	c->elements = 0;
+	if (status == BPFDB_OK && key_next(c, s) != DONE)
+		status = BPFDB_BAD_REQUEST;
+	if (status != BPFDB_OK)
+		return short_end(s, own, status);
+	repeat(i, c->argc / 2)
+	{
+		/* An option, or a score that is not whole. */
+		if (number_next(c) != DONE || c->number > SCORE_WHOLE_MAX ||
+		    c->number < -SCORE_WHOLE_MAX)
+			status = FOR_THE_DAEMON;
+		else
+			status = arg_next(c) == DONE ? member_set(c, s, false) : BPFDB_BAD_REQUEST;
+		if (status != BPFDB_OK)
+			break;
+	}
+	return short_end(s, own, status);
+}
+
+__noinline enum result command_zadd(struct sk_msg_md *m, struct context *c NONNULL,
+				    struct bpfdb_session *s NONNULL)
+{
+	bool own = short_needed(s);
+	u32 first = c->at;
+	enum result result;
+	enum bpfdb_status status;
+
+	/* A member that moves is written twice: what is done by halves must be undone. */
+	if (c->argc < 3 || c->argc % 2 == 0 || c->argc > 2 * ELEMENTS_MAX + 1 ||
+	    !parts_are_undone(c, own))
+		return PASS_TO_DAEMON;
+	result = elements_check(c);
+	if (result != DONE)
+		return result;
+	status = WITHOUT_CONFLICT(own, zadd_once(c, s, own, first));
+	c->at = c->end;
+	room_until(c, c->request);
+	if (status >= BPFDB_FIRST_ERROR)
+		return reply_error(m, c, s, status);
+	room_until(c, c->at);
+	return reply_header(m, c, ':', c->elements);
+}
+
+static __always_inline enum bpfdb_status zincrby_once(struct context *c, struct bpfdb_session *s,
+						      bool own, u32 first)
+{
+	enum bpfdb_status status = short_begin(s, own, SHORT_WRITE);
+
+	c->at = first;
+	if (status == BPFDB_OK && (number_next(c) != DONE || arg_next(c) != DONE))
+		status = FOR_THE_DAEMON;
+	if (status == BPFDB_OK)
+		status = c->number > SCORE_WHOLE_MAX || c->number < -SCORE_WHOLE_MAX
+				 ? FOR_THE_DAEMON
+				 : member_set(c, s, true);
+	return short_end(s, own, status);
+}
+
+__noinline enum result command_zincrby(struct sk_msg_md *m, struct context *c NONNULL,
+				       struct bpfdb_session *s NONNULL)
+{
+	bool own = short_needed(s);
+	enum result result;
+	enum bpfdb_status status;
+
+	if (c->argc != 3 || !parts_are_undone(c, own))
+		return PASS_TO_DAEMON;
+	result = elements_check(c);
+	if (result == DONE)
+		result = key_next(c, s);
+	if (result != DONE)
+		return result;
+	status = WITHOUT_CONFLICT(own, zincrby_once(c, s, own, c->at));
+	c->at = c->end;
+	room_until(c, c->request);
+	if (status >= BPFDB_FIRST_ERROR)
+		return reply_error(m, c, s, status);
+	room_until(c, c->at);
+	return reply_score(m, c);
+}
+
+#endif

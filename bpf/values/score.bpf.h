@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
+/*
+ * Scores of sorted sets that are whole numbers. A run has a score as eight bytes in which the bits of a
+ * double are changed so that they are ordered as scores are (sortable() in
+ * crates/bpfdb-values/src/run.rs). eBPF has no floating point: here whole numbers below 2^53 become
+ * doubles and back by shifts; any other score is left to user space.
+ */
+#ifndef BPFDB_VALUES_SCORE_BPF_H
+#define BPFDB_VALUES_SCORE_BPF_H
+
+#include "packed.bpf.h"
+
+/* Bits of a double's fraction, and what its exponent is counted from. */
+#define DOUBLE_FRACTION 52
+#define DOUBLE_BIAS 1023
+#define DOUBLE_SIGN (1ULL << 63)
+/* Whole numbers up to this are doubles, and print as integers. */
+#define SCORE_WHOLE_MAX ((1LL << 53) - 1)
+
+/* The place of the highest bit that is set; a number of up to 53 bits, not 0. */
+static __always_inline u32 highest_bit(u64 number)
+{
+	u32 bit = 0;
+
+	for (u32 step = 32; step; step /= 2) {
+		if (number >> step) {
+			number >>= step;
+			bit += step;
+		}
+	}
+	return bit;
+}
+
+/* A whole number as a sortable score. */
+static __always_inline u64 score_of(s64 number)
+{
+	u64 magnitude = number < 0 ? -(u64)number : number, bits = 0;
+
+	if (magnitude) {
+		u32 high = highest_bit(magnitude) & 63;
+
+		bits = magnitude << ((DOUBLE_FRACTION - high) & 63);
+		bits &= (1ULL << DOUBLE_FRACTION) - 1;
+		bits |= (u64)(high + DOUBLE_BIAS) << DOUBLE_FRACTION;
+	}
+	return number < 0 ? ~(bits | DOUBLE_SIGN) : bits | DOUBLE_SIGN;
+}
+
+/* The whole number that a sortable score is. False: it is none, or too large. */
+static __always_inline bool score_whole(u64 sortable, s64 *number)
+{
+	bool negative = !(sortable & DOUBLE_SIGN);
+	u64 bits = negative ? ~sortable : sortable, magnitude;
+	u32 exponent = bits >> DOUBLE_FRACTION & 0x7ff, high = exponent - DOUBLE_BIAS;
+
+	*number = 0;
+	if (!(bits & ~DOUBLE_SIGN))
+		return true;
+	if (exponent < DOUBLE_BIAS || high > DOUBLE_FRACTION)
+		return false;
+	magnitude = (bits & ((1ULL << DOUBLE_FRACTION) - 1)) | 1ULL << DOUBLE_FRACTION;
+	if (magnitude << ((12 + high) & 63) && high < DOUBLE_FRACTION)
+		return false;
+	magnitude >>= (DOUBLE_FRACTION - high) & 63;
+	*number = negative ? -magnitude : magnitude;
+	return true;
+}
+
+/* The score of the entry at *e of the run in the session. */
+static __always_inline u64 entry_score(struct bpfdb_session *s, const struct packed_entry *e)
+{
+	const u8 *run = bpfdb_at(s->value[0]);
+
+	return run ? load8(packed_bytes(run, packed_value_at(e))) : 0;
+}
+
+/* Is the key of the entry at `at` below this one, byte by byte? A subprogram: the verifier walks the
+ * loop once. */
+__noinline bool packed_key_below(struct bpfdb_session *s NONNULL,
+				 const struct packed_key *key NONNULL, u32 at, u32 len)
+{
+	const u8 *run = bpfdb_at(s->value[0]), *entry;
+	u32 entry_len;
+
+	if (!run)
+		return false;
+	entry = packed_bytes(run, at);
+	entry_len = load4(entry) & PACKED_BYTES_MAX;
+	entry += PACKED_ENTRY;
+	repeat(i, PACKED_BYTES_MAX)
+	{
+		u64 offset = i;
+		u8 a, b;
+
+		OPAQUE(offset);
+		if (offset >= len || offset >= entry_len)
+			break;
+		offset &= PACKED_BYTES_MAX;
+		a = entry[offset];
+		b = key->bytes[offset];
+		if (a != b)
+			return a < b;
+	}
+	return entry_len < len;
+}
+
+/*
+ * The place of an entry with this score and key, of e->key_len bytes: *e is left at the first entry that
+ * is not below it, or behind all. Its cut is 0.
+ */
+__noinline int packed_score_place(struct bpfdb_session *s NONNULL,
+				  const struct packed_key *key NONNULL,
+				  struct packed_entry *e NONNULL, u64 score)
+{
+	const struct packed *run = packed_header(s);
+
+	e->cut = 0;
+	e->at = PACKED_HEADER;
+	if (!run)
+		return 0;
+	e->left = LOAD(run->count);
+	repeat(i, PACKED_WALK_MAX)
+	{
+		u32 header;
+		u64 other;
+
+		if (!e->left)
+			break;
+		header = load4(packed_bytes((void *)run, e->at));
+		other = load8(packed_bytes((void *)run,
+					   e->at + PACKED_ENTRY + (header & PACKED_BYTES_MAX)));
+		if (other > score ||
+		    (other == score && !packed_key_below(s, key, e->at, e->key_len)))
+			break;
+		e->at += packed_size(header & PACKED_BYTES_MAX, header >> 16);
+		e->left--;
+	}
+	return 0;
+}
+
+#endif
