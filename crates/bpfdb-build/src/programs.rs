@@ -56,7 +56,9 @@ impl Programs {
         let mut sources = Vec::new();
         for path in paths {
             let path = package.join(path);
-            println!("cargo::rerun-if-changed={}", path.display());
+            // With the headers beside it.
+            let folder = path.parent().unwrap_or(&package);
+            println!("cargo::rerun-if-changed={}", folder.display());
             // As the compiler, which runs in the root, is to name it.
             let path = path
                 .strip_prefix(&tree.root)
