@@ -111,13 +111,8 @@ fn exponent(text: &[u8], letter: u8) -> (i64, usize) {
         [b'+', unsigned @ ..] => (false, unsigned),
         unsigned => (false, unsigned),
     };
-    let (len, _) = digits(unsigned, u8::is_ascii_digit);
-    let len = len.min(
-        unsigned
-            .iter()
-            .take_while(|byte| byte.is_ascii_digit())
-            .count(),
-    );
+    let is_digit = |byte: &&u8| byte.is_ascii_digit();
+    let len = unsigned.iter().take_while(is_digit).count();
     if len == 0 {
         return (0, 0);
     }

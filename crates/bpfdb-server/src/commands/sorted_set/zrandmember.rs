@@ -28,6 +28,9 @@ pub(crate) static COMMAND: Command = Command {
     ..Command::BASE
 };
 
+const BELOW_LEAST: &str = "ERR value is out of range, value must between -9223372036854775807 and \
+                           9223372036854775807";
+
 /// How many members are wanted; negative: any may come more than once.
 #[derive(Clone, Copy, Debug)]
 struct Wanted {
@@ -39,11 +42,7 @@ impl Wanted {
     fn parse(words: &[Vec<u8>]) -> Result<Self, Failure> {
         let count = number(&words[0])?;
         if count == i64::MIN {
-            return Err(
-                "ERR value is out of range, value must between -9223372036854775807 and \
-                        9223372036854775807"
-                    .into(),
-            );
+            return Err(BELOW_LEAST.into());
         }
         let with_scores = match &words[1..] {
             [] => false,
@@ -56,20 +55,23 @@ impl Wanted {
         Ok(Self { count, with_scores })
     }
 
-    /// Numbers of members, by chance; all of them in their order if so many are wanted.
-    fn choose(self, len: usize) -> Vec<usize> {
+    /// Members by chance; all of them in their order if so many are wanted.
+    fn reply(self, replies: &mut Replies, set: &SortedSet<'_>) {
         let mut random = Random::new();
+        let form = Form::of(replies, self.with_scores);
+        let (entries, len) = (set.entries(), set.len());
         let count = usize::try_from(self.count.unsigned_abs()).unwrap_or(usize::MAX);
         if self.count < 0 {
-            (0..count).map(|_| random.below(len)).collect()
+            form.reply(replies, (0..count).map(|_| &entries[random.below(len)]));
         } else if count < len {
-            random.some_below(len, count)
+            let chosen = random.some_below(len, count);
+            form.reply(replies, chosen.iter().map(|&number| &entries[number]));
         } else {
-            (0..len).collect()
+            form.reply(replies, entries.iter());
         }
     }
 
-    /// Refuses what makes a reply that is too long; a member takes nine bytes at least.
+    /// Refuses what may make a reply that is too long.
     fn check(self, set: &SortedSet<'_>) -> Outcome {
         let longest = set.entries().iter().map(|entry| entry.member.len()).max();
         let bytes = longest.unwrap_or(0) as u64 + if self.with_scores { 64 } else { 16 };
@@ -93,9 +95,7 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     };
     let set = SortedSet::read(&read.value)?;
     wanted.check(&set)?;
-    let chosen = wanted.choose(set.len());
-    let chosen = chosen.iter().map(|&number| &set.entries()[number]);
-    Form::of(replies, wanted.with_scores).reply(replies, chosen);
+    wanted.reply(replies, &set);
     Ok(())
 }
 
