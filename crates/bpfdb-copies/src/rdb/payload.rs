@@ -285,7 +285,7 @@ mod tests {
         }
     }
 
-    /// Somebody who makes a payload may give it any checksum.
+    /// A payload may have any bytes and the checksum of these.
     #[test]
     fn changed_collections_are_no_harm() {
         for (_, _, command, payload) in payloads_of_redis() {

@@ -234,7 +234,7 @@ fn lines_that_are_not_in_their_place() {
     }
 }
 
-/// The bytes of a collection in the binary form, by somebody who makes a file.
+/// A file in the binary form may have any bytes and the checksums of these.
 #[test]
 fn runs_that_no_engine_keeps_are_refused() {
     let twice = vec![

@@ -1,5 +1,5 @@
-//! Redis's packed forms: all strings of a small collection in one string. Somebody who makes a file, or
-//! calls RESTORE, may give them any bytes.
+//! Redis's packed forms: all strings of a small collection in one string. A file, or an argument of
+//! RESTORE, may have any bytes in place of one.
 //!
 //! Invariants
 //!  1. Every length is compared with the bytes that there are before they are looked at.
