@@ -195,7 +195,7 @@ fn what_is_not_for_us() {
 /// Hashes of Redis 7.4 and later, in each form that has times of fields.
 #[test]
 fn hashes_with_times_of_fields() {
-    let first = [1, 0, 0, 0, 0, 0, 0, 0];
+    let first = [1_u8, 0, 0, 0, 0, 0, 0, 0];
     let listpack = |time: u8| {
         [
             &b"\x0f\x0f\0\0\0\x03\0\x81f\x02\x81v\x02"[..],

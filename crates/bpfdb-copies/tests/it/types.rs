@@ -191,7 +191,7 @@ fn lines_that_are_not_in_their_place() {
     let first = r#"{"bpfdb-dump":2,"time":1,"timestamp":1,"keys":1,"expiring":0}"#;
     let copy = |lines: &[&str]| {
         let end = r#"{"end":{"keys":0,"checksum":""}}"#;
-        let lines = [&[first], lines, &[end, ""]].concat();
+        let lines = [&[first][..], lines, &[end, ""]].concat();
         let mut bytes = lines.join("\n").into_bytes();
         seal(&mut bytes);
         collect_typed(&bytes)
