@@ -56,8 +56,8 @@ static __always_inline enum result message_answer(struct sk_msg_md *m, struct co
 	if (!message_open(m, c))
 		return PASS_TO_DAEMON;
 	front_end_begin(c, connection);
-	repeat(i, REQUESTS_PER_RUN)
-	{
+	/* The rounds are counted in memory: the stack has no room. */
+	for (c->rounds = 0; c->rounds < REQUESTS_PER_RUN && can_loop; c->rounds++) {
 		/* Looked at before each: when the daemon has said so, it begins
 		 * nothing more. */
 		result = LOAD(gate.paused) ? PASS_TO_DAEMON : request_answer(m, c, s);
@@ -114,7 +114,6 @@ static __always_inline int net_answer(struct sk_msg_md *m)
 	struct context *context;
 	enum result result;
 	int verdict;
-	u32 number;
 
 	if (!data)
 		return SK_PASS;
@@ -139,10 +138,9 @@ static __always_inline int net_answer(struct sk_msg_md *m)
 	} else if (!remote_enter(m, data, c, &verdict)) {
 		return verdict;
 	}
-	context = context_claim(&number);
+	context = context_claim(&data->context);
 	if (unlikely(!context))
 		return without_context(m, data, c);
-	data->context = number;
 	result = message_answer(m, context, c, s);
 	verdict = data->is_client ? local_finish(m, c, data, context, result)
 				  : remote_finish(m, c, data->index, context, result);

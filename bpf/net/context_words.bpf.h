@@ -27,6 +27,7 @@
  * room                   replies may be written up to here
  * gaps                   bytes inserted into the message to make room
  * answers                requests answered in this message
+ * rounds                 and looked at
  */
 #define CONTEXT_WORDS                                                                              \
 	u32 busy;                                                                                  \
@@ -42,6 +43,7 @@
 	u32 room;                                                                                  \
 	u32 gaps;                                                                                  \
 	u32 answers;                                                                               \
+	u32 rounds;                                                                                \
 	u8 window[WINDOW + WINDOW_PAD]
 
 #endif

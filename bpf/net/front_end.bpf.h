@@ -2,8 +2,9 @@
 /*
  * What a protocol must define to stand on the transport. The transport brings messages and
  * takes replies away; what a request is, and what it does, only the front end knows. Its
- * program file (bpf/redis.bpf.c) includes its definitions and programs.bpf.h, in either
- * order: the compiler refuses an object in which one is missing, and inlines all of them.
+ * program file (bpf/redis.bpf.c) includes its definitions, `struct context` first, and then
+ * programs.bpf.h. The compiler refuses an object in which one is missing, and inlines all
+ * of them.
  *
  *   net_answer ─► message_open ─► front_end_begin
  *                                      │
@@ -40,7 +41,7 @@
 
 #include "message.bpf.h"
 
-/* What its sessions are: one of enum bpfdb_session_kind. */
+/* What its sessions are: a kind of session (BPFDB_SESSION_). */
 static __always_inline u32 front_end_sessions(void);
 
 /* A connection begins: the front end's words of it. */

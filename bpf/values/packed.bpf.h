@@ -24,11 +24,12 @@
 #define PACKED_NOT_INTEGERS 2
 #define PACKED_NOT_COMPACT 4
 
-/* Redis's limits for its compact encodings (docs/formats/packed-runs.md): entries of a hash, bytes
- * of its fields and values; elements of a set of integers. */
-#define PACKED_COMPACT_ENTRIES 128
+/* Redis's limits for its compact encodings (docs/formats/packed-runs.md, crates/bpfdb-values/src/limits.rs):
+ * entries by type, and bytes of keys and values, but for a set's. */
+#define PACKED_HASH_ENTRIES 512
+#define PACKED_SET_INTEGERS 512
+#define PACKED_SORTED_SET_ENTRIES 128
 #define PACKED_COMPACT_BYTES 64
-#define PACKED_COMPACT_INTEGERS 512
 
 struct packed {
 	u32 count;
@@ -296,17 +297,20 @@ packed_splice(struct bpfdb_session *s, const struct packed_entry *e, u32 type, u
  * marks the run for ever. */
 static __always_inline u32 packed_flags(const struct packed *run, u32 type, bool is_integer)
 {
-	u32 flags = run->flags;
+	u32 flags = run->flags, most = PACKED_HASH_ENTRIES;
 
+	if (type == BPFDB_TYPE_LIST)
+		return flags;
 	if (type == BPFDB_TYPE_SET) {
-		if (!is_integer)
-			flags |= PACKED_NOT_INTEGERS;
-		if (run->count > PACKED_COMPACT_INTEGERS)
-			flags |= PACKED_NOT_COMPACT;
-	} else if (type != BPFDB_TYPE_LIST &&
-		   (run->count > PACKED_COMPACT_ENTRIES || run->longest > PACKED_COMPACT_BYTES)) {
+		most = PACKED_SET_INTEGERS;
+		flags |= is_integer ? 0 : PACKED_NOT_INTEGERS;
+	} else if (run->longest > PACKED_COMPACT_BYTES) {
 		flags |= PACKED_NOT_COMPACT;
 	}
+	if (type == BPFDB_TYPE_SORTED_SET)
+		most = PACKED_SORTED_SET_ENTRIES;
+	if (run->count > most)
+		flags |= PACKED_NOT_COMPACT;
 	return flags;
 }
 

@@ -5,12 +5,8 @@
 use std::borrow::Cow;
 
 use crate::elements::Elements;
+use crate::limits::{COMPACT_BYTES, HASH_ENTRIES};
 use crate::run::{self, Malformed, Run};
-
-/// Fields of the largest hash that Redis keeps as a listpack, by its default settings.
-pub const COMPACT_FIELDS: usize = 128;
-/// Bytes of the longest field or value in it.
-pub const COMPACT_LEN: usize = 64;
 
 /// A hash in memory; fields and values that it was made of are borrowed.
 #[derive(Clone, Debug, Default)]
@@ -53,9 +49,9 @@ impl<'a> Hash<'a> {
     /// Gives a field a value: whether the field is new.
     pub fn set(&mut self, field: &'a [u8], value: impl Into<Cow<'a, [u8]>>) -> bool {
         let value = value.into();
-        let is_long = field.len().max(value.len()) > COMPACT_LEN;
+        let is_long = field.len().max(value.len()) > COMPACT_BYTES;
         let is_new = self.fields.insert(field, value);
-        self.fields.history.not_compact |= is_long || self.len() > COMPACT_FIELDS;
+        self.fields.history.not_compact |= is_long || self.len() > HASH_ENTRIES;
         is_new
     }
 
@@ -72,8 +68,8 @@ impl<'a> Hash<'a> {
     /// As Redis names the form in which it would keep the hash.
     pub fn encoding(&self) -> &'static str {
         let history = self.fields.history;
-        let is_long = history.longest as usize > COMPACT_LEN;
-        if history.not_compact || is_long || self.len() > COMPACT_FIELDS {
+        let is_long = history.longest as usize > COMPACT_BYTES;
+        if history.not_compact || is_long || self.len() > HASH_ENTRIES {
             "hashtable"
         } else {
             "listpack"
@@ -181,13 +177,13 @@ mod tests {
 
     #[test]
     fn encodings_are_those_of_redis() {
-        let names: Vec<String> = (0..=COMPACT_FIELDS).map(|n| n.to_string()).collect();
+        let names: Vec<String> = (0..=HASH_ENTRIES).map(|n| n.to_string()).collect();
         let mut hash = Hash::default();
-        for name in &names[..COMPACT_FIELDS] {
+        for name in &names[..HASH_ENTRIES] {
             hash.set(name.as_bytes(), &b"v"[..]);
         }
         assert_eq!(hash.encoding(), "listpack");
-        hash.set(names[COMPACT_FIELDS].as_bytes(), &b"v"[..]);
+        hash.set(names[HASH_ENTRIES].as_bytes(), &b"v"[..]);
         assert_eq!(hash.encoding(), "hashtable");
         for name in &names[1..] {
             hash.remove(name.as_bytes());
@@ -198,7 +194,10 @@ mod tests {
 
     #[test]
     fn a_long_value_is_remembered() {
-        for (len, encoding) in [(COMPACT_LEN, "listpack"), (COMPACT_LEN + 1, "hashtable")] {
+        for (len, encoding) in [
+            (COMPACT_BYTES, "listpack"),
+            (COMPACT_BYTES + 1, "hashtable"),
+        ] {
             let value = vec![b'v'; len];
             let mut hash = Hash::default();
             hash.set(b"field", value);

@@ -6,10 +6,8 @@
 
 use crate::elements::Elements;
 use crate::integer;
+use crate::limits::SET_INTEGERS;
 use crate::run::{self, Malformed, Run};
-
-/// Members of the largest set of integers that Redis keeps as an intset, by its default settings.
-pub const COMPACT_MEMBERS: usize = 512;
 
 const NO_VALUE: [u8; 0] = [];
 
@@ -121,7 +119,7 @@ impl<'a> Set<'a> {
 
     /// A member is new.
     fn note(&mut self, member: &[u8]) {
-        let is_large = self.len() > COMPACT_MEMBERS;
+        let is_large = self.len() > SET_INTEGERS;
         let history = &mut self.members.history;
         history.not_integers = history.not_integers || integer::parse(member).is_none();
         history.not_compact |= is_large;
@@ -225,15 +223,15 @@ mod tests {
 
     #[test]
     fn encodings_are_those_of_redis() {
-        let names: Vec<String> = (0..=COMPACT_MEMBERS).map(|n| n.to_string()).collect();
+        let names: Vec<String> = (0..=SET_INTEGERS).map(|n| n.to_string()).collect();
         let mut set = Set::default();
-        for name in &names[..COMPACT_MEMBERS] {
+        for name in &names[..SET_INTEGERS] {
             set.add(name.as_bytes());
         }
         assert_eq!(set.encoding(), "intset");
         set.add(names[0].as_bytes());
         assert_eq!(set.encoding(), "intset");
-        set.add(names[COMPACT_MEMBERS].as_bytes());
+        set.add(names[SET_INTEGERS].as_bytes());
         assert_eq!(set.encoding(), "hashtable");
         set.retain(|number, _| number < 3);
         let bytes = set.write();

@@ -12,12 +12,10 @@ use std::collections::HashMap;
 use std::ops::{Bound, Range};
 
 use crate::edit::Writer;
+use crate::limits::{COMPACT_BYTES, SORTED_SET_ENTRIES};
 use crate::places;
 use crate::run::{self, History, Malformed, Run};
 
-/// Redis's limits for its compact encoding: members, and bytes of a member.
-const COMPACT_MEMBERS: usize = 128;
-const COMPACT_MEMBER: usize = 64;
 /// So many changes are made one by one: each copies the run once.
 const EDITS_MAX: usize = 4;
 
@@ -307,9 +305,9 @@ fn write_in_order(entries: &[Entry<'_>], history: History) -> Vec<u8> {
 }
 
 fn finish(mut writer: Writer) -> Vec<u8> {
-    let is_compact = writer.count() <= COMPACT_MEMBERS;
+    let is_compact = writer.count() <= SORTED_SET_ENTRIES;
     let history = writer.history();
-    history.not_compact |= !is_compact || history.longest as usize > COMPACT_MEMBER;
+    history.not_compact |= !is_compact || history.longest as usize > COMPACT_BYTES;
     writer.finish()
 }
 

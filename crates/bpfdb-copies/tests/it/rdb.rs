@@ -67,8 +67,8 @@ fn what_older_versions_write() {
         assert_eq!(contents.keys, 1);
     }
     // A module of later times.
-    let values = [
-        &b"\x07\x01m\x81\x01\x02\x03\x04\x05\x06\x07\x08\x01\x05\x02\x05\x03\0\0\0\0\x04\0\0\0\0\0\0\0\0\x05\x02hi\0",
+    let values: [&[u8]; 2] = [
+        b"\x07\x01m\x81\x01\x02\x03\x04\x05\x06\x07\x08\x01\x05\x02\x05\x03\0\0\0\0\x04\0\0\0\0\0\0\0\0\x05\x02hi\0",
         b"\xf7\x81\x01\x02\x03\x04\x05\x06\x07\x08\x02\x02\x05\x02hi\0",
     ];
     for value in values {

@@ -21,7 +21,7 @@ impl Chance {
 
     /// A number below `end`, which is not 0.
     pub(super) fn below(&mut self, end: usize) -> usize {
-        (u128::from(self.next()) * end as u128 >> u64::BITS) as usize
+        ((u128::from(self.next()) * end as u128) >> u64::BITS) as usize
     }
 
     /// `count` different numbers below `end`, or all of them if there are no more: each set of so many is

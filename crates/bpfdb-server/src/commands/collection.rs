@@ -1,7 +1,7 @@
 //! Collections as commands read and write them: whole, as the bytes of a packed run.
 
 use bpfdb::{Entry, Head, Session, ValueType};
-use bpfdb_values::run::{Malformed, Run};
+use bpfdb_values::run::Run;
 
 use super::atomic::{Kind, atomically};
 use super::update::VALUE_MAX;
@@ -164,10 +164,4 @@ pub(super) fn check_reply(replies: &Replies, start: usize) -> Outcome {
         return Err(REPLY_TOO_LONG.into());
     }
     Ok(())
-}
-
-impl From<Malformed> for Failure {
-    fn from(damage: Malformed) -> Self {
-        format!("ERR {damage}").into()
-    }
 }

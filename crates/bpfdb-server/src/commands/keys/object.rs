@@ -149,7 +149,7 @@ fn encoding_of(head: &Head) -> Result<&'static str, Failure> {
         ValueType::STRING => encoding_of_string(head),
         ValueType::HASH => Hash::read(value)?.encoding(),
         ValueType::SET => Set::read(value)?.encoding(),
-        ValueType::LIST => List::read(value)?.encoding(),
+        ValueType::LIST => List::parse(value)?.encoding(),
         ValueType::SORTED_SET => sorted_set::encoding(&Run::parse(value)?),
         other => other.name(),
     })

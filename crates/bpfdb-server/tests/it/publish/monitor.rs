@@ -66,7 +66,7 @@ fn every_request_is_shown() {
     // The kernel answers again, in send(), too.
     let local = || {
         let stats = server.engine.stats().expect("figures");
-        stats.counters.redis().requests_local
+        stats.counters.redis().net.requests_local
     };
     let before = local();
     wait_until("the kernel answers again", || {
