@@ -164,6 +164,36 @@ __noinline bool packed_key_equal(struct bpfdb_session *s NONNULL,
 	return true;
 }
 
+/* Is the key of the entry at `at` below this one, byte by byte? A subprogram: the verifier walks the
+ * loop once. */
+__noinline bool packed_key_below(struct bpfdb_session *s NONNULL,
+				 const struct packed_key *key NONNULL, u32 at, u32 len)
+{
+	const u8 *run = bpfdb_at(s->value[0]), *entry;
+	u32 entry_len;
+
+	if (!run)
+		return false;
+	entry = packed_bytes(run, at);
+	entry_len = load4(entry) & PACKED_BYTES_MAX;
+	entry += PACKED_ENTRY;
+	repeat(i, PACKED_BYTES_MAX)
+	{
+		u64 offset = i;
+		u8 a, b;
+
+		OPAQUE(offset);
+		if (offset >= len || offset >= entry_len)
+			break;
+		offset &= PACKED_BYTES_MAX;
+		a = entry[offset];
+		b = key->bytes[offset];
+		if (a != b)
+			return a < b;
+	}
+	return entry_len < len;
+}
+
 /* Keys that have the same first and last words and length, and are passed. */
 #define PACKED_TRIES 8
 

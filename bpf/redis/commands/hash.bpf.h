@@ -77,6 +77,7 @@ static __always_inline enum result hmget_once(struct sk_msg_md *m, struct contex
 	u32 out = c->out;
 	enum result result;
 
+	c->at = c->end;
 	if (status >= BPFDB_FIRST_ERROR)
 		return reply_error(m, c, s, status);
 	c->at = first;

@@ -3,6 +3,7 @@
 #ifndef BPFDB_COMMANDS_SET_TYPE_BPF_H
 #define BPFDB_COMMANDS_SET_TYPE_BPF_H
 
+#include "../../values/integer_set.bpf.h"
 #include "hash.bpf.h"
 
 /* The argument parsed last becomes an element: a step for collection_set(). A new one is counted in
@@ -11,14 +12,17 @@ __noinline enum bpfdb_status element_add(struct context *c NONNULL, struct bpfdb
 {
 	enum bpfdb_status status = collection_get_for_update(c, s, BPFDB_TYPE_SET);
 	struct packed_entry *e = &c->entry;
-	bool found = status == BPFDB_FOUND;
+	bool found = status == BPFDB_FOUND, is_integer;
 
 	if (status < BPFDB_FIRST_ERROR)
 		status = found ? entry_find(c, s, e) : entry_first(c, e);
 	if (status != BPFDB_NOT_FOUND)
 		return status;
 	c->elements++;
-	return packed_put(s, e, BPFDB_TYPE_SET, found, arg_is_integer(c));
+	is_integer = arg_is_integer(c);
+	if (found && is_integer && run_is_of_integers(s))
+		packed_integer_place(s, arg_as_key(c), e);
+	return packed_put(s, e, BPFDB_TYPE_SET, found, is_integer);
 }
 
 static __always_inline enum bpfdb_status sadd_once(struct context *c, struct bpfdb_session *s,

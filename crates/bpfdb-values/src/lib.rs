@@ -4,6 +4,7 @@
 //! structure in memory that is made of a run and written as one. A command that reads one element looks
 //! for it in the run itself; a command that writes makes the structure.
 
+pub mod double;
 mod edit;
 mod elements;
 pub mod hash;

@@ -136,7 +136,7 @@ mod tests {
         for (score, text) in [
             (1.0, "1"),
             (-0.5, "-0.5"),
-            (1e300, "1e300"),
+            (1e300, "1e+300"),
             (f64::INFINITY, "\"inf\""),
             (f64::NEG_INFINITY, "\"-inf\""),
         ] {

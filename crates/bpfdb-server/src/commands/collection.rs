@@ -74,12 +74,19 @@ pub(super) fn load_any(
         return Ok(None);
     };
     let kind = head.value_type;
-    let wanted = kinds.iter().find(|&&wanted| wanted == kind);
-    let read = match entry(head, *wanted.unwrap_or(&kinds[0]))? {
-        Some(entry) => Some(entry),
-        None => session.entry_of_any_type(key)?,
-    };
-    Ok(read.map(|read| (kind, read)))
+    if kinds.contains(&kind)
+        && let Some(value) = head.value
+    {
+        let expires_at = head.expires_at;
+        return Ok(Some((kind, Entry { value, expires_at })));
+    }
+    // A large one: without a lock it may have another value by now.
+    match session.typed_entry(key)? {
+        Some((found, _)) if !kinds.contains(&found) => {
+            Err(Failure::Text(reply::wrong_type().to_vec()))
+        }
+        found => Ok(found),
+    }
 }
 
 /// [`load`] under an exclusive lock, in a read-write transaction.

@@ -1,7 +1,6 @@
 //! What the bytes of a value mean: numbers as Redis writes them, patterns, and the form of
 //! DUMP. Nothing here knows a connection or the engine.
 
-pub(crate) mod double;
 pub(crate) mod glob;
 pub(crate) mod long_double;
 pub(crate) mod random;

@@ -18,5 +18,4 @@
 //! fields expires is no value of ours.
 
 pub(super) mod read;
-mod score;
 pub(super) mod write;

@@ -1,11 +1,11 @@
 //! Writes a collection as Redis 7.0 does.
 
+use bpfdb_values::double;
 use bpfdb_values::limits::Kind;
 use bpfdb_values::run::{Malformed, Run};
 
 use super::super::packed::{intset, listpack::Listpack};
 use super::super::string;
-use super::score;
 use crate::collection::score_of;
 use crate::integer;
 
@@ -108,7 +108,7 @@ fn packed_members(entries: &[Entry<'_>]) -> Result<Vec<u8>, Malformed> {
     let mut listpack = Listpack::new();
     for (member, value) in entries {
         listpack.push(member);
-        listpack.push(score::text(score(value)?).as_bytes());
+        listpack.push(double::compact_text(score(value)?).as_bytes());
     }
     Ok(one_string(&listpack.finish()))
 }

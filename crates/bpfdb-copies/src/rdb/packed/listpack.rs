@@ -191,7 +191,7 @@ mod tests {
     }
 
     /// Of `RPUSH l a 1 300 -5 70000 abc`, made by Redis 7.0.
-    const OF_REDIS: &[u8] = b"\x1f\0\0\0\x06\0\x81a\x02\x01\x01\xc1\x2c\x02\xdf\xfb\x02\
+    const OF_REDIS: &[u8] = b"\x1c\0\0\0\x06\0\x81a\x02\x01\x01\xc1\x2c\x02\xdf\xfb\x02\
                               \xf2\x70\x11\x01\x04\x83abc\x04\xff";
 
     #[test]

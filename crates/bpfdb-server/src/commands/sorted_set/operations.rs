@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 
 use bpfdb::{Session, ValueType};
+use bpfdb_values::double;
 use bpfdb_values::run::Run;
 use bpfdb_values::sorted_set::{Entry, SortedSet, sort, write};
 
@@ -14,7 +15,6 @@ use super::super::collection::load_any;
 use super::super::prelude::*;
 use super::scores::Form;
 use super::store;
-use crate::values::double;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operation {

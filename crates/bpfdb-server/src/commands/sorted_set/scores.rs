@@ -2,12 +2,12 @@
 
 use std::ops::Bound;
 
+use bpfdb_values::double;
 use bpfdb_values::sorted_set::{Entry, LexEnd, LexRange, Members, ScoreRange};
 
 use super::super::Failure;
 use super::super::arguments::number;
 use crate::protocol::reply::{Protocol, Replies};
-use crate::values::double;
 
 pub(super) fn score(text: &[u8]) -> Result<f64, Failure> {
     double::parse(text).ok_or_else(|| "ERR value is not a valid float".into())
@@ -70,23 +70,10 @@ fn lex_end(text: &[u8]) -> Option<LexEnd<'_>> {
 
 /// A score as a reply.
 pub(super) fn reply_score(replies: &mut Replies, score: f64) {
-    match whole(score, 1e17) {
+    match double::whole(score, 1e17) {
         Some(whole) => replies.double(itoa::Buffer::new().format(whole)),
         None => replies.double(&double::text(score)),
     }
-}
-
-/// A score without a fraction that is below this, and shown as an integer.
-fn whole(score: f64, end: f64) -> Option<i64> {
-    let is_minus_zero = score == 0.0 && score.is_sign_negative();
-    (score.abs() < end && score.trunc() == score && !is_minus_zero).then_some(score as i64)
-}
-
-/// As Redis keeps scores in its compact encoding, and shows them in ZSCAN.
-pub(super) fn compact_text(score: f64) -> String {
-    // Half of the integers of 64 bits.
-    const END: f64 = 4_611_686_018_427_387_904.0;
-    whole(score, END).map_or_else(|| double::text(score), |whole| whole.to_string())
 }
 
 /// Are scores part of the reply, and in arrays of two each with their members?
@@ -163,7 +150,7 @@ mod tests {
             let mut replies = Replies::new(Protocol::Resp3);
             reply_score(&mut replies, score);
             assert_eq!(replies.take(), format!(",{text}\r\n").into_bytes());
-            assert_eq!(compact_text(score), compact);
+            assert_eq!(double::compact_text(score), compact);
         }
     }
 }

@@ -55,7 +55,7 @@ impl Wanted {
         Ok(Self { count, with_scores })
     }
 
-    /// Members by chance; all of them in their order if so many are wanted.
+    /// Members by chance; all of them, the highest score first as in Redis, if so many are wanted.
     fn reply(self, replies: &mut Replies, set: &SortedSet<'_>) {
         let mut random = Random::new();
         let form = Form::of(replies, self.with_scores);
@@ -67,7 +67,7 @@ impl Wanted {
             let chosen = random.some_below(len, count);
             form.reply(replies, chosen.iter().map(|&number| &entries[number]));
         } else {
-            form.reply(replies, entries.iter());
+            form.reply(replies, entries.iter().rev());
         }
     }
 

@@ -1,13 +1,12 @@
 //! ZSCAN.
 
 use bpfdb::ValueType;
+use bpfdb_values::double;
 use bpfdb_values::run::{History, score};
 
 use super::super::prelude::*;
 use super::super::scanning::scan_collection;
-use super::scores::compact_text;
 use crate::protocol::reply::Replies;
-use crate::values::double;
 
 pub(crate) static COMMAND: Command = Command {
     name: "zscan",
@@ -39,6 +38,6 @@ fn reply_score(replies: &mut Replies, history: History, value: &[u8]) {
     if history.not_compact {
         replies.bulk(double::text(score));
     } else {
-        replies.bulk(compact_text(score));
+        replies.bulk(double::compact_text(score));
     }
 }

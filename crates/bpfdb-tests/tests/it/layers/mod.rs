@@ -146,17 +146,14 @@ fn headers_stand_alone() {
 }
 
 fn compile_alone(header: &str) -> Option<String> {
-    let needs = rules::NEEDS.iter().find(|(name, _)| *name == header);
+    let needs = rules::NEEDS
+        .iter()
+        .find(|(name, _)| header.starts_with(name));
     let (compiler, flags) = bpfdb::objects::COMPILER.split_first().expect("a compiler");
     let output = Command::new(compiler)
         .current_dir(root())
         .args(flags)
-        .args(
-            needs
-                .into_iter()
-                .flat_map(|(_, needs)| *needs)
-                .map(|need| format!("-D{need}")),
-        )
+        .args(needs.into_iter().flat_map(|(_, needs)| *needs))
         .args([
             "-Wno-unused-function",
             "-fsyntax-only",

@@ -92,7 +92,10 @@ pub(super) const CRATES: &[Crate] = &[
     of("bpfdb-build", &[
         "result", "tree", "clang", "headers", "objects", "compile", "abi", "lists", "engine", "programs",
     ]),
-    of("bpfdb-values", &["run"]),
+    of("bpfdb-values", &[
+        "integer", "double", "places", "run", "limits", "edit", "elements", "list", "hash", "set",
+        "sorted_set",
+    ]),
     of("bpfdb-model", &["fault", "history", "op", "checker", "engine"]),
     of("bpfdb", &[
         "abi", "reserved", "value_type", "status", "conflict", "deoptimisation", "commands", "operators",
@@ -114,7 +117,7 @@ pub(super) const CRATES: &[Crate] = &[
         "in_order", "opening", "checkpoint", "restore", "writer",
     ]),
     of("bpfdb-copies", &[
-        "limits", "error", "integer", "crc64", "header", "sink", "source", "writer", "rdb", "binary",
+        "limits", "error", "collection", "crc64", "header", "sink", "source", "writer", "rdb", "binary",
         "jsonl", "format", "file", "snapshot", "loader", "dump", "restore",
     ]),
     of("bpfdb-lua", &[
@@ -126,7 +129,7 @@ pub(super) const CRATES: &[Crate] = &[
         "error", "ir", "types", "lua", "code", "load", "listing", "unit", "inside", "embedded",
     ]),
     of("bpfdb-server", &[
-        "values", "settings", "error", "io", "kernel/cgroup", "kernel/flags", "kernel/connections",
+        "values", "settings", "error", "io", "kernel/objects", "kernel/cgroup", "kernel/flags", "kernel/connections",
         "kernel/workers", "kernel/programs", "protocol", "kernel/redis", "kernel/procedures", "stats",
         "connection", "scripting", "instance", "commands", "executor", "server",
     ]),
@@ -181,12 +184,24 @@ pub(super) const CIRCLES: &[(&str, &str, &str)] = &[
     ("bpfdb-tests", "server/lent", "server/pool"),
 ];
 
-/// Headers that say what must be defined before they are included.
-pub(super) const NEEDS: &[(&str, &[&str])] = &[(
-    "include/bpfdb/continuation.bpf.h",
-    &[
-        "BPFDB_CPS_SECTION=\"tc\"",
-        "BPFDB_CPS_CONTEXT=struct __sk_buff",
-        "BPFDB_CPS_SESSION(ctx)=((void)(ctx), (struct bpfdb_session *)0)",
-    ],
-)];
+/// What the compiler needs besides for a header, or for those of a folder, that says what must be
+/// defined before it is included.
+pub(super) const NEEDS: &[(&str, &[&str])] = &[
+    (
+        "include/bpfdb/continuation.bpf.h",
+        &[
+            "-DBPFDB_CPS_SECTION=\"tc\"",
+            "-DBPFDB_CPS_CONTEXT=struct __sk_buff",
+            "-DBPFDB_CPS_SESSION(ctx)=((void)(ctx), (struct bpfdb_session *)0)",
+        ],
+    ),
+    // A front end's definitions: see bpf/net/front_end.bpf.h.
+    (
+        "bpf/net/",
+        &[
+            "-include",
+            "bpf/redis/context.bpf.h",
+            "-Wno-undefined-internal",
+        ],
+    ),
+];

@@ -5,16 +5,17 @@ const DIGITS: i32 = 17;
 
 /// What `strtod` makes of the start of a text.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Prefix<'a> {
+pub struct Prefix<'a> {
     /// NaN only if the text says so.
-    pub(crate) value: f64,
+    pub value: f64,
     /// It cannot be represented, not even as a number next to it.
-    pub(crate) is_out_of_range: bool,
-    pub(crate) rest: &'a [u8],
+    pub is_out_of_range: bool,
+    /// What stands behind the number.
+    pub rest: &'a [u8],
 }
 
 /// All of a text as a number: no blanks, no NaN, nothing out of range.
-pub(crate) fn parse(text: &[u8]) -> Option<f64> {
+pub fn parse(text: &[u8]) -> Option<f64> {
     if text.first().is_none_or(|&byte| is_blank(byte)) {
         return None;
     }
@@ -24,7 +25,7 @@ pub(crate) fn parse(text: &[u8]) -> Option<f64> {
 }
 
 /// The number at the start of a text, behind blanks. Without one: 0, and nothing is read.
-pub(crate) fn prefix(text: &[u8]) -> Prefix<'_> {
+pub fn prefix(text: &[u8]) -> Prefix<'_> {
     let blanks = text.iter().take_while(|&&byte| is_blank(byte)).count();
     let (is_negative, unsigned) = match &text[blanks..] {
         [b'-', rest @ ..] => (true, rest),
@@ -211,7 +212,7 @@ fn power_of_2(power: i64) -> f64 {
 }
 
 /// As `%.17g` of C writes it, and infinities as `inf` and `-inf`.
-pub(crate) fn text(value: f64) -> String {
+pub fn text(value: f64) -> String {
     if value.is_infinite() {
         return if value > 0.0 { "inf" } else { "-inf" }.into();
     }
@@ -225,6 +226,19 @@ pub(crate) fn text(value: f64) -> String {
     let sign = if exponent < 0 { '-' } else { '+' };
     let mantissa = without_zeros(mantissa);
     format!("{mantissa}e{sign}{:02}", exponent.unsigned_abs())
+}
+
+/// A number without a fraction, whose magnitude is below `end`; not minus zero.
+pub fn whole(value: f64, end: f64) -> Option<i64> {
+    let is_minus_zero = value == 0.0 && value.is_sign_negative();
+    (value.abs() < end && value.trunc() == value && !is_minus_zero).then_some(value as i64)
+}
+
+/// As Redis keeps a score in its compact encoding, and shows it in ZSCAN.
+pub fn compact_text(score: f64) -> String {
+    // Half of the integers of 64 bits.
+    const END: f64 = 4_611_686_018_427_387_904.0;
+    whole(score, END).map_or_else(|| text(score), |whole| whole.to_string())
 }
 
 /// Zeros at the end, behind a point, say nothing.
@@ -255,6 +269,21 @@ mod tests {
         (value, usize::try_from(read).expect("forward"))
     }
 
+    /// What C's `%.17g` makes of a number.
+    fn text_by_c(value: f64) -> String {
+        let mut bytes = [0_u8; 40];
+        // SAFETY: the memory has as many bytes as is said, and the format takes one double.
+        let len = unsafe {
+            libc::snprintf(
+                bytes.as_mut_ptr().cast(),
+                bytes.len(),
+                c"%.17g".as_ptr(),
+                value,
+            )
+        };
+        String::from_utf8_lossy(&bytes[..len as usize]).into_owned()
+    }
+
     fn is_as_in_c(text: &[u8]) {
         let read = prefix(text);
         let (value, len) = by_c(text);
@@ -274,7 +303,7 @@ mod tests {
             for value in [f64::from_bits(bits), f64::from(whole), f64::from(whole) / 100.0, tie] {
                 prop_assume!(!value.is_nan());
                 let text = text(value);
-                prop_assert_eq!(&text, &bpfdb_lua::text_of_double(value));
+                prop_assert_eq!(&text, &text_by_c(value));
                 prop_assert_eq!(parse(text.as_bytes()), Some(value));
             }
         }
