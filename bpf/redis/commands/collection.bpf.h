@@ -11,7 +11,12 @@
 /* GET of a collection: FOUND, NOT_FOUND, or an Error. */
 static __always_inline enum bpfdb_status collection_get(struct bpfdb_session *s, u32 type)
 {
-	return packed_check(s, OF_ANY_TYPE(s, bpfdb_get(s)), type);
+	enum bpfdb_status status = packed_check(s, OF_ANY_TYPE(s, bpfdb_get(s)), type);
+
+	/* Nor is there a slot that could be given up while the reply is written. */
+	if (status == BPFDB_NOT_FOUND)
+		s->view_cell = 0;
+	return status;
 }
 
 /* The same for a write, under an exclusive lock; when the collection expires, which stays, is in

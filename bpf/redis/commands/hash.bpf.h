@@ -102,6 +102,7 @@ static __always_inline enum result hmget_once(struct sk_msg_md *m, struct contex
 __noinline enum result command_hmget(struct sk_msg_md *m, struct context *c NONNULL,
 				     struct bpfdb_session *s NONNULL)
 {
+	u32 first;
 	enum result result =
 		c->argc >= 2 && c->argc <= HMGET_MAX + 1 ? elements_check(c) : PASS_TO_DAEMON;
 
@@ -109,8 +110,9 @@ __noinline enum result command_hmget(struct sk_msg_md *m, struct context *c NONN
 		result = key_next(c, s);
 	if (result != DONE)
 		return result;
+	first = c->at;
 	room_until(c, c->request);
-	return WHILE_SPOILED(s, hmget_once(m, c, s, c->at));
+	return WHILE_SPOILED(s, hmget_once(m, c, s, first));
 }
 
 /* ---- Writing ------------------------------------------------------------- */

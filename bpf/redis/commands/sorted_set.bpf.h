@@ -232,6 +232,7 @@ static __always_inline enum bpfdb_status zincrby_once(struct context *c, struct 
 __noinline enum result command_zincrby(struct sk_msg_md *m, struct context *c NONNULL,
 				       struct bpfdb_session *s NONNULL)
 {
+	u32 first;
 	bool own = short_needed(s);
 	enum result result;
 	enum bpfdb_status status;
@@ -243,7 +244,8 @@ __noinline enum result command_zincrby(struct sk_msg_md *m, struct context *c NO
 		result = key_next(c, s);
 	if (result != DONE)
 		return result;
-	status = WITHOUT_CONFLICT(own, zincrby_once(c, s, own, c->at));
+	first = c->at;
+	status = WITHOUT_CONFLICT(own, zincrby_once(c, s, own, first));
 	c->at = c->end;
 	room_until(c, c->request);
 	if (status >= BPFDB_FIRST_ERROR)

@@ -5,12 +5,10 @@
 //! from here:
 //!
 //! ```no_run
-//! // build.rs
-//! fn main() {
-//!     bpfdb_build::exit_on_error(
-//!         bpfdb_build::Programs::new().and_then(|programs| programs.source("src/limit.bpf.c").build()),
-//!     );
-//! }
+//! // In main() of build.rs:
+//! bpfdb_build::exit_on_error(
+//!     bpfdb_build::Programs::new().and_then(|programs| programs.source("src/limit.bpf.c").build()),
+//! );
 //! ```
 //!
 //! ```toml

@@ -11,7 +11,7 @@ pub(crate) static COMMAND: Command = Command {
     group: Group::Pubsub,
     complexity: "O(patterns)",
     arity: -1,
-    arguments: "[pattern]...",
+    arguments: "[pattern:pattern]...",
     flags: super::SUBSCRIBES,
     differences: "In MULTI … EXEC it is executed as outside: EXEC that is rolled back leaves it as it is.",
     for_subscribers: true,

@@ -139,11 +139,11 @@ fn aggregate(name: &[u8]) -> Result<Aggregate, Failure> {
         .ok_or_else(syntax_error)
 }
 
+/// Words of a request.
+type Words<'a> = &'a [Vec<u8>];
+
 /// Keys, with as many before them as the first word says; and what stands behind them.
-fn keys<'a>(
-    command: &str,
-    words: &'a [Vec<u8>],
-) -> Result<(&'a [Vec<u8>], &'a [Vec<u8>]), Failure> {
+fn keys<'a>(command: &str, words: Words<'a>) -> Result<(Words<'a>, Words<'a>), Failure> {
     let count = number(&words[0])?;
     if count < 1 {
         return Err(format!("ERR at least 1 input key is needed for '{command}' command").into());

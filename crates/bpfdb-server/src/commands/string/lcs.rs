@@ -2,6 +2,8 @@
 
 use std::rc::Rc;
 
+use bpfdb::{Session, Status};
+
 use super::super::arguments::{is, number, syntax_error};
 use super::super::atomic::{Kind, atomically};
 use super::super::prelude::*;
@@ -62,13 +64,23 @@ impl Options {
     }
 }
 
+/// A string, empty if the key is absent. LCS has words of its own for another type.
+fn string(session: &mut Session, key: &[u8]) -> Result<Vec<u8>, Failure> {
+    match session.get(key) {
+        Err(Status::WrongType) => Err("ERR The specified keys must contain string values".into()),
+        value => Ok(value?.unwrap_or_default()),
+    }
+}
+
 fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
-    let options = Options::parse(&arguments[2..])?;
+    // As in Redis, before the options are looked at.
     let (a, b) = atomically(context.session, Kind::Read, |session| {
-        let a = session.get(&arguments[0])?.unwrap_or_default();
-        let b = session.get(&arguments[1])?.unwrap_or_default();
-        Ok((a, b))
+        Ok((
+            string(session, &arguments[0])?,
+            string(session, &arguments[1])?,
+        ))
     })?;
+    let options = Options::parse(&arguments[2..])?;
     context.go_on_with(Comparison {
         options,
         turn: None,

@@ -18,6 +18,7 @@ mod words;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -100,8 +101,11 @@ impl Talk {
             } else {
                 send();
             }
-            for _ in steps {
-                let reply = client.reply();
+            for (number, step) in steps.iter().enumerate() {
+                let reply = catch_unwind(AssertUnwindSafe(|| client.reply()));
+                let reply = reply.unwrap_or_else(|_| {
+                    panic!("no reply to {step:?}, request {number} of the pipeline {steps:?}")
+                });
                 self.replies
                     .push(Reply::parse(&reply).expect("a whole reply").0);
             }
