@@ -147,13 +147,17 @@ static __always_inline enum result range_once(struct sk_msg_md *m, struct contex
 {
 	enum bpfdb_status status = collection_get(s, type);
 	struct part part = {};
+	u32 count;
 
 	if (status == BPFDB_FOUND) {
 		const struct packed *run = packed_header(s);
 
 		if (!run)
 			return AGAIN;
-		part = part_of(start, end, LOAD(run->count));
+		count = LOAD(run->count);
+		/* Unlike in GETRANGE, an end before the first element leaves nothing. */
+		if (end >= -(s64)count)
+			part = part_of(start, end, count);
 	}
 	/* By way of memory: the verifier walks what follows once, not for each way through part_of(). */
 	c->entry.at = part.first;

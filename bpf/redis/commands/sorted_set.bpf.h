@@ -9,6 +9,9 @@
 #include "../../values/score.bpf.h"
 #include "list.bpf.h"
 
+/* Scores up to this one have more than 16 bytes as text. */
+#define SCORE_LONG (-1000000000000000LL)
+
 /* ---- Replies ------------------------------------------------------------- */
 
 /* A score as a client reads it: a bulk string in RESP2, a double in RESP3. It is in c->number. */
@@ -30,11 +33,11 @@ __noinline enum result reply_score(struct sk_msg_md *m, struct context *c NONNUL
 	if (result != DONE)
 		return result;
 	/* The same line with another marker. */
-	if (bpf_msg_pull_data(m, out, out + 1, 0))
+	p = bpf_msg_pull_data(m, out, out + 1, 0) ? NULL : ROOM(m, 1);
+	if (!p) {
+		c->out = out;
 		return NO_ROOM;
-	p = ROOM(m, 1);
-	if (!p)
-		return NO_ROOM;
+	}
 	*p = ',';
 	return DONE;
 }
@@ -226,6 +229,9 @@ static __always_inline enum bpfdb_status zincrby_once(struct context *c, struct 
 		status = c->number > SCORE_WHOLE_MAX || c->number < -SCORE_WHOLE_MAX
 				 ? FOR_THE_DAEMON
 				 : member_set(c, s, true);
+	/* Its text would have more than 16 bytes: the daemon's, and nothing must be done here. */
+	if (status == BPFDB_OK && c->number <= SCORE_LONG)
+		status = FOR_THE_DAEMON;
 	return short_end(s, own, status);
 }
 

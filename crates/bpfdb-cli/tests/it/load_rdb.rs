@@ -130,7 +130,10 @@ fn nothing_is_begun_with_half_of_a_file() {
     let folder = tempfile::tempdir().expect("a directory");
     let file = Redis::save(
         folder.path(),
-        &[&["SET", "a", "1"], &["RPUSH", "list", "element"]],
+        &[
+            &["SET", "a", "1"],
+            &["XADD", "stream", "*", "field", "value"],
+        ],
     );
     let data = folder.path().join("data");
     let error = refused(&data, &file);

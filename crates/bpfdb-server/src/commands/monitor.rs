@@ -77,11 +77,11 @@ fn send(context: &mut Context<'_>, index: u32, line: &[u8]) {
     }
 }
 
-/// Passwords: what stands behind AUTH.
+/// Passwords: all that stands behind the first AUTH, which may be a name that a client has chosen.
 fn hidden(command: &Command, words: &[Vec<u8>]) -> Range<usize> {
     let auth = |word: &Vec<u8>| word.eq_ignore_ascii_case(b"auth");
     match words.iter().position(auth) {
-        Some(at) if command.secret => at + 1..at + 3,
+        Some(at) if command.secret => at + 1..words.len(),
         _ => 0..0,
     }
 }
@@ -119,9 +119,9 @@ mod tests {
     #[test]
     fn passwords_are_not_shown() {
         for (request, expected) in [
-            ("AUTH secret", 1..3),
+            ("AUTH secret", 1..2),
             ("auth user secret", 1..3),
-            ("HELLO 3 AUTH user secret SETNAME x", 3..5),
+            ("HELLO 3 AUTH user secret SETNAME x", 3..7),
             ("HELLO 3", 0..0),
             ("ECHO auth", 0..0),
         ] {

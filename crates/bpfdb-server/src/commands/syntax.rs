@@ -6,6 +6,7 @@
 //! arguments  one behind the other, with commas between
 //! name       a string; name:type one of TYPES
 //! TOKEN      a word that stands for itself; TOKEN name... one before its argument
+//! TOKEN=name a word with another name than its own
 //! name(a|b)  one of several          name{a, b}  several that belong together
 //! [a]        may be left out         a...        may be repeated
 //! a...+      may be repeated with its token
@@ -50,7 +51,7 @@ impl<'a> Reader<'a> {
 
     /// Up to what cannot be in a name.
     fn word(&mut self) -> Option<&'a str> {
-        let special = self.rest.find(|c| " ,|(){}[]@!".contains(c));
+        let special = self.rest.find(|c| " ,|(){}[]@!=".contains(c));
         let dots = self.rest.find("...");
         let ends = special.into_iter().chain(dots).min();
         let (word, rest) = self.rest.split_at(ends.unwrap_or(self.rest.len()));
@@ -96,7 +97,7 @@ impl<'a> Reader<'a> {
         if token.is_some() {
             if !self.takes(" ") {
                 return Some(Argument {
-                    name: word,
+                    name: if self.takes("=") { self.word()? } else { word },
                     kind: "pure-token",
                     token,
                     ..Argument::default()

@@ -155,11 +155,19 @@ fn keys<'a>(command: &str, words: Words<'a>) -> Result<(Words<'a>, Words<'a>), F
 /// A set that was read: its type and bytes, or that there is none.
 type Read = Option<(ValueType, Vec<u8>)>;
 
+/// Bytes of the sets that one command reads, at most.
+const SOURCES_MAX: usize = 1 << 30;
+
 /// Reads the sets at one moment, in a transaction.
 fn read(session: &mut Session, keys: &[Vec<u8>]) -> Result<Vec<Read>, Failure> {
     let kinds = [ValueType::SORTED_SET, ValueType::SET];
+    let mut bytes = 0;
     let sets = keys.iter().map(|key| {
         let read = load_any(session, key, &kinds)?;
+        bytes += read.as_ref().map_or(0, |(_, entry)| entry.value.len());
+        if bytes > SOURCES_MAX {
+            return Err("ERR the sets have more than 1 GiB; name fewer".into());
+        }
         Ok(read.map(|(kind, entry)| (kind, entry.value)))
     });
     sets.collect()

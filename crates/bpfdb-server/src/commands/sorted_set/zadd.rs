@@ -10,7 +10,7 @@ pub(crate) static COMMAND: Command = Command {
     group: Group::SortedSet,
     complexity: "O(length of the sorted set)",
     arity: -4,
-    arguments: "key:key, [condition(NX|XX)@3.0.2], [comparison(GT|LT)@6.2.0], [CH@3.0.2], [INCR@3.0.2], score_member{score:double, member}...",
+    arguments: "key:key, [condition(NX|XX)@3.0.2], [comparison(GT|LT)@6.2.0], [CH=change@3.0.2], [INCR=increment@3.0.2], score_member{score:double, member}...",
     flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
     categories: &[Category::SortedSet],
     keys: &[Keys::at(1, &[KeyFlag::ReadWrite, KeyFlag::Update])],

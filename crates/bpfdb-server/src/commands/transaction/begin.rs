@@ -34,7 +34,11 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
         begun = begin(context.session);
     }
     match begun {
-        Ok(()) => context.replies.ok(),
+        Ok(()) => {
+            // Messages of a transaction that was rolled back.
+            drop(context.connection.mail.take_staged());
+            context.replies.ok();
+        }
         Err(Status::WrongState) => {
             let text = if has_failed(context.session) {
                 reply::failed()

@@ -10,7 +10,7 @@ pub(crate) static COMMAND: Command = Command {
     group: Group::Pubsub,
     complexity: "O(channels), with short names and patterns",
     arity: -2,
-    arguments: "[pattern]",
+    arguments: "[pattern:pattern]",
     flags: super::super::TELLS,
     run: |context, arguments| super::channels(context, Kind::Shard, arguments),
     ..Command::BASE
