@@ -17,6 +17,12 @@ __noinline int rt_key(struct bpfdb_frame *f NONNULL, struct bpfdb_session *s NON
 	const u8 *from = heap_at(f, (u32)text);
 	u32 len = text_len(text);
 
+	if (unlikely(f->database)) {
+		bool is_key = key_fits_database(len, f->database) &&
+			      key_begin_in(s, from, len, f->database);
+
+		return is_key ? 0 : BPFDB_DEOPTIMISATION_KEY;
+	}
 	if (!key_fits(len) || !key_begin(s, from, len))
 		return BPFDB_DEOPTIMISATION_KEY;
 	if (len > BPFDB_INLINE_MAX)

@@ -45,8 +45,11 @@ static __always_inline struct bpfdb_frame *frame_try(u32 number)
 	struct bpfdb_frame *f = frame_at(number);
 
 	if (f && LOAD(f->busy) == BPFDB_FRAME_FREE &&
-	    CAS(&f->busy, BPFDB_FRAME_FREE, BPFDB_FRAME_CLAIMED) == BPFDB_FRAME_FREE)
+	    CAS(&f->busy, BPFDB_FRAME_FREE, BPFDB_FRAME_CLAIMED) == BPFDB_FRAME_FREE) {
+		/* The caller before had another one, perhaps. */
+		f->database = 0;
 		return f;
+	}
 	return NULL;
 }
 

@@ -107,9 +107,15 @@ static __always_inline u64 arg_word(struct context *c)
 
 /* Is the argument parsed last a key that the daemon refuses? What stands behind a shorter one
  * is no zero. */
-static __always_inline bool key_is_reserved(struct context *c)
+static __always_inline bool arg_is_reserved(struct context *c)
 {
-	return load8(window_at(c, c->arg, 8)) == BPFDB_RESERVED_KEYS;
+	return key_is_reserved(load8(window_at(c, c->arg, 8)));
+}
+
+/* Can the argument parsed last be a key in the connection's database? */
+static __always_inline bool arg_fits_key(struct context *c)
+{
+	return key_fits_database(c->arg_len, c->own.database) && !arg_is_reserved(c);
 }
 
 /* A key of more than 16 bytes that is the argument parsed last. A subprogram: few keys are. */
@@ -121,11 +127,24 @@ __noinline int long_key_copy(struct context *c NONNULL, struct bpfdb_session *s 
 	return 0;
 }
 
+/* The same in a database that is not the first. */
+__noinline enum result database_key_copy(struct context *c NONNULL, struct bpfdb_session *s NONNULL)
+{
+	u32 len = c->arg_len, database = c->own.database;
+
+	if (!key_fits_database(len, database) ||
+	    !key_begin_in(s, window_at(c, c->arg, len), len, database))
+		return PASS_TO_DAEMON;
+	return DONE;
+}
+
 /* The argument parsed last becomes the session's key, unless that is reserved. */
 static __always_inline enum result arg_to_key(struct context *c, struct bpfdb_session *s)
 {
 	u32 len = c->arg_len;
 
+	if (unlikely(c->own.database))
+		return database_key_copy(c, s);
 	if (!key_fits(len) || !key_begin(s, window_at(c, c->arg, len), len))
 		return PASS_TO_DAEMON;
 	if (len > BPFDB_INLINE_MAX)
@@ -145,7 +164,8 @@ static __always_inline void next_prefetch(struct context *c)
 	u64 offset = at - c->window_at;
 	const u8 *from;
 
-	if (!len || len > BPFDB_INLINE_MAX || at + BPFDB_INLINE_MAX > c->window_end)
+	if (!len || len > BPFDB_INLINE_MAX || at + BPFDB_INLINE_MAX > c->window_end ||
+	    c->own.database)
 		return;
 	OPAQUE(offset);
 	offset &= WINDOW - 1;
@@ -210,7 +230,7 @@ static __always_inline enum result args_check(struct context *c, u32 count, u32 
 			return result;
 		if (i % step)
 			continue;
-		if (!key_fits(c->arg_len) || key_is_reserved(c))
+		if (!arg_fits_key(c))
 			return PASS_TO_DAEMON;
 	}
 	c->end = c->at;

@@ -45,6 +45,12 @@ static __always_inline bool key_is_inline(u32 key_len)
 	return key_len <= BPFDB_INLINE_MAX;
 }
 
+/* Is a key reserved that begins with this word? (include/bpfdb/limits.h) */
+static __always_inline bool key_is_reserved(u64 word)
+{
+	return (word & BPFDB_RESERVED_MASK) == BPFDB_RESERVED_KEYS;
+}
+
 /* Headers that differ only in what does not touch the content: the latch and
  * the number of shared locks. */
 static __always_inline u64 header_content(u64 header)

@@ -118,6 +118,25 @@ static __always_inline void page_count(u32 page, s64 cells)
 		ADD(&slab->word, cells);
 }
 
+/* A record came (1) or went (-1) whose key begins with this word: those of reserved keyspaces are
+ * counted, so that the number of all others is known. */
+static __always_inline void keyspace_count(u64 word, s64 records)
+{
+	if (unlikely(key_is_reserved(word)))
+		ADD(&engine.keyspaces[word >> BPFDB_KEYSPACE_SHIFT & (BPFDB_KEYSPACES - 1)], records);
+}
+
+/* The first word of the key in a cell that the caller has latched. */
+static __always_inline u64 cell_key_word(const struct bpfdb_cell *cell)
+{
+	const u64 *slot;
+
+	if (key_is_inline(cell_key_len(cell)))
+		return cell->key[0];
+	slot = bpfdb_at(cell->key[0]);
+	return slot ? LOAD(*slot) : 0;
+}
+
 /* Is it half of a split that is not finished? */
 static __always_inline bool page_is_in_split(struct bpfdb_slab *slab)
 {
@@ -208,6 +227,7 @@ static __always_inline int index_insert(struct bpfdb_session *s, u64 flags, u64 
 		   home_next(home_cell, (u32)b.home | 1u << offset, home_level(b.home)));
 	/* Read again, both of them: less is kept on the stack, which is short. */
 	page_count(s->room_page, 1);
+	keyspace_count(s->key[0], 1);
 	*address = cell_address(s->room_page, home_of(s->hash) + offset);
 	return BPFDB_OK;
 }
@@ -238,6 +258,7 @@ static __always_inline bool index_remove(u64 address, u64 hash, u64 *key_slot)
 	home = LOAD(home_cell->home);
 	if (!key_is_inline(cell_key_len(cell)))
 		*key_slot = cell->key[0];
+	keyspace_count(cell_key_word(cell), -1);
 	bitmap = (u32)home & ~(1u << (offset % BPFDB_NEIGHBOURHOOD));
 	home_publish(home_cell, bitmap, home_level(home));
 	STORE_RELEASE(cell->header, header_next(LOAD(cell->header), 0));

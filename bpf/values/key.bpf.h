@@ -20,9 +20,34 @@ static __always_inline bool key_begin(struct bpfdb_session *s, const u8 *from, u
 	s->key_len = len;
 	s->key[0] = load8(from);
 	/* What stands behind a shorter key is no zero. */
-	if (s->key[0] == BPFDB_RESERVED_KEYS)
+	if (key_is_reserved(s->key[0]))
 		return false;
 	s->key[1] = load8(from + 8);
+	return true;
+}
+
+/* May a key of this length be in this Redis database? */
+static __always_inline bool key_fits_database(u32 len, u32 database)
+{
+	return key_fits(len) && (likely(!database) || len <= BPFDB_KEY_MAX - BPFDB_KEYSPACE_PREFIX);
+}
+
+/*
+ * The same for a key in a Redis database that is not the first, all of it: a word that names the
+ * database stands in front. Read as memory that may be anything, since the verifier walks a loop over
+ * words at two positions for each length.
+ */
+static __always_inline bool key_begin_in(struct bpfdb_session *s, const u8 *from, u32 len,
+					 u32 database)
+{
+	if (key_is_reserved(load8(from)))
+		return false;
+	s->key[0] = BPFDB_RESERVED_KEYS | (u64)database << BPFDB_KEYSPACE_SHIFT;
+	s->key_len = len + BPFDB_KEYSPACE_PREFIX;
+	OPAQUE(len);
+	if (len > BPFDB_KEY_MAX - BPFDB_KEYSPACE_PREFIX)
+		return false;
+	bpf_probe_read_kernel(s->key + 1, len, from);
 	return true;
 }
 

@@ -20,7 +20,7 @@
 _Static_assert(BPFDB_KEY_MAX == 512, "the text of KEY_TOO_LARGE says so");
 
 /* Raised when a structure below or a pinned map changes its layout. */
-#define BPFDB_ABI_VERSION 18
+#define BPFDB_ABI_VERSION 19
 
 /* Bytes that processors pass to each other as one. What different processors write does
  * not share one: ARCHITECTURE.md says who writes what. */
@@ -639,6 +639,7 @@ struct bpfdb_engine {
 	struct bpfdb_line log_holds; /* large values that records of the log hold */
 	struct bpfdb_line
 		durable; /* commits up to this timestamp are on the disk: its writer says so */
+	__u64 keyspaces[BPFDB_KEYSPACES] BPFDB_LINES; /* records of each, by their keys */
 	struct bpfdb_class classes[BPFDB_CLASS_ENTRIES];
 	struct bpfdb_spares spares[BPFDB_ALLOC_SHARDS];
 } BPFDB_LINES;

@@ -190,6 +190,7 @@
 	X(engine, log_home)                                                                        \
 	X(engine, log_holds)                                                                       \
 	X(engine, durable)                                                                         \
+	X(engine, keyspaces)                                                                       \
 	X(engine, classes)                                                                         \
 	X(engine, spares)                                                                          \
 	X(log_ring, reserved)                                                                      \

@@ -10,9 +10,20 @@
 
 /* Longest key, bytes. */
 #define BPFDB_KEY_MAX 512
-/* Keys that begin with these eight bytes, "\0bpfdb\0\0" as a little-endian number, are of
- * bpfdb itself: the front end and the server refuse them to clients. */
+/* Keys that begin with the seven bytes "\0bpfdb\0", here the lower bytes of a little-endian number,
+ * are reserved: the front end and the server refuse them to clients. The byte behind them says
+ * of which keyspace the rest is a key. */
 #define BPFDB_RESERVED_KEYS 0x0000626466706200ULL
+#define BPFDB_RESERVED_MASK 0x00ffffffffffffffULL
+#define BPFDB_RESERVED_LEN 7
+#define BPFDB_KEYSPACE_SHIFT 56
+/* Bytes in front of a key that is in a keyspace of its own. */
+#define BPFDB_KEYSPACE_PREFIX 8
+/* Keyspace 0 has the server's own records, 1 to 15 are the Redis databases of these numbers, whose
+ * database 0 has no prefix, and BPFDB_KEYSPACE_PAGES has the pages of large collections. */
+#define BPFDB_KEYSPACES 32
+#define BPFDB_KEYSPACE_PAGES 16
+#define BPFDB_DATABASES 16
 /* Longest value in one slot, bytes: half of a slab page, since a longer one would
  * take all of it. What the kernel side reads and writes at once. */
 #define BPFDB_VALUE_MAX 32768

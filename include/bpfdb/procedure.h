@@ -130,6 +130,8 @@ struct bpfdb_frame {
 	__u32 digits;    /* where the number in `text` begins */
 	__u32 number;    /* of the frame, for who enters by it */
 	__u32 lacks_words; /* a key or an argument had no room: calls are given up */
+	__u32 database;  /* Redis database of its keys */
+	__u32 unused;
 	__u64 task;      /* of the caller, while the frame is READY */
 	__u64 gets_found; /* the session's, before the attempt */
 	__u64 gets_missed;

@@ -22,6 +22,7 @@ struct bpfdb_redis_connection {
 	__u32 command; /* enum bpfdb_command: the last one that the kernel executed, or began */
 	__u32 given_up; /* 1: the call of a procedure that comes first has been tried, and is
 			 * the daemon's */
+	__u32 database; /* of its keys; the daemon, whose command SELECT is, writes it */
 };
 
 /* Error replies that are not in the list of status.h. */

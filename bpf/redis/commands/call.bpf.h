@@ -70,7 +70,7 @@ __noinline enum result word_take(struct context *c NONNULL, struct bpfdb_frame *
 
 	if (place == HEAP_FULL || place + len > BPFDB_CALL_LITERALS + BPFDB_CALL_WORDS_BYTES)
 		return PASS_TO_DAEMON;
-	if (is_key && key_is_reserved(c))
+	if (is_key && arg_is_reserved(c))
 		return PASS_TO_DAEMON;
 	OPAQUE(at);
 	at &= BPFDB_CALL_WORDS - 1;
@@ -102,6 +102,7 @@ static __always_inline enum result words_take(struct context *c, struct bpfdb_fr
 		return PASS_TO_DAEMON;
 	f->keys = keys;
 	f->arguments = all - keys;
+	f->database = c->own.database;
 	f->heap_used = BPFDB_CALL_LITERALS;
 	repeat(i, all)
 	{

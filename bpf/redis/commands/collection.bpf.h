@@ -92,7 +92,7 @@ __noinline enum result elements_check(struct context *c NONNULL)
 
 	if (result != DONE)
 		return result;
-	if (!key_fits(c->arg_len) || key_is_reserved(c))
+	if (!arg_fits_key(c))
 		return PASS_TO_DAEMON;
 	repeat(i, elements)
 	{

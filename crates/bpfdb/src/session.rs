@@ -19,7 +19,7 @@ use std::thread;
 
 use crate::engine::{Engine, LOG_PAUSE};
 use crate::error::{Error, Result};
-use crate::{Status, ValueType, abi};
+use crate::{Database, Status, ValueType, abi, is_reserved};
 
 pub use batch::Batch;
 use deferred::Deferred;
@@ -29,6 +29,7 @@ use read_cache::ReadCache;
 pub use read_cache::Reads;
 use room_requests::RoomRequests;
 
+const KEY_PREFIX: usize = abi::BPFDB_KEYSPACE_PREFIX as usize;
 const HEADER: usize = size_of::<abi::bpfdb_request>();
 const ROOM: usize = abi::BPFDB_IO_SIZE as usize;
 /// Attempts of an operation while memory is being added.
@@ -64,6 +65,7 @@ pub struct Session {
     deferred: Deferred,
     read_cache: ReadCache,
     room_requests: Option<RoomRequests>,
+    database: Database,
 }
 
 /// The session's io buffer, mapped from the kernel.
@@ -137,7 +139,31 @@ impl Session {
             deferred: Deferred::default(),
             read_cache: ReadCache::default(),
             room_requests: None,
+            database: Database::default(),
         })
+    }
+
+    /// The Redis database whose keys operations name; at first 0. Operations also take stored keys of
+    /// any other keyspace ([`Keyspace::key`](crate::Keyspace::key)), and scans find stored keys.
+    pub fn database(&self) -> Database {
+        self.database
+    }
+
+    /// Goes over to another database, also within a transaction.
+    pub fn set_database(&mut self, database: Database) {
+        if self.database != database {
+            // It knows keys by their names in the database before.
+            self.read_cache.clear();
+            self.database = database;
+        }
+    }
+
+    /// What stands in front of this key in the engine.
+    fn key_prefix(&self, key: &[u8]) -> ([u8; KEY_PREFIX], usize) {
+        match self.database.keyspace() {
+            Some(keyspace) if !is_reserved(key) => (keyspace.prefix(), KEY_PREFIX),
+            _ => ([0; KEY_PREFIX], 0),
+        }
     }
 
     /// From now on operators never wait for memory, neither by sleeping nor for a grace
@@ -608,17 +634,20 @@ impl Session {
         flags: u32,
     ) -> Result<Place, Status> {
         let (key, value) = (operation.key(), operation.value());
+        let (prefix, prefix_len) = self.key_prefix(key);
+        let prefix_len = if key.is_empty() { 0 } else { prefix_len };
+        let key_len = prefix_len + key.len();
         // Lengths beyond the limits are sent without the bytes: the operator
         // refuses them, which fails a transaction.
-        let key_bytes = if key.len() > abi::BPFDB_KEY_MAX as usize {
-            &[]
+        let (prefix, key_bytes): (_, &[u8]) = if key_len > abi::BPFDB_KEY_MAX as usize {
+            (&prefix[..0], &[])
         } else {
-            key
+            (&prefix[..prefix_len], key)
         };
         let value_bytes = if value.len() > VALUE_MAX { &[] } else { value };
         let place = Place {
             at,
-            key: key_bytes.len(),
+            key: prefix.len() + key_bytes.len(),
             room: room.max(value_bytes.len().next_multiple_of(16)),
             reads: operation.reads(),
         };
@@ -629,7 +658,7 @@ impl Session {
             operation: operation.code() | flags,
             // Overwritten by the program; this if it never ran.
             status: Status::BadRequest.code(),
-            key_len: u32::try_from(key.len()).unwrap_or(u32::MAX),
+            key_len: u32::try_from(key_len).unwrap_or(u32::MAX),
             value_len: u32::try_from(value.len()).unwrap_or(u32::MAX),
             next: 0,
             value_room: place.room as u32,
@@ -642,7 +671,9 @@ impl Session {
         unsafe {
             let start = self.buffer.0.add(at);
             start.cast::<abi::bpfdb_request>().write_unaligned(request);
-            ptr::copy_nonoverlapping(key_bytes.as_ptr(), start.add(HEADER), key_bytes.len());
+            ptr::copy_nonoverlapping(prefix.as_ptr(), start.add(HEADER), prefix.len());
+            let key_at = start.add(HEADER + prefix.len());
+            ptr::copy_nonoverlapping(key_bytes.as_ptr(), key_at, key_bytes.len());
             ptr::copy_nonoverlapping(
                 value_bytes.as_ptr(),
                 self.buffer.0.add(place.value()),

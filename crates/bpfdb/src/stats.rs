@@ -8,6 +8,7 @@ use std::path::Path;
 
 use crate::abi;
 use crate::error::{Result, bpf, system};
+use crate::keyspace::{Database, Keyspace};
 use crate::mapped::Mapped;
 use crate::maps::{Maps, STATE};
 pub use crate::memory::usage::Class;
@@ -53,6 +54,8 @@ pub struct Stats {
     /// Cells in use: records, deleted ones that snapshots still see, and
     /// placeholders of locked absent keys.
     pub records: u64,
+    /// Those of them that are in a keyspace of its own, by its number.
+    pub keyspaces: [u64; Keyspace::COUNT],
     /// Versions older than the newest one of their record.
     pub history_versions: u64,
     /// Versions with an expiry: those of records, of snapshots, and of open
@@ -79,6 +82,18 @@ pub struct Stats {
 }
 
 impl Stats {
+    /// Records of a Redis database: as [`Stats::records`] of its keys alone. Placeholders of database
+    /// 0 and records of embedded programs are among those of database 0.
+    pub fn records_of(&self, database: Database) -> u64 {
+        match database.keyspace() {
+            Some(keyspace) => self.keyspaces[keyspace.number()],
+            None => {
+                let others = self.keyspaces.iter().sum();
+                self.records.saturating_sub(others)
+            }
+        }
+    }
+
     pub(crate) fn take(
         maps: &Maps,
         state: &abi::bpfdb_engine,
@@ -88,6 +103,7 @@ impl Stats {
         let usage = Usage::take(state, slabs);
         let mut stats = Self {
             records: usage.records,
+            keyspaces: state.keyspaces,
             memory_used: usage.memory_used(),
             history_versions: state.versions.value,
             expiring: state.expiring.value,

@@ -19,7 +19,6 @@
 //! time_slice.rs   how long one connection is served before others
 //! monitor.rs      what others are shown of a request
 //! conflict.rs     what a client is told that met a lock
-//! own_keys.rs     keys of bpfdb itself, which clients do not see
 //! arguments.rs    what arguments mean
 //! pop_arguments.rs   what LMPOP and ZMPOP are told
 //! expiry.rs       when a value expires
@@ -49,7 +48,6 @@ mod list;
 mod many;
 mod many_writes;
 pub(crate) mod monitor;
-mod own_keys;
 mod page;
 mod picking;
 mod pop_arguments;

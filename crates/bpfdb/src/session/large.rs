@@ -309,7 +309,7 @@ impl Session {
         value: &[u8],
         expires_at: Option<u64>,
     ) -> Result<(), Status> {
-        if value.len() > abi::BPFDB_LARGE_MAX as usize || key.len() > abi::BPFDB_KEY_MAX as usize {
+        if value.len() > abi::BPFDB_LARGE_MAX as usize || key.len() > self.database().key_max() {
             // The operator says what is wrong with it.
             return self.take_large(key, kind, value.len() as u64, expires_at);
         }
@@ -411,9 +411,12 @@ impl Session {
     }
 
     fn put_step(&mut self, step: &Step<'_>) -> Place {
+        let (prefix, prefix_len) = self.key_prefix(step.key);
+        let prefix = &prefix[..prefix_len];
+        let key_len = prefix.len() + step.key.len();
         let place = Place {
             at: 0,
-            key: step.key.len(),
+            key: key_len,
             room: step.room.max(step.bytes.len()),
             reads: step.room > 0,
         };
@@ -424,7 +427,7 @@ impl Session {
         let request = abi::bpfdb_request {
             operation: step.operation,
             status: Status::BadRequest.code(),
-            key_len: step.key.len() as u32,
+            key_len: key_len as u32,
             value_len: step.bytes.len() as u32,
             next: 0,
             value_room: step.room as u32,
@@ -436,7 +439,9 @@ impl Session {
         unsafe {
             let start = self.buffer.0;
             start.cast::<abi::bpfdb_request>().write_unaligned(request);
-            ptr::copy_nonoverlapping(step.key.as_ptr(), start.add(HEADER), step.key.len());
+            ptr::copy_nonoverlapping(prefix.as_ptr(), start.add(HEADER), prefix.len());
+            let key_at = start.add(HEADER + prefix.len());
+            ptr::copy_nonoverlapping(step.key.as_ptr(), key_at, step.key.len());
             ptr::copy_nonoverlapping(
                 step.bytes.as_ptr(),
                 start.add(place.value()),

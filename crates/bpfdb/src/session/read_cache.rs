@@ -324,7 +324,7 @@ impl Session {
             .transpose()?;
         for read in reads.iter().take(READS_MAX) {
             let end = last.map_or(0, |place| place.end());
-            let len = HEADER + read.key().len() + 8 + read.room(room);
+            let len = HEADER + super::KEY_PREFIX + read.key().len() + 8 + read.room(room);
             if end + len + HEADER > super::ROOM {
                 break;
             }

@@ -1,6 +1,5 @@
 //! DBSIZE.
 
-use super::super::own_keys;
 use super::super::prelude::*;
 
 pub(crate) static COMMAND: Command = Command {
@@ -20,7 +19,7 @@ pub(crate) static COMMAND: Command = Command {
 
 fn run(context: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {
     let stats = context.engine.stats()?;
-    let keys = own_keys::others(context.session, &stats);
+    let keys = stats.records_of(context.session.database());
     context.replies.integer(keys as i64);
     Ok(())
 }

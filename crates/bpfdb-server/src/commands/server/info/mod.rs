@@ -10,7 +10,6 @@ use bpfdb::{ConflictCause, Stats};
 use nix::sys::resource::{UsageWho, getrusage};
 
 use super::super::arguments::is;
-use super::super::own_keys;
 use super::super::prelude::*;
 use crate::commands::time_slice::TimeSlice;
 use crate::instance::Instance;
@@ -142,7 +141,7 @@ fn hold_back(context: &mut Context<'_>, names: &[Vec<u8>]) {
 fn run(context: &mut Context<'_>, names: &[Vec<u8>]) -> Outcome {
     hold_back(context, names);
     let stats = clear_away(context)?;
-    let keys = own_keys::others(context.session, &stats);
+    let keys = stats.records_of(context.session.database());
     let source = Source {
         keys,
         instance: context.instance,

@@ -1,6 +1,5 @@
 //! MEMORY STATS.
 
-use super::super::super::own_keys;
 use super::super::super::prelude::*;
 
 const PAGE: u64 = bpfdb::abi::BPFDB_PAGE_SIZE as u64;
@@ -27,7 +26,7 @@ fn run(context: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {
     context.connection.tells_of_all = true;
     let stats = context.engine.stats()?;
     let clients = context.instance.statistics.client_memory.get();
-    let keys = own_keys::others(context.session, &stats);
+    let keys = stats.records_of(context.session.database());
     let figures = [
         ("total.allocated", stats.memory_used() + clients),
         ("memory.held", stats.memory_held()),
