@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use bpfdb::{Engine, Operation, Session, Status, ValueType, abi};
+use bpfdb::{DatabaseOrder, Engine, Operation, Session, Status, ValueType, abi};
 
 use crate::error::{Error, Result};
 use crate::sink::{Key, Sink};
@@ -44,6 +44,7 @@ struct Waiting {
 pub(crate) struct Loader<'a> {
     engine: &'a Engine,
     session: Session,
+    order: DatabaseOrder,
     progress: Progress<'a>,
     /// Keys and values that wait.
     bytes: Vec<u8>,
@@ -54,16 +55,22 @@ pub(crate) struct Loader<'a> {
 }
 
 impl<'a> Loader<'a> {
-    pub(crate) fn new(engine: &'a Engine, session: Session, progress: Progress<'a>) -> Self {
-        Self {
+    pub(crate) fn new(
+        engine: &'a Engine,
+        mut session: Session,
+        progress: Progress<'a>,
+    ) -> Result<Self> {
+        let order = DatabaseOrder::read(&mut session).map_err(Error::Snapshot)?;
+        Ok(Self {
             engine,
             session,
+            order,
             progress,
             bytes: Vec::new(),
             waiting: Vec::new(),
             left: 0,
             loaded: Loaded::default(),
-        }
+        })
     }
 
     pub(crate) fn loaded(&self) -> Loaded {
@@ -146,6 +153,15 @@ impl Waiting {
 
 impl Sink for Loader<'_> {
     fn key(&mut self, key: &Key<'_>) -> Result<()> {
+        let Some(name) = self.order.from_first(key.name) else {
+            return Err(Error::Refused(
+                "a key of a database that there is not".into(),
+            ));
+        };
+        let key = &Key {
+            name: &name,
+            ..*key
+        };
         if self.is_full(key.name.len(), key.len) && !self.waiting.is_empty() {
             self.finish()?;
         }

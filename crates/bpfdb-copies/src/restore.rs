@@ -14,7 +14,7 @@ use std::fs::File;
 use std::io::{Seek, SeekFrom};
 use std::path::Path;
 
-use bpfdb::{Engine, Session};
+use bpfdb::{Database, Engine, Session};
 
 use crate::error::{Error, Result, io};
 use crate::format::{Format, read};
@@ -39,8 +39,8 @@ pub struct Options {
     pub existing: Existing,
     /// Leaves out keys of types that bpfdb does not have, instead of refusing the file.
     pub skip_other_types: bool,
-    /// Takes the keys of this database, and leaves out those of others; `None`: those of
-    /// database 0, and a file with keys in others is refused.
+    /// Takes the keys of this database into database 0, and leaves out those of others; `None`: each
+    /// into its own, and a file with keys in others than there can be is refused.
     pub database: Option<u64>,
 }
 
@@ -106,7 +106,7 @@ impl VerifiedCopy {
             Existing::Replace => {}
             Existing::Flush => flush(&mut session, progress)?,
         }
-        let mut loader = Loader::new(engine, session, progress);
+        let mut loader = Loader::new(engine, session, progress)?;
         let outcome =
             read(&self.file, self.options.choice(), &mut loader).and_then(|_| loader.finish());
         let loaded = loader.loaded();
@@ -190,7 +190,7 @@ impl Sink for Watched<'_> {
 impl Options {
     fn choice(&self) -> Choice {
         Choice {
-            database: self.database.unwrap_or(0),
+            database: self.database,
         }
     }
 
@@ -198,7 +198,7 @@ impl Options {
     fn allow(&self, form: Format, contents: &Contents) -> Result<()> {
         if self.database.is_some() && form != Format::Rdb {
             return Err(Error::Refused(
-                "only a file of Redis has more than one database".into(),
+                "databases are chosen of a file of Redis only".into(),
             ));
         }
         if !self.skip_other_types && !contents.other_types.is_empty() {
@@ -215,9 +215,10 @@ impl Options {
         }
         if self.database.is_none() && contents.other_databases > 0 {
             return Err(Error::Refused(format!(
-                "the file has {} keys in databases other than 0, and bpfdb has one database; \
-                 --database N takes those of one",
-                contents.other_databases
+                "the file has {} keys in databases beyond {}, the last one here; --database N takes \
+                 those of one into database 0",
+                contents.other_databases,
+                Database::COUNT - 1
             )));
         }
         let left_out = contents.other_databases + contents.reserved;
@@ -233,7 +234,7 @@ impl Options {
     }
 }
 
-/// Fills an engine that has no keys with those of a file of Redis: database 0. What else the file has
+/// Fills an engine that has no keys with those of a file of Redis. What else the file has
 /// is an error.
 pub fn load_rdb(engine: &Engine, path: &Path) -> Result<Loaded> {
     VerifiedCopy::open(path, Options::default())?.load(engine, &mut |_| Ok(()))

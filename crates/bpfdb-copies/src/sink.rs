@@ -89,6 +89,7 @@ impl Contents {
 /// Which keys of a file are given. Only files of Redis can have others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Choice {
-    /// The number of the database.
-    pub database: u64,
+    /// The number of a database, whose keys are given as those of database 0; `None`: the keys of all
+    /// databases that there can be here, each in its own.
+    pub database: Option<u64>,
 }

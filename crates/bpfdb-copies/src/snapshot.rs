@@ -14,7 +14,7 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
-use bpfdb::{Engine, Entry, Operation, Session, Status, ValueType, abi};
+use bpfdb::{DatabaseOrder, Engine, Entry, Operation, Session, Status, ValueType, abi};
 
 use crate::collection::kind_of;
 use crate::error::{Error, Result};
@@ -42,6 +42,8 @@ pub type Progress<'a> = &'a mut dyn FnMut(u64) -> Result<()>;
 pub struct Snapshot {
     session: Session,
     header: Header,
+    /// Copies have the databases by the numbers that clients know.
+    order: DatabaseOrder,
     /// Room that a value gets in a batch, bytes.
     room: usize,
 }
@@ -107,6 +109,7 @@ impl Snapshot {
         let stats = engine.stats()?;
         let mut session = engine.session()?;
         session.begin_read_only().map_err(Error::Snapshot)?;
+        let order = DatabaseOrder::read(&mut session).map_err(Error::Snapshot)?;
         let header = Header {
             time: engine.now_ms(),
             timestamp: session.snapshot(),
@@ -116,6 +119,7 @@ impl Snapshot {
         Ok(Self {
             session,
             header,
+            order,
             room: ROOM_MIN,
         })
     }
@@ -128,12 +132,13 @@ impl Snapshot {
     pub fn copy_to(mut self, sink: &mut dyn Sink, progress: Progress<'_>) -> Result<u64> {
         let (mut keys, mut seen) = (Keys::default(), Seen::default());
         let (mut cursor, mut given) = (0, 0);
+        let order_key = DatabaseOrder::key();
         loop {
             keys.clear();
             let next = self
                 .session
                 .scan_each(cursor, KEYS, |key| {
-                    if seen.is_new(key) {
+                    if key != order_key && seen.is_new(key) {
                         keys.push(key);
                     }
                 })
@@ -162,6 +167,7 @@ impl Snapshot {
         let mut told = Told {
             sink,
             progress,
+            order: self.order,
             given,
             bytes: 0,
         };
@@ -291,6 +297,7 @@ struct Found {
 struct Told<'a> {
     sink: &'a mut dyn Sink,
     progress: Progress<'a>,
+    order: DatabaseOrder,
     given: u64,
     /// Since it was told.
     bytes: usize,
@@ -298,7 +305,12 @@ struct Told<'a> {
 
 impl Sink for Told<'_> {
     fn key(&mut self, key: &Key<'_>) -> Result<()> {
-        self.sink.key(key)
+        let name = self.order.to_first(key.name);
+        let name = name.ok_or(Error::Snapshot(Status::Corrupt))?;
+        self.sink.key(&Key {
+            name: &name,
+            ..*key
+        })
     }
 
     fn part(&mut self, bytes: &[u8]) -> Result<()> {

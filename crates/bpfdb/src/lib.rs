@@ -22,6 +22,7 @@ mod claim;
 mod clock;
 pub mod commands;
 mod conflict;
+mod database_order;
 mod deoptimisation;
 mod driver;
 mod engine;
@@ -51,9 +52,11 @@ mod value_type;
 pub use checkpoint::{CheckpointPass, OtherRecord};
 pub use claim::Claim;
 pub use conflict::{Conflict, ConflictCause};
+pub use database_order::DatabaseOrder;
 pub use deoptimisation::{DEOPTIMISATIONS, Deoptimisation};
 pub use engine::{Engine, Joining};
 pub use error::{Error, Result};
+pub use keyspace::{Database, FUNCTIONS_KEY, Keyspace, is_reserved};
 pub use locks::{LockHolder, LockMode, LockSearch};
 pub use log::{
     LargeRef, Log, LogGate, LogGateState, LogHome, LogValue, LogWrite, PinnedLog, Sealed, Writes,
@@ -62,7 +65,6 @@ pub use maps::{engine_exists, first_missing_pin, pinned_memory};
 pub use memory::cgroups as memory_cgroups;
 pub use options::{Options, SEGMENT_SIZE, log_rings};
 pub use program::{Program, find as find_program, open_object};
-pub use keyspace::{Database, FUNCTIONS_KEY, Keyspace, is_reserved};
 pub use scan::scan_region;
 pub use session::{Batch, Entry, Head, Operation, Reads, Session, WatchToken};
 pub use stats::{Class, Observer, Stats, slot_size};

@@ -2,6 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use bpfdb::Database;
 use bpfdb_values::limits::Kind;
 use serde::{Deserialize, Serialize};
 
@@ -26,6 +27,8 @@ pub(super) struct Head {
 #[derive(Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Fields<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    db: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     key: Option<Text<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -87,9 +90,11 @@ fn bytes_of(text: Option<Text<'_>>, base64: Option<Text<'_>>) -> Option<Vec<u8>>
 
 impl<'a> Fields<'a> {
     /// A key, to which what the line has of its value is added.
-    pub(super) fn key(name: &'a [u8], expires: Option<u64>) -> Self {
+    pub(super) fn key(stored: &'a [u8], expires: Option<u64>) -> Self {
+        let (database, name) = Database::split(stored).unwrap_or((Database::default(), stored));
         let (key, key64) = text_or_base64(name);
         Self {
+            db: Some(database.number()).filter(|&number| number > 0),
             key,
             key64,
             expires,
@@ -189,6 +194,8 @@ impl<'a> Fields<'a> {
             return self.following();
         }
         let name = bytes_of(self.key.take(), self.key64.take())?;
+        let database = Database::new(self.db.take().unwrap_or(0))?;
+        let name = database.stored(&name).into_owned();
         let expires = self.expires.take();
         let value = if let Some(bytes) = self.bytes.take() {
             Value::Bytes(bytes)

@@ -5,7 +5,7 @@
 //!  2. What is left out is counted, so that nobody takes the keys for all there were.
 //!  3. An expiry, and what else precedes a key, is that of the next key only.
 
-use bpfdb::ValueType;
+use bpfdb::{Database, ValueType};
 use bpfdb_values::limits::Kind;
 
 use super::Dialect;
@@ -251,10 +251,10 @@ impl<I: Input> Reader<'_, I> {
         let at = self.source.offset();
         let is_short = string::read_short(self.source, KEY_MAX, &mut self.name)?;
         let expires_at = self.expires_at.take();
-        if self.database != self.choice.database {
+        let Some(database) = self.target() else {
             self.contents.other_databases += 1;
             return self.pass(number);
-        }
+        };
         if let What::Other(name) = what {
             // Of a key that is too long, nothing was kept.
             self.contents.count_other(&self.name, name);
@@ -270,9 +270,23 @@ impl<I: Input> Reader<'_, I> {
             let what = format!("an empty key, or one longer than {KEY_MAX} bytes");
             return Err(foreign(at, what));
         }
+        if self.name.len() > database.key_max() {
+            let (number, most) = (database.number(), database.key_max());
+            let what = format!("a key longer than {most} bytes, in database {number}");
+            return Err(foreign(at, what));
+        }
+        self.name = database.stored(&self.name).into_owned();
         match what {
             What::Collection(kind) => self.collection(number, kind, expires_at),
             _ => self.string(expires_at),
+        }
+    }
+
+    /// The database that takes keys of the one that the file is at; `None`: they are left out.
+    fn target(&self) -> Option<Database> {
+        match self.choice.database {
+            Some(wanted) => (wanted == self.database).then(Database::default),
+            None => Database::new(usize::try_from(self.database).ok()?),
         }
     }
 

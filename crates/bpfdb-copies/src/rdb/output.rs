@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use bpfdb::Database;
 use bpfdb_values::limits::Kind;
 
 use super::collection::write;
@@ -28,6 +29,8 @@ pub(crate) struct RdbWriter<W> {
     functions_len: usize,
     /// A collection, until all of it has come.
     collection: Option<Coming>,
+    /// That of the key before.
+    database: Database,
 }
 
 /// A collection of which a part has come.
@@ -49,6 +52,7 @@ impl<W: Write> RdbWriter<W> {
             functions: Vec::new(),
             functions_len: 0,
             collection: None,
+            database: Database::default(),
         };
         let bytes = &mut writer.bytes;
         bytes.extend_from_slice(MAGIC);
@@ -118,7 +122,13 @@ impl<W: Write> Sink for RdbWriter<W> {
             self.functions_len = key.len as usize;
             return Ok(());
         }
+        let (database, name) = Database::split(key.name).unwrap_or((Database::default(), key.name));
         let bytes = &mut self.bytes;
+        if database != self.database {
+            self.database = database;
+            bytes.push(DATABASE);
+            string::put_len(bytes, database.number() as u64);
+        }
         if let Some(time) = key.expires_at {
             bytes.push(EXPIRES_MS);
             bytes.extend_from_slice(&time.to_le_bytes());
@@ -126,14 +136,14 @@ impl<W: Write> Sink for RdbWriter<W> {
         if let Some(kind) = kind_of(key.kind) {
             self.collection = Some(Coming {
                 kind,
-                name: key.name.to_vec(),
+                name: name.to_vec(),
                 run: Vec::new(),
                 len: key.len as usize,
             });
             return Ok(());
         }
         bytes.push(TYPE_STRING);
-        string::put(bytes, key.name);
+        string::put(bytes, name);
         self.short.clear();
         self.short_len = 0;
         match key.len {

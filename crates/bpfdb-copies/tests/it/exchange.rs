@@ -41,11 +41,13 @@ fn redis_and_back() {
 #[test]
 fn files_of_redis_with_more_than_there_is_here() {
     let engine = engine();
-    let mut redis = Redis::start(Path::new("redis-server"));
+    let mut redis = Redis::start_with(Path::new("redis-server"), None, &["--databases", "20"]);
     redis.say("SET string 1");
     redis.say("XADD stream 1-1 field value");
     redis.say("SELECT 2");
     redis.say("SET two 2");
+    redis.say("SELECT 16");
+    redis.say("SET more 3");
     let (_folder, path) = file(&redis.saved());
     let outcome = |skip_other_types, database| {
         let options = Options {
@@ -64,7 +66,7 @@ fn files_of_redis_with_more_than_there_is_here() {
         text.contains("(1 of stream; the first is the stream \"stream\")"),
         "{text}"
     );
-    assert!(refused(outcome(true, None)).contains("1 keys in databases other than 0"));
+    assert!(refused(outcome(true, None)).contains("1 keys in databases beyond 15"));
     for (database, key) in [(0, &b"string"[..]), (2, b"two")] {
         outcome(true, Some(database)).expect("loaded");
         assert!(all(&engine).into_keys().eq([key]));

@@ -4,7 +4,7 @@ use crate::common;
 
 use std::collections::BTreeMap;
 
-use bpfdb::ValueType;
+use bpfdb::{Database, ValueType};
 use bpfdb_copies::{Choice, Contents, Error, Nowhere, read};
 use bpfdb_values::run;
 use common::{collect, collect_typed};
@@ -99,8 +99,9 @@ fn an_expiry_is_that_of_the_next_key_only() {
     .concat();
     let (read, contents) = collect(&by_hand("0010", &content)).expect("right");
     let expiring = read.iter().filter(|(_, (_, time))| time.is_some());
-    assert!(expiring.map(|(key, _)| &key[..]).eq([b"c", b"l"]));
-    assert_eq!((contents.keys, contents.other_databases), (5, 1));
+    let second = Database::new(2).expect("there").stored(b"x");
+    assert!(expiring.map(|(key, _)| &key[..]).eq([&*second, b"c", b"l"]));
+    assert_eq!((contents.keys, contents.other_databases), (6, 0));
 }
 
 /// Valkey from 9.0 on has a mark of its own, and the numbers of its types are its own from 22 on.
@@ -185,7 +186,7 @@ fn what_is_not_for_us() {
     let long = [
         &b"\x07\x42\x01"[..],
         &[b'k'; 513],
-        b"\x81\x01\x02\x03\x04\x05\x06\x07\x08\0\xfe\x01\0\0\x01a",
+        b"\x81\x01\x02\x03\x04\x05\x06\x07\x08\0\xfe\x10\0\0\x01a",
     ]
     .concat();
     let contents = outcome(&by_hand("0010", &long)).expect("right");

@@ -365,8 +365,14 @@ fn one_database_is_taken() {
         let bytes = redis.saved();
         for (database, name, others) in [(0, "zero", 2), (3, "three", 1)] {
             let mut collected = Collected::default();
-            let (_, contents) =
-                read(&bytes[..], Choice { database }, &mut collected).expect("right");
+            let (_, contents) = read(
+                &bytes[..],
+                Choice {
+                    database: Some(database),
+                },
+                &mut collected,
+            )
+            .expect("right");
             let names: Vec<_> = collected.whole().into_keys().collect();
             assert_eq!(names, [name.as_bytes()]);
             assert_eq!(contents.other_databases, others);

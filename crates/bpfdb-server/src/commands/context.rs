@@ -103,6 +103,16 @@ impl Context<'_> {
         self.others.push(index, bytes, most);
     }
 
+    /// Goes over to the database of this number. False: clients cannot choose it.
+    pub(crate) fn select(&mut self, number: usize) -> bool {
+        let Some(database) = self.instance.databases.get(number) else {
+            return false;
+        };
+        self.connection.database = number;
+        self.session.set_database(database);
+        true
+    }
+
     /// Has the client queued commands since MULTI?
     pub(crate) fn is_queuing(&self) -> bool {
         self.multi.queue.is_some()

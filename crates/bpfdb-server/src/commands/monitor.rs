@@ -1,5 +1,5 @@
 //! What clients that have said MONITOR are shown of a request:
-//! `1700000000.123456 [0 127.0.0.1:50000] "SET" "a" "1"`.
+//! `1700000000.123456 [0 127.0.0.1:50000] "SET" "a" "1"`: when, database, address.
 
 use std::ops::Range;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -49,8 +49,9 @@ fn show(context: &mut Context<'_>, command: &Command, words: &[Vec<u8>], caller:
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
+    let database = context.connection.database;
     let (seconds, micros) = (now.as_secs(), now.subsec_micros());
-    let mut text = format!("{seconds}.{micros:06} [0 {caller}]").into_bytes();
+    let mut text = format!("{seconds}.{micros:06} [{database} {caller}]").into_bytes();
     let hidden = hidden(command, words);
     for (at, word) in words.iter().enumerate() {
         text.push(b' ');

@@ -63,7 +63,7 @@ impl Call {
                 .positions(words)
                 .any(|at| bpfdb::is_reserved(&words[at]))
             {
-                return Err("ERR keys that begin with \\0bpfdb\\0\\0 are of bpfdb itself".into());
+                return Err("ERR keys that begin with \\0bpfdb\\0 are of bpfdb itself".into());
             }
         }
         Ok(())

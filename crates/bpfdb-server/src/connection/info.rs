@@ -54,6 +54,8 @@ pub(crate) struct ConnectionInfo {
     pub(crate) name: Vec<u8>,
     pub(crate) library_name: Vec<u8>,
     pub(crate) library_version: Vec<u8>,
+    /// Number of the database that SELECT has chosen.
+    pub(crate) database: usize,
     /// Name of the command that the daemon executed last.
     pub(crate) command: &'static str,
     /// The subcommand of that, as the client wrote it.
@@ -143,6 +145,7 @@ impl ConnectionInfo {
             name: Vec::new(),
             library_name: Vec::new(),
             library_version: Vec::new(),
+            database: 0,
             command: "NULL",
             subcommand: Vec::new(),
             authenticated: false,
@@ -180,6 +183,7 @@ impl ConnectionInfo {
     /// Forgets what the client has said about itself.
     pub(crate) fn reset(&mut self) {
         self.name = Vec::new();
+        self.database = 0;
         self.authenticated = false;
         // As in Redis, a reply that is to be skipped is skipped.
         if self.replies != ReplyMode::SkipNext {

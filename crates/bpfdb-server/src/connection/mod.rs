@@ -26,6 +26,8 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Instant;
 
+use bpfdb::Database;
+
 use self::info::ConnectionInfo;
 use self::output::Output;
 use crate::io::poll::{Interest, Source};
@@ -170,13 +172,19 @@ impl Connection {
     /// Lets the kernel answer again, unless something has arrived that nobody has answered, or the
     /// client has not read so much that the kernel would give the connection to the daemon again:
     /// behind a full send buffer it could not even do that (`room_to_send`).
-    pub(crate) fn hand_back(&mut self, kernel: &KernelConnections, watches: bool) {
+    pub(crate) fn hand_back(
+        &mut self,
+        kernel: &KernelConnections,
+        watches: bool,
+        database: Database,
+    ) {
         let queued = socket::queued(self.socket.as_fd());
         if queued.is_ok_and(|bytes| bytes > ANSWERED_BESIDE) {
             return;
         }
         kernel.set_protocol(self.index, self.replies.protocol());
         kernel.set_watching(self.index, watches);
+        kernel.set_database(self.index, database);
         // Nobody has looked at what comes next.
         kernel.set_patient(self.index, true);
         if kernel.hand_back(self.index, self.consumed, self.replied) {

@@ -27,7 +27,7 @@ use std::io;
 use std::rc::Rc;
 use std::time::Instant;
 
-use bpfdb::{Engine, Session, Status};
+use bpfdb::{Database, Engine, Session, Status};
 
 use self::batch::{Batch, Unexecuted};
 use self::running::Running;
@@ -64,6 +64,12 @@ fn takes_more(connection: &Connection, instance: &Instance) -> bool {
     connection.takes_more(instance.admits(&connection.info))
 }
 
+/// The engine's database with the keys that the client names.
+fn database_of(connection: &ConnectionInfo, instance: &Instance) -> Database {
+    let chosen = instance.databases.get(connection.database);
+    chosen.unwrap_or_default()
+}
+
 /// What of a connection's requests is begun, and not yet done.
 #[derive(Debug, Default)]
 pub(crate) struct Executor {
@@ -89,6 +95,8 @@ impl Executor {
         server: &mut ServeContext<'_>,
     ) -> io::Result<Next> {
         server.session.redirect(connection.index);
+        let database = database_of(&connection.info, server.instance);
+        server.session.set_database(database);
         connection.begin_service();
         self.yielded = false;
         // What waits to be sent comes first: what is executed now may have to wait longer.
@@ -168,7 +176,8 @@ impl Executor {
             && self.has_executed_all(connection)
             && !connection.is_unsent()
         {
-            connection.hand_back(server.kernel, !self.multi.watched.is_empty());
+            let database = database_of(&connection.info, server.instance);
+            connection.hand_back(server.kernel, !self.multi.watched.is_empty(), database);
         }
     }
 

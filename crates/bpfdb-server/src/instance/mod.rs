@@ -1,6 +1,7 @@
 //! What the daemon knows about itself: settings, statistics, what was slow, who is
 //! paused. There is one for each server; commands find it in their context.
 
+pub(crate) mod databases;
 pub(crate) mod log;
 pub(crate) mod pause;
 pub(crate) mod rate_limiter;
@@ -19,6 +20,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use bpfdb::{Engine, Stats};
 
+use self::databases::Databases;
 use self::log::Log;
 use self::pause::Pause;
 use self::rate_limiter::RateLimiter;
@@ -56,6 +58,7 @@ pub(crate) struct Instance {
     set_log_level: fn(LogLevel),
     pub(crate) users: Users,
     kernel_flags: KernelFlags,
+    pub(crate) databases: Databases,
     /// What the kernel does with the connections.
     pub(crate) kernel: Rc<KernelConnections>,
     pub(crate) log: Log,
@@ -124,6 +127,7 @@ impl Instance {
         let mut settings = options.settings.clone();
         settings.max_clients = settings.max_clients.min(clients_max);
         settings.append_only = options.log.is_some();
+        let databases = Databases::read(&mut engine.session()?, settings.databases as usize)?;
         let procedures = Procedures::new(
             engine,
             KernelProcedures::of(programs)?,
@@ -137,6 +141,7 @@ impl Instance {
             set_log_level: options.set_log_level,
             users: Users::new(&options.settings.require_pass.0),
             kernel_flags: programs.flags()?,
+            databases,
             kernel: Rc::clone(&programs.connections),
             log: Log::new(options.log.clone(), options.loaded, bell),
             pause: Pause::default(),

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use bpfdb::abi;
+use bpfdb::{Database, abi};
 
 use super::connections::{FrontEndWords, KernelConnections};
 use super::objects;
@@ -39,6 +39,13 @@ impl KernelConnections {
         // SAFETY: as above.
         unsafe { AtomicU32::from_ptr(&raw mut (*self.redis(index)).resp3) }
             .store((protocol == Protocol::Resp3).into(), Ordering::Release);
+    }
+
+    /// Tells the kernel in which database of the engine the connection's keys are.
+    pub(crate) fn set_database(&self, index: u32, database: Database) {
+        // SAFETY: as above.
+        unsafe { AtomicU32::from_ptr(&raw mut (*self.redis(index)).database) }
+            .store(database.number() as u32, Ordering::Release);
     }
 
     /// Tells the kernel whether EXEC has keys to compare, before it is handed back.

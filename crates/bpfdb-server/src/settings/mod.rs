@@ -168,6 +168,8 @@ settings! {
     /// Nice value for the kernel's workers that answer remote clients; 0: they keep
     /// their own
     worker_nice "worker-nice": i64, -20..=0 => 0, Now;
+    /// Databases that SELECT may choose
+    databases "databases": u32, 1..=16 => 16, Restart;
     /// Most connections at the same time. At run time not more than at the start:
     /// the sessions are made then. Fewer, if the limit of open files is too low for them
     max_clients "maxclients": u32, 1..=65_000 => 10_000, Now;

@@ -191,7 +191,6 @@ pub(crate) static PARAMETERS: &[Parameter] = &[
     parameter("crash-log-enabled", "no", Switch),
     parameter("crash-memcheck-enabled", "no", Switch),
     parameter("daemonize", "no", Immutable),
-    parameter("databases", "1", Immutable),
     parameter("dbfilename", "dump.rdb", Protected),
     parameter("disable-thp", "no", Immutable),
     parameter("dynamic-hz", "yes", Switch),

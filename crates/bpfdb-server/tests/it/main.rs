@@ -4,6 +4,7 @@ mod blocks;
 mod clients;
 mod conflicts;
 mod connections;
+mod databases;
 mod differential;
 mod differential_errors;
 mod dumped;

@@ -11,7 +11,7 @@ mod select;
 
 use super::definition::Command;
 
-pub(super) use select::check_database;
+pub(super) use select::database;
 
 pub(super) static COMMANDS: &[&Command] = &[
     &auth::COMMAND,

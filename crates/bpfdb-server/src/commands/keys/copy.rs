@@ -1,10 +1,13 @@
 //! COPY.
 
+use bpfdb::Database;
+
 use super::super::arguments::{is, syntax_error};
 use super::super::atomic::{Kind, atomically};
-use super::super::connection::check_database;
+use super::super::connection::database;
 use super::super::prelude::*;
 use super::super::update::give;
+use super::r#move::give_to;
 
 pub(crate) static COMMAND: Command = Command {
     name: "copy",
@@ -20,38 +23,41 @@ pub(crate) static COMMAND: Command = Command {
         Keys::at(1, &[KeyFlag::ReadOnly, KeyFlag::Access]),
         Keys::at(2, &[KeyFlag::Overwrite, KeyFlag::Update]),
     ],
-    differences: "There is one database, 0.",
     batching: Batching::Reads,
     run,
     ..Command::BASE
 };
 
-/// REPLACE, DB 0: is the first among them?
-fn parse(mut options: &[Vec<u8>]) -> Result<bool, Failure> {
-    let mut replace = false;
+/// REPLACE, and the database of DB.
+fn parse(context: &Context<'_>, mut options: &[Vec<u8>]) -> Result<(bool, Database), Failure> {
+    let (mut replace, mut to) = (false, context.session.database());
     while let Some((option, behind)) = options.split_first() {
         options = match behind {
             behind if is(option, "replace") => {
                 replace = true;
                 behind
             }
-            [database, behind @ ..] if is(option, "db") => {
-                check_database(database)?;
+            [number, behind @ ..] if is(option, "db") => {
+                (_, to) = database(context, number)?;
                 behind
             }
             _ => return Err(syntax_error()),
         };
     }
-    Ok(replace)
+    Ok((replace, to))
 }
 
 fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     let (from, to) = (&arguments[0], &arguments[1]);
-    let replace = parse(&arguments[2..])?;
-    if from == to {
+    let (replace, database) = parse(context, &arguments[2..])?;
+    let is_here = database == context.session.database();
+    if is_here && from == to {
         return Err("ERR source and destination objects are the same".into());
     }
     let done = atomically(context.session, Kind::Write, |session| {
+        if !is_here {
+            return give_to(session, from, database, to, replace);
+        }
         let Some(head) = session.head(from)? else {
             return Ok(false);
         };

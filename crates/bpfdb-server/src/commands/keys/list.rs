@@ -67,8 +67,11 @@ impl Job for Listing {
         if self.reply.is_some() {
             return Ok(self.reply(context));
         }
+        let database = context.session.database();
         let next = (context.session).scan_each(self.cursor, STEP, |key| {
-            if !bpfdb::is_reserved(key) && glob::matches(&arguments[0], key) {
+            if let Some(key) = database.key_of(key)
+                && glob::matches(&arguments[0], key)
+            {
                 self.add(key);
             }
         })?;

@@ -8,6 +8,7 @@ mod expire;
 mod expireat;
 mod expiretime;
 mod list;
+mod r#move;
 mod object;
 mod persist;
 mod pexpire;
@@ -35,6 +36,7 @@ pub(super) static COMMANDS: &[&Command] = &[
     &expireat::COMMAND,
     &expiretime::COMMAND,
     &list::COMMAND,
+    &r#move::COMMAND,
     &object::COMMAND,
     &persist::COMMAND,
     &pexpire::COMMAND,

@@ -19,7 +19,7 @@ pub(crate) static COMMAND: Command = Command {
     ..Command::BASE
 };
 
-/// How often chance may hit a key of bpfdb itself.
+/// How often chance may hit a key that is in another database, or in none.
 const ATTEMPTS: u32 = 16;
 /// Keys that a scan asks for.
 const SCANNED: usize = 64;
@@ -32,9 +32,11 @@ fn run(context: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {
 
 fn pick(session: &mut Session) -> Result<Option<Vec<u8>>, Status> {
     for _ in 0..ATTEMPTS {
-        match session.random_key()? {
-            Some(key) if bpfdb::is_reserved(&key) => {}
-            other => return Ok(other),
+        let Some(key) = session.random_key()? else {
+            return Ok(None);
+        };
+        if let Some(key) = session.database().key_of(&key) {
+            return Ok(Some(key.to_vec()));
         }
     }
     any_other(session)
@@ -45,9 +47,10 @@ fn any_other(session: &mut Session) -> Result<Option<Vec<u8>>, Status> {
     let mut cursor = 0;
     loop {
         let (next, keys) = session.scan(cursor, SCANNED)?;
-        let found = keys.into_iter().find(|key| !bpfdb::is_reserved(key));
+        let database = session.database();
+        let found = keys.iter().find_map(|key| database.key_of(key));
         if found.is_some() || next == 0 {
-            return Ok(found);
+            return Ok(found.map(<[u8]>::to_vec));
         }
         cursor = next;
     }

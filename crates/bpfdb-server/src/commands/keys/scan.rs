@@ -42,13 +42,16 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     let options = parse(&arguments[1..])?;
     let mut keys = Replies::new(context.replies.protocol());
     let mut count = 0;
+    let database = context.session.database();
     let mut of_any_type: Vec<Vec<u8>> = Vec::new();
     let next = (context.session).scan_each(cursor, options.count, |key| {
-        let is_wanted = !bpfdb::is_reserved(key) && options.wants(key);
-        match (is_wanted, options.value_type) {
-            (false, _) => {}
-            (true, Some(_)) => of_any_type.push(key.to_vec()),
-            (true, None) => {
+        match (
+            database.key_of(key).filter(|key| options.wants(key)),
+            options.value_type,
+        ) {
+            (None, _) => {}
+            (Some(key), Some(_)) => of_any_type.push(key.to_vec()),
+            (Some(key), None) => {
                 keys.bulk(key);
                 count += 1;
             }

@@ -129,6 +129,8 @@ pub(super) struct Running {
     pub(super) has_begun: bool,
     /// Has it written?
     pub(super) has_written: bool,
+    /// Number of the database that it has chosen.
+    database: Option<usize>,
     why_stopped: Option<&'static str>,
 }
 
@@ -307,6 +309,7 @@ impl ScriptCall {
             command: None,
             has_begun: false,
             has_written: false,
+            database: None,
             why_stopped: None,
         }))
     }
@@ -365,7 +368,10 @@ impl ScriptCall {
             }
             let step = match running.command.take() {
                 Some(command) if running.why_stopped.is_none() => {
-                    self.step_command(context, command).map(Turn::Command)
+                    let step = |call: &mut Self, context: &mut Context<'_>| {
+                        call.step_command(context, command)
+                    };
+                    self.in_own_database(context, step).map(Turn::Command)
                 }
                 _ => self.resume(context),
             };
@@ -392,7 +398,10 @@ impl ScriptCall {
         let answer = mem::replace(&mut running.answer, Answer::GoOn);
         match scripts::resume(&mut running.call, answer) {
             Step::Command { words, resp3 } => {
-                self.execute(context, words, resp3).map(Turn::Command)
+                let execute = |call: &mut Self, context: &mut Context<'_>| {
+                    call.execute(context, words, resp3)
+                };
+                self.in_own_database(context, execute).map(Turn::Command)
             }
             Step::SliceOver => Ok(Turn::SliceOver),
             Step::Done(reply) => Ok(Turn::Done(reply)),
@@ -401,6 +410,26 @@ impl ScriptCall {
                 Err(self.explain(failure))
             }
         }
+    }
+
+    /// SELECT in a script is for that script alone.
+    fn in_own_database<T>(
+        &mut self,
+        context: &mut Context<'_>,
+        work: impl FnOnce(&mut Self, &mut Context<'_>) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let clients = context.connection.database;
+        let own = self.running.as_ref().and_then(|running| running.database);
+        if let Some(own) = own {
+            context.select(own);
+        }
+        let outcome = work(self, context);
+        let chosen = context.connection.database;
+        context.select(clients);
+        if let Some(running) = &mut self.running {
+            running.database = Some(chosen).filter(|_| own.is_some() || chosen != clients);
+        }
+        outcome
     }
 
     /// Others have their turn.

@@ -1,6 +1,6 @@
-//! FLUSHALL; FLUSHDB is the same, there is one database. Functions stay, as in Redis.
+//! FLUSHALL, and FLUSHDB for one database. Functions stay, as in Redis.
 
-use bpfdb::{Operation, Session};
+use bpfdb::{Database, Operation, Session};
 
 use super::super::arguments::{is, syntax_error};
 use super::super::prelude::*;
@@ -11,7 +11,7 @@ const STEP: usize = 512;
 
 pub(crate) static COMMAND: Command = Command {
     name: "flushall",
-    summary: "Deletes every key",
+    summary: "Deletes every key of all databases",
     since: "1.0.0",
     group: Group::Server,
     complexity: "O(keys in the database)",
@@ -25,18 +25,33 @@ pub(crate) static COMMAND: Command = Command {
     ..Command::BASE
 };
 
-pub(super) fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
+fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
+    flush(context, arguments, None)
+}
+
+/// Deletes the keys of this database, or of all.
+pub(super) fn flush(
+    context: &mut Context<'_>,
+    arguments: &[Vec<u8>],
+    database: Option<Database>,
+) -> Outcome {
     match arguments {
         [] => {}
         [how] if is(how, "async") || is(how, "sync") => {}
         _ => return Err(syntax_error()),
     }
-    context.go_on_with(Flush::default());
+    context.go_on_with(Flush {
+        database,
+        cursor: 0,
+        records: None,
+    });
     Ok(())
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Flush {
+    /// `None`: all of them.
+    database: Option<Database>,
     cursor: u64,
     /// All keys are deleted; records of expired ones may be left from this page on.
     records: Option<u64>,
@@ -49,8 +64,16 @@ impl Job for Flush {
         }
         let session = &mut *context.session;
         let (next, mut keys) = session.scan(self.cursor, STEP)?;
-        keys.retain(|key| !bpfdb::is_reserved(key));
-        delete(session, &keys)?;
+        keys.retain(|stored| {
+            Database::split(stored)
+                .is_some_and(|(of, _)| self.database.is_none_or(|wanted| wanted == of))
+        });
+        // As stored keys, of which those of this database are as they are.
+        let own = session.database();
+        session.set_database(Database::default());
+        let deleted = delete(session, &keys);
+        session.set_database(own);
+        deleted?;
         self.cursor = next;
         if next == 0 {
             self.records = Some(0);

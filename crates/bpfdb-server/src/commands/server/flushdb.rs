@@ -5,7 +5,7 @@ use super::flushall;
 
 pub(crate) static COMMAND: Command = Command {
     name: "flushdb",
-    summary: "Deletes every key",
+    summary: "Deletes every key of the database",
     since: "1.0.0",
     group: Group::Server,
     complexity: "O(keys in the database)",
@@ -15,6 +15,11 @@ pub(crate) static COMMAND: Command = Command {
     categories: &[Category::Keyspace, Category::Dangerous],
     tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
     differences: "As FLUSHALL.",
-    run: flushall::run,
+    run,
     ..Command::BASE
 };
+
+fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
+    let database = context.session.database();
+    flushall::flush(context, arguments, Some(database))
+}

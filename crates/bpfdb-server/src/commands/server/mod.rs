@@ -20,6 +20,7 @@ mod save;
 mod shutdown;
 mod slaveof;
 mod slowlog;
+mod swapdb;
 mod time;
 mod wait;
 mod waitaof;
@@ -47,6 +48,7 @@ pub(super) static COMMANDS: &[&Command] = &[
     &shutdown::COMMAND,
     &slaveof::COMMAND,
     &slowlog::COMMAND,
+    &swapdb::COMMAND,
     &time::COMMAND,
     &wait::COMMAND,
     &waitaof::COMMAND,

@@ -3,7 +3,7 @@
 use std::mem;
 use std::time::{Duration, Instant};
 
-use bpfdb::{Session, Status, WatchToken};
+use bpfdb::{Session, Status};
 
 use super::super::conflict;
 use super::super::invoke::{count, timed};
@@ -13,7 +13,7 @@ use super::super::publish;
 use super::super::time_slice::TimeSlice;
 use super::attempts::Attempts;
 use super::flush::Flushes;
-use super::multi_state::MultiState;
+use super::multi_state::{MultiState, Watched};
 use super::queue::Queue;
 use crate::connection::info::{ConnectionInfo, ReplyMode};
 use crate::protocol::reply::{self, ConflictAction, Protocol, Replies};
@@ -63,7 +63,7 @@ fn run(context: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {
         }
         Err(queue) => queue,
     };
-    let mut block = Block::new(queue, watched, context.replies.protocol());
+    let mut block = Block::new(queue, watched, context);
     if block.step(context, &[])? == Progress::More {
         context.go_on_with(block);
     }
@@ -83,7 +83,7 @@ fn discard(context: &mut Context<'_>, failure: Failure) -> Failure {
 }
 
 /// The commands of a block that is none of a transaction: see [`Flushes`].
-fn flushes_only(queue: Queue, watched: &Watched, protocol: Protocol) -> Result<Flushes, Queue> {
+fn flushes_only(queue: Queue, watched: &[Watched], protocol: Protocol) -> Result<Flushes, Queue> {
     if !watched.is_empty() {
         return Err(queue);
     }
@@ -103,7 +103,9 @@ fn flushes_only(queue: Queue, watched: &Watched, protocol: Protocol) -> Result<F
 #[derive(Debug)]
 struct Block {
     queue: Queue,
-    watched: Vec<(Vec<u8>, WatchToken)>,
+    watched: Vec<Watched>,
+    /// The database in which the client was before, and is again for another attempt.
+    database: usize,
     phase: Phase,
     replies: Replies,
     /// What the next command has left to be done, and the time that it has taken: a script may
@@ -146,10 +148,12 @@ impl Job for Block {
 }
 
 impl Block {
-    fn new(queue: Queue, watched: Vec<(Vec<u8>, WatchToken)>, protocol: Protocol) -> Self {
+    fn new(queue: Queue, watched: Vec<Watched>, context: &Context<'_>) -> Self {
+        let protocol = context.replies.protocol();
         Self {
             queue,
             watched,
+            database: context.connection.database,
             phase: Phase::Begin,
             replies: Replies::new(protocol),
             job: None,
@@ -196,7 +200,7 @@ impl Block {
     fn go_on(&mut self, context: &mut Context<'_>) -> Result<Option<Progress>, Failure> {
         let slice = TimeSlice::begin();
         if matches!(self.phase, Phase::Begin) {
-            if !are_unchanged(context.session, &self.watched, !self.only_reads())? {
+            if !are_unchanged(context, &self.watched, !self.only_reads())? {
                 context.session.rollback()?;
                 // That a key was written.
                 context.connection.tells_of_all = true;
@@ -315,6 +319,7 @@ impl Block {
     ) -> Result<Progress, Failure> {
         self.phase = Phase::Begin;
         self.job = None;
+        context.select(self.database);
         context.connection.mail.take_staged();
         self.spent = Duration::ZERO;
         let total = mem::take(&mut self.total);
@@ -369,17 +374,35 @@ fn hold_if_it_became_sync(context: &mut Context<'_>) {
     }
 }
 
-type Watched = [(Vec<u8>, WatchToken)];
-
 /// Compares what is watched; if `locks`, locks it first, so that it stays as it is. A
 /// snapshot stays as it is without.
-fn are_unchanged(session: &mut Session, watched: &Watched, locks: bool) -> Result<bool, Status> {
-    for (key, token) in watched {
+fn are_unchanged(
+    context: &mut Context<'_>,
+    watched: &[Watched],
+    locks: bool,
+) -> Result<bool, Status> {
+    let swaps = context.instance.databases.swaps();
+    let session = &mut *context.session;
+    let own = session.database();
+    let outcome = all_hold(session, watched, locks, swaps);
+    session.set_database(own);
+    outcome
+}
+
+fn all_hold(
+    session: &mut Session,
+    watched: &[Watched],
+    locks: bool,
+    swaps: u64,
+) -> Result<bool, Status> {
+    for watched in watched {
+        session.set_database(watched.database);
         if locks {
             // A large value is not read for it.
-            session.head(key)?;
+            session.head(&watched.key)?;
         }
-        if !token.still_holds(&session.watch(key)?) {
+        let now = session.watch(&watched.key)?;
+        if watched.swaps != swaps || !watched.token.still_holds(&now) {
             return Ok(false);
         }
     }

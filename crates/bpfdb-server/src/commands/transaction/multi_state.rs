@@ -1,6 +1,6 @@
 //! What a connection has queued since MULTI, and what it watches.
 
-use bpfdb::WatchToken;
+use bpfdb::{Database, WatchToken};
 
 use super::queue::Queue;
 use crate::connection::info::Begun;
@@ -8,12 +8,23 @@ use crate::connection::info::Begun;
 /// Bytes that a watched key may take.
 const WATCHED: usize = bpfdb::abi::BPFDB_KEY_MAX as usize + 64;
 
+/// A key that EXEC must find as it was.
+#[derive(Debug)]
+pub(crate) struct Watched {
+    /// Of the engine.
+    pub(crate) database: Database,
+    pub(crate) key: Vec<u8>,
+    pub(crate) token: WatchToken,
+    /// How often databases had been exchanged: one more time, and the client means another key.
+    pub(crate) swaps: u64,
+}
+
 #[derive(Debug, Default)]
 pub(crate) struct MultiState {
     /// What waits for EXEC; `None`: there was no MULTI.
     pub(crate) queue: Option<Queue>,
     /// Keys that EXEC must find as they were.
-    pub(crate) watched: Vec<(Vec<u8>, WatchToken)>,
+    pub(crate) watched: Vec<Watched>,
 }
 
 impl MultiState {

@@ -4,6 +4,7 @@ use bpfdb::abi;
 
 use super::super::atomic::is_open;
 use super::super::prelude::*;
+use super::multi_state::Watched;
 
 /// EXEC locks what is watched, and compares all of it at once.
 const WATCHED_MAX: usize = abi::BPFDB_LOCKS_NEAR as usize;
@@ -40,14 +41,21 @@ fn run(context: &mut Context<'_>, keys: &[Vec<u8>]) -> Outcome {
     }
     for key in keys {
         let watched = &context.multi.watched;
-        if watched.iter().any(|(other, _)| other == key) {
+        let database = context.session.database();
+        let is_same = |other: &Watched| other.database == database && other.key == *key;
+        if watched.iter().any(is_same) {
             continue;
         }
         if watched.len() == WATCHED_MAX {
             return Err(format!("ERR more than {WATCHED_MAX} keys are watched").into());
         }
         let token = context.session.watch(key)?;
-        context.multi.watched.push((key.clone(), token));
+        context.multi.watched.push(Watched {
+            database,
+            key: key.clone(),
+            token,
+            swaps: context.instance.databases.swaps(),
+        });
     }
     context.replies.ok();
     Ok(())

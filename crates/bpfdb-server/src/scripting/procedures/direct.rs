@@ -15,7 +15,7 @@
 
 use std::time::Instant;
 
-use bpfdb::{DEOPTIMISATIONS, Session};
+use bpfdb::{DEOPTIMISATIONS, Database, Session};
 use bpfdb_lua::Sha1;
 use bpfdb_procedures::inside::{CallError, Calls, Failure, Library, ReplyRef};
 use bpfdb_procedures::load::Program;
@@ -98,6 +98,10 @@ impl Procedures {
         call: &DirectCall<'_>,
         session: &mut Session,
     ) -> Option<ReplyRef<'_>> {
+        if session.database() != Database::default() {
+            // Such a call has no field that names it.
+            return None;
+        }
         let units = match call.kind {
             DirectKind::Script => &mut self.scripts,
             DirectKind::Function => &mut self.libraries,

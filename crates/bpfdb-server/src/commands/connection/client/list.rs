@@ -196,7 +196,7 @@ pub(super) fn describe(connection: &ConnectionInfo, protocol: Protocol) -> Strin
     let begun = connection.begun;
     let waiting = connection.waiting;
     format!(
-        "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db=0 sub={} psub={} \
+        "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db={} sub={} psub={} \
          ssub={} multi={} qbuf={} qbuf-free={} argv-mem=0 multi-mem={} rbs=0 rbp=0 obl={} oll=0 \
          omem={} tot-mem={} events=r cmd={} user=default redir=-1 resp={} lib-name={} lib-ver={}",
         connection.id,
@@ -206,6 +206,7 @@ pub(super) fn describe(connection: &ConnectionInfo, protocol: Protocol) -> Strin
         text(&connection.name),
         connection.since.elapsed().as_secs(),
         connection.active.elapsed().as_secs(),
+        connection.database,
         connection.subscribed.count(Kind::Channel),
         connection.subscribed.count(Kind::Pattern),
         connection.subscribed.count(Kind::Shard),

@@ -53,8 +53,6 @@ struct Source<'a> {
     /// By the kernel, since counting began.
     counted: KernelCounters,
     clients: Clients,
-    /// Of clients.
-    keys: u64,
 }
 
 /// What all connections have begun.
@@ -141,9 +139,7 @@ fn hold_back(context: &mut Context<'_>, names: &[Vec<u8>]) {
 fn run(context: &mut Context<'_>, names: &[Vec<u8>]) -> Outcome {
     hold_back(context, names);
     let stats = clear_away(context)?;
-    let keys = stats.records_of(context.session.database());
     let source = Source {
-        keys,
         instance: context.instance,
         stats: &stats,
         counted: context.instance.kernel_counters(&stats),
@@ -453,13 +449,18 @@ fn cluster(page: &mut Page, _: &Source<'_>) {
 }
 
 fn keyspace(page: &mut Page, source: &Source<'_>) {
-    let keys = source.keys;
-    if keys > 0 {
-        let expires = source.stats.expiring;
-        page.line(
-            "db0",
-            format_args!("keys={keys},expires={expires},avg_ttl=0"),
-        );
+    let databases = &source.instance.databases;
+    for number in databases.numbers() {
+        let database = databases.get(number).unwrap_or_default();
+        let keys = source.stats.records_of(database);
+        if keys > 0 {
+            // They are counted together.
+            let expires = source.stats.expiring.min(keys);
+            page.line(
+                format_args!("db{number}"),
+                format_args!("keys={keys},expires={expires},avg_ttl=0"),
+            );
+        }
     }
 }
 

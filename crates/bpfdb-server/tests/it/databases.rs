@@ -1,0 +1,141 @@
+//! Databases where a table of requests and replies (`tests/replies/databases.txt`) does not say it: what
+//! the kernel answers, compiled functions, clients that meet, restarts, and what is counted.
+
+use bpfdb_tests::server::procedures::{ask, back_to_kernel, load};
+use bpfdb_tests::server::{Client, TestServer, kernel_calls, wait_until};
+
+fn select(client: &mut Client, number: usize) {
+    assert_eq!(client.say(&format!("SELECT {number}")), "+OK\r\n");
+}
+
+/// Asks until the kernel has answered one of these requests more.
+fn kernel_says(client: &mut Client, command: &str, request: &str) -> String {
+    let mut reply = String::new();
+    wait_until("the kernel answers", || {
+        let before = kernel_calls(client, command);
+        // The connection was the daemon's for INFO.
+        client.say("GET nothing");
+        reply = client.say(request);
+        kernel_calls(client, command) > before
+    });
+    reply
+}
+
+#[test]
+fn the_kernel_answers_in_the_database_that_was_chosen() {
+    let server = TestServer::shared();
+    let (mut client, mut other) = (server.client(), server.client());
+    select(&mut client, 3);
+    for key in ["db:k", "db:key-of-some-length"] {
+        other.say(&format!("SET {key} zero"));
+        assert_eq!(
+            kernel_says(&mut client, "set", &format!("SET {key} three")),
+            "+OK\r\n"
+        );
+        let get = format!("GET {key}");
+        assert_eq!(kernel_says(&mut client, "get", &get), "$5\r\nthree\r\n");
+        assert_eq!(kernel_says(&mut other, "get", &get), "$4\r\nzero\r\n");
+    }
+    assert_eq!(kernel_says(&mut client, "hset", "HSET db:h f 1"), ":1\r\n");
+    assert_eq!(
+        kernel_says(&mut client, "hget", "HGET db:h f"),
+        "$1\r\n1\r\n"
+    );
+    assert_eq!(other.say("EXISTS db:h"), ":0\r\n");
+}
+
+#[test]
+fn compiled_functions_work_in_the_callers_database() {
+    let server = TestServer::shared();
+    let mut client = server.client();
+    load(
+        &mut client,
+        "#!lua name=databases\n\
+         redis.register_function('db_add', function(keys) return redis.call('incr', keys[1]) end)",
+    );
+    let mut add = |number, expected: &str| {
+        select(&mut client, number);
+        back_to_kernel(&mut client);
+        let reply = ask(&mut client, &["FCALL", "db_add", "1", "db:counter"]);
+        assert_eq!(reply.to_string(), expected, "database {number}");
+    };
+    for round in 1..=4 {
+        add(0, &round.to_string());
+        add(2, &round.to_string());
+        add(15, &round.to_string());
+    }
+}
+
+#[test]
+fn what_is_counted_is_counted_for_each() {
+    let server = TestServer::start(&bpfdb::Options::default());
+    let mut client = server.client();
+    for (number, keys) in [(0, 2), (1, 3), (15, 1)] {
+        select(&mut client, number);
+        for key in 0..keys {
+            client.say(&format!("SET key-that-is-long-enough-{key} v"));
+            client.say(&format!("SET {key} v"));
+        }
+        assert_eq!(client.say("DBSIZE"), format!(":{}\r\n", 2 * keys));
+    }
+    let info = client.say("INFO keyspace");
+    for line in ["db0:keys=4,", "db1:keys=6,", "db15:keys=2,"] {
+        assert!(info.contains(line), "{info}");
+    }
+    select(&mut client, 1);
+    client.say("DEL 0 key-that-is-long-enough-1");
+    assert_eq!(client.say("DBSIZE"), ":4\r\n");
+    assert_eq!(client.say("FLUSHDB"), "+OK\r\n");
+    wait_until("its records are gone", || client.say("DBSIZE") == ":0\r\n");
+    assert!(client.say("CLIENT INFO").contains(" db=1 "));
+    select(&mut client, 15);
+    assert_eq!(client.say("DBSIZE"), ":2\r\n");
+    assert_eq!(client.say("FLUSHALL"), "+OK\r\n");
+    wait_until("all are gone", || {
+        !client.say("INFO keyspace").contains("db")
+    });
+}
+
+#[test]
+fn an_exchange_is_for_those_who_are_connected_and_for_later() {
+    let server = TestServer::start(&bpfdb::Options::default());
+    let (mut client, mut other) = (server.client(), server.client());
+    client.say("SET k zero");
+    select(&mut other, 1);
+    other.say("SET k one");
+    assert_eq!(kernel_says(&mut client, "get", "GET k"), "$4\r\nzero\r\n");
+    assert_eq!(kernel_says(&mut other, "get", "GET k"), "$3\r\none\r\n");
+    other.say("BEGIN");
+    assert!(client.say("SWAPDB 0 1").starts_with("-CONFLICT "));
+    other.say("COMMIT");
+    assert_eq!(client.say("SWAPDB 0 1"), "+OK\r\n");
+    assert_eq!(other.say("GET k"), "$4\r\nzero\r\n");
+    assert_eq!(client.say("GET k"), "$3\r\none\r\n");
+    let engine = server.engine.clone();
+    server.stop();
+    let server = TestServer::start_again(engine);
+    let mut client = server.client();
+    assert_eq!(client.say("GET k"), "$3\r\none\r\n");
+    select(&mut client, 1);
+    assert_eq!(client.say("GET k"), "$4\r\nzero\r\n");
+}
+
+/// A block that is executed anew begins in the database in which its client was.
+#[test]
+fn a_block_that_meets_a_conflict_begins_where_it_began() {
+    let server = TestServer::shared();
+    let (mut client, mut other) = (server.client(), server.client());
+    select(&mut other, 4);
+    for command in ["BEGIN", "SET db:locked 1"] {
+        other.say(command);
+    }
+    client.say("MULTI");
+    for command in ["SET db:first 1", "SELECT 4", "SET db:locked 2"] {
+        assert_eq!(client.say(command), "+QUEUED\r\n");
+    }
+    let reply = client.say("EXEC");
+    assert!(reply.starts_with("-CONFLICT "), "{reply}");
+    assert_eq!(other.say("ROLLBACK"), "+OK\r\n");
+    assert!(client.say("CLIENT INFO").contains(" db=0 "));
+    assert_eq!(client.say("EXISTS db:first"), ":0\r\n");
+}
