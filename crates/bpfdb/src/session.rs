@@ -66,6 +66,7 @@ pub struct Session {
     read_cache: ReadCache,
     room_requests: Option<RoomRequests>,
     database: Database,
+    writes: u64,
 }
 
 /// The session's io buffer, mapped from the kernel.
@@ -140,6 +141,7 @@ impl Session {
             read_cache: ReadCache::default(),
             room_requests: None,
             database: Database::default(),
+            writes: 0,
         })
     }
 
@@ -205,6 +207,12 @@ impl Session {
     pub fn depends(&self) -> u64 {
         // SAFETY: as above.
         unsafe { (&raw const (*self.own_state()).depends).read_volatile() }
+    }
+
+    /// Writes that succeeded through this handle, in whatever session, those that wait included; but none
+    /// of a [`Batch`]. So one sees whether what has failed had written before.
+    pub fn writes(&self) -> u64 {
+        self.writes
     }
 
     /// Number of the session in the engine.
@@ -321,11 +329,17 @@ impl Session {
         }
         let operation = Operation::SetEntry(key, value, expires_at);
         self.read_cache.wrote(key, Some((value, expires_at)));
+        self.write(&operation)
+    }
+
+    fn write(&mut self, operation: &Operation<'_>) -> Result<(), Status> {
         if self.deferred.is_open() {
-            self.later(&operation)
+            self.later(operation)?;
         } else {
-            self.single(&operation).map(drop)
+            self.single(operation)?;
         }
+        self.writes += 1;
+        Ok(())
     }
 
     /// The value of `key`, of any type, and when it expires, or `None`.
@@ -363,12 +377,7 @@ impl Session {
             return self.set_large(key, kind, value, expires_at);
         }
         self.read_cache.forget(key);
-        let operation = Operation::SetTyped(key, kind, value, expires_at);
-        if self.deferred.is_open() {
-            self.later(&operation)
-        } else {
-            self.single(&operation).map(drop)
-        }
+        self.write(&Operation::SetTyped(key, kind, value, expires_at))
     }
 
     /// Whether there was a value to delete.
@@ -378,11 +387,12 @@ impl Session {
         if let Some(present) = known
             && self.deferred.is_open()
         {
-            self.later(&Operation::Delete(key))?;
+            self.write(&Operation::Delete(key))?;
             return Ok(present);
         }
-        self.single(&Operation::Delete(key))
-            .map(|status| status == Status::Found)
+        let status = self.single(&Operation::Delete(key))?;
+        self.writes += 1;
+        Ok(status == Status::Found)
     }
 
     /// Commits. [`Status::RolledBack`] if an earlier Error had failed the

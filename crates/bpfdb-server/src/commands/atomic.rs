@@ -10,6 +10,9 @@ use super::context::Failure;
 pub(super) enum Kind {
     Read,
     Write,
+    /// It writes, and what it has written when it fails is no hindrance to do it again in the same
+    /// transaction, with the same outcome.
+    Repeatable,
 }
 
 pub(crate) fn has_failed(session: &Session) -> bool {
@@ -40,6 +43,16 @@ pub(crate) fn record_refusal(session: &mut Session, failure: Failure) -> Failure
     }
 }
 
+/// A statement is not tried again. It may have done a part of its work in the client's transaction,
+/// be it in an earlier try: that fails then, as after any other Error.
+pub(crate) fn give_up(session: &mut Session, failure: Failure) -> Failure {
+    let may_be_half = matches!(failure, Failure::Engine(Status::MemoryPending));
+    if may_be_half && is_open(session) && !has_failed(session) {
+        let _ = session.refuse_value();
+    }
+    failure
+}
+
 /// Does `work` in the client's transaction, or in one of its own, which is
 /// tried again after a conflict.
 pub(super) fn atomically<T>(
@@ -48,7 +61,7 @@ pub(super) fn atomically<T>(
     mut work: impl FnMut(&mut Session) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
     if is_open(session) {
-        return work(session);
+        return as_statement(session, kind, work);
     }
     for _ in 0..attempts::STATEMENT {
         match once(session, kind, &mut work) {
@@ -59,6 +72,22 @@ pub(super) fn atomically<T>(
     Err(Status::Conflict.into())
 }
 
+/// Does `work` in the client's transaction. A value for which memory is being added fails none, and
+/// the statement is tried again from its beginning: so it must not have written before.
+fn as_statement<T>(
+    session: &mut Session,
+    kind: Kind,
+    work: impl FnOnce(&mut Session) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let before = session.writes();
+    work(session).map_err(|failure| {
+        if kind == Kind::Repeatable || session.writes() == before {
+            return failure;
+        }
+        give_up(session, failure)
+    })
+}
+
 /// Does `work` in a transaction, which stays only if it succeeds.
 pub(super) fn once<T>(
     session: &mut Session,
@@ -67,7 +96,7 @@ pub(super) fn once<T>(
 ) -> Result<T, Failure> {
     match kind {
         Kind::Read => session.begin_read_only_deferred()?,
-        Kind::Write => session.begin_deferred()?,
+        Kind::Write | Kind::Repeatable => session.begin_deferred()?,
     }
     match work(session) {
         Ok(result) => {

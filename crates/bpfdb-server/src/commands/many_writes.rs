@@ -29,7 +29,8 @@ const KEYS_AT_ONCE: usize = 32;
 pub(super) trait Writer: Debug + Default + 'static {
     /// Words of the request for one key: it, and its value perhaps.
     const WORDS: usize;
-    /// To one key; keys come in the order of the request.
+    /// To one key; keys come in the order of the request. Done again to all of them, from the first one
+    /// on, it does the same.
     fn write(&mut self, session: &mut Session, words: &[Vec<u8>]) -> Outcome;
     /// Does it free memory? Then it is done without a transaction, key by key, should there be no
     /// memory for the locks of one.
@@ -44,7 +45,7 @@ pub(super) fn write_many<W: Writer>(context: &mut Context<'_>, words: &[Vec<u8>]
         context.go_on_with(Writing::<W>::new(!is_open(context.session)));
         return Ok(());
     }
-    let writer = atomically(context.session, Kind::Write, |session| {
+    let writer = atomically(context.session, Kind::Repeatable, |session| {
         let mut writer = W::default();
         for words in words.chunks(W::WORDS) {
             writer.write(session, words)?;

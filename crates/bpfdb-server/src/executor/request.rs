@@ -237,6 +237,7 @@ fn attempt(
         context.go_on_with(RetriedCommand::new(command.run));
         return (Ok(()), time);
     }
+    let outcome = outcome.map_err(|failure| atomic::give_up(context.session, failure));
     if context.job.is_none() {
         let failed = outcome.is_err() || context.replies.is_error_at(start);
         count(context, command, time, failed);

@@ -100,7 +100,10 @@ impl Running {
                 context.replies.truncate(start);
                 return Some(self);
             }
-            Err(failure) => Err(atomic::record_refusal(context.session, failure)),
+            Err(failure) => {
+                let failure = atomic::record_refusal(context.session, failure);
+                Err(atomic::give_up(context.session, failure))
+            }
         };
         let failed = outcome.is_err() || context.replies.is_error_at(start);
         invoke::count(context, self.command, self.spent, failed);

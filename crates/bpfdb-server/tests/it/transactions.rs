@@ -397,3 +397,55 @@ fn counters_lose_nothing() {
     assert_eq!(reply, bulk(incremented.to_string().as_bytes()));
     assert!(incremented > 2 * EACH, "{incremented}");
 }
+
+/// Only the engine's own memory is added meanwhile, none that a test can hold up: a value of which
+/// there are never so many pages as it takes.
+fn without_room() -> TestServer {
+    TestServer::start(&bpfdb::Options {
+        memory_limit: 256 << 20,
+        memory_ahead: 0,
+        ..bpfdb::Options::default()
+    })
+}
+
+const LONG: usize = 24 << 20;
+
+/// A script in the client's transaction that has written, and meets memory that is only being added,
+/// is not begun anew in there: INCR would count twice.
+#[test]
+fn a_script_that_has_written_fails_its_transaction_when_it_must_wait_for_memory() {
+    let server = without_room();
+    let mut client = server.client();
+    let script =
+        format!("redis.call('INCR', 'n') return redis.call('SET', 'big', string.rep('x', {LONG}))");
+    let eval: &[&[u8]] = &[b"EVAL", script.as_bytes(), b"0"];
+    assert_eq!(client.say("BEGIN"), "+OK\r\n");
+    let refused = client.ask(eval);
+    assert!(
+        refused.starts_with(b"-MEMORYPENDING") || refused.starts_with(b"-"),
+        "{}",
+        common::show(&refused)
+    );
+    assert!(client.say("COMMIT").starts_with('-'));
+    assert_eq!(client.say("EXISTS n big"), ":0\r\n");
+    // In a transaction of its own it is rolled back, and done once.
+    assert_eq!(client.ask(eval), b"+OK\r\n");
+    assert_eq!(client.say("GET n"), "$1\r\n1\r\n");
+}
+
+/// What does the same when it is done again waits.
+#[test]
+fn mset_in_a_transaction_waits_for_memory() {
+    let server = without_room();
+    let mut client = server.client();
+    let value = vec![b'x'; LONG];
+    assert_eq!(client.say("BEGIN"), "+OK\r\n");
+    for words in [
+        [&b"MSET"[..], b"a", b"1", b"big", &value],
+        [b"MSETNX", b"b", b"1", b"great", &value],
+    ] {
+        assert!(matches!(&client.ask(&words)[..], b"+OK\r\n" | b":1\r\n"));
+    }
+    assert_eq!(client.say("COMMIT"), "+OK\r\n");
+    assert_eq!(client.say("EXISTS a b big great"), ":4\r\n");
+}

@@ -400,6 +400,7 @@ impl Session {
             unsafe { (&raw mut (*session.request(place)).value_len).write_unaligned(len) };
             Ok(place)
         })?;
+        self.writes += 1;
         Ok(())
     }
 

@@ -131,6 +131,8 @@ pub(super) struct Running {
     pub(super) has_written: bool,
     /// Number of the database that it has chosen.
     database: Option<usize>,
+    /// Has it published?
+    pub(super) has_announced: bool,
     why_stopped: Option<&'static str>,
 }
 
@@ -310,6 +312,7 @@ impl ScriptCall {
             has_begun: false,
             has_written: false,
             database: None,
+            has_announced: false,
             why_stopped: None,
         }))
     }
@@ -494,12 +497,16 @@ impl ScriptCall {
         context: &mut Context<'_>,
         failure: Failure,
     ) -> Result<Progress, Failure> {
-        let has_written = self
-            .running
-            .as_ref()
-            .is_some_and(|running| running.has_written);
+        let running = self.running.as_ref();
+        let (has_written, has_announced) = running.map_or((false, false), |running| {
+            (running.has_written, running.has_announced)
+        });
         self.end(context);
         if !self.own {
+            // It would be tried again from its beginning, in the same transaction.
+            if has_written || has_announced {
+                return Err(atomic::give_up(context.session, failure));
+            }
             return Err(failure);
         }
         context.connection.mail.take_staged();

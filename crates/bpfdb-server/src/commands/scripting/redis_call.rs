@@ -62,6 +62,7 @@ impl ScriptCall {
         let running = self.running.as_mut().expect("an attempt");
         running.has_begun = true;
         running.has_written |= call.command.has(Flag::Write);
+        running.has_announced |= call.command.announces;
         let mut inner = context.with_replies(&mut replies);
         let arguments = &words[call.name_words..];
         let (outcome, time) = timed(&mut inner, call.command, arguments, at_once);

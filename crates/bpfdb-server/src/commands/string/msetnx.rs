@@ -29,7 +29,7 @@ fn run(context: &mut Context<'_>, pairs: &[Vec<u8>]) -> Outcome {
     if !pairs.len().is_multiple_of(2) {
         return Err(wrong_arity("msetnx"));
     }
-    let done = atomically(context.session, Kind::Write, |session| {
+    let done = atomically(context.session, Kind::Repeatable, |session| {
         for pair in pairs.chunks(2) {
             if session.head_for_update(&pair[0])?.is_some() {
                 return Ok(false);
