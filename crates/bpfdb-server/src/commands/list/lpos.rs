@@ -4,7 +4,7 @@ use bpfdb::ValueType;
 use bpfdb_values::list::{End, Search};
 
 use super::super::arguments::{at_least, is, number, syntax_error};
-use super::super::collection::load;
+use super::super::collection::{check_reply, load};
 use super::super::prelude::*;
 use super::list_of;
 
@@ -97,10 +97,12 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
             } else {
                 count.min(found.len())
             };
+            let start = replies.len();
             replies.array(count);
-            found[..count]
-                .iter()
-                .for_each(|&place| replies.integer(place as i64));
+            for &place in &found[..count] {
+                replies.integer(place as i64);
+                check_reply(replies, start)?;
+            }
         }
         (None, Some(&place)) => replies.integer(place as i64),
         (None, None) => replies.null(),

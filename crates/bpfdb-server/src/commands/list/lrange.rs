@@ -6,7 +6,7 @@ use bpfdb_values::places;
 use super::super::arguments::number;
 use super::super::collection::load;
 use super::super::prelude::*;
-use super::list_of;
+use super::{list_of, reply_elements};
 
 pub(crate) static COMMAND: Command = Command {
     name: "lrange",
@@ -28,7 +28,5 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     let read = load(context.session, &arguments[0], ValueType::LIST)?;
     let list = list_of(read.as_ref().map(|read| &read.value[..]))?;
     let elements = list.elements(places::range(first, last, list.len()))?;
-    context.replies.array(elements.len());
-    elements.for_each(|element| context.replies.bulk(element));
-    Ok(())
+    reply_elements(context.replies, elements)
 }

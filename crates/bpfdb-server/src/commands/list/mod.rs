@@ -25,9 +25,11 @@ mod rpushx;
 
 use bpfdb_values::list::{End, List};
 
-use super::Failure;
 use super::arguments::is;
+use super::collection::check_reply;
 use super::definition::Command;
+use super::{Failure, Outcome};
+use crate::protocol::reply::Replies;
 
 pub(super) static COMMANDS: &[&Command] = &[
     &lindex::COMMAND,
@@ -52,6 +54,23 @@ pub(super) static COMMANDS: &[&Command] = &[
 /// The list with these bytes; of a key that is absent, one without elements.
 fn list_of(bytes: Option<&[u8]>) -> Result<List<'_>, Failure> {
     Ok(bytes.map_or_else(|| Ok(List::empty()), List::parse)?)
+}
+
+/// An array of these elements.
+///
+/// # Errors
+/// It would be longer than a reply may be; what is written of it is to be taken back.
+fn reply_elements<'a>(
+    replies: &mut Replies,
+    elements: impl ExactSizeIterator<Item = &'a [u8]>,
+) -> Outcome {
+    let start = replies.len();
+    replies.array(elements.len());
+    for element in elements {
+        replies.bulk(element);
+        check_reply(replies, start)?;
+    }
+    Ok(())
 }
 
 /// LEFT or RIGHT.

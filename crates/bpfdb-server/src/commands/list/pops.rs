@@ -10,7 +10,12 @@ use super::super::atomic::{Kind, atomically};
 use super::super::collection::{load_for_update, put};
 use super::super::prelude::*;
 use super::super::table::wrong_arity;
-use crate::protocol::reply::Replies;
+use super::reply_elements;
+use crate::protocol::reply::{Protocol, Replies};
+use crate::settings::limits::MESSAGE_MAX;
+
+/// Bytes that an element takes in a reply beside its own: its length and the ends of two lines.
+const BULK_MAX: usize = "$536870912\r\n\r\n".len();
 
 /// Elements that were taken.
 #[derive(Debug)]
@@ -22,21 +27,26 @@ pub(super) struct Popped {
 }
 
 impl Popped {
+    /// May they be taken? Not if there were no reply to tell of them: if it may be too long it is
+    /// written once for nothing.
+    fn check(&self) -> Outcome {
+        let most = self.list.len() + (1 + self.places.len()) * BULK_MAX;
+        if most <= MESSAGE_MAX {
+            return Ok(());
+        }
+        self.reply(&mut Replies::new(Protocol::Resp2))
+    }
+
     /// An array, in the order in which they were taken.
     pub(super) fn reply(&self, replies: &mut Replies) -> Outcome {
         let elements = List::parse(&self.list)?.elements(self.places.clone())?;
-        replies.array(elements.len());
         match self.end {
-            End::Head => elements.for_each(|element| replies.bulk(element)),
+            End::Head => reply_elements(replies, elements),
             End::Tail => {
                 let elements: Vec<&[u8]> = elements.collect();
-                elements
-                    .iter()
-                    .rev()
-                    .for_each(|element| replies.bulk(element));
+                reply_elements(replies, elements.into_iter().rev())
             }
         }
-        Ok(())
     }
 
     /// The one element.
@@ -61,21 +71,20 @@ pub(super) fn pop_first(
         };
         let list = List::parse(&old.value)?;
         let places = list.places_at(end, count);
-        if !places.is_empty() {
-            let left = list.without(places.clone())?;
-            put(
-                session,
-                key,
-                ValueType::LIST,
-                left.as_deref(),
-                old.expires_at,
-            )?;
-        }
+        let left = match places.is_empty() {
+            true => None,
+            false => list.without(places.clone())?,
+        };
         let popped = Popped {
             list: old.value,
             places,
             end,
         };
+        popped.check()?;
+        if !popped.places.is_empty() {
+            let kind = ValueType::LIST;
+            put(session, key, kind, left.as_deref(), old.expires_at)?;
+        }
         return Ok(Some((number, popped)));
     }
     Ok(None)

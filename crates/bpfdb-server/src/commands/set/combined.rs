@@ -1,6 +1,6 @@
 //! Intersections, unions and differences of sets.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use bpfdb::{Session, ValueType};
 use bpfdb_values::Set;
@@ -157,8 +157,10 @@ impl Sources {
         for entry in runs[first].iter() {
             rest.add(entry?.0);
         }
-        for place in others.iter().flatten() {
-            for entry in runs[*place].iter() {
+        // Each set once, however often it is named.
+        let removed: BTreeSet<usize> = others.iter().copied().flatten().collect();
+        for place in removed {
+            for entry in runs[place].iter() {
                 rest.remove(entry?.0);
             }
         }

@@ -6,12 +6,12 @@ use std::collections::HashMap;
 
 use bpfdb::{Session, ValueType};
 use bpfdb_values::double;
-use bpfdb_values::run::Run;
+use bpfdb_values::run::{Run, written_len};
 use bpfdb_values::sorted_set::{Entry, SortedSet, sort, write};
 
 use super::super::arguments::{at_least, is, number, syntax_error};
 use super::super::atomic::{Kind, atomically};
-use super::super::collection::load_any;
+use super::super::collection::{check_len, load_any};
 use super::super::prelude::*;
 use super::scores::Form;
 use super::store;
@@ -158,43 +158,78 @@ type Read = Option<(ValueType, Vec<u8>)>;
 /// Bytes of the sets that one command reads, at most.
 const SOURCES_MAX: usize = 1 << 30;
 
+/// The sets that a command names.
+#[derive(Debug, Default)]
+struct Sources {
+    /// Each key's once, however often it is named.
+    read: Vec<Read>,
+    /// For each key of the command its place in `read`.
+    places: Vec<usize>,
+}
+
 /// Reads the sets at one moment, in a transaction.
-fn read(session: &mut Session, keys: &[Vec<u8>]) -> Result<Vec<Read>, Failure> {
+fn read(session: &mut Session, keys: &[Vec<u8>]) -> Result<Sources, Failure> {
     let kinds = [ValueType::SORTED_SET, ValueType::SET];
+    let mut sources = Sources::default();
+    let mut known: HashMap<&[u8], usize> = HashMap::new();
     let mut bytes = 0;
-    let sets = keys.iter().map(|key| {
+    for key in keys {
+        if let Some(&place) = known.get(&key[..]) {
+            sources.places.push(place);
+            continue;
+        }
         let read = load_any(session, key, &kinds)?;
         bytes += read.as_ref().map_or(0, |(_, entry)| entry.value.len());
         if bytes > SOURCES_MAX {
             return Err("ERR the sets have more than 1 GiB; name fewer".into());
         }
-        Ok(read.map(|(kind, entry)| (kind, entry.value)))
-    });
-    sets.collect()
+        let place = sources.read.len();
+        known.insert(key, place);
+        sources.places.push(place);
+        sources
+            .read
+            .push(read.map(|(kind, entry)| (kind, entry.value)));
+    }
+    Ok(sources)
 }
 
-/// One of the sets.
-#[derive(Debug)]
-struct Input<'a> {
-    entries: Vec<Entry<'a>>,
-    weight: f64,
-}
+/// The members of each set in `Sources::read`.
+type Members<'a> = Vec<Vec<Entry<'a>>>;
 
-impl Input<'_> {
-    fn weighted(&self, score: f64) -> f64 {
-        self.weight * score
+impl Sources {
+    fn members(&self) -> Result<Members<'_>, Failure> {
+        let sets = self.read.iter().map(|set| {
+            set.as_ref()
+                .map_or(Ok(Vec::new()), |(kind, bytes)| entries(*kind, bytes))
+        });
+        sets.collect()
+    }
+
+    /// The sets in the order of the command.
+    fn inputs<'m, 'a>(&self, members: &'m Members<'a>, weights: &[f64]) -> Vec<Input<'m, 'a>> {
+        let weighted = self.places.iter().zip(weights);
+        let inputs = weighted.map(|(&place, &weight)| Input {
+            place,
+            entries: &members[place],
+            weight,
+        });
+        inputs.collect()
     }
 }
 
-fn inputs<'a>(sets: &'a [Read], weights: &[f64]) -> Result<Vec<Input<'a>>, Failure> {
-    let weighted = sets.iter().zip(weights);
-    let inputs = weighted.map(|(set, &weight)| {
-        let entries = set
-            .as_ref()
-            .map_or(Ok(Vec::new()), |(kind, bytes)| entries(*kind, bytes))?;
-        Ok(Input { entries, weight })
-    });
-    inputs.collect()
+/// One of the sets.
+#[derive(Clone, Copy, Debug)]
+struct Input<'m, 'a> {
+    /// The same of those that are the same set.
+    place: usize,
+    entries: &'m [Entry<'a>],
+    weight: f64,
+}
+
+impl Input<'_, '_> {
+    fn weighted(&self, score: f64) -> f64 {
+        self.weight * score
+    }
 }
 
 fn entries(kind: ValueType, bytes: &[u8]) -> Result<Vec<Entry<'_>>, Failure> {
@@ -211,10 +246,21 @@ fn entries(kind: ValueType, bytes: &[u8]) -> Result<Vec<Entry<'_>>, Failure> {
     entries.collect()
 }
 
+/// The bytes of a sorted set with these entries.
+///
+/// # Errors
+/// It would be too long; found out before memory is taken for it.
+fn written(entries: Vec<Entry<'_>>) -> Result<Vec<u8>, Failure> {
+    let score = [0; size_of::<f64>()];
+    let pairs = entries.iter().map(|entry| (entry.member, &score[..]));
+    check_len(written_len(pairs))?;
+    Ok(write(entries))
+}
+
 /// The members of the result, in any order.
 fn combined<'a>(
     operation: Operation,
-    mut inputs: Vec<Input<'a>>,
+    mut inputs: Vec<Input<'_, 'a>>,
     options: &Options,
 ) -> Vec<Entry<'a>> {
     if operation != Operation::Difference {
@@ -227,10 +273,10 @@ fn combined<'a>(
     }
 }
 
-fn union<'a>(inputs: &[Input<'a>], aggregate: Aggregate) -> Vec<Entry<'a>> {
+fn union<'a>(inputs: &[Input<'_, 'a>], aggregate: Aggregate) -> Vec<Entry<'a>> {
     let mut scores: HashMap<&'a [u8], f64> = HashMap::new();
     for input in inputs {
-        for entry in &input.entries {
+        for entry in input.entries {
             let score = number_or_zero(input.weighted(entry.score));
             scores
                 .entry(entry.member)
@@ -244,14 +290,21 @@ fn union<'a>(inputs: &[Input<'a>], aggregate: Aggregate) -> Vec<Entry<'a>> {
         .collect()
 }
 
-fn intersection<'a>(inputs: &[Input<'a>], options: &Options) -> Vec<Entry<'a>> {
+fn intersection<'a>(inputs: &[Input<'_, 'a>], options: &Options) -> Vec<Entry<'a>> {
     let Some((least, others)) = inputs.split_first() else {
         return Vec::new();
     };
     if least.entries.is_empty() {
         return Vec::new();
     }
-    let others: Vec<_> = others.iter().map(|other| (other, table(other))).collect();
+    // One table for each set, however often it is named.
+    let mut tables = HashMap::new();
+    for other in others {
+        tables.entry(other.place).or_insert_with(|| table(other));
+    }
+    let others: Vec<_> = (others.iter())
+        .map(|other| (other, &tables[&other.place]))
+        .collect();
     let common = least.entries.iter().filter_map(|entry| {
         let mut score = number_or_zero(least.weighted(entry.score));
         for (other, scores) in &others {
@@ -263,17 +316,20 @@ fn intersection<'a>(inputs: &[Input<'a>], options: &Options) -> Vec<Entry<'a>> {
     common.take(options.limit).collect()
 }
 
-fn table<'a>(input: &Input<'a>) -> HashMap<&'a [u8], f64> {
+fn table<'a>(input: &Input<'_, 'a>) -> HashMap<&'a [u8], f64> {
     let entries = input.entries.iter();
     entries.map(|entry| (entry.member, entry.score)).collect()
 }
 
-fn difference<'a>(inputs: &[Input<'a>]) -> Vec<Entry<'a>> {
+fn difference<'a>(inputs: &[Input<'_, 'a>]) -> Vec<Entry<'a>> {
     let Some((first, others)) = inputs.split_first() else {
         return Vec::new();
     };
     let mut left = table(first);
-    for entry in others.iter().flat_map(|other| &other.entries) {
+    if others.iter().any(|other| other.place == first.place) {
+        return Vec::new();
+    }
+    for entry in others.iter().flat_map(|other| other.entries) {
         left.remove(entry.member);
     }
     let left = left.into_iter();
@@ -291,11 +347,12 @@ pub(super) fn reply(
     let (keys, behind) = keys(command, arguments)?;
     let sets = atomically(context.session, Kind::Read, |session| read(session, keys))?;
     let options = Options::parse(behind, keys.len(), operation, Purpose::Reply)?;
-    let mut entries = combined(operation, inputs(&sets, &options.weights)?, &options);
+    let members = sets.members()?;
+    let inputs = sets.inputs(&members, &options.weights);
+    let mut entries = combined(operation, inputs, &options);
     sort(&mut entries);
     let form = Form::of(context.replies, options.with_scores);
-    form.reply(context.replies, entries.iter());
-    Ok(())
+    form.reply(context.replies, entries.iter())
 }
 
 /// ZINTERCARD: number of keys, keys, options.
@@ -304,7 +361,9 @@ pub(super) fn reply_len(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Out
     let operation = Operation::Intersection;
     let sets = atomically(context.session, Kind::Read, |session| read(session, keys))?;
     let options = Options::parse(behind, keys.len(), operation, Purpose::Count)?;
-    let entries = combined(operation, inputs(&sets, &options.weights)?, &options);
+    let members = sets.members()?;
+    let inputs = sets.inputs(&members, &options.weights);
+    let entries = combined(operation, inputs, &options);
     context.replies.integer(entries.len() as i64);
     Ok(())
 }
@@ -323,9 +382,11 @@ pub(super) fn store_result(
         session.head_for_update(target)?;
         let sets = read(session, keys)?;
         let options = Options::parse(behind, keys.len(), operation, Purpose::Store)?;
-        let entries = combined(operation, inputs(&sets, &options.weights)?, &options);
+        let members = sets.members()?;
+        let inputs = sets.inputs(&members, &options.weights);
+        let entries = combined(operation, inputs, &options);
         let len = entries.len();
-        let bytes = (len > 0).then(|| write(entries));
+        let bytes = (len > 0).then(|| written(entries)).transpose()?;
         store(session, target, bytes.as_deref())?;
         Ok(len)
     })?;

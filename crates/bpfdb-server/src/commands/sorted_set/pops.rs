@@ -11,6 +11,10 @@ use super::super::collection::{load_for_update, put};
 use super::super::prelude::*;
 use super::scores::Form;
 use crate::protocol::reply::{Protocol, Replies};
+use crate::settings::limits::MESSAGE_MAX;
+
+/// Bytes that a member takes in a reply beside its own, with its score, at most.
+const ENTRY_MAX: usize = 64;
 
 /// An end of a sorted set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +41,16 @@ impl Popped {
             End::Min => form.reply(replies, entries),
             End::Max => form.reply(replies, entries.rev()),
         }
-        Ok(())
+    }
+
+    /// May they be taken? Not if there were no reply to tell of them: if it may be too long it is
+    /// written once for nothing, in its longest form.
+    fn check(&self) -> Outcome {
+        let most = self.set.len() + (1 + self.places.len()) * ENTRY_MAX;
+        if most <= MESSAGE_MAX {
+            return Ok(());
+        }
+        self.reply(&mut Replies::new(Protocol::Resp3), Form::Pairs)
     }
 }
 
@@ -60,15 +73,19 @@ pub(super) fn pop_first(
             End::Min => 0..count,
             End::Max => set.len() - count..set.len(),
         };
-        if !places.is_empty() {
-            let left = set.without(places.clone())?;
-            put(session, key, kind, left.as_deref(), old.expires_at)?;
-        }
+        let left = match places.is_empty() {
+            true => None,
+            false => set.without(places.clone())?,
+        };
         let popped = Popped {
             set: old.value,
             places,
             end,
         };
+        popped.check()?;
+        if !popped.places.is_empty() {
+            put(session, key, kind, left.as_deref(), old.expires_at)?;
+        }
         return Ok(Some((number, popped)));
     }
     Ok(None)
@@ -95,5 +112,29 @@ pub(super) fn pop(context: &mut Context<'_>, arguments: &[Vec<u8>], end: End) ->
             replies.array(0);
             Ok(())
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bpfdb_values::sorted_set::{Entry, write};
+
+    use super::*;
+
+    /// [`Popped::check`] believes it.
+    #[test]
+    fn a_reply_takes_no_more_than_is_reckoned_with() {
+        let score = -2.225_073_858_507_201_4e-308;
+        let members: Vec<Vec<u8>> = (0..1000).map(|number| vec![b'm'; number % 300]).collect();
+        let entries = members.iter().map(|member| Entry { member, score });
+        let set = write(entries.collect());
+        let popped = Popped {
+            places: 0..members.len(),
+            set,
+            end: End::Max,
+        };
+        let mut replies = Replies::new(Protocol::Resp3);
+        popped.reply(&mut replies, Form::Pairs).expect("short");
+        assert!(replies.len() <= popped.set.len() + (1 + members.len()) * ENTRY_MAX);
     }
 }

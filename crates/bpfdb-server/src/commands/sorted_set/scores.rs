@@ -5,8 +5,9 @@ use std::ops::Bound;
 use bpfdb_values::double;
 use bpfdb_values::sorted_set::{Entry, LexEnd, LexRange, Members, ScoreRange};
 
-use super::super::Failure;
 use super::super::arguments::number;
+use super::super::collection::check_reply;
+use super::super::{Failure, Outcome};
 use crate::protocol::reply::{Protocol, Replies};
 
 pub(super) fn score(text: &[u8]) -> Result<f64, Failure> {
@@ -95,14 +96,21 @@ impl Form {
     }
 
     /// An array of these entries.
+    ///
+    /// # Errors
+    /// It would be longer than a reply may be; what is written of it is to be taken back.
     pub(super) fn reply<'a>(
         self,
         replies: &mut Replies,
         entries: impl ExactSizeIterator<Item = &'a Entry<'a>>,
-    ) {
-        let len = entries.len();
+    ) -> Outcome {
+        let (start, len) = (replies.len(), entries.len());
         replies.array(if self == Self::Flat { 2 * len } else { len });
-        entries.for_each(|entry| self.reply_one(replies, entry));
+        for entry in entries {
+            self.reply_one(replies, entry);
+            check_reply(replies, start)?;
+        }
+        Ok(())
     }
 
     pub(super) fn reply_one(self, replies: &mut Replies, entry: &Entry<'_>) {

@@ -114,11 +114,10 @@ pub(super) fn reply_range(
     let selected = set.entries()[set.select(&selection)].iter();
     let form = Form::of(replies, options.with_scores);
     if selection.is_descending {
-        form.reply(replies, selected.rev());
+        form.reply(replies, selected.rev())
     } else {
-        form.reply(replies, selected);
+        form.reply(replies, selected)
     }
-    Ok(())
 }
 
 /// Target, key, ends, options. The reply is how many members the target has then.

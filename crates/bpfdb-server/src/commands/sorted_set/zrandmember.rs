@@ -4,7 +4,7 @@ use bpfdb::{Entry, ValueType};
 use bpfdb_values::sorted_set::SortedSet;
 
 use super::super::arguments::{is, number, syntax_error};
-use super::super::collection::load;
+use super::super::collection::{REPLY_TOO_LONG, load};
 use super::super::prelude::*;
 use super::scores::Form;
 use crate::protocol::reply::Replies;
@@ -27,6 +27,9 @@ pub(crate) static COMMAND: Command = Command {
     run,
     ..Command::BASE
 };
+
+/// Bytes of the shortest member in a reply.
+const SHORTEST: usize = b"$0\r\n\r\n".len();
 
 const BELOW_LEAST: &str = "ERR value is out of range, value must between -9223372036854775807 and \
                            9223372036854775807";
@@ -56,30 +59,23 @@ impl Wanted {
     }
 
     /// Members by chance; all of them, the highest score first as in Redis, if so many are wanted.
-    fn reply(self, replies: &mut Replies, set: &SortedSet<'_>) {
+    fn reply(self, replies: &mut Replies, set: &SortedSet<'_>) -> Outcome {
         let mut random = Random::new();
         let form = Form::of(replies, self.with_scores);
         let (entries, len) = (set.entries(), set.len());
         let count = usize::try_from(self.count.unsigned_abs()).unwrap_or(usize::MAX);
         if self.count < 0 {
-            form.reply(replies, (0..count).map(|_| &entries[random.below(len)]));
+            // Without a look at any of them: it would be too long if they were empty.
+            if count > MESSAGE_MAX / SHORTEST {
+                return Err(REPLY_TOO_LONG.into());
+            }
+            form.reply(replies, (0..count).map(|_| &entries[random.below(len)]))
         } else if count < len {
             let chosen = random.some_below(len, count);
-            form.reply(replies, chosen.iter().map(|&number| &entries[number]));
+            form.reply(replies, chosen.iter().map(|&number| &entries[number]))
         } else {
-            form.reply(replies, entries.iter().rev());
+            form.reply(replies, entries.iter().rev())
         }
-    }
-
-    /// Refuses what may make a reply that is too long.
-    fn check(self, set: &SortedSet<'_>) -> Outcome {
-        let longest = set.entries().iter().map(|entry| entry.member.len()).max();
-        let bytes = longest.unwrap_or(0) as u64 + if self.with_scores { 64 } else { 16 };
-        let is_repeated = self.count < 0;
-        if is_repeated && self.count.unsigned_abs().saturating_mul(bytes) > MESSAGE_MAX as u64 {
-            return Err("ERR reply is longer than 640 MiB; ask for fewer members".into());
-        }
-        Ok(())
     }
 }
 
@@ -94,9 +90,7 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
         return reply_one(replies, read.as_ref(), wanted.is_some());
     };
     let set = SortedSet::read(&read.value)?;
-    wanted.check(&set)?;
-    wanted.reply(replies, &set);
-    Ok(())
+    wanted.reply(replies, &set)
 }
 
 /// One member, or that there is none.
