@@ -87,19 +87,30 @@ pub(crate) struct Builder {
     kind: Kind,
     /// Keys and values, one behind the other.
     bytes: Vec<u8>,
-    /// Bytes of each key and its value.
-    lens: Vec<(u32, u32)>,
-    /// Bytes of a key that has no value yet.
-    key: Option<u32>,
+    /// Where each entry is among them. Of tiny entries these take more memory than the entries do, so
+    /// nothing else is kept for each.
+    places: Vec<Place>,
+    /// Where a key is that has no value yet.
+    key: Option<Place>,
     is_wide: bool,
 }
+
+/// An entry among the bytes of others: it ends where the next one begins.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    start: u32,
+    /// Bytes of its key.
+    key: u32,
+}
+
+const _: () = assert!(VALUE_MAX <= u32::MAX as u64, "a place is told by 32 bits");
 
 impl Builder {
     pub(crate) fn new(kind: Kind) -> Self {
         Self {
             kind,
             bytes: Vec::new(),
-            lens: Vec::new(),
+            places: Vec::new(),
             key: None,
             is_wide: false,
         }
@@ -110,7 +121,7 @@ impl Builder {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.lens.len()
+        self.places.len()
     }
 
     /// The next string of a form that has nothing but strings: an element; a field, and then its
@@ -137,33 +148,34 @@ impl Builder {
     }
 
     fn key(&mut self, bytes: &[u8]) -> Result<(), Fault> {
-        self.key = Some(self.add(bytes)?);
+        let start = self.bytes.len() as u32;
+        self.add(bytes)?;
+        let key = self.bytes.len() as u32 - start;
+        self.key = Some(Place { start, key });
         Ok(())
     }
 
     fn value(&mut self, bytes: &[u8]) -> Result<(), Fault> {
-        let value = self.add(bytes)?;
-        if let Some(key) = self.key.take() {
-            self.lens.push((key, value));
-        }
+        self.add(bytes)?;
+        self.places.extend(self.key.take());
         Ok(())
     }
 
-    /// How many bytes that were.
-    fn add(&mut self, bytes: &[u8]) -> Result<u32, Fault> {
+    /// Nothing is added that is too long.
+    fn add(&mut self, bytes: &[u8]) -> Result<(), Fault> {
         self.is_wide |= bytes.len() > run::NARROW_MAX;
         let head = if self.is_wide {
             run::WIDE_ENTRY
         } else {
             run::NARROW_ENTRY
         };
-        let entries = (self.lens.len() + 1) * head;
+        let entries = (self.places.len() + 1) * head;
         let all = run::HEADER + entries + self.bytes.len() + bytes.len();
         if all as u64 > VALUE_MAX {
             return Err(Fault::TooLong);
         }
         self.bytes.extend_from_slice(bytes);
-        u32::try_from(bytes.len()).map_err(|_| Fault::TooLong)
+        Ok(())
     }
 
     /// The bytes of the run.
@@ -176,46 +188,69 @@ impl Builder {
         if self.key.is_some() {
             return Err(Fault::Damaged("a field without a value"));
         }
-        if self.lens.is_empty() {
+        if self.places.is_empty() {
             return Err(Fault::Empty);
         }
-        let mut entries = self.entries();
-        if self.kind != Kind::List && has_twins(&entries) {
+        // Its elements stay where they are, and may come more than once.
+        if self.kind == Kind::List {
+            return Ok(self.write(self.in_order(), before));
+        }
+        if self.has_twins() {
             return Err(Fault::Damaged("a field or member is there twice"));
         }
         if self.kind == Kind::SortedSet {
-            entries.sort_unstable_by_key(|&(member, score)| (number(score), member));
+            let by_score = self.sorted_by_key(|(member, score)| (number(score), member));
+            return Ok(self.write(by_score.iter().map(|&entry| self.entry_at(entry)), before));
         }
-        let now = limits::history(self.kind, entries.iter().copied());
+        Ok(self.write(self.in_order(), before))
+    }
+
+    fn write<'a>(
+        &self,
+        entries: impl Iterator<Item = Entry<'a>> + Clone,
+        before: History,
+    ) -> Vec<u8> {
+        let now = limits::history(self.kind, entries.clone());
         let history = History {
             longest: before.longest.max(now.longest),
             not_integers: before.not_integers | now.not_integers,
             not_compact: before.not_compact | now.not_compact,
         };
-        Ok(run::write(entries.iter().copied(), history))
+        run::write(entries, history)
     }
 
-    fn entries(&self) -> Vec<(&[u8], &[u8])> {
-        let mut rest = &self.bytes[..];
-        let mut take = |len: u32| {
-            let (taken, behind) = rest.split_at(len as usize);
-            rest = behind;
-            taken
-        };
-        let lens = self.lens.iter();
-        lens.map(|&(key, value)| (take(key), take(value))).collect()
+    fn has_twins(&self) -> bool {
+        let by_key = self.sorted_by_key(|(key, _)| key);
+        let key = |entry: u32| self.entry_at(entry).0;
+        by_key.windows(2).any(|pair| key(pair[0]) == key(pair[1]))
+    }
+
+    /// The numbers of the entries in an order.
+    fn sorted_by_key<'a, K: Ord>(&'a self, key: impl Fn(Entry<'a>) -> K) -> Vec<u32> {
+        let mut numbers: Vec<u32> = (0..self.places.len() as u32).collect();
+        numbers.sort_unstable_by(|&a, &b| key(self.entry_at(a)).cmp(&key(self.entry_at(b))));
+        numbers
+    }
+
+    fn in_order(&self) -> impl Iterator<Item = Entry<'_>> + Clone {
+        (0..self.places.len() as u32).map(|number| self.entry_at(number))
+    }
+
+    fn entry_at(&self, number: u32) -> Entry<'_> {
+        let number = number as usize;
+        let Place { start, key } = self.places[number];
+        let next = self.places.get(number + 1);
+        let end = next.map_or(self.bytes.len(), |next| next.start as usize);
+        self.bytes[start as usize..end].split_at(key as usize)
     }
 }
+
+/// A key and its value.
+type Entry<'a> = (&'a [u8], &'a [u8]);
 
 /// A score's bytes as a number, which is in the order of scores.
 fn number(score: &[u8]) -> u64 {
     score.try_into().map_or(0, u64::from_le_bytes)
-}
-
-fn has_twins(entries: &[(&[u8], &[u8])]) -> bool {
-    let mut keys: Vec<&[u8]> = entries.iter().map(|&(key, _)| key).collect();
-    keys.sort_unstable();
-    keys.windows(2).any(|pair| pair[0] == pair[1])
 }
 
 /// A run of another file, or of another program: what invariant 1 says of it is seen to. Its history
@@ -334,6 +369,19 @@ mod tests {
             assert!(matches!(outcome, Err(Fault::Damaged(_))), "{outcome:?}");
         }
         assert_eq!(checked(Kind::Hash, &run(&[])), Err(Fault::Empty));
+    }
+
+    /// Eight bytes for each place, and four more to sort them.
+    #[test]
+    fn tiny_entries_take_little_beside_the_run() {
+        assert_eq!(size_of::<Place>(), 8);
+        let mut builder = Builder::new(Kind::List);
+        for _ in 0..1000 {
+            builder.string(b"").expect("there is room");
+        }
+        assert!(builder.bytes.is_empty() && builder.places.len() == 1000);
+        let run = builder.finish().expect("a run");
+        assert_eq!(run.len(), run::HEADER + 1000 * run::NARROW_ENTRY);
     }
 
     proptest! {

@@ -67,6 +67,8 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     let (key, payload) = (&arguments[0], &arguments[2]);
     let options = Options::parse(&arguments[3..])?;
     let now = context.engine.now_ms();
+    // Once, and while nothing is locked; as in Redis, other faults are told first.
+    let decoded = dump::decode(payload).map_err(failure);
     atomically(context.session, Kind::Write, |session| {
         let old = session.head_for_update(key)?;
         if !options.replace && old.is_some() {
@@ -74,10 +76,10 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
         }
         let ttl = u64::try_from(number(&arguments[1])?)
             .map_err(|_| "ERR Invalid TTL value, must be >= 0")?;
-        let (kind, value) = dump::decode(payload).map_err(failure)?;
+        let (kind, value) = decoded.as_ref().map_err(Clone::clone)?;
         let start = if options.absolute { 0 } else { now };
         let expires_at = (ttl > 0).then(|| deadline(ttl, start));
-        Ok(session.set_typed(key, kind, &value, expires_at)?)
+        Ok(session.set_typed(key, *kind, value, expires_at)?)
     })?;
     context.replies.ok();
     Ok(())
