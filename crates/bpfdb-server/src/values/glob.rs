@@ -1,5 +1,7 @@
 //! Patterns as Redis matches them: `*`, `?`, `[a-c]`, `[^a]`, and `\` before a
 //! character that stands for itself.
+//!
+//! A match takes a bounded number of steps.
 
 /// Does all of `text` match the pattern?
 pub(crate) fn matches(pattern: &[u8], text: &[u8]) -> bool {
@@ -27,16 +29,24 @@ impl Matcher {
 
     /// Goes over the text once. At a mismatch the last `*` takes one byte more;
     /// an earlier one need not: what it left has matched as early as possible.
-    /// So the time is bounded by the product of the lengths.
+    /// So the steps are bounded by the product of the lengths, and by [`steps`].
     fn matches(self, pattern: &[u8], text: &[u8]) -> bool {
+        let mut left = steps(pattern, text);
         let (mut p, mut t) = (0, 0);
         let mut star: Option<(usize, usize)> = None;
         while t < text.len() {
             if pattern.get(p) == Some(&b'*') {
                 p += 1;
                 star = Some((p, t));
-            } else if let Some(len) = self.one(&pattern[p..], text[t]) {
-                p += len;
+                continue;
+            }
+            let first = self.first(&pattern[p..], text[t]);
+            let Some(rest) = left.checked_sub(first.len.max(1)) else {
+                return false;
+            };
+            left = rest;
+            if first.matches {
+                p += first.len;
                 t += 1;
             } else if let Some((behind, at)) = star {
                 (p, t) = (behind, at + 1);
@@ -48,18 +58,21 @@ impl Matcher {
         pattern[p..].iter().all(|&byte| byte == b'*')
     }
 
-    /// Length of the pattern's first element, if it matches the byte.
-    fn one(self, pattern: &[u8], byte: u8) -> Option<usize> {
-        match *pattern.first()? {
-            b'?' => Some(1),
-            b'[' => self.class(pattern, byte),
-            b'\\' if pattern.len() > 1 => (self.same(pattern[1]) == self.same(byte)).then_some(2),
-            literal => (self.same(literal) == self.same(byte)).then_some(1),
-        }
+    /// The first element of a pattern, and whether it matches the byte.
+    fn first(self, pattern: &[u8], byte: u8) -> Element {
+        let is = |literal: u8| self.same(literal) == self.same(byte);
+        let (len, matches) = match *pattern {
+            [] => (0, false),
+            [b'?', ..] => (1, true),
+            [b'[', ..] => return self.class(pattern, byte),
+            [b'\\', literal, ..] => (2, is(literal)),
+            [literal, ..] => (1, is(literal)),
+        };
+        Element { len, matches }
     }
 
     /// The same for `[...]`, which may lack its end.
-    fn class(self, pattern: &[u8], byte: u8) -> Option<usize> {
+    fn class(self, pattern: &[u8], byte: u8) -> Element {
         let byte = self.same(byte);
         let negated = pattern.get(1) == Some(&b'^');
         let mut at = 1 + usize::from(negated);
@@ -86,8 +99,28 @@ impl Matcher {
                 }
             }
         }
-        (found != negated).then_some(at)
+        Element {
+            len: at,
+            matches: found != negated,
+        }
     }
+}
+
+/// An element of a pattern: a byte, `?`, or a class.
+struct Element {
+    /// Bytes of the pattern.
+    len: usize,
+    matches: bool,
+}
+
+/// Bytes of the pattern that are looked at for one text, again and again: a millisecond or two. Clients choose
+/// both, and a server that matches does nothing else meanwhile.
+const STEPS: usize = 1 << 20;
+
+/// The same with what both take that are long, and are gone through some times. A pattern
+/// that takes more does not match: both have more than a thousand bytes then.
+fn steps(pattern: &[u8], text: &[u8]) -> usize {
+    STEPS + 8 * (pattern.len() + text.len())
 }
 
 #[cfg(test)]
@@ -131,6 +164,27 @@ mod tests {
     fn letters_of_any_size() {
         assert!(matches_any_case(b"A[B-C]*", b"abX"));
         assert!(!matches_any_case(b"a", b"b"));
+    }
+
+    #[test]
+    fn long_names_match_and_long_work_ends() {
+        let long = b"a".repeat(10 << 20);
+        for pattern in [&b"*"[..], b"a*", b"*a", b"*a*a*a", b"a*[b-z]*"] {
+            assert_eq!(matches(pattern, &long), !pattern.contains(&b'b'));
+        }
+        assert!(matches(&long, &long));
+        let begun = std::time::Instant::now();
+        let class = [b"*[".to_vec(), b"x".repeat(10 << 20)].concat();
+        for pattern in [
+            [b"*".to_vec(), long[1..].to_vec(), b"b".to_vec()].concat(),
+            class,
+        ] {
+            assert!(!matches(&pattern, &long));
+        }
+        assert!(
+            begun.elapsed().as_secs() < 20,
+            "without a bound it takes days"
+        );
     }
 
     #[test]
