@@ -49,11 +49,15 @@ impl Subscriptions {
         let Some(owned) = self.owned.get_mut(&index) else {
             return false;
         };
-        if !owned[kind as usize].remove(name) {
+        let names = &mut owned[kind as usize];
+        if !names.remove(name) {
             return false;
         }
+        if is_mostly_empty(names.len(), names.capacity()) {
+            names.shrink_to(2 * names.len());
+        }
         if owned.iter().all(HashSet::is_empty) {
-            self.owned.remove(&index);
+            self.forget_owned(index);
         }
         self.remove_receiver(index, kind, name);
         true
@@ -65,18 +69,28 @@ impl Subscriptions {
             return;
         };
         indexes.remove(&index);
+        if is_mostly_empty(indexes.len(), indexes.capacity()) {
+            indexes.shrink_to(2 * indexes.len());
+        }
         if indexes.is_empty() {
             receivers.remove(name);
         }
-        if receivers.is_empty() {
-            // Many names may have been here.
-            *receivers = Receivers::default();
+        if is_mostly_empty(receivers.len(), receivers.capacity()) {
+            receivers.shrink_to(2 * receivers.len());
         }
+    }
+
+    fn forget_owned(&mut self, index: u32) -> Option<Owned> {
+        let owned = self.owned.remove(&index);
+        if is_mostly_empty(self.owned.len(), self.owned.capacity()) {
+            self.owned.shrink_to(2 * self.owned.len());
+        }
+        owned
     }
 
     /// The connection is gone.
     pub(crate) fn forget(&mut self, index: u32) {
-        let Some(owned) = self.owned.remove(&index) else {
+        let Some(owned) = self.forget_owned(index) else {
             return;
         };
         for (&kind, names) in Kind::ALL.iter().zip(&owned) {
@@ -127,9 +141,44 @@ impl Subscriptions {
     }
 }
 
+/// Places of a table that it keeps whatever it holds.
+const PLACES_KEPT: usize = 64;
+
+/// Has a table had many more entries than it has now? Then it is to give the memory back: half of its
+/// places stay free, so that this is done seldom.
+fn is_mostly_empty(len: usize, capacity: usize) -> bool {
+    capacity > PLACES_KEPT && len < capacity / 8
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn memory_is_given_back_while_some_stay() {
+        const MANY: u32 = 10_000;
+        let mut all = Subscriptions::default();
+        all.add(0, Kind::Channel, b"stays");
+        for index in 1..MANY {
+            all.add(index, Kind::Channel, b"stays");
+            all.add(0, Kind::Channel, &index.to_le_bytes());
+        }
+        for index in 1..MANY {
+            all.remove(0, Kind::Channel, &index.to_le_bytes());
+            all.forget(index);
+        }
+        let channels = &all.receivers[Kind::Channel as usize];
+        let own = &all.owned[&0][Kind::Channel as usize];
+        for capacity in [
+            channels.capacity(),
+            channels[&b"stays"[..]].capacity(),
+            all.owned.capacity(),
+            own.capacity(),
+        ] {
+            assert!(capacity <= PLACES_KEPT, "{capacity}");
+        }
+        assert_eq!(all.count(Kind::Channel, b"stays"), 1);
+    }
 
     #[test]
     fn both_sides_have_the_same() {
