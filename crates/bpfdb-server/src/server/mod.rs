@@ -485,7 +485,13 @@ impl Server {
                 let (kernel, instance) = (&server.programs.connections, &server.instance);
                 let durable = instance.log.durable();
                 let connection = &mut client.connection;
+                let was_held = connection.held_until().is_some();
                 connection.send_pushed(kernel, &instance.statistics, durable)?;
+                if was_held && connection.held_until().is_none() && !connection.is_overfull() {
+                    // Its replies are durable by now, and gone: what it has sent meanwhile is executed,
+                    // which nothing else brings here any more.
+                    return server.serve(client);
+                }
                 Ok(Next::Keep)
             });
         }
