@@ -8,7 +8,7 @@ use bpfdb_values::run::Malformed;
 use super::job::Job;
 use super::transaction::MultiState;
 use crate::connection::info::ConnectionInfo;
-use crate::connection::table::ConnectionTable;
+use crate::connection::table::{ConnectionTable, Room};
 use crate::instance::Instance;
 use crate::protocol::reply::{self, Replies};
 
@@ -98,9 +98,17 @@ impl Context<'_> {
         let Some(other) = self.others.get(index) else {
             return;
         };
-        let hard = self.instance.output_limit(&other.info).hard.bytes();
-        let most = if hard > 0 { hard } else { u64::MAX };
-        self.others.push(index, bytes, most);
+        let most = hard_limit(self.instance, &other.info);
+        let all = self.instance.settings.max_client_memory;
+        let all = all.limit(self.engine.memory_limit());
+        let all = all.map_or(u64::MAX, |all| all.saturating_add(PUSHED_BEYOND));
+        self.others.push(index, bytes, Room { most, all });
+    }
+
+    /// Bytes of messages that may wait for this client itself while it is being served. One for which
+    /// there are more is closed.
+    pub(crate) fn own_most(&self) -> u64 {
+        hard_limit(self.instance, self.connection)
     }
 
     /// Goes over to the database of this number. False: clients cannot choose it.
@@ -116,6 +124,18 @@ impl Context<'_> {
     /// Has the client queued commands since MULTI?
     pub(crate) fn is_queuing(&self) -> bool {
         self.multi.queue.is_some()
+    }
+}
+
+/// Bytes beyond the limit for all clients together that one request may push. At its end those with the
+/// most are closed until they keep to the limit; a message to very many must not take much more
+/// before.
+const PUSHED_BEYOND: u64 = 64 << 20;
+
+fn hard_limit(instance: &Instance, connection: &ConnectionInfo) -> u64 {
+    match instance.output_limit(connection).hard.bytes() {
+        0 => u64::MAX,
+        hard => hard,
     }
 }
 

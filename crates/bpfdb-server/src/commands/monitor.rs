@@ -54,6 +54,11 @@ fn show(context: &mut Context<'_>, command: &Command, words: &[Vec<u8>], caller:
     let mut text = format!("{seconds}.{micros:06} [{database} {caller}]").into_bytes();
     let hidden = hidden(command, words);
     for (at, word) in words.iter().enumerate() {
+        if text.len() > SHOWN_MAX {
+            let more = format!(" \"... ({} more arguments)\"", words.len() - at);
+            text.extend_from_slice(more.as_bytes());
+            break;
+        }
         text.push(b' ');
         if hidden.contains(&at) {
             text.extend_from_slice(b"\"(redacted)\"");
@@ -72,7 +77,9 @@ fn show(context: &mut Context<'_>, command: &Command, words: &[Vec<u8>], caller:
 /// The client that is being served is in no table; it is shown its request behind the reply.
 fn send(context: &mut Context<'_>, index: u32, line: &[u8]) {
     if index == context.session.index() {
-        context.connection.mail.receive_behind(line);
+        let most = context.own_most();
+        let is_kept = context.connection.mail.receive_behind(line, most);
+        context.connection.close |= !is_kept;
     } else {
         context.push(index, line);
     }
@@ -87,10 +94,16 @@ fn hidden(command: &Command, words: &[Vec<u8>]) -> Range<usize> {
     }
 }
 
+/// Bytes of a word that are shown, and about those of a request: all clients wait while it is written. What
+/// is left out is counted, as SLOWLOG does.
+const SHOWN_MAX: usize = 1 << 20;
+
 /// As Redis writes a word: in quotes, with escapes for what cannot be printed.
 fn quote(text: &mut Vec<u8>, word: &[u8]) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let shown = &word[..word.len().min(SHOWN_MAX)];
     text.push(b'"');
-    for &byte in word {
+    for &byte in shown {
         match byte {
             b'\\' | b'"' => text.extend_from_slice(&[b'\\', byte]),
             b'\n' => text.extend_from_slice(b"\\n"),
@@ -99,8 +112,15 @@ fn quote(text: &mut Vec<u8>, word: &[u8]) {
             0x07 => text.extend_from_slice(b"\\a"),
             0x08 => text.extend_from_slice(b"\\b"),
             b' '..=b'~' => text.push(byte),
-            other => text.extend_from_slice(format!("\\x{other:02x}").as_bytes()),
+            other => {
+                let digit = |number: u8| DIGITS[usize::from(number)];
+                text.extend_from_slice(&[b'\\', b'x', digit(other >> 4), digit(other & 15)]);
+            }
         }
+    }
+    if shown.len() < word.len() {
+        let more = format!("... ({} more bytes)", word.len() - shown.len());
+        text.extend_from_slice(more.as_bytes());
     }
     text.push(b'"');
 }
@@ -115,6 +135,14 @@ mod tests {
         let mut text = Vec::new();
         quote(&mut text, b"k\"\n\x01\xff\\ a");
         assert_eq!(text, br#""k\"\n\x01\xff\\ a""#);
+    }
+
+    #[test]
+    fn of_a_long_word_the_beginning_is_shown() {
+        let mut text = Vec::new();
+        quote(&mut text, &b"x".repeat(SHOWN_MAX + 72));
+        assert!(text.ends_with(b"xx... (72 more bytes)\""));
+        assert!(text.len() < SHOWN_MAX + 40);
     }
 
     #[test]

@@ -116,12 +116,34 @@ impl Mail {
         staged
     }
 
-    pub(crate) fn receive(&mut self, bytes: &[u8]) {
-        self.waiting().own.extend_from_slice(bytes);
+    /// False: more than `most` bytes would wait, and it is not kept.
+    pub(crate) fn receive(&mut self, bytes: &[u8], most: u64) -> bool {
+        let fits = self.has_room(bytes, most);
+        if fits {
+            self.waiting().own.extend_from_slice(bytes);
+        }
+        fits
     }
 
-    pub(crate) fn receive_behind(&mut self, bytes: &[u8]) {
-        self.waiting().behind.extend_from_slice(bytes);
+    /// The same for what is sent behind the reply.
+    pub(crate) fn receive_behind(&mut self, bytes: &[u8], most: u64) -> bool {
+        let fits = self.has_room(bytes, most);
+        if fits {
+            self.waiting().behind.extend_from_slice(bytes);
+        }
+        fits
+    }
+
+    fn has_room(&self, bytes: &[u8], most: u64) -> bool {
+        let waiting = (self.0.as_ref()).map_or(0, |all| all.own.len() + all.behind.len());
+        (waiting + bytes.len()) as u64 <= most
+    }
+
+    /// What the connection has received itself as yet, of what is sent before the reply.
+    pub(crate) fn take_received(&mut self) -> Vec<u8> {
+        let own = self.0.as_mut().map(|all| std::mem::take(&mut all.own));
+        self.shrink();
+        own.unwrap_or_default()
     }
 
     /// What the connection has received itself: before the reply, and behind it.
@@ -177,11 +199,14 @@ mod tests {
             text: vec![0; 100],
             is_of_shard: false,
         });
-        mail.receive(b"reply");
+        assert!(!mail.receive(b"reply", 4) && mail.receive(b"reply", 5));
+        assert!(!mail.receive_behind(b"x", 5));
         assert!(mail.has_staged() && mail.memory() > 109);
         assert_eq!(mail.take_staged().len(), 1);
         assert_eq!(mail.memory(), 5);
-        assert_eq!(mail.take_own(), [b"reply".to_vec(), Vec::new()]);
+        assert!(mail.receive_behind(b"line", 9));
+        assert_eq!(mail.take_received(), b"reply");
+        assert_eq!(mail.take_own(), [Vec::new(), b"line".to_vec()]);
         assert!(mail.0.is_none() && mail.take_staged().is_empty());
     }
 }

@@ -17,6 +17,15 @@ pub(crate) struct ConnectionTable {
     memory: usize,
 }
 
+/// Bytes that may be kept when a message is added.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Room {
+    /// Of what waits for its receiver.
+    pub(crate) most: u64,
+    /// For all clients together.
+    pub(crate) all: u64,
+}
+
 impl ConnectionTable {
     pub(crate) fn new(most: u32) -> Self {
         let mut slots = Vec::new();
@@ -70,11 +79,13 @@ impl ConnectionTable {
         std::mem::take(&mut self.closing)
     }
 
-    /// Adds a message to what is to be sent to one, if not more than `most` bytes wait then.
-    pub(crate) fn push(&mut self, index: u32, bytes: &[u8], most: u64) {
+    /// Adds a message to what is to be sent to one, if there is room; else it is to be closed.
+    pub(crate) fn push(&mut self, index: u32, bytes: &[u8], room: Room) {
         let Some(Some(connection)) = self.slots.get_mut(index as usize) else {
             return;
         };
+        let is_full = (self.memory + bytes.len()) as u64 > room.all;
+        let most = if is_full { 0 } else { room.most };
         self.memory -= connection.info.memory();
         if connection.push(bytes, most) {
             self.pushed.push(index);

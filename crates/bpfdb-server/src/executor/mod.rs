@@ -219,6 +219,10 @@ impl Executor {
             more = self.execute_next(connection, server, slice);
             close_if_told(connection);
         }
+        // A command that goes on has replied nothing: what its client has received by it comes before
+        // what others send meanwhile.
+        let received = connection.info.mail.take_received();
+        connection.replies.append(&received);
         self.hold(connection, server);
         connection.queue_replies();
         more && connection.state == State::Daemon || server.session.is_releasing()

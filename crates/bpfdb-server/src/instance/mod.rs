@@ -280,7 +280,8 @@ impl Instance {
     /// How much may wait for this client to read it.
     pub(crate) fn output_limit(&self, connection: &ConnectionInfo) -> OutputLimit {
         let limits = self.settings.output_limit;
-        if connection.subscribed.is_any() {
+        // One that has said MONITOR is sent what others do, as those that listen are.
+        if connection.subscribed.is_any() || connection.is_monitor {
             limits.pubsub
         } else {
             limits.normal

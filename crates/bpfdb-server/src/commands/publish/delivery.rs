@@ -92,8 +92,9 @@ fn deliver(context: &mut Context<'_>, message: &Message) -> usize {
 /// The client that is being served is in no table.
 fn send(context: &mut Context<'_>, index: u32, forms: &Forms) {
     if index == context.session.index() {
-        let protocol = context.replies.protocol();
-        context.connection.mail.receive(forms.of(protocol));
+        let (protocol, most) = (context.replies.protocol(), context.own_most());
+        let is_kept = (context.connection.mail).receive(forms.of(protocol), most);
+        context.connection.close |= !is_kept;
         return;
     }
     let protocol = context

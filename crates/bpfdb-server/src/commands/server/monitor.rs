@@ -10,7 +10,7 @@ pub(crate) static COMMAND: Command = Command {
     complexity: "O(1); every request of any client takes time for each that listens",
     arity: 1,
     flags: &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale],
-    differences: "While any client listens the daemon executes all requests. Requests that the kernel has already begun are not shown. What is tried again after a conflict within EXEC or a script is shown again.",
+    differences: "Of an argument, and of a request, a mebibyte is shown, and how much is left out. While any client listens the daemon executes all requests. Requests that the kernel has already begun are not shown. What is tried again after a conflict within EXEC or a script is shown again.",
     run,
     ..Command::BASE
 };

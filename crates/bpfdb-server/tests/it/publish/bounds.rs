@@ -77,6 +77,22 @@ fn one_that_does_not_read_is_closed_after_a_time_above_the_soft_limit() {
     assert_eq!(publisher.say("PUBLISH slow x"), ":0\r\n");
 }
 
+/// It is sent what others do, as those that listen are.
+#[test]
+fn one_that_monitors_and_does_not_read_is_closed_too() {
+    let server = limited(Size::mib(4), Size(0), 0);
+    let (mut monitor, mut other) = (server.client(), server.client());
+    assert_eq!(monitor.say("MONITOR"), "+OK\r\n");
+    let text = vec![b'x'; 100_000];
+    for _ in 0..MUCH / text.len() {
+        assert!(other.ask(&[b"ECHO", &text]).starts_with(b"$100000"));
+        if closed(&mut other) == 1 {
+            return;
+        }
+    }
+    panic!("it is shown all of them");
+}
+
 #[test]
 fn one_that_vanishes_is_forgotten() {
     let server = limited(Size::mib(32), Size(0), 0);

@@ -1,6 +1,9 @@
 //! What is published in a transaction is sent when that commits.
 
-use bpfdb_tests::server::{Client, TestServer};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use bpfdb_tests::server::{Client, TestServer, words};
 
 use super::{message, next, pushed, subscribe};
 
@@ -73,6 +76,48 @@ fn of_multi_to_oneself() {
         pushed('>', &["message", "oneself", "1"])
     );
     assert_eq!(next(&mut client), "*1\r\n:1\r\n");
+}
+
+/// The same if EXEC takes many steps: its message keeps its place among those of others, which are
+/// sent meanwhile. A witness says which that is.
+#[test]
+fn of_multi_to_oneself_among_others() {
+    const COMMANDS: usize = 40_000;
+    let server = TestServer::shared();
+    let (mut client, mut witness) = (server.client(), server.client());
+    client.say("HELLO 3");
+    client.say("SUBSCRIBE places");
+    subscribe(&mut witness, "places");
+    let address = server.address;
+    let is_over = AtomicBool::new(false);
+    let heard: Vec<String> = thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut other = Client::connect(address);
+            for number in 0..1_000_000 {
+                if is_over.load(Ordering::Relaxed) {
+                    break;
+                }
+                other.say(&format!("PUBLISH places {number}"));
+            }
+        });
+        let ping = words("PING");
+        let block = [
+            words("MULTI"),
+            words("PUBLISH places own"),
+            ping.repeat(COMMANDS),
+        ];
+        client.send(&[block.concat(), words("EXEC")].concat());
+        let end = format!("*{}\r\n", COMMANDS + 1);
+        let all = std::iter::repeat_with(|| next(&mut client));
+        let heard = all.take_while(|got| !got.starts_with(&end));
+        let heard = heard.filter(|got| got.starts_with('>')).collect();
+        is_over.store(true, Ordering::Relaxed);
+        heard
+    });
+    assert!(heard.iter().any(|got| got.ends_with("own\r\n")));
+    for got in heard {
+        assert_eq!(got.replacen('>', "*", 1), next(&mut witness));
+    }
 }
 
 #[test]
