@@ -228,7 +228,7 @@ impl Builder {
     /// The numbers of the entries in an order.
     fn sorted_by_key<'a, K: Ord>(&'a self, key: impl Fn(Entry<'a>) -> K) -> Vec<u32> {
         let mut numbers: Vec<u32> = (0..self.places.len() as u32).collect();
-        numbers.sort_unstable_by(|&a, &b| key(self.entry_at(a)).cmp(&key(self.entry_at(b))));
+        numbers.sort_unstable_by_key(|&number| key(self.entry_at(number)));
         numbers
     }
 
