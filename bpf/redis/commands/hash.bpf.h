@@ -117,6 +117,13 @@ __noinline enum result command_hmget(struct sk_msg_md *m, struct context *c NONN
 
 /* ---- Writing ------------------------------------------------------------- */
 
+/* The next argument, and a step of collection_set() with it. */
+#define ARG_STEP(c, s, step) (arg_next(c) == DONE ? collection_set(c, s, step) : BPFDB_BAD_REQUEST)
+
+/* The same for each argument behind the key. */
+#define EACH_ARG(c, s, own, first, step)                                                           \
+	EACH_ELEMENT(c, s, own, first, (c)->argc - 1, ARG_STEP(c, s, step))
+
 /* A field, the argument parsed last, becomes the argument behind it: a step for collection_set(). A new
  * field is counted in c->elements. A subprogram, to keep the stack below the operators short. */
 __noinline enum bpfdb_status field_put(struct context *c NONNULL, struct bpfdb_session *s NONNULL,
@@ -141,36 +148,6 @@ __noinline enum bpfdb_status field_put(struct context *c NONNULL, struct bpfdb_s
 	return packed_put(s, e, BPFDB_TYPE_HASH, found, false);
 }
 
-static __always_inline enum bpfdb_status hset_all(struct context *c, struct bpfdb_session *s,
-						  u32 pairs, bool only_new)
-{
-	repeat(i, pairs)
-	{
-		enum bpfdb_status status;
-
-		if (arg_next(c) != DONE)
-			return BPFDB_BAD_REQUEST;
-		status = collection_set(c, s, field_put(c, s, only_new));
-		if (status != BPFDB_OK)
-			return status;
-	}
-	return BPFDB_OK;
-}
-
-static __always_inline enum bpfdb_status hset_once(struct context *c, struct bpfdb_session *s,
-						   bool own, u32 first, bool only_new)
-{
-	enum bpfdb_status status = short_begin(s, own, SHORT_WRITE);
-
-	c->at = first;
-	c->elements = 0;
-	if (status == BPFDB_OK && key_next(c, s) != DONE)
-		status = BPFDB_BAD_REQUEST;
-	if (status == BPFDB_OK)
-		status = hset_all(c, s, c->argc / 2, only_new);
-	return short_end(s, own, status);
-}
-
 /* Fields of one request. */
 #define HSET_PAIRS_MAX 64
 
@@ -191,13 +168,11 @@ __noinline enum result command_hset(struct sk_msg_md *m, struct context *c NONNU
 	result = elements_check(c);
 	if (result != DONE)
 		return result;
-	status = WITHOUT_CONFLICT(own, hset_once(c, s, own, first, only_new));
-	c->at = c->end;
-	room_until(c, c->request);
-	if (status >= BPFDB_FIRST_ERROR)
-		return reply_error(m, c, s, status);
-	room_until(c, c->at);
-	return how == HSET_OK ? reply_ok(m, c) : reply_header(m, c, ':', c->elements);
+	status = WITHOUT_CONFLICT(own, EACH_ELEMENT(c, s, own, first, c->argc / 2,
+						    ARG_STEP(c, s, field_put(c, s, only_new))));
+	return REPLY_WRITTEN(m, c, s, status,
+			     how == HSET_OK ? reply_ok(m, c)
+					    : reply_header(m, c, ':', c->elements));
 }
 
 /* ---- Removing: also elements of sets ------------------------------------- */
@@ -218,36 +193,6 @@ __noinline enum bpfdb_status element_take(struct context *c NONNULL,
 	return packed_take(s, e, type);
 }
 
-static __always_inline enum bpfdb_status take_all(struct context *c, struct bpfdb_session *s,
-						  u32 type)
-{
-	repeat(i, c->argc - 1)
-	{
-		enum bpfdb_status status;
-
-		if (arg_next(c) != DONE)
-			return BPFDB_BAD_REQUEST;
-		status = collection_set(c, s, element_take(c, s, type));
-		if (status != BPFDB_OK)
-			return status;
-	}
-	return BPFDB_OK;
-}
-
-static __always_inline enum bpfdb_status
-take_elements_once(struct context *c, struct bpfdb_session *s, bool own, u32 first, u32 type)
-{
-	enum bpfdb_status status = short_begin(s, own, SHORT_WRITE);
-
-	c->at = first;
-	c->elements = 0;
-	if (status == BPFDB_OK && key_next(c, s) != DONE)
-		status = BPFDB_BAD_REQUEST;
-	if (status == BPFDB_OK)
-		status = take_all(c, s, type);
-	return short_end(s, own, status);
-}
-
 /* Elements of one request. */
 #define ELEMENTS_MAX 64
 
@@ -265,13 +210,8 @@ __noinline enum result command_take(struct sk_msg_md *m, struct context *c NONNU
 	result = elements_check(c);
 	if (result != DONE)
 		return result;
-	status = WITHOUT_CONFLICT(own, take_elements_once(c, s, own, first, type));
-	c->at = c->end;
-	room_until(c, c->request);
-	if (status >= BPFDB_FIRST_ERROR)
-		return reply_error(m, c, s, status);
-	room_until(c, c->at);
-	return reply_header(m, c, ':', c->elements);
+	status = WITHOUT_CONFLICT(own, EACH_ARG(c, s, own, first, element_take(c, s, type)));
+	return REPLY_WRITTEN(m, c, s, status, reply_header(m, c, ':', c->elements));
 }
 
 /* ---- HINCRBY ------------------------------------------------------------- */

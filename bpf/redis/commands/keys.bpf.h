@@ -51,12 +51,7 @@ __noinline enum result command_del(struct sk_msg_md *m, struct context *c NONNUL
 	/* It deletes key by key, which takes no memory for locks. */
 	if (own && unlikely(status == BPFDB_OUT_OF_MEMORY))
 		return PASS_TO_DAEMON;
-	c->at = c->end;
-	room_until(c, c->request);
-	if (status >= BPFDB_FIRST_ERROR)
-		return reply_error(m, c, s, status);
-	room_until(c, c->at);
-	return reply_header(m, c, ':', c->keys_found);
+	return REPLY_WRITTEN(m, c, s, status, reply_header(m, c, ':', c->keys_found));
 }
 
 __noinline enum result command_exists(struct sk_msg_md *m, struct context *c NONNULL,

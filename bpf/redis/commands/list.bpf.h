@@ -34,26 +34,6 @@ __noinline enum bpfdb_status element_push(struct context *c NONNULL,
 	return status;
 }
 
-static __always_inline enum bpfdb_status push_once(struct context *c, struct bpfdb_session *s,
-						   bool own, u32 first, u32 end)
-{
-	enum bpfdb_status status = short_begin(s, own, SHORT_WRITE);
-
-	c->at = first;
-	if (status == BPFDB_OK && key_next(c, s) != DONE)
-		status = BPFDB_BAD_REQUEST;
-	if (status != BPFDB_OK)
-		return short_end(s, own, status);
-	repeat(i, c->argc - 1)
-	{
-		status = arg_next(c) == DONE ? collection_set(c, s, element_push(c, s, end))
-					     : BPFDB_BAD_REQUEST;
-		if (status != BPFDB_OK)
-			break;
-	}
-	return short_end(s, own, status);
-}
-
 __noinline enum result command_push(struct sk_msg_md *m, struct context *c NONNULL,
 				    struct bpfdb_session *s NONNULL, u32 end)
 {
@@ -67,13 +47,8 @@ __noinline enum result command_push(struct sk_msg_md *m, struct context *c NONNU
 	result = elements_check(c);
 	if (result != DONE)
 		return result;
-	status = WITHOUT_CONFLICT(own, push_once(c, s, own, first, end));
-	c->at = c->end;
-	room_until(c, c->request);
-	if (status >= BPFDB_FIRST_ERROR)
-		return reply_error(m, c, s, status);
-	room_until(c, c->at);
-	return reply_header(m, c, ':', c->length);
+	status = WITHOUT_CONFLICT(own, EACH_ARG(c, s, own, first, element_push(c, s, end)));
+	return REPLY_WRITTEN(m, c, s, status, reply_header(m, c, ':', c->length));
 }
 
 /* ---- Pop ----------------------------------------------------------------- */

@@ -113,12 +113,7 @@ __noinline enum result command_mset(struct sk_msg_md *m, struct context *c NONNU
 	if (result != DONE)
 		return result;
 	status = WITHOUT_CONFLICT(own, mset_once(c, s, own, first));
-	c->at = c->end;
-	room_until(c, c->request);
-	if (status != BPFDB_OK)
-		return reply_error(m, c, s, status);
-	room_until(c, c->at);
-	return reply_ok(m, c);
+	return REPLY_WRITTEN(m, c, s, status, reply_ok(m, c));
 }
 
 #endif

@@ -25,27 +25,6 @@ __noinline enum bpfdb_status element_add(struct context *c NONNULL, struct bpfdb
 	return packed_put(s, e, BPFDB_TYPE_SET, found, is_integer);
 }
 
-static __always_inline enum bpfdb_status sadd_once(struct context *c, struct bpfdb_session *s,
-						   bool own, u32 first)
-{
-	enum bpfdb_status status = short_begin(s, own, SHORT_WRITE);
-
-	c->at = first;
-	c->elements = 0;
-	if (status == BPFDB_OK && key_next(c, s) != DONE)
-		status = BPFDB_BAD_REQUEST;
-	if (status != BPFDB_OK)
-		return short_end(s, own, status);
-	repeat(i, c->argc - 1)
-	{
-		status = arg_next(c) == DONE ? collection_set(c, s, element_add(c, s))
-					     : BPFDB_BAD_REQUEST;
-		if (status != BPFDB_OK)
-			break;
-	}
-	return short_end(s, own, status);
-}
-
 __noinline enum result command_sadd(struct sk_msg_md *m, struct context *c NONNULL,
 				    struct bpfdb_session *s NONNULL)
 {
@@ -59,13 +38,8 @@ __noinline enum result command_sadd(struct sk_msg_md *m, struct context *c NONNU
 	result = elements_check(c);
 	if (result != DONE)
 		return result;
-	status = WITHOUT_CONFLICT(own, sadd_once(c, s, own, first));
-	c->at = c->end;
-	room_until(c, c->request);
-	if (status >= BPFDB_FIRST_ERROR)
-		return reply_error(m, c, s, status);
-	room_until(c, c->at);
-	return reply_header(m, c, ':', c->elements);
+	status = WITHOUT_CONFLICT(own, EACH_ARG(c, s, own, first, element_add(c, s)));
+	return REPLY_WRITTEN(m, c, s, status, reply_header(m, c, ':', c->elements));
 }
 
 #endif

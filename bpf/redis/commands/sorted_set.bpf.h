@@ -168,29 +168,13 @@ static __always_inline enum bpfdb_status member_set(struct context *c, struct bp
 	return status;
 }
 
-static __always_inline enum bpfdb_status zadd_once(struct context *c, struct bpfdb_session *s,
-						   bool own, u32 first)
+/* A score and its member, the next two arguments. */
+static __always_inline enum bpfdb_status member_next(struct context *c, struct bpfdb_session *s)
 {
-	enum bpfdb_status status = short_begin(s, own, SHORT_WRITE);
-
-	c->at = first;
-	c->elements = 0;
-	if (status == BPFDB_OK && key_next(c, s) != DONE)
-		status = BPFDB_BAD_REQUEST;
-	if (status != BPFDB_OK)
-		return short_end(s, own, status);
-	repeat(i, c->argc / 2)
-	{
-		/* An option, or a score that is not whole. */
-		if (number_next(c) != DONE || c->number > SCORE_WHOLE_MAX ||
-		    c->number < -SCORE_WHOLE_MAX)
-			status = FOR_THE_DAEMON;
-		else
-			status = arg_next(c) == DONE ? member_set(c, s, false) : BPFDB_BAD_REQUEST;
-		if (status != BPFDB_OK)
-			break;
-	}
-	return short_end(s, own, status);
+	/* An option, or a score that is not whole. */
+	if (number_next(c) != DONE || c->number > SCORE_WHOLE_MAX || c->number < -SCORE_WHOLE_MAX)
+		return FOR_THE_DAEMON;
+	return arg_next(c) == DONE ? member_set(c, s, false) : BPFDB_BAD_REQUEST;
 }
 
 __noinline enum result command_zadd(struct sk_msg_md *m, struct context *c NONNULL,
@@ -208,13 +192,9 @@ __noinline enum result command_zadd(struct sk_msg_md *m, struct context *c NONNU
 	result = elements_check(c);
 	if (result != DONE)
 		return result;
-	status = WITHOUT_CONFLICT(own, zadd_once(c, s, own, first));
-	c->at = c->end;
-	room_until(c, c->request);
-	if (status >= BPFDB_FIRST_ERROR)
-		return reply_error(m, c, s, status);
-	room_until(c, c->at);
-	return reply_header(m, c, ':', c->elements);
+	status = WITHOUT_CONFLICT(own,
+				  EACH_ELEMENT(c, s, own, first, c->argc / 2, member_next(c, s)));
+	return REPLY_WRITTEN(m, c, s, status, reply_header(m, c, ':', c->elements));
 }
 
 static __always_inline enum bpfdb_status zincrby_once(struct context *c, struct bpfdb_session *s,
@@ -252,12 +232,7 @@ __noinline enum result command_zincrby(struct sk_msg_md *m, struct context *c NO
 		return result;
 	first = c->at;
 	status = WITHOUT_CONFLICT(own, zincrby_once(c, s, own, first));
-	c->at = c->end;
-	room_until(c, c->request);
-	if (status >= BPFDB_FIRST_ERROR)
-		return reply_error(m, c, s, status);
-	room_until(c, c->at);
-	return reply_score(m, c);
+	return REPLY_WRITTEN(m, c, s, status, reply_score(m, c));
 }
 
 #endif

@@ -126,6 +126,47 @@ static __always_inline enum bpfdb_status short_end(struct bpfdb_session *s, bool
 	})
 
 /*
+ * Writes to the collection whose key comes first in the request, at `first`: does `each` so many
+ * times, as long as that is OK. It is what WITHOUT_CONFLICT() does again: elements are counted from
+ * 0 on. With one short_end() for both ways the verifier walks twice as much.
+ */
+#define EACH_ELEMENT(c, s, own, first, times, each)                                                \
+	({                                                                                         \
+		enum bpfdb_status all_ = short_begin(s, own, SHORT_WRITE);                         \
+		(c)->at = (first);                                                                 \
+		(c)->elements = 0;                                                                 \
+		if (all_ == BPFDB_OK && key_next(c, s) != DONE)                                    \
+			all_ = BPFDB_BAD_REQUEST;                                                  \
+		if (all_ != BPFDB_OK) {                                                            \
+			all_ = short_end(s, own, all_);                                            \
+		} else {                                                                           \
+			repeat(i_, times)                                                          \
+			{                                                                          \
+				all_ = (each);                                                     \
+				if (all_ != BPFDB_OK)                                              \
+					break;                                                     \
+			}                                                                          \
+			all_ = short_end(s, own, all_);                                            \
+		}                                                                                  \
+		all_;                                                                              \
+	})
+
+/* The end of a command that has written: its Error, or `reply`, behind all of the request. */
+#define REPLY_WRITTEN(m, c, s, status, reply)                                                      \
+	({                                                                                         \
+		enum result written_;                                                              \
+		(c)->at = (c)->end;                                                                \
+		room_until(c, (c)->request);                                                       \
+		if ((status) >= BPFDB_FIRST_ERROR) {                                               \
+			written_ = reply_error(m, c, s, status);                                   \
+		} else {                                                                           \
+			room_until(c, (c)->at);                                                    \
+			written_ = (reply);                                                        \
+		}                                                                                  \
+		written_;                                                                          \
+	})
+
+/*
  * The result of `once`, which reads, done again as long as it is AGAIN: writers replace the
  * value whenever it is copied. The last time it reads by a snapshot. PASS_TO_DAEMON, should
  * that not be possible: the daemon is more patient.
