@@ -36,31 +36,10 @@ static __always_inline struct context *context_try(u32 number)
 	return c && !LOAD(c->busy) && !CAS(&c->busy, 0, 1) ? c : NULL;
 }
 
-/* A context that no other program has, and its number; NULL if all that are looked at are
- * taken. The first is tried before the loop for the sake of the verifier: see frame_claim()
- * in procedures/frame.bpf.h. */
+/* A context that no other program has, and its number; NULL if all that are looked at are taken. */
 static __always_inline struct context *context_claim(u32 *number)
 {
-	struct context *c;
-
-	*number = bpf_get_smp_processor_id();
-	c = context_try(*number);
-	if (likely(c))
-		return c;
-	repeat(i, BPFDB_CONTEXTS_TRIED)
-	{
-		u32 next = *number + 1;
-
-		/* User space says how many there are. Each round is like the one before. */
-		OPAQUE(next);
-		if (!context_at(next))
-			next = 0;
-		*number = next;
-		c = context_try(next);
-		if (c)
-			return c;
-	}
-	return NULL;
+	return CLAIM(number, BPFDB_CONTEXTS_TRIED, context_at, context_try);
 }
 
 static __always_inline void context_release(struct context *c)

@@ -53,36 +53,10 @@ static __always_inline struct bpfdb_frame *frame_try(u32 number)
 	return NULL;
 }
 
-/*
- * A frame that nobody has, and its number; NULL if all are taken. First the one of this
- * processor: where there is one for each, and programs run with preemption off and do not
- * interrupt each other, that one is free. It is tried before the loop, not in it: a number
- * with a bound in one round and without in another keeps the verifier of Linux 6.12 from
- * seeing that two rounds are alike.
- */
+/* A frame that nobody has, and its number; NULL if all that are looked at are taken. */
 static __always_inline struct bpfdb_frame *frame_claim(u32 *number)
 {
-	u32 first = bpf_get_smp_processor_id();
-	struct bpfdb_frame *f;
-
-	*number = first;
-	f = frame_try(first);
-	if (f)
-		return f;
-	repeat(i, BPFDB_FRAMES_TRIED)
-	{
-		u32 next = *number + 1;
-
-		/* User space says how many there are. Each round is like the one before. */
-		OPAQUE(next);
-		if (!frame_at(next))
-			next = 0;
-		*number = next;
-		f = frame_try(next);
-		if (f)
-			return f;
-	}
-	return NULL;
+	return CLAIM(number, BPFDB_FRAMES_TRIED, frame_at, frame_try);
 }
 
 static __always_inline void frame_release(struct bpfdb_frame *f)

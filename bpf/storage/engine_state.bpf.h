@@ -101,6 +101,36 @@ struct {
  */
 #define repeat(i, n) for (u32 i = LOAD(engine.zero); i < (n) && can_loop; i++)
 
+/*
+ * One of the things with numbers that nobody has, and its number; NULL if all that are looked at are
+ * taken. `at` gives the thing of a number, NULL behind the last one; `try` takes it, if nobody has it.
+ * First that of this processor: where there is one for each, and programs run with preemption off
+ * and do not interrupt each other, that one is free. It is tried before the loop, not in it: a
+ * number with a bound in one round and without in another keeps the verifier of Linux 6.12 from
+ * seeing that two rounds are alike.
+ */
+#define CLAIM(number, tries, at, try)                                                                \
+	({                                                                                           \
+		*(number) = bpf_get_smp_processor_id();                                              \
+		typeof(at(0)) claimed_ = try(*(number));                                             \
+		if (unlikely(!claimed_)) {                                                           \
+			repeat(i_, tries)                                                            \
+			{                                                                            \
+				u32 next_ = *(number) + 1;                                           \
+				/* User space says how many there are. Each round is like the one  \
+				 * before. */ \
+				OPAQUE(next_);                                                       \
+				if (!at(next_))                                                      \
+					next_ = 0;                                                   \
+				*(number) = next_;                                                   \
+				claimed_ = try(next_);                                               \
+				if (claimed_)                                                        \
+					break;                                                       \
+			}                                                                            \
+		}                                                                                    \
+		claimed_;                                                                            \
+	})
+
 /* Counters of this processor. */
 static __always_inline struct bpfdb_counters *counters_here(void)
 {
