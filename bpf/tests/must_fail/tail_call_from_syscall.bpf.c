@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: (MIT OR GPL-2.0-only)
-// refused: Sleepable programs can only use array, hash, ringbuf and local storage maps
+// must_fail is refused: Sleepable programs can only use array, hash, ringbuf and local storage maps
 /* Continues by tail call from a program that may sleep. */
 #define BPFDB_CPS_SECTION "syscall"
 #define BPFDB_CPS_CONTEXT u64
