@@ -2,7 +2,7 @@
 //!
 //! An object is up to date if its compiler, its command and all files that it was made from are
 //! what they were. Cargo only says that something below `bpf` has changed, and all objects take
-//! minutes.
+//! minutes. One that the crate `bpfdb` has compiled for its tests, the same way, is taken from there.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -49,7 +49,6 @@ fn version(clang: &str) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Runs in the root, so that line information names files as `bpf/…`.
 fn compile(
     tree: &Tree,
     clang: &str,
@@ -57,48 +56,112 @@ fn compile(
     source: &Source,
     machine: &Machine,
 ) -> Result<()> {
-    let inputs = source.object.with_extension("d");
-    let mut command = Command::new(clang);
-    command
-        .current_dir(&tree.root)
-        .args(BPF_FLAGS.split_whitespace())
-        .arg("-fdebug-compilation-dir=.")
-        .args(machine.flags())
-        .args(tree.include_flags())
-        .arg("-MD")
-        .arg("-MF")
-        .arg(&inputs)
-        .arg("-c")
-        .arg(&source.path)
-        .arg("-o")
-        .arg(&source.object);
-    let text = format!("{version}{command:?}");
-    let made_by = source.object.with_extension("made-by");
-    if source.object.is_file() && is_up_to_date(tree, &made_by, &text, &inputs) {
+    let mut job = Job::new(tree, clang, version, machine, &source.path, &source.object);
+    if job.is_up_to_date(tree) {
         return Ok(());
     }
     // Else an object that is half written, or another compiler's, would be taken for what is
     // described there.
-    match fs::remove_file(&made_by) {
+    match fs::remove_file(&job.made_by) {
         Err(error) if error.kind() != ErrorKind::NotFound => {
-            return Err(format!("{}: {error}", made_by.display()));
+            return Err(format!("{}: {error}", job.made_by.display()));
         }
         _ => {}
     }
     let mark = source.object.with_extension("mark");
     write(&mark, "")?;
-    let status = command
-        .status()
-        .map_err(|error| format!("{clang}: {error}"))?;
-    if !status.success() {
-        return Err(format!(
-            "{clang} could not compile {}",
-            source.path.display()
-        ));
+    let known = known(tree, clang, version, machine, source);
+    if !known.is_some_and(|known| job.take(&known)) {
+        job.run(clang, source)?;
     }
-    match description(tree, &text, &inputs, changed(&mark)) {
-        Some(description) => write(&made_by, &description),
+    match description(tree, &job.text, &job.inputs, changed(&mark)) {
+        Some(description) => write(&job.made_by, &description),
         None => Ok(()),
+    }
+}
+
+/// The same object where the crate `bpfdb` has it, if it is there and up to date.
+fn known(
+    tree: &Tree,
+    clang: &str,
+    version: &str,
+    machine: &Machine,
+    source: &Source,
+) -> Option<Job> {
+    // bpfdb's own programs, `bpf/…`, have their places there.
+    let folder = source.path.parent().filter(|path| path.is_relative())?;
+    let object = tree.known.as_ref()?.join(folder);
+    let object = object.join(source.object.file_name()?);
+    let job = Job::new(tree, clang, version, machine, &source.path, &object);
+    job.is_up_to_date(tree).then_some(job)
+}
+
+/// How an object is made.
+struct Job {
+    command: Command,
+    /// The compiler and the command.
+    text: String,
+    object: PathBuf,
+    /// What the compiler says that it has read.
+    inputs: PathBuf,
+    /// Describes what the object was made from.
+    made_by: PathBuf,
+}
+
+impl Job {
+    /// Runs in the root, so that line information names files as `bpf/…`.
+    fn new(
+        tree: &Tree,
+        clang: &str,
+        version: &str,
+        machine: &Machine,
+        source: &Path,
+        object: &Path,
+    ) -> Self {
+        let inputs = object.with_extension("d");
+        let mut command = Command::new(clang);
+        command
+            .current_dir(&tree.root)
+            .args(BPF_FLAGS.split_whitespace())
+            .arg("-fdebug-compilation-dir=.")
+            .args(machine.flags())
+            .args(tree.include_flags())
+            .arg("-MD")
+            .arg("-MF")
+            .arg(&inputs)
+            .arg("-c")
+            .arg(source)
+            .arg("-o")
+            .arg(object);
+        Self {
+            text: format!("{version}{command:?}"),
+            command,
+            object: object.to_owned(),
+            inputs,
+            made_by: object.with_extension("made-by"),
+        }
+    }
+
+    fn is_up_to_date(&self, tree: &Tree) -> bool {
+        self.object.is_file() && is_up_to_date(tree, &self.made_by, &self.text, &self.inputs)
+    }
+
+    fn run(&mut self, clang: &str, source: &Source) -> Result<()> {
+        let status = self.command.status();
+        let status = status.map_err(|error| format!("{clang}: {error}"))?;
+        if !status.success() {
+            return Err(format!(
+                "{clang} could not compile {}",
+                source.path.display()
+            ));
+        }
+        Ok(())
+    }
+
+    /// Copies the other's object. False: it has to be compiled.
+    fn take(&self, other: &Self) -> bool {
+        fs::copy(&other.object, &self.object).is_ok()
+            && fs::copy(&other.inputs, &self.inputs).is_ok()
     }
 }
 

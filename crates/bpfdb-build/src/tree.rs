@@ -11,6 +11,9 @@ pub(crate) struct Tree {
     pub(crate) out: PathBuf,
     /// Of libbpf and of the kernel.
     pub(crate) headers: PathBuf,
+    /// Objects that the build script of the crate `bpfdb` has compiled, for one that depends on it:
+    /// what is the same there need not be compiled once more.
+    pub(crate) known: Option<PathBuf>,
     pub(crate) target: String,
     pub(crate) architecture: String,
 }
@@ -23,7 +26,7 @@ impl Tree {
             .canonicalize()
             .map_err(|error| format!("{}: {error}", root.display()))?;
         let headers = PathBuf::from(variable("OUT_DIR")?).join("libbpf-headers");
-        Self::new(root, headers)
+        Self::new(root, headers, None)
     }
 
     /// Of a crate that depends on `bpfdb`, whose build script says where its own are.
@@ -31,13 +34,15 @@ impl Tree {
         let missing = |error| format!("{error}: is bpfdb among the dependencies of this crate?");
         let root = variable("DEP_BPFDB_ROOT").map_err(missing)?;
         let headers = variable("DEP_BPFDB_HEADERS").map_err(missing)?;
-        Self::new(root.into(), headers.into())
+        let known = variable("DEP_BPFDB_OBJECTS").map_err(missing)?;
+        Self::new(root.into(), headers.into(), Some(known.into()))
     }
 
-    fn new(root: PathBuf, headers: PathBuf) -> Result<Self> {
+    fn new(root: PathBuf, headers: PathBuf, known: Option<PathBuf>) -> Result<Self> {
         Ok(Self {
             root,
             headers,
+            known,
             out: PathBuf::from(variable("OUT_DIR")?),
             target: variable("TARGET")?,
             architecture: variable("CARGO_CFG_TARGET_ARCH")?,
@@ -48,6 +53,7 @@ impl Tree {
     pub(crate) fn declare_to_users(&self) {
         println!("cargo::metadata=root={}", self.root.display());
         println!("cargo::metadata=headers={}", self.headers.display());
+        println!("cargo::metadata=objects={}", self.out.display());
     }
 
     /// What is below these folders and files of the tree is an input of the build.
