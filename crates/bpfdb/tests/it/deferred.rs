@@ -3,7 +3,10 @@
 use crate::common;
 
 use bpfdb::{Session, Status, abi};
-use common::engine;
+
+fn engine() -> common::Lent {
+    common::lent(0)
+}
 
 fn value(session: &mut Session, key: &[u8]) -> Option<Vec<u8>> {
     session.get(key).expect("get")

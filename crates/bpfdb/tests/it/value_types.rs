@@ -1,8 +1,10 @@
 //! Values that are no strings: what reads a string refuses them, what takes any type does not, and
 //! their memory comes back.
 
+use crate::common;
+
 use bpfdb::abi::{BPFDB_LARGE_MAX, BPFDB_VALUE_MAX};
-use bpfdb::{Engine, Operation, Options, Session, Status, ValueType};
+use bpfdb::{Engine, Operation, Session, Status, ValueType};
 
 const START: u64 = 1_000_000;
 const TEST: ValueType = ValueType::TEST;
@@ -12,15 +14,8 @@ const LENGTHS: [usize; 7] = [1, 8, 9, 16, 17, 100, BPFDB_VALUE_MAX as usize];
 const LARGE: [usize; 3] = [BPFDB_VALUE_MAX as usize + 1, 33 << 10, 1 << 20];
 
 /// Its clock stands still at START.
-fn engine() -> Engine {
-    let options = Options {
-        memory_limit: 128 << 20,
-        max_sessions: 64,
-        ..Options::default()
-    };
-    let engine = Engine::create(&options).expect("the engine starts");
-    engine.stop_clock(START);
-    engine
+fn engine() -> common::Lent {
+    common::lent(START)
 }
 
 fn value(length: usize) -> Vec<u8> {

@@ -1,18 +1,13 @@
 //! Tokens of WATCH: they tell whether the key was written since.
 
+use crate::common;
+
 use std::thread;
 
-use bpfdb::{Engine, Operation, Options, Session, Status, WatchToken};
+use bpfdb::{Engine, Operation, Session, Status, WatchToken};
 
-fn engine() -> Engine {
-    let options = Options {
-        memory_limit: 128 << 20,
-        max_sessions: 64,
-        ..Options::default()
-    };
-    let engine = Engine::create(&options).expect("the engine starts");
-    engine.stop_clock(1000);
-    engine
+fn engine() -> common::Lent {
+    common::lent(1000)
 }
 
 const KEYS: [&[u8]; 2] = [b"k", b"a key that is not inline"];
@@ -129,7 +124,8 @@ fn what_is_done_in_vain_does_not_matter() {
 fn other_keys_do_not_matter() {
     const WATCHED: u32 = 64;
     const OTHERS: u32 = 20_000;
-    let engine = engine();
+    // Its index is as small as it can be.
+    let engine = common::engine();
     let mut session = engine.session().expect("session");
     let watched = |i: u32| [b"watched", &i.to_ne_bytes()[..]].concat();
     for i in 0..WATCHED / 2 {

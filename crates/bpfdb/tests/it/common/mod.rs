@@ -4,10 +4,13 @@
 use std::collections::BTreeMap;
 use std::env;
 use std::mem::zeroed;
+use std::ops::Deref;
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 
 use bpfdb::objects::{self, EXAMPLES, FRONT_ENDS};
 use bpfdb::{Engine, Options};
@@ -29,6 +32,74 @@ pub fn options() -> Options {
 
 pub fn engine() -> Engine {
     Engine::create(&options()).expect("the engine starts")
+}
+
+/// Engines that one test after the other has: the verifier needs most of a second for each.
+static IDLE: Mutex<Vec<Engine>> = Mutex::new(Vec::new());
+
+/// An engine without records and sessions, until the test ends. Its figures count from the beginning of
+/// another test, and its index may be larger than a new one.
+pub struct Lent {
+    /// `None` only within [`Drop::drop`].
+    engine: Option<Engine>,
+}
+
+/// One whose clock stands still at `time`, UNIX milliseconds, or goes by itself (0).
+pub fn lent(time: u64) -> Lent {
+    let idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner).pop();
+    let engine = idle.unwrap_or_else(|| {
+        let options = Options {
+            memory_limit: 128 << 20,
+            max_sessions: 64,
+            ..Options::default()
+        };
+        Engine::create(&options).expect("the engine starts")
+    });
+    engine.stop_clock(time);
+    Lent {
+        engine: Some(engine),
+    }
+}
+
+impl Deref for Lent {
+    type Target = Engine;
+
+    fn deref(&self) -> &Engine {
+        self.engine.as_ref().expect("it is lent")
+    }
+}
+
+/// What a failed test had is not lent again, nor what cannot be emptied.
+impl Drop for Lent {
+    fn drop(&mut self) {
+        let engine = self.engine.take();
+        if let Some(engine) = engine.filter(|engine| !thread::panicking() && is_emptied(engine)) {
+            let mut idle = IDLE.lock().unwrap_or_else(PoisonError::into_inner);
+            idle.push(engine);
+        }
+    }
+}
+
+/// Deletes all records. False: something is left.
+fn is_emptied(engine: &Engine) -> bool {
+    let mut session = engine.session().expect("a session");
+    let mut cursor = 0;
+    loop {
+        let (next, keys) = session.scan(cursor, 1000).expect("scanned");
+        let is_deleted = |key: &Vec<u8>| session.delete(key).is_ok();
+        if !keys.iter().all(is_deleted) {
+            return false;
+        }
+        if next == 0 {
+            break;
+        }
+        cursor = next;
+    }
+    drop(session);
+    engine.sweep().expect("swept");
+    let stats = engine.stats().expect("figures");
+    let open = stats.sessions + stats.transactions + stats.locks;
+    open == 0 && stats.records == 0 && stats.slots_used() == 0
 }
 
 /// An object that shares the engine's maps, not loaded yet.
@@ -81,7 +152,7 @@ pub fn verified(object: &libbpf_rs::Object) -> BTreeMap<String, u64> {
 /// Name and bytes of an object.
 pub type Object = (&'static str, &'static [u8]);
 
-/// The objects of the product, and of its examples.
+/// The objects of the product, and of its examples and benchmarks.
 pub fn products() -> Vec<Object> {
     let own = [
         ("engine", objects::ENGINE),
@@ -92,6 +163,12 @@ pub fn products() -> Vec<Object> {
     let others = FRONT_ENDS.iter().chain(EXAMPLES);
     let others = others.map(|object| (object.name, object.bytes));
     own.into_iter().chain(others).collect()
+}
+
+/// Is it no part of what a server or an embedding process loads?
+pub fn is_aside((name, _): &Object) -> bool {
+    let measures = ["bench", "voter"].contains(name);
+    measures || EXAMPLES.iter().any(|object| object.name == *name)
 }
 
 /// This thread runs on one processor from now on, and so writes to one ring of the log.
