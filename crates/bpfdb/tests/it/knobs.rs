@@ -44,9 +44,8 @@ fn versions_are_bounded(engine: &Engine, versions: usize) {
     assert_eq!((stats.records, stats.history_versions), (0, 0));
 }
 
-#[test]
-fn versions_from_one_to_eight() {
-    for versions in 1..=8 {
+fn keep_versions(numbers: impl IntoIterator<Item = u32>) {
+    for versions in numbers {
         let engine = engine(Options {
             versions,
             user_sessions: 16,
@@ -55,6 +54,18 @@ fn versions_from_one_to_eight() {
         assert_eq!(engine.config().versions, versions);
         versions_are_bounded(&engine, versions as usize);
     }
+}
+
+/// The least, the default and the most.
+#[test]
+fn versions_from_one_to_eight() {
+    keep_versions([1, 4, 8]);
+}
+
+#[test]
+#[ignore = "an engine for each: make soak"]
+fn soak_every_number_of_versions() {
+    keep_versions(1..=8);
 }
 
 /// With one version there is nothing but the head that a snapshot could stand in the way
@@ -114,9 +125,8 @@ fn an_old_snapshot_ends_for_a_writer_of_the_only_version() {
     assert_eq!(engine.stats().expect("stats").counters.snapshots_revoked, 3);
 }
 
-#[test]
-fn locks_of_a_transaction() {
-    for max_locks in [1, 2, 7, 8, 9, 72, 73, 200, 967, 968, 969, 1993] {
+fn keep_locks(numbers: &[u32]) {
+    for &max_locks in numbers {
         let engine = engine(Options {
             max_locks,
             ..common::options()
@@ -133,6 +143,18 @@ fn locks_of_a_transaction() {
         // Auto-commit needs none.
         session.set(b"more", b"v").expect("set");
     }
+}
+
+/// The least, the first one beyond those in the session, beyond a block of them, in a page, and the most.
+#[test]
+fn locks_of_a_transaction() {
+    keep_locks(&[1, 9, 73, 969, 1993]);
+}
+
+#[test]
+#[ignore = "an engine for each: make soak"]
+fn soak_locks_on_both_sides_of_each_limit() {
+    keep_locks(&[1, 2, 7, 8, 9, 72, 73, 200, 967, 968, 969, 1993]);
 }
 
 #[test]
