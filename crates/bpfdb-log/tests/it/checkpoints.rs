@@ -232,9 +232,9 @@ fn another_version_of_a_checkpoint_is_refused() {
     assert_eq!(read(&disk, LOG, mark).unwrap(), expected());
 }
 
-/// No bit of the file may be another one, and no block be missing or twice.
-#[test]
-fn every_bit_counts() {
+/// No bit of the file may be another one, and no block be missing or twice. A bit of each `stride`th
+/// byte is turned.
+fn bits_count(stride: usize) {
     let disk = SimulatedDisk::new(1);
     let mut writer = CheckpointWriter::create(disk.clone(), header(1, 10)).unwrap();
     writer.add(&entry(b"a", b"1"), 1).unwrap();
@@ -248,7 +248,7 @@ fn every_bit_counts() {
         matches!(outcome, Err(LogError::Corrupt(corrupt)) if corrupt.file == name)
     };
     let mut bytes = good.clone();
-    for at in 0..good.len() {
+    for at in (0..good.len()).step_by(stride) {
         let bit = 1 << (at % 8);
         bytes[at] ^= bit;
         assert!(is_found(&bytes), "byte {at}");
@@ -268,6 +268,18 @@ fn every_bit_counts() {
     );
     assert!(is_found(&[]), "it is empty");
     assert!(!is_found(&good));
+}
+
+/// An odd number, so that each bit and each part of a block has its turn.
+#[test]
+fn every_bit_counts() {
+    bits_count(11);
+}
+
+#[test]
+#[ignore = "long: make soak"]
+fn soak_every_bit_counts() {
+    bits_count(1);
 }
 
 /// Any operation fails, in any way: the error is told, and what counts is whole.

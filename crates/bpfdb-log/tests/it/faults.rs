@@ -357,11 +357,11 @@ fn a_lying_flush_is_found_or_cuts() {
 
 /// Turns a bit over in every byte of every file. Returns how often that was found, or was not and
 /// took epochs away.
-fn flip_everything(disk: &SimulatedDisk, checkpoint: u64, all: u64) -> (u32, u32) {
+fn flip_everything(disk: &SimulatedDisk, checkpoint: u64, all: u64, stride: usize) -> (u32, u32) {
     let (mut found, mut cut) = (0, 0);
     for name in disk.names() {
         let len = disk.contents(&name).unwrap().len();
-        for offset in 0..len {
+        for offset in (0..len).step_by(stride) {
             let bit = (offset % 8) as u8;
             disk.flip(&name, offset, bit);
             match exact(disk, checkpoint) {
@@ -378,29 +378,53 @@ fn flip_everything(disk: &SimulatedDisk, checkpoint: u64, all: u64) -> (u32, u32
     (found, cut)
 }
 
-#[test]
-fn a_bit_that_turned_is_found_in_a_log_that_was_closed() {
+/// A bit of each of so many bytes is turned: an odd number, so that each bit has its turn.
+const STRIDE: usize = 7;
+
+fn bits_of_a_closed_log(stride: usize) {
     let disk = SimulatedDisk::new(0);
     life(&disk).2.unwrap();
-    let (found, cut) = flip_everything(&disk, 6, EPOCHS);
-    assert!(found > 5_000, "{found}");
+    let (found, cut) = flip_everything(&disk, 6, EPOCHS, stride);
+    assert!(found as usize > 5_000 / stride, "{found}");
     // Of the control file the slot before the last one says less.
     assert!(cut == 0, "{cut}");
 }
 
 #[test]
-fn a_bit_that_turned_cuts_at_most_the_last_group_of_another_log() {
+fn a_bit_that_turned_is_found_in_a_log_that_was_closed() {
+    bits_of_a_closed_log(STRIDE);
+}
+
+#[test]
+#[ignore = "long: make soak"]
+fn soak_every_bit_is_found_in_a_log_that_was_closed() {
+    bits_of_a_closed_log(1);
+}
+
+fn bits_of_another_log(stride: usize) {
     let disk = SimulatedDisk::new(0);
     let mut writer = reopen(&disk, Start::NewRun, small()).unwrap();
     for epoch in 1..=EPOCHS {
         append(&mut writer, epoch).unwrap();
     }
     drop(writer);
-    let (found, cut) = flip_everything(&disk, 0, EPOCHS);
+    let (found, cut) = flip_everything(&disk, 0, EPOCHS, stride);
     let last = group(EPOCHS).len() as u32;
-    assert!(found > 4 * last, "{found}");
+    let all = |count: u32| count * stride as u32;
+    assert!(all(found) > 4 * last, "{found}");
     // The last group, or the part of it that is in the last segment.
-    assert!((1000..last + 200).contains(&cut), "{cut} of {last}");
+    assert!((1000..last + 200).contains(&all(cut)), "{cut} of {last}");
+}
+
+#[test]
+fn a_bit_that_turned_cuts_at_most_the_last_group_of_another_log() {
+    bits_of_another_log(STRIDE);
+}
+
+#[test]
+#[ignore = "long: make soak"]
+fn soak_every_bit_cuts_at_most_the_last_group_of_another_log() {
+    bits_of_another_log(1);
 }
 
 #[test]
