@@ -99,7 +99,7 @@ clang-19: setup
 	@scripts/check-clang19.sh $(ARGS)
 
 lint: setup
-	@scripts/lint.sh
+	@scripts/lint.sh $(ARGS)
 
 fmt: setup
 	@scripts/lint.sh --fix

@@ -1,5 +1,9 @@
 #!/bin/sh
 # Every check that needs no kernel: formats, warnings, house rules.
+#
+#   scripts/lint.sh                  all of them
+#   scripts/lint.sh --before-tests   without the test of layers, which `make test` has, too
+#   scripts/lint.sh --fix            puts right what can be put right
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -60,8 +64,10 @@ if sources | xargs grep -nIwE "$unfinished"; then fail "do it now, or file an is
 step "clippy"
 cargo clippy --profile ci --workspace --all-targets --all-features -- -D warnings
 programs
-step "layers"
-cargo test --quiet --profile ci --workspace --all-features --test it layers::
+if [ "${1:-}" != --before-tests ]; then
+	step "layers"
+	cargo test --quiet --profile ci --workspace --all-features --test it layers::
+fi
 step "generated documentation"
 generated | while read -r part file; do
 	docs "$part" | diff -u "$file" - || fail "run make fmt"
