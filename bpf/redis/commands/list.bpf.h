@@ -5,6 +5,7 @@
 
 #include "before.bpf.h"
 #include "hash.bpf.h"
+#include "waiting.bpf.h"
 
 enum list_end { LIST_LEFT, LIST_RIGHT };
 
@@ -15,7 +16,8 @@ enum list_end { LIST_LEFT, LIST_RIGHT };
 __noinline enum bpfdb_status element_push(struct context *c NONNULL,
 					  struct bpfdb_session *s NONNULL, u32 end)
 {
-	enum bpfdb_status status = collection_get_for_update(c, s, BPFDB_TYPE_LIST);
+	enum bpfdb_status status =
+		UNLESS_WAITED_FOR(s, collection_get_for_update(c, s, BPFDB_TYPE_LIST));
 	struct packed_entry *e = &c->entry;
 	bool found = status == BPFDB_FOUND;
 	const struct packed *run;

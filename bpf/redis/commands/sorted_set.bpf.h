@@ -106,7 +106,8 @@ static __always_inline void member_place(struct context *c, struct bpfdb_session
 __noinline enum bpfdb_status member_put(struct context *c NONNULL, struct bpfdb_session *s NONNULL,
 					bool adds)
 {
-	enum bpfdb_status status = collection_get_for_update(c, s, BPFDB_TYPE_SORTED_SET);
+	enum bpfdb_status status =
+		UNLESS_WAITED_FOR(s, collection_get_for_update(c, s, BPFDB_TYPE_SORTED_SET));
 	bool found = status == BPFDB_FOUND;
 	struct packed_entry *e = &c->entry;
 	u32 at, cut;

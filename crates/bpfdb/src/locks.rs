@@ -142,11 +142,8 @@ impl Session {
     /// # Errors
     /// As there.
     pub fn search_locks(&mut self, key: &[u8]) -> Result<LockSearch, Status> {
-        self.hash(key)?;
-        // SAFETY: points into the mapping of the sessions, which lives as long as self.
-        let hash = unsafe { (&raw const (*self.own_state()).hash).read_volatile() };
         Ok(LockSearch {
-            hash,
+            hash: self.key_hash(key)?,
             sessions: self.sessions_with_locks(),
         })
     }
@@ -186,8 +183,15 @@ impl Session {
         Duration::from_nanos(inner.memory.coarse_now().saturating_sub(active))
     }
 
-    fn hash(&mut self, key: &[u8]) -> Result<(), Status> {
-        self.run_one(&Operation::Hash(key)).map(drop)
+    /// The hash by which this engine finds the key, which programs have as `hash` of the session: one
+    /// of its own for each engine, and for as long as its data lives.
+    ///
+    /// # Errors
+    /// [`Status::KeyTooLarge`], which fails no transaction.
+    pub fn key_hash(&mut self, key: &[u8]) -> Result<u64, Status> {
+        self.run_one(&Operation::Hash(key))?;
+        // SAFETY: points into the mapping of the sessions, which lives as long as self.
+        Ok(unsafe { (&raw const (*self.own_state()).hash).read_volatile() })
     }
 
     fn sessions_with_locks(&self) -> Vec<u32> {

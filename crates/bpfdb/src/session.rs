@@ -12,6 +12,7 @@ mod room_requests;
 mod settle;
 mod submit;
 mod walk;
+mod written;
 
 use std::ptr;
 use std::sync::atomic::{Ordering, fence};
@@ -28,6 +29,7 @@ use operation::Place;
 use read_cache::ReadCache;
 pub use read_cache::Reads;
 use room_requests::RoomRequests;
+pub use written::WrittenKeys;
 
 const KEY_PREFIX: usize = abi::BPFDB_KEYSPACE_PREFIX as usize;
 const HEADER: usize = size_of::<abi::bpfdb_request>();
@@ -67,6 +69,8 @@ pub struct Session {
     room_requests: Option<RoomRequests>,
     database: Database,
     writes: u64,
+    notes_written: bool,
+    written: WrittenKeys,
 }
 
 /// The session's io buffer, mapped from the kernel.
@@ -142,6 +146,8 @@ impl Session {
             room_requests: None,
             database: Database::default(),
             writes: 0,
+            notes_written: false,
+            written: WrittenKeys::default(),
         })
     }
 
@@ -324,6 +330,7 @@ impl Session {
         value: &[u8],
         expires_at: Option<u64>,
     ) -> Result<(), Status> {
+        self.note(key);
         if value.len() > VALUE_MAX {
             return self.set_large(key, ValueType::STRING, value, expires_at);
         }
@@ -373,6 +380,7 @@ impl Session {
         if value.is_empty() {
             return Err(Status::BadRequest);
         }
+        self.note(key);
         if value.len() > VALUE_MAX {
             return self.set_large(key, kind, value, expires_at);
         }
@@ -382,6 +390,7 @@ impl Session {
 
     /// Whether there was a value to delete.
     pub fn delete(&mut self, key: &[u8]) -> Result<bool, Status> {
+        self.note(key);
         let known = self.read_cache.presence(key);
         self.read_cache.wrote(key, None);
         if let Some(present) = known

@@ -32,6 +32,8 @@ pub(crate) struct Context<'a> {
     pub(crate) at_once: bool,
     /// EXEC executes it.
     pub(crate) is_of_block: bool,
+    /// A script executes it.
+    pub(crate) is_of_script: bool,
 }
 
 impl Context<'_> {
@@ -90,6 +92,7 @@ impl Context<'_> {
             rests_until: None,
             at_once: false,
             is_of_block: self.is_of_block,
+            is_of_script: self.is_of_script,
         }
     }
 

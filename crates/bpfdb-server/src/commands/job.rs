@@ -54,6 +54,12 @@ pub(crate) trait Job: Debug {
         false
     }
 
+    /// Does it wait for keys? Then it has nothing to do before it is woken, or before the time at
+    /// which it is to go on.
+    fn is_blocked(&self) -> bool {
+        false
+    }
+
     /// Bytes that it keeps.
     fn memory(&self) -> usize {
         0
@@ -119,6 +125,10 @@ impl Job for RetriedCommand {
 
     fn keeps_steps(&self) -> bool {
         self.job.as_ref().is_some_and(|job| job.keeps_steps())
+    }
+
+    fn is_blocked(&self) -> bool {
+        self.job.as_ref().is_some_and(|job| job.is_blocked())
     }
 
     fn memory(&self) -> usize {

@@ -18,6 +18,7 @@
 //! attempts.rs     how often something is tried again
 //! time_slice.rs   how long one connection is served before others
 //! monitor.rs      what others are shown of a request
+//! blocking.rs     commands that wait for keys
 //! conflict.rs     what a client is told that met a lock
 //! arguments.rs    what arguments mean
 //! pop_arguments.rs   what LMPOP and ZMPOP are told
@@ -32,6 +33,7 @@
 mod arguments;
 pub(crate) mod atomic;
 pub(crate) mod attempts;
+mod blocking;
 mod chance;
 mod collection;
 pub(crate) mod conflict;

@@ -8,6 +8,8 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Instant;
 
+use bpfdb::WrittenKeys;
+
 use super::subscribed::{Mail, Subscribed};
 use crate::settings::Durability;
 
@@ -82,6 +84,8 @@ pub(crate) struct ConnectionInfo {
     pub(crate) subscribed: Subscribed,
     /// What it has published, and received, that is not sent yet.
     pub(crate) mail: Mail,
+    /// Keys that it has written in the transaction that is open, if somebody waited for any then.
+    pub(crate) written: WrittenKeys,
     /// The reply to the request tells of subscriptions: no reply to CLIENT REPLY OFF, but a push.
     pub(crate) is_pushed: bool,
     /// It is shown every request: MONITOR.
@@ -120,6 +124,8 @@ pub(crate) struct Waiting {
 pub(crate) struct Begun {
     /// A request waits for the end of CLIENT PAUSE.
     pub(crate) paused: bool,
+    /// Its command waits for keys.
+    pub(crate) blocked: bool,
     /// The client has begun a transaction, and not ended it; as of when it was looked at last.
     pub(crate) transaction: bool,
     /// Commands that wait for EXEC; `None`: there was no MULTI.
@@ -159,6 +165,7 @@ impl ConnectionInfo {
             tells_of_all: false,
             subscribed: Subscribed::default(),
             mail: Mail::default(),
+            written: WrittenKeys::default(),
             is_pushed: false,
             is_monitor: false,
             close: false,
@@ -202,7 +209,8 @@ impl ConnectionInfo {
     /// May the kernel answer it? Not while only the daemon knows that it must authenticate,
     /// or which replies it wants; nor if no program sees its socket; nor where the kernel would hand
     /// over every request. Nor may it send anything while messages may be pushed, which are between two
-    /// replies then, or while only the daemon can send what its transaction has published.
+    /// replies then, or while only the daemon can send what its transaction has published, or serve those
+    /// who wait for what it has written.
     pub(crate) fn may_be_handed_back(&self) -> bool {
         self.authenticated
             && self.replies == ReplyMode::On
@@ -211,6 +219,7 @@ impl ConnectionInfo {
             && !self.subscribed.is_any()
             && !self.is_monitor
             && !self.mail.has_staged()
+            && self.written.is_empty()
             && self.durability != Some(Durability::Sync)
     }
 
@@ -232,7 +241,7 @@ impl ConnectionInfo {
     pub(crate) fn memory(&self) -> usize {
         let names = [&self.name, &self.library_name, &self.library_version];
         let names: usize = names.into_iter().map(Vec::capacity).sum();
-        let messages = self.subscribed.memory() + self.mail.memory();
+        let messages = self.subscribed.memory() + self.mail.memory() + self.written.memory();
         let begun = self.begun.queue_memory + self.begun.watched_memory;
         self.input + self.output + begun + messages + names
     }

@@ -204,6 +204,12 @@ impl Connection {
         !self.info.is_unix() && kernel.arrived(self.index).is_closed()
     }
 
+    /// Has the client ended its stream, or the connection, as far as the kernel knows? Also while
+    /// there is more to be received.
+    pub(crate) fn has_ended(&self) -> bool {
+        socket::has_ended(self.socket.as_fd())
+    }
+
     /// What to do with it when there is nothing left to execute.
     pub(crate) fn next(&self) -> Next {
         if self.state == State::Closing {

@@ -6,13 +6,13 @@
 //!  Connection ── bytes ──► Parser ──► pending ──► Batch, or one request ──► replies
 //!                                        ▲               │
 //!                                        │               ├─► paused_request: CLIENT PAUSE
-//!                                        └─ unexecuted ──┴─► running: goes on in steps
+//!                                        └─ unexecuted ──┴─► running: goes on in steps, or waits
 //! ```
 //!
 //! ```text
 //! request.rs   may it run, must it wait for EXEC, is it tried again
 //! batch.rs     requests of a pipeline in one transaction
-//! running.rs   a command that goes on in steps, between its steps
+//! running.rs   a command that goes on in steps, between its steps; or that waits for keys
 //! ```
 //!
 //! The executors lie beside the connections, in the server, by the same index: a command may
@@ -32,9 +32,10 @@ use bpfdb::{Database, Engine, Session, Status};
 use self::batch::{Batch, Unexecuted};
 use self::running::Running;
 use crate::commands::MultiState;
+use crate::commands::atomic;
 use crate::commands::context::Context;
 use crate::commands::time_slice::TimeSlice;
-use crate::connection::info::ConnectionInfo;
+use crate::connection::info::{Begun, ConnectionInfo};
 use crate::connection::table::ConnectionTable;
 use crate::connection::{Connection, Next, Received, State};
 use crate::instance::Instance;
@@ -125,7 +126,8 @@ impl Executor {
                 return Ok(Next::Keep);
             }
             if more {
-                if slice.is_over() {
+                // Those who wait for what was written are served before anything else is executed.
+                if slice.is_over() || server.instance.has_to_serve_waiters() {
                     self.yielded = true;
                     return Ok(Next::Keep);
                 }
@@ -210,7 +212,11 @@ impl Executor {
             // CLIENT KILL of itself: what it sent after that is not executed.
             close_if_told(connection);
         }
-        while more && connection.state == State::Daemon && slice.has_room(connection.replies.len())
+        note_written(connection, server);
+        while more
+            && connection.state == State::Daemon
+            && slice.has_room(connection.replies.len())
+            && !server.instance.has_to_serve_waiters()
         {
             if connection.is_gone(server.kernel) {
                 connection.state = State::Closing;
@@ -218,6 +224,7 @@ impl Executor {
             }
             more = self.execute_next(connection, server, slice);
             close_if_told(connection);
+            note_written(connection, server);
         }
         // A command that goes on has replied nothing: what its client has received by it comes before
         // what others send meanwhile.
@@ -372,6 +379,9 @@ impl Executor {
         let info = &mut connection.info;
         info.was_sync |= server.instance.is_sync(info.durability);
         server.session.keep_depends(info.was_sync);
+        server
+            .session
+            .note_written(server.instance.waiting.len() > 0);
         Context {
             engine: server.engine,
             session: &mut *server.session,
@@ -384,7 +394,40 @@ impl Executor {
             rests_until: None,
             at_once: false,
             is_of_block: false,
+            is_of_script: false,
         }
+    }
+
+    /// The command that waits for keys is to go on.
+    pub(crate) fn wake(&mut self) {
+        if let Some(running) = &mut self.running {
+            running.wake();
+        }
+    }
+
+    /// One step of a command that was woken. What has come behind it has its turn later: others
+    /// that wait come before.
+    pub(crate) fn serve_woken(
+        &mut self,
+        connection: &mut Connection,
+        server: &mut ServeContext<'_>,
+    ) -> io::Result<Next> {
+        server.session.redirect(connection.index);
+        connection.begin_service();
+        if connection.is_gone(server.kernel) {
+            self.give_up();
+            connection.state = State::Closing;
+            return Ok(connection.next());
+        }
+        if let Some(running) = self.running.take() {
+            self.go_on(connection, server, running);
+        }
+        note_written(connection, server);
+        self.hold(connection, server);
+        connection.queue_replies();
+        self.flush(connection, server)?;
+        self.yielded |= self.running.is_none();
+        Ok(Next::Keep)
     }
 
     /// Nothing that is begun goes on: its connection is to be closed.
@@ -408,10 +451,17 @@ impl Executor {
         self.paused_request.is_some()
     }
 
+    /// Does its command wait for keys?
+    pub(crate) fn is_blocked(&self) -> bool {
+        self.running.as_ref().is_some_and(Running::is_blocked)
+    }
+
     /// Has it work that waits for nobody? Not for the client to read either: others
     /// may wait for the end of it.
     pub(crate) fn is_busy(&self) -> bool {
-        self.running.is_some() || self.yielded || self.releasing.is_some()
+        self.running.as_ref().is_some_and(Running::is_busy)
+            || self.yielded
+            || self.releasing.is_some()
     }
 
     /// May more requests be read for it?
@@ -427,7 +477,10 @@ impl Executor {
     /// Gives back what memory is not in use, and lets others see what is begun.
     pub(crate) fn trim(&self, connection: &mut Connection) {
         connection.trim(self.memory());
-        connection.info.begun = self.multi.summary(self.is_paused());
+        connection.info.begun = Begun {
+            blocked: self.is_blocked(),
+            ..self.multi.summary(self.is_paused())
+        };
     }
 
     /// Bytes of requests that it keeps.
@@ -436,6 +489,18 @@ impl Executor {
         let running = self.running.as_ref().map_or(0, Running::memory);
         let pending: usize = self.pending.iter().map(Step::memory).sum();
         paused + running + pending
+    }
+}
+
+/// Keys that were written and that somebody waits for, if that is committed; what is not is looked at
+/// again after the next request.
+fn note_written(connection: &mut Connection, server: &mut ServeContext<'_>) {
+    let written = &mut connection.info.written;
+    if server.session.has_written() {
+        written.append(server.session.take_written());
+    }
+    if !written.is_empty() && !atomic::is_open(server.session) {
+        server.instance.waiting.note(&std::mem::take(written));
     }
 }
 

@@ -60,6 +60,24 @@ impl Running {
         self.rests_until.filter(|&until| Instant::now() < until)
     }
 
+    /// Does it wait for keys?
+    pub(crate) fn is_blocked(&self) -> bool {
+        self.job.is_blocked()
+    }
+
+    /// Has it something to do, now or at a time? Not if it waits for keys without end.
+    pub(crate) fn is_busy(&self) -> bool {
+        !self.is_blocked()
+            || self
+                .rests_until
+                .is_some_and(|until| until <= Instant::now())
+    }
+
+    /// Its next step is due.
+    pub(crate) fn wake(&mut self) {
+        self.rests_until = None;
+    }
+
     /// The request, if CLIENT PAUSE has come before it could be executed: it waits for the
     /// end of that as any other.
     pub(crate) fn held_by_pause(self, context: &mut Context<'_>) -> Result<Request, Self> {

@@ -7,6 +7,7 @@ pub(crate) mod pause;
 pub(crate) mod rate_limiter;
 pub(crate) mod subscriptions;
 pub(crate) mod users;
+pub(crate) mod waiting;
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,6 +27,7 @@ use self::pause::Pause;
 use self::rate_limiter::RateLimiter;
 use self::subscriptions::Subscriptions;
 use self::users::Users;
+use self::waiting::Waiting;
 use crate::connection::info::ConnectionInfo;
 use crate::connection::subscribed::Kind;
 use crate::error::Result;
@@ -36,6 +38,7 @@ use crate::kernel::connections::KernelConnections;
 use crate::kernel::flags::KernelFlags;
 use crate::kernel::procedures::KernelProcedures;
 use crate::kernel::programs::Programs;
+use crate::kernel::waiting::KernelWaiting;
 use crate::scripting::functions::Functions;
 use crate::scripting::procedures::Procedures;
 use crate::scripting::scripts::Scripts;
@@ -64,6 +67,7 @@ pub(crate) struct Instance {
     pub(crate) log: Log,
     pub(crate) pause: Pause,
     pub(crate) subscriptions: Subscriptions,
+    pub(crate) waiting: Waiting,
     /// Those that are shown every request, by the index of their session.
     pub(crate) monitors: BTreeSet<u32>,
     pub(crate) scripts: Scripts,
@@ -146,6 +150,7 @@ impl Instance {
             log: Log::new(options.log.clone(), options.loaded, bell),
             pause: Pause::default(),
             subscriptions: Subscriptions::default(),
+            waiting: Waiting::new(KernelWaiting::map(programs)?),
             monitors: BTreeSet::new(),
             scripts: Scripts::default(),
             functions: Functions::new(&statistics),
@@ -269,6 +274,16 @@ impl Instance {
             // The daemon answers what the kernel passes.
             tracing::error!(%error, "the kernel answers nothing");
         }
+    }
+
+    /// May those be served whose keys were written? Not during CLIENT PAUSE: they would write.
+    pub(crate) fn may_serve_waiters(&self) -> bool {
+        !self.pause.is_on()
+    }
+
+    /// Is somebody to be served who waits for a key, before anything else is executed?
+    pub(crate) fn has_to_serve_waiters(&self) -> bool {
+        self.waiting.has_ready() && self.may_serve_waiters()
     }
 
     /// Is `maxmemory` less than any data takes? The kernel leaves everything to the daemon

@@ -138,6 +138,18 @@ pub(crate) fn keep_alive(socket: BorrowedFd<'_>, seconds: u64) {
     }
 }
 
+/// Has the other end closed its side of the stream, or is the connection gone?
+pub(crate) fn has_ended(socket: BorrowedFd<'_>) -> bool {
+    let mut asked = libc::pollfd {
+        fd: socket.as_raw_fd(),
+        events: libc::POLLRDHUP,
+        revents: 0,
+    };
+    // SAFETY: one entry, which lives until the call is over; it does not wait.
+    let ready = unsafe { libc::poll(&raw mut asked, 1, 0) };
+    ready > 0
+}
+
 /// Makes the kernel give what has arrived to the programs, as it does when
 /// something arrives.
 ///

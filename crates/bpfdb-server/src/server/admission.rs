@@ -185,6 +185,9 @@ impl Server {
             is_unix,
         );
         self.instance.forget(connection.index);
+        if let Some(until) = client.executor.rests_until() {
+            self.resting.remove(&(until, connection.index));
+        }
         // What it has begun goes after its session has: locks first, then who holds them.
         drop(client);
         self.note_memory();

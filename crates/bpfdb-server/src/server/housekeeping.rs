@@ -60,12 +60,13 @@ impl Server {
         let Some(moment) = now.checked_sub(Duration::from_secs(seconds)) else {
             return;
         };
-        // One whose replies are held back, or whose request waits for the end of CLIENT PAUSE, waits
-        // for us.
+        // One whose replies are held back, or whose request waits for the end of CLIENT PAUSE or for a
+        // key, waits for us.
         // Nor need one say anything that has subscribed, or that is shown requests, as in Redis.
         let waits = |connection: &&Connection| {
             connection.held_until().is_some()
                 || connection.info.begun.paused
+                || connection.info.begun.blocked
                 || connection.info.subscribed.is_any()
                 || connection.info.is_monitor
         };

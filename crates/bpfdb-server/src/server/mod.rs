@@ -4,6 +4,7 @@
 mod admission;
 mod front_end;
 mod housekeeping;
+mod waiters;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{SocketAddr, TcpListener};
@@ -244,15 +245,19 @@ impl Server {
                     return Ok(());
                 }
                 self.handle(event);
+                self.serve_waiters();
                 self.send_pushed();
                 self.close_those_told();
             }
+            self.look_at_waited();
             self.wake_resting();
             self.work_on();
+            self.serve_waiters();
             self.send_pushed();
             self.close_those_told();
             self.look_at_draining();
             self.end_pause_when_due();
+            self.serve_waiters();
             self.resume_accepting();
             self.tick_when_due();
             self.compile();
@@ -266,8 +271,11 @@ impl Server {
         let now = Instant::now();
         let mut tick = self.next_tick.saturating_duration_since(now);
         // What was executed after others were told may wait for the log, which was not told yet.
-        if !self.busy.is_empty() || self.wanted > 0 {
+        if !self.busy.is_empty() || self.wanted > 0 || self.has_waiters_to_serve() {
             return Duration::ZERO;
+        }
+        if let Some(due) = self.instance.waiting.due() {
+            tick = tick.min(due.saturating_duration_since(now));
         }
         if let Some(&(until, _)) = self.resting.first() {
             tick = tick.min(until.saturating_duration_since(now));
@@ -366,7 +374,9 @@ impl Server {
         } = &mut client;
         let index = connection.index;
         let admitted = self.instance.admits(&connection.info);
-        let wanted = connection.wanted(executor.reads(), admitted);
+        let mut wanted = connection.wanted(executor.reads(), admitted);
+        // Nothing else tells that the client is gone.
+        wanted.ended |= executor.is_blocked();
         if wanted != connection.interest {
             connection.interest = wanted;
             let source = connection.source();
@@ -395,7 +405,20 @@ impl Server {
     }
 
     fn serve(&mut self, client: &mut Client) -> std::io::Result<Next> {
-        client.executor.serve(
+        self.serve_with(client, Executor::serve)
+    }
+
+    fn serve_with(
+        &mut self,
+        client: &mut Client,
+        serve: impl FnOnce(
+            &mut Executor,
+            &mut Connection,
+            &mut ServeContext<'_>,
+        ) -> std::io::Result<Next>,
+    ) -> std::io::Result<Next> {
+        serve(
+            &mut client.executor,
             &mut client.connection,
             &mut ServeContext {
                 engine: &self.engine,
@@ -461,6 +484,10 @@ impl Server {
             let has_more =
                 connection.info.is_unix() && (event.ready.readable || client.executor.is_busy());
             if event.failed && !has_more {
+                return Ok(Next::Close);
+            }
+            // As in Redis, what it has sent behind that is not executed.
+            if event.ready.ended && client.executor.is_blocked() {
                 return Ok(Next::Close);
             }
             if event.ready.ended && connection.state == State::Kernel {

@@ -138,6 +138,7 @@ impl Session {
         if from.len() > abi::BPFDB_KEY_MAX as usize {
             return Err(Status::KeyTooLarge);
         }
+        self.note(to);
         let step = Step::new(abi::BPFDB_OP_LARGE_SHARE, from);
         let (status, place) = self.step(step)?;
         if status != Status::FoundLarge {

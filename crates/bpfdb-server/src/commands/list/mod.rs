@@ -3,6 +3,11 @@
 //! A list is read from the bytes of its run, and a change makes the bytes of a new one: see
 //! [`bpfdb_values::list`].
 
+mod blmove;
+mod blmpop;
+mod blpop;
+mod brpop;
+mod brpoplpush;
 mod lindex;
 mod linsert;
 mod llen;
@@ -22,6 +27,7 @@ mod rpop;
 mod rpoplpush;
 mod rpush;
 mod rpushx;
+mod waits;
 
 use bpfdb_values::list::{End, List};
 
@@ -32,6 +38,11 @@ use super::{Failure, Outcome};
 use crate::protocol::reply::Replies;
 
 pub(super) static COMMANDS: &[&Command] = &[
+    &blmove::COMMAND,
+    &blmpop::COMMAND,
+    &blpop::COMMAND,
+    &brpop::COMMAND,
+    &brpoplpush::COMMAND,
     &lindex::COMMAND,
     &linsert::COMMAND,
     &llen::COMMAND,

@@ -50,7 +50,7 @@ impl Popped {
     }
 
     /// The one element.
-    fn reply_alone(&self, replies: &mut Replies) -> Outcome {
+    pub(super) fn reply_alone(&self, replies: &mut Replies) -> Outcome {
         let mut elements = List::parse(&self.list)?.elements(self.places.clone())?;
         replies.bulk_or_null(elements.next());
         Ok(())

@@ -64,6 +64,7 @@ impl ScriptCall {
         running.has_written |= call.command.has(Flag::Write);
         running.has_announced |= call.command.announces;
         let mut inner = context.with_replies(&mut replies);
+        inner.is_of_script = true;
         let arguments = &words[call.name_words..];
         let (outcome, time) = timed(&mut inner, call.command, arguments, at_once);
         if let Some(job) = inner.job.take() {
@@ -94,6 +95,7 @@ impl ScriptCall {
     ) -> Result<Option<Vec<u8>>, Failure> {
         let begun = Instant::now();
         let mut inner = context.with_replies(&mut command.replies);
+        inner.is_of_script = true;
         let arguments = &command.words[command.call.name_words..];
         let outcome = command.job.step(&mut inner, arguments);
         command.time += begun.elapsed();

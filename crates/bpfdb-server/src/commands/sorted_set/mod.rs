@@ -8,10 +8,14 @@
 //! ranks.rs        ZRANK, ZREVRANK
 //! removals.rs     ZREMRANGEBY…
 //! pops.rs         ZPOPMIN, ZPOPMAX, ZMPOP
+//! waits.rs        the same for BZPOPMIN and its kin
 //! operations.rs   unions, intersections, differences
 //! ```
 
 mod adding;
+mod bzmpop;
+mod bzpopmax;
+mod bzpopmin;
 mod counts;
 mod operations;
 mod pops;
@@ -19,6 +23,7 @@ mod ranks;
 mod removals;
 mod scores;
 mod selections;
+mod waits;
 mod zadd;
 mod zcard;
 mod zcount;
@@ -59,6 +64,9 @@ use super::collection::put;
 use super::definition::Command;
 
 pub(super) static COMMANDS: &[&Command] = &[
+    &bzmpop::COMMAND,
+    &bzpopmax::COMMAND,
+    &bzpopmin::COMMAND,
     &zadd::COMMAND,
     &zcard::COMMAND,
     &zcount::COMMAND,

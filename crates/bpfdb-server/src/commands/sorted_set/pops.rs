@@ -52,6 +52,14 @@ impl Popped {
         }
         self.reply(&mut Replies::new(Protocol::Resp3), Form::Pairs)
     }
+
+    /// The one member and its score, without an array of their own.
+    pub(super) fn reply_alone(&self, replies: &mut Replies) -> Outcome {
+        let set = SortedSet::read(&self.set)?;
+        let entries = set.entries()[self.places.clone()].iter();
+        entries.for_each(|entry| Form::Flat.reply_one(replies, entry));
+        Ok(())
+    }
 }
 
 /// Takes up to so many members from the first of these keys that has any; with the number of the key.

@@ -25,7 +25,7 @@ pub(crate) static COMMAND: Command = Command {
     ..Command::BASE
 };
 
-fn end(word: &[u8]) -> Option<End> {
+pub(super) fn end(word: &[u8]) -> Option<End> {
     if is(word, "min") {
         Some(End::Min)
     } else {

@@ -33,6 +33,7 @@ impl MultiState {
     pub(crate) fn summary(&self, paused: bool) -> Begun {
         Begun {
             paused,
+            blocked: false,
             transaction: false,
             queued: self.queue.as_ref().map(Queue::len),
             queue_memory: self.queue.as_ref().map_or(0, Queue::memory),

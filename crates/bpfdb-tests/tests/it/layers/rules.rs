@@ -130,7 +130,8 @@ pub(super) const CRATES: &[Crate] = &[
     ]),
     of("bpfdb-server", &[
         "values", "settings", "error", "io", "kernel/objects", "kernel/cgroup", "kernel/flags", "kernel/connections",
-        "kernel/workers", "kernel/programs", "protocol", "kernel/redis", "kernel/procedures", "stats",
+        "kernel/workers", "kernel/programs", "protocol", "kernel/redis", "kernel/procedures",
+        "kernel/waiting", "stats",
         "connection", "scripting", "instance", "commands", "executor", "server",
     ]),
     of("bpfdb-tests", &[

@@ -182,6 +182,7 @@ pub(super) fn describe(connection: &ConnectionInfo, protocol: Protocol) -> Strin
             connection.begun.queued.is_some() || connection.begun.transaction,
             'x',
         ),
+        (connection.begun.blocked, 'b'),
         (connection.is_unix(), 'U'),
         (connection.no_evict, 'e'),
         (connection.no_touch, 'T'),

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
+/*
+ * Clients that wait for keys (BLPOP and its kin), and pushes that are executed here.
+ *
+ * Who waits is known to the daemon, which serves him when the key was written: by its own
+ * notes if it has executed the write itself. So a push to a key that somebody waits for is
+ * left to the daemon. While nobody waits for a key of this hash, that costs one load.
+ *
+ *   the daemon, for BLPOP k              the kernel, for LPUSH k
+ *   1. waiting.clients[hash of k]++      a. lock k
+ *   2. lock k, look, unlock it           b. look at waiting.clients[hash of k]
+ *   3. sleep, if there was nothing       c. 0: write, commit; else undo, leave it to the daemon
+ *
+ * No write is missed. A lock is exclusive, so either a comes after 2, or 2 after c:
+ *
+ * - a after 2: 1 comes before 2 in the daemon's thread, and a before b here. 1 is an atomic
+ *   addition, 2 and a take the lock by a compare-and-swap of the same word, and all of these
+ *   order what is before them before what is behind. So b sees 1, and the daemon gets the push.
+ * - 2 after c: 2 sees what was written.
+ * - 2 while the lock is held: it fails with CONFLICT, and the daemon does 2 again in a moment,
+ *   until it succeeds. So it does for keys that an open transaction has written, or read, before
+ *   the client began to wait.
+ *
+ * An absent key is locked as any other (a placeholder carries the lock). An attempt in vain of
+ * the daemon, 2, always is one that locks (`commands/blocking.rs` in crates/bpfdb-server). A
+ * transaction of the client's that has left one push to the daemon stays there until it ends.
+ *
+ * Other ways by which a key may be filled here do not exist: compiled procedures write strings
+ * alone. What programs and processes write that embed the engine is found by the daemon, which
+ * compares waited keys with what they were several times a second.
+ *
+ * The table has a word for many keys: one of these that nobody waits for is pushed to by the
+ * daemon then, which is slower, and nothing else.
+ */
+#ifndef BPFDB_COMMANDS_WAITING_BPF_H
+#define BPFDB_COMMANDS_WAITING_BPF_H
+
+#include "collection.bpf.h"
+#include <bpfdb/redis.h>
+
+struct bpfdb_waiting waiting SEC(".data.waiting");
+
+_Static_assert(!(BPFDB_WAITING_KEYS & (BPFDB_WAITING_KEYS - 1)), "a mask bounds the index");
+
+/* Does anybody wait for the key of the session, which must be locked? */
+static __always_inline bool is_waited_for(const struct bpfdb_session *s)
+{
+	return LOAD(waiting.clients[s->hash & (BPFDB_WAITING_KEYS - 1)]);
+}
+
+/* GET for update of a collection that is to be filled: what collection_get_for_update() says, or
+ * FOR_THE_DAEMON if somebody waits for the key. */
+#define UNLESS_WAITED_FOR(s, status)                                                               \
+	({                                                                                         \
+		enum bpfdb_status status_ = (status);                                              \
+		status_ < BPFDB_FIRST_ERROR && unlikely(is_waited_for(s)) ? FOR_THE_DAEMON         \
+									  : status_;               \
+	})
+
+#endif
