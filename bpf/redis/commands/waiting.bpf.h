@@ -53,8 +53,8 @@ static __always_inline bool is_waited_for(const struct bpfdb_session *s)
 #define UNLESS_WAITED_FOR(s, status)                                                               \
 	({                                                                                         \
 		enum bpfdb_status status_ = (status);                                              \
-		status_ < BPFDB_FIRST_ERROR && unlikely(is_waited_for(s)) ? FOR_THE_DAEMON         \
-									  : status_;               \
+		status_ < BPFDB_FIRST_ERROR &&unlikely(is_waited_for(s)) ? FOR_THE_DAEMON          \
+									 : status_;                \
 	})
 
 #endif

@@ -26,6 +26,7 @@ use bpfdb::{Status, ValueType};
 use bpfdb_values::double;
 
 use super::atomic;
+use super::attempts;
 use super::prelude::*;
 use crate::instance::waiting::{Place, Unblocked, Woken};
 use crate::protocol::reply::{self, Replies};
@@ -78,10 +79,12 @@ pub(crate) fn wait_for(
     mut command: impl Blocking + 'static,
 ) -> Outcome {
     let may_wait = may_wait(context);
-    if !may_wait || context.instance.waiting.is_first(&wait.keys) {
+    // Who comes when others are about to be served is behind them.
+    let others = may_wait && wait.keys.iter().any(|key| is_contended(context, key));
+    if !others {
         match command.attempt(context, arguments, None) {
             Ok(true) => return Ok(()),
-            Err(failure) if !may_wait || !passes(&failure) => return Err(failure),
+            Err(failure) if !may_wait || !passes(context, &failure) => return Err(failure),
             // Whoever has the lock may be the one to fill the key.
             Ok(false) | Err(_) => {}
         }
@@ -103,15 +106,20 @@ fn may_wait(context: &Context<'_>) -> bool {
     !context.is_of_block && !context.is_of_script && !atomic::is_open(context.session)
 }
 
+fn is_contended(context: &Context<'_>, key: &[u8]) -> bool {
+    context.instance.waiting.is_contended(key)
+}
+
 /// Is it over soon, so that another attempt makes sense?
-fn passes(failure: &Failure) -> bool {
+fn passes(context: &Context<'_>, failure: &Failure) -> bool {
     let Failure::Engine(status) = failure else {
         return false;
     };
-    matches!(
+    let is_of_others = matches!(
         status,
-        Status::Conflict | Status::VersionsFull | Status::SessionBusy | Status::MemoryPending
-    )
+        Status::Conflict | Status::VersionsFull | Status::SessionBusy
+    );
+    (is_of_others || attempts::passes(*status)) && context.refusal(*status).is_none()
 }
 
 /// A command that waits.
@@ -143,7 +151,7 @@ impl BlockedCommand {
     ) -> Result<bool, Failure> {
         let start = context.replies.len();
         match self.command.attempt(context, arguments, Some(number)) {
-            Err(failure) if passes(&failure) => {
+            Err(failure) if passes(context, &failure) => {
                 context.replies.truncate(start);
                 if matches!(failure, Failure::Engine(Status::MemoryPending)) {
                     context.engine.ask_for_memory();
@@ -172,14 +180,14 @@ impl Job for BlockedCommand {
         context: &mut Context<'_>,
         arguments: &[Vec<u8>],
     ) -> Result<Progress, Failure> {
-        let mut looked_at = match &self.place {
+        let (numbers, is_first) = match &self.place {
             None => {
                 self.place = Some(self.take_place(context)?);
-                0..self.wait.keys.len()
+                (0..self.wait.keys.len(), true)
             }
             Some(_) => match context.instance.waiting.take_woken(context.session.index()) {
                 Woken::No => return Ok(self.rest(context)),
-                Woken::Key(number) => number..number + 1,
+                Woken::Key(number) => (number..number + 1, false),
                 Woken::End(Unblocked::TimedOut) => {
                     context.replies.null_array();
                     return Ok(Progress::Done);
@@ -189,7 +197,11 @@ impl Job for BlockedCommand {
                 }
             },
         };
-        while let Some(number) = looked_at.next() {
+        for number in numbers {
+            // It is served in a moment, after those who wait for it already.
+            if is_first && is_contended(context, &self.wait.keys[number]) {
+                continue;
+            }
             if self.attempt(context, arguments, number)? {
                 return Ok(Progress::Done);
             }

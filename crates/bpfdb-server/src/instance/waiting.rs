@@ -164,14 +164,10 @@ impl Waiting {
         }
     }
 
-    /// Are those that wait for one of these keys about to be served? Who comes now is behind them.
-    pub(crate) fn is_first(&self, keys: &[Vec<u8>]) -> bool {
+    /// Are those that wait for this key about to be served?
+    pub(crate) fn is_contended(&self, key: &[u8]) -> bool {
         let table = self.0.borrow();
-        let is_contended = |key: &Vec<u8>| {
-            let ready = table.keys.get(key).is_some_and(|key| key.is_ready);
-            ready || table.locked.contains(key)
-        };
-        !keys.iter().any(is_contended)
+        table.keys.get(key).is_some_and(|key| key.is_ready) || table.locked.contains(key)
     }
 
     // ---- What has happened ---------------------------------------------------------
