@@ -16,6 +16,7 @@
 //!     the order in which they began to wait. One that is served in vain keeps its place.
 
 use std::cell::RefCell;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 use std::rc::Rc;
@@ -77,6 +78,8 @@ struct Client {
 #[derive(Debug, Default)]
 struct Key {
     waiters: BTreeMap<u64, Waiter>,
+    /// How many of them take what.
+    kinds: FxHashMap<Option<ValueType>, usize>,
     is_ready: bool,
     /// What it was when it was compared last.
     token: Option<WatchToken>,
@@ -229,30 +232,47 @@ impl Waiting {
         self.0.borrow_mut().unblocked.pop_front()
     }
 
-    /// The key that is to be served next, which is not ready any more, with those that wait for it.
-    pub(crate) fn next_ready(&self) -> Option<(Vec<u8>, Vec<Waiter>)> {
+    /// The key that is to be served next, which is not ready any more.
+    pub(crate) fn next_ready(&self) -> Option<Vec<u8>> {
         let mut table = self.0.borrow_mut();
         while let Some(name) = table.ready.pop_front() {
             if let Some(key) = table.keys.get_mut(&name) {
                 key.is_ready = false;
-                let waiters = key.waiters.values().copied().collect();
-                return Some((name, waiters));
+                return Some(name);
             }
         }
         None
     }
 
-    /// Tells one that waits that its key was written; false: it does not wait any more.
-    pub(crate) fn wake(&self, waiter: Waiter) -> bool {
+    /// The next one that waits for a key, `behind` another one; but none that takes elements of these
+    /// types.
+    pub(crate) fn next_waiter(
+        &self,
+        key: &[u8],
+        behind: Option<Waiter>,
+        without: &[ValueType],
+    ) -> Option<Waiter> {
+        let table = self.0.borrow();
+        let key = table.keys.get(key)?;
+        let is_wanted =
+            |takes: &Option<ValueType>| takes.is_none_or(|kind| !without.contains(&kind));
+        // There may be many of those that are not.
+        if !key.kinds.keys().any(is_wanted) {
+            return None;
+        }
+        let first = behind.map_or(0, |waiter| waiter.turn + 1);
+        let mut waiters = key.waiters.range(first..).map(|(_, &waiter)| waiter);
+        waiters.find(|waiter| is_wanted(&waiter.takes))
+    }
+
+    /// Tells one that waits that its key was written.
+    pub(crate) fn wake(&self, waiter: Waiter) {
         let mut table = self.0.borrow_mut();
-        let client = table.clients.get_mut(&waiter.index);
-        let Some(client) = client.filter(|client| client.turn == waiter.turn) else {
-            return false;
-        };
-        if client.woken == Woken::No {
+        if let Some(client) = table.clients.get_mut(&waiter.index)
+            && client.woken == Woken::No
+        {
             client.woken = Woken::Key(waiter.number);
         }
-        true
     }
 
     /// Does it still wait?
@@ -331,6 +351,20 @@ impl Waiting {
     }
 }
 
+impl Key {
+    fn remove(&mut self, turn: u64) {
+        let Some(waiter) = self.waiters.remove(&turn) else {
+            return;
+        };
+        if let Some(others) = self.kinds.get_mut(&waiter.takes) {
+            *others -= 1;
+            if *others == 0 {
+                self.kinds.remove(&waiter.takes);
+            }
+        }
+    }
+}
+
 impl Table {
     fn add(
         &mut self,
@@ -352,7 +386,10 @@ impl Table {
             };
             let key = self.keys.entry(name.clone()).or_default();
             // Of a key that it names twice the first one counts.
-            key.waiters.entry(turn).or_insert(waiter);
+            if let Entry::Vacant(place) = key.waiters.entry(turn) {
+                place.insert(waiter);
+                *key.kinds.entry(takes).or_default() += 1;
+            }
         }
         let client = Client {
             turn,
@@ -372,7 +409,7 @@ impl Table {
         for (name, hash) in client.keys {
             self.kernel.lower(hash);
             if let Some(key) = self.keys.get_mut(&name) {
-                key.waiters.remove(&client.turn);
+                key.remove(client.turn);
                 if key.waiters.is_empty() {
                     self.keys.remove(&name);
                     self.locked.remove(&name);

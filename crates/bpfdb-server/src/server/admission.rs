@@ -137,8 +137,9 @@ impl Server {
         }
         // A former connection with this index was ended by the kernel, which
         // this process has not noticed yet.
-        if self.take(index).is_some() {
+        if let Some(former) = self.take(index) {
             self.instance.forget(index);
+            self.forget_rest(&former);
             self.count_connection(-1, false);
         }
         self.count_connection(1, is_unix);
@@ -185,9 +186,7 @@ impl Server {
             is_unix,
         );
         self.instance.forget(connection.index);
-        if let Some(until) = client.executor.rests_until() {
-            self.resting.remove(&(until, connection.index));
-        }
+        self.forget_rest(&client);
         // What it has begun goes after its session has: locks first, then who holds them.
         drop(client);
         self.note_memory();

@@ -10,6 +10,7 @@ use bpfdb::ValueType;
 
 use super::{Client, Server};
 use crate::connection::Next;
+use crate::instance::waiting::Waiting;
 
 impl Server {
     /// Each key in its turn, and each that waits for it in its own. What these write is served too.
@@ -19,18 +20,21 @@ impl Server {
             self.wake(index);
         }
         while self.instance.may_serve_waiters()
-            && let Some((_, waiters)) = waiting.next_ready()
+            && let Some(key) = waiting.next_ready()
         {
-            let mut missed: Vec<ValueType> = Vec::new();
-            for waiter in waiters {
-                if waiter.takes.is_some_and(|kind| missed.contains(&kind)) || !waiting.wake(waiter)
-                {
-                    continue;
-                }
-                self.wake(waiter.index);
-                if waiting.waits(waiter) {
-                    missed.extend(waiter.takes);
-                }
+            self.serve_waiters_for(&waiting, &key);
+        }
+    }
+
+    fn serve_waiters_for(&mut self, waiting: &Waiting, key: &[u8]) {
+        let mut missed: Vec<ValueType> = Vec::new();
+        let mut last = None;
+        while let Some(waiter) = waiting.next_waiter(key, last, &missed) {
+            last = Some(waiter);
+            waiting.wake(waiter);
+            self.wake(waiter.index);
+            if waiting.waits(waiter) {
+                missed.extend(waiter.takes);
             }
         }
     }
@@ -46,9 +50,7 @@ impl Server {
     }
 
     fn serve_woken(&mut self, client: &mut Client) -> io::Result<Next> {
-        if let Some(until) = client.executor.rests_until() {
-            self.resting.remove(&(until, client.connection.index));
-        }
+        self.forget_rest(client);
         // What is taken for a client that is gone would be lost.
         if client.connection.has_ended() {
             return Ok(Next::Close);
@@ -57,6 +59,13 @@ impl Server {
         self.serve_with(client, |executor, connection, server| {
             executor.serve_woken(connection, server)
         })
+    }
+
+    /// It does not rest any more until the time that it has said, which may be far away.
+    pub(super) fn forget_rest(&mut self, client: &Client) {
+        if let Some(until) = client.executor.rests_until() {
+            self.resting.remove(&(until, client.connection.index));
+        }
     }
 
     /// Keys that were locked are ready again; and those that others may have written are compared.

@@ -185,6 +185,23 @@ pub static NOT_COMPARED: &[(&str, &str)] = &[
     ("rollback", "bpfdb's own: see transactions.rs"),
     ("locks", "bpfdb's own: see conflicts.rs"),
     ("procedures", "bpfdb's own: see operation/procedures.rs"),
+    ("blmove", "compared in replies/blocking.txt; see blocking/"),
+    ("blmpop", "compared in replies/blocking.txt; see blocking/"),
+    ("blpop", "compared in replies/blocking.txt; see blocking/"),
+    ("brpop", "compared in replies/blocking.txt; see blocking/"),
+    (
+        "brpoplpush",
+        "compared in replies/blocking.txt; see blocking/",
+    ),
+    ("bzmpop", "compared in replies/blocking.txt; see blocking/"),
+    (
+        "bzpopmax",
+        "compared in replies/blocking.txt; see blocking/",
+    ),
+    (
+        "bzpopmin",
+        "compared in replies/blocking.txt; see blocking/",
+    ),
     ("psubscribe", "compared in replies/publish.txt and publish/"),
     ("publish", "compared in replies/publish.txt and publish/"),
     ("pubsub", "compared in replies/publish.txt and publish/"),
