@@ -2,8 +2,10 @@
 //!
 //! The engine keeps a collection as one value whose bytes are a packed run ([`run`]). Each type has a
 //! structure in memory that is made of a run and written as one. A command that reads one element looks
-//! for it in the run itself; a command that writes makes the structure.
+//! for it in the run itself; a command that writes makes the structure. A large collection has many runs,
+//! in pages, and a head at its key ([`big`]).
 
+pub mod big;
 pub mod double;
 mod edit;
 mod elements;

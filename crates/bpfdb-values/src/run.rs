@@ -31,9 +31,11 @@ pub const HEADER: usize = 16;
 /// Bytes of the longest key or value in a narrow run.
 pub const NARROW_MAX: usize = 255;
 
-const WIDE: u8 = 1;
-const NOT_INTEGERS: u8 = 2;
-const NOT_COMPACT: u8 = 4;
+pub(crate) const WIDE: u8 = 1;
+pub(crate) const NOT_INTEGERS: u8 = 2;
+pub(crate) const NOT_COMPACT: u8 = 4;
+/// No run, but the head of a large collection: [`crate::big::head`].
+pub(crate) const BIG: u8 = 8;
 const KNOWN: u8 = WIDE | NOT_INTEGERS | NOT_COMPACT;
 
 /// Bytes of an entry before its key, in a narrow run and in a WIDE one.
@@ -138,6 +140,21 @@ impl<'a> Run<'a> {
             if entry.fingerprint == wanted && entry.key == key {
                 return Ok(Some(entry.value));
             }
+        }
+        Ok(None)
+    }
+
+    /// The place of the entry with this key, and its value.
+    pub(crate) fn place(&self, key: &[u8]) -> Result<Option<(usize, &'a [u8])>, Malformed> {
+        let wanted = fingerprint(key);
+        let mut entries = self.iter();
+        let mut place = 0;
+        while let Some(entry) = entries.next_entry() {
+            let entry = entry?;
+            if entry.fingerprint == wanted && entry.key == key {
+                return Ok(Some((place, entry.value)));
+            }
+            place += 1;
         }
         Ok(None)
     }

@@ -43,7 +43,11 @@ pub fn score(run: &Run<'_>, member: &[u8]) -> Result<Option<f64>, Malformed> {
     run.find(member)?.map(score_of).transpose()
 }
 
-fn score_of(value: &[u8]) -> Result<f64, Malformed> {
+/// The score that is the value of an entry.
+///
+/// # Errors
+/// It has not eight bytes.
+pub fn score_of(value: &[u8]) -> Result<f64, Malformed> {
     sortable_of(value).map(run::score)
 }
 
@@ -262,7 +266,7 @@ impl<'a> SortedSet<'a> {
 }
 
 /// What the offset and the count of a selection leave of its members.
-fn part(found: Range<usize>, selection: &Selection<'_>) -> Range<usize> {
+pub(crate) fn part(found: Range<usize>, selection: &Selection<'_>) -> Range<usize> {
     let len = found.len();
     let passed = usize::try_from(selection.offset).map_or(len, |offset| offset.min(len));
     let count = usize::try_from(selection.count).map_or(len, |count| count.min(len));

@@ -1,13 +1,57 @@
-//! Collections as commands read and write them: whole, as the bytes of a packed run.
+//! Collections as commands read and write them: as the bytes of a packed run, or a large one by its pages.
+//!
+//! ```text
+//!            small               large
+//!  look      the run             all pages, made into one run
+//!  change    the run, anew       the same; what results is a new collection
+//!  read      the run             the pages that are needed
+//!  stored_for_update             the pages that are needed
+//! ```
+//!
+//! `look`, `load` and `change` are for every command; those that are common on large collections have a way of their
+//! own beside them, by `read` and [`stored_for_update`].
 
 use bpfdb::{Entry, Head, Session, ValueType};
-use bpfdb_values::run::Run;
+use bpfdb_values::big::{self, Big};
+use bpfdb_values::limits;
+use bpfdb_values::run::{Malformed, Run};
 
 use super::atomic::{Kind, atomically};
+use super::large::{self, Access, SessionPages, is_to_be_large};
 use super::update::VALUE_MAX;
 use super::{Failure, Outcome};
 use crate::protocol::reply::{self, Replies};
 use crate::settings::limits::MESSAGE_MAX;
+
+/// Bytes of the longest run that a large collection is made into.
+const WHOLE_MAX: u64 = 1 << 30;
+
+/// A large collection in a transaction.
+pub(super) type Large<'s> = Big<SessionPages<'s>>;
+
+/// A collection that is read.
+#[derive(Debug)]
+pub(super) enum Collection<'s> {
+    /// The bytes of its run.
+    Small(Vec<u8>),
+    Large(Large<'s>),
+}
+
+/// A collection that may be changed, under an exclusive lock.
+#[derive(Debug)]
+pub(super) enum Stored {
+    /// The bytes of its run; `None`: the key is absent.
+    Small(Option<Entry>),
+    Large(StoredLarge),
+}
+
+/// The head of a large one.
+#[derive(Debug)]
+pub(super) struct StoredLarge {
+    kind: limits::Kind,
+    head: big::Head,
+    expires_at: Option<u64>,
+}
 
 /// What becomes of a collection.
 #[derive(Debug)]
@@ -29,8 +73,28 @@ impl From<Option<Vec<u8>>> for Change {
 /// The bytes of a collection of this type and when it expires; `None` if the key is absent.
 ///
 /// # Errors
-/// WRONGTYPE for a value of another type.
+/// WRONGTYPE for a value of another type; a large collection that is too long to be read whole.
 pub(super) fn load(
+    session: &mut Session,
+    key: &[u8],
+    kind: ValueType,
+) -> Result<Option<Entry>, Failure> {
+    match load_value(session, key, kind)? {
+        Some(entry) if big::head::is_head(&entry.value) => {
+            // The head and its pages are those of one moment.
+            atomically(session, Kind::Read, |session| {
+                let entry = load_value(session, key, kind)?;
+                entry
+                    .map(|entry| whole(session, kind, entry, Access::Shared))
+                    .transpose()
+            })
+        }
+        found => Ok(found),
+    }
+}
+
+/// The value of a collection: a run, or the head of a large one.
+fn load_value(
     session: &mut Session,
     key: &[u8],
     kind: ValueType,
@@ -46,6 +110,139 @@ pub(super) fn load(
         Some((found, _)) if found != kind => Err(Failure::Text(reply::wrong_type().to_vec())),
         found => Ok(found.map(|(_, entry)| entry)),
     }
+}
+
+/// A large collection as the run that a small one would have; of others the entry as it is. In a transaction.
+fn whole(
+    session: &mut Session,
+    kind: ValueType,
+    mut entry: Entry,
+    access: Access,
+) -> Result<Entry, Failure> {
+    let (Some(kind), Some(head)) = (kind_of(kind), big::Head::parse(&entry.value)?) else {
+        return Ok(entry);
+    };
+    let mut large = Big::open(kind, head, SessionPages::new(session, access));
+    entry.value = whole_of(&mut large)?;
+    Ok(entry)
+}
+
+/// All elements of a large collection.
+///
+/// # Errors
+/// It is too long.
+pub(super) fn whole_of(large: &mut Large<'_>) -> Result<Vec<u8>, Failure> {
+    if large.whole_len() > WHOLE_MAX {
+        return Err(
+            "ERR the collection has more than 1 GiB, and this command needs all of it".into(),
+        );
+    }
+    let run = large.whole()?;
+    let is_sorted = large.head().history.not_integers || large.head().history.not_compact;
+    if large.kind() == limits::Kind::Set && !is_sorted {
+        // Integers are in their order.
+        return Ok(bpfdb_values::Set::read(&run)?.write());
+    }
+    Ok(run)
+}
+
+/// The value as a whole if it is that of a collection, whose type is known: see [`load`].
+pub(super) fn load_whole(
+    session: &mut Session,
+    key: &[u8],
+) -> Result<Option<(ValueType, Entry)>, Failure> {
+    atomically(session, Kind::Read, |session| {
+        let Some((kind, entry)) = session.typed_entry(key)? else {
+            return Ok(None);
+        };
+        Ok(Some((kind, whole(session, kind, entry, Access::Shared)?)))
+    })
+}
+
+/// `None`: values of this type are no collections.
+fn kind_of(kind: ValueType) -> Option<limits::Kind> {
+    match kind {
+        ValueType::HASH => Some(limits::Kind::Hash),
+        ValueType::LIST => Some(limits::Kind::List),
+        ValueType::SET => Some(limits::Kind::Set),
+        ValueType::SORTED_SET => Some(limits::Kind::SortedSet),
+        _ => None,
+    }
+}
+
+/// Shows a collection of this type to `work`; `None`: the key is absent. After a conflict `work` sees it again.
+///
+/// # Errors
+/// WRONGTYPE for a value of another type.
+pub(super) fn read<T>(
+    session: &mut Session,
+    key: &[u8],
+    kind: ValueType,
+    mut work: impl FnMut(Collection<'_>) -> Result<T, Failure>,
+) -> Result<Option<T>, Failure> {
+    let Some(found) = load_value(session, key, kind)? else {
+        return Ok(None);
+    };
+    if !big::head::is_head(&found.value) {
+        return work(Collection::Small(found.value)).map(Some);
+    }
+    atomically(session, Kind::Read, |session| {
+        let Some(found) = load_value(session, key, kind)? else {
+            return Ok(None);
+        };
+        let (Some(kind), Some(head)) = (kind_of(kind), big::Head::parse(&found.value)?) else {
+            return work(Collection::Small(found.value)).map(Some);
+        };
+        let pages = SessionPages::new(session, Access::Shared);
+        work(Collection::Large(Big::open(kind, head, pages))).map(Some)
+    })
+}
+
+/// Number of elements.
+pub(super) fn len(session: &mut Session, key: &[u8], kind: ValueType) -> Result<u64, Failure> {
+    let Some(found) = load_value(session, key, kind)? else {
+        return Ok(0);
+    };
+    Ok(match big::Head::parse(&found.value)? {
+        Some(head) => head.elements,
+        None => Run::parse(&found.value)?.len() as u64,
+    })
+}
+
+/// The values of some elements of a hash or a sorted set, and `Some` for each that a set has; `None`: the key is absent.
+pub(super) fn find<E: AsRef<[u8]>>(
+    session: &mut Session,
+    key: &[u8],
+    kind: ValueType,
+    elements: &[E],
+) -> Result<Option<Vec<Option<Vec<u8>>>>, Failure> {
+    read(session, key, kind, |collection| match collection {
+        Collection::Small(bytes) => Ok(find_in_run(&Run::parse(&bytes)?, elements)?),
+        Collection::Large(mut large) => {
+            let elements = elements.iter();
+            elements
+                .map(|element| large.find(element.as_ref()))
+                .collect()
+        }
+    })
+}
+
+/// More elements than these are looked for by an index.
+const FEW: usize = 4;
+
+fn find_in_run<E: AsRef<[u8]>>(
+    run: &Run<'_>,
+    elements: &[E],
+) -> Result<Vec<Option<Vec<u8>>>, Malformed> {
+    let elements = elements.iter();
+    if elements.len() <= FEW {
+        let found = elements.map(|element| run.find(element.as_ref()));
+        return found.map(|found| Ok(found?.map(<[u8]>::to_vec))).collect();
+    }
+    let mut index = bpfdb_values::Hash::of_run(run)?;
+    Ok(elements
+        .map(|element| index.get(element.as_ref()).map(<[u8]>::to_vec))
+        .collect())
 }
 
 /// Shows the run of a collection of this type to `work`; `None`: the key is absent.
@@ -64,7 +261,7 @@ pub(super) fn look<T>(
     work(Run::parse(&entry.value)?).map(Some)
 }
 
-/// The same for a collection of one of these types; with its type.
+/// [`load`] of a collection of one of these types, in a transaction; with its type.
 pub(super) fn load_any(
     session: &mut Session,
     key: &[u8],
@@ -74,23 +271,29 @@ pub(super) fn load_any(
         return Ok(None);
     };
     let kind = head.value_type;
-    if kinds.contains(&kind)
-        && let Some(value) = head.value
-    {
-        let expires_at = head.expires_at;
-        return Ok(Some((kind, Entry { value, expires_at })));
+    if !kinds.contains(&kind) {
+        return Err(Failure::Text(reply::wrong_type().to_vec()));
     }
-    // A large one: without a lock it may have another value by now.
-    match session.typed_entry(key)? {
-        Some((found, _)) if !kinds.contains(&found) => {
-            Err(Failure::Text(reply::wrong_type().to_vec()))
-        }
-        found => Ok(found),
-    }
+    Ok(load(session, key, kind)?.map(|entry| (kind, entry)))
 }
 
 /// [`load`] under an exclusive lock, in a read-write transaction.
 pub(super) fn load_for_update(
+    session: &mut Session,
+    key: &[u8],
+    kind: ValueType,
+) -> Result<Option<Entry>, Failure> {
+    let Some(entry) = load_value_for_update(session, key, kind)? else {
+        return Ok(None);
+    };
+    if let Some(head) = big::Head::parse(&entry.value)? {
+        // What becomes of it is another collection, perhaps.
+        large::suspect(head.identity);
+    }
+    whole(session, kind, entry, Access::Exclusive).map(Some)
+}
+
+fn load_value_for_update(
     session: &mut Session,
     key: &[u8],
     kind: ValueType,
@@ -101,6 +304,79 @@ pub(super) fn load_for_update(
     match entry(head, kind)? {
         Some(entry) => Ok(Some(entry)),
         None => Ok(session.entry_of_any_type_for_update(key)?),
+    }
+}
+
+/// A collection under an exclusive lock, in a read-write transaction.
+///
+/// # Errors
+/// WRONGTYPE for a value of another type.
+pub(super) fn stored_for_update(
+    session: &mut Session,
+    key: &[u8],
+    kind: ValueType,
+) -> Result<Stored, Failure> {
+    let found = load_value_for_update(session, key, kind)?;
+    let Some(entry) = found else {
+        return Ok(Stored::Small(None));
+    };
+    Ok(match (kind_of(kind), big::Head::parse(&entry.value)?) {
+        (Some(kind), Some(head)) => Stored::Large(StoredLarge {
+            kind,
+            head,
+            expires_at: entry.expires_at,
+        }),
+        _ => Stored::Small(Some(entry)),
+    })
+}
+
+impl StoredLarge {
+    pub(super) fn len(&self) -> u64 {
+        self.head.elements
+    }
+
+    /// Does `work` to the collection, and writes what has changed.
+    pub(super) fn change<T>(
+        self,
+        session: &mut Session,
+        key: &[u8],
+        work: impl FnOnce(&mut Large<'_>) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let (identity, kind) = (self.head.identity, type_of(self.kind));
+        let pages = SessionPages::new(session, Access::Exclusive);
+        let mut large = Big::open(self.kind, self.head, pages);
+        let result = work(&mut large)?;
+        if !large.has_changed() {
+            return Ok(result);
+        }
+        if large.is_empty() {
+            drop(large);
+            large::suspect(identity);
+            session.delete(key)?;
+            return Ok(result);
+        }
+        let head = large.finish()?;
+        session.set_typed(key, kind, &head.to_bytes(), self.expires_at)?;
+        Ok(result)
+    }
+
+    /// Shows the collection to `work`, which changes nothing.
+    pub(super) fn look<T>(
+        &self,
+        session: &mut Session,
+        work: impl FnOnce(&mut Large<'_>) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let pages = SessionPages::new(session, Access::Exclusive);
+        work(&mut Big::open(self.kind, self.head.clone(), pages))
+    }
+}
+
+fn type_of(kind: limits::Kind) -> ValueType {
+    match kind {
+        limits::Kind::Hash => ValueType::HASH,
+        limits::Kind::List => ValueType::LIST,
+        limits::Kind::Set => ValueType::SET,
+        limits::Kind::SortedSet => ValueType::SORTED_SET,
     }
 }
 
@@ -131,7 +407,50 @@ pub(super) fn put(
     if bytes.len() as u64 > VALUE_MAX {
         return Err("ERR collection exceeds maximum allowed size (512 MiB)".into());
     }
-    Ok(session.set_typed(key, kind, bytes, expires_at)?)
+    match kind_of(kind) {
+        Some(collection) if is_to_be_large(bytes) => {
+            let head = large::store(session, key, collection, bytes)?;
+            Ok(session.set_typed(key, kind, &head.to_bytes(), expires_at)?)
+        }
+        _ => Ok(session.set_typed(key, kind, bytes, expires_at)?),
+    }
+}
+
+/// The value of this head has moved to another key, in a transaction: so has a large collection.
+pub(super) fn moved(session: &mut Session, to: &[u8], head: &Head) -> Outcome {
+    match large_head(head)? {
+        Some(head) => large::moved(session, &head, to),
+        None => Ok(()),
+    }
+}
+
+/// Gives a key the elements of the large collection that another key has, as a collection of its own, in a
+/// transaction. False: it has no large collection, and nothing was done.
+pub(super) fn copy_large(session: &mut Session, to: &[u8], head: &Head) -> Result<bool, Failure> {
+    let (Some(_), Some(value)) = (large_head(head)?, &head.value) else {
+        return Ok(false);
+    };
+    let entry = Entry {
+        value: value.clone(),
+        expires_at: head.expires_at,
+    };
+    let entry = whole(session, head.value_type, entry, Access::Shared)?;
+    put(
+        session,
+        to,
+        head.value_type,
+        Some(&entry.value),
+        entry.expires_at,
+    )?;
+    Ok(true)
+}
+
+/// The head of the large collection that this value is; `None`: it is another value.
+pub(super) fn large_head(head: &Head) -> Result<Option<big::Head>, Malformed> {
+    match (&head.value, kind_of(head.value_type)) {
+        (Some(value), Some(_)) => big::Head::parse(value),
+        _ => Ok(None),
+    }
 }
 
 /// Reads a collection under an exclusive lock and does to it what `work` says: in the client's
@@ -146,12 +465,45 @@ pub(super) fn change<T>(
         let old = load_for_update(session, key, kind)?;
         let expires_at = old.as_ref().and_then(|old| old.expires_at);
         let (change, result) = work(old.map(|old| old.value))?;
-        match change {
-            Change::Nothing => {}
-            Change::Delete => put(session, key, kind, None, None)?,
-            Change::Set(value) => put(session, key, kind, Some(&value), expires_at)?,
-        }
+        apply(session, key, kind, change, expires_at)?;
         Ok(result)
+    })
+}
+
+/// Does to a key what is to become of its collection.
+pub(super) fn apply(
+    session: &mut Session,
+    key: &[u8],
+    kind: ValueType,
+    change: Change,
+    expires_at: Option<u64>,
+) -> Outcome {
+    match change {
+        Change::Nothing => Ok(()),
+        Change::Delete => put(session, key, kind, None, None),
+        Change::Set(value) => put(session, key, kind, Some(&value), expires_at),
+    }
+}
+
+/// Changes a collection under an exclusive lock: `small` does as in [`change`], `large` changes what it is
+/// given, of which what has changed is written.
+pub(super) fn change_either<T>(
+    session: &mut Session,
+    key: &[u8],
+    kind: ValueType,
+    mut small: impl FnMut(Option<Vec<u8>>) -> Result<(Change, T), Failure>,
+    mut large: impl FnMut(&mut Large<'_>) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    atomically(session, Kind::Write, |session| {
+        match stored_for_update(session, key, kind)? {
+            Stored::Large(stored) => stored.change(session, key, &mut large),
+            Stored::Small(old) => {
+                let expires_at = old.as_ref().and_then(|old| old.expires_at);
+                let (change, result) = small(old.map(|old| old.value))?;
+                apply(session, key, kind, change, expires_at)?;
+                Ok(result)
+            }
+        }
     })
 }
 

@@ -11,7 +11,8 @@
 //! atomic.rs       the transaction in which a command runs
 //! update.rs       one key that is read and written back
 //! many.rs         values of many keys at one moment
-//! collection.rs   hashes, lists, sets and sorted sets, read and written whole
+//! collection.rs   hashes, lists, sets and sorted sets, read and written
+//! large/          those of many elements, in pages
 //! scanning.rs     SCAN of keys and of collections
 //! picking.rs      elements picked by chance
 //! chance.rs       random choice
@@ -46,6 +47,7 @@ mod help;
 pub(crate) mod invoke;
 pub(crate) mod job;
 mod keys;
+pub(crate) mod large;
 mod list;
 mod many;
 mod many_writes;

@@ -1,10 +1,14 @@
 //! Elements of a collection that are picked by chance: HRANDFIELD and SRANDMEMBER.
 
+use std::collections::HashSet;
+
+use bpfdb::{Session, ValueType};
+use bpfdb_values::big::table::Element;
 use bpfdb_values::run::{Malformed, Run};
 
 use super::arguments::number;
 use super::chance::Chance;
-use super::collection::REPLY_TOO_LONG;
+use super::collection::{Collection, Large, REPLY_TOO_LONG, read, whole_of};
 use super::{Failure, Outcome};
 use crate::settings::limits::MESSAGE_MAX;
 
@@ -54,8 +58,75 @@ impl Count {
     }
 }
 
+/// Of a large collection less than one of so many elements are drawn one by one.
+const FEW: u64 = 4;
+
+/// What elements are picked from.
+#[derive(Debug)]
+pub(super) enum Source {
+    /// The bytes of a run.
+    Run(Vec<u8>),
+    /// These were picked already.
+    Elements(Vec<Element>),
+}
+
+impl Source {
+    /// The collection of a key, or what was picked of it if it is a large one; `None`: the key is absent.
+    pub(super) fn read(
+        session: &mut Session,
+        key: &[u8],
+        kind: ValueType,
+        count: Count,
+    ) -> Result<Option<Self>, Failure> {
+        read(session, key, kind, |collection| match collection {
+            Collection::Small(bytes) => Ok(Self::Run(bytes)),
+            Collection::Large(mut large) if count.number() as u64 >= large.len() / FEW => {
+                Ok(Self::Run(whole_of(&mut large)?))
+            }
+            Collection::Large(mut large) => Ok(Self::Elements(draw(&mut large, count)?)),
+        })
+    }
+
+    /// Picks entries.
+    pub(super) fn pick(&self, count: Count) -> Result<Picked<'_>, Failure> {
+        match self {
+            Self::Run(bytes) => pick(&Run::parse(bytes)?, count),
+            Self::Elements(elements) => Ok(Picked {
+                entries: elements
+                    .iter()
+                    .map(|(key, value)| (&key[..], &value[..]))
+                    .collect(),
+                times: None,
+            }),
+        }
+    }
+
+    /// Picks one; `None`: there is none.
+    pub(super) fn pick_one(&self) -> Result<Option<Entry<'_>>, Malformed> {
+        match self {
+            Self::Run(bytes) => pick_one(&Run::parse(bytes)?),
+            Self::Elements(elements) => {
+                let first = elements.first();
+                Ok(first.map(|(key, value)| (&key[..], &value[..])))
+            }
+        }
+    }
+}
+
+/// So many elements of a large collection, which has many more.
+fn draw(large: &mut Large<'_>, count: Count) -> Result<Vec<Element>, Failure> {
+    let (mut chance, mut drawn, mut known) = (Chance::new(), Vec::new(), HashSet::new());
+    while drawn.len() < count.number() {
+        let element = large.pick(&mut |end| chance.below(end as usize) as u64)?;
+        if matches!(count, Count::Repeated(_)) || known.insert(element.0.clone()) {
+            drawn.push(element);
+        }
+    }
+    Ok(drawn)
+}
+
 /// Any entry of a run; `None` if it has none.
-pub(super) fn pick_one<'a>(run: &Run<'a>) -> Result<Option<Entry<'a>>, Malformed> {
+fn pick_one<'a>(run: &Run<'a>) -> Result<Option<Entry<'a>>, Malformed> {
     if run.is_empty() {
         return Ok(None);
     }
@@ -75,7 +146,7 @@ pub(super) struct Picked<'a> {
 }
 
 /// Picks entries of a run. Those that are different are in the order of the run.
-pub(super) fn pick<'a>(run: &Run<'a>, count: Count) -> Result<Picked<'a>, Failure> {
+fn pick<'a>(run: &Run<'a>, count: Count) -> Result<Picked<'a>, Failure> {
     let times = match count {
         Count::Different(many) => return Ok(different(run, many)?),
         Count::Repeated(_) if run.is_empty() => 0,

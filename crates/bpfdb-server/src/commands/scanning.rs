@@ -12,14 +12,17 @@
 //! So an element that is there from the first call to the last is listed, and is listed once as long as the
 //! collection is large: its hash depends on nothing else. Elements with equal hashes are listed together.
 //! Each call reads the whole collection, so it lists no less than a 64th of it.
+//!
+//! A large collection is listed bucket by bucket, in the same way ([`bpfdb_values::big::table`]).
 
 use std::hash::{DefaultHasher, Hasher};
 
 use bpfdb::ValueType;
+use bpfdb_values::big::table::Element;
 use bpfdb_values::run::{History, Malformed, Run};
 
 use super::arguments::{is, number, syntax_error};
-use super::collection::{check_reply, look};
+use super::collection::{Collection, Large, check_reply, read};
 use super::prelude::*;
 use crate::protocol::reply::Replies;
 use crate::values::glob;
@@ -28,8 +31,10 @@ use crate::values::glob;
 const WHOLE: usize = 512;
 /// A collection is read so often to be listed, at most.
 const PIECES: usize = 64;
+/// Bits of the hash in a cursor of a small collection.
+const HASH_BITS: u32 = 48;
 /// Bits of a cursor: clients keep it in a floating-point number, perhaps.
-const CURSOR_BITS: u32 = 48;
+const CURSOR_BITS: u32 = 49;
 
 /// Options of a scan.
 #[derive(Debug)]
@@ -118,30 +123,95 @@ pub(super) fn scan_collection(
     value: Option<ReplyValue>,
 ) -> Outcome {
     let cursor = cursor(&words[1])?;
-    let replies = &mut *context.replies;
-    let listed = look(context.session, &words[0], kind, |run| {
+    let listed = read(context.session, &words[0], kind, |collection| {
         let options = Options::parse(&words[2..], Accepts::NoType)?;
-        let (next, mut elements) = piece(&run, cursor, options.count)?;
-        elements.retain(|(element, _)| options.wants(element));
-        reply(replies, next, &elements, run.history(), value)
+        list(collection, cursor, &options)
     })?;
-    if listed.is_none() {
-        // As in Redis, without a look at the options.
-        reply(replies, 0, &[], History::default(), value)?;
+    // Of an absent key, as in Redis, without a look at the options.
+    let listed = listed.unwrap_or_default();
+    reply(context.replies, &listed, value)
+}
+
+/// What one call lists.
+#[derive(Debug, Default)]
+struct Listed {
+    /// The next cursor.
+    next: u64,
+    elements: Vec<Element>,
+    history: History,
+}
+
+fn list(collection: Collection<'_>, cursor: u64, options: &Options<'_>) -> Result<Listed, Failure> {
+    match collection {
+        Collection::Small(bytes) => {
+            let run = Run::parse(&bytes)?;
+            let (next, mut elements) = piece(&run, of_small(cursor), options.count)?;
+            elements.retain(|(element, _)| options.wants(element));
+            let elements = elements.into_iter();
+            Ok(Listed {
+                next: next << 1,
+                elements: elements
+                    .map(|(element, value)| (element.to_vec(), value.to_vec()))
+                    .collect(),
+                history: run.history(),
+            })
+        }
+        Collection::Large(mut large) => {
+            let (next, mut elements) = piece_of_large(&mut large, cursor, options.count)?;
+            elements.retain(|(element, _)| options.wants(element));
+            Ok(Listed {
+                next,
+                elements,
+                history: large.head().history,
+            })
+        }
     }
-    Ok(())
+}
+
+/// Positions of small and of large collections are in other orders: the lowest bit of a cursor says whose it is.
+/// A collection that has become another is listed from the start again.
+fn of_small(cursor: u64) -> u64 {
+    if cursor & 1 == 0 { cursor >> 1 } else { 0 }
+}
+
+/// Bits of a position of a large collection that are in a cursor: the highest. Buckets begin at such positions.
+const POSITION_BITS: u32 = CURSOR_BITS - 1;
+
+/// The elements of buckets, about `count`, and the next cursor.
+fn piece_of_large(
+    large: &mut Large<'_>,
+    cursor: u64,
+    count: usize,
+) -> Result<(u64, Vec<Element>), Failure> {
+    let shift = u64::BITS - POSITION_BITS;
+    let mut position = if cursor & 1 == 1 {
+        cursor >> 1 << shift
+    } else {
+        0
+    };
+    let mut listed = Vec::new();
+    loop {
+        let (mut elements, next) = large.scan(position)?;
+        listed.append(&mut elements);
+        let Some(next) = next else {
+            return Ok((0, listed));
+        };
+        if listed.len() >= count {
+            return Ok((next >> shift << 1 | 1, listed));
+        }
+        position = next;
+    }
 }
 
 /// Elements and their values.
 type Elements<'a> = Vec<(&'a [u8], &'a [u8])>;
 
-fn reply(
-    replies: &mut Replies,
-    next: u64,
-    elements: &[(&[u8], &[u8])],
-    history: History,
-    value: Option<ReplyValue>,
-) -> Outcome {
+fn reply(replies: &mut Replies, listed: &Listed, value: Option<ReplyValue>) -> Outcome {
+    let Listed {
+        next,
+        elements,
+        history,
+    } = listed;
     let start = replies.len();
     replies.array(2);
     replies.bulk(next.to_string());
@@ -149,7 +219,7 @@ fn reply(
     for (element, bytes) in elements {
         replies.bulk(element);
         if let Some(reply_value) = value {
-            reply_value(replies, history, bytes);
+            reply_value(replies, *history, bytes);
         }
         check_reply(replies, start)?;
     }
@@ -196,7 +266,7 @@ fn next_cursor(run: &Run<'_>, cursor: u64, count: usize) -> Result<u64, Malforme
 fn hash(element: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     hasher.write(element);
-    hasher.finish() >> (u64::BITS - CURSOR_BITS)
+    hasher.finish() >> (u64::BITS - HASH_BITS)
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ use bpfdb::{Engine, Session};
 
 pub use front_end::FrontEnd;
 
+use crate::commands::large::Collector;
 use crate::commands::table;
 use crate::connection::table::ConnectionTable;
 use crate::connection::{Connection, Next, State};
@@ -56,6 +57,8 @@ pub struct Server {
     unix: Option<unix::Listener>,
     poll: Poll,
     instance: Instance,
+    /// Of what is left of large collections.
+    collector: Collector,
     connections: ConnectionTable,
     /// Those of the connections, by the same index.
     executors: Vec<Executor>,
@@ -178,6 +181,7 @@ impl Server {
             unix,
             poll: Poll::new()?,
             instance,
+            collector: Collector::new(engine),
             connections: ConnectionTable::new(sessions),
             executors: executors(sessions),
             bell,
@@ -261,6 +265,7 @@ impl Server {
             self.resume_accepting();
             self.tick_when_due();
             self.compile();
+            self.collector.work();
             self.want_durable();
             // What was executed after a pause, or after the log had said something.
             self.send_pushed();
@@ -269,7 +274,8 @@ impl Server {
 
     fn timeout(&self) -> Duration {
         let now = Instant::now();
-        let mut tick = self.next_tick.saturating_duration_since(now);
+        let tick = self.next_tick.saturating_duration_since(now);
+        let mut tick = tick.min(self.collector.left(now));
         // What was executed after others were told may wait for the log, which was not told yet.
         if !self.busy.is_empty() || self.wanted > 0 || self.has_waiters_to_serve() {
             return Duration::ZERO;

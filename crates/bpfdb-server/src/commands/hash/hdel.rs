@@ -20,7 +20,10 @@ pub(crate) static COMMAND: Command = Command {
 
 fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     let removed = change(context.session, arguments, |hash, fields| {
-        let removed = fields.iter().filter(|field| hash.remove(field)).count();
+        let mut removed = 0;
+        for field in fields {
+            removed += i64::from(hash.remove(field)?);
+        }
         let changed = if removed > 0 {
             Changed::Yes
         } else {
@@ -28,6 +31,6 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
         };
         Ok((changed, removed))
     })?;
-    context.replies.integer(removed as i64);
+    context.replies.integer(removed);
     Ok(())
 }

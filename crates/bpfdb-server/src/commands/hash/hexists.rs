@@ -2,7 +2,7 @@
 
 use bpfdb::ValueType;
 
-use super::super::collection::look;
+use super::super::collection::find;
 use super::super::prelude::*;
 
 pub(crate) static COMMAND: Command = Command {
@@ -21,9 +21,13 @@ pub(crate) static COMMAND: Command = Command {
 };
 
 fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
-    let found = look(context.session, &arguments[0], ValueType::HASH, |hash| {
-        Ok(hash.find(&arguments[1])?.is_some())
-    })?;
-    context.replies.integer(found.unwrap_or(false).into());
+    let found = find(
+        context.session,
+        &arguments[0],
+        ValueType::HASH,
+        &arguments[1..],
+    )?;
+    let is_there = found.is_some_and(|found| found[0].is_some());
+    context.replies.integer(is_there.into());
     Ok(())
 }

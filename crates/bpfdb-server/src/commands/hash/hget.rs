@@ -2,7 +2,7 @@
 
 use bpfdb::ValueType;
 
-use super::super::collection::look;
+use super::super::collection::find;
 use super::super::prelude::*;
 
 pub(crate) static COMMAND: Command = Command {
@@ -21,13 +21,13 @@ pub(crate) static COMMAND: Command = Command {
 };
 
 fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
-    let replies = &mut *context.replies;
-    let read = look(context.session, &arguments[0], ValueType::HASH, |hash| {
-        replies.bulk_or_null(hash.find(&arguments[1])?);
-        Ok(())
-    })?;
-    if read.is_none() {
-        replies.null();
-    }
+    let found = find(
+        context.session,
+        &arguments[0],
+        ValueType::HASH,
+        &arguments[1..],
+    )?;
+    let value = found.and_then(|mut found| found.pop().flatten());
+    context.replies.bulk_or_null(value.as_deref());
     Ok(())
 }

@@ -28,12 +28,12 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     let increment = number(&arguments[2])?;
     let value = change(context.session, arguments, |hash, words| {
         let field = &words[0];
-        let old = hash.get(field).map_or(Some(0), integer::parse);
+        let old = hash.get(field)?.map_or(Some(0), |old| integer::parse(&old));
         let old = old.ok_or("ERR hash value is not an integer")?;
         let new = old
             .checked_add(increment)
             .ok_or("ERR increment or decrement would overflow")?;
-        hash.set(field, new.to_string().into_bytes());
+        hash.set(field, new.to_string().into_bytes())?;
         Ok((Changed::Yes, new))
     })?;
     context.replies.integer(value);

@@ -31,14 +31,14 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     let text = change(context.session, arguments, |hash, words| {
         let field = &words[0];
         let old = hash
-            .get(field)
-            .map_or(Some(Extended::ZERO), Extended::parse);
+            .get(field)?
+            .map_or(Some(Extended::ZERO), |old| Extended::parse(&old));
         let old = old.ok_or("ERR hash value is not a float")?;
         let new = old
             .add(increment)
             .ok_or("ERR increment would produce NaN or Infinity")?;
         let text = new.to_text().into_bytes();
-        hash.set(field, text.clone());
+        hash.set(field, text.clone())?;
         Ok((Changed::Yes, text))
     })?;
     context.replies.bulk(&text);

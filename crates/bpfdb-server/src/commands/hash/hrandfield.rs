@@ -3,8 +3,8 @@
 use bpfdb::ValueType;
 
 use super::super::arguments::{is, syntax_error};
-use super::super::collection::{check_reply, look};
-use super::super::picking::{Count, Picked, pick, pick_one};
+use super::super::collection::check_reply;
+use super::super::picking::{Count, Picked, Source};
 use super::super::prelude::*;
 use super::hgetall::Part;
 use crate::protocol::reply::{Protocol, Replies};
@@ -53,16 +53,17 @@ impl Wanted {
 
 fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     let wanted = Wanted::parse(&arguments[1..])?;
+    let count = match wanted {
+        Wanted::One => Count::Different(1),
+        Wanted::Some(count, _) => count,
+    };
+    let source = Source::read(context.session, &arguments[0], ValueType::HASH, count)?;
     let replies = &mut *context.replies;
-    let read = look(context.session, &arguments[0], ValueType::HASH, |hash| {
-        match wanted {
-            Wanted::One => replies.bulk_or_null(pick_one(&hash)?.map(|(field, _)| field)),
-            Wanted::Some(count, part) => reply(replies, &pick(&hash, count)?, part)?,
+    match (source, wanted) {
+        (Some(source), Wanted::One) => {
+            replies.bulk_or_null(source.pick_one()?.map(|(field, _)| field));
         }
-        Ok(())
-    })?;
-    match (read, wanted) {
-        (Some(()), _) => {}
+        (Some(source), Wanted::Some(count, part)) => reply(replies, &source.pick(count)?, part)?,
         (None, Wanted::One) => replies.null(),
         (None, Wanted::Some(..)) => replies.array(0),
     }

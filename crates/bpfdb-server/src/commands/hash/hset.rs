@@ -38,7 +38,7 @@ pub(super) fn set_fields(
     change(context.session, words, |hash, pairs| {
         let mut added = 0;
         for pair in pairs.chunks(2) {
-            added += i64::from(hash.set(&pair[0], &pair[1][..]));
+            added += i64::from(hash.set(&pair[0], &pair[1][..])?);
         }
         Ok((Changed::Yes, added))
     })

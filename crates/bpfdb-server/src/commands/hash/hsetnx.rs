@@ -21,10 +21,10 @@ pub(crate) static COMMAND: Command = Command {
 
 fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     let is_set = change(context.session, arguments, |hash, words| {
-        if hash.get(&words[0]).is_some() {
+        if hash.contains(&words[0])? {
             return Ok((Changed::No, false));
         }
-        hash.set(&words[0], &words[1][..]);
+        hash.set(&words[0], &words[1][..])?;
         Ok((Changed::Yes, true))
     })?;
     context.replies.integer(is_set.into());

@@ -2,7 +2,7 @@
 
 use bpfdb::ValueType;
 
-use super::super::collection::look;
+use super::super::collection::find;
 use super::super::prelude::*;
 
 pub(crate) static COMMAND: Command = Command {
@@ -21,9 +21,14 @@ pub(crate) static COMMAND: Command = Command {
 };
 
 fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
-    let len = look(context.session, &arguments[0], ValueType::HASH, |hash| {
-        Ok(hash.find(&arguments[1])?.map_or(0, <[u8]>::len))
-    })?;
-    context.replies.integer(len.unwrap_or(0) as i64);
+    let found = find(
+        context.session,
+        &arguments[0],
+        ValueType::HASH,
+        &arguments[1..],
+    )?;
+    let value = found.and_then(|mut found| found.pop().flatten());
+    let len = value.map_or(0, |value| value.len());
+    context.replies.integer(len as i64);
     Ok(())
 }

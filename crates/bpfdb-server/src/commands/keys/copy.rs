@@ -4,6 +4,7 @@ use bpfdb::Database;
 
 use super::super::arguments::{is, syntax_error};
 use super::super::atomic::{Kind, atomically};
+use super::super::collection::copy_large;
 use super::super::connection::database;
 use super::super::prelude::*;
 use super::super::update::give;
@@ -64,7 +65,9 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
         if !replace && session.head_for_update(to)?.is_some() {
             return Ok(false);
         }
-        give(session, from, to, &head)?;
+        if !copy_large(session, to, &head)? {
+            give(session, from, to, &head)?;
+        }
         Ok(true)
     })?;
     context.replies.integer(done.into());

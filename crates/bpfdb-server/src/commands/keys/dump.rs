@@ -1,9 +1,10 @@
 //! DUMP.
 
 use bpfdb::{Head, Session, Status, ValueType};
+use bpfdb_values::big::head::is_head;
 use bpfdb_values::run::Malformed;
 
-use super::super::atomic::{Kind, atomically};
+use super::super::collection::load_whole;
 use super::super::prelude::*;
 use crate::values::dump;
 
@@ -38,22 +39,19 @@ fn payload(session: &mut Session, key: &[u8]) -> Result<Option<Vec<u8>>, Failure
             value_type,
             value: Some(value),
             ..
-        }) => encode(value_type, &value).map(Some),
+        }) if !is_head(&value) || value_type == ValueType::STRING => {
+            encode(value_type, &value).map(Some)
+        }
         Some(_) => large_payload(session, key),
     }
 }
 
-/// Of a large value: type and bytes are those of one moment.
+/// Of a large value, or of a large collection: type and bytes are those of one moment.
 fn large_payload(session: &mut Session, key: &[u8]) -> Result<Option<Vec<u8>>, Failure> {
-    atomically(session, Kind::Read, |session| {
-        let Some(head) = session.head(key)? else {
-            return Ok(None);
-        };
-        let entry = session.entry_of_any_type(key)?;
-        entry
-            .map(|entry| encode(head.value_type, &entry.value))
-            .transpose()
-    })
+    let found = load_whole(session, key)?;
+    found
+        .map(|(kind, entry)| encode(kind, &entry.value))
+        .transpose()
 }
 
 /// A run that is damaged was written by another program: the engine has it as it was given.

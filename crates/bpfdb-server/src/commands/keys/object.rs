@@ -2,10 +2,11 @@
 
 use bpfdb::{Head, Session, ValueType};
 use bpfdb_values::list::List;
-use bpfdb_values::run::Run;
+use bpfdb_values::run::{self, Run};
 use bpfdb_values::{Hash, Set, sorted_set};
 
 use super::super::atomic::{Kind, atomically};
+use super::super::collection::large_head;
 use super::super::help;
 use super::super::prelude::*;
 use crate::values::integer;
@@ -144,7 +145,15 @@ fn whole(session: &mut Session, key: &[u8]) -> Result<Option<Head>, Failure> {
 }
 
 fn encoding_of(head: &Head) -> Result<&'static str, Failure> {
-    let value = head.value.as_deref().unwrap_or_default();
+    if let Some(large) = large_head(head)? {
+        // It follows from the history alone.
+        let empty = run::write(std::iter::empty(), large.history);
+        return encoding_of_value(head, &empty);
+    }
+    encoding_of_value(head, head.value.as_deref().unwrap_or_default())
+}
+
+fn encoding_of_value(head: &Head, value: &[u8]) -> Result<&'static str, Failure> {
     Ok(match head.value_type {
         ValueType::STRING => encoding_of_string(head),
         ValueType::HASH => Hash::read(value)?.encoding(),

@@ -1,6 +1,7 @@
 //! RENAME; and RENAMENX, which does not overwrite.
 
 use super::super::atomic::{Kind, atomically};
+use super::super::collection::moved;
 use super::super::prelude::*;
 use super::super::update::give;
 
@@ -46,6 +47,7 @@ pub(super) fn rename(
             return Ok(false);
         }
         give(session, from, to, &head)?;
+        moved(session, to, &head)?;
         session.delete(from)?;
         Ok(true)
     })

@@ -2,6 +2,7 @@
 
 use super::super::arguments::{is, number, syntax_error};
 use super::super::atomic::{Kind, atomically};
+use super::super::collection::put;
 use super::super::prelude::*;
 use crate::values::dump::{self, Damage};
 
@@ -79,7 +80,7 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
         let (kind, value) = decoded.as_ref().map_err(Clone::clone)?;
         let start = if options.absolute { 0 } else { now };
         let expires_at = (ttl > 0).then(|| deadline(ttl, start));
-        Ok(session.set_typed(key, *kind, value, expires_at)?)
+        put(session, key, *kind, Some(value), expires_at)
     })?;
     context.replies.ok();
     Ok(())

@@ -2,10 +2,12 @@
 
 use bpfdb::ValueType;
 use bpfdb_values::list::List;
+use bpfdb_values::places::place;
 
 use super::super::arguments::number;
-use super::super::collection::load;
+use super::super::collection::{Collection, read};
 use super::super::prelude::*;
+use super::large_len;
 
 pub(crate) static COMMAND: Command = Command {
     name: "lindex",
@@ -23,11 +25,20 @@ pub(crate) static COMMAND: Command = Command {
 };
 
 fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
-    let Some(read) = load(context.session, &arguments[0], ValueType::LIST)? else {
-        context.replies.null();
-        return Ok(());
-    };
-    let element = List::parse(&read.value)?.get(number(&arguments[1])?)?;
-    context.replies.bulk_or_null(element);
+    let (key, index) = (&arguments[0], &arguments[1]);
+    let element = read(context.session, key, ValueType::LIST, |list| match list {
+        Collection::Small(bytes) => Ok(List::parse(&bytes)?
+            .get(number(index)?)?
+            .map(<[u8]>::to_vec)),
+        Collection::Large(mut large) => match place(number(index)?, large_len(&large)) {
+            Some(place) => {
+                let place = place as u64;
+                let bytes = large.elements(place..place + 1)?;
+                Ok(List::parse(&bytes)?.get(0)?.map(<[u8]>::to_vec))
+            }
+            None => Ok(None),
+        },
+    })?;
+    context.replies.bulk_or_null(element.flatten().as_deref());
     Ok(())
 }

@@ -1,10 +1,10 @@
 //! LINSERT.
 
 use bpfdb::ValueType;
-use bpfdb_values::list::{List, Side};
+use bpfdb_values::list::{End, List, Search, Side};
 
 use super::super::arguments::{is, syntax_error};
-use super::super::collection::{Change, change};
+use super::super::collection::{Change, Large, change_either, whole_of};
 use super::super::prelude::*;
 
 pub(crate) static COMMAND: Command = Command {
@@ -34,16 +34,39 @@ fn side(word: &[u8]) -> Result<Side, Failure> {
 
 fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     let side = side(&arguments[1])?;
-    let len = change(context.session, &arguments[0], ValueType::LIST, |old| {
+    let (pivot, element) = (&arguments[2], &arguments[3]);
+    let small = |old: Option<Vec<u8>>| {
         let Some(old) = old else {
             return Ok((Change::Nothing, 0));
         };
         let list = List::parse(&old)?;
-        let Some(new) = list.insert(side, &arguments[2], &arguments[3])? else {
+        let Some(new) = list.insert(side, pivot, element)? else {
             return Ok((Change::Nothing, -1));
         };
         Ok((Change::Set(new), list.len() as i64 + 1))
-    })?;
+    };
+    let large = |large: &mut Large<'_>| {
+        let whole = whole_of(large)?;
+        let first = Search {
+            element: pivot,
+            from: End::Head,
+            skip: 0,
+            compared: None,
+        };
+        let Some(&place) = List::parse(&whole)?.positions(first)?.first() else {
+            return Ok(-1);
+        };
+        let place = place as u64 + u64::from(side == Side::Behind);
+        large.insert_at(place, element)?;
+        Ok(large.len() as i64)
+    };
+    let len = change_either(
+        context.session,
+        &arguments[0],
+        ValueType::LIST,
+        small,
+        large,
+    )?;
     context.replies.integer(len);
     Ok(())
 }

@@ -1,9 +1,8 @@
 //! LLEN.
 
 use bpfdb::ValueType;
-use bpfdb_values::list::List;
 
-use super::super::collection::load;
+use super::super::collection::len;
 use super::super::prelude::*;
 
 pub(crate) static COMMAND: Command = Command {
@@ -22,10 +21,7 @@ pub(crate) static COMMAND: Command = Command {
 };
 
 fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
-    let read = load(context.session, &arguments[0], ValueType::LIST)?;
-    let len = read.map_or(Ok(0), |read| {
-        List::parse(&read.value).map(|list| list.len())
-    })?;
+    let len = len(context.session, &arguments[0], ValueType::LIST)?;
     context.replies.integer(len as i64);
     Ok(())
 }

@@ -1,12 +1,13 @@
 //! LRANGE.
 
 use bpfdb::ValueType;
+use bpfdb_values::list::List;
 use bpfdb_values::places;
 
 use super::super::arguments::number;
-use super::super::collection::load;
+use super::super::collection::{Collection, read};
 use super::super::prelude::*;
-use super::{list_of, reply_elements};
+use super::{large_len, numbers, reply_elements};
 
 pub(crate) static COMMAND: Command = Command {
     name: "lrange",
@@ -25,8 +26,26 @@ pub(crate) static COMMAND: Command = Command {
 
 fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     let (first, last) = (number(&arguments[1])?, number(&arguments[2])?);
-    let read = load(context.session, &arguments[0], ValueType::LIST)?;
-    let list = list_of(read.as_ref().map(|read| &read.value[..]))?;
-    let elements = list.elements(places::range(first, last, list.len()))?;
+    let found = read(
+        context.session,
+        &arguments[0],
+        ValueType::LIST,
+        |list| match list {
+            Collection::Small(bytes) => {
+                let places = places::range(first, last, List::parse(&bytes)?.len());
+                Ok((bytes, places))
+            }
+            Collection::Large(mut large) => {
+                let places = places::range(first, last, large_len(&large));
+                let bytes = large.elements(numbers(&places))?;
+                Ok((bytes, 0..places.len()))
+            }
+        },
+    )?;
+    let Some((bytes, places)) = found else {
+        context.replies.array(0);
+        return Ok(());
+    };
+    let elements = List::parse(&bytes)?.elements(places)?;
     reply_elements(context.replies, elements)
 }

@@ -2,10 +2,12 @@
 
 use bpfdb::ValueType;
 use bpfdb_values::list::List;
+use bpfdb_values::places::place;
 
 use super::super::arguments::number;
-use super::super::collection::{Change, change};
+use super::super::collection::{Change, Large, change_either};
 use super::super::prelude::*;
+use super::large_len;
 
 pub(crate) static COMMAND: Command = Command {
     name: "lset",
@@ -23,12 +25,26 @@ pub(crate) static COMMAND: Command = Command {
 };
 
 fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
-    change(context.session, &arguments[0], ValueType::LIST, |old| {
+    let small = |old: Option<Vec<u8>>| {
         let old = old.ok_or("ERR no such key")?;
         let index = number(&arguments[1])?;
         let new = List::parse(&old)?.set(index, &arguments[2])?;
-        Ok((Change::Set(new.ok_or("ERR index out of range")?), ()))
-    })?;
+        Ok((Change::Set(new.ok_or(OUT_OF_RANGE)?), ()))
+    };
+    let large = |large: &mut Large<'_>| {
+        let index = number(&arguments[1])?;
+        let place = place(index, large_len(large)).ok_or(OUT_OF_RANGE)?;
+        large.replace(place as u64, &arguments[2])
+    };
+    change_either(
+        context.session,
+        &arguments[0],
+        ValueType::LIST,
+        small,
+        large,
+    )?;
     context.replies.ok();
     Ok(())
 }
+
+const OUT_OF_RANGE: &str = "ERR index out of range";

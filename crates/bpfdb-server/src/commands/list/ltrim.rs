@@ -5,8 +5,9 @@ use bpfdb_values::list::List;
 use bpfdb_values::places;
 
 use super::super::arguments::number;
-use super::super::collection::{Change, change};
+use super::super::collection::{Change, Large, change_either};
 use super::super::prelude::*;
+use super::{large_len, numbers};
 
 pub(crate) static COMMAND: Command = Command {
     name: "ltrim",
@@ -25,7 +26,7 @@ pub(crate) static COMMAND: Command = Command {
 
 fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     let (first, last) = (number(&arguments[1])?, number(&arguments[2])?);
-    change(context.session, &arguments[0], ValueType::LIST, |old| {
+    let small = |old: Option<Vec<u8>>| {
         let Some(old) = old else {
             return Ok((Change::Nothing, ()));
         };
@@ -35,7 +36,24 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
             return Ok((Change::Nothing, ()));
         }
         Ok((list.trimmed(places)?.into(), ()))
-    })?;
+    };
+    let large = |large: &mut Large<'_>| {
+        let len = large.len();
+        let kept = numbers(&places::range(first, last, large_len(large)));
+        if kept.is_empty() {
+            return large.clear();
+        }
+        large.take(kept.end..len)?;
+        large.take(0..kept.start)?;
+        Ok(())
+    };
+    change_either(
+        context.session,
+        &arguments[0],
+        ValueType::LIST,
+        small,
+        large,
+    )?;
     context.replies.ok();
     Ok(())
 }

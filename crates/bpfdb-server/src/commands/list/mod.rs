@@ -1,7 +1,7 @@
 //! Lists.
 //!
 //! A list is read from the bytes of its run, and a change makes the bytes of a new one: see
-//! [`bpfdb_values::list`].
+//! [`bpfdb_values::list`]. Of a large list the pages that are needed are read and changed.
 
 mod blmove;
 mod blmpop;
@@ -29,10 +29,12 @@ mod rpush;
 mod rpushx;
 mod waits;
 
+use std::ops::Range;
+
 use bpfdb_values::list::{End, List};
 
 use super::arguments::is;
-use super::collection::check_reply;
+use super::collection::{Large, check_reply};
 use super::definition::Command;
 use super::{Failure, Outcome};
 use crate::protocol::reply::Replies;
@@ -82,6 +84,26 @@ fn reply_elements<'a>(
         check_reply(replies, start)?;
     }
     Ok(())
+}
+
+/// Number of elements of a large list.
+fn large_len(large: &Large<'_>) -> usize {
+    usize::try_from(large.len()).unwrap_or(usize::MAX)
+}
+
+/// Places in a large list.
+fn numbers(places: &Range<usize>) -> Range<u64> {
+    places.start as u64..places.end as u64
+}
+
+/// The places of so many elements at an end of a large list, or of all.
+fn numbers_at(large: &Large<'_>, end: End, count: usize) -> Range<u64> {
+    let len = large.len();
+    let count = (count as u64).min(len);
+    match end {
+        End::Head => 0..count,
+        End::Tail => len - count..len,
+    }
 }
 
 /// LEFT or RIGHT.

@@ -2,15 +2,15 @@
 
 use std::ops::Range;
 
-use bpfdb::{Session, ValueType};
+use bpfdb::{Entry, Session, ValueType};
 use bpfdb_values::list::{End, List};
 
 use super::super::arguments::count;
 use super::super::atomic::{Kind, atomically};
-use super::super::collection::{load_for_update, put};
+use super::super::collection::{Large, Stored, put, stored_for_update};
 use super::super::prelude::*;
 use super::super::table::wrong_arity;
-use super::reply_elements;
+use super::{list_of, numbers_at, reply_elements};
 use crate::protocol::reply::{Protocol, Replies};
 use crate::settings::limits::MESSAGE_MAX;
 
@@ -66,28 +66,52 @@ pub(super) fn pop_first(
     count: usize,
 ) -> Result<Option<(usize, Popped)>, Failure> {
     for (number, key) in keys.iter().enumerate() {
-        let Some(old) = load_for_update(session, key, ValueType::LIST)? else {
-            continue;
+        let popped = match stored_for_update(session, key, ValueType::LIST)? {
+            Stored::Small(None) => continue,
+            Stored::Small(Some(old)) => pop_small(session, key, old, end, count)?,
+            Stored::Large(stored) => {
+                stored.change(session, key, |large| pop_large(large, end, count))?
+            }
         };
-        let list = List::parse(&old.value)?;
-        let places = list.places_at(end, count);
-        let left = match places.is_empty() {
-            true => None,
-            false => list.without(places.clone())?,
-        };
-        let popped = Popped {
-            list: old.value,
-            places,
-            end,
-        };
-        popped.check()?;
-        if !popped.places.is_empty() {
-            let kind = ValueType::LIST;
-            put(session, key, kind, left.as_deref(), old.expires_at)?;
-        }
         return Ok(Some((number, popped)));
     }
     Ok(None)
+}
+
+fn pop_small(
+    session: &mut Session,
+    key: &[u8],
+    old: Entry,
+    end: End,
+    count: usize,
+) -> Result<Popped, Failure> {
+    let list = List::parse(&old.value)?;
+    let places = list.places_at(end, count);
+    let left = match places.is_empty() {
+        true => None,
+        false => list.without(places.clone())?,
+    };
+    let popped = Popped {
+        list: old.value,
+        places,
+        end,
+    };
+    popped.check()?;
+    if !popped.places.is_empty() {
+        let kind = ValueType::LIST;
+        put(session, key, kind, left.as_deref(), old.expires_at)?;
+    }
+    Ok(popped)
+}
+
+fn pop_large(large: &mut Large<'_>, end: End, count: usize) -> Result<Popped, Failure> {
+    let numbers = numbers_at(large, end, count);
+    let list = large.elements(numbers.clone())?;
+    let places = 0..List::parse(&list)?.len();
+    let popped = Popped { list, places, end };
+    popped.check()?;
+    large.take(numbers)?;
+    Ok(popped)
 }
 
 /// `command`, LPOP or RPOP: key, and perhaps how many elements.
@@ -121,31 +145,87 @@ pub(super) fn move_element(
     [source, target]: [&[u8]; 2],
     [from, to]: [End; 2],
 ) -> Result<Option<Vec<u8>>, Failure> {
-    let kind = ValueType::LIST;
-    let Some(old) = load_for_update(session, source, kind)? else {
-        return Ok(None);
-    };
-    let list = List::parse(&old.value)?;
-    let places = list.places_at(from, 1);
-    let Some(element) = list.elements(places.clone())?.next() else {
+    let stored = stored_for_update(session, source, ValueType::LIST)?;
+    let Some(element) = element_at(session, &stored, from)? else {
         return Ok(None);
     };
     if source == target {
-        let rotated = list.rotated(from, to)?;
-        put(session, source, kind, Some(&rotated), old.expires_at)?;
+        rotate(session, source, stored, [from, to])?;
     } else {
-        let other = load_for_update(session, target, kind)?;
-        let (other, expires_at) = match &other {
-            Some(other) => (List::parse(&other.value)?, other.expires_at),
-            None => (List::empty(), None),
-        };
-        let left = list.without(places)?;
+        let other = stored_for_update(session, target, ValueType::LIST)?;
         // The one that grows comes first: it may be refused.
-        let longer = other.push(to, &[element])?;
-        put(session, target, kind, Some(&longer), expires_at)?;
-        put(session, source, kind, left.as_deref(), old.expires_at)?;
+        push_one(session, target, other, to, &element)?;
+        drop_one(session, source, stored, from)?;
     }
-    Ok(Some(element.to_vec()))
+    Ok(Some(element))
+}
+
+/// The element at an end, if there is one.
+fn element_at(
+    session: &mut Session,
+    stored: &Stored,
+    end: End,
+) -> Result<Option<Vec<u8>>, Failure> {
+    let bytes = match stored {
+        Stored::Small(None) => return Ok(None),
+        Stored::Small(Some(old)) => &old.value,
+        Stored::Large(stored) => {
+            let work = |large: &mut Large<'_>| large.elements(numbers_at(large, end, 1));
+            &stored.look(session, work)?
+        }
+    };
+    let list = List::parse(bytes)?;
+    let mut elements = list.elements(list.places_at(end, 1))?;
+    Ok(elements.next().map(<[u8]>::to_vec))
+}
+
+fn rotate(session: &mut Session, key: &[u8], stored: Stored, [from, to]: [End; 2]) -> Outcome {
+    match stored {
+        Stored::Small(None) => Ok(()),
+        Stored::Small(Some(old)) => {
+            let rotated = List::parse(&old.value)?.rotated(from, to)?;
+            put(
+                session,
+                key,
+                ValueType::LIST,
+                Some(&rotated),
+                old.expires_at,
+            )
+        }
+        Stored::Large(stored) => stored.change(session, key, |large| {
+            let taken = large.take(numbers_at(large, from, 1))?;
+            let element = List::parse(&taken)?.get(0)?;
+            large.push(to, element.as_slice())
+        }),
+    }
+}
+
+fn push_one(
+    session: &mut Session,
+    key: &[u8],
+    stored: Stored,
+    end: End,
+    element: &[u8],
+) -> Outcome {
+    match stored {
+        Stored::Large(stored) => stored.change(session, key, |large| large.push(end, &[element])),
+        Stored::Small(old) => {
+            let list = list_of(old.as_ref().map(|old| &old.value[..]))?;
+            let longer = list.push(end, &[element])?;
+            let expires_at = old.as_ref().and_then(|old| old.expires_at);
+            put(session, key, ValueType::LIST, Some(&longer), expires_at)
+        }
+    }
+}
+
+fn drop_one(session: &mut Session, key: &[u8], stored: Stored, end: End) -> Outcome {
+    match stored {
+        Stored::Small(None) => Ok(()),
+        Stored::Small(Some(old)) => pop_small(session, key, old, end, 1).map(drop),
+        Stored::Large(stored) => stored.change(session, key, |large| {
+            large.take(numbers_at(large, end, 1)).map(drop)
+        }),
+    }
 }
 
 /// The reply to LMOVE and RPOPLPUSH: source, target.

@@ -3,9 +3,9 @@
 use bpfdb::ValueType;
 use bpfdb_values::list::End;
 
-use super::super::collection::{Change, change};
+use super::super::collection::{Change, Large, change_either};
 use super::super::prelude::*;
-use super::list_of;
+use super::{large_len, list_of};
 
 /// What becomes of a key that is absent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,14 +22,19 @@ pub(super) fn push(
     absent: Absent,
 ) -> Outcome {
     let (key, elements) = (&arguments[0], &arguments[1..]);
-    let len = change(context.session, key, ValueType::LIST, |old| {
+    let small = |old: Option<Vec<u8>>| {
         if old.is_none() && absent == Absent::Left {
             return Ok((Change::Nothing, 0));
         }
         let list = list_of(old.as_deref())?;
         let new = list.push(end, elements)?;
         Ok((Change::Set(new), list.len() + elements.len()))
-    })?;
+    };
+    let large = |large: &mut Large<'_>| {
+        large.push(end, elements)?;
+        Ok(large_len(large))
+    };
+    let len = change_either(context.session, key, ValueType::LIST, small, large)?;
     context.replies.integer(len as i64);
     Ok(())
 }

@@ -21,10 +21,13 @@ pub(crate) static COMMAND: Command = Command {
 
 fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     let added = change(context.session, arguments, |set, members| {
-        let added = members.iter().filter(|member| set.add(member)).count();
+        let mut added = 0;
+        for member in members {
+            added += i64::from(set.add(member)?);
+        }
         let changed = if added > 0 { Changed::Yes } else { Changed::No };
         Ok((changed, added))
     })?;
-    context.replies.integer(added as i64);
+    context.replies.integer(added);
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use bpfdb::ValueType;
 
-use super::super::collection::look;
+use super::super::collection::len;
 use super::super::prelude::*;
 
 pub(crate) static COMMAND: Command = Command {
@@ -21,9 +21,7 @@ pub(crate) static COMMAND: Command = Command {
 };
 
 fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
-    let len = look(context.session, &arguments[0], ValueType::SET, |set| {
-        Ok(set.len())
-    })?;
-    context.replies.integer(len.unwrap_or(0) as i64);
+    let len = len(context.session, &arguments[0], ValueType::SET)?;
+    context.replies.integer(len as i64);
     Ok(())
 }

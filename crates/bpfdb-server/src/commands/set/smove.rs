@@ -1,12 +1,13 @@
 //! SMOVE.
 
-use bpfdb::ValueType;
+use bpfdb::{Session, ValueType};
 use bpfdb_values::Set;
+use bpfdb_values::run::Run;
 
 use super::super::atomic::{Kind, atomically};
-use super::super::collection::load_for_update;
+use super::super::collection::{Stored, stored_for_update};
 use super::super::prelude::*;
-use super::store;
+use super::{Members, store};
 
 pub(crate) static COMMAND: Command = Command {
     name: "smove",
@@ -30,27 +31,61 @@ pub(crate) static COMMAND: Command = Command {
 fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     let (from, to, member) = (&arguments[0], &arguments[1], &arguments[2]);
     let moved = atomically(context.session, Kind::Write, |session| {
-        let Some(source) = load_for_update(session, from, ValueType::SET)? else {
+        let source = stored_for_update(session, from, ValueType::SET)?;
+        if matches!(source, Stored::Small(None)) {
             return Ok(false);
-        };
-        let mut rest = Set::read(&source.value)?;
-        if from == to {
-            return Ok(rest.contains(member));
         }
-        let target = load_for_update(session, to, ValueType::SET)?;
-        let bytes = target.as_ref().map(|target| &target.value[..]);
-        let mut set = bytes.map_or(Ok(Set::default()), Set::read)?;
-        if !rest.remove(member) {
+        if from == to {
+            return has(session, &source, member);
+        }
+        let target = stored_for_update(session, to, ValueType::SET)?;
+        if !has(session, &source, member)? {
             return Ok(false);
         }
         // First what may be refused.
-        if set.add(member) {
-            let expires_at = target.as_ref().and_then(|target| target.expires_at);
-            store(session, to, &set, expires_at)?;
-        }
-        store(session, from, &rest, source.expires_at)?;
+        add(session, to, target, member)?;
+        remove(session, from, source, member)?;
         Ok(true)
     })?;
     context.replies.integer(moved.into());
     Ok(())
+}
+
+fn has(session: &mut Session, stored: &Stored, member: &[u8]) -> Result<bool, Failure> {
+    match stored {
+        Stored::Small(None) => Ok(false),
+        Stored::Small(Some(set)) => Ok(Run::parse(&set.value)?.find(member)?.is_some()),
+        Stored::Large(stored) => stored.look(session, |large| large.contains(member)),
+    }
+}
+
+fn add(session: &mut Session, key: &[u8], stored: Stored, member: &[u8]) -> Outcome {
+    match stored {
+        Stored::Large(stored) => stored.change(session, key, |large| {
+            Members::Large(large).add(member).map(drop)
+        }),
+        Stored::Small(old) => {
+            let bytes = old.as_ref().map(|old| &old.value[..]);
+            let mut set = bytes.map_or(Ok(Set::default()), Set::read)?;
+            if !set.add(member) {
+                return Ok(());
+            }
+            let expires_at = old.as_ref().and_then(|old| old.expires_at);
+            store(session, key, &set, expires_at)
+        }
+    }
+}
+
+fn remove(session: &mut Session, key: &[u8], stored: Stored, member: &[u8]) -> Outcome {
+    match stored {
+        Stored::Large(stored) => {
+            stored.change(session, key, |large| large.remove(member).map(drop))
+        }
+        Stored::Small(None) => Ok(()),
+        Stored::Small(Some(old)) => {
+            let mut set = Set::read(&old.value)?;
+            set.remove(member);
+            store(session, key, &set, old.expires_at)
+        }
+    }
 }

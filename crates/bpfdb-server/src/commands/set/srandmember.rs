@@ -3,8 +3,8 @@
 use bpfdb::ValueType;
 
 use super::super::arguments::syntax_error;
-use super::super::collection::{check_reply, look};
-use super::super::picking::{Count, pick, pick_one};
+use super::super::collection::check_reply;
+use super::super::picking::{Count, Source};
 use super::super::prelude::*;
 
 pub(crate) static COMMAND: Command = Command {
@@ -36,30 +36,26 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
 }
 
 fn one(context: &mut Context<'_>, key: &[u8]) -> Outcome {
-    let replies = &mut *context.replies;
-    let read = look(context.session, key, ValueType::SET, |set| {
-        replies.bulk_or_null(pick_one(&set)?.map(|(member, _)| member));
-        Ok(())
-    })?;
-    if read.is_none() {
-        replies.null();
-    }
+    let source = Source::read(context.session, key, ValueType::SET, Count::Different(1))?;
+    let picked = source.as_ref().map(Source::pick_one).transpose()?.flatten();
+    context
+        .replies
+        .bulk_or_null(picked.map(|(member, _)| member));
     Ok(())
 }
 
 fn some(context: &mut Context<'_>, key: &[u8], count: Count) -> Outcome {
+    let source = Source::read(context.session, key, ValueType::SET, count)?;
     let replies = &mut *context.replies;
     let start = replies.len();
-    let read = look(context.session, key, ValueType::SET, |set| {
-        let picked = pick(&set, count)?;
-        replies.array(picked.len());
-        picked.each(|(member, _)| {
-            replies.bulk(member);
-            check_reply(replies, start)
-        })
-    })?;
-    if read.is_none() {
+    let Some(source) = source else {
         replies.array(0);
-    }
-    Ok(())
+        return Ok(());
+    };
+    let picked = source.pick(count)?;
+    replies.array(picked.len());
+    picked.each(|(member, _)| {
+        replies.bulk(member);
+        check_reply(replies, start)
+    })
 }

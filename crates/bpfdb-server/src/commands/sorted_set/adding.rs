@@ -4,7 +4,7 @@ use bpfdb::ValueType;
 use bpfdb_values::sorted_set::Changes;
 
 use super::super::arguments::{is, syntax_error};
-use super::super::collection::{Change, change};
+use super::super::collection::{Change, Large, change_either};
 use super::super::prelude::*;
 use super::scores::{reply_score, score};
 
@@ -106,17 +106,19 @@ struct Done {
 pub(super) fn add(context: &mut Context<'_>, arguments: &[Vec<u8>], increments: bool) -> Outcome {
     let key = &arguments[0];
     let (options, pairs) = Options::parse(&arguments[1..], increments)?;
-    let done = change(context.session, key, ValueType::SORTED_SET, |old| {
+    let small = |old: Option<Vec<u8>>| {
         if old.is_none() && options.only_old {
             return Ok((Change::Nothing, Done::default()));
         }
         let mut changes = Changes::new(old.as_deref(), pairs.len())?;
-        let done = apply(&mut changes, options, &pairs)?;
+        let done = apply(&mut Scores::Small(&mut changes), options, &pairs)?;
         if done.added + done.updated == 0 {
             return Ok((Change::Nothing, done));
         }
         Ok((changes.finish()?.into(), done))
-    })?;
+    };
+    let large = |large: &mut Large<'_>| apply(&mut Scores::Large(large), options, &pairs);
+    let done = change_either(context.session, key, ValueType::SORTED_SET, small, large)?;
     let replies = &mut *context.replies;
     match done.score {
         Some(score) if options.increments => reply_score(replies, score),
@@ -127,14 +129,37 @@ pub(super) fn add(context: &mut Context<'_>, arguments: &[Vec<u8>], increments: 
     Ok(())
 }
 
+/// Scores of a sorted set that is changed.
+#[derive(Debug)]
+enum Scores<'f, 'a, 's> {
+    Small(&'f mut Changes<'a>),
+    Large(&'f mut Large<'s>),
+}
+
+impl<'a> Scores<'_, 'a, '_> {
+    fn of(&mut self, member: &[u8]) -> Result<Option<f64>, Failure> {
+        match self {
+            Self::Small(changes) => Ok(changes.score(member)?),
+            Self::Large(large) => large.score(member),
+        }
+    }
+
+    fn set(&mut self, member: &'a [u8], score: f64) -> Outcome {
+        match self {
+            Self::Small(changes) => Ok(changes.set(member, score)?),
+            Self::Large(large) => large.set_score(member, score),
+        }
+    }
+}
+
 fn apply<'a>(
-    changes: &mut Changes<'a>,
+    scores: &mut Scores<'_, 'a, '_>,
     options: Options,
     pairs: &[(f64, &'a [u8])],
 ) -> Result<Done, Failure> {
     let mut done = Done::default();
     for &(given, member) in pairs {
-        let old = changes.score(member)?;
+        let old = scores.of(member)?;
         let Some(new) = options.new_score(old, given)? else {
             continue;
         };
@@ -144,7 +169,7 @@ fn apply<'a>(
             Some(old) if old == new => continue,
             Some(_) => done.updated += 1,
         }
-        changes.set(member, new)?;
+        scores.set(member, new)?;
     }
     Ok(done)
 }

@@ -58,9 +58,10 @@ mod zunion;
 mod zunionstore;
 
 use bpfdb::{Session, ValueType};
+use bpfdb_values::sorted_set::score_of;
 
 use super::Failure;
-use super::collection::put;
+use super::collection::{find, put};
 use super::definition::Command;
 
 pub(super) static COMMANDS: &[&Command] = &[
@@ -104,4 +105,19 @@ pub(super) static COMMANDS: &[&Command] = &[
 /// Gives a key a new sorted set, whatever it has, that does not expire; `None`: the key goes.
 fn store(session: &mut Session, key: &[u8], bytes: Option<&[u8]>) -> Result<(), Failure> {
     put(session, key, ValueType::SORTED_SET, bytes, None)
+}
+
+/// The scores of members; of a key that is absent there are none.
+fn find_scores(
+    session: &mut Session,
+    key: &[u8],
+    members: &[Vec<u8>],
+) -> Result<Vec<Option<f64>>, Failure> {
+    let found = find(session, key, ValueType::SORTED_SET, members)?;
+    let Some(found) = found else {
+        return Ok(vec![None; members.len()]);
+    };
+    let scores = found.into_iter();
+    let scores = scores.map(|value| value.as_deref().map(score_of).transpose());
+    Ok(scores.collect::<Result<_, _>>()?)
 }

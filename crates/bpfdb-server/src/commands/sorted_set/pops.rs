@@ -2,12 +2,13 @@
 
 use std::ops::Range;
 
-use bpfdb::{Session, ValueType};
-use bpfdb_values::sorted_set::SortedSet;
+use bpfdb::{Entry, Session, ValueType};
+use bpfdb_values::run::Run;
+use bpfdb_values::sorted_set::{SortedSet, write};
 
 use super::super::arguments::{count, syntax_error};
 use super::super::atomic::{Kind, atomically};
-use super::super::collection::{load_for_update, put};
+use super::super::collection::{Large, Stored, put, stored_for_update};
 use super::super::prelude::*;
 use super::scores::Form;
 use crate::protocol::reply::{Protocol, Replies};
@@ -70,33 +71,63 @@ pub(super) fn pop_first(
     end: End,
     count: usize,
 ) -> Result<Option<(usize, Popped)>, Failure> {
-    let kind = ValueType::SORTED_SET;
     for (number, key) in keys.iter().enumerate() {
-        let Some(old) = load_for_update(session, key, kind)? else {
-            continue;
+        let popped = match stored_for_update(session, key, ValueType::SORTED_SET)? {
+            Stored::Small(None) => continue,
+            Stored::Small(Some(old)) => pop_small(session, key, old, end, count)?,
+            Stored::Large(stored) => {
+                stored.change(session, key, |large| pop_large(large, end, count))?
+            }
         };
-        let set = SortedSet::read(&old.value)?;
-        let count = count.min(set.len());
-        let places = match end {
-            End::Min => 0..count,
-            End::Max => set.len() - count..set.len(),
-        };
-        let left = match places.is_empty() {
-            true => None,
-            false => set.without(places.clone())?,
-        };
-        let popped = Popped {
-            set: old.value,
-            places,
-            end,
-        };
-        popped.check()?;
-        if !popped.places.is_empty() {
-            put(session, key, kind, left.as_deref(), old.expires_at)?;
-        }
         return Ok(Some((number, popped)));
     }
     Ok(None)
+}
+
+fn pop_small(
+    session: &mut Session,
+    key: &[u8],
+    old: Entry,
+    end: End,
+    count: usize,
+) -> Result<Popped, Failure> {
+    let set = SortedSet::read(&old.value)?;
+    let count = count.min(set.len());
+    let places = match end {
+        End::Min => 0..count,
+        End::Max => set.len() - count..set.len(),
+    };
+    let left = match places.is_empty() {
+        true => None,
+        false => set.without(places.clone())?,
+    };
+    let popped = Popped {
+        set: old.value,
+        places,
+        end,
+    };
+    popped.check()?;
+    if !popped.places.is_empty() {
+        let kind = ValueType::SORTED_SET;
+        put(session, key, kind, left.as_deref(), old.expires_at)?;
+    }
+    Ok(popped)
+}
+
+fn pop_large(large: &mut Large<'_>, end: End, count: usize) -> Result<Popped, Failure> {
+    let len = large.len();
+    let count = (count as u64).min(len);
+    let numbers = match end {
+        End::Min => 0..count,
+        End::Max => len - count..len,
+    };
+    let set = if numbers.is_empty() {
+        write(Vec::new())
+    } else {
+        large.take_members(numbers)?
+    };
+    let places = 0..Run::parse(&set)?.len();
+    Ok(Popped { set, places, end })
 }
 
 /// ZPOPMIN, ZPOPMAX: key, and perhaps how many members.

@@ -3,7 +3,7 @@
 use bpfdb::ValueType;
 use bpfdb_values::sorted_set::SortedSet;
 
-use super::super::collection::load;
+use super::super::collection::{Collection, read};
 use super::super::prelude::*;
 
 /// Key, member.
@@ -12,19 +12,29 @@ pub(super) fn reply_rank(
     arguments: &[Vec<u8>],
     is_descending: bool,
 ) -> Outcome {
-    let read = load(context.session, &arguments[0], ValueType::SORTED_SET)?;
-    let set = read.as_ref().map(|read| SortedSet::read(&read.value));
-    let set = set.transpose()?;
-    let ranked = set.and_then(|set| {
-        let rank = set.rank(&arguments[1])?;
-        Some(if is_descending {
-            set.len() - 1 - rank
-        } else {
-            rank
-        })
-    });
-    match ranked {
-        Some(rank) => context.replies.integer(rank as i64),
+    let member = &arguments[1];
+    let found = read(
+        context.session,
+        &arguments[0],
+        ValueType::SORTED_SET,
+        |set| {
+            Ok(match set {
+                Collection::Small(bytes) => {
+                    let set = SortedSet::read(&bytes)?;
+                    set.rank(member).map(|rank| (rank as u64, set.len() as u64))
+                }
+                Collection::Large(mut large) => {
+                    let rank = large.rank(member)?;
+                    rank.map(|rank| (rank, large.len()))
+                }
+            })
+        },
+    )?;
+    match found.flatten() {
+        Some((rank, len)) => {
+            let ranked = if is_descending { len - 1 - rank } else { rank };
+            context.replies.integer(ranked as i64);
+        }
         None => context.replies.null(),
     }
     Ok(())

@@ -1,11 +1,14 @@
 //! Ranges of members: ZRANGE and its kin, ZRANGESTORE.
 
+use std::ops::Range;
+
 use bpfdb::ValueType;
-use bpfdb_values::sorted_set::{Entry, Selection, SortedSet, write};
+use bpfdb_values::run::Run;
+use bpfdb_values::sorted_set::{Selection, SortedSet, write};
 
 use super::super::arguments::{is, number, syntax_error};
 use super::super::atomic::{Kind, atomically};
-use super::super::collection::load;
+use super::super::collection::{Collection, read};
 use super::super::prelude::*;
 use super::scores::{By, Form};
 use super::store;
@@ -104,19 +107,43 @@ pub(super) fn reply_range(
 ) -> Outcome {
     let options = Options::parse(&arguments[3..], named, false)?;
     let selection = options.selection(&arguments[1], &arguments[2])?;
-    let read = load(context.session, &arguments[0], ValueType::SORTED_SET)?;
+    let found = read(
+        context.session,
+        &arguments[0],
+        ValueType::SORTED_SET,
+        |set| selected(set, &selection),
+    )?;
     let replies = &mut *context.replies;
-    let Some(read) = read else {
+    let Some((bytes, places)) = found else {
         replies.array(0);
         return Ok(());
     };
-    let set = SortedSet::read(&read.value)?;
-    let selected = set.entries()[set.select(&selection)].iter();
+    let set = SortedSet::read(&bytes)?;
+    let selected = set.entries()[places].iter();
     let form = Form::of(replies, options.with_scores);
     if selection.is_descending {
         form.reply(replies, selected.rev())
     } else {
         form.reply(replies, selected)
+    }
+}
+
+/// The bytes of a sorted set with the members of a selection, and where they are in it.
+fn selected(
+    set: Collection<'_>,
+    selection: &Selection<'_>,
+) -> Result<(Vec<u8>, Range<usize>), Failure> {
+    match set {
+        Collection::Small(bytes) => {
+            let places = SortedSet::read(&bytes)?.select(selection);
+            Ok((bytes, places))
+        }
+        Collection::Large(mut large) => {
+            let numbers = large.select(selection)?;
+            let bytes = large.elements(numbers)?;
+            let places = 0..Run::parse(&bytes)?.len();
+            Ok((bytes, places))
+        }
     }
 }
 
@@ -132,12 +159,12 @@ pub(super) fn store_range(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> O
     let len = atomically(context.session, Kind::Write, |session| {
         // It may be the source: no lock becomes a stronger one.
         session.head_for_update(target)?;
-        let read = load(session, source, ValueType::SORTED_SET)?;
-        let set = read.as_ref().map(|read| SortedSet::read(&read.value));
-        let set = set.transpose()?;
-        let selected: &[Entry<'_>] = set
-            .as_ref()
-            .map_or(&[], |set| &set.entries()[set.select(&selection)]);
+        let found = read(session, source, ValueType::SORTED_SET, |set| {
+            selected(set, &selection)
+        })?;
+        let (bytes, places) = found.unwrap_or_else(|| (write(Vec::new()), 0..0));
+        let set = SortedSet::read(&bytes)?;
+        let selected = &set.entries()[places];
         let bytes = (!selected.is_empty()).then(|| write(selected.to_vec()));
         store(session, target, bytes.as_deref())?;
         Ok(selected.len())

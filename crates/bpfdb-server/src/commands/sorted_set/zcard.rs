@@ -1,9 +1,8 @@
 //! ZCARD.
 
 use bpfdb::ValueType;
-use bpfdb_values::run::Run;
 
-use super::super::collection::load;
+use super::super::collection::len;
 use super::super::prelude::*;
 
 pub(crate) static COMMAND: Command = Command {
@@ -22,8 +21,7 @@ pub(crate) static COMMAND: Command = Command {
 };
 
 fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
-    let read = load(context.session, &arguments[0], ValueType::SORTED_SET)?;
-    let len = read.map_or(Ok(0), |read| Run::parse(&read.value).map(|run| run.len()))?;
+    let len = len(context.session, &arguments[0], ValueType::SORTED_SET)?;
     context.replies.integer(len as i64);
     Ok(())
 }

@@ -1,10 +1,7 @@
 //! ZMSCORE.
 
-use bpfdb::ValueType;
-use bpfdb_values::sorted_set::Changes;
-
-use super::super::collection::load;
 use super::super::prelude::*;
+use super::find_scores;
 use super::scores::reply_score;
 
 pub(crate) static COMMAND: Command = Command {
@@ -23,12 +20,10 @@ pub(crate) static COMMAND: Command = Command {
 };
 
 fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
-    let members = &arguments[1..];
-    let read = load(context.session, &arguments[0], ValueType::SORTED_SET)?;
-    let changes = Changes::new(read.as_ref().map(|read| &read.value[..]), members.len())?;
-    context.replies.array(members.len());
-    for member in members {
-        match changes.score(member)? {
+    let scores = find_scores(context.session, &arguments[0], &arguments[1..])?;
+    context.replies.array(scores.len());
+    for score in scores {
+        match score {
             Some(score) => reply_score(context.replies, score),
             None => context.replies.null(),
         }

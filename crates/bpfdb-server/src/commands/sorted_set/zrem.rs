@@ -3,7 +3,7 @@
 use bpfdb::ValueType;
 use bpfdb_values::sorted_set::Changes;
 
-use super::super::collection::{Change, change};
+use super::super::collection::{Change, Large, change_either};
 use super::super::prelude::*;
 
 pub(crate) static COMMAND: Command = Command {
@@ -23,7 +23,7 @@ pub(crate) static COMMAND: Command = Command {
 
 fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     let (key, members) = (&arguments[0], &arguments[1..]);
-    let removed = change(context.session, key, ValueType::SORTED_SET, |old| {
+    let small = |old: Option<Vec<u8>>| {
         let mut changes = Changes::new(old.as_deref(), members.len())?;
         let mut removed = 0;
         for member in members {
@@ -35,7 +35,15 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
             changes.finish()?.into()
         };
         Ok((change, removed))
-    })?;
+    };
+    let large = |large: &mut Large<'_>| {
+        let mut removed = 0;
+        for member in members {
+            removed += i64::from(large.remove_member(member)?);
+        }
+        Ok(removed)
+    };
+    let removed = change_either(context.session, key, ValueType::SORTED_SET, small, large)?;
     context.replies.integer(removed);
     Ok(())
 }

@@ -1,11 +1,7 @@
 //! ZSCORE.
 
-use bpfdb::ValueType;
-use bpfdb_values::run::Run;
-use bpfdb_values::sorted_set::score;
-
-use super::super::collection::load;
 use super::super::prelude::*;
+use super::find_scores;
 use super::scores::reply_score;
 
 pub(crate) static COMMAND: Command = Command {
@@ -24,11 +20,8 @@ pub(crate) static COMMAND: Command = Command {
 };
 
 fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
-    let read = load(context.session, &arguments[0], ValueType::SORTED_SET)?;
-    let score = read.map_or(Ok(None), |read| {
-        score(&Run::parse(&read.value)?, &arguments[1])
-    })?;
-    match score {
+    let scores = find_scores(context.session, &arguments[0], &arguments[1..])?;
+    match scores[0] {
         Some(score) => reply_score(context.replies, score),
         None => context.replies.null(),
     }

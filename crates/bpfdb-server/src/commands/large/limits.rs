@@ -1,0 +1,29 @@
+//! When a collection becomes large: where the kernel leaves its run to user space anyway, and a change would copy
+//! more bytes than it takes to find a page.
+
+use std::sync::LazyLock;
+
+use bpfdb_values::run::Run;
+
+/// Elements of the longest run.
+const ENTRIES: usize = 1024;
+/// Its bytes.
+const BYTES: usize = 16 * 1024;
+
+/// Tests make collections large that have few elements: elements of the longest run, of which each has 16 bytes.
+const FOR_TESTS: &str = "BPFDB_TEST_RUN_ENTRIES";
+
+/// Elements and bytes.
+static LIMITS: LazyLock<(usize, usize)> = LazyLock::new(|| {
+    let entries = std::env::var(FOR_TESTS).ok();
+    match entries.and_then(|entries| entries.parse().ok()) {
+        Some(entries) => (entries, entries * 16),
+        None => (ENTRIES, BYTES),
+    }
+});
+
+/// Does a collection with this run become large?
+pub(in super::super) fn is_to_be_large(run: &[u8]) -> bool {
+    let (entries, bytes) = *LIMITS;
+    run.len() > bytes || Run::parse(run).is_ok_and(|run| run.len() > entries)
+}

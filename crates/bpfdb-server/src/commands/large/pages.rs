@@ -1,0 +1,59 @@
+//! Pages as records of the engine.
+
+use bpfdb::Session;
+use bpfdb_values::big::{PageKey, Pages};
+
+use super::super::Failure;
+
+/// What stored keys of pages begin with.
+pub(super) const PREFIX: [u8; 8] = *b"\0bpfdb\0\x10";
+
+/// The key of a page's record.
+pub(super) fn stored_key(page: PageKey) -> [u8; 24] {
+    let mut key = [0; 24];
+    key[..8].copy_from_slice(&PREFIX);
+    key[8..].copy_from_slice(&page.to_bytes());
+    key
+}
+
+/// How pages are locked in a read-write transaction that reads them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) enum Access {
+    Shared,
+    /// No lock that is shared with others becomes exclusive: who may write begins with that.
+    Exclusive,
+}
+
+/// The pages that a transaction sees.
+#[derive(Debug)]
+pub(in super::super) struct SessionPages<'s> {
+    session: &'s mut Session,
+    access: Access,
+}
+
+impl<'s> SessionPages<'s> {
+    pub(in super::super) fn new(session: &'s mut Session, access: Access) -> Self {
+        Self { session, access }
+    }
+}
+
+impl Pages for SessionPages<'_> {
+    type Error = Failure;
+
+    fn read(&mut self, page: PageKey) -> Result<Option<Vec<u8>>, Failure> {
+        let key = stored_key(page);
+        Ok(match self.access {
+            Access::Shared => self.session.get(&key)?,
+            Access::Exclusive => self.session.get_for_update(&key)?,
+        })
+    }
+
+    fn write(&mut self, page: PageKey, bytes: &[u8]) -> Result<(), Failure> {
+        Ok(self.session.set(&stored_key(page), bytes)?)
+    }
+
+    fn remove(&mut self, page: PageKey) -> Result<(), Failure> {
+        self.session.delete(&stored_key(page))?;
+        Ok(())
+    }
+}

@@ -1,0 +1,113 @@
+//! Large collections: a small head, and elements in pages.
+//!
+//! ```text
+//!  value of the key        pages, by (identity, place)
+//!  ┌──────┐                bucket 0 … n-1   hash, set, sorted set: elements by a keyed hash
+//!  │ head │ ─ identity ─►  root ─► inner ─► leaf   list, sorted set: elements in their order, counted
+//!  └──────┘                anchor           names the key of the head
+//! ```
+//!
+//! Each page is a packed run ([`crate::run`]) of about [`page::TARGET`] bytes, so what reads and edits small
+//! collections does the same to a page. A hash and a set have a table alone, a list a tree alone; a sorted
+//! set has both: the table says the score of a member, the tree its rank.
+//!
+//! Invariants
+//!  1. Head and pages are read and written in one transaction: what is there is what the head says. Whoever
+//!     writes a page writes the head, so who has read or watches the head knows of every change.
+//!  2. The table has the buckets 0 to `buckets` - 1, all of them, empty ones included. An element is in the
+//!     bucket that its hash says ([`table`]).
+//!  3. A leaf has elements, and an inner page children. A child's count in its parent is that of the elements
+//!     below it. Elements of a sorted set that are below a child are not before its separator, and those below
+//!     the children before are; of the first child its page's separator says so ([`tree`]).
+//!  4. The pages of an identity are found without its head: buckets have no gaps, and everything else hangs
+//!     on the root. Buckets are removed from the last, leaves from the last ([`remains`]).
+//!  5. Elements, bytes and history of the head are those of all elements.
+
+mod build;
+mod cache;
+pub mod head;
+mod list;
+pub mod page;
+pub mod remains;
+mod siphash;
+mod sorted_set;
+pub mod table;
+mod tree;
+mod whole;
+
+#[cfg(test)]
+mod tests;
+
+pub use build::build;
+use cache::Cache;
+pub use head::Head;
+pub use page::{PageKey, Pages, Place};
+
+use crate::integer;
+use crate::limits::{Kind, is_beyond};
+use crate::run;
+
+/// A large collection that commands work on: pages are kept until [`Big::finish`] writes those that have
+/// changed.
+#[derive(Debug)]
+pub struct Big<P> {
+    kind: Kind,
+    head: Head,
+    cache: Cache<P>,
+}
+
+impl<P: Pages> Big<P> {
+    /// The collection with this head.
+    pub fn open(kind: Kind, head: Head, pages: P) -> Self {
+        let cache = Cache::new(head.identity, pages);
+        Self { kind, head, cache }
+    }
+
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    pub fn head(&self) -> &Head {
+        &self.head
+    }
+
+    /// Number of elements.
+    pub fn len(&self) -> u64 {
+        self.head.elements
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.head.elements == 0
+    }
+
+    /// Has any page changed? Then the head is to be written too.
+    pub fn has_changed(&self) -> bool {
+        self.cache.has_changed()
+    }
+
+    /// Writes the pages that have changed. The head that is returned is to be written with them.
+    ///
+    /// # Errors
+    /// Those of the pages.
+    pub fn finish(self) -> Result<Head, P::Error> {
+        self.cache.finish()?;
+        Ok(self.head)
+    }
+
+    /// An element is new, or has got another value.
+    fn note(&mut self, key: &[u8], value: &[u8]) {
+        let history = &mut self.head.history;
+        let longest = run::number(key.len().max(value.len()));
+        history.longest = history.longest.max(longest);
+        history.not_integers |= self.kind == Kind::Set && integer::parse(key).is_none();
+        let elements = usize::try_from(self.head.elements).unwrap_or(usize::MAX);
+        history.not_compact |= is_beyond(self.kind, elements, history.longest as usize);
+    }
+
+    /// So many bytes and elements have come and gone.
+    fn count(&mut self, come: (u64, usize), gone: (u64, usize)) {
+        let head = &mut self.head;
+        head.elements = (head.elements + come.0).saturating_sub(gone.0);
+        head.bytes = (head.bytes + come.1 as u64).saturating_sub(gone.1 as u64);
+    }
+}

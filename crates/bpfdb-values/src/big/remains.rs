@@ -1,0 +1,103 @@
+//! What is left of a collection whose head is gone: pages are removed a few at a time, in an order in which
+//! the rest is found again (invariant 4 of [`crate::big`]).
+
+use super::page::{PageKey, Pages, Place};
+use super::tree::children;
+use crate::run::{History, Run, write};
+
+/// Removes up to about `most` pages of a collection, but not its anchor: are all gone?
+///
+/// # Errors
+/// Those of the pages.
+pub fn remove<P: Pages>(pages: &mut P, identity: u64, most: usize) -> Result<bool, P::Error> {
+    let mut remains = Remains {
+        pages,
+        identity,
+        left: most.max(1),
+    };
+    Ok(remains.prune(Place::ROOT)? && remains.remove_buckets()?)
+}
+
+#[derive(Debug)]
+struct Remains<'p, P> {
+    pages: &'p mut P,
+    identity: u64,
+    left: usize,
+}
+
+impl<P: Pages> Remains<'_, P> {
+    fn key(&self, place: Place) -> PageKey {
+        PageKey {
+            identity: self.identity,
+            place,
+        }
+    }
+
+    fn remove(&mut self, place: Place) -> Result<(), P::Error> {
+        self.left = self.left.saturating_sub(1);
+        self.pages.remove(self.key(place))
+    }
+
+    /// Removes the page and what is below it, the last child first: is it gone?
+    fn prune(&mut self, page: Place) -> Result<bool, P::Error> {
+        if page.is_leaf() {
+            self.remove(page)?;
+            return Ok(true);
+        }
+        let Some(bytes) = self.pages.read(self.key(page))? else {
+            return Ok(true);
+        };
+        let run = Run::parse(&bytes)?;
+        let places: Vec<Place> = children(&run)
+            .map(|child| Ok(child?.place))
+            .collect::<Result<_, P::Error>>()?;
+        let mut stay = places.len();
+        while stay > 0 && self.left > 0 && self.prune(places[stay - 1])? {
+            stay -= 1;
+        }
+        if stay == 0 && self.left > 0 {
+            self.remove(page)?;
+            return Ok(true);
+        }
+        if stay < places.len() {
+            let entries: Vec<(&[u8], &[u8])> = run.iter().take(stay).collect::<Result<_, _>>()?;
+            let rest = write(entries.into_iter(), History::default());
+            self.pages.write(self.key(page), &rest)?;
+        }
+        Ok(false)
+    }
+
+    fn has_bucket(&mut self, number: u64) -> Result<bool, P::Error> {
+        let key = self.key(Place::bucket(number));
+        Ok(self.pages.read(key)?.is_some())
+    }
+
+    /// Removes the last buckets: are all gone?
+    fn remove_buckets(&mut self) -> Result<bool, P::Error> {
+        let mut buckets = self.buckets()?;
+        while buckets > 0 && self.left > 0 {
+            buckets -= 1;
+            self.remove(Place::bucket(buckets))?;
+        }
+        Ok(buckets == 0)
+    }
+
+    /// How many there are: they have no gaps.
+    fn buckets(&mut self) -> Result<u64, P::Error> {
+        let mut end = 1;
+        while self.has_bucket(end - 1)? {
+            end *= 2;
+        }
+        // Bucket `end` - 1 is not there; that of half as many less one is.
+        let (mut there, mut absent) = (end / 2, end - 1);
+        while there < absent {
+            let middle = there + (absent - there) / 2;
+            if self.has_bucket(middle)? {
+                there = middle + 1;
+            } else {
+                absent = middle;
+            }
+        }
+        Ok(there)
+    }
+}
