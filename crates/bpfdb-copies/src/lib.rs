@@ -30,6 +30,7 @@ mod file;
 mod format;
 mod header;
 mod jsonl;
+mod large;
 mod limits;
 mod loader;
 pub mod rdb;

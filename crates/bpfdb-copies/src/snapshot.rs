@@ -10,6 +10,7 @@
 //!     so does the copy. It is never given in part as if it were whole.
 //!  3. A value that is not large is read at once, as a collection always is; a large string in parts, by the same snapshot,
 //!     in which it does not change.
+//!  4. The pages of large collections are no keys: their elements are given with the head.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -19,6 +20,7 @@ use bpfdb::{DatabaseOrder, Engine, Entry, Operation, Session, Status, ValueType,
 use crate::collection::kind_of;
 use crate::error::{Error, Result};
 use crate::header::Header;
+use crate::large;
 use crate::limits::TIME_MAX;
 use crate::sink::{Key, Sink};
 
@@ -138,7 +140,7 @@ impl Snapshot {
             let next = self
                 .session
                 .scan_each(cursor, KEYS, |key| {
-                    if key != order_key && seen.is_new(key) {
+                    if key != order_key && !large::is_page(key) && seen.is_new(key) {
                         keys.push(key);
                     }
                 })
@@ -213,6 +215,7 @@ impl Snapshot {
             given += u64::from(match found.entry {
                 Ok(None) => false,
                 Ok(Some(entry)) => {
+                    let entry = large::whole(&mut self.session, found.kind, entry)?;
                     give_entry(name, found.kind, &entry, sink)?;
                     true
                 }
@@ -231,6 +234,15 @@ impl Snapshot {
         let kind = known_type(name, head.value_type)?;
         if kind != ValueType::STRING && head.value.is_none() {
             return self.give_large_collection(name, kind, sink);
+        }
+        if kind != ValueType::STRING
+            && let Some(value) = head.value
+        {
+            let expires_at = head.expires_at;
+            let entry = Entry { value, expires_at };
+            let entry = large::whole(&mut self.session, kind, entry)?;
+            give_entry(name, kind, &entry, sink)?;
+            return Ok(true);
         }
         let key = Key {
             name,

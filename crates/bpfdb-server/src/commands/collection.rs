@@ -23,8 +23,7 @@ use super::{Failure, Outcome};
 use crate::protocol::reply::{self, Replies};
 use crate::settings::limits::MESSAGE_MAX;
 
-/// Bytes of the longest run that a large collection is made into.
-const WHOLE_MAX: u64 = 1 << 30;
+const TOO_LONG: &str = "ERR collection exceeds maximum allowed size (512 MiB)";
 
 /// A large collection in a transaction.
 pub(super) type Large<'s> = Big<SessionPages<'s>>;
@@ -73,7 +72,7 @@ impl From<Option<Vec<u8>>> for Change {
 /// The bytes of a collection of this type and when it expires; `None` if the key is absent.
 ///
 /// # Errors
-/// WRONGTYPE for a value of another type; a large collection that is too long to be read whole.
+/// WRONGTYPE for a value of another type.
 pub(super) fn load(
     session: &mut Session,
     key: &[u8],
@@ -123,27 +122,8 @@ fn whole(
         return Ok(entry);
     };
     let mut large = Big::open(kind, head, SessionPages::new(session, access));
-    entry.value = whole_of(&mut large)?;
+    entry.value = large.whole()?;
     Ok(entry)
-}
-
-/// All elements of a large collection.
-///
-/// # Errors
-/// It is too long.
-pub(super) fn whole_of(large: &mut Large<'_>) -> Result<Vec<u8>, Failure> {
-    if large.whole_len() > WHOLE_MAX {
-        return Err(
-            "ERR the collection has more than 1 GiB, and this command needs all of it".into(),
-        );
-    }
-    let run = large.whole()?;
-    let is_sorted = large.head().history.not_integers || large.head().history.not_compact;
-    if large.kind() == limits::Kind::Set && !is_sorted {
-        // Integers are in their order.
-        return Ok(bpfdb_values::Set::read(&run)?.write());
-    }
-    Ok(run)
 }
 
 /// The value as a whole if it is that of a collection, whose type is known: see [`load`].
@@ -345,9 +325,14 @@ impl StoredLarge {
         let (identity, kind) = (self.head.identity, type_of(self.kind));
         let pages = SessionPages::new(session, Access::Exclusive);
         let mut large = Big::open(self.kind, self.head, pages);
+        let before = large.whole_len();
         let result = work(&mut large)?;
         if !large.has_changed() {
             return Ok(result);
+        }
+        // As one run it must have room in a copy.
+        if large.whole_len() > before.max(VALUE_MAX) {
+            return Err(TOO_LONG.into());
         }
         if large.is_empty() {
             drop(large);
@@ -405,7 +390,7 @@ pub(super) fn put(
         return Ok(());
     };
     if bytes.len() as u64 > VALUE_MAX {
-        return Err("ERR collection exceeds maximum allowed size (512 MiB)".into());
+        return Err(TOO_LONG.into());
     }
     match kind_of(kind) {
         Some(collection) if is_to_be_large(bytes) => {
@@ -510,7 +495,7 @@ pub(super) fn change_either<T>(
 /// May a collection be so long, bytes of its run? Asked before it is written.
 pub(super) fn check_len(len: usize) -> Outcome {
     if len as u64 > VALUE_MAX {
-        return Err("ERR collection exceeds maximum allowed size (512 MiB)".into());
+        return Err(TOO_LONG.into());
     }
     Ok(())
 }

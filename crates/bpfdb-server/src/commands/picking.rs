@@ -8,7 +8,7 @@ use bpfdb_values::run::{Malformed, Run};
 
 use super::arguments::number;
 use super::chance::Chance;
-use super::collection::{Collection, Large, REPLY_TOO_LONG, read, whole_of};
+use super::collection::{Collection, Large, REPLY_TOO_LONG, read};
 use super::{Failure, Outcome};
 use crate::settings::limits::MESSAGE_MAX;
 
@@ -81,7 +81,7 @@ impl Source {
         read(session, key, kind, |collection| match collection {
             Collection::Small(bytes) => Ok(Self::Run(bytes)),
             Collection::Large(mut large) if count.number() as u64 >= large.len() / FEW => {
-                Ok(Self::Run(whole_of(&mut large)?))
+                Ok(Self::Run(large.whole()?))
             }
             Collection::Large(mut large) => Ok(Self::Elements(draw(&mut large, count)?)),
         })

@@ -27,6 +27,7 @@ mod build;
 mod cache;
 pub mod head;
 mod list;
+mod order;
 pub mod page;
 pub mod remains;
 mod siphash;

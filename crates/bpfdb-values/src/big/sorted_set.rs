@@ -3,26 +3,12 @@
 use std::ops::{Bound, Range};
 
 use super::Big;
+use super::order::{order, order_of, sortable_of};
 use super::page::Pages;
 use super::tree::Aim;
 use crate::places;
 use crate::run::{self, Malformed, Run};
 use crate::sorted_set::{LexEnd, LexRange, Members, ScoreRange, Selection, SortedSet, part};
-
-/// What the order of a member is compared by.
-fn order(sortable: u64, member: &[u8]) -> Vec<u8> {
-    [&sortable.to_be_bytes()[..], member].concat()
-}
-
-/// Of an entry of a leaf.
-pub(super) fn order_of((member, value): (&[u8], &[u8])) -> Result<Vec<u8>, Malformed> {
-    Ok(order(sortable_of(value)?, member))
-}
-
-fn sortable_of(value: &[u8]) -> Result<u64, Malformed> {
-    let bytes = value.try_into();
-    bytes.map(u64::from_le_bytes).map_err(|_| Malformed::SCORE)
-}
 
 impl<P: Pages> Big<P> {
     /// The score of a member.

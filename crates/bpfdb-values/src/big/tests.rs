@@ -52,7 +52,7 @@ impl Memory {
         let whole = big.whole().expect("sound");
         let run = Run::parse(&whole).expect("a run");
         assert_eq!(run.len() as u64, head.elements);
-        assert_eq!(super::list::contents(&whole), Ok(head.bytes as usize));
+        assert_eq!(list::contents(&whole), Ok(head.bytes as usize));
         let mut pages = 0;
         for bucket in 0..head.buckets {
             let page = big
@@ -94,7 +94,7 @@ fn check_tree(big: &mut Big<Memory>, page: Place, separator: &[u8]) -> (u64, usi
         for entry in run.iter() {
             let entry = entry.expect("sound");
             if big.kind == Kind::SortedSet {
-                assert!(sorted_set::order_of(entry).expect("a score")[..] >= *separator);
+                assert!(order::order_of(entry).expect("a score")[..] >= *separator);
             }
         }
         return (run.len() as u64, 1);

@@ -19,6 +19,7 @@
 use std::ops::Range;
 
 use super::Big;
+use super::order::order_of;
 use super::page::{self, Pages, Place};
 use super::table::EMPTY;
 use crate::edit::Writer;
@@ -48,6 +49,9 @@ impl<'a> Child<'a> {
         (u128::from(count) << 64 | u128::from(place.code())).to_le_bytes()
     }
 }
+
+/// Pages above a leaf, at most: each but the root has two children, or the tree would be lower.
+const HEIGHT_MAX: usize = 64;
 
 const BAD_CHILD: Malformed = Malformed("a child of an inner page");
 
@@ -161,6 +165,9 @@ impl<P: Pages> Big<P> {
             let Some((number, child, sum)) = aim.choose(&run, before)? else {
                 return Ok(None);
             };
+            if steps.len() == HEIGHT_MAX {
+                return Err(BAD_CHILD.into());
+            }
             steps.push(Step {
                 page,
                 child: number,
@@ -271,7 +278,10 @@ impl<P: Pages> Big<P> {
         let mut entries: Vec<(&[u8], &[u8])> = second.iter().collect::<Result<_, _>>()?;
         if !page.is_leaf() {
             // It is no longer the first of a page.
-            entries[0].0 = child_at(parent, child.max(beside))?.separator;
+            let separator = child_at(parent, child.max(beside))?.separator;
+            if let Some(first) = entries.first_mut() {
+                first.0 = separator;
+            }
         }
         let joined = first.replace(first.len()..first.len(), entries.into_iter())?;
         self.cache.remove(other);
@@ -317,8 +327,8 @@ impl<P: Pages> Big<P> {
         if self.kind == Kind::List {
             return Ok(Vec::new());
         }
-        let before = super::sorted_set::order_of(before)?;
-        let mut behind = super::sorted_set::order_of(behind)?;
+        let before = order_of(before)?;
+        let mut behind = order_of(behind)?;
         let common = before
             .iter()
             .zip(&behind)

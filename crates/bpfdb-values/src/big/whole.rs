@@ -4,7 +4,8 @@ use super::Big;
 use super::page::{Pages, Place};
 use super::tree::{Gathered, children};
 use crate::limits::Kind;
-use crate::run::{HEADER, Run, WIDE_ENTRY};
+use crate::run::{HEADER, NARROW_ENTRY, NARROW_MAX, Run, WIDE_ENTRY};
+use crate::set::Set;
 
 impl<P: Pages> Big<P> {
     /// The bytes of its run. The elements of a list and of a sorted set are in their order.
@@ -23,7 +24,13 @@ impl<P: Pages> Big<P> {
             }
             Kind::List | Kind::SortedSet => self.gather(Place::ROOT, &mut gathered)?,
         }
-        Ok(gathered.finish(self.head.history)?)
+        let run = gathered.finish(self.head.history)?;
+        let history = self.head.history;
+        if self.kind == Kind::Set && !history.not_integers && !history.not_compact {
+            // Integers are in their order.
+            return Ok(Set::read(&run)?.write());
+        }
+        Ok(run)
     }
 
     fn gather(&mut self, page: Place, gathered: &mut Gathered) -> Result<(), P::Error> {
@@ -42,6 +49,8 @@ impl<P: Pages> Big<P> {
 
     /// Bytes of that run, at most.
     pub fn whole_len(&self) -> u64 {
-        HEADER as u64 + self.head.bytes + self.head.elements * WIDE_ENTRY as u64
+        let is_wide = self.head.history.longest as usize > NARROW_MAX;
+        let entry = if is_wide { WIDE_ENTRY } else { NARROW_ENTRY };
+        HEADER as u64 + self.head.bytes + self.head.elements * entry as u64
     }
 }

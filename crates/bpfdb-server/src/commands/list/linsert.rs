@@ -4,7 +4,7 @@ use bpfdb::ValueType;
 use bpfdb_values::list::{End, List, Search, Side};
 
 use super::super::arguments::{is, syntax_error};
-use super::super::collection::{Change, Large, change_either, whole_of};
+use super::super::collection::{Change, Large, change_either};
 use super::super::prelude::*;
 
 pub(crate) static COMMAND: Command = Command {
@@ -46,7 +46,7 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
         Ok((Change::Set(new), list.len() as i64 + 1))
     };
     let large = |large: &mut Large<'_>| {
-        let whole = whole_of(large)?;
+        let whole = large.whole()?;
         let first = Search {
             element: pivot,
             from: End::Head,

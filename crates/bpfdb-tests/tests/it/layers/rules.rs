@@ -94,7 +94,7 @@ pub(super) const CRATES: &[Crate] = &[
     ]),
     of("bpfdb-values", &[
         "integer", "double", "places", "run", "limits", "edit", "elements", "list", "hash", "set",
-        "sorted_set",
+        "sorted_set", "big",
     ]),
     of("bpfdb-model", &["fault", "history", "op", "checker", "engine"]),
     of("bpfdb", &[
@@ -118,7 +118,7 @@ pub(super) const CRATES: &[Crate] = &[
     ]),
     of("bpfdb-copies", &[
         "limits", "error", "collection", "crc64", "header", "sink", "source", "writer", "rdb", "binary",
-        "jsonl", "format", "file", "snapshot", "loader", "dump", "restore",
+        "jsonl", "format", "file", "large", "snapshot", "loader", "dump", "restore",
     ]),
     of("bpfdb-lua", &[
         "bit", "header", "limits", "number", "random", "sha1", "library", "call", "work", "charged",
