@@ -20,6 +20,7 @@ mod held_disk;
 mod hostile;
 mod isolation;
 mod large;
+mod large_collections;
 mod limits;
 mod local;
 mod long_blocks;

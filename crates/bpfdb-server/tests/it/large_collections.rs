@@ -1,0 +1,339 @@
+//! Collections of many elements, which are in pages: what becomes of the pages, and that all commands meet the
+//! same elements. What commands reply is compared with Redis by `replies` and `generated`; with
+//! `BPFDB_TEST_RUN_ENTRIES` those collections are in pages, too.
+
+use std::collections::BTreeSet;
+use std::thread;
+use std::time::Duration;
+
+use bpfdb::Engine;
+use bpfdb_tests::server::{Client, Reply, TestServer, wait_until};
+
+/// More than a page has, and many pages.
+const MANY: usize = 20_000;
+/// Words of a request.
+const WORDS: usize = 1000;
+
+fn asked(client: &mut Client, words: &[&str]) -> Reply {
+    let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
+    let bytes = client.ask(&words);
+    let (reply, _) = Reply::parse(&bytes).expect("a reply");
+    reply
+}
+
+fn number(client: &mut Client, command: &str) -> i64 {
+    let words: Vec<&str> = command.split(' ').collect();
+    let reply = asked(client, &words);
+    reply
+        .number()
+        .unwrap_or_else(|| panic!("{command}: {reply:?}"))
+}
+
+fn text(reply: &Reply) -> String {
+    String::from_utf8(reply.text.clone()).expect("text")
+}
+
+fn texts(reply: &Reply) -> Vec<String> {
+    reply.items.iter().map(text).collect()
+}
+
+/// The command for each element, many in one request.
+fn fill(client: &mut Client, command: &str, words_of: impl Fn(usize) -> Vec<String>) {
+    let start: Vec<String> = command.split(' ').map(Into::into).collect();
+    let mut next = 0;
+    while next < MANY {
+        let mut words = start.clone();
+        while next < MANY && words.len() < WORDS {
+            words.extend(words_of(next));
+            next += 1;
+        }
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let reply = asked(client, &words);
+        assert!(!reply.is_error(), "{command}: {reply:?}");
+    }
+}
+
+fn fill_hash(client: &mut Client, key: &str) {
+    let pair = |n| vec![format!("field {n}"), format!("value {n}")];
+    fill(client, &format!("HSET {key}"), pair);
+}
+
+/// Records that are pages.
+fn pages(engine: &Engine) -> usize {
+    let mut session = engine.session().expect("a session");
+    let (mut cursor, mut pages) = (0, BTreeSet::new());
+    loop {
+        let next = session.scan_each(cursor, 4096, |key| {
+            if key.starts_with(b"\0bpfdb\0\x10") {
+                pages.insert(key.to_vec());
+            }
+        });
+        cursor = next.expect("scanned");
+        if cursor == 0 {
+            return pages.len();
+        }
+    }
+}
+
+#[track_caller]
+fn all_pages_go(engine: &Engine) {
+    wait_until("no page is left", || pages(engine) == 0);
+}
+
+fn start() -> TestServer {
+    TestServer::start(&bpfdb::Options::default())
+}
+
+#[test]
+fn a_hash_of_many_fields() {
+    let server = start();
+    let mut client = server.client();
+    fill_hash(&mut client, "h");
+    assert!(pages(&server.engine) > 100);
+    assert_eq!(number(&mut client, "HLEN h"), MANY as i64);
+    for n in [0, 1, MANY / 2, MANY - 1] {
+        let value = asked(&mut client, &["HGET", "h", &format!("field {n}")]);
+        assert_eq!(text(&value), format!("value {n}"));
+    }
+    assert_eq!(number(&mut client, "HSTRLEN h absent"), 0);
+    assert_eq!(number(&mut client, "HINCRBY h counter 5"), 5);
+    assert_eq!(number(&mut client, "HINCRBY h counter -7"), -2);
+    assert_eq!(number(&mut client, "HSETNX h counter 1"), 0);
+    assert_eq!(number(&mut client, "HDEL h counter absent"), 1);
+    let all = asked(&mut client, &["HGETALL", "h"]);
+    assert_eq!(all.items.len(), 2 * MANY);
+    let fields: BTreeSet<String> = texts(&all).into_iter().step_by(2).collect();
+    assert_eq!(fields.len(), MANY);
+    assert_eq!(
+        text(&asked(&mut client, &["OBJECT", "ENCODING", "h"])),
+        "hashtable"
+    );
+    assert!(number(&mut client, "MEMORY USAGE h") > 20 * MANY as i64);
+}
+
+#[test]
+fn a_set_shrinks_until_it_is_gone() {
+    let server = start();
+    let mut client = server.client();
+    fill(&mut client, "SADD s", |n| vec![format!("member {n}")]);
+    let most = pages(&server.engine);
+    assert_eq!(number(&mut client, "SCARD s"), MANY as i64);
+    let mut popped = BTreeSet::new();
+    let picked = asked(&mut client, &["SRANDMEMBER", "s", "100"]);
+    assert_eq!(
+        texts(&picked).into_iter().collect::<BTreeSet<_>>().len(),
+        100
+    );
+    while number(&mut client, "SCARD s") > 0 {
+        let some = asked(&mut client, &["SPOP", "s", "900"]);
+        popped.extend(texts(&some));
+    }
+    assert_eq!(popped.len(), MANY);
+    assert_eq!(number(&mut client, "EXISTS s"), 0);
+    assert!(most > 100);
+    all_pages_go(&server.engine);
+}
+
+#[test]
+fn a_list_is_used_at_both_ends_and_in_the_middle() {
+    let server = start();
+    let mut client = server.client();
+    fill(&mut client, "RPUSH l", |n| vec![n.to_string()]);
+    assert_eq!(number(&mut client, "LLEN l"), MANY as i64);
+    assert_eq!(
+        text(&asked(&mut client, &["LINDEX", "l", "12345"])),
+        "12345"
+    );
+    assert_eq!(
+        text(&asked(&mut client, &["LINDEX", "l", "-1"])),
+        (MANY - 1).to_string()
+    );
+    let middle = asked(&mut client, &["LRANGE", "l", "9998", "10001"]);
+    assert_eq!(texts(&middle), ["9998", "9999", "10000", "10001"]);
+    assert_eq!(
+        number(&mut client, "LINSERT l BEFORE 10000 new"),
+        MANY as i64 + 1
+    );
+    assert_eq!(client.say("LSET l 10000 other"), "+OK\r\n");
+    assert_eq!(number(&mut client, "LREM l 0 other"), 1);
+    assert_eq!(
+        text(&asked(&mut client, &["LMOVE", "l", "l", "LEFT", "RIGHT"])),
+        "0"
+    );
+    assert_eq!(text(&asked(&mut client, &["RPOPLPUSH", "l", "other"])), "0");
+    assert_eq!(client.say("LTRIM l 10 -11"), "+OK\r\n");
+    assert_eq!(number(&mut client, "LLEN l"), MANY as i64 - 21);
+    let first = asked(&mut client, &["LPOP", "l", "3"]);
+    assert_eq!(texts(&first), ["11", "12", "13"]);
+    let last = asked(&mut client, &["RPOP", "l", "2"]);
+    assert_eq!(texts(&last), ["19989", "19988"]);
+    assert_eq!(client.say("LTRIM l 1 0"), "+OK\r\n");
+    all_pages_go(&server.engine);
+}
+
+#[test]
+fn a_sorted_set_has_ranks() {
+    let server = start();
+    let mut client = server.client();
+    fill(&mut client, "ZADD z", |n| {
+        vec![(n % 1000).to_string(), format!("m{n:05}")]
+    });
+    assert_eq!(number(&mut client, "ZCARD z"), MANY as i64);
+    // 20 members of each score.
+    assert_eq!(number(&mut client, "ZRANK z m00500"), 500 * 20);
+    assert_eq!(
+        number(&mut client, "ZREVRANK z m00500"),
+        MANY as i64 - 1 - 500 * 20
+    );
+    assert_eq!(number(&mut client, "ZCOUNT z (10 20"), 200);
+    let some = asked(
+        &mut client,
+        &["ZRANGEBYSCORE", "z", "7", "8", "LIMIT", "18", "4"],
+    );
+    assert_eq!(texts(&some), ["m18007", "m19007", "m00008", "m01008"]);
+    assert_eq!(
+        text(&asked(&mut client, &["ZINCRBY", "z", "2000", "m00007"])),
+        "2007"
+    );
+    assert_eq!(number(&mut client, "ZRANK z m00007"), MANY as i64 - 1);
+    assert_eq!(
+        texts(&asked(&mut client, &["ZPOPMAX", "z"])),
+        ["m00007", "2007"]
+    );
+    assert_eq!(number(&mut client, "ZREMRANGEBYSCORE z 100 899"), 800 * 20);
+    assert_eq!(number(&mut client, "ZCARD z"), 200 * 20 - 1);
+    assert_eq!(number(&mut client, "ZRANK z m00900"), 100 * 20 - 1);
+    assert_eq!(number(&mut client, "ZREMRANGEBYRANK z 0 -1"), 200 * 20 - 1);
+    all_pages_go(&server.engine);
+}
+
+/// DEL and SET are the kernel's, which knows nothing of pages.
+#[test]
+fn whatever_takes_the_head_away_takes_the_pages() {
+    let server = start();
+    let mut client = server.client();
+    for command in [
+        "DEL h",
+        "SET h text",
+        "PEXPIRE h 1",
+        "RENAME other h",
+        "SUNIONSTORE h s",
+    ] {
+        client.say("SET other text");
+        client.say("SADD s 1");
+        client.say("DEL h");
+        fill_hash(&mut client, "h");
+        assert!(pages(&server.engine) > 100, "{command}");
+        let reply = client.say(command);
+        assert!(!reply.starts_with('-'), "{command}: {reply}");
+        all_pages_go(&server.engine);
+    }
+}
+
+#[test]
+fn a_rollback_leaves_no_pages() {
+    let server = start();
+    let mut client = server.client();
+    client.say("HSET h f 1");
+    assert_eq!(client.say("BEGIN"), "+OK\r\n");
+    fill_hash(&mut client, "h");
+    assert_eq!(number(&mut client, "HLEN h"), MANY as i64 + 1);
+    // The collector meets the locks.
+    thread::sleep(Duration::from_millis(300));
+    assert_eq!(number(&mut client, "HLEN h"), MANY as i64 + 1);
+    assert_eq!(client.say("ROLLBACK"), "+OK\r\n");
+    assert_eq!(number(&mut client, "HLEN h"), 1);
+    assert_eq!(pages(&server.engine), 0);
+}
+
+#[test]
+fn a_name_and_a_copy() {
+    let server = start();
+    let mut client = server.client();
+    fill_hash(&mut client, "h");
+    let before = pages(&server.engine);
+    assert_eq!(client.say("RENAME h renamed"), "+OK\r\n");
+    assert_eq!(number(&mut client, "COPY renamed copy"), 1);
+    assert!(pages(&server.engine) > before + 100);
+    assert_eq!(number(&mut client, "DEL renamed"), 1);
+    wait_until("the copy has its pages alone", || {
+        pages(&server.engine) < before + 50
+    });
+    thread::sleep(Duration::from_millis(300));
+    assert_eq!(number(&mut client, "HLEN copy"), MANY as i64);
+    let dump = asked(&mut client, &["DUMP", "copy"]).text;
+    assert_eq!(
+        client.ask(&[b"RESTORE", b"restored", b"0", &dump]),
+        b"+OK\r\n"
+    );
+    assert_eq!(number(&mut client, "DEL copy"), 1);
+    let all = asked(&mut client, &["HGETALL", "restored"]);
+    assert_eq!(all.items.len(), 2 * MANY);
+    assert_eq!(
+        text(&asked(&mut client, &["HGET", "restored", "field 77"])),
+        "value 77"
+    );
+}
+
+#[test]
+fn a_watched_one_is_noticed() {
+    let server = start();
+    let (mut client, mut other) = (server.client(), server.client());
+    fill_hash(&mut client, "h");
+    for (change, outcome) in [
+        ("HGET h absent", "*1\r\n:1\r\n"),
+        ("HDEL h absent", "*1\r\n:1\r\n"),
+        // One that is there.
+        ("HSET h f 2", "*-1\r\n"),
+        ("HSET h f 3", "*-1\r\n"),
+    ] {
+        client.say("WATCH h");
+        other.say(change);
+        client.say("MULTI");
+        client.say("EXISTS h");
+        assert_eq!(client.say("EXEC"), outcome, "{change}");
+    }
+}
+
+#[test]
+fn a_scan_lists_what_stays() {
+    let server = start();
+    let mut client = server.client();
+    fill(&mut client, "SADD s", |n| vec![format!("member {n}")]);
+    let (mut cursor, mut listed, mut calls) = (String::from("0"), BTreeSet::new(), 0);
+    loop {
+        let reply = asked(&mut client, &["SSCAN", "s", &cursor, "COUNT", "100"]);
+        listed.extend(texts(&reply.items[1]));
+        cursor = text(&reply.items[0]);
+        calls += 1;
+        let other = format!("other {calls}");
+        assert_eq!(number(&mut client, &format!("SREM s member_{calls}")), 0);
+        assert_eq!(asked(&mut client, &["SADD", "s", &other]).number(), Some(1));
+        if cursor == "0" {
+            break;
+        }
+    }
+    assert!(calls > 50, "{calls}");
+    assert!((0..MANY).all(|n| listed.contains(&format!("member {n}"))));
+}
+
+/// The collector of another process finds what the first has left.
+#[test]
+fn another_server_removes_what_is_left() {
+    let server = start();
+    let engine = server.engine.clone();
+    let mut client = server.client();
+    fill_hash(&mut client, "h");
+    fill_hash(&mut client, "stays");
+    server.stop();
+    let before = pages(&engine);
+    let mut session = engine.session().expect("a session");
+    assert_eq!(session.delete(b"h"), Ok(true));
+    drop(session);
+    let again = TestServer::start_again(engine.clone());
+    wait_until("half of the pages are gone", || {
+        pages(&engine) < before / 2 + 50
+    });
+    thread::sleep(Duration::from_millis(300));
+    assert_eq!(number(&mut again.client(), "HLEN stays"), MANY as i64);
+}
