@@ -8,7 +8,7 @@ pub(crate) static COMMAND: Command = Command {
     summary: "Removes fields from a hash",
     since: "2.0.0",
     group: Group::Hash,
-    complexity: "O(length of the hash and fields)",
+    complexity: "O(fields)",
     arity: -3,
     arguments: "key:key, field...",
     flags: &[Flag::Write, Flag::Fast],

@@ -10,7 +10,7 @@ pub(crate) static COMMAND: Command = Command {
     summary: "Adds an integer to the value of a field of a hash; an absent one counts as 0",
     since: "2.0.0",
     group: Group::Hash,
-    complexity: "O(length of the hash)",
+    complexity: "O(1)",
     arity: 4,
     arguments: "key:key, field, increment:integer",
     flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],

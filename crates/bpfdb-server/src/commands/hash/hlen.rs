@@ -10,7 +10,7 @@ pub(crate) static COMMAND: Command = Command {
     summary: "Counts the fields of a hash",
     since: "2.0.0",
     group: Group::Hash,
-    complexity: "O(length of the hash)",
+    complexity: "O(1)",
     arity: 2,
     arguments: "key:key",
     flags: &[Flag::Readonly, Flag::Fast],

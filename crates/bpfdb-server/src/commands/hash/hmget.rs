@@ -10,7 +10,7 @@ pub(crate) static COMMAND: Command = Command {
     summary: "Reads the values of fields of a hash",
     since: "2.0.0",
     group: Group::Hash,
-    complexity: "O(length of the hash and fields)",
+    complexity: "O(fields asked for)",
     arity: -3,
     arguments: "key:key, field...",
     flags: &[Flag::Readonly, Flag::Fast],

@@ -13,7 +13,7 @@ pub(crate) static COMMAND: Command = Command {
         replaced_by: "`HSET` with multiple field-value pairs",
     }),
     group: Group::Hash,
-    complexity: "O(length of the hash and of what is set)",
+    complexity: "O(fields that are set)",
     arity: -4,
     arguments: "key:key, field_value{field, value}...",
     flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],

@@ -14,7 +14,7 @@ pub(crate) static COMMAND: Command = Command {
     summary: "Picks fields of a hash by chance",
     since: "6.2.0",
     group: Group::Hash,
-    complexity: "O(length of the hash and fields picked)",
+    complexity: "O(fields picked)",
     arity: -2,
     arguments: "key:key, [options{count:integer, [WITHVALUES]}]",
     flags: &[Flag::Readonly],

@@ -10,14 +10,14 @@ pub(crate) static COMMAND: Command = Command {
     summary: "Lists the fields of a hash and their values in steps; a cursor leads from one to the next",
     since: "2.8.0",
     group: Group::Hash,
-    complexity: "O(length of the hash)",
+    complexity: "O(1) for each step",
     arity: -3,
     arguments: "key:key, cursor:integer, [MATCH pattern:pattern], [COUNT count:integer]",
     flags: &[Flag::Readonly],
     categories: &[Category::Hash],
     tips: &["nondeterministic_output"],
     keys: &[Keys::at(1, &[KeyFlag::ReadOnly, KeyFlag::Access])],
-    differences: "Cursors are not those of Redis. A hash of up to 512 fields is listed at once; of a larger one each step lists at least 512 fields, and at least a 64th of all.",
+    differences: "Cursors are not those of Redis. A hash of up to 512 fields is listed at once; of one of up to 1,024 each step lists at least 512.",
     run,
     ..Command::BASE
 };

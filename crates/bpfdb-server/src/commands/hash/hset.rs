@@ -9,7 +9,7 @@ pub(crate) static COMMAND: Command = Command {
     summary: "Gives fields of a hash values, and makes the hash",
     since: "2.0.0",
     group: Group::Hash,
-    complexity: "O(length of the hash and of what is set)",
+    complexity: "O(fields that are set)",
     arity: -4,
     arguments: "key:key, field_value{field, value}...",
     flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],

@@ -8,7 +8,7 @@ pub(crate) static COMMAND: Command = Command {
     summary: "Gives a field of a hash a value if the hash has no such field",
     since: "2.0.0",
     group: Group::Hash,
-    complexity: "O(length of the hash)",
+    complexity: "O(1)",
     arity: 4,
     arguments: "key:key, field, value",
     flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],

@@ -10,7 +10,7 @@ pub(crate) static COMMAND: Command = Command {
     summary: "Tells how long the value of a field of a hash is",
     since: "3.2.0",
     group: Group::Hash,
-    complexity: "O(length of the hash)",
+    complexity: "O(1)",
     arity: 3,
     arguments: "key:key, field",
     flags: &[Flag::Readonly, Flag::Fast],

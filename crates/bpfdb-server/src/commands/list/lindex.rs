@@ -14,7 +14,7 @@ pub(crate) static COMMAND: Command = Command {
     summary: "Reads one element of a list by its number",
     since: "1.0.0",
     group: Group::List,
-    complexity: "O(length of the list)",
+    complexity: "O(log length of the list)",
     arity: 3,
     arguments: "key:key, index:integer",
     flags: &[Flag::Readonly],

@@ -10,7 +10,7 @@ pub(crate) static COMMAND: Command = Command {
     summary: "Tells how many elements a list has",
     since: "1.0.0",
     group: Group::List,
-    complexity: "O(length of the list)",
+    complexity: "O(1)",
     arity: 2,
     arguments: "key:key",
     flags: &[Flag::Readonly, Flag::Fast],

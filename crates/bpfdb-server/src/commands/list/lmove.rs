@@ -10,7 +10,7 @@ pub(crate) static COMMAND: Command = Command {
     summary: "Takes an element from one list and adds it to another one",
     since: "6.2.0",
     group: Group::List,
-    complexity: "O(lengths of the lists)",
+    complexity: "O(log length of the list)",
     arity: 5,
     arguments: "source:key, destination:key, wherefrom(LEFT|RIGHT), whereto(LEFT|RIGHT)",
     flags: &[Flag::Write, Flag::DenyOom],

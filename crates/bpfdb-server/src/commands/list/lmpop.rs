@@ -11,7 +11,7 @@ pub(crate) static COMMAND: Command = Command {
     summary: "Takes elements from the first of some lists that has any",
     since: "7.0.0",
     group: Group::List,
-    complexity: "O(keys and length of the list)",
+    complexity: "O(keys and elements taken)",
     arity: -4,
     arguments: "numkeys:integer, key:key..., where(LEFT|RIGHT), [COUNT count:integer]",
     flags: &[Flag::Write, Flag::MovableKeys],

@@ -10,7 +10,7 @@ pub(crate) static COMMAND: Command = Command {
     summary: "Takes the first elements of a list",
     since: "1.0.0",
     group: Group::List,
-    complexity: "O(length of the list)",
+    complexity: "O(elements taken)",
     arity: -2,
     arguments: "key:key, [count:integer@6.2.0]",
     flags: &[Flag::Write, Flag::Fast],

@@ -10,7 +10,7 @@ pub(crate) static COMMAND: Command = Command {
     summary: "Adds elements at the head of a list, one after the other",
     since: "1.0.0",
     group: Group::List,
-    complexity: "O(length of the list)",
+    complexity: "O(elements that are added)",
     arity: -3,
     arguments: "key:key, element...",
     flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],

@@ -14,7 +14,7 @@ pub(crate) static COMMAND: Command = Command {
     summary: "Reads the elements of a list from one number to another",
     since: "1.0.0",
     group: Group::List,
-    complexity: "O(length of the list)",
+    complexity: "O(log length of the list, and elements listed)",
     arity: 4,
     arguments: "key:key, start:integer, stop:integer",
     flags: &[Flag::Readonly],

@@ -14,7 +14,7 @@ pub(crate) static COMMAND: Command = Command {
     summary: "Replaces one element of a list by its number",
     since: "1.0.0",
     group: Group::List,
-    complexity: "O(length of the list)",
+    complexity: "O(log length of the list)",
     arity: 4,
     arguments: "key:key, index:integer, element",
     flags: &[Flag::Write, Flag::DenyOom],

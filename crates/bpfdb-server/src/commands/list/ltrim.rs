@@ -14,7 +14,7 @@ pub(crate) static COMMAND: Command = Command {
     summary: "Removes the elements of a list that are not between two numbers",
     since: "1.0.0",
     group: Group::List,
-    complexity: "O(length of the list)",
+    complexity: "O(elements removed)",
     arity: 4,
     arguments: "key:key, start:integer, stop:integer",
     flags: &[Flag::Write],

@@ -15,7 +15,7 @@ pub(crate) static COMMAND: Command = Command {
         replaced_by: "`LMOVE` with the `RIGHT` and `LEFT` arguments",
     }),
     group: Group::List,
-    complexity: "O(lengths of the lists)",
+    complexity: "O(log length of the list)",
     arity: 3,
     arguments: "source:key, destination:key",
     flags: &[Flag::Write, Flag::DenyOom],

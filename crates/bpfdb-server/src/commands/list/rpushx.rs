@@ -10,7 +10,7 @@ pub(crate) static COMMAND: Command = Command {
     summary: "Adds elements at the tail of a list, if there is one",
     since: "2.2.0",
     group: Group::List,
-    complexity: "O(length of the list)",
+    complexity: "O(elements that are added)",
     arity: -3,
     arguments: "key:key, element...",
     flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],

@@ -8,7 +8,7 @@ pub(crate) static COMMAND: Command = Command {
     summary: "Adds members to a set, and makes it",
     since: "1.0.0",
     group: Group::Set,
-    complexity: "O(length of the set and of what is added)",
+    complexity: "O(members that are added)",
     arity: -3,
     arguments: "key:key, member...",
     flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],

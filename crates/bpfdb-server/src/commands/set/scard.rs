@@ -10,7 +10,7 @@ pub(crate) static COMMAND: Command = Command {
     summary: "Counts the members of a set",
     since: "1.0.0",
     group: Group::Set,
-    complexity: "O(length of the set)",
+    complexity: "O(1)",
     arity: 2,
     arguments: "key:key",
     flags: &[Flag::Readonly, Flag::Fast],

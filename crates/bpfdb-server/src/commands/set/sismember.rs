@@ -10,7 +10,7 @@ pub(crate) static COMMAND: Command = Command {
     summary: "Tells whether a set has a member",
     since: "1.0.0",
     group: Group::Set,
-    complexity: "O(length of the set)",
+    complexity: "O(1)",
     arity: 3,
     arguments: "key:key, member",
     flags: &[Flag::Readonly, Flag::Fast],

@@ -10,7 +10,7 @@ pub(crate) static COMMAND: Command = Command {
     summary: "Tells of each of some members whether a set has it",
     since: "6.2.0",
     group: Group::Set,
-    complexity: "O(length of the set and members)",
+    complexity: "O(members)",
     arity: -3,
     arguments: "key:key, member...",
     flags: &[Flag::Readonly, Flag::Fast],

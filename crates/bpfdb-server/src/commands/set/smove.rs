@@ -14,7 +14,7 @@ pub(crate) static COMMAND: Command = Command {
     summary: "Moves a member from a set to another one",
     since: "1.0.0",
     group: Group::Set,
-    complexity: "O(length of both sets)",
+    complexity: "O(1)",
     arity: 4,
     arguments: "source:key, destination:key, member",
     flags: &[Flag::Write, Flag::Fast],

@@ -19,7 +19,7 @@ pub(crate) static COMMAND: Command = Command {
     summary: "Removes members from a set that are picked by chance",
     since: "1.0.0",
     group: Group::Set,
-    complexity: "O(length of the set)",
+    complexity: "O(members picked)",
     arity: -2,
     arguments: "key:key, [count:integer@3.2.0]",
     flags: &[Flag::Write, Flag::Fast],

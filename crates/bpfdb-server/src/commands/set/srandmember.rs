@@ -12,7 +12,7 @@ pub(crate) static COMMAND: Command = Command {
     summary: "Picks members of a set by chance",
     since: "1.0.0",
     group: Group::Set,
-    complexity: "O(length of the set and members picked)",
+    complexity: "O(members picked)",
     arity: -2,
     arguments: "key:key, [count:integer@2.6.0]",
     flags: &[Flag::Readonly],

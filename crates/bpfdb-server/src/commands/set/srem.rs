@@ -8,7 +8,7 @@ pub(crate) static COMMAND: Command = Command {
     summary: "Removes members from a set",
     since: "1.0.0",
     group: Group::Set,
-    complexity: "O(length of the set and members)",
+    complexity: "O(members)",
     arity: -3,
     arguments: "key:key, member...",
     flags: &[Flag::Write, Flag::Fast],

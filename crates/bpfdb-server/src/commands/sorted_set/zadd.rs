@@ -8,7 +8,7 @@ pub(crate) static COMMAND: Command = Command {
     summary: "Gives members of a sorted set their scores",
     since: "1.2.0",
     group: Group::SortedSet,
-    complexity: "O(length of the sorted set)",
+    complexity: "O(members, each the log of the length)",
     arity: -4,
     arguments: "key:key, [condition(NX|XX)@3.0.2], [comparison(GT|LT)@6.2.0], [CH=change@3.0.2], [INCR=increment@3.0.2], score_member{score:double, member}...",
     flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],

@@ -10,7 +10,7 @@ pub(crate) static COMMAND: Command = Command {
     summary: "Tells how many members a sorted set has",
     since: "1.2.0",
     group: Group::SortedSet,
-    complexity: "O(length of the sorted set)",
+    complexity: "O(1)",
     arity: 2,
     arguments: "key:key",
     flags: &[Flag::Readonly, Flag::Fast],

@@ -9,7 +9,7 @@ pub(crate) static COMMAND: Command = Command {
     summary: "Counts the members of a sorted set that have scores between two",
     since: "2.0.0",
     group: Group::SortedSet,
-    complexity: "O(length of the sorted set)",
+    complexity: "O(log length of the sorted set)",
     arity: 4,
     arguments: "key:key, min:double, max:double",
     flags: &[Flag::Readonly, Flag::Fast],

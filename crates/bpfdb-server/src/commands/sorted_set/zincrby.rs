@@ -8,7 +8,7 @@ pub(crate) static COMMAND: Command = Command {
     summary: "Adds a number to the score of a member; that of a new one is 0 before",
     since: "1.2.0",
     group: Group::SortedSet,
-    complexity: "O(length of the sorted set)",
+    complexity: "O(log length of the sorted set)",
     arity: 4,
     arguments: "key:key, increment:integer, member",
     flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],

@@ -9,7 +9,7 @@ pub(crate) static COMMAND: Command = Command {
     summary: "Counts the members of a sorted set that have names between two",
     since: "2.8.9",
     group: Group::SortedSet,
-    complexity: "O(length of the sorted set)",
+    complexity: "O(log length of the sorted set)",
     arity: 4,
     arguments: "key:key, min, max",
     flags: &[Flag::Readonly, Flag::Fast],

@@ -12,7 +12,7 @@ pub(crate) static COMMAND: Command = Command {
     summary: "Takes members from the first of some sorted sets that has any",
     since: "7.0.0",
     group: Group::SortedSet,
-    complexity: "O(keys and length of the sorted set)",
+    complexity: "O(keys, and members taken)",
     arity: -4,
     arguments: "numkeys:integer, key:key..., where(MIN|MAX), [COUNT count:integer]",
     flags: &[Flag::Write, Flag::MovableKeys],

@@ -9,7 +9,7 @@ pub(crate) static COMMAND: Command = Command {
     summary: "Reads the scores of members",
     since: "6.2.0",
     group: Group::SortedSet,
-    complexity: "O(members asked for, each in the length of the sorted set)",
+    complexity: "O(members asked for)",
     arity: -3,
     arguments: "key:key, member...",
     flags: &[Flag::Readonly, Flag::Fast],

@@ -8,7 +8,7 @@ pub(crate) static COMMAND: Command = Command {
     summary: "Takes the members of a sorted set that have the lowest scores",
     since: "5.0.0",
     group: Group::SortedSet,
-    complexity: "O(length of the sorted set)",
+    complexity: "O(members removed, each the log of the length)",
     arity: -2,
     arguments: "key:key, [count:integer]",
     flags: &[Flag::Write, Flag::Fast],

@@ -8,7 +8,7 @@ pub(crate) static COMMAND: Command = Command {
     summary: "Reads the members of a sorted set in a range of ranks, scores or names",
     since: "1.2.0",
     group: Group::SortedSet,
-    complexity: "O(length of the sorted set)",
+    complexity: "O(log length of the sorted set, and members listed)",
     arity: -4,
     arguments: "key:key, start, stop, [sortby(BYSCORE|BYLEX)@6.2.0], [REV@6.2.0], [LIMIT offset_count{offset:integer, count:integer}@6.2.0], [WITHSCORES]",
     flags: &[Flag::Readonly],

@@ -11,7 +11,7 @@ pub(crate) static COMMAND: Command = Command {
     summary: "Removes members from a sorted set",
     since: "1.2.0",
     group: Group::SortedSet,
-    complexity: "O(length of the sorted set)",
+    complexity: "O(members, each the log of the length)",
     arity: -3,
     arguments: "key:key, member...",
     flags: &[Flag::Write, Flag::Fast],

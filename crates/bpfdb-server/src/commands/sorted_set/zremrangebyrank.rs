@@ -9,7 +9,7 @@ pub(crate) static COMMAND: Command = Command {
     summary: "Removes the members of a sorted set in a range of ranks",
     since: "2.0.0",
     group: Group::SortedSet,
-    complexity: "O(length of the sorted set)",
+    complexity: "O(members removed, each the log of the length)",
     arity: 4,
     arguments: "key:key, start:integer, stop:integer",
     flags: &[Flag::Write],

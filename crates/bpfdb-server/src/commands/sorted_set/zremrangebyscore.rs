@@ -9,7 +9,7 @@ pub(crate) static COMMAND: Command = Command {
     summary: "Removes the members of a sorted set in a range of scores",
     since: "1.2.0",
     group: Group::SortedSet,
-    complexity: "O(length of the sorted set)",
+    complexity: "O(members removed, each the log of the length)",
     arity: 4,
     arguments: "key:key, min:double, max:double",
     flags: &[Flag::Write],

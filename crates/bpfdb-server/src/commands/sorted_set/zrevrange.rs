@@ -14,7 +14,7 @@ pub(crate) static COMMAND: Command = Command {
         replaced_by: "`ZRANGE` with the `REV` argument",
     }),
     group: Group::SortedSet,
-    complexity: "O(length of the sorted set)",
+    complexity: "O(log length of the sorted set, and members listed)",
     arity: -4,
     arguments: "key:key, start:integer, stop:integer, [WITHSCORES]",
     flags: &[Flag::Readonly],

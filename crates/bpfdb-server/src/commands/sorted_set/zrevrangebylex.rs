@@ -14,7 +14,7 @@ pub(crate) static COMMAND: Command = Command {
         replaced_by: "`ZRANGE` with the `REV` and `BYLEX` arguments",
     }),
     group: Group::SortedSet,
-    complexity: "O(length of the sorted set)",
+    complexity: "O(log length of the sorted set, and members listed)",
     arity: -4,
     arguments: "key:key, max, min, [LIMIT offset_count{offset:integer, count:integer}]",
     flags: &[Flag::Readonly],

@@ -8,7 +8,7 @@ pub(crate) static COMMAND: Command = Command {
     summary: "Tells how many members of a sorted set are above one",
     since: "2.0.0",
     group: Group::SortedSet,
-    complexity: "O(length of the sorted set)",
+    complexity: "O(log length of the sorted set)",
     arity: 3,
     arguments: "key:key, member",
     flags: &[Flag::Readonly, Flag::Fast],

@@ -9,7 +9,7 @@ pub(crate) static COMMAND: Command = Command {
     summary: "Reads the score of a member",
     since: "1.2.0",
     group: Group::SortedSet,
-    complexity: "O(length of the sorted set)",
+    complexity: "O(1)",
     arity: 3,
     arguments: "key:key, member",
     flags: &[Flag::Readonly, Flag::Fast],
