@@ -52,16 +52,8 @@ impl Target {
 
     /// Loads, runs and checks an application.
     fn run<A: Application>(&self, app: &A, pipeline: usize) -> Outcome {
-        self.run_calls(app, pipeline, CALLS)
-    }
-
-    fn run_calls<A: Application>(&self, app: &A, pipeline: usize, calls: usize) -> Outcome {
         self.run_as(app.library(), |usage| {
-            let usage = Usage {
-                calls,
-                pipeline,
-                ..usage
-            };
+            let usage = Usage { pipeline, ..usage };
             application::run(app, &self.address, &usage)
         })
     }
@@ -285,35 +277,25 @@ fn through_tcp_and_in_send(mut run: impl FnMut(&Target)) {
 
 /// Whoever meets the lock of a call that has lost its processor waits, in the kernel and then in
 /// the daemon: no client is told CONFLICT, which would end the run.
-fn hot_records(calls: usize) {
+#[test]
+fn hot_records_on_busy_processors() {
     through_tcp_and_in_send(|target| {
         for pipeline in [1, PIPELINE] {
             let app = Voter::new(1, 1_000_000, 10, Distribution::Uniform);
-            let votes = beside_busy_loops(|| target.run_calls(&app, pipeline, calls));
-            assert!(votes.end("accepted") > calls as u64 * 9 / 10, "{votes:?}");
+            let votes = beside_busy_loops(|| target.run(&app, pipeline));
+            assert!(votes.end("accepted") > CALLS as u64 * 9 / 10, "{votes:?}");
             // Calls that lock several records, to read some of them and to write others.
             let app = SmallBank::new(4, 1_000_000);
-            let bank = beside_busy_loops(|| target.run_calls(&app, pipeline, calls));
-            assert!(bank.end("done") > calls as u64 / 2, "{bank:?}");
+            let bank = beside_busy_loops(|| target.run(&app, pipeline));
+            assert!(bank.end("done") > CALLS as u64 / 2, "{bank:?}");
             target.client().ask(&["FLUSHALL"]).expect("flushed");
         }
     });
 }
 
-/// The loops take all of the time meanwhile.
-#[test]
-fn hot_records_on_busy_processors() {
-    hot_records(CALLS / 4);
-}
-
-#[test]
-#[ignore = "minutes: make soak"]
-fn soak_hot_records_on_busy_processors() {
-    hot_records(4 * CALLS);
-}
-
 /// The same for clients of the daemon, which has the kernel run their calls.
-fn hot_record_of_the_daemon(calls: usize) {
+#[test]
+fn a_hot_record_on_busy_processors_by_way_of_the_daemon() {
     let server = plain();
     let target = Target {
         address: Address::Unix(server.socket.clone()),
@@ -335,21 +317,10 @@ fn hot_record_of_the_daemon(calls: usize) {
         procedures(&mut client).expect("procedures")[voter::FUNCTION].calls > 0
     });
     for pipeline in [1, PIPELINE] {
-        let votes = beside_busy_loops(|| target.run_calls(&app, pipeline, calls));
-        assert!(votes.end("accepted") > calls as u64 * 9 / 10, "{votes:?}");
+        let votes = beside_busy_loops(|| target.run(&app, pipeline));
+        assert!(votes.end("accepted") > CALLS as u64 * 9 / 10, "{votes:?}");
         target.client().ask(&["FLUSHALL"]).expect("flushed");
     }
-}
-
-#[test]
-fn a_hot_record_on_busy_processors_by_way_of_the_daemon() {
-    hot_record_of_the_daemon(CALLS / 4);
-}
-
-#[test]
-#[ignore = "minutes: make soak"]
-fn soak_a_hot_record_by_way_of_the_daemon() {
-    hot_record_of_the_daemon(4 * CALLS);
 }
 
 /// The same for calls that wait for longer, because many clients want a processor.
