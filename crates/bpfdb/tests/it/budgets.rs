@@ -26,8 +26,6 @@ const MOST_ELSEWHERE: u64 = 900_000;
 /// Versions per record, and bytes of a ring of the log: verified as constants, so each counts.
 const ENGINES: [(u32, u32); 3] = [(1, RING), (4, 0), (8, RING)];
 const RING: u32 = 1 << 20;
-/// The one in which programs take most.
-const DEAREST: (u32, u32) = ENGINES[2];
 /// Larger maps of an object's own do not change what is verified.
 const ENTRIES: u32 = 1 << 16;
 
@@ -95,12 +93,7 @@ fn measure_tests() -> Measured {
 fn measure_all() -> Measured {
     let mut all = measure_tests();
     for engine in ENGINES {
-        let mut objects = common::products();
-        if engine != DEAREST {
-            // They are of the same operators; in all engines in the soak.
-            objects.retain(|object| !common::is_aside(object));
-        }
-        let measured = measure(engine, objects);
+        let measured = measure(engine, common::products());
         for (program, figure) in measured.figures {
             let known = all.figures.entry(program).or_default();
             *known = figure.max(*known);
@@ -208,14 +201,13 @@ fn compiled_by(compiler: &str) -> bool {
         .any(|window| window == name)
 }
 
-/// Programs of tests, examples and benchmarks in the other engines.
+/// Programs of tests in the other engines: they run in one only.
 #[test]
 #[ignore = "takes minutes"]
 fn soak_programs_of_tests_load_with_every_number_of_versions() {
     for engine in ENGINES {
         let tests = TESTS.iter().map(|object| (object.name, object.bytes));
-        let aside = common::products().into_iter().filter(common::is_aside);
-        let Measured { figures, refused } = measure(engine, aside.chain(tests).collect());
+        let Measured { figures, refused } = measure(engine, tests.collect());
         assert!(refused.is_empty(), "{engine:?}: {}", refused.join("\n"));
         let greatest = figures.values().max().expect("some program");
         assert!(
