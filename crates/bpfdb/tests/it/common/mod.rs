@@ -152,7 +152,7 @@ pub fn verified(object: &libbpf_rs::Object) -> BTreeMap<String, u64> {
 /// Name and bytes of an object.
 pub type Object = (&'static str, &'static [u8]);
 
-/// The objects of the product, and of its examples and benchmarks.
+/// The objects of the product, and of its examples.
 pub fn products() -> Vec<Object> {
     let own = [
         ("engine", objects::ENGINE),
@@ -163,12 +163,6 @@ pub fn products() -> Vec<Object> {
     let others = FRONT_ENDS.iter().chain(EXAMPLES);
     let others = others.map(|object| (object.name, object.bytes));
     own.into_iter().chain(others).collect()
-}
-
-/// Is it no part of what a server or an embedding process loads?
-pub fn is_aside((name, _): &Object) -> bool {
-    let measures = ["bench", "voter"].contains(name);
-    measures || EXAMPLES.iter().any(|object| object.name == *name)
 }
 
 /// This thread runs on one processor from now on, and so writes to one ring of the log.
