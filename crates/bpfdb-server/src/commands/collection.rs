@@ -412,22 +412,28 @@ pub(super) fn moved(session: &mut Session, to: &[u8], head: &Head) -> Outcome {
 /// Gives a key the elements of the large collection that another key has, as a collection of its own, in a
 /// transaction. False: it has no large collection, and nothing was done.
 pub(super) fn copy_large(session: &mut Session, to: &[u8], head: &Head) -> Result<bool, Failure> {
-    let (Some(_), Some(value)) = (large_head(head)?, &head.value) else {
+    let Some(elements) = load_elements(session, head)? else {
         return Ok(false);
+    };
+    let elements = Some(&elements[..]);
+    put(session, to, head.value_type, elements, head.expires_at)?;
+    Ok(true)
+}
+
+/// The elements of the large collection with this head as one run; `None`: it is another value.
+pub(super) fn load_elements(
+    session: &mut Session,
+    head: &Head,
+) -> Result<Option<Vec<u8>>, Failure> {
+    let (Some(_), Some(value)) = (large_head(head)?, &head.value) else {
+        return Ok(None);
     };
     let entry = Entry {
         value: value.clone(),
         expires_at: head.expires_at,
     };
     let entry = whole(session, head.value_type, entry, Access::Shared)?;
-    put(
-        session,
-        to,
-        head.value_type,
-        Some(&entry.value),
-        entry.expires_at,
-    )?;
-    Ok(true)
+    Ok(Some(entry.value))
 }
 
 /// The head of the large collection that this value is; `None`: it is another value.

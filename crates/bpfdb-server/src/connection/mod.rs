@@ -79,7 +79,7 @@ pub(crate) enum Received {
 }
 
 // One for each session is kept ready.
-const _: () = assert!(size_of::<Option<Connection>>() <= 704);
+const _: () = assert!(size_of::<Option<Connection>>() <= 736);
 
 #[derive(Debug)]
 pub(crate) struct Connection {

@@ -8,7 +8,7 @@ use super::super::collection::copy_large;
 use super::super::connection::database;
 use super::super::prelude::*;
 use super::super::update::give;
-use super::r#move::give_to;
+use super::r#move::copy_to;
 
 pub(crate) static COMMAND: Command = Command {
     name: "copy",
@@ -57,7 +57,7 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     }
     let done = atomically(context.session, Kind::Write, |session| {
         if !is_here {
-            return give_to(session, from, database, to, replace);
+            return copy_to(session, from, database, to, replace);
         }
         let Some(head) = session.head(from)? else {
             return Ok(false);

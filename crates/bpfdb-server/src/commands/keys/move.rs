@@ -1,8 +1,9 @@
 //! MOVE.
 
-use bpfdb::{Database, Session};
+use bpfdb::{Database, Head, Session, Status};
 
 use super::super::atomic::{Kind, atomically};
+use super::super::collection::{load_elements, moved, put};
 use super::super::connection::database;
 use super::super::prelude::*;
 
@@ -31,37 +32,74 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
         return Err("ERR source and destination objects are the same".into());
     }
     let done = atomically(context.session, Kind::Write, |session| {
-        if session.head_for_update(key)?.is_none() || !give_to(session, key, to, key, false)? {
+        let Some(head) = session.head_for_update(key)? else {
             return Ok(false);
+        };
+        // Of a large collection the head alone: its pages are in no database.
+        let value = load_any_bytes(session, key, &head)?;
+        let is_new = in_database(session, to, |session| {
+            if session.head_for_update(key)?.is_some() {
+                return Ok(false);
+            }
+            session.set_typed(key, head.value_type, &value, head.expires_at)?;
+            moved(session, key, &head)?;
+            Ok(true)
+        })?;
+        if is_new {
+            session.delete(key)?;
         }
-        session.delete(key)?;
-        Ok(true)
+        Ok(is_new)
     })?;
     context.replies.integer(done.into());
     Ok(())
 }
 
-/// Gives a key of another database the value of `from`, in a transaction; false if there is none, or
-/// one is there already that must stay.
-pub(super) fn give_to(
+/// The bytes that are stored at a key of which this is known, in a transaction.
+fn load_any_bytes(session: &mut Session, key: &[u8], head: &Head) -> Result<Vec<u8>, Failure> {
+    if let Some(value) = &head.value {
+        return Ok(value.clone());
+    }
+    let found = session.typed_entry(key)?;
+    Ok(found.ok_or(Status::Conflict)?.1.value)
+}
+
+/// Does `work` with the keys of another database.
+fn in_database<T>(
+    session: &mut Session,
+    database: Database,
+    work: impl FnOnce(&mut Session) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let own = session.database();
+    session.set_database(database);
+    let outcome = work(session);
+    session.set_database(own);
+    outcome
+}
+
+/// Gives a key of another database a copy of the value of `from`, in a transaction; false if there is none,
+/// or one is there already that must stay.
+pub(super) fn copy_to(
     session: &mut Session,
     from: &[u8],
     database: Database,
     to: &[u8],
     replace: bool,
 ) -> Result<bool, Failure> {
-    let Some((kind, entry)) = session.typed_entry(from)? else {
+    let Some(head) = session.head(from)? else {
         return Ok(false);
     };
-    let own = session.database();
-    session.set_database(database);
-    let outcome = match session.head_for_update(to) {
-        Ok(Some(_)) if !replace => Ok(false),
-        Ok(_) => session
-            .set_typed(to, kind, &entry.value, entry.expires_at)
-            .map(|()| true),
-        Err(status) => Err(status),
+    let (value, is_large) = match load_elements(session, &head)? {
+        Some(elements) => (elements, true),
+        None => (load_any_bytes(session, from, &head)?, false),
     };
-    session.set_database(own);
-    Ok(outcome?)
+    in_database(session, database, |session| {
+        if session.head_for_update(to)?.is_some() && !replace {
+            return Ok(false);
+        }
+        match is_large {
+            true => put(session, to, head.value_type, Some(&value), head.expires_at)?,
+            false => session.set_typed(to, head.value_type, &value, head.expires_at)?,
+        }
+        Ok(true)
+    })
 }

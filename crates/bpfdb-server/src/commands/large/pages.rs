@@ -1,12 +1,12 @@
 //! Pages as records of the engine.
 
-use bpfdb::Session;
+use bpfdb::{Keyspace, Session};
 use bpfdb_values::big::{PageKey, Pages};
 
 use super::super::Failure;
 
 /// What stored keys of pages begin with.
-pub(super) const PREFIX: [u8; 8] = *b"\0bpfdb\0\x10";
+pub(super) const PREFIX: [u8; 8] = Keyspace::PAGES.prefix();
 
 /// The key of a page's record.
 pub(super) fn stored_key(page: PageKey) -> [u8; 24] {

@@ -67,5 +67,7 @@ pub(in super::super) fn moved(
 }
 
 fn write_anchor(session: &mut Session, identity: u64, key: &[u8]) -> Result<(), Failure> {
-    Ok(session.set(&anchor(identity), key)?)
+    // The collector has no database of its own.
+    let stored = session.database().stored(key).into_owned();
+    Ok(session.set(&anchor(identity), &stored)?)
 }

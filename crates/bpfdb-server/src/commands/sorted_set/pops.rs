@@ -124,10 +124,15 @@ fn pop_large(large: &mut Large<'_>, end: End, count: usize) -> Result<Popped, Fa
     let set = if numbers.is_empty() {
         write(Vec::new())
     } else {
-        large.take_members(numbers)?
+        large.elements(numbers.clone())?
     };
     let places = 0..Run::parse(&set)?.len();
-    Ok(Popped { set, places, end })
+    let popped = Popped { set, places, end };
+    popped.check()?;
+    if !numbers.is_empty() {
+        large.take_members(numbers)?;
+    }
+    Ok(popped)
 }
 
 /// ZPOPMIN, ZPOPMAX: key, and perhaps how many members.
