@@ -107,7 +107,8 @@ fn may_wait(context: &Context<'_>) -> bool {
 }
 
 fn is_contended(context: &Context<'_>, key: &[u8]) -> bool {
-    context.instance.waiting.is_contended(key)
+    let stored = context.session.database().stored(key);
+    context.instance.waiting.is_contended(&stored)
 }
 
 /// Is it over soon, so that another attempt makes sense?
@@ -136,7 +137,8 @@ impl BlockedCommand {
     fn take_place(&self, context: &mut Context<'_>) -> Result<Place, Failure> {
         let mut keys = Vec::with_capacity(self.wait.keys.len());
         for key in &self.wait.keys {
-            keys.push((key.clone(), context.session.key_hash(key)?));
+            let stored = context.session.database().stored(key).into_owned();
+            keys.push((stored, context.session.key_hash(key)?));
         }
         let index = context.session.index();
         let (takes, is_timed) = (self.wait.takes, self.wait.until.is_some());

@@ -68,7 +68,7 @@ pub(crate) struct Waiter {
 #[derive(Debug)]
 struct Client {
     turn: u64,
-    /// With their hashes.
+    /// Stored keys, with their hashes.
     keys: Vec<(Vec<u8>, u64)>,
     /// Not for ever.
     is_timed: bool,

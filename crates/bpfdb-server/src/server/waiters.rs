@@ -6,7 +6,7 @@
 use std::io;
 use std::time::Instant;
 
-use bpfdb::ValueType;
+use bpfdb::{Database, ValueType};
 
 use super::{Client, Server};
 use crate::connection::Next;
@@ -81,6 +81,7 @@ impl Server {
         waiting.make_due_ready(now);
         for (key, index) in waiting.due_for_comparison(now) {
             self.session.redirect(index);
+            self.session.set_database(Database::default());
             // An error of a moment: it is compared the next time.
             if let Ok(token) = self.session.watch(&key) {
                 waiting.compare(&key, token);

@@ -5,7 +5,7 @@ use super::Session;
 /// Keys that are noted one by one; of more it is only known that they are many.
 const NOTED_MAX: usize = 1024;
 
-/// Keys in the order in which they were written first. Some may not have been after all: the
+/// Stored keys in the order in which they were written first. Some may not have been after all: the
 /// transaction was rolled back, or the operation refused.
 #[derive(Clone, Debug, Default)]
 pub struct WrittenKeys {
@@ -72,7 +72,7 @@ impl Session {
 
     pub(super) fn note(&mut self, key: &[u8]) {
         if self.notes_written {
-            self.written.add(key);
+            self.written.add(&self.database.stored(key));
         }
     }
 }
