@@ -2,9 +2,9 @@
 /*
  * Clients that wait for keys (BLPOP and its kin), and pushes that are executed here.
  *
- * Who waits is known to the daemon, which serves him when the key was written: by its own
- * notes if it has executed the write itself. So a push to a key that somebody waits for is
- * left to the daemon. While nobody waits for a key of this hash, that costs one load.
+ * The daemon knows the clients that wait, and serves them when the key was written: by its own
+ * notes if it has executed the write itself. So a push to a key that is waited for is left to
+ * the daemon. While no client waits for a key of this hash, that costs one load.
  *
  *   the daemon, for BLPOP k              the kernel, for LPUSH k
  *   1. waiting.clients[hash of k]++      a. lock k
@@ -29,7 +29,7 @@
  * alone. What programs and processes write that embed the engine is found by the daemon, which
  * compares waited keys with what they were several times a second.
  *
- * The table has a word for many keys: one of these that nobody waits for is pushed to by the
+ * The table has a word for many keys: one of these that no client waits for is pushed to by the
  * daemon then, which is slower, and nothing else.
  */
 #ifndef BPFDB_COMMANDS_WAITING_BPF_H
@@ -42,14 +42,14 @@ struct bpfdb_waiting waiting SEC(".data.waiting");
 
 _Static_assert(!(BPFDB_WAITING_KEYS & (BPFDB_WAITING_KEYS - 1)), "a mask bounds the index");
 
-/* Does anybody wait for the key of the session, which must be locked? */
+/* Does a client wait for the key of the session, which must be locked? */
 static __always_inline bool is_waited_for(const struct bpfdb_session *s)
 {
 	return LOAD(waiting.clients[s->hash & (BPFDB_WAITING_KEYS - 1)]);
 }
 
 /* GET for update of a collection that is to be filled: what collection_get_for_update() says, or
- * FOR_THE_DAEMON if somebody waits for the key. */
+ * FOR_THE_DAEMON if a client waits for the key. */
 #define UNLESS_WAITED_FOR(s, status)                                                               \
 	({                                                                                         \
 		enum bpfdb_status status_ = (status);                                              \

@@ -16,7 +16,7 @@
 //!                                       └──the client is gone, CLIENT KILL──► nothing
 //! ```
 //!
-//! Who is tried when, and why no write is missed: `instance/waiting.rs`, `server/waiters.rs` and
+//! Which client is tried when, and why no write is missed: `instance/waiting.rs`, `server/waiters.rs` and
 //! `bpf/redis/commands/waiting.bpf.h`.
 
 use std::fmt::Debug;
@@ -45,7 +45,7 @@ pub(crate) trait Blocking: Debug {
     /// the client goes on waiting ([`unless_other_type`]).
     ///
     /// An attempt in vain must have locked each key that it has looked at, also an absent one, so that
-    /// whoever fills the key afterwards finds that somebody waits: what only reads does so in a
+    /// a writer that fills the key afterwards finds that a client waits: what only reads does so in a
     /// transaction that writes (`atomically` with `Kind::Write`), where reading locks.
     fn attempt(
         &mut self,
@@ -79,13 +79,13 @@ pub(crate) fn wait_for(
     mut command: impl Blocking + 'static,
 ) -> Outcome {
     let may_wait = may_wait(context);
-    // Who comes when others are about to be served is behind them.
+    // A client that comes when others are about to be served is behind them.
     let others = may_wait && wait.keys.iter().any(|key| is_contended(context, key));
     if !others {
         match command.attempt(context, arguments, None) {
             Ok(true) => return Ok(()),
             Err(failure) if !may_wait || !passes(context, &failure) => return Err(failure),
-            // Whoever has the lock may be the one to fill the key.
+            // The holder of the lock may be the one to fill the key.
             Ok(false) | Err(_) => {}
         }
     }
@@ -101,7 +101,7 @@ pub(crate) fn wait_for(
     Ok(())
 }
 
-/// Nobody could write anything while it waits, where others wait for the end of its transaction.
+/// Nothing could be written while it waits, where others wait for the end of its transaction.
 fn may_wait(context: &Context<'_>) -> bool {
     !context.is_of_block && !context.is_of_script && !atomic::is_open(context.session)
 }
@@ -133,7 +133,7 @@ struct BlockedCommand {
 }
 
 impl BlockedCommand {
-    /// From here on whoever fills one of the keys finds that somebody waits.
+    /// From here on a writer that fills one of the keys finds that a client waits.
     fn take_place(&self, context: &mut Context<'_>) -> Result<Place, Failure> {
         let mut keys = Vec::with_capacity(self.wait.keys.len());
         for key in &self.wait.keys {
@@ -200,7 +200,7 @@ impl Job for BlockedCommand {
             },
         };
         for number in numbers {
-            // It is served in a moment, after those who wait for it already.
+            // It is served in a moment, after the clients that wait for it already.
             if is_first && is_contended(context, &self.wait.keys[number]) {
                 continue;
             }

@@ -84,7 +84,7 @@ pub(crate) struct ConnectionInfo {
     pub(crate) subscribed: Subscribed,
     /// What it has published, and received, that is not sent yet.
     pub(crate) mail: Mail,
-    /// Keys that it has written in the transaction that is open, if somebody waited for any then.
+    /// Keys that it has written in the transaction that is open, if a client waited for any key then.
     pub(crate) written: WrittenKeys,
     /// The reply to the request tells of subscriptions: no reply to CLIENT REPLY OFF, but a push.
     pub(crate) is_pushed: bool,
@@ -209,8 +209,8 @@ impl ConnectionInfo {
     /// May the kernel answer it? Not while only the daemon knows that it must authenticate,
     /// or which replies it wants; nor if no program sees its socket; nor where the kernel would hand
     /// over every request. Nor may it send anything while messages may be pushed, which are between two
-    /// replies then, or while only the daemon can send what its transaction has published, or serve those
-    /// who wait for what it has written.
+    /// replies then, or while only the daemon can send what its transaction has published, or serve the
+    /// clients that wait for what it has written.
     pub(crate) fn may_be_handed_back(&self) -> bool {
         self.authenticated
             && self.replies == ReplyMode::On

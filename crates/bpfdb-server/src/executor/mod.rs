@@ -126,7 +126,7 @@ impl Executor {
                 return Ok(Next::Keep);
             }
             if more {
-                // Those who wait for what was written are served before anything else is executed.
+                // Clients that wait for what was written are served before anything else is executed.
                 if slice.is_over() || server.instance.has_to_serve_waiters() {
                     self.yielded = true;
                     return Ok(Next::Keep);
@@ -492,7 +492,7 @@ impl Executor {
     }
 }
 
-/// Keys that were written and that somebody waits for, if that is committed; what is not is looked at
+/// Keys that were written, for the clients that wait for them, if that is committed; what is not is looked at
 /// again after the next request.
 fn note_written(connection: &mut Connection, server: &mut ServeContext<'_>) {
     let written = &mut connection.info.written;

@@ -276,12 +276,12 @@ impl Instance {
         }
     }
 
-    /// May those be served whose keys were written? Not during CLIENT PAUSE: they would write.
+    /// May clients be served whose keys were written? Not during CLIENT PAUSE: they would write.
     pub(crate) fn may_serve_waiters(&self) -> bool {
         !self.pause.is_on()
     }
 
-    /// Is somebody to be served who waits for a key, before anything else is executed?
+    /// Is a client to be served that waits for a key, before anything else is executed?
     pub(crate) fn has_to_serve_waiters(&self) -> bool {
         self.waiting.has_ready() && self.may_serve_waiters()
     }

@@ -1,4 +1,4 @@
-//! The clients whose commands wait for keys: who waits for which, and which were written.
+//! The clients whose commands wait for keys: their order for each key, and which keys were written.
 //!
 //! ```text
 //!  BLPOP a b ─► attempt ─► nothing ─► wait(): a place for each key ─► attempt ─► sleeps
@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Invariants
-//!  1. Who waits has a place in the order of each key, and in the kernel's table, from before its last
+//!  1. A client that waits has a place in the order of each key, and in the kernel's table, from before its last
 //!     attempt in vain until it waits no longer: [`Place`] gives all of them back when it is dropped. So
 //!     a write of which that attempt has seen nothing makes the key ready.
 //!  2. Ready keys are served in the order in which they were written, each to those that wait for it in
@@ -147,7 +147,7 @@ impl Waiting {
         timed.count()
     }
 
-    /// How many keys somebody waits for.
+    /// How many keys are waited for.
     pub(crate) fn keys(&self) -> usize {
         self.0.borrow().keys.len()
     }
@@ -215,14 +215,14 @@ impl Waiting {
         true
     }
 
-    // ---- Who is served ---------------------------------------------------------------
+    // ---- Whose turn it is ---------------------------------------------------------------
 
     /// Is a key ready?
     pub(crate) fn has_ready(&self) -> bool {
         !self.0.borrow().ready.is_empty()
     }
 
-    /// Is somebody to wait no longer?
+    /// Is a client to wait no longer?
     pub(crate) fn has_unblocked(&self) -> bool {
         !self.0.borrow().unblocked.is_empty()
     }

@@ -47,7 +47,7 @@ impl KernelWaiting {
         unsafe { AtomicU32::from_ptr(&raw mut (*self.0.as_ptr()).clients[at]) }
     }
 
-    /// One more waits for a key with this hash. Whoever locks the key after this does so in the
+    /// One more waits for a key with this hash. A push that locks the key after this is left to the
     /// daemon.
     pub(crate) fn raise(&self, hash: u64) {
         self.clients(hash).fetch_add(1, Ordering::SeqCst);

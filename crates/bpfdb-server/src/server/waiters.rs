@@ -1,4 +1,4 @@
-//! Serves those whose commands wait for keys, when keys were written.
+//! Serves the clients whose commands wait for keys, when keys were written.
 //!
 //! Redis does this after each command, and so does the server, after each round of service: in that
 //! nothing is executed behind a request that has made a key ready (`Executor::execute`).

@@ -1,4 +1,4 @@
-//! The keys that a session has written, for those who wait for one.
+//! The keys that a session has written, for clients that wait for one.
 
 use super::Session;
 
