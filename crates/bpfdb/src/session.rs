@@ -517,7 +517,7 @@ impl Session {
             .map(|found| found.map(|part| part.entry))
     }
 
-    pub(crate) fn engine(&self) -> &Engine {
+    pub fn engine(&self) -> &Engine {
         &self.engine
     }
 

@@ -340,6 +340,13 @@ impl StoredLarge {
             session.delete(key)?;
             return Ok(result);
         }
+        if large.changed_bytes() > large::WRITTEN_MAX {
+            let run = large.whole()?;
+            drop(large);
+            large::suspect(identity);
+            put(session, key, kind, Some(&run), self.expires_at)?;
+            return Ok(result);
+        }
         let head = large.finish()?;
         session.set_typed(key, kind, &head.to_bytes(), self.expires_at)?;
         Ok(result)

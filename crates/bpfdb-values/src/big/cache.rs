@@ -66,6 +66,13 @@ impl<P: Pages> Cache<P> {
         self.known.values().any(|known| known.has_changed)
     }
 
+    pub(super) fn changed_bytes(&self) -> usize {
+        let changed = self.known.values().filter(|known| known.has_changed);
+        changed
+            .map(|known| known.bytes.as_ref().map_or(0, Vec::len))
+            .sum()
+    }
+
     /// Gives a page these bytes. One that was not read is new.
     pub(super) fn put(&mut self, place: Place, bytes: Vec<u8>) {
         self.change(place, Some(bytes));

@@ -86,6 +86,11 @@ impl<P: Pages> Big<P> {
         self.cache.has_changed()
     }
 
+    /// Bytes of the pages that have changed.
+    pub fn changed_bytes(&self) -> usize {
+        self.cache.changed_bytes()
+    }
+
     /// Writes the pages that have changed. The head that is returned is to be written with them.
     ///
     /// # Errors

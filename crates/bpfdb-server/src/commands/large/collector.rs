@@ -17,8 +17,7 @@ use bpfdb_values::big::{Head, PageKey, Place, remains};
 
 use super::super::Failure;
 use super::known;
-use super::pages::{Access, PREFIX, SessionPages};
-use super::store::anchor;
+use super::pages::{Access, PREFIX, SessionPages, anchor};
 
 /// Pages that one transaction removes, about.
 const PAGES: usize = 64;

@@ -10,6 +10,10 @@ const ENTRIES: usize = 1024;
 /// Its bytes.
 const BYTES: usize = 16 * 1024;
 
+/// Bytes of pages that a command writes in the transaction of its client, at most: that has a part of the log's ring.
+/// What is more is written before, as a collection of its own.
+pub(in super::super) const WRITTEN_MAX: usize = 512 * 1024;
+
 /// Tests make collections large that have few elements: elements of the longest run, of which each has 16 bytes.
 const FOR_TESTS: &str = "BPFDB_TEST_RUN_ENTRIES";
 

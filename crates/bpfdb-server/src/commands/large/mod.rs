@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! pages.rs       pages as records of the engine, in the transaction of a session
+//! apart.rs       pages in transactions of their own
 //! limits.rs      which collections are large
 //! store.rs       making one, moving one to another key
 //! known.rs       which there are, as far as this process knows
@@ -11,7 +12,8 @@
 //!
 //! Invariants
 //!  1. Head, pages and anchor of a collection are made in one transaction, and a command reads or writes them in
-//!     one. So nobody sees a part of one.
+//!     one. So nobody sees a part of one. Many pages are committed before their head, with the anchor first: then
+//!     the transaction of the head locks the anchor until it ends.
 //!  2. The anchor names the key whose value the head is, or was last. RENAME and MOVE write it in the transaction
 //!     that moves the head; whatever copies a value copies the pages under another identity.
 //!  3. Whoever removes or replaces a head, be it the kernel, leaves pages and anchor. The collector removes pages
@@ -20,6 +22,7 @@
 //!  4. An identity is drawn by chance, under the lock of its anchor, and taken if that is absent: then there are no
 //!     pages of it either.
 
+mod apart;
 mod collector;
 mod known;
 mod limits;
@@ -28,6 +31,6 @@ mod store;
 
 pub(crate) use collector::Collector;
 pub(super) use known::suspect;
-pub(super) use limits::is_to_be_large;
+pub(super) use limits::{WRITTEN_MAX, is_to_be_large};
 pub(super) use pages::{Access, SessionPages};
 pub(super) use store::{moved, store};

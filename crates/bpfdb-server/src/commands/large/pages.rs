@@ -1,7 +1,7 @@
 //! Pages as records of the engine.
 
 use bpfdb::{Keyspace, Session};
-use bpfdb_values::big::{PageKey, Pages};
+use bpfdb_values::big::{PageKey, Pages, Place};
 
 use super::super::Failure;
 
@@ -14,6 +14,14 @@ pub(super) fn stored_key(page: PageKey) -> [u8; 24] {
     key[..8].copy_from_slice(&PREFIX);
     key[8..].copy_from_slice(&page.to_bytes());
     key
+}
+
+/// The key of the record that names the key of a collection's head.
+pub(super) fn anchor(identity: u64) -> [u8; 24] {
+    stored_key(PageKey {
+        identity,
+        place: Place::ANCHOR,
+    })
 }
 
 /// How pages are locked in a read-write transaction that reads them.

@@ -1,22 +1,15 @@
 //! Large collections that are made, and that are moved to another key.
 
-use std::hash::{BuildHasher, RandomState};
-
-use bpfdb::Session;
-use bpfdb_values::big::{Head, PageKey, Place, build};
+use bpfdb::{Session, Status};
+use bpfdb_values::big::{Head, build};
 use bpfdb_values::limits::Kind;
 use bpfdb_values::run::Run;
 
 use super::super::Failure;
+use super::apart::{PagesApart, chance, draw};
 use super::known;
-use super::pages::{Access, SessionPages, stored_key};
-
-pub(super) fn anchor(identity: u64) -> [u8; 24] {
-    stored_key(PageKey {
-        identity,
-        place: Place::ANCHOR,
-    })
-}
+use super::limits::WRITTEN_MAX;
+use super::pages::{Access, SessionPages, anchor};
 
 /// Writes anchor and pages of a collection with the elements of this run, in a transaction: the head that the
 /// key is to get in the same one.
@@ -29,32 +22,34 @@ pub(in super::super) fn store(
     kind: Kind,
     run: &[u8],
 ) -> Result<Head, Failure> {
+    if run.len() > WRITTEN_MAX {
+        return store_apart(session, key, kind, run);
+    }
     let identity = draw(session)?;
     known::add(identity);
     write_anchor(session, identity, key)?;
     let pages = SessionPages::new(session, Access::Exclusive);
-    build(
-        kind,
-        &Run::parse(run)?,
-        identity,
-        [chance(), chance()],
-        pages,
-    )
+    build(kind, &Run::parse(run)?, identity, secret(), pages)
 }
 
-/// An identity that no collection has. Invariant 4 of [`super`].
-fn draw(session: &mut Session) -> Result<u64, Failure> {
-    loop {
-        let identity = chance();
-        if session.get_for_update(&anchor(identity))?.is_none() {
-            return Ok(identity);
-        }
+/// The same for pages that are too many for a transaction, and for its part of the log: others have committed them
+/// before. That nobody collects them is seen to by the lock of the anchor, which the transaction takes.
+fn store_apart(session: &mut Session, key: &[u8], kind: Kind, run: &[u8]) -> Result<Head, Failure> {
+    let stored = key.to_vec();
+    let mut pages = PagesApart::new(session)?;
+    let identity = pages.draw(&stored)?;
+    // If this comes to nothing, they have no head.
+    known::suspect(identity);
+    let head = build(kind, &Run::parse(run)?, identity, secret(), &mut pages)?;
+    pages.flush()?;
+    match session.get_for_update(&anchor(identity))? {
+        Some(_) => Ok(head),
+        None => Err(Status::Conflict.into()),
     }
 }
 
-/// 64 bits that clients cannot foresee: SipHash with a key of the process's, drawn by the kernel.
-fn chance() -> u64 {
-    RandomState::new().hash_one(0)
+fn secret() -> [u64; 2] {
+    [chance(), chance()]
 }
 
 /// The key with the head of this collection is another one by now, in the same transaction.

@@ -1,0 +1,134 @@
+//! Pages that are written in transactions of their own, before there is a head.
+
+use std::hash::{BuildHasher, RandomState};
+use std::thread;
+use std::time::Duration;
+
+use bpfdb::{Session, Status};
+use bpfdb_values::big::{PageKey, Pages};
+
+use super::super::Failure;
+use super::pages::{anchor, stored_key};
+
+/// Bytes of pages that one transaction writes.
+const BYTES: usize = 256 * 1024;
+/// Tries of a transaction while memory is added, or the log has no room.
+const TRIES: u32 = 2000;
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// An identity that no collection has. Invariant 4 of [`super`].
+pub(super) fn draw(session: &mut Session) -> Result<u64, Status> {
+    loop {
+        let identity = chance();
+        if session.get_for_update(&anchor(identity))?.is_none() {
+            return Ok(identity);
+        }
+    }
+}
+
+/// 64 bits that clients cannot foresee: SipHash with a key of the process's, drawn by the kernel.
+pub(super) fn chance() -> u64 {
+    RandomState::new().hash_one(0)
+}
+
+/// Pages of a collection that no key has yet.
+#[derive(Debug)]
+pub(super) struct PagesApart {
+    session: Session,
+    /// Keys and values that the next transaction writes.
+    waiting: Vec<([u8; 24], Vec<u8>)>,
+    bytes: usize,
+}
+
+impl PagesApart {
+    /// In the engine of this session.
+    pub(super) fn new(session: &Session) -> Result<Self, Failure> {
+        let mut session = session.engine().session()?;
+        session.never_wait();
+        Ok(Self {
+            session,
+            waiting: Vec::new(),
+            bytes: 0,
+        })
+    }
+
+    /// An identity whose anchor names this key. It is committed: from here on the collector removes what no head
+    /// has.
+    pub(super) fn draw(&mut self, stored: &[u8]) -> Result<u64, Failure> {
+        self.patiently(|session, _| {
+            let identity = draw(session)?;
+            session.set(&anchor(identity), stored)?;
+            Ok(identity)
+        })
+    }
+
+    /// Commits what waits.
+    pub(super) fn flush(&mut self) -> Result<(), Failure> {
+        self.patiently(|session, waiting| {
+            for (key, bytes) in waiting {
+                session.set(key, bytes)?;
+            }
+            Ok(())
+        })?;
+        self.waiting.clear();
+        self.bytes = 0;
+        Ok(())
+    }
+
+    /// Does `work` in a transaction, again and again while there is no room.
+    fn patiently<T>(
+        &mut self,
+        work: impl Fn(&mut Session, &[([u8; 24], Vec<u8>)]) -> Result<T, Status>,
+    ) -> Result<T, Failure> {
+        let mut outcome = Err(Status::MemoryPending);
+        for _ in 0..TRIES {
+            outcome = self.once(&work);
+            if !matches!(outcome, Err(Status::MemoryPending | Status::LogFull)) {
+                break;
+            }
+            thread::sleep(PAUSE);
+        }
+        Ok(outcome?)
+    }
+
+    fn once<T>(
+        &mut self,
+        work: impl Fn(&mut Session, &[([u8; 24], Vec<u8>)]) -> Result<T, Status>,
+    ) -> Result<T, Status> {
+        self.session.begin_deferred()?;
+        match work(&mut self.session, &self.waiting) {
+            Ok(result) => {
+                self.session.commit()?;
+                Ok(result)
+            }
+            Err(status) => {
+                self.session.rollback()?;
+                Err(status)
+            }
+        }
+    }
+}
+
+impl Pages for &mut PagesApart {
+    type Error = Failure;
+
+    fn read(&mut self, page: PageKey) -> Result<Option<Vec<u8>>, Failure> {
+        self.flush()?;
+        Ok(self.session.get(&stored_key(page))?)
+    }
+
+    fn write(&mut self, page: PageKey, bytes: &[u8]) -> Result<(), Failure> {
+        self.waiting.push((stored_key(page), bytes.to_vec()));
+        self.bytes += bytes.len();
+        if self.bytes > BYTES {
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    fn remove(&mut self, page: PageKey) -> Result<(), Failure> {
+        self.flush()?;
+        self.session.delete(&stored_key(page))?;
+        Ok(())
+    }
+}
