@@ -9,6 +9,8 @@ BOTH_WAYS := blocks clients conflicts differential_errors durability generated g
 
 # Suites of the engine and of the server that also run with a log: while clients get their replies at
 # once, and while they get them only when the write is durable. `make test` runs two of them so.
+# With collections in pages that have more than a few elements.
+IN_PAGES := dumped generated hashes_and_sets large_collections replies
 WITH_LOG := limits model scripts stress
 WITH_LOG_ASYNC := event_loop functions isolation local operation procedures
 WITH_LOG_SYNC := clients conflicts connections differential differential_errors functions \
@@ -54,6 +56,7 @@ test: setup
 # The suites of engine and server, with a log.
 test-log: setup
 	$(SUITES) BPFDB_TEST_LOCAL_CLIENTS=on scripts/suites.sh bpfdb-server $(BOTH_WAYS)
+	$(SUITES) BPFDB_TEST_RUN_ENTRIES=4 scripts/suites.sh bpfdb-server $(IN_PAGES)
 	$(SUITES) BPFDB_TEST_LOG=async scripts/suites.sh bpfdb-tests $(WITH_LOG)
 	$(SUITES) BPFDB_TEST_LOG=async scripts/suites.sh bpfdb-server $(WITH_LOG_ASYNC)
 	$(SUITES) BPFDB_TEST_LOG=sync scripts/suites.sh bpfdb-server $(WITH_LOG_SYNC)

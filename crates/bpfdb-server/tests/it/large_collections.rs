@@ -337,3 +337,39 @@ fn another_server_removes_what_is_left() {
     thread::sleep(Duration::from_millis(300));
     assert_eq!(number(&mut again.client(), "HLEN stays"), MANY as i64);
 }
+
+/// More than one transaction writes: pages are there before their head is.
+#[test]
+fn many_pages_at_once() {
+    let server = start();
+    let mut client = server.client();
+    let value = "v".repeat(60);
+    let pair = |n| vec![format!("field {n}"), value.clone()];
+    fill(&mut client, "HSET h", pair);
+    let before = pages(&server.engine);
+    assert_eq!(client.say("BEGIN"), "+OK\r\n");
+    assert_eq!(number(&mut client, "COPY h copy"), 1);
+    assert_eq!(number(&mut client, "HLEN copy"), MANY as i64);
+    // The collector meets the lock of the anchor.
+    thread::sleep(Duration::from_millis(300));
+    assert!(pages(&server.engine) > before + 300);
+    assert_eq!(number(&mut client, "HLEN copy"), MANY as i64);
+    assert_eq!(client.say("ROLLBACK"), "+OK\r\n");
+    wait_until("the copy's pages are gone", || {
+        pages(&server.engine) == before
+    });
+    // All fields with one command, which changes all pages.
+    let mut words = vec!["HSET".to_owned(), "h".to_owned()];
+    (0..MANY).for_each(|n| words.extend([format!("field {n}"), format!("new {n}")]));
+    words.extend(["another".to_owned(), String::new()]);
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    assert_eq!(asked(&mut client, &words).number(), Some(1));
+    assert_eq!(number(&mut client, "HLEN h"), MANY as i64 + 1);
+    assert_eq!(
+        text(&asked(&mut client, &["HGET", "h", "field 777"])),
+        "new 777"
+    );
+    wait_until("the old pages are gone", || pages(&server.engine) < before);
+    assert_eq!(number(&mut client, "DEL h"), 1);
+    all_pages_go(&server.engine);
+}
