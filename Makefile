@@ -7,10 +7,11 @@
 BOTH_WAYS := blocks clients conflicts differential_errors durability generated groups limits \
 	multi procedures protocol synchronous
 
+# Suites of the server that also run with collections in pages if they have more than four elements.
+IN_PAGES := dumped generated hashes_and_sets large_collections replies
+
 # Suites of the engine and of the server that also run with a log: while clients get their replies at
 # once, and while they get them only when the write is durable. `make test` runs two of them so.
-# With collections in pages that have more than a few elements.
-IN_PAGES := dumped generated hashes_and_sets large_collections replies
 WITH_LOG := limits model scripts stress
 WITH_LOG_ASYNC := event_loop functions isolation local operation procedures
 WITH_LOG_SYNC := clients conflicts connections differential differential_errors functions \
