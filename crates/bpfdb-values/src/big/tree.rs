@@ -519,16 +519,18 @@ fn cuts(entries: &[Pair<'_>], growth: Growth, least: usize) -> Vec<usize> {
         key.len() + value.len() + if is_wide { WIDE_ENTRY } else { NARROW_ENTRY }
     };
     let total: usize = entries.iter().map(size).sum();
-    let room = match growth {
+    // Bytes that a part has at least, but for the last, and at most.
+    let (least_bytes, most_bytes) = match growth {
         Growth::Middle => {
             let parts = total.div_ceil(page::MAX / 4 * 3).max(2);
-            total.div_ceil(parts)
+            (total.div_ceil(parts), page::MAX - HEADER)
         }
-        Growth::Start | Growth::End => FILLED - HEADER,
+        Growth::Start | Growth::End => (FILLED, FILLED - HEADER),
     };
     let (mut cuts, mut used, mut count) = (Vec::new(), 0, 0);
     let mut cut = |place: usize, entry: &Pair<'_>| {
-        if count >= least && used + size(entry) > room {
+        let is_full = used >= least_bytes || used + size(entry) > most_bytes;
+        if count >= least && is_full {
             cuts.push(place);
             (used, count) = (0, 0);
         }
