@@ -8,7 +8,7 @@ BOTH_WAYS := blocks clients conflicts differential_errors durability generated g
 	multi procedures protocol synchronous
 
 # Suites of the server that also run with collections in pages if they have more than four elements.
-IN_PAGES := dumped generated hashes_and_sets large_collections replies
+IN_PAGES := generated hashes_and_sets large_collections
 
 # Suites of the engine and of the server that also run with a log: while clients get their replies at
 # once, and while they get them only when the write is durable. `make test` runs two of them so.

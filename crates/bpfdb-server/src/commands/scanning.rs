@@ -156,6 +156,9 @@ fn list(collection: Collection<'_>, cursor: u64, options: &Options<'_>) -> Resul
                 history: run.history(),
             })
         }
+        Collection::Large(mut large) if large.len() <= WHOLE as u64 => {
+            list(Collection::Small(large.whole()?), 0, options)
+        }
         Collection::Large(mut large) => {
             let (next, mut elements) = piece_of_large(&mut large, cursor, options.count)?;
             elements.retain(|(element, _)| options.wants(element));

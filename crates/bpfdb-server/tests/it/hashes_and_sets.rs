@@ -171,7 +171,8 @@ fn a_large_collection_is_listed_in_pieces() {
                 break;
             }
         }
-        assert!((2..=4).contains(&calls), "{command}: {calls} calls");
+        // Of a run or of pages, which have many elements each.
+        assert!((2..MANY / 20).contains(&calls), "{command}: {calls} calls");
         assert_eq!(listed.len(), MANY, "{command}");
         assert_eq!(listed.iter().collect::<BTreeSet<_>>().len(), MANY);
     }
