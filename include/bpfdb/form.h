@@ -32,6 +32,7 @@
 #define BPFDB_TYPE_LIST 2
 #define BPFDB_TYPE_SET 3
 #define BPFDB_TYPE_SORTED_SET 4
+#define BPFDB_TYPE_STREAM 5
 #define BPFDB_TYPE_TEST 14 /* of the tests alone: bytes that nothing interprets */
 /* Not a type: GET with this finds values of any. */
 #define BPFDB_TYPE_ANY 15

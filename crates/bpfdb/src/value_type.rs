@@ -12,6 +12,7 @@ impl ValueType {
     pub const LIST: Self = Self(abi::BPFDB_TYPE_LIST as u8);
     pub const SET: Self = Self(abi::BPFDB_TYPE_SET as u8);
     pub const SORTED_SET: Self = Self(abi::BPFDB_TYPE_SORTED_SET as u8);
+    pub const STREAM: Self = Self(abi::BPFDB_TYPE_STREAM as u8);
     /// Of tests alone.
     pub const TEST: Self = Self(abi::BPFDB_TYPE_TEST as u8);
 
@@ -34,6 +35,7 @@ impl ValueType {
             Self::LIST => "list",
             Self::SET => "set",
             Self::SORTED_SET => "zset",
+            Self::STREAM => "stream",
             Self::TEST => "test",
             _ => "unknown",
         }

@@ -30,6 +30,7 @@ impl ValueType {
     pub const LIST: Self = Self(number(b"BPFDB_TYPE_LIST") as u8);
     pub const SET: Self = Self(number(b"BPFDB_TYPE_SET") as u8);
     pub const SORTED_SET: Self = Self(number(b"BPFDB_TYPE_SORTED_SET") as u8);
+    pub const STREAM: Self = Self(number(b"BPFDB_TYPE_STREAM") as u8);
     /// Of tests alone.
     pub const TEST: Self = Self(number(b"BPFDB_TYPE_TEST") as u8);
 
@@ -41,6 +42,7 @@ impl ValueType {
             Self::LIST,
             Self::SET,
             Self::SORTED_SET,
+            Self::STREAM,
             Self::TEST,
         ];
         known.into_iter().find(|known| known.0 == code)

@@ -156,6 +156,7 @@ fn each_type_comes_back() {
         ValueType::LIST,
         ValueType::SET,
         ValueType::SORTED_SET,
+        ValueType::STREAM,
         TEST,
     ];
     for length in [1, LARGE[1]] {

@@ -1,0 +1,228 @@
+//! A stream beside a list of its entries, and bytes that were changed.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::blocks::Inline;
+use super::groups::Group;
+use super::*;
+
+type Model = Vec<(Id, Vec<Vec<u8>>)>;
+
+#[derive(Clone, Debug)]
+enum Step {
+    Add(u64, Vec<Vec<u8>>),
+    Delete(prop::sample::Index),
+    Trim(u64, bool),
+    TrimFrom(prop::sample::Index, bool),
+    Write,
+}
+
+fn words() -> impl Strategy<Value = Vec<Vec<u8>>> {
+    let word = prop_oneof![
+        3 => Just(b"field".to_vec()),
+        2 => any::<i64>().prop_map(|number| number.to_string().into_bytes()),
+        1 => vec(any::<u8>(), 0..600),
+    ];
+    vec((word.clone(), word), 1..4).prop_map(|pairs| {
+        let words = pairs.into_iter().flat_map(|(field, value)| [field, value]);
+        words.collect()
+    })
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        8 => (0..3_u64, words()).prop_map(|(gap, words)| Step::Add(gap, words)),
+        2 => any::<prop::sample::Index>().prop_map(Step::Delete),
+        1 => (0..60_u64, any::<bool>()).prop_map(|(keep, exact)| Step::Trim(keep, exact)),
+        1 => (any::<prop::sample::Index>(), any::<bool>()).prop_map(|(at, exact)| Step::TrimFrom(at, exact)),
+        1 => Just(Step::Write),
+    ]
+}
+
+fn entries(
+    stream: &mut Stream<'_, Inline<'_>>,
+    ids: RangeInclusive<Id>,
+    is_reversed: bool,
+) -> Model {
+    let mut all = Vec::new();
+    stream
+        .range(ids, is_reversed, |entry| {
+            let texts = entry
+                .pairs
+                .iter()
+                .flat_map(|(field, value)| [field.text(), value.text()]);
+            all.push((entry.id, texts.map(|text| text.into_owned()).collect()));
+            Ok(true)
+        })
+        .expect("a sound stream");
+    all
+}
+
+fn trim(stream: &mut Stream<'_, Inline<'_>>, model: &mut Model, keep: Keep, is_exact: bool) {
+    let trim = Trim {
+        keep,
+        is_approximate: !is_exact,
+        limit: 0,
+    };
+    let removed = stream.trim(&trim).expect("sound") as usize;
+    let most = match keep {
+        Keep::Entries(keep) => model.len().saturating_sub(keep as usize),
+        Keep::From(from) => model.iter().filter(|(id, _)| *id < from).count(),
+    };
+    assert!(removed == most || (!is_exact && removed < most));
+    model.drain(..removed);
+}
+
+proptest! {
+    #[test]
+    fn a_stream_has_the_entries_that_were_added(steps in vec(step(), 1..150)) {
+        let mut kept = value::write(&Stream::default());
+        let mut model = Model::new();
+        let mut added = 0;
+        let mut steps = steps.into_iter();
+        loop {
+            let mut stream = value::read(&kept).expect("a stream");
+            let mut goes_on = false;
+            for step in steps.by_ref() {
+                match step {
+                    Step::Add(gap, words) => {
+                        let last = stream.state.last;
+                        let id = Id::new(last.ms + gap, if gap == 0 { last.seq + 1 } else { 0 });
+                        stream.append(id, &words).expect("sound");
+                        model.push((id, words));
+                        added += 1;
+                    }
+                    Step::Delete(at) if !model.is_empty() => {
+                        let (id, _) = model.remove(at.index(model.len()));
+                        prop_assert!(stream.delete(id).expect("sound"));
+                        prop_assert!(!stream.delete(id).expect("sound"));
+                    }
+                    Step::Trim(keep, is_exact) => trim(&mut stream, &mut model, Keep::Entries(keep), is_exact),
+                    Step::TrimFrom(at, is_exact) if !model.is_empty() => {
+                        let (id, _) = model[at.index(model.len())];
+                        trim(&mut stream, &mut model, Keep::From(id), is_exact);
+                    }
+                    Step::Write => { goes_on = true; break; }
+                    _ => {}
+                }
+            }
+            prop_assert_eq!(stream.state.length as usize, model.len());
+            prop_assert_eq!(stream.state.added, added);
+            prop_assert_eq!(stream.state.first, model.first().map_or(Id::MIN, |(id, _)| *id));
+            prop_assert_eq!(stream.last_entry().expect("sound"), model.last().map(|(id, _)| *id));
+            prop_assert_eq!(&entries(&mut stream, Id::MIN..=Id::MAX, false), &model);
+            let middle = model.get(model.len() / 2).map_or(Id::MIN, |(id, _)| *id);
+            let wanted: Model = model.iter().filter(|(id, _)| *id >= middle).rev().cloned().collect();
+            prop_assert_eq!(entries(&mut stream, middle..=Id::MAX, true), wanted);
+            let wanted: Model = model.iter().filter(|(id, _)| *id <= middle).cloned().collect();
+            prop_assert_eq!(entries(&mut stream, Id::MIN..=middle, false), wanted);
+            let bytes = value::write(&stream);
+            prop_assert_eq!(bytes.len(), value::written_len(&stream));
+            prop_assert_eq!(value::check(&bytes), Ok(()));
+            kept = bytes;
+            if !goes_on { break; }
+        }
+    }
+
+    #[test]
+    fn changed_bytes_are_refused_or_read(changes in vec((any::<prop::sample::Index>(), any::<u8>()), 1..4)) {
+        let mut bytes = sample();
+        for (at, byte) in changes {
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+        }
+        let _ = value::check(&bytes);
+        if let Ok(mut stream) = value::read(&bytes) {
+            let _ = stream.range(Id::MIN..=Id::MAX, true, |_| Ok(true));
+            let _ = stream.delete(Id::new(3, 0));
+            let _ = stream.trim(&Trim { keep: Keep::Entries(1), is_approximate: false, limit: 0 });
+            let _ = stream.append(Id::MAX, &[b"f".to_vec(), b"v".to_vec()]);
+        }
+    }
+}
+
+/// A stream with entries, a deleted one, and a group with two consumers.
+fn sample() -> Vec<u8> {
+    let mut stream: Stream<'_, Inline<'_>> = Stream::default();
+    for ms in 1..=5 {
+        let words = [b"field".to_vec(), ms.to_string().into_bytes()];
+        stream.append(Id::new(ms, 0), &words).expect("sound");
+    }
+    stream.delete(Id::new(3, 0)).expect("sound");
+    let mut group = Group::new(Id::new(2, 0), Some(2));
+    group.see(b"a", 10);
+    group.see(b"b", 20);
+    group.deliver(Id::new(1, 0), b"a", 30, 1);
+    group.deliver(Id::new(2, 0), b"b", 40, 2);
+    stream.groups().expect("none").insert(b"g".to_vec(), group);
+    value::write(&stream)
+}
+
+#[test]
+fn groups_come_back() {
+    let bytes = sample();
+    assert_eq!(value::check(&bytes), Ok(()));
+    let mut stream = value::read(&bytes).expect("a stream");
+    let group = &stream.groups().expect("groups")[&b"g"[..]];
+    assert_eq!((group.last, group.read), (Id::new(2, 0), Some(2)));
+    let pending: Vec<_> = group.pending_of(b"b", Id::MIN).collect();
+    let [(id, delivery)] = pending[..] else {
+        panic!("{pending:?}");
+    };
+    assert_eq!(
+        (id, delivery.time, delivery.deliveries),
+        (Id::new(2, 0), 40, 2)
+    );
+    assert_eq!(group.consumer(b"a").map(|consumer| consumer.seen), Some(10));
+    assert_eq!(value::write(&stream), bytes);
+}
+
+#[test]
+fn a_stream_that_was_cut_is_refused() {
+    let bytes = sample();
+    for len in 0..bytes.len() {
+        assert!(value::check(&bytes[..len]).is_err(), "{len}");
+    }
+    assert!(value::check(&[&bytes[..], b"x"].concat()).is_err());
+}
+
+#[test]
+fn the_head_is_as_documented() {
+    let bytes = sample();
+    let number = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+    assert_eq!([0, 8, 24, 40, 56].map(number), [4, 5, 1, 3, 5]);
+    assert_eq!(value::read_state(&bytes).expect("a head").length, 4);
+    assert_eq!(bytes[68..72], [1, 0, 0, 0]);
+    let place = value::HEAD + bytes[64] as usize;
+    assert_eq!(number(place), 1);
+    let len = u32::from_le_bytes(
+        bytes[place + 16..place + 20]
+            .try_into()
+            .expect("four bytes"),
+    );
+    assert_eq!(place + 20 + len as usize, bytes.len());
+}
+
+/// Made by Redis 7.0: `XADD s 1-0 a 1 b x`, `XADD s 1-1 a 2 b y`, `XADD s 2-0 c 3`, `XDEL s 1-1`.
+#[test]
+fn blocks_are_those_of_redis() {
+    let mut stream: Stream<'_, Inline<'_>> = Stream::default();
+    let words = |text: &str| -> Vec<Vec<u8>> { text.split(' ').map(Into::into).collect() };
+    stream
+        .append(Id::new(1, 0), &words("a 1 b x"))
+        .expect("sound");
+    stream
+        .append(Id::new(1, 1), &words("a 2 b y"))
+        .expect("sound");
+    stream.append(Id::new(2, 0), &words("c 3")).expect("sound");
+    stream.delete(Id::new(1, 1)).expect("sound");
+    let (_, bytes) = stream.blocks.iter().next().expect("a block");
+    assert_eq!(
+        bytes.escape_ascii().to_string(),
+        OF_REDIS.escape_ascii().to_string()
+    );
+}
+
+const OF_REDIS: &[u8] = b">\x00\x00\x00\x19\x00\x02\x01\x01\x01\x02\x01\x81a\x02\x81b\x02\x00\x01\x02\x01\x00\x01\x00\x01\x01\x01\x81x\x02\
+                          \x05\x01\x03\x01\x00\x01\x01\x01\x02\x01\x81y\x02\x05\x01\x00\x01\x01\x01\x00\x01\x01\x01\x81c\x02\x03\x01\x06\x01\xff";
