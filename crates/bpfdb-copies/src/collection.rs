@@ -10,6 +10,7 @@
 use bpfdb::ValueType;
 use bpfdb_values::limits::{self, Kind};
 use bpfdb_values::run::{self, History, Run};
+use bpfdb_values::stream::value;
 
 use crate::error::{Error, Result, Text, damaged, foreign};
 use crate::limits::VALUE_MAX;
@@ -38,6 +39,17 @@ impl Fault {
 /// A value that the engine has no place for.
 pub(crate) fn too_long(offset: u64) -> Error {
     foreign(offset, format!("a value of more than {VALUE_MAX} bytes"))
+}
+
+/// Is this a stream whose bytes are sound?
+pub(crate) fn checked_stream(bytes: &[u8]) -> Result<(), Fault> {
+    let damaged = |_| Fault::Damaged("the bytes of a stream are not those of one");
+    value::check(bytes).map_err(damaged)
+}
+
+/// Has every form of a copy a place for values of this type?
+pub(crate) fn is_known(value_type: ValueType) -> bool {
+    matches!(value_type, ValueType::STRING | ValueType::STREAM) || kind_of(value_type).is_some()
 }
 
 /// `None`: no collection.

@@ -17,7 +17,7 @@ use std::ops::Range;
 
 use bpfdb::{DatabaseOrder, Engine, Entry, Operation, Session, Status, ValueType, abi};
 
-use crate::collection::kind_of;
+use crate::collection::is_known;
 use crate::error::{Error, Result};
 use crate::header::Header;
 use crate::large;
@@ -345,7 +345,7 @@ fn time_of(expires_at: Option<u64>) -> Option<u64> {
 /// # Errors
 /// A type that no copy has a form for.
 fn known_type(name: &[u8], kind: ValueType) -> Result<ValueType> {
-    if kind == ValueType::STRING || kind_of(kind).is_some() {
+    if is_known(kind) {
         return Ok(kind);
     }
     Err(Error::Type {

@@ -3,9 +3,7 @@
 //! The engine keeps a collection as one value whose bytes are a packed run ([`run`]). Each type has a
 //! structure in memory that is made of a run and written as one. A command that reads one element looks
 //! for it in the run itself; a command that writes makes the structure. A large collection has many runs,
-//! in pages, and a head at its key ([`big`]).
-//! for it in the run itself; a command that writes makes the structure. A stream has a form of its own
-//! ([`stream::value`]).
+//! in pages, and a head at its key ([`big`]). A stream has a form of its own ([`stream::value`]).
 
 pub mod big;
 pub mod double;

@@ -4,7 +4,7 @@ use std::io::Read;
 
 use super::blocks::Blocks;
 use super::{EntryHead, Totals};
-use crate::collection::{checked, kind_of};
+use crate::collection::{checked, checked_stream, kind_of};
 use crate::error::{Result, damaged};
 use crate::limits::{KEY_MAX, TIME_MAX, VALUE_MAX};
 use crate::sink::{Contents, Key, Sink};
@@ -62,18 +62,23 @@ fn entry<R: Read>(
         len,
         expires_at: head.expires_at,
     };
-    let Some(kind) = kind_of(head.kind) else {
+    let kind = kind_of(head.kind);
+    if kind.is_none() && head.kind != ValueType::STREAM {
         contents.count(&key);
         sink.key(&key)?;
         source.parts(len, |part| sink.part(part))?;
         return Ok(len);
-    };
+    }
     let mut run = Vec::new();
     source.parts(len, |part| {
         run.extend_from_slice(part);
         Ok(())
     })?;
-    let run = checked(kind, &run).map_err(|fault| fault.at(at))?;
+    let run = match kind {
+        Some(kind) => checked(kind, &run),
+        None => checked_stream(&run).map(|()| run),
+    };
+    let run = run.map_err(|fault| fault.at(at))?;
     key.len = run.len() as u64;
     contents.count(&key);
     sink.key(&key)?;

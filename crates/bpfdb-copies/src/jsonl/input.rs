@@ -8,7 +8,7 @@ use bpfdb_values::limits::Kind;
 use super::collection::Entries;
 use super::line::{self, Head, Line, Value};
 use super::{FIRST_VERSION, LINE_MAX, PART, VERSION};
-use crate::collection::{Builder, Fault, score_bytes, type_of};
+use crate::collection::{Builder, Fault, checked_stream, score_bytes, type_of};
 use crate::error::{Error, Result, damaged, foreign};
 use crate::limits::{KEY_MAX, TIME_MAX, VALUE_MAX};
 use crate::sink::{Contents, Key, Sink};
@@ -31,6 +31,14 @@ struct Reader<'a, R> {
     left: u64,
     /// A long collection that is not whole.
     collection: Option<Coming>,
+    /// A stream that is not whole: its key, when it expires, and its bytes.
+    stream: Option<ComingStream>,
+}
+
+struct ComingStream {
+    name: Vec<u8>,
+    expires_at: Option<u64>,
+    bytes: Vec<u8>,
 }
 
 /// A collection, as far as it has come.
@@ -71,6 +79,7 @@ pub(crate) fn read<R: Read>(
         keys: 0,
         left: 0,
         collection: None,
+        stream: None,
     };
     reader.next()?;
     reader.head()?;
@@ -185,7 +194,16 @@ impl<R: Read> Reader<'_, R> {
             Value::Bytes(bytes) if bytes > PART as u64 && bytes <= VALUE_MAX => {
                 self.string(&name, bytes, expires_at)
             }
-            Value::String(_) | Value::Bytes(_) => Err(damaged(
+            Value::Stream(len) if len > 0 && len <= VALUE_MAX => {
+                self.left = len;
+                self.stream = Some(ComingStream {
+                    name,
+                    expires_at,
+                    bytes: Vec::new(),
+                });
+                Ok(())
+            }
+            Value::String(_) | Value::Bytes(_) | Value::Stream(_) => Err(damaged(
                 self.at,
                 "a value of another length than any may have there",
             )),
@@ -223,7 +241,29 @@ impl<R: Read> Reader<'_, R> {
         if bytes.is_empty() {
             return Ok(());
         }
+        if let Some(mut stream) = self.stream.take() {
+            stream.bytes.extend_from_slice(bytes);
+            if left == 0 {
+                return self.give_stream(&stream);
+            }
+            self.stream = Some(stream);
+            return Ok(());
+        }
         self.sink.part(bytes)
+    }
+
+    fn give_stream(&mut self, stream: &ComingStream) -> Result<()> {
+        let at = self.at;
+        checked_stream(&stream.bytes).map_err(|fault| fault.at(at))?;
+        let key = Key {
+            name: &stream.name,
+            kind: ValueType::STREAM,
+            len: stream.bytes.len() as u64,
+            expires_at: stream.expires_at,
+        };
+        self.contents.count(&key);
+        self.sink.key(&key)?;
+        self.sink.part(&stream.bytes)
     }
 
     /// A line of a collection, which is given if that was the last one.

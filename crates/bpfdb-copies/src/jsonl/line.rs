@@ -108,8 +108,9 @@ impl<'a> Fields<'a> {
         self
     }
 
-    /// A string of so many bytes, which follow in parts.
-    pub(super) fn with_bytes(mut self, bytes: u64) -> Self {
+    /// A string or a stream of so many bytes, which follow in parts.
+    pub(super) fn with_bytes(mut self, bytes: u64, is_stream: bool) -> Self {
+        self.kind = is_stream.then(|| STREAM.into());
         self.bytes = Some(bytes);
         self
     }
@@ -198,7 +199,11 @@ impl<'a> Fields<'a> {
         let name = database.stored(&name).into_owned();
         let expires = self.expires.take();
         let value = if let Some(bytes) = self.bytes.take() {
-            Value::Bytes(bytes)
+            match self.kind.take() {
+                None => Value::Bytes(bytes),
+                Some(kind) if kind == STREAM => Value::Stream(bytes),
+                Some(_) => return None,
+            }
         } else if let Some(kind) = self.kind.take() {
             Value::Count(kind_named(&kind)?, self.entries.take()?)
         } else if let Some(entries) = self.entries().ok()? {
@@ -264,12 +269,17 @@ pub(super) enum Line {
     Part(Vec<u8>),
 }
 
+/// The type of a stream in a line.
+const STREAM: &str = "stream";
+
 /// What stands beside a key.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Value {
     String(Vec<u8>),
     /// Of a string, whose parts follow.
     Bytes(u64),
+    /// Of a stream, as the engine keeps it, whose parts follow.
+    Stream(u64),
     Collection(Entries),
     /// Entries of a collection, which follow.
     Count(Kind, u64),
@@ -326,6 +336,8 @@ mod tests {
             r#"{"key":"a","zset":[["b","1"]]}"#,
             r#"{"key":"a","zset":[["b",null]]}"#,
             r#"{"key":"a","type":"list"}"#,
+            r#"{"key":"a","type":"list","bytes":1}"#,
+            r#"{"key":"a","type":"stream","entries":1}"#,
             r#"{"key":"a","type":"string","entries":1}"#,
             r#"{"key":"a","entries":1}"#,
             r#"{"list":["b"],"expires":1}"#,

@@ -11,6 +11,8 @@
 //! {"list":["a","b"]}
 //! {"lengths":[300000]}                    an entry that is too long for a line: parts follow
 //! {"part":"…"}
+//! {"key":"s","type":"stream","bytes":300}        a stream, as the engine keeps it: parts follow
+//! {"part64":"…"}
 //! {"check":{"keys":3,"checksum":"0123abcd"}}     now and then: of all bytes before
 //! {"end":{"keys":3,"checksum":"4567cdef"}}
 //! ```

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use bpfdb::ValueType;
 use bpfdb_values::limits::Kind;
 use bpfdb_values::run::Run;
 use serde::Serialize;
@@ -192,10 +193,11 @@ impl<W: Write> Sink for JsonlWriter<W> {
         self.expires_at = key.expires_at;
         self.left = key.len;
         self.collection = kind_of(key.kind);
-        self.is_long = self.collection.is_none() && key.len > PART as u64;
+        let is_stream = key.kind == ValueType::STREAM;
+        self.is_long = is_stream || self.collection.is_none() && key.len > PART as u64;
         if self.is_long {
             let line = Fields::key(key.name, key.expires_at);
-            self.put(&line.with_bytes(key.len))?;
+            self.put(&line.with_bytes(key.len, is_stream))?;
             self.send()
         } else if key.len == 0 {
             self.put_value()

@@ -8,7 +8,6 @@
 use bpfdb::{Database, ValueType};
 use bpfdb_values::limits::Kind;
 
-use super::Dialect;
 use super::collection::{self, read::Collection};
 use super::functions::LIBRARIES_MAX;
 use super::{
@@ -16,6 +15,7 @@ use super::{
     SLOT_IMPORT, SLOT_INFO, TYPE_STRING, VALKEY_MAGIC, VALKEY_VERSION_READ, VERSION_READ,
     VERSION_SUMMED, functions, skip, string,
 };
+use super::{Dialect, stream};
 use crate::collection::type_of;
 use crate::error::{Result, damaged, foreign};
 use crate::limits::{KEY_MAX, VALUE_MAX};
@@ -36,6 +36,7 @@ const AUX_MAX: usize = 32;
 enum What {
     String,
     Collection(Kind),
+    Stream,
     /// What bpfdb does not have, by its name.
     Other(&'static str),
 }
@@ -182,6 +183,9 @@ impl<I: Input> Reader<'_, I> {
         if number == TYPE_STRING {
             return Some(What::String);
         }
+        if stream::is_stream(number) {
+            return Some(What::Stream);
+        }
         match collection::read::kind(self.dialect, number) {
             Some(kind) => Some(What::Collection(kind)),
             None => skip::name(number).map(What::Other),
@@ -278,7 +282,8 @@ impl<I: Input> Reader<'_, I> {
         self.name = database.stored(&self.name).into_owned();
         match what {
             What::Collection(kind) => self.collection(number, kind, expires_at),
-            _ => self.string(expires_at),
+            What::Stream => self.stream(number, expires_at),
+            What::String | What::Other(_) => self.string(expires_at),
         }
     }
 
@@ -314,6 +319,19 @@ impl<I: Input> Reader<'_, I> {
         self.sink.key(&key)?;
         let sink = &mut *self.sink;
         string::read_body(self.source, &head, |part| sink.part(part))
+    }
+
+    fn stream(&mut self, number: u8, expires_at: Option<u64>) -> Result<()> {
+        let bytes = stream::read(self.source, number)?;
+        let key = Key {
+            name: &self.name,
+            kind: ValueType::STREAM,
+            len: bytes.len() as u64,
+            expires_at,
+        };
+        self.contents.count(&key);
+        self.sink.key(&key)?;
+        self.sink.part(&bytes)
     }
 
     fn collection(&mut self, number: u8, kind: Kind, expires_at: Option<u64>) -> Result<()> {

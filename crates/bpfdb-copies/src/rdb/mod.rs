@@ -24,7 +24,8 @@ pub(crate) mod output;
 mod packed;
 pub mod payload;
 mod skip;
-pub(crate) mod string;
+pub(crate) mod stream;
+mod string;
 
 /// Written: that of Redis 7.0, which all later ones read.
 const VERSION_WRITTEN: u16 = 10;

@@ -2,13 +2,13 @@
 
 use std::io::Write;
 
-use bpfdb::Database;
+use bpfdb::{Database, ValueType};
 use bpfdb_values::limits::Kind;
 
 use super::collection::write;
-use super::functions;
 use super::string::{self, INTEGER_MAX};
 use super::{AUX, DATABASE, END, EXPIRES_MS, MAGIC, RESIZE, TYPE_STRING, VERSION_WRITTEN};
+use super::{functions, stream};
 use crate::collection::kind_of;
 use crate::crc64::Crc64;
 use crate::error::{Error, Result, io};
@@ -35,7 +35,8 @@ pub(crate) struct RdbWriter<W> {
 
 /// A collection of which a part has come.
 struct Coming {
-    kind: Kind,
+    /// `None`: a stream.
+    kind: Option<Kind>,
     name: Vec<u8>,
     run: Vec<u8>,
     len: usize,
@@ -93,14 +94,20 @@ impl<W: Write> RdbWriter<W> {
 
     /// How it is written is known when all of it is there.
     fn put_collection(&mut self, whole: &Coming) -> Result<()> {
-        let written = write::write(whole.kind, &whole.run);
+        let written = match whole.kind {
+            Some(kind) => {
+                write::write(kind, &whole.run).map(|written| (written.number, written.bytes))
+            }
+            None => stream::write(&whole.run).map(|bytes| (stream::WRITTEN, bytes)),
+        };
         // Only another program can have set that.
-        let written = written.map_err(|_| Error::Snapshot(bpfdb::Status::Corrupt))?;
-        self.bytes.push(written.number);
+        let written = written.map_err(|_| Error::Snapshot(bpfdb::Status::Corrupt));
+        let (number, bytes) = written?;
+        self.bytes.push(number);
         string::put(&mut self.bytes, &whole.name);
         self.send()?;
-        self.sum.add(&written.bytes);
-        let out = self.out.write_all(&written.bytes);
+        self.sum.add(&bytes);
+        let out = self.out.write_all(&bytes);
         out.map_err(io("write the copy"))
     }
 
@@ -133,7 +140,8 @@ impl<W: Write> Sink for RdbWriter<W> {
             bytes.push(EXPIRES_MS);
             bytes.extend_from_slice(&time.to_le_bytes());
         }
-        if let Some(kind) = kind_of(key.kind) {
+        let kind = kind_of(key.kind);
+        if kind.is_some() || key.kind == ValueType::STREAM {
             self.collection = Some(Coming {
                 kind,
                 name: name.to_vec(),

@@ -11,7 +11,7 @@ use bpfdb_values::run::Malformed;
 
 use super::collection::read::{self, Collection, LAST_OF_7_0};
 use super::collection::write;
-use super::{Dialect, TYPE_STRING, VERSION_WRITTEN, string};
+use super::{Dialect, TYPE_STRING, VERSION_WRITTEN, stream, string};
 use crate::collection::{kind_of, type_of};
 use crate::crc64::crc64;
 use crate::error::Error;
@@ -52,11 +52,16 @@ pub fn encode_typed(kind: ValueType, value: &[u8]) -> Result<Vec<u8>, Malformed>
     if kind == ValueType::STRING {
         return Ok(encode(value));
     }
-    let kind = kind_of(kind).ok_or(Malformed::TYPE)?;
-    let written = write::write(kind, value)?;
-    let mut payload = Vec::with_capacity(written.bytes.len() + OVERHEAD_MAX);
-    payload.push(written.number);
-    payload.extend_from_slice(&written.bytes);
+    let (number, bytes) = if kind == ValueType::STREAM {
+        (stream::WRITTEN, stream::write(value)?)
+    } else {
+        let kind = kind_of(kind).ok_or(Malformed::TYPE)?;
+        let written = write::write(kind, value)?;
+        (written.number, written.bytes)
+    };
+    let mut payload = Vec::with_capacity(bytes.len() + OVERHEAD_MAX);
+    payload.push(number);
+    payload.extend_from_slice(&bytes);
     seal(&mut payload);
     Ok(payload)
 }
@@ -73,8 +78,20 @@ pub fn decode(payload: &[u8]) -> Result<(ValueType, Vec<u8>), Damage> {
     let content = checked(payload).ok_or(Damage::Envelope)?;
     match content.split_first() {
         Some((&TYPE_STRING, content)) => Ok((ValueType::STRING, decode_string(content)?)),
+        Some((&number, content)) if stream::is_stream(number) && number <= stream::WRITTEN => {
+            decode_stream(number, content)
+        }
         Some((&number, content)) => decode_collection(number, content),
         None => Err(Damage::Content),
+    }
+}
+
+fn decode_stream(number: u8, content: &[u8]) -> Result<(ValueType, Vec<u8>), Damage> {
+    let mut source = Source::new(Slice(content));
+    match stream::read(&mut source, number) {
+        Ok(bytes) => Ok((ValueType::STREAM, bytes)),
+        Err(Error::Foreign { .. }) => Err(Damage::TooLong),
+        Err(_) => Err(Damage::Content),
     }
 }
 
@@ -312,7 +329,7 @@ mod tests {
     #[test]
     fn collections_that_redis_refuses() {
         for content in [
-            // A type of Redis 7.2, a stream, and a module.
+            // A type of Redis 7.2, a stream without an end, and a module.
             &b"\x14\x0a\x0a\0\0\0\x01\0\x81a\x02\xff"[..],
             b"\x0f\0",
             b"\x07\0",

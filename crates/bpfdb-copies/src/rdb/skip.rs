@@ -13,7 +13,6 @@ use crate::source::{Input, Source};
 /// What a type is called that is neither string nor collection; `None`: there is no such type.
 pub(super) fn name(number: u8) -> Option<&'static str> {
     Some(match number {
-        15 | 19 | 21 => "stream",
         6 | 7 => "module",
         _ => return None,
     })

@@ -239,6 +239,12 @@ fn in_order(kind: ValueType, mut entries: Entries) -> Entries {
 
 fn compare_typed(redis: &mut Redis, read: &BTreeMap<Vec<u8>, Typed>) {
     for (key, (kind, value, _)) in read {
+        if *kind == ValueType::STREAM {
+            let state = bpfdb_values::stream::value::read_state(value).expect("a stream");
+            let length = Reply::Number(state.length as i64);
+            assert_eq!(redis.ask(&[b"XLEN", key]), length);
+            continue;
+        }
         let (of_redis, wanted) = of_redis(redis, key).expect("a type of ours");
         let found = match *kind {
             ValueType::STRING => vec![(value.clone(), Vec::new())],
@@ -261,7 +267,7 @@ fn every_type_is_read_or_counted() {
             let (_, functions, _) = read.remove(bpfdb::FUNCTIONS_KEY).expect("functions");
             let texts = bpfdb_copies::rdb::functions::decode(&functions).expect("libraries");
             assert_eq!((texts.len(), contents.functions), (1, 1));
-            let mut others = BTreeMap::from([("stream", 2)]);
+            let mut others = BTreeMap::new();
             if is_8 {
                 others.insert("hash with fields that expire", 2);
             }
@@ -282,9 +288,6 @@ fn every_type_is_read_or_counted() {
 fn every_type_comes_back_to_redis() {
     for server in servers() {
         let mut redis = everything(Path::new("redis-server"), false);
-        for key in ["small-stream", "table-stream"] {
-            redis.say(&format!("DEL {key}"));
-        }
         let (mut read, _) = collect_typed(&redis.saved()).expect("right");
         read.remove(bpfdb::FUNCTIONS_KEY);
         let bytes = written_typed(Format::Rdb, &read, 1000);

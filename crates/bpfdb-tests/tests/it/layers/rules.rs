@@ -94,8 +94,7 @@ pub(super) const CRATES: &[Crate] = &[
     ]),
     of("bpfdb-values", &[
         "integer", "double", "places", "run", "limits", "edit", "elements", "list", "hash", "set",
-        "sorted_set", "big",
-        "sorted_set", "listpack", "stream",
+        "sorted_set", "big", "listpack", "stream",
     ]),
     of("bpfdb-model", &["fault", "history", "op", "checker", "engine"]),
     of("bpfdb", &[
