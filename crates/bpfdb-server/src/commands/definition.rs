@@ -198,6 +198,7 @@ pub(crate) enum Group {
     List,
     Set,
     SortedSet,
+    Stream,
     Generic,
     Transactions,
     Connection,
@@ -214,6 +215,7 @@ impl Group {
         Self::List,
         Self::Set,
         Self::SortedSet,
+        Self::Stream,
         Self::Generic,
         Self::Transactions,
         Self::Connection,
@@ -231,6 +233,7 @@ impl Group {
             Self::List => "list",
             Self::Set => "set",
             Self::SortedSet => "sorted-set",
+            Self::Stream => "stream",
             Self::Generic => "generic",
             Self::Transactions => "transactions",
             Self::Connection => "connection",
@@ -308,6 +311,7 @@ pub(crate) enum Category {
     Hash,
     String,
     Bitmap,
+    Stream,
     Pubsub,
     Admin,
     Fast,
@@ -331,6 +335,7 @@ impl Category {
         Self::Hash,
         Self::String,
         Self::Bitmap,
+        Self::Stream,
         Self::Pubsub,
         Self::Admin,
         Self::Fast,
@@ -353,6 +358,7 @@ impl Category {
             Self::Hash => "hash",
             Self::String => "string",
             Self::Bitmap => "bitmap",
+            Self::Stream => "stream",
             Self::Pubsub => "pubsub",
             Self::Admin => "admin",
             Self::Fast => "fast",
@@ -379,6 +385,9 @@ pub(crate) struct Keys {
     pub(crate) step: i32,
     /// At `first` stands how many keys follow it.
     pub(crate) counted: bool,
+    /// The keys are the first half of what follows this word, in letters of any size, which is looked
+    /// for from `first` on.
+    pub(crate) keyword: Option<&'static str>,
     /// The flags of one request, when they depend on its words: what is done
     /// only with an option, say.
     pub(crate) of_request: Option<FlagsOf>,
@@ -438,6 +447,7 @@ impl Keys {
             last: 0,
             step: 1,
             counted: false,
+            keyword: None,
             of_request: None,
         }
     }
@@ -447,6 +457,14 @@ impl Keys {
         Self {
             counted: true,
             ..Self::at(position, flags)
+        }
+    }
+
+    /// The first half of the words behind this one, which is looked for from a position on.
+    pub(crate) const fn after(keyword: &'static str, from: i32, flags: KeyFlags) -> Self {
+        Self {
+            keyword: Some(keyword),
+            ..Self::at(from, flags).last(-1)
         }
     }
 
@@ -489,7 +507,13 @@ impl Keys {
     /// Positions of the keys in a request.
     pub(crate) fn positions(self, words: &[Vec<u8>]) -> impl Iterator<Item = usize> + use<> {
         let len = words.len() as i32;
-        let (first, last) = if self.counted {
+        let (first, last) = if let Some(keyword) = self.keyword {
+            let is_keyword = |word: &Vec<u8>| word.eq_ignore_ascii_case(keyword.as_bytes());
+            let from = words.get(self.first as usize..).unwrap_or_default();
+            let before = from.iter().position(is_keyword);
+            let first = before.map_or(len, |before| self.first + before as i32 + 1);
+            (first, first + (len - first) / 2 - 1)
+        } else if self.counted {
             let counted = words.get(self.first as usize);
             let count = counted.and_then(|word| integer::parse(word)).unwrap_or(0);
             let rest = i64::from(len - self.first - 1);
@@ -533,6 +557,19 @@ mod tests {
             "eval x 5 a",
             "eval x -1 a",
         ] {
+            assert_eq!(positions(request), [0usize; 0], "{request}");
+        }
+    }
+
+    #[test]
+    fn positions_of_keys_behind_a_word() {
+        let keys = Keys::after("STREAMS", 1, &[]);
+        let positions = |request: &str| -> Vec<usize> {
+            let words: Vec<Vec<u8>> = request.split(' ').map(Into::into).collect();
+            keys.positions(&words).collect()
+        };
+        assert_eq!(positions("xread count 2 streams a b 0 0"), [4, 5]);
+        for request in ["xread", "xread streams", "xread count 2", "streams a 0"] {
             assert_eq!(positions(request), [0usize; 0], "{request}");
         }
     }

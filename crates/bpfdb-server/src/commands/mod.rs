@@ -61,6 +61,7 @@ mod scripting;
 mod server;
 mod set;
 mod sorted_set;
+mod stream;
 mod string;
 mod syntax;
 pub(crate) mod table;

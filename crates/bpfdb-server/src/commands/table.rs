@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use super::definition::Command;
 use super::{
     Context, Failure, connection, hash, keys, list, publish, scripting, server, set, sorted_set,
-    string, transaction,
+    stream, string, transaction,
 };
 
 /// Every folder of commands.
@@ -21,6 +21,7 @@ static FOLDERS: &[&[&Command]] = &[
     server::COMMANDS,
     set::COMMANDS,
     sorted_set::COMMANDS,
+    stream::COMMANDS,
     string::COMMANDS,
     transaction::COMMANDS,
 ];

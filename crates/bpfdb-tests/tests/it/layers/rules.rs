@@ -98,7 +98,7 @@ pub(super) const CRATES: &[Crate] = &[
     ]),
     of("bpfdb-model", &["fault", "history", "op", "checker", "engine"]),
     of("bpfdb", &[
-        "abi", "reserved", "value_type", "status", "conflict", "deoptimisation", "commands", "operators",
+        "abi", "value_type", "status", "conflict", "deoptimisation", "commands", "operators",
         "error", "random", "architecture", "mounts", "memory/cgroups", "objects", "layout", "memory/grace",
         "memory/chore", "options", "mapped", "program", "driver", "maps", "claim", "memory/usage", "clock",
         "memory/grow", "memory", "time", "holders", "memory/shrink", "memory/idle", "memory/thread", "stats",

@@ -90,14 +90,35 @@ fn specification(replies: &mut Replies, keys: Keys) {
         replies.simple(flag.name());
     }
     replies.bulk("begin_search");
-    typed(replies, "index", &[("index", keys.first)]);
+    match keys.keyword {
+        Some(keyword) => behind(replies, keyword, keys.first),
+        None => typed(replies, "index", &[("index", keys.first)]),
+    }
     replies.bulk("find_keys");
     if keys.counted {
         let numbers = [("keynumidx", 0), ("firstkey", 1), ("keystep", keys.step)];
         return typed(replies, "keynum", &numbers);
     }
-    let range = [("lastkey", keys.last), ("keystep", keys.step), ("limit", 0)];
+    // Of what follows a word the first half.
+    let limit = if keys.keyword.is_some() { 2 } else { 0 };
+    let range = [
+        ("lastkey", keys.last),
+        ("keystep", keys.step),
+        ("limit", limit),
+    ];
     typed(replies, "range", &range);
+}
+
+fn behind(replies: &mut Replies, keyword: &str, from: i32) {
+    replies.map(2);
+    replies.bulk("type");
+    replies.bulk("keyword");
+    replies.bulk("spec");
+    replies.map(2);
+    replies.bulk("keyword");
+    replies.bulk(keyword);
+    replies.bulk("startfrom");
+    replies.integer(from.into());
 }
 
 fn typed(replies: &mut Replies, kind: &str, fields: &[(&str, i32)]) {
@@ -116,7 +137,10 @@ fn typed(replies: &mut Replies, kind: &str, fields: &[(&str, i32)]) {
 /// specifications, as long as each begins where the one before it ends.
 fn range(specifications: &[Keys]) -> [i32; 3] {
     let mut result = [0; 3];
-    for keys in specifications.iter().filter(|keys| !keys.counted) {
+    for keys in specifications
+        .iter()
+        .filter(|keys| !keys.counted && keys.keyword.is_none())
+    {
         let last = if keys.last < 0 {
             keys.last
         } else {

@@ -1,0 +1,31 @@
+//! XGROUP CREATECONSUMER.
+
+use super::super::super::prelude::*;
+use super::super::ids;
+use super::super::store::Changed;
+use super::change;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "xgroup|createconsumer",
+    summary: "Makes a consumer of a group",
+    since: "6.2.0",
+    group: Group::Stream,
+    complexity: "O(length of the stream)",
+    arity: 5,
+    arguments: "key:key, group, consumer",
+    flags: &[Flag::Write, Flag::DenyOom],
+    categories: &[Category::Stream],
+    keys: &[Keys::at(2, &[KeyFlag::ReadWrite, KeyFlag::Insert])],
+    run,
+    ..Command::BASE
+};
+
+fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
+    let is_new = change(context, arguments, |_, group| {
+        let is_new = group.add_consumer(&arguments[2], ids::now());
+        let changed = if is_new { Changed::Yes } else { Changed::No };
+        Ok((changed, is_new))
+    })?;
+    context.replies.integer(is_new.into());
+    Ok(())
+}

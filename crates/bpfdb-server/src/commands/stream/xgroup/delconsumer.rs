@@ -1,0 +1,31 @@
+//! XGROUP DELCONSUMER.
+
+use super::super::super::prelude::*;
+use super::super::store::Changed;
+use super::change;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "xgroup|delconsumer",
+    summary: "Removes a consumer from a group",
+    since: "5.0.0",
+    group: Group::Stream,
+    complexity: "O(length of the stream)",
+    arity: 5,
+    arguments: "key:key, group, consumer",
+    flags: &[Flag::Write],
+    categories: &[Category::Stream],
+    keys: &[Keys::at(2, &[KeyFlag::ReadWrite, KeyFlag::Delete])],
+    run,
+    ..Command::BASE
+};
+
+fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
+    let pending = change(context, arguments, |_, group| {
+        if group.consumer(&arguments[2]).is_none() {
+            return Ok((Changed::No, 0));
+        }
+        Ok((Changed::Yes, group.remove_consumer(&arguments[2])))
+    })?;
+    context.replies.integer(pending as i64);
+    Ok(())
+}

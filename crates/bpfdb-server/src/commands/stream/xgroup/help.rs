@@ -1,0 +1,23 @@
+//! XGROUP HELP.
+
+use super::super::super::help;
+use super::super::super::prelude::*;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "xgroup|help",
+    summary: "Explains the subcommands",
+    since: "5.0.0",
+    group: Group::Stream,
+    complexity: "O(1)",
+    arity: 2,
+    flags: &[Flag::Loading, Flag::Stale],
+    categories: &[Category::Stream],
+    differences: "In its own words.",
+    run,
+    ..Command::BASE
+};
+
+fn run(context: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {
+    help::show(context.replies, &super::COMMAND);
+    Ok(())
+}

@@ -1,0 +1,27 @@
+//! XLEN.
+
+use super::super::prelude::*;
+use super::store;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "xlen",
+    summary: "Tells how many entries a stream has",
+    since: "5.0.0",
+    group: Group::Stream,
+    complexity: "O(length of the stream)",
+    arity: 2,
+    arguments: "key:key",
+    flags: &[Flag::Readonly, Flag::Fast],
+    categories: &[Category::Stream],
+    keys: &[Keys::at(1, &[KeyFlag::ReadOnly])],
+    batching: Batching::Reads,
+    run,
+    ..Command::BASE
+};
+
+fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
+    let state = store::state(context.session, &arguments[0])?;
+    let length = state.map_or(0, |state| state.length);
+    context.replies.integer(length as i64);
+    Ok(())
+}

@@ -1,0 +1,24 @@
+//! XRANGE.
+
+use super::super::prelude::*;
+use super::ranges::range;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "xrange",
+    summary: "Lists the entries between two identifiers",
+    since: "5.0.0",
+    group: Group::Stream,
+    complexity: "O(length of the stream)",
+    arity: -4,
+    arguments: "key:key, start, end, [COUNT count:integer]",
+    flags: &[Flag::Readonly],
+    categories: &[Category::Stream],
+    keys: &[Keys::at(1, &[KeyFlag::ReadOnly, KeyFlag::Access])],
+    batching: Batching::Reads,
+    run,
+    ..Command::BASE
+};
+
+fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
+    range(context, arguments, false)
+}

@@ -1,0 +1,29 @@
+//! XREADGROUP.
+
+use super::super::blocking::DIFFERENCES;
+use super::super::prelude::*;
+use super::reading::read;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "xreadgroup",
+    summary: "Reads entries for a consumer of a group, and waits for them",
+    since: "5.0.0",
+    group: Group::Stream,
+    complexity: "O(length of the streams)",
+    arity: -7,
+    arguments: "group_block{GROUP, group, consumer}, [COUNT count:integer], [BLOCK milliseconds:integer], [NOACK], STREAMS, key:key..., id...",
+    flags: &[Flag::Write, Flag::Blocking, Flag::MovableKeys],
+    categories: &[Category::Stream],
+    keys: &[Keys::after(
+        "STREAMS",
+        4,
+        &[KeyFlag::ReadOnly, KeyFlag::Access],
+    )],
+    differences: DIFFERENCES,
+    run,
+    ..Command::BASE
+};
+
+fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
+    read(context, arguments, true)
+}
