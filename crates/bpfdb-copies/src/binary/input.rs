@@ -2,6 +2,8 @@
 
 use std::io::Read;
 
+use bpfdb::ValueType;
+
 use super::blocks::Blocks;
 use super::{EntryHead, Totals};
 use crate::collection::{checked, checked_stream, kind_of};

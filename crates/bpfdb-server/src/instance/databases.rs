@@ -33,6 +33,11 @@ impl Databases {
         0..self.count
     }
 
+    /// Is database 0 another one in the engine?
+    pub(crate) fn has_moved_first(&self) -> bool {
+        self.get(0) != Some(Database::default())
+    }
+
     pub(crate) fn swaps(&self) -> u64 {
         self.swaps
     }

@@ -180,9 +180,7 @@ impl Instance {
             http_limiter: RateLimiter::default(),
             clients_max,
         };
-        instance
-            .kernel_flags
-            .require_authentication(instance.users.must_authenticate())?;
+        instance.tell_kernel_who_is_met_first()?;
         instance.tell_kernel_who_answers()?;
         Ok(instance)
     }
@@ -208,8 +206,7 @@ impl Instance {
             self.settings = old;
             self.users = Users::new(&self.settings.require_pass.0);
             // It may know a part of them.
-            let required = self.users.must_authenticate();
-            let _ = self.kernel_flags.require_authentication(required);
+            let _ = self.tell_kernel_who_is_met_first();
             let _ = self.tell_kernel_who_answers();
             return Err(error);
         }
@@ -237,14 +234,27 @@ impl Instance {
         Ok(())
     }
 
+    /// The daemon is the first to answer a new client if it must ask who that is, or if database 0 is
+    /// another one in the engine, of which the kernel does not know yet.
+    fn tell_kernel_who_is_met_first(&self) -> Result<()> {
+        let is_daemon = self.users.must_authenticate() || self.databases.has_moved_first();
+        self.kernel_flags.meet_first(is_daemon)
+    }
+
+    /// SWAPDB, once it is committed: every client finds the other keys under the number that it has
+    /// chosen.
+    pub(crate) fn swap_databases(&mut self, first: usize, second: usize) -> Result<()> {
+        self.databases.swap(first, second);
+        self.tell_kernel_who_is_met_first()
+    }
+
     /// What concerns the kernel of settings that were others before.
     fn tell_kernel(&mut self, old: &Settings) -> Result<()> {
         let new = &self.settings;
         if new.require_pass != old.require_pass {
             self.users = Users::new(&new.require_pass.0);
             // Before anybody is told: who connects then finds it closed.
-            self.kernel_flags
-                .require_authentication(self.users.must_authenticate())?;
+            self.tell_kernel_who_is_met_first()?;
         }
         if new.max_memory != old.max_memory || new.append_fsync != old.append_fsync {
             self.tell_kernel_who_answers()?;

@@ -26,9 +26,9 @@ impl KernelFlags {
         }
     }
 
-    /// Whether the daemon answers new connections first, and asks who the client is.
-    pub(crate) fn require_authentication(&self, required: bool) -> Result<()> {
-        self.set(&self.closed, required)
+    /// Whether the daemon answers new connections first.
+    pub(crate) fn meet_first(&self, is_daemon: bool) -> Result<()> {
+        self.set(&self.closed, is_daemon)
     }
 
     /// Whether the kernel passes all requests to the daemon.

@@ -95,6 +95,10 @@ impl Server {
                 let (peer, local) = self.addresses(&socket, listener);
                 let mut info = ConnectionInfo::new(cookie, socket.as_raw_fd(), peer, local);
                 info.authenticated = !self.instance.users.must_authenticate();
+                // It may have come before the kernel knew of a SWAPDB.
+                if let Some(first) = self.instance.databases.get(0) {
+                    self.instance.kernel.set_database(index, first);
+                }
                 self.enter(Connection::new(socket, index, info));
             }
         }

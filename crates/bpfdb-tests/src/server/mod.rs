@@ -247,7 +247,7 @@ impl Redis {
         let mut command = Command::new("redis-server");
         command
             .args(["--port", &port.to_string()])
-            .args(["--bind", "127.0.0.1", "--databases", "1"])
+            .args(["--bind", "127.0.0.1", "--databases", "16"])
             .args(["--save", "", "--appendonly", "no"])
             .stdout(Stdio::null());
         let mut redis = Self {

@@ -221,7 +221,9 @@ pub fn write(stream: &Stream<'_, Inline<'_>>) -> Vec<u8> {
         added,
     } = stream.state;
     put_number(&mut out, length);
-    [last, first, max_deleted].map(|id| put_id(&mut out, id));
+    for id in [last, first, max_deleted] {
+        put_id(&mut out, id);
+    }
     put_number(&mut out, added);
     let lens = out.len();
     put_len(&mut out, 0);

@@ -36,8 +36,9 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
         once(context.session, Kind::Write, |session| {
             Ok(databases.write_swap(session, first, second)?)
         })?;
-        context.instance.databases.swap(first, second);
+        let told = context.instance.swap_databases(first, second);
         go_over(context);
+        told.map_err(|error| format!("ERR {error}"))?;
     }
     context.replies.ok();
     Ok(())
