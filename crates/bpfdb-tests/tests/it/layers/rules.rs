@@ -134,6 +134,10 @@ pub(super) const CRATES: &[Crate] = &[
         "kernel/waiting", "stats",
         "connection", "scripting", "instance", "commands", "executor", "server",
     ]),
+    of("bpfdb-proxy", &[
+        "error", "io", "wire", "settings", "parameters", "statements", "auth", "client", "server", "pool", "proxy",
+        "flags",
+    ]),
     of("bpfdb-tests", &[
         "lent", "log", "namespace", "random", "settings", "target", "timer", "words", "kernel",
         "schedule", "script", "steps", "stress", "files", "interrupt", "noise", "process", "serial",

@@ -1,0 +1,5 @@
+//! Who a client is, and who we are to a server.
+
+pub(crate) mod client;
+pub(crate) mod login;
+mod scram;

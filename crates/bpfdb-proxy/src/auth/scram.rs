@@ -1,0 +1,136 @@
+//! SCRAM-SHA-256 as a server, by RFC 5802 and 7677, without channel binding.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+pub(crate) const MECHANISM: &str = "SCRAM-SHA-256";
+
+/// What PostgreSQL keeps of a password: `SCRAM-SHA-256$ROUNDS:SALT$STORED:SERVER`.
+#[derive(Clone, Debug)]
+pub(super) struct Verifier {
+    rounds: u32,
+    salt: String,
+    stored: Vec<u8>,
+    server: Vec<u8>,
+}
+
+impl Verifier {
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let (salted, keys) = text.strip_prefix("SCRAM-SHA-256$")?.split_once('$')?;
+        let (rounds, salt) = salted.split_once(':')?;
+        let (stored, server) = keys.split_once(':')?;
+        Some(Self {
+            rounds: rounds.parse().ok()?,
+            salt: salt.to_owned(),
+            stored: BASE64.decode(stored).ok()?,
+            server: BASE64.decode(server).ok()?,
+        })
+    }
+
+    /// Of a password as it is, or of what PostgreSQL keeps of one.
+    pub(super) fn of(secret: &str) -> Option<Self> {
+        if secret.starts_with("md5") {
+            return None;
+        }
+        Self::parse(secret).or_else(|| {
+            let made = postgres_protocol::password::scram_sha_256(secret.as_bytes());
+            Self::parse(&made)
+        })
+    }
+}
+
+/// An exchange after its first two messages.
+#[derive(Debug)]
+pub(crate) struct Exchange {
+    verifier: Verifier,
+    nonce: String,
+    header: String,
+    /// The client's first message without its header, and ours.
+    heard: String,
+}
+
+fn mac(key: &[u8], text: &str) -> Vec<u8> {
+    let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("a key of any length");
+    mac.update(text.as_bytes());
+    mac.finalize().into_bytes().to_vec()
+}
+
+impl Exchange {
+    /// The client's first message; our answer, in which `own` is our part of the nonce.
+    pub(super) fn begin(verifier: Verifier, first: &str, own: &str) -> Option<(Self, String)> {
+        // "n,,": no channel binding; "y,,": the client has it and believes that we have not.
+        let (flag, rest) = first.split_once(',')?;
+        let (authorized, bare) = rest.split_once(',')?;
+        if !matches!(flag, "n" | "y") || !authorized.is_empty() {
+            return None;
+        }
+        let nonce = bare.split(',').find_map(|part| part.strip_prefix("r="))?;
+        let nonce = format!("{nonce}{own}");
+        let answer = format!("r={nonce},s={},i={}", verifier.salt, verifier.rounds);
+        let exchange = Self {
+            verifier,
+            nonce,
+            header: format!("{flag},,"),
+            heard: format!("{bare},{answer}"),
+        };
+        Some((exchange, answer))
+    }
+
+    /// The client's last message; our proof, if its own is right.
+    pub(super) fn finish(&self, last: &str) -> Option<String> {
+        let (without_proof, proof) = last.rsplit_once(",p=")?;
+        let mut parts = without_proof.split(',');
+        let binding = BASE64.decode(parts.next()?.strip_prefix("c=")?).ok()?;
+        let nonce = parts.next()?.strip_prefix("r=")?;
+        if binding != self.header.as_bytes() || nonce != self.nonce {
+            return None;
+        }
+        let heard = format!("{},{without_proof}", self.heard);
+        let proof = BASE64.decode(proof).ok()?;
+        let signature = mac(&self.verifier.stored, &heard);
+        if proof.len() != signature.len() {
+            return None;
+        }
+        let key: Vec<u8> = proof.iter().zip(&signature).map(|(a, b)| a ^ b).collect();
+        let stored = Sha256::digest(&key);
+        if !bool::from(stored.as_slice().ct_eq(&self.verifier.stored)) {
+            return None;
+        }
+        Some(format!(
+            "v={}",
+            BASE64.encode(mac(&self.verifier.server, &heard))
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use postgres_protocol::authentication::sasl::{ChannelBinding, ScramSha256};
+
+    use super::*;
+
+    fn exchange(kept: &str, password: &str) -> bool {
+        let mut client = ScramSha256::new(password.as_bytes(), ChannelBinding::unsupported());
+        let first = String::from_utf8(client.message().to_vec()).expect("a text");
+        let verifier = Verifier::of(kept).expect("a verifier");
+        let (exchange, answer) =
+            Exchange::begin(verifier, &first, "ours").expect("a first message");
+        client.update(answer.as_bytes()).expect("our answer");
+        let last = String::from_utf8(client.message().to_vec()).expect("a text");
+        match exchange.finish(&last) {
+            Some(proof) => client.finish(proof.as_bytes()).is_ok(),
+            None => false,
+        }
+    }
+
+    #[test]
+    fn the_right_password_is_taken_and_no_other() {
+        let kept = postgres_protocol::password::scram_sha_256(b"secret");
+        assert!(exchange(&kept, "secret"));
+        assert!(exchange("secret", "secret"));
+        assert!(!exchange(&kept, "other"));
+    }
+}

@@ -1,0 +1,104 @@
+//! A client's connection.
+
+use std::os::fd::OwnedFd;
+use std::time::Instant;
+
+use bytes::BytesMut;
+
+use crate::auth::client::Asked;
+use crate::io::poll::Interest;
+use crate::io::slab::Id;
+use crate::parameters::Parameters;
+use crate::settings::PoolMode;
+use crate::statements::ClientNames;
+use crate::wire::framing::Framing;
+use crate::wire::hint::Hint;
+
+/// How far a client has come.
+#[derive(Debug)]
+pub(crate) enum Stage {
+    /// Its first packet is awaited.
+    Startup,
+    /// An answer about its password is awaited; what it was asked is taken out while it is looked at.
+    Proves(Option<Asked>),
+    /// Admitted; until its pool has had a server it is not known what to greet it with.
+    Greeted,
+    Ready,
+}
+
+#[derive(Debug)]
+pub(crate) struct Client {
+    pub(crate) socket: OwnedFd,
+    pub(crate) interest: Interest,
+    pub(crate) since: Instant,
+    pub(crate) stage: Stage,
+    /// From it.
+    pub(crate) input: BytesMut,
+    /// To it.
+    pub(crate) output: BytesMut,
+    pub(crate) framing: Framing,
+    /// The message that `framing` is in goes nowhere.
+    pub(crate) discards: bool,
+    pub(crate) secret: i32,
+    pub(crate) user: String,
+    pub(crate) pool: Option<u32>,
+    pub(crate) mode: PoolMode,
+    /// Whose session it has now.
+    pub(crate) server: Option<Id>,
+    /// When it began to wait for one, if it does.
+    pub(crate) waits: Option<Instant>,
+    pub(crate) parameters: Parameters,
+    pub(crate) names: ClientNames,
+    /// Messages of an extended query have come, and no Sync behind them.
+    pub(crate) is_open: bool,
+    /// Of the texts since it got its server.
+    pub(crate) hint: Option<Hint>,
+    /// It keeps its server: the session has state.
+    pub(crate) pinned: bool,
+    /// In the kernel; `None`: the programs do not know it.
+    pub(crate) slot: Option<u32>,
+    /// The kernel serves it.
+    pub(crate) is_away: bool,
+    /// Bytes to it and from it, ever: how the kernel knows that none is under way.
+    pub(crate) sent: u64,
+    pub(crate) received: u64,
+}
+
+impl Client {
+    pub(crate) fn new(socket: OwnedFd, secret: i32) -> Self {
+        Self {
+            socket,
+            interest: Interest::READ,
+            since: Instant::now(),
+            stage: Stage::Startup,
+            input: BytesMut::new(),
+            output: BytesMut::new(),
+            framing: Framing::default(),
+            discards: false,
+            secret,
+            user: String::new(),
+            pool: None,
+            mode: PoolMode::default(),
+            server: None,
+            waits: None,
+            parameters: Parameters::default(),
+            names: ClientNames::default(),
+            is_open: false,
+            hint: None,
+            pinned: false,
+            slot: None,
+            is_away: false,
+            sent: 0,
+            received: 0,
+        }
+    }
+
+    /// Is it between two requests, as far as its own bytes say?
+    pub(crate) fn is_between(&self) -> bool {
+        !self.is_open && self.framing.is_between()
+    }
+
+    pub(crate) fn hint(&mut self, hint: Hint) {
+        self.hint = Some(self.hint.map_or(hint, |before| before.and(hint)));
+    }
+}

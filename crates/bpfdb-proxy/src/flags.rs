@@ -1,0 +1,114 @@
+//! The flags of the command.
+
+use std::collections::HashMap;
+use std::fs;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context;
+use bpfdb_proxy::settings::{ANY_DATABASE, AuthType, Database, PoolMode, Settings, users};
+use clap::Parser;
+
+/// A pooling proxy before PostgreSQL.
+#[derive(Debug, Parser)]
+#[command(name = "bpfdb-proxy", version)]
+pub(crate) struct Arguments {
+    /// Where clients connect; may be given several times
+    #[arg(long, default_value = "127.0.0.1:6432")]
+    listen: Vec<SocketAddr>,
+    /// Folder of a Unix socket for clients; may be given several times
+    #[arg(long, value_name = "FOLDER")]
+    unix_socket_dir: Vec<PathBuf>,
+    /// `NAME=host=… port=… dbname=… user=… password=… pool_size=… pool_mode=…`; the name * is for all
+    /// databases that are not named. Without any: PostgreSQL at 127.0.0.1:5432
+    #[arg(long, value_name = "DATABASE")]
+    database: Vec<String>,
+    /// trust, plain, md5 or scram-sha-256
+    #[arg(long, default_value = "trust")]
+    auth_type: AuthType,
+    /// File with lines `"user" "password"`
+    #[arg(long, value_name = "FILE")]
+    auth_file: Option<PathBuf>,
+    /// session, transaction or statement
+    #[arg(long, default_value = "transaction")]
+    pool_mode: PoolMode,
+    /// Connections to a database for one user
+    #[arg(long, default_value_t = 20)]
+    default_pool_size: usize,
+    /// Connections of clients
+    #[arg(long, default_value_t = 1000)]
+    max_client_conn: usize,
+    /// Seconds that a client waits for a server
+    #[arg(long, default_value_t = 120.0)]
+    query_wait_timeout: f64,
+    /// Seconds that a client may take to log in
+    #[arg(long, default_value_t = 60.0)]
+    client_login_timeout: f64,
+    /// Seconds that a server may take to let the proxy in
+    #[arg(long, default_value_t = 15.0)]
+    server_connect_timeout: f64,
+    /// Seconds after which a server that nobody uses is closed
+    #[arg(long, default_value_t = 600.0)]
+    server_idle_timeout: f64,
+    /// What puts a session right whose client has left state in it
+    #[arg(long, default_value = "DISCARD ALL")]
+    server_reset_query: String,
+    /// Prepared statements that a server keeps
+    #[arg(long, default_value_t = 200)]
+    max_prepared_statements: usize,
+    /// Parameters of clients' starts that are passed over, such as extra_float_digits
+    #[arg(long, value_delimiter = ',')]
+    ignore_startup_parameters: Vec<String>,
+    /// Cgroup whose clients and databases are served in the kernel
+    #[arg(long, value_name = "FOLDER")]
+    cgroup: Option<PathBuf>,
+    /// Serve everything in user space: for tests
+    #[arg(long)]
+    always_slow: bool,
+}
+
+impl Arguments {
+    pub(crate) fn settings(self) -> anyhow::Result<Settings> {
+        let mut databases = HashMap::new();
+        for text in &self.database {
+            let (name, rest) = text
+                .split_once('=')
+                .context("--database: NAME=host=… is expected")?;
+            databases.insert(name.to_owned(), rest.parse::<Database>()?);
+        }
+        if databases.is_empty() {
+            databases.insert(ANY_DATABASE.to_owned(), "".parse::<Database>()?);
+        }
+        let users = match &self.auth_file {
+            Some(file) => users(
+                &fs::read_to_string(file)
+                    .with_context(|| format!("cannot read {}", file.display()))?,
+            )?,
+            None => HashMap::new(),
+        };
+        Ok(Settings {
+            listen: self.listen,
+            unix_socket_dirs: self.unix_socket_dir,
+            databases,
+            auth_type: self.auth_type,
+            users,
+            pool_mode: self.pool_mode,
+            default_pool_size: self.default_pool_size,
+            max_client_conn: self.max_client_conn,
+            query_wait_timeout: seconds(self.query_wait_timeout)?,
+            client_login_timeout: seconds(self.client_login_timeout)?,
+            server_connect_timeout: seconds(self.server_connect_timeout)?,
+            server_idle_timeout: seconds(self.server_idle_timeout)?,
+            server_reset_query: self.server_reset_query,
+            max_prepared_statements: self.max_prepared_statements,
+            ignore_startup_parameters: self.ignore_startup_parameters,
+            cgroup: self.cgroup,
+            always_slow: self.always_slow,
+        })
+    }
+}
+
+fn seconds(number: f64) -> anyhow::Result<Duration> {
+    Duration::try_from_secs_f64(number).context("a time is no number of seconds")
+}

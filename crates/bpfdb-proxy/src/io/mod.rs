@@ -1,0 +1,5 @@
+//! System calls of the event loop: what is ready, and sockets.
+
+pub(crate) mod poll;
+pub(crate) mod slab;
+pub(crate) mod socket;

@@ -1,0 +1,213 @@
+//! Sockets that do not block.
+
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use bytes::{Buf, BytesMut};
+use nix::sys::socket::{
+    AddressFamily, Backlog, SockFlag, SockType, SockaddrLike, SockaddrStorage, UnixAddr, bind,
+    connect as connect_to, getpeername, getsockname, listen as listen_on, setsockopt, socket,
+    sockopt,
+};
+
+use crate::error::{Result, system};
+
+/// Where a database is, or a listener.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Address {
+    Inet(SocketAddr),
+    Unix(PathBuf),
+}
+
+impl std::fmt::Display for Address {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Inet(address) => address.fmt(f),
+            Self::Unix(path) => path.display().fmt(f),
+        }
+    }
+}
+
+fn stream(family: AddressFamily) -> nix::Result<OwnedFd> {
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    let fd = socket(family, SockType::Stream, flags, None)?;
+    if family != AddressFamily::Unix {
+        setsockopt(&fd, sockopt::TcpNoDelay, &true)?;
+    }
+    Ok(fd)
+}
+
+fn family(address: &SocketAddr) -> AddressFamily {
+    match address {
+        SocketAddr::V4(_) => AddressFamily::Inet,
+        SocketAddr::V6(_) => AddressFamily::Inet6,
+    }
+}
+
+fn unix(path: &Path) -> nix::Result<UnixAddr> {
+    UnixAddr::new(path)
+}
+
+/// Connections that wait to be accepted, at most.
+const BACKLOG: i32 = 1024;
+
+pub(crate) fn listen(address: &Address) -> Result<OwnedFd> {
+    let made = || -> nix::Result<OwnedFd> {
+        let fd = match address {
+            Address::Inet(address) => {
+                let fd = stream(family(address))?;
+                setsockopt(&fd, sockopt::ReuseAddr, &true)?;
+                bind(fd.as_raw_fd(), &SockaddrStorage::from(*address))?;
+                fd
+            }
+            Address::Unix(path) => {
+                let fd = stream(AddressFamily::Unix)?;
+                // A proxy that was killed has left it.
+                let _ = std::fs::remove_file(path);
+                bind(fd.as_raw_fd(), &unix(path)?)?;
+                fd
+            }
+        };
+        listen_on(&fd, Backlog::new(BACKLOG)?)?;
+        Ok(fd)
+    };
+    made().map_err(system(format!("listen on {address}")))
+}
+
+/// Begins to connect: the socket becomes writable when that has succeeded or failed.
+pub(crate) fn connect(address: &Address) -> io::Result<OwnedFd> {
+    let begun = |fd: OwnedFd, address: &dyn SockaddrLike| match connect_to(fd.as_raw_fd(), address)
+    {
+        Ok(()) | Err(nix::Error::EINPROGRESS) => Ok(fd),
+        Err(error) => Err(error.into()),
+    };
+    match address {
+        Address::Inet(address) => {
+            let fd = stream(family(address))?;
+            begun(fd, &SockaddrStorage::from(*address))
+        }
+        Address::Unix(path) => begun(stream(AddressFamily::Unix)?, &unix(path)?),
+    }
+}
+
+/// Why it could not connect, if it could not.
+pub(crate) fn take_error(fd: BorrowedFd<'_>) -> io::Result<()> {
+    match nix::sys::socket::getsockopt(&fd, sockopt::SocketError)? {
+        0 => Ok(()),
+        error => Err(io::Error::from_raw_os_error(error)),
+    }
+}
+
+/// The next connection, if there is one.
+pub(crate) fn accept(listener: BorrowedFd<'_>) -> io::Result<Option<OwnedFd>> {
+    // SAFETY: no address is asked for.
+    let fd = unsafe {
+        libc::accept4(
+            listener.as_raw_fd(),
+            std::ptr::null_mut(),
+            std::ptr::null_mut(),
+            libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC,
+        )
+    };
+    if fd >= 0 {
+        // SAFETY: a new descriptor that is known here only.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        // Fails for a Unix socket, which has no such delay.
+        let _ = setsockopt(&fd, sockopt::TcpNoDelay, &true);
+        return Ok(Some(fd));
+    }
+    let error = io::Error::last_os_error();
+    match error.kind() {
+        ErrorKind::WouldBlock => Ok(None),
+        // It was gone before we came.
+        ErrorKind::ConnectionAborted | ErrorKind::Interrupted => accept(listener),
+        _ => Err(error),
+    }
+}
+
+pub(crate) fn peer(fd: BorrowedFd<'_>) -> Option<SocketAddr> {
+    inet(getpeername(fd.as_raw_fd()).ok()?)
+}
+
+pub(crate) fn own(fd: BorrowedFd<'_>) -> Option<SocketAddr> {
+    inet(getsockname(fd.as_raw_fd()).ok()?)
+}
+
+fn inet(address: SockaddrStorage) -> Option<SocketAddr> {
+    let v4 = address.as_sockaddr_in().map(|&a| SocketAddr::V4(a.into()));
+    v4.or_else(|| address.as_sockaddr_in6().map(|&a| SocketAddr::V6(a.into())))
+}
+
+/// What came of a `recv()`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Received {
+    Bytes(usize),
+    /// Nothing now.
+    Nothing,
+    /// The other end is closed, or broken.
+    End,
+}
+
+/// Bytes that one `recv()` takes, at most.
+pub(crate) const CHUNK: usize = 64 * 1024;
+
+/// Appends what has arrived.
+pub(crate) fn receive(fd: BorrowedFd<'_>, buffer: &mut BytesMut) -> Received {
+    buffer.reserve(CHUNK);
+    let spare = buffer.spare_capacity_mut();
+    let room = spare.len().min(CHUNK);
+    // SAFETY: the room is there.
+    let got = unsafe {
+        libc::recv(
+            fd.as_raw_fd(),
+            spare.as_mut_ptr().cast(),
+            room,
+            libc::MSG_DONTWAIT,
+        )
+    };
+    match usize::try_from(got) {
+        Ok(0) => Received::End,
+        Ok(bytes) => {
+            // SAFETY: the kernel has written so many.
+            unsafe { buffer.set_len(buffer.len() + bytes) };
+            Received::Bytes(bytes)
+        }
+        Err(_) => match io::Error::last_os_error().kind() {
+            ErrorKind::WouldBlock | ErrorKind::Interrupted => Received::Nothing,
+            _ => Received::End,
+        },
+    }
+}
+
+/// Sends as much as can be sent now; how much. An error: the other end is gone.
+pub(crate) fn send(fd: BorrowedFd<'_>, buffer: &mut BytesMut) -> io::Result<usize> {
+    let mut all = 0;
+    while !buffer.is_empty() {
+        // SAFETY: the bytes are as many as their length.
+        let sent = unsafe {
+            libc::send(
+                fd.as_raw_fd(),
+                buffer.as_ptr().cast(),
+                buffer.len(),
+                libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL,
+            )
+        };
+        match usize::try_from(sent) {
+            Ok(sent) => {
+                buffer.advance(sent);
+                all += sent;
+            }
+            Err(_) => {
+                let error = io::Error::last_os_error();
+                match error.kind() {
+                    ErrorKind::WouldBlock => break,
+                    ErrorKind::Interrupted => {}
+                    _ => return Err(error),
+                }
+            }
+        }
+    }
+    Ok(all)
+}

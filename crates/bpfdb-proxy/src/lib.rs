@@ -1,0 +1,30 @@
+//! A pooling proxy before PostgreSQL.
+//!
+//! Clients log in at the proxy, and share a few connections to the database: each has one for as long as
+//! a transaction takes. What is here is right on its own; for clients and databases of this machine,
+//! programs in the kernel (`bpf/pg`) do the same within the `send()` of either end, and leave to this
+//! what they cannot follow ([decision 30](../../../docs/decisions/0030-proxy.md)).
+//!
+//! | module | |
+//! |---|---|
+//! | [`settings`] | what can be set |
+//! | `wire` | the protocol: where messages begin, and those that the proxy makes |
+//! | `auth` | who a client is; logging in at servers |
+//! | `parameters`, `statements` | what a session has that its client relies on |
+//! | `client`, `server`, `pool` | the state of each |
+//! | `proxy` | the event loop, and what it does |
+
+mod auth;
+mod client;
+mod error;
+mod io;
+mod parameters;
+mod pool;
+mod proxy;
+mod server;
+pub mod settings;
+mod statements;
+mod wire;
+
+pub use error::{Error, Result};
+pub use proxy::{Proxy, Stopper};

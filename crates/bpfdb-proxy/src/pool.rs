@@ -1,0 +1,67 @@
+//! The servers of one user on one database, and who waits for one.
+
+use std::collections::VecDeque;
+
+use crate::io::slab::Id;
+use crate::parameters::Parameters;
+use crate::settings::{Database, PoolMode};
+
+/// What tells pools apart: servers are as good as each other within one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Key {
+    pub(crate) database: String,
+    pub(crate) user: String,
+    /// Parameters of the start that cannot be set later, or are not reported.
+    pub(crate) options: Vec<(String, String)>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Pool {
+    pub(crate) key: Key,
+    pub(crate) database: Database,
+    pub(crate) size: usize,
+    pub(crate) mode: PoolMode,
+    /// Servers, those that log in included.
+    pub(crate) servers: usize,
+    pub(crate) logging_in: usize,
+    /// Clients that want a server, the first first.
+    pub(crate) waiting: VecDeque<Id>,
+    /// Clients that are to be greeted when a first server has told its parameters.
+    pub(crate) greeting: Vec<Id>,
+    pub(crate) welcome: Option<Parameters>,
+    /// Servers that are nobody's, the one that was used last at the end.
+    pub(crate) free: VecDeque<Id>,
+}
+
+impl Pool {
+    pub(crate) fn new(key: Key, database: Database, size: usize, mode: PoolMode) -> Self {
+        Self {
+            key,
+            database,
+            size,
+            mode,
+            servers: 0,
+            logging_in: 0,
+            waiting: VecDeque::new(),
+            greeting: Vec::new(),
+            welcome: None,
+            free: VecDeque::new(),
+        }
+    }
+
+    /// Is another server to be opened?
+    pub(crate) fn wants_server(&self) -> bool {
+        let wanted = self.waiting.len() + usize::from(!self.greeting.is_empty());
+        self.logging_in < wanted && self.servers < self.size
+    }
+
+    /// The user that servers log in as.
+    pub(crate) fn user(&self) -> &str {
+        self.database.user.as_deref().unwrap_or(&self.key.user)
+    }
+
+    /// The database's name on its server.
+    pub(crate) fn name(&self) -> &str {
+        self.database.name.as_deref().unwrap_or(&self.key.database)
+    }
+}

@@ -1,0 +1,297 @@
+//! A connection becomes a client: first packet, password, greeting.
+
+use std::os::fd::AsFd;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD_NO_PAD as BASE64;
+use bytes::Buf;
+
+use super::{Proxy, Work};
+use crate::auth::client::{self as auth, Verdict};
+use crate::client::{Client, Stage};
+use crate::io::poll::{Interest, Source};
+use crate::io::slab::Id;
+use crate::io::socket;
+use crate::parameters::Parameters;
+use crate::pool::{Key, Pool};
+use crate::settings::ANY_DATABASE;
+use crate::wire::framing::Next;
+use crate::wire::reply::{self, state};
+use crate::wire::startup::{self, Malformed, Packet};
+
+/// Longest answer about a password, as PostgreSQL has it, bytes.
+const PASSWORD_MAX: usize = 65_535;
+/// Pools are for ever: a client must not make any number of them by its parameters.
+const POOLS_MAX: usize = 1024;
+/// Bytes of our part of a nonce.
+const NONCE: usize = 18;
+
+fn random<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    let got = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
+    assert_eq!(got, Ok(N), "the kernel gives so few random bytes at once");
+    bytes
+}
+
+impl Proxy {
+    pub(super) fn accept(&mut self, listener: u32) {
+        loop {
+            let accepted = socket::accept(self.listeners[listener as usize].as_fd());
+            let socket = match accepted {
+                Ok(Some(socket)) => socket,
+                Ok(None) => return,
+                Err(error) => {
+                    tracing::error!(%error, "cannot accept a client");
+                    return;
+                }
+            };
+            let secret = i32::from_ne_bytes(random());
+            let id = self.clients.insert(Client::new(socket, secret));
+            let fd = self.clients[id].socket.as_fd();
+            if let Err(error) = self.poll.add(fd, Source::Client(id), Interest::READ) {
+                tracing::error!(%error, "a client cannot be served");
+                self.clients.remove(id);
+            }
+        }
+    }
+
+    /// Packets of a client that is not logged in. `false`: no more is to be done for it now.
+    pub(super) fn start_client(&mut self, id: Id) -> bool {
+        match self.clients[id].stage {
+            Stage::Startup => self.first_packet(id),
+            Stage::Proves(_) => self.password(id),
+            Stage::Greeted => false,
+            Stage::Ready => true,
+        }
+    }
+
+    fn first_packet(&mut self, id: Id) -> bool {
+        let client = &mut self.clients[id];
+        let (packet, length) = match startup::parse(&client.input) {
+            Ok(None) => return false,
+            Ok(Some(parsed)) => parsed,
+            Err(malformed) => {
+                let (state, told) = refusal(malformed);
+                self.refuse(id, state, &told);
+                return false;
+            }
+        };
+        client.input.advance(length);
+        match packet {
+            Packet::Encryption => {
+                client.output.extend_from_slice(b"N");
+                self.flush_client(id);
+                self.work.push_back(Work::Client(id));
+                false
+            }
+            Packet::Cancel { process, secret } => {
+                self.cancel(process, secret);
+                self.leave(id);
+                false
+            }
+            Packet::Start {
+                parameters,
+                minor,
+                options,
+            } => {
+                if minor > 0 || !options.is_empty() {
+                    reply::negotiate(&mut client.output, &options);
+                }
+                self.begin(id, parameters)
+            }
+        }
+    }
+
+    /// It has said who it is and what it wants.
+    fn begin(&mut self, id: Id, parameters: Vec<(String, String)>) -> bool {
+        // Those of this packet are counted as well.
+        if self.clients.len() > self.settings.max_client_conn {
+            let told = "no more connections allowed (max_client_conn)";
+            self.refuse(id, state::TOO_MANY_CONNECTIONS, told);
+            return false;
+        }
+        let mut wanted = match Wanted::of(parameters, &self.settings.ignore_startup_parameters) {
+            Ok(wanted) => wanted,
+            Err((state, told)) => {
+                self.refuse(id, state, &told);
+                return false;
+            }
+        };
+        let client = &mut self.clients[id];
+        client.user.clone_from(&wanted.key.user);
+        client.parameters = std::mem::take(&mut wanted.parameters);
+        let Some(pool) = self.pool(wanted.key) else {
+            self.refuse(id, state::INVALID_CATALOG, "no such database");
+            return false;
+        };
+        let mode = self.pools[pool as usize].mode;
+        let client = &mut self.clients[id];
+        (client.pool, client.mode) = (Some(pool), mode);
+        let verdict = auth::begin(self.settings.auth_type, random, &mut client.output);
+        self.judge(id, verdict)
+    }
+
+    fn password(&mut self, id: Id) -> bool {
+        let client = &mut self.clients[id];
+        let (kind, size, body) = match client.framing.next(&client.input) {
+            Next::Begins { kind, size, body } => (kind, size, body),
+            Next::Short => return false,
+            _ => (0, 0, 0),
+        };
+        if kind != b'p' || size > PASSWORD_MAX {
+            self.refuse(id, state::PROTOCOL_VIOLATION, "expected password response");
+            return false;
+        }
+        if client.input.len() < size {
+            return false;
+        }
+        let message = client.input.split_to(size);
+        let Stage::Proves(asked) = &mut client.stage else {
+            return false;
+        };
+        let Some(asked) = asked.take() else {
+            return false;
+        };
+        let nonce = || BASE64.encode(random::<NONCE>());
+        let secret = self.settings.users.get(&client.user).map(String::as_str);
+        let user = client.user.clone();
+        let out = &mut client.output;
+        let verdict = auth::go_on(asked, &user, secret, &message[body..], nonce, out);
+        self.judge(id, verdict)
+    }
+
+    fn judge(&mut self, id: Id, verdict: Verdict) -> bool {
+        match verdict {
+            Verdict::Admitted => {
+                self.clients[id].stage = Stage::Greeted;
+                self.greet(id)
+            }
+            Verdict::Asked(asked) => {
+                self.clients[id].stage = Stage::Proves(Some(asked));
+                self.flush_client(id);
+                // The answer may be there already.
+                self.work.push_back(Work::Client(id));
+                false
+            }
+            Verdict::Refused => {
+                let told = "password authentication failed";
+                self.refuse(id, state::INVALID_PASSWORD, told);
+                false
+            }
+        }
+    }
+
+    /// As PostgreSQL would: its parameters, a key, and ready. Waits for a first server of the pool.
+    pub(super) fn greet(&mut self, id: Id) -> bool {
+        let client = &mut self.clients[id];
+        let Some(pool) = client.pool else {
+            return false;
+        };
+        let Some(welcome) = &self.pools[pool as usize].welcome else {
+            self.pools[pool as usize].greeting.push(id);
+            self.flush_client(id);
+            self.open_servers(pool);
+            return false;
+        };
+        let mut parameters = welcome.clone();
+        for (name, value) in client.parameters.iter() {
+            parameters.set(name, value);
+        }
+        for (name, value) in parameters.iter() {
+            reply::parameter(&mut client.output, name, value);
+        }
+        client.parameters = parameters;
+        reply::key(&mut client.output, id.index as i32 + 1, client.secret);
+        reply::ready(&mut client.output);
+        client.stage = Stage::Ready;
+        tracing::debug!(user = client.user, "a client has logged in");
+        self.flush_client(id);
+        self.work.push_back(Work::Client(id));
+        true
+    }
+
+    /// The pool of this key, which is made if there is none.
+    fn pool(&mut self, key: Key) -> Option<u32> {
+        if let Some(&pool) = self.by_key.get(&key) {
+            return Some(pool);
+        }
+        let databases = &self.settings.databases;
+        let database = databases
+            .get(&key.database)
+            .or(databases.get(ANY_DATABASE))?;
+        if self.pools.len() >= POOLS_MAX {
+            return None;
+        }
+        let size = database
+            .pool_size
+            .unwrap_or(self.settings.default_pool_size)
+            .max(1);
+        let mode = database.pool_mode.unwrap_or(self.settings.pool_mode);
+        let number = self.pools.len() as u32;
+        self.pools
+            .push(Pool::new(key.clone(), database.clone(), size, mode));
+        self.by_key.insert(key, number);
+        Some(number)
+    }
+}
+
+fn refusal(malformed: Malformed) -> (&'static str, String) {
+    match malformed {
+        Malformed::Length => {
+            let told = "invalid length of startup packet";
+            (state::PROTOCOL_VIOLATION, told.into())
+        }
+        Malformed::Body => {
+            let told = "invalid startup packet layout: expected terminator as last byte";
+            (state::PROTOCOL_VIOLATION, told.into())
+        }
+        Malformed::Version(version) => {
+            let (major, minor) = (version >> 16, version & 0xffff);
+            let told = format!(
+                "unsupported frontend protocol {major}.{minor}: server supports 3.0 to 3.0"
+            );
+            (state::FEATURE_NOT_SUPPORTED, told)
+        }
+    }
+}
+
+/// What a client says at its start.
+struct Wanted {
+    key: Key,
+    parameters: Parameters,
+}
+
+impl Wanted {
+    fn of(all: Vec<(String, String)>, ignored: &[String]) -> Result<Self, (&'static str, String)> {
+        let mut parameters = Parameters::default();
+        let (mut user, mut database, mut options) = (None, None, Vec::new());
+        for (name, value) in all {
+            match name.as_str() {
+                "user" => user = Some(value),
+                "database" => database = Some(value),
+                "replication" => {
+                    let told = "replication connections are not for the proxy";
+                    return Err((state::FEATURE_NOT_SUPPORTED, told.into()));
+                }
+                name if ignored.iter().any(|ignored| ignored == name) => {}
+                name => match Parameters::settable(name) {
+                    Some(name) => parameters.set(name, &value),
+                    None => options.push((name.to_owned(), value)),
+                },
+            }
+        }
+        let user = user.filter(|user| !user.is_empty()).ok_or((
+            state::INVALID_AUTHORIZATION,
+            "no PostgreSQL user name specified in startup packet".to_owned(),
+        ))?;
+        options.sort();
+        let database = database.filter(|name| !name.is_empty());
+        let database = database.unwrap_or_else(|| user.clone());
+        let key = Key {
+            database,
+            user,
+            options,
+        };
+        Ok(Self { key, parameters })
+    }
+}

@@ -1,0 +1,106 @@
+//! Requests to cancel: a connection each, which the server closes when it has sent its signal.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use bytes::BytesMut;
+use postgres_protocol::message::frontend;
+
+use super::Proxy;
+use crate::io::poll::{Event, Interest, Source};
+use crate::io::slab::Id;
+use crate::io::socket::{self, Received};
+
+/// At a time: a request costs no password.
+const CANCELS_MAX: usize = 64;
+
+#[derive(Debug)]
+pub(super) struct Cancel {
+    socket: OwnedFd,
+    output: BytesMut,
+    input: BytesMut,
+    /// Not given to another client meanwhile; `None`: it is closed anyway.
+    server: Option<Id>,
+}
+
+impl Proxy {
+    /// A client asks for what another connection of it does to be cancelled.
+    pub(super) fn cancel(&mut self, process: i32, secret: i32) {
+        let index = u32::try_from(process)
+            .ok()
+            .and_then(|process| process.checked_sub(1));
+        let Some(id) = index.and_then(|index| self.clients.at(index)) else {
+            return;
+        };
+        if self.clients[id].secret != secret {
+            return;
+        }
+        if let Some(server) = self.clients[id].server {
+            self.send_cancel(server, true);
+        }
+    }
+
+    /// Has the server cancel what it does. `stays`: it is used on.
+    pub(super) fn send_cancel(&mut self, id: Id, stays: bool) {
+        if self.cancels.len() >= CANCELS_MAX {
+            tracing::warn!("too many requests to cancel at the same time");
+            return;
+        }
+        let server = &mut self.servers[id];
+        let address = &self.pools[server.pool as usize].database.address;
+        let socket = match socket::connect(address) {
+            Ok(socket) => socket,
+            Err(error) => {
+                tracing::warn!(%error, "cannot cancel");
+                return;
+            }
+        };
+        let mut output = BytesMut::new();
+        frontend::cancel_request(server.key.0, server.key.1, &mut output);
+        let cancel = self.cancels.insert(Cancel {
+            socket,
+            output,
+            input: BytesMut::new(),
+            server: stays.then_some(id),
+        });
+        let interest = Interest {
+            readable: true,
+            writable: true,
+        };
+        let fd = self.cancels[cancel].socket.as_fd();
+        if let Err(error) = self.poll.add(fd, Source::Cancel(cancel), interest) {
+            tracing::error!(%error, "cannot cancel");
+            self.cancels.remove(cancel);
+        } else if stays {
+            self.servers[id].cancels += 1;
+        }
+    }
+
+    pub(super) fn cancel_seen(&mut self, id: Id, event: Event) {
+        let Some(cancel) = self.cancels.get_mut(id) else {
+            return;
+        };
+        let mut is_over = false;
+        if event.writable {
+            is_over |= socket::send(cancel.socket.as_fd(), &mut cancel.output).is_err();
+            if cancel.output.is_empty() {
+                (self.poll).change(cancel.socket.as_fd(), Source::Cancel(id), Interest::READ);
+            }
+        }
+        if event.readable || event.failed {
+            let received = socket::receive(cancel.socket.as_fd(), &mut cancel.input);
+            is_over |= event.failed || received == Received::End;
+        }
+        if is_over {
+            self.cancelled(id);
+        }
+    }
+
+    fn cancelled(&mut self, id: Id) {
+        let server = self.cancels.remove(id).and_then(|cancel| cancel.server);
+        let Some(server) = server.filter(|server| self.servers.get(*server).is_some()) else {
+            return;
+        };
+        self.servers[server].cancels -= 1;
+        self.over(server);
+    }
+}

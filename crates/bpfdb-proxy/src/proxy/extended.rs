@@ -1,0 +1,285 @@
+//! Messages that name a prepared statement: its name becomes that of its text.
+
+use std::rc::Rc;
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use postgres_protocol::message::frontend;
+
+use super::requests::Outcome;
+use super::{HELD_MAX, Proxy};
+use crate::io::slab::Id;
+use crate::server::Expected;
+use crate::statements::{NAMES_MAX, Statement};
+use crate::wire::framing::HEADER;
+use crate::wire::hint::{self, Hint};
+use crate::wire::reply::state;
+use crate::wire::text;
+
+/// Names in a message are looked for in so many bytes.
+const NAMES_LOOKED_AT: usize = 16 * 1024;
+/// A name that no server knows.
+const NO_NAME: &str = "bpfdb_none";
+/// What Describe and Close are about: a statement, and not a portal.
+const OF_STATEMENT: u8 = b'S';
+
+impl Proxy {
+    /// The body of the message that begins, once all of it is there.
+    fn whole(&mut self, id: Id, size: usize) -> Result<BytesMut, Outcome> {
+        if size > HELD_MAX {
+            let told = "a message that names a statement is too long for the proxy";
+            self.refuse(id, state::LIMIT_EXCEEDED, told);
+            return Err(Outcome::Gone);
+        }
+        let client = &mut self.clients[id];
+        if client.input.len() < size {
+            return Err(Outcome::Short);
+        }
+        let mut message = client.input.split_to(size);
+        message.advance(HEADER);
+        client.is_open = true;
+        Ok(message)
+    }
+
+    fn malformed(&mut self, id: Id) -> Outcome {
+        self.refuse(id, state::PROTOCOL_VIOLATION, "invalid message format");
+        Outcome::Gone
+    }
+
+    pub(super) fn parse(&mut self, id: Id, server: Id, size: usize) -> Outcome {
+        let body = match self.whole(id, size) {
+            Ok(body) => body,
+            Err(outcome) => return outcome,
+        };
+        let Some((name, rest)) = text::split(&body) else {
+            return self.malformed(id);
+        };
+        let looked_at = text::split(rest).map_or(rest, |(query, _)| query);
+        let is_whole = looked_at.len() <= hint::LOOKED_AT;
+        let hint = Hint::of(&looked_at[..looked_at.len().min(hint::LOOKED_AT)], is_whole);
+        let statement = self.texts.statement(rest, hint);
+        let client = &mut self.clients[id];
+        client.hint(hint);
+        if client.names.len() >= NAMES_MAX && client.names.get(name).is_none() {
+            self.refuse(id, state::LIMIT_EXCEEDED, "too many prepared statements");
+            return Outcome::Gone;
+        }
+        let name = Bytes::copy_from_slice(name);
+        if !name.is_empty() && client.names.get(&name).is_some() {
+            // PostgreSQL refuses a name that is taken; it says so itself.
+            let taken = client.names.get(&name).map(Rc::clone);
+            return self.parse_taken(server, taken, &statement);
+        }
+        let before = self.clients[id]
+            .names
+            .set(&name, Some(Rc::clone(&statement)));
+        let number = statement.number;
+        let own_name = if name.is_empty() {
+            self.servers[server].statements.unnamed = Some(number);
+            String::new()
+        } else {
+            // With a Parse the client wants an answer, also if the server has the text.
+            if self.servers[server].statements.touch(number) {
+                self.close_own(server, number);
+            }
+            self.servers[server].statements.add(number);
+            statement.name()
+        };
+        let to = &mut self.servers[server];
+        statement.write(&mut to.output, &own_name);
+        to.expected.push_back(Expected::Parse {
+            number,
+            hidden: false,
+            undo: Some((name, before)),
+        });
+        self.evict(server);
+        Outcome::Done
+    }
+
+    fn parse_taken(
+        &mut self,
+        server: Id,
+        taken: Option<Rc<Statement>>,
+        new: &Statement,
+    ) -> Outcome {
+        let Some(taken) = taken else {
+            return Outcome::Done;
+        };
+        self.ensure(server, &taken, false);
+        let to = &mut self.servers[server];
+        new.write(&mut to.output, &taken.name());
+        to.expected.push_back(Expected::Parse {
+            number: taken.number,
+            hidden: false,
+            undo: None,
+        });
+        Outcome::Done
+    }
+
+    /// portal, statement, and so on.
+    pub(super) fn bind(&mut self, id: Id, server: Id, size: usize) -> Outcome {
+        let client = &mut self.clients[id];
+        let there = client.input.len().min(size);
+        let body = &client.input[HEADER..there.min(HEADER + NAMES_LOOKED_AT)];
+        let split = text::split(body).and_then(|(portal, rest)| {
+            let (name, _) = text::split(rest)?;
+            Some((portal.len() + 1, Bytes::copy_from_slice(name)))
+        });
+        let Some((at, name)) = split else {
+            if there < size.min(HEADER + NAMES_LOOKED_AT) {
+                return Outcome::Short;
+            }
+            return self.malformed(id);
+        };
+        client.is_open = true;
+        let own_name = self.name_on(id, server, &name);
+        self.rename(id, server, b'B', size, at, name.len(), &own_name);
+        Outcome::Done
+    }
+
+    pub(super) fn describe(&mut self, id: Id, server: Id, size: usize) -> Outcome {
+        match self.named(id, size) {
+            Ok(Some(name)) => {
+                let own_name = self.name_on(id, server, &name);
+                self.rename(id, server, b'D', size, 1, name.len(), &own_name);
+            }
+            Ok(None) => self.pass(id, server, b'D', size),
+            Err(outcome) => return outcome,
+        }
+        Outcome::Done
+    }
+
+    pub(super) fn close_name(&mut self, id: Id, server: Id, size: usize) -> Outcome {
+        let name = match self.named(id, size) {
+            Ok(name) => name,
+            Err(outcome) => return outcome,
+        };
+        let mut undo = None;
+        if let Some(name) = name {
+            let before = self.clients[id].names.set(&name, None);
+            undo = before.map(|before| (name.clone(), before));
+            // The server keeps the text for others, and says yes to what it does not know.
+            let own_name = if name.is_empty() { "" } else { NO_NAME };
+            if name.is_empty() {
+                self.servers[server].statements.unnamed = None;
+            }
+            self.rename(id, server, b'C', size, 1, name.len(), own_name);
+        } else {
+            self.pass(id, server, b'C', size);
+        }
+        let expected = Expected::Close {
+            hidden: false,
+            undo,
+        };
+        self.servers[server].expected.push_back(expected);
+        Outcome::Done
+    }
+
+    /// The statement that a Describe or a Close is about; `None`: it is about a portal.
+    fn named(&mut self, id: Id, size: usize) -> Result<Option<Bytes>, Outcome> {
+        let client = &mut self.clients[id];
+        if size <= HEADER + NAMES_LOOKED_AT && client.input.len() < size {
+            return Err(Outcome::Short);
+        }
+        let there = client.input.len().min(size);
+        client.is_open = true;
+        let body = &client.input[HEADER..there];
+        match (body.first(), text::split(body.get(1..).unwrap_or_default())) {
+            (Some(&OF_STATEMENT), Some((name, _))) => Ok(Some(Bytes::copy_from_slice(name))),
+            (Some(_), Some(_)) => Ok(None),
+            _ => Err(self.malformed(id)),
+        }
+    }
+
+    /// The server's name for what the client's means; the server has it then. A name that means nothing
+    /// stays, so that the server says so.
+    fn name_on(&mut self, id: Id, server: Id, name: &[u8]) -> String {
+        let Some(statement) = self.clients[id].names.get(name).map(Rc::clone) else {
+            if name.is_empty() && self.servers[server].statements.unnamed.take().is_some() {
+                // Another client's.
+                let to = &mut self.servers[server];
+                let _ = frontend::close(b'S', "", &mut to.output);
+                let (hidden, undo) = (true, None);
+                to.expected.push_back(Expected::Close { hidden, undo });
+            }
+            return text::shown(name);
+        };
+        self.clients[id].hint(statement.hint);
+        self.ensure(server, &statement, name.is_empty());
+        if name.is_empty() {
+            String::new()
+        } else {
+            statement.name()
+        }
+    }
+
+    /// Has the server know the text.
+    fn ensure(&mut self, id: Id, statement: &Statement, unnamed: bool) {
+        let server = &mut self.servers[id];
+        let number = statement.number;
+        let name = if unnamed {
+            if server.statements.unnamed == Some(number) {
+                return;
+            }
+            server.statements.unnamed = Some(number);
+            String::new()
+        } else {
+            if server.statements.touch(number) {
+                return;
+            }
+            server.statements.add(number);
+            statement.name()
+        };
+        statement.write(&mut server.output, &name);
+        server.expected.push_back(Expected::Parse {
+            number,
+            hidden: true,
+            undo: None,
+        });
+        self.evict(id);
+    }
+
+    /// A server does not keep any number of them.
+    fn evict(&mut self, id: Id) {
+        let most = self.settings.max_prepared_statements.max(1);
+        while let Some(oldest) = self.servers[id].statements.oldest_beyond(most) {
+            self.servers[id].statements.remove(oldest);
+            self.close_own(id, oldest);
+        }
+    }
+
+    fn close_own(&mut self, id: Id, number: u64) {
+        let server = &mut self.servers[id];
+        let name = format!("bpfdb_{number}");
+        if frontend::close(OF_STATEMENT, &name, &mut server.output).is_ok() {
+            let (hidden, undo) = (true, None);
+            server.expected.push_back(Expected::Close { hidden, undo });
+        }
+    }
+
+    /// Passes a message on with another name at `at` of its body, for one of `len` bytes.
+    #[expect(clippy::too_many_arguments, reason = "all of one message")]
+    fn rename(
+        &mut self,
+        id: Id,
+        server: Id,
+        kind: u8,
+        size: usize,
+        at: usize,
+        len: usize,
+        name: &str,
+    ) {
+        let client = &mut self.clients[id];
+        let output = &mut self.servers[server].output;
+        let head = client.input.split_to(HEADER + at);
+        client.input.advance(len);
+        output.put_u8(kind);
+        output.put_u32((size - 1 - len + name.len()) as u32);
+        output.extend_from_slice(&head[HEADER..]);
+        output.extend_from_slice(name.as_bytes());
+        let rest = size - HEADER - at - len;
+        let bytes = rest.min(client.input.len());
+        output.extend_from_slice(&client.input.split_to(bytes));
+        client.framing.begun(kind, rest, bytes);
+        client.discards = false;
+    }
+}

@@ -1,0 +1,37 @@
+//! Clients end.
+
+use super::Proxy;
+use crate::io::slab::Id;
+use crate::settings::PoolMode;
+
+impl Proxy {
+    /// A client is gone, or has to go.
+    pub(super) fn leave(&mut self, id: Id) {
+        let Some(client) = self.clients.remove(id) else {
+            return;
+        };
+        if let Some(number) = client.pool {
+            let pool = &mut self.pools[number as usize];
+            if client.waits.is_some() {
+                pool.waiting.retain(|waiting| *waiting != id);
+            }
+            pool.greeting.retain(|greeting| *greeting != id);
+        }
+        let Some(server) = client.server else {
+            return;
+        };
+        let is_over = client.is_between() && self.servers[server].is_quiet();
+        let needs_reset = client.pinned || client.mode == PoolMode::Session;
+        drop(client);
+        self.servers[server].client = None;
+        if is_over && self.servers[server].cancels == 0 {
+            self.put_right(server, needs_reset);
+            return;
+        }
+        // In the midst of a transaction its server is of no use, and need not finish what nobody reads.
+        if !self.servers[server].expected.is_empty() {
+            self.send_cancel(server, false);
+        }
+        self.close_server(server);
+    }
+}

@@ -1,0 +1,328 @@
+//! The proxy in user space: one thread, which waits for what is ready and serves it.
+//!
+//! ```text
+//!  client ──► accept: start, password ──► greeted ──► requests ──► a server of the pool
+//!    ▲                                                   │ none is free: waits
+//!    └───────────────── replies ◄────────────────────────┘ over: the next client's (pools)
+//! ```
+//!
+//! | module | |
+//! |---|---|
+//! | `accept` | a connection becomes a client |
+//! | `requests`, `extended` | from a client to its server |
+//! | `replies` | from a server to its client; when a transaction is over |
+//! | `pools` | who gets which server |
+//! | `servers` | servers are opened, log in, and are closed |
+//! | `leave` | clients end |
+//! | `cancel` | requests to cancel |
+//! | `timeouts` | what has taken too long |
+//! | `handover` | which clients the kernel serves |
+
+mod accept;
+mod cancel;
+mod extended;
+mod leave;
+mod pools;
+mod replies;
+mod requests;
+mod servers;
+mod timeouts;
+
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use rustc_hash::FxHashMap;
+
+use crate::client::Client;
+use crate::error::{Result, system};
+use crate::io::poll::{Event, Interest, Poll, Source};
+use crate::io::slab::{Id, Slab};
+use crate::io::socket::{self, Address, Received};
+use crate::pool::{Key, Pool};
+use crate::server::Server;
+use crate::settings::Settings;
+use crate::statements::Texts;
+use crate::wire::reply::state;
+
+/// Bytes that wait to be sent to one end; then nothing more is read from the other. Twice what one
+/// `recv()` brings, so that both can be under way.
+const HIGH: usize = 2 * socket::CHUNK;
+/// Bytes of one message that are kept until it is whole. Only a Parse is longer than a few.
+const HELD_MAX: usize = 16 << 20;
+/// What has taken too long is looked for so often.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Where something may be done.
+#[derive(Clone, Copy, Debug)]
+enum Work {
+    /// Requests of a client, or it has a server now.
+    Client(Id),
+    /// Replies of a server.
+    Server(Id),
+}
+
+pub struct Proxy {
+    settings: Rc<Settings>,
+    poll: Poll,
+    listeners: Vec<OwnedFd>,
+    addresses: Vec<Address>,
+    stop: UnixStream,
+    clients: Slab<Client>,
+    servers: Slab<Server>,
+    cancels: Slab<cancel::Cancel>,
+    pools: Vec<Pool>,
+    by_key: FxHashMap<Key, u32>,
+    texts: Texts,
+    work: VecDeque<Work>,
+    ticked: Instant,
+}
+
+/// Ends [`Proxy::run`] from another thread, or from a handler of signals.
+#[derive(Debug)]
+pub struct Stopper(UnixStream);
+
+impl Stopper {
+    pub fn stop(&self) {
+        // Without a reader the proxy is gone already.
+        let _ = (&self.0).write(b".");
+    }
+}
+
+use std::io::Write;
+
+impl Proxy {
+    /// Listens, and serves nobody yet.
+    ///
+    /// # Errors
+    /// An address that cannot be listened at.
+    pub fn new(settings: Settings) -> Result<(Self, Stopper)> {
+        let settings = Rc::new(settings);
+        let poll = Poll::new()?;
+        let mut addresses: Vec<_> = settings.listen.iter().copied().map(Address::Inet).collect();
+        let port = settings
+            .listen
+            .first()
+            .map_or(0, std::net::SocketAddr::port);
+        let file = format!(".s.PGSQL.{port}");
+        let folders = settings.unix_socket_dirs.iter();
+        addresses.extend(folders.map(|folder| Address::Unix(folder.join(&file))));
+        let listeners = (addresses.iter().map(socket::listen)).collect::<Result<Vec<_>>>()?;
+        for (index, listener) in listeners.iter().enumerate() {
+            poll.add(
+                listener.as_fd(),
+                Source::Listener(index as u32),
+                Interest::READ,
+            )?;
+        }
+        let (stop, stopper) = UnixStream::pair().map_err(system("make a pair of sockets"))?;
+        poll.add(stop.as_fd(), Source::Stop, Interest::READ)?;
+        let proxy = Self {
+            settings,
+            poll,
+            listeners,
+            addresses,
+            stop,
+            clients: Slab::new(),
+            servers: Slab::new(),
+            cancels: Slab::new(),
+            pools: Vec::new(),
+            by_key: FxHashMap::default(),
+            texts: Texts::default(),
+            work: VecDeque::new(),
+            ticked: Instant::now(),
+        };
+        Ok((proxy, Stopper(stopper)))
+    }
+
+    /// Where the first listener is, with the port that it got.
+    pub fn address(&self) -> Option<std::net::SocketAddr> {
+        socket::own(self.listeners.first()?.as_fd())
+    }
+
+    /// Serves until it is stopped.
+    ///
+    /// # Errors
+    /// The system does not say what is ready.
+    pub fn run(&mut self) -> Result<()> {
+        let mut events = Vec::new();
+        loop {
+            self.poll.wait(&mut events, TICK)?;
+            for event in events.drain(..) {
+                if event.source == Source::Stop {
+                    self.say_goodbye();
+                    return Ok(());
+                }
+                self.seen(event);
+                self.work();
+            }
+            if self.ticked.elapsed() >= TICK {
+                self.ticked = Instant::now();
+                self.tick();
+                self.work();
+            }
+        }
+    }
+
+    fn seen(&mut self, event: Event) {
+        match event.source {
+            Source::Listener(index) => self.accept(index),
+            Source::Stop | Source::Kernel => {}
+            Source::Client(client) => self.client_seen(client, event),
+            Source::Server(server) => self.server_seen(server, event),
+            Source::Cancel(cancel) => self.cancel_seen(cancel, event),
+        }
+    }
+
+    fn work(&mut self) {
+        while let Some(work) = self.work.pop_front() {
+            match work {
+                Work::Client(client) => self.serve_client(client),
+                Work::Server(server) => self.serve_server(server),
+            }
+        }
+    }
+
+    fn client_seen(&mut self, id: Id, event: Event) {
+        let Some(client) = self.clients.get_mut(id) else {
+            return;
+        };
+        if event.readable || event.failed {
+            match socket::receive(client.socket.as_fd(), &mut client.input) {
+                Received::Bytes(bytes) => client.received += bytes as u64,
+                Received::Nothing if !event.failed => {}
+                Received::Nothing | Received::End => return self.leave(id),
+            }
+        }
+        if event.writable {
+            self.flush_client(id);
+        }
+        self.work.push_back(Work::Client(id));
+    }
+
+    fn server_seen(&mut self, id: Id, event: Event) {
+        let Some(server) = self.servers.get_mut(id) else {
+            return;
+        };
+        if matches!(server.stage, crate::server::Stage::Connecting) {
+            if event.writable || event.failed {
+                self.connected(id);
+            }
+            return;
+        }
+        if event.readable || event.failed {
+            match socket::receive(server.socket.as_fd(), &mut server.input) {
+                Received::Bytes(_) => {}
+                Received::Nothing if !event.failed => {}
+                Received::Nothing | Received::End => return self.server_ended(id),
+            }
+        }
+        if event.writable {
+            self.flush_server(id);
+        }
+        self.work.push_back(Work::Server(id));
+    }
+
+    /// Sends what is there for a client, and waits for what it has to wait for.
+    fn flush_client(&mut self, id: Id) {
+        let Some(client) = self.clients.get_mut(id) else {
+            return;
+        };
+        let before = client.output.len();
+        match socket::send(client.socket.as_fd(), &mut client.output) {
+            Ok(sent) => client.sent += sent as u64,
+            Err(_) => return self.leave(id),
+        }
+        let (now, server) = (client.output.len(), client.server);
+        // There is room again.
+        if before >= HIGH
+            && now < HIGH
+            && let Some(server) = server
+        {
+            self.work.push_back(Work::Server(server));
+        }
+        self.client_waits(id);
+    }
+
+    fn flush_server(&mut self, id: Id) {
+        let Some(server) = self.servers.get_mut(id) else {
+            return;
+        };
+        let before = server.output.len();
+        if socket::send(server.socket.as_fd(), &mut server.output).is_err() {
+            return self.server_ended(id);
+        }
+        let (now, client) = (server.output.len(), server.client);
+        if before >= HIGH
+            && now < HIGH
+            && let Some(client) = client
+        {
+            self.work.push_back(Work::Client(client));
+        }
+        self.server_waits(id);
+    }
+
+    /// What a client waits for: to be read from, unless its server has not taken the last of it.
+    fn client_waits(&mut self, id: Id) {
+        let Some(client) = self.clients.get_mut(id) else {
+            return;
+        };
+        let wanted = Interest {
+            readable: client.input.len() < HIGH || self.is_held(id),
+            writable: !self.clients[id].output.is_empty(),
+        };
+        let client = &mut self.clients[id];
+        if client.interest != wanted {
+            client.interest = wanted;
+            self.poll
+                .change(client.socket.as_fd(), Source::Client(id), wanted);
+        }
+    }
+
+    fn server_waits(&mut self, id: Id) {
+        let Some(server) = self.servers.get_mut(id) else {
+            return;
+        };
+        let client = server.client.and_then(|client| self.clients.get(client));
+        let wanted = Interest {
+            readable: server.input.len() < HIGH
+                && client.is_none_or(|client| client.output.len() < HIGH),
+            writable: !server.output.is_empty(),
+        };
+        if server.interest != wanted {
+            server.interest = wanted;
+            self.poll
+                .change(server.socket.as_fd(), Source::Server(id), wanted);
+        }
+    }
+
+    /// Is a message awaited that has to be whole, and is longer than what is read else?
+    fn is_held(&self, id: Id) -> bool {
+        let client = &self.clients[id];
+        client
+            .server
+            .is_some_and(|server| self.servers[server].output.len() < HIGH)
+            && client.input.len() < HELD_MAX
+            && self.awaits_whole(client)
+    }
+
+    /// All clients hear why their connection ends.
+    fn say_goodbye(&mut self) {
+        for id in self.clients.ids() {
+            self.refuse(id, state::ADMIN_SHUTDOWN, "the proxy is shutting down");
+        }
+        for address in &self.addresses {
+            if let Address::Unix(path) = address {
+                let _ = std::fs::remove_file(path);
+            }
+        }
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        let _ = self.stop.shutdown(std::net::Shutdown::Both);
+    }
+}

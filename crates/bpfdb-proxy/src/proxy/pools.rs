@@ -1,0 +1,98 @@
+//! Who gets which server.
+
+use std::time::Instant;
+
+use postgres_protocol::message::frontend;
+
+use super::{Proxy, Work};
+use crate::io::slab::Id;
+use crate::server::{Expected, Own};
+
+impl Proxy {
+    /// A server for a client that has none: `None` if it has to wait.
+    pub(super) fn acquire(&mut self, id: Id) -> Option<Id> {
+        let client = &mut self.clients[id];
+        let number = client.pool?;
+        if client.waits.is_some() {
+            return None;
+        }
+        if let Some(server) = self.take_free(number) {
+            self.link(id, server);
+            return Some(server);
+        }
+        self.clients[id].waits = Some(Instant::now());
+        self.pools[number as usize].waiting.push_back(id);
+        self.open_servers(number);
+        None
+    }
+
+    /// The one that was used last: others may become idle long enough to be closed.
+    fn take_free(&mut self, pool: u32) -> Option<Id> {
+        self.pools[pool as usize].free.pop_back()
+    }
+
+    /// A server is nobody's: the client that has waited longest gets it.
+    pub(super) fn give(&mut self, id: Id) {
+        let number = self.servers[id].pool;
+        while let Some(client) = self.pools[number as usize].waiting.pop_front() {
+            if let Some(waits) = self.clients.get_mut(client) {
+                waits.waits = None;
+                self.link(client, id);
+                self.work.push_back(Work::Client(client));
+                return;
+            }
+        }
+        self.servers[id].since = Instant::now();
+        self.pools[number as usize].free.push_back(id);
+    }
+
+    /// From now on the server's replies are this client's.
+    fn link(&mut self, client: Id, server: Id) {
+        let (c, s) = (&mut self.clients[client], &mut self.servers[server]);
+        (c.server, s.client) = (Some(server), Some(client));
+        c.hint = None;
+        if let Some(text) = c.parameters.statement(&s.parameters) {
+            self.ask(server, Own::Parameters, &text);
+        }
+    }
+
+    /// A statement of our own.
+    fn ask(&mut self, id: Id, own: Own, text: &str) {
+        let server = &mut self.servers[id];
+        if let Err(error) = frontend::query(text, &mut server.output) {
+            tracing::error!(%error, text, "the proxy's own statement is no text");
+            return;
+        }
+        server.expected.push_back(Expected::Own(own));
+        self.flush_server(id);
+    }
+
+    /// The client has no more use of its server, whose transaction is over.
+    pub(super) fn release(&mut self, id: Id) {
+        let server = &mut self.servers[id];
+        if server.cancels > 0 {
+            // It stays linked until the last request to cancel has arrived.
+            return;
+        }
+        let Some(client) = server.client.take() else {
+            return;
+        };
+        let mut needs_reset = false;
+        if let Some(client) = self.clients.get_mut(client) {
+            client.server = None;
+            needs_reset = std::mem::take(&mut client.pinned);
+        }
+        self.put_right(id, needs_reset);
+    }
+
+    /// Gives a server on that nobody has, after what puts it right if a session has left state.
+    pub(super) fn put_right(&mut self, id: Id, needs_reset: bool) {
+        let reset = &self.settings.server_reset_query;
+        if needs_reset && !reset.is_empty() {
+            let reset = reset.clone();
+            self.ask(id, Own::Reset, &reset);
+        } else {
+            self.give(id);
+        }
+    }
+}

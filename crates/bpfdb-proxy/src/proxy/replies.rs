@@ -1,0 +1,335 @@
+//! From a server to its client; when a transaction is over.
+
+use bytes::Buf;
+
+use super::{HIGH, Proxy, Work};
+use crate::io::slab::Id;
+use crate::server::{Copying, Expected, IDLE, Stage};
+use crate::settings::PoolMode;
+use crate::wire::framing::Next;
+use crate::wire::hint::Hint;
+use crate::wire::reply::state;
+use crate::wire::text;
+
+/// Longest message that is awaited whole: those are tags, parameters and single bytes.
+const WHOLE_MAX: usize = 64 * 1024;
+
+mod kind {
+    pub(super) const READY: u8 = b'Z';
+    pub(super) const COMPLETE: u8 = b'C';
+    pub(super) const PARAMETER: u8 = b'S';
+    pub(super) const PARSED: u8 = b'1';
+    pub(super) const CLOSED: u8 = b'3';
+    pub(super) const ERROR: u8 = b'E';
+    pub(super) const COPY_IN: u8 = b'G';
+}
+
+use kind::{CLOSED, COMPLETE, COPY_IN, ERROR, PARAMETER, PARSED, READY};
+
+impl Proxy {
+    /// Brings on what a server has sent, as far as its client takes it.
+    pub(super) fn serve_server(&mut self, id: Id) {
+        let Some(server) = self.servers.get(id) else {
+            return;
+        };
+        if !server.is_ready() {
+            if matches!(server.stage, Stage::LogsIn(_)) {
+                self.log_in(id);
+            }
+            return;
+        }
+        while self.serve_reply(id) {}
+        let Some(server) = self.servers.get(id) else {
+            return;
+        };
+        if let Some(client) = server.client {
+            self.flush_client(client);
+        }
+        self.server_waits(id);
+    }
+
+    fn serve_reply(&mut self, id: Id) -> bool {
+        let Some(server) = self.servers.get(id) else {
+            return false;
+        };
+        let client = server.client.and_then(|client| self.clients.get(client));
+        if client.is_some_and(|client| client.output.len() >= HIGH) {
+            return false;
+        }
+        match server.framing.next(&server.input) {
+            Next::Short => false,
+            Next::Within(left) => {
+                let bytes = left.min(server.input.len());
+                let discards = server.discards;
+                self.bring(id, bytes, !discards);
+                self.servers[id].framing.passed(bytes);
+                true
+            }
+            Next::Broken => self.broken(id),
+            Next::Begins { kind, size, body } => self.reply_begins(id, kind, size, body),
+        }
+    }
+
+    fn broken(&mut self, id: Id) -> bool {
+        tracing::error!("a server sends what is no message");
+        let client = self.servers[id].client;
+        self.close_server(id);
+        if let Some(client) = client {
+            let told = "the server sends what is no message";
+            self.refuse(client, state::PROTOCOL_VIOLATION, told);
+        }
+        false
+    }
+
+    fn reply_begins(&mut self, id: Id, kind: u8, size: usize, body: usize) -> bool {
+        let server = &mut self.servers[id];
+        let there = server.input.len();
+        let is_whole = matches!(kind, READY | COMPLETE | PARAMETER | PARSED | CLOSED);
+        if is_whole && size > WHOLE_MAX {
+            return self.broken(id);
+        }
+        if is_whole && there < size {
+            return false;
+        }
+        let is_ours = matches!(first_ready(&server.expected), Some(Expected::Own(_)));
+        let mut shown = !is_ours;
+        let mut over = false;
+        match kind {
+            PARSED | CLOSED => shown &= !self.made(id),
+            COMPLETE if shown => self.complete(id, size, body),
+            PARAMETER => self.parameter(id, size, body, shown),
+            ERROR => self.failed(id, is_ours),
+            COPY_IN => self.copies(id),
+            READY => {
+                let status = server.input[body];
+                over = self.ready(id, status);
+            }
+            _ => {}
+        }
+        let bytes = size.min(there);
+        self.bring(id, bytes, shown);
+        let server = &mut self.servers[id];
+        server.framing.begun(kind, size, bytes);
+        server.discards = !shown;
+        if over {
+            self.settled(id, is_ours);
+        }
+        true
+    }
+
+    /// Bytes of a server to its client, if it has one and they are for it.
+    fn bring(&mut self, id: Id, bytes: usize, shown: bool) {
+        let server = &mut self.servers[id];
+        let client = server.client.filter(|_| shown);
+        match client.and_then(|client| self.clients.get_mut(client)) {
+            Some(client) => client
+                .output
+                .extend_from_slice(&server.input.split_to(bytes)),
+            None => server.input.advance(bytes),
+        }
+    }
+
+    /// The answer to a Parse or a Close; is it to one of ours?
+    fn made(&mut self, id: Id) -> bool {
+        let expected = &mut self.servers[id].expected;
+        match expected.front() {
+            Some(Expected::Parse { hidden, .. } | Expected::Close { hidden, .. }) => {
+                let hidden = *hidden;
+                expected.pop_front();
+                hidden
+            }
+            _ => false,
+        }
+    }
+
+    /// A tag says what was done.
+    fn complete(&mut self, id: Id, size: usize, body: usize) {
+        let server = &mut self.servers[id];
+        let Some(client) = server
+            .client
+            .and_then(|client| self.clients.get_mut(client))
+        else {
+            return;
+        };
+        let hint = client.hint.unwrap_or_default();
+        let tag = text::split(&server.input[body..size]).map_or(&b""[..], |(tag, _)| tag);
+        match tag {
+            b"SET" => server.has_set |= !hint.set_is_known,
+            b"DISCARD ALL" | b"DEALLOCATE ALL" => {
+                server.statements.clear();
+                client.names.clear();
+                client.pinned &= tag != b"DISCARD ALL";
+            }
+            tag => client.pinned |= leaves_state(tag, hint),
+        }
+    }
+
+    fn parameter(&mut self, id: Id, size: usize, body: usize, shown: bool) {
+        let server = &mut self.servers[id];
+        let pair = text::split(&server.input[body..size])
+            .and_then(|(name, rest)| Some((text::shown(name), text::shown(text::split(rest)?.0))));
+        let Some((name, value)) = pair else {
+            return;
+        };
+        server.parameters.set(&name, &value);
+        if shown
+            && let Some(client) = server
+                .client
+                .and_then(|client| self.clients.get_mut(client))
+        {
+            client.parameters.set(&name, &value);
+            // So the SET was of this one. If there was another besides, it is not known.
+            server.has_set = false;
+        }
+    }
+
+    /// After an error the server passes over everything up to the next Sync.
+    fn failed(&mut self, id: Id, is_ours: bool) {
+        let server = &mut self.servers[id];
+        if is_ours {
+            tracing::warn!("a server has refused a statement of the proxy");
+        }
+        server.copying = Copying::No;
+        let mut client = server
+            .client
+            .and_then(|client| self.clients.get_mut(client));
+        while let Some(expected) = server.expected.front() {
+            match expected {
+                Expected::Query | Expected::Sync | Expected::Own(_) => return,
+                _ => {}
+            }
+            match server.expected.pop_front() {
+                Some(Expected::Parse { number, undo, .. }) => {
+                    if undo.is_some() || server.statements.unnamed == Some(number) {
+                        server.statements.remove(number);
+                    }
+                    if let (Some((name, before)), Some(client)) = (undo, client.as_mut()) {
+                        client.names.set(&name, before);
+                    }
+                }
+                Some(Expected::Close { undo, .. }) => {
+                    if let (Some((name, before)), Some(client)) = (undo, client.as_mut()) {
+                        client.names.set(&name, Some(before));
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The server waits for data. Each Sync before the end of the data it ignores.
+    fn copies(&mut self, id: Id) {
+        let server = &mut self.servers[id];
+        let by_query = matches!(first_ready(&server.expected), Some(Expected::Query));
+        server.copying = if by_query {
+            Copying::Simple
+        } else {
+            Copying::Extended
+        };
+        let mut ended = false;
+        server.expected.retain(|expected| match expected {
+            Expected::CopyEnd if !ended => {
+                ended = true;
+                false
+            }
+            Expected::Sync => ended || by_query,
+            _ => true,
+        });
+        if ended {
+            server.copying = Copying::No;
+        }
+    }
+
+    /// ReadyForQuery: is nothing more to come?
+    fn ready(&mut self, id: Id, status: u8) -> bool {
+        let server = &mut self.servers[id];
+        server.status = status;
+        server.copying = Copying::No;
+        while let Some(expected) = server.expected.pop_front() {
+            if matches!(
+                expected,
+                Expected::Query | Expected::Sync | Expected::Own(_)
+            ) {
+                break;
+            }
+        }
+        server.expected.is_empty()
+    }
+
+    /// All that was sent has its replies; whose the server is now.
+    fn settled(&mut self, id: Id, is_ours: bool) {
+        let server = &mut self.servers[id];
+        if server.status == IDLE
+            && std::mem::take(&mut server.has_set)
+            && let Some(client) = server
+                .client
+                .and_then(|client| self.clients.get_mut(client))
+        {
+            client.pinned = true;
+        }
+        let server = &mut self.servers[id];
+        if let Some(client) = server
+            .client
+            .and_then(|client| self.clients.get_mut(client))
+        {
+            client.hint = None;
+        }
+        match server.client {
+            // What a client has left is put right.
+            None if is_ours => {
+                server.statements.clear();
+                self.give(id);
+            }
+            None => self.close_server(id),
+            Some(client) => {
+                self.work.push_back(Work::Client(client));
+                self.over(id);
+            }
+        }
+    }
+
+    /// Gives a server on if its client's transaction is over, and may.
+    pub(super) fn over(&mut self, id: Id) {
+        let server = &self.servers[id];
+        let Some(client) = server.client.and_then(|client| self.clients.get(client)) else {
+            return;
+        };
+        if !server.expected.is_empty() || !client.is_between() {
+            return;
+        }
+        if client.mode == PoolMode::Statement && server.status != IDLE {
+            let client = server.client;
+            self.close_server(id);
+            if let Some(client) = client {
+                let told = "transaction blocks are not allowed in statement pooling mode";
+                self.refuse(client, state::PROTOCOL_VIOLATION, told);
+            }
+            return;
+        }
+        let keeps = client.pinned || client.mode == PoolMode::Session;
+        if server.status == IDLE && !keeps {
+            self.release(id);
+        }
+    }
+}
+
+/// The next of those that end with ReadyForQuery.
+fn first_ready(expected: &std::collections::VecDeque<Expected>) -> Option<&Expected> {
+    let ends = |expected: &&Expected| {
+        matches!(
+            expected,
+            Expected::Query | Expected::Sync | Expected::Own(_)
+        )
+    };
+    expected.iter().find(ends)
+}
+
+/// Does what this tag is of outlive its transaction, in the session?
+fn leaves_state(tag: &[u8], hint: Hint) -> bool {
+    match tag {
+        b"LISTEN" | b"PREPARE" | b"LOAD" => true,
+        b"DECLARE CURSOR" => !hint.cursor_ends,
+        tag if tag.starts_with(b"CREATE ") => !hint.creates_lasting,
+        _ => false,
+    }
+}

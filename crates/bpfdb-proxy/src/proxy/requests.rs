@@ -1,0 +1,223 @@
+//! From a client to its server.
+
+use bytes::Buf;
+
+use super::{HELD_MAX, HIGH, Proxy};
+use crate::client::Client;
+use crate::io::slab::Id;
+use crate::server::{Copying, Expected};
+use crate::wire::framing::{HEADER, Next};
+use crate::wire::hint::{self, Hint};
+use crate::wire::reply::state;
+
+/// What came of a message that begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Done,
+    /// More of it is needed first.
+    Short,
+    /// The client is gone.
+    Gone,
+}
+
+/// Types of messages.
+mod kind {
+    pub(super) const QUERY: u8 = b'Q';
+    pub(super) const CALL: u8 = b'F';
+    pub(super) const SYNC: u8 = b'S';
+    pub(super) const FLUSH: u8 = b'H';
+    pub(super) const EXECUTE: u8 = b'E';
+    pub(super) const PARSE: u8 = b'P';
+    pub(super) const BIND: u8 = b'B';
+    pub(super) const DESCRIBE: u8 = b'D';
+    pub(super) const CLOSE: u8 = b'C';
+    pub(super) const TERMINATE: u8 = b'X';
+    pub(super) const COPY_DATA: u8 = b'd';
+    pub(super) const COPY_DONE: u8 = b'c';
+    pub(super) const COPY_FAIL: u8 = b'f';
+}
+
+use kind::{
+    BIND, CALL, CLOSE, COPY_DATA, COPY_DONE, COPY_FAIL, DESCRIBE, EXECUTE, FLUSH, PARSE, QUERY,
+    SYNC, TERMINATE,
+};
+
+fn is_copy(kind: u8) -> bool {
+    matches!(kind, COPY_DATA | COPY_DONE | COPY_FAIL)
+}
+
+fn is_known(kind: u8) -> bool {
+    is_copy(kind) || b"QFSHEPBDCX".contains(&kind)
+}
+
+impl Proxy {
+    /// Brings on what a client has sent, as far as that goes now.
+    pub(super) fn serve_client(&mut self, id: Id) {
+        if self.clients.get(id).is_none() || !self.start_client(id) {
+            return;
+        }
+        while self.serve_message(id) {}
+        if let Some(client) = self.clients.get(id) {
+            if let Some(server) = client.server {
+                self.flush_server(server);
+            }
+            self.client_waits(id);
+        }
+    }
+
+    /// The next message or a part of it. `false`: there is nothing to be done now.
+    fn serve_message(&mut self, id: Id) -> bool {
+        let Some(client) = self.clients.get_mut(id) else {
+            return false;
+        };
+        match client.framing.next(&client.input) {
+            Next::Short => false,
+            Next::Within(left) => self.rest(id, left),
+            Next::Broken => {
+                self.refuse(id, state::PROTOCOL_VIOLATION, "invalid message length");
+                false
+            }
+            Next::Begins { kind, size, .. } => self.begins(id, kind, size),
+        }
+    }
+
+    /// More of a message that has begun.
+    fn rest(&mut self, id: Id, left: usize) -> bool {
+        let client = &mut self.clients[id];
+        let bytes = left.min(client.input.len());
+        match client.server {
+            _ if client.discards => client.input.advance(bytes),
+            Some(server) => {
+                let output = &mut self.servers[server].output;
+                if output.len() >= HIGH {
+                    return false;
+                }
+                output.extend_from_slice(&client.input.split_to(bytes));
+            }
+            // Its server is gone, and so will it be.
+            None => return false,
+        }
+        client.framing.passed(bytes);
+        true
+    }
+
+    fn begins(&mut self, id: Id, kind: u8, size: usize) -> bool {
+        let client = &mut self.clients[id];
+        if kind == TERMINATE {
+            self.leave(id);
+            return false;
+        }
+        if !is_known(kind) {
+            let told = format!("invalid frontend message type {kind}");
+            self.refuse(id, state::PROTOCOL_VIOLATION, &told);
+            return false;
+        }
+        let server = match client.server {
+            Some(server) => server,
+            // Data for a COPY that has failed: a server would pass over them, too.
+            None if is_copy(kind) => {
+                self.skip(id, kind, size);
+                return true;
+            }
+            None => match self.acquire(id) {
+                Some(server) => server,
+                None => return false,
+            },
+        };
+        if self.servers[server].output.len() >= HIGH {
+            return false;
+        }
+        match self.forward(id, server, kind, size) {
+            Outcome::Done => true,
+            Outcome::Short | Outcome::Gone => false,
+        }
+    }
+
+    fn forward(&mut self, id: Id, server: Id, kind: u8, size: usize) -> Outcome {
+        match kind {
+            QUERY => return self.query(id, server, size),
+            PARSE => return self.parse(id, server, size),
+            BIND => return self.bind(id, server, size),
+            DESCRIBE => return self.describe(id, server, size),
+            CLOSE => return self.close_name(id, server, size),
+            CALL => self.servers[server].expected.push_back(Expected::Query),
+            SYNC => self.sync(id, server),
+            COPY_DONE | COPY_FAIL => self.copy_ends(id, server),
+            EXECUTE | FLUSH => self.clients[id].is_open = true,
+            _ => {}
+        }
+        self.pass(id, server, kind, size);
+        Outcome::Done
+    }
+
+    /// The message as it is, as far as it is there.
+    pub(super) fn pass(&mut self, id: Id, server: Id, kind: u8, size: usize) {
+        let client = &mut self.clients[id];
+        let bytes = size.min(client.input.len());
+        let output = &mut self.servers[server].output;
+        output.extend_from_slice(&client.input.split_to(bytes));
+        client.framing.begun(kind, size, bytes);
+        client.discards = false;
+    }
+
+    /// The message goes nowhere.
+    fn skip(&mut self, id: Id, kind: u8, size: usize) {
+        let client = &mut self.clients[id];
+        let bytes = size.min(client.input.len());
+        client.input.advance(bytes);
+        client.framing.begun(kind, size, bytes);
+        client.discards = true;
+    }
+
+    fn query(&mut self, id: Id, server: Id, size: usize) -> Outcome {
+        let client = &mut self.clients[id];
+        let there = client.input.len().min(size);
+        if there < size.min(HEADER + hint::LOOKED_AT) {
+            return Outcome::Short;
+        }
+        let end = there.min(HEADER + hint::LOOKED_AT);
+        let text = &client.input[HEADER..end];
+        let hint = Hint::of(text.strip_suffix(b"\0").unwrap_or(text), end == size);
+        client.hint(hint);
+        // PostgreSQL forgets it, too.
+        client.names.set(b"", None);
+        let server_state = &mut self.servers[server];
+        server_state.statements.unnamed = None;
+        server_state.expected.push_back(Expected::Query);
+        self.pass(id, server, QUERY, size);
+        Outcome::Done
+    }
+
+    fn sync(&mut self, id: Id, server: Id) {
+        let server = &mut self.servers[server];
+        self.clients[id].is_open = false;
+        if server.copying != Copying::Extended {
+            server.expected.push_back(Expected::Sync);
+        }
+    }
+
+    fn copy_ends(&mut self, id: Id, server: Id) {
+        let server = &mut self.servers[server];
+        match server.copying {
+            // Another Sync follows, which counts.
+            Copying::Extended => {
+                server.copying = Copying::No;
+                self.clients[id].is_open = true;
+            }
+            Copying::Simple => server.copying = Copying::No,
+            // The server has not said yet that it copies.
+            Copying::No => server.expected.push_back(Expected::CopyEnd),
+        }
+    }
+
+    /// Is a message at the beginning of what has arrived that must be whole first?
+    pub(super) fn awaits_whole(&self, client: &Client) -> bool {
+        match client.framing.next(&client.input) {
+            Next::Begins { kind, size, .. } => {
+                matches!(kind, PARSE | BIND | DESCRIBE | CLOSE)
+                    && client.input.len() < size.min(HELD_MAX)
+            }
+            _ => false,
+        }
+    }
+}

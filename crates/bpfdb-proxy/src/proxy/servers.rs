@@ -1,0 +1,221 @@
+//! Servers are opened, log in, and are closed.
+
+use std::os::fd::AsFd;
+
+use bytes::{Bytes, BytesMut};
+use postgres_protocol::message::frontend;
+
+use super::{Proxy, Work};
+use crate::auth::login::{Login, Step};
+use crate::io::poll::Source;
+use crate::io::slab::Id;
+use crate::io::socket;
+use crate::server::{Server, Stage};
+use crate::wire::reply::{self, state};
+
+/// Why there is no server.
+#[derive(Clone, Debug)]
+enum Failure {
+    /// The server's own message.
+    Refused(Bytes),
+    Told(String),
+}
+
+impl Proxy {
+    /// Opens as many servers as the pool's clients wait for, and it may have.
+    pub(super) fn open_servers(&mut self, pool: u32) {
+        while self.pools[pool as usize].wants_server() {
+            if let Err(error) = self.open_server(pool) {
+                let address = &self.pools[pool as usize].database.address;
+                let told = format!("server connection to {address} failed: {error}");
+                self.no_server(pool, &Failure::Told(told));
+                return;
+            }
+        }
+    }
+
+    fn open_server(&mut self, pool: u32) -> std::io::Result<()> {
+        let socket = socket::connect(&self.pools[pool as usize].database.address)?;
+        let id = self.servers.insert(Server::new(socket, pool));
+        let server = &self.servers[id];
+        let added = (self.poll).add(server.socket.as_fd(), Source::Server(id), server.interest);
+        if let Err(error) = added {
+            self.servers.remove(id);
+            return Err(std::io::Error::other(error));
+        }
+        let pool = &mut self.pools[pool as usize];
+        pool.servers += 1;
+        pool.logging_in += 1;
+        Ok(())
+    }
+
+    /// A connection is there, or there is none.
+    pub(super) fn connected(&mut self, id: Id) {
+        let server = &mut self.servers[id];
+        let number = server.pool;
+        let pool = &self.pools[number as usize];
+        if let Err(error) = socket::take_error(server.socket.as_fd()) {
+            let told = format!(
+                "server connection to {} failed: {error}",
+                pool.database.address
+            );
+            self.not_in(id, &Failure::Told(told));
+            return;
+        }
+        let mut parameters = vec![("user", pool.user()), ("database", pool.name())];
+        let options = pool.key.options.iter();
+        parameters.extend(options.map(|(name, value)| (name.as_str(), value.as_str())));
+        let begun = frontend::startup_message(parameters, &mut server.output);
+        let password = pool.database.password.clone().or_else(|| {
+            let known = self.settings.users.get(pool.user())?;
+            let is_plain = !known.starts_with("md5") && !known.starts_with("SCRAM-SHA-256$");
+            is_plain.then(|| known.clone())
+        });
+        server.stage = Stage::LogsIn(Box::new(Login::new(pool.user().to_owned(), password)));
+        match begun {
+            Ok(()) => self.flush_server(id),
+            Err(error) => self.not_in(id, &Failure::Told(error.to_string())),
+        }
+    }
+
+    /// Messages of a server that lets us in, or does not.
+    pub(super) fn log_in(&mut self, id: Id) {
+        let server = &mut self.servers[id];
+        let Stage::LogsIn(login) = &mut server.stage else {
+            return;
+        };
+        match login.go_on(&mut server.input, &mut server.output) {
+            Step::Waits => self.flush_server(id),
+            Step::Refused(message) => self.not_in(id, &Failure::Refused(message)),
+            Step::Failed(told) => {
+                self.not_in(id, &Failure::Told(format!("server login failed: {told}")));
+            }
+            Step::In => {
+                server.parameters = login.parameters.clone();
+                server.first = login.parameters.clone();
+                server.key = login.key;
+                server.stage = Stage::Ready;
+                let (number, welcome) = (server.pool, server.parameters.clone());
+                let pool = &mut self.pools[number as usize];
+                pool.logging_in -= 1;
+                pool.welcome.get_or_insert(welcome);
+                let greeting = std::mem::take(&mut pool.greeting);
+                self.server_waits(id);
+                for client in greeting {
+                    if self.clients.get(client).is_some() {
+                        self.greet(client);
+                    }
+                }
+                self.give(id);
+            }
+        }
+    }
+
+    fn not_in(&mut self, id: Id, failure: &Failure) {
+        let Some(server) = self.servers.remove(id) else {
+            return;
+        };
+        let pool = &mut self.pools[server.pool as usize];
+        pool.servers -= 1;
+        pool.logging_in -= 1;
+        self.no_server(server.pool, failure);
+    }
+
+    /// Without any server left those who wait are told why; else they go on waiting for the others.
+    fn no_server(&mut self, number: u32, failure: &Failure) {
+        match failure {
+            Failure::Told(told) => tracing::warn!(told, "no server"),
+            Failure::Refused(_) => tracing::warn!("a server has refused the proxy"),
+        }
+        let pool = &mut self.pools[number as usize];
+        if pool.servers > 0 {
+            return;
+        }
+        let mut waiting = std::mem::take(&mut pool.greeting);
+        waiting.extend(pool.waiting.drain(..));
+        for client in waiting {
+            match failure {
+                Failure::Refused(message) => self.end(client, message),
+                Failure::Told(told) => self.refuse(client, state::CONNECTION_FAILURE, told),
+            }
+        }
+    }
+
+    /// A server took too long.
+    pub(super) fn too_late(&mut self, id: Id) {
+        self.not_in(id, &Failure::Told("server connection timed out".into()));
+    }
+
+    /// The database has closed a connection.
+    pub(super) fn server_ended(&mut self, id: Id) {
+        let Some(server) = self.servers.get(id) else {
+            return;
+        };
+        if !server.is_ready() {
+            let told = "server closed the connection while the proxy logged in";
+            return self.not_in(id, &Failure::Told(told.into()));
+        }
+        // What it has said before.
+        self.serve_server(id);
+        let Some(server) = self.servers.get(id) else {
+            return;
+        };
+        let client = server.client;
+        self.close_server(id);
+        if let Some(client) = client {
+            let told = "server closed the connection unexpectedly";
+            self.refuse(client, state::CONNECTION_FAILURE, told);
+        }
+    }
+
+    /// Away with it: its session is of no use, or was not used.
+    pub(super) fn close_server(&mut self, id: Id) {
+        let Some(mut server) = self.servers.remove(id) else {
+            return;
+        };
+        let mut goodbye = BytesMut::new();
+        frontend::terminate(&mut goodbye);
+        // Behind a message that is not whole it would be part of that.
+        if server.is_quiet() {
+            server.output = goodbye;
+            let _ = socket::send(server.socket.as_fd(), &mut server.output);
+        }
+        let number = server.pool;
+        let pool = &mut self.pools[number as usize];
+        pool.servers -= 1;
+        pool.free.retain(|free| *free != id);
+        if let Some(client) = server
+            .client
+            .and_then(|client| self.clients.get_mut(client))
+        {
+            client.server = None;
+        }
+        drop(server);
+        self.open_servers(number);
+    }
+
+    /// A message of the proxy's own for a client that ends with it.
+    pub(super) fn refuse(&mut self, id: Id, state: &str, told: &str) {
+        let mut message = BytesMut::new();
+        reply::fatal(&mut message, state, told);
+        self.end(id, &message);
+    }
+
+    /// Sends a client its last message.
+    pub(super) fn end(&mut self, id: Id, message: &[u8]) {
+        let Some(client) = self.clients.get_mut(id) else {
+            return;
+        };
+        // Within a message it could not be told from that.
+        let server = client.server.and_then(|server| self.servers.get(server));
+        if server.is_none_or(|server| server.framing.is_between()) {
+            client.output.extend_from_slice(message);
+        }
+        let _ = socket::send(client.socket.as_fd(), &mut client.output);
+        self.leave(id);
+    }
+
+    pub(super) fn wake_server(&mut self, id: Id) {
+        self.work.push_back(Work::Server(id));
+    }
+}

@@ -1,0 +1,144 @@
+//! A connection to a database.
+
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::time::Instant;
+
+use bytes::{Bytes, BytesMut};
+
+use crate::auth::login::Login;
+use crate::io::poll::Interest;
+use crate::io::slab::Id;
+use crate::parameters::Parameters;
+use crate::statements::{ServerStatements, Statement};
+use crate::wire::framing::Framing;
+
+#[derive(Debug)]
+pub(crate) enum Stage {
+    Connecting,
+    LogsIn(Box<Login>),
+    Ready,
+}
+
+/// A statement of the proxy's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Own {
+    /// Parameters as the next client has them.
+    Parameters,
+    /// Away with what a client has left.
+    Reset,
+}
+
+/// What was sent and has a reply that matters: to whom it goes, and when a transaction is over.
+#[derive(Debug)]
+pub(crate) enum Expected {
+    /// ReadyForQuery, of a simple query or a call of a function.
+    Query,
+    /// The same, of a Sync.
+    Sync,
+    /// The same; all of its replies are ours.
+    Own(Own),
+    Parse {
+        number: u64,
+        /// Ours: the client has not sent it.
+        hidden: bool,
+        /// The client's name, and what it meant before.
+        undo: Option<(Bytes, Option<Rc<Statement>>)>,
+    },
+    Close {
+        hidden: bool,
+        undo: Option<(Bytes, Rc<Statement>)>,
+    },
+    /// The client has said that its data ends: what it sent before does not count while
+    /// the server copies.
+    CopyEnd,
+}
+
+/// Does the server wait for data?
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Copying {
+    #[default]
+    No,
+    /// By a simple query.
+    Simple,
+    /// By an extended one: it ignores each Sync until the end of the data.
+    Extended,
+}
+
+/// Outside a transaction block, in one, in a failed one: as ReadyForQuery says it.
+pub(crate) const IDLE: u8 = b'I';
+
+#[derive(Debug)]
+pub(crate) struct Server {
+    pub(crate) socket: OwnedFd,
+    pub(crate) interest: Interest,
+    pub(crate) since: Instant,
+    pub(crate) pool: u32,
+    pub(crate) stage: Stage,
+    /// From it.
+    pub(crate) input: BytesMut,
+    /// To it.
+    pub(crate) output: BytesMut,
+    pub(crate) framing: Framing,
+    /// The message that `framing` is in goes to no client.
+    pub(crate) discards: bool,
+    pub(crate) client: Option<Id>,
+    pub(crate) expected: VecDeque<Expected>,
+    pub(crate) copying: Copying,
+    pub(crate) status: u8,
+    /// An unknown SET was done since the last ReadyForQuery.
+    pub(crate) has_set: bool,
+    pub(crate) parameters: Parameters,
+    /// As they were when it logged in.
+    pub(crate) first: Parameters,
+    pub(crate) statements: ServerStatements,
+    pub(crate) key: (i32, i32),
+    /// Requests to cancel that are under way: a next client must not be hit.
+    pub(crate) cancels: u32,
+    /// In the kernel; `None`: the programs do not know it.
+    pub(crate) slot: Option<u32>,
+}
+
+impl Server {
+    pub(crate) fn new(socket: OwnedFd, pool: u32) -> Self {
+        Self {
+            socket,
+            interest: Interest {
+                readable: false,
+                writable: true,
+            },
+            since: Instant::now(),
+            pool,
+            stage: Stage::Connecting,
+            input: BytesMut::new(),
+            output: BytesMut::new(),
+            framing: Framing::default(),
+            discards: false,
+            client: None,
+            expected: VecDeque::new(),
+            copying: Copying::No,
+            status: IDLE,
+            has_set: false,
+            parameters: Parameters::default(),
+            first: Parameters::default(),
+            statements: ServerStatements::default(),
+            key: (0, 0),
+            cancels: 0,
+            slot: None,
+        }
+    }
+
+    /// Has everything been answered, outside a transaction block?
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.expected.is_empty()
+            && self.status == IDLE
+            && self.framing.is_between()
+            && self.input.is_empty()
+            && self.output.is_empty()
+    }
+
+    pub(crate) fn is_ready(&self) -> bool {
+        matches!(self.stage, Stage::Ready)
+    }
+}

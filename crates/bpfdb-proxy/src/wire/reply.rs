@@ -1,0 +1,85 @@
+//! Messages to clients that the proxy makes itself.
+
+use bytes::{BufMut, BytesMut};
+
+/// States of SQL that the proxy reports: those PostgreSQL has for the same.
+pub(crate) mod state {
+    pub(crate) const PROTOCOL_VIOLATION: &str = "08P01";
+    pub(crate) const CONNECTION_FAILURE: &str = "08006";
+    pub(crate) const FEATURE_NOT_SUPPORTED: &str = "0A000";
+    pub(crate) const INVALID_AUTHORIZATION: &str = "28000";
+    pub(crate) const INVALID_PASSWORD: &str = "28P01";
+    pub(crate) const INVALID_CATALOG: &str = "3D000";
+    pub(crate) const TOO_MANY_CONNECTIONS: &str = "53300";
+    pub(crate) const LIMIT_EXCEEDED: &str = "54000";
+    pub(crate) const ADMIN_SHUTDOWN: &str = "57P01";
+    pub(crate) const IDLE_TIMEOUT: &str = "57014";
+}
+
+/// A message whose body `write` appends.
+pub(crate) fn message(out: &mut BytesMut, kind: u8, write: impl FnOnce(&mut BytesMut)) {
+    out.put_u8(kind);
+    let at = out.len();
+    out.put_u32(0);
+    write(out);
+    let length = (out.len() - at) as u32;
+    out[at..at + 4].copy_from_slice(&length.to_be_bytes());
+}
+
+fn text(out: &mut BytesMut, bytes: &[u8]) {
+    out.put_slice(bytes);
+    out.put_u8(0);
+}
+
+/// ErrorResponse that ends the connection.
+pub(crate) fn fatal(out: &mut BytesMut, state: &str, told: &str) {
+    message(out, b'E', |out| {
+        for (field, value) in [
+            (b'S', "FATAL"),
+            (b'V', "FATAL"),
+            (b'C', state),
+            (b'M', told),
+        ] {
+            out.put_u8(field);
+            text(out, value.as_bytes());
+        }
+        out.put_u8(0);
+    });
+}
+
+pub(crate) fn parameter(out: &mut BytesMut, name: &str, value: &str) {
+    message(out, b'S', |out| {
+        text(out, name.as_bytes());
+        text(out, value.as_bytes());
+    });
+}
+
+/// The key by which a client cancels.
+pub(crate) fn key(out: &mut BytesMut, process: i32, secret: i32) {
+    message(out, b'K', |out| {
+        out.put_i32(process);
+        out.put_i32(secret);
+    });
+}
+
+/// Ready for a query, in no transaction.
+pub(crate) fn ready(out: &mut BytesMut) {
+    message(out, b'Z', |out| out.put_u8(b'I'));
+}
+
+/// We know version 3.0, and none of these options of a newer one.
+pub(crate) fn negotiate(out: &mut BytesMut, unknown: &[Vec<u8>]) {
+    message(out, b'v', |out| {
+        out.put_u32(0);
+        out.put_u32(unknown.len() as u32);
+        unknown.iter().for_each(|name| text(out, name));
+    });
+}
+
+/// A request for authentication, or that it has succeeded.
+pub(crate) fn authentication(out: &mut BytesMut, code: u32, more: &[u8]) {
+    message(out, b'R', |out| {
+        out.put_u32(code);
+        out.put_slice(more);
+    });
+}
