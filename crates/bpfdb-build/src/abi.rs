@@ -1,4 +1,5 @@
-//! `abi.rs`: the structures and constants of `include/bpfdb`, by bindgen.
+//! `abi.rs`: the structures and constants of `include/bpfdb`, by bindgen. `shared.rs`: those that one
+//! crate shares with its own programs.
 
 use std::path::PathBuf;
 
@@ -9,9 +10,19 @@ use crate::tree::Tree;
 const ABI_HEADERS: [&str; 4] = ["abi.h", "commands.h", "connection.h", "procedure.h"];
 
 pub(crate) fn generate(tree: &Tree) -> Result<()> {
+    bind(tree, &ABI_HEADERS, ".*/include/bpfdb/.*", "abi.rs")
+}
+
+/// What one header has, of those in `include/bpfdb`.
+pub(crate) fn share(tree: &Tree, header: &str) -> Result<()> {
+    let declared_in = format!(".*/include/bpfdb/{}", header.replace('.', "\\."));
+    bind(tree, &[header], &declared_in, "shared.rs")
+}
+
+fn bind(tree: &Tree, headers: &[&str], declared_in: &str, file: &str) -> Result<()> {
     let include = tree.root.join("include");
     let path = |header: &&str| include.join("bpfdb").join(header);
-    let headers: Vec<PathBuf> = ABI_HEADERS.iter().map(path).collect();
+    let headers: Vec<PathBuf> = headers.iter().map(path).collect();
     // In this order: a header uses those before it.
     let wide = Wide::read(
         &["limits.h", "status.h", "form.h"]
@@ -28,7 +39,7 @@ pub(crate) fn generate(tree: &Tree) -> Result<()> {
         .headers(headers.iter().map(|header| header.display().to_string()))
         .clang_arg(format!("-I{}", include.display()))
         .clang_args(flags)
-        .allowlist_file(".*/include/bpfdb/.*")
+        .allowlist_file(declared_in)
         .default_enum_style(bindgen::EnumVariation::Consts)
         .prepend_enum_name(false)
         .derive_default(true)
@@ -41,8 +52,8 @@ pub(crate) fn generate(tree: &Tree) -> Result<()> {
         .parse_callbacks(Box::new(wide))
         .generate()
         .map_err(|error| format!("bindgen of include/bpfdb: {error}"))?
-        .write_to_file(tree.out.join("abi.rs"))
-        .map_err(|error| format!("abi.rs: {error}"))
+        .write_to_file(tree.out.join(file))
+        .map_err(|error| format!("{file}: {error}"))
 }
 
 /// Macros whose value is `unsigned long long` in C, though it may be small:

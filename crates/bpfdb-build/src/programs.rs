@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::abi;
 use crate::clang::{Machine, find_compiler};
 use crate::compile::compile_in_parallel;
 use crate::objects::{self, Source};
@@ -40,6 +41,16 @@ impl Programs {
     pub fn own(mut self, path: &str) -> Self {
         self.paths.push(self.tree.root.join("bpf").join(path));
         self
+    }
+
+    /// Writes `shared.rs` to `OUT_DIR`: the structures and constants of the header of this name in
+    /// bpfdb's own folder `include/bpfdb`.
+    ///
+    /// # Errors
+    /// There is no such header, or it cannot be translated.
+    pub fn shares(self, header: &str) -> Result<Self> {
+        abi::share(&self.tree, header)?;
+        Ok(self)
     }
 
     /// Compiles those that are out of date, and writes `objects.rs` to `OUT_DIR`, with a

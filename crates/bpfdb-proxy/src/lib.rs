@@ -12,12 +12,14 @@
 //! | `auth` | who a client is; logging in at servers |
 //! | `parameters`, `statements` | what a session has that its client relies on |
 //! | `client`, `server`, `pool` | the state of each |
+//! | `kernel` | the programs, and the memory that they share with this process |
 //! | `proxy` | the event loop, and what it does |
 
 mod auth;
 mod client;
 mod error;
 mod io;
+mod kernel;
 mod parameters;
 mod pool;
 mod proxy;

@@ -98,6 +98,10 @@ pub(crate) struct Server {
     pub(crate) cancels: u32,
     /// In the kernel; `None`: the programs do not know it.
     pub(crate) slot: Option<u32>,
+    /// The kernel has begun to bring its stream: where that is is not known here yet.
+    pub(crate) resumes: bool,
+    /// It was free in the kernel, and has said something without being asked.
+    pub(crate) speaks: bool,
 }
 
 impl Server {
@@ -126,6 +130,8 @@ impl Server {
             key: (0, 0),
             cancels: 0,
             slot: None,
+            resumes: false,
+            speaks: false,
         }
     }
 

@@ -141,6 +141,12 @@ impl ServerStatements {
         self.used.clear();
         self.unnamed = None;
     }
+
+    /// All of them, away.
+    pub(crate) fn drain(&mut self) -> Vec<u64> {
+        self.unnamed = None;
+        self.used.drain().map(|(number, _)| number).collect()
+    }
 }
 
 #[cfg(test)]

@@ -204,6 +204,8 @@ impl Proxy {
         reply::key(&mut client.output, id.index as i32 + 1, client.secret);
         reply::ready(&mut client.output);
         client.stage = Stage::Ready;
+        self.offer_client(id);
+        let client = &self.clients[id];
         tracing::debug!(user = client.user, "a client has logged in");
         self.flush_client(id);
         self.work.push_back(Work::Client(id));

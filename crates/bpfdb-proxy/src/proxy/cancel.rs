@@ -34,6 +34,7 @@ impl Proxy {
         if self.clients[id].secret != secret {
             return;
         }
+        self.grab(id);
         if let Some(server) = self.clients[id].server {
             self.send_cancel(server, true);
         }

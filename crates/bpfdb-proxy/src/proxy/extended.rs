@@ -8,7 +8,7 @@ use postgres_protocol::message::frontend;
 use super::requests::Outcome;
 use super::{HELD_MAX, Proxy};
 use crate::io::slab::Id;
-use crate::server::Expected;
+use crate::server::{Expected, Own};
 use crate::statements::{NAMES_MAX, Statement};
 use crate::wire::framing::HEADER;
 use crate::wire::hint::{self, Hint};
@@ -244,6 +244,20 @@ impl Proxy {
         while let Some(oldest) = self.servers[id].statements.oldest_beyond(most) {
             self.servers[id].statements.remove(oldest);
             self.close_own(id, oldest);
+        }
+    }
+
+    /// What it has is not known any more: it is to have nothing.
+    pub(super) fn forget_statements(&mut self, id: Id) {
+        for number in self.servers[id].statements.drain() {
+            self.close_own(id, number);
+        }
+        if !self.servers[id].expected.is_empty() {
+            // Without one the replies would be awaited for ever.
+            let server = &mut self.servers[id];
+            frontend::sync(&mut server.output);
+            server.expected.push_back(Expected::Own(Own::Parameters));
+            self.flush_server(id);
         }
     }
 

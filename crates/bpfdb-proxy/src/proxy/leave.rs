@@ -7,15 +7,20 @@ use crate::settings::PoolMode;
 impl Proxy {
     /// A client is gone, or has to go.
     pub(super) fn leave(&mut self, id: Id) {
+        self.grab(id);
         let Some(client) = self.clients.remove(id) else {
             return;
         };
+        if let (Some(kernel), Some(slot)) = (&mut self.kernel, client.slot) {
+            kernel.remove_client(slot);
+        }
         if let Some(number) = client.pool {
             let pool = &mut self.pools[number as usize];
             if client.waits.is_some() {
                 pool.waiting.retain(|waiting| *waiting != id);
             }
             pool.greeting.retain(|greeting| *greeting != id);
+            self.tell_wanted(number);
         }
         let Some(server) = client.server else {
             return;

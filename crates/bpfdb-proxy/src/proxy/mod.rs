@@ -21,6 +21,7 @@
 mod accept;
 mod cancel;
 mod extended;
+mod handover;
 mod leave;
 mod pools;
 mod replies;
@@ -29,6 +30,7 @@ mod servers;
 mod timeouts;
 
 use std::collections::VecDeque;
+use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
@@ -41,6 +43,7 @@ use crate::error::{Result, system};
 use crate::io::poll::{Event, Interest, Poll, Source};
 use crate::io::slab::{Id, Slab};
 use crate::io::socket::{self, Address, Received};
+use crate::kernel::programs::Kernel;
 use crate::pool::{Key, Pool};
 use crate::server::Server;
 use crate::settings::Settings;
@@ -77,6 +80,9 @@ pub struct Proxy {
     by_key: FxHashMap<Key, u32>,
     texts: Texts,
     work: VecDeque<Work>,
+    kernel: Option<Kernel>,
+    /// A server was about to be free: it is asked for again at once.
+    retries: bool,
     ticked: Instant,
 }
 
@@ -90,8 +96,6 @@ impl Stopper {
         let _ = (&self.0).write(b".");
     }
 }
-
-use std::io::Write;
 
 impl Proxy {
     /// Listens, and serves nobody yet.
@@ -117,6 +121,10 @@ impl Proxy {
                 Interest::READ,
             )?;
         }
+        let kernel = load_kernel(&settings, listeners.first())?;
+        if let Some(kernel) = &kernel {
+            poll.add(kernel.ring_fd(), Source::Kernel, Interest::READ)?;
+        }
         let (stop, stopper) = UnixStream::pair().map_err(system("make a pair of sockets"))?;
         poll.add(stop.as_fd(), Source::Stop, Interest::READ)?;
         let proxy = Self {
@@ -132,6 +140,8 @@ impl Proxy {
             by_key: FxHashMap::default(),
             texts: Texts::default(),
             work: VecDeque::new(),
+            kernel,
+            retries: false,
             ticked: Instant::now(),
         };
         Ok((proxy, Stopper(stopper)))
@@ -149,7 +159,9 @@ impl Proxy {
     pub fn run(&mut self) -> Result<()> {
         let mut events = Vec::new();
         loop {
-            self.poll.wait(&mut events, TICK)?;
+            let timeout = if self.retries { Duration::ZERO } else { TICK };
+            self.poll.wait(&mut events, timeout)?;
+            self.retry();
             for event in events.drain(..) {
                 if event.source == Source::Stop {
                     self.say_goodbye();
@@ -169,7 +181,8 @@ impl Proxy {
     fn seen(&mut self, event: Event) {
         match event.source {
             Source::Listener(index) => self.accept(index),
-            Source::Stop | Source::Kernel => {}
+            Source::Stop => {}
+            Source::Kernel => self.kernel_seen(),
             Source::Client(client) => self.client_seen(client, event),
             Source::Server(server) => self.server_seen(server, event),
             Source::Cancel(cancel) => self.cancel_seen(cancel, event),
@@ -191,7 +204,10 @@ impl Proxy {
         };
         if event.readable || event.failed {
             match socket::receive(client.socket.as_fd(), &mut client.input) {
-                Received::Bytes(bytes) => client.received += bytes as u64,
+                Received::Bytes(bytes) => {
+                    client.received += bytes as u64;
+                    self.grab(id);
+                }
                 Received::Nothing if !event.failed => {}
                 Received::Nothing | Received::End => return self.leave(id),
             }
@@ -214,7 +230,7 @@ impl Proxy {
         }
         if event.readable || event.failed {
             match socket::receive(server.socket.as_fd(), &mut server.input) {
-                Received::Bytes(_) => {}
+                Received::Bytes(_) => self.server_speaks(id),
                 Received::Nothing if !event.failed => {}
                 Received::Nothing | Received::End => return self.server_ended(id),
             }
@@ -319,6 +335,20 @@ impl Proxy {
             }
         }
     }
+}
+
+/// The programs, for the first listener, if a cgroup was named for them.
+fn load_kernel(settings: &Settings, listener: Option<&OwnedFd>) -> Result<Option<Kernel>> {
+    let address = listener.and_then(|listener| socket::own(listener.as_fd()));
+    let (Some(cgroup), Some(address)) = (&settings.cgroup, address) else {
+        return Ok(None);
+    };
+    let port = |database: &crate::settings::Database| match database.address {
+        Address::Inet(address) => Some(address.port()),
+        Address::Unix(_) => None,
+    };
+    let ports: Vec<u16> = settings.databases.values().filter_map(port).collect();
+    Kernel::load(cgroup, address.port(), &ports).map(Some)
 }
 
 impl Drop for Proxy {

@@ -22,13 +22,17 @@ impl Proxy {
         }
         self.clients[id].waits = Some(Instant::now());
         self.pools[number as usize].waiting.push_back(id);
+        self.tell_wanted(number);
+        // One that became free before the programs could know that it is wanted.
+        self.serve_waiting(number);
         self.open_servers(number);
         None
     }
 
     /// The one that was used last: others may become idle long enough to be closed.
     fn take_free(&mut self, pool: u32) -> Option<Id> {
-        self.pools[pool as usize].free.pop_back()
+        let free = self.pools[pool as usize].free.pop_back();
+        free.or_else(|| self.take_from_kernel(pool))
     }
 
     /// A server is nobody's: the client that has waited longest gets it.
@@ -37,13 +41,17 @@ impl Proxy {
         while let Some(client) = self.pools[number as usize].waiting.pop_front() {
             if let Some(waits) = self.clients.get_mut(client) {
                 waits.waits = None;
+                self.tell_wanted(number);
                 self.link(client, id);
                 self.work.push_back(Work::Client(client));
                 return;
             }
         }
+        self.tell_wanted(number);
         self.servers[id].since = Instant::now();
-        self.pools[number as usize].free.push_back(id);
+        if !self.put_into_kernel(id) {
+            self.pools[number as usize].free.push_back(id);
+        }
     }
 
     /// From now on the server's replies are this client's.
@@ -51,6 +59,7 @@ impl Proxy {
         let (c, s) = (&mut self.clients[client], &mut self.servers[server]);
         (c.server, s.client) = (Some(server), Some(client));
         c.hint = None;
+        s.resumes = false;
         if let Some(text) = c.parameters.statement(&s.parameters) {
             self.ask(server, Own::Parameters, &text);
         }

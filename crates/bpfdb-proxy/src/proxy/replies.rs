@@ -38,6 +38,9 @@ impl Proxy {
             }
             return;
         }
+        if !self.servers[id].input.is_empty() {
+            self.resume(id);
+        }
         while self.serve_reply(id) {}
         let Some(server) = self.servers.get(id) else {
             return;
@@ -45,6 +48,7 @@ impl Proxy {
         if let Some(client) = server.client {
             self.flush_client(client);
         }
+        self.list_again(id);
         self.server_waits(id);
     }
 
@@ -276,6 +280,7 @@ impl Proxy {
         }
         match server.client {
             // What a client has left is put right.
+            None if server.speaks => {}
             None if is_ours => {
                 server.statements.clear();
                 self.give(id);

@@ -62,6 +62,7 @@ impl Proxy {
                 self.flush_server(server);
             }
             self.client_waits(id);
+            self.hand_back(id);
         }
     }
 

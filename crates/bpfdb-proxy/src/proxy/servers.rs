@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use bytes::{Bytes, BytesMut};
 use postgres_protocol::message::frontend;
 
-use super::{Proxy, Work};
+use super::Proxy;
 use crate::auth::login::{Login, Step};
 use crate::io::poll::Source;
 use crate::io::slab::Id;
@@ -101,6 +101,7 @@ impl Proxy {
                 pool.welcome.get_or_insert(welcome);
                 let greeting = std::mem::take(&mut pool.greeting);
                 self.server_waits(id);
+                self.offer_server(id);
                 for client in greeting {
                     if self.clients.get(client).is_some() {
                         self.greet(client);
@@ -156,6 +157,7 @@ impl Proxy {
             return self.not_in(id, &Failure::Told(told.into()));
         }
         // What it has said before.
+        self.server_speaks(id);
         self.serve_server(id);
         let Some(server) = self.servers.get(id) else {
             return;
@@ -181,6 +183,9 @@ impl Proxy {
             let _ = socket::send(server.socket.as_fd(), &mut server.output);
         }
         let number = server.pool;
+        if let (Some(kernel), Some(place)) = (&mut self.kernel, server.slot) {
+            kernel.remove_server(place, number);
+        }
         let pool = &mut self.pools[number as usize];
         pool.servers -= 1;
         pool.free.retain(|free| *free != id);
@@ -203,6 +208,7 @@ impl Proxy {
 
     /// Sends a client its last message.
     pub(super) fn end(&mut self, id: Id, message: &[u8]) {
+        self.grab(id);
         let Some(client) = self.clients.get_mut(id) else {
             return;
         };
@@ -213,9 +219,5 @@ impl Proxy {
         }
         let _ = socket::send(client.socket.as_fd(), &mut client.output);
         self.leave(id);
-    }
-
-    pub(super) fn wake_server(&mut self, id: Id) {
-        self.work.push_back(Work::Server(id));
     }
 }

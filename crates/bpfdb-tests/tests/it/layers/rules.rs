@@ -135,7 +135,8 @@ pub(super) const CRATES: &[Crate] = &[
         "connection", "scripting", "instance", "commands", "executor", "server",
     ]),
     of("bpfdb-proxy", &[
-        "error", "io", "wire", "settings", "parameters", "statements", "auth", "client", "server", "pool", "proxy",
+        "error", "io", "wire", "settings", "parameters", "statements", "auth", "client", "server", "pool", "kernel",
+        "proxy",
         "flags",
     ]),
     of("bpfdb-tests", &[

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
+/* A client on this machine sends: in its own send(). */
+#ifndef BPFDB_PG_CLIENT_BPF_H
+#define BPFDB_PG_CLIENT_BPF_H
+
+#include "ends.bpf.h"
+#include "messages.bpf.h"
+#include "pool.bpf.h"
+
+/* The verdict is for n bytes of a message. What an earlier run has said would hold for the next
+ * messages, so every run says it. */
+static __always_inline void apply(struct sk_msg_md *m, u32 n)
+{
+	bpf_msg_apply_bytes(m, n < m->size ? n : 0);
+}
+
+/* Through TCP. Not SK_PASS: the kernel (6.18) keeps that verdict for the next message if TCP could
+ * not take this one whole. */
+static __always_inline int pass(struct sk_msg_md *m, struct bpfdb_proxy_end *own)
+{
+	bpf_msg_apply_bytes(m, 0);
+	return bpf_msg_redirect_hash(m, &ends, own, 0);
+}
+
+static __always_inline int to_end(struct sk_msg_md *m, struct bpfdb_proxy_end *end)
+{
+	return bpf_msg_redirect_hash(m, &ends, end, BPF_F_INGRESS);
+}
+
+/* Is nothing of the client under way through TCP, either way? */
+static __always_inline bool is_quiet(struct sk_msg_md *m, const struct pg_socket *data,
+				     const struct bpfdb_proxy_client *client)
+{
+	struct tcp_sock *tcp = own_tcp(m);
+
+	return tcp && tcp->write_seq - data->first_sent == (u32)LOAD(client->received) &&
+	       tcp->rcv_nxt - data->first_received == (u32)LOAD(client->sent) &&
+	       tcp->copied_seq == tcp->rcv_nxt;
+}
+
+/* A server for a client that is IDLE; the word says so then. */
+static __always_inline bool pool_take(struct bpfdb_proxy_client *client, u32 slot, u64 w, u32 due)
+{
+	u64 next = w + ((u64)due << BPFDB_PROXY_DUE_SHIFT);
+	struct bpfdb_proxy_server *server;
+	u32 s = server_take(client->pool, slot + 1);
+
+	if (!s || s == BPFDB_PROXY_BUSY)
+		return false;
+	server = server_at(--s);
+	if (likely(server->digest == client->digest) &&
+	    CAS(&client->word, w, word_with(next, BPFDB_PROXY_LINKED, s)) == w)
+		return true;
+	STORE(server->owner, 0);
+	server_rests(server, s);
+	return false;
+}
+
+enum route { ROUTE_SLOW, ROUTE_SERVER };
+
+/* What becomes of a message of so many queries. */
+__noinline int client_route(u32 slot, u32 due, u32 n)
+{
+	struct bpfdb_proxy_client *client = client_at(slot);
+	u32 i = 0;
+
+	while (i++ < TRIES && can_loop) {
+		u64 w = LOAD(client->word), next;
+		struct bpfdb_proxy_server *server = server_at(word_server(w));
+
+		if (w & BPFDB_PROXY_SLOW)
+			return ROUTE_SLOW;
+		switch (word_state(w)) {
+		case BPFDB_PROXY_IDLE:
+			if (pool_take(client, slot, w, due))
+				return ROUTE_SERVER;
+			COUNT_PG(slow_server);
+			return ROUTE_SLOW;
+		case BPFDB_PROXY_LINKED:
+			if (server->unread + n > UNREAD_LOOK ||
+			    word_due(w) + due > BPFDB_PROXY_DUE_MAX / 2) {
+				COUNT_PG(slow_unread);
+				return ROUTE_SLOW;
+			}
+			break;
+		case BPFDB_PROXY_RESTING: break;
+		default: return ROUTE_SLOW;
+		}
+		next = word_with(w, BPFDB_PROXY_LINKED, word_server(w));
+		if (CAS(&client->word, w, next + ((u64)due << BPFDB_PROXY_DUE_SHIFT)) == w)
+			return ROUTE_SERVER;
+	}
+	return ROUTE_SLOW;
+}
+
+static __always_inline int from_client(struct sk_msg_md *m, struct pg_socket *data)
+{
+	u32 slot = data->place.index, n = m->size;
+	struct bpfdb_proxy_client *client = client_at(slot);
+	u64 w = LOAD(client->word);
+	struct bpfdb_proxy_server *server;
+	int due;
+
+	if (word_generation(w) != data->place.generation || word_state(w) == BPFDB_PROXY_CLOSED)
+		return SK_PASS;
+	if (w & BPFDB_PROXY_SLOW)
+		return pass(m, &client->end);
+	if (n > CHUNK || bpf_msg_pull_data(m, 0, n, 0))
+		goto slow;
+	due = requests_due(m, slot, n);
+	if (!due) {
+		COUNT_PG(slow_request);
+		goto slow;
+	}
+	if (unlikely(!is_quiet(m, data, client))) {
+		COUNT_PG(slow_order);
+		goto slow;
+	}
+	if (client_route(slot, due, n) == ROUTE_SLOW)
+		goto slow;
+	client->requests += due;
+	client->unread = 0;
+	STORE(client->socket, (u64)own_tcp(m));
+	server = server_at(word_server(LOAD(client->word)));
+	server->unread += n;
+	bpf_msg_apply_bytes(m, 0);
+	return to_end(m, &server->end);
+slow:
+	/* If the process has closed it meanwhile, it is SLOW a little for another client. */
+	FETCH_OR(&client->word, BPFDB_PROXY_SLOW);
+	return pass(m, &client->end);
+}
+
+#endif

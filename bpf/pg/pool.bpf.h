@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
+/* Who gets which server. state.bpf.h has the rules. */
+#ifndef BPFDB_PG_POOL_BPF_H
+#define BPFDB_PG_POOL_BPF_H
+
+#include "socket.bpf.h"
+
+#define BIT(i) (1ULL << ((i) % BPFDB_PROXY_BITS))
+
+/* Takes a bit out of one word of a set: which, plus 1; 0: there is none. */
+static __always_inline u32 bit_take(u64 *word, u32 index)
+{
+	u64 all = LOAD(*word), lowest = all & -all;
+	u32 at = 0;
+
+	if (!all)
+		return 0;
+	/* The number of the bit: BPF has no instruction for it. */
+	at |= lowest & 0xffffffff00000000ULL ? 32 : 0;
+	at |= lowest & 0xffff0000ffff0000ULL ? 16 : 0;
+	at |= lowest & 0xff00ff00ff00ff00ULL ? 8 : 0;
+	at |= lowest & 0xf0f0f0f0f0f0f0f0ULL ? 4 : 0;
+	at |= lowest & 0xccccccccccccccccULL ? 2 : 0;
+	at |= lowest & 0xaaaaaaaaaaaaaaaaULL ? 1 : 0;
+	return CAS(word, all, all & ~lowest) == all ? index * BPFDB_PROXY_BITS + at + 1 : 0;
+}
+
+/* A server that may be free, which is not in the set any more: its number plus 1. */
+__noinline int server_pop(u32 number)
+{
+	struct bpfdb_proxy_pool *pool = pool_at(number);
+	u32 i = 0, from = LOAD(pool->next_server);
+
+	while (i < 2 * BPFDB_PROXY_SERVER_WORDS && can_loop) {
+		u64 at = (from + i++) % BPFDB_PROXY_SERVER_WORDS;
+		u32 found;
+
+		OPAQUE(at);
+		at &= BPFDB_PROXY_SERVER_WORDS - 1;
+		found = bit_take(&pool->free[at], at);
+		if (found)
+			return found;
+	}
+	return 0;
+}
+
+static __always_inline bool server_is_listed(const struct bpfdb_proxy_pool *pool, u32 s)
+{
+	u64 at = s / BPFDB_PROXY_BITS;
+
+	OPAQUE(at);
+	return LOAD(pool->free[at & (BPFDB_PROXY_SERVER_WORDS - 1)]) & BIT(s);
+}
+
+static __always_inline void server_list(struct bpfdb_proxy_pool *pool, u32 s)
+{
+	u64 at = s / BPFDB_PROXY_BITS;
+
+	OPAQUE(at);
+	FETCH_OR(&pool->free[at & (BPFDB_PROXY_SERVER_WORDS - 1)], BIT(s));
+}
+
+enum claim { CLAIM_NO, CLAIM_YES, CLAIM_LATER };
+
+/* May `taker` have a server that was popped? If it rests, its client is IDLE from now on. Two may have
+ * popped it, since it may be listed once more than it was free: one of them gets it. */
+static __always_inline enum claim server_claim(struct bpfdb_proxy_server *server, u32 s, u32 taker)
+{
+	u32 owner = LOAD(server->owner);
+	struct bpfdb_proxy_client *client = client_at(owner - 1);
+	u64 w;
+
+	if (!server->active || owner == BPFDB_PROXY_PROCESS)
+		return CLAIM_NO;
+	if (!owner)
+		return CAS(&server->owner, 0, taker) == 0 ? CLAIM_YES : CLAIM_NO;
+	w = LOAD(client->word);
+	if (word_state(w) != BPFDB_PROXY_RESTING || word_server(w) != s || w & BPFDB_PROXY_SLOW)
+		return CLAIM_NO; /* in use: it will be listed again */
+	if (is_sending(server)) {
+		COUNT_PG(sending);
+		return CLAIM_LATER;
+	}
+	if (CAS(&client->word, w, word_with(w, BPFDB_PROXY_IDLE, 0)) != w)
+		return CLAIM_NO;
+	STORE(server->owner, taker);
+	return CLAIM_YES;
+}
+
+#define TRIES 8
+
+/* A free server of a pool, whose owner is `taker` then: its number plus 1, BUSY or NONE. */
+__noinline u32 server_take(u32 number, u32 taker)
+{
+	struct bpfdb_proxy_pool *pool = pool_at(number);
+	u32 i = 0, result = BPFDB_PROXY_NONE;
+
+	while (i++ < TRIES && can_loop) {
+		u32 s = server_pop(number);
+		struct bpfdb_proxy_server *server;
+		enum claim claim;
+
+		if (!s)
+			break;
+		server = server_at(--s);
+		claim = server_claim(server, s, taker);
+		if (claim == CLAIM_YES)
+			return s + 1;
+		if (claim == CLAIM_LATER) {
+			server_list(pool, s);
+			result = BPFDB_PROXY_BUSY;
+		}
+	}
+	return result;
+}
+
+/* A server is free: into the set with it, and the process hears of it if it wants one. */
+static __always_inline void server_rests(struct bpfdb_proxy_server *server, u32 s)
+{
+	struct bpfdb_proxy_pool *pool = pool_at(server->pool);
+
+	if (!server_is_listed(pool, s))
+		server_list(pool, s);
+	if (unlikely(LOAD(pool->wanted)))
+		tell(BPFDB_PROXY_FREE, server->pool);
+}
+
+#endif

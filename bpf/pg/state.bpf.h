@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
+/*
+ * The PostgreSQL proxy in the kernel: what its programs share with its process.
+ *
+ * A client of this machine and a database of this machine both run a program in their own send()
+ * (sk_msg), before TCP sees the bytes. A request is redirected into the receive queue of the
+ * database's process, a reply into that of the client: neither TCP nor the proxy's process has a
+ * part in it.
+ *
+ *   client: send() ──► pg_send ── request ──► queue of the database's end
+ *                        │ cannot be followed
+ *                        └──► TCP ──► the process ──► TCP ──► the database's end
+ *
+ *   database: send() ──► pg_send ── reply ──► queue of the client's end
+ *                          │ nobody's, or the client is SLOW
+ *                          └──► TCP ──► the process ──► TCP ──► the client's end
+ *
+ * One word for each client decides everything. Every change is one compare-and-swap:
+ *
+ *   IDLE ── client_route: pool_take ────────────────► LINKED ◄── client_route ──┐
+ *    ▲ │                                                │                       │
+ *    │ │ no server is free:                             │ server_step: nothing  │
+ *    │ │ client_wait                                    │ more is to come       │
+ *    │ ▼                                                ▼                       │
+ *    │ WAITING ── pool_give ──► LINKING ──► LINKED   RESTING ───────────────────┘
+ *    └──── server_claim: another client takes the server ─┘
+ *
+ *   any ── pg_send, or the process ──► the same | SLOW ── the process ──► IDLE, LINKED, RESTING
+ *
+ * 1. A server's replies go to the client whose word names it and is not SLOW, or to the process.
+ * 2. A server that rests is given on only when its database is not within a send() (is_sending):
+ *    then its last reply is in its client's queue.
+ * 3. Replies are gone over byte by byte, also across messages. Of requests only messages of
+ *    whole simple queries are followed (requests_due); all else makes the client SLOW, and from then
+ *    on the stream stands still here: the process goes on at exactly the byte at which the kernel
+ *    has stopped (`stream`), since a program that loses the word to SLOW puts the stream
+ *    back.
+ * 4. Bytes keep their order. A client's queue is read before what came by TCP. So a client is
+ *    served here only if nothing of it is under way through TCP (is_quiet): all that it has given to TCP
+ *    has been received by the process, and all that the process has sent it was read. Both are
+ *    comparisons of counters, so it comes back by itself, whoever took SLOW away.
+ * 5. What a session keeps beyond its transaction pins its server: the tags of replies say so
+ *    (server_tag). What a tag does not tell the process judges by the text: such queries are SLOW.
+ * 6. A word that is SLOW is the process's, but for pool_give. If the client is gone, the process
+ *    closes its server, or puts it right.
+ * 7. Bytes that are not read are bounded (UNREAD_MAX): beyond, they go through TCP, and the
+ *    process stops reading.
+ *
+ * Which servers may be free, and which clients may be WAITING, are sets of bits. Who makes a server
+ * free changes the word first and looks at the bit then; who takes one takes the bit away and
+ * looks at the word then. So a server is in the set, or taken, or both are seen. It is the same
+ * for clients.
+ */
+#ifndef BPFDB_PG_STATE_BPF_H
+#define BPFDB_PG_STATE_BPF_H
+
+#include <bpfdb/types.bpf.h>
+#include <bpfdb/proxy.h>
+
+/* Bytes of a message that one run looks at; a longer reply has several runs. The packet window
+ * of a program ends at 32 KiB. */
+#define CHUNK 32000
+/* From so many bytes on the queue of an end is looked at, and so many may be in it. */
+#define UNREAD_LOOK (64 * 1024)
+#define UNREAD_MAX (1 << 20)
+
+/* Set before the programs are loaded. */
+const volatile struct bpfdb_proxy_constants constants SEC(".rodata.proxy") = {};
+
+struct bpfdb_proxy_all proxy SEC(".bss.proxy");
+
+#define COUNT_PG(name) ADD(&proxy.counters.name, 1)
+
+/* Which socket an end is, by its address. */
+struct {
+	__uint(type, BPF_MAP_TYPE_SOCKHASH);
+	__uint(max_entries, BPFDB_PROXY_CLIENTS + BPFDB_PROXY_SERVERS + 1);
+	__type(key, struct bpfdb_proxy_end);
+	__type(value, u64);
+} ends SEC(".maps");
+
+/* What the process has said of an end. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, BPFDB_PROXY_CLIENTS + BPFDB_PROXY_SERVERS);
+	__type(key, struct bpfdb_proxy_end);
+	__type(value, struct bpfdb_proxy_place);
+} places SEC(".maps");
+
+/* Ports of databases. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, BPFDB_PROXY_POOLS);
+	__type(key, u32);
+	__type(value, u32);
+} database_ports SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 16);
+} events SEC(".maps");
+
+/* What a socket's own storage says of it. */
+struct pg_socket {
+	struct bpfdb_proxy_end end;
+	struct bpfdb_proxy_place place;
+	u32 is_placed;
+	u32 first_sent, first_received; /* sequence numbers at its beginning */
+	u32 pad;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct pg_socket);
+} socket_storage SEC(".maps");
+
+/* OPAQUE: clang 22 leaves the mask out where it knows what a subprogram returns, which the
+ * verifier (6.18) does not. */
+static __always_inline struct bpfdb_proxy_client *client_at(u64 i)
+{
+	OPAQUE(i);
+	return &proxy.clients[i & (BPFDB_PROXY_CLIENTS - 1)];
+}
+
+static __always_inline struct bpfdb_proxy_server *server_at(u64 s)
+{
+	OPAQUE(s);
+	return &proxy.servers[s & (BPFDB_PROXY_SERVERS - 1)];
+}
+
+static __always_inline struct bpfdb_proxy_pool *pool_at(u64 p)
+{
+	OPAQUE(p);
+	return &proxy.pools[p & (BPFDB_PROXY_POOLS - 1)];
+}
+
+static __always_inline u32 word_state(u64 w)
+{
+	return w & BPFDB_PROXY_STATE;
+}
+
+static __always_inline u32 word_server(u64 w)
+{
+	return (w & BPFDB_PROXY_SERVER) >> BPFDB_PROXY_SERVER_SHIFT;
+}
+
+static __always_inline u32 word_due(u64 w)
+{
+	return (w & BPFDB_PROXY_DUE) >> BPFDB_PROXY_DUE_SHIFT;
+}
+
+static __always_inline u32 word_generation(u64 w)
+{
+	return w >> BPFDB_PROXY_GENERATION_SHIFT;
+}
+
+static __always_inline u64 word_with(u64 w, u32 state, u32 server)
+{
+	w &= ~(BPFDB_PROXY_STATE | BPFDB_PROXY_SERVER);
+	return w | state | (u64)server << BPFDB_PROXY_SERVER_SHIFT;
+}
+
+static __always_inline void tell(u32 kind, u32 index)
+{
+	struct bpfdb_proxy_event event = {.kind = kind, .index = index};
+
+	bpf_ringbuf_output(&events, &event, sizeof(event), 0);
+}
+
+#endif

@@ -1,0 +1,3 @@
+//! The compiled programs.
+
+include!(concat!(env!("OUT_DIR"), "/objects.rs"));

@@ -1,0 +1,333 @@
+//! The programs: loaded, attached, and told which ends are whose.
+
+use std::cell::RefCell;
+use std::fs::File;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::atomic::Ordering;
+
+use libbpf_rs::{
+    Link, MapCore, MapFlags, MapHandle, Object, OpenObject, ProgramMut, RingBuffer, RingBufferBuilder,
+};
+
+use super::abi;
+use super::objects;
+use super::shared::{Shared, Word};
+use crate::error::{Error, Result, bpf, system};
+use crate::io::slab::Id;
+use crate::io::socket;
+
+/// The network namespace of this process: not in every version of `libc`.
+const SO_NETNS_COOKIE: i32 = 71;
+
+pub(crate) struct Kernel {
+    pub(crate) shared: Shared,
+    ends: MapHandle,
+    places: MapHandle,
+    take: bpfdb::Program,
+    ring: RingBuffer<'static>,
+    told: Rc<RefCell<Vec<abi::bpfdb_proxy_event>>>,
+    free_clients: Vec<u32>,
+    free_servers: Vec<u32>,
+    /// By slot.
+    clients: Vec<Option<Id>>,
+    servers: Vec<Option<Id>>,
+    _connections: Link,
+    _object: Object,
+}
+
+/// What came of asking for a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Taken {
+    Server(u32),
+    None,
+    /// One is free in a moment.
+    Busy,
+}
+
+impl Kernel {
+    /// `port`: of the proxy. `ports`: of the databases.
+    pub(crate) fn load(cgroup: &Path, port: u16, ports: &[u16]) -> Result<Self> {
+        let mut object = bpfdb::open_object(objects::PG, "pg")?;
+        set_constants(&mut object, port)?;
+        let object = object.load().map_err(bpf("load the programs of the proxy"))?;
+        let shared = Shared::map(map(&object, ".bss.proxy")?.as_fd())?;
+        let known = map(&object, "database_ports")?;
+        for port in ports {
+            let key = u32::from(*port).to_ne_bytes();
+            known
+                .update(&key, &key, MapFlags::ANY)
+                .map_err(bpf("name the port of a database"))?;
+        }
+        let ends = map(&object, "ends")?;
+        program(&object, "pg_send")?
+            .attach_sockmap(ends.as_fd().as_raw_fd())
+            .map_err(bpf("attach pg_send"))?;
+        let (ring, told) = ring(&object)?;
+        let folder = File::open(cgroup).map_err(system(format!("open cgroup {}", cgroup.display())))?;
+        let connections = program(&object, "pg_connections")?
+            .attach_cgroup(folder.as_raw_fd())
+            .map_err(bpf("attach pg_connections"))?;
+        Ok(Self {
+            shared,
+            ends,
+            places: map(&object, "places")?,
+            take: bpfdb::find_program(&object, "pg_take")?,
+            ring,
+            told,
+            free_clients: (0..abi::BPFDB_PROXY_CLIENTS).rev().collect(),
+            free_servers: (0..abi::BPFDB_PROXY_SERVERS).rev().collect(),
+            clients: vec![None; abi::BPFDB_PROXY_CLIENTS as usize],
+            servers: vec![None; abi::BPFDB_PROXY_SERVERS as usize],
+            _connections: connections,
+            _object: object,
+        })
+    }
+
+    /// Becomes readable when the programs tell something.
+    pub(crate) fn ring_fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: the ring has its descriptor for as long as it is there.
+        unsafe { BorrowedFd::borrow_raw(self.ring.epoll_fd()) }
+    }
+
+    pub(crate) fn told(&self) -> Vec<abi::bpfdb_proxy_event> {
+        if let Err(error) = self.ring.consume() {
+            tracing::error!(%error, "cannot read what the programs tell");
+        }
+        self.told.take()
+    }
+
+    pub(crate) fn client_at(&self, slot: u32) -> Option<Id> {
+        *self.clients.get(slot as usize)?
+    }
+
+    pub(crate) fn server_at(&self, slot: u32) -> Option<Id> {
+        *self.servers.get(slot as usize)?
+    }
+
+    /// Has the programs know a client, SLOW at first. `None`: its end is not on this machine, or not in
+    /// the cgroup, or there is no place.
+    pub(crate) fn add_client(&mut self, id: Id, fd: BorrowedFd<'_>, pool: u32) -> Option<u32> {
+        let end = end_of(socket::peer(fd)?, abi::BPFDB_PROXY_CLIENT);
+        if pool >= abi::BPFDB_PROXY_POOLS || !self.has_end(&end) {
+            return None;
+        }
+        let slot = self.free_clients.pop()?;
+        let word = self.word(slot);
+        let client = self.shared.client(slot);
+        // SAFETY: no program uses a client that is CLOSED but for its word.
+        unsafe {
+            (&raw mut (*client).pool).write_volatile(pool);
+            (&raw mut (*client).parked).write_volatile(0);
+            (&raw mut (*client).unread).write_volatile(0);
+            (&raw mut (*client).end).write_volatile(end);
+        }
+        let generation = word.generation();
+        let begins = Word::new(abi::BPFDB_PROXY_IDLE, 0, generation);
+        self.set_word(slot, begins.with(abi::BPFDB_PROXY_SLOW, true));
+        if !self.place(&end, slot, generation) {
+            self.free_clients.push(slot);
+            return None;
+        }
+        self.clients[slot as usize] = Some(id);
+        Some(slot)
+    }
+
+    pub(crate) fn remove_client(&mut self, slot: u32) {
+        let generation = (self.word(slot).generation() + 1) & 0xffff;
+        self.set_word(slot, Word::new(abi::BPFDB_PROXY_CLOSED, 0, generation));
+        // SAFETY: only the process writes it.
+        let end = unsafe { (&raw const (*self.shared.client(slot)).end).read_volatile() };
+        // It is gone by itself if its place is another's.
+        let _ = self.places.delete(bytes(&end));
+        self.clients[slot as usize] = None;
+        self.free_clients.push(slot);
+    }
+
+    /// The same for a server, which the process has at first.
+    pub(crate) fn add_server(&mut self, id: Id, fd: BorrowedFd<'_>, pool: u32) -> Option<u32> {
+        let end = end_of(socket::own(fd)?, abi::BPFDB_PROXY_BACKEND);
+        if pool >= abi::BPFDB_PROXY_POOLS || !self.has_end(&end) {
+            return None;
+        }
+        let slot = self.free_servers.pop()?;
+        let server = self.shared.server(slot);
+        self.shared.owner(slot).store(abi::BPFDB_PROXY_PROCESS, Ordering::SeqCst);
+        // SAFETY: no program uses a server that is not active.
+        let generation = unsafe {
+            (&raw mut (*server).pool).write_volatile(pool);
+            (&raw mut (*server).socket).write_volatile(0);
+            (&raw mut (*server).unread).write_volatile(0);
+            (&raw mut (*server).stage).write_volatile(0);
+            (&raw mut (*server).stream).write_volatile(abi::bpfdb_proxy_stream::default());
+            (&raw mut (*server).end).write_volatile(end);
+            (&raw mut (*server).active).write_volatile(1);
+            (&raw const (*server).generation).read_volatile()
+        };
+        if !self.place(&end, slot, generation) {
+            self.free_servers.push(slot);
+            return None;
+        }
+        self.servers[slot as usize] = Some(id);
+        Some(slot)
+    }
+
+    pub(crate) fn remove_server(&mut self, slot: u32, pool: u32) {
+        let server = self.shared.server(slot);
+        self.shared.owner(slot).store(abi::BPFDB_PROXY_PROCESS, Ordering::SeqCst);
+        // SAFETY: only the process writes these.
+        let end = unsafe {
+            (&raw mut (*server).active).write_volatile(0);
+            let generation = (&raw const (*server).generation).read_volatile();
+            (&raw mut (*server).generation).write_volatile(generation.wrapping_add(1));
+            (&raw const (*server).end).read_volatile()
+        };
+        self.shared.list(pool, slot, false);
+        let _ = self.places.delete(bytes(&end));
+        self.servers[slot as usize] = None;
+        self.free_servers.push(slot);
+    }
+
+    pub(crate) fn word(&self, slot: u32) -> Word {
+        Word(self.shared.word(slot).load(Ordering::SeqCst))
+    }
+
+    pub(crate) fn set_word(&self, slot: u32, word: Word) {
+        self.shared.word(slot).store(word.0, Ordering::SeqCst);
+    }
+
+    /// Changes the word by `change`, at once; what it was.
+    pub(crate) fn change_word(&self, slot: u32, change: impl Fn(Word) -> Option<Word>) -> Result<Word, Word> {
+        let changed = self.shared.word(slot).fetch_update(
+            Ordering::SeqCst,
+            Ordering::SeqCst,
+            |word| Some(change(Word(word))?.0),
+        );
+        changed.map(Word).map_err(Word)
+    }
+
+    /// A free server of the pool, which is the process's then.
+    pub(crate) fn take(&self, pool: u32) -> Taken {
+        match self.take.run(&[u64::from(pool)]) {
+            Ok(abi::BPFDB_PROXY_NONE) => Taken::None,
+            Ok(abi::BPFDB_PROXY_BUSY) => Taken::Busy,
+            Ok(server) => Taken::Server(server - 1),
+            Err(error) => {
+                tracing::error!(%error, "cannot take a server");
+                Taken::None
+            }
+        }
+    }
+
+    fn has_end(&self, end: &abi::bpfdb_proxy_end) -> bool {
+        matches!(self.ends.lookup(bytes(end), MapFlags::ANY), Ok(Some(_)))
+    }
+
+    fn place(&self, end: &abi::bpfdb_proxy_end, index: u32, generation: u32) -> bool {
+        let place = abi::bpfdb_proxy_place { index, generation };
+        let placed = self.places.update(bytes(end), bytes(&place), MapFlags::ANY);
+        if let Err(error) = &placed {
+            tracing::warn!(%error, "the kernel cannot serve a connection");
+        }
+        placed.is_ok()
+    }
+}
+
+fn end_of(address: SocketAddr, role: u32) -> abi::bpfdb_proxy_end {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+        IpAddr::V6(ip) => ip,
+    };
+    let mut words = [0; 4];
+    for (word, four) in words.iter_mut().zip(ip.octets().chunks_exact(4)) {
+        *word = u32::from_ne_bytes(four.try_into().expect("four bytes"));
+    }
+    abi::bpfdb_proxy_end {
+        address: words,
+        port: u32::from(address.port()),
+        role,
+    }
+}
+
+/// The bytes of a structure without gaps.
+fn bytes<T: Copy>(value: &T) -> &[u8] {
+    // SAFETY: plain data; the structures of proxy.h have no padding that is not a field.
+    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<T>()) }
+}
+
+fn set_constants(object: &mut OpenObject, port: u16) -> Result<()> {
+    let constants = abi::bpfdb_proxy_constants {
+        network: network()?,
+        port: u32::from(port),
+        pad: 0,
+    };
+    for mut map in object.maps_mut() {
+        if map.name() == ".rodata.proxy"
+            && let Some(value) = map.initial_value_mut()
+        {
+            let bytes = bytes(&constants);
+            value[..bytes.len()].copy_from_slice(bytes);
+            return Ok(());
+        }
+    }
+    Err(Error::Settings("the BPF object has no constants".into()))
+}
+
+fn network() -> Result<u64> {
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").map_err(system("make a socket"))?;
+    let mut cookie = 0u64;
+    let mut len = size_of_val(&cookie) as libc::socklen_t;
+    // SAFETY: the value is as long as len says.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            SO_NETNS_COOKIE,
+            (&raw mut cookie).cast(),
+            &raw mut len,
+        )
+    };
+    match result {
+        0 => Ok(cookie),
+        _ => Err(system("ask for the network namespace")(std::io::Error::last_os_error())),
+    }
+}
+
+type Told = Rc<RefCell<Vec<abi::bpfdb_proxy_event>>>;
+
+fn ring(object: &Object) -> Result<(RingBuffer<'static>, Told)> {
+    let told = Told::default();
+    let sink = Rc::clone(&told);
+    let events = map(object, "events")?;
+    let failed = || bpf("read what the programs tell");
+    let mut builder = RingBufferBuilder::new();
+    builder
+        .add(&events, move |bytes| {
+            if bytes.len() >= size_of::<abi::bpfdb_proxy_event>() {
+                // SAFETY: long enough; plain data written by our program.
+                let event = unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast()) };
+                sink.borrow_mut().push(event);
+            }
+            0
+        })
+        .map_err(failed())?;
+    let ring = builder.build().map_err(failed())?;
+    Ok((ring, told))
+}
+
+fn map(object: &Object, name: &str) -> Result<MapHandle> {
+    let map = object
+        .maps()
+        .find(|map| map.name() == name)
+        .ok_or_else(|| Error::Settings(format!("the BPF object has no map {name}")))?;
+    MapHandle::try_from(&map).map_err(bpf(format!("open map {name}")))
+}
+
+fn program<'a>(object: &'a Object, name: &str) -> Result<ProgramMut<'a>> {
+    object
+        .progs_mut()
+        .find(|program| program.name() == name)
+        .ok_or_else(|| Error::Settings(format!("the BPF object has no program {name}")))
+}

@@ -1,0 +1,155 @@
+//! Memory that the programs and the process change, and a client's word.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use super::abi;
+use crate::error::{Result, system};
+
+/// A client's word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Word(pub(crate) u64);
+
+impl Word {
+    pub(crate) fn new(state: u32, server: u32, generation: u32) -> Self {
+        let generation = u64::from(generation) << abi::BPFDB_PROXY_GENERATION_SHIFT;
+        Self(u64::from(state) | u64::from(server) << abi::BPFDB_PROXY_SERVER_SHIFT | generation)
+    }
+
+    pub(crate) fn with(self, flag: u64, is_set: bool) -> Self {
+        Self(if is_set { self.0 | flag } else { self.0 & !flag })
+    }
+
+    pub(crate) fn has(self, flag: u64) -> bool {
+        self.0 & flag != 0
+    }
+
+    pub(crate) fn state(self) -> u32 {
+        (self.0 & abi::BPFDB_PROXY_STATE) as u32
+    }
+
+    pub(crate) fn server(self) -> u32 {
+        ((self.0 & abi::BPFDB_PROXY_SERVER) >> abi::BPFDB_PROXY_SERVER_SHIFT) as u32
+    }
+
+    pub(crate) fn due(self) -> usize {
+        ((self.0 & abi::BPFDB_PROXY_DUE) >> abi::BPFDB_PROXY_DUE_SHIFT) as usize
+    }
+
+    pub(crate) fn generation(self) -> u32 {
+        (self.0 >> abi::BPFDB_PROXY_GENERATION_SHIFT) as u32
+    }
+}
+
+/// The map `.bss.proxy`.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    start: NonNull<abi::bpfdb_proxy_all>,
+}
+
+const LENGTH: usize = size_of::<abi::bpfdb_proxy_all>();
+
+/// A field of the shared memory as an atomic.
+macro_rules! atomic {
+    ($kind:ty, $pointer:expr, $field:ident) => {{
+        // SAFETY: the field is within the mapping, aligned, and of the size of the atomic; programs
+        // change it by atomic instructions.
+        unsafe { <$kind>::from_ptr(&raw mut (*$pointer).$field) }
+    }};
+}
+
+impl Shared {
+    pub(crate) fn map(map: BorrowedFd<'_>) -> Result<Self> {
+        // SAFETY: a new mapping at an address that the kernel chooses.
+        let start = unsafe {
+            libc::mmap(
+                ptr::null_mut(),
+                LENGTH,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                map.as_raw_fd(),
+                0,
+            )
+        };
+        if start == libc::MAP_FAILED {
+            return Err(system("map the programs' memory")(io::Error::last_os_error()));
+        }
+        Ok(Self {
+            start: NonNull::new(start.cast()).expect("mmap does not return NULL"),
+        })
+    }
+
+    /// A client's part. Only its own fields are used of it.
+    pub(crate) fn client(&self, slot: u32) -> *mut abi::bpfdb_proxy_client {
+        assert!(slot < abi::BPFDB_PROXY_CLIENTS);
+        // SAFETY: within the mapping.
+        unsafe { (&raw mut (*self.start.as_ptr()).clients).cast::<abi::bpfdb_proxy_client>().add(slot as usize) }
+    }
+
+    pub(crate) fn server(&self, slot: u32) -> *mut abi::bpfdb_proxy_server {
+        assert!(slot < abi::BPFDB_PROXY_SERVERS);
+        // SAFETY: within the mapping.
+        unsafe { (&raw mut (*self.start.as_ptr()).servers).cast::<abi::bpfdb_proxy_server>().add(slot as usize) }
+    }
+
+    fn pool(&self, pool: u32) -> *mut abi::bpfdb_proxy_pool {
+        assert!(pool < abi::BPFDB_PROXY_POOLS);
+        // SAFETY: within the mapping.
+        unsafe { (&raw mut (*self.start.as_ptr()).pools).cast::<abi::bpfdb_proxy_pool>().add(pool as usize) }
+    }
+
+    pub(crate) fn word(&self, slot: u32) -> &AtomicU64 {
+        atomic!(AtomicU64, self.client(slot), word)
+    }
+
+    pub(crate) fn owner(&self, slot: u32) -> &AtomicU32 {
+        atomic!(AtomicU32, self.server(slot), owner)
+    }
+
+    /// How many clients wait in the process for a server of the pool.
+    pub(crate) fn set_wanted(&self, pool: u32, clients: usize) {
+        let wanted = atomic!(AtomicU32, self.pool(pool), wanted);
+        wanted.store(clients as u32, Ordering::SeqCst);
+    }
+
+    /// Whether a server may be free.
+    pub(crate) fn list(&self, pool: u32, slot: u32, is_free: bool) {
+        let (word, bit) = (slot / abi::BPFDB_PROXY_BITS, slot % abi::BPFDB_PROXY_BITS);
+        let free = self.pool(pool);
+        // SAFETY: as in the macro; the word is within the array, since the slot is one.
+        let word = unsafe { AtomicU64::from_ptr((&raw mut (*free).free).cast::<u64>().add(word as usize)) };
+        if is_free {
+            word.fetch_or(1 << bit, Ordering::SeqCst);
+        } else {
+            word.fetch_and(!(1 << bit), Ordering::SeqCst);
+        }
+    }
+
+    pub(crate) fn counters(&self) -> abi::bpfdb_proxy_counters {
+        // SAFETY: within the mapping; numbers for people.
+        unsafe { (&raw const (*self.start.as_ptr()).counters).read_volatile() }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // SAFETY: our mapping, which nothing refers to any more.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), LENGTH) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_has_its_parts() {
+        let word = Word::new(abi::BPFDB_PROXY_LINKED, 1023, 0xffff);
+        let word = word.with(abi::BPFDB_PROXY_SLOW, true);
+        assert_eq!((word.state(), word.server()), (abi::BPFDB_PROXY_LINKED, 1023));
+        assert_eq!((word.generation(), word.due()), (0xffff, 0));
+        assert!(word.has(abi::BPFDB_PROXY_SLOW) && !word.has(abi::BPFDB_PROXY_PINNED));
+    }
+}

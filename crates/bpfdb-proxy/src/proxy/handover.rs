@@ -1,0 +1,279 @@
+//! Which clients the kernel serves.
+//!
+//! A client's word that is SLOW is ours. We take it when bytes of the client, or of its server, arrive here
+//! (`grab`), and go on with what the word and the server's stream say. We give it back when nothing is
+//! under way here (`hand_back`); whether something is under way elsewhere the programs see
+//! themselves.
+
+use std::os::fd::AsFd;
+use std::sync::atomic::Ordering;
+
+use super::{Proxy, Work};
+use crate::io::slab::Id;
+use crate::kernel::abi;
+use crate::kernel::programs::Taken;
+use crate::kernel::shared::Word;
+use crate::server::{Copying, Expected, IDLE};
+use crate::settings::PoolMode;
+use crate::wire::framing::{Framing, HEADER};
+
+/// The status of ReadyForQuery within a transaction block. Whether it has failed the word does not say;
+/// nothing here depends on it.
+const OPEN: u8 = b'T';
+
+impl Proxy {
+    /// A client has logged in: may the kernel know it?
+    pub(super) fn offer_client(&mut self, id: Id) {
+        let client = &mut self.clients[id];
+        if client.mode == PoolMode::Statement {
+            return;
+        }
+        if let (Some(kernel), Some(pool)) = (&mut self.kernel, client.pool) {
+            client.slot = kernel.add_client(id, client.socket.as_fd(), pool);
+        }
+    }
+
+    pub(super) fn offer_server(&mut self, id: Id) {
+        let server = &mut self.servers[id];
+        if let Some(kernel) = &mut self.kernel {
+            server.slot = kernel.add_server(id, server.socket.as_fd(), server.pool);
+        }
+    }
+
+    /// Gives a client to the kernel, if nothing of it is under way here.
+    pub(super) fn hand_back(&mut self, id: Id) {
+        let (Some(kernel), false) = (&self.kernel, self.settings.always_slow) else {
+            return;
+        };
+        let Some(client) = self.clients.get(id) else {
+            return;
+        };
+        let Some(slot) = client.slot.filter(|_| !client.is_away) else {
+            return;
+        };
+        let is_done = client.is_between() && client.input.is_empty() && client.output.is_empty();
+        // Its names are ours: the next of its messages would come back.
+        if !is_done || client.waits.is_some() || client.names.len() > 0 {
+            return;
+        }
+        if let Some(server) = client.server {
+            // It has not used it after all.
+            self.over(server);
+        }
+        let (Some(kernel), client) = (&self.kernel, &self.clients[id]) else {
+            return;
+        };
+        let generation = kernel.word(slot).generation();
+        let word = match client.server {
+            None => Word::new(abi::BPFDB_PROXY_IDLE, 0, generation),
+            Some(server) => {
+                let server = &self.servers[server];
+                let Some(place) = server.slot else {
+                    return;
+                };
+                let is_done = server.expected.is_empty()
+                    && server.framing.is_between()
+                    && server.input.is_empty()
+                    && server.output.is_empty();
+                if !is_done || server.copying != Copying::No || server.cancels > 0 || server.has_set {
+                    return;
+                }
+                let shared = kernel.shared.server(place);
+                // SAFETY: the programs leave the stream of a server alone that is the process's.
+                unsafe {
+                    (&raw mut (*shared).stream).write_volatile(abi::bpfdb_proxy_stream::default());
+                    (&raw mut (*shared).digest).write_volatile(server.parameters.digest());
+                }
+                kernel.shared.owner(place).store(slot + 1, Ordering::SeqCst);
+                Word::new(abi::BPFDB_PROXY_LINKED, place, generation)
+                    .with(abi::BPFDB_PROXY_OPEN, server.status != IDLE)
+            }
+        };
+        let is_pinned = client.pinned || client.mode == PoolMode::Session;
+        let shared = kernel.shared.client(slot);
+        // SAFETY: the programs read these of a client that is not SLOW only.
+        unsafe {
+            (&raw mut (*shared).sent).write_volatile(client.sent);
+            (&raw mut (*shared).received).write_volatile(client.received);
+            (&raw mut (*shared).digest).write_volatile(client.parameters.digest());
+        }
+        kernel.set_word(slot, word.with(abi::BPFDB_PROXY_PINNED, is_pinned));
+        self.clients[id].is_away = true;
+    }
+
+    /// Takes a client from the kernel, and goes on where that is.
+    pub(super) fn grab(&mut self, id: Id) {
+        let (Some(kernel), Some(client)) = (&self.kernel, self.clients.get_mut(id)) else {
+            return;
+        };
+        let Some(slot) = client.slot.filter(|_| client.is_away) else {
+            return;
+        };
+        client.is_away = false;
+        let slow = |word: Word| Some(word.with(abi::BPFDB_PROXY_SLOW, true));
+        let (Ok(word) | Err(word)) = kernel.change_word(slot, slow);
+        let pinned = word.has(abi::BPFDB_PROXY_PINNED) && client.mode != PoolMode::Session;
+        let newly_pinned = pinned && !client.pinned;
+        client.pinned |= pinned;
+        if !matches!(word.state(), abi::BPFDB_PROXY_LINKED | abi::BPFDB_PROXY_RESTING) {
+            return;
+        }
+        let Some(server) = kernel.server_at(word.server()) else {
+            return;
+        };
+        client.server = Some(server);
+        let state = &mut self.servers[server];
+        state.client = Some(id);
+        state.resumes = true;
+        state.expected = (0..word.due()).map(|_| Expected::Query).collect();
+        state.status = if word.has(abi::BPFDB_PROXY_OPEN) { OPEN } else { IDLE };
+        // Each simple query has made it forget.
+        state.statements.unnamed = None;
+        if newly_pinned {
+            // Nobody here knows what was done.
+            self.forget_statements(server);
+        }
+        self.work.push_back(Work::Client(id));
+    }
+
+    /// Bytes of a server have arrived here: whose are they?
+    pub(super) fn server_speaks(&mut self, id: Id) {
+        let (Some(kernel), Some(server)) = (&self.kernel, self.servers.get(id)) else {
+            return;
+        };
+        let Some(place) = server.slot.filter(|_| server.client.is_none()) else {
+            return;
+        };
+        let owner = kernel.shared.owner(place).load(Ordering::SeqCst);
+        if owner == abi::BPFDB_PROXY_PROCESS {
+            return;
+        }
+        let client = owner.checked_sub(1).and_then(|slot| Some((slot, kernel.client_at(slot)?)));
+        let Some((slot, client)) = client else {
+            return self.unlist(id);
+        };
+        // Its client only rests at it, and may have another.
+        let rests = |word: Word| {
+            let is_so = word.state() == abi::BPFDB_PROXY_RESTING
+                && word.server() == place
+                && !word.has(abi::BPFDB_PROXY_SLOW);
+            is_so.then(|| Word::new(abi::BPFDB_PROXY_IDLE, 0, word.generation()))
+        };
+        if kernel.change_word(slot, rests).is_ok() {
+            return self.unlist(id);
+        }
+        let word = kernel.word(slot);
+        if word.server() == place {
+            self.grab(client);
+        }
+    }
+
+    /// A server that was free is the process's.
+    fn unlist(&mut self, id: Id) {
+        let server = &self.servers[id];
+        if let (Some(kernel), Some(place)) = (&self.kernel, server.slot) {
+            kernel.shared.owner(place).store(abi::BPFDB_PROXY_PROCESS, Ordering::SeqCst);
+            kernel.shared.list(server.pool, place, false);
+            self.servers[id].speaks = true;
+        }
+    }
+
+    /// A server that was free has said what it had to say, and lives.
+    pub(super) fn list_again(&mut self, id: Id) {
+        if let Some(server) = self.servers.get_mut(id)
+            && std::mem::take(&mut server.speaks)
+        {
+            if server.framing.is_between() && server.input.is_empty() {
+                self.give(id);
+            } else {
+                server.speaks = true;
+            }
+        }
+    }
+
+    /// The stream of a server that the kernel has begun to bring.
+    pub(super) fn resume(&mut self, id: Id) {
+        let server = &mut self.servers[id];
+        if !std::mem::take(&mut server.resumes) {
+            return;
+        }
+        if let (Some(kernel), Some(place)) = (&self.kernel, server.slot) {
+            let shared = kernel.shared.server(place);
+            // SAFETY: bytes have come this way, so no program goes over this stream.
+            let stream = unsafe { (&raw const (*shared).stream).read_volatile() };
+            let mut head = [0; HEADER];
+            head.copy_from_slice(&stream.head[..HEADER]);
+            server.framing =
+                Framing::resumed(stream.left as usize, stream.type_, head, stream.have as usize);
+        }
+    }
+
+    /// A server for the process, of those that the kernel may give to clients.
+    pub(super) fn take_from_kernel(&mut self, pool: u32) -> Option<Id> {
+        let kernel = self.kernel.as_ref()?;
+        if pool >= abi::BPFDB_PROXY_POOLS {
+            return None;
+        }
+        match kernel.take(pool) {
+            Taken::Server(place) => kernel.server_at(place),
+            Taken::Busy => {
+                self.retries = true;
+                None
+            }
+            Taken::None => None,
+        }
+    }
+
+    /// Lets the kernel have a server that is nobody's. `false`: it does not know it.
+    pub(super) fn put_into_kernel(&mut self, id: Id) -> bool {
+        let server = &self.servers[id];
+        let (Some(kernel), Some(place)) = (&self.kernel, server.slot) else {
+            return false;
+        };
+        let shared = kernel.shared.server(place);
+        // SAFETY: the server is the process's.
+        unsafe {
+            (&raw mut (*shared).stream).write_volatile(abi::bpfdb_proxy_stream::default());
+            (&raw mut (*shared).digest).write_volatile(server.parameters.digest());
+            (&raw mut (*shared).unread).write_volatile(0);
+        }
+        kernel.shared.owner(place).store(0, Ordering::SeqCst);
+        kernel.shared.list(server.pool, place, true);
+        true
+    }
+
+    pub(super) fn tell_wanted(&self, pool: u32) {
+        if let Some(kernel) = self.kernel.as_ref().filter(|_| pool < abi::BPFDB_PROXY_POOLS) {
+            kernel.shared.set_wanted(pool, self.pools[pool as usize].waiting.len());
+        }
+    }
+
+    /// What the programs tell.
+    pub(super) fn kernel_seen(&mut self) {
+        let told = self.kernel.as_ref().map(|kernel| kernel.told());
+        for event in told.unwrap_or_default() {
+            if event.kind == abi::BPFDB_PROXY_FREE {
+                self.serve_waiting(event.index);
+            }
+        }
+    }
+
+    /// Servers of the kernel for clients that wait here.
+    pub(super) fn serve_waiting(&mut self, pool: u32) {
+        while self.pools.get(pool as usize).is_some_and(|pool| !pool.waiting.is_empty()) {
+            match self.take_from_kernel(pool) {
+                Some(server) => self.give(server),
+                None => return,
+            }
+        }
+    }
+
+    /// A server was busy a moment ago.
+    pub(super) fn retry(&mut self) {
+        if std::mem::take(&mut self.retries) {
+            for pool in 0..self.pools.len() as u32 {
+                self.serve_waiting(pool);
+            }
+        }
+    }
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
+/*
+ * What the programs of the PostgreSQL proxy (bpf/pg) and its process (crates/bpfdb-proxy) share.
+ * bpf/pg/state.bpf.h tells the protocol between them.
+ */
+#ifndef BPFDB_PROXY_H
+#define BPFDB_PROXY_H
+
+#include <linux/types.h>
+
+/* That the kernel knows at the same time; powers of two. Others are served by the process alone. */
+#define BPFDB_PROXY_CLIENTS 2048
+#define BPFDB_PROXY_SERVERS 1024
+#define BPFDB_PROXY_POOLS 64
+/* Bits in a word of a set. */
+#define BPFDB_PROXY_BITS 64
+
+/* A client's word: whose turn it is, and all that decides whether its transaction is over. */
+#define BPFDB_PROXY_STATE 0xffULL
+#define BPFDB_PROXY_SERVER_SHIFT 8
+#define BPFDB_PROXY_SERVER (0xffffULL << BPFDB_PROXY_SERVER_SHIFT)
+/* ReadyForQuery messages that are to come. */
+#define BPFDB_PROXY_DUE_SHIFT 24
+#define BPFDB_PROXY_DUE_MAX 0xffffULL
+#define BPFDB_PROXY_DUE (BPFDB_PROXY_DUE_MAX << BPFDB_PROXY_DUE_SHIFT)
+#define BPFDB_PROXY_SLOW (1ULL << 40) /* the process serves it, and alone changes the word */
+#define BPFDB_PROXY_PINNED (1ULL << 41) /* it keeps its server: the session has state */
+#define BPFDB_PROXY_OPEN (1ULL << 42) /* within BEGIN … COMMIT */
+#define BPFDB_PROXY_GENERATION_SHIFT 48
+
+enum bpfdb_proxy_state {
+	BPFDB_PROXY_CLOSED = 0, /* no client has this place, or it is not logged in */
+	BPFDB_PROXY_IDLE, /* it has no server */
+	BPFDB_PROXY_WAITING, /* it has sent a request, which is parked, and no server was free */
+	BPFDB_PROXY_LINKING, /* its parked request is on the way to a server */
+	BPFDB_PROXY_LINKED, /* a server works for it, or its transaction is open */
+	BPFDB_PROXY_RESTING, /* its server is free, and stays with it until another needs it */
+};
+
+/* Bytes of a request that are kept for a client that waits. */
+#define BPFDB_PROXY_PARKED_MAX 2048
+
+/* An end of a connection on this machine: the address of whoever connected. */
+struct bpfdb_proxy_end {
+	__u32 address[4]; /* IPv4 as ::ffff:a.b.c.d; network order */
+	__u32 port;
+	__u32 role; /* enum bpfdb_proxy_role */
+};
+
+enum bpfdb_proxy_role {
+	BPFDB_PROXY_CLIENT = 1, /* the client's own end */
+	BPFDB_PROXY_BACKEND, /* the database's end of a connection of ours */
+	BPFDB_PROXY_SINK, /* what is for nobody goes there */
+};
+
+/* Which client or server an end is of. */
+struct bpfdb_proxy_place {
+	__u32 index;
+	__u32 generation;
+};
+
+/* How far a server's stream of messages has come. */
+struct bpfdb_proxy_stream {
+	__u32 left; /* bytes that the message still has */
+	__u32 have; /* bytes of an unfinished header, in `head` */
+	__u8 head[8];
+	__u8 type;
+	__u8 pad[7];
+};
+
+struct bpfdb_proxy_client {
+	__u64 word;
+	__u64 sent; /* bytes to it that the process has given to TCP, ever */
+	__u64 received; /* bytes from it that the process has received, ever */
+	__u64 digest; /* of its parameters: a server must have the same */
+	__u32 pool;
+	__u32 parked; /* bytes of the request that waits */
+	__u32 due; /* ReadyForQuery messages that this one asks for */
+	__u32 unread; /* bytes it was sent since it sent something */
+	__u64 socket; /* address of its end, to see how much it has not read */
+	struct bpfdb_proxy_end end;
+	__u64 requests; /* that were brought to a server within its send() */
+	__u64 waits; /* of these, such as had to wait */
+} __attribute__((aligned(128)));
+
+struct bpfdb_proxy_server {
+	__u32 owner; /* client plus 1; 0: nobody's; or BPFDB_PROXY_PROCESS */
+	__u32 generation;
+	__u32 active; /* logged in, the database on this machine */
+	__u32 pool;
+	__u64 digest; /* of its parameters */
+	__u64 socket; /* address of the database's end, to see whether it is sending */
+	__u32 unread; /* bytes it was sent since it sent something */
+	__u32 stage; /* client plus 1 whose reply is in front of an appended byte */
+	struct bpfdb_proxy_stream stream;
+	struct bpfdb_proxy_end end;
+	/* Found in the bytes that are looked at. */
+	__u32 readies;
+	__u8 status, ended, leaves_state, slow;
+	__u64 replies;
+	__u64 handed; /* from one client to the next within the database's send() */
+} __attribute__((aligned(128)));
+
+#define BPFDB_PROXY_CLIENT_WORDS (BPFDB_PROXY_CLIENTS / BPFDB_PROXY_BITS)
+#define BPFDB_PROXY_SERVER_WORDS (BPFDB_PROXY_SERVERS / BPFDB_PROXY_BITS)
+
+struct bpfdb_proxy_pool {
+	__u64 free[BPFDB_PROXY_SERVER_WORDS]; /* servers that may be free */
+	__u64 waiting[BPFDB_PROXY_CLIENT_WORDS]; /* clients that may be WAITING */
+	__u32 wanted; /* clients that wait in the process */
+	__u32 next_server, next_client; /* where a search begins */
+	__u32 pad;
+} __attribute__((aligned(128)));
+
+/* Both numbers are for a person. */
+struct bpfdb_proxy_counters {
+	__u64 slow_request; /* given to the process: what is asked */
+	__u64 slow_order; /* bytes were under way through TCP */
+	__u64 slow_unread; /* too much was not read */
+	__u64 slow_server; /* no server was free, or none with the same parameters */
+	__u64 sending; /* a server was not taken: its last reply was under way */
+	__u64 ungiven; /* an appended byte was not needed */
+};
+
+struct bpfdb_proxy_all {
+	struct bpfdb_proxy_client clients[BPFDB_PROXY_CLIENTS];
+	struct bpfdb_proxy_server servers[BPFDB_PROXY_SERVERS];
+	struct bpfdb_proxy_pool pools[BPFDB_PROXY_POOLS];
+	struct bpfdb_proxy_counters counters;
+};
+
+/* What the programs are verified with. */
+struct bpfdb_proxy_constants {
+	__u64 network; /* cookie of the proxy's network namespace */
+	__u32 port; /* where clients connect */
+	__u32 pad;
+};
+
+/* To the process. */
+enum bpfdb_proxy_event_kind {
+	BPFDB_PROXY_FREE = 1, /* a server of the pool `index` is free, which the process wants */
+	BPFDB_PROXY_BRING, /* the client `index` is LINKING: the process is to bring what is parked */
+};
+
+struct bpfdb_proxy_event {
+	__u32 kind;
+	__u32 index;
+};
+
+/* The owner of a server that the process uses for a client. */
+#define BPFDB_PROXY_PROCESS 0xffffffffU
+
+/* What the program pg_take returns besides a server plus 1. */
+#define BPFDB_PROXY_NONE 0
+#define BPFDB_PROXY_BUSY 0x80000000U /* one is free in a moment */
+
+#endif
