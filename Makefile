@@ -1,5 +1,5 @@
 # Thin verbs over cargo. ARGS is handed on: make run ARGS="--help"
-.PHONY: help run test test-log crashes bench lint fmt soak vm vm-short vm-power vm-preempt vm-programs vm-clang-19 \
+.PHONY: help run run-proxy test test-log crashes bench lint fmt soak vm vm-short vm-power vm-preempt vm-programs vm-clang-19 \
 	clang-19 clean setup
 
 # Suites of the server that run both ways: clients served through TCP, and clients answered inside
@@ -27,6 +27,7 @@ SUITES := RUNNER='$(SUDO)'
 
 help:
 	@echo 'make run    build and start the server in the foreground; then: redis-cli SET a 1'
+	@echo 'make run-proxy  a private PostgreSQL and the proxy before it; then: psql -h 127.0.0.1 -p 6432 -U postgres postgres'
 	@echo 'make test   the tests'
 	@echo 'make test-log  the suites of engine and server once more, with a log'
 	@echo 'make crashes  servers are killed at any moment, again and again: 3,000 times, or for BPFDB_TEST_CRASH_SECONDS'
@@ -49,6 +50,10 @@ setup:
 run: setup
 	cargo build --release --bin bpfdb
 	$(SUDO) target/release/bpfdb serve --dir data $(ARGS)
+
+run-proxy: setup
+	cargo build --release -p bpfdb-proxy
+	$(SUDO) scripts/run-proxy.sh target/release/bpfdb-proxy $(ARGS)
 
 # ARGS: parts of names, of tests that are run instead of all.
 test: setup

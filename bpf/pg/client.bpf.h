@@ -52,17 +52,53 @@ static __always_inline bool pool_take(struct bpfdb_proxy_client *client, u32 slo
 	    CAS(&client->word, w, word_with(next, BPFDB_PROXY_LINKED, s)) == w)
 		return true;
 	STORE(server->owner, 0);
-	server_rests(server, s);
+	server_rests(s);
 	return false;
 }
 
-enum route { ROUTE_SLOW, ROUTE_SERVER };
+/* Keeps a request in the kernel. */
+static __always_inline bool client_park(struct sk_msg_md *m, struct bpfdb_proxy_client *client,
+					u32 slot)
+{
+	struct parking *parking = bpf_map_lookup_elem(&parked, &slot);
+	const struct sk_msg *message = bpf_cast_to_kern_ctx(m);
+	u64 n = m->size;
+
+	OPAQUE(n);
+	/* Of a message that was redirected in part nothing may be taken out to the last byte: the
+	 * kernel (6.18) would redirect the empty rest, and its reader gets EFAULT. */
+	if (!parking || !n || n > BPFDB_PROXY_PARKED_MAX - 8 || message->sk_redir)
+		return false;
+	if (bpf_probe_read_kernel(parking->bytes, n, m->data))
+		return false;
+	client->parked = n;
+	return true;
+}
+
+/*
+ * A client whose request is parked waits, unless a server is free by now: then it is IDLE again, or has
+ * that server. The set first, then the look: who makes a server free does it the other way round.
+ */
+static __always_inline bool client_wait(struct bpfdb_proxy_client *client, u32 slot, u64 w, u32 due)
+{
+	struct bpfdb_proxy_pool *pool = pool_at(client->pool);
+	u64 waits = word_with(w, BPFDB_PROXY_WAITING, 0) + ((u64)due << BPFDB_PROXY_DUE_SHIFT);
+
+	if (CAS(&client->word, w, waits) != w)
+		return false;
+	client_list(pool, slot);
+	if (!some_are_free(pool) && LOAD(pool->is_full))
+		return true;
+	return CAS(&client->word, waits, w) != waits;
+}
+
+enum route { ROUTE_SLOW, ROUTE_SERVER, ROUTE_PARKED };
 
 /* What becomes of a message of so many queries. */
-__noinline int client_route(u32 slot, u32 due, u32 n)
+__noinline int client_route(struct sk_msg_md *m, u32 slot, u32 due)
 {
 	struct bpfdb_proxy_client *client = client_at(slot);
-	u32 i = 0;
+	u32 i = 0, n = m->size;
 
 	while (i++ < TRIES && can_loop) {
 		u64 w = LOAD(client->word), next;
@@ -74,8 +110,15 @@ __noinline int client_route(u32 slot, u32 due, u32 n)
 		case BPFDB_PROXY_IDLE:
 			if (pool_take(client, slot, w, due))
 				return ROUTE_SERVER;
-			COUNT_PG(slow_server);
-			return ROUTE_SLOW;
+			if (!LOAD(pool_at(client->pool)->is_full) ||
+			    !client_park(m, client, slot)) {
+				COUNT_PG(slow_server);
+				return ROUTE_SLOW;
+			}
+			if (client_wait(client, slot, w, due))
+				return ROUTE_PARKED;
+			client->parked = 0;
+			continue;
 		case BPFDB_PROXY_LINKED:
 			if (server->unread + n > UNREAD_LOOK ||
 			    word_due(w) + due > BPFDB_PROXY_DUE_MAX / 2) {
@@ -99,7 +142,7 @@ static __always_inline int from_client(struct sk_msg_md *m, struct pg_socket *da
 	struct bpfdb_proxy_client *client = client_at(slot);
 	u64 w = LOAD(client->word);
 	struct bpfdb_proxy_server *server;
-	int due;
+	int due, route;
 
 	if (word_generation(w) != data->place.generation || word_state(w) == BPFDB_PROXY_CLOSED)
 		return SK_PASS;
@@ -116,11 +159,18 @@ static __always_inline int from_client(struct sk_msg_md *m, struct pg_socket *da
 		COUNT_PG(slow_order);
 		goto slow;
 	}
-	if (client_route(slot, due, n) == ROUTE_SLOW)
-		goto slow;
-	client->requests += due;
 	client->unread = 0;
 	STORE(client->socket, (u64)own_tcp(m));
+	route = client_route(m, slot, due);
+	if (route == ROUTE_SLOW)
+		goto slow;
+	client->requests += due;
+	if (route == ROUTE_PARKED) {
+		COUNT_PG(waits);
+		/* Taken out; a message of no bytes is passed as sent. */
+		bpf_msg_apply_bytes(m, 0);
+		return bpf_msg_pop_data(m, 0, n, 0) ? SK_DROP : SK_PASS;
+	}
 	server = server_at(word_server(LOAD(client->word)));
 	server->unread += n;
 	bpf_msg_apply_bytes(m, 0);

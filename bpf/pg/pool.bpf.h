@@ -29,10 +29,11 @@ static __always_inline u32 bit_take(u64 *word, u32 index)
 __noinline int server_pop(u32 number)
 {
 	struct bpfdb_proxy_pool *pool = pool_at(number);
-	u32 i = 0, from = LOAD(pool->next_server);
+	u32 i = 0;
 
+	/* Twice: a bit may be taken by another between the look and the take. */
 	while (i < 2 * BPFDB_PROXY_SERVER_WORDS && can_loop) {
-		u64 at = (from + i++) % BPFDB_PROXY_SERVER_WORDS;
+		u64 at = i++ % BPFDB_PROXY_SERVER_WORDS;
 		u32 found;
 
 		OPAQUE(at);
@@ -89,6 +90,92 @@ static __always_inline enum claim server_claim(struct bpfdb_proxy_server *server
 
 #define TRIES 8
 
+static __always_inline bool someone_waits(const struct bpfdb_proxy_pool *pool)
+{
+	u64 any = 0;
+	u32 i;
+
+#pragma unroll
+	for (i = 0; i < BPFDB_PROXY_CLIENT_WORDS; i++)
+		any |= LOAD(pool->waiting[i]);
+	return any;
+}
+
+static __always_inline bool some_are_free(const struct bpfdb_proxy_pool *pool)
+{
+	u64 any = 0;
+	u32 i;
+
+#pragma unroll
+	for (i = 0; i < BPFDB_PROXY_SERVER_WORDS; i++)
+		any |= LOAD(pool->free[i]);
+	return any;
+}
+
+/* A client that may be WAITING, which is not in the set any more: its number plus 1. The search
+ * goes round, so that each has its turn. */
+__noinline int client_pop(u32 number)
+{
+	struct bpfdb_proxy_pool *pool = pool_at(number);
+	u32 i = 0, from = LOAD(pool->next_client);
+
+	while (i <= BPFDB_PROXY_CLIENT_WORDS && can_loop) {
+		u64 at = (from + i++) % BPFDB_PROXY_CLIENT_WORDS;
+		u32 found;
+
+		OPAQUE(at);
+		at &= BPFDB_PROXY_CLIENT_WORDS - 1;
+		found = bit_take(&pool->waiting[at], at);
+		if (found) {
+			STORE(pool->next_client, at + 1);
+			return found;
+		}
+	}
+	return 0;
+}
+
+static __always_inline void client_list(struct bpfdb_proxy_pool *pool, u32 slot)
+{
+	u64 at = slot / BPFDB_PROXY_BITS;
+
+	OPAQUE(at);
+	FETCH_OR(&pool->waiting[at & (BPFDB_PROXY_CLIENT_WORDS - 1)], BIT(slot));
+}
+
+/* Gives a server to a client that may wait. One with other parameters is the process's. */
+__noinline int client_give(u32 slot, u32 s)
+{
+	struct bpfdb_proxy_client *client = client_at(slot);
+	struct bpfdb_proxy_server *server = server_at(s);
+	u64 w = LOAD(client->word);
+
+	if (word_state(w) != BPFDB_PROXY_WAITING || w & BPFDB_PROXY_SLOW)
+		return 0; /* it has another, or is the process's */
+	if (client->digest != server->digest) {
+		if (CAS(&client->word, w, w | BPFDB_PROXY_SLOW) == w)
+			tell(BPFDB_PROXY_TAKE, slot);
+		return 0;
+	}
+	STORE(server->owner, slot + 1);
+	return CAS(&client->word, w, word_with(w, BPFDB_PROXY_LINKING, s)) == w;
+}
+
+/* Gives a server, whose database sends just now, to a client that waits: its number plus 1. */
+__noinline int pool_give(u32 s)
+{
+	u32 i = 0;
+
+	while (i++ < TRIES && can_loop) {
+		u32 slot = client_pop(server_at(s)->pool);
+
+		if (!slot)
+			break;
+		if (client_give(slot - 1, s))
+			return slot;
+	}
+	return 0;
+}
+
 /* A free server of a pool, whose owner is `taker` then: its number plus 1, BUSY or NONE. */
 __noinline u32 server_take(u32 number, u32 taker)
 {
@@ -115,14 +202,17 @@ __noinline u32 server_take(u32 number, u32 taker)
 }
 
 /* A server is free: into the set with it, and the process hears of it if it wants one. */
-static __always_inline void server_rests(struct bpfdb_proxy_server *server, u32 s)
+__noinline int server_rests(u32 s)
 {
+	struct bpfdb_proxy_server *server = server_at(s);
 	struct bpfdb_proxy_pool *pool = pool_at(server->pool);
 
 	if (!server_is_listed(pool, s))
 		server_list(pool, s);
-	if (unlikely(LOAD(pool->wanted)))
+	/* Those who have begun to wait since the question was asked whether somebody does. */
+	if (unlikely(LOAD(pool->wanted) || someone_waits(pool)))
 		tell(BPFDB_PROXY_FREE, server->pool);
+	return 0;
 }
 
 #endif

@@ -35,8 +35,19 @@ static __always_inline u64 server_step(u64 w, const struct bpfdb_proxy_server *s
 	return next;
 }
 
-/* Changes the client's word; the new one, or 0: the process has the client. */
-__noinline u64 server_settle(u32 slot, u32 s)
+/* Is a client to be served that waits in the kernel? Those of the process first: they are counted. */
+static __always_inline bool is_awaited(u32 number)
+{
+	const struct bpfdb_proxy_pool *pool = pool_at(number);
+
+	return !LOAD(pool->wanted) && someone_waits(pool);
+}
+
+/*
+ * Changes the client's word; the new one, or 0: the process has the client. `may_hand`: if a server
+ * rests and somebody waits, the client stays LINKED until its reply is in its queue.
+ */
+__noinline u64 server_settle(u32 slot, u32 s, u32 may_hand)
 {
 	struct bpfdb_proxy_client *client = client_at(slot);
 	struct bpfdb_proxy_server *server = server_at(s);
@@ -45,15 +56,124 @@ __noinline u64 server_settle(u32 slot, u32 s)
 	while (i++ < TRIES && can_loop) {
 		u64 w = LOAD(client->word), next;
 
+		server->stage = 0;
 		if (!word_serves(w, s))
 			return 0;
 		next = server_step(w, server, s);
+		if (word_state(next) == BPFDB_PROXY_RESTING && may_hand &&
+		    is_awaited(server->pool)) {
+			server->stage = slot + 1;
+			next = word_with(next, BPFDB_PROXY_LINKED, s);
+		}
 		if (CAS(&client->word, w, next) == w)
 			return next;
 	}
+	server->stage = 0;
 	/* Its client changes the word without end: the process sorts it out. */
 	FETCH_OR(&client->word, BPFDB_PROXY_SLOW);
 	return 0;
+}
+
+/*
+ * Appends a byte to a reply of n bytes, which are all of the message: so the program runs again when
+ * the reply is in its client's queue. The helper inserts before an existing byte, so the last one is
+ * doubled.
+ */
+static __always_inline bool reply_append(struct sk_msg_md *m, u32 n)
+{
+	u32 last_at = n - 1;
+	u8 last, *p;
+
+	if (!message_read(m, last_at, &last, 1) || bpf_msg_push_data(m, last_at, 1, 0) ||
+	    bpf_msg_pull_data(m, last_at, n, 0))
+		return false;
+	p = m->data;
+	if (p + 1 > (u8 *)m->data_end)
+		return false;
+	*p = last;
+	return true;
+}
+
+static __always_inline int to_nobody(struct sk_msg_md *m)
+{
+	struct bpfdb_proxy_end sink = {.role = BPFDB_PROXY_SINK};
+
+	COUNT_PG(ungiven);
+	return to_end(m, &sink);
+}
+
+/*
+ * Makes what a client has parked of a message of one byte; how long that is, or 0. How far it has come is
+ * in memory: a number that the verifier (6.18) knows is another state in each turn of the loop.
+ */
+__noinline int parked_into(struct sk_msg_md *m, u32 slot)
+{
+	struct parking *parking = bpf_map_lookup_elem(&parked, &slot);
+	struct bpfdb_proxy_client *client = client_at(slot);
+	u64 n = client->parked;
+	u8 *p;
+
+	OPAQUE(n);
+	if (!parking || n < 2 || n > BPFDB_PROXY_PARKED_MAX - 8 || bpf_msg_pull_data(m, 0, 1, 0))
+		return 0;
+	p = m->data;
+	if (p + 1 > (u8 *)m->data_end)
+		return 0;
+	*p = parking->bytes[(n - 1) & (BPFDB_PROXY_PARKED_MAX - 1)];
+	if (bpf_msg_push_data(m, 0, n - 1, 0) || bpf_msg_pull_data(m, 0, n, 0))
+		return 0;
+	STORE(client->copied, 0);
+	while (client->copied < n - 1 && can_loop) {
+		u64 at = LOAD(client->copied);
+
+		OPAQUE(at);
+		if (at > BPFDB_PROXY_PARKED_MAX - 8)
+			return 0;
+		p = (u8 *)m->data + at;
+		if (at + 8 < n && p + 8 <= (u8 *)m->data_end) {
+			*(u64 *)p = *(u64 *)(parking->bytes + at);
+			STORE(client->copied, at + 8);
+			continue;
+		}
+		if (p + 1 > (u8 *)m->data_end)
+			return 0;
+		*p = parking->bytes[at];
+		STORE(client->copied, at + 1);
+	}
+	return n;
+}
+
+/* The second run over a reply, which is in the queue of its client. If that has nothing more to do,
+ * the server is the next one's, and the rest of the message becomes the request that is parked. */
+static __always_inline int server_next(struct sk_msg_md *m, struct bpfdb_proxy_server *server,
+				       u32 s)
+{
+	struct bpfdb_proxy_client *client = client_at(server->stage - 1), *next;
+	u64 w = LOAD(client->word);
+	u32 found, n;
+
+	server->stage = 0;
+	bpf_msg_apply_bytes(m, 0);
+	if (!word_serves(w, s) || w & (BPFDB_PROXY_DUE | BPFDB_PROXY_OPEN | BPFDB_PROXY_PINNED) ||
+	    CAS(&client->word, w, word_with(w, BPFDB_PROXY_IDLE, 0)) != w)
+		return to_nobody(m);
+	found = pool_give(s);
+	if (!found) {
+		STORE(server->owner, 0);
+		server_rests(s);
+		return to_nobody(m);
+	}
+	next = client_at(found - 1);
+	n = parked_into(m, found - 1);
+	if (!n) {
+		FETCH_OR(&next->word, BPFDB_PROXY_SLOW | BPFDB_PROXY_BRINGS);
+		tell(BPFDB_PROXY_TAKE, found - 1);
+		return to_nobody(m);
+	}
+	STORE(next->parked, 0);
+	server->unread = n;
+	COUNT_PG(handed);
+	return to_end(m, &server->end);
 }
 
 static __always_inline int from_backend(struct sk_msg_md *m, struct pg_socket *data)
@@ -66,6 +186,8 @@ static __always_inline int from_backend(struct sk_msg_md *m, struct pg_socket *d
 
 	if (server->generation != data->place.generation || !server->active)
 		return SK_PASS;
+	if (server->stage)
+		return server_next(m, server, s);
 	STORE(server->socket, (u64)own_tcp(m));
 	owner = LOAD(server->owner);
 	slot = owner - 1;
@@ -84,7 +206,7 @@ static __always_inline int from_backend(struct sk_msg_md *m, struct pg_socket *d
 	if (bpf_msg_pull_data(m, 0, n, 0))
 		return SK_DROP;
 	before = server->stream;
-	w = replies_walk(m, s, n) ? server_settle(slot, s) : 0;
+	w = replies_walk(m, s, n) ? server_settle(slot, s, n == m->size) : 0;
 	if (unlikely(!w)) {
 		server->stream = before;
 		FETCH_OR(&client->word, BPFDB_PROXY_SLOW);
@@ -92,8 +214,14 @@ static __always_inline int from_backend(struct sk_msg_md *m, struct pg_socket *d
 	}
 	server->replies += server->readies;
 	client->unread += n;
+	if (server->stage && !reply_append(m, n)) {
+		/* Free, as if nobody waited. */
+		server->stage = 0;
+		if (CAS(&client->word, w, word_with(w, BPFDB_PROXY_RESTING, s)) == w)
+			w = word_with(w, BPFDB_PROXY_RESTING, s);
+	}
 	if (word_state(w) == BPFDB_PROXY_RESTING)
-		server_rests(server, s);
+		server_rests(s);
 	apply(m, n);
 	return to_end(m, &client->end);
 }

@@ -18,12 +18,14 @@
  * One word for each client decides everything. Every change is one compare-and-swap:
  *
  *   IDLE ── client_route: pool_take ────────────────► LINKED ◄── client_route ──┐
- *    ▲ │                                                │                       │
- *    │ │ no server is free:                             │ server_step: nothing  │
- *    │ │ client_wait                                    │ more is to come       │
- *    │ ▼                                                ▼                       │
- *    │ WAITING ── pool_give ──► LINKING ──► LINKED   RESTING ───────────────────┘
- *    └──── server_claim: another client takes the server ─┘
+ *    ▲ │                                              ▲ │                       │
+ *    │ │ no server is free:      the database's reply │ │ server_settle: nothing│
+ *    │ │ client_wait                                  │ │ more is to come       │
+ *    │ ▼                                              │ ▼                       │
+ *    │ WAITING ── client_give, in the send() of ──► LINKING     RESTING ────────┘
+ *    │            another client's reply                           │
+ *    └── server_claim: another client takes the server ────────────┘
+ *    └── server_next: the server goes to a client that waits, instead of RESTING
  *
  *   any ── pg_send, or the process ──► the same | SLOW ── the process ──► IDLE, LINKED, RESTING
  *
@@ -41,8 +43,8 @@
  *    comparisons of counters, so it comes back by itself, whoever took SLOW away.
  * 5. What a session keeps beyond its transaction pins its server: the tags of replies say so
  *    (server_tag). What a tag does not tell the process judges by the text: such queries are SLOW.
- * 6. A word that is SLOW is the process's, but for pool_give. If the client is gone, the process
- *    closes its server, or puts it right.
+ * 6. A word that is SLOW is the process's; programs only set SLOW. If the client is gone, the
+ *    process closes its server, or puts it right.
  * 7. Bytes that are not read are bounded (UNREAD_MAX): beyond, they go through TCP, and the
  *    process stops reading.
  *
@@ -86,6 +88,19 @@ struct {
 	__type(key, struct bpfdb_proxy_end);
 	__type(value, struct bpfdb_proxy_place);
 } places SEC(".maps");
+
+/* Requests of clients that wait. */
+struct parking {
+	u8 bytes[BPFDB_PROXY_PARKED_MAX];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, BPFDB_PROXY_CLIENTS);
+	__type(key, u32);
+	__type(value, struct parking);
+} parked SEC(".maps");
 
 /* Ports of databases. */
 struct {

@@ -26,6 +26,7 @@
 #define BPFDB_PROXY_SLOW (1ULL << 40) /* the process serves it, and alone changes the word */
 #define BPFDB_PROXY_PINNED (1ULL << 41) /* it keeps its server: the session has state */
 #define BPFDB_PROXY_OPEN (1ULL << 42) /* within BEGIN … COMMIT */
+#define BPFDB_PROXY_BRINGS (1ULL << 43) /* LINKING: the process is to bring what is parked */
 #define BPFDB_PROXY_GENERATION_SHIFT 48
 
 enum bpfdb_proxy_state {
@@ -37,7 +38,7 @@ enum bpfdb_proxy_state {
 	BPFDB_PROXY_RESTING, /* its server is free, and stays with it until another needs it */
 };
 
-/* Bytes of a request that are kept for a client that waits. */
+/* Room for the request of a client that waits, bytes; the last eight stay free. */
 #define BPFDB_PROXY_PARKED_MAX 2048
 
 /* An end of a connection on this machine: the address of whoever connected. */
@@ -77,10 +78,11 @@ struct bpfdb_proxy_client {
 	__u32 parked; /* bytes of the request that waits */
 	__u32 due; /* ReadyForQuery messages that this one asks for */
 	__u32 unread; /* bytes it was sent since it sent something */
+	__u32 copied; /* bytes of what is parked that are in a message already */
+	__u32 pad;
 	__u64 socket; /* address of its end, to see how much it has not read */
 	struct bpfdb_proxy_end end;
-	__u64 requests; /* that were brought to a server within its send() */
-	__u64 waits; /* of these, such as had to wait */
+	__u64 requests; /* that were brought to a server within the kernel */
 } __attribute__((aligned(128)));
 
 struct bpfdb_proxy_server {
@@ -98,7 +100,6 @@ struct bpfdb_proxy_server {
 	__u32 readies;
 	__u8 status, ended, leaves_state, slow;
 	__u64 replies;
-	__u64 handed; /* from one client to the next within the database's send() */
 } __attribute__((aligned(128)));
 
 #define BPFDB_PROXY_CLIENT_WORDS (BPFDB_PROXY_CLIENTS / BPFDB_PROXY_BITS)
@@ -108,7 +109,8 @@ struct bpfdb_proxy_pool {
 	__u64 free[BPFDB_PROXY_SERVER_WORDS]; /* servers that may be free */
 	__u64 waiting[BPFDB_PROXY_CLIENT_WORDS]; /* clients that may be WAITING */
 	__u32 wanted; /* clients that wait in the process */
-	__u32 next_server, next_client; /* where a search begins */
+	__u32 is_full; /* it has all servers that it may have: who finds none waits */
+	__u32 next_client; /* where the last search for one that waits has ended */
 	__u32 pad;
 } __attribute__((aligned(128)));
 
@@ -120,6 +122,8 @@ struct bpfdb_proxy_counters {
 	__u64 slow_server; /* no server was free, or none with the same parameters */
 	__u64 sending; /* a server was not taken: its last reply was under way */
 	__u64 ungiven; /* an appended byte was not needed */
+	__u64 waits; /* requests that were parked */
+	__u64 handed; /* servers that went from one client to the next within the database's send() */
 };
 
 struct bpfdb_proxy_all {
@@ -139,7 +143,7 @@ struct bpfdb_proxy_constants {
 /* To the process. */
 enum bpfdb_proxy_event_kind {
 	BPFDB_PROXY_FREE = 1, /* a server of the pool `index` is free, which the process wants */
-	BPFDB_PROXY_BRING, /* the client `index` is LINKING: the process is to bring what is parked */
+	BPFDB_PROXY_TAKE, /* the client `index` is SLOW, and has sent nothing that would say so */
 };
 
 struct bpfdb_proxy_event {

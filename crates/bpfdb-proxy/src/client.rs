@@ -59,6 +59,8 @@ pub(crate) struct Client {
     pub(crate) slot: Option<u32>,
     /// The kernel serves it.
     pub(crate) is_away: bool,
+    /// Since when it has been seen to wait there.
+    pub(crate) waits_there: Option<Instant>,
     /// Bytes to it and from it, ever: how the kernel knows that none is under way.
     pub(crate) sent: u64,
     pub(crate) received: u64,
@@ -88,6 +90,7 @@ impl Client {
             pinned: false,
             slot: None,
             is_away: false,
+            waits_there: None,
             sent: 0,
             received: 0,
         }

@@ -89,6 +89,8 @@ pub(crate) struct Server {
     pub(crate) status: u8,
     /// An unknown SET was done since the last ReadyForQuery.
     pub(crate) has_set: bool,
+    /// It has refused a statement of ours: its session is not as it must be.
+    pub(crate) refused: Option<Own>,
     pub(crate) parameters: Parameters,
     /// As they were when it logged in.
     pub(crate) first: Parameters,
@@ -124,6 +126,7 @@ impl Server {
             copying: Copying::No,
             status: IDLE,
             has_set: false,
+            refused: None,
             parameters: Parameters::default(),
             first: Parameters::default(),
             statements: ServerStatements::default(),

@@ -16,6 +16,8 @@ pub(crate) enum Source {
     Stop,
     /// The kernel side tells something.
     Kernel,
+    /// The kernel side has something to throw away.
+    Sink,
     Client(Id),
     Server(Id),
     Cancel(Id),
@@ -37,6 +39,7 @@ impl Source {
             Self::Client(client) => id(3, client),
             Self::Server(server) => id(4, server),
             Self::Cancel(cancel) => id(5, cancel),
+            Self::Sink => 6,
         }
     }
 
@@ -51,7 +54,8 @@ impl Source {
             2 => Self::Kernel,
             3 => Self::Client(id),
             4 => Self::Server(id),
-            _ => Self::Cancel(id),
+            5 => Self::Cancel(id),
+            _ => Self::Sink,
         }
     }
 }
@@ -151,6 +155,7 @@ mod tests {
             Source::Listener(7),
             Source::Stop,
             Source::Kernel,
+            Source::Sink,
             Source::Client(id),
             Source::Server(id),
             Source::Cancel(id),

@@ -2,14 +2,16 @@
 
 use std::cell::RefCell;
 use std::fs::File;
-use std::net::{IpAddr, SocketAddr};
+use std::io::Read;
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
 
 use libbpf_rs::{
-    Link, MapCore, MapFlags, MapHandle, Object, OpenObject, ProgramMut, RingBuffer, RingBufferBuilder,
+    Link, MapCore, MapFlags, MapHandle, Object, OpenObject, ProgramMut, RingBuffer,
+    RingBufferBuilder,
 };
 
 use super::abi;
@@ -27,6 +29,10 @@ pub(crate) struct Kernel {
     ends: MapHandle,
     places: MapHandle,
     take: bpfdb::Program,
+    parked: MapHandle,
+    sink: TcpStream,
+    /// The other end of that.
+    _sink_peer: TcpStream,
     ring: RingBuffer<'static>,
     told: Rc<RefCell<Vec<abi::bpfdb_proxy_event>>>,
     free_clients: Vec<u32>,
@@ -52,7 +58,9 @@ impl Kernel {
     pub(crate) fn load(cgroup: &Path, port: u16, ports: &[u16]) -> Result<Self> {
         let mut object = bpfdb::open_object(objects::PG, "pg")?;
         set_constants(&mut object, port)?;
-        let object = object.load().map_err(bpf("load the programs of the proxy"))?;
+        let object = object
+            .load()
+            .map_err(bpf("load the programs of the proxy"))?;
         let shared = Shared::map(map(&object, ".bss.proxy")?.as_fd())?;
         let known = map(&object, "database_ports")?;
         for port in ports {
@@ -66,7 +74,9 @@ impl Kernel {
             .attach_sockmap(ends.as_fd().as_raw_fd())
             .map_err(bpf("attach pg_send"))?;
         let (ring, told) = ring(&object)?;
-        let folder = File::open(cgroup).map_err(system(format!("open cgroup {}", cgroup.display())))?;
+        let (sink, sink_peer) = sink(&ends)?;
+        let folder =
+            File::open(cgroup).map_err(system(format!("open cgroup {}", cgroup.display())))?;
         let connections = program(&object, "pg_connections")?
             .attach_cgroup(folder.as_raw_fd())
             .map_err(bpf("attach pg_connections"))?;
@@ -75,6 +85,9 @@ impl Kernel {
             ends,
             places: map(&object, "places")?,
             take: bpfdb::find_program(&object, "pg_take")?,
+            parked: map(&object, "parked")?,
+            sink,
+            _sink_peer: sink_peer,
             ring,
             told,
             free_clients: (0..abi::BPFDB_PROXY_CLIENTS).rev().collect(),
@@ -90,6 +103,25 @@ impl Kernel {
     pub(crate) fn ring_fd(&self) -> BorrowedFd<'_> {
         // SAFETY: the ring has its descriptor for as long as it is there.
         unsafe { BorrowedFd::borrow_raw(self.ring.epoll_fd()) }
+    }
+
+    pub(crate) fn sink_fd(&self) -> BorrowedFd<'_> {
+        self.sink.as_fd()
+    }
+
+    /// Throws away what is for nobody.
+    pub(crate) fn empty_sink(&mut self) {
+        let mut bytes = [0; 4096];
+        while matches!(self.sink.read(&mut bytes), Ok(1..)) {}
+    }
+
+    /// The request of a client that waits, which is the process's then.
+    pub(crate) fn take_parked(&self, slot: u32) -> Vec<u8> {
+        let length = self.shared.parked(slot).swap(0, Ordering::SeqCst) as usize;
+        let found = self.parked.lookup(&slot.to_ne_bytes(), MapFlags::ANY);
+        let mut bytes = found.ok().flatten().unwrap_or_default();
+        bytes.truncate(length);
+        bytes
     }
 
     pub(crate) fn told(&self) -> Vec<abi::bpfdb_proxy_event> {
@@ -154,7 +186,7 @@ impl Kernel {
         }
         let slot = self.free_servers.pop()?;
         let server = self.shared.server(slot);
-        self.shared.owner(slot).store(abi::BPFDB_PROXY_PROCESS, Ordering::SeqCst);
+        self.own(slot);
         // SAFETY: no program uses a server that is not active.
         let generation = unsafe {
             (&raw mut (*server).pool).write_volatile(pool);
@@ -176,7 +208,7 @@ impl Kernel {
 
     pub(crate) fn remove_server(&mut self, slot: u32, pool: u32) {
         let server = self.shared.server(slot);
-        self.shared.owner(slot).store(abi::BPFDB_PROXY_PROCESS, Ordering::SeqCst);
+        self.own(slot);
         // SAFETY: only the process writes these.
         let end = unsafe {
             (&raw mut (*server).active).write_volatile(0);
@@ -199,12 +231,17 @@ impl Kernel {
     }
 
     /// Changes the word by `change`, at once; what it was.
-    pub(crate) fn change_word(&self, slot: u32, change: impl Fn(Word) -> Option<Word>) -> Result<Word, Word> {
-        let changed = self.shared.word(slot).fetch_update(
-            Ordering::SeqCst,
-            Ordering::SeqCst,
-            |word| Some(change(Word(word))?.0),
-        );
+    pub(crate) fn change_word(
+        &self,
+        slot: u32,
+        change: impl Fn(Word) -> Option<Word>,
+    ) -> Result<Word, Word> {
+        let changed =
+            self.shared
+                .word(slot)
+                .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |word| {
+                    Some(change(Word(word))?.0)
+                });
         changed.map(Word).map_err(Word)
     }
 
@@ -219,6 +256,12 @@ impl Kernel {
                 Taken::None
             }
         }
+    }
+
+    /// The process uses a server.
+    pub(crate) fn own(&self, place: u32) {
+        let owner = self.shared.owner(place);
+        owner.store(abi::BPFDB_PROXY_PROCESS, Ordering::SeqCst);
     }
 
     fn has_end(&self, end: &abi::bpfdb_proxy_end) -> bool {
@@ -257,6 +300,24 @@ fn bytes<T: Copy>(value: &T) -> &[u8] {
     unsafe { std::slice::from_raw_parts(std::ptr::from_ref(value).cast(), size_of::<T>()) }
 }
 
+/// A connection to ourselves, whose one end takes what is for nobody.
+fn sink(ends: &MapHandle) -> Result<(TcpStream, TcpStream)> {
+    let failed = || system("make a sink");
+    let listener = TcpListener::bind("127.0.0.1:0").map_err(failed())?;
+    let address = listener.local_addr().map_err(failed())?;
+    let sink = TcpStream::connect(address).map_err(failed())?;
+    let (peer, _) = listener.accept().map_err(failed())?;
+    sink.set_nonblocking(true).map_err(failed())?;
+    let end = abi::bpfdb_proxy_end {
+        role: abi::BPFDB_PROXY_SINK,
+        ..Default::default()
+    };
+    let fd = (sink.as_raw_fd() as u64).to_ne_bytes();
+    ends.update(bytes(&end), &fd, MapFlags::ANY)
+        .map_err(bpf("make a sink"))?;
+    Ok((sink, peer))
+}
+
 fn set_constants(object: &mut OpenObject, port: u16) -> Result<()> {
     let constants = abi::bpfdb_proxy_constants {
         network: network()?,
@@ -291,7 +352,9 @@ fn network() -> Result<u64> {
     };
     match result {
         0 => Ok(cookie),
-        _ => Err(system("ask for the network namespace")(std::io::Error::last_os_error())),
+        _ => Err(system("ask for the network namespace")(
+            std::io::Error::last_os_error(),
+        )),
     }
 }
 

@@ -19,7 +19,11 @@ impl Word {
     }
 
     pub(crate) fn with(self, flag: u64, is_set: bool) -> Self {
-        Self(if is_set { self.0 | flag } else { self.0 & !flag })
+        Self(if is_set {
+            self.0 | flag
+        } else {
+            self.0 & !flag
+        })
     }
 
     pub(crate) fn has(self, flag: u64) -> bool {
@@ -74,7 +78,9 @@ impl Shared {
             )
         };
         if start == libc::MAP_FAILED {
-            return Err(system("map the programs' memory")(io::Error::last_os_error()));
+            return Err(system("map the programs' memory")(
+                io::Error::last_os_error(),
+            ));
         }
         Ok(Self {
             start: NonNull::new(start.cast()).expect("mmap does not return NULL"),
@@ -85,19 +91,31 @@ impl Shared {
     pub(crate) fn client(&self, slot: u32) -> *mut abi::bpfdb_proxy_client {
         assert!(slot < abi::BPFDB_PROXY_CLIENTS);
         // SAFETY: within the mapping.
-        unsafe { (&raw mut (*self.start.as_ptr()).clients).cast::<abi::bpfdb_proxy_client>().add(slot as usize) }
+        unsafe {
+            (&raw mut (*self.start.as_ptr()).clients)
+                .cast::<abi::bpfdb_proxy_client>()
+                .add(slot as usize)
+        }
     }
 
     pub(crate) fn server(&self, slot: u32) -> *mut abi::bpfdb_proxy_server {
         assert!(slot < abi::BPFDB_PROXY_SERVERS);
         // SAFETY: within the mapping.
-        unsafe { (&raw mut (*self.start.as_ptr()).servers).cast::<abi::bpfdb_proxy_server>().add(slot as usize) }
+        unsafe {
+            (&raw mut (*self.start.as_ptr()).servers)
+                .cast::<abi::bpfdb_proxy_server>()
+                .add(slot as usize)
+        }
     }
 
     fn pool(&self, pool: u32) -> *mut abi::bpfdb_proxy_pool {
         assert!(pool < abi::BPFDB_PROXY_POOLS);
         // SAFETY: within the mapping.
-        unsafe { (&raw mut (*self.start.as_ptr()).pools).cast::<abi::bpfdb_proxy_pool>().add(pool as usize) }
+        unsafe {
+            (&raw mut (*self.start.as_ptr()).pools)
+                .cast::<abi::bpfdb_proxy_pool>()
+                .add(pool as usize)
+        }
     }
 
     pub(crate) fn word(&self, slot: u32) -> &AtomicU64 {
@@ -114,12 +132,44 @@ impl Shared {
         wanted.store(clients as u32, Ordering::SeqCst);
     }
 
+    /// Whether it has all servers that it may have.
+    pub(crate) fn set_full(&self, pool: u32, is_full: bool) {
+        let full = atomic!(AtomicU32, self.pool(pool), is_full);
+        full.store(u32::from(is_full), Ordering::SeqCst);
+    }
+
+    /// A client that may be WAITING, which is not in the set any more.
+    pub(crate) fn pop_waiting(&self, pool: u32) -> Option<u32> {
+        let waiting = self.pool(pool);
+        (0..abi::BPFDB_PROXY_CLIENT_WORDS).find_map(|index| {
+            // SAFETY: as in the macro; the index is one of the array.
+            let word = unsafe {
+                AtomicU64::from_ptr(
+                    (&raw mut (*waiting).waiting)
+                        .cast::<u64>()
+                        .add(index as usize),
+                )
+            };
+            let all = word.load(Ordering::SeqCst);
+            let bit = (all != 0).then(|| all.trailing_zeros())?;
+            let before = word.fetch_and(!(1 << bit), Ordering::SeqCst);
+            (before & 1 << bit != 0).then_some(index * abi::BPFDB_PROXY_BITS + bit)
+        })
+    }
+
+    /// Bytes of the request that waits.
+    pub(crate) fn parked(&self, slot: u32) -> &AtomicU32 {
+        atomic!(AtomicU32, self.client(slot), parked)
+    }
+
     /// Whether a server may be free.
     pub(crate) fn list(&self, pool: u32, slot: u32, is_free: bool) {
         let (word, bit) = (slot / abi::BPFDB_PROXY_BITS, slot % abi::BPFDB_PROXY_BITS);
         let free = self.pool(pool);
         // SAFETY: as in the macro; the word is within the array, since the slot is one.
-        let word = unsafe { AtomicU64::from_ptr((&raw mut (*free).free).cast::<u64>().add(word as usize)) };
+        let word = unsafe {
+            AtomicU64::from_ptr((&raw mut (*free).free).cast::<u64>().add(word as usize))
+        };
         if is_free {
             word.fetch_or(1 << bit, Ordering::SeqCst);
         } else {
@@ -127,9 +177,14 @@ impl Shared {
         }
     }
 
-    pub(crate) fn counters(&self) -> abi::bpfdb_proxy_counters {
+    /// Requests that were brought within clients' send(), and why others were not.
+    pub(crate) fn figures(&self) -> (u64, abi::bpfdb_proxy_counters) {
         // SAFETY: within the mapping; numbers for people.
-        unsafe { (&raw const (*self.start.as_ptr()).counters).read_volatile() }
+        let requests = |slot| unsafe { (&raw const (*self.client(slot)).requests).read_volatile() };
+        let all = (0..abi::BPFDB_PROXY_CLIENTS).map(requests).sum();
+        // SAFETY: as above.
+        let counters = unsafe { (&raw const (*self.start.as_ptr()).counters).read_volatile() };
+        (all, counters)
     }
 }
 
@@ -148,7 +203,10 @@ mod tests {
     fn a_word_has_its_parts() {
         let word = Word::new(abi::BPFDB_PROXY_LINKED, 1023, 0xffff);
         let word = word.with(abi::BPFDB_PROXY_SLOW, true);
-        assert_eq!((word.state(), word.server()), (abi::BPFDB_PROXY_LINKED, 1023));
+        assert_eq!(
+            (word.state(), word.server()),
+            (abi::BPFDB_PROXY_LINKED, 1023)
+        );
         assert_eq!((word.generation(), word.due()), (0xffff, 0));
         assert!(word.has(abi::BPFDB_PROXY_SLOW) && !word.has(abi::BPFDB_PROXY_PINNED));
     }

@@ -7,6 +7,10 @@
 
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use bytes::BytesMut;
 
 use super::{Proxy, Work};
 use crate::io::slab::Id;
@@ -20,6 +24,11 @@ use crate::wire::framing::{Framing, HEADER};
 /// The status of ReadyForQuery within a transaction block. Whether it has failed the word does not say;
 /// nothing here depends on it.
 const OPEN: u8 = b'T';
+/// A database that is within its send() for so long has been stopped. Its client's requests may then be
+/// executed in another order than they were sent; without this bound the proxy would stand still.
+const BRING_TIME: Duration = Duration::from_secs(5);
+/// A client that waits in the kernel for so long waits here, among those that the kernel serves first.
+const WAIT_THERE: Duration = Duration::from_secs(1);
 
 impl Proxy {
     /// A client has logged in: may the kernel know it?
@@ -42,9 +51,9 @@ impl Proxy {
 
     /// Gives a client to the kernel, if nothing of it is under way here.
     pub(super) fn hand_back(&mut self, id: Id) {
-        let (Some(kernel), false) = (&self.kernel, self.settings.always_slow) else {
+        if self.settings.always_slow {
             return;
-        };
+        }
         let Some(client) = self.clients.get(id) else {
             return;
         };
@@ -75,7 +84,8 @@ impl Proxy {
                     && server.framing.is_between()
                     && server.input.is_empty()
                     && server.output.is_empty();
-                if !is_done || server.copying != Copying::No || server.cancels > 0 || server.has_set {
+                if !is_done || server.copying != Copying::No || server.cancels > 0 || server.has_set
+                {
                     return;
                 }
                 let shared = kernel.shared.server(place);
@@ -95,10 +105,16 @@ impl Proxy {
         unsafe {
             (&raw mut (*shared).sent).write_volatile(client.sent);
             (&raw mut (*shared).received).write_volatile(client.received);
+            (&raw mut (*shared).parked).write_volatile(0);
             (&raw mut (*shared).digest).write_volatile(client.parameters.digest());
         }
         kernel.set_word(slot, word.with(abi::BPFDB_PROXY_PINNED, is_pinned));
-        self.clients[id].is_away = true;
+        let client = &mut self.clients[id];
+        client.is_away = true;
+        // The word says from now on which server it has.
+        if let Some(server) = client.server.take() {
+            self.servers[server].client = None;
+        }
     }
 
     /// Takes a client from the kernel, and goes on where that is.
@@ -115,10 +131,22 @@ impl Proxy {
         let pinned = word.has(abi::BPFDB_PROXY_PINNED) && client.mode != PoolMode::Session;
         let newly_pinned = pinned && !client.pinned;
         client.pinned |= pinned;
-        if !matches!(word.state(), abi::BPFDB_PROXY_LINKED | abi::BPFDB_PROXY_RESTING) {
-            return;
+        match word.state() {
+            abi::BPFDB_PROXY_WAITING => {
+                // In front of what has come since.
+                let mut input = BytesMut::from(&kernel.take_parked(slot)[..]);
+                input.extend_from_slice(&client.input);
+                client.input = input;
+                return self.work.push_back(Work::Client(id));
+            }
+            abi::BPFDB_PROXY_LINKING | abi::BPFDB_PROXY_LINKED | abi::BPFDB_PROXY_RESTING => {}
+            _ => return,
         }
         let Some(server) = kernel.server_at(word.server()) else {
+            return;
+        };
+        let is_brought = word.state() != abi::BPFDB_PROXY_LINKING || self.is_brought(slot, server);
+        let (Some(kernel), Some(client)) = (&self.kernel, self.clients.get_mut(id)) else {
             return;
         };
         client.server = Some(server);
@@ -126,14 +154,43 @@ impl Proxy {
         state.client = Some(id);
         state.resumes = true;
         state.expected = (0..word.due()).map(|_| Expected::Query).collect();
-        state.status = if word.has(abi::BPFDB_PROXY_OPEN) { OPEN } else { IDLE };
+        state.status = if word.has(abi::BPFDB_PROXY_OPEN) {
+            OPEN
+        } else {
+            IDLE
+        };
         // Each simple query has made it forget.
         state.statements.unnamed = None;
+        if !is_brought {
+            let parked = kernel.take_parked(slot);
+            state.output.extend_from_slice(&parked);
+            self.flush_server(server);
+        }
         if newly_pinned {
             // Nobody here knows what was done.
             self.forget_statements(server);
         }
         self.work.push_back(Work::Client(id));
+    }
+
+    /// LINKING: does the database bring what is parked to its own queue? It does so in its send(), which is
+    /// awaited: it is over in a moment. If it could not, we do.
+    fn is_brought(&self, slot: u32, server: Id) -> bool {
+        let Some(kernel) = &self.kernel else {
+            return true;
+        };
+        let begun = Instant::now();
+        while kernel.shared.parked(slot).load(Ordering::SeqCst) > 0 {
+            if kernel.word(slot).has(abi::BPFDB_PROXY_BRINGS) {
+                return false;
+            }
+            if begun.elapsed() > BRING_TIME {
+                tracing::error!(?server, "a database stands still within its send()");
+                return true;
+            }
+            thread::yield_now();
+        }
+        true
     }
 
     /// Bytes of a server have arrived here: whose are they?
@@ -148,7 +205,9 @@ impl Proxy {
         if owner == abi::BPFDB_PROXY_PROCESS {
             return;
         }
-        let client = owner.checked_sub(1).and_then(|slot| Some((slot, kernel.client_at(slot)?)));
+        let client = owner
+            .checked_sub(1)
+            .and_then(|slot| Some((slot, kernel.client_at(slot)?)));
         let Some((slot, client)) = client else {
             return self.unlist(id);
         };
@@ -172,7 +231,7 @@ impl Proxy {
     fn unlist(&mut self, id: Id) {
         let server = &self.servers[id];
         if let (Some(kernel), Some(place)) = (&self.kernel, server.slot) {
-            kernel.shared.owner(place).store(abi::BPFDB_PROXY_PROCESS, Ordering::SeqCst);
+            kernel.own(place);
             kernel.shared.list(server.pool, place, false);
             self.servers[id].speaks = true;
         }
@@ -203,8 +262,12 @@ impl Proxy {
             let stream = unsafe { (&raw const (*shared).stream).read_volatile() };
             let mut head = [0; HEADER];
             head.copy_from_slice(&stream.head[..HEADER]);
-            server.framing =
-                Framing::resumed(stream.left as usize, stream.type_, head, stream.have as usize);
+            server.framing = Framing::resumed(
+                stream.left as usize,
+                stream.type_,
+                head,
+                stream.have as usize,
+            );
         }
     }
 
@@ -215,7 +278,11 @@ impl Proxy {
             return None;
         }
         match kernel.take(pool) {
-            Taken::Server(place) => kernel.server_at(place),
+            Taken::Server(place) => {
+                let server = kernel.server_at(place)?;
+                self.servers[server].statements.unnamed = None;
+                Some(server)
+            }
             Taken::Busy => {
                 self.retries = true;
                 None
@@ -239,12 +306,64 @@ impl Proxy {
         }
         kernel.shared.owner(place).store(0, Ordering::SeqCst);
         kernel.shared.list(server.pool, place, true);
+        let pool = server.pool;
+        self.serve_parked(pool);
         true
     }
 
+    /// Clients that wait in the kernel, where a server became free otherwise than by a transaction that is
+    /// over: here they wait with precedence.
+    fn serve_parked(&mut self, pool: u32) {
+        let popped = self.kernel.as_ref().and_then(|kernel| {
+            let slot = kernel.shared.pop_waiting(pool)?;
+            let waits = kernel.word(slot).state() == abi::BPFDB_PROXY_WAITING;
+            kernel.client_at(slot).filter(|_| waits)
+        });
+        if let Some(client) = popped {
+            self.grab(client);
+        }
+    }
+
+    /// Those who have waited long in the kernel.
+    pub(super) fn look_at_waiting(&mut self, now: Instant) {
+        let limit = WAIT_THERE.min(self.settings.query_wait_timeout);
+        for id in self.clients.ids() {
+            let client = &mut self.clients[id];
+            let (Some(kernel), Some(slot), true) = (&self.kernel, client.slot, client.is_away)
+            else {
+                continue;
+            };
+            if kernel.word(slot).state() != abi::BPFDB_PROXY_WAITING {
+                client.waits_there = None;
+            } else if now - *client.waits_there.get_or_insert(now) >= limit {
+                client.waits_there = None;
+                self.grab(id);
+            }
+        }
+    }
+
+    /// Whether the pool can have more servers, and so who finds none free has to ask for one here.
+    pub(super) fn tell_full(&self, number: u32) {
+        if let Some(kernel) = self
+            .kernel
+            .as_ref()
+            .filter(|_| number < abi::BPFDB_PROXY_POOLS)
+        {
+            let pool = &self.pools[number as usize];
+            let is_full = pool.servers >= pool.size && pool.logging_in == 0;
+            kernel.shared.set_full(number, is_full);
+        }
+    }
+
     pub(super) fn tell_wanted(&self, pool: u32) {
-        if let Some(kernel) = self.kernel.as_ref().filter(|_| pool < abi::BPFDB_PROXY_POOLS) {
-            kernel.shared.set_wanted(pool, self.pools[pool as usize].waiting.len());
+        if let Some(kernel) = self
+            .kernel
+            .as_ref()
+            .filter(|_| pool < abi::BPFDB_PROXY_POOLS)
+        {
+            kernel
+                .shared
+                .set_wanted(pool, self.pools[pool as usize].waiting.len());
         }
     }
 
@@ -254,13 +373,27 @@ impl Proxy {
         for event in told.unwrap_or_default() {
             if event.kind == abi::BPFDB_PROXY_FREE {
                 self.serve_waiting(event.index);
+                self.serve_parked(event.index);
+            }
+            let client = self
+                .kernel
+                .as_ref()
+                .and_then(|kernel| kernel.client_at(event.index));
+            if event.kind == abi::BPFDB_PROXY_TAKE
+                && let Some(client) = client
+            {
+                self.grab(client);
             }
         }
     }
 
     /// Servers of the kernel for clients that wait here.
     pub(super) fn serve_waiting(&mut self, pool: u32) {
-        while self.pools.get(pool as usize).is_some_and(|pool| !pool.waiting.is_empty()) {
+        while self
+            .pools
+            .get(pool as usize)
+            .is_some_and(|pool| !pool.waiting.is_empty())
+        {
             match self.take_from_kernel(pool) {
                 Some(server) => self.give(server),
                 None => return,

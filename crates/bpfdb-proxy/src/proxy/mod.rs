@@ -124,6 +124,7 @@ impl Proxy {
         let kernel = load_kernel(&settings, listeners.first())?;
         if let Some(kernel) = &kernel {
             poll.add(kernel.ring_fd(), Source::Kernel, Interest::READ)?;
+            poll.add(kernel.sink_fd(), Source::Sink, Interest::READ)?;
         }
         let (stop, stopper) = UnixStream::pair().map_err(system("make a pair of sockets"))?;
         poll.add(stop.as_fd(), Source::Stop, Interest::READ)?;
@@ -150,6 +151,12 @@ impl Proxy {
     /// Where the first listener is, with the port that it got.
     pub fn address(&self) -> Option<std::net::SocketAddr> {
         socket::own(self.listeners.first()?.as_fd())
+    }
+
+    /// Requests that the kernel has brought to servers within their clients' `send()`, so far.
+    pub fn kernel_requests(&self) -> u64 {
+        let kernel = self.kernel.as_ref();
+        kernel.map_or(0, |kernel| kernel.shared.figures().0)
     }
 
     /// Serves until it is stopped.
@@ -183,6 +190,11 @@ impl Proxy {
             Source::Listener(index) => self.accept(index),
             Source::Stop => {}
             Source::Kernel => self.kernel_seen(),
+            Source::Sink => {
+                if let Some(kernel) = &mut self.kernel {
+                    kernel.empty_sink();
+                }
+            }
             Source::Client(client) => self.client_seen(client, event),
             Source::Server(server) => self.server_seen(server, event),
             Source::Cancel(cancel) => self.cancel_seen(cancel, event),
@@ -328,6 +340,9 @@ impl Proxy {
     fn say_goodbye(&mut self) {
         for id in self.clients.ids() {
             self.refuse(id, state::ADMIN_SHUTDOWN, "the proxy is shutting down");
+        }
+        if let Some(kernel) = &self.kernel {
+            tracing::info!(figures = ?kernel.shared.figures(), "the kernel's part");
         }
         for address in &self.addresses {
             if let Address::Unix(path) = address {

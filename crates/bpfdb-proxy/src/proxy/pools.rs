@@ -60,6 +60,10 @@ impl Proxy {
         (c.server, s.client) = (Some(server), Some(client));
         c.hint = None;
         s.resumes = false;
+        s.speaks = false;
+        if let (Some(kernel), Some(place)) = (&self.kernel, s.slot) {
+            kernel.own(place);
+        }
         if let Some(text) = c.parameters.statement(&s.parameters) {
             self.ask(server, Own::Parameters, &text);
         }

@@ -4,7 +4,7 @@ use bytes::Buf;
 
 use super::{HIGH, Proxy, Work};
 use crate::io::slab::Id;
-use crate::server::{Copying, Expected, IDLE, Stage};
+use crate::server::{Copying, Expected, IDLE, Own, Stage};
 use crate::settings::PoolMode;
 use crate::wire::framing::Next;
 use crate::wire::hint::Hint;
@@ -74,6 +74,18 @@ impl Proxy {
         }
     }
 
+    /// A session is not as its client has to have it, or the next.
+    fn unfit(&mut self, id: Id, own: Own) -> bool {
+        tracing::warn!(?own, "a server has refused a statement of the proxy");
+        let client = self.servers[id].client;
+        self.close_server(id);
+        if let Some(client) = client {
+            let told = "the server does not take the parameters of this session";
+            self.refuse(client, state::CONNECTION_FAILURE, told);
+        }
+        false
+    }
+
     fn broken(&mut self, id: Id) -> bool {
         tracing::error!("a server sends what is no message");
         let client = self.servers[id].client;
@@ -102,11 +114,14 @@ impl Proxy {
             PARSED | CLOSED => shown &= !self.made(id),
             COMPLETE if shown => self.complete(id, size, body),
             PARAMETER => self.parameter(id, size, body, shown),
-            ERROR => self.failed(id, is_ours),
+            ERROR => self.failed(id),
             COPY_IN => self.copies(id),
             READY => {
                 let status = server.input[body];
                 over = self.ready(id, status);
+                if let Some(own) = self.servers[id].refused {
+                    return self.unfit(id, own);
+                }
             }
             _ => {}
         }
@@ -188,10 +203,10 @@ impl Proxy {
     }
 
     /// After an error the server passes over everything up to the next Sync.
-    fn failed(&mut self, id: Id, is_ours: bool) {
+    fn failed(&mut self, id: Id) {
         let server = &mut self.servers[id];
-        if is_ours {
-            tracing::warn!("a server has refused a statement of the proxy");
+        if let Some(Expected::Own(own)) = first_ready(&server.expected) {
+            server.refused = Some(*own);
         }
         server.copying = Copying::No;
         let mut client = server

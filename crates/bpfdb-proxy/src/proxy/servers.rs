@@ -102,6 +102,7 @@ impl Proxy {
                 let greeting = std::mem::take(&mut pool.greeting);
                 self.server_waits(id);
                 self.offer_server(id);
+                self.tell_full(number);
                 for client in greeting {
                     if self.clients.get(client).is_some() {
                         self.greet(client);
@@ -119,6 +120,7 @@ impl Proxy {
         let pool = &mut self.pools[server.pool as usize];
         pool.servers -= 1;
         pool.logging_in -= 1;
+        self.tell_full(server.pool);
         self.no_server(server.pool, failure);
     }
 
@@ -189,6 +191,7 @@ impl Proxy {
         let pool = &mut self.pools[number as usize];
         pool.servers -= 1;
         pool.free.retain(|free| *free != id);
+        self.tell_full(number);
         if let Some(client) = server
             .client
             .and_then(|client| self.clients.get_mut(client))

@@ -9,6 +9,7 @@ use crate::wire::reply::state;
 impl Proxy {
     pub(super) fn tick(&mut self) {
         let now = Instant::now();
+        self.look_at_waiting(now);
         self.end_waits(now);
         self.end_logins(now);
         self.end_connects(now);

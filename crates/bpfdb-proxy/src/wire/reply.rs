@@ -13,7 +13,6 @@ pub(crate) mod state {
     pub(crate) const TOO_MANY_CONNECTIONS: &str = "53300";
     pub(crate) const LIMIT_EXCEEDED: &str = "54000";
     pub(crate) const ADMIN_SHUTDOWN: &str = "57P01";
-    pub(crate) const IDLE_TIMEOUT: &str = "57014";
 }
 
 /// A message whose body `write` appends.

@@ -25,6 +25,9 @@ pub(super) const INCLUDES: &[(&str, &[&str])] = &[
             "net",
         ],
     ),
+    ("proxy", &["abi"]),
+    // Of `net` only what is read of kernel structures.
+    ("pg", &["abi", "proxy", "net"]),
     ("api", &["abi", "operators", "values", "procedures"]),
     ("program", EVERYTHING),
     ("tests", EVERYTHING),
@@ -43,6 +46,8 @@ const EVERYTHING: &[&str] = &[
     "driver",
     "net",
     "redis",
+    "proxy",
+    "pg",
     "api",
     "program",
     "tests",
@@ -54,6 +59,8 @@ pub(super) const FOLDERS: &[(&str, &str)] = &[
     ("include/bpfdb/commands.h", "front_end"),
     ("include/bpfdb/redis.h", "front_end"),
     ("include/bpfdb/connection.h", "transport"),
+    // What is about the proxy.
+    ("include/bpfdb/proxy.h", "proxy"),
     // For programs that embed the engine.
     ("include/bpfdb/bpfdb.bpf.h", "api"),
     ("include/bpfdb/continuation.bpf.h", "api"),
@@ -68,6 +75,7 @@ pub(super) const FOLDERS: &[(&str, &str)] = &[
     ("bpf/driver/", "driver"),
     ("bpf/net/", "net"),
     ("bpf/redis/", "redis"),
+    ("bpf/pg/", "pg"),
     ("bpf/tests/", "tests"),
     ("bpf/bench/", "program"),
     ("bpf/*.bpf.c", "program"),

@@ -102,10 +102,16 @@ fn is_emptied(engine: &Engine) -> bool {
     open == 0 && stats.records == 0 && stats.slots_used() == 0
 }
 
-/// An object that shares the engine's maps, not loaded yet.
+/// The constants of an object that joins an engine.
+const CONFIG: &str = ".rodata.bpfdb";
+
+/// An object that shares the engine's maps, if it uses any; not loaded yet.
 pub fn open(engine: &Engine, bytes: &[u8], name: &str) -> OpenObject {
     let mut object = bpfdb::open_object(bytes, name).expect("the object opens");
-    engine.adopt(&mut object).expect("the object is adopted");
+    // The proxy has no part in the engine.
+    if object.maps().any(|map| map.name() == CONFIG) {
+        engine.adopt(&mut object).expect("the object is adopted");
+    }
     object
 }
 

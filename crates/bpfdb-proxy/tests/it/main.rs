@@ -1,0 +1,11 @@
+//! The tests of this crate that need nothing private: one program, a module for each subject.
+
+mod limits;
+mod passwords;
+mod pooling;
+mod postgres;
+mod protocol;
+mod proxy;
+mod session;
+mod vanishing;
+mod wire;

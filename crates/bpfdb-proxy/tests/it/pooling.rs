@@ -1,0 +1,135 @@
+//! Who gets which server, and whose reply is whose: each request has a tag that its reply repeats.
+
+use std::thread;
+
+use bpfdb_tests::random::Random;
+
+use crate::postgres::{self, printed, psql};
+use crate::proxy::{TestProxy, WAYS, Way};
+use crate::wire::{self, Wire, execute, parse, rows, sync};
+
+const CLIENTS: u64 = 16;
+const SERVERS: usize = 4;
+const REQUESTS: u32 = 250;
+
+/// One request or transaction, of a kind by chance.
+fn step(wire: &mut Wire, tag: &str, random: &mut Random) {
+    match random.below(6) {
+        0 => {
+            wire.query("begin");
+            let select = format!("select pg_backend_pid(), '{tag}'");
+            let (first, second) = (wire.rows(&select), wire.rows(&select));
+            assert_eq!((&first, first[0][1].as_str()), (&second, tag));
+            let end = if random.below(2) == 0 {
+                "commit"
+            } else {
+                "rollback"
+            };
+            wire.query(end);
+        }
+        1 => {
+            wire.send(&[parse("", &format!("select '{tag}'")), execute(""), sync()].concat());
+            assert_eq!(rows(&wire.until(b'Z')), [[tag]]);
+        }
+        2 => {
+            let count = 2 + random.below(4);
+            let text = |i| format!("select '{tag}-{i}'");
+            let all: Vec<u8> = (0..count).flat_map(|i| wire::query(&text(i))).collect();
+            wire.send(&all);
+            for i in 0..count {
+                assert_eq!(rows(&wire.until(b'Z')), [[format!("{tag}-{i}")]]);
+            }
+        }
+        3 => {
+            let length = random.below(20_000);
+            let text = format!("select '{tag}' || repeat('x', {length})");
+            let value = wire.value(&text);
+            assert!(value.starts_with(tag) && value.len() == tag.len() + length);
+        }
+        4 => {
+            let failed = wire.query(&format!("select '{tag}' from nothing"));
+            assert_eq!(wire::error(&failed, b'C'), "42P01");
+        }
+        _ => assert_eq!(wire.value(&format!("select '{tag}'")), tag),
+    }
+}
+
+/// Returns what the kernel has brought.
+fn tags(way: Way, requests: u32) -> u64 {
+    let proxy = TestProxy::start(way, SERVERS);
+    thread::scope(|scope| {
+        for client in 0..CLIENTS {
+            let proxy = &proxy;
+            scope.spawn(move || {
+                let mut random = Random::new(client + 1);
+                let mut wire = proxy.client();
+                for request in 0..requests {
+                    step(&mut wire, &format!("{client}-{request}"), &mut random);
+                    if random.below(50) == 0 {
+                        wire = proxy.client();
+                    }
+                }
+            });
+        }
+    });
+    proxy.stop()
+}
+
+#[test]
+fn every_reply_is_its_clients() {
+    for way in WAYS {
+        let brought = tags(way, REQUESTS);
+        assert_eq!(brought > 0, way == Way::Kernel, "{way:?}: {brought}");
+    }
+}
+
+#[test]
+#[ignore = "a long loop"]
+fn soak_every_reply_is_its_clients() {
+    for way in WAYS {
+        tags(way, 100 * REQUESTS);
+    }
+}
+
+/// A client alone stays in the kernel.
+#[test]
+fn simple_queries_do_not_pass_through_the_process() {
+    let proxy = TestProxy::start(Way::Kernel, 2);
+    let mut wire = proxy.client();
+    for number in 0..100 {
+        assert_eq!(wire.value(&format!("select {number}")), number.to_string());
+    }
+    drop(wire);
+    let brought = proxy.stop();
+    assert!(brought >= 98, "{brought}");
+}
+
+#[test]
+fn a_server_is_used_by_many() {
+    for way in WAYS {
+        let proxy = TestProxy::start(way, 1);
+        let mut wires: Vec<Wire> = (0..4).map(|_| proxy.client()).collect();
+        let mut processes = Vec::new();
+        for _ in 0..3 {
+            processes.extend(
+                wires
+                    .iter_mut()
+                    .map(|wire| wire.value("select pg_backend_pid()")),
+            );
+        }
+        processes.dedup();
+        assert_eq!(processes.len(), 1, "{way:?}");
+    }
+}
+
+#[test]
+fn psql_works() {
+    for way in WAYS {
+        let proxy = TestProxy::start(way, 2);
+        let mut psql = psql(proxy.port, postgres::USER, &[]);
+        assert_eq!(
+            printed(&mut psql, "select 'x', 1 union select 'y', 2 order by 1"),
+            "x|1\ny|2"
+        );
+    }
+}

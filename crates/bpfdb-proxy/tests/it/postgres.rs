@@ -1,0 +1,191 @@
+//! A PostgreSQL of the tests' own: a cluster in a folder that goes with it, at a port of its own.
+
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::chown;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, OnceLock};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use bpfdb_tests::process::dies_with_us;
+use nix::unistd::User;
+use tempfile::TempDir;
+
+/// Who may do everything, without a password.
+pub const USER: &str = "tests";
+/// Who logs in with this password, by SCRAM-SHA-256.
+pub const SECRETIVE: &str = "secretive";
+pub const PASSWORD: &str = "a password";
+const START_TIME: Duration = Duration::from_secs(60);
+
+const SETTINGS: &str = "listen_addresses = '127.0.0.1'\nunix_socket_directories = ''\nfsync = off\n\
+                        max_connections = 100\nautovacuum = off\nshared_buffers = 32MB\n";
+
+pub struct Postgres {
+    pub port: u16,
+    _child: Mutex<Child>,
+    _folder: TempDir,
+}
+
+/// The one that all tests share. It is killed with this process, and has its files in a folder for
+/// temporary ones; the programs of a distribution do not run as root.
+pub fn shared() -> &'static Postgres {
+    static SHARED: OnceLock<Postgres> = OnceLock::new();
+    SHARED.get_or_init(|| {
+        // What it starts is in the same cgroup as the clients, which are threads of this process.
+        bpfdb_tests::server::cgroup::own();
+        start()
+    })
+}
+
+fn programs() -> PathBuf {
+    let versions = fs::read_dir("/usr/lib/postgresql").expect("PostgreSQL of the distribution");
+    let folder =
+        |version: std::io::Result<fs::DirEntry>| version.ok().map(|v| v.path().join("bin"));
+    let newest = versions
+        .filter_map(folder)
+        .filter(|bin| bin.join("initdb").exists())
+        .max();
+    newest.expect("initdb")
+}
+
+fn as_user(program: &Path) -> Command {
+    let user = ["postgres", "nobody"]
+        .iter()
+        .find_map(|name| User::from_name(name).ok()?);
+    let user = user.expect("a user without rights");
+    let mut command = Command::new(program);
+    command
+        .uid(user.uid.as_raw())
+        .gid(user.gid.as_raw())
+        .current_dir("/");
+    command
+}
+
+fn start() -> Postgres {
+    let folder = tempfile::tempdir().expect("a folder");
+    let user = ["postgres", "nobody"]
+        .iter()
+        .find_map(|name| User::from_name(name).ok()?);
+    let user = user.expect("a user without rights");
+    chown(
+        folder.path(),
+        Some(user.uid.as_raw()),
+        Some(user.gid.as_raw()),
+    )
+    .expect("given away");
+    let data = folder.path().join("data");
+    let mut init = as_user(&programs().join("initdb"));
+    init.args([
+        "--auth",
+        "trust",
+        "--no-sync",
+        "--locale",
+        "C",
+        "--encoding",
+        "UTF8",
+    ]);
+    init.args(["--username", USER, "--pgdata"]).arg(&data);
+    let output = init.output().expect("initdb runs");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let port = free_port();
+    let settings = format!("{SETTINGS}port = {port}\n");
+    fs::write(data.join("postgresql.auto.conf"), settings).expect("settings");
+    let rules = format!(
+        "host all {SECRETIVE} 127.0.0.1/32 scram-sha-256\nhost all all 127.0.0.1/32 trust\n"
+    );
+    fs::write(data.join("pg_hba.conf"), rules).expect("rules");
+    let mut serve = as_user(&programs().join("postgres"));
+    serve
+        .arg("-D")
+        .arg(&data)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let child = this_thread_stays(move || dies_with_us(&mut serve).spawn().expect("it starts"));
+    let postgres = Postgres {
+        port,
+        _child: Mutex::new(child),
+        _folder: folder,
+    };
+    postgres.wait();
+    postgres.direct(&format!(
+        "create role {SECRETIVE} login superuser password '{PASSWORD}'"
+    ));
+    postgres
+}
+
+/// What a thread starts is killed when the thread ends: so by one that ends with the process.
+fn this_thread_stays<T: Send + 'static>(start: impl FnOnce() -> T + Send + 'static) -> T {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    thread::spawn(move || {
+        sender.send(start()).expect("it is awaited");
+        loop {
+            thread::park();
+        }
+    });
+    receiver.recv().expect("started")
+}
+
+pub fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    listener.local_addr().expect("its address").port()
+}
+
+impl Postgres {
+    fn wait(&self) {
+        let begun = Instant::now();
+        while !psql(self.port, USER, &[])
+            .arg("-c")
+            .arg("")
+            .output()
+            .expect("psql")
+            .status
+            .success()
+        {
+            assert!(begun.elapsed() < START_TIME, "PostgreSQL does not start");
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// What psql prints of a statement, without the proxy.
+    pub fn direct(&self, statement: &str) -> String {
+        printed(&mut psql(self.port, USER, &[]), statement)
+    }
+}
+
+/// psql at a port; `environment`: for example a password.
+pub fn psql(port: u16, user: &str, environment: &[(&str, &str)]) -> Command {
+    let mut command = Command::new("psql");
+    let port = port.to_string();
+    command.args([
+        "-X",
+        "-At",
+        "-h",
+        "127.0.0.1",
+        "-p",
+        &port,
+        "-U",
+        user,
+        "-d",
+        "postgres",
+    ]);
+    command
+        .envs(environment.iter().copied())
+        .stdin(Stdio::null());
+    bpfdb_tests::server::cgroup::keep(&mut command);
+    command
+}
+
+pub fn printed(psql: &mut Command, statement: &str) -> String {
+    let output = psql.arg("-c").arg(statement).output().expect("psql runs");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{statement}: {errors}");
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}

@@ -1,0 +1,88 @@
+//! A proxy in a thread of the test.
+
+use std::collections::HashMap;
+use std::sync::mpsc::channel;
+use std::thread::{self, JoinHandle};
+
+use bpfdb_proxy::settings::{ANY_DATABASE, Settings};
+use bpfdb_proxy::{Proxy, Stopper};
+
+use crate::postgres;
+use crate::wire::Wire;
+
+/// How bytes go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// Within the `send()` of either end, where that can be.
+    Kernel,
+    /// The programs are there, and leave everything to the process.
+    Slow,
+    /// Without programs.
+    Plain,
+}
+
+pub const WAYS: [Way; 3] = [Way::Kernel, Way::Slow, Way::Plain];
+
+pub struct TestProxy {
+    pub port: u16,
+    stopper: Stopper,
+    thread: Option<JoinHandle<u64>>,
+}
+
+impl TestProxy {
+    /// Before the PostgreSQL that all tests share, with so many servers.
+    pub fn start(way: Way, servers: usize) -> Self {
+        Self::with(way, |settings| settings.default_pool_size = servers)
+    }
+
+    pub fn with(way: Way, change: impl FnOnce(&mut Settings)) -> Self {
+        let port = postgres::shared().port;
+        let database = format!("host=127.0.0.1 port={port}");
+        let database = database.parse().expect("a database");
+        let mut settings = Settings {
+            listen: vec!["127.0.0.1:0".parse().expect("an address")],
+            databases: HashMap::from([(ANY_DATABASE.to_owned(), database)]),
+            cgroup: (way != Way::Plain).then(bpfdb_tests::server::cgroup::own),
+            always_slow: way == Way::Slow,
+            ..Settings::default()
+        };
+        change(&mut settings);
+        let (sender, receiver) = channel();
+        let thread = thread::spawn(move || {
+            let (mut proxy, stopper) = Proxy::new(settings).expect("a proxy");
+            let port = proxy.address().expect("an address").port();
+            sender.send((port, stopper)).expect("it is awaited");
+            proxy.run().expect("it runs");
+            proxy.kernel_requests()
+        });
+        let (port, stopper) = receiver.recv().expect("it has started");
+        Self {
+            port,
+            stopper,
+            thread: Some(thread),
+        }
+    }
+
+    pub fn client(&self) -> Wire {
+        Wire::connect(self.port, postgres::USER, &[])
+    }
+
+    /// Ends it; how many requests were brought by the kernel.
+    pub fn stop(mut self) -> u64 {
+        self.stopper.stop();
+        self.thread
+            .take()
+            .expect("it runs")
+            .join()
+            .expect("it has not failed")
+    }
+}
+
+impl Drop for TestProxy {
+    fn drop(&mut self) {
+        self.stopper.stop();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Ends that are gone without a word.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::postgres;
+use crate::proxy::{TestProxy, WAYS, Way};
+use crate::wire::{message, query};
+
+fn await_no(what: &str) {
+    let begun = Instant::now();
+    while postgres::shared().direct(&format!(
+        "select count(*) from pg_stat_activity where {what}"
+    )) != "0"
+    {
+        assert!(
+            begun.elapsed() < Duration::from_secs(10),
+            "there is still one: {what}"
+        );
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn a_client_takes_its_transaction_with_it() {
+    let name = |way: Way| format!("vanishing_{way:?}");
+    for way in WAYS {
+        let proxy = TestProxy::start(way, 2);
+        for how in 0..5 {
+            let more = [("application_name", name(way))];
+            let more = more.each_ref().map(|(a, b)| (*a, b.as_str()));
+            let mut wire = crate::wire::Wire::connect(proxy.port, postgres::USER, &more);
+            wire.query("begin");
+            wire.query("select txid_current()");
+            match how {
+                1 => wire.send(&query("select pg_sleep(20)")),
+                2 => wire.send(&message(b'X', b"")),
+                3 => wire.send(b"Q\0\0"),
+                4 => wire.send(b"Q\0\0\0\x02"),
+                _ => {}
+            }
+            drop(wire);
+        }
+        let name = name(way);
+        await_no(&format!(
+            "application_name = '{name}' and (state like 'idle in%' or state = 'active')"
+        ));
+        assert_eq!(proxy.client().value("select 1"), "1");
+    }
+}
+
+#[test]
+fn a_database_that_is_gone_ends_its_client_only() {
+    for way in WAYS {
+        let proxy = TestProxy::start(way, 2);
+        let (mut wire, mut rests) = (proxy.client(), proxy.client());
+        assert_eq!(rests.value("select 1"), "1");
+        wire.query("begin");
+        let process = wire.value("select pg_backend_pid()");
+        postgres::shared().direct(&format!("select pg_terminate_backend({process})"));
+        wire.send(&query("select 1"));
+        let told = wire.until(b'Z');
+        assert!(told.iter().all(|(kind, _)| *kind != b'Z'), "{way:?}");
+        // One that only rests at a client is replaced.
+        let process = rests.value("select pg_backend_pid()");
+        postgres::shared().direct(&format!("select pg_terminate_backend({process})"));
+        thread::sleep(Duration::from_millis(100));
+        assert_eq!(rests.value("select 2"), "2", "{way:?}");
+    }
+}
+
+/// A client that does not read holds up its server, and no memory.
+#[test]
+fn a_slow_reader_gets_everything() {
+    for way in WAYS {
+        let proxy = TestProxy::start(way, 2);
+        let mut wire = proxy.client();
+        wire.send(&query(
+            "select g, repeat('x', 1000) from generate_series(1, 20000) g",
+        ));
+        thread::sleep(Duration::from_millis(400));
+        let rows = crate::wire::rows(&wire.until(b'Z'));
+        assert_eq!(rows.len(), 20000, "{way:?}");
+        let is_next = |(at, row): (usize, &Vec<String>)| row[0] == (at + 1).to_string();
+        assert!(rows.iter().enumerate().all(is_next), "{way:?}");
+        assert_eq!(wire.value("select 9"), "9");
+    }
+}

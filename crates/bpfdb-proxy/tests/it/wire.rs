@@ -1,0 +1,173 @@
+//! A client of sockets and bytes.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+/// Type and body.
+pub type Message = (u8, Vec<u8>);
+
+pub struct Wire {
+    pub socket: TcpStream,
+    input: Vec<u8>,
+    /// By which it cancels.
+    pub key: Vec<u8>,
+    pub parameters: Vec<(String, String)>,
+}
+
+pub fn message(kind: u8, body: &[u8]) -> Vec<u8> {
+    let length = (body.len() as u32 + 4).to_be_bytes();
+    [&[kind][..], &length, body].concat()
+}
+
+pub fn query(text: &str) -> Vec<u8> {
+    message(b'Q', format!("{text}\0").as_bytes())
+}
+
+pub fn parse(name: &str, text: &str) -> Vec<u8> {
+    message(b'P', format!("{name}\0{text}\0\0\0").as_bytes())
+}
+
+/// Bind without parameters, Describe and Execute.
+pub fn execute(name: &str) -> Vec<u8> {
+    let bind = message(b'B', format!("\0{name}\0\0\0\0\0\0\0").as_bytes());
+    [bind, message(b'D', b"P\0"), message(b'E', b"\0\0\0\0\0")].concat()
+}
+
+pub fn sync() -> Vec<u8> {
+    message(b'S', b"")
+}
+
+/// The values of a DataRow.
+fn values(body: &[u8]) -> Vec<String> {
+    let (mut rest, mut values) = (&body[2..], Vec::new());
+    while let Some((length, after)) = rest.split_first_chunk::<4>() {
+        let length = i32::from_be_bytes(*length).max(0) as usize;
+        values.push(String::from_utf8_lossy(&after[..length]).into_owned());
+        rest = &after[length..];
+    }
+    values
+}
+
+pub fn rows(messages: &[Message]) -> Vec<Vec<String>> {
+    let rows = messages.iter().filter(|(kind, _)| *kind == b'D');
+    rows.map(|(_, body)| values(body)).collect()
+}
+
+pub fn kinds(messages: &[Message]) -> String {
+    messages.iter().map(|(kind, _)| char::from(*kind)).collect()
+}
+
+/// A field of the error among these messages.
+pub fn error(messages: &[Message], field: u8) -> String {
+    let (_, body) = messages
+        .iter()
+        .find(|(kind, _)| *kind == b'E')
+        .expect("an error");
+    let fields = body.split(|byte| *byte == 0);
+    let mut found = fields.filter(|text| text.first() == Some(&field));
+    String::from_utf8_lossy(&found.next().expect("the field")[1..]).into_owned()
+}
+
+pub fn start_packet(user: &str, more: &[(&str, &str)]) -> Vec<u8> {
+    let mut body = format!("user\0{user}\0database\0postgres\0");
+    more.iter()
+        .for_each(|(name, value)| body += &format!("{name}\0{value}\0"));
+    body.push('\0');
+    let length = (body.len() as u32 + 8).to_be_bytes();
+    [&length[..], &196_608u32.to_be_bytes(), body.as_bytes()].concat()
+}
+
+impl Wire {
+    /// A connection that has sent nothing.
+    pub fn open(port: u16) -> Self {
+        let socket = TcpStream::connect(("127.0.0.1", port)).expect("connected");
+        socket.set_nodelay(true).expect("no delay");
+        // Longer than any reply takes; a test that hangs says where.
+        socket
+            .set_read_timeout(Some(Duration::from_secs(20)))
+            .expect("a limit");
+        Self {
+            socket,
+            input: Vec::new(),
+            key: Vec::new(),
+            parameters: Vec::new(),
+        }
+    }
+
+    pub fn connect(port: u16, user: &str, more: &[(&str, &str)]) -> Self {
+        let mut wire = Self::open(port);
+        wire.send(&start_packet(user, more));
+        for (kind, body) in wire.until(b'Z') {
+            match kind {
+                b'K' => wire.key = body,
+                b'S' => {
+                    let mut words = body.split(|byte| *byte == 0);
+                    let mut word =
+                        || String::from_utf8_lossy(words.next().unwrap_or(b"")).into_owned();
+                    let pair = (word(), word());
+                    wire.parameters.push(pair);
+                }
+                b'E' => panic!("refused: {}", String::from_utf8_lossy(&body)),
+                _ => {}
+            }
+        }
+        wire
+    }
+
+    pub fn send(&mut self, bytes: &[u8]) {
+        self.socket.write_all(bytes).expect("sent");
+    }
+
+    /// The next message; `None`: the connection has ended.
+    pub fn receive(&mut self) -> Option<Message> {
+        loop {
+            if self.input.len() >= 5 {
+                let length = u32::from_be_bytes(self.input[1..5].try_into().expect("four bytes"));
+                let end = 1 + length as usize;
+                if self.input.len() >= end {
+                    let rest = self.input.split_off(end);
+                    let whole = std::mem::replace(&mut self.input, rest);
+                    return Some((whole[0], whole[5..].to_vec()));
+                }
+            }
+            let mut bytes = [0; 65536];
+            match self.socket.read(&mut bytes) {
+                Ok(0) => return None,
+                Ok(read) => self.input.extend_from_slice(&bytes[..read]),
+                // A socket whose bytes come past TCP may end a read so (docs/proxy.md).
+                Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => return None,
+                Err(error) => panic!("nothing came: {error}"),
+            }
+        }
+    }
+
+    /// Messages up to one of this type, or to the end.
+    pub fn until(&mut self, kind: u8) -> Vec<Message> {
+        let mut messages = Vec::new();
+        while let Some(message) = self.receive() {
+            let is_last = message.0 == kind;
+            messages.push(message);
+            if is_last {
+                break;
+            }
+        }
+        messages
+    }
+
+    pub fn query(&mut self, text: &str) -> Vec<Message> {
+        self.send(&query(text));
+        self.until(b'Z')
+    }
+
+    pub fn rows(&mut self, text: &str) -> Vec<Vec<String>> {
+        rows(&self.query(text))
+    }
+
+    /// The only value of the only row.
+    pub fn value(&mut self, text: &str) -> String {
+        let rows = self.rows(text);
+        assert_eq!((rows.len(), rows[0].len()), (1, 1), "{text}: {rows:?}");
+        rows[0][0].clone()
+    }
+}
