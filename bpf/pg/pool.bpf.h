@@ -7,13 +7,14 @@
 
 #define BIT(i) (1ULL << ((i) % BPFDB_PROXY_BITS))
 
-/* Takes a bit out of one word of a set: which, plus 1; 0: there is none. */
-static __always_inline u32 bit_take(u64 *word, u32 index)
+/* Takes a bit of `mask` out of one word of a set: which, plus 1; 0: there is none, or another has taken
+ * it just now. */
+static __always_inline u32 bit_take(u64 *word, u32 index, u64 mask)
 {
-	u64 all = LOAD(*word), lowest = all & -all;
+	u64 all = LOAD(*word), some = all & mask, lowest = some & -some;
 	u32 at = 0;
 
-	if (!all)
+	if (!some)
 		return 0;
 	/* The number of the bit: BPF has no instruction for it. */
 	at |= lowest & 0xffffffff00000000ULL ? 32 : 0;
@@ -25,22 +26,30 @@ static __always_inline u32 bit_take(u64 *word, u32 index)
 	return CAS(word, all, all & ~lowest) == all ? index * BPFDB_PROXY_BITS + at + 1 : 0;
 }
 
-/* A server that may be free, which is not in the set any more: its number plus 1. */
-__noinline int server_pop(u32 number)
+/* A server from number `from` on that may be free, which is not in the set any more: its number
+ * plus 1. */
+__noinline int server_pop(u32 number, u32 from)
 {
 	struct bpfdb_proxy_pool *pool = pool_at(number);
-	u32 i = 0;
+	u64 mask = ~0ULL << (from % BPFDB_PROXY_BITS);
+	u32 i = 0, word = from / BPFDB_PROXY_BITS;
 
-	/* Twice: a bit may be taken by another between the look and the take. */
-	while (i < 2 * BPFDB_PROXY_SERVER_WORDS && can_loop) {
-		u64 at = i++ % BPFDB_PROXY_SERVER_WORDS;
+	/* Twice as many turns as words: another may take a bit just now. */
+	while (i++ < 2 * BPFDB_PROXY_SERVER_WORDS && can_loop) {
+		u64 at = word;
 		u32 found;
 
+		if (at >= BPFDB_PROXY_SERVER_WORDS)
+			break;
 		OPAQUE(at);
 		at &= BPFDB_PROXY_SERVER_WORDS - 1;
-		found = bit_take(&pool->free[at], at);
+		found = bit_take(&pool->free[at], at, mask);
 		if (found)
 			return found;
+		if (LOAD(pool->free[at]) & mask)
+			continue;
+		mask = ~0ULL;
+		word++;
 	}
 	return 0;
 }
@@ -125,7 +134,7 @@ __noinline int client_pop(u32 number)
 
 		OPAQUE(at);
 		at &= BPFDB_PROXY_CLIENT_WORDS - 1;
-		found = bit_take(&pool->waiting[at], at);
+		found = bit_take(&pool->waiting[at], at, ~0ULL);
 		if (found) {
 			STORE(pool->next_client, at + 1);
 			return found;
@@ -180,10 +189,10 @@ __noinline int pool_give(u32 s)
 __noinline u32 server_take(u32 number, u32 taker)
 {
 	struct bpfdb_proxy_pool *pool = pool_at(number);
-	u32 i = 0, result = BPFDB_PROXY_NONE;
+	u32 i = 0, from = 0, result = BPFDB_PROXY_NONE;
 
 	while (i++ < TRIES && can_loop) {
-		u32 s = server_pop(number);
+		u32 s = server_pop(number, from);
 		struct bpfdb_proxy_server *server;
 		enum claim claim;
 
@@ -196,6 +205,7 @@ __noinline u32 server_take(u32 number, u32 taker)
 		if (claim == CLAIM_LATER) {
 			server_list(pool, s);
 			result = BPFDB_PROXY_BUSY;
+			from = s + 1;
 		}
 	}
 	return result;

@@ -24,6 +24,8 @@ pub(crate) struct Pool {
     /// Servers, those that log in included.
     pub(crate) servers: usize,
     pub(crate) logging_in: usize,
+    /// Servers that the kernel knows.
+    pub(crate) known: usize,
     /// Clients that want a server, the first first.
     pub(crate) waiting: VecDeque<Id>,
     /// Clients that are to be greeted when a first server has told its parameters.
@@ -42,6 +44,7 @@ impl Pool {
             mode,
             servers: 0,
             logging_in: 0,
+            known: 0,
             waiting: VecDeque::new(),
             greeting: Vec::new(),
             welcome: None,

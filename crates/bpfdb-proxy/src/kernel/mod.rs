@@ -7,12 +7,11 @@ pub(crate) mod shared;
 
 /// The structures and constants of `include/bpfdb/proxy.h`.
 #[allow(
-    missing_docs,
     non_camel_case_types,
     non_upper_case_globals,
     dead_code,
     unreachable_pub,
-    clippy::all,
+    clippy::undocumented_unsafe_blocks,
     reason = "generated"
 )]
 pub(crate) mod abi {

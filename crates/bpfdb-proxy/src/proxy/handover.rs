@@ -46,6 +46,7 @@ impl Proxy {
         let server = &mut self.servers[id];
         if let Some(kernel) = &mut self.kernel {
             server.slot = kernel.add_server(id, server.socket.as_fd(), server.pool);
+            self.pools[server.pool as usize].known += usize::from(server.slot.is_some());
         }
     }
 
@@ -74,6 +75,13 @@ impl Proxy {
         };
         let generation = kernel.word(slot).generation();
         let word = match client.server {
+            // All of its servers are elsewhere.
+            None if client
+                .pool
+                .is_none_or(|pool| self.pools[pool as usize].known == 0) =>
+            {
+                return;
+            }
             None => Word::new(abi::BPFDB_PROXY_IDLE, 0, generation),
             Some(server) => {
                 let server = &self.servers[server];
@@ -350,7 +358,8 @@ impl Proxy {
             .filter(|_| number < abi::BPFDB_PROXY_POOLS)
         {
             let pool = &self.pools[number as usize];
-            let is_full = pool.servers >= pool.size && pool.logging_in == 0;
+            // One that the kernel does not know would never be given to those who wait there.
+            let is_full = pool.servers >= pool.size && pool.known == pool.servers;
             kernel.shared.set_full(number, is_full);
         }
     }

@@ -187,6 +187,7 @@ impl Proxy {
         let number = server.pool;
         if let (Some(kernel), Some(place)) = (&mut self.kernel, server.slot) {
             kernel.remove_server(place, number);
+            self.pools[number as usize].known -= 1;
         }
         let pool = &mut self.pools[number as usize];
         pool.servers -= 1;

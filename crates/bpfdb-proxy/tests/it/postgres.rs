@@ -3,7 +3,6 @@
 use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::chown;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, OnceLock};
@@ -15,24 +14,24 @@ use nix::unistd::User;
 use tempfile::TempDir;
 
 /// Who may do everything, without a password.
-pub const USER: &str = "tests";
+pub(crate) const USER: &str = "tests";
 /// Who logs in with this password, by SCRAM-SHA-256.
-pub const SECRETIVE: &str = "secretive";
-pub const PASSWORD: &str = "a password";
+pub(crate) const SECRETIVE: &str = "secretive";
+pub(crate) const PASSWORD: &str = "a password";
 const START_TIME: Duration = Duration::from_secs(60);
 
 const SETTINGS: &str = "listen_addresses = '127.0.0.1'\nunix_socket_directories = ''\nfsync = off\n\
                         max_connections = 100\nautovacuum = off\nshared_buffers = 32MB\n";
 
-pub struct Postgres {
-    pub port: u16,
+pub(crate) struct Postgres {
+    pub(crate) port: u16,
     _child: Mutex<Child>,
     _folder: TempDir,
 }
 
 /// The one that all tests share. It is killed with this process, and has its files in a folder for
 /// temporary ones; the programs of a distribution do not run as root.
-pub fn shared() -> &'static Postgres {
+pub(crate) fn shared() -> &'static Postgres {
     static SHARED: OnceLock<Postgres> = OnceLock::new();
     SHARED.get_or_init(|| {
         // What it starts is in the same cgroup as the clients, which are threads of this process.
@@ -52,25 +51,26 @@ fn programs() -> PathBuf {
     newest.expect("initdb")
 }
 
+/// A user without rights, as which PostgreSQL runs: it refuses root.
+fn user() -> User {
+    let named = |name: &&str| User::from_name(name).ok().flatten();
+    let user = ["postgres", "nobody"].iter().find_map(named);
+    user.expect("a user without rights")
+}
+
+/// By another program: what this process does before `exec()` it does as root.
 fn as_user(program: &Path) -> Command {
-    let user = ["postgres", "nobody"]
-        .iter()
-        .find_map(|name| User::from_name(name).ok()?);
-    let user = user.expect("a user without rights");
-    let mut command = Command::new(program);
-    command
-        .uid(user.uid.as_raw())
-        .gid(user.gid.as_raw())
-        .current_dir("/");
+    let user = user();
+    let mut command = Command::new("setpriv");
+    command.arg(format!("--reuid={}", user.uid));
+    command.arg(format!("--regid={}", user.gid));
+    command.arg("--clear-groups").arg(program).current_dir("/");
     command
 }
 
 fn start() -> Postgres {
     let folder = tempfile::tempdir().expect("a folder");
-    let user = ["postgres", "nobody"]
-        .iter()
-        .find_map(|name| User::from_name(name).ok()?);
-    let user = user.expect("a user without rights");
+    let user = user();
     chown(
         folder.path(),
         Some(user.uid.as_raw()),
@@ -124,7 +124,7 @@ fn start() -> Postgres {
 /// What a thread starts is killed when the thread ends: so by one that ends with the process.
 fn this_thread_stays<T: Send + 'static>(start: impl FnOnce() -> T + Send + 'static) -> T {
     let (sender, receiver) = std::sync::mpsc::channel();
-    thread::spawn(move || {
+    let _: thread::JoinHandle<()> = thread::spawn(move || {
         sender.send(start()).expect("it is awaited");
         loop {
             thread::park();
@@ -133,7 +133,7 @@ fn this_thread_stays<T: Send + 'static>(start: impl FnOnce() -> T + Send + 'stat
     receiver.recv().expect("started")
 }
 
-pub fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     listener.local_addr().expect("its address").port()
 }
@@ -155,13 +155,13 @@ impl Postgres {
     }
 
     /// What psql prints of a statement, without the proxy.
-    pub fn direct(&self, statement: &str) -> String {
+    pub(crate) fn direct(&self, statement: &str) -> String {
         printed(&mut psql(self.port, USER, &[]), statement)
     }
 }
 
 /// psql at a port; `environment`: for example a password.
-pub fn psql(port: u16, user: &str, environment: &[(&str, &str)]) -> Command {
+pub(crate) fn psql(port: u16, user: &str, environment: &[(&str, &str)]) -> Command {
     let mut command = Command::new("psql");
     let port = port.to_string();
     command.args([
@@ -183,7 +183,7 @@ pub fn psql(port: u16, user: &str, environment: &[(&str, &str)]) -> Command {
     command
 }
 
-pub fn printed(psql: &mut Command, statement: &str) -> String {
+pub(crate) fn printed(psql: &mut Command, statement: &str) -> String {
     let output = psql.arg("-c").arg(statement).output().expect("psql runs");
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{statement}: {errors}");

@@ -12,7 +12,7 @@ use crate::wire::Wire;
 
 /// How bytes go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub(crate) enum Way {
     /// Within the `send()` of either end, where that can be.
     Kernel,
     /// The programs are there, and leave everything to the process.
@@ -21,21 +21,21 @@ pub enum Way {
     Plain,
 }
 
-pub const WAYS: [Way; 3] = [Way::Kernel, Way::Slow, Way::Plain];
+pub(crate) const WAYS: [Way; 3] = [Way::Kernel, Way::Slow, Way::Plain];
 
-pub struct TestProxy {
-    pub port: u16,
+pub(crate) struct TestProxy {
+    pub(crate) port: u16,
     stopper: Stopper,
     thread: Option<JoinHandle<u64>>,
 }
 
 impl TestProxy {
     /// Before the PostgreSQL that all tests share, with so many servers.
-    pub fn start(way: Way, servers: usize) -> Self {
+    pub(crate) fn start(way: Way, servers: usize) -> Self {
         Self::with(way, |settings| settings.default_pool_size = servers)
     }
 
-    pub fn with(way: Way, change: impl FnOnce(&mut Settings)) -> Self {
+    pub(crate) fn with(way: Way, change: impl FnOnce(&mut Settings)) -> Self {
         let port = postgres::shared().port;
         let database = format!("host=127.0.0.1 port={port}");
         let database = database.parse().expect("a database");
@@ -63,12 +63,12 @@ impl TestProxy {
         }
     }
 
-    pub fn client(&self) -> Wire {
+    pub(crate) fn client(&self) -> Wire {
         Wire::connect(self.port, postgres::USER, &[])
     }
 
     /// Ends it; how many requests were brought by the kernel.
-    pub fn stop(mut self) -> u64 {
+    pub(crate) fn stop(mut self) -> u64 {
         self.stopper.stop();
         self.thread
             .take()

@@ -1,40 +1,42 @@
 //! A client of sockets and bytes.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// Longer than any reply takes; a test that hangs says where.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Type and body.
-pub type Message = (u8, Vec<u8>);
+pub(crate) type Message = (u8, Vec<u8>);
 
-pub struct Wire {
-    pub socket: TcpStream,
+pub(crate) struct Wire {
+    pub(crate) socket: TcpStream,
     input: Vec<u8>,
     /// By which it cancels.
-    pub key: Vec<u8>,
-    pub parameters: Vec<(String, String)>,
+    pub(crate) key: Vec<u8>,
 }
 
-pub fn message(kind: u8, body: &[u8]) -> Vec<u8> {
+pub(crate) fn message(kind: u8, body: &[u8]) -> Vec<u8> {
     let length = (body.len() as u32 + 4).to_be_bytes();
     [&[kind][..], &length, body].concat()
 }
 
-pub fn query(text: &str) -> Vec<u8> {
+pub(crate) fn query(text: &str) -> Vec<u8> {
     message(b'Q', format!("{text}\0").as_bytes())
 }
 
-pub fn parse(name: &str, text: &str) -> Vec<u8> {
+pub(crate) fn parse(name: &str, text: &str) -> Vec<u8> {
     message(b'P', format!("{name}\0{text}\0\0\0").as_bytes())
 }
 
 /// Bind without parameters, Describe and Execute.
-pub fn execute(name: &str) -> Vec<u8> {
+pub(crate) fn execute(name: &str) -> Vec<u8> {
     let bind = message(b'B', format!("\0{name}\0\0\0\0\0\0\0").as_bytes());
     [bind, message(b'D', b"P\0"), message(b'E', b"\0\0\0\0\0")].concat()
 }
 
-pub fn sync() -> Vec<u8> {
+pub(crate) fn sync() -> Vec<u8> {
     message(b'S', b"")
 }
 
@@ -49,17 +51,17 @@ fn values(body: &[u8]) -> Vec<String> {
     values
 }
 
-pub fn rows(messages: &[Message]) -> Vec<Vec<String>> {
+pub(crate) fn rows(messages: &[Message]) -> Vec<Vec<String>> {
     let rows = messages.iter().filter(|(kind, _)| *kind == b'D');
     rows.map(|(_, body)| values(body)).collect()
 }
 
-pub fn kinds(messages: &[Message]) -> String {
+pub(crate) fn kinds(messages: &[Message]) -> String {
     messages.iter().map(|(kind, _)| char::from(*kind)).collect()
 }
 
 /// A field of the error among these messages.
-pub fn error(messages: &[Message], field: u8) -> String {
+pub(crate) fn error(messages: &[Message], field: u8) -> String {
     let (_, body) = messages
         .iter()
         .find(|(kind, _)| *kind == b'E')
@@ -69,7 +71,7 @@ pub fn error(messages: &[Message], field: u8) -> String {
     String::from_utf8_lossy(&found.next().expect("the field")[1..]).into_owned()
 }
 
-pub fn start_packet(user: &str, more: &[(&str, &str)]) -> Vec<u8> {
+pub(crate) fn start_packet(user: &str, more: &[(&str, &str)]) -> Vec<u8> {
     let mut body = format!("user\0{user}\0database\0postgres\0");
     more.iter()
         .for_each(|(name, value)| body += &format!("{name}\0{value}\0"));
@@ -80,34 +82,23 @@ pub fn start_packet(user: &str, more: &[(&str, &str)]) -> Vec<u8> {
 
 impl Wire {
     /// A connection that has sent nothing.
-    pub fn open(port: u16) -> Self {
+    pub(crate) fn open(port: u16) -> Self {
         let socket = TcpStream::connect(("127.0.0.1", port)).expect("connected");
         socket.set_nodelay(true).expect("no delay");
-        // Longer than any reply takes; a test that hangs says where.
-        socket
-            .set_read_timeout(Some(Duration::from_secs(20)))
-            .expect("a limit");
+        socket.set_read_timeout(Some(PATIENCE)).expect("a limit");
         Self {
             socket,
             input: Vec::new(),
             key: Vec::new(),
-            parameters: Vec::new(),
         }
     }
 
-    pub fn connect(port: u16, user: &str, more: &[(&str, &str)]) -> Self {
+    pub(crate) fn connect(port: u16, user: &str, more: &[(&str, &str)]) -> Self {
         let mut wire = Self::open(port);
         wire.send(&start_packet(user, more));
         for (kind, body) in wire.until(b'Z') {
             match kind {
                 b'K' => wire.key = body,
-                b'S' => {
-                    let mut words = body.split(|byte| *byte == 0);
-                    let mut word =
-                        || String::from_utf8_lossy(words.next().unwrap_or(b"")).into_owned();
-                    let pair = (word(), word());
-                    wire.parameters.push(pair);
-                }
                 b'E' => panic!("refused: {}", String::from_utf8_lossy(&body)),
                 _ => {}
             }
@@ -115,12 +106,13 @@ impl Wire {
         wire
     }
 
-    pub fn send(&mut self, bytes: &[u8]) {
+    pub(crate) fn send(&mut self, bytes: &[u8]) {
         self.socket.write_all(bytes).expect("sent");
     }
 
     /// The next message; `None`: the connection has ended.
-    pub fn receive(&mut self) -> Option<Message> {
+    pub(crate) fn receive(&mut self) -> Option<Message> {
+        let begun = Instant::now();
         loop {
             if self.input.len() >= 5 {
                 let length = u32::from_be_bytes(self.input[1..5].try_into().expect("four bytes"));
@@ -135,15 +127,17 @@ impl Wire {
             match self.socket.read(&mut bytes) {
                 Ok(0) => return None,
                 Ok(read) => self.input.extend_from_slice(&bytes[..read]),
-                // A socket whose bytes come past TCP may end a read so (docs/proxy.md).
-                Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => return None,
+                Err(error) if error.kind() == ErrorKind::ConnectionReset => return None,
+                // So a read may end of a socket whose bytes come past TCP (docs/proxy.md).
+                Err(error)
+                    if error.kind() == ErrorKind::WouldBlock && begun.elapsed() < PATIENCE => {}
                 Err(error) => panic!("nothing came: {error}"),
             }
         }
     }
 
     /// Messages up to one of this type, or to the end.
-    pub fn until(&mut self, kind: u8) -> Vec<Message> {
+    pub(crate) fn until(&mut self, kind: u8) -> Vec<Message> {
         let mut messages = Vec::new();
         while let Some(message) = self.receive() {
             let is_last = message.0 == kind;
@@ -155,17 +149,17 @@ impl Wire {
         messages
     }
 
-    pub fn query(&mut self, text: &str) -> Vec<Message> {
+    pub(crate) fn query(&mut self, text: &str) -> Vec<Message> {
         self.send(&query(text));
         self.until(b'Z')
     }
 
-    pub fn rows(&mut self, text: &str) -> Vec<Vec<String>> {
+    pub(crate) fn rows(&mut self, text: &str) -> Vec<Vec<String>> {
         rows(&self.query(text))
     }
 
     /// The only value of the only row.
-    pub fn value(&mut self, text: &str) -> String {
+    pub(crate) fn value(&mut self, text: &str) -> String {
         let rows = self.rows(text);
         assert_eq!((rows.len(), rows[0].len()), (1, 1), "{text}: {rows:?}");
         rows[0][0].clone()
