@@ -3,9 +3,8 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::hash::{Hash, Hasher};
-
-use rustc_hash::FxHasher;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::OnceLock;
 
 /// Those that a client may set, by the names under which they are reported. The others are the server's.
 const SETTABLE: [&str; 6] = [
@@ -58,11 +57,12 @@ impl Parameters {
         (!text.is_empty()).then_some(text)
     }
 
-    /// The same number for the same values of those that can be set.
+    /// The same number for the same values of those that can be set. Values with the number of others
+    /// cannot be chosen.
     pub(crate) fn digest(&self) -> u64 {
-        let mut hasher = FxHasher::default();
-        SETTABLE.map(|name| self.all.get(name)).hash(&mut hasher);
-        hasher.finish()
+        static KEYS: OnceLock<RandomState> = OnceLock::new();
+        let keys = KEYS.get_or_init(RandomState::new);
+        keys.hash_one(SETTABLE.map(|name| self.all.get(name)))
     }
 }
 
