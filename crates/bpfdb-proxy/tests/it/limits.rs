@@ -62,6 +62,7 @@ fn modes_are_as_named() {
         let first = one.value(process);
         assert_ne!(first, two.value(process), "{way:?}");
         assert_eq!(first, one.value(process));
+        drop(proxy);
         let proxy = TestProxy::with(way, |settings| settings.pool_mode = PoolMode::Statement);
         let mut wire = proxy.client();
         assert_eq!(wire.value("select 1"), "1");

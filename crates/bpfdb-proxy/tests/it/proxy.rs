@@ -1,6 +1,7 @@
 //! A proxy in a thread of the test.
 
 use std::collections::HashMap;
+use std::sync::MutexGuard;
 use std::sync::mpsc::channel;
 use std::thread::{self, JoinHandle};
 
@@ -27,6 +28,8 @@ pub(crate) struct TestProxy {
     pub(crate) port: u16,
     stopper: Stopper,
     thread: Option<JoinHandle<u64>>,
+    /// Of two proxies in a cgroup one has the ends of a database.
+    _alone: Option<MutexGuard<'static, ()>>,
 }
 
 impl TestProxy {
@@ -36,6 +39,7 @@ impl TestProxy {
     }
 
     pub(crate) fn with(way: Way, change: impl FnOnce(&mut Settings)) -> Self {
+        let alone = (way != Way::Plain).then(|| bpfdb_tests::serial::lock("ends"));
         let port = postgres::shared().port;
         let database = format!("host=127.0.0.1 port={port}");
         let database = database.parse().expect("a database");
@@ -60,6 +64,7 @@ impl TestProxy {
             port,
             stopper,
             thread: Some(thread),
+            _alone: alone,
         }
     }
 
