@@ -10,7 +10,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bpfdb_tests::process::dies_with_us;
-use nix::unistd::User;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{Pid, User};
 use tempfile::TempDir;
 
 /// Who may do everything, without a password.
@@ -25,19 +26,31 @@ const SETTINGS: &str = "listen_addresses = '127.0.0.1'\nunix_socket_directories 
 
 pub(crate) struct Postgres {
     pub(crate) port: u16,
-    _child: Mutex<Child>,
-    _folder: TempDir,
+    child: Mutex<Child>,
+    folder: TempDir,
 }
 
-/// The one that all tests share. It is killed with this process, and has its files in a folder for
-/// temporary ones; the programs of a distribution do not run as root.
+static SHARED: OnceLock<Postgres> = OnceLock::new();
+
+/// The one that all tests share. It ends with this process.
 pub(crate) fn shared() -> &'static Postgres {
-    static SHARED: OnceLock<Postgres> = OnceLock::new();
     SHARED.get_or_init(|| {
         // What it starts is in the same cgroup as the clients, which are threads of this process.
         bpfdb_tests::server::cgroup::own();
+        // SAFETY: a function without preconditions.
+        unsafe { libc::atexit(end) };
         start()
     })
+}
+
+/// Ends it, and removes its files.
+extern "C" fn end() {
+    let Some(postgres) = SHARED.get() else { return };
+    if let Ok(mut child) = postgres.child.lock() {
+        let _ = kill(Pid::from_raw(child.id() as i32), Signal::SIGQUIT);
+        let _ = child.wait();
+    }
+    let _ = fs::remove_dir_all(postgres.folder.path());
 }
 
 fn programs() -> PathBuf {
@@ -64,7 +77,12 @@ fn as_user(program: &Path) -> Command {
     let mut command = Command::new("setpriv");
     command.arg(format!("--reuid={}", user.uid));
     command.arg(format!("--regid={}", user.gid));
-    command.arg("--clear-groups").arg(program).current_dir("/");
+    // Another user's process is not killed with us without that.
+    command
+        .arg("--pdeathsig=KILL")
+        .arg("--clear-groups")
+        .arg(program)
+        .current_dir("/");
     command
 }
 
@@ -111,8 +129,8 @@ fn start() -> Postgres {
     let child = this_thread_stays(move || dies_with_us(&mut serve).spawn().expect("it starts"));
     let postgres = Postgres {
         port,
-        _child: Mutex::new(child),
-        _folder: folder,
+        child: Mutex::new(child),
+        folder,
     };
     postgres.wait();
     postgres.direct(&format!(
