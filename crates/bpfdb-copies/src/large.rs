@@ -1,7 +1,7 @@
 //! Large collections of a snapshot, whose elements are in pages ([`bpfdb_values::big`]). A copy has them as it has
 //! others: in one run.
 
-use bpfdb::{Entry, Session, Status, ValueType};
+use bpfdb::{Entry, Keyspace, Session, Status, ValueType};
 use bpfdb_values::big::{Big, Head, PageKey, Pages};
 use bpfdb_values::run::Malformed;
 
@@ -9,7 +9,7 @@ use crate::collection::kind_of;
 use crate::error::Error;
 
 /// What stored keys of pages begin with.
-const PREFIX: [u8; 8] = *b"\0bpfdb\0\x10";
+const PREFIX: [u8; 8] = Keyspace::PAGES.prefix();
 
 /// Is this the key of a page?
 pub(crate) fn is_page(key: &[u8]) -> bool {
