@@ -2,11 +2,14 @@
 
 mod append;
 mod bitcount;
+mod bitfield;
+mod bitfield_ro;
 mod bitop;
 mod bitpos;
 mod bits;
 mod decr;
 mod decrby;
+mod fields;
 mod get;
 mod getbit;
 mod getdel;
@@ -34,6 +37,8 @@ use super::definition::Command;
 pub(super) static COMMANDS: &[&Command] = &[
     &append::COMMAND,
     &bitcount::COMMAND,
+    &bitfield::COMMAND,
+    &bitfield_ro::COMMAND,
     &bitop::COMMAND,
     &bitpos::COMMAND,
     &decr::COMMAND,
