@@ -205,6 +205,9 @@ pub(crate) enum Group {
     Pubsub,
     Scripting,
     Server,
+    Cluster,
+    HyperLogLog,
+    Geo,
 }
 
 impl Group {
@@ -222,6 +225,9 @@ impl Group {
         Self::Pubsub,
         Self::Scripting,
         Self::Server,
+        Self::Cluster,
+        Self::HyperLogLog,
+        Self::Geo,
     ];
 
     /// As COMMAND DOCS calls it.
@@ -240,6 +246,9 @@ impl Group {
             Self::Pubsub => "pubsub",
             Self::Scripting => "scripting",
             Self::Server => "server",
+            Self::Cluster => "cluster",
+            Self::HyperLogLog => "hyperloglog",
+            Self::Geo => "geo",
         }
     }
 }
@@ -271,6 +280,8 @@ pub(crate) enum Flag {
     SkipMonitor,
     /// Perhaps none.
     NoMandatoryKeys,
+    /// Executed behind ASKING even if the key is of another node.
+    Asking,
 }
 
 impl Flag {
@@ -295,6 +306,7 @@ impl Flag {
             Self::MovableKeys => "movablekeys",
             Self::SkipMonitor => "skip_monitor",
             Self::NoMandatoryKeys => "no_mandatory_keys",
+            Self::Asking => "asking",
         }
     }
 }
@@ -312,6 +324,8 @@ pub(crate) enum Category {
     String,
     Bitmap,
     Stream,
+    HyperLogLog,
+    Geo,
     Pubsub,
     Admin,
     Fast,
@@ -336,6 +350,8 @@ impl Category {
         Self::String,
         Self::Bitmap,
         Self::Stream,
+        Self::HyperLogLog,
+        Self::Geo,
         Self::Pubsub,
         Self::Admin,
         Self::Fast,
@@ -359,6 +375,8 @@ impl Category {
             Self::String => "string",
             Self::Bitmap => "bitmap",
             Self::Stream => "stream",
+            Self::HyperLogLog => "hyperloglog",
+            Self::Geo => "geo",
             Self::Pubsub => "pubsub",
             Self::Admin => "admin",
             Self::Fast => "fast",

@@ -36,6 +36,7 @@ pub(crate) mod atomic;
 pub(crate) mod attempts;
 mod blocking;
 mod chance;
+mod cluster;
 mod collection;
 pub(crate) mod conflict;
 mod connection;

@@ -6,12 +6,12 @@ use rustc_hash::FxHashMap;
 
 use super::definition::Command;
 use super::{
-    Context, Failure, connection, hash, keys, list, publish, scripting, server, set, sorted_set,
-    stream, string, transaction,
+    Context, Failure, cluster, connection, hash, keys, list, publish, scripting, server, set, sorted_set, stream, string, transaction,
 };
 
 /// Every folder of commands.
 static FOLDERS: &[&[&Command]] = &[
+    cluster::COMMANDS,
     connection::COMMANDS,
     hash::COMMANDS,
     keys::COMMANDS,

@@ -2,12 +2,13 @@
 //! `requirepass` or without one; more users, with rights of their own, would
 //! be more entries here.
 
+use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 use crate::settings::Secret;
 
 const PASSWORD_MAX: usize = Secret::LEN_MAX;
-const DEFAULT: &[u8] = b"default";
+pub(crate) const DEFAULT: &[u8] = b"default";
 
 #[derive(Debug)]
 pub(crate) struct Users {
@@ -25,6 +26,11 @@ impl Users {
     /// Must a client say who it is before it may do anything else?
     pub(crate) fn must_authenticate(&self) -> bool {
         self.password.is_some()
+    }
+
+    /// The SHA-256 of the password, in hexadecimal digits: what ACL shows of it.
+    pub(crate) fn password_digest(&self) -> Option<String> {
+        self.password.as_ref().map(Password::digest)
     }
 
     /// May a client with this password be this user? Without a password for the
@@ -53,6 +59,11 @@ impl Password {
             bytes,
             len: text.len() as u64,
         })
+    }
+
+    fn digest(&self) -> String {
+        let digest = Sha256::digest(&self.bytes[..self.len as usize]);
+        digest.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
     fn equals(&self, other: &Self) -> bool {
@@ -95,6 +106,8 @@ mod tests {
             assert!(!users.admit(b"default", wrong));
         }
         assert!(!users.admit(b"admin", b"secret"));
+        let digest = "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b";
+        assert_eq!(users.password_digest().as_deref(), Some(digest));
         assert!(!format!("{users:?}").contains("secret"));
     }
 }

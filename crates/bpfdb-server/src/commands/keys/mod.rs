@@ -19,6 +19,7 @@ mod randomkey;
 mod rename;
 mod renamenx;
 mod restore;
+mod restore_asking;
 mod scan;
 mod touch;
 mod ttl;
@@ -47,6 +48,7 @@ pub(super) static COMMANDS: &[&Command] = &[
     &rename::COMMAND,
     &renamenx::COMMAND,
     &restore::COMMAND,
+    &restore_asking::COMMAND,
     &scan::COMMAND,
     &touch::COMMAND,
     &ttl::COMMAND,

@@ -64,7 +64,7 @@ impl Options {
     }
 }
 
-fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
+pub(super) fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     let (key, payload) = (&arguments[0], &arguments[2]);
     let options = Options::parse(&arguments[3..])?;
     let now = context.engine.now_ms();

@@ -1,19 +1,25 @@
 //! The server itself.
 
+mod acl;
 mod bgrewriteaof;
 mod bgsave;
 mod command;
 mod config;
 mod dbsize;
 mod debug;
+mod failover;
 mod flushall;
 mod flushdb;
 mod info;
 mod lastsave;
 mod latency;
+mod lolwut;
 mod memory;
+mod module;
 mod monitor;
 mod procedures;
+mod psync;
+mod replconf;
 mod replicaof;
 mod role;
 mod save;
@@ -21,6 +27,7 @@ mod shutdown;
 mod slaveof;
 mod slowlog;
 mod swapdb;
+mod sync;
 mod time;
 mod wait;
 mod waitaof;
@@ -28,20 +35,26 @@ mod waitaof;
 use super::definition::Command;
 
 pub(super) static COMMANDS: &[&Command] = &[
+    &acl::COMMAND,
     &bgrewriteaof::COMMAND,
     &bgsave::COMMAND,
     &command::COMMAND,
     &config::COMMAND,
     &dbsize::COMMAND,
     &debug::COMMAND,
+    &failover::COMMAND,
     &flushall::COMMAND,
     &flushdb::COMMAND,
     &info::COMMAND,
     &lastsave::COMMAND,
     &latency::COMMAND,
+    &lolwut::COMMAND,
     &memory::COMMAND,
+    &module::COMMAND,
     &monitor::COMMAND,
     &procedures::COMMAND,
+    &psync::COMMAND,
+    &replconf::COMMAND,
     &replicaof::COMMAND,
     &role::COMMAND,
     &save::COMMAND,
@@ -49,6 +62,7 @@ pub(super) static COMMANDS: &[&Command] = &[
     &slaveof::COMMAND,
     &slowlog::COMMAND,
     &swapdb::COMMAND,
+    &sync::COMMAND,
     &time::COMMAND,
     &wait::COMMAND,
     &waitaof::COMMAND,

@@ -37,5 +37,9 @@ pub(super) fn replicate(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Out
     if port.is_none() {
         return Err("ERR Invalid master port".into());
     }
+    unsupported(context, arguments)
+}
+
+pub(super) fn unsupported(_: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {
     Err("ERR replication is not supported".into())
 }

@@ -1,0 +1,21 @@
+//! ACL USERS.
+
+use super::super::super::prelude::*;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "acl|users",
+    summary: "Lists the names of users",
+    since: "6.0.0",
+    group: Group::Server,
+    complexity: "O(1)",
+    arity: 2,
+    flags: &[Flag::Admin, Flag::NoScript, Flag::Loading, Flag::Stale],
+    run,
+    ..Command::BASE
+};
+
+fn run(context: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {
+    context.replies.array(1);
+    context.replies.bulk("default");
+    Ok(())
+}
