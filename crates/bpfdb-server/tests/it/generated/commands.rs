@@ -180,6 +180,20 @@ pub static COMMANDS: &[Command] = &[
 
 /// Commands of the server that are not compared, and why.
 pub static NOT_COMPARED: &[(&str, &str)] = &[
+    ("acl", "see replies/single.txt: there is no such thing here"),
+    ("asking", "see replies/single.txt: there is no such thing here"),
+    ("cluster", "see replies/single.txt: there is no such thing here"),
+    ("failover", "see replies/single.txt: there is no such thing here"),
+    ("lolwut", "see replies/single.txt: there is no such thing here"),
+    ("module", "see replies/single.txt: there is no such thing here"),
+    ("psync", "see replies/single.txt: there is no such thing here"),
+    ("readonly", "see replies/single.txt: there is no such thing here"),
+    ("readwrite", "see replies/single.txt: there is no such thing here"),
+    ("replconf", "see replies/single.txt: there is no such thing here"),
+    ("sync", "see replies/single.txt: there is no such thing here"),
+    ("restore-asking", "is RESTORE by another name"),
+    ("bitfield", "compared in replies/single.txt"),
+    ("bitfield_ro", "compared in replies/single.txt"),
     ("begin", "bpfdb's own: see transactions.rs"),
     ("commit", "bpfdb's own: see transactions.rs"),
     ("rollback", "bpfdb's own: see transactions.rs"),
