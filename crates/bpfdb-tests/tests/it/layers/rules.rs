@@ -103,6 +103,8 @@ pub(super) const CRATES: &[Crate] = &[
     of("bpfdb-values", &[
         "integer", "double", "places", "run", "limits", "edit", "elements", "list", "hash", "set",
         "sorted_set", "big", "listpack", "stream",
+        "sorted_set", "big",
+        "sorted_set", "hyperloglog", "geo",
     ]),
     of("bpfdb-model", &["fault", "history", "op", "checker", "engine"]),
     of("bpfdb", &[
