@@ -126,14 +126,22 @@ pub fn check(bytes: &[u8]) -> Result<(), Invalid> {
 /// # Errors
 /// A string that is none, or damaged.
 pub fn count(bytes: &[u8]) -> Result<u64, Invalid> {
-    check(bytes)?;
-    let cached: [u8; 8] = bytes[ESTIMATE].try_into().map_err(|_| Invalid::NotOne)?;
-    if cached[7] & OUT_OF_DATE == 0 {
-        return Ok(u64::from_le_bytes(cached));
+    if let Some(count) = cached(bytes)? {
+        return Ok(count);
     }
     let mut registers = Registers::default();
     registers.add(bytes)?;
     Ok(registers.count())
+}
+
+/// The estimate that the string keeps, unless it is out of date.
+///
+/// # Errors
+/// A string that is none.
+pub fn cached(bytes: &[u8]) -> Result<Option<u64>, Invalid> {
+    check(bytes)?;
+    let kept: [u8; 8] = bytes[ESTIMATE].try_into().map_err(|_| Invalid::NotOne)?;
+    Ok((kept[7] & OUT_OF_DATE == 0).then_some(u64::from_le_bytes(kept)))
 }
 
 impl Default for HyperLogLog {
@@ -184,6 +192,16 @@ impl HyperLogLog {
             }
         }
         Ok(())
+    }
+
+    /// How many different elements were added, about: the estimate is kept.
+    ///
+    /// # Errors
+    /// Damaged registers.
+    pub fn keep_count(&mut self) -> Result<u64, Invalid> {
+        let count = count(&self.0)?;
+        self.0[ESTIMATE].copy_from_slice(&count.to_le_bytes());
+        Ok(count)
     }
 
     /// The estimate has to be made anew.
@@ -466,6 +484,16 @@ mod tests {
             let error = counted.abs_diff(elements.into());
             assert!(error * 25 <= u64::from(elements), "{elements}: {counted}");
         }
+    }
+
+    #[test]
+    fn an_estimate_is_kept_until_an_element_is_added() {
+        let mut all = of(0..100);
+        assert_eq!(cached(&all.0), Ok(None));
+        let count = all.keep_count().expect("sound");
+        assert_eq!(cached(&all.0), Ok(Some(count)));
+        assert_eq!(all.add(b"another"), Ok(true));
+        assert_eq!(cached(&all.0), Ok(None));
     }
 
     #[test]

@@ -409,6 +409,31 @@ pub(crate) struct Keys {
     /// The flags of one request, when they depend on its words: what is done
     /// only with an option, say.
     pub(crate) of_request: Option<FlagsOf>,
+    /// The key is named by an option.
+    pub(crate) of_option: Option<OfOption>,
+}
+
+/// A key that is named by an option, which may stand anywhere.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum OfOption {
+    /// The key follows this word, in letters of any size, which is looked for from a position on.
+    Behind { keyword: &'static str, from: i32 },
+    /// Clients are not told how to find the key.
+    Unknown(PlaceIn),
+}
+
+impl OfOption {
+    fn place(self, words: &[Vec<u8>]) -> Option<usize> {
+        match self {
+            Self::Behind { keyword, from } => {
+                let from = from as usize;
+                let is_keyword = |word: &Vec<u8>| word.eq_ignore_ascii_case(keyword.as_bytes());
+                let before = words.iter().skip(from).position(is_keyword)?;
+                Some(from + before + 1)
+            }
+            Self::Unknown(place) => place(words),
+        }
+    }
 }
 
 /// Redis's flags of key specifications: what a command does to a key.
@@ -454,6 +479,8 @@ impl KeyFlag {
 pub(crate) type KeyFlags = &'static [KeyFlag];
 /// What the words of a request make of its keys.
 type FlagsOf = fn(&[Vec<u8>]) -> KeyFlags;
+/// Where the key stands in a request; `None`: it has none.
+type PlaceIn = fn(&[Vec<u8>]) -> Option<usize>;
 
 impl Keys {
     /// One key.
@@ -467,6 +494,15 @@ impl Keys {
             counted: false,
             keyword: None,
             of_request: None,
+            of_option: None,
+        }
+    }
+
+    /// The key that an option names.
+    pub(crate) const fn of_option(option: OfOption, flags: KeyFlags) -> Self {
+        Self {
+            of_option: Some(option),
+            ..Self::at(0, flags)
         }
     }
 
@@ -546,6 +582,13 @@ impl Keys {
         } else {
             (self.first, self.first + self.last)
         };
+        let (first, last) = match self.of_option {
+            None => (first, last),
+            Some(option) => {
+                let place = option.place(words).map_or(len, |place| place as i32);
+                (place, place)
+            }
+        };
         (first..=last.min(len - 1))
             .step_by(self.step as usize)
             .map(|position| position as usize)
@@ -588,6 +631,13 @@ mod tests {
         };
         assert_eq!(positions("xread count 2 streams a b 0 0"), [4, 5]);
         for request in ["xread", "xread streams", "xread count 2", "streams a 0"] {
+    fn positions_of_keys_of_options() {
+        let option = OfOption::Behind {
+            keyword: "STORE",
+            from: 3,
+        let keys = Keys::of_option(option, &[]);
+        assert_eq!(positions("find a store store b store c"), [4]);
+        for request in ["find", "find a store b c", "find a b store"] {
             assert_eq!(positions(request), [0usize; 0], "{request}");
         }
     }

@@ -6,14 +6,16 @@ use rustc_hash::FxHashMap;
 
 use super::definition::Command;
 use super::{
-    Context, Failure, cluster, connection, hash, keys, list, publish, scripting, server, set, sorted_set, stream, string, transaction,
+    Context, Failure, cluster, connection, geo, hash, hyperloglog, keys, list, publish, scripting, server, set, sorted_set, stream, string, transaction,
 };
 
 /// Every folder of commands.
 static FOLDERS: &[&[&Command]] = &[
     cluster::COMMANDS,
     connection::COMMANDS,
+    geo::COMMANDS,
     hash::COMMANDS,
+    hyperloglog::COMMANDS,
     keys::COMMANDS,
     list::COMMANDS,
     publish::COMMANDS,
@@ -60,15 +62,20 @@ impl Call {
     /// Refuses keys that are of bpfdb itself.
     pub(crate) fn check_keys(self, words: &[Vec<u8>]) -> Result<(), Failure> {
         for keys in self.command.keys.iter().filter(|keys| !keys.are_none()) {
-            if keys
-                .positions(words)
-                .any(|at| bpfdb::is_reserved(&words[at]))
-            {
-                return Err("ERR keys that begin with \\0bpfdb\\0 are of bpfdb itself".into());
+            for at in keys.positions(words) {
+                refuse_reserved(&words[at])?;
             }
         }
         Ok(())
     }
+}
+
+/// Refuses a key that is of bpfdb itself.
+pub(super) fn refuse_reserved(key: &[u8]) -> Result<(), Failure> {
+    if bpfdb::is_reserved(key) {
+        return Err("ERR keys that begin with \\0bpfdb\\0 are of bpfdb itself".into());
+    }
+    Ok(())
 }
 
 /// The command of a request with the right number of words, and with keys of clients.

@@ -103,7 +103,11 @@ struct Done {
 }
 
 /// Key, options, scores and members.
-pub(super) fn add(context: &mut Context<'_>, arguments: &[Vec<u8>], increments: bool) -> Outcome {
+pub(in super::super) fn add(
+    context: &mut Context<'_>,
+    arguments: &[Vec<u8>],
+    increments: bool,
+) -> Outcome {
     let key = &arguments[0];
     let (options, pairs) = Options::parse(&arguments[1..], increments)?;
     let small = |old: Option<Vec<u8>>| {

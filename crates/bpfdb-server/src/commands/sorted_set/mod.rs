@@ -57,6 +57,9 @@ mod zscore;
 mod zunion;
 mod zunionstore;
 
+/// ZADD, for places too.
+pub(super) use adding::add;
+
 use bpfdb::{Session, ValueType};
 use bpfdb_values::sorted_set::score_of;
 

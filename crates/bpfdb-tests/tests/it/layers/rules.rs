@@ -105,6 +105,7 @@ pub(super) const CRATES: &[Crate] = &[
         "sorted_set", "big", "listpack", "stream",
         "sorted_set", "big",
         "sorted_set", "hyperloglog", "geo",
+        "sorted_set", "big", "hyperloglog", "geo",
     ]),
     of("bpfdb-model", &["fault", "history", "op", "checker", "engine"]),
     of("bpfdb", &[

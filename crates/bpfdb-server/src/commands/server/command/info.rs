@@ -1,5 +1,6 @@
 //! COMMAND INFO: what clients must know of a command to call it.
 
+use super::super::super::definition::OfOption;
 use super::super::super::prelude::*;
 use super::super::super::table::{COMMANDS, by_full_name};
 use crate::protocol::reply::Replies;
@@ -89,6 +90,9 @@ fn specification(replies: &mut Replies, keys: Keys) {
     for flag in keys.flags {
         replies.simple(flag.name());
     }
+    if let Some(option) = keys.of_option {
+        return of_option(replies, option);
+    }
     replies.bulk("begin_search");
     match keys.keyword {
         Some(keyword) => behind(replies, keyword, keys.first),
@@ -119,6 +123,19 @@ fn behind(replies: &mut Replies, keyword: &str, from: i32) {
     replies.bulk(keyword);
     replies.bulk("startfrom");
     replies.integer(from.into());
+/// One key behind a word, or at a place that clients do not know.
+fn of_option(replies: &mut Replies, option: OfOption) {
+    let OfOption::Behind { keyword, from } = option else {
+        for search in ["begin_search", "find_keys"] {
+            replies.bulk(search);
+            typed(replies, "unknown", &[]);
+        }
+        return;
+    };
+    replies.bulk("begin_search");
+    replies.bulk("find_keys");
+    let range = [("lastkey", 0), ("keystep", 1), ("limit", 0)];
+    typed(replies, "range", &range);
 }
 
 fn typed(replies: &mut Replies, kind: &str, fields: &[(&str, i32)]) {

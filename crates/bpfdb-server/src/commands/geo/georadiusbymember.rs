@@ -1,0 +1,50 @@
+//! GEORADIUSBYMEMBER.
+
+use super::super::definition::{Deprecated, OfOption};
+use super::super::prelude::*;
+use super::search::{Centre, Form, Storing, search};
+
+pub(crate) static COMMAND: Command = Command {
+    name: "georadiusbymember",
+    summary: "Finds places within a distance of a member",
+    since: "3.2.0",
+    deprecated: Some(Deprecated {
+        since: "6.2.0",
+        replaced_by: "`GEOSEARCH` and `GEOSEARCHSTORE` with the `BYRADIUS` and `FROMMEMBER` arguments",
+    }),
+    group: Group::Geo,
+    complexity: "O(length of the sorted set)",
+    arity: -5,
+    arguments: "key:key, member, radius:double, unit(M|KM|FT|MI), [WITHCOORD], [WITHDIST], [WITHHASH], [count{COUNT count:integer, [ANY]}], [order(ASC|DESC)], [STORE key:key], [STOREDIST key:key]",
+    flags: &[Flag::Write, Flag::DenyOom, Flag::MovableKeys],
+    categories: &[Category::Geo],
+    keys: &[
+        Keys::at(1, &[KeyFlag::ReadOnly, KeyFlag::Access]),
+        Keys::of_option(
+            OfOption::Behind {
+                keyword: "STORE",
+                from: 5,
+            },
+            &[KeyFlag::Overwrite, KeyFlag::Update],
+        ),
+        Keys::of_option(
+            OfOption::Behind {
+                keyword: "STOREDIST",
+                from: 5,
+            },
+            &[KeyFlag::Overwrite, KeyFlag::Update],
+        ),
+    ],
+    run,
+    ..Command::BASE
+};
+
+const FORM: Form = Form {
+    name: "GEORADIUSBYMEMBER",
+    centre: Centre::Member,
+    storing: Storing::ByOption,
+};
+
+fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
+    search(context, arguments, &FORM)
+}

@@ -1,0 +1,30 @@
+//! GEOSEARCH.
+
+use super::super::prelude::*;
+use super::search::{Centre, Form, Storing, search};
+
+pub(crate) static COMMAND: Command = Command {
+    name: "geosearch",
+    summary: "Finds places within a circle or a box",
+    since: "6.2.0",
+    group: Group::Geo,
+    complexity: "O(length of the sorted set)",
+    arity: -7,
+    arguments: "key:key, from(FROMMEMBER member|FROMLONLAT longitude_latitude{longitude:double, latitude:double}), by(circle{BYRADIUS radius:double, unit(M|KM|FT|MI)}|box{BYBOX width:double, height:double, unit(M|KM|FT|MI)}), [order(ASC|DESC)], [count{COUNT count:integer, [ANY]}], [WITHCOORD], [WITHDIST], [WITHHASH]",
+    flags: &[Flag::Readonly],
+    categories: &[Category::Geo],
+    keys: &[Keys::at(1, &[KeyFlag::ReadOnly, KeyFlag::Access])],
+    differences: "Errors name the command in capital letters.",
+    run,
+    ..Command::BASE
+};
+
+const FORM: Form = Form {
+    name: "GEOSEARCH",
+    centre: Centre::Options,
+    storing: Storing::Never,
+};
+
+fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
+    search(context, arguments, &FORM)
+}
