@@ -21,6 +21,9 @@ mod renamenx;
 mod restore;
 mod restore_asking;
 mod scan;
+mod sort;
+mod sort_ro;
+mod sorting;
 mod touch;
 mod ttl;
 mod r#type;
@@ -50,6 +53,8 @@ pub(super) static COMMANDS: &[&Command] = &[
     &restore::COMMAND,
     &restore_asking::COMMAND,
     &scan::COMMAND,
+    &sort::COMMAND,
+    &sort_ro::COMMAND,
     &touch::COMMAND,
     &ttl::COMMAND,
     &r#type::COMMAND,
