@@ -40,6 +40,10 @@ const REQUESTS: &[&[&str]] = &[
     &["COPY", "KEY", "a"],
     &["COPY", "a", "KEY"],
     &["BITOP", "NOT", "a", "KEY"],
+    &["PFCOUNT", "KEY"],
+    &["SORT", "KEY"],
+    &["SORT", "l", "STORE", "KEY"],
+    &["GEORADIUS", "z", "1", "2", "3", "m", "STORE", "KEY"],
     &["LCS", "KEY", "a"],
     &["DUMP", "KEY"],
     &["RESTORE", "KEY", "0", "x"],
@@ -102,6 +106,16 @@ fn every_path_refuses_reserved_keys() {
         assert_eq!(client.ask(&[b"SET", key, b"v"]), b"+OK\r\n");
         assert_eq!(client.ask(&[b"GET", key]), b"$1\r\nv\r\n");
     }
+}
+
+#[test]
+fn no_pattern_of_sort_reaches_them() {
+    let server = alone();
+    let mut client = server.client();
+    load(&mut client, "lib", "return 1");
+    client.ask(&[b"RPUSH", b"l", FUNCTIONS_KEY]);
+    let request: [&[u8]; 7] = [b"SORT", b"l", b"BY", b"*", b"ALPHA", b"GET", b"*"];
+    assert_eq!(client.ask(&request), b"*1\r\n$-1\r\n");
 }
 
 #[test]
