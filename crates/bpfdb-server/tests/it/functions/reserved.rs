@@ -97,12 +97,7 @@ fn every_path_refuses_reserved_keys() {
     assert_eq!(client.say("fcall lib 0"), ":1\r\n");
     assert_eq!(client.say("get a"), "$1\r\n1\r\n");
     // What is alike is a key as any other.
-    for key in [
-        &b"\0bpfdb\0"[..],
-        b"\0bpfdb\0x",
-        b"bpfdb\0\0x",
-        b"\0bpfdb\0\0"[..7].into(),
-    ] {
+    for key in [&b"\0bpfdb"[..], b"\0bpfdbx\0", b"bpfdb\0\0x"] {
         assert_eq!(client.ask(&[b"SET", key, b"v"]), b"+OK\r\n");
         assert_eq!(client.ask(&[b"GET", key]), b"$1\r\nv\r\n");
     }
