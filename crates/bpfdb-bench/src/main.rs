@@ -8,6 +8,7 @@
 //! tcp/         `bpfdb serve` against Redis
 //! procedures/  functions in Lua, against Redis, Tarantool and PostgreSQL
 //! hostile/     what others wait for while it is attacked
+//! types/       hashes, lists, sets, sorted sets and messages, against Redis
 //! durability/  what the log costs; durable replies, checkpoints, recovery
 //! postgres/    PostgreSQL, a rival in procedures and durability
 //! sample.rs    rounds to a median and its spread
@@ -34,6 +35,7 @@ mod report;
 mod run;
 mod sample;
 mod tcp;
+mod types;
 
 use std::path::PathBuf;
 
@@ -166,6 +168,7 @@ fn measure(
             procedures::measure(plan, folder, redis, keep).map(|()| Vec::new())
         }
         Scenario::Hostile => hostile::measure(plan, redis),
+        Scenario::Types => types::measure(plan, redis, keep).map(|()| Vec::new()),
         Scenario::Durability => {
             let folder = arguments.data_dir.as_deref();
             durability::measure(plan, &arguments.parts, folder, redis, keep).map(|()| Vec::new())

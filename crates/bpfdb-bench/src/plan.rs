@@ -39,6 +39,8 @@ pub(crate) enum Scenario {
     Procedures,
     /// What others wait for while the server is attacked, against Redis
     Hostile,
+    /// Hashes, lists, sets, sorted sets, and messages, against Redis
+    Types,
     /// What the log costs; durable replies, checkpoints and recovery, against Redis,
     /// PostgreSQL and SQLite
     Durability,
@@ -102,6 +104,15 @@ pub(crate) struct Plan {
     /// Bytes that clients which do not read ask for, altogether: a Redis that is
     /// started without a limit for replies keeps all of them.
     pub(crate) attack_replies: usize,
+    /// Small collections of each type, elements of a large one, and requests at pipeline 1 and 16.
+    pub(crate) collections: u32,
+    pub(crate) elements: u32,
+    pub(crate) types_requests: [u32; 2],
+    /// How long others are looked at while a large collection is deleted.
+    pub(crate) erase_time: Duration,
+    /// Messages that are delivered, and elements handed over to a client that waits.
+    pub(crate) deliveries: u32,
+    pub(crate) hand_overs: u32,
     /// Requests of 64 connections that wait for the disk.
     pub(crate) sync_requests: u32,
     /// How long those databases are asked that are not asked a number of times.
@@ -142,6 +153,12 @@ impl Plan {
                 attack_time: millis(50),
                 attack_connections: 100,
                 attack_replies: 128 << 20,
+                collections: 50,
+                elements: 2_000,
+                types_requests: [320, 2_560],
+                erase_time: millis(50),
+                deliveries: 1_000,
+                hand_overs: 20,
                 sync_requests: 1_500,
                 sync_time: millis(200),
                 files: vec![(16, 2_000)],
@@ -166,6 +183,12 @@ impl Plan {
             attack_time: millis(3000),
             attack_connections: CONNECTIONS_MAX,
             attack_replies: 2 << 30,
+            collections: 10_000,
+            elements: 1_000_000,
+            types_requests: [8_000, 64_000],
+            erase_time: millis(1500),
+            deliveries: 100_000,
+            hand_overs: 500,
             sync_requests: 150_000,
             sync_time: millis(3000),
             files: FILES.into(),

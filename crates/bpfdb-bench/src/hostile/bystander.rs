@@ -16,21 +16,21 @@ pub(super) const RATE: u32 = 2_000;
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Microseconds.
-pub(super) struct Waits {
-    pub(super) p50: f64,
-    pub(super) p99: f64,
-    pub(super) longest: f64,
-    pub(super) per_second: f64,
+pub(crate) struct Waits {
+    pub(crate) p50: f64,
+    pub(crate) p99: f64,
+    pub(crate) longest: f64,
+    pub(crate) per_second: f64,
 }
 
 /// One connection, which asks these in turn and knows the replies.
-pub(super) struct Bystander {
+pub(crate) struct Bystander {
     stream: TcpStream,
     questions: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
 impl Bystander {
-    pub(super) fn of_kernel(server: &Server) -> Result<Self> {
+    pub(crate) fn of_kernel(server: &Server) -> Result<Self> {
         let value = b"$16\r\n0123456789abcdef\r\n";
         Self::new(
             server,
@@ -44,7 +44,7 @@ impl Bystander {
         )
     }
 
-    pub(super) fn of_daemon(server: &Server) -> Result<Self> {
+    pub(crate) fn of_daemon(server: &Server) -> Result<Self> {
         let question = b"*3\r\n$6\r\nOBJECT\r\n$8\r\nENCODING\r\n$1\r\na\r\n";
         Self::new(
             server,
@@ -65,7 +65,7 @@ impl Bystander {
     }
 
     /// Asks at its rate, for so long.
-    pub(super) fn ask(&mut self, time: Duration) -> Result<Waits> {
+    pub(crate) fn ask(&mut self, time: Duration) -> Result<Waits> {
         let mut waits = Histogram::<u64>::new_with_bounds(1, 100_000_000_000, 3)?;
         let start = Instant::now();
         let mut next = start;

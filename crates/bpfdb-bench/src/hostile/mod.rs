@@ -33,7 +33,7 @@ use crate::report::Table;
 use crate::tcp::{DESCRIPTORS, NetworkNamespace, Server, rivals};
 use attacker::{AtEnd, AttackState};
 use attacks::{ATTACKS, Attack};
-use bystander::{Bystander, Waits};
+pub(crate) use bystander::{Bystander, Waits};
 use memory::{Memory, Watch};
 use tables::Results;
 

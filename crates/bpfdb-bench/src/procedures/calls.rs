@@ -12,9 +12,8 @@ use bpfdb_apps::smallbank::SmallBank;
 use bpfdb_apps::tatp::Tatp;
 use bpfdb_apps::voter::{CONTESTANTS, Voter};
 
-use super::replies::Values;
 use crate::plan::Plan;
-use crate::tcp::{Batches, Replies};
+use crate::tcp::{Batches, Sent, Values, Writer};
 
 /// More votes than any phone casts: all but the invalid ones write.
 pub(super) const VOTES_OF_PHONE: u32 = 1_000_000_000;
@@ -36,9 +35,6 @@ pub(super) enum Work {
     SmallBank,
     Tatp,
 }
-
-/// Adds a request to what is sent.
-pub(super) type Writer = Box<dyn FnMut(&mut Vec<u8>) + Send>;
 
 const EXTEND: &str = "FCALL lock_extend 1 lock:######## token 100000 1";
 
@@ -175,51 +171,4 @@ fn application<A: Application + Send + 'static>(app: A, mut random: Random) -> W
         let call = app.next(&mut random);
         app.write(&call, to);
     })
-}
-
-/// Batches that are written when they are sent: every phone has its turn.
-pub(super) struct Sent<R> {
-    write: Writer,
-    pipeline: u32,
-    replies: usize,
-    /// Makes what reads the replies of a connection.
-    reader: R,
-    bytes: Vec<u8>,
-}
-
-impl<R> Sent<R> {
-    /// `commands`: in what is written at once.
-    pub(super) fn new(write: Writer, pipeline: u32, commands: usize, reader: R) -> Self {
-        Self {
-            write,
-            pipeline,
-            replies: commands * pipeline as usize,
-            reader,
-            bytes: Vec::new(),
-        }
-    }
-}
-
-impl<R, T> Batches for Sent<R>
-where
-    R: Fn() -> T + Send,
-    T: Replies,
-{
-    type Replies = T;
-
-    fn next(&mut self) -> &[u8] {
-        self.bytes.clear();
-        for _ in 0..self.pipeline {
-            (self.write)(&mut self.bytes);
-        }
-        &self.bytes
-    }
-
-    fn replies(&self) -> usize {
-        self.replies
-    }
-
-    fn reader(&self) -> T {
-        (self.reader)()
-    }
 }

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! inside.rs    procedures-inside:  a process beside the same in C
-//! calls.rs     what is called;  replies.rs: what comes back
+//! calls.rs     what is called
 //! subject.rs   who is called, and the rounds
 //! others.rs    procedures-others:  GET and SET beside functions
 //! durable.rs   procedures-durable: Voter with a log, against Redis
@@ -20,7 +20,6 @@ mod durable;
 mod inside;
 mod others;
 mod peers;
-mod replies;
 mod subject;
 mod tables;
 

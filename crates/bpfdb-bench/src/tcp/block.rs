@@ -178,7 +178,7 @@ pub(crate) fn send<B: Batches>(
 }
 
 /// Nanoseconds.
-fn histogram() -> Histogram<u64> {
+pub(crate) fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 100_000_000_000, 3).expect("constant bounds")
 }
 

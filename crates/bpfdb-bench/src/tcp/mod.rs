@@ -5,7 +5,9 @@ mod fill;
 mod load;
 mod namespace;
 mod path;
+mod replies;
 mod rivals;
+mod sent;
 mod server;
 mod tables;
 
@@ -18,11 +20,13 @@ use crate::machine;
 use crate::plan::Plan;
 use crate::report::Table;
 use crate::sample::Sample;
-pub(crate) use block::{Batches, Clients, Replies, send};
+pub(crate) use block::{Batches, Clients, Replies, histogram, send};
 pub(crate) use fill::{NO_ROOM, fill};
 pub(crate) use load::{Answer, Load};
 pub(crate) use namespace::NetworkNamespace;
 pub(crate) use path::{CONNECTIONS_MAX, GET, Path, SET};
+pub(crate) use replies::Values;
+pub(crate) use sent::{Sent, Writer};
 pub(crate) use server::{Server, ends_with_us, own_folder};
 pub(crate) use tables::better;
 

@@ -9,7 +9,8 @@ use bpfdb_apps::voter::{Vote, Voter};
 
 use super::iproto::{Gain, Value, call};
 use crate::plan::Plan;
-use crate::procedures::calls::{VOTES_OF_PHONE, Work, Writer};
+use crate::procedures::calls::{VOTES_OF_PHONE, Work};
+use crate::tcp::Writer;
 
 /// Kinds of requests, which are their syncs.
 const OTHER: u64 = 0;

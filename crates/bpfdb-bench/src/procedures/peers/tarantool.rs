@@ -17,9 +17,9 @@ use tempfile::TempDir;
 use super::iproto::{GREETING, Gained, Packets, call, length, numbers};
 use super::{calls, expect_gain};
 use crate::plan::Plan;
-use crate::procedures::calls::{BALANCE, Sent, Work};
+use crate::procedures::calls::{BALANCE, Work};
 use crate::procedures::{Calls, Contender, Measured};
-use crate::tcp::{NetworkNamespace, Server, send};
+use crate::tcp::{NetworkNamespace, Sent, Server, send};
 
 const PROGRAM: &str = "tarantool";
 const FILES: [(&str, &str); 4] = [

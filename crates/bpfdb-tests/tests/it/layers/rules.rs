@@ -166,7 +166,7 @@ pub(super) const CRATES: &[Crate] = &[
     ]),
     of("bpfdb-bench", &[
         "commit", "machine", "objects", "records", "sample", "report", "docs", "plan", "tcp", "run", "kernel", "memory",
-        "hostile", "postgres", "durability", "procedures",
+        "hostile", "types", "postgres", "durability", "procedures",
     ]),
 ];
 

@@ -1,0 +1,123 @@
+//! `types`: hashes, lists, sets, sorted sets and messages of the server, against Redis.
+//!
+//! ```text
+//! requests.rs   what is asked for, and which rate is wanted
+//! stock.rs      the collections that are there, and the memory that they take
+//! rates.rs      the rounds of all requests:     types, types-local, types-large
+//! erase.rs      DEL of a large hash, beside others:           types-delete
+//! publish.rs    messages to subscribers:                      types-publish
+//! hand_over.rs  from a push to the reply of who waits for it: types-blocking
+//! tables.rs     what was measured, as tables
+//! ```
+//!
+//! Small collections are those that bpfdb keeps in one record and answers for in the kernel. Of a
+//! large one the daemon serves each element.
+
+mod erase;
+mod hand_over;
+mod publish;
+mod rates;
+mod requests;
+mod stock;
+mod tables;
+
+use std::path::Path;
+
+use anyhow::Result;
+use bpfdb_apps::client::{Address, Client};
+
+use self::stock::Stock;
+use crate::machine;
+use crate::plan::Plan;
+use crate::report::Table;
+use crate::tcp::{DESCRIPTORS, NetworkNamespace, Server, rivals};
+
+const CONNECTIONS: u32 = 64;
+const THREADS: u32 = 2;
+
+/// How clients reach the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// TCP on loopback
+    Tcp,
+    /// Loopback, answered inside their send()
+    Local,
+}
+
+impl Way {
+    fn local_clients(self) -> &'static str {
+        match self {
+            Self::Tcp => "off",
+            Self::Local => "auto",
+        }
+    }
+}
+
+/// Hands each table to `keep` when it is there. `redis`: a redis-server to compare with besides
+/// the one in PATH.
+pub(crate) fn measure(
+    plan: &Plan,
+    redis: Option<&Path>,
+    keep: &mut dyn FnMut(Table),
+) -> Result<()> {
+    machine::raise_descriptor_limit(DESCRIPTORS)?;
+    if !Server::is_built()? {
+        keep(tables::skipped("bpfdb is not built"));
+        return Ok(());
+    }
+    through_tcp(plan, redis, keep)?;
+
+    let (servers, note) = start(plan, Way::Local, redis)?;
+    for server in &servers {
+        stock::fill(server, &Stock::small(plan))?;
+    }
+    let local = requests::small(Way::Local);
+    let title = "small collections, clients answered inside their send()";
+    rates::measure(plan, &servers, "types-local", title, &local, note)?
+        .into_iter()
+        .for_each(keep);
+    Ok(())
+}
+
+fn through_tcp(plan: &Plan, redis: Option<&Path>, keep: &mut dyn FnMut(Table)) -> Result<()> {
+    let (servers, note) = start(plan, Way::Tcp, redis)?;
+    let mut memory = Vec::new();
+    for server in &servers {
+        memory.push(stock::fill(server, &Stock::all(plan))?);
+    }
+    keep(tables::memory(&servers, &Stock::all(plan), &memory));
+
+    let small = requests::small(Way::Tcp);
+    let title = "small collections, through TCP on loopback";
+    rates::measure(plan, &servers, "types", title, &small, note)?
+        .into_iter()
+        .for_each(&mut *keep);
+    let large = requests::large();
+    let title = format!(
+        "one element of a collection of {}, through TCP on loopback",
+        plan.elements
+    );
+    rates::measure(plan, &servers, "types-large", &title, &large, None)?
+        .into_iter()
+        .for_each(&mut *keep);
+    keep(publish::measure(plan, &servers)?);
+    keep(hand_over::measure(plan, &servers)?);
+    keep(erase::measure(plan, &servers)?);
+    Ok(())
+}
+
+/// The servers, bpfdb first, and why there are not two of Redis.
+fn start(plan: &Plan, way: Way, redis: Option<&Path>) -> Result<(Vec<Server>, Option<String>)> {
+    let namespaces = [NetworkNamespace::here(), NetworkNamespace::here()];
+    let mut servers = vec![Server::bpfdb(way.local_clients(), &namespaces, plan.quick)?];
+    let (programs, note) = rivals(plan, redis)?;
+    for program in programs {
+        servers.push(Server::redis(&program, &namespaces)?);
+    }
+    Ok((servers, note))
+}
+
+/// A connection for what is asked one by one.
+fn client(server: &Server) -> Result<Client> {
+    Client::connect(&Address::Tcp(server.address))
+}
