@@ -6,11 +6,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, anyhow, ensure};
 use bpfdb_apps::client::Reply;
 
+use super::client;
 use super::stock::Stock;
-use super::{client, tables};
 use crate::hostile::{Bystander, Waits};
 use crate::plan::Plan;
-use crate::report::Table;
 use crate::sample::Sample;
 use crate::tcp::Server;
 
@@ -26,7 +25,7 @@ pub(super) struct Erased {
     pub(super) longest: Sample,
 }
 
-pub(super) fn measure(plan: &Plan, servers: &[Server]) -> Result<Table> {
+pub(super) fn measure(plan: &Plan, servers: &[Server]) -> Result<Vec<Erased>> {
     let mut all: Vec<Erased> = servers.iter().map(|_| Erased::default()).collect();
     for round in 0..plan.rounds.min(ROUNDS_MAX) {
         eprintln!("types-delete: round {}", round + 1);
@@ -38,7 +37,7 @@ pub(super) fn measure(plan: &Plan, servers: &[Server]) -> Result<Table> {
             erased.longest.push(waits.longest);
         }
     }
-    Ok(tables::erased(plan, servers, &all))
+    Ok(all)
 }
 
 /// Deletes it while another client asks, which goes on for a while.

@@ -8,9 +8,8 @@ use anyhow::{Context, Result, anyhow, ensure};
 use bpfdb_apps::client::{Client, Reply};
 use hdrhistogram::Histogram;
 
-use super::{client, tables};
+use super::client;
 use crate::plan::Plan;
-use crate::report::Table;
 use crate::sample::Sample;
 use crate::tcp::{Server, histogram};
 
@@ -25,7 +24,7 @@ pub(super) struct HandOvers {
     pub(super) p99: Sample,
 }
 
-pub(super) fn measure(plan: &Plan, servers: &[Server]) -> Result<Table> {
+pub(super) fn measure(plan: &Plan, servers: &[Server]) -> Result<Vec<HandOvers>> {
     let mut all: Vec<HandOvers> = servers.iter().map(|_| HandOvers::default()).collect();
     for round in 0..plan.rounds {
         eprintln!("types-blocking: round {} of {}", round + 1, plan.rounds);
@@ -36,7 +35,7 @@ pub(super) fn measure(plan: &Plan, servers: &[Server]) -> Result<Table> {
             figures.p99.push(waits.value_at_quantile(0.99) as f64 / 1e3);
         }
     }
-    Ok(tables::handed_over(servers, &all))
+    Ok(all)
 }
 
 /// Nanoseconds of each.
@@ -46,11 +45,11 @@ fn hand_over(server: &Server, times: u32) -> Result<Histogram<u64>> {
     let (end, ended) = mpsc::channel();
     let mut waits = histogram();
     thread::scope(|scope| {
-        // It ends when the other thread does: its channels are closed.
         let waiter = scope.spawn(move || wait(&mut waiting, times, &begin, &end));
         let pushed = push(&mut pushing, &begun, &ended, &mut waits);
-        waiter.join().map_err(|_| anyhow!("a thread failed"))??;
-        pushed
+        // Without an element it ends with its time of BLPOP.
+        let waited = waiter.join().map_err(|_| anyhow!("a thread failed"))?;
+        pushed.and(waited)
     })?;
     ensure!(
         waits.len() == u64::from(times),

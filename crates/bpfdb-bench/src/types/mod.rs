@@ -26,6 +26,7 @@ use std::path::Path;
 use anyhow::Result;
 use bpfdb_apps::client::{Address, Client};
 
+use self::requests::Row;
 use self::stock::Stock;
 use crate::machine;
 use crate::plan::Plan;
@@ -71,39 +72,61 @@ pub(crate) fn measure(
     for server in &servers {
         stock::fill(server, &Stock::small(plan))?;
     }
-    let local = requests::small(Way::Local);
+    let small = requests::small(Way::Local);
     let title = "small collections, clients answered inside their send()";
-    rates::measure(plan, &servers, "types-local", title, &local, note)?
-        .into_iter()
-        .for_each(keep);
+    let [mut rates, latencies] = compare(plan, &servers, ("types-local", title), &small)?;
+    note.into_iter().for_each(|note| rates.note(note));
+    [rates, latencies].into_iter().for_each(keep);
     Ok(())
 }
 
 fn through_tcp(plan: &Plan, redis: Option<&Path>, keep: &mut dyn FnMut(Table)) -> Result<()> {
     let (servers, note) = start(plan, Way::Tcp, redis)?;
-    let mut memory = Vec::new();
-    for server in &servers {
-        memory.push(stock::fill(server, &Stock::all(plan))?);
-    }
-    keep(tables::memory(&servers, &Stock::all(plan), &memory));
+    let stocks = Stock::all(plan);
+    let memory = servers.iter().map(|server| stock::fill(server, &stocks));
+    let memory = memory.collect::<Result<Vec<_>>>()?;
+    keep(tables::memory(&servers, &stocks, &memory));
 
     let small = requests::small(Way::Tcp);
     let title = "small collections, through TCP on loopback";
-    rates::measure(plan, &servers, "types", title, &small, note)?
-        .into_iter()
-        .for_each(&mut *keep);
-    let large = requests::large();
+    let [mut rates, latencies] = compare(plan, &servers, ("types", title), &small)?;
+    note.into_iter().for_each(|note| rates.note(note));
+    [rates, latencies].into_iter().for_each(&mut *keep);
+
     let title = format!(
         "one element of a collection of {}, through TCP on loopback",
         plan.elements
     );
-    rates::measure(plan, &servers, "types-large", &title, &large, None)?
-        .into_iter()
-        .for_each(&mut *keep);
-    keep(publish::measure(plan, &servers)?);
-    keep(hand_over::measure(plan, &servers)?);
-    keep(erase::measure(plan, &servers)?);
+    let large = compare(plan, &servers, ("types-large", &title), &requests::large())?;
+    large.into_iter().for_each(&mut *keep);
+    keep(tables::published(
+        &servers,
+        &publish::measure(plan, &servers)?,
+    ));
+    keep(tables::handed_over(
+        &servers,
+        &hand_over::measure(plan, &servers)?,
+    ));
+    keep(tables::erased(
+        plan,
+        &servers,
+        &erase::measure(plan, &servers)?,
+    ));
     Ok(())
+}
+
+/// The rates of these rows, and their latencies.
+fn compare(
+    plan: &Plan,
+    servers: &[Server],
+    (name, title): (&str, &str),
+    rows: &[Row],
+) -> Result<[Table; 2]> {
+    let (figures, failures) = rates::measure(plan, servers, name, rows)?;
+    let mut rates = tables::rates(name, title, servers, rows, &figures);
+    failures.into_iter().for_each(|failure| rates.note(failure));
+    let latencies = tables::latencies(name, servers, rows, &figures);
+    Ok([rates, latencies])
 }
 
 /// The servers, bpfdb first, and why there are not two of Redis.

@@ -8,9 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, ensure};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 
-use super::tables;
 use crate::plan::Plan;
-use crate::report::Table;
 use crate::sample::Sample;
 use crate::tcp::{Clients, Sent, Server, Values, send};
 
@@ -33,13 +31,16 @@ const PUBLISHERS: Clients = Clients {
 /// Messages are at most as many: with few subscribers it is the publishers that are measured.
 const MESSAGES_MAX: u32 = 20_000;
 
-pub(super) fn measure(plan: &Plan, servers: &[Server]) -> Result<Table> {
+/// By number of subscribers, of each server: messages received per second.
+pub(super) fn measure(plan: &Plan, servers: &[Server]) -> Result<Vec<Vec<Sample>>> {
     let none = || vec![Sample::default(); servers.len()];
     let mut rates: Vec<Vec<Sample>> = SUBSCRIBERS.iter().map(|_| none()).collect();
     for round in 0..plan.rounds {
         eprintln!("types-publish: round {} of {}", round + 1, plan.rounds);
         for (&subscribers, rates) in SUBSCRIBERS.iter().zip(&mut rates) {
             let messages = (plan.deliveries / subscribers).min(MESSAGES_MAX);
+            // Each connection of the client gets its share.
+            let messages = messages.next_multiple_of(PUBLISHERS.connections);
             for (server, rates) in servers.iter().zip(rates) {
                 let time = publish(server, subscribers, messages);
                 let time = time.with_context(|| format!("PUBLISH of {}", server.name))?;
@@ -47,7 +48,7 @@ pub(super) fn measure(plan: &Plan, servers: &[Server]) -> Result<Table> {
             }
         }
     }
-    Ok(tables::published(servers, &rates))
+    Ok(rates)
 }
 
 /// How long it takes to publish so many, until each subscriber has all of them.
@@ -55,8 +56,6 @@ fn publish(server: &Server, subscribers: u32, messages: u32) -> Result<Duration>
     let mut streams: Vec<_> = (0..subscribers)
         .map(|_| subscribe(server))
         .collect::<Result<_>>()?;
-    // Each connection of the client gets its share.
-    let messages = messages / PUBLISHERS.connections * PUBLISHERS.connections;
     let expected = messages as usize * MESSAGE.len();
     thread::scope(|scope| {
         let hearing = scope.spawn(|| hear(&mut streams, expected));

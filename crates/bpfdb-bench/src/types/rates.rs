@@ -3,9 +3,8 @@
 use anyhow::Result;
 
 use super::requests::Row;
-use super::{CONNECTIONS, THREADS, tables};
+use super::{CONNECTIONS, THREADS};
 use crate::plan::Plan;
-use crate::report::Table;
 use crate::sample::Sample;
 use crate::tcp::{Answer, Clients, Sent, Server, Values, send};
 
@@ -37,17 +36,15 @@ impl Figures {
     }
 }
 
-/// The rates of these rows, and their latencies.
+/// Of each row the figures, and what has failed.
 pub(super) fn measure(
     plan: &Plan,
     servers: &[Server],
     name: &str,
-    title: &str,
     rows: &[Row],
-    note: Option<String>,
-) -> Result<[Table; 2]> {
+) -> Result<(Vec<Figures>, Vec<String>)> {
     let mut figures: Vec<_> = rows.iter().map(|_| Figures::new(servers.len())).collect();
-    let mut notes: Vec<String> = note.into_iter().collect();
+    let mut failures = Vec::new();
     for round in 0..plan.rounds {
         eprintln!("{name}: round {} of {}", round + 1, plan.rounds);
         for (row, figures) in rows.iter().zip(&mut figures) {
@@ -63,16 +60,13 @@ pub(super) fn measure(
                         }
                         let failure = format!("FAILED: round {}: {error:#}", round + 1);
                         eprintln!("{failure}");
-                        notes.push(failure);
+                        failures.push(failure);
                     }
                 }
             }
         }
     }
-    let mut rates = tables::rates(name, title, servers, rows, &figures);
-    notes.into_iter().for_each(|note| rates.note(note));
-    let latencies = tables::latencies(name, servers, rows, &figures);
-    Ok([rates, latencies])
+    Ok((figures, failures))
 }
 
 /// Every server gets the same requests; those of each round are others.

@@ -49,7 +49,7 @@ fn names(report: &Value) -> Vec<&str> {
 const SOME: &str = "kernel,run,tcp,local";
 /// Besides those that have a test of their own below.
 const OTHERS: &str =
-    "versions,memory,hostile,snapshots,remote,steered,other,transactions,daemon,connections";
+    "versions,memory,hostile,snapshots,remote,steered,other,transactions,daemon,connections,types";
 
 #[test]
 fn a_quick_run_gives_every_table() {
