@@ -631,11 +631,21 @@ mod tests {
         };
         assert_eq!(positions("xread count 2 streams a b 0 0"), [4, 5]);
         for request in ["xread", "xread streams", "xread count 2", "streams a 0"] {
+            assert_eq!(positions(request), [0usize; 0], "{request}");
+        }
+    }
+
+    #[test]
     fn positions_of_keys_of_options() {
         let option = OfOption::Behind {
             keyword: "STORE",
             from: 3,
+        };
         let keys = Keys::of_option(option, &[]);
+        let positions = |request: &str| -> Vec<usize> {
+            let words: Vec<Vec<u8>> = request.split(' ').map(Into::into).collect();
+            keys.positions(&words).collect()
+        };
         assert_eq!(positions("find a store store b store c"), [4]);
         for request in ["find", "find a store b c", "find a b store"] {
             assert_eq!(positions(request), [0usize; 0], "{request}");

@@ -6,7 +6,8 @@ use rustc_hash::FxHashMap;
 
 use super::definition::Command;
 use super::{
-    Context, Failure, cluster, connection, geo, hash, hyperloglog, keys, list, publish, scripting, server, set, sorted_set, stream, string, transaction,
+    Context, Failure, cluster, connection, geo, hash, hyperloglog, keys, list, publish, scripting,
+    server, set, sorted_set, stream, string, transaction,
 };
 
 /// Every folder of commands.

@@ -102,10 +102,7 @@ pub(super) const CRATES: &[Crate] = &[
     ]),
     of("bpfdb-values", &[
         "integer", "double", "places", "run", "limits", "edit", "elements", "list", "hash", "set",
-        "sorted_set", "big", "listpack", "stream",
-        "sorted_set", "big",
-        "sorted_set", "hyperloglog", "geo",
-        "sorted_set", "big", "hyperloglog", "geo",
+        "sorted_set", "big", "listpack", "stream", "hyperloglog", "geo",
     ]),
     of("bpfdb-model", &["fault", "history", "op", "checker", "engine"]),
     of("bpfdb", &[

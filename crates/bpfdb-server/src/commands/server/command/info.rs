@@ -123,6 +123,8 @@ fn behind(replies: &mut Replies, keyword: &str, from: i32) {
     replies.bulk(keyword);
     replies.bulk("startfrom");
     replies.integer(from.into());
+}
+
 /// One key behind a word, or at a place that clients do not know.
 fn of_option(replies: &mut Replies, option: OfOption) {
     let OfOption::Behind { keyword, from } = option else {
@@ -133,6 +135,7 @@ fn of_option(replies: &mut Replies, option: OfOption) {
         return;
     };
     replies.bulk("begin_search");
+    behind(replies, keyword, from);
     replies.bulk("find_keys");
     let range = [("lastkey", 0), ("keystep", 1), ("limit", 0)];
     typed(replies, "range", &range);
