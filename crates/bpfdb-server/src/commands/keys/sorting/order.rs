@@ -45,11 +45,11 @@ fn directed(order: Ordering, is_descending: bool) -> Ordering {
     }
 }
 
-fn arranged<'e, K>(
-    mut keyed: Vec<(K, &'e [u8])>,
+fn arranged<K>(
+    mut keyed: Vec<(K, &[u8])>,
     is_descending: bool,
     compare: impl Fn(&(K, &[u8]), &(K, &[u8])) -> Ordering,
-) -> Vec<&'e [u8]> {
+) -> Vec<&[u8]> {
     keyed.sort_by(|one, other| directed(compare(one, other), is_descending));
     keyed.into_iter().map(|(_, element)| element).collect()
 }
@@ -86,12 +86,15 @@ fn number(text: &[u8]) -> Option<f64> {
     is_number.then_some(read.value)
 }
 
+/// An element behind what it is sorted by.
+type WithText<'e> = (Option<Vec<u8>>, &'e [u8]);
+
 /// What has no text comes first.
 fn with_texts<'e>(
     session: &mut Session,
     elements: Vec<&'e [u8]>,
     by: &Pattern<'_>,
-) -> Result<Vec<(Option<Vec<u8>>, &'e [u8])>, Failure> {
+) -> Result<Vec<WithText<'e>>, Failure> {
     let mut keyed = Vec::with_capacity(elements.len());
     let mut bytes = 0;
     for element in elements {
