@@ -4,6 +4,7 @@ mod collections;
 mod drivers;
 mod faults;
 mod pattern;
+mod queues;
 mod random;
 mod rate_limiters;
 mod rows;
