@@ -131,7 +131,8 @@ type Seen = (Vec<u8>, ValueType, Vec<(Vec<u8>, Vec<u8>)>, Option<u64>);
 fn contents_of(entries: &[Entry]) -> Vec<Seen> {
     let seen = entries.iter().map(|(name, kind, value, expires_at)| {
         let value = match *kind {
-            ValueType::STRING => vec![(value.clone(), Vec::new())],
+            // A stream is no run; copies have its bytes.
+            ValueType::STRING | ValueType::STREAM => vec![(value.clone(), Vec::new())],
             _ => common::entries(value),
         };
         (name.clone(), *kind, value, *expires_at)

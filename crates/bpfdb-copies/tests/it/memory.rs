@@ -115,7 +115,7 @@ fn promises_of_damaged_files_take_nothing() {
         [&b"REDIS0010\0"[..], &[0x81, 0x7f, 0, 0, 0, 0, 0, 0, 0]].concat(),
         // A list of very many elements, in a database that is not taken.
         [
-            &b"REDIS0010\xfe\x01\x01\x01l"[..],
+            &b"REDIS0010\xfe\x10\x01\x01l"[..],
             &[0x81, 0x7f, 0, 0, 0, 0, 0, 0, 0],
         ]
         .concat(),

@@ -364,9 +364,10 @@ fn one_database_is_taken() {
         redis.say("SELECT 3");
         redis.say("SET three 3");
         redis.say("PEXPIREAT three 4000000000000");
-        redis.say("XADD list 1-1 field value");
+        redis.say("XADD stream 1-1 field value");
         let bytes = redis.saved();
-        for (database, name, others) in [(0, "zero", 2), (3, "three", 1)] {
+        let names = [(0, &["zero"][..], 2), (3, &["stream", "three"], 1)];
+        for (database, expected, others) in names {
             let mut collected = Collected::default();
             let (_, contents) = read(
                 &bytes[..],
@@ -377,9 +378,10 @@ fn one_database_is_taken() {
             )
             .expect("right");
             let names: Vec<_> = collected.whole().into_keys().collect();
-            assert_eq!(names, [name.as_bytes()]);
+            let expected = expected.iter().map(|name| name.as_bytes());
+            assert!(names.iter().map(Vec::as_slice).eq(expected), "{names:?}");
             assert_eq!(contents.other_databases, others);
-            assert_eq!(contents.other_types.len() as u64, database / 3);
+            assert!(contents.other_types.is_empty());
         }
     }
 }
