@@ -276,6 +276,8 @@ pub static NOT_COMPARED: &[(&str, &str)] = &[
     ("xrevrange", "compared in replies/stream.txt"),
     ("xsetid", "compared in replies/stream.txt"),
     ("xtrim", "compared in replies/stream.txt"),
+    ("move", "compared in replies/databases.txt"),
+    ("swapdb", "compared in replies/databases.txt"),
     ("psubscribe", "compared in replies/publish.txt and publish/"),
     ("publish", "compared in replies/publish.txt and publish/"),
     ("pubsub", "compared in replies/publish.txt and publish/"),
