@@ -32,10 +32,15 @@ impl DatabaseOrder {
 
     /// As the record says. An Error of the engine, or [`Status::Corrupt`].
     pub fn read(session: &mut Session) -> Result<Self, Status> {
-        match session.get(&Self::key())? {
-            Some(bytes) => Self::decode(&bytes).ok_or(Status::Corrupt),
-            None => Ok(Self::default()),
+        let key = Self::key();
+        // A look that is counted as no GET: few have the record.
+        if !session.watch(&key)?.is_present() {
+            return Ok(Self::default());
         }
+        let record = session.get(&key)?;
+        record
+            .and_then(|bytes| Self::decode(&bytes))
+            .ok_or(Status::Corrupt)
     }
 
     /// Sets the record.

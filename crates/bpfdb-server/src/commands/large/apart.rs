@@ -1,8 +1,6 @@
 //! Pages that are written in transactions of their own, before there is a head.
 
 use std::hash::{BuildHasher, RandomState};
-use std::thread;
-use std::time::Duration;
 
 use bpfdb::{Session, Status};
 use bpfdb_values::big::{PageKey, Pages};
@@ -12,9 +10,6 @@ use super::pages::{anchor, stored_key};
 
 /// Bytes of pages that one transaction writes.
 const BYTES: usize = 256 * 1024;
-/// Tries of a transaction while memory is added, or the log has no room.
-const TRIES: u32 = 2000;
-const PAUSE: Duration = Duration::from_millis(1);
 
 /// An identity that no collection has. Invariant 4 of [`super`].
 pub(super) fn draw(session: &mut Session) -> Result<u64, Status> {
@@ -55,16 +50,17 @@ impl PagesApart {
     /// An identity whose anchor names this key. It is committed: from here on the collector removes what no head
     /// has.
     pub(super) fn draw(&mut self, stored: &[u8]) -> Result<u64, Failure> {
-        self.patiently(|session, _| {
+        let identity = self.once(|session, _| {
             let identity = draw(session)?;
             session.set(&anchor(identity), stored)?;
             Ok(identity)
-        })
+        })?;
+        Ok(identity)
     }
 
     /// Commits what waits.
     pub(super) fn flush(&mut self) -> Result<(), Failure> {
-        self.patiently(|session, waiting| {
+        self.once(|session, waiting| {
             for (key, bytes) in waiting {
                 session.set(key, bytes)?;
             }
@@ -75,22 +71,8 @@ impl PagesApart {
         Ok(())
     }
 
-    /// Does `work` in a transaction, again and again while there is no room.
-    fn patiently<T>(
-        &mut self,
-        work: impl Fn(&mut Session, &[([u8; 24], Vec<u8>)]) -> Result<T, Status>,
-    ) -> Result<T, Failure> {
-        let mut outcome = Err(Status::MemoryPending);
-        for _ in 0..TRIES {
-            outcome = self.once(&work);
-            if !matches!(outcome, Err(Status::MemoryPending | Status::LogFull)) {
-                break;
-            }
-            thread::sleep(PAUSE);
-        }
-        Ok(outcome?)
-    }
-
+    /// Does `work` in a transaction. MEMORY_PENDING and LOG_FULL are those of the command, which is tried again a
+    /// moment later, from its beginning: the collector removes the pages that were written by then.
     fn once<T>(
         &mut self,
         work: impl Fn(&mut Session, &[([u8; 24], Vec<u8>)]) -> Result<T, Status>,

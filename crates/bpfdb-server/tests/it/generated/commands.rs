@@ -37,7 +37,7 @@ pub static COMMANDS: &[Command] = &[
     command("ping", 4, Exact, || some_of(2, [value()])),
     command("reset", 1, Exact, none),
     command("select", 1, Exact, || {
-        one_of([word("0"), word("0"), word("1"), word("9"), integer()])
+        one_of([word("0"), word("0"), word("16"), word("x")])
     }),
     // ---- Keys ----
     command("copy", 4, Exact, || {

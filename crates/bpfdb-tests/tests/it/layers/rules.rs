@@ -106,11 +106,11 @@ pub(super) const CRATES: &[Crate] = &[
     ]),
     of("bpfdb-model", &["fault", "history", "op", "checker", "engine"]),
     of("bpfdb", &[
-        "abi", "value_type", "status", "conflict", "deoptimisation", "commands", "operators",
+        "abi", "keyspace", "value_type", "status", "conflict", "deoptimisation", "commands", "operators",
         "error", "random", "architecture", "mounts", "memory/cgroups", "objects", "layout", "memory/grace",
         "memory/chore", "options", "mapped", "program", "driver", "maps", "claim", "memory/usage", "clock",
         "memory/grow", "memory", "time", "holders", "memory/shrink", "memory/idle", "memory/thread", "stats",
-        "figures", "engine", "memory/presize", "log", "session", "scan", "checkpoint", "locks",
+        "figures", "engine", "memory/presize", "log", "session", "database_order", "scan", "checkpoint", "locks",
     ]),
     of("bpfdb-log", &[
         "format/layout", "format/form", "disk", "format/moment", "error", "disk/buffer", "format/segment",

@@ -64,13 +64,14 @@ fn find(words: &[Vec<u8>]) -> Result<Found<'_>, Failure> {
     if !call.command.fits(words.len()) {
         return Err("ERR Invalid number of arguments specified for command".into());
     }
-    Ok(call
-        .command
-        .keys
-        .iter()
+    let found: Found<'_> = (call.command.keys.iter())
         .flat_map(|keys| {
             keys.positions(words)
                 .map(|position| (&*words[position], keys.flags_of(words)))
         })
-        .collect())
+        .collect();
+    if found.is_empty() && !call.command.has(Flag::NoMandatoryKeys) {
+        return Err("ERR Invalid arguments specified for command".into());
+    }
+    Ok(found)
 }
