@@ -371,8 +371,13 @@ impl<P: Pages> Big<P> {
         loop {
             let run = Run::parse(&bytes)?;
             if is_too_long(Place::ROOT, &bytes, &run) {
-                bytes = self.raised(&run, growth)?;
-                continue;
+                let above = self.raised(&run, growth)?;
+                let is_shorter = above.len() < bytes.len();
+                bytes = above;
+                if is_shorter {
+                    continue;
+                }
+                break;
             }
             // With one inner page alone that is the root.
             let only = if run.len() == 1 {
@@ -498,7 +503,7 @@ fn divided(
     let entries: Vec<Pair<'_>> = run.iter().collect::<Result<_, _>>()?;
     let mut parts = Vec::new();
     let (mut start, mut separator) = (0, separator);
-    for end in cuts(&entries, growth, least) {
+    for end in cuts(&entries, growth, least, page::MAX) {
         let part = entries[start..end].iter().copied();
         let bytes = run::write(part, History::default());
         parts.push(Part { separator, bytes });
@@ -512,20 +517,25 @@ fn divided(
 }
 
 /// Where parts end. Where a page grows at one end, the others are left nearly full.
-fn cuts(entries: &[Pair<'_>], growth: Growth, least: usize) -> Vec<usize> {
-    const FILLED: usize = page::MAX / 8 * 7;
-    let size = |&(key, value): &Pair<'_>| {
-        let is_wide = key.len().max(value.len()) > run::NARROW_MAX;
-        key.len() + value.len() + if is_wide { WIDE_ENTRY } else { NARROW_ENTRY }
+/// `max`: bytes of a page.
+fn cuts(entries: &[Pair<'_>], growth: Growth, least: usize, max: usize) -> Vec<usize> {
+    let filled = max / 8 * 7;
+    // One long entry makes all entries of its page WIDE.
+    let is_long = |&(key, value): &Pair<'_>| key.len().max(value.len()) > run::NARROW_MAX;
+    let header = if entries.iter().any(is_long) {
+        WIDE_ENTRY
+    } else {
+        NARROW_ENTRY
     };
+    let size = |&(key, value): &Pair<'_>| key.len() + value.len() + header;
     let total: usize = entries.iter().map(size).sum();
     // Bytes that a part has at least, but for the last, and at most.
     let (least_bytes, most_bytes) = match growth {
         Growth::Middle => {
-            let parts = total.div_ceil(page::MAX / 4 * 3).max(2);
-            (total.div_ceil(parts), page::MAX - HEADER)
+            let parts = total.div_ceil(max / 4 * 3).max(2);
+            (total.div_ceil(parts), max - HEADER)
         }
-        Growth::Start | Growth::End => (FILLED, FILLED - HEADER),
+        Growth::Start | Growth::End => (filled, filled - HEADER),
     };
     let (mut cuts, mut used, mut count) = (Vec::new(), 0, 0);
     let mut cut = |place: usize, entry: &Pair<'_>| {
@@ -568,5 +578,33 @@ impl Gathered {
             writer.keep(Run::parse(&page)?.part(places)?)?;
         }
         Ok(writer.finish())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A root of so many short separators and one long one is too long only because it is WIDE.
+    #[test]
+    fn parts_have_room_for_wide_entries() {
+        const MAX: usize = 4096;
+        let (long, value) = ([b'x'; 309], [0; 16]);
+        for growth in [Growth::Start, Growth::Middle, Growth::End] {
+            for place in [0, 50, 105] {
+                let mut entries: Vec<Pair<'_>> = vec![(b"01234567", &value); 106];
+                entries[place].0 = &long;
+                let whole = run::write(entries.iter().copied(), History::default());
+                assert!(whole.len() > MAX);
+                let cuts = cuts(&entries, growth, CHILDREN_MIN, MAX);
+                assert!(cuts.len() > 1, "{growth:?} {place}");
+                let mut start = 0;
+                for end in cuts {
+                    let part = entries[start..end].iter().copied();
+                    assert!(run::write(part, History::default()).len() <= MAX);
+                    start = end;
+                }
+            }
+        }
     }
 }
