@@ -177,9 +177,10 @@ impl Collector {
 
     /// Removes some pages, in a transaction.
     fn collect(&mut self, identity: u64) -> Result<Verdict, Failure> {
+        let is_first = self.dying != Some(identity);
         let session = self.session()?;
         session.begin_deferred()?;
-        match collect_locked(session, identity) {
+        match collect_locked(session, identity, is_first) {
             Ok(verdict @ (Verdict::Begun | Verdict::Gone)) => {
                 session.commit()?;
                 Ok(verdict)
@@ -192,15 +193,27 @@ impl Collector {
     }
 }
 
-fn collect_locked(session: &mut Session, identity: u64) -> Result<Verdict, Failure> {
+/// `is_first`: no page has been removed yet, as far as is known.
+fn collect_locked(
+    session: &mut Session,
+    identity: u64,
+    is_first: bool,
+) -> Result<Verdict, Failure> {
     let anchor = anchor(identity);
     let Some(key) = session.get_for_update(&anchor)? else {
         return Ok(Verdict::Gone);
     };
     let head = session.head_for_update(&key)?;
+    let is_absent = head.is_none();
     let value = head.and_then(|head| head.value);
     if value.is_some_and(|value| is_head_of(identity, &value)) {
         return Ok(Verdict::Alive);
+    }
+    if is_absent && is_first {
+        // It has expired, perhaps, and to a transaction that began before it has not: that must not keep it
+        // without its pages. To delete what has expired writes nothing; a value that is there is replaced.
+        session.set(&key, b"")?;
+        session.delete(&key)?;
     }
     let mut pages = SessionPages::new(session, Access::Exclusive);
     if !remains::remove(&mut pages, identity, PAGES)? {
