@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use bpfdb::{DatabaseOrder, Engine, Operation, Session, Status, ValueType, abi};
+use bpfdb::{Database, DatabaseOrder, Engine, Operation, Session, Status, ValueType, abi};
 
 use crate::error::{Error, Result};
 use crate::sink::{Key, Sink};
@@ -225,9 +225,9 @@ pub(crate) fn look(session: &mut Session) -> Result<Found> {
     let (mut cursor, mut found) = (0, Found::Nothing);
     loop {
         let next = session.scan_each(cursor, 1, |key| {
-            if !bpfdb::is_reserved(key) {
+            if Database::split(key).is_some() {
                 found = Found::Keys;
-            } else if found == Found::Nothing {
+            } else if key == bpfdb::FUNCTIONS_KEY && found == Found::Nothing {
                 found = Found::Functions;
             }
         });
@@ -273,7 +273,10 @@ pub(crate) fn flush(session: &mut Session, progress: Progress<'_>) -> Result<()>
 fn flush_some(session: &mut Session, cursor: u64, progress: Progress<'_>) -> Result<(u64, usize)> {
     // Nothing is written yet.
     progress(0)?;
-    let (next, keys) = session.scan(cursor, SCANNED).map_err(Error::Snapshot)?;
+    let (next, mut keys) = session.scan(cursor, SCANNED).map_err(Error::Snapshot)?;
+    // A running server knows which databases were exchanged, and goes by that.
+    let order = DatabaseOrder::key();
+    keys.retain(|key| *key != order);
     delete(session, &keys)?;
     Ok((next, keys.len()))
 }

@@ -114,15 +114,14 @@ pub(super) fn read<I: Input>(source: &mut Source<I>, number: u8) -> Result<Vec<u
     if number == OF_5_0 {
         state.added = state.length;
     } else {
-        state.first = id_of_lens(source)?;
+        // Of an empty stream from Redis up to 6.2 it is the greatest id that there can be: the blocks say it.
+        id_of_lens(source)?;
         state.max_deleted = id_of_lens(source)?;
         state.added = read_len(source)?;
     }
-    if number == OF_5_0 {
-        let first = stream.first_entry();
-        let first = first.map_err(|why| damaged(at, why.to_string()))?;
-        stream.state.first = first.unwrap_or_default();
-    }
+    let first = stream.first_entry();
+    let first = first.map_err(|why| damaged(at, why.to_string()))?;
+    stream.state.first = first.unwrap_or_default();
     for _ in 0..read_len(source)? {
         short(source, &mut text)?;
         let name = text.clone();

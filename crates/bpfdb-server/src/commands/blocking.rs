@@ -71,6 +71,9 @@ pub(crate) struct Wait {
     pub(crate) takes: Option<ValueType>,
 }
 
+/// Each key takes memory while a client waits for it, and time when it is tried.
+const KEYS_MAX: usize = 1024;
+
 /// Tries a command, and lets it wait if there is nothing.
 pub(crate) fn wait_for(
     context: &mut Context<'_>,
@@ -78,6 +81,9 @@ pub(crate) fn wait_for(
     wait: Wait,
     mut command: impl Blocking + 'static,
 ) -> Outcome {
+    if wait.keys.len() > KEYS_MAX {
+        return Err(format!("ERR more than {KEYS_MAX} keys to wait for").into());
+    }
     let may_wait = may_wait(context);
     // A client that comes when others are about to be served is behind them.
     let others = may_wait && wait.keys.iter().any(|key| is_contended(context, key));

@@ -65,6 +65,13 @@ fn takes_more(connection: &Connection, instance: &Instance) -> bool {
     connection.takes_more(instance.admits(&connection.info))
 }
 
+/// From here on the session is the connection's, in the database that its client has chosen.
+fn direct(connection: &Connection, server: &mut ServeContext<'_>) {
+    server.session.redirect(connection.index);
+    let database = database_of(&connection.info, server.instance);
+    server.session.set_database(database);
+}
+
 /// The engine's database with the keys that the client names.
 fn database_of(connection: &ConnectionInfo, instance: &Instance) -> Database {
     let chosen = instance.databases.get(connection.database);
@@ -95,9 +102,7 @@ impl Executor {
         connection: &mut Connection,
         server: &mut ServeContext<'_>,
     ) -> io::Result<Next> {
-        server.session.redirect(connection.index);
-        let database = database_of(&connection.info, server.instance);
-        server.session.set_database(database);
+        direct(connection, server);
         connection.begin_service();
         self.yielded = false;
         // What waits to be sent comes first: what is executed now may have to wait longer.
@@ -412,7 +417,7 @@ impl Executor {
         connection: &mut Connection,
         server: &mut ServeContext<'_>,
     ) -> io::Result<Next> {
-        server.session.redirect(connection.index);
+        direct(connection, server);
         connection.begin_service();
         if connection.is_gone(server.kernel) {
             self.give_up();

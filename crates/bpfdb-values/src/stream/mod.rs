@@ -152,7 +152,8 @@ impl<B: Blocks> Stream<'_, B> {
             state.first = id;
         }
         state.length += 1;
-        state.added = state.added.wrapping_add(1);
+        // Numbers of entries are those of 63 bits.
+        state.added = state.added.saturating_add(1).min(i64::MAX as u64);
         state.last = id;
         Ok(())
     }

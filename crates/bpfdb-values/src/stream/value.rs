@@ -158,10 +158,8 @@ pub(super) fn read_groups(bytes: &[u8]) -> Result<Groups, Malformed> {
 fn read_group<'a>(rest: &mut Bytes<'a>) -> Result<(&'a [u8], Group), Malformed> {
     let name_len = rest.len()?;
     let last = rest.id()?;
-    let read = match rest.time()? {
-        -1 => None,
-        read => Some(u64::try_from(read).map_err(|_| Malformed("a negative number of entries"))?),
-    };
+    // Negative: not known. Redis counts on beyond the greatest number, to a negative one.
+    let read = u64::try_from(rest.time()?).ok();
     let mut group = Group::new(last, read);
     let consumers = rest.count(CONSUMER)?;
     let pending = rest.count(PENDING)?;
@@ -263,7 +261,8 @@ fn put_id(out: &mut Vec<u8>, id: Id) {
 fn put_group(out: &mut Vec<u8>, name: &[u8], group: &Group) {
     put_len(out, name.len());
     put_id(out, group.last);
-    put_number(out, group.read.unwrap_or(u64::MAX));
+    let read = group.read.filter(|&read| i64::try_from(read).is_ok());
+    put_number(out, read.unwrap_or(u64::MAX));
     put_len(out, group.consumers().len());
     put_len(out, group.pending().len());
     out.extend_from_slice(name);

@@ -3,6 +3,8 @@
 use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
 
+use bpfdb::Database;
+
 use super::super::prelude::*;
 use crate::protocol::reply::Replies;
 use crate::settings::limits::MESSAGE_MAX;
@@ -38,6 +40,8 @@ fn run(context: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {
 #[derive(Debug)]
 struct Listing {
     cursor: u64,
+    /// That of the first step.
+    database: Option<Database>,
     /// While the index is reorganised a key may be met twice.
     found: Vec<HashSet<Vec<u8>>>,
     hasher: RandomState,
@@ -50,6 +54,7 @@ impl Default for Listing {
     fn default() -> Self {
         Self {
             cursor: 0,
+            database: None,
             found: vec![HashSet::new(); SETS],
             hasher: RandomState::new(),
             bytes: 0,
@@ -67,7 +72,7 @@ impl Job for Listing {
         if self.reply.is_some() {
             return Ok(self.reply(context));
         }
-        let database = context.session.database();
+        let database = *(self.database).get_or_insert_with(|| context.session.database());
         let next = (context.session).scan_each(self.cursor, STEP, |key| {
             if let Some(key) = database.key_of(key)
                 && glob::matches(&arguments[0], key)

@@ -14,7 +14,7 @@ pub(crate) static COMMAND: Command = Command {
     arguments: "index1:integer, index2:integer",
     flags: &[Flag::Write, Flag::Fast],
     categories: &[Category::Keyspace, Category::Dangerous],
-    differences: "Refused while a transaction is open (BEGIN, MULTI, a script, another client's BEGIN), which would find its keys exchanged. EXEC after WATCH is void, whatever was watched. Programs that embed the engine go on with the keys that were in database 0 at first.",
+    differences: "Refused while a client waits for a key, and while a transaction is open (BEGIN, MULTI, a script, another client's BEGIN), which would find its keys exchanged. EXEC after WATCH is void, whatever was watched. Programs that embed the engine go on with the keys that were in database 0 at first.",
     run,
     ..Command::BASE
 };
@@ -29,6 +29,11 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     if context.engine.stats()?.transactions > 0 {
         return Err(
             "CONFLICT another client has an open transaction; run the command again".into(),
+        );
+    }
+    if first != second && context.instance.waiting.len() > 0 {
+        return Err(
+            "ERR SWAPDB while clients wait for keys (BLPOP and its kin) is not allowed".into(),
         );
     }
     if first != second {

@@ -3,6 +3,7 @@
 use bpfdb_values::stream::Id;
 
 use super::super::arguments::{at_least, is, syntax_error};
+use super::super::collection::check_reply;
 use super::super::prelude::*;
 use super::store::{Changed, Kept};
 use super::{entries, ids, store};
@@ -117,6 +118,7 @@ pub(super) fn xclaim(context: &mut Context<'_>, words: &[Vec<u8>]) -> Outcome {
                     changed = Changed::Yes;
                     count += 1;
                     reply(&mut replies, stream, id, options.ids_only)?;
+                    check_reply(&replies, 0)?;
                 }
             }
         }
@@ -232,6 +234,7 @@ pub(super) fn xautoclaim(context: &mut Context<'_>, words: &[Vec<u8>]) -> Outcom
                 Claimed::Yes => {
                     replied.claimed += 1;
                     reply(&mut replied.entries, stream, id, options.ids_only)?;
+                    check_reply(&replied.entries, 0)?;
                 }
             }
             left -= 1;

@@ -7,8 +7,9 @@ use bpfdb_values::stream::groups::Group;
 use bpfdb_values::stream::{Id, State};
 
 use super::super::arguments::{is, number, syntax_error};
-use super::super::atomic::{Kind, atomically};
+use super::super::atomic::{Kind, atomically, is_open};
 use super::super::blocking::{Blocking, Wait, from_now, unless_other_type, wait_for};
+use super::super::collection::check_reply;
 use super::super::prelude::*;
 use super::store::{Changed, Kept};
 use super::{entries, ids, store};
@@ -147,7 +148,7 @@ pub(super) fn read(context: &mut Context<'_>, arguments: &[Vec<u8>], of_group: b
         count: options.count,
         consumer: options.consumer,
         has_no_pending: options.has_no_pending,
-        waits: options.block.is_some(),
+        waits: options.block.is_some() && !is_open(context.session),
     };
     if let Some(time) = options.block {
         let wait = Wait {
@@ -266,6 +267,7 @@ impl Blocking for Read {
                     }
                     replies.bulk(key);
                     replies.append(&one.take());
+                    check_reply(&replies, 0)?;
                 }
             }
             Ok((streams, replies))
@@ -387,7 +389,7 @@ impl Read {
 fn note(group: &mut Group, state: &State, id: Id, consumer: Option<&[u8]>, now: i64) {
     if id > group.last {
         group.read = match group.read {
-            Some(read) if !state.has_gap_from(id) => Some(read + 1),
+            Some(read) if !state.has_gap_from(id) => read.checked_add(1),
             _ => state.count_up_to(id),
         };
         group.last = id;
