@@ -63,12 +63,6 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
         if !is_there {
             return Err("ERR no such key".into());
         }
-        if values.last < stream.state.max_deleted {
-            return Err(
-                "ERR The ID specified in XSETID is smaller than current max_deleted_entry_id"
-                    .into(),
-            );
-        }
         if let Some(last) = stream.last_entry()? {
             if values.last < last {
                 return Err(

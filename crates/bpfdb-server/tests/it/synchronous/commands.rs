@@ -140,12 +140,27 @@ const HARMLESS: &[&str] = &[
     "time",
     "unsubscribe",
     "unwatch",
+    "xgroup",
+    "xinfo",
+    // A server without cluster, modules and users says so.
+    "acl",
+    "asking",
+    "cluster",
+    "failover",
+    "lolwut",
+    "module",
+    "psync",
+    "readonly",
+    "readwrite",
+    "replconf",
+    "sync",
     "wait",
     "waitaof",
 ];
 /// All of them.
 const HARMLESS_CONTAINERS: &[&str] = &[
-    "client|", "command|", "config|", "latency|", "pubsub|", "script|",
+    "acl|", "client|", "cluster|", "command|", "config|", "latency|", "module|", "pubsub|",
+    "script|", "xgroup|", "xinfo|",
 ];
 
 /// Whoever adds a command says here what it tells of.
