@@ -6,7 +6,7 @@
 //! arguments  one behind the other, with commas between
 //! name       a string; name:type one of TYPES
 //! TOKEN      a word that stands for itself; TOKEN name... one before its argument
-//! TOKEN=name a word with another name than its own
+//! TOKEN=name a word with another name than its own; '*'=name one that is no word
 //! name(a|b)  one of several          name{a, b}  several that belong together
 //! [a]        may be left out         a...        may be repeated
 //! a...+      may be repeated with its token
@@ -92,6 +92,9 @@ impl<'a> Reader<'a> {
     }
 
     fn core(&mut self) -> Option<Argument<'a>> {
+        if self.takes("'") {
+            return self.quoted();
+        }
         let mut word = self.word()?;
         let token = is_token(word).then_some(word);
         if token.is_some() {
@@ -118,6 +121,18 @@ impl<'a> Reader<'a> {
             kind,
             token,
             parts,
+            ..Argument::default()
+        })
+    }
+
+    /// Behind the first apostrophe of a token that is no word.
+    fn quoted(&mut self) -> Option<Argument<'a>> {
+        let (token, rest) = self.rest.split_once("'=")?;
+        self.rest = rest;
+        Some(Argument {
+            name: self.word()?,
+            kind: "pure-token",
+            token: Some(token),
             ..Argument::default()
         })
     }

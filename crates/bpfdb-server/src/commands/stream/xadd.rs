@@ -16,7 +16,7 @@ pub(crate) static COMMAND: Command = Command {
     group: Group::Stream,
     complexity: "O(length of the stream)",
     arity: -5,
-    arguments: "key:key, [NOMKSTREAM@6.2.0], [trim{strategy(MAXLEN|MINID@6.2.0), [operator(equal|approximately)], threshold, [LIMIT count:integer@6.2.0]}], id, field_value{field, value}...",
+    arguments: "key:key, [NOMKSTREAM@6.2.0], [trim{strategy(MAXLEN|MINID@6.2.0), [operator('='=equal|'~'=approximately)], threshold, [LIMIT count:integer@6.2.0]}], id_or_auto('*'=auto_id|id), field_value{field, value}...",
     flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
     categories: &[Category::Stream],
     tips: &["nondeterministic_output"],

@@ -10,7 +10,7 @@ pub(crate) static COMMAND: Command = Command {
     group: Group::Stream,
     complexity: "O(length of the stream)",
     arity: -6,
-    arguments: "key:key, group, consumer, min-idle-time, id..., [IDLE ms:integer], [TIME unix-time-milliseconds:unix-time], [RETRYCOUNT count:integer], [FORCE=force], [JUSTID=justid], [LASTID lastid]",
+    arguments: "key:key, group, consumer, min-idle-time, id..., [IDLE ms:integer], [TIME unix-time-milliseconds:unix-time], [RETRYCOUNT count:integer], [FORCE=force], [JUSTID=justid], [LASTID id]",
     flags: &[Flag::Write, Flag::Fast],
     categories: &[Category::Stream],
     tips: &["nondeterministic_output"],

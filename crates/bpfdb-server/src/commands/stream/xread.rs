@@ -11,7 +11,7 @@ pub(crate) static COMMAND: Command = Command {
     group: Group::Stream,
     complexity: "O(length of the streams)",
     arity: -4,
-    arguments: "[COUNT count:integer], [BLOCK milliseconds:integer], STREAMS, key:key..., id...",
+    arguments: "[COUNT count:integer], [BLOCK milliseconds:integer], STREAMS streams{key:key..., id...}",
     flags: &[Flag::Readonly, Flag::Blocking, Flag::MovableKeys],
     categories: &[Category::Stream],
     keys: &[Keys::after(

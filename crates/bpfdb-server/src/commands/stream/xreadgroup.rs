@@ -11,7 +11,7 @@ pub(crate) static COMMAND: Command = Command {
     group: Group::Stream,
     complexity: "O(length of the streams)",
     arity: -7,
-    arguments: "group_block{GROUP, group, consumer}, [COUNT count:integer], [BLOCK milliseconds:integer], [NOACK], STREAMS, key:key..., id...",
+    arguments: "GROUP group_consumer{group, consumer}, [COUNT count:integer], [BLOCK milliseconds:integer], [NOACK], STREAMS streams{key:key..., id...}",
     flags: &[Flag::Write, Flag::Blocking, Flag::MovableKeys],
     categories: &[Category::Stream],
     keys: &[Keys::after(

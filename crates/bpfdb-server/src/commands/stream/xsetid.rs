@@ -14,7 +14,7 @@ pub(crate) static COMMAND: Command = Command {
     group: Group::Stream,
     complexity: "O(length of the stream)",
     arity: -3,
-    arguments: "key:key, last_id, [ENTRIESADDED entries_added:integer@7.0.0], [MAXDELETEDID max_deleted_id@7.0.0]",
+    arguments: "key:key, last-id, [ENTRIESADDED entries_added:integer@7.0.0], [MAXDELETEDID max_deleted_entry_id@7.0.0]",
     flags: &[Flag::Write, Flag::DenyOom, Flag::Fast],
     categories: &[Category::Stream],
     keys: &[Keys::at(1, &[KeyFlag::ReadWrite, KeyFlag::Update])],

@@ -11,7 +11,7 @@ pub(crate) static COMMAND: Command = Command {
     group: Group::Stream,
     complexity: "O(length of the stream)",
     arity: -4,
-    arguments: "key:key, trim{strategy(MAXLEN|MINID@6.2.0), [operator(equal|approximately)], threshold, [LIMIT count:integer@6.2.0]}",
+    arguments: "key:key, trim{strategy(MAXLEN|MINID@6.2.0), [operator('='=equal|'~'=approximately)], threshold, [LIMIT count:integer@6.2.0]}",
     flags: &[Flag::Write],
     categories: &[Category::Stream],
     tips: &["nondeterministic_output"],

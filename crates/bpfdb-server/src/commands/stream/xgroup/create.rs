@@ -14,7 +14,7 @@ pub(crate) static COMMAND: Command = Command {
     group: Group::Stream,
     complexity: "O(length of the stream)",
     arity: -5,
-    arguments: "key:key, group, id, [MKSTREAM], [ENTRIESREAD entries-read:integer]",
+    arguments: "key:key, groupname, id(id|'$'=new_id), [MKSTREAM], [ENTRIESREAD entries_read:integer]",
     flags: &[Flag::Write, Flag::DenyOom],
     categories: &[Category::Stream],
     keys: &[Keys::at(2, &[KeyFlag::ReadWrite, KeyFlag::Insert])],

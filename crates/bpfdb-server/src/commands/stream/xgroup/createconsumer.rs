@@ -12,7 +12,7 @@ pub(crate) static COMMAND: Command = Command {
     group: Group::Stream,
     complexity: "O(length of the stream)",
     arity: 5,
-    arguments: "key:key, group, consumer",
+    arguments: "key:key, groupname, consumername",
     flags: &[Flag::Write, Flag::DenyOom],
     categories: &[Category::Stream],
     keys: &[Keys::at(2, &[KeyFlag::ReadWrite, KeyFlag::Insert])],

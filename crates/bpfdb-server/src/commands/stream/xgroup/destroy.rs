@@ -11,7 +11,7 @@ pub(crate) static COMMAND: Command = Command {
     group: Group::Stream,
     complexity: "O(length of the stream)",
     arity: 4,
-    arguments: "key:key, group",
+    arguments: "key:key, groupname",
     flags: &[Flag::Write],
     categories: &[Category::Stream],
     keys: &[Keys::at(2, &[KeyFlag::ReadWrite, KeyFlag::Delete])],

@@ -18,7 +18,7 @@ pub(crate) static COMMAND: Command = Command {
     group: Group::Stream,
     complexity: "O(length of the stream)",
     arity: -3,
-    arguments: "key:key, [full_block{FULL=full, [COUNT count:integer]}@6.0.0]",
+    arguments: "key:key, [FULL full{[COUNT count:integer]}]",
     flags: &[Flag::Readonly],
     categories: &[Category::Stream],
     keys: &[Keys::at(2, &[KeyFlag::ReadOnly, KeyFlag::Access])],
