@@ -197,8 +197,6 @@ impl Proxy {
                 .and_then(|client| self.clients.get_mut(client))
         {
             client.parameters.set(&name, &value);
-            // So the SET was of this one. If there was another besides, it is not known.
-            server.has_set = false;
         }
     }
 
