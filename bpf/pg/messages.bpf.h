@@ -39,6 +39,8 @@ static __always_inline bool message_read(struct sk_msg_md *m, u32 at, u8 *to, co
  */
 __noinline int query_is_special(u32 letters)
 {
+	u32 first;
+
 	/* Capital letters become small ones; what is no letter becomes no letter that is asked for. */
 	switch (letters | LETTERS(0x20, 0x20, 0x20)) {
 	case LETTERS('s', 'e', 't'):
@@ -52,7 +54,9 @@ __noinline int query_is_special(u32 letters)
 	case LETTERS('l', 'o', 'a'): /* LOAD */
 	case LETTERS('r', 'e', 's'): /* RESET */ return 1;
 	}
-	return 0;
+	/* A blank, a comment, a bracket or a semicolon hides the command. */
+	first = letters >> 16 | 0x20;
+	return first < 'a' || first > 'z';
 }
 
 /*
