@@ -16,6 +16,8 @@ pub(crate) struct Hint {
     pub(crate) cursor_ends: bool,
     /// A tag CREATE … is of nothing temporary.
     pub(crate) creates_lasting: bool,
+    /// A tag SELECT may be of a temporary table: CREATE … AS and SELECT INTO have that tag.
+    pub(crate) selects_temporary: bool,
 }
 
 /// Parameters that PostgreSQL reports when they change (GUC_REPORT), and that can be set.
@@ -36,10 +38,12 @@ impl Hint {
         let all = words(&lower);
         let has = |word: &str| all.contains(&word.as_bytes());
         let is_one = is_whole && is_one_statement(&lower);
+        let creates_lasting = is_whole && !is_temporary(&lower, &all);
         Self {
-            set_is_known: is_one && is_known_set(&all),
+            set_is_known: is_one && is_known_set(&lower),
             cursor_ends: is_whole && !has("hold"),
-            creates_lasting: is_whole && !has("temp") && !has("temporary"),
+            creates_lasting,
+            selects_temporary: !creates_lasting && (has("create") || has("into")),
         }
     }
 
@@ -49,6 +53,7 @@ impl Hint {
             set_is_known: self.set_is_known && other.set_is_known,
             cursor_ends: self.cursor_ends && other.cursor_ends,
             creates_lasting: self.creates_lasting && other.creates_lasting,
+            selects_temporary: self.selects_temporary || other.selects_temporary,
         }
     }
 }
@@ -67,13 +72,37 @@ fn is_one_statement(lower: &[u8]) -> bool {
     end.is_none_or(|end| lower[end + 1..].trim_ascii().is_empty())
 }
 
-fn is_known_set(words: &[&[u8]]) -> bool {
+/// Says a word that it is temporary, or may one by its escapes? `pg_temp` is the schema of such.
+fn is_temporary(lower: &[u8], words: &[&[u8]]) -> bool {
+    let says =
+        |word: &&[u8]| matches!(*word, b"temp" | b"temporary") || word.starts_with(b"pg_temp");
+    words.iter().any(says) || contains(lower, b"u&\"")
+}
+
+fn contains(text: &[u8], part: &[u8]) -> bool {
+    text.windows(part.len()).any(|window| window == part)
+}
+
+/// Words here end at blanks: `local.tenant` is one, and a name. Comments and quoted names are not known.
+fn is_known_set(lower: &[u8]) -> bool {
+    if [&b"/*"[..], b"--", b"\""]
+        .iter()
+        .any(|part| contains(lower, part))
+    {
+        return false;
+    }
+    let is_blank = |byte: &u8| byte.is_ascii_whitespace() || *byte == 0x0b;
+    let words: Vec<&[u8]> = lower
+        .split(is_blank)
+        .filter(|word| !word.is_empty())
+        .collect();
     let word = |n: usize| {
         words
             .get(n)
             .map_or("", |word| str::from_utf8(word).unwrap_or(""))
     };
-    if word(0) != "set" {
+    // A name goes on behind blanks, too, if a dot follows.
+    if word(0) != "set" || (1..=3).any(|n| word(n).starts_with('.')) {
         return false;
     }
     let name = match word(1) {
@@ -83,7 +112,10 @@ fn is_known_set(words: &[&[u8]]) -> bool {
     };
     match (word(name), word(name + 1)) {
         ("time", "zone") => true,
-        (name, _) => REPORTED.contains(&name),
+        (name, _) => {
+            let name = name.split('=').next().unwrap_or(name);
+            REPORTED.contains(&name)
+        }
     }
 }
 
@@ -113,6 +145,12 @@ mod tests {
             "SET LOCAL a = 1; SET b = 2",
             "select 1; set local a = 1",
             "/* set local */ set a = 1",
+            "SET /* local */ ROLE admin",
+            "SET -- local\n ROLE admin",
+            "SET local.tenant='a'",
+            "SET local .tenant='a'",
+            "SET timezone . a = 'b'",
+            "SET \"local\".tenant = 'a'",
         ] {
             assert!(!set_is_known(unknown), "{unknown}");
         }
@@ -124,6 +162,23 @@ mod tests {
         assert!(Hint::of(b"declare c cursor for select 1", true).cursor_ends);
         assert!(!Hint::of(b"DECLARE c CURSOR WITH HOLD FOR select 1", true).cursor_ends);
         assert!(Hint::of(b"create table a (temperature int)", true).creates_lasting);
-        assert!(!Hint::of(b"CREATE TEMP TABLE a (b int)", true).creates_lasting);
+        for temporary in [
+            "CREATE TEMP TABLE a (b int)",
+            "create table pg_temp.a (b int)",
+            "create table \"pg_temp\".a (b int)",
+            "create table u&\"pg!_temp\" uescape '!' . a (b int)",
+        ] {
+            let hint = Hint::of(temporary.as_bytes(), true);
+            assert!(!hint.creates_lasting, "{temporary}");
+        }
+    }
+
+    #[test]
+    fn a_select_may_make_a_temporary_table() {
+        let makes = |text: &[u8]| Hint::of(text, true).selects_temporary;
+        assert!(makes(b"create temp table a as select 1"));
+        assert!(makes(b"SELECT 1 INTO TEMPORARY a"));
+        assert!(!makes(b"create table a as select 1"));
+        assert!(!makes(b"select temp from weather"));
     }
 }
