@@ -121,6 +121,10 @@ fn plain(user: &str, secret: Option<&str>, body: &[u8]) -> Option<bool> {
 
 fn md5(user: &str, secret: Option<&str>, salt: [u8; 4], body: &[u8]) -> Option<bool> {
     let (given, secret) = (text::split(body)?.0, secret?);
+    // What is kept for SCRAM is no password: its text must not be as good as one.
+    if Verifier::parse(secret).is_some() {
+        return Some(false);
+    }
     let wanted = match secret.strip_prefix("md5") {
         Some(kept) => salted(kept, salt),
         None => md5_hash(user.as_bytes(), secret.as_bytes(), salt),

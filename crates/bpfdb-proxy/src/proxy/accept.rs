@@ -154,6 +154,8 @@ impl Proxy {
         };
         let nonce = || BASE64.encode(random::<NONCE>());
         let secret = self.settings.users.get(&client.user).map(String::as_str);
+        // As PostgreSQL: an empty password is none.
+        let secret = secret.filter(|secret| !secret.is_empty());
         let user = client.user.clone();
         let out = &mut client.output;
         let verdict = auth::go_on(asked, &user, secret, &message[body..], nonce, out);
