@@ -89,6 +89,8 @@ pub(crate) struct Server {
     pub(crate) status: u8,
     /// An unknown SET was done since the last ReadyForQuery.
     pub(crate) has_set: bool,
+    /// How many replies are to come, or which statements it has, is not certain: it is not given on.
+    pub(crate) unsure: bool,
     /// It has refused a statement of ours: its session is not as it must be.
     pub(crate) refused: Option<Own>,
     pub(crate) parameters: Parameters,
@@ -126,6 +128,7 @@ impl Server {
             copying: Copying::No,
             status: IDLE,
             has_set: false,
+            unsure: false,
             refused: None,
             parameters: Parameters::default(),
             first: Parameters::default(),

@@ -35,7 +35,8 @@ impl Proxy {
             return;
         }
         self.grab(id);
-        if let Some(server) = self.clients[id].server {
+        // Taking it may have closed it.
+        if let Some(server) = self.clients.get(id).and_then(|client| client.server) {
             self.send_cancel(server, true);
         }
     }

@@ -201,7 +201,12 @@ impl Proxy {
                 let (hidden, undo) = (true, None);
                 to.expected.push_back(Expected::Close { hidden, undo });
             }
-            return text::shown(name);
+            // A name of the proxy's own would be another client's statement.
+            return if name.starts_with(b"bpfdb_") {
+                NO_NAME.to_owned()
+            } else {
+                text::shown(name)
+            };
         };
         self.clients[id].hint(statement.hint);
         self.ensure(server, &statement, name.is_empty());

@@ -70,7 +70,7 @@ impl Proxy {
             // It has not used it after all.
             self.over(server);
         }
-        let (Some(kernel), client) = (&self.kernel, &self.clients[id]) else {
+        let (Some(kernel), Some(client)) = (&self.kernel, self.clients.get(id)) else {
             return;
         };
         let generation = kernel.word(slot).generation();
@@ -92,8 +92,8 @@ impl Proxy {
                     && server.framing.is_between()
                     && server.input.is_empty()
                     && server.output.is_empty();
-                if !is_done || server.copying != Copying::No || server.cancels > 0 || server.has_set
-                {
+                let is_ours = server.cancels > 0 || server.has_set || server.unsure;
+                if !is_done || server.copying != Copying::No || is_ours {
                     return;
                 }
                 let shared = kernel.shared.server(place);
@@ -157,8 +157,10 @@ impl Proxy {
         let (Some(kernel), Some(client)) = (&self.kernel, self.clients.get_mut(id)) else {
             return;
         };
+        let Some(state) = self.servers.get_mut(server) else {
+            return;
+        };
         client.server = Some(server);
-        let state = &mut self.servers[server];
         state.client = Some(id);
         state.resumes = true;
         state.expected = (0..word.due()).map(|_| Expected::Query).collect();
@@ -172,12 +174,13 @@ impl Proxy {
         if !is_brought {
             let parked = kernel.take_parked(slot);
             state.output.extend_from_slice(&parked);
-            self.flush_server(server);
         }
         if newly_pinned {
-            // Nobody here knows what was done.
+            // It is not known here what was done.
             self.forget_statements(server);
         }
+        // Last: the server may be gone then.
+        self.flush_server(server);
         self.work.push_back(Work::Client(id));
     }
 

@@ -5,6 +5,7 @@ use std::time::Instant;
 use postgres_protocol::message::frontend;
 
 use super::{Proxy, Work};
+use crate::client::Client;
 use crate::io::slab::Id;
 use crate::server::{Expected, Own};
 
@@ -18,7 +19,13 @@ impl Proxy {
         }
         if let Some(server) = self.take_free(number) {
             self.link(id, server);
-            return Some(server);
+            // Its first bytes may have failed, which ends the two of them.
+            let is_linked = |client: &Client| client.server == Some(server);
+            return self
+                .clients
+                .get(id)
+                .is_some_and(is_linked)
+                .then_some(server);
         }
         self.clients[id].waits = Some(Instant::now());
         self.pools[number as usize].waiting.push_back(id);
@@ -100,6 +107,9 @@ impl Proxy {
 
     /// Gives a server on that nobody has, after what puts it right if a session has left state.
     pub(super) fn put_right(&mut self, id: Id, needs_reset: bool) {
+        if self.servers[id].unsure {
+            return self.close_server(id);
+        }
         let reset = &self.settings.server_reset_query;
         if needs_reset && !reset.is_empty() {
             let reset = reset.clone();

@@ -179,6 +179,11 @@ impl Proxy {
                 client.names.clear();
                 client.pinned &= tag != b"DISCARD ALL";
             }
+            // It may be one of the proxy's own, by its name.
+            b"DEALLOCATE" => {
+                client.pinned = true;
+                server.unsure = true;
+            }
             tag => client.pinned |= leaves_state(tag, hint),
         }
     }
@@ -243,15 +248,20 @@ impl Proxy {
         } else {
             Copying::Extended
         };
-        let mut ended = false;
+        let (mut ended, mut dropped) = (false, false);
         server.expected.retain(|expected| match expected {
             Expected::CopyEnd if !ended => {
                 ended = true;
                 false
             }
-            Expected::Sync => ended || by_query,
+            Expected::Sync => {
+                let counts = ended || by_query;
+                dropped |= !counts;
+                counts
+            }
             _ => true,
         });
+        server.unsure |= dropped;
         if ended {
             server.copying = Copying::No;
         }
@@ -269,6 +279,10 @@ impl Proxy {
             ) {
                 break;
             }
+        }
+        // The end of the data of a COPY that has failed before it began.
+        while matches!(server.expected.front(), Some(Expected::CopyEnd)) {
+            server.expected.pop_front();
         }
         server.expected.is_empty()
     }
@@ -348,6 +362,7 @@ fn leaves_state(tag: &[u8], hint: Hint) -> bool {
         b"LISTEN" | b"PREPARE" | b"LOAD" => true,
         b"DECLARE CURSOR" => !hint.cursor_ends,
         tag if tag.starts_with(b"CREATE ") => !hint.creates_lasting,
+        tag if tag.starts_with(b"SELECT ") || tag == b"EXPLAIN" => hint.selects_temporary,
         _ => false,
     }
 }

@@ -3,7 +3,7 @@
 use bytes::Buf;
 
 use super::{HELD_MAX, HIGH, Proxy};
-use crate::client::Client;
+use crate::client::{Client, Stage};
 use crate::io::slab::Id;
 use crate::server::{Copying, Expected};
 use crate::wire::framing::{HEADER, Next};
@@ -53,7 +53,15 @@ fn is_known(kind: u8) -> bool {
 impl Proxy {
     /// Brings on what a client has sent, as far as that goes now.
     pub(super) fn serve_client(&mut self, id: Id) {
-        if self.clients.get(id).is_none() || !self.start_client(id) {
+        if self.clients.get(id).is_none() {
+            return;
+        }
+        if !self.start_client(id) {
+            // Else a client that leaves, or sends on, is seen again and again.
+            let greeted = |client: &Client| matches!(client.stage, Stage::Greeted);
+            if self.clients.get(id).is_some_and(greeted) {
+                self.client_waits(id);
+            }
             return;
         }
         while self.serve_message(id) {}
@@ -194,6 +202,8 @@ impl Proxy {
         self.clients[id].is_open = false;
         if server.copying != Copying::Extended {
             server.expected.push_back(Expected::Sync);
+        } else {
+            server.unsure = true;
         }
     }
 
