@@ -356,7 +356,7 @@ fn many_pages_at_once() {
     assert_eq!(number(&mut client, "HLEN copy"), MANY as i64);
     assert_eq!(client.say("ROLLBACK"), "+OK\r\n");
     wait_until("the copy's pages are gone", || {
-        pages(&server.engine) == before
+        pages(&server.engine) <= before
     });
     // All fields with one command, which changes all pages.
     let mut words = vec!["HSET".to_owned(), "h".to_owned()];

@@ -261,6 +261,7 @@ fn objects_for_weak_order_compile_and_verify() {
         [
             "bench",
             "engine",
+            "pg",
             "procedure",
             "procedure_embedded",
             "procedure_run",
