@@ -123,7 +123,8 @@ static __always_inline void page_count(u32 page, s64 cells)
 static __always_inline void keyspace_count(u64 word, s64 records)
 {
 	if (unlikely(key_is_reserved(word)))
-		ADD(&engine.keyspaces[word >> BPFDB_KEYSPACE_SHIFT & (BPFDB_KEYSPACES - 1)], records);
+		ADD(&engine.keyspaces[word >> BPFDB_KEYSPACE_SHIFT & (BPFDB_KEYSPACES - 1)],
+		    records);
 }
 
 /* The first word of the key in a cell that the caller has latched. */
