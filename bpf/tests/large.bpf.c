@@ -119,7 +119,7 @@ TEST(forms_of_large_values)
 	EXPECT(!form_is_large(UNKNOWN(BPFDB_ABSENT)) && !form_is_large(UNKNOWN(BPFDB_VALUE_MAX)));
 	EXPECT(!form_is_large(UNKNOWN(BPFDB_EXPIRES)));
 	EXPECT(value_fits(form) && value_fits(typed));
-	EXPECT(!value_fits(form | 5 << BPFDB_FORM_LENGTH_BITS));
+	EXPECT(!value_fits(form | 6 << BPFDB_FORM_LENGTH_BITS));
 	EXPECT(!value_fits(typed | 1 << BPFDB_FORM_ZERO_BIT));
 	return 0;
 }
@@ -273,7 +273,7 @@ TEST(one_that_is_no_string)
 	/* What was taken is the session's until a SET comes. */
 	s->building = s->value[0];
 	s->value_owned = 0;
-	EXPECT(bpfdb_large_take(s, LEN, 5) == BPFDB_BAD_REQUEST && s->building);
+	EXPECT(bpfdb_large_take(s, LEN, 6) == BPFDB_BAD_REQUEST && s->building);
 	EXPECT(bpfdb_large_take(s, LEN, BPFDB_TYPE_TEST) == BPFDB_OK && !s->building);
 	key_number(s, 10);
 	EXPECT(bpfdb_set(s) == BPFDB_OK);

@@ -177,20 +177,20 @@ mod tests {
     #[test]
     fn what_this_version_does_not_know_is_refused() {
         let known = (0..1 << TYPE_BITS).filter(|&code| ValueType::from_code(code).is_some());
-        assert_eq!(known.count(), 6);
+        assert_eq!(known.count(), 7);
         let unknown = [
             ZERO,
             ZERO | 5,
             ZERO | EXPIRES,
             LARGE | 1,
             LARGE | 14 << LENGTH_BITS | 1,
-            LARGE | 5 << LENGTH_BITS,
+            LARGE | 6 << LENGTH_BITS,
             LARGE | 13 << LENGTH_BITS,
             LARGE | 15 << LENGTH_BITS,
             LARGE | ZERO,
-            LARGE | EXPIRES | 5 << LENGTH_BITS,
+            LARGE | EXPIRES | 6 << LENGTH_BITS,
             INLINE_MAX as u32 + 1,
-            5 << LENGTH_BITS | 5,
+            6 << LENGTH_BITS | 5,
             13 << LENGTH_BITS | 5,
             15 << LENGTH_BITS | 5,
             14 << LENGTH_BITS,
