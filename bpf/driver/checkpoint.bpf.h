@@ -55,7 +55,12 @@ static __always_inline bool slot_copy(void *to, u64 address, u32 len, u32 most)
 {
 	void *from = bpfdb_at(address);
 
-	if (!from || !len || len > most)
+	if (!from || !len)
+		return false;
+	/* clang would make one comparison of both, of another register: the verifier of 6.12 would
+	 * have no bound of len. */
+	OPAQUE(len);
+	if (len > most)
 		return false;
 	grain_clear(to, len, most);
 	bpf_probe_read_kernel(to, len, from);
