@@ -1,5 +1,5 @@
 # Thin verbs over cargo. ARGS is handed on: make run ARGS="--help"
-.PHONY: help run run-proxy test test-log crashes bench lint fmt soak vm vm-short vm-power vm-preempt vm-programs vm-clang-19 \
+.PHONY: help run run-proxy test test-log applications crashes bench lint fmt soak vm vm-short vm-power vm-preempt vm-programs vm-clang-19 \
 	clang-19 clean setup
 
 # Suites of the server that run both ways: clients served through TCP, and clients answered inside
@@ -31,6 +31,7 @@ help:
 	@echo 'make test   the tests'
 	@echo 'make test-log  the suites of engine and server once more, with a log'
 	@echo 'make crashes  servers are killed at any moment, again and again: 3,000 times, or for BPFDB_TEST_CRASH_SECONDS'
+	@echo 'make applications  queues and sessions of Go and Java, on bpfdb and on Redis'
 	@echo 'make bench  the benchmarks, as docs/benchmarks.md explains them'
 	@echo 'make lint   formats, warnings, house rules'
 	@echo 'make fmt    put the formats right, and what is generated'
@@ -70,6 +71,11 @@ test-log: setup
 # With the profile of `make test`, so that nothing is compiled once more.
 crashes: setup
 	cargo test --profile ci --workspace --all-features --test it -- --ignored --nocapture crash_loop:: $(ARGS)
+
+# Queues and sessions of Go and Java as they are; those of Python and Node are in `make test`.
+applications: setup
+	command -v mvn >/dev/null || $(SUDO) apt-get install -y -qq --no-install-recommends maven default-jdk-headless
+	cargo test --profile ci --workspace --all-features --test it -- --ignored --nocapture queues:: $(ARGS)
 
 bench: setup
 	cargo build --release -p bpfdb-cli -p bpfdb-bench

@@ -94,6 +94,13 @@ pub fn python(folder: &Path) -> Result<(), String> {
     try_run(pip.to_str().expect("a path"), &arguments, folder).map(drop)
 }
 
+/// Installs the packages of Node that `package-lock.json` in the folder names. No package runs a script
+/// of its own.
+pub fn npm(folder: &Path) -> Result<(), String> {
+    let arguments = ["ci", "--no-audit", "--no-fund", "--ignore-scripts"];
+    try_run("npm", &arguments, folder).map(drop)
+}
+
 /// Until it is dropped nobody else has it.
 fn turn(path: &Path) -> Flock<File> {
     let file = File::create(path).expect("a lock file");

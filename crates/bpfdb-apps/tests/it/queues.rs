@@ -1,14 +1,17 @@
-//! Queues, locks and caches of Python, whose workers wait in blocking commands and whose databases are
-//! several: on bpfdb and on Redis.
+//! Queues, locks, caches and sessions as they are, each in a database of its own: on bpfdb and on Redis.
+//! What takes a minute to install runs by `make applications`.
 
+use std::fs;
 use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process;
 
-use bpfdb_tests::install::{Source, python, run};
+use bpfdb_tests::install::{Source, npm, python, run, try_run};
 use bpfdb_tests::server as common;
-use common::Redis;
 use common::lent::plain;
+use common::{Client, Redis};
 
-fn run_all(address: SocketAddr) {
+fn run_python(address: SocketAddr) {
     let source = Source::of(env!("CARGO_MANIFEST_DIR"), "queues", &["requirements.txt"]);
     let folder = source.installed(python);
     let interpreter = folder.join("venv/bin/python");
@@ -23,12 +26,114 @@ fn run_all(address: SocketAddr) {
     );
 }
 
+fn run_node(address: SocketAddr) {
+    let files = &["package.json", "package-lock.json"];
+    let source = Source::of(env!("CARGO_MANIFEST_DIR"), "queues_node", files);
+    let folder = source.installed(npm);
+    // Node looks for modules beside the script. Another run of the tests may have its own there.
+    let script = folder.join(format!("run-{}.mjs", process::id()));
+    fs::copy(source.file("run.mjs"), &script).expect("copied");
+    let name = script.to_str().expect("a path");
+    let result = try_run("node", &[name, &address.port().to_string()], &folder);
+    fs::remove_file(&script).expect("removed");
+    result.unwrap_or_else(|failure| panic!("{failure}"));
+}
+
+fn run_go(address: SocketAddr) {
+    let files = &["go.mod", "go.sum", "main.go"];
+    let source = Source::of(env!("CARGO_MANIFEST_DIR"), "asynq", files);
+    let folder = source.installed(|folder| {
+        let build = "CGO_ENABLED=0 GOTOOLCHAIN=auto go build -mod=readonly -o run .";
+        try_run("sh", &["-c", build], folder).map(drop)
+    });
+    let program = folder.join("run");
+    let program = program.to_str().expect("a path");
+    run(program, &[&address.port().to_string()], &folder);
+}
+
+fn run_java(address: SocketAddr) {
+    let files = &[
+        "pom.xml",
+        "Main.java",
+        "Check.java",
+        "OfRedisson.java",
+        "OfSpring.java",
+    ];
+    let source = Source::of(env!("CARGO_MANIFEST_DIR"), "sessions_java", files);
+    let folder = source.installed(|folder| {
+        let build = [
+            "--batch-mode",
+            "--quiet",
+            "compile",
+            "dependency:build-classpath",
+            "-Dmdep.outputFile=classpath",
+        ];
+        try_run("mvn", &build, folder).map(drop)
+    });
+    let libraries = fs::read_to_string(folder.join("classpath")).expect("read");
+    let classes: PathBuf = folder.join("target/classes");
+    let path = format!("{}:{libraries}", classes.display());
+    let port = address.port().to_string();
+    run("java", &["-cp", &path, "Main", &port], &folder);
+}
+
+/// How often the kernel has answered this command.
+fn in_kernel(client: &mut Client, command: &str) -> u64 {
+    let text = client.say("INFO kernelstats");
+    let prefix = format!("kernelstat_{command}:calls=");
+    let calls = text.lines().find_map(|line| line.strip_prefix(&prefix));
+    let calls = calls.and_then(|rest| rest.split(',').next());
+    calls.map_or(0, |calls| calls.parse().expect("a number"))
+}
+
+/// The kernel has answered each of these while `work` was done.
+fn answered_in_kernel(commands: &[&str], work: impl FnOnce(SocketAddr)) {
+    let server = plain();
+    let mut client = server.client();
+    let mut all = || -> Vec<u64> {
+        let calls = |command: &&str| in_kernel(&mut client, command);
+        commands.iter().map(calls).collect()
+    };
+    let before = all();
+    work(server.address);
+    for ((command, before), after) in commands.iter().zip(before).zip(all()) {
+        assert!(after > before, "{command}: {after}");
+    }
+}
+
 #[test]
 fn of_python() {
-    run_all(plain().address);
+    let commands = [
+        "hset", "hget", "hdel", "lpush", "rpush", "sadd", "zadd", "zrem",
+    ];
+    answered_in_kernel(&commands, run_python);
 }
 
 #[test]
 fn of_python_on_redis() {
-    run_all(Redis::start().address);
+    run_python(Redis::start().address);
+}
+
+#[test]
+fn of_node() {
+    answered_in_kernel(&["hget", "get"], run_node);
+}
+
+#[test]
+fn of_node_on_redis() {
+    run_node(Redis::start().address);
+}
+
+#[test]
+#[ignore = "make applications: compiles for a minute"]
+fn of_go() {
+    run_go(plain().address);
+    run_go(Redis::start().address);
+}
+
+#[test]
+#[ignore = "make applications: installs for a minute, and needs Maven"]
+fn of_java() {
+    run_java(plain().address);
+    run_java(Redis::start().address);
 }

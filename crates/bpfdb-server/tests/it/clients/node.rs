@@ -1,16 +1,11 @@
 //! node-redis and ioredis.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process;
 
-use bpfdb_tests::install::{Source, run, try_run};
+use bpfdb_tests::install::{Source, npm, run};
 use bpfdb_tests::server::TestServer;
-
-fn install(folder: &Path) -> Result<(), String> {
-    let arguments = ["ci", "--no-audit", "--no-fund", "--ignore-scripts"];
-    try_run("npm", &arguments, folder).map(drop)
-}
 
 /// The folder of a library, with this script in it.
 pub(super) fn installed(name: &'static str, script: &str) -> PathBuf {
@@ -19,7 +14,7 @@ pub(super) fn installed(name: &'static str, script: &str) -> PathBuf {
         name,
         &["package.json", "package-lock.json"],
     );
-    let folder = source.installed(install);
+    let folder = source.installed(npm);
     // Node looks for modules beside the script. Another run of the tests may be
     // reading it.
     let new = folder.join(format!("new-{}-{script}", process::id()));

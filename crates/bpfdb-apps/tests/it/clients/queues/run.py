@@ -2,6 +2,7 @@
 send, against the server at the port given: workers wait for jobs in blocking commands."""
 
 import asyncio
+import operator
 import sys
 import threading
 import time
@@ -13,12 +14,16 @@ import redis_lock
 from arq import create_pool
 from arq.connections import RedisSettings
 from arq.worker import Worker, func
+from celery import Celery, chord, group
+from celery.contrib.testing.worker import start_worker
 from django.conf import settings
 from django.core.cache import caches
 from dramatiq.brokers.redis import RedisBroker
 from dramatiq.results import Results
 from dramatiq.results.backends import RedisBackend
 from huey import PriorityRedisHuey, RedisHuey
+from rq import Queue, Retry, SimpleWorker
+from rq.registry import FailedJobRegistry, FinishedJobRegistry
 
 JOBS = 20
 # Seconds until a result must be there.
@@ -120,6 +125,57 @@ def of_arq(port: int) -> None:
     asyncio.run(jobs_of_arq(port))
 
 
+def of_rq(port: int) -> None:
+    """Jobs, one that fails three times, and one that depends on the others."""
+    connection = client(port, 6)
+    queue = Queue(connection=connection)
+    jobs = [queue.enqueue(operator.add, number, 1) for number in range(JOBS)]
+    failing = queue.enqueue(operator.truediv, 1, 0, retry=Retry(max=2))
+    last = queue.enqueue(operator.add, 40, 2, depends_on=jobs)
+    SimpleWorker([queue], connection=connection).work(burst=True, logging_level="ERROR")
+    sums = [job.return_value() for job in jobs]
+    assert sums == [number + 1 for number in range(JOBS)], sums
+    assert last.return_value() == 42
+    assert failing.get_status(refresh=True) == "failed"
+    assert len(FailedJobRegistry(queue=queue)) == 1
+    assert len(FinishedJobRegistry(queue=queue)) == JOBS + 1
+
+
+def of_celery(port: int) -> None:
+    """Jobs one by one, as a group, as a chord, later, and one that is tried again."""
+    url = f"redis://127.0.0.1:{port}"
+    app = Celery("app", broker=f"{url}/13", backend=f"{url}/14")
+    app.conf.update(broker_connection_retry_on_startup=True, worker_hijack_root_logger=False)
+    tries = 0
+
+    @app.task
+    def add(left: int, right: int) -> int:
+        return left + right
+
+    @app.task
+    def total(numbers: list[int]) -> int:
+        return sum(numbers)
+
+    @app.task(bind=True, max_retries=3)
+    def stubborn(self) -> int:
+        nonlocal tries
+        tries += 1
+        if tries < 3:
+            raise self.retry(countdown=0.1)
+        return tries
+
+    with start_worker(app, pool="solo", perform_ping_check=False, loglevel="ERROR"):
+        results = [add.delay(number, 1) for number in range(JOBS)]
+        later = add.apply_async((40, 2), countdown=0.3)
+        wanted = [number + 1 for number in range(JOBS)]
+        assert [result.get(timeout=PATIENCE) for result in results] == wanted
+        signatures = [add.s(number, 1) for number in range(JOBS)]
+        assert group(signatures)().get(timeout=PATIENCE) == wanted
+        assert chord(signatures)(total.s()).get(timeout=PATIENCE) == sum(wanted)
+        assert stubborn.delay().get(timeout=PATIENCE) == 3
+        assert later.get(timeout=PATIENCE) == 42
+
+
 def of_django(port: int) -> None:
     """Its own cache and that of django-redis."""
     backends = {
@@ -153,7 +209,15 @@ def of_django(port: int) -> None:
 def main() -> None:
     port = int(sys.argv[1])
     client(port, 0).flushall()
-    applications: list[Callable[[int], None]] = [locks, of_huey, of_dramatiq, of_arq, of_django]
+    applications: list[Callable[[int], None]] = [
+        locks,
+        of_huey,
+        of_dramatiq,
+        of_arq,
+        of_rq,
+        of_celery,
+        of_django,
+    ]
     for application in applications:
         application(port)
         print(application.__name__)
