@@ -64,10 +64,14 @@ static __always_inline bool client_park(struct sk_msg_md *m, struct bpfdb_proxy_
 	const struct sk_msg *message = bpf_cast_to_kern_ctx(m);
 	u64 n = m->size;
 
+	if (!parking || !n)
+		return false;
+	/* clang would make one comparison of both, of n - 1: the verifier of 6.12 would have no bound
+	 * of n. */
 	OPAQUE(n);
 	/* Of a message that was redirected in part nothing may be taken out to the last byte: the
 	 * kernel (6.18) would redirect the empty rest, and its reader gets EFAULT. */
-	if (!parking || !n || n > BPFDB_PROXY_PARKED_MAX - 8 || message->sk_redir)
+	if (n > BPFDB_PROXY_PARKED_MAX - 8 || message->sk_redir)
 		return false;
 	if (bpf_probe_read_kernel(parking->bytes, n, m->data))
 		return false;

@@ -113,8 +113,12 @@ __noinline int parked_into(struct sk_msg_md *m, u32 slot)
 	u64 n = client->parked;
 	u8 *p;
 
+	if (!parking || n < 2)
+		return 0;
+	/* clang would make one comparison of both, of n - 2: the verifier of 6.12 would have no bound
+	 * of n. */
 	OPAQUE(n);
-	if (!parking || n < 2 || n > BPFDB_PROXY_PARKED_MAX - 8 || bpf_msg_pull_data(m, 0, 1, 0))
+	if (n > BPFDB_PROXY_PARKED_MAX - 8 || bpf_msg_pull_data(m, 0, 1, 0))
 		return 0;
 	p = m->data;
 	if (p + 1 > (u8 *)m->data_end)
