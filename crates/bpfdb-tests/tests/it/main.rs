@@ -7,5 +7,6 @@ mod limits;
 mod model;
 mod scripts;
 mod stress;
+mod threats;
 mod transport;
 mod words;
