@@ -11,7 +11,7 @@ use std::io::Write as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bpfdb::{Engine, Entry, Options, Session};
+use bpfdb::{Engine, Entry, Options, Session, ValueType};
 use bpfdb_durability::Durability;
 use bpfdb_log::Directory;
 use tempfile::TempDir;
@@ -53,8 +53,9 @@ pub struct TestLog {
     directory: TempDir,
 }
 
-/// Keys with their values, and when those expire.
-type Contents = BTreeMap<Vec<u8>, Entry>;
+/// Keys with their values, the types of those, and when they expire.
+type Contents = BTreeMap<Vec<u8>, TypedEntry>;
+type TypedEntry = (ValueType, Entry);
 
 impl TestLog {
     /// Of an engine that was made with [`options`]; `None` if no log is wanted.
@@ -133,7 +134,10 @@ fn contents(engine: &Engine) -> Contents {
     let mut session = engine.session().expect("a session");
     session.begin_read_only().expect("a snapshot");
     let keys = keys(&mut session);
-    let mut read = |key: &Vec<u8>| session.entry(key).expect("read").expect("in the snapshot");
+    let mut read = |key: &Vec<u8>| {
+        let entry = session.typed_entry(key).expect("read");
+        entry.expect("in the snapshot")
+    };
     let contents = keys.into_iter().map(|key| (key.clone(), read(&key)));
     contents.collect()
 }
@@ -165,14 +169,14 @@ fn differ(expected: &Contents, recovered: &Contents) {
     }
 }
 
-fn show(entry: Option<&Entry>) -> String {
+fn show(entry: Option<&TypedEntry>) -> String {
     const SHOWN: usize = 40;
     entry.map_or_else(
         || "absent".to_owned(),
-        |Entry { value, expires_at }| {
+        |(value_type, Entry { value, expires_at })| {
             let (len, start) = (value.len(), &value[..value.len().min(SHOWN)]);
             format!(
-                "{:?}… ({len} bytes, {expires_at:?})",
+                "{value_type:?} {:?}… ({len} bytes, {expires_at:?})",
                 start.escape_ascii().to_string()
             )
         },
