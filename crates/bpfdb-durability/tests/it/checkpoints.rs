@@ -573,26 +573,28 @@ fn a_checkpoint_waits_for_the_log() {
 /// epoch. So every segment is needed that this group was written to, from the first on.
 #[test]
 fn the_segments_of_its_first_group_are_needed() {
-    const TRIES: u64 = 20;
-    let first_needed = (0..TRIES).map(first_needed_beside_a_large_value);
-    let all: Vec<u64> = first_needed.take_while(|&first| first != 1).collect();
-    assert!(all.len() < TRIES as usize, "{all:?}");
-}
-
-/// A checkpoint is asked for while a large value waits for its group, unless this thread is held up
-/// meanwhile and the group is written before. The first segment that is needed then.
-fn first_needed_beside_a_large_value(number: u64) -> u64 {
-    let disk = SimulatedDisk::new(12 + number);
+    let disk = SimulatedDisk::new(12);
     let engine = engine();
-    let durability = start(&engine, &disk, late_groups());
+    let options = Options {
+        // However long the disk is held.
+        exposure: Duration::from_secs(3600),
+        ..late_groups()
+    };
+    let durability = start(&engine, &disk, options);
     let mut session = engine.session().expect("session");
     session.set(b"a", b"1").expect("set");
     durability.settle(engine.now()).expect("durable");
-    await_quiet(&durability);
-    // Nobody waits for this, and it takes no room in a ring: it is in the group that comes next.
+    disk.hold(true);
+    session.set(b"b", b"2").expect("set");
+    durability.want(engine.now(), 1);
+    common::wait_until("the writer is held up", || disk.waiting() > 0);
+    // The next group begins when the disk goes on, and has both: the large value, and the start of
+    // the checkpoint.
     let value = vec![7; 10 << 20];
     session.set(b"large", &value).expect("set");
     durability.checkpoint().expect("asked");
+    durability.want(engine.now(), 1);
+    disk.hold(false);
     await_status(&durability, |status| {
         // Its end is to be durable.
         durability.settle(engine.now()).expect("durable");
@@ -600,9 +602,9 @@ fn first_needed_beside_a_large_value(number: u64) -> u64 {
     });
     let control = read_control(&disk).expect("read").expect("there");
     assert!(control.checkpoint.is_some(), "it counts");
+    assert_eq!(control.first_needed, 1);
     assert!(segments(&disk) > value.len() / quick().files.segment_size as usize);
     assert_eq!(recover(disk).0[&b"large"[..]].0, value);
-    control.first_needed
 }
 
 /// Timestamps go on behind the checkpoint, though the log has none that is so late: else what

@@ -110,8 +110,14 @@ pub struct SimulatedDisk {
 /// Whether writes and flushes wait.
 #[derive(Default)]
 struct Hold {
-    held: Mutex<bool>,
+    held: Mutex<Held>,
     released: Condvar,
+}
+
+#[derive(Default)]
+struct Held {
+    is_held: bool,
+    waiting: usize,
 }
 
 /// An open file.
@@ -192,25 +198,28 @@ impl SimulatedDisk {
 
     /// A slow disk: writes and flushes wait, until this is called again with `false`.
     pub fn hold(&self, held: bool) {
-        *self
-            .hold
-            .held
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = held;
+        self.held().is_held = held;
         self.hold.released.notify_all();
+    }
+
+    /// How many writes and flushes wait because of [`SimulatedDisk::hold`].
+    pub fn waiting(&self) -> usize {
+        self.held().waiting
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        let held = self.hold.held.lock();
+        held.unwrap_or_else(PoisonError::into_inner)
     }
 
     fn wait_while_held(&self, operation: Operation) {
         if !matches!(operation, Operation::Write | Operation::Flush) {
             return;
         }
-        let held = self
-            .hold
-            .held
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let released = self.hold.released.wait_while(held, |held| *held);
-        drop(released.unwrap_or_else(PoisonError::into_inner));
+        let mut held = self.held();
+        held.waiting += 1;
+        let released = self.hold.released.wait_while(held, |held| held.is_held);
+        released.unwrap_or_else(PoisonError::into_inner).waiting -= 1;
     }
 
     /// Takes the power away, and gives it back.
