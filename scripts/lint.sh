@@ -2,8 +2,12 @@
 # Every check that needs no kernel: formats, warnings, house rules.
 #
 #   scripts/lint.sh                  all of them
-#   scripts/lint.sh --before-tests   without the test of layers, which `make test` has, too
+#   scripts/lint.sh --before-tests   without the test of layers, which `make test` has, too; builds
+#                                    what that needs
 #   scripts/lint.sh --fix            puts right what can be put right
+#
+# Where clippy-driver is the compiler already (RUSTC_WORKSPACE_WRAPPER, as in .ci/run), building is
+# what finds the warnings. Else clippy checks everything first: it builds nothing that can be run.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -25,6 +29,14 @@ generated() {
 # that): else half of the libraries would be built twice.
 programs() {
 	cargo build --quiet --profile ci --workspace --all-features --bins --test it
+}
+
+# Lints of rustc and clippy, in everything that the tests are built of.
+warnings() {
+	case ${RUSTC_WORKSPACE_WRAPPER:-} in
+	*clippy-driver) cargo test --quiet --no-run --profile ci --workspace --all-features ;;
+	*) cargo clippy --profile ci --workspace --all-targets --all-features -- -D warnings ;;
+	esac
 }
 
 docs() { "$target/ci/bpfdb" docs "$1" </dev/null; }
@@ -61,8 +73,10 @@ clang_format --dry-run -Werror
 step "no unfinished work"
 unfinished='TO''DO|FIX''ME|XX''X'
 if sources | xargs grep -nIwE "$unfinished"; then fail "do it now, or file an issue"; fi
-step "clippy"
-cargo clippy --profile ci --workspace --all-targets --all-features -- -D warnings
+step "links of the documents"
+scripts/check-links.sh
+step "warnings"
+warnings
 programs
 if [ "${1:-}" != --before-tests ]; then
 	step "layers"
@@ -74,6 +88,4 @@ generated | while read -r part file; do
 done
 step "tables and plots"
 figures --check
-step "links of the documents"
-scripts/check-links.sh
 step "clean"

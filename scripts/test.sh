@@ -1,6 +1,7 @@
 #!/bin/sh
-# `make test`: builds the tests, runs all of their programs, two at a time, and some suites
-# once more in other settings. It prints what a program says when the program has ended.
+# `make test`: builds the tests, runs all of their programs, two at a time, some suites once more in
+# other settings, and the examples in the documentation of the libraries. It prints what a program
+# says when the program has ended, and how long it took.
 #
 #   scripts/test.sh              all tests
 #   scripts/test.sh FILTER ...   those whose names have one of these in them (arguments of libtest)
@@ -23,19 +24,22 @@ one() {
 	# In another setting the program is the second argument of env.
 	again= setting=
 	case $program in */env) setting=$1 again=$2 ;; esac
+	# Cargo finds the runner of the examples by itself.
+	case $program in */cargo) runner= ;; *) runner=${RUNNER:-} ;; esac
 	output=$(mktemp "$results/output.XXXXXX")
 	failed=
+	begun=$(date +%s)
 	# Each engine with a log adds a line.
 	export BPFDB_TEST_LOGS="$output.logs"
 	: >"$BPFDB_TEST_LOGS"
-	(cd "$folder" && timeout --kill-after=10 "$LIMIT" ${RUNNER:-} "$program" "$@") \
+	(cd "$folder" && timeout --kill-after=10 "$LIMIT" $runner "$program" "$@") \
 		</dev/null >"$output" 2>&1 || failed=yes
 	if [ -n "$failed" ]; then
 		# The names in the list at the end of what libtest prints.
 		names=$(sed -n '/^failures:$/,$s/^    \([a-z0-9_]*::[a-z0-9_:]*\)$/\1/p' "$output" | sort -u)
 		if [ -n "$names" ] && ! printf '%s\n' "$names" | grep -v -q -E "^($TIMED)::"; then
 			# shellcheck disable=SC2086 # a list of names
-			(cd "$folder" && timeout --kill-after=10 "$LIMIT" ${RUNNER:-} ${setting:+env "$setting"} \
+			(cd "$folder" && timeout --kill-after=10 "$LIMIT" $runner ${setting:+env "$setting"} \
 				"${again:-$program}" --exact --test-threads=1 $names) </dev/null >>"$output" 2>&1 && {
 				failed=
 				printf 'test: passed alone: %s\n' $names >>"$output"
@@ -47,7 +51,8 @@ one() {
 	*:BPFDB_TEST_LOG=*) [ -s "$BPFDB_TEST_LOGS" ] || failed="has no log" ;;
 	esac
 	[ -z "$failed" ] || echo "$name" >>"$results/failed"
-	flock "$results/lock" sh -c 'printf "     Running %s\n" "$1"; cat "$2"' - "$name" "$output"
+	flock "$results/lock" sh -c 'printf "     Running %s (%s s)\n" "$1" "$2"; cat "$3"' - \
+		"$name" $(($(date +%s) - begun)) "$output"
 }
 
 # What a suite has to be run with besides, and which: a line each.
@@ -91,13 +96,10 @@ trap 'rm -rf "$results"' EXIT
 			echo "$crate/$suite:$setting $folder /usr/bin/env $setting $program $suite::"
 		done
 	done
+	[ $# != 0 ] || echo "documentation $PWD $(command -v cargo) test --quiet --profile ci --workspace" \
+		"--all-features --doc"
 } | sed 's/ *$//' >"$results/jobs" # xargs joins a line that ends in a blank with the next one
 xargs -P "${JOBS:-2}" -L 1 scripts/test.sh --one <"$results/jobs"
-
-# Examples in the documentation of the libraries.
-if [ $# = 0 ]; then
-	cargo test --profile ci --workspace --all-features --doc || echo documentation >>"$results/failed"
-fi
 
 if [ -s "$results/failed" ]; then
 	echo "test: failed: $(tr '\n' ' ' <"$results/failed")" >&2
