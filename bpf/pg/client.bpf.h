@@ -38,22 +38,22 @@ static __always_inline bool is_quiet(struct sk_msg_md *m, const struct pg_socket
 	       tcp->copied_seq == tcp->rcv_nxt;
 }
 
-/* A server for a client that is IDLE; the word says so then. */
-static __always_inline bool pool_take(struct bpfdb_proxy_client *client, u32 slot, u64 w, u32 due)
+/* A server for a client that is IDLE, whose word says so then: its number plus 1. */
+static __always_inline u32 pool_take(struct bpfdb_proxy_client *client, u32 slot, u64 w, u32 due)
 {
 	u64 next = w + ((u64)due << BPFDB_PROXY_DUE_SHIFT);
 	struct bpfdb_proxy_server *server;
 	u32 s = server_take(client->pool, slot + 1);
 
 	if (!s || s == BPFDB_PROXY_BUSY)
-		return false;
+		return 0;
 	server = server_at(--s);
 	if (likely(server->digest == client->digest) &&
 	    CAS(&client->word, w, word_with(next, BPFDB_PROXY_LINKED, s)) == w)
-		return true;
+		return s + 1;
 	STORE(server->owner, 0);
 	server_rests(s);
-	return false;
+	return 0;
 }
 
 /* Keeps a request in the kernel. */
@@ -96,13 +96,17 @@ static __always_inline bool client_wait(struct bpfdb_proxy_client *client, u32 s
 	return CAS(&client->word, waits, w) != waits;
 }
 
-enum route { ROUTE_SLOW, ROUTE_SERVER, ROUTE_PARKED };
+/* From ROUTE_SERVER on: the number of the server. */
+enum route { ROUTE_SLOW, ROUTE_PARKED, ROUTE_SERVER };
 
-/* What becomes of a message of so many queries. */
+/*
+ * What becomes of a message of so many queries. The server is the one of the word that was changed: read
+ * again, the word may be of a client that was closed meanwhile, and name another's server.
+ */
 __noinline int client_route(struct sk_msg_md *m, u32 slot, u32 due)
 {
 	struct bpfdb_proxy_client *client = client_at(slot);
-	u32 i = 0, n = m->size;
+	u32 i = 0, n = m->size, s;
 
 	while (i++ < TRIES && can_loop) {
 		u64 w = LOAD(client->word), next;
@@ -112,8 +116,9 @@ __noinline int client_route(struct sk_msg_md *m, u32 slot, u32 due)
 			return ROUTE_SLOW;
 		switch (word_state(w)) {
 		case BPFDB_PROXY_IDLE:
-			if (pool_take(client, slot, w, due))
-				return ROUTE_SERVER;
+			s = pool_take(client, slot, w, due);
+			if (s)
+				return ROUTE_SERVER + s - 1;
 			if (!LOAD(pool_at(client->pool)->is_full) ||
 			    !client_park(m, client, slot)) {
 				COUNT_PG(slow_server);
@@ -135,7 +140,7 @@ __noinline int client_route(struct sk_msg_md *m, u32 slot, u32 due)
 		}
 		next = word_with(w, BPFDB_PROXY_LINKED, word_server(w));
 		if (CAS(&client->word, w, next + ((u64)due << BPFDB_PROXY_DUE_SHIFT)) == w)
-			return ROUTE_SERVER;
+			return ROUTE_SERVER + word_server(w);
 	}
 	return ROUTE_SLOW;
 }
@@ -175,12 +180,12 @@ static __always_inline int from_client(struct sk_msg_md *m, struct pg_socket *da
 		bpf_msg_apply_bytes(m, 0);
 		return bpf_msg_pop_data(m, 0, n, 0) ? SK_DROP : SK_PASS;
 	}
-	server = server_at(word_server(LOAD(client->word)));
+	server = server_at(route - ROUTE_SERVER);
 	server->unread += n;
 	bpf_msg_apply_bytes(m, 0);
 	return to_end(m, &server->end);
 slow:
-	/* If the process has closed it meanwhile, it is SLOW a little for another client. */
+	/* If the process has closed it meanwhile, its place is nobody's yet. */
 	FETCH_OR(&client->word, BPFDB_PROXY_SLOW);
 	return pass(m, &client->end);
 }

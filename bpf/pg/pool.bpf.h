@@ -151,7 +151,10 @@ static __always_inline void client_list(struct bpfdb_proxy_pool *pool, u32 slot)
 	FETCH_OR(&pool->waiting[at & (BPFDB_PROXY_CLIENT_WORDS - 1)], BIT(slot));
 }
 
-/* Gives a server to a client that may wait. One with other parameters is the process's. */
+/*
+ * Gives a server to a client that may wait. One with other parameters is the process's. One of another
+ * pool has the place of a client that has waited here: the set is a hint only.
+ */
 __noinline int client_give(u32 slot, u32 s)
 {
 	struct bpfdb_proxy_client *client = client_at(slot);
@@ -160,6 +163,8 @@ __noinline int client_give(u32 slot, u32 s)
 
 	if (word_state(w) != BPFDB_PROXY_WAITING || w & BPFDB_PROXY_SLOW)
 		return 0; /* it has another, or is the process's */
+	if (client->pool != server->pool)
+		return 0;
 	if (client->digest != server->digest) {
 		if (CAS(&client->word, w, w | BPFDB_PROXY_SLOW) == w)
 			tell(BPFDB_PROXY_TAKE, slot);
@@ -199,6 +204,9 @@ __noinline u32 server_take(u32 number, u32 taker)
 		if (!s)
 			break;
 		server = server_at(--s);
+		/* Listed late, by a program that had the server before it, of another pool. */
+		if (server->pool != number)
+			continue;
 		claim = server_claim(server, s, taker);
 		if (claim == CLAIM_YES)
 			return s + 1;

@@ -33,7 +33,7 @@
  * 2. A server that rests is given on only when its database is not within a send() (is_sending):
  *    then its last reply is in its client's queue.
  * 3. Replies are gone over byte by byte, also across messages. Of requests only messages of
- *    whole simple queries are followed (requests_due); all else makes the client SLOW, and from then
+ *    whole simple queries are followed, each of one statement (requests_due); all else makes the client SLOW, and from then
  *    on the stream stands still here: the process goes on at exactly the byte at which the kernel
  *    has stopped (`stream`), since a program that loses the word to SLOW puts the stream
  *    back.
@@ -47,6 +47,10 @@
  *    process closes its server, or puts it right.
  * 7. Bytes that are not read are bounded (UNREAD_MAX): beyond, they go through TCP, and the
  *    process stops reading.
+ *
+ * 8. A place of a client or of a server is another's only when every run of a program has ended that may
+ *    have seen the one before (kernel/places.rs awaits a grace period of RCU). So within one run
+ *    the fields of a place belong to one client or server, whatever becomes of its word.
  *
  * Which servers may be free, and which clients may be WAITING, are sets of bits. Who makes a server
  * free changes the word first and looks at the bit then; who takes one takes the bit away and

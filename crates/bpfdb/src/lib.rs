@@ -63,6 +63,7 @@ pub use log::{
 };
 pub use maps::{engine_exists, first_missing_pin, pinned_memory};
 pub use memory::cgroups as memory_cgroups;
+pub use memory::grace::Grace;
 pub use options::{Options, SEGMENT_SIZE, log_rings};
 pub use program::{Program, find as find_program, open_object};
 pub use scan::scan_region;

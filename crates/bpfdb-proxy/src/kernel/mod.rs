@@ -2,6 +2,7 @@
 //! the rules, are in `bpf/pg/state.bpf.h`.
 
 mod objects;
+mod places;
 pub(crate) mod programs;
 pub(crate) mod shared;
 

@@ -16,6 +16,7 @@ use libbpf_rs::{
 
 use super::abi;
 use super::objects;
+use super::places::{Graces, Places};
 use super::shared::{Shared, Word};
 use crate::error::{Error, Result, bpf, system};
 use crate::io::slab::Id;
@@ -35,8 +36,9 @@ pub(crate) struct Kernel {
     _sink_peer: TcpStream,
     ring: RingBuffer<'static>,
     told: Rc<RefCell<Vec<abi::bpfdb_proxy_event>>>,
-    free_clients: Vec<u32>,
-    free_servers: Vec<u32>,
+    graces: Graces,
+    free_clients: Places,
+    free_servers: Places,
     /// By slot.
     clients: Vec<Option<Id>>,
     servers: Vec<Option<Id>>,
@@ -90,8 +92,9 @@ impl Kernel {
             _sink_peer: sink_peer,
             ring,
             told,
-            free_clients: (0..abi::BPFDB_PROXY_CLIENTS).rev().collect(),
-            free_servers: (0..abi::BPFDB_PROXY_SERVERS).rev().collect(),
+            graces: Graces::start()?,
+            free_clients: Places::new(abi::BPFDB_PROXY_CLIENTS),
+            free_servers: Places::new(abi::BPFDB_PROXY_SERVERS),
             clients: vec![None; abi::BPFDB_PROXY_CLIENTS as usize],
             servers: vec![None; abi::BPFDB_PROXY_SERVERS as usize],
             _connections: connections,
@@ -146,7 +149,7 @@ impl Kernel {
         if pool >= abi::BPFDB_PROXY_POOLS || !self.has_end(&end) {
             return None;
         }
-        let slot = self.free_clients.pop()?;
+        let slot = self.free_clients.take(&self.graces)?;
         let word = self.word(slot);
         let client = self.shared.client(slot);
         // SAFETY: no program uses a client that is CLOSED but for its word.
@@ -160,7 +163,8 @@ impl Kernel {
         let begins = Word::new(abi::BPFDB_PROXY_IDLE, 0, generation);
         self.set_word(slot, begins.with(abi::BPFDB_PROXY_SLOW, true));
         if !self.place(&end, slot, generation) {
-            self.free_clients.push(slot);
+            self.set_word(slot, Word::new(abi::BPFDB_PROXY_CLOSED, 0, generation));
+            self.free_clients.put_back(slot);
             return None;
         }
         self.clients[slot as usize] = Some(id);
@@ -175,7 +179,7 @@ impl Kernel {
         // It is gone by itself if its place is another's.
         let _ = self.places.delete(bytes(&end));
         self.clients[slot as usize] = None;
-        self.free_clients.push(slot);
+        self.free_clients.leave(slot, &mut self.graces);
     }
 
     /// The same for a server, which the process has at first.
@@ -184,7 +188,7 @@ impl Kernel {
         if pool >= abi::BPFDB_PROXY_POOLS || !self.has_end(&end) {
             return None;
         }
-        let slot = self.free_servers.pop()?;
+        let slot = self.free_servers.take(&self.graces)?;
         let server = self.shared.server(slot);
         self.own(slot);
         // SAFETY: no program uses a server that is not active.
@@ -199,7 +203,9 @@ impl Kernel {
             (&raw const (*server).generation).read_volatile()
         };
         if !self.place(&end, slot, generation) {
-            self.free_servers.push(slot);
+            // SAFETY: as above.
+            unsafe { (&raw mut (*server).active).write_volatile(0) };
+            self.free_servers.put_back(slot);
             return None;
         }
         self.servers[slot as usize] = Some(id);
@@ -219,7 +225,7 @@ impl Kernel {
         self.shared.list(pool, slot, false);
         let _ = self.places.delete(bytes(&end));
         self.servers[slot as usize] = None;
-        self.free_servers.push(slot);
+        self.free_servers.leave(slot, &mut self.graces);
     }
 
     pub(crate) fn word(&self, slot: u32) -> Word {

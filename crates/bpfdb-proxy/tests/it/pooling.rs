@@ -1,6 +1,7 @@
 //! Who gets which server, and whose reply is whose: each request has a tag that its reply repeats.
 
 use std::thread;
+use std::time::Duration;
 
 use bpfdb_tests::random::Random;
 
@@ -133,4 +134,33 @@ fn psql_works() {
             "x|1\ny|2"
         );
     }
+}
+
+/// A client that has waited in the kernel leaves; the one that has its place is of another pool.
+#[test]
+fn a_place_that_is_used_again_is_of_its_pool() {
+    postgres::with_other();
+    let proxy = TestProxy::start(Way::Kernel, 1);
+    let other = || Wire::connect(proxy.port, postgres::USER, &[("database", postgres::OTHER)]);
+    let name = "select current_database()";
+    let (mut one, mut holds) = (proxy.client(), other());
+    assert_eq!(
+        (one.value(name), holds.value(name)),
+        ("postgres".into(), postgres::OTHER.into())
+    );
+    one.query("begin");
+    holds.query("begin");
+    let mut waits = proxy.client();
+    waits.send(&wire::query(name));
+    // For so long it waits in the kernel (WAIT_THERE), and then in the process.
+    thread::sleep(Duration::from_millis(1500));
+    drop(waits);
+    thread::sleep(Duration::from_millis(300));
+    let mut next = other();
+    next.send(&wire::query(name));
+    thread::sleep(Duration::from_millis(200));
+    one.query("commit");
+    thread::sleep(Duration::from_millis(200));
+    holds.query("commit");
+    assert_eq!(rows(&next.until(b'Z')), [[postgres::OTHER]]);
 }

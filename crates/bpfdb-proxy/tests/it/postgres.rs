@@ -53,6 +53,15 @@ extern "C" fn end() {
     let _ = fs::remove_dir_all(postgres.folder.path());
 }
 
+/// A second database of the one that all tests share.
+pub(crate) const OTHER: &str = "other";
+
+/// Makes it, once.
+pub(crate) fn with_other() {
+    static MADE: OnceLock<()> = OnceLock::new();
+    MADE.get_or_init(|| drop(shared().direct(&format!("create database {OTHER}"))));
+}
+
 fn programs() -> PathBuf {
     let versions = fs::read_dir("/usr/lib/postgresql").expect("PostgreSQL of the distribution");
     let folder =

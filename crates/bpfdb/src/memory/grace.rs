@@ -16,22 +16,27 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType};
 
 use crate::error::{Result, bpf};
 
-/// A map of maps for nothing else.
+/// A map of maps for nothing else. Its descriptors are closed with it.
 #[derive(Debug)]
-pub(crate) struct Grace {
+pub struct Grace {
     outer: MapHandle,
     inner: MapHandle,
 }
 
 impl Grace {
-    pub(crate) fn new() -> Result<Self> {
+    /// # Errors
+    /// The maps cannot be made.
+    pub fn new() -> Result<Self> {
         let inner = array(MapType::Array, "bpfdb_nothing", None)?;
         let outer = array(MapType::ArrayOfMaps, "bpfdb_grace", Some(&inner))?;
         Ok(Self { outer, inner })
     }
 
     /// Waits; some ten milliseconds, and longer on a busy machine.
-    pub(crate) fn wait(&self) -> Result<()> {
+    ///
+    /// # Errors
+    /// The kernel refuses the update; nothing was awaited.
+    pub fn wait(&self) -> Result<()> {
         let inner = self.inner.as_fd().as_raw_fd();
         self.outer
             .update(&0u32.to_ne_bytes(), &inner.to_ne_bytes(), MapFlags::ANY)
