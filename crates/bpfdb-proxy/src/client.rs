@@ -9,6 +9,7 @@ use crate::auth::client::Asked;
 use crate::io::poll::Interest;
 use crate::io::slab::Id;
 use crate::parameters::Parameters;
+use crate::pool::Key;
 use crate::settings::PoolMode;
 use crate::statements::ClientNames;
 use crate::wire::framing::Framing;
@@ -41,6 +42,8 @@ pub(crate) struct Client {
     pub(crate) discards: bool,
     pub(crate) secret: i32,
     pub(crate) user: String,
+    /// The pool that it asks for, until it is admitted.
+    pub(crate) wanted: Option<Key>,
     pub(crate) pool: Option<u32>,
     pub(crate) mode: PoolMode,
     /// Whose session it has now.
@@ -79,6 +82,7 @@ impl Client {
             discards: false,
             secret,
             user: String::new(),
+            wanted: None,
             pool: None,
             mode: PoolMode::default(),
             server: None,

@@ -48,6 +48,9 @@ pub(crate) struct Arguments {
     /// Seconds that a server may take to let the proxy in
     #[arg(long, default_value_t = 15.0)]
     server_connect_timeout: f64,
+    /// Seconds that the database may take to answer a request to cancel
+    #[arg(long, default_value_t = 10.0)]
+    cancel_wait_timeout: f64,
     /// Seconds after which a server that nobody uses is closed
     #[arg(long, default_value_t = 600.0)]
     server_idle_timeout: f64,
@@ -99,6 +102,7 @@ impl Arguments {
             query_wait_timeout: seconds(self.query_wait_timeout)?,
             client_login_timeout: seconds(self.client_login_timeout)?,
             server_connect_timeout: seconds(self.server_connect_timeout)?,
+            cancel_wait_timeout: seconds(self.cancel_wait_timeout)?,
             server_idle_timeout: seconds(self.server_idle_timeout)?,
             server_reset_query: self.server_reset_query,
             max_prepared_statements: self.max_prepared_statements,

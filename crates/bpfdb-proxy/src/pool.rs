@@ -21,6 +21,8 @@ pub(crate) struct Pool {
     pub(crate) database: Database,
     pub(crate) size: usize,
     pub(crate) mode: PoolMode,
+    /// Clients that are logged in, or about to be greeted.
+    pub(crate) clients: usize,
     /// Servers, those that log in included.
     pub(crate) servers: usize,
     pub(crate) logging_in: usize,
@@ -42,6 +44,7 @@ impl Pool {
             database,
             size,
             mode,
+            clients: 0,
             servers: 0,
             logging_in: 0,
             known: 0,
@@ -50,6 +53,11 @@ impl Pool {
             welcome: None,
             free: VecDeque::new(),
         }
+    }
+
+    /// May it become the pool of another key?
+    pub(crate) fn is_unused(&self) -> bool {
+        self.clients == 0 && self.servers == 0
     }
 
     /// Is another server to be opened?

@@ -53,6 +53,8 @@ pub(crate) enum Expected {
     /// The client has said that its data ends: what it sent before does not count while
     /// the server copies.
     CopyEnd,
+    /// The client has sent data before the server has said that it copies.
+    CopyData,
 }
 
 /// Does the server wait for data?
@@ -86,6 +88,8 @@ pub(crate) struct Server {
     pub(crate) client: Option<Id>,
     pub(crate) expected: VecDeque<Expected>,
     pub(crate) copying: Copying,
+    /// Data were sent since it has said so.
+    pub(crate) has_data: bool,
     pub(crate) status: u8,
     /// An unknown SET was done since the last ReadyForQuery.
     pub(crate) has_set: bool,
@@ -126,6 +130,7 @@ impl Server {
             client: None,
             expected: VecDeque::new(),
             copying: Copying::No,
+            has_data: false,
             status: IDLE,
             has_set: false,
             unsure: false,

@@ -69,6 +69,8 @@ pub struct Settings {
     pub client_login_timeout: Duration,
     /// How long a server may take to let us in.
     pub server_connect_timeout: Duration,
+    /// How long the database may take to answer a request to cancel.
+    pub cancel_wait_timeout: Duration,
     /// Servers that are in use by none for so long are closed.
     pub server_idle_timeout: Duration,
     /// What puts a server right whose client has left state in its session.
@@ -97,6 +99,7 @@ impl Default for Settings {
             query_wait_timeout: Duration::from_secs(120),
             client_login_timeout: Duration::from_secs(60),
             server_connect_timeout: Duration::from_secs(15),
+            cancel_wait_timeout: Duration::from_secs(10),
             server_idle_timeout: Duration::from_secs(600),
             server_reset_query: "DISCARD ALL".into(),
             max_prepared_statements: 200,

@@ -21,7 +21,7 @@ use crate::wire::startup::{self, Malformed, Packet};
 
 /// Longest answer about a password, as PostgreSQL has it, bytes.
 const PASSWORD_MAX: usize = 65_535;
-/// Pools are for ever: a client must not make any number of them by its parameters.
+/// A client must not make any number of them by its parameters. One that nobody uses makes room.
 const POOLS_MAX: usize = 1024;
 /// Bytes of our part of a nonce.
 const NONCE: usize = 18;
@@ -110,7 +110,7 @@ impl Proxy {
             self.refuse(id, state::TOO_MANY_CONNECTIONS, told);
             return false;
         }
-        let mut wanted = match Wanted::of(parameters, &self.settings.ignore_startup_parameters) {
+        let wanted = match Wanted::of(parameters, &self.settings.ignore_startup_parameters) {
             Ok(wanted) => wanted,
             Err((state, told)) => {
                 self.refuse(id, state, &told);
@@ -119,14 +119,8 @@ impl Proxy {
         };
         let client = &mut self.clients[id];
         client.user.clone_from(&wanted.key.user);
-        client.parameters = std::mem::take(&mut wanted.parameters);
-        let Some(pool) = self.pool(wanted.key) else {
-            self.refuse(id, state::INVALID_CATALOG, "no such database");
-            return false;
-        };
-        let mode = self.pools[pool as usize].mode;
-        let client = &mut self.clients[id];
-        (client.pool, client.mode) = (Some(pool), mode);
+        client.parameters = wanted.parameters;
+        client.wanted = Some(wanted.key);
         let verdict = auth::begin(self.settings.auth_type, random, &mut client.output);
         self.judge(id, verdict)
     }
@@ -166,7 +160,7 @@ impl Proxy {
         match verdict {
             Verdict::Admitted => {
                 self.clients[id].stage = Stage::Greeted;
-                self.greet(id)
+                self.enter_pool(id) && self.greet(id)
             }
             Verdict::Asked(asked) => {
                 self.clients[id].stage = Stage::Proves(Some(asked));
@@ -214,28 +208,57 @@ impl Proxy {
         true
     }
 
+    /// A client that is admitted has a pool from now on.
+    fn enter_pool(&mut self, id: Id) -> bool {
+        let wanted = self.clients[id].wanted.take();
+        let pool = match wanted.map(|key| self.pool(key)) {
+            Some(Ok(pool)) => pool,
+            Some(Err((state, told))) => {
+                self.refuse(id, state, told);
+                return false;
+            }
+            None => return false,
+        };
+        let entered = &mut self.pools[pool as usize];
+        entered.clients += 1;
+        let client = &mut self.clients[id];
+        (client.pool, client.mode) = (Some(pool), entered.mode);
+        true
+    }
+
     /// The pool of this key, which is made if there is none.
-    fn pool(&mut self, key: Key) -> Option<u32> {
+    fn pool(&mut self, key: Key) -> Result<u32, (&'static str, &'static str)> {
         if let Some(&pool) = self.by_key.get(&key) {
-            return Some(pool);
+            return Ok(pool);
         }
         let databases = &self.settings.databases;
         let database = databases
             .get(&key.database)
-            .or(databases.get(ANY_DATABASE))?;
-        if self.pools.len() >= POOLS_MAX {
-            return None;
-        }
+            .or(databases.get(ANY_DATABASE))
+            .ok_or((state::INVALID_CATALOG, "no such database"))?;
         let size = database
             .pool_size
             .unwrap_or(self.settings.default_pool_size)
             .max(1);
         let mode = database.pool_mode.unwrap_or(self.settings.pool_mode);
-        let number = self.pools.len() as u32;
-        self.pools
-            .push(Pool::new(key.clone(), database.clone(), size, mode));
+        let pool = Pool::new(key.clone(), database.clone(), size, mode);
+        let number = if self.pools.len() < POOLS_MAX {
+            self.pools.push(pool);
+            self.pools.len() - 1
+        } else {
+            let unused = self.pools.iter().position(Pool::is_unused).ok_or((
+                state::TOO_MANY_CONNECTIONS,
+                "too many pools of different users, databases and parameters",
+            ))?;
+            let before = std::mem::replace(&mut self.pools[unused], pool);
+            self.by_key.remove(&before.key);
+            unused
+        };
+        let number = number as u32;
         self.by_key.insert(key, number);
-        Some(number)
+        self.tell_full(number);
+        self.tell_wanted(number);
+        Ok(number)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Requests to cancel: a connection each, which the server closes when it has sent its signal.
 
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::Instant;
 
 use bytes::BytesMut;
 use postgres_protocol::message::frontend;
@@ -18,6 +19,7 @@ pub(super) struct Cancel {
     socket: OwnedFd,
     output: BytesMut,
     input: BytesMut,
+    since: Instant,
     /// Not given to another client meanwhile; `None`: it is closed anyway.
     server: Option<Id>,
 }
@@ -62,6 +64,7 @@ impl Proxy {
             socket,
             output,
             input: BytesMut::new(),
+            since: Instant::now(),
             server: stays.then_some(id),
         });
         let interest = Interest {
@@ -93,6 +96,28 @@ impl Proxy {
             is_over |= event.failed || received == Received::End;
         }
         if is_over {
+            self.cancelled(id);
+        }
+    }
+
+    /// Requests that the database does not answer. One that is late may still hit what its server does for
+    /// the next client: so the server is not used any more.
+    pub(super) fn end_cancels(&mut self, now: Instant) {
+        let limit = self.settings.cancel_wait_timeout;
+        for id in self.cancels.ids() {
+            let Some(cancel) = self.cancels.get(id) else {
+                continue;
+            };
+            if now - cancel.since < limit {
+                continue;
+            }
+            tracing::warn!("the database does not answer a request to cancel");
+            if let Some(server) = cancel
+                .server
+                .and_then(|server| self.servers.get_mut(server))
+            {
+                server.unsure = true;
+            }
             self.cancelled(id);
         }
     }

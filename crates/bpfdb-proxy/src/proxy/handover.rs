@@ -339,9 +339,10 @@ impl Proxy {
     pub(super) fn look_at_waiting(&mut self, now: Instant) {
         let limit = WAIT_THERE.min(self.settings.query_wait_timeout);
         for id in self.clients.ids() {
-            let client = &mut self.clients[id];
-            let (Some(kernel), Some(slot), true) = (&self.kernel, client.slot, client.is_away)
-            else {
+            let (Some(kernel), Some(client)) = (&self.kernel, self.clients.get_mut(id)) else {
+                continue;
+            };
+            let Some(slot) = client.slot.filter(|_| client.is_away) else {
                 continue;
             };
             if kernel.word(slot).state() != abi::BPFDB_PROXY_WAITING {

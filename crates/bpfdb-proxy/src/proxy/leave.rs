@@ -19,6 +19,7 @@ impl Proxy {
             if client.waits.is_some() {
                 pool.waiting.retain(|waiting| *waiting != id);
             }
+            pool.clients -= 1;
             pool.greeting.retain(|greeting| *greeting != id);
             self.tell_wanted(number);
         }

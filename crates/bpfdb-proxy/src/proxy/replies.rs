@@ -101,7 +101,8 @@ impl Proxy {
         let server = &mut self.servers[id];
         let there = server.input.len();
         let is_whole = matches!(kind, READY | COMPLETE | PARAMETER | PARSED | CLOSED);
-        if is_whole && size > WHOLE_MAX {
+        let is_empty = kind == READY && size <= body;
+        if is_whole && size > WHOLE_MAX || is_empty {
             return self.broken(id);
         }
         if is_whole && there < size {
@@ -180,7 +181,7 @@ impl Proxy {
                 client.pinned &= tag != b"DISCARD ALL";
             }
             // It may be one of the proxy's own, by its name.
-            b"DEALLOCATE" => {
+            b"DEALLOCATE" if hint.names_ours => {
                 client.pinned = true;
                 server.unsure = true;
             }
@@ -248,22 +249,35 @@ impl Proxy {
         } else {
             Copying::Extended
         };
-        let (mut ended, mut dropped) = (false, false);
+        server.has_data = false;
+        let (mut ended, mut has_data, mut unsure) = (false, false, false);
         server.expected.retain(|expected| match expected {
             Expected::CopyEnd if !ended => {
                 ended = true;
                 false
             }
-            Expected::Sync => {
-                let counts = ended || by_query;
-                dropped |= !counts;
-                counts
+            Expected::CopyData if !ended => {
+                has_data = true;
+                false
+            }
+            // Behind data that the server has refused it counts.
+            Expected::Sync if !ended && !by_query => {
+                unsure |= has_data;
+                false
             }
             _ => true,
         });
-        server.unsure |= dropped;
+        server.has_data = has_data;
+        server.unsure |= unsure;
         if ended {
             server.copying = Copying::No;
+        } else if !by_query
+            && let Some(client) = server
+                .client
+                .and_then(|client| self.clients.get_mut(client))
+        {
+            // Until the Sync behind its data.
+            client.is_open = true;
         }
     }
 
@@ -280,8 +294,11 @@ impl Proxy {
                 break;
             }
         }
-        // The end of the data of a COPY that has failed before it began.
-        while matches!(server.expected.front(), Some(Expected::CopyEnd)) {
+        // The data of a COPY that has failed before it began, and their end.
+        while matches!(
+            server.expected.front(),
+            Some(Expected::CopyEnd | Expected::CopyData)
+        ) {
             server.expected.pop_front();
         }
         server.expected.is_empty()
@@ -362,7 +379,8 @@ fn leaves_state(tag: &[u8], hint: Hint) -> bool {
         b"LISTEN" | b"PREPARE" | b"LOAD" => true,
         b"DECLARE CURSOR" => !hint.cursor_ends,
         tag if tag.starts_with(b"CREATE ") => !hint.creates_lasting,
-        tag if tag.starts_with(b"SELECT ") || tag == b"EXPLAIN" => hint.selects_temporary,
+        tag if tag.starts_with(b"SELECT ") => hint.selects_temporary || hint.calls_session,
+        b"EXPLAIN" | b"DO" => hint.selects_temporary || hint.calls_session,
         _ => false,
     }
 }

@@ -152,6 +152,7 @@ impl Proxy {
             CALL => self.servers[server].expected.push_back(Expected::Query),
             SYNC => self.sync(id, server),
             COPY_DONE | COPY_FAIL => self.copy_ends(id, server),
+            COPY_DATA => self.copy_data(server),
             EXECUTE | FLUSH => self.clients[id].is_open = true,
             _ => {}
         }
@@ -199,11 +200,25 @@ impl Proxy {
 
     fn sync(&mut self, id: Id, server: Id) {
         let server = &mut self.servers[server];
-        self.clients[id].is_open = false;
-        if server.copying != Copying::Extended {
-            server.expected.push_back(Expected::Sync);
+        if server.copying == Copying::Extended {
+            // The server passes over it, unless it has refused the data in front of it.
+            server.unsure |= server.has_data;
         } else {
-            server.unsure = true;
+            self.clients[id].is_open = false;
+            server.expected.push_back(Expected::Sync);
+        }
+    }
+
+    fn copy_data(&mut self, server: Id) {
+        let server = &mut self.servers[server];
+        match server.copying {
+            Copying::Simple | Copying::Extended => server.has_data = true,
+            // The server has not said yet that it copies.
+            Copying::No => {
+                if !matches!(server.expected.back(), None | Some(Expected::CopyData)) {
+                    server.expected.push_back(Expected::CopyData);
+                }
+            }
         }
     }
 

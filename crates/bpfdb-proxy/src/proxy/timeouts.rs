@@ -13,6 +13,7 @@ impl Proxy {
         self.end_waits(now);
         self.end_logins(now);
         self.end_connects(now);
+        self.end_cancels(now);
         self.close_idle(now);
     }
 
@@ -35,7 +36,10 @@ impl Proxy {
     fn end_logins(&mut self, now: Instant) {
         let limit = self.settings.client_login_timeout;
         for id in self.clients.ids() {
-            let client = &self.clients[id];
+            // Those who were refused before may have taken it with them.
+            let Some(client) = self.clients.get(id) else {
+                continue;
+            };
             if !matches!(client.stage, Stage::Ready) && now - client.since >= limit {
                 self.refuse(id, state::PROTOCOL_VIOLATION, "client_login_timeout");
             }
@@ -45,7 +49,9 @@ impl Proxy {
     fn end_connects(&mut self, now: Instant) {
         let limit = self.settings.server_connect_timeout;
         for id in self.servers.ids() {
-            let server = &self.servers[id];
+            let Some(server) = self.servers.get(id) else {
+                continue;
+            };
             if !server.is_ready() && now - server.since >= limit {
                 self.too_late(id);
             }
@@ -56,10 +62,11 @@ impl Proxy {
         let limit = self.settings.server_idle_timeout;
         for number in 0..self.pools.len() {
             while let Some(&first) = self.pools[number].free.front() {
-                if now - self.servers[first].since < limit {
-                    break;
+                match self.servers.get(first) {
+                    Some(server) if now - server.since < limit => break,
+                    Some(_) => self.close_server(first),
+                    None => drop(self.pools[number].free.pop_front()),
                 }
-                self.close_server(first);
             }
         }
     }

@@ -5,7 +5,7 @@
 //! what keeps its server.
 
 /// So many bytes of a text are looked at.
-pub(crate) const LOOKED_AT: usize = 1024;
+pub(crate) const LOOKED_AT: usize = 64 * 1024;
 
 /// What the texts of a batch say about the tags of their replies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,7 +18,20 @@ pub(crate) struct Hint {
     pub(crate) creates_lasting: bool,
     /// A tag SELECT may be of a temporary table: CREATE … AS and SELECT INTO have that tag.
     pub(crate) selects_temporary: bool,
+    /// It may call a function that changes its session: an advisory lock of the session, or a parameter
+    /// that is set for longer than the transaction.
+    pub(crate) calls_session: bool,
+    /// A tag DEALLOCATE may be of a statement of the proxy's own.
+    pub(crate) names_ours: bool,
 }
+
+/// Functions that lock for the session.
+const LOCKS: [&[u8]; 4] = [
+    b"pg_advisory_lock",
+    b"pg_advisory_lock_shared",
+    b"pg_try_advisory_lock",
+    b"pg_try_advisory_lock_shared",
+];
 
 /// Parameters that PostgreSQL reports when they change (GUC_REPORT), and that can be set.
 const REPORTED: [&str; 7] = [
@@ -43,7 +56,12 @@ impl Hint {
             set_is_known: is_one && is_known_set(&lower),
             cursor_ends: is_whole && !has("hold"),
             creates_lasting,
-            selects_temporary: !creates_lasting && (has("create") || has("into")),
+            // What is not looked at may say anything.
+            selects_temporary: !creates_lasting && (!is_whole || has("create") || has("into")),
+            calls_session: !is_whole
+                || all.iter().any(|word| LOCKS.contains(word))
+                || has("set_config") && !has("true"),
+            names_ours: !is_whole || contains(&lower, b"bpfdb_") || contains(&lower, b"u&\""),
         }
     }
 
@@ -54,6 +72,8 @@ impl Hint {
             cursor_ends: self.cursor_ends && other.cursor_ends,
             creates_lasting: self.creates_lasting && other.creates_lasting,
             selects_temporary: self.selects_temporary || other.selects_temporary,
+            calls_session: self.calls_session || other.calls_session,
+            names_ours: self.names_ours || other.names_ours,
         }
     }
 }
@@ -171,6 +191,24 @@ mod tests {
             let hint = Hint::of(temporary.as_bytes(), true);
             assert!(!hint.creates_lasting, "{temporary}");
         }
+    }
+
+    #[test]
+    fn functions_and_names_that_matter_are_seen() {
+        let hint = |text: &str| Hint::of(text.as_bytes(), true);
+        assert!(hint("select pg_advisory_lock(1)").calls_session);
+        assert!(hint("select set_config('a.b', 'c', false)").calls_session);
+        for not in [
+            "select pg_advisory_xact_lock(1)",
+            "select set_config('a.b', 'c', true)",
+            "select 1",
+        ] {
+            assert!(!hint(not).calls_session, "{not}");
+        }
+        assert!(hint("deallocate \"bpfdb_1\"").names_ours);
+        assert!(!hint("deallocate mine").names_ours);
+        let cut = Hint::of(b"select 1", false);
+        assert!(cut.selects_temporary && cut.calls_session && cut.names_ours);
     }
 
     #[test]

@@ -1,10 +1,14 @@
 //! Limits, and what clients hear of them.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
+
+use bpfdb_proxy::settings::{ANY_DATABASE, AuthType};
 
 use crate::postgres;
 use crate::proxy::{TestProxy, WAYS, Way};
-use crate::wire::{Wire, error, query, start_packet};
+use crate::relay::Relay;
+use crate::wire::{Wire, error, message, query, start_packet};
 
 /// The state of SQL with which a connection ends that sends this.
 fn refused(proxy: &TestProxy, packet: &[u8]) -> String {
@@ -46,6 +50,76 @@ fn a_client_waits_so_long_for_a_server() {
         one.query("commit");
         assert_eq!(proxy.client().value("select 1"), "1");
     }
+}
+
+/// Who has not proved who they are takes nothing that others need.
+#[test]
+fn who_is_not_admitted_makes_no_pool() {
+    let proxy = TestProxy::with(Way::Plain, |settings| {
+        settings.auth_type = AuthType::Plain;
+        settings.users.insert(postgres::USER.into(), "right".into());
+    });
+    let attempt = |number: usize, password: &str| {
+        let mut wire = Wire::open(proxy.port);
+        let number = number.to_string();
+        wire.send(&start_packet(
+            postgres::USER,
+            &[("extra_float_digits", &number)],
+        ));
+        wire.send(&message(b'p', format!("{password}\0").as_bytes()));
+        wire.until(b'Z')
+    };
+    for number in 0..1100 {
+        assert_eq!(error(&attempt(number, "wrong"), b'C'), "28P01");
+    }
+    let told = attempt(3, "right");
+    assert_eq!(told.last().map(|(kind, _)| *kind), Some(b'Z'));
+}
+
+/// Pools make room that nobody uses any more.
+#[test]
+fn pools_that_nobody_uses_make_room() {
+    let proxy = TestProxy::with(Way::Plain, |settings| {
+        settings.server_idle_timeout = Duration::from_millis(1);
+    });
+    for number in 0..1100 {
+        // PostgreSQL refuses such a parameter: the pool never has a server.
+        let more = [("nothing_such", number.to_string())];
+        let more = more.each_ref().map(|(name, value)| (*name, value.as_str()));
+        assert_eq!(
+            refused(&proxy, &start_packet(postgres::USER, &more)),
+            "42704"
+        );
+    }
+    assert_eq!(proxy.client().value("select 1"), "1");
+}
+
+#[test]
+fn a_request_to_cancel_is_answered_in_time_or_given_up() {
+    let relay = Relay::start(postgres::shared().port);
+    let proxy = TestProxy::with(Way::Plain, |settings| {
+        let database = format!("host=127.0.0.1 port={}", relay.port);
+        let database = database.parse().expect("a database");
+        settings.databases.insert(ANY_DATABASE.to_owned(), database);
+        settings.default_pool_size = 1;
+        settings.cancel_wait_timeout = Duration::from_millis(300);
+    });
+    let mut one = proxy.client();
+    let process = one.value("select pg_backend_pid()");
+    one.send(&query("select pg_sleep(0.5)"));
+    let mut cancels = Wire::open(proxy.port);
+    cancels.send(
+        &[
+            &16u32.to_be_bytes()[..],
+            &80_877_102u32.to_be_bytes(),
+            &one.key,
+        ]
+        .concat(),
+    );
+    assert!(one.until(b'Z').iter().all(|(kind, _)| *kind != b'E'));
+    assert_eq!(relay.cancels.load(Ordering::SeqCst), 1);
+    // One that might still be cancelled is not given on.
+    assert_ne!(proxy.client().value("select pg_backend_pid()"), process);
 }
 
 #[test]

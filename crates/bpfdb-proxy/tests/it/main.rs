@@ -6,6 +6,7 @@ mod pooling;
 mod postgres;
 mod protocol;
 mod proxy;
+mod relay;
 mod session;
 mod vanishing;
 mod wire;

@@ -1,8 +1,11 @@
 //! What a client has said of its session holds for it, and for no other.
 
+use std::thread;
+use std::time::Duration;
+
 use crate::postgres;
 use crate::proxy::{TestProxy, WAYS};
-use crate::wire::Wire;
+use crate::wire::{Wire, execute, kinds, message, parse, sync};
 
 #[test]
 fn parameters_follow_their_client() {
@@ -84,5 +87,121 @@ fn a_failed_transaction_stays_failed() {
         assert_eq!(status(wire.query("select 1")), b'E');
         assert_eq!(status(wire.query("rollback")), b'I');
         assert_eq!(wire.value("select 2"), "2");
+    }
+}
+
+/// A client of the kernel's, so that its next query goes there.
+fn settled(wire: &mut Wire) {
+    for _ in 0..3 {
+        assert_eq!(wire.value("select 1"), "1");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn what_a_select_leaves_is_no_other_clients() {
+    for way in WAYS {
+        let proxy = TestProxy::start(way, 1);
+        for (text, is_left, left) in [
+            (
+                "select 1 as a into temporary left_by",
+                "select to_regclass('left_by') is not null",
+                "t",
+            ),
+            (
+                "select 1; create temp table left_by as select 1",
+                "select to_regclass('left_by') is not null",
+                "t",
+            ),
+            (
+                "do 'begin create temp table left_by(); end'",
+                "select to_regclass('left_by') is not null",
+                "t",
+            ),
+            (
+                "select pg_advisory_lock(7)",
+                "select count(*) from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()",
+                "1",
+            ),
+            (
+                "select set_config('work_mem', '7MB', false)",
+                "select current_setting('work_mem') = '7MB'",
+                "t",
+            ),
+        ] {
+            let mut one = proxy.client();
+            settled(&mut one);
+            one.query(text);
+            assert_eq!(one.value(is_left), left, "{way:?}: {text}");
+            drop(one);
+            assert_ne!(proxy.client().value(is_left), left, "{way:?}: {text}");
+        }
+    }
+}
+
+#[test]
+fn what_leaves_nothing_keeps_no_server() {
+    for way in WAYS {
+        let proxy = TestProxy::start(way, 1);
+        let (mut one, mut two) = (proxy.client(), proxy.client());
+        for text in [
+            "select ';', 'into' -- ; into",
+            "select 1 ; ; ",
+            "select pg_advisory_xact_lock(7)",
+            "begin; select 1; commit",
+        ] {
+            settled(&mut one);
+            one.query(text);
+            assert_eq!(two.value("select 2"), "2", "{way:?}: {text}");
+        }
+    }
+}
+
+/// A COPY by an extended query, whose first Sync the server passes over.
+#[test]
+fn a_server_that_has_copied_is_used_on() {
+    for way in WAYS {
+        let proxy = TestProxy::start(way, 1);
+        let mut one = proxy.client();
+        one.query("create table if not exists copied (a int)");
+        let process = one.value("select pg_backend_pid()");
+        let copy = [parse("", "copy copied from stdin"), execute(""), sync()].concat();
+        let end = [message(b'c', b""), sync()].concat();
+        for data in ["1\n", "none\n"] {
+            one.send(&copy);
+            one.until(b'G');
+            one.send(&message(b'd', data.as_bytes()));
+            thread::sleep(Duration::from_millis(50));
+            one.send(&end);
+            let told = one.until(b'Z');
+            assert_eq!(
+                kinds(&told),
+                if data == "1\n" { "CZ" } else { "EZ" },
+                "{way:?}"
+            );
+            let mut two = proxy.client();
+            assert_eq!(two.value("select pg_backend_pid()"), process, "{way:?}");
+        }
+        // All of it at once.
+        one.send(&[copy, message(b'd', b"2\n"), end].concat());
+        assert_eq!(kinds(&one.until(b'Z')).chars().last(), Some('Z'), "{way:?}");
+        assert_eq!(proxy.client().value("select 1"), "1");
+    }
+}
+
+#[test]
+fn a_statement_of_sql_that_is_let_go_closes_no_server() {
+    for way in WAYS {
+        let proxy = TestProxy::start(way, 1);
+        let mut one = proxy.client();
+        let process = one.value("select pg_backend_pid()");
+        one.query("prepare mine as select 1");
+        one.query("deallocate mine");
+        drop(one);
+        let mut two = proxy.client();
+        assert_eq!(two.value("select pg_backend_pid()"), process, "{way:?}");
+        // Only one that may be the proxy's own.
+        two.query("deallocate \"bpfdb_none\"");
+        assert_eq!(two.value("select 1"), "1");
     }
 }
