@@ -31,10 +31,13 @@ int pg_connections(struct bpf_sock_ops *ops)
 	return 1;
 }
 
-/* BPF_PROG_RUN by the process: a free server of the pool. ctx: pool. */
+/* BPF_PROG_RUN by the process: a free server of the pool. ctx: pool; the number of the server that it is
+ * to be, plus 1, or 0. */
 SEC("raw_tp")
 int pg_take(struct bpf_raw_tracepoint_args *ctx)
 {
+	if (ctx->args[1])
+		return server_take_this(ctx->args[0], ctx->args[1] - 1, BPFDB_PROXY_PROCESS);
 	return server_take(ctx->args[0], BPFDB_PROXY_PROCESS);
 }
 

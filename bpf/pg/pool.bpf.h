@@ -219,6 +219,16 @@ __noinline u32 server_take(u32 number, u32 taker)
 	return result;
 }
 
+/* This server of a pool, if it is free: as server_take. It may stay in the set, where it is not free. */
+__noinline u32 server_take_this(u32 number, u32 s, u32 taker)
+{
+	struct bpfdb_proxy_server *server = server_at(s);
+
+	if (server->pool != number || server_claim(server, s, taker) != CLAIM_YES)
+		return BPFDB_PROXY_NONE;
+	return s + 1;
+}
+
 /* A server is free: into the set with it, and the process hears of it if it wants one. */
 __noinline int server_rests(u32 s)
 {

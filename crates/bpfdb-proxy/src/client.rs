@@ -1,6 +1,7 @@
 //! A client's connection.
 
-use std::os::fd::OwnedFd;
+use std::net::IpAddr;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::Instant;
 
 use bytes::BytesMut;
@@ -8,9 +9,11 @@ use bytes::BytesMut;
 use crate::auth::client::Asked;
 use crate::io::poll::Interest;
 use crate::io::slab::Id;
+use crate::io::socket;
+use crate::io::stream::Stream;
 use crate::parameters::Parameters;
 use crate::pool::Key;
-use crate::settings::PoolMode;
+use crate::settings::{AuthType, PoolMode};
 use crate::statements::ClientNames;
 use crate::wire::framing::Framing;
 use crate::wire::hint::Hint;
@@ -20,6 +23,11 @@ use crate::wire::hint::Hint;
 pub(crate) enum Stage {
     /// Its first packet is awaited.
     Startup,
+    /// The database is asked for what it keeps of its password; then it is asked itself, by this way.
+    LooksUp {
+        pool: u32,
+        way: AuthType,
+    },
     /// An answer about its password is awaited; what it was asked is taken out while it is looked at.
     Proves(Option<Asked>),
     /// Admitted; until its pool has had a server it is not known what to greet it with.
@@ -27,9 +35,32 @@ pub(crate) enum Stage {
     Ready,
 }
 
+/// What a client is at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Doing {
+    /// It has no request, and no transaction.
+    #[default]
+    Nothing,
+    /// It waits for a server, which has a limit of its own.
+    Waits,
+    Query,
+    /// Its transaction is open, or its batch, and the server has nothing to do.
+    StandsStill,
+}
+
+/// As it was seen last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Seen {
+    pub(crate) doing: Doing,
+    /// Changes with each request and each reply.
+    pub(crate) count: u64,
+}
+
 #[derive(Debug)]
 pub(crate) struct Client {
-    pub(crate) socket: OwnedFd,
+    pub(crate) socket: Stream,
+    /// Where it is; `None`: it came by a Unix socket.
+    pub(crate) address: Option<IpAddr>,
     pub(crate) interest: Interest,
     pub(crate) since: Instant,
     pub(crate) stage: Stage,
@@ -42,6 +73,8 @@ pub(crate) struct Client {
     pub(crate) discards: bool,
     pub(crate) secret: i32,
     pub(crate) user: String,
+    /// What is known of its password, until it is admitted.
+    pub(crate) secret_kept: Option<String>,
     /// The pool that it asks for, until it is admitted.
     pub(crate) wanted: Option<Key>,
     pub(crate) pool: Option<u32>,
@@ -64,6 +97,11 @@ pub(crate) struct Client {
     pub(crate) is_away: bool,
     /// Since when it has been seen to wait there.
     pub(crate) waits_there: Option<Instant>,
+    /// ReadyForQuery messages to it through the process.
+    pub(crate) answered: u64,
+    /// What it was at when it was looked at last, and since when.
+    pub(crate) seen: Seen,
+    pub(crate) seen_since: Instant,
     /// Bytes to it and from it, ever: how the kernel knows that none is under way.
     pub(crate) sent: u64,
     pub(crate) received: u64,
@@ -71,8 +109,10 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) fn new(socket: OwnedFd, secret: i32) -> Self {
+        let address = socket::peer(socket.as_fd()).map(|peer| peer.ip());
         Self {
-            socket,
+            address,
+            socket: socket.into(),
             interest: Interest::READ,
             since: Instant::now(),
             stage: Stage::Startup,
@@ -82,6 +122,7 @@ impl Client {
             discards: false,
             secret,
             user: String::new(),
+            secret_kept: None,
             wanted: None,
             pool: None,
             mode: PoolMode::default(),
@@ -95,14 +136,26 @@ impl Client {
             slot: None,
             is_away: false,
             waits_there: None,
+            answered: 0,
+            seen: Seen::default(),
+            seen_since: Instant::now(),
             sent: 0,
             received: 0,
         }
     }
 
+    pub(crate) fn is_ready(&self) -> bool {
+        matches!(self.stage, Stage::Ready)
+    }
+
     /// Is it between two requests, as far as its own bytes say?
     pub(crate) fn is_between(&self) -> bool {
         !self.is_open && self.framing.is_between()
+    }
+
+    /// Is there something that its socket has not taken?
+    pub(crate) fn has_output(&self) -> bool {
+        !self.output.is_empty() || self.socket.has_unsent()
     }
 
     pub(crate) fn hint(&mut self, hint: Hint) {

@@ -3,11 +3,14 @@
 use std::collections::HashMap;
 use std::fs;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
-use bpfdb_proxy::settings::{ANY_DATABASE, AuthType, Database, PoolMode, Settings, users};
+use bpfdb_proxy::settings::{
+    ANY_DATABASE, AUTH_QUERY, AuthType, Database, Hba, PoolMode, Settings, SslMode, TlsSettings,
+    users,
+};
 use clap::Parser;
 
 /// A pooling proxy before PostgreSQL.
@@ -30,6 +33,45 @@ pub(crate) struct Arguments {
     /// File with lines `"user" "password"`
     #[arg(long, value_name = "FILE")]
     auth_file: Option<PathBuf>,
+    /// Rules in the form of pg_hba.conf, instead of --auth-type
+    #[arg(long, value_name = "FILE")]
+    auth_hba_file: Option<PathBuf>,
+    /// Who asks the database for passwords of users that are not in --auth-file
+    #[arg(long, value_name = "USER")]
+    auth_user: Option<String>,
+    /// The question, with the user as $1
+    #[arg(long, default_value = AUTH_QUERY)]
+    auth_query: String,
+    /// The database that is asked; without it the client's, if it has a --database of its own
+    #[arg(long, value_name = "DATABASE")]
+    auth_dbname: Option<String>,
+    /// Seconds that an answer is good for
+    #[arg(long, default_value_t = 30.0)]
+    auth_query_cache: f64,
+    /// TLS with clients: disable, allow, prefer, require, verify-ca or verify-full
+    #[arg(long, value_name = "MODE", default_value = "disable")]
+    client_tls_sslmode: SslMode,
+    /// Authorities of certificates of clients
+    #[arg(long, value_name = "FILE")]
+    client_tls_ca_file: Option<PathBuf>,
+    /// Certificate for clients
+    #[arg(long, value_name = "FILE")]
+    client_tls_cert_file: Option<PathBuf>,
+    /// Its key
+    #[arg(long, value_name = "FILE")]
+    client_tls_key_file: Option<PathBuf>,
+    /// TLS with servers, as with clients
+    #[arg(long, value_name = "MODE", default_value = "disable")]
+    server_tls_sslmode: SslMode,
+    /// Authorities of certificates of servers
+    #[arg(long, value_name = "FILE")]
+    server_tls_ca_file: Option<PathBuf>,
+    /// Certificate for servers
+    #[arg(long, value_name = "FILE")]
+    server_tls_cert_file: Option<PathBuf>,
+    /// Its key
+    #[arg(long, value_name = "FILE")]
+    server_tls_key_file: Option<PathBuf>,
     /// session, transaction or statement
     #[arg(long, default_value = "transaction")]
     pool_mode: PoolMode,
@@ -42,6 +84,30 @@ pub(crate) struct Arguments {
     /// Seconds that a client waits for a server
     #[arg(long, default_value_t = 120.0)]
     query_wait_timeout: f64,
+    /// Seconds that a query may take; 0, here and for all times: any
+    #[arg(long, default_value_t = 0.0)]
+    query_timeout: f64,
+    /// Seconds that a transaction may stand still
+    #[arg(long, default_value_t = 0.0)]
+    idle_transaction_timeout: f64,
+    /// Seconds that a client may do nothing
+    #[arg(long, default_value_t = 0.0)]
+    client_idle_timeout: f64,
+    /// Seconds after which a server is closed when it is free
+    #[arg(long, default_value_t = 3600.0)]
+    server_lifetime: f64,
+    /// More connections for a pool whose clients wait for long
+    #[arg(long, default_value_t = 0)]
+    reserve_pool_size: usize,
+    /// Seconds of waiting after which there are those
+    #[arg(long, default_value_t = 5.0)]
+    reserve_pool_timeout: f64,
+    /// Connections to a database for all users; 0: any number
+    #[arg(long, default_value_t = 0)]
+    max_db_connections: usize,
+    /// Connections of a user to all databases; 0: any number
+    #[arg(long, default_value_t = 0)]
+    max_user_connections: usize,
     /// Seconds that a client may take to log in
     #[arg(long, default_value_t = 60.0)]
     client_login_timeout: f64,
@@ -84,22 +150,48 @@ impl Arguments {
             databases.insert(ANY_DATABASE.to_owned(), "".parse::<Database>()?);
         }
         let users = match &self.auth_file {
-            Some(file) => users(
-                &fs::read_to_string(file)
-                    .with_context(|| format!("cannot read {}", file.display()))?,
-            )?,
+            Some(file) => users(&read(file)?)?,
             None => HashMap::new(),
+        };
+        let hba = match &self.auth_hba_file {
+            Some(file) => Some(Hba::parse(&read(file)?, &file.display().to_string())?),
+            None => None,
         };
         Ok(Settings {
             listen: self.listen,
             unix_socket_dirs: self.unix_socket_dir,
             databases,
             auth_type: self.auth_type,
+            hba,
+            auth_user: self.auth_user,
+            auth_query: self.auth_query,
+            auth_dbname: self.auth_dbname,
+            auth_query_cache: seconds(self.auth_query_cache)?,
+            client_tls: TlsSettings {
+                mode: self.client_tls_sslmode,
+                ca_file: self.client_tls_ca_file,
+                cert_file: self.client_tls_cert_file,
+                key_file: self.client_tls_key_file,
+            },
+            server_tls: TlsSettings {
+                mode: self.server_tls_sslmode,
+                ca_file: self.server_tls_ca_file,
+                cert_file: self.server_tls_cert_file,
+                key_file: self.server_tls_key_file,
+            },
             users,
             pool_mode: self.pool_mode,
             default_pool_size: self.default_pool_size,
             max_client_conn: self.max_client_conn,
             query_wait_timeout: seconds(self.query_wait_timeout)?,
+            query_timeout: seconds(self.query_timeout)?,
+            idle_transaction_timeout: seconds(self.idle_transaction_timeout)?,
+            client_idle_timeout: seconds(self.client_idle_timeout)?,
+            server_lifetime: seconds(self.server_lifetime)?,
+            reserve_pool_size: self.reserve_pool_size,
+            reserve_pool_timeout: seconds(self.reserve_pool_timeout)?,
+            max_db_connections: self.max_db_connections,
+            max_user_connections: self.max_user_connections,
             client_login_timeout: seconds(self.client_login_timeout)?,
             server_connect_timeout: seconds(self.server_connect_timeout)?,
             cancel_wait_timeout: seconds(self.cancel_wait_timeout)?,
@@ -111,6 +203,10 @@ impl Arguments {
             always_slow: self.always_slow,
         })
     }
+}
+
+fn read(file: &Path) -> anyhow::Result<String> {
+    fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))
 }
 
 fn seconds(number: f64) -> anyhow::Result<Duration> {

@@ -8,6 +8,7 @@
 //! | module | |
 //! |---|---|
 //! | [`settings`] | what can be set |
+//! | `hba` | rules: who may come in |
 //! | `wire` | the protocol: where messages begin, and those that the proxy makes |
 //! | `auth` | who a client is; logging in at servers |
 //! | `parameters`, `statements` | what a session has that its client relies on |
@@ -18,6 +19,7 @@
 mod auth;
 mod client;
 mod error;
+mod hba;
 mod io;
 mod kernel;
 mod parameters;

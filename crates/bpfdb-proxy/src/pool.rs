@@ -30,6 +30,8 @@ pub(crate) struct Pool {
     pub(crate) known: usize,
     /// Clients that want a server, the first first.
     pub(crate) waiting: VecDeque<Id>,
+    /// Clients that are not admitted yet, about whom the database is asked (auth_query).
+    pub(crate) lookups: VecDeque<Id>,
     /// Clients that are to be greeted when a first server has told its parameters.
     pub(crate) greeting: Vec<Id>,
     pub(crate) welcome: Option<Parameters>,
@@ -49,6 +51,7 @@ impl Pool {
             logging_in: 0,
             known: 0,
             waiting: VecDeque::new(),
+            lookups: VecDeque::new(),
             greeting: Vec::new(),
             welcome: None,
             free: VecDeque::new(),
@@ -57,13 +60,18 @@ impl Pool {
 
     /// May it become the pool of another key?
     pub(crate) fn is_unused(&self) -> bool {
-        self.clients == 0 && self.servers == 0
+        self.clients == 0 && self.servers == 0 && self.lookups.is_empty()
     }
 
-    /// Is another server to be opened?
-    pub(crate) fn wants_server(&self) -> bool {
-        let wanted = self.waiting.len() + usize::from(!self.greeting.is_empty());
-        self.logging_in < wanted && self.servers < self.size
+    /// Those who wait for a server.
+    pub(crate) fn wanted(&self) -> usize {
+        self.waiting.len() + self.lookups.len()
+    }
+
+    /// Is another server to be opened, with so many more than its size?
+    pub(crate) fn wants_server(&self, reserve: usize) -> bool {
+        let wanted = self.wanted() + usize::from(!self.greeting.is_empty());
+        self.logging_in < wanted && self.servers < self.size + reserve
     }
 
     /// The user that servers log in as.

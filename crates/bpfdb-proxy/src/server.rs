@@ -10,6 +10,7 @@ use bytes::{Bytes, BytesMut};
 use crate::auth::login::Login;
 use crate::io::poll::Interest;
 use crate::io::slab::Id;
+use crate::io::stream::Stream;
 use crate::parameters::Parameters;
 use crate::statements::{ServerStatements, Statement};
 use crate::wire::framing::Framing;
@@ -17,6 +18,8 @@ use crate::wire::framing::Framing;
 #[derive(Debug)]
 pub(crate) enum Stage {
     Connecting,
+    /// It was asked for TLS: its answer of one byte is awaited.
+    AskedTls,
     LogsIn(Box<Login>),
     Ready,
 }
@@ -28,6 +31,18 @@ pub(crate) enum Own {
     Parameters,
     /// Away with what a client has left.
     Reset,
+    /// What the database keeps of the password of a user.
+    Lookup,
+}
+
+/// A question about the password of a user.
+#[derive(Debug)]
+pub(crate) struct Lookup {
+    pub(crate) client: Id,
+    pub(crate) user: String,
+    /// From the first row.
+    pub(crate) found: Option<String>,
+    pub(crate) has_failed: bool,
 }
 
 /// What was sent and has a reply that matters: to whom it goes, and when a transaction is over.
@@ -73,9 +88,14 @@ pub(crate) const IDLE: u8 = b'I';
 
 #[derive(Debug)]
 pub(crate) struct Server {
-    pub(crate) socket: OwnedFd,
+    pub(crate) socket: Stream,
     pub(crate) interest: Interest,
     pub(crate) since: Instant,
+    pub(crate) opened: Instant,
+    /// Replies that the kernel had brought when it was looked at last.
+    pub(crate) replies: u64,
+    /// It has refused to do without TLS before.
+    pub(crate) wants_tls: bool,
     pub(crate) pool: u32,
     pub(crate) stage: Stage,
     /// From it.
@@ -97,6 +117,8 @@ pub(crate) struct Server {
     pub(crate) unsure: bool,
     /// It has refused a statement of ours: its session is not as it must be.
     pub(crate) refused: Option<Own>,
+    /// What it is asked, if it is.
+    pub(crate) lookup: Option<Lookup>,
     pub(crate) parameters: Parameters,
     /// As they were when it logged in.
     pub(crate) first: Parameters,
@@ -115,12 +137,15 @@ pub(crate) struct Server {
 impl Server {
     pub(crate) fn new(socket: OwnedFd, pool: u32) -> Self {
         Self {
-            socket,
+            socket: socket.into(),
             interest: Interest {
                 readable: false,
                 writable: true,
             },
             since: Instant::now(),
+            opened: Instant::now(),
+            replies: 0,
+            wants_tls: false,
             pool,
             stage: Stage::Connecting,
             input: BytesMut::new(),
@@ -135,6 +160,7 @@ impl Server {
             has_set: false,
             unsure: false,
             refused: None,
+            lookup: None,
             parameters: Parameters::default(),
             first: Parameters::default(),
             statements: ServerStatements::default(),
@@ -144,6 +170,11 @@ impl Server {
             resumes: false,
             speaks: false,
         }
+    }
+
+    /// Is there something that its socket has not taken?
+    pub(crate) fn has_output(&self) -> bool {
+        !self.output.is_empty() || self.socket.has_unsent()
     }
 
     /// Has everything been answered, outside a transaction block?

@@ -9,6 +9,9 @@ use std::time::Duration;
 use crate::error::{Error, Result};
 use crate::io::socket::Address;
 
+pub use crate::hba::{AuthType, Hba};
+pub use crate::io::tls::{SslMode, TlsSettings};
+
 /// When a server goes back to its pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PoolMode {
@@ -21,23 +24,12 @@ pub enum PoolMode {
     Statement,
 }
 
-/// How clients prove who they are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum AuthType {
-    /// Not at all.
-    #[default]
-    Trust,
-    /// A password as it is.
-    Plain,
-    Md5,
-    /// SCRAM-SHA-256, without channel binding.
-    Scram,
-}
-
 /// A database as clients name it, and where it is.
 #[derive(Clone, Debug)]
 pub struct Database {
     pub(crate) address: Address,
+    /// As it was named: a certificate has this name.
+    pub(crate) host: String,
     /// Its name there; without one that by which clients ask for it.
     pub(crate) name: Option<String>,
     /// The user as which servers log in; without one the client's.
@@ -57,14 +49,42 @@ pub struct Settings {
     pub unix_socket_dirs: Vec<PathBuf>,
     pub databases: HashMap<String, Database>,
     pub auth_type: AuthType,
+    /// Rules that say more than `auth_type`: who is in none of them is refused.
+    pub hba: Option<Hba>,
     /// Passwords, or what PostgreSQL keeps of them, by user.
     pub users: HashMap<String, String>,
+    /// Who asks the database for what it keeps of the password of users that are not in `users`.
+    pub auth_user: Option<String>,
+    /// The question, with the user as `$1`; a row of a name, and of what is kept.
+    pub auth_query: String,
+    /// The database that is asked; without one that of the client, if it is named in `databases`.
+    pub auth_dbname: Option<String>,
+    /// How long an answer is good for.
+    pub auth_query_cache: Duration,
+    pub client_tls: TlsSettings,
+    /// Connections with TLS are served by the process alone: so there is none unless it is asked for.
+    pub server_tls: TlsSettings,
     pub pool_mode: PoolMode,
     /// Servers of one user on one database.
     pub default_pool_size: usize,
     pub max_client_conn: usize,
     /// How long a client waits for a server.
     pub query_wait_timeout: Duration,
+    /// How long a query may take; zero, here and for all times: as long as it likes.
+    pub query_timeout: Duration,
+    /// How long a transaction may stand still.
+    pub idle_transaction_timeout: Duration,
+    /// How long a client may do nothing.
+    pub client_idle_timeout: Duration,
+    /// How old a server becomes; one that is in use is closed when it is free.
+    pub server_lifetime: Duration,
+    /// So many more servers a pool may have if a client has waited for `reserve_pool_timeout`.
+    pub reserve_pool_size: usize,
+    pub reserve_pool_timeout: Duration,
+    /// Servers of one database, of all users; 0: any number.
+    pub max_db_connections: usize,
+    /// Servers that log in as one user, at all databases; 0: any number.
+    pub max_user_connections: usize,
     /// How long a client may take to log in.
     pub client_login_timeout: Duration,
     /// How long a server may take to let us in.
@@ -92,11 +112,26 @@ impl Default for Settings {
             unix_socket_dirs: Vec::new(),
             databases: HashMap::new(),
             auth_type: AuthType::default(),
+            hba: None,
             users: HashMap::new(),
+            auth_user: None,
+            auth_query: AUTH_QUERY.into(),
+            auth_dbname: None,
+            auth_query_cache: Duration::from_secs(30),
+            client_tls: TlsSettings::default(),
+            server_tls: TlsSettings::default(),
             pool_mode: PoolMode::default(),
             default_pool_size: 20,
             max_client_conn: 1000,
             query_wait_timeout: Duration::from_secs(120),
+            query_timeout: Duration::ZERO,
+            idle_transaction_timeout: Duration::ZERO,
+            client_idle_timeout: Duration::ZERO,
+            server_lifetime: Duration::from_secs(3600),
+            reserve_pool_size: 0,
+            reserve_pool_timeout: Duration::from_secs(5),
+            max_db_connections: 0,
+            max_user_connections: 0,
             client_login_timeout: Duration::from_secs(60),
             server_connect_timeout: Duration::from_secs(15),
             cancel_wait_timeout: Duration::from_secs(10),
@@ -111,6 +146,9 @@ impl Default for Settings {
 }
 
 const PORT: u16 = 5432;
+/// What PostgreSQL keeps of those who may log in, and whose password has not expired.
+pub const AUTH_QUERY: &str = "SELECT rolname, CASE WHEN rolvaliduntil < now() THEN NULL ELSE rolpassword END \
+                              FROM pg_authid WHERE rolname = $1 AND rolcanlogin";
 
 /// `NAME=host=… port=… dbname=… user=… password=… pool_size=… pool_mode=…`
 impl FromStr for Database {
@@ -138,6 +176,7 @@ impl FromStr for Database {
             .transpose()?;
         let database = Self {
             address: address(&host, port)?,
+            host,
             name: words.remove("dbname"),
             user: words.remove("user"),
             password: words.remove("password"),
@@ -161,22 +200,6 @@ impl FromStr for PoolMode {
             "statement" => Ok(Self::Statement),
             _ => Err(Error::Settings(format!(
                 "{text} is none of session, transaction, statement"
-            ))),
-        }
-    }
-}
-
-impl FromStr for AuthType {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self> {
-        match text {
-            "trust" => Ok(Self::Trust),
-            "plain" => Ok(Self::Plain),
-            "md5" => Ok(Self::Md5),
-            "scram-sha-256" => Ok(Self::Scram),
-            _ => Err(Error::Settings(format!(
-                "{text} is none of trust, plain, md5, scram-sha-256"
             ))),
         }
     }

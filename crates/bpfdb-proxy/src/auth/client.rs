@@ -7,8 +7,8 @@ use md5::{Digest, Md5};
 use postgres_protocol::authentication::md5_hash;
 use subtle::ConstantTimeEq;
 
-use super::scram::{Exchange, MECHANISM, Verifier};
-use crate::settings::AuthType;
+use super::scram::{Exchange, Keys, MECHANISM, Verifier};
+use crate::hba::AuthType;
 use crate::wire::{reply, text};
 
 /// Kinds of the message `R`.
@@ -31,9 +31,18 @@ pub(crate) enum Asked {
 /// What a message of the client means.
 #[derive(Debug)]
 pub(crate) enum Verdict {
-    Admitted,
+    /// With what the proxy can log in as the client, if that is known now.
+    Admitted(Option<Keys>),
     Asked(Asked),
     Refused,
+}
+
+/// As PostgreSQL: what is kept for SCRAM is asked for so, where MD5 was to be used.
+pub(crate) fn fitting(auth: AuthType, secret: Option<&str>) -> AuthType {
+    match auth {
+        AuthType::Md5 if secret.and_then(Verifier::parse).is_some() => AuthType::Scram,
+        auth => auth,
+    }
 }
 
 /// Begins: asks for something, or admits at once.
@@ -45,7 +54,7 @@ pub(crate) fn begin(
     match auth {
         AuthType::Trust => {
             reply::authentication(out, OK, b"");
-            Verdict::Admitted
+            Verdict::Admitted(None)
         }
         AuthType::Plain => {
             reply::authentication(out, PLAIN, b"");
@@ -88,14 +97,14 @@ pub(crate) fn go_on(
             .ok()
             .and_then(|last| exchange.finish(last))
         {
-            Some(proof) => {
+            Some((proof, keys)) => {
                 reply::authentication(out, SASL_FINAL, proof.as_bytes());
-                Verdict::Admitted
+                Verdict::Admitted(Some(keys))
             }
             None => Verdict::Refused,
         },
     };
-    if matches!(verdict, Verdict::Admitted) {
+    if matches!(verdict, Verdict::Admitted(_)) {
         reply::authentication(out, OK, b"");
     }
     verdict
@@ -103,7 +112,7 @@ pub(crate) fn go_on(
 
 fn admitted(right: Option<bool>) -> Verdict {
     match right {
-        Some(true) => Verdict::Admitted,
+        Some(true) => Verdict::Admitted(None),
         _ => Verdict::Refused,
     }
 }
@@ -133,7 +142,7 @@ fn md5(user: &str, secret: Option<&str>, salt: [u8; 4], body: &[u8]) -> Option<b
 }
 
 /// What a client sends whose password is kept as this hash.
-fn salted(kept: &str, salt: [u8; 4]) -> String {
+pub(super) fn salted(kept: &str, salt: [u8; 4]) -> String {
     let mut hash = Md5::new();
     hash.update(kept.as_bytes());
     hash.update(salt);

@@ -42,6 +42,11 @@ impl Verifier {
     }
 }
 
+/// Is this what PostgreSQL keeps of a password, and none itself?
+pub(super) fn is_verifier(text: &str) -> bool {
+    Verifier::parse(text).is_some()
+}
+
 /// An exchange after its first two messages.
 #[derive(Debug)]
 pub(crate) struct Exchange {
@@ -79,8 +84,8 @@ impl Exchange {
         Some((exchange, answer))
     }
 
-    /// The client's last message; our proof, if its own is right.
-    pub(super) fn finish(&self, last: &str) -> Option<String> {
+    /// The client's last message; our proof and its keys, if its own is right.
+    pub(super) fn finish(&self, last: &str) -> Option<(String, Keys)> {
         let (without_proof, proof) = last.rsplit_once(",p=")?;
         let mut parts = without_proof.split(',');
         let binding = BASE64.decode(parts.next()?.strip_prefix("c=")?).ok()?;
@@ -99,10 +104,71 @@ impl Exchange {
         if !bool::from(stored.as_slice().ct_eq(&self.verifier.stored)) {
             return None;
         }
-        Some(format!(
-            "v={}",
-            BASE64.encode(mac(&self.verifier.server, &heard))
-        ))
+        let proof = BASE64.encode(mac(&self.verifier.server, &heard));
+        let keys = Keys {
+            client: key,
+            server: self.verifier.server.clone(),
+        };
+        Some((format!("v={proof}"), keys))
+    }
+}
+
+/// What a client knows that has logged in: as good as its password at a server that keeps the same of
+/// it.
+#[derive(Clone)]
+pub(crate) struct Keys {
+    client: Vec<u8>,
+    server: Vec<u8>,
+}
+
+/// Not to be shown: as good as a password.
+impl std::fmt::Debug for Keys {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Keys")
+    }
+}
+
+/// SCRAM-SHA-256 as a client, by keys instead of a password.
+#[derive(Debug)]
+pub(super) struct ByKeys {
+    keys: Keys,
+    nonce: String,
+    /// What both have said, as far as it is signed.
+    said: String,
+}
+
+impl ByKeys {
+    /// With the first message.
+    pub(super) fn begin(keys: Keys, nonce: String) -> (Self, String) {
+        let bare = format!("n=,r={nonce}");
+        let first = format!("n,,{bare}");
+        let said = bare;
+        (Self { keys, nonce, said }, first)
+    }
+
+    /// The server's first message; the answer.
+    pub(super) fn answer(&mut self, first: &str) -> Option<String> {
+        let nonce = first.split(',').next()?.strip_prefix("r=")?;
+        if !nonce.starts_with(&self.nonce) || nonce.len() == self.nonce.len() {
+            return None;
+        }
+        // `biws`: "n,,", no channel binding.
+        let last = format!("c=biws,r={nonce}");
+        self.said = format!("{},{first},{last}", self.said);
+        let stored = Sha256::digest(&self.keys.client);
+        let signature = mac(stored.as_slice(), &self.said);
+        let proof: Vec<u8> = (self.keys.client.iter().zip(&signature))
+            .map(|(a, b)| a ^ b)
+            .collect();
+        Some(format!("{last},p={}", BASE64.encode(proof)))
+    }
+
+    /// Does the server's last message prove that it knows the password, too?
+    pub(super) fn is_proved(&self, last: &str) -> bool {
+        let proof = last
+            .strip_prefix("v=")
+            .and_then(|proof| BASE64.decode(proof).ok());
+        proof.is_some_and(|proof| mac(&self.keys.server, &self.said).ct_eq(&proof).into())
     }
 }
 
@@ -121,9 +187,31 @@ mod tests {
         client.update(answer.as_bytes()).expect("our answer");
         let last = String::from_utf8(client.message().to_vec()).expect("a text");
         match exchange.finish(&last) {
-            Some(proof) => client.finish(proof.as_bytes()).is_ok(),
+            Some((proof, _)) => client.finish(proof.as_bytes()).is_ok(),
             None => false,
         }
+    }
+
+    #[test]
+    fn keys_are_as_good_as_the_password_where_the_same_is_kept() {
+        let kept = postgres_protocol::password::scram_sha_256(b"secret");
+        let log_in = |verifier: Verifier, keys: Keys| {
+            let (mut client, first) = ByKeys::begin(keys, "theirs".into());
+            let (exchange, answer) = Exchange::begin(verifier, &first, "ours").expect("begun");
+            let last = client.answer(&answer).expect("an answer");
+            let (proof, _) = exchange.finish(&last)?;
+            client.is_proved(&proof).then_some(())
+        };
+        let mut client = ScramSha256::new(b"secret", ChannelBinding::unsupported());
+        let first = String::from_utf8(client.message().to_vec()).expect("a text");
+        let verifier = Verifier::of(&kept).expect("a verifier");
+        let (exchange, answer) = Exchange::begin(verifier.clone(), &first, "x").expect("begun");
+        client.update(answer.as_bytes()).expect("our answer");
+        let last = String::from_utf8(client.message().to_vec()).expect("a text");
+        let (_, keys) = exchange.finish(&last).expect("keys");
+        assert!(log_in(verifier, keys.clone()).is_some());
+        let other = Verifier::of("secret").expect("with another salt");
+        assert!(log_in(other, keys).is_none());
     }
 
     #[test]

@@ -3,3 +3,5 @@
 pub(crate) mod poll;
 pub(crate) mod slab;
 pub(crate) mod socket;
+pub(crate) mod stream;
+pub(crate) mod tls;

@@ -1,16 +1,20 @@
 //! Sockets that do not block.
 
+use std::fs::Permissions;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use bytes::{Buf, BytesMut};
 use nix::sys::socket::{
     AddressFamily, Backlog, SockFlag, SockType, SockaddrLike, SockaddrStorage, UnixAddr, bind,
-    connect as connect_to, getpeername, getsockname, listen as listen_on, setsockopt, socket,
-    sockopt,
+    connect as connect_to, getpeername, getsockname, getsockopt, listen as listen_on, setsockopt,
+    socket, sockopt,
 };
+
+use nix::unistd::{Uid, User};
 
 use crate::error::{Result, system};
 
@@ -59,6 +63,10 @@ pub(crate) fn listen(address: &Address) -> Result<OwnedFd> {
             Address::Inet(address) => {
                 let fd = stream(family(address))?;
                 setsockopt(&fd, sockopt::ReuseAddr, &true)?;
+                if address.is_ipv6() {
+                    // As PostgreSQL: what is of IPv4 has a listener of its own.
+                    setsockopt(&fd, sockopt::Ipv6V6Only, &true)?;
+                }
                 bind(fd.as_raw_fd(), &SockaddrStorage::from(*address))?;
                 fd
             }
@@ -67,6 +75,9 @@ pub(crate) fn listen(address: &Address) -> Result<OwnedFd> {
                 // A proxy that was killed has left it.
                 let _ = std::fs::remove_file(path);
                 bind(fd.as_raw_fd(), &unix(path)?)?;
+                // As PostgreSQL: passwords and rules say who may come in.
+                std::fs::set_permissions(path, Permissions::from_mode(0o777))
+                    .map_err(|error| nix::Error::from_raw(error.raw_os_error().unwrap_or(0)))?;
                 fd
             }
         };
@@ -94,7 +105,7 @@ pub(crate) fn connect(address: &Address) -> io::Result<OwnedFd> {
 
 /// Why it could not connect, if it could not.
 pub(crate) fn take_error(fd: BorrowedFd<'_>) -> io::Result<()> {
-    match nix::sys::socket::getsockopt(&fd, sockopt::SocketError)? {
+    match getsockopt(&fd, sockopt::SocketError)? {
         0 => Ok(()),
         error => Err(io::Error::from_raw_os_error(error)),
     }
@@ -133,6 +144,13 @@ pub(crate) fn peer(fd: BorrowedFd<'_>) -> Option<SocketAddr> {
 
 pub(crate) fn own(fd: BorrowedFd<'_>) -> Option<SocketAddr> {
     inet(getsockname(fd.as_raw_fd()).ok()?)
+}
+
+/// The name of the user at the other end of a Unix socket.
+pub(crate) fn peer_user(socket: &impl AsFd) -> Option<String> {
+    let peer = getsockopt(&socket.as_fd(), sockopt::PeerCredentials).ok()?;
+    let user = User::from_uid(Uid::from_raw(peer.uid())).ok()??;
+    Some(user.name)
 }
 
 fn inet(address: SockaddrStorage) -> Option<SocketAddr> {

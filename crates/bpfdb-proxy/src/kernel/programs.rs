@@ -253,7 +253,7 @@ impl Kernel {
 
     /// A free server of the pool, which is the process's then.
     pub(crate) fn take(&self, pool: u32) -> Taken {
-        match self.take.run(&[u64::from(pool)]) {
+        match self.take.run(&[u64::from(pool), 0]) {
             Ok(abi::BPFDB_PROXY_NONE) => Taken::None,
             Ok(abi::BPFDB_PROXY_BUSY) => Taken::Busy,
             Ok(server) => Taken::Server(server - 1),
@@ -262,6 +262,12 @@ impl Kernel {
                 Taken::None
             }
         }
+    }
+
+    /// The same of one server; is it the process's?
+    pub(crate) fn take_this(&self, pool: u32, place: u32) -> bool {
+        let taken = self.take.run(&[u64::from(pool), u64::from(place) + 1]);
+        matches!(taken, Ok(found) if found == place + 1)
     }
 
     /// The process uses a server.

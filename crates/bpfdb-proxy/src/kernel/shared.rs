@@ -177,6 +177,16 @@ impl Shared {
         }
     }
 
+    /// Requests of a client that were brought within its send().
+    pub(crate) fn requests(&self, slot: u32) -> u64 {
+        atomic!(AtomicU64, self.client(slot), requests).load(Ordering::Relaxed)
+    }
+
+    /// ReadyForQuery messages that a server's send() has brought to clients.
+    pub(crate) fn replies(&self, slot: u32) -> u64 {
+        atomic!(AtomicU64, self.server(slot), replies).load(Ordering::Relaxed)
+    }
+
     /// Requests that were brought within clients' send(), and why others were not.
     pub(crate) fn figures(&self) -> (u64, abi::bpfdb_proxy_counters) {
         // SAFETY: within the mapping; numbers for people.

@@ -2,12 +2,11 @@
 
 use std::os::fd::AsFd;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD_NO_PAD as BASE64;
 use bytes::Buf;
 
 use super::{Proxy, Work};
 use crate::auth::client::{self as auth, Verdict};
+use crate::auth::{nonce, random};
 use crate::client::{Client, Stage};
 use crate::io::poll::{Interest, Source};
 use crate::io::slab::Id;
@@ -23,16 +22,6 @@ use crate::wire::startup::{self, Malformed, Packet};
 const PASSWORD_MAX: usize = 65_535;
 /// A client must not make any number of them by its parameters. One that nobody uses makes room.
 const POOLS_MAX: usize = 1024;
-/// Bytes of our part of a nonce.
-const NONCE: usize = 18;
-
-fn random<const N: usize>() -> [u8; N] {
-    let mut bytes = [0; N];
-    let got = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
-    assert_eq!(got, Ok(N), "the kernel gives so few random bytes at once");
-    bytes
-}
-
 impl Proxy {
     pub(super) fn accept(&mut self, listener: u32) {
         loop {
@@ -60,13 +49,18 @@ impl Proxy {
         match self.clients[id].stage {
             Stage::Startup => self.first_packet(id),
             Stage::Proves(_) => self.password(id),
-            Stage::Greeted => false,
+            Stage::LooksUp { .. } | Stage::Greeted => false,
             Stage::Ready => true,
         }
     }
 
     fn first_packet(&mut self, id: Id) -> bool {
-        let client = &mut self.clients[id];
+        if self.begins_with_tls(id) && self.clients[id].input.is_empty() {
+            return false;
+        }
+        let Some(client) = self.clients.get_mut(id) else {
+            return false;
+        };
         let (packet, length) = match startup::parse(&client.input) {
             Ok(None) => return false,
             Ok(Some(parsed)) => parsed,
@@ -78,10 +72,8 @@ impl Proxy {
         };
         client.input.advance(length);
         match packet {
-            Packet::Encryption => {
-                client.output.extend_from_slice(b"N");
-                self.flush_client(id);
-                self.work.push_back(Work::Client(id));
+            Packet::Tls | Packet::Gss => {
+                self.answer_encryption(id, packet == Packet::Tls);
                 false
             }
             Packet::Cancel { process, secret } => {
@@ -110,6 +102,10 @@ impl Proxy {
             self.refuse(id, state::TOO_MANY_CONNECTIONS, told);
             return false;
         }
+        if !self.may_be_plain(id) {
+            self.refuse(id, state::PROTOCOL_VIOLATION, "SSL required");
+            return false;
+        }
         let wanted = match Wanted::of(parameters, &self.settings.ignore_startup_parameters) {
             Ok(wanted) => wanted,
             Err((state, told)) => {
@@ -121,8 +117,7 @@ impl Proxy {
         client.user.clone_from(&wanted.key.user);
         client.parameters = wanted.parameters;
         client.wanted = Some(wanted.key);
-        let verdict = auth::begin(self.settings.auth_type, random, &mut client.output);
-        self.judge(id, verdict)
+        self.admit(id)
     }
 
     fn password(&mut self, id: Id) -> bool {
@@ -146,20 +141,21 @@ impl Proxy {
         let Some(asked) = asked.take() else {
             return false;
         };
-        let nonce = || BASE64.encode(random::<NONCE>());
-        let secret = self.settings.users.get(&client.user).map(String::as_str);
-        // As PostgreSQL: an empty password is none.
-        let secret = secret.filter(|secret| !secret.is_empty());
-        let user = client.user.clone();
+        let secret = client.secret_kept.as_deref();
         let out = &mut client.output;
-        let verdict = auth::go_on(asked, &user, secret, &message[body..], nonce, out);
+        let verdict = auth::go_on(asked, &client.user, secret, &message[body..], nonce, out);
         self.judge(id, verdict)
     }
 
-    fn judge(&mut self, id: Id, verdict: Verdict) -> bool {
+    pub(super) fn judge(&mut self, id: Id, verdict: Verdict) -> bool {
         match verdict {
-            Verdict::Admitted => {
-                self.clients[id].stage = Stage::Greeted;
+            Verdict::Admitted(keys) => {
+                let client = &mut self.clients[id];
+                client.secret_kept = None;
+                client.stage = Stage::Greeted;
+                if let Some(keys) = keys {
+                    self.keys.insert(client.user.clone(), keys);
+                }
                 self.enter_pool(id) && self.greet(id)
             }
             Verdict::Asked(asked) => {
@@ -170,8 +166,10 @@ impl Proxy {
                 false
             }
             Verdict::Refused => {
-                let told = "password authentication failed";
-                self.refuse(id, state::INVALID_PASSWORD, told);
+                let user = &self.clients[id].user;
+                let told = format!("password authentication failed for user \"{user}\"");
+                self.secrets.forget(user);
+                self.refuse(id, state::INVALID_PASSWORD, &told);
                 false
             }
         }
@@ -227,7 +225,7 @@ impl Proxy {
     }
 
     /// The pool of this key, which is made if there is none.
-    fn pool(&mut self, key: Key) -> Result<u32, (&'static str, &'static str)> {
+    pub(super) fn pool(&mut self, key: Key) -> Result<u32, (&'static str, &'static str)> {
         if let Some(&pool) = self.by_key.get(&key) {
             return Ok(pool);
         }

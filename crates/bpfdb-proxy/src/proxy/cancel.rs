@@ -1,22 +1,24 @@
 //! Requests to cancel: a connection each, which the server closes when it has sent its signal.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::time::Instant;
 
 use bytes::BytesMut;
 use postgres_protocol::message::frontend;
 
 use super::Proxy;
+use super::timeouts::is_over;
 use crate::io::poll::{Event, Interest, Source};
 use crate::io::slab::Id;
 use crate::io::socket::{self, Received};
+use crate::io::stream::Stream;
 
 /// At a time: a request costs no password.
 const CANCELS_MAX: usize = 64;
 
 #[derive(Debug)]
 pub(super) struct Cancel {
-    socket: OwnedFd,
+    socket: Stream,
     output: BytesMut,
     input: BytesMut,
     since: Instant,
@@ -61,7 +63,7 @@ impl Proxy {
         let mut output = BytesMut::new();
         frontend::cancel_request(server.key.0, server.key.1, &mut output);
         let cancel = self.cancels.insert(Cancel {
-            socket,
+            socket: socket.into(),
             output,
             input: BytesMut::new(),
             since: Instant::now(),
@@ -86,13 +88,13 @@ impl Proxy {
         };
         let mut is_over = false;
         if event.writable {
-            is_over |= socket::send(cancel.socket.as_fd(), &mut cancel.output).is_err();
+            is_over |= cancel.socket.send(&mut cancel.output).is_err();
             if cancel.output.is_empty() {
                 (self.poll).change(cancel.socket.as_fd(), Source::Cancel(id), Interest::READ);
             }
         }
         if event.readable || event.failed {
-            let received = socket::receive(cancel.socket.as_fd(), &mut cancel.input);
+            let received = cancel.socket.receive(&mut cancel.input);
             is_over |= event.failed || received == Received::End;
         }
         if is_over {
@@ -108,7 +110,7 @@ impl Proxy {
             let Some(cancel) = self.cancels.get(id) else {
                 continue;
             };
-            if now - cancel.since < limit {
+            if !is_over(cancel.since, limit, now) {
                 continue;
             }
             tracing::warn!("the database does not answer a request to cancel");

@@ -34,7 +34,8 @@ impl Proxy {
     /// A client has logged in: may the kernel know it?
     pub(super) fn offer_client(&mut self, id: Id) {
         let client = &mut self.clients[id];
-        if client.mode == PoolMode::Statement {
+        // What is of TLS only the process can read.
+        if client.mode == PoolMode::Statement || client.socket.has_tls() {
             return;
         }
         if let (Some(kernel), Some(pool)) = (&mut self.kernel, client.pool) {
@@ -44,7 +45,7 @@ impl Proxy {
 
     pub(super) fn offer_server(&mut self, id: Id) {
         let server = &mut self.servers[id];
-        if let Some(kernel) = &mut self.kernel {
+        if let Some(kernel) = (self.kernel.as_mut()).filter(|_| !server.socket.has_tls()) {
             server.slot = kernel.add_server(id, server.socket.as_fd(), server.pool);
             self.pools[server.pool as usize].known += usize::from(server.slot.is_some());
         }
@@ -337,7 +338,12 @@ impl Proxy {
 
     /// Those who have waited long in the kernel.
     pub(super) fn look_at_waiting(&mut self, now: Instant) {
-        let limit = WAIT_THERE.min(self.settings.query_wait_timeout);
+        let wait = self.settings.query_wait_timeout;
+        let limit = if wait.is_zero() {
+            WAIT_THERE
+        } else {
+            WAIT_THERE.min(wait)
+        };
         for id in self.clients.ids() {
             let (Some(kernel), Some(client)) = (&self.kernel, self.clients.get_mut(id)) else {
                 continue;
@@ -376,7 +382,7 @@ impl Proxy {
         {
             kernel
                 .shared
-                .set_wanted(pool, self.pools[pool as usize].waiting.len());
+                .set_wanted(pool, self.pools[pool as usize].wanted());
         }
     }
 
@@ -405,7 +411,7 @@ impl Proxy {
         while self
             .pools
             .get(pool as usize)
-            .is_some_and(|pool| !pool.waiting.is_empty())
+            .is_some_and(|pool| pool.wanted() > 0)
         {
             match self.take_from_kernel(pool) {
                 Some(server) => self.give(server),

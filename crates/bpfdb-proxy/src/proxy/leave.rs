@@ -1,6 +1,7 @@
 //! Clients end.
 
 use super::Proxy;
+use crate::client::Stage;
 use crate::io::slab::Id;
 use crate::settings::PoolMode;
 
@@ -13,6 +14,11 @@ impl Proxy {
         };
         if let (Some(kernel), Some(slot)) = (&mut self.kernel, client.slot) {
             kernel.remove_client(slot);
+        }
+        if let Stage::LooksUp { pool, .. } = client.stage {
+            let lookups = &mut self.pools[pool as usize].lookups;
+            lookups.retain(|waiting| *waiting != id);
+            self.tell_wanted(pool);
         }
         if let Some(number) = client.pool {
             let pool = &mut self.pools[number as usize];

@@ -8,24 +8,30 @@
 //!
 //! | module | |
 //! |---|---|
-//! | `accept` | a connection becomes a client |
+//! | `accept`, `admit` | a connection becomes a client; how it proves who it is |
+//! | `secure` | TLS begins |
 //! | `requests`, `extended` | from a client to its server |
 //! | `replies` | from a server to its client; when a transaction is over |
 //! | `pools` | who gets which server |
 //! | `servers` | servers are opened, log in, and are closed |
 //! | `leave` | clients end |
 //! | `cancel` | requests to cancel |
-//! | `timeouts` | what has taken too long |
+//! | `timeouts`, `activity` | what has taken too long |
+//! | `quotas` | how many servers there may be |
 //! | `handover` | which clients the kernel serves |
 
 mod accept;
+mod activity;
+mod admit;
 mod cancel;
 mod extended;
 mod handover;
 mod leave;
 mod pools;
+mod quotas;
 mod replies;
 mod requests;
+mod secure;
 mod servers;
 mod timeouts;
 
@@ -34,15 +40,19 @@ use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashMap;
 
+use crate::auth::scram::Keys;
+use crate::auth::secrets::Secrets;
 use crate::client::Client;
 use crate::error::{Result, system};
 use crate::io::poll::{Event, Interest, Poll, Source};
 use crate::io::slab::{Id, Slab};
 use crate::io::socket::{self, Address, Received};
+use crate::io::tls;
 use crate::kernel::programs::Kernel;
 use crate::pool::{Key, Pool};
 use crate::server::Server;
@@ -79,6 +89,12 @@ pub struct Proxy {
     pools: Vec<Pool>,
     by_key: FxHashMap<Key, u32>,
     texts: Texts,
+    /// What the database has said of passwords.
+    secrets: Secrets,
+    /// Of users that have logged in by SCRAM: with them the proxy logs in as they do.
+    keys: FxHashMap<String, Keys>,
+    client_tls: Option<Arc<rustls::ServerConfig>>,
+    server_tls: Option<Arc<rustls::ClientConfig>>,
     work: VecDeque<Work>,
     kernel: Option<Kernel>,
     /// A server was about to be free: it is asked for again at once.
@@ -104,16 +120,21 @@ impl Proxy {
     /// An address that cannot be listened at.
     pub fn new(settings: Settings) -> Result<(Self, Stopper)> {
         let settings = Rc::new(settings);
+        let client_tls = tls::for_clients(&settings.client_tls)?;
+        let server_tls = tls::for_servers(&settings.server_tls)?;
         let poll = Poll::new()?;
         let mut addresses: Vec<_> = settings.listen.iter().copied().map(Address::Inet).collect();
-        let port = settings
-            .listen
+        let mut listeners = (addresses.iter().map(socket::listen)).collect::<Result<Vec<_>>>()?;
+        // The port that the first one got.
+        let own = listeners
             .first()
-            .map_or(0, std::net::SocketAddr::port);
-        let file = format!(".s.PGSQL.{port}");
-        let folders = settings.unix_socket_dirs.iter();
-        addresses.extend(folders.map(|folder| Address::Unix(folder.join(&file))));
-        let listeners = (addresses.iter().map(socket::listen)).collect::<Result<Vec<_>>>()?;
+            .and_then(|first| socket::own(first.as_fd()));
+        let file = format!(".s.PGSQL.{}", own.map_or(0, |own| own.port()));
+        for folder in &settings.unix_socket_dirs {
+            let address = Address::Unix(folder.join(&file));
+            listeners.push(socket::listen(&address)?);
+            addresses.push(address);
+        }
         for (index, listener) in listeners.iter().enumerate() {
             poll.add(
                 listener.as_fd(),
@@ -140,6 +161,10 @@ impl Proxy {
             pools: Vec::new(),
             by_key: FxHashMap::default(),
             texts: Texts::default(),
+            secrets: Secrets::default(),
+            keys: FxHashMap::default(),
+            client_tls,
+            server_tls,
             work: VecDeque::new(),
             kernel,
             retries: false,
@@ -215,7 +240,7 @@ impl Proxy {
             return;
         };
         if event.readable || event.failed {
-            match socket::receive(client.socket.as_fd(), &mut client.input) {
+            match client.socket.receive(&mut client.input) {
                 Received::Bytes(bytes) => {
                     client.received += bytes as u64;
                     self.grab(id);
@@ -241,7 +266,7 @@ impl Proxy {
             return;
         }
         if event.readable || event.failed {
-            match socket::receive(server.socket.as_fd(), &mut server.input) {
+            match server.socket.receive(&mut server.input) {
                 Received::Bytes(_) => self.server_speaks(id),
                 Received::Nothing if !event.failed => {}
                 Received::Nothing | Received::End => return self.server_ended(id),
@@ -259,7 +284,7 @@ impl Proxy {
             return;
         };
         let before = client.output.len();
-        match socket::send(client.socket.as_fd(), &mut client.output) {
+        match client.socket.send(&mut client.output) {
             Ok(sent) => client.sent += sent as u64,
             Err(_) => return self.leave(id),
         }
@@ -279,7 +304,7 @@ impl Proxy {
             return;
         };
         let before = server.output.len();
-        if socket::send(server.socket.as_fd(), &mut server.output).is_err() {
+        if server.socket.send(&mut server.output).is_err() {
             return self.server_ended(id);
         }
         let (now, client) = (server.output.len(), server.client);
@@ -294,12 +319,12 @@ impl Proxy {
 
     /// What a client waits for: to be read from, unless its server has not taken the last of it.
     fn client_waits(&mut self, id: Id) {
-        let Some(client) = self.clients.get_mut(id) else {
+        let Some(client) = self.clients.get(id) else {
             return;
         };
         let wanted = Interest {
             readable: client.input.len() < HIGH || self.is_held(id),
-            writable: !self.clients[id].output.is_empty(),
+            writable: client.has_output(),
         };
         let client = &mut self.clients[id];
         if client.interest != wanted {
@@ -317,7 +342,7 @@ impl Proxy {
         let wanted = Interest {
             readable: server.input.len() < HIGH
                 && client.is_none_or(|client| client.output.len() < HIGH),
-            writable: !server.output.is_empty(),
+            writable: server.has_output(),
         };
         if server.interest != wanted {
             server.interest = wanted;

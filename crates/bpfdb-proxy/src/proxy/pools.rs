@@ -37,7 +37,7 @@ impl Proxy {
     }
 
     /// The one that was used last: others may become idle long enough to be closed.
-    fn take_free(&mut self, pool: u32) -> Option<Id> {
+    pub(super) fn take_free(&mut self, pool: u32) -> Option<Id> {
         let free = self.pools[pool as usize].free.pop_back();
         free.or_else(|| self.take_from_kernel(pool))
     }
@@ -45,6 +45,12 @@ impl Proxy {
     /// A server is nobody's: the client that has waited longest gets it.
     pub(super) fn give(&mut self, id: Id) {
         let number = self.servers[id].pool;
+        if self.is_old(id) {
+            return self.close_server(id);
+        }
+        if self.ask_next(id) || self.gives_way(id) {
+            return;
+        }
         while let Some(client) = self.pools[number as usize].waiting.pop_front() {
             if let Some(waits) = self.clients.get_mut(client) {
                 waits.waits = None;

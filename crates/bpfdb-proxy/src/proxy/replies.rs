@@ -8,7 +8,7 @@ use crate::server::{Copying, Expected, IDLE, Own, Stage};
 use crate::settings::PoolMode;
 use crate::wire::framing::Next;
 use crate::wire::hint::Hint;
-use crate::wire::reply::state;
+use crate::wire::reply::{self, state};
 use crate::wire::text;
 
 /// Longest message that is awaited whole: those are tags, parameters and single bytes.
@@ -22,9 +22,10 @@ mod kind {
     pub(super) const CLOSED: u8 = b'3';
     pub(super) const ERROR: u8 = b'E';
     pub(super) const COPY_IN: u8 = b'G';
+    pub(super) const ROW: u8 = b'D';
 }
 
-use kind::{CLOSED, COMPLETE, COPY_IN, ERROR, PARAMETER, PARSED, READY};
+use kind::{CLOSED, COMPLETE, COPY_IN, ERROR, PARAMETER, PARSED, READY, ROW};
 
 impl Proxy {
     /// Brings on what a server has sent, as far as its client takes it.
@@ -33,8 +34,10 @@ impl Proxy {
             return;
         };
         if !server.is_ready() {
-            if matches!(server.stage, Stage::LogsIn(_)) {
-                self.log_in(id);
+            match server.stage {
+                Stage::LogsIn(_) => self.log_in(id),
+                Stage::AskedTls => self.tls_answered(id),
+                _ => {}
             }
             return;
         }
@@ -100,7 +103,8 @@ impl Proxy {
     fn reply_begins(&mut self, id: Id, kind: u8, size: usize, body: usize) -> bool {
         let server = &mut self.servers[id];
         let there = server.input.len();
-        let is_whole = matches!(kind, READY | COMPLETE | PARAMETER | PARSED | CLOSED);
+        let is_whole = matches!(kind, READY | COMPLETE | PARAMETER | PARSED | CLOSED)
+            || kind == ROW && server.lookup.is_some();
         let is_empty = kind == READY && size <= body;
         if is_whole && size > WHOLE_MAX || is_empty {
             return self.broken(id);
@@ -116,6 +120,7 @@ impl Proxy {
             COMPLETE if shown => self.complete(id, size, body),
             PARAMETER => self.parameter(id, size, body, shown),
             ERROR => self.failed(id),
+            ROW => self.row(id, size, body),
             COPY_IN => self.copies(id),
             READY => {
                 let status = server.input[body];
@@ -189,6 +194,17 @@ impl Proxy {
         }
     }
 
+    /// The first row of the answer to a question about a password.
+    fn row(&mut self, id: Id, size: usize, body: usize) {
+        let server = &mut self.servers[id];
+        if let Some(lookup) = &mut server.lookup
+            && lookup.found.is_none()
+        {
+            let secret = reply::value(&server.input[body..size], 1);
+            lookup.found = secret.map(text::shown);
+        }
+    }
+
     fn parameter(&mut self, id: Id, size: usize, body: usize, shown: bool) {
         let server = &mut self.servers[id];
         let pair = text::split(&server.input[body..size])
@@ -209,7 +225,9 @@ impl Proxy {
     /// After an error the server passes over everything up to the next Sync.
     fn failed(&mut self, id: Id) {
         let server = &mut self.servers[id];
-        if let Some(Expected::Own(own)) = first_ready(&server.expected) {
+        if let Some(lookup) = &mut server.lookup {
+            lookup.has_failed = true;
+        } else if let Some(Expected::Own(own)) = first_ready(&server.expected) {
             server.refused = Some(*own);
         }
         server.copying = Copying::No;
@@ -286,6 +304,12 @@ impl Proxy {
         let server = &mut self.servers[id];
         server.status = status;
         server.copying = Copying::No;
+        if let Some(client) = server
+            .client
+            .and_then(|client| self.clients.get_mut(client))
+        {
+            client.answered += 1;
+        }
         while let Some(expected) = server.expected.pop_front() {
             if matches!(
                 expected,
@@ -325,6 +349,13 @@ impl Proxy {
         match server.client {
             // What a client has left is put right.
             None if server.speaks => {}
+            None if server.lookup.is_some() => {
+                let lookup = server.lookup.take();
+                self.give(id);
+                if let Some(lookup) = lookup {
+                    self.looked_up(lookup);
+                }
+            }
             None if is_ours => {
                 server.statements.clear();
                 self.give(id);

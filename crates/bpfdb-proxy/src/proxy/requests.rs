@@ -58,8 +58,9 @@ impl Proxy {
         }
         if !self.start_client(id) {
             // Else a client that leaves, or sends on, is seen again and again.
-            let greeted = |client: &Client| matches!(client.stage, Stage::Greeted);
-            if self.clients.get(id).is_some_and(greeted) {
+            let waits =
+                |client: &Client| matches!(client.stage, Stage::Greeted | Stage::LooksUp { .. });
+            if self.clients.get(id).is_some_and(waits) {
                 self.client_waits(id);
             }
             return;
@@ -232,6 +233,7 @@ impl Proxy {
             }
             Copying::Simple => server.copying = Copying::No,
             // The server has not said yet that it copies.
+            Copying::No if server.expected.is_empty() => {}
             Copying::No => server.expected.push_back(Expected::CopyEnd),
         }
     }

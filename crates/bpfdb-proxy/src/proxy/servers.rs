@@ -1,6 +1,7 @@
 //! Servers are opened, log in, and are closed.
 
 use std::os::fd::AsFd;
+use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
 use postgres_protocol::message::frontend;
@@ -10,7 +11,8 @@ use crate::auth::login::{Login, Step};
 use crate::io::poll::Source;
 use crate::io::slab::Id;
 use crate::io::socket;
-use crate::server::{Server, Stage};
+use crate::io::tls::SslMode;
+use crate::server::{Lookup, Server, Stage};
 use crate::wire::reply::{self, state};
 
 /// Why there is no server.
@@ -24,8 +26,8 @@ enum Failure {
 impl Proxy {
     /// Opens as many servers as the pool's clients wait for, and it may have.
     pub(super) fn open_servers(&mut self, pool: u32) {
-        while self.pools[pool as usize].wants_server() {
-            if let Err(error) = self.open_server(pool) {
+        while self.may_open(pool) {
+            if let Err(error) = self.open_server(pool, false) {
                 let address = &self.pools[pool as usize].database.address;
                 let told = format!("server connection to {address} failed: {error}");
                 self.no_server(pool, &Failure::Told(told));
@@ -34,9 +36,11 @@ impl Proxy {
         }
     }
 
-    fn open_server(&mut self, pool: u32) -> std::io::Result<()> {
+    fn open_server(&mut self, pool: u32, wants_tls: bool) -> std::io::Result<()> {
         let socket = socket::connect(&self.pools[pool as usize].database.address)?;
-        let id = self.servers.insert(Server::new(socket, pool));
+        let mut server = Server::new(socket, pool);
+        server.wants_tls = wants_tls;
+        let id = self.servers.insert(server);
         let server = &self.servers[id];
         let added = (self.poll).add(server.socket.as_fd(), Source::Server(id), server.interest);
         if let Err(error) = added {
@@ -62,30 +66,42 @@ impl Proxy {
             self.not_in(id, &Failure::Told(told));
             return;
         }
+        if !self.ask_for_tls(id) {
+            self.start_login(id);
+        }
+    }
+
+    /// Says who the proxy is there.
+    pub(super) fn start_login(&mut self, id: Id) {
+        let server = &mut self.servers[id];
+        let pool = &self.pools[server.pool as usize];
         let mut parameters = vec![("user", pool.user()), ("database", pool.name())];
         let options = pool.key.options.iter();
         parameters.extend(options.map(|(name, value)| (name.as_str(), value.as_str())));
         let begun = frontend::startup_message(parameters, &mut server.output);
-        let password = pool.database.password.clone().or_else(|| {
-            let known = self.settings.users.get(pool.user())?;
-            let is_plain = !known.starts_with("md5") && !known.starts_with("SCRAM-SHA-256$");
-            is_plain.then(|| known.clone())
-        });
-        server.stage = Stage::LogsIn(Box::new(Login::new(pool.user().to_owned(), password)));
+        let user = pool.user();
+        let password = pool.database.password.as_ref();
+        let password = password.or_else(|| self.settings.users.get(user)).cloned();
+        let looked_up = || self.secrets.get(user, Instant::now()).flatten();
+        let password = password.or_else(looked_up);
+        let keys = self.keys.get(user).cloned();
+        server.stage = Stage::LogsIn(Box::new(Login::new(user.to_owned(), password, keys)));
         match begun {
             Ok(()) => self.flush_server(id),
-            Err(error) => self.not_in(id, &Failure::Told(error.to_string())),
+            Err(error) => self.login_failed(id, error.to_string()),
         }
     }
 
     /// Messages of a server that lets us in, or does not.
     pub(super) fn log_in(&mut self, id: Id) {
+        let may_try_tls = self.may_try_tls(id);
         let server = &mut self.servers[id];
         let Stage::LogsIn(login) = &mut server.stage else {
             return;
         };
         match login.go_on(&mut server.input, &mut server.output) {
             Step::Waits => self.flush_server(id),
+            Step::Refused(_) if may_try_tls => self.again_with_tls(id),
             Step::Refused(message) => self.not_in(id, &Failure::Refused(message)),
             Step::Failed(told) => {
                 self.not_in(id, &Failure::Told(format!("server login failed: {told}")));
@@ -113,6 +129,29 @@ impl Proxy {
         }
     }
 
+    /// Does the server refuse those who come without TLS, and are they to try it?
+    fn may_try_tls(&self, id: Id) -> bool {
+        let server = &self.servers[id];
+        let mode = self.settings.server_tls.mode;
+        mode == SslMode::Allow && !server.wants_tls && !server.socket.has_tls()
+    }
+
+    fn again_with_tls(&mut self, id: Id) {
+        let Some(server) = self.servers.remove(id) else {
+            return;
+        };
+        let pool = &mut self.pools[server.pool as usize];
+        pool.servers -= 1;
+        pool.logging_in -= 1;
+        if let Err(error) = self.open_server(server.pool, true) {
+            self.no_server(server.pool, &Failure::Told(error.to_string()));
+        }
+    }
+
+    pub(super) fn login_failed(&mut self, id: Id, told: String) {
+        self.not_in(id, &Failure::Told(told));
+    }
+
     fn not_in(&mut self, id: Id, failure: &Failure) {
         let Some(server) = self.servers.remove(id) else {
             return;
@@ -136,12 +175,19 @@ impl Proxy {
         }
         let mut waiting = std::mem::take(&mut pool.greeting);
         waiting.extend(pool.waiting.drain(..));
+        let lookups = std::mem::take(&mut pool.lookups);
         for client in waiting {
             match failure {
                 Failure::Refused(message) => self.end(client, message),
                 Failure::Told(told) => self.refuse(client, state::CONNECTION_FAILURE, told),
             }
         }
+        // What a server has said to another user is not for these.
+        for client in lookups {
+            let told = "there is no server to ask about passwords (auth_query)";
+            self.refuse(client, state::CONNECTION_FAILURE, told);
+        }
+        self.tell_wanted(number);
     }
 
     /// A server took too long.
@@ -174,6 +220,14 @@ impl Proxy {
 
     /// Away with it: its session is of no use, or was not used.
     pub(super) fn close_server(&mut self, id: Id) {
+        if let Some(server) = self.servers.get(id) {
+            let pool = server.pool;
+            self.close_server_for(id, pool);
+        }
+    }
+
+    /// The same; then the pool `next` may open one.
+    pub(super) fn close_server_for(&mut self, id: Id, next: u32) {
         let Some(mut server) = self.servers.remove(id) else {
             return;
         };
@@ -182,7 +236,7 @@ impl Proxy {
         // Behind a message that is not whole it would be part of that.
         if server.is_quiet() {
             server.output = goodbye;
-            let _ = socket::send(server.socket.as_fd(), &mut server.output);
+            let _ = server.socket.send(&mut server.output);
         }
         let number = server.pool;
         if let (Some(kernel), Some(place)) = (&mut self.kernel, server.slot) {
@@ -199,8 +253,16 @@ impl Proxy {
         {
             client.server = None;
         }
+        let lookup = server.lookup.take();
         drop(server);
-        self.open_servers(number);
+        if let Some(lookup) = lookup {
+            let has_failed = true;
+            self.looked_up(Lookup {
+                has_failed,
+                ..lookup
+            });
+        }
+        self.open_servers(next);
     }
 
     /// A message of the proxy's own for a client that ends with it.
@@ -221,7 +283,8 @@ impl Proxy {
         if server.is_none_or(|server| server.framing.is_between()) {
             client.output.extend_from_slice(message);
         }
-        let _ = socket::send(client.socket.as_fd(), &mut client.output);
+        let _ = client.socket.send(&mut client.output);
+        client.socket.say_end();
         self.leave(id);
     }
 }

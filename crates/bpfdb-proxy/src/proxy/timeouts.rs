@@ -1,14 +1,21 @@
 //! What has taken too long.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::Proxy;
 use crate::client::Stage;
+use crate::io::slab::Id;
 use crate::wire::reply::state;
+
+/// Has it taken longer than it may? A limit of zero is none.
+pub(super) fn is_over(since: Instant, limit: Duration, now: Instant) -> bool {
+    !limit.is_zero() && now - since >= limit
+}
 
 impl Proxy {
     pub(super) fn tick(&mut self) {
         let now = Instant::now();
+        self.end_activities(now);
         self.look_at_waiting(now);
         self.end_waits(now);
         self.end_logins(now);
@@ -21,7 +28,8 @@ impl Proxy {
         for number in 0..self.pools.len() {
             while let Some(&first) = self.pools[number].waiting.front() {
                 let since = self.clients.get(first).and_then(|client| client.waits);
-                if since.is_some_and(|since| now - since < self.settings.query_wait_timeout) {
+                let limit = self.settings.query_wait_timeout;
+                if since.is_some_and(|since| !is_over(since, limit, now)) {
                     break;
                 }
                 self.refuse(first, state::TOO_MANY_CONNECTIONS, "query_wait_timeout");
@@ -40,7 +48,7 @@ impl Proxy {
             let Some(client) = self.clients.get(id) else {
                 continue;
             };
-            if !matches!(client.stage, Stage::Ready) && now - client.since >= limit {
+            if !matches!(client.stage, Stage::Ready) && is_over(client.since, limit, now) {
                 self.refuse(id, state::PROTOCOL_VIOLATION, "client_login_timeout");
             }
         }
@@ -52,22 +60,49 @@ impl Proxy {
             let Some(server) = self.servers.get(id) else {
                 continue;
             };
-            if !server.is_ready() && now - server.since >= limit {
+            if !server.is_ready() && is_over(server.since, limit, now) {
                 self.too_late(id);
             }
         }
     }
 
+    /// Servers that nobody has used for long, or that are old.
     fn close_idle(&mut self, now: Instant) {
-        let limit = self.settings.server_idle_timeout;
-        for number in 0..self.pools.len() {
-            while let Some(&first) = self.pools[number].free.front() {
-                match self.servers.get(first) {
-                    Some(server) if now - server.since < limit => break,
-                    Some(_) => self.close_server(first),
-                    None => drop(self.pools[number].free.pop_front()),
+        for id in self.servers.ids() {
+            let Some(server) = self.servers.get_mut(id) else {
+                continue;
+            };
+            if !server.is_ready() || server.client.is_some() || !server.expected.is_empty() {
+                continue;
+            }
+            if let (Some(kernel), Some(place)) = (&self.kernel, server.slot) {
+                let replies = kernel.shared.replies(place);
+                if std::mem::replace(&mut server.replies, replies) != replies {
+                    server.since = now;
                 }
             }
+            let is_idle = is_over(server.since, self.settings.server_idle_timeout, now);
+            if (is_idle || self.is_old(id)) && self.take_this(id) {
+                self.close_server(id);
+            }
+        }
+    }
+
+    pub(super) fn is_old(&self, id: Id) -> bool {
+        let limit = self.settings.server_lifetime;
+        is_over(self.servers[id].opened, limit, Instant::now())
+    }
+
+    /// Is a server nobody's, and is it the process's then?
+    fn take_this(&mut self, id: Id) -> bool {
+        let server = &self.servers[id];
+        let pool = &self.pools[server.pool as usize];
+        if pool.free.contains(&id) {
+            return true;
+        }
+        match (&self.kernel, server.slot) {
+            (Some(kernel), Some(place)) => kernel.take_this(server.pool, place),
+            _ => false,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Messages to clients that the proxy makes itself.
+//! Messages that the proxy makes itself.
 
 use bytes::{BufMut, BytesMut};
 
@@ -8,6 +8,9 @@ pub(crate) mod state {
     pub(crate) const CONNECTION_FAILURE: &str = "08006";
     pub(crate) const FEATURE_NOT_SUPPORTED: &str = "0A000";
     pub(crate) const INVALID_AUTHORIZATION: &str = "28000";
+    pub(crate) const QUERY_CANCELED: &str = "57014";
+    pub(crate) const IDLE_IN_TRANSACTION: &str = "25P03";
+    pub(crate) const IDLE_SESSION: &str = "57P05";
     pub(crate) const INVALID_PASSWORD: &str = "28P01";
     pub(crate) const INVALID_CATALOG: &str = "3D000";
     pub(crate) const TOO_MANY_CONNECTIONS: &str = "53300";
@@ -73,6 +76,38 @@ pub(crate) fn negotiate(out: &mut BytesMut, unknown: &[Vec<u8>]) {
         out.put_u32(unknown.len() as u32);
         unknown.iter().for_each(|name| text(out, name));
     });
+}
+
+/// To a server: a query with one parameter, as a batch of its own.
+pub(crate) fn question(out: &mut BytesMut, query: &str, parameter: &str) {
+    message(out, b'P', |out| {
+        text(out, b"");
+        text(out, query.as_bytes());
+        out.put_u16(0);
+    });
+    message(out, b'B', |out| {
+        // No portal, no statement, no formats; a parameter; no formats of results.
+        out.put_slice(b"\0\0\0\0\0\x01");
+        out.put_u32(parameter.len() as u32);
+        out.put_slice(parameter.as_bytes());
+        out.put_u16(0);
+    });
+    message(out, b'E', |out| out.put_slice(b"\0\0\0\0\0"));
+    message(out, b'S', |_| {});
+}
+
+/// A value of the body of a DataRow; `None`: it is null, or not there.
+pub(crate) fn value(row: &[u8], column: usize) -> Option<&[u8]> {
+    let mut rest = row.get(2..)?;
+    for at in 0.. {
+        let (length, after) = rest.split_first_chunk::<4>()?;
+        let length = usize::try_from(i32::from_be_bytes(*length)).ok();
+        if at == column {
+            return after.get(..length?);
+        }
+        rest = after.get(length.unwrap_or(0)..)?;
+    }
+    None
 }
 
 /// A request for authentication, or that it has succeeded.

@@ -1,5 +1,7 @@
 //! The first packets of a connection: without a type, at most [`PACKET_MAX`] bytes long.
 
+use bytes::{BufMut, BytesMut};
+
 use super::text;
 
 /// As PostgreSQL has it (MAX_STARTUP_PACKET_LENGTH), bytes.
@@ -12,8 +14,10 @@ const MAJOR: u32 = 3;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Packet {
-    /// TLS or GSSAPI are wanted first.
-    Encryption,
+    /// TLS is wanted first.
+    Tls,
+    /// GSSAPI is.
+    Gss,
     Cancel {
         process: i32,
         secret: i32,
@@ -24,6 +28,12 @@ pub(crate) enum Packet {
         minor: u32,
         options: Vec<Vec<u8>>,
     },
+}
+
+/// The packet that asks a server for TLS.
+pub(crate) fn ask_for_tls(out: &mut BytesMut) {
+    out.put_u32(8);
+    out.put_u32(TLS);
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -48,7 +58,8 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Option<(Packet, usize)>, Malformed> 
     let bytes = &bytes[..length];
     let code = number(bytes, 4).ok_or(Malformed::Length)?;
     let packet = match code {
-        TLS | GSS => Packet::Encryption,
+        TLS => Packet::Tls,
+        GSS => Packet::Gss,
         CANCEL => Packet::Cancel {
             process: number(bytes, 8).ok_or(Malformed::Body)? as i32,
             secret: number(bytes, 12).ok_or(Malformed::Body)? as i32,
@@ -98,7 +109,7 @@ mod tests {
     #[test]
     fn packets_are_told_apart() {
         let tls = packet(TLS, b"");
-        assert_eq!(parse(&tls), Ok(Some((Packet::Encryption, 8))));
+        assert_eq!(parse(&tls), Ok(Some((Packet::Tls, 8))));
         let cancel = packet(CANCEL, b"\0\0\0\x01\0\0\0\x02");
         let wanted = Packet::Cancel {
             process: 1,

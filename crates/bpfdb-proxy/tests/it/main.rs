@@ -1,5 +1,8 @@
 //! The tests of this crate that need nothing private: one program, a module for each subject.
 
+mod admission;
+mod certificates;
+mod invariants;
 mod limits;
 mod passwords;
 mod pooling;
@@ -8,5 +11,7 @@ mod protocol;
 mod proxy;
 mod relay;
 mod session;
+mod timeouts;
+mod tls;
 mod vanishing;
 mod wire;

@@ -14,18 +14,26 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, User};
 use tempfile::TempDir;
 
+use crate::certificates::Authority;
+
 /// Who may do everything, without a password.
 pub(crate) const USER: &str = "tests";
 /// Who logs in with this password, by SCRAM-SHA-256.
 pub(crate) const SECRETIVE: &str = "secretive";
 pub(crate) const PASSWORD: &str = "a password";
+/// Who may come by TLS only, without a password.
+pub(crate) const TLS_ONLY: &str = "tls_only";
+/// Another one with that password.
+pub(crate) const LOOKED_UP: &str = "looked_up";
 const START_TIME: Duration = Duration::from_secs(60);
 
-const SETTINGS: &str = "listen_addresses = '127.0.0.1'\nunix_socket_directories = ''\nfsync = off\n\
+const SETTINGS: &str = "listen_addresses = '127.0.0.1,::1'\nssl = on\nfsync = off\n\
                         max_connections = 100\nautovacuum = off\nshared_buffers = 32MB\n";
 
 pub(crate) struct Postgres {
     pub(crate) port: u16,
+    /// It has signed PostgreSQL's certificate.
+    pub(crate) authority: Authority,
     child: Mutex<Child>,
     folder: TempDir,
 }
@@ -123,10 +131,23 @@ fn start() -> Postgres {
         String::from_utf8_lossy(&output.stderr)
     );
     let port = free_port();
-    let settings = format!("{SETTINGS}port = {port}\n");
+    let authority = Authority::new(folder.path());
+    let certificate = authority.sign("postgres", &["localhost"]);
+    for (from, to) in [
+        (&certificate.cert, "server.crt"),
+        (&certificate.key, "server.key"),
+    ] {
+        let to = data.join(to);
+        fs::copy(from, &to).expect("copied");
+        chown(&to, Some(user.uid.as_raw()), Some(user.gid.as_raw())).expect("given away");
+    }
+    let sockets = folder.path().display();
+    let settings = format!("{SETTINGS}port = {port}\nunix_socket_directories = '{sockets}'\n");
     fs::write(data.join("postgresql.auto.conf"), settings).expect("settings");
     let rules = format!(
-        "host all {SECRETIVE} 127.0.0.1/32 scram-sha-256\nhost all all 127.0.0.1/32 trust\n"
+        "host all {SECRETIVE},{LOOKED_UP} 127.0.0.1/32 scram-sha-256\n\
+         hostnossl all {TLS_ONLY} 127.0.0.1/32 reject\n\
+         host all all 127.0.0.1/32 trust\nhost all all ::1/128 trust\nlocal all all trust\n"
     );
     fs::write(data.join("pg_hba.conf"), rules).expect("rules");
     let mut serve = as_user(&programs().join("postgres"));
@@ -138,12 +159,14 @@ fn start() -> Postgres {
     let child = this_thread_stays(move || dies_with_us(&mut serve).spawn().expect("it starts"));
     let postgres = Postgres {
         port,
+        authority,
         child: Mutex::new(child),
         folder,
     };
     postgres.wait();
     postgres.direct(&format!(
-        "create role {SECRETIVE} login superuser password '{PASSWORD}'"
+        "create role {SECRETIVE} login superuser password '{PASSWORD}'; create role {LOOKED_UP} login \
+         password '{PASSWORD}'; create role {TLS_ONLY} login; create role root login"
     ));
     postgres
 }
@@ -179,6 +202,11 @@ impl Postgres {
             assert!(begun.elapsed() < START_TIME, "PostgreSQL does not start");
             thread::sleep(Duration::from_millis(50));
         }
+    }
+
+    /// The folder of its Unix socket.
+    pub(crate) fn sockets(&self) -> String {
+        self.folder.path().display().to_string()
     }
 
     /// What psql prints of a statement, without the proxy.

@@ -136,6 +136,12 @@ impl Wire {
         }
     }
 
+    /// Passes over bytes that are no message.
+    pub(crate) fn skip(&mut self, bytes: usize) {
+        let mut skipped = vec![0; bytes];
+        self.socket.read_exact(&mut skipped).expect("they come");
+    }
+
     /// Messages up to one of this type, or to the end.
     pub(crate) fn until(&mut self, kind: u8) -> Vec<Message> {
         let mut messages = Vec::new();

@@ -143,8 +143,8 @@ pub(super) const CRATES: &[Crate] = &[
         "connection", "scripting", "instance", "commands", "executor", "server",
     ]),
     of("bpfdb-proxy", &[
-        "error", "io", "wire", "settings", "parameters", "statements", "auth", "client", "server", "pool", "kernel",
-        "proxy",
+        "error", "hba", "io", "wire", "settings", "parameters", "statements", "auth", "pool", "client", "server",
+        "kernel", "proxy",
         "flags",
     ]),
     of("bpfdb-tests", &[

@@ -1,0 +1,89 @@
+//! What clients are at, and for how long: limits of queries, of transactions that stand still, and of
+//! clients that say nothing.
+//!
+//! Nothing is noted on the way of a request. Each tick compares what is counted anyway, also by the
+//! programs; so a time is exact to a tick.
+
+use std::time::Instant;
+
+use super::Proxy;
+use super::timeouts::is_over;
+use crate::client::{Client, Doing, Seen};
+use crate::io::slab::Id;
+use crate::kernel::abi;
+use crate::server::IDLE;
+use crate::wire::reply::state;
+
+impl Proxy {
+    /// Ends those who are at the same for too long.
+    pub(super) fn end_activities(&mut self, now: Instant) {
+        for id in self.clients.ids() {
+            let Some(client) = self.clients.get(id).filter(|client| client.is_ready()) else {
+                continue;
+            };
+            let seen = self.seen_now(client);
+            let client = &mut self.clients[id];
+            if client.seen != seen {
+                (client.seen, client.seen_since) = (seen, now);
+            } else if let Some((state, told)) = self.too_long(id, now) {
+                self.refuse(id, state, told);
+            }
+        }
+    }
+
+    fn too_long(&self, id: Id, now: Instant) -> Option<(&'static str, &'static str)> {
+        let client = &self.clients[id];
+        let (limit, state, told) = match client.seen.doing {
+            Doing::Waits => return None,
+            Doing::Nothing => (
+                self.settings.client_idle_timeout,
+                state::IDLE_SESSION,
+                "client_idle_timeout",
+            ),
+            Doing::Query => (
+                self.settings.query_timeout,
+                state::QUERY_CANCELED,
+                "query timeout",
+            ),
+            Doing::StandsStill => (
+                self.settings.idle_transaction_timeout,
+                state::IDLE_IN_TRANSACTION,
+                "idle transaction timeout",
+            ),
+        };
+        is_over(client.seen_since, limit, now).then_some((state, told))
+    }
+
+    fn seen_now(&self, client: &Client) -> Seen {
+        let count = client.received.wrapping_add(client.answered);
+        let (Some(kernel), Some(slot), true) = (&self.kernel, client.slot, client.is_away) else {
+            let server = client.server.and_then(|server| self.servers.get(server));
+            let doing = match server {
+                _ if client.waits.is_some() => Doing::Waits,
+                Some(server) if !server.expected.is_empty() => Doing::Query,
+                Some(server) if server.status != IDLE => Doing::StandsStill,
+                _ if client.is_between() => Doing::Nothing,
+                _ => Doing::StandsStill,
+            };
+            return Seen { doing, count };
+        };
+        let word = kernel.word(slot);
+        let count = count.wrapping_add(kernel.shared.requests(slot));
+        let (doing, replies) = match word.state() {
+            abi::BPFDB_PROXY_WAITING => (Doing::Waits, 0),
+            abi::BPFDB_PROXY_LINKING | abi::BPFDB_PROXY_LINKED => {
+                let doing = if word.due() > 0 {
+                    Doing::Query
+                } else if word.has(abi::BPFDB_PROXY_OPEN) {
+                    Doing::StandsStill
+                } else {
+                    Doing::Nothing
+                };
+                (doing, kernel.shared.replies(word.server()))
+            }
+            _ => (Doing::Nothing, 0),
+        };
+        let count = count.wrapping_add(replies);
+        Seen { doing, count }
+    }
+}

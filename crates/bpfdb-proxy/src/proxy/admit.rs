@@ -1,0 +1,193 @@
+//! Which way a client has to prove who it is, and what its answer is compared with.
+
+use std::time::Instant;
+
+use super::Proxy;
+use crate::auth::client as auth;
+use crate::client::Stage;
+use crate::hba::{AuthType, Method, Who};
+use crate::io::slab::Id;
+use crate::io::socket;
+use crate::pool::Key;
+use crate::server::{Expected, Lookup, Own};
+use crate::wire::reply::{self, state};
+
+/// Longer names PostgreSQL does not have: nothing is asked about them.
+const NAME_MAX: usize = 63;
+
+impl Proxy {
+    /// A client has said who it is. `false`: no more is to be done for it now.
+    pub(super) fn admit(&mut self, id: Id) -> bool {
+        let client = &self.clients[id];
+        let database = client.wanted.as_ref().map_or("", |key| &key.database);
+        let who = Who {
+            address: client.address,
+            has_tls: client.socket.has_tls(),
+            database,
+            user: &client.user,
+        };
+        let told = match self.method(&who) {
+            Some(Method::Prove(AuthType::Trust)) => {
+                return self.challenge(id, AuthType::Trust, None);
+            }
+            Some(Method::Prove(way)) => return self.find_secret(id, way),
+            Some(Method::Peer)
+                if socket::peer_user(&client.socket).as_deref() == Some(who.user) =>
+            {
+                return self.challenge(id, AuthType::Trust, None);
+            }
+            Some(Method::Peer) => format!("Peer authentication failed for user \"{}\"", who.user),
+            Some(Method::Reject) => format!("pg_hba.conf rejects connection for {}", shown(&who)),
+            None => format!("no pg_hba.conf entry for {}", shown(&who)),
+        };
+        self.refuse(id, state::INVALID_AUTHORIZATION, &told);
+        false
+    }
+
+    fn method(&self, who: &Who<'_>) -> Option<Method> {
+        match &self.settings.hba {
+            Some(rules) => rules.method(who),
+            None => Some(Method::Prove(self.settings.auth_type)),
+        }
+    }
+
+    /// Asks the client for its password, which is compared with `secret`.
+    fn challenge(&mut self, id: Id, way: AuthType, secret: Option<String>) -> bool {
+        let client = &mut self.clients[id];
+        // As PostgreSQL: an empty password is none.
+        client.secret_kept = secret.filter(|secret| !secret.is_empty());
+        let way = auth::fitting(way, client.secret_kept.as_deref());
+        let verdict = auth::begin(way, crate::auth::random, &mut client.output);
+        self.judge(id, verdict)
+    }
+
+    /// What is known of the client's password: from the file, or from the database.
+    fn find_secret(&mut self, id: Id, way: AuthType) -> bool {
+        let client = &self.clients[id];
+        let known = self.settings.users.get(&client.user);
+        let asks = self.settings.auth_user.as_ref();
+        let asks = asks.filter(|asks| **asks != client.user && client.user.len() <= NAME_MAX);
+        match (known, asks) {
+            (None, Some(asks)) => {
+                let asks = asks.clone();
+                self.look_up(id, way, asks)
+            }
+            (known, _) => {
+                let known = known.cloned();
+                self.challenge(id, way, known)
+            }
+        }
+    }
+
+    fn look_up(&mut self, id: Id, way: AuthType, user: String) -> bool {
+        let client = &self.clients[id];
+        let kept = self.secrets.get(&client.user, Instant::now());
+        if let Some(secret) = kept {
+            return self.challenge(id, way, secret);
+        }
+        let own = client.wanted.as_ref().map(|key| &key.database);
+        let own = own.filter(|own| self.settings.databases.contains_key(*own));
+        let Some(database) = self.settings.auth_dbname.as_ref().or(own).cloned() else {
+            tracing::warn!(
+                "auth_query: auth_dbname is not set, and the client's database has no entry"
+            );
+            return self.challenge(id, way, None);
+        };
+        let key = Key {
+            database,
+            user,
+            options: Vec::new(),
+        };
+        let pool = match self.pool(key) {
+            Ok(pool) => pool,
+            Err((state, told)) => {
+                self.refuse(id, state, told);
+                return false;
+            }
+        };
+        self.clients[id].stage = Stage::LooksUp { pool, way };
+        self.pools[pool as usize].lookups.push_back(id);
+        self.tell_wanted(pool);
+        match self.take_free(pool) {
+            Some(server) => self.give(server),
+            None => self.open_servers(pool),
+        }
+        false
+    }
+
+    /// A server that is free for the next question about a password. `false`: there is none.
+    pub(super) fn ask_next(&mut self, server: Id) -> bool {
+        let pool = self.servers[server].pool;
+        while let Some(id) = self.pools[pool as usize].lookups.pop_front() {
+            self.tell_wanted(pool);
+            let Some(client) = self.clients.get(id) else {
+                continue;
+            };
+            let Stage::LooksUp { way, .. } = client.stage else {
+                continue;
+            };
+            if let Some(secret) = self.secrets.get(&client.user, Instant::now()) {
+                self.challenge(id, way, secret);
+                continue;
+            }
+            let user = client.user.clone();
+            let state = &mut self.servers[server];
+            reply::question(&mut state.output, &self.settings.auth_query, &user);
+            state.statements.unnamed = None;
+            (state.resumes, state.speaks) = (false, false);
+            state.lookup = Some(Lookup {
+                client: id,
+                user,
+                found: None,
+                has_failed: false,
+            });
+            state.expected.push_back(Expected::Own(Own::Lookup));
+            self.flush_server(server);
+            return true;
+        }
+        false
+    }
+
+    /// The answer to a question about a password.
+    pub(super) fn looked_up(&mut self, lookup: Lookup) {
+        let Lookup {
+            client: id,
+            user,
+            found,
+            has_failed,
+        } = lookup;
+        if has_failed {
+            tracing::warn!(user, "auth_query has failed");
+        } else {
+            let until = Instant::now() + self.settings.auth_query_cache;
+            self.secrets.put(user, found.clone(), until);
+        }
+        let Some(Stage::LooksUp { way, .. }) = self.clients.get(id).map(|client| &client.stage)
+        else {
+            return;
+        };
+        let way = *way;
+        if has_failed {
+            let told = "the database does not say what it keeps of passwords (auth_query)";
+            self.refuse(id, state::CONNECTION_FAILURE, told);
+        } else {
+            self.challenge(id, way, found);
+        }
+    }
+}
+
+/// A client as PostgreSQL's messages have it.
+fn shown(who: &Who<'_>) -> String {
+    let host = who.address.map_or("[local]".into(), |address| {
+        address.to_canonical().to_string()
+    });
+    let encryption = if who.has_tls {
+        "SSL encryption"
+    } else {
+        "no encryption"
+    };
+    format!(
+        "host \"{host}\", user \"{}\", database \"{}\", {encryption}",
+        who.user, who.database
+    )
+}

@@ -1,0 +1,138 @@
+//! Who may come in: rules, passwords that the database keeps, and other sockets than those of IPv4.
+
+use std::process::Command;
+
+use bpfdb_proxy::settings::{ANY_DATABASE, AuthType, Hba};
+
+use crate::postgres::{self, LOOKED_UP, PASSWORD, USER, psql};
+use crate::proxy::{TestProxy, Way};
+
+/// The value of `select 1`, or what psql is told.
+fn select(command: &mut Command) -> Result<String, String> {
+    let output = command
+        .args(["-c", "select 1"])
+        .output()
+        .expect("psql runs");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+    match output.status.success() {
+        true => Ok(text(&output.stdout)),
+        false => Err(text(&output.stderr)),
+    }
+}
+
+fn by_rules(rules: &str) -> TestProxy {
+    TestProxy::with(Way::Plain, |settings| {
+        settings.hba = Some(Hba::parse(rules, "rules").expect("rules"));
+        settings.users.insert(USER.into(), "right".into());
+    })
+}
+
+#[test]
+fn the_first_rule_says_who_comes_in() {
+    let proxy = by_rules(
+        "host postgres tests 127.0.0.1/32 scram-sha-256\n\
+         host all secretive 127.0.0.0/8 reject\n\
+         hostssl all all all trust\n",
+    );
+    let told = |user, password| select(&mut psql(proxy.port, user, &[("PGPASSWORD", password)]));
+    assert_eq!(told(USER, "right").as_deref(), Ok("1"));
+    let wrong = told(USER, "wrong").expect_err("a wrong password");
+    assert!(
+        wrong.contains("password authentication failed for user \"tests\""),
+        "{wrong}"
+    );
+    let rejected = told("secretive", PASSWORD).expect_err("rejected");
+    let wanted = "pg_hba.conf rejects connection for host \"127.0.0.1\", user \"secretive\", database \
+                  \"postgres\", no encryption";
+    assert!(rejected.contains(wanted), "{rejected}");
+    let unknown = told("another", "").expect_err("no rule");
+    assert!(
+        unknown.contains("no pg_hba.conf entry for host"),
+        "{unknown}"
+    );
+}
+
+#[test]
+fn passwords_are_those_that_the_database_keeps() {
+    for auth in [AuthType::Scram, AuthType::Md5] {
+        let proxy = TestProxy::with(Way::Plain, |settings| {
+            settings.auth_type = auth;
+            settings.auth_user = Some(USER.into());
+            settings.auth_dbname = Some("postgres".into());
+            settings.default_pool_size = 2;
+        });
+        let logs_in =
+            |user, password| select(&mut psql(proxy.port, user, &[("PGPASSWORD", password)]));
+        // The proxy has no password of this user, and PostgreSQL asks for one.
+        assert_eq!(logs_in(LOOKED_UP, PASSWORD).as_deref(), Ok("1"), "{auth:?}");
+        assert!(logs_in(LOOKED_UP, "wrong").is_err());
+        assert!(logs_in("nobody_such", PASSWORD).is_err());
+        let change = |password| {
+            postgres::shared().direct(&format!("alter role {LOOKED_UP} password '{password}'"))
+        };
+        change("new");
+        // What was known is asked for anew after it was wrong.
+        assert!(logs_in(LOOKED_UP, "other").is_err());
+        let told = logs_in(LOOKED_UP, "new");
+        change(PASSWORD);
+        assert_eq!(told.as_deref(), Ok("1"), "{auth:?}");
+    }
+}
+
+/// Those who are not admitted cost a few connections, however many they are.
+#[test]
+fn questions_about_passwords_take_no_more_servers_than_a_pool_has() {
+    let proxy = TestProxy::with(Way::Plain, |settings| {
+        settings.auth_type = AuthType::Plain;
+        settings.auth_user = Some(USER.into());
+        settings.auth_dbname = Some("postgres".into());
+        settings.auth_query += " -- counted";
+        settings.default_pool_size = 2;
+    });
+    let wires: Vec<_> = (0..50)
+        .map(|number| {
+            let mut wire = crate::wire::Wire::open(proxy.port);
+            let user = format!("unknown_{number}");
+            wire.send(&crate::wire::start_packet(
+                &user,
+                &[("database", "nothing_such")],
+            ));
+            wire
+        })
+        .collect();
+    for mut wire in wires {
+        wire.send(&crate::wire::message(b'p', b"guessed\0"));
+        assert_eq!(crate::wire::error(&wire.until(b'Z'), b'C'), "28P01");
+    }
+    // Two that have asked, and this one.
+    let count = "select count(*) <= 3 from pg_stat_activity where query like '%-- counted%'";
+    assert_eq!(postgres::shared().direct(count), "t");
+}
+
+#[test]
+fn unix_sockets_and_ipv6_serve_both_sides() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let postgres = postgres::shared();
+    for host in ["::1".to_owned(), postgres.sockets()] {
+        let proxy = TestProxy::with(Way::Kernel, |settings| {
+            settings.listen = vec!["[::1]:0".parse().expect("an address")];
+            settings.unix_socket_dirs = vec![folder.path().to_owned()];
+            let database = format!("host={host} port={}", postgres.port).parse();
+            let database = database.expect("a database");
+            settings.databases.insert(ANY_DATABASE.to_owned(), database);
+            let rules = "local all root peer\nhost all all ::1/128 trust\nlocal all other reject\n";
+            settings.hba = Some(Hba::parse(rules, "rules").expect("rules"));
+        });
+        let at = |host: &str, user| select(psql(proxy.port, user, &[]).args(["-h", host]));
+        let folder = folder.path().to_str().expect("a text");
+        for _ in 0..3 {
+            assert_eq!(at("::1", USER).as_deref(), Ok("1"), "{host}");
+        }
+        assert_eq!(at(folder, "root").as_deref(), Ok("1"), "{host}");
+        let told = at(folder, USER).expect_err("another user");
+        assert!(
+            told.contains("no pg_hba.conf entry for host \"[local]\""),
+            "{told}"
+        );
+    }
+}

@@ -1,0 +1,216 @@
+//! What takes too long, and how many servers there may be.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::postgres;
+use crate::proxy::{TestProxy, WAYS, Way};
+use crate::wire::{Wire, error, query, rows};
+
+const SHORT: Duration = Duration::from_millis(400);
+const PROCESS: &str = "select pg_backend_pid()";
+
+/// State and text of the error with which a connection ends.
+fn told(wire: &mut Wire) -> (String, String) {
+    let messages = wire.until(0);
+    (error(&messages, b'C'), error(&messages, b'M'))
+}
+
+fn pair(state: &str, text: &str) -> (String, String) {
+    (state.to_owned(), text.to_owned())
+}
+
+/// A client whose next query goes the way of the test.
+fn settled(proxy: &TestProxy) -> Wire {
+    let mut wire = proxy.client();
+    for _ in 0..3 {
+        assert_eq!(wire.value("select 1"), "1");
+        thread::sleep(Duration::from_millis(10));
+    }
+    wire
+}
+
+fn until_none(what: &str) {
+    let begun = Instant::now();
+    let count = format!("select count(*) from pg_stat_activity where {what}");
+    while postgres::shared().direct(&count) != "0" {
+        assert!(begun.elapsed() < Duration::from_secs(10), "still: {what}");
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn a_query_takes_so_long_at_most() {
+    for way in WAYS {
+        let proxy = TestProxy::with(way, |settings| settings.query_timeout = SHORT);
+        let mut wire = settled(&proxy);
+        let process = wire.value(PROCESS);
+        // Many short ones are no long one.
+        for _ in 0..8 {
+            wire.query("select pg_sleep(0.1)");
+        }
+        wire.send(&query("select pg_sleep(30)"));
+        assert_eq!(told(&mut wire), pair("57014", "query timeout"), "{way:?}");
+        until_none(&format!("pid = {process} and state = 'active'"));
+    }
+}
+
+#[test]
+fn a_transaction_stands_still_so_long_at_most() {
+    for way in WAYS {
+        let proxy = TestProxy::with(way, |settings| settings.idle_transaction_timeout = SHORT);
+        let mut wire = settled(&proxy);
+        let process = wire.value(PROCESS);
+        wire.query("begin");
+        for _ in 0..8 {
+            thread::sleep(Duration::from_millis(100));
+            wire.query("select 1");
+        }
+        let wanted = pair("25P03", "idle transaction timeout");
+        assert_eq!(told(&mut wire), wanted, "{way:?}");
+        until_none(&format!("pid = {process} and state like 'idle in%'"));
+    }
+}
+
+#[test]
+fn a_client_does_nothing_so_long_at_most() {
+    for way in WAYS {
+        let proxy = TestProxy::with(way, |settings| settings.client_idle_timeout = SHORT);
+        let mut wire = settled(&proxy);
+        for _ in 0..8 {
+            thread::sleep(Duration::from_millis(100));
+            assert_eq!(wire.value("select 1"), "1");
+        }
+        wire.query("begin");
+        thread::sleep(2 * SHORT);
+        wire.query("commit");
+        assert_eq!(
+            told(&mut wire),
+            pair("57P05", "client_idle_timeout"),
+            "{way:?}"
+        );
+    }
+}
+
+#[test]
+fn servers_become_so_old_and_rest_for_so_long() {
+    for way in WAYS {
+        let proxy = TestProxy::with(way, |settings| {
+            settings.server_lifetime = SHORT;
+            settings.default_pool_size = 1;
+        });
+        let mut wire = settled(&proxy);
+        wire.query("begin");
+        let first = wire.value(PROCESS);
+        thread::sleep(2 * SHORT);
+        assert_eq!(wire.value(PROCESS), first, "{way:?}");
+        wire.query("commit");
+        thread::sleep(SHORT / 2);
+        assert_ne!(wire.value(PROCESS), first, "{way:?}");
+        drop(proxy);
+        let proxy = TestProxy::with(way, |settings| settings.server_idle_timeout = SHORT);
+        let mut wire = settled(&proxy);
+        let process = wire.value(PROCESS);
+        for _ in 0..8 {
+            thread::sleep(Duration::from_millis(100));
+            assert_eq!(wire.value(PROCESS), process, "{way:?}");
+        }
+        until_none(&format!("pid = {process}"));
+        assert_eq!(wire.value("select 2"), "2", "{way:?}");
+    }
+}
+
+#[test]
+fn a_pool_has_a_reserve_for_those_who_wait_long() {
+    for way in WAYS {
+        let with_reserve = |reserve| {
+            TestProxy::with(way, |settings| {
+                settings.default_pool_size = 1;
+                settings.reserve_pool_size = reserve;
+                settings.reserve_pool_timeout = SHORT;
+                settings.query_wait_timeout = 5 * SHORT;
+            })
+        };
+        let proxy = with_reserve(1);
+        let (mut holds, mut waits) = (settled(&proxy), settled(&proxy));
+        holds.query("begin");
+        let begun = Instant::now();
+        assert_eq!(waits.value("select 1"), "1", "{way:?}");
+        assert!(begun.elapsed() >= SHORT, "{way:?}");
+        drop(proxy);
+        let proxy = with_reserve(0);
+        let (mut holds, mut waits) = (settled(&proxy), settled(&proxy));
+        holds.query("begin");
+        waits.send(&query("select 1"));
+        assert_eq!(told(&mut waits).1, "query_wait_timeout", "{way:?}");
+    }
+}
+
+#[test]
+fn pools_share_what_a_user_may_have() {
+    postgres::with_other();
+    for way in WAYS {
+        let proxy = TestProxy::with(way, |settings| {
+            settings.max_user_connections = 1;
+            settings.query_wait_timeout = Duration::from_secs(10);
+        });
+        let named = format!("quotas {way:?}");
+        let more = [("database", postgres::OTHER), ("application_name", &named)];
+        let other = || Wire::connect(proxy.port, postgres::USER, &more);
+        let name = "select current_database()";
+        let mut one = settled(&proxy);
+        // The server that nobody uses makes room, on either side.
+        let mut two = other();
+        assert_eq!(two.value(name), postgres::OTHER, "{way:?}");
+        assert_eq!(one.value(name), "postgres", "{way:?}");
+        one.query("begin");
+        two.send(&query(name));
+        thread::sleep(SHORT);
+        let held =
+            format!("select count(*) from pg_stat_activity where application_name = '{named}'");
+        assert_eq!(postgres::shared().direct(&held), "0", "{way:?}");
+        one.query("commit");
+        assert_eq!(rows(&two.until(b'Z')), [[postgres::OTHER]], "{way:?}");
+    }
+}
+
+#[test]
+fn databases_have_so_many_servers_for_all_users() {
+    let proxy = TestProxy::with(Way::Plain, |settings| {
+        settings.max_db_connections = 2;
+        settings.query_wait_timeout = SHORT;
+    });
+    // Of another pool of the same database.
+    let mut three = Wire::connect(proxy.port, postgres::USER, &[("extra_float_digits", "1")]);
+    let (mut one, mut two) = (proxy.client(), proxy.client());
+    one.query("begin");
+    two.query("begin");
+    three.send(&query("select 1"));
+    assert_eq!(told(&mut three).1, "query_wait_timeout");
+    one.query("commit");
+}
+
+/// Those who wait in the process have their turn in the order in which they came.
+#[test]
+fn who_waits_longest_is_served_first() {
+    for way in [Way::Slow, Way::Plain] {
+        let proxy = TestProxy::start(way, 1);
+        let mut holds = proxy.client();
+        let mut waiting: Vec<Wire> = (0..6).map(|_| proxy.client()).collect();
+        holds.query("create table if not exists turns (at serial, client int)");
+        holds.query("truncate turns restart identity");
+        holds.query("begin");
+        for (number, wire) in waiting.iter_mut().enumerate() {
+            wire.send(&query(&format!(
+                "insert into turns (client) values ({number})"
+            )));
+            thread::sleep(Duration::from_millis(30));
+        }
+        holds.query("commit");
+        for wire in &mut waiting {
+            wire.until(b'Z');
+        }
+        let order = holds.value("select string_agg(client::text, ',' order by at) from turns");
+        assert_eq!(order, "0,1,2,3,4,5", "{way:?}");
+    }
+}
