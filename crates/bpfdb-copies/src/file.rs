@@ -13,7 +13,8 @@ const BUFFER: usize = 1 << 20;
 
 /// A new file under a temporary name in the folder where it is to be, with mode 0600. If it is
 /// dropped before [`NewFile::keep`], it is gone.
-pub(crate) struct NewFile {
+#[derive(Debug)]
+pub struct NewFile {
     file: BufWriter<NamedTempFile>,
     path: PathBuf,
 }
@@ -23,7 +24,7 @@ impl NewFile {
     ///
     /// # Errors
     /// [`Error::Refused`] if it is there and no file: a device, say, would be replaced.
-    pub(crate) fn create(path: &Path) -> Result<Self> {
+    pub fn create(path: &Path) -> Result<Self> {
         let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         if path.exists() && !path.is_file() {
             let text = format!("{} is there, and no file", path.display());
@@ -40,7 +41,10 @@ impl NewFile {
     }
 
     /// Gives it its name, in the place of an older file, when all of it is on the disk.
-    pub(crate) fn keep(self) -> Result<()> {
+    ///
+    /// # Errors
+    /// [`Error::Io`]: the name may be there, or not.
+    pub fn keep(self) -> Result<()> {
         let action = || io(format!("write {}", self.path.display()));
         let mut file = self.file;
         file.flush().map_err(action())?;

@@ -44,6 +44,7 @@ mod writer;
 pub use bpfdb_values::integer;
 pub use dump::{Dumped, dump_file, dump_to, save_rdb};
 pub use error::{Error, Result};
+pub use file::NewFile;
 pub use format::{Format, read};
 pub use header::Header;
 pub use jsonl::{JsonEntries, json_entries};

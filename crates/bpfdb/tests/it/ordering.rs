@@ -266,6 +266,7 @@ fn objects_for_weak_order_compile_and_verify() {
             "procedure_embedded",
             "procedure_run",
             "redis",
+            "table",
             "voter"
         ]
     );

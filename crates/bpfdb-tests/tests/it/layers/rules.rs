@@ -26,6 +26,8 @@ pub(super) const INCLUDES: &[(&str, &[&str])] = &[
         ],
     ),
     ("proxy", &["abi"]),
+    ("table_file", &["abi"]),
+    ("table", &["abi", "table_file"]),
     // Of `net` only what is read of kernel structures.
     ("pg", &["abi", "proxy", "net"]),
     ("api", &["abi", "operators", "values", "procedures"]),
@@ -48,6 +50,8 @@ const EVERYTHING: &[&str] = &[
     "redis",
     "proxy",
     "pg",
+    "table_file",
+    "table",
     "api",
     "program",
     "tests",
@@ -61,6 +65,8 @@ pub(super) const FOLDERS: &[(&str, &str)] = &[
     ("include/bpfdb/connection.h", "transport"),
     // What is about the proxy.
     ("include/bpfdb/proxy.h", "proxy"),
+    // What is about tables.
+    ("include/bpfdb/table.h", "table_file"),
     // For programs that embed the engine.
     ("include/bpfdb/bpfdb.bpf.h", "api"),
     ("include/bpfdb/continuation.bpf.h", "api"),
@@ -76,6 +82,7 @@ pub(super) const FOLDERS: &[(&str, &str)] = &[
     ("bpf/net/", "net"),
     ("bpf/redis/", "redis"),
     ("bpf/pg/", "pg"),
+    ("bpf/table/", "table"),
     ("bpf/tests/", "tests"),
     ("bpf/bench/", "program"),
     ("bpf/*.bpf.c", "program"),
@@ -127,6 +134,10 @@ pub(super) const CRATES: &[Crate] = &[
     of("bpfdb-copies", &[
         "limits", "error", "collection", "crc64", "header", "sink", "source", "writer", "rdb", "binary",
         "jsonl", "format", "file", "large", "snapshot", "loader", "dump", "restore",
+    ]),
+    of("bpfdb-table", &[
+        "abi", "error", "buffer", "field", "aggregate", "block", "header", "writer", "sorter", "table", "walk", "reader",
+        "kernel", "input",
     ]),
     of("bpfdb-lua", &[
         "bit", "header", "limits", "number", "random", "sha1", "library", "call", "work", "charged",

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: (MIT OR GPL-2.0-only)
+/*
+ * Chains of reads of tables in the kernel. Start reading at table/state.bpf.h.
+ */
+#include "table/chain.bpf.h"
+
+#include <bpf/bpf_core_read.h>
+
+struct io_ring_ctx;
+
+/* The tracepoint's arguments since Linux 6.16; before, the fields of the completion were its arguments. */
+typedef void (*btf_trace_io_uring_complete___cqe)(void *, struct io_ring_ctx *, void *,
+						  struct io_uring_cqe *);
+
+struct completion {
+	u64 ring, user_data;
+	s32 result;
+	u32 flags;
+};
+
+static __always_inline void completion_read(u64 *arguments, struct completion *completion)
+{
+	completion->ring = arguments[0];
+	if (bpf_core_type_matches(btf_trace_io_uring_complete___cqe)) {
+		const struct io_uring_cqe *cqe = (void *)arguments[2];
+
+		completion->user_data = cqe->user_data;
+		completion->result = cqe->res;
+		completion->flags = cqe->flags;
+	} else {
+		completion->user_data = arguments[2];
+		completion->result = arguments[3];
+		completion->flags = arguments[4];
+	}
+}
+
+static __always_inline void completed(const struct completion *completion)
+{
+	u64 kind = completion->user_data >> KIND_SHIFT;
+	u32 chain = completion->user_data & (BPFDB_TABLE_CHAINS - 1);
+
+	if (completion->user_data == memory.shape.hello) {
+		if (!(completion->flags & IORING_CQE_F_MORE))
+			ring_poll();
+		chains_start();
+	} else if (kind == KIND_READ &&
+		   completion->user_data == chain_user_data(chain, chain_at(chain))) {
+		chain_read(chain, completion->result);
+	}
+}
+
+/* What io_uring has done for any process of the machine. */
+SEC("tp_btf/io_uring_complete")
+int table_completed(u64 *ctx)
+{
+	struct completion completion;
+
+	completion_read(ctx, &completion);
+	if (!memory.ring && memory.shape.hello && completion.user_data == memory.shape.hello)
+		STORE(memory.ring, completion.ring);
+	if (!memory.ring || completion.ring != memory.ring)
+		return 0;
+	ring_take();
+	if (CAS(&memory.busy, 0, 1))
+		return 0;
+	completed(&completion);
+	STORE_RELEASE(memory.busy, 0);
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";

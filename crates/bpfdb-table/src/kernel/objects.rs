@@ -1,0 +1,3 @@
+//! The compiled program.
+
+include!(concat!(env!("OUT_DIR"), "/objects.rs"));

@@ -1,0 +1,266 @@
+//! Chains in the kernel: they answer what the process answers, and never from a block that is not as it was
+//! written.
+
+use std::fs::OpenOptions;
+use std::os::unix::fs::FileExt;
+
+use bpfdb_table::{Access, Bounds, ChainFigures, ChainOptions, Chains, Error, Reader, Table};
+use bpfdb_tests::random::Random;
+
+use crate::common::{Entry, Folder, Model, aggregate, build, key, model, options, scanned, within};
+
+const FIELDS: [&str; 9] = [
+    "0:text", "0:u8", "0:i8", "1:u16", "0:i16", "0:i32", "1:u32", "0:u64", "0:i64",
+];
+
+fn start(table: &Table) -> Chains<'_> {
+    Chains::start(table, &ChainOptions::default()).expect("chains run")
+}
+
+fn scanned_by(chains: &mut Chains<'_>, bounds: Bounds<'_>) -> Vec<Entry> {
+    let mut all = Vec::new();
+    let mut each = |key: &[u8], value: &[u8]| {
+        all.push((key.to_vec(), value.to_vec()));
+        true
+    };
+    chains.scan(&bounds, &mut each).expect("read");
+    all
+}
+
+fn compare(random: &mut Random, model: &Model, block_size: u32, fanout: u32) -> u32 {
+    let folder = Folder::new();
+    let table = build(&folder.path(), model, &options(block_size, fanout));
+    let (mut reader, mut chains) = (Reader::new(&table), start(&table));
+    let drawn: Vec<Vec<u8>> = (0..200).map(|_| key(random)).collect();
+    let keys: Vec<&[u8]> = model.keys().chain(&drawn).map(Vec::as_slice).collect();
+    let values = chains.get_many(&keys).expect("read");
+    for (key, value) in keys.iter().zip(values) {
+        assert_eq!(value.as_ref(), model.get(*key), "{}", key.escape_ascii());
+    }
+    for _ in 0..40 {
+        let (from, to) = (key(random), key(random));
+        assert_eq!(chains.get(&from).expect("read").as_ref(), model.get(&from));
+        let bounds = Bounds {
+            from: &from,
+            to: (!random.one_in(4)).then_some(&to[..]),
+        };
+        let expected: Vec<_> = within(model, bounds)
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect();
+        assert_eq!(scanned_by(&mut chains, bounds), expected, "{bounds:?}");
+        assert_eq!(scanned(&mut reader, bounds), expected, "{bounds:?}");
+        let field = FIELDS[random.below(FIELDS.len())].parse().expect("a field");
+        for field in [None, Some(field)] {
+            let expected = aggregate(model, bounds, field);
+            let found = chains.aggregate(&bounds, field).expect("read");
+            assert_eq!(found, expected, "{bounds:?} {field:?}");
+            assert_eq!(reader.aggregate(&bounds, field).expect("read"), expected);
+        }
+    }
+    let ChainFigures {
+        chains, by_process, ..
+    } = chains.figures();
+    assert!(chains > keys.len() as u64);
+    assert_eq!(by_process, 0, "the kernel has answered everything");
+    table.about().depth
+}
+
+#[test]
+fn chains_answer_as_the_process_and_a_map_do() {
+    let mut random = Random::new(11);
+    for (entries, block_size, fanout) in [
+        (0, 512, 0),
+        (1, 512, 2),
+        (300, 512, 3),
+        (2000, 512, 0),
+        (2000, 1024, 5),
+        (3000, 4096, 0),
+        (3000, 65536, 0),
+    ] {
+        let model = model(&mut random, entries);
+        compare(&mut random, &model, block_size, fanout);
+    }
+}
+
+#[test]
+fn depths() {
+    let mut random = Random::new(12);
+    for depth in 1..=6 {
+        let leaves = 1 << (depth - 1);
+        let model = (0..leaves)
+            .map(|number: u32| (number.to_be_bytes().to_vec(), vec![7; 300]))
+            .collect();
+        assert_eq!(compare(&mut random, &model, 512, 2), depth);
+    }
+}
+
+/// A read for each level.
+#[test]
+fn a_question_is_one_chain() {
+    let folder = Folder::new();
+    let model = (0..64_u32)
+        .map(|number| (number.to_be_bytes().to_vec(), vec![7; 300]))
+        .collect();
+    let table = build(&folder.path(), &model, &options(512, 4));
+    let mut chains = start(&table);
+    assert_eq!(chains.figures(), ChainFigures::default());
+    for number in 0..10_u32 {
+        let value = chains.get(&number.to_be_bytes()).expect("read");
+        assert_eq!(value, Some(vec![7; 300]));
+    }
+    assert_eq!(table.about().depth, 4);
+    let expected = ChainFigures {
+        chains: 10,
+        reads: 40,
+        by_process: 0,
+    };
+    assert_eq!(chains.figures(), expected);
+}
+
+#[test]
+fn numbers_at_their_limits() {
+    let folder = Folder::new();
+    let texts = [
+        "9223372036854775807",
+        "-9223372036854775808",
+        "9223372036854775808",
+        "-9223372036854775809",
+        "0",
+        "-0",
+        "00",
+        "1",
+        "-1",
+        "",
+        "-",
+        "+1",
+        "1 ",
+        "123456789012345678901",
+        "99999999999999999999",
+    ];
+    let numbers = [0, 1, u64::MAX, i64::MAX as u64, i64::MIN as u64];
+    let model: Model = texts
+        .iter()
+        .map(|text| text.as_bytes().to_vec())
+        .chain(numbers.map(|number| number.to_le_bytes().to_vec()))
+        .enumerate()
+        .map(|(index, value)| (vec![index as u8], value))
+        .collect();
+    let table = build(&folder.path(), &model, &options(512, 0));
+    let mut chains = start(&table);
+    for number in 0..model.len() as u8 {
+        for end in number..=model.len() as u8 {
+            let bounds = Bounds {
+                from: &[number],
+                to: Some(&[end]),
+            };
+            for field in FIELDS {
+                let field = Some(field.parse().expect("a field"));
+                let found = chains.aggregate(&bounds, field).expect("read");
+                assert_eq!(
+                    found,
+                    aggregate(&model, bounds, field),
+                    "{bounds:?} {field:?}"
+                );
+            }
+        }
+    }
+    assert_eq!(chains.figures().by_process, 0);
+}
+
+/// The table is changed under a chain that runs on it: no answer comes from such a block.
+#[test]
+fn a_block_that_was_changed_is_found_and_named() {
+    let mut random = Random::new(13);
+    let folder = Folder::new();
+    let model: Model = (0..200_u32)
+        .map(|number| (number.to_be_bytes().to_vec(), vec![number as u8; 100]))
+        .collect();
+    let table = build(&folder.path(), &model, &options(512, 5));
+    let mut chains = start(&table);
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(folder.path())
+        .expect("opened");
+    for _ in 0..60 {
+        let block = 1 + random.below(table.about().blocks as usize - 2) as u64;
+        let at = block * 512 + random.below(512) as u64;
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, at).expect("read");
+        let changed = [byte[0] ^ 1 << random.below(8)];
+        file.write_all_at(&changed, at).expect("written");
+        let mut errors = 0;
+        for (key, value) in &model {
+            match chains.get(key) {
+                Ok(found) => assert_eq!(found.as_ref(), Some(value)),
+                Err(Error::Damaged { offset, .. }) => {
+                    assert_eq!(offset, block * 512);
+                    errors += 1;
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+        assert!(errors > 0, "block {block}");
+        let keys: Vec<&[u8]> = model.keys().map(Vec::as_slice).collect();
+        let all = chains.get_many(&keys);
+        assert!(matches!(all, Err(Error::Damaged { .. })), "{all:?}");
+        let counted = chains.aggregate(&Bounds::default(), None);
+        if block <= table.about().leaves {
+            assert!(matches!(counted, Err(Error::Damaged { .. })), "{counted:?}");
+        }
+        file.write_all_at(&byte, at).expect("written");
+    }
+    let before = chains.figures();
+    assert!(before.by_process > 0);
+    for (key, value) in &model {
+        assert_eq!(chains.get(key).expect("read").as_ref(), Some(value));
+    }
+    assert_eq!(
+        chains.figures().by_process,
+        before.by_process,
+        "chains go on"
+    );
+}
+
+/// Each has a ring, and a program, of its own.
+#[test]
+fn many_at_the_same_time() {
+    let folder = Folder::new();
+    let model = (0..1000_u32)
+        .map(|number| (number.to_be_bytes().to_vec(), number.to_le_bytes().to_vec()))
+        .collect();
+    let table = build(&folder.path(), &model, &options(512, 0));
+    std::thread::scope(|scope| {
+        for seed in 0..3 {
+            let (table, model) = (&table, &model);
+            scope.spawn(move || {
+                let mut random = Random::new(seed);
+                let mut chains = start(table);
+                for _ in 0..100 {
+                    let number = random.below(1100) as u32;
+                    let key = number.to_be_bytes();
+                    let found = chains.get(&key).expect("read");
+                    assert_eq!(found.as_ref(), model.get(&key[..]));
+                }
+                assert_eq!(chains.figures().by_process, 0);
+            });
+        }
+    });
+}
+
+/// A file system in memory has O_DIRECT or not, by the kernel's version; either way the reason is named, or
+/// chains answer.
+#[test]
+fn what_is_not_available_is_said() {
+    let Ok(folder) = tempfile::tempdir_in("/dev/shm") else {
+        return;
+    };
+    let path = folder.path().join("table");
+    let model = Model::from([(b"k".to_vec(), b"v".to_vec())]);
+    build(&path, &model, &options(512, 0));
+    let table = Table::open(&path, Access::Cached).expect("opened");
+    match Chains::start(&table, &ChainOptions::default()) {
+        Ok(mut chains) => assert_eq!(chains.get(b"k").expect("read"), Some(b"v".to_vec())),
+        Err(error) => assert!(matches!(error, Error::Unavailable(_)), "{error}"),
+    }
+}

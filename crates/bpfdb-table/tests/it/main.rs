@@ -1,0 +1,8 @@
+//! The tests of this crate that need nothing private: one program, a module for each subject.
+
+mod common;
+mod damage;
+mod kernel;
+mod model;
+mod sorter;
+mod sqlite;

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: (MIT OR GPL-2.0-only) */
+/*
+ * Tables: what the program that reads them in the kernel (bpf/table) and the crate bpfdb-table share.
+ * docs/formats/tables.md has the file byte by byte, bpf/table/state.bpf.h the protocol between the two.
+ */
+#ifndef BPFDB_TABLE_H
+#define BPFDB_TABLE_H
+
+#include <linux/types.h>
+
+/* The file. */
+#define BPFDB_TABLE_VERSION 1
+/* Sizes of a block, bytes; powers of two. */
+#define BPFDB_TABLE_BLOCK_MIN 512
+#define BPFDB_TABLE_BLOCK_MAX 65536
+/* Blocks from the root to a leaf, both included. */
+#define BPFDB_TABLE_DEPTH_MAX 16
+/* Longest key, bytes. */
+#define BPFDB_TABLE_KEY_MAX 512
+
+/* What a block of the tree begins with. Numbers are little-endian. */
+struct bpfdb_table_block {
+	__u64 checksum; /* XXH64 of all bytes of the block behind this one */
+	__u16 level; /* 0: a leaf */
+	__u16 count; /* entries */
+	__u32 zero;
+	__u64 first; /* number of the block of the first child; 0 in a leaf */
+};
+
+/* Places of entries, __u16 each, follow; then the entries. An entry of a leaf is the lengths of key and value,
+ * __u16 each, the key, and the value; any other is the length of the key, __u16, and the key. */
+#define BPFDB_TABLE_HEAD 24
+#define BPFDB_TABLE_LEAF_ENTRY 4
+#define BPFDB_TABLE_INNER_ENTRY 2
+
+/* Types of a field. */
+enum bpfdb_table_type {
+	BPFDB_TABLE_U8 = 0,
+	BPFDB_TABLE_U16,
+	BPFDB_TABLE_U32,
+	BPFDB_TABLE_U64,
+	BPFDB_TABLE_I8,
+	BPFDB_TABLE_I16,
+	BPFDB_TABLE_I32,
+	BPFDB_TABLE_I64,
+	BPFDB_TABLE_TEXT, /* a decimal number, to the end of the value; as an I64 */
+};
+
+/* Longest text of a number: that of the least one. */
+#define BPFDB_TABLE_TEXT_MAX 20
+
+/* Chains of reads at the same time; a power of two. */
+#define BPFDB_TABLE_CHAINS 64
+/* Bytes that a chain can read at once. */
+#define BPFDB_TABLE_BUFFER 65536
+#define BPFDB_TABLE_BUFFERS (BPFDB_TABLE_CHAINS * BPFDB_TABLE_BUFFER)
+/* Behind the buffers: words are loaded that begin in one. */
+#define BPFDB_TABLE_PAD 4096
+/* Room for io_uring's shared rings, bytes; and places of its submission queue. */
+#define BPFDB_TABLE_RINGS 65536
+#define BPFDB_TABLE_ENTRIES 256
+#define BPFDB_TABLE_ENTRY_WORDS 8
+
+enum bpfdb_table_operation {
+	BPFDB_TABLE_GET = 0, /* the value of the key `from` */
+	BPFDB_TABLE_SCAN, /* the leaves from that which may have `from`, as many as are read at once */
+	BPFDB_TABLE_COUNT, /* entries from `from` on, before `to` */
+	BPFDB_TABLE_FIELDS, /* the same, and sum, least and greatest of a field */
+};
+
+/* `state` of a chain: bpf/table/state.bpf.h draws them. */
+enum bpfdb_table_state {
+	BPFDB_TABLE_FREE = 0,
+	BPFDB_TABLE_READY,
+	BPFDB_TABLE_RUNNING,
+	BPFDB_TABLE_DONE,
+	BPFDB_TABLE_ABANDONED,
+};
+
+/* How a chain has ended. */
+enum bpfdb_table_outcome {
+	BPFDB_TABLE_FOUND = 0, /* and what is no GET */
+	BPFDB_TABLE_ABSENT,
+	BPFDB_TABLE_DAMAGED, /* the block `block` is not as it was written */
+	BPFDB_TABLE_FAILED, /* a read of the block `block` has failed: `error` */
+	BPFDB_TABLE_CROWDED, /* the submission queue was full */
+};
+
+/* No `to`: until the end of the table. */
+#define BPFDB_TABLE_NO_END 0xffffffffU
+
+struct bpfdb_table_chain {
+	__u32 state; /* enum bpfdb_table_state; a futex */
+	__u32 generation; /* of whoever has the place */
+	__u32 is_waited; /* the futex must be woken */
+	__u32 operation; /* enum bpfdb_table_operation */
+	__u64 block; /* number of the first block that is read; of the one that is wrong */
+	__u32 level; /* of these */
+	__u32 reading; /* how many */
+	__u32 span; /* leaves that are read at once, at most; 1 or more */
+	__u32 is_inside; /* the first leaf was looked at */
+	__u32 outcome; /* enum bpfdb_table_outcome */
+	__s32 error; /* result of a read that has failed: an errno, negative, or bytes */
+	__u32 value_at; /* of a GET: bytes from the beginning of the buffer */
+	__u32 value_len;
+	__u32 from_len;
+	__u32 to_len; /* or BPFDB_TABLE_NO_END */
+	__u32 field_at; /* bytes from the beginning of the value */
+	__u32 field_type; /* enum bpfdb_table_type */
+	__u64 reads; /* that were submitted */
+	__u64 entries; /* in the range */
+	__u64 fields; /* of these, how many have the field */
+	__u64 sum; /* of the fields, 128 bits */
+	__u64 sum_high;
+	__u64 least; /* of a type with a sign: plus 2^63, so that the order is that of numbers without one */
+	__u64 greatest;
+	__u64 number; /* of the program: the field of one entry */
+	__u64 from[BPFDB_TABLE_KEY_MAX / 8];
+	__u64 to[BPFDB_TABLE_KEY_MAX / 8];
+} __attribute__((aligned(64)));
+
+/* What the programs are told before the ring is used. */
+struct bpfdb_table_shape {
+	__u64 id; /* of the table: seeds the checksums */
+	__u64 root; /* number of its block */
+	__u64 leaves; /* their blocks are numbered from 1 */
+	__u32 depth;
+	__u32 block_size;
+	__u64 buffers; /* address of the buffers in the process */
+	__u64 states; /* address of the chains there */
+	__u64 hello; /* user data of the doorbell's poll: random */
+	__u32 doorbell; /* its file */
+	/* In the ring's memory, bytes: */
+	__u32 sq_head, sq_tail;
+	__u32 cq_head, cq_tail;
+	__u32 pad;
+};
+
+struct bpfdb_table_memory {
+	__u8 rings[BPFDB_TABLE_RINGS];
+	__u64 entries[BPFDB_TABLE_ENTRIES * BPFDB_TABLE_ENTRY_WORDS];
+	__u8 buffers[BPFDB_TABLE_BUFFERS];
+	__u8 pad[BPFDB_TABLE_PAD];
+	struct bpfdb_table_chain chains[BPFDB_TABLE_CHAINS];
+	struct bpfdb_table_shape shape;
+	__u64 ring; /* address of the ring's context in the kernel; 0: not known yet */
+	__u32 busy; /* a program writes to the submission queue */
+	__u32 pad2;
+} __attribute__((aligned(4096)));
+
+#endif
