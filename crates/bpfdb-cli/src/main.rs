@@ -8,6 +8,7 @@ mod data;
 mod docs;
 mod doctor;
 mod dump;
+mod export;
 mod flags;
 mod interrupts;
 mod left;
@@ -15,9 +16,11 @@ mod load;
 mod locks;
 mod log;
 mod notify;
+mod offline;
 mod output;
 mod pins;
 mod procedures;
+mod query;
 mod recover;
 mod recovering;
 mod repair;
@@ -57,6 +60,10 @@ enum Command {
     Dump(dump::Arguments),
     /// Write a copy, or a file of Redis, into the database of a running server
     Restore(restore::Arguments),
+    /// Write a table: strings in the order of their keys, of a server, a copy, CSV or JSON lines
+    Export(export::Arguments),
+    /// Ask a table, in the kernel where that is possible
+    Query(query::Arguments),
     /// Have a running server make a checkpoint, from which the next one recovers
     Checkpoint(checkpoint::Arguments),
     /// Say everything about a data directory, and where it is damaged, if it is
@@ -95,6 +102,8 @@ fn main() -> ExitCode {
         Command::Procedures(arguments) => procedures::run(&arguments),
         Command::Dump(arguments) => dump::run(&arguments),
         Command::Restore(arguments) => restore::run(&arguments),
+        Command::Export(arguments) => export::run(&arguments),
+        Command::Query(arguments) => query::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Checkpoint(arguments) => checkpoint::run(&arguments),
         Command::Repair(arguments) => repair::run(&arguments),

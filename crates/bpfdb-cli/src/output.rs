@@ -1,8 +1,14 @@
-//! Standard output.
+//! Standard output, and what else is printed.
 
 use std::io::{self, ErrorKind, Write};
 
 use anyhow::{Context, Result};
+
+/// From now on libbpf prints nothing: what has failed is told by whoever has asked it.
+pub(crate) fn silence_libbpf() {
+    // SAFETY: no print function is a valid argument.
+    unsafe { libbpf_sys::libbpf_set_print(None) };
+}
 
 /// Writes `text` and hands it on. That nobody reads it, or no more of it, as in
 /// `bpfdb stats | head`, is no error.

@@ -37,9 +37,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
         _ => Path::new("."),
     };
     let name = to.file_name().context("the new directory needs a name")?;
-    let name = format!(".{}-{}", name.to_string_lossy(), process::id());
-    let hidden = Hidden(parent.join(name));
-    let copied = copy(arguments, &hidden)?;
+    let hidden = Hidden::beside(parent, &name.to_string_lossy());
+    let copied = copy(&arguments.dir, arguments.until, &hidden)?;
     fs::rename(&hidden.0, to)
         .and_then(|()| File::open(parent)?.sync_all())
         .with_context(|| format!("cannot give the new directory the name {}", to.display()))?;
@@ -58,9 +57,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode> {
 }
 
 /// A directory that is removed unless it was renamed.
-struct Hidden(PathBuf);
+pub(crate) struct Hidden(PathBuf);
 
 impl Hidden {
+    /// A name that nobody else has, in this folder.
+    pub(crate) fn beside(folder: &Path, name: &str) -> Self {
+        Self(folder.join(format!(".{name}-{}", process::id())))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
     fn clear(&self) {
         // After success it is not there.
         let _ = fs::remove_dir_all(&self.0);
@@ -76,26 +84,26 @@ impl Drop for Hidden {
 /// Attempts that a server may frustrate which makes checkpoints meanwhile.
 const ATTEMPTS: u32 = 8;
 
-/// Tries again what a checkpoint of a running server took away.
-fn copy(arguments: &Arguments, to: &Hidden) -> Result<Copied> {
+/// Copies the log of a data directory. Tries again what a checkpoint of a running server took away.
+pub(crate) fn copy(from: &Path, until: Option<Moment>, to: &Hidden) -> Result<Copied> {
     let given_up = |outcome: &Result<Copied>| {
         let error = outcome.as_ref().err()?.downcast_ref::<LogError>()?;
         matches!(error, LogError::GivenUp).then_some(())
     };
     for _ in 1..ATTEMPTS {
-        let outcome = copy_once(arguments, &to.0);
+        let outcome = copy_once(from, until, &to.0);
         if given_up(&outcome).is_none() {
             return outcome;
         }
         tracing::debug!("a checkpoint has replaced what was to be copied: trying again");
         to.clear();
     }
-    copy_once(arguments, &to.0)
+    copy_once(from, until, &to.0)
 }
 
-fn copy_once(arguments: &Arguments, to: &Path) -> Result<Copied> {
-    let old = Directory::read_only(&arguments.dir);
-    let until = arguments.until.map(|moment| moment.0);
+fn copy_once(from: &Path, until: Option<Moment>, to: &Path) -> Result<Copied> {
+    let old = Directory::read_only(from);
+    let until = until.map(|moment| moment.0);
     let progress = Progress::unknown("copying the log");
     let tell = |copied: &Copied| {
         progress.say(format!(
@@ -106,7 +114,7 @@ fn copy_once(arguments: &Arguments, to: &Path) -> Result<Copied> {
     };
     copy_until(&old, &Directory::own(to)?, until, Options::default(), tell)
         .map_err(times::explained)
-        .with_context(|| format!("cannot recover from {}", arguments.dir.display()))
+        .with_context(|| format!("cannot recover from {}", from.display()))
 }
 
 fn describe(copied: &Copied, to: &Path) -> String {

@@ -8,6 +8,7 @@ use std::ptr;
 use libbpf_sys as sys;
 
 use super::Check;
+use crate::output;
 
 const PROGRAMS: [(&str, sys::bpf_prog_type); 5] = [
     ("raw tracepoint programs", sys::BPF_PROG_TYPE_RAW_TRACEPOINT),
@@ -31,8 +32,8 @@ const CONFIG: &str = "boot a kernel with CONFIG_BPF_SYSCALL, CONFIG_BPF_EVENTS, 
     CONFIG_CGROUP_BPF and CONFIG_INET, as distributions have them";
 
 pub(super) fn checks() -> Vec<Check> {
-    // SAFETY: no print function is a valid argument; the probes are noisy.
-    unsafe { sys::libbpf_set_print(None) };
+    // The probes are noisy.
+    output::silence_libbpf();
     let programs = PROGRAMS.iter().map(|&(name, kind)| {
         // SAFETY: libbpf takes no options here.
         verdict(name, unsafe {

@@ -20,19 +20,19 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const FORMS: [&str; 3] = ["jsonl", "binary", "rdb"];
 
 /// A folder that is gone with this thread.
-fn alone() -> PathBuf {
+pub(crate) fn alone() -> PathBuf {
     namespace::network();
     namespace::files().folder
 }
 
 /// A server, killed at the end.
-struct Served {
+pub(crate) struct Served {
     child: Child,
-    port: String,
+    pub(crate) port: String,
 }
 
 impl Served {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let mut command = Command::new(BINARY);
         command
             .args([
@@ -55,7 +55,7 @@ impl Served {
         Self { child, port }
     }
 
-    fn client(&self) -> Client {
+    pub(crate) fn client(&self) -> Client {
         let port = self.port.parse().expect("a port");
         let stream = TcpStream::connect(("127.0.0.1", port)).expect("connect");
         stream.set_read_timeout(Some(PATIENCE)).expect("time-out");
@@ -92,7 +92,7 @@ fn wrong(output: &Output) -> String {
     text
 }
 
-struct Client(BufReader<TcpStream>);
+pub(crate) struct Client(BufReader<TcpStream>);
 
 impl Client {
     fn ask(&mut self, words: &[&[u8]]) -> Vec<u8> {
@@ -106,7 +106,7 @@ impl Client {
         self.reply()
     }
 
-    fn say(&mut self, command: &str) -> Vec<u8> {
+    pub(crate) fn say(&mut self, command: &str) -> Vec<u8> {
         let words: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
         self.ask(&words)
     }

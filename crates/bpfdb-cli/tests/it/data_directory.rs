@@ -618,3 +618,26 @@ fn a_recovery_that_fails_leaves_nothing() {
     succeeds(&recover(&dir, &new, Some("2")));
     assert_eq!(times(&succeeds(&["tail", "--dir", text(&new)])), [1, 2]);
 }
+
+/// The directory is only read, and nothing is left beside the table.
+#[test]
+fn a_directory_is_exported_as_it_was() {
+    let data = Data::with_five();
+    let table = data.folder.path().join("table");
+    for until in [3, 5] {
+        let epoch = until.to_string();
+        succeeds(&[
+            "export",
+            text(&table),
+            "--dir",
+            &data.text(),
+            "--until",
+            &epoch,
+        ]);
+        let value = succeeds(&["query", "--by", "process", text(&table), "get", "key"]);
+        let expected = char::from(b'a' + until).to_string().repeat(2000);
+        assert_eq!(value.trim_end(), expected);
+    }
+    let files = fs::read_dir(data.folder.path()).expect("listed");
+    assert_eq!(files.count(), 2, "the directory and the table");
+}

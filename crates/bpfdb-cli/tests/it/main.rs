@@ -17,5 +17,6 @@ mod retention;
 mod serve;
 mod service;
 mod stopped;
+mod tables;
 mod tools_beside_a_server;
 mod wall_clock;

@@ -165,8 +165,8 @@ pub(super) const CRATES: &[Crate] = &[
     ]),
     of("bpfdb-cli", &[
         "bars", "flags", "interrupts", "left", "log", "notify", "output", "pins", "server", "times",
-        "changes", "check", "checkpoint", "docs", "doctor", "dump", "locks", "procedures", "recover",
-        "recovering", "restore", "stats", "data", "repair", "tail", "load", "serve",
+        "changes", "check", "checkpoint", "docs", "doctor", "dump", "locks", "procedures", "query", "recover",
+        "offline", "export", "recovering", "restore", "stats", "data", "repair", "tail", "load", "serve",
     ]),
     of("bpfdb-apps", &[
         "client", "pattern", "random", "application", "procedures", "idempotency", "lock",
