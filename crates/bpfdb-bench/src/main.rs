@@ -10,6 +10,7 @@
 //! hostile/     what others wait for while it is attacked
 //! types/       hashes, lists, sets, sorted sets and messages, against Redis
 //! durability/  what the log costs; durable replies, checkpoints, recovery
+//! table/       tables: chains of reads in the kernel, against reads by a process
 //! postgres/    PostgreSQL, a rival in procedures and durability
 //! sample.rs    rounds to a median and its spread
 //! report.rs    the tables, on the terminal and as JSON
@@ -34,6 +35,7 @@ mod records;
 mod report;
 mod run;
 mod sample;
+mod table;
 mod tcp;
 mod types;
 
@@ -74,7 +76,7 @@ struct Arguments {
     /// Redis 8, from PyPI]
     #[arg(long)]
     redis: Option<PathBuf>,
-    /// Folder on the disk that is measured, for durability and procedures; what is written there is removed [default: the
+    /// Folder on the disk that is measured, for durability, procedures and tables; what is written there is removed [default: the
     /// folder above that of this program]
     #[arg(long, value_name = "FOLDER")]
     data_dir: Option<PathBuf>,
@@ -169,6 +171,7 @@ fn measure(
         }
         Scenario::Hostile => hostile::measure(plan, redis),
         Scenario::Types => types::measure(plan, redis, keep).map(|()| Vec::new()),
+        Scenario::Tables => table::measure(plan, arguments.data_dir.as_deref()),
         Scenario::Durability => {
             let folder = arguments.data_dir.as_deref();
             durability::measure(plan, &arguments.parts, folder, redis, keep).map(|()| Vec::new())

@@ -44,6 +44,8 @@ pub(crate) enum Scenario {
     /// What the log costs; durable replies, checkpoints and recovery, against Redis,
     /// PostgreSQL and SQLite
     Durability,
+    /// Chains of reads of a table in the kernel, against reads by a process
+    Tables,
 }
 
 /// A part of the scenario `durability`, with tables of its own.

@@ -40,7 +40,7 @@ use crate::report::Table;
 use crate::tcp::{DESCRIPTORS, NetworkNamespace, Server, rivals};
 pub(crate) use client::checkpoint;
 pub(crate) use disk::Disk;
-use place::Place;
+pub(crate) use place::Place;
 use rows::Rows;
 pub(crate) use rows::{note_refused, until_room};
 

@@ -23,7 +23,7 @@ pub(crate) struct Place {
 
 impl Place {
     /// `folder`: on the disk to be measured. One in memory is taken for a quick run only.
-    pub(super) fn new(folder: Option<&Path>, quick: bool) -> Result<Self> {
+    pub(crate) fn new(folder: Option<&Path>, quick: bool) -> Result<Self> {
         let folder = match folder {
             Some(folder) => folder.to_owned(),
             None => build_folder()?,
@@ -53,6 +53,11 @@ impl Place {
     /// A name for a folder in memory.
     pub(super) fn memory(&self, name: &str) -> PathBuf {
         self.memory.path().join(name)
+    }
+
+    /// File system and device.
+    pub(crate) fn device(&self) -> &str {
+        &self.device
     }
 
     /// Removes what a measurement has left, so that the next one finds the same disk.

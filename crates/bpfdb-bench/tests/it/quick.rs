@@ -121,6 +121,23 @@ fn one_scenario_can_be_chosen() {
 }
 
 #[test]
+fn tables_are_asked() {
+    let report = report(&["--only", "tables"]);
+    assert_eq!(names(&report), ["tables", "tables-many", "tables-ranges"]);
+    for table in 0..2 {
+        let rows = report["tables"][table]["rows"].as_array().expect("rows");
+        assert_eq!(rows.len(), 6, "a depth each");
+        let rates = rows
+            .iter()
+            .flat_map(|row| (1..4).map(|column| &row[column]["median"]));
+        assert!(
+            rates.clone().all(|rate| rate.as_f64() > Some(0.0)),
+            "{rows:?}"
+        );
+    }
+}
+
+#[test]
 #[ignore = "a minute: make soak"]
 fn soak_procedures_are_measured() {
     let report = report(&["--only", "procedures"]);

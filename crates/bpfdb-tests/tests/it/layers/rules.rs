@@ -174,7 +174,7 @@ pub(super) const CRATES: &[Crate] = &[
     ]),
     of("bpfdb-bench", &[
         "commit", "machine", "objects", "records", "sample", "report", "docs", "plan", "tcp", "run", "kernel", "memory",
-        "hostile", "types", "postgres", "durability", "procedures",
+        "hostile", "types", "postgres", "durability", "procedures", "table",
     ]),
 ];
 
