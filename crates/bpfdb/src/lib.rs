@@ -67,7 +67,9 @@ pub use memory::grace::Grace;
 pub use options::{Options, SEGMENT_SIZE, log_rings};
 pub use program::{Program, find as find_program, open_object};
 pub use scan::scan_region;
-pub use session::{Batch, Entry, Head, Operation, Reads, Session, WatchToken, WrittenKeys};
+pub use session::{
+    Batch, Change, ChangeNotes, Entry, Head, Operation, Reads, Session, WatchToken, WrittenKeys,
+};
 pub use stats::{Class, Observer, Stats, slot_size};
 pub use status::Status;
 pub use value_type::ValueType;

@@ -2,6 +2,7 @@
 //! in batches.
 
 mod batch;
+mod changes;
 mod deferred;
 mod foreign;
 mod large;
@@ -23,6 +24,7 @@ use crate::error::{Error, Result};
 use crate::{Database, Status, ValueType, abi, is_reserved};
 
 pub use batch::Batch;
+pub use changes::{Change, ChangeNotes};
 use deferred::Deferred;
 pub use operation::Operation;
 use operation::Place;
@@ -71,6 +73,8 @@ pub struct Session {
     writes: u64,
     notes_written: bool,
     written: WrittenKeys,
+    change_notes: ChangeNotes,
+    changes: Vec<Change>,
 }
 
 /// The session's io buffer, mapped from the kernel.
@@ -148,6 +152,8 @@ impl Session {
             writes: 0,
             notes_written: false,
             written: WrittenKeys::default(),
+            change_notes: ChangeNotes::default(),
+            changes: Vec::new(),
         })
     }
 
@@ -330,13 +336,17 @@ impl Session {
         value: &[u8],
         expires_at: Option<u64>,
     ) -> Result<(), Status> {
+        let is_new = self.is_about_to_be_new(key)?;
         self.note(key);
         if value.len() > VALUE_MAX {
-            return self.set_large(key, ValueType::STRING, value, expires_at);
+            self.set_large(key, ValueType::STRING, value, expires_at)?;
+        } else {
+            let operation = Operation::SetEntry(key, value, expires_at);
+            self.read_cache.wrote(key, Some((value, expires_at)));
+            self.write(&operation)?;
         }
-        let operation = Operation::SetEntry(key, value, expires_at);
-        self.read_cache.wrote(key, Some((value, expires_at)));
-        self.write(&operation)
+        self.note_set(key, expires_at, is_new);
+        Ok(())
     }
 
     fn write(&mut self, operation: &Operation<'_>) -> Result<(), Status> {
@@ -380,16 +390,28 @@ impl Session {
         if value.is_empty() {
             return Err(Status::BadRequest);
         }
+        let is_new = self.is_about_to_be_new(key)?;
         self.note(key);
         if value.len() > VALUE_MAX {
-            return self.set_large(key, kind, value, expires_at);
+            self.set_large(key, kind, value, expires_at)?;
+        } else {
+            self.read_cache.forget(key);
+            self.write(&Operation::SetTyped(key, kind, value, expires_at))?;
         }
-        self.read_cache.forget(key);
-        self.write(&Operation::SetTyped(key, kind, value, expires_at))
+        self.note_set(key, expires_at, is_new);
+        Ok(())
     }
 
     /// Whether there was a value to delete.
     pub fn delete(&mut self, key: &[u8]) -> Result<bool, Status> {
+        let was_there = self.delete_value(key)?;
+        if was_there {
+            self.note_deleted(key);
+        }
+        Ok(was_there)
+    }
+
+    fn delete_value(&mut self, key: &[u8]) -> Result<bool, Status> {
         self.note(key);
         let known = self.read_cache.presence(key);
         self.read_cache.wrote(key, None);
@@ -442,10 +464,14 @@ impl Session {
                 self.single(&Operation::Rollback)?;
             }
         }
+        if outcome.is_err_and(|status| !status.is_refused_by_log()) {
+            self.note_rollback();
+        }
         outcome
     }
 
     pub fn rollback(&mut self) -> Result<(), Status> {
+        self.note_rollback();
         let known = self.deferred.close();
         self.deferred.forget();
         self.read_cache.clear();

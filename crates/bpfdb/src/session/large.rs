@@ -80,7 +80,10 @@ impl Session {
                     value: None,
                 })
             }
-            _ => None,
+            _ => {
+                self.note_miss(operation.key());
+                None
+            }
         })
     }
 
@@ -122,7 +125,10 @@ impl Session {
                 };
                 Ok(show(value.as_deref()))
             }
-            _ => Ok(show(None)),
+            _ => {
+                self.note_miss(key);
+                Ok(show(None))
+            }
         }
     }
 
@@ -138,6 +144,7 @@ impl Session {
         if from.len() > abi::BPFDB_KEY_MAX as usize {
             return Err(Status::KeyTooLarge);
         }
+        let is_new = self.is_about_to_be_new(to)?;
         self.note(to);
         let step = Step::new(abi::BPFDB_OP_LARGE_SHARE, from);
         let (status, place) = self.step(step)?;
@@ -146,7 +153,10 @@ impl Session {
         }
         let found = self.found(place);
         match self.take_large(to, found.kind, found.len, expires_at) {
-            Ok(()) => Ok(true),
+            Ok(()) => {
+                self.note_set(to, expires_at, is_new);
+                Ok(true)
+            }
             // Not taken, perhaps: nobody else would give it up.
             Err(status) => {
                 self.step(Step::new(abi::BPFDB_OP_LARGE_WRITE, &[]))?;
@@ -240,7 +250,10 @@ impl Session {
                 return Ok(Part::Read(Some(part)));
             }
             Status::FoundLarge => self.found(place),
-            _ => return Ok(Part::Read(None)),
+            _ => {
+                self.note_miss(operation.key());
+                return Ok(Part::Read(None));
+            }
         };
         let part = self.read_large(operation.key(), found, range(found.len))?;
         Ok(part.map_or(Part::Replaced, |value| {
