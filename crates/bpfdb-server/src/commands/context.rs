@@ -98,14 +98,7 @@ impl Context<'_> {
 
     /// Adds something to what is to be sent to another connection, as far as that may wait.
     pub(crate) fn push(&mut self, index: u32, bytes: &[u8]) {
-        let Some(other) = self.others.get(index) else {
-            return;
-        };
-        let most = hard_limit(self.instance, &other.info);
-        let all = self.instance.settings.max_client_memory;
-        let all = all.limit(self.engine.memory_limit());
-        let all = all.map_or(u64::MAX, |all| all.saturating_add(PUSHED_BEYOND));
-        self.others.push(index, bytes, Room { most, all });
+        push_to(self.engine, self.instance, self.others, index, bytes);
     }
 
     /// Bytes of messages that may wait for this client itself while it is being served. One for which
@@ -128,6 +121,24 @@ impl Context<'_> {
     pub(crate) fn is_queuing(&self) -> bool {
         self.multi.queue.is_some()
     }
+}
+
+/// [`Context::push`] to any connection of the table.
+pub(crate) fn push_to(
+    engine: &Engine,
+    instance: &Instance,
+    connections: &mut ConnectionTable,
+    index: u32,
+    bytes: &[u8],
+) {
+    let Some(other) = connections.get(index) else {
+        return;
+    };
+    let most = hard_limit(instance, &other.info);
+    let all = instance.settings.max_client_memory;
+    let all = all.limit(engine.memory_limit());
+    let all = all.map_or(u64::MAX, |all| all.saturating_add(PUSHED_BEYOND));
+    connections.push(index, bytes, Room { most, all });
 }
 
 /// Bytes beyond the limit for all clients together that one request may push. At its end those with the

@@ -8,6 +8,8 @@ use bpfdb::commands::KERNEL_COMMANDS;
 use rustc_hash::FxHashSet;
 
 use super::context::{Context, Failure, Outcome};
+use super::event::{Events, Misses};
+use crate::settings::EventClass;
 use crate::values::integer;
 
 /// Runs a command; the words are those behind its name.
@@ -37,6 +39,9 @@ pub(crate) struct Command {
     /// For clients of clusters; as Redis gives them.
     pub(crate) tips: &'static [&'static str],
     pub(crate) keys: &'static [Keys],
+    /// What `notify-keyspace-events` publishes of its writes, and of the keys that it reads in vain.
+    pub(crate) events: Events,
+    pub(crate) misses: Misses,
     /// From Redis's command of this name; a sentence, or nothing.
     pub(crate) differences: &'static str,
     /// Queued between MULTI and EXEC; else run at once there too.
@@ -78,6 +83,8 @@ impl Command {
         categories: &[],
         tips: &[],
         keys: &[],
+        events: Events::OwnName,
+        misses: Misses::OfReadKeys,
         differences: "",
         queued: true,
         batching: Batching::No,
@@ -229,6 +236,25 @@ impl Group {
         Self::HyperLogLog,
         Self::Geo,
     ];
+
+    /// The class of the events of its keys: classes are fewer than groups.
+    pub(crate) fn event_class(self) -> EventClass {
+        match self {
+            Self::String | Self::Bitmap | Self::HyperLogLog => EventClass::String,
+            Self::Hash => EventClass::Hash,
+            Self::List => EventClass::List,
+            Self::Set => EventClass::Set,
+            Self::SortedSet | Self::Geo => EventClass::SortedSet,
+            Self::Stream => EventClass::Stream,
+            Self::Generic
+            | Self::Transactions
+            | Self::Connection
+            | Self::Pubsub
+            | Self::Scripting
+            | Self::Server
+            | Self::Cluster => EventClass::Generic,
+        }
+    }
 
     /// As COMMAND DOCS calls it.
     pub(crate) fn name(self) -> &'static str {

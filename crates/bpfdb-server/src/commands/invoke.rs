@@ -6,6 +6,7 @@ use super::atomic;
 use super::context::{Context, Outcome};
 use super::definition::{Command, Flag};
 use super::job::Progress;
+use super::keyspace_events;
 use super::monitor::{self, Caller};
 
 /// Runs a command once; with the time that it took. One that goes on in steps is executed
@@ -24,6 +25,7 @@ pub(crate) fn timed(
     } else if at_once {
         outcome = all_steps(context, arguments);
     }
+    keyspace_events::note(context, command, arguments, &outcome);
     let outcome = outcome.map_err(|failure| atomic::record_refusal(context.session, failure));
     (outcome, start.elapsed())
 }

@@ -5,6 +5,8 @@
 //! ```text
 //! definition.rs   what is said about a command
 //! table.rs        from a request to its command
+//! event.rs        what events of keys follow from what a command has done
+//! keyspace_events.rs  how they are published
 //! context.rs      what a command is given
 //! invoke.rs       runs a command once, and counts it
 //! job.rs          commands that are executed in steps
@@ -42,6 +44,7 @@ pub(crate) mod conflict;
 mod connection;
 pub(crate) mod context;
 pub(crate) mod definition;
+mod event;
 mod expiry;
 mod geo;
 mod hash;
@@ -50,6 +53,7 @@ mod hyperloglog;
 pub(crate) mod invoke;
 pub(crate) mod job;
 mod keys;
+pub(crate) mod keyspace_events;
 pub(crate) mod large;
 mod list;
 mod many;
@@ -83,5 +87,6 @@ mod prelude {
     pub(super) use super::definition::{
         Batching, Category, Command, Flag, Group, KeyFlag, KeyFlags, Keys,
     };
+    pub(super) use super::event::{Events, Misses, Told};
     pub(super) use super::job::{Job, Progress};
 }

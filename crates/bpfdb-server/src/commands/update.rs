@@ -124,11 +124,19 @@ fn begin(session: &mut Session, key: &[u8], accepts: Accepts) -> Result<Option<E
     if read.is_err() {
         session.rollback()?;
     }
-    Ok(read?)
+    let read = read?;
+    if read.is_none() {
+        session.note_miss(key);
+    }
+    Ok(read)
 }
 
 /// A write that fails has failed the transaction, and COMMIT rolls it back.
 fn commit(session: &mut Session, key: &[u8], write: &Write<'_>) -> Outcome {
+    // A batch is not noted.
+    if session.change_notes().writes {
+        return commit_noted(session, key, write);
+    }
     let operation = match write {
         Write::Nothing => return Ok(session.commit()?),
         Write::Delete => Operation::Delete(key),
@@ -155,6 +163,19 @@ fn commit(session: &mut Session, key: &[u8], write: &Write<'_>) -> Outcome {
         session.rollback()?;
     }
     Ok(ended.map(drop)?)
+}
+
+fn commit_noted(session: &mut Session, key: &[u8], write: &Write<'_>) -> Outcome {
+    let written = match write {
+        Write::Nothing => Ok(()),
+        Write::Delete => session.delete(key).map(drop),
+        Write::Set(value, expires_at) => session.set_entry(key, value, *expires_at),
+    };
+    if let Err(status) = written {
+        session.rollback()?;
+        return Err(status.into());
+    }
+    Ok(session.commit()?)
 }
 
 /// The value stays, and the time at which it expires becomes what `work` says when

@@ -1,5 +1,7 @@
 //! What a connection has subscribed to, and the messages that it has for others and for itself.
 
+use bpfdb::Change;
+
 /// Bytes that a subscription takes beside its name: its places in four tables.
 const OVERHEAD: usize = 160;
 
@@ -73,6 +75,28 @@ impl Message {
     }
 }
 
+/// What takes effect when the transaction commits.
+#[derive(Clone, Debug)]
+pub(crate) enum Staged {
+    Message(Message),
+    /// When a key expires from then on; `None`: never, or it has no value. Here to publish that in time.
+    Expiry {
+        stored_key: Vec<u8>,
+        expires_at: Option<u64>,
+        /// It had a value, which had not expired: that was deleted.
+        was_deleted: bool,
+    },
+}
+
+impl Staged {
+    fn memory(&self) -> usize {
+        match self {
+            Self::Message(message) => message.memory(),
+            Self::Expiry { stored_key, .. } => stored_key.len() + size_of::<Self>(),
+        }
+    }
+}
+
 /// Messages that wait. Nearly every connection has none.
 #[derive(Debug, Default)]
 pub(crate) struct Mail(Option<Box<Waiting>>);
@@ -80,9 +104,13 @@ pub(crate) struct Mail(Option<Box<Waiting>>);
 #[derive(Debug, Default)]
 struct Waiting {
     /// Published in the transaction that is open: sent when it commits.
-    staged: Vec<Message>,
+    staged: Vec<Staged>,
     /// Bytes that these take.
     memory: usize,
+    /// What the command that is executed has done to keys, if events of keys are published.
+    changes: Vec<Change>,
+    /// They were rolled back: only what was read in vain is left, for a command that fails.
+    were_rolled_back: bool,
     /// Received by the connection that is being served, in its protocol: sent before the reply.
     own: Vec<u8>,
     /// The same, but sent behind the reply.
@@ -95,10 +123,10 @@ impl Mail {
     }
 
     /// Keeps one until the transaction commits.
-    pub(crate) fn stage(&mut self, message: Message) {
+    pub(crate) fn stage(&mut self, staged: Staged) {
         let waiting = self.waiting();
-        waiting.memory += message.memory();
-        waiting.staged.push(message);
+        waiting.memory += staged.memory();
+        waiting.staged.push(staged);
     }
 
     pub(crate) fn has_staged(&self) -> bool {
@@ -106,7 +134,7 @@ impl Mail {
     }
 
     /// The transaction has ended; what was published in it.
-    pub(crate) fn take_staged(&mut self) -> Vec<Message> {
+    pub(crate) fn take_staged(&mut self) -> Vec<Staged> {
         let Some(waiting) = &mut self.0 else {
             return Vec::new();
         };
@@ -114,6 +142,41 @@ impl Mail {
         let staged = std::mem::take(&mut waiting.staged);
         self.shrink();
         staged
+    }
+
+    /// Adds to the changes of the command that is executed.
+    pub(crate) fn note_changes(&mut self, changes: Vec<Change>) {
+        for change in changes {
+            let rolls_back = change == Change::RolledBack;
+            if rolls_back && self.0.is_none() {
+                continue;
+            }
+            let waiting = self.waiting();
+            if rolls_back {
+                let is_miss = |change: &Change| matches!(change, Change::Missed { .. });
+                waiting.changes.retain(is_miss);
+            } else {
+                if waiting.were_rolled_back {
+                    waiting.changes.clear();
+                }
+                waiting.changes.push(change);
+            }
+            waiting.were_rolled_back = rolls_back;
+        }
+        self.shrink();
+    }
+
+    /// The changes of the command, which has ended; those that were rolled back are told to one that has failed.
+    pub(crate) fn take_changes(&mut self, has_failed: bool) -> Vec<Change> {
+        let Some(waiting) = &mut self.0 else {
+            return Vec::new();
+        };
+        let mut changes = std::mem::take(&mut waiting.changes);
+        if std::mem::take(&mut waiting.were_rolled_back) && !has_failed {
+            changes.clear();
+        }
+        self.shrink();
+        changes
     }
 
     /// False: more than `most` bytes would wait, and it is not kept.
@@ -157,17 +220,22 @@ impl Mail {
     }
 
     fn shrink(&mut self) {
-        let is_empty =
-            |all: &Waiting| all.staged.is_empty() && all.own.is_empty() && all.behind.is_empty();
+        let is_empty = |all: &Waiting| {
+            all.staged.is_empty()
+                && all.changes.is_empty()
+                && all.own.is_empty()
+                && all.behind.is_empty()
+        };
         if self.0.as_deref().is_some_and(is_empty) {
             self.0 = None;
         }
     }
 
     pub(crate) fn memory(&self) -> usize {
-        self.0
-            .as_ref()
-            .map_or(0, |all| all.memory + all.own.len() + all.behind.len())
+        self.0.as_ref().map_or(0, |all| {
+            let changes: usize = all.changes.iter().map(Change::memory).sum();
+            all.memory + changes + all.own.len() + all.behind.len()
+        })
     }
 }
 
@@ -192,13 +260,29 @@ mod tests {
     }
 
     #[test]
+    fn changes_that_were_rolled_back_are_none() {
+        let deleted = |key: &[u8]| Change::Deleted { key: key.to_vec() };
+        let mut mail = Mail::default();
+        mail.note_changes(vec![deleted(b"a"), Change::RolledBack, deleted(b"b")]);
+        assert!(mail.memory() > 0 && !mail.has_staged());
+        assert_eq!(mail.take_changes(false), [deleted(b"b")]);
+        let missed = || Change::Missed { key: b"m".into() };
+        for has_failed in [false, true] {
+            mail.note_changes(vec![missed(), deleted(b"a"), Change::RolledBack]);
+            let expected = Vec::from_iter(has_failed.then(missed));
+            assert_eq!(mail.take_changes(has_failed), expected);
+        }
+        assert!(mail.0.is_none());
+    }
+
+    #[test]
     fn mail_that_was_taken_takes_nothing() {
         let mut mail = Mail::default();
-        mail.stage(Message {
+        mail.stage(Staged::Message(Message {
             channel: b"news".to_vec(),
             text: vec![0; 100],
             is_of_shard: false,
-        });
+        }));
         assert!(!mail.receive(b"reply", 4) && mail.receive(b"reply", 5));
         assert!(!mail.receive_behind(b"x", 5));
         assert!(mail.has_staged() && mail.memory() > 109);

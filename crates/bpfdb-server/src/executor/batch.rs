@@ -129,6 +129,7 @@ impl Batch {
         let possible = !context.is_queuing()
             && connection.replies == ReplyMode::On
             && !context.instance.pause.is_on()
+            && !context.instance.settings.keyspace_events.is_any()
             && !connection.subscribed.is_any()
             && !connection.is_monitor
             && !is_open(context.session)

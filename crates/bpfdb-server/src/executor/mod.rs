@@ -387,6 +387,7 @@ impl Executor {
         server
             .session
             .note_written(server.instance.waiting.len() > 0);
+        server.session.note_changes(server.instance.change_notes());
         Context {
             engine: server.engine,
             session: &mut *server.session,

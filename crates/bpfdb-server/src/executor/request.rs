@@ -13,6 +13,7 @@ use crate::commands::context::{Context, Failure, Outcome};
 use crate::commands::definition::{Command, Flag, Path};
 use crate::commands::invoke::{count, observe, timed};
 use crate::commands::job::RetriedCommand;
+use crate::commands::keyspace_events;
 use crate::commands::monitor;
 use crate::commands::publish;
 use crate::commands::table::{self, Call};
@@ -183,6 +184,7 @@ fn run(context: &mut Context<'_>, call: Call, words: &[Vec<u8>]) -> (Outcome, Du
         .note_subcommand(&words[1..call.name_words]);
     context.set_needs_daemon(call.command.path() == Path::Daemon);
     monitor::show_before(context, call.command, words);
+    keyspace_events::publish_expired(context);
     let mut backoff = Backoff::default();
     let arguments = &words[call.name_words..];
     let (outcome, time) = attempt(context, call.command, arguments, &mut backoff);

@@ -9,6 +9,7 @@ use crate::commands::context::Context;
 use crate::commands::definition::Command;
 use crate::commands::invoke;
 use crate::commands::job::{Job, Progress};
+use crate::commands::keyspace_events;
 use crate::commands::table::Call;
 use crate::protocol::request::Request;
 
@@ -103,7 +104,15 @@ impl Running {
     fn step(mut self, context: &mut Context<'_>) -> Option<Self> {
         let (start, begun) = (context.replies.len(), Instant::now());
         let arguments = &self.request.words[self.name_words..];
+        keyspace_events::publish_expired(context);
         let progress = self.job.step(context, arguments);
+        keyspace_events::note_step(
+            context,
+            self.command,
+            arguments,
+            &progress,
+            self.job.keeps_steps(),
+        );
         self.spent += begun.elapsed();
         let outcome = match progress {
             Ok(Progress::More) => {

@@ -28,6 +28,12 @@ impl Databases {
         self.order.get(number).filter(|_| number < self.count)
     }
 
+    /// The number by which clients choose this database of the engine; `None`: they cannot.
+    pub(crate) fn number_of(&self, database: Database) -> Option<usize> {
+        self.numbers()
+            .find(|&number| self.get(number) == Some(database))
+    }
+
     /// The numbers that clients may choose.
     pub(crate) fn numbers(&self) -> std::ops::Range<usize> {
         0..self.count

@@ -2,6 +2,7 @@
 //! paused. There is one for each server; commands find it in their context.
 
 pub(crate) mod databases;
+pub(crate) mod expiring;
 pub(crate) mod log;
 pub(crate) mod pause;
 pub(crate) mod rate_limiter;
@@ -19,9 +20,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use bpfdb::{Engine, Stats};
+use bpfdb::{ChangeNotes, Engine, Stats};
 
 use self::databases::Databases;
+use self::expiring::Expiring;
 use self::log::Log;
 use self::pause::Pause;
 use self::rate_limiter::RateLimiter;
@@ -44,7 +46,9 @@ use crate::scripting::procedures::Procedures;
 use crate::scripting::scripts::Scripts;
 use crate::settings::Options;
 use crate::settings::parameters::Parameters;
-use crate::settings::{Change, ConfigFile, Durability, LogLevel, OutputLimit, Settings, memory};
+use crate::settings::{
+    Change, ConfigFile, Durability, EventClass, LogLevel, OutputLimit, Settings, memory,
+};
 use crate::stats::kernel_counters::KernelCounters;
 use crate::stats::latency::Latency;
 use crate::stats::rate::Rate;
@@ -68,6 +72,8 @@ pub(crate) struct Instance {
     pub(crate) pause: Pause,
     pub(crate) subscriptions: Subscriptions,
     pub(crate) waiting: Waiting,
+    /// For the event `expired`.
+    pub(crate) expiring: Expiring,
     /// Those that are shown every request, by the index of their session.
     pub(crate) monitors: BTreeSet<u32>,
     pub(crate) scripts: Scripts,
@@ -139,7 +145,7 @@ impl Instance {
             bell,
             settings.compile_procedures,
         )?;
-        let instance = Self {
+        let mut instance = Self {
             settings,
             file: options.file.clone(),
             set_log_level: options.set_log_level,
@@ -151,6 +157,7 @@ impl Instance {
             pause: Pause::default(),
             subscriptions: Subscriptions::default(),
             waiting: Waiting::new(KernelWaiting::map(programs)?),
+            expiring: Expiring::default(),
             monitors: BTreeSet::new(),
             scripts: Scripts::default(),
             functions: Functions::new(&statistics),
@@ -182,6 +189,7 @@ impl Instance {
         };
         instance.tell_kernel_who_is_met_first()?;
         instance.tell_kernel_who_answers()?;
+        instance.look_at_expiring(false);
         Ok(instance)
     }
 
@@ -210,6 +218,7 @@ impl Instance {
             let _ = self.tell_kernel_who_answers();
             return Err(error);
         }
+        self.look_at_expiring(old.keyspace_events.publishes(EventClass::Expired));
         let new = &self.settings;
         self.procedures.enable(new.compile_procedures);
         if new.retention() != old.retention() {
@@ -256,7 +265,10 @@ impl Instance {
             // Before anybody is told: who connects then finds it closed.
             self.tell_kernel_who_is_met_first()?;
         }
-        if new.max_memory != old.max_memory || new.append_fsync != old.append_fsync {
+        if new.max_memory != old.max_memory
+            || new.append_fsync != old.append_fsync
+            || new.keyspace_events != old.keyspace_events
+        {
             self.tell_kernel_who_answers()?;
         }
         Ok(())
@@ -351,6 +363,27 @@ impl Instance {
             || !self.monitors.is_empty()
             || self.refuses_writes()
             || self.is_sync(None)
+            || self.settings.keyspace_events.is_any()
+    }
+
+    /// What is noted of keys, for their events.
+    pub(crate) fn change_notes(&self) -> ChangeNotes {
+        let events = self.settings.keyspace_events;
+        ChangeNotes {
+            writes: events.is_any(),
+            new_keys: events.publishes(EventClass::New),
+            misses: events.publishes(EventClass::Miss),
+        }
+    }
+
+    /// Times to expire are known while the event `expired` is published; `were_known` before.
+    fn look_at_expiring(&mut self, were_known: bool) {
+        let are_known = self.settings.keyspace_events.publishes(EventClass::Expired);
+        match (were_known, are_known) {
+            (false, true) => self.expiring.begin(),
+            (true, false) => self.expiring.clear(),
+            _ => {}
+        }
     }
 
     fn tell_kernel_who_answers(&self) -> Result<()> {

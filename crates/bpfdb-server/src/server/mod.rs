@@ -12,10 +12,11 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bpfdb::{Engine, Session};
+use bpfdb::{ChangeNotes, Engine, Session};
 
 pub use front_end::FrontEnd;
 
+use crate::commands::keyspace_events;
 use crate::commands::large::Collector;
 use crate::commands::table;
 use crate::connection::table::ConnectionTable;
@@ -254,6 +255,7 @@ impl Server {
                 self.close_those_told();
             }
             self.look_at_waited();
+            self.look_at_expiring();
             self.wake_resting();
             self.work_on();
             self.serve_waiters();
@@ -277,8 +279,16 @@ impl Server {
         let tick = self.next_tick.saturating_duration_since(now);
         let mut tick = tick.min(self.collector.left(now));
         // What was executed after others were told may wait for the log, which was not told yet.
-        if !self.busy.is_empty() || self.wanted > 0 || self.has_waiters_to_serve() {
+        if !self.busy.is_empty()
+            || self.wanted > 0
+            || self.has_waiters_to_serve()
+            || self.instance.expiring.is_looking()
+        {
             return Duration::ZERO;
+        }
+        if let Some(due) = self.instance.expiring.due() {
+            let left = due.saturating_sub(self.engine.now_ms());
+            tick = tick.min(Duration::from_millis(left));
         }
         if let Some(due) = self.instance.waiting.due() {
             tick = tick.min(due.saturating_duration_since(now));
@@ -309,6 +319,26 @@ impl Server {
             ..
         } = &mut self.instance;
         procedures.work(functions);
+    }
+
+    /// Publishes which keys have expired, and learns of some more that will.
+    fn look_at_expiring(&mut self) {
+        let Self {
+            engine,
+            session,
+            instance,
+            connections,
+            ..
+        } = self;
+        keyspace_events::publish_expired_for_nobody(engine, instance, connections);
+        if !instance.expiring.is_looking() {
+            return;
+        }
+        session.note_changes(ChangeNotes::default());
+        // An error of a moment: the keys are looked at in the next round.
+        if let Err(status) = instance.expiring.look(session) {
+            tracing::debug!(?status, "cannot look at keys that expire");
+        }
     }
 
     fn tick_when_due(&mut self) {

@@ -5,6 +5,7 @@
 //! parameters of CONFIG and the table in docs/operation.md, all with the same
 //! names: those of Redis, where Redis has the setting.
 
+mod events;
 mod file;
 pub(crate) mod limits;
 pub mod memory;
@@ -18,6 +19,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use bpfdb_durability::RetentionOptions;
+pub use events::{EventClass, KeyspaceEvents};
 pub use file::{ConfigFile, FileError};
 pub use options::{Loaded, Options};
 pub use value::{
@@ -236,6 +238,10 @@ settings! {
     /// space, in bytes or in percent of maxmemory (5%); beyond it the connection that uses most is
     /// closed. 0: no limit
     max_client_memory "maxmemory-clients": ClientMemory => ClientMemory::Bytes(Size::mib(1024)), Now;
+
+    /// Which changes of keys are published, by Redis's letters: K and E for channels by key and by
+    /// event, A or single classes; empty: none. While it is not, the daemon answers all requests
+    keyspace_events "notify-keyspace-events": KeyspaceEvents => KeyspaceEvents::default(), Now;
 
     /// Microseconds from which on a command that the daemon executes is kept for SLOWLOG;
     /// negative: none, 0: all

@@ -224,7 +224,6 @@ pub(crate) static PARAMETERS: &[Parameter] = &[
     parameter("min-replicas-max-lag", "10", Number(0, INT_MAX)).also("min-slaves-max-lag"),
     parameter("min-replicas-to-write", "0", Only).also("min-slaves-to-write"),
     parameter("no-appendfsync-on-rewrite", "no", Switch),
-    parameter("notify-keyspace-events", "", Only),
     parameter("oom-score-adj", "no", Only),
     parameter("oom-score-adj-values", "0 200 800", Only),
     parameter("pidfile", "", Immutable),

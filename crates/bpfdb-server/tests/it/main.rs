@@ -19,6 +19,7 @@ mod hashes_and_sets;
 mod held_disk;
 mod hostile;
 mod isolation;
+mod keyspace_events;
 mod large;
 mod large_collections;
 mod limits;

@@ -77,13 +77,14 @@ impl Group {
         is_new
     }
 
-    /// Notes that a consumer was named now, and adds it if it is not there.
-    pub fn see(&mut self, name: &[u8], now: i64) {
+    /// Notes that a consumer was named now, and adds it if it is not there; true: it was not.
+    pub fn see(&mut self, name: &[u8], now: i64) -> bool {
         match self.consumers.get_mut(name) {
-            Some(consumer) => consumer.seen = now,
-            None => {
-                self.add_consumer(name, now);
+            Some(consumer) => {
+                consumer.seen = now;
+                false
             }
+            None => self.add_consumer(name, now),
         }
     }
 

@@ -16,6 +16,7 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Write, Flag::DenyOom],
     categories: &[Category::Geo],
     keys: &[Keys::at(1, &[KeyFlag::ReadWrite, KeyFlag::Update])],
+    events: Events::Named("zadd"),
     run,
     ..Command::BASE
 };

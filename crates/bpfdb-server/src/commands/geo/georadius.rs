@@ -35,6 +35,7 @@ pub(crate) static COMMAND: Command = Command {
             &[KeyFlag::Overwrite, KeyFlag::Update],
         ),
     ],
+    events: Events::Stored("georadiusstore"),
     run,
     ..Command::BASE
 };

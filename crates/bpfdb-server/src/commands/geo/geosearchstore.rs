@@ -18,6 +18,7 @@ pub(crate) static COMMAND: Command = Command {
         Keys::at(2, &[KeyFlag::ReadOnly, KeyFlag::Access]),
     ],
     differences: "Errors name the command in capital letters.",
+    events: Events::Stored("geosearchstore"),
     run,
     ..Command::BASE
 };

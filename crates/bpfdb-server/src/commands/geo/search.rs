@@ -80,7 +80,7 @@ pub(super) fn search(context: &mut Context<'_>, arguments: &[Vec<u8>], form: &Fo
     refuse_reserved(target)?;
     let stored = atomically(context.session, Kind::Write, |session| {
         // It may be the source: no lock becomes a stronger one.
-        session.head_for_update(target)?;
+        session.without_misses(|session| session.head_for_update(target))?;
         with_found(session, words, form, |session, search, found| {
             store(session, target, search, found)
         })

@@ -20,6 +20,7 @@ pub(crate) static COMMAND: Command = Command {
     categories: &[Category::Hash],
     keys: &[Keys::at(1, &[KeyFlag::ReadWrite, KeyFlag::Update])],
     differences: "A hash takes at most 512 MiB.",
+    events: Events::Named("hset"),
     run,
     ..Command::BASE
 };

@@ -15,6 +15,7 @@ pub(crate) static COMMAND: Command = Command {
     categories: &[Category::Hash],
     keys: &[Keys::at(1, &[KeyFlag::ReadWrite, KeyFlag::Insert])],
     differences: "A hash takes at most 512 MiB.",
+    events: Events::Named("hset"),
     run,
     ..Command::BASE
 };

@@ -25,6 +25,8 @@ pub(crate) static COMMAND: Command = Command {
         .last(-1)
         .notes(NOTES)],
     differences: "EVAL_RO may call it; in transactions that only read the estimate is not kept in the value.",
+    events: Events::None,
+    misses: Misses::All,
     run,
     ..Command::BASE
 };

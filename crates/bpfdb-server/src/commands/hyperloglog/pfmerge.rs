@@ -19,6 +19,8 @@ pub(crate) static COMMAND: Command = Command {
         Keys::at(1, &[KeyFlag::ReadWrite, KeyFlag::Access, KeyFlag::Insert]),
         Keys::at(2, &[KeyFlag::ReadOnly, KeyFlag::Access]).last(-1),
     ],
+    events: Events::Named("pfadd"),
+    misses: Misses::All,
     run,
     ..Command::BASE
 };

@@ -1,6 +1,6 @@
 //! COPY.
 
-use bpfdb::Database;
+use bpfdb::{Change, Database};
 
 use super::super::arguments::{is, syntax_error};
 use super::super::atomic::{Kind, atomically};
@@ -9,6 +9,7 @@ use super::super::connection::database;
 use super::super::prelude::*;
 use super::super::update::give;
 use super::r#move::copy_to;
+use crate::settings::EventClass;
 
 pub(crate) static COMMAND: Command = Command {
     name: "copy",
@@ -25,6 +26,7 @@ pub(crate) static COMMAND: Command = Command {
         Keys::at(2, &[KeyFlag::Overwrite, KeyFlag::Update]),
     ],
     batching: Batching::Reads,
+    events: Events::By(tell),
     run,
     ..Command::BASE
 };
@@ -72,4 +74,17 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     })?;
     context.replies.integer(done.into());
     Ok(())
+}
+
+fn tell(told: &mut Told<'_>) {
+    for change in told.changes {
+        match change {
+            // What was there is deleted before, so the key is new.
+            Change::Set { key, .. } => {
+                told.tell_of(EventClass::New, "new", key);
+                told.tell("copy_to", key);
+            }
+            other => told.tell_other(other),
+        }
+    }
 }

@@ -19,6 +19,7 @@ pub(crate) static COMMAND: Command = Command {
     keys: &[Keys::at(1, &[KeyFlag::Remove, KeyFlag::Delete]).last(-1)],
     differences: "All at one moment. If there is no memory for the locks of so many keys, they are deleted one after the other.",
     batching: Batching::Reads,
+    events: Events::Stored("del"),
     run,
     ..Command::BASE
 };

@@ -1,11 +1,12 @@
 //! MOVE.
 
-use bpfdb::{Database, Head, Session, Status};
+use bpfdb::{Change, Database, Head, Session, Status};
 
 use super::super::atomic::{Kind, atomically};
 use super::super::collection::{load_elements, moved, put};
 use super::super::connection::database;
 use super::super::prelude::*;
+use crate::settings::EventClass;
 
 pub(crate) static COMMAND: Command = Command {
     name: "move",
@@ -21,6 +22,7 @@ pub(crate) static COMMAND: Command = Command {
         1,
         &[KeyFlag::ReadWrite, KeyFlag::Access, KeyFlag::Update],
     )],
+    events: Events::By(tell),
     run,
     ..Command::BASE
 };
@@ -102,4 +104,21 @@ pub(super) fn copy_to(
         }
         Ok(true)
     })
+}
+
+fn tell(told: &mut Told<'_>) {
+    let mut moved_to: &[u8] = b"";
+    for change in told.changes {
+        match change {
+            Change::Set { key, .. } => {
+                moved_to = key;
+                told.tell_of(EventClass::New, "new", key);
+            }
+            Change::Deleted { key } => {
+                told.tell("move_from", key);
+                told.tell("move_to", moved_to);
+            }
+            other => told.tell_other(other),
+        }
+    }
 }

@@ -36,6 +36,7 @@ pub(crate) static ENCODING: Command = Command {
     keys: &[Keys::at(2, &[KeyFlag::ReadOnly])],
     differences: "The encoding that Redis would give to a string that was just set, or to a collection by its default settings.",
     batching: Batching::Reads,
+    misses: Misses::None,
     run: encoding,
     ..Command::BASE
 };
@@ -53,6 +54,7 @@ pub(crate) static FREQ: Command = Command {
     tips: &["nondeterministic_output"],
     keys: &[Keys::at(2, &[KeyFlag::ReadOnly])],
     batching: Batching::Reads,
+    misses: Misses::None,
     run: freq,
     ..Command::BASE
 };
@@ -85,6 +87,7 @@ pub(crate) static IDLETIME: Command = Command {
     keys: &[Keys::at(2, &[KeyFlag::ReadOnly])],
     differences: "Accesses are not recorded: an error.",
     batching: Batching::Reads,
+    misses: Misses::None,
     run: idletime,
     ..Command::BASE
 };
@@ -103,6 +106,7 @@ pub(crate) static REFCOUNT: Command = Command {
     keys: &[Keys::at(2, &[KeyFlag::ReadOnly])],
     differences: "Always 1: values are not shared.",
     batching: Batching::Reads,
+    misses: Misses::None,
     run: refcount,
     ..Command::BASE
 };

@@ -17,6 +17,7 @@ pub(crate) static COMMAND: Command = Command {
     keys: &[Keys::at(1, &[KeyFlag::ReadWrite, KeyFlag::Update])],
     differences: "With options the daemon answers it.",
     batching: Batching::Reads,
+    events: Events::Stored("expire"),
     run,
     ..Command::BASE
 };

@@ -15,6 +15,7 @@ pub(crate) static COMMAND: Command = Command {
     categories: &[Category::Keyspace],
     tips: &["request_policy:all_shards", "nondeterministic_output"],
     differences: "Keys after a gap in the index are more probable than others. Refused in a transaction that writes (BEGIN, a MULTI with a command that writes), which could not keep others from adding keys meanwhile; in one that only reads it sees the snapshot.",
+    misses: Misses::None,
     run,
     ..Command::BASE
 };

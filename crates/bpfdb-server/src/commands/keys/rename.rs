@@ -1,9 +1,12 @@
 //! RENAME; and RENAMENX, which does not overwrite.
 
+use bpfdb::Change;
+
 use super::super::atomic::{Kind, atomically};
 use super::super::collection::moved;
 use super::super::prelude::*;
 use super::super::update::give;
+use crate::settings::EventClass;
 
 pub(crate) static COMMAND: Command = Command {
     name: "rename",
@@ -20,6 +23,7 @@ pub(crate) static COMMAND: Command = Command {
         Keys::at(2, &[KeyFlag::Overwrite, KeyFlag::Update]),
     ],
     batching: Batching::Reads,
+    events: Events::By(tell),
     run,
     ..Command::BASE
 };
@@ -51,4 +55,19 @@ pub(super) fn rename(
         session.delete(from)?;
         Ok(true)
     })
+}
+
+pub(super) fn tell(told: &mut Told<'_>) {
+    for change in told.changes {
+        match change {
+            // What was there is deleted before, so the key is new.
+            Change::Set { key, .. } => told.tell_of(EventClass::New, "new", key),
+            Change::Deleted { key } => {
+                told.tell("rename_from", key);
+                let to = told.stored(1);
+                told.tell("rename_to", &to);
+            }
+            other => told.tell_other(other),
+        }
+    }
 }

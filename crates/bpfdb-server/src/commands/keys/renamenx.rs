@@ -1,7 +1,7 @@
 //! RENAMENX.
 
 use super::super::prelude::*;
-use super::rename::rename;
+use super::rename::{rename, tell};
 
 pub(crate) static COMMAND: Command = Command {
     name: "renamenx",
@@ -18,6 +18,7 @@ pub(crate) static COMMAND: Command = Command {
         Keys::at(2, &[KeyFlag::Overwrite, KeyFlag::Insert]),
     ],
     batching: Batching::Reads,
+    events: Events::By(tell),
     run,
     ..Command::BASE
 };

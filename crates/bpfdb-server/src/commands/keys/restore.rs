@@ -1,9 +1,12 @@
 //! RESTORE.
 
+use bpfdb::Change;
+
 use super::super::arguments::{is, number, syntax_error};
 use super::super::atomic::{Kind, atomically};
 use super::super::collection::put;
 use super::super::prelude::*;
+use crate::settings::EventClass;
 use crate::values::dump::{self, Damage};
 
 pub(crate) static COMMAND: Command = Command {
@@ -19,6 +22,7 @@ pub(crate) static COMMAND: Command = Command {
     keys: &[Keys::at(1, &[KeyFlag::Overwrite, KeyFlag::Update])],
     differences: "Streams and values of modules are refused. IDLETIME and FREQ are checked and have no effect.",
     batching: Batching::Reads,
+    events: Events::By(tell),
     run,
     ..Command::BASE
 };
@@ -80,6 +84,10 @@ pub(super) fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
         let (kind, value) = decoded.as_ref().map_err(Clone::clone)?;
         let start = if options.absolute { 0 } else { now };
         let expires_at = (ttl > 0).then(|| deadline(ttl, start));
+        if expires_at.is_some_and(|time| time <= now) {
+            session.delete(key)?;
+            return Ok(());
+        }
         put(session, key, *kind, Some(value), expires_at)
     })?;
     context.replies.ok();
@@ -101,5 +109,18 @@ fn failure(damage: Damage) -> Failure {
         Damage::Envelope => "ERR DUMP payload version or checksum are wrong".into(),
         Damage::Content => "ERR Bad data format".into(),
         Damage::TooLong => Failure::TooLong,
+    }
+}
+
+pub(super) fn tell(told: &mut Told<'_>) {
+    for change in told.changes {
+        match change {
+            // What was there is deleted before, so the key is new.
+            Change::Set { key, .. } => {
+                told.tell_of(EventClass::New, "new", key);
+                told.tell("restore", key);
+            }
+            other => told.tell_stored(other, "restore"),
+        }
     }
 }

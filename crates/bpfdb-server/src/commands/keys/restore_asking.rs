@@ -14,6 +14,7 @@ pub(crate) static COMMAND: Command = Command {
     categories: &[Category::Keyspace, Category::Dangerous],
     keys: &[Keys::at(1, &[KeyFlag::Overwrite, KeyFlag::Update])],
     differences: "As RESTORE.",
+    events: Events::By(super::restore::tell),
     run: super::restore::run,
     ..Command::BASE
 };

@@ -1,8 +1,11 @@
 //! SORT.
 
+use bpfdb::Change;
+
 use super::super::definition::OfOption;
 use super::super::prelude::*;
 use super::sorting::{BY_OR_GET, sort, target_of};
+use crate::settings::EventClass;
 
 /// Of Redis.
 const NOTES: &str = "For the optional STORE keyword. It is marked 'unknown' because the keyword can appear anywhere in the argument array";
@@ -32,10 +35,25 @@ pub(crate) static COMMAND: Command = Command {
         .notes(NOTES),
     ],
     differences: "ALPHA compares bytes, whatever the locale. Values that BY reads may have 1 GiB together. In a transaction that writes, all keys that are read are locked.",
+    events: Events::By(tell),
     run,
     ..Command::BASE
 };
 
 fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     sort(context, arguments, true)
+}
+
+fn tell(told: &mut Told<'_>) {
+    for change in told.changes {
+        match change {
+            Change::Set { key, is_new, .. } => {
+                if *is_new {
+                    told.tell_of(EventClass::New, "new", key);
+                }
+                told.tell_of(EventClass::List, "sortstore", key);
+            }
+            other => told.tell_stored(other, "sortstore"),
+        }
+    }
 }

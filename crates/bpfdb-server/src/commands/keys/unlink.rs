@@ -17,6 +17,7 @@ pub(crate) static COMMAND: Command = Command {
     keys: &[Keys::at(1, &[KeyFlag::Remove, KeyFlag::Delete]).last(-1)],
     differences: "As DEL.",
     batching: Batching::Reads,
+    events: Events::Stored("del"),
     run: del::run,
     ..Command::BASE
 };

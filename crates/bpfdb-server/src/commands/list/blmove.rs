@@ -4,6 +4,7 @@ use super::super::arguments::syntax_error;
 use super::super::blocking::DIFFERENCES;
 use super::super::prelude::*;
 use super::end;
+use super::pops::tell_moved;
 use super::waits::move_between;
 
 pub(crate) static COMMAND: Command = Command {
@@ -21,6 +22,7 @@ pub(crate) static COMMAND: Command = Command {
         Keys::at(2, &[KeyFlag::ReadWrite, KeyFlag::Insert]),
     ],
     differences: DIFFERENCES,
+    events: Events::By(tell_moved),
     run,
     ..Command::BASE
 };

@@ -4,6 +4,7 @@ use super::super::blocking::DIFFERENCES;
 use super::super::pop_arguments::PopArguments;
 use super::super::prelude::*;
 use super::end;
+use super::pops::tell_popped;
 use super::waits::pop_many;
 
 pub(crate) static COMMAND: Command = Command {
@@ -21,6 +22,7 @@ pub(crate) static COMMAND: Command = Command {
         &[KeyFlag::ReadWrite, KeyFlag::Access, KeyFlag::Delete],
     )],
     differences: DIFFERENCES,
+    events: Events::By(|told| tell_popped(told, &told.arguments[1..])),
     run,
     ..Command::BASE
 };

@@ -18,6 +18,7 @@ pub(crate) static COMMAND: Command = Command {
     categories: &[Category::List],
     keys: &[Keys::at(1, &[KeyFlag::ReadWrite, KeyFlag::Access, KeyFlag::Delete]).last(-2)],
     differences: DIFFERENCES,
+    events: Events::Named("lpop"),
     run: |context, arguments| pop(context, arguments, End::Head),
     ..Command::BASE
 };

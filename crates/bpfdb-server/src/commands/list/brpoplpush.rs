@@ -5,6 +5,7 @@ use bpfdb_values::list::End;
 use super::super::blocking::DIFFERENCES;
 use super::super::definition::Deprecated;
 use super::super::prelude::*;
+use super::pops::tell_moved;
 use super::waits::move_between;
 
 pub(crate) static COMMAND: Command = Command {
@@ -26,6 +27,7 @@ pub(crate) static COMMAND: Command = Command {
         Keys::at(2, &[KeyFlag::ReadWrite, KeyFlag::Insert]),
     ],
     differences: DIFFERENCES,
+    events: Events::By(tell_moved),
     run: |context, arguments| move_between(context, arguments, [End::Tail, End::Head]),
     ..Command::BASE
 };

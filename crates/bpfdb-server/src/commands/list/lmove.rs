@@ -3,7 +3,7 @@
 use super::super::arguments::syntax_error;
 use super::super::prelude::*;
 use super::end;
-use super::pops::reply_moved;
+use super::pops::{reply_moved, tell_moved};
 
 pub(crate) static COMMAND: Command = Command {
     name: "lmove",
@@ -19,6 +19,7 @@ pub(crate) static COMMAND: Command = Command {
         Keys::at(1, &[KeyFlag::ReadWrite, KeyFlag::Access, KeyFlag::Delete]),
         Keys::at(2, &[KeyFlag::ReadWrite, KeyFlag::Insert]),
     ],
+    events: Events::By(tell_moved),
     run,
     ..Command::BASE
 };

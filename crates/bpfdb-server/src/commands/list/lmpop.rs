@@ -4,7 +4,7 @@ use super::super::atomic::{Kind, atomically};
 use super::super::pop_arguments::PopArguments;
 use super::super::prelude::*;
 use super::end;
-use super::pops::pop_first;
+use super::pops::{pop_first, tell_popped};
 
 pub(crate) static COMMAND: Command = Command {
     name: "lmpop",
@@ -20,6 +20,7 @@ pub(crate) static COMMAND: Command = Command {
         1,
         &[KeyFlag::ReadWrite, KeyFlag::Access, KeyFlag::Delete],
     )],
+    events: Events::By(|told| tell_popped(told, told.arguments)),
     run,
     ..Command::BASE
 };

@@ -20,6 +20,7 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Write],
     categories: &[Category::List],
     keys: &[Keys::at(1, &[KeyFlag::ReadWrite, KeyFlag::Delete])],
+    events: Events::Noted,
     run,
     ..Command::BASE
 };
@@ -28,32 +29,32 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     let (first, last) = (number(&arguments[1])?, number(&arguments[2])?);
     let small = |old: Option<Vec<u8>>| {
         let Some(old) = old else {
-            return Ok((Change::Nothing, ()));
+            return Ok((Change::Nothing, false));
         };
         let list = List::parse(&old)?;
         let places = places::range(first, last, list.len());
         if places.len() == list.len() {
-            return Ok((Change::Nothing, ()));
+            return Ok((Change::Nothing, true));
         }
-        Ok((list.trimmed(places)?.into(), ()))
+        Ok((list.trimmed(places)?.into(), true))
     };
     let large = |large: &mut Large<'_>| {
         let len = large.len();
         let kept = numbers(&places::range(first, last, large_len(large)));
         if kept.is_empty() {
-            return large.clear();
+            large.clear()?;
+            return Ok(true);
         }
         large.take(kept.end..len)?;
         large.take(0..kept.start)?;
-        Ok(())
+        Ok(true)
     };
-    change_either(
-        context.session,
-        &arguments[0],
-        ValueType::LIST,
-        small,
-        large,
-    )?;
+    let key = &arguments[0];
+    let is_there = change_either(context.session, key, ValueType::LIST, small, large)?;
+    if is_there {
+        // Also if no element is removed.
+        context.session.note_event(key, COMMAND.name);
+    }
     context.replies.ok();
     Ok(())
 }

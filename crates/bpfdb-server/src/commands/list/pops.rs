@@ -2,12 +2,13 @@
 
 use std::ops::Range;
 
-use bpfdb::{Entry, Session, ValueType};
+use bpfdb::{Change, Entry, Session, ValueType};
 use bpfdb_values::list::{End, List};
 
 use super::super::arguments::count;
 use super::super::atomic::{Kind, atomically};
 use super::super::collection::{Large, Stored, put, stored_for_update};
+use super::super::pop_arguments::PopArguments;
 use super::super::prelude::*;
 use super::super::table::wrong_arity;
 use super::{list_of, numbers_at, reply_elements};
@@ -235,4 +236,44 @@ pub(super) fn reply_moved(context: &mut Context<'_>, keys: &[Vec<u8>], ends: [En
     })?;
     context.replies.bulk_or_null(moved.as_deref());
     Ok(())
+}
+
+const fn pop_event(end: End) -> &'static str {
+    match end {
+        End::Head => "lpop",
+        End::Tail => "rpop",
+    }
+}
+
+const fn push_event(end: End) -> &'static str {
+    match end {
+        End::Head => "lpush",
+        End::Tail => "rpush",
+    }
+}
+
+/// Of LMPOP's arguments.
+pub(super) fn tell_popped(told: &mut Told<'_>, arguments: &[Vec<u8>]) {
+    let end = PopArguments::parse(arguments, super::end).map_or(End::Head, |given| given.end);
+    for change in told.changes {
+        told.tell_change(change, pop_event(end));
+    }
+}
+
+/// Of a command that moves an element: as in Redis, first what it adds. Without words for the ends it takes
+/// the last element of a list and makes it the first of one.
+pub(super) fn tell_moved(told: &mut Told<'_>) {
+    let end = |at: usize| told.arguments.get(at).and_then(|word| super::end(word));
+    let (from, to) = end(2).zip(end(3)).unwrap_or((End::Tail, End::Head));
+    let (source, target) = (told.stored(0), told.stored(1));
+    for change in told.changes {
+        match change {
+            Change::Set { key, .. } if *key == source && source == target => {
+                told.tell(push_event(to), key);
+                told.tell(pop_event(from), key);
+            }
+            Change::Set { key, .. } if *key == target => told.tell_change(change, push_event(to)),
+            other => told.tell_change(other, pop_event(from)),
+        }
+    }
 }

@@ -4,7 +4,7 @@ use bpfdb_values::list::End;
 
 use super::super::definition::Deprecated;
 use super::super::prelude::*;
-use super::pops::reply_moved;
+use super::pops::{reply_moved, tell_moved};
 
 pub(crate) static COMMAND: Command = Command {
     name: "rpoplpush",
@@ -24,6 +24,7 @@ pub(crate) static COMMAND: Command = Command {
         Keys::at(1, &[KeyFlag::ReadWrite, KeyFlag::Access, KeyFlag::Delete]),
         Keys::at(2, &[KeyFlag::ReadWrite, KeyFlag::Insert]),
     ],
+    events: Events::By(tell_moved),
     run,
     ..Command::BASE
 };

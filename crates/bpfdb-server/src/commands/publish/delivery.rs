@@ -1,8 +1,13 @@
 //! From the client that publishes to those that have subscribed.
 
+use bpfdb::Engine;
+
 use super::super::atomic;
+use super::super::context::push_to;
 use super::super::prelude::*;
-use crate::connection::subscribed::{Kind, Message};
+use crate::connection::subscribed::{Kind, Message, Staged};
+use crate::connection::table::ConnectionTable;
+use crate::instance::Instance;
 use crate::protocol::reply::{self, Protocol, Replies};
 use crate::settings::limits::MESSAGE_MAX;
 use crate::values::glob;
@@ -21,16 +26,30 @@ pub(super) fn publish(context: &mut Context<'_>, message: Message) -> Result<usi
     if kept > MESSAGE_MAX {
         return Err("ERR the messages of this transaction take too much memory".into());
     }
-    let received = receivers(context, &message);
-    context.connection.mail.stage(message);
+    let received = receivers(context.instance, &message);
+    context.connection.mail.stage(Staged::Message(message));
     Ok(received.iter().map(|received| received.by.len()).sum())
 }
 
-/// The transaction has committed: sends what was published in it.
-pub(crate) fn send_staged(context: &mut Context<'_>) {
-    for message in context.connection.mail.take_staged() {
-        deliver(context, &message);
-    }
+/// Adds a message to what is to be sent to each receiver.
+pub(crate) fn send(context: &mut Context<'_>, message: &Message) {
+    deliver(context, message);
+}
+
+/// The same while no client is being served.
+pub(crate) fn send_for_nobody(
+    engine: &Engine,
+    instance: &Instance,
+    connections: &mut ConnectionTable,
+    message: &Message,
+) {
+    let delivered = deliver_by(receivers(instance, message), message, |index, forms| {
+        let protocol = connections.get(index).map(|other| other.replies.protocol());
+        if let Some(protocol) = protocol {
+            push_to(engine, instance, connections, index, forms.of(protocol));
+        }
+    });
+    instance.statistics.messages_delivered.add(delivered as u64);
 }
 
 /// At the end of a request whose reply begins there: what the client has received by it itself comes
@@ -52,8 +71,8 @@ struct Received {
     by: Vec<u32>,
 }
 
-fn receivers(context: &Context<'_>, message: &Message) -> Vec<Received> {
-    let all = &context.instance.subscriptions;
+fn receivers(instance: &Instance, message: &Message) -> Vec<Received> {
+    let all = &instance.subscriptions;
     let (kind, patterns) = match message.is_of_shard {
         true => (Kind::Shard, None),
         false => (Kind::Channel, Some(all.all(Kind::Pattern))),
@@ -73,24 +92,37 @@ fn receivers(context: &Context<'_>, message: &Message) -> Vec<Received> {
 
 /// Adds a message to what is to be sent to each receiver; with how many there are.
 fn deliver(context: &mut Context<'_>, message: &Message) -> usize {
+    let received = receivers(context.instance, message);
+    let delivered = deliver_by(received, message, |index, forms| {
+        send_to(context, index, forms);
+    });
+    let statistics = &context.instance.statistics;
+    statistics.messages_delivered.add(delivered as u64);
+    delivered
+}
+
+/// Has `send` send a message to each receiver; with how many there are.
+fn deliver_by(
+    received: Vec<Received>,
+    message: &Message,
+    mut send: impl FnMut(u32, &Forms),
+) -> usize {
     let mut delivered = 0;
-    for Received { pattern, by } in receivers(context, message) {
+    for Received { pattern, by } in received {
         if by.is_empty() {
             continue;
         }
         let forms = Forms::new(message, pattern.as_deref());
         delivered += by.len();
         for index in by {
-            send(context, index, &forms);
+            send(index, &forms);
         }
     }
-    let statistics = &context.instance.statistics;
-    statistics.messages_delivered.add(delivered as u64);
     delivered
 }
 
 /// The client that is being served is in no table.
-fn send(context: &mut Context<'_>, index: u32, forms: &Forms) {
+fn send_to(context: &mut Context<'_>, index: u32, forms: &Forms) {
     if index == context.session.index() {
         let (protocol, most) = (context.replies.protocol(), context.own_most());
         let is_kept = (context.connection.mail).receive(forms.of(protocol), most);

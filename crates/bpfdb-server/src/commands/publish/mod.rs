@@ -36,7 +36,7 @@ use super::context::Context;
 use super::definition::{Command, Flag, KeyFlag, Keys};
 use crate::protocol::reply::Protocol;
 
-pub(crate) use delivery::{conclude, send_staged};
+pub(crate) use delivery::{conclude, send, send_for_nobody};
 pub(super) use subscriptions::unsubscribe_all;
 
 pub(super) static COMMANDS: &[&Command] = &[

@@ -19,8 +19,8 @@ use bpfdb_lua::{Answer, Call, Failure as LuaFailure, Reply, Step};
 use super::super::atomic;
 use super::super::attempts;
 use super::super::conflict;
+use super::super::keyspace_events;
 use super::super::prelude::*;
-use super::super::publish;
 use super::super::time_slice::TimeSlice;
 use super::super::transaction::Attempts;
 use super::direct::{self, Words};
@@ -468,7 +468,7 @@ impl ScriptCall {
     fn conclude(&mut self, context: &mut Context<'_>, reply: &Reply) -> Result<Progress, Failure> {
         if self.own {
             context.session.commit()?;
-            publish::send_staged(context);
+            keyspace_events::apply_staged(context);
         }
         let is_counted =
             (self.running.as_ref()).is_some_and(|running| running.call.passes_error_on());

@@ -28,7 +28,8 @@ pub(super) fn answer(
         return false;
     }
     // The kernel does not show what a procedure does.
-    if !context.instance.monitors.is_empty() {
+    let instance = &*context.instance;
+    if !instance.monitors.is_empty() || instance.settings.keyspace_events.is_any() {
         return false;
     }
     let (keys, arguments) = words.all.split_at(words.keys);

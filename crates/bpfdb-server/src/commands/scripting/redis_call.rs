@@ -6,6 +6,7 @@ use bpfdb::Status;
 
 use super::super::atomic;
 use super::super::invoke::{count, timed};
+use super::super::keyspace_events;
 use super::super::monitor::{self, Caller};
 use super::super::prelude::*;
 use super::super::table;
@@ -98,6 +99,8 @@ impl ScriptCall {
         inner.is_of_script = true;
         let arguments = &command.words[command.call.name_words..];
         let outcome = command.job.step(&mut inner, arguments);
+        let keeps = command.job.keeps_steps();
+        keyspace_events::note_step(&mut inner, command.call.command, arguments, &outcome, keeps);
         command.time += begun.elapsed();
         let outcome = match outcome {
             Ok(Progress::More) if command.replies.len() <= REPLY_MAX => {

@@ -21,6 +21,7 @@ pub(crate) static COMMAND: Command = Command {
     categories: &[Category::Keyspace, Category::Dangerous],
     tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
     differences: "Not atomic: deletes key by key. Refused in a transaction (BEGIN, MULTI), which could not keep others from adding keys meanwhile; but MULTI and EXEC may have nothing else than FLUSHALL and FLUSHDB between them. ASYNC is as SYNC.",
+    events: Events::None,
     run,
     ..Command::BASE
 };
@@ -97,6 +98,7 @@ impl Flush {
         loop {
             page = context.engine.clear_away(page)?;
             if page == 0 {
+                context.instance.expiring.forget_keys_of(self.database);
                 context.replies.ok();
                 return Ok(Progress::Done);
             }

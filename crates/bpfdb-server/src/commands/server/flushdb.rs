@@ -15,6 +15,7 @@ pub(crate) static COMMAND: Command = Command {
     categories: &[Category::Keyspace, Category::Dangerous],
     tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
     differences: "As FLUSHALL.",
+    events: Events::None,
     run,
     ..Command::BASE
 };

@@ -15,6 +15,7 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Write, Flag::Fast],
     categories: &[Category::Keyspace, Category::Dangerous],
     differences: "Refused while a client waits for a key, and while a transaction is open (BEGIN, MULTI, a script, another client's BEGIN), which would find its keys exchanged. EXEC after WATCH is void, whatever was watched. Programs that embed the engine go on with the keys that were in database 0 at first.",
+    events: Events::None,
     run,
     ..Command::BASE
 };

@@ -76,6 +76,9 @@ impl Sources {
         let mut bytes = 0;
         for key in keys {
             if let Some(&place) = known.get(&key[..]) {
+                if place.is_none() {
+                    session.note_miss(key);
+                }
                 sources.places.push(place);
                 continue;
             }

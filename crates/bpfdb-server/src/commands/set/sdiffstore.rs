@@ -18,6 +18,7 @@ pub(crate) static COMMAND: Command = Command {
         Keys::at(2, &[KeyFlag::ReadOnly, KeyFlag::Access]).last(-1),
     ],
     differences: "The sets take at most 1 GiB together, and the result 512 MiB.",
+    events: Events::Stored("sdiffstore"),
     run,
     ..Command::BASE
 };

@@ -1,6 +1,6 @@
 //! SMOVE.
 
-use bpfdb::{Session, ValueType};
+use bpfdb::{Change, Session, ValueType};
 use bpfdb_values::Set;
 use bpfdb_values::run::Run;
 
@@ -24,6 +24,7 @@ pub(crate) static COMMAND: Command = Command {
         Keys::at(2, &[KeyFlag::ReadWrite, KeyFlag::Insert]),
     ],
     differences: "A set takes at most 512 MiB.",
+    events: Events::By(tell),
     run,
     ..Command::BASE
 };
@@ -87,5 +88,21 @@ fn remove(session: &mut Session, key: &[u8], stored: Stored, member: &[u8]) -> O
             set.remove(member);
             store(session, key, &set, old.expires_at)
         }
+    }
+}
+
+/// The member leaves its set before it enters the other one.
+fn tell(told: &mut Told<'_>) {
+    let source = told.stored(0);
+    let is_source = |change: &&Change| match change {
+        Change::Set { key, .. } | Change::Deleted { key } => *key == source,
+        _ => false,
+    };
+    let (left, entered): (Vec<_>, Vec<_>) = told.changes.iter().partition(is_source);
+    for change in left {
+        told.tell_change(change, "srem");
+    }
+    for change in entered {
+        told.tell_change(change, "sadd");
     }
 }

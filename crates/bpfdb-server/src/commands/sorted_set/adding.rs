@@ -177,3 +177,8 @@ fn apply<'a>(
     }
     Ok(done)
 }
+
+/// Is there the option INCR?
+pub(super) fn increments(words: &[Vec<u8>]) -> bool {
+    Options::parse(words, false).is_ok_and(|(options, _)| options.increments)
+}

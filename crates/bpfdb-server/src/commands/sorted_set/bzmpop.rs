@@ -4,7 +4,7 @@ use super::super::blocking::DIFFERENCES;
 use super::super::pop_arguments::PopArguments;
 use super::super::prelude::*;
 use super::waits::pop_many;
-use super::zmpop::end;
+use super::zmpop::{end, tell_popped};
 
 pub(crate) static COMMAND: Command = Command {
     name: "bzmpop",
@@ -21,6 +21,7 @@ pub(crate) static COMMAND: Command = Command {
         &[KeyFlag::ReadWrite, KeyFlag::Access, KeyFlag::Delete],
     )],
     differences: DIFFERENCES,
+    events: Events::By(|told| tell_popped(told, &told.arguments[1..])),
     run,
     ..Command::BASE
 };

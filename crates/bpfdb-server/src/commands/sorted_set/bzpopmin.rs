@@ -17,6 +17,7 @@ pub(crate) static COMMAND: Command = Command {
     categories: &[Category::SortedSet],
     keys: &[Keys::at(1, &[KeyFlag::ReadWrite, KeyFlag::Access, KeyFlag::Delete]).last(-2)],
     differences: DIFFERENCES,
+    events: Events::Named("zpopmin"),
     run: |context, arguments| pop(context, arguments, End::Min),
     ..Command::BASE
 };

@@ -175,6 +175,9 @@ fn read(session: &mut Session, keys: &[Vec<u8>]) -> Result<Sources, Failure> {
     let mut bytes = 0;
     for key in keys {
         if let Some(&place) = known.get(&key[..]) {
+            if sources.read[place].is_none() {
+                session.note_miss(key);
+            }
             sources.places.push(place);
             continue;
         }
@@ -379,7 +382,7 @@ pub(super) fn store_result(
     let (keys, behind) = keys(command, &arguments[1..])?;
     let len = atomically(context.session, Kind::Write, |session| {
         // It may be one of the keys: no lock becomes a stronger one.
-        session.head_for_update(target)?;
+        session.without_misses(|session| session.head_for_update(target))?;
         let sets = read(session, keys)?;
         let options = Options::parse(behind, keys.len(), operation, Purpose::Store)?;
         let members = sets.members()?;

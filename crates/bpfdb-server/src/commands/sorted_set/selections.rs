@@ -158,7 +158,7 @@ pub(super) fn store_range(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> O
     let (target, source) = (&arguments[0], &arguments[1]);
     let len = atomically(context.session, Kind::Write, |session| {
         // It may be the source: no lock becomes a stronger one.
-        session.head_for_update(target)?;
+        session.without_misses(|session| session.head_for_update(target))?;
         let found = read(session, source, ValueType::SORTED_SET, |set| {
             selected(set, &selection)
         })?;

@@ -1,7 +1,7 @@
 //! ZADD.
 
 use super::super::prelude::*;
-use super::adding::add;
+use super::adding::{add, increments};
 
 pub(crate) static COMMAND: Command = Command {
     name: "zadd",
@@ -15,10 +15,22 @@ pub(crate) static COMMAND: Command = Command {
     categories: &[Category::SortedSet],
     keys: &[Keys::at(1, &[KeyFlag::ReadWrite, KeyFlag::Update])],
     differences: "In a large set too, -0 is shown as 0.",
+    events: Events::By(tell),
     run,
     ..Command::BASE
 };
 
 fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     add(context, arguments, false)
+}
+
+fn tell(told: &mut Told<'_>) {
+    let name = if increments(&told.arguments[1..]) {
+        "zincr"
+    } else {
+        "zadd"
+    };
+    for change in told.changes {
+        told.tell_change(change, name);
+    }
 }

@@ -21,6 +21,7 @@ pub(crate) static COMMAND: Command = Command {
         1,
         &[KeyFlag::ReadWrite, KeyFlag::Access, KeyFlag::Delete],
     )],
+    events: Events::By(|told| tell_popped(told, told.arguments)),
     run,
     ..Command::BASE
 };
@@ -45,4 +46,15 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     context.replies.array(2);
     context.replies.bulk(&keys[number]);
     popped.reply(context.replies, Form::Pairs)
+}
+
+/// Of ZMPOP's arguments.
+pub(super) fn tell_popped(told: &mut Told<'_>, arguments: &[Vec<u8>]) {
+    let name = match PopArguments::parse(arguments, end).map(|given| given.end) {
+        Ok(End::Max) => "zpopmax",
+        _ => "zpopmin",
+    };
+    for change in told.changes {
+        told.tell_change(change, name);
+    }
 }

@@ -17,6 +17,7 @@ pub(crate) static COMMAND: Command = Command {
         Keys::at(1, &[KeyFlag::Overwrite, KeyFlag::Update]),
         Keys::at(2, &[KeyFlag::ReadOnly, KeyFlag::Access]),
     ],
+    events: Events::Stored("zrangestore"),
     run,
     ..Command::BASE
 };

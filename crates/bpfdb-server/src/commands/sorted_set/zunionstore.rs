@@ -17,6 +17,7 @@ pub(crate) static COMMAND: Command = Command {
         Keys::at(1, &[KeyFlag::Overwrite, KeyFlag::Update]),
         Keys::counted_at(2, &[KeyFlag::ReadOnly, KeyFlag::Access]),
     ],
+    events: Events::Stored("zunionstore"),
     run,
     ..Command::BASE
 };

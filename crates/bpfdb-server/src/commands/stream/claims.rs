@@ -6,7 +6,7 @@ use super::super::arguments::{at_least, is, syntax_error};
 use super::super::collection::check_reply;
 use super::super::prelude::*;
 use super::store::{Changed, Kept};
-use super::{entries, ids, store};
+use super::{NEW_CONSUMER, entries, ids, store};
 use crate::protocol::reply::Replies;
 use crate::values::integer;
 
@@ -93,11 +93,19 @@ fn check_group(stream: &mut Kept<'_>, is_there: bool, words: &[Vec<u8>]) -> Resu
     Err(ids::no_key_or_group(&words[0], &words[1]))
 }
 
+/// Has the group the consumer that the words name behind it? A claim adds it.
+fn knows_consumer(stream: &mut Kept<'_>, words: &[Vec<u8>]) -> Result<bool, Failure> {
+    let group = stream.groups()?.get(&words[1]);
+    Ok(group.is_some_and(|group| group.consumer(&words[2]).is_some()))
+}
+
 pub(super) fn xclaim(context: &mut Context<'_>, words: &[Vec<u8>]) -> Outcome {
     let now = ids::now();
     let protocol = context.replies.protocol();
+    let mut is_known = false;
     let mut replied = store::change(context.session, &words[0], |stream, is_there| {
         check_group(stream, is_there, words)?;
+        is_known = knows_consumer(stream, words)?;
         let min_idle = min_idle(&words[3], "XCLAIM")?;
         let claimed = words[4..].iter().map_while(|text| ids::id(text, 0).ok());
         let claimed: Vec<Id> = claimed.collect();
@@ -124,6 +132,9 @@ pub(super) fn xclaim(context: &mut Context<'_>, words: &[Vec<u8>]) -> Outcome {
         }
         Ok((changed, (count, replies)))
     })?;
+    if replied.0 > 0 && !is_known {
+        context.session.note_event(&words[0], NEW_CONSUMER);
+    }
     context.replies.array(replied.0);
     context.replies.absorb(&mut replied.1);
     Ok(())
@@ -217,8 +228,10 @@ pub(super) fn xautoclaim(context: &mut Context<'_>, words: &[Vec<u8>]) -> Outcom
     }
     let now = ids::now();
     let protocol = context.replies.protocol();
+    let mut is_known = false;
     let mut replied = store::change(context.session, &words[0], |stream, is_there| {
         check_group(stream, is_there, words)?;
+        is_known = knows_consumer(stream, words)?;
         let looked_at = pending_from(stream, &words[1], start, count as u64)?;
         let mut replied = Replied::new(protocol);
         let mut left = count;
@@ -247,6 +260,9 @@ pub(super) fn xautoclaim(context: &mut Context<'_>, words: &[Vec<u8>]) -> Outcom
         };
         Ok((changed, replied))
     })?;
+    if replied.claimed > 0 && !is_known {
+        context.session.note_event(&words[0], NEW_CONSUMER);
+    }
     let replies = &mut *context.replies;
     replies.array(3);
     entries::reply_id(replies, replied.next);

@@ -35,6 +35,9 @@ mod xtrim;
 
 use super::definition::Command;
 
+/// The event of a consumer that a group has got.
+const NEW_CONSUMER: &str = "xgroup-createconsumer";
+
 pub(super) static COMMANDS: &[&Command] = &[
     &xack::COMMAND,
     &xadd::COMMAND,

@@ -12,7 +12,7 @@ use super::super::blocking::{Blocking, Wait, from_now, unless_other_type, wait_f
 use super::super::collection::check_reply;
 use super::super::prelude::*;
 use super::store::{Changed, Kept};
-use super::{entries, ids, store};
+use super::{NEW_CONSUMER, entries, ids, store};
 use crate::protocol::reply::{Protocol, Replies};
 
 /// Entries of a stream that a client which has waited is given at most, if it does not say.
@@ -171,14 +171,7 @@ fn resolve(
     text: &[u8],
     consumer: Option<&Consumer>,
 ) -> Result<From, Failure> {
-    let found = store::look(session, key, |stream| {
-        let group = consumer.map(|consumer| &consumer.group);
-        let is_missing = match group {
-            Some(group) => !stream.groups()?.contains_key(group),
-            None => false,
-        };
-        Ok((stream.state.last, is_missing))
-    })?;
+    let found = look_at(session, key, consumer)?;
     if let Some(consumer) = consumer
         && found.is_none_or(|(_, is_missing)| is_missing)
     {
@@ -195,6 +188,22 @@ fn resolve(
             id => Ok(From::After(id)),
         },
     }
+}
+
+/// The last identifier of the stream, and whether the group is missing; `None`: the key is absent.
+fn look_at(
+    session: &mut Session,
+    key: &[u8],
+    consumer: Option<&Consumer>,
+) -> Result<Option<(Id, bool)>, Failure> {
+    store::look(session, key, |stream| {
+        let group = consumer.map(|consumer| &consumer.group);
+        let is_missing = match group {
+            Some(group) => !stream.groups()?.contains_key(group),
+            None => false,
+        };
+        Ok((stream.state.last, is_missing))
+    })
 }
 
 fn no_group(key: &[u8], group: &[u8]) -> Failure {
@@ -350,7 +359,8 @@ impl Read {
         replies: &mut Replies,
     ) -> Result<Delivered, Failure> {
         let from = self.from[number];
-        store::change(session, key, |stream, is_there| {
+        let mut is_new = false;
+        let delivered = store::change(session, key, |stream, is_there| {
             if !is_there {
                 let failure = no_group(key, &consumer.group);
                 return Ok((Changed::No, Delivered::NoKey(failure)));
@@ -365,7 +375,7 @@ impl Read {
             }
             let now = ids::now();
             if let Some(group) = stream.groups()?.get_mut(&consumer.group) {
-                group.see(&consumer.name, now);
+                is_new = group.see(&consumer.name, now);
             }
             match from {
                 From::After(id) => repeat(replies, stream, consumer, behind(id), count, now)?,
@@ -381,7 +391,11 @@ impl Read {
                 }
             }
             Ok((Changed::Yes, Delivered::Some))
-        })
+        })?;
+        if is_new {
+            session.note_event(key, NEW_CONSUMER);
+        }
+        Ok(delivered)
     }
 }
 

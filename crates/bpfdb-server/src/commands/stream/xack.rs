@@ -15,6 +15,8 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Write, Flag::Fast],
     categories: &[Category::Stream],
     keys: &[Keys::at(1, &[KeyFlag::ReadWrite, KeyFlag::Update])],
+    events: Events::None,
+    misses: Misses::All,
     run,
     ..Command::BASE
 };

@@ -37,7 +37,7 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     }
     let added = store::change(context.session, &arguments[0], |stream, is_there| {
         if !is_there && options.is_for_old_only {
-            return Ok((Changed::No, None));
+            return Ok((Changed::No, (None, 0)));
         }
         let last = stream.state.last;
         if last == Id::MAX {
@@ -50,12 +50,17 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
             "ERR The ID specified in XADD is equal or smaller than the target stream top item",
         )?;
         stream.append(id, words)?;
-        if let Some(trim) = &trim {
-            stream.trim(trim)?;
-        }
-        Ok((Changed::Yes, Some(id)))
+        let trimmed = match &trim {
+            Some(trim) => stream.trim(trim)?,
+            None => 0,
+        };
+        Ok((Changed::Yes, (Some(id), trimmed)))
     })?;
-    match added {
+    let (id, trimmed) = added;
+    if trimmed > 0 {
+        context.session.note_event(&arguments[0], "xtrim");
+    }
+    match id {
         Some(id) => reply_id(context.replies, id),
         None => context.replies.null(),
     }

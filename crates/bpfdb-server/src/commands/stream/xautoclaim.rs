@@ -18,6 +18,8 @@ pub(crate) static COMMAND: Command = Command {
         1,
         &[KeyFlag::ReadWrite, KeyFlag::Access, KeyFlag::Delete],
     )],
+    events: Events::Noted,
+    misses: Misses::All,
     run,
     ..Command::BASE
 };

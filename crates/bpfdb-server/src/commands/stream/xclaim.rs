@@ -15,6 +15,8 @@ pub(crate) static COMMAND: Command = Command {
     categories: &[Category::Stream],
     tips: &["nondeterministic_output"],
     keys: &[Keys::at(1, &[KeyFlag::ReadWrite, KeyFlag::Update])],
+    events: Events::Noted,
+    misses: Misses::All,
     run,
     ..Command::BASE
 };

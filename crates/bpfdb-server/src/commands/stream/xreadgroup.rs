@@ -20,6 +20,7 @@ pub(crate) static COMMAND: Command = Command {
         &[KeyFlag::ReadOnly, KeyFlag::Access],
     )],
     differences: DIFFERENCES,
+    events: Events::Noted,
     run,
     ..Command::BASE
 };

@@ -25,6 +25,7 @@ pub(crate) static COMMAND: Command = Command {
     )
     .notes("This command allows both access and modification of the key")
     .depending(flags)],
+    events: Events::Named("setbit"),
     run,
     ..Command::BASE
 };

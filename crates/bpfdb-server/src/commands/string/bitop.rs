@@ -18,6 +18,7 @@ pub(crate) static COMMAND: Command = Command {
         Keys::at(2, &[KeyFlag::Overwrite, KeyFlag::Update]),
         Keys::at(3, &[KeyFlag::ReadOnly, KeyFlag::Access]).last(-1),
     ],
+    events: Events::Stored("set"),
     run,
     ..Command::BASE
 };

@@ -17,6 +17,8 @@ pub(crate) static COMMAND: Command = Command {
         1,
         &[KeyFlag::ReadWrite, KeyFlag::Access, KeyFlag::Delete],
     )],
+    events: Events::Stored("del"),
+    misses: Misses::All,
     run,
     ..Command::BASE
 };

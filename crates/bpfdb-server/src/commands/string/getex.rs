@@ -19,6 +19,8 @@ pub(crate) static COMMAND: Command = Command {
         Keys::at(1, &[KeyFlag::ReadWrite, KeyFlag::Access, KeyFlag::Update])
             .notes("written with an option only"),
     ],
+    events: Events::By(tell),
+    misses: Misses::All,
     run,
     ..Command::BASE
 };
@@ -67,6 +69,7 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
         Change::Persist => Ok(None),
         Change::At(form, text) => form.deadline(context, COMMAND.name, text).map(Some),
     };
+    let now = context.engine.now_ms();
     let value = update(context.session, key, |old| {
         let Some(old) = old else {
             return Ok((Write::Nothing, None));
@@ -75,6 +78,7 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
         // The same time is a write, too, as in Redis.
         let write = match (old.expires_at, expires_at) {
             (None, None) => Write::Nothing,
+            (_, Some(time)) if time <= now => Write::Delete,
             _ => Write::Set(old.value.clone().into(), expires_at),
         };
         Ok((write, Some(old.value)))
@@ -82,4 +86,16 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     context.instance.statistics.got(value.is_some());
     context.replies.bulk_or_null(value.as_deref());
     Ok(())
+}
+
+fn tell(told: &mut Told<'_>) {
+    let persists = matches!(Change::parse(&told.arguments[1..]), Ok(Change::Persist));
+    for change in told.changes {
+        match change {
+            bpfdb::Change::Set { key, .. } if persists => told.tell_generic("persist", key),
+            bpfdb::Change::Set { key, .. } => told.tell_generic("expire", key),
+            bpfdb::Change::Deleted { key } => told.tell_generic("del", key),
+            other => told.tell_other(other),
+        }
+    }
 }

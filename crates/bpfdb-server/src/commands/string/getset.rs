@@ -22,6 +22,8 @@ pub(crate) static COMMAND: Command = Command {
         1,
         &[KeyFlag::ReadWrite, KeyFlag::Access, KeyFlag::Update],
     )],
+    events: Events::Named("set"),
+    misses: Misses::All,
     run,
     ..Command::BASE
 };

@@ -19,6 +19,7 @@ pub(crate) static COMMAND: Command = Command {
         &[KeyFlag::ReadWrite, KeyFlag::Access, KeyFlag::Update],
     )],
     batching: Batching::Reads,
+    events: Events::Named("incrby"),
     run,
     ..Command::BASE
 };

@@ -24,6 +24,7 @@ pub(crate) static COMMAND: Command = Command {
         .last(-1)
         .step(2)],
     batching: Batching::Writes,
+    events: Events::Named("set"),
     run,
     ..Command::BASE
 };

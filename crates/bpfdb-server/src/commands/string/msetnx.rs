@@ -21,6 +21,7 @@ pub(crate) static COMMAND: Command = Command {
         .last(-1)
         .step(2)],
     batching: Batching::Reads,
+    events: Events::Named("set"),
     run,
     ..Command::BASE
 };

@@ -27,6 +27,8 @@ pub(crate) static COMMAND: Command = Command {
     .notes("read with the option GET only")
     .depending(key_flags)],
     batching: Batching::Writes,
+    events: Events::By(tell),
+    misses: Misses::If(gets),
     run,
     ..Command::BASE
 };
@@ -137,4 +139,29 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
         _ => context.replies.null(),
     }
     Ok(())
+}
+
+/// Is there the option GET?
+fn gets(arguments: &[Vec<u8>]) -> bool {
+    arguments[2..].iter().any(|option| is(option, "get"))
+}
+
+fn tell(told: &mut Told<'_>) {
+    let options = Options::parse(&told.arguments[2..]);
+    let expires = options.is_ok_and(|options| matches!(options.expiry, Expiry::At(..)));
+    tell_set(told, expires);
+}
+
+/// Of a command that gives the value a time to expire.
+pub(super) fn tell_expiring(told: &mut Told<'_>) {
+    tell_set(told, true);
+}
+
+fn tell_set(told: &mut Told<'_>, expires: bool) {
+    for change in told.changes {
+        told.tell_change(change, "set");
+        if let (true, bpfdb::Change::Set { key, .. }) = (expires, change) {
+            told.tell_generic("expire", key);
+        }
+    }
 }

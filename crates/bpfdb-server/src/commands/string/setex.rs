@@ -2,6 +2,7 @@
 
 use super::super::expiry::Form;
 use super::super::prelude::*;
+use super::set::tell_expiring;
 
 pub(crate) static COMMAND: Command = Command {
     name: "setex",
@@ -15,6 +16,7 @@ pub(crate) static COMMAND: Command = Command {
     categories: &[Category::String],
     keys: &[Keys::at(1, &[KeyFlag::Overwrite, KeyFlag::Update])],
     batching: Batching::Writes,
+    events: Events::By(tell_expiring),
     run,
     ..Command::BASE
 };

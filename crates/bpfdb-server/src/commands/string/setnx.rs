@@ -15,6 +15,7 @@ pub(crate) static COMMAND: Command = Command {
     categories: &[Category::String],
     keys: &[Keys::at(1, &[KeyFlag::Overwrite, KeyFlag::Insert])],
     batching: Batching::Reads,
+    events: Events::Named("set"),
     run,
     ..Command::BASE
 };

@@ -3,8 +3,8 @@
 use bpfdb::{Status, abi};
 
 use super::super::attempts::Backoff;
+use super::super::keyspace_events;
 use super::super::prelude::*;
-use super::super::publish;
 use crate::instance::log::NO_LOG;
 use crate::protocol::reply;
 
@@ -68,7 +68,7 @@ impl Job for Committing {
             context.connection.hold_until(context.engine.now());
         }
         if ended.is_ok() {
-            publish::send_staged(context);
+            keyspace_events::apply_staged(context);
         }
         end(context, ended)?;
         Ok(Progress::Done)

@@ -7,9 +7,9 @@ use bpfdb::{Session, Status};
 
 use super::super::conflict;
 use super::super::invoke::{count, timed};
+use super::super::keyspace_events;
 use super::super::monitor::{self, Caller};
 use super::super::prelude::*;
-use super::super::publish;
 use super::super::time_slice::TimeSlice;
 use super::attempts::Attempts;
 use super::flush::Flushes;
@@ -248,7 +248,7 @@ impl Block {
         let mut inner = context.with_replies(&mut self.replies);
         inner.is_of_block = true;
         let (outcome, time) = match self.job.take() {
-            Some(job) => step_of(&mut inner, job, queued.arguments()),
+            Some(job) => step_of(&mut inner, queued.command, job, queued.arguments()),
             None => {
                 // Those whose steps are within the transaction that is open.
                 let at_once = !matches!(
@@ -290,7 +290,7 @@ impl Block {
 
     fn commit(&mut self, context: &mut Context<'_>) -> Result<Progress, Failure> {
         context.session.commit()?;
-        publish::send_staged(context);
+        keyspace_events::apply_staged(context);
         hold_if_it_became_sync(context);
         self.attempts.end();
         Ok(self.clear(context))
@@ -337,11 +337,15 @@ impl Block {
 /// One step of a command that goes on; what it has left is in the context.
 fn step_of(
     context: &mut Context<'_>,
+    command: &Command,
     mut job: Box<dyn Job>,
     arguments: &[Vec<u8>],
 ) -> (Outcome, Duration) {
     let begun = Instant::now();
-    let outcome = match job.step(context, arguments) {
+    let progress = job.step(context, arguments);
+    let keeps = job.keeps_steps();
+    keyspace_events::note_step(context, command, arguments, &progress, keeps);
+    let outcome = match progress {
         Ok(Progress::More) => {
             context.job = Some(job);
             Ok(())
@@ -384,7 +388,7 @@ fn are_unchanged(
     let swaps = context.instance.databases.swaps();
     let session = &mut *context.session;
     let own = session.database();
-    let outcome = all_hold(session, watched, locks, swaps);
+    let outcome = session.without_misses(|session| all_hold(session, watched, locks, swaps));
     session.set_database(own);
     outcome
 }

@@ -198,6 +198,16 @@ pub fn case(commands: &[&'static Command]) -> impl Strategy<Value = Case> + use<
 }
 
 impl Case {
+    /// The steps, and what empties sets of which chance has taken some.
+    pub fn cleared(&self) -> Vec<Step> {
+        let mut steps = Vec::new();
+        for step in &self.steps {
+            steps.push(step.clone());
+            steps.extend(step.cleared());
+        }
+        steps
+    }
+
     /// All that is sent: the case on empty servers, and then a look at what it
     /// left behind.
     pub fn whole(&self, known: &BTreeSet<String>) -> Vec<Step> {

@@ -5,13 +5,13 @@
 //! run.
 #![allow(unreachable_pub, reason = "the modules of one test")]
 
-mod case;
+pub mod case;
 mod chance;
-mod collections;
-mod commands;
+pub mod collections;
+pub mod commands;
 use bpfdb_tests::server as common;
-mod compare;
-mod differences;
+pub mod compare;
+pub mod differences;
 mod grown;
 mod types;
 mod words;
@@ -327,7 +327,7 @@ fn message(step: &Step, queued: &[Words], redis: &Reply, bpfdb: &Reply) -> Strin
 
 // ---- Tests --------------------------------------------------------------------
 
-fn runner(seed: u64) -> TestRunner {
+pub fn runner(seed: u64) -> TestRunner {
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
     let config = Config {

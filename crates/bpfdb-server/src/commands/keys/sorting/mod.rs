@@ -98,7 +98,7 @@ impl Sorting<'_> {
     fn store(&self, context: &mut Context<'_>, target: &[u8]) -> Outcome {
         let stored = atomically(context.session, Kind::Write, |session| {
             // It may be read as well: no lock becomes a stronger one.
-            session.head_for_update(target)?;
+            session.without_misses(|session| session.head_for_update(target))?;
             self.with_elements(session, |session, elements| {
                 self.store_elements(session, target, elements)
             })

@@ -22,6 +22,7 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Readonly],
     keys: &[Keys::at(2, &[KeyFlag::ReadOnly])],
     differences: "Exact for the newest version, but of a collection of many elements an estimate; older ones that snapshots need are not counted.",
+    misses: Misses::None,
     run,
     ..Command::BASE
 };

@@ -18,6 +18,7 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Write, Flag::DenyOom],
     categories: &[Category::Stream],
     keys: &[Keys::at(2, &[KeyFlag::ReadWrite, KeyFlag::Insert])],
+    events: Events::Named("xgroup-create"),
     run,
     ..Command::BASE
 };

@@ -1,8 +1,8 @@
 //! XGROUP CREATECONSUMER.
 
 use super::super::super::prelude::*;
-use super::super::ids;
 use super::super::store::Changed;
+use super::super::{NEW_CONSUMER, ids};
 use super::change;
 
 pub(crate) static COMMAND: Command = Command {
@@ -16,6 +16,7 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Write, Flag::DenyOom],
     categories: &[Category::Stream],
     keys: &[Keys::at(2, &[KeyFlag::ReadWrite, KeyFlag::Insert])],
+    events: Events::Named(NEW_CONSUMER),
     run,
     ..Command::BASE
 };

@@ -15,6 +15,7 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Write],
     categories: &[Category::Stream],
     keys: &[Keys::at(2, &[KeyFlag::ReadWrite, KeyFlag::Delete])],
+    events: Events::Named("xgroup-delconsumer"),
     run,
     ..Command::BASE
 };

@@ -16,6 +16,7 @@ pub(crate) static COMMAND: Command = Command {
     flags: &[Flag::Write],
     categories: &[Category::Stream],
     keys: &[Keys::at(2, &[KeyFlag::ReadWrite, KeyFlag::Update])],
+    events: Events::Named("xgroup-setid"),
     run,
     ..Command::BASE
 };
