@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use bpfdb::Engine;
-use bpfdb_tests::server::{Client, Reply, TestServer, wait_until};
+use bpfdb_tests::server::{Client, Lent, Reply, TestServer, wait_until};
 
 /// More than a page has, and many pages.
 const MANY: usize = 20_000;
@@ -101,13 +101,16 @@ fn all_pages_go(engine: &Engine) {
     wait_until("no page is left", || pages(engine) == 0);
 }
 
-fn start() -> TestServer {
-    TestServer::start(&bpfdb::Options::default())
+/// A server without pages: those that the test before has left are collected.
+fn shared() -> Lent {
+    let server = TestServer::shared();
+    all_pages_go(&server.engine);
+    server
 }
 
 #[test]
 fn a_hash_of_many_fields() {
-    let server = start();
+    let server = shared();
     let mut client = server.client();
     fill_hash(&mut client, "h");
     assert!(pages(&server.engine) > 100);
@@ -134,7 +137,7 @@ fn a_hash_of_many_fields() {
 
 #[test]
 fn a_set_shrinks_until_it_is_gone() {
-    let server = start();
+    let server = shared();
     let mut client = server.client();
     fill(&mut client, "SADD s", |n| vec![format!("member {n}")]);
     let most = pages(&server.engine);
@@ -157,7 +160,7 @@ fn a_set_shrinks_until_it_is_gone() {
 
 #[test]
 fn a_list_is_used_at_both_ends_and_in_the_middle() {
-    let server = start();
+    let server = shared();
     let mut client = server.client();
     fill(&mut client, "RPUSH l", |n| vec![n.to_string()]);
     assert_eq!(number(&mut client, "LLEN l"), MANY as i64);
@@ -194,7 +197,7 @@ fn a_list_is_used_at_both_ends_and_in_the_middle() {
 
 #[test]
 fn a_sorted_set_has_ranks() {
-    let server = start();
+    let server = shared();
     let mut client = server.client();
     fill(&mut client, "ZADD z", |n| {
         vec![(n % 1000).to_string(), format!("m{n:05}")]
@@ -231,7 +234,7 @@ fn a_sorted_set_has_ranks() {
 /// DEL and SET are the kernel's, which knows nothing of pages.
 #[test]
 fn whatever_takes_the_head_away_takes_the_pages() {
-    let server = start();
+    let server = shared();
     let mut client = server.client();
     for command in [
         "DEL h",
@@ -253,7 +256,7 @@ fn whatever_takes_the_head_away_takes_the_pages() {
 
 #[test]
 fn a_rollback_leaves_no_pages() {
-    let server = start();
+    let server = shared();
     let mut client = server.client();
     client.say("HSET h f 1");
     assert_eq!(client.say("BEGIN"), "+OK\r\n");
@@ -269,7 +272,7 @@ fn a_rollback_leaves_no_pages() {
 
 #[test]
 fn a_name_and_a_copy() {
-    let server = start();
+    let server = shared();
     let mut client = server.client();
     fill_hash(&mut client, "h");
     let before = pages_of_one(&server.engine);
@@ -298,7 +301,7 @@ fn a_name_and_a_copy() {
 
 #[test]
 fn a_watched_one_is_noticed() {
-    let server = start();
+    let server = shared();
     let (mut client, mut other) = (server.client(), server.client());
     fill_hash(&mut client, "h");
     for (change, outcome) in [
@@ -318,7 +321,7 @@ fn a_watched_one_is_noticed() {
 
 #[test]
 fn a_scan_lists_what_stays() {
-    let server = start();
+    let server = shared();
     let mut client = server.client();
     fill(&mut client, "SADD s", |n| vec![format!("member {n}")]);
     let (mut cursor, mut listed, mut calls) = (String::from("0"), BTreeSet::new(), 0);
@@ -341,7 +344,7 @@ fn a_scan_lists_what_stays() {
 /// The collector of another process finds what the first has left.
 #[test]
 fn another_server_removes_what_is_left() {
-    let server = start();
+    let server = TestServer::start(&bpfdb::Options::default());
     let engine = server.engine.clone();
     let mut client = server.client();
     fill_hash(&mut client, "h");
@@ -359,7 +362,7 @@ fn another_server_removes_what_is_left() {
 /// More than one transaction writes: pages are there before their head is.
 #[test]
 fn many_pages_at_once() {
-    let server = start();
+    let server = shared();
     let mut client = server.client();
     let value = "v".repeat(60);
     let pair = |n| vec![format!("field {n}"), value.clone()];
