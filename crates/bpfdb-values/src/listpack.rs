@@ -96,10 +96,27 @@ impl<'a> Elements<'a> {
         self.at
     }
 
+    /// From the element on that begins there, however many there are.
+    pub(crate) fn starting_at(&self, place: usize) -> Self {
+        Self {
+            at: place,
+            left: None,
+            ..self.clone()
+        }
+    }
+
     /// The next one, which is there.
     pub(crate) fn element(&mut self) -> Result<Element<'a>, Malformed> {
         let element = self.next();
         element.unwrap_or(Err(Malformed("a listpack ends too early")))
+    }
+
+    /// Passes so many, which are there.
+    pub(crate) fn skip_elements(&mut self, count: usize) -> Result<(), Malformed> {
+        for _ in 0..count {
+            self.element()?;
+        }
+        Ok(())
     }
 
     /// The next one, which is an integer.
@@ -254,18 +271,25 @@ impl Listpack {
         self.count = self.count.map(|count| count + 1);
     }
 
+    /// Where the element ends that begins there. Its form may be longer than its value needs.
+    ///
+    /// # Errors
+    /// No element begins there.
+    pub(crate) fn behind(&self, at: usize) -> Result<usize, Malformed> {
+        let mut rest = self.bytes.get(at..).unwrap_or_default();
+        element(&mut rest).ok_or(Malformed("no element of a listpack begins there"))?;
+        Ok(self.bytes.len() - rest.len())
+    }
+
     /// Puts an integer in place of the element that begins there.
     ///
     /// # Errors
     /// No element begins there.
     pub(crate) fn replace_integer(&mut self, at: usize, number: i64) -> Result<(), Malformed> {
-        let mut rest = self.bytes.get(at..).unwrap_or_default();
-        let all = rest.len();
-        element(&mut rest).ok_or(Malformed("no element of a listpack begins there"))?;
-        let old = all - rest.len();
+        let end = self.behind(at)?;
         let mut new = Vec::new();
         put_element(&mut new, |bytes| put_integer(bytes, number));
-        self.bytes.splice(at..at + old, new);
+        self.bytes.splice(at..end, new);
         Ok(())
     }
 
@@ -346,6 +370,26 @@ mod tests {
         let strings = ["a", "1", "300", "-5", "70000", "abc"].map(Vec::from);
         assert_eq!(written(&strings), OF_REDIS);
         assert_eq!(read(OF_REDIS), Ok(strings.to_vec()));
+    }
+
+    #[test]
+    fn every_length_and_integer() {
+        let mut strings: Vec<Vec<u8>> = [
+            0, 63, 64, 125, 126, 127, 128, 4095, 4096, 16_376, 16_377, 16_378, 16_379, 2_100_000,
+        ]
+        .map(|len| vec![b'x'; len])
+        .to_vec();
+        for bits in [0, 6, 7, 12, 13, 15, 16, 23, 24, 31, 32, 62, 63] {
+            for number in [
+                (1_i128 << bits) - 1,
+                1 << bits,
+                -(1 << bits) - 1,
+                -(1 << bits),
+            ] {
+                strings.push(number.to_string().into_bytes());
+            }
+        }
+        assert_eq!(read(&written(&strings)), Ok(strings));
     }
 
     #[test]

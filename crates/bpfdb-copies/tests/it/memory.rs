@@ -57,6 +57,7 @@ fn long_values_and_promises_take_little_memory() {
         promises_of_damaged_files_take_nothing();
         promises_of_collections_take_what_has_come();
         compressed_values_pass_through_a_window();
+        a_compressed_stream_takes_its_bytes();
     });
 }
 
@@ -177,4 +178,42 @@ fn compressed_values_pass_through_a_window() {
         read(&more[..], Choice::default(), &mut Nowhere),
         Err(Error::Damaged { .. })
     ));
+}
+
+/// An entry of very many pairs, all of them ones, whose listpack is all but a few bytes the same.
+fn a_compressed_stream_takes_its_bytes() {
+    const REFERENCES: usize = 60_000;
+    const BODY: usize = 264 * REFERENCES;
+    let pairs = (BODY / 4) as u32;
+    let long = |number: u32| [&[0xf3][..], &number.to_le_bytes(), &[5]].concat();
+    // Counters, the field of the block, and what an entry begins with.
+    let begin = [
+        &[1, 1, 0, 1, 1, 1, 1, 1, 0, 1, 0, 1, 0, 1, 0, 1][..],
+        &long(pairs),
+    ];
+    let (begin, end) = (begin.concat(), [&long(2 * pairs + 4)[..], &[0xff]].concat());
+    let len = (6 + begin.len() + BODY + end.len()) as u32;
+    let literal = |bytes: &[u8]| [&[bytes.len() as u8 - 1][..], bytes].concat();
+    let compressed = [
+        literal(&[&len.to_le_bytes()[..], &[0xff; 2], &begin, &[1]].concat()),
+        [7 << 5, 0xff, 0].repeat(REFERENCES - 1),
+        literal(&[1; 263 - 240]),
+        [7 << 5, 240 - 9, 0].to_vec(),
+        literal(&end),
+    ]
+    .concat();
+    let mut file = b"REDIS0010\x13\x01s\x01\x10\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\0\xc3".to_vec();
+    for number in [compressed.len() as u32, len] {
+        file.push(0x80);
+        file.extend_from_slice(&number.to_be_bytes());
+    }
+    file.extend_from_slice(&compressed);
+    // One entry, 1-0 last and first, none removed, one ever; no group.
+    file.extend_from_slice(&[1, 1, 0, 1, 0, 0, 0, 1, 0, 0xff]);
+    file.extend_from_slice(&[0; 8]);
+    let reading = taken(|| {
+        let outcome = read(&file[..], Choice::default(), &mut Nowhere);
+        assert_eq!(outcome.expect("right").1.keys, 1);
+    });
+    assert!(reading < 5 * len as usize, "{reading} for {len}");
 }

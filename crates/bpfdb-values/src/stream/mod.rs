@@ -26,7 +26,7 @@ pub mod value;
 
 use std::ops::RangeInclusive;
 
-use self::block::{Block, Counts, Entry, Words};
+use self::block::{Block, Counts, Entry};
 use self::blocks::{Blocks, Stored};
 use self::groups::Groups;
 pub use self::id::Id;
@@ -137,9 +137,9 @@ impl<B: Blocks> Stream<'_, B> {
     ///
     /// # Panics
     /// In tests, an identifier that is not behind the last one: callers compare them.
-    pub fn append(&mut self, id: Id, words: Words<'_>) -> Result<(), B::Error> {
+    pub fn append<W: AsRef<[u8]>>(&mut self, id: Id, words: &[W]) -> Result<(), B::Error> {
         debug_assert!(id > self.state.last);
-        let len = words.iter().map(Vec::len).sum();
+        let len = words.iter().map(|word| word.as_ref().len()).sum();
         match self.block_with_room(len)? {
             Some((block, bytes)) => {
                 let bytes = block::append(block, bytes, id, words)?;
@@ -302,16 +302,21 @@ fn show_block<E: From<Malformed>>(
     show: &mut impl FnMut(&Entry<'_>) -> Result<bool, E>,
 ) -> Result<bool, E> {
     let block = Block::read(id, bytes)?;
-    let mut entries = block.live().filter(|entry| ids.contains(&entry.id));
-    let mut next = || {
-        if is_reversed {
-            entries.next_back()
-        } else {
-            entries.next()
-        }
-    };
-    while let Some(entry) = next() {
-        if !show(entry)? {
+    let is_in_range = |entry: &Entry<'_>| ids.contains(&entry.id);
+    if is_reversed {
+        show_each(block.live_reversed().filter(is_in_range), show)
+    } else {
+        show_each(block.live().filter(is_in_range), show)
+    }
+}
+
+/// False: that is enough.
+fn show_each<'a, E>(
+    entries: impl Iterator<Item = Entry<'a>>,
+    show: &mut impl FnMut(&Entry<'_>) -> Result<bool, E>,
+) -> Result<bool, E> {
+    for entry in entries {
+        if !show(&entry)? {
             return Ok(false);
         }
     }

@@ -49,8 +49,7 @@ fn entries(
     stream
         .range(ids, is_reversed, |entry| {
             let texts = entry
-                .pairs
-                .iter()
+                .pairs()
                 .flat_map(|(field, value)| [field.text(), value.text()]);
             all.push((entry.id, texts.map(|text| text.into_owned()).collect()));
             Ok(true)
@@ -226,3 +225,60 @@ fn blocks_are_those_of_redis() {
 
 const OF_REDIS: &[u8] = b">\x00\x00\x00\x19\x00\x02\x01\x01\x01\x02\x01\x81a\x02\x81b\x02\x00\x01\x02\x01\x00\x01\x00\x01\x01\x01\x81x\x02\
                           \x05\x01\x03\x01\x00\x01\x01\x01\x02\x01\x81y\x02\x05\x01\x00\x01\x01\x01\x00\x01\x01\x01\x81c\x02\x03\x01\x06\x01\xff";
+
+/// Integers of a longer form than they need, which no writer writes: what is stored after a change is sound.
+#[test]
+fn counts_of_a_longer_form_are_replaced() {
+    let (start, rest) = OF_REDIS.split_at(crate::listpack::HEADER + 4);
+    assert_eq!(start[6..], [2, 1, 1, 1]);
+    let long = |number: u8| [0xf1, number, 0, 3];
+    let mut bytes = [&start[..6], &long(2), &long(1), rest].concat();
+    bytes[0] = bytes.len() as u8;
+    let id = Id::new(1, 0);
+    let block = Block::read(id, &bytes).expect("a block");
+    assert_eq!(
+        block.counts(),
+        Counts {
+            entries: 2,
+            deleted: 1
+        }
+    );
+    let first = |entry: &Entry<'_>| entry.id == id;
+    let (bytes, deleted) = block.delete_where(bytes.clone(), first).expect("sound");
+    assert_eq!(deleted, 1);
+    let block = Block::read(id, &bytes).expect("still a block");
+    assert_eq!(
+        block.counts(),
+        Counts {
+            entries: 1,
+            deleted: 2
+        }
+    );
+    let added = block::append(id, bytes, Id::new(3, 0), &[b"f".to_vec(), b"v".to_vec()]);
+    let added = added.expect("room");
+    let ids = Block::read(id, &added).expect("still a block").live();
+    assert!(ids.map(|entry| entry.id).eq([Id::new(2, 0), Id::new(3, 0)]));
+}
+
+/// Flags are replaced where they are: they have their shortest form.
+#[test]
+fn flags_of_a_longer_form_are_refused() {
+    let flags = [2, 1, 0, 1, 0, 1, 1, 1];
+    let at = OF_REDIS.windows(8).position(|bytes| *bytes == flags);
+    let at = at.expect("the flags of an entry");
+    let mut bytes = [&OF_REDIS[..at], &[0xf1, 2, 0, 3], &OF_REDIS[at + 2..]].concat();
+    bytes[0] = bytes.len() as u8;
+    assert!(Block::read(Id::new(1, 0), &bytes).is_err());
+}
+
+/// The entries of a block are not kept: of two bytes for each value they would take many times as much.
+#[test]
+fn a_block_of_very_many_pairs_is_read_in_place() {
+    let words: Vec<Vec<u8>> = std::iter::repeat_n(b"1".to_vec(), 200_000).collect();
+    let bytes = block::begin(&words);
+    let block = Block::read(Id::new(1, 0), &bytes).expect("a block");
+    let entry = block.live().next().expect("an entry");
+    assert_eq!((entry.len(), entry.pairs().count()), (100_000, 100_000));
+    assert!(size_of_val(&block) + size_of_val(&entry) < 512);
+    assert_eq!(block.live_reversed().count(), 1);
+}

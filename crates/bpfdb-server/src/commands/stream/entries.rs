@@ -15,13 +15,17 @@ pub(super) fn reply_id(replies: &mut Replies, id: Id) {
     replies.bulk(id.to_string());
 }
 
-fn reply_entry(replies: &mut Replies, entry: &Entry<'_>) {
+/// Stops where the reply that began behind `start` bytes is too long, which the caller sees to.
+fn reply_entry(replies: &mut Replies, entry: &Entry<'_>, start: usize) {
     replies.array(2);
     reply_id(replies, entry.id);
-    replies.array(2 * entry.pairs.len());
-    for (field, value) in &entry.pairs {
+    replies.array(2 * entry.len());
+    for (field, value) in entry.pairs() {
         replies.bulk(field.text());
         replies.bulk(value.text());
+        if replies.len() - start > MESSAGE_MAX {
+            break;
+        }
     }
 }
 
@@ -37,7 +41,7 @@ pub(super) fn reply_bare(
     let start = replies.len();
     let mut replied = Vec::new();
     stream.range(ids, is_reversed, |entry| {
-        reply_entry(replies, entry);
+        reply_entry(replies, entry, start);
         replied.push(entry.id);
         Ok(replied.len() as u64 != count && replies.len() - start <= MESSAGE_MAX)
     })?;
