@@ -9,7 +9,7 @@
 
 use bpfdb::ValueType;
 use bpfdb_values::limits::{self, Kind};
-use bpfdb_values::run::{self, History, Run};
+use bpfdb_values::run::{self, History, Malformed, Run};
 use bpfdb_values::stream::value;
 
 use crate::error::{Error, Result, Text, damaged, foreign};
@@ -23,6 +23,12 @@ pub(crate) enum Fault {
     /// Its run would have more than [`VALUE_MAX`] bytes.
     TooLong,
     Damaged(&'static str),
+}
+
+impl From<Malformed> for Fault {
+    fn from(why: Malformed) -> Self {
+        Self::Damaged(why.what())
+    }
 }
 
 impl Fault {

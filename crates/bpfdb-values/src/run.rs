@@ -52,6 +52,11 @@ impl Malformed {
     pub const SCORE: Self = Self("the value of a member is no score");
     /// A type whose values are no runs.
     pub const TYPE: Self = Self("no collection has this type");
+
+    /// What is wrong with them.
+    pub fn what(self) -> &'static str {
+        self.0
+    }
 }
 
 /// What a run remembers of its past.

@@ -2,9 +2,10 @@
 
 use bpfdb_values::double;
 use bpfdb_values::limits::Kind;
+use bpfdb_values::listpack::Listpack;
 use bpfdb_values::run::{Malformed, Run};
 
-use super::super::packed::{intset, listpack::Listpack};
+use super::super::packed::intset;
 use super::super::string;
 use crate::collection::score_of;
 use crate::integer;

@@ -4,7 +4,9 @@
 //! bytes of each integer, 4: 2, 4 or 8 | integers, 4 | integer | …      the lowest byte first
 //! ```
 
-use super::{Each, Element, little, signed};
+use bpfdb_values::listpack::Element;
+
+use super::{Each, give, little, signed};
 use crate::collection::Fault;
 
 const HEADER: usize = 8;
@@ -19,7 +21,7 @@ pub(crate) fn read(bytes: &[u8], each: Each<'_>) -> Result<(), Fault> {
             return Err(Fault::Damaged("the integers of an intset are not in order"));
         }
         before = Some(integer);
-        Element::Integer(integer).give(each)?;
+        give(Element::Integer(integer), each)?;
     }
     Ok(())
 }

@@ -14,6 +14,8 @@ pub(super) mod zipmap;
 
 use std::io::Write;
 
+use bpfdb_values::listpack::Element;
+
 use crate::collection::Fault;
 
 /// Takes the strings of a packed form, one by one.
@@ -22,26 +24,18 @@ pub(super) type Each<'a> = &'a mut dyn FnMut(&[u8]) -> Result<(), Fault>;
 /// Bytes of the longest integer as text.
 const DECIMAL: usize = 20;
 
-/// An element, as it is stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Element<'a> {
-    Integer(i64),
-    Text(&'a [u8]),
-}
-
-impl Element<'_> {
-    fn give(self, each: Each<'_>) -> Result<(), Fault> {
-        let number = match self {
-            Self::Integer(number) => number,
-            Self::Text(text) => return each(text),
-        };
-        let mut text = [0; DECIMAL];
-        let mut rest = &mut text[..];
-        let written = write!(rest, "{number}");
-        written.expect("there is room for every integer");
-        let left = rest.len();
-        each(&text[..DECIMAL - left])
-    }
+/// Gives an element as a string.
+fn give(element: Element<'_>, each: Each<'_>) -> Result<(), Fault> {
+    let number = match element {
+        Element::Integer(number) => number,
+        Element::Text(text) => return each(text),
+    };
+    let mut text = [0; DECIMAL];
+    let mut rest = &mut text[..];
+    let written = write!(rest, "{number}");
+    written.expect("there is room for every integer");
+    let left = rest.len();
+    each(&text[..DECIMAL - left])
 }
 
 /// The next so many bytes.
@@ -114,7 +108,7 @@ pub(super) mod tests {
     fn integers_are_given_as_text() {
         for number in [0, -1, i64::MAX, i64::MIN] {
             let mut text = Vec::new();
-            let given = Element::Integer(number).give(&mut |string| {
+            let given = give(Element::Integer(number), &mut |string| {
                 text.extend_from_slice(string);
                 Ok(())
             });

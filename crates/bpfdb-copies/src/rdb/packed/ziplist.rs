@@ -13,7 +13,9 @@
 //!
 //! Numbers have the lowest byte first; only the lengths of texts have the highest one first.
 
-use super::{Each, Element, big, little, signed, take};
+use bpfdb_values::listpack::Element;
+
+use super::{Each, big, give, little, signed, take};
 use crate::collection::Fault;
 
 const HEADER: usize = 10;
@@ -30,7 +32,7 @@ pub(crate) fn read(bytes: &[u8], each: Each<'_>) -> Result<(), Fault> {
     while !rest.is_empty() {
         let damaged = Fault::Damaged("an entry of a ziplist that cannot be");
         last = end - rest.len();
-        entry(&mut rest, before).ok_or(damaged)?.give(each)?;
+        give(entry(&mut rest, before).ok_or(damaged)?, each)?;
         before = end - rest.len() - last;
         found += 1;
     }
