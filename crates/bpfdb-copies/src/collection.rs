@@ -10,7 +10,7 @@
 use bpfdb::ValueType;
 use bpfdb_values::limits::{self, Kind};
 use bpfdb_values::run::{self, History, Malformed, Run};
-use bpfdb_values::stream::value;
+use bpfdb_values::stream::{value, words};
 
 use crate::error::{Error, Result, Text, damaged, foreign};
 use crate::limits::VALUE_MAX;
@@ -51,6 +51,27 @@ pub(crate) fn too_long(offset: u64) -> Error {
 pub(crate) fn checked_stream(bytes: &[u8]) -> Result<(), Fault> {
     let damaged = |_| Fault::Damaged("the bytes of a stream are not those of one");
     value::check(bytes).map_err(damaged)
+}
+
+/// The words of a stream as the run of a list.
+///
+/// # Errors
+/// No stream, or one whose words are more than a value may have.
+pub(crate) fn words_of_stream(bytes: &[u8]) -> Result<Vec<u8>, Fault> {
+    let mut words = Builder::new(Kind::List);
+    words::each(bytes, |word| words.string(word))?;
+    words.finish()
+}
+
+/// The stream of these words, which is looked at.
+pub(crate) fn stream_of_words(run: &[u8]) -> Result<Vec<u8>, Fault> {
+    let entries = Run::parse(run)?.iter();
+    let stream = words::read(entries.map(|entry| entry.map(|(word, _)| word)))?;
+    if stream.len() as u64 > VALUE_MAX {
+        return Err(Fault::TooLong);
+    }
+    checked_stream(&stream)?;
+    Ok(stream)
 }
 
 /// Has every form of a copy a place for values of this type?

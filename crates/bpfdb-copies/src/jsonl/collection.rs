@@ -59,6 +59,8 @@ pub(super) type Members<'a> = Vec<(Text<'a>, Score)>;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Entries {
     pub(super) kind: Kind,
+    /// They are the words of a stream, which stand there as a list.
+    pub(super) is_stream: bool,
     pub(super) all: Vec<(Vec<u8>, Vec<u8>)>,
 }
 

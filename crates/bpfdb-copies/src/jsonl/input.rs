@@ -8,7 +8,7 @@ use bpfdb_values::limits::Kind;
 use super::collection::Entries;
 use super::line::{self, Head, Line, Value};
 use super::{FIRST_VERSION, LINE_MAX, PART, VERSION};
-use crate::collection::{Builder, Fault, checked_stream, score_bytes, type_of};
+use crate::collection::{Builder, Fault, checked_stream, score_bytes, stream_of_words, type_of};
 use crate::error::{Error, Result, damaged, foreign};
 use crate::limits::{KEY_MAX, TIME_MAX, VALUE_MAX};
 use crate::sink::{Contents, Key, Sink};
@@ -45,6 +45,8 @@ struct ComingStream {
 struct Coming {
     name: Vec<u8>,
     expires_at: Option<u64>,
+    /// They are the words of a stream.
+    is_stream: bool,
     /// Entries that it has in all.
     entries: u64,
     so_far: Builder,
@@ -209,11 +211,17 @@ impl<R: Read> Reader<'_, R> {
             )),
             Value::Collection(entries) => {
                 let mut coming = Coming::new(name, entries.kind, expires_at);
+                coming.is_stream = entries.is_stream;
                 coming.entries = entries.all.len() as u64;
                 self.go_on(coming, Line::Entries(entries))
             }
-            Value::Count(kind, entries) => {
+            Value::Count {
+                kind,
+                is_stream,
+                entries,
+            } => {
                 let mut coming = Coming::new(name, kind, expires_at);
+                coming.is_stream = is_stream;
                 coming.entries = entries;
                 self.collection = Some(coming);
                 Ok(())
@@ -280,8 +288,12 @@ impl<R: Read> Reader<'_, R> {
             self.collection = Some(coming);
             return Ok(());
         }
-        let kind = type_of(coming.so_far.kind());
-        let run = coming.so_far.finish().map_err(|fault| fault.at(at))?;
+        let mut kind = type_of(coming.so_far.kind());
+        let mut run = coming.so_far.finish().map_err(|fault| fault.at(at))?;
+        if coming.is_stream {
+            kind = ValueType::STREAM;
+            run = stream_of_words(&run).map_err(|fault| fault.at(at))?;
+        }
         let key = Key {
             name: &coming.name,
             kind,
@@ -299,6 +311,7 @@ impl Coming {
         Self {
             name,
             expires_at,
+            is_stream: false,
             entries: 0,
             so_far: Builder::new(kind),
             long: None,
@@ -310,7 +323,8 @@ impl Coming {
     }
 
     fn take(&mut self, entries: Entries) -> Result<(), Fault> {
-        if self.long.is_some() || entries.kind != self.so_far.kind() {
+        let is_other = entries.kind != self.so_far.kind() || entries.is_stream != self.is_stream;
+        if self.long.is_some() || is_other {
             return Err(Fault::Damaged("entries that are not in their place"));
         }
         for (key, value) in &entries.all {

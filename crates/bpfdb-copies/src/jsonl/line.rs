@@ -55,6 +55,10 @@ pub(super) struct Fields<'a> {
     zset: Option<Members<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     zset64: Option<Members<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stream: Option<Elements<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stream64: Option<Elements<'a>>,
     #[serde(skip_serializing_if = "Option::is_none", rename = "type")]
     kind: Option<Text<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -108,17 +112,24 @@ impl<'a> Fields<'a> {
         self
     }
 
-    /// A string or a stream of so many bytes, which follow in parts.
+    /// A string of so many bytes, which follow in parts, or a stream whose words are too many.
     pub(super) fn with_bytes(mut self, bytes: u64, is_stream: bool) -> Self {
         self.kind = is_stream.then(|| STREAM.into());
         self.bytes = Some(bytes);
         self
     }
 
-    /// A collection of so many entries, which follow.
-    pub(super) fn with_count(mut self, kind: Kind, entries: u64) -> Self {
-        self.kind = Some(name_of(kind).into());
+    /// A collection of so many entries, which follow, or a stream of so many words.
+    pub(super) fn with_count(mut self, kind: Kind, is_stream: bool, entries: u64) -> Self {
+        let name = if is_stream { STREAM } else { name_of(kind) };
+        self.kind = Some(name.into());
         self.entries = Some(entries);
+        self
+    }
+
+    /// The same with the list that they are as a stream.
+    pub(super) fn into_stream(mut self) -> Self {
+        (self.stream, self.stream64) = (self.list.take(), self.list64.take());
         self
     }
 
@@ -205,7 +216,17 @@ impl<'a> Fields<'a> {
                 Some(_) => return None,
             }
         } else if let Some(kind) = self.kind.take() {
-            Value::Count(kind_named(&kind)?, self.entries.take()?)
+            let is_stream = kind == STREAM;
+            let kind = if is_stream {
+                Kind::List
+            } else {
+                kind_named(&kind)?
+            };
+            Value::Count {
+                kind,
+                is_stream,
+                entries: self.entries.take()?,
+            }
         } else if let Some(entries) = self.entries().ok()? {
             Value::Collection(entries)
         } else {
@@ -234,15 +255,24 @@ impl<'a> Fields<'a> {
         let list = collection::read(self.list.take(), self.list64.take(), collection::element)?;
         let set = collection::read(self.set.take(), self.set64.take(), collection::element)?;
         let zset = collection::read(self.zset.take(), self.zset64.take(), collection::member)?;
+        let words = collection::read(
+            self.stream.take(),
+            self.stream64.take(),
+            collection::element,
+        )?;
         let all = [
-            (Kind::Hash, hash),
-            (Kind::List, list),
-            (Kind::Set, set),
-            (Kind::SortedSet, zset),
+            (Kind::Hash, false, hash),
+            (Kind::List, false, list),
+            (Kind::Set, false, set),
+            (Kind::SortedSet, false, zset),
+            (Kind::List, true, words),
         ];
-        let mut all = all.into_iter().filter_map(|(kind, all)| {
-            let all = all?;
-            Some(Entries { kind, all })
+        let mut all = all.into_iter().filter_map(|(kind, is_stream, all)| {
+            Some(Entries {
+                kind,
+                is_stream,
+                all: all?,
+            })
         });
         match (all.next(), all.next()) {
             (found, None) => Ok(found),
@@ -281,8 +311,12 @@ pub(super) enum Value {
     /// Of a stream, as the engine keeps it, whose parts follow.
     Stream(u64),
     Collection(Entries),
-    /// Entries of a collection, which follow.
-    Count(Kind, u64),
+    /// So many entries of a collection, which follow, or words of a stream.
+    Count {
+        kind: Kind,
+        is_stream: bool,
+        entries: u64,
+    },
 }
 
 impl Line {
@@ -337,7 +371,8 @@ mod tests {
             r#"{"key":"a","zset":[["b",null]]}"#,
             r#"{"key":"a","type":"list"}"#,
             r#"{"key":"a","type":"list","bytes":1}"#,
-            r#"{"key":"a","type":"stream","entries":1}"#,
+            r#"{"key":"a","type":"stream"}"#,
+            r#"{"key":"a","stream":["last"],"list":["b"]}"#,
             r#"{"key":"a","type":"string","entries":1}"#,
             r#"{"key":"a","entries":1}"#,
             r#"{"list":["b"],"expires":1}"#,

@@ -33,7 +33,7 @@ pub(crate) mod output;
 use bpfdb::ValueType;
 use bpfdb_values::run::Run;
 
-use crate::collection::kind_of;
+use crate::collection::{kind_of, words_of_stream};
 
 /// The entries of a collection as JSON.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,9 +46,16 @@ pub struct JsonEntries {
     pub array: String,
 }
 
-/// What a line has of a collection whose run this is; `None`: it is of no such type, or damaged.
-pub fn json_entries(kind: ValueType, run: &[u8]) -> Option<JsonEntries> {
-    let kind = kind_of(kind)?;
+/// What a line has of a collection whose run this is, or of a stream whose bytes these are; `None`: it is of
+/// no such type, or damaged.
+pub fn json_entries(kind: ValueType, value: &[u8]) -> Option<JsonEntries> {
+    if kind == ValueType::STREAM {
+        let words = words_of_stream(value).ok()?;
+        let found = json_entries(ValueType::LIST, &words)?;
+        let name = kind.name();
+        return Some(JsonEntries { name, ..found });
+    }
+    let (kind, run) = (kind_of(kind)?, value);
     let entries: Vec<_> = Run::parse(run)
         .ok()?
         .iter()
@@ -100,6 +107,18 @@ mod tests {
             (bytes.is_base64, &*bytes.array),
             (true, r#"[["/w==","dg=="]]"#)
         );
+        let words = ["last", "1-0", "deleted", "0-0", "added", "1"];
+        let entry = ["entry", "1-0", "fields", "1", "f", "v"];
+        let words = words.iter().chain(&entry).map(|word| Ok(word.as_bytes()));
+        let bytes = bpfdb_values::stream::words::read(words).expect("a stream");
+        let stream = json_entries(ValueType::STREAM, &bytes).expect("a stream");
+        assert_eq!((stream.name, stream.is_base64), ("stream", false));
+        assert!(
+            stream
+                .array
+                .ends_with(r#""entry","1-0","fields","1","f","v"]"#)
+        );
+        assert_eq!(json_entries(ValueType::STREAM, b"f"), None);
         assert_eq!(json_entries(ValueType::STRING, &run(b"f")), None);
         assert_eq!(json_entries(ValueType::HASH, b"f"), None);
     }

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::line::{self, Fields, Head};
 use super::{CHECK, ENTRY, PART, VERSION};
-use crate::collection::{kind_of, score_of};
+use crate::collection::{Fault, kind_of, score_of, words_of_stream};
 use crate::error::{Error, Result, io};
 use crate::header::Header;
 use crate::sink::{Key, Sink};
@@ -30,8 +30,9 @@ pub(crate) struct JsonlWriter<W> {
     left: u64,
     /// Is the value written in parts?
     is_long: bool,
-    /// It is a collection: it is written when all of it has come.
+    /// It is a collection, or a stream: it is written when all of it has come.
     collection: Option<Kind>,
+    is_stream: bool,
 }
 
 /// A key and a value, as a run has them.
@@ -56,6 +57,7 @@ impl<W: Write> JsonlWriter<W> {
             left: 0,
             is_long: false,
             collection: None,
+            is_stream: false,
         };
         writer.put(&Head {
             version: VERSION,
@@ -116,14 +118,33 @@ impl<W: Write> JsonlWriter<W> {
         let entries = run.iter().collect::<Result<Vec<Entry<'_>>, _>>();
         let entries = entries.map_err(|_| corrupt())?;
         if entries.iter().map(size_of_entry).sum::<usize>() <= PART {
-            let line = Fields::key(&self.name, self.expires_at).with_entries(kind, &entries);
-            put(&mut self.line, &line.ok_or_else(corrupt)?)?;
+            let head = Fields::key(&self.name, self.expires_at);
+            line_of(&mut self.line, head, kind, self.is_stream, &entries)?;
             return self.send_checked();
         }
         let head = Fields::key(&self.name, self.expires_at);
-        put(&mut self.line, &head.with_count(kind, entries.len() as u64))?;
+        let head = head.with_count(kind, self.is_stream, entries.len() as u64);
+        put(&mut self.line, &head)?;
         self.send_checked()?;
         self.put_entries(kind, &entries)
+    }
+
+    /// A stream, whose bytes are these: as words, or as it is if they are more than a value may have.
+    fn put_stream(&mut self, bytes: &[u8]) -> Result<()> {
+        match words_of_stream(bytes) {
+            Ok(words) => self.put_collection(Kind::List, &words),
+            Err(Fault::TooLong) => {
+                let head = Fields::key(&self.name, self.expires_at);
+                put(&mut self.line, &head.with_bytes(bytes.len() as u64, true))?;
+                self.send()?;
+                for part in bytes.chunks(PART) {
+                    put(&mut self.line, &Fields::part(part))?;
+                    self.send_checked()?;
+                }
+                Ok(())
+            }
+            Err(_) => Err(corrupt()),
+        }
     }
 
     /// As many in a line as there is room for.
@@ -136,8 +157,7 @@ impl<W: Write> JsonlWriter<W> {
                 self.put_long_entry(kind, *first)?;
                 continue;
             }
-            let line = Fields::default().with_entries(kind, now);
-            put(&mut self.line, &line.ok_or_else(corrupt)?)?;
+            line_of(&mut self.line, Fields::default(), kind, self.is_stream, now)?;
             self.send_checked()?;
         }
         Ok(())
@@ -162,6 +182,18 @@ impl<W: Write> JsonlWriter<W> {
         }
         Ok(())
     }
+}
+
+/// A line with entries, or with words of a stream.
+fn line_of<'a>(
+    out: &mut Vec<u8>,
+    fields: Fields<'a>,
+    kind: Kind,
+    is_stream: bool,
+    entries: &[Entry<'a>],
+) -> Result<()> {
+    let line = fields.with_entries(kind, entries).ok_or_else(corrupt)?;
+    put(out, &if is_stream { line.into_stream() } else { line })
 }
 
 fn size_of_entry((key, value): &Entry<'_>) -> usize {
@@ -192,12 +224,12 @@ impl<W: Write> Sink for JsonlWriter<W> {
         self.name.extend_from_slice(key.name);
         self.expires_at = key.expires_at;
         self.left = key.len;
-        self.collection = kind_of(key.kind);
-        let is_stream = key.kind == ValueType::STREAM;
-        self.is_long = is_stream || self.collection.is_none() && key.len > PART as u64;
+        self.is_stream = key.kind == ValueType::STREAM;
+        self.collection = kind_of(key.kind).or(self.is_stream.then_some(Kind::List));
+        self.is_long = self.collection.is_none() && key.len > PART as u64;
         if self.is_long {
             let line = Fields::key(key.name, key.expires_at);
-            self.put(&line.with_bytes(key.len, is_stream))?;
+            self.put(&line.with_bytes(key.len, false))?;
             self.send()
         } else if key.len == 0 {
             self.put_value()
@@ -213,8 +245,11 @@ impl<W: Write> Sink for JsonlWriter<W> {
             if self.left > 0 {
                 return Ok(());
             }
-            let run = std::mem::take(&mut self.value);
-            return self.put_collection(kind, &run);
+            let value = std::mem::take(&mut self.value);
+            return match self.is_stream {
+                true => self.put_stream(&value),
+                false => self.put_collection(kind, &value),
+            };
         }
         while !bytes.is_empty() {
             let (now, later) = bytes.split_at(bytes.len().min(PART - self.value.len()));

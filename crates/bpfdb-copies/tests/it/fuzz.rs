@@ -131,13 +131,24 @@ type Seen = (Vec<u8>, ValueType, Vec<(Vec<u8>, Vec<u8>)>, Option<u64>);
 fn contents_of(entries: &[Entry]) -> Vec<Seen> {
     let seen = entries.iter().map(|(name, kind, value, expires_at)| {
         let value = match *kind {
-            // A stream is no run; copies have its bytes.
-            ValueType::STRING | ValueType::STREAM => vec![(value.clone(), Vec::new())],
+            ValueType::STRING => vec![(value.clone(), Vec::new())],
+            ValueType::STREAM => words(value),
             _ => common::entries(value),
         };
         (name.clone(), *kind, value, *expires_at)
     });
     seen.collect()
+}
+
+/// What is seen of a stream: the blocks that its entries are in may be others.
+fn words(stream: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut all = Vec::new();
+    bpfdb_values::stream::words::each(stream, |word| {
+        all.push((word.to_vec(), Vec::new()));
+        Ok::<_, bpfdb_values::run::Malformed>(())
+    })
+    .expect("a stream");
+    all
 }
 
 /// A copy of entries.

@@ -334,3 +334,51 @@ proptest! {
         }
     }
 }
+
+/// The bytes of a stream of these words.
+fn stream(words: &[Vec<u8>]) -> Vec<u8> {
+    let words = words.iter().map(|word| Ok(&word[..]));
+    bpfdb_values::stream::words::read(words).expect("words of a stream")
+}
+
+fn stream_words(stream: &[u8]) -> Vec<Vec<u8>> {
+    let mut all = Vec::new();
+    let given = bpfdb_values::stream::words::each(stream, |word| {
+        all.push(word.to_vec());
+        Ok::<_, run::Malformed>(())
+    });
+    given.expect("a stream");
+    all
+}
+
+#[test]
+fn streams_are_words_in_json_lines() {
+    let words = |text: &str| -> Vec<Vec<u8>> { text.split(' ').map(Into::into).collect() };
+    let group = words(
+        "group g last 2-0 read - consumer a seen 5 pending 1-0 consumer a delivered 7 times 2",
+    );
+    let entries = |count: usize| -> Vec<Vec<u8>> {
+        let entry = |n: usize| words(&format!("entry {}-0 fields 1 field {n}", n + 1));
+        (0..count).flat_map(entry).collect()
+    };
+    let state = |last: usize| words(&format!("last {last}-0 deleted 0-0 added {last}"));
+    let mut long = words("entry 1-0 fields 2 f");
+    long.extend([noise(300_000, 1), noise(700_000, 2), b"\xff".to_vec()]);
+    for all in [
+        state(0),
+        [state(2), entries(2), group.clone()].concat(),
+        [state(60_000), entries(60_000), group].concat(),
+        [state(1), long].concat(),
+    ] {
+        let value = stream(&all);
+        let entry = (&b"s"[..], ValueType::STREAM, &value[..], Some(7));
+        let copy = common::written_in_order(Format::Jsonl, std::iter::once(entry), 10_000);
+        let text = String::from_utf8(copy.clone()).expect("text");
+        assert!(text.contains("\"stream"), "{text:.300}");
+        assert!(!text.contains("\"bytes\""), "{text:.300}");
+        let (read, _) = collect_typed(&copy).expect("right");
+        let (kind, value, expires_at) = &read[&b"s"[..]];
+        assert_eq!((*kind, *expires_at), (ValueType::STREAM, Some(7)));
+        assert!(stream_words(value) == all);
+    }
+}

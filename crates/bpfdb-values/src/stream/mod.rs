@@ -7,6 +7,7 @@
 //! groups.rs   groups, consumers, pending entries
 //! trim.rs     which entries XTRIM removes
 //! value.rs    the bytes of a whole stream
+//! words.rs    a stream as words that people read
 //! ```
 //!
 //! A stream without entries is a value too: its last identifier and its groups stay.
@@ -23,6 +24,7 @@ pub mod groups;
 pub mod id;
 mod trim;
 pub mod value;
+pub mod words;
 
 use std::ops::RangeInclusive;
 

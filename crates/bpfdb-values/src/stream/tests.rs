@@ -119,6 +119,7 @@ proptest! {
             let bytes = value::write(&stream);
             prop_assert_eq!(bytes.len(), value::written_len(&stream));
             prop_assert_eq!(value::check(&bytes), Ok(()));
+            prop_assert_eq!(from_words(&bytes), (stream.state, model.clone()));
             kept = bytes;
             if !goes_on { break; }
         }
@@ -156,6 +157,51 @@ fn sample() -> Vec<u8> {
     group.deliver(Id::new(2, 0), b"b", 40, 2);
     stream.groups().expect("none").insert(b"g".to_vec(), group);
     value::write(&stream)
+}
+
+fn words_of(bytes: &[u8]) -> Vec<Vec<u8>> {
+    let mut all = Vec::new();
+    let given = words::each(bytes, |word| {
+        all.push(word.to_vec());
+        Ok::<_, Malformed>(())
+    });
+    given.expect("a stream");
+    all
+}
+
+/// What a stream has that was made of the words of one.
+fn from_words(bytes: &[u8]) -> (State, Model) {
+    let words = words_of(bytes);
+    let bytes = words::read(words.iter().map(|word| Ok(&word[..]))).expect("words of a stream");
+    assert_eq!(value::check(&bytes), Ok(()));
+    let mut stream = value::read(&bytes).expect("a stream");
+    let all = entries(&mut stream, Id::MIN..=Id::MAX, false);
+    (stream.state, all)
+}
+
+#[test]
+fn words_are_as_documented() {
+    let words = words_of(&sample());
+    let text = String::from_utf8(words.join(&b' ')).expect("text");
+    let entries = [1, 2, 4, 5].map(|ms| format!("entry {ms}-0 fields 1 field {ms}"));
+    let expected = format!(
+        "last 5-0 deleted 3-0 added 5 {} group g last 2-0 read 2 consumer a seen 10 consumer b seen 20 \
+         pending 1-0 consumer a delivered 30 times 1 pending 2-0 consumer b delivered 40 times 2",
+        entries.join(" ")
+    );
+    assert_eq!(text, expected);
+    let again = words::read(words.iter().map(|word| Ok(&word[..]))).expect("words of a stream");
+    assert_eq!(words_of(&again), words);
+    for at in 0..words.len() {
+        // Without a word, and with another one; what is no name may be another.
+        let cut = words[..at].iter().map(|word| Ok(&word[..]));
+        let whole = at <= 30 && at.is_multiple_of(6);
+        let is_end = whole
+            || ["consumer", "pending"]
+                .iter()
+                .any(|name| words[at] == name.as_bytes());
+        assert!(words::read(cut).is_err() || is_end, "{at}");
+    }
 }
 
 #[test]
