@@ -432,6 +432,8 @@ pub(crate) struct Keys {
     /// The keys are the first half of what follows this word, in letters of any size, which is looked
     /// for from `first` on.
     pub(crate) keyword: Option<&'static str>,
+    /// Options that may stand before the keyword.
+    pub(crate) options: OptionWords,
     /// The flags of one request, when they depend on its words: what is done
     /// only with an option, say.
     pub(crate) of_request: Option<FlagsOf>,
@@ -439,11 +441,39 @@ pub(crate) struct Keys {
     pub(crate) of_option: Option<OfOption>,
 }
 
+/// Options, and how many words follow each that are its own: one of these is no keyword, even if it is
+/// the same word.
+pub(crate) type OptionWords = &'static [(&'static str, usize)];
+
+/// Position of this keyword, in letters of any size, from a position on.
+fn keyword_at(
+    words: &[Vec<u8>],
+    keyword: &str,
+    from: usize,
+    options: OptionWords,
+) -> Option<usize> {
+    let mut at = from;
+    loop {
+        let word = words.get(at)?;
+        let is = |name: &str| word.eq_ignore_ascii_case(name.as_bytes());
+        if is(keyword) {
+            return Some(at);
+        }
+        let option = options.iter().find(|(name, _)| is(name));
+        at += 1 + option.map_or(0, |&(_, words)| words);
+    }
+}
+
 /// A key that is named by an option, which may stand anywhere.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum OfOption {
     /// The key follows this word, in letters of any size, which is looked for from a position on.
-    Behind { keyword: &'static str, from: i32 },
+    Behind {
+        keyword: &'static str,
+        from: i32,
+        /// Options that may stand before it.
+        options: OptionWords,
+    },
     /// Clients are not told how to find the key.
     Unknown(PlaceIn),
 }
@@ -451,12 +481,11 @@ pub(crate) enum OfOption {
 impl OfOption {
     fn place(self, words: &[Vec<u8>]) -> Option<usize> {
         match self {
-            Self::Behind { keyword, from } => {
-                let from = from as usize;
-                let is_keyword = |word: &Vec<u8>| word.eq_ignore_ascii_case(keyword.as_bytes());
-                let before = words.iter().skip(from).position(is_keyword)?;
-                Some(from + before + 1)
-            }
+            Self::Behind {
+                keyword,
+                from,
+                options,
+            } => Some(keyword_at(words, keyword, from as usize, options)? + 1),
             Self::Unknown(place) => place(words),
         }
     }
@@ -519,6 +548,7 @@ impl Keys {
             step: 1,
             counted: false,
             keyword: None,
+            options: &[],
             of_request: None,
             of_option: None,
         }
@@ -541,9 +571,15 @@ impl Keys {
     }
 
     /// The first half of the words behind this one, which is looked for from a position on.
-    pub(crate) const fn after(keyword: &'static str, from: i32, flags: KeyFlags) -> Self {
+    pub(crate) const fn after(
+        keyword: &'static str,
+        from: i32,
+        options: OptionWords,
+        flags: KeyFlags,
+    ) -> Self {
         Self {
             keyword: Some(keyword),
+            options,
             ..Self::at(from, flags).last(-1)
         }
     }
@@ -588,10 +624,10 @@ impl Keys {
     pub(crate) fn positions(self, words: &[Vec<u8>]) -> impl Iterator<Item = usize> + use<> {
         let len = words.len() as i32;
         let (first, last) = if let Some(keyword) = self.keyword {
-            let is_keyword = |word: &Vec<u8>| word.eq_ignore_ascii_case(keyword.as_bytes());
-            let from = words.get(self.first as usize..).unwrap_or_default();
-            let before = from.iter().position(is_keyword);
-            let first = before.map_or(len, |before| self.first + before as i32 + 1);
+            // Options are looked at from the first word on: so none is taken for another's word.
+            let found = keyword_at(words, keyword, 1, self.options);
+            let found = found.filter(|&at| at >= self.first as usize);
+            let first = found.map_or(len, |at| at as i32 + 1);
             (first, first + (len - first) / 2 - 1)
         } else if self.counted {
             let counted = words.get(self.first as usize);
@@ -650,12 +686,25 @@ mod tests {
 
     #[test]
     fn positions_of_keys_behind_a_word() {
-        let keys = Keys::after("STREAMS", 1, &[]);
+        let options = &[("COUNT", 1), ("GROUP", 2)];
+        let keys = Keys::after("STREAMS", 1, options, &[]);
         let positions = |request: &str| -> Vec<usize> {
             let words: Vec<Vec<u8>> = request.split(' ').map(Into::into).collect();
             keys.positions(&words).collect()
         };
         assert_eq!(positions("xread count 2 streams a b 0 0"), [4, 5]);
+        assert_eq!(positions("xread streams streams 0"), [2]);
+        // Words of an option are none, whatever they are.
+        for request in [
+            "xreadgroup group streams c streams k >",
+            "xreadgroup group g streams streams k >",
+            "xreadgroup group count streams streams k >",
+            "xreadgroup group group group streams k >",
+        ] {
+            assert_eq!(positions(request), [5], "{request}");
+        }
+        let request = "xreadgroup count 1 group streams c noack streams k >";
+        assert_eq!(positions(request), [8]);
         for request in ["xread", "xread streams", "xread count 2", "streams a 0"] {
             assert_eq!(positions(request), [0usize; 0], "{request}");
         }
@@ -666,6 +715,7 @@ mod tests {
         let option = OfOption::Behind {
             keyword: "STORE",
             from: 3,
+            options: &[("OTHER", 1)],
         };
         let keys = Keys::of_option(option, &[]);
         let positions = |request: &str| -> Vec<usize> {
@@ -673,6 +723,7 @@ mod tests {
             keys.positions(&words).collect()
         };
         assert_eq!(positions("find a store store b store c"), [4]);
+        assert_eq!(positions("find a b other store store c"), [6]);
         for request in ["find", "find a store b c", "find a b store"] {
             assert_eq!(positions(request), [0usize; 0], "{request}");
         }

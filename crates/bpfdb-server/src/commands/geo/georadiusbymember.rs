@@ -2,7 +2,7 @@
 
 use super::super::definition::{Deprecated, OfOption};
 use super::super::prelude::*;
-use super::search::{Centre, Form, Storing, search};
+use super::search::{Centre, Form, OPTIONS, Storing, search};
 
 pub(crate) static COMMAND: Command = Command {
     name: "georadiusbymember",
@@ -24,6 +24,7 @@ pub(crate) static COMMAND: Command = Command {
             OfOption::Behind {
                 keyword: "STORE",
                 from: 5,
+                options: OPTIONS,
             },
             &[KeyFlag::Overwrite, KeyFlag::Update],
         ),
@@ -31,6 +32,7 @@ pub(crate) static COMMAND: Command = Command {
             OfOption::Behind {
                 keyword: "STOREDIST",
                 from: 5,
+                options: OPTIONS,
             },
             &[KeyFlag::Overwrite, KeyFlag::Update],
         ),

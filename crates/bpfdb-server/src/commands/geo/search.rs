@@ -9,6 +9,7 @@ use bpfdb_values::sorted_set::{Entry, Members, ScoreRange, Selection, SortedSet,
 use super::super::arguments::{is, number, syntax_error};
 use super::super::atomic::{Kind, atomically};
 use super::super::collection::{check_reply, load, put};
+use super::super::definition::OptionWords;
 use super::super::prelude::*;
 use super::super::table::refuse_reserved;
 use super::places::{float, place, reply_distance, reply_place, unit};
@@ -114,6 +115,9 @@ fn target<'a>(arguments: &'a [Vec<u8>], form: &Form) -> (Option<&'a [u8]>, &'a [
         Storing::ByOption => (stored_by_option(&arguments[form.fixed()..]), arguments),
     }
 }
+
+/// Options with words of their own.
+pub(super) const OPTIONS: OptionWords = &[("COUNT", 1), ("STORE", 1), ("STOREDIST", 1)];
 
 /// The last one counts.
 fn stored_by_option(mut words: &[Vec<u8>]) -> Option<&[u8]> {

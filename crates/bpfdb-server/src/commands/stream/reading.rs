@@ -10,6 +10,7 @@ use super::super::arguments::{is, number, syntax_error};
 use super::super::atomic::{Kind, atomically, is_open};
 use super::super::blocking::{Blocking, Wait, from_now, unless_other_type, wait_for};
 use super::super::collection::check_reply;
+use super::super::definition::OptionWords;
 use super::super::prelude::*;
 use super::store::{Changed, Kept};
 use super::{NEW_CONSUMER, entries, ids, store};
@@ -17,6 +18,9 @@ use crate::protocol::reply::{Protocol, Replies};
 
 /// Entries of a stream that a client which has waited is given at most, if it does not say.
 const COUNT_AFTER_WAIT: u64 = 1000;
+
+/// Options with words of their own.
+pub(super) const OPTIONS: OptionWords = &[("BLOCK", 1), ("COUNT", 1), ("GROUP", 2)];
 
 /// Which entries of a stream are wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -441,6 +445,7 @@ fn repeat(
         } else if let Some(group) = stream.groups()?.get_mut(&consumer.group) {
             group.deliver(id, &consumer.name, now, deliveries.saturating_add(1));
         }
+        check_reply(replies, 0)?;
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use super::super::blocking::DIFFERENCES;
 use super::super::prelude::*;
-use super::reading::read;
+use super::reading::{OPTIONS, read};
 
 pub(crate) static COMMAND: Command = Command {
     name: "xreadgroup",
@@ -17,6 +17,7 @@ pub(crate) static COMMAND: Command = Command {
     keys: &[Keys::after(
         "STREAMS",
         4,
+        OPTIONS,
         &[KeyFlag::ReadOnly, KeyFlag::Access],
     )],
     differences: DIFFERENCES,

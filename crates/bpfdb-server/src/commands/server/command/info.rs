@@ -127,7 +127,7 @@ fn behind(replies: &mut Replies, keyword: &str, from: i32) {
 
 /// One key behind a word, or at a place that clients do not know.
 fn of_option(replies: &mut Replies, option: OfOption) {
-    let OfOption::Behind { keyword, from } = option else {
+    let OfOption::Behind { keyword, from, .. } = option else {
         for search in ["begin_search", "find_keys"] {
             replies.bulk(search);
             typed(replies, "unknown", &[]);
