@@ -6,6 +6,7 @@ use bpfdb_values::stream::Id;
 use bpfdb_values::stream::groups::{self, Pending};
 
 use super::super::arguments::{is, number, syntax_error};
+use super::super::collection::check_reply;
 use super::super::prelude::*;
 use super::{entries, ids, store};
 use crate::protocol::reply::Replies;
@@ -68,8 +69,8 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
             return Ok(false);
         };
         match &filter {
-            None => summary(&mut replies, group),
-            Some(filter) => list(&mut replies, group, filter),
+            None => summary(&mut replies, group)?,
+            Some(filter) => list(&mut replies, group, filter)?,
         }
         Ok(true)
     })?;
@@ -80,7 +81,7 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     Ok(())
 }
 
-fn summary(replies: &mut Replies, group: &groups::Group) {
+fn summary(replies: &mut Replies, group: &groups::Group) -> Outcome {
     let pending = group.pending();
     replies.array(4);
     replies.integer(pending.len() as i64);
@@ -88,7 +89,8 @@ fn summary(replies: &mut Replies, group: &groups::Group) {
     let Some(((first, _), (last, _))) = ends else {
         replies.null();
         replies.null();
-        return replies.null_array();
+        replies.null_array();
+        return Ok(());
     };
     entries::reply_id(replies, *first);
     entries::reply_id(replies, *last);
@@ -99,10 +101,12 @@ fn summary(replies: &mut Replies, group: &groups::Group) {
         replies.array(2);
         replies.bulk(name);
         replies.bulk(consumer.pending().to_string());
+        check_reply(replies, 0)?;
     }
+    Ok(())
 }
 
-fn list(replies: &mut Replies, group: &groups::Group, filter: &Filter<'_>) {
+fn list(replies: &mut Replies, group: &groups::Group, filter: &Filter<'_>) -> Outcome {
     let now = ids::now();
     let (start, end) = (*filter.ids.start(), *filter.ids.end());
     let all: Box<dyn Iterator<Item = (Id, &Pending)> + '_> = match filter.consumer {
@@ -118,16 +122,18 @@ fn list(replies: &mut Replies, group: &groups::Group, filter: &Filter<'_>) {
         filter.min_idle == 0 || now.wrapping_sub(pending.time) >= filter.min_idle
     };
     let all = all.take_while(|(id, _)| *id <= end);
-    let found: Vec<_> = all
-        .filter(|(_, pending)| is_idle(pending))
-        .take(filter.count)
-        .collect();
-    replies.array(found.len());
-    for (id, pending) in found {
-        replies.array(4);
-        entries::reply_id(replies, id);
-        replies.bulk(&pending.consumer);
-        replies.integer(now.wrapping_sub(pending.time).max(0));
-        replies.integer(pending.deliveries as i64);
+    let found = all.filter(|(_, pending)| is_idle(pending));
+    let (mut listed, mut count) = (Replies::new(replies.protocol()), 0);
+    for (id, pending) in found.take(filter.count) {
+        listed.array(4);
+        entries::reply_id(&mut listed, id);
+        listed.bulk(&pending.consumer);
+        listed.integer(now.wrapping_sub(pending.time).max(0));
+        listed.integer(pending.deliveries as i64);
+        check_reply(&listed, 0)?;
+        count += 1;
     }
+    replies.array(count);
+    replies.absorb(&mut listed);
+    Ok(())
 }

@@ -1,5 +1,6 @@
 //! XINFO CONSUMERS.
 
+use super::super::super::collection::check_reply;
 use super::super::super::prelude::*;
 use super::super::ids;
 use super::show;
@@ -35,6 +36,7 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
             replies.integer(consumer.pending() as i64);
             replies.bulk("idle");
             replies.integer(now.wrapping_sub(consumer.seen).max(0));
+            check_reply(replies, 0)?;
         }
         Ok(())
     })

@@ -1,5 +1,6 @@
 //! XINFO GROUPS.
 
+use super::super::super::collection::check_reply;
 use super::super::super::prelude::*;
 use super::super::entries::reply_id;
 use super::{number_or_null, show};
@@ -38,6 +39,7 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
             number_or_null(replies, group.read.map(|read| read as i64));
             replies.bulk("lag");
             number_or_null(replies, state.lag(group));
+            check_reply(replies, 0)?;
         }
         Ok(())
     })

@@ -4,6 +4,7 @@ use bpfdb_values::stream::blocks::Blocks;
 use bpfdb_values::stream::{Id, groups};
 
 use super::super::super::arguments::{is, number};
+use super::super::super::collection::check_reply;
 use super::super::super::prelude::*;
 use super::super::super::table::wrong_subcommand_arity;
 use super::super::entries::{reply_bare, reply_id, reply_range};
@@ -115,13 +116,14 @@ fn all(replies: &mut Replies, stream: &mut Kept<'_>, count: u64) -> Outcome {
             replies.bulk(&pending.consumer);
             replies.integer(pending.time);
             replies.integer(pending.deliveries as i64);
+            check_reply(replies, 0)?;
         }
-        consumers(replies, group, most);
+        consumers(replies, group, most)?;
     }
     Ok(())
 }
 
-fn consumers(replies: &mut Replies, group: &groups::Group, most: usize) {
+fn consumers(replies: &mut Replies, group: &groups::Group, most: usize) -> Outcome {
     replies.bulk("consumers");
     replies.array(group.consumers().len());
     for (name, consumer) in group.consumers() {
@@ -140,7 +142,9 @@ fn consumers(replies: &mut Replies, group: &groups::Group, most: usize) {
             replies.integer(pending.time);
             replies.integer(pending.deliveries as i64);
         }
+        check_reply(replies, 0)?;
     }
+    Ok(())
 }
 
 /// Nodes that Redis's tree of blocks has: one for each text that several identifiers begin with in
