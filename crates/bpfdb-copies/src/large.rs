@@ -54,8 +54,7 @@ impl Pages for SnapshotPages<'_> {
     type Error = Failed;
 
     fn read(&mut self, page: PageKey) -> Result<Option<Vec<u8>>, Failed> {
-        let key = [&PREFIX[..], &page.to_bytes()].concat();
-        self.0.get(&key).map_err(Failed)
+        self.0.get(&page.stored(PREFIX)).map_err(Failed)
     }
 
     fn write(&mut self, _: PageKey, _: &[u8]) -> Result<(), Failed> {

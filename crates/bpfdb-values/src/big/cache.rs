@@ -5,6 +5,9 @@ use rustc_hash::FxHashMap;
 use super::page::{PageKey, Pages, Place};
 use crate::run::Malformed;
 
+/// Bytes of a page's record in a log, beside those of the page: about.
+const RECORD: usize = 64;
+
 #[derive(Debug)]
 pub(super) struct Cache<P> {
     identity: u64,
@@ -66,10 +69,11 @@ impl<P: Pages> Cache<P> {
         self.known.values().any(|known| known.has_changed)
     }
 
+    /// One that was removed counts as a record without a value.
     pub(super) fn changed_bytes(&self) -> usize {
         let changed = self.known.values().filter(|known| known.has_changed);
         changed
-            .map(|known| known.bytes.as_ref().map_or(0, Vec::len))
+            .map(|known| RECORD + known.bytes.as_ref().map_or(0, Vec::len))
             .sum()
     }
 

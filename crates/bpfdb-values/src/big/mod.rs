@@ -86,7 +86,7 @@ impl<P: Pages> Big<P> {
         self.cache.has_changed()
     }
 
-    /// Bytes of the pages that have changed.
+    /// Bytes of the records of pages that have changed or are removed, about.
     pub fn changed_bytes(&self) -> usize {
         self.cache.changed_bytes()
     }

@@ -71,6 +71,19 @@ impl PageKey {
         bytes
     }
 
+    /// The key of its record, in the keyspace that has this prefix.
+    pub fn stored(self, prefix: [u8; 8]) -> [u8; 24] {
+        let mut key = [0; 24];
+        key[..8].copy_from_slice(&prefix);
+        key[8..].copy_from_slice(&self.to_bytes());
+        key
+    }
+
+    /// The page whose record has this key; `None`: no page has.
+    pub fn from_stored(prefix: [u8; 8], key: &[u8]) -> Option<Self> {
+        Self::from_bytes(key.strip_prefix(&prefix)?)
+    }
+
     /// The page with these bytes; `None`: they are none of a page.
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let bytes: [u8; 16] = bytes.try_into().ok()?;
@@ -109,5 +122,9 @@ mod tests {
         assert_eq!(page.to_bytes(), bytes);
         assert_eq!(PageKey::from_bytes(&bytes), Some(page));
         assert_eq!(PageKey::from_bytes(&bytes[1..]), None);
+        let stored = page.stored(*b"a prefix");
+        assert_eq!(stored[..], [&b"a prefix"[..], &bytes].concat());
+        assert_eq!(PageKey::from_stored(*b"a prefix", &stored), Some(page));
+        assert_eq!(PageKey::from_stored(*b"another!", &stored), None);
     }
 }

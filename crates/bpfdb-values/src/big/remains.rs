@@ -2,7 +2,7 @@
 //! the rest is found again (invariant 4 of [`crate::big`]).
 
 use super::page::{PageKey, Pages, Place};
-use super::tree::children;
+use super::tree::{HEIGHT_MAX, TOO_HIGH, children};
 use crate::run::{History, Run, write};
 
 /// Removes up to about `most` pages of a collection, but not its anchor: are all gone?
@@ -15,7 +15,7 @@ pub fn remove<P: Pages>(pages: &mut P, identity: u64, most: usize) -> Result<boo
         identity,
         left: most.max(1),
     };
-    Ok(remains.prune(Place::ROOT)? && remains.remove_buckets()?)
+    Ok(remains.prune(Place::ROOT, 0)? && remains.remove_buckets()?)
 }
 
 #[derive(Debug)]
@@ -38,11 +38,14 @@ impl<P: Pages> Remains<'_, P> {
         self.pages.remove(self.key(place))
     }
 
-    /// Removes the page and what is below it, the last child first: is it gone?
-    fn prune(&mut self, page: Place) -> Result<bool, P::Error> {
+    /// Removes the page, with so many pages above it, and what is below it, the last child first: is it gone?
+    fn prune(&mut self, page: Place, above: usize) -> Result<bool, P::Error> {
         if page.is_leaf() {
             self.remove(page)?;
             return Ok(true);
+        }
+        if above == HEIGHT_MAX {
+            return Err(TOO_HIGH.into());
         }
         let Some(bytes) = self.pages.read(self.key(page))? else {
             return Ok(true);
@@ -52,7 +55,7 @@ impl<P: Pages> Remains<'_, P> {
             .map(|child| Ok(child?.place))
             .collect::<Result<_, P::Error>>()?;
         let mut stay = places.len();
-        while stay > 0 && self.left > 0 && self.prune(places[stay - 1])? {
+        while stay > 0 && self.left > 0 && self.prune(places[stay - 1], above + 1)? {
             stay -= 1;
         }
         if stay == 0 && self.left > 0 {

@@ -15,12 +15,14 @@ use std::ops::Range;
 
 use super::page::{Pages, Place, TARGET};
 use super::{Big, siphash};
-use crate::run::{self, HEADER, History, NARROW_ENTRY, Run};
+use crate::run::{self, HEADER, History, Malformed, NARROW_ENTRY, Run};
 
 /// Splits or joins that one change makes, at most.
 const STEPS: usize = 2;
-/// Draws among the places of a bucket until one of its elements is taken anyway.
+/// Draws among the places of buckets until an element is taken anyway.
 const DRAWS: usize = 64;
+
+const NO_ELEMENT: Malformed = Malformed("a table without elements");
 
 /// An element and its value.
 pub type Element = (Vec<u8>, Vec<u8>);
@@ -190,25 +192,48 @@ impl<P: Pages> Big<P> {
 
     /// An element by chance, each about as probable as any other; `below` draws a number below another.
     /// The table has one.
+    ///
+    /// # Errors
+    /// A table without elements, and those of the pages.
     pub fn pick(&mut self, below: &mut dyn FnMut(u64) -> u64) -> Result<Element, P::Error> {
+        let buckets = self.head.buckets;
+        if buckets == 0 {
+            return Err(NO_ELEMENT.into());
+        }
         // A bucket is taken as often as it has elements: others of its places are drawn in vain.
-        let places = 4 * self.head.elements.div_ceil(self.head.buckets) + 16;
-        for draw in 0.. {
-            let bucket = Place::bucket(below(self.head.buckets));
-            let run = Run::parse(self.cache.page(bucket)?)?;
-            let len = run.len() as u64;
-            let mut place = below(places.max(len));
-            if draw >= DRAWS && len > 0 {
-                place %= len;
-            }
-            if place < len
-                && let Some(entry) = run.iter().nth(place as usize)
-            {
-                let (key, value) = entry?;
-                return Ok((key.to_vec(), value.to_vec()));
+        let places = (self.head.elements.div_ceil(buckets))
+            .saturating_mul(4)
+            .saturating_add(16);
+        for _ in 0..DRAWS {
+            let bucket = below(buckets);
+            let len = self.len_of(bucket)?;
+            let place = below(places.max(len));
+            if place < len {
+                return self.element_at(bucket, place);
             }
         }
-        unreachable!("a table that has an element is left by it")
+        // The first bucket that has one, from any on.
+        let start = below(buckets);
+        for bucket in (start..buckets).chain(0..start) {
+            let len = self.len_of(bucket)?;
+            if len > 0 {
+                return self.element_at(bucket, below(len));
+            }
+        }
+        Err(NO_ELEMENT.into())
+    }
+
+    /// Elements of a bucket.
+    fn len_of(&mut self, bucket: u64) -> Result<u64, P::Error> {
+        Ok(Run::parse(self.cache.page(Place::bucket(bucket))?)?.len() as u64)
+    }
+
+    /// The element in a place of a bucket.
+    fn element_at(&mut self, bucket: u64, place: u64) -> Result<Element, P::Error> {
+        let run = Run::parse(self.cache.page(Place::bucket(bucket))?)?;
+        let entry = run.iter().nth(place as usize).ok_or(NO_ELEMENT)?;
+        let (key, value) = entry?;
+        Ok((key.to_vec(), value.to_vec()))
     }
 
     /// The elements of the bucket with this position, from the position on, and the position behind it;

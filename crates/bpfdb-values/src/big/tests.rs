@@ -461,3 +461,91 @@ fn long_members_that_begin_alike() {
     memory.check(Kind::SortedSet, &head);
     memory.remove_all(3);
 }
+
+/// A sorted set of some elements, with a root above inner pages, and its pages.
+fn high_tree() -> (Memory, Head) {
+    let members: Vec<Vec<u8>> = (0..2000).map(|n| format!("{n:08}").into_bytes()).collect();
+    let score = crate::run::sortable(1.0).to_le_bytes();
+    let entries = members.iter().map(|member| (&member[..], &score[..]));
+    let memory = Memory::default();
+    let head = memory.build(
+        Kind::SortedSet,
+        &crate::run::write(entries, History::default()),
+    );
+    memory.check(Kind::SortedSet, &head);
+    (memory, head)
+}
+
+fn inner(children: &[Place]) -> Vec<u8> {
+    let values: Vec<[u8; 16]> = children
+        .iter()
+        .map(|place| (u128::from(place.code()) | 1 << 64).to_le_bytes())
+        .collect();
+    let entries = values.iter().map(|value| (&b""[..], &value[..]));
+    crate::run::write(entries, History::default())
+}
+
+/// Pages that are below each other have no end, and those below several others very many leaves.
+#[test]
+fn damaged_trees_are_refused() {
+    for children in [
+        vec![Place::ROOT; 3],
+        vec![Place::inner(500); 3],
+        vec![Place::leaf(0); 3],
+    ] {
+        let (mut memory, head) = high_tree();
+        let key = |place| PageKey {
+            identity: head.identity,
+            place,
+        };
+        for number in 500..600 {
+            let below = inner(&[Place::inner(number + 1); 3]);
+            memory
+                .write(key(Place::inner(number)), &below)
+                .expect("in memory");
+        }
+        memory
+            .write(key(Place::ROOT), &inner(&children))
+            .expect("in memory");
+        assert!(memory.open(Kind::SortedSet, &head).whole().is_err());
+        if children[0] != Place::leaf(0) {
+            assert!(remove(&mut memory, head.identity, 1000).is_err());
+        }
+    }
+}
+
+#[test]
+fn a_table_without_elements_is_refused() {
+    let memory = Memory::default();
+    let one = crate::run::write([(&b"a"[..], &b""[..])].into_iter(), History::default());
+    let head = memory.build(Kind::Set, &one);
+    let mut below = |most: u64| most - 1;
+    let mut without = head.clone();
+    without.buckets = 0;
+    assert!(memory.open(Kind::Set, &without).pick(&mut below).is_err());
+    let key = PageKey {
+        identity: head.identity,
+        place: Place::bucket(0),
+    };
+    memory.clone().write(key, &table::EMPTY).expect("in memory");
+    let mut big = memory.open(Kind::Set, &head);
+    assert!(big.pick(&mut below).is_err());
+    assert!(big.whole().is_err());
+}
+
+/// What a transaction has to log of pages that go.
+#[test]
+fn pages_that_are_removed_count() {
+    let (memory, head) = high_tree();
+    let pages = memory.0.borrow().len();
+    let mut big = memory.open(Kind::SortedSet, &head);
+    let all = 0..head.elements - 1;
+    let gone = big.elements(all.clone()).expect("there");
+    big.cut(all).expect("cut");
+    drop(gone);
+    assert!(
+        big.changed_bytes() > pages / 4 * 48,
+        "{} of {pages}",
+        big.changed_bytes()
+    );
+}

@@ -51,9 +51,10 @@ impl<'a> Child<'a> {
 }
 
 /// Pages above a leaf, at most: each but the root has two children, or the tree would be lower.
-const HEIGHT_MAX: usize = 64;
+pub(super) const HEIGHT_MAX: usize = 64;
 
 const BAD_CHILD: Malformed = Malformed("a child of an inner page");
+pub(super) const TOO_HIGH: Malformed = Malformed("a tree that is higher than any can be");
 
 /// The children of an inner page.
 pub(super) fn children<'a>(
@@ -166,7 +167,7 @@ impl<P: Pages> Big<P> {
                 return Ok(None);
             };
             if steps.len() == HEIGHT_MAX {
-                return Err(BAD_CHILD.into());
+                return Err(TOO_HIGH.into());
             }
             steps.push(Step {
                 page,
@@ -561,20 +562,29 @@ fn cuts(entries: &[Pair<'_>], growth: Growth, least: usize, max: usize) -> Vec<u
 
 /// Parts of pages that become one run.
 #[derive(Debug, Default)]
-pub(super) struct Gathered(Vec<(Vec<u8>, Range<usize>)>);
+pub(super) struct Gathered {
+    parts: Vec<(Vec<u8>, Range<usize>)>,
+    elements: u64,
+}
 
 impl Gathered {
     pub(super) fn push(&mut self, page: Vec<u8>, places: Range<usize>) {
-        self.0.push((page, places));
+        self.elements += places.len() as u64;
+        self.parts.push((page, places));
+    }
+
+    /// Elements so far.
+    pub(super) fn len(&self) -> u64 {
+        self.elements
     }
 
     pub(super) fn finish(self, history: History) -> Result<Vec<u8>, Malformed> {
         let mut whole = Run::with_history(history);
-        for (page, _) in &self.0 {
+        for (page, _) in &self.parts {
             whole.is_wide |= Run::parse(page)?.is_wide;
         }
         let mut writer = Writer::new(&whole, std::iter::empty());
-        for (page, places) in self.0 {
+        for (page, places) in self.parts {
             writer.keep(Run::parse(&page)?.part(places)?)?;
         }
         Ok(writer.finish())

@@ -2,10 +2,13 @@
 
 use super::Big;
 use super::page::{Pages, Place};
-use super::tree::{Gathered, children};
+use super::tree::{Gathered, HEIGHT_MAX, TOO_HIGH, children};
 use crate::limits::Kind;
-use crate::run::{HEADER, NARROW_ENTRY, NARROW_MAX, Run, WIDE_ENTRY};
+use crate::run::{HEADER, Malformed, NARROW_ENTRY, NARROW_MAX, Run, WIDE_ENTRY};
 use crate::set::Set;
+
+const NOTHING_BELOW: Malformed = Malformed("a page of a tree without elements");
+const OTHER_NUMBER: Malformed = Malformed("a large collection of another number of elements");
 
 impl<P: Pages> Big<P> {
     /// The bytes of its run. The elements of a list and of a sorted set are in their order.
@@ -18,11 +21,13 @@ impl<P: Pages> Big<P> {
             Kind::Hash | Kind::Set => {
                 for bucket in 0..self.head.buckets {
                     let page = self.cache.passing(Place::bucket(bucket))?;
-                    let len = Run::parse(&page)?.len();
-                    gathered.push(page, 0..len);
+                    self.add(page, &mut gathered)?;
                 }
             }
-            Kind::List | Kind::SortedSet => self.gather(Place::ROOT, &mut gathered)?,
+            Kind::List | Kind::SortedSet => self.gather(Place::ROOT, 0, &mut gathered)?,
+        }
+        if gathered.len() != self.head.elements {
+            return Err(OTHER_NUMBER.into());
         }
         let run = gathered.finish(self.head.history)?;
         let history = self.head.history;
@@ -33,16 +38,43 @@ impl<P: Pages> Big<P> {
         Ok(run)
     }
 
-    fn gather(&mut self, page: Place, gathered: &mut Gathered) -> Result<(), P::Error> {
+    /// Adds the leaves below a page with so many pages above it. Damaged pages may be below each other, or
+    /// below several others: neither the height nor the elements become more than there can be.
+    fn gather(
+        &mut self,
+        page: Place,
+        above: usize,
+        gathered: &mut Gathered,
+    ) -> Result<(), P::Error> {
         let bytes = self.cache.passing(page)?;
-        let run = Run::parse(&bytes)?;
         if page.is_leaf() {
-            let len = run.len();
-            gathered.push(bytes, 0..len);
-            return Ok(());
+            return self.add(bytes, gathered);
+        }
+        if above == HEIGHT_MAX {
+            return Err(TOO_HIGH.into());
+        }
+        let run = Run::parse(&bytes)?;
+        if run.is_empty() && above > 0 {
+            return Err(NOTHING_BELOW.into());
         }
         for child in children(&run) {
-            self.gather(child?.place, gathered)?;
+            self.gather(child?.place, above + 1, gathered)?;
+        }
+        Ok(())
+    }
+
+    /// Adds the elements of a bucket, or of a leaf, which has one.
+    fn add(&mut self, page: Vec<u8>, gathered: &mut Gathered) -> Result<(), P::Error> {
+        let len = Run::parse(&page)?.len();
+        let has_leaves = matches!(self.kind, Kind::List | Kind::SortedSet);
+        if len == 0 && has_leaves && self.head.elements > 0 {
+            return Err(NOTHING_BELOW.into());
+        }
+        if gathered.len() + len as u64 > self.head.elements {
+            return Err(OTHER_NUMBER.into());
+        }
+        if len > 0 {
+            gathered.push(page, 0..len);
         }
         Ok(())
     }

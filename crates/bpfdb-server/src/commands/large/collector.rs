@@ -137,8 +137,7 @@ impl Collector {
             return Ok(());
         };
         let next = self.session()?.scan_each(cursor, SCANNED, |key| {
-            let page = key.strip_prefix(&PREFIX).and_then(PageKey::from_bytes);
-            if let Some(page) = page
+            if let Some(page) = PageKey::from_stored(PREFIX, key)
                 && page.place == Place::ANCHOR
             {
                 known::add(page.identity);

@@ -10,10 +10,7 @@ pub(super) const PREFIX: [u8; 8] = Keyspace::PAGES.prefix();
 
 /// The key of a page's record.
 pub(super) fn stored_key(page: PageKey) -> [u8; 24] {
-    let mut key = [0; 24];
-    key[..8].copy_from_slice(&PREFIX);
-    key[8..].copy_from_slice(&page.to_bytes());
-    key
+    page.stored(PREFIX)
 }
 
 /// The key of the record that names the key of a collection's head.
