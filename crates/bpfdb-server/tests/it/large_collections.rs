@@ -397,3 +397,108 @@ fn many_pages_at_once() {
     assert_eq!(number(&mut client, "DEL h"), 1);
     all_pages_go(&server.engine);
 }
+
+/// A command that writes the whole set anew leaves cursors valid.
+#[test]
+fn a_scan_goes_on_behind_a_write_of_all() {
+    let server = start();
+    let mut client = server.client();
+    fill(&mut client, "SADD s", |n| vec![format!("member {n}")]);
+    assert_eq!(number(&mut client, "SADD other extra"), 1);
+    let (mut cursor, mut met, mut calls) = (String::from("0"), BTreeSet::new(), 0);
+    loop {
+        let reply = asked(&mut client, &["SSCAN", "s", &cursor, "COUNT", "3000"]);
+        met.extend(texts(&reply.items[1]));
+        cursor = text(&reply.items[0]);
+        calls += 1;
+        if cursor == "0" {
+            break;
+        }
+        let all = MANY as i64 + 1;
+        assert_eq!(number(&mut client, "SUNIONSTORE s s other"), all);
+    }
+    assert!(calls > 3, "{calls} calls");
+    for n in 0..MANY {
+        assert!(met.contains(&format!("member {n}")), "{n}");
+    }
+}
+
+/// Few keys among many pages: each is picked about as often.
+#[test]
+fn pages_do_not_hide_keys_from_chance() {
+    const DRAWS: usize = 200;
+    let server = start();
+    let mut client = server.client();
+    fill_hash(&mut client, "h");
+    for command in ["SELECT 1", "SET one 1", "SET other 1"] {
+        let words: Vec<&str> = command.split(' ').collect();
+        assert!(!asked(&mut client, &words).is_error(), "{command}");
+    }
+    let picked = (0..DRAWS).map(|_| text(&asked(&mut client, &["RANDOMKEY"])));
+    let ones = picked.filter(|key| key == "one").count();
+    assert!((30..DRAWS - 30).contains(&ones), "{ones}");
+    assert!(!asked(&mut client, &["FLUSHDB"]).is_error());
+    assert_eq!(client.say("RANDOMKEY"), "$-1\r\n");
+}
+
+/// Of a stream that has few entries and a consumer with a long name.
+#[test]
+fn replies_about_pending_entries_are_bounded() {
+    const NAME: usize = 4 << 20;
+    const ENTRIES: usize = 200;
+    let server = start();
+    let mut client = server.client();
+    for _ in 0..ENTRIES {
+        asked(&mut client, &["XADD", "s", "*", "f", "v"]);
+    }
+    let name = "n".repeat(NAME);
+    asked(&mut client, &["XGROUP", "CREATE", "s", "g", "0"]);
+    let read = ["XREADGROUP", "GROUP", "g", &name, "STREAMS", "s", ">"];
+    assert!(!asked(&mut client, &read).is_error());
+    for command in ["XPENDING s g - + 1000", "XINFO STREAM s FULL COUNT 0"] {
+        let words: Vec<&str> = command.split(' ').collect();
+        let reply = asked(&mut client, &words);
+        assert!(text(&reply).contains("longer than 640 MiB"), "{command}");
+    }
+    let few = asked(&mut client, &["XPENDING", "s", "g", "-", "+", "2"]);
+    assert_eq!(few.items.len(), 2);
+}
+
+/// Others are served while a large set is sorted by other keys.
+#[test]
+fn a_sort_by_many_keys_is_done_in_slices() {
+    let server = start();
+    let (mut client, mut other) = (server.client(), server.client());
+    fill(&mut client, "SADD s", |n| vec![n.to_string()]);
+    let weights = |n: usize| vec![format!("w{n}"), (MANY - n).to_string()];
+    fill(&mut client, "MSET", weights);
+    let sorted = asked(
+        &mut client,
+        &["SORT", "s", "BY", "w*", "GET", "#", "GET", "w*"],
+    );
+    let expected = (0..MANY)
+        .rev()
+        .flat_map(|n| [n.to_string(), (MANY - n).to_string()]);
+    assert!(texts(&sorted).into_iter().eq(expected));
+    let store = ["SORT", "s", "BY", "w*", "STORE", "l"];
+    client.send(&bpfdb_tests::server::request(&store.map(str::as_bytes)));
+    let mut served = 0;
+    while number(&mut other, "EXISTS l") == 0 {
+        served += 1;
+    }
+    let (reply, _) = Reply::parse(&client.reply()).expect("a reply");
+    assert_eq!(reply.number(), Some(MANY as i64));
+    assert!(served > 0);
+    let ends = asked(&mut client, &["LRANGE", "l", "0", "1"]);
+    assert_eq!(texts(&ends), [MANY - 1, MANY - 2].map(|n| n.to_string()));
+    // In a block all at once.
+    for command in [
+        "MULTI",
+        "SORT s BY nosort LIMIT 0 1",
+        "SORT s ALPHA LIMIT 0 2",
+    ] {
+        asked(&mut client, &command.split(' ').collect::<Vec<_>>());
+    }
+    let all = asked(&mut client, &["EXEC"]);
+    assert_eq!(texts(&all.items[1]), ["0", "1"]);
+}

@@ -22,7 +22,7 @@ pub(super) fn draw(session: &mut Session) -> Result<u64, Status> {
 }
 
 /// 64 bits that clients cannot foresee: SipHash with a key of the process's, drawn by the kernel.
-pub(super) fn chance() -> u64 {
+fn chance() -> u64 {
     RandomState::new().hash_one(0)
 }
 

@@ -1,12 +1,15 @@
 //! Large collections that are made, and that are moved to another key.
 
+use std::hash::{BuildHasher, RandomState};
+use std::sync::LazyLock;
+
 use bpfdb::{Session, Status};
 use bpfdb_values::big::{Head, build};
 use bpfdb_values::limits::Kind;
 use bpfdb_values::run::Run;
 
 use super::super::Failure;
-use super::apart::{PagesApart, chance, draw};
+use super::apart::{PagesApart, draw};
 use super::known;
 use super::limits::WRITTEN_MAX;
 use super::pages::{Access, SessionPages, anchor};
@@ -28,8 +31,9 @@ pub(in super::super) fn store(
     let identity = draw(session)?;
     known::add(identity);
     write_anchor(session, identity, key)?;
+    let secret = secret_of(session, key)?;
     let pages = SessionPages::new(session, Access::Exclusive);
-    build(kind, &Run::parse(run)?, identity, secret(), pages)
+    build(kind, &Run::parse(run)?, identity, secret, pages)
 }
 
 /// The same for pages that are too many for a transaction, and for its part of the log: others have committed them
@@ -40,7 +44,8 @@ fn store_apart(session: &mut Session, key: &[u8], kind: Kind, run: &[u8]) -> Res
     let identity = pages.draw(&stored)?;
     // If this comes to nothing, they have no head.
     known::suspect(identity);
-    let head = build(kind, &Run::parse(run)?, identity, secret(), &mut pages)?;
+    let secret = secret_of(session, key)?;
+    let head = build(kind, &Run::parse(run)?, identity, secret, &mut pages)?;
     pages.flush()?;
     match session.get_for_update(&anchor(identity))? {
         Some(_) => Ok(head),
@@ -48,9 +53,20 @@ fn store_apart(session: &mut Session, key: &[u8], kind: Kind, run: &[u8]) -> Res
     }
 }
 
-fn secret() -> [u64; 2] {
-    [chance(), chance()]
+/// The secret of the collection that this key gets: that of the large one that it has, because the cursors of
+/// SSCAN and its kin are positions of the hash. Else one that a key keeps as long as the process lives: what
+/// was large may have been small in between.
+fn secret_of(session: &mut Session, key: &[u8]) -> Result<[u64; 2], Failure> {
+    let before = session.head_for_update(key)?.and_then(|head| head.value);
+    if let Some(Ok(Some(head))) = before.as_deref().map(Head::parse) {
+        return Ok(head.secret);
+    }
+    let stored = session.database().stored(key);
+    Ok([0, 1].map(|word| SECRETS.hash_one((word, &stored))))
 }
+
+/// Keyed by the process: clients cannot foresee what it makes.
+static SECRETS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 /// The key with the head of this collection is another one by now, in the same transaction.
 pub(in super::super) fn moved(
