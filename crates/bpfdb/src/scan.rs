@@ -70,6 +70,11 @@ impl Session {
         }
     }
 
+    /// A cursor by chance: it goes on anywhere.
+    pub fn random_cursor() -> u64 {
+        RandomState::new().build_hasher().finish() % CURSOR_END
+    }
+
     /// Any key, or `None` if there is none. Not all are equally probable: those
     /// behind a gap in the index are more so. [`Status::ScanInTransaction`] as in
     /// [`Session::scan`].

@@ -1,15 +1,16 @@
 //! RANDOMKEY.
 
-use bpfdb::{Session, Status};
+use bpfdb::{Database, Session, Status};
 
 use super::super::prelude::*;
+use super::super::time_slice::TimeSlice;
 
 pub(crate) static COMMAND: Command = Command {
     name: "randomkey",
     summary: "Picks a key by chance",
     since: "1.0.0",
     group: Group::Generic,
-    complexity: "O(1) unless most of the index is empty",
+    complexity: "O(1) unless most of the index is empty, or of other databases and of pages",
     arity: 1,
     flags: &[Flag::Readonly],
     categories: &[Category::Keyspace],
@@ -23,36 +24,83 @@ pub(crate) static COMMAND: Command = Command {
 /// How often chance may hit a key that is in another database, or in none.
 const ATTEMPTS: u32 = 16;
 /// Keys that a scan asks for.
-const SCANNED: usize = 64;
+const SCANNED: usize = 256;
 
 fn run(context: &mut Context<'_>, _: &[Vec<u8>]) -> Outcome {
-    let key = pick(context.session)?;
-    context.replies.bulk_or_null(key.as_deref());
+    let session = &mut *context.session;
+    for _ in 0..ATTEMPTS {
+        let key = session.random_key()?;
+        let found = key.as_deref().map(|key| session.database().key_of(key));
+        // There is none at all, or it is one of this database.
+        if found.is_none_or(|found| found.is_some()) {
+            context.replies.bulk_or_null(found.flatten());
+            return Ok(());
+        }
+    }
+    let start = Session::random_cursor();
+    context.go_on_with(Search {
+        database: None,
+        start,
+        cursor: start,
+        has_turned: false,
+    });
     Ok(())
 }
 
-fn pick(session: &mut Session) -> Result<Option<Vec<u8>>, Status> {
-    for _ in 0..ATTEMPTS {
-        let Some(key) = session.random_key()? else {
-            return Ok(None);
-        };
-        if let Some(key) = session.database().key_of(&key) {
-            return Ok(Some(key.to_vec()));
-        }
-    }
-    any_other(session)
+/// Looks for a key where there are few among many others: once around the index, from anywhere.
+#[derive(Debug)]
+struct Search {
+    /// That of the first step.
+    database: Option<Database>,
+    start: u64,
+    cursor: u64,
+    /// The end of the index is behind it.
+    has_turned: bool,
 }
 
-/// There are few others, or none.
-fn any_other(session: &mut Session) -> Result<Option<Vec<u8>>, Status> {
-    let mut cursor = 0;
-    loop {
-        let (next, keys) = session.scan(cursor, SCANNED)?;
-        let database = session.database();
-        let found = keys.iter().find_map(|key| database.key_of(key));
-        if found.is_some() || next == 0 {
-            return Ok(found.map(<[u8]>::to_vec));
+impl Job for Search {
+    fn step(&mut self, context: &mut Context<'_>, _: &[Vec<u8>]) -> Result<Progress, Failure> {
+        let database = *(self.database).get_or_insert_with(|| context.session.database());
+        let slice = TimeSlice::begin();
+        while !self.is_over() {
+            if slice.is_over() {
+                return Ok(Progress::More);
+            }
+            if let Some(key) = self.look(context.session, database)? {
+                context.replies.bulk(key);
+                return Ok(Progress::Done);
+            }
         }
-        cursor = next;
+        context.replies.null();
+        Ok(Progress::Done)
+    }
+}
+
+impl Search {
+    fn is_over(&self) -> bool {
+        self.has_turned && self.cursor >= self.start
+    }
+
+    /// One of the next keys, by chance.
+    fn look(
+        &mut self,
+        session: &mut Session,
+        database: Database,
+    ) -> Result<Option<Vec<u8>>, Status> {
+        let mut found = Vec::new();
+        let next = session.scan_each(self.cursor, SCANNED, |key| {
+            found.extend(database.key_of(key).map(<[u8]>::to_vec));
+        })?;
+        self.cursor = next;
+        if next == 0 {
+            // Once around is enough, also from the start of the index.
+            self.start = if self.has_turned { 0 } else { self.start };
+            self.has_turned = true;
+        }
+        if found.is_empty() {
+            return Ok(None);
+        }
+        let any = Session::random_cursor() as usize % found.len();
+        Ok(Some(found.swap_remove(any)))
     }
 }
