@@ -118,11 +118,12 @@ static __always_inline void page_count(u32 page, s64 cells)
 		ADD(&slab->word, cells);
 }
 
-/* A record came (1) or went (-1) whose key begins with this word: those of reserved keyspaces are
- * counted, so that the number of all others is known. */
-static __always_inline void keyspace_count(u64 word, s64 records)
+/* A record came (1) or went (-1) whose key has this length and begins with this word: those of reserved
+ * keyspaces are counted, so that the number of all others is known. Behind a shorter key the word has
+ * zeros, as a reserved one may have. */
+static __always_inline void keyspace_count(u64 word, u32 key_len, s64 records)
 {
-	if (unlikely(key_is_reserved(word)))
+	if (unlikely(key_is_reserved(word)) && key_len >= BPFDB_RESERVED_LEN)
 		ADD(&engine.keyspaces[word >> BPFDB_KEYSPACE_SHIFT & (BPFDB_KEYSPACES - 1)],
 		    records);
 }
@@ -228,7 +229,7 @@ static __always_inline int index_insert(struct bpfdb_session *s, u64 flags, u64 
 		   home_next(home_cell, (u32)b.home | 1u << offset, home_level(b.home)));
 	/* Read again, both of them: less is kept on the stack, which is short. */
 	page_count(s->room_page, 1);
-	keyspace_count(s->key[0], 1);
+	keyspace_count(s->key[0], s->key_len, 1);
 	*address = cell_address(s->room_page, home_of(s->hash) + offset);
 	return BPFDB_OK;
 }
@@ -259,7 +260,7 @@ static __always_inline bool index_remove(u64 address, u64 hash, u64 *key_slot)
 	home = LOAD(home_cell->home);
 	if (!key_is_inline(cell_key_len(cell)))
 		*key_slot = cell->key[0];
-	keyspace_count(cell_key_word(cell), -1);
+	keyspace_count(cell_key_word(cell), cell_key_len(cell), -1);
 	bitmap = (u32)home & ~(1u << (offset % BPFDB_NEIGHBOURHOOD));
 	home_publish(home_cell, bitmap, home_level(home));
 	STORE_RELEASE(cell->header, header_next(LOAD(cell->header), 0));

@@ -75,7 +75,7 @@ fn direct(connection: &Connection, server: &mut ServeContext<'_>) {
 /// The engine's database with the keys that the client names.
 fn database_of(connection: &ConnectionInfo, instance: &Instance) -> Database {
     let chosen = instance.databases.get(connection.database);
-    chosen.unwrap_or_default()
+    chosen.expect("SELECT refuses a number that no database has")
 }
 
 /// What of a connection's requests is begun, and not yet done.

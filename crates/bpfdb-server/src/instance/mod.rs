@@ -290,8 +290,16 @@ impl Instance {
         self.let_kernel_answer();
     }
 
+    /// From here on the kernel passes all requests, and no program runs that has begun before:
+    /// [`Instance::let_kernel_answer`] ends that. Takes some ten milliseconds.
+    pub(crate) fn keep_kernel_from_answering(&self, engine: &Engine) -> Result<()> {
+        self.kernel_flags.pass_everything(true)?;
+        engine.wait_for_readers()?;
+        Ok(())
+    }
+
     /// What kept the kernel from it is over, perhaps.
-    fn let_kernel_answer(&self) {
+    pub(crate) fn let_kernel_answer(&self) {
         if let Err(error) = self.tell_kernel_who_answers() {
             // The daemon answers what the kernel passes.
             tracing::error!(%error, "the kernel answers nothing");

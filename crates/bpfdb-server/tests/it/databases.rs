@@ -1,6 +1,9 @@
 //! Databases where a table of requests and replies (`tests/replies/databases.txt`) does not say it: what
 //! the kernel answers, compiled functions, clients that meet, restarts, and what is counted.
 
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+
 use bpfdb_tests::server::procedures::{ask, back_to_kernel, load};
 use bpfdb_tests::server::{Client, TestServer, kernel_calls, wait_until};
 
@@ -139,4 +142,55 @@ fn a_block_that_meets_a_conflict_begins_where_it_began() {
     assert_eq!(other.say("ROLLBACK"), "+OK\r\n");
     assert!(client.say("CLIENT INFO").contains(" db=0 "));
     assert_eq!(client.say("EXISTS db:first"), ":0\r\n");
+}
+
+/// A key as long as what reserved keys begin with, but for their zero.
+#[test]
+fn a_key_that_is_almost_reserved_is_counted() {
+    let server = TestServer::start(&bpfdb::Options::default());
+    let mut client = server.client();
+    for (key, count) in [(&b"\0bpfdb"[..], 1), (b"\0bpfd", 2), (b"\0bpfdbx", 3)] {
+        assert_eq!(client.ask(&[b"set", key, b"v"]), b"+OK\r\n");
+        assert_eq!(client.say("DBSIZE"), format!(":{count}\r\n"));
+    }
+    assert_eq!(client.ask(&[b"del", b"\0bpfdb"]), b":1\r\n");
+    wait_until("two are left", || client.say("DBSIZE") == ":2\r\n");
+}
+
+/// No transaction finds its keys exchanged: of two that are written in one, both are in one database.
+#[test]
+fn a_transaction_has_one_database() {
+    const ROUNDS: usize = 100;
+    let server = TestServer::start(&bpfdb::Options::default());
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for name in ["a", "b"] {
+            let (mut client, done) = (server.client(), &done);
+            scope.spawn(move || {
+                for number in 0.. {
+                    if done.load(Relaxed) {
+                        break;
+                    }
+                    let begun = client.say("BEGIN");
+                    assert_eq!(begun, "+OK\r\n");
+                    let first = client.say(&format!("SET {name}1 {number}"));
+                    let second = client.say(&format!("SET {name}2 {number}"));
+                    let committed = client.say("COMMIT");
+                    assert_eq!([first, second, committed].concat(), "+OK\r\n".repeat(3));
+                    // Where they are now may be exchanged between two reads, and not in one.
+                    let read = client.say(&format!("MGET {name}1 {name}2"));
+                    let words: Vec<&str> = read.split("\r\n").skip(1).collect();
+                    let half = words.len() / 2;
+                    assert_eq!(words[..half], words[half..2 * half], "{read}");
+                }
+            });
+        }
+        let mut client = server.client();
+        let mut exchanged = 0;
+        for _ in 0..ROUNDS {
+            exchanged += usize::from(client.say("SWAPDB 0 1") == "+OK\r\n");
+        }
+        done.store(true, Relaxed);
+        assert!(exchanged > 0, "a transaction was open all the time");
+    });
 }

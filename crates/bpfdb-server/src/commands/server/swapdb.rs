@@ -27,27 +27,40 @@ fn run(context: &mut Context<'_>, arguments: &[Vec<u8>]) -> Outcome {
     if is_open(context.session) || context.is_of_block {
         return Err("ERR SWAPDB inside a transaction or a script is not allowed".into());
     }
-    if context.engine.stats()?.transactions > 0 {
-        return Err(
-            "CONFLICT another client has an open transaction; run the command again".into(),
-        );
-    }
     if first != second && context.instance.waiting.len() > 0 {
         return Err(
             "ERR SWAPDB while clients wait for keys (BLPOP and its kin) is not allowed".into(),
         );
     }
-    if first != second {
-        let databases = &context.instance.databases;
-        once(context.session, Kind::Write, |session| {
-            Ok(databases.write_swap(session, first, second)?)
-        })?;
-        let told = context.instance.swap_databases(first, second);
-        go_over(context);
-        told.map_err(|error| format!("ERR {error}"))?;
-    }
+    // Else the kernel might begin a transaction between a look at those that are open and the exchange.
+    let stopped = (context.instance).keep_kernel_from_answering(context.engine);
+    let swapped = match stopped {
+        Ok(()) => swap(context, first, second),
+        Err(error) => Err(format!("ERR {error}").into()),
+    };
+    context.instance.let_kernel_answer();
+    swapped?;
     context.replies.ok();
     Ok(())
+}
+
+/// Exchanges two databases, while the kernel answers nothing.
+fn swap(context: &mut Context<'_>, first: usize, second: usize) -> Outcome {
+    if context.engine.stats()?.transactions > 0 {
+        return Err(
+            "CONFLICT another client has an open transaction; run the command again".into(),
+        );
+    }
+    if first == second {
+        return Ok(());
+    }
+    let databases = &context.instance.databases;
+    once(context.session, Kind::Write, |session| {
+        Ok(databases.write_swap(session, first, second)?)
+    })?;
+    let told = context.instance.swap_databases(first, second);
+    go_over(context);
+    told.map_err(|error| format!("ERR {error}").into())
 }
 
 /// Every client finds the other keys under the number that it has chosen.
