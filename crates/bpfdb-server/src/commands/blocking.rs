@@ -87,12 +87,14 @@ pub(crate) fn wait_for(
     let may_wait = may_wait(context);
     // A client that comes when others are about to be served is behind them.
     let others = may_wait && wait.keys.iter().any(|key| is_contended(context, key));
+    let mut has_seen_types = false;
     if !others {
         match command.attempt(context, arguments, None) {
             Ok(true) => return Ok(()),
+            Ok(false) => has_seen_types = true,
             Err(failure) if !may_wait || !passes(context, &failure) => return Err(failure),
             // The holder of the lock may be the one to fill the key.
-            Ok(false) | Err(_) => {}
+            Err(_) => {}
         }
     }
     if may_wait {
@@ -100,6 +102,7 @@ pub(crate) fn wait_for(
             command: Box::new(command),
             wait,
             place: None,
+            has_seen_types,
         });
     } else {
         command.reply_nothing(context.replies);
@@ -136,6 +139,8 @@ struct BlockedCommand {
     wait: Wait,
     /// It waits since it has one.
     place: Option<Place>,
+    /// An attempt has looked at all keys: one of another type would have been its error.
+    has_seen_types: bool,
 }
 
 impl BlockedCommand {
@@ -168,6 +173,19 @@ impl BlockedCommand {
                 Ok(false)
             }
             outcome => outcome,
+        }
+    }
+
+    /// A key of another type is the error of a command that has just come.
+    fn see_type(&self, context: &mut Context<'_>, number: usize) -> Outcome {
+        let Some(takes) = self.wait.takes.filter(|_| !self.has_seen_types) else {
+            return Ok(());
+        };
+        match context.session.head(&self.wait.keys[number]) {
+            Ok(Some(head)) if head.value_type != takes => {
+                Err(Failure::Text(reply::wrong_type().to_vec()))
+            }
+            _ => Ok(()),
         }
     }
 
@@ -209,6 +227,9 @@ impl Job for BlockedCommand {
             // It is served in a moment, after the clients that wait for it already.
             if is_first && is_contended(context, &self.wait.keys[number]) {
                 continue;
+            }
+            if is_first {
+                self.see_type(context, number)?;
             }
             if self.attempt(context, arguments, number)? {
                 return Ok(Progress::Done);

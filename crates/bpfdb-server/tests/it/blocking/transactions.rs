@@ -120,3 +120,18 @@ fn during_a_pause() {
     assert_eq!(next(&mut pushing), ":1\r\n");
     assert_eq!(next(&mut waiting), array(&["paused", "x"]));
 }
+
+/// A lock that another client has in the moment of the first attempt changes nothing of that.
+#[test]
+fn a_key_of_another_type_behind_a_lock() {
+    let server = TestServer::shared();
+    let (mut holder, mut waiter) = (server.client(), server.client());
+    holder.say("SET behind:lock v");
+    for command in ["BEGIN", "SET behind:lock w"] {
+        assert_eq!(holder.say(command), "+OK\r\n");
+    }
+    let refused = waiter.say("BLPOP behind:lock 5");
+    assert!(refused.starts_with("-WRONGTYPE"), "{refused}");
+    holder.say("ROLLBACK");
+    holder.say("DEL behind:lock");
+}
